@@ -1,0 +1,183 @@
+package content
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Kind says who an item speaks for.
+type Kind string
+
+// The kinds of items.
+const (
+	System       Kind = "system"
+	Developer    Kind = "developer"
+	User         Kind = "user"
+	Assistant    Kind = "assistant"
+	Tool         Kind = "tool"
+	Context      Kind = "context"
+	Notification Kind = "notification" // an out-of-band fact, for example a background call's outcome
+)
+
+// FinishReason says why a reply or a turn ended.
+type FinishReason string
+
+// The finish reasons. ToolCall and Compaction end replies only; Limit,
+// Terminated and Error end turns only.
+const (
+	Completed  FinishReason = "completed"
+	ToolCalls  FinishReason = "tool_call"
+	MaxTokens  FinishReason = "max_tokens"
+	Blocked    FinishReason = "blocked"
+	Compaction FinishReason = "compaction"
+	Cancelled  FinishReason = "cancelled"
+	Limit      FinishReason = "limit"
+	Terminated FinishReason = "terminated"
+	Errored    FinishReason = "error"
+	Other      FinishReason = "other"
+)
+
+// Item is one entry of a transcript.
+type Item struct {
+	ID           ItemID       `msgpack:"id,omitempty" json:"id,omitempty"`
+	Kind         Kind         `msgpack:"k" json:"kind"`
+	Parts        []Part       `msgpack:"p" json:"parts"`
+	CreatedAt    Time         `msgpack:"at,omitempty" json:"created_at,omitempty"`
+	Usage        *Usage       `msgpack:"u,omitempty" json:"usage,omitempty"`          // Assistant items only
+	FinishReason FinishReason `msgpack:"fr,omitempty" json:"finish_reason,omitempty"` // Assistant items only
+	Metadata     Metadata     `msgpack:"md,omitempty" json:"metadata,omitempty"`
+}
+
+// NewItem returns an item of the kind with the parts.
+func NewItem(k Kind, parts ...Part) Item { return Item{Kind: k, Parts: parts} }
+
+// UserText returns a User item with one text part.
+func UserText(text string) Item { return NewItem(User, TextPart(text)) }
+
+// SystemText returns a System item with one text part.
+func SystemText(text string) Item { return NewItem(System, TextPart(text)) }
+
+// AssistantText returns an Assistant item with one text part.
+func AssistantText(text string) Item { return NewItem(Assistant, TextPart(text)) }
+
+// Text joins the text parts of the item.
+func (it Item) Text() string {
+	if len(it.Parts) == 1 && it.Parts[0].Kind == TextKind {
+		return it.Parts[0].Text
+	}
+	var b strings.Builder
+	for _, p := range it.Parts {
+		if p.Kind == TextKind {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}
+
+// Calls returns the tool calls in the item, in order.
+func (it Item) Calls() []ToolCall {
+	var calls []ToolCall
+	for _, p := range it.Parts {
+		if p.Call != nil {
+			calls = append(calls, *p.Call)
+		}
+	}
+	return calls
+}
+
+// Results returns the tool results in the item, in order.
+func (it Item) Results() []ToolResult {
+	var results []ToolResult
+	for _, p := range it.Parts {
+		if p.Result != nil {
+			results = append(results, *p.Result)
+		}
+	}
+	return results
+}
+
+// PartKind names the variant that a [Part] holds.
+type PartKind string
+
+// The kinds of parts.
+const (
+	TextKind       PartKind = "text"
+	MediaKind      PartKind = "media"
+	FileKind       PartKind = "file"
+	StructuredKind PartKind = "structured"
+	ReasoningKind  PartKind = "reasoning"
+	ToolCallKind   PartKind = "tool_call"
+	ToolResultKind PartKind = "tool_result"
+	CustomKind     PartKind = "custom"
+)
+
+// Part is a piece of an item. Kind says which of the other fields count.
+type Part struct {
+	Kind      PartKind        `msgpack:"k" json:"kind"`
+	Text      string          `msgpack:"t,omitempty" json:"text,omitempty"`      // text, reasoning
+	Name      string          `msgpack:"n,omitempty" json:"name,omitempty"`      // file name, schema of a structured part, kind of a custom one
+	Data      json.RawMessage `msgpack:"d,omitempty" json:"data,omitempty"`      // structured, custom
+	Media     *Media          `msgpack:"m,omitempty" json:"media,omitempty"`     // media, file
+	Reasoning *Reasoning      `msgpack:"r,omitempty" json:"reasoning,omitempty"` // reasoning
+	Call      *ToolCall       `msgpack:"c,omitempty" json:"call,omitempty"`      // tool_call
+	Result    *ToolResult     `msgpack:"rs,omitempty" json:"result,omitempty"`   // tool_result
+	Metadata  Metadata        `msgpack:"md,omitempty" json:"metadata,omitempty"`
+}
+
+// TextPart returns a text part.
+func TextPart(text string) Part { return Part{Kind: TextKind, Text: text} }
+
+// CallPart returns a part that holds a tool call.
+func CallPart(c ToolCall) Part { return Part{Kind: ToolCallKind, Call: &c} }
+
+// ResultPart returns a part that holds a tool result.
+func ResultPart(r ToolResult) Part { return Part{Kind: ToolResultKind, Result: &r} }
+
+// StructuredPart returns a part that holds a JSON value.
+func StructuredPart(data json.RawMessage) Part { return Part{Kind: StructuredKind, Data: data} }
+
+// Media is binary or referenced data: an image, a sound, a document, a file.
+type Media struct {
+	Modality string `msgpack:"mo,omitempty" json:"modality,omitempty"` // image, audio, video, document, binary
+	MIME     string `msgpack:"mt,omitempty" json:"mime,omitempty"`
+	Bytes    []byte `msgpack:"b,omitempty" json:"bytes,omitempty"` // inline, or
+	URI      string `msgpack:"u,omitempty" json:"uri,omitempty"`   // by reference
+}
+
+// Reasoning holds what a provider wants back byte for byte with a reasoning part.
+type Reasoning struct {
+	Signature []byte `msgpack:"s,omitempty" json:"signature,omitempty"`
+	Encrypted []byte `msgpack:"e,omitempty" json:"encrypted,omitempty"`
+	Redacted  bool   `msgpack:"r,omitempty" json:"redacted,omitempty"`
+}
+
+// Delta is an ephemeral piece of a reply in flight. Deltas are never journaled; a
+// new attempt supersedes the deltas of the old one.
+type Delta struct {
+	Part int       `msgpack:"p" json:"part"` // index of the part in the reply
+	Op   DeltaOp   `msgpack:"o" json:"op"`
+	Kind PartKind  `msgpack:"k,omitempty" json:"kind,omitempty"` // of the part
+	Text string    `msgpack:"t,omitempty" json:"text,omitempty"` // text, reasoning text, or a fragment of a call's arguments
+	Call *ToolCall `msgpack:"c,omitempty" json:"call,omitempty"` // begin: id and name of a call; commit: the complete call
+}
+
+// DeltaOp says what a [Delta] does to its part.
+type DeltaOp string
+
+// The operations of deltas.
+const (
+	BeginPart  DeltaOp = "begin"
+	AppendPart DeltaOp = "append"
+	CommitPart DeltaOp = "commit"
+)
+
+// CloneItems returns a copy of items that shares no slice headers with it; parts
+// are copied one level deep.
+func CloneItems(items []Item) []Item {
+	out := slices.Clone(items)
+	for i := range out {
+		out[i].Parts = slices.Clone(out[i].Parts)
+	}
+	return out
+}

@@ -1,0 +1,158 @@
+package content
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+func TestAnItemGivesItsText(t *testing.T) {
+	t.Parallel()
+	call := ToolCall{ID: "c1", Name: "t"}
+	mixed := NewItem(Assistant, TextPart("a"), Part{Kind: ReasoningKind, Text: "hidden"}, CallPart(call), TextPart("b"))
+	for want, it := range map[string]Item{"ab": mixed, "hi": UserText("hi"), "": {Kind: User}, "sys": SystemText("sys")} {
+		if got := it.Text(); got != want {
+			t.Errorf("Text = %q, want %q", got, want)
+		}
+	}
+	if diff := cmp.Diff([]ToolCall{call}, mixed.Calls()); diff != "" {
+		t.Errorf("Calls: -want +got\n%s", diff)
+	}
+	result := NewResult("c1", "t", StatusError, "no")
+	if diff := cmp.Diff([]ToolResult{result}, NewItem(Tool, ResultPart(result)).Results()); diff != "" {
+		t.Errorf("Results: -want +got\n%s", diff)
+	}
+	if AssistantText("x").Calls() != nil || AssistantText("x").Results() != nil {
+		t.Error("a text has calls or results")
+	}
+}
+
+func TestAResultGivesItsText(t *testing.T) {
+	t.Parallel()
+	r := NewResult("c1", "t", StatusOK, "plain")
+	if r.Text() != "plain" || r.IsError {
+		t.Errorf("NewResult = %+v", r)
+	}
+	r.Output = []Part{TextPart("n="), StructuredPart(json.RawMessage(`{"n":1}`)), {Kind: FileKind, Name: "f", Media: &Media{}}}
+	if got := r.Text(); got != `n={"n":1}` {
+		t.Errorf("Text = %q", got)
+	}
+}
+
+func TestEveryStatusHasAPublicName(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[Status]string{
+		StatusOK: "ok", StatusError: "error", StatusDenied: "denied", StatusExpired: "denied", StatusSkipped: "denied",
+		StatusCancelled: "cancelled", StatusLimit: "cancelled", StatusTerminated: "cancelled",
+		StatusNotExecuted: "cancelled", StatusUnknown: "unknown", "of a later release": "error",
+	} {
+		if got := s.Public(); got != want {
+			t.Errorf("%s is shown as %s, want %s", s, got, want)
+		}
+		if s.IsError() != (s != StatusOK) {
+			t.Errorf("%s: IsError = %v", s, s.IsError())
+		}
+	}
+}
+
+func TestWhatMayBeTriedAgain(t *testing.T) {
+	t.Parallel()
+	for c, want := range map[ErrorClass]bool{
+		ClassRateLimit: true, ClassOverloaded: true, ClassTimeout: true, ClassNetwork: true, ClassServer: true,
+		ClassAuth: false, ClassBilling: false, ClassInvalid: false, ClassTooLong: false, ClassBlocked: false,
+		ClassExhausted: false, ClassLost: false, ClassOther: false, "new": false,
+	} {
+		if c.Retryable() != want {
+			t.Errorf("%s: Retryable = %v", c, !want)
+		}
+	}
+	if Once.Retryable() || !ReadOnly.Retryable() || !Idempotent.Retryable() {
+		t.Error("the wrong effects are retried")
+	}
+}
+
+func TestUsageAddsUp(t *testing.T) {
+	t.Parallel()
+	one := Usage{InputTokens: 1, OutputTokens: 2, ReasoningTokens: 3, CacheReadTokens: 4, CacheWriteTokens: 5, CostMicros: 6}
+	priced := one
+	priced.Currency = "EUR"
+	want := Usage{InputTokens: 2, OutputTokens: 4, ReasoningTokens: 6, CacheReadTokens: 8, CacheWriteTokens: 10, CostMicros: 12, Currency: "EUR"}
+	if got := one.Add(priced); got != want {
+		t.Errorf("Add = %+v", got)
+	}
+	if got := want.Add(Usage{Currency: "USD"}); got != want {
+		t.Errorf("a second currency gives %+v", got)
+	}
+	if got := want.TotalTokens(); got != 6 {
+		t.Errorf("TotalTokens = %d", got)
+	}
+}
+
+func TestACacheRequestHasKnownWords(t *testing.T) {
+	t.Parallel()
+	good := CacheRequest{Mode: "required", Retention: "extended", Breakpoints: []Breakpoint{{Kind: "tools_end"}, {Kind: "item_end", Item: 1}}}
+	if !good.Valid() || !(CacheRequest{}).Valid() {
+		t.Error("a good request is refused")
+	}
+	for _, bad := range []CacheRequest{{Mode: "x"}, {Retention: "x"}, {Breakpoints: []Breakpoint{{Kind: "x"}}}} {
+		if bad.Valid() {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}
+
+func TestClonedItemsCanBeEdited(t *testing.T) {
+	t.Parallel()
+	items := []Item{UserText("a"), UserText("b")}
+	clone := CloneItems(items)
+	clone[0].Parts[0].Text = "changed"
+	clone[1] = SystemText("changed")
+	if diff := cmp.Diff([]Item{UserText("a"), UserText("b")}, items); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if CloneItems(nil) != nil {
+		t.Error("nothing became something")
+	}
+}
+
+func TestItemsSurviveBothEncodings(t *testing.T) {
+	t.Parallel()
+	call := ToolCall{ID: "c1", Place: "t1-r1-c1", Name: "t", Input: json.RawMessage(`{"a":1}`), ProviderID: "p/1"}
+	result := NewResult("c1", "t", StatusDenied, "no")
+	result.Metadata = Metadata{}.With("k", "v")
+	want := []Item{
+		UserText("bytes that are no text: \xff"),
+		{
+			ID: "i1", Kind: Assistant, CreatedAt: 5, Usage: &Usage{InputTokens: 1}, FinishReason: ToolCalls, Metadata: Metadata{}.With("m", 1),
+			Parts: []Part{
+				CallPart(call), ResultPart(result),
+				{Kind: ReasoningKind, Reasoning: &Reasoning{Signature: []byte{0, 255}}},
+				{Kind: MediaKind, Media: &Media{Bytes: []byte{1}}},
+			},
+		},
+	}
+	packed, err := msgpack.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []Item
+	if err := msgpack.Unmarshal(packed, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("msgpack: -want +got\n%s", diff)
+	}
+	text, err := json.Marshal(want[1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = nil
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want[1:], got); diff != "" {
+		t.Errorf("JSON: -want +got\n%s", diff)
+	}
+}

@@ -1,0 +1,137 @@
+package content
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Metadata is a set of named JSON values, kept sorted by key so that equal sets
+// have equal bytes. The zero value is an empty set.
+type Metadata []Field
+
+// Field is one entry of [Metadata].
+type Field struct {
+	Key   string          `msgpack:"k"`
+	Value json.RawMessage `msgpack:"v"`
+}
+
+// Keys that Turnlog itself writes. They are reserved: hosts and tools cannot set
+// them ([Metadata.WithoutReserved]).
+const (
+	MetaInterrupted     = "interrupted"      // true on what a cancel cut off
+	MetaInterruptReason = "interrupt_reason" // why the turn was cancelled
+	MetaInterruptStage  = "interrupt_stage"  // model, tool, approval, yield or verify
+	MetaLimitKind       = "limit_kind"       // which limit ended the turn
+	MetaLimit           = "limit"            // its value
+	MetaLimitUsed       = "limit_used"       // what was used when it ended the turn
+	MetaHook            = "hook"             // the hook that ended the turn
+	MetaHookPoint       = "hook_point"       // where it did
+	MetaHookReason      = "hook_reason"      // and why
+	MetaToolStatus      = "tool_status"      // a result's status
+	MetaFailureCode     = "failure_code"     // a stable code of a failure
+	MetaChangedPaths    = "changed_paths"    // paths that a tool wrote
+	MetaAuthRequest     = "auth_request"     // the authorization that a tool needs
+	MetaTruncated       = "truncated"        // output was cut
+	MetaWithheld        = "withheld"         // a reply that a hook vetoed
+)
+
+// Reserved reports whether key belongs to Turnlog.
+func Reserved(key string) bool {
+	switch key {
+	case MetaInterrupted, MetaInterruptReason, MetaInterruptStage, MetaLimitKind, MetaLimit, MetaLimitUsed,
+		MetaHook, MetaHookPoint, MetaHookReason, MetaToolStatus, MetaFailureCode, MetaChangedPaths,
+		MetaAuthRequest, MetaTruncated, MetaWithheld:
+		return true
+	}
+	return false
+}
+
+// Get returns the value under key and whether there is one.
+func (m Metadata) Get(key string) (json.RawMessage, bool) {
+	i, ok := m.find(key)
+	if !ok {
+		return nil, false
+	}
+	return m[i].Value, true
+}
+
+// Text returns the string under key, or "" if there is none or it is no string.
+func (m Metadata) Text(key string) string {
+	v, ok := m.Get(key)
+	if !ok {
+		return ""
+	}
+	var s string
+	if json.Unmarshal(v, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// With returns a copy of m in which key holds the JSON of value. A value that
+// cannot be written as JSON is stored as its printed form.
+func (m Metadata) With(key string, value any) Metadata {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		raw, _ = json.Marshal(fmt.Sprint(value))
+	}
+	out := slices.Clone(m)
+	i, ok := out.find(key)
+	if ok {
+		out[i].Value = raw
+		return out
+	}
+	return slices.Insert(out, i, Field{Key: key, Value: raw})
+}
+
+// WithoutReserved returns m without the keys that only Turnlog may set.
+func (m Metadata) WithoutReserved() Metadata {
+	if !slices.ContainsFunc(m, func(f Field) bool { return Reserved(f.Key) }) {
+		return m
+	}
+	return slices.DeleteFunc(slices.Clone(m), func(f Field) bool { return Reserved(f.Key) })
+}
+
+// MarshalJSON writes m as one JSON object.
+func (m Metadata) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, f := range m {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		key, err := json.Marshal(f.Key)
+		if err != nil {
+			return nil, fmt.Errorf("metadata key %q: %w", f.Key, err)
+		}
+		b.Write(key)
+		b.WriteByte(':')
+		if len(f.Value) == 0 {
+			b.WriteString("null")
+			continue
+		}
+		b.Write(f.Value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// UnmarshalJSON reads one JSON object.
+func (m *Metadata) UnmarshalJSON(b []byte) error {
+	var obj map[string]json.RawMessage
+	if err := json.Unmarshal(b, &obj); err != nil {
+		return fmt.Errorf("metadata: %w", err)
+	}
+	*m = nil
+	for k, v := range obj {
+		i, _ := m.find(k)
+		*m = slices.Insert(*m, i, Field{Key: k, Value: v})
+	}
+	return nil
+}
+
+func (m Metadata) find(key string) (int, bool) {
+	return slices.BinarySearchFunc(m, key, func(f Field, k string) int { return bytes.Compare([]byte(f.Key), []byte(k)) })
+}

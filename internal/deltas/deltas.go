@@ -1,0 +1,73 @@
+// Package deltas turns a finished reply into the stream of deltas that a model
+// would have sent while writing it. Models that know their whole answer at once
+// use it, so that whoever watches them sees the same protocol from all: begin,
+// append, commit, part after part.
+package deltas
+
+import (
+	"context"
+	"unicode/utf8"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// Stream hands the parts of items to emit, chunk runes at a time; 0 or less
+// sends each text whole, and calls without fragments of their arguments. It
+// stops before the next delta when ctx ends, and returns the cause.
+func Stream(ctx context.Context, items []content.Item, chunk int, emit func(content.Delta)) error {
+	index := 0
+	send := func(d content.Delta) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		d.Part = index
+		emit(d)
+		return nil
+	}
+	for _, it := range items {
+		for _, p := range it.Parts {
+			if err := part(p, chunk, send); err != nil {
+				return err
+			}
+			index++
+		}
+	}
+	return nil
+}
+
+func part(p content.Part, chunk int, send func(content.Delta) error) error {
+	begin := content.Delta{Op: content.BeginPart, Kind: p.Kind}
+	commit := content.Delta{Op: content.CommitPart, Kind: p.Kind}
+	rest := p.Text
+	if p.Call != nil {
+		begin.Call = &content.ToolCall{ID: p.Call.ID, Name: p.Call.Name, ProviderID: p.Call.ProviderID}
+		commit.Call = p.Call
+		if chunk > 0 {
+			rest = string(p.Call.Input)
+		}
+	}
+	if err := send(begin); err != nil {
+		return err
+	}
+	for len(rest) > 0 {
+		var piece string
+		piece, rest = cut(rest, chunk)
+		if err := send(content.Delta{Op: content.AppendPart, Kind: p.Kind, Text: piece}); err != nil {
+			return err
+		}
+	}
+	return send(commit)
+}
+
+// cut takes the first n runes off text; all of it if n is not positive.
+func cut(text string, n int) (piece, rest string) {
+	if n <= 0 {
+		return text, ""
+	}
+	end := 0
+	for ; n > 0 && end < len(text); n-- {
+		_, size := utf8.DecodeRuneInString(text[end:])
+		end += size
+	}
+	return text[:end], text[end:]
+}

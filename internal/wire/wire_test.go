@@ -1,0 +1,136 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+func TestCheckLetsWhatAnEncoderWritesThrough(t *testing.T) {
+	t.Parallel()
+	for _, v := range []any{
+		nil, true, -1, 127, 128, math.MaxUint16, math.MaxInt64, uint64(math.MaxUint64), math.MinInt64, 1.5, float32(2),
+		"", "short", string(make([]byte, 300)), string(make([]byte, 70_000)),
+		[]byte{},
+		make([]byte, 300), make([]byte, 70_000),
+		[]any{},
+		[]int{1, 2, 3},
+		make([]string, 40), make([]string, 66_000),
+		map[string]any{},
+		map[string]any{"a": []any{nil, map[string]int{"b": 1}}},
+	} {
+		b, err := msgpack.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Check(b, 4); err != nil {
+			t.Errorf("%T of %d bytes: %v", v, len(b), err)
+		}
+		for n := range min(len(b), 100) {
+			if err := Check(b[:n], 4); !errors.Is(err, ErrMalformed) {
+				t.Errorf("%T cut to %d of %d bytes: %v", v, n, len(b), err)
+			}
+		}
+		if err := Check(append(b, 0), 4); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%T with a byte behind it: %v", v, err)
+		}
+	}
+}
+
+func TestCheckRefusesWhatPromisesMoreThanItHolds(t *testing.T) {
+	t.Parallel()
+	for _, b := range [][]byte{
+		{0xdd, 0xff, 0xff, 0xff, 0xff},
+		{0xdd, 0x7f, 0xff, 0xff, 0xff},
+		{0xdc, 0xff, 0xff},
+		{0x9f, 0xc0},
+		{0xdf, 0xff, 0xff, 0xff, 0xff},
+		{0xde, 0xff, 0xff},
+		{0x82, 0xc0, 0xc0, 0xc0},
+		{0xdb, 0xff, 0xff, 0xff, 0xff},
+		{0xc6, 0x80, 0x00, 0x00, 0x00},
+		{0xda, 0xff, 0xff},
+		{0xd9, 0xff},
+		{0xbf},
+	} {
+		if err := Check(b, 4); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%x: %v, want ErrMalformed", b, err)
+		}
+	}
+}
+
+func TestCheckRefusesTypesThatAreNeverWritten(t *testing.T) {
+	t.Parallel()
+	for _, b := range [][]byte{{0xc1}, {0xd4, 1, 2}, {0xc7, 1, 1, 1}, {0xd6, 0xff, 0, 0, 0, 0}} {
+		if err := Check(b, 4); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%x: %v, want ErrMalformed", b, err)
+		}
+	}
+}
+
+func TestCheckBoundsTheNesting(t *testing.T) {
+	t.Parallel()
+	nested := func(n int) []byte { return append(bytes.Repeat([]byte{0x91}, n), 0xc0) }
+	if err := Check(nested(4), 4); err != nil {
+		t.Errorf("4 of 4: %v", err)
+	}
+	if err := Check(nested(5), 4); !errors.Is(err, ErrMalformed) {
+		t.Errorf("5 of 4: %v", err)
+	}
+	if err := Check(append([]byte{0x92}, slices.Concat(nested(3), nested(3))...), 4); err != nil {
+		t.Errorf("siblings: %v", err)
+	}
+}
+
+func TestCheckBoundsTheElements(t *testing.T) {
+	t.Parallel()
+	many := append([]byte{0xdd, 0, 0x10, 0, 0}, bytes.Repeat([]byte{0x80}, 1<<20)...)
+	if err := Check(many, 4); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a megabyte of empty maps: %v", err)
+	}
+}
+
+func TestCheckAllocatesNothing(t *testing.T) {
+	b, err := msgpack.Marshal(map[string]any{"a": []any{1, "x", map[string]int{"b": 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { err = Check(b, 8) }); n > 0 || err != nil {
+		t.Errorf("%v allocations, %v", n, err)
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	f.Add([]byte{0x92, 0xa1, 'x', 0x81, 0xc0, 0xc4, 0x00})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if Check(b, 16) != nil {
+			return
+		}
+		r := bytes.NewReader(b)
+		if err := msgpack.NewDecoder(r).Skip(); err != nil || r.Len() > 0 {
+			t.Fatalf("Check passed %x, a decoder did not: %v, %d left", b, err, r.Len())
+		}
+	})
+}
+
+func TestUnsetNamesWhatASampleDoesNotShow(t *testing.T) {
+	t.Parallel()
+	type inner struct{ A, B int }
+	type outer struct {
+		P    *inner
+		List []inner
+		I    any
+		N    *inner
+	}
+	got := Unset(outer{P: &inner{A: 1}, List: []inner{{}, {B: 2}}, I: inner{}})
+	if want := []string{"wire.outer.N"}; !slices.Equal(got, want) {
+		t.Errorf("Unset = %v, want %v", got, want)
+	}
+	if got := Unset(struct{ X inner }{}); len(got) != 3 {
+		t.Errorf("Unset = %v", got)
+	}
+}

@@ -1,0 +1,241 @@
+package events
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/wire"
+)
+
+// Version is the version of the entry format that this release writes.
+const Version = 1
+
+// ErrBadEntry is returned for bytes that are not an entry. The journal is damaged
+// or was not written by Turnlog; do not append to it.
+var ErrBadEntry = errors.New("bad entry")
+
+// Hash is the SHA-256 of an entry's exact bytes.
+type Hash [sha256.Size]byte
+
+// HashOf hashes the exact bytes of an entry.
+func HashOf(payload []byte) Hash { return sha256.Sum256(payload) }
+
+// String is the hash in hexadecimal.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// IsZero reports whether h is the hash of nothing: what the first entry names as
+// its predecessor.
+func (h Hash) IsZero() bool { return h == Hash{} }
+
+// MarshalText renders the hash in hexadecimal.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (h *Hash) UnmarshalText(b []byte) error {
+	if len(b) != 2*sha256.Size {
+		return fmt.Errorf("hash %q: want %d hexadecimal digits", b, 2*sha256.Size)
+	}
+	if _, err := hex.Decode(h[:], b); err != nil {
+		return fmt.Errorf("hash %q: %w", b, err)
+	}
+	return nil
+}
+
+// EncodeMsgpack writes the hash as bytes.
+func (h Hash) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeBytes(h[:]) }
+
+// DecodeMsgpack reads what EncodeMsgpack wrote.
+func (h *Hash) DecodeMsgpack(d *msgpack.Decoder) error {
+	b, err := d.DecodeBytes()
+	if err != nil {
+		return err
+	}
+	if len(b) != len(h) {
+		return fmt.Errorf("%w: hash of %d bytes", ErrBadEntry, len(b))
+	}
+	copy(h[:], b)
+	return nil
+}
+
+// Lane separates the commands of a session by who may send them.
+type Lane string
+
+// The lanes. LaneLocal is for commands that a host gives itself.
+const (
+	LaneAsk    Lane = "ask"    // clients
+	LaneDecide Lane = "decide" // approvers
+	LaneReport Lane = "report" // workers
+	LaneDue    Lane = "due"    // timers, written by the server alone
+	LaneLocal  Lane = ""       // the host itself
+)
+
+// Cursor says up to where the commands of a lane are handled.
+type Cursor struct {
+	Lane Lane   `msgpack:"l" json:"lane"`
+	Seq  uint64 `msgpack:"s" json:"seq"`
+}
+
+// Entry is one atomic append to a journal.
+type Entry struct {
+	Version int               `json:"v"`
+	Session content.SessionID `json:"session"`
+	Seq     uint64            `json:"seq"`  // 1, 2, 3, … without gaps
+	Prev    Hash              `json:"prev"` // hash of the entry before; zero for the first
+	Cause   string            `json:"cause"`
+	At      content.Time      `json:"at"`
+	Epoch   uint64            `json:"epoch"`
+	Cursors []Cursor          `json:"cursors,omitempty"` // the lanes that moved with this entry
+	Events  []Event           `json:"-"`
+}
+
+// Kinds lists the kinds of the entry's events, in order.
+func (e Entry) Kinds() []Kind {
+	out := make([]Kind, len(e.Events))
+	for i, ev := range e.Events {
+		out[i] = KindOf(ev)
+	}
+	return out
+}
+
+const entryFields = 9
+
+// Encode returns the exact bytes of e: an array of its fields, then its events as
+// pairs of kind and fields. Equal entries have equal bytes. It returns an error
+// for an entry that Decode would refuse, because its items nest too deeply.
+func (e Entry) Encode() ([]byte, error) {
+	var buf bytes.Buffer
+	enc := msgpack.GetEncoder()
+	defer msgpack.PutEncoder(enc)
+	enc.Reset(&buf)
+	enc.UseCompactInts(true)
+	enc.UseCompactFloats(true)
+	err := errors.Join(
+		enc.EncodeArrayLen(entryFields),
+		enc.EncodeInt(int64(e.Version)),
+		enc.EncodeString(string(e.Session)),
+		enc.EncodeUint(e.Seq),
+		e.Prev.EncodeMsgpack(enc),
+		enc.EncodeString(e.Cause),
+		enc.EncodeInt(int64(e.At)),
+		enc.EncodeUint(e.Epoch),
+		enc.Encode(e.Cursors),
+		encodeEvents(enc, e.Events),
+	)
+	if err == nil {
+		err = wire.Check(buf.Bytes(), wire.EntryDepth)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode entry %s/%d: %w", e.Session, e.Seq, err)
+	}
+	return buf.Bytes(), nil
+}
+
+func encodeEvents(enc *msgpack.Encoder, evs []Event) error {
+	if err := enc.EncodeArrayLen(2 * len(evs)); err != nil {
+		return err
+	}
+	for _, ev := range evs {
+		if err := enc.EncodeString(string(KindOf(ev))); err != nil {
+			return err
+		}
+		if err := enc.Encode(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Decode reads the bytes of an entry. It returns [ErrBadEntry] for bytes that are
+// no entry, and [ErrUnknownKind] with everything before the unknown event filled
+// in.
+func Decode(payload []byte) (Entry, error) {
+	var e Entry
+	if err := wire.Check(payload, wire.EntryDepth); err != nil {
+		return e, fmt.Errorf("%w: %w", ErrBadEntry, err)
+	}
+	dec := msgpack.GetDecoder()
+	defer msgpack.PutDecoder(dec)
+	dec.Reset(bytes.NewReader(payload))
+	if err := e.decodeHead(dec); err != nil {
+		return e, fmt.Errorf("%w: %w", ErrBadEntry, err)
+	}
+	n, err := dec.DecodeArrayLen()
+	if err != nil || n < 0 || n%2 != 0 {
+		return e, fmt.Errorf("%w: events come as pairs of kind and fields", ErrBadEntry)
+	}
+	e.Events = make([]Event, 0, n/2)
+	for range n / 2 {
+		kind, err := dec.DecodeString()
+		if err != nil {
+			return e, fmt.Errorf("%w: %w", ErrBadEntry, err)
+		}
+		ev, err := decodeEvent(Kind(kind), dec)
+		if errors.Is(err, ErrUnknownKind) {
+			return e, fmt.Errorf("entry %s/%d: %w", e.Session, e.Seq, err)
+		}
+		if err != nil {
+			return e, fmt.Errorf("%w: %w", ErrBadEntry, err)
+		}
+		e.Events = append(e.Events, ev)
+	}
+	return e, nil
+}
+
+func (e *Entry) decodeHead(dec *msgpack.Decoder) error {
+	n, err := dec.DecodeArrayLen()
+	if err != nil {
+		return err
+	}
+	if n != entryFields {
+		return fmt.Errorf("%d fields, want %d", n, entryFields)
+	}
+	var at int64
+	var session string
+	if err := dec.DecodeMulti(&e.Version, &session, &e.Seq, &e.Prev, &e.Cause, &at, &e.Epoch, &e.Cursors); err != nil {
+		return err
+	}
+	if e.Version < 1 || e.Version > Version {
+		return fmt.Errorf("format version %d; this release reads 1 to %d", e.Version, Version)
+	}
+	e.Session, e.At = content.SessionID(session), content.Time(at)
+	return nil
+}
+
+// EncodeLive returns the bytes of one event for live delivery beside the journal.
+func EncodeLive(ev Event) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := msgpack.NewEncoder(&buf)
+	enc.UseCompactInts(true)
+	if err := encodeEvents(enc, []Event{ev}); err != nil {
+		return nil, fmt.Errorf("encode %s: %w", KindOf(ev), err)
+	}
+	return buf.Bytes(), nil
+}
+
+// DecodeLive reads what EncodeLive wrote. It returns [ErrBadEntry] or
+// [ErrUnknownKind] for anything else; nothing is lost by passing over it.
+func DecodeLive(b []byte) (Event, error) {
+	if err := wire.Check(b, wire.EntryDepth); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadEntry, err)
+	}
+	dec := msgpack.NewDecoder(bytes.NewReader(b))
+	n, err := dec.DecodeArrayLen()
+	if err != nil || n != 2 {
+		return nil, fmt.Errorf("%w: no live event", ErrBadEntry)
+	}
+	kind, err := dec.DecodeString()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadEntry, err)
+	}
+	ev, err := decodeEvent(Kind(kind), dec)
+	if err != nil && !errors.Is(err, ErrUnknownKind) {
+		return nil, fmt.Errorf("%w: %w", ErrBadEntry, err)
+	}
+	return ev, err
+}

@@ -1,0 +1,88 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+)
+
+// MarshalEvent renders e for people: one JSON object with its kind first, then
+// its fields. The stored bytes are the record, this is a view of them; but
+// exports show it beside them and are compared, so a field that is added later
+// must be left out while it is zero.
+//
+// What JSON cannot say is bent until it can: a raw value that is no JSON, such as
+// arguments that a model got wrong, becomes a string, a number that is none
+// becomes 0. It returns an error only for an event that cannot be shown at all.
+func MarshalEvent(e Event) (json.RawMessage, error) {
+	fields, err := json.Marshal(e)
+	if err != nil {
+		fields, err = json.Marshal(presentable(reflect.ValueOf(e)).Interface())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", KindOf(e), err)
+	}
+	kind, err := json.Marshal(KindOf(e))
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", KindOf(e), err)
+	}
+	var b bytes.Buffer
+	b.WriteString(`{"kind":`)
+	b.Write(kind)
+	if rest := fields[1:]; len(rest) > 1 {
+		b.WriteByte(',')
+		b.Write(rest)
+	} else {
+		b.WriteByte('}')
+	}
+	return b.Bytes(), nil
+}
+
+// presentable returns a deep copy of v that encoding/json accepts. It runs only
+// for events that it refused.
+func presentable(v reflect.Value) reflect.Value {
+	out := reflect.New(v.Type()).Elem()
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			out.Set(reflect.New(v.Type().Elem()))
+			out.Elem().Set(presentable(v.Elem()))
+		}
+	case reflect.Slice:
+		switch {
+		case v.Type() == reflect.TypeFor[json.RawMessage]():
+			out.SetBytes(presentableJSON(v.Bytes()))
+		case v.IsNil() || v.Type().Elem().Kind() == reflect.Uint8:
+			out.Set(v)
+		default:
+			out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+			for i := range v.Len() {
+				out.Index(i).Set(presentable(v.Index(i)))
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			out.Field(i).Set(presentable(v.Field(i)))
+		}
+	case reflect.Float64:
+		if f := v.Float(); !math.IsNaN(f) && !math.IsInf(f, 0) {
+			out.SetFloat(f)
+		}
+	default:
+		out.Set(v)
+	}
+	return out
+}
+
+func presentableJSON(raw []byte) []byte {
+	if len(raw) == 0 || json.Valid(raw) {
+		return raw
+	}
+	quoted, err := json.Marshal(string(raw))
+	if err != nil {
+		return []byte("null")
+	}
+	return quoted
+}

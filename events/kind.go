@@ -1,0 +1,303 @@
+package events
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// Kind is the name of an event kind on the wire; it never changes.
+type Kind string
+
+// The kinds of events.
+const (
+	KindDriverClaimed      Kind = "driver_claimed"
+	KindParked             Kind = "parked"
+	KindRunStarted         Kind = "run_started"
+	KindConfigChanged      Kind = "config_changed"
+	KindInputQueued        Kind = "input_queued"
+	KindInputAccepted      Kind = "input_accepted"
+	KindTurnStarted        Kind = "turn_started"
+	KindRoundStarted       Kind = "round_started"
+	KindRoundFinished      Kind = "round_finished"
+	KindModelCallStarted   Kind = "model_call_started"
+	KindModelCallFailed    Kind = "model_call_failed"
+	KindContentDelta       Kind = "content_delta"
+	KindReplyRecorded      Kind = "reply_recorded"
+	KindUsageUpdated       Kind = "usage_updated"
+	KindToolCallRequested  Kind = "tool_call_requested"
+	KindToolCatalogChanged Kind = "tool_catalog_changed"
+	KindApprovalRequired   Kind = "approval_required"
+	KindApprovalResolved   Kind = "approval_resolved"
+	KindToolDispatched     Kind = "tool_dispatched"
+	KindToolAttemptLost    Kind = "tool_attempt_lost"
+	KindToolDetached       Kind = "tool_detached"
+	KindToolProgress       Kind = "tool_progress"
+	KindToolResultReceived Kind = "tool_result_received"
+	KindHookDecided        Kind = "hook_decided"
+	KindMutationStarted    Kind = "mutation_started"
+	KindMutationFinished   Kind = "mutation_finished"
+	KindLimitReached       Kind = "limit_reached"
+	KindCancelRequested    Kind = "cancel_requested"
+	KindCacheOverrideSet   Kind = "cache_override_set"
+	KindTaskStarted        Kind = "task_started"
+	KindMemoryRecalled     Kind = "memory_recalled"
+	KindVerifyStarted      Kind = "verify_started"
+	KindVerifyFinished     Kind = "verify_finished"
+	KindMemoryStored       Kind = "memory_stored"
+	KindTaskFinished       Kind = "task_finished"
+	KindStateChanged       Kind = "state_changed"
+	KindWarning            Kind = "warning"
+	KindRunFailed          Kind = "run_failed"
+	KindTurnFinished       Kind = "turn_finished"
+	KindSessionClosed      Kind = "session_closed"
+	KindRefused            Kind = "refused"
+)
+
+// ErrUnknownKind is returned when an entry holds an event that this release does
+// not know. A driver refuses the session; an observer shows the entry raw.
+var ErrUnknownKind = errors.New("unknown event kind")
+
+// Kinds returns every kind, in the order of a session's life.
+func Kinds() []Kind {
+	return []Kind{
+		KindDriverClaimed,
+		KindParked,
+		KindRunStarted,
+		KindConfigChanged,
+		KindInputQueued,
+		KindInputAccepted,
+		KindTurnStarted,
+		KindRoundStarted,
+		KindRoundFinished,
+		KindModelCallStarted,
+		KindModelCallFailed,
+		KindContentDelta,
+		KindReplyRecorded,
+		KindUsageUpdated,
+		KindToolCallRequested,
+		KindToolCatalogChanged,
+		KindApprovalRequired,
+		KindApprovalResolved,
+		KindToolDispatched,
+		KindToolAttemptLost,
+		KindToolDetached,
+		KindToolProgress,
+		KindToolResultReceived,
+		KindHookDecided,
+		KindMutationStarted,
+		KindMutationFinished,
+		KindLimitReached,
+		KindCancelRequested,
+		KindCacheOverrideSet,
+		KindTaskStarted,
+		KindMemoryRecalled,
+		KindVerifyStarted,
+		KindVerifyFinished,
+		KindMemoryStored,
+		KindTaskFinished,
+		KindStateChanged,
+		KindWarning,
+		KindRunFailed,
+		KindTurnFinished,
+		KindSessionClosed,
+		KindRefused,
+	}
+}
+
+// KindOf names the kind of e.
+func KindOf(e Event) Kind {
+	switch e.(type) {
+	case DriverClaimed:
+		return KindDriverClaimed
+	case Parked:
+		return KindParked
+	case RunStarted:
+		return KindRunStarted
+	case ConfigChanged:
+		return KindConfigChanged
+	case InputQueued:
+		return KindInputQueued
+	case InputAccepted:
+		return KindInputAccepted
+	case TurnStarted:
+		return KindTurnStarted
+	case RoundStarted:
+		return KindRoundStarted
+	case RoundFinished:
+		return KindRoundFinished
+	case ModelCallStarted:
+		return KindModelCallStarted
+	case ModelCallFailed:
+		return KindModelCallFailed
+	case ContentDelta:
+		return KindContentDelta
+	case ReplyRecorded:
+		return KindReplyRecorded
+	case UsageUpdated:
+		return KindUsageUpdated
+	case ToolCallRequested:
+		return KindToolCallRequested
+	case ToolCatalogChanged:
+		return KindToolCatalogChanged
+	case ApprovalRequired:
+		return KindApprovalRequired
+	case ApprovalResolved:
+		return KindApprovalResolved
+	case ToolDispatched:
+		return KindToolDispatched
+	case ToolAttemptLost:
+		return KindToolAttemptLost
+	case ToolDetached:
+		return KindToolDetached
+	case ToolProgress:
+		return KindToolProgress
+	case ToolResultReceived:
+		return KindToolResultReceived
+	case HookDecided:
+		return KindHookDecided
+	case MutationStarted:
+		return KindMutationStarted
+	case MutationFinished:
+		return KindMutationFinished
+	case LimitReached:
+		return KindLimitReached
+	case CancelRequested:
+		return KindCancelRequested
+	case CacheOverrideSet:
+		return KindCacheOverrideSet
+	case TaskStarted:
+		return KindTaskStarted
+	case MemoryRecalled:
+		return KindMemoryRecalled
+	case VerifyStarted:
+		return KindVerifyStarted
+	case VerifyFinished:
+		return KindVerifyFinished
+	case MemoryStored:
+		return KindMemoryStored
+	case TaskFinished:
+		return KindTaskFinished
+	case StateChanged:
+		return KindStateChanged
+	case Warning:
+		return KindWarning
+	case RunFailed:
+		return KindRunFailed
+	case TurnFinished:
+		return KindTurnFinished
+	case SessionClosed:
+		return KindSessionClosed
+	case Refused:
+		return KindRefused
+	}
+	panic(fmt.Sprintf("events: %T is not an event of this package", e))
+}
+
+// Journaled reports whether events of the kind are stored in the journal; the
+// others are live only or derived.
+func Journaled(k Kind) bool {
+	switch k {
+	case KindContentDelta, KindToolProgress, KindStateChanged, KindRefused:
+		return false
+	default:
+		return true
+	}
+}
+
+func decodeEvent(k Kind, d *msgpack.Decoder) (Event, error) {
+	switch k {
+	case KindDriverClaimed:
+		return decodeAs[DriverClaimed](d)
+	case KindParked:
+		return decodeAs[Parked](d)
+	case KindRunStarted:
+		return decodeAs[RunStarted](d)
+	case KindConfigChanged:
+		return decodeAs[ConfigChanged](d)
+	case KindInputQueued:
+		return decodeAs[InputQueued](d)
+	case KindInputAccepted:
+		return decodeAs[InputAccepted](d)
+	case KindTurnStarted:
+		return decodeAs[TurnStarted](d)
+	case KindRoundStarted:
+		return decodeAs[RoundStarted](d)
+	case KindRoundFinished:
+		return decodeAs[RoundFinished](d)
+	case KindModelCallStarted:
+		return decodeAs[ModelCallStarted](d)
+	case KindModelCallFailed:
+		return decodeAs[ModelCallFailed](d)
+	case KindContentDelta:
+		return decodeAs[ContentDelta](d)
+	case KindReplyRecorded:
+		return decodeAs[ReplyRecorded](d)
+	case KindUsageUpdated:
+		return decodeAs[UsageUpdated](d)
+	case KindToolCallRequested:
+		return decodeAs[ToolCallRequested](d)
+	case KindToolCatalogChanged:
+		return decodeAs[ToolCatalogChanged](d)
+	case KindApprovalRequired:
+		return decodeAs[ApprovalRequired](d)
+	case KindApprovalResolved:
+		return decodeAs[ApprovalResolved](d)
+	case KindToolDispatched:
+		return decodeAs[ToolDispatched](d)
+	case KindToolAttemptLost:
+		return decodeAs[ToolAttemptLost](d)
+	case KindToolDetached:
+		return decodeAs[ToolDetached](d)
+	case KindToolProgress:
+		return decodeAs[ToolProgress](d)
+	case KindToolResultReceived:
+		return decodeAs[ToolResultReceived](d)
+	case KindHookDecided:
+		return decodeAs[HookDecided](d)
+	case KindMutationStarted:
+		return decodeAs[MutationStarted](d)
+	case KindMutationFinished:
+		return decodeAs[MutationFinished](d)
+	case KindLimitReached:
+		return decodeAs[LimitReached](d)
+	case KindCancelRequested:
+		return decodeAs[CancelRequested](d)
+	case KindCacheOverrideSet:
+		return decodeAs[CacheOverrideSet](d)
+	case KindTaskStarted:
+		return decodeAs[TaskStarted](d)
+	case KindMemoryRecalled:
+		return decodeAs[MemoryRecalled](d)
+	case KindVerifyStarted:
+		return decodeAs[VerifyStarted](d)
+	case KindVerifyFinished:
+		return decodeAs[VerifyFinished](d)
+	case KindMemoryStored:
+		return decodeAs[MemoryStored](d)
+	case KindTaskFinished:
+		return decodeAs[TaskFinished](d)
+	case KindStateChanged:
+		return decodeAs[StateChanged](d)
+	case KindWarning:
+		return decodeAs[Warning](d)
+	case KindRunFailed:
+		return decodeAs[RunFailed](d)
+	case KindTurnFinished:
+		return decodeAs[TurnFinished](d)
+	case KindSessionClosed:
+		return decodeAs[SessionClosed](d)
+	case KindRefused:
+		return decodeAs[Refused](d)
+	}
+	return nil, fmt.Errorf("%w %q", ErrUnknownKind, k)
+}
+
+func decodeAs[T Event](d *msgpack.Decoder) (Event, error) {
+	var v T
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("decode %T: %w", v, err)
+	}
+	return v, nil
+}

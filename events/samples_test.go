@@ -1,0 +1,253 @@
+package events
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/wire"
+)
+
+const sampleTime = content.Time(1_700_000_000_123_456_789)
+
+// samples holds one event of every kind that shows every field.
+func samples() []Event {
+	return append(append(sessionSamples(), modelSamples()...), append(toolSamples(), turnSamples()...)...)
+}
+
+func sampleEntry(evs ...Event) Entry {
+	return Entry{
+		Version: Version,
+		Session: "s-1",
+		Seq:     7,
+		Prev:    HashOf([]byte("the entry before")),
+		Cause:   "cmd-7",
+		At:      sampleTime,
+		Epoch:   2,
+		Cursors: []Cursor{{Lane: LaneAsk, Seq: 41}, {Lane: LaneReport, Seq: 1 << 40}},
+		Events:  evs,
+	}
+}
+
+func sampleMetadata() content.Metadata {
+	return content.Metadata{}.With("origin", "test").With("weights", []int{1, 2})
+}
+
+func sampleUsage() content.Usage {
+	return content.Usage{
+		InputTokens: 1200, OutputTokens: 80, ReasoningTokens: 30, CacheReadTokens: 900,
+		CacheWriteTokens: 100, CostMicros: 4200, Currency: "EUR",
+	}
+}
+
+func sampleResult() content.ToolResult {
+	return content.ToolResult{
+		CallID: "call_b", Name: "fs_read_file", Status: content.StatusError, IsError: true, Code: "failed",
+		Output:   []content.Part{content.TextPart("Tool failed: no such file")},
+		Metadata: sampleMetadata(),
+	}
+}
+
+func sampleCall() content.ToolCall {
+	return content.ToolCall{
+		ID: "call_b", Place: content.PlaceOf(3, 2, 1), Name: "fs_read_file",
+		Input: json.RawMessage(`{"path":"go.mod"}`), ProviderID: "toolu/01",
+	}
+}
+
+// sampleItems shows every field of items and parts between them.
+func sampleItems() []content.Item {
+	usage, call, result := sampleUsage(), sampleCall(), sampleResult()
+	return []content.Item{{
+		ID: "i9", Kind: content.Assistant, CreatedAt: sampleTime, Usage: &usage,
+		FinishReason: content.ToolCalls, Metadata: sampleMetadata(),
+		Parts: []content.Part{
+			{
+				Kind: content.ReasoningKind, Text: "Let me look.",
+				Reasoning: &content.Reasoning{Signature: []byte{1, 2}, Encrypted: []byte{3}, Redacted: true},
+			},
+			{
+				Kind: content.FileKind, Name: "a.png",
+				Media: &content.Media{Modality: "image", MIME: "image/png", Bytes: []byte{0, 255}, URI: "file:///a.png"},
+			},
+			{Kind: content.CustomKind, Name: "chart", Data: json.RawMessage(`[1,2]`), Metadata: sampleMetadata()},
+			{Kind: content.ToolCallKind, Call: &call},
+			{Kind: content.ToolResultKind, Result: &result},
+		},
+	}, content.UserText("Wie geht's? \u2028 <tag> \xff")}
+}
+
+func sampleLimits() Limits {
+	return Limits{
+		MaxRounds: 8, Requests: 20, InputTokens: 1e6, OutputTokens: 1e5, TotalTokens: -1, ToolCalls: 50,
+		CostMicros: 2_000_000, WallClock: time.Hour,
+	}
+}
+
+func sampleCache() content.CacheRequest {
+	return content.CacheRequest{
+		Mode: "best_effort", Retention: "short", Key: "team",
+		Breakpoints: []content.Breakpoint{{Kind: "part_end", Item: 2, Part: 1}},
+	}
+}
+
+func sampleConfig() Config {
+	cache := sampleCache()
+	return Config{
+		Digest: "d0", Model: "scripted:x", ModelData: []byte("replies: []"),
+		Catalog: Catalog{Digest: "d1", Sources: []CatalogSource{
+			{Name: "files", Tools: []ToolRef{{Name: "fs_read_file", Digest: "d2"}}},
+		}},
+		Tools: []string{"fs_read_file"}, MaxParallel: 4, FailRun: true,
+		Hooks:    []Registration{{Name: "guard", Points: []string{"pre_llm_call", "post_llm_call"}}},
+		Mutators: []Registration{{Name: "compact", Points: []string{"before_model"}}},
+		Limits:   sampleLimits(), SessionLimits: sampleLimits(),
+		Retry: Retry{
+			ModelAttempts: 5, ToolAttempts: 2, LostAttempts: 9,
+			Backoff: time.Second, MaxBackoff: time.Minute,
+		},
+		Cache: &cache, ApprovalTTL: 24 * time.Hour, NotifyOnly: true,
+	}
+}
+
+func sampleTask() TaskSpec {
+	return TaskSpec{Goal: "make it green", Gate: []string{"go", "test", "./..."}, GateFunc: true, MaxRetries: 2}
+}
+
+func sampleOptions() *TurnOptions {
+	l := sampleLimits()
+	return &TurnOptions{Limits: &l, Sequential: true}
+}
+
+func sessionSamples() []Event {
+	return []Event{
+		DriverClaimed{Epoch: 2, Node: "node-a", Token: "$JS.ACK.x", Lost: []content.Place{content.PlaceOf(3, 2, 1)}},
+		Parked{},
+		RunStarted{
+			Config: sampleConfig(), Transcript: sampleItems(), Stepped: true, Metadata: sampleMetadata(),
+			Parent: "s-0", From: "s-0@17",
+		},
+		ConfigChanged{Config: sampleConfig()},
+		CacheOverrideSet{Cache: sampleCache()},
+		SessionClosed{Reason: "done"},
+		Refused{Command: "cmd-8", Reason: "busy", Detail: "turn-3 is open"},
+	}
+}
+
+func modelSamples() []Event {
+	cache, call := sampleCache(), sampleCall()
+	return []Event{
+		ModelCallStarted{Turn: "turn-3", Round: 2, Attempt: 1, TranscriptLen: 9, Catalog: "d1", Cache: &cache},
+		ModelCallFailed{
+			Turn: "turn-3", Round: 2, Attempt: 1, Class: content.ClassRateLimit, Code: "429", Message: "slow down",
+			RetryAfter: 3 * time.Second, RetryAt: sampleTime.Add(3 * time.Second),
+		},
+		ContentDelta{Turn: "turn-3", Round: 2, Attempt: 1, Delta: content.Delta{
+			Part: 1, Op: content.CommitPart, Kind: content.ToolCallKind, Text: "x", Call: &call,
+		}},
+		ReplyRecorded{
+			Turn: "turn-3", Round: 2, Attempt: 1, Items: sampleItems(), FinishReason: content.ToolCalls,
+			Model: "m-2025", ResponseID: "resp_1", Interrupted: true,
+		},
+		UsageUpdated{Turn: "turn-3", Round: 2, Usage: sampleUsage(), Source: "model"},
+		HookDecided{
+			Turn: "turn-3", Round: 2, Point: "pre_tool_execution", Call: "call_b", Hook: "guard", Action: "skip",
+			Reason: "not now", FailedOpen: []string{"metrics"},
+		},
+		MutationStarted{Turn: "turn-3", Mutator: "compact", Point: "before_model"},
+		MutationFinished{
+			Turn: "turn-3", Mutator: "compact", Point: "before_model", Dirty: true, Before: "d3", After: "d4",
+			Replacement: sampleItems(), OldTokens: 9000, NewTokens: 800, Usage: sampleUsage(), Error: "half done",
+			Metadata: sampleMetadata(),
+		},
+		ToolCatalogChanged{
+			Source: "files", Added: []ToolRef{{Name: "fs_search", Digest: "d5"}}, Removed: []string{"fs_find"},
+			Changed: []ToolRef{{Name: "fs_read_file", Digest: "d6"}}, Digest: "d7",
+		},
+	}
+}
+
+func toolSamples() []Event {
+	result := sampleResult()
+	result.Output = sampleItems()[0].Parts
+	return []Event{
+		ToolCallRequested{Turn: "turn-3", Round: 2, Call: sampleCall(), Routing: content.Routing{
+			Known: true, Source: "files", Queue: "default", Effects: content.ReadOnly, Route: content.DetachSoon,
+			DetachAfter: time.Minute, Exclusive: true, Writes: true, Timeout: time.Hour, Digest: "d8",
+		}},
+		ApprovalRequired{Approval: Approval{
+			ID: "t3-r2-c1-g1", CallID: "call_b", TaskID: content.PlaceOf(3, 2, 1), Turn: "turn-3", Round: 2,
+			Tool: "fs_read_file", Input: json.RawMessage(`{"path":"go.mod"}`), Digest: "d8",
+			RequestKind: "filesystem.read", Reason: content.SensitivePath, Summary: "read go.mod",
+			Metadata: sampleMetadata(), ExpiresAt: sampleTime.Add(time.Hour),
+		}},
+		ApprovalResolved{
+			Approval: "t3-r2-c1-g1", Call: "call_b", Outcome: Approved, By: "ada", Reason: "fine",
+			Input: json.RawMessage(`{"path":"go.sum"}`), Digest: "d9",
+		},
+		ToolDispatched{
+			Call: "call_b", Place: content.PlaceOf(3, 2, 1), Attempt: 2, Route: content.Background, Queue: "default",
+			Digest: "d9", Input: json.RawMessage(`{"path":"go.sum"}`), Deadline: sampleTime.Add(time.Minute),
+			DetachAt: sampleTime.Add(time.Second),
+		},
+		ToolAttemptLost{Call: "call_b", Attempt: 1, Reason: "worker gone"},
+		ToolDetached{Call: "call_b", Placeholder: "Tool fs_read_file is now running in the background."},
+		ToolProgress{Call: "call_b", Text: "half way", Share: 0.5},
+		ToolResultReceived{
+			Turn: "turn-3", Round: 2, Result: result, Attempt: 2, Duration: 30 * time.Millisecond, Late: true,
+			ChangedPaths: []string{"a.go", "b.go"}, Auth: json.RawMessage(`{"provider":"github"}`),
+		},
+	}
+}
+
+func turnSamples() []Event {
+	task := sampleTask()
+	return []Event{
+		InputQueued{Items: sampleItems(), Origin: FromHost, OnBusy: Interrupt, Options: sampleOptions(), Task: &task},
+		InputAccepted{Turn: "turn-3", Items: sampleItems(), Origin: FromNotification},
+		TurnStarted{Turn: "turn-3", Trigger: FromHost, Options: sampleOptions()},
+		RoundStarted{Turn: "turn-3", Round: 2, Catalog: "d1"},
+		RoundFinished{Turn: "turn-3", Round: 2, TranscriptLen: 11},
+		LimitReached{Kind: LimitCost, Limit: 100, Used: 101, Scope: "turn"},
+		CancelRequested{Scope: "call", Target: "call_b", Reason: "user_cancelled", By: "ada"},
+		Warning{Code: "tool_error", Message: "no such file", Call: "call_b"},
+		RunFailed{Turn: "turn-3", Code: "401", Class: content.ClassAuth, Message: "bad key"},
+		TurnFinished{
+			Turn: "turn-3", FinishReason: content.Errored, Rounds: 2, Usage: sampleUsage(), Metadata: sampleMetadata(),
+			Error: "auth: bad key",
+		},
+		StateChanged{Phase: Verifying},
+		TaskStarted{Task: "task-1", Spec: sampleTask(), Baseline: "abc123"},
+		MemoryRecalled{Items: sampleItems()},
+		VerifyStarted{Attempt: 1},
+		VerifyFinished{Attempt: 1, Success: true, Status: "failed", Exit: 2, Output: "FAIL", Duration: time.Second},
+		MemoryStored{Error: "disk full"},
+		TaskFinished{
+			Status: "failed", Verified: true, VerifyStatus: "failed", Attempts: 3, FilesChanged: []string{"a.go"},
+			Summary: "tried",
+		},
+	}
+}
+
+func TestEveryKindHasASampleThatShowsEveryField(t *testing.T) {
+	t.Parallel()
+	byKind := map[Kind]Event{}
+	for _, ev := range samples() {
+		if _, twice := byKind[KindOf(ev)]; twice {
+			t.Errorf("%s: two samples", KindOf(ev))
+		}
+		byKind[KindOf(ev)] = ev
+		if unset := wire.Unset(ev); len(unset) > 0 {
+			t.Errorf("%s: the sample leaves fields unset: %v", KindOf(ev), unset)
+		}
+	}
+	for _, k := range Kinds() {
+		if byKind[k] == nil {
+			t.Errorf("%s: no sample", k)
+		}
+	}
+	if unset := wire.Unset(sampleEntry(Parked{})); len(unset) > 0 {
+		t.Errorf("the sample entry leaves fields unset: %v", unset)
+	}
+}

@@ -1,0 +1,89 @@
+package events
+
+import (
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// DriverClaimed records that a host took the session: the first entry of every
+// journal and of every takeover. Every older driver is fenced by it.
+type DriverClaimed struct {
+	Epoch uint64          `msgpack:"e" json:"epoch"`
+	Node  string          `msgpack:"n,omitempty" json:"node,omitempty"`
+	Token string          `msgpack:"t,omitempty" json:"token,omitempty"` // where the run token can be naked on the holder's behalf
+	Lost  []content.Place `msgpack:"l,omitempty" json:"lost,omitempty"`  // calls that died with the previous holder
+}
+
+// Parked records that a deployment's driver let an idle session go. All commands
+// up to the entry's cursors are handled.
+type Parked struct{}
+
+// RunStarted opens a session: once, never on resume.
+type RunStarted struct {
+	Config     Config            `msgpack:"c" json:"config"`
+	Transcript []content.Item    `msgpack:"t,omitempty" json:"transcript,omitempty"` // passive starting state
+	Stepped    bool              `msgpack:"st,omitempty" json:"stepped,omitempty"`   // only Continue passes its waits
+	Metadata   content.Metadata  `msgpack:"md,omitempty" json:"metadata,omitempty"`
+	Parent     content.SessionID `msgpack:"p,omitempty" json:"parent,omitempty"`
+	From       string            `msgpack:"f,omitempty" json:"from,omitempty"` // session@seq of the snapshot it began with
+}
+
+// ConfigChanged records that a host with another configuration took over.
+type ConfigChanged struct {
+	Config Config `msgpack:"c" json:"config"`
+}
+
+// SessionClosed ends a session for good.
+type SessionClosed struct {
+	Reason string `msgpack:"r,omitempty" json:"reason,omitempty"`
+}
+
+// Config is what a journal knows of its host's configuration: names, limits and
+// digests, never code.
+type Config struct {
+	Digest    string `msgpack:"d,omitempty" json:"digest,omitempty"` // of the host's whole configuration
+	Model     string `msgpack:"m,omitempty" json:"model,omitempty"`
+	ModelData []byte `msgpack:"md,omitempty" json:"model_data,omitempty"` // what opening the model needs on any node, for example a script
+
+	Catalog     Catalog        `msgpack:"ca,omitempty" json:"catalog"`         // the tools on offer at the start
+	Tools       []string       `msgpack:"tl,omitempty" json:"tools,omitempty"` // the names that the session may use; nil: all on offer
+	MaxParallel int            `msgpack:"mp,omitempty" json:"max_parallel,omitempty"`
+	FailRun     bool           `msgpack:"fr,omitempty" json:"fail_run,omitempty"` // a failing tool ends the turn
+	Hooks       []Registration `msgpack:"h,omitempty" json:"hooks,omitempty"`
+	Mutators    []Registration `msgpack:"mu,omitempty" json:"mutators,omitempty"`
+
+	Limits        Limits                `msgpack:"l" json:"limits"`          // per turn
+	SessionLimits Limits                `msgpack:"sl" json:"session_limits"` // over the session's life
+	Retry         Retry                 `msgpack:"re" json:"retry"`
+	Cache         *content.CacheRequest `msgpack:"cr,omitempty" json:"cache,omitempty"`
+	ApprovalTTL   time.Duration         `msgpack:"at,omitempty" json:"approval_ttl_ns,omitempty"` // zero: approvals do not expire
+	NotifyOnly    bool                  `msgpack:"no,omitempty" json:"notify_only,omitempty"`     // notifications alone do not start a turn
+}
+
+// Registration names a hook or a mutator and the points where it stands.
+type Registration struct {
+	Name   string   `msgpack:"n" json:"name"`
+	Points []string `msgpack:"p" json:"points"`
+}
+
+// Limits bound a turn or a session. Zero is unlimited, negative allows nothing.
+type Limits struct {
+	MaxRounds    int64         `msgpack:"mr,omitempty" json:"max_rounds,omitempty"`
+	Requests     int64         `msgpack:"rq,omitempty" json:"requests,omitempty"`
+	InputTokens  int64         `msgpack:"it,omitempty" json:"input_tokens,omitempty"`
+	OutputTokens int64         `msgpack:"ot,omitempty" json:"output_tokens,omitempty"`
+	TotalTokens  int64         `msgpack:"tt,omitempty" json:"total_tokens,omitempty"`
+	ToolCalls    int64         `msgpack:"tc,omitempty" json:"tool_calls,omitempty"`
+	CostMicros   int64         `msgpack:"co,omitempty" json:"cost_micros,omitempty"`
+	WallClock    time.Duration `msgpack:"wc,omitempty" json:"wall_clock_ns,omitempty"`
+}
+
+// Retry says how often failed model calls and lost tool calls are tried.
+type Retry struct {
+	ModelAttempts int           `msgpack:"m,omitempty" json:"model_attempts,omitempty"`  // zero: 4
+	ToolAttempts  int           `msgpack:"t,omitempty" json:"tool_attempts,omitempty"`   // zero: 3
+	LostAttempts  int           `msgpack:"l,omitempty" json:"lost_attempts,omitempty"`   // zero: 10
+	Backoff       time.Duration `msgpack:"b,omitempty" json:"backoff_ns,omitempty"`      // before the first retry, doubled for each further one; zero: 500 ms
+	MaxBackoff    time.Duration `msgpack:"mb,omitempty" json:"max_backoff_ns,omitempty"` // zero: 30 s
+}

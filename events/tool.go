@@ -1,0 +1,109 @@
+package events
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// ToolCallRequested records a call that a reply asked for, with complete
+// arguments and where the edge found its tool.
+type ToolCallRequested struct {
+	Turn    content.TurnID   `msgpack:"t" json:"turn"`
+	Round   int              `msgpack:"r" json:"round"`
+	Call    content.ToolCall `msgpack:"c" json:"call"`
+	Routing content.Routing  `msgpack:"ro" json:"routing"`
+}
+
+// Approval is one question to a person about one call.
+type Approval struct {
+	ID          content.ApprovalID     `msgpack:"id" json:"id"`
+	CallID      content.CallID         `msgpack:"c" json:"call_id"`
+	TaskID      content.TaskID         `msgpack:"tk" json:"task_id"`
+	Turn        content.TurnID         `msgpack:"t" json:"turn"`
+	Round       int                    `msgpack:"r" json:"round"`
+	Tool        string                 `msgpack:"n" json:"tool"`
+	Input       json.RawMessage        `msgpack:"in,omitempty" json:"input,omitempty"` // the effective input
+	Digest      string                 `msgpack:"d,omitempty" json:"digest,omitempty"` // SHA-256 of its canonical form
+	RequestKind string                 `msgpack:"k" json:"request_kind"`
+	Reason      content.ApprovalReason `msgpack:"re" json:"reason"`
+	Summary     string                 `msgpack:"s,omitempty" json:"summary,omitempty"`
+	Metadata    content.Metadata       `msgpack:"md,omitempty" json:"metadata,omitempty"`
+	ExpiresAt   content.Time           `msgpack:"x,omitempty" json:"expires_at,omitempty"`
+}
+
+// ApprovalRequired records that a gate wants a person's decision.
+type ApprovalRequired struct {
+	Approval Approval `msgpack:"a" json:"approval"`
+}
+
+// Outcome says how an approval was settled.
+type Outcome string
+
+// The outcomes of approvals.
+const (
+	Approved          Outcome = "approved"
+	Denied            Outcome = "denied"
+	Expired           Outcome = "expired"
+	ApprovalCancelled Outcome = "cancelled"
+	Moot              Outcome = "moot" // another gate of the call was denied
+)
+
+// ApprovalResolved settles an approval, once.
+type ApprovalResolved struct {
+	Approval content.ApprovalID `msgpack:"a" json:"approval"`
+	Call     content.CallID     `msgpack:"c" json:"call"`
+	Outcome  Outcome            `msgpack:"o" json:"outcome"`
+	By       string             `msgpack:"b,omitempty" json:"by,omitempty"`
+	Reason   string             `msgpack:"r,omitempty" json:"reason,omitempty"`
+	Input    json.RawMessage    `msgpack:"in,omitempty" json:"input,omitempty"` // patched input
+	Digest   string             `msgpack:"d,omitempty" json:"digest,omitempty"` // of the input that was decided on
+}
+
+// ToolDispatched records that a call may start; written before it does.
+type ToolDispatched struct {
+	Call     content.CallID  `msgpack:"c" json:"call"`
+	Place    content.Place   `msgpack:"p" json:"place"`
+	Attempt  int             `msgpack:"a" json:"attempt"`
+	Route    content.Route   `msgpack:"r,omitempty" json:"route,omitempty"`
+	Queue    string          `msgpack:"q,omitempty" json:"queue,omitempty"`
+	Digest   string          `msgpack:"d,omitempty" json:"input_digest,omitempty"`
+	Input    json.RawMessage `msgpack:"in,omitempty" json:"input,omitempty"` // the effective input, if patched
+	Deadline content.Time    `msgpack:"dl,omitempty" json:"deadline,omitempty"`
+	DetachAt content.Time    `msgpack:"da,omitempty" json:"detach_at,omitempty"`
+}
+
+// ToolAttemptLost records that whoever ran an attempt is gone.
+type ToolAttemptLost struct {
+	Call    content.CallID `msgpack:"c" json:"call"`
+	Attempt int            `msgpack:"a" json:"attempt"`
+	Reason  string         `msgpack:"r,omitempty" json:"reason,omitempty"`
+}
+
+// ToolDetached records that a call goes on in the background; Placeholder is its
+// answer for now.
+type ToolDetached struct {
+	Call        content.CallID `msgpack:"c" json:"call"`
+	Placeholder string         `msgpack:"p" json:"placeholder"`
+}
+
+// ToolProgress is live only: what a running tool says of itself.
+type ToolProgress struct {
+	Call  content.CallID `msgpack:"c" json:"call"`
+	Text  string         `msgpack:"t,omitempty" json:"text,omitempty"`
+	Share float64        `msgpack:"s,omitempty" json:"share,omitempty"` // 0 to 1; 0: not known
+}
+
+// ToolResultReceived is the one terminal fact about a call, recorded on arrival;
+// a second one has Late set and is shown as a notification.
+type ToolResultReceived struct {
+	Turn         content.TurnID     `msgpack:"t" json:"turn"`
+	Round        int                `msgpack:"r" json:"round"`
+	Result       content.ToolResult `msgpack:"rs" json:"result"`
+	Attempt      int                `msgpack:"a,omitempty" json:"attempt,omitempty"`
+	Duration     time.Duration      `msgpack:"d,omitempty" json:"duration_ns,omitempty"`
+	Late         bool               `msgpack:"l,omitempty" json:"late,omitempty"`
+	ChangedPaths []string           `msgpack:"cp,omitempty" json:"changed_paths,omitempty"`
+	Auth         json.RawMessage    `msgpack:"au,omitempty" json:"auth,omitempty"` // the authorization that the tool asked for
+}

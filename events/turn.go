@@ -1,0 +1,211 @@
+package events
+
+import (
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// Origin says where queued input came from.
+type Origin string
+
+// The origins of input.
+const (
+	FromHost         Origin = "host"
+	FromVerifier     Origin = "verifier"
+	FromParent       Origin = "parent"
+	FromTask         Origin = "task"
+	FromNotification Origin = "notification"
+)
+
+// OnBusy says what becomes of input that arrives while a turn is open.
+type OnBusy string
+
+// The policies for concurrent input. The zero value is [Steer].
+const (
+	Steer     OnBusy = ""          // joins at the next round boundary
+	Queue     OnBusy = "queue"     // starts the next turn
+	Interrupt OnBusy = "interrupt" // cancels the open turn, then runs
+	Reject    OnBusy = "reject"    // is refused
+)
+
+// TurnOptions narrow one turn.
+type TurnOptions struct {
+	Limits     *Limits `msgpack:"l,omitempty" json:"limits,omitempty"`      // nil: the session's per-turn limits
+	Sequential bool    `msgpack:"sq,omitempty" json:"sequential,omitempty"` // one tool at a time, whatever the session allows
+}
+
+// InputQueued records input that was accepted but is not yet in the transcript.
+type InputQueued struct {
+	Items   []content.Item `msgpack:"i" json:"items"`
+	Origin  Origin         `msgpack:"o" json:"origin"`
+	OnBusy  OnBusy         `msgpack:"b,omitempty" json:"on_busy,omitempty"`
+	Options *TurnOptions   `msgpack:"op,omitempty" json:"options,omitempty"`
+	Task    *TaskSpec      `msgpack:"t,omitempty" json:"task,omitempty"`
+}
+
+// InputAccepted records that queued items were merged into the transcript.
+type InputAccepted struct {
+	Turn   content.TurnID `msgpack:"t" json:"turn"`
+	Items  []content.Item `msgpack:"i" json:"items"`
+	Origin Origin         `msgpack:"o" json:"origin"`
+}
+
+// TurnStarted opens a turn, once, before its first round.
+type TurnStarted struct {
+	Turn    content.TurnID `msgpack:"t" json:"turn"`
+	Trigger Origin         `msgpack:"tr" json:"trigger"`
+	Options *TurnOptions   `msgpack:"op,omitempty" json:"options,omitempty"`
+}
+
+// RoundStarted opens a round: one model call and the tool calls it asks for.
+type RoundStarted struct {
+	Turn    content.TurnID `msgpack:"t" json:"turn"`
+	Round   int            `msgpack:"r" json:"round"`
+	Catalog string         `msgpack:"c,omitempty" json:"catalog,omitempty"`
+}
+
+// RoundFinished closes a round whose calls are all answered.
+type RoundFinished struct {
+	Turn          content.TurnID `msgpack:"t" json:"turn"`
+	Round         int            `msgpack:"r" json:"round"`
+	TranscriptLen int            `msgpack:"n" json:"transcript_len"`
+}
+
+// LimitKind names a limit.
+type LimitKind string
+
+// The kinds of limits.
+const (
+	LimitRounds       LimitKind = "max turns"
+	LimitRequests     LimitKind = "request"
+	LimitInputTokens  LimitKind = "input token"
+	LimitOutputTokens LimitKind = "output token"
+	LimitTotalTokens  LimitKind = "total token"
+	LimitToolCalls    LimitKind = "tool call"
+	LimitCost         LimitKind = "cost"
+	LimitWallClock    LimitKind = "wall clock"
+)
+
+// LimitReached records which limit ended a turn.
+type LimitReached struct {
+	Kind  LimitKind `msgpack:"k" json:"limit_kind"`
+	Limit int64     `msgpack:"l" json:"limit"`
+	Used  int64     `msgpack:"u" json:"used"`
+	Scope string    `msgpack:"s" json:"scope"` // turn or session
+}
+
+// CancelRequested records that somebody wants something to stop.
+type CancelRequested struct {
+	Scope  string         `msgpack:"s" json:"scope"` // turn, call or session
+	Target content.CallID `msgpack:"t,omitempty" json:"target,omitempty"`
+	Reason string         `msgpack:"r,omitempty" json:"reason,omitempty"`
+	By     string         `msgpack:"b,omitempty" json:"by,omitempty"`
+}
+
+// CacheOverrideSet records a prompt cache request for the next model call only.
+type CacheOverrideSet struct {
+	Cache content.CacheRequest `msgpack:"c" json:"cache"`
+}
+
+// Warning records something that went wrong and was coped with.
+type Warning struct {
+	Code    string         `msgpack:"c" json:"code"`
+	Message string         `msgpack:"m" json:"message"`
+	Call    content.CallID `msgpack:"cl,omitempty" json:"call,omitempty"`
+}
+
+// RunFailed records what a turn died of, directly before its TurnFinished.
+type RunFailed struct {
+	Turn    content.TurnID     `msgpack:"t" json:"turn"`
+	Code    string             `msgpack:"c" json:"code"`
+	Class   content.ErrorClass `msgpack:"cl,omitempty" json:"class,omitempty"`
+	Message string             `msgpack:"m" json:"message"`
+}
+
+// TurnFinished closes a turn, exactly once on every path.
+type TurnFinished struct {
+	Turn         content.TurnID       `msgpack:"t" json:"turn"`
+	FinishReason content.FinishReason `msgpack:"fr" json:"finish_reason"`
+	Rounds       int                  `msgpack:"r" json:"rounds"`
+	Usage        content.Usage        `msgpack:"u" json:"usage"`
+	Metadata     content.Metadata     `msgpack:"md,omitempty" json:"metadata,omitempty"`
+	Error        string               `msgpack:"e,omitempty" json:"error,omitempty"`
+}
+
+// Refused tells a client that its ask was turned down. It is live only: a client
+// that misses it learns the same from a later entry whose cursors pass the ask
+// without an entry that it caused.
+type Refused struct {
+	Command string `msgpack:"c" json:"command"` // id of the envelope
+	Reason  string `msgpack:"r" json:"reason"`  // stable code
+	Detail  string `msgpack:"d,omitempty" json:"detail,omitempty"`
+}
+
+// Phase is a projection of what a task is doing.
+type Phase string
+
+// The phases of a task.
+const (
+	Idle      Phase = "idle"
+	Planning  Phase = "planning"
+	Executing Phase = "executing"
+	Verifying Phase = "verifying"
+	Reporting Phase = "reporting"
+)
+
+// StateChanged is derived: the phase after an entry that changed it.
+type StateChanged struct {
+	Phase Phase `msgpack:"p" json:"phase"`
+}
+
+// TaskSpec is a goal with a gate.
+type TaskSpec struct {
+	Goal       string   `msgpack:"g" json:"goal"`
+	Gate       []string `msgpack:"ga,omitempty" json:"gate,omitempty"` // argv of the verifier; empty with GateFunc false: none
+	GateFunc   bool     `msgpack:"gf,omitempty" json:"gate_func,omitempty"`
+	MaxRetries int      `msgpack:"mr,omitempty" json:"max_retries,omitempty"`
+}
+
+// TaskStarted opens a task and with it a context epoch: models see the System
+// items only.
+type TaskStarted struct {
+	Task     string   `msgpack:"t" json:"task"`
+	Spec     TaskSpec `msgpack:"s" json:"spec"`
+	Baseline string   `msgpack:"b,omitempty" json:"baseline,omitempty"`
+}
+
+// MemoryRecalled records what planning found: memory, specs, context files.
+type MemoryRecalled struct {
+	Items []content.Item `msgpack:"i,omitempty" json:"items,omitempty"`
+}
+
+// VerifyStarted records that the gate is about to run.
+type VerifyStarted struct {
+	Attempt int `msgpack:"a" json:"attempt"`
+}
+
+// VerifyFinished records the gate's answer.
+type VerifyFinished struct {
+	Attempt  int           `msgpack:"a" json:"attempt"`
+	Success  bool          `msgpack:"s,omitempty" json:"success"`
+	Status   string        `msgpack:"st" json:"status"` // passed, failed, skipped, cancelled
+	Exit     int           `msgpack:"x,omitempty" json:"exit"`
+	Output   string        `msgpack:"o,omitempty" json:"output,omitempty"` // at most 4,000 characters, keeping the end
+	Duration time.Duration `msgpack:"d,omitempty" json:"duration_ns,omitempty"`
+}
+
+// MemoryStored records that the task's summary was remembered.
+type MemoryStored struct {
+	Error string `msgpack:"e,omitempty" json:"error,omitempty"`
+}
+
+// TaskFinished closes a task.
+type TaskFinished struct {
+	Status       string   `msgpack:"st" json:"status"` // done, failed, cancelled, blocked
+	Verified     bool     `msgpack:"v,omitempty" json:"verified"`
+	VerifyStatus string   `msgpack:"vs,omitempty" json:"verify_status,omitempty"`
+	Attempts     int      `msgpack:"a,omitempty" json:"attempts"`
+	FilesChanged []string `msgpack:"f,omitempty" json:"files_changed,omitempty"`
+	Summary      string   `msgpack:"s,omitempty" json:"summary,omitempty"`
+}

@@ -1,0 +1,127 @@
+package tool
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gowebpki/jcs"
+)
+
+// Offer is one tool of a [Catalog] and where it comes from.
+type Offer struct {
+	Source string
+	Tool   Tool
+	Spec   Spec
+	Digest string // of the spec
+}
+
+// Catalog is what a set of sources offers at one moment. What is shown to a model
+// and what its calls reach are the same offers.
+type Catalog struct {
+	Offers []Offer // sorted by name, one of each
+	Digest string  // equal for equal names, sources and specs
+}
+
+// Sample asks every source in order. Where a name is offered twice, policy says
+// which offer counts. It returns an error if a source does, or if a source offers
+// a name that no model could call.
+func Sample(ctx context.Context, sources []Source, policy Collision) (Catalog, error) {
+	var all []Offer
+	for _, s := range sources {
+		tools, err := s.Tools(ctx)
+		if err != nil {
+			return Catalog{}, fmt.Errorf("tools of source %s: %w", s.Name(), err)
+		}
+		all = slices.Grow(all, len(tools))
+		for _, t := range tools {
+			o := offer(s.Name(), t)
+			if err := checkName(o.Spec.Name); err != nil {
+				return Catalog{}, fmt.Errorf("tools of source %s: %w", s.Name(), err)
+			}
+			all = append(all, o)
+		}
+	}
+	if policy == LastWins {
+		slices.Reverse(all)
+	}
+	slices.SortStableFunc(all, func(a, b Offer) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
+	all = slices.CompactFunc(all, func(a, b Offer) bool { return a.Spec.Name == b.Spec.Name })
+	return Catalog{Offers: all, Digest: digestOffers(all)}, nil
+}
+
+func offer(source string, t Tool) Offer {
+	o := Offer{Source: source, Tool: t, Spec: t.Spec()}
+	if c, ok := t.(compiler); ok {
+		o.Digest = c.digest()
+	} else {
+		o.Digest = SpecDigest(o.Spec)
+	}
+	return o
+}
+
+// Lookup finds the tool that a call of that name reaches.
+func (c Catalog) Lookup(name string) (Offer, bool) {
+	i, found := slices.BinarySearchFunc(c.Offers, name, func(o Offer, n string) int { return strings.Compare(o.Spec.Name, n) })
+	if !found {
+		return Offer{}, false
+	}
+	return c.Offers[i], true
+}
+
+// Specs lists what a model is shown, sorted by name.
+func (c Catalog) Specs() []Spec {
+	specs := make([]Spec, len(c.Offers))
+	for i, o := range c.Offers {
+		specs[i] = o.Spec
+	}
+	return specs
+}
+
+// digestOffers hashes one line per offer. Only a source's name could hold a line
+// break, so it is quoted.
+func digestOffers(offers []Offer) string {
+	lines := make([]byte, 0, 128*len(offers))
+	for _, o := range offers {
+		lines = append(append(lines, o.Spec.Name...), ' ')
+		lines = append(append(lines, o.Digest...), ' ')
+		lines = append(strconv.AppendQuote(lines, o.Source), '\n')
+	}
+	return hash(lines)
+}
+
+// Digest returns the SHA-256 of an input in its canonical form (RFC 8785), in
+// hex: inputs that differ only in spacing, in the order of fields or in how they
+// write a number have the same. No input counts as {}. What has no canonical form
+// is hashed as it is; such bytes are never the canonical form of anything else.
+func Digest(input json.RawMessage) string {
+	input = orEmpty(input)
+	if canonical, err := jcs.Transform(input); err == nil {
+		input = canonical
+	}
+	return hash(input)
+}
+
+// SpecDigest returns the SHA-256 of a spec's canonical JSON, in hex.
+func SpecDigest(s Spec) string {
+	raw, err := json.Marshal(s)
+	if err != nil { // a schema that is not JSON: hash its bytes as a string
+		broken := struct {
+			Spec
+			InputSchema, OutputSchema string
+		}{s, string(s.InputSchema), string(s.OutputSchema)}
+		broken.Spec.InputSchema, broken.Spec.OutputSchema = nil, nil
+		raw, _ = json.Marshal(broken)
+	}
+	return Digest(raw)
+}
+
+func hash(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,78 @@
+package tool
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Clip keeps the beginning and the end of what is written to it and counts the
+// rest, so that any amount of output can be taken in bounded memory. It is not
+// safe for concurrent use.
+type Clip struct {
+	half int    // bytes kept at either end
+	head []byte // the first half
+	tail []byte // the last half: a ring once it is full
+	next int    // where the ring goes on
+	size int64  // all that was written
+}
+
+// NewClip returns a clip that keeps about limit bytes.
+func NewClip(limit int) *Clip { return &Clip{half: max(limit, 2) / 2} }
+
+// Write takes all of p and never fails.
+func (c *Clip) Write(p []byte) (int, error) {
+	n := len(p)
+	c.size += int64(n)
+	room := min(c.half-len(c.head), len(p))
+	c.head = append(c.head, p[:room]...)
+	p = p[room:]
+	p = p[max(0, len(p)-c.half):]
+	room = min(c.half-len(c.tail), len(p))
+	c.tail = append(c.tail, p[:room]...)
+	for p = p[room:]; len(p) > 0; {
+		k := copy(c.tail[c.next:], p)
+		c.next = (c.next + k) % c.half
+		p = p[k:]
+	}
+	return n, nil
+}
+
+// Text returns what was kept as valid UTF-8, with a note where something was cut,
+// and how many bytes that was.
+func (c *Clip) Text() (text string, cut int64) {
+	tail := append(bytes.Clone(c.tail[c.next:]), c.tail[:c.next]...)
+	cut = c.size - int64(len(c.head)) - int64(len(tail))
+	if cut == 0 {
+		return string(valid(append(bytes.Clone(c.head), tail...))), 0
+	}
+	head := c.head[:wholeRunes(c.head)]
+	skip := 0
+	for skip < len(tail) && skip < utf8.UTFMax && !utf8.RuneStart(tail[skip]) {
+		skip++
+	}
+	cut += int64(len(c.head) - len(head) + skip)
+	return fmt.Sprintf("%s\n[… %d bytes were cut here …]\n%s", valid(head), cut, valid(tail[skip:])), cut
+}
+
+// wholeRunes returns the length of b without a character that is cut off at its
+// end.
+func wholeRunes(b []byte) int {
+	for i := 1; i <= min(utf8.UTFMax-1, len(b)); i++ {
+		if start := len(b) - i; utf8.RuneStart(b[start]) {
+			if !utf8.FullRune(b[start:]) {
+				return start
+			}
+			break
+		}
+	}
+	return len(b)
+}
+
+// valid replaces what is not UTF-8; what is all valid is returned uncopied.
+func valid(b []byte) []byte {
+	if utf8.Valid(b) {
+		return b
+	}
+	return bytes.ToValidUTF8(b, []byte("\uFFFD"))
+}

@@ -1,0 +1,214 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/gowebpki/jcs"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// Describer is an input type that says what a call with it is about to do, so
+// that [Permissions] can judge it: a kind such as filesystem.write, a summary for
+// people, and the target as JSON.
+type Describer interface {
+	Describe() (kind, summary string, target any)
+}
+
+// Func makes a tool of a function. The input's schema is inferred from In, a
+// struct or a map: fields are named by their json tags, described by their
+// jsonschema tags, and required unless they say omitempty or omitzero. What the
+// function returns becomes the output: a string one text part, an [Output] is
+// taken as it is, and anything else one structured part, whose schema is inferred
+// too. It returns an error if the name, the description or a type cannot be used.
+func Func[In, Out any](
+	name, description string, f func(ctx context.Context, in In) (Out, error), opts ...Option,
+) (Tool, error) {
+	if f == nil {
+		return nil, fmt.Errorf("tool %s: no function", name)
+	}
+	return CallFunc(name, description, func(ctx context.Context, _ Call, in In) (Out, error) { return f(ctx, in) }, opts...)
+}
+
+// CallFunc is [Func] for a function that needs more of its call than the input:
+// its idempotency key, the host's resources, or a way to tell its progress.
+func CallFunc[In, Out any](
+	name, description string, f func(ctx context.Context, c Call, in In) (Out, error), opts ...Option,
+) (Tool, error) {
+	if f == nil {
+		return nil, fmt.Errorf("tool %s: no function", name)
+	}
+	d, err := define[In, Out](name, description, opts)
+	if err != nil {
+		return nil, fmt.Errorf("tool %s: %w", name, err)
+	}
+	t := &funcTool[In, Out]{checked: check(d.spec), f: f}
+	return t, t.err
+}
+
+// Option changes what [Func] makes.
+type Option func(*definition)
+
+// ReadOnly declares that the tool changes nothing.
+func ReadOnly() Option { return WithSpec(func(s *Spec) { s.Effects = content.ReadOnly }) }
+
+// Idempotent declares that running a call twice is running it once.
+func Idempotent() Option { return WithSpec(func(s *Spec) { s.Effects = content.Idempotent }) }
+
+// WithSpec edits the spec: its effects, timeout, route, and so on.
+func WithSpec(edit func(s *Spec)) Option { return func(d *definition) { edit(&d.spec) } }
+
+// WithSchema edits the inferred schema of the input: bounds, alternatives,
+// patterns, whatever the types do not say.
+func WithSchema(edit func(s *jsonschema.Schema)) Option { return func(d *definition) { edit(d.input) } }
+
+type definition struct {
+	spec  Spec
+	input *jsonschema.Schema
+}
+
+func define[In, Out any](name, description string, opts []Option) (definition, error) {
+	d := definition{spec: Spec{Name: name, Description: description}}
+	if strings.TrimSpace(description) == "" {
+		return d, errors.New("no description: a model has to be told what it does and when to use it")
+	}
+	var err error
+	if d.input, err = inputSchema[In](); err != nil {
+		return d, err
+	}
+	if d.spec.OutputSchema, err = outputSchema[Out](); err != nil {
+		return d, err
+	}
+	for _, opt := range opts {
+		opt(&d)
+	}
+	if err := checkName(d.spec.Name); err != nil {
+		return d, err
+	}
+	if d.spec.InputSchema, err = json.Marshal(d.input); err != nil {
+		return d, fmt.Errorf("input schema: %w", err)
+	}
+	return d, nil
+}
+
+func inputSchema[In any]() (*jsonschema.Schema, error) {
+	switch t := reflect.TypeFor[In](); t.Kind() {
+	case reflect.Struct, reflect.Map:
+	default:
+		return nil, fmt.Errorf("input type %s: use a struct or a map", t)
+	}
+	s, err := jsonschema.For[In](nil)
+	if err != nil {
+		return nil, fmt.Errorf("input type: %w", err)
+	}
+	withoutNull(s)
+	return s, nil
+}
+
+// withoutNull drops null from the types of slices and pointers: Go can read it,
+// but a model has no reason to send it, and not every provider takes such types.
+func withoutNull(s *jsonschema.Schema) {
+	if i := slices.Index(s.Types, "null"); i >= 0 && len(s.Types) == 2 {
+		s.Type, s.Types = s.Types[1-i], nil
+	}
+	for _, c := range children(s) {
+		withoutNull(c.schema)
+	}
+}
+
+// outputSchema infers the schema of structured output. A type that has none, such
+// as one that contains itself, goes without.
+func outputSchema[Out any]() (json.RawMessage, error) {
+	switch reflect.TypeFor[Out]() {
+	case reflect.TypeFor[string](), reflect.TypeFor[Output](), reflect.TypeFor[any]():
+		return nil, nil
+	}
+	s, err := jsonschema.For[Out](&jsonschema.ForOptions{IgnoreInvalidTypes: true})
+	if err != nil || s == nil {
+		return nil, nil //nolint:nilerr // an output needs no schema
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("output schema: %w", err)
+	}
+	return raw, nil
+}
+
+type funcTool[In, Out any] struct {
+	checked
+	f func(ctx context.Context, c Call, in In) (Out, error)
+}
+
+// Call reads the input, runs the function and writes down what it returned.
+func (t *funcTool[In, Out]) Call(ctx context.Context, c Call) (Output, error) {
+	in, err := read[In](c.Input)
+	if err != nil {
+		return Output{}, err
+	}
+	if c.Progress == nil {
+		c.Progress = func(string, float64) {}
+	}
+	out, err := t.f(ctx, c, in)
+	if err != nil {
+		return Output{}, err
+	}
+	return write(out)
+}
+
+// Propose makes one request, with the kind that the input gives.
+func (t *funcTool[In, Out]) Propose(_ context.Context, c Call) ([]Request, error) {
+	r := RequestFor(t.spec, c)
+	in, err := read[In](c.Input)
+	if err != nil {
+		return nil, err
+	}
+	if d, ok := any(in).(Describer); ok {
+		var target any
+		r.Kind, r.Summary, target = d.Describe()
+		if r.Target, err = json.Marshal(target); err != nil {
+			return nil, fmt.Errorf("propose %s: target: %w", t.spec.Name, err)
+		}
+	}
+	return []Request{r}, nil
+}
+
+// read decodes an input. Models write whole numbers as 3.0 or 3e2, which the
+// schema takes for integers and encoding/json does not; their canonical form is 3.
+func read[In any](input json.RawMessage) (In, error) {
+	var in In
+	err := json.Unmarshal(orEmpty(input), &in)
+	if err == nil {
+		return in, nil
+	}
+	if canonical, jcsErr := jcs.Transform(input); jcsErr == nil {
+		var again In
+		if json.Unmarshal(canonical, &again) == nil {
+			return again, nil
+		}
+	}
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return in, invalid(fmt.Sprintf("%s: is a JSON %s, want a Go %s", e.Field, e.Value, e.Type))
+	}
+	return in, invalid(err.Error())
+}
+
+func write(v any) (Output, error) {
+	switch v := v.(type) {
+	case string:
+		return Text(v), nil
+	case Output:
+		return v, nil
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return Output{}, fmt.Errorf("write the result: %w", err)
+	}
+	return Output{Parts: []content.Part{content.StructuredPart(raw)}}, nil
+}

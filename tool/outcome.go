@@ -1,0 +1,236 @@
+package tool
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// Keys of metadata that [Invoke] adds where they apply, beside
+// [content.MetaTruncated], which holds the number of bytes that were cut.
+const (
+	MetaAbandoned   = "abandoned"    // true: the tool did not end with its time, and may still be at work
+	MetaInvalidUTF8 = "invalid_utf8" // true: bytes that are not UTF-8 were replaced
+)
+
+// Failed returns the result of a call that ended with err, with the text for the
+// model, the code and, if it is wanted, the authorization that err stands for.
+func Failed(c Call, err error) Result { return Invoker{}.failed(c, err) }
+
+func (v Invoker) failed(c Call, err error) Result {
+	e := asError(err)
+	clean := v.cleaner()
+	r := content.ToolResult{
+		CallID: c.ID, Name: c.Name, Status: content.StatusError, IsError: true, Code: cmp.Or(e.Code, CodeFailed),
+		Output: []content.Part{content.TextPart(clean.text(e.text()))},
+	}
+	r.Metadata = clean.mark(nil)
+	var auth json.RawMessage
+	if e.Code == CodeAuth && json.Valid(e.Auth) {
+		auth = e.Auth
+		r.Metadata = r.Metadata.With(content.MetaAuthRequest, auth)
+	}
+	return Result{Result: r, Auth: auth}
+}
+
+// asError finds what an error says beside its text.
+func asError(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return &Error{Code: CodeFailed, Message: err.Error()}
+}
+
+// text is what the model is told.
+func (e *Error) text() string {
+	switch e.Code {
+	case CodeRetry:
+		return e.Message
+	case CodeInvalidArguments:
+		return prefixed(invalidPrefix, e.Message)
+	case CodeAuth:
+		return prefixed("Authorization required: ", e.Message)
+	case CodeNotFound:
+		if strings.HasPrefix(e.Message, notFoundPrefix) {
+			return e.Message
+		}
+	}
+	return "Tool failed: " + e.Message
+}
+
+// prefixed adds what the message may begin with already: some are made here, some
+// by tools.
+func prefixed(prefix, message string) string {
+	if strings.HasPrefix(message, prefix) {
+		return message
+	}
+	return prefix + message
+}
+
+func (v Invoker) succeeded(spec Spec, c Call, out Output) Result {
+	clean := v.cleaner()
+	r := content.ToolResult{CallID: c.ID, Name: c.Name, Status: content.StatusOK}
+	for i, p := range out.Parts {
+		if clean.room == 0 || i == maxParts {
+			r.Output = append(r.Output, clean.dropped(out.Parts[i:]))
+			break
+		}
+		p, err := clean.part(p)
+		if err != nil {
+			return v.failed(c, fmt.Errorf("part %d of its output: %w", i+1, err))
+		}
+		r.Output = append(r.Output, p)
+	}
+	r.Metadata = clean.mark(clean.metadata(out.Metadata))
+	result := Result{Result: r}
+	if spec.Writes {
+		result.ChangedPaths = cleanPaths(out.ChangedPaths)
+	}
+	return result
+}
+
+func (v Invoker) cleaner() *cleaner {
+	if v.MaxOutput > 0 {
+		return &cleaner{room: v.MaxOutput}
+	}
+	return &cleaner{room: defaultMaxOutput}
+}
+
+// cleaner makes output fit for a journal: valid, and not more than there is room.
+type cleaner struct {
+	room     int   // bytes that are left
+	cut      int64 // bytes that were cut
+	replaced bool  // something was not UTF-8
+}
+
+// maxParts bounds the parts of a result, which cost something even when empty.
+const maxParts = 1000
+
+// dropped stands for parts that there is no room for.
+func (c *cleaner) dropped(parts []content.Part) content.Part {
+	for _, p := range parts {
+		c.cut += int64(len(p.Text) + len(p.Data))
+		if p.Media != nil {
+			c.cut += int64(len(p.Media.Bytes))
+		}
+	}
+	return content.TextPart(fmt.Sprintf("\n[… %d more parts were left out here …]", len(parts)))
+}
+
+// part returns p as it may be recorded. It returns an error for what a result
+// cannot hold.
+func (c *cleaner) part(p content.Part) (content.Part, error) {
+	p.Name = c.short(p.Name)
+	p.Metadata = c.metadata(p.Metadata)
+	switch p.Kind {
+	case content.TextKind:
+		return content.Part{Kind: p.Kind, Text: c.text(p.Text), Metadata: p.Metadata}, nil
+	case content.StructuredKind, content.CustomKind:
+		return c.data(p)
+	case content.MediaKind, content.FileKind:
+		return c.media(p)
+	case content.ReasoningKind, content.ToolCallKind, content.ToolResultKind:
+	}
+	return p, fmt.Errorf("a part of kind %q cannot stand in a result", p.Kind)
+}
+
+// text cuts what there is no room for out of the middle of s.
+func (c *cleaner) text(s string) string {
+	s = c.short(s)
+	if len(s) <= c.room {
+		c.room -= len(s)
+		return s
+	}
+	clip := NewClip(c.room)
+	_, _ = clip.Write([]byte(s))
+	c.room = 0
+	text, cut := clip.Text()
+	c.cut += cut
+	return text
+}
+
+// data keeps JSON whole or, where there is no room, shows a part of it as text.
+func (c *cleaner) data(p content.Part) (content.Part, error) {
+	if len(p.Data) == 0 {
+		p.Data = json.RawMessage("null")
+	}
+	if !json.Valid(p.Data) {
+		return p, errors.New("it is not valid JSON")
+	}
+	data := valid(p.Data) // in JSON, what is not UTF-8 stands within strings
+	c.replaced = c.replaced || len(data) != len(p.Data) || string(data) != string(p.Data)
+	if len(data) > c.room {
+		return content.Part{Kind: content.TextKind, Text: c.text(string(data)), Metadata: p.Metadata}, nil
+	}
+	c.room -= len(data)
+	return content.Part{Kind: p.Kind, Name: p.Name, Data: data, Metadata: p.Metadata}, nil
+}
+
+// media keeps bytes whole or leaves them out.
+func (c *cleaner) media(p content.Part) (content.Part, error) {
+	if p.Media == nil {
+		return p, errors.New("it has no content")
+	}
+	m := *p.Media
+	m.Modality, m.MIME, m.URI = c.short(m.Modality), c.short(m.MIME), c.short(m.URI)
+	if n := len(m.Bytes); n > c.room {
+		c.cut += int64(n)
+		note := fmt.Sprintf("[… %d bytes of %s were left out here …]", n, cmp.Or(m.MIME, "media"))
+		return content.Part{Kind: content.TextKind, Text: note, Metadata: p.Metadata}, nil
+	}
+	c.room -= len(m.Bytes)
+	return content.Part{Kind: p.Kind, Name: p.Name, Text: c.short(p.Text), Media: &m, Metadata: p.Metadata}, nil
+}
+
+// short makes s valid; what it is used for is not worth cutting.
+func (c *cleaner) short(s string) string {
+	fixed := strings.ToValidUTF8(s, "\uFFFD")
+	c.replaced = c.replaced || fixed != s
+	return fixed
+}
+
+// metadata drops what only Turnlog may set and what there is no room for, and
+// rebuilds the rest so that it is sorted and can be written as JSON.
+func (c *cleaner) metadata(m content.Metadata) content.Metadata {
+	var out content.Metadata
+	for _, f := range m.WithoutReserved() {
+		if len(f.Value) > c.room {
+			c.cut += int64(len(f.Value))
+			continue
+		}
+		c.room -= len(f.Value)
+		out = out.With(c.short(f.Key), json.RawMessage(valid(f.Value)))
+	}
+	return out
+}
+
+// mark notes what was done to the output.
+func (c *cleaner) mark(m content.Metadata) content.Metadata {
+	if c.cut > 0 {
+		m = m.With(content.MetaTruncated, c.cut)
+	}
+	if c.replaced {
+		m = m.With(MetaInvalidUTF8, true)
+	}
+	return m
+}
+
+// cleanPaths returns the paths that lie below the tool's root, sorted, each once.
+func cleanPaths(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		p = path.Clean(filepath.ToSlash(strings.ToValidUTF8(p, "\uFFFD")))
+		if p != "." && p != ".." && !strings.HasPrefix(p, "../") && !path.IsAbs(p) {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

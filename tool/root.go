@@ -1,0 +1,111 @@
+package tool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Root is the directory that a tool works in. Whatever is opened through it lies
+// below it, wherever symbolic links lead; Rel makes the paths that models give fit
+// for that.
+type Root struct {
+	*os.Root
+
+	names   []string // its absolute names: without symbolic links, and as given
+	escapes error    // what os.Root says to a path that leads out
+}
+
+// OpenRoot opens a directory. It returns an error if there is none of that name
+// that can be opened.
+func OpenRoot(name string) (*Root, error) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("root %s: no such directory: create it or name another one", name)
+	case err != nil:
+		return nil, fmt.Errorf("root %s: %w", name, cause(err))
+	case !info.IsDir():
+		return nil, fmt.Errorf("root %s: not a directory: name the directory to work in", name)
+	}
+	given, err := filepath.Abs(name)
+	if err != nil {
+		return nil, fmt.Errorf("root %s: %w", name, err)
+	}
+	plain, err := filepath.EvalSymlinks(given)
+	if err != nil {
+		return nil, fmt.Errorf("root %s: %w", name, cause(err))
+	}
+	root, err := os.OpenRoot(plain)
+	if err != nil {
+		return nil, fmt.Errorf("root %s: %w", name, cause(err))
+	}
+	r := &Root{Root: root, names: []string{plain, given}}
+	_, err = root.Lstat("..") // package os exports no name for this error
+	r.escapes = cause(err)
+	return r, nil
+}
+
+// Dir returns the absolute name of the directory, without symbolic links.
+func (r *Root) Dir() string { return r.names[0] }
+
+// maxDepth is how many names a path may have. An [os.Root] goes down from its top
+// for each of them when it makes directories, which takes seconds for thousands.
+const maxDepth = 255
+
+// Rel makes a path that a model gave relative to the root, with slashes. The empty
+// path is the root itself; an absolute one that lies within it is fine. It returns
+// an [*Error], with [CodeDenied] for a path that leads out.
+func (r *Root) Rel(path string) (string, error) {
+	for _, root := range r.names {
+		rel, ok := within(root, path)
+		if !ok {
+			continue
+		}
+		rel = filepath.ToSlash(rel)
+		if strings.Count(rel, "/") >= maxDepth {
+			return "", Failure(CodeFileSystem, "path of %d bytes: has more than %d names, which is too deep", len(path), maxDepth)
+		}
+		return rel, nil
+	}
+	return "", Denied("path %q is outside the root: use a path relative to it", path)
+}
+
+func within(root, path string) (string, bool) {
+	rel := filepath.FromSlash(path)
+	if filepath.IsAbs(rel) {
+		var err error
+		if rel, err = filepath.Rel(root, rel); err != nil {
+			return "", false
+		}
+	}
+	rel = filepath.Clean(rel)
+	return rel, filepath.IsLocal(rel)
+}
+
+// Explain makes what went wrong with a path an [*Error] that a model understands.
+func (r *Root) Explain(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Failure(CodeNoFile, "%s does not exist", path)
+	case errors.Is(err, r.escapes):
+		return Denied("%s leads out of the root through a symbolic link, which is not followed", path)
+	default:
+		return Failure(CodeFileSystem, "%s: %v", path, cause(err))
+	}
+}
+
+// cause strips the operation and the path from an error of package os: they show
+// how things are done here.
+func cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Err
+	}
+	return err
+}

@@ -1,0 +1,117 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// Source offers tools. Its tools may change between model calls.
+type Source interface {
+	// Name names the source in the journal.
+	Name() string
+	// Tools lists what is on offer now, sorted by name.
+	Tools(ctx context.Context) ([]Tool, error)
+}
+
+// Collision says which source wins when two offer a tool of one name: for specs
+// and dispatch alike.
+type Collision int
+
+// The collision policies.
+const (
+	FirstWins Collision = iota
+	LastWins
+)
+
+// Registry is a source whose tools are set by its owner. It is safe for
+// concurrent use.
+type Registry struct {
+	name string
+
+	mu    sync.Mutex
+	tools []Tool // sorted by name, replaced and never changed
+}
+
+// NewRegistry returns a registry with the tools. It returns an error if a name is
+// empty, too long, not a token, or given twice, and if a schema cannot be used.
+func NewRegistry(name string, tools ...Tool) (*Registry, error) {
+	r := &Registry{name: name}
+	for _, t := range tools {
+		if err := checkName(t.Spec().Name); err != nil {
+			return nil, fmt.Errorf("registry %s: %w", name, err)
+		}
+		if _, dup := find(r.tools, t.Spec().Name); dup {
+			return nil, fmt.Errorf("registry %s: tool %q is registered twice", name, t.Spec().Name)
+		}
+		t, err := Compile(t)
+		if err != nil {
+			return nil, fmt.Errorf("registry %s: %w", name, err)
+		}
+		r.Add(t)
+	}
+	return r, nil
+}
+
+// Name returns the registry's name.
+func (r *Registry) Name() string { return r.name }
+
+// Tools lists the registered tools, sorted by name.
+func (r *Registry) Tools(context.Context) ([]Tool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tools, nil
+}
+
+// Add registers t as [Compile] returns it; one of the same name is replaced. Calls
+// of a tool whose schema cannot be used fail and say so.
+func (r *Registry) Add(t Tool) {
+	t, _ = Compile(t)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	tools := slices.Clone(r.tools)
+	i, found := find(tools, t.Spec().Name)
+	if found {
+		tools[i] = t
+	} else {
+		tools = slices.Insert(tools, i, t)
+	}
+	r.tools = tools
+}
+
+// Remove takes the named tool off the registry and reports whether it was there.
+func (r *Registry) Remove(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i, found := find(r.tools, name)
+	if found {
+		r.tools = slices.Delete(slices.Clone(r.tools), i, i+1)
+	}
+	return found
+}
+
+// Lookup finds a registered tool by name.
+func (r *Registry) Lookup(name string) (Tool, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i, found := find(r.tools, name)
+	if !found {
+		return nil, false
+	}
+	return r.tools[i], true
+}
+
+func find(tools []Tool, name string) (int, bool) {
+	return slices.BinarySearchFunc(tools, name, func(t Tool, n string) int { return strings.Compare(t.Spec().Name, n) })
+}
+
+func checkName(name string) error {
+	if len(name) > 64 || !content.IsToken(name) {
+		return fmt.Errorf("tool name %q: use 1 to 64 letters, digits, '-' or '_'", name)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// Tool is something that a model can call. Implementations are safe for
+// concurrent use unless their Spec says Exclusive.
+type Tool interface {
+	// Spec describes the tool. It may be asked at any time and answers at once.
+	Spec() Spec
+	// Call runs the tool. An error becomes an error result for the model; see
+	// Retry, AuthRequired and Failure for errors that say more. Call returns
+	// promptly when ctx ends.
+	Call(ctx context.Context, c Call) (Output, error)
+}
+
+// Spec describes a tool to models, drivers and workers.
+type Spec struct {
+	Name         string          `msgpack:"n" json:"name"`
+	Description  string          `msgpack:"d,omitempty" json:"description,omitempty"`
+	InputSchema  json.RawMessage `msgpack:"is,omitempty" json:"input_schema,omitempty"`  // JSON Schema; empty: any object
+	OutputSchema json.RawMessage `msgpack:"os,omitempty" json:"output_schema,omitempty"` // JSON Schema of structured output
+
+	Effects   content.Effects `msgpack:"e,omitempty" json:"effects,omitempty"`     // zero: running it twice may do harm
+	Writes    bool            `msgpack:"w,omitempty" json:"writes,omitempty"`      // writes or edits files
+	Exclusive bool            `msgpack:"x,omitempty" json:"exclusive,omitempty"`   // never beside another call of its round
+	Timeout   time.Duration   `msgpack:"to,omitempty" json:"timeout_ns,omitempty"` // zero: the worker's default
+
+	Route       content.Route `msgpack:"r,omitempty" json:"route,omitempty"`
+	DetachAfter time.Duration `msgpack:"da,omitempty" json:"detach_after_ns,omitempty"`
+}
+
+// Call is one invocation.
+type Call struct {
+	Session        content.SessionID
+	Turn           content.TurnID
+	ID             content.CallID
+	Place          content.Place
+	Name           string
+	Input          json.RawMessage
+	Attempt        int    // 1, 2, …
+	IdempotencyKey string // the same for every attempt of this call
+	Resources      any    // what the host shares with its tools; nil on a remote worker unless it sets some
+
+	// Progress tells people what the tool is doing; never nil inside Call. share
+	// is between 0 and 1, or 0 when it is not known.
+	Progress func(text string, share float64)
+}
+
+// Output is what a tool hands back.
+type Output struct {
+	Parts        []content.Part
+	ChangedPaths []string // relative to the tool's root; counted only if the Spec says Writes
+	Metadata     content.Metadata
+}
+
+// Text returns an output of one text part.
+func Text(s string) Output { return Output{Parts: []content.Part{content.TextPart(s)}} }
+
+// Result is a call's outcome with what the journal records beside it.
+type Result struct {
+	Result       content.ToolResult `msgpack:"r" json:"result"`
+	Duration     time.Duration      `msgpack:"d,omitempty" json:"duration_ns,omitempty"`
+	ChangedPaths []string           `msgpack:"cp,omitempty" json:"changed_paths,omitempty"`
+	Auth         json.RawMessage    `msgpack:"a,omitempty" json:"auth,omitempty"`
+}

@@ -1,0 +1,187 @@
+package commands
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/wire"
+)
+
+func TestACommandOfEveryKindSurvivesTheRoundTrip(t *testing.T) {
+	t.Parallel()
+	for _, c := range samples() {
+		if unset := wire.Unset(c); len(unset) > 0 {
+			t.Errorf("%s: the sample leaves fields unset: %v", NameOf(c), unset)
+		}
+		want := sampleEnvelope(c)
+		got, err := Decode(mustEncode(t, want))
+		if err != nil {
+			t.Errorf("%s: %v", NameOf(c), err)
+			continue
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -want +got\n%s", NameOf(c), diff)
+		}
+	}
+}
+
+func TestEqualCommandsHaveEqualBytes(t *testing.T) {
+	t.Parallel()
+	again := samples()
+	for i, c := range samples() {
+		if !bytes.Equal(mustEncode(t, sampleEnvelope(c)), mustEncode(t, sampleEnvelope(again[i]))) {
+			t.Errorf("%s: two encodings differ", NameOf(c))
+		}
+	}
+}
+
+func TestEveryTruncationIsABadCommand(t *testing.T) {
+	t.Parallel()
+	for _, c := range samples() {
+		b := mustEncode(t, sampleEnvelope(c))
+		for n := range b {
+			if _, err := Decode(b[:n]); !errors.Is(err, ErrBadCommand) {
+				t.Fatalf("%s: Decode of the first %d of %d bytes = %v", NameOf(c), n, len(b), err)
+			}
+		}
+	}
+}
+
+func TestWhatIsNoCommandIsABadCommand(t *testing.T) {
+	t.Parallel()
+	valid := mustEncode(t, sampleEnvelope(Park{}))
+	nameless, overlong := sampleEnvelope(Park{}), sampleEnvelope(Park{})
+	nameless.ID, overlong.ID = "", strings.Repeat("x", maxIDLen+1)
+	deep := slices.Concat(valid[:len(valid)-1], []byte{0x81, 0xa1, '?'}, bytes.Repeat([]byte{0x91}, 4<<20), []byte{0xc0})
+	for name, b := range map[string][]byte{
+		"nothing":          nil,
+		"text":             []byte("park"),
+		"too few fields":   {0x91, 0xa1, 'x'},
+		"a wrong type":     {0x97, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01},
+		"no id":            mustEncode(t, nameless),
+		"an overlong id":   mustEncode(t, overlong),
+		"an unknown name":  bytes.Replace(valid, []byte("park"), []byte("bark"), 1),
+		"wrong fields":     bytes.Replace(mustEncode(t, sampleEnvelope(Close{})), []byte("\xa5close\x80"), []byte("\xa5close\x07"), 1),
+		"more behind it":   append(slices.Clone(valid), 0xc0),
+		"a bottomless pit": deep,
+	} {
+		if _, err := Decode(b); !errors.Is(err, ErrBadCommand) {
+			t.Errorf("Decode of %s = %v, want ErrBadCommand", name, err)
+		}
+	}
+}
+
+func TestAPromisedLengthAllocatesNothing(t *testing.T) {
+	valid := mustEncode(t, sampleEnvelope(SubmitInput{}))
+	head, _, found := bytes.Cut(valid, []byte("submit_input"))
+	if !found {
+		t.Fatal("the command does not say its name")
+	}
+	items := binary.BigEndian.AppendUint32([]byte{0x81, 0xa1, 'i', 0xdd}, 1<<32-1)
+	b := slices.Concat(head, []byte("submit_input"), items)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := Decode(b)
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, ErrBadCommand) {
+		t.Errorf("Decode = %v, want ErrBadCommand", err)
+	}
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 1<<20 {
+		t.Errorf("%d bytes allocated %d", len(b), grown)
+	}
+}
+
+// What a command brings is recorded in an entry, which adds levels of its own.
+func TestACommandNestsLessDeeplyThanAnEntryMay(t *testing.T) {
+	t.Parallel()
+	result := content.NewResult("c", "t", content.StatusOK, "x")
+	report := ReportResult{Place: samplePlace}
+	for range 40 {
+		outer := content.NewResult("c", "t", content.StatusOK, "x")
+		outer.Output = append(outer.Output, content.ResultPart(result))
+		result = outer
+	}
+	report.Outcome.Result = result
+	if _, err := sampleEnvelope(report).Encode(); err == nil {
+		t.Error("a command was written that no reader accepts")
+	}
+	if wire.CommandDepth+8 > wire.EntryDepth {
+		t.Error("entries have no room for what commands bring")
+	}
+}
+
+func TestWhatTheHostAttachesDoesNotTravel(t *testing.T) {
+	t.Parallel()
+	e := sampleEnvelope(Park{})
+	plain := mustEncode(t, e)
+	config := sampleConfig()
+	e.Catalog, e.Checks = &config.Catalog, []Check{{Place: samplePlace}}
+	if !bytes.Equal(plain, mustEncode(t, e)) {
+		t.Error("what the host attached was written")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, c := range samples() {
+		f.Add(mustEncode(f, sampleEnvelope(c)))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		first, err := Decode(b)
+		if err != nil {
+			if !errors.Is(err, ErrBadCommand) {
+				t.Fatalf("Decode = %v, want ErrBadCommand", err)
+			}
+			return
+		}
+		again, err := first.Encode()
+		if err != nil {
+			t.Fatalf("what was decoded cannot be encoded: %v", err)
+		}
+		second, err := Decode(again)
+		if err != nil {
+			t.Fatalf("what was encoded cannot be decoded: %v", err)
+		}
+		if diff := cmp.Diff(first, second, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("the second reading differs\n%s", diff)
+		}
+	})
+}
+
+func mustEncode(t testing.TB, e Envelope) []byte {
+	t.Helper()
+	b, err := e.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// A field of a command that is missing on the wire is one that nobody tagged.
+func TestEveryFieldOfACommandHasAKey(t *testing.T) {
+	t.Parallel()
+	for _, c := range samples() {
+		b, err := msgpack.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m map[string]any
+		if err := msgpack.Unmarshal(b, &m); err != nil {
+			t.Fatalf("%s: %v", NameOf(c), err)
+		}
+		for key := range m {
+			if key == "" || len(key) > 3 || key != strings.ToLower(key) {
+				t.Errorf("%s: key %q", NameOf(c), key)
+			}
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package commands
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/turnlog/turnlog/events"
+)
+
+func TestEverySealedTypeHasASampleAndAName(t *testing.T) {
+	t.Parallel()
+	var sealed, shown []string
+	for _, file := range []string{"asks.go", "reports.go"} {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range f.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Name.Name == "command" {
+				sealed = append(sealed, fn.Recv.List[0].Type.(*ast.Ident).Name)
+			}
+		}
+	}
+	names := map[string]bool{}
+	for _, c := range samples() {
+		shown = append(shown, reflect.TypeOf(c).Name())
+		if names[NameOf(c)] {
+			t.Errorf("%s is the name of two commands", NameOf(c))
+		}
+		names[NameOf(c)] = true
+	}
+	slices.Sort(sealed)
+	slices.Sort(shown)
+	if !slices.Equal(sealed, shown) {
+		t.Errorf("sealed types and samples differ:\n%v\n%v", sealed, shown)
+	}
+}
+
+func TestAsksAndReportsAreToldApart(t *testing.T) {
+	t.Parallel()
+	for _, c := range askSamples() {
+		if !IsAsk(c) {
+			t.Errorf("%s is taken for a report", NameOf(c))
+		}
+	}
+	for _, c := range reportSamples() {
+		if IsAsk(c) {
+			t.Errorf("%s is taken for an ask", NameOf(c))
+		}
+	}
+}
+
+// Who may send what is a permission on a lane; a command on the wrong one is a
+// forged command.
+func TestEveryCommandHasTheLaneOfItsSender(t *testing.T) {
+	t.Parallel()
+	want := map[events.Lane][]string{
+		events.LaneAsk: {
+			"open_session", "submit_input", "continue", "cancel", "detach_call", "set_next_turn_cache", "start_task", "close",
+		},
+		events.LaneDecide: {"resolve_approval"},
+		events.LaneReport: {"report_result", "report_attempt_lost", "report_gate"},
+		events.LaneDue:    {"report_timer"},
+		events.LaneLocal: {
+			"claim", "park", "report_reply", "report_model_failed", "report_model_stopped", "report_preflight", "report_hooks",
+			"report_mutation", "report_recall", "report_verify", "report_memory",
+		},
+	}
+	got := map[events.Lane][]string{}
+	for _, c := range samples() {
+		got[LaneOf(c)] = append(got[LaneOf(c)], NameOf(c))
+	}
+	for lane, names := range want {
+		if !slices.Equal(got[lane], names) {
+			t.Errorf("lane %q carries %v, want %v", lane, got[lane], names)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package commands
+
+import (
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// ModelCall names one attempt at a model call.
+type ModelCall struct {
+	Turn    content.TurnID `msgpack:"t"`
+	Round   int            `msgpack:"r"`
+	Attempt int            `msgpack:"a"`
+}
+
+// ReportReply brings a model's whole reply, with what the edge could already
+// answer about it.
+type ReportReply struct {
+	ModelCall
+	Items        []content.Item       `msgpack:"i,omitempty"`
+	FinishReason content.FinishReason `msgpack:"fr,omitempty"`
+	Usage        content.Usage        `msgpack:"u"`
+	Model        string               `msgpack:"m,omitempty"`
+	ResponseID   string               `msgpack:"id,omitempty"`
+	Routing      []content.Routing    `msgpack:"ro,omitempty"` // one per call of the reply, in order
+	Checks       []Check              `msgpack:"ch,omitempty"` // nil: preflight is still owed
+	Hooks        []HookAnswer         `msgpack:"h,omitempty"`
+}
+
+// Check is the preflight of one call: lookup, patch, schema, then permissions.
+type Check struct {
+	Place   content.Place `msgpack:"p"`
+	Refusal *Refusal      `msgpack:"r,omitempty"` // nil: it may run, once its gates are approved
+	Gates   []Gate        `msgpack:"g,omitempty"`
+	Digest  string        `msgpack:"d,omitempty"` // of the effective input
+}
+
+// Refusal says why a call cannot run.
+type Refusal struct {
+	Status  content.Status `msgpack:"s"` // error or denied
+	Code    string         `msgpack:"c"`
+	Message string         `msgpack:"m"` // for the model
+}
+
+// Gate is a question that a person has to answer before a call runs.
+type Gate struct {
+	RequestKind string                 `msgpack:"k"`
+	Reason      content.ApprovalReason `msgpack:"r"`
+	Summary     string                 `msgpack:"s,omitempty"`
+	Metadata    content.Metadata       `msgpack:"md,omitempty"`
+	TTL         time.Duration          `msgpack:"ttl,omitempty"` // zero: the session's
+}
+
+// ReportModelFailed says that an attempt brought no reply.
+type ReportModelFailed struct {
+	ModelCall
+	Class      content.ErrorClass `msgpack:"c"`
+	Code       string             `msgpack:"co,omitempty"`
+	Message    string             `msgpack:"m,omitempty"`
+	RetryAfter time.Duration      `msgpack:"ra,omitempty"`
+	Usage      content.Usage      `msgpack:"u"`
+}
+
+// ReportModelStopped brings what had come of a reply when it was stopped.
+type ReportModelStopped struct {
+	ModelCall
+	Items []content.Item `msgpack:"i,omitempty"`
+	Usage content.Usage  `msgpack:"u"`
+}
+
+// ReportResult brings a call's outcome.
+type ReportResult struct {
+	Place   content.Place `msgpack:"p"`
+	Attempt int           `msgpack:"a"`
+	Queue   string        `msgpack:"q,omitempty"`
+	Outcome tool.Result   `msgpack:"o"`
+	Hooks   []HookAnswer  `msgpack:"h,omitempty"`
+}
+
+// ReportAttemptLost says that whoever ran an attempt is gone.
+type ReportAttemptLost struct {
+	Place   content.Place `msgpack:"p"`
+	Attempt int           `msgpack:"a"`
+	Queue   string        `msgpack:"q,omitempty"`
+	Reason  string        `msgpack:"r,omitempty"`
+}
+
+// ReportPreflight brings the checks of the calls that wait for them.
+type ReportPreflight struct {
+	Turn   content.TurnID `msgpack:"t"`
+	Round  int            `msgpack:"r"`
+	Checks []Check        `msgpack:"c"`
+	Hooks  []HookAnswer   `msgpack:"h,omitempty"`
+}
+
+// ReportGate says that a running call needs an approval that nobody could foresee.
+type ReportGate struct {
+	Place   content.Place `msgpack:"p"`
+	Attempt int           `msgpack:"a"`
+	Gate    Gate          `msgpack:"g"`
+}
+
+// HookAnswer is what the hooks of one point decided.
+type HookAnswer struct {
+	Point      string         `msgpack:"p"`
+	Call       content.CallID `msgpack:"c,omitempty"`
+	Hook       string         `msgpack:"h,omitempty"`
+	Action     string         `msgpack:"a"` // continue, skip, terminate
+	Reason     string         `msgpack:"r,omitempty"`
+	FailedOpen []string       `msgpack:"fo,omitempty"`
+}
+
+// ReportHooks brings the answer of the hooks of one point.
+type ReportHooks struct {
+	Turn   content.TurnID `msgpack:"t"`
+	Round  int            `msgpack:"r"`
+	Answer HookAnswer     `msgpack:"a"`
+}
+
+// ReportMutation brings what a mutator did.
+type ReportMutation struct {
+	Turn     content.TurnID          `msgpack:"t"`
+	Finished events.MutationFinished `msgpack:"f"`
+}
+
+// ReportRecall brings what planning found.
+type ReportRecall struct {
+	Items []content.Item `msgpack:"i,omitempty"`
+	Error string         `msgpack:"e,omitempty"`
+}
+
+// ReportVerify brings a gate's answer.
+type ReportVerify struct {
+	Finished events.VerifyFinished `msgpack:"f"`
+}
+
+// ReportMemory says that the task's summary was stored, or not.
+type ReportMemory struct {
+	Error string `msgpack:"e,omitempty"`
+}
+
+// Kinds of timers.
+const (
+	TimerRetry     = "retry"
+	TimerApproval  = "approval"
+	TimerDetach    = "detach"
+	TimerDeadline  = "deadline"
+	TimerWallClock = "wall_clock"
+)
+
+// ReportTimer says that a timer fired. It may be early; the core checks again.
+type ReportTimer struct {
+	Kind string `msgpack:"k"`
+	ID   string `msgpack:"id,omitempty"` // the approval or the place
+}
+
+func (ReportReply) command()        {}
+func (ReportModelFailed) command()  {}
+func (ReportModelStopped) command() {}
+func (ReportResult) command()       {}
+func (ReportAttemptLost) command()  {}
+func (ReportPreflight) command()    {}
+func (ReportGate) command()         {}
+func (ReportHooks) command()        {}
+func (ReportMutation) command()     {}
+func (ReportRecall) command()       {}
+func (ReportVerify) command()       {}
+func (ReportMemory) command()       {}
+func (ReportTimer) command()        {}

@@ -1,0 +1,162 @@
+package commands
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/tool"
+)
+
+const (
+	sampleTime  = content.Time(1_700_000_000_123_456_789)
+	samplePlace = content.Place("t3-r2-c1")
+)
+
+// samples holds one command of every kind that shows every field of its own.
+func samples() []Command {
+	return append(askSamples(), reportSamples()...)
+}
+
+func sampleEnvelope(c Command) Envelope {
+	return Envelope{ID: "cmd-1", Session: "s-1", By: "ada", At: sampleTime, TraceParent: "00-ab-cd-01", Command: c}
+}
+
+func sampleMetadata() content.Metadata { return content.Metadata{}.With("k", "v") }
+
+func sampleUsage() content.Usage {
+	return content.Usage{
+		InputTokens: 1, OutputTokens: 2, ReasoningTokens: 3, CacheReadTokens: 4, CacheWriteTokens: 5, CostMicros: 6,
+		Currency: "EUR",
+	}
+}
+
+func sampleResult() content.ToolResult {
+	r := content.NewResult("call_b", "fs_read_file", content.StatusError, "Tool failed: no")
+	r.Code, r.Metadata = "failed", sampleMetadata()
+	return r
+}
+
+func sampleItems() []content.Item {
+	usage, result := sampleUsage(), sampleResult()
+	call := content.ToolCall{
+		ID: "call_b", Place: samplePlace, Name: "fs_read_file", Input: json.RawMessage(`{}`), ProviderID: "toolu/1",
+	}
+	return []content.Item{{
+		ID: "i1", Kind: content.Assistant, CreatedAt: sampleTime, Usage: &usage, FinishReason: content.ToolCalls,
+		Metadata: sampleMetadata(),
+		Parts: []content.Part{
+			{Kind: content.ReasoningKind, Text: "hm", Reasoning: &content.Reasoning{Signature: []byte{1}, Encrypted: []byte{2}, Redacted: true}},
+			{Kind: content.FileKind, Name: "a", Media: &content.Media{Modality: "image", MIME: "image/png", Bytes: []byte{3}, URI: "x:y"}},
+			{Kind: content.CustomKind, Data: json.RawMessage(`[1]`), Metadata: sampleMetadata()},
+			content.CallPart(call), content.ResultPart(result),
+		},
+	}}
+}
+
+func sampleLimits() events.Limits {
+	return events.Limits{
+		MaxRounds: 1, Requests: 2, InputTokens: 3, OutputTokens: 4, TotalTokens: 5, ToolCalls: -6, CostMicros: 7,
+		WallClock: time.Hour,
+	}
+}
+
+func sampleCache() content.CacheRequest {
+	return content.CacheRequest{
+		Mode: "required", Retention: "short", Key: "k", Breakpoints: []content.Breakpoint{{Kind: "part_end", Item: 1, Part: 2}},
+	}
+}
+
+func sampleConfig() events.Config {
+	cache := sampleCache()
+	return events.Config{
+		Digest: "d0", Model: "demo", ModelData: []byte("x"),
+		Catalog: events.Catalog{Digest: "d1", Sources: []events.CatalogSource{
+			{Name: "files", Tools: []events.ToolRef{{Name: "fs_read_file", Digest: "d2"}}},
+		}},
+		Tools: []string{"fs_read_file"}, MaxParallel: 2, FailRun: true,
+		Hooks:    []events.Registration{{Name: "guard", Points: []string{"pre_llm_call"}}},
+		Mutators: []events.Registration{{Name: "compact", Points: []string{"before_model"}}},
+		Limits:   sampleLimits(), SessionLimits: sampleLimits(),
+		Retry: events.Retry{ModelAttempts: 1, ToolAttempts: 2, LostAttempts: 3, Backoff: 4, MaxBackoff: 5},
+		Cache: &cache, ApprovalTTL: time.Minute, NotifyOnly: true,
+	}
+}
+
+func askSamples() []Command {
+	config, limits := sampleConfig(), sampleLimits()
+	return []Command{
+		Claim{Node: "node-a", Token: "t", Lost: []content.Place{samplePlace}, Config: &config},
+		OpenSession{
+			Config: config, Transcript: sampleItems(), Input: sampleItems(), Stepped: true, Metadata: sampleMetadata(),
+			Parent: "s-0", From: "s-0@9",
+		},
+		SubmitInput{Items: sampleItems(), OnBusy: events.Interrupt, Options: &events.TurnOptions{Limits: &limits, Sequential: true}},
+		Continue{Turn: "turn-3", Round: 2, Wait: WaitYield},
+		ResolveApproval{
+			Approval: "t3-r2-c1-g1", Call: "call_b", Approve: true, Reason: "fine", By: "ada", Input: json.RawMessage(`{"a":1}`),
+		},
+		Cancel{Scope: ScopeCall, Call: "call_b", Reason: "user_cancelled"},
+		DetachCall{Call: "call_b"},
+		SetNextTurnCache{Cache: sampleCache()},
+		StartTask{
+			Task: "task-1", Baseline: "abc",
+			Spec: events.TaskSpec{Goal: "green", Gate: []string{"go", "test"}, GateFunc: true, MaxRetries: 2},
+		},
+		Close{Reason: "done"},
+		Park{},
+	}
+}
+
+func reportSamples() []Command {
+	call := ModelCall{Turn: "turn-3", Round: 2, Attempt: 1}
+	gate := Gate{
+		RequestKind: "filesystem.write", Reason: content.SensitivePath, Summary: "write a", Metadata: sampleMetadata(),
+		TTL: time.Hour,
+	}
+	checks := []Check{{
+		Place: samplePlace, Refusal: &Refusal{Status: content.StatusDenied, Code: "no", Message: "not here"},
+		Gates: []Gate{gate}, Digest: "d3",
+	}}
+	hooks := []HookAnswer{{
+		Point: "post_llm_call", Call: "call_b", Hook: "guard", Action: "terminate", Reason: "secret", FailedOpen: []string{"h"},
+	}}
+	result := sampleResult()
+	result.Output = sampleItems()[0].Parts
+	return []Command{
+		ReportReply{
+			ModelCall: call, Items: sampleItems(), FinishReason: content.ToolCalls, Usage: sampleUsage(), Model: "m",
+			ResponseID: "r1", Checks: checks, Hooks: hooks,
+			Routing: []content.Routing{{
+				Known: true, Source: "files", Queue: "q", Effects: content.Idempotent, Route: content.Background,
+				DetachAfter: 1, Exclusive: true, Writes: true, Timeout: 2, Digest: "d4",
+			}},
+		},
+		ReportModelFailed{
+			ModelCall: call, Class: content.ClassServer, Code: "500", Message: "oops", RetryAfter: time.Second,
+			Usage: sampleUsage(),
+		},
+		ReportModelStopped{ModelCall: call, Items: sampleItems(), Usage: sampleUsage()},
+		ReportResult{
+			Place: samplePlace, Attempt: 2, Queue: "q", Hooks: hooks,
+			Outcome: tool.Result{
+				Result: result, Duration: time.Second, ChangedPaths: []string{"a"}, Auth: json.RawMessage(`{}`),
+			},
+		},
+		ReportAttemptLost{Place: samplePlace, Attempt: 2, Queue: "q", Reason: "worker gone"},
+		ReportPreflight{Turn: "turn-3", Round: 2, Checks: checks, Hooks: hooks},
+		ReportGate{Place: samplePlace, Attempt: 2, Gate: gate},
+		ReportHooks{Turn: "turn-3", Round: 2, Answer: hooks[0]},
+		ReportMutation{Turn: "turn-3", Finished: events.MutationFinished{
+			Turn: "turn-3", Mutator: "compact", Point: "before_model", Dirty: true, Before: "d5", After: "d6",
+			Replacement: sampleItems(), OldTokens: 9, NewTokens: 1, Usage: sampleUsage(), Error: "e", Metadata: sampleMetadata(),
+		}},
+		ReportRecall{Items: sampleItems(), Error: "e"},
+		ReportVerify{Finished: events.VerifyFinished{
+			Attempt: 1, Success: true, Status: "passed", Exit: 1, Output: "ok", Duration: time.Second,
+		}},
+		ReportMemory{Error: "disk full"},
+		ReportTimer{Kind: TimerApproval, ID: "t3-r2-c1-g1"},
+	}
+}

@@ -1,0 +1,119 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// approvalBeforeRun: gates that came up before anything of the round ran hold the
+// whole round, gates that came up later hold their call. A call runs only if each
+// of its gates was approved, with the arguments that were approved.
+func approvalBeforeRun() rule {
+	var gates []*gate // of the open turn
+	patches := map[content.CallID]json.RawMessage{}
+	return func(f fact) {
+		switch ev := f.event.(type) {
+		case events.TurnStarted:
+			gates = nil
+			clear(patches)
+		case events.ApprovalRequired:
+			a := ev.Approval
+			c, known := f.ledger.calls[a.CallID]
+			gates = append(gates, &gate{id: a.ID, call: a.CallID, round: a.Round, digest: a.Digest, late: known && c.attempt > 0})
+		case events.ApprovalResolved:
+			for _, g := range gates {
+				if g.id == ev.Approval {
+					g.outcome = ev.Outcome
+				}
+			}
+			if len(ev.Input) > 0 {
+				patches[ev.Call] = ev.Input
+			}
+		case events.ToolDispatched:
+			for _, g := range gates {
+				g.judge(f, ev, patches[ev.Call] != nil)
+			}
+			if patch := patches[ev.Call]; patch != nil && !bytes.Equal(patch, ev.Input) {
+				f.fail("call %s was approved with the arguments %s, but runs with %s", ev.Call, patch, ev.Input)
+			}
+		}
+	}
+}
+
+// gate is one question about one call.
+type gate struct {
+	id      content.ApprovalID
+	call    content.CallID
+	round   int
+	digest  string
+	late    bool // its call was running
+	outcome events.Outcome
+}
+
+// judge says what the gate has against the dispatch.
+func (g *gate) judge(f fact, ev events.ToolDispatched, patched bool) {
+	c, known := f.ledger.calls[ev.Call]
+	switch {
+	case g.call != ev.Call:
+		if g.outcome == "" && !g.late && known && !c.waits && c.round == g.round {
+			f.fail("call %s starts while approval %s of its round is undecided", ev.Call, g.id)
+		}
+	case g.outcome == "":
+		f.fail("call %s starts while its approval %s is undecided", ev.Call, g.id)
+	case g.outcome != events.Approved:
+		f.fail("call %s starts, but its approval %s was %s", ev.Call, g.id, g.outcome)
+	case !patched && g.digest != "" && ev.Digest != "" && g.digest != ev.Digest:
+		f.fail("call %s was approved with arguments of digest %s, but runs with %s", ev.Call, g.digest, ev.Digest)
+	}
+}
+
+// approvalOnce: an approval is asked for once, about an open call, settled once,
+// and settled when its round or its turn ends.
+func approvalOnce() rule {
+	open := map[content.ApprovalID]content.CallID{}
+	asked := map[content.ApprovalID]bool{}
+	return func(f fact) {
+		switch ev := f.event.(type) {
+		case events.ApprovalRequired:
+			a := ev.Approval
+			if asked[a.ID] {
+				f.fail("approval %s is asked for twice", a.ID)
+			}
+			if c, known := f.ledger.calls[a.CallID]; !known || c.status != "" || c.late {
+				f.fail("approval %s is about call %s, which is not open", a.ID, a.CallID)
+			}
+			asked[a.ID], open[a.ID] = true, a.CallID
+		case events.ApprovalResolved:
+			switch call, undecided := open[ev.Approval]; {
+			case !asked[ev.Approval]:
+				f.fail("approval %s is settled, but was never asked for", ev.Approval)
+			case !undecided:
+				f.fail("approval %s is settled twice", ev.Approval)
+			case call != ev.Call:
+				f.fail("approval %s is about call %s, but is settled for %s", ev.Approval, call, ev.Call)
+			}
+			delete(open, ev.Approval)
+		case events.RoundFinished:
+			undecided(f, open)
+		case events.TurnFinished:
+			undecided(f, open)
+			clear(open)
+		}
+	}
+}
+
+// undecided complains of the first gate that still waits, but for those of calls
+// in the background, which wait beside the turns.
+func undecided(f fact, open map[content.ApprovalID]content.CallID) {
+	for _, id := range slices.Sorted(maps.Keys(open)) {
+		if c, known := f.ledger.calls[open[id]]; !known || !c.waits {
+			f.fail("a %T, but approval %s is undecided", f.event, id)
+			return
+		}
+	}
+}

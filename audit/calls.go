@@ -1,0 +1,160 @@
+package audit
+
+import (
+	"bytes"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// callsAsReplied: right behind a reply and its usage come its calls, each once, in
+// order, numbered in their place, under ids that the session has not used.
+func callsAsReplied() rule {
+	var due []content.ToolCall
+	next := 0
+	return func(f fact) {
+		switch ev := f.event.(type) {
+		case events.ReplyRecorded:
+			due, next = nil, 0
+			for _, it := range ev.Items {
+				due = append(due, it.Calls()...)
+			}
+		case events.UsageUpdated:
+		case events.ToolCallRequested:
+			next++
+			want := content.PlaceOf(turnNumber(ev.Turn), ev.Round, next)
+			if _, used := f.ledger.calls[ev.Call.ID]; used {
+				f.fail("call %s is requested, but a call before it has that id", ev.Call.ID)
+			}
+			if ev.Call.Place != want {
+				f.fail("call %s stands at %s, want %s", ev.Call.ID, ev.Call.Place, want)
+			}
+			switch {
+			case len(due) == 0:
+				f.fail("call %s is requested, but the reply does not ask for it", ev.Call.ID)
+				return
+			case !sameCall(due[0], ev.Call):
+				f.fail("call %s of %s is requested where the reply asks for %s of %s", ev.Call.ID, ev.Call.Name, due[0].ID, due[0].Name)
+			}
+			due = due[1:]
+		default:
+			if len(due) > 0 {
+				f.fail("a %T stands where call %s of the reply should be requested", f.event, due[0].ID)
+				due = nil
+			}
+		}
+	}
+}
+
+func sameCall(a, b content.ToolCall) bool {
+	return a.ID == b.ID && a.Name == b.Name && bytes.Equal(a.Input, b.Input)
+}
+
+// oneTerminalResult: one answer for every call, before its turn ends; at most one
+// late result behind an answer that left the outcome open.
+func oneTerminalResult() rule {
+	return func(f fact) {
+		switch ev := f.event.(type) {
+		case events.ToolDetached:
+			switch c, known := f.ledger.calls[ev.Call]; {
+			case !known:
+				f.fail("call %s is detached, but was never requested", ev.Call)
+			case c.answered():
+				f.fail("call %s is detached, but has its answer", ev.Call)
+			}
+		case events.ToolResultReceived:
+			c, known := f.ledger.calls[ev.Result.CallID]
+			switch {
+			case !known:
+				f.fail("a result for call %s, which was never requested", ev.Result.CallID)
+			case ev.Late:
+				lateResult(f, c)
+			case c.status != "":
+				f.fail("call %s gets a second result, after %s", c.ID, c.status)
+			case c.waits:
+				f.fail("call %s was answered by a placeholder; its outcome has to be late", c.ID)
+			case c.turn != ev.Turn || c.round != ev.Round:
+				f.fail("call %s of %s, round %d, gets a result in %s, round %d", c.ID, c.turn, c.round, ev.Turn, ev.Round)
+			}
+		case events.TurnFinished:
+			if id, waiting := f.ledger.unanswered(); waiting {
+				f.fail("%s finishes while call %s is unanswered", ev.Turn, id)
+			}
+		}
+	}
+}
+
+func lateResult(f fact, c *call) {
+	switch {
+	case c.late:
+		f.fail("call %s gets a second late result", c.ID)
+	case c.waits, c.status == content.StatusUnknown, c.status == content.StatusCancelled && c.attempt > 0:
+	case c.status == "":
+		f.fail("call %s gets a late result, but has no answer yet", c.ID)
+	default:
+		f.fail("call %s gets a late result, but its outcome was known: %s", c.ID, c.status)
+	}
+}
+
+// dispatchBeforeResult: attempts of a call are numbered 1, 2, 3 …, another one
+// starts only when the one before is lost, the same one only after a late gate,
+// none after the answer. A result that only a run can bring has its attempt.
+func dispatchBeforeResult() rule {
+	return func(f fact) {
+		switch ev := f.event.(type) {
+		case events.ToolDispatched:
+			c, known := f.ledger.calls[ev.Call]
+			if !known {
+				f.fail("call %s starts, but was never requested", ev.Call)
+				return
+			}
+			if c.Place != ev.Place {
+				f.fail("call %s starts at %s, but stands at %s", ev.Call, ev.Place, c.Place)
+			}
+			dispatched(f, c, ev)
+		case events.ToolAttemptLost:
+			if c, known := f.ledger.calls[ev.Call]; !known || !c.running || c.attempt != ev.Attempt {
+				f.fail("attempt %d of call %s is lost, but was not running", ev.Attempt, ev.Call)
+			}
+		case events.ToolDetached:
+			if c, known := f.ledger.calls[ev.Call]; known && c.attempt == 0 {
+				f.fail("call %s is detached, but was never started", ev.Call)
+			}
+		case events.ToolResultReceived:
+			c, known := f.ledger.calls[ev.Result.CallID]
+			switch {
+			case !known:
+			case c.attempt == 0 && (ev.Attempt > 0 || ev.Late || ran(ev.Result.Status)):
+				f.fail("call %s has the result %s of a run, but was never started", c.ID, ev.Result.Status)
+			case ev.Attempt > c.attempt:
+				f.fail("call %s has a result of attempt %d, the last one started was %d", c.ID, ev.Attempt, c.attempt)
+			}
+		}
+	}
+}
+
+func dispatched(f fact, c *call, ev events.ToolDispatched) {
+	again := c.attempt > 0 && ev.Attempt == c.attempt
+	switch {
+	case c.status != "" || c.late:
+		f.fail("call %s starts, but has its result", ev.Call)
+	case again && !c.gated:
+		f.fail("attempt %d of call %s starts twice", ev.Attempt, ev.Call)
+	case again:
+	case c.running:
+		f.fail("attempt %d of call %s starts while attempt %d is running", ev.Attempt, ev.Call, c.attempt)
+	case ev.Attempt != c.attempt+1:
+		f.fail("attempt %d of call %s starts where attempt %d is due", ev.Attempt, ev.Call, c.attempt+1)
+	}
+}
+
+// ran reports whether only a call that was started ends like this.
+func ran(s content.Status) bool {
+	switch s {
+	case content.StatusOK, content.StatusUnknown:
+		return true
+	case content.StatusError, content.StatusDenied, content.StatusExpired, content.StatusSkipped, content.StatusCancelled,
+		content.StatusLimit, content.StatusTerminated, content.StatusNotExecuted:
+	}
+	return false
+}

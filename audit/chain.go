@@ -1,0 +1,166 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// Names of the invariants that look at entries rather than at what they say.
+const (
+	SingleWriter = "single-writer" // entries form one chain
+	WholeEntries = "whole-entries" // every entry can be read and says something
+	EpochRises   = "epoch-rises"   // every takeover is recorded and has a higher epoch
+	CursorsRise  = "cursors-rise"  // no command is taken back
+	TimeGoesOn   = "time-goes-on"  // a warning only: hosts' clocks differ
+)
+
+// Chain checks that records, added from the first entry of a journal on, form one
+// chain. The zero Chain expects the first entry.
+type Chain struct {
+	session content.SessionID
+	head    journal.Head
+	at      content.Time
+	epoch   uint64
+	cursors map[events.Lane]uint64
+
+	found    []Violation
+	warnings []Violation
+	linked   bool
+}
+
+// Link is what Chain makes of one record.
+type Link struct {
+	Entry      events.Entry // as its payload says
+	Linked     bool         // it follows the record before, unchanged, and was read whole
+	Violations []Violation
+	Warnings   []Violation
+}
+
+// Head is where the records so far end.
+func (c *Chain) Head() journal.Head { return c.head }
+
+// Add judges the next record. After one that does not fit it goes on from there,
+// so that each fault is named once.
+func (c *Chain) Add(r journal.Record) Link {
+	c.found, c.warnings, c.linked = nil, nil, true
+	e, readable := c.read(r)
+	seq := r.Seq
+	if readable {
+		c.link(r, e)
+		seq = e.Seq
+	}
+	c.head = journal.Head{Seq: seq, Hash: events.HashOf(r.Payload), Guard: r.Guard}
+	return Link{Entry: e, Linked: c.linked, Violations: c.found, Warnings: c.warnings}
+}
+
+// read takes the entry from its exact bytes, whatever the record says it is, and
+// reports whether its head is known.
+func (c *Chain) read(r journal.Record) (events.Entry, bool) {
+	if h := events.HashOf(r.Payload); h != r.Hash {
+		c.broken(r.Seq, SingleWriter, "its hash is %s, that of its bytes is %s: the bytes were changed", r.Hash, h)
+	}
+	e, err := events.Decode(r.Payload)
+	switch {
+	case errors.Is(err, events.ErrUnknownKind):
+		c.broken(r.Seq, WholeEntries, "%v: a newer release wrote it", err)
+		return e, true
+	case err != nil:
+		c.broken(r.Seq, WholeEntries, "it cannot be read: %v", err)
+		return e, false
+	}
+	if len(e.Events) == 0 {
+		c.fault(r.Seq, WholeEntries, "it holds no event")
+	}
+	for _, k := range e.Kinds() {
+		if !events.Journaled(k) {
+			c.broken(r.Seq, WholeEntries, "it holds a %s, which is never stored", k)
+		}
+	}
+	return e, true
+}
+
+// link compares the entry's head with where the chain stands.
+func (c *Chain) link(r journal.Record, e events.Entry) {
+	if e.Seq != r.Seq {
+		c.broken(r.Seq, SingleWriter, "it is stored as entry %d but says that it is entry %d", r.Seq, e.Seq)
+	}
+	switch want := c.head.Seq + 1; {
+	case e.Seq > want:
+		c.broken(e.Seq, SingleWriter, "entry %d is expected here: %s", want, missing(want, e.Seq-1))
+		c.epoch = e.Epoch // claimed in one of those
+	case e.Seq < want:
+		c.broken(e.Seq, SingleWriter, "entry %d is expected here: this one is repeated or out of order", want)
+	case e.Prev != c.head.Hash:
+		c.broken(e.Seq, SingleWriter, "it names %s as the entry before it, which is %s: one of the two was changed or replaced", e.Prev, c.head.Hash)
+	}
+	if c.session == "" {
+		c.session = e.Session
+	}
+	if e.Session != c.session {
+		c.broken(e.Seq, SingleWriter, "it belongs to session %s, not to %s", e.Session, c.session)
+	}
+	c.claims(e)
+	if e.At < c.at {
+		c.warnings = append(c.warnings, Violation{TimeGoesOn, e.Seq, fmt.Sprintf("its time %s is before that of the entry before it, %s", e.At, c.at)})
+	}
+	c.at = e.At
+	c.move(e)
+}
+
+func missing(from, to uint64) string {
+	if from == to {
+		return fmt.Sprintf("entry %d is missing", from)
+	}
+	return fmt.Sprintf("entries %d to %d are missing", from, to)
+}
+
+// claims checks that whoever writes has claimed the session before: every epoch
+// begins with a DriverClaimed, which stands first in its entry.
+func (c *Chain) claims(e events.Entry) {
+	for i, ev := range e.Events {
+		claim, ok := ev.(events.DriverClaimed)
+		if !ok {
+			continue
+		}
+		if i > 0 {
+			c.fault(e.Seq, EpochRises, "a claim stands behind other events of its entry")
+		}
+		if claim.Epoch <= c.epoch {
+			c.fault(e.Seq, EpochRises, "a host claims epoch %d after epoch %d", claim.Epoch, c.epoch)
+		}
+		c.epoch = max(c.epoch, claim.Epoch)
+	}
+	switch {
+	case c.epoch == 0:
+		c.fault(e.Seq, EpochRises, "it was written before any host claimed the session")
+	case e.Epoch != c.epoch:
+		c.fault(e.Seq, EpochRises, "it was written in epoch %d, but epoch %d holds the session", e.Epoch, c.epoch)
+	}
+}
+
+func (c *Chain) move(e events.Entry) {
+	for _, cur := range e.Cursors {
+		if cur.Seq < c.cursors[cur.Lane] {
+			c.fault(e.Seq, CursorsRise, "the cursor of lane %q falls from %d to %d", cur.Lane, c.cursors[cur.Lane], cur.Seq)
+		}
+		if c.cursors == nil {
+			c.cursors = map[events.Lane]uint64{}
+		}
+		c.cursors[cur.Lane] = cur.Seq
+	}
+}
+
+// broken records a fault after which nobody can say what the entries mean
+// together.
+func (c *Chain) broken(seq uint64, invariant, format string, args ...any) {
+	c.linked = false
+	c.fault(seq, invariant, format, args...)
+}
+
+func (c *Chain) fault(seq uint64, invariant, format string, args ...any) {
+	c.found = append(c.found, Violation{Invariant: invariant, Seq: seq, Message: fmt.Sprintf(format, args...)})
+}

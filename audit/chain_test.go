@@ -1,0 +1,244 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// reseal edits the heads of a journal's entries before they are chained, as a
+// writer with a fault would have written them.
+func reseal(t *testing.T, edit func([]events.Entry)) []journal.Record {
+	t.Helper()
+	var entries []events.Entry
+	for _, r := range tools().records(t) {
+		entries = append(entries, r.Entry)
+	}
+	edit(entries)
+	return seal(t, entries)
+}
+
+// forge writes an entry that Seal would not, with a true hash.
+func forge(t *testing.T, r journal.Record, edit func(*events.Entry)) journal.Record {
+	t.Helper()
+	edit(&r.Entry)
+	payload, err := r.Entry.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return journal.Record{Head: journal.Head{Seq: r.Entry.Seq, Hash: events.HashOf(payload)}, Entry: r.Entry, Payload: payload}
+}
+
+func TestABrokenChainIsNamedWhereItBreaks(t *testing.T) {
+	t.Parallel()
+	good := tools().records(t)
+	edited := func(edit func([]journal.Record) []journal.Record) []journal.Record { return edit(slices.Clone(good)) }
+	other := book{{events.DriverClaimed{Epoch: 1}}, {events.RunStarted{Stepped: true}}}.records(t)
+	for _, row := range []struct {
+		name      string
+		records   []journal.Record
+		seq       uint64
+		invariant string
+		says      string
+	}{
+		{"an entry left out", edited(func(r []journal.Record) []journal.Record { return slices.Delete(r, 4, 5) }), 6, SingleWriter, "entry 5 is missing"},
+		{"entries left out", edited(func(r []journal.Record) []journal.Record { return slices.Delete(r, 3, 6) }), 7, SingleWriter, "entries 4 to 6 are missing"},
+		{"no beginning", good[2:], 3, SingleWriter, "entries 1 to 2 are missing"},
+		{"an entry twice", edited(func(r []journal.Record) []journal.Record { return slices.Insert(r, 4, r[3]) }), 4, SingleWriter, "repeated or out of order"},
+		{"two entries swapped", edited(func(r []journal.Record) []journal.Record { r[3], r[4] = r[4], r[3]; return r }), 5, SingleWriter, "entry 4 is missing"},
+		{"an entry of another writer", edited(func(r []journal.Record) []journal.Record { r[1] = other[1]; return r }), 3, SingleWriter, "changed or replaced"},
+		{"a changed payload", edited(func(r []journal.Record) []journal.Record {
+			r[4].Payload = bytes.Replace(r[4].Payload, []byte("c2"), []byte("c3"), 1)
+			return r
+		}), 5, SingleWriter, "the bytes were changed"},
+		{"a changed hash", edited(func(r []journal.Record) []journal.Record { r[4].Hash[0]++; return r }), 5, SingleWriter, "the bytes were changed"},
+		{"a wrong place", edited(func(r []journal.Record) []journal.Record { r[4].Seq = 9; return r }), 9, SingleWriter, "stored as entry 9 but says that it is entry 5"},
+		{"another session", reseal(t, func(e []events.Entry) { e[5].Session = "s-2" }), 6, SingleWriter, "belongs to session s-2, not to s-1"},
+		{"no entry at all", edited(func(r []journal.Record) []journal.Record {
+			r[4].Payload = []byte("gone")
+			r[4].Hash = events.HashOf(r[4].Payload)
+			return r
+		}), 5, WholeEntries, "it cannot be read"},
+		{"a newer format", edited(func(r []journal.Record) []journal.Record {
+			r[4] = forge(t, r[4], func(e *events.Entry) { e.Version = 2 })
+			return r
+		}), 5, WholeEntries, "format version 2"},
+		{"an unknown kind", edited(func(r []journal.Record) []journal.Record {
+			r[5].Payload = bytes.Replace(r[5].Payload, []byte("approval_required"), []byte("approval_inspired"), 1)
+			r[5].Hash = events.HashOf(r[5].Payload)
+			return r
+		}), 6, WholeEntries, `unknown event kind "approval_inspired": a newer release wrote it`},
+		{"a live event", reseal(t, func(e []events.Entry) { e[5].Events = []events.Event{events.ToolProgress{}} }), 6, WholeEntries, "never stored"},
+		{"an empty entry", reseal(t, func(e []events.Entry) { e[5].Events = nil }), 6, WholeEntries, "it holds no event"},
+		{"an old epoch", reseal(t, func(e []events.Entry) { e[5].Epoch = 0 }), 6, EpochRises, "written in epoch 0, but epoch 1 holds"},
+		{"an epoch nobody claimed", reseal(t, func(e []events.Entry) { e[5].Epoch = 2 }), 6, EpochRises, "written in epoch 2, but epoch 1 holds"},
+		{"no claim", reseal(t, func(e []events.Entry) { e[0].Events = []events.Event{events.Warning{}} }), 1, EpochRises, "before any host claimed"},
+		{"a claim of an old epoch", tools().end(events.DriverClaimed{Epoch: 1}).records(t), 11, EpochRises, "claims epoch 1 after epoch 1"},
+		{"a claim behind others", tools().end(events.Warning{}, events.DriverClaimed{Epoch: 2}).records(t), 11, EpochRises, "behind other events"},
+		{"a falling cursor", reseal(t, func(e []events.Entry) {
+			e[5].Cursors = []events.Cursor{{Lane: events.LaneAsk, Seq: 7}, {Lane: events.LaneReport, Seq: 3}}
+			e[6].Cursors = []events.Cursor{{Lane: events.LaneAsk, Seq: 7}, {Lane: events.LaneReport, Seq: 2}}
+		}), 7, CursorsRise, `"report" falls from 3 to 2`},
+		{"a cause twice", reseal(t, func(e []events.Entry) { e[6].Cause = e[4].Cause }), 7, CauseOnce, "cmd-5 caused entry 5 already"},
+		{"no cause", reseal(t, func(e []events.Entry) { e[6].Cause = "" }), 7, CauseOnce, "names no command"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			report, err := Verify(each(row.records))
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, found := report.First()
+			if !found || first.Seq != row.seq || first.Invariant != row.invariant || !strings.Contains(first.Message, row.says) {
+				t.Errorf("first is %v, want entry %d: %s: …%s…; all: %v", first, row.seq, row.invariant, row.says, report.Violations)
+			}
+		})
+	}
+}
+
+func TestBehindABrokenLinkOnlyTheChainIsJudged(t *testing.T) {
+	t.Parallel()
+	records := slices.Delete(tools().records(t), 4, 5)
+	report, err := Verify(each(records))
+	if err != nil || report.UnjudgedFrom != 6 || len(report.Violations) != 1 {
+		t.Errorf("from %d on nothing was judged, found %v, %v", report.UnjudgedFrom, report.Violations, err)
+	}
+	if report.Entries != 9 || report.Seq != 10 || report.OK() {
+		t.Errorf("the report is %+v", report)
+	}
+}
+
+func TestAClockThatGoesBackIsAWarning(t *testing.T) {
+	t.Parallel()
+	records := reseal(t, func(e []events.Entry) { e[5].At = 1 })
+	report, err := Verify(each(records))
+	if err != nil || !report.OK() {
+		t.Fatalf("%v, %v", report.Violations, err)
+	}
+	if len(report.Warnings) != 1 || report.Warnings[0].Seq != 6 || report.Warnings[0].Invariant != TimeGoesOn {
+		t.Errorf("warnings are %v", report.Warnings)
+	}
+	if _, found := report.First(); found {
+		t.Error("a warning was called a violation")
+	}
+}
+
+func TestAnAcceptedCommandMustHaveCausedAnEntry(t *testing.T) {
+	t.Parallel()
+	c := NewChecker()
+	c.Accepted("cmd-3", "cmd-77")
+	for _, r := range tools().records(t) {
+		c.Add(r)
+	}
+	for range 2 { // asking twice finds nothing twice
+		found := c.Report().Violations
+		if len(found) != 1 || found[0].Invariant != NoLostCommand || !strings.Contains(found[0].String(), "entry 10: no-lost-command: command cmd-77") {
+			t.Errorf("found %v", found)
+		}
+	}
+	b := book{{events.Warning{Code: "later"}}}
+	late := b.records(t)[0]
+	late = forge(t, late, func(e *events.Entry) {
+		last := tools().records(t)[9]
+		e.Seq, e.Prev, e.Cause, e.Epoch, e.At = 11, last.Hash, "cmd-77", 1, last.Entry.At
+	})
+	c.Add(late)
+	if found := c.Report().Violations; len(found) != 0 {
+		t.Errorf("after its entry came: %v", found)
+	}
+}
+
+func TestAReaderThatFailsLeavesAReportOfWhatCameBefore(t *testing.T) {
+	t.Parallel()
+	down := errors.New("the store is down")
+	records := tools().records(t)
+	report, err := Verify(func(yield func(journal.Record, error) bool) {
+		_ = yield(records[0], nil) && yield(records[1], nil) && yield(journal.Record{}, down)
+	})
+	if !errors.Is(err, down) || report.Entries != 2 || !report.OK() || report.Hash != records[1].Hash {
+		t.Errorf("Verify = %+v, %v", report, err)
+	}
+}
+
+func TestAnEmptyJournalIsWhole(t *testing.T) {
+	t.Parallel()
+	report, err := Verify(each(nil))
+	if err != nil || !report.OK() || report.Entries != 0 || report.Seq != 0 || !report.Hash.IsZero() {
+		t.Errorf("Verify = %+v, %v", report, err)
+	}
+}
+
+func TestWhatTheCoreCannotFoldIsAFinding(t *testing.T) {
+	t.Parallel()
+	records := tools().after(events.KindTurnFinished, 1, events.RoundFinished{Turn: "turn-1", Round: 2, TranscriptLen: 5}).records(t)
+	found := Check(records)
+	if !slices.ContainsFunc(found, func(v Violation) bool { return v.Invariant == Replayable && v.Seq == 10 }) {
+		t.Errorf("found %v", found)
+	}
+	state, err := Replay("s-1", each(records))
+	if !errors.Is(err, journal.ErrDamaged) || !strings.Contains(err.Error(), "s-1/10") || state == nil {
+		t.Errorf("Replay = %v", err)
+	}
+}
+
+func TestReplayStopsAtWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	records := tools().records(t)
+	records[4].Err = events.ErrUnknownKind
+	if state, err := Replay("s-1", each(records)); !errors.Is(err, events.ErrUnknownKind) || state.Seq != 4 {
+		t.Errorf("Replay = %v at %d", err, state.Seq)
+	}
+	var failing iter.Seq2[journal.Record, error] = func(yield func(journal.Record, error) bool) { yield(journal.Record{}, journal.ErrDamaged) }
+	if _, err := Replay("s-1", failing); !errors.Is(err, journal.ErrDamaged) {
+		t.Errorf("Replay = %v", err)
+	}
+}
+
+func TestTheTranscriptCopiesWhatItTakes(t *testing.T) {
+	t.Parallel()
+	b := tools()
+	var entries []events.Entry
+	for _, r := range b.records(t) {
+		entries = append(entries, r.Entry)
+	}
+	if got := Transcript(entries); len(got) != 5 || got[2].Kind != content.Tool || got[4].Text() != "done" {
+		t.Errorf("Transcript = %+v", got)
+	}
+	if Transcript(nil) != nil {
+		t.Error("nothing has a transcript")
+	}
+}
+
+func TestAnItemOnWhichTheFoldsDisagreeIsNamed(t *testing.T) {
+	t.Parallel()
+	var r replayer
+	items := []content.Item{content.UserText("hi")}
+	for _, rec := range tools().records(t)[:4] {
+		var seen []content.Item
+		if rec.Seq == 4 {
+			seen = items
+		}
+		if problem := r.fold(rec.Entry, seen); problem != "" {
+			t.Fatal(problem)
+		}
+	}
+	if problem := r.differs(items); problem != "" {
+		t.Error(problem)
+	}
+	if problem := r.differs([]content.Item{content.UserText("ho")}); !strings.Contains(problem, "item 1 of") {
+		t.Errorf("differs = %q", problem)
+	}
+	if problem := r.fold(tools().records(t)[4].Entry, items); !strings.Contains(problem, "has 2 items, the facts add up to 1") {
+		t.Errorf("fold = %q", problem)
+	}
+	if r.fold(tools().records(t)[4].Entry, nil) != "" || r.differs(nil) != "" {
+		t.Error("what went astray is named twice")
+	}
+}

@@ -1,0 +1,136 @@
+package audit
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// NoLostCommand is the invariant that every accepted command has an entry that it
+// caused. It needs to be told what was accepted: see [Checker.Accepted].
+const NoLostCommand = "no-lost-command"
+
+// Check judges a whole journal and returns every broken promise, nil for a
+// journal without fault.
+func Check(records []journal.Record) []Violation {
+	c := NewChecker()
+	for _, r := range records {
+		c.Add(r)
+	}
+	return c.Report().Violations
+}
+
+// Verify judges a journal as it is read. The error is the reader's: the report
+// covers what came before it.
+func Verify(records iter.Seq2[journal.Record, error]) (Report, error) {
+	c := NewChecker()
+	for r, err := range records {
+		if err != nil {
+			return c.Report(), err
+		}
+		c.Add(r)
+	}
+	return c.Report(), nil
+}
+
+// Checker judges one journal entry by entry, from its first. It is not safe for
+// concurrent use.
+type Checker struct {
+	chain    Chain
+	rules    []named
+	ledger   ledger
+	script   transcript
+	replay   replayer
+	report   Report
+	seq      uint64 // of the entry that is judged
+	causes   map[string]bool
+	accepted []string
+}
+
+type named struct {
+	rule rule
+	fail func(format string, args ...any)
+}
+
+// NewChecker returns a Checker that expects the first entry of a journal.
+func NewChecker() *Checker {
+	c := &Checker{causes: map[string]bool{}, ledger: newLedger()}
+	for _, inv := range Invariants() {
+		if inv.rule != nil {
+			c.rules = append(c.rules, named{inv.rule(), c.failing(inv.Name)})
+		}
+	}
+	return c
+}
+
+// Accepted tells the checker of commands that were accepted, by the id of their
+// envelope: each must have caused an entry by the time of the Report.
+func (c *Checker) Accepted(ids ...string) { c.accepted = append(c.accepted, ids...) }
+
+// Add judges the next record.
+func (c *Checker) Add(r journal.Record) {
+	link := c.chain.Add(r)
+	c.report.Violations = append(c.report.Violations, link.Violations...)
+	c.report.Warnings = append(c.report.Warnings, link.Warnings...)
+	c.report.Entries++
+	c.report.Events += len(link.Entry.Events)
+	c.causes[link.Entry.Cause] = true
+	if c.report.Session == "" {
+		c.report.Session = link.Entry.Session
+	}
+	if !link.Linked && c.report.UnjudgedFrom == 0 {
+		c.report.UnjudgedFrom = r.Seq
+	}
+	if c.report.UnjudgedFrom == 0 {
+		c.judge(link.Entry)
+	}
+}
+
+// judge shows every rule every event of the entry.
+func (c *Checker) judge(e events.Entry) {
+	c.seq = e.Seq
+	for i, ev := range e.Events {
+		f := fact{entry: &e, index: i, event: ev, ledger: &c.ledger, transcript: &c.script}
+		for _, r := range c.rules {
+			f.fail = r.fail
+			r.rule(f)
+		}
+		if _, ok := ev.(events.TurnStarted); ok {
+			c.report.Turns++
+		}
+		c.ledger.apply(ev)
+		c.script.apply(ev, e.At)
+	}
+	if problem := c.replay.fold(e, c.script.items); problem != "" {
+		c.failing(Replayable)("%s", problem)
+	}
+}
+
+func (c *Checker) failing(name string) func(string, ...any) {
+	return func(format string, args ...any) {
+		c.report.Violations = append(c.report.Violations, Violation{Invariant: name, Seq: c.seq, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// Report returns what was found so far, and judges what only the end can show. It
+// may be asked again later.
+func (c *Checker) Report() Report {
+	r := c.report
+	head := c.chain.Head()
+	r.Seq, r.Hash = head.Seq, head.Hash
+	r.Violations, r.Warnings = slices.Clone(r.Violations), slices.Clone(r.Warnings)
+	for _, id := range c.accepted {
+		if !c.causes[id] {
+			r.Violations = append(r.Violations, Violation{NoLostCommand, r.Seq, fmt.Sprintf("command %s was accepted, but no entry has it as its cause", id)})
+		}
+	}
+	if r.UnjudgedFrom == 0 {
+		if problem := c.replay.differs(c.script.items); problem != "" {
+			r.Violations = append(r.Violations, Violation{Replayable, r.Seq, problem})
+		}
+	}
+	return r
+}

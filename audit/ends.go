@@ -1,0 +1,128 @@
+package audit
+
+import (
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// endsHaveCauses: what ended a turn early, or answered a call in its tool's place,
+// is on record before: the cancel, the limit, the hook, the approval. A turn that
+// ended in its own time ends as its last reply did.
+func endsHaveCauses() rule {
+	var c causes
+	return func(f fact) {
+		switch ev := f.event.(type) {
+		case events.TurnStarted:
+			c = causes{}
+		case events.CancelRequested:
+			if ev.Scope == "call" {
+				c.call(ev.Target, content.StatusCancelled)
+			} else {
+				c.cancel = true
+			}
+		case events.LimitReached:
+			c.limit = true
+		case events.HookDecided:
+			switch ev.Action {
+			case "terminate":
+				c.terminate = true
+			case "skip":
+				c.call(ev.Call, content.StatusSkipped)
+			}
+		case events.ApprovalResolved:
+			if ev.Outcome == events.Expired {
+				c.call(ev.Call, content.StatusExpired)
+			}
+		case events.ReplyRecorded:
+			if ev.Interrupted && !c.cancel {
+				f.fail("a reply was interrupted, but no cancel is recorded")
+			}
+		case events.ToolResultReceived:
+			// What has an attempt is what a worker said, in its own words.
+			if ev.Attempt == 0 && !ev.Late && !c.explain(ev.Result) {
+				f.fail("call %s is answered as %s, but nothing recorded explains that", ev.Result.CallID, ev.Result.Status)
+			}
+		case events.TurnFinished:
+			if !c.finish(f, ev.FinishReason) {
+				f.fail("%s finishes as %s after a reply that ended as %q, and nothing recorded explains that", ev.Turn, ev.FinishReason, f.ledger.finish)
+			}
+		}
+	}
+}
+
+// causes is what is on record in the open turn.
+type causes struct {
+	cancel, limit, terminate bool
+	calls                    map[content.CallID]content.Status
+}
+
+func (c *causes) call(id content.CallID, s content.Status) {
+	if c.calls == nil {
+		c.calls = map[content.CallID]content.Status{}
+	}
+	c.calls[id] = s
+}
+
+// explain reports whether a result that no worker sent may be what it is.
+func (c *causes) explain(r content.ToolResult) bool {
+	switch r.Status {
+	case content.StatusCancelled:
+		return c.cancel || c.calls[r.CallID] == content.StatusCancelled
+	case content.StatusLimit:
+		return c.limit
+	case content.StatusTerminated:
+		return c.terminate
+	case content.StatusSkipped, content.StatusExpired:
+		return c.calls[r.CallID] == r.Status
+	case content.StatusOK, content.StatusError, content.StatusDenied, content.StatusNotExecuted, content.StatusUnknown:
+	}
+	return true
+}
+
+// finish reports whether a turn may end like that.
+func (c *causes) finish(f fact, reason content.FinishReason) bool {
+	switch reason {
+	case content.Cancelled:
+		return c.cancel || f.ledger.finish == reason
+	case content.Limit:
+		return c.limit
+	case content.Terminated:
+		return c.terminate
+	case content.Errored:
+		return true // see turn-brackets
+	case content.Completed:
+		switch f.ledger.finish {
+		case "", content.Completed:
+			return true // without a reply: there was nobody to answer
+		case content.ToolCalls:
+			return len(f.ledger.open) == 0
+		case content.MaxTokens, content.Blocked, content.Compaction, content.Cancelled, content.Limit, content.Terminated,
+			content.Errored, content.Other:
+		}
+		return false
+	case content.ToolCalls, content.MaxTokens, content.Blocked, content.Compaction, content.Other:
+	}
+	return f.ledger.finish == reason
+}
+
+// hooksOnce: the hooks of a point are asked once in a round, or once per call, and
+// what they said stands. Only compactions may be several in a round.
+func hooksOnce() rule {
+	type point struct {
+		name string
+		call content.CallID
+	}
+	decided := map[point]bool{}
+	return func(f fact) {
+		switch ev := f.event.(type) {
+		case events.RoundStarted:
+			clear(decided)
+		case events.HookDecided:
+			p := point{ev.Point, ev.Call}
+			if decided[p] && ev.Point != "context_compaction" {
+				f.fail("the hooks of %s are asked twice in round %d (call %q)", ev.Point, ev.Round, ev.Call)
+			}
+			decided[p] = true
+		}
+	}
+}

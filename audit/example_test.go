@@ -1,0 +1,102 @@
+package audit_test
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// write chains the entries as a journal does.
+func write(entries ...events.Entry) []journal.Record {
+	var records []journal.Record
+	var head journal.Head
+	for i, e := range entries {
+		e.Session, e.Cause, e.Epoch, e.At = "demo", fmt.Sprintf("cmd-%d", i+1), 1, content.Time(i+1)
+		e, payload, next, err := journal.Seal(head, e)
+		if err != nil {
+			panic(err)
+		}
+		head = next
+		records = append(records, journal.Record{Head: head, Entry: e, Payload: payload})
+	}
+	return records
+}
+
+func all(records []journal.Record) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		for _, r := range records {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+func opening() []events.Entry {
+	return []events.Entry{
+		{Events: []events.Event{events.DriverClaimed{Epoch: 1, Node: "a"}}},
+		{Events: []events.Event{events.RunStarted{}}},
+	}
+}
+
+// Invariants are judged on what a journal says, however it came about.
+func ExampleCheck() {
+	records := write(append(opening(),
+		events.Entry{Events: []events.Event{events.TurnFinished{Turn: "turn-1", FinishReason: content.Completed}}},
+	)...)
+	for _, v := range audit.Check(records)[:1] {
+		fmt.Println(v)
+	}
+	// Output:
+	// entry 3: turn-brackets: turn-1 finishes, but no turn is open
+}
+
+// An export verifies without a server; an entry that was taken out is missed.
+func ExampleVerify() {
+	records := write(append(opening(), events.Entry{Events: []events.Event{events.Warning{Code: "note"}}})...)
+
+	var file bytes.Buffer
+	if err := audit.Export(&file, all(slices.Delete(records, 1, 2))); err != nil {
+		fmt.Println(err)
+	}
+	report, err := audit.Verify(audit.Import(&file))
+	if err != nil {
+		fmt.Println(err)
+	}
+	first, _ := report.First()
+	fmt.Println(report.OK(), first)
+	// Output:
+	// false entry 3: single-writer: entry 2 is expected here: entry 2 is missing
+}
+
+// Every line of an export shows what its entry says, and is held to it.
+func ExampleImport() {
+	var file strings.Builder
+	if err := audit.Export(&file, all(write(opening()...))); err != nil {
+		fmt.Println(err)
+	}
+	embellished := strings.Replace(file.String(), `"node":"a"`, `"node":"b"`, 1)
+	for r, err := range audit.Import(strings.NewReader(embellished)) {
+		fmt.Println(r.Seq, err)
+	}
+	// Output:
+	// 1 line 2, entry 1: events: what it shows of event 1, a driver_claimed, is not what its payload says
+}
+
+func ExampleTranscript() {
+	entries := append(opening(), events.Entry{Events: []events.Event{
+		events.InputAccepted{Turn: "turn-1", Items: []content.Item{content.UserText("Hello?")}, Origin: events.FromHost},
+	}})
+	for _, it := range audit.Transcript(entries) {
+		fmt.Printf("%s: %s\n", it.Kind, it.Text())
+	}
+	// Output:
+	// user: Hello?
+}

@@ -1,0 +1,104 @@
+package audit
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// The first line of an export names its format and version.
+const (
+	exportFormat  = "turnlog-journal"
+	exportVersion = 1
+)
+
+// ErrNothingToExport is returned by Export for a journal without entries: there is
+// no such session, or not yet. Nothing was written.
+var ErrNothingToExport = errors.New("nothing to export: the journal has no entries")
+
+// header is the first line of an export.
+type header struct {
+	Format  string            `json:"format"`
+	Version int               `json:"version"`
+	Session content.SessionID `json:"session"`
+}
+
+// line is one entry of an export. The payload is the record; everything else is a
+// view of it for people and tools, and must agree with it.
+type line struct {
+	Seq     uint64            `json:"seq"`
+	Session content.SessionID `json:"session"`
+	Prev    events.Hash       `json:"prev"`
+	Hash    events.Hash       `json:"hash"`
+	At      content.Time      `json:"at"`
+	Epoch   uint64            `json:"epoch"`
+	Cause   string            `json:"cause"`
+	Kinds   []events.Kind     `json:"kinds"`
+	Events  []json.RawMessage `json:"events"`
+	Unread  string            `json:"unread,omitempty"` // why kinds and events are missing
+	Payload []byte            `json:"payload"`
+}
+
+// Export writes a journal as lines of JSON: one that names the format, then one
+// for each entry, with the exact bytes that were stored. The lines are enough to
+// verify the journal without a server; what they cannot show is that the journal
+// goes on behind them.
+func Export(w io.Writer, records iter.Seq2[journal.Record, error]) error {
+	out := bufio.NewWriter(w)
+	enc := json.NewEncoder(out)
+	begun := false
+	for r, err := range records {
+		if err != nil {
+			return err
+		}
+		if !begun {
+			if err := enc.Encode(header{exportFormat, exportVersion, r.Entry.Session}); err != nil {
+				return fmt.Errorf("export %s: %w", r.Entry.Session, err)
+			}
+			begun = true
+		}
+		l, err := lineOf(r)
+		if err != nil {
+			return err
+		}
+		if err := enc.Encode(l); err != nil {
+			return fmt.Errorf("export %s/%d: %w", r.Entry.Session, r.Seq, err)
+		}
+	}
+	if !begun {
+		return ErrNothingToExport
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	return nil
+}
+
+// lineOf is the line that an intact record has.
+func lineOf(r journal.Record) (line, error) {
+	e := r.Entry
+	l := line{
+		Seq: r.Seq, Session: e.Session, Prev: e.Prev, Hash: r.Hash, At: e.At, Epoch: e.Epoch, Cause: e.Cause,
+		Kinds: []events.Kind{}, Events: []json.RawMessage{}, Payload: r.Payload,
+	}
+	evs := e.Events
+	if r.Err != nil {
+		l.Unread, evs = r.Err.Error(), nil
+	}
+	for _, ev := range evs {
+		raw, err := events.MarshalEvent(ev)
+		if err != nil {
+			return l, fmt.Errorf("export %s/%d: %w", e.Session, r.Seq, err)
+		}
+		l.Kinds = append(l.Kinds, events.KindOf(ev))
+		l.Events = append(l.Events, raw)
+	}
+	return l, nil
+}

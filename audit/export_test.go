@@ -1,0 +1,281 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+func exported(t testing.TB, records []journal.Record) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Export(&b, each(records)); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func imported(r io.Reader) ([]journal.Record, error) {
+	var out []journal.Record
+	for rec, err := range Import(r) {
+		if err != nil {
+			return out, err
+		}
+		out = append(out, rec)
+	}
+	return out, nil
+}
+
+func TestAnExportIsReadBackAsItWas(t *testing.T) {
+	t.Parallel()
+	for name, story := range stories() {
+		records := story(t).records
+		text := exported(t, records)
+		back, err := imported(strings.NewReader(text))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(records, back); diff != "" {
+			t.Errorf("%s: -want +got\n%s", name, diff)
+		}
+		if again := exported(t, records); again != text {
+			t.Errorf("%s: a second export differs", name)
+		}
+	}
+}
+
+func TestALineMayComeInPieces(t *testing.T) {
+	t.Parallel()
+	records := tools().records(t)
+	back, err := imported(iotest.OneByteReader(strings.NewReader(exported(t, records))))
+	if diff := cmp.Diff(records, back); err != nil || diff != "" {
+		t.Errorf("%v; -want +got\n%s", err, diff)
+	}
+}
+
+func TestTheLinesOfAnExportAreForPeopleToo(t *testing.T) {
+	t.Parallel()
+	lines := strings.Split(exported(t, tools().records(t)), "\n")
+	if want := `{"format":"turnlog-journal","version":1,"session":"s-1"}`; lines[0] != want {
+		t.Errorf("the first line is %s, want %s", lines[0], want)
+	}
+	var got struct {
+		Seq     uint64
+		Session string
+		Prev    string
+		Hash    string
+		At      string
+		Epoch   uint64
+		Cause   string
+		Kinds   []string
+		Events  []map[string]any
+		Payload []byte
+	}
+	d := json.NewDecoder(strings.NewReader(lines[3]))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	want := tools().records(t)[2]
+	if got.Seq != 3 || got.Session != "s-1" || got.Cause != "cmd-3" || got.Epoch != 1 || got.At != "1970-01-01T00:00:00.000000003Z" ||
+		got.Hash != want.Hash.String() || got.Prev != want.Entry.Prev.String() || !bytes.Equal(got.Payload, want.Payload) ||
+		!slices.Equal(got.Kinds, []string{"input_queued"}) || got.Events[0]["kind"] != "input_queued" || got.Events[0]["origin"] != "host" {
+		t.Errorf("line 4 is %s", lines[3])
+	}
+}
+
+func TestAChangedLineIsNamed(t *testing.T) {
+	t.Parallel()
+	text := exported(t, tools().records(t))
+	lines := strings.SplitAfter(text, "\n")
+	edit := func(n int, from, to string) string {
+		changed := slices.Clone(lines)
+		changed[n-1] = strings.Replace(changed[n-1], from, to, 1)
+		if changed[n-1] == lines[n-1] {
+			panic("nothing was changed: " + from)
+		}
+		return strings.Join(changed, "")
+	}
+	hash := tools().records(t)[4].Hash.String()
+	payload := strings.SplitAfter(lines[5], `"payload":"`)[1]
+	for _, row := range []struct {
+		text string
+		says string
+	}{
+		{edit(6, `"tool_call_requested"`, `"tool_detached"`), "line 6, entry 5: kinds:"},
+		{edit(6, `"finish_reason":"tool_call"`, `"finish_reason":"completed"`), "line 6, entry 5: events: what it shows of event 1, a reply_recorded"},
+		{edit(6, `,{"kind":"tool_call_requested"`, `],"x":[{"kind":"tool_call_requested"`), "line 6, entry 5: events: it shows 2, its payload has 4"},
+		{edit(6, hash, strings.Repeat("0", 64)), "line 6, entry 5: hash:"},
+		{edit(6, `"seq":5`, `"seq":6`), "line 6, entry 5: seq: it shows 6, its payload says 5"},
+		{edit(6, `"session":"s-1"`, `"session":"s-2"`), "line 6, entry 5: session:"},
+		{edit(6, `"prev":"`, `"prev":"00`), "line 6: it cannot be read"},
+		{edit(6, `"at":"1970`, `"at":"1980`), "line 6, entry 5: at:"},
+		{edit(6, `"epoch":1`, `"epoch":2`), "line 6, entry 5: epoch:"},
+		{edit(6, `"cause":"cmd-5"`, `"cause":"cmd-6"`), "line 6, entry 5: cause:"},
+		{edit(6, payload, "AAAA"+payload[4:]), "line 6, entry 5: its payload is no entry"},
+		{edit(6, `{"seq"`, `{{"seq"`), "line 6: it cannot be read"},
+		{edit(1, "s-1", "s-2"), `line 2, entry 1: session: it belongs to "s-1", the export is of "s-2"`},
+		{edit(1, `"version":1`, `"version":2`), "line 1: it has version 2"},
+		{edit(1, "turnlog-journal", "something"), `line 1: it does not begin with a line of format "turnlog-journal"`},
+		{"", "line 1: it is empty"},
+		{"\n\n", "line 3: it is empty"},
+		{"not JSON\n", "line 1: it does not begin"},
+		{text[:len(text)-40], "line 11: it cannot be read, or is cut off"},
+		{strings.Join(lines[:5], "") + lines[5][:30], "line 6: it cannot be read, or is cut off"},
+	} {
+		_, err := imported(strings.NewReader(row.text))
+		var line *LineError
+		if !errors.Is(err, ErrBadExport) || !errors.As(err, &line) || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("Import = %v, want …%s…", err, row.says)
+		}
+	}
+}
+
+func TestAForgedLineBreaksTheChain(t *testing.T) {
+	t.Parallel()
+	records := tools().records(t)
+	records[4] = forge(t, records[4], func(e *events.Entry) { e.Cause = "cmd-5b" })
+	report, err := Verify(Import(strings.NewReader(exported(t, records))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, found := report.First(); !found || first.Seq != 6 || first.Invariant != SingleWriter {
+		t.Errorf("first is %v", first)
+	}
+}
+
+// The end of a journal cannot be missed by what is left of it: only its head tells.
+func TestACutAtTheEndOfALineIsAShorterJournal(t *testing.T) {
+	t.Parallel()
+	text := exported(t, tools().records(t))
+	lines := strings.SplitAfter(text, "\n")
+	for n := 1; n <= 10; n++ {
+		report, err := Verify(Import(strings.NewReader(strings.Join(lines[:n+1], ""))))
+		if err != nil || !report.OK() || report.Seq != uint64(n) || report.Hash != tools().records(t)[n-1].Hash {
+			t.Errorf("%d entries: %+v, %v", n, report, err)
+		}
+	}
+	if _, err := imported(strings.NewReader(strings.TrimSuffix(text, "\n"))); err != nil {
+		t.Errorf("without the last newline: %v", err)
+	}
+}
+
+func TestToolsMayLayOutLinesAnew(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for l := range strings.Lines(exported(t, tools().records(t))) {
+		var v any
+		if err := json.Unmarshal([]byte(l), &v); err != nil {
+			t.Fatal(err)
+		}
+		sorted, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, " %s\r\n\n", sorted)
+	}
+	if back, err := imported(strings.NewReader(b.String())); err != nil || len(back) != 10 {
+		t.Errorf("%d entries, %v", len(back), err)
+	}
+}
+
+func TestALineOfManyMegabytesIsRead(t *testing.T) {
+	t.Parallel()
+	b := tools()
+	big := content.UserText(strings.Repeat("x", 2<<20))
+	b = change(b, 1, func(e *events.InputQueued) { e.Items = []content.Item{big} })
+	b = change(b, 1, func(e *events.InputAccepted) { e.Items = []content.Item{big} })
+	report, err := Verify(Import(strings.NewReader(exported(t, b.records(t)))))
+	if err != nil || !report.OK() {
+		t.Errorf("%v, %v", report.Violations, err)
+	}
+}
+
+func TestAnEntryOfANewerReleaseIsExportedRaw(t *testing.T) {
+	t.Parallel()
+	records := tools().records(t)
+	payload := bytes.Replace(records[9].Payload, []byte("turn_finished"), []byte("turn_fumished"), 1)
+	e, err := events.Decode(payload)
+	if !errors.Is(err, events.ErrUnknownKind) {
+		t.Fatal(err)
+	}
+	e.Events = nil
+	records[9] = journal.Record{Head: journal.Head{Seq: 10, Hash: events.HashOf(payload)}, Entry: e, Payload: payload, Err: err}
+	text := exported(t, records)
+	if !strings.Contains(text, `"kinds":[],"events":[],"unread":"entry s-1/10: unknown event kind`) {
+		t.Errorf("the export ends with %s", text[len(text)-400:])
+	}
+	back, err := imported(strings.NewReader(text))
+	if err != nil || len(back) != 10 || !errors.Is(back[9].Err, events.ErrUnknownKind) || !bytes.Equal(back[9].Payload, payload) {
+		t.Errorf("Import = %d entries, %v", len(back), err)
+	}
+	unread := strings.Replace(exported(t, tools().records(t)[:1]), `"kinds":["driver_claimed"]`, `"unread":"too new","kinds":[]`, 1)
+	i, j := strings.Index(unread, `"events":[`), strings.Index(unread, `,"payload"`)
+	unread = unread[:i] + `"events":[]` + unread[j:]
+	if back, err := imported(strings.NewReader(unread)); err != nil || len(back[0].Entry.Events) != 1 {
+		t.Errorf("an entry that the exporting release could not read: %v", err)
+	}
+}
+
+func TestExportPassesErrorsOn(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := Export(&b, each(nil)); !errors.Is(err, ErrNothingToExport) || b.Len() > 0 {
+		t.Errorf("an empty journal: %v, %d bytes", err, b.Len())
+	}
+	down := errors.New("down")
+	if err := Export(&b, func(yield func(journal.Record, error) bool) { yield(journal.Record{}, down) }); !errors.Is(err, down) {
+		t.Errorf("a failing reader: %v", err)
+	}
+	if err := Export(failingWriter{down}, each(tools().records(t))); !errors.Is(err, down) {
+		t.Errorf("a failing writer: %v", err)
+	}
+	if _, err := imported(iotest.ErrReader(down)); !errors.Is(err, down) {
+		t.Errorf("a failing source: %v", err)
+	}
+}
+
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestImportStopsWhenItsReaderHadEnough(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for _, err := range Import(strings.NewReader(exported(t, tools().records(t)))) {
+		if n++; n == 3 || err != nil {
+			break
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d entries were read", n)
+	}
+}
+
+func FuzzImport(f *testing.F) {
+	text := exported(f, tools().records(f))
+	f.Add(text)
+	f.Add(text[:len(text)/2])
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, err := range Import(strings.NewReader(s)) {
+			if err != nil && !errors.Is(err, ErrBadExport) {
+				t.Fatalf("Import = %v, want ErrBadExport", err)
+			}
+		}
+		if _, err := Verify(Import(strings.NewReader(s))); err != nil && !errors.Is(err, ErrBadExport) {
+			t.Fatal(err)
+		}
+	})
+}

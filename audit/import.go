@@ -1,0 +1,209 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"reflect"
+	"slices"
+
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// ErrBadExport is what errors of Import wrap: the lines are no export, or one of
+// them was changed or cut off. The entries before that line are good.
+var ErrBadExport = errors.New("bad export")
+
+// LineError says which line of an export is bad, and how. It wraps ErrBadExport.
+type LineError struct {
+	Line   int    // counted from 1
+	Seq    uint64 // of the line's entry; zero if that is not known
+	Reason string
+}
+
+// Error names the line.
+func (e *LineError) Error() string {
+	if e.Seq == 0 {
+		return fmt.Sprintf("line %d: %s", e.Line, e.Reason)
+	}
+	return fmt.Sprintf("line %d, entry %d: %s", e.Line, e.Seq, e.Reason)
+}
+
+// Unwrap returns ErrBadExport.
+func (e *LineError) Unwrap() error { return ErrBadExport }
+
+// maxLine bounds what is kept in memory of one line.
+const maxLine = 256 << 20
+
+// Import reads what Export wrote, a line at a time. Of every line it compares what
+// is shown with the payload, so a changed view is found as well as a changed
+// record; an error ends the sequence. Whether the records form one chain is for
+// [Verify] to say. An export that ends early at the end of a line cannot be told
+// from a shorter journal.
+func Import(r io.Reader) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		in := importer{in: bufio.NewReaderSize(r, 1<<16)}
+		if err := in.begin(); err != nil {
+			yield(journal.Record{}, err)
+			return
+		}
+		for {
+			rec, err := in.next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+type importer struct {
+	in   *bufio.Reader
+	line int
+	head header
+}
+
+// begin reads the line that names the format.
+func (i *importer) begin() error {
+	raw, err := i.read()
+	switch {
+	case errors.Is(err, io.EOF):
+		return i.bad(0, "it is empty, no export")
+	case err != nil:
+		return err
+	}
+	if err := json.Unmarshal(raw, &i.head); err != nil || i.head.Format != exportFormat {
+		return i.bad(0, "it does not begin with a line of format %q", exportFormat)
+	}
+	if i.head.Version < 1 || i.head.Version > exportVersion {
+		return i.bad(0, "it has version %d of the format; this release reads 1 to %d", i.head.Version, exportVersion)
+	}
+	return nil
+}
+
+// next reads the next entry; io.EOF behind the last.
+func (i *importer) next() (journal.Record, error) {
+	raw, err := i.read()
+	if err != nil {
+		return journal.Record{}, err
+	}
+	var shown line
+	if err := json.Unmarshal(raw, &shown); err != nil {
+		return journal.Record{}, i.bad(0, "it cannot be read, or is cut off: %v", err)
+	}
+	e, err := events.Decode(shown.Payload)
+	if err != nil && !errors.Is(err, events.ErrUnknownKind) {
+		return journal.Record{}, i.bad(shown.Seq, "its payload is no entry: %v", err)
+	}
+	rec := journal.Record{
+		Head:    journal.Head{Seq: e.Seq, Hash: events.HashOf(shown.Payload)},
+		Entry:   e,
+		Payload: shown.Payload,
+		Err:     err,
+	}
+	if err != nil {
+		rec.Entry.Events = nil
+	}
+	real, err := lineOf(rec)
+	if err != nil {
+		return rec, err
+	}
+	if err := i.compare(shown, real); err != nil {
+		return rec, err
+	}
+	if real.Session != i.head.Session {
+		return rec, i.bad(real.Seq, "session: it belongs to %q, the export is of %q", real.Session, i.head.Session)
+	}
+	return rec, nil
+}
+
+// compare names the first thing that a line shows otherwise than its payload.
+func (i *importer) compare(shown, real line) error {
+	for _, c := range []struct {
+		field       string
+		shown, real any
+	}{
+		{"hash", shown.Hash, real.Hash},
+		{"seq", shown.Seq, real.Seq},
+		{"session", shown.Session, real.Session},
+		{"prev", shown.Prev, real.Prev},
+		{"at", shown.At, real.At},
+		{"epoch", shown.Epoch, real.Epoch},
+		{"cause", shown.Cause, real.Cause},
+	} {
+		if c.shown != c.real {
+			return i.bad(real.Seq, "%s: it shows %v, its payload says %v: one of them was changed", c.field, c.shown, c.real)
+		}
+	}
+	if real.Unread != "" || shown.Unread != "" && len(shown.Kinds)+len(shown.Events) == 0 {
+		return nil // one release could read it, the other could not
+	}
+	if !slices.Equal(shown.Kinds, real.Kinds) {
+		return i.bad(real.Seq, "kinds: it shows %v, its payload says %v: one of them was changed", shown.Kinds, real.Kinds)
+	}
+	if len(shown.Events) != len(real.Events) {
+		return i.bad(real.Seq, "events: it shows %d, its payload has %d", len(shown.Events), len(real.Events))
+	}
+	for n := range real.Events {
+		if !sameJSON(shown.Events[n], real.Events[n]) {
+			return i.bad(real.Seq, "events: what it shows of event %d, a %s, is not what its payload says", n+1, real.Kinds[n])
+		}
+	}
+	return nil
+}
+
+// sameJSON compares values, so that a tool may have laid them out otherwise.
+func sameJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y any
+	return decodeJSON(a, &x) && decodeJSON(b, &y) && reflect.DeepEqual(x, y)
+}
+
+func decodeJSON(b []byte, v *any) bool {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	return d.Decode(v) == nil
+}
+
+// read returns the next line that is not blank; io.EOF behind the last.
+func (i *importer) read() ([]byte, error) {
+	for {
+		raw, err := i.readLine()
+		if len(bytes.TrimSpace(raw)) > 0 || err != nil {
+			return raw, err
+		}
+	}
+}
+
+func (i *importer) readLine() ([]byte, error) {
+	var buf []byte
+	i.line++
+	for {
+		part, err := i.in.ReadSlice('\n')
+		buf = append(buf, part...)
+		switch {
+		case len(buf) > maxLine:
+			return nil, i.bad(0, "it is longer than %d bytes", maxLine)
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && len(buf) == 0:
+			return nil, io.EOF
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("import line %d: %w", i.line, err)
+		}
+		return buf, nil
+	}
+}
+
+func (i *importer) bad(seq uint64, format string, args ...any) error {
+	return &LineError{Line: i.line, Seq: seq, Reason: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,60 @@
+package audit
+
+import (
+	"reflect"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// inputOnce: accepted items are items that were queued and not accepted yet. A
+// notification stands for one late result; a verifier's words need no queue.
+func inputOnce() rule {
+	var queued []content.Item
+	notices := 0
+	return func(f fact) {
+		switch ev := f.event.(type) {
+		case events.InputQueued:
+			if ev.Origin == events.FromNotification {
+				notices += len(ev.Items)
+				return
+			}
+			queued = append(queued, ev.Items...)
+		case events.ToolResultReceived:
+			if ev.Late {
+				notices++
+			}
+		case events.InputAccepted:
+			switch ev.Origin {
+			case events.FromNotification:
+				if notices -= len(ev.Items); notices < 0 {
+					f.fail("%d notifications are accepted that nothing stands behind", -notices)
+					notices = 0
+				}
+			case events.FromVerifier:
+			case events.FromHost, events.FromParent, events.FromTask:
+				queued = take(f, queued, ev.Items)
+			}
+		}
+	}
+}
+
+// take removes the accepted items from the queued ones.
+func take(f fact, queued, accepted []content.Item) []content.Item {
+	for i, it := range accepted {
+		found := -1
+		for j := range queued {
+			if queued[j].Kind == it.Kind && reflect.DeepEqual(queued[j].Parts, it.Parts) {
+				found = j
+				break
+			}
+		}
+		if found < 0 {
+			f.fail("accepted item %d, of kind %s, is not in the queue: it was never queued or was accepted before", i+1, it.Kind)
+			continue
+		}
+		rest := append([]content.Item(nil), queued[:found]...)
+		queued = append(rest, queued[found+1:]...)
+	}
+	return queued
+}

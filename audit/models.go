@@ -1,0 +1,170 @@
+package audit
+
+import (
+	"strconv"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// Sources of recorded usage.
+const (
+	sourceModel      = "model"
+	sourceCompaction = "compaction"
+	sourceChild      = "child"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// oneReply: attempts of a round are numbered 1, 2, 3 …, each ends in a reply or a
+// failure before the next begins, only a failure that is to be retried or was a
+// crash is followed by another, and after the reply there is none. A turn ends
+// without waiting for an open attempt only by cancel or limit.
+func oneReply() rule {
+	var attempt int
+	var open, replied, again bool
+	answered := func(f fact, n int) {
+		if !open || n != attempt {
+			f.fail("a %T of attempt %d, but that attempt is not open", f.event, n)
+		}
+		open = false
+	}
+	return func(f fact) {
+		switch ev := f.event.(type) {
+		case events.RoundStarted:
+			attempt, open, replied, again = 0, false, false, true
+		case events.ModelCallStarted:
+			switch {
+			case replied:
+				f.fail("attempt %d starts in a round that has its reply", ev.Attempt)
+			case open:
+				f.fail("attempt %d starts while attempt %d is open", ev.Attempt, attempt)
+			case !again:
+				f.fail("attempt %d follows a failure that was final", ev.Attempt)
+			}
+			if ev.Attempt != attempt+1 {
+				f.fail("attempt %d starts where attempt %d is due", ev.Attempt, attempt+1)
+			}
+			attempt, open, again = ev.Attempt, true, false
+		case events.ModelCallFailed:
+			answered(f, ev.Attempt)
+			again = ev.RetryAt != 0 || ev.Class == content.ClassLost
+		case events.ReplyRecorded:
+			answered(f, ev.Attempt)
+			replied = true
+		case events.TurnFinished:
+			if open && ev.FinishReason != content.Cancelled && ev.FinishReason != content.Limit {
+				f.fail("%s finishes as %s while attempt %d is open", ev.Turn, ev.FinishReason, attempt)
+			}
+			open = false
+		}
+	}
+}
+
+// usageAddsUp: TurnFinished carries the sum of the turn's UsageUpdated, an attempt
+// at a model call is billed at most once, and so is a mutator, with what it said.
+func usageAddsUp() rule {
+	var sum, mutation content.Usage
+	billable := false
+	return func(f fact) {
+		switch ev := f.event.(type) {
+		case events.TurnStarted:
+			sum = content.Usage{}
+		case events.ModelCallStarted:
+			billable = true
+		case events.MutationFinished:
+			mutation = ev.Usage
+		case events.UsageUpdated:
+			if f.ledger.turn != "" {
+				sum = sum.Add(ev.Usage)
+			}
+			switch ev.Source {
+			case sourceModel:
+				if !billable {
+					f.fail("usage of a model is recorded twice for one attempt of round %d", ev.Round)
+				}
+				billable = false
+			case sourceCompaction:
+				if ev.Usage != mutation {
+					f.fail("a mutator is billed for %+v, it said %+v", ev.Usage, mutation)
+				}
+				mutation = content.Usage{}
+			}
+		case events.TurnFinished:
+			if ev.Usage != sum {
+				f.fail("%s finishes with usage %+v, recorded were %+v", ev.Turn, ev.Usage, sum)
+			}
+		}
+	}
+}
+
+// parkedAtRest: a driver lets a session go only while no model call would be cut
+// off by it.
+func parkedAtRest() rule {
+	calling := false
+	return func(f fact) {
+		switch f.event.(type) {
+		case events.ModelCallStarted:
+			calling = true
+		case events.ModelCallFailed, events.ReplyRecorded, events.TurnFinished:
+			calling = false
+		case events.Parked:
+			if calling {
+				f.fail("the session is parked while a model is being called")
+			}
+		}
+	}
+}
+
+// cancelHolds: once a cancel is logged, nothing new starts in the open turn, and a
+// cancelled call does not start. Calls in the background go on, unless the whole
+// session is cancelled.
+func cancelHolds() rule {
+	turn := false
+	calls := map[content.CallID]bool{}
+	return func(f fact) {
+		switch ev := f.event.(type) {
+		case events.CancelRequested:
+			if ev.Scope == "call" {
+				calls[ev.Target] = true
+			} else {
+				turn = f.ledger.turn != ""
+			}
+		case events.TurnFinished:
+			turn = false
+		case events.ToolDispatched:
+			c, known := f.ledger.calls[ev.Call]
+			if calls[ev.Call] || turn && (!known || !c.waits) {
+				f.fail("call %s starts after its cancel", ev.Call)
+			}
+		case events.RoundStarted, events.ModelCallStarted, events.ApprovalRequired, events.VerifyStarted:
+			if turn {
+				f.fail("a %T in a cancelled turn", f.event)
+			}
+		}
+	}
+}
+
+// mutationsPaired: mutators run one at a time, each outcome belongs to the mutator
+// that was started, and a replacement is recorded only by one that changed
+// something and did not fail.
+func mutationsPaired() rule {
+	var open *events.MutationStarted
+	return func(f fact) {
+		switch ev := f.event.(type) {
+		case events.MutationStarted:
+			if open != nil && open.Turn == ev.Turn {
+				f.fail("mutator %s starts while %s is running", ev.Mutator, open.Mutator)
+			}
+			open = &ev
+		case events.MutationFinished:
+			if open == nil || *open != (events.MutationStarted{Turn: ev.Turn, Mutator: ev.Mutator, Point: ev.Point}) {
+				f.fail("mutator %s finishes at %s without having started there", ev.Mutator, ev.Point)
+			}
+			if ev.Dirty && ev.Error != "" || !ev.Dirty && len(ev.Replacement) > 0 {
+				f.fail("mutator %s replaces the transcript: dirty %t, error %q", ev.Mutator, ev.Dirty, ev.Error)
+			}
+			open = nil
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package audit
+
+import (
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// Transcript returns what a model would be shown after the entries: a fold of its
+// own, that shares nothing with the core's. Items are as they were recorded;
+// those that stand for a result or a placeholder have no id.
+func Transcript(entries []events.Entry) []content.Item {
+	var t transcript
+	for _, e := range entries {
+		for _, ev := range e.Events {
+			t.apply(ev, e.At)
+		}
+	}
+	return t.items
+}
+
+// transcript is the conversation as the facts add it up.
+type transcript struct {
+	items []content.Item
+	round []answer // the calls of the round, in order
+	pairs pairs
+}
+
+// answer is what a call of the round was answered with.
+type answer struct {
+	call   content.ToolCall
+	result *content.ToolResult
+	placed bool
+}
+
+func (t *transcript) apply(ev any, at content.Time) {
+	switch ev := ev.(type) {
+	case events.RunStarted:
+		t.add(ev.Transcript...)
+	case events.InputAccepted:
+		t.add(ev.Items...)
+	case events.MemoryRecalled:
+		t.add(ev.Items...)
+	case events.RoundStarted:
+		t.round = nil
+	case events.ReplyRecorded:
+		t.add(ev.Items...)
+	case events.ToolCallRequested:
+		t.round = append(t.round, answer{call: ev.Call})
+	case events.ToolResultReceived:
+		if !ev.Late {
+			t.answer(ev.Result.CallID, ev.Result, at)
+		}
+	case events.ToolDetached:
+		t.answer(ev.Call, content.NewResult(ev.Call, t.nameOf(ev.Call), content.StatusOK, ev.Placeholder), at)
+	case events.MutationFinished:
+		if ev.Dirty {
+			t.replace(ev.Replacement)
+		}
+	case events.TaskStarted:
+		t.replace(slices.DeleteFunc(slices.Clone(t.items), func(it content.Item) bool { return it.Kind != content.System }))
+	}
+}
+
+// answer takes a call's answer, and places it and those that waited for it: an
+// answer stands in the transcript as soon as all earlier calls have theirs.
+func (t *transcript) answer(id content.CallID, r content.ToolResult, at content.Time) {
+	for i := range t.round {
+		if a := &t.round[i]; a.call.ID == id && a.result == nil {
+			a.result = &r
+		}
+	}
+	for i := range t.round {
+		a := &t.round[i]
+		if a.result == nil {
+			return
+		}
+		if !a.placed {
+			it := content.NewItem(content.Tool, content.ResultPart(*a.result))
+			it.CreatedAt = at
+			t.add(it)
+			a.placed = true
+		}
+	}
+}
+
+// nameOf is the tool that the call of the round is for.
+func (t *transcript) nameOf(id content.CallID) string {
+	for _, a := range t.round {
+		if a.call.ID == id {
+			return a.call.Name
+		}
+	}
+	return ""
+}
+
+func (t *transcript) add(items ...content.Item) {
+	t.items = append(t.items, items...)
+	for _, it := range items {
+		t.pairs.add(it)
+	}
+}
+
+func (t *transcript) replace(items []content.Item) {
+	t.items, t.pairs = nil, pairs{}
+	t.add(items...)
+}
+
+// pairs matches the calls in a transcript with their results as items are added.
+type pairs struct {
+	open    []content.CallID
+	done    map[content.CallID]bool // false: called, no result yet
+	problem string                  // the first that no further item can mend
+}
+
+func (p *pairs) add(it content.Item) {
+	if p.done == nil {
+		p.done = map[content.CallID]bool{}
+	}
+	for _, part := range it.Parts {
+		switch {
+		case part.Call != nil:
+			p.call(part.Call.ID)
+		case part.Result != nil && it.Kind != content.Notification:
+			p.result(part.Result.CallID)
+		}
+	}
+}
+
+func (p *pairs) call(id content.CallID) {
+	if _, known := p.done[id]; known {
+		p.fail("call " + string(id) + " is made twice")
+		return
+	}
+	p.done[id] = false
+	p.open = append(p.open, id)
+}
+
+func (p *pairs) result(id content.CallID) {
+	switch done, known := p.done[id]; {
+	case !known:
+		p.fail("a result of call " + string(id) + " has no call before it")
+	case done:
+		p.fail("call " + string(id) + " has two results")
+	default:
+		p.done[id] = true
+		p.open = slices.DeleteFunc(p.open, func(o content.CallID) bool { return o == id })
+	}
+}
+
+func (p *pairs) fail(problem string) {
+	if p.problem == "" {
+		p.problem = problem
+	}
+}
+
+// pairedCalls: no model sees a call without its result, a result without its
+// call, or either of them twice. Later facts about a call are notifications.
+func pairedCalls() rule {
+	return func(f fact) {
+		if _, ok := f.event.(events.ModelCallStarted); !ok {
+			return
+		}
+		switch p := f.transcript.pairs; {
+		case p.problem != "":
+			f.fail("the model is called with a broken transcript: %s", p.problem)
+		case len(p.open) > 0:
+			f.fail("the model is called while call %s has no result in the transcript", p.open[0])
+		}
+	}
+}
+
+// runnableTail: a model answers somebody. An assistant's own item at the end is
+// nothing to answer, unless the provider compacted and wants to go on.
+func runnableTail() rule {
+	return func(f fact) {
+		if _, ok := f.event.(events.ModelCallStarted); !ok {
+			return
+		}
+		items := f.transcript.items
+		if len(items) == 0 {
+			f.fail("the model is called with an empty transcript")
+			return
+		}
+		last := items[len(items)-1]
+		switch last.Kind {
+		case content.User, content.Tool, content.Notification:
+			return
+		case content.Assistant:
+			if last.FinishReason == content.Compaction {
+				return
+			}
+		case content.System, content.Developer, content.Context:
+		}
+		f.fail("the model is called with a transcript that ends in an item of kind %s", last.Kind)
+	}
+}
+
+// transcriptIsAFold: where events say how long the transcript is, the facts before
+// them add up to that.
+func transcriptIsAFold() rule {
+	return func(f fact) {
+		var said int
+		switch ev := f.event.(type) {
+		case events.ModelCallStarted:
+			said = ev.TranscriptLen
+		case events.RoundFinished:
+			said = ev.TranscriptLen
+		default:
+			return
+		}
+		if got := len(f.transcript.items); got != said {
+			f.fail("a %T says that the transcript has %d items, the facts add up to %d", f.event, said, got)
+		}
+	}
+}

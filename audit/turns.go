@@ -1,0 +1,224 @@
+package audit
+
+import (
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// causeOnce: a redelivered command decides to nothing, so its id stands in one
+// entry only.
+func causeOnce() rule {
+	seen := map[string]uint64{}
+	return func(f fact) {
+		if f.index > 0 {
+			return
+		}
+		cause := f.entry.Cause
+		switch before, twice := seen[cause]; {
+		case cause == "":
+			f.fail("it names no command as its cause")
+		case twice:
+			f.fail("command %s caused entry %d already", cause, before)
+		}
+		seen[cause] = f.entry.Seq
+	}
+}
+
+// sessionBrackets: RunStarted comes once and before everything but claims;
+// SessionClosed ends all beginnings. What was under way may still report.
+func sessionBrackets() rule {
+	opened, closed := false, false
+	return func(f fact) {
+		switch f.event.(type) {
+		case events.DriverClaimed, events.Parked:
+			return
+		case events.RunStarted:
+			if opened {
+				f.fail("the session opens a second time")
+			}
+			opened = true
+			return
+		}
+		if !opened {
+			f.fail("a %T stands before the session's RunStarted", f.event)
+			opened = true
+		}
+		if !closed {
+			_, closed = f.event.(events.SessionClosed)
+			return
+		}
+		switch f.event.(type) {
+		case events.SessionClosed:
+			f.fail("the session closes a second time")
+		case events.InputQueued, events.InputAccepted, events.TurnStarted, events.RoundStarted, events.ModelCallStarted,
+			events.ToolDispatched, events.TaskStarted, events.VerifyStarted, events.ApprovalRequired:
+			f.fail("a %T stands behind the session's close", f.event)
+		}
+	}
+}
+
+// turnBrackets: input is accepted, the turn starts, everything that names a turn
+// names the open one, the turn finishes. RunFailed stands directly before the end
+// of a turn that failed and nowhere else.
+func turnBrackets() rule {
+	var open, last content.TurnID
+	var before any
+	n := 0
+	return func(f fact) {
+		_, starts := f.event.(events.TurnStarted)
+		_, ends := f.event.(events.TurnFinished)
+		if _, failed := before.(events.RunFailed); failed && !ends {
+			f.fail("a %T follows RunFailed, where the end of the turn belongs", f.event)
+		}
+		if in, accepted := before.(events.InputAccepted); accepted && open == "" && !starts {
+			f.fail("input was accepted into %s, which does not start", in.Turn)
+		}
+		switch ev := f.event.(type) {
+		case events.InputAccepted:
+			if want := orNext(open, n); ev.Turn != want {
+				f.fail("input is accepted into %s, want %s", ev.Turn, want)
+			}
+		case events.TurnStarted:
+			n++
+			if _, accepted := before.(events.InputAccepted); !accepted {
+				f.fail("%s starts without input", ev.Turn)
+			}
+			if open != "" {
+				f.fail("%s starts while %s is open", ev.Turn, open)
+			}
+			if want := content.TurnIDFor(n); ev.Turn != want {
+				f.fail("%s starts where %s is due", ev.Turn, want)
+				n = max(n, turnNumber(ev.Turn))
+			}
+			open, last = ev.Turn, ev.Turn
+		case events.TurnFinished:
+			_, failed := before.(events.RunFailed)
+			if ev.Turn != open {
+				f.fail("%s finishes, but %s", ev.Turn, isOpen(open))
+			}
+			if failed != (ev.FinishReason == content.Errored) {
+				f.fail("%s finishes as %s, with RunFailed before it: %t", ev.Turn, ev.FinishReason, failed)
+			}
+			open = ""
+		default:
+			if turn, after, ok := turnOf(f); ok && turn != open && (!after || turn != last) {
+				f.fail("a %T of %q, but %s", f.event, turn, isOpen(open))
+			}
+		}
+		before = f.event
+	}
+}
+
+func orNext(open content.TurnID, n int) content.TurnID {
+	if open != "" {
+		return open
+	}
+	return content.TurnIDFor(n + 1)
+}
+
+func isOpen(turn content.TurnID) string {
+	if turn == "" {
+		return "no turn is open"
+	}
+	return string(turn) + " is open"
+}
+
+// turnOf says which turn the event belongs to, and whether it may also come
+// directly after that turn.
+func turnOf(f fact) (turn content.TurnID, after, ok bool) {
+	switch ev := f.event.(type) {
+	case events.RoundStarted:
+		return ev.Turn, false, true
+	case events.RoundFinished:
+		return ev.Turn, false, true
+	case events.ModelCallStarted:
+		return ev.Turn, false, true
+	case events.ModelCallFailed:
+		return ev.Turn, false, true
+	case events.ReplyRecorded:
+		return ev.Turn, false, true
+	case events.ToolCallRequested:
+		return ev.Turn, false, true
+	case events.ApprovalRequired:
+		return ev.Approval.Turn, false, true
+	case events.RunFailed:
+		return ev.Turn, false, true
+	case events.ToolResultReceived:
+		return ev.Turn, false, !ev.Late
+	case events.UsageUpdated:
+		return ev.Turn, true, ev.Source != sourceChild
+	case events.HookDecided:
+		return ev.Turn, false, ev.Turn != ""
+	case events.MutationStarted:
+		return ev.Turn, true, true
+	case events.MutationFinished:
+		return ev.Turn, true, true
+	case events.ToolDispatched:
+		// A call in the background is tried again whatever turn is open.
+		c, known := f.ledger.calls[ev.Call]
+		if !known || c.waits {
+			return "", false, false
+		}
+		return c.turn, false, true
+	}
+	return "", false, false
+}
+
+// roundNumbers: 1, 2, 3 … within a turn. The next round starts when the one before
+// is finished, or when a verifier sent the work back. What names a round names the
+// open one.
+func roundNumbers() rule {
+	round, open, sentBack := 0, false, false
+	same := func(f fact, r int) {
+		if r != round || !open {
+			f.fail("a %T of round %d, but %s", f.event, r, openRound(round, open))
+		}
+	}
+	return func(f fact) {
+		switch ev := f.event.(type) {
+		case events.TurnStarted:
+			round, open, sentBack = 0, false, false
+		case events.VerifyFinished:
+			sentBack = !ev.Success
+		case events.RoundStarted:
+			if open && !sentBack {
+				f.fail("round %d starts while round %d is open", ev.Round, round)
+			}
+			if ev.Round != round+1 {
+				f.fail("round %d starts where round %d is due", ev.Round, round+1)
+			}
+			round, open, sentBack = ev.Round, true, false
+		case events.RoundFinished:
+			same(f, ev.Round)
+			if id, waiting := f.ledger.unanswered(); waiting {
+				f.fail("round %d finishes while call %s is unanswered", ev.Round, id)
+			}
+			if f.ledger.finish == "" {
+				f.fail("round %d finishes without a reply", ev.Round)
+			}
+			open = false
+		case events.ModelCallStarted:
+			same(f, ev.Round)
+		case events.ModelCallFailed:
+			same(f, ev.Round)
+		case events.ReplyRecorded:
+			same(f, ev.Round)
+		case events.ToolCallRequested:
+			same(f, ev.Round)
+		case events.TurnFinished:
+			if ev.Rounds != round {
+				f.fail("%s finishes with %d rounds, %d were started", ev.Turn, ev.Rounds, round)
+			}
+		}
+	}
+}
+
+func openRound(round int, open bool) string {
+	switch {
+	case round == 0:
+		return "no round was started"
+	case open:
+		return "the open round is " + itoa(round)
+	}
+	return "round " + itoa(round) + " is finished"
+}

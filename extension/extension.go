@@ -1,0 +1,178 @@
+// Package extension is the code that a host plugs into a session: hooks,
+// mutators, observers, an approver, a gate, a memory, and a durable wrapper.
+//
+// They are kept apart because they may do different things. A [Hook] may veto at
+// named points, and its decision is recorded. A [Mutator] edits the transcript,
+// whole or not at all. An [Observer] sees every fact and can change nothing. The
+// same values serve a session in process (package agent) and one in a deployment
+// (package actor).
+package extension
+
+import (
+	"context"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/model"
+)
+
+// Point names a place in the order of a round.
+type Point string
+
+// The points. The last three are those of mutators.
+const (
+	LoopIteration     Point = "loop_iteration"
+	PreLlmCall        Point = "pre_llm_call"
+	PostLlmCall       Point = "post_llm_call"
+	PreToolExecution  Point = "pre_tool_execution"
+	PostToolExecution Point = "post_tool_execution"
+	ContextCompaction Point = "context_compaction"
+	SessionStart      Point = "session_start"
+	SessionEnd        Point = "session_end"
+
+	BeforeModel     Point = "before_model"
+	AfterToolResult Point = "after_tool_result"
+	AfterTurnEnded  Point = "after_turn_ended"
+)
+
+// Hook may veto at its points. Its decision is recorded, so a hook never runs
+// again on replay.
+type Hook interface {
+	// Name names the hook in the journal.
+	Name() string
+	// Points lists where the hook wants to be asked.
+	Points() []Point
+	// OnEvent decides. An error terminates the turn, unless FailOpen wraps the
+	// hook.
+	OnEvent(ctx context.Context, e HookEvent) (Action, error)
+}
+
+// HookEvent carries what its Point has; the rest is zero. Everything in it is
+// read only.
+type HookEvent struct {
+	Point   Point
+	Session content.SessionID
+	Turn    content.TurnID
+	Round   int // from 0
+
+	Request *model.Request
+	Reply   *model.Reply
+	Call    *content.ToolCall
+	Result  *content.ToolResult
+
+	OldTokens, NewTokens int
+}
+
+// Action is a hook's decision.
+type Action struct {
+	Kind   ActionKind
+	Reason string
+}
+
+// ActionKind says what a hook wants.
+type ActionKind int
+
+// The kinds of actions.
+const (
+	Continue ActionKind = iota
+	Skip
+	Terminate
+)
+
+// String returns the action's name as it is recorded.
+func (k ActionKind) String() string {
+	switch k {
+	case Continue:
+		return "continue"
+	case Skip:
+		return "skip"
+	case Terminate:
+		return "terminate"
+	}
+	return "unknown"
+}
+
+type failOpen struct{ Hook }
+
+// FailOpen wraps a hook whose errors must not stop the turn: they become warnings.
+func FailOpen(h Hook) Hook { return failOpen{h} }
+
+// FailsOpen reports whether h was wrapped by FailOpen.
+func FailsOpen(h Hook) bool {
+	_, ok := h.(failOpen)
+	return ok
+}
+
+// Mutator edits a candidate of the transcript, which is committed whole or not at
+// all. It is asked at every mutation point and decides for itself whether to act.
+type Mutator interface {
+	// Name names the mutator in the journal.
+	Name() string
+	// Mutate edits the candidate. An error leaves the transcript untouched.
+	Mutate(ctx context.Context, m *Mutation) error
+}
+
+// Mutation is one run of a mutator.
+type Mutation struct {
+	Point   Point
+	Session content.SessionID
+	Turn    content.TurnID
+	Items   []content.Item // the candidate: replace or edit
+
+	// For the record.
+	OldTokens, NewTokens int64
+	Usage                content.Usage
+	Metadata             content.Metadata
+}
+
+// Observer sees every event in order and cannot fail the loop.
+type Observer interface {
+	// HandleEvent sees one event. It must not call back into the session's driver.
+	HandleEvent(e Observed)
+}
+
+// Observed is an event with where it stands. Seq is zero for what is live only.
+type Observed struct {
+	Session content.SessionID
+	Seq     uint64
+	At      time.Time
+	Cause   string
+	Event   events.Event
+}
+
+// TranscriptObserver gets every appended item once, in transcript order.
+type TranscriptObserver interface {
+	// OnItemAppended sees one item.
+	OnItemAppended(s content.SessionID, it content.Item)
+}
+
+// Approver decides approvals on a person's behalf.
+type Approver interface {
+	// Approve decides. An error decides nothing: the approval stays open.
+	Approve(ctx context.Context, a events.Approval) (approve bool, reason string, err error)
+}
+
+// Gate verifies the work of a task.
+type Gate interface {
+	// Verify reports whether the work passes. An error is a failed verification,
+	// unless ctx ended.
+	Verify(ctx context.Context, workdir string) (pass bool, output string, err error)
+}
+
+// Memory recalls and stores what tasks learned.
+type Memory interface {
+	// Recall returns what is known that may help with the goal.
+	Recall(ctx context.Context, goal string) ([]content.Item, error)
+	// Remember stores what a task came to.
+	Remember(ctx context.Context, goal, summary string) error
+}
+
+// Durable wraps the two paid effects, for hosts that journal them elsewhere too.
+type Durable interface {
+	// CallModel makes the call by next, once, or returns what an earlier one
+	// brought.
+	CallModel(ctx context.Context, r model.Request, next func(context.Context, model.Request) (model.Reply, error)) (model.Reply, error)
+	// CallTool runs the call by next, once, or returns what an earlier one brought.
+	CallTool(ctx context.Context, c content.ToolCall, next func(context.Context, content.ToolCall) (content.ToolResult, error)) (content.ToolResult, error)
+}

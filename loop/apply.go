@@ -1,0 +1,359 @@
+package loop
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// Fold takes the next entry of the journal into the state. It never fails; an
+// entry that cannot follow is a broken journal, and Fold panics with its place.
+func (s *State) Fold(e events.Entry) {
+	if e.Session != s.Session || e.Seq != s.Seq+1 {
+		panic(fmt.Sprintf("loop: fold %s/%d into %s/%d", e.Session, e.Seq, s.Session, s.Seq))
+	}
+	s.begin(e.Cause, max(e.At, s.At))
+	s.Seq, s.Epoch = e.Seq, e.Epoch
+	for _, c := range e.Cursors {
+		s.moveCursor(c)
+	}
+	for _, ev := range e.Events {
+		s.apply(ev)
+	}
+}
+
+// begin is what every entry does before its events.
+func (s *State) begin(cause string, at content.Time) {
+	s.At = at
+	s.Causes = append(s.Causes, cause)
+	if n := len(s.Causes); n > causesKept {
+		s.Causes = s.Causes[n-causesKept:]
+	}
+}
+
+func (s *State) moveCursor(c events.Cursor) {
+	for i := range s.Cursors {
+		if s.Cursors[i].Lane == c.Lane {
+			s.Cursors[i].Seq = c.Seq
+			return
+		}
+	}
+	s.Cursors = append(s.Cursors, c)
+}
+
+// apply takes one event in. It holds no policy: every event says what is.
+func (s *State) apply(ev events.Event) {
+	s.demand(ev)
+	switch ev := ev.(type) {
+	case events.DriverClaimed:
+		s.Epoch = ev.Epoch
+	case events.Parked, events.Warning, events.UsageUpdated, events.VerifyStarted, events.VerifyFinished,
+		events.TaskStarted, events.MemoryRecalled, events.MemoryStored, events.TaskFinished:
+		s.applyBeside(ev)
+	case events.RunStarted:
+		s.applyRunStarted(ev)
+	case events.ConfigChanged:
+		s.Config = ev.Config
+	case events.InputQueued:
+		s.Queue = append(s.Queue, Queued{Items: ev.Items, Origin: ev.Origin, OnBusy: ev.OnBusy, Options: ev.Options, Task: ev.Task})
+	case events.InputAccepted:
+		s.applyInputAccepted(ev)
+	case events.TurnStarted:
+		s.applyTurnStarted(ev)
+	case events.RoundStarted:
+		s.applyRoundStarted(ev)
+	case events.RoundFinished:
+		s.Turn.Stage, s.Turn.Held = StageBoundary, false
+		s.rest()
+	case events.ModelCallStarted:
+		s.applyModelCallStarted(ev)
+	case events.ModelCallFailed:
+		s.applyModelCallFailed(ev)
+	case events.ReplyRecorded:
+		s.applyReply(ev)
+	case events.ToolCallRequested:
+		s.applyToolCallRequested(ev)
+	case events.ToolCatalogChanged:
+		s.applyCatalog(ev)
+	case events.ApprovalRequired:
+		s.applyApprovalRequired(ev)
+	case events.ApprovalResolved:
+		s.applyApprovalResolved(ev)
+	case events.ToolDispatched:
+		s.applyToolDispatched(ev)
+	case events.ToolAttemptLost:
+		if c, ok := s.Call(ev.Call); ok {
+			c.Dispatched = false
+			c.Lost++
+		}
+	case events.ToolDetached:
+		s.applyToolDetached(ev)
+	case events.ToolResultReceived:
+		s.applyToolResult(ev)
+	case events.HookDecided:
+		s.applyHookDecided(ev)
+	case events.MutationStarted:
+		s.applyMutationStarted(ev)
+	case events.MutationFinished:
+		s.applyMutationFinished(ev)
+	case events.LimitReached:
+		s.Turn.Limit = &ev
+	case events.CancelRequested:
+		if ev.Scope != "call" && s.Turn != nil {
+			s.Turn.Cancel = &ev
+		}
+	case events.CacheOverrideSet:
+		s.CacheOverride = &ev.Cache
+	case events.RunFailed:
+		s.failing(ev)
+	case events.TurnFinished:
+		s.applyTurnFinished(ev)
+	case events.SessionClosed:
+		s.Closed = true
+	case events.ContentDelta, events.ToolProgress, events.StateChanged, events.Refused:
+		panic(fmt.Sprintf("loop: %s in the journal of %s/%d", events.KindOf(ev), s.Session, s.Seq))
+	}
+}
+
+// applyBeside takes in the events that change counters and tasks only.
+func (s *State) applyBeside(ev any) {
+	switch ev := ev.(type) {
+	case events.UsageUpdated:
+		s.Used.Usage = s.Used.Usage.Add(ev.Usage)
+		if s.Turn != nil {
+			s.Turn.Used.Usage = s.Turn.Used.Usage.Add(ev.Usage)
+		}
+	case events.TaskStarted:
+		s.applyTaskStarted(ev)
+	case events.MemoryRecalled:
+		s.Task.Recalled = true
+		s.add(ev.Items...)
+	case events.VerifyStarted:
+		s.Turn.Stage, s.Task.Attempts, s.Task.Running = StageVerify, ev.Attempt, true
+	case events.VerifyFinished:
+		s.Turn.Stage, s.Task.Running, s.Task.Verify = StageVerify, false, ev.Status
+	case events.MemoryStored:
+		s.Task.Stored = true
+	case events.TaskFinished:
+		s.ended().Task = &ev
+		s.Task = nil
+	}
+}
+
+func (s *State) applyRunStarted(ev events.RunStarted) {
+	s.Opened, s.Stepped = true, ev.Stepped
+	s.Config, s.Catalog = ev.Config, ev.Config.Catalog
+	s.Metadata, s.Parent = ev.Metadata, ev.Parent
+	s.add(ev.Transcript...)
+	for _, it := range ev.Transcript {
+		for _, c := range it.Calls() {
+			s.CallIDs = append(s.CallIDs, c.ID)
+		}
+	}
+}
+
+func (s *State) applyInputAccepted(ev events.InputAccepted) {
+	switch ev.Origin {
+	case events.FromNotification:
+		s.Notices, s.NoticesFirst = nil, false
+	case events.FromVerifier: // was never queued
+	case events.FromTask:
+		s.NoticesFirst = len(s.Notices) > 0
+		s.Queue = slices.DeleteFunc(s.Queue, func(q Queued) bool { return q.Task != nil })
+	case events.FromHost, events.FromParent:
+		s.NoticesFirst = len(s.Notices) > 0
+		steering := s.Turn != nil
+		s.Queue = slices.DeleteFunc(s.Queue, func(q Queued) bool { return joins(q, steering) })
+	}
+	s.add(ev.Items...)
+	if s.Turn != nil {
+		s.Turn.Stage = StageTop
+		s.resume()
+	}
+}
+
+// joins reports whether queued input is merged now: at a round boundary only what
+// steers, at the start of a turn everything but tasks, which are turns of their own.
+func joins(q Queued, steering bool) bool {
+	return q.Task == nil && (!steering || q.OnBusy == events.Steer)
+}
+
+func (s *State) applyTurnStarted(ev events.TurnStarted) {
+	s.Turns++
+	s.Turn = &Turn{
+		ID: ev.Turn, N: s.Turns, Trigger: ev.Trigger, Options: ev.Options, Started: s.At, Stage: StageTop, Stale: len(s.Stops),
+	}
+	s.After = Mutating{}
+}
+
+func (s *State) applyRoundStarted(ev events.RoundStarted) {
+	t := s.Turn
+	s.resume()
+	s.keepBackground()
+	t.Round, t.Stage = ev.Round, StageRound
+	t.Attempt, t.Calling, t.RetryAt, t.Lost = 0, false, 0, 0
+	t.Cache, t.Reply, t.Replied = nil, "", 0
+	t.Calls, t.Checked, t.Held, t.Hooks, t.Mut = nil, false, false, nil, Mutating{}
+	t.Used.Rounds++
+	s.Used.Rounds++
+}
+
+func (s *State) applyModelCallStarted(ev events.ModelCallStarted) {
+	t := s.Turn
+	t.Stage, t.Attempt, t.Calling, t.RetryAt = StageModel, ev.Attempt, true, 0
+	t.Cache = ev.Cache
+	if ev.Attempt == 1 {
+		s.CacheOverride = nil
+	}
+	t.Used.Requests++
+	s.Used.Requests++
+}
+
+func (s *State) applyModelCallFailed(ev events.ModelCallFailed) {
+	t := s.Turn
+	t.Calling, t.RetryAt = false, ev.RetryAt
+	if ev.Class == content.ClassLost {
+		t.Lost++
+	}
+}
+
+func (s *State) applyReply(ev events.ReplyRecorded) {
+	t := s.Turn
+	t.Stage, t.Calling, t.RetryAt, t.Reply, t.Replied = StageReplied, false, 0, ev.FinishReason, len(ev.Items)
+	from := len(s.Transcript)
+	s.add(ev.Items...)
+	t.Items = append(t.Items, s.Transcript[from:]...)
+}
+
+func (s *State) applyToolCallRequested(ev events.ToolCallRequested) {
+	s.Turn.Calls = append(s.Turn.Calls, Call{
+		ToolCall: ev.Call, Turn: ev.Turn, Round: ev.Round, Routing: ev.Routing, Digest: ev.Routing.Digest,
+	})
+	s.CallIDs = append(s.CallIDs, ev.Call.ID)
+	s.Turn.Used.ToolCalls++
+	s.Used.ToolCalls++
+}
+
+func (s *State) applyCatalog(ev events.ToolCatalogChanged) {
+	cat := events.Catalog{Digest: ev.Digest, Sources: slices.Clone(s.Catalog.Sources)}
+	i := slices.IndexFunc(cat.Sources, func(c events.CatalogSource) bool { return c.Name == ev.Source })
+	if i < 0 {
+		i = len(cat.Sources)
+		cat.Sources = append(cat.Sources, events.CatalogSource{Name: ev.Source})
+	}
+	tools := slices.DeleteFunc(slices.Clone(cat.Sources[i].Tools), func(t events.ToolRef) bool {
+		return slices.Contains(ev.Removed, t.Name) ||
+			slices.ContainsFunc(ev.Changed, func(c events.ToolRef) bool { return c.Name == t.Name })
+	})
+	tools = append(append(tools, ev.Added...), ev.Changed...)
+	slices.SortFunc(tools, func(a, b events.ToolRef) int { return strings.Compare(a.Name, b.Name) })
+	cat.Sources[i].Tools = tools
+	s.Catalog = cat
+}
+
+func (s *State) applyHookDecided(ev events.HookDecided) {
+	t := s.Turn
+	if t == nil {
+		return
+	}
+	switch ev.Point {
+	case pointCompaction:
+		t.Mut.Compacted = 0
+	case pointPreTool:
+		t.Checked = true
+	}
+	t.Hooks = append(t.Hooks, Decided{Point: ev.Point, Call: ev.Call})
+	if ev.Point == pointPostLlm && ev.Action == actionTerminate {
+		s.withhold()
+	}
+}
+
+// withhold marks the round's reply as vetoed. Answers of cancelled calls may stand
+// behind it in the transcript.
+func (s *State) withhold() {
+	t := s.Turn
+	t.Items, s.Transcript = slices.Clone(t.Items), slices.Clone(s.Transcript)
+	end := len(s.Transcript)
+	for end > 0 && s.Transcript[end-1].Kind != content.Assistant {
+		end--
+	}
+	for i := range t.Replied {
+		it := &s.Transcript[end-1-i]
+		it.Metadata = it.Metadata.With(content.MetaWithheld, true)
+		t.Items[len(t.Items)-1-i] = *it
+	}
+}
+
+func (s *State) mutating(point string) *Mutating {
+	if point == pointAfterTurn {
+		return &s.After
+	}
+	return &s.Turn.Mut
+}
+
+func (s *State) applyMutationStarted(ev events.MutationStarted) {
+	m := s.mutating(ev.Point)
+	if m.Point != ev.Point {
+		*m = Mutating{Point: ev.Point}
+	}
+	m.Open, m.Ran = true, append(m.Ran, ev.Mutator)
+	if s.Turn != nil {
+		s.Turn.Held = false
+	}
+}
+
+func (s *State) applyMutationFinished(ev events.MutationFinished) {
+	m := s.mutating(ev.Point)
+	m.Open = false
+	if !ev.Dirty {
+		return
+	}
+	if ev.Point == pointBeforeModel {
+		m.Compacted++
+		m.Old, m.New = ev.OldTokens, ev.NewTokens
+	}
+	s.rewrite(ev.Replacement)
+}
+
+// failing keeps what a turn dies of; its TurnFinished follows.
+func (s *State) failing(ev events.RunFailed) { s.ended().Error = &ev }
+
+// ended is the record of the turn that is about to end.
+func (s *State) ended() *Ended {
+	if s.Last == nil || s.Last.Turn != s.Turn.ID {
+		s.Last = &Ended{Turn: s.Turn.ID, N: s.Turn.N}
+	} else {
+		e := *s.Last
+		s.Last = &e
+	}
+	return s.Last
+}
+
+func (s *State) applyTurnFinished(ev events.TurnFinished) {
+	e, t := s.ended(), s.Turn
+	e.FinishReason, e.Usage, e.Rounds, e.Metadata = ev.FinishReason, ev.Usage, ev.Rounds, ev.Metadata
+	e.Items, e.Limit, e.Calls = t.Items, t.Limit, int(t.Used.ToolCalls)
+	s.Stops = slices.Clone(s.Stops[t.Stale:])
+	s.keepBackground()
+	s.Used.Worked += s.worked()
+	s.Turn, s.Task = nil, nil
+	s.After = Mutating{Point: pointAfterTurn}
+}
+
+// rest and resume measure how long a turn waits for people.
+
+func (s *State) rest() {
+	if t := s.Turn; t.Since == 0 && (t.undecided("") || s.Stepped) {
+		t.Since = s.At
+	}
+}
+
+func (s *State) resume() {
+	if t := s.Turn; t.Since != 0 {
+		t.Waited += s.At.Sub(t.Since)
+		t.Since = 0
+	}
+}

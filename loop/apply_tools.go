@@ -1,0 +1,248 @@
+package loop
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+func (s *State) applyApprovalRequired(ev events.ApprovalRequired) {
+	t := s.Turn
+	t.Approvals = append(t.Approvals, Approval{Approval: ev.Approval, Asked: s.At})
+	t.Checked, t.Held = true, false
+	if c, ok := s.Call(ev.Approval.CallID); ok {
+		c.Dispatched = false // a late gate: the attempt waits
+	}
+	s.rest()
+}
+
+func (s *State) applyApprovalResolved(ev events.ApprovalResolved) {
+	t := s.Turn
+	for i := range t.Approvals {
+		if a := &t.Approvals[i]; a.ID == ev.Approval {
+			a.Outcome, a.By = ev.Outcome, ev.By
+		}
+	}
+	if len(ev.Input) > 0 {
+		s.patch(ev)
+	}
+	if !t.undecided("") {
+		t.Held = true
+		if !s.Stepped {
+			s.resume()
+		}
+	}
+}
+
+// patch gives a call other arguments; its open gates are about them now.
+func (s *State) patch(ev events.ApprovalResolved) {
+	for i := range s.Turn.Approvals {
+		if a := &s.Turn.Approvals[i]; a.CallID == ev.Call && a.Outcome == "" {
+			a.Input, a.Digest = ev.Input, ev.Digest
+		}
+	}
+	if c, ok := s.Call(ev.Call); ok {
+		c.Input, c.Digest = ev.Input, ev.Digest
+	}
+}
+
+func (s *State) applyToolDispatched(ev events.ToolDispatched) {
+	if s.inRound(ev.Call) {
+		s.Turn.Checked, s.Turn.Held = true, false
+		s.resume()
+	}
+	c, ok := s.Call(ev.Call)
+	if !ok {
+		return
+	}
+	c.Attempt, c.Dispatched = ev.Attempt, true
+	c.Deadline, c.DetachAt, c.Digest = ev.Deadline, ev.DetachAt, ev.Digest
+	c.Routing.Route, c.Routing.Queue = ev.Route, ev.Queue
+}
+
+func (s *State) applyToolDetached(ev events.ToolDetached) {
+	if c, ok := s.Call(ev.Call); ok {
+		c.Placeholder = ev.Placeholder
+		s.place()
+	}
+}
+
+func (s *State) applyToolResult(ev events.ToolResultReceived) {
+	c, ok := s.Call(ev.Result.CallID)
+	if !ok {
+		return
+	}
+	if s.Turn != nil && s.Task != nil && c.Turn == s.Turn.ID && c.Routing.Writes && ev.Result.Status == content.StatusOK {
+		s.changed(ev.ChangedPaths)
+	}
+	if ev.Attempt == c.Attempt {
+		c.Dispatched = false // an answer of the core's own, or of an attempt before, leaves it running
+	}
+	if ev.Late {
+		s.applyLate(c, ev.Result)
+		return
+	}
+	r := ev.Result
+	if c.Attempt == 0 && (r.Status == content.StatusError || r.Status == content.StatusDenied) {
+		s.Turn.Checked = true // only its preflight ends a call like that
+	}
+	c.Status, c.Result = r.Status, &r
+	s.place()
+}
+
+// applyLate takes in the outcome of a call that was answered before. Nothing is
+// told of a worker that agrees to a cancel.
+func (s *State) applyLate(c *Call, r content.ToolResult) {
+	cancelled := r.Status == content.StatusCancelled
+	if !cancelled || c.Status != content.StatusCancelled {
+		s.Notices = append(s.Notices, Notice{Item: notice(*c, r), Quiet: cancelled})
+	}
+	if c.Status == "" {
+		c.Status = r.Status
+	}
+	c.Late = true
+	if s.inRound(c.ID) {
+		return
+	}
+	if c.Dispatched {
+		s.Stops = append(s.Stops, *c)
+	}
+	s.Background = slices.DeleteFunc(s.Background, func(b Call) bool { return b.Late })
+}
+
+// changed adds paths to the task's, sorted and once each.
+func (s *State) changed(paths []string) {
+	for _, p := range paths {
+		if i, found := slices.BinarySearch(s.Task.Changed, p); !found {
+			s.Task.Changed = slices.Insert(s.Task.Changed, i, p)
+		}
+	}
+}
+
+// notice is how a model is told of an outcome that came after its call was
+// answered.
+func notice(c Call, r content.ToolResult) content.Item {
+	verb := "completed"
+	if r.IsError {
+		verb = "failed"
+	}
+	head := content.TextPart("Background tool call " + string(c.ID) + " " + verb + ": " + r.Text())
+	return content.NewItem(content.Notification, head, content.ResultPart(r))
+}
+
+// place appends the answers of the round's calls to the transcript: each as soon
+// as all earlier calls have theirs, so that transcript order is call order.
+func (s *State) place() {
+	for i := range s.Turn.Calls {
+		c := &s.Turn.Calls[i]
+		if c.Placed {
+			continue
+		}
+		switch {
+		case c.Result != nil:
+			it := content.NewItem(content.Tool, content.ResultPart(*c.Result))
+			it.Metadata = resultMetadata(*c.Result)
+			s.add(it)
+		case c.Placeholder != "":
+			r := content.NewResult(c.ID, c.Name, content.StatusOK, c.Placeholder)
+			s.add(content.NewItem(content.Tool, content.ResultPart(r)))
+		default:
+			return
+		}
+		c.Placed = true
+	}
+}
+
+func resultMetadata(r content.ToolResult) content.Metadata {
+	if r.Status == content.StatusOK {
+		return nil
+	}
+	md := content.Metadata{}.With(content.MetaToolStatus, r.Status)
+	if r.Code != "" {
+		md = md.With(content.MetaFailureCode, r.Code)
+	}
+	for _, key := range []string{content.MetaInterrupted, content.MetaInterruptReason, content.MetaInterruptStage} {
+		if v, ok := r.Metadata.Get(key); ok {
+			md = md.With(key, v)
+		}
+	}
+	return md
+}
+
+// keepBackground keeps the round's calls whose real outcome may still come, and
+// those that run although nobody waits for it; they outlive the round.
+func (s *State) keepBackground() {
+	for _, c := range s.Turn.Calls {
+		switch {
+		case c.awaited():
+			s.Background = append(s.Background, c)
+		case c.stopping():
+			s.Stops = append(s.Stops, c)
+		}
+	}
+}
+
+// stopping reports whether the call was answered while an attempt was out.
+func (c Call) stopping() bool { return c.Dispatched && c.Status != "" }
+
+// awaited reports whether a late outcome of an answered call would still count:
+// after a placeholder, after unknown, and after a cancel while it ran.
+func (c Call) awaited() bool {
+	switch {
+	case c.Late:
+		return false
+	case c.Placeholder != "" && c.Status == "", c.Status == content.StatusUnknown:
+		return true
+	}
+	return c.Status == content.StatusCancelled && c.Dispatched
+}
+
+// add appends items to the transcript and gives them their id and time.
+func (s *State) add(items ...content.Item) {
+	for _, it := range items {
+		if it.ID == "" {
+			s.Appended++
+			it.ID = content.ItemID("i" + strconv.Itoa(s.Appended))
+		} else {
+			s.Appended = max(s.Appended, ordinal(it.ID))
+		}
+		if it.CreatedAt == 0 {
+			it.CreatedAt = s.At
+		}
+		s.Transcript = append(s.Transcript, it)
+	}
+}
+
+// maxOrdinal keeps an id that somebody made up from using the numbers up.
+const maxOrdinal = 1 << 30
+
+// ordinal is N of an id iN, which was given here or in a session before this one;
+// zero for any other.
+func ordinal(id content.ItemID) int {
+	digits, ok := strings.CutPrefix(string(id), "i")
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil || n < 0 || n > maxOrdinal {
+		return 0
+	}
+	return n
+}
+
+// rewrite replaces the transcript. Items keep their ids; new ones get theirs.
+func (s *State) rewrite(items []content.Item) {
+	s.Transcript = make([]content.Item, 0, len(items))
+	s.add(items...)
+}
+
+func (s *State) applyTaskStarted(ev events.TaskStarted) {
+	s.Task = &Task{Name: ev.Task, Spec: ev.Spec}
+	var system []content.Item
+	for _, it := range s.Transcript {
+		if it.Kind == content.System {
+			system = append(system, it)
+		}
+	}
+	s.Transcript = system
+}

@@ -1,0 +1,140 @@
+package loop_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// What no story tells of was not thought through: every command, event, effect,
+// refusal, status and finish reason has to turn up in testdata.
+func TestStoriesTellOfEverything(t *testing.T) {
+	t.Parallel()
+	text := stories(t)
+	has := func(what, pattern string) {
+		t.Helper()
+		if !regexp.MustCompile(`(?m)` + pattern).MatchString(text) {
+			t.Errorf("no story tells of %s", what)
+		}
+	}
+	for _, k := range events.Kinds() {
+		if events.Journaled(k) {
+			has("the event "+string(k), `^`+string(k)+`( |$)`)
+		}
+	}
+	for verb := range strings.FieldsSeq("claim open submit continue approve deny patch cancel detach cache task close park reply fail" +
+		" stopped result lost preflight gate hooks mutate recall verify memory timer") {
+		has("the command "+verb, `^`+verb+`( |$)`)
+	}
+	for id := range strings.FieldsSeq("model stop/model preflight tool stop/tool hooks mutator recall verify stop/verify memory" +
+		" timer/retry timer/approval timer/detach timer/deadline timer/wall_clock") {
+		has("the effect "+id, `^pending: (.*, )?`+id+`/`)
+	}
+	for _, w := range []commands.Wait{commands.WaitWorking, commands.WaitApproval, commands.WaitYield, commands.WaitReady, commands.WaitInput} {
+		has("the wait "+string(w), `^waiting: `+string(w)+`$`)
+	}
+	for _, r := range refusals() {
+		has("the refusal "+r, `^refused: `+r+`(:|$)`)
+	}
+	for _, s := range statuses() {
+		has("the status "+string(s), `^tool_result_received .*result=\S+ \S+ `+string(s)+` `)
+	}
+	for _, r := range finishReasons() {
+		has("the end "+string(r), `^turn_finished .*finish_reason=`+string(r)+`( |$)`)
+	}
+}
+
+func stories(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(b)
+	}
+	return all.String()
+}
+
+// refusals are all but too_large, which would be a long story.
+func refusals() []string {
+	return []string{
+		loop.ReasonSessionExists, loop.ReasonNoSession, loop.ReasonBadItem, loop.ReasonEmptyInput, loop.ReasonBusy, loop.ReasonClosed,
+		loop.ReasonNoApproval, loop.ReasonSeveralPending, loop.ReasonUnknownCall, loop.ReasonAlreadyDecided, loop.ReasonExpired,
+		loop.ReasonInvalidInput, loop.ReasonNothingToCancel, loop.ReasonAlreadyFinished, loop.ReasonNotRunning,
+		loop.ReasonAlreadyBackground, loop.ReasonInvalidCache, loop.ReasonBadTranscript,
+	}
+}
+
+func statuses() []content.Status {
+	return []content.Status{
+		content.StatusOK, content.StatusError, content.StatusDenied, content.StatusExpired, content.StatusSkipped, content.StatusCancelled,
+		content.StatusLimit, content.StatusTerminated, content.StatusNotExecuted, content.StatusUnknown,
+	}
+}
+
+func finishReasons() []content.FinishReason {
+	return []content.FinishReason{
+		content.Completed, content.MaxTokens, content.Blocked, content.Cancelled, content.Limit, content.Terminated, content.Errored, content.Other,
+	}
+}
+
+// Two effects with one identity would be done once.
+func TestIdentitiesTellEffectsApart(t *testing.T) {
+	t.Parallel()
+	call := func(p content.Place, attempt int) loop.Call {
+		return loop.Call{ToolCall: content.ToolCall{Place: p}, Attempt: attempt}
+	}
+	m := func(turn content.TurnID, round, attempt int) commands.ModelCall {
+		return commands.ModelCall{Turn: turn, Round: round, Attempt: attempt}
+	}
+	seen := map[string]loop.Effect{}
+	for _, e := range []loop.Effect{
+		loop.CallModel{ModelCall: m("turn-1", 1, 1)},
+		loop.CallModel{ModelCall: m("turn-1", 1, 2)},
+		loop.CallModel{ModelCall: m("turn-1", 11, 1)},
+		loop.CallModel{ModelCall: m("turn-11", 1, 1)},
+		loop.StopModel{ModelCall: m("turn-1", 1, 1)},
+		loop.Preflight{Turn: "turn-1", Round: 1},
+		loop.Preflight{Turn: "turn-1", Round: 2},
+		loop.RunTool{Call: call("t1-r1-c1", 1)},
+		loop.RunTool{Call: call("t1-r1-c1", 2)},
+		loop.RunTool{Call: call("t1-r1-c11", 1)},
+		loop.StopTool{Place: "t1-r1-c1"},
+		loop.StopTool{Place: "t1-r1-c2"},
+		loop.RunHooks{Turn: "turn-1", Round: 1, Point: "p"},
+		loop.RunHooks{Turn: "turn-1", Round: 1, Point: "p", Call: "c"},
+		loop.RunHooks{Turn: "turn-1", Round: 1, Point: "p", N: 1},
+		loop.RunHooks{Turn: "turn-1", Round: 1, Point: "q"},
+		loop.RunMutator{Turn: "turn-1", Round: 1, Mutator: "m", Point: "p"},
+		loop.RunMutator{Turn: "turn-1", Round: 1, Mutator: "m", Point: "q"},
+		loop.RunMutator{Turn: "turn-1", Round: 1, Mutator: "n", Point: "p"},
+		loop.RunMutator{Turn: "turn-1", Round: 2, Mutator: "m", Point: "p"},
+		loop.ArmTimer{Kind: "k", ID: "i", At: 1},
+		loop.ArmTimer{Kind: "k", ID: "i", At: 2},
+		loop.ArmTimer{Kind: "k", ID: "j", At: 1},
+		loop.Recall{Task: "t"},
+		loop.Verify{Task: "t", Attempt: 1},
+		loop.Verify{Task: "t", Attempt: 2},
+		loop.StopVerify{Task: "t", Attempt: 1},
+		loop.StoreMemory{Task: "t"},
+	} {
+		id := e.Identity()
+		if other, taken := seen[id]; taken {
+			t.Errorf("%s is %s and %s", id, render(other), render(e))
+		}
+		seen[id] = e
+	}
+}

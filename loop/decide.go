@@ -1,0 +1,183 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// Rejection is returned by Decide for an ask that the session turns down. Nothing
+// was decided; the reason is a stable code that clients may branch on.
+type Rejection struct {
+	Reason string
+	Detail string
+}
+
+// Error renders reason and detail.
+func (r *Rejection) Error() string {
+	if r.Detail == "" {
+		return r.Reason
+	}
+	return r.Reason + ": " + r.Detail
+}
+
+// Reasons of rejections.
+const (
+	ReasonSessionExists     = "session_exists"
+	ReasonNoSession         = "no_session"
+	ReasonEmptyInput        = "empty_input"
+	ReasonBadItem           = "bad_item"
+	ReasonTooLarge          = "too_large"
+	ReasonBusy              = "busy"
+	ReasonClosed            = "closed"
+	ReasonNoApproval        = "no_approval"
+	ReasonSeveralPending    = "several_pending"
+	ReasonUnknownCall       = "unknown_call"
+	ReasonAlreadyDecided    = "already_decided"
+	ReasonExpired           = "expired"
+	ReasonInvalidInput      = "invalid_input"
+	ReasonNothingToCancel   = "nothing_to_cancel"
+	ReasonAlreadyFinished   = "already_finished"
+	ReasonNotRunning        = "not_running"
+	ReasonAlreadyBackground = "already_background"
+	ReasonInvalidCache      = "invalid_cache"
+	ReasonBadTranscript     = "bad_transcript"
+)
+
+func refuse(reason, format string, args ...any) error {
+	return &Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...)}
+}
+
+// ErrWrongSession is returned by Decide for an envelope that names another
+// session: a host mixed two up. Nothing was decided.
+var ErrWrongSession = errors.New("envelope for another session")
+
+// Decide says which events follow from a command. It changes nothing: the events
+// become fact when their entry is written and folded. An ask may be refused with
+// a *Rejection. No events and no error means that there is nothing to do: the
+// command was handled before, or came too late.
+func Decide(s *State, env commands.Envelope) ([]events.Event, error) {
+	if env.Session != s.Session {
+		return nil, fmt.Errorf("%w: %s, want %s", ErrWrongSession, env.Session, s.Session)
+	}
+	if s.Handled(env.ID) {
+		return nil, nil
+	}
+	d := &decision{State: s.Fork(), env: env}
+	d.begin(env.ID, max(env.At, s.At))
+	if err := d.take(env.Command); err != nil {
+		return nil, err
+	}
+	if len(d.events) > 0 || d.pass {
+		d.advance()
+	}
+	return d.events, nil
+}
+
+// decision is a fork that folds each event as it is emitted, so that later rules
+// see earlier ones.
+type decision struct {
+	State
+	env    commands.Envelope
+	events []events.Event
+
+	pass    bool   // Continue lets the session pass one wait
+	stage   string // what a cancel cut off
+	checks  []commands.Check
+	answers []commands.HookAnswer // of this decision alone: they are used up
+}
+
+func (d *decision) emit(evs ...events.Event) {
+	for _, ev := range evs {
+		d.apply(ev)
+		d.events = append(d.events, ev)
+	}
+}
+
+// take dispatches the command.
+func (d *decision) take(c commands.Command) error {
+	if err := d.admit(c); err != nil {
+		return err
+	}
+	switch c := c.(type) {
+	case commands.Claim:
+		d.claim(c)
+	case commands.OpenSession:
+		return d.open(c)
+	case commands.SubmitInput:
+		return d.submit(c)
+	case commands.Continue:
+		d.passWait(c)
+	case commands.ResolveApproval:
+		return d.resolve(c)
+	case commands.Cancel:
+		return d.cancel(c)
+	case commands.DetachCall:
+		return d.detach(c)
+	case commands.SetNextTurnCache:
+		return d.setCache(c)
+	case commands.StartTask:
+		return d.startTask(c)
+	case commands.Close:
+		return d.closeSession(c)
+	case commands.Park:
+		return d.park()
+	case commands.ReportReply:
+		d.reply(c)
+	case commands.ReportModelFailed:
+		d.modelFailed(c)
+	case commands.ReportModelStopped:
+		d.modelStopped(c)
+	case commands.ReportResult:
+		d.result(c)
+	case commands.ReportAttemptLost:
+		d.attemptLost(c)
+	case commands.ReportPreflight:
+		d.preflight(c)
+	case commands.ReportGate:
+		d.lateGate(c)
+	case commands.ReportHooks:
+		d.hooks(c)
+	case commands.ReportMutation:
+		d.mutation(c)
+	case commands.ReportRecall:
+		d.recall(c)
+	case commands.ReportVerify:
+		d.verified(c)
+	case commands.ReportMemory:
+		d.remembered(c)
+	case commands.ReportTimer:
+		d.timer(c)
+	}
+	return nil
+}
+
+// admit refuses what no session in this state takes.
+func (d *decision) admit(c commands.Command) error {
+	switch {
+	case !commands.IsAsk(c) || anyTime(c):
+		return nil
+	case !d.Opened:
+		return refuse(ReasonNoSession, "session %s is not open", d.Session)
+	case d.Closed:
+		return refuse(ReasonClosed, "session %s is closed", d.Session)
+	}
+	return nil
+}
+
+// anyTime reports whether a session takes the ask in any state, also before it is
+// opened and after it is closed.
+func anyTime(c any) bool {
+	switch c.(type) {
+	case commands.Claim, commands.OpenSession, commands.Park:
+		return true
+	}
+	return false
+}
+
+func (d *decision) warn(code, message string, call content.CallID) {
+	d.emit(events.Warning{Code: code, Message: message, Call: call})
+}

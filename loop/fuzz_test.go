@@ -1,0 +1,190 @@
+package loop_test
+
+import (
+	"flag"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// FuzzCommands lets bytes choose what a session is told. Whatever it is, the core
+// does not panic, Decide only looks, everybody who folds the journal knows the
+// same, the session is never stuck, and the auditor finds every promise kept.
+func FuzzCommands(f *testing.F) {
+	for seed := range uint64(8) {
+		f.Add(randomBytes(seed, 120))
+	}
+	f.Fuzz(func(t *testing.T, choices []byte) {
+		wander(t, choices[:min(len(choices), 600)])
+	})
+}
+
+var seeds = flag.Uint64("seeds", 100, "how many random sessions to try")
+
+// TestRandomSessions is the same for fixed seeds, fast enough for every run.
+func TestRandomSessions(t *testing.T) {
+	t.Parallel()
+	for seed := range *seeds {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { wander(t, randomBytes(seed, 250)) })
+	}
+}
+
+func randomBytes(seed uint64, n int) []byte {
+	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test's choices are no secret
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+func wander(t *testing.T, choices []byte) {
+	t.Helper()
+	g := &generator{session: newSession(), dice: dice{choices}, allowed: map[content.Place]bool{}, judged: map[content.CallID]bool{}}
+	g.terse = true
+	g.tell(t, g.envelope(commands.Claim{}))
+	g.tell(t, g.envelope(commands.OpenSession{Config: g.config(), Stepped: g.once(2)}))
+	for !g.empty() {
+		g.tell(t, g.next())
+	}
+	g.comeToRest(t)
+	g.finish(t)
+}
+
+func (g *generator) tell(t *testing.T, env commands.Envelope) {
+	t.Helper()
+	evs, err := g.do(t, env)
+	if err != nil && !commands.IsAsk(env.Command) {
+		t.Fatalf("the report %s was refused: %v", render(env.Command), err)
+	}
+	atEase(t, g.live)
+	g.judgeDispatches(t, env, evs)
+	g.countInput(t, evs)
+}
+
+// judgeDispatches checks that nothing runs that no preflight allowed.
+func (g *generator) judgeDispatches(t *testing.T, env commands.Envelope, evs []events.Event) {
+	t.Helper()
+	checks := env.Checks
+	switch c := any(env.Command).(type) {
+	case commands.ReportReply:
+		checks = c.Checks
+	case commands.ReportPreflight:
+		checks = c.Checks
+	}
+	for _, k := range checks {
+		if len(evs) > 0 {
+			g.allowed[k.Place] = k.Refusal == nil
+		}
+	}
+	hooked := slices.ContainsFunc(g.live.Config.Hooks, func(r events.Registration) bool { return slices.Contains(r.Points, "pre_tool_execution") })
+	for _, ev := range evs {
+		switch ev := any(ev).(type) {
+		case events.HookDecided:
+			g.judged[ev.Call] = true
+		case events.ConfigChanged:
+			g.reconfigured = true
+		case events.ToolDispatched:
+			switch {
+			case !g.allowed[ev.Place]:
+				t.Fatalf("call %s at %s starts, but no preflight allowed it", ev.Call, ev.Place)
+			case hooked && !g.judged[ev.Call] && !g.reconfigured:
+				t.Fatalf("call %s starts, but no hook was asked", ev.Call)
+			}
+		}
+	}
+	if turn := g.live.Turn; turn != nil && !g.reconfigured {
+		g.countRunning(t, turn)
+	}
+}
+
+// countRunning checks that no more calls of the round run at a time than may.
+func (g *generator) countRunning(t *testing.T, turn *loop.Turn) {
+	t.Helper()
+	most := g.live.Config.MaxParallel
+	if most == 0 || g.live.Task != nil || turn.Options != nil && turn.Options.Sequential {
+		most = 1
+	}
+	running, alone := 0, false
+	for _, c := range turn.Calls {
+		if c.Dispatched && !c.Answered() {
+			running++
+			alone = alone || c.Routing.Exclusive
+		}
+	}
+	if most > 0 && running > most || alone && running > 1 {
+		t.Fatalf("%d calls run at a time, at most %d may, exclusive: %t", running, most, alone)
+	}
+}
+
+// countInput checks that input is accepted or still waits, and never gets lost.
+func (g *generator) countInput(t *testing.T, evs []events.Event) {
+	t.Helper()
+	for _, ev := range evs {
+		switch ev := any(ev).(type) {
+		case events.InputQueued:
+			g.waiting += len(ev.Items)
+		case events.InputAccepted:
+			if ev.Origin != events.FromVerifier && ev.Origin != events.FromNotification {
+				g.waiting -= len(ev.Items)
+			}
+		}
+	}
+	queued := 0
+	for _, q := range g.live.Queue {
+		queued += len(q.Items)
+	}
+	if queued != g.waiting {
+		t.Fatalf("%d items of input should wait, %d do", g.waiting, queued)
+	}
+}
+
+// atEase checks that a session that waits for others owes nothing that would carry
+// it on.
+func atEase(t *testing.T, s *loop.State) {
+	t.Helper()
+	wait := loop.Waiting(s)
+	if wait == commands.WaitWorking {
+		return
+	}
+	for _, e := range loop.Pending(s) {
+		switch e.(type) {
+		case loop.RunTool, loop.StopTool, loop.ArmTimer:
+		case loop.CallModel, loop.StopModel, loop.Preflight, loop.RunHooks, loop.RunMutator, loop.Recall, loop.Verify, loop.StopVerify, loop.StoreMemory:
+			t.Fatalf("the session waits for %s, but owes %s", wait, e.Identity())
+		}
+	}
+}
+
+// comeToRest answers whatever is owed, with nothing more to choose, until the
+// session waits for input: it must not take long.
+func (g *generator) comeToRest(t *testing.T) {
+	t.Helper()
+	for range 300 {
+		wait := loop.Waiting(g.live)
+		if wait == commands.WaitInput {
+			return
+		}
+		g.tell(t, g.envelope(g.settle(wait)))
+	}
+	t.Fatalf("the session does not come to rest; it waits for %s and owes %s", loop.Waiting(g.live), pendingLine(g.live))
+}
+
+func (g *generator) settle(wait commands.Wait) commands.Command {
+	switch wait {
+	case commands.WaitYield, commands.WaitReady:
+		return g.continueNow(wait)
+	case commands.WaitApproval:
+		return commands.ResolveApproval{Call: g.live.Undecided()[0].CallID, Approve: true}
+	case commands.WaitWorking, commands.WaitInput:
+	}
+	owed := loop.Pending(g.live)
+	i := slices.IndexFunc(owed, func(e loop.Effect) bool { _, stop := e.(loop.StopTool); return !stop })
+	return g.answer(owed[i])
+}

@@ -1,0 +1,230 @@
+package loop
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+func (d *decision) preflight(c commands.ReportPreflight) {
+	if p, _ := d.where(); p != atPreflight || c.Turn != d.Turn.ID || c.Round != d.Turn.Round {
+		return
+	}
+	d.checks, d.answers = c.Checks, slices.Clone(c.Hooks)
+	d.advance()
+}
+
+// gates judges the calls of a reply: limits first, then the checks of every call,
+// in order, before any of them runs. Without checks they are owed.
+func (d *decision) gates() bool {
+	if d.limited(d.overAfterReply()) || d.limited(d.overTools()) {
+		return true
+	}
+	open := slices.DeleteFunc(slices.Clone(d.Turn.Calls), Call.Answered)
+	checks := make([]commands.Check, len(open))
+	for i, c := range open {
+		j := slices.IndexFunc(d.checks, func(k commands.Check) bool { return k.Place == c.Place })
+		if j < 0 {
+			return false
+		}
+		checks[i] = d.checks[j]
+	}
+	before := len(d.events)
+	for i, c := range open {
+		d.check(c, checks[i])
+	}
+	return len(d.events) > before || d.runFirst()
+}
+
+// runFirst starts the first call of a round in which every call may run. Nothing
+// was recorded of the checks yet, so what follows has to be: a hook's answer or a
+// dispatch.
+func (d *decision) runFirst() bool {
+	i := d.nextCall()
+	if id := d.Turn.Calls[i].ID; d.owesHook(pointPreTool, id) {
+		return d.answered(owedHook{pointPreTool, id})
+	}
+	d.dispatchCall(i)
+	return true
+}
+
+// check records what came of one call's preflight. A call that may simply run
+// leaves no trace here: its dispatch says so.
+func (d *decision) check(c Call, k commands.Check) {
+	if r := k.Refusal; r != nil {
+		status := content.StatusError
+		if r.Status == content.StatusDenied {
+			status = content.StatusDenied
+		}
+		d.emitResult(c, status, r.Code, r.Message, false)
+		d.warnTool(c.ID, status, r.Message)
+		return
+	}
+	for _, g := range k.Gates {
+		d.ask(c, g, k.Digest)
+	}
+}
+
+// ask records a gate, unless the call passed it before.
+func (d *decision) ask(c Call, g commands.Gate, digest string) {
+	n := 0
+	for _, a := range d.Turn.Approvals {
+		if a.CallID != c.ID {
+			continue
+		}
+		n++
+		if a.RequestKind == g.RequestKind && (a.Outcome == events.Approved || a.Outcome == "") {
+			return
+		}
+	}
+	ttl := g.TTL
+	if ttl == 0 {
+		ttl = d.Config.ApprovalTTL
+	}
+	a := events.Approval{
+		ID:     content.ApprovalID(string(c.Place) + "-g" + strconv.Itoa(n+1)),
+		CallID: c.ID, TaskID: c.Place, Turn: d.Turn.ID, Round: d.Turn.Round,
+		Tool: c.Name, Input: c.EffectiveInput(), Digest: digest,
+		RequestKind: g.RequestKind, Reason: g.Reason, Summary: g.Summary, Metadata: g.Metadata,
+	}
+	if ttl > 0 {
+		a.ExpiresAt = d.At.Add(ttl)
+	}
+	d.emit(events.ApprovalRequired{Approval: a})
+}
+
+// lateGate takes in that a running call needs an approval nobody could foresee. In
+// the background there is no round that could wait for it.
+func (d *decision) lateGate(c commands.ReportGate) {
+	call, ok := d.callAt(c.Place)
+	switch {
+	case !ok || !call.Running() || call.Attempt != c.Attempt:
+	case call.Placeholder != "":
+		text := "Permission denied: " + string(c.Gate.Reason) + ": a call in the background cannot wait for an approval"
+		d.emitResult(*call, content.StatusDenied, string(c.Gate.Reason), text, true)
+	default:
+		d.ask(*call, c.Gate, call.Digest)
+	}
+}
+
+// resolve decides an approval.
+func (d *decision) resolve(c commands.ResolveApproval) error {
+	a, err := d.findApproval(c)
+	if err != nil {
+		return err
+	}
+	by := c.By
+	if by == "" {
+		by = d.env.By
+	}
+	ev := events.ApprovalResolved{
+		Approval: a.ID, Call: a.CallID, Outcome: events.Approved, By: by, Reason: c.Reason, Digest: a.Digest,
+	}
+	if len(c.Input) > 0 {
+		return d.resolvePatched(ev, c)
+	}
+	if !c.Approve {
+		d.denyCall(ev)
+		return nil
+	}
+	d.emit(ev)
+	return nil
+}
+
+// denyCall denies one gate and with it the call: its other gates are moot.
+func (d *decision) denyCall(ev events.ApprovalResolved) {
+	ev.Outcome = events.Denied
+	reason := ev.Reason
+	if reason == "" {
+		reason = "denied by approver"
+	}
+	d.emit(ev)
+	d.resolveAll(ev.Call, events.Moot)
+	if call, ok := d.State.Call(ev.Call); ok {
+		d.emitResult(*call, content.StatusDenied, codeDeniedByPerson, "Permission denied: "+reason, false)
+	}
+}
+
+// resolvePatched approves a gate with other arguments. The host has judged the
+// patched call; what that asks for is asked, an approved gate is not asked again.
+func (d *decision) resolvePatched(ev events.ApprovalResolved, c commands.ResolveApproval) error {
+	call, _ := d.State.Call(ev.Call)
+	i := slices.IndexFunc(d.env.Checks, func(k commands.Check) bool { return k.Place == call.Place })
+	if i < 0 {
+		return refuse(ReasonInvalidInput, "the patched input was not checked against the tool's schema")
+	}
+	check := d.env.Checks[i]
+	if r := check.Refusal; r != nil && r.Status == content.StatusError {
+		return refuse(ReasonInvalidInput, "%s", r.Message)
+	}
+	ev.Input, ev.Digest = c.Input, check.Digest
+	d.emit(ev)
+	call, _ = d.State.Call(ev.Call)
+	if check.Refusal != nil {
+		d.resolveAll(call.ID, events.Moot)
+	}
+	d.check(*call, check)
+	return nil
+}
+
+func (d *decision) findApproval(c commands.ResolveApproval) (*Approval, error) {
+	open := d.Undecided()
+	switch {
+	case c.Approval == "" && c.Call != "" && !slices.Contains(d.CallIDs, c.Call):
+		return nil, refuse(ReasonUnknownCall, "no call %s", c.Call)
+	case d.Turn == nil:
+		return nil, refuse(ReasonNoApproval, "no approval is pending")
+	case c.Approval != "":
+		return d.approvalWhere(func(a Approval) bool { return a.ID == c.Approval }, "approval "+string(c.Approval))
+	case c.Call != "":
+		return d.approvalWhere(func(a Approval) bool { return a.CallID == c.Call }, "an approval for call "+string(c.Call))
+	case len(open) == 0:
+		return nil, refuse(ReasonNoApproval, "no approval is pending")
+	case len(open) > 1:
+		return nil, refuse(ReasonSeveralPending, "%d approvals are pending; name the call", len(open))
+	}
+	return d.approvalWhere(func(a Approval) bool { return a.Outcome == "" }, "")
+}
+
+// approvalWhere finds the oldest undecided approval that matches, or says what
+// became of the one that did.
+func (d *decision) approvalWhere(match func(Approval) bool, what string) (*Approval, error) {
+	var decided *Approval
+	for i := range d.Turn.Approvals {
+		a := &d.Turn.Approvals[i]
+		switch {
+		case !match(*a):
+		case a.Outcome == "":
+			return a, nil
+		case decided == nil || a.Outcome != events.Moot:
+			decided = a
+		}
+	}
+	switch {
+	case decided == nil:
+		return nil, refuse(ReasonNoApproval, "%s is not pending", what)
+	case decided.Outcome == events.Expired:
+		return nil, refuse(ReasonExpired, "%s expired", what)
+	case decided.By != "":
+		return nil, refuse(ReasonAlreadyDecided, "%s was %s by %s", what, decided.Outcome, decided.By)
+	}
+	return nil, refuse(ReasonAlreadyDecided, "%s was %s", what, decided.Outcome)
+}
+
+// expire records that nobody decided in time; that is never a person's denial.
+func (d *decision) expire(id content.ApprovalID) {
+	for _, a := range slices.Clone(d.Turn.Approvals) {
+		if a.ID != id || a.Outcome != "" {
+			continue
+		}
+		d.emit(events.ApprovalResolved{Approval: a.ID, Call: a.CallID, Outcome: events.Expired, Digest: a.Digest})
+		d.resolveAll(a.CallID, events.Moot)
+		if call, ok := d.State.Call(a.CallID); ok {
+			ttl := a.ExpiresAt.Sub(a.Asked)
+			d.emitResult(*call, content.StatusExpired, "", "Approval expired: nobody decided within "+ttl.String(), false)
+		}
+	}
+}

@@ -1,0 +1,413 @@
+package loop_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// dice turns bytes into choices. When they are used up, every throw is zero.
+type dice struct{ rest []byte }
+
+func (d *dice) empty() bool { return len(d.rest) == 0 }
+
+// throw returns a number below n.
+func (d *dice) throw(n int) int {
+	if d.empty() || n <= 1 {
+		return 0
+	}
+	b := d.rest[0]
+	d.rest = d.rest[1:]
+	return int(b) % n
+}
+
+// once says yes one time in n, and no when there are no bytes left.
+func (d *dice) once(n int) bool { return !d.empty() && d.throw(n) == n-1 }
+
+func pick[T any](d *dice, of ...T) T { return of[d.throw(len(of))] }
+
+// generator makes up commands that mostly make sense in the session's state: the
+// answer to something owed, the Continue that is waited for, now and then an ask,
+// and sometimes what is late, repeated or nonsense.
+type generator struct {
+	*session
+	dice
+
+	sentBefore []commands.Envelope
+
+	// What is known without asking the core.
+	allowed      map[content.Place]bool  // by a preflight
+	judged       map[content.CallID]bool // by hooks
+	waiting      int                     // items of input that are queued
+	reconfigured bool
+}
+
+func (g *generator) config() events.Config {
+	cfg := events.Config{
+		MaxParallel: pick(&g.dice, 0, 2, -1, 3), FailRun: g.once(4), NotifyOnly: g.once(6),
+		ApprovalTTL: pick(&g.dice, 0, time.Minute), Retry: events.Retry{ModelAttempts: pick(&g.dice, 0, 1), LostAttempts: pick(&g.dice, 0, 2)},
+	}
+	cfg.Limits, cfg.SessionLimits = g.limits(), g.limits()
+	for _, p := range []string{
+		"loop_iteration", "pre_llm_call", "post_llm_call", "pre_tool_execution", "post_tool_execution", "context_compaction",
+	} {
+		if g.once(4) {
+			cfg.Hooks = append(cfg.Hooks, events.Registration{Name: "h-" + p, Points: []string{p}})
+		}
+	}
+	for _, name := range []string{"m1", "m2"} {
+		if g.once(4) {
+			cfg.Mutators = append(cfg.Mutators, events.Registration{Name: name, Points: pick(&g.dice, nil, []string{"before_model"}, []string{"after_tool_result", "after_turn_ended"})})
+		}
+	}
+	return cfg
+}
+
+func (g *generator) limits() events.Limits {
+	if !g.once(3) {
+		return events.Limits{}
+	}
+	return events.Limits{
+		MaxRounds: pick(&g.dice, int64(0), 1, 3, -1), Requests: pick(&g.dice, int64(0), 2, 4), InputTokens: pick(&g.dice, int64(0), 10),
+		ToolCalls: pick(&g.dice, int64(0), 3, -1), CostMicros: pick(&g.dice, int64(0), 20), WallClock: pick(&g.dice, 0, time.Minute, -time.Second),
+	}
+}
+
+// next is the next command to send.
+func (g *generator) next() commands.Envelope {
+	if g.once(3) {
+		g.at = g.at.Add(pick(&g.dice, time.Millisecond, time.Second, time.Minute, time.Hour))
+	}
+	if g.once(8) {
+		g.offers = pick(&g.dice, nil, &events.Catalog{Digest: "a"}, &events.Catalog{
+			Digest: "b", Sources: []events.CatalogSource{{Name: "s", Tools: []events.ToolRef{{Name: "t", Digest: "1"}}}},
+		})
+	}
+	var env commands.Envelope
+	switch n := g.throw(16); {
+	case n < 9:
+		env = g.envelope(g.expected())
+	case n < 13:
+		env = g.ask()
+	case n < 15 && len(g.sentBefore) > 0:
+		env = g.sentBefore[g.throw(len(g.sentBefore))]
+		if g.once(2) {
+			env = g.envelope(env.Command)
+		}
+	default:
+		env = g.envelope(g.nonsense())
+	}
+	g.sentBefore = append(g.sentBefore, env)
+	return env
+}
+
+// expected is the answer to one of the effects that are owed, or the Continue that
+// is waited for, or input.
+func (g *generator) expected() commands.Command {
+	owed := loop.Pending(g.live)
+	if len(owed) > 0 && !g.once(5) {
+		return g.answer(owed[g.throw(len(owed))])
+	}
+	switch wait := loop.Waiting(g.live); wait {
+	case commands.WaitYield, commands.WaitReady:
+		return g.continueNow(wait)
+	case commands.WaitApproval:
+		return commands.ResolveApproval{Call: g.live.Undecided()[0].CallID, Approve: !g.once(3), Reason: "r"}
+	case commands.WaitWorking, commands.WaitInput:
+	}
+	if g.once(6) {
+		return commands.StartTask{Spec: events.TaskSpec{Goal: "g", GateFunc: !g.once(3), MaxRetries: g.throw(3)}}
+	}
+	return g.submit()
+}
+
+func (g *generator) continueNow(w commands.Wait) commands.Continue {
+	c := commands.Continue{Wait: w}
+	if g.live.Turn != nil {
+		c.Turn, c.Round = g.live.Turn.ID, g.live.Turn.Round
+	}
+	return c
+}
+
+func (g *generator) submit() commands.Command {
+	kind := pick(&g.dice, content.User, content.User, content.User, content.System, content.Context, content.Assistant)
+	c := commands.SubmitInput{
+		Items:  []content.Item{content.NewItem(kind, content.TextPart("in"))},
+		OnBusy: pick(&g.dice, events.Steer, events.Queue, events.Interrupt, events.Reject),
+	}
+	if g.once(6) {
+		c.Options = &events.TurnOptions{Sequential: g.once(2)}
+		if l := g.limits(); g.once(2) {
+			c.Options.Limits = &l
+		}
+	}
+	return c
+}
+
+// answer reports what came of an effect.
+func (g *generator) answer(e loop.Effect) commands.Command {
+	switch e := e.(type) {
+	case loop.CallModel:
+		if g.once(4) {
+			return commands.ReportModelFailed{
+				ModelCall: e.ModelCall, Class: pick(&g.dice, content.ClassNetwork, content.ClassAuth, content.ClassRateLimit, content.ClassLost, ""),
+				RetryAfter: pick(&g.dice, 0, time.Second), Usage: g.usage(),
+			}
+		}
+		return g.reply(e.ModelCall)
+	case loop.StopModel:
+		if g.once(3) {
+			return g.reply(e.ModelCall)
+		}
+		c := commands.ReportModelStopped{ModelCall: e.ModelCall, Usage: g.usage()}
+		if g.once(2) {
+			c.Items = []content.Item{content.AssistantText("par")}
+		}
+		return c
+	case loop.Preflight:
+		return commands.ReportPreflight{Turn: e.Turn, Round: e.Round, Checks: g.checks(e.Calls), Hooks: g.hookAnswers(e.Calls)}
+	case loop.RunTool:
+		return g.toolReport(e.Call)
+	case loop.StopTool:
+		c := commands.ReportResult{Place: e.Place, Attempt: 1, Queue: e.Queue}
+		c.Outcome.Result = content.NewResult(e.Call, "", pick(&g.dice, content.StatusCancelled, content.StatusOK), "stopped")
+		return c
+	case loop.RunHooks:
+		return commands.ReportHooks{Turn: e.Turn, Round: e.Round, Answer: g.hookAnswer(e.Point, e.Call)}
+	case loop.RunMutator:
+		return g.mutation(e)
+	case loop.ArmTimer:
+		if !g.once(4) {
+			g.at = max(g.at, e.At)
+		}
+		return commands.ReportTimer{Kind: e.Kind, ID: e.ID}
+	case loop.Recall:
+		return commands.ReportRecall{Items: pick(&g.dice, nil, []content.Item{content.NewItem(content.Context, content.TextPart("m"))}, []content.Item{{Kind: "x"}})}
+	case loop.Verify:
+		return commands.ReportVerify{Finished: events.VerifyFinished{Attempt: e.Attempt, Success: !g.once(2), Output: "o"}}
+	case loop.StopVerify:
+		return commands.ReportVerify{Finished: events.VerifyFinished{Attempt: e.Attempt, Success: g.once(2)}}
+	case loop.StoreMemory:
+		return commands.ReportMemory{Error: pick(&g.dice, "", "no")}
+	}
+	panic(fmt.Sprintf("no answer to %T", e))
+}
+
+func (g *generator) usage() content.Usage {
+	return content.Usage{InputTokens: int64(g.throw(6)), CostMicros: int64(g.throw(8))}
+}
+
+func (g *generator) reply(m commands.ModelCall) commands.Command {
+	c := commands.ReportReply{ModelCall: m, Usage: g.usage(), FinishReason: pick(&g.dice, "", "", "", "", content.Compaction, content.MaxTokens,
+		content.Blocked, content.ToolCalls, content.Cancelled, content.Errored)}
+	it := content.NewItem(content.Assistant)
+	for range g.throw(4) {
+		id := pick(&g.dice, "", "x", "y", string(content.PlaceOf(1, 2, 1)), fmt.Sprintf("c%d", g.throw(100)))
+		it.Parts = append(it.Parts, content.CallPart(content.ToolCall{ID: content.CallID(id), Name: "t", Input: json.RawMessage(`{}`)}))
+		c.Routing = append(c.Routing, content.Routing{
+			Known: true, Queue: pick(&g.dice, "", "q"), Effects: pick(&g.dice, content.Once, content.ReadOnly),
+			Route: pick(&g.dice, content.Foreground, content.Foreground, content.Background, content.DetachSoon), DetachAfter: time.Second,
+			Exclusive: g.once(4), Writes: g.once(2), Timeout: pick(&g.dice, 0, 10*time.Second),
+		})
+	}
+	if text := pick(&g.dice, "say", ""); text != "" {
+		it.Parts = append(it.Parts, content.TextPart(text))
+	}
+	if len(it.Parts) > 0 {
+		c.Items = []content.Item{it}
+	}
+	if g.once(3) && g.live.Turn != nil {
+		for i := range c.Routing {
+			c.Checks = append(c.Checks, g.check(content.PlaceOf(g.live.Turn.N, m.Round, i+1)))
+		}
+	}
+	if g.once(2) {
+		c.Hooks = []commands.HookAnswer{g.hookAnswer("post_llm_call", "")}
+	}
+	return c
+}
+
+func (g *generator) checks(calls []loop.Call) []commands.Check {
+	var out []commands.Check
+	for _, c := range calls {
+		if !g.once(10) {
+			out = append(out, g.check(c.Place))
+		}
+	}
+	return out
+}
+
+func (g *generator) check(p content.Place) commands.Check {
+	k := commands.Check{Place: p}
+	switch g.throw(5) {
+	case 3:
+		k.Refusal = &commands.Refusal{Status: pick(&g.dice, content.StatusError, content.StatusDenied, ""), Code: "c", Message: "m"}
+	case 4:
+		for range 1 + g.throw(2) {
+			k.Gates = append(k.Gates, g.gate())
+		}
+	}
+	return k
+}
+
+func (g *generator) gate() commands.Gate {
+	return commands.Gate{RequestKind: pick(&g.dice, "a", "b", "c"), Reason: content.EscalatedRisk, TTL: pick(&g.dice, 0, time.Second)}
+}
+
+func (g *generator) hookAnswers(calls []loop.Call) []commands.HookAnswer {
+	if len(calls) == 0 || g.once(6) {
+		return nil
+	}
+	return []commands.HookAnswer{g.hookAnswer("pre_tool_execution", calls[0].ID), g.hookAnswer("post_tool_execution", calls[0].ID)}
+}
+
+func (g *generator) hookAnswer(point string, call content.CallID) commands.HookAnswer {
+	a := commands.HookAnswer{Point: point, Call: call, Action: "continue"}
+	if g.once(5) {
+		a.Hook, a.Action, a.Reason = "h", pick(&g.dice, "skip", "terminate", "?"), "r"
+	}
+	if g.once(6) {
+		a.FailedOpen = []string{"f"}
+	}
+	return a
+}
+
+func (g *generator) toolReport(c loop.Call) commands.Command {
+	attempt := c.Attempt
+	if g.once(8) {
+		attempt = g.throw(4)
+	}
+	switch g.throw(8) {
+	case 5, 6:
+		return commands.ReportAttemptLost{Place: c.Place, Attempt: attempt, Queue: c.Routing.Queue}
+	case 7:
+		return commands.ReportGate{Place: c.Place, Attempt: attempt, Gate: g.gate()}
+	}
+	status := pick(&g.dice, content.StatusOK, content.StatusOK, content.StatusOK, content.StatusError, content.StatusDenied, content.StatusUnknown,
+		content.StatusCancelled, content.StatusLimit, "")
+	res := content.NewResult(c.ID, c.Name, status, "out")
+	res.Code = pick(&g.dice, "", "model_retry")
+	return commands.ReportResult{
+		Place: c.Place, Attempt: attempt, Queue: c.Routing.Queue,
+		Outcome: tool.Result{Result: res, ChangedPaths: []string{"b", "a"}[:g.throw(3)]}, Hooks: g.hookAnswers([]loop.Call{c}),
+	}
+}
+
+func (g *generator) mutation(e loop.RunMutator) commands.Command {
+	f := events.MutationFinished{Mutator: e.Mutator, Point: e.Point, Usage: g.usage()}
+	items := g.live.Transcript
+	switch g.throw(7) {
+	case 3:
+		f.Error = "no"
+	case 4:
+		f.Dirty, f.Replacement = true, append(slices.Clone(items), content.UserText("note"))
+	case 5:
+		f.Dirty, f.Replacement, f.OldTokens = true, slices.Clone(items[g.throw(len(items)+1):]), 5
+	case 6:
+		f.Dirty, f.Replacement = true, []content.Item{content.UserText("sum")}
+	}
+	return commands.ReportMutation{Turn: e.Turn, Finished: f}
+}
+
+// ask is something that nobody waits for.
+func (g *generator) ask() commands.Envelope {
+	c := g.anyCall()
+	if open := g.live.Undecided(); len(open) > 0 && g.once(2) {
+		return g.decision(open[g.throw(len(open))])
+	}
+	switch g.throw(13) {
+	case 0, 1, 2:
+		return g.envelope(g.submit())
+	case 3:
+		return g.envelope(commands.Cancel{Scope: pick(&g.dice, "turn", "turn", "call", "session"), Call: c.ID})
+	case 4:
+		return g.envelope(commands.DetachCall{Call: c.ID})
+	case 5:
+		claim := commands.Claim{}
+		for _, e := range loop.Pending(g.live) {
+			if r, ok := e.(loop.RunTool); ok && !g.once(4) {
+				claim.Lost = append(claim.Lost, r.Call.Place)
+			}
+		}
+		if g.once(3) {
+			cfg := g.config()
+			cfg.Digest = fmt.Sprint("d", g.sent)
+			claim.Config = &cfg
+		}
+		return g.envelope(claim)
+	case 6:
+		return g.envelope(commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: pick(&g.dice, "required", "disabled", "?")}})
+	case 7:
+		return g.envelope(commands.StartTask{Spec: events.TaskSpec{Goal: "g", GateFunc: !g.once(3), MaxRetries: g.throw(3)}})
+	case 8:
+		if g.once(10) {
+			return g.envelope(commands.Close{})
+		}
+		return g.envelope(commands.Park{})
+	case 9, 10:
+		return g.envelope(commands.Continue{Wait: pick(&g.dice, commands.WaitReady, commands.WaitYield), Round: g.throw(3)})
+	}
+	return g.decision(events.Approval{CallID: c.ID, TaskID: c.Place})
+}
+
+func (g *generator) decision(a events.Approval) commands.Envelope {
+	c := commands.ResolveApproval{Approve: g.once(2)}
+	switch g.throw(3) {
+	case 0:
+		c.Approval = a.ID
+	case 1:
+		c.Call = a.CallID
+	}
+	env := g.envelope(c)
+	if g.once(3) {
+		c.Input = json.RawMessage(`{"p":1}`)
+		k := g.check(a.TaskID)
+		k.Digest = "patched"
+		env.Command, env.Checks = c, []commands.Check{k}
+	}
+	return env
+}
+
+func (g *generator) anyCall() loop.Call {
+	var all []loop.Call
+	if g.live.Turn != nil {
+		all = slices.Clone(g.live.Turn.Calls)
+	}
+	all = append(all, g.live.Background...)
+	if len(all) == 0 {
+		return loop.Call{ToolCall: content.ToolCall{ID: "nobody", Place: content.PlaceOf(1, 1, 1)}}
+	}
+	return all[g.throw(len(all))]
+}
+
+// nonsense is a report that nothing owed is about, most of the time.
+func (g *generator) nonsense() commands.Command {
+	m := commands.ModelCall{Turn: content.TurnIDFor(1 + g.throw(3)), Round: 1 + g.throw(3), Attempt: 1 + g.throw(2)}
+	place := content.PlaceOf(1+g.throw(3), 1+g.throw(3), 1+g.throw(3))
+	switch g.throw(9) {
+	case 0:
+		return g.reply(m)
+	case 1:
+		return commands.ReportPreflight{Turn: m.Turn, Round: m.Round}
+	case 2:
+		return commands.ReportHooks{Turn: m.Turn, Round: m.Round, Answer: g.hookAnswer(pick(&g.dice, "loop_iteration", "post_llm_call"), "")}
+	case 3:
+		return g.mutation(loop.RunMutator{Turn: m.Turn, Mutator: "m1", Point: pick(&g.dice, "before_model", "after_turn_ended")})
+	case 4:
+		return commands.ReportVerify{Finished: events.VerifyFinished{Attempt: 1 + g.throw(2), Success: true}}
+	case 5:
+		return commands.ReportTimer{Kind: pick(&g.dice, "retry", "deadline", "?"), ID: string(place)}
+	case 6:
+		return commands.ReportModelStopped{ModelCall: m}
+	case 7:
+		return commands.OpenSession{}
+	}
+	return g.toolReport(loop.Call{ToolCall: content.ToolCall{Place: place}, Attempt: 1})
+}

@@ -1,0 +1,145 @@
+package snapshot_test
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/loop/snapshot"
+)
+
+// entries is the journal of two calls, one of which a person has to approve, and of
+// the turn after it.
+func entries(t *testing.T) []events.Entry {
+	t.Helper()
+	s := loop.New("s")
+	var out []events.Entry
+	for i, c := range []commands.Command{
+		commands.Claim{Node: "n"},
+		commands.OpenSession{
+			Config:   events.Config{Model: "m", Limits: events.Limits{MaxRounds: 9}, Cache: &content.CacheRequest{Mode: "required"}},
+			Metadata: content.Metadata{}.With("k", []int{1}),
+		},
+		commands.SubmitInput{Items: []content.Item{content.UserText("go")}, Options: &events.TurnOptions{Sequential: true}},
+		commands.ReportReply{
+			ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1},
+			Items: []content.Item{content.NewItem(content.Assistant,
+				content.CallPart(content.ToolCall{ID: "a", Name: "x", Input: []byte(`{"n":1}`)}),
+				content.CallPart(content.ToolCall{ID: "b", Name: "x"}))},
+			Routing: []content.Routing{{Route: content.Background}},
+			Checks:  []commands.Check{{Place: "t1-r1-c1"}, {Place: "t1-r1-c2", Gates: []commands.Gate{{RequestKind: "k"}}}},
+		},
+		commands.ResolveApproval{Reason: "no"},
+		commands.SubmitInput{Items: []content.Item{content.UserText("later")}, OnBusy: events.Queue},
+		commands.ReportResult{Place: "t1-r1-c1", Attempt: 1},
+		commands.Cancel{Reason: "r"},
+		commands.ReportModelStopped{ModelCall: commands.ModelCall{Turn: "turn-1", Round: 2, Attempt: 1}},
+	} {
+		env := commands.Envelope{ID: strconv.Itoa(i), Session: "s", By: "ann", At: content.Time(i + 1), Command: c}
+		evs, err := loop.Decide(s, env)
+		if err != nil || len(evs) == 0 {
+			t.Fatalf("%s: %d events, %v", commands.NameOf(c), len(evs), err)
+		}
+		e := events.Entry{
+			Session: "s", Seq: s.Seq + 1, Cause: env.ID, At: env.At, Epoch: 1, Events: evs,
+			Cursors: []events.Cursor{{Lane: events.LaneAsk, Seq: uint64(i)}},
+		}
+		s.Fold(e)
+		out = append(out, e)
+	}
+	return out
+}
+
+// Going on from a snapshot is going on from the state that it was taken of,
+// wherever that was.
+func TestFoldingOnFromASnapshot(t *testing.T) {
+	t.Parallel()
+	journal := entries(t)
+	whole := loop.New("s")
+	for _, e := range journal {
+		whole.Fold(e)
+	}
+	for n := range journal {
+		s := loop.New("s")
+		for _, e := range journal[:n] {
+			s.Fold(e)
+		}
+		b, err := snapshot.Encode(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := snapshot.Decode(b)
+		if err != nil {
+			t.Fatalf("after %d entries: %v", n, err)
+		}
+		again, err := snapshot.Encode(back)
+		if err != nil || string(again) != string(b) {
+			t.Fatalf("after %d entries the snapshot of the snapshot differs, %v", n, err)
+		}
+		for _, e := range journal[n:] {
+			back.Fold(e)
+		}
+		if diff := cmp.Diff(whole, back, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("folded on after %d entries (-whole +resumed):\n%s", n, diff)
+		}
+	}
+}
+
+func TestSnapshotsAreRefusedUnlessTheyAreOurs(t *testing.T) {
+	t.Parallel()
+	b, err := snapshot.Encode(loop.New("s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := slices.Clone(b)
+	newer[0]++
+	for name, bad := range map[string][]byte{
+		"empty": nil, "version only": b[:1], "cut": b[:len(b)/2], "longer": append(slices.Clone(b), 0), "newer": newer,
+		"text": []byte("{}"), "another thing": {snapshot.Version, 0xa1, 'x'},
+	} {
+		if s, err := snapshot.Decode(bad); !errors.Is(err, snapshot.ErrUnusable) || s != nil {
+			t.Errorf("%s: Decode = %v, %v, want ErrUnusable", name, s, err)
+		}
+	}
+}
+
+// A snapshot of another shape would be read without a word, and wrongly.
+func TestTheVersionFollowsTheShapeOfTheState(t *testing.T) {
+	t.Parallel()
+	const version, shape = 1, "6aae38065fc7f322"
+	h := fnv.New64a()
+	seen := map[reflect.Type]bool{}
+	var walk func(reflect.Type)
+	walk = func(typ reflect.Type) {
+		if seen[typ] {
+			return
+		}
+		seen[typ] = true
+		switch typ.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Array:
+			walk(typ.Elem())
+		case reflect.Struct:
+			for f := range typ.Fields() {
+				_, _ = fmt.Fprintln(h, typ, f.Name, f.Type, f.Tag.Get("msgpack"))
+				walk(f.Type)
+			}
+		default:
+		}
+	}
+	walk(reflect.TypeFor[loop.State]())
+	if got := fmt.Sprintf("%016x", h.Sum64()); got != shape || snapshot.Version != version {
+		t.Errorf("loop.State has the shape %s, snapshots are of version %d; here are %s and %d. "+
+			"Raise Version when the shape changes, then write both down here", got, snapshot.Version, shape, version)
+	}
+}

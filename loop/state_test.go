@@ -1,0 +1,331 @@
+package loop_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// A state is a plain value: what cannot be written down and compared has no place
+// in it.
+func TestStateIsPlain(t *testing.T) {
+	t.Parallel()
+	seen := map[reflect.Type]bool{}
+	var walk func(path string, typ reflect.Type)
+	walk = func(path string, typ reflect.Type) {
+		if seen[typ] {
+			return
+		}
+		seen[typ] = true
+		switch typ.Kind() {
+		case reflect.Map, reflect.Func, reflect.Chan, reflect.Interface, reflect.UnsafePointer, reflect.Float32, reflect.Float64:
+			t.Errorf("%s is a %s", path, typ.Kind())
+		case reflect.Pointer, reflect.Slice, reflect.Array:
+			walk(path, typ.Elem())
+		case reflect.Struct:
+			for f := range typ.Fields() {
+				if !f.IsExported() {
+					t.Errorf("%s.%s would be lost in a snapshot", path, f.Name)
+				}
+				walk(path+"."+f.Name, f.Type)
+			}
+		default:
+		}
+	}
+	walk("State", reflect.TypeFor[loop.State]())
+}
+
+// open returns a session that waits for input.
+func open(t testing.TB, cfg events.Config) *session {
+	t.Helper()
+	s := newSession()
+	for _, c := range []commands.Command{commands.Claim{}, commands.OpenSession{Config: cfg}} {
+		if _, err := s.do(t, s.envelope(c)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func TestEnvelopesOfOtherSessionsAreRefused(t *testing.T) {
+	t.Parallel()
+	s := open(t, events.Config{})
+	env := s.envelope(commands.Park{})
+	env.Session = "other"
+	if evs, err := loop.Decide(s.live, env); !errors.Is(err, loop.ErrWrongSession) || evs != nil {
+		t.Errorf("Decide = %d events, %v, want ErrWrongSession", len(evs), err)
+	}
+}
+
+func TestInputIsBounded(t *testing.T) {
+	t.Parallel()
+	s := open(t, events.Config{})
+	many := slices.Repeat([]content.Item{content.UserText("x")}, 1001)
+	for n, want := range map[int]string{0: loop.ReasonEmptyInput, 1000: "", 1001: loop.ReasonTooLarge} {
+		_, err := loop.Decide(s.live, s.envelope(commands.SubmitInput{Items: many[:n]}))
+		if got := reasonOf(err); got != want {
+			t.Errorf("input of %d items: %v, want %q", n, err, want)
+		}
+	}
+}
+
+func reasonOf(err error) string {
+	if rej, ok := errors.AsType[*loop.Rejection](err); ok {
+		return rej.Reason
+	}
+	return ""
+}
+
+func TestRejectionsSayWhy(t *testing.T) {
+	t.Parallel()
+	if got := (&loop.Rejection{Reason: "busy"}).Error(); got != "busy" {
+		t.Errorf("Error() = %q", got)
+	}
+	if got := (&loop.Rejection{Reason: "busy", Detail: "a turn is open"}).Error(); got != "busy: a turn is open" {
+		t.Errorf("Error() = %q", got)
+	}
+}
+
+// A redelivered command is recognised among the last 64 entries; beyond them the
+// cursor of its lane tells.
+func TestRecentCausesAreRemembered(t *testing.T) {
+	t.Parallel()
+	s := open(t, events.Config{})
+	first := s.envelope(commands.SetNextTurnCache{})
+	if _, err := s.do(t, first); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 64 {
+		if !s.live.Handled(first.ID) {
+			t.Fatalf("forgotten after %d entries", n)
+		}
+		if _, err := s.do(t, s.envelope(commands.SetNextTurnCache{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.live.Handled(first.ID) || len(s.live.Causes) != 64 {
+		t.Errorf("still remembered after 64 further entries; %d causes", len(s.live.Causes))
+	}
+}
+
+func TestFoldMovesCursors(t *testing.T) {
+	t.Parallel()
+	s := loop.New("s")
+	entry := func(seq uint64, cursors ...events.Cursor) events.Entry {
+		return events.Entry{Session: "s", Seq: seq, At: content.Time(10 - seq), Cause: strconv.FormatUint(seq, 10), Cursors: cursors, Events: []events.Event{events.Parked{}}}
+	}
+	s.Fold(entry(1, events.Cursor{Lane: events.LaneAsk, Seq: 3}))
+	fork := s.Fork()
+	s.Fold(entry(2, events.Cursor{Lane: events.LaneAsk, Seq: 5}, events.Cursor{Lane: events.LaneDue, Seq: 1}))
+	for lane, want := range map[events.Lane]uint64{events.LaneAsk: 5, events.LaneDue: 1, events.LaneReport: 0} {
+		if got := s.Cursor(lane); got != want {
+			t.Errorf("cursor of %q = %d, want %d", lane, got, want)
+		}
+	}
+	if got := fork.Cursor(events.LaneAsk); got != 3 {
+		t.Errorf("the fork's cursor moved to %d", got)
+	}
+	if s.At != 9 {
+		t.Errorf("time went back to %d", s.At)
+	}
+}
+
+func TestFoldRefusesWhatCannotFollow(t *testing.T) {
+	t.Parallel()
+	turn := content.TurnID("turn-1")
+	for name, e := range map[string]events.Entry{
+		"other session":       {Session: "x", Seq: 1},
+		"gap":                 {Session: "s", Seq: 2},
+		"live event":          {Session: "s", Seq: 1, Events: []events.Event{events.ContentDelta{}}},
+		"derived event":       {Session: "s", Seq: 1, Events: []events.Event{events.StateChanged{}}},
+		"round, no turn":      {Session: "s", Seq: 1, Events: []events.Event{events.RoundStarted{Turn: turn}}},
+		"result, no turn":     {Session: "s", Seq: 1, Events: []events.Event{events.ToolResultReceived{}}},
+		"mutation, no turn":   {Session: "s", Seq: 1, Events: []events.Event{events.MutationStarted{Point: "before_model"}}},
+		"mutated, no turn":    {Session: "s", Seq: 1, Events: []events.Event{events.MutationFinished{Point: "before_model"}}},
+		"memory, no task":     {Session: "s", Seq: 1, Events: []events.Event{events.MemoryRecalled{}}},
+		"verdict, no task":    {Session: "s", Seq: 1, Events: []events.Event{events.TurnStarted{Turn: turn}, events.VerifyFinished{}}},
+		"finished, no turn":   {Session: "s", Seq: 1, Events: []events.Event{events.TurnFinished{Turn: turn}}},
+		"task ends elsewhere": {Session: "s", Seq: 1, Events: []events.Event{events.TaskStarted{}, events.TaskFinished{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			defer func() {
+				if p, ok := recover().(string); !ok || !strings.HasPrefix(p, "loop: ") || !strings.Contains(p, "s/") {
+					t.Errorf("Fold panicked with %v, want its own words with the place", p)
+				}
+			}()
+			loop.New("s").Fold(e)
+			t.Error("Fold took it")
+		})
+	}
+}
+
+// Journals may tell of what an older release did not keep.
+func TestFoldPassesOverCallsItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	s := loop.New("s")
+	s.Fold(events.Entry{Session: "s", Seq: 1, Events: []events.Event{
+		events.RunStarted{},
+		events.HookDecided{Point: "session_start", Action: "continue"},
+		events.TurnStarted{Turn: "turn-1"},
+		events.ToolDispatched{Call: "c"},
+		events.ToolAttemptLost{Call: "c"},
+		events.ToolDetached{Call: "c"},
+		events.ToolResultReceived{Result: content.ToolResult{CallID: "c"}},
+		events.ToolResultReceived{Result: content.ToolResult{CallID: "c"}, Late: true},
+	}})
+	if s.Turn == nil || len(s.Transcript) > 0 || len(s.Notices) > 0 || len(loop.Pending(s)) > 0 {
+		t.Errorf("state is %s", render(s))
+	}
+}
+
+func TestLimitTexts(t *testing.T) {
+	t.Parallel()
+	for want, l := range map[string]events.LimitReached{
+		"max turns reached (2)":                {Kind: events.LimitRounds, Limit: 2, Used: 2},
+		"total token limit exceeded: 1100 > 7": {Kind: events.LimitTotalTokens, Limit: 7, Used: 1100},
+		"wall clock limit exceeded: 61s > 1m0s": {
+			Kind: events.LimitWallClock, Limit: 60_000_000_000, Used: 61_000_000_000,
+		},
+	} {
+		want = strings.Replace(want, "61s", "1m1s", 1)
+		if got := loop.LimitText(l); got != want {
+			t.Errorf("LimitText = %q, want %q", got, want)
+		}
+	}
+}
+
+func TestUnpairedNamesTheFirst(t *testing.T) {
+	t.Parallel()
+	call := func(ids ...content.CallID) content.Item {
+		it := content.NewItem(content.Assistant)
+		for _, id := range ids {
+			it.Parts = append(it.Parts, content.CallPart(content.ToolCall{ID: id}))
+		}
+		return it
+	}
+	result := func(k content.Kind, id content.CallID) content.Item {
+		return content.NewItem(k, content.ResultPart(content.ToolResult{CallID: id}))
+	}
+	for name, tc := range map[string]struct {
+		items []content.Item
+		index int
+		call  content.CallID
+		ok    bool
+	}{
+		"none":          {ok: true},
+		"paired":        {items: []content.Item{call("b", "a"), result(content.Tool, "a"), content.UserText("x"), result(content.Tool, "b")}, ok: true},
+		"notification":  {items: []content.Item{call("a"), result(content.Tool, "a"), result(content.Notification, "a"), result(content.Notification, "z")}, ok: true},
+		"open":          {items: []content.Item{call("a", "b"), result(content.Tool, "b")}, index: 0, call: "a"},
+		"first of two":  {items: []content.Item{call("b"), call("a")}, index: 0, call: "b"},
+		"orphan":        {items: []content.Item{call("a"), result(content.Tool, "b"), result(content.Tool, "a")}, index: 1, call: "b"},
+		"before":        {items: []content.Item{result(content.Tool, "a"), call("a")}, index: 0, call: "a"},
+		"two results":   {items: []content.Item{call("a"), result(content.Tool, "a"), result(content.Tool, "a")}, index: 2, call: "a"},
+		"made twice":    {items: []content.Item{call("a"), result(content.Tool, "a"), call("a"), result(content.Tool, "a")}, index: 2, call: "a"},
+		"twice at once": {items: []content.Item{call("a", "a"), result(content.Tool, "a")}, index: 0, call: "a"},
+	} {
+		index, id, problem := loop.Unpaired(tc.items)
+		if (problem == "") != tc.ok || index != tc.index || id != tc.call {
+			t.Errorf("%s: Unpaired = %d, %s, %q", name, index, id, problem)
+		}
+	}
+}
+
+// Warnings are for people; what a tool said in full is in its result.
+func TestWarningsAreShort(t *testing.T) {
+	t.Parallel()
+	s := toolRunning(t)
+	long := strings.Repeat("é", 400)
+	evs, err := s.do(t, s.envelope(resultOf(content.StatusError, "x"+long)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range evs {
+		if w, ok := ev.(events.Warning); ok {
+			if want := "x" + strings.Repeat("é", 249) + "…"; w.Message != want {
+				t.Errorf("the warning has %d bytes: %q", len(w.Message), w.Message)
+			}
+			return
+		}
+	}
+	t.Error("no warning")
+}
+
+// toolRunning is a session in which call c runs.
+func toolRunning(t testing.TB) *session {
+	t.Helper()
+	s := open(t, events.Config{})
+	reply := commands.ReportReply{
+		ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1},
+		Items:     []content.Item{content.NewItem(content.Assistant, content.CallPart(content.ToolCall{ID: "c", Name: "x"}))},
+		Checks:    []commands.Check{{Place: "t1-r1-c1"}},
+	}
+	for _, c := range []commands.Command{commands.SubmitInput{Items: []content.Item{content.UserText("go")}}, reply} {
+		if _, err := s.do(t, s.envelope(c)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func resultOf(status content.Status, text string) commands.ReportResult {
+	c := commands.ReportResult{Place: "t1-r1-c1", Attempt: 1}
+	c.Outcome.Result = content.NewResult("c", "x", status, text)
+	return c
+}
+
+func TestVerifiersAreKeptByTheirEnd(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		"short":                               "short",
+		"x" + strings.Repeat("é", 4000):       strings.Repeat("é", 4000),
+		strings.Repeat("é", 4000):             strings.Repeat("é", 4000),
+		strings.Repeat("a", 9000) + "the end": strings.Repeat("a", 3993) + "the end",
+	} {
+		s := open(t, events.Config{})
+		for _, c := range []commands.Command{
+			commands.StartTask{Spec: events.TaskSpec{Goal: "g", GateFunc: true, MaxRetries: 1}},
+			commands.ReportRecall{},
+			commands.ReportReply{ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1}},
+			commands.ReportVerify{Finished: events.VerifyFinished{Attempt: 1, Output: said}},
+		} {
+			if _, err := s.do(t, s.envelope(c)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last := s.live.Transcript[len(s.live.Transcript)-1].Text()
+		if got := strings.TrimPrefix(last, "Verification failed. Fix these errors and try again:\n"); got != want {
+			t.Errorf("of %d bytes the model is told %d, want %d", len(said), len(got), len(want))
+		}
+		s.finish(t)
+	}
+}
+
+// Readers may fork a state and look at the fork while its owner folds on.
+func TestAForkKeepsWhatItSaw(t *testing.T) {
+	t.Parallel()
+	s := toolRunning(t)
+	fork := s.live.Fork()
+	want := render(fork)
+	for _, c := range []commands.Command{
+		resultOf(content.StatusOK, "done"),
+		commands.SubmitInput{Items: []content.Item{content.UserText("more")}},
+		commands.Cancel{},
+		commands.ReportModelStopped{ModelCall: commands.ModelCall{Turn: "turn-1", Round: 2, Attempt: 1}},
+	} {
+		if _, err := s.do(t, s.envelope(c)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := render(fork); got != want {
+		t.Errorf("the fork is now\n%s, was\n%s", got, want)
+	}
+}

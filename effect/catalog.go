@@ -1,0 +1,109 @@
+package effect
+
+import (
+	"context"
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// Catalog is what the tool sources offer a session at one moment, and where its
+// calls go. It is immutable.
+type Catalog struct {
+	tool.Catalog
+	facts events.Catalog
+	queue func(source string) string
+}
+
+// NewCatalog samples the sources. A session may use the allowed names only; nil
+// allows all. queue says which task queue reaches a source's tools; nil means that
+// they run in this process.
+func NewCatalog(
+	ctx context.Context, sources []tool.Source, policy tool.Collision, allowed []string, queue func(source string) string,
+) (*Catalog, error) {
+	if allowed != nil {
+		sources = restrict(sources, allowed)
+	}
+	sampled, err := tool.Sample(ctx, sources, policy)
+	if err != nil {
+		return nil, err
+	}
+	if queue == nil {
+		queue = func(string) string { return "" }
+	}
+	c := &Catalog{Catalog: sampled, facts: events.Catalog{Digest: sampled.Digest}, queue: queue}
+	for _, s := range sources {
+		cs := events.CatalogSource{Name: s.Name()}
+		for _, o := range sampled.Offers {
+			if o.Source == s.Name() {
+				cs.Tools = append(cs.Tools, events.ToolRef{Name: o.Spec.Name, Digest: o.Digest})
+			}
+		}
+		c.facts.Sources = append(c.facts.Sources, cs)
+	}
+	return c, nil
+}
+
+// Facts is what the journal knows of the catalog.
+func (c *Catalog) Facts() *events.Catalog { return &c.facts }
+
+// Route says where a call goes and what may be done with it.
+func (c *Catalog) Route(call content.ToolCall) content.Routing {
+	r := content.Routing{Digest: tool.Digest(call.Input)}
+	o, ok := c.Lookup(call.Name)
+	if !ok {
+		return r
+	}
+	s := o.Spec
+	r.Known, r.Source, r.Queue = true, o.Source, c.queue(o.Source)
+	r.Effects, r.Exclusive, r.Writes, r.Timeout = s.Effects, s.Exclusive, s.Writes, s.Timeout
+	r.Route, r.DetachAfter = s.Route, s.DetachAfter
+	return r
+}
+
+func restrict(sources []tool.Source, allowed []string) []tool.Source {
+	out := make([]tool.Source, len(sources))
+	for i, s := range sources {
+		out[i] = restricted{s, allowed}
+	}
+	return out
+}
+
+// restricted offers only the allowed tools of a source.
+type restricted struct {
+	tool.Source
+	allowed []string
+}
+
+// Tools lists the allowed tools that the source offers.
+func (r restricted) Tools(ctx context.Context) ([]tool.Tool, error) {
+	all, err := r.Source.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []tool.Tool
+	for _, t := range all {
+		if slices.Contains(r.allowed, t.Spec().Name) {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
+// Remote returns a stand-in for a tool that runs elsewhere: it has a spec, and
+// cannot be called here. It returns an error if the spec's schema cannot be used.
+func Remote(s tool.Spec) (tool.Tool, error) {
+	return tool.Compile(remote{s})
+}
+
+type remote struct{ spec tool.Spec }
+
+// Spec is the remote tool's.
+func (r remote) Spec() tool.Spec { return r.spec }
+
+// Call says that the tool is not here.
+func (r remote) Call(context.Context, tool.Call) (tool.Output, error) {
+	return tool.Output{}, tool.Failure(tool.CodeFailed, "tool %s runs on a worker, not here", r.spec.Name)
+}

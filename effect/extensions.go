@@ -1,0 +1,244 @@
+package effect
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// Registrations says which hooks and mutators the runner has, for a session's
+// configuration.
+func (r *Runner) Registrations() (hooks, mutators []events.Registration) {
+	for _, h := range r.cfg.Hooks {
+		reg := events.Registration{Name: h.Name()}
+		for _, p := range h.Points() {
+			reg.Points = append(reg.Points, string(p))
+		}
+		hooks = append(hooks, reg)
+	}
+	for _, m := range r.cfg.Mutators {
+		mutators = append(mutators, events.Registration{Name: m.Name()})
+	}
+	return hooks, mutators
+}
+
+func (r *Runner) has(p extension.Point) bool {
+	return slices.ContainsFunc(r.cfg.Hooks, func(h extension.Hook) bool { return slices.Contains(h.Points(), p) })
+}
+
+// Hooks asks the hooks of one point, in order: the first Terminate ends the row,
+// and so does a Skip where Skip means something.
+func (r *Runner) Hooks(ctx context.Context, e extension.HookEvent) commands.HookAnswer {
+	a := commands.HookAnswer{Point: string(e.Point), Action: extension.Continue.String()}
+	if e.Call != nil {
+		a.Call = e.Call.ID
+	}
+	for _, h := range r.cfg.Hooks {
+		if !slices.Contains(h.Points(), e.Point) {
+			continue
+		}
+		act, err := ask(ctx, h, e)
+		if err != nil && extension.FailsOpen(h) {
+			a.FailedOpen = append(a.FailedOpen, h.Name())
+			continue
+		}
+		if err != nil {
+			act = extension.Action{Kind: extension.Terminate, Reason: err.Error()}
+		}
+		if act.Kind == extension.Continue {
+			continue
+		}
+		a.Hook, a.Action, a.Reason = h.Name(), act.Kind.String(), act.Reason
+		if act.Kind == extension.Terminate || e.Point == extension.PreToolExecution {
+			return a
+		}
+	}
+	return a
+}
+
+func ask(ctx context.Context, h extension.Hook, e extension.HookEvent) (a extension.Action, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("hook %s broke: %v", h.Name(), p)
+		}
+	}()
+	return h.OnEvent(ctx, e)
+}
+
+// Mutate runs one mutator on a candidate of the transcript.
+func (r *Runner) Mutate(ctx context.Context, s content.SessionID, e loop.RunMutator, transcript []content.Item) commands.Command {
+	f := events.MutationFinished{Mutator: e.Mutator, Point: e.Point, Before: digestItems(transcript)}
+	m := extension.Mutation{Point: extension.Point(e.Point), Session: s, Turn: e.Turn, Items: content.CloneItems(transcript)}
+	if err := r.mutate(ctx, e.Mutator, &m); err != nil {
+		f.Error = err.Error()
+	}
+	f.After = digestItems(m.Items)
+	f.OldTokens, f.NewTokens, f.Usage, f.Metadata = m.OldTokens, m.NewTokens, m.Usage, m.Metadata.WithoutReserved()
+	if f.Error == "" && f.After != f.Before {
+		f.Dirty, f.Replacement = true, m.Items
+	}
+	return commands.ReportMutation{Turn: e.Turn, Finished: f}
+}
+
+func (r *Runner) mutate(ctx context.Context, name string, m *extension.Mutation) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("mutator %s broke: %v", name, p)
+		}
+	}()
+	for _, mut := range r.cfg.Mutators {
+		if mut.Name() == name {
+			return mut.Mutate(ctx, m)
+		}
+	}
+	return fmt.Errorf("mutator %s is not configured here", name)
+}
+
+func digestItems(items []content.Item) string {
+	raw, err := json.Marshal(items)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// RunTool runs a call in this process.
+func (r *Runner) RunTool(ctx context.Context, s content.SessionID, c loop.Call, cat *Catalog, progress func(string, float64)) tool.Result {
+	o, ok := cat.Lookup(c.Name)
+	if !ok {
+		return tool.Result{Result: content.ToolResult{
+			CallID: c.ID, Name: c.Name, Status: content.StatusError, IsError: true, Code: tool.CodeNotFound,
+			Output: []content.Part{content.TextPart("Tool not found: " + c.Name)},
+		}}
+	}
+	call := tool.Call{
+		Session: s, Turn: c.Turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.EffectiveInput(),
+		Attempt: c.Attempt, IdempotencyKey: string(s) + "/" + string(c.Place), Resources: r.cfg.Resources, Progress: progress,
+	}
+	if r.cfg.Durable == nil {
+		return tool.Invoke(ctx, o.Tool, call)
+	}
+	return r.runDurable(ctx, o.Tool, call)
+}
+
+func (r *Runner) runDurable(ctx context.Context, t tool.Tool, call tool.Call) tool.Result {
+	var res tool.Result
+	tc := content.ToolCall{ID: call.ID, Place: call.Place, Name: call.Name, Input: call.Input}
+	out, err := safely(func() (content.ToolResult, error) {
+		return r.cfg.Durable.CallTool(ctx, tc, func(ctx context.Context, c content.ToolCall) (content.ToolResult, error) {
+			call.Input = c.Input
+			res = tool.Invoke(ctx, t, call)
+			return res.Result, nil
+		})
+	})
+	if err != nil {
+		res.Result = content.NewResult(call.ID, call.Name, content.StatusError, "Tool failed: "+err.Error())
+		return res
+	}
+	res.Result = out
+	return res
+}
+
+// safely isolates what breaks in a host's code: that is a failure of the effect, not
+// the end of the process.
+func safely[T any](f func() (T, error)) (out T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it broke: %v", p)
+		}
+	}()
+	return f()
+}
+
+// Recall gathers what planning a task needs.
+func (r *Runner) Recall(ctx context.Context, e loop.Recall) commands.Command {
+	if r.cfg.Memory == nil {
+		return commands.ReportRecall{}
+	}
+	items, err := safely(func() ([]content.Item, error) { return r.cfg.Memory.Recall(ctx, e.Goal) })
+	if err != nil {
+		return commands.ReportRecall{Error: err.Error()}
+	}
+	return commands.ReportRecall{Items: items}
+}
+
+// Remember stores a task's summary.
+func (r *Runner) Remember(ctx context.Context, e loop.StoreMemory) commands.Command {
+	if r.cfg.Memory == nil {
+		return commands.ReportMemory{}
+	}
+	_, err := safely(func() (struct{}, error) { return struct{}{}, r.cfg.Memory.Remember(ctx, e.Goal, e.Summary) })
+	if err != nil {
+		return commands.ReportMemory{Error: err.Error()}
+	}
+	return commands.ReportMemory{}
+}
+
+// HookInput is what hooks need beside the effect.
+type HookInput struct {
+	Session    content.SessionID
+	Transcript []content.Item
+	Catalog    *Catalog
+	Turn       *loop.Turn
+}
+
+// RunHooks asks the hooks of the point that the session has come to. It returns nil
+// if the turn ended meanwhile, and nobody waits for the answer any more.
+func (r *Runner) RunHooks(ctx context.Context, e loop.RunHooks, in HookInput) commands.Command {
+	if in.Turn == nil || in.Turn.ID != e.Turn {
+		return nil
+	}
+	ev := extension.HookEvent{
+		Point: extension.Point(e.Point), Session: in.Session, Turn: e.Turn, Round: e.Round - 1,
+		OldTokens: int(e.Old), NewTokens: int(e.New),
+	}
+	switch ev.Point {
+	case extension.PreLlmCall:
+		ev.Request = &model.Request{
+			Session: in.Session, Turn: e.Turn, Round: e.Round, Attempt: 1, Transcript: in.Transcript, Tools: in.Catalog.Specs(),
+		}
+	case extension.PostLlmCall:
+		ev.Reply = lastReply(in)
+	case extension.PreToolExecution, extension.PostToolExecution:
+		for _, c := range in.Turn.Calls {
+			if c.ID == e.Call {
+				tc := c.ToolCall
+				tc.Input = c.EffectiveInput()
+				ev.Call, ev.Result = &tc, c.Result
+			}
+		}
+	case extension.LoopIteration, extension.ContextCompaction, extension.SessionStart, extension.SessionEnd,
+		extension.BeforeModel, extension.AfterToolResult, extension.AfterTurnEnded:
+	}
+	a := r.Hooks(ctx, ev)
+	if ctx.Err() != nil {
+		return nil
+	}
+	a.Call = e.Call
+	return commands.ReportHooks{Turn: e.Turn, Round: e.Round, Answer: a}
+}
+
+func lastReply(in HookInput) *model.Reply {
+	n := len(in.Turn.Items)
+	if n == 0 {
+		return &model.Reply{FinishReason: in.Turn.Reply}
+	}
+	it := in.Turn.Items[n-1]
+	rep := &model.Reply{Items: []content.Item{it}, FinishReason: in.Turn.Reply}
+	if it.Usage != nil {
+		rep.Usage = *it.Usage
+	}
+	return rep
+}

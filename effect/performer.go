@@ -1,0 +1,125 @@
+package effect
+
+import (
+	"context"
+	"slices"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// Report is what an effect brought, with the effect's identity as its cause.
+type Report struct {
+	Cause   string
+	Command commands.Command
+}
+
+// Performer keeps what runs equal to what is owed: Sync starts an effect that is
+// owed and not yet running, and stops one that is not owed any more. An effect
+// that is done stays known until it is no longer owed, so that nothing is done
+// twice. Its methods belong to one goroutine at a time, except where they say
+// otherwise.
+type Performer struct {
+	perform func(context.Context, loop.Effect) commands.Command
+	reports chan Report
+	running map[string]*run
+	round   int // of Sync
+
+	root   context.Context //nolint:containedctx // the life of all effects, ended by Cancel
+	cancel context.CancelCauseFunc
+}
+
+type run struct {
+	round  int // of the last Sync that found it owed
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+}
+
+// NewPerformer returns a performer whose effects live at most as long as ctx.
+// perform does one effect in its own goroutine and returns its report, or nil if
+// there is none.
+func NewPerformer(ctx context.Context, perform func(context.Context, loop.Effect) commands.Command) *Performer {
+	root, cancel := context.WithCancelCause(ctx)
+	return &Performer{
+		perform: perform, reports: make(chan Report), running: make(map[string]*run), root: root, cancel: cancel,
+	}
+}
+
+// Reports delivers what effects bring.
+func (p *Performer) Reports() <-chan Report { return p.reports }
+
+// Starts reports whether Sync would start an effect.
+func (p *Performer) Starts(owed []loop.Effect) bool {
+	return slices.ContainsFunc(owed, func(e loop.Effect) bool { return p.running[e.Identity()] == nil })
+}
+
+// Sync starts and stops effects.
+func (p *Performer) Sync(owed []loop.Effect) {
+	p.round++
+	for _, e := range owed {
+		id := e.Identity()
+		r, known := p.running[id]
+		if !known {
+			r = p.start(id, e)
+		}
+		r.round = p.round
+	}
+	for id, r := range p.running {
+		if r.round != p.round {
+			r.cancel(ErrStop)
+			delete(p.running, id)
+		}
+	}
+}
+
+func (p *Performer) start(id string, e loop.Effect) *run {
+	ctx, cancel := context.WithCancelCause(p.root)
+	r := &run{cancel: cancel, done: make(chan struct{})}
+	p.running[id] = r
+	go func() {
+		defer close(r.done)
+		defer cancel(nil)
+		if c := p.perform(ctx, e); c != nil {
+			p.deliver(Report{Cause: id, Command: c})
+		}
+	}()
+	return r
+}
+
+// Forget lets an effect that is done be started again if it is still owed.
+func (p *Performer) Forget(id string) { delete(p.running, id) }
+
+// Stop ends the effects that keep does not name, waits for them, and returns their
+// identities. What they report then is dropped; they are owed again afterwards.
+func (p *Performer) Stop(cause error, keep func(id string) bool) (stopped []string) {
+	for id, r := range p.running {
+		if keep != nil && keep(id) {
+			continue
+		}
+		r.cancel(cause)
+		delete(p.running, id)
+		stopped = append(stopped, id)
+		for ended := false; !ended; {
+			select {
+			case rep := <-p.reports:
+				if _, kept := p.running[rep.Cause]; kept && keep != nil && keep(rep.Cause) {
+					go p.deliver(rep)
+				}
+			case <-r.done:
+				ended = true
+			}
+		}
+	}
+	return stopped
+}
+
+// deliver hands a report to whoever takes the next one.
+func (p *Performer) deliver(r Report) {
+	select {
+	case p.reports <- r:
+	case <-p.root.Done():
+	}
+}
+
+// Cancel ends every effect for good, without waiting. Any goroutine may call it.
+func (p *Performer) Cancel(cause error) { p.cancel(cause) }

@@ -1,0 +1,141 @@
+package fs
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/turnlog/turnlog/tool"
+)
+
+const defaultCounted = 20
+
+type countInput struct {
+	Path    string `json:"path,omitempty" jsonschema:"The directory or file to count in, relative to the root. Everything if left out."`
+	Include string `json:"include,omitempty" jsonschema:"Count only files that match this glob, for example *.go or docs/**/*.{md,txt}; with a slash it counts from path."`
+	Exclude string `json:"exclude,omitempty" jsonschema:"Leave out files and directories that match this glob, for example *_test.go."`
+	Sort    string `json:"sort,omitempty" jsonschema:"The order of the files: by lines, words or bytes, most first, or by path. By lines if left out."`
+	Limit   int    `json:"limit,omitempty" jsonschema:"How many files to name; all of them are counted. 20 if left out."`
+}
+
+// Describe names the request for permission.
+func (in countInput) Describe() (kind, summary string, target any) {
+	return describe("read", "count in", in.Path)
+}
+
+// counted is the structured output of fs_count.
+type counted struct {
+	Files      []fileCount `json:"files"`
+	Total      total       `json:"total"`
+	Binary     int         `json:"binary_files_skipped,omitempty"`
+	Unreadable int         `json:"unreadable,omitempty"`
+}
+
+// fileCount is one file of a count.
+type fileCount struct {
+	Path  string `json:"path"`
+	Lines int64  `json:"lines"`
+	Words int64  `json:"words"`
+	Bytes int64  `json:"bytes"`
+}
+
+// total sums up all the files that were counted, also those that are not named.
+type total struct {
+	Files int   `json:"files"`
+	Lines int64 `json:"lines"`
+	Words int64 `json:"words"`
+	Bytes int64 `json:"bytes"`
+}
+
+func newCount(d *dir) (tool.Tool, error) {
+	return tool.Func("fs_count",
+		"Counts lines, words and bytes of text files. Answers in JSON: files, the longest ones first unless sort says otherwise, and total, which covers all of them. "+
+			"Use it for questions about size: which files are the longest, how much code there is, how many files of a kind.",
+		d.count, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
+			s.Properties["sort"].Enum = []any{"lines", "words", "bytes", "path"}
+			between(s, "limit", 1, 1000)
+		}))
+}
+
+func (d *dir) count(ctx context.Context, in countInput) (counted, error) {
+	s, err := d.selection(in.Path, in.Include, in.Exclude)
+	if err != nil {
+		return counted{}, err
+	}
+	out := counted{Files: []fileCount{}}
+	skip, err := d.files(ctx, s, func(name string, r *bufio.Reader, _ int64) error {
+		c, err := measure(r)
+		if err != nil {
+			return err
+		}
+		c.Path = strings.ToValidUTF8(name, "\uFFFD")
+		out.Files = append(out.Files, c)
+		out.Total.Files++
+		out.Total.Lines += c.Lines
+		out.Total.Words += c.Words
+		out.Total.Bytes += c.Bytes
+		return nil
+	})
+	if err != nil {
+		return counted{}, err
+	}
+	out.Binary, out.Unreadable = skip.binary, skip.unreadable
+	slices.SortStableFunc(out.Files, in.compare)
+	limit := defaultCounted
+	if in.Limit > 0 {
+		limit = in.Limit
+	}
+	out.Files = out.Files[:min(limit, len(out.Files))]
+	return out, nil
+}
+
+func (in countInput) compare(a, b fileCount) int {
+	switch in.Sort {
+	case "path":
+		return strings.Compare(a.Path, b.Path)
+	case "words":
+		return cmp.Compare(b.Words, a.Words)
+	case "bytes":
+		return cmp.Compare(b.Bytes, a.Bytes)
+	default:
+		return cmp.Compare(b.Lines, a.Lines)
+	}
+}
+
+// measure counts the way wc does, but takes a last line without a line break for
+// a line.
+func measure(r *bufio.Reader) (fileCount, error) {
+	var c fileCount
+	word, last := false, byte('\n')
+	for {
+		_, err := r.Peek(1) // fills the buffer if it is empty
+		switch {
+		case errors.Is(err, io.EOF):
+			if last != '\n' {
+				c.Lines++
+			}
+			return c, nil
+		case err != nil:
+			return c, err //nolint:wrapcheck // text explains it
+		}
+		chunk, _ := r.Peek(r.Buffered())
+		c.Bytes += int64(len(chunk))
+		c.Lines += int64(bytes.Count(chunk, []byte{'\n'}))
+		for _, b := range chunk {
+			space := b == ' ' || b >= '\t' && b <= '\r'
+			if !space && !word {
+				c.Words++
+			}
+			word = !space
+		}
+		last = chunk[len(chunk)-1]
+		_, _ = r.Discard(len(chunk))
+	}
+}

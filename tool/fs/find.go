@@ -1,0 +1,84 @@
+package fs
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/turnlog/turnlog/tool"
+)
+
+const defaultFound = 200
+
+type findInput struct {
+	Glob  string `json:"glob" jsonschema:"The names to look for, for example *_test.go, cmd/**/main.go or *.{yml,yaml}. Without a slash it is about the last name of a path; with one it counts from path."`
+	Path  string `json:"path,omitempty" jsonschema:"The directory to look in, relative to the root. Everywhere if left out."`
+	Type  string `json:"type,omitempty" jsonschema:"Find only files or only directories. Both if left out."`
+	Limit int    `json:"limit,omitempty" jsonschema:"Stop after this many. 200 if left out."`
+}
+
+// Describe names the request for permission.
+func (in findInput) Describe() (kind, summary string, target any) {
+	return describe("list", "find names in", in.Path)
+}
+
+func newFind(d *dir) (tool.Tool, error) {
+	return tool.Func("fs_find",
+		"Finds files and directories by name, anywhere below a directory. Answers with one path a line, sorted; directories end with a slash. "+
+			"The last line sums up. To look for content use fs_search.",
+		d.find, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
+			s.Properties["glob"].MinLength = new(1)
+			s.Properties["type"].Enum = []any{"file", "directory"}
+			between(s, "limit", 1, 5000)
+		}))
+}
+
+func (d *dir) find(ctx context.Context, in findInput) (string, error) {
+	s, err := d.selection(in.Path, "", "")
+	if err != nil {
+		return "", err
+	}
+	g, err := parseGlob(in.Glob)
+	if err != nil {
+		return "", invalid("glob", err)
+	}
+	limit := defaultFound
+	if in.Limit > 0 {
+		limit = in.Limit
+	}
+	var b strings.Builder
+	seen, found := 0, 0
+	unreadable, err := d.walk(ctx, s.start, func(name, below string, e fs.DirEntry) error {
+		seen++
+		if in.Type != "" && e.IsDir() != (in.Type == "directory") || !g.match(below) {
+			return nil
+		}
+		if found == limit {
+			found++
+			return errStop
+		}
+		found++
+		b.WriteString(show(name))
+		if e.IsDir() {
+			b.WriteByte('/')
+		}
+		b.WriteByte('\n')
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	skip := skipped{unreadable: unreadable}
+	switch {
+	case found == 0:
+		return fmt.Sprintf("nothing matches among %d names%s\n", seen, skip), nil
+	case found > limit:
+		fmt.Fprintf(&b, "[stopped after %d: narrow the glob or the path, or raise limit]\n", limit)
+	default:
+		fmt.Fprintf(&b, "[found: %d of %d names%s]\n", found, seen, skip)
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,99 @@
+package fs
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/turnlog/turnlog/tool"
+)
+
+// maxEntries is how many entries one listing shows.
+const maxEntries = 1000
+
+type listInput struct {
+	Path  string `json:"path,omitempty" jsonschema:"The directory, relative to the root. The root itself if left out."`
+	Depth int    `json:"depth,omitempty" jsonschema:"How many levels to show. 1 if left out: only what is directly in the directory."`
+}
+
+// Describe names the request for permission.
+func (in listInput) Describe() (kind, summary string, target any) {
+	return describe("list", "list", in.Path)
+}
+
+func newList(d *dir) (tool.Tool, error) {
+	return tool.Func("fs_list_directory",
+		"Lists a directory, sorted by name, one path a line: directories end with a slash, files are followed by their size in bytes. "+
+			"Use it to find your way around; with depth it shows subdirectories too. To look for names use fs_find, for content fs_search.",
+		d.list, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) { between(s, "depth", 1, 20) }))
+}
+
+func (d *dir) list(ctx context.Context, in listInput) (string, error) {
+	start, err := d.Rel(in.Path)
+	if err != nil {
+		return "", err
+	}
+	info, err := d.Stat(start)
+	if err != nil {
+		return "", d.explain(start, err)
+	}
+	if !info.IsDir() {
+		return "", tool.Failure(CodeKind, "%s is a file of %d bytes: read it with fs_read_file", show(start), info.Size())
+	}
+	depth := max(in.Depth, 1)
+	var b strings.Builder
+	entries := 0
+	unreadable, err := d.walk(ctx, start, func(name, below string, e fs.DirEntry) error {
+		if entries++; entries > maxEntries {
+			return errStop
+		}
+		b.WriteString(d.entry(name, e))
+		if e.IsDir() && strings.Count(below, "/")+1 >= depth {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case entries == 0 && unreadable == 0:
+		return show(start) + " is empty\n", nil
+	case entries > maxEntries:
+		fmt.Fprintf(&b, "[stopped after %d entries: list a subdirectory, use less depth, or look with fs_find]\n", maxEntries)
+	}
+	if unreadable > 0 {
+		fmt.Fprintf(&b, "[directories that could not be read: %d]\n", unreadable)
+	}
+	return b.String(), nil
+}
+
+// entry returns the line of one entry.
+func (d *dir) entry(name string, e fs.DirEntry) string {
+	switch {
+	case e.IsDir():
+		return show(name) + "/\n"
+	case e.Type()&fs.ModeSymlink != 0:
+		to, err := d.Readlink(name)
+		if err != nil {
+			to = "?"
+		}
+		return show(name) + " -> " + show(to) + "\n"
+	}
+	info, err := e.Info()
+	if err != nil { // it is gone already
+		return show(name) + "\n"
+	}
+	if !info.Mode().IsRegular() {
+		return show(name) + " (not a regular file)\n"
+	}
+	return fmt.Sprintf("%s (%d bytes)\n", show(name), info.Size())
+}
+
+// between bounds a numeric property.
+func between(s *jsonschema.Schema, name string, low, high float64) {
+	s.Properties[name].Minimum, s.Properties[name].Maximum = &low, &high
+}

@@ -1,0 +1,150 @@
+package fs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/turnlog/turnlog/tool"
+)
+
+const maxEdit = 16 << 20
+
+type replaceInput struct {
+	Path string `json:"path" jsonschema:"The file, relative to the root."`
+	Old  string `json:"old" jsonschema:"The text to replace, exactly as it stands in the file, with its indentation and line breaks. Take enough of the lines around it to make it unique."`
+	New  string `json:"new" jsonschema:"The text to put in its place. Empty to delete it."`
+	All  bool   `json:"all,omitempty" jsonschema:"Replace every match instead of the only one."`
+}
+
+// Describe names the request for permission.
+func (in replaceInput) Describe() (kind, summary string, target any) {
+	return describe("edit", "edit", in.Path)
+}
+
+func newReplace(d *dir) (tool.Tool, error) {
+	return tool.Func("fs_replace_in_file",
+		"Replaces a text in a file by another one. The text must match exactly and, unless all is set, must stand in the file only once; "+
+			"otherwise nothing is changed and the answer says how many matches there are. Read the file first.",
+		d.replace, tool.WithSpec(writing), tool.WithSchema(func(s *jsonschema.Schema) { s.Properties["old"].MinLength = new(1) }))
+}
+
+func (d *dir) replace(ctx context.Context, in replaceInput) (tool.Output, error) {
+	name, err := d.Rel(in.Path)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	if in.Old == in.New {
+		return tool.Output{}, tool.Failure(CodeUnchanged, "old and new are the same text")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.regular(name); err != nil {
+		return tool.Output{}, err
+	}
+	_, mode, err := d.replaceable(name)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	content, err := d.whole(ctx, name, maxEdit)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	old, new := in.fit(content)
+	lines := linesOf(content, old)
+	switch {
+	case len(lines) == 0:
+		return tool.Output{}, tool.Retry(in.notFound(name, content))
+	case len(lines) > 1 && !in.All:
+		return tool.Output{}, tool.Retry(fmt.Sprintf("old stands in %s %d times (%s): take more of the lines around it, or set all to replace every one. Nothing was changed.",
+			show(name), len(lines), where(lines)))
+	}
+	if err := d.put(ctx, name, bytes.ReplaceAll(content, old, new), mode); err != nil {
+		return tool.Output{}, err
+	}
+	return changed(fmt.Sprintf("replaced %d in %s (%s)\n", len(lines), show(name), where(lines)), name), nil
+}
+
+// fit makes the texts end their lines as the file does: models write \n where a
+// file has \r\n, which they cannot see.
+func (in replaceInput) fit(content []byte) (old, new []byte) {
+	old, new = []byte(in.Old), []byte(in.New)
+	if bytes.Contains(content, old) || !bytes.Contains(content, []byte("\r\n")) || strings.Contains(in.Old, "\r") {
+		return old, new
+	}
+	crlf := func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n")) }
+	return crlf(old), crlf(new)
+}
+
+// linesOf returns the number of the line in which each match begins.
+func linesOf(content, old []byte) []int {
+	var lines []int
+	line := 1
+	for {
+		i := bytes.Index(content, old)
+		if i < 0 {
+			return lines
+		}
+		line += bytes.Count(content[:i], []byte{'\n'})
+		lines = append(lines, line)
+		line += bytes.Count(old, []byte{'\n'})
+		content = content[i+len(old):]
+	}
+}
+
+func where(lines []int) string {
+	const most = 10
+	texts := make([]string, 0, most)
+	for _, n := range lines[:min(most, len(lines))] {
+		texts = append(texts, strconv.Itoa(n))
+	}
+	text := "line "
+	if len(lines) > 1 {
+		text = "lines "
+	}
+	text += strings.Join(texts, ", ")
+	if len(lines) > most {
+		text += ", …"
+	}
+	return text
+}
+
+// notFound says what is there instead, if that is to be seen.
+func (in replaceInput) notFound(name string, content []byte) string {
+	text := "old does not stand in " + show(name)
+	if n := similar(string(content), in.Old); n > 0 {
+		return fmt.Sprintf("%s, but line %d and those after it differ from it only in spaces: read them and copy them exactly. Nothing was changed.", text, n)
+	}
+	return text + ": read the file again and copy the text exactly, with its spaces and line breaks. Nothing was changed."
+}
+
+// similar finds the line from which on content and old are the same but for white
+// space within and around lines, or 0.
+func similar(content, old string) int {
+	have, want := squeezed(content), squeezed(strings.Trim(old, "\n"))
+	if strings.Join(want, "") == "" {
+		return 0
+	}
+	for i := range len(have) - len(want) + 1 {
+		same := true
+		for j := 0; same && j < len(want); j++ {
+			same = have[i+j] == want[j]
+		}
+		if same {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+func squeezed(text string) []string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.Join(strings.Fields(line), " ")
+	}
+	return lines
+}

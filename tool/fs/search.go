@@ -1,0 +1,191 @@
+package fs
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/turnlog/turnlog/tool"
+)
+
+const (
+	defaultMatches = 100
+	maxSearchLine  = 1 << 20 // of a longer line the beginning is searched
+	maxShownLine   = 300     // of a longer line the surroundings of the match are shown
+)
+
+type searchInput struct {
+	Pattern    string `json:"pattern" jsonschema:"What to look for: a regular expression (RE2 syntax, without lookaround or backreferences), matched against each line."`
+	Literal    bool   `json:"literal,omitempty" jsonschema:"Take the pattern as plain text instead."`
+	IgnoreCase bool   `json:"ignore_case,omitempty" jsonschema:"Make no difference between upper and lower case."`
+	Path       string `json:"path,omitempty" jsonschema:"The directory or file to search, relative to the root. Everything if left out."`
+	Include    string `json:"include,omitempty" jsonschema:"Search only files that match this glob, for example *.go or docs/**/*.{md,txt}; with a slash it counts from path."`
+	Exclude    string `json:"exclude,omitempty" jsonschema:"Leave out files and directories that match this glob, for example node_modules."`
+	Context    int    `json:"context,omitempty" jsonschema:"How many lines to show before and after each match. None if left out."`
+	Limit      int    `json:"limit,omitempty" jsonschema:"Stop after this many matching lines. 100 if left out."`
+}
+
+// Describe names the request for permission.
+func (in searchInput) Describe() (kind, summary string, target any) {
+	return describe("read", "search", in.Path)
+}
+
+func newSearch(d *dir) (tool.Tool, error) {
+	return tool.Func("fs_search",
+		"Searches the content of text files, line by line. Each match is one line, path:line: text; lines of context have - instead of the colons. "+
+			"The last line sums up. Use it to find where something is defined or used; then read around the line with fs_read_file.",
+		d.search, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
+			s.Properties["pattern"].MinLength = new(1)
+			between(s, "context", 0, 20)
+			between(s, "limit", 1, 1000)
+		}))
+}
+
+func (d *dir) search(ctx context.Context, in searchInput) (string, error) {
+	s, err := d.selection(in.Path, in.Include, in.Exclude)
+	if err != nil {
+		return "", err
+	}
+	re, err := in.compile()
+	if err != nil {
+		return "", err
+	}
+	m := matches{re: re, context: in.Context, left: defaultMatches}
+	if in.Limit > 0 {
+		m.left = in.Limit
+	}
+	searched := 0
+	skip, err := d.files(ctx, s, func(name string, r *bufio.Reader, _ int64) error {
+		searched++
+		return m.file(name, r)
+	})
+	if err != nil {
+		return "", err
+	}
+	if m.found == 0 {
+		return fmt.Sprintf("no match in %d files%s\n", searched, skip), nil
+	}
+	fmt.Fprintf(&m.out, "[matching lines: %d, in %d of %d files%s]\n", m.found, m.files, searched, skip)
+	if m.more {
+		m.out.WriteString("[stopped there: narrow the pattern, the path or include, or raise limit]\n")
+	}
+	return m.out.String(), nil
+}
+
+func (in searchInput) compile() (*regexp.Regexp, error) {
+	pattern := in.Pattern
+	if in.Literal {
+		pattern = regexp.QuoteMeta(pattern)
+	}
+	if in.IgnoreCase {
+		pattern = "(?i)" + pattern
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, invalid("pattern", fmt.Errorf("%w; set literal to look for the text itself", err))
+	}
+	return re, nil
+}
+
+// matches collects what a search finds.
+type matches struct {
+	re      *regexp.Regexp
+	context int
+	left    int // matching lines that may still be shown
+
+	out          strings.Builder
+	found, files int
+	more         bool // there is at least one more
+}
+
+// file searches one file.
+func (m *matches) file(name string, r *bufio.Reader) error {
+	f := fileMatches{matches: m, name: name}
+	err := eachLine(r, maxSearchLine, f.line)
+	if f.found {
+		m.files++
+	}
+	return err
+}
+
+// fileMatches is what a search knows of the file that it is in.
+type fileMatches struct {
+	*matches
+	name string
+
+	found  bool
+	last   int      // the last line that was shown, or 0
+	after  int      // how many lines are still to be shown after a match
+	before []string // lines to be shown if a match follows
+}
+
+func (f *fileMatches) line(n int, line []byte) error {
+	line = bytes.TrimRight(line, "\r\n")
+	at := f.re.FindIndex(line)
+	switch {
+	case at != nil && f.left == 0:
+		f.more = true
+		return errStop
+	case at != nil:
+		f.match(n, excerpt(line, at[0]))
+	case f.after > 0:
+		f.show(n, '-', excerpt(line, 0))
+		f.after--
+	case f.context > 0:
+		if len(f.before) == f.context {
+			f.before = slices.Delete(f.before, 0, 1)
+		}
+		f.before = append(f.before, excerpt(line, 0))
+	}
+	return nil
+}
+
+func (f *fileMatches) match(n int, text string) {
+	first := n - len(f.before)
+	if f.context > 0 && f.out.Len() > 0 && (f.last == 0 || first > f.last+1) {
+		f.out.WriteString("--\n")
+	}
+	for i, text := range f.before {
+		f.show(first+i, '-', text)
+	}
+	f.show(n, ':', text)
+	f.before, f.after = f.before[:0], f.context
+	f.found = true
+	f.matches.found++
+	f.left--
+}
+
+func (f *fileMatches) show(n int, sep byte, text string) {
+	fmt.Fprintf(&f.out, "%s%c%d%c %s\n", show(f.name), sep, n, sep, text)
+	f.last = n
+}
+
+// excerpt returns the part of a line around a match, as valid text.
+func excerpt(line []byte, at int) string {
+	from, to := 0, len(line)
+	if to > maxShownLine {
+		from = max(0, min(at-maxShownLine/3, to-maxShownLine))
+		to = from + maxShownLine
+		for from > 0 && !utf8.RuneStart(line[from]) {
+			from--
+		}
+		for to < len(line) && !utf8.RuneStart(line[to]) {
+			to++
+		}
+	}
+	text := strings.ToValidUTF8(string(line[from:to]), "\uFFFD")
+	if from > 0 {
+		text = "…" + text
+	}
+	if to < len(line) {
+		text += "…"
+	}
+	return text
+}

@@ -1,0 +1,213 @@
+package fs
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+
+	"github.com/turnlog/turnlog/tool"
+)
+
+type writeInput struct {
+	Path    string `json:"path" jsonschema:"The file, relative to the root. Directories on the way are created."`
+	Content string `json:"content" jsonschema:"The whole content of the file."`
+}
+
+// Describe names the request for permission.
+func (in writeInput) Describe() (kind, summary string, target any) {
+	return describe("write", "write", in.Path)
+}
+
+func newWrite(d *dir) (tool.Tool, error) {
+	return tool.Func("fs_write_file",
+		"Writes a text file, whole: it creates the file or replaces all of its content. To change a part of a file use fs_replace_in_file.",
+		d.write, tool.Idempotent(), tool.WithSpec(writing))
+}
+
+// writing marks tools that change files. They run alone, so that a file that is
+// written and read in one round is read as the order of the calls promises.
+func writing(s *tool.Spec) { s.Writes, s.Exclusive = true, true }
+
+func (d *dir) write(ctx context.Context, in writeInput) (tool.Output, error) {
+	name, err := d.Rel(in.Path)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	if name == "." {
+		return tool.Output{}, tool.Failure(CodeKind, "path %q is the root itself: name a file in it", in.Path)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old, mode, err := d.replaceable(name)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	content := []byte(in.Content)
+	if mode == 0 {
+		if err := d.MkdirAll(path.Dir(name), 0o755); err != nil {
+			return tool.Output{}, d.explain(path.Dir(name), err)
+		}
+	} else if old == int64(len(content)) && d.holds(name, content) {
+		return tool.Text(show(name) + " has this content already\n"), nil
+	}
+	if err := d.put(ctx, name, content, mode); err != nil {
+		return tool.Output{}, err
+	}
+	lines := bytes.Count(content, []byte{'\n'})
+	text := fmt.Sprintf("created %s: %d bytes, %d lines\n", show(name), len(content), lines)
+	if mode != 0 {
+		text = fmt.Sprintf("replaced %s: %d bytes, %d lines; it had %d bytes\n", show(name), len(content), lines, old)
+	}
+	return changed(text, name), nil
+}
+
+func changed(text, name string) tool.Output {
+	out := tool.Text(text)
+	out.ChangedPaths = []string{name}
+	return out
+}
+
+// replaceable looks at what a write would replace. The mode is zero if there is
+// nothing.
+func (d *dir) replaceable(name string) (size int64, mode fs.FileMode, err error) {
+	info, err := d.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, 0, nil
+	case err != nil:
+		return 0, 0, d.explain(name, err)
+	case info.Mode()&fs.ModeSymlink != 0:
+		to, _ := d.Readlink(name)
+		return 0, 0, tool.Failure(CodeKind, "%s is a symbolic link to %s: write to that file instead, or delete the link first", show(name), show(to))
+	case info.IsDir():
+		return 0, 0, tool.Failure(CodeKind, "%s is a directory: name a file in it", show(name))
+	case !info.Mode().IsRegular():
+		return 0, 0, tool.Failure(CodeKind, "%s is not a regular file", show(name))
+	}
+	return info.Size(), info.Mode().Perm() | modeExists, nil
+}
+
+// modeExists tells a file that nobody may access from none at all.
+const modeExists = fs.ModeTemporary
+
+func (d *dir) holds(name string, content []byte) bool {
+	old, err := d.ReadFile(name)
+	return err == nil && bytes.Equal(old, content)
+}
+
+// put replaces a file: nobody sees a part of the content, and if the machine stops
+// there is the old file or the new one. A new file gets the usual permissions, one
+// that is replaced keeps its own.
+func (d *dir) put(ctx context.Context, name string, content []byte, mode fs.FileMode) (err error) {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	temp := path.Join(path.Dir(name), ".turnlog-"+rand.Text()+".tmp")
+	f, err := d.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return d.explain(name, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = d.Remove(temp)
+		}
+	}()
+	_, err = f.Write(content)
+	if err == nil && mode != 0 {
+		err = f.Chmod(mode.Perm())
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = d.Rename(temp, name)
+	}
+	if err != nil {
+		return d.explain(name, err)
+	}
+	return nil
+}
+
+type makeDirectoryInput struct {
+	Path string `json:"path" jsonschema:"The directory, relative to the root. Directories on the way are created too."`
+}
+
+// Describe names the request for permission.
+func (in makeDirectoryInput) Describe() (kind, summary string, target any) {
+	return describe("mkdir", "make directory", in.Path)
+}
+
+func newMakeDirectory(d *dir) (tool.Tool, error) {
+	return tool.Func("fs_make_directory",
+		"Makes a directory. One that exists is left as it is. fs_write_file makes the directories that it needs by itself.",
+		d.makeDirectory, tool.Idempotent(), tool.WithSpec(func(s *tool.Spec) { s.Exclusive = true }))
+}
+
+func (d *dir) makeDirectory(_ context.Context, in makeDirectoryInput) (string, error) {
+	name, err := d.Rel(in.Path)
+	if err != nil {
+		return "", err
+	}
+	if info, err := d.Stat(name); err == nil {
+		if !info.IsDir() {
+			return "", tool.Failure(CodeKind, "%s is a file: choose another name, or delete it first", show(name))
+		}
+		return show(name) + "/ exists already\n", nil
+	}
+	if err := d.MkdirAll(name, 0o755); err != nil {
+		return "", d.explain(name, err)
+	}
+	return "made " + show(name) + "/\n", nil
+}
+
+type deleteInput struct {
+	Path      string `json:"path" jsonschema:"The file, link or directory, relative to the root."`
+	Recursive bool   `json:"recursive,omitempty" jsonschema:"Delete a directory with all that is in it."`
+}
+
+// Describe names the request for permission.
+func (in deleteInput) Describe() (kind, summary string, target any) {
+	return describe("delete", "delete", in.Path)
+}
+
+func newDelete(d *dir) (tool.Tool, error) {
+	return tool.Func("fs_delete",
+		"Deletes a file, a symbolic link or an empty directory or, with recursive, a directory with all that is in it. It cannot be undone.",
+		d.delete, tool.WithSpec(writing))
+}
+
+func (d *dir) delete(_ context.Context, in deleteInput) (tool.Output, error) {
+	name, err := d.Rel(in.Path)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	if name == "." {
+		return tool.Output{}, tool.Denied("path %q is the root itself, which cannot be deleted", in.Path)
+	}
+	info, err := d.Lstat(name)
+	if err != nil {
+		return tool.Output{}, d.explain(name, err)
+	}
+	if info.IsDir() && in.Recursive {
+		err = d.RemoveAll(name)
+	} else if err = d.Remove(name); err != nil && info.IsDir() && d.occupied(name) {
+		return tool.Output{}, tool.Failure(CodeNotEmpty, "%s is not empty: set recursive to delete it with all that is in it", show(name))
+	}
+	if err != nil {
+		return tool.Output{}, d.explain(name, err)
+	}
+	return changed("deleted "+show(name)+"\n", name), nil
+}
+
+func (d *dir) occupied(name string) bool {
+	entries, err := fs.ReadDir(d.FS(), name)
+	return err == nil && len(entries) > 0
+}

@@ -1,0 +1,31 @@
+package shell
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// allDead reports whether every process of a group is a zombie.
+func allDead(group int) bool {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false
+	}
+	want := strconv.Itoa(group)
+	for _, e := range entries {
+		if name := e.Name(); name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		raw, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue // it is gone
+		}
+		// After the name, which may hold anything, come state, parent and group.
+		after := string(raw[strings.LastIndexByte(string(raw), ')')+1:])
+		if f := strings.Fields(after); len(f) > 2 && f[2] == want && f[0] != "Z" && f[0] != "X" {
+			return false
+		}
+	}
+	return true
+}

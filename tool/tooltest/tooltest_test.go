@@ -1,0 +1,179 @@
+package tooltest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/tooltest"
+)
+
+type input struct {
+	Word string   `json:"word" jsonschema:"a word"`
+	Wait bool     `json:"wait,omitempty" jsonschema:"go on for ever"`
+	More []string `json:"more,omitempty" jsonschema:"more words"`
+}
+
+type output struct {
+	Length int `json:"length"`
+}
+
+func measure(ctx context.Context, in input) (output, error) {
+	if in.Wait {
+		<-ctx.Done()
+		return output{}, context.Cause(ctx)
+	}
+	if in.Word == "" {
+		return output{}, tool.Failure("no_word", "say a word")
+	}
+	return output{Length: len(in.Word)}, nil
+}
+
+func TestGoodToolPasses(t *testing.T) {
+	t.Parallel()
+	x, err := tool.Func("measure", "Measures a word.", measure, tool.ReadOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tooltest.Run(
+		t, x,
+		tooltest.Case{Name: "a word", Input: `{"word":"four"}`, Text: `{"length":4}`},
+		tooltest.Case{Name: "no word", Input: `{"word":""}`, Status: content.StatusError, Code: "no_word", Text: "say a word"},
+		tooltest.Case{Name: "waiting", Input: `{"word":"x","wait":true}`, Blocks: true},
+	)
+}
+
+// broken is a tool with one thing wrong, and the cases that show it.
+type broken struct {
+	spec  tool.Spec
+	call  func(ctx context.Context, in input) (tool.Output, error)
+	cases []tooltest.Case
+}
+
+func (b *broken) Spec() tool.Spec { return b.spec }
+
+func (b *broken) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
+	var in input
+	if err := json.Unmarshal(c.Input, &in); err != nil {
+		return tool.Output{}, fmt.Errorf("input: %w", err)
+	}
+	return b.call(ctx, in)
+}
+
+const schema = `{"type":"object","properties":{"word":{"type":"string","description":"a word"}}}`
+
+func fine(context.Context, input) (tool.Output, error) { return tool.Text("fine"), nil }
+
+// brokenTools maps what the suite has to say to the change of a good tool that
+// makes it say so.
+func brokenTools() map[string]func(b *broken) {
+	return map[string]func(b *broken){
+		"cannot be registered":   func(b *broken) { b.spec.Name = "a b" },
+		"no description":         func(b *broken) { b.spec.Description = "" },
+		"is declared read only":  func(b *broken) { b.spec.Writes, b.spec.Effects = true, content.ReadOnly },
+		"use positive durations": func(b *broken) { b.spec.Timeout = -1 },
+		`"word" has no description`: func(b *broken) {
+			b.spec.InputSchema = json.RawMessage(`{"properties":{"word":{"type":"string"}}}`)
+		},
+		"is required and not described": func(b *broken) {
+			b.spec.InputSchema = json.RawMessage(`{"type":"object","required":["a"]}`)
+		},
+		"reached the tool": func(b *broken) { b.spec.InputSchema = json.RawMessage(`{}`) },
+		"output schema: ":  func(b *broken) { b.spec.OutputSchema = json.RawMessage(`[]`) },
+		"does not fit its schema": func(b *broken) {
+			b.spec.OutputSchema = json.RawMessage(`{"type":"object"}`)
+			b.call = func(context.Context, input) (tool.Output, error) {
+				return tool.Output{Parts: []content.Part{content.StructuredPart(json.RawMessage("[]"))}}, nil
+			}
+		},
+		"want error":         func(b *broken) { b.cases[0].Status = content.StatusError },
+		`code "own"; want`:   func(b *broken) { b.cases[0].Code = "other"; b.call = failing },
+		"does not contain":   func(b *broken) { b.cases[0].Text = "great" },
+		"changed paths = []": func(b *broken) { b.cases[0].Paths = []string{"a"} },
+		"panic: boom":        func(b *broken) { b.call = func(context.Context, input) (tool.Output, error) { panic("boom") } },
+		"not valid UTF-8": func(b *broken) {
+			b.call = func(context.Context, input) (tool.Output, error) { return tool.Text("\xff"), nil }
+		},
+		"until its time was over": func(b *broken) { b.cases[0].Blocks = true },
+		"until it was cancelled":  func(b *broken) { b.cases[0].Blocks = true; b.call = untilDeadline },
+		"the tool went on after its time was over": func(b *broken) {
+			b.spec.Timeout = time.Millisecond
+			b.call = func(context.Context, input) (tool.Output, error) { select {} }
+		},
+		"case ok: panic: late": func(b *broken) {
+			b.call = onceEnded(func() { panic("late") })
+		},
+		"case ok: still running": func(b *broken) {
+			b.call = onceEnded(func() { select {} })
+		},
+		"none of 200 made-up inputs fits": func(b *broken) {
+			b.spec.InputSchema = json.RawMessage(strings.Replace(schema, `"type":"object"`, `"type":"object","minProperties":9`, 1))
+			b.cases = nil
+		},
+	}
+}
+
+func failing(context.Context, input) (tool.Output, error) {
+	return tool.Output{}, tool.Failure("own", "no")
+}
+
+func untilDeadline(ctx context.Context, _ input) (tool.Output, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		return tool.Text("fine"), nil
+	}
+	<-ctx.Done()
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return tool.Text("fine"), nil
+	}
+	return tool.Output{}, context.Cause(ctx)
+}
+
+func onceEnded(do func()) func(context.Context, input) (tool.Output, error) {
+	return func(ctx context.Context, in input) (tool.Output, error) {
+		if ctx.Err() != nil {
+			do()
+		}
+		return fine(ctx, in)
+	}
+}
+
+// TestBrokenTool is a part of TestSuiteFindsWhatIsBroken, which runs it in a
+// process of its own; by itself it has nothing to do.
+func TestBrokenTool(t *testing.T) {
+	change := brokenTools()[os.Getenv("TOOLTEST_BROKEN")]
+	if change == nil {
+		return
+	}
+	b := &broken{
+		spec:  tool.Spec{Name: "x", Description: "d", InputSchema: json.RawMessage(schema)},
+		call:  fine,
+		cases: []tooltest.Case{{Name: "ok", Input: `{"word":"a"}`}},
+	}
+	change(b)
+	tooltest.Run(t, b, b.cases...)
+}
+
+func TestSuiteFindsWhatIsBroken(t *testing.T) {
+	t.Parallel()
+	for _, want := range slices.Sorted(maps.Keys(brokenTools())) {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBrokenTool$")
+			cmd.Env = append(os.Environ(), "TOOLTEST_BROKEN="+want)
+			out, err := cmd.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), want) {
+				t.Errorf("%v, want a failure that says %q:\n%s", err, want, out)
+			}
+		})
+	}
+}

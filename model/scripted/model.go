@@ -1,0 +1,190 @@
+package scripted
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/deltas"
+	"github.com/turnlog/turnlog/model"
+)
+
+// Model answers from a script. It is safe for concurrent use.
+type Model struct {
+	name   string
+	source []byte
+	script script
+}
+
+// Parse reads a script. The name stands in errors, and its last element in the
+// model's name; it need not be that of a file. An error says where the script is
+// wrong.
+func Parse(name string, data []byte) (*Model, error) {
+	if name == "" {
+		name = "script"
+	}
+	s, err := document{name: name}.script(data)
+	if err != nil {
+		return nil, err
+	}
+	return &Model{name: "scripted:" + filepath.Base(name), source: bytes.Clone(data), script: s}, nil
+}
+
+// Load reads the script in the file at path.
+func Load(path string) (*Model, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("script %s: %w", path, reason(err))
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("script %s: %w", path, reason(err))
+	}
+	if len(data) > maxSize {
+		return nil, fmt.Errorf("script %s: more than %d bytes", path, maxSize)
+	}
+	return Parse(path, data)
+}
+
+// reason strips the operation and the path, which the caller names itself.
+func reason(err error) error {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// Name returns scripted: and the last element of the script's name.
+func (m *Model) Name() string { return m.name }
+
+// Source returns the script, byte for byte as it was parsed.
+func (m *Model) Source() []byte { return bytes.Clone(m.source) }
+
+// Capabilities says that a script may do all that a reply can hold.
+func (m *Model) Capabilities() model.Capabilities {
+	return model.Capabilities{Tools: true, Parallel: true, Reasoning: true}
+}
+
+// Call gives the reply whose turn it is. It fails as the script says, with class
+// exhausted when no reply is left, and with class invalid_request when a template
+// cannot be filled in.
+func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
+	given := assistants(r.Transcript)
+	rep, err := m.pick(given)
+	if err != nil {
+		return model.Reply{}, err
+	}
+	if err := wait(ctx, rep.delay); err != nil {
+		return model.Reply{}, err
+	}
+	if f := rep.fail; f != nil && (f.attempts == 0 || r.Attempt <= f.attempts) {
+		return model.Reply{}, &model.Error{Class: f.class, Code: f.code, Message: f.message, RetryAfter: f.retryAfter}
+	}
+	item, err := rep.item(ctx, given+1, viewOf(r.Transcript))
+	if ctx.Err() != nil {
+		return model.Reply{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return model.Reply{}, &model.Error{Class: content.ClassInvalid, Code: "template", Message: m.name + ": " + err.Error()}
+	}
+	items := []content.Item{item}
+	if err := deltas.Stream(ctx, items, rep.chunk, emit); err != nil {
+		return model.Reply{}, err
+	}
+	return model.Reply{
+		Items:        items,
+		Usage:        rep.usage,
+		FinishReason: rep.finishReason(),
+		Model:        m.name,
+		ResponseID:   fmt.Sprintf("scripted_%d", given+1),
+	}, nil
+}
+
+func assistants(transcript []content.Item) int {
+	n := 0
+	for _, it := range transcript {
+		if it.Kind == content.Assistant {
+			n++
+		}
+	}
+	return n
+}
+
+// pick returns the reply that follows the given ones.
+func (m *Model) pick(given int) (reply, error) {
+	all := m.script.replies
+	if given < len(all) {
+		return all[given], nil
+	}
+	if m.script.repeat {
+		return all[len(all)-1], nil
+	}
+	noun := "replies"
+	if len(all) == 1 {
+		noun = "reply"
+	}
+	return reply{}, &model.Error{
+		Class: content.ClassExhausted,
+		Message: fmt.Sprintf("%s: the script is exhausted: it has %d %s, and reply %d is asked for; add one, or end the script with repeat: true",
+			m.name, len(all), noun, given+1),
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// item fills the reply in for one request. It is the number-th of its session.
+func (r reply) item(ctx context.Context, number int, data view) (content.Item, error) {
+	item := content.Item{Kind: content.Assistant}
+	if r.reasoning != "" {
+		item.Parts = append(item.Parts, content.Part{Kind: content.ReasoningKind, Text: r.reasoning})
+	}
+	if r.text != nil {
+		s, err := r.text.render(ctx, data)
+		if err != nil {
+			return content.Item{}, err
+		}
+		item.Parts = append(item.Parts, content.TextPart(s))
+	}
+	for i, c := range r.calls {
+		input, err := c.input.render(ctx, data)
+		if err != nil {
+			return content.Item{}, err
+		}
+		id := c.id
+		if id == "" {
+			id = fmt.Sprintf("call_%d_%d", number, i+1)
+		}
+		item.Parts = append(item.Parts, content.CallPart(content.ToolCall{Name: c.name, Input: input, ProviderID: id}))
+	}
+	return item, nil
+}
+
+func (r reply) finishReason() content.FinishReason {
+	switch {
+	case r.finish != "":
+		return r.finish
+	case len(r.calls) > 0:
+		return content.ToolCalls
+	}
+	return content.Completed
+}

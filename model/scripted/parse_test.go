@@ -1,0 +1,162 @@
+package scripted_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/model/scripted"
+)
+
+func TestWhatDoesNotParseIsRefused(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		source string
+		want   string
+	}{
+		"empty":              {"", "script s.yaml: the file is empty: write replies: with at least one reply"},
+		"only a comment":     {"# nothing\n", "script s.yaml: the file is empty"},
+		"no replies":         {"repeat: true\n", "script s.yaml: no replies"},
+		"empty replies":      {"replies: []\n", "script s.yaml: no replies"},
+		"replies is no list": {"replies: hello\n", "script s.yaml:1:10: replies: want a list, not a string"},
+		"not a mapping":      {"- text: hi\n", "script s.yaml:1:1: a script: want a mapping, not a list"},
+		"just a word":        {"hello\n", "script s.yaml:1:1: a script: want a mapping, not a string"},
+		"unknown field": {
+			"replies:\n  - txt: hi\n",
+			`script s.yaml:2:5: reply 1 has no field "txt": it has calls, chunk, delay, error, finish_reason, reasoning, repeat, text, usage`,
+		},
+		"unknown top field":      {"reply: []\n", `script s.yaml:1:1: a script has no field "reply": it has repeat, replies`},
+		"number as text":         {"replies:\n  - text: 42\n", "script s.yaml:2:11: reply 1, text: want a string, not a number"},
+		"text left out":          {"replies:\n  - text:\n", "reply 1, text: want a string, not nothing"},
+		"reply says nothing":     {"replies:\n  - delay: 1s\n", "script s.yaml:2:10: reply 1 says nothing: give it text, calls or error"},
+		"duplicate key":          {"replies:\n  - text: a\n    text: b\n", `script s.yaml:3:5: mapping key "text" already defined at [2:5]`},
+		"same key, quoted":       {"replies:\n  - calls: [{name: x, input: {a: 1, 'a': 2}}]\n", `script s.yaml:2:37: mapping key "a" already defined`},
+		"bad indentation":        {"replies:\n  - text: hi\n\tx: 1\n", "script s.yaml:3:"},
+		"unclosed list":          {"replies: [\n", "script s.yaml:1:10:"},
+		"two documents":          {"replies:\n  - text: a\n---\nreplies:\n  - text: b\n", "script s.yaml:3:1: a second document begins"},
+		"an empty second":        {"replies:\n  - text: a\n---\n", "script s.yaml:3:1: a second document begins"},
+		"anchor":                 {"replies:\n  - text: &x hi\n", "script s.yaml:2:11: reply 1, text: want a string, not an anchor or alias"},
+		"alias in an input":      {"replies:\n  - calls: [{name: x, input: {a: *b}}]\n", "want a plain value, list or mapping, not an anchor or alias"},
+		"merge key":              {"replies:\n  - calls: [{name: x, input: {<<: {a: 1}}}]\n", "keys are strings"},
+		"tag":                    {"replies:\n  - text: !!str 1\n", "want a string, not a tag"},
+		"number as key":          {"replies:\n  - calls: [{name: x, input: {1: a}}]\n", `keys are strings: put "1" in quotes`},
+		"infinite":               {"replies:\n  - calls: [{name: x, input: {a: .inf}}]\n", "reply 1, call 1, input.a: want a plain value"},
+		"name missing":           {"replies:\n  - calls: [{input: {}}]\n", "reply 1, call 1: name is missing"},
+		"input is a list":        {"replies:\n  - calls: [{name: x, input: [1]}]\n", "script s.yaml:2:30: reply 1, call 1, input: want a mapping, not a list"},
+		"delay without unit":     {"replies:\n  - {text: a, delay: 5}\n", "reply 1, delay: want a duration like 250ms or 2s, not a number"},
+		"delay nonsense":         {"replies:\n  - {text: a, delay: soon}\n", `reply 1, delay: "soon" is no duration`},
+		"delay negative":         {"replies:\n  - {text: a, delay: -1s}\n", `reply 1, delay: "-1s" is no duration`},
+		"chunk negative":         {"replies:\n  - {text: a, chunk: -1}\n", "reply 1, chunk: -1 is out of range"},
+		"chunk is huge":          {"replies:\n  - {text: a, chunk: 4294967296}\n", "reply 1, chunk: 4294967296 is out of range"},
+		"usage negative":         {"replies:\n  - {text: a, usage: {input: -3}}\n", "reply 1, usage.input: -3 is out of range"},
+		"usage of a fraction":    {"replies:\n  - {text: a, usage: {output: 1.5}}\n", "reply 1, usage.output: want a whole number"},
+		"finish reason":          {"replies:\n  - {text: a, finish_reason: stop}\n", `"stop" is unknown: use one of completed, tool_call,`},
+		"finish of a turn":       {"replies:\n  - {text: a, finish_reason: limit}\n", `"limit" is unknown`},
+		"error class missing":    {"replies:\n  - error: {message: no}\n", "reply 1, error: class is missing: one of rate_limit,"},
+		"error class unknown":    {"replies:\n  - error: {class: oops}\n", `reply 1, error.class: "oops" is unknown`},
+		"text never given":       {"replies:\n  - {text: a, error: {class: server}}\n", "reply 1 always fails"},
+		"nothing after failures": {"replies:\n  - error: {class: server, attempts: 2}\n", "reply 1 says nothing once"},
+		"repeat too early":       {"replies:\n  - {text: a, repeat: true}\n  - text: b\n", "only the last reply can be repeated"},
+		"repeat is no bool":      {"replies:\n  - text: a\nrepeat: yes\n", "script s.yaml:3:9: repeat: want true or false, not a string"},
+		"not UTF-8":              {"replies:\n  - text: \"\xff\"\n", "script s.yaml:2: not UTF-8"},
+		"template":               {"replies:\n  - text: \"{{.Prompt\"\n", "script s.yaml:2:11: reply 1, text: unclosed action"},
+		"template in a block":    {"replies:\n  - text: |\n      one\n      two {{if}}\n", "script s.yaml:4: reply 1, text: missing value for if"},
+		"template in an input": {
+			"replies:\n  - calls:\n      - name: x\n        input: {a: [b, '{{nope}}']}\n",
+			`script s.yaml:4:24: reply 1, call 1, input.a[1]: function "nope" not defined`,
+		},
+		"nested in brackets": {"replies: " + strings.Repeat("[", 20_000), "nest deeper than 64"},
+		"nested entries":     {strings.Repeat("- ", 20_000), "nest deeper than 64"},
+		"empty entries":      {strings.Repeat("-\n", 20_000), "nest deeper than 64"},
+		"nested by indents":  {indented(200), "nests deeper than 64"},
+		"too large":          {strings.Repeat("#", 1<<20) + "\n", "script s.yaml: 1048577 bytes, at most 1048576 are read"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := scripted.Parse("s.yaml", []byte(tt.source))
+			if err == nil {
+				t.Fatal("Parse accepts it")
+			}
+			if !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Parse = %q, want %q in it", err, tt.want)
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("Parse = %q, want one line", err)
+			}
+		})
+	}
+}
+
+func indented(levels int) string {
+	var b strings.Builder
+	b.WriteString("replies:\n  - calls:\n      - name: x\n        input:\n")
+	for i := range levels {
+		b.WriteString(strings.Repeat(" ", 10+i) + "a:\n")
+	}
+	return b.String()
+}
+
+func TestNameAndSource(t *testing.T) {
+	t.Parallel()
+	source := []byte("\ufeffreplies: # said once\r\n  - text: hi\r\n")
+	m, err := scripted.Parse("some/where/hello.yaml", source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Name() != "scripted:hello.yaml" {
+		t.Errorf("Name = %q, want scripted:hello.yaml", m.Name())
+	}
+	if !bytes.Equal(m.Source(), source) {
+		t.Errorf("Source = %q, want %q", m.Source(), source)
+	}
+	m.Source()[0] = 'x'
+	if !bytes.Equal(m.Source(), source) {
+		t.Error("what Source returns is the model's own")
+	}
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	good, large := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "large.yaml")
+	write(t, good, "replies:\n  - text: hi\n")
+	write(t, large, strings.Repeat(" ", 1<<20+1))
+
+	m, err := scripted.Load(good)
+	if err != nil || m.Name() != "scripted:good.yaml" {
+		t.Fatalf("Load = %v, %v", m, err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "none.yaml"): "none.yaml: no such file or directory",
+		dir:                             "is a directory",
+		large:                           "more than 1048576 bytes",
+	} {
+		if _, err := scripted.Load(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Load(%s) = %v, want %q in it", path, err, want)
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("replies:\n  - text: |\n      {{.Prompt}}\n    calls: [{name: x, input: {a: [1, 'b', null]}}]\nrepeat: true\n")
+	f.Add("replies: [{error: {class: server, retry_after: 1s, attempts: 2}, text: ok, chunk: 3}]")
+	f.Add("---\nreplies:\n  - text: >-\n      a\n\n      b\n...\n")
+	f.Add("0\n---")
+	f.Add("a: &b\n  - *b\n? c\n: !!d {<<: 1}\n--- >-\n")
+	f.Fuzz(func(t *testing.T, source string) {
+		m, err := scripted.Parse("f.yaml", []byte(source))
+		if (m == nil) == (err == nil) {
+			t.Fatalf("Parse = %v, %v", m, err)
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/logfield"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/model"
+)
+
+// Agent is an immutable configuration that mints any number of sessions. It is
+// safe for concurrent use.
+type Agent struct {
+	cfg    Config
+	runner *effect.Runner
+	facts  events.Config // without the catalog
+}
+
+// New checks the configuration. It returns a *ConfigError or a *TranscriptError
+// that says what to correct.
+func New(c Config) (*Agent, error) {
+	c = c.withDefaults()
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	a := &Agent{cfg: c, runner: effect.NewRunner(effect.Config{
+		Permissions: c.Permissions, Resources: c.Resources, Hooks: c.Hooks, Mutators: c.Mutators,
+		Durable: c.Durable, Logger: c.Logger,
+	})}
+	hooks, mutators := a.runner.Registrations()
+	a.facts = events.Config{
+		Model: c.Model.Name(), MaxParallel: c.MaxParallel, FailRun: c.OnToolError == FailRun,
+		Hooks: hooks, Mutators: mutators, Limits: c.Limits, SessionLimits: c.SessionLimits, Retry: c.Retry, Cache: c.Cache,
+	}
+	raw, err := json.Marshal(a.facts)
+	if err != nil {
+		return nil, fmt.Errorf("agent config: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	a.facts.Digest = hex.EncodeToString(sum[:])
+	return a, nil
+}
+
+// SessionConfig says which session to start.
+type SessionConfig struct {
+	ID       content.SessionID   // "": a new one; one that the journal knows is continued
+	Metadata content.Metadata    // nil: none
+	Cache    *model.CacheRequest // nil: Config.Cache
+}
+
+// Start takes the session and returns its driver. Whoever drove it before is
+// fenced: its next write fails. A session that the journal does not know is
+// opened; one that it knows goes on where it stood.
+func (a *Agent) Start(ctx context.Context, s SessionConfig) (*Driver, error) {
+	if s.ID == "" {
+		s.ID = content.SessionID(ulid.Make().String())
+	}
+	if _, err := content.ParseSessionID(string(s.ID)); err != nil {
+		return nil, &ConfigError{"SessionConfig.ID", err.Error()}
+	}
+	d := &Driver{agent: a, log: a.cfg.Logger.Named("driver").With(logfield.Session(s.ID)), news: make(chan struct{}, 1)}
+	d.facts = a.facts
+	if s.Cache != nil {
+		d.facts.Cache = s.Cache
+	}
+	d.performer = effect.NewPerformer(context.WithoutCancel(ctx), d.perform)
+	if err := d.hydrate(ctx, s.ID); err != nil {
+		d.performer.Cancel(err)
+		return nil, fmt.Errorf("start %s: %w", s.ID, err)
+	}
+	if err := d.open(ctx, s); err != nil {
+		d.performer.Cancel(err)
+		return nil, fmt.Errorf("start %s: %w", s.ID, err)
+	}
+	return d, nil
+}
+
+// hydrate folds the session's journal.
+func (d *Driver) hydrate(ctx context.Context, id content.SessionID) error {
+	d.state = loop.New(id)
+	for rec, err := range d.agent.cfg.Journal.Read(ctx, id, 0) {
+		if err != nil {
+			return err
+		}
+		if rec.Err != nil {
+			return rec.Err
+		}
+		d.state.Fold(rec.Entry)
+		d.head = rec.Head
+	}
+	return nil
+}
+
+// open claims the session and starts it if it is new.
+func (d *Driver) open(ctx context.Context, s SessionConfig) error {
+	if err := d.sample(ctx); err != nil {
+		return err
+	}
+	claim := commands.Claim{Node: "in-process", Config: &d.facts}
+	for _, e := range loop.Pending(d.state) {
+		if t, ok := e.(loop.RunTool); ok {
+			claim.Lost = append(claim.Lost, t.Call.Place)
+		}
+	}
+	if err := d.decide(ctx, ulid.Make().String(), claim); err != nil {
+		return err
+	}
+	if !d.state.Opened {
+		open := commands.OpenSession{
+			Config: d.facts, Transcript: d.agent.cfg.Transcript, Input: d.agent.cfg.Input, Stepped: true, Metadata: s.Metadata,
+		}
+		if err := d.decide(ctx, ulid.Make().String(), open); err != nil {
+			return err
+		}
+	}
+	d.stepper = NewStepper(d, d.state)
+	d.log.Info("session started", logfield.Seq(d.state.Seq), zap.Uint64("epoch", d.state.Epoch))
+	return nil
+}

@@ -1,0 +1,487 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// replies answers the n-th model call of a session with the n-th reply.
+func replies(rs ...model.Reply) model.Model {
+	return modeltest.NewFake("fake", func(_ context.Context, r model.Request) (model.Reply, error) {
+		n := 0
+		for _, it := range r.Transcript {
+			if it.Kind == content.Assistant {
+				n++
+			}
+		}
+		return rs[min(n, len(rs)-1)], nil
+	})
+}
+
+func call(id, name, input string) content.ToolCall {
+	return content.ToolCall{ID: content.CallID(id), Name: name, Input: json.RawMessage(input)}
+}
+
+type echoInput struct {
+	Text string `json:"text"`
+}
+
+func echo(t *testing.T) tool.Source {
+	t.Helper()
+	f, err := tool.Func("echo", "Says it again.", func(_ context.Context, in echoInput) (string, error) { return in.Text, nil }, tool.ReadOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registry(t, f)
+}
+
+func registry(t *testing.T, tools ...tool.Tool) *tool.Registry {
+	t.Helper()
+	r, err := tool.NewRegistry("test", tools...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func start(t *testing.T, c agent.Config) *agent.Driver {
+	t.Helper()
+	a, err := agent.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := a.Start(t.Context(), agent.SessionConfig{ID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close(context.WithoutCancel(t.Context())) })
+	return d
+}
+
+// step calls Next and wants a step of type S.
+func step[S agent.Step](t *testing.T, d *agent.Driver) S {
+	t.Helper()
+	got, err := d.Next(t.Context())
+	if err != nil {
+		t.Fatalf("Next = %v", err)
+	}
+	s, ok := got.(S)
+	if !ok {
+		var want S
+		t.Fatalf("Next = %T, want %T", got, want)
+	}
+	return s
+}
+
+func reasonOf(err error) string {
+	e, ok := errors.AsType[*agent.InvalidStateError](err)
+	if !ok || !errors.Is(err, agent.ErrInvalidState) {
+		return "not an InvalidStateError: " + errText(err)
+	}
+	return e.Reason
+}
+
+func errText(err error) string {
+	if err == nil {
+		return "nil"
+	}
+	return err.Error()
+}
+
+func TestNextGivesTheFourSteps(t *testing.T) {
+	t.Parallel()
+	d := start(t, agent.Config{
+		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("done")),
+		Tools: []tool.Source{echo(t)}, Permissions: asking{},
+	})
+	awaiting := step[*agent.AwaitingInput](t, d)
+	if awaiting.Reason != "driver is waiting for input" || awaiting.IsBlocking() {
+		t.Errorf("awaiting = %+v", awaiting)
+	}
+	again := step[*agent.AwaitingInput](t, d)
+	if err := awaiting.Submit(t.Context(), content.UserText("x")); reasonOf(err) != "handle_stale" {
+		t.Errorf("Submit on a stale handle = %v", err)
+	}
+	if err := again.Submit(t.Context(), content.UserText("say hi")); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Submit(t.Context(), content.UserText("x")); reasonOf(err) != "handle_used" {
+		t.Errorf("second Submit = %v", err)
+	}
+	ask := step[*agent.ApprovalRequest](t, d)
+	if !ask.IsBlocking() || ask.Tool != "echo" || ask.CallID != "c1" || ask.Digest == "" {
+		t.Errorf("approval = %+v", ask.Approval)
+	}
+	if _, err := d.Next(t.Context()); reasonOf(err) != "approval_pending" {
+		t.Errorf("Next with an open approval = %v", err)
+	}
+	if err := ask.Approve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := step[*agent.AfterToolResult](t, d)
+	if len(after.Calls) != 1 || len(after.Results) != 1 || after.Results[0].Text() != "hi" || after.TranscriptLen != 3 {
+		t.Errorf("after tools = %+v", after)
+	}
+	if err := after.Submit(t.Context(), content.UserText("be brief")); err != nil {
+		t.Fatal(err)
+	}
+	fin := step[*agent.Finished](t, d)
+	if fin.Result.Text() != "done" || fin.Result.Rounds != 2 || len(fin.Result.Items) != 2 {
+		t.Errorf("result = %+v", fin.Result)
+	}
+	step[*agent.AwaitingInput](t, d)
+	kinds := kindsOf(d.Snapshot().Transcript)
+	if want := "user assistant tool user assistant"; kinds != want {
+		t.Errorf("transcript = %s, want %s", kinds, want)
+	}
+}
+
+func kindsOf(items []content.Item) string {
+	var kinds []string
+	for _, it := range items {
+		kinds = append(kinds, string(it.Kind))
+	}
+	return strings.Join(kinds, " ")
+}
+
+// asking asks a person about every call.
+type asking struct{}
+
+func (asking) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
+	return tool.Verdict{Ruling: tool.Ask, RequestKind: "test.call", Reason: content.SensitiveCommand}, nil
+}
+
+func TestADeniedCallIsToldToTheModel(t *testing.T) {
+	t.Parallel()
+	d := start(t, agent.Config{
+		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("ok")),
+		Tools: []tool.Source{echo(t)}, Permissions: asking{}, Input: []content.Item{content.UserText("go")},
+	})
+	if err := step[*agent.ApprovalRequest](t, d).DenyWithReason(t.Context(), "not now"); err != nil {
+		t.Fatal(err)
+	}
+	after := step[*agent.AfterToolResult](t, d)
+	if got := after.Results[0]; got.Text() != "Permission denied: not now" || !got.IsError || got.Status != content.StatusDenied {
+		t.Errorf("result = %+v", got)
+	}
+}
+
+func TestPatchedInputIsWhatTheToolGets(t *testing.T) {
+	t.Parallel()
+	d := start(t, agent.Config{
+		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("ok")),
+		Tools: []tool.Source{echo(t)}, Permissions: asking{}, Input: []content.Item{content.UserText("go")},
+	})
+	ask := step[*agent.ApprovalRequest](t, d)
+	if err := ask.ApproveWithInput(t.Context(), json.RawMessage(`{"text":7}`)); reasonOf(err) != "invalid_input" {
+		t.Errorf("bad patch = %v", err)
+	}
+	if err := ask.ApproveWithInput(t.Context(), json.RawMessage(`{"text":"patched"}`)); err != nil {
+		t.Fatal(err)
+	}
+	after := step[*agent.AfterToolResult](t, d)
+	if after.Results[0].Text() != "patched" || string(after.Calls[0].Input) != `{"text":"hi"}` {
+		t.Errorf("calls %s, results %q", after.Calls[0].Input, after.Results[0].Text())
+	}
+}
+
+func TestResolvingWithoutAnApprovalIsAnInvalidState(t *testing.T) {
+	t.Parallel()
+	d := start(t, agent.Config{Model: replies(modeltest.Text("ok"))})
+	if err := d.ResolveApproval(t.Context(), agent.Decision{Approve: true}); reasonOf(err) != "no_approval" {
+		t.Errorf("ResolveApproval = %v", err)
+	}
+	if err := d.ResolveApprovalFor(t.Context(), "nope", agent.Decision{}); reasonOf(err) != "unknown_call" {
+		t.Errorf("ResolveApprovalFor = %v", err)
+	}
+	if err := d.Cancel(t.Context(), ""); reasonOf(err) != "nothing_to_cancel" {
+		t.Errorf("Cancel = %v", err)
+	}
+}
+
+func TestRunTextReturnsTheAnswer(t *testing.T) {
+	t.Parallel()
+	d := start(t, agent.Config{
+		Model:        replies(modeltest.Calls(call("", "echo", `{"text":"a"}`), call("", "echo", `{"text":"b"}`)), modeltest.Text("done")),
+		Tools:        []tool.Source{echo(t)},
+		SystemPrompt: "be kind",
+	})
+	res, err := d.RunText(t.Context(), "go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Response != "done" || res.Turns != 2 || kindsOf(res.Messages) != "system user assistant tool tool assistant" {
+		t.Errorf("result = %+v", res)
+	}
+	second, err := d.RunText(t.Context(), "again")
+	if err != nil || second.Turn.TurnID != "turn-2" {
+		t.Errorf("second run = %+v, %v", second, err)
+	}
+}
+
+func TestLimitsAreTypedErrorsWithThePartialResult(t *testing.T) {
+	t.Parallel()
+	forever := replies(modeltest.Calls(call("", "echo", `{"text":"a"}`)))
+	for name, tc := range map[string]struct {
+		limits events.Limits
+		want   string
+	}{
+		"rounds":   {events.Limits{MaxRounds: 3}, "max turns reached (3)"},
+		"requests": {events.Limits{Requests: 2}, "request limit exceeded: 3 > 2"},
+		"tools":    {events.Limits{ToolCalls: 1}, "tool call limit exceeded: 2 > 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := start(t, agent.Config{Model: forever, Tools: []tool.Source{echo(t)}, Limits: tc.limits})
+			res, err := d.RunText(t.Context(), "go")
+			if errText(err) != tc.want {
+				t.Errorf("err = %v, want %s", err, tc.want)
+			}
+			if res == nil || res.Turn.FinishReason != content.Limit {
+				t.Errorf("result = %+v", res)
+			}
+			if _, err := d.Next(t.Context()); err != nil {
+				t.Errorf("the session is not usable afterwards: %v", err)
+			}
+		})
+	}
+}
+
+func TestAFailingModelIsAProviderErrorAndTheSessionStaysUsable(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	m := modeltest.NewFake("flaky", func(context.Context, model.Request) (model.Reply, error) {
+		if calls++; calls == 1 {
+			return model.Reply{}, &model.Error{Class: content.ClassAuth, Message: "no key"}
+		}
+		return modeltest.Text("ok"), nil
+	})
+	d := start(t, agent.Config{Model: m})
+	_, err := d.RunText(t.Context(), "go")
+	pe, ok := errors.AsType[*agent.ProviderError](err)
+	if !ok || pe.Class != content.ClassAuth || pe.Partial == nil {
+		t.Fatalf("err = %v", err)
+	}
+	if res, err := d.RunText(t.Context(), "again"); err != nil || res.Response != "ok" {
+		t.Errorf("second run = %+v, %v", res, err)
+	}
+}
+
+func TestAPanickingModelDoesNotTakeTheHostDown(t *testing.T) {
+	t.Parallel()
+	d := start(t, agent.Config{Model: modeltest.NewFake("broken", func(context.Context, model.Request) (model.Reply, error) { panic("boom") })})
+	_, err := d.RunText(t.Context(), "go")
+	if pe, ok := errors.AsType[*agent.ProviderError](err); !ok || pe.Code != "panic" {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestStreamYieldsWhatRunCollects(t *testing.T) {
+	t.Parallel()
+	d := start(t, agent.Config{
+		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("done")),
+		Tools: []tool.Source{echo(t)},
+	})
+	var text string
+	var seen []string
+	for ev, err := range d.Stream(t.Context(), content.UserText("go")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch ev := ev.(type) {
+		case agent.TextDelta:
+			text += ev.Text
+		case agent.ReasoningDelta:
+		case agent.ToolUse:
+			seen = append(seen, "use "+string(ev.Call.ID))
+		case agent.ToolDone:
+			seen = append(seen, "done "+ev.Result.Text())
+		case agent.UsageUpdate:
+		case agent.MessageComplete:
+			seen = append(seen, "message")
+		}
+	}
+	if text != "done" || !slices.Equal(seen, []string{"message", "use c1", "done hi", "message"}) {
+		t.Errorf("text %q, events %v", text, seen)
+	}
+}
+
+func TestLeavingAStreamCancelsTheTurn(t *testing.T) {
+	t.Parallel()
+	m := modeltest.NewFake("slow", func(ctx context.Context, r model.Request) (model.Reply, error) {
+		if len(r.Transcript) > 1 {
+			<-ctx.Done()
+			return model.Reply{}, context.Cause(ctx)
+		}
+		return modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), nil
+	})
+	d := start(t, agent.Config{Model: m, Tools: []tool.Source{echo(t)}})
+	for ev, err := range d.Stream(t.Context(), content.UserText("go")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := ev.(agent.ToolDone); ok {
+			break
+		}
+	}
+	last := d.Snapshot().LastTurn
+	if last == nil || last.FinishReason != content.Cancelled || last.Metadata.Text(content.MetaInterruptReason) != "consumer_left" {
+		t.Errorf("last turn = %+v", last)
+	}
+}
+
+func TestTheEndOfRunsContextCancelsTheTurn(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	m := modeltest.NewFake("slow", func(mctx context.Context, _ model.Request) (model.Reply, error) {
+		cancel()
+		<-mctx.Done()
+		return model.Reply{}, context.Cause(mctx)
+	})
+	d := start(t, agent.Config{Model: m})
+	_, err := d.RunText(ctx, "go")
+	ce, ok := errors.AsType[*agent.CancelledError](err)
+	if !ok || ce.Reason != "context_done" || ce.Stage != "model" || !errors.Is(err, agent.ErrCancelled) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestTheEndOfNextsContextLeavesTheTurnOpen(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	m := modeltest.NewFake("slow", func(mctx context.Context, r model.Request) (model.Reply, error) {
+		if calls++; calls == 1 {
+			cancel()
+			<-mctx.Done()
+			return model.Reply{}, context.Cause(mctx)
+		}
+		if r.Attempt != 2 {
+			return model.Reply{}, errors.New("the lost attempt was not counted")
+		}
+		return modeltest.Text("ok"), nil
+	})
+	d := start(t, agent.Config{Model: m, Input: []content.Item{content.UserText("go")}})
+	if _, err := d.Next(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Next = %v", err)
+	}
+	if fin := step[*agent.Finished](t, d); fin.Result.Text() != "ok" {
+		t.Errorf("result = %+v", fin.Result)
+	}
+}
+
+func TestASessionGoesOnOnItsJournalAfterACrash(t *testing.T) {
+	t.Parallel()
+	log := journal.NewMemory()
+	running := make(chan struct{})
+	ctx, crash := context.WithCancel(t.Context())
+	slow, err := tool.Func("slow", "Takes its time.", func(tctx context.Context, _ struct{}) (string, error) {
+		close(running)
+		<-tctx.Done()
+		return "", context.Cause(tctx)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := agent.Config{
+		Model:   replies(modeltest.Calls(call("c1", "slow", `{}`)), modeltest.Text("I see")),
+		Tools:   []tool.Source{registry(t, slow)},
+		Journal: log, Input: []content.Item{content.UserText("go")},
+	}
+	first := start(t, c)
+	go func() {
+		<-running
+		crash()
+	}()
+	if _, err := first.Next(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Next = %v", err)
+	}
+	second := start(t, c)
+	if _, err := first.Next(t.Context()); !errors.Is(err, journal.ErrConflict) {
+		t.Errorf("the fenced driver's Next = %v", err)
+	}
+	after := step[*agent.AfterToolResult](t, second)
+	if got := after.Results[0]; got.Status != content.StatusUnknown {
+		t.Errorf("result of the lost call = %+v", got)
+	}
+	if fin := step[*agent.Finished](t, second); fin.Result.Text() != "I see" {
+		t.Errorf("result = %+v", fin.Result)
+	}
+}
+
+// recorder notes what observers see.
+type recorder struct {
+	events []string
+	items  []string
+}
+
+func (r *recorder) HandleEvent(o extension.Observed) {
+	if o.Seq > 0 {
+		r.events = append(r.events, string(events.KindOf(o.Event)))
+	}
+}
+
+func (r *recorder) OnItemAppended(_ content.SessionID, it content.Item) {
+	r.items = append(r.items, string(it.Kind))
+}
+
+func TestObserversSeeEverythingInOrder(t *testing.T) {
+	t.Parallel()
+	rec := &recorder{}
+	d := start(t, agent.Config{
+		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("done")),
+		Tools: []tool.Source{echo(t)}, SystemPrompt: "preloaded",
+		Observers:           []extension.Observer{rec, broken{}},
+		TranscriptObservers: []extension.TranscriptObserver{rec},
+	})
+	if _, err := d.RunText(t.Context(), "go"); err != nil {
+		t.Fatal(err)
+	}
+	want := "driver_claimed run_started input_queued input_accepted turn_started round_started model_call_started " +
+		"reply_recorded usage_updated tool_call_requested tool_dispatched tool_result_received round_finished " +
+		"round_started model_call_started reply_recorded usage_updated turn_finished"
+	if got := strings.Join(rec.events, " "); got != want {
+		t.Errorf("events:\n got %s\nwant %s", got, want)
+	}
+	if got := strings.Join(rec.items, " "); got != "user assistant tool assistant" {
+		t.Errorf("items = %s", got)
+	}
+}
+
+// broken panics on every event; that changes nothing.
+type broken struct{}
+
+func (broken) HandleEvent(extension.Observed) { panic("observer") }
+
+func TestNewSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	_, err := agent.New(agent.Config{})
+	if ce, ok := errors.AsType[*agent.ConfigError](err); !ok || ce.Field != "Model" {
+		t.Errorf("New without a model = %v", err)
+	}
+	dangling := content.NewItem(content.Assistant, content.CallPart(call("c9", "x", "{}")))
+	_, err = agent.New(agent.Config{Model: replies(modeltest.Text("")), Transcript: []content.Item{dangling}})
+	if te, ok := errors.AsType[*agent.TranscriptError](err); !ok || te.Call != "c9" {
+		t.Errorf("New with an unpaired transcript = %v", err)
+	}
+	a, err := agent.New(agent.Config{Model: replies(modeltest.Text(""))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Start(t.Context(), agent.SessionConfig{ID: "no/good"}); err == nil {
+		t.Error("Start took a session id that is no token")
+	}
+}

@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// Config says what an Agent is. Only Model is required.
+type Config struct {
+	Model        model.Model    // required
+	SystemPrompt string         // "": none; else one System item before Transcript
+	Transcript   []content.Item // nil: empty; passive: not merged, not observed
+	Input        []content.Item // nil: the first Next is AwaitingInput; else queued in every new session
+
+	Tools       []tool.Source    // nil: the model can call nothing; walked in order
+	Collision   tool.Collision   // zero: tool.FirstWins
+	Permissions tool.Permissions // nil: tool.AllowAll
+	Resources   any              // nil: none; handed to every tool call
+	MaxParallel int              // 0, 1: one at a time; n: at most n; negative: the whole round
+	OnToolError ToolErrorPolicy  // zero: ReportToModel
+
+	Mutators            []extension.Mutator            // nil: none; in order
+	Compaction          extension.Mutator              // nil: the transcript grows without bound; runs after Mutators
+	Hooks               []extension.Hook               // nil: none; in order
+	Observers           []extension.Observer           // nil: none; inline, in order
+	TranscriptObservers []extension.TranscriptObserver // nil: none
+	Approver            extension.Approver             // nil: facades stop with *ApprovalPendingError; Next never asks it
+	Durable             extension.Durable              // nil: model and tools are called directly
+
+	Limits        events.Limits       // per turn; zero: none
+	SessionLimits events.Limits       // over the session's life; zero: none
+	Retry         events.Retry        // zero: 4 attempts by error class; ModelAttempts 1: never
+	Cache         *model.CacheRequest // nil: none; default of every model call
+	Journal       journal.Journal     // nil: journal.NewMemory()
+	Logger        *zap.Logger         // nil: silent
+}
+
+// ToolErrorPolicy says what a failed tool call does to the turn.
+type ToolErrorPolicy int
+
+// The policies. FailRun ends the turn with *ToolError, but never for a hint to
+// retry, for missing authorization, or for a person's denial.
+const (
+	ReportToModel ToolErrorPolicy = iota
+	FailRun
+)
+
+// ConfigError is returned by New for a configuration that cannot work; correct
+// the field.
+type ConfigError struct{ Field, Problem string }
+
+// Error names the field and its problem.
+func (e *ConfigError) Error() string { return fmt.Sprintf("agent config: %s: %s", e.Field, e.Problem) }
+
+// TranscriptError is returned by New for a transcript in which a tool call has no
+// result, two, or a result no call.
+type TranscriptError struct {
+	Index   int
+	Call    content.CallID
+	Problem string
+}
+
+// Error names the item and the call.
+func (e *TranscriptError) Error() string {
+	return fmt.Sprintf("agent config: Transcript: item %d: call %s %s", e.Index, e.Call, e.Problem)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Journal == nil {
+		c.Journal = journal.NewMemory()
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	if c.SystemPrompt != "" {
+		c.Transcript = slices.Concat([]content.Item{content.SystemText(c.SystemPrompt)}, c.Transcript)
+	}
+	if c.Compaction != nil {
+		c.Mutators = slices.Concat(c.Mutators, []extension.Mutator{c.Compaction})
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Model == nil:
+		return &ConfigError{"Model", "is required; model/demo and model/scripted need no network"}
+	case c.Cache != nil && !c.Cache.Valid():
+		return &ConfigError{"Cache", "has an unknown mode, retention or breakpoint"}
+	case slices.Contains(c.Tools, nil):
+		return &ConfigError{"Tools", "holds a nil source"}
+	case slices.Contains(c.Mutators, nil):
+		return &ConfigError{"Mutators", "holds a nil mutator"}
+	case slices.Contains(c.Hooks, nil):
+		return &ConfigError{"Hooks", "holds a nil hook"}
+	}
+	if i, call, problem := loop.Unpaired(c.Transcript); problem != "" {
+		return &TranscriptError{Index: i, Call: call, Problem: problem}
+	}
+	return nil
+}

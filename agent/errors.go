@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/model"
+)
+
+// ErrInvalidState is what every *InvalidStateError is: the call does not fit what
+// the session is doing. Nothing was recorded.
+var ErrInvalidState = errors.New("invalid state")
+
+// ErrCancelled is what every *CancelledError is: the turn was cancelled.
+var ErrCancelled = errors.New("cancelled")
+
+// ErrClosed is returned by a Driver after Close, or after it lost its session.
+var ErrClosed = errors.New("driver is closed")
+
+// InvalidStateError says why a call does not fit the session's state.
+type InvalidStateError struct {
+	Op, Reason string // Reason: approval_pending, handle_used, busy, no_approval, …
+	Call       content.CallID
+	Detail     string
+}
+
+// Error names the operation and the reason.
+func (e *InvalidStateError) Error() string {
+	s := fmt.Sprintf("invalid state: %s: %s", e.Op, e.Reason)
+	if e.Call != "" {
+		s += " (call " + string(e.Call) + ")"
+	}
+	if e.Detail != "" {
+		s += ": " + e.Detail
+	}
+	return s
+}
+
+// Is makes every InvalidStateError an ErrInvalidState.
+func (e *InvalidStateError) Is(target error) bool { return target == ErrInvalidState }
+
+// ProviderError ends a turn whose model could not be called; the session stays
+// usable.
+type ProviderError struct {
+	Class      model.ErrorClass
+	Code       string
+	Message    string
+	RetryAfter time.Duration
+	Attempts   int
+	Partial    *RunResult
+}
+
+// Error renders class and message.
+func (e *ProviderError) Error() string {
+	return fmt.Sprintf("model call failed (%s): %s", e.Class, e.Message)
+}
+
+// ToolError ends a turn whose tool failed, under FailRun.
+type ToolError struct {
+	Code, Message string
+	Partial       *RunResult
+}
+
+// Error renders the message.
+func (e *ToolError) Error() string { return "tool failed: " + e.Message }
+
+// MutatorError ends a turn whose mutator failed; the transcript is untouched.
+type MutatorError struct {
+	Message string
+	Partial *RunResult
+}
+
+// Error renders the message.
+func (e *MutatorError) Error() string { return "mutator failed: " + e.Message }
+
+// MaxTurnsError is returned by the facades when the limit on rounds ended the turn.
+type MaxTurnsError struct {
+	Max     int
+	Partial *RunResult
+}
+
+// Error names the limit.
+func (e *MaxTurnsError) Error() string { return fmt.Sprintf("max turns reached (%d)", e.Max) }
+
+// UsageLimitError is returned by the facades when another limit ended the turn.
+type UsageLimitError struct {
+	Kind        events.LimitKind
+	Used, Limit int64
+	Partial     *RunResult
+}
+
+// Error names the limit, what was used, and the bound.
+func (e *UsageLimitError) Error() string {
+	return fmt.Sprintf("%s limit exceeded: %d > %d", e.Kind, e.Used, e.Limit)
+}
+
+// HookTerminatedError is returned by the facades when a hook ended the turn.
+type HookTerminatedError struct {
+	Point   extension.Point
+	Hook    string
+	Reason  string
+	Partial *RunResult
+}
+
+// Error names the hook and its reason.
+func (e *HookTerminatedError) Error() string {
+	return fmt.Sprintf("terminated by hook %s at %s: %s", e.Hook, e.Point, e.Reason)
+}
+
+// CancelledError is returned by the facades when the turn was cancelled.
+type CancelledError struct {
+	Reason, Stage string
+	Partial       *RunResult
+}
+
+// Error names the reason.
+func (e *CancelledError) Error() string { return "cancelled: " + e.Reason }
+
+// Is makes every CancelledError an ErrCancelled.
+func (e *CancelledError) Is(target error) bool { return target == ErrCancelled }
+
+// ApprovalPendingError is returned by the facades when a person has to decide and
+// there is no Approver. The session waits: resolve, then call Next, or Run
+// without items.
+type ApprovalPendingError struct {
+	Approvals []events.Approval
+	Partial   *RunResult
+}
+
+// Error names the first approval.
+func (e *ApprovalPendingError) Error() string {
+	if len(e.Approvals) == 0 {
+		return "approval pending"
+	}
+	return fmt.Sprintf("approval pending: %s (call %s)", e.Approvals[0].Summary, e.Approvals[0].CallID)
+}
+
+// turnError is the typed error of a turn that ended with reason error.
+func turnError(s *loop.State) error {
+	partial := runResult(s, resultOf(s.Last))
+	f := s.Last.Error
+	if f == nil {
+		return &ProviderError{Class: content.ClassOther, Message: "the turn failed", Partial: partial}
+	}
+	switch f.Code {
+	case "tool_failed":
+		return &ToolError{Code: f.Code, Message: f.Message, Partial: partial}
+	case "mutator_failed":
+		return &MutatorError{Message: f.Message, Partial: partial}
+	}
+	return &ProviderError{Class: f.Class, Code: f.Code, Message: f.Message, Partial: partial}
+}
+
+// refusal turns a rejected ask into the error that callers branch on.
+func refusal(op string, err error) error {
+	if r, ok := errors.AsType[*loop.Rejection](err); ok {
+		return &InvalidStateError{Op: op, Reason: r.Reason, Detail: r.Detail}
+	}
+	return err
+}

@@ -1,0 +1,86 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime/pprof"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// watch ends the process with an explanation if the test outlives limit of real
+// time, for a bubble whose clock stands still only hangs. The timer is made
+// outside of the bubble, so it goes by the real clock.
+func watch(t *testing.T, limit time.Duration) {
+	t.Helper()
+	timer := time.AfterFunc(limit, func() {
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
+		fmt.Fprintln(os.Stderr, `
+The clock of a synctest bubble does not move while a server runs inside.
+Time stands still in a bubble as long as one of its goroutines waits for something outside.
+Look above for a goroutine of nats-server with "synctest bubble" in its header that waits without
+"(durable)": most likely on a channel made when a package was initialised, as with the access
+time service (server/ats). What starts that goroutine has to run in PrepareForSynctest.`)
+		os.Exit(2)
+	})
+	t.Cleanup(func() { timer.Stop() })
+}
+
+// TestBubbleClockMovesWithTheServerInside is a canary: tests all over the module
+// rely on what it checks, and an upgrade of nats-server can break it.
+func TestBubbleClockMovesWithTheServerInside(t *testing.T) {
+	watch(t, 30*time.Second)
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		s := run(t, WithStore(dir))
+		nc := connect(t, s)
+		createStream(t, nc, 1)
+		mustAsk(t, nc, "$JS.API.CONSUMER.CREATE.S.C",
+			`{"stream_name":"S","config":{"durable_name":"C","ack_policy":"explicit","ack_wait":30000000000}}`)
+		mustAsk(t, nc, "s", "hello")
+		if got := pull(t, nc, time.Second); got != "hello" {
+			t.Fatalf("first delivery = %q", got)
+		}
+		if got := pull(t, nc, 29*time.Second); got != "" {
+			t.Fatalf("delivered again before the ack wait was over: %q", got)
+		}
+		if got := pull(t, nc, 10*time.Second); got != "hello" {
+			t.Fatalf("second delivery = %q, want the message after its ack wait", got)
+		}
+		s.Close()
+
+		nc = connect(t, run(t, WithStore(dir)))
+		if a := mustAsk(t, nc, "$JS.API.STREAM.INFO.S", ""); a.State.Messages != 1 {
+			t.Errorf("messages after a restart in the bubble = %d, want 1", a.State.Messages)
+		}
+		if passed := time.Since(start); passed < 30*time.Second {
+			t.Errorf("only %v of the bubble's time passed", passed)
+		}
+	})
+}
+
+// pull asks consumer C for one message and returns its data, or "" if none comes
+// within wait.
+func pull(t *testing.T, nc *nats.Conn, wait time.Duration) string {
+	t.Helper()
+	inbox, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := fmt.Sprintf(`{"batch":1,"expires":%d}`, wait)
+	if err := nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.S.C", inbox.Subject, []byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), wait+time.Second)
+	defer cancel()
+	msg, err := inbox.NextMsgWithContext(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(msg.Data) // empty with status 408 when the request expired
+}

@@ -1,0 +1,63 @@
+package embedded
+
+import (
+	"fmt"
+	"sync"
+
+	"go.uber.org/zap"
+)
+
+// serverLog hands the server's printf lines to zap. The server tells much that
+// only its developers want, so notices arrive as debug.
+type serverLog struct {
+	log *zap.Logger
+
+	mu    sync.Mutex
+	fatal string // the first fatal line; the server returns after it, and so must we
+}
+
+func newServerLog(log *zap.Logger) *serverLog {
+	return &serverLog{log: log.Named("nats")}
+}
+
+// Noticef implements the server's logger.
+func (l *serverLog) Noticef(format string, v ...any) { l.Debugf(format, v...) }
+
+// Debugf implements the server's logger.
+func (l *serverLog) Debugf(format string, v ...any) {
+	if l.log.Core().Enabled(zap.DebugLevel) {
+		l.log.Debug("server notice", line(format, v))
+	}
+}
+
+// Tracef implements the server's logger. Traces hold whole messages, which never
+// belong in a log.
+func (l *serverLog) Tracef(string, ...any) {}
+
+// Warnf implements the server's logger.
+func (l *serverLog) Warnf(format string, v ...any) { l.log.Warn("server warning", line(format, v)) }
+
+// Errorf implements the server's logger.
+func (l *serverLog) Errorf(format string, v ...any) { l.log.Error("server error", line(format, v)) }
+
+// Fatalf implements the server's logger. A server in somebody's process must not
+// end that process: the line is kept, and Start returns it as an error.
+func (l *serverLog) Fatalf(format string, v ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fatal == "" {
+		l.fatal = fmt.Sprintf(format, v...)
+	}
+	l.log.Debug("server gave up", line(format, v))
+}
+
+// failure returns the first fatal line, or "".
+func (l *serverLog) failure() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fatal
+}
+
+func line(format string, v []any) zap.Field {
+	return zap.String("line", fmt.Sprintf(format, v...))
+}

@@ -1,0 +1,234 @@
+package embedded
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+)
+
+func TestStreamsSurviveARestartOnTheSameStore(t *testing.T) {
+	dir := t.TempDir()
+	s := run(t, WithStore(dir))
+	nc := connect(t, s)
+	createStream(t, nc, 1)
+	if a := mustAsk(t, nc, "s", "hello"); a.Seq != 1 {
+		t.Fatalf("seq of the first message = %d, want 1", a.Seq)
+	}
+	s.Close()
+
+	nc = connect(t, run(t, WithStore(dir)))
+	if a := mustAsk(t, nc, "$JS.API.STREAM.INFO.S", ""); a.State.Messages != 1 {
+		t.Errorf("messages after restart = %d, want 1", a.State.Messages)
+	}
+	if a := mustAsk(t, nc, "s", "again"); a.Seq != 2 {
+		t.Errorf("seq after restart = %d, want 2", a.Seq)
+	}
+}
+
+func TestInMemoryLeavesNoFiles(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	s := run(t)
+	if !s.InMemory() {
+		t.Error("InMemory = false without a store")
+	}
+	createStream(t, connect(t, s), 1)
+	s.Close()
+	left, err := os.ReadDir(tmp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestListenerTakesConnectionsOverTCP(t *testing.T) {
+	for _, addr := range []string{"127.0.0.1:0", "127.0.0.1:-1", ":0"} {
+		s := run(t, WithListener(addr))
+		if url := s.ClientURL(); !strings.HasPrefix(url, "nats://127.0.0.1:") {
+			t.Fatalf("ClientURL of listener %s = %q", addr, url)
+		}
+		nc, err := nats.Connect(s.ClientURL())
+		if err != nil {
+			t.Fatalf("listener %s: %v", addr, err)
+		}
+		mustAsk(t, nc, "$JS.API.INFO", "")
+		nc.Close()
+	}
+	if url := run(t).ClientURL(); url != "" {
+		t.Errorf("ClientURL without a listener = %q, want none", url)
+	}
+}
+
+func TestUserIsNeededOverTCPAndGivenInProcess(t *testing.T) {
+	s := run(t, WithListener("127.0.0.1:0"), WithUser("ann", "pw"))
+	if _, err := nats.Connect(s.ClientURL()); !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("connect without a user: %v, want %v", err, nats.ErrAuthorization)
+	}
+	mustAsk(t, connect(t, s), "$JS.API.INFO", "")
+}
+
+func TestStoreHeldByAnotherServerIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	first := run(t, WithStore(dir))
+	_, err := Start(t.Context(), WithStore(dir))
+	if !errors.Is(err, ErrStoreInUse) {
+		t.Fatalf("second Start = %v, want %v", err, ErrStoreInUse)
+	}
+	for _, want := range []string{dir, "of this process", "use another directory"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+	first.Close()
+	run(t, WithStore(dir))
+}
+
+func TestStoreOfAKilledProcessIsFree(t *testing.T) {
+	dir := t.TempDir()
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), heldStore+"="+dir)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := bufio.NewReader(out).ReadString('\n'); said != "holding\n" {
+		t.Fatalf("child said %q", said)
+	}
+	_, err = Start(t.Context(), WithStore(dir))
+	if !errors.Is(err, ErrStoreInUse) || !strings.Contains(err.Error(), "(process ") {
+		t.Errorf("Start beside the child = %v, want %v with its process", err, ErrStoreInUse)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // the kill is its error
+	run(t, WithStore(dir))
+}
+
+func TestStartErrorsSayWhatAndWhatToDo(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	busy := strings.TrimPrefix(run(t, WithListener("127.0.0.1:0")).ClientURL(), "nats://")
+	for _, c := range []struct {
+		name string
+		opts []Option
+		want []string
+	}{
+		{"file in the way", []Option{WithStore(filepath.Join(file, "x"))}, []string{file, "use another directory"}},
+		{"unwritable", []Option{WithStore("/proc/turnlog")}, []string{"/proc/turnlog", "use a directory"}},
+		{"port in use", []Option{WithListener(busy)}, []string{busy, "address already in use", "choose another port"}},
+		{"foreign address", []Option{WithListener("192.0.2.1:0")}, []string{"192.0.2.1:0", "no such address"}},
+		{"unknown host", []Option{WithListener("no-such-host.invalid:0")}, []string{"no-such-host.invalid:0", "like 127.0.0.1:4222"}},
+		{"no port", []Option{WithListener("4222")}, []string{`"4222"`, "like 127.0.0.1:4222"}},
+		{"port too high", []Option{WithListener("127.0.0.1:70000")}, []string{`"70000"`, "65535"}},
+		{"empty store", []Option{WithStore("")}, []string{"store directory is empty"}},
+		{"two stores", []Option{WithStore("/a"), WithStore("/b")}, []string{"/a", "/b", "give one"}},
+		{"two listeners", []Option{WithListener(":1"), WithListener(":2")}, []string{"0.0.0.0:1", "0.0.0.0:2"}},
+		{"sync in memory", []Option{WithSync()}, []string{"give a store directory"}},
+		{"store limit in memory", []Option{WithMaxStore(1)}, []string{"needs a store directory"}},
+		{"payload too large", []Option{WithMaxPayload(9 << 20)}, []string{"9437184", "8388608"}},
+		{"no logger", []Option{WithLogger(nil)}, []string{"logger is nil"}},
+		{"no password", []Option{WithUser("ann", "")}, []string{"name and a password"}},
+		{"no certificate", []Option{WithTLS(nil)}, []string{"no certificate"}},
+	} {
+		s, err := Start(t.Context(), c.opts...)
+		if err == nil {
+			s.Close()
+			t.Errorf("%s: started", c.name)
+			continue
+		}
+		for _, want := range append(c.want, "start embedded server: ") {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: error %q does not say %q", c.name, err, want)
+			}
+		}
+		if strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error has more than one line: %q", c.name, err)
+		}
+	}
+}
+
+func TestStartObeysItsContext(t *testing.T) {
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	if _, err := Start(ctx); !errors.Is(err, gone) {
+		t.Errorf("Start = %v, want the context's cause", err)
+	}
+}
+
+func TestOptionsReachTheServer(t *testing.T) {
+	s := run(t, WithStore(t.TempDir()), WithSync(), WithMaxStore(1<<30), WithMaxMemory(1<<20), WithMaxPayload(2<<20))
+	js := s.nats.JetStreamConfig()
+	if !js.SyncAlways || js.MaxStore != 1<<30 || js.MaxMemory != 1<<20 {
+		t.Errorf("sync %v, store %d, memory %d; want true, %d, %d", js.SyncAlways, js.MaxStore, js.MaxMemory, 1<<30, 1<<20)
+	}
+	if got := connect(t, s).MaxPayload(); got != 2<<20 {
+		t.Errorf("MaxPayload = %d, want %d", got, 2<<20)
+	}
+	// The limits left out must not switch syncing off.
+	if s := run(t, WithStore(t.TempDir()), WithSync()); !s.nats.JetStreamConfig().SyncAlways {
+		t.Error("WithSync alone does not sync")
+	}
+}
+
+func TestCloseEndsConnectionsAndGoroutines(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	s, err := Start(t.Context(), WithStore(t.TempDir()), WithListener("127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc := connect(t, s)
+	createStream(t, nc, 1)
+	mustAsk(t, nc, "s", "hello")
+	s.Close()
+	s.Close()
+	if !nc.IsClosed() {
+		t.Error("connection is still open after Close")
+	}
+	if _, err := s.Connect(); err == nil {
+		t.Error("Connect after Close succeeded")
+	}
+	goleak.VerifyNone(t, before)
+}
+
+func BenchmarkStart(b *testing.B) {
+	for _, mode := range []string{"memory", "disk", "tcp"} {
+		b.Run(mode, func(b *testing.B) {
+			for b.Loop() {
+				var opts []Option
+				switch mode {
+				case "disk":
+					opts = append(opts, WithStore(b.TempDir()))
+				case "tcp":
+					opts = append(opts, WithListener("127.0.0.1:0"))
+				}
+				s, err := Start(b.Context(), opts...)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := s.Connect(); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				s.Close()
+				b.StartTimer()
+			}
+		})
+	}
+}

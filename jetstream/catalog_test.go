@@ -1,0 +1,149 @@
+package jetstream
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/tool"
+)
+
+func offer(worker string, tools ...string) Offer {
+	o := Offer{Worker: worker, Queue: "tools"}
+	for _, name := range tools {
+		o.Tools = append(o.Tools, tool.Spec{
+			Name: name, Description: "does " + name, InputSchema: []byte(`{"type":"object"}`),
+			Effects: content.ReadOnly, Timeout: time.Minute,
+		})
+	}
+	return o
+}
+
+func watch(t *testing.T, c *Cell) *CatalogView {
+	t.Helper()
+	v, err := c.Catalog().Watch(t.Context())
+	must(t, err)
+	t.Cleanup(v.Close)
+	return v
+}
+
+func wantOffers(t *testing.T, v *CatalogView, want ...Offer) {
+	t.Helper()
+	synctest.Wait()
+	if want == nil {
+		want = []Offer{}
+	}
+	if diff := cmp.Diff(want, v.Snapshot()); diff != "" {
+		t.Fatalf("catalog (-want +got):\n%s", diff)
+	}
+}
+
+func changed(v *CatalogView) bool {
+	select {
+	case <-v.Changed():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestCatalogShowsWhatIsOnOffer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := provision(t, connect(t, s))
+		must(t, c.Catalog().Advertise(t.Context(), offer("w2", "fs_read_file")))
+		early := watch(t, openCell(t, connect(t, s)))
+		wantOffers(t, early, offer("w2", "fs_read_file")) // what was there before, from the start
+		changed(early)
+		must(t, c.Catalog().Advertise(t.Context(), offer("w1", "shell_exec")))
+		wantOffers(t, early, offer("w1", "shell_exec"), offer("w2", "fs_read_file"))
+		if !changed(early) || changed(early) {
+			t.Error("a new offer is not one change")
+		}
+		must(t, c.Catalog().Advertise(t.Context(), offer("w2", "fs_read_file")))
+		wantOffers(t, early, offer("w1", "shell_exec"), offer("w2", "fs_read_file"))
+		if changed(early) {
+			t.Error("a renewal counts as a change")
+		}
+		must(t, c.Catalog().Advertise(t.Context(), offer("w2", "fs_read_file", "fs_write_file")))
+		late := watch(t, c)
+		for _, v := range []*CatalogView{early, late} {
+			wantOffers(t, v, offer("w1", "shell_exec"), offer("w2", "fs_read_file", "fs_write_file"))
+		}
+	})
+}
+
+func TestWorkerThatWithdrawsIsGoneAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		must(t, c.Catalog().Advertise(t.Context(), offer("w1", "a")))
+		must(t, c.Catalog().Advertise(t.Context(), offer("w2", "b")))
+		v := watch(t, c)
+		start := time.Now()
+		must(t, c.Catalog().Withdraw(t.Context(), "w1"))
+		wantOffers(t, v, offer("w2", "b"))
+		if !time.Now().Equal(start) {
+			t.Errorf("it took %v", time.Since(start))
+		}
+		must(t, c.Catalog().Withdraw(t.Context(), "nobody"))
+		must(t, c.Catalog().Advertise(t.Context(), offer("w1", "a"))) // it comes back
+		wantOffers(t, v, offer("w1", "a"), offer("w2", "b"))
+	})
+}
+
+func TestOfferOfADeadWorkerExpires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		v := watch(t, c)
+		must(t, c.Catalog().Advertise(t.Context(), offer("dead", "a")))
+		for range 10 {
+			must(t, c.Catalog().Advertise(t.Context(), offer("alive", "b")))
+			<-time.After(3 * time.Second)
+		}
+		wantOffers(t, v, offer("alive", "b"))
+		wantOffers(t, watch(t, c), offer("alive", "b"))
+		<-time.After(time.Minute)
+		wantOffers(t, v)
+		wantOffers(t, watch(t, c))
+	})
+}
+
+func TestCatalogSurvivesAReconnect(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := provision(t, connect(t, s))
+		nc := connect(t, s)
+		v := watch(t, openCell(t, nc))
+		must(t, nc.ForceReconnect())
+		<-time.After(time.Second)
+		for range 20 {
+			must(t, c.Catalog().Advertise(t.Context(), offer("w1", "a")))
+			<-time.After(3 * time.Second)
+		}
+		wantOffers(t, v, offer("w1", "a"))
+	})
+}
+
+func TestCatalogOfACellThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := openCell(t, connect(t, startServer(t)))
+		if _, err := c.Catalog().Watch(t.Context()); !errors.Is(err, ErrNotProvisioned) {
+			t.Errorf("Watch = %v, want ErrNotProvisioned", err)
+		}
+		if err := c.Catalog().Advertise(t.Context(), offer("a.b")); !errors.Is(err, content.ErrBadID) {
+			t.Errorf("Advertise = %v, want ErrBadID", err)
+		}
+		if err := c.Catalog().Advertise(t.Context(), offer("w1")); !errors.Is(err, ErrNotProvisioned) {
+			t.Errorf("Advertise = %v, want ErrNotProvisioned", err)
+		}
+	})
+}

@@ -1,0 +1,213 @@
+package jetstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrNoJetStream is returned when nobody on the connection's account answers for
+// JetStream. Enable it on the server, or connect to one that has it.
+var ErrNoJetStream = errors.New("JetStream is not enabled")
+
+// ErrNotProvisioned is returned when a stream or bucket of the cell is missing.
+// Provision the cell, or correct the namespace.
+var ErrNotProvisioned = errors.New("cell is not provisioned")
+
+// ErrBlobMissing is returned for a message whose payload should be in the object
+// store and is not, or is not what it was. The message cannot be used.
+var ErrBlobMissing = errors.New("blob is missing or damaged")
+
+// MismatchError is returned by Provision for a stream or a consumer that has the
+// cell's name and other settings. Nothing was changed. Change what is named, or
+// take another namespace.
+type MismatchError struct {
+	Differences []Difference
+}
+
+// Difference is one setting that is not as the cell needs it.
+type Difference struct {
+	Object  string // the stream, or stream and consumer
+	Setting string
+	Have    string
+	Want    string
+}
+
+// Error lists the differences, one a line.
+func (e *MismatchError) Error() string {
+	var b strings.Builder
+	b.WriteString("streams with the cell's names have other settings")
+	for _, d := range e.Differences {
+		fmt.Fprintf(&b, "\n%s: %s is %s, must be %s", d.Object, d.Setting, d.Have, d.Want)
+	}
+	return b.String()
+}
+
+// errNoMessage says that a subject holds no message, or none from a sequence on.
+var errNoMessage = errors.New("no message")
+
+// Codes that nats.go has no name for.
+const (
+	codeClusterNotAvailable jetstream.ErrorCode = 10008
+	codeClusterNotLeader    jetstream.ErrorCode = 10009
+	codeStoreFailed         jetstream.ErrorCode = 10077
+	codeGuardNotReady       jetstream.ErrorCode = 10163
+)
+
+// The server reports every failure of its store under one code; only the text
+// tells a full subject from a full disk.
+const textSubjectFull = "maximum messages per subject exceeded"
+
+// apiError returns the server's answer inside err, or nil if there is none.
+func apiError(err error) *jetstream.APIError {
+	if e, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[jetstream.JetStreamError](err); ok {
+		return e.APIError()
+	}
+	return nil
+}
+
+func hasCode(err error, codes ...jetstream.ErrorCode) bool {
+	e := apiError(err)
+	return e != nil && slices.Contains(codes, e.ErrorCode)
+}
+
+// isConflict reports that a guarded write found another last sequence. The server
+// has two codes for it; the second one says that a write is in flight.
+func isConflict(err error) bool {
+	return hasCode(err, jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// isAlreadyThere reports that a subject which holds one message holds it already.
+func isAlreadyThere(err error) bool {
+	e := apiError(err)
+	return e != nil && e.ErrorCode == codeStoreFailed && e.Description == textSubjectFull
+}
+
+// isNotFound reports that there is no such message.
+func isNotFound(err error) bool {
+	return errors.Is(err, errNoMessage) || hasCode(err, jetstream.JSErrCodeMessageNotFound)
+}
+
+// isNoStream reports that there is no such stream.
+func isNoStream(err error) bool { return hasCode(err, jetstream.JSErrCodeStreamNotFound) }
+
+// isNoConsumer reports that there is no such consumer.
+func isNoConsumer(err error) bool {
+	return hasCode(err, jetstream.JSErrCodeConsumerNotFound, jetstream.JSErrCodeConsumerDoesNotExist)
+}
+
+// isNameInUse reports that a stream or a consumer of that name has other settings.
+func isNameInUse(err error) bool {
+	return hasCode(err, jetstream.JSErrCodeStreamNameInUse, jetstream.JSErrCodeConsumerAlreadyExists,
+		jetstream.JSErrCodeConsumerNameExists, jetstream.JSErrCodeConsumerExists)
+}
+
+// isNoJetStream reports that the server or the account has no JetStream.
+func isNoJetStream(err error) bool {
+	return errors.Is(err, ErrNoJetStream) ||
+		hasCode(err, jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount)
+}
+
+// isNoResponders reports that no server took the request: nothing came of it.
+func isNoResponders(err error) bool {
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
+}
+
+// isTimeout reports that no answer came in time.
+func isTimeout(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
+}
+
+// isClosed reports that the connection is gone for good.
+func isClosed(err error) bool { return errors.Is(err, nats.ErrConnectionClosed) }
+
+// isTransient reports that the same request may succeed a little later: a leader
+// is being elected, or the connection is being made again.
+func isTransient(err error) bool {
+	if isClosed(err) || isNoJetStream(err) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	if e := apiError(err); e != nil {
+		return hasCode(err, codeClusterNotAvailable, codeClusterNotLeader, codeGuardNotReady)
+	}
+	return isNoResponders(err) || isTimeout(err) || errors.Is(err, nats.ErrDisconnected) ||
+		errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionReconnecting) ||
+		errors.Is(err, errTorn)
+}
+
+// isUnknown reports of a publish whether it cannot be told what came of it. Only
+// an answer that says no, or the word that nobody took it, is certain.
+func isUnknown(err error) bool {
+	if err == nil || isNoResponders(err) || neverSent(err) {
+		return false
+	}
+	if e := apiError(err); e != nil {
+		return e.Code >= 500 && !isAlreadyThere(err) && !hasCode(err, codeGuardNotReady)
+	}
+	return true
+}
+
+// neverSent reports that the client refused to put the message on the wire.
+func neverSent(err error) bool {
+	return errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) ||
+		errors.Is(err, nats.ErrHeadersNotSupported) || errors.Is(err, nats.ErrReconnectBufExceeded)
+}
+
+// pubAck is the server's answer to a publish.
+type pubAck struct {
+	Stream    string              `json:"stream"`
+	Seq       uint64              `json:"seq"`
+	Duplicate bool                `json:"duplicate"`
+	Err       *jetstream.APIError `json:"error"`
+}
+
+// ackSeq takes the usual acknowledgement apart by hand, {"stream":"S","seq":7},
+// since appends are the hot path. Everything else is left to the JSON decoder.
+func ackSeq(data []byte) (uint64, bool) {
+	before, digits, ok := bytes.Cut(data, []byte(`,"seq":`))
+	if !ok || !bytes.HasPrefix(before, []byte(`{"stream":"`)) || bytes.LastIndexByte(before, '{') != 0 {
+		return 0, false // no acknowledgement, or one with an error inside
+	}
+	if len(digits) < 2 || len(digits) > 20 || digits[len(digits)-1] != '}' {
+		return 0, false
+	}
+	var seq uint64
+	for _, c := range digits[:len(digits)-1] {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		seq = seq*10 + uint64(c-'0')
+	}
+	return seq, seq > 0
+}
+
+// parseAck reads the answer to a publish.
+func parseAck(msg *nats.Msg) (uint64, error) {
+	if seq, ok := ackSeq(msg.Data); ok {
+		return seq, nil
+	}
+	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
+		return 0, nats.ErrNoResponders
+	}
+	var ack pubAck
+	if err := json.Unmarshal(msg.Data, &ack); err != nil {
+		return 0, fmt.Errorf("answer to a publish: %w", err)
+	}
+	if ack.Err != nil {
+		return 0, ack.Err
+	}
+	if ack.Stream == "" || ack.Seq == 0 {
+		return 0, fmt.Errorf("answer to a publish is no acknowledgement: %.60q", msg.Data)
+	}
+	return ack.Seq, nil
+}

@@ -1,0 +1,264 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/journal/journaltest"
+)
+
+// following follows in a goroutine of its own; the records come on a channel that
+// is closed at the end.
+func following(ctx context.Context, t *testing.T, records func(func(journal.Record, error) bool)) <-chan journal.Record {
+	out := make(chan journal.Record)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(out)
+		for rec, err := range records {
+			if err != nil {
+				t.Errorf("following ended: %v", err)
+				return
+			}
+			select {
+			case out <- rec:
+			case <-ctx.Done():
+			}
+		}
+	})
+	t.Cleanup(wg.Wait)
+	return out
+}
+
+// expect demands that the next records are those of heads.
+func expect(t *testing.T, records <-chan journal.Record, heads ...journal.Head) {
+	t.Helper()
+	for _, want := range heads {
+		select {
+		case rec := <-records:
+			if rec.Head != want {
+				t.Fatalf("followed to %+v, want %+v", rec.Head, want)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("entry %d does not come", want.Seq)
+		}
+	}
+}
+
+// expectNone demands that nothing comes without time passing.
+func expectNone(t *testing.T, records <-chan journal.Record) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case rec := <-records:
+		t.Fatalf("entry %d came, want none", rec.Seq)
+	default:
+	}
+}
+
+// muteCell is provisioned but for the live copies of journals, which are left to
+// the test. A server loses them when leaders change.
+func muteCell(t *testing.T) *Cell {
+	t.Helper()
+	c := openCell(t, connect(t, startServer(t)))
+	cfg := Topology(c.names.ns, Config{Memory: true})[0].stream
+	cfg.RePublish = nil
+	_, err := c.js.CreateStream(t.Context(), cfg)
+	must(t, err)
+	return c
+}
+
+// liveCopy publishes what the server would have of the entry at a guard.
+func liveCopy(t *testing.T, c *Cell, s content.SessionID, guard, before uint64) {
+	t.Helper()
+	m, err := c.leaderNext(t.Context(), c.names.journalStream(), c.names.journal(s), guard)
+	must(t, err)
+	msg := &nats.Msg{Subject: c.names.live(m.Subject), Header: m.Header, Data: m.Data}
+	msg.Header.Set(jetstream.SubjectHeader, m.Subject)
+	msg.Header.Set(jetstream.SequenceHeader, strconv.FormatUint(m.Seq, 10))
+	msg.Header.Set(jetstream.TimeStampHeaer, m.Time.Format(time.RFC3339Nano))
+	msg.Header.Set("Nats-Last-Sequence", strconv.FormatUint(before, 10))
+	must(t, c.nc.PublishMsg(msg))
+}
+
+func TestFollowNeedsNoLiveCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := muteCell(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		records := following(ctx, t, c.Journal().Follow(ctx, "s", 0))
+		heads := journaltest.Fill(t, c.Journal(), "s", journal.Head{}, 3)
+		for range 3 {
+			start := time.Now()
+			end := heads[len(heads)-1]
+			expect(t, records, heads[1:]...)
+			if took := time.Since(start); took > quiet {
+				t.Errorf("entries came after %v, want at most %v", took, quiet)
+			}
+			heads = journaltest.Fill(t, c.Journal(), "s", end, 5)
+		}
+		cancel()
+	})
+}
+
+func TestFollowRepairsAGapAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := muteCell(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		records := following(ctx, t, c.Journal().Follow(ctx, "s", 0))
+		synctest.Wait() // it has read that there is nothing
+		start := time.Now()
+		h := journaltest.Fill(t, c.Journal(), "s", journal.Head{}, 8)
+		liveCopy(t, c, "s", h[2].Guard, h[1].Guard)
+		expect(t, records, h[1:]...) // the others have no copies, and the stream has them
+		liveCopy(t, c, "s", h[8].Guard, h[7].Guard)
+		liveCopy(t, c, "s", h[3].Guard, h[2].Guard)
+		expectNone(t, records) // repeated copies are nothing new
+
+		more := journaltest.Fill(t, c.Journal(), "s", h[8], 2)
+		liveCopy(t, c, "s", more[2].Guard, more[1].Guard) // the copy before was lost
+		expect(t, records, more[1:]...)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("took %v, want no time: the copy behind a gap tells of it", took)
+		}
+		cancel()
+	})
+}
+
+func TestFollowChecksLiveCopies(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		ctx, cancel := context.WithCancel(t.Context())
+		j := c.Journal()
+		records := following(ctx, t, j.Follow(ctx, "s", 0))
+		h := journaltest.Fill(t, j, "s", journal.Head{}, 1)
+		expect(t, records, h[1])
+
+		payload, header := sealed(t, h[1], journaltest.Entry("s", 666))
+		forged := &nats.Msg{Subject: c.names.live(c.names.journal("s")), Header: header, Data: payload}
+		must(t, c.nc.PublishMsg(forged)) // not even a sequence
+		forged.Header.Set(jetstream.SubjectHeader, c.names.journal("s"))
+		forged.Header.Set(jetstream.SequenceHeader, "2")
+		forged.Header.Set(jetstream.TimeStampHeaer, time.Now().Format(time.RFC3339Nano))
+		forged.Header.Set("Nats-Last-Sequence", "77") // pretends that entries were missed
+		must(t, c.nc.PublishMsg(forged))
+		forged.Header.Set("Nats-Last-Sequence", "1")
+		forged.Data = []byte("hello") // pretends to be the next one, and is no entry
+		must(t, c.nc.PublishMsg(forged))
+		expectNone(t, records)
+		h = journaltest.Fill(t, j, "s", h[1], 1)
+		expect(t, records, h[1])
+		cancel()
+	})
+}
+
+func TestASlowFollowerMissesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		ctx, cancel := context.WithCancel(t.Context())
+		records := following(ctx, t, c.Journal().Follow(ctx, "s", 0))
+		h := journaltest.Fill(t, c.Journal(), "s", journal.Head{}, 4*liveBuffer) // far more than waits in memory
+		expect(t, records, h[1:]...)
+		h = journaltest.Fill(t, c.Journal(), "s", h[len(h)-1], 1)
+		expect(t, records, h[1])
+		cancel()
+	})
+}
+
+func TestFollowFromStartsBehindItsHead(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		ctx, cancel := context.WithCancel(t.Context())
+		j := c.Journal()
+		h := journaltest.Fill(t, j, "s", journal.Head{}, 5)
+		records := following(ctx, t, j.FollowFrom(ctx, "s", h[3]))
+		expect(t, records, h[4:]...)
+		more := journaltest.Fill(t, j, "s", h[5], 2)
+		expect(t, records, more[1:]...)
+		cancel()
+
+		wrong := h[3]
+		wrong.Hash[0]++
+		if _, err := drain(j.FollowFrom(t.Context(), "s", wrong)); !errors.Is(err, journal.ErrDamaged) {
+			t.Errorf("behind a head of another chain: %v, want ErrDamaged", err)
+		}
+	})
+}
+
+func TestFollowAllGoesOnFromAGuard(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		ctx, cancel := context.WithCancel(t.Context())
+		j := c.Journal()
+		var want []journal.Head
+		ends := map[content.SessionID]journal.Head{}
+		write := func(n int) {
+			for i := range n {
+				s := content.SessionID(fmt.Sprintf("s-%d", i%7))
+				h := journaltest.Fill(t, j, s, ends[s], 1)[1]
+				ends[s], want = h, append(want, h)
+			}
+		}
+		write(20)
+		fromNow := following(ctx, t, j.FollowAll(ctx, 0))
+		fromFive := following(ctx, t, j.FollowAll(ctx, want[4].Guard))
+		synctest.Wait()
+		write(20)
+		expect(t, fromNow, want[20:]...)
+		expect(t, fromFive, want[5:]...)
+		cancel()
+	})
+}
+
+func TestFollowAllGoesOnBehindDamage(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		ctx, cancel := context.WithCancel(t.Context())
+		j := c.Journal()
+		records := following(ctx, t, j.FollowAll(ctx, 0))
+		synctest.Wait()
+		forge(t, c, "bad", []byte("hello"), nil)
+		head := journaltest.Fill(t, j, "good", journal.Head{}, 1)[1]
+		if rec := <-records; !errors.Is(rec.Err, journal.ErrDamaged) || string(rec.Payload) != "hello" {
+			t.Errorf("record = %q, %v, want the damaged one raw", rec.Payload, rec.Err)
+		}
+		expect(t, records, head)
+		cancel()
+	})
+}
+
+func TestFollowOutlivesTheServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := startServer(t, embedded.WithStore(dir), embedded.WithListener("127.0.0.1:0"))
+	u, err := url.Parse(s.ClientURL())
+	must(t, err)
+	reconnect := []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectBufSize(-1)}
+	reader, writer := openCell(t, connectTCP(t, s, reconnect...)), openCell(t, connectTCP(t, s, reconnect...))
+	must(t, writer.Provision(t.Context(), Config{}))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	records := following(ctx, t, reader.Journal().Follow(ctx, "s", 0))
+	h := journaltest.Fill(t, writer.Journal(), "s", journal.Head{}, 3)
+	expect(t, records, h[1:]...)
+	s.Close()
+	startServer(t, embedded.WithStore(dir), embedded.WithListener(u.Host))
+	head := h[3]
+	for end := time.Now().Add(20 * time.Second); head == h[3]; {
+		next, err := writer.Journal().Append(t.Context(), head, journaltest.Entry("s", 4))
+		switch {
+		case err == nil:
+			head = next
+		case time.Now().After(end):
+			t.Fatal(err)
+		}
+	}
+	expect(t, records, head)
+	cancel()
+}

@@ -1,0 +1,272 @@
+package jetstream
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// Commands of each lane that a test sends.
+
+func submit(s content.SessionID, id, text string) commands.Envelope {
+	return commands.Envelope{ID: id, Session: s, Command: commands.SubmitInput{Items: []content.Item{content.UserText(text)}}}
+}
+
+func decision(s content.SessionID, id string) commands.Envelope {
+	return commands.Envelope{ID: id, Session: s, Command: commands.ResolveApproval{Approve: true}}
+}
+
+func lostReport(s content.SessionID, id string) commands.Envelope {
+	return commands.Envelope{ID: id, Session: s, Command: commands.ReportAttemptLost{Place: "t1-r1-c1", Attempt: 1}}
+}
+
+func fired(s content.SessionID, id string) commands.Envelope {
+	return commands.Envelope{ID: id, Session: s, Command: commands.ReportTimer{Kind: commands.TimerRetry}}
+}
+
+// send sends the commands in order and returns their sequences.
+func send(t testing.TB, c *Cell, envs ...commands.Envelope) []uint64 {
+	t.Helper()
+	var out []uint64
+	for _, env := range envs {
+		seq, err := c.Inbox().Send(t.Context(), env)
+		must(t, err)
+		out = append(out, seq)
+	}
+	return out
+}
+
+func read(t testing.TB, c *Cell, s content.SessionID, cursors ...events.Cursor) []Message {
+	t.Helper()
+	out, err := c.Inbox().Read(t.Context(), s, cursors)
+	must(t, err)
+	return out
+}
+
+// ids lists the lane and id of each message.
+func ids(messages []Message) []string {
+	var out []string
+	for _, m := range messages {
+		out = append(out, string(m.Lane)+" "+m.Envelope.ID)
+	}
+	return out
+}
+
+func wantIDs(t testing.TB, got []Message, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, ids(got)); diff != "" {
+		t.Fatalf("commands (-want +got):\n%s", diff)
+	}
+}
+
+// dueNow lets a timer of the session fire and waits until it is in the inbox.
+func dueNow(t testing.TB, c *Cell, s content.SessionID, id string) {
+	t.Helper()
+	must(t, c.Timers().Arm(t.Context(), s, id, time.Now(), fired(s, id)))
+	for {
+		m, err := c.leaderLast(t.Context(), c.names.timersStream(), c.names.due(s))
+		if err == nil && strings.Contains(string(m.Data), id) {
+			return
+		}
+		if err != nil && !isNotFound(err) {
+			t.Fatal(err)
+		}
+		<-time.After(10 * time.Millisecond) // of the bubble's time
+	}
+}
+
+func TestReadGoesPastEachLanesCursor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		seqs := send(t, c,
+			lostReport("s1", "r1"), submit("s1", "a1", "hello"), submit("s2", "x", "not mine"),
+			decision("s1", "d1"), submit("s1", "a2", "again"), lostReport("s1", "r2"))
+		dueNow(t, c, "s1", "timer-1")
+		dueNow(t, c, "s1", "timer-2")
+		all := read(t, c, "s1")
+		wantIDs(t, all, "ask a1", "ask a2", "decide d1", "report r1", "report r2", "due timer-1", "due timer-2")
+		if all[1].Seq != seqs[4] || all[1].Last != seqs[1] || all[0].Last != 0 {
+			t.Errorf("second ask is %d behind %d, first behind %d, want %d behind %d and 0",
+				all[1].Seq, all[1].Last, all[0].Last, seqs[4], seqs[1])
+		}
+		if diff := cmp.Diff(submit("s1", "a1", "hello"), all[0].Envelope); diff != "" {
+			t.Errorf("first ask (-want +got):\n%s", diff)
+		}
+		wantIDs(t, read(t, c, "s1",
+			events.Cursor{Lane: events.LaneAsk, Seq: all[0].Seq},
+			events.Cursor{Lane: events.LaneReport, Seq: all[4].Seq},
+			events.Cursor{Lane: events.LaneDue, Seq: all[5].Seq},
+		), "ask a2", "decide d1", "due timer-2")
+	})
+}
+
+func TestPurgeOfHandledCommands(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		send(t, c, submit("s1", "a1", ""), lostReport("s1", "r1"), submit("s1", "a2", ""), submit("s2", "x", ""), submit("s1", "a3", ""))
+		dueNow(t, c, "s1", "timer-1")
+		must(t, c.Timers().Arm(t.Context(), "s1", "pending", time.Now().Add(time.Hour), fired("s1", "pending")))
+		all := read(t, c, "s1")
+		handled := []events.Cursor{
+			{Lane: events.LaneAsk, Seq: all[1].Seq}, // a2
+			{Lane: events.LaneReport, Seq: all[3].Seq},
+			{Lane: events.LaneDue, Seq: all[4].Seq},
+			{Lane: events.LaneDecide}, // nothing of it
+			{Lane: events.LaneLocal, Seq: 7},
+		}
+		must(t, c.Inbox().Purge(t.Context(), "s1", handled, true))
+		wantIDs(t, read(t, c, "s1"), "ask a2", "ask a3", "report r1", "due timer-1")
+		must(t, c.Inbox().Purge(t.Context(), "s1", handled, false))
+		wantIDs(t, read(t, c, "s1"), "ask a3")
+		wantIDs(t, read(t, c, "s2"), "ask x")
+		<-time.After(2 * time.Hour)
+		wantIDs(t, read(t, c, "s1"), "ask a3", "due pending") // a purge leaves timers alone
+	})
+}
+
+func TestHasAnySeesEveryLane(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		want := func(s content.SessionID, want bool) {
+			t.Helper()
+			got, err := c.Inbox().HasAny(t.Context(), s)
+			if got != want || err != nil {
+				t.Fatalf("HasAny of %s = %v, %v, want %v", s, got, err, want)
+			}
+		}
+		want("s1", false)
+		must(t, c.Timers().Arm(t.Context(), "s1", "later", time.Now().Add(time.Hour), fired("s1", "later")))
+		want("s1", false) // nothing is due
+		send(t, c, lostReport("s2", "r1"))
+		want("s2", true)
+		want("s1", false)
+		<-time.After(time.Hour + time.Second)
+		want("s1", true)
+	})
+}
+
+func TestLargeCommandsTravelByReference(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		large := submit("s1", "large", strings.Repeat("much ", 300_000)) // past the largest message too
+		send(t, c, submit("s1", "small", "hello"), large)
+		got := read(t, c, "s1")
+		wantIDs(t, got, "ask small", "ask large")
+		if diff := cmp.Diff(large, got[1].Envelope); diff != "" {
+			t.Error("the large command is not what was sent")
+		}
+	})
+}
+
+func TestBadCommandsAreShownAndPassedOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		put := func(lane events.Lane, header nats.Header, data []byte) {
+			t.Helper()
+			_, err := c.publish(t.Context(), &nats.Msg{Subject: c.names.cmd("s1", lane), Header: header, Data: data})
+			must(t, err)
+		}
+		encoded := func(env commands.Envelope) []byte {
+			t.Helper()
+			data, err := env.Encode()
+			must(t, err)
+			return data
+		}
+		put(events.LaneAsk, nil, []byte("no command"))
+		put(events.LaneAsk, nil, encoded(submit("s2", "foreign", "")))
+		put(events.LaneAsk, nil, encoded(lostReport("s1", "forged"))) // a client may not report
+		put(events.LaneAsk, nats.Header{headerBlob: {strings.Repeat("0", 64)}}, nil)
+		send(t, c, submit("s1", "good", ""))
+		got := read(t, c, "s1")
+		if len(got) != 5 {
+			t.Fatalf("%d messages, want 5: %+v", len(got), got)
+		}
+		for i, want := range []error{commands.ErrBadCommand, commands.ErrBadCommand, commands.ErrBadCommand, ErrBlobMissing, nil} {
+			if !errors.Is(got[i].Err, want) || (want == nil) != (got[i].Err == nil) {
+				t.Errorf("error of message %d = %v, want %v", i, got[i].Err, want)
+			}
+			if got[i].Seq == 0 {
+				t.Errorf("message %d has no sequence to pass it over with", i)
+			}
+		}
+	})
+}
+
+func TestSendRefusesWhatHasNoLane(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		for _, env := range []commands.Envelope{
+			{ID: "1", Session: "s1", Command: commands.Park{}},
+			fired("s1", "2"),
+		} {
+			if _, err := c.Inbox().Send(t.Context(), env); !errors.Is(err, ErrNoLane) {
+				t.Errorf("Send of %s = %v, want ErrNoLane", commands.NameOf(env.Command), err)
+			}
+		}
+		for _, s := range []content.SessionID{"", "a.b", "*", "s.ask\r\nPUB x"} {
+			if _, err := c.Inbox().Send(t.Context(), submit(s, "1", "")); !errors.Is(err, content.ErrBadID) {
+				t.Errorf("Send to %q = %v, want ErrBadID", s, err)
+			}
+		}
+	})
+}
+
+func TestSendWaitsForAServerThatComes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := openCell(t, connect(t, startServer(t)))
+		sent := make(chan error)
+		go func() {
+			_, err := c.Inbox().Send(t.Context(), submit("s1", "a1", ""))
+			sent <- err
+		}()
+		<-time.After(5 * time.Second) // as long as an election may take
+		must(t, c.Provision(t.Context(), Config{Memory: true}))
+		must(t, <-sent)
+		wantIDs(t, read(t, c, "s1"), "ask a1")
+	})
+}
+
+func TestSendToACellThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := openCell(t, connect(t, startServer(t)))
+		if _, err := c.Inbox().Send(t.Context(), submit("s1", "a1", "")); !errors.Is(err, ErrNotProvisioned) {
+			t.Errorf("Send = %v, want ErrNotProvisioned", err)
+		}
+		if _, err := c.Inbox().Read(t.Context(), "s1", nil); !errors.Is(err, ErrNotProvisioned) {
+			t.Errorf("Read = %v, want ErrNotProvisioned", err)
+		}
+	})
+}
+
+func TestInboxOfManySessionsStaysApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		for i := range 20 {
+			s := content.SessionID(fmt.Sprintf("s%d", i))
+			send(t, c, submit(s, "a-"+string(s), ""), lostReport(s, "r-"+string(s)))
+		}
+		for i := range 20 {
+			s := content.SessionID(fmt.Sprintf("s%d", i))
+			wantIDs(t, read(t, c, s), "ask a-"+string(s), "report r-"+string(s))
+		}
+	})
+}

@@ -1,0 +1,226 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// Headers of entries. They repeat what the payload says, for who looks at the
+// stream without decoding it; only the guard means something to the server.
+const (
+	headerGuard   = "Nats-Expected-Last-Subject-Sequence"
+	headerSeq     = "Turnlog-Seq"
+	headerHash    = "Turnlog-Hash"
+	headerPrev    = "Turnlog-Prev"
+	headerKinds   = "Turnlog-Kinds"
+	headerVersion = "Turnlog-Version"
+	headerTrace   = "traceparent"
+)
+
+// Journal keeps journals in the cell's JOURNAL stream, one subject per session.
+// The Guard of its heads is an entry's sequence in the stream.
+type Journal struct {
+	cell *Cell
+}
+
+var _ journal.Journal = (*Journal)(nil)
+
+// Journal returns the cell's journal.
+func (c *Cell) Journal() *Journal { return &Journal{cell: c} }
+
+// Append writes e behind head in one message, which the server stores only if
+// head is the last one on the session's subject. One request and no second
+// attempt: after ErrUnknown the entry may still arrive, so read before writing.
+func (j *Journal) Append(ctx context.Context, head journal.Head, e events.Entry) (journal.Head, error) {
+	if !content.IsToken(string(e.Session)) {
+		return journal.Head{}, fmt.Errorf("append to %q: %w", e.Session, content.ErrBadID)
+	}
+	if ctx.Err() != nil {
+		return journal.Head{}, fmt.Errorf("append %s after %d: %w", e.Session, head.Seq, context.Cause(ctx))
+	}
+	e, payload, next, err := journal.Seal(head, e)
+	if err != nil {
+		return journal.Head{}, fmt.Errorf("append %s after %d: %w", e.Session, head.Seq, err)
+	}
+	header, data, err := j.cell.pack(ctx, payload)
+	if err != nil {
+		return journal.Head{}, fmt.Errorf("append %s after %d: %w", e.Session, head.Seq, err)
+	}
+	msg := nats.Msg{Subject: j.cell.names.journal(e.Session), Header: header, Data: data}
+	describe(&msg, head, e, next)
+	if trace := journal.TraceParent(ctx); trace != "" {
+		msg.Header[headerTrace] = []string{trace}
+	}
+	next.Guard, err = j.cell.publish(ctx, &msg)
+	switch {
+	case err == nil:
+		return next, nil
+	case isConflict(err):
+		err = fmt.Errorf("%w: %w", journal.ErrConflict, err)
+	case isUnknown(err):
+		err = fmt.Errorf("%w: %w", journal.ErrUnknown, err)
+	default:
+		err = j.cell.explain(ctx, j.cell.names.journalStream(), err)
+	}
+	return journal.Head{}, fmt.Errorf("append %s after %d: %w", e.Session, head.Seq, err)
+}
+
+// describe adds the headers of an entry.
+func describe(msg *nats.Msg, head journal.Head, e events.Entry, next journal.Head) {
+	if msg.Header == nil {
+		msg.Header = make(nats.Header, 8)
+	}
+	values := [...]string{
+		strconv.FormatUint(head.Guard, 10), strconv.FormatUint(e.Seq, 10), next.Hash.String(), e.Prev.String(),
+		kindList(e.Events), strconv.Itoa(e.Version),
+	}
+	for i, key := range [...]string{headerGuard, headerSeq, headerHash, headerPrev, headerKinds, headerVersion} {
+		msg.Header[key] = values[i : i+1 : i+1]
+	}
+}
+
+// kindList names the kinds in an entry, each once.
+func kindList(evs []events.Event) string {
+	kinds := make([]string, 0, len(evs))
+	for _, ev := range evs {
+		if k := string(events.KindOf(ev)); !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+	}
+	return strings.Join(kinds, ",")
+}
+
+// Read yields the entries behind a sequence number. The store finds entries by
+// its own positions, so the ones before are passed over on the way; who knows a
+// head reads from there with ReadFrom. Any replica answers: on a replicated
+// stream the newest entries may be missing, and Last tells where the end is.
+func (j *Journal) Read(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[journal.Record, error] {
+	return j.read(ctx, s, chain{session: s}, after)
+}
+
+// ReadFrom yields the entries behind head, without looking at earlier ones. They
+// must continue head's chain, else it ends with journal.ErrDamaged.
+func (j *Journal) ReadFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[journal.Record, error] {
+	return j.read(ctx, s, chain{session: s, head: head}, head.Seq)
+}
+
+func (j *Journal) read(ctx context.Context, s content.SessionID, ch chain, after uint64) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		if !content.IsToken(string(s)) {
+			return // nothing can have been written under that name
+		}
+		for m, err := range j.messages(ctx, s, ch.head.Guard) {
+			if err != nil {
+				yield(journal.Record{}, fmt.Errorf("read %s after %d: %w", s, ch.head.Seq, err))
+				return
+			}
+			if ch.head.Seq < after && ch.skip(m, after) {
+				continue
+			}
+			rec, err := j.record(ctx, s, m)
+			if err == nil {
+				err = ch.extend(rec)
+			}
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (j *Journal) messages(ctx context.Context, s content.SessionID, guard uint64) iter.Seq2[stored, error] {
+	n := j.cell.names
+	return j.cell.batchGet(ctx, n.journalStream(), n.journal(s), guard+1)
+}
+
+// Last returns the last entry of a session, as the stream's leader knows it.
+func (j *Journal) Last(ctx context.Context, s content.SessionID) (journal.Record, error) {
+	if !content.IsToken(string(s)) {
+		return journal.Record{}, fmt.Errorf("last entry of %q: %w", s, journal.ErrNotFound)
+	}
+	m, err := j.cell.leaderLast(ctx, j.cell.names.journalStream(), j.cell.names.journal(s))
+	switch {
+	case isNotFound(err):
+		return journal.Record{}, fmt.Errorf("last entry of %s: %w", s, journal.ErrNotFound)
+	case err != nil:
+		return journal.Record{}, fmt.Errorf("last entry of %s: %w", s, err)
+	}
+	return j.record(ctx, s, m)
+}
+
+// record makes an entry of a message. On an error it returns what there is.
+func (j *Journal) record(ctx context.Context, s content.SessionID, m stored) (journal.Record, error) {
+	rec := journal.Record{Head: journal.Head{Guard: m.Seq}, Stored: m.Time}
+	payload, err := j.cell.unpack(ctx, m.Header, m.Data)
+	if errors.Is(err, ErrBlobMissing) {
+		err = fmt.Errorf("%w: %w", journal.ErrDamaged, err)
+	}
+	if err != nil {
+		return rec, fmt.Errorf("journal of %s, entry %s: %w", s, m.Header.Get(headerSeq), err)
+	}
+	rec.Payload, rec.Hash = payload, events.HashOf(payload)
+	if said := m.Header.Get(headerHash); said != rec.Hash.String() {
+		return rec, damaged(s, m, fmt.Sprintf("its bytes have the hash %s, its header says %q", rec.Hash, said))
+	}
+	rec.Entry, err = events.Decode(payload)
+	if errors.Is(err, events.ErrUnknownKind) {
+		rec.Err, err = err, nil
+	}
+	rec.Seq = rec.Entry.Seq
+	switch {
+	case err != nil:
+		return rec, damaged(s, m, err.Error())
+	case rec.Entry.Session != s:
+		return rec, damaged(s, m, fmt.Sprintf("it is an entry of session %q", rec.Entry.Session))
+	}
+	return rec, nil
+}
+
+func damaged(s content.SessionID, m stored, why string) error {
+	return fmt.Errorf("%w: %s, entry %s at %d of the stream: %s", journal.ErrDamaged, s, m.Header.Get(headerSeq), m.Seq, why)
+}
+
+// chain is how far a journal was read. It checks that what follows does follow.
+type chain struct {
+	session content.SessionID
+	head    journal.Head
+}
+
+// extend takes the next entry.
+func (c *chain) extend(rec journal.Record) error {
+	e := rec.Entry
+	switch {
+	case e.Seq != c.head.Seq+1:
+		return fmt.Errorf("%w: %s: entry %d follows %d", journal.ErrDamaged, c.session, e.Seq, c.head.Seq)
+	case e.Prev != c.head.Hash:
+		return fmt.Errorf("%w: %s: entry %d names %s before it, but that entry's hash is %s",
+			journal.ErrDamaged, c.session, e.Seq, e.Prev, c.head.Hash)
+	}
+	c.head = rec.Head
+	return nil
+}
+
+// skip passes over an entry up to a sequence number by its headers alone. It
+// reports false for one whose headers do not continue the chain, which is then
+// read like any other.
+func (c *chain) skip(m stored, upTo uint64) bool {
+	var hash events.Hash
+	seq := headerUint(m.Header, headerSeq)
+	if seq != c.head.Seq+1 || seq > upTo || m.Header.Get(headerPrev) != c.head.Hash.String() ||
+		hash.UnmarshalText([]byte(m.Header.Get(headerHash))) != nil {
+		return false
+	}
+	c.head = journal.Head{Seq: seq, Hash: hash, Guard: m.Seq}
+	return true
+}

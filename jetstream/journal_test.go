@@ -1,0 +1,312 @@
+package jetstream
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/journal/journaltest"
+)
+
+func TestJournalKeepsTheContract(t *testing.T) {
+	for _, c := range journaltest.Cases(journaltest.Features{}) {
+		t.Run(c.Name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, cell *Cell) { c.Run(t, cell.Journal()) })
+		})
+	}
+}
+
+func TestJournalKeepsTheContractOnDiskAndOverTCP(t *testing.T) {
+	t.Parallel()
+	journaltest.Run(t, journaltest.Features{}, func(t *testing.T) journal.Journal {
+		s := startServer(t, onDisk(t)...)
+		cell := openCell(t, connectTCP(t, s))
+		must(t, cell.Provision(t.Context(), Config{}))
+		return cell.Journal()
+	})
+}
+
+func TestEntriesCarryTheirHeaders(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		j := c.Journal()
+		first, err := j.Append(t.Context(), journal.Head{}, journaltest.Entry("s", 1))
+		must(t, err)
+		e := journaltest.Entry("s", 2)
+		e.Events = append(e.Events, e.Events[0])
+		second, err := j.Append(journal.WithTraceParent(t.Context(), trace), first, e)
+		must(t, err)
+		m, err := c.leaderLast(t.Context(), c.names.journalStream(), c.names.journal("s"))
+		must(t, err)
+		for key, want := range map[string]string{
+			headerGuard:   strconv.FormatUint(first.Guard, 10),
+			headerSeq:     "2",
+			headerHash:    second.Hash.String(),
+			headerPrev:    first.Hash.String(),
+			headerKinds:   "input_queued,warning",
+			headerVersion: strconv.Itoa(events.Version),
+			headerTrace:   trace,
+		} {
+			if got := m.Header.Get(key); got != want {
+				t.Errorf("%s = %q, want %q", key, got, want)
+			}
+		}
+		if len(m.Header) != 7 {
+			t.Errorf("%d headers, want the 7 that are documented: %v", len(m.Header), m.Header)
+		}
+	})
+}
+
+func TestReadFromStartsBehindItsHead(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		j := c.Journal()
+		heads := journaltest.Fill(t, j, "s", journal.Head{}, 9)
+		journaltest.Fill(t, j, "other", journal.Head{}, 3)
+		for at, head := range heads {
+			n := head.Seq
+			for rec, err := range j.ReadFrom(t.Context(), "s", head) {
+				must(t, err)
+				if n++; rec.Head != heads[n] {
+					t.Fatalf("from %d: got %+v, want %+v", at, rec.Head, heads[n])
+				}
+			}
+			if n != 9 {
+				t.Errorf("from %d: ended at %d of 9", at, n)
+			}
+		}
+		wrong := heads[4]
+		wrong.Hash[0]++
+		if _, err := drain(j.ReadFrom(t.Context(), "s", wrong)); !errors.Is(err, journal.ErrDamaged) {
+			t.Errorf("behind a head of another chain: %v, want ErrDamaged", err)
+		}
+	})
+}
+
+// drain returns the records that a sequence yields before it ends, and the error
+// that it ends with.
+func drain(records func(func(journal.Record, error) bool)) (out []journal.Record, _ error) {
+	for rec, err := range records {
+		if err != nil {
+			return out, err
+		}
+		out = append(out, rec)
+	}
+	return out, nil
+}
+
+// forge writes a message into a journal without any of the checks of Append.
+func forge(t *testing.T, c *Cell, s content.SessionID, payload []byte, header nats.Header) {
+	t.Helper()
+	_, err := c.publish(t.Context(), &nats.Msg{Subject: c.names.journal(s), Data: payload, Header: header})
+	must(t, err)
+}
+
+// sealed is an entry as Append would write it behind head, for a test to spoil.
+func sealed(t *testing.T, head journal.Head, e events.Entry) (payload []byte, header nats.Header) {
+	t.Helper()
+	e, payload, next, err := journal.Seal(head, e)
+	must(t, err)
+	var msg nats.Msg
+	describe(&msg, head, e, next)
+	delete(msg.Header, headerGuard)
+	return payload, msg.Header
+}
+
+func TestDamageIsNamed(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		write func(t *testing.T, c *Cell, head journal.Head)
+		want  string
+	}{
+		{"a byte was changed", func(t *testing.T, c *Cell, head journal.Head) {
+			payload, header := sealed(t, head, journaltest.Entry("s", 4))
+			payload[len(payload)-1] ^= 1
+			forge(t, c, "s", payload, header)
+		}, "entry 4 at 4 of the stream: its bytes have the hash"},
+		{"an entry is missing", func(t *testing.T, c *Cell, head journal.Head) {
+			head.Seq++
+			payload, header := sealed(t, head, journaltest.Entry("s", 5))
+			forge(t, c, "s", payload, header)
+		}, "entry 5 follows 3"},
+		{"an entry is there twice", func(t *testing.T, c *Cell, head journal.Head) {
+			head.Seq--
+			payload, header := sealed(t, head, journaltest.Entry("s", 3))
+			forge(t, c, "s", payload, header)
+		}, "entry 3 follows 3"},
+		{"a chain was started anew", func(t *testing.T, c *Cell, head journal.Head) {
+			payload, header := sealed(t, journal.Head{Seq: head.Seq, Hash: events.HashOf(nil)}, journaltest.Entry("s", 4))
+			forge(t, c, "s", payload, header)
+		}, "entry 4 names e3b0c442"},
+		{"an entry of another session", func(t *testing.T, c *Cell, head journal.Head) {
+			payload, header := sealed(t, head, journaltest.Entry("other", 4))
+			forge(t, c, "s", payload, header)
+		}, `entry of session "other"`},
+		{"no entry at all", func(t *testing.T, c *Cell, _ journal.Head) {
+			forge(t, c, "s", []byte("hello"), nil)
+		}, "its header says"},
+		{"no entry with a good hash", func(t *testing.T, c *Cell, _ journal.Head) {
+			forge(t, c, "s", []byte("hello"), nats.Header{headerHash: {events.HashOf([]byte("hello")).String()}})
+		}, "bad entry"},
+		{"a blob is gone", func(t *testing.T, c *Cell, _ journal.Head) {
+			forge(t, c, "s", nil, nats.Header{headerBlob: {strings.Repeat("ab", 32)}, headerSeq: {"4"}})
+		}, "blob is missing"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *Cell) {
+				j := c.Journal()
+				heads := journaltest.Fill(t, j, "s", journal.Head{}, 3)
+				tt.write(t, c, heads[3])
+				for _, after := range []uint64{0, 2, 3} {
+					records, err := drain(j.Read(t.Context(), "s", after))
+					if !errors.Is(err, journal.ErrDamaged) || !strings.Contains(err.Error(), tt.want) {
+						t.Errorf("Read behind %d ends with %v, want ErrDamaged: …%s…", after, err, tt.want)
+					}
+					if len(records) != int(3-after) {
+						t.Errorf("Read behind %d yields %d records before the damage, want %d", after, len(records), 3-after)
+					}
+				}
+				if _, err := drain(j.Follow(within(t, time.Minute), "s", 0)); !errors.Is(err, journal.ErrDamaged) {
+					t.Errorf("Follow ends with %v, want ErrDamaged", err)
+				}
+			})
+		})
+	}
+}
+
+// TestUnknownKindsAreShownRaw writes what a later release might.
+func TestUnknownKindsAreShownRaw(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		j := c.Journal()
+		head := journaltest.Fill(t, j, "s", journal.Head{}, 1)[1]
+		payload, header := sealed(t, head, journaltest.Entry("s", 2))
+		payload = []byte(strings.Replace(string(payload), "warning", "wArning", 1))
+		header[headerHash] = []string{events.HashOf(payload).String()}
+		forge(t, c, "s", payload, header)
+		head, err := j.Append(t.Context(), journal.Head{Seq: 2, Hash: events.HashOf(payload), Guard: 2}, journaltest.Entry("s", 3))
+		must(t, err)
+
+		records, err := drain(j.Read(t.Context(), "s", 0))
+		must(t, err)
+		if len(records) != 3 || records[2].Head != head {
+			t.Fatalf("%d records, want 3 that end at %+v", len(records), head)
+		}
+		if rec := records[1]; !errors.Is(rec.Err, events.ErrUnknownKind) || rec.Entry.Cause != "command-2" || !slices.Equal(rec.Payload, payload) {
+			t.Errorf("record = %v, cause %q; want ErrUnknownKind with the entry's head and bytes", rec.Err, rec.Entry.Cause)
+		}
+		if records[0].Err != nil || records[2].Err != nil {
+			t.Errorf("errors of the entries around it: %v, %v", records[0].Err, records[2].Err)
+		}
+	})
+}
+
+// TestAppendTellsItsOutcomesApart lets a fake stream answer appends.
+func TestAppendTellsItsOutcomesApart(t *testing.T) {
+	const plain = "neither"
+	for _, tt := range []struct{ name, answer, want string }{
+		{"stored", `{"stream":"S","seq":7}`, ""},
+		{"stored in a domain", `{"stream":"S","domain":"d","seq":7}`, ""},
+		{"stored, with more to say", `{"stream":"S","seq":7,"duplicate": true}`, ""},
+		{"guard refused", `{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"}}`, "conflict"},
+		{"a write is in flight", `{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"}}`, "conflict"},
+		{"too large", `{"error":{"code":400,"err_code":10054,"description":"message size exceeds maximum allowed"}}`, plain},
+		{"guard cannot be checked", `{"error":{"code":503,"err_code":10163,"description":"temporarily unavailable"}}`, plain},
+		{"store failed", `{"error":{"code":503,"err_code":10077,"description":"no space left on device"}}`, "unknown"},
+		{"not the leader", `{"error":{"code":500,"err_code":10009,"description":"can not handle request"}}`, "unknown"},
+		{"nonsense", `+OK`, "unknown"},
+		{"no sequence", `{"stream":"S"}`, "unknown"},
+		{"no answer", ``, "unknown"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBareBubble(t, func(t *testing.T, c *Cell) {
+				_, err := c.nc.Subscribe(c.names.allJournals(), func(m *nats.Msg) {
+					if tt.answer != "" {
+						must(t, m.Respond([]byte(tt.answer)))
+					}
+				})
+				must(t, err)
+				start := time.Now()
+				head, err := c.Journal().Append(t.Context(), journal.Head{}, journaltest.Entry("s", 1))
+				if got := outcome(err); got != tt.want {
+					t.Errorf("Append = %v, which is %q, want %q", err, got, tt.want)
+				}
+				if wantGuard := map[bool]uint64{true: 7}[tt.want == ""]; head.Guard != wantGuard {
+					t.Errorf("guard = %d, want %d", head.Guard, wantGuard)
+				}
+				if took := time.Since(start); took > publishTimeout {
+					t.Errorf("took %v, want at most %v", took, publishTimeout)
+				}
+			})
+		})
+	}
+}
+
+func outcome(err error) string {
+	switch conflict, unknown := errors.Is(err, journal.ErrConflict), errors.Is(err, journal.ErrUnknown); {
+	case conflict && unknown:
+		return "both"
+	case conflict:
+		return "conflict"
+	case unknown:
+		return "unknown"
+	case err != nil:
+		return "neither"
+	}
+	return ""
+}
+
+func TestAppendWithoutAStreamSaysSo(t *testing.T) {
+	inBareBubble(t, func(t *testing.T, c *Cell) {
+		_, err := c.Journal().Append(t.Context(), journal.Head{}, journaltest.Entry("s", 1))
+		if !errors.Is(err, ErrNotProvisioned) || outcome(err) != "neither" {
+			t.Errorf("Append = %v, want ErrNotProvisioned: nobody can have written it", err)
+		}
+		if _, err := c.Journal().Last(t.Context(), "s"); !errors.Is(err, ErrNotProvisioned) {
+			t.Errorf("Last = %v, want ErrNotProvisioned", err)
+		}
+		if _, err := drain(c.Journal().Read(t.Context(), "s", 0)); !errors.Is(err, ErrNotProvisioned) {
+			t.Errorf("Read = %v, want ErrNotProvisioned", err)
+		}
+	})
+}
+
+func TestAppendOnAClosedConnectionWritesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		head := journaltest.Fill(t, c.Journal(), "s", journal.Head{}, 1)[1]
+		c.nc.Close()
+		if _, err := c.Journal().Append(t.Context(), head, journaltest.Entry("s", 2)); err == nil {
+			t.Error("Append on a closed connection succeeds")
+		}
+		if _, err := c.Journal().Last(t.Context(), "s"); !errors.Is(err, nats.ErrConnectionClosed) {
+			t.Errorf("Last = %v, want that the connection is closed", err)
+		}
+	})
+}
+
+func TestSessionsAreListed(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		j := c.Journal()
+		if got, err := j.Sessions(t.Context()); err != nil || len(got) != 0 {
+			t.Fatalf("Sessions of an empty cell = %v, %v", got, err)
+		}
+		var want []content.SessionID
+		for i := range 50 {
+			s := content.SessionID(fmt.Sprintf("s-%02d", i))
+			journaltest.Fill(t, j, s, journal.Head{}, 1+i%3)
+			want = append(want, s)
+		}
+		got, err := j.Sessions(t.Context())
+		must(t, err)
+		if !slices.Equal(got, want) {
+			t.Errorf("Sessions = %v, want %v", got, want)
+		}
+	})
+}

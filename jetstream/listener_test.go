@@ -1,0 +1,136 @@
+package jetstream
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+func listen(t *testing.T, c *Cell, s content.SessionID) *Listener {
+	t.Helper()
+	l, err := c.Inbox().Listen(t.Context(), s)
+	must(t, err)
+	t.Cleanup(l.Close)
+	return l
+}
+
+func hear(t *testing.T, l *Listener) Message {
+	t.Helper()
+	m, err := l.Next(within(t, time.Minute))
+	must(t, err)
+	return m
+}
+
+func TestListenerHearsEveryLane(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		before := send(t, c, submit("s1", "a1", "before it listened"))
+		l := listen(t, c, "s1")
+		seqs := send(t, c, submit("s1", "a2", "hello"), submit("s2", "x", ""), decision("s1", "d1"), lostReport("s1", "r1"))
+		want := []Message{
+			{Lane: events.LaneAsk, Seq: seqs[0], Last: before[0], Envelope: submit("s1", "a2", "hello")},
+			{Lane: events.LaneDecide, Seq: seqs[2], Envelope: decision("s1", "d1")},
+			{Lane: events.LaneReport, Seq: seqs[3], Envelope: lostReport("s1", "r1")},
+		}
+		for _, w := range want {
+			if diff := cmp.Diff(w, hear(t, l)); diff != "" {
+				t.Errorf("heard (-want +got):\n%s", diff)
+			}
+		}
+		must(t, c.Timers().Arm(t.Context(), "s1", "timer-1", time.Now().Add(30*time.Second), fired("s1", "timer-1")))
+		m := hear(t, l)
+		if m.Lane != events.LaneDue || m.Envelope.ID != "timer-1" || m.Seq == 0 || m.Err != nil {
+			t.Errorf("heard %+v, want the timer on lane due", m)
+		}
+		wantIDs(t, read(t, c, "s1", events.Cursor{Lane: events.LaneDue, Seq: m.Seq}),
+			"ask a1", "ask a2", "decide d1", "report r1")
+	})
+}
+
+func TestListenerLeavesLargeCommandsToTheInbox(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		l := listen(t, c, "s1")
+		send(t, c, submit("s1", "large", strings.Repeat("x", maxInline+1)))
+		if m := hear(t, l); !m.Gap {
+			t.Errorf("heard %s %s, want a gap", m.Lane, m.Envelope.ID)
+		}
+		wantIDs(t, read(t, c, "s1"), "ask large")
+	})
+}
+
+func TestListenerThatIsTooSlowSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		l := listen(t, c, "s1")
+		const n = 3 * listenBuffer
+		for i := range n {
+			send(t, c, submit("s1", fmt.Sprint("a", i), ""))
+		}
+		synctest.Wait()
+		heard, gap := 0, false
+		for heard+1 < n && !gap {
+			m := hear(t, l)
+			gap = m.Gap
+			heard++
+		}
+		if !gap || heard > 3 { // the buffer was full long ago: the word of it must not wait behind it
+			t.Fatalf("gap = %v after %d messages, want it at once", gap, heard)
+		}
+		if got := len(read(t, c, "s1")); got != n {
+			t.Errorf("%d commands in the inbox, want %d", got, n)
+		}
+		for { // what was buffered still comes, and then it goes on as if nothing had been
+			if m := hear(t, l); m.Envelope.ID == fmt.Sprint("a", listenBuffer) {
+				break
+			}
+		}
+		last := send(t, c, submit("s1", "last", ""))
+		if m := hear(t, l); m.Gap || m.Seq != last[0] {
+			t.Errorf("heard %+v, want the last command", m)
+		}
+	})
+}
+
+func TestListenerSaysThatTheConnectionWasMadeAnew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := provision(t, connect(t, s))
+		nc := connect(t, s)
+		l := listen(t, openCell(t, nc), "s1")
+		must(t, nc.ForceReconnect())
+		if m := hear(t, l); !m.Gap {
+			t.Errorf("heard %+v after a reconnect, want a gap", m)
+		}
+		synctest.Wait()
+		seqs := send(t, c, submit("s1", "a1", ""))
+		if m := hear(t, l); m.Seq != seqs[0] {
+			t.Errorf("heard %+v, want the command behind the reconnect", m)
+		}
+	})
+}
+
+func TestClosedListenerHearsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		l, err := c.Inbox().Listen(t.Context(), "s1")
+		must(t, err)
+		send(t, c, submit("s1", "a1", "")) // lies there unread
+		l.Close()
+		if subs := c.nc.NumSubscriptions(); subs > 1 { // the client's own, for answers
+			t.Errorf("%d subscriptions are left", subs)
+		}
+	})
+}

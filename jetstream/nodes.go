@@ -1,0 +1,147 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+const (
+	// nodeTTL is how long a node's record stands without being made again. It
+	// must outlast the lease of the tokens in it, which come back by themselves
+	// after that.
+	nodeTTL = tokenAckWait + 3*time.Second
+
+	probeTimeout = 250 * time.Millisecond
+	probeTries   = 3
+)
+
+// HeldToken is a run token that a node holds.
+type HeldToken struct {
+	Session content.SessionID `msgpack:"s"`
+	Reply   string            `msgpack:"r"`
+}
+
+// NodeRecord is what a node says of itself.
+type NodeRecord struct {
+	Node string      `msgpack:"n"`
+	Held []HeldToken `msgpack:"h"`
+}
+
+// Nodes is how nodes know of one another, so that the tokens of one that died are
+// handed on before their leases lapse. Nothing depends on it but that.
+type Nodes struct {
+	cell *Cell
+}
+
+// Nodes returns the cell's nodes.
+func (c *Cell) Nodes() *Nodes { return &Nodes{cell: c} }
+
+// Record says which tokens a node holds. The record stands for 15 s: make it
+// again every 5 s, and when the tokens changed.
+func (n *Nodes) Record(ctx context.Context, node string, held []HeldToken) error {
+	if !content.IsToken(node) {
+		return fmt.Errorf("record node: %w: %q", content.ErrBadID, node)
+	}
+	value, err := msgpack.Marshal(&NodeRecord{Node: node, Held: n.abbreviate(held)})
+	if err == nil {
+		err = n.cell.keyPut(ctx, n.cell.names.nodesBucket(), node, value, nodeTTL)
+	}
+	if err != nil {
+		return fmt.Errorf("record node %s: %w", node, err)
+	}
+	return nil
+}
+
+// Forget takes a node's record away, for one that leaves with empty hands.
+func (n *Nodes) Forget(ctx context.Context, node string) error {
+	if err := n.cell.keyDelete(ctx, n.cell.names.nodesBucket(), node, nodeTTL); err != nil {
+		return fmt.Errorf("forget node %s: %w", node, err)
+	}
+	return nil
+}
+
+// List returns the records that stand, sorted by node as the bucket has them
+// written.
+func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
+	var out []NodeRecord
+	bucket := n.cell.names.nodesBucket()
+	for m, err := range n.cell.batchGet(ctx, kvStream(bucket), kvKey(bucket, "*"), 0) {
+		if err != nil {
+			return nil, fmt.Errorf("list nodes: %w", err)
+		}
+		var r NodeRecord
+		if isMarker(m.Header) || msgpack.Unmarshal(m.Data, &r) != nil {
+			continue
+		}
+		n.spellOut(r.Held)
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// All reply subjects of tokens begin alike. A node holds thousands, and a record
+// has to fit a message, so it leaves that beginning out.
+
+func (n *Nodes) replyPrefix() string {
+	return answerPrefix + n.cell.names.runStream() + "." + n.cell.names.runConsumer() + "."
+}
+
+func (n *Nodes) abbreviate(held []HeldToken) []HeldToken {
+	out := make([]HeldToken, len(held))
+	for i, h := range held {
+		out[i] = HeldToken{Session: h.Session, Reply: strings.TrimPrefix(h.Reply, n.replyPrefix())}
+	}
+	return out
+}
+
+func (n *Nodes) spellOut(held []HeldToken) {
+	for i, h := range held {
+		if !strings.HasPrefix(h.Reply, answerPrefix) {
+			held[i].Reply = n.replyPrefix() + h.Reply
+		}
+	}
+}
+
+// Answer answers probes of the node until ctx ends. It returns at once.
+func (n *Nodes) Answer(ctx context.Context, node string) error {
+	sub, err := n.cell.nc.Subscribe(n.cell.names.probe(node), func(msg *nats.Msg) {
+		_ = msg.Respond(nil) // a probe that is not answered is made again
+	})
+	if err != nil {
+		return fmt.Errorf("answer probes of %s: %w", node, err)
+	}
+	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection may be gone
+	return nil
+}
+
+// Probe reports whether a node is alive: it is not if nobody listens on its
+// subject, or if it lets three probes of 250 ms pass, as a host does that hangs.
+// As long as the prober's own connection is in trouble, it takes the node for
+// alive.
+func (n *Nodes) Probe(ctx context.Context, node string) bool {
+	for range probeTries {
+		err := n.probe(ctx, node)
+		switch {
+		case isNoResponders(err):
+			return false
+		case err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
+			return true
+		}
+	}
+	return !n.cell.nc.IsConnected()
+}
+
+func (n *Nodes) probe(ctx context.Context, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	_, err := n.cell.nc.RequestWithContext(ctx, n.cell.names.probe(node), nil)
+	return err //nolint:wrapcheck // read by Probe only
+}

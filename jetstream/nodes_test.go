@@ -1,0 +1,118 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+func nodes(t *testing.T, c *Cell) []NodeRecord {
+	t.Helper()
+	got, err := c.Nodes().List(t.Context())
+	must(t, err)
+	return got
+}
+
+func TestNodesAreListedWhileTheyRecord(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		wake(t, c.Runs(), "s1")
+		held := []HeldToken{
+			{Session: "s1", Reply: take(t, c.Runs(), time.Second).Reply()},
+			{Session: "s2", Reply: "$JS.ACK.domain.hash." + c.names.runStream() + ".drivers.1.1.1.1.1"},
+		}
+		must(t, c.Nodes().Record(t.Context(), "n1", held))
+		must(t, c.Nodes().Record(t.Context(), "n2", nil))
+		want := []NodeRecord{{Node: "n1", Held: held}, {Node: "n2", Held: []HeldToken{}}}
+		if diff := cmp.Diff(want, nodes(t, c)); diff != "" {
+			t.Errorf("nodes (-want +got):\n%s", diff)
+		}
+		must(t, c.Nodes().Forget(t.Context(), "n1"))
+		if diff := cmp.Diff(want[1:], nodes(t, c)); diff != "" {
+			t.Errorf("nodes after one left (-want +got):\n%s", diff)
+		}
+		<-time.After(tokenAckWait)
+		if len(nodes(t, c)) != 1 {
+			t.Error("a record is gone before the leases in it lapsed")
+		}
+		<-time.After(nodeTTL)
+		if got := nodes(t, c); len(got) != 0 {
+			t.Errorf("nodes after their time to live: %+v", got)
+		}
+	})
+}
+
+func TestRecordOfAFullNodeFitsAMessage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		held := make([]HeldToken, 10_000)
+		for i := range held {
+			held[i] = HeldToken{
+				Session: content.SessionID(fmt.Sprintf("01JD0000000000000000%06d", i)),
+				Reply:   fmt.Sprintf("$JS.ACK.%s.drivers.1.%d.%d.1732186000000000000.0", c.names.runStream(), i+1_000_000, i+2_000_000),
+			}
+		}
+		must(t, c.Nodes().Record(t.Context(), "n1", held))
+		if diff := cmp.Diff(held, nodes(t, c)[0].Held); diff != "" {
+			t.Error("the record is not what was recorded")
+		}
+		if err := c.Nodes().Record(t.Context(), "n.1", nil); !errors.Is(err, content.ErrBadID) {
+			t.Errorf("Record = %v, want ErrBadID", err)
+		}
+	})
+}
+
+func TestProbeTellsTheDeadFromTheLiving(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := provision(t, connect(t, s))
+		ctx, leave := context.WithCancel(t.Context())
+		must(t, openCell(t, connect(t, s)).Nodes().Answer(ctx, "alive"))
+		_, err := connect(t, s).Subscribe(c.names.probe("hung"), func(*nats.Msg) {})
+		must(t, err)
+		synctest.Wait()
+		for _, p := range []struct {
+			node string
+			want bool
+			took time.Duration
+		}{{"alive", true, 0}, {"never-there", false, 0}, {"hung", false, 3 * probeTimeout}} {
+			start := time.Now()
+			if got := c.Nodes().Probe(t.Context(), p.node); got != p.want || time.Since(start) != p.took {
+				t.Errorf("Probe of %s = %v after %v, want %v after %v", p.node, got, time.Since(start), p.want, p.took)
+			}
+		}
+		leave()
+		synctest.Wait()
+		if c.Nodes().Probe(t.Context(), "alive") {
+			t.Error("a node that left is alive")
+		}
+	})
+}
+
+func TestProbeWithoutAConnectionAccusesNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := openCell(t, connect(t, s))
+		c.nc.Close()
+		if !c.Nodes().Probe(t.Context(), "n1") {
+			t.Error("Probe over a closed connection takes the node for dead")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if !openCell(t, connect(t, s)).Nodes().Probe(ctx, "n1") {
+			t.Error("Probe that was called off takes the node for dead")
+		}
+	})
+}

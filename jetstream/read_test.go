@@ -1,0 +1,191 @@
+package jetstream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/turnlog/turnlog/events"
+)
+
+// reply is one message that a fake server sends in answer to a batch request.
+type reply struct {
+	seq, before uint64
+	status      string
+	pending     uint64
+}
+
+// fakeBatches answers the requests for batches of a stream that does not exist,
+// the n-th request with the n-th list, and notes where each wants to begin.
+func fakeBatches(t *testing.T, c *Cell, stream string, answers ...[]reply) (asked *[]uint64) {
+	t.Helper()
+	asked = new([]uint64)
+	_, err := c.nc.Subscribe(apiDirectGet+stream, func(m *nats.Msg) {
+		var query struct {
+			Seq uint64 `json:"seq"`
+		}
+		must(t, json.Unmarshal(m.Data, &query))
+		n := len(*asked)
+		*asked = append(*asked, query.Seq)
+		for _, r := range answers[min(n, len(answers)-1)] {
+			must(t, c.nc.PublishMsg(r.message(m.Reply)))
+		}
+	})
+	must(t, err)
+	return asked
+}
+
+func (r reply) message(to string) *nats.Msg {
+	msg := nats.NewMsg(to)
+	msg.Header.Set("Nats-Last-Sequence", strconv.FormatUint(r.before, 10))
+	msg.Header.Set("Nats-Num-Pending", strconv.FormatUint(r.pending, 10))
+	if r.status != "" {
+		msg.Header.Set("Status", r.status)
+		msg.Header.Set("Description", "said so")
+		return msg
+	}
+	msg.Header.Set(jetstream.SubjectHeader, "a")
+	msg.Header.Set(jetstream.SequenceHeader, strconv.FormatUint(r.seq, 10))
+	msg.Header.Set(jetstream.TimeStampHeaer, time.Now().Format(time.RFC3339Nano))
+	msg.Data = fmt.Appendf(nil, "message %d", r.seq)
+	return msg
+}
+
+func TestTornBatchesAreAskedForAgain(t *testing.T) {
+	end := []reply{{status: "404"}}
+	for _, tt := range []struct {
+		name    string
+		answers [][]reply
+		asked   []uint64
+		got     []uint64
+	}{
+		{"nothing there", [][]reply{end}, []uint64{1}, nil},
+		{
+			"two batches",
+			[][]reply{{{seq: 3}, {seq: 5, before: 3}, {status: "204", before: 5, pending: 1}}, {{seq: 9}, {status: "204", before: 9}}},
+			[]uint64{1, 6},
+			[]uint64{3, 5, 9},
+		},
+		{
+			"a message is lost",
+			[][]reply{{{seq: 3}, {seq: 7, before: 5}}, {{seq: 5}, {seq: 7, before: 5}, {status: "204", before: 7}}},
+			[]uint64{1, 4},
+			[]uint64{3, 5, 7},
+		},
+		{
+			"the last message is lost",
+			[][]reply{{{seq: 3}, {status: "204", before: 5}}, {{seq: 5}, {status: "204", before: 5}}},
+			[]uint64{1, 4},
+			[]uint64{3, 5},
+		},
+		{
+			"the first message is lost",
+			[][]reply{{{seq: 5, before: 3}}, {{seq: 3}, {status: "204", before: 3}}},
+			[]uint64{1, 1},
+			[]uint64{3},
+		},
+		{"the end is lost", [][]reply{{{seq: 3}}, end}, []uint64{1, 4}, []uint64{3}},
+		{"no answer at all", [][]reply{{}, {{seq: 3}, {status: "204", before: 3}}}, []uint64{1, 1}, []uint64{3}},
+		{"nobody serves it for a while", [][]reply{{{status: "503"}}, {{status: "503"}}, end}, []uint64{1, 1, 1}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBareBubble(t, func(t *testing.T, c *Cell) {
+				asked := fakeBatches(t, c, "FAKE", tt.answers...)
+				var got []uint64
+				for m, err := range c.batchGet(t.Context(), "FAKE", "a", 0) {
+					must(t, err)
+					if want := fmt.Sprintf("message %d", m.Seq); string(m.Data) != want || m.Subject != "a" {
+						t.Errorf("message %d is %q on %s", m.Seq, m.Data, m.Subject)
+					}
+					got = append(got, m.Seq)
+				}
+				if !slices.Equal(got, tt.got) || !slices.Equal(*asked, tt.asked) {
+					t.Errorf("got %v and asked from %v, want %v and %v", got, *asked, tt.got, tt.asked)
+				}
+			})
+		})
+	}
+}
+
+func TestBatchesThatFailSaySo(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		answer []reply
+		want   error
+	}{
+		{"refused", []reply{{status: "408"}}, nil},
+		{"nobody serves the stream", []reply{{status: "503"}}, ErrNotProvisioned},
+		{"never an end", []reply{}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBareBubble(t, func(t *testing.T, c *Cell) {
+				fakeBatches(t, c, "FAKE", tt.answer)
+				start := time.Now()
+				var last error
+				for _, err := range c.batchGet(t.Context(), "FAKE", "a", 0) {
+					last = err
+				}
+				if last == nil || tt.want != nil && !errors.Is(last, tt.want) {
+					t.Errorf("ends with %v, want %v or any error", last, tt.want)
+				}
+				if took := time.Since(start); took > 2*patience {
+					t.Errorf("took %v, want no more than patience allows", took)
+				}
+			})
+		})
+	}
+}
+
+func TestLeaderReadsFindTheirMessage(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		stream := c.names.inboxStream()
+		for i, lane := range []string{"ask", "decide", "ask", "report", "ask"} {
+			_, err := c.publish(t.Context(), &nats.Msg{
+				Subject: c.names.cmd("s", events.Lane(lane)),
+				Header:  nats.Header{"N": {strconv.Itoa(i + 1)}},
+				Data:    []byte{0, byte(i + 1), 0xff},
+			})
+			must(t, err)
+		}
+		for _, tt := range []struct {
+			subject string
+			from    uint64
+			want    uint64 // 0: none
+		}{
+			{c.names.cmd("s", "ask"), 0, 1},
+			{c.names.cmd("s", "ask"), 2, 3},
+			{c.names.cmd("s", "ask"), 6, 0},
+			{c.names.cmd("s", "decide"), 1, 2},
+			{c.names.cmd("s", "decide"), 3, 0},
+			{c.names.cmds("s"), 4, 4},
+			{c.names.allCmds(), 5, 5},
+			{c.names.cmds("other"), 0, 0},
+		} {
+			m, err := c.leaderNext(t.Context(), stream, tt.subject, tt.from)
+			if tt.want == 0 && !errors.Is(err, errNoMessage) || tt.want != 0 && err != nil {
+				t.Errorf("%s from %d: %v", tt.subject, tt.from, err)
+				continue
+			}
+			if m.Seq != tt.want {
+				t.Errorf("%s from %d: message %d, want %d", tt.subject, tt.from, m.Seq, tt.want)
+			}
+			if tt.want != 0 && (m.Header.Get("N") != strconv.FormatUint(tt.want, 10) || m.Data[1] != byte(tt.want) || m.Time.IsZero()) {
+				t.Errorf("message %d = %+v", tt.want, m)
+			}
+		}
+		last, err := c.leaderLast(t.Context(), stream, c.names.cmds("s"))
+		if err != nil || last.Seq != 5 || last.Subject != c.names.cmd("s", "ask") {
+			t.Errorf("last = %+v, %v, want message 5", last, err)
+		}
+		if _, err := c.leaderLast(t.Context(), stream, c.names.cmds("other")); !errors.Is(err, errNoMessage) {
+			t.Errorf("last of none = %v, want errNoMessage", err)
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// Sessions lists the sessions that have a journal, sorted. It reads an index of
+// the stream, not the journals.
+func (j *Journal) Sessions(ctx context.Context) ([]content.SessionID, error) {
+	n := j.cell.names
+	subjects, err := j.cell.subjects(ctx, n.journalStream(), n.allJournals())
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	out := make([]content.SessionID, 0, len(subjects))
+	for subject := range subjects {
+		out = append(out, n.sessionOf(subject))
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// streamInfo is what is needed of a stream's description.
+type streamInfo struct {
+	Total int `json:"total"` // of the subjects
+	State struct {
+		LastSeq  uint64            `json:"last_seq"`
+		Subjects map[string]uint64 `json:"subjects"`
+	} `json:"state"`
+}
+
+// subjects returns the subjects of a stream that a filter matches, with how many
+// messages each holds, as the leader knows them.
+func (c *Cell) subjects(ctx context.Context, stream, filter string) (map[string]uint64, error) {
+	all := map[string]uint64{}
+	for {
+		query := fmt.Appendf(nil, `{"subjects_filter":%q,"offset":%d}`, filter, len(all))
+		page, err := c.streamInfo(ctx, stream, query)
+		if err != nil {
+			return nil, err
+		}
+		before := len(all)
+		maps.Copy(all, page.State.Subjects)
+		if len(all) >= page.Total || len(all) == before {
+			return all, nil
+		}
+	}
+}
+
+// lastSeq returns the sequence of a stream's last message.
+func (c *Cell) lastSeq(ctx context.Context, stream string) (uint64, error) {
+	info, err := c.streamInfo(ctx, stream, nil)
+	return info.State.LastSeq, err
+}
+
+func (c *Cell) streamInfo(ctx context.Context, stream string, query []byte) (streamInfo, error) {
+	var data []byte
+	err := patiently(ctx, func(ctx context.Context) (err error) {
+		data, err = c.askWithin(ctx, listTimeout, apiStreamInfo+stream, query)
+		return err
+	})
+	if err != nil {
+		return streamInfo{}, c.explain(ctx, stream, err)
+	}
+	var info streamInfo
+	if err := json.Unmarshal(data, &info); err != nil {
+		return streamInfo{}, fmt.Errorf("description of stream %s: %w", stream, err)
+	}
+	return info, nil
+}

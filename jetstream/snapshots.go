@@ -1,0 +1,130 @@
+package jetstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// Snapshot is a session's state after an entry. It saves reading what came
+// before and is never the only copy of anything.
+type Snapshot struct {
+	Seq   uint64 // of the entry
+	Hash  events.Hash
+	Guard uint64
+	State []byte
+}
+
+// Head is where the journal goes on behind the snapshot.
+func (s Snapshot) Head() journal.Head {
+	return journal.Head{Seq: s.Seq, Hash: s.Hash, Guard: s.Guard}
+}
+
+// Snapshots keeps the newest snapshot of each session. It is safe for concurrent
+// use.
+type Snapshots struct {
+	cell *Cell
+}
+
+// Snapshots returns the cell's snapshots.
+func (c *Cell) Snapshots() *Snapshots { return &Snapshots{cell: c} }
+
+// Put replaces the snapshot of a session. A driver that was fenced may put an
+// older one over a newer one; both are true, and the journal says the rest.
+func (s *Snapshots) Put(ctx context.Context, id content.SessionID, snap Snapshot) error {
+	if !content.IsToken(string(id)) {
+		return fmt.Errorf("snapshot of %q: %w", id, content.ErrBadID)
+	}
+	value, err := snap.encode()
+	if err != nil {
+		return fmt.Errorf("snapshot of %s at %d: %w", id, snap.Seq, err)
+	}
+	old, err := s.last(ctx, id)
+	if err != nil && !isNotFound(err) {
+		return fmt.Errorf("snapshot of %s at %d: %w", id, snap.Seq, err)
+	}
+	header, data, err := s.cell.pack(ctx, value)
+	if err != nil {
+		return fmt.Errorf("snapshot of %s at %d: %w", id, snap.Seq, err)
+	}
+	if _, err := s.cell.publish(ctx, &nats.Msg{Subject: s.key(id), Header: header, Data: data}); err != nil {
+		return fmt.Errorf("snapshot of %s at %d: %w", id, snap.Seq, err)
+	}
+	if ref := old.Header.Get(headerBlob); ref != "" && ref != header.Get(headerBlob) {
+		s.cell.dropBlob(ctx, ref)
+	}
+	return nil
+}
+
+// Get returns the snapshot of a session and whether there is one. An error means
+// that it cannot be used; the journal can be read from its start instead.
+func (s *Snapshots) Get(ctx context.Context, id content.SessionID) (Snapshot, bool, error) {
+	if !content.IsToken(string(id)) {
+		return Snapshot{}, false, nil
+	}
+	snap, err := s.get(ctx, id)
+	if errors.Is(err, ErrBlobMissing) {
+		snap, err = s.get(ctx, id) // it may have been replaced while it was read
+	}
+	switch {
+	case isNotFound(err):
+		return Snapshot{}, false, nil
+	case err != nil:
+		return Snapshot{}, false, fmt.Errorf("snapshot of %s: %w", id, err)
+	}
+	return snap, true, nil
+}
+
+func (s *Snapshots) get(ctx context.Context, id content.SessionID) (Snapshot, error) {
+	m, err := s.last(ctx, id)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	value, err := s.cell.unpack(ctx, m.Header, m.Data)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	return decodeSnapshot(value)
+}
+
+func (s *Snapshots) last(ctx context.Context, id content.SessionID) (stored, error) {
+	return s.cell.leaderLast(ctx, kvStream(s.cell.names.snapBucket()), s.key(id))
+}
+
+func (s *Snapshots) key(id content.SessionID) string {
+	return kvKey(s.cell.names.snapBucket(), string(id))
+}
+
+const snapshotFields = 4
+
+func (s Snapshot) encode() ([]byte, error) {
+	var buf bytes.Buffer
+	enc := msgpack.NewEncoder(&buf)
+	if err := enc.EncodeArrayLen(snapshotFields); err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	if err := enc.EncodeMulti(s.Seq, s.Hash, s.Guard, s.State); err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	return buf.Bytes(), nil
+}
+
+func decodeSnapshot(value []byte) (Snapshot, error) {
+	var s Snapshot
+	dec := msgpack.NewDecoder(bytes.NewReader(value))
+	if n, err := dec.DecodeArrayLen(); err != nil || n != snapshotFields {
+		return s, errors.New("it is not in this release's form")
+	}
+	if err := dec.DecodeMulti(&s.Seq, &s.Hash, &s.Guard, &s.State); err != nil {
+		return s, fmt.Errorf("decode: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,126 @@
+package jetstream
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/task"
+)
+
+// TestNothingIsLostWhileLeadersChange moves the leaders of the inbox and of the
+// consumers during the steps of a session's life, on three replicas. A
+// delivery that is under way just then may be lost; it comes again when its lease
+// lapses. Clusters talk over sockets, so it runs in real time.
+func TestNothingIsLostWhileLeadersChange(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cluster, err := embedded.StartCluster(ctx, 3)
+	must(t, err)
+	t.Cleanup(cluster.Close)
+	var cells []*Cell
+	for range 3 {
+		nc, err := cluster.Connect()
+		must(t, err)
+		cells = append(cells, openCell(t, nc))
+	}
+	driver, client, workers := cells[0], cells[1], cells[2]
+	must(t, driver.Provision(ctx, Config{Memory: true, Replicas: 3, Queues: []QueueConfig{{Name: "tools", AckWait: 2 * time.Second}}}))
+	q, err := workers.Queue(ctx, "tools")
+	must(t, err)
+
+	n, runs := driver.names, driver.Runs()
+	h := handler{cell: driver, cursors: make(map[events.Lane]uint64)}
+	must(t, h.listen(ctx))
+	defer func() { h.l.Close() }()
+	stepDown(ctx, t, client, "CONSUMER.LEADER.STEPDOWN."+n.runStream()+"."+n.runConsumer(), "STREAM.LEADER.STEPDOWN."+n.inboxStream())
+	sent := make(chan error, 1)
+	go func() {
+		_, err := client.Inbox().Send(ctx, submit("s1", "a1", ""))
+		if err == nil {
+			err = client.Runs().Wake(ctx, "s1")
+		}
+		sent <- err
+	}()
+	token, err := runs.Take(ctx)
+	must(t, err)
+	must(t, <-sent)
+	must(t, h.until(ctx, "a1"))
+
+	x := task.Task{Session: "s1", Place: "t1-r1-c1", Attempt: 1, Queue: "tools"}
+	must(t, driver.Tasks().Dispatch(ctx, x))
+	stepDown(ctx, t, client, "CONSUMER.LEADER.STEPDOWN."+n.tasksStream()+"."+n.queueConsumer("tools"))
+	c, err := q.Claim(ctx)
+	must(t, err)
+	must(t, c.Report(ctx, task.Report{Session: "s1", Place: x.Place, Attempt: x.Attempt, Queue: "tools"}))
+	must(t, h.until(ctx, "result/t1-r1-c1/1"))
+	must(t, c.Done(ctx))
+
+	must(t, driver.Inbox().Purge(ctx, "s1", h.list(), false))
+	must(t, token.Done(ctx))
+	must(t, token.WaitGone(ctx))
+	if any, err := driver.Inbox().HasAny(ctx, "s1"); any || err != nil {
+		t.Errorf("HasAny at the end = %v, %v, want nothing left", any, err)
+	}
+}
+
+// handler consumes commands as a driver does: live ones by cursor, all others by
+// reading the inbox.
+type handler struct {
+	cell    *Cell
+	l       *Listener
+	cursors map[events.Lane]uint64
+}
+
+func (h *handler) listen(ctx context.Context) (err error) {
+	h.l, err = h.cell.Inbox().Listen(ctx, "s1")
+	return err
+}
+
+func (h *handler) list() []events.Cursor {
+	var out []events.Cursor
+	for lane, seq := range h.cursors {
+		out = append(out, events.Cursor{Lane: lane, Seq: seq})
+	}
+	return out
+}
+
+// until handles commands until the one with that id. Now and then it reads the
+// inbox, as a driver does that the sweep tells of a command.
+func (h *handler) until(ctx context.Context, id string) error {
+	for {
+		wait, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+		m, err := h.l.Next(wait)
+		cancel()
+		batch := []Message{m}
+		if err != nil || m.Gap || m.Last > h.cursors[m.Lane] {
+			if batch, err = h.cell.Inbox().Read(ctx, "s1", h.list()); err != nil {
+				return err
+			}
+		}
+		for _, m := range batch {
+			if m.Seq <= h.cursors[m.Lane] {
+				continue // heard and read
+			}
+			h.cursors[m.Lane] = m.Seq
+			if m.Envelope.ID == id {
+				return nil
+			}
+		}
+	}
+}
+
+// stepDown asks leaders to hand over. One that is being elected does not, which
+// is as good.
+func stepDown(ctx context.Context, t *testing.T, c *Cell, requests ...string) {
+	t.Helper()
+	for _, r := range requests {
+		must(t, c.nc.PublishRequest("$JS.API."+r, c.nc.NewInbox(), nil))
+	}
+	if ctx.Err() != nil {
+		t.Fatal(context.Cause(ctx))
+	}
+}

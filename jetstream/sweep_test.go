@@ -1,0 +1,67 @@
+package jetstream
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+func TestOrphansHaveCommandsAndNoToken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		r := c.Runs()
+		want := func(want ...content.SessionID) {
+			t.Helper()
+			got, err := r.Orphans(t.Context())
+			must(t, err)
+			if want == nil {
+				want = []content.SessionID{}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("orphans (-want +got):\n%s", diff)
+			}
+		}
+		want()
+		for _, s := range []content.SessionID{"asked", "woken", "held", "reported"} {
+			send(t, c, lostReport(s, "r1"), submit(s, "a1", ""))
+		}
+		wake(t, r, "held")
+		token := take(t, r, time.Second)
+		wake(t, r, "woken")
+		wake(t, r, "nothing-to-do")
+		must(t, c.Timers().Arm(t.Context(), "timed", "t", time.Now().Add(time.Minute), fired("timed", "t")))
+		want("asked", "reported")
+		<-time.After(time.Minute + time.Second)
+		want("asked", "reported", "timed")
+
+		must(t, token.Done(t.Context())) // without purging: a driver that died while it parked
+		must(t, token.WaitGone(within(t, time.Second)))
+		want("asked", "held", "reported", "timed")
+		for _, s := range []content.SessionID{"asked", "held", "reported", "timed"} {
+			wake(t, r, s)
+		}
+		want()
+		last := read(t, c, "asked")
+		must(t, c.Inbox().Purge(t.Context(), "asked", []events.Cursor{
+			{Lane: events.LaneAsk, Seq: last[0].Seq}, {Lane: events.LaneReport, Seq: last[1].Seq},
+		}, false))
+		want()
+	})
+}
+
+func TestOrphansOfACellThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := openCell(t, connect(t, startServer(t)))
+		if _, err := c.Runs().Orphans(t.Context()); !errors.Is(err, ErrNotProvisioned) {
+			t.Errorf("Orphans = %v, want ErrNotProvisioned", err)
+		}
+	})
+}

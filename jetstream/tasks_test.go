@@ -1,0 +1,48 @@
+package jetstream
+
+import (
+	"testing"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/task/tasktest"
+)
+
+func TestQueuesKeepTheContract(t *testing.T) {
+	tasktest.Run(t, func(t *testing.T) tasktest.Env {
+		s := startServer(t)
+		var queues []QueueConfig
+		for _, name := range tasktest.Queues() {
+			queues = append(queues, QueueConfig{Name: name})
+		}
+		driver := provision(t, connect(t, s), queues...)
+		return tasktest.Env{
+			Dispatcher: driver.Tasks(),
+			Queue: func(t *testing.T, name string) task.Queue {
+				q, err := openCell(t, connect(t, s)).Queue(t.Context(), name)
+				must(t, err)
+				return q
+			},
+			Reports: func(t *testing.T, id content.SessionID) []task.Report { return reportsOf(t, driver, id) },
+		}
+	})
+}
+
+// reportsOf reads what workers reported for a session.
+func reportsOf(t *testing.T, c *Cell, id content.SessionID) []task.Report {
+	t.Helper()
+	messages, err := c.Inbox().Read(t.Context(), id, nil)
+	must(t, err)
+	var out []task.Report
+	for _, m := range messages {
+		must(t, m.Err)
+		if r, ok := m.Envelope.Command.(commands.ReportResult); ok {
+			out = append(out, task.Report{Session: id, Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Outcome: r.Outcome})
+		}
+		if r, ok := m.Envelope.Command.(commands.ReportAttemptLost); ok {
+			out = append(out, task.Report{Session: id, Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Lost: true, Reason: r.Reason})
+		}
+	}
+	return out
+}

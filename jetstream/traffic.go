@@ -1,0 +1,91 @@
+package jetstream
+
+import "github.com/turnlog/turnlog/events"
+
+// Role is what somebody who connects to a cell is there for. A process may have
+// several; permissions are given by role.
+type Role string
+
+// The roles. Server is NATS itself: nobody else may publish what it writes.
+const (
+	RoleClient   Role = "client"   // opens sessions, brings input, cancels
+	RoleApprover Role = "approver" // decides approvals
+	RoleWorker   Role = "worker"   // runs tools
+	RoleDriver   Role = "driver"   // drives sessions
+	RoleObserver Role = "observer" // reads
+	RoleServer   Role = "server"
+)
+
+// SubjectRow describes a subject. What varies in it is written like <session>.
+type SubjectRow struct {
+	Subject string
+	Kept    string // the stream, by its Row.Name; "" for core NATS, which keeps nothing
+	Writers []Role
+	Readers []Role
+}
+
+// Subjects lists every subject of a cell with who may write it. Permissions are
+// made from it, and subjects.md is compared with it.
+func Subjects(namespace string) []SubjectRow {
+	const session, id, queue, place, node = "<session>", "<id>", "<queue>", "<place>", "<node>"
+	var (
+		n         = newNames(namespace)
+		client    = []Role{RoleClient}
+		approver  = []Role{RoleApprover}
+		worker    = []Role{RoleWorker}
+		driver    = []Role{RoleDriver}
+		server    = []Role{RoleServer}
+		watchers  = []Role{RoleClient, RoleObserver}
+		readers   = []Role{RoleClient, RoleDriver, RoleObserver}
+		senders   = []Role{RoleClient, RoleApprover, RoleWorker, RoleDriver}
+		everybody = []Role{RoleClient, RoleApprover, RoleWorker, RoleDriver, RoleObserver}
+	)
+	return []SubjectRow{
+		{n.journal(session), "JOURNAL", driver, readers},
+		{n.cmd(session, events.LaneAsk), "INBOX", client, driver},
+		{n.cmd(session, events.LaneDecide), "INBOX", approver, driver},
+		{n.cmd(session, events.LaneReport), "INBOX", worker, driver},
+		{n.timer(session, id), "TIMERS", driver, server},
+		{n.due(session), "TIMERS", server, driver},
+		{n.run(session), "RUN", senders, driver},
+		{n.task(queue, session, place), "TASKS", driver, worker},
+		{n.live(n.journal(session)), "", server, watchers},
+		{n.live(n.cmd(session, "<lane>")), "", server, driver},
+		{n.live(n.due(session)), "", server, driver},
+		{n.delta(session), "", driver, watchers},
+		{n.cancel(session), "", driver, worker},
+		{n.probe(node), "", driver, driver},
+		{kvKey(n.catalogBucket(), offerKeys+"<worker>"), "CATALOG", worker, driver},
+		{kvKey(n.catalogBucket(), "unclaimed."+queue+"."+id), "CATALOG", worker, worker},
+		{kvKey(n.nodesBucket(), node), "NODES", driver, driver},
+		{kvKey(n.snapBucket(), session), "SNAPSHOTS", driver, driver},
+		{n.blobChunks(id), "BLOBS", senders, everybody},
+		{n.blobMetaPrefix() + "<digest>", "BLOBS", senders, everybody},
+	}
+}
+
+// HeaderRow describes a header and the streams whose messages have it.
+type HeaderRow struct {
+	Name string
+	On   []string // by Row.Name
+}
+
+// Headers lists the headers that messages of a cell carry, but for those that
+// NATS adds when it delivers them.
+func Headers() []HeaderRow {
+	journal := []string{"JOURNAL"}
+	return []HeaderRow{
+		{headerGuard, journal},
+		{headerSeq, journal},
+		{headerHash, journal},
+		{headerPrev, journal},
+		{headerKinds, journal},
+		{headerVersion, journal},
+		{headerTrace, journal},
+		{headerBlob, []string{"JOURNAL", "INBOX", "TIMERS", "TASKS", "SNAPSHOTS"}},
+		{"Nats-Schedule", []string{"TIMERS"}},
+		{"Nats-Schedule-Target", []string{"TIMERS"}},
+		{"Nats-TTL", []string{"CATALOG", "NODES"}},
+		{headerOperation, []string{"CATALOG", "NODES"}},
+	}
+}

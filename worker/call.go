@@ -1,0 +1,155 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/logfield"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// maxDeliveries is how often a task that may run twice is begun. What takes down
+// every worker that touches it must not go round for ever.
+const maxDeliveries = 3
+
+// CodeNotRun marks the failure of a call that its worker had no time left to
+// begin. It is safe to make the call again.
+const CodeNotRun = "not_run"
+
+// handle is the whole life of a claim. It ends at the latest when ctx does; the
+// call is told to end when stopping is closed.
+func (w *Worker) handle(ctx context.Context, c task.Claim, stopping <-chan struct{}) {
+	t := c.Task()
+	log := w.log.With(logfield.Session(t.Session), logfield.Call(t.Place), logfield.Attempt(t.Attempt), logfield.Tool(t.Tool))
+	w.cfg.Observer.Claimed(t, c.Delivery())
+	if c.Delivery() > 1 {
+		log.Warn("task was handed out before", zap.Int("delivery", c.Delivery()))
+	}
+	alive, end := keep(ctx, c, log)
+	defer end()
+
+	e, decided := withoutRunning(c)
+	if !decided {
+		call, done := stoppable(alive, c, stopping)
+		e = w.run(call, t, log)
+		done()
+	}
+	fate := settle(alive, c, e, log)
+	w.cfg.Observer.Settled(t, fate)
+	log.Debug("task settled", zap.String("fate", string(fate)), zap.String("status", string(e.report.Outcome.Result.Status)),
+		logfield.Elapsed(e.report.Outcome.Duration))
+}
+
+// ending is what is to become of a claim: its fate if all goes well, and the
+// report that brings it about.
+type ending struct {
+	fate   Fate
+	report task.Report
+}
+
+func about(t task.Task) task.Report {
+	return task.Report{Session: t.Session, Call: t.Call, Place: t.Place, Attempt: t.Attempt, Queue: t.Queue, Wake: t.Wake}
+}
+
+func outcome(t task.Task, r tool.Result) ending {
+	rep := about(t)
+	rep.Outcome = r
+	return ending{Reported, rep}
+}
+
+func lost(t task.Task, reason string) ending {
+	rep := about(t)
+	rep.Lost, rep.Reason = true, reason
+	return ending{Lost, rep}
+}
+
+// failure is the outcome of a call that did not run.
+func failure(t task.Task, s content.Status, code, text string) ending {
+	r := content.NewResult(t.Call, t.Tool, s, text)
+	r.Code = code
+	return outcome(t, tool.Result{Result: r})
+}
+
+// withoutRunning decides about claims whose tool must not run, or must not run any
+// more.
+func withoutRunning(c task.Claim) (ending, bool) {
+	t, delivery := c.Task(), c.Delivery()
+	switch {
+	case cancelled(c):
+		return failure(t, content.StatusCancelled, "", "Cancelled before it reported a result"), true
+	case delivery > 1 && !t.Effects.Retryable():
+		return lost(t, "the worker that ran it was lost"), true
+	case delivery > maxDeliveries:
+		return lost(t, fmt.Sprintf("%d workers began it and were lost", delivery-1)), true
+	case t.Deadline != 0 && !time.Now().Before(t.Deadline.Std()):
+		return failure(t, content.StatusError, tool.CodeTimeout, "Tool timed out before a worker could begin"), true
+	}
+	return ending{}, false
+}
+
+// run runs the tool and decides what its outcome means for the claim.
+func (w *Worker) run(ctx context.Context, t task.Task, log *zap.Logger) ending {
+	o, ok := w.shelf.lookup(ctx, t.Tool)
+	if !ok {
+		return outcome(t, tool.Failed(tool.Call{ID: t.Call, Name: t.Tool}, tool.NotFound(t.Tool)))
+	}
+	r, began := w.invoke(ctx, t, o, log)
+	switch {
+	case r.Result.Status != content.StatusCancelled || !errors.Is(context.Cause(ctx), ErrStopped):
+		return outcome(t, r)
+	case t.Effects.Retryable():
+		return ending{Released, about(t)}
+	case !began:
+		return failure(t, content.StatusError, CodeNotRun, "Tool failed: its worker was stopped before the call began; nothing was done")
+	}
+	return lost(t, "its worker was stopped in the middle of the call")
+}
+
+// invoke runs one call of a tool, and reports whether it began.
+func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap.Logger) (r tool.Result, began bool) {
+	ctx, cancel := w.limit(ctx, t, o.Spec)
+	defer cancel()
+	leave, began := w.exclusive.enter(ctx, o.Spec)
+	defer leave()
+
+	w.cfg.Observer.Started(t)
+	r = w.invoker(log).Invoke(ctx, o.Tool, tool.Call{
+		Session: t.Session, Turn: t.Turn, ID: t.Call, Place: t.Place, Name: t.Tool, Input: t.Input,
+		Attempt: t.Attempt, IdempotencyKey: t.IdempotencyKey, Resources: w.cfg.Resources, Progress: w.progress(t),
+	})
+	w.cfg.Observer.Finished(t, r)
+	if _, abandoned := r.Result.Metadata.Get(tool.MetaAbandoned); abandoned {
+		log.Warn("tool did not end with its time and was left behind")
+	}
+	return r, began
+}
+
+// limit bounds a call by the task's deadline, else by the default unless the tool
+// has a timeout of its own.
+func (w *Worker) limit(ctx context.Context, t task.Task, s tool.Spec) (context.Context, context.CancelFunc) {
+	switch {
+	case t.Deadline != 0:
+		return context.WithDeadline(ctx, t.Deadline.Std())
+	case s.Timeout > 0:
+		return context.WithCancel(ctx) // Invoke sees to it
+	}
+	return context.WithTimeout(ctx, w.cfg.DefaultTimeout)
+}
+
+func (w *Worker) invoker(log *zap.Logger) tool.Invoker {
+	v := w.cfg.Invoker
+	told := v.OnPanic
+	v.OnPanic = func(c tool.Call, value any, stack []byte) {
+		log.Error("tool panicked", zap.Error(fmt.Errorf("panic: %v", value)), zap.ByteString("stack", stack))
+		if told != nil {
+			told(c, value, stack)
+		}
+	}
+	return v
+}

@@ -1,0 +1,37 @@
+// Package worker is the runtime of a tool worker: it claims tasks from one queue,
+// runs their tools and reports what came of them.
+//
+// The one idea: a claim is a lease, and everything that is done about a call is
+// done under it. The lease is renewed at a third of its length for as long as the
+// call runs and its report travels; a worker that dies, hangs or is cut off stops
+// renewing, and the task comes to another one.
+//
+// The life of a claim:
+//
+//  1. It was cancelled, or its deadline is past, or the tool is not here: that is
+//     the report, and nothing runs.
+//  2. It was handed out before, so an earlier worker was lost in the middle. If the
+//     task's effects allow it the tool runs again, three deliveries at most; else,
+//     and after these, the loss is reported. What becomes of the call then is for
+//     the core to say, never for a worker.
+//  3. The tool runs with its deadline. Its context ends with a cause: the deadline,
+//     [ErrCancelled], [ErrStopped] or [task.ErrGone].
+//  4. The report is sent, again and again while the lease lasts, and only then is
+//     the task taken off its queue. A crash between the two repeats the report,
+//     which decides to nothing.
+//
+// When Run's context ends the worker claims nothing more and withdraws its offer.
+// Running calls have the drain timeout to finish. Those that have not are stopped:
+// a call whose effects allow a second run goes back to the queue, any other is
+// reported as lost, since nobody can tell what it did. One that never began is
+// said not to have run.
+//
+// Who owns what: a [Worker] belongs to whoever calls Run, which waits for all that
+// it started but for tools that do not come back when they are told to; those are
+// left behind, as package tool describes. The queue and the sources of tools are
+// the caller's.
+//
+// What it does not do: it keeps no state, retries no call by itself, and does not
+// decide what a model is told of a lost call. To test tools under it, give it the
+// queue of a [task.Memory], in a bubble of testing/synctest.
+package worker

@@ -1,0 +1,107 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/task"
+)
+
+// The lease is renewed at a third of its length; a renewal that fails is tried
+// again after a quarter of that.
+const (
+	renewals = 3
+	retries  = 4
+)
+
+// keep renews a claim until end is called, which waits for all that keep started.
+// The context that it returns lasts as long as the lease; if that is lost, its
+// cause is task.ErrGone.
+func keep(ctx context.Context, c task.Claim, log *zap.Logger) (alive context.Context, end func()) {
+	alive, lose := context.WithCancelCause(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		if err := renew(alive, c, log); err != nil {
+			lose(err)
+		}
+	})
+	return alive, func() {
+		lose(nil)
+		renewing.Wait()
+	}
+}
+
+// renew extends the lease until ctx ends or the lease does. The claim says when
+// it does; the clock is asked too, in case that the claim cannot be.
+func renew(ctx context.Context, c task.Claim, log *zap.Logger) error {
+	length := c.Lease()
+	every := length / renewals
+	until := time.Now().Add(length)
+	next := time.NewTimer(every)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return nil
+		}
+		asked := time.Now()
+		err := extend(ctx, c, every)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			until = asked.Add(length)
+			next.Reset(time.Until(asked.Add(every)))
+		case errors.Is(err, task.ErrGone) || !time.Now().Before(until):
+			return task.ErrGone
+		default:
+			log.Warn("lease not renewed", zap.Error(err))
+			next.Reset(min(every/retries, time.Until(until)))
+		}
+	}
+}
+
+func extend(ctx context.Context, c task.Claim, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return c.Extend(ctx)
+}
+
+// gone reports whether the lease that ctx lasts as long as was lost.
+func gone(ctx context.Context) bool { return errors.Is(context.Cause(ctx), task.ErrGone) }
+
+// stoppable returns the context of a call: it ends with ctx, when the claim is
+// cancelled, and when stopping is closed. done must be called behind the call.
+func stoppable(ctx context.Context, c task.Claim, stopping <-chan struct{}) (call context.Context, done func()) {
+	call, stop := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-c.Cancelled():
+			stop(fmt.Errorf("%w: %s", ErrCancelled, c.CancelReason()))
+		case <-stopping:
+			stop(ErrStopped)
+		case <-call.Done():
+		}
+	})
+	return call, func() {
+		stop(nil)
+		watching.Wait()
+	}
+}
+
+// cancelled reports whether somebody wants the claim's call to stop.
+func cancelled(c task.Claim) bool {
+	select {
+	case <-c.Cancelled():
+		return true
+	default:
+		return false
+	}
+}

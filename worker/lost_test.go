@@ -1,0 +1,221 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
+)
+
+// loseTo claims the next task as a worker that dies with it does.
+func loseTo(t *testing.T, b *bench) {
+	t.Helper()
+	if _, err := b.memory.Queue("tools").Claim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pass(lease)
+	synctest.Wait()
+}
+
+func TestCallThatMayRunTwiceRunsAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.dispatch(t, "echo", readOnly)
+		loseTo(t, b)
+		loseTo(t, b)
+		w := b.start(t, worker.Config{}, echo())
+		synctest.Wait()
+		wantOutcome(t, b.only(t), content.StatusOK, "heard")
+		w.end(t)
+	})
+}
+
+func TestCallThatMayNotRunTwiceIsReportedLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		x := b.dispatch(t, "pay")
+		loseTo(t, b)
+		w := b.start(t, worker.Config{}, named("pay", func(context.Context, tool.Call) (tool.Output, error) {
+			t.Error("the tool ran a second time")
+			return tool.Output{}, nil
+		}))
+		synctest.Wait()
+		if r := b.only(t); !r.Lost || r.Reason == "" || r.Attempt != 1 || b.queued(t, x) {
+			t.Errorf("report = %+v, queued = %v, want the loss of attempt 1", r, b.queued(t, x))
+		}
+		w.end(t)
+	})
+}
+
+func TestPoisonIsReportedLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.dispatch(t, "echo", readOnly)
+		for range 3 {
+			loseTo(t, b)
+		}
+		w := b.start(t, worker.Config{}, echo())
+		synctest.Wait()
+		if r := b.only(t); !r.Lost || !strings.Contains(r.Reason, "3 workers") {
+			t.Errorf("report = %+v, want the loss of 3 workers", r)
+		}
+		w.end(t)
+	})
+}
+
+func TestReportIsSentAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.refuse = 20 // longer than a lease
+		w := b.start(t, worker.Config{}, echo())
+		other := b.start(t, worker.Config{}, echo())
+		x := b.dispatch(t, "echo")
+		pass(2 * time.Minute)
+		synctest.Wait()
+		wantOutcome(t, b.only(t), content.StatusOK, "heard")
+		if b.queued(t, x) {
+			t.Error("the task is still on its queue")
+		}
+		w.end(t)
+		other.end(t)
+	})
+}
+
+// partition wraps a queue so that its claims can be cut off.
+type partition struct {
+	task.Queue
+	cut *atomic.Bool
+}
+
+func (p partition) Claim(ctx context.Context) (task.Claim, error) {
+	c, err := p.Queue.Claim(ctx)
+	return cutClaim{c, p.cut}, err
+}
+
+type cutClaim struct {
+	task.Claim
+	cut *atomic.Bool
+}
+
+var errCut = errors.New("no answer")
+
+func (c cutClaim) Extend(ctx context.Context) error {
+	if c.cut.Load() {
+		<-ctx.Done()
+		return errCut
+	}
+	return c.Claim.Extend(ctx)
+}
+
+func TestWorkerThatIsCutOffStopsItsCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		var cut atomic.Bool
+		cut.Store(true)
+		var mu sync.Mutex
+		var causes []error
+		slow := named("slow", func(ctx context.Context, _ tool.Call) (tool.Output, error) {
+			select {
+			case <-time.After(lease + lease/2):
+				return tool.Text("done"), nil
+			case <-ctx.Done():
+				mu.Lock()
+				defer mu.Unlock()
+				causes = append(causes, context.Cause(ctx))
+				return tool.Output{}, ctx.Err()
+			}
+		})
+		zombie := b.start(t, worker.Config{Queue: partition{b.memory.Queue("tools"), &cut}, Slots: 1}, slow)
+		b.dispatch(t, "slow", readOnly)
+		synctest.Wait()
+		cut.Store(true)
+		healthy := b.start(t, worker.Config{}, slow)
+		pass(3 * lease)
+		synctest.Wait()
+		wantOutcome(t, b.only(t), content.StatusOK, "done")
+		if len(causes) != 1 || !errors.Is(causes[0], task.ErrGone) {
+			t.Errorf("causes = %v, want ErrGone once", causes)
+		}
+		zombie.end(t)
+		healthy.end(t)
+	})
+}
+
+func TestLateReportDoesNoHarm(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		x := b.dispatch(t, "echo")
+		frozen, err := b.memory.Queue("tools").Claim(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(lease)
+		w := b.start(t, worker.Config{}, echo())
+		synctest.Wait()
+		if r := b.only(t); !r.Lost {
+			t.Fatalf("report = %+v, want the loss", r)
+		}
+		// The process wakes up, ends its call and does not know yet.
+		late := task.Report{Session: x.Session, Place: x.Place, Attempt: 1}
+		if err := frozen.Report(t.Context(), late); err != nil {
+			t.Errorf("Report = %v", err)
+		}
+		if err := frozen.Done(t.Context()); !errors.Is(err, task.ErrGone) {
+			t.Errorf("Done = %v, want ErrGone", err)
+		}
+		next := b.dispatch(t, "echo", place("t1-r1-c2"))
+		synctest.Wait()
+		if all := b.all(); len(all) != 3 || b.queued(t, next) {
+			t.Errorf("%d reports, want 3", len(all))
+		}
+		w.end(t)
+	})
+}
+
+// flaky is a queue that gives no tasks for a while.
+type flaky struct {
+	task.Queue
+	until time.Time
+}
+
+func (f flaky) Claim(ctx context.Context) (task.Claim, error) {
+	if time.Now().Before(f.until) {
+		return nil, errCut
+	}
+	return f.Queue.Claim(ctx)
+}
+
+func TestQueueThatDoesNotAnswerIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		w := b.start(t, worker.Config{Queue: flaky{b.memory.Queue("tools"), time.Now().Add(time.Minute)}}, echo())
+		b.dispatch(t, "echo")
+		pass(30 * time.Second)
+		if err := w.Ready(); !errors.Is(err, errCut) {
+			t.Errorf("Ready = %v, want why it gets no tasks", err)
+		}
+		pass(40 * time.Second)
+		synctest.Wait()
+		if err := w.Ready(); err != nil {
+			t.Errorf("Ready = %v after it got a task", err)
+		}
+		wantOutcome(t, b.only(t), content.StatusOK, "heard")
+		w.end(t)
+	})
+}

@@ -1,0 +1,64 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/task"
+)
+
+// attemptTimeout bounds one attempt to tell the queue something.
+const attemptTimeout = 10 * time.Second
+
+// settle brings an ending about and returns the fate that the claim really had.
+// ctx lasts as long as the lease.
+func settle(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
+	switch {
+	case gone(ctx):
+		log.Warn("lease lost in the middle of the call")
+		return Gone
+	case e.fate == Released:
+		// It is tried once: unheard, the lease lapses, which leads to the same.
+		if err := attempt(ctx, c.Release); err != nil {
+			log.Warn("task not handed back", zap.Error(err))
+		}
+		return Released
+	}
+	report := func(ctx context.Context) error { return c.Report(ctx, e.report) }
+	if err := persist(ctx, report, log.With(zap.String("step", "report"))); err != nil {
+		log.Error("outcome not reported", zap.Error(err))
+		return Unreported
+	}
+	err := persist(ctx, c.Done, log.With(zap.String("step", "done")))
+	if err != nil && !errors.Is(err, task.ErrGone) {
+		log.Warn("task not taken off its queue", zap.Error(err)) // it comes back; its report is known
+	}
+	return e.fate
+}
+
+// persist does something at least once, and again for as long as it fails and ctx
+// lasts.
+func persist(ctx context.Context, do func(context.Context) error, log *zap.Logger) error {
+	var pause backoff
+	for {
+		err := attempt(ctx, do)
+		if err == nil || errors.Is(err, task.ErrGone) || ctx.Err() != nil {
+			return err
+		}
+		log.Warn("queue was not told", zap.Error(err))
+		if !pause.wait(ctx) {
+			return err
+		}
+	}
+}
+
+// attempt does something once. It is not cut off when ctx ends: a report that
+// comes behind its lease does no harm.
+func attempt(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptTimeout)
+	defer cancel()
+	return do(ctx)
+}

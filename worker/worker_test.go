@@ -1,0 +1,184 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
+)
+
+const lease = 30 * time.Second
+
+// bench is a queue in memory with what its workers reported. Its methods are safe
+// for concurrent use.
+type bench struct {
+	memory *task.Memory
+
+	mu      sync.Mutex
+	reports []task.Report
+	refuse  int // how many reports are not taken
+}
+
+func newBench() *bench {
+	b := &bench{}
+	b.memory = task.NewMemory(lease, b.take)
+	return b
+}
+
+func (b *bench) take(_ context.Context, r task.Report) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refuse > 0 {
+		b.refuse--
+		return errors.New("inbox does not answer")
+	}
+	b.reports = append(b.reports, r)
+	return nil
+}
+
+func (b *bench) all() []task.Report {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.reports)
+}
+
+// only returns the one report that came.
+func (b *bench) only(t *testing.T) task.Report {
+	t.Helper()
+	all := b.all()
+	if len(all) != 1 {
+		t.Fatalf("%d reports, want 1: %+v", len(all), all)
+	}
+	return all[0]
+}
+
+// dispatch queues a call of a tool at a place of its own.
+func (b *bench) dispatch(t *testing.T, name string, edit ...func(*task.Task)) task.Task {
+	t.Helper()
+	x := task.Task{
+		Session: "s1", Turn: "turn-1", Call: "call-1", Place: "t1-r1-c1", Attempt: 1, Queue: "tools", Tool: name,
+		Input: json.RawMessage(`{}`), IdempotencyKey: "s1/t1-r1-c1",
+	}
+	for _, e := range edit {
+		e(&x)
+	}
+	if err := b.memory.Dispatch(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func (b *bench) queued(t *testing.T, x task.Task) bool {
+	t.Helper()
+	queued, err := b.memory.Queued(t.Context(), x.Queue, x.Session, x.Place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return queued
+}
+
+func readOnly(x *task.Task) { x.Effects = content.ReadOnly }
+
+func place(p content.Place) func(*task.Task) {
+	return func(x *task.Task) { x.Place, x.Call = p, content.CallID(p) }
+}
+
+// fake is a tool that does what a test says.
+type fake struct {
+	spec tool.Spec
+	call func(ctx context.Context, c tool.Call) (tool.Output, error)
+}
+
+func (f fake) Spec() tool.Spec { return f.spec }
+
+func (f fake) Call(ctx context.Context, c tool.Call) (tool.Output, error) { return f.call(ctx, c) }
+
+func named(name string, call func(ctx context.Context, c tool.Call) (tool.Output, error)) fake {
+	return fake{spec: tool.Spec{Name: name, Description: "For tests."}, call: call}
+}
+
+// echo returns at once.
+func echo() fake {
+	return named("echo", func(_ context.Context, c tool.Call) (tool.Output, error) {
+		return tool.Text("heard " + string(c.Place)), nil
+	})
+}
+
+// takes returns a tool that needs some time, or until its context ends.
+func takes(name string, d time.Duration) fake {
+	return named(name, func(ctx context.Context, _ tool.Call) (tool.Output, error) {
+		select {
+		case <-time.After(d):
+			return tool.Text("done"), nil
+		case <-ctx.Done():
+			return tool.Output{}, context.Cause(ctx)
+		}
+	})
+}
+
+// running is a worker in the background.
+type running struct {
+	*worker.Worker
+	stop  context.CancelFunc
+	ended chan error
+}
+
+// start runs a worker with some tools until the test ends.
+func (b *bench) start(t *testing.T, cfg worker.Config, tools ...tool.Tool) *running {
+	t.Helper()
+	r, err := tool.NewRegistry("test", tools...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Queue == nil {
+		cfg.Queue = b.memory.Queue("tools")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
+	}
+	if cfg.Slots == 0 {
+		cfg.Slots = 4
+	}
+	cfg.Tools = append(cfg.Tools, r)
+	w, err := worker.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	run := &running{Worker: w, stop: stop, ended: make(chan error, 1)}
+	go func() { run.ended <- w.Run(ctx) }()
+	t.Cleanup(stop)
+	return run
+}
+
+// end stops the worker and returns how long that took.
+func (r *running) end(t *testing.T) time.Duration {
+	t.Helper()
+	start := time.Now()
+	r.stop()
+	if err := <-r.ended; err != nil {
+		t.Fatalf("Run = %v, want nil", err)
+	}
+	return time.Since(start)
+}
+
+func wantOutcome(t *testing.T, r task.Report, s content.Status, text string) {
+	t.Helper()
+	if got := r.Outcome.Result; r.Lost || got.Status != s || !strings.Contains(got.Text(), text) {
+		t.Fatalf("report = lost %v, %s %q, want %s with %q", r.Lost, got.Status, got.Text(), s, text)
+	}
+}
+
+// pass lets time go by in a bubble.
+func pass(d time.Duration) { <-time.After(d) }

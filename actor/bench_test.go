@@ -1,0 +1,136 @@
+package actor_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// rounds is a model that asks for n tool calls, one a round.
+type rounds int
+
+func (rounds) Name() string                     { return "rounds" }
+func (rounds) Capabilities() model.Capabilities { return model.Capabilities{Tools: true} }
+
+func (n rounds) Call(_ context.Context, r model.Request, _ func(content.Delta)) (model.Reply, error) {
+	if r.Round > int(n) {
+		return model.Reply{Items: []content.Item{content.AssistantText("done")}}, nil
+	}
+	call := content.ToolCall{Name: "noop", Input: json.RawMessage(`{}`)}
+	return model.Reply{Items: []content.Item{content.NewItem(content.Assistant, content.CallPart(call))}}, nil
+}
+
+// BenchmarkRoundTrip is a durable tool round trip: two entries, a task, a result.
+func BenchmarkRoundTrip(b *testing.B) {
+	for _, sessions := range []int{1, 128} {
+		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) { benchmarkRoundTrip(b, sessions) })
+	}
+}
+
+func benchmarkRoundTrip(b *testing.B, sessions int) {
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	srv, err := embedded.Start(ctx, embedded.WithStore(b.TempDir()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer srv.Close()
+	cell := func() *jetstream.Cell {
+		nc, err := srv.Connect()
+		if err != nil {
+			b.Fatal(err)
+		}
+		c, err := jetstream.Open(nc, "")
+		if err != nil {
+			b.Fatal(err)
+		}
+		return c
+	}
+	c := cell()
+	if err := c.Provision(ctx, jetstream.Config{Queues: []jetstream.QueueConfig{{Name: "q"}}}); err != nil {
+		b.Fatal(err)
+	}
+	wc := cell()
+	if err := wc.Catalog().Advertise(ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "noop"}}}); err != nil {
+		b.Fatal(err)
+	}
+	q, err := wc.Queue(ctx, "q")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var workers sync.WaitGroup
+	for range sessions {
+		workers.Go(func() {
+			for {
+				cl, err := q.Claim(ctx)
+				if err != nil {
+					return
+				}
+				x := cl.Task()
+				_ = cl.Report(ctx, task.Report{
+					Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue,
+					Outcome: tool.Result{Result: content.NewResult(x.Call, x.Tool, content.StatusOK, "ok")},
+				})
+				_ = cl.Done(ctx)
+			}
+		})
+	}
+	n := max(b.N/sessions, 1)
+	node, err := actor.NewNode(c, actor.Config{Idle: time.Minute, Models: func(string, []byte) (model.Model, error) { return rounds(n), nil }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(ctx) }()
+	nc, err := srv.Connect()
+	if err != nil {
+		b.Fatal(err)
+	}
+	cl, err := client.Open(nc, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	all := make([]*client.Session, sessions)
+	for i := range all {
+		if all[i], err = cl.Start(ctx, client.Options{ID: content.SessionID(fmt.Sprint("s", i)), Config: events.Config{Model: "rounds"}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ResetTimer()
+	var running sync.WaitGroup
+	for _, s := range all {
+		running.Go(func() {
+			if err := s.Submit(ctx, "", content.UserText("go")); err != nil {
+				b.Error(err)
+				return
+			}
+			if _, err := s.Next(ctx); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	running.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(n*sessions)/b.Elapsed().Seconds(), "trips/s")
+	for _, s := range all {
+		s.Close()
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		b.Error(err)
+	}
+	workers.Wait()
+}

@@ -1,0 +1,468 @@
+package actor_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+)
+
+func TestMain(m *testing.M) {
+	embedded.PrepareForSynctest()
+	os.Exit(m.Run())
+}
+
+// world is a cell on a server in a bubble: virtual time, no sockets.
+type world struct {
+	t      *testing.T
+	ctx    context.Context //nolint:containedctx // the test's
+	srv    *embedded.Server
+	cell   *jetstream.Cell
+	client *client.Client
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Hour)
+	t.Cleanup(cancel)
+	srv, err := embedded.Start(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	w := &world{t: t, ctx: ctx, srv: srv}
+	w.cell = w.open(w.connect())
+	cfg := jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: "q"}}}
+	if err := w.cell.Provision(ctx, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if w.client, err = client.Open(w.connect(), ""); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) connect() *nats.Conn {
+	w.t.Helper()
+	nc, err := w.srv.Connect()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(nc.Close)
+	return nc
+}
+
+func (w *world) open(nc *nats.Conn) *jetstream.Cell {
+	w.t.Helper()
+	c, err := jetstream.Open(nc, "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// node is a running node that can be drained, or cut off as a crash would.
+type node struct {
+	nc    *nats.Conn
+	stop  context.CancelFunc
+	ended chan error
+}
+
+func (w *world) node(name string, opts ...func(*actor.Config)) *node {
+	w.t.Helper()
+	return w.nodeWith(name, func(*actor.Node) {}, opts...)
+}
+
+func (w *world) nodeWith(name string, change func(*actor.Node), opts ...func(*actor.Config)) *node {
+	w.t.Helper()
+	cfg := actor.Config{Name: name, Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }}
+	for _, o := range opts {
+		o(&cfg)
+	}
+	n := &node{nc: w.connect(), ended: make(chan error, 1)}
+	run, err := actor.NewNode(w.open(n.nc), cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	change(run)
+	ctx, stop := context.WithCancel(w.ctx)
+	n.stop = stop
+	go func() { n.ended <- run.Run(ctx) }()
+	select {
+	case <-run.Ready():
+	case err := <-n.ended:
+		w.t.Fatalf("node %s: %v", name, err)
+	}
+	return n
+}
+
+// drain ends the node as SIGTERM does.
+func (n *node) drain(t *testing.T) {
+	t.Helper()
+	n.stop()
+	if err := <-n.ended; err != nil {
+		t.Errorf("drained node: %v", err)
+	}
+}
+
+// crash cuts the node off: nothing it does reaches anybody any more.
+func (n *node) crash(t *testing.T) {
+	t.Helper()
+	n.nc.Close()
+	n.stop()
+	if err := <-n.ended; err != nil {
+		t.Logf("the crashed node: %v", err)
+	}
+}
+
+// worker answers calls with their input until the test ends.
+func (w *world) worker(answer func(task.Task) tool.Result) {
+	w.t.Helper()
+	w.workerOf(tool.Spec{Name: "echo", Effects: content.ReadOnly}, answer)
+}
+
+func (w *world) workerOf(spec tool.Spec, answer func(task.Task) tool.Result) {
+	w.t.Helper()
+	cell := w.open(w.connect())
+	offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{spec}}
+	if err := cell.Catalog().Advertise(w.ctx, offer); err != nil {
+		w.t.Fatal(err)
+	}
+	q, err := cell.Queue(w.ctx, "q")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	go func() {
+		for {
+			c, err := q.Claim(w.ctx)
+			if err != nil {
+				return
+			}
+			x := c.Task()
+			_ = c.Report(w.ctx, task.Report{
+				Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue, Outcome: answer(x),
+			})
+			_ = c.Done(w.ctx)
+		}
+	}()
+}
+
+func echoed(x task.Task) tool.Result {
+	return tool.Result{Result: content.NewResult(x.Call, x.Tool, content.StatusOK, string(x.Input))}
+}
+
+func (w *world) start(id content.SessionID, script string) *client.Session {
+	w.t.Helper()
+	return w.startWith(id, script, func(*events.Config) {})
+}
+
+func (w *world) startWith(id content.SessionID, script string, change func(*events.Config)) *client.Session {
+	w.t.Helper()
+	cfg := events.Config{Model: "scripted:test", ModelData: []byte(script)}
+	change(&cfg)
+	s, err := w.client.Start(w.ctx, client.Options{ID: id, Config: cfg})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(s.Close)
+	return s
+}
+
+func (w *world) submit(s *client.Session, text string) {
+	w.t.Helper()
+	if err := s.Submit(w.ctx, events.Steer, content.UserText(text)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) finish(s *client.Session) agent.TurnResult {
+	w.t.Helper()
+	step, err := s.Next(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	fin, ok := step.(*agent.Finished)
+	if !ok {
+		w.t.Fatalf("Next = %T, want *agent.Finished", step)
+	}
+	return fin.Result
+}
+
+// until follows the journal up to an event of the kind.
+func (w *world) until(id content.SessionID, k events.Kind) {
+	w.t.Helper()
+	for rec, err := range w.cell.Journal().Follow(w.ctx, id, 0) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if slices.Contains(rec.Entry.Kinds(), k) {
+			return
+		}
+	}
+}
+
+// records reads the journal and has it audited.
+func (w *world) records(id content.SessionID) []journal.Record {
+	w.t.Helper()
+	var out []journal.Record
+	for rec, err := range w.cell.Journal().Read(w.ctx, id, 0) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		out = append(out, rec)
+	}
+	if bad := audit.Check(out); len(bad) > 0 {
+		w.t.Errorf("audit of %s: %v", id, bad)
+	}
+	return out
+}
+
+func (w *world) owners(id content.SessionID) []string {
+	w.t.Helper()
+	var out []string
+	for _, rec := range w.records(id) {
+		for _, ev := range rec.Entry.Events {
+			if c, ok := ev.(events.DriverClaimed); ok {
+				out = append(out, c.Node)
+			}
+		}
+	}
+	return out
+}
+
+const oneReply = "replies:\n  - text: ok\n    repeat: true\n"
+
+func TestAnIdleSessionIsParkedAndWakesForTheNextCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		s := w.start("s", oneReply)
+		w.submit(s, "one")
+		w.finish(s)
+		w.until("s", events.KindParked)
+		synctest.Wait()
+		if any, err := w.cell.Inbox().HasAny(w.ctx, "s"); any || err != nil {
+			t.Errorf("inbox of a parked session: %v, %v", any, err)
+		}
+		w.submit(s, "two")
+		if got := w.finish(s); got.TurnID != "turn-2" {
+			t.Errorf("turn = %s", got.TurnID)
+		}
+		if got := w.owners("s"); len(got) != 2 {
+			t.Errorf("claims = %v, want two", got)
+		}
+		n.drain(t)
+	})
+}
+
+func TestALostWakeHealsThroughTheSweeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		w.start("s", oneReply)
+		w.until("s", events.KindParked)
+		<-time.After(time.Second) // the token is gone
+		env := commands.Envelope{ID: "x", Session: "s", Command: commands.SubmitInput{Items: []content.Item{content.UserText("hi")}}}
+		if _, err := w.cell.Inbox().Send(w.ctx, env); err != nil {
+			t.Fatal(err)
+		}
+		w.until("s", events.KindTurnFinished)
+		n.drain(t)
+	})
+}
+
+func TestWorkKeepsItsCommandInTheInbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		s := w.start("s", "replies:\n  - text: ok\n    delay: 5m\n")
+		w.submit(s, "take your time")
+		w.until("s", events.KindModelCallStarted)
+		<-time.After(2 * time.Minute)
+		if any, err := w.cell.Inbox().HasAny(w.ctx, "s"); !any || err != nil {
+			t.Errorf("inbox of a working session is empty: %v, %v", any, err)
+		}
+		if got := w.finish(s); got.Text() != "ok" {
+			t.Errorf("answer = %q", got.Text())
+		}
+		if got := w.owners("s"); len(got) != 1 {
+			t.Errorf("a long model call was driven by %v", got)
+		}
+		n.drain(t)
+	})
+}
+
+func TestADrainingNodeHandsItsSessionsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.node("n1")
+		s := w.start("s", "replies:\n  - text: ok\n    delay: 10s\n")
+		w.submit(s, "go")
+		w.until("s", events.KindModelCallStarted)
+		second := w.node("n2")
+		began := time.Now()
+		first.drain(t)
+		if got := w.finish(s); got.Text() != "ok" {
+			t.Errorf("answer = %q", got.Text())
+		}
+		if took := time.Since(began); took > 11*time.Second {
+			t.Errorf("the turn took %v after the hand-over, want its 10 s and little more", took)
+		}
+		if got := w.owners("s"); !slices.Equal(got, []string{"n1", "n2"}) {
+			t.Errorf("driven by %v", got)
+		}
+		second.drain(t)
+	})
+}
+
+func TestACrashedNodesSessionsGoOnElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.node("n1")
+		s := w.start("s", "replies:\n  - text: ok\n    delay: 10s\n")
+		w.submit(s, "go")
+		w.until("s", events.KindModelCallStarted)
+		second := w.node("n2")
+		first.crash(t)
+		if got := w.finish(s); got.Text() != "ok" {
+			t.Errorf("answer = %q", got.Text())
+		}
+		if got := w.owners("s"); !slices.Equal(got, []string{"n1", "n2"}) {
+			t.Errorf("driven by %v", got)
+		}
+		second.drain(t)
+	})
+}
+
+const oneCall = `
+replies:
+  - calls: [{name: echo, input: {text: hi}}]
+  - text: "{{(index .Results 0).Text}}"
+`
+
+func TestACallIsRunOnceAcrossACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ran := 0
+		release := make(chan struct{})
+		w.worker(func(x task.Task) tool.Result {
+			ran++
+			<-release
+			return echoed(x)
+		})
+		first := w.node("n1")
+		s := w.start("s", oneCall)
+		w.submit(s, "go")
+		w.until("s", events.KindToolDispatched)
+		synctest.Wait()
+		second := w.node("n2")
+		first.crash(t)
+		<-time.After(20 * time.Second) // the token lapses and n2 takes it
+		close(release)
+		if got := w.finish(s); got.Text() != `{"text":"hi"}` {
+			t.Errorf("answer = %q", got.Text())
+		}
+		if ran != 1 {
+			t.Errorf("the call ran %d times", ran)
+		}
+		if got := w.owners("s"); !slices.Equal(got, []string{"n1", "n2"}) {
+			t.Errorf("driven by %v", got)
+		}
+		second.drain(t)
+	})
+}
+
+// asking asks a person about every call.
+type asking struct{ ttl time.Duration }
+
+func (a asking) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
+	return tool.Verdict{Ruling: tool.Ask, RequestKind: "test.call", TTL: a.ttl}, nil
+}
+
+func withApprovals(ttl time.Duration) func(*actor.Config) {
+	return func(c *actor.Config) { c.Effects = effect.Config{Permissions: asking{ttl}} }
+}
+
+func TestAnApprovalWaitsWithTheSessionParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.worker(echoed)
+		n := w.node("n1", withApprovals(0))
+		s := w.start("s", oneCall)
+		w.submit(s, "go")
+		step, err := s.Next(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask, ok := step.(*agent.ApprovalRequest)
+		if !ok {
+			t.Fatalf("Next = %T, want *agent.ApprovalRequest", step)
+		}
+		w.until("s", events.KindParked)
+		<-time.After(10 * time.Minute)
+		if err := ask.Approve(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.finish(s); got.Text() != `{"text":"hi"}` {
+			t.Errorf("answer = %q", got.Text())
+		}
+		n.drain(t)
+	})
+}
+
+func TestAnApprovalThatNobodyDecidesExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.worker(echoed)
+		n := w.node("n1", withApprovals(5*time.Minute))
+		s := w.start("s", oneCall)
+		w.submit(s, "go")
+		w.until("s", events.KindParked)
+		w.until("s", events.KindTurnFinished)
+		for _, rec := range w.records("s") {
+			for _, ev := range rec.Entry.Events {
+				if r, ok := ev.(events.ApprovalResolved); ok && r.Outcome != events.Expired {
+					t.Errorf("outcome = %s, want expired", r.Outcome)
+				}
+			}
+		}
+		n.drain(t)
+	})
+}
+
+func TestARefusedAskIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		s := w.start("s", oneReply)
+		err := s.Cancel(w.ctx, "")
+		if r, ok := asRefused(err); !ok || r.Reason != "nothing_to_cancel" {
+			t.Errorf("Cancel = %v", err)
+		}
+		_, err = w.client.Start(w.ctx, client.Options{ID: "s", Config: events.Config{Model: "scripted:test"}})
+		if r, ok := asRefused(err); !ok || r.Reason != "session_exists" {
+			t.Errorf("second Start = %v", err)
+		}
+		n.drain(t)
+	})
+}

@@ -1,0 +1,153 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// postAgain is how long after a failure something is posted to a queue again.
+const postAgain = 500 * time.Millisecond
+
+// post is what came of putting a call on its queue, or of telling it to stop.
+type post struct {
+	id   string
+	done bool // false: it is not on the queue, and was perhaps
+}
+
+// dispatch publishes a call. Its outcome comes as a command. If it is not certain
+// that the call is on its queue, the queue is asked; a call that is not there may
+// have been there and be over, so the driver reads the inbox before another try.
+func (d *Driver) dispatch(ctx context.Context, e loop.RunTool) commands.Command {
+	c, s := e.Call, d.token.Session()
+	if !content.IsToken(c.Routing.Queue) {
+		err := tool.Failure(tool.CodeFailed, "no worker's queue has the tool %s", c.Name)
+		return commands.ReportResult{
+			Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue,
+			Outcome: tool.Failed(tool.Call{ID: c.ID, Name: c.Name}, err),
+		}
+	}
+	err := d.node.tasks.Dispatch(ctx, task.Task{
+		Session: s, Turn: c.Turn, Call: c.ID, Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue,
+		Tool: c.Name, Input: c.EffectiveInput(), Effects: c.Routing.Effects, Deadline: c.Deadline,
+		Wake: c.Placeholder != "" || c.Routing.Route != content.Foreground, IdempotencyKey: string(s) + "/" + string(c.Place),
+	})
+	queued := err == nil || errors.Is(err, task.ErrQueued)
+	for ; !queued && err != nil; queued, err = d.node.tasks.Queued(ctx, c.Routing.Queue, s, c.Place) {
+		d.log.Warn("call could not be put on its queue", zap.String("place", string(c.Place)), zap.Error(err))
+		if !pause(ctx, postAgain) {
+			return nil
+		}
+	}
+	d.tellPost(ctx, post{e.Identity(), queued})
+	return nil
+}
+
+// stopTool tells a call's worker to stop, until somebody has heard it.
+func (d *Driver) stopTool(ctx context.Context, e loop.StopTool) {
+	for {
+		err := d.node.tasks.Cancel(ctx, e.Queue, d.token.Session(), e.Place, e.Reason)
+		if err == nil {
+			d.tellPost(ctx, post{e.Identity(), true})
+			return
+		}
+		d.log.Warn("call could not be told to stop", zap.String("place", string(e.Place)), zap.Error(err))
+		if !pause(ctx, postAgain) {
+			return
+		}
+	}
+}
+
+func (d *Driver) tellPost(ctx context.Context, p post) {
+	select {
+	case d.posts <- p:
+	case <-ctx.Done():
+	}
+}
+
+// post takes in what came of a call's dispatch.
+func (d *Driver) post(ctx context.Context, p post) error {
+	if p.done {
+		d.posted[p.id] = true
+		return nil
+	}
+	return d.repost(ctx, p.id)
+}
+
+// repost lets calls that are not on their queues be published, if the inbox says
+// nothing of them.
+func (d *Driver) repost(ctx context.Context, ids ...string) error {
+	if err := d.readInbox(ctx); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		delete(d.posted, id)
+		d.performer.Forget(id)
+	}
+	return d.sync(ctx)
+}
+
+// recover finds out which open calls are on their queues, then reads the inbox,
+// and only then lets the others be published again. In any other order a call
+// could run twice: a worker reports before it takes its task off the queue.
+func (d *Driver) recover(ctx context.Context) error {
+	for _, c := range d.openCalls() {
+		queued, err := d.isQueued(ctx, c)
+		if err != nil {
+			return err
+		}
+		d.posted[c.Identity()] = queued
+	}
+	return d.readInbox(ctx)
+}
+
+// recheck looks after the calls that were on their queues: one that is gone and
+// brought nothing is published again. So are those of whose earlier attempt the
+// queue was not yet rid when they were looked for.
+func (d *Driver) recheck(ctx context.Context) error {
+	var gone []string
+	for _, c := range d.openCalls() {
+		if !d.posted[c.Identity()] {
+			continue
+		}
+		queued, err := d.isQueued(ctx, c)
+		if err != nil {
+			return err
+		}
+		if !queued {
+			gone = append(gone, c.Identity())
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	return d.repost(ctx, gone...)
+}
+
+func (d *Driver) openCalls() []loop.RunTool {
+	var out []loop.RunTool
+	for _, e := range loop.Pending(d.state) {
+		if c, ok := e.(loop.RunTool); ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (d *Driver) isQueued(ctx context.Context, e loop.RunTool) (bool, error) {
+	c := e.Call
+	queued, err := d.node.tasks.Queued(ctx, c.Routing.Queue, d.token.Session(), c.Place)
+	if err != nil {
+		return false, fmt.Errorf("look for %s on its queue: %w", c.Place, err)
+	}
+	return queued, nil
+}

@@ -1,0 +1,141 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// flaky stands between drivers and queues.
+type flaky struct {
+	task.Dispatcher
+	dispatch func(ctx context.Context, x task.Task, next task.Dispatcher) error
+}
+
+func (f flaky) Dispatch(ctx context.Context, x task.Task) error {
+	return f.dispatch(ctx, x, f.Dispatcher)
+}
+
+func (w *world) flakyNode(name string, dispatch func(context.Context, task.Task, task.Dispatcher) error) *node {
+	w.t.Helper()
+	return w.nodeWith(name, func(n *actor.Node) {
+		n.Between(func(next task.Dispatcher) task.Dispatcher { return flaky{next, dispatch} })
+	})
+}
+
+var errCut = errors.New("no answer")
+
+func TestACallOfUnclearDispatchRunsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var ran []content.Place
+		w.worker(func(x task.Task) tool.Result {
+			ran = append(ran, x.Place)
+			return echoed(x)
+		})
+		n := w.flakyNode("n1", func(ctx context.Context, x task.Task, next task.Dispatcher) error {
+			w.deafen("TURNLOG_INBOX") // the result is not heard either
+			if err := next.Dispatch(ctx, x); err != nil {
+				return err
+			}
+			<-time.After(2 * time.Second) // it runs, is reported and gone
+			return errCut
+		})
+		s := w.start("s", oneCall)
+		w.submit(s, "go")
+		w.finish(s)
+		<-time.After(time.Minute)
+		if len(ran) != 1 {
+			t.Errorf("ran %v, want one call", ran)
+		}
+		w.records("s")
+		n.drain(t)
+	})
+}
+
+func TestABackgroundCallIsOnItsQueueBeforeTheSessionParks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.workerOf(tool.Spec{Name: "echo", Effects: content.ReadOnly, Route: content.Background}, echoed)
+		began := time.Now()
+		n := w.flakyNode("n1", func(ctx context.Context, x task.Task, next task.Dispatcher) error {
+			if time.Since(began) < time.Minute {
+				return errCut
+			}
+			return next.Dispatch(ctx, x)
+		})
+		s := w.start("s", "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n  - text: ok\n    repeat: true\n")
+		w.submit(s, "go")
+		w.finish(s)
+		w.until("s", events.KindToolResultReceived)
+		if took := time.Since(began); took > 2*time.Minute {
+			t.Errorf("the background call took %v", took)
+		}
+		w.records("s")
+		n.drain(t)
+	})
+}
+
+// TestAnEarlierAttemptOnTheQueueIsNotTakenForALaterOne: the worker that reported
+// its attempt lost is slow to take it off the queue, and the node dies before it
+// published the next one.
+func TestAnEarlierAttemptOnTheQueueIsNotTakenForALaterOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Effects: content.ReadOnly}}}
+		if err := w.cell.Catalog().Advertise(w.ctx, offer); err != nil {
+			t.Fatal(err)
+		}
+		q, err := w.open(w.connect()).Queue(w.ctx, "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := w.flakyNode("n1", func(ctx context.Context, x task.Task, next task.Dispatcher) error {
+			if x.Attempt > 1 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return next.Dispatch(ctx, x)
+		})
+		s := w.start("s", oneCall)
+		w.submit(s, "go")
+		c, err := q.Claim(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := c.Task()
+		lost := task.Report{Session: x.Session, Call: x.Call, Place: x.Place, Attempt: 1, Queue: "q", Lost: true, Reason: "gone"}
+		if err := c.Report(w.ctx, lost); err != nil {
+			t.Fatal(err)
+		}
+		w.until("s", events.KindToolAttemptLost)
+		first.crash(t)
+		second := w.node("n2")
+		<-time.After(14 * time.Second)
+		if err := c.Extend(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second)
+		if err := c.Done(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		within, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+		defer cancel()
+		if c, err = q.Claim(within); err != nil {
+			t.Fatalf("the second attempt: %v", err)
+		}
+		if got := c.Task().Attempt; got != 2 {
+			t.Errorf("attempt = %d, want 2", got)
+		}
+		second.drain(t)
+	})
+}

@@ -1,0 +1,373 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/logfield"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// Driver owns one session while it holds its run token. Everything in it belongs
+// to Run's goroutine, but for what effects are given.
+type Driver struct {
+	node    *Node
+	token   *jetstream.Token
+	lease   *lease
+	log     *zap.Logger
+	journal *jetstream.Journal
+	inbox   *jetstream.Inbox
+	live    *jetstream.Live
+	fail    context.CancelCauseFunc // ends Run
+
+	state     *loop.State
+	head      journal.Head
+	cursors   map[events.Lane]uint64 // handled, also what no entry records yet
+	performer *effect.Performer
+	view      atomic.Pointer[view]
+	posts     chan post
+	posted    map[string]bool // calls that are on their queue, and those told to stop
+	armed     bool            // the server may hold timers of the session
+	snapped   uint64          // sequence of the last snapshot
+	taken     int             // commands
+	looked    int             // taken when the inbox was last looked into
+}
+
+func newDriver(n *Node, token *jetstream.Token, log *zap.Logger) *Driver {
+	return &Driver{
+		node: n, token: token, lease: newLease(token, log), log: log,
+		journal: n.cell.Journal(), inbox: n.cell.Inbox(), live: n.cell.Live(),
+		cursors: make(map[events.Lane]uint64), posts: make(chan post), posted: make(map[string]bool),
+	}
+}
+
+// Run drives the session until it can be parked, the node drains, or the session
+// is lost. It says how the session was left.
+func (d *Driver) Run(ctx context.Context) (how string, err error) {
+	ctx, d.fail = context.WithCancelCause(ctx)
+	defer d.fail(nil)
+	d.lease.start(ctx, d.fail)
+	defer d.lease.stop()
+	d.performer = effect.NewPerformer(ctx, d.perform)
+	defer d.performer.Stop(ErrDrain, nil)
+	if err := d.drive(ctx); err != nil {
+		return d.left(ctx, err)
+	}
+	return "parked", nil
+}
+
+// drive returns nil when the session was let go.
+func (d *Driver) drive(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &brokenError{what: fmt.Sprintf("the core at %d", d.head.Seq), value: p, stack: debug.Stack()}
+		}
+	}()
+	listener, err := d.inbox.Listen(ctx, d.token.Session())
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	defer listener.Close()
+	exists, err := d.claim(ctx)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		return d.letGo(ctx) // what its inbox holds can never be handled
+	}
+	if err := d.recover(ctx); err != nil {
+		return err
+	}
+	for parked := false; !parked; {
+		if err := d.serve(ctx, listener); err != nil {
+			return err
+		}
+		if parked, err = d.park(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// brokenError says that our own code, or a host's, panicked for the session.
+type brokenError struct {
+	what  string
+	value any
+	stack []byte
+}
+
+// Error names what broke and how.
+func (e *brokenError) Error() string { return fmt.Sprintf("%s broke: %v", e.what, e.value) }
+
+// left sorts what ended a driver before it could park. Only one that drains
+// returns its token; every other leaves it to its lease.
+func (d *Driver) left(ctx context.Context, err error) (string, error) {
+	d.lease.stop()
+	if errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrUnknown) {
+		return "fenced", fmt.Errorf("%w: %w", ErrFenced, err)
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx) // and not what that led to
+	}
+	_, panicked := errors.AsType[*brokenError](err)
+	switch {
+	case errors.Is(err, ErrDrain):
+		return d.handOver()
+	case panicked, errors.Is(err, events.ErrUnknownKind), errors.Is(err, journal.ErrDamaged), errors.Is(err, events.ErrBadEntry):
+		return "broken", err
+	}
+	return "lost", err
+}
+
+// handOver returns the token, so that another node goes on at once. Tasks that are
+// on their way to a queue are waited for, so that the next driver finds them there;
+// a model that is slow to stop is not.
+func (d *Driver) handOver() (string, error) {
+	d.performer.Stop(ErrDrain, func(id string) bool { return !isCall(id) })
+	if !d.lease.fresh() {
+		return "lost", ErrLeaseLost
+	}
+	if err := d.token.Release(); err != nil {
+		return "lost", fmt.Errorf("hand over: %w", err)
+	}
+	return "drained", nil
+}
+
+// serve handles commands and reports until the session is idle and can be parked.
+func (d *Driver) serve(ctx context.Context, l *jetstream.Listener) error {
+	look := time.NewTicker(d.token.AckWait() / 3)
+	defer look.Stop()
+	probe := time.NewTicker(d.token.AckWait())
+	defer probe.Stop()
+	idle := time.NewTimer(d.node.cfg.Idle)
+	defer idle.Stop()
+	for {
+		var err error
+		select {
+		case m := <-l.C():
+			err = d.receive(ctx, m)
+			idle.Reset(d.node.cfg.Idle)
+		case r := <-d.performer.Reports():
+			err = d.report(ctx, r)
+			idle.Reset(d.node.cfg.Idle)
+		case p := <-d.posts:
+			err = d.post(ctx, p)
+		case <-look.C:
+			err = d.look(ctx)
+		case <-probe.C:
+			err = d.prove(ctx)
+		case <-idle.C:
+			if d.atRest() {
+				return nil
+			}
+			idle.Reset(d.node.cfg.Idle)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// look reads the inbox if nothing was heard for a while: a leader that is replaced
+// may lose live copies without a word.
+func (d *Driver) look(ctx context.Context) error {
+	heard := d.taken > d.looked
+	d.looked = d.taken
+	if heard {
+		return nil
+	}
+	return d.readInbox(ctx)
+}
+
+// prove finds out whether the token is still held: publishing it again is refused
+// while it is. Then it looks after the calls that wait for their workers.
+func (d *Driver) prove(ctx context.Context) error {
+	held, err := d.token.Held(ctx)
+	switch {
+	case err != nil:
+		d.log.Warn("the lease could not be proved", zap.Error(err))
+		return nil
+	case !held:
+		return ErrLeaseLost
+	}
+	return d.recheck(ctx)
+}
+
+// receive takes a live command, unless one before it may have been missed; then
+// the inbox is read.
+func (d *Driver) receive(ctx context.Context, m jetstream.Message) error {
+	switch {
+	case m.Gap || m.Last > d.cursors[m.Lane]:
+		return d.readInbox(ctx)
+	case m.Seq <= d.cursors[m.Lane]:
+		return nil
+	}
+	if err := d.take(ctx, m); err != nil {
+		return err
+	}
+	return d.sync(ctx)
+}
+
+// readInbox handles what the inbox holds past the cursors, and only then performs:
+// the last command may be the result of a call that the first one would start.
+func (d *Driver) readInbox(ctx context.Context) error {
+	messages, err := d.inbox.Read(ctx, d.state.Session, d.cursorList())
+	if err != nil {
+		return fmt.Errorf("read inbox: %w", err)
+	}
+	for _, m := range messages {
+		if m.Seq <= d.cursors[m.Lane] {
+			continue
+		}
+		if err := d.take(ctx, m); err != nil {
+			return err
+		}
+	}
+	return d.sync(ctx)
+}
+
+// take decides one command and moves its lane's cursor: with the entry that it
+// causes, else in memory until the next one.
+func (d *Driver) take(ctx context.Context, m jetstream.Message) error {
+	d.cursors[m.Lane] = m.Seq
+	if d.taken++; d.taken%purgeEvery == 0 {
+		d.tidy(ctx)
+	}
+	switch {
+	case m.Err != nil:
+		d.log.Warn("bad command passed over", logfield.Seq(m.Seq), zap.Error(m.Err))
+		d.node.cfg.Metrics.CommandHandled("bad", "passed_over")
+		return nil //nolint:nilerr // a bad command must not stop its session
+	case m.Envelope.Session != d.state.Session, commands.LaneOf(m.Envelope.Command) != m.Lane:
+		d.log.Warn("misplaced command passed over", logfield.Seq(m.Seq), logfield.Cause(m.Envelope.ID))
+		d.node.cfg.Metrics.CommandHandled(commands.NameOf(m.Envelope.Command), "misplaced")
+		return nil
+	}
+	before := d.head.Seq
+	err := d.decide(ctx, m.Envelope)
+	r, refused := errors.AsType[*loop.Rejection](err)
+	switch {
+	case refused:
+		d.node.cfg.Metrics.CommandHandled(commands.NameOf(m.Envelope.Command), "refused")
+		d.tell(events.Refused{Command: m.Envelope.ID, Reason: r.Reason, Detail: r.Detail})
+		return nil
+	case err == nil && d.head.Seq == before:
+		d.node.cfg.Metrics.CommandHandled(commands.NameOf(m.Envelope.Command), "ignored")
+		if commands.IsAsk(m.Envelope.Command) && !d.state.Handled(m.Envelope.ID) {
+			d.tell(events.Refused{Command: m.Envelope.ID}) // for no reason: there was nothing to do
+		}
+	}
+	return err
+}
+
+// report handles what an effect brought. A timer that came before its time, by a
+// clock that was set back, is armed again.
+func (d *Driver) report(ctx context.Context, r effect.Report) error {
+	if _, ok := r.Command.(commands.ReportTimer); ok {
+		d.performer.Forget(r.Cause)
+	}
+	env := commands.Envelope{ID: r.Cause, Session: d.state.Session, By: d.node.cfg.Name, Command: r.Command}
+	if err := d.decide(ctx, env); err != nil {
+		return err
+	}
+	return d.sync(ctx)
+}
+
+// decide is the whole life of a command but for what it leads to: decide, append,
+// fold. A sync follows.
+func (d *Driver) decide(ctx context.Context, env commands.Envelope) error {
+	catalog, err := d.node.offers.catalog(ctx, d.state.Config.Tools)
+	if err != nil {
+		return fmt.Errorf("catalog: %w", err)
+	}
+	env.At = max(content.TimeOf(time.Now()), d.state.At)
+	env.Catalog = catalog.Facts()
+	if r, ok := env.Command.(commands.ResolveApproval); ok && r.Input != nil {
+		env.Checks = d.checkPatched(ctx, r, catalog)
+	}
+	evs, err := loop.Decide(d.state, env)
+	if err != nil || len(evs) == 0 {
+		return err
+	}
+	entry := events.Entry{
+		Session: d.state.Session, Cause: env.ID, At: env.At, Epoch: epochOf(evs, d.state.Epoch),
+		Cursors: d.movedCursors(), Events: evs,
+	}
+	began := time.Now()
+	head, err := d.journal.Append(context.WithoutCancel(ctx), d.head, entry)
+	if err != nil {
+		return fmt.Errorf("append %s after %d: %w", d.state.Session, d.head.Seq, err)
+	}
+	d.node.cfg.Metrics.EntryAppended(len(evs), time.Since(began))
+	d.node.cfg.Metrics.CommandHandled(commands.NameOf(env.Command), "accepted")
+	entry.Seq, d.head = head.Seq, head
+	d.state.Fold(entry)
+	if d.head.Seq-d.snapped >= d.node.cfg.Snapshot {
+		d.putSnapshot(ctx)
+	}
+	return nil
+}
+
+func epochOf(evs []events.Event, now uint64) uint64 {
+	if c, ok := evs[0].(events.DriverClaimed); ok {
+		return c.Epoch
+	}
+	return now
+}
+
+// tell shows something to whoever looks on; it may be lost.
+func (d *Driver) tell(ev events.Event) {
+	if err := d.live.Publish(d.token.Session(), ev); err != nil {
+		d.log.Debug("live event lost", zap.Error(err))
+	}
+}
+
+func (d *Driver) checkPatched(ctx context.Context, r commands.ResolveApproval, cat *effect.Catalog) []commands.Check {
+	for _, a := range d.state.Undecided() {
+		if r.Approval != "" && a.ID != r.Approval || r.Call != "" && a.CallID != r.Call {
+			continue
+		}
+		if c, ok := d.state.Call(a.CallID); ok {
+			return []commands.Check{d.node.runner.CheckPatched(ctx, d.state.Session, cat, *c, r.Input)}
+		}
+	}
+	return nil
+}
+
+// lanes in the order in which cursors are written.
+func lanes() []events.Lane {
+	return []events.Lane{events.LaneAsk, events.LaneDecide, events.LaneReport, events.LaneDue}
+}
+
+func (d *Driver) cursorList() []events.Cursor {
+	var out []events.Cursor
+	for _, l := range lanes() {
+		out = append(out, events.Cursor{Lane: l, Seq: d.cursors[l]})
+	}
+	return out
+}
+
+// movedCursors are those that the journal does not know yet.
+func (d *Driver) movedCursors() []events.Cursor {
+	var out []events.Cursor
+	for _, l := range lanes() {
+		if seq := d.cursors[l]; seq > d.state.Cursor(l) {
+			out = append(out, events.Cursor{Lane: l, Seq: seq})
+		}
+	}
+	return out
+}

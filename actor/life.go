@@ -1,0 +1,256 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/loop/snapshot"
+)
+
+// A claim is tried against other writers so often, with longer and longer pauses:
+// the replica that is read from may lag behind the one that is written to.
+const (
+	maxClaims  = 10
+	claimAgain = 20 * time.Millisecond
+)
+
+// claim hydrates the session and takes it. The claim is the read barrier: a
+// conflict says that there is more to read, and success that everything was. It
+// reports whether there is a session at all.
+func (d *Driver) claim(ctx context.Context) (exists bool, err error) {
+	if err := d.hydrate(ctx); err != nil {
+		return false, err
+	}
+	if d.head.Seq == 0 {
+		starts, err := d.starts(ctx)
+		if err != nil || !starts {
+			return false, err
+		}
+	}
+	for n := range maxClaims {
+		err := d.decide(ctx, commands.Envelope{
+			ID: "claim/" + ulid.Make().String(), Session: d.state.Session, By: d.node.cfg.Name,
+			Command: commands.Claim{Node: d.node.cfg.Name, Token: d.token.Reply()},
+		})
+		if err == nil {
+			return true, nil
+		}
+		if !errors.Is(err, journal.ErrConflict) {
+			return false, err
+		}
+		if !pause(ctx, time.Duration(n)*claimAgain) {
+			return false, context.Cause(ctx)
+		}
+		if err := d.catchUp(ctx); err != nil {
+			return false, err
+		}
+	}
+	return false, fmt.Errorf("claim %s: %w: others keep writing", d.state.Session, journal.ErrConflict)
+}
+
+// catchUp reads what others wrote, or everything if the head is not one of the
+// journal's: then the snapshot that it came from lied.
+func (d *Driver) catchUp(ctx context.Context) error {
+	last, err := d.journal.Last(ctx, d.state.Session)
+	switch {
+	case errors.Is(err, journal.ErrNotFound), err == nil && last.Guard < d.head.Guard:
+		return d.hydrateFrom(ctx, loop.New(d.token.Session()), journal.Head{})
+	case err != nil:
+		return fmt.Errorf("hydrate: %w", err)
+	}
+	return d.readOn(ctx)
+}
+
+// hydrate folds the last snapshot and what follows it; if they do not fit, the
+// journal from its beginning.
+func (d *Driver) hydrate(ctx context.Context) error {
+	state, head := d.snapshot(ctx)
+	err := d.hydrateFrom(ctx, state, head)
+	if errors.Is(err, journal.ErrDamaged) && head.Seq > 0 {
+		d.log.Warn("snapshot does not fit the journal, which is read instead", zap.Error(err))
+		err = d.hydrateFrom(ctx, loop.New(d.token.Session()), journal.Head{})
+	}
+	d.armed = slices.ContainsFunc(loop.Pending(d.state), func(e loop.Effect) bool {
+		_, timer := e.(loop.ArmTimer)
+		return timer
+	})
+	return err
+}
+
+func (d *Driver) hydrateFrom(ctx context.Context, state *loop.State, head journal.Head) error {
+	d.state, d.head, d.snapped = state, head, head.Seq
+	return d.readOn(ctx)
+}
+
+// snapshot returns the session as it was last kept, or a new one.
+func (d *Driver) snapshot(ctx context.Context) (*loop.State, journal.Head) {
+	id := d.token.Session()
+	snap, ok, err := d.node.cell.Snapshots().Get(ctx, id)
+	if err == nil && ok {
+		var s *loop.State
+		if s, err = snapshot.Decode(snap.State); err == nil && s.Session == id && s.Seq == snap.Seq {
+			return s, snap.Head()
+		}
+	}
+	if err != nil || ok {
+		d.log.Warn("snapshot cannot be used; the journal is", zap.Error(err))
+	}
+	return loop.New(id), journal.Head{}
+}
+
+// readOn folds what the journal holds behind the head.
+func (d *Driver) readOn(ctx context.Context) error {
+	for rec, err := range d.journal.ReadFrom(ctx, d.state.Session, d.head) {
+		if err != nil {
+			return fmt.Errorf("hydrate: %w", err)
+		}
+		if rec.Err != nil {
+			return fmt.Errorf("hydrate: %w", rec.Err)
+		}
+		d.state.Fold(rec.Entry)
+		d.head = rec.Head
+	}
+	for _, c := range d.state.Cursors {
+		d.cursors[c.Lane] = max(d.cursors[c.Lane], c.Seq)
+	}
+	return nil
+}
+
+// starts reports whether a session of whose journal nothing could be read has one,
+// or will have: its inbox holds the command that starts it. All other commands are
+// refused.
+func (d *Driver) starts(ctx context.Context) (bool, error) {
+	_, err := d.journal.Last(ctx, d.state.Session)
+	if !errors.Is(err, journal.ErrNotFound) {
+		return err == nil, err
+	}
+	messages, err := d.inbox.Read(ctx, d.state.Session, nil)
+	if err != nil {
+		return false, fmt.Errorf("read inbox: %w", err)
+	}
+	for _, m := range messages {
+		if _, ok := m.Envelope.Command.(commands.OpenSession); ok && m.Err == nil {
+			return true, nil
+		}
+	}
+	for _, m := range messages {
+		d.cursors[m.Lane] = max(d.cursors[m.Lane], m.Seq)
+		d.tell(events.Refused{Command: m.Envelope.ID, Reason: loop.ReasonNoSession, Detail: "no such session"})
+	}
+	return false, nil
+}
+
+// park lets an idle session go, in the one order that loses no command: record it,
+// empty the inbox, give the token up, see that it is gone, look once more.
+func (d *Driver) park(ctx context.Context) (bool, error) {
+	if err := d.armDurable(ctx); err != nil {
+		return false, err
+	}
+	err := d.decide(ctx, commands.Envelope{
+		ID: "park/" + ulid.Make().String(), Session: d.state.Session, By: d.node.cfg.Name, Command: commands.Park{},
+	})
+	if _, refused := errors.AsType[*loop.Rejection](err); refused {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, d.letGo(ctx)
+}
+
+// letGo empties the inbox of what is handled, gives the token up, sees that it is
+// gone, and wakes the session again if a command came meanwhile.
+func (d *Driver) letGo(ctx context.Context) error {
+	if err := d.inbox.Purge(ctx, d.state.Session, d.cursorList(), false); err != nil {
+		return fmt.Errorf("purge inbox: %w", err)
+	}
+	d.lease.stop()
+	if !d.lease.fresh() {
+		return ErrLeaseLost
+	}
+	if err := d.token.Done(ctx); err != nil {
+		return fmt.Errorf("acknowledge token: %w", err)
+	}
+	if err := d.token.WaitGone(ctx); err != nil {
+		return fmt.Errorf("wait for the token to go: %w", err)
+	}
+	return d.wakeIfAny(ctx)
+}
+
+// purgeEvery is how many commands are taken between two purges of a busy inbox.
+const purgeEvery = 256
+
+// tidy purges the commands that the journal says are handled, but for the last one
+// of each lane: while work is outstanding the inbox is not empty.
+func (d *Driver) tidy(ctx context.Context) {
+	if err := d.inbox.Purge(ctx, d.state.Session, d.state.Cursors, true); err != nil {
+		d.log.Warn("handled commands could not be purged", zap.Error(err))
+	}
+}
+
+// wakeIfAny wakes the session again if a command came while it was let go.
+func (d *Driver) wakeIfAny(ctx context.Context) error {
+	any, err := d.inbox.HasAny(ctx, d.state.Session)
+	if err != nil {
+		return fmt.Errorf("look into the inbox: %w", err)
+	}
+	if !any {
+		return nil
+	}
+	if err := d.node.runs.Wake(ctx, d.state.Session); err != nil {
+		return fmt.Errorf("wake: %w", err)
+	}
+	return nil
+}
+
+// armDurable leaves the timers of a parked session to the server, and takes those
+// away that it may have from before.
+func (d *Driver) armDurable(ctx context.Context) error {
+	if d.armed {
+		if err := d.node.cell.Timers().DisarmAll(ctx, d.state.Session); err != nil {
+			return fmt.Errorf("disarm timers: %w", err)
+		}
+	}
+	d.armed = false
+	for _, e := range loop.Pending(d.state) {
+		t, ok := e.(loop.ArmTimer)
+		if !ok {
+			continue
+		}
+		d.armed = true
+		env := commands.Envelope{
+			ID: t.Identity(), Session: d.state.Session, By: "timer",
+			Command: commands.ReportTimer{Kind: t.Kind, ID: t.ID},
+		}
+		if err := d.node.cell.Timers().Arm(ctx, d.state.Session, t.Kind+"-"+t.ID, t.At.Std(), env); err != nil {
+			return fmt.Errorf("arm timer %s: %w", t.Identity(), err)
+		}
+	}
+	return nil
+}
+
+// putSnapshot keeps the state, so that the next driver need not read everything.
+func (d *Driver) putSnapshot(ctx context.Context) {
+	raw, err := snapshot.Encode(d.state)
+	if err == nil {
+		err = d.node.cell.Snapshots().Put(ctx, d.state.Session, jetstream.Snapshot{
+			Seq: d.head.Seq, Hash: d.head.Hash, Guard: d.head.Guard, State: raw,
+		})
+	}
+	if err != nil {
+		d.log.Warn("snapshot not kept", zap.Error(err))
+		return
+	}
+	d.snapped = d.head.Seq
+}

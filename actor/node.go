@@ -1,0 +1,224 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/internal/logfield"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/task"
+)
+
+// Node hosts drivers. Any number of nodes share a cell; sessions spread by pulling.
+type Node struct {
+	cell    *jetstream.Cell
+	cfg     Config
+	runner  *effect.Runner
+	runs    *jetstream.Runs
+	tasks   task.Dispatcher
+	log     *zap.Logger
+	offers  *offers
+	models  *models
+	ready   chan struct{}
+	readied sync.Once
+	slots   chan struct{} // one per session that the node may hold
+
+	mu   sync.Mutex // guards held
+	held map[content.SessionID]string
+}
+
+// NewNode returns a node that is not yet running.
+func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	if cfg.Name == "" {
+		cfg.Name = ulid.Make().String()
+	}
+	if !content.IsToken(cfg.Name) {
+		return nil, fmt.Errorf("node config: Name %q: use letters, digits, '-' or '_'", cfg.Name)
+	}
+	n := &Node{
+		cell: cell, cfg: cfg, runner: effect.NewRunner(cfg.Effects), runs: cell.Runs(), tasks: cell.Tasks(),
+		log:    cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
+		models: &models{opener: cfg.Models, known: make(map[string]model.Model)},
+		ready:  make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), held: make(map[content.SessionID]string),
+	}
+	return n, nil
+}
+
+// Name names the node in journals.
+func (n *Node) Name() string { return n.cfg.Name }
+
+// Ready is closed once the node takes sessions.
+func (n *Node) Ready() <-chan struct{} { return n.ready }
+
+// Sessions is how many sessions the node holds now.
+func (n *Node) Sessions() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.held)
+}
+
+// Run drives sessions until ctx ends; then it hands its tokens over and returns
+// nil. An error says why it could not go on.
+func (n *Node) Run(ctx context.Context) error {
+	view, err := n.cell.Catalog().Watch(ctx)
+	if err != nil {
+		return fmt.Errorf("node %s: %w", n.cfg.Name, err)
+	}
+	defer view.Close()
+	n.offers = newOffers(view, n.log)
+	n.log.Info("node started", zap.Int("capacity", n.cfg.Capacity))
+
+	drivers, drain := context.WithCancelCause(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return n.offers.follow(gctx) })
+	group.Go(func() error { return n.sweep(gctx) })
+	group.Go(func() error { return n.record(gctx) })
+	group.Go(func() error { return n.take(gctx, drivers, &running) })
+	err = group.Wait()
+	drain(ErrDrain)
+	running.Wait()
+	n.log.Info("node stopped")
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("node %s: %w", n.cfg.Name, err)
+}
+
+// take pulls run tokens, one for every free slot.
+func (n *Node) take(ctx, drivers context.Context, running *sync.WaitGroup) error {
+	for {
+		select {
+		case n.slots <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		n.readied.Do(func() { close(n.ready) })
+		token, err := n.runs.Take(ctx)
+		if err != nil {
+			<-n.slots
+			switch {
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case errors.Is(err, nats.ErrConnectionClosed):
+				return fmt.Errorf("take a run token: %w", err)
+			}
+			n.log.Warn("no run token could be taken", zap.Error(err))
+			if !pause(ctx, time.Second) {
+				return context.Cause(ctx)
+			}
+			continue
+		}
+		running.Go(func() {
+			defer func() { <-n.slots }()
+			n.drive(drivers, token)
+		})
+	}
+}
+
+// drive runs one session's driver for as long as its token lasts.
+func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
+	s := token.Session()
+	log := n.cfg.Logger.Named("driver").With(logfield.Session(s), logfield.Node(n.cfg.Name))
+	n.mu.Lock()
+	n.held[s] = token.Reply()
+	n.mu.Unlock()
+	n.cfg.Metrics.SessionTaken()
+	how, err := newDriver(n, token, log).Run(ctx)
+	n.mu.Lock()
+	if n.held[s] == token.Reply() { // else another driver of this node has the session by now
+		delete(n.held, s)
+	}
+	n.mu.Unlock()
+	n.cfg.Metrics.SessionLeft(how)
+	switch {
+	case err == nil:
+		log.Info("session left", zap.String("how", how))
+	case errors.Is(err, ErrFenced), errors.Is(err, ErrLeaseLost):
+		log.Warn("session lost", zap.String("how", how), zap.Error(err))
+	default:
+		var stack []byte
+		if broken, ok := errors.AsType[*brokenError](err); ok {
+			stack = broken.stack
+		}
+		log.Error("session cannot be driven", zap.String("how", how), zap.Error(err), zap.ByteString("stack", stack))
+	}
+}
+
+// sweep wakes the sessions that have commands and no token: their wake was lost.
+func (n *Node) sweep(ctx context.Context) error {
+	for pause(ctx, n.cfg.Sweep/2+rand.N(n.cfg.Sweep)) { //nolint:gosec // jitter
+		orphans, err := n.runs.Orphans(ctx)
+		if err != nil {
+			n.log.Warn("sweep went wrong", zap.Error(err))
+			continue
+		}
+		for _, s := range orphans {
+			if err := n.runs.Wake(ctx, s); err != nil {
+				n.log.Warn("session could not be woken", logfield.Session(s), zap.Error(err))
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// record tells the other nodes which tokens this one holds, and answers their
+// probes.
+func (n *Node) record(ctx context.Context) error {
+	nodes := n.cell.Nodes()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return nodes.Answer(ctx, n.cfg.Name) })
+	group.Go(func() error {
+		for {
+			n.mu.Lock()
+			held := make([]jetstream.HeldToken, 0, len(n.held))
+			for s, reply := range n.held {
+				held = append(held, jetstream.HeldToken{Session: s, Reply: reply})
+			}
+			n.mu.Unlock()
+			if err := nodes.Record(ctx, n.cfg.Name, held); err != nil && ctx.Err() == nil {
+				n.log.Warn("held tokens could not be recorded", zap.Error(err))
+			}
+			if !pause(ctx, recordEvery) {
+				return context.Cause(ctx)
+			}
+		}
+	})
+	err := group.Wait()
+	forget, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if ferr := nodes.Forget(forget, n.cfg.Name); ferr != nil {
+		n.log.Debug("node record stays until it expires", zap.Error(ferr))
+	}
+	return err //nolint:wrapcheck // the cause of ctx
+}
+
+const recordEvery = 3 * time.Second
+
+// pause waits and reports whether ctx still holds.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,111 @@
+package actor
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// offers is what the cell's workers offer now, a source per queue.
+type offers struct {
+	view    *jetstream.CatalogView
+	log     *zap.Logger
+	current atomic.Pointer[offered]
+}
+
+// offered is one state of the offers, with the catalogs that were made of it.
+type offered struct {
+	sources []tool.Source
+
+	mu       sync.Mutex // guards catalogs
+	catalogs map[string]*effect.Catalog
+}
+
+func newOffers(view *jetstream.CatalogView, log *zap.Logger) *offers {
+	o := &offers{view: view, log: log}
+	o.refresh()
+	return o
+}
+
+func (o *offers) follow(ctx context.Context) error {
+	for {
+		select {
+		case <-o.view.Changed():
+			o.refresh()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// refresh groups the offers by queue: workers of one queue stand in for each
+// other, and the first one's spec of a tool counts.
+func (o *offers) refresh() {
+	next := &offered{catalogs: make(map[string]*effect.Catalog)}
+	queues := make(map[string]*queueTools)
+	for _, offer := range o.view.Snapshot() {
+		q, known := queues[offer.Queue]
+		if !known {
+			q = &queueTools{queue: offer.Queue, names: make(map[string]bool)}
+			queues[offer.Queue] = q
+			next.sources = append(next.sources, q)
+		}
+		for _, spec := range offer.Tools {
+			t, err := effect.Remote(spec)
+			if err != nil {
+				o.log.Warn("tool left out", zap.String("worker", offer.Worker), zap.Error(err))
+				continue
+			}
+			q.add(t)
+		}
+	}
+	o.current.Store(next)
+}
+
+// catalog is what a session may use of the offers.
+func (o *offers) catalog(ctx context.Context, allowed []string) (*effect.Catalog, error) {
+	now := o.current.Load()
+	key := "*"
+	if allowed != nil {
+		key = strings.Join(allowed, "\x00")
+	}
+	now.mu.Lock()
+	defer now.mu.Unlock()
+	if c, ok := now.catalogs[key]; ok {
+		return c, nil
+	}
+	byName := func(source string) string { return source }
+	c, err := effect.NewCatalog(ctx, now.sources, tool.FirstWins, allowed, byName)
+	if err != nil {
+		return nil, err
+	}
+	now.catalogs[key] = c
+	return c, nil
+}
+
+// queueTools is what the workers of one queue offer.
+type queueTools struct {
+	queue string
+	tools []tool.Tool
+	names map[string]bool
+}
+
+// Name is the queue's.
+func (q *queueTools) Name() string { return q.queue }
+
+// Tools lists what was offered.
+func (q *queueTools) Tools(context.Context) ([]tool.Tool, error) { return q.tools, nil }
+
+func (q *queueTools) add(t tool.Tool) {
+	if name := t.Spec().Name; !q.names[name] {
+		q.names[name] = true
+		q.tools = append(q.tools, t)
+	}
+}

@@ -1,0 +1,169 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// maxOpenTasks bounds a session's calls on one queue, so that one session with
+// thousands of calls does not hold up the others. The rest stays pending.
+const maxOpenTasks = 16
+
+// view is what effects see of the session: values that later entries do not change.
+type view struct {
+	transcript []content.Item
+	config     events.Config
+	catalog    *effect.Catalog
+	turn       *loop.Turn
+	called     commands.ModelCall // the last one that this driver began
+}
+
+// sync makes what runs equal to what is owed. Before anything that costs or acts,
+// the lease must be fresh.
+func (d *Driver) sync(ctx context.Context) error {
+	owed := d.owed()
+	if d.performer.Starts(owed) {
+		if !d.lease.fresh() {
+			return ErrLeaseLost
+		}
+		catalog, err := d.node.offers.catalog(ctx, d.state.Config.Tools)
+		if err != nil {
+			return fmt.Errorf("catalog: %w", err)
+		}
+		f := d.state.Fork()
+		v := &view{transcript: f.Transcript, config: f.Config, catalog: catalog, turn: f.Turn}
+		if old := d.view.Load(); old != nil {
+			v.called = old.called
+		}
+		for _, e := range owed {
+			if c, ok := e.(loop.CallModel); ok {
+				v.called = c.ModelCall
+			}
+		}
+		d.view.Store(v)
+	}
+	d.performer.Sync(owed) //nolint:contextcheck // effects live as long as the driver, not as this command
+	return nil
+}
+
+// owed is what the session owes now, less what was posted and the calls beyond
+// those that a session may have on a queue.
+func (d *Driver) owed() []loop.Effect {
+	pending := loop.Pending(d.state)
+	if len(d.posted) > len(pending)+2*maxOpenTasks {
+		d.forgetPosted(pending)
+	}
+	out := pending[:0]
+	open := make(map[string]int)
+	for _, e := range pending {
+		switch e := any(e).(type) {
+		case loop.RunTool:
+			open[e.Call.Routing.Queue]++
+			if open[e.Call.Routing.Queue] > maxOpenTasks || d.posted[e.Identity()] {
+				continue
+			}
+		case loop.StopTool:
+			if d.posted[e.Identity()] {
+				continue
+			}
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// forgetPosted keeps of what was posted only what is still pending.
+func (d *Driver) forgetPosted(pending []loop.Effect) {
+	still := make(map[string]bool)
+	for _, e := range pending {
+		if id := e.Identity(); d.posted[id] {
+			still[id] = true
+		}
+	}
+	d.posted = still
+}
+
+// atRest reports whether nothing needs this process: no work, and nothing that has
+// yet to be posted.
+func (d *Driver) atRest() bool {
+	return d.state.Parkable() && !slices.ContainsFunc(d.owed(), func(e loop.Effect) bool { return isCall(e.Identity()) })
+}
+
+// isCall tells the identities of effects on the task queues from the others.
+func isCall(id string) bool {
+	return strings.HasPrefix(id, "tool/") || strings.HasPrefix(id, "stop/tool/")
+}
+
+// perform does one effect, in its own goroutine. A panic there ends the session's
+// driver, not the node.
+func (d *Driver) perform(ctx context.Context, e loop.Effect) (c commands.Command) {
+	defer func() {
+		if p := recover(); p != nil {
+			c = nil
+			d.fail(&brokenError{what: e.Identity(), value: p, stack: debug.Stack()})
+		}
+	}()
+	r, v, s := d.node.runner, d.view.Load(), d.token.Session()
+	switch e := e.(type) {
+	case loop.CallModel:
+		d.node.cfg.Metrics.EffectStarted("model")
+		return d.callModel(ctx, e, v)
+	case loop.StopModel:
+		if v.called != e.ModelCall { // by this driver; a call that runs says itself how it was stopped
+			return commands.ReportModelStopped{ModelCall: e.ModelCall}
+		}
+	case loop.Preflight:
+		return r.Preflight(ctx, s, e, v.catalog)
+	case loop.RunTool:
+		d.node.cfg.Metrics.EffectStarted("tool")
+		return d.dispatch(ctx, e)
+	case loop.StopTool:
+		d.stopTool(ctx, e)
+	case loop.RunHooks:
+		return r.RunHooks(ctx, e, effect.HookInput{Session: s, Transcript: v.transcript, Catalog: v.catalog, Turn: v.turn})
+	case loop.RunMutator:
+		return r.Mutate(ctx, s, e, v.transcript)
+	case loop.ArmTimer:
+		return fire(ctx, e)
+	case loop.Recall:
+		return r.Recall(ctx, e)
+	case loop.StoreMemory:
+		return r.Remember(ctx, e)
+	case loop.Verify:
+		return commands.ReportVerify{Finished: events.VerifyFinished{Attempt: e.Attempt, Output: "no gate can be run here"}}
+	case loop.StopVerify:
+		return commands.ReportVerify{Finished: events.VerifyFinished{Attempt: e.Attempt}}
+	}
+	return nil
+}
+
+func (d *Driver) callModel(ctx context.Context, e loop.CallModel, v *view) commands.Command {
+	if e.TranscriptLen > len(v.transcript) {
+		return nil // the session went on without the call before it was begun
+	}
+	m, err := d.node.models.open(v.config.Model, v.config.ModelData)
+	if err != nil {
+		return commands.ReportModelFailed{
+			ModelCall: e.ModelCall, Class: content.ClassInvalid, Code: "unknown_model", Message: err.Error(),
+		}
+	}
+	in := effect.ModelInput{Session: d.token.Session(), Model: m, Transcript: v.transcript, Catalog: v.catalog}
+	return d.node.runner.CallModel(ctx, e, in, d.tell)
+}
+
+func fire(ctx context.Context, e loop.ArmTimer) commands.Command {
+	if !pause(ctx, max(time.Until(e.At.Std()), time.Millisecond)) {
+		return nil
+	}
+	return commands.ReportTimer{Kind: e.Kind, ID: e.ID}
+}

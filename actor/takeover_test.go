@@ -1,0 +1,327 @@
+package actor_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/loop/snapshot"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+)
+
+func (w *world) send(id content.SessionID, name string, c commands.Command) uint64 {
+	w.t.Helper()
+	seq, err := w.cell.Inbox().Send(w.ctx, commands.Envelope{ID: name, Session: id, Command: c})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.cell.Runs().Wake(w.ctx, id); err != nil {
+		w.t.Fatal(err)
+	}
+	return seq
+}
+
+// deafen takes the live copies away that a stream's messages are heard by.
+func (w *world) deafen(stream string) {
+	w.t.Helper()
+	nc := w.connect()
+	ask := func(subject string, body []byte) map[string]any {
+		msg, err := nc.RequestWithContext(w.ctx, subject, body)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var answer map[string]any
+		if err := json.Unmarshal(msg.Data, &answer); err != nil || answer["error"] != nil {
+			w.t.Fatalf("%s: %v, %v", subject, err, answer["error"])
+		}
+		return answer
+	}
+	cfg, ok := ask("$JS.API.STREAM.INFO."+stream, nil)["config"].(map[string]any)
+	if !ok {
+		w.t.Fatal("no config")
+	}
+	delete(cfg, "republish")
+	body, err := json.Marshal(cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ask("$JS.API.STREAM.UPDATE."+stream, body)
+}
+
+func TestACancelThatWaitsForATakeoverEndsTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.node("n1")
+		s := w.start("s", "replies:\n  - text: ok\n    delay: 1h\n")
+		w.submit(s, "go")
+		w.until("s", events.KindModelCallStarted)
+		first.crash(t)
+		w.send("s", "stop", commands.Cancel{Scope: commands.ScopeTurn})
+		second := w.node("n2")
+		if got := w.finish(s); got.FinishReason != content.Cancelled {
+			t.Errorf("the turn ended as %s, want cancelled", got.FinishReason)
+		}
+		w.records("s")
+		second.drain(t)
+	})
+}
+
+func TestACommandWhoseLiveCopyIsLostIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.worker(echoed)
+		n := w.node("n1")
+		s := w.start("s", oneCall)
+		w.deafen("TURNLOG_INBOX")
+		w.submit(s, "go")
+		began := time.Now()
+		if got := w.finish(s); got.Text() != `{"text":"hi"}` {
+			t.Errorf("answer = %q", got.Text())
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the turn took %v, want the lost copies found in seconds", took)
+		}
+		n.drain(t)
+	})
+}
+
+func TestTheNodeEndsWithItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1", func(c *actor.Config) { c.Capacity = 1 })
+		s := w.start("s", "replies:\n  - text: ok\n    delay: 1h\n")
+		w.submit(s, "go")
+		w.until("s", events.KindModelCallStarted)
+		n.nc.Close()
+		select {
+		case err := <-n.ended:
+			if !errors.Is(err, nats.ErrConnectionClosed) {
+				t.Errorf("Run = %v, want ErrConnectionClosed", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("Run goes on without a connection")
+			n.drain(t)
+		}
+	})
+}
+
+// slowly allows every call, after a while.
+type slowly time.Duration
+
+func (d slowly) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
+	if string(r.Call.Input) == `{"text":"patched"}` {
+		<-time.After(time.Duration(d))
+	}
+	return tool.Verdict{Ruling: tool.Ask, RequestKind: "test.call"}, nil
+}
+
+func TestALongDecisionKeepsItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.worker(echoed)
+		slow := func(c *actor.Config) { c.Effects = effect.Config{Permissions: slowly(30 * time.Second)} }
+		first := w.node("n1", slow)
+		s := w.start("s", oneCall)
+		w.submit(s, "go")
+		step, err := s.Next(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := w.node("n2", slow)
+		if err := step.(*agent.ApprovalRequest).ApproveWithInput(w.ctx, []byte(`{"text":"patched"}`)); err != nil { //nolint:forcetypeassert // the test's point
+			t.Fatal(err)
+		}
+		w.finish(s)
+		if got := w.owners("s"); len(got) != 1 {
+			t.Errorf("driven by %v, want one", got)
+		}
+		first.drain(t)
+		second.drain(t)
+	})
+}
+
+// deaf is a model that does not hear that it is to stop.
+type deaf struct{ rounds }
+
+func (deaf) Call(context.Context, model.Request, func(content.Delta)) (model.Reply, error) {
+	<-time.After(30 * time.Second)
+	return model.Reply{Items: []content.Item{content.AssistantText("done")}}, nil
+}
+
+func TestAHandOverDoesNotWaitForAModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		slow := func(c *actor.Config) {
+			c.Models = func(string, []byte) (model.Model, error) { return deaf{}, nil }
+		}
+		first := w.node("n1", slow)
+		s := w.start("s", oneReply)
+		w.submit(s, "go")
+		w.until("s", events.KindModelCallStarted)
+		second := w.node("n2")
+		first.stop()
+		<-time.After(time.Second)
+		if got := w.owners("s"); !slices.Equal(got, []string{"n1", "n2"}) {
+			t.Errorf("driven by %v a second after the drain", got)
+		}
+		first.drain(t)
+		second.drain(t)
+	})
+}
+
+func TestADamagedSnapshotIsPassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		s := w.start("s", oneReply)
+		w.submit(s, "one")
+		w.finish(s)
+		w.until("s", events.KindParked)
+		<-time.After(time.Second)
+		state, head, err := w.client.Read(w.ctx, "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := *state
+		before.Seq--
+		for _, snap := range []jetstream.Snapshot{
+			{Seq: head.Seq - 1, Hash: head.Hash, Guard: head.Guard, State: encode(t, state)},            // of another entry
+			{Seq: head.Seq - 1, Hash: events.Hash{1}, Guard: head.Guard - 1, State: encode(t, &before)}, // of another chain
+			{Seq: head.Seq, Hash: head.Hash, Guard: head.Guard + 1000, State: encode(t, state)},         // of a journal that was longer
+			{Seq: head.Seq, Hash: head.Hash, Guard: head.Guard, State: []byte("no state at all")},       // no snapshot
+		} {
+			if err := w.cell.Snapshots().Put(w.ctx, "s", snap); err != nil {
+				t.Fatal(err)
+			}
+			w.submit(s, "again")
+			w.finish(s)
+			<-time.After(5 * time.Second) // parked again
+			w.records("s")
+		}
+		n.drain(t)
+	})
+}
+
+func TestAPanicEndsItsSessionOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1", func(c *actor.Config) {
+			c.Models = func(name string, data []byte) (model.Model, error) {
+				if name == "broken" {
+					panic("no such thing")
+				}
+				return scripted.Parse(name, data)
+			}
+		})
+		bad, err := w.client.Start(w.ctx, client.Options{ID: "bad", Config: events.Config{Model: "broken"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer bad.Close()
+		good := w.start("good", oneReply)
+		w.submit(bad, "go")
+		<-time.After(time.Minute)
+		w.submit(good, "go")
+		w.finish(good)
+		if got := w.owners("bad"); len(got) > 6 {
+			t.Errorf("the broken session was taken %d times in a minute", len(got))
+		}
+		n.drain(t)
+	})
+}
+
+func TestAnAskForNoSessionIsRefusedAndForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		w.send("nobody", "x", commands.Cancel{Scope: commands.ScopeTurn})
+		<-time.After(time.Minute)
+		if any, err := w.cell.Inbox().HasAny(w.ctx, "nobody"); any || err != nil {
+			t.Errorf("inbox = %v, %v, want it empty", any, err)
+		}
+		if held, err := w.tokens("nobody"); held || err != nil {
+			t.Errorf("there is a token: %v, %v", held, err)
+		}
+		n.drain(t)
+	})
+}
+
+func (w *world) tokens(id content.SessionID) (bool, error) {
+	msg, err := w.connect().RequestWithContext(w.ctx, "$JS.API.STREAM.MSG.GET.TURNLOG_RUN", []byte(`{"last_by_subj":"turnlog.run.`+string(id)+`"}`))
+	if err != nil {
+		return false, err
+	}
+	var answer struct{ Error any }
+	err = json.Unmarshal(msg.Data, &answer)
+	return answer.Error == nil, err
+}
+
+func encode(t *testing.T, s *loop.State) []byte {
+	t.Helper()
+	raw, err := snapshot.Encode(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// TestResultsThatWaitForATakeoverAreAllTakenFirst has two results in the inbox:
+// the first must not lead to another run of the call that the second one answers.
+func TestResultsThatWaitForATakeoverAreAllTakenFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var mu sync.Mutex // guards ran
+		ran := make(map[content.Place]int)
+		release := make(chan struct{})
+		for range 2 {
+			w.worker(func(x task.Task) tool.Result {
+				mu.Lock()
+				ran[x.Place]++
+				mu.Unlock()
+				<-release
+				return echoed(x)
+			})
+		}
+		first := w.node("n1")
+		s := w.startWith("s", twoCalls, func(c *events.Config) { c.MaxParallel = 2 })
+		w.submit(s, "go")
+		<-time.After(time.Second)
+		first.crash(t)
+		close(release)
+		<-time.After(time.Second)
+		second := w.node("n2")
+		w.finish(s)
+		<-time.After(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(ran) != 2 || ran["t1-r1-c1"] != 1 || ran["t1-r1-c2"] != 1 {
+			t.Errorf("calls ran %v times, want once each", ran)
+		}
+		second.drain(t)
+	})
+}
+
+const twoCalls = `
+replies:
+  - calls: [{name: echo, input: {text: a}}, {name: echo, input: {text: b}}]
+  - text: done
+`

@@ -1,0 +1,101 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// Update is one thing that happened in a session: an entry, or something live.
+type Update struct {
+	Record *journal.Record // an entry; or
+	Live   events.Event    // a delta, progress, a refusal: may be lost, and is superseded by entries
+}
+
+// Follow yields a session's entries after a sequence number, each once and in
+// order, going on with new ones until ctx ends; live events come between them. It
+// ends with an error, or with ctx.
+func (c *Client) Follow(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[Update, error] {
+	return func(yield func(Update, error) bool) {
+		updates, err := c.feed(ctx, s, func(ctx context.Context) records { return c.journal.Follow(ctx, s, after) })
+		if err != nil {
+			yield(Update{}, fmt.Errorf("follow %s: %w", s, err))
+			return
+		}
+		updates(yield)
+	}
+}
+
+type records = iter.Seq2[journal.Record, error]
+
+// feed yields entries with what is live between them, until ctx ends. What is live
+// is listened to from now on. The sequence is to be iterated once.
+func (c *Client) feed(
+	ctx context.Context, s content.SessionID, entries func(context.Context) records,
+) (iter.Seq2[Update, error], error) {
+	ctx, cancel := context.WithCancel(ctx)
+	live, err := c.cell.Live().Subscribe(ctx, s)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return func(yield func(Update, error) bool) {
+		f := feed{out: make(chan Update), quit: make(chan struct{})}
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer close(f.quit)
+		defer cancel()
+		running.Go(func() {
+			for _, ev := range live {
+				f.put(Update{Live: ev})
+			}
+		})
+		ended := make(chan error, 1)
+		running.Go(func() { ended <- f.entries(entries(ctx)) })
+		for {
+			select {
+			case u := <-f.out:
+				if !yield(u, nil) {
+					return
+				}
+			case err := <-ended:
+				if err != nil && ctx.Err() == nil {
+					yield(Update{}, err)
+				}
+				return
+			}
+		}
+	}, nil
+}
+
+// feed brings two sequences into one.
+type feed struct {
+	out  chan Update
+	quit chan struct{}
+}
+
+func (f feed) put(u Update) bool {
+	select {
+	case f.out <- u:
+		return true
+	case <-f.quit:
+		return false
+	}
+}
+
+func (f feed) entries(all records) error {
+	for rec, err := range all {
+		if err != nil {
+			return err
+		}
+		if !f.put(Update{Record: &rec}) {
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,342 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/scripted"
+)
+
+func TestMain(m *testing.M) {
+	embedded.PrepareForSynctest()
+	os.Exit(m.Run())
+}
+
+// world is a cell on a server in a bubble, where a goroutine that is left behind
+// fails the test.
+type world struct {
+	t      *testing.T
+	ctx    context.Context //nolint:containedctx // the test's
+	srv    *embedded.Server
+	cell   *jetstream.Cell
+	nc     *nats.Conn // of client
+	client *client.Client
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	t.Cleanup(cancel)
+	srv, err := embedded.Start(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	w := &world{t: t, ctx: ctx, srv: srv}
+	w.cell, _ = w.open()
+	if err := w.cell.Provision(ctx, jetstream.Config{Memory: true}); err != nil {
+		t.Fatal(err)
+	}
+	_, w.nc = w.open()
+	if w.client, err = client.Open(w.nc, ""); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) open() (*jetstream.Cell, *nats.Conn) {
+	w.t.Helper()
+	nc, err := w.srv.Connect()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(nc.Close)
+	cell, err := jetstream.Open(nc, "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return cell, nc
+}
+
+// drive runs a node until the returned function is called.
+func (w *world) drive(e effect.Config) (stop func()) {
+	w.t.Helper()
+	cell, _ := w.open()
+	n, err := actor.NewNode(cell, actor.Config{Effects: e, Models: func(name string, data []byte) (model.Model, error) {
+		return scripted.Parse(name, data)
+	}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	<-n.Ready()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+func (w *world) start(id content.SessionID, script string, stepped bool, change func(*events.Config)) *client.Session {
+	w.t.Helper()
+	cfg := events.Config{Model: "scripted:test", ModelData: []byte(script)}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := w.client.Start(w.ctx, client.Options{ID: id, Config: cfg, Stepped: stepped})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+func next[S agent.Step](w *world, s *client.Session) S {
+	w.t.Helper()
+	step, err := s.Next(w.ctx)
+	got, ok := step.(S)
+	if err != nil || !ok {
+		w.t.Fatalf("Next = %T, %v; want %T", step, err, got)
+	}
+	return got
+}
+
+const repeated = "replies:\n  - text: ok\n    repeat: true\n"
+
+// hand is a driver by hand, which tells nobody of refusals.
+type hand struct {
+	w    *world
+	id   content.SessionID
+	head journal.Head
+}
+
+func (h *hand) append(cause string, cursors []events.Cursor, evs ...events.Event) {
+	h.w.t.Helper()
+	e := events.Entry{Session: h.id, Cause: cause, At: content.TimeOf(time.Now()), Epoch: 1, Cursors: cursors, Events: evs}
+	head, err := h.w.cell.Journal().Append(h.w.ctx, h.head, e)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	h.head = head
+}
+
+func (h *hand) asks() []jetstream.Message {
+	h.w.t.Helper()
+	synctest.Wait()
+	all, err := h.w.cell.Inbox().Read(h.w.ctx, h.id, nil)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	return all
+}
+
+func TestAnAskThatTheJournalPassesOverIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := &hand{w: w, id: "s"}
+		h.append("claim", nil, events.DriverClaimed{Epoch: 1, Node: "hand"})
+		h.append("open", nil, events.RunStarted{Config: events.Config{Model: "none"}})
+		s, err := w.client.Attach(w.ctx, "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		refused := make(chan error, 1)
+		go func() { refused <- s.Cancel(w.ctx, "") }()
+		first := h.asks()[0]
+		accepted := make(chan error, 1)
+		go func() { accepted <- s.Submit(w.ctx, "", content.UserText("hi")) }()
+		second := h.asks()[1]
+		h.append(second.Envelope.ID, []events.Cursor{{Lane: second.Lane, Seq: second.Seq}},
+			events.InputQueued{Items: []content.Item{content.UserText("hi")}})
+		if err := <-accepted; err != nil {
+			t.Errorf("Submit = %v", err)
+		}
+		r, ok := errors.AsType[*client.RefusedError](<-refused)
+		if !ok || r.Reason != client.ReasonPassedOver {
+			t.Errorf("Cancel = %v, want passed over at %d", r, first.Seq)
+		}
+	})
+}
+
+func TestASecondCancelIsNoRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.drive(effect.Config{})()
+		s := w.start("s", "replies:\n  - text: ok\n    delay: 1h\n", false, nil)
+		defer s.Close()
+		if err := s.Submit(w.ctx, "", content.UserText("go")); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 2)
+		for range 2 {
+			go func() { ended <- s.Cancel(w.ctx, "") }()
+		}
+		for range 2 {
+			err := <-ended
+			if r, ok := errors.AsType[*client.RefusedError](err); err != nil && (!ok || r.Reason != "nothing_to_cancel") {
+				t.Errorf("Cancel = %v", err)
+			}
+		}
+		if got := next[*agent.Finished](w, s); got.Result.FinishReason != content.Cancelled {
+			t.Errorf("finished as %s", got.Result.FinishReason)
+		}
+	})
+}
+
+// after stands at the end of turns, and takes its time.
+type after struct{}
+
+func (after) Name() string { return "after" }
+
+func (after) Mutate(ctx context.Context, m *extension.Mutation) error {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+func TestEveryTurnOfAnUnsteppedSessionIsSurfaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.drive(effect.Config{Mutators: []extension.Mutator{after{}}})()
+		s := w.start("s", repeated, false, func(c *events.Config) {
+			c.Mutators = []events.Registration{{Name: "after", Points: []string{string(extension.AfterTurnEnded)}}}
+		})
+		defer s.Close()
+		for _, text := range []string{"one", "two", "three"} {
+			if err := s.Submit(w.ctx, events.Queue, content.UserText(text)); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+		<-time.After(time.Minute)
+		for _, want := range []content.TurnID{"turn-1", "turn-2"} { // the second one takes both that waited
+			if got := next[*agent.Finished](w, s); got.Result.TurnID != want {
+				t.Errorf("turn = %s, want %s", got.Result.TurnID, want)
+			}
+		}
+		next[*agent.AwaitingInput](w, s)
+	})
+}
+
+func TestASteppedSessionIsContinuedOncePerWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s, err := func() (*client.Session, error) {
+			h := &hand{w: w, id: "s"}
+			h.append("claim", nil, events.DriverClaimed{Epoch: 1, Node: "hand"})
+			h.append("open", nil, events.RunStarted{Config: events.Config{Model: "none"}, Stepped: true})
+			h.append("in", nil, events.InputQueued{Items: []content.Item{content.UserText("hi")}})
+			return w.client.Attach(w.ctx, "s")
+		}()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for range 3 {
+			ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+			if step, err := s.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Next = %T, %v", step, err)
+			}
+			cancel()
+		}
+		h := &hand{w: w, id: "s"}
+		asks := h.asks()
+		if len(asks) != 1 {
+			t.Errorf("%d asks were sent, want one Continue", len(asks))
+		}
+		if _, ok := asks[0].Envelope.Command.(commands.Continue); !ok {
+			t.Errorf("ask = %T", asks[0].Envelope.Command)
+		}
+	})
+}
+
+func TestEverythingEndsWithTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		stop := w.drive(effect.Config{})
+		s := w.start("s", "replies:\n  - text: ok\n    delay: 30m\n", false, nil)
+		if err := s.Submit(w.ctx, "", content.UserText("go")); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		asked, stepped, followed := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+		go func() { asked <- s.Submit(w.ctx, "", content.UserText("nobody answers")) }()
+		go func() {
+			_, err := s.Next(w.ctx)
+			stepped <- err
+		}()
+		go func() {
+			for _, err := range w.client.Follow(w.ctx, "s", 0) {
+				if err != nil {
+					followed <- err
+				}
+			}
+			close(followed)
+		}()
+		synctest.Wait()
+		w.nc.Close()
+		for name, c := range map[string]chan error{"Submit": asked, "Next": stepped, "Follow": followed} {
+			if err := <-c; !errors.Is(err, nats.ErrConnectionClosed) {
+				t.Errorf("%s = %v, want ErrConnectionClosed", name, err)
+			}
+		}
+		s.Close()
+		s.Close() // does no harm
+		if err := s.Submit(w.ctx, "", content.UserText("too late")); err == nil {
+			t.Error("an ask after Close is accepted")
+		}
+	})
+}
+
+func TestFollowMayBeLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.drive(effect.Config{})()
+		s := w.start("s", repeated, false, nil)
+		s.Close()
+		n := 0
+		for u, err := range w.client.Follow(w.ctx, "s", 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if u.Record != nil {
+				n++
+			}
+			break
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+		defer cancel()
+		for _, err := range w.client.Follow(ctx, "s", 1) {
+			if err != nil {
+				t.Errorf("Follow ends with %v", err)
+			}
+			n++
+		}
+		if n < 3 {
+			t.Errorf("%d entries", n)
+		}
+	})
+}

@@ -1,0 +1,21 @@
+// Command driver-node hosts the drivers of a deployment's sessions.
+//
+// The one idea: any number of nodes run beside each other and know nothing of one
+// another. Each takes sessions from the deployment as they wake, up to its
+// capacity, and hands them over when it is told to stop; what a killed one held is
+// taken over by the others.
+//
+// This package is wiring: flags, metrics and the list of models ([providers]). The
+// node itself is package actor.
+//
+// To test against it, execute newRootCommand with a context that ends; the tests
+// of this package do, over an embedded server.
+package main
+
+import (
+	"os"
+
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+func main() { os.Exit(cli.Main(newRootCommand(os.Stderr, os.Getenv))) }

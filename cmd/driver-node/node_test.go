@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+// output collects what is written, and lets a test wait for it.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{}
+}
+
+func newOutput() *output { return &output{more: make(chan struct{})} }
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	close(o.more)
+	o.more = make(chan struct{})
+	return o.text.Write(b)
+}
+
+func (o *output) look() (text string, more <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String(), o.more
+}
+
+func (o *output) String() string {
+	text, _ := o.look()
+	return text
+}
+
+// await waits for a match and returns its first group.
+func (o *output) await(t *testing.T, pattern string) string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	patience := time.After(10 * time.Second)
+	for {
+		text, more := o.look()
+		if m := re.FindStringSubmatch(text); m != nil {
+			return m[len(m)-1]
+		}
+		select {
+		case <-more:
+		case <-patience:
+			t.Fatalf("%s did not come; there is:\n%s", pattern, text)
+		}
+	}
+}
+
+// program is one run of the binary.
+type program struct {
+	err  *output
+	stop context.CancelCauseFunc
+	code chan int
+}
+
+func start(t *testing.T, args ...string) *program {
+	t.Helper()
+	p := &program{err: newOutput(), code: make(chan int, 1)}
+	ctx, stop := context.WithCancelCause(t.Context())
+	p.stop = stop
+	root := newRootCommand(p.err, func(string) string { return "" })
+	root.SetOut(io.Discard)
+	root.SetArgs(args)
+	go func() { p.code <- cli.Execute(ctx, root) }()
+	return p
+}
+
+func (p *program) end(t *testing.T) int {
+	t.Helper()
+	select {
+	case code := <-p.code:
+		return code
+	case <-time.After(10 * time.Second):
+		t.Fatalf("the program did not end:\n%s", p.err)
+		return -1
+	}
+}
+
+func serve(t *testing.T) string {
+	t.Helper()
+	srv, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	return srv.ClientURL()
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestTheNodeDrivesSessionsUntilItIsTold(t *testing.T) {
+	t.Parallel()
+	url := serve(t)
+	p := start(t, "--server", url, "--name", "n1", "--http", "127.0.0.1:0")
+	base := "http://" + p.err.await(t, `"address": "([^"]+)"`)
+	p.err.await(t, "node started")
+
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	c, err := client.Open(nc, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	s, err := c.Start(ctx, client.Options{Config: events.Config{Model: "scripted:x", ModelData: []byte("replies: [{text: hello}]")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Submit(ctx, events.Steer, content.UserText("hi")); err != nil {
+		t.Fatal(err)
+	}
+	step, err := s.Next(ctx)
+	if fin, ok := step.(*agent.Finished); err != nil || !ok || fin.Result.Text() != "hello" {
+		t.Fatalf("Next = %v, %v", step, err)
+	}
+
+	if code, body := get(t, base+"/readyz"); code != http.StatusOK {
+		t.Errorf("readyz = %d %s", code, body)
+	}
+	_, metrics := get(t, base+"/metrics")
+	for _, want := range []string{
+		"turnlog_node_sessions 1\n", "turnlog_node_sessions_taken_total 1\n", `turnlog_node_effects_total{kind="model"} 1`,
+		`turnlog_node_commands_total{command="submit_input",outcome="accepted"} 1`, "turnlog_node_append_seconds_count ",
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("metrics lack %q", want)
+		}
+	}
+	p.stop(&cli.Interrupted{Signal: os.Interrupt})
+	if code := p.end(t); code != cli.CodeOK {
+		t.Errorf("exit code %d:\n%s", code, p.err)
+	}
+	if log := p.err.String(); !strings.Contains(log, "configuration") || !strings.Contains(log, `"how": "drained"`) {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+func TestBadFlagsAreRefusedWithOneLine(t *testing.T) {
+	t.Parallel()
+	url := serve(t)
+	for _, tc := range []struct {
+		args []string
+		code int
+		say  string
+	}{
+		{[]string{"--capacity", "0"}, cli.CodeUsage, "--capacity 0: use 1 or more"},
+		{[]string{"--idle", "0s"}, cli.CodeUsage, "--idle 0s"},
+		{[]string{"--name", "a b", "--log-level", "error"}, cli.CodeUsage, `Name "a b"`},
+		{[]string{"now"}, cli.CodeUsage, `unexpected argument "now"`},
+		{[]string{"--server", "127.0.0.1:1"}, cli.CodeFailed, "connect to NATS at nats://127.0.0.1:1: no server answers"},
+		{[]string{"--provision=false", "--namespace", "empty"}, cli.CodeFailed, "not provisioned"},
+		{[]string{"--http", "nonsense", "--log-level", "error"}, cli.CodeFailed, "serve http at nonsense"},
+	} {
+		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
+			t.Parallel()
+			p := start(t, append([]string{"--server", url}, tc.args...)...)
+			if code := p.end(t); code != tc.code {
+				t.Errorf("exit code %d, want %d", code, tc.code)
+			}
+			say := p.err.String()
+			if !strings.HasPrefix(say, "driver-node: ") || !strings.Contains(say, tc.say) || strings.Count(say, "\n") != 1 {
+				t.Errorf("err = %q, want one line with %q", say, tc.say)
+			}
+		})
+	}
+}
+
+func TestScriptsAreNotReadFromTheNodesDisk(t *testing.T) {
+	t.Parallel()
+	if _, err := openModel("scripted:models.go", nil); err == nil || !strings.Contains(err.Error(), "without the script's content") {
+		t.Errorf("openModel = %v", err)
+	}
+	if _, err := openModel("scripted:x", []byte("replies: [{text: hello}]")); err != nil {
+		t.Errorf("openModel = %v", err)
+	}
+	if m, err := openModel("demo", nil); err != nil || m.Name() != "demo" {
+		t.Errorf("openModel = %v, %v", m, err)
+	}
+	if _, err := openModel("", nil); err == nil {
+		t.Error("a model without a name was opened")
+	}
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+func newEventsCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "events SESSION",
+		Short: "Show the events of a session's journal",
+		Long: `Shows the events of a session's journal up to its end: sequence and time of each entry, and
+one line for each of its events. Entries of a later release are shown raw.`,
+		Example: `  observer events s-42
+  observer events s-42 --from 100 --full
+  observer events s-42 -o jsonl | jq 'select(.kinds[] == "tool_result_received")'`,
+	}
+	from := cmd.Flags().Uint64("from", 1, "first `sequence` to show")
+	full := fullFlag(cmd)
+	output := cli.OutputFlag(cmd, asText, asJSON, asLines)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := parseSession(args[0])
+		if err != nil {
+			return err
+		}
+		cell, err := a.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer cell.Close()
+		out := newSink(cmd, output.String(), a.style(cmd, *full), false)
+		for rec, err := range read(cmd.Context(), cell, s, *from) {
+			if err == nil {
+				err = out.entry(rec)
+			}
+			if err != nil {
+				return errors.Join(err, out.flush())
+			}
+		}
+		return out.end()
+	}
+	return cmd
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/tool"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew; read the difference")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+// deployment is an embedded server with a provisioned cell.
+type deployment struct {
+	t    *testing.T
+	url  string
+	nc   *nats.Conn
+	cell *jetstream.Cell
+}
+
+func deploy(t *testing.T) *deployment {
+	t.Helper()
+	s, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	nc, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell, err := jetstream.Open(nc, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cell.Provision(t.Context(), jetstream.Config{Memory: true}); err != nil {
+		t.Fatal(err)
+	}
+	return &deployment{t: t, url: s.ClientURL(), nc: nc, cell: cell}
+}
+
+// observe runs the program and returns what it prints, with the server's address
+// replaced.
+func (d *deployment) observe(args ...string) (code int, stdout, stderr string) {
+	d.t.Helper()
+	code, stdout, stderr = observe(d.t.Context(), nil, append(args, "--server", d.url)...)
+	return code, strings.ReplaceAll(stdout, d.url, "SERVER"), strings.ReplaceAll(stderr, d.url, "SERVER")
+}
+
+func observe(ctx context.Context, in io.Reader, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	root := newRootCommand(func(string) string { return "" }) //nolint:contextcheck // its commands get it from Execute
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	return cli.Execute(ctx, root), out.String(), errs.String()
+}
+
+// writer is a driver for tests: what the core decides goes into the journal, with
+// commands a second apart.
+type writer struct {
+	t       *testing.T
+	journal journal.Journal
+	state   *loop.State
+	head    journal.Head
+	sent    int
+}
+
+func (d *deployment) session(s content.SessionID) *writer {
+	d.t.Helper()
+	w := &writer{t: d.t, journal: d.cell.Journal(), state: loop.New(s)}
+	w.do(commands.Claim{Node: "n1"})
+	w.do(commands.OpenSession{Config: events.Config{Model: "demo"}, Transcript: []content.Item{content.SystemText("Be brief.")}})
+	return w
+}
+
+func (w *writer) do(c commands.Command) {
+	w.t.Helper()
+	w.sent++
+	env := commands.Envelope{
+		ID: fmt.Sprintf("cmd-%d", w.sent), Session: w.state.Session, By: "ada", Command: c,
+		At: content.TimeOf(time.Date(2026, 1, 2, 3, 4, w.sent, 0, time.UTC)),
+	}
+	evs, err := loop.Decide(w.state, env)
+	if err != nil || len(evs) == 0 {
+		w.t.Fatalf("%s led to %v, %v", commands.NameOf(c), evs, err)
+	}
+	epoch := w.state.Epoch
+	if claim, ok := evs[0].(events.DriverClaimed); ok {
+		epoch = claim.Epoch
+	}
+	w.append(events.Entry{Session: w.state.Session, Cause: env.ID, At: env.At, Epoch: epoch, Events: evs})
+}
+
+// append writes an entry, whatever the core says.
+func (w *writer) append(e events.Entry) {
+	w.t.Helper()
+	e, _, _, err := journal.Seal(w.head, e)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if w.head, err = w.journal.Append(w.t.Context(), w.head, e); err != nil {
+		w.t.Fatal(err)
+	}
+	w.state.Fold(e)
+}
+
+// turn is a question, a call that answers it, and the reply.
+func (w *writer) turn() *writer {
+	w.t.Helper()
+	w.do(commands.SubmitInput{Items: []content.Item{content.UserText("What is in main.go?")}})
+	call := content.ToolCall{ID: "c1", Name: "fs_read_file", Input: []byte(`{"path":"main.go"}`)}
+	w.reply([]content.Routing{{Known: true, Source: "w1", Queue: "default", Effects: content.ReadOnly}},
+		content.TextPart("I will look."), content.CallPart(call))
+	place := w.state.Turn.Calls[0].Place
+	w.do(commands.ReportPreflight{Turn: "turn-1", Round: 1, Checks: []commands.Check{{Place: place}}})
+	w.do(commands.ReportResult{Place: place, Attempt: 1, Queue: "default", Outcome: tool.Result{
+		Result:   content.NewResult("c1", "fs_read_file", content.StatusOK, "package main\n\nfunc main() {}\n"),
+		Duration: 12 * time.Millisecond,
+	}})
+	w.reply(nil, content.TextPart("A main function that does nothing."))
+	return w
+}
+
+func (w *writer) reply(routing []content.Routing, parts ...content.Part) {
+	w.t.Helper()
+	turn := w.state.Turn
+	w.do(commands.ReportReply{
+		ModelCall: commands.ModelCall{Turn: turn.ID, Round: turn.Round, Attempt: turn.Attempt},
+		Items:     []content.Item{content.NewItem(content.Assistant, parts...)}, Routing: routing,
+		Usage: content.Usage{InputTokens: 100, OutputTokens: 20}, Model: "demo",
+	})
+}
+
+// screen is an output that a test watches while it is written.
+type screen struct {
+	mu   sync.Mutex
+	text strings.Builder
+	grew chan struct{}
+}
+
+func newScreen() *screen { return &screen{grew: make(chan struct{}, 1)} }
+
+func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.grew <- struct{}{}:
+	default:
+	}
+	return s.text.Write(b)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// await waits until the screen shows something.
+func (s *screen) await(t *testing.T, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for !strings.Contains(s.String(), text) {
+		select {
+		case <-s.grew:
+		case <-ctx.Done():
+			t.Fatalf("%q does not come:\n%s", text, s)
+		}
+	}
+}
+
+// tail runs the program in the background. stop ends it and returns its exit code.
+func (d *deployment) tail(args ...string) (shown *screen, stop func() int) {
+	d.t.Helper()
+	ctx, cancel := context.WithCancelCause(d.t.Context())
+	shown = newScreen()
+	root := newRootCommand(func(string) string { return "" })
+	root.SetArgs(append([]string{"tail", "--server", d.url, "--log-level", "error"}, args...))
+	root.SetOut(shown)
+	root.SetErr(shown)
+	ended := make(chan int, 1)
+	go func() { ended <- cli.Execute(ctx, root) }()
+	d.t.Cleanup(func() { cancel(nil) })
+	return shown, func() int {
+		cancel(&cli.Interrupted{Signal: os.Interrupt})
+		select {
+		case code := <-ended:
+			return code
+		case <-time.After(20 * time.Second):
+			d.t.Fatal("tail does not end")
+			return 0
+		}
+	}
+}

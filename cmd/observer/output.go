@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/render"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// Output formats.
+const (
+	asText  = "text"
+	asJSON  = "json"  // one value
+	asLines = "jsonl" // one value a line
+)
+
+// sink is where entries go, in one of the formats.
+type sink struct {
+	out    *bufio.Writer
+	format string
+	text   *render.Printer
+	values int // written so far
+}
+
+// newSink returns a sink on the command's output. With sessions each line of text
+// names its session.
+func newSink(cmd *cobra.Command, format string, style render.Style, sessions bool) *sink {
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	return &sink{out: out, format: format, text: render.NewPrinter(out, style, sessions)}
+}
+
+// news writes what has just come, at once.
+func (k *sink) news(n news) error {
+	var err error
+	if n.live != nil {
+		err = k.live(n.session, n.live)
+	} else {
+		err = k.entry(n.rec)
+	}
+	return errors.Join(err, k.flush())
+}
+
+func (k *sink) entry(rec journal.Record) error {
+	if k.format == asText {
+		return k.text.Entry(rec)
+	}
+	raw, err := render.EntryJSON(rec)
+	if err != nil {
+		return err
+	}
+	return k.value(raw)
+}
+
+func (k *sink) live(s content.SessionID, ev events.Event) error {
+	if k.format == asText {
+		return k.text.Live(s, ev)
+	}
+	raw, err := render.LiveJSON(s, ev)
+	if err != nil {
+		return err
+	}
+	return k.value(raw)
+}
+
+// value writes one JSON value.
+func (k *sink) value(raw []byte) error {
+	before, behind := "", "\n"
+	if k.format == asJSON {
+		before, behind = ",\n", ""
+		if k.values == 0 {
+			before = "[\n"
+		}
+	}
+	k.values++
+	if _, err := fmt.Fprintf(k.out, "%s%s%s", before, raw, behind); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
+
+// end completes what was written.
+func (k *sink) end() error {
+	if k.format == asJSON {
+		text := "\n]\n"
+		if k.values == 0 {
+			text = "[]\n"
+		}
+		_, _ = k.out.WriteString(text) // flush tells
+	}
+	return k.flush()
+}
+
+// flush writes what waits in memory.
+func (k *sink) flush() error {
+	if err := k.out.Flush(); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+func TestEventsAreShownLineByLine(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	d.session("s-42").turn()
+	code, out, errs := d.observe("events", "s-42")
+	if code != 0 || errs != "" {
+		t.Fatalf("events = %d %q", code, errs)
+	}
+	golden(t, "events.txt", out)
+
+	_, tail, _ := d.observe("events", "s-42", "--from", "6")
+	if tail == "" || !strings.HasSuffix(out, tail) || !strings.HasPrefix(tail, "    6  ") {
+		t.Errorf("events --from 6:\n%s", tail)
+	}
+	if code, beyond, errs := d.observe("events", "s-42", "--from", "99"); code != 0 || beyond != "" || errs != "" {
+		t.Errorf("events --from 99 = %d %q %q", code, beyond, errs)
+	}
+}
+
+func TestEventsAsJSON(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	d.session("s-42").turn()
+	type entry struct {
+		Seq    uint64
+		Kinds  []string
+		Events []struct{ Kind string }
+		Hash   events.Hash
+		Prev   events.Hash
+	}
+	_, out, _ := d.observe("events", "s-42", "-o", "json")
+	var all []entry
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatal(err)
+	}
+	_, out, _ = d.observe("events", "s-42", "-o", "jsonl")
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	if len(all) != len(lines) || len(all) < 6 {
+		t.Fatalf("%d values, %d lines", len(all), len(lines))
+	}
+	for i, line := range lines {
+		var e entry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Seq != uint64(i+1) || e.Hash != all[i].Hash || len(e.Kinds) != len(e.Events) || e.Kinds[0] != e.Events[0].Kind {
+			t.Errorf("line %d = %s", i, line)
+		}
+		if i > 0 && e.Prev != all[i-1].Hash {
+			t.Errorf("line %d does not name its predecessor", i)
+		}
+	}
+	if _, out, _ := d.observe("events", "s-42", "-o", "json", "--from", "99"); out != "[]\n" {
+		t.Errorf("nothing as JSON is %q", out)
+	}
+}
+
+func TestLongTextsAreClippedUnlessTheyAreWantedInFull(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	w := d.session("s-42").turn()
+	long := strings.Repeat("word ", 100) + "end of it"
+	w.append(events.Entry{Session: "s-42", Cause: "x", At: 1, Epoch: 1, Events: []events.Event{events.Warning{Code: "w", Message: long}}})
+	if _, out, _ := d.observe("events", "s-42"); strings.Contains(out, "end of it") || !strings.Contains(out, "… 509 characters") {
+		t.Errorf("events are not clipped:\n%s", out)
+	}
+	if _, out, _ := d.observe("events", "s-42", "--full"); !strings.Contains(out, "end of it") {
+		t.Errorf("events are clipped:\n%s", out)
+	}
+}
+
+func TestTranscriptIsShownAsBlocks(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	d.session("s-42").turn()
+	code, out, errs := d.observe("transcript", "s-42")
+	if code != 0 || errs != "" {
+		t.Fatalf("transcript = %d %q", code, errs)
+	}
+	golden(t, "transcript.txt", out)
+
+	_, out, _ = d.observe("transcript", "s-42", "-o", "json")
+	var items []content.Item
+	if err := json.Unmarshal([]byte(out), &items); err != nil {
+		t.Fatal(err)
+	}
+	if len(items) != 5 || items[4].Text() != "A main function that does nothing." {
+		t.Errorf("%d items: %s", len(items), out)
+	}
+	if _, out, _ := d.observe("transcript", "s-42", "-o", "jsonl"); strings.Count(out, "\n") != 5 {
+		t.Errorf("as lines:\n%s", out)
+	}
+}
+
+func TestUnknownSessionIsOneLine(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	for _, command := range []string{"tail", "events", "transcript", "export", "verify"} {
+		code, out, errs := d.observe(command, "nope")
+		if code != 1 || out != "" || !regexp.MustCompile(`^observer: .*session nope: no such session in namespace turnlog at SERVER\n$`).MatchString(errs) {
+			t.Errorf("%s = %d %q %q", command, code, out, errs)
+		}
+	}
+}
+
+func TestCommandLinesThatMakeNoSense(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"events":                 `argument SESSION is missing (see "observer events --help")`,
+		"events a.b":             `bad id: session "a.b": use 1 to 128 letters, digits, '-' or '_' (see "observer events --help")`,
+		"events a --from -1":     `invalid argument "-1" for "--from" flag: strconv.ParseUint: parsing "-1": invalid syntax (see "observer events --help")`,
+		"tail a b":               `unexpected argument "b" (see "observer tail --help")`,
+		"tail -o json":           `invalid argument "json" for "-o, --output" flag: choose one of text, jsonl (see "observer tail --help")`,
+		"verify":                 `give a SESSION or --file (see "observer verify --help")`,
+		"verify a --file b":      `give a SESSION or --file (see "observer verify --help")`,
+		"verify --file /no/such": `/no/such: no such file or directory`,
+		"verfy a":                `unknown command "verfy": did you mean "verify"? (see "observer --help")`,
+	} {
+		code, out, errs := observe(t.Context(), nil, strings.Fields(line)...)
+		if code == 0 || out != "" || errs != "observer: "+want+"\n" {
+			t.Errorf("%q = %d %q %q, want %q", line, code, out, errs, want)
+		}
+	}
+}
+
+func TestNoServerIsOneLine(t *testing.T) {
+	t.Parallel()
+	code, out, errs := observe(t.Context(), nil, "events", "s", "--server", "127.0.0.1:1")
+	if code != 1 || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "127.0.0.1:1") {
+		t.Errorf("events = %d %q %q", code, out, errs)
+	}
+}
+
+func TestEveryCommandHasExamples(t *testing.T) {
+	t.Parallel()
+	root := newRootCommand(func(string) string { return "" })
+	for _, cmd := range append(root.Commands(), root) {
+		if cmd.Example == "" || cmd.Short == "" || cmd.Long == "" {
+			t.Errorf("%s has no example or no description", cmd.CommandPath())
+		}
+	}
+}

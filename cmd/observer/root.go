@@ -1,0 +1,54 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/render"
+)
+
+// app is what all commands share.
+type app struct {
+	getenv     func(string) string
+	log        *cli.Log
+	deployment *cli.Deployment
+}
+
+func newRootCommand(getenv func(string) string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "observer",
+		Short: "Read and verify the journals of agent sessions",
+		Long: `Observer reads the journals of agent sessions: live or from the beginning, event by event or
+as a transcript. It exports them to files, and verifies a journal or a file: that its entries
+form one unbroken chain, and that what they say keeps the promises that Turnlog makes.
+
+It only reads. Unknown session, broken journal: one line on standard error, exit code 1.`,
+		Example: `  observer tail
+  observer events s-42
+  observer export s-42 > s-42.jsonl
+  observer verify --file s-42.jsonl`,
+	}
+	a := &app{
+		getenv:     getenv,
+		log:        cli.NewLog(root, zapcore.WarnLevel),
+		deployment: cli.NewDeployment(root, getenv),
+	}
+	root.AddCommand(newTailCommand(a), newEventsCommand(a), newTranscriptCommand(a), newExportCommand(a), newVerifyCommand(a))
+	return root
+}
+
+// open connects to the deployment.
+func (a *app) open(cmd *cobra.Command) (*cli.Cell, error) {
+	return a.deployment.Open(cmd.Context(), "observer", a.log.Logger(cmd.ErrOrStderr(), a.getenv))
+}
+
+// fullFlag adds the flag that shows texts as long as they are.
+func fullFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("full", false, "show texts as long as they are")
+}
+
+// style is how cmd shows things.
+func (a *app) style(cmd *cobra.Command, full bool) render.Style {
+	return render.Style{Color: cli.Colored(cmd.OutOrStdout(), a.getenv), Full: full}
+}

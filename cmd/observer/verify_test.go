@@ -1,0 +1,170 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+func TestWholeJournalIsVerified(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	d.session("s-42").turn()
+	code, out, errs := d.observe("verify", "s-42")
+	if code != 0 || errs != "" {
+		t.Fatalf("verify = %d %q %q", code, out, errs)
+	}
+	golden(t, "verify.txt", out)
+
+	_, out, _ = d.observe("verify", "s-42", "-o", "json")
+	var report struct {
+		OK         bool
+		Entries    int
+		Violations []any
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || !report.OK || report.Entries != 7 || report.Violations == nil {
+		t.Errorf("verify -o json = %s, %v", out, err)
+	}
+}
+
+func TestBrokenPromiseIsNamed(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	w := d.session("s-42").turn()
+	w.append(events.Entry{Session: "s-42", Cause: "cmd-7", At: w.state.At, Epoch: 1, Events: []events.Event{events.Warning{Code: "x"}}})
+	code, out, errs := d.observe("verify", "s-42")
+	if code != 1 || !strings.HasPrefix(errs, "observer: session s-42: entry 8 breaks cause-once: ") || strings.Count(errs, "\n") != 1 {
+		t.Errorf("verify = %d %q", code, errs)
+	}
+	if !strings.HasPrefix(out, "broken session s-42 is not whole.\n   entry 8: cause-once: ") || strings.Contains(out, "is whole") {
+		t.Errorf("verify prints\n%s", out)
+	}
+	code, out, _ = d.observe("verify", "s-42", "-o", "json")
+	if code != 1 || !strings.Contains(out, `"ok": false`) || !strings.Contains(out, `"invariant": "cause-once"`) {
+		t.Errorf("verify -o json = %d %s", code, out)
+	}
+}
+
+func TestForgedEntryIsNamed(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	d.session("s-42").turn()
+	if _, err := d.nc.RequestWithContext(t.Context(), "turnlog.journal.s-42", []byte("not an entry")); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := d.observe("verify", "s-42")
+	if code != 1 || !strings.Contains(errs, "journal damaged") || strings.Contains(out, "is whole") || strings.Count(errs, "\n") != 1 {
+		t.Errorf("verify = %d %q %q", code, out, errs)
+	}
+	if code, _, errs := d.observe("events", "s-42"); code != 1 || !strings.Contains(errs, "journal damaged") {
+		t.Errorf("events = %d %q", code, errs)
+	}
+}
+
+// export writes a session's journal to a file.
+func (d *deployment) export(s string) string {
+	d.t.Helper()
+	code, out, errs := d.observe("export", s)
+	if code != 0 || errs != "" {
+		d.t.Fatalf("export = %d %q", code, errs)
+	}
+	path := filepath.Join(d.t.TempDir(), s+".jsonl")
+	if err := os.WriteFile(path, []byte(out), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+	return path
+}
+
+func TestExportVerifiesWithoutAServer(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	d.session("s-42").turn()
+	path := d.export("s-42")
+	_, live, _ := d.observe("verify", "s-42")
+	code, out, errs := observe(t.Context(), nil, "verify", "--file", path)
+	if code != 0 || errs != "" || strings.ReplaceAll(out, path, "session s-42") != live {
+		t.Errorf("verify --file = %d %q\n%s", code, errs, out)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if code, out, errs := observe(t.Context(), f, "verify", "--file", "-"); code != 0 || !strings.Contains(out, "standard input is whole") {
+		t.Errorf("verify --file - = %d %q %q", code, out, errs)
+	}
+}
+
+func TestChangedExportIsNamed(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	d.session("s-42").turn()
+	path := d.export("s-42")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(whole), "\n")
+	for what, c := range map[string]struct{ text, want string }{
+		"a word":      {strings.Replace(string(whole), "main.go", "evil.go", 1), "line 4, entry 3: events:"},
+		"a line less": {strings.Join(append(lines[:3:3], lines[4:]...), ""), "entry 4 breaks single-writer: entry 3 is expected here"},
+		"cut off":     {string(whole[:len(whole)-30]), "line 8: it cannot be read, or is cut off"},
+		"no export":   {"hello\n", "line 1: it does not begin with a line of format"},
+		"empty":       {"", "line 1: it is empty, no export"},
+	} {
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := observe(t.Context(), nil, "verify", "--file", path)
+		if code != 1 || !strings.Contains(errs, c.want) || !strings.HasPrefix(errs, "observer: "+path+": ") || strings.Contains(out, "is whole") {
+			t.Errorf("%s: verify = %d %q %q, want %q", what, code, out, errs, c.want)
+		}
+	}
+}
+
+func TestEntriesOfALaterReleaseAreShownRaw(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	w := d.session("s-42").turn()
+	_, payload, head, err := journal.Seal(w.head, events.Entry{
+		Session: "s-42", Cause: "cmd-9", At: w.state.At, Epoch: 1, Events: []events.Event{events.SessionClosed{Reason: "done"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields []any
+	if err := msgpack.Unmarshal(payload, &fields); err != nil {
+		t.Fatal(err)
+	}
+	fields[len(fields)-1] = []any{"moon_landed", map[string]any{"crew": 3}}
+	if payload, err = msgpack.Marshal(fields); err != nil {
+		t.Fatal(err)
+	}
+	msg := &nats.Msg{Subject: "turnlog.journal.s-42", Data: payload, Header: nats.Header{
+		"Turnlog-Seq": {"8"}, "Turnlog-Hash": {events.HashOf(payload).String()}, "Turnlog-Prev": {w.head.Hash.String()},
+	}}
+	if _, err := d.nc.RequestMsgWithContext(t.Context(), msg); err != nil || head.Seq != 8 {
+		t.Fatalf("%v, entry %d", err, head.Seq)
+	}
+	code, out, errs := d.observe("events", "s-42")
+	if code != 0 || errs != "" || !strings.HasSuffix(out, `moon_landed           raw {"crew":3}`+"\n") {
+		t.Errorf("events = %d %q\n%s", code, errs, out)
+	}
+	if _, out, _ := d.observe("events", "s-42", "-o", "jsonl"); !strings.Contains(out, `"unread":"entry s-42/8: unknown event kind \"moon_landed\""`) {
+		t.Errorf("events -o jsonl:\n%s", out)
+	}
+	if code, _, errs := d.observe("transcript", "s-42"); code != 1 || !strings.Contains(errs, `unknown event kind "moon_landed"`) {
+		t.Errorf("transcript = %d %q", code, errs)
+	}
+	if code, _, errs := d.observe("verify", "s-42"); code != 1 || !strings.Contains(errs, "entry 8 breaks whole-entries") {
+		t.Errorf("verify = %d %q", code, errs)
+	}
+}

@@ -1,0 +1,22 @@
+// Command tool-worker runs the tools of a deployment.
+//
+// The one idea: any number of workers share a queue and know nothing of one
+// another. Each offers its tools to the deployment's models, claims calls as it has
+// slots, and keeps each claim alive while its tool runs; what a killed one had in
+// hand comes to another. Told to stop, it withdraws its offer and lets running
+// calls finish.
+//
+// This package is wiring: flags, metrics and the list of tools ([sets]). The
+// worker itself is package worker.
+//
+// To test against it, execute newRootCommand with a context that ends; the tests
+// of this package do, over an embedded server.
+package main
+
+import (
+	"os"
+
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+func main() { os.Exit(cli.Main(newRootCommand(os.Stderr, os.Getenv))) }

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/ops"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
+)
+
+func newRootCommand(stderr io.Writer, getenv func(string) string) *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "tool-worker",
+		Short: "Run the tools of a deployment",
+		Long: `Runs tools until SIGTERM or an interrupt: it offers them to the models of a deployment, takes
+their calls from a queue and reports what came of them. Any number of workers share a queue.
+Told to stop, it lets running calls finish, hands back those that another worker may run, and
+exits with 0.
+
+Sets of tools:` + setList(),
+		Example: `  tool-worker --server nats://127.0.0.1:4222 --root /srv/project
+  tool-worker --tools fs,shell --root . --allow-write
+  tool-worker --context production --queue gpu --slots 2 --http 127.0.0.1:8080 --log-format json`,
+	}
+	cmd.SetErr(stderr)
+	f.register(cmd)
+	f.deployment = cli.NewDeployment(cmd, getenv)
+	f.deployment.Provisions(cmd)
+	f.log = cli.NewLog(cmd, zapcore.InfoLevel)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := f.complete(); err != nil {
+			return err
+		}
+		sources, err := openSets(f.sets, f.tools)
+		if err != nil {
+			return cli.Usage("%w", err)
+		}
+		return run(cmd.Context(), f, sources, f.log.Logger(stderr, getenv))
+	}
+	return cmd
+}
+
+// run works until ctx ends, which is how it is meant to end.
+func run(ctx context.Context, f flags, sources []tool.Source, log *zap.Logger) error {
+	cell, err := f.deployment.Open(ctx, "tool-worker", log)
+	if err != nil {
+		return err
+	}
+	defer cell.Close()
+	queue, err := openQueue(ctx, cell, f.queue)
+	if err != nil {
+		return err
+	}
+	metrics := newMetrics()
+	w, err := worker.New(worker.Config{
+		Queue: queue, Tools: sources, Slots: f.slots, DefaultTimeout: f.timeout, DrainTimeout: f.drain,
+		Offers: offers{cell.Catalog(), f.name, f.queue}, Progress: progress(cell.Live(), log), Observer: metrics, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	registry := ops.NewRegistry()
+	metrics.register(registry)
+	server, err := ops.Listen(ctx, *f.http, registry, func() error { return readiness(w, cell) }, log)
+	if err != nil {
+		return err
+	}
+	f.tell(log, cell, server)
+
+	ctx, stop := cell.Lasting(ctx)
+	defer stop()
+	return serve(ctx, w, server)
+}
+
+// serve runs the worker, and the endpoints for as long as it takes to drain.
+func serve(ctx context.Context, w *worker.Worker, server *ops.Server) error {
+	group, gctx := errgroup.WithContext(ctx)
+	drained, done := context.WithCancel(context.WithoutCancel(ctx))
+	defer done()
+	group.Go(func() error {
+		defer done()
+		return w.Run(gctx)
+	})
+	group.Go(func() error { return server.Run(drained) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if _, asked := errors.AsType[*cli.Interrupted](context.Cause(ctx)); !asked {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// openQueue returns the queue, which comes to be with its first worker.
+func openQueue(ctx context.Context, cell *cli.Cell, name string) (*jetstream.Queue, error) {
+	queue, err := cell.Queue(ctx, name)
+	if !errors.Is(err, jetstream.ErrNotProvisioned) {
+		return queue, err
+	}
+	if err := cell.EnsureQueue(ctx, jetstream.QueueConfig{Name: name}); err != nil {
+		return nil, err
+	}
+	return cell.Queue(ctx, name)
+}
+
+// tell logs the configuration that the worker runs with.
+func (f flags) tell(log *zap.Logger, cell *cli.Cell, server *ops.Server) {
+	log.Info("configuration",
+		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
+		zap.String("name", f.name), zap.String("queue", f.queue), zap.Int("slots", f.slots),
+		zap.Strings("tools", f.sets), zap.String("root", f.tools.root), zap.Bool("allow_write", f.tools.allowWrite),
+		zap.Duration("timeout", f.timeout), zap.Duration("drain", f.drain),
+		zap.String("http", server.Address()), zap.String("version", cli.Version()))
+}
+
+// readiness says why the worker gets no calls, or nil.
+func readiness(w *worker.Worker, cell *cli.Cell) error {
+	if !cell.Conn.IsConnected() {
+		return fmt.Errorf("not connected to NATS: %v", cell.Conn.Status())
+	}
+	return w.Ready()
+}
+
+// offers puts the worker's tools into the deployment's catalog.
+type offers struct {
+	catalog *jetstream.Catalog
+	worker  string
+	queue   string
+}
+
+// Advertise implements worker.Offers.
+func (o offers) Advertise(ctx context.Context, tools []tool.Spec) error {
+	return o.catalog.Advertise(ctx, jetstream.Offer{Worker: o.worker, Queue: o.queue, Tools: tools})
+}
+
+// Withdraw implements worker.Offers.
+func (o offers) Withdraw(ctx context.Context) error { return o.catalog.Withdraw(ctx, o.worker) }
+
+// progress shows what running tools say of themselves to whoever looks on.
+func progress(live *jetstream.Live, log *zap.Logger) func(task.Task, string, float64) {
+	return func(t task.Task, text string, share float64) {
+		if err := live.Publish(t.Session, events.ToolProgress{Call: t.Call, Text: text, Share: share}); err != nil {
+			log.Debug("progress not shown", zap.Error(err))
+		}
+	}
+}

@@ -1,0 +1,330 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+)
+
+func noEnv(string) string { return "" }
+
+// buffer is what a program prints, read while it runs.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// execute runs the program to its end.
+func execute(ctx context.Context, args ...string) (code int, printed string) {
+	var out buffer
+	root := newRootCommand(&out, noEnv) //nolint:contextcheck // it gets it from Execute
+	root.SetArgs(args)
+	root.SetOut(&out)
+	return cli.Execute(ctx, root), out.String()
+}
+
+// deployment is an embedded server with nothing on it, and a cell there for the
+// test to use.
+type deployment struct {
+	t    *testing.T
+	url  string
+	cell *jetstream.Cell
+}
+
+func deploy(t *testing.T) *deployment {
+	t.Helper()
+	s, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	nc, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell, err := jetstream.Open(nc, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &deployment{t: t, url: s.ClientURL(), cell: cell}
+}
+
+// process is the program in the background.
+type process struct {
+	d     *deployment
+	log   *buffer
+	stop  func()
+	ended chan int
+}
+
+// start runs the program and waits until its tools are on offer.
+func (d *deployment) start(args ...string) *process {
+	d.t.Helper()
+	ctx, cancel := context.WithCancelCause(d.t.Context())
+	w := &process{d: d, log: &buffer{}, ended: make(chan int, 1)}
+	w.stop = func() { cancel(&cli.Interrupted{Signal: os.Interrupt}) }
+	d.t.Cleanup(w.stop)
+	root := newRootCommand(w.log, noEnv)
+	root.SetArgs(append(args, "--server", d.url, "--log-format", "json", "--log-level", "debug"))
+	go func() { w.ended <- cli.Execute(ctx, root) }()
+	d.t.Cleanup(func() {
+		if d.t.Failed() {
+			d.t.Logf("%v printed:\n%s", args, w.log)
+		}
+	})
+	d.eventually("the worker runs", func(context.Context) bool { return strings.Contains(w.log.String(), "worker started") })
+	d.eventually("its tools are on offer", func(ctx context.Context) bool {
+		all, err := d.offers(ctx)
+		return err == nil && len(all) > 0
+	})
+	return w
+}
+
+// end stops the program as a signal does.
+func (w *process) end() {
+	w.d.t.Helper()
+	w.stop()
+	select {
+	case code := <-w.ended:
+		if code != 0 {
+			w.d.t.Errorf("exit code %d:\n%s", code, w.log)
+		}
+	case <-time.After(30 * time.Second):
+		w.d.t.Fatalf("the worker does not end:\n%s", w.log)
+	}
+}
+
+// line returns the fields of the first log line with a message.
+func (w *process) line(msg string) map[string]any {
+	w.d.t.Helper()
+	for text := range strings.Lines(w.log.String()) {
+		var fields map[string]any
+		if json.Unmarshal([]byte(text), &fields) == nil && fields["msg"] == msg {
+			return fields
+		}
+	}
+	w.d.t.Fatalf("%q is not logged:\n%s", msg, w.log)
+	return nil
+}
+
+func (d *deployment) eventually(what string, ok func(context.Context) bool) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok(ctx) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			d.t.Fatalf("%s: not in time", what)
+		}
+	}
+}
+
+// offers is what the catalog holds.
+func (d *deployment) offers(ctx context.Context) ([]jetstream.Offer, error) {
+	view, err := d.cell.Catalog().Watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer view.Close()
+	return view.Snapshot(), nil
+}
+
+// offer returns the only one that there is.
+func (d *deployment) offer() jetstream.Offer {
+	d.t.Helper()
+	all, err := d.offers(d.t.Context())
+	if err != nil || len(all) != 1 {
+		d.t.Fatalf("offers = %+v, %v, want one", all, err)
+	}
+	return all[0]
+}
+
+// call dispatches a call.
+func (d *deployment) call(name, input string) task.Task {
+	d.t.Helper()
+	x := task.Task{
+		Session: "s1", Turn: "turn-1", Call: "c1", Place: "t1-r1-c1", Attempt: 1, Queue: "default", Tool: name, Input: []byte(input),
+	}
+	if err := d.cell.Tasks().Dispatch(d.t.Context(), x); err != nil {
+		d.t.Fatal(err)
+	}
+	return x
+}
+
+// report waits for the one report of the session.
+func (d *deployment) report() commands.Command {
+	d.t.Helper()
+	var got []jetstream.Message
+	d.eventually("a report", func(ctx context.Context) bool {
+		var err error
+		got, err = d.cell.Inbox().Read(ctx, "s1", nil)
+		return err == nil && len(got) > 0
+	})
+	if len(got) != 1 {
+		d.t.Fatalf("%d reports, want 1", len(got))
+	}
+	return got[0].Envelope.Command
+}
+
+func (d *deployment) result() tool.Result {
+	d.t.Helper()
+	r, ok := d.report().(commands.ReportResult)
+	if !ok {
+		d.t.Fatalf("report = %+v, want a result", d.report())
+	}
+	return r.Outcome
+}
+
+func TestWorkerServesADeployment(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "hello.txt"), []byte("hello, world"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := deploy(t)
+	w := d.start("--root", root, "--name", "w1", "--slots", "2")
+	if o := d.offer(); o.Worker != "w1" || o.Queue != "default" || len(o.Tools) < 4 {
+		t.Errorf("offer = %+v", o)
+	}
+	x := d.call("fs_read_file", `{"path":"hello.txt"}`)
+	if r := d.result().Result; r.Status != content.StatusOK || !strings.Contains(r.Text(), "hello, world") {
+		t.Errorf("result = %+v", r)
+	}
+	d.eventually("the task is off its queue", func(ctx context.Context) bool {
+		queued, err := d.cell.Tasks().Queued(ctx, x.Queue, x.Session, x.Place)
+		return err == nil && !queued
+	})
+	w.end()
+	if left, err := d.offers(t.Context()); err != nil || len(left) != 0 {
+		t.Errorf("its tools are still on offer: %+v, %v", left, err)
+	}
+	cfg := w.line("configuration")
+	if cfg["root"] != root || cfg["queue"] != "default" || cfg["name"] != "w1" || cfg["slots"] != 2.0 || cfg["allow_write"] != false {
+		t.Errorf("configuration = %v", cfg)
+	}
+	w.line("cell provisioned")
+	w.line("worker stopped")
+}
+
+func TestQueueOfItsOwn(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	w := d.start("--queue", "gpu", "--root", t.TempDir())
+	w.end()
+	again := d.start("--queue", "gpu", "--root", t.TempDir()) // it is there now
+	if o := d.offer(); o.Queue != "gpu" {
+		t.Errorf("offer = %+v", o)
+	}
+	again.end()
+}
+
+func TestCancelReachesTheCommand(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	root := t.TempDir()
+	w := d.start("--tools", "fs,shell", "--root", root)
+	x := d.call("shell_exec", `{"script":"touch began; sleep 100"}`)
+	d.eventually("the command runs", func(context.Context) bool {
+		_, err := os.Stat(filepath.Join(root, "began"))
+		return err == nil
+	})
+	start := time.Now()
+	if err := d.cell.Tasks().Cancel(t.Context(), x.Queue, x.Session, x.Place, "user_cancelled"); err != nil {
+		t.Fatal(err)
+	}
+	if r := d.result().Result; r.Status != content.StatusCancelled {
+		t.Errorf("result = %+v", r)
+	}
+	if waited := time.Since(start); waited > 5*time.Second {
+		t.Errorf("the cancel took %v", waited)
+	}
+	w.end()
+}
+
+func TestStoppedWorkerSaysWhatItLeftUndone(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	root := t.TempDir()
+	w := d.start("--tools", "shell", "--root", root, "--drain", "50ms")
+	d.call("shell_exec", `{"script":"touch began; sleep 100"}`)
+	d.eventually("the command runs", func(context.Context) bool {
+		_, err := os.Stat(filepath.Join(root, "began"))
+		return err == nil
+	})
+	w.end()
+	if r, ok := d.report().(commands.ReportAttemptLost); !ok || r.Attempt != 1 || r.Reason == "" {
+		t.Errorf("report = %+v, want the loss of the attempt", d.report())
+	}
+}
+
+func TestEndpointsTellHowItGoes(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	w := d.start("--root", t.TempDir(), "--http", "127.0.0.1:0")
+	address, _ := w.line("http endpoints served")["address"].(string)
+	d.call("fs_list_directory", `{}`)
+	d.result()
+	await := func(path, want string) {
+		t.Helper()
+		d.eventually(path+" has "+want, func(ctx context.Context) bool { return strings.Contains(get(ctx, t, "http://"+address+path), want) })
+	}
+	await("/healthz", "ok\n")
+	await("/readyz", "ok\n")
+	for _, want := range []string{
+		"claims_total 1", "redeliveries_total 0", `settled_total{fate="reported"} 1`,
+		`calls_total{status="ok",tool="fs_list_directory"} 1`, `running_calls{tool="fs_list_directory"} 0`,
+		`call_seconds_count{tool="fs_list_directory"} 1`,
+	} {
+		await("/metrics", "turnlog_worker_"+want+"\n")
+	}
+	w.end()
+}
+
+func get(ctx context.Context, t *testing.T, url string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}

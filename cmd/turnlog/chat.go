@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/render"
+)
+
+func newChatCommand(a *app) *cobra.Command {
+	var f talkFlags
+	cmd := &cobra.Command{
+		Use:   "chat",
+		Short: "Talk with a session, turn after turn",
+		Long: `Reads a line, runs a turn with it, and so on, on one session. /quit or the end of the
+input (Ctrl-D) leaves; an interrupt cancels the turn, a second one leaves.
+
+Where it runs is as for "turnlog run". What fails is shown, and the chat goes on; it exits
+with the code of its last turn if the input does not come from a terminal.`,
+		Example: `  turnlog chat
+  turnlog chat --tools fs,shell --root ./site
+  turnlog chat --server nats://127.0.0.1:4222 --session plan-7
+  printf 'What is here?\nWhich file is the longest?\n' | turnlog chat`,
+	}
+	f.register(cmd, a)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return ended(a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) error {
+			return a.chat(ctx, v, in)
+		}))
+	}
+	return cmd
+}
+
+// chat runs a turn for each line until there are no more.
+func (a *app) chat(ctx context.Context, v *conversation, in input) error {
+	lines := a.readLines()
+	if a.term.isIn {
+		a.hint("session %s; /quit or Ctrl-D leaves", v.id)
+	}
+	var last error
+	for {
+		line, err := a.ask(ctx, lines)
+		if err != nil || line == "/quit" {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			if err == nil && !a.term.isIn {
+				err = last
+			}
+			return err
+		}
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		if !utf8.ValidString(line) {
+			a.complain(usageError("that line is not valid UTF-8"))
+			continue
+		}
+		in.text = line
+		last = a.turn(ctx, v, in, "text")
+		if fatal(last) {
+			return last
+		}
+		if last != nil {
+			a.complain(last)
+		}
+	}
+}
+
+// fatal reports whether the chat cannot go on after a turn's error.
+func fatal(err error) bool {
+	_, verdict := errors.AsType[*cli.ExitError](err)
+	return err != nil && !verdict
+}
+
+func (a *app) hint(format string, args ...any) {
+	_, _ = fmt.Fprintln(a.term.err, a.term.style.Dim(fmt.Sprintf(format, args...)))
+}
+
+func (a *app) complain(err error) {
+	_, _ = fmt.Fprintln(a.term.err, a.term.style.Bad(render.Safe(err.Error())))
+}
+
+// typed is a line from stdin.
+type typed struct {
+	line string
+	err  error
+}
+
+// readLines reads stdin line by line, one ahead. A read cannot be stopped: it ends
+// with the process.
+func (a *app) readLines() <-chan typed {
+	out := make(chan typed)
+	go func() {
+		r := bufio.NewReader(a.term.in)
+		for {
+			line, err := r.ReadString('\n')
+			if line != "" {
+				out <- typed{line: strings.TrimRight(line, "\r\n")}
+			}
+			if err != nil {
+				out <- typed{err: err}
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// ask prompts for a line and waits for it.
+func (a *app) ask(ctx context.Context, lines <-chan typed) (string, error) {
+	for {
+		if a.term.isIn {
+			_, _ = io.WriteString(a.term.err, "> ")
+		}
+		select {
+		case t := <-lines:
+			if t.err != nil && a.term.isIn {
+				_, _ = io.WriteString(a.term.err, "\n")
+			}
+			return t.line, t.err
+		case s := <-a.signals:
+			if s != os.Interrupt {
+				return "", &cli.Interrupted{Signal: s}
+			}
+			_, _ = io.WriteString(a.term.err, "\n")
+			a.hint("nothing to cancel; /quit or Ctrl-D leaves")
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+}

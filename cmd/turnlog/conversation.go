@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// patience is how long others are waited for.
+type patience struct {
+	nudge  time.Duration // until a person wonders why nothing happens
+	answer time.Duration // until somebody has taken an ask in hand
+	cancel time.Duration // until a turn ends whose time is over
+}
+
+// defaultPatience knows that a session whose node was killed is taken over within
+// 12 s: whoever waits much longer waits for nobody.
+func defaultPatience() patience {
+	return patience{nudge: 3 * time.Second, answer: 30 * time.Second, cancel: 10 * time.Second}
+}
+
+// errLeft is returned when the caller went away before the turn's end.
+var errLeft = errors.New("left before the turn's end")
+
+// view is shown what happens while a turn is waited for. It belongs to the
+// goroutine that waits.
+type view interface {
+	entry(rec journal.Record) // every new entry of the session
+	event(ev events.Event)    // every recorded event of the turn, in order
+	live(ev events.Event)     // deltas and progress, of any turn, early or late
+	note(text string)         // what a person should know meanwhile
+}
+
+// conversation is a session seen from here: asks go out, entries and live events
+// come in. It belongs to one goroutine.
+type conversation struct {
+	client   *client.Client
+	id       content.SessionID
+	tracker  tracker
+	entries  <-chan news
+	live     <-chan events.Event
+	signals  <-chan os.Signal
+	patience patience
+	hangUp   context.CancelFunc
+}
+
+// news is what following the journal brought.
+type news struct {
+	rec journal.Record
+	err error
+}
+
+// converse joins the session with that id, or one that is still to be started. It
+// reads what the journal holds; the live events are heard from before the first
+// ask, so that no refusal is missed.
+func (a *app) converse(ctx context.Context, cell *jetstream.Cell, c *client.Client, id content.SessionID) (*conversation, error) {
+	following, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	v := &conversation{client: c, id: id, signals: a.signals, patience: a.patience, hangUp: hangUp}
+	live, err := hear(following, cell, id)
+	if err != nil {
+		hangUp()
+		return nil, err
+	}
+	v.live, v.entries = live, follow(following, cell, id)
+	last, err := cell.Journal().Last(ctx, id)
+	if errors.Is(err, journal.ErrNotFound) {
+		return v, nil
+	}
+	if err == nil {
+		err = v.catchUp(ctx, last.Seq)
+	}
+	if err != nil {
+		hangUp()
+		return nil, fmt.Errorf("session %s: %w", id, err)
+	}
+	return v, nil
+}
+
+// hear listens to a session's live events.
+func hear(ctx context.Context, cell *jetstream.Cell, id content.SessionID) (<-chan events.Event, error) {
+	live, err := cell.Live().Subscribe(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out := make(chan events.Event)
+	go func() { // ends with ctx
+		for _, ev := range live {
+			select {
+			case out <- ev:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out, nil
+}
+
+// follow reads a session's journal from its beginning, and goes on with it.
+func follow(ctx context.Context, cell *jetstream.Cell, id content.SessionID) <-chan news {
+	out := make(chan news)
+	go func() { // ends with ctx
+		for rec, err := range cell.Journal().Follow(ctx, id, 0) {
+			if err == nil {
+				err = rec.Err
+			}
+			select {
+			case out <- news{rec, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// catchUp takes in the journal up to a sequence number.
+func (v *conversation) catchUp(ctx context.Context, seq uint64) error {
+	for v.tracker.head.Seq < seq {
+		select {
+		case n := <-v.entries:
+			if n.err != nil {
+				return n.err
+			}
+			v.tracker.take(n.rec, func(events.Event) {})
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// close lets go of the session, which goes on without us.
+func (v *conversation) close() { v.hangUp() }

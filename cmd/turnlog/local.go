@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/model/registry"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
+)
+
+// defaultQueue is the queue of workers that name none.
+const defaultQueue = "default"
+
+// local is a whole deployment in this process.
+type local struct {
+	server    []embedded.Option
+	store     string // "": in memory
+	namespace string
+	tools     toolFlags
+	drain     time.Duration // how long running calls may go on at the end
+	log       *zap.Logger
+}
+
+// within runs do beside a server, a node and a worker, and takes them down when it
+// returns. The context of do ends early if one of them fails.
+func (l local) within(ctx context.Context, do func(context.Context, *embedded.Server, *cli.Cell) error) error {
+	sources, err := l.tools.open()
+	if err != nil {
+		return err
+	}
+	srv, d, err := l.serve(ctx)
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
+	cfg := actor.Config{Models: registry.Open, Logger: l.log}
+	return l.host(ctx, d, cfg, sources, func(ctx context.Context) error { return do(ctx, srv, d) })
+}
+
+// errDone ends a deployment whose work is done.
+var errDone = errors.New("done")
+
+// host runs do beside a node and a worker on a cell.
+func (l local) host(ctx context.Context, d *cli.Cell, cfg actor.Config, sources []tool.Source, do func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := l.work(ctx, group, d, cfg, sources); err != nil {
+			return err
+		}
+		if err := do(ctx); err != nil {
+			return err
+		}
+		return errDone
+	})
+	if err := group.Wait(); !errors.Is(err, errDone) {
+		return err
+	}
+	return nil
+}
+
+// serve starts the server and provisions the cell.
+func (l local) serve(ctx context.Context) (*embedded.Server, *cli.Cell, error) {
+	opts := append([]embedded.Option{embedded.WithLogger(l.log)}, l.server...)
+	if l.store != "" {
+		opts = append(opts, embedded.WithStore(l.store))
+	}
+	srv, err := embedded.Start(ctx, opts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := provisionOn(ctx, srv, l.namespace, jetstream.QueueConfig{Name: defaultQueue})
+	if err != nil {
+		srv.Close()
+		return nil, nil, err
+	}
+	return srv, d, nil
+}
+
+// work starts the worker and, once its tools are on offer, the node, so that the
+// first model call sees them. It returns when sessions are taken.
+func (l local) work(ctx context.Context, group *errgroup.Group, d *cli.Cell, cfg actor.Config, sources []tool.Source) error {
+	queue, err := d.Queue(ctx, defaultQueue)
+	if err != nil {
+		return err
+	}
+	offers := &offers{
+		catalog: d.Catalog(), worker: ulid.Make().String(), queue: defaultQueue, made: make(chan struct{}),
+	}
+	w, err := worker.New(worker.Config{
+		Queue: queue, Tools: sources, Logger: l.log, Offers: offers, DrainTimeout: l.drain,
+		Progress: progress(d.Live(), l.log),
+	})
+	if err != nil {
+		return err
+	}
+	group.Go(func() error { return w.Run(ctx) })
+	select {
+	case <-offers.made:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	node, err := actor.NewNode(d.Cell, cfg)
+	if err != nil {
+		return err
+	}
+	group.Go(func() error { return node.Run(ctx) })
+	select {
+	case <-node.Ready():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// offers puts a worker's tools into the catalog and tells when they first are.
+type offers struct {
+	catalog *jetstream.Catalog
+	worker  string
+	queue   string
+
+	made chan struct{}
+	once sync.Once
+}
+
+// Advertise implements worker.Offers.
+func (o *offers) Advertise(ctx context.Context, tools []tool.Spec) error {
+	if err := o.catalog.Advertise(ctx, jetstream.Offer{Worker: o.worker, Queue: o.queue, Tools: tools}); err != nil {
+		return fmt.Errorf("offer tools: %w", err)
+	}
+	o.once.Do(func() { close(o.made) })
+	return nil
+}
+
+// Withdraw implements worker.Offers.
+func (o *offers) Withdraw(ctx context.Context) error { return o.catalog.Withdraw(ctx, o.worker) }
+
+// progress shows what running tools say of themselves to whoever looks on.
+func progress(live *jetstream.Live, log *zap.Logger) func(task.Task, string, float64) {
+	return func(t task.Task, text string, share float64) {
+		if err := live.Publish(t.Session, events.ToolProgress{Call: t.Call, Text: text, Share: share}); err != nil {
+			log.Debug("progress not shown", zap.Error(err))
+		}
+	}
+}

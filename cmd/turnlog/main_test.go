@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/model/registry"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// screen collects what is written, and lets a test wait for it.
+type screen struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{}
+}
+
+func newScreen() *screen { return &screen{more: make(chan struct{})} }
+
+func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.more)
+	s.more = make(chan struct{})
+	return s.text.Write(b)
+}
+
+func (s *screen) String() string {
+	text, _ := s.look()
+	return text
+}
+
+func (s *screen) look() (text string, more <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String(), s.more
+}
+
+// await waits until the text is on the screen.
+func (s *screen) await(t *testing.T, text string) {
+	t.Helper()
+	patience := time.After(10 * time.Second)
+	for {
+		have, more := s.look()
+		if strings.Contains(have, text) {
+			return
+		}
+		select {
+		case <-more:
+		case <-patience:
+			t.Fatalf("%q did not come; there is:\n%s", text, have)
+		}
+	}
+}
+
+// program is one run of the binary.
+type program struct {
+	app      *app
+	out, err *screen
+	signals  chan os.Signal
+	code     chan int
+}
+
+// env is the environment of a program.
+type env map[string]string
+
+// prepare makes a program that has not begun.
+func prepare(t *testing.T, in io.Reader, vars env) *program {
+	t.Helper()
+	p := &program{out: newScreen(), err: newScreen(), signals: make(chan os.Signal, 4), code: make(chan int, 1)}
+	home := t.TempDir()
+	p.app = &app{
+		term:     terminal{in: in, out: p.out, err: p.err},
+		signals:  p.signals,
+		exit:     func(code int) { t.Errorf("exit(%d)", code) },
+		patience: defaultPatience(),
+		getenv: func(name string) string {
+			if v, ok := vars[name]; ok || name != "HOME" {
+				return v
+			}
+			return home
+		},
+	}
+	return p
+}
+
+// start begins a program and does not wait for its end.
+func (p *program) start(t *testing.T, args ...string) *program {
+	t.Helper()
+	root := newRootCommand(p.app)
+	root.SetArgs(args)
+	go func() { p.code <- cli.Execute(t.Context(), root) }()
+	return p
+}
+
+// end waits for the exit code.
+func (p *program) end(t *testing.T) int {
+	t.Helper()
+	select {
+	case code := <-p.code:
+		return code
+	case <-time.After(20 * time.Second):
+		t.Fatalf("the program did not end; it printed:\n%s%s", p.out, p.err)
+		return -1
+	}
+}
+
+// expect runs the binary and checks its exit code.
+func expect(t *testing.T, code int, args ...string) *program {
+	t.Helper()
+	p := prepare(t, strings.NewReader(""), nil).start(t, args...)
+	if got := p.end(t); got != code {
+		t.Fatalf("turnlog %q exits with %d, want %d:\n%s%s", args, got, code, p.out, p.err)
+	}
+	return p
+}
+
+// scripted writes a script and returns the name of its model.
+func scripted(t *testing.T, script string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "script.yaml")
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "scripted:" + file
+}
+
+const (
+	oneReply = "replies:\n  - text: Hello.\n    usage: {input: 7, output: 2}\n"
+	echo     = "replies:\n  - text: \"You said {{.Prompt}}.\"\n    repeat: true\n"
+	endless  = "replies:\n  - text: never\n    delay: 1h\n"
+)
+
+// cellOf starts a deployment with a port, and returns the URL.
+func cellOf(t *testing.T, cfg actor.Config, tools ...tool.Tool) string {
+	t.Helper()
+	srv, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	d, err := provisionOn(t.Context(), srv, "", jetstream.QueueConfig{Name: defaultQueue})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Models != nil {
+		hostOn(t, d, cfg, tools...)
+	}
+	return srv.ClientURL()
+}
+
+// hostOn runs a node and a worker on a cell until the test ends.
+func hostOn(t *testing.T, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) {
+	t.Helper()
+	source, err := tool.NewRegistry("test", tools...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Logger = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
+	l := local{drain: time.Second, log: cfg.Logger}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	up, down := make(chan struct{}), make(chan struct{})
+	var ended error
+	go func() {
+		defer close(down)
+		ended = l.host(ctx, d, cfg, []tool.Source{source}, func(ctx context.Context) error {
+			close(up)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-down
+		if !errors.Is(ended, context.Canceled) {
+			t.Errorf("the deployment ended with %v", ended)
+		}
+	})
+	select {
+	case <-up:
+	case <-down:
+		t.FailNow()
+	}
+}
+
+// node is how a deployment's node is set up if a test does not care.
+func node() actor.Config { return actor.Config{Models: registry.Open} }
+
+// connect opens a connection that the test closes.
+func connect(t *testing.T, url string) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// turnReport is what run -o json prints.
+type turnReport struct {
+	Session      content.SessionID    `json:"session"`
+	Turn         content.TurnID       `json:"turn"`
+	FinishReason content.FinishReason `json:"finish_reason"`
+	Text         string               `json:"text"`
+	Usage        usageReport          `json:"usage"`
+	Rounds       int                  `json:"rounds"`
+	ToolCalls    []callReport         `json:"tool_calls"`
+	Journal      headReport           `json:"journal"`
+}
+
+type usageReport struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+}
+
+// headReport is where the journal ended when the turn did.
+type headReport struct {
+	Seq  uint64      `json:"seq"`
+	Hash events.Hash `json:"hash"`
+}
+
+// needsApproval is reported in place of a finish reason for a turn that waits for
+// a person.
+const needsApproval content.FinishReason = "needs_approval"
+
+func (o *turnOutcome) report(session content.SessionID) turnReport {
+	r := turnReport{
+		Session: session, Turn: o.Turn, FinishReason: o.FinishReason, Text: o.text,
+		Usage:  usageReport{InputTokens: o.Usage.InputTokens, OutputTokens: o.Usage.OutputTokens},
+		Rounds: o.Rounds, ToolCalls: append([]callReport{}, o.calls...),
+		Journal: headReport{Seq: o.head.Seq, Hash: o.head.Hash},
+	}
+	if o.held != nil {
+		r.FinishReason = needsApproval
+	}
+	return r
+}
+
+// verdict is nil for a turn that completed, else what a person should be told,
+// with the exit code.
+func (o *turnOutcome) verdict() error {
+	switch {
+	case o.held != nil:
+		return exitError(cli.CodeApproval, "%s (call %s) needs approval: %s: the session waits", o.held.tool, o.held.call, o.held.summary)
+	case o.limit != nil && o.FinishReason == content.Limit:
+		return exitError(cli.CodeLimit, "%s", loop.LimitText(*o.limit))
+	case o.failure != nil && o.failure.Class != "":
+		return exitError(cli.CodeFailed, "the model call failed (%s): %s", o.failure.Class, o.failure.Message)
+	case o.failure != nil:
+		return exitError(cli.CodeFailed, "%s", o.failure.Message)
+	}
+	return o.plainVerdict()
+}
+
+func (o *turnOutcome) plainVerdict() error {
+	switch o.FinishReason {
+	case content.Completed:
+		return nil
+	case content.Limit:
+		return exitError(cli.CodeLimit, "a limit ended the turn")
+	case content.MaxTokens:
+		return exitError(cli.CodeLimit, "the reply was cut off at the model's token limit")
+	case content.Cancelled:
+		return exitError(cli.CodeCancelled, "cancelled: %s", cancelReason(o.Metadata))
+	case content.Blocked:
+		return exitError(cli.CodeFailed, "the model's provider blocked the reply")
+	case content.Terminated:
+		return exitError(cli.CodeFailed, "stopped by hook %s: %s",
+			o.Metadata.Text(content.MetaHook), o.Metadata.Text(content.MetaHookReason))
+	case content.Errored, content.Other, content.ToolCalls, content.Compaction:
+	}
+	return exitError(cli.CodeFailed, "the turn ended with %s", o.FinishReason)
+}
+
+// cancelReason words a recorded reason for people.
+func cancelReason(m content.Metadata) string {
+	switch why := m.Text(content.MetaInterruptReason); why {
+	case "deadline":
+		return "its time was over"
+	case "user_cancelled", "":
+		return "interrupted"
+	default:
+		return fmt.Sprintf("%q", why)
+	}
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+// app is what all commands share: where they talk to people, and how people talk
+// back.
+type app struct {
+	term     terminal
+	signals  <-chan os.Signal // interrupts, as they come
+	exit     func(code int)
+	getenv   func(string) string
+	patience patience
+}
+
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "turnlog",
+		Short: "Run AI-agent sessions whose every fact is in a journal on NATS JetStream",
+		Long: `Turnlog runs AI-agent sessions as event-sourced actors on NATS JetStream.
+
+"turnlog run" needs nothing: without a server it starts one in its own process.
+"turnlog dev" is a whole deployment for trying out, on disk and with a port.`,
+		Example: `  turnlog run "Which Go files here are the longest, and what do they do?"
+  turnlog chat
+  turnlog dev`,
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetIn(a.term.in)
+	root.SetOut(a.term.out)
+	root.SetErr(a.term.err)
+	root.AddCommand(
+		newRunCommand(a), newChatCommand(a),
+		newDevCommand(a), newServerCommand(a), newProvisionCommand(a),
+		newSessionsCommand(a), newSendCommand(a), newCancelCommand(a),
+		newBenchCommand(), newVersionCommand(a),
+	)
+	return root
+}
+
+func newVersionCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Say what was built",
+		Example: "  turnlog version",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(a.term.out, "turnlog "+cli.Version())
+			return err
+		},
+	}
+}
+
+// codeSignal is added to the number of the signal that ended the process, as shells
+// have it.
+const codeSignal = 128
+
+// interruptible runs do with a context that the first signal ends. The second one
+// ends the process: who asks twice does not want to wait.
+func (a *app) interruptible(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	over, done := make(chan struct{}), make(chan struct{})
+	defer func() {
+		close(over)
+		<-done
+		cancel(nil)
+	}()
+	go func() {
+		defer close(done)
+		for first := true; ; first = false {
+			select {
+			case s := <-a.signals:
+				if n, ok := s.(syscall.Signal); ok && !first {
+					a.exit(codeSignal + int(n))
+				}
+				cancel(&cli.Interrupted{Signal: s})
+			case <-over:
+				return
+			}
+		}
+	}()
+	return do(ctx)
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+// leaveTime is how long calls may go on that still run when the turn has ended or is
+// left: then they are told to stop, since nobody waits for them.
+const leaveTime = time.Millisecond
+
+// talkFlags are those of the commands that hold a conversation.
+type talkFlags struct {
+	session    sessionFlags
+	tools      toolFlags
+	deployment *cli.Deployment
+	log        *cli.Log
+	timeout    time.Duration
+}
+
+func (f *talkFlags) register(cmd *cobra.Command, a *app) {
+	f.session.register(cmd)
+	f.tools.register(cmd)
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "cancel a turn after this `time`; 0: never")
+	f.deployment = cli.NewDeployment(cmd, a.getenv)
+	f.log = cli.NewLog(cmd, zapcore.WarnLevel)
+}
+
+func newRunCommand(a *app) *cobra.Command {
+	var f talkFlags
+	var output *cli.Choice
+	cmd := &cobra.Command{
+		Use:   "run [PROMPT...]",
+		Short: "Run one turn to its end",
+		Long: `Runs one turn to its end and prints the replies as they come; tool calls are shown on
+stderr. Without arguments, or with "-", the prompt is read from stdin.
+
+If neither a flag nor NATS_URL or NATS_CONTEXT names a server, everything runs in this
+process: a NATS server in memory, a driver node, and a worker whose tools see --root and
+only read. With a server the turn runs on that deployment, with the tools of its workers.
+
+The first interrupt cancels the turn, the second one leaves at once.
+
+Exit codes: 0 the turn completed, 1 it failed, 2 the command line is wrong, 3 a limit ended
+it (also the model's own limit on tokens), 4 it was cancelled or left, 5 it waits for a
+person's approval.
+
+-o json prints one object when the turn has ended. -o jsonl prints every event of the
+session as it is recorded, one a line, then {"result": that object}.`,
+		Example: `  turnlog run "Which Go files here are the longest, and what do they do?"
+  turnlog run --tools fs,shell --allow-write --root ./site "Fix the typos in index.md"
+  git diff | turnlog run --model scripted:review.yaml -o json
+  turnlog run --server nats://127.0.0.1:4222 --session plan-7 "And what is next?"`,
+	}
+	f.register(cmd, a)
+	output = cli.OutputFlag(cmd, "text", "json", "jsonl")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return ended(a.runTurn(cmd, f, output.String(), args))
+	}
+	return cmd
+}
+
+func (a *app) runTurn(cmd *cobra.Command, f talkFlags, output string, args []string) error {
+	text, err := a.prompt(cmd.Context(), args)
+	if err != nil {
+		return err
+	}
+	return a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) error {
+		in.text = text
+		return a.turn(ctx, v, in, output)
+	})
+}
+
+// turn says something and prints what comes of it.
+func (a *app) turn(ctx context.Context, v *conversation, in input, output string) error {
+	var show view
+	lines := &jsonlView{jsonView: jsonView{a.term}}
+	switch output {
+	case "json":
+		show = lines.jsonView
+	case "jsonl":
+		show = lines
+	default:
+		show = newTextView(a.term)
+	}
+	out, err := v.say(ctx, in, show)
+	if err != nil {
+		return err
+	}
+	report := out.report(v.id)
+	switch output {
+	case "json":
+		err = writeJSON(a.term.out, report)
+	case "jsonl":
+		err = writeJSON(a.term.out, struct {
+			Result turnReport `json:"result"`
+		}{report})
+	}
+	if err == nil {
+		err = lines.failed
+	}
+	if err != nil {
+		return fmt.Errorf("print the result: %w", err)
+	}
+	return out.verdict()
+}
+
+// talk is a conversation that is about to begin.
+type talk struct {
+	*app
+	name  string                 // of the command
+	given func(flag string) bool // whether a flag was given
+	id    content.SessionID      // "": a new session
+	in    input                  // how things are said
+	log   *zap.Logger
+}
+
+// talk opens the conversation that the flags describe, in this process or with a
+// deployment, and hands it to do.
+func (a *app) talk(cmd *cobra.Command, f talkFlags, do func(context.Context, *conversation, input) error) error {
+	t := talk{app: a, name: cmd.Name(), given: cmd.Flags().Changed, log: f.log.Logger(a.term.err, a.getenv)}
+	var err error
+	if t.id, err = f.session.session(); err != nil {
+		return err
+	}
+	if t.in, err = f.input(); err != nil {
+		return err
+	}
+	with := func(ctx context.Context, d *cli.Cell) error {
+		return t.join(ctx, d, func(v *conversation) error { return do(ctx, v, t.in) })
+	}
+	if a.named(f.deployment) {
+		return t.remotely(cmd.Context(), f.deployment, with)
+	}
+	log := t.log
+	if !t.given("log-level") { // it would stand between the replies, about parts that nobody asked for
+		log = log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))
+	}
+	l := local{namespace: f.deployment.Namespace(), tools: f.tools, drain: leaveTime, log: log}
+	return l.within(cmd.Context(), func(ctx context.Context, _ *embedded.Server, d *cli.Cell) error { return with(ctx, d) })
+}
+
+// input is how the flags have things said.
+func (f *talkFlags) input() (input, error) {
+	begin, err := f.session.start()
+	if err == nil && f.timeout < 0 {
+		err = usageError("--timeout %v: use a positive time, or 0 for none", f.timeout)
+	}
+	return input{start: begin, onBusy: busyPolicy(f.session.onBusy), limits: f.session.limits, timeout: f.timeout}, err
+}
+
+// remotely connects to a deployment.
+func (t *talk) remotely(ctx context.Context, to *cli.Deployment, do func(context.Context, *cli.Cell) error) error {
+	for _, name := range toolFlagNames() {
+		if t.given(name) {
+			return usageError("--%s is for the worker of this process, but with a server the tools are those of its workers", name)
+		}
+	}
+	d, err := t.dial(ctx, to, "turnlog "+t.name, t.log)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	ctx, stop := d.Lasting(ctx)
+	defer stop()
+	return do(ctx, d)
+}
+
+// join joins the session and checks that the flags fit it.
+func (t *talk) join(ctx context.Context, d *cli.Cell, do func(*conversation) error) error {
+	if t.id == "" {
+		t.id = content.SessionID(ulid.Make().String())
+	}
+	c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(t.log), client.WithName("turnlog-"+t.name))
+	if err != nil {
+		return err
+	}
+	v, err := t.converse(ctx, d.Cell, c, t.id)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	switch flag := v.tracker.differs(t.in.start, t.given); {
+	case v.tracker.closed:
+		return fmt.Errorf("session %s is closed: start another one", t.id)
+	case v.tracker.opened && flag != "":
+		return usageError("--%s is for a new session, but %s goes on with what it was started with", flag, t.id)
+	}
+	return do(v)
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// jsonView shows nothing but notes while a turn runs; its end is one object.
+type jsonView struct{ term terminal }
+
+func (v jsonView) entry(journal.Record) {}
+func (v jsonView) event(events.Event)   {}
+func (v jsonView) live(events.Event)    {}
+func (v jsonView) note(text string)     { _, _ = fmt.Fprintln(v.term.err, v.term.style.Dim(text)) }
+
+// eventLine is a line of -o jsonl.
+type eventLine struct {
+	Seq   uint64          `json:"seq"`
+	At    content.Time    `json:"at"`
+	Cause string          `json:"cause"`
+	Event json.RawMessage `json:"event"`
+}
+
+// jsonlView prints every event of the session as it is recorded, one a line.
+type jsonlView struct {
+	jsonView
+	failed error // why nothing was printed any more
+}
+
+func (v *jsonlView) entry(rec journal.Record) {
+	for _, ev := range rec.Entry.Events {
+		raw, err := events.MarshalEvent(ev)
+		if err == nil {
+			err = writeJSON(v.term.out, eventLine{Seq: rec.Seq, At: rec.Entry.At, Cause: rec.Entry.Cause, Event: raw})
+		}
+		if err != nil && v.failed == nil {
+			v.failed = err
+		}
+	}
+}
+
+// writeJSON writes a value as one line.
+func writeJSON(w io.Writer, value any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return err
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strings"
+
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/render"
+)
+
+// terminal is where a command talks to people: replies go to out, everything
+// about them to err.
+type terminal struct {
+	in       io.Reader
+	out, err io.Writer
+	isIn     bool // in is a terminal
+	isOut    bool
+	style    render.Style // of err
+}
+
+// newTerminal looks at the files of a process. getenv is asked what people want of
+// colours.
+func newTerminal(in, out, err *os.File, getenv func(string) string) terminal {
+	return terminal{
+		in: in, out: out, err: err, isIn: cli.IsTerminal(in), isOut: cli.IsTerminal(out),
+		style: render.Style{Color: cli.Colored(err, getenv)},
+	}
+}
+
+// harmless is text as it may be written to a terminal, line by line: what models and
+// tools say must not move the cursor, or worse.
+func harmless(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = render.Safe(line)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// tracker reads a session's journal, entry by entry from the first one on, and
+// knows what became of one submission: which turn took it in, what that turn did,
+// how it ended. Between two submissions it keeps what is known of the session.
+type tracker struct {
+	opened bool          // the session has started
+	closed bool          // and has ended for good
+	config events.Config // with which it started
+	system string        // prompt with which it started
+	head   journal.Head  // up to where the journal was read
+
+	turn  content.TurnID // the open turn; "": none
+	calls []callReport   // of that turn
+	waits []approvalWait // approvals of that turn that nobody has decided
+	text  string         // of its last reply
+	round int
+	usage content.Usage
+
+	ask     string       // id of the submission while its entry was not seen
+	own     *submission  // what became of it; nil: none is tracked
+	pending *turnOutcome // what is known of how its turn ends
+	end     *turnOutcome // how it ended
+}
+
+// submission is an ask with input.
+type submission struct {
+	onBusy events.OnBusy
+	turn   content.TurnID // the turn that took it in; "": still queued
+}
+
+// callReport is a tool call as it is reported at the end.
+type callReport struct {
+	ID         content.CallID `json:"id"`
+	Name       string         `json:"name"`
+	Status     string         `json:"status"` // ok, error, denied, cancelled or unknown
+	Attempts   int            `json:"attempts"`
+	DurationMS int64          `json:"duration_ms"`
+
+	running bool // an attempt is out
+}
+
+// approvalWait is a question to a person.
+type approvalWait struct {
+	id      content.ApprovalID
+	call    content.CallID
+	tool    string
+	summary string
+}
+
+// turnOutcome is how a turn ended, or what holds it.
+type turnOutcome struct {
+	events.TurnFinished
+	text    string
+	calls   []callReport
+	failure *events.RunFailed
+	limit   *events.LimitReached
+	held    *approvalWait // what it waits for; its FinishReason is empty then
+	head    journal.Head  // behind the entry that ended it
+}
+
+// follow makes the tracker look out for what the ask with that id causes.
+func (t *tracker) follow(ask string, onBusy events.OnBusy) {
+	t.ask, t.own, t.pending, t.end = ask, &submission{onBusy: onBusy}, nil, nil
+}
+
+// accepted reports whether the entry that the ask caused was seen.
+func (t *tracker) accepted() bool { return t.own != nil && t.ask == "" }
+
+// take reads the next entry and hands on, in order, the events of the turn that
+// took the submission in.
+func (t *tracker) take(rec journal.Record, happened func(events.Event)) {
+	t.head = rec.Head
+	caused := t.ask != "" && rec.Entry.Cause == t.ask
+	if caused {
+		t.ask = ""
+	}
+	queued := t.accepted() && !caused // its InputQueued comes first
+	for _, ev := range rec.Entry.Events {
+		if _, ok := ev.(events.InputQueued); ok && caused {
+			queued = true
+		}
+		mine := t.mine()
+		t.apply(ev, queued)
+		if mine || t.mine() {
+			happened(ev)
+		}
+	}
+	if t.end != nil && t.end.head.Seq == 0 {
+		t.end.head = rec.Head
+	}
+}
+
+// mine reports whether the open turn is the one that took the submission in.
+func (t *tracker) mine() bool {
+	return t.own != nil && t.end == nil && t.own.turn != "" && t.own.turn == t.turn
+}
+
+// apply takes in an event of the kinds that matter here. It comes as any, since a
+// switch over events.Event must know all kinds.
+func (t *tracker) apply(ev any, queued bool) {
+	switch ev := ev.(type) {
+	case events.RunStarted:
+		t.opened, t.config = true, ev.Config
+		if len(ev.Transcript) > 0 && ev.Transcript[0].Kind == content.System {
+			t.system = ev.Transcript[0].Text()
+		}
+	case events.ConfigChanged:
+		t.config = ev.Config
+	case events.SessionClosed:
+		t.closed = true
+	case events.InputAccepted:
+		t.merge(ev, queued)
+	case events.TurnStarted:
+		t.reset(ev.Turn)
+	case events.RoundStarted:
+		t.round = ev.Round
+	case events.UsageUpdated:
+		t.usage = t.usage.Add(ev.Usage)
+	case events.TurnFinished:
+		t.finish(ev)
+	case events.LimitReached:
+		t.outcome().limit = &ev
+	case events.RunFailed:
+		t.outcome().failure = &ev
+	case events.ReplyRecorded:
+		if n := len(ev.Items); n > 0 {
+			t.text = ev.Items[n-1].Text()
+		}
+	default:
+		t.applyCall(ev)
+	}
+}
+
+// merge notes which turn took the submission in. At a round boundary only input
+// that steers joins; between two turns everything that is queued does.
+func (t *tracker) merge(ev events.InputAccepted, queued bool) {
+	if ev.Origin != events.FromHost && ev.Origin != events.FromParent {
+		return
+	}
+	if queued && t.own.turn == "" && (t.turn == "" || t.own.onBusy == events.Steer) {
+		t.own.turn = ev.Turn
+	}
+}
+
+// outcome is the record of the open turn's end, which may come in several events.
+func (t *tracker) outcome() *turnOutcome {
+	if !t.mine() {
+		return &turnOutcome{} // of nobody's interest
+	}
+	if t.pending == nil {
+		t.pending = &turnOutcome{}
+	}
+	return t.pending
+}
+
+func (t *tracker) finish(ev events.TurnFinished) {
+	if t.mine() {
+		o := t.outcome()
+		o.TurnFinished, o.text, o.calls = ev, t.text, t.calls
+		t.end, t.pending = o, nil
+	}
+	t.reset("")
+}
+
+func (t *tracker) reset(turn content.TurnID) {
+	t.turn, t.calls, t.waits, t.text, t.round, t.usage = turn, nil, nil, "", 0, content.Usage{}
+}
+
+func (t *tracker) applyCall(ev any) {
+	switch ev := ev.(type) {
+	case events.ToolCallRequested:
+		t.calls = append(t.calls, callReport{ID: ev.Call.ID, Name: ev.Call.Name, Status: content.StatusUnknown.Public()})
+	case events.ToolDispatched:
+		if c := t.call(ev.Call); c != nil {
+			c.Attempts, c.running = ev.Attempt, true
+		}
+	case events.ToolAttemptLost:
+		if c := t.call(ev.Call); c != nil {
+			c.running = false
+		}
+	case events.ToolDetached:
+		if c := t.call(ev.Call); c != nil {
+			c.running = false // the turn does not wait for it any more
+		}
+	case events.ToolResultReceived:
+		if c := t.call(ev.Result.CallID); c != nil && !ev.Late {
+			c.Status, c.DurationMS, c.running = ev.Result.Status.Public(), ev.Duration.Milliseconds(), false
+		}
+	case events.ApprovalRequired:
+		a := ev.Approval
+		t.waits = append(t.waits, approvalWait{id: a.ID, call: a.CallID, tool: a.Tool, summary: a.Summary})
+	case events.ApprovalResolved:
+		t.waits = slices.DeleteFunc(t.waits, func(w approvalWait) bool { return w.id == ev.Approval })
+	}
+}
+
+func (t *tracker) call(id content.CallID) *callReport {
+	i := slices.IndexFunc(t.calls, func(c callReport) bool { return c.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &t.calls[i]
+}
+
+// held returns the approval that the submission's turn waits for, if nothing else
+// goes on in it.
+func (t *tracker) held() *approvalWait {
+	running := slices.ContainsFunc(t.calls, func(c callReport) bool { return c.running })
+	if !t.mine() || len(t.waits) == 0 || running {
+		return nil
+	}
+	return &t.waits[0]
+}
+
+// standing is how the submission's turn stands while a person has to decide.
+func (t *tracker) standing(held *approvalWait) *turnOutcome {
+	return &turnOutcome{
+		TurnFinished: events.TurnFinished{Turn: t.turn, Rounds: t.round, Usage: t.usage},
+		text:         t.text, calls: t.calls, held: held, head: t.head,
+	}
+}
+
+// differs names a flag that was given and asks for another start than the one that
+// the session had, or "".
+func (t *tracker) differs(s start, given func(flag string) bool) string {
+	switch {
+	case given("model") && (s.config.Model != t.config.Model || !bytes.Equal(s.config.ModelData, t.config.ModelData)):
+		return "model"
+	case given("system") && s.system != t.system:
+		return "system"
+	}
+	return ""
+}

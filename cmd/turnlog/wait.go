@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// start is how a session starts that the first input opens.
+type start struct {
+	config events.Config
+	system string // "": none
+}
+
+// input is what is said, and how.
+type input struct {
+	text    string
+	start   start
+	onBusy  events.OnBusy
+	limits  func(events.Limits) *events.Limits // of this turn, given the session's; nil: those
+	timeout time.Duration                      // 0: none
+}
+
+// ask is the command that brings the input.
+func (in input) ask(t *tracker) commands.Command {
+	item := content.UserText(in.text)
+	if !t.opened {
+		open := commands.OpenSession{Config: in.start.config, Input: []content.Item{item}}
+		if in.start.system != "" {
+			open.Transcript = []content.Item{content.SystemText(in.start.system)}
+		}
+		return open
+	}
+	submit := commands.SubmitInput{Items: []content.Item{item}, OnBusy: in.onBusy}
+	if in.limits != nil {
+		if l := in.limits(t.config.Limits); l != nil {
+			submit.Options = &events.TurnOptions{Limits: l}
+		}
+	}
+	return submit
+}
+
+// say brings input and waits for the end of the turn that takes it in, showing
+// what happens. The first interrupt and the end of the input's time cancel the
+// turn; the second interrupt leaves it behind.
+func (v *conversation) say(ctx context.Context, in input, show view) (*turnOutcome, error) {
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	w := &wait{conversation: v, in: in, show: show, failed: make(chan error, 1)}
+	defer w.stopTimers()
+	w.startTimers()
+	w.submit(ctx)
+	for {
+		out, err := w.next(ctx)
+		if out != nil || err != nil {
+			return out, err
+		}
+	}
+}
+
+// wait is one submission that is waited for.
+type wait struct {
+	*conversation
+	in   input
+	show view
+
+	ask       string     // its id
+	failed    chan error // what could not be sent
+	cancelled bool       // a cancel is on its way
+
+	nudge, answer, deadline *time.Timer
+}
+
+func (w *wait) startTimers() {
+	w.nudge, w.answer = time.NewTimer(w.patience.nudge), time.NewTimer(w.patience.answer)
+	w.deadline = time.NewTimer(w.in.timeout)
+	if w.in.timeout == 0 {
+		w.deadline.Stop()
+	}
+}
+
+func (w *wait) stopTimers() {
+	for _, t := range []*time.Timer{w.nudge, w.answer, w.deadline} {
+		t.Stop()
+	}
+}
+
+// submit sends the ask. Sending waits for servers that do not answer, so it must
+// not hold up the rest.
+func (w *wait) submit(ctx context.Context) {
+	cmd := w.in.ask(&w.tracker)
+	w.ask = ulid.Make().String()
+	w.tracker.follow(w.ask, w.in.onBusy)
+	w.send(ctx, w.ask, cmd)
+}
+
+func (w *wait) send(ctx context.Context, id string, cmd commands.Command) {
+	c, session, failed := w.client, w.id, w.failed
+	go func() { // ends with ctx
+		if err := c.Send(ctx, session, id, cmd); err != nil && ctx.Err() == nil {
+			select {
+			case failed <- err:
+			default: // one is enough
+			}
+		}
+	}()
+}
+
+// next waits for one thing to happen.
+func (w *wait) next(ctx context.Context) (*turnOutcome, error) {
+	select {
+	case n := <-w.entries:
+		return w.record(n)
+	case ev := <-w.live:
+		return nil, w.hear(ctx, ev)
+	case <-w.signals:
+		return nil, w.interrupted(ctx)
+	case <-w.deadline.C:
+		return nil, w.overdue(ctx)
+	case <-w.nudge.C:
+		w.show.note("nobody has answered yet: is a driver-node running? (turnlog dev starts one)")
+	case <-w.answer.C:
+		return nil, fmt.Errorf("session %s: %w within %v: start a driver-node; the input waits in the inbox",
+			w.id, client.ErrNoAnswer, w.patience.answer)
+	case err := <-w.failed:
+		return nil, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return nil, nil
+}
+
+func (w *wait) record(n news) (*turnOutcome, error) {
+	if n.err != nil {
+		return nil, fmt.Errorf("session %s: %w", w.id, n.err)
+	}
+	w.show.entry(n.rec)
+	w.tracker.take(n.rec, w.show.event)
+	if w.tracker.accepted() {
+		w.nudge.Stop()
+		w.answer.Stop()
+	}
+	if end := w.tracker.end; end != nil {
+		return end, nil
+	}
+	if held := w.tracker.held(); held != nil {
+		return w.tracker.standing(held), nil
+	}
+	return nil, nil
+}
+
+// hear passes live events on, but for the refusal of our ask.
+func (w *wait) hear(ctx context.Context, ev events.Event) error {
+	r, ok := ev.(events.Refused)
+	if !ok {
+		w.show.live(ev)
+		return nil
+	}
+	if r.Command != w.ask || w.tracker.accepted() {
+		return nil
+	}
+	switch r.Reason {
+	case loop.ReasonSessionExists: // somebody else started it meanwhile: go on with it
+		w.tracker.opened = true
+		w.submit(ctx)
+		return nil
+	case loop.ReasonBusy:
+		return exitError(cli.CodeFailed, "session %s is busy with another turn: try again later, or use --on-busy queue", w.id)
+	case loop.ReasonClosed:
+		return exitError(cli.CodeFailed, "session %s is closed: start another one", w.id)
+	}
+	return exitError(cli.CodeFailed, "session %s: %w", w.id, &client.RefusedError{Reason: r.Reason, Detail: r.Detail})
+}
+
+// interrupted cancels the turn, and leaves the second time.
+func (w *wait) interrupted(ctx context.Context) error {
+	if w.cancelled {
+		return errLeft
+	}
+	if err := w.cancel(ctx, ""); err != nil {
+		return err
+	}
+	w.show.note("cancelling; interrupt again to leave at once")
+	return nil
+}
+
+// overdue cancels the turn, and leaves if that does not end it.
+func (w *wait) overdue(ctx context.Context) error {
+	if w.cancelled {
+		return fmt.Errorf("%w: it was cancelled and does not end", errLeft)
+	}
+	w.deadline.Reset(w.patience.cancel)
+	return w.cancel(ctx, "deadline")
+}
+
+// cancel asks for the end of the turn. Input that still waits behind somebody
+// else's turn cannot be taken back, and that turn is not ours to end.
+func (w *wait) cancel(ctx context.Context, reason string) error {
+	if w.tracker.turn != "" && !w.tracker.mine() {
+		return fmt.Errorf("%w: turn %s goes on, and the input waits behind it in session %s",
+			errLeft, w.tracker.turn, w.id)
+	}
+	w.cancelled = true
+	w.send(ctx, ulid.Make().String(), commands.Cancel{Scope: commands.ScopeTurn, Reason: reason})
+	return nil
+}

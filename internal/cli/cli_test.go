@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// noEnv is an environment without variables.
+func noEnv(string) string { return "" }
+
+// program is a root command with what the tests need; run is what "work" does.
+func program(run func(*cobra.Command) error) *cobra.Command {
+	root := &cobra.Command{Use: "prog", Short: "A program."}
+	work := &cobra.Command{
+		Use: "work NAME [HOW]", Short: "Works.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd) },
+	}
+	OutputFlag(work, "text", "json")
+	work.Flags().Int("times", 1, "how often")
+	all := &cobra.Command{Use: "all FILE...", Short: "Takes all.", RunE: func(*cobra.Command, []string) error { return nil }}
+	group := &cobra.Command{Use: "group", Short: "Has commands."}
+	group.AddCommand(&cobra.Command{Use: "list", RunE: func(*cobra.Command, []string) error { return nil }})
+	root.AddCommand(work, all, group)
+	return root
+}
+
+// execute runs the program and returns what it prints.
+func execute(ctx context.Context, root *cobra.Command, args ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(&err)
+	code = Execute(ctx, root)
+	return code, out.String(), err.String()
+}
+
+func TestWrongCommandLinesAreUsageErrors(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"work":                 `prog: argument NAME is missing (see "prog work --help")`,
+		"work a b c":           `prog: unexpected argument "c" (see "prog work --help")`,
+		"work a --bogus":       `prog: unknown flag: --bogus (see "prog work --help")`,
+		"work a --times x":     `prog: invalid argument "x" for "--times" flag: strconv.ParseInt: parsing "x": invalid syntax (see "prog work --help")`,
+		"work a -o xml":        `prog: invalid argument "xml" for "-o, --output" flag: choose one of text, json (see "prog work --help")`,
+		"worrk":                `prog: unknown command "worrk": did you mean "work"? (see "prog --help")`,
+		"xyzzy":                `prog: unknown command "xyzzy" (see "prog --help")`,
+		"group liist":          `prog: unknown command "liist": did you mean "list"? (see "prog group --help")`,
+		"group list stray":     `prog: unexpected argument "stray" (see "prog group list --help")`,
+		"all":                  `prog: argument FILE is missing (see "prog all --help")`,
+		"--times":              `prog: unknown flag: --times (see "prog --help")`,
+		"work a --times=1 -q":  `prog: unknown shorthand flag: 'q' in -q (see "prog work --help")`,
+		"work a b --output=":   `prog: invalid argument "" for "-o, --output" flag: choose one of text, json (see "prog work --help")`,
+		"work -- a b -- extra": `prog: unexpected argument "--" (see "prog work --help")`,
+	} {
+		root := program(func(*cobra.Command) error { t.Errorf("%q ran", line); return nil })
+		code, stdout, stderr := execute(t.Context(), root, strings.Fields(line)...)
+		if code != CodeUsage || stdout != "" || stderr != want+"\n" {
+			t.Errorf("%q exits with %d, prints %q and %q, want %q", line, code, stdout, stderr, want)
+		}
+	}
+}
+
+func TestErrorsOfCommandsAreOneLine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		code int
+		want string
+	}{
+		{nil, 0, ""},
+		{errors.New("no such session"), 1, "prog: no such session\n"},
+		{errors.New("settings differ\n  a: 1\n\n  b: \x1b[31m2"), 1, "prog: settings differ; a: 1; b: [31m2\n"},
+		{&ExitError{Code: CodeLimit, Err: errors.New("limit")}, 3, "prog: limit\n"},
+		{fmt.Errorf("run: %w", &ExitError{Code: CodeApproval}), 5, ""},
+		{Usage("--a and --b at once: give one"), 2, "prog: --a and --b at once: give one (see \"prog work --help\")\n"},
+		{fmt.Errorf("connect: %w", &Interrupted{os.Interrupt}), 130, "prog: connect: interrupted\n"},
+		{&Interrupted{syscall.SIGTERM}, 143, "prog: stopped by a signal: terminated\n"},
+	} {
+		root := program(func(*cobra.Command) error { return c.err })
+		code, stdout, stderr := execute(t.Context(), root, "work", "x")
+		if code != c.code || stdout != "" || stderr != c.want {
+			t.Errorf("%v exits with %d and prints %q, want %d and %q", c.err, code, stderr, c.code, c.want)
+		}
+	}
+}
+
+func TestHelpAndVersionGoToStandardOutput(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"":            "Usage:\n  prog [command]",
+		"--help":      "Usage:\n  prog [command]",
+		"group":       "prog group [command]",
+		"work --help": "prog work NAME [HOW] [flags]",
+		"--version":   "prog ",
+	} {
+		code, stdout, stderr := execute(t.Context(), program(nil), strings.Fields(line)...)
+		if code != 0 || stderr != "" || !strings.Contains(stdout, want) {
+			t.Errorf("%q exits with %d, prints %q and %q, want %q", line, code, stdout, stderr, want)
+		}
+	}
+	if _, out, _ := execute(t.Context(), program(nil), "work", "--help"); !strings.Contains(out, "output format: text, json (default text)") {
+		t.Errorf("the help does not tell the formats:\n%s", out)
+	}
+}
+
+func TestChoicesAreCompleted(t *testing.T) {
+	t.Parallel()
+	code, out, _ := execute(t.Context(), program(nil), "__complete", "work", "a", "--output", "")
+	if code != 0 || !strings.HasPrefix(out, "text\njson\n") {
+		t.Errorf("completion = %d %q", code, out)
+	}
+}
+
+func TestFirstSignalEndsTheContextAndTheSecondTheProgram(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		signals := make(chan os.Signal)
+		var exited []int
+		ctx, end := watch(t.Context(), signals, func(code int) { exited = append(exited, code) })
+		signals <- os.Interrupt
+		<-ctx.Done()
+		if i, ok := errors.AsType[*Interrupted](context.Cause(ctx)); !ok || i.Signal != os.Interrupt {
+			t.Errorf("cause = %v, want Interrupted", context.Cause(ctx))
+		}
+		synctest.Wait()
+		if len(exited) > 0 {
+			t.Fatal("the first signal ended the program")
+		}
+		signals <- syscall.SIGTERM
+		synctest.Wait()
+		if len(exited) != 1 || exited[0] != 143 {
+			t.Errorf("exit codes = %v, want 143", exited)
+		}
+		end()
+	})
+}
+
+func TestSignalsReachTheContext(t *testing.T) {
+	ctx, stop := WithSignals(t.Context(), func(int) { t.Error("exit") })
+	defer stop()
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := self.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+	if got := context.Cause(ctx).Error(); got != "stopped by a signal: terminated" {
+		t.Errorf("cause = %s", got)
+	}
+}
+
+func TestLogFlags(t *testing.T) {
+	t.Parallel()
+	logged := func(args ...string) string {
+		var out bytes.Buffer
+		root := &cobra.Command{Use: "prog"}
+		l := NewLog(root, zapcore.InfoLevel)
+		root.AddCommand(&cobra.Command{Use: "go", RunE: func(*cobra.Command, []string) error {
+			log := l.Logger(&out, noEnv)
+			log.Debug("fine")
+			log.Named("part").Info("happened", zap.String("what", "it"))
+			return nil
+		}})
+		if code, _, stderr := execute(t.Context(), root, append([]string{"go"}, args...)...); code != 0 {
+			return stderr
+		}
+		return out.String()
+	}
+	if got := logged(); !strings.Contains(got, "  INFO  part  happened  {\"what\": \"it\"}") || strings.Contains(got, "fine") {
+		t.Errorf("console: %q", got)
+	}
+	if got := logged("--log-format", "json", "--log-level=debug"); !strings.Contains(got, `"level":"debug"`) ||
+		!strings.Contains(got, `"logger":"part","msg":"happened","what":"it"`) {
+		t.Errorf("json: %q", got)
+	}
+	if got := logged("--log-level", "warn"); got != "" {
+		t.Errorf("warn: %q", got)
+	}
+	if got := logged("--log-level", "loud"); !strings.Contains(got, "choose one of debug, info, warn, error") {
+		t.Errorf("unknown level: %q", got)
+	}
+}
+
+func TestVersionTellsTheCommit(t *testing.T) {
+	t.Parallel()
+	info := &debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: "(devel)"}}
+	if got := versionOf(info); got != "devel go1.26.0" {
+		t.Errorf("version = %q", got)
+	}
+	info.Settings = []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "true"}}
+	if got := versionOf(info); got != "devel (0123456789ab, changed since) go1.26.0" {
+		t.Errorf("version = %q", got)
+	}
+	info.Main.Version = "v1.2.3"
+	info.Settings = nil
+	if got := versionOf(info); got != "v1.2.3 go1.26.0" {
+		t.Errorf("version = %q", got)
+	}
+}
+
+func TestOnlyTerminalsHaveColors(t *testing.T) {
+	t.Parallel()
+	file, err := os.Create(t.TempDir() + "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	if IsTerminal(&bytes.Buffer{}) || IsTerminal(file) || Colored(file, noEnv) {
+		t.Error("a file is taken for a terminal")
+	}
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// prepare makes a command and those below it behave as all of them do. began is
+// set when a command's own code begins: what went wrong before is the command
+// line's fault.
+func prepare(cmd *cobra.Command, began *bool) {
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	if !cmd.HasParent() {
+		cmd.Version = Version()
+		cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	}
+	if cmd.HasSubCommands() && !cmd.Runnable() {
+		cmd.Args, cmd.SuggestionsMinimumDistance = subcommand, 2
+		// The usage is that of its commands, though it can be run.
+		cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), "{{if .Runnable}}", "{{if not .HasSubCommands}}", 1))
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+	if cmd.Args == nil {
+		cmd.Args = argumentsOf(cmd.Use)
+	}
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*began = true
+			return run(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		prepare(sub, began)
+	}
+}
+
+// subcommand refuses whatever follows a command that only has commands below it.
+func subcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if close := cmd.SuggestionsFor(args[0]); len(close) > 0 {
+		return fmt.Errorf("unknown command %q: did you mean %q?", args[0], close[0])
+	}
+	return fmt.Errorf("unknown command %q", args[0])
+}
+
+// argumentsOf checks arguments against a usage line: NAME is required, [NAME] is
+// not, NAME... takes all that is left.
+func argumentsOf(use string) cobra.PositionalArgs {
+	var names []string
+	required, most := 0, 0
+	for _, name := range strings.Fields(use)[1:] {
+		names = append(names, name)
+		if !strings.HasPrefix(name, "[") {
+			required++
+		}
+		most++
+		if strings.HasSuffix(strings.TrimSuffix(name, "]"), "...") {
+			most = -1
+		}
+	}
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < required {
+			return fmt.Errorf("argument %s is missing", strings.TrimSuffix(names[len(args)], "..."))
+		}
+		if most >= 0 && len(args) > most {
+			return fmt.Errorf("unexpected argument %q", args[most])
+		}
+		return nil
+	}
+}

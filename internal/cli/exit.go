@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of all programs.
+const (
+	CodeOK        = 0
+	CodeFailed    = 1
+	CodeUsage     = 2
+	CodeLimit     = 3 // a limit ended the turn
+	CodeCancelled = 4 // the turn was cancelled
+	CodeApproval  = 5 // the turn waits for a person's approval
+)
+
+// codeSignal is added to a signal's number, as shells do.
+const codeSignal = 128
+
+// ExitError ends a program with a code of its own. Err may be nil: then nothing is
+// printed, because all that was to be said has been.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+// Error is the text of Err.
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// Usage returns an error about the command line that a command found out by
+// itself. It is printed with a hint where help is.
+func Usage(format string, args ...any) error {
+	return &ExitError{Code: CodeUsage, Err: fmt.Errorf(format, args...)}
+}
+
+// Main runs a program: its root command with the process's arguments, until it
+// ends or a signal comes. It returns the exit code.
+func Main(root *cobra.Command) int {
+	ctx, stop := WithSignals(context.Background(), os.Exit)
+	defer stop()
+	return Execute(ctx, root)
+}
+
+// Execute runs root and returns the exit code. If that is not 0, one line on the
+// command's standard error says why.
+func Execute(ctx context.Context, root *cobra.Command) int {
+	began := false
+	prepare(root, &began)
+	cmd, err := root.ExecuteContextC(ctx)
+	code, text := verdict(err, began)
+	if code == CodeUsage && text != "" {
+		text += fmt.Sprintf(" (see %q)", cmd.CommandPath()+" --help")
+	}
+	if text != "" {
+		_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), text) // there is nobody to tell
+	}
+	return code
+}
+
+// verdict says what an error means for who ran the program.
+func verdict(err error, began bool) (code int, text string) {
+	if err == nil {
+		return CodeOK, ""
+	}
+	text = oneLine(err.Error())
+	if e, ok := errors.AsType[*ExitError](err); ok {
+		if e.Err == nil {
+			text = ""
+		}
+		return e.Code, text
+	}
+	if i, ok := errors.AsType[*Interrupted](err); ok {
+		return i.code(), text
+	}
+	if !began {
+		return CodeUsage, text
+	}
+	return CodeFailed, text
+}
+
+// oneLine joins the lines of a text and drops what does not belong on a terminal.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, strings.Join(lines, "; "))
+}

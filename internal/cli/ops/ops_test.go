@@ -1,0 +1,107 @@
+package ops_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/internal/cli/ops"
+)
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestEndpoints(t *testing.T) {
+	t.Parallel()
+	var trouble atomic.Value
+	registry := ops.NewRegistry()
+	calls := prometheus.NewCounter(prometheus.CounterOpts{Name: "calls_total", Help: "Calls."})
+	registry.MustRegister(calls)
+	calls.Add(3)
+	ready := func() error {
+		if text, ok := trouble.Load().(string); ok && text != "" {
+			return errors.New(text)
+		}
+		return nil
+	}
+	s, err := ops.Listen(t.Context(), "127.0.0.1:0", registry, ready, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	base := "http://" + s.Address()
+
+	if code, body := get(t, base+"/healthz"); code != http.StatusOK || body != "ok\n" {
+		t.Errorf("healthz = %d %q", code, body)
+	}
+	if code, body := get(t, base+"/readyz"); code != http.StatusOK || body != "ok\n" {
+		t.Errorf("readyz = %d %q", code, body)
+	}
+	trouble.Store("cut off")
+	if code, body := get(t, base+"/readyz"); code != http.StatusServiceUnavailable || body != "cut off\n" {
+		t.Errorf("readyz = %d %q, want 503 and why", code, body)
+	}
+	if code, body := get(t, base+"/metrics"); code != http.StatusOK || !strings.Contains(body, "calls_total 3") || !strings.Contains(body, "go_goroutines") {
+		t.Errorf("metrics = %d %q", code, body)
+	}
+	if code, _ := get(t, base+"/"); code != http.StatusNotFound {
+		t.Errorf("/ = %d, want 404", code)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+func TestAddressInUseIsRefused(t *testing.T) {
+	t.Parallel()
+	first, err := ops.Listen(t.Context(), "127.0.0.1:0", ops.NewRegistry(), nil, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	defer func() { _ = first.Run(ctx) }()
+	if s, err := ops.Listen(t.Context(), first.Address(), ops.NewRegistry(), nil, zap.NewNop()); err == nil || s != nil {
+		t.Errorf("Listen = %v, %v, want an error", s, err)
+	}
+}
+
+func TestOffByDefault(t *testing.T) {
+	t.Parallel()
+	address := ops.AddressFlag(&cobra.Command{Use: "x"})
+	s, err := ops.Listen(t.Context(), *address, nil, nil, zap.NewNop())
+	if err != nil || s.Address() != "" {
+		t.Fatalf("Listen = %v, %v, want a server that is off", s, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := s.Run(ctx); err != nil {
+		t.Errorf("Run = %v", err)
+	}
+}

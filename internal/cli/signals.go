@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Interrupted is the cause of a context that a signal ended.
+//
+//nolint:errname // a signal is no failure, but the cause of an end
+type Interrupted struct {
+	Signal os.Signal
+}
+
+// Error says which signal it was.
+func (i *Interrupted) Error() string {
+	if i.Signal == os.Interrupt {
+		return "interrupted"
+	}
+	return "stopped by a signal: " + i.Signal.String()
+}
+
+func (i *Interrupted) code() int {
+	if n, ok := i.Signal.(syscall.Signal); ok {
+		return codeSignal + int(n)
+	}
+	return CodeFailed
+}
+
+// WithSignals returns a context that the first SIGINT or SIGTERM ends. The second
+// one calls exit: who asks twice does not want to wait. stop gives the signals
+// back to the process.
+func WithSignals(parent context.Context, exit func(code int)) (ctx context.Context, stop func()) {
+	signals := make(chan os.Signal, 2) // both, if they come faster than they are read
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, end := watch(parent, signals, exit)
+	return ctx, func() {
+		signal.Stop(signals)
+		end()
+	}
+}
+
+func watch(parent context.Context, signals <-chan os.Signal, exit func(int)) (ctx context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for first := true; ; first = false {
+			select {
+			case s := <-signals:
+				if !first {
+					exit((&Interrupted{s}).code())
+					return
+				}
+				cancel(&Interrupted{s})
+			case <-over:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		close(over)
+		<-done
+		cancel(nil)
+	}
+}

@@ -1,0 +1,94 @@
+package render
+
+import (
+	"github.com/turnlog/turnlog/events"
+)
+
+// Detail says in one line what an event holds beside its kind.
+func (s Style) Detail(ev events.Event) string {
+	switch ev := ev.(type) {
+	case events.DriverClaimed:
+		return s.list("epoch", ev.Epoch, "node", ev.Node, "lost", ev.Lost)
+	case events.Parked:
+		return ""
+	case events.RunStarted:
+		return s.list("", s.config(ev.Config), "", is(ev.Stepped, "stepped"), "transcript", ev.Transcript, "parent", ev.Parent, "from", ev.From)
+	case events.ConfigChanged:
+		return s.config(ev.Config)
+	case events.InputQueued:
+		return s.list("from", ev.Origin, "", ev.OnBusy) + s.said(ev.Items)
+	case events.InputAccepted:
+		return s.list("", ev.Turn, "from", ev.Origin) + s.said(ev.Items)
+	case events.TurnStarted:
+		return s.list("", ev.Turn, "by", ev.Trigger)
+	case events.RoundStarted:
+		return s.list("", ev.Turn, "round", ev.Round)
+	case events.RoundFinished:
+		return s.list("", ev.Turn, "round", ev.Round, "transcript", count(ev.TranscriptLen, "item"))
+	case events.ModelCallStarted:
+		return s.list("", ev.Turn, "round", ev.Round, "attempt", ev.Attempt, "with", count(ev.TranscriptLen, "item"))
+	case events.ModelCallFailed:
+		return s.modelFailed(ev)
+	case events.ContentDelta:
+		return s.delta(ev)
+	case events.ReplyRecorded:
+		return s.reply(ev)
+	case events.UsageUpdated:
+		return s.list("", usage(ev.Usage), "of", ev.Source)
+	case events.ToolCallRequested:
+		return s.list("", ev.Call.ID) + " " + s.Call(ev.Call)
+	case events.ToolCatalogChanged:
+		return s.list("source", ev.Source, "added", names(ev.Added), "changed", names(ev.Changed), "removed", ev.Removed)
+	case events.ApprovalRequired:
+		return s.approval(ev.Approval)
+	case events.ApprovalResolved:
+		return s.list("", ev.Approval, "call", ev.Call, "", ev.Outcome, "by", ev.By) + s.colon(ev.Reason)
+	case events.ToolDispatched:
+		return s.list("", ev.Call, "attempt", ev.Attempt, "", ev.Route, "queue", ev.Queue, "deadline", ev.Deadline)
+	case events.ToolAttemptLost:
+		return s.list("", ev.Call, "attempt", ev.Attempt) + s.colon(ev.Reason)
+	case events.ToolDetached:
+		return s.list("", ev.Call) + s.colon(ev.Placeholder)
+	case events.ToolProgress:
+		return s.list("", ev.Call, "", share(ev.Share)) + s.colon(ev.Text)
+	case events.ToolResultReceived:
+		return s.list("", ev.Result.CallID) + " " + s.Result(ev.Result, ev.Duration) + is(ev.Late, " (late)")
+	case events.HookDecided:
+		return s.list("at", ev.Point, "call", ev.Call, "hook", ev.Hook, "", ev.Action, "failed open", ev.FailedOpen) + s.colon(ev.Reason)
+	case events.MutationStarted:
+		return s.list("", ev.Turn, "", ev.Mutator, "at", ev.Point)
+	case events.MutationFinished:
+		return s.mutation(ev)
+	case events.LimitReached:
+		return s.list("", ev.Scope, "", ev.Kind, "limit", ev.Limit, "used", ev.Used)
+	case events.CancelRequested:
+		return s.list("", ev.Scope, "", ev.Target, "by", ev.By) + s.colon(ev.Reason)
+	case events.CacheOverrideSet:
+		return s.list("mode", ev.Cache.Mode, "retention", ev.Cache.Retention, "key", ev.Cache.Key)
+	case events.TaskStarted:
+		return s.list("", ev.Task, "gate", ev.Spec.Gate, "retries", ev.Spec.MaxRetries) + s.colon(ev.Spec.Goal)
+	case events.MemoryRecalled:
+		return count(len(ev.Items), "item") + s.said(ev.Items)
+	case events.VerifyStarted:
+		return s.list("attempt", ev.Attempt)
+	case events.VerifyFinished:
+		return s.list("attempt", ev.Attempt, "", ev.Status, "exit", ev.Exit) + s.colon(ev.Output)
+	case events.MemoryStored:
+		return s.Bad(s.Line(ev.Error))
+	case events.TaskFinished:
+		return s.list("", ev.Status, "gate", ev.VerifyStatus, "files", ev.FilesChanged) + s.colon(ev.Summary)
+	case events.StateChanged:
+		return s.list("", ev.Phase)
+	case events.Warning:
+		return s.paint(yellow, s.list("", ev.Code)) + s.after("call", ev.Call) + s.colon(ev.Message)
+	case events.RunFailed:
+		return s.Bad(s.list("", ev.Code, "", ev.Class)) + s.colon(ev.Message)
+	case events.TurnFinished:
+		return s.turnFinished(ev)
+	case events.SessionClosed:
+		return s.Line(ev.Reason)
+	case events.Refused:
+		return s.list("", ev.Command) + " " + s.Bad(s.list("", ev.Reason)) + s.colon(ev.Detail)
+	}
+	return ""
+}

@@ -1,0 +1,68 @@
+package render
+
+import (
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// config shows what decides how a session runs.
+func (s Style) config(c events.Config) string {
+	tools := 0
+	for _, src := range c.Catalog.Sources {
+		tools += len(src.Tools)
+	}
+	return s.list(
+		"model", c.Model, "", count(tools, "tool"), "only", c.Tools, "at once", c.MaxParallel,
+		"rounds at most", c.Limits.MaxRounds, "wall clock", c.Limits.WallClock, "", is(c.FailRun, "fails with its tools"),
+	)
+}
+
+func (s Style) reply(ev events.ReplyRecorded) string {
+	out := s.list("", ev.Turn, "round", ev.Round, "attempt", ev.Attempt, "", ev.FinishReason, "", is(ev.Interrupted, "interrupted"))
+	return out + s.said(ev.Items)
+}
+
+func (s Style) modelFailed(ev events.ModelCallFailed) string {
+	out := s.list("", ev.Turn, "round", ev.Round, "attempt", ev.Attempt) + ", " + s.Bad(s.list("", ev.Class, "", ev.Code))
+	return out + s.after("again at", ev.RetryAt) + s.colon(ev.Message)
+}
+
+func (s Style) delta(ev events.ContentDelta) string {
+	out := s.list("part", ev.Delta.Part+1, "", ev.Delta.Op, "", ev.Delta.Kind)
+	if c := ev.Delta.Call; c != nil {
+		return out + ": " + s.Call(*c)
+	}
+	return out + s.colon(ev.Delta.Text)
+}
+
+func (s Style) approval(a events.Approval) string {
+	out := s.list("", a.ID, "call", a.CallID) + ", " + s.Call(content.ToolCall{Name: a.Tool, Input: a.Input})
+	return out + s.after("", a.RequestKind) + s.after("", a.Reason) + s.after("until", a.ExpiresAt) + s.colon(a.Summary)
+}
+
+func (s Style) mutation(ev events.MutationFinished) string {
+	out := s.list("", ev.Turn, "", ev.Mutator, "at", ev.Point, "", is(ev.Dirty, "changed the transcript"), "left", ev.Replacement,
+		"tokens before", ev.OldTokens, "after", ev.NewTokens)
+	if ev.Error != "" {
+		out += ", " + s.Bad(s.Line(ev.Error))
+	}
+	return out
+}
+
+func (s Style) turnFinished(ev events.TurnFinished) string {
+	paint := s.Bad
+	if ev.FinishReason == content.Completed {
+		paint = s.Good
+	}
+	out := s.list("", ev.Turn) + ", " + paint(s.list("", ev.FinishReason))
+	out += s.after("", count(ev.Rounds, "round")) + s.after("", usage(ev.Usage))
+	return out + s.after("", ev.Metadata.Text(content.MetaInterruptReason)) + s.colon(ev.Error)
+}
+
+// after is list for what follows something.
+func (s Style) after(pairs ...any) string {
+	if out := s.list(pairs...); out != "" {
+		return ", " + out
+	}
+	return ""
+}

@@ -1,0 +1,206 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// Call shows a tool call: its name and its arguments.
+func (s Style) Call(c content.ToolCall) string {
+	out := s.paint(cyan, s.Line(c.Name))
+	if args := compact(c.Input); args != "" && args != "{}" {
+		out += " " + s.Line(args)
+	}
+	return out
+}
+
+// Result shows what came of a tool call: its tool, its status, how long it took if
+// that is known, and how its output begins.
+func (s Style) Result(r content.ToolResult, took time.Duration) string {
+	out := s.status(r.Status)
+	if r.Name != "" {
+		out = s.paint(cyan, s.Line(r.Name)) + " " + out
+	}
+	if took > 0 {
+		out += " " + s.Dim("in "+rounded(took).String())
+	}
+	return out + s.colon(r.Text())
+}
+
+// status shows the word that people are shown, and the exact one if it differs.
+func (s Style) status(st content.Status) string {
+	text := st.Public()
+	if text != string(st) {
+		text += " (" + s.Line(string(st)) + ")"
+	}
+	if st == content.StatusOK {
+		return s.Good(text)
+	}
+	return s.Bad(text)
+}
+
+// rounded drops digits that nobody reads.
+func rounded(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(100 * time.Millisecond)
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(10 * time.Microsecond)
+}
+
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// said shows how items begin.
+func (s Style) said(items []content.Item) string {
+	if len(items) == 0 {
+		return ""
+	}
+	texts := make([]string, len(items))
+	for i, it := range items {
+		texts[i] = s.list("", it.Kind) + s.colon(gist(it))
+	}
+	return ": " + strings.Join(texts, "; ")
+}
+
+// gist is what an item says, without what does not fit into a line.
+func gist(it content.Item) string {
+	var texts []string
+	for _, p := range it.Parts {
+		switch p.Kind {
+		case content.TextKind:
+			texts = append(texts, p.Text)
+		case content.ToolCallKind:
+			if p.Call != nil {
+				texts = append(texts, "→ "+p.Call.Name)
+			}
+		case content.ToolResultKind:
+			if p.Result != nil {
+				texts = append(texts, p.Result.Text())
+			}
+		case content.StructuredKind, content.CustomKind:
+			texts = append(texts, compact(p.Data))
+		case content.ReasoningKind:
+		case content.MediaKind, content.FileKind:
+			texts = append(texts, "["+mediaName(p)+"]")
+		}
+	}
+	return strings.Join(texts, " ")
+}
+
+// mediaName says what a part holds that cannot be shown.
+func mediaName(p content.Part) string {
+	name := string(p.Kind)
+	if p.Name != "" {
+		name += " " + p.Name
+	}
+	if p.Media != nil {
+		if p.Media.MIME != "" {
+			name += " " + p.Media.MIME
+		}
+		if n := len(p.Media.Bytes); n > 0 {
+			name += ", " + count(n, "byte")
+		}
+		if p.Media.URI != "" {
+			name += " at " + p.Media.URI
+		}
+	}
+	return name
+}
+
+// list shows labels with their values, leaving out those that are zero. A value
+// without a label stands for itself.
+func (s Style) list(pairs ...any) string {
+	var out []string
+	for i := 0; i < len(pairs); i += 2 {
+		v := reflect.ValueOf(pairs[i+1])
+		if v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0 {
+			continue
+		}
+		text := s.Line(value(v))
+		if label := fmt.Sprint(pairs[i]); label != "" {
+			text = label + " " + text
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}
+
+func value(v reflect.Value) string {
+	if v.Kind() != reflect.Slice {
+		return fmt.Sprint(v.Interface())
+	}
+	if items, ok := reflect.TypeAssert[[]content.Item](v); ok {
+		return count(len(items), "item")
+	}
+	texts := make([]string, v.Len())
+	for i := range texts {
+		texts[i] = fmt.Sprint(v.Index(i).Interface())
+	}
+	return strings.Join(texts, " ")
+}
+
+// colon shows a text behind what it belongs to, nothing if there is none.
+func (s Style) colon(text string) string {
+	if line := s.Line(text); line != "" {
+		return ": " + line
+	}
+	return ""
+}
+
+func is(yes bool, word string) string {
+	if yes {
+		return word
+	}
+	return ""
+}
+
+// count shows a number of things; none is shown as nothing.
+func count(n int, thing string) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+func names(refs []events.ToolRef) []string {
+	out := make([]string, len(refs))
+	for i, r := range refs {
+		out[i] = r.Name
+	}
+	return out
+}
+
+func share(f float64) string {
+	if f <= 0 {
+		return ""
+	}
+	return strconv.Itoa(int(f*100)) + "%"
+}
+
+// usage shows the tokens of a call, in and out.
+func usage(u content.Usage) string {
+	out := fmt.Sprintf("%d tokens in and %d out", u.InputTokens, u.OutputTokens)
+	if u.CostMicros > 0 {
+		out += fmt.Sprintf(", %.4f %s", float64(u.CostMicros)/1e6, u.Currency)
+	}
+	return out
+}

@@ -1,0 +1,147 @@
+package render
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Style says how things are shown. The zero value is without colour, and clips.
+type Style struct {
+	Color bool // with ANSI colours
+	Full  bool // texts as long as they are
+}
+
+// How much of a text is shown.
+const (
+	clipLine  = 120  // runes of a text within a line
+	clipBlock = 2000 // runes of a block
+	clipLines = 24   // lines of a block
+)
+
+// color is an ANSI attribute.
+type color string
+
+const (
+	plain  color = ""
+	bold   color = "1"
+	dim    color = "2"
+	red    color = "31"
+	green  color = "32"
+	yellow color = "33"
+	blue   color = "34"
+	cyan   color = "36"
+)
+
+// paint puts text in a colour, if there are any.
+func (s Style) paint(c color, text string) string {
+	if !s.Color || c == plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
+}
+
+// Bold is for what matters most. Like all colours it shows only if the style has
+// them.
+func (s Style) Bold(text string) string { return s.paint(bold, text) }
+
+// Dim is for what matters less.
+func (s Style) Dim(text string) string { return s.paint(dim, text) }
+
+// Good is for what went well.
+func (s Style) Good(text string) string { return s.paint(green, text) }
+
+// Bad is for what went wrong.
+func (s Style) Bad(text string) string { return s.paint(red, text) }
+
+// Line makes one line of a text that may be anything, clipped unless the style is
+// to show all.
+func (s Style) Line(text string) string {
+	if s.Full {
+		return Safe(strings.Join(strings.Fields(text), " "))
+	}
+	// Far more than is shown is not worth looking at.
+	short := text
+	if len(short) > 16*clipLine {
+		short = short[:16*clipLine]
+	}
+	short = Safe(strings.Join(strings.Fields(short), " "))
+	kept, cut := firstRunes(short, clipLine)
+	if !cut && len(text) <= 16*clipLine {
+		return kept
+	}
+	return kept + s.Dim(fmt.Sprintf(" … %d characters", utf8.RuneCountInString(text)))
+}
+
+// Block makes lines of a text that may be anything, each behind indent.
+func (s Style) Block(text, indent string) string {
+	text = strings.TrimRight(text, " \t\r\n")
+	if text == "" {
+		return ""
+	}
+	lines := strings.Split(text, "\n")
+	var b strings.Builder
+	left := clipBlock
+	for i, line := range lines {
+		if !s.Full && (i == clipLines || left <= 0) {
+			fmt.Fprintf(&b, "%s%s\n", indent, s.Dim(fmt.Sprintf("… %d more lines", len(lines)-i)))
+			break
+		}
+		line = Safe(strings.TrimRight(line, "\r"))
+		if !s.Full {
+			kept, cut := firstRunes(line, left)
+			left -= utf8.RuneCountInString(kept)
+			if cut {
+				kept += s.Dim(fmt.Sprintf(" … %d more characters", utf8.RuneCountInString(line)-utf8.RuneCountInString(kept)))
+			}
+			line = kept
+		}
+		b.WriteString(strings.TrimRight(indent+line, " ") + "\n")
+	}
+	return b.String()
+}
+
+func firstRunes(s string, n int) (kept string, cut bool) {
+	for i := range s {
+		if n == 0 {
+			return s[:i], true
+		}
+		n--
+	}
+	return s, false
+}
+
+// Safe returns text as it may be written to a terminal: tabs stay, every other
+// character that would do something instead of being seen is spelt out.
+func Safe(text string) string {
+	if clean(text) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range strings.ToValidUTF8(text, "\uFFFD") {
+		if harmless(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRuneToASCII(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}
+
+func clean(text string) bool {
+	for _, r := range text {
+		if r == utf8.RuneError || !harmless(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// harmless reports whether r is only seen. Format characters are not: some of them
+// reverse the text behind them.
+func harmless(r rune) bool {
+	return r == '\t' || r == '\u200d' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Zl, r) && !unicode.Is(unicode.Zp, r)
+}

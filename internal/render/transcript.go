@@ -1,0 +1,96 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+const indent = "    "
+
+// Transcript writes items as blocks of text, one for each, numbered from 1.
+func Transcript(w io.Writer, style Style, items []content.Item) error {
+	for i, it := range items {
+		block := style.item(i+1, it)
+		if i > 0 {
+			block = "\n" + block
+		}
+		if _, err := io.WriteString(w, block); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s Style) item(n int, it content.Item) string {
+	head := s.Dim(fmt.Sprintf("[%d]", n)) + " " + s.paint(kindColor(it.Kind), s.Line(string(it.Kind)))
+	if it.CreatedAt != 0 {
+		head += "  " + s.Dim(it.CreatedAt.Std().Format(timeLayout))
+	}
+	var about []any
+	about = append(about, "", it.FinishReason)
+	if it.Usage != nil {
+		about = append(about, "", usage(*it.Usage))
+	}
+	if text := s.list(about...); text != "" {
+		head += "  " + s.Dim(text)
+	}
+	var b strings.Builder
+	b.WriteString(head + "\n")
+	for _, p := range it.Parts {
+		b.WriteString(s.part(p))
+	}
+	return b.String()
+}
+
+func kindColor(k content.Kind) color {
+	switch k {
+	case content.User:
+		return green
+	case content.Assistant:
+		return bold
+	case content.Tool:
+		return cyan
+	case content.Notification:
+		return yellow
+	case content.System, content.Developer, content.Context:
+	}
+	return blue
+}
+
+func (s Style) part(p content.Part) string {
+	switch p.Kind {
+	case content.TextKind:
+		return s.Block(p.Text, indent)
+	case content.ReasoningKind:
+		if p.Text == "" {
+			return indent + s.Dim("(reasoning that is not shown)") + "\n"
+		}
+		return indent + s.Dim("(reasoning)") + "\n" + s.Block(p.Text, indent)
+	case content.StructuredKind, content.CustomKind:
+		return s.Block(compact(p.Data), indent)
+	case content.ToolCallKind:
+		if p.Call != nil {
+			return indent + "→ " + s.Call(*p.Call) + "  " + s.Dim(s.list("", p.Call.ID)) + "\n"
+		}
+	case content.ToolResultKind:
+		if p.Result != nil {
+			return s.result(*p.Result)
+		}
+	case content.MediaKind, content.FileKind:
+		return indent + "[" + s.Line(mediaName(p)) + "]\n"
+	}
+	return ""
+}
+
+func (s Style) result(r content.ToolResult) string {
+	head := indent + "← " + s.paint(cyan, s.Line(r.Name)) + " " + s.status(r.Status) + "  " + s.Dim(s.list("", r.CallID)) + "\n"
+	var b strings.Builder
+	b.WriteString(head)
+	for _, p := range r.Output {
+		b.WriteString(s.part(p))
+	}
+	return b.String()
+}

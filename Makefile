@@ -1,0 +1,48 @@
+# Every target of check is a step of .ci/run, so that a change which passes here
+# passes there.
+.DEFAULT_GOAL := help
+
+FUZZTIME ?= 10s
+export PROMPT ?= Which Go files here are the longest, and what do they do?
+tool     := go tool -modfile=tools/go.mod
+
+.PHONY: help check test race vet lint fmt-check fmt fuzz bench run cover build
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+check: ## Run everything that a change must pass
+	@.ci/run fmt-check vet lint test race
+
+test: ## Run every test
+race: ## Test the concurrent packages under the race detector
+vet: ## Run go vet
+lint: ## Run the linters; the first time builds them, which takes minutes
+fmt-check: ## Show what fmt would change
+test race vet lint fmt-check:
+	@.ci/run $@
+
+fmt: ## Format the source and its imports
+	$(tool) golangci-lint fmt
+
+fuzz: ## Run each fuzz target for FUZZTIME
+	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \
+	  for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
+	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
+	  done; \
+	done
+
+bench: ## Run the Go benchmarks, then measure round trips beside their floor
+	go test -run '^$$' -bench . -benchmem ./...
+	go run ./cmd/turnlog bench
+
+run: ## Ask PROMPT about this directory
+	go run ./cmd/turnlog run "$$PROMPT"
+
+cover: ## Test and show how much of each function was run
+	@mkdir -p bin
+	go test -coverpkg=./... -coverprofile=bin/cover.out ./...
+	go tool cover -func=bin/cover.out
+
+build: ## Build the binaries into bin/
+	go build -o bin/ ./cmd/...

@@ -1,0 +1,206 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// binaries is where TestMain built the commands.
+var binaries string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "turnlog-integration-")
+	if err != nil {
+		panic(err)
+	}
+	build := exec.CommandContext(context.Background(), "go", "build", "-o", dir, "../../cmd/...")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		panic(fmt.Sprintf("build the commands: %v", err))
+	}
+	binaries = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// deployment is a NATS server and a cell on it, with processes around.
+type deployment struct {
+	t    *testing.T
+	addr string
+	nc   *nats.Conn
+	cell *jetstream.Cell
+}
+
+func deploy(t *testing.T) *deployment {
+	t.Helper()
+	d := &deployment{t: t, addr: freeAddr(t)}
+	d.start("turnlog", "server", "--listen", d.addr, "--store", t.TempDir())
+	d.nc = d.connect()
+	cell, err := jetstream.Open(d.nc, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.cell = cell
+	d.eventually("the cell is provisioned", func(ctx context.Context) bool { return cell.Check(ctx) == nil })
+	return d
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+func (d *deployment) connect() *nats.Conn {
+	d.t.Helper()
+	var nc *nats.Conn
+	d.eventually("the server answers", func(context.Context) bool {
+		var err error
+		nc, err = nats.Connect("nats://" + d.addr)
+		return err == nil
+	})
+	d.t.Cleanup(nc.Close)
+	return nc
+}
+
+// eventually waits for a condition, or fails the test after half a minute.
+func (d *deployment) eventually(what string, ok func(context.Context) bool) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok(ctx) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			d.t.Fatalf("%s: not in time", what)
+		}
+	}
+}
+
+// process is a running command.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+// Write keeps what the process prints.
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Write(b)
+}
+
+func (p *process) output() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
+}
+
+// start runs a command beside the test and ends it with the test.
+func (d *deployment) start(name string, args ...string) *process {
+	d.t.Helper()
+	p := &process{done: make(chan struct{})}
+	p.cmd = exec.CommandContext(context.WithoutCancel(d.t.Context()), filepath.Join(binaries, name), args...)
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	if err := p.cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	d.t.Cleanup(func() {
+		p.signal(syscall.SIGTERM)
+		select {
+		case <-p.done:
+		case <-time.After(15 * time.Second):
+			p.signal(syscall.SIGKILL)
+			<-p.done
+			d.t.Errorf("%s did not end on SIGTERM", name)
+		}
+		if d.t.Failed() {
+			d.t.Logf("%s %v printed:\n%s", name, args, p.output())
+		}
+	})
+	return p
+}
+
+func (p *process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// kill ends the process as a crash would.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.done
+}
+
+// node starts a driver node.
+func (d *deployment) node(name string) *process {
+	d.t.Helper()
+	return d.start("driver-node", "--server", "nats://"+d.addr, "--name", name)
+}
+
+// workers starts n tool workers on one root and waits until their tools are on
+// offer.
+func (d *deployment) workers(n int, root string) []*process {
+	d.t.Helper()
+	out := make([]*process, n)
+	for i := range out {
+		out[i] = d.start("tool-worker", "--server", "nats://"+d.addr, "--tools", "fs,shell", "--root", root)
+	}
+	view, err := d.cell.Catalog().Watch(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer view.Close()
+	d.eventually("the workers offer their tools", func(context.Context) bool { return len(view.Snapshot()) == n })
+	return out
+}
+
+// run runs a command to its end and returns what it printed and its exit code.
+func (d *deployment) run(name string, args ...string) (stdout, stderr string, code int) {
+	d.t.Helper()
+	cmd := exec.CommandContext(d.t.Context(), filepath.Join(binaries, name), args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		d.t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// verify has the observer check a session's journal.
+func (d *deployment) verify(session string) {
+	d.t.Helper()
+	out, errs, code := d.run("observer", "verify", session, "--server", "nats://"+d.addr)
+	if code != 0 {
+		d.t.Fatalf("observer verify %s = %d\n%s%s", session, code, out, errs)
+	}
+}

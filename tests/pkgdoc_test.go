@@ -1,0 +1,17 @@
+package tests
+
+import (
+	"testing"
+
+	"github.com/turnlog/turnlog/internal/archtest"
+)
+
+func TestEveryPackageAndExportedNameIsDocumented(t *testing.T) {
+	t.Parallel()
+	report(t, archtest.CheckDocs(load(t)))
+}
+
+func TestNoFileHoldsWhatNoneMay(t *testing.T) {
+	t.Parallel()
+	report(t, archtest.CheckShape(load(t)))
+}

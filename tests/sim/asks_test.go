@@ -1,0 +1,133 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// ignore steps on although an approval is open. Only time can have decided it.
+func (h *host) ignore(ctx context.Context) {
+	_ = nap(ctx, h.dice.upTo(3*time.Minute))
+	asked := h.asked
+	due := asked.ExpiresAt != 0 && asked.ExpiresAt <= content.TimeOf(time.Now())
+	step, err := h.driver.Next(ctx)
+	if reason(err) != "approval_pending" {
+		h.took(step, err)
+		return
+	}
+	h.note("ignored %s: %v", asked.ID, err)
+	h.w.saw("next error: approval_pending")
+	if due {
+		h.w.wrong("%s: approval %s is still pending %s after it expired", h.id, asked.ID, time.Since(asked.ExpiresAt.Std()))
+	}
+}
+
+// reason is why a call did not fit, if that is the error.
+func reason(err error) string {
+	if e, ok := errors.AsType[*agent.InvalidStateError](err); ok {
+		return e.Reason
+	}
+	return ""
+}
+
+// settleOldest decides an approval whose step is lost.
+func (h *host) settleOldest(ctx context.Context) {
+	for _, a := range h.driver.Snapshot().PendingApprovals {
+		h.ask("resolve by call", h.driver.ResolveApprovalFor(ctx, a.CallID, agent.Decision{Approve: h.dice.one(2)}))
+		return
+	}
+}
+
+// answer decides the approval that blocks, one way or another.
+func (h *host) answer(ctx context.Context) {
+	a, good, bad := h.asked, []byte(`{"n":2}`), []byte(`{"n":"y"}`)
+	switch h.dice.IntN(9) {
+	case 0:
+		h.ask("deny", a.Deny(ctx))
+	case 1:
+		h.ask("deny with a reason", a.DenyWithReason(ctx, "no"))
+	case 2:
+		h.ask("approve with input", a.ApproveWithInput(ctx, good))
+	case 3:
+		h.ask("approve with bad input", a.ApproveWithInput(ctx, bad))
+	case 4:
+		h.ask("resolve the only one", h.driver.ResolveApproval(ctx, agent.Decision{Approve: true, By: "ann"}))
+	case 5:
+		h.ask("resolve by call", h.driver.ResolveApprovalFor(ctx, a.CallID, agent.Decision{By: "bob", Reason: "no"}))
+	case 6:
+		h.ask("resolve with input", h.driver.ResolveApprovalForWithPatchedInput(ctx, a.CallID, good))
+	default:
+		h.ask("approve", a.Approve(ctx))
+	}
+	if h.dice.one(5) {
+		h.ask("approve", a.Approve(ctx))
+	}
+}
+
+// meanwhile asks something from another goroutine while the host steps.
+func (h *host) meanwhile(ctx context.Context) {
+	d, driver, wait := dice{h.w.dice("meanwhile", h.id, h.dice.Uint64()).Rand}, h.driver, h.dice.upTo(among(h.dice, time.Millisecond, 2*time.Second, 20*time.Second))
+	h.beside.Go(func() {
+		if nap(ctx, wait) == nil {
+			h.askAnything(context.WithoutCancel(ctx), d, driver)
+		}
+	})
+}
+
+func (h *host) mischief(ctx context.Context) { h.askAnything(ctx, h.dice, h.driver) }
+
+func (h *host) send(ctx context.Context) { h.sendTo(ctx, h.dice, h.driver) }
+
+func (h *host) sendTo(ctx context.Context, d dice, to *agent.Driver) {
+	busy := pick(d,
+		choice[agent.OnBusy]{3, agent.Steer}, choice[agent.OnBusy]{2, agent.Queue},
+		choice[agent.OnBusy]{1, agent.InterruptTurn}, choice[agent.OnBusy]{1, agent.Reject},
+	)
+	text, item := h.text()
+	err := to.Send(ctx, busy, item)
+	h.settle(text, err)
+	h.ask("send "+cmp.Or(string(busy), "steer"), err)
+}
+
+// askAnything asks one thing, which may make no sense now. Any goroutine may call
+// it.
+func (h *host) askAnything(ctx context.Context, d dice, of *agent.Driver) {
+	switch d.IntN(13) {
+	case 10, 11, 12:
+		h.ask("detach", of.Ask(ctx, commands.DetachCall{Call: h.anyCall(d, of)}))
+	case 0, 1:
+		h.ask("cancel the turn", of.Cancel(ctx, among(d, "", "because")))
+	case 2, 3:
+		h.ask("cancel a call", of.Ask(ctx, commands.Cancel{Scope: commands.ScopeCall, Call: h.anyCall(d, of)}))
+	case 4:
+		h.ask("cancel the session", of.Ask(ctx, commands.Cancel{Scope: commands.ScopeSession}))
+	case 5, 6:
+		h.ask("resolve the only one", of.ResolveApproval(ctx, agent.Decision{Approve: d.one(2)}))
+	case 7:
+		mode := among(d, "best_effort", "disabled", "nonsense")
+		h.ask("set the cache", of.SetNextTurnCache(ctx, content.CacheRequest{Mode: mode}))
+	case 8:
+		h.ask("start a task", of.Ask(ctx, commands.StartTask{Spec: events.TaskSpec{Goal: among(d, "a goal", "")}}))
+	case 9:
+		h.sendTo(ctx, d, of)
+	}
+}
+
+// anyCall is a call of the transcript, the last ones rather than the first, or
+// none that there is.
+func (h *host) anyCall(d dice, of *agent.Driver) content.CallID {
+	for _, it := range slices.Backward(of.Snapshot().Transcript) {
+		if calls := it.Calls(); len(calls) > 0 && !d.one(6) {
+			return calls[d.IntN(len(calls))].ID
+		}
+	}
+	return "nobody"
+}

@@ -1,0 +1,23 @@
+// Package sim drives whole sessions through everything that may happen to them,
+// in an order that a seed decides.
+//
+// The one idea: a run is a world in a bubble of testing/synctest. In it, hosts
+// step sessions by hand over a journal that loses, delays and refuses writes,
+// with a model, tools, permissions, hooks and mutators that do whatever they may.
+// Hosts die in the middle, are fenced by their successors, ask at the wrong
+// moment and leave. Then the world calms down, every session has to come to rest,
+// and its journal, the driver's view of it and the list of what was really done
+// are compared. Timers, retries and hangs take no real time.
+//
+// What is checked: package audit finds nothing; a fold from scratch is what the
+// driver shows; accepted input is in the journal once, and reaches the
+// transcript once; every call is answered once; nothing that is paid for is done
+// twice under one identity, or before the journal says so; nothing is stuck; no
+// goroutine is left.
+//
+// A failure prints its seed, what the hosts did, and the journals. To see one
+// again: go test ./tests/sim -sim.seed=N. A seed decides what happens, but not
+// which of two things that happen at one instant is first, so a failure may need
+// several tries: -sim.runs=100 repeats the seed so often. With -v the test shows
+// how often each rare path was taken.
+package sim

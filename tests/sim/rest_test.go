@@ -1,0 +1,143 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"runtime"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// stuck is how long nothing may happen while everybody behaves.
+const stuck = 2 * time.Hour
+
+// rest steps until there is nothing to do, in a world that is calm.
+func (h *host) rest(ctx context.Context) {
+	h.beside.Wait()
+	for range 500 {
+		switch {
+		case h.w.t.Failed():
+			return
+		case h.driver == nil:
+			h.start(ctx)
+			continue
+		case h.asked != nil:
+			h.ask("approve", h.asked.Approve(ctx))
+		}
+		if step := h.stepOn(ctx); step == nil {
+			continue
+		} else if _, idle := step.(*agent.AwaitingInput); !idle {
+			continue
+		}
+		s := h.compare(ctx, h.driver)
+		if !slices.ContainsFunc(s.Background, loop.Call.Running) {
+			return
+		}
+		_ = nap(ctx, time.Minute)
+	}
+	h.w.wrong("%s: the session does not come to rest", h.id)
+}
+
+// stepOn is one Next that has all the time it wants.
+func (h *host) stepOn(ctx context.Context) agent.Step {
+	ctx, cancel := context.WithTimeout(ctx, stuck)
+	defer cancel()
+	step, err := h.driver.Next(ctx)
+	if ctx.Err() != nil {
+		h.w.wrong("%s: stuck: Next = %v", h.id, err)
+	}
+	h.took(step, err)
+	if reason(err) == "approval_pending" {
+		h.settleOldest(ctx)
+	}
+	return step
+}
+
+// compare folds the journal from scratch and compares what comes of it with what
+// the driver shows.
+func (h *host) compare(ctx context.Context, d *agent.Driver) *loop.State {
+	s, err := audit.Replay(h.id, h.w.store.Read(ctx, h.id, 0))
+	if err != nil {
+		h.w.wrong("%s: Replay = %v", h.id, err)
+		return s
+	}
+	last, err := h.w.store.Last(ctx, h.id)
+	if err != nil {
+		h.w.wrong("%s: Last = %v", h.id, err)
+		return s
+	}
+	want, got := pretty(agent.SnapshotOf(s, last.Hash)), pretty(d.Snapshot())
+	if want != got {
+		h.w.wrong("%s: the driver shows something else than a fold from scratch:\n%s", h.id, cmp.Diff(want, got))
+	}
+	return s
+}
+
+func pretty(v any) string {
+	raw, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
+
+// close closes every driver that there ever was.
+func (h *host) close(ctx context.Context) {
+	for _, d := range append(h.retired, h.driver) {
+		if d == nil {
+			continue
+		}
+		if err := d.Close(ctx); err != nil {
+			h.w.wrong("%s: Close = %v", h.id, err)
+		}
+	}
+	for _, o := range h.watchers {
+		o.over()
+	}
+}
+
+// goroutines counts those of the bubble that this one is in.
+func goroutines() (int, string) {
+	own := make([]byte, 256)
+	own = own[:runtime.Stack(own, false)]
+	_, mark, _ := bytes.Cut(own, []byte("synctest bubble"))
+	mark, _, _ = bytes.Cut(mark, []byte("]"))
+	all := make([]byte, 1<<20)
+	all = all[:runtime.Stack(all, true)]
+	var in []string
+	for g := range strings.SplitSeq(string(all), "\n\n") {
+		head, _, _ := strings.Cut(g, "\n")
+		if strings.Contains(head, "synctest bubble"+string(mark)+"]") {
+			in = append(in, g)
+		}
+	}
+	return len(in), strings.Join(in, "\n\n")
+}
+
+// noneLeft lets what may still end by itself end, and wants nothing left.
+func (w *world) noneLeft(ctx context.Context, before int) {
+	_ = nap(ctx, time.Hour)
+	synctest.Wait()
+	if n, stacks := goroutines(); n != before {
+		w.wrong("%d goroutines are left, %d were there before:\n%s", n, before, stacks)
+	}
+}
+
+// texts are the text of every item, as far as a host can know it.
+func texts(items []content.Item) []string {
+	var out []string
+	for _, it := range items {
+		out = append(out, it.Text())
+	}
+	return out
+}

@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/journal/journaltest"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// world is what the sessions of one run share.
+type world struct {
+	t       *testing.T
+	seed    uint64
+	begun   time.Time
+	store   *journal.Memory
+	journal *journaltest.Faulty
+	tools   []tool.Tool
+	calm    chan struct{} // closed when everybody is to behave
+
+	mu      sync.Mutex
+	lines   []string
+	seen    tally
+	done    map[string]int               // what was really done, by identity
+	appends map[content.SessionID]uint64 // how often it was tried
+}
+
+// tally counts what was taken how often.
+type tally map[string]int
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{
+		t: t, seed: seed, begun: time.Now(), store: journal.NewMemory(), calm: make(chan struct{}),
+		seen: tally{}, done: map[string]int{}, appends: map[content.SessionID]uint64{},
+	}
+	w.journal = journaltest.NewFaulty(w.store, w.fault)
+	for _, s := range w.stubs() {
+		compiled, err := tool.Compile(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.tools = append(w.tools, compiled)
+	}
+	return w
+}
+
+// dice are the same for the same place in the same world, whatever was rolled
+// elsewhere before.
+func (w *world) dice(place ...any) dice {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintln(h, place...) // a hash takes everything
+	return dice{rand.New(rand.NewPCG(w.seed, h.Sum64()))}
+}
+
+// dice decide.
+type dice struct{ *rand.Rand }
+
+// one reports whether a chance of one in n came.
+func (d dice) one(n int) bool { return d.IntN(n) == 0 }
+
+// upTo is a time span that no other roll of the world is likely to have.
+func (d dice) upTo(limit time.Duration) time.Duration {
+	return time.Duration(d.Int64N(int64(limit))) + 1
+}
+
+// choice is one thing that may happen, and how likely.
+type choice[T any] struct {
+	weight int
+	what   T
+}
+
+// pick chooses by weight.
+func pick[T any](d dice, from ...choice[T]) T {
+	sum := 0
+	for _, c := range from {
+		sum += c.weight
+	}
+	n := d.IntN(sum)
+	for _, c := range from {
+		if n -= c.weight; n < 0 {
+			return c.what
+		}
+	}
+	panic("unreachable: the weights add up")
+}
+
+// among chooses one of equals.
+func among[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
+
+func (w *world) calmed() bool {
+	select {
+	case <-w.calm:
+		return true
+	default:
+		return false
+	}
+}
+
+// fault decides what becomes of an append.
+func (w *world) fault(_ journal.Head, e events.Entry) journaltest.Fault {
+	w.mu.Lock()
+	w.appends[e.Session]++
+	n := w.appends[e.Session]
+	w.mu.Unlock()
+	d := w.dice("append", e.Session, n)
+	if w.calmed() || !d.one(25) {
+		return journaltest.None
+	}
+	f := among(d, journaltest.Conflict, journaltest.LostAck, journaltest.LostSend, journaltest.Late)
+	w.saw("fault: " + f.String())
+	w.note(e.Session, "append %d: %s %v", n, f, e.Kinds())
+	return f
+}
+
+// did records something that must be done at most once.
+func (w *world) did(place ...any) {
+	id := fmt.Sprint(place...)
+	w.mu.Lock()
+	w.done[id]++
+	n := w.done[id]
+	w.mu.Unlock()
+	if n > 1 {
+		w.wrong("%s was done %d times", id, n)
+	}
+}
+
+func (w *world) saw(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen[what]++
+}
+
+// note adds a line to the trace.
+func (w *world) note(s content.SessionID, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, fmt.Sprintf("%14s %s ", time.Since(w.begun), s)+fmt.Sprintf(format, args...))
+}
+
+func (w *world) wrong(format string, args ...any) {
+	w.t.Errorf("seed %d: %s", w.seed, fmt.Sprintf(format, args...))
+}
+
+// nap lets time pass, unless ctx ends first.
+func nap(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// hang waits until ctx ends or the world calms down.
+func (w *world) hang(ctx context.Context) error {
+	select {
+	case <-w.calm:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

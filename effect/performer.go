@@ -92,6 +92,7 @@ func (p *Performer) Forget(id string) { delete(p.running, id) }
 // Stop ends the effects that keep does not name, waits for them, and returns their
 // identities. What they report then is dropped; they are owed again afterwards.
 func (p *Performer) Stop(cause error, keep func(id string) bool) (stopped []string) {
+	var kept []Report // of effects that go on; handed back once the others have ended
 	for id, r := range p.running {
 		if keep != nil && keep(id) {
 			continue
@@ -102,13 +103,16 @@ func (p *Performer) Stop(cause error, keep func(id string) bool) (stopped []stri
 		for ended := false; !ended; {
 			select {
 			case rep := <-p.reports:
-				if _, kept := p.running[rep.Cause]; kept && keep != nil && keep(rep.Cause) {
-					go p.deliver(rep)
+				if _, runs := p.running[rep.Cause]; runs && keep != nil && keep(rep.Cause) {
+					kept = append(kept, rep)
 				}
 			case <-r.done:
 				ended = true
 			}
 		}
+	}
+	for _, rep := range kept {
+		go p.deliver(rep)
 	}
 	return stopped
 }

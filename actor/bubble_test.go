@@ -32,11 +32,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// connector is a server or a cluster.
+type connector interface {
+	Connect(opts ...nats.Option) (*nats.Conn, error)
+}
+
 // world is a cell on a server in a bubble: virtual time, no sockets.
 type world struct {
-	t      *testing.T
-	ctx    context.Context //nolint:containedctx // the test's
-	srv    *embedded.Server
+	t   *testing.T
+	ctx context.Context //nolint:containedctx // the test's
+	connector
 	cell   *jetstream.Cell
 	client *client.Client
 }
@@ -50,7 +55,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Close)
-	w := &world{t: t, ctx: ctx, srv: srv}
+	w := &world{t: t, ctx: ctx, connector: srv}
 	w.cell = w.open(w.connect())
 	cfg := jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: "q"}}}
 	if err := w.cell.Provision(ctx, cfg); err != nil {
@@ -64,7 +69,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) connect() *nats.Conn {
 	w.t.Helper()
-	nc, err := w.srv.Connect()
+	nc, err := w.Connect()
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -46,8 +46,8 @@ type Metrics interface {
 var (
 	// ErrDrain ends drivers whose node is shutting down: they hand their tokens over.
 	ErrDrain = errors.New("node is draining")
-	// ErrFenced ends a driver that found another one's entry, or could not tell what
-	// became of its own: it must neither acknowledge nor return its token.
+	// ErrFenced ends a driver that found another one's entry, and must neither
+	// acknowledge nor return its token, or that could not tell what became of its own.
 	ErrFenced = errors.New("driver is fenced")
 	// ErrLeaseLost ends a driver that may not hold its token any more.
 	ErrLeaseLost = errors.New("run token is lost")

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/commands"
@@ -111,20 +112,24 @@ type brokenError struct {
 // Error names what broke and how.
 func (e *brokenError) Error() string { return fmt.Sprintf("%s broke: %v", e.what, e.value) }
 
-// left sorts what ended a driver before it could park. Only one that drains
-// returns its token; every other leaves it to its lease.
+// left sorts what ended a driver before it could park. One that drains returns its
+// token, and so does one that cannot tell what became of its last entry: the next
+// driver reads it. Every other leaves the token to its lease.
 func (d *Driver) left(ctx context.Context, err error) (string, error) {
 	d.lease.stop()
-	if errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrUnknown) {
-		return "fenced", fmt.Errorf("%w: %w", ErrFenced, err)
-	}
-	if ctx.Err() != nil {
+	unknown := errors.Is(err, journal.ErrUnknown)
+	if ctx.Err() != nil && !unknown && !errors.Is(err, journal.ErrConflict) {
 		err = context.Cause(ctx) // and not what that led to
 	}
+	d.fail(err)
 	_, panicked := errors.AsType[*brokenError](err)
 	switch {
+	case unknown:
+		return "fenced", errors.Join(fmt.Errorf("%w: %w", ErrFenced, err), d.handOver())
+	case errors.Is(err, journal.ErrConflict):
+		return "fenced", fmt.Errorf("%w: %w", ErrFenced, err)
 	case errors.Is(err, ErrDrain):
-		return d.handOver()
+		return "drained", d.handOver()
 	case panicked, errors.Is(err, events.ErrUnknownKind), errors.Is(err, journal.ErrDamaged), errors.Is(err, events.ErrBadEntry):
 		return "broken", err
 	}
@@ -134,15 +139,15 @@ func (d *Driver) left(ctx context.Context, err error) (string, error) {
 // handOver returns the token, so that another node goes on at once. Tasks that are
 // on their way to a queue are waited for, so that the next driver finds them there;
 // a model that is slow to stop is not.
-func (d *Driver) handOver() (string, error) {
+func (d *Driver) handOver() error {
 	d.performer.Stop(ErrDrain, func(id string) bool { return !isCall(id) })
 	if !d.lease.fresh() {
-		return "lost", ErrLeaseLost
+		return ErrLeaseLost
 	}
 	if err := d.token.Release(); err != nil {
-		return "lost", fmt.Errorf("hand over: %w", err)
+		return fmt.Errorf("hand over: %w", err)
 	}
-	return "drained", nil
+	return nil
 }
 
 // serve handles commands and reports until the session is idle and can be parked.
@@ -308,7 +313,7 @@ func (d *Driver) decide(ctx context.Context, env commands.Envelope) error {
 		Cursors: d.movedCursors(), Events: evs,
 	}
 	began := time.Now()
-	head, err := d.journal.Append(context.WithoutCancel(ctx), d.head, entry)
+	head, err := d.append(ctx, entry)
 	if err != nil {
 		return fmt.Errorf("append %s after %d: %w", d.state.Session, d.head.Seq, err)
 	}
@@ -320,6 +325,20 @@ func (d *Driver) decide(ctx context.Context, env commands.Envelope) error {
 		d.putSnapshot(ctx)
 	}
 	return nil
+}
+
+// appendAgain is the pause between attempts at an append that nobody took.
+const appendAgain = 50 * time.Millisecond
+
+// append writes an entry behind the head. That no server took it is certain, and
+// so is tried again: a leader is being elected. After any other error it is not.
+func (d *Driver) append(ctx context.Context, e events.Entry) (journal.Head, error) {
+	for {
+		head, err := d.journal.Append(context.WithoutCancel(ctx), d.head, e)
+		if !errors.Is(err, nats.ErrNoResponders) || !d.lease.fresh() || !pause(ctx, appendAgain) {
+			return head, err
+		}
+	}
 }
 
 func epochOf(evs []events.Event, now uint64) uint64 {

@@ -35,8 +35,9 @@ type Node struct {
 	readied sync.Once
 	slots   chan struct{} // one per session that the node may hold
 
-	mu   sync.Mutex // guards held
-	held map[content.SessionID]string
+	mu    sync.Mutex                   // guards what follows
+	held  map[content.SessionID]string // the reply subjects of the tokens
+	moved bool                         // a token was taken since held was recorded
 }
 
 // NewNode returns a node that is not yet running.
@@ -90,6 +91,7 @@ func (n *Node) Run(ctx context.Context) error {
 	group.Go(func() error { return n.offers.follow(gctx) })
 	group.Go(func() error { return n.sweep(gctx) })
 	group.Go(func() error { return n.record(gctx) })
+	group.Go(func() error { return n.guard(gctx) })
 	group.Go(func() error { return n.take(gctx, drivers, &running) })
 	err = group.Wait()
 	drain(ErrDrain)
@@ -138,6 +140,7 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 	log := n.cfg.Logger.Named("driver").With(logfield.Session(s), logfield.Node(n.cfg.Name))
 	n.mu.Lock()
 	n.held[s] = token.Reply()
+	n.moved = true
 	n.mu.Unlock()
 	n.cfg.Metrics.SessionTaken()
 	how, err := newDriver(n, token, log).Run(ctx)
@@ -177,39 +180,6 @@ func (n *Node) sweep(ctx context.Context) error {
 	}
 	return context.Cause(ctx)
 }
-
-// record tells the other nodes which tokens this one holds, and answers their
-// probes.
-func (n *Node) record(ctx context.Context) error {
-	nodes := n.cell.Nodes()
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return nodes.Answer(ctx, n.cfg.Name) })
-	group.Go(func() error {
-		for {
-			n.mu.Lock()
-			held := make([]jetstream.HeldToken, 0, len(n.held))
-			for s, reply := range n.held {
-				held = append(held, jetstream.HeldToken{Session: s, Reply: reply})
-			}
-			n.mu.Unlock()
-			if err := nodes.Record(ctx, n.cfg.Name, held); err != nil && ctx.Err() == nil {
-				n.log.Warn("held tokens could not be recorded", zap.Error(err))
-			}
-			if !pause(ctx, recordEvery) {
-				return context.Cause(ctx)
-			}
-		}
-	})
-	err := group.Wait()
-	forget, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	if ferr := nodes.Forget(forget, n.cfg.Name); ferr != nil {
-		n.log.Debug("node record stays until it expires", zap.Error(ferr))
-	}
-	return err //nolint:wrapcheck // the cause of ctx
-}
-
-const recordEvery = 3 * time.Second
 
 // pause waits and reports whether ctx still holds.
 func pause(ctx context.Context, d time.Duration) bool {

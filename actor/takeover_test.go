@@ -325,3 +325,21 @@ replies:
   - calls: [{name: echo, input: {text: a}}, {name: echo, input: {text: b}}]
   - text: done
 `
+
+func TestACrashedNodesSessionsAreHandedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.node("n1")
+		s := w.start("s", "replies:\n  - text: ok\n    delay: 1h\n")
+		w.submit(s, "go")
+		w.until("s", events.KindModelCallStarted)
+		second := w.node("n2")
+		<-time.After(2 * time.Second) // n1 recorded its token
+		first.crash(t)
+		<-time.After(4 * time.Second)
+		if got := w.owners("s"); !slices.Equal(got, []string{"n1", "n2"}) {
+			t.Errorf("driven by %v 4 s after the crash", got)
+		}
+		second.drain(t)
+	})
+}

@@ -1,0 +1,133 @@
+package actor_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// TestSessionsOutliveTheirLeaders moves the leaders of all streams about while
+// sessions run on three replicas. Clusters talk over sockets, so it runs in real
+// time.
+func TestSessionsOutliveTheirLeaders(t *testing.T) {
+	const sessions, calls = 20, 30
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	cluster, err := embedded.StartCluster(ctx, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	w := &world{t: t, ctx: ctx, connector: cluster}
+	w.cell = w.open(w.connect())
+	if err := w.cell.Provision(ctx, jetstream.Config{Memory: true, Replicas: 3, Queues: []jetstream.QueueConfig{{Name: "q", AckWait: 2 * time.Second}}}); err != nil {
+		t.Fatal(err)
+	}
+	moving, still := context.WithCancel(ctx)
+	defer still()
+	var movers sync.WaitGroup
+	var ran atomic.Int64
+	for range 8 {
+		w.workerOf(tool.Spec{Name: "noop", Effects: content.ReadOnly}, func(x task.Task) tool.Result {
+			ran.Add(1)
+			return echoed(x)
+		})
+	}
+	movers.Go(func() {
+		w.keepOffer(moving, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "noop", Effects: content.ReadOnly}}})
+	})
+	counting := func(c *actor.Config) {
+		c.Models = func(string, []byte) (model.Model, error) { return rounds(calls), nil }
+	}
+	nodes := []*node{w.node("n1", counting), w.node("n2", counting)}
+	movers.Go(func() { w.moveLeaders(moving) })
+
+	var running sync.WaitGroup
+	for i := range sessions {
+		running.Go(func() {
+			cl, err := client.Open(w.connect(), "")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			s, err := cl.Start(ctx, client.Options{ID: content.SessionID(fmt.Sprint("s", i)), Config: events.Config{Model: "rounds"}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			if err := s.Submit(ctx, "", content.UserText("go")); err != nil {
+				t.Error(err)
+				return
+			}
+			step, err := s.Next(ctx)
+			if _, ok := step.(*agent.Finished); !ok {
+				t.Errorf("s%d: Next = %T, %v", i, step, err)
+			}
+		})
+	}
+	began := time.Now()
+	running.Wait()
+	still()
+	movers.Wait()
+	took, claims := time.Since(began), 0
+	for i := range sessions {
+		for _, rec := range w.records(content.SessionID(fmt.Sprint("s", i))) {
+			for _, ev := range rec.Entry.Events {
+				if _, claimed := ev.(events.DriverClaimed); claimed {
+					claims++
+				}
+			}
+		}
+	}
+	t.Logf("%v for %d calls, %d claims", took, ran.Load(), claims)
+	for _, n := range nodes {
+		n.drain(t)
+	}
+}
+
+// keepOffer makes the workers' offer again before it lapses.
+func (w *world) keepOffer(ctx context.Context, o jetstream.Offer) {
+	for {
+		_ = w.cell.Catalog().Advertise(ctx, o) // while a leader is elected the next one will do
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+// moveLeaders asks one leader after the other to hand over.
+func (w *world) moveLeaders(ctx context.Context) {
+	nc := w.connect()
+	for {
+		for _, what := range []string{
+			"STREAM.LEADER.STEPDOWN.TURNLOG_INBOX", "STREAM.LEADER.STEPDOWN.TURNLOG_JOURNAL", "CONSUMER.LEADER.STEPDOWN.TURNLOG_RUN.drivers",
+			"STREAM.LEADER.STEPDOWN.TURNLOG_TASKS", "CONSUMER.LEADER.STEPDOWN.TURNLOG_TASKS.q_q", "STREAM.LEADER.STEPDOWN.TURNLOG_RUN",
+		} {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(300 * time.Millisecond):
+			}
+			if err := nc.PublishRequest("$JS.API."+what, nc.NewInbox(), nil); err != nil {
+				return
+			}
+		}
+	}
+}

@@ -20,7 +20,7 @@ type Config struct {
 	Capacity int           // sessions at once; 0: 1,000
 	Idle     time.Duration // how long an idle session is held before it is parked; 0: 2 s
 	Sweep    time.Duration // between two looks for sessions that nobody woke; 0: 5 s
-	Snapshot uint64        // entries between two snapshots; 0: 500
+	Snapshot uint64        // entries between two snapshots, more in long sessions; 0: 500
 
 	Effects effect.Config // permissions, hooks, mutators, memory
 	Logger  *zap.Logger   // nil: silent

@@ -152,32 +152,28 @@ func (d *Driver) handOver() error {
 
 // serve handles commands and reports until the session is idle and can be parked.
 func (d *Driver) serve(ctx context.Context, l *jetstream.Listener) error {
-	look := time.NewTicker(d.token.AckWait() / 3)
-	defer look.Stop()
-	probe := time.NewTicker(d.token.AckWait())
-	defer probe.Stop()
-	idle := time.NewTimer(d.node.cfg.Idle)
-	defer idle.Stop()
+	look, proof, idle := every(d.token.AckWait()/3), every(d.token.AckWait()), every(d.node.cfg.Idle)
+	beat := time.NewTicker(min(idle.period, look.period) / 2) // one: each costs with every command
+	defer beat.Stop()
 	for {
 		var err error
 		select {
 		case m := <-l.C():
-			err = d.receive(ctx, m)
-			idle.Reset(d.node.cfg.Idle)
+			err, idle.last = d.receive(ctx, m), time.Now()
 		case r := <-d.performer.Reports():
-			err = d.report(ctx, r)
-			idle.Reset(d.node.cfg.Idle)
+			err, idle.last = d.report(ctx, r), time.Now()
 		case p := <-d.posts:
 			err = d.post(ctx, p)
-		case <-look.C:
-			err = d.look(ctx)
-		case <-probe.C:
-			err = d.prove(ctx)
-		case <-idle.C:
-			if d.atRest() {
+		case now := <-beat.C:
+			if look.due(now) {
+				err = d.look(ctx)
+			}
+			if err == nil && proof.due(now) {
+				err = d.prove(ctx)
+			}
+			if err == nil && idle.due(now) && d.atRest() {
 				return nil
 			}
-			idle.Reset(d.node.cfg.Idle)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -185,6 +181,22 @@ func (d *Driver) serve(ctx context.Context, l *jetstream.Listener) error {
 			return err
 		}
 	}
+}
+
+// periodic is something that is due a period after it last was.
+type periodic struct {
+	period time.Duration
+	last   time.Time
+}
+
+func every(period time.Duration) periodic { return periodic{period, time.Now()} }
+
+func (p *periodic) due(now time.Time) bool {
+	if now.Sub(p.last) < p.period {
+		return false
+	}
+	p.last = now
+	return true
 }
 
 // look reads the inbox if nothing was heard for a while: a leader that is replaced
@@ -321,7 +333,7 @@ func (d *Driver) decide(ctx context.Context, env commands.Envelope) error {
 	d.node.cfg.Metrics.CommandHandled(commands.NameOf(env.Command), "accepted")
 	entry.Seq, d.head = head.Seq, head
 	d.state.Fold(entry)
-	if d.head.Seq-d.snapped >= d.node.cfg.Snapshot {
+	if d.head.Seq-d.snapped >= max(d.node.cfg.Snapshot, d.snapped/4) { // a share, so that their cost stays linear
 		d.putSnapshot(ctx)
 	}
 	return nil

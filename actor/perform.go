@@ -40,14 +40,16 @@ func (d *Driver) sync(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("catalog: %w", err)
 		}
-		f := d.state.Fork()
-		v := &view{transcript: f.Transcript, config: f.Config, catalog: catalog, turn: f.Turn}
+		v := &view{transcript: slices.Clip(d.state.Transcript), config: d.state.Config, catalog: catalog}
 		if old := d.view.Load(); old != nil {
 			v.called = old.called
 		}
 		for _, e := range owed {
-			if c, ok := e.(loop.CallModel); ok {
-				v.called = c.ModelCall
+			switch e := e.(type) {
+			case loop.CallModel:
+				v.called = e.ModelCall
+			case loop.RunHooks:
+				v.turn = d.state.Fork().Turn
 			}
 		}
 		d.view.Store(v)

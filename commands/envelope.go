@@ -44,28 +44,22 @@ const envelopeFields = 7
 
 // Encode returns the bytes of e as they travel.
 func (e Envelope) Encode() ([]byte, error) {
-	var buf bytes.Buffer
-	enc := msgpack.GetEncoder()
-	defer msgpack.PutEncoder(enc)
-	enc.Reset(&buf)
-	enc.UseCompactInts(true)
-	err := errors.Join(
-		enc.EncodeArrayLen(envelopeFields),
-		enc.EncodeString(e.ID),
-		enc.EncodeString(string(e.Session)),
-		enc.EncodeString(e.By),
-		enc.EncodeInt(int64(e.At)),
-		enc.EncodeString(e.TraceParent),
-		enc.EncodeString(NameOf(e.Command)),
-		enc.Encode(e.Command),
-	)
-	if err == nil {
-		err = wire.Check(buf.Bytes(), wire.CommandDepth)
-	}
+	b, err := wire.Encode(wire.CommandDepth, func(enc *msgpack.Encoder) error {
+		return errors.Join(
+			enc.EncodeArrayLen(envelopeFields),
+			enc.EncodeString(e.ID),
+			enc.EncodeString(string(e.Session)),
+			enc.EncodeString(e.By),
+			enc.EncodeInt(int64(e.At)),
+			enc.EncodeString(e.TraceParent),
+			enc.EncodeString(NameOf(e.Command)),
+			enc.Encode(e.Command),
+		)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("encode command %s for %s: %w", e.ID, e.Session, err)
 	}
-	return buf.Bytes(), nil
+	return b, nil
 }
 
 // Decode reads what Encode wrote. It returns ErrBadCommand for anything else.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/turnlog/turnlog/commands"
@@ -89,8 +90,8 @@ func (r *Runner) replied(ctx context.Context, e loop.CallModel, in ModelInput, r
 }
 
 func place(e loop.CallModel, c int) content.Place {
-	var n int
-	if _, err := fmt.Sscanf(string(e.Turn), "turn-%d", &n); err != nil {
+	n, err := strconv.Atoi(strings.TrimPrefix(string(e.Turn), "turn-"))
+	if err != nil {
 		return ""
 	}
 	return content.PlaceOf(n, e.Round, c)

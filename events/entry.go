@@ -109,31 +109,24 @@ const entryFields = 9
 // pairs of kind and fields. Equal entries have equal bytes. It returns an error
 // for an entry that Decode would refuse, because its items nest too deeply.
 func (e Entry) Encode() ([]byte, error) {
-	var buf bytes.Buffer
-	enc := msgpack.GetEncoder()
-	defer msgpack.PutEncoder(enc)
-	enc.Reset(&buf)
-	enc.UseCompactInts(true)
-	enc.UseCompactFloats(true)
-	err := errors.Join(
-		enc.EncodeArrayLen(entryFields),
-		enc.EncodeInt(int64(e.Version)),
-		enc.EncodeString(string(e.Session)),
-		enc.EncodeUint(e.Seq),
-		e.Prev.EncodeMsgpack(enc),
-		enc.EncodeString(e.Cause),
-		enc.EncodeInt(int64(e.At)),
-		enc.EncodeUint(e.Epoch),
-		enc.Encode(e.Cursors),
-		encodeEvents(enc, e.Events),
-	)
-	if err == nil {
-		err = wire.Check(buf.Bytes(), wire.EntryDepth)
-	}
+	b, err := wire.Encode(wire.EntryDepth, func(enc *msgpack.Encoder) error {
+		return errors.Join(
+			enc.EncodeArrayLen(entryFields),
+			enc.EncodeInt(int64(e.Version)),
+			enc.EncodeString(string(e.Session)),
+			enc.EncodeUint(e.Seq),
+			e.Prev.EncodeMsgpack(enc),
+			enc.EncodeString(e.Cause),
+			enc.EncodeInt(int64(e.At)),
+			enc.EncodeUint(e.Epoch),
+			enc.Encode(e.Cursors),
+			encodeEvents(enc, e.Events),
+		)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("encode entry %s/%d: %w", e.Session, e.Seq, err)
 	}
-	return buf.Bytes(), nil
+	return b, nil
 }
 
 func encodeEvents(enc *msgpack.Encoder, evs []Event) error {

@@ -207,6 +207,7 @@ type batchReader struct {
 	subject string
 
 	sub   *nats.Subscription // nil before the first batch and after a failed one
+	come  chan *nats.Msg     // has room for a batch and its end
 	asked bool               // a batch is on its way to sub
 	next  uint64             // the sequence to go on from
 	more  bool               // the last batch was not the end
@@ -245,7 +246,8 @@ func (b *batchReader) ask() (err error) {
 		return nil
 	}
 	if b.sub == nil {
-		if b.sub, err = b.cell.nc.SubscribeSync(b.cell.nc.NewInbox()); err != nil {
+		b.come = make(chan *nats.Msg, batchMessages+1)
+		if b.sub, err = b.cell.nc.ChanSubscribe(b.cell.nc.NewInbox(), b.come); err != nil {
 			return err //nolint:wrapcheck // batch names itself
 		}
 	}
@@ -262,9 +264,11 @@ func (b *batchReader) receive(ctx context.Context, got []stored) ([]stored, erro
 	defer cancel()
 	var last uint64 // of the messages of this batch
 	for {
-		msg, err := b.sub.NextMsgWithContext(ctx)
-		if err != nil {
-			return got, err //nolint:wrapcheck // batch names itself
+		var msg *nats.Msg
+		select {
+		case msg = <-b.come:
+		case <-ctx.Done():
+			return got, ctx.Err() //nolint:wrapcheck // batch names itself
 		}
 		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
 			b.asked = false

@@ -150,7 +150,7 @@ func (s *State) applyRunStarted(ev events.RunStarted) {
 	s.add(ev.Transcript...)
 	for _, it := range ev.Transcript {
 		for _, c := range it.Calls() {
-			s.CallIDs = append(s.CallIDs, c.ID)
+			s.CallIDs.add(c.ID)
 		}
 	}
 }
@@ -232,7 +232,7 @@ func (s *State) applyToolCallRequested(ev events.ToolCallRequested) {
 	s.Turn.Calls = append(s.Turn.Calls, Call{
 		ToolCall: ev.Call, Turn: ev.Turn, Round: ev.Round, Routing: ev.Routing, Digest: ev.Routing.Digest,
 	})
-	s.CallIDs = append(s.CallIDs, ev.Call.ID)
+	s.CallIDs.add(ev.Call.ID)
 	s.Turn.Used.ToolCalls++
 	s.Used.ToolCalls++
 }

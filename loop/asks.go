@@ -185,7 +185,7 @@ func (d *decision) cancelTurn(scope, reason string) {
 func (d *decision) cancelCall(id content.CallID, reason string) error {
 	c, ok := d.Call(id)
 	switch {
-	case !ok && slices.Contains(d.CallIDs, id):
+	case !ok && d.CallIDs.Has(id):
 		return refuse(ReasonAlreadyFinished, "call %s is over", id)
 	case !ok:
 		return refuse(ReasonUnknownCall, "no call %s", id)
@@ -202,7 +202,7 @@ func (d *decision) cancelCall(id content.CallID, reason string) error {
 func (d *decision) detach(c commands.DetachCall) error {
 	call, ok := d.Call(c.Call)
 	switch {
-	case !ok && slices.Contains(d.CallIDs, c.Call):
+	case !ok && d.CallIDs.Has(c.Call):
 		return refuse(ReasonNotRunning, "call %s is over", c.Call)
 	case !ok:
 		return refuse(ReasonUnknownCall, "no call %s", c.Call)

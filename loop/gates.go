@@ -173,7 +173,7 @@ func (d *decision) resolvePatched(ev events.ApprovalResolved, c commands.Resolve
 func (d *decision) findApproval(c commands.ResolveApproval) (*Approval, error) {
 	open := d.Undecided()
 	switch {
-	case c.Approval == "" && c.Call != "" && !slices.Contains(d.CallIDs, c.Call):
+	case c.Approval == "" && c.Call != "" && !d.CallIDs.Has(c.Call):
 		return nil, refuse(ReasonUnknownCall, "no call %s", c.Call)
 	case d.Turn == nil:
 		return nil, refuse(ReasonNoApproval, "no approval is pending")

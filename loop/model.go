@@ -78,7 +78,7 @@ func (d *decision) replyItems(c commands.ReportReply) ([]content.Item, []content
 	items := content.CloneItems(c.Items)
 	var calls []content.ToolCall
 	taken := func(id content.CallID) bool {
-		return slices.Contains(d.CallIDs, id) || slices.ContainsFunc(calls, func(c content.ToolCall) bool { return c.ID == id })
+		return d.CallIDs.Has(id) || slices.ContainsFunc(calls, func(c content.ToolCall) bool { return c.ID == id })
 	}
 	for i := range items {
 		items[i].Kind = content.Assistant

@@ -48,10 +48,9 @@ func (d *decision) broken(items []content.Item) string {
 	if _, call, problem := Unpaired(items); problem != "" {
 		return "call " + string(call) + " " + problem
 	}
-	known := slices.Sorted(slices.Values(d.CallIDs))
 	for _, it := range items {
 		for _, c := range it.Calls() {
-			if _, found := slices.BinarySearch(known, c.ID); !found {
+			if !d.CallIDs.Has(c.ID) {
 				return "call " + string(c.ID) + " was never made"
 			}
 		}

@@ -38,7 +38,7 @@ type State struct {
 	After      Mutating // the mutators of AfterTurnEnded
 	Background []Call   // answered calls whose real outcome may still come
 	Stops      []Call   // answered calls that may still run and must not; until the end of the next turn
-	CallIDs    []content.CallID
+	CallIDs    CallSet
 	Used       Counters
 	Task       *Task // the open task
 }

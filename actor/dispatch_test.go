@@ -3,6 +3,9 @@ package actor_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,5 +140,50 @@ func TestAnEarlierAttemptOnTheQueueIsNotTakenForALaterOne(t *testing.T) {
 			t.Errorf("attempt = %d, want 2", got)
 		}
 		second.drain(t)
+	})
+}
+
+// TestACallBeyondTheCapIsNotPublishedAgain has a background call that many others
+// push back in the order of what is owed.
+func TestACallBeyondTheCapIsNotPublishedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		later := jetstream.Offer{Worker: "w2", Queue: "q", Tools: []tool.Spec{{Name: "later", Effects: content.ReadOnly, Route: content.Background}}}
+		if err := w.cell.Catalog().Advertise(w.ctx, later); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			w.worker(func(x task.Task) tool.Result {
+				if x.Tool == "later" {
+					<-time.After(20 * time.Second)
+				}
+				return echoed(x)
+			})
+		}
+		var mu sync.Mutex
+		posted := make(map[content.Place]int)
+		n := w.flakyNode("n1", func(ctx context.Context, x task.Task, next task.Dispatcher) error {
+			mu.Lock()
+			posted[x.Place]++
+			mu.Unlock()
+			return next.Dispatch(ctx, x)
+		})
+		calls := strings.TrimSuffix(strings.Repeat("{name: echo, input: {}}, ", 39), ", ")
+		script := fmt.Sprintf("replies:\n  - calls: [{name: later, input: {}}]\n  - calls: [%s]\n  - text: ok\n    repeat: true\n", calls)
+		s := w.startWith("s", script, func(c *events.Config) { c.MaxParallel = 50 })
+		w.submit(s, "go")
+		<-time.After(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(posted) != 40 {
+			t.Errorf("%d calls were published, want all 40", len(posted))
+		}
+		for place, times := range posted {
+			if times != 1 {
+				t.Errorf("%s was published %d times", place, times)
+			}
+		}
+		w.records("s")
+		n.drain(t)
 	})
 }

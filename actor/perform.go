@@ -65,23 +65,32 @@ func (d *Driver) owed() []loop.Effect {
 	if len(d.posted) > len(pending)+2*maxOpenTasks {
 		d.forgetPosted(pending)
 	}
-	out := pending[:0]
+	open := d.openTasks(pending)
+	return slices.DeleteFunc(pending, func(e loop.Effect) bool {
+		switch e := e.(type) {
+		case loop.RunTool:
+			id, queue := e.Identity(), e.Call.Routing.Queue
+			if d.posted[id] || d.performer.Has(id) {
+				return d.posted[id]
+			}
+			open[queue]++
+			return open[queue] > maxOpenTasks
+		case loop.StopTool:
+			return d.posted[e.Identity()]
+		}
+		return false
+	})
+}
+
+// openTasks counts the calls that are on each queue, or on their way there.
+func (d *Driver) openTasks(pending []loop.Effect) map[string]int {
 	open := make(map[string]int)
 	for _, e := range pending {
-		switch e := any(e).(type) {
-		case loop.RunTool:
+		if e, ok := e.(loop.RunTool); ok && (d.posted[e.Identity()] || d.performer.Has(e.Identity())) {
 			open[e.Call.Routing.Queue]++
-			if open[e.Call.Routing.Queue] > maxOpenTasks || d.posted[e.Identity()] {
-				continue
-			}
-		case loop.StopTool:
-			if d.posted[e.Identity()] {
-				continue
-			}
 		}
-		out = append(out, e)
 	}
-	return out
+	return open
 }
 
 // forgetPosted keeps of what was posted only what is still pending.

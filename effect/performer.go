@@ -50,7 +50,7 @@ func (p *Performer) Reports() <-chan Report { return p.reports }
 
 // Starts reports whether Sync would start an effect.
 func (p *Performer) Starts(owed []loop.Effect) bool {
-	return slices.ContainsFunc(owed, func(e loop.Effect) bool { return p.running[e.Identity()] == nil })
+	return slices.ContainsFunc(owed, func(e loop.Effect) bool { return !p.Has(e.Identity()) })
 }
 
 // Sync starts and stops effects.
@@ -85,6 +85,9 @@ func (p *Performer) start(id string, e loop.Effect) *run {
 	}()
 	return r
 }
+
+// Has reports whether an effect runs, or is done and was owed when Sync last looked.
+func (p *Performer) Has(id string) bool { return p.running[id] != nil }
 
 // Forget lets an effect that is done be started again if it is still owed.
 func (p *Performer) Forget(id string) { delete(p.running, id) }

@@ -340,6 +340,24 @@ func TestADrainingNodeHandsItsSessionsOver(t *testing.T) {
 	})
 }
 
+func TestADrainingNodeParksWhatIsIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1", func(c *actor.Config) { c.Idle = time.Hour })
+		s := w.start("s", oneReply)
+		w.submit(s, "go")
+		w.finish(s)
+		n.drain(t)
+		all := w.records("s")
+		if last := all[len(all)-1].Entry.Kinds(); !slices.Contains(last, events.KindParked) {
+			t.Errorf("the journal ends with %s, want %s", last, events.KindParked)
+		}
+		if held, err := w.tokens("s"); held || err != nil {
+			t.Errorf("there is a token: %v, %v", held, err)
+		}
+	})
+}
+
 func TestACrashedNodesSessionsGoOnElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -40,6 +40,7 @@ type Driver struct {
 	view      atomic.Pointer[view]
 	posts     chan post
 	posted    map[string]bool // calls that are on their queue, and those told to stop
+	serving   bool            // it has claimed the session and read its inbox
 	armed     bool            // the server may hold timers of the session
 	snapped   uint64          // sequence of the last snapshot
 	taken     int             // commands
@@ -91,6 +92,7 @@ func (d *Driver) drive(ctx context.Context) (err error) {
 	if err := d.recover(ctx); err != nil {
 		return err
 	}
+	d.serving = true
 	for parked := false; !parked; {
 		if err := d.serve(ctx, listener); err != nil {
 			return err
@@ -122,18 +124,47 @@ func (d *Driver) left(ctx context.Context, err error) (string, error) {
 		err = context.Cause(ctx) // and not what that led to
 	}
 	d.fail(err)
-	_, panicked := errors.AsType[*brokenError](err)
 	switch {
 	case unknown:
 		return "fenced", errors.Join(fmt.Errorf("%w: %w", ErrFenced, err), d.handOver())
 	case errors.Is(err, journal.ErrConflict):
 		return "fenced", fmt.Errorf("%w: %w", ErrFenced, err)
 	case errors.Is(err, ErrDrain):
-		return "drained", d.handOver()
-	case panicked, errors.Is(err, events.ErrUnknownKind), errors.Is(err, journal.ErrDamaged), errors.Is(err, events.ErrBadEntry):
+		return d.drain(ctx)
+	case hopeless(err):
+		if d.lease.fresh() {
+			return "broken", errors.Join(err, d.token.ReleaseAfter(d.node.breaks.again(d.token)))
+		}
 		return "broken", err
 	}
 	return "lost", err
+}
+
+// hopeless reports whether the session would end its next driver in the same way.
+func hopeless(err error) bool {
+	_, panicked := errors.AsType[*brokenError](err)
+	return panicked || errors.Is(err, events.ErrUnknownKind) || errors.Is(err, journal.ErrDamaged) || errors.Is(err, events.ErrBadEntry)
+}
+
+// drainTimeout bounds the parking of a session whose node drains.
+const drainTimeout = 2 * time.Second
+
+// drain parks a session that is idle already, which leaves no lease behind that
+// could lapse, and hands any other over.
+func (d *Driver) drain(ctx context.Context) (string, error) {
+	if !d.serving || !d.atRest() {
+		return "drained", d.handOver()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	parked, err := d.park(ctx)
+	switch {
+	case errors.Is(err, journal.ErrConflict):
+		return "fenced", fmt.Errorf("%w: %w", ErrFenced, err)
+	case err != nil || !parked:
+		return "drained", d.handOver()
+	}
+	return "parked", nil
 }
 
 // handOver returns the token, so that another node goes on at once. Tasks that are

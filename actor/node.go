@@ -34,6 +34,7 @@ type Node struct {
 	ready   chan struct{}
 	readied sync.Once
 	slots   chan struct{} // one per session that the node may hold
+	breaks  breaks
 
 	mu    sync.Mutex                   // guards what follows
 	held  map[content.SessionID]string // the reply subjects of the tokens
@@ -152,15 +153,14 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 	n.cfg.Metrics.SessionLeft(how)
 	switch {
 	case err == nil:
+		n.breaks.forget(s)
 		log.Info("session left", zap.String("how", how))
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrLeaseLost):
 		log.Warn("session lost", zap.String("how", how), zap.Error(err))
+	case how == "broken":
+		n.breaks.log(log, s, err)
 	default:
-		var stack []byte
-		if broken, ok := errors.AsType[*brokenError](err); ok {
-			stack = broken.stack
-		}
-		log.Error("session cannot be driven", zap.String("how", how), zap.Error(err), zap.ByteString("stack", stack))
+		log.Error("session cannot be driven", zap.String("how", how), zap.Error(err))
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -75,7 +74,7 @@ func (r *Runs) Take(ctx context.Context) (*Token, error) {
 	}
 	return &Token{
 		cell: r.cell, session: r.cell.names.sessionOf(msg.Subject),
-		reply: msg.Reply, seq: meta.Sequence.Stream, renewed: time.Now(),
+		reply: msg.Reply, seq: meta.Sequence.Stream,
 	}, nil
 }
 

@@ -65,9 +65,6 @@ func TestTokenComesBackAfterAckWait(t *testing.T) {
 		if token := take(t, r, 2*time.Second); token.Session() != "s1" {
 			t.Errorf("token of %s, want s1", token.Session())
 		}
-		if dead.Fresh() {
-			t.Error("a token that was not renewed is fresh after AckWait")
-		}
 	})
 }
 
@@ -79,14 +76,7 @@ func TestRenewedTokenIsHeld(t *testing.T) {
 		token := take(t, r, time.Second)
 		for range 30 {
 			takeNothing(t, r, token.AckWait()/3)
-			if !token.Fresh() {
-				t.Fatal("a token that was renewed a third of AckWait ago is not fresh")
-			}
 			must(t, token.Extend())
-		}
-		<-time.After(token.AckWait() / 2)
-		if token.Fresh() {
-			t.Error("the token is fresh although half of AckWait has passed")
 		}
 	})
 }
@@ -339,9 +329,6 @@ func TestTokenWithoutAConnectionIsNotRenewed(t *testing.T) {
 		<-time.After(token.AckWait() / 2)
 		if err := token.Extend(); err == nil {
 			t.Error("Extend without a connection succeeded")
-		}
-		if token.Fresh() {
-			t.Error("the token is fresh although it was not renewed")
 		}
 	})
 }

@@ -28,8 +28,7 @@ type Token struct {
 	cell    *Cell
 	session content.SessionID
 	reply   string
-	seq     uint64    // of the token in its stream
-	renewed time.Time // with the monotonic clock
+	seq     uint64 // of the token in its stream
 }
 
 // Session is the session that the token is for.
@@ -43,22 +42,16 @@ func (t *Token) AckWait() time.Duration { return tokenAckWait }
 
 // Extend renews the lease. It does not wait for an answer, which would prove
 // nothing; it is an error if there is no connection to send it on.
-func (t *Token) Extend() error {
-	now := time.Now()
-	if err := t.answer(answerProgress); err != nil {
-		return err
-	}
-	t.renewed = now
-	return nil
-}
-
-// Fresh reports whether the last renewal is younger than half of AckWait. Without
-// it, nothing that costs or acts may be begun: the process may have been stopped
-// for longer than the lease.
-func (t *Token) Fresh() bool { return time.Since(t.renewed) < tokenAckWait/2 }
+func (t *Token) Extend() error { return t.answer(answerProgress) }
 
 // Release hands the token to another node, at once.
 func (t *Token) Release() error { return t.answer(answerNak) }
+
+// ReleaseAfter hands the token to another node, or to this one again, once d has
+// passed.
+func (t *Token) ReleaseAfter(d time.Duration) error {
+	return t.answer(fmt.Sprintf(`%s {"delay": %d}`, answerNak, d.Nanoseconds()))
+}
 
 func (t *Token) answer(what string) error {
 	err := nats.ErrDisconnected

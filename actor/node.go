@@ -79,6 +79,9 @@ func (n *Node) Sessions() int {
 // nil. An error says why it could not go on.
 func (n *Node) Run(ctx context.Context) error {
 	view, err := n.cell.Catalog().Watch(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("node %s: %w", n.cfg.Name, err)
 	}

@@ -18,6 +18,19 @@ import (
 // postAgain is how long after a failure something is posted to a queue again.
 const postAgain = 500 * time.Millisecond
 
+// lostWord is how long behind a call's deadline its queue may take to say that the
+// worker was lost: a lease, and the next worker's report. Until then nobody can say
+// that the call merely took too long; a worker that lives says so itself.
+const lostWord = 40 * time.Second
+
+// due is when a timer is reported.
+func due(e loop.ArmTimer) time.Time {
+	if e.Kind == commands.TimerDeadline {
+		return e.At.Std().Add(lostWord)
+	}
+	return e.At.Std()
+}
+
 // post is what came of putting a call on its queue, or of telling it to stop.
 type post struct {
 	id   string
@@ -36,13 +49,14 @@ func (d *Driver) dispatch(ctx context.Context, e loop.RunTool) commands.Command 
 			Outcome: tool.Failed(tool.Call{ID: c.ID, Name: c.Name}, err),
 		}
 	}
-	err := d.node.tasks.Dispatch(ctx, task.Task{
+	t := task.Task{
 		Session: s, Turn: c.Turn, Call: c.ID, Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue,
-		Tool: c.Name, Input: c.EffectiveInput(), Effects: c.Routing.Effects, Deadline: c.Deadline,
+		Tool: c.Name, Input: c.EffectiveInput(), Effects: c.Routing.Effects, Deadline: c.Deadline, Approved: c.Approved,
 		Wake: c.Placeholder != "" || c.Routing.Route != content.Foreground, IdempotencyKey: string(s) + "/" + string(c.Place),
-	})
+	}
+	err := d.node.tasks.Dispatch(ctx, t)
 	queued := err == nil || errors.Is(err, task.ErrQueued)
-	for ; !queued && err != nil; queued, err = d.node.tasks.Queued(ctx, c.Routing.Queue, s, c.Place) {
+	for ; !queued && err != nil; queued, err = d.node.tasks.Queued(ctx, t) {
 		d.log.Warn("call could not be put on its queue", zap.String("place", string(c.Place)), zap.Error(err))
 		if !pause(ctx, postAgain) {
 			return nil
@@ -111,8 +125,7 @@ func (d *Driver) recover(ctx context.Context) error {
 }
 
 // recheck looks after the calls that were on their queues: one that is gone and
-// brought nothing is published again. So are those of whose earlier attempt the
-// queue was not yet rid when they were looked for.
+// brought nothing is published again.
 func (d *Driver) recheck(ctx context.Context) error {
 	var gone []string
 	for _, c := range d.openCalls() {
@@ -145,7 +158,9 @@ func (d *Driver) openCalls() []loop.RunTool {
 
 func (d *Driver) isQueued(ctx context.Context, e loop.RunTool) (bool, error) {
 	c := e.Call
-	queued, err := d.node.tasks.Queued(ctx, c.Routing.Queue, d.token.Session(), c.Place)
+	queued, err := d.node.tasks.Queued(ctx, task.Task{
+		Session: d.token.Session(), Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Approved: c.Approved,
+	})
 	if err != nil {
 		return false, fmt.Errorf("look for %s on its queue: %w", c.Place, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
@@ -89,7 +91,7 @@ func TestABackgroundCallIsOnItsQueueBeforeTheSessionParks(t *testing.T) {
 }
 
 // TestAnEarlierAttemptOnTheQueueIsNotTakenForALaterOne: the worker that reported
-// its attempt lost is slow to take it off the queue, and the node dies before it
+// its attempt lost dies before it took it off the queue, and the node before it
 // published the next one.
 func TestAnEarlierAttemptOnTheQueueIsNotTakenForALaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -123,15 +125,7 @@ func TestAnEarlierAttemptOnTheQueueIsNotTakenForALaterOne(t *testing.T) {
 		w.until("s", events.KindToolAttemptLost)
 		first.crash(t)
 		second := w.node("n2")
-		<-time.After(14 * time.Second)
-		if err := c.Extend(w.ctx); err != nil {
-			t.Fatal(err)
-		}
-		<-time.After(time.Second)
-		if err := c.Done(w.ctx); err != nil {
-			t.Fatal(err)
-		}
-		within, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+		within, cancel := context.WithTimeout(w.ctx, c.Lease()/2) // the dead worker has it for longer
 		defer cancel()
 		if c, err = q.Claim(within); err != nil {
 			t.Fatalf("the second attempt: %v", err)
@@ -183,6 +177,134 @@ func TestACallBeyondTheCapIsNotPublishedAgain(t *testing.T) {
 				t.Errorf("%s was published %d times", place, times)
 			}
 		}
+		w.records("s")
+		n.drain(t)
+	})
+}
+
+// TestAnApprovedCallIsDispatchedThoughItsTaskIsStillThere: the tool asked for an
+// approval in the middle, and its worker is slow to take the task off the queue, or
+// dead. The call goes on at once when it is approved, under the same attempt.
+func TestAnApprovedCallIsDispatchedThoughItsTaskIsStillThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo"}}}
+		if err := w.cell.Catalog().Advertise(w.ctx, offer); err != nil {
+			t.Fatal(err)
+		}
+		q, err := w.open(w.connect()).Queue(w.ctx, "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := w.node("n1")
+		s := w.start("s", oneCall)
+		w.submit(s, "go")
+		var claims []task.Claim
+		for _, want := range [][]content.GateKey{nil, {{Kind: "first"}}, {{Kind: "first"}, {Kind: "second"}}} {
+			within, cancel := context.WithTimeout(w.ctx, time.Second)
+			defer cancel()
+			c, err := q.Claim(within)
+			if err != nil {
+				t.Fatalf("the call with %v: %v", want, err)
+			}
+			x := c.Task()
+			if x.Attempt != 1 || !slices.Equal(x.Approved, want) || c.Delivery() != 1 {
+				t.Fatalf("attempt %d with %v, delivery %d, want the first with %v", x.Attempt, x.Approved, c.Delivery(), want)
+			}
+			claims = append(claims, c)
+			if len(claims) == 3 {
+				break
+			}
+			kind := []string{"first", "second"}[len(want)]
+			gate := task.Report{
+				Session: "s", Call: x.Call, Place: x.Place, Attempt: 1, Queue: "q", Gate: &tool.Verdict{RequestKind: kind, Summary: kind},
+			}
+			if err := c.Report(w.ctx, gate); err != nil {
+				t.Fatal(err)
+			}
+			w.until("s", events.KindApprovalRequired)
+			synctest.Wait()
+			w.send("s", "approve-"+kind, commands.ResolveApproval{Call: x.Call, Approve: true})
+		}
+		for _, c := range claims[:2] {
+			_ = c.Done(w.ctx) // at last; what takes off nothing is fine
+		}
+		last := claims[2]
+		if err := last.Report(w.ctx, task.Report{
+			Session: "s", Call: last.Task().Call, Place: last.Task().Place, Attempt: 1, Queue: "q", Outcome: echoed(last.Task()),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := last.Done(w.ctx); err != nil {
+			t.Errorf("Done = %v: the late word of a holder before took the task away", err)
+		}
+		w.finish(s)
+		w.records("s")
+		n.drain(t)
+	})
+}
+
+// TestACallWhoseWorkerDiedDidNotMerelyTakeTooLong: its timeout is shorter than the
+// lease of its task, so the queue says that the worker is gone long after the time of
+// the call is over.
+func TestACallWhoseWorkerDiedDidNotMerelyTakeTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Timeout: 5 * time.Second}}}
+		if err := w.cell.Catalog().Advertise(w.ctx, offer); err != nil {
+			t.Fatal(err)
+		}
+		q, err := w.open(w.connect()).Queue(w.ctx, "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := w.node("n1")
+		s := w.start("s", oneCall)
+		w.submit(s, "go")
+		if _, err := q.Claim(w.ctx); err != nil { // by the worker that dies
+			t.Fatal(err)
+		}
+		c, err := q.Claim(w.ctx)
+		if err != nil || c.Delivery() != 2 {
+			t.Fatalf("the next worker: %v", err)
+		}
+		x := c.Task()
+		lost := task.Report{Session: "s", Call: x.Call, Place: x.Place, Attempt: 1, Queue: "q", Lost: true, Reason: "gone"}
+		if err := c.Report(w.ctx, lost); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Done(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		w.finish(s)
+		for _, rec := range w.records("s") {
+			for _, ev := range rec.Entry.Events {
+				if r, ok := ev.(events.ToolResultReceived); ok && r.Result.Status != content.StatusUnknown {
+					t.Errorf("result = %s %q, want an unknown outcome", r.Result.Status, r.Result.Text())
+				}
+			}
+		}
+		n.drain(t)
+	})
+}
+
+// TestACallThatNobodyTakesTimesOut: there is no worker that could say anything.
+func TestACallThatNobodyTakesTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Timeout: 5 * time.Second}}}
+		if err := w.cell.Catalog().Advertise(w.ctx, offer); err != nil {
+			t.Fatal(err)
+		}
+		n := w.node("n1")
+		s := w.start("s", oneCall)
+		began := time.Now()
+		w.submit(s, "go")
+		w.until("s", events.KindToolResultReceived)
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("the call timed out after %v", took)
+		}
+		w.finish(s)
 		w.records("s")
 		n.drain(t)
 	})

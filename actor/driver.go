@@ -344,8 +344,8 @@ func (d *Driver) decide(ctx context.Context, env commands.Envelope) error {
 	}
 	env.At = max(content.TimeOf(time.Now()), d.state.At)
 	env.Catalog = catalog.Facts()
-	if r, ok := env.Command.(commands.ResolveApproval); ok && r.Input != nil {
-		env.Checks = d.checkPatched(ctx, r, catalog)
+	if r, ok := env.Command.(commands.ResolveApproval); ok {
+		env.Checks = d.node.runner.CheckPatched(ctx, d.state, catalog, r)
 	}
 	evs, err := loop.Decide(d.state, env)
 	if err != nil || len(evs) == 0 {
@@ -396,18 +396,6 @@ func (d *Driver) tell(ev events.Event) {
 	if err := d.live.Publish(d.token.Session(), ev); err != nil {
 		d.log.Debug("live event lost", zap.Error(err))
 	}
-}
-
-func (d *Driver) checkPatched(ctx context.Context, r commands.ResolveApproval, cat *effect.Catalog) []commands.Check {
-	for _, a := range d.state.Undecided() {
-		if r.Approval != "" && a.ID != r.Approval || r.Call != "" && a.CallID != r.Call {
-			continue
-		}
-		if c, ok := d.state.Call(a.CallID); ok {
-			return []commands.Check{d.node.runner.CheckPatched(ctx, d.state.Session, cat, *c, r.Input)}
-		}
-	}
-	return nil
 }
 
 // lanes in the order in which cursors are written.

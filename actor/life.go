@@ -233,7 +233,7 @@ func (d *Driver) armDurable(ctx context.Context) error {
 			ID: t.Identity(), Session: d.state.Session, By: "timer",
 			Command: commands.ReportTimer{Kind: t.Kind, ID: t.ID},
 		}
-		if err := d.node.cell.Timers().Arm(ctx, d.state.Session, t.Kind+"-"+t.ID, t.At.Std(), env); err != nil {
+		if err := d.node.cell.Timers().Arm(ctx, d.state.Session, t.Kind+"-"+t.ID, due(t), env); err != nil {
 			return fmt.Errorf("arm timer %s: %w", t.Identity(), err)
 		}
 	}

@@ -173,7 +173,7 @@ func (d *Driver) callModel(ctx context.Context, e loop.CallModel, v *view) comma
 }
 
 func fire(ctx context.Context, e loop.ArmTimer) commands.Command {
-	if !pause(ctx, max(time.Until(e.At.Std()), time.Millisecond)) {
+	if !pause(ctx, max(time.Until(due(e)), time.Millisecond)) {
 		return nil
 	}
 	return commands.ReportTimer{Kind: e.Kind, ID: e.ID}

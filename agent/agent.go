@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/effect"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
@@ -36,12 +37,16 @@ func New(c Config) (*Agent, error) {
 	}
 	a := &Agent{cfg: c, runner: effect.NewRunner(effect.Config{
 		Permissions: c.Permissions, Resources: c.Resources, Hooks: c.Hooks, Mutators: c.Mutators,
-		Durable: c.Durable, Logger: c.Logger,
+		Memory: c.Memory, Durable: c.Durable, Manager: c.TaskManager, Logger: c.Logger,
 	})}
+	parallel, err := c.TaskManager.Parallel(c.MaxParallel)
+	if err != nil {
+		return nil, &ConfigError{"MaxParallel", err.Error()}
+	}
 	hooks, mutators := a.runner.Registrations()
 	a.facts = events.Config{
-		Model: c.Model.Name(), MaxParallel: c.MaxParallel, FailRun: c.OnToolError == FailRun,
-		Hooks: hooks, Mutators: mutators, Limits: c.Limits, SessionLimits: c.SessionLimits, Retry: c.Retry, Cache: c.Cache,
+		Model: c.Model.Name(), Rules: c.Rules, MaxParallel: parallel, FailRun: c.OnToolError == FailRun,
+		Hooks: hooks, Mutators: mutators, Limits: c.Limits, SessionLimits: c.SessionLimits, Retry: c.Retry, Cache: c.Cache, Output: c.Output,
 	}
 	raw, err := json.Marshal(a.facts)
 	if err != nil {
@@ -57,6 +62,13 @@ type SessionConfig struct {
 	ID       content.SessionID   // "": a new one; one that the journal knows is continued
 	Metadata content.Metadata    // nil: none
 	Cache    *model.CacheRequest // nil: Config.Cache
+	Parent   content.SessionID   // "": none; recorded with a new session that works for another
+	// Resume is nil, or what a new session begins with: the snapshot's transcript,
+	// pending input and cache override, instead of Config.Transcript. A turn that was
+	// open stays with the session that the snapshot is of, and so does what was used
+	// of its limits; calls without a result are answered with one that says so. A
+	// session that the journal knows is refused: to go on there, start it.
+	Resume *Snapshot
 }
 
 // Start takes the session and returns its driver. Whoever drove it before is
@@ -69,7 +81,7 @@ func (a *Agent) Start(ctx context.Context, s SessionConfig) (*Driver, error) {
 	if _, err := content.ParseSessionID(string(s.ID)); err != nil {
 		return nil, &ConfigError{"SessionConfig.ID", err.Error()}
 	}
-	d := &Driver{agent: a, log: a.cfg.Logger.Named("driver").With(logfield.Session(s.ID)), news: make(chan struct{}, 1)}
+	d := &Driver{agent: a, log: a.cfg.Logger.Named("driver").With(logfield.Session(s.ID)), news: make(chan struct{}, 1), changed: make(chan struct{}), ready: make(chan struct{}, 1)}
 	d.facts = a.facts
 	if s.Cache != nil {
 		d.facts.Cache = s.Cache
@@ -79,11 +91,27 @@ func (a *Agent) Start(ctx context.Context, s SessionConfig) (*Driver, error) {
 		d.performer.Cancel(err)
 		return nil, fmt.Errorf("start %s: %w", s.ID, err)
 	}
+	if err := d.admit(ctx, s); err != nil {
+		d.performer.Cancel(err)
+		return nil, fmt.Errorf("start %s: %w", s.ID, err)
+	}
 	if err := d.open(ctx, s); err != nil {
 		d.performer.Cancel(err)
 		return nil, fmt.Errorf("start %s: %w", s.ID, err)
 	}
 	return d, nil
+}
+
+// admit asks the hooks of the session's start, before anything is recorded.
+func (d *Driver) admit(ctx context.Context, s SessionConfig) error {
+	if s.Resume != nil && d.state.Opened {
+		return &ConfigError{"SessionConfig.Resume", "begins a new session, and the journal knows this one"}
+	}
+	a := d.agent.runner.Hooks(ctx, extension.HookEvent{Point: extension.SessionStart, Session: s.ID})
+	if a.Action == extension.Terminate.String() {
+		return &HookTerminatedError{Point: extension.SessionStart, Hook: a.Hook, Reason: a.Reason}
+	}
+	return nil
 }
 
 // hydrate folds the session's journal.
@@ -118,10 +146,17 @@ func (d *Driver) open(ctx context.Context, s SessionConfig) error {
 	}
 	if !d.state.Opened {
 		open := commands.OpenSession{
-			Config: d.facts, Transcript: d.agent.cfg.Transcript, Input: d.agent.cfg.Input, Stepped: true, Metadata: s.Metadata,
+			Config: d.facts, Transcript: d.agent.cfg.Transcript, Input: d.agent.cfg.Input, Stepped: true, Metadata: s.Metadata, Parent: s.Parent,
 		}
-		if err := d.decide(ctx, ulid.Make().String(), open); err != nil {
-			return err
+		says := []commands.Command{open}
+		if s.Resume != nil {
+			resumed, more := s.Resume.resumed(open)
+			says = append([]commands.Command{resumed}, more...)
+		}
+		for _, c := range says {
+			if err := d.decide(ctx, ulid.Make().String(), c); err != nil {
+				return err
+			}
 		}
 	}
 	d.stepper = NewStepper(d, d.state)

@@ -7,11 +7,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/permission"
+	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -25,8 +28,10 @@ type Config struct {
 	Tools       []tool.Source    // nil: the model can call nothing; walked in order
 	Collision   tool.Collision   // zero: tool.FirstWins
 	Permissions tool.Permissions // nil: tool.AllowAll
+	Rules       []events.Rule    // nil: none; recorded with the session, and as binding as Permissions
 	Resources   any              // nil: none; handed to every tool call
-	MaxParallel int              // 0, 1: one at a time; n: at most n; negative: the whole round
+	TaskManager task.Manager     // nil: task.Simple(), inline and in call order
+	MaxParallel int              // 0, 1: one at a time; n: at most n; negative: the whole round; more than one needs task.Async
 	OnToolError ToolErrorPolicy  // zero: ReportToModel
 
 	Mutators            []extension.Mutator            // nil: none; in order
@@ -35,12 +40,15 @@ type Config struct {
 	Observers           []extension.Observer           // nil: none; inline, in order
 	TranscriptObservers []extension.TranscriptObserver // nil: none
 	Approver            extension.Approver             // nil: facades stop with *ApprovalPendingError; Next never asks it
+	Memory              extension.Memory               // nil: tasks recall and store nothing
 	Durable             extension.Durable              // nil: model and tools are called directly
+	Root                string                         // "": the process's working directory; where gates run
 
 	Limits        events.Limits       // per turn; zero: none
 	SessionLimits events.Limits       // over the session's life; zero: none
 	Retry         events.Retry        // zero: 4 attempts by error class; ModelAttempts 1: never
 	Cache         *model.CacheRequest // nil: none; default of every model call
+	Output        *events.Output      // nil: answers are free text; else they fit a schema, or the turn ends with *OutputError
 	Journal       journal.Journal     // nil: journal.NewMemory()
 	Logger        *zap.Logger         // nil: silent
 }
@@ -82,6 +90,9 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
 	}
+	if c.TaskManager == nil {
+		c.TaskManager = task.Simple()
+	}
 	if c.SystemPrompt != "" {
 		c.Transcript = slices.Concat([]content.Item{content.SystemText(c.SystemPrompt)}, c.Transcript)
 	}
@@ -104,8 +115,34 @@ func (c Config) validate() error {
 	case slices.Contains(c.Hooks, nil):
 		return &ConfigError{"Hooks", "holds a nil hook"}
 	}
+	if _, err := c.TaskManager.Parallel(c.MaxParallel); err != nil {
+		return &ConfigError{"MaxParallel", err.Error()}
+	}
+	if err := permission.Rules(c.Rules).Check(); err != nil {
+		return &ConfigError{"Rules", err.Error()}
+	}
+	if c.Output != nil {
+		if err := effect.CheckSchema(c.Output.Schema); err != nil {
+			return &ConfigError{"Output", err.Error()}
+		}
+	}
+	if name := repeated(c.Mutators); name != "" {
+		return &ConfigError{"Mutators", "holds two mutators of the name " + name + ", by which the journal tells them apart"}
+	}
 	if i, call, problem := loop.Unpaired(c.Transcript); problem != "" {
 		return &TranscriptError{Index: i, Call: call, Problem: problem}
 	}
 	return nil
+}
+
+// repeated is a name that two mutators have, or empty.
+func repeated(ms []extension.Mutator) string {
+	var names []string
+	for _, m := range ms {
+		if slices.Contains(names, m.Name()) {
+			return m.Name()
+		}
+		names = append(names, m.Name())
+	}
+	return ""
 }

@@ -78,6 +78,16 @@ type MutatorError struct {
 // Error renders the message.
 func (e *MutatorError) Error() string { return "mutator failed: " + e.Message }
 
+// OutputError ends a turn whose answer did not fit Config.Output, however often the
+// model was asked to correct it.
+type OutputError struct {
+	Message string // what was wrong in the end
+	Partial *RunResult
+}
+
+// Error renders the message.
+func (e *OutputError) Error() string { return "the answer does not fit its schema: " + e.Message }
+
 // MaxTurnsError is returned by the facades when the limit on rounds ended the turn.
 type MaxTurnsError struct {
 	Max     int
@@ -141,15 +151,17 @@ func (e *ApprovalPendingError) Error() string {
 }
 
 // turnError is the typed error of a turn that ended with reason error.
-func turnError(s *loop.State) error {
-	partial := runResult(s, resultOf(s.Last))
-	f := s.Last.Error
+func turnError(s *loop.State, e *loop.Ended) error {
+	partial := runResult(s, resultOf(e))
+	f := e.Error
 	if f == nil {
 		return &ProviderError{Class: content.ClassOther, Message: "the turn failed", Partial: partial}
 	}
 	switch f.Code {
 	case "tool_failed":
 		return &ToolError{Code: f.Code, Message: f.Message, Partial: partial}
+	case "invalid_output":
+		return &OutputError{Message: f.Message, Partial: partial}
 	case "mutator_failed":
 		return &MutatorError{Message: f.Message, Partial: partial}
 	}

@@ -50,12 +50,15 @@ func (d *Driver) Run(ctx context.Context, items ...content.Item) (*RunResult, er
 // toEnd drives until the turn has ended; the end of ctx cancels it, also if it comes
 // before the turn has begun.
 func (d *Driver) toEnd(ctx context.Context, resume bool) (*RunResult, error) {
-	stop := context.AfterFunc(ctx, func() {
-		// Without an open turn there is nothing to cancel yet: Next looks again.
-		_ = d.Cancel(context.WithoutCancel(ctx), contextReason(ctx))
-	})
-	defer stop()
-	return d.drive(ctx, resume)
+	for {
+		step, err := d.toStep(ctx, resume)
+		if err != nil {
+			return nil, err
+		}
+		if fin, ok := step.(*Finished); ok {
+			return d.conclude(fin.Result)
+		}
+	}
 }
 
 func contextReason(ctx context.Context) string {
@@ -68,9 +71,14 @@ func contextReason(ctx context.Context) string {
 	return "context_done"
 }
 
-// drive loops over Next until a turn has ended. With resume, a session that is
-// idle ends it too.
-func (d *Driver) drive(ctx context.Context, resume bool) (*RunResult, error) {
+// toStep loops over Next until a round of tools is complete, or the turn. With
+// resume, a session that is idle ends it too.
+func (d *Driver) toStep(ctx context.Context, resume bool) (Step, error) {
+	stop := context.AfterFunc(ctx, func() {
+		// Without an open turn there is nothing to cancel yet: Next looks again.
+		_ = d.Cancel(context.WithoutCancel(ctx), contextReason(ctx))
+	})
+	defer stop()
 	for {
 		step, err := d.next(context.WithoutCancel(ctx), ctx)
 		if err != nil {
@@ -78,6 +86,7 @@ func (d *Driver) drive(ctx context.Context, resume bool) (*RunResult, error) {
 		}
 		switch step := step.(type) {
 		case *AfterToolResult:
+			return step, nil
 		case *ApprovalRequest:
 			if err := d.approve(ctx, step); err != nil {
 				return nil, err
@@ -88,7 +97,7 @@ func (d *Driver) drive(ctx context.Context, resume bool) (*RunResult, error) {
 			}
 			return nil, &InvalidStateError{Op: "run", Reason: "cancelled_before_start"}
 		case *Finished:
-			return d.conclude(step.Result)
+			return step, nil
 		}
 	}
 }
@@ -118,14 +127,14 @@ func (d *Driver) approve(ctx context.Context, r *ApprovalRequest) error {
 // conclude turns a turn's end into what the facades return.
 func (d *Driver) conclude(r TurnResult) (*RunResult, error) {
 	d.mu.Lock()
-	res, limit := runResult(d.state, r), d.state.Last.Limit
+	res := runResult(d.state, r)
 	d.mu.Unlock()
-	return res, Conclude(res, limit)
+	return res, Conclude(res)
 }
 
 // Conclude is the error, if any, that a facade returns for a turn that is Finished.
-func Conclude(res *RunResult, limit *events.LimitReached) error {
-	md := res.Turn.Metadata
+func Conclude(res *RunResult) error {
+	md, limit := res.Turn.Metadata, res.Turn.Limit
 	switch res.Turn.FinishReason {
 	case content.Cancelled:
 		return &CancelledError{Reason: md.Text(content.MetaInterruptReason), Stage: md.Text(content.MetaInterruptStage), Partial: res}

@@ -21,6 +21,7 @@ type view struct {
 	transcript []content.Item
 	catalog    *effect.Catalog
 	turn       *loop.Turn
+	gate       extension.Gate
 }
 
 // view is taken in the effect's own goroutine. By then the session may have gone on
@@ -30,7 +31,7 @@ func (d *Driver) view(e loop.Effect) (v view, owed bool) {
 	defer d.mu.Unlock()
 	f := d.state.Fork()
 	owed = slices.ContainsFunc(loop.Pending(&f), func(o loop.Effect) bool { return o.Identity() == e.Identity() })
-	return view{transcript: f.Transcript, catalog: d.catalog, turn: f.Turn}, owed
+	return view{transcript: f.Transcript, catalog: d.catalog, turn: f.Turn, gate: d.gate}, owed
 }
 
 // perform does one effect, in its own goroutine.
@@ -61,7 +62,9 @@ func (d *Driver) perform(ctx context.Context, e loop.Effect) commands.Command {
 		return r.Recall(ctx, e)
 	case loop.StoreMemory:
 		return r.Remember(ctx, e)
-	case loop.Verify, loop.StopModel, loop.StopTool, loop.StopVerify:
+	case loop.Verify:
+		return r.Verify(ctx, e, v.gate, d.agent.cfg.Root)
+	case loop.StopModel, loop.StopTool, loop.StopVerify:
 		// What is to stop is no longer owed, so the performer has stopped it.
 	}
 	return nil
@@ -77,13 +80,29 @@ func unwanted(e loop.Effect) commands.Command {
 }
 
 func (d *Driver) runTool(ctx context.Context, e loop.RunTool, v view) commands.Command {
-	res := d.agent.runner.RunTool(ctx, d.ID(), e.Call, v.catalog, func(text string, share float64) {
+	rep := d.agent.runner.RunTool(ctx, d.ID(), e.Call, v.catalog, func(text string, share float64) {
 		d.showLive(events.ToolProgress{Call: e.Call.ID, Text: text, Share: share})
 	})
-	if ctx.Err() != nil && context.Cause(ctx) != effect.ErrStop { //nolint:errorlint // the cause is set by the performer, unwrapped
+	if rep == nil {
 		return nil
 	}
-	return commands.ReportResult{Place: e.Call.Place, Attempt: e.Call.Attempt, Queue: e.Call.Routing.Queue, Outcome: res}
+	return d.outlived(ctx, e, rep)
+}
+
+// outlived records the outcome of a call in the background as it comes, whether or
+// not a Next is running: nothing else follows from it. It returns what is left for
+// Next to decide.
+func (d *Driver) outlived(ctx context.Context, e loop.RunTool, rep commands.Command) commands.Command {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c, ok := d.state.Call(e.Call.ID)
+	if !ok || c.Placeholder == "" {
+		return rep
+	}
+	if d.dead != nil || d.decideLocked(context.WithoutCancel(ctx), e.Identity(), rep) == nil {
+		return nil
+	}
+	return rep // a tool source is down, say
 }
 
 func fire(ctx context.Context, e loop.ArmTimer) commands.Command {
@@ -97,9 +116,9 @@ func fire(ctx context.Context, e loop.ArmTimer) commands.Command {
 	}
 }
 
-// show hands an entry's events to the observers, then the items it appended to the
-// transcript observers.
-func (d *Driver) show(e events.Entry, before int) {
+// show hands an entry's events to the observers, then the phase if a task came to
+// another one, then the items it appended to the transcript observers.
+func (d *Driver) show(e events.Entry, before int, phase events.Phase) {
 	d.live.Lock()
 	defer d.live.Unlock()
 	rewritten := false
@@ -111,6 +130,11 @@ func (d *Driver) show(e events.Entry, before int) {
 			before = len(d.state.Transcript)
 		}
 		d.observe(extension.Observed{Session: e.Session, Seq: e.Seq, At: e.At.Std(), Cause: e.Cause, Event: ev})
+	}
+	if now := d.state.Phase(); now != phase {
+		d.observe(extension.Observed{
+			Session: e.Session, Seq: e.Seq, At: e.At.Std(), Cause: e.Cause, Event: events.StateChanged{Phase: now},
+		})
 	}
 	if rewritten || before > len(d.state.Transcript) {
 		return

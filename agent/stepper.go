@@ -16,7 +16,8 @@ import (
 // ended before it is not. Package client drives remote sessions with it.
 type Stepper struct {
 	host     Host
-	turns    int // the number of the last turn whose end was surfaced
+	turns    int          // the number of the last turn that ended, as far as is known here
+	ended    []loop.Ended // what is not yet surfaced of them
 	asked    []content.ApprovalID
 	blocking content.ApprovalID
 	yielded  yield
@@ -57,12 +58,16 @@ func (st *Stepper) Begin(s *loop.State) error {
 // send the Continue, or, if both are nil, wait for news.
 func (st *Stepper) Advance(s *loop.State) (Step, *commands.Continue, error) {
 	wait := loop.Waiting(s)
-	if s.Last != nil && s.Last.N > st.turns && (s.Turn != nil || wait != commands.WaitWorking) {
-		st.turns = s.Last.N
-		if s.Last.FinishReason == content.Errored {
-			return nil, nil, turnError(s)
+	if s.Turn != nil || wait != commands.WaitWorking {
+		st.collect(s)
+	}
+	if len(st.ended) > 0 {
+		e := st.ended[0]
+		st.ended = st.ended[1:]
+		if e.FinishReason == content.Errored {
+			return nil, nil, turnError(s, &e)
 		}
-		return &Finished{Result: resultOf(s.Last)}, nil, nil
+		return &Finished{Result: resultOf(&e)}, nil, nil
 	}
 	switch wait {
 	case commands.WaitWorking:
@@ -79,6 +84,30 @@ func (st *Stepper) Advance(s *loop.State) (Step, *commands.Continue, error) {
 	case commands.WaitInput:
 	}
 	return &AwaitingInput{SessionID: s.Session, Reason: "driver is waiting for input", handle: st.handle()}, nil, nil
+}
+
+// collect takes note of the turns that have ended: several of them, if the last
+// entry holds their ends.
+func (st *Stepper) collect(s *loop.State) {
+	ends := s.Ends
+	if len(ends) == 0 && s.Last != nil {
+		ends = []loop.Ended{*s.Last}
+	}
+	for _, e := range ends {
+		if e.N > st.turns {
+			st.turns = e.N
+			st.ended = append(st.ended, e)
+		}
+	}
+}
+
+// more reports whether a host that steps on gets more than AwaitingInput, and no
+// refusal.
+func (st *Stepper) more(s *loop.State) bool {
+	if st.blocking != "" && slices.ContainsFunc(s.Undecided(), func(a events.Approval) bool { return a.ID == st.blocking }) {
+		return false
+	}
+	return len(st.ended) > 0 || s.Last != nil && s.Last.N > st.turns || loop.Waiting(s) != commands.WaitInput
 }
 
 // approval surfaces the first undecided approval that was not surfaced yet, else
@@ -130,5 +159,6 @@ func resultOf(e *loop.Ended) TurnResult {
 	return TurnResult{
 		TurnID: e.Turn, FinishReason: e.FinishReason, Items: e.Items,
 		Usage: e.Usage, Rounds: e.Rounds, Metadata: e.Metadata,
+		Limit: e.Limit, Task: taskResult(e),
 	}
 }

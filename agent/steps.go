@@ -2,150 +2,181 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
-	"sync/atomic"
+	"errors"
+	"slices"
+	"sync"
 
-	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/tool"
 )
 
-// Step is what Next has to say. It is sealed: *ApprovalRequest, *AwaitingInput,
-// *AfterToolResult and *Finished.
+// Steps runs one turn a step at a time: every call of Next carries it on to the end
+// of a round of tools, and to its result. Between the calls the host may look at the
+// messages, add some, and change the tools. It belongs to one goroutine.
+type Steps struct {
+	d      *Driver
+	resume bool           // nothing was handed in: go on with what is open
+	unsent []content.Item // not yet submitted
+	begun  bool
+	ahead  []StepResult // what Next has yet to return
+	done   bool
+}
+
+// StepResult is what Steps.Next returns. It is sealed: ToolsExecuted,
+// CompactionOccurred and the three that end the turn, FinalResponse, MaxTurnsReached
+// and StepError.
 //
 //sumtype:decl
-type Step interface{ step() }
+type StepResult interface{ stepResult() }
 
-// Interrupt is a step with which the driver hands control back in the middle: all
-// but *Finished.
-type Interrupt interface {
-	Step
-	// IsBlocking reports whether Next refuses to go on until the step is
-	// answered: true for *ApprovalRequest only.
-	IsBlocking() bool
+// ToolsExecuted says that a round of tools is complete.
+type ToolsExecuted struct {
+	Calls   []content.ToolCall
+	Results []content.ToolResult // in call order
 }
 
-// Host takes the asks of step handles: a Driver, or a session of package client.
-type Host interface {
-	Ask(ctx context.Context, c commands.Command) error
+// FinalResponse is the turn's result.
+type FinalResponse struct{ Result *RunResult }
+
+// CompactionOccurred says that the transcript was compacted before the round that
+// the following result is about. Both numbers are zero if the provider did it.
+type CompactionOccurred struct{ OldTokens, NewTokens int64 }
+
+// MaxTurnsReached says that the limit on rounds ended the turn.
+type MaxTurnsReached struct {
+	Max    int
+	Result *RunResult // what there is
 }
 
-// handle lets a step be answered once, and only until the next step.
-type handle struct {
-	host  Host
-	stale *atomic.Bool
-	used  atomic.Bool
+// StepError says that the turn ended otherwise, with the error that Run returns.
+type StepError struct{ Err error }
+
+func (ToolsExecuted) stepResult()      {}
+func (FinalResponse) stepResult()      {}
+func (CompactionOccurred) stepResult() {}
+func (MaxTurnsReached) stepResult()    {}
+func (StepError) stepResult()          {}
+
+// Steps prepares a turn with the items, which are submitted by the first Next.
+// Without items it goes on with what is open.
+func (d *Driver) Steps(_ context.Context, items ...content.Item) *Steps {
+	return &Steps{d: d, resume: len(items) == 0, unsent: slices.Clone(items)}
 }
 
-func (h *handle) ask(ctx context.Context, op string, call content.CallID, c commands.Command) error {
-	switch {
-	case h.stale.Load():
-		return &InvalidStateError{Op: op, Reason: "handle_stale", Call: call}
-	case !h.used.CompareAndSwap(false, true):
-		return &InvalidStateError{Op: op, Reason: "handle_used", Call: call}
+// Next carries the turn on to its next result. It returns false after the result that
+// ended the turn. The end of ctx cancels the turn.
+func (s *Steps) Next(ctx context.Context) (StepResult, bool) {
+	if len(s.ahead) == 0 && !s.done {
+		s.advance(ctx)
 	}
-	if err := h.host.Ask(ctx, c); err != nil {
-		h.used.Store(false)
+	if len(s.ahead) == 0 {
+		return nil, false
+	}
+	next := s.ahead[0]
+	s.ahead = s.ahead[1:]
+	return next, true
+}
+
+func (s *Steps) advance(ctx context.Context) {
+	if err := s.submit(ctx); err != nil {
+		s.end(StepError{err})
+		return
+	}
+	var compactions compactions
+	s.d.setTap(compactions.look)
+	res, err := s.d.toStep(ctx, s.resume)
+	s.d.setTap(nil)
+	s.ahead = compactions.taken()
+	if err != nil {
+		s.end(StepError{err})
+		return
+	}
+	switch res := res.(type) {
+	case *AfterToolResult:
+		s.ahead = append(s.ahead, ToolsExecuted{Calls: res.Calls, Results: res.Results})
+	case *Finished:
+		s.end(s.d.concluded(res))
+	case *ApprovalRequest, *AwaitingInput: // toStep stops at neither
+	}
+}
+
+// concluded is the result of a turn that is over.
+func (d *Driver) concluded(fin *Finished) StepResult {
+	res, err := d.conclude(fin.Result)
+	if e, ok := errors.AsType[*MaxTurnsError](err); ok {
+		return MaxTurnsReached{Max: e.Max, Result: res}
+	}
+	if err != nil {
+		return StepError{err}
+	}
+	return FinalResponse{res}
+}
+
+func (s *Steps) end(last StepResult) {
+	s.ahead = append(s.ahead, last)
+	s.done = true
+}
+
+// submit hands in what is new. A context that is over submits nothing.
+func (s *Steps) submit(ctx context.Context) error {
+	if !s.begun && ctx.Err() != nil {
+		return &CancelledError{Reason: contextReason(ctx)}
+	}
+	s.begun = true
+	if len(s.unsent) == 0 {
+		return nil
+	}
+	if err := s.d.Send(ctx, Steer, s.unsent...); err != nil {
 		return err
 	}
+	s.unsent, s.resume = nil, false
 	return nil
 }
 
-// ApprovalRequest asks a person about one call. It is blocking: Next refuses until
-// it is decided, by the handle or by any of the driver's Resolve methods.
-type ApprovalRequest struct {
-	events.Approval
-	handle handle
+// Messages returns the transcript as it will be: with what waits to be merged and
+// what was injected.
+func (s *Steps) Messages() []content.Item {
+	return slices.Concat(s.d.messages(), s.unsent)
 }
 
-// Approve lets the call run.
-func (r *ApprovalRequest) Approve(ctx context.Context) error {
-	return r.decide(ctx, "approve", commands.ResolveApproval{Approve: true})
+// InjectMessage adds items before the next model call, or to the beginning of the
+// turn.
+func (s *Steps) InjectMessage(items ...content.Item) { s.unsent = append(s.unsent, items...) }
+
+// ToolsMut returns the tools of this session alone, which the next model call sees
+// beside those of the agent. They are gone when the session is started again.
+func (s *Steps) ToolsMut() *tool.Registry { return s.d.sessionTools() }
+
+// compactions collects those of one step.
+type compactions struct {
+	mu   sync.Mutex
+	seen []StepResult
 }
 
-// ApproveWithInput lets the call run with other arguments; the transcript keeps
-// the model's. Input that does not fit the tool's schema is refused, and the
-// approval stays open.
-func (r *ApprovalRequest) ApproveWithInput(ctx context.Context, input json.RawMessage) error {
-	return r.decide(ctx, "approve", commands.ResolveApproval{Approve: true, Input: input})
-}
-
-// Deny refuses the call; the model is told.
-func (r *ApprovalRequest) Deny(ctx context.Context) error {
-	return r.decide(ctx, "deny", commands.ResolveApproval{})
-}
-
-// DenyWithReason refuses the call; the model is told the reason.
-func (r *ApprovalRequest) DenyWithReason(ctx context.Context, reason string) error {
-	return r.decide(ctx, "deny", commands.ResolveApproval{Reason: reason})
-}
-
-// IsBlocking is true.
-func (r *ApprovalRequest) IsBlocking() bool { return true }
-
-func (r *ApprovalRequest) decide(ctx context.Context, op string, c commands.ResolveApproval) error {
-	c.Approval = r.ID
-	return r.handle.ask(ctx, op, r.CallID, c)
-}
-
-// AwaitingInput says that there is nothing to do.
-type AwaitingInput struct {
-	SessionID content.SessionID
-	Reason    string
-	handle    handle
-}
-
-// Submit brings input; the following Next starts a turn with it. It works once.
-func (r *AwaitingInput) Submit(ctx context.Context, items ...content.Item) error {
-	return r.handle.ask(ctx, "submit", "", commands.SubmitInput{Items: items})
-}
-
-// IsBlocking is false.
-func (r *AwaitingInput) IsBlocking() bool { return false }
-
-// AfterToolResult says that a round is complete; the following Next goes on with
-// the next model call.
-type AfterToolResult struct {
-	SessionID     content.SessionID
-	TurnID        content.TurnID
-	TranscriptLen int
-	Round         int
-	Calls         []content.ToolCall
-	Results       []content.ToolResult // in call order; a placeholder for what runs in the background
-	handle        handle
-}
-
-// Submit brings input that joins before the next model call. It works once.
-func (r *AfterToolResult) Submit(ctx context.Context, items ...content.Item) error {
-	return r.handle.ask(ctx, "submit", "", commands.SubmitInput{Items: items})
-}
-
-// IsBlocking is false.
-func (r *AfterToolResult) IsBlocking() bool { return false }
-
-// Finished is a turn's end, for every reason but error, which Next returns as an
-// error.
-type Finished struct{ Result TurnResult }
-
-func (*ApprovalRequest) step() {}
-func (*AwaitingInput) step()   {}
-func (*AfterToolResult) step() {}
-func (*Finished) step()        {}
-
-// TurnResult is what came of a turn.
-type TurnResult struct {
-	TurnID       content.TurnID
-	FinishReason content.FinishReason
-	Items        []content.Item // all Assistant items of the turn
-	Usage        content.Usage
-	Rounds       int
-	Metadata     content.Metadata
-}
-
-// Text is the text of the turn's last Assistant item.
-func (r TurnResult) Text() string {
-	if len(r.Items) == 0 {
-		return ""
+func (c *compactions) look(ev events.Event) {
+	var found CompactionOccurred
+	switch ev := any(ev).(type) {
+	case events.MutationFinished:
+		if !ev.Dirty || ev.Point != string(extension.BeforeModel) {
+			return
+		}
+		found = CompactionOccurred{ev.OldTokens, ev.NewTokens}
+	case events.ReplyRecorded:
+		if ev.FinishReason != content.Compaction {
+			return
+		}
+	default:
+		return
 	}
-	return r.Items[len(r.Items)-1].Text()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen = append(c.seen, found)
+}
+
+func (c *compactions) taken() []StepResult {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.seen
 }

@@ -73,9 +73,12 @@ func (g *gate) judge(f fact, ev events.ToolDispatched, patched bool) {
 }
 
 // approvalOnce: an approval is asked for once, about an open call, settled once,
-// and settled when its round or its turn ends.
+// and settled when its round or its turn ends. What is decided on are the arguments
+// that the call has then, and it expires at its deadline and by nobody's doing.
 func approvalOnce() rule {
 	open := map[content.ApprovalID]content.CallID{}
+	deadlines := map[content.ApprovalID]content.Time{}
+	digests := map[content.CallID]string{} // of the arguments as they are now
 	asked := map[content.ApprovalID]bool{}
 	return func(f fact) {
 		switch ev := f.event.(type) {
@@ -88,6 +91,7 @@ func approvalOnce() rule {
 				f.fail("approval %s is about call %s, which is not open", a.ID, a.CallID)
 			}
 			asked[a.ID], open[a.ID] = true, a.CallID
+			deadlines[a.ID], digests[a.CallID] = a.ExpiresAt, a.Digest
 		case events.ApprovalResolved:
 			switch call, undecided := open[ev.Approval]; {
 			case !asked[ev.Approval]:
@@ -98,12 +102,32 @@ func approvalOnce() rule {
 				f.fail("approval %s is about call %s, but is settled for %s", ev.Approval, call, ev.Call)
 			}
 			delete(open, ev.Approval)
+			if len(ev.Input) > 0 {
+				digests[ev.Call] = ev.Digest
+			}
+			decision(f, ev, deadlines[ev.Approval], digests[ev.Call])
 		case events.RoundFinished:
 			undecided(f, open)
 		case events.TurnFinished:
 			undecided(f, open)
 			clear(open)
+			clear(deadlines)
+			clear(digests)
 		}
+	}
+}
+
+// decision looks at what was decided, and when.
+func decision(f fact, ev events.ApprovalResolved, deadline content.Time, digest string) {
+	switch {
+	case ev.Outcome != events.Expired:
+	case ev.By != "":
+		f.fail("approval %s expired, but %s is said to have decided it", ev.Approval, ev.By)
+	case deadline == 0 || f.entry.At < deadline:
+		f.fail("approval %s expired before its deadline", ev.Approval)
+	}
+	if ev.Digest != "" && digest != "" && ev.Digest != digest {
+		f.fail("approval %s was decided on arguments of digest %s, but the call has %s", ev.Approval, ev.Digest, digest)
 	}
 }
 

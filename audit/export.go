@@ -49,10 +49,18 @@ type line struct {
 // Export writes a journal as lines of JSON: one that names the format, then one
 // for each entry, with the exact bytes that were stored. The lines are enough to
 // verify the journal without a server; what they cannot show is that the journal
-// goes on behind them.
+// goes on behind them. After an error of the records the entries before it are
+// written all the same.
 func Export(w io.Writer, records iter.Seq2[journal.Record, error]) error {
 	out := bufio.NewWriter(w)
-	enc := json.NewEncoder(out)
+	err := export(json.NewEncoder(out), records)
+	if flushed := out.Flush(); err == nil && flushed != nil {
+		return fmt.Errorf("export: %w", flushed)
+	}
+	return err
+}
+
+func export(enc *json.Encoder, records iter.Seq2[journal.Record, error]) error {
 	begun := false
 	for r, err := range records {
 		if err != nil {
@@ -74,9 +82,6 @@ func Export(w io.Writer, records iter.Seq2[journal.Record, error]) error {
 	}
 	if !begun {
 		return ErrNothingToExport
-	}
-	if err := out.Flush(); err != nil {
-		return fmt.Errorf("export: %w", err)
 	}
 	return nil
 }

@@ -279,3 +279,47 @@ func FuzzImport(f *testing.F) {
 		}
 	})
 }
+
+func TestTheEntriesBeforeABadOneAreExported(t *testing.T) {
+	t.Parallel()
+	records := tools().records(t)
+	bad := errors.New("damaged")
+	var b bytes.Buffer
+	err := Export(&b, func(yield func(journal.Record, error) bool) {
+		for _, r := range records[:3] {
+			yield(r, nil)
+		}
+		yield(journal.Record{}, bad)
+	})
+	if !errors.Is(err, bad) {
+		t.Errorf("Export = %v", err)
+	}
+	back, err := imported(strings.NewReader(b.String()))
+	if diff := cmp.Diff(records[:3], back); err != nil || diff != "" {
+		t.Errorf("%v; -want +got\n%s", err, diff)
+	}
+}
+
+func TestAnEntryOfALaterFormatIsExportedAndTold(t *testing.T) {
+	t.Parallel()
+	records := tools().records(t)
+	last := &records[len(records)-1]
+	for _, spoil := range []func([]byte) []byte{
+		func(b []byte) []byte { b[1] = 9; return b },
+		func([]byte) []byte { return []byte{0x92, 9, 0x80} },
+	} {
+		last.Payload = spoil(bytes.Clone(last.Payload))
+		last.Hash = events.HashOf(last.Payload)
+		last.Err = events.ErrUnknownKind
+		back, err := imported(strings.NewReader(exported(t, records)))
+		if err != nil || len(back) != len(records) || back[len(back)-1].Err == nil {
+			t.Fatalf("%d records, %v", len(back), err)
+		}
+		r, err := Verify(each(back))
+		first, bad := r.First()
+		if err != nil || !bad || first.Seq != last.Seq || first.Invariant != WholeEntries || len(r.Violations) != 1 ||
+			!strings.Contains(first.Message, "format version 9 is newer than this release, which reads up to 1") {
+			t.Errorf("%+v, %v", r.Violations, err)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/later"
 	"github.com/turnlog/turnlog/journal"
 )
 
@@ -98,9 +99,12 @@ func (i *importer) next() (journal.Record, error) {
 	if err := json.Unmarshal(raw, &shown); err != nil {
 		return journal.Record{}, i.bad(0, "it cannot be read, or is cut off: %v", err)
 	}
-	e, err := events.Decode(shown.Payload)
+	e, err := later.Decode(shown.Payload)
 	if err != nil && !errors.Is(err, events.ErrUnknownKind) {
 		return journal.Record{}, i.bad(shown.Seq, "its payload is no entry: %v", err)
+	}
+	if e.Seq == 0 && err != nil { // nobody can say whether the view of it is true
+		e.Seq, e.Session, e.Prev, e.At, e.Epoch, e.Cause = shown.Seq, shown.Session, shown.Prev, shown.At, shown.Epoch, shown.Cause
 	}
 	rec := journal.Record{
 		Head:    journal.Head{Seq: e.Seq, Hash: events.HashOf(shown.Payload)},

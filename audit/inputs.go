@@ -31,7 +31,7 @@ func inputOnce() rule {
 					f.fail("%d notifications are accepted that nothing stands behind", -notices)
 					notices = 0
 				}
-			case events.FromVerifier:
+			case events.FromVerifier, events.FromSchema:
 			case events.FromHost, events.FromParent, events.FromTask:
 				queued = take(f, queued, ev.Items)
 			}

@@ -21,6 +21,7 @@ const (
 	DispatchFirst     = "dispatch-before-result"
 	ApprovalBeforeRun = "approval-before-run"
 	ApprovalOnce      = "approval-once"
+	GrantHeld         = "grant-held"
 	CancelHolds       = "cancel-holds"
 	EndsHaveCauses    = "ends-have-causes"
 	HooksOnce         = "hooks-once"
@@ -169,8 +170,13 @@ func callInvariants() []Invariant {
 		},
 		{
 			Name:    ApprovalOnce,
-			Promise: "Every approval is settled once, and before its turn ends.",
+			Promise: "Every approval is settled once, and before its turn ends: by a decision on the arguments that it is about, or by its deadline.",
 			rule:    approvalOnce,
+		},
+		{
+			Name:    GrantHeld,
+			Promise: "A question is left out only if the same one about the same tool was approved for always before, and a call starts with no approval that nobody gave.",
+			rule:    grantHeld,
 		},
 		{
 			Name:    PairedCalls,

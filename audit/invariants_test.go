@@ -176,8 +176,27 @@ func brokenApprovals() []broken {
 		{ApprovalOnce, "is settled for c2", change(tools(), 1, func(e *events.ApprovalResolved) { e.Call = "c2" })},
 		{ApprovalOnce, "asked for twice", change(tools().after(events.KindApprovalRequired, 1, g2), 2, func(e *events.ApprovalRequired) { e.Approval.ID = "g1" })},
 		{ApprovalOnce, "which is not open", tools().after(events.KindToolResultReceived, 2, g2)},
+		{ApprovalOnce, "decided on arguments of digest d7", change(tools(), 1, func(e *events.ApprovalResolved) { e.Digest = "d7" })},
+		{ApprovalOnce, "expired before its deadline", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.By = events.Expired, "" })},
+		{ApprovalOnce, "ada is said to have decided", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome = events.Expired })},
+		{GrantHeld, "as if k /x was approved", change(tools(), 1, func(e *events.ToolDispatched) { e.Approved = []content.GateKey{{Kind: "k", Scope: "/x"}} })},
+		{GrantHeld, "by g0, which was not given for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant = "g0" })},
+		{GrantHeld, "g1 was denied for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.Always = events.Denied, true })},
+		{GrantHeld, "for always with other arguments", change(tools(), 1, func(e *events.ApprovalResolved) { e.Input, e.Always = []byte(`{}`), true })},
+		{GrantHeld, "nobody was asked", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant, e.Always = "g1", true })},
+		{GrantHeld, "g2 is about l  of t, but g1", granted("l", "ada")},
+		{GrantHeld, "said to be bob's", granted("k", "bob")},
 		{ApprovalOnce, "but approval g2 is undecided", tools().before(events.KindToolResultReceived, 2, g2)},
 	}
+}
+
+// granted is tools with a second gate that the first one's approval for always is
+// said to open.
+func granted(kind, by string) book {
+	g2 := events.Approval{ID: "g2", CallID: "c2", Turn: "turn-1", Round: 1, Tool: "t", RequestKind: kind}
+	b := change(tools(), 1, func(e *events.ApprovalResolved) { e.Always = true })
+	return b.before(events.KindToolDispatched, 2, events.ApprovalRequired{Approval: g2},
+		events.ApprovalResolved{Approval: "g2", Call: "c2", Outcome: events.Approved, By: by, Grant: "g1"})
 }
 
 func brokenBudgets() []broken {

@@ -161,7 +161,7 @@ func (m *monkey) answer(e loop.Effect) {
 	case loop.StopTool:
 		m.send(m.outcome(e.Place, 1))
 	case loop.RunHooks:
-		m.send(commands.ReportHooks{Turn: e.Turn, Round: e.Round, Answer: m.hook(e.Point, e.Call)})
+		m.send(commands.ReportHooks{Turn: e.Turn, Round: e.Round, N: e.N, Answer: m.hook(e.Point, e.Call)})
 	case loop.RunMutator:
 		f := events.MutationFinished{Mutator: e.Mutator, Point: e.Point, Usage: content.Usage{InputTokens: int64(m.rand.IntN(3))}}
 		switch m.rand.IntN(8) {
@@ -170,18 +170,18 @@ func (m *monkey) answer(e loop.Effect) {
 		case 1, 2:
 			f.Dirty, f.Replacement = true, []content.Item{content.SystemText("so far"), content.UserText("go on")}
 		}
-		m.send(commands.ReportMutation{Turn: e.Turn, Finished: f})
+		m.send(commands.ReportMutation{Turn: e.Turn, Round: e.Round, Finished: f})
 	case loop.ArmTimer:
 		m.sent += m.rand.IntN(20)
 		m.send(commands.ReportTimer{Kind: e.Kind, ID: e.ID})
 	case loop.Recall:
-		m.send(commands.ReportRecall{Items: []content.Item{content.NewItem(content.Context, content.TextPart("known"))}})
+		m.send(commands.ReportRecall{Task: e.Task, Items: []content.Item{content.NewItem(content.Context, content.TextPart("known"))}})
 	case loop.Verify:
-		m.send(commands.ReportVerify{Finished: events.VerifyFinished{Attempt: e.Attempt, Success: m.chance(2), Output: "FAIL"}})
+		m.send(commands.ReportVerify{Task: e.Task, Finished: events.VerifyFinished{Attempt: e.Attempt, Success: m.chance(2), Output: "FAIL"}})
 	case loop.StopVerify:
-		m.send(commands.ReportVerify{Finished: events.VerifyFinished{Attempt: e.Attempt}})
+		m.send(commands.ReportVerify{Task: e.Task, Finished: events.VerifyFinished{Attempt: e.Attempt}})
 	case loop.StoreMemory:
-		m.send(commands.ReportMemory{})
+		m.send(commands.ReportMemory{Task: e.Task})
 	}
 }
 

@@ -78,7 +78,13 @@ func modelStories(all map[string]func(*testing.T) *driven) {
 		}})
 		d.say("hi")
 		mutate := func(point string, dirty bool, items ...content.Item) {
-			d.do(commands.ReportMutation{Turn: "turn-1", Finished: events.MutationFinished{
+			round := 0
+			if d.state.Turn != nil {
+				round = d.state.Turn.Round
+			} else {
+				round = d.state.Last.Rounds
+			}
+			d.do(commands.ReportMutation{Turn: "turn-1", Round: round, Finished: events.MutationFinished{
 				Mutator: "compact", Point: point, Dirty: dirty, Replacement: items, Usage: content.Usage{OutputTokens: 5},
 			}})
 		}
@@ -293,32 +299,32 @@ func taskStories(all map[string]func(*testing.T) *driven) {
 	all["a task that passes at the second try"] = func(t *testing.T) *driven {
 		d := drive(t, commands.OpenSession{Transcript: []content.Item{content.SystemText("be brief"), content.UserText("old")}})
 		d.do(task("go", "test"))
-		d.do(commands.ReportRecall{Items: []content.Item{content.NewItem(content.Context, content.TextPart("known"))}})
+		d.do(commands.ReportRecall{Task: "task-turn-1", Items: []content.Item{content.NewItem(content.Context, content.TextPart("known"))}})
 		d.reply("done")
-		d.do(commands.ReportVerify{Finished: events.VerifyFinished{Attempt: 1, Output: "FAIL"}})
+		d.do(commands.ReportVerify{Task: "task-turn-1", Finished: events.VerifyFinished{Attempt: 1, Output: "FAIL"}})
 		d.reply("now")
-		d.do(commands.ReportVerify{Finished: events.VerifyFinished{Attempt: 2, Success: true}})
-		d.do(commands.ReportMemory{})
+		d.do(commands.ReportVerify{Task: "task-turn-1", Finished: events.VerifyFinished{Attempt: 2, Success: true}})
+		d.do(commands.ReportMemory{Task: "task-turn-1"})
 		d.finished(content.Completed)
 		return d
 	}
 	all["a task without a gate, one that fails, one that is cancelled"] = func(t *testing.T) *driven {
 		d := drive(t, commands.OpenSession{})
 		d.do(task())
-		d.do(commands.ReportRecall{})
+		d.do(commands.ReportRecall{Task: "task-turn-1"})
 		d.reply("done")
-		d.do(commands.ReportMemory{Error: "disk full"})
+		d.do(commands.ReportMemory{Task: "task-turn-1", Error: "disk full"})
 		d.do(task("false"))
-		d.do(commands.ReportRecall{})
+		d.do(commands.ReportRecall{Task: "task-turn-2"})
 		for n := range 2 {
 			d.reply("done")
-			d.do(commands.ReportVerify{Finished: events.VerifyFinished{Attempt: n + 1}})
+			d.do(commands.ReportVerify{Task: "task-turn-2", Finished: events.VerifyFinished{Attempt: n + 1}})
 		}
 		d.do(task("false"))
-		d.do(commands.ReportRecall{})
+		d.do(commands.ReportRecall{Task: "task-turn-3"})
 		d.reply("done")
 		d.do(commands.Cancel{Scope: commands.ScopeTurn})
-		d.do(commands.ReportVerify{Finished: events.VerifyFinished{Attempt: 1}})
+		d.do(commands.ReportVerify{Task: "task-turn-3", Finished: events.VerifyFinished{Attempt: 1}})
 		d.finished(content.Cancelled)
 		return d
 	}

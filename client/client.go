@@ -127,11 +127,11 @@ func (c *Client) Sessions(ctx context.Context) ([]content.SessionID, error) {
 func (c *Client) Read(ctx context.Context, s content.SessionID) (*loop.State, journal.Head, error) {
 	state, head := loop.New(s), journal.Head{}
 	for rec, err := range c.journal.Read(ctx, s, 0) {
-		if err == nil {
-			err = rec.Err
-		}
 		if err != nil {
-			return nil, head, fmt.Errorf("read %s: %w", s, err)
+			return nil, head, err // it names the session already
+		}
+		if rec.Err != nil {
+			return nil, head, fmt.Errorf("read %s/%d: %w", s, rec.Seq, rec.Err)
 		}
 		state.Fold(rec.Entry)
 		head = rec.Head
@@ -185,7 +185,7 @@ func (c *Client) Start(ctx context.Context, o Options) (*Session, error) {
 func (c *Client) Attach(ctx context.Context, id content.SessionID) (*Session, error) {
 	state, head, err := c.Read(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("attach: %w", err)
+		return nil, err
 	}
 	return c.attach(ctx, state, head)
 }

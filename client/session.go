@@ -217,7 +217,7 @@ func (s *Session) ResolveApproval(ctx context.Context, call content.CallID, v ag
 	if by == "" {
 		by = s.client.name
 	}
-	return s.Ask(ctx, commands.ResolveApproval{Call: call, Approve: v.Approve, Reason: v.Reason, By: by})
+	return s.Ask(ctx, commands.ResolveApproval{Call: call, Approve: v.Approve, Reason: v.Reason, By: by, Always: v.Always})
 }
 
 // Snapshot returns what the session was when Next last looked.

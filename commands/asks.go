@@ -62,6 +62,7 @@ type ResolveApproval struct {
 	Reason   string             `msgpack:"r,omitempty"`
 	By       string             `msgpack:"b,omitempty"`
 	Input    json.RawMessage    `msgpack:"in,omitempty"` // patched input; implies Approve
+	Always   bool               `msgpack:"al,omitempty"` // with Approve, without Input: the same question about the same tool is not asked again
 }
 
 // Scopes of Cancel.

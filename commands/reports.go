@@ -24,6 +24,7 @@ type ReportReply struct {
 	Usage        content.Usage        `msgpack:"u"`
 	Model        string               `msgpack:"m,omitempty"`
 	ResponseID   string               `msgpack:"id,omitempty"`
+	Invalid      string               `msgpack:"iv,omitempty"` // why the answer does not fit the session's schema
 	Routing      []content.Routing    `msgpack:"ro,omitempty"` // one per call of the reply, in order
 	Checks       []Check              `msgpack:"ch,omitempty"` // nil: preflight is still owed
 	Hooks        []HookAnswer         `msgpack:"h,omitempty"`
@@ -47,10 +48,22 @@ type Refusal struct {
 // Gate is a question that a person has to answer before a call runs.
 type Gate struct {
 	RequestKind string                 `msgpack:"k"`
+	Scope       string                 `msgpack:"sc,omitempty"` // what a lasting approval is about, beyond tool and kind
 	Reason      content.ApprovalReason `msgpack:"r"`
 	Summary     string                 `msgpack:"s,omitempty"`
 	Metadata    content.Metadata       `msgpack:"md,omitempty"`
 	TTL         time.Duration          `msgpack:"ttl,omitempty"` // zero: the session's
+}
+
+// GatesOf are the gates that a verdict asks for.
+func GatesOf(v tool.Verdict) []Gate {
+	var out []Gate
+	for _, q := range v.Questions() {
+		out = append(out, Gate{
+			RequestKind: q.RequestKind, Scope: q.Scope, Reason: q.Reason, Summary: q.Summary, Metadata: q.Metadata, TTL: q.TTL,
+		})
+	}
+	return out
 }
 
 // ReportModelFailed says that an attempt brought no reply.
@@ -96,10 +109,13 @@ type ReportPreflight struct {
 }
 
 // ReportGate says that a running call needs an approval that nobody could foresee.
+// Nothing of it has run; once it is approved it is dispatched again.
 type ReportGate struct {
 	Place   content.Place `msgpack:"p"`
 	Attempt int           `msgpack:"a"`
+	N       int           `msgpack:"n,omitempty"` // approvals that the attempt came with
 	Gate    Gate          `msgpack:"g"`
+	Also    []Gate        `msgpack:"al,omitempty"` // what else has to be approved
 }
 
 // HookAnswer is what the hooks of one point decided.
@@ -116,28 +132,33 @@ type HookAnswer struct {
 type ReportHooks struct {
 	Turn   content.TurnID `msgpack:"t"`
 	Round  int            `msgpack:"r"`
+	N      int            `msgpack:"n,omitempty"` // ContextCompaction: which of the round's mutations it follows
 	Answer HookAnswer     `msgpack:"a"`
 }
 
 // ReportMutation brings what a mutator did.
 type ReportMutation struct {
 	Turn     content.TurnID          `msgpack:"t"`
+	Round    int                     `msgpack:"r,omitempty"`
 	Finished events.MutationFinished `msgpack:"f"`
 }
 
 // ReportRecall brings what planning found.
 type ReportRecall struct {
+	Task  string         `msgpack:"t"`
 	Items []content.Item `msgpack:"i,omitempty"`
 	Error string         `msgpack:"e,omitempty"`
 }
 
 // ReportVerify brings a gate's answer.
 type ReportVerify struct {
+	Task     string                `msgpack:"t"`
 	Finished events.VerifyFinished `msgpack:"f"`
 }
 
 // ReportMemory says that the task's summary was stored, or not.
 type ReportMemory struct {
+	Task  string `msgpack:"t"`
 	Error string `msgpack:"e,omitempty"`
 }
 

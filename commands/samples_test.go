@@ -75,12 +75,12 @@ func sampleConfig() events.Config {
 		Catalog: events.Catalog{Digest: "d1", Sources: []events.CatalogSource{
 			{Name: "files", Tools: []events.ToolRef{{Name: "fs_read_file", Digest: "d2"}}},
 		}},
-		Tools: []string{"fs_read_file"}, MaxParallel: 2, FailRun: true,
+		Tools: []string{"fs_read_file"}, Rules: []events.Rule{{Tool: "fs_*", Action: events.RuleDeny}}, MaxParallel: 2, FailRun: true,
 		Hooks:    []events.Registration{{Name: "guard", Points: []string{"pre_llm_call"}}},
 		Mutators: []events.Registration{{Name: "compact", Points: []string{"before_model"}}},
 		Limits:   sampleLimits(), SessionLimits: sampleLimits(),
-		Retry: events.Retry{ModelAttempts: 1, ToolAttempts: 2, LostAttempts: 3, Backoff: 4, MaxBackoff: 5},
-		Cache: &cache, ApprovalTTL: time.Minute, NotifyOnly: true,
+		Retry: events.Retry{ModelAttempts: 1, ToolAttempts: 2, LostAttempts: 3, Backoff: 4, MaxBackoff: 5, AskLost: true},
+		Cache: &cache, Output: &events.Output{Schema: json.RawMessage(`{}`), Repairs: 1}, ApprovalTTL: time.Minute, NotifyOnly: true,
 	}
 }
 
@@ -95,7 +95,7 @@ func askSamples() []Command {
 		SubmitInput{Items: sampleItems(), OnBusy: events.Interrupt, Options: &events.TurnOptions{Limits: &limits, Sequential: true}},
 		Continue{Turn: "turn-3", Round: 2, Wait: WaitYield},
 		ResolveApproval{
-			Approval: "t3-r2-c1-g1", Call: "call_b", Approve: true, Reason: "fine", By: "ada", Input: json.RawMessage(`{"a":1}`),
+			Approval: "t3-r2-c1-g1", Call: "call_b", Approve: true, Reason: "fine", By: "ada", Input: json.RawMessage(`{"a":1}`), Always: true,
 		},
 		Cancel{Scope: ScopeCall, Call: "call_b", Reason: "user_cancelled"},
 		DetachCall{Call: "call_b"},
@@ -112,7 +112,7 @@ func askSamples() []Command {
 func reportSamples() []Command {
 	call := ModelCall{Turn: "turn-3", Round: 2, Attempt: 1}
 	gate := Gate{
-		RequestKind: "filesystem.write", Reason: content.SensitivePath, Summary: "write a", Metadata: sampleMetadata(),
+		RequestKind: "filesystem.write", Scope: "/a", Reason: content.SensitivePath, Summary: "write a", Metadata: sampleMetadata(),
 		TTL: time.Hour,
 	}
 	checks := []Check{{
@@ -127,10 +127,10 @@ func reportSamples() []Command {
 	return []Command{
 		ReportReply{
 			ModelCall: call, Items: sampleItems(), FinishReason: content.ToolCalls, Usage: sampleUsage(), Model: "m",
-			ResponseID: "r1", Checks: checks, Hooks: hooks,
+			ResponseID: "r1", Invalid: "no", Checks: checks, Hooks: hooks,
 			Routing: []content.Routing{{
 				Known: true, Source: "files", Queue: "q", Effects: content.Idempotent, Route: content.Background,
-				DetachAfter: 1, Exclusive: true, Writes: true, Timeout: 2, Digest: "d4",
+				DetachAfter: 1, Quiet: true, Manual: true, Exclusive: true, Writes: true, Timeout: 2, Digest: "d4",
 			}},
 		},
 		ReportModelFailed{
@@ -142,21 +142,22 @@ func reportSamples() []Command {
 			Place: samplePlace, Attempt: 2, Queue: "q", Hooks: hooks,
 			Outcome: tool.Result{
 				Result: result, Duration: time.Second, ChangedPaths: []string{"a"}, Auth: json.RawMessage(`{}`),
+				Usage: sampleUsage(),
 			},
 		},
 		ReportAttemptLost{Place: samplePlace, Attempt: 2, Queue: "q", Reason: "worker gone"},
 		ReportPreflight{Turn: "turn-3", Round: 2, Checks: checks, Hooks: hooks},
-		ReportGate{Place: samplePlace, Attempt: 2, Gate: gate},
-		ReportHooks{Turn: "turn-3", Round: 2, Answer: hooks[0]},
-		ReportMutation{Turn: "turn-3", Finished: events.MutationFinished{
+		ReportGate{Place: samplePlace, Attempt: 2, N: 1, Gate: gate, Also: []Gate{gate}},
+		ReportHooks{Turn: "turn-3", Round: 2, N: 1, Answer: hooks[0]},
+		ReportMutation{Turn: "turn-3", Round: 2, Finished: events.MutationFinished{
 			Turn: "turn-3", Mutator: "compact", Point: "before_model", Dirty: true, Before: "d5", After: "d6",
 			Replacement: sampleItems(), OldTokens: 9, NewTokens: 1, Usage: sampleUsage(), Error: "e", Metadata: sampleMetadata(),
 		}},
-		ReportRecall{Items: sampleItems(), Error: "e"},
-		ReportVerify{Finished: events.VerifyFinished{
+		ReportRecall{Task: "task-1", Items: sampleItems(), Error: "e"},
+		ReportVerify{Task: "task-1", Finished: events.VerifyFinished{
 			Attempt: 1, Success: true, Status: "passed", Exit: 1, Output: "ok", Duration: time.Second,
 		}},
-		ReportMemory{Error: "disk full"},
+		ReportMemory{Task: "task-1", Error: "disk full"},
 		ReportTimer{Kind: TimerApproval, ID: "t3-r2-c1-g1"},
 	}
 }

@@ -36,6 +36,8 @@ type Routing struct {
 	Effects     Effects       `msgpack:"e,omitempty" json:"effects,omitempty"`
 	Route       Route         `msgpack:"r,omitempty" json:"route,omitempty"`
 	DetachAfter time.Duration `msgpack:"da,omitempty" json:"detach_after_ns,omitempty"`
+	Quiet       bool          `msgpack:"qt,omitempty" json:"quiet,omitempty"`    // an outcome that comes later does not start a turn
+	Manual      bool          `msgpack:"ma,omitempty" json:"manual,omitempty"`   // an outcome that comes later goes to the host, not to the model
 	Exclusive   bool          `msgpack:"x,omitempty" json:"exclusive,omitempty"` // never beside another call of its round
 	Writes      bool          `msgpack:"w,omitempty" json:"writes,omitempty"`    // its changed paths count as files changed
 	Timeout     time.Duration `msgpack:"to,omitempty" json:"timeout_ns,omitempty"`

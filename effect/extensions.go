@@ -14,7 +14,6 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/tool"
 )
 
 // Registrations says which hooks and mutators the runner has, for a session's
@@ -88,7 +87,7 @@ func (r *Runner) Mutate(ctx context.Context, s content.SessionID, e loop.RunMuta
 	if f.Error == "" && f.After != f.Before {
 		f.Dirty, f.Replacement = true, m.Items
 	}
-	return commands.ReportMutation{Turn: e.Turn, Finished: f}
+	return commands.ReportMutation{Turn: e.Turn, Round: e.Round, Finished: f}
 }
 
 func (r *Runner) mutate(ctx context.Context, name string, m *extension.Mutation) (err error) {
@@ -114,43 +113,6 @@ func digestItems(items []content.Item) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// RunTool runs a call in this process.
-func (r *Runner) RunTool(ctx context.Context, s content.SessionID, c loop.Call, cat *Catalog, progress func(string, float64)) tool.Result {
-	o, ok := cat.Lookup(c.Name)
-	if !ok {
-		return tool.Result{Result: content.ToolResult{
-			CallID: c.ID, Name: c.Name, Status: content.StatusError, IsError: true, Code: tool.CodeNotFound,
-			Output: []content.Part{content.TextPart("Tool not found: " + c.Name)},
-		}}
-	}
-	call := tool.Call{
-		Session: s, Turn: c.Turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.EffectiveInput(),
-		Attempt: c.Attempt, IdempotencyKey: string(s) + "/" + string(c.Place), Resources: r.cfg.Resources, Progress: progress,
-	}
-	if r.cfg.Durable == nil {
-		return tool.Invoke(ctx, o.Tool, call)
-	}
-	return r.runDurable(ctx, o.Tool, call)
-}
-
-func (r *Runner) runDurable(ctx context.Context, t tool.Tool, call tool.Call) tool.Result {
-	var res tool.Result
-	tc := content.ToolCall{ID: call.ID, Place: call.Place, Name: call.Name, Input: call.Input}
-	out, err := safely(func() (content.ToolResult, error) {
-		return r.cfg.Durable.CallTool(ctx, tc, func(ctx context.Context, c content.ToolCall) (content.ToolResult, error) {
-			call.Input = c.Input
-			res = tool.Invoke(ctx, t, call)
-			return res.Result, nil
-		})
-	})
-	if err != nil {
-		res.Result = content.NewResult(call.ID, call.Name, content.StatusError, "Tool failed: "+err.Error())
-		return res
-	}
-	res.Result = out
-	return res
-}
-
 // safely isolates what breaks in a host's code: that is a failure of the effect, not
 // the end of the process.
 func safely[T any](f func() (T, error)) (out T, err error) {
@@ -165,25 +127,25 @@ func safely[T any](f func() (T, error)) (out T, err error) {
 // Recall gathers what planning a task needs.
 func (r *Runner) Recall(ctx context.Context, e loop.Recall) commands.Command {
 	if r.cfg.Memory == nil {
-		return commands.ReportRecall{}
+		return commands.ReportRecall{Task: e.Task}
 	}
 	items, err := safely(func() ([]content.Item, error) { return r.cfg.Memory.Recall(ctx, e.Goal) })
 	if err != nil {
-		return commands.ReportRecall{Error: err.Error()}
+		return commands.ReportRecall{Task: e.Task, Error: err.Error()}
 	}
-	return commands.ReportRecall{Items: items}
+	return commands.ReportRecall{Task: e.Task, Items: items}
 }
 
 // Remember stores a task's summary.
 func (r *Runner) Remember(ctx context.Context, e loop.StoreMemory) commands.Command {
 	if r.cfg.Memory == nil {
-		return commands.ReportMemory{}
+		return commands.ReportMemory{Task: e.Task}
 	}
 	_, err := safely(func() (struct{}, error) { return struct{}{}, r.cfg.Memory.Remember(ctx, e.Goal, e.Summary) })
 	if err != nil {
-		return commands.ReportMemory{Error: err.Error()}
+		return commands.ReportMemory{Task: e.Task, Error: err.Error()}
 	}
-	return commands.ReportMemory{}
+	return commands.ReportMemory{Task: e.Task}
 }
 
 // HookInput is what hooks need beside the effect.
@@ -227,7 +189,7 @@ func (r *Runner) RunHooks(ctx context.Context, e loop.RunHooks, in HookInput) co
 		return nil
 	}
 	a.Call = e.Call
-	return commands.ReportHooks{Turn: e.Turn, Round: e.Round, Answer: a}
+	return commands.ReportHooks{Turn: e.Turn, Round: e.Round, N: e.N, Answer: a}
 }
 
 func lastReply(in HookInput) *model.Reply {

@@ -31,6 +31,7 @@ func Request(e loop.CallModel, in ModelInput) model.Request {
 		Transcript: in.Transcript[:e.TranscriptLen:e.TranscriptLen],
 		Tools:      in.Catalog.Specs(),
 		Cache:      e.Cache,
+		Schema:     e.Schema,
 		Metadata:   in.Metadata,
 	}
 }
@@ -74,17 +75,18 @@ func (r *Runner) replied(ctx context.Context, e loop.CallModel, in ModelInput, r
 		ModelCall: e.ModelCall, Items: reply.Items, FinishReason: reply.FinishReason,
 		Usage: reply.Usage, Model: reply.Model, ResponseID: reply.ResponseID,
 	}
+	rep.Invalid = misfit(e.Schema, reply)
 	var calls []Call
 	for _, it := range reply.Items {
 		for _, c := range it.Calls() {
 			c.Place = place(e, len(calls)+1)
-			routing := in.Catalog.Route(c)
+			routing := r.route(c, in.Catalog.Route(c))
 			rep.Routing = append(rep.Routing, routing)
 			calls = append(calls, Call{ToolCall: c, Digest: routing.Digest})
 		}
 	}
 	if len(calls) > 0 && !r.has(extension.PostLlmCall) && !r.has(extension.PreToolExecution) {
-		rep.Checks = r.Check(ctx, in.Session, e.Turn, in.Catalog, calls)
+		rep.Checks = r.Check(ctx, in.Session, e.Turn, e.Rules, in.Catalog, calls)
 	}
 	return rep
 }

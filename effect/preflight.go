@@ -2,16 +2,16 @@ package effect
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/permission"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -33,28 +33,43 @@ func CallsOf(calls []loop.Call) []Call {
 }
 
 // Check judges calls before any of them runs: lookup, schema, then all permission
-// requests of each. A Deny of any request wins before anybody is asked.
-func (r *Runner) Check(ctx context.Context, s content.SessionID, turn content.TurnID, cat *Catalog, calls []Call) []commands.Check {
+// requests of each, by the session's rules and by what the host permits. A Deny of
+// any request wins before anybody is asked.
+func (r *Runner) Check(
+	ctx context.Context, s content.SessionID, turn content.TurnID, rules []events.Rule, cat *Catalog, calls []Call,
+) []commands.Check {
 	out := make([]commands.Check, 0, len(calls))
 	for _, c := range calls {
-		k := r.checkSafely(ctx, s, turn, cat, c)
+		k := r.checkSafely(ctx, s, turn, rules, cat, c)
 		k.Place, k.Digest = c.Place, c.Digest
 		out = append(out, k)
 	}
 	return out
 }
 
-// CheckPatched judges one call with other arguments.
-func (r *Runner) CheckPatched(ctx context.Context, s content.SessionID, cat *Catalog, c loop.Call, input json.RawMessage) commands.Check {
-	tc := c.ToolCall
-	tc.Input = input
-	return r.Check(ctx, s, c.Turn, cat, []Call{{ToolCall: tc, Digest: tool.Digest(input)}})[0]
+// CheckPatched judges the call that a decision gives other arguments; nil if the
+// decision gives none or decides nothing.
+func (r *Runner) CheckPatched(ctx context.Context, s *loop.State, cat *Catalog, d commands.ResolveApproval) []commands.Check {
+	if d.Input == nil {
+		return nil
+	}
+	for _, a := range s.Undecided() {
+		if d.Approval != "" && a.ID != d.Approval || d.Call != "" && a.CallID != d.Call {
+			continue
+		}
+		if c, ok := s.Call(a.CallID); ok {
+			patched := c.ToolCall
+			patched.Input = d.Input
+			return r.Check(ctx, s.Session, c.Turn, s.Config.Rules, cat, []Call{{ToolCall: patched, Digest: tool.Digest(d.Input)}})
+		}
+	}
+	return nil
 }
 
 // checkSafely isolates what breaks in a tool or in the host's policy: such a call
 // does not run.
 func (r *Runner) checkSafely(
-	ctx context.Context, s content.SessionID, turn content.TurnID, cat *Catalog, c Call,
+	ctx context.Context, s content.SessionID, turn content.TurnID, rules []events.Rule, cat *Catalog, c Call,
 ) (k commands.Check) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -62,10 +77,12 @@ func (r *Runner) checkSafely(
 			k = refused(content.StatusError, tool.CodePanic, "Tool failed: the check of the call broke")
 		}
 	}()
-	return r.checkOne(ctx, s, turn, cat, c)
+	return r.checkOne(ctx, s, turn, rules, cat, c)
 }
 
-func (r *Runner) checkOne(ctx context.Context, s content.SessionID, turn content.TurnID, cat *Catalog, c Call) commands.Check {
+func (r *Runner) checkOne(
+	ctx context.Context, s content.SessionID, turn content.TurnID, rules []events.Rule, cat *Catalog, c Call,
+) commands.Check {
 	o, ok := cat.Lookup(c.Name)
 	if !ok {
 		return refused(content.StatusError, tool.CodeNotFound, "Tool not found: "+c.Name)
@@ -73,62 +90,27 @@ func (r *Runner) checkOne(ctx context.Context, s content.SessionID, turn content
 	if err := tool.Validate(o.Tool, c.Input); err != nil {
 		return refused(content.StatusError, tool.CodeInvalidArguments, err.Error())
 	}
-	requests, err := propose(ctx, o.Tool, tool.Call{Session: s, Turn: turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.Input})
-	if err != nil {
-		return refused(content.StatusError, tool.CodeFailed, "Tool failed: "+err.Error())
+	call := tool.Call{Session: s, Turn: turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.Input}
+	j := permission.Judge(ctx, permission.All(permission.Rules(rules), r.cfg.Permissions), o.Tool, call)
+	if no := j.Refusal; no != nil {
+		return refused(no.Status, no.Code, no.Text())
 	}
 	var k commands.Check
-	for _, q := range requests {
-		q.Session, q.Call, q.Spec = s, c.ToolCall, o.Tool.Spec()
-		v, err := r.cfg.Permissions.Evaluate(ctx, q)
-		switch {
-		case err != nil:
-			return refused(content.StatusDenied, tool.CodeDenied, fmt.Sprintf("Permission denied: %s: %v", tool.CodeDenied, err))
-		case v.Ruling == tool.Deny:
-			return refused(content.StatusDenied, v.Code, fmt.Sprintf("Permission denied: %s: %s", v.Code, v.Message))
-		case v.Ruling == tool.Ask:
-			k.Gates = append(k.Gates, gate(q, v))
-		}
+	for _, g := range j.Gates {
+		k.Gates = append(k.Gates, commands.GatesOf(g)...)
 	}
 	return k
-}
-
-func propose(ctx context.Context, t tool.Tool, c tool.Call) ([]tool.Request, error) {
-	if p, ok := t.(tool.Proposer); ok {
-		return p.Propose(ctx, c)
-	}
-	return []tool.Request{tool.RequestFor(t.Spec(), c)}, nil
 }
 
 func refused(s content.Status, code, message string) commands.Check {
 	return commands.Check{Refusal: &commands.Refusal{Status: s, Code: code, Message: message}}
 }
 
-func gate(q tool.Request, v tool.Verdict) commands.Gate {
-	g := commands.Gate{RequestKind: v.RequestKind, Reason: v.Reason, Summary: v.Summary, Metadata: v.Metadata, TTL: v.TTL}
-	if g.RequestKind == "" {
-		g.RequestKind = q.Kind
-	}
-	if g.RequestKind == "" {
-		g.RequestKind = q.Call.Name
-	}
-	if g.Reason == "" {
-		g.Reason = content.PolicyRequiresConfirmation
-	}
-	if g.Summary == "" {
-		g.Summary = q.Summary
-	}
-	if g.Summary == "" {
-		g.Summary = q.Call.Name + " " + string(q.Call.Input)
-	}
-	return g
-}
-
 // Preflight checks the calls of a round. If hooks stand at PreToolExecution and
 // every call may run, the answer carries theirs for the first call.
 func (r *Runner) Preflight(ctx context.Context, s content.SessionID, e loop.Preflight, cat *Catalog) commands.Command {
 	calls := CallsOf(e.Calls)
-	rep := commands.ReportPreflight{Turn: e.Turn, Round: e.Round, Checks: r.Check(ctx, s, e.Turn, cat, calls)}
+	rep := commands.ReportPreflight{Turn: e.Turn, Round: e.Round, Checks: r.Check(ctx, s, e.Turn, e.Rules, cat, calls)}
 	if e.Hooks && len(calls) > 0 {
 		rep.Hooks = []commands.HookAnswer{r.Hooks(ctx, extension.HookEvent{
 			Point: extension.PreToolExecution, Session: s, Turn: e.Turn, Round: e.Round - 1, Call: &calls[0].ToolCall,

@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -22,6 +23,7 @@ type Config struct {
 	Mutators    []extension.Mutator // in order
 	Memory      extension.Memory    // nil: tasks recall and store nothing
 	Durable     extension.Durable   // nil: models and tools are called directly
+	Manager     task.Manager        // nil: calls go where their tools ask, and those of this process run as they are owed
 	Logger      *zap.Logger         // nil: silent
 }
 

@@ -72,7 +72,7 @@ func TestPreflightLooksUpThenChecksThenAsks(t *testing.T) {
 		"free":     {tool: "free"},
 	} {
 		input := json.RawMessage(`{"n":1}`)
-		checks := r.Check(t.Context(), "s", "turn-1", cat, []effect.Call{{ToolCall: content.ToolCall{ID: "c", Place: "t1-r1-c1", Name: tc.tool, Input: input}}})
+		checks := r.Check(t.Context(), "s", "turn-1", nil, cat, []effect.Call{{ToolCall: content.ToolCall{ID: "c", Place: "t1-r1-c1", Name: tc.tool, Input: input}}})
 		k := checks[0]
 		if k.Place != "t1-r1-c1" || len(k.Gates) != tc.gates {
 			t.Errorf("%s: check = %+v", name, k)
@@ -84,7 +84,7 @@ func TestPreflightLooksUpThenChecksThenAsks(t *testing.T) {
 			t.Errorf("%s: refusal = %+v, want %s %q", name, k.Refusal, tc.status, tc.message)
 		}
 	}
-	bad := r.Check(t.Context(), "s", "turn-1", cat, []effect.Call{{ToolCall: content.ToolCall{Name: "denied", Input: json.RawMessage(`{"n":"x"}`)}}})
+	bad := r.Check(t.Context(), "s", "turn-1", nil, cat, []effect.Call{{ToolCall: content.ToolCall{Name: "denied", Input: json.RawMessage(`{"n":"x"}`)}}})
 	if got := bad[0].Refusal; got == nil || got.Code != tool.CodeInvalidArguments {
 		t.Errorf("invalid arguments of a denied tool = %+v, want them named first", got)
 	}

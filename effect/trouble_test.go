@@ -64,7 +64,7 @@ func TestAToolThatBreaksInPreflightIsNotRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := effect.NewRunner(effect.Config{}).Check(t.Context(), "s", "turn-1", cat, []effect.Call{
+	k := effect.NewRunner(effect.Config{}).Check(t.Context(), "s", "turn-1", nil, cat, []effect.Call{
 		{ToolCall: content.ToolCall{Place: "t1-r1-c1", Name: "odd"}},
 	})[0]
 	if k.Place != "t1-r1-c1" || k.Refusal == nil || k.Refusal.Code != tool.CodePanic {

@@ -50,6 +50,7 @@ type ReplyRecorded struct {
 	Model        string               `msgpack:"m,omitempty" json:"model,omitempty"`
 	ResponseID   string               `msgpack:"id,omitempty" json:"response_id,omitempty"`
 	Interrupted  bool                 `msgpack:"x,omitempty" json:"interrupted,omitempty"`
+	Invalid      string               `msgpack:"iv,omitempty" json:"invalid,omitempty"` // why the answer does not fit the session's schema
 }
 
 // UsageUpdated records what a paid call used, once per call.

@@ -99,15 +99,15 @@ func sampleConfig() Config {
 		Catalog: Catalog{Digest: "d1", Sources: []CatalogSource{
 			{Name: "files", Tools: []ToolRef{{Name: "fs_read_file", Digest: "d2"}}},
 		}},
-		Tools: []string{"fs_read_file"}, MaxParallel: 4, FailRun: true,
+		Tools: []string{"fs_read_file"}, Rules: []Rule{{Tool: "fs_*", Action: RuleAsk}}, MaxParallel: 4, FailRun: true,
 		Hooks:    []Registration{{Name: "guard", Points: []string{"pre_llm_call", "post_llm_call"}}},
 		Mutators: []Registration{{Name: "compact", Points: []string{"before_model"}}},
 		Limits:   sampleLimits(), SessionLimits: sampleLimits(),
 		Retry: Retry{
 			ModelAttempts: 5, ToolAttempts: 2, LostAttempts: 9,
-			Backoff: time.Second, MaxBackoff: time.Minute,
+			Backoff: time.Second, MaxBackoff: time.Minute, AskLost: true,
 		},
-		Cache: &cache, ApprovalTTL: 24 * time.Hour, NotifyOnly: true,
+		Cache: &cache, Output: &Output{Schema: json.RawMessage(`{"type":"object"}`), Repairs: 1}, ApprovalTTL: 24 * time.Hour, NotifyOnly: true,
 	}
 }
 
@@ -148,7 +148,7 @@ func modelSamples() []Event {
 		}},
 		ReplyRecorded{
 			Turn: "turn-3", Round: 2, Attempt: 1, Items: sampleItems(), FinishReason: content.ToolCalls,
-			Model: "m-2025", ResponseID: "resp_1", Interrupted: true,
+			Model: "m-2025", ResponseID: "resp_1", Interrupted: true, Invalid: "no",
 		},
 		UsageUpdated{Turn: "turn-3", Round: 2, Usage: sampleUsage(), Source: "model"},
 		HookDecided{
@@ -174,20 +174,21 @@ func toolSamples() []Event {
 	return []Event{
 		ToolCallRequested{Turn: "turn-3", Round: 2, Call: sampleCall(), Routing: content.Routing{
 			Known: true, Source: "files", Queue: "default", Effects: content.ReadOnly, Route: content.DetachSoon,
-			DetachAfter: time.Minute, Exclusive: true, Writes: true, Timeout: time.Hour, Digest: "d8",
+			DetachAfter: time.Minute, Quiet: true, Manual: true, Exclusive: true, Writes: true, Timeout: time.Hour, Digest: "d8",
 		}},
 		ApprovalRequired{Approval: Approval{
 			ID: "t3-r2-c1-g1", CallID: "call_b", TaskID: content.PlaceOf(3, 2, 1), Turn: "turn-3", Round: 2,
 			Tool: "fs_read_file", Input: json.RawMessage(`{"path":"go.mod"}`), Digest: "d8",
-			RequestKind: "filesystem.read", Reason: content.SensitivePath, Summary: "read go.mod",
+			RequestKind: "filesystem.read", Scope: "/src/go.mod", Reason: content.SensitivePath, Summary: "read go.mod",
 			Metadata: sampleMetadata(), ExpiresAt: sampleTime.Add(time.Hour),
 		}},
 		ApprovalResolved{
 			Approval: "t3-r2-c1-g1", Call: "call_b", Outcome: Approved, By: "ada", Reason: "fine",
-			Input: json.RawMessage(`{"path":"go.sum"}`), Digest: "d9",
+			Input: json.RawMessage(`{"path":"go.sum"}`), Digest: "d9", Scope: "/src/go.sum", Always: true, Grant: "t1-r1-c1-g1",
 		},
 		ToolDispatched{
-			Call: "call_b", Place: content.PlaceOf(3, 2, 1), Attempt: 2, Route: content.Background, Queue: "default",
+			Approved: []content.GateKey{{Kind: "filesystem.read", Scope: "/src/go.sum"}},
+			Call:     "call_b", Place: content.PlaceOf(3, 2, 1), Attempt: 2, Route: content.Background, Queue: "default",
 			Digest: "d9", Input: json.RawMessage(`{"path":"go.sum"}`), Deadline: sampleTime.Add(time.Minute),
 			DetachAt: sampleTime.Add(time.Second),
 		},
@@ -204,7 +205,7 @@ func toolSamples() []Event {
 func turnSamples() []Event {
 	task := sampleTask()
 	return []Event{
-		InputQueued{Items: sampleItems(), Origin: FromHost, OnBusy: Interrupt, Options: sampleOptions(), Task: &task},
+		InputQueued{Items: sampleItems(), Origin: FromHost, OnBusy: Interrupt, Options: sampleOptions(), Task: &task, TaskName: "task-1", Baseline: "abc"},
 		InputAccepted{Turn: "turn-3", Items: sampleItems(), Origin: FromNotification},
 		TurnStarted{Turn: "turn-3", Trigger: FromHost, Options: sampleOptions()},
 		RoundStarted{Turn: "turn-3", Round: 2, Catalog: "d1"},

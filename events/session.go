@@ -1,6 +1,7 @@
 package events
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
@@ -48,6 +49,7 @@ type Config struct {
 
 	Catalog     Catalog        `msgpack:"ca,omitempty" json:"catalog"`         // the tools on offer at the start
 	Tools       []string       `msgpack:"tl,omitempty" json:"tools,omitempty"` // the names that the session may use; nil: all on offer
+	Rules       []Rule         `msgpack:"ru,omitempty" json:"rules,omitempty"` // what its calls may do; nil: what the host permits
 	MaxParallel int            `msgpack:"mp,omitempty" json:"max_parallel,omitempty"`
 	FailRun     bool           `msgpack:"fr,omitempty" json:"fail_run,omitempty"` // a failing tool ends the turn
 	Hooks       []Registration `msgpack:"h,omitempty" json:"hooks,omitempty"`
@@ -57,8 +59,34 @@ type Config struct {
 	SessionLimits Limits                `msgpack:"sl" json:"session_limits"` // over the session's life
 	Retry         Retry                 `msgpack:"re" json:"retry"`
 	Cache         *content.CacheRequest `msgpack:"cr,omitempty" json:"cache,omitempty"`
+	Output        *Output               `msgpack:"out,omitempty" json:"output,omitempty"`         // nil: answers are free text
 	ApprovalTTL   time.Duration         `msgpack:"at,omitempty" json:"approval_ttl_ns,omitempty"` // zero: approvals do not expire
 	NotifyOnly    bool                  `msgpack:"no,omitempty" json:"notify_only,omitempty"`     // notifications alone do not start a turn
+}
+
+// Rule says what becomes of calls of the tools that a pattern names. The first rule
+// of a session that matches counts. With rules, a tool that none matches runs if it
+// declares that it only reads, and is asked about otherwise. What the host itself
+// permits comes on top: whoever denies wins, and whoever asks is heard.
+type Rule struct {
+	Tool   string `msgpack:"t" json:"tool"` // a tool's name, in which * stands for any characters
+	Action Action `msgpack:"a" json:"action"`
+}
+
+// Action is what a rule does. Anything but the three is a denial.
+type Action string
+
+// The actions of rules.
+const (
+	RuleAllow Action = "allow" // it runs, as far as the rules are concerned
+	RuleAsk   Action = "ask"   // a person decides
+	RuleDeny  Action = "deny"  // it does not run
+)
+
+// Output says what a session's answers have to look like.
+type Output struct {
+	Schema  json.RawMessage `msgpack:"s" json:"schema"`                      // JSON Schema of the answer
+	Repairs int             `msgpack:"r,omitempty" json:"repairs,omitempty"` // rounds in which the model may correct an answer that does not fit; zero: 2, negative: none
 }
 
 // Registration names a hook or a mutator and the points where it stands.
@@ -86,4 +114,5 @@ type Retry struct {
 	LostAttempts  int           `msgpack:"l,omitempty" json:"lost_attempts,omitempty"`   // zero: 10
 	Backoff       time.Duration `msgpack:"b,omitempty" json:"backoff_ns,omitempty"`      // before the first retry, doubled for each further one; zero: 500 ms
 	MaxBackoff    time.Duration `msgpack:"mb,omitempty" json:"max_backoff_ns,omitempty"` // zero: 30 s
+	AskLost       bool          `msgpack:"al,omitempty" json:"ask_lost,omitempty"`       // a person decides whether a lost call that may do harm is run again; else its outcome is unknown
 }

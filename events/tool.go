@@ -27,6 +27,7 @@ type Approval struct {
 	Input       json.RawMessage        `msgpack:"in,omitempty" json:"input,omitempty"` // the effective input
 	Digest      string                 `msgpack:"d,omitempty" json:"digest,omitempty"` // SHA-256 of its canonical form
 	RequestKind string                 `msgpack:"k" json:"request_kind"`
+	Scope       string                 `msgpack:"sc,omitempty" json:"scope,omitempty"` // what a lasting approval is about, beyond tool and kind
 	Reason      content.ApprovalReason `msgpack:"re" json:"reason"`
 	Summary     string                 `msgpack:"s,omitempty" json:"summary,omitempty"`
 	Metadata    content.Metadata       `msgpack:"md,omitempty" json:"metadata,omitempty"`
@@ -47,7 +48,7 @@ const (
 	Denied            Outcome = "denied"
 	Expired           Outcome = "expired"
 	ApprovalCancelled Outcome = "cancelled"
-	Moot              Outcome = "moot" // another gate of the call was denied
+	Moot              Outcome = "moot" // the call needs no decision any more: another gate of it was denied, or its answer came
 )
 
 // ApprovalResolved settles an approval, once.
@@ -57,21 +58,27 @@ type ApprovalResolved struct {
 	Outcome  Outcome            `msgpack:"o" json:"outcome"`
 	By       string             `msgpack:"b,omitempty" json:"by,omitempty"`
 	Reason   string             `msgpack:"r,omitempty" json:"reason,omitempty"`
-	Input    json.RawMessage    `msgpack:"in,omitempty" json:"input,omitempty"` // patched input
-	Digest   string             `msgpack:"d,omitempty" json:"digest,omitempty"` // of the input that was decided on
+	Input    json.RawMessage    `msgpack:"in,omitempty" json:"input,omitempty"`  // patched input
+	Digest   string             `msgpack:"d,omitempty" json:"digest,omitempty"`  // of the input that was decided on
+	Scope    string             `msgpack:"sc,omitempty" json:"scope,omitempty"`  // what the question is about with patched input
+	Always   bool               `msgpack:"al,omitempty" json:"always,omitempty"` // approved for the rest of the session: the same question about the same tool is not asked again
+	Grant    content.ApprovalID `msgpack:"g,omitempty" json:"grant,omitempty"`   // nobody was asked: that approval was given for always
 }
 
 // ToolDispatched records that a call may start; written before it does.
 type ToolDispatched struct {
-	Call     content.CallID  `msgpack:"c" json:"call"`
-	Place    content.Place   `msgpack:"p" json:"place"`
-	Attempt  int             `msgpack:"a" json:"attempt"`
-	Route    content.Route   `msgpack:"r,omitempty" json:"route,omitempty"`
-	Queue    string          `msgpack:"q,omitempty" json:"queue,omitempty"`
-	Digest   string          `msgpack:"d,omitempty" json:"input_digest,omitempty"`
-	Input    json.RawMessage `msgpack:"in,omitempty" json:"input,omitempty"` // the effective input, if patched
-	Deadline content.Time    `msgpack:"dl,omitempty" json:"deadline,omitempty"`
-	DetachAt content.Time    `msgpack:"da,omitempty" json:"detach_at,omitempty"`
+	Call    content.CallID  `msgpack:"c" json:"call"`
+	Place   content.Place   `msgpack:"p" json:"place"`
+	Attempt int             `msgpack:"a" json:"attempt"`
+	Route   content.Route   `msgpack:"r,omitempty" json:"route,omitempty"`
+	Queue   string          `msgpack:"q,omitempty" json:"queue,omitempty"`
+	Digest  string          `msgpack:"d,omitempty" json:"input_digest,omitempty"`
+	Input   json.RawMessage `msgpack:"in,omitempty" json:"input,omitempty"` // the effective input, if patched
+
+	Approved []content.GateKey `msgpack:"ap,omitempty" json:"approved,omitempty"` // what need not be asked any more
+
+	Deadline content.Time `msgpack:"dl,omitempty" json:"deadline,omitempty"`
+	DetachAt content.Time `msgpack:"da,omitempty" json:"detach_at,omitempty"`
 }
 
 // ToolAttemptLost records that whoever ran an attempt is gone.

@@ -16,6 +16,7 @@ const (
 	FromParent       Origin = "parent"
 	FromTask         Origin = "task"
 	FromNotification Origin = "notification"
+	FromSchema       Origin = "schema" // an answer did not fit the session's schema
 )
 
 // OnBusy says what becomes of input that arrives while a turn is open.
@@ -37,11 +38,13 @@ type TurnOptions struct {
 
 // InputQueued records input that was accepted but is not yet in the transcript.
 type InputQueued struct {
-	Items   []content.Item `msgpack:"i" json:"items"`
-	Origin  Origin         `msgpack:"o" json:"origin"`
-	OnBusy  OnBusy         `msgpack:"b,omitempty" json:"on_busy,omitempty"`
-	Options *TurnOptions   `msgpack:"op,omitempty" json:"options,omitempty"`
-	Task    *TaskSpec      `msgpack:"t,omitempty" json:"task,omitempty"`
+	Items    []content.Item `msgpack:"i" json:"items"`
+	Origin   Origin         `msgpack:"o" json:"origin"`
+	OnBusy   OnBusy         `msgpack:"b,omitempty" json:"on_busy,omitempty"`
+	Options  *TurnOptions   `msgpack:"op,omitempty" json:"options,omitempty"`
+	Task     *TaskSpec      `msgpack:"t,omitempty" json:"task,omitempty"`
+	TaskName string         `msgpack:"tn,omitempty" json:"task_name,omitempty"` // empty: named after its turn
+	Baseline string         `msgpack:"bl,omitempty" json:"baseline,omitempty"`  // of the task
 }
 
 // InputAccepted records that queued items were merged into the transcript.

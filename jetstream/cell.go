@@ -20,14 +20,23 @@ type Cell struct {
 	names names
 }
 
+// ParseNamespace checks the name of a cell; "" is DefaultNamespace.
+func ParseNamespace(name string) (string, error) {
+	if name == "" {
+		return DefaultNamespace, nil
+	}
+	if !content.IsToken(name) {
+		return "", fmt.Errorf("namespace %q: use letters, digits, '-' or '_'", name)
+	}
+	return name, nil
+}
+
 // Open returns the cell with that namespace. It does not talk to the server;
 // Provision creates what a cell needs, and everything else expects it to be there.
 func Open(nc *nats.Conn, namespace string) (*Cell, error) {
-	if namespace == "" {
-		namespace = DefaultNamespace
-	}
-	if !content.IsToken(namespace) {
-		return nil, fmt.Errorf("namespace %q: use letters, digits, '-' or '_'", namespace)
+	namespace, err := ParseNamespace(namespace)
+	if err != nil {
+		return nil, err
 	}
 	js, err := jetstream.New(nc)
 	if err != nil {

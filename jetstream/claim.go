@@ -60,7 +60,7 @@ func (c *claim) Extend(ctx context.Context) error {
 // look at the lease: what a worker found out is worth telling, and the core knows
 // what to do with a report that comes late or twice.
 func (c *claim) Report(ctx context.Context, r task.Report) error {
-	if _, err := c.queue.inbox.Send(ctx, envelopeOf(r, c.task.TraceParent)); err != nil {
+	if _, err := c.queue.inbox.Send(ctx, envelopeOf(r, c.task)); err != nil {
 		return c.wrap("report", err)
 	}
 	if r.Wake || c.task.Wake {
@@ -71,13 +71,18 @@ func (c *claim) Report(ctx context.Context, r task.Report) error {
 
 // envelopeOf makes the command that brings a report. Its id is computed from the
 // attempt, so a repeated report is recognised.
-func envelopeOf(r task.Report, trace string) commands.Envelope {
+func envelopeOf(r task.Report, x task.Task) commands.Envelope {
 	attempt := string(r.Place) + "/" + strconv.Itoa(r.Attempt)
 	env := commands.Envelope{
-		ID: "result/" + attempt, Session: r.Session, TraceParent: trace,
+		ID: "result/" + attempt, Session: r.Session, TraceParent: x.TraceParent,
 		Command: commands.ReportResult{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Outcome: r.Outcome},
 	}
-	if r.Lost {
+	switch {
+	case r.Gate != nil: // another one may follow when this one is approved
+		env.ID = "gate/" + attempt + "/" + strconv.Itoa(len(x.Approved))
+		gates := commands.GatesOf(*r.Gate)
+		env.Command = commands.ReportGate{Place: r.Place, Attempt: r.Attempt, N: len(x.Approved), Gate: gates[0], Also: gates[1:]}
+	case r.Lost:
 		env.ID = "lost/" + attempt
 		env.Command = commands.ReportAttemptLost{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Reason: r.Reason}
 	}

@@ -32,6 +32,19 @@ type MismatchError struct {
 	Differences []Difference
 }
 
+// OverlapError is returned by Provision when another stream has a subject of the
+// cell. Nothing was created. Delete that stream, or take another namespace.
+type OverlapError struct {
+	Stream  string // the cell's, which cannot be created
+	Subject string // of it
+	Other   string // the stream that has it
+}
+
+// Error names both streams.
+func (e *OverlapError) Error() string {
+	return fmt.Sprintf("stream %s cannot be created: its subject %s is one of stream %s", e.Stream, e.Subject, e.Other)
+}
+
 // Difference is one setting that is not as the cell needs it.
 type Difference struct {
 	Object  string // the stream, or stream and consumer
@@ -57,6 +70,7 @@ var errNoMessage = errors.New("no message")
 const (
 	codeClusterNotAvailable jetstream.ErrorCode = 10008
 	codeClusterNotLeader    jetstream.ErrorCode = 10009
+	codeSubjectOverlap      jetstream.ErrorCode = 10065
 	codeStoreFailed         jetstream.ErrorCode = 10077
 	codeGuardNotReady       jetstream.ErrorCode = 10163
 )
@@ -111,6 +125,9 @@ func isNameInUse(err error) bool {
 	return hasCode(err, jetstream.JSErrCodeStreamNameInUse, jetstream.JSErrCodeConsumerAlreadyExists,
 		jetstream.JSErrCodeConsumerNameExists, jetstream.JSErrCodeConsumerExists)
 }
+
+// isOverlap reports that another stream has one of the subjects.
+func isOverlap(err error) bool { return hasCode(err, codeSubjectOverlap) }
 
 // isNoJetStream reports that the server or the account has no JetStream.
 func isNoJetStream(err error) bool {

@@ -225,8 +225,9 @@ func TestFollowAllGoesOnBehindDamage(t *testing.T) {
 		synctest.Wait()
 		forge(t, c, "bad", []byte("hello"), nil)
 		head := journaltest.Fill(t, j, "good", journal.Head{}, 1)[1]
-		if rec := <-records; !errors.Is(rec.Err, journal.ErrDamaged) || string(rec.Payload) != "hello" {
-			t.Errorf("record = %q, %v, want the damaged one raw", rec.Payload, rec.Err)
+		if rec := <-records; !errors.Is(rec.Err, journal.ErrDamaged) || string(rec.Payload) != "hello" ||
+			rec.Entry.Session != "bad" || rec.Entry.At == 0 {
+			t.Errorf("record = %q, %+v, %v, want the damaged one raw, with its session and time", rec.Payload, rec.Entry, rec.Err)
 		}
 		expect(t, records, head)
 		cancel()

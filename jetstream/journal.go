@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/later"
 	"github.com/turnlog/turnlog/journal"
 )
 
@@ -159,36 +160,56 @@ func (j *Journal) Last(ctx context.Context, s content.SessionID) (journal.Record
 	return j.record(ctx, s, m)
 }
 
-// record makes an entry of a message. On an error it returns what there is.
+// record makes an entry of a message. On an error it returns what there is: whose
+// it is and when it was stored are known of any message.
 func (j *Journal) record(ctx context.Context, s content.SessionID, m stored) (journal.Record, error) {
 	rec := journal.Record{Head: journal.Head{Guard: m.Seq}, Stored: m.Time}
+	outside(&rec, s, m)
 	payload, err := j.cell.unpack(ctx, m.Header, m.Data)
 	if errors.Is(err, ErrBlobMissing) {
 		err = fmt.Errorf("%w: %w", journal.ErrDamaged, err)
 	}
 	if err != nil {
-		return rec, fmt.Errorf("journal of %s, entry %s: %w", s, m.Header.Get(headerSeq), err)
+		return rec, fmt.Errorf("journal of %s, %s: %w", s, place(m), err)
 	}
 	rec.Payload, rec.Hash = payload, events.HashOf(payload)
 	if said := m.Header.Get(headerHash); said != rec.Hash.String() {
 		return rec, damaged(s, m, fmt.Sprintf("its bytes have the hash %s, its header says %q", rec.Hash, said))
 	}
-	rec.Entry, err = events.Decode(payload)
-	if errors.Is(err, events.ErrUnknownKind) {
-		rec.Err, err = err, nil
-	}
-	rec.Seq = rec.Entry.Seq
+	e, err := later.Decode(payload)
 	switch {
+	case errors.Is(err, events.ErrUnknownKind) && e.Seq == 0: // its head is of another layout
+		rec.Entry.Version, rec.Err = e.Version, err
+		return rec, nil
+	case errors.Is(err, events.ErrUnknownKind):
+		rec.Err = err
 	case err != nil:
 		return rec, damaged(s, m, err.Error())
-	case rec.Entry.Session != s:
-		return rec, damaged(s, m, fmt.Sprintf("it is an entry of session %q", rec.Entry.Session))
+	}
+	rec.Entry, rec.Seq = e, e.Seq
+	if e.Session != s {
+		return rec, damaged(s, m, fmt.Sprintf("it is an entry of session %q", e.Session))
 	}
 	return rec, nil
 }
 
+// outside fills in what a message tells of its entry without its payload.
+func outside(rec *journal.Record, s content.SessionID, m stored) {
+	rec.Seq = headerUint(m.Header, headerSeq)
+	rec.Entry = events.Entry{Session: s, Seq: rec.Seq, At: content.TimeOf(m.Time)}
+	_ = rec.Entry.Prev.UnmarshalText([]byte(m.Header.Get(headerPrev))) // the chain finds out
+}
+
+// place says where in the journal a message stands.
+func place(m stored) string {
+	if seq := m.Header.Get(headerSeq); seq != "" {
+		return fmt.Sprintf("entry %s at %d of the stream", seq, m.Seq)
+	}
+	return fmt.Sprintf("message %d of the stream", m.Seq)
+}
+
 func damaged(s content.SessionID, m stored, why string) error {
-	return fmt.Errorf("%w: %s, entry %s at %d of the stream: %s", journal.ErrDamaged, s, m.Header.Get(headerSeq), m.Seq, why)
+	return fmt.Errorf("%w: %s, %s: %s", journal.ErrDamaged, s, place(m), why)
 }
 
 // chain is how far a journal was read. It checks that what follows does follow.

@@ -152,7 +152,7 @@ func TestDamageIsNamed(t *testing.T) {
 		}, `entry of session "other"`},
 		{"no entry at all", func(t *testing.T, c *Cell, _ journal.Head) {
 			forge(t, c, "s", []byte("hello"), nil)
-		}, "its header says"},
+		}, "journal damaged: s, message 4 of the stream: its bytes have the hash 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824, its header says"},
 		{"no entry with a good hash", func(t *testing.T, c *Cell, _ journal.Head) {
 			forge(t, c, "s", []byte("hello"), nats.Header{headerHash: {events.HashOf([]byte("hello")).String()}})
 		}, "bad entry"},
@@ -204,6 +204,37 @@ func TestUnknownKindsAreShownRaw(t *testing.T) {
 		}
 		if records[0].Err != nil || records[2].Err != nil {
 			t.Errorf("errors of the entries around it: %v, %v", records[0].Err, records[2].Err)
+		}
+	})
+}
+
+// TestEntriesOfALaterFormatAreShownRaw writes what a later release might.
+func TestEntriesOfALaterFormatAreShownRaw(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		j := c.Journal()
+		head := journaltest.Fill(t, j, "s", journal.Head{}, 1)[1]
+		late := func(spoil func([]byte) []byte) {
+			t.Helper()
+			payload, header := sealed(t, head, journaltest.Entry("s", int(head.Seq)+1))
+			payload = spoil(payload)
+			header[headerHash] = []string{events.HashOf(payload).String()}
+			forge(t, c, "s", payload, header)
+			head = journal.Head{Seq: head.Seq + 1, Hash: events.HashOf(payload), Guard: head.Guard + 1}
+		}
+		late(func(b []byte) []byte { b[1] = 9; return b })
+		late(func([]byte) []byte { return []byte{0x92, 9, 0x80} }) // another layout altogether
+		head, err := j.Append(t.Context(), head, journaltest.Entry("s", 4))
+		must(t, err)
+		records, err := drain(j.Read(t.Context(), "s", 0))
+		must(t, err)
+		if len(records) != 4 || records[3].Head != head || records[3].Err != nil {
+			t.Fatalf("%d records, want 4 that end at %+v", len(records), head)
+		}
+		for _, rec := range records[1:3] {
+			if !errors.Is(rec.Err, events.ErrUnknownKind) || !strings.Contains(rec.Err.Error(), "format version 9") ||
+				rec.Entry.Session != "s" || rec.Entry.Seq != rec.Seq || rec.Entry.At == 0 {
+				t.Errorf("record %d = %v, %+v", rec.Seq, rec.Err, rec.Entry)
+			}
 		}
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // createTimeout is for one attempt at creating one thing, which a cluster has to
@@ -16,15 +18,19 @@ const createTimeout = 5 * time.Second
 
 // Provision creates the streams, buckets and consumers of the cell that are not
 // there. It may be called any number of times, also by several processes at once.
-// What is there with other settings is never altered: Provision then returns a
-// *MismatchError that lists every difference. It returns ErrNoJetStream if the
-// server has no JetStream.
+// What is there with other settings is never altered, and then nothing is created
+// either: Provision returns a *MismatchError that lists every difference. It returns
+// an *OverlapError if a subject of the cell is another stream's, and ErrNoJetStream
+// if the server has no JetStream.
 func (c *Cell) Provision(ctx context.Context, cfg Config) error {
 	if err := cfg.validate(); err != nil {
 		return fmt.Errorf("provision %s: %w", c.names.ns, err)
 	}
 	rows := Topology(c.names.ns, cfg)
-	err := together(rows, func(r Row) error { return c.createStream(ctx, r) })
+	err := together(rows, func(r Row) error { return c.compare(ctx, r) })
+	if err == nil {
+		err = together(rows, func(r Row) error { return c.createStream(ctx, r) })
+	}
 	if err == nil {
 		var all []durable
 		for _, r := range rows {
@@ -34,6 +40,43 @@ func (c *Cell) Provision(ctx context.Context, cfg Config) error {
 	}
 	if err != nil {
 		return fmt.Errorf("provision %s: %w", c.names.ns, err)
+	}
+	return nil
+}
+
+// compare checks that a stream and its consumers are as they are to be, as far as
+// they are there, and that what is missing can be created.
+func (c *Cell) compare(ctx context.Context, r Row) error {
+	err := patiently(ctx, func(ctx context.Context) error { return noJetStream(c.compareStream(ctx, r)) })
+	_, differs := errors.AsType[*MismatchError](err)
+	switch {
+	case isNoStream(err):
+		return c.overlap(ctx, r)
+	case err != nil && !differs:
+		return err
+	}
+	errs := []error{err}
+	for _, d := range r.consumers {
+		err := patiently(ctx, func(ctx context.Context) error { return noJetStream(c.compareConsumer(ctx, d)) })
+		if !isNoConsumer(err) {
+			errs = append(errs, err)
+		}
+	}
+	return joinErrors(errs)
+}
+
+// overlap returns an *OverlapError if another stream has a subject of r's.
+func (c *Cell) overlap(ctx context.Context, r Row) error {
+	for _, subject := range r.Subjects {
+		list := c.js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+		for name := range list.Name() {
+			if name != r.Stream {
+				return &OverlapError{Stream: r.Stream, Subject: subject, Other: name}
+			}
+		}
+		if err := list.Err(); err != nil {
+			return fmt.Errorf("streams on %s: %w", subject, noJetStream(err))
+		}
 	}
 	return nil
 }
@@ -132,6 +175,11 @@ func (c *Cell) createStream(ctx context.Context, r Row) error {
 	switch {
 	case isNameInUse(err):
 		return c.compareStream(ctx, r)
+	case isOverlap(err):
+		if other := c.overlap(ctx, r); other != nil {
+			return other
+		}
+		fallthrough
 	case err != nil:
 		return fmt.Errorf("create stream %s: %w", r.Stream, err)
 	}

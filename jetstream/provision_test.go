@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -101,6 +102,7 @@ func TestProvisionNamesWhatDiffersAndAltersNothing(t *testing.T) {
 			{inbox, "max_age", "1h0m0s", "0s"},
 			{inbox, "allow_direct", "true", "false"},
 			{inbox, "allow_msg_ttl", "true", "false"},
+			{c.names.drivers().String(), "ack_wait", "3s", "12s"},
 		}
 		if !slices.Equal(m.Differences, want) {
 			t.Errorf("differences = %+v, want %+v", m.Differences, want)
@@ -116,10 +118,42 @@ func TestProvisionNamesWhatDiffersAndAltersNothing(t *testing.T) {
 		if !ok || !slices.Equal(m.Differences, []Difference{{c.names.drivers().String(), "ack_wait", "3s", "12s"}}) {
 			t.Errorf("Provision = %v, want that the consumer's ack_wait differs", err)
 		}
-		if stream, err := c.js.Stream(t.Context(), inbox); err != nil || stream.CachedInfo().Config.AllowDirect {
-			t.Errorf("stream that was missing: %v, direct gets %v", err, stream.CachedInfo().Config.AllowDirect)
+		if _, err := c.js.Stream(t.Context(), inbox); !isNoStream(err) {
+			t.Errorf("a missing stream was created beside one that differs: %v", err)
 		}
 	})
+}
+
+func TestProvisionNamesTheStreamThatHasItsSubjects(t *testing.T) {
+	inBareBubble(t, func(t *testing.T, c *Cell) {
+		_, err := c.js.CreateStream(t.Context(), jetstream.StreamConfig{
+			Name: "THEIRS", Subjects: []string{"other", c.names.ns + ".cmd.>"}, Storage: jetstream.MemoryStorage,
+		})
+		must(t, err)
+		err = c.Provision(t.Context(), Config{Memory: true})
+		o, ok := errors.AsType[*OverlapError](err)
+		if want := (OverlapError{c.names.inboxStream(), c.names.allCmds(), "THEIRS"}); !ok || *o != want {
+			t.Errorf("Provision = %v, want %v", err, &want)
+		}
+		err = c.createStream(t.Context(), Topology(c.names.ns, Config{Memory: true})[1]) // as if it came meanwhile
+		if _, ok := errors.AsType[*OverlapError](err); !ok {
+			t.Errorf("createStream = %v", err)
+		}
+		if names := slices.Collect(maps.Keys(streamsOf(t, c))); !slices.Equal(names, []string{"THEIRS"}) {
+			t.Errorf("streams = %v: nothing was to be created", names)
+		}
+	})
+}
+
+func streamsOf(t *testing.T, c *Cell) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	list := c.js.StreamNames(t.Context())
+	for name := range list.Name() {
+		names[name] = true
+	}
+	must(t, list.Err())
+	return names
 }
 
 func TestProvisionLeavesTheOperatorsSettingsAlone(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/task"
 )
 
 const apiMsgNext = "$JS.API.CONSUMER.MSG.NEXT."
@@ -36,8 +38,9 @@ const (
 // the moment it is there; none is fetched ahead, since its lease would run while
 // it lies here.
 //
-// A request cannot be taken back. What comes for one whose claimer has left goes
-// to the next in line, or to stray.
+// A single request cannot be taken back: what comes for one whose claimer has left
+// goes to the next in line, or to stray. All of them can be withdrawn together; see
+// close.
 type puller struct {
 	nc    *nats.Conn
 	next  string          // the subject of requests
@@ -50,6 +53,8 @@ type puller struct {
 	waiting []chan pulled // in order of arrival; each has room for one
 	asked   []request     // the requests that stand, oldest first
 	number  uint64        // of the last request
+	resumed bool          // on another connection, which counts answers anew
+	closed  bool
 	trouble trouble
 }
 
@@ -111,6 +116,9 @@ func (p *puller) join() (chan pulled, chan nats.Status, error) {
 	mine := make(chan pulled, 1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, fmt.Errorf("pull from %s: %w", p.next, task.ErrClosed)
+	}
 	if p.sub == nil {
 		inbox := p.nc.NewInbox()
 		sub, err := p.nc.Subscribe(inbox+".*", p.receive)
@@ -145,6 +153,9 @@ func (p *puller) leave(mine chan pulled) {
 // ask puts a request on the server for everyone who waits without one. The lock
 // is held.
 func (p *puller) ask() {
+	if p.closed {
+		return
+	}
 	expiry := pullExpiry
 	if !p.trouble.last.IsZero() && time.Since(p.trouble.last) < troubleLasts {
 		expiry = shortExpiry
@@ -193,6 +204,7 @@ func (p *puller) reconnected() {
 	for len(p.asked) > 0 {
 		p.forget(p.asked[0].number)
 	}
+	p.resumed = true
 	if p.nc.IsClosed() {
 		p.fail(nats.ErrConnectionClosed)
 		return
@@ -216,6 +228,9 @@ func (p *puller) receive(msg *nats.Msg) {
 	defer p.mu.Unlock()
 	if number, err := strconv.ParseUint(word, 10, 64); err == nil {
 		p.forget(number)
+	}
+	if p.closed {
+		return
 	}
 	if status := msg.Header.Get("Status"); status != statusExpired {
 		p.refused(status, msg.Header.Get("Description"))

@@ -18,8 +18,8 @@ import (
 // come back from another worker.
 const rememberedCancels = 256
 
-// Queue is the worker's side of one task queue. It is safe for concurrent use,
-// and lives for as long as its connection; the slots of a worker share one.
+// Queue is the worker's side of one task queue. It is safe for concurrent use; the
+// slots of a worker share one. Close it when nothing more is to be claimed.
 type Queue struct {
 	cell  *Cell
 	name  string
@@ -30,7 +30,9 @@ type Queue struct {
 
 	mu      sync.Mutex
 	held    map[*claim]struct{}
-	cancels []cancelOf // the last ones, oldest first
+	cancels []cancelOf         // the last ones, oldest first
+	hears   *nats.Subscription // to cancels; nil once nothing is left that they could mean
+	closed  bool
 }
 
 var _ task.Queue = (*Queue)(nil)
@@ -65,7 +67,7 @@ func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
 	}
 	life := context.WithoutCancel(ctx) // the queue outlives the call that opens it
 	q.tasks = newPuller(c.nc, stream, consumer, func(msg *nats.Msg) { q.giveBack(life, msg) })
-	if _, err := c.nc.Subscribe(c.names.allCancels(), q.hearCancel); err != nil {
+	if q.hears, err = c.nc.Subscribe(c.names.allCancels(), q.hearCancel); err != nil {
 		return nil, fmt.Errorf("queue %s: listen for cancels: %w", name, err)
 	}
 	return q, nil
@@ -74,8 +76,9 @@ func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
 
-// Claim waits for a task. It returns context.Cause(ctx) when ctx ends; a task
-// that arrives later goes back to the queue, and its Delivery does not count it.
+// Claim waits for a task. It returns context.Cause(ctx) when ctx ends, and
+// task.ErrClosed when the queue is closed; a task that arrives later goes back to the
+// queue, and its Delivery does not count it.
 // After another error the task that could not be read is tried again when its
 // lease lapses, and Claim may go on.
 func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
@@ -93,6 +96,31 @@ func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
 	}
 	q.hold(c)
 	return c, nil
+}
+
+// Close withdraws the requests that stand at the server for claims that were given
+// up, and waits until what came for them meanwhile is back on the queue. A request
+// that stood on would take the next task away from the others, until its lease
+// lapses if this process has ended by then. Claims that are held go on, and hear of
+// cancels.
+func (q *Queue) Close(ctx context.Context) error {
+	q.mu.Lock()
+	q.closed = true
+	q.hush()
+	q.mu.Unlock()
+	if err := q.tasks.close(ctx); err != nil {
+		return fmt.Errorf("close queue %s: %w", q.name, err)
+	}
+	return nil
+}
+
+// hush ends the listening to cancels of a closed queue once it holds no claim. The
+// lock is held.
+func (q *Queue) hush() {
+	if q.closed && len(q.held) == 0 && q.hears != nil {
+		_ = q.hears.Unsubscribe() // or the connection is gone, and with it the subscription
+		q.hears = nil
+	}
 }
 
 func (q *Queue) open(ctx context.Context, msg *nats.Msg) (*claim, error) {
@@ -128,12 +156,13 @@ func (q *Queue) drop(c *claim) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.held, c)
+	q.hush()
 }
 
 // hearCancel passes a cancel on to the claim that it means and remembers it.
 func (q *Queue) hearCancel(msg *nats.Msg) {
 	n := cancelOf{session: q.cell.names.sessionOf(msg.Subject)}
-	if msgpack.Unmarshal(msg.Data, &n.cancelNotice) != nil || n.Queue != q.name {
+	if unmarshal(msg.Data, &n.cancelNotice) != nil || n.Queue != q.name {
 		return
 	}
 	q.mu.Lock()
@@ -172,7 +201,7 @@ func (q *Queue) neverHandedOut(ctx context.Context, meta *nats.MsgMetadata) int 
 	}
 	var n int
 	data, err := q.cell.keyGet(ctx, q.cell.names.catalogBucket(), q.unclaimedKey(meta))
-	if err != nil || msgpack.Unmarshal(data, &n) != nil {
+	if err != nil || unmarshal(data, &n) != nil {
 		return 0
 	}
 	return min(n, int(meta.NumDelivered)-1)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -98,14 +100,24 @@ func TestReportsOfOneAttemptHaveOneID(t *testing.T) {
 		ID: "result/t1-r2-c3/4", Session: "s1", TraceParent: "trace",
 		Command: commands.ReportResult{Place: "t1-r2-c3", Attempt: 4, Queue: "tools"},
 	}
-	if diff := cmp.Diff(want, envelopeOf(r, "trace")); diff != "" {
+	if diff := cmp.Diff(want, envelopeOf(r, task.Task{TraceParent: "trace", Approved: []content.GateKey{{Kind: "a"}}})); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}
 	r.Lost = true
 	want.ID = "lost/t1-r2-c3/4"
 	want.Command = commands.ReportAttemptLost{Place: "t1-r2-c3", Attempt: 4, Queue: "tools", Reason: "gone"}
-	if diff := cmp.Diff(want, envelopeOf(r, "trace")); diff != "" {
+	if diff := cmp.Diff(want, envelopeOf(r, task.Task{TraceParent: "trace", Approved: []content.GateKey{{Kind: "a"}}})); diff != "" {
 		t.Errorf("loss (-want +got):\n%s", diff)
+	}
+	r.Lost, r.Gate = false, &tool.Verdict{RequestKind: "k", Reason: content.SensitivePath, Summary: "s", TTL: time.Hour}
+	want.ID = "gate/t1-r2-c3/4/1"
+	r.Gate.Scope, r.Gate.Also = "/a", []tool.Verdict{{RequestKind: "l"}}
+	want.Command = commands.ReportGate{
+		Place: "t1-r2-c3", Attempt: 4, N: 1, Also: []commands.Gate{{RequestKind: "l"}},
+		Gate: commands.Gate{RequestKind: "k", Scope: "/a", Reason: content.SensitivePath, Summary: "s", TTL: time.Hour},
+	}
+	if diff := cmp.Diff(want, envelopeOf(r, task.Task{TraceParent: "trace", Approved: []content.GateKey{{Kind: "a"}}})); diff != "" {
+		t.Errorf("question (-want +got):\n%s", diff)
 	}
 }
 
@@ -138,6 +150,156 @@ func TestDeliveryCountsOnlyWhatWasHandedOut(t *testing.T) {
 			t.Errorf("Delivery after a loss = %d, want 2", second.Delivery())
 		}
 	})
+}
+
+// TestClosedQueueAsksForNothing looks at what the server counts: a task that came to
+// a worker which had left would be swallowed until its lease lapses if the process
+// had ended by then.
+func TestClosedQueueAsksForNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := provision(t, connect(t, s), QueueConfig{Name: "tools"})
+		nc := connect(t, s)
+		q := worker(t, nc)
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := q.Claim(ctx); err == nil {
+				t.Fatal("Claim gave a task, want none")
+			}
+			cancel()
+		}
+		start := time.Now()
+		must(t, q.Close(t.Context()))
+		if took := time.Since(start); took > withdrawTime/2 {
+			t.Errorf("Close took %v", took)
+		}
+		synctest.Wait()
+		if n := nc.NumSubscriptions(); n != 1 { // the connection's own, for replies
+			t.Errorf("%d subscriptions are left of a closed queue", n)
+		}
+		must(t, c.Tasks().Dispatch(t.Context(), shellTask("t1-r1-c1")))
+		got := claimTask(t, worker(t, connect(t, s)), time.Second)
+		meta, err := (&nats.Msg{Reply: got.(*claim).reply, Sub: &nats.Subscription{}}).Metadata()
+		if err != nil || meta.NumDelivered != 1 {
+			t.Errorf("the server counts %+v, %v, want 1 delivery", meta, err)
+		}
+	})
+}
+
+// TestNoTaskIsLostToAQueueThatCloses has tasks come while requests are withdrawn:
+// whichever side got them, each is claimed at once and nobody's lease has to lapse.
+func TestNoTaskIsLostToAQueueThatCloses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := provision(t, connect(t, s), QueueConfig{Name: "tools"})
+		staying := worker(t, connect(t, s))
+		claimed := make(chan task.Claim)
+		for range 2 {
+			go func() {
+				for {
+					got, err := staying.Claim(t.Context())
+					if err != nil {
+						return
+					}
+					claimed <- got
+				}
+			}()
+		}
+		start, n := time.Now(), 0
+		for range 10 {
+			leaving := worker(t, connect(t, s))
+			ctx, leave := context.WithCancel(t.Context())
+			var left sync.WaitGroup
+			for range 8 {
+				left.Go(func() {
+					if got, err := leaving.Claim(ctx); err == nil {
+						must(t, got.Release(context.WithoutCancel(ctx)))
+					}
+				})
+			}
+			synctest.Wait()
+			left.Go(func() { must(t, leaving.Close(t.Context())) })
+			for range 8 {
+				n++
+				must(t, c.Tasks().Dispatch(t.Context(), shellTask(content.PlaceOf(1, 1, n))))
+			}
+			for range 8 {
+				must(t, (<-claimed).Done(t.Context()))
+			}
+			leave()
+			left.Wait()
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%d tasks took %v: some waited for a lease", n, took)
+		}
+	})
+}
+
+func TestQueueThatCameToAnotherServerCanBeClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := provision(t, connect(t, s), QueueConfig{Name: "tools"})
+		nc := connect(t, s)
+		q := worker(t, nc)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := q.Claim(ctx); err == nil {
+			t.Fatal("Claim gave a task, want none")
+		}
+		q.tasks.reconnected()
+		must(t, q.Close(t.Context()))
+		must(t, c.Tasks().Dispatch(t.Context(), shellTask("t1-r1-c1")))
+		if got := claimTask(t, worker(t, connect(t, s)), time.Second); got.Delivery() != 1 {
+			t.Errorf("Delivery = %d, want 1", got.Delivery())
+		}
+	})
+}
+
+func TestQueueOfAConnectionThatIsGoneCanBeClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		provision(t, connect(t, s), QueueConfig{Name: "tools"})
+		nc := connect(t, s)
+		q := worker(t, nc)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := q.Claim(t.Context())
+			ended <- err
+		}()
+		synctest.Wait()
+		nc.Close()
+		must(t, q.Close(within(t, time.Second)))
+		if err := <-ended; err == nil {
+			t.Error("Claim gave a task")
+		}
+	})
+}
+
+func TestWhatIsNoTaskIsRefused(t *testing.T) {
+	t.Parallel()
+	good, err := encodeTask(shellTask("t1-r1-c1"))
+	must(t, err)
+	if _, err := decodeTask(good); err != nil {
+		t.Fatal(err)
+	}
+	promise := append(bytes.Clone(good), 0) // one more field: a list of four billion
+	promise[0]++
+	promise = append(promise[:len(promise)-1], 0xa2, 'a', 'p', 0xdd, 0xff, 0xff, 0xff, 0xff)
+	for name, b := range map[string][]byte{
+		"an empty promise": promise,
+		"more behind it":   append(bytes.Clone(good), 0xc0),
+		"a foreign type":   {0x81, 0xa1, 's', 0xd4, 1, 2},
+		"a bottomless pit": append(bytes.Repeat([]byte{0x91}, 1<<20), 0xc0),
+		"nothing":          nil,
+	} {
+		if _, err := decodeTask(b); !errors.Is(err, wire.ErrMalformed) {
+			t.Errorf("decodeTask of %s = %v, want ErrMalformed", name, err)
+		}
+	}
 }
 
 func TestClaimThatArrivesWithItsCancelIsCancelled(t *testing.T) {
@@ -238,7 +400,7 @@ func TestQueueThatIsNotThere(t *testing.T) {
 	})
 }
 
-func TestTaskThatCannotBeReadIsReportedAndStays(t *testing.T) {
+func TestTaskThatCannotBeReadIsReportedAndMakesRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, QueueConfig{Name: "tools"})
@@ -252,9 +414,14 @@ func TestTaskThatCannotBeReadIsReportedAndStays(t *testing.T) {
 		if got := claimTask(t, q, time.Second); got.Task().Place != "t1-r1-c2" {
 			t.Errorf("claimed %s, want the task behind the bad one", got.Task().Place)
 		}
-		queued, err := c.Tasks().Queued(t.Context(), "tools", "s1", "t1-r1-c1")
-		if !queued || err != nil {
-			t.Errorf("Queued = %v, %v, want the bad task where it was", queued, err)
+		// No worker can run what is there, so it is not the call's task, and makes room.
+		x := shellTask("t1-r1-c1")
+		if queued, err := c.Tasks().Queued(t.Context(), x); queued || err != nil {
+			t.Errorf("Queued = %v, %v, want that the call is not there", queued, err)
+		}
+		must(t, c.Tasks().Dispatch(t.Context(), x))
+		if got := claimTask(t, q, time.Second); got.Task().Place != "t1-r1-c1" {
+			t.Errorf("claimed %s, want the task in place of the bad one", got.Task().Place)
 		}
 	})
 }

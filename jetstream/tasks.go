@@ -11,6 +11,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/task"
 )
 
@@ -34,11 +35,11 @@ var _ task.Dispatcher = (*Tasks)(nil)
 // Tasks returns the driver's side of the cell's queues.
 func (c *Cell) Tasks() *Tasks { return &Tasks{cell: c} }
 
-// Dispatch puts x on its queue. It returns task.ErrQueued if the same attempt is
-// there, or a later one. An earlier attempt is over, or there would be no later
-// one: whoever reported its loss is about to take it off, and Dispatch does not
-// wait for that. After any other error it is not known whether x is queued; it
-// must not be dispatched again before the inbox was read, as after a crash.
+// Dispatch puts x on its queue. It returns task.ErrQueued if x is there, or a task
+// that supersedes it. An earlier dispatch of the call is over, or there would be no
+// later one: whoever holds it has lost it, and Dispatch does not wait for its word.
+// After any other error it is not known whether x is queued; it must not be
+// dispatched again before the inbox was read, as after a crash.
 func (t *Tasks) Dispatch(ctx context.Context, x task.Task) error {
 	if !content.IsToken(x.Queue) || !content.IsToken(string(x.Session)) || !content.IsToken(string(x.Place)) {
 		return fmt.Errorf("dispatch: %w: queue %q, session %q, place %q", content.ErrBadID, x.Queue, x.Session, x.Place)
@@ -77,28 +78,41 @@ func (t *Tasks) dispatch(ctx context.Context, x task.Task) error {
 	return err
 }
 
-// makeRoom takes an earlier attempt than x off the queue and reports whether
+// makeRoom takes an earlier dispatch than x off the queue and reports whether
 // there is room now. It returns task.ErrQueued if what is there has to stay.
 func (t *Tasks) makeRoom(ctx context.Context, x task.Task, subject string) (bool, error) {
-	m, err := t.cell.leaderLast(ctx, t.cell.names.tasksStream(), subject)
-	if errors.Is(err, errNoMessage) {
+	seq, queued, err := t.look(ctx, x, subject)
+	switch {
+	case err != nil:
+		return false, err
+	case queued:
+		return false, task.ErrQueued
+	case seq == 0:
 		return true, nil
 	}
+	return true, t.remove(ctx, seq)
+}
+
+// look finds what is on a task's subject, 0 for nothing, and reports whether it is x
+// or supersedes x. It asks the stream's leader. What cannot be read is neither: no
+// worker can run it.
+func (t *Tasks) look(ctx context.Context, x task.Task, subject string) (seq uint64, queued bool, err error) {
+	m, err := t.cell.leaderLast(ctx, t.cell.names.tasksStream(), subject)
+	if errors.Is(err, errNoMessage) {
+		return 0, false, nil
+	}
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
 	data, err := t.cell.unpack(ctx, m.Header, m.Data)
+	if errors.Is(err, ErrBlobMissing) {
+		return m.Seq, false, nil
+	}
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
-	old, err := decodeTask(data)
-	if err != nil {
-		return false, err
-	}
-	if old.Attempt >= x.Attempt {
-		return false, task.ErrQueued
-	}
-	return true, t.remove(ctx, m.Seq)
+	there, err := decodeTask(data)
+	return m.Seq, err == nil && !x.Supersedes(there), nil
 }
 
 // remove takes a message off its queue; that it is gone already is fine.
@@ -114,17 +128,14 @@ func (t *Tasks) remove(ctx context.Context, seq uint64) error {
 	return err
 }
 
-// Queued reports whether the place is on the queue, waiting or running. It asks
-// the stream's leader.
-func (t *Tasks) Queued(ctx context.Context, queue string, s content.SessionID, p content.Place) (bool, error) {
-	_, err := t.cell.leaderLast(ctx, t.cell.names.tasksStream(), t.cell.names.task(queue, s, p))
-	switch {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, errNoMessage):
-		return false, nil
+// Queued reports whether x is on its queue, waiting or running, or a task that
+// supersedes it. It asks the stream's leader.
+func (t *Tasks) Queued(ctx context.Context, x task.Task) (bool, error) {
+	_, queued, err := t.look(ctx, x, t.cell.names.task(x.Queue, x.Session, x.Place))
+	if err != nil {
+		return false, fmt.Errorf("look for task %s/%s: %w", x.Session, x.Place, err)
 	}
-	return false, fmt.Errorf("look for task %s/%s: %w", s, p, err)
+	return queued, nil
 }
 
 // cancelNotice tells the workers of a queue to stop a call.
@@ -213,8 +224,16 @@ func encodeTask(x task.Task) ([]byte, error) {
 
 func decodeTask(data []byte) (task.Task, error) {
 	var x task.Task
-	if err := msgpack.Unmarshal(data, &x); err != nil {
+	if err := unmarshal(data, &x); err != nil {
 		return x, fmt.Errorf("decode task: %w", err)
 	}
 	return x, nil
+}
+
+// unmarshal decodes bytes that anybody may have written.
+func unmarshal(data []byte, v any) error {
+	if err := wire.Check(data, wire.CommandDepth); err != nil {
+		return err
+	}
+	return msgpack.Unmarshal(data, v) //nolint:wrapcheck // likewise
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/task/tasktest"
+	"github.com/turnlog/turnlog/tool"
 )
 
 func TestQueuesKeepTheContract(t *testing.T) {
@@ -42,6 +43,12 @@ func reportsOf(t *testing.T, c *Cell, id content.SessionID) []task.Report {
 		}
 		if r, ok := m.Envelope.Command.(commands.ReportAttemptLost); ok {
 			out = append(out, task.Report{Session: id, Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Lost: true, Reason: r.Reason})
+		}
+		if r, ok := m.Envelope.Command.(commands.ReportGate); ok {
+			g := r.Gate
+			out = append(out, task.Report{Session: id, Place: r.Place, Attempt: r.Attempt, Gate: &tool.Verdict{
+				RequestKind: g.RequestKind, Reason: g.Reason, Summary: g.Summary, Metadata: g.Metadata, TTL: g.TTL,
+			}})
 		}
 	}
 	return out

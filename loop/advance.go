@@ -250,7 +250,34 @@ func (d *decision) afterReply() {
 		d.turnEnd(content.Completed)
 		return
 	}
+	if t.Invalid != "" {
+		d.repair()
+		return
+	}
 	d.turnEnd(t.Reply)
+}
+
+// defaultRepairs is how often an answer may be corrected.
+const defaultRepairs = 2
+
+// repair lets the model correct an answer that does not fit the session's schema, or
+// ends the turn.
+func (d *decision) repair() {
+	t := d.Turn
+	allowed := defaultRepairs
+	if o := d.Config.Output; o != nil {
+		allowed = orDefault(o.Repairs, defaultRepairs)
+	}
+	if t.Repairs >= allowed {
+		d.finish(ending{reason: content.Errored, failure: &events.RunFailed{Turn: t.ID, Code: "invalid_output", Message: t.Invalid}})
+		return
+	}
+	text := "The answer does not fit the required schema. Answer again, with nothing but JSON that does:\n" + t.Invalid
+	d.emit(
+		events.RoundFinished{Turn: t.ID, Round: t.Round, TranscriptLen: len(d.Transcript)},
+		events.InputAccepted{Turn: t.ID, Items: []content.Item{content.UserText(text)}, Origin: events.FromSchema},
+	)
+	d.steer()
 }
 
 // cancelled closes the turn if a cancel came before the report that just arrived.

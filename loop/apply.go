@@ -27,7 +27,7 @@ func (s *State) Fold(e events.Entry) {
 
 // begin is what every entry does before its events.
 func (s *State) begin(cause string, at content.Time) {
-	s.At = at
+	s.At, s.Ends = at, nil
 	s.Causes = append(s.Causes, cause)
 	if n := len(s.Causes); n > causesKept {
 		s.Causes = s.Causes[n-causesKept:]
@@ -58,7 +58,7 @@ func (s *State) apply(ev events.Event) {
 	case events.ConfigChanged:
 		s.Config = ev.Config
 	case events.InputQueued:
-		s.Queue = append(s.Queue, Queued{Items: ev.Items, Origin: ev.Origin, OnBusy: ev.OnBusy, Options: ev.Options, Task: ev.Task})
+		s.Queue = append(s.Queue, Queued{Items: ev.Items, Origin: ev.Origin, OnBusy: ev.OnBusy, Options: ev.Options, Task: ev.Task, TaskName: ev.TaskName, Baseline: ev.Baseline})
 	case events.InputAccepted:
 		s.applyInputAccepted(ev)
 	case events.TurnStarted:
@@ -134,11 +134,12 @@ func (s *State) applyBeside(ev any) {
 	case events.VerifyStarted:
 		s.Turn.Stage, s.Task.Attempts, s.Task.Running = StageVerify, ev.Attempt, true
 	case events.VerifyFinished:
-		s.Turn.Stage, s.Task.Running, s.Task.Verify = StageVerify, false, ev.Status
+		s.Turn.Stage, s.Task.Running, s.Task.Verify, s.Task.Output = StageVerify, false, ev.Status, ev.Output
 	case events.MemoryStored:
 		s.Task.Stored = true
 	case events.TaskFinished:
-		s.ended().Task = &ev
+		e := s.ended()
+		e.Task, e.Verifier = &ev, s.Task.Output
 		s.Task = nil
 	}
 }
@@ -160,6 +161,8 @@ func (s *State) applyInputAccepted(ev events.InputAccepted) {
 	case events.FromNotification:
 		s.Notices, s.NoticesFirst = nil, false
 	case events.FromVerifier: // was never queued
+	case events.FromSchema:
+		s.Turn.Repairs++
 	case events.FromTask:
 		s.NoticesFirst = len(s.Notices) > 0
 		s.Queue = slices.DeleteFunc(s.Queue, func(q Queued) bool { return q.Task != nil })
@@ -195,7 +198,7 @@ func (s *State) applyRoundStarted(ev events.RoundStarted) {
 	s.keepBackground()
 	t.Round, t.Stage = ev.Round, StageRound
 	t.Attempt, t.Calling, t.RetryAt, t.Lost = 0, false, 0, 0
-	t.Cache, t.Reply, t.Replied = nil, "", 0
+	t.Cache, t.Reply, t.Invalid, t.Replied = nil, "", "", 0
 	t.Calls, t.Checked, t.Held, t.Hooks, t.Mut = nil, false, false, nil, Mutating{}
 	t.Used.Rounds++
 	s.Used.Rounds++
@@ -223,6 +226,7 @@ func (s *State) applyModelCallFailed(ev events.ModelCallFailed) {
 func (s *State) applyReply(ev events.ReplyRecorded) {
 	t := s.Turn
 	t.Stage, t.Calling, t.RetryAt, t.Reply, t.Replied = StageReplied, false, 0, ev.FinishReason, len(ev.Items)
+	t.Invalid = ev.Invalid
 	from := len(s.Transcript)
 	s.add(ev.Items...)
 	t.Items = append(t.Items, s.Transcript[from:]...)
@@ -336,6 +340,7 @@ func (s *State) applyTurnFinished(ev events.TurnFinished) {
 	e, t := s.ended(), s.Turn
 	e.FinishReason, e.Usage, e.Rounds, e.Metadata = ev.FinishReason, ev.Usage, ev.Rounds, ev.Metadata
 	e.Items, e.Limit, e.Calls = t.Items, t.Limit, int(t.Used.ToolCalls)
+	s.Ends = append(s.Ends, *e)
 	s.Stops = slices.Clone(s.Stops[t.Stale:])
 	s.keepBackground()
 	s.Used.Worked += s.worked()

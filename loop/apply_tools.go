@@ -14,7 +14,10 @@ func (s *State) applyApprovalRequired(ev events.ApprovalRequired) {
 	t.Approvals = append(t.Approvals, Approval{Approval: ev.Approval, Asked: s.At})
 	t.Checked, t.Held = true, false
 	if c, ok := s.Call(ev.Approval.CallID); ok {
-		c.Dispatched = false // a late gate: the attempt waits
+		if c.Dispatched {
+			c.Gated++ // a late gate: the attempt waits
+		}
+		c.Dispatched = false
 	}
 	s.rest()
 }
@@ -24,6 +27,10 @@ func (s *State) applyApprovalResolved(ev events.ApprovalResolved) {
 	for i := range t.Approvals {
 		if a := &t.Approvals[i]; a.ID == ev.Approval {
 			a.Outcome, a.By = ev.Outcome, ev.By
+			if len(ev.Input) > 0 {
+				a.Scope = ev.Scope
+			}
+			s.applyApproved(*a, ev)
 		}
 	}
 	if len(ev.Input) > 0 {
@@ -61,6 +68,9 @@ func (s *State) applyToolDispatched(ev events.ToolDispatched) {
 	c.Attempt, c.Dispatched = ev.Attempt, true
 	c.Deadline, c.DetachAt, c.Digest = ev.Deadline, ev.DetachAt, ev.Digest
 	c.Routing.Route, c.Routing.Queue = ev.Route, ev.Queue
+	if len(ev.Approved) > 0 {
+		c.Approved = ev.Approved
+	}
 }
 
 func (s *State) applyToolDetached(ev events.ToolDetached) {
@@ -94,11 +104,12 @@ func (s *State) applyToolResult(ev events.ToolResultReceived) {
 }
 
 // applyLate takes in the outcome of a call that was answered before. Nothing is
-// told of a worker that agrees to a cancel.
+// told of a worker that agrees to a cancel, nor of what the host wants for itself.
 func (s *State) applyLate(c *Call, r content.ToolResult) {
 	cancelled := r.Status == content.StatusCancelled
-	if !cancelled || c.Status != content.StatusCancelled {
-		s.Notices = append(s.Notices, Notice{Item: notice(*c, r), Quiet: cancelled})
+	told := cancelled && c.Status == content.StatusCancelled
+	if !told && !c.Routing.Manual {
+		s.Notices = append(s.Notices, Notice{Item: notice(*c, r), Quiet: cancelled || c.Routing.Quiet})
 	}
 	if c.Status == "" {
 		c.Status = r.Status

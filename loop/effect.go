@@ -1,11 +1,13 @@
 package loop
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 )
 
 // Effect is something the session owes to the world. It is sealed: the kinds are
@@ -23,6 +25,8 @@ type CallModel struct {
 	commands.ModelCall
 	TranscriptLen int
 	Cache         *content.CacheRequest
+	Schema        json.RawMessage // of the answer; empty: free text
+	Rules         []events.Rule   // the session's, for the calls of the reply
 }
 
 // StopModel owes the end of a running model call.
@@ -36,7 +40,8 @@ type Preflight struct {
 	Turn  content.TurnID
 	Round int
 	Calls []Call
-	Hooks bool // the answer has to carry the PreToolExecution hooks of the first call that may run
+	Rules []events.Rule // the session's
+	Hooks bool          // the answer has to carry the PreToolExecution hooks of the first call that may run
 }
 
 // RunTool owes one attempt at a tool call.
@@ -88,7 +93,7 @@ type Recall struct {
 type Verify struct {
 	Task    string
 	Attempt int
-	Gate    []string
+	Gate    []string // the command to run; empty: a function that the host knows by the task
 }
 
 // StopVerify owes the end of a running gate.
@@ -130,8 +135,12 @@ func (e StopModel) Identity() string {
 // Identity is preflight/turn/round.
 func (e Preflight) Identity() string { return identity("preflight", string(e.Turn), "r", e.Round) }
 
-// Identity is tool/place/attempt.
+// Identity is tool/place/attempt, and how often the attempt came back for an
+// approval.
 func (e RunTool) Identity() string {
+	if n := e.Call.Gated; n > 0 {
+		return identity("tool", string(e.Call.Place), "a", e.Call.Attempt, "g", n)
+	}
 	return identity("tool", string(e.Call.Place), "a", e.Call.Attempt)
 }
 

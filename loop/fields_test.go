@@ -33,10 +33,17 @@ func configOf(t *testing.T, st statement) events.Config {
 		Retry: events.Retry{
 			ModelAttempts: st.number(t, "model_attempts"), ToolAttempts: st.number(t, "tool_attempts"),
 			LostAttempts: st.number(t, "lost_attempts"), Backoff: st.duration(t, "backoff"), MaxBackoff: st.duration(t, "max_backoff"),
+			AskLost: st.has("asklost"),
 		},
+	}
+	if schema := st.opt["schema"]; schema != "" {
+		cfg.Output = &events.Output{Schema: []byte(schema), Repairs: st.number(t, "repairs")}
 	}
 	if mode := st.opt["cache"]; mode != "" {
 		cfg.Cache = &content.CacheRequest{Mode: mode}
+	}
+	for _, l := range st.of("rule") {
+		cfg.Rules = append(cfg.Rules, events.Rule{Tool: l.arg(0), Action: events.Action(l.arg(1))})
 	}
 	for _, l := range st.of("hook") {
 		cfg.Hooks = append(cfg.Hooks, events.Registration{Name: l.arg(0), Points: l.pos[1:]})

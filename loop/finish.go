@@ -15,6 +15,9 @@ const (
 	codeAuth           = "auth_required"
 	codeTimeout        = "timeout"
 	codeDeniedByPerson = "denied_by_person"
+
+	kindRetry    = "tool.retry" // the gate of a lost call; each loss asks anew
+	textNotRetry = " (its first run was lost and may have taken effect)"
 )
 
 func placeholder(tool string) string {

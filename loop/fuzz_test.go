@@ -131,7 +131,7 @@ func (g *generator) countInput(t *testing.T, evs []events.Event) {
 		case events.InputQueued:
 			g.waiting += len(ev.Items)
 		case events.InputAccepted:
-			if ev.Origin != events.FromVerifier && ev.Origin != events.FromNotification {
+			if ev.Origin != events.FromVerifier && ev.Origin != events.FromSchema && ev.Origin != events.FromNotification {
 				g.waiting -= len(ev.Items)
 			}
 		}

@@ -68,15 +68,16 @@ func (d *decision) check(c Call, k commands.Check) {
 	}
 }
 
-// ask records a gate, unless the call passed it before.
+// ask records a gate, unless the call passed it before. One that was opened for
+// always is recorded as approved at once.
 func (d *decision) ask(c Call, g commands.Gate, digest string) {
-	n := 0
+	n, key := 0, content.GateKey{Kind: g.RequestKind, Scope: g.Scope}
 	for _, a := range d.Turn.Approvals {
 		if a.CallID != c.ID {
 			continue
 		}
 		n++
-		if a.RequestKind == g.RequestKind && (a.Outcome == events.Approved || a.Outcome == "") {
+		if a.key() == key && key.Kind != kindRetry && (a.Outcome == events.Approved || a.Outcome == "") {
 			return
 		}
 	}
@@ -88,7 +89,11 @@ func (d *decision) ask(c Call, g commands.Gate, digest string) {
 		ID:     content.ApprovalID(string(c.Place) + "-g" + strconv.Itoa(n+1)),
 		CallID: c.ID, TaskID: c.Place, Turn: d.Turn.ID, Round: d.Turn.Round,
 		Tool: c.Name, Input: c.EffectiveInput(), Digest: digest,
-		RequestKind: g.RequestKind, Reason: g.Reason, Summary: g.Summary, Metadata: g.Metadata,
+		RequestKind: g.RequestKind, Scope: g.Scope, Reason: g.Reason, Summary: g.Summary, Metadata: g.Metadata,
+	}
+	if grant, ok := d.granted(c.Name, key); ok {
+		d.emit(events.ApprovalRequired{Approval: a}, settled(a, grant))
+		return
 	}
 	if ttl > 0 {
 		a.ExpiresAt = d.At.Add(ttl)
@@ -101,12 +106,15 @@ func (d *decision) ask(c Call, g commands.Gate, digest string) {
 func (d *decision) lateGate(c commands.ReportGate) {
 	call, ok := d.callAt(c.Place)
 	switch {
-	case !ok || !call.Running() || call.Attempt != c.Attempt:
+	case !ok || !call.Running() || call.Attempt != c.Attempt || len(call.Approved) != c.N:
 	case call.Placeholder != "":
 		text := "Permission denied: " + string(c.Gate.Reason) + ": a call in the background cannot wait for an approval"
 		d.emitResult(*call, content.StatusDenied, string(c.Gate.Reason), text, true)
 	default:
-		d.ask(*call, c.Gate, call.Digest)
+		late := *call
+		for _, g := range append([]commands.Gate{c.Gate}, c.Also...) {
+			d.ask(late, g, late.Digest)
+		}
 	}
 }
 
@@ -116,21 +124,27 @@ func (d *decision) resolve(c commands.ResolveApproval) error {
 	if err != nil {
 		return err
 	}
+	if err := lasting(c, *a); err != nil {
+		return err
+	}
 	by := c.By
 	if by == "" {
 		by = d.env.By
 	}
 	ev := events.ApprovalResolved{
-		Approval: a.ID, Call: a.CallID, Outcome: events.Approved, By: by, Reason: c.Reason, Digest: a.Digest,
+		Approval: a.ID, Call: a.CallID, Outcome: events.Approved, By: by, Reason: c.Reason, Digest: a.Digest, Always: c.Always,
 	}
-	if len(c.Input) > 0 {
-		return d.resolvePatched(ev, c)
-	}
-	if !c.Approve {
+	switch {
+	case len(c.Input) > 0:
+		return d.resolvePatched(ev, a.RequestKind, c)
+	case !c.Approve:
 		d.denyCall(ev)
-		return nil
+	default:
+		d.emit(ev)
+		if c.Always {
+			d.settleGranted()
+		}
 	}
-	d.emit(ev)
 	return nil
 }
 
@@ -144,13 +158,17 @@ func (d *decision) denyCall(ev events.ApprovalResolved) {
 	d.emit(ev)
 	d.resolveAll(ev.Call, events.Moot)
 	if call, ok := d.State.Call(ev.Call); ok {
+		if call.Lost > 0 {
+			reason += textNotRetry
+		}
 		d.emitResult(*call, content.StatusDenied, codeDeniedByPerson, "Permission denied: "+reason, false)
 	}
 }
 
 // resolvePatched approves a gate with other arguments. The host has judged the
 // patched call; what that asks for is asked, an approved gate is not asked again.
-func (d *decision) resolvePatched(ev events.ApprovalResolved, c commands.ResolveApproval) error {
+// Approved is what the arguments are about now, at the gate where they were given.
+func (d *decision) resolvePatched(ev events.ApprovalResolved, kind string, c commands.ResolveApproval) error {
 	call, _ := d.State.Call(ev.Call)
 	i := slices.IndexFunc(d.env.Checks, func(k commands.Check) bool { return k.Place == call.Place })
 	if i < 0 {
@@ -161,6 +179,9 @@ func (d *decision) resolvePatched(ev events.ApprovalResolved, c commands.Resolve
 		return refuse(ReasonInvalidInput, "%s", r.Message)
 	}
 	ev.Input, ev.Digest = c.Input, check.Digest
+	if i := slices.IndexFunc(check.Gates, func(g commands.Gate) bool { return g.RequestKind == kind }); i >= 0 {
+		ev.Scope = check.Gates[i].Scope
+	}
 	d.emit(ev)
 	call, _ = d.State.Call(ev.Call)
 	if check.Refusal != nil {
@@ -175,8 +196,10 @@ func (d *decision) findApproval(c commands.ResolveApproval) (*Approval, error) {
 	switch {
 	case c.Approval == "" && c.Call != "" && !d.CallIDs.Has(c.Call):
 		return nil, refuse(ReasonUnknownCall, "no call %s", c.Call)
-	case d.Turn == nil:
-		return nil, refuse(ReasonNoApproval, "no approval is pending")
+	case d.Turn == nil && c.Approval != "":
+		return nil, refuse(ReasonNoApproval, "approval %s is not pending: no turn is open", c.Approval)
+	case d.Turn == nil && c.Call != "":
+		return nil, refuse(ReasonNoApproval, "an approval for call %s is not pending: its turn is over", c.Call)
 	case c.Approval != "":
 		return d.approvalWhere(func(a Approval) bool { return a.ID == c.Approval }, "approval "+string(c.Approval))
 	case c.Call != "":

@@ -180,7 +180,7 @@ func (g *generator) answer(e loop.Effect) commands.Command {
 		c.Outcome.Result = content.NewResult(e.Call, "", pick(&g.dice, content.StatusCancelled, content.StatusOK), "stopped")
 		return c
 	case loop.RunHooks:
-		return commands.ReportHooks{Turn: e.Turn, Round: e.Round, Answer: g.hookAnswer(e.Point, e.Call)}
+		return commands.ReportHooks{Turn: e.Turn, Round: e.Round, N: e.N, Answer: g.hookAnswer(e.Point, e.Call)}
 	case loop.RunMutator:
 		return g.mutation(e)
 	case loop.ArmTimer:
@@ -189,13 +189,13 @@ func (g *generator) answer(e loop.Effect) commands.Command {
 		}
 		return commands.ReportTimer{Kind: e.Kind, ID: e.ID}
 	case loop.Recall:
-		return commands.ReportRecall{Items: pick(&g.dice, nil, []content.Item{content.NewItem(content.Context, content.TextPart("m"))}, []content.Item{{Kind: "x"}})}
+		return commands.ReportRecall{Task: e.Task, Items: pick(&g.dice, nil, []content.Item{content.NewItem(content.Context, content.TextPart("m"))}, []content.Item{{Kind: "x"}})}
 	case loop.Verify:
-		return commands.ReportVerify{Finished: events.VerifyFinished{Attempt: e.Attempt, Success: !g.once(2), Output: "o"}}
+		return commands.ReportVerify{Task: e.Task, Finished: events.VerifyFinished{Attempt: e.Attempt, Success: !g.once(2), Output: "o"}}
 	case loop.StopVerify:
-		return commands.ReportVerify{Finished: events.VerifyFinished{Attempt: e.Attempt, Success: g.once(2)}}
+		return commands.ReportVerify{Task: e.Task, Finished: events.VerifyFinished{Attempt: e.Attempt, Success: g.once(2)}}
 	case loop.StoreMemory:
-		return commands.ReportMemory{Error: pick(&g.dice, "", "no")}
+		return commands.ReportMemory{Task: e.Task, Error: pick(&g.dice, "", "no")}
 	}
 	panic(fmt.Sprintf("no answer to %T", e))
 }
@@ -213,12 +213,15 @@ func (g *generator) reply(m commands.ModelCall) commands.Command {
 		it.Parts = append(it.Parts, content.CallPart(content.ToolCall{ID: content.CallID(id), Name: "t", Input: json.RawMessage(`{}`)}))
 		c.Routing = append(c.Routing, content.Routing{
 			Known: true, Queue: pick(&g.dice, "", "q"), Effects: pick(&g.dice, content.Once, content.ReadOnly),
-			Route: pick(&g.dice, content.Foreground, content.Foreground, content.Background, content.DetachSoon), DetachAfter: time.Second,
+			Route: pick(&g.dice, content.Foreground, content.Foreground, content.Background, content.DetachSoon), DetachAfter: time.Second, Quiet: g.once(4), Manual: g.once(4),
 			Exclusive: g.once(4), Writes: g.once(2), Timeout: pick(&g.dice, 0, 10*time.Second),
 		})
 	}
 	if text := pick(&g.dice, "say", ""); text != "" {
 		it.Parts = append(it.Parts, content.TextPart(text))
+	}
+	if g.once(6) {
+		c.Invalid = "bad"
 	}
 	if len(it.Parts) > 0 {
 		c.Items = []content.Item{it}
@@ -258,7 +261,7 @@ func (g *generator) check(p content.Place) commands.Check {
 }
 
 func (g *generator) gate() commands.Gate {
-	return commands.Gate{RequestKind: pick(&g.dice, "a", "b", "c"), Reason: content.EscalatedRisk, TTL: pick(&g.dice, 0, time.Second)}
+	return commands.Gate{RequestKind: pick(&g.dice, "a", "b", "c"), Scope: pick(&g.dice, "", "", "s"), Reason: content.EscalatedRisk, TTL: pick(&g.dice, 0, time.Second)}
 }
 
 func (g *generator) hookAnswers(calls []loop.Call) []commands.HookAnswer {
@@ -288,7 +291,11 @@ func (g *generator) toolReport(c loop.Call) commands.Command {
 	case 5, 6:
 		return commands.ReportAttemptLost{Place: c.Place, Attempt: attempt, Queue: c.Routing.Queue}
 	case 7:
-		return commands.ReportGate{Place: c.Place, Attempt: attempt, Gate: g.gate()}
+		gate := commands.ReportGate{Place: c.Place, Attempt: attempt, N: len(c.Approved), Gate: g.gate()}
+		if g.once(4) {
+			gate.Also = []commands.Gate{g.gate()}
+		}
+		return gate
 	}
 	status := pick(&g.dice, content.StatusOK, content.StatusOK, content.StatusOK, content.StatusError, content.StatusDenied, content.StatusUnknown,
 		content.StatusCancelled, content.StatusLimit, "")
@@ -313,7 +320,7 @@ func (g *generator) mutation(e loop.RunMutator) commands.Command {
 	case 6:
 		f.Dirty, f.Replacement = true, []content.Item{content.UserText("sum")}
 	}
-	return commands.ReportMutation{Turn: e.Turn, Finished: f}
+	return commands.ReportMutation{Turn: e.Turn, Round: e.Round, Finished: f}
 }
 
 // ask is something that nobody waits for.
@@ -358,7 +365,7 @@ func (g *generator) ask() commands.Envelope {
 }
 
 func (g *generator) decision(a events.Approval) commands.Envelope {
-	c := commands.ResolveApproval{Approve: g.once(2)}
+	c := commands.ResolveApproval{Approve: g.once(2), Always: g.once(4)}
 	switch g.throw(3) {
 	case 0:
 		c.Approval = a.ID
@@ -401,7 +408,7 @@ func (g *generator) nonsense() commands.Command {
 	case 3:
 		return g.mutation(loop.RunMutator{Turn: m.Turn, Mutator: "m1", Point: pick(&g.dice, "before_model", "after_turn_ended")})
 	case 4:
-		return commands.ReportVerify{Finished: events.VerifyFinished{Attempt: 1 + g.throw(2), Success: true}}
+		return commands.ReportVerify{Task: "task-" + string(m.Turn), Finished: events.VerifyFinished{Attempt: 1 + g.throw(2), Success: true}}
 	case 5:
 		return commands.ReportTimer{Kind: pick(&g.dice, "retry", "deadline", "?"), ID: string(place)}
 	case 6:

@@ -42,7 +42,7 @@ func (d *decision) reply(c commands.ReportReply) {
 	d.emit(
 		events.ReplyRecorded{
 			Turn: t.ID, Round: t.Round, Attempt: t.Attempt, Items: items,
-			FinishReason: finish, Model: c.Model, ResponseID: c.ResponseID,
+			FinishReason: finish, Model: c.Model, ResponseID: c.ResponseID, Invalid: invalid(finish, c.Invalid),
 		},
 		events.UsageUpdated{Turn: t.ID, Round: t.Round, Usage: c.Usage, Source: "model"},
 	)
@@ -55,6 +55,17 @@ func (d *decision) reply(c commands.ReportReply) {
 	}
 	d.checks, d.answers = c.Checks, slices.Clone(c.Hooks)
 }
+
+// invalid is what is wrong with an answer, which is only a reply that is complete.
+func invalid(finish content.FinishReason, problem string) string {
+	if finish != content.Completed {
+		return ""
+	}
+	return clip(problem, maxProblem)
+}
+
+// maxProblem is how much of what is wrong with an answer is kept.
+const maxProblem = 2000
 
 // replyReason is why a reply ended. Turns end for more reasons than replies do.
 func replyReason(r content.FinishReason, calls int) content.FinishReason {

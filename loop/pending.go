@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/turnlog/turnlog/commands"
@@ -19,7 +20,7 @@ func Pending(s *State) []Effect {
 	p, hook := s.where()
 	switch p {
 	case atModel:
-		out = append(out, CallModel{ModelCall: s.modelCall(), TranscriptLen: len(s.Transcript), Cache: s.Turn.Cache})
+		out = append(out, CallModel{ModelCall: s.modelCall(), TranscriptLen: len(s.Transcript), Cache: s.Turn.Cache, Schema: s.schema(), Rules: s.Config.Rules})
 	case atStopping:
 		out = append(out, s.stopping())
 	case atRetry:
@@ -43,6 +44,13 @@ func Pending(s *State) []Effect {
 	return append(out, s.owedTimers()...)
 }
 
+func (s *State) schema() json.RawMessage {
+	if s.Config.Output == nil {
+		return nil
+	}
+	return s.Config.Output.Schema
+}
+
 func (s *State) modelCall() commands.ModelCall {
 	return commands.ModelCall{Turn: s.Turn.ID, Round: s.Turn.Round, Attempt: s.Turn.Attempt}
 }
@@ -56,7 +64,7 @@ func (s *State) stopping() Effect {
 
 func (s *State) owedPreflight() Effect {
 	open := slices.DeleteFunc(slices.Clone(s.Turn.Calls), Call.Answered)
-	return Preflight{Turn: s.Turn.ID, Round: s.Turn.Round, Calls: open, Hooks: s.hasHook(pointPreTool)}
+	return Preflight{Turn: s.Turn.ID, Round: s.Turn.Round, Calls: open, Rules: s.Config.Rules, Hooks: s.hasHook(pointPreTool)}
 }
 
 func (s *State) owedHooks(h owedHook) Effect {

@@ -15,7 +15,7 @@ func (d *decision) mutation(c commands.ReportMutation) {
 		m = d.Turn.Mut
 	}
 	f := c.Finished
-	if !m.Open || m.Point != f.Point || m.current() != f.Mutator || c.Turn != d.lastTurn() {
+	if !m.Open || m.Point != f.Point || m.current() != f.Mutator || c.Turn != d.lastTurn() || c.Round != d.round() {
 		return
 	}
 	f.Turn = c.Turn
@@ -23,7 +23,7 @@ func (d *decision) mutation(c commands.ReportMutation) {
 		f.Error = d.broken(f.Replacement)
 	}
 	if f.Error != "" {
-		f.Dirty, f.Replacement = false, nil
+		f.Dirty, f.Replacement, f.After = false, nil, f.Before // the candidate was not taken
 	}
 	d.emit(f)
 	if f.Usage != (content.Usage{}) {
@@ -68,6 +68,9 @@ func (d *decision) round() int {
 func (d *decision) hooks(c commands.ReportHooks) {
 	p, h := d.where()
 	if p != atHooks || d.Turn.ID != c.Turn || d.Turn.Round != c.Round || h.point != c.Answer.Point || h.call != c.Answer.Call {
+		return
+	}
+	if h.point == pointCompaction && c.N != len(d.Turn.Mut.Ran) {
 		return
 	}
 	d.takeHook(c.Answer)

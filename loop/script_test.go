@@ -150,6 +150,10 @@ func (r *runner) query(t *testing.T, st statement) (string, bool) {
 		}
 	case "last":
 		b.WriteString(render(*r.live.Last) + "\n")
+	case "ends":
+		for _, e := range r.live.Ends {
+			b.WriteString(render(e) + "\n")
+		}
 	case "approvals":
 		for _, a := range r.live.Undecided() {
 			b.WriteString(render(a) + "\n")

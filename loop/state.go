@@ -35,10 +35,12 @@ type State struct {
 	Turns      int   // turns ever started
 	Turn       *Turn // nil: idle
 	Last       *Ended
+	Ends       []Ended  // the turns that ended in the last entry; Last is the last of them
 	After      Mutating // the mutators of AfterTurnEnded
 	Background []Call   // answered calls whose real outcome may still come
 	Stops      []Call   // answered calls that may still run and must not; until the end of the next turn
 	CallIDs    CallSet
+	Grants     []Grant // what was approved for always, in order
 	Used       Counters
 	Task       *Task // the open task
 }
@@ -50,6 +52,8 @@ type Queued struct {
 	OnBusy  events.OnBusy
 	Options *events.TurnOptions
 	Task    *events.TaskSpec
+
+	TaskName, Baseline string
 }
 
 // Notice is a notification that waits.
@@ -93,6 +97,7 @@ type Turn struct {
 	Stale   int // of State.Stops: those from before the turn
 	Used    Counters
 	Items   []content.Item // all Assistant items of the turn
+	Repairs int            // rounds that correct an answer
 	Cancel  *events.CancelRequested
 	Limit   *events.LimitReached
 
@@ -104,7 +109,8 @@ type Turn struct {
 	Lost    int          // model attempts that died with their host
 	Cache   *content.CacheRequest
 	Reply   content.FinishReason
-	Replied int // items of the reply
+	Invalid string // why the reply does not fit the session's schema
+	Replied int    // items of the reply
 	Calls   []Call
 	Checked bool // preflight of the round is known
 	Held    bool // stepped: the last approval was just decided (W2)
@@ -147,11 +153,13 @@ type Call struct {
 	Round   int
 	Routing content.Routing
 
-	Input      []byte // the effective input, if patched
-	Digest     string // of the effective input
-	Attempt    int    // zero: never dispatched
-	Dispatched bool   // an attempt is out
-	Lost       int    // attempts whose worker was lost
+	Input      []byte            // the effective input, if patched
+	Digest     string            // of the effective input
+	Attempt    int               // zero: never dispatched
+	Dispatched bool              // an attempt is out
+	Lost       int               // attempts whose worker was lost
+	Gated      int               // times that an attempt came back for an approval
+	Approved   []content.GateKey // the questions that were answered with yes: what whoever runs it need not ask
 	Deadline   content.Time
 	DetachAt   content.Time
 
@@ -188,6 +196,7 @@ type Ended struct {
 	Error        *events.RunFailed
 	Limit        *events.LimitReached
 	Task         *events.TaskFinished
+	Verifier     string // a task's: what its gate said last
 	Calls        int
 }
 
@@ -199,6 +208,7 @@ type Task struct {
 	Attempts int  // verifications
 	Running  bool // a verification is
 	Verify   string
+	Output   string // what the gate said last
 	Stored   bool
 	Changed  []string
 }

@@ -27,7 +27,10 @@ func (d *decision) startTask(c commands.StartTask) error {
 		return refuse(ReasonEmptyInput, "the task has no goal")
 	}
 	spec := c.Spec
-	d.emit(events.InputQueued{Items: []content.Item{content.UserText(spec.Goal)}, Origin: events.FromTask, Task: &spec})
+	d.emit(events.InputQueued{
+		Items: []content.Item{content.UserText(spec.Goal)}, Origin: events.FromTask,
+		Task: &spec, TaskName: c.Task, Baseline: c.Baseline,
+	})
 	return nil
 }
 
@@ -41,7 +44,12 @@ func (d *decision) startsTask() bool {
 	if i < 0 {
 		return false
 	}
-	d.emit(events.TaskStarted{Task: "task-" + string(content.TurnIDFor(d.Turns+1)), Spec: *d.Queue[i].Task})
+	q := d.Queue[i]
+	name := q.TaskName
+	if name == "" {
+		name = "task-" + string(content.TurnIDFor(d.Turns+1))
+	}
+	d.emit(events.TaskStarted{Task: name, Spec: *q.Task, Baseline: q.Baseline})
 	return true
 }
 
@@ -57,7 +65,7 @@ func (d *decision) goal() merged {
 }
 
 func (d *decision) recall(c commands.ReportRecall) {
-	if p, _ := d.where(); p != atPlanning {
+	if p, _ := d.where(); p != atPlanning || c.Task != d.Task.Name {
 		return
 	}
 	items, problem := c.Items, c.Error
@@ -93,7 +101,7 @@ func (d *decision) gateTask(reason content.FinishReason) bool {
 // verified takes in the gate's verdict: on to the report, another round with what
 // the verifier said, or the end.
 func (d *decision) verified(c commands.ReportVerify) {
-	if d.Task == nil || !d.Task.Running || c.Finished.Attempt != d.Task.Attempts {
+	if d.Task == nil || !d.Task.Running || c.Task != d.Task.Name || c.Finished.Attempt != d.Task.Attempts {
 		return
 	}
 	f := c.Finished
@@ -135,10 +143,10 @@ func lastRunes(s string, n int) string {
 }
 
 func (d *decision) remembered(c commands.ReportMemory) {
-	if p, _ := d.where(); p != atReport {
+	if p, _ := d.where(); p != atReport || c.Task != d.Task.Name {
 		return
 	}
-	d.emit(events.MemoryStored(c))
+	d.emit(events.MemoryStored{Error: c.Error})
 	if c.Error != "" {
 		d.warn("memory_failed", c.Error, "")
 	}

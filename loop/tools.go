@@ -26,6 +26,7 @@ func (d *decision) dispatchCall(i int) {
 	ev := events.ToolDispatched{
 		Call: c.ID, Place: c.Place, Attempt: c.Lost + 1,
 		Route: c.Routing.Route, Queue: c.Routing.Queue, Digest: c.Digest, Input: c.Input,
+		Approved: d.approvedFor(c),
 	}
 	if c.Routing.Timeout > 0 {
 		ev.Deadline = d.At.Add(c.Routing.Timeout)
@@ -71,6 +72,9 @@ func (d *decision) result(c commands.ReportResult) {
 	d.answers = slices.Clone(c.Hooks)
 	d.resolveAll(r.CallID, events.Moot) // a gate came up, and an attempt before it had the answer
 	d.emit(ev)
+	if out.Usage != (content.Usage{}) {
+		d.emit(events.UsageUpdated{Turn: call.Turn, Round: call.Round, Usage: out.Usage, Source: "child"})
+	}
 	d.warnTool(r.CallID, r.Status, r.Text())
 }
 
@@ -130,8 +134,15 @@ func (d *decision) loseAttempt(c *Call, reason string) {
 	if !d.Closed && lost.Routing.Effects.Retryable() && lost.Attempt < orDefault(d.Config.Retry.ToolAttempts, defaultToolAttempts) {
 		d.emit(events.ToolDispatched{
 			Call: lost.ID, Place: lost.Place, Attempt: lost.Attempt + 1, Route: lost.Routing.Route,
-			Queue: lost.Routing.Queue, Digest: lost.Digest, Input: lost.Input, Deadline: d.newDeadline(lost), DetachAt: lost.DetachAt,
+			Queue: lost.Routing.Queue, Digest: lost.Digest, Input: lost.Input, Approved: d.approvedFor(lost), Deadline: d.newDeadline(lost), DetachAt: lost.DetachAt,
 		})
+		return
+	}
+	if d.Config.Retry.AskLost && !d.Closed && lost.Placeholder == "" {
+		d.ask(lost, commands.Gate{
+			RequestKind: kindRetry, Reason: content.EscalatedRisk,
+			Summary: "run " + lost.Name + " again, although its first run was lost and may have taken effect",
+		}, lost.Digest)
 		return
 	}
 	d.emitResult(lost, content.StatusUnknown, "", textUnknown, lost.Placeholder != "")

@@ -56,7 +56,7 @@ func (r *runner) command(t *testing.T, st statement) commands.Command {
 		return commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: st.arg(0), Key: st.opt["key"]}}
 	case "task":
 		spec := events.TaskSpec{Goal: st.arg(0), Gate: list(st.opt["gate"]), MaxRetries: st.number(t, "retries"), GateFunc: st.has("func")}
-		return commands.StartTask{Spec: spec}
+		return commands.StartTask{Spec: spec, Task: st.opt["name"], Baseline: st.opt["baseline"]}
 	case "close":
 		return commands.Close{Reason: st.arg(0)}
 	case "park":
@@ -90,8 +90,15 @@ func (r *runner) report(t *testing.T, st statement) commands.Command {
 		call, attempt := r.openCall(t, st)
 		return commands.ReportAttemptLost{Place: r.place(st.arg(0)), Attempt: attempt, Queue: st.get("queue", call.Routing.Queue), Reason: "worker gone"}
 	case "gate":
-		_, attempt := r.openCall(t, st)
-		return commands.ReportGate{Place: r.place(st.arg(0)), Attempt: attempt, Gate: gateOf(t, statement{pos: st.pos[1:], opt: st.opt})}
+		call, attempt := r.openCall(t, st)
+		c := commands.ReportGate{Place: r.place(st.arg(0)), Attempt: attempt, N: len(call.Approved), Gate: gateOf(t, statement{pos: st.pos[1:], opt: st.opt})}
+		if st.has("n") {
+			c.N = st.number(t, "n")
+		}
+		for _, l := range st.of("also") {
+			c.Also = append(c.Also, gateOf(t, l))
+		}
+		return c
 	case "preflight":
 		c := commands.ReportPreflight{Turn: r.turn(st), Round: r.round(t, st), Checks: r.checks(t, st), Hooks: st.answers()}
 		if st.has("only") {
@@ -103,15 +110,15 @@ func (r *runner) report(t *testing.T, st statement) commands.Command {
 	case "mutate":
 		return r.mutation(t, st)
 	case "recall":
-		return commands.ReportRecall{Items: st.items(t, "item"), Error: st.opt["error"]}
+		return commands.ReportRecall{Task: r.task(st), Items: st.items(t, "item"), Error: st.opt["error"]}
 	case "verify":
 		f := events.VerifyFinished{Attempt: st.number(t, "attempt"), Success: st.arg(0) == "pass", Output: st.opt["output"], Exit: st.number(t, "exit")}
 		if f.Attempt == 0 && r.live.Task != nil {
 			f.Attempt = r.live.Task.Attempts
 		}
-		return commands.ReportVerify{Finished: f}
+		return commands.ReportVerify{Task: r.task(st), Finished: f}
 	case "memory":
-		return commands.ReportMemory{Error: st.opt["error"]}
+		return commands.ReportMemory{Task: r.task(st), Error: st.opt["error"]}
 	case "timer":
 		return r.timer(t, st)
 	}
@@ -150,7 +157,7 @@ func (r *runner) continueOf(t *testing.T, st statement) commands.Continue {
 // resolution addresses an approval if the word has the shape of its id, else a
 // call, else nothing.
 func (r *runner) resolution(st statement) commands.ResolveApproval {
-	c := commands.ResolveApproval{Approve: st.verb == "approve", Reason: st.opt["reason"], By: st.opt["by"]}
+	c := commands.ResolveApproval{Approve: st.verb == "approve", Reason: st.opt["reason"], By: st.opt["by"], Always: st.has("always")}
 	switch id := st.arg(0); {
 	case strings.Contains(id, "-g"):
 		c.Approval = content.ApprovalID(id)
@@ -207,6 +214,7 @@ func (r *runner) openCall(t *testing.T, st statement) (loop.Call, int) {
 func (r *runner) reply(t *testing.T, st statement) commands.Command {
 	t.Helper()
 	c := commands.ReportReply{
+		Invalid:   st.opt["invalid"],
 		ModelCall: r.attempt(t, st), FinishReason: content.FinishReason(st.opt["finish"]), Usage: st.usage(t), Hooks: st.answers(),
 	}
 	it := content.NewItem(content.Assistant)
@@ -235,7 +243,7 @@ func routingOf(t *testing.T, l statement) content.Routing {
 	t.Helper()
 	return content.Routing{
 		Known: !l.has("unknown"), Queue: l.get("queue", "q"), Effects: content.Effects(l.opt["effects"]),
-		Route: content.Route(l.opt["route"]), DetachAfter: l.duration(t, "detach"), Exclusive: l.has("exclusive"),
+		Route: content.Route(l.opt["route"]), DetachAfter: l.duration(t, "detach"), Quiet: l.has("quiet"), Manual: l.has("manual"), Exclusive: l.has("exclusive"),
 		Writes: l.has("writes"), Timeout: l.duration(t, "timeout"), Digest: l.opt["digest"],
 	}
 }
@@ -288,7 +296,7 @@ func judged(t *testing.T, k commands.Check, l statement) commands.Check {
 
 func gateOf(t *testing.T, l statement) commands.Gate {
 	t.Helper()
-	return commands.Gate{RequestKind: l.arg(0), Reason: content.PolicyRequiresConfirmation, Summary: l.opt["summary"], TTL: l.duration(t, "ttl")}
+	return commands.Gate{RequestKind: l.arg(0), Scope: l.opt["scope"], Reason: content.PolicyRequiresConfirmation, Summary: l.opt["summary"], TTL: l.duration(t, "ttl")}
 }
 
 // patchedChecks are what the host found out about patched input: with the
@@ -305,12 +313,23 @@ func (r *runner) patchedChecks(t *testing.T, st statement) []commands.Check {
 	return []commands.Check{k}
 }
 
+// task is the one that a report is about: the open one, unless it says otherwise.
+func (r *runner) task(st statement) string {
+	if r.live.Task == nil {
+		return st.opt["task"]
+	}
+	return def(st.opt["task"], r.live.Task.Name)
+}
+
 func (r *runner) hooks(t *testing.T, st statement) commands.Command {
 	t.Helper()
-	c := commands.ReportHooks{Turn: r.turn(st), Round: r.round(t, st), Answer: answerOf(st)}
+	c := commands.ReportHooks{Turn: r.turn(st), Round: r.round(t, st), N: st.number(t, "n"), Answer: answerOf(st)}
 	for _, e := range loop.Pending(r.live) {
 		if h, ok := e.(loop.RunHooks); ok && c.Answer.Point == "" {
 			c.Answer.Point, c.Answer.Call = h.Point, h.Call
+			if c.N == 0 {
+				c.N = h.N
+			}
 		}
 	}
 	return c
@@ -325,15 +344,19 @@ func answerOf(st statement) commands.HookAnswer {
 
 func (r *runner) mutation(t *testing.T, st statement) commands.Command {
 	t.Helper()
-	c := commands.ReportMutation{Turn: content.TurnID(st.opt["turn"])}
+	c := commands.ReportMutation{Turn: content.TurnID(st.opt["turn"]), Round: st.number(t, "round")}
 	f := events.MutationFinished{
 		Mutator: st.opt["name"], Point: st.opt["point"], Dirty: st.arg(0) == "dirty", Error: st.opt["error"],
 		OldTokens: int64(st.number(t, "old")), NewTokens: int64(st.number(t, "new")), Usage: st.usage(t),
+		Before: st.opt["before"], After: st.opt["after"],
 	}
 	for _, e := range loop.Pending(r.live) {
 		if m, ok := e.(loop.RunMutator); ok {
 			f.Mutator, f.Point = def(f.Mutator, m.Mutator), def(f.Point, m.Point)
 			c.Turn = content.TurnID(def(string(c.Turn), string(m.Turn)))
+			if c.Round == 0 {
+				c.Round = m.Round
+			}
 		}
 	}
 	for _, l := range st.lines {

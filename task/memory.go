@@ -18,8 +18,8 @@ type Memory struct {
 	lease  time.Duration
 	report func(context.Context, Report) error
 
-	mu     sync.Mutex
-	queues map[string]*MemoryQueue
+	mu    sync.Mutex
+	lines map[string]*line // by the queue's name
 }
 
 var (
@@ -34,79 +34,96 @@ func NewMemory(lease time.Duration, report func(context.Context, Report) error) 
 	return &Memory{
 		lease:  cmp.Or(lease, 30*time.Second),
 		report: report,
-		queues: make(map[string]*MemoryQueue),
+		lines:  make(map[string]*line),
 	}
 }
 
-// Queue returns the worker's side of the named queue, which comes to be with its
+// Queue returns a worker's side of the named queue, which comes to be with its
 // first use.
 func (m *Memory) Queue(name string) *MemoryQueue {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	q := m.queues[name]
-	if q == nil {
-		q = &MemoryQueue{name: name, memory: m}
-		m.queues[name] = q
-	}
-	return q
+	return &MemoryQueue{line: m.line(name)}
 }
 
-// Dispatch puts t on its queue. It returns ErrQueued if the place is there with
-// the same attempt or a later one; an earlier attempt is over and makes room.
+func (m *Memory) line(name string) *line {
+	l := m.lines[name]
+	if l == nil {
+		l = &line{name: name, memory: m}
+		m.lines[name] = l
+	}
+	return l
+}
+
+// Dispatch puts t on its queue, in the place of an earlier dispatch of the call. It
+// returns ErrQueued if t is there, or one that supersedes it.
 func (m *Memory) Dispatch(ctx context.Context, t Task) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("dispatch %s/%s: %w", t.Session, t.Place, context.Cause(ctx))
 	}
-	q := m.Queue(t.Queue)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if old := q.find(t.Session, t.Place); old != nil {
-		if old.task.Attempt >= t.Attempt {
+	l := m.line(t.Queue)
+	if old := l.find(t.Session, t.Place); old != nil {
+		if !t.Supersedes(old.task) {
 			return ErrQueued
 		}
-		q.remove(old)
+		l.remove(old)
 	}
 	j := &memoryJob{task: t}
-	q.jobs = append(q.jobs, j)
-	q.ready = append(q.ready, j)
-	q.match()
+	l.jobs = append(l.jobs, j)
+	l.ready = append(l.ready, j)
+	l.match()
 	return nil
 }
 
-// Queued reports whether the place is on the queue, waiting or running.
-func (m *Memory) Queued(_ context.Context, queue string, s content.SessionID, p content.Place) (bool, error) {
-	q := m.Queue(queue)
+// Queued reports whether t, or one that supersedes it, is on the queue, waiting or
+// running.
+func (m *Memory) Queued(_ context.Context, t Task) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return q.find(s, p) != nil, nil
+	j := m.line(t.Queue).find(t.Session, t.Place)
+	return j != nil && !t.Supersedes(j.task), nil
 }
 
 // Cancel tells whoever runs the call to stop, and takes it off the queue if
 // nobody does.
 func (m *Memory) Cancel(_ context.Context, queue string, s content.SessionID, p content.Place, reason string) error {
-	q := m.Queue(queue)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	j := q.find(s, p)
+	l := m.line(queue)
+	j := l.find(s, p)
 	switch {
 	case j == nil:
 	case j.holder == nil:
-		q.remove(j)
+		l.remove(j)
 	default:
 		j.holder.cancel(reason)
 	}
 	return nil
 }
 
-// MemoryQueue is the worker's side of one queue of a [Memory]. Everything in it
-// is guarded by the Memory's lock.
+// MemoryQueue is one worker's side of a queue of a [Memory]. What it holds is
+// guarded by the Memory's lock.
 type MemoryQueue struct {
+	line   *line
+	closed bool
+}
+
+// line is a queue as all its workers see it, guarded by the Memory's lock.
+type line struct {
 	name   string
 	memory *Memory
 
-	jobs    []*memoryJob        // all of the queue, in order of dispatch
-	ready   []*memoryJob        // those that nobody holds, in the order of handing out
-	waiting []chan *memoryClaim // who waits in Claim, in order of arrival; each has room for one
+	jobs    []*memoryJob // all of the queue, in order of dispatch
+	ready   []*memoryJob // those that nobody holds, in the order of handing out
+	waiting []waiter     // who waits in Claim, in order of arrival
+}
+
+// waiter is a Claim that waits.
+type waiter struct {
+	queue *MemoryQueue
+	claim chan *memoryClaim // has room for one; closed with the queue
 }
 
 // memoryJob is a task on its queue.
@@ -117,20 +134,23 @@ type memoryJob struct {
 }
 
 // Name returns the queue's name.
-func (q *MemoryQueue) Name() string { return q.name }
+func (q *MemoryQueue) Name() string { return q.line.name }
 
-// Claim waits for a task. It returns context.Cause(ctx) when ctx ends.
+// Claim waits for a task. It returns context.Cause(ctx) when ctx ends, and
+// ErrClosed when the queue is closed.
 func (q *MemoryQueue) Claim(ctx context.Context) (Claim, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	mine := make(chan *memoryClaim, 1)
-	q.memory.mu.Lock()
-	q.waiting = append(q.waiting, mine)
-	q.match()
-	q.memory.mu.Unlock()
+	mine, err := q.wait()
+	if err != nil {
+		return nil, err
+	}
 	select {
-	case c := <-mine:
+	case c, ok := <-mine:
+		if !ok {
+			return nil, fmt.Errorf("claim from %s: %w", q.line.name, ErrClosed)
+		}
 		return c, nil
 	case <-ctx.Done():
 		q.leave(mine)
@@ -138,49 +158,77 @@ func (q *MemoryQueue) Claim(ctx context.Context) (Claim, error) {
 	}
 }
 
+func (q *MemoryQueue) wait() (chan *memoryClaim, error) {
+	q.line.memory.mu.Lock()
+	defer q.line.memory.mu.Unlock()
+	if q.closed {
+		return nil, fmt.Errorf("claim from %s: %w", q.line.name, ErrClosed)
+	}
+	mine := make(chan *memoryClaim, 1)
+	q.line.waiting = append(q.line.waiting, waiter{q, mine})
+	q.line.match()
+	return mine, nil
+}
+
+// Close ends every Claim of this side that waits.
+func (q *MemoryQueue) Close(context.Context) error {
+	q.line.memory.mu.Lock()
+	defer q.line.memory.mu.Unlock()
+	q.closed = true
+	q.line.waiting = slices.DeleteFunc(q.line.waiting, func(w waiter) bool {
+		if w.queue == q {
+			close(w.claim)
+		}
+		return w.queue == q
+	})
+	return nil
+}
+
 // leave takes a claimer that has gone out of the line. A task that it was handed
 // in that instant goes back as if it had never been handed out.
 func (q *MemoryQueue) leave(mine chan *memoryClaim) {
-	q.memory.mu.Lock()
-	defer q.memory.mu.Unlock()
-	q.waiting = slices.DeleteFunc(q.waiting, func(w chan *memoryClaim) bool { return w == mine })
+	q.line.memory.mu.Lock()
+	defer q.line.memory.mu.Unlock()
+	q.line.waiting = slices.DeleteFunc(q.line.waiting, func(w waiter) bool { return w.claim == mine })
 	select {
-	case c := <-mine:
-		c.job.delivered--
-		c.giveBack()
+	case c, ok := <-mine:
+		if ok {
+			c.job.delivered--
+			c.giveBack()
+		}
 	default:
 	}
 }
 
 // match hands what is ready to who waits.
-func (q *MemoryQueue) match() {
-	for len(q.ready) > 0 && len(q.waiting) > 0 {
-		j, w := q.ready[0], q.waiting[0]
-		q.ready, q.waiting = q.ready[1:], q.waiting[1:]
+func (l *line) match() {
+	for len(l.ready) > 0 && len(l.waiting) > 0 {
+		j, w := l.ready[0], l.waiting[0]
+		l.ready, l.waiting = l.ready[1:], l.waiting[1:]
 		j.delivered++
 		c := &memoryClaim{
-			queue: q, job: j, delivery: j.delivered, cancelled: make(chan struct{}),
-			until: time.Now().Add(q.memory.lease),
+			line: l, job: j, delivery: j.delivered, cancelled: make(chan struct{}),
+			until: time.Now().Add(l.memory.lease),
 		}
-		c.lapse = time.AfterFunc(q.memory.lease, c.lapsed)
+		c.lapse = time.AfterFunc(l.memory.lease, c.lapsed)
 		j.holder = c
-		w <- c
+		w.claim <- c
 	}
 }
 
-func (q *MemoryQueue) find(s content.SessionID, p content.Place) *memoryJob {
-	i := slices.IndexFunc(q.jobs, func(j *memoryJob) bool { return j.task.Session == s && j.task.Place == p })
+func (l *line) find(s content.SessionID, p content.Place) *memoryJob {
+	i := slices.IndexFunc(l.jobs, func(j *memoryJob) bool { return j.task.Session == s && j.task.Place == p })
 	if i < 0 {
 		return nil
 	}
-	return q.jobs[i]
+	return l.jobs[i]
 }
 
 // remove takes j off the queue; its holder, if any, has lost it.
-func (q *MemoryQueue) remove(j *memoryJob) {
+func (l *line) remove(j *memoryJob) {
 	same := func(o *memoryJob) bool { return o == j }
-	q.jobs = slices.DeleteFunc(q.jobs, same)
-	q.ready = slices.DeleteFunc(q.ready, same)
+	l.jobs = slices.DeleteFunc(l.jobs, same)
+	l.ready = slices.DeleteFunc(l.ready, same)
 	if j.holder != nil {
 		j.holder.lapse.Stop()
 		j.holder = nil
@@ -189,7 +237,7 @@ func (q *MemoryQueue) remove(j *memoryJob) {
 
 // memoryClaim is a job in a worker's hands for as long as the job says so.
 type memoryClaim struct {
-	queue    *MemoryQueue
+	line     *line
 	job      *memoryJob
 	delivery int
 	until    time.Time // end of the lease
@@ -203,7 +251,7 @@ func (c *memoryClaim) Task() Task { return c.job.task }
 
 func (c *memoryClaim) Delivery() int { return c.delivery }
 
-func (c *memoryClaim) Lease() time.Duration { return c.queue.memory.lease }
+func (c *memoryClaim) Lease() time.Duration { return c.line.memory.lease }
 
 func (c *memoryClaim) Extend(context.Context) error {
 	return c.held(func() {
@@ -213,14 +261,14 @@ func (c *memoryClaim) Extend(context.Context) error {
 }
 
 func (c *memoryClaim) Report(ctx context.Context, r Report) error {
-	if err := c.queue.memory.report(ctx, r); err != nil {
+	if err := c.line.memory.report(ctx, r); err != nil {
 		return fmt.Errorf("report %s/%s: %w", r.Session, r.Place, err)
 	}
 	return nil
 }
 
 func (c *memoryClaim) Done(context.Context) error {
-	return c.held(func() { c.queue.remove(c.job) })
+	return c.held(func() { c.line.remove(c.job) })
 }
 
 func (c *memoryClaim) Release(context.Context) error {
@@ -238,8 +286,8 @@ func (c *memoryClaim) CancelReason() string {
 
 // held does something with a job that is still this claim's.
 func (c *memoryClaim) held(do func()) error {
-	c.queue.memory.mu.Lock()
-	defer c.queue.memory.mu.Unlock()
+	c.line.memory.mu.Lock()
+	defer c.line.memory.mu.Unlock()
 	if c.job.holder != c {
 		return fmt.Errorf("claim of %s/%s: %w", c.job.task.Session, c.job.task.Place, ErrGone)
 	}
@@ -263,11 +311,11 @@ func (c *memoryClaim) giveBack() {
 	c.lapse.Stop()
 	c.job.holder = nil
 	if c.isCancelled() {
-		c.queue.remove(c.job)
+		c.line.remove(c.job)
 		return
 	}
-	c.queue.ready = slices.Insert(c.queue.ready, 0, c.job)
-	c.queue.match()
+	c.line.ready = slices.Insert(c.line.ready, 0, c.job)
+	c.line.match()
 }
 
 func (c *memoryClaim) isCancelled() bool {

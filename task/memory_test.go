@@ -57,7 +57,7 @@ func TestDispatchWithAnEndedContextDoesNothing(t *testing.T) {
 	if err := m.Dispatch(ctx, x); !errors.Is(err, why) {
 		t.Errorf("Dispatch = %v, want the cause", err)
 	}
-	if queued, err := m.Queued(t.Context(), "tools", x.Session, x.Place); queued || err != nil {
+	if queued, err := m.Queued(t.Context(), x); queued || err != nil {
 		t.Errorf("Queued = %v, %v, want nothing", queued, err)
 	}
 }
@@ -85,7 +85,7 @@ func TestCancelledTaskIsGoneWhenItsHolderIs(t *testing.T) {
 		}
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if queued, err := m.Queued(t.Context(), "tools", x.Session, x.Place); queued || err != nil {
+		if queued, err := m.Queued(t.Context(), x); queued || err != nil {
 			t.Errorf("Queued after the lease = %v, %v, want nothing left to run", queued, err)
 		}
 	})

@@ -1,10 +1,23 @@
 // Package task carries tool calls from drivers to workers.
 //
-// The one idea: a [Task] is one attempt at one call, named by its place, and
-// putting it on its queue twice is refused, so that recovery can publish again
-// without running anything twice. [Dispatcher] is the driver's side, [Queue] the
-// worker's. A worker reports first and acknowledges afterwards: a crash between
-// the two repeats a report, which decides to nothing.
+// The one idea: a [Task] is one dispatch of a call, named by its place, and putting
+// it on its queue twice is refused, so that recovery can publish again without
+// running anything twice. [Dispatcher] is the driver's side, [Queue] the worker's.
+//
+// A call may be dispatched more than once: again after its worker was lost, as a
+// later attempt, and again under the same attempt once a person has approved what
+// the tool asked for in the middle. Dispatches of a call have an order, see
+// [Task.Supersedes], and whoever asks about the queue asks about one of them: a later
+// one takes the place of an earlier one, whose holder has lost it from then on, and
+// an earlier one is never taken for a later one. So a driver need not know whether
+// the worker of the dispatch before has acknowledged yet, is slow, or is dead.
+//
+// A worker reports first and acknowledges afterwards: a crash between the two
+// repeats a report, which decides to nothing, and a driver that finds no task
+// finds the report. With a question it is the other way round. A question says that
+// nothing was done, so a crash between the two only loses the question, and the call
+// is dispatched and asks once more; reported first, it could come to a second worker
+// that must take it for one that was begun and lost.
 //
 // [Memory] keeps the contract in process; package tasktest holds every
 // implementation to it.
@@ -34,10 +47,21 @@ type Task struct {
 	Deadline       content.Time      `msgpack:"dl,omitempty" json:"deadline,omitempty"` // zero: the worker's default timeout
 	Wake           bool              `msgpack:"w,omitempty" json:"wake,omitempty"`      // the session may be parked when the result comes
 	IdempotencyKey string            `msgpack:"k" json:"idempotency_key"`
+	Approved       []content.GateKey `msgpack:"ap,omitempty" json:"approved,omitempty"` // what people approved for the call, or for always
 	TraceParent    string            `msgpack:"tp,omitempty" json:"traceparent,omitempty"`
 }
 
-// Report is what became of an attempt.
+// Supersedes reports whether t was dispatched after another task of the same call:
+// it is a later attempt, or the same one with more approvals.
+func (t Task) Supersedes(other Task) bool {
+	if t.Attempt != other.Attempt {
+		return t.Attempt > other.Attempt
+	}
+	return len(t.Approved) > len(other.Approved)
+}
+
+// Report is what became of an attempt: an outcome, the loss of whoever ran it, or
+// a question.
 type Report struct {
 	Session content.SessionID `msgpack:"s" json:"session"`
 	Call    content.CallID    `msgpack:"c" json:"call"`
@@ -46,25 +70,34 @@ type Report struct {
 	Queue   string            `msgpack:"q" json:"queue"`
 	Lost    bool              `msgpack:"l,omitempty" json:"lost,omitempty"` // no outcome: whoever ran it is gone
 	Reason  string            `msgpack:"r,omitempty" json:"reason,omitempty"`
+	Gate    *tool.Verdict     `msgpack:"g,omitempty" json:"gate,omitempty"` // no outcome: nothing was done, a person has to decide first
 	Outcome tool.Result       `msgpack:"o" json:"outcome"`
 	Wake    bool              `msgpack:"-" json:"-"` // wake the session behind the report
 }
 
-// ErrQueued is returned by Dispatch when the call's place is on its queue already,
-// waiting or running; the call is on its way and nothing needs to be done.
+// ErrQueued is returned by Dispatch when the task is on its queue already, waiting
+// or running, or one that supersedes it is; the call is on its way and nothing needs
+// to be done.
 var ErrQueued = errors.New("task is queued already")
 
+var errOneByOne = errors.New("the simple task manager runs one call at a time; use Async")
+
 // ErrGone is returned for a claim whose lease was lost: another worker may have
-// the task. Stop, and report nothing more.
+// the task, or a later dispatch took its place. Stop, and report nothing more.
 var ErrGone = errors.New("task is gone")
+
+// ErrClosed is returned by Claim once the queue was closed. Open another one.
+var ErrClosed = errors.New("queue is closed")
 
 // Dispatcher is the driver's side of the queues.
 type Dispatcher interface {
-	// Dispatch puts t on its queue. It returns ErrQueued if the place is there.
+	// Dispatch puts t on its queue, in the place of an earlier dispatch of the call
+	// if one is there. It returns ErrQueued if t is there, or one that supersedes it.
 	Dispatch(ctx context.Context, t Task) error
-	// Queued reports whether the place is on the queue, waiting or running. It
-	// reads what is true now, not a copy that may lag.
-	Queued(ctx context.Context, queue string, s content.SessionID, p content.Place) (bool, error)
+	// Queued reports whether t is on its queue, waiting or running, or one that
+	// supersedes it: whether Dispatch would return ErrQueued. It reads what is true
+	// now, not a copy that may lag.
+	Queued(ctx context.Context, t Task) (bool, error)
 	// Cancel tells whoever runs the call to stop, and takes it off the queue if
 	// nobody does. It is best effort: the call's report, if any, is ignored by the
 	// core.
@@ -75,8 +108,14 @@ type Dispatcher interface {
 type Queue interface {
 	// Name is the queue's name.
 	Name() string
-	// Claim waits for a task. It returns context.Cause(ctx) when ctx ends.
+	// Claim waits for a task. It returns context.Cause(ctx) when ctx ends, and
+	// ErrClosed when the queue is closed.
 	Claim(ctx context.Context) (Claim, error)
+	// Close withdraws what this side of the queue has asked for: once it returns, no
+	// task is on its way here. It ends every Claim that waits and leaves the claims
+	// that are held alone, cancels included. If ctx ends first, its cause is returned,
+	// and a task may have come this way that nobody has until its lease lapses.
+	Close(ctx context.Context) error
 }
 
 // Claim is a task that this worker holds for as long as it extends the lease.

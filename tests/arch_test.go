@@ -18,6 +18,7 @@ import (
 func packages() []archtest.Row {
 	return []archtest.Row{
 		{Level: 7, Package: "cmd/*", Purpose: "wiring and exit codes of one binary each"},
+		{Level: 7, Package: "examples/...", Purpose: "programs to read and to copy from, each run by a test"},
 		{Level: 7, Package: "tests/...", Purpose: "what only shows when the pieces meet"},
 
 		{Level: 6, Package: "internal/cli/...", Purpose: "what the binaries share: flags, logs, exit codes, health"},
@@ -35,6 +36,7 @@ func packages() []archtest.Row {
 		{Level: 5, Package: "tool/*", Purpose: "one family of tools each"},
 
 		{Level: 4, Package: "loop/snapshot", Purpose: "a State written down, so that a long journal need not be folded"},
+		{Level: 4, Package: "compact", Purpose: "makes a transcript smaller: triggers and strategies behind one mutator"},
 		{Level: 4, Package: "effect", Purpose: "the edge that both hosts share: does what is owed and reports what came of it"},
 
 		{Level: 3, Package: "loop", Purpose: "the pure core: Decide, Fold, Pending, Waiting"},
@@ -48,6 +50,7 @@ func packages() []archtest.Row {
 		{Level: 2, Package: "journal", Purpose: "the contract of the journal"},
 		{Level: 2, Package: "task", Purpose: "the contract of task queues"},
 		{Level: 2, Package: "model", Purpose: "the contract of models"},
+		{Level: 2, Package: "permission", Purpose: "policies over what tool calls may do"},
 
 		{Level: 1, Package: "events", Purpose: "the facts and how they are written down"},
 		{Level: 1, Package: "tool", Purpose: "what a tool is"},
@@ -95,6 +98,7 @@ func fences() []archtest.Fence {
 // suites lists the conformance suites of the contracts.
 func suites(prefix string) []string {
 	return []string{
+		prefix + "internal/cli/clitest",
 		prefix + "journal/journaltest",
 		prefix + "model/modeltest",
 		prefix + "task/tasktest",
@@ -114,7 +118,7 @@ func diets() []archtest.Diet {
 		},
 		{
 			Package: "extension",
-			Inside:  []string{"content", "events", "journal", "model", "task", "tool"},
+			Inside:  []string{"content", "events", "internal/procgroup", "journal", "model", "task", "tool"},
 		},
 		{
 			Package: "internal/archtest",
@@ -124,11 +128,18 @@ func diets() []archtest.Diet {
 			Inside:  []string{"content"},
 		},
 		{
+			Package: "internal/later",
+			Inside:  []string{"content", "events", "internal/wire"},
+		},
+		{
 			Package: "internal/logfield",
 		},
 		{
 			Package: "internal/natscli",
 			Inside:  []string{"internal/logfield"},
+		},
+		{
+			Package: "internal/procgroup",
 		},
 		{
 			Package: "internal/wire",

@@ -47,12 +47,25 @@ func Sample(ctx context.Context, sources []Source, policy Collision) (Catalog, e
 			all = append(all, o)
 		}
 	}
+	all, err := settle(all, policy)
+	if err != nil {
+		return Catalog{}, err
+	}
+	return Catalog{Offers: all, Digest: digestOffers(all)}, nil
+}
+
+// settle sorts offers by name and keeps one of each.
+func settle(all []Offer, policy Collision) ([]Offer, error) {
 	if policy == LastWins {
 		slices.Reverse(all)
 	}
 	slices.SortStableFunc(all, func(a, b Offer) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
-	all = slices.CompactFunc(all, func(a, b Offer) bool { return a.Spec.Name == b.Spec.Name })
-	return Catalog{Offers: all, Digest: digestOffers(all)}, nil
+	for i := 1; i < len(all) && policy == ErrorOnCollision; i++ {
+		if a, b := all[i-1], all[i]; a.Spec.Name == b.Spec.Name {
+			return nil, &CollisionError{Tool: a.Spec.Name, First: a.Source, Second: b.Source}
+		}
+	}
+	return slices.CompactFunc(all, func(a, b Offer) bool { return a.Spec.Name == b.Spec.Name }), nil
 }
 
 func offer(source string, t Tool) Offer {

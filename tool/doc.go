@@ -10,7 +10,8 @@
 // behind.
 //
 // A [Source] offers tools; a [Registry] is the plain one, and [Sample] merges many
-// into the [Catalog] of one model call. [Func] makes a tool of any Go function.
-// [Permissions] decide, before anything runs, what a call may do. To test a tool,
-// run it through package tooltest.
+// into the [Catalog] of one model call. [Prefix], [Rename], [Filter] and [Federate]
+// make sources of sources, and [Wrap] puts [Middleware] around a tool's calls.
+// [Func] makes a tool of any Go function. [Permissions] decide, before anything runs,
+// what a call may do. To test a tool, run it through package tooltest.
 package tool

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/turnlog/turnlog/content"
 )
 
 // Codes of tool failures, as recorded in the journal.
@@ -16,6 +18,7 @@ const (
 	CodeTimeout          = "timeout"           // the deadline passed
 	CodePanic            = "panic"             // the tool's code broke
 	CodeDenied           = "permission_denied" // a policy or the tool itself forbids it
+	CodeNeedsApproval    = "needs_approval"    // a person has to decide first, and nobody could be asked
 	CodeNoFile           = "no_such_file"      // nothing has the path that the call names
 	CodeFileSystem       = "file_system"       // the operating system does not do it
 )
@@ -25,6 +28,11 @@ type Error struct {
 	Code    string          // one of the codes above, or the tool's own
 	Message string          // for the model
 	Auth    json.RawMessage // CodeAuth: the authorization that is needed
+	Gate    *Verdict        // CodeNeedsApproval: what is asked for
+
+	Usage content.Usage // of models that the tool called until then
+
+	Forbidden bool // a policy denies the call, which then is not a failed one
 }
 
 // Error returns the message.
@@ -38,6 +46,20 @@ func Retry(hint string) error { return &Error{Code: CodeRetry, Message: hint} }
 // outside its root.
 func Denied(format string, args ...any) error {
 	return &Error{Code: CodeDenied, Message: fmt.Sprintf(format, args...)}
+}
+
+// Forbidden returns the error of a call that a policy denies where the tool runs.
+// Its result is a denial, with the policy's code.
+func Forbidden(code, message string) error {
+	return &Error{Code: code, Message: message, Forbidden: true}
+}
+
+// NeedsApproval returns the error of a tool that finds out, before it has done
+// anything, that a person has to decide first: of a path, say, that only resolves
+// where the tool runs. The call is made again once v's question is approved, which
+// [Call].Approved then lists; a tool that does not look there asks in vain.
+func NeedsApproval(v Verdict) error {
+	return &Error{Code: CodeNeedsApproval, Message: "a person has to approve it: " + v.Summary, Gate: &v}
 }
 
 // Failure returns an error with a stable code of the tool's own.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
@@ -20,6 +18,14 @@ type Invoker struct {
 	// Grace is how long a tool may go on after its time is over, to clean up or to
 	// hand in a result after all. Zero: 5 s.
 	Grace time.Duration
+	// ProgressEvery is how often what a tool says of itself is passed on. What comes
+	// sooner waits for its turn, and of what waits the newest counts, so the last word
+	// is always told. Zero: 100 ms.
+	ProgressEvery time.Duration
+	// OnGate is told that a call needs an approval, before Invoke returns; see
+	// [NeedsApproval]. The result then says that the call was denied, for hosts that
+	// have nobody to ask. Nil: nobody is asked.
+	OnGate func(c Call, v Verdict)
 	// OnPanic is told of panics, with the stack that the model is not shown, on the
 	// goroutine that broke. Nil: nobody is told.
 	OnPanic func(c Call, value any, stack []byte)
@@ -28,16 +34,32 @@ type Invoker struct {
 const (
 	defaultMaxOutput = 1 << 20
 	defaultGrace     = 5 * time.Second
+	defaultProgress  = 100 * time.Millisecond
 )
+
+// TimeoutError is the cause that a call's context ends with when its time is over.
+// A host that bounds a call gives it to [context.WithTimeoutCause], so that the
+// result names the time that was set, and not what was left of it when the tool
+// began.
+type TimeoutError struct {
+	After time.Duration
+}
+
+// Error says how long there was.
+func (e *TimeoutError) Error() string { return fmt.Sprintf("its time of %s is over", e.After) }
+
+// Unwrap makes it a context.DeadlineExceeded.
+func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
 
 // Invoke runs one call of t with the zero [Invoker].
 func Invoke(ctx context.Context, t Tool, c Call) Result { return Invoker{}.Invoke(ctx, t, c) }
 
 // Invoke runs one call of t and returns its result; there always is one. The input
-// is checked first. The tool's time ends with ctx or after its spec's timeout; a
-// tool that does not come back within the grace is abandoned: its goroutine is left
-// to itself, whatever it still does, the result says so under [MetaAbandoned],
-// and nothing that it hands in later is seen.
+// is checked first. A tool that is Exclusive gets one call at a time, of all sessions,
+// if it is compiled, as those of a [Registry] are. The tool's time begins then, and
+// ends with ctx or after its spec's timeout; a tool that does not come back within the
+// grace is abandoned: its goroutine is left to itself, whatever it still does, the
+// result says so under [MetaAbandoned], and nothing that it hands in later is seen.
 //
 // Panics are results too. What ends the whole process is not isolated: os.Exit,
 // and the errors of the Go runtime that cannot be recovered from.
@@ -57,15 +79,15 @@ func (v Invoker) invoke(ctx context.Context, t Tool, c Call) Result {
 	if err != nil {
 		return v.failed(c, err)
 	}
-	limit := spec.Timeout
+	var limit time.Duration // for a deadline that does not say how long there was
 	if deadline, ok := ctx.Deadline(); ok {
-		if left := time.Until(deadline); limit <= 0 || left < limit {
-			limit = max(0, left.Round(time.Millisecond))
-		}
+		limit = max(0, time.Until(deadline).Round(time.Millisecond))
 	}
+	leave := enter(ctx, t)
+	defer leave()
 	if spec.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, spec.Timeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, spec.Timeout, &TimeoutError{After: spec.Timeout})
 		defer cancel()
 	}
 	if ctx.Err() != nil {
@@ -83,6 +105,22 @@ func (v Invoker) invoke(ctx context.Context, t Tool, c Call) Result {
 		r.Result.Metadata = r.Result.Metadata.With(MetaAbandoned, true)
 	}
 	return r
+}
+
+// enter waits until no other call is in a tool that cannot bear two, or ctx ends.
+// leave must be called in either case.
+func enter(ctx context.Context, t Tool) (leave func()) {
+	c, ok := t.(compiler)
+	if !ok || c.door() == nil {
+		return func() {}
+	}
+	door := c.door()
+	select {
+	case door <- struct{}{}:
+		return func() { <-door }
+	case <-ctx.Done():
+		return func() {}
+	}
 }
 
 // prepare asks the tool for its spec and checks the input.
@@ -106,9 +144,9 @@ func (v Invoker) run(ctx context.Context, t Tool, c Call) (Output, error) {
 		out Output
 		err error
 	}
-	var over atomic.Bool
-	defer over.Store(true)
-	c.Progress = progress(&over, c.Progress)
+	told := v.teller(c.Progress)
+	defer told.end()
+	c.Progress = told.tell
 	done := make(chan outcome, 1) // an abandoned tool must be able to end
 	go func() {
 		o := outcome{err: errExited} // for what runtime.Goexit leaves behind
@@ -149,24 +187,13 @@ func (v Invoker) panicked(c Call, value any) error {
 	return &Error{Code: CodePanic, Message: clipText(fmt.Sprintf("it broke: %v", value), 1000)}
 }
 
-// progress passes on what the tool says while it runs, in a form that can be
-// shown.
-func progress(over *atomic.Bool, report func(string, float64)) func(string, float64) {
-	return func(text string, share float64) {
-		if report == nil || over.Load() {
-			return
-		}
-		if math.IsNaN(share) {
-			share = 0
-		}
-		report(clipText(string(valid([]byte(text))), 1000), min(max(share, 0), 1))
-	}
-}
-
 // ended is the result of a call whose time was over before it had one.
 func ended(ctx context.Context, c Call, limit time.Duration) Result {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return Result{Result: content.NewResult(c.ID, c.Name, content.StatusCancelled, "Cancelled before it reported a result")}
+	}
+	if e, ok := errors.AsType[*TimeoutError](context.Cause(ctx)); ok {
+		limit = e.After
 	}
 	r := content.NewResult(c.ID, c.Name, content.StatusError, fmt.Sprintf("Tool timed out after %s", limit))
 	r.Code = CodeTimeout

@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/tool"
@@ -174,6 +173,33 @@ func TestTimeIsUp(t *testing.T) {
 	}
 }
 
+// TestTimeoutNamesTheTimeThatWasSet: some of it is gone when the tool begins.
+func TestTimeoutNamesTheTimeThatWasSet(t *testing.T) {
+	t.Parallel()
+	obedient := plain{call: func(ctx context.Context, _ tool.Call) (tool.Output, error) {
+		<-ctx.Done()
+		return tool.Output{}, context.Cause(ctx)
+	}}
+	for name, timeout := range map[string]time.Duration{"the host's": 0, "beside its own": 100 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, &tool.TimeoutError{After: 100 * time.Millisecond})
+				defer cancel()
+				<-time.After(2 * time.Millisecond)
+				x := obedient
+				x.spec.Timeout = timeout
+				r := tool.Invoke(ctx, x, tool.Call{ID: "c1"}).Result
+				if r.Text() != "Tool timed out after 100ms" || r.Code != tool.CodeTimeout {
+					t.Errorf("result = %q, %s", r.Text(), r.Code)
+				}
+				if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) || !strings.Contains(context.Cause(ctx).Error(), "100ms") {
+					t.Errorf("cause = %v", context.Cause(ctx))
+				}
+			})
+		})
+	}
+}
+
 func TestToolThatIgnoresItsDeadlineIsAbandoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -248,6 +274,60 @@ func TestCancelledCall(t *testing.T) {
 	}
 }
 
+func TestExclusiveToolHasOneCallAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inside, most := 0, 0
+		single := plain{
+			spec: tool.Spec{Name: "single", Exclusive: true, Timeout: 2 * time.Second},
+			call: func(ctx context.Context, c tool.Call) (tool.Output, error) {
+				inside++
+				most = max(most, inside)
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+				}
+				inside--
+				return tool.Output{}, ctx.Err()
+			},
+		}
+		r, err := tool.NewRegistry("own", single)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := tool.Sample(t.Context(), []tool.Source{r, tool.Prefix(tool.WrapSource(r, pass), "x_")}, tool.FirstWins)
+		if err != nil || len(all.Offers) != 2 {
+			t.Fatalf("offers = %+v, %v", all.Offers, err)
+		}
+		start := time.Now()
+		var calls sync.WaitGroup
+		for i := range 4 {
+			calls.Go(func() {
+				if got := tool.Invoke(t.Context(), all.Offers[i%2].Tool, tool.Call{ID: "c1"}).Result; got.Status != content.StatusOK {
+					t.Errorf("result = %s %q: the wait counts for nothing", got.Status, got.Text())
+				}
+			})
+		}
+		cancelled, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		calls.Go(func() {
+			synctest.Wait()
+			if got := tool.Invoke(cancelled, all.Offers[0].Tool, tool.Call{ID: "c2"}).Result; got.Code != tool.CodeTimeout {
+				t.Errorf("a call that waited in vain: %s %q", got.Status, got.Text())
+			}
+		})
+		calls.Wait()
+		if took := time.Since(start); most != 1 || took != 4*time.Second {
+			t.Errorf("%d calls at once, over %v; want 1, over 4 s", most, took)
+		}
+	})
+}
+
+// pass is middleware that does nothing.
+func pass(ctx context.Context, c tool.Call, next tool.Handler) (tool.Output, error) {
+	return next(ctx, c)
+}
+
 func TestInputIsCheckedBeforeTheToolRuns(t *testing.T) {
 	t.Parallel()
 	guarded := plain{
@@ -279,26 +359,5 @@ func TestNoInputCountsAsTheEmptyObject(t *testing.T) {
 		if got != "{}" {
 			t.Errorf("input %q reached the tool as %q", input, got)
 		}
-	}
-}
-
-func TestProgressIsMadeFitToShow(t *testing.T) {
-	t.Parallel()
-	type step struct {
-		Text  string
-		Share float64
-	}
-	var got []step
-	var zero float64
-	tool.Invoke(t.Context(), plain{call: func(_ context.Context, c tool.Call) (tool.Output, error) {
-		c.Progress("a\xffb", -1)
-		c.Progress("half", 0.5)
-		c.Progress("over", 7)
-		c.Progress("unknown", zero/zero)
-		return tool.Output{}, nil
-	}}, tool.Call{Progress: func(text string, share float64) { got = append(got, step{text, share}) }})
-	want := []step{{"a\uFFFDb", 0}, {"half", 0.5}, {"over", 1}, {"unknown", 0}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -26,10 +26,16 @@ func Failed(c Call, err error) Result { return Invoker{}.failed(c, err) }
 
 func (v Invoker) failed(c Call, err error) Result {
 	e := asError(err)
+	if e.Gate != nil {
+		return v.gated(c, *e.Gate)
+	}
 	clean := v.cleaner()
 	r := content.ToolResult{
 		CallID: c.ID, Name: c.Name, Status: content.StatusError, IsError: true, Code: cmp.Or(e.Code, CodeFailed),
 		Output: []content.Part{content.TextPart(clean.text(e.text()))},
+	}
+	if e.Forbidden {
+		r.Status = content.StatusDenied
 	}
 	r.Metadata = clean.mark(nil)
 	var auth json.RawMessage
@@ -37,7 +43,34 @@ func (v Invoker) failed(c Call, err error) Result {
 		auth = e.Auth
 		r.Metadata = r.Metadata.With(content.MetaAuthRequest, auth)
 	}
-	return Result{Result: r, Auth: auth}
+	return Result{Result: r, Auth: auth, Usage: e.Usage}
+}
+
+// gated is the result of a call that needs an approval, for hosts that cannot ask.
+func (v Invoker) gated(c Call, g Verdict) Result {
+	clean := v.cleaner()
+	var open []Verdict
+	for _, q := range g.Questions() {
+		q.Ruling = Ask
+		q.RequestKind = cmp.Or(clean.short(q.RequestKind), c.Name)
+		q.Reason = cmp.Or(q.Reason, content.PolicyRequiresConfirmation)
+		q.Summary = cmp.Or(clean.short(q.Summary), c.Name)
+		if !slices.Contains(c.Approved, q.Key()) {
+			open = append(open, q)
+		}
+		g.RequestKind = q.RequestKind
+	}
+	if len(open) == 0 {
+		return v.failed(c, Failure(CodeFailed, "it asks again for %q, which was approved", g.RequestKind))
+	}
+	g = open[0]
+	g.Also = append(g.Also, open[1:]...)
+	if v.OnGate != nil {
+		v.OnGate(c, g)
+	}
+	r := content.NewResult(c.ID, c.Name, content.StatusDenied, "Permission denied: "+CodeNeedsApproval+": "+clean.text(g.Summary))
+	r.Code = CodeNeedsApproval
+	return Result{Result: r}
 }
 
 // asError finds what an error says beside its text.
@@ -50,6 +83,9 @@ func asError(err error) *Error {
 
 // text is what the model is told.
 func (e *Error) text() string {
+	if e.Forbidden {
+		return "Permission denied: " + e.Code + ": " + e.Message
+	}
 	switch e.Code {
 	case CodeRetry:
 		return e.Message
@@ -89,7 +125,7 @@ func (v Invoker) succeeded(spec Spec, c Call, out Output) Result {
 		r.Output = append(r.Output, p)
 	}
 	r.Metadata = clean.mark(clean.metadata(out.Metadata))
-	result := Result{Result: r}
+	result := Result{Result: r, Usage: out.Usage}
 	if spec.Writes {
 		result.ChangedPaths = cleanPaths(out.ChangedPaths)
 	}

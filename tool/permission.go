@@ -47,11 +47,28 @@ type Verdict struct {
 	Ruling      Ruling
 	Code        string                 // Deny: a stable code
 	Message     string                 // Deny: for the model
-	RequestKind string                 // Ask: which gate; a host may remember it
+	RequestKind string                 // Ask: which gate; empty: the request's kind
+	Scope       string                 // Ask: what a lasting approval is about, beyond tool and kind; empty: what the request is about
 	Reason      content.ApprovalReason // Ask
 	Summary     string                 // Ask: for the person
 	Metadata    content.Metadata       // Ask
 	TTL         time.Duration          // Ask: how long a decision is awaited; zero: the session's default
+	Also        []Verdict              // Ask: what else has to be asked; each is a gate of its own
+}
+
+// Key names the question of a verdict that asks.
+func (v Verdict) Key() content.GateKey { return content.GateKey{Kind: v.RequestKind, Scope: v.Scope} }
+
+// Questions lists what a verdict asks, each question by itself.
+func (v Verdict) Questions() []Verdict {
+	also := v.Also
+	v.Also = nil
+	out := []Verdict{v}
+	for _, a := range also {
+		a.Ruling = Ask
+		out = append(out, a.Questions()...)
+	}
+	return out
 }
 
 // AllowAll lets every call run.

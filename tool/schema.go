@@ -42,6 +42,7 @@ func Validate(t Tool, input json.RawMessage) error {
 type compiler interface {
 	validate(input json.RawMessage) error
 	digest() string
+	door() chan struct{}
 }
 
 // checked is the part of a compiled tool that does not depend on how it runs.
@@ -49,11 +50,15 @@ type checked struct {
 	spec   Spec
 	schema *schema
 	sum    string
-	err    error // why there is no schema
+	err    error         // why there is no schema
+	single chan struct{} // room for the one call at a time; nil: for any number
 }
 
 func check(spec Spec) checked {
 	c := checked{spec: spec, sum: SpecDigest(spec)}
+	if spec.Exclusive {
+		c.single = make(chan struct{}, 1)
+	}
 	if c.schema, c.err = parseSchema(spec.InputSchema); c.err != nil {
 		c.err = fmt.Errorf("tool %s: input schema: %w", spec.Name, c.err)
 	}
@@ -63,6 +68,8 @@ func check(spec Spec) checked {
 func (c *checked) Spec() Spec { return c.spec }
 
 func (c *checked) digest() string { return c.sum }
+
+func (c *checked) door() chan struct{} { return c.single }
 
 func (c *checked) validate(input json.RawMessage) error {
 	if c.err != nil {

@@ -26,7 +26,20 @@ type Collision int
 const (
 	FirstWins Collision = iota
 	LastWins
+	ErrorOnCollision // nothing is offered: sampling fails with a *CollisionError
 )
+
+// CollisionError is returned where two tools of one name are not allowed. Prefix or
+// rename one of the sources.
+type CollisionError struct {
+	Tool          string
+	First, Second string // the sources, in their order
+}
+
+// Error names the tool and both sources.
+func (e *CollisionError) Error() string {
+	return fmt.Sprintf("tool %q is offered twice, by source %s and by source %s", e.Tool, e.First, e.Second)
+}
 
 // Registry is a source whose tools are set by its owner. It is safe for
 // concurrent use.

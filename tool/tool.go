@@ -43,12 +43,14 @@ type Call struct {
 	Place          content.Place
 	Name           string
 	Input          json.RawMessage
-	Attempt        int    // 1, 2, …
-	IdempotencyKey string // the same for every attempt of this call
-	Resources      any    // what the host shares with its tools; nil on a remote worker unless it sets some
+	Attempt        int               // 1, 2, …
+	IdempotencyKey string            // the same for every attempt of this call
+	Approved       []content.GateKey // what people approved for this call; see NeedsApproval
+	Resources      any               // what the host shares with its tools; nil on a remote worker unless it sets some
 
 	// Progress tells people what the tool is doing; never nil inside Call. share
-	// is between 0 and 1, or 0 when it is not known.
+	// is between 0 and 1, or 0 when it is not known. It may be called as often as the
+	// tool likes: the host drops what nobody could read.
 	Progress func(text string, share float64)
 }
 
@@ -57,6 +59,7 @@ type Output struct {
 	Parts        []content.Part
 	ChangedPaths []string // relative to the tool's root; counted only if the Spec says Writes
 	Metadata     content.Metadata
+	Usage        content.Usage // of models that the tool called; counted on the session's limits
 }
 
 // Text returns an output of one text part.
@@ -68,4 +71,5 @@ type Result struct {
 	Duration     time.Duration      `msgpack:"d,omitempty" json:"duration_ns,omitempty"`
 	ChangedPaths []string           `msgpack:"cp,omitempty" json:"changed_paths,omitempty"`
 	Auth         json.RawMessage    `msgpack:"a,omitempty" json:"auth,omitempty"`
+	Usage        content.Usage      `msgpack:"u,omitempty" json:"usage,omitzero"` // of models that the tool called
 }

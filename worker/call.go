@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/logfield"
+	"github.com/turnlog/turnlog/permission"
 	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -69,6 +71,13 @@ func lost(t task.Task, reason string) ending {
 	return ending{Lost, rep}
 }
 
+// question is the ending of a call that a person has to approve first.
+func question(t task.Task, v tool.Verdict) ending {
+	rep := about(t)
+	rep.Gate = &v
+	return ending{Asked, rep}
+}
+
 // failure is the outcome of a call that did not run.
 func failure(t task.Task, s content.Status, code, text string) ending {
 	r := content.NewResult(t.Call, t.Tool, s, text)
@@ -87,11 +96,15 @@ func withoutRunning(c task.Claim) (ending, bool) {
 		return lost(t, "the worker that ran it was lost"), true
 	case delivery > maxDeliveries:
 		return lost(t, fmt.Sprintf("%d workers began it and were lost", delivery-1)), true
-	case t.Deadline != 0 && !time.Now().Before(t.Deadline.Std()):
+	case delivery > 1 && overdue(t):
+		return lost(t, "the worker that ran it was lost, and its time is over"), true
+	case overdue(t):
 		return failure(t, content.StatusError, tool.CodeTimeout, "Tool timed out before a worker could begin"), true
 	}
 	return ending{}, false
 }
+
+func overdue(t task.Task) bool { return t.Deadline != 0 && !time.Now().Before(t.Deadline.Std()) }
 
 // run runs the tool and decides what its outcome means for the claim.
 func (w *Worker) run(ctx context.Context, t task.Task, log *zap.Logger) ending {
@@ -99,8 +112,10 @@ func (w *Worker) run(ctx context.Context, t task.Task, log *zap.Logger) ending {
 	if !ok {
 		return outcome(t, tool.Failed(tool.Call{ID: t.Call, Name: t.Tool}, tool.NotFound(t.Tool)))
 	}
-	r, began := w.invoke(ctx, t, o, log)
+	r, gate, began := w.invoke(ctx, t, o, log)
 	switch {
+	case gate != nil:
+		return question(t, *gate)
 	case r.Result.Status != content.StatusCancelled || !errors.Is(context.Cause(ctx), ErrStopped):
 		return outcome(t, r)
 	case t.Effects.Retryable():
@@ -111,35 +126,50 @@ func (w *Worker) run(ctx context.Context, t task.Task, log *zap.Logger) ending {
 	return lost(t, "its worker was stopped in the middle of the call")
 }
 
-// invoke runs one call of a tool, and reports whether it began.
-func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap.Logger) (r tool.Result, began bool) {
+// invoke runs one call of a tool. It returns what the tool asks a person for, if it
+// does, and whether the call began.
+func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap.Logger) (r tool.Result, gate *tool.Verdict, began bool) {
 	ctx, cancel := w.limit(ctx, t, o.Spec)
 	defer cancel()
 	leave, began := w.exclusive.enter(ctx, o.Spec)
 	defer leave()
 
 	w.cfg.Observer.Started(t)
-	r = w.invoker(log).Invoke(ctx, o.Tool, tool.Call{
-		Session: t.Session, Turn: t.Turn, ID: t.Call, Place: t.Place, Name: t.Tool, Input: t.Input,
-		Attempt: t.Attempt, IdempotencyKey: t.IdempotencyKey, Resources: w.cfg.Resources, Progress: w.progress(t),
+	invoker := w.invoker(log)
+	invoker.OnGate = func(_ tool.Call, v tool.Verdict) { gate = &v }
+	r = invoker.Invoke(ctx, w.guarded(o.Tool), tool.Call{
+		Session: t.Session, Turn: t.Turn, ID: t.Call, Place: t.Place, Name: t.Tool, Input: t.Input, Attempt: t.Attempt,
+		IdempotencyKey: t.IdempotencyKey, Approved: t.Approved, Resources: w.cfg.Resources, Progress: w.progress(t),
 	})
 	w.cfg.Observer.Finished(t, r)
 	if _, abandoned := r.Result.Metadata.Get(tool.MetaAbandoned); abandoned {
 		log.Warn("tool did not end with its time and was left behind")
 	}
-	return r, began
+	return r, gate, began
 }
 
-// limit bounds a call by the task's deadline, else by the default unless the tool
-// has a timeout of its own.
+// guarded is a tool in the worker's middleware, with its permissions innermost: they
+// judge the call that the tool gets.
+func (w *Worker) guarded(t tool.Tool) tool.Tool {
+	around := slices.Clone(w.cfg.Middleware)
+	if w.cfg.Permissions != nil {
+		around = append(around, permission.Guard(w.cfg.Permissions, t))
+	}
+	return tool.Wrap(t, around...)
+}
+
+// limit bounds a call by the task's deadline, which was set by the tool's timeout if
+// it has one, else by the default.
 func (w *Worker) limit(ctx context.Context, t task.Task, s tool.Spec) (context.Context, context.CancelFunc) {
 	switch {
+	case t.Deadline != 0 && s.Timeout > 0:
+		return context.WithDeadlineCause(ctx, t.Deadline.Std(), &tool.TimeoutError{After: s.Timeout})
 	case t.Deadline != 0:
 		return context.WithDeadline(ctx, t.Deadline.Std())
 	case s.Timeout > 0:
 		return context.WithCancel(ctx) // Invoke sees to it
 	}
-	return context.WithTimeout(ctx, w.cfg.DefaultTimeout)
+	return context.WithTimeoutCause(ctx, w.cfg.DefaultTimeout, &tool.TimeoutError{After: w.cfg.DefaultTimeout})
 }
 
 func (w *Worker) invoker(log *zap.Logger) tool.Invoker {

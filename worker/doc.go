@@ -8,19 +8,22 @@
 //
 // The life of a claim:
 //
-//  1. It was cancelled, or its deadline is past, or the tool is not here: that is
-//     the report, and nothing runs.
+//  1. It was cancelled, or its deadline is past before anybody began it, or the tool
+//     is not here: that is the report, and nothing runs.
 //  2. It was handed out before, so an earlier worker was lost in the middle. If the
 //     task's effects allow it the tool runs again, three deliveries at most; else,
-//     and after these, the loss is reported. What becomes of the call then is for
+//     after these, and after its deadline, the loss is reported: nobody can say of a
+//     call that was begun that it merely took too long. What becomes of the call then is for
 //     the core to say, never for a worker.
 //  3. The tool runs with its deadline. Its context ends with a cause: the deadline,
 //     [ErrCancelled], [ErrStopped] or [task.ErrGone].
 //  4. The report is sent, again and again while the lease lasts, and only then is
 //     the task taken off its queue. A crash between the two repeats the report,
-//     which decides to nothing.
+//     which decides to nothing. A question for an approval goes the other way round,
+//     for the reason that package task gives.
 //
-// When Run's context ends the worker claims nothing more and withdraws its offer.
+// When Run's context ends the worker claims nothing more, closes its queue and
+// withdraws its offer.
 // Running calls have the drain timeout to finish. Those that have not are stopped:
 // a call whose effects allow a second run goes back to the queue, any other is
 // reported as lost, since nobody can tell what it did. One that never began is
@@ -28,8 +31,8 @@
 //
 // Who owns what: a [Worker] belongs to whoever calls Run, which waits for all that
 // it started but for tools that do not come back when they are told to; those are
-// left behind, as package tool describes. The queue and the sources of tools are
-// the caller's.
+// left behind, as package tool describes. The queue is the worker's own from Run on,
+// and closed when that returns; the sources of tools are the caller's.
 //
 // What it does not do: it keeps no state, retries no call by itself, and does not
 // decide what a model is told of a lost call. To test tools under it, give it the

@@ -54,6 +54,40 @@ func TestDrainClaimsNothingMore(t *testing.T) {
 	})
 }
 
+// closing tells when a queue is closed.
+type closing struct {
+	task.Queue
+	closed chan struct{}
+}
+
+func (c closing) Close(ctx context.Context) error {
+	defer close(c.closed)
+	return c.Queue.Close(ctx)
+}
+
+func TestDrainClosesTheQueueBeforeItsCallsAreDone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		q := closing{b.memory.Queue("tools"), make(chan struct{})}
+		w := b.start(t, worker.Config{Queue: q, Slots: 2}, takes("short", 5*time.Second))
+		b.dispatch(t, "short")
+		synctest.Wait()
+		w.stop()
+		synctest.Wait()
+		select {
+		case <-q.closed:
+		default:
+			t.Error("the queue is not closed while the last call runs")
+		}
+		w.end(t)
+		wantOutcome(t, b.only(t), content.StatusOK, "done")
+		if _, err := q.Claim(t.Context()); !errors.Is(err, task.ErrClosed) {
+			t.Errorf("Claim = %v, want ErrClosed", err)
+		}
+	})
+}
+
 func TestDrainHandsBackWhatMayRunTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -58,6 +58,29 @@ func TestCallThatMayNotRunTwiceIsReportedLost(t *testing.T) {
 	})
 }
 
+// TestCallWhoseWorkerWasLostDidNotMerelyTakeTooLong: its timeout is shorter than the
+// lease, so it is over whenever another worker gets the task.
+func TestCallWhoseWorkerWasLostDidNotMerelyTakeTooLong(t *testing.T) {
+	t.Parallel()
+	for name, effects := range map[string]content.Effects{"may run twice": content.ReadOnly, "may not": ""} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench()
+				x := b.dispatch(t, "echo", func(x *task.Task) {
+					x.Effects, x.Deadline = effects, content.TimeOf(time.Now().Add(lease/3))
+				})
+				loseTo(t, b)
+				w := b.start(t, worker.Config{}, echo())
+				synctest.Wait()
+				if r := b.only(t); !r.Lost || r.Reason == "" || b.queued(t, x) {
+					t.Errorf("report = %+v, queued = %v, want the loss", r, b.queued(t, x))
+				}
+				w.end(t)
+			})
+		})
+	}
+}
+
 func TestPoisonIsReportedLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

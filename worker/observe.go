@@ -25,10 +25,11 @@ type Fate string
 // The fates of claims.
 const (
 	Reported   Fate = "reported"   // an outcome was reported, of a run or in place of one
+	Asked      Fate = "asked"      // nothing was done, and a person was asked
 	Lost       Fate = "lost"       // it was reported that nobody knows the outcome
 	Released   Fate = "released"   // it went back for another worker
 	Gone       Fate = "gone"       // its lease was lost; another worker sees to it
-	Unreported Fate = "unreported" // the report could not be sent; the task comes back
+	Unreported Fate = "unreported" // the report could not be sent; the call comes back
 )
 
 // nobody observes nothing.

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -100,6 +101,37 @@ func TestDeadlineOfTheTaskCounts(t *testing.T) {
 		}
 		wantOutcome(t, all[0], content.StatusError, "Tool timed out after 1s")
 		wantOutcome(t, all[1], content.StatusOK, "done")
+		w.end(t)
+	})
+}
+
+// TestTimeoutIsTheOneThatWasSet: the call was on its way for a while, and waited for
+// another one.
+func TestTimeoutIsTheOneThatWasSet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		own := takes("own", time.Hour)
+		own.spec.Timeout = 100 * time.Millisecond
+		waits := takes("waits", time.Hour)
+		waits.spec.Exclusive = true
+		w := b.start(t, worker.Config{DefaultTimeout: time.Minute}, own, waits)
+		deadline := content.TimeOf(time.Now().Add(100 * time.Millisecond))
+		pass(2 * time.Millisecond)
+		b.dispatch(t, "own", func(x *task.Task) { x.Deadline = deadline })
+		pass(time.Second)
+		wantOutcome(t, b.only(t), content.StatusError, "Tool timed out after 100ms")
+		b.dispatch(t, "waits", place("t1-r1-c2"))
+		pass(30 * time.Second)
+		b.dispatch(t, "waits", place("t1-r1-c3"))
+		pass(2 * time.Minute)
+		all := b.all()
+		if len(all) != 3 {
+			t.Fatalf("%d reports, want 3", len(all))
+		}
+		for _, r := range all[1:] {
+			wantOutcome(t, r, content.StatusError, "Tool timed out after 1m0s")
+		}
 		w.end(t)
 	})
 }
@@ -227,6 +259,91 @@ func TestCancelReachesTheToolAtOnce(t *testing.T) {
 	})
 }
 
+// guarded asks for an approval in the middle of its first call.
+func guarded(runs *atomic.Int32) fake {
+	return named("write", func(_ context.Context, c tool.Call) (tool.Output, error) {
+		if !slices.Contains(c.Approved, content.GateKey{Kind: "filesystem.write"}) {
+			return tool.Output{}, tool.NeedsApproval(tool.Verdict{RequestKind: "filesystem.write", Summary: "write /etc/hosts"})
+		}
+		runs.Add(1)
+		return tool.Text("written"), nil
+	})
+}
+
+func TestQuestionIsReportedAndTheCallMadeAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		var runs atomic.Int32
+		counts := tally{}
+		w := b.start(t, worker.Config{Slots: 1, Observer: counts}, guarded(&runs))
+		x := b.dispatch(t, "write")
+		synctest.Wait()
+		r := b.only(t)
+		if r.Gate == nil || r.Gate.RequestKind != "filesystem.write" || r.Lost || r.Attempt != 1 {
+			t.Fatalf("report = %+v, want the question", r)
+		}
+		if b.queued(t, x) || runs.Load() != 0 || counts["asked"] != 1 {
+			t.Errorf("queued = %v, %d runs, counts %v", b.queued(t, x), runs.Load(), counts)
+		}
+		b.dispatch(t, "write", func(x *task.Task) { x.Approved = []content.GateKey{{Kind: "filesystem.write"}} })
+		synctest.Wait()
+		if all := b.all(); len(all) != 2 || runs.Load() != 1 {
+			t.Fatalf("%d reports, want 2, %d runs, want 1", len(all), runs.Load())
+		}
+		wantOutcome(t, b.all()[1], content.StatusOK, "written")
+		w.end(t)
+	})
+}
+
+// TestQuestionThatIsLostIsNoLoss: the worker took the task off, and nobody heard the
+// question. A call that may not run twice must not end as unknown for that.
+func TestQuestionThatIsLostIsNoLoss(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.refuse = 1 << 30
+		var runs atomic.Int32
+		w := b.start(t, worker.Config{Slots: 1}, guarded(&runs))
+		x := b.dispatch(t, "write")
+		pass(time.Minute)
+		if b.queued(t, x) || len(b.all()) != 0 {
+			t.Fatalf("queued = %v, reports = %+v, want neither", b.queued(t, x), b.all())
+		}
+		b.mu.Lock()
+		b.refuse = 0
+		b.mu.Unlock()
+		b.dispatch(t, "write") // as a driver does that finds neither task nor report
+		synctest.Wait()
+		if r := b.only(t); r.Gate == nil {
+			t.Errorf("report = %+v, want the question", r)
+		}
+		w.end(t)
+	})
+}
+
+func TestMiddlewareStandsAroundEveryTool(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		var log []string
+		around := func(name string) tool.Middleware {
+			return func(ctx context.Context, c tool.Call, next tool.Handler) (tool.Output, error) {
+				log = append(log, name+" "+c.Name)
+				return next(ctx, c)
+			}
+		}
+		w := b.start(t, worker.Config{Slots: 1, Middleware: []tool.Middleware{around("1"), around("2")}}, tool.Wrap(echo(), around("own")))
+		b.dispatch(t, "echo")
+		synctest.Wait()
+		wantOutcome(t, b.only(t), content.StatusOK, "heard")
+		if diff := cmp.Diff([]string{"1 echo", "2 echo", "own echo"}, log); diff != "" {
+			t.Errorf("order (-want +got):\n%s", diff)
+		}
+		w.end(t)
+	})
+}
+
 func TestExclusiveToolHasOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -252,7 +369,7 @@ func TestExclusiveToolHasOneCallAtATime(t *testing.T) {
 	})
 }
 
-func TestProgressIsPassedOnNowAndThen(t *testing.T) {
+func TestProgressIsPassedOnNowAndThenAndTheLastWordAlways(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -269,12 +386,13 @@ func TestProgressIsPassedOnNowAndThen(t *testing.T) {
 			}
 			pass(time.Second)
 			c.Progress("d", 0.5)
+			c.Progress("e", 0.5)
 			return tool.Output{}, nil
 		}))
 		b.dispatch(t, "count")
 		pass(2 * time.Second)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"a", "d"}, told); diff != "" {
+		if diff := cmp.Diff([]string{"a", "c", "d", "e"}, told); diff != "" {
 			t.Errorf("progress (-want +got):\n%s", diff)
 		}
 		w.end(t)

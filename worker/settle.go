@@ -26,6 +26,8 @@ func settle(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 			log.Warn("task not handed back", zap.Error(err))
 		}
 		return Released
+	case e.fate == Asked:
+		return ask(ctx, c, e, log)
 	}
 	report := func(ctx context.Context) error { return c.Report(ctx, e.report) }
 	if err := persist(ctx, report, log.With(zap.String("step", "report"))); err != nil {
@@ -37,6 +39,24 @@ func settle(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 		log.Warn("task not taken off its queue", zap.Error(err)) // it comes back; its report is known
 	}
 	return e.fate
+}
+
+// ask takes a task off its queue and then reports its question: it is safe to make
+// the call again, and not to have it handed out again. A question that is lost on the
+// way is asked by the next dispatch.
+func ask(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
+	if err := persist(ctx, c.Done, log.With(zap.String("step", "done"))); err != nil {
+		log.Warn("task not taken off its queue", zap.Error(err))
+		return Gone
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout) // there is no lease any more
+	defer cancel()
+	report := func(ctx context.Context) error { return c.Report(ctx, e.report) }
+	if err := persist(ctx, report, log.With(zap.String("step", "report"))); err != nil {
+		log.Error("question not reported", zap.Error(err))
+		return Unreported
+	}
+	return Asked
 }
 
 // persist does something at least once, and again for as long as it fails and ctx

@@ -19,7 +19,7 @@ import (
 
 // Config says what a worker runs, and how.
 type Config struct {
-	Queue  task.Queue    // where its tasks come from
+	Queue  task.Queue    // where its tasks come from; closed when Run drains
 	Tools  []tool.Source // what it runs; a name that two of them offer is the first one's
 	Logger *zap.Logger
 
@@ -27,14 +27,20 @@ type Config struct {
 	DefaultTimeout time.Duration // of a call for which neither task nor tool sets one; 0: 2 min
 	DrainTimeout   time.Duration // how long running calls may go on once Run is to end; 0: 10 s
 
-	Resources any          // what it shares with its tools
-	Invoker   tool.Invoker // how tools are run; OnPanic is called beside the log
+	// Permissions judge each call once more, just before its tool runs: here is what
+	// a path leads to. What they ask for comes back as a question. Nil: nothing more is
+	// asked than the session's node did.
+	Permissions tool.Permissions
+
+	Resources  any               // what it shares with its tools
+	Middleware []tool.Middleware // stands around every call of a tool, the first outermost
+	Invoker    tool.Invoker      // how tools are run; OnPanic is called beside the log, OnGate not at all
 
 	Offers         Offers        // who is told of its tools; nil: nobody
 	AdvertiseEvery time.Duration // how often; 0: 3 s
 
-	// Progress passes on what a running tool says of itself, a few times a second at
-	// most. Nil: nobody is told.
+	// Progress passes on what a running tool says of itself, for each call as often as
+	// Invoker allows, the last word always. Nil: nobody is told.
 	Progress func(t task.Task, text string, share float64)
 	// Observer is told what becomes of tasks. Nil: nobody is told.
 	Observer Observer
@@ -116,7 +122,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	stopping := make(chan struct{}) // closed when calls are to end
 
 	w.log.Info("worker started", zap.Int("slots", w.cfg.Slots), zap.Int("tools", len(w.shelf.specs())))
-	var offers, slots sync.WaitGroup
+	var offers, slots, queue sync.WaitGroup
 	offers.Go(func() { w.advertise(ctx) })
 	for range w.cfg.Slots {
 		slots.Go(func() { w.serve(ctx, outlast, stopping) })
@@ -128,10 +134,23 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer drained.Stop()
 	settled := time.AfterFunc(w.cfg.DrainTimeout+w.grace()+settleTimeout, func() { giveUp(ErrStopped) })
 	defer settled.Stop()
+	queue.Go(func() { w.closeQueue(outlast) }) // while calls finish
 	slots.Wait()
 	offers.Wait()
+	queue.Wait()
 	w.log.Info("worker stopped")
 	return nil
+}
+
+// closeTimeout bounds the withdrawal of what the worker has asked its queue for.
+const closeTimeout = 2 * time.Second
+
+func (w *Worker) closeQueue(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	if err := w.cfg.Queue.Close(ctx); err != nil {
+		w.log.Warn("queue not closed", zap.Error(err)) // a task may wait for its lease now
+	}
 }
 
 // grace is how long a tool may go on after it was told to stop.

@@ -81,7 +81,7 @@ func (b *bench) dispatch(t *testing.T, name string, edit ...func(*task.Task)) ta
 
 func (b *bench) queued(t *testing.T, x task.Task) bool {
 	t.Helper()
-	queued, err := b.memory.Queued(t.Context(), x.Queue, x.Session, x.Place)
+	queued, err := b.memory.Queued(t.Context(), x)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,86 +1,35 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
 	"os"
-	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
 )
-
-// output collects what is written, and lets a test wait for it.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	more chan struct{}
-}
-
-func newOutput() *output { return &output{more: make(chan struct{})} }
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	close(o.more)
-	o.more = make(chan struct{})
-	return o.text.Write(b)
-}
-
-func (o *output) look() (text string, more <-chan struct{}) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String(), o.more
-}
-
-func (o *output) String() string {
-	text, _ := o.look()
-	return text
-}
-
-// await waits for a match and returns its first group.
-func (o *output) await(t *testing.T, pattern string) string {
-	t.Helper()
-	re := regexp.MustCompile(pattern)
-	patience := time.After(10 * time.Second)
-	for {
-		text, more := o.look()
-		if m := re.FindStringSubmatch(text); m != nil {
-			return m[len(m)-1]
-		}
-		select {
-		case <-more:
-		case <-patience:
-			t.Fatalf("%s did not come; there is:\n%s", pattern, text)
-		}
-	}
-}
 
 // program is one run of the binary.
 type program struct {
-	err  *output
+	err  *clitest.Screen
 	stop context.CancelCauseFunc
 	code chan int
 }
 
 func start(t *testing.T, args ...string) *program {
 	t.Helper()
-	p := &program{err: newOutput(), code: make(chan int, 1)}
+	p := &program{err: clitest.NewScreen(), code: make(chan int, 1)}
 	ctx, stop := context.WithCancelCause(t.Context())
 	p.stop = stop
-	root := newRootCommand(p.err, func(string) string { return "" })
+	root := newRootCommand(p.err, clitest.NoEnv)
 	root.SetOut(io.Discard)
 	root.SetArgs(args)
 	go func() { p.code <- cli.Execute(ctx, root) }()
@@ -98,47 +47,14 @@ func (p *program) end(t *testing.T) int {
 	}
 }
 
-func serve(t *testing.T) string {
-	t.Helper()
-	srv, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(srv.Close)
-	return srv.ClientURL()
-}
-
-func get(t *testing.T, url string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
-}
-
 func TestTheNodeDrivesSessionsUntilItIsTold(t *testing.T) {
 	t.Parallel()
-	url := serve(t)
+	url := clitest.Serve(t).ClientURL()
 	p := start(t, "--server", url, "--name", "n1", "--http", "127.0.0.1:0")
-	base := "http://" + p.err.await(t, `"address": "([^"]+)"`)
-	p.err.await(t, "node started")
+	base := "http://" + p.err.AwaitMatch(t, `"address": "([^"]+)"`)
+	p.err.AwaitMatch(t, "node started")
 
-	nc, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	c, err := client.Open(nc, "")
+	c, err := client.Open(clitest.Dial(t, url), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,10 +73,10 @@ func TestTheNodeDrivesSessionsUntilItIsTold(t *testing.T) {
 		t.Fatalf("Next = %v, %v", step, err)
 	}
 
-	if code, body := get(t, base+"/readyz"); code != http.StatusOK {
+	if code, body := clitest.Get(t, base+"/readyz"); code != http.StatusOK {
 		t.Errorf("readyz = %d %s", code, body)
 	}
-	_, metrics := get(t, base+"/metrics")
+	_, metrics := clitest.Get(t, base+"/metrics")
 	for _, want := range []string{
 		"turnlog_node_sessions 1\n", "turnlog_node_sessions_taken_total 1\n", `turnlog_node_effects_total{kind="model"} 1`,
 		`turnlog_node_commands_total{command="submit_input",outcome="accepted"} 1`, "turnlog_node_append_seconds_count ",
@@ -173,14 +89,14 @@ func TestTheNodeDrivesSessionsUntilItIsTold(t *testing.T) {
 	if code := p.end(t); code != cli.CodeOK {
 		t.Errorf("exit code %d:\n%s", code, p.err)
 	}
-	if log := p.err.String(); !strings.Contains(log, "configuration") || !strings.Contains(log, `"how": "drained"`) {
+	if log := p.err.String(); !strings.Contains(log, "configuration") || !strings.Contains(log, `"how": "parked"`) {
 		t.Errorf("log:\n%s", log)
 	}
 }
 
 func TestBadFlagsAreRefusedWithOneLine(t *testing.T) {
 	t.Parallel()
-	url := serve(t)
+	url := clitest.Serve(t).ClientURL()
 	for _, tc := range []struct {
 		args []string
 		code int
@@ -190,7 +106,7 @@ func TestBadFlagsAreRefusedWithOneLine(t *testing.T) {
 		{[]string{"--idle", "0s"}, cli.CodeUsage, "--idle 0s"},
 		{[]string{"--name", "a b", "--log-level", "error"}, cli.CodeUsage, `Name "a b"`},
 		{[]string{"now"}, cli.CodeUsage, `unexpected argument "now"`},
-		{[]string{"--server", "127.0.0.1:1"}, cli.CodeFailed, "connect to NATS at nats://127.0.0.1:1: no server answers"},
+		{[]string{"--server", "127.0.0.1:1", "--connect-timeout", "10ms", "--log-level", "error"}, cli.CodeFailed, "connect to NATS at nats://127.0.0.1:1: no server answers"},
 		{[]string{"--provision=false", "--namespace", "empty"}, cli.CodeFailed, "not provisioned"},
 		{[]string{"--http", "nonsense", "--log-level", "error"}, cli.CodeFailed, "serve http at nonsense"},
 	} {

@@ -9,18 +9,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
@@ -31,19 +29,7 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files anew; read the
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *rewrite {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
+	clitest.Golden(t, *rewrite, filepath.Join("testdata", name), got)
 }
 
 // deployment is an embedded server with a provisioned cell.
@@ -56,19 +42,8 @@ type deployment struct {
 
 func deploy(t *testing.T) *deployment {
 	t.Helper()
-	s, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	nc, err := s.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cell, err := jetstream.Open(nc, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := clitest.Serve(t)
+	cell, nc := clitest.Open(t, s)
 	if err := cell.Provision(t.Context(), jetstream.Config{Memory: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +60,7 @@ func (d *deployment) observe(args ...string) (code int, stdout, stderr string) {
 
 func observe(ctx context.Context, in io.Reader, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	root := newRootCommand(func(string) string { return "" }) //nolint:contextcheck // its commands get it from Execute
+	root := newRootCommand(clitest.NoEnv) //nolint:contextcheck // its commands get it from Execute
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(&out)
@@ -169,51 +144,12 @@ func (w *writer) reply(routing []content.Routing, parts ...content.Part) {
 	})
 }
 
-// screen is an output that a test watches while it is written.
-type screen struct {
-	mu   sync.Mutex
-	text strings.Builder
-	grew chan struct{}
-}
-
-func newScreen() *screen { return &screen{grew: make(chan struct{}, 1)} }
-
-func (s *screen) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case s.grew <- struct{}{}:
-	default:
-	}
-	return s.text.Write(b)
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
-
-// await waits until the screen shows something.
-func (s *screen) await(t *testing.T, text string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for !strings.Contains(s.String(), text) {
-		select {
-		case <-s.grew:
-		case <-ctx.Done():
-			t.Fatalf("%q does not come:\n%s", text, s)
-		}
-	}
-}
-
 // tail runs the program in the background. stop ends it and returns its exit code.
-func (d *deployment) tail(args ...string) (shown *screen, stop func() int) {
+func (d *deployment) tail(args ...string) (shown *clitest.Screen, stop func() int) {
 	d.t.Helper()
 	ctx, cancel := context.WithCancelCause(d.t.Context())
-	shown = newScreen()
-	root := newRootCommand(func(string) string { return "" })
+	shown = clitest.NewScreen()
+	root := newRootCommand(clitest.NoEnv)
 	root.SetArgs(append([]string{"tail", "--server", d.url, "--log-level", "error"}, args...))
 	root.SetOut(shown)
 	root.SetErr(shown)

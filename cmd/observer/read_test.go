@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
 )
 
 func TestEventsAreShownLineByLine(t *testing.T) {
@@ -145,7 +146,7 @@ func TestNoServerIsOneLine(t *testing.T) {
 
 func TestEveryCommandHasExamples(t *testing.T) {
 	t.Parallel()
-	root := newRootCommand(func(string) string { return "" })
+	root := newRootCommand(clitest.NoEnv)
 	for _, cmd := range append(root.Commands(), root) {
 		if cmd.Example == "" || cmd.Short == "" || cmd.Long == "" {
 			t.Errorf("%s has no example or no description", cmd.CommandPath())

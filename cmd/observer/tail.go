@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 
@@ -184,6 +185,9 @@ func beginning(ctx context.Context, j *jetstream.Journal) (journal.Record, error
 	}
 	for _, s := range sessions {
 		for rec, err := range j.Read(ctx, s, 0) {
+			if errors.Is(err, journal.ErrDamaged) {
+				rec.Err, err = err, nil // not the end of the other sessions
+			}
 			if err != nil {
 				return oldest, err
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
 )
 
 func TestTailFollowsOneSession(t *testing.T) {
@@ -17,12 +18,12 @@ func TestTailFollowsOneSession(t *testing.T) {
 	w := d.session("s-42")
 	d.session("s-43")
 	fromStart, stopFirst := d.tail("s-42", "--from", "1")
-	fromStart.await(t, "run_started")
+	fromStart.Await(t, "run_started")
 	fromNow, stopSecond := d.tail("s-42", "--deltas")
 	d.tellUntil("hello", fromNow)
 	w.turn()
-	for _, shown := range []*screen{fromStart, fromNow} {
-		shown.await(t, "turn_finished")
+	for _, shown := range []*clitest.Screen{fromStart, fromNow} {
+		shown.Await(t, "turn_finished")
 	}
 	if strings.Contains(fromStart.String(), "s-43") || !strings.HasPrefix(fromStart.String(), "    1  ") {
 		t.Errorf("from the start:\n%s", fromStart)
@@ -46,12 +47,12 @@ func TestTailFollowsAllSessions(t *testing.T) {
 	fromStart, stopFirst := d.tail("--from", "1")
 	fromSecond, stopSecond := d.tail("--from", "2", "-o", "jsonl")
 	d.session("s-43")
-	for _, shown := range []*screen{fromStart, fromSecond} {
-		shown.await(t, "s-43")
+	for _, shown := range []*clitest.Screen{fromStart, fromSecond} {
+		shown.Await(t, "s-43")
 	}
 	w.turn()
-	for _, shown := range []*screen{fromStart, fromSecond} {
-		shown.await(t, "turn_finished")
+	for _, shown := range []*clitest.Screen{fromStart, fromSecond} {
+		shown.Await(t, "turn_finished")
 	}
 	stopFirst()
 	stopSecond()
@@ -86,8 +87,8 @@ func TestTailShowsWhatIsOnlyLiveIfAsked(t *testing.T) {
 		t.Errorf("lines:\n%s", lines)
 	}
 	w.turn()
-	for _, shown := range []*screen{with, lines, without} {
-		shown.await(t, "turn_finished")
+	for _, shown := range []*clitest.Screen{with, lines, without} {
+		shown.Await(t, "turn_finished")
 	}
 	stopWith()
 	stopLines()
@@ -99,7 +100,7 @@ func TestTailShowsWhatIsOnlyLiveIfAsked(t *testing.T) {
 
 // tellUntil sends a live event until every screen shows it: then its tail is up, and
 // has found out where its entries begin.
-func (d *deployment) tellUntil(text string, shown ...*screen) {
+func (d *deployment) tellUntil(text string, shown ...*clitest.Screen) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
 	defer cancel()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
 	"github.com/turnlog/turnlog/journal"
 )
 
@@ -127,6 +129,57 @@ func TestChangedExportIsNamed(t *testing.T) {
 		if code != 1 || !strings.Contains(errs, c.want) || !strings.HasPrefix(errs, "observer: "+path+": ") || strings.Contains(out, "is whole") {
 			t.Errorf("%s: verify = %d %q %q, want %q", what, code, out, errs, c.want)
 		}
+	}
+}
+
+func TestEntriesOfALaterFormatAreShownRaw(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	w := d.session("s-42").turn()
+	forge := func(seq string, payload []byte, header nats.Header) {
+		t.Helper()
+		for key, value := range map[string]string{"Turnlog-Seq": seq, "Turnlog-Hash": events.HashOf(payload).String()} {
+			if header.Get(key) == "" {
+				header.Set(key, value)
+			}
+		}
+		msg := &nats.Msg{Subject: "turnlog.journal.s-42", Data: payload, Header: header}
+		if _, err := d.nc.RequestMsgWithContext(t.Context(), msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, payload, _, err := journal.Seal(w.head, events.Entry{
+		Session: "s-42", Cause: "cmd-9", At: w.state.At, Epoch: 1, Events: []events.Event{events.SessionClosed{Reason: "done"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload[1] = 2
+	forge("8", payload, nats.Header{"Turnlog-Prev": {w.head.Hash.String()}})
+	code, out, errs := d.observe("events", "s-42")
+	const says = "format version 2 is newer than this release, which reads up to 1"
+	if code != 0 || errs != "" || !strings.Contains(out, says) || !strings.Contains(out, "raw") || strings.Contains(out, "damaged") {
+		t.Errorf("events = %d %q\n%s", code, errs, out)
+	}
+	if code, _, errs := d.observe("transcript", "s-42"); code != 1 || !strings.Contains(errs, says) {
+		t.Errorf("transcript = %d %q", code, errs)
+	}
+
+	shown, stop := d.tail("--from", "1")
+	lines, stopLines := d.tail("--from", "1", "-o", "jsonl")
+	forge("9", []byte("hello"), nats.Header{"Turnlog-Hash": {"none"}})
+	d.session("s-43")
+	for _, s := range []*clitest.Screen{shown, lines} {
+		s.Await(t, "s-43")
+	}
+	stop()
+	stopLines()
+	if out := shown.String(); !regexp.MustCompile(`(?m)^s-42     9  20\d\d-\S+  damaged +journal damaged: s-42, entry 9 `).MatchString(out) ||
+		!strings.Contains(out, says) {
+		t.Errorf("tail shows\n%s", out)
+	}
+	if out := lines.String(); !regexp.MustCompile(`"seq":9,"session":"s-42",.*"at":"20\d\d-.*"unread":"journal damaged`).MatchString(out) {
+		t.Errorf("tail -o jsonl shows\n%s", out)
 	}
 }
 

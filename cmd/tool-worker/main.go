@@ -6,8 +6,8 @@
 // hand comes to another. Told to stop, it withdraws its offer and lets running
 // calls finish.
 //
-// This package is wiring: flags, metrics and the list of tools ([sets]). The
-// worker itself is package worker.
+// This package is wiring: flags and metrics. The list of tools is package toolset's,
+// the worker itself package worker's.
 //
 // To test against it, execute newRootCommand with a context that ends; the tests
 // of this package do, over an embedded server.

@@ -11,11 +11,10 @@ import (
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -30,7 +29,7 @@ their calls from a queue and reports what came of them. Any number of workers sh
 Told to stop, it lets running calls finish, hands back those that another worker may run, and
 exits with 0.
 
-Sets of tools:` + setList(),
+Sets of tools:` + toolset.About(),
 		Example: `  tool-worker --server nats://127.0.0.1:4222 --root /srv/project
   tool-worker --tools fs,shell --root . --allow-write
   tool-worker --context production --queue gpu --slots 2 --http 127.0.0.1:8080 --log-format json`,
@@ -44,7 +43,7 @@ Sets of tools:` + setList(),
 		if err := f.complete(); err != nil {
 			return err
 		}
-		sources, err := openSets(f.sets, f.tools)
+		sources, err := f.tools.Open()
 		if err != nil {
 			return cli.Usage("%w", err)
 		}
@@ -67,7 +66,8 @@ func run(ctx context.Context, f flags, sources []tool.Source, log *zap.Logger) e
 	metrics := newMetrics()
 	w, err := worker.New(worker.Config{
 		Queue: queue, Tools: sources, Slots: f.slots, DefaultTimeout: f.timeout, DrainTimeout: f.drain,
-		Offers: offers{cell.Catalog(), f.name, f.queue}, Progress: progress(cell.Live(), log), Observer: metrics, Logger: log,
+		Offers: toolset.NewOffers(cell.Catalog(), f.name, f.queue), Progress: toolset.Progress(cell.Live(), log),
+		Observer: metrics, Logger: log,
 	})
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (f flags) tell(log *zap.Logger, cell *cli.Cell, server *ops.Server) {
 	log.Info("configuration",
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
 		zap.String("name", f.name), zap.String("queue", f.queue), zap.Int("slots", f.slots),
-		zap.Strings("tools", f.sets), zap.String("root", f.tools.root), zap.Bool("allow_write", f.tools.allowWrite),
+		zap.Strings("tools", f.tools.Sets()), zap.String("root", f.tools.Root), zap.Bool("allow_write", f.tools.AllowWrite),
 		zap.Duration("timeout", f.timeout), zap.Duration("drain", f.drain),
 		zap.String("http", server.Address()), zap.String("version", cli.Version()))
 }
@@ -132,28 +132,4 @@ func readiness(w *worker.Worker, cell *cli.Cell) error {
 		return fmt.Errorf("not connected to NATS: %v", cell.Conn.Status())
 	}
 	return w.Ready()
-}
-
-// offers puts the worker's tools into the deployment's catalog.
-type offers struct {
-	catalog *jetstream.Catalog
-	worker  string
-	queue   string
-}
-
-// Advertise implements worker.Offers.
-func (o offers) Advertise(ctx context.Context, tools []tool.Spec) error {
-	return o.catalog.Advertise(ctx, jetstream.Offer{Worker: o.worker, Queue: o.queue, Tools: tools})
-}
-
-// Withdraw implements worker.Offers.
-func (o offers) Withdraw(ctx context.Context) error { return o.catalog.Withdraw(ctx, o.worker) }
-
-// progress shows what running tools say of themselves to whoever looks on.
-func progress(live *jetstream.Live, log *zap.Logger) func(task.Task, string, float64) {
-	return func(t task.Task, text string, share float64) {
-		if err := live.Publish(t.Session, events.ToolProgress{Call: t.Call, Text: text, Share: share}); err != nil {
-			log.Debug("progress not shown", zap.Error(err))
-		}
-	}
 }

@@ -1,53 +1,29 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 )
 
-func noEnv(string) string { return "" }
-
-// buffer is what a program prints, read while it runs.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // execute runs the program to its end.
 func execute(ctx context.Context, args ...string) (code int, printed string) {
-	var out buffer
-	root := newRootCommand(&out, noEnv) //nolint:contextcheck // it gets it from Execute
+	out := clitest.NewScreen()
+	root := newRootCommand(out, clitest.NoEnv) //nolint:contextcheck // it gets it from Execute
 	root.SetArgs(args)
-	root.SetOut(&out)
+	root.SetOut(out)
 	return cli.Execute(ctx, root), out.String()
 }
 
@@ -61,26 +37,15 @@ type deployment struct {
 
 func deploy(t *testing.T) *deployment {
 	t.Helper()
-	s, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	nc, err := s.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cell, err := jetstream.Open(nc, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := clitest.Serve(t)
+	cell, _ := clitest.Open(t, s)
 	return &deployment{t: t, url: s.ClientURL(), cell: cell}
 }
 
 // process is the program in the background.
 type process struct {
 	d     *deployment
-	log   *buffer
+	log   *clitest.Screen
 	stop  func()
 	ended chan int
 }
@@ -89,10 +54,10 @@ type process struct {
 func (d *deployment) start(args ...string) *process {
 	d.t.Helper()
 	ctx, cancel := context.WithCancelCause(d.t.Context())
-	w := &process{d: d, log: &buffer{}, ended: make(chan int, 1)}
+	w := &process{d: d, log: clitest.NewScreen(), ended: make(chan int, 1)}
 	w.stop = func() { cancel(&cli.Interrupted{Signal: os.Interrupt}) }
 	d.t.Cleanup(w.stop)
-	root := newRootCommand(w.log, noEnv)
+	root := newRootCommand(w.log, clitest.NoEnv)
 	root.SetArgs(append(args, "--server", d.url, "--log-format", "json", "--log-level", "debug"))
 	go func() { w.ended <- cli.Execute(ctx, root) }()
 	d.t.Cleanup(func() {
@@ -222,7 +187,7 @@ func TestWorkerServesADeployment(t *testing.T) {
 		t.Errorf("result = %+v", r)
 	}
 	d.eventually("the task is off its queue", func(ctx context.Context) bool {
-		queued, err := d.cell.Tasks().Queued(ctx, x.Queue, x.Session, x.Place)
+		queued, err := d.cell.Tasks().Queued(ctx, x)
 		return err == nil && !queued
 	})
 	w.end()
@@ -297,7 +262,10 @@ func TestEndpointsTellHowItGoes(t *testing.T) {
 	d.result()
 	await := func(path, want string) {
 		t.Helper()
-		d.eventually(path+" has "+want, func(ctx context.Context) bool { return strings.Contains(get(ctx, t, "http://"+address+path), want) })
+		d.eventually(path+" has "+want, func(context.Context) bool {
+			_, body := clitest.Get(t, "http://"+address+path)
+			return strings.Contains(body, want)
+		})
 	}
 	await("/healthz", "ok\n")
 	await("/readyz", "ok\n")
@@ -309,22 +277,4 @@ func TestEndpointsTellHowItGoes(t *testing.T) {
 		await("/metrics", "turnlog_worker_"+want+"\n")
 	}
 	w.end()
-}
-
-func get(ctx context.Context, t *testing.T, url string) string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
 }

@@ -39,6 +39,7 @@ The text "-" is read from stdin.`,
 	}
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for the turn's end and show it")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "with --wait, cancel the turn after this `time`; 0: never")
+	f.limit.register(cmd)
 	f.onBusy = cli.NewChoice("steer", "queue", "interrupt", "reject")
 	f.onBusy.Register(cmd, "on-busy", "", "what to do while a turn of the session is open")
 	f.output = cli.OutputFlag(cmd, "text", "json")
@@ -54,6 +55,7 @@ The text "-" is read from stdin.`,
 type sendFlags struct {
 	wait       bool
 	timeout    time.Duration
+	limit      limitFlag
 	onBusy     *cli.Choice
 	output     *cli.Choice
 	deployment *cli.Deployment
@@ -72,7 +74,7 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 	if err != nil {
 		return err
 	}
-	in := input{text: text, onBusy: busyPolicy(f.onBusy), timeout: f.timeout}
+	in := input{text: text, onBusy: busyPolicy(f.onBusy), limits: f.limit.over, timeout: f.timeout}
 	log := f.log.Logger(a.term.err, a.getenv)
 	d, err := a.dial(cmd.Context(), f.deployment, "turnlog send", log)
 	if err != nil {
@@ -86,15 +88,14 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 	if _, err := d.Journal().Last(cmd.Context(), id); err != nil {
 		return noSession(id, err)
 	}
-	if !f.wait {
-		submit := commands.SubmitInput{Items: []content.Item{content.UserText(text)}, OnBusy: in.onBusy}
-		return a.leave(cmd.Context(), c, id, submit, f.output.String())
-	}
 	v, err := a.converse(cmd.Context(), d.Cell, c, id)
 	if err != nil {
 		return err
 	}
 	defer v.close()
+	if !f.wait {
+		return a.leave(cmd.Context(), c, id, in.ask(&v.tracker), f.output.String())
+	}
 	return a.turn(cmd.Context(), v, in, f.output.String())
 }
 
@@ -109,55 +110,6 @@ func (a *app) leave(ctx context.Context, c *client.Client, id content.SessionID,
 		return writeJSON(a.term.out, sent{Session: id, Command: name})
 	}
 	_, err = fmt.Fprintln(a.term.out, name)
-	return err
-}
-
-func newCancelCommand(a *app) *cobra.Command {
-	var reason string
-	cmd := &cobra.Command{
-		Use:   "cancel SESSION",
-		Short: "Cancel the open turn of a session",
-		Long: `Asks for the end of the session's open turn and waits until that is recorded. What has not
-started does not start; what runs is told to stop. The session can be used on.`,
-		Example: `  turnlog cancel plan-7
-  turnlog cancel plan-7 --reason "wrong branch"`,
-	}
-	cmd.Flags().StringVar(&reason, "reason", "", "`text` that is recorded as the reason; default user_cancelled")
-	deployment := cli.NewDeployment(cmd, a.getenv)
-	logs := cli.NewLog(cmd, zapcore.WarnLevel)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, err := content.ParseSessionID(args[0])
-		if err != nil {
-			return usageError("%w", err)
-		}
-		log := logs.Logger(a.term.err, a.getenv)
-		d, err := a.dial(cmd.Context(), deployment, "turnlog cancel", log)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(log), client.WithName("turnlog-cancel"))
-		if err != nil {
-			return err
-		}
-		return a.interruptible(cmd.Context(), func(ctx context.Context) error { return a.cancel(ctx, c, id, reason) })
-	}
-	return cmd
-}
-
-// cancel asks for the end of a turn and waits for the answer.
-func (a *app) cancel(ctx context.Context, c *client.Client, id content.SessionID, reason string) error {
-	ctx, done := context.WithTimeout(ctx, a.patience.answer)
-	defer done()
-	s, err := c.Attach(ctx, id)
-	if err != nil {
-		return noSession(id, err)
-	}
-	defer s.Close()
-	err = s.Cancel(ctx, reason)
-	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
-		return fmt.Errorf("session %s: %s", id, refused.Detail)
-	}
 	return err
 }
 

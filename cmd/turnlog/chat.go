@@ -44,6 +44,7 @@ with the code of its last turn if the input does not come from a terminal.`,
 func (a *app) chat(ctx context.Context, v *conversation, in input) error {
 	lines := a.readLines()
 	if a.term.isIn {
+		v.people.lines = func() <-chan typed { return lines }
 		a.hint("session %s; /quit or Ctrl-D leaves", v.id)
 	}
 	var last error
@@ -53,8 +54,8 @@ func (a *app) chat(ctx context.Context, v *conversation, in input) error {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
-			if err == nil && !a.term.isIn {
-				err = last
+			if e, failed := errors.AsType[*cli.ExitError](last); failed && err == nil && !a.term.isIn {
+				err = &cli.ExitError{Code: e.Code} // it was told
 			}
 			return err
 		}

@@ -29,8 +29,8 @@ func TestChatGoesOnAfterAFailedTurn(t *testing.T) {
 	if code := p.end(t); code != cli.CodeFailed || p.out.String() != "fine\ncut\n" {
 		t.Errorf("code %d, out %q, err %q", code, p.out, p.err)
 	}
-	for _, want := range []string{"token limit", "exhausted"} {
-		if !strings.Contains(p.err.String(), want) {
+	for _, want := range []string{"token limit", "script is exhausted"} {
+		if strings.Count(p.err.String(), want) != 1 {
 			t.Errorf("err = %q, want %q", p.err, want)
 		}
 	}
@@ -43,13 +43,13 @@ func TestChatAtATerminal(t *testing.T) {
 	p.app.term.isIn, p.app.term.style.Color = true, true
 	model := scripted(t, "replies:\n  - calls: [{name: shell_exec, input: {argv: [sleep, \"60\"]}}]\n")
 	p.start(t, "chat", "--model", model, "--session", "talk", "--tools", "shell", "--root", t.TempDir())
-	p.err.await(t, "session talk; /quit or Ctrl-D leaves")
+	p.err.Await(t, "session talk; /quit or Ctrl-D leaves")
 	p.signals <- os.Interrupt
-	p.err.await(t, "nothing to cancel")
+	p.err.Await(t, "nothing to cancel")
 	_, _ = fmt.Fprintln(keys, "hi")
-	p.err.await(t, "→ shell_exec")
+	p.err.Await(t, "→ shell_exec")
 	p.signals <- os.Interrupt
-	p.err.await(t, "cancelled: interrupted")
+	p.err.Await(t, "cancelled: interrupted")
 	_ = keys.Close()
 	if code := p.end(t); code != cli.CodeOK {
 		t.Errorf("code %d, err %s", code, p.err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,12 +20,13 @@ type patience struct {
 	nudge  time.Duration // until a person wonders why nothing happens
 	answer time.Duration // until somebody has taken an ask in hand
 	cancel time.Duration // until a turn ends whose time is over
+	leave  time.Duration // until somebody has taken an ask that is to be cancelled
 }
 
 // defaultPatience knows that a session whose node was killed is taken over within
 // 12 s: whoever waits much longer waits for nobody.
 func defaultPatience() patience {
-	return patience{nudge: 3 * time.Second, answer: 30 * time.Second, cancel: 10 * time.Second}
+	return patience{nudge: 3 * time.Second, answer: 30 * time.Second, cancel: 10 * time.Second, leave: 500 * time.Millisecond}
 }
 
 // errLeft is returned when the caller went away before the turn's end.
@@ -37,6 +39,7 @@ type view interface {
 	event(ev events.Event)    // every recorded event of the turn, in order
 	live(ev events.Event)     // deltas and progress, of any turn, early or late
 	note(text string)         // what a person should know meanwhile
+	ask(text string)          // a question; the answer is typed behind it
 }
 
 // conversation is a session seen from here: asks go out, entries and live events
@@ -49,7 +52,16 @@ type conversation struct {
 	live     <-chan events.Event
 	signals  <-chan os.Signal
 	patience patience
+	people   people
 	hangUp   context.CancelFunc
+}
+
+// people are those here who decide approvals.
+type people struct {
+	name  string                      // as it is recorded
+	yes   bool                        // to all
+	lines func() <-chan typed         // what they type; nil: they cannot be asked
+	how   func(content.CallID) string // a call's approval is decided, if not here
 }
 
 // news is what following the journal brought.
@@ -58,30 +70,47 @@ type news struct {
 	err error
 }
 
-// converse joins the session with that id, or one that is still to be started. It
-// reads what the journal holds; the live events are heard from before the first
-// ask, so that no refusal is missed.
+// converse joins the session with that id, or one that is still to be started, and
+// reads what the journal holds.
 func (a *app) converse(ctx context.Context, cell *jetstream.Cell, c *client.Client, id content.SessionID) (*conversation, error) {
+	v, err := a.attach(ctx, cell, c, id)
+	if err != nil {
+		return nil, err
+	}
+	last, err := cell.Journal().Last(ctx, id)
+	if errors.Is(err, journal.ErrNotFound) {
+		return v, nil
+	}
+	if err == nil {
+		err = v.catchUp(ctx, last.Seq, silent{})
+	}
+	if err != nil {
+		v.close()
+		return nil, fmt.Errorf("session %s: %w", id, err)
+	}
+	return v, nil
+}
+
+// attach joins a session and has read nothing of its journal yet. The live events
+// are heard from before the first ask, so that no refusal is missed.
+func (a *app) attach(ctx context.Context, cell *jetstream.Cell, c *client.Client, id content.SessionID) (*conversation, error) {
 	following, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	v := &conversation{client: c, id: id, signals: a.signals, patience: a.patience, hangUp: hangUp}
+	v.people = people{name: a.person(), how: func(call content.CallID) string {
+		return fmt.Sprintf("decide with \"turnlog approve %s %s\" or \"turnlog deny %s %s\"", id, call, id, call)
+	}}
 	live, err := hear(following, cell, id)
 	if err != nil {
 		hangUp()
 		return nil, err
 	}
 	v.live, v.entries = live, follow(following, cell, id)
-	last, err := cell.Journal().Last(ctx, id)
-	if errors.Is(err, journal.ErrNotFound) {
-		return v, nil
-	}
-	if err == nil {
-		err = v.catchUp(ctx, last.Seq)
-	}
-	if err != nil {
-		hangUp()
-		return nil, fmt.Errorf("session %s: %w", id, err)
-	}
 	return v, nil
+}
+
+// person is who decides, as it is recorded.
+func (a *app) person() string {
+	return cmp.Or(a.getenv("USER"), a.getenv("USERNAME"), "turnlog")
 }
 
 // hear listens to a session's live events.
@@ -121,20 +150,35 @@ func follow(ctx context.Context, cell *jetstream.Cell, id content.SessionID) <-c
 	return out
 }
 
+// silent shows nothing.
+type silent struct{}
+
+func (silent) entry(journal.Record) {}
+func (silent) event(events.Event)   {}
+func (silent) live(events.Event)    {}
+func (silent) note(string)          {}
+func (silent) ask(string)           {}
+
 // catchUp takes in the journal up to a sequence number.
-func (v *conversation) catchUp(ctx context.Context, seq uint64) error {
+func (v *conversation) catchUp(ctx context.Context, seq uint64, show view) error {
 	for v.tracker.head.Seq < seq {
 		select {
 		case n := <-v.entries:
 			if n.err != nil {
 				return n.err
 			}
-			v.tracker.take(n.rec, func(events.Event) {})
+			v.take(n.rec, show)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 	return nil
+}
+
+// take takes in an entry.
+func (v *conversation) take(rec journal.Record, show view) {
+	v.tracker.take(rec, show.event)
+	show.entry(rec)
 }
 
 // close lets go of the session, which goes on without us.

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
-	"net"
 	"os"
 	"strings"
 	"testing"
@@ -14,8 +11,9 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -78,7 +76,7 @@ func TestTwoRunsOnOneSessionLoseNothing(t *testing.T) {
 			t.Errorf("%s: code %d, out %q, err %q", words[i], code, p.out, p.err)
 		}
 	}
-	c, err := client.Open(connect(t, url), "")
+	c, err := client.Open(clitest.Dial(t, url), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,14 +101,14 @@ func TestABusySessionDoesWhatTheFlagSays(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node())
 	first := at(t, url, "run", "--session", "s", "-o", "jsonl", "--model", scripted(t, endless), "wait")
-	first.out.await(t, "model_call_started")
+	first.out.Await(t, "model_call_started")
 
 	p := at(t, url, "run", "--session", "s", "--on-busy", "reject", "me too")
 	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "session s is busy") {
 		t.Errorf("reject: code %d, err %s", code, p.err)
 	}
 	queued := at(t, url, "run", "--session", "s", "-o", "jsonl", "and then")
-	queued.out.await(t, `"input_queued"`)
+	queued.out.Await(t, `"input_queued"`)
 	queued.signals <- os.Interrupt
 	if code := queued.end(t); code != cli.CodeCancelled || !strings.Contains(queued.err.String(), "the input waits behind it") {
 		t.Errorf("queue: code %d, err %s", code, queued.err)
@@ -118,7 +116,7 @@ func TestABusySessionDoesWhatTheFlagSays(t *testing.T) {
 	if got := succeed(t, url, "cancel", "s", "--reason", "enough"); got != "" {
 		t.Errorf("cancel prints %q", got)
 	}
-	if code := first.end(t); code != cli.CodeCancelled || !strings.Contains(first.err.String(), `cancelled: "enough"`) {
+	if code := first.end(t); code != cli.CodeCancelled || !strings.Contains(first.err.String(), "cancelled: enough\n") {
 		t.Errorf("first: code %d, err %s", code, first.err)
 	}
 	p = at(t, url, "run", "--session", "s", "--on-busy", "interrupt", "--timeout", "50ms", "last")
@@ -154,31 +152,6 @@ func TestSendLeavesInputAndCanWaitForTheTurn(t *testing.T) {
 	}
 }
 
-// askFirst wants a person's decision about every call.
-type askFirst struct{}
-
-func (askFirst) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
-	return tool.Verdict{Ruling: tool.Ask, Summary: "wants to greet"}, nil
-}
-
-func TestRunStopsAtAnApproval(t *testing.T) {
-	t.Parallel()
-	greet, err := tool.Func("greet", "Greets.", func(context.Context, struct{}) (string, error) { return "hello", nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := node()
-	cfg.Effects = effect.Config{Permissions: askFirst{}}
-	url := cellOf(t, cfg, greet)
-	p := at(t, url, "run", "-o", "json", "--model", scripted(t, "replies:\n  - calls: [{name: greet, input: {}}]\n  - text: Done.\n"), "hi")
-	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), "greet (call call_1_1) needs approval: wants to greet") {
-		t.Errorf("code %d, err %s", code, p.err)
-	}
-	if !strings.Contains(p.out.String(), `"finish_reason":"needs_approval"`) {
-		t.Errorf("out = %s", p.out)
-	}
-}
-
 func TestRunSaysThatNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, actor.Config{}) // no node
@@ -193,12 +166,81 @@ func TestRunSaysThatNobodyAnswers(t *testing.T) {
 			t.Errorf("err = %q, want %q", p.err, want)
 		}
 	}
-	p = prepare(t, nil, nil)
-	p.app.patience.cancel = 10 * time.Millisecond
-	p.start(t, "run", "--server", url, "--timeout", "10ms", "--model", scripted(t, oneReply), "hi")
-	if code := p.end(t); code != cli.CodeCancelled {
-		t.Errorf("timeout: code = %d, err = %s", code, p.err)
+}
+
+func TestWhoIsNotAnsweredMayLeaveAtOnce(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, actor.Config{}) // no node
+	for name, leave := range map[string]struct {
+		flag string
+		by   func(*program)
+	}{
+		"timeout":   {"10ms", func(*program) {}},
+		"interrupt": {"0s", func(p *program) { p.signals <- os.Interrupt }},
+	} {
+		p := prepare(t, nil, nil)
+		p.start(t, "run", "--server", url, "--session", name, "--timeout", leave.flag, "--model", scripted(t, oneReply), "hi")
+		for inbox := cellAt(t, url).Inbox(); ; {
+			if sent, err := inbox.Read(t.Context(), content.SessionID(name), nil); err != nil {
+				t.Fatal(err)
+			} else if len(sent) > 0 {
+				break
+			}
+		}
+		start := time.Now()
+		leave.by(p)
+		if code := p.end(t); code != cli.CodeCancelled {
+			t.Errorf("%s: code = %d", name, code)
+		}
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("%s: it took %v", name, took)
+		}
+		if want := "no driver node has taken session " + name + ": the input stays queued, with its cancel behind it"; !strings.Contains(p.err.String(), want) {
+			t.Errorf("%s: err = %q, want %q", name, p.err, want)
+		}
 	}
+	hostOn(t, &cli.Cell{Cell: cellAt(t, url), Conn: clitest.Dial(t, url)}, node())
+	if got := succeed(t, url, "run", "--session", "timeout", "again"); got != "Hello.\n" {
+		t.Errorf("the next run prints %q", got)
+	}
+	var r sessionReport
+	if err := json.Unmarshal([]byte(succeed(t, url, "sessions", "show", "timeout", "-o", "json")), &r); err != nil || r.Turns != 2 {
+		t.Errorf("sessions show = %+v, %v", r, err)
+	}
+}
+
+func TestAnAskWithNothingToDoIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, actor.Config{})
+	cell := cellAt(t, url)
+	p := prepare(t, nil, nil)
+	p.app.patience.cancel = 10 * time.Millisecond
+	p.start(t, "run", "--server", url, "--session", "s", "--model", scripted(t, oneReply), "hi")
+	for told := false; !told; {
+		sent, err := cell.Inbox().Read(t.Context(), "s", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range sent {
+			told = true
+			if err := cell.Live().Publish("s", events.Refused{Command: m.Envelope.ID}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "session s had nothing to do with the input: it was handled before") {
+		t.Errorf("code %d, err %s", code, p.err)
+	}
+}
+
+// cellAt is a deployment's cell.
+func cellAt(t *testing.T, url string) *jetstream.Cell {
+	t.Helper()
+	cell, err := jetstream.Open(clitest.Dial(t, url), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cell
 }
 
 func TestProvisionCreatesAndCompares(t *testing.T) {
@@ -221,60 +263,11 @@ func TestProvisionCreatesAndCompares(t *testing.T) {
 
 func TestAServerWithoutJetStreamIsNamed(t *testing.T) {
 	t.Parallel()
-	url := plainServer(t)
+	url := clitest.NoJetStream(t)
 	for _, args := range [][]string{{"run", "--model", scripted(t, oneReply), "hi"}, {"provision"}} {
 		p := at(t, url, args...)
 		if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), jetstream.ErrNoJetStream.Error()) {
 			t.Errorf("%q: code %d, err %s", args, code, p.err)
-		}
-	}
-}
-
-// plainServer answers like a NATS server on which nobody listens to anything.
-func plainServer(t *testing.T) string {
-	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go serveNobody(conn)
-		}
-	}()
-	return "nats://" + l.Addr().String()
-}
-
-// serveNobody answers every request with "no responders".
-func serveNobody(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	say := func(format string, args ...any) { _, _ = fmt.Fprintf(conn, format, args...) }
-	say("INFO {\"server_id\":\"X\",\"version\":\"2.15.0\",\"proto\":1,\"headers\":true,\"max_payload\":1048576}\r\n")
-	sids := make(map[string]string)
-	in := bufio.NewScanner(conn)
-	for in.Scan() {
-		words := strings.Fields(in.Text())
-		if len(words) == 0 {
-			continue
-		}
-		switch words[0] {
-		case "PING":
-			say("PONG\r\n")
-		case "SUB":
-			sids[strings.TrimSuffix(words[1], "*")] = words[len(words)-1]
-		case "PUB", "HPUB":
-			for prefix, sid := range sids {
-				if len(words) > 3 && strings.HasPrefix(words[2], prefix) {
-					const status = "NATS/1.0 503\r\n\r\n"
-					say("HMSG %s %s %d %d\r\n%s\r\n", words[2], sid, len(status), len(status), status)
-				}
-			}
 		}
 	}
 }

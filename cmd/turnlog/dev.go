@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
@@ -24,7 +25,7 @@ const devDrain = 10 * time.Second
 
 func newDevCommand(a *app) *cobra.Command {
 	var listen, store, namespace string
-	var tools toolFlags
+	var tools toolset.Flags
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a whole deployment in this process, on disk and with a port",
@@ -38,7 +39,7 @@ join it over the port.`,
 	cmd.Flags().StringVar(&listen, "listen", defaultListen, "`address` for NATS clients; port 0 takes any free one")
 	cmd.Flags().StringVar(&store, "store", "", "`directory` for the streams; default: turnlog/dev in the user's cache directory")
 	cmd.Flags().StringVar(&namespace, "namespace", jetstream.DefaultNamespace, "`name` of the deployment on its server")
-	tools.register(cmd)
+	tools.Register(cmd)
 	logs := cli.NewLog(cmd, zapcore.InfoLevel)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		store, err := a.storeDirectory(store)
@@ -47,7 +48,7 @@ join it over the port.`,
 		}
 		log := logs.Logger(a.term.err, a.getenv)
 		log.Info("starting", zap.String("listen", listen), zap.String("store", store), zap.String("namespace", namespace),
-			zap.String("tools", tools.sets), zap.String("root", tools.root), zap.Bool("allow_write", tools.allowWrite))
+			zap.Strings("tools", tools.Sets()), zap.String("root", tools.Root), zap.Bool("allow_write", tools.AllowWrite))
 		l := local{
 			server: []embedded.Option{embedded.WithListener(listen)}, store: store, namespace: namespace,
 			tools: tools, drain: devDrain, log: log,

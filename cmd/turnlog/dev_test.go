@@ -15,7 +15,7 @@ import (
 // urlOf waits until a program says where it listens.
 func urlOf(t *testing.T, p *program, after string) string {
 	t.Helper()
-	p.out.await(t, after)
+	p.out.Await(t, after)
 	url := regexp.MustCompile(`nats://[0-9.]+:[0-9]+`).FindString(p.out.String())
 	if url == "" {
 		t.Fatalf("no URL in %s", p.out)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,6 +42,8 @@ type sessionFlags struct {
 	model     string
 	system    string
 	maxRounds int64
+	limit     limitFlag
+	rules     []events.Rule
 	onBusy    *cli.Choice
 }
 
@@ -49,21 +53,28 @@ func (f *sessionFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.model, "model", "demo", "`model` of a new session: "+models())
 	fs.StringVar(&f.system, "system", "", "system `prompt` of a new session")
 	fs.Int64Var(&f.maxRounds, "max-rounds", 0, "end a turn after so many `rounds` of model call and tools; 0: no limit")
+	f.limit.register(cmd)
+	registerRules(cmd, &f.rules)
+	_ = cmd.RegisterFlagCompletionFunc("model", completeModel) // the flag is there
 	f.onBusy = cli.NewChoice("queue", "steer", "interrupt", "reject")
 	f.onBusy.Register(cmd, "on-busy", "", "what to do while another turn of the session is open")
 }
 
 // start is the session that the flags describe, if it has to be started.
 func (f *sessionFlags) start() (start, error) {
-	if f.maxRounds < 0 {
+	switch rounds := f.limit.MaxRounds; {
+	case f.maxRounds < 0:
 		return start{}, usageError("--max-rounds %d: use 1 or more, or 0 for no limit", f.maxRounds)
+	case f.maxRounds > 0 && rounds > 0:
+		return start{}, usageError("--max-rounds and --limit rounds=%d at once: give one of them", rounds)
 	}
+	f.limit.MaxRounds = max(f.limit.MaxRounds, f.maxRounds)
 	m, err := registry.Open(f.model, nil)
 	if err != nil {
 		return start{}, usageError("%w", err)
 	}
 	return start{system: f.system, config: events.Config{
-		Model: f.model, ModelData: registry.Data(m), Limits: events.Limits{MaxRounds: f.maxRounds},
+		Model: f.model, ModelData: registry.Data(m), Limits: f.limit.Limits, Rules: f.rules,
 	}}, nil
 }
 
@@ -79,13 +90,27 @@ func (f *sessionFlags) session() (content.SessionID, error) {
 	return id, nil
 }
 
-// limits are those of one turn, given the session's; nil if they are the same.
-func (f *sessionFlags) limits(l events.Limits) *events.Limits {
-	if f.maxRounds == 0 {
-		return nil
+// completeModel offers the providers, and behind scripted: the files.
+func completeModel(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var out []cobra.Completion
+	provider, file, inFile := strings.Cut(typed, ":")
+	for _, p := range registry.Providers() {
+		name, takesFile := strings.CutSuffix(p.Usage, "FILE")
+		if !inFile {
+			out = append(out, name)
+		}
+		if !inFile || !takesFile || p.Name != provider {
+			continue
+		}
+		files, _ := filepath.Glob(file + "*") // a bad pattern has no matches
+		for _, f := range files {
+			if info, err := os.Stat(f); err == nil && info.IsDir() {
+				f += string(filepath.Separator)
+			}
+			out = append(out, name+f)
+		}
 	}
-	l.MaxRounds = f.maxRounds
-	return &l
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // models lists how models are named.

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -13,11 +11,10 @@ import (
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model/registry"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -30,7 +27,7 @@ type local struct {
 	server    []embedded.Option
 	store     string // "": in memory
 	namespace string
-	tools     toolFlags
+	tools     toolset.Flags
 	drain     time.Duration // how long running calls may go on at the end
 	log       *zap.Logger
 }
@@ -38,9 +35,9 @@ type local struct {
 // within runs do beside a server, a node and a worker, and takes them down when it
 // returns. The context of do ends early if one of them fails.
 func (l local) within(ctx context.Context, do func(context.Context, *embedded.Server, *cli.Cell) error) error {
-	sources, err := l.tools.open()
+	sources, err := l.tools.Open()
 	if err != nil {
-		return err
+		return usageError("%w", err)
 	}
 	srv, d, err := l.serve(ctx)
 	if err != nil {
@@ -97,19 +94,17 @@ func (l local) work(ctx context.Context, group *errgroup.Group, d *cli.Cell, cfg
 	if err != nil {
 		return err
 	}
-	offers := &offers{
-		catalog: d.Catalog(), worker: ulid.Make().String(), queue: defaultQueue, made: make(chan struct{}),
-	}
+	offers := toolset.NewOffers(d.Catalog(), ulid.Make().String(), defaultQueue)
 	w, err := worker.New(worker.Config{
 		Queue: queue, Tools: sources, Logger: l.log, Offers: offers, DrainTimeout: l.drain,
-		Progress: progress(d.Live(), l.log),
+		Progress: toolset.Progress(d.Live(), l.log),
 	})
 	if err != nil {
 		return err
 	}
 	group.Go(func() error { return w.Run(ctx) })
 	select {
-	case <-offers.made:
+	case <-offers.Made():
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -123,36 +118,5 @@ func (l local) work(ctx context.Context, group *errgroup.Group, d *cli.Cell, cfg
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	}
-}
-
-// offers puts a worker's tools into the catalog and tells when they first are.
-type offers struct {
-	catalog *jetstream.Catalog
-	worker  string
-	queue   string
-
-	made chan struct{}
-	once sync.Once
-}
-
-// Advertise implements worker.Offers.
-func (o *offers) Advertise(ctx context.Context, tools []tool.Spec) error {
-	if err := o.catalog.Advertise(ctx, jetstream.Offer{Worker: o.worker, Queue: o.queue, Tools: tools}); err != nil {
-		return fmt.Errorf("offer tools: %w", err)
-	}
-	o.once.Do(func() { close(o.made) })
-	return nil
-}
-
-// Withdraw implements worker.Offers.
-func (o *offers) Withdraw(ctx context.Context) error { return o.catalog.Withdraw(ctx, o.worker) }
-
-// progress shows what running tools say of themselves to whoever looks on.
-func progress(live *jetstream.Live, log *zap.Logger) func(task.Task, string, float64) {
-	return func(t task.Task, text string, share float64) {
-		if err := live.Publish(t.Session, events.ToolProgress{Call: t.Call, Text: text, Share: share}); err != nil {
-			log.Debug("progress not shown", zap.Error(err))
-		}
 	}
 }

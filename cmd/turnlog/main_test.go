@@ -1,78 +1,30 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/tool"
 )
 
-// screen collects what is written, and lets a test wait for it.
-type screen struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	more chan struct{}
-}
-
-func newScreen() *screen { return &screen{more: make(chan struct{})} }
-
-func (s *screen) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.more)
-	s.more = make(chan struct{})
-	return s.text.Write(b)
-}
-
-func (s *screen) String() string {
-	text, _ := s.look()
-	return text
-}
-
-func (s *screen) look() (text string, more <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String(), s.more
-}
-
-// await waits until the text is on the screen.
-func (s *screen) await(t *testing.T, text string) {
-	t.Helper()
-	patience := time.After(10 * time.Second)
-	for {
-		have, more := s.look()
-		if strings.Contains(have, text) {
-			return
-		}
-		select {
-		case <-more:
-		case <-patience:
-			t.Fatalf("%q did not come; there is:\n%s", text, have)
-		}
-	}
-}
-
 // program is one run of the binary.
 type program struct {
 	app      *app
-	out, err *screen
+	out, err *clitest.Screen
 	signals  chan os.Signal
 	code     chan int
 }
@@ -83,7 +35,7 @@ type env map[string]string
 // prepare makes a program that has not begun.
 func prepare(t *testing.T, in io.Reader, vars env) *program {
 	t.Helper()
-	p := &program{out: newScreen(), err: newScreen(), signals: make(chan os.Signal, 4), code: make(chan int, 1)}
+	p := &program{out: clitest.NewScreen(), err: clitest.NewScreen(), signals: make(chan os.Signal, 4), code: make(chan int, 1)}
 	home := t.TempDir()
 	p.app = &app{
 		term:     terminal{in: in, out: p.out, err: p.err},
@@ -150,11 +102,7 @@ const (
 // cellOf starts a deployment with a port, and returns the URL.
 func cellOf(t *testing.T, cfg actor.Config, tools ...tool.Tool) string {
 	t.Helper()
-	srv, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(srv.Close)
+	srv := clitest.Serve(t)
 	d, err := provisionOn(t.Context(), srv, "", jetstream.QueueConfig{Name: defaultQueue})
 	if err != nil {
 		t.Fatal(err)
@@ -165,8 +113,8 @@ func cellOf(t *testing.T, cfg actor.Config, tools ...tool.Tool) string {
 	return srv.ClientURL()
 }
 
-// hostOn runs a node and a worker on a cell until the test ends.
-func hostOn(t *testing.T, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) {
+// hostOn runs a node and a worker on a cell until the test ends, or stop is called.
+func hostOn(t *testing.T, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) (stop func()) {
 	t.Helper()
 	source, err := tool.NewRegistry("test", tools...)
 	if err != nil {
@@ -174,7 +122,7 @@ func hostOn(t *testing.T, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) {
 	}
 	cfg.Logger = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
 	l := local{drain: time.Second, log: cfg.Logger}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	up, down := make(chan struct{}), make(chan struct{})
 	var ended error
 	go func() {
@@ -185,9 +133,12 @@ func hostOn(t *testing.T, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) {
 			return context.Cause(ctx)
 		})
 	}()
+	stop = func() {
+		cancel()
+		<-down
+	}
 	t.Cleanup(func() {
 		stop()
-		<-down
 		if !errors.Is(ended, context.Canceled) {
 			t.Errorf("the deployment ended with %v", ended)
 		}
@@ -197,18 +148,8 @@ func hostOn(t *testing.T, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) {
 	case <-down:
 		t.FailNow()
 	}
+	return stop
 }
 
 // node is how a deployment's node is set up if a test does not care.
 func node() actor.Config { return actor.Config{Models: registry.Open} }
-
-// connect opens a connection that the test closes.
-func connect(t *testing.T, url string) *nats.Conn {
-	t.Helper()
-	nc, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	return nc
-}

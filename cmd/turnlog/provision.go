@@ -17,8 +17,8 @@ func newProvisionCommand(a *app) *cobra.Command {
 		Use:   "provision",
 		Short: "Create a deployment's streams on a NATS server",
 		Long: `Creates the streams and buckets of a deployment that are not there. What is there is left
-as it is; if its settings are not those that are asked for, all differences are listed and
-nothing is changed.`,
+as it is; if its settings are not those that are asked for, or a subject is another stream's,
+that is said and nothing is created.`,
 		Example: `  turnlog provision --server nats://nats.example.com:4222 --replicas 3
   turnlog provision --context production --namespace team-a`,
 	}
@@ -28,19 +28,15 @@ nothing is changed.`,
 	logs := cli.NewLog(cmd, zapcore.WarnLevel)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return a.interruptible(cmd.Context(), func(ctx context.Context) error {
-			nc, err := d.Connect(ctx, "turnlog provision", logs.Logger(a.term.err, a.getenv))
+			cell, err := d.Dial(ctx, "turnlog provision", logs.Logger(a.term.err, a.getenv))
 			if err != nil {
 				return err
 			}
-			defer nc.Close()
-			cell, err := jetstream.Open(nc, d.Namespace())
-			if err != nil {
-				return usageError("--%w", err)
-			}
+			defer cell.Close()
 			if err := cell.Provision(ctx, cfg); err != nil {
-				return fmt.Errorf("%s: %w", nc.ConnectedUrlRedacted(), err)
+				return err
 			}
-			_, err = fmt.Fprintf(a.term.out, "%s is ready at %s\n", d.Namespace(), nc.ConnectedUrlRedacted())
+			_, err = fmt.Fprintf(a.term.out, "%s is ready at %s\n", d.Namespace(), cell.Conn.ConnectedUrlRedacted())
 			return err
 		})
 	}

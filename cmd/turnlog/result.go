@@ -1,11 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/render"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -18,7 +21,35 @@ type turnReport struct {
 	Usage        usageReport          `json:"usage"`
 	Rounds       int                  `json:"rounds"`
 	ToolCalls    []callReport         `json:"tool_calls"`
+	Approvals    []approvalReport     `json:"approvals"`       // what it waits for
+	Limit        *limitReport         `json:"limit,omitempty"` // what ended it
 	Journal      headReport           `json:"journal"`
+}
+
+// approvalReport is a question that a person has to answer.
+type approvalReport struct {
+	Call      content.CallID         `json:"call"`
+	Tool      string                 `json:"tool"`
+	Reason    content.ApprovalReason `json:"reason"`
+	Summary   string                 `json:"summary"`
+	Input     json.RawMessage        `json:"input"`
+	Digest    string                 `json:"digest"`
+	ExpiresAt *content.Time          `json:"expires_at"` // null: never
+}
+
+func approvalReportOf(a events.Approval) approvalReport {
+	r := approvalReport{Call: a.CallID, Tool: a.Tool, Reason: a.Reason, Summary: a.Summary, Input: a.Input, Digest: a.Digest}
+	if a.ExpiresAt != 0 {
+		r.ExpiresAt = &a.ExpiresAt
+	}
+	return r
+}
+
+// limitReport is a limit that ended a turn.
+type limitReport struct {
+	Kind  events.LimitKind `json:"kind"`
+	Limit int64            `json:"limit"`
+	Used  int64            `json:"used"`
 }
 
 type usageReport struct {
@@ -41,20 +72,29 @@ func (o *turnOutcome) report(session content.SessionID) turnReport {
 		Session: session, Turn: o.Turn, FinishReason: o.FinishReason, Text: o.text,
 		Usage:  usageReport{InputTokens: o.Usage.InputTokens, OutputTokens: o.Usage.OutputTokens},
 		Rounds: o.Rounds, ToolCalls: append([]callReport{}, o.calls...),
-		Journal: headReport{Seq: o.head.Seq, Hash: o.head.Hash},
+		Approvals: []approvalReport{}, Journal: headReport{Seq: o.head.Seq, Hash: o.head.Hash},
 	}
-	if o.held != nil {
+	for _, a := range o.held {
+		r.Approvals = append(r.Approvals, approvalReportOf(a))
 		r.FinishReason = needsApproval
+	}
+	if l := o.limit; l != nil && o.FinishReason == content.Limit {
+		r.Limit = &limitReport{Kind: l.Kind, Limit: l.Limit, Used: l.Used}
 	}
 	return r
 }
 
 // verdict is nil for a turn that completed, else what a person should be told,
-// with the exit code.
-func (o *turnOutcome) verdict() error {
+// with the exit code. decide says how a call's approval is decided.
+func (o *turnOutcome) verdict(decide func(content.CallID) string) error {
 	switch {
-	case o.held != nil:
-		return exitError(cli.CodeApproval, "%s (call %s) needs approval: %s: the session waits", o.held.tool, o.held.call, o.held.summary)
+	case len(o.held) > 0:
+		a := o.held[0]
+		more := ""
+		if n := len(o.held) - 1; n > 0 {
+			more = fmt.Sprintf(" (and %d more)", n)
+		}
+		return exitError(cli.CodeApproval, "%s (call %s) needs approval%s: %s: %s", a.Tool, a.CallID, more, question(a), decide(a.CallID))
 	case o.limit != nil && o.FinishReason == content.Limit:
 		return exitError(cli.CodeLimit, "%s", loop.LimitText(*o.limit))
 	case o.failure != nil && o.failure.Class != "":
@@ -85,6 +125,14 @@ func (o *turnOutcome) plainVerdict() error {
 	return exitError(cli.CodeFailed, "the turn ended with %s", o.FinishReason)
 }
 
+// question is what an approval is about, in words.
+func question(a events.Approval) string {
+	if a.Summary != "" {
+		return render.Style{}.Line(a.Summary)
+	}
+	return strings.ReplaceAll(string(a.Reason), "_", " ")
+}
+
 // cancelReason words a recorded reason for people.
 func cancelReason(m content.Metadata) string {
 	switch why := m.Text(content.MetaInterruptReason); why {
@@ -93,6 +141,6 @@ func cancelReason(m content.Metadata) string {
 	case "user_cancelled", "":
 		return "interrupted"
 	default:
-		return fmt.Sprintf("%q", why)
+		return render.Safe(why)
 	}
 }

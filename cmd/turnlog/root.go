@@ -40,7 +40,9 @@ func newRootCommand(a *app) *cobra.Command {
 	root.AddCommand(
 		newRunCommand(a), newChatCommand(a),
 		newDevCommand(a), newServerCommand(a), newProvisionCommand(a),
-		newSessionsCommand(a), newSendCommand(a), newCancelCommand(a),
+		newSessionsCommand(a), newSendCommand(a), newWaitCommand(a),
+		newApprovalsCommand(a), newApproveCommand(a), newDenyCommand(a),
+		newCallsCommand(a), newCancelCommand(a), newDetachCommand(a),
 		newBenchCommand(), newVersionCommand(a),
 	)
 	return root

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -14,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
 )
 
 // leaveTime is how long calls may go on that still run when the turn has ended or is
@@ -23,16 +25,18 @@ const leaveTime = time.Millisecond
 // talkFlags are those of the commands that hold a conversation.
 type talkFlags struct {
 	session    sessionFlags
-	tools      toolFlags
+	tools      toolset.Flags
 	deployment *cli.Deployment
 	log        *cli.Log
 	timeout    time.Duration
+	yes        bool
 }
 
 func (f *talkFlags) register(cmd *cobra.Command, a *app) {
 	f.session.register(cmd)
-	f.tools.register(cmd)
+	f.tools.Register(cmd)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "cancel a turn after this `time`; 0: never")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve whatever wants a person's approval")
 	f.deployment = cli.NewDeployment(cmd, a.getenv)
 	f.log = cli.NewLog(cmd, zapcore.WarnLevel)
 }
@@ -49,6 +53,9 @@ stderr. Without arguments, or with "-", the prompt is read from stdin.
 If neither a flag nor NATS_URL or NATS_CONTEXT names a server, everything runs in this
 process: a NATS server in memory, a driver node, and a worker whose tools see --root and
 only read. With a server the turn runs on that deployment, with the tools of its workers.
+
+A call that wants a person's approval is asked about if this is a terminal. Otherwise the
+command exits with 5 and says how to decide it; --yes approves everything.
 
 The first interrupt cancels the turn, the second one leaves at once.
 
@@ -84,6 +91,13 @@ func (a *app) runTurn(cmd *cobra.Command, f talkFlags, output string, args []str
 
 // turn says something and prints what comes of it.
 func (a *app) turn(ctx context.Context, v *conversation, in input, output string) error {
+	return a.report(v.id, v.people.how, output, func(show view) (*turnOutcome, error) { return v.say(ctx, in, show) })
+}
+
+// report prints what becomes of a turn. how says how a call's approval is decided.
+func (a *app) report(
+	id content.SessionID, how func(content.CallID) string, output string, wait func(view) (*turnOutcome, error),
+) error {
 	var show view
 	lines := &jsonlView{jsonView: jsonView{a.term}}
 	switch output {
@@ -94,11 +108,11 @@ func (a *app) turn(ctx context.Context, v *conversation, in input, output string
 	default:
 		show = newTextView(a.term)
 	}
-	out, err := v.say(ctx, in, show)
+	out, err := wait(show)
 	if err != nil {
 		return err
 	}
-	report := out.report(v.id)
+	report := out.report(id)
 	switch output {
 	case "json":
 		err = writeJSON(a.term.out, report)
@@ -113,7 +127,7 @@ func (a *app) turn(ctx context.Context, v *conversation, in input, output string
 	if err != nil {
 		return fmt.Errorf("print the result: %w", err)
 	}
-	return out.verdict()
+	return out.verdict(how)
 }
 
 // talk is a conversation that is about to begin.
@@ -123,13 +137,16 @@ type talk struct {
 	given func(flag string) bool // whether a flag was given
 	id    content.SessionID      // "": a new session
 	in    input                  // how things are said
+	yes   bool                   // to every approval
+	local bool                   // the session ends with this process
 	log   *zap.Logger
 }
 
 // talk opens the conversation that the flags describe, in this process or with a
 // deployment, and hands it to do.
 func (a *app) talk(cmd *cobra.Command, f talkFlags, do func(context.Context, *conversation, input) error) error {
-	t := talk{app: a, name: cmd.Name(), given: cmd.Flags().Changed, log: f.log.Logger(a.term.err, a.getenv)}
+	t := talk{app: a, name: cmd.Name(), given: cmd.Flags().Changed, yes: f.yes, log: f.log.Logger(a.term.err, a.getenv)}
+	t.local = !a.named(f.deployment)
 	var err error
 	if t.id, err = f.session.session(); err != nil {
 		return err
@@ -140,7 +157,7 @@ func (a *app) talk(cmd *cobra.Command, f talkFlags, do func(context.Context, *co
 	with := func(ctx context.Context, d *cli.Cell) error {
 		return t.join(ctx, d, func(v *conversation) error { return do(ctx, v, t.in) })
 	}
-	if a.named(f.deployment) {
+	if !t.local {
 		return t.remotely(cmd.Context(), f.deployment, with)
 	}
 	log := t.log
@@ -157,12 +174,12 @@ func (f *talkFlags) input() (input, error) {
 	if err == nil && f.timeout < 0 {
 		err = usageError("--timeout %v: use a positive time, or 0 for none", f.timeout)
 	}
-	return input{start: begin, onBusy: busyPolicy(f.session.onBusy), limits: f.session.limits, timeout: f.timeout}, err
+	return input{start: begin, onBusy: busyPolicy(f.session.onBusy), limits: f.session.limit.over, timeout: f.timeout}, err
 }
 
 // remotely connects to a deployment.
 func (t *talk) remotely(ctx context.Context, to *cli.Deployment, do func(context.Context, *cli.Cell) error) error {
-	for _, name := range toolFlagNames() {
+	for _, name := range toolset.FlagNames() {
 		if t.given(name) {
 			return usageError("--%s is for the worker of this process, but with a server the tools are those of its workers", name)
 		}
@@ -191,6 +208,7 @@ func (t *talk) join(ctx context.Context, d *cli.Cell, do func(*conversation) err
 		return err
 	}
 	defer v.close()
+	t.ask(v)
 	switch flag := v.tracker.differs(t.in.start, t.given); {
 	case v.tracker.closed:
 		return fmt.Errorf("session %s is closed: start another one", t.id)
@@ -198,4 +216,15 @@ func (t *talk) join(ctx context.Context, d *cli.Cell, do func(*conversation) err
 		return usageError("--%s is for a new session, but %s goes on with what it was started with", flag, t.id)
 	}
 	return do(v)
+}
+
+// ask lets people here decide approvals, if there are any.
+func (t *talk) ask(v *conversation) {
+	v.people.yes = t.yes
+	if t.term.isIn {
+		v.people.lines = sync.OnceValue(t.readLines)
+	}
+	if t.local {
+		v.people.how = func(content.CallID) string { return "decide it at a terminal, or give --yes; this session is gone now" }
+	}
 }

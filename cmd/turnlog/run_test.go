@@ -76,9 +76,10 @@ replies:
 	}
 	delete(head, "hash")
 	want := map[string]any{
-		"session": "s-1", "turn": "turn-1", "finish_reason": "completed", "text": "Done.", "rounds": 2.0,
+		"approvals": []any{},
+		"session":   "s-1", "turn": "turn-1", "finish_reason": "completed", "text": "Done.", "rounds": 2.0,
 		"usage":      map[string]any{"input_tokens": 30.0, "output_tokens": 7.0},
-		"tool_calls": []any{map[string]any{"id": "call_1_1", "name": "fs_list_directory", "status": "ok", "attempts": 1.0}},
+		"tool_calls": []any{map[string]any{"id": "call_1_1", "name": "fs_list_directory", "status": "ok", "route": "foreground", "attempts": 1.0}},
 		"journal":    map[string]any{"seq": 5.0},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -189,7 +190,7 @@ func TestRunTriesAgainAndSaysSo(t *testing.T) {
 func TestAnInterruptCancelsTheTurn(t *testing.T) {
 	t.Parallel()
 	p := prepare(t, strings.NewReader(""), nil).start(t, "run", "--model", scripted(t, endless), "-o", "jsonl", "hi")
-	p.out.await(t, "model_call_started")
+	p.out.Await(t, "model_call_started")
 	p.signals <- os.Interrupt
 	if code := p.end(t); code != cli.CodeCancelled {
 		t.Errorf("code = %d", code)
@@ -203,7 +204,7 @@ func TestTheSecondInterruptLeaves(t *testing.T) {
 	t.Parallel()
 	model := scripted(t, "replies:\n  - calls: [{name: shell_exec, input: {argv: [sh, -c, 'trap \"\" TERM; echo up; sleep 60']}}]\n")
 	p := prepare(t, strings.NewReader(""), nil).start(t, "run", "--tools", "shell", "--root", t.TempDir(), "--model", model, "hi")
-	p.err.await(t, "→ shell_exec")
+	p.err.Await(t, "→ shell_exec")
 	p.signals <- os.Interrupt
 	p.signals <- os.Interrupt
 	if code := p.end(t); code != cli.CodeCancelled {
@@ -245,7 +246,7 @@ func TestBadInputIsRefusedWithOneLine(t *testing.T) {
 		{[]string{"cancel"}, cli.CodeUsage, "argument SESSION is missing"},
 		{[]string{"server", "--listen", "nonsense"}, cli.CodeFailed, `listen address "nonsense" is not host:port`},
 		{[]string{"server", "--listen", "127.0.0.1:0", "--namespace", "a.b"}, cli.CodeUsage, `namespace "a.b"`},
-		{[]string{"dev", "--tools", ""}, cli.CodeUsage, `there is no set ""`},
+		{[]string{"dev", "--tools", ""}, cli.CodeUsage, "--tools: name at least one of fs, shell"},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			t.Parallel()

@@ -18,6 +18,7 @@ func (v jsonView) entry(journal.Record) {}
 func (v jsonView) event(events.Event)   {}
 func (v jsonView) live(events.Event)    {}
 func (v jsonView) note(text string)     { _, _ = fmt.Fprintln(v.term.err, v.term.style.Dim(text)) }
+func (v jsonView) ask(text string)      { _, _ = io.WriteString(v.term.err, text) }
 
 // eventLine is a line of -o jsonl.
 type eventLine struct {

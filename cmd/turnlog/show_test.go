@@ -7,16 +7,17 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
 )
 
 // shown is a text view and what it printed.
 type shown struct {
 	*textView
-	out, err *screen
+	out, err *clitest.Screen
 }
 
 func newShown() shown {
-	s := shown{out: newScreen(), err: newScreen()}
+	s := shown{out: clitest.NewScreen(), err: clitest.NewScreen()}
 	s.textView = newTextView(terminal{out: s.out, err: s.err})
 	return s
 }
@@ -129,7 +130,7 @@ func TestAnInterruptedReplyIsNotSaidTwice(t *testing.T) {
 func TestToolLinesDoNotBreakIntoText(t *testing.T) {
 	t.Parallel()
 	s := newShown()
-	both := newScreen()
+	both := clitest.NewScreen()
 	s.term.out, s.term.err = both, both
 	s.event(calling(1, 1))
 	s.live(piece(1, 1, "Wait"))

@@ -81,6 +81,11 @@ func (v *textView) show(ev any) {
 
 func (v *textView) note(text string) { v.line(v.term.style.Dim, "%s", text) }
 
+func (v *textView) ask(text string) {
+	v.endLine()
+	_, _ = io.WriteString(v.term.err, text)
+}
+
 // begin is the start of a model call. A second attempt says everything again.
 func (v *textView) begin(a attempt) {
 	v.now, v.over = a, false

@@ -19,17 +19,25 @@ type tracker struct {
 	system string        // prompt with which it started
 	head   journal.Head  // up to where the journal was read
 
-	turn  content.TurnID // the open turn; "": none
-	calls []callReport   // of that turn
-	waits []approvalWait // approvals of that turn that nobody has decided
-	text  string         // of its last reply
-	round int
-	usage content.Usage
+	openTurn
 
-	ask     string       // id of the submission while its entry was not seen
-	own     *submission  // what became of it; nil: none is tracked
-	pending *turnOutcome // what is known of how its turn ends
-	end     *turnOutcome // how it ended
+	last *turnOutcome // how the last turn ended, whoever's it was
+
+	ask string       // id of the submission while its entry was not seen
+	own *submission  // what became of it; nil: none is tracked
+	end *turnOutcome // how its turn ended
+}
+
+// openTurn is what is known of a turn while it is open; the zero value is none.
+type openTurn struct {
+	turn    content.TurnID
+	calls   []callReport
+	waits   []events.Approval // that nobody has decided
+	text    string            // of its last reply
+	round   int
+	usage   content.Usage
+	limit   *events.LimitReached // why it is about to end
+	failure *events.RunFailed    // as above
 }
 
 // submission is an ask with input.
@@ -43,18 +51,11 @@ type callReport struct {
 	ID         content.CallID `json:"id"`
 	Name       string         `json:"name"`
 	Status     string         `json:"status"` // ok, error, denied, cancelled or unknown
+	Route      string         `json:"route"`  // foreground, background or detach
 	Attempts   int            `json:"attempts"`
 	DurationMS int64          `json:"duration_ms"`
 
 	running bool // an attempt is out
-}
-
-// approvalWait is a question to a person.
-type approvalWait struct {
-	id      content.ApprovalID
-	call    content.CallID
-	tool    string
-	summary string
 }
 
 // turnOutcome is how a turn ended, or what holds it.
@@ -64,13 +65,19 @@ type turnOutcome struct {
 	calls   []callReport
 	failure *events.RunFailed
 	limit   *events.LimitReached
-	held    *approvalWait // what it waits for; its FinishReason is empty then
-	head    journal.Head  // behind the entry that ended it
+	held    []events.Approval // what it waits for; its FinishReason is empty then
+	head    journal.Head      // behind the entry that ended it
 }
 
 // follow makes the tracker look out for what the ask with that id causes.
 func (t *tracker) follow(ask string, onBusy events.OnBusy) {
-	t.ask, t.own, t.pending, t.end = ask, &submission{onBusy: onBusy}, nil, nil
+	t.ask, t.own, t.end = ask, &submission{onBusy: onBusy}, nil
+}
+
+// adopt makes the tracker look out for the end of a turn, whoever's it is; with an
+// empty one, of the next that begins with input.
+func (t *tracker) adopt(turn content.TurnID) {
+	t.ask, t.own, t.end = "", &submission{turn: turn}, nil
 }
 
 // accepted reports whether the entry that the ask caused was seen.
@@ -95,8 +102,8 @@ func (t *tracker) take(rec journal.Record, happened func(events.Event)) {
 			happened(ev)
 		}
 	}
-	if t.end != nil && t.end.head.Seq == 0 {
-		t.end.head = rec.Head
+	if t.last != nil && t.last.head.Seq == 0 {
+		t.last.head = rec.Head
 	}
 }
 
@@ -121,7 +128,7 @@ func (t *tracker) apply(ev any, queued bool) {
 	case events.InputAccepted:
 		t.merge(ev, queued)
 	case events.TurnStarted:
-		t.reset(ev.Turn)
+		t.openTurn = openTurn{turn: ev.Turn}
 	case events.RoundStarted:
 		t.round = ev.Round
 	case events.UsageUpdated:
@@ -129,9 +136,9 @@ func (t *tracker) apply(ev any, queued bool) {
 	case events.TurnFinished:
 		t.finish(ev)
 	case events.LimitReached:
-		t.outcome().limit = &ev
+		t.limit = &ev
 	case events.RunFailed:
-		t.outcome().failure = &ev
+		t.failure = &ev
 	case events.ReplyRecorded:
 		if n := len(ev.Items); n > 0 {
 			t.text = ev.Items[n-1].Text()
@@ -152,37 +159,21 @@ func (t *tracker) merge(ev events.InputAccepted, queued bool) {
 	}
 }
 
-// outcome is the record of the open turn's end, which may come in several events.
-func (t *tracker) outcome() *turnOutcome {
-	if !t.mine() {
-		return &turnOutcome{} // of nobody's interest
-	}
-	if t.pending == nil {
-		t.pending = &turnOutcome{}
-	}
-	return t.pending
-}
-
 func (t *tracker) finish(ev events.TurnFinished) {
+	t.last = &turnOutcome{TurnFinished: ev, text: t.text, calls: t.calls, limit: t.limit, failure: t.failure}
 	if t.mine() {
-		o := t.outcome()
-		o.TurnFinished, o.text, o.calls = ev, t.text, t.calls
-		t.end, t.pending = o, nil
+		t.end = t.last
 	}
-	t.reset("")
-}
-
-func (t *tracker) reset(turn content.TurnID) {
-	t.turn, t.calls, t.waits, t.text, t.round, t.usage = turn, nil, nil, "", 0, content.Usage{}
+	t.openTurn = openTurn{}
 }
 
 func (t *tracker) applyCall(ev any) {
 	switch ev := ev.(type) {
 	case events.ToolCallRequested:
-		t.calls = append(t.calls, callReport{ID: ev.Call.ID, Name: ev.Call.Name, Status: content.StatusUnknown.Public()})
+		t.calls = append(t.calls, callReport{ID: ev.Call.ID, Name: ev.Call.Name, Status: content.StatusUnknown.Public(), Route: routeName(ev.Routing.Route)})
 	case events.ToolDispatched:
 		if c := t.call(ev.Call); c != nil {
-			c.Attempts, c.running = ev.Attempt, true
+			c.Attempts, c.running, c.Route = ev.Attempt, true, routeName(ev.Route)
 		}
 	case events.ToolAttemptLost:
 		if c := t.call(ev.Call); c != nil {
@@ -191,16 +182,18 @@ func (t *tracker) applyCall(ev any) {
 	case events.ToolDetached:
 		if c := t.call(ev.Call); c != nil {
 			c.running = false // the turn does not wait for it any more
+			if c.Route == routeName(content.Foreground) {
+				c.Route = string(content.Background)
+			}
 		}
 	case events.ToolResultReceived:
 		if c := t.call(ev.Result.CallID); c != nil && !ev.Late {
 			c.Status, c.DurationMS, c.running = ev.Result.Status.Public(), ev.Duration.Milliseconds(), false
 		}
 	case events.ApprovalRequired:
-		a := ev.Approval
-		t.waits = append(t.waits, approvalWait{id: a.ID, call: a.CallID, tool: a.Tool, summary: a.Summary})
+		t.waits = append(t.waits, ev.Approval)
 	case events.ApprovalResolved:
-		t.waits = slices.DeleteFunc(t.waits, func(w approvalWait) bool { return w.id == ev.Approval })
+		t.waits = slices.DeleteFunc(t.waits, func(a events.Approval) bool { return a.ID == ev.Approval })
 	}
 }
 
@@ -212,22 +205,30 @@ func (t *tracker) call(id content.CallID) *callReport {
 	return &t.calls[i]
 }
 
-// held returns the approval that the submission's turn waits for, if nothing else
+// held returns the approvals that the submission's turn waits for, if nothing else
 // goes on in it.
-func (t *tracker) held() *approvalWait {
+func (t *tracker) held() []events.Approval {
 	running := slices.ContainsFunc(t.calls, func(c callReport) bool { return c.running })
-	if !t.mine() || len(t.waits) == 0 || running {
+	if !t.mine() || running {
 		return nil
 	}
-	return &t.waits[0]
+	return t.waits
 }
 
 // standing is how the submission's turn stands while a person has to decide.
-func (t *tracker) standing(held *approvalWait) *turnOutcome {
+func (t *tracker) standing() *turnOutcome {
 	return &turnOutcome{
 		TurnFinished: events.TurnFinished{Turn: t.turn, Rounds: t.round, Usage: t.usage},
-		text:         t.text, calls: t.calls, held: held, head: t.head,
+		text:         t.text, calls: t.calls, held: slices.Clone(t.waits), head: t.head,
 	}
+}
+
+// routeName is a route as people write it.
+func routeName(r content.Route) string {
+	if r == content.Foreground {
+		return "foreground"
+	}
+	return string(r)
 }
 
 // differs names a flag that was given and asks for another start than the one that
@@ -239,5 +240,5 @@ func (t *tracker) differs(s start, given func(flag string) bool) string {
 	case given("system") && s.system != t.system:
 		return "system"
 	}
-	return ""
+	return otherRules(s.config.Rules, t.config.Rules, given)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -102,7 +103,7 @@ func TestSteeringInputJoinsTheOpenTurn(t *testing.T) {
 	if tr.end == nil || tr.end.text != "for both" {
 		t.Fatalf("end = %+v", tr.end)
 	}
-	want := []callReport{{ID: "c1", Name: "x", Status: "ok", Attempts: 1, DurationMS: 3}}
+	want := []callReport{{ID: "c1", Name: "x", Status: "ok", Route: "foreground", Attempts: 1, DurationMS: 3}}
 	if diff := cmp.Diff(want, tr.end.calls, cmpopts.IgnoreUnexported(callReport{})); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
@@ -124,14 +125,16 @@ func TestATurnIsHeldByAnApprovalOnlyOnceNothingRuns(t *testing.T) {
 	}
 	tr.take("result", events.ToolResultReceived{Result: content.NewResult("c2", "y", content.StatusOK, "")})
 	held := tr.held()
-	if held == nil || held.call != "c1" {
+	if len(held) != 1 || held[0].CallID != "c1" {
 		t.Fatalf("held by %+v, want c1", held)
 	}
-	if o := tr.standing(held); o.verdict() == nil || o.report("s").FinishReason != needsApproval {
-		t.Errorf("verdict %v, report %+v", o.verdict(), o.report("s"))
+	o := tr.standing()
+	err := o.verdict(func(content.CallID) string { return "decide" })
+	if err == nil || !strings.HasSuffix(err.Error(), ": decide") || o.report("s").FinishReason != needsApproval {
+		t.Errorf("verdict %v, report %+v", err, o.report("s"))
 	}
 	tr.take("resolve", events.ApprovalResolved{Approval: "a", Call: "c1"})
-	if tr.held() != nil {
+	if len(tr.held()) > 0 {
 		t.Error("held by a decided approval")
 	}
 }

@@ -53,43 +53,59 @@ func (in input) ask(t *tracker) commands.Command {
 // what happens. The first interrupt and the end of the input's time cancel the
 // turn; the second interrupt leaves it behind.
 func (v *conversation) say(ctx context.Context, in input, show view) (*turnOutcome, error) {
+	return v.wait(ctx, in.timeout, show, func(ctx context.Context, w *wait) {
+		w.in = &in
+		w.submit(ctx)
+	})
+}
+
+// wait waits for the end of the turn that the tracker looks out for.
+func (v *conversation) wait(
+	ctx context.Context, timeout time.Duration, show view, begin func(context.Context, *wait),
+) (*turnOutcome, error) {
 	ctx, done := context.WithCancel(ctx)
 	defer done()
-	w := &wait{conversation: v, in: in, show: show, failed: make(chan error, 1)}
+	w := &wait{conversation: v, show: show, failed: make(chan error, 1)}
+	w.startTimers(timeout)
 	defer w.stopTimers()
-	w.startTimers()
-	w.submit(ctx)
+	begin(ctx, w)
 	for {
-		out, err := w.next(ctx)
+		out, err := w.stands(ctx)
+		if out == nil && err == nil {
+			out, err = w.next(ctx)
+		}
 		if out != nil || err != nil {
 			return out, err
 		}
 	}
 }
 
-// wait is one submission that is waited for.
+// wait is one turn that is waited for.
 type wait struct {
 	*conversation
-	in   input
+	in   *input // nil: it was somebody else's
 	show view
+	gate gatekeeper
 
 	ask       string     // its id
 	failed    chan error // what could not be sent
+	handled   bool       // the session had nothing to do with the input
 	cancelled bool       // a cancel is on its way
 
-	nudge, answer, deadline *time.Timer
+	nudge, answer, deadline, leave *time.Timer
 }
 
-func (w *wait) startTimers() {
+func (w *wait) startTimers(timeout time.Duration) {
 	w.nudge, w.answer = time.NewTimer(w.patience.nudge), time.NewTimer(w.patience.answer)
-	w.deadline = time.NewTimer(w.in.timeout)
-	if w.in.timeout == 0 {
+	w.deadline, w.leave = time.NewTimer(timeout), time.NewTimer(0)
+	if timeout == 0 {
 		w.deadline.Stop()
 	}
+	w.leave.Stop()
 }
 
 func (w *wait) stopTimers() {
-	for _, t := range []*time.Timer{w.nudge, w.answer, w.deadline} {
+	for _, t := range []*time.Timer{w.nudge, w.answer, w.deadline, w.leave} {
 		t.Stop()
 	}
 }
@@ -115,13 +131,32 @@ func (w *wait) send(ctx context.Context, id string, cmd commands.Command) {
 	}()
 }
 
+// stands looks at what is known: the turn is over, it is held by what nobody here
+// decides, or, with nothing returned, it goes on.
+func (w *wait) stands(ctx context.Context) (*turnOutcome, error) {
+	if w.tracker.accepted() {
+		w.nudge.Stop()
+		w.answer.Stop()
+		w.leave.Stop()
+	}
+	if end := w.tracker.end; end != nil {
+		return end, nil
+	}
+	if held := w.tracker.held(); len(held) > 0 && !w.cancelled && !w.decide(ctx, held) {
+		return w.tracker.standing(), nil
+	}
+	return nil, nil
+}
+
 // next waits for one thing to happen.
 func (w *wait) next(ctx context.Context) (*turnOutcome, error) {
 	select {
 	case n := <-w.entries:
-		return w.record(n)
+		return nil, w.record(n)
 	case ev := <-w.live:
 		return nil, w.hear(ctx, ev)
+	case t := <-w.gate.answers:
+		w.answered(ctx, t)
 	case <-w.signals:
 		return nil, w.interrupted(ctx)
 	case <-w.deadline.C:
@@ -129,8 +164,9 @@ func (w *wait) next(ctx context.Context) (*turnOutcome, error) {
 	case <-w.nudge.C:
 		w.show.note("nobody has answered yet: is a driver-node running? (turnlog dev starts one)")
 	case <-w.answer.C:
-		return nil, fmt.Errorf("session %s: %w within %v: start a driver-node; the input waits in the inbox",
-			w.id, client.ErrNoAnswer, w.patience.answer)
+		return nil, w.unanswered()
+	case <-w.leave.C:
+		return nil, fmt.Errorf("%w: no driver node has taken session %s: the input stays queued, with its cancel behind it", errLeft, w.id)
 	case err := <-w.failed:
 		return nil, err
 	case <-ctx.Done():
@@ -139,23 +175,20 @@ func (w *wait) next(ctx context.Context) (*turnOutcome, error) {
 	return nil, nil
 }
 
-func (w *wait) record(n news) (*turnOutcome, error) {
+func (w *wait) unanswered() error {
+	if w.handled {
+		return exitError(cli.CodeFailed, "session %s had nothing to do with the input: it was handled before", w.id)
+	}
+	return fmt.Errorf("session %s: %w within %v: start a driver-node; the input waits in the inbox",
+		w.id, client.ErrNoAnswer, w.patience.answer)
+}
+
+func (w *wait) record(n news) error {
 	if n.err != nil {
-		return nil, fmt.Errorf("session %s: %w", w.id, n.err)
+		return fmt.Errorf("session %s: %w", w.id, n.err)
 	}
-	w.show.entry(n.rec)
-	w.tracker.take(n.rec, w.show.event)
-	if w.tracker.accepted() {
-		w.nudge.Stop()
-		w.answer.Stop()
-	}
-	if end := w.tracker.end; end != nil {
-		return end, nil
-	}
-	if held := w.tracker.held(); held != nil {
-		return w.tracker.standing(held), nil
-	}
-	return nil, nil
+	w.take(n.rec, w.show)
+	return nil
 }
 
 // hear passes live events on, but for the refusal of our ask.
@@ -169,6 +202,10 @@ func (w *wait) hear(ctx context.Context, ev events.Event) error {
 		return nil
 	}
 	switch r.Reason {
+	case "": // there was nothing to do; if it was done before, the entry is on its way
+		w.handled = true
+		w.answer.Reset(w.patience.cancel)
+		return nil
 	case loop.ReasonSessionExists: // somebody else started it meanwhile: go on with it
 		w.tracker.opened = true
 		w.submit(ctx)
@@ -203,11 +240,17 @@ func (w *wait) overdue(ctx context.Context) error {
 }
 
 // cancel asks for the end of the turn. Input that still waits behind somebody
-// else's turn cannot be taken back, and that turn is not ours to end.
+// else's turn cannot be taken back, and that turn is not ours to end. Where nobody
+// takes the input, nobody takes the cancel either, and nothing is gained by waiting.
 func (w *wait) cancel(ctx context.Context, reason string) error {
-	if w.tracker.turn != "" && !w.tracker.mine() {
+	switch {
+	case w.in == nil:
+		return fmt.Errorf("%w: turn %s goes on in session %s", errLeft, w.tracker.turn, w.id)
+	case w.tracker.turn != "" && !w.tracker.mine():
 		return fmt.Errorf("%w: turn %s goes on, and the input waits behind it in session %s",
 			errLeft, w.tracker.turn, w.id)
+	case !w.tracker.accepted():
+		w.leave.Reset(w.patience.leave)
 	}
 	w.cancelled = true
 	w.send(ctx, ulid.Make().String(), commands.Cancel{Scope: commands.ScopeTurn, Reason: reason})

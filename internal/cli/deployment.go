@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
@@ -23,6 +24,7 @@ type Deployment struct {
 	namespace string
 	provision bool
 	replicas  int
+	patience  time.Duration // with a server that is not up yet
 	getenv    func(string) string
 }
 
@@ -42,6 +44,7 @@ func (d *Deployment) Provisions(cmd *cobra.Command) {
 	fs := cmd.PersistentFlags()
 	fs.BoolVar(&d.provision, "provision", true, "create the deployment's streams if they are missing")
 	fs.IntVar(&d.replicas, "replicas", 1, "`copies` of each stream that is created")
+	fs.DurationVar(&d.patience, "connect-timeout", 5*time.Second, "`time` to wait for a server that is not up yet")
 }
 
 // Namespace is the cell's.
@@ -62,28 +65,71 @@ func (c *Cell) Close() { c.Conn.Close() }
 // shows up as program on the server. The error says what is missing, and what to
 // do.
 func (d *Deployment) Open(ctx context.Context, program string, log *zap.Logger) (*Cell, error) {
-	nc, err := d.Connect(ctx, program, log)
+	cell, err := d.Dial(ctx, program, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.complete(ctx, cell, log); err != nil {
+		cell.Close()
+		return nil, err
+	}
+	return cell, nil
+}
+
+// Dial connects and returns the cell, whatever is there of it. Settings that make
+// no sense are usage errors.
+func (d *Deployment) Dial(ctx context.Context, program string, log *zap.Logger) (*Cell, error) {
+	if _, err := jetstream.ParseNamespace(d.Namespace()); err != nil {
+		return nil, Usage("--%w", err)
+	}
+	nc, err := d.connect(ctx, program, log)
+	if errors.Is(err, natscli.ErrSettings) {
+		return nil, Usage("%w", err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	cell, err := jetstream.Open(nc, d.Namespace())
-	if err == nil {
-		err = d.complete(ctx, cell, log)
-	}
 	if err != nil {
-		at := nc.ConnectedUrlRedacted()
 		nc.Close()
-		return nil, explain(at, err)
+		return nil, err
 	}
 	return &Cell{Cell: cell, Conn: nc}, nil
 }
 
+// connectPause is how long a server that is not there is left alone.
+const connectPause = 200 * time.Millisecond
+
+// connect waits for a server that may be about to start.
+func (d *Deployment) connect(ctx context.Context, program string, log *zap.Logger) (*nats.Conn, error) {
+	nc, err := d.Connect(ctx, program, log)
+	if d.patience <= 0 || !errors.Is(err, natscli.ErrNoServer) {
+		return nc, err
+	}
+	log.Warn("no server answers yet", zap.Duration("patience", d.patience), zap.Error(err))
+	end := time.NewTimer(d.patience)
+	defer end.Stop()
+	again := time.NewTicker(connectPause)
+	defer again.Stop()
+	for errors.Is(err, natscli.ErrNoServer) {
+		select {
+		case <-again.C:
+			nc, err = d.Connect(ctx, program, log)
+		case <-end.C:
+			return nil, fmt.Errorf("%w (waited %v)", err, d.patience)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return nc, err
+}
+
 // complete checks that everything is there, and creates it if it is not and the
 // program does so.
-func (d *Deployment) complete(ctx context.Context, cell *jetstream.Cell, log *zap.Logger) error {
+func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger) error {
 	err := cell.Check(ctx)
 	if !d.provision || !errors.Is(err, jetstream.ErrNotProvisioned) {
-		return err
+		return cell.explain(err)
 	}
 	if err := cell.Provision(ctx, jetstream.Config{Replicas: d.replicas}); err != nil {
 		return err
@@ -92,16 +138,27 @@ func (d *Deployment) complete(ctx context.Context, cell *jetstream.Cell, log *za
 	return nil
 }
 
-// explain adds what to do about it.
-func explain(at string, err error) error {
+// Provision creates what is missing of the cell. The error says what to do.
+func (c *Cell) Provision(ctx context.Context, cfg jetstream.Config) error {
+	return c.explain(c.Cell.Provision(ctx, cfg))
+}
+
+// explain adds where, and what to do about it.
+func (c *Cell) explain(err error) error {
+	at := c.Conn.ConnectedUrlRedacted()
+	_, differs := errors.AsType[*jetstream.MismatchError](err)
+	_, overlaps := errors.AsType[*jetstream.OverlapError](err)
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, jetstream.ErrNoJetStream):
 		return fmt.Errorf("%w at %s: start that server with JetStream (nats-server -js), or connect to one that has it", jetstream.ErrNoJetStream, at)
 	case errors.Is(err, jetstream.ErrNotProvisioned):
-		return fmt.Errorf("%s: %w (\"turnlog provision\" does that, and so do driver-node and tool-worker when they start)", at, err)
-	}
-	if _, ok := errors.AsType[*jetstream.MismatchError](err); ok {
-		return fmt.Errorf("%s: %w: change these settings, or take another --namespace", at, err)
+		return fmt.Errorf("%s: %w (\"turnlog provision\" creates what is missing, or says what stands in its way)", at, err)
+	case differs:
+		return fmt.Errorf("%s: %w: nothing was created: ask for the settings that are there, change them, or take another --namespace", at, err)
+	case overlaps:
+		return fmt.Errorf("%s: %w: nothing was created: delete that stream, or take another --namespace", at, err)
 	}
 	return fmt.Errorf("%s: %w", at, err)
 }

@@ -1,32 +1,33 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
+	"github.com/turnlog/turnlog/internal/natscli"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// server starts a NATS server with a listener.
-func server(t *testing.T) *embedded.Server {
+// deployment is what a command line describes.
+func deployment(t *testing.T, args ...string) *Deployment {
 	t.Helper()
-	s, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"))
-	if err != nil {
-		t.Fatal(err)
+	root := &cobra.Command{Use: "prog"}
+	d := NewDeployment(root, noEnv)
+	d.Provisions(root)
+	root.AddCommand(&cobra.Command{Use: "go", RunE: func(*cobra.Command, []string) error { return nil }})
+	if code, _, stderr := execute(t.Context(), root, append([]string{"go"}, args...)...); code != 0 {
+		t.Fatalf("%v: %s", args, stderr)
 	}
-	t.Cleanup(s.Close)
-	return s
+	return d
 }
 
 // open runs a command with a deployment's flags, which opens it.
@@ -55,9 +56,9 @@ func open(t *testing.T, provisions bool, env map[string]string, args ...string) 
 
 func TestOpenProvisionsWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	url := server(t).ClientURL()
+	url := clitest.Serve(t).ClientURL()
 	_, err := open(t, false, nil, "--server", url)
-	if !errors.Is(err, jetstream.ErrNotProvisioned) || !strings.Contains(err.Error(), `"turnlog provision" does that`) {
+	if !errors.Is(err, jetstream.ErrNotProvisioned) || !strings.Contains(err.Error(), `"turnlog provision" creates what is missing`) {
 		t.Errorf("Open = %v, want that it is not provisioned, and what to do", err)
 	}
 	if _, err := open(t, true, nil, "--server", url, "--provision=false"); !errors.Is(err, jetstream.ErrNotProvisioned) {
@@ -74,7 +75,7 @@ func TestOpenProvisionsWhatIsMissing(t *testing.T) {
 
 func TestNamespaceComesFromFlagThenEnvironment(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"NATS_URL": server(t).ClientURL(), "TURNLOG_NAMESPACE": "team_a"}
+	env := map[string]string{"NATS_URL": clitest.Serve(t).ClientURL(), "TURNLOG_NAMESPACE": "team_a"}
 	if cell, err := open(t, true, env); err != nil || cell.Namespace() != "team_a" {
 		t.Errorf("Open = %v, %v, want team_a", cell, err)
 	}
@@ -88,7 +89,7 @@ func TestNamespaceComesFromFlagThenEnvironment(t *testing.T) {
 
 func TestStreamsWithOtherSettingsAreNamed(t *testing.T) {
 	t.Parallel()
-	url := server(t).ClientURL()
+	url := clitest.Serve(t).ClientURL()
 	cell, err := open(t, true, nil, "--server", url)
 	if err != nil {
 		t.Fatal(err)
@@ -98,8 +99,14 @@ func TestStreamsWithOtherSettingsAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = open(t, true, nil, "--server", url, "--replicas", "3")
-	if err == nil || strings.Contains(oneLine(err.Error()), "\n") {
-		t.Errorf("Open = %v, want an error", err)
+	if err == nil || !strings.Contains(oneLine(err.Error()), "TURNLOG_INBOX: num_replicas is 1, must be 3") ||
+		!strings.HasSuffix(err.Error(), "nothing was created: ask for the settings that are there, change them, or take another --namespace") {
+		t.Errorf("Open = %v, want what differs", err)
+	}
+	if _, err := open(t, false, nil, "--server", url); !errors.Is(err, jetstream.ErrNotProvisioned) ||
+		!strings.Contains(err.Error(), "missing TURNLOG_RUN > drivers") && !strings.Contains(err.Error(), "missing TURNLOG_RUN:") ||
+		!strings.Contains(err.Error(), "or says what stands in its way") {
+		t.Errorf("Open of a part = %v", err)
 	}
 }
 
@@ -111,51 +118,64 @@ func TestNoServerIsSaidWithItsAddress(t *testing.T) {
 	}
 }
 
-// plainServer speaks just enough of the protocol for a client to connect and to
-// learn that nobody answers: a NATS server without JetStream.
-func plainServer(t *testing.T) string {
-	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+func TestOpenWaitsForAServerThatStarts(t *testing.T) {
+	t.Parallel()
+	first := clitest.Serve(t)
+	url := first.ClientURL()
+	first.Close()
+	log, logged := observer.New(zap.InfoLevel)
+	opened := make(chan error, 1)
+	d := deployment(t, "--server", url, "--connect-timeout", "20s")
+	go func() {
+		cell, err := d.Open(t.Context(), "test", zap.New(log))
+		if err == nil {
+			cell.Close()
+		}
+		opened <- err
+	}()
+	for tick := time.NewTicker(time.Millisecond); logged.FilterMessage("no server answers yet").Len() == 0; {
+		select {
+		case <-tick.C:
+		case err := <-opened:
+			t.Fatalf("Open = %v before there is a server", err)
+		}
+	}
+	s, err := embedded.Start(t.Context(), embedded.WithListener(strings.TrimPrefix(url, "nats://")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go answer(conn)
-		}
-	}()
-	return "nats://" + l.Addr().String()
+	t.Cleanup(s.Close)
+	if err := <-opened; err != nil {
+		t.Errorf("Open = %v", err)
+	}
+	if n := logged.FilterMessage("no server answers yet").Len(); n != 1 {
+		t.Errorf("%d lines say that no server answers", n)
+	}
 }
 
-func answer(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	_, _ = io.WriteString(conn, `INFO {"server_id":"x","version":"2.15.0","proto":1,"headers":true,"max_payload":1048576}`+"\r\n")
-	in := bufio.NewScanner(conn)
-	sid := ""
-	for in.Scan() {
-		words := strings.Fields(in.Text())
-		switch {
-		case len(words) == 0:
-		case words[0] == "PING":
-			_, _ = io.WriteString(conn, "PONG\r\n")
-		case words[0] == "SUB":
-			sid = words[len(words)-1]
-		case words[0] == "PUB" && len(words) == 4:
-			const header = "NATS/1.0 503\r\n\r\n"
-			_, _ = fmt.Fprintf(conn, "HMSG %s %s %d %d\r\n%s\r\n", words[2], sid, len(header), len(header), header)
+func TestOpenGivesUpWithTheAddress(t *testing.T) {
+	t.Parallel()
+	_, err := open(t, true, nil, "--server", "127.0.0.1:1", "--connect-timeout", "300ms")
+	if !errors.Is(err, natscli.ErrNoServer) || !strings.Contains(err.Error(), "127.0.0.1:1") || !strings.HasSuffix(err.Error(), "(waited 300ms)") {
+		t.Errorf("Open = %v", err)
+	}
+}
+
+func TestSettingsThatMakeNoSenseAreUsageErrors(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"--namespace", "a.b"}, {"--server", "http://x"}, {"--server", ","}, {"--server", "127.0.0.1:1", "--password", "x"},
+	} {
+		_, err := open(t, true, nil, args...)
+		if e, ok := errors.AsType[*ExitError](err); !ok || e.Code != CodeUsage {
+			t.Errorf("Open with %q = %v, want a usage error", args, err)
 		}
 	}
 }
 
 func TestServerWithoutJetStreamIsSaid(t *testing.T) {
 	t.Parallel()
-	url := plainServer(t)
+	url := clitest.NoJetStream(t)
 	_, err := open(t, true, nil, "--server", url)
 	want := "JetStream is not enabled at " + url + ": start that server with JetStream (nats-server -js), or connect to one that has it"
 	if err == nil || err.Error() != want {
@@ -165,7 +185,7 @@ func TestServerWithoutJetStreamIsSaid(t *testing.T) {
 
 func TestContextEndsWithItsConnection(t *testing.T) {
 	t.Parallel()
-	cell, err := open(t, true, nil, "--server", server(t).ClientURL())
+	cell, err := open(t, true, nil, "--server", clitest.Serve(t).ClientURL())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,22 @@ import (
 // of the addresses. Start one, or give another address.
 var ErrNoServer = errors.New("no server answers")
 
+// ErrSettings is returned by [Flags.Connect] for settings that no connection can be
+// made with, whatever the server does. Correct the command line or the environment.
+var ErrSettings = errors.New("bad settings")
+
+// settingsError is an ErrSettings that says what is wrong.
+type settingsError string
+
+func (e settingsError) Error() string { return string(e) }
+
+// Is reports that it is an ErrSettings.
+func (settingsError) Is(target error) bool { return target == ErrSettings }
+
+func badSettings(format string, args ...any) error {
+	return settingsError(fmt.Sprintf(format, args...))
+}
+
 // explain turns what the client says about a failed connect into one line: what,
 // why, what to do.
 func explain(err error, failures []*failure, servers []string, s settings) error {

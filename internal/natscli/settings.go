@@ -42,11 +42,11 @@ func (s *settings) validate() error {
 	}
 	switch {
 	case len(kinds) > 1:
-		return fmt.Errorf("credentials: %s at once: give one of them", strings.Join(kinds, " and "))
+		return badSettings("credentials: %s at once: give one of them", strings.Join(kinds, " and "))
 	case s.Password != "" && s.User == "":
-		return errors.New("credentials: a password without a user: give --user too")
+		return badSettings("credentials: a password without a user: give --user too")
 	case (s.Cert == "") != (s.Key == ""):
-		return errors.New("credentials: a TLS certificate and its key go together: give --tlscert and --tlskey")
+		return badSettings("credentials: a TLS certificate and its key go together: give --tlscert and --tlskey")
 	}
 	return nil
 }
@@ -93,12 +93,12 @@ func (s *settings) servers() ([]string, error) {
 			if strings.Contains(s.URL, "@") {
 				which = "number " + strconv.Itoa(i+1) // a password with a comma in it ends up anywhere
 			}
-			return nil, fmt.Errorf("server %s is not an address: write it like nats://127.0.0.1:4222", which)
+			return nil, badSettings("server %s is not an address: write it like nats://127.0.0.1:4222", which)
 		}
 		servers = append(servers, full)
 	}
 	if len(servers) == 0 {
-		return nil, errors.New("no server address is given: write it like nats://127.0.0.1:4222")
+		return nil, badSettings("no server address is given: write it like nats://127.0.0.1:4222")
 	}
 	return servers, nil
 }

@@ -42,7 +42,7 @@ func (s Style) Detail(ev events.Event) string {
 	case events.ApprovalRequired:
 		return s.approval(ev.Approval)
 	case events.ApprovalResolved:
-		return s.list("", ev.Approval, "call", ev.Call, "", ev.Outcome, "by", ev.By) + s.colon(ev.Reason)
+		return s.list("", ev.Approval, "call", ev.Call, "", ev.Outcome, "by", ev.By, "as in", ev.Grant) + is(ev.Always, ", for always") + s.colon(ev.Reason)
 	case events.ToolDispatched:
 		return s.list("", ev.Call, "attempt", ev.Attempt, "", ev.Route, "queue", ev.Queue, "deadline", ev.Deadline)
 	case events.ToolAttemptLost:

@@ -40,7 +40,7 @@ func (p *Printer) Entry(rec journal.Record) error {
 	e := rec.Entry
 	lines := make([]eventLine, 0, len(e.Events))
 	if rec.Err != nil {
-		lines = p.style.raw(rec.Payload)
+		lines = append(p.style.why(rec.Err), p.style.raw(rec.Payload)...)
 	} else {
 		for _, ev := range e.Events {
 			lines = append(lines, eventLine{string(events.KindOf(ev)), p.style.Detail(ev)})

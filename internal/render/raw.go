@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/internal/later"
+	"github.com/turnlog/turnlog/journal"
 )
 
 // raw shows the events of an entry that this release cannot read: the kinds and
@@ -31,6 +35,19 @@ func (s Style) raw(payload []byte) []eventLine {
 		lines = append(lines, eventLine{fmt.Sprint(pairs[i]), s.Dim("raw") + " " + s.Line(string(text))})
 	}
 	return lines
+}
+
+// why says what is wrong with a whole entry. Of one that only has events of unknown
+// kinds their names say enough.
+func (s Style) why(err error) []eventLine {
+	format, newer := errors.AsType[*later.FormatError](err)
+	switch {
+	case newer:
+		return []eventLine{{"newer_format", s.Bad(s.Line(format.Error()))}}
+	case errors.Is(err, journal.ErrDamaged):
+		return []eventLine{{"damaged", s.Bad(s.Line(err.Error()))}}
+	}
+	return nil
 }
 
 func (s Style) bytesOf(payload []byte) eventLine {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
 	"github.com/turnlog/turnlog/internal/render"
 	"github.com/turnlog/turnlog/journal"
 )
@@ -24,19 +25,7 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files anew; read the
 // golden compares got with a file of testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *rewrite {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
+	clitest.Golden(t, *rewrite, filepath.Join("testdata", name), got)
 }
 
 // samples returns an event of every kind, from the frozen bytes of package events.
@@ -168,6 +157,9 @@ func TestLongTextsAreClippedWithANote(t *testing.T) {
 	}
 	lines := strings.Repeat("line\n", 100)
 	got := render.Style{}.Block(lines, "  ")
+	if got := (render.Style{}).Block(strings.Repeat("x\n", 25), ""); !strings.HasSuffix(got, "… 1 more line\n") {
+		t.Errorf("one more is %q", got)
+	}
 	if n := strings.Count(got, "\n"); n != 25 || !strings.HasSuffix(got, "  … 76 more lines\n") {
 		t.Errorf("Block has %d lines:\n%s", n, got)
 	}

@@ -86,7 +86,7 @@ func (s Style) Block(text, indent string) string {
 	left := clipBlock
 	for i, line := range lines {
 		if !s.Full && (i == clipLines || left <= 0) {
-			fmt.Fprintf(&b, "%s%s\n", indent, s.Dim(fmt.Sprintf("… %d more lines", len(lines)-i)))
+			fmt.Fprintf(&b, "%s%s\n", indent, s.Dim("… "+more(len(lines)-i, "line")))
 			break
 		}
 		line = Safe(strings.TrimRight(line, "\r"))
@@ -94,13 +94,20 @@ func (s Style) Block(text, indent string) string {
 			kept, cut := firstRunes(line, left)
 			left -= utf8.RuneCountInString(kept)
 			if cut {
-				kept += s.Dim(fmt.Sprintf(" … %d more characters", utf8.RuneCountInString(line)-utf8.RuneCountInString(kept)))
+				kept += s.Dim(" … " + more(utf8.RuneCountInString(line)-utf8.RuneCountInString(kept), "character"))
 			}
 			line = kept
 		}
 		b.WriteString(strings.TrimRight(indent+line, " ") + "\n")
 	}
 	return b.String()
+}
+
+func more(n int, what string) string {
+	if n == 1 {
+		return "1 more " + what
+	}
+	return fmt.Sprintf("%d more %ss", n, what)
 }
 
 func firstRunes(s string, n int) (kept string, cut bool) {

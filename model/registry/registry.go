@@ -148,7 +148,7 @@ func OpenFrom(providers []Provider, name string, data []byte) (model.Model, erro
 	}
 	m, err := p.Open(ref, data)
 	if err != nil {
-		return nil, fmt.Errorf("model %s: %w", name, err)
+		return nil, fmt.Errorf("model %s: %w", strings.TrimSuffix(name, ":"), err)
 	}
 	return m, nil
 }

@@ -73,6 +73,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		{"demo", script, "model demo: the demo model takes no data, but 25 bytes came along"},
 		{"demo?speed=9", "", `model "demo?speed=9": unknown option "speed": demo has none`},
 		{"scripted", "", "model scripted: which script? write scripted:FILE"},
+		{"scripted:", "", "model scripted: which script? write scripted:FILE"},
 		{"scripted:none.yaml", "", "model scripted:none.yaml: script none.yaml: no such file or directory"},
 		{"scripted:x.yaml", "replies: 1", "model scripted:x.yaml: script x.yaml:1:10: replies: want a list, not a number"},
 	} {

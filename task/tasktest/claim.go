@@ -49,6 +49,78 @@ func claimerLeft(t *testing.T, e Env) {
 	}
 }
 
+func closedClaims(t *testing.T, e Env) {
+	q := e.Queue(t, "tools")
+	ended := make(chan error)
+	go func() {
+		_, err := q.Claim(t.Context())
+		ended <- err
+	}()
+	<-time.After(time.Second)
+	must(t, q.Close(t.Context()))
+	if err := <-ended; !errors.Is(err, task.ErrClosed) {
+		t.Errorf("Claim that waits = %v, want ErrClosed", err)
+	}
+	dispatch(t, e, newTask("s1", "t1-r1-c1"))
+	if _, err := q.Claim(t.Context()); !errors.Is(err, task.ErrClosed) {
+		t.Errorf("Claim of a closed queue = %v, want ErrClosed", err)
+	}
+	must(t, q.Close(t.Context()))
+	must(t, e.Queue(t, "tools").Close(t.Context())) // one that never claimed
+}
+
+// closedLeaves covers a worker that drains in a process that goes on: what it had
+// asked for must not come to it any more.
+func closedLeaves(t *testing.T, e Env) {
+	leaving := e.Queue(t, "tools")
+	for range 3 {
+		claimNothing(t, leaving, time.Second)
+	}
+	must(t, leaving.Close(t.Context()))
+	tasks := []task.Task{newTask("s1", "t1-r1-c1"), newTask("s1", "t1-r1-c2"), newTask("s1", "t1-r1-c3")}
+	dispatch(t, e, tasks...)
+	staying := e.Queue(t, "tools")
+	start := time.Now()
+	for _, x := range tasks {
+		wantTask(t, claim(t, staying), x, 1)
+	}
+	if waited := time.Since(start); waited > 100*time.Millisecond {
+		t.Errorf("the tasks came to the other worker after %v, want at once", waited)
+	}
+}
+
+func closedHeld(t *testing.T, e Env) {
+	q := e.Queue(t, "tools")
+	x, y := newTask("s1", "t1-r1-c1"), newTask("s1", "t1-r1-c2")
+	dispatch(t, e, x, y)
+	running, cancelled := claim(t, q), claim(t, q)
+	must(t, q.Close(t.Context()))
+	for range 3 {
+		<-time.After(running.Lease() / 2)
+		must(t, running.Extend(t.Context()))
+		must(t, cancelled.Extend(t.Context()))
+	}
+	must(t, e.Dispatcher.Cancel(t.Context(), "tools", y.Session, y.Place, "user_cancelled"))
+	select {
+	case <-cancelled.Cancelled():
+	case <-time.After(time.Second):
+		t.Error("a cancel did not reach a claim that was held when the queue was closed")
+	}
+	must(t, running.Report(t.Context(), reportOf(x)))
+	wantReports(t, e, x.Session, reportOf(x))
+	must(t, running.Done(t.Context()))
+	must(t, cancelled.Release(t.Context()))
+	wantQueued(t, e, x, false)
+}
+
+// reportOf is a report that x ran.
+func reportOf(x task.Task) task.Report {
+	return task.Report{
+		Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue,
+		Outcome: tool.Result{Result: content.NewResult(x.Call, x.Tool, content.StatusOK, "hello"), Duration: time.Second},
+	}
+}
+
 func lapses(t *testing.T, e Env) {
 	q := e.Queue(t, "tools")
 	x := newTask("s1", "t1-r1-c1")
@@ -113,13 +185,7 @@ func reports(t *testing.T, e Env) {
 	x := newTask("s1", "t1-r1-c1")
 	dispatch(t, e, x)
 	c := claim(t, q)
-	want := task.Report{
-		Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue,
-		Outcome: tool.Result{
-			Result:   content.NewResult(x.Call, x.Tool, content.StatusOK, "hello"),
-			Duration: time.Second,
-		},
-	}
+	want := reportOf(x)
 	must(t, c.Report(t.Context(), want))
 	wantReports(t, e, x.Session, want)
 	wantQueued(t, e, x, true) // a crash between the two repeats the report
@@ -144,6 +210,27 @@ func lost(t *testing.T, e Env) {
 	wantReports(t, e, x.Session, want)
 }
 
+// asked: a question says that nothing was done, so the task may be gone when it is
+// told.
+func asked(t *testing.T, e Env) {
+	q := e.Queue(t, "tools")
+	x := newTask("s1", "t1-r1-c1")
+	dispatch(t, e, x)
+	c := claim(t, q)
+	want := task.Report{
+		Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue,
+		Gate: &tool.Verdict{
+			RequestKind: "filesystem.write", Reason: content.SensitivePath, Summary: "write /etc/hosts",
+			Metadata: content.Metadata{}.With("path", "/etc/hosts"), TTL: time.Hour,
+		},
+	}
+	must(t, c.Done(t.Context()))
+	wantQueued(t, e, x, false)
+	must(t, c.Report(t.Context(), want))
+	want.Queue = ""
+	wantReports(t, e, x.Session, want)
+}
+
 // wantReports compares what arrived, but for what a report need not carry.
 func wantReports(t *testing.T, e Env, s content.SessionID, want ...task.Report) {
 	t.Helper()
@@ -153,6 +240,9 @@ func wantReports(t *testing.T, e Env, s content.SessionID, want ...task.Report) 
 	}
 	for i := range want {
 		got[i].Wake, got[i].Call = want[i].Wake, want[i].Call
+		if g := got[i].Gate; g != nil {
+			g.Ruling, got[i].Queue = tool.NoOpinion, "" // a question is about the call, whichever queue it is on
+		}
 		if diff := cmp.Diff(want[i], got[i]); diff != "" {
 			t.Errorf("report %d for %s (-want +got):\n%s", i, s, diff)
 		}

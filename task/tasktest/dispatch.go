@@ -3,6 +3,7 @@ package tasktest
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -143,6 +144,77 @@ func laterAttempt(t *testing.T, e Env) {
 		t.Errorf("Done of a replaced task = %v, want nil or ErrGone", err)
 	}
 	wantQueued(t, e, second, true)
+}
+
+// earlierAttempt covers a driver that takes over while the task of an attempt whose
+// loss is on record is still there: its reporter is slow to take it off, or dead.
+func earlierAttempt(t *testing.T, e Env) {
+	q := e.Queue(t, "tools")
+	first := newTask("s1", "t1-r1-c1")
+	second := first
+	second.Attempt = 2
+	dispatch(t, e, first)
+	wantQueued(t, e, second, false)
+	holder := claim(t, q)
+	wantQueued(t, e, first, true)
+	wantQueued(t, e, second, false)
+	dispatch(t, e, second)
+	wantQueued(t, e, first, true) // a driver that is behind does not publish it again
+	wantQueued(t, e, second, true)
+	if err := holder.Extend(t.Context()); err != nil && !errors.Is(err, task.ErrGone) {
+		t.Errorf("Extend of a replaced task = %v, want nil or ErrGone", err)
+	}
+	wantTask(t, claim(t, e.Queue(t, "tools")), second, 1)
+}
+
+// approvedCall covers a call that asked for an approval in the middle: approved, it
+// is dispatched under the same attempt, perhaps before its worker has taken the task
+// that asked off the queue, and that worker's late word must not take the new one.
+func approvedCall(t *testing.T, e Env) {
+	q := e.Queue(t, "tools")
+	asking := newTask("s1", "t1-r1-c1")
+	approved := asking
+	approved.Approved = append(slices.Clone(asking.Approved), content.GateKey{Kind: "filesystem.write"})
+	dispatch(t, e, asking)
+	holder := claim(t, q)
+	wantQueued(t, e, approved, false)
+	dispatch(t, e, approved)
+	wantQueued(t, e, approved, true)
+	if err := holder.Done(t.Context()); err != nil && !errors.Is(err, task.ErrGone) {
+		t.Errorf("Done of a replaced task = %v, want nil or ErrGone", err)
+	}
+	wantQueued(t, e, approved, true)
+	c := claim(t, q)
+	wantTask(t, c, approved, 1)
+	must(t, c.Done(t.Context()))
+	wantQueued(t, e, approved, false)
+}
+
+func ordered(t *testing.T, e Env) {
+	q := e.Queue(t, "tools")
+	x := func(attempt, approvals int) task.Task {
+		y := newTask("s1", "t1-r1-c1")
+		y.Attempt, y.Approved = attempt, slices.Repeat([]content.GateKey{{Kind: "echo"}}, approvals)
+		return y
+	}
+	order := []task.Task{x(1, 0), x(1, 1), x(1, 2), x(2, 0), x(2, 2), x(3, 1)}
+	for i, y := range order {
+		dispatch(t, e, y)
+		for j, z := range order {
+			wantQueued(t, e, z, j <= i)
+		}
+		for _, z := range order[:i+1] {
+			if err := e.Dispatcher.Dispatch(t.Context(), z); !errors.Is(err, task.ErrQueued) {
+				t.Fatalf("Dispatch of %d/%d behind %d/%d = %v, want ErrQueued", z.Attempt, len(z.Approved), y.Attempt, len(y.Approved), err)
+			}
+		}
+	}
+	c := claim(t, q)
+	if got := c.Task(); got.Attempt != 3 || len(got.Approved) != 1 {
+		t.Errorf("claimed attempt %d with %d approvals, want the last dispatch", got.Attempt, len(got.Approved))
+	}
+	must(t, c.Done(t.Context()))
+	claimNothing(t, q, time.Second)
 }
 
 func queuedUntilDone(t *testing.T, e Env) {

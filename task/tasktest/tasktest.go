@@ -33,7 +33,8 @@ type Env struct {
 	// another worker would.
 	Queue func(t *testing.T, name string) task.Queue
 	// Reports returns what workers have reported for a session so far, in order.
-	// Call and Wake need not be kept: a place names the call.
+	// Call and Wake need not be kept: a place names the call. Nor need a gate's
+	// Ruling: it asks.
 	Reports func(t *testing.T, s content.SessionID) []task.Report
 }
 
@@ -61,15 +62,22 @@ func contract() []clause {
 		{"QueuesAreSeparate", separate},
 		{"PlaceIsRefusedWhileItIsQueued", refusedWhileQueued},
 		{"LaterAttemptReplacesAnEarlierOne", laterAttempt},
+		{"EarlierAttemptIsNotTakenForALaterOne", earlierAttempt},
+		{"ApprovedCallReplacesTheOneThatAsked", approvedCall},
+		{"DispatchesOfACallHaveAnOrder", ordered},
 		{"QueuedUntilDone", queuedUntilDone},
 		{"ClaimEndsWithItsContext", claimEnds},
 		{"TaskForAClaimerThatLeftCountsAsNew", claimerLeft},
+		{"ClosedQueueEndsItsClaims", closedClaims},
+		{"ClosedQueueLeavesTasksToOthers", closedLeaves},
+		{"ClosedQueueKeepsWhatIsHeld", closedHeld},
 		{"TaskComesBackWhenItsLeaseLapses", lapses},
 		{"ExtendedLeaseHolds", extended},
 		{"LapsedClaimIsGone", gone},
 		{"ReleasedTaskIsHandedOutAtOnce", released},
 		{"ReportComesBeforeDone", reports},
 		{"LossIsReported", lost},
+		{"QuestionIsReportedBehindDone", asked},
 		{"CancelReachesTheClaim", cancelClaimed},
 		{"CancelTakesAWaitingTaskAway", cancelWaiting},
 		{"CancelOfNothingIsHarmless", cancelNothing},
@@ -80,7 +88,7 @@ func contract() []clause {
 func newTask(s content.SessionID, p content.Place) task.Task {
 	return task.Task{
 		Session: s, Turn: "turn-1", Call: "call-" + content.CallID(p), Place: p, Attempt: 1,
-		Queue: "tools", Tool: "echo", Input: []byte(`{"text":"hello"}`), Effects: content.Idempotent,
+		Queue: "tools", Tool: "echo", Input: []byte(`{"text":"hello"}`), Effects: content.Idempotent, Approved: []content.GateKey{{Kind: "echo"}},
 		Deadline:       content.TimeOf(time.Now().Add(time.Hour)),
 		IdempotencyKey: string(s) + "/" + string(p), TraceParent: "00-trace-span-01",
 	}
@@ -120,7 +128,7 @@ func claimNothing(t *testing.T, q task.Queue, wait time.Duration) {
 
 func wantQueued(t *testing.T, e Env, x task.Task, want bool) {
 	t.Helper()
-	got, err := e.Dispatcher.Queued(t.Context(), x.Queue, x.Session, x.Place)
+	got, err := e.Dispatcher.Queued(t.Context(), x)
 	if err != nil || got != want {
 		t.Fatalf("Queued of %s/%s = %v, %v, want %v", x.Session, x.Place, got, err, want)
 	}

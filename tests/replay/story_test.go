@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -87,6 +88,7 @@ func tools(t *testing.T) []tool.Tool {
 func (s *story) start(c agent.Config) {
 	s.t.Helper()
 	c.Journal, c.Tools = s.journal, []tool.Source{s.registry}
+	c.TaskManager = task.Async(task.AsyncConfig{})
 	a, err := agent.New(c)
 	if err != nil {
 		s.t.Fatal(err)
@@ -213,14 +215,14 @@ func taskWithGate(s *story) {
 	send(commands.Claim{Node: "story"})
 	send(commands.OpenSession{Config: events.Config{Model: "story"}, Transcript: []content.Item{content.SystemText("You fix things.")}})
 	send(commands.StartTask{Spec: events.TaskSpec{Goal: "make it pass", Gate: []string{"make", "test"}, MaxRetries: 1}})
-	send(commands.ReportRecall{Items: []content.Item{content.NewItem(content.Context, content.TextPart("it failed before"))}})
+	send(commands.ReportRecall{Task: "task-turn-1", Items: []content.Item{content.NewItem(content.Context, content.TextPart("it failed before"))}})
 	send(reply("I think it passes"))
-	send(commands.ReportVerify{Finished: events.VerifyFinished{Attempt: 1, Exit: 2, Output: "one test fails"}})
+	send(commands.ReportVerify{Task: "task-turn-1", Finished: events.VerifyFinished{Attempt: 1, Exit: 2, Output: "one test fails"}})
 	send(reply("now it does"))
-	send(commands.ReportVerify{Finished: events.VerifyFinished{Attempt: 2, Success: true, Output: "ok"}})
-	send(commands.ReportMemory{})
+	send(commands.ReportVerify{Task: "task-turn-1", Finished: events.VerifyFinished{Attempt: 2, Success: true, Output: "ok"}})
+	send(commands.ReportMemory{Task: "task-turn-1"})
 	send(commands.StartTask{Spec: events.TaskSpec{Goal: "and another", GateFunc: true}})
-	send(commands.ReportRecall{})
+	send(commands.ReportRecall{Task: "task-turn-2"})
 	send(reply("here it is"))
-	send(commands.ReportVerify{Finished: events.VerifyFinished{Attempt: 1, Output: "no"}})
+	send(commands.ReportVerify{Task: "task-turn-2", Finished: events.VerifyFinished{Attempt: 1, Output: "no"}})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -94,6 +95,7 @@ func (h *host) try(ctx context.Context) (*agent.Driver, error) {
 	c := h.config(h.configN)
 	c.Observers = []extension.Observer{h.observed}
 	c.TranscriptObservers = []extension.TranscriptObserver{h.observed}
+	c.TaskManager = task.Async(task.AsyncConfig{})
 	a, err := agent.New(c)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -40,7 +41,7 @@ func (h *host) rest(ctx context.Context) {
 			continue
 		}
 		s := h.compare(ctx, h.driver)
-		if !slices.ContainsFunc(s.Background, loop.Call.Running) {
+		if !slices.ContainsFunc(s.Background, loop.Call.Running) && loop.Waiting(s) == commands.WaitInput {
 			return
 		}
 		_ = nap(ctx, time.Minute)
@@ -64,23 +65,34 @@ func (h *host) stepOn(ctx context.Context) agent.Step {
 }
 
 // compare folds the journal from scratch and compares what comes of it with what
-// the driver shows.
+// the driver shows. What ends in the background is recorded at any time, so it looks
+// again if the journal grew meanwhile.
 func (h *host) compare(ctx context.Context, d *agent.Driver) *loop.State {
+	for {
+		before := d.Snapshot().Seq
+		s, diff := h.difference(ctx, d)
+		if d.Snapshot().Seq != before {
+			continue
+		}
+		if diff != "" {
+			h.w.wrong("%s: the driver shows something else than a fold from scratch:\n%s", h.id, diff)
+		}
+		return s
+	}
+}
+
+func (h *host) difference(ctx context.Context, d *agent.Driver) (*loop.State, string) {
 	s, err := audit.Replay(h.id, h.w.store.Read(ctx, h.id, 0))
 	if err != nil {
 		h.w.wrong("%s: Replay = %v", h.id, err)
-		return s
+		return s, ""
 	}
 	last, err := h.w.store.Last(ctx, h.id)
 	if err != nil {
 		h.w.wrong("%s: Last = %v", h.id, err)
-		return s
+		return s, ""
 	}
-	want, got := pretty(agent.SnapshotOf(s, last.Hash)), pretty(d.Snapshot())
-	if want != got {
-		h.w.wrong("%s: the driver shows something else than a fold from scratch:\n%s", h.id, cmp.Diff(want, got))
-	}
-	return s
+	return s, cmp.Diff(pretty(agent.SnapshotOf(s, last.Hash)), pretty(d.Snapshot()))
 }
 
 func pretty(v any) string {

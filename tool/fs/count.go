@@ -22,6 +22,7 @@ type countInput struct {
 	Include string `json:"include,omitempty" jsonschema:"Count only files that match this glob, for example *.go or docs/**/*.{md,txt}; with a slash it counts from path."`
 	Exclude string `json:"exclude,omitempty" jsonschema:"Leave out files and directories that match this glob, for example *_test.go."`
 	Sort    string `json:"sort,omitempty" jsonschema:"The order of the files: by lines, words or bytes, most first, or by path. By lines if left out."`
+	Ignored bool   `json:"include_ignored,omitempty" jsonschema:"Also count in what .gitignore leaves out, such as build output and dependencies."`
 	Limit   int    `json:"limit,omitempty" jsonschema:"How many files to name; all of them are counted. 20 if left out."`
 }
 
@@ -36,6 +37,7 @@ type counted struct {
 	Total      total       `json:"total"`
 	Binary     int         `json:"binary_files_skipped,omitempty"`
 	Unreadable int         `json:"unreadable,omitempty"`
+	Ignored    int         `json:"left_out_by_gitignore,omitempty"`
 }
 
 // fileCount is one file of a count.
@@ -56,7 +58,7 @@ type total struct {
 
 func newCount(d *dir) (tool.Tool, error) {
 	return tool.Func("fs_count",
-		"Counts lines, words and bytes of text files. Answers in JSON: files, the longest ones first unless sort says otherwise, and total, which covers all of them. "+
+		"Counts lines, words and bytes of text files, but for those that .gitignore leaves out. Answers in JSON: files, the longest ones first unless sort says otherwise, and total, which covers all of them. "+
 			"Use it for questions about size: which files are the longest, how much code there is, how many files of a kind.",
 		d.count, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["sort"].Enum = []any{"lines", "words", "bytes", "path"}
@@ -69,6 +71,7 @@ func (d *dir) count(ctx context.Context, in countInput) (counted, error) {
 	if err != nil {
 		return counted{}, err
 	}
+	s.ignored = in.Ignored
 	out := counted{Files: []fileCount{}}
 	skip, err := d.files(ctx, s, func(name string, r *bufio.Reader, _ int64) error {
 		c, err := measure(r)
@@ -86,7 +89,7 @@ func (d *dir) count(ctx context.Context, in countInput) (counted, error) {
 	if err != nil {
 		return counted{}, err
 	}
-	out.Binary, out.Unreadable = skip.binary, skip.unreadable
+	out.Binary, out.Unreadable, out.Ignored = skip.binary, skip.unreadable, skip.ignored
 	slices.SortStableFunc(out.Files, in.compare)
 	limit := defaultCounted
 	if in.Limit > 0 {

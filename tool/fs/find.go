@@ -14,10 +14,11 @@ import (
 const defaultFound = 200
 
 type findInput struct {
-	Glob  string `json:"glob" jsonschema:"The names to look for, for example *_test.go, cmd/**/main.go or *.{yml,yaml}. Without a slash it is about the last name of a path; with one it counts from path."`
-	Path  string `json:"path,omitempty" jsonschema:"The directory to look in, relative to the root. Everywhere if left out."`
-	Type  string `json:"type,omitempty" jsonschema:"Find only files or only directories. Both if left out."`
-	Limit int    `json:"limit,omitempty" jsonschema:"Stop after this many. 200 if left out."`
+	Glob    string `json:"glob" jsonschema:"The names to look for, for example *_test.go, cmd/**/main.go or *.{yml,yaml}. Without a slash it is about the last name of a path; with one it counts from path."`
+	Path    string `json:"path,omitempty" jsonschema:"The directory to look in, relative to the root. Everywhere if left out."`
+	Type    string `json:"type,omitempty" jsonschema:"Find only files or only directories. Both if left out."`
+	Ignored bool   `json:"include_ignored,omitempty" jsonschema:"Also find what .gitignore leaves out, such as build output and dependencies."`
+	Limit   int    `json:"limit,omitempty" jsonschema:"Stop after this many. 200 if left out."`
 }
 
 // Describe names the request for permission.
@@ -27,7 +28,7 @@ func (in findInput) Describe() (kind, summary string, target any) {
 
 func newFind(d *dir) (tool.Tool, error) {
 	return tool.Func("fs_find",
-		"Finds files and directories by name, anywhere below a directory. Answers with one path a line, sorted; directories end with a slash. "+
+		"Finds files and directories by name, anywhere below a directory, but for what .gitignore leaves out. Answers with one path a line, sorted; directories end with a slash. "+
 			"The last line sums up. To look for content use fs_search.",
 		d.find, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["glob"].MinLength = new(1)
@@ -51,7 +52,7 @@ func (d *dir) find(ctx context.Context, in findInput) (string, error) {
 	}
 	var b strings.Builder
 	seen, found := 0, 0
-	unreadable, err := d.walk(ctx, s.start, func(name, below string, e fs.DirEntry) error {
+	w, err := d.walk(ctx, s.start, in.Ignored, func(name, below string, e fs.DirEntry) error {
 		seen++
 		if in.Type != "" && e.IsDir() != (in.Type == "directory") || !g.match(below) {
 			return nil
@@ -71,7 +72,7 @@ func (d *dir) find(ctx context.Context, in findInput) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	skip := skipped{unreadable: unreadable}
+	skip := skipped{walked: w}
 	switch {
 	case found == 0:
 		return fmt.Sprintf("nothing matches among %d names%s\n", seen, skip), nil

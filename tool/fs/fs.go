@@ -13,7 +13,10 @@
 // The tools answer in text that is made for a model, short and with the numbers it
 // needs to go on; fs_count answers in JSON. Their errors say what to do. Binary
 // files are refused, version control's own folders are not searched, and symbolic
-// links to directories are not followed on the way down.
+// links to directories are not followed on the way down. Nor is what .gitignore files
+// leave out looked at, unless the call asks for it or begins there; the answer says
+// how much that was. Only files below the root have a say in it, not the user's own
+// configuration of git.
 package fs
 
 import (

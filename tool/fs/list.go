@@ -15,8 +15,9 @@ import (
 const maxEntries = 1000
 
 type listInput struct {
-	Path  string `json:"path,omitempty" jsonschema:"The directory, relative to the root. The root itself if left out."`
-	Depth int    `json:"depth,omitempty" jsonschema:"How many levels to show. 1 if left out: only what is directly in the directory."`
+	Path    string `json:"path,omitempty" jsonschema:"The directory, relative to the root. The root itself if left out."`
+	Depth   int    `json:"depth,omitempty" jsonschema:"How many levels to show. 1 if left out: only what is directly in the directory."`
+	Ignored bool   `json:"include_ignored,omitempty" jsonschema:"Also show what is in directories that .gitignore leaves out; otherwise only that they are there."`
 }
 
 // Describe names the request for permission.
@@ -45,13 +46,13 @@ func (d *dir) list(ctx context.Context, in listInput) (string, error) {
 	}
 	depth := max(in.Depth, 1)
 	var b strings.Builder
-	entries := 0
-	unreadable, err := d.walk(ctx, start, func(name, below string, e fs.DirEntry) error {
+	entries, ignores := 0, d.ignores()
+	w, err := d.walk(ctx, start, true, func(name, below string, e fs.DirEntry) error {
 		if entries++; entries > maxEntries {
 			return errStop
 		}
 		b.WriteString(d.entry(name, e))
-		if e.IsDir() && strings.Count(below, "/")+1 >= depth {
+		if e.IsDir() && (strings.Count(below, "/")+1 >= depth || !in.Ignored && ignores.match(name, true)) {
 			return fs.SkipDir
 		}
 		return nil
@@ -60,13 +61,13 @@ func (d *dir) list(ctx context.Context, in listInput) (string, error) {
 		return "", err
 	}
 	switch {
-	case entries == 0 && unreadable == 0:
+	case entries == 0 && w.unreadable == 0:
 		return show(start) + " is empty\n", nil
 	case entries > maxEntries:
 		fmt.Fprintf(&b, "[stopped after %d entries: list a subdirectory, use less depth, or look with fs_find]\n", maxEntries)
 	}
-	if unreadable > 0 {
-		fmt.Fprintf(&b, "[directories that could not be read: %d]\n", unreadable)
+	if w.unreadable > 0 {
+		fmt.Fprintf(&b, "[directories that could not be read: %d]\n", w.unreadable)
 	}
 	return b.String(), nil
 }

@@ -29,6 +29,7 @@ type searchInput struct {
 	Include    string `json:"include,omitempty" jsonschema:"Search only files that match this glob, for example *.go or docs/**/*.{md,txt}; with a slash it counts from path."`
 	Exclude    string `json:"exclude,omitempty" jsonschema:"Leave out files and directories that match this glob, for example node_modules."`
 	Context    int    `json:"context,omitempty" jsonschema:"How many lines to show before and after each match. None if left out."`
+	Ignored    bool   `json:"include_ignored,omitempty" jsonschema:"Also search what .gitignore leaves out, such as build output and dependencies."`
 	Limit      int    `json:"limit,omitempty" jsonschema:"Stop after this many matching lines. 100 if left out."`
 }
 
@@ -39,7 +40,7 @@ func (in searchInput) Describe() (kind, summary string, target any) {
 
 func newSearch(d *dir) (tool.Tool, error) {
 	return tool.Func("fs_search",
-		"Searches the content of text files, line by line. Each match is one line, path:line: text; lines of context have - instead of the colons. "+
+		"Searches the content of text files, line by line, but for what .gitignore leaves out. Each match is one line, path:line: text; lines of context have - instead of the colons. "+
 			"The last line sums up. Use it to find where something is defined or used; then read around the line with fs_read_file.",
 		d.search, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["pattern"].MinLength = new(1)
@@ -53,6 +54,7 @@ func (d *dir) search(ctx context.Context, in searchInput) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	s.ignored = in.Ignored
 	re, err := in.compile()
 	if err != nil {
 		return "", err

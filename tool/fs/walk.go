@@ -17,12 +17,17 @@ import (
 // errStop ends a walk early, without an error.
 var errStop = errors.New("stop")
 
+// visitFunc visits an entry; below is its path relative to where the walk began.
+type visitFunc func(name, below string, e fs.DirEntry) error
+
 // walk visits what lies below start, in the order of names, start itself not
-// included; a start that is a file is visited alone. below is the path relative to
-// start. It returns how many directories could not be read.
-func (d *dir) walk(
-	ctx context.Context, start string, visit func(name, below string, e fs.DirEntry) error,
-) (unreadable int, err error) {
+// included; a start that is a file is visited alone, though it be ignored. Without
+// all, what .gitignore leaves out is passed over.
+func (d *dir) walk(ctx context.Context, start string, all bool, visit visitFunc) (w walked, err error) {
+	visitAny := visit
+	if !all {
+		visit = d.ignores().entries(&w, visit)
+	}
 	err = fs.WalkDir(d.FS(), start, func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
@@ -30,12 +35,12 @@ func (d *dir) walk(
 		case err != nil && name == start:
 			return d.explain(start, err)
 		case err != nil:
-			unreadable++
+			w.unreadable++
 			return fs.SkipDir
 		case name == start && e.IsDir():
 			return nil
 		case name == start:
-			return visit(name, path.Base(name), e)
+			return visitAny(name, path.Base(name), e)
 		}
 		below := name
 		if start != "." {
@@ -52,7 +57,7 @@ func (d *dir) walk(
 	if errors.Is(err, errStop) {
 		err = nil
 	}
-	return unreadable, err
+	return w, err
 }
 
 // ownedByVCS reports whether a directory belongs to a version control system,
@@ -65,6 +70,7 @@ func ownedByVCS(name string) bool {
 type selection struct {
 	start            string
 	include, exclude *glob
+	ignored          bool // what .gitignore leaves out is meant too
 }
 
 func (d *dir) selection(start, include, exclude string) (selection, error) {
@@ -88,7 +94,8 @@ func invalid(field string, err error) error {
 
 // skipped counts files that were meant and could not be used.
 type skipped struct {
-	binary, unreadable int
+	walked
+	binary int
 }
 
 // String continues a sentence.
@@ -100,6 +107,9 @@ func (s skipped) String() string {
 	if s.unreadable > 0 {
 		fmt.Fprintf(&b, "; could not be read: %d", s.unreadable)
 	}
+	if s.ignored > 0 {
+		fmt.Fprintf(&b, "; left out by .gitignore: %d", s.ignored)
+	}
 	return b.String()
 }
 
@@ -110,7 +120,7 @@ type readFunc func(name string, r *bufio.Reader, size int64) error
 func (d *dir) files(ctx context.Context, s selection, read readFunc) (skipped, error) {
 	var skip skipped
 	buffer := newBuffer()
-	unreadable, err := d.walk(ctx, s.start, func(name, below string, e fs.DirEntry) error {
+	w, err := d.walk(ctx, s.start, s.ignored, func(name, below string, e fs.DirEntry) error {
 		if s.exclude != nil && s.exclude.match(below) {
 			if e.IsDir() {
 				return fs.SkipDir
@@ -131,7 +141,8 @@ func (d *dir) files(ctx context.Context, s selection, read readFunc) (skipped, e
 		}
 		return err
 	})
-	skip.unreadable += unreadable
+	skip.unreadable += w.unreadable
+	skip.ignored = w.ignored
 	return skip, err
 }
 

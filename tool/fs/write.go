@@ -58,12 +58,20 @@ func (d *dir) write(ctx context.Context, in writeInput) (tool.Output, error) {
 	if err := d.put(ctx, name, content, mode); err != nil {
 		return tool.Output{}, err
 	}
-	lines := bytes.Count(content, []byte{'\n'})
-	text := fmt.Sprintf("created %s: %d bytes, %d lines\n", show(name), len(content), lines)
+	size := count(len(content), "byte") + ", " + count(bytes.Count(content, []byte{'\n'}), "line")
+	text := fmt.Sprintf("created %s: %s\n", show(name), size)
 	if mode != 0 {
-		text = fmt.Sprintf("replaced %s: %d bytes, %d lines; it had %d bytes\n", show(name), len(content), lines, old)
+		text = fmt.Sprintf("replaced %s: %s; it had %s\n", show(name), size, count(int(old), "byte"))
 	}
 	return changed(text, name), nil
+}
+
+// count is a number of things in words.
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 func changed(text, name string) tool.Output {

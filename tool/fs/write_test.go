@@ -24,10 +24,10 @@ func TestWriteFile(t *testing.T) {
 	}{
 		{"new", "one\ntwo\n", "created new: 8 bytes, 2 lines\n", []string{"new"}},
 		{"x/y/z", "", "created x/y/z: 0 bytes, 0 lines\n", []string{"x/y/z"}},
-		{"old", "after\n", "replaced old: 6 bytes, 1 lines; it had 7 bytes\n", []string{"old"}},
+		{"old", "after\n", "replaced old: 6 bytes, 1 line; it had 7 bytes\n", []string{"old"}},
 		{"old", "after\n", "old has this content already\n", nil},
-		{"old", "AFTER\n", "replaced old: 6 bytes, 1 lines; it had 6 bytes\n", []string{"old"}},
-		{k.root + "/d/../abs", "x", "created abs: 1 bytes, 0 lines\n", []string{"abs"}},
+		{"old", "AFTER\n", "replaced old: 6 bytes, 1 line; it had 6 bytes\n", []string{"old"}},
+		{k.root + "/d/../abs", "x", "created abs: 1 byte, 0 lines\n", []string{"abs"}},
 	} {
 		r := k.invoke(t, "fs_write_file", args{"path": row.path, "content": row.content})
 		equal(t, row.path, r.Result.Text(), row.want)

@@ -6,20 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/procgroup"
 	"github.com/turnlog/turnlog/tool"
 )
-
-// linger is how long processes that a command left behind may go on writing.
-const linger = time.Second
 
 var errTimeout = errors.New("the command's time is over")
 
@@ -92,54 +88,31 @@ func report(text string, e exit, state *os.ProcessState) (tool.Output, error) {
 	return tool.Output{Parts: []content.Part{content.TextPart(text), content.StructuredPart(raw)}}, nil
 }
 
-// wait starts the command and returns when all of its group has ended. The error
-// says why it did not start.
+// wait runs the command until all of its group has ended, and tells the progress
+// meanwhile.
 func (p process) wait(ctx context.Context, out *sink) (*os.ProcessState, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, err //nolint:wrapcheck // run wraps it
-	}
-	defer func() { _ = r.Close() }()
-	cmd := &exec.Cmd{Path: p.path, Args: p.argv, Dir: p.dir, Env: p.env, Stdout: w, Stderr: w, SysProcAttr: ownGroup()}
-	err = cmd.Start()
-	_ = w.Close() // the command has its own
-	if err != nil {
-		return nil, err //nolint:wrapcheck // run wraps it
-	}
-	g := group{leader: cmd.Process.Pid, grace: p.opts.Grace}
-	exited, drained := make(chan struct{}), make(chan struct{})
+	ended, told := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(drained)
-		_, _ = io.Copy(out, r) // ends with the last writer, or by the deadline below
+		defer close(told)
+		p.watch(out, ended)
 	}()
-	go func() {
-		defer close(exited)
-		_ = cmd.Wait() // its state says more than the error
+	defer func() {
+		close(ended)
+		<-told
 	}()
-
-	p.watch(ctx, out, exited, func() { g.stop(exited) })
-	if ctx.Err() == nil {
-		await(ctx, drained, linger)
-	}
-	g.clear()
-	// Only a process outside of the group can still hold the pipe.
-	_ = r.SetReadDeadline(time.Now())
-	<-drained
-	return cmd.ProcessState, nil
+	return procgroup.Run(ctx, procgroup.Command{
+		Path: p.path, Args: p.argv, Dir: p.dir, Env: p.env, Output: out, Grace: p.opts.Grace,
+	})
 }
 
-// watch tells the progress until the command has ended, and stops it with ctx.
-func (p process) watch(ctx context.Context, out *sink, exited <-chan struct{}, stop func()) {
+// watch tells the newest line from time to time.
+func (p process) watch(out *sink, ended <-chan struct{}) {
 	tick := time.NewTicker(p.opts.Progress)
 	defer tick.Stop()
 	told := ""
 	for {
 		select {
-		case <-exited:
-			return
-		case <-ctx.Done():
-			stop()
-			<-exited
+		case <-ended:
 			return
 		case <-tick.C:
 			if line := out.lastLine(); line != "" && line != told {
@@ -147,17 +120,6 @@ func (p process) watch(ctx context.Context, out *sink, exited <-chan struct{}, s
 				p.progress(line, 0)
 			}
 		}
-	}
-}
-
-// await waits for done, but not for longer than d, nor than ctx.
-func await(ctx context.Context, done <-chan struct{}, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 

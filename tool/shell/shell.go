@@ -33,6 +33,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/turnlog/turnlog/internal/procgroup"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -71,7 +72,7 @@ func (o Options) withDefaults() Options {
 // New returns the tool shell_exec for the directory root. It returns an error if
 // root cannot be opened, or if there are no process groups on this system.
 func New(root string, opts Options) (tool.Tool, error) {
-	if !supported {
+	if !procgroup.Supported {
 		return nil, errors.New("shell_exec needs the process groups of Unix, which this system does not have")
 	}
 	r, err := tool.OpenRoot(root)

@@ -53,6 +53,29 @@ func TestGoodToolPasses(t *testing.T) {
 	)
 }
 
+// TestToolUnderAnotherNameAndInMiddlewarePasses: what is made of a tool is one.
+func TestToolUnderAnotherNameAndInMiddlewarePasses(t *testing.T) {
+	t.Parallel()
+	x, err := tool.Func("measure", "Measures a word.", measure, tool.ReadOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := tool.NewRegistry("own", x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	around := func(ctx context.Context, c tool.Call, next tool.Handler) (tool.Output, error) { return next(ctx, c) }
+	tools, err := tool.WrapSource(tool.Prefix(r, "x_"), around).Tools(t.Context())
+	if err != nil || len(tools) != 1 || tools[0].Spec().Name != "x_measure" {
+		t.Fatalf("tools = %v, %v", tools, err)
+	}
+	tooltest.Run(
+		t, tools[0],
+		tooltest.Case{Name: "a word", Input: `{"word":"four"}`, Text: `{"length":4}`},
+		tooltest.Case{Name: "waiting", Input: `{"word":"x","wait":true}`, Blocks: true},
+	)
+}
+
 // broken is a tool with one thing wrong, and the cases that show it.
 type broken struct {
 	spec  tool.Spec

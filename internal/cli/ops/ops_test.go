@@ -3,7 +3,6 @@ package ops_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -13,26 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/internal/cli/clitest"
 	"github.com/turnlog/turnlog/internal/cli/ops"
 )
-
-func get(t *testing.T, url string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
-}
 
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
@@ -56,20 +38,20 @@ func TestEndpoints(t *testing.T) {
 	go func() { ended <- s.Run(ctx) }()
 	base := "http://" + s.Address()
 
-	if code, body := get(t, base+"/healthz"); code != http.StatusOK || body != "ok\n" {
+	if code, body := clitest.Get(t, base+"/healthz"); code != http.StatusOK || body != "ok\n" {
 		t.Errorf("healthz = %d %q", code, body)
 	}
-	if code, body := get(t, base+"/readyz"); code != http.StatusOK || body != "ok\n" {
+	if code, body := clitest.Get(t, base+"/readyz"); code != http.StatusOK || body != "ok\n" {
 		t.Errorf("readyz = %d %q", code, body)
 	}
 	trouble.Store("cut off")
-	if code, body := get(t, base+"/readyz"); code != http.StatusServiceUnavailable || body != "cut off\n" {
+	if code, body := clitest.Get(t, base+"/readyz"); code != http.StatusServiceUnavailable || body != "cut off\n" {
 		t.Errorf("readyz = %d %q, want 503 and why", code, body)
 	}
-	if code, body := get(t, base+"/metrics"); code != http.StatusOK || !strings.Contains(body, "calls_total 3") || !strings.Contains(body, "go_goroutines") {
+	if code, body := clitest.Get(t, base+"/metrics"); code != http.StatusOK || !strings.Contains(body, "calls_total 3") || !strings.Contains(body, "go_goroutines") {
 		t.Errorf("metrics = %d %q", code, body)
 	}
-	if code, _ := get(t, base+"/"); code != http.StatusNotFound {
+	if code, _ := clitest.Get(t, base+"/"); code != http.StatusNotFound {
 		t.Errorf("/ = %d, want 404", code)
 	}
 	stop()

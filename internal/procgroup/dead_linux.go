@@ -1,10 +1,14 @@
-package shell
+package procgroup
 
 import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
+
+// endWithParent has the kernel kill a command when the thread that started it ends.
+func endWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // allDead reports whether every process of a group is a zombie.
 func allDead(group int) bool {

@@ -1,17 +1,18 @@
 //go:build !unix
 
-package shell
+package procgroup
 
 import (
 	"syscall"
 	"time"
 )
 
-const supported = false
+// Supported says whether this system has process groups.
+const Supported = false
 
 func ownGroup() *syscall.SysProcAttr { return nil }
 
-// group is never used: New returns an error here.
+// group is never used: Run returns an error here.
 type group struct {
 	leader int
 	grace  time.Duration

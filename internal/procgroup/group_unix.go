@@ -1,6 +1,6 @@
 //go:build unix
 
-package shell
+package procgroup
 
 import (
 	"errors"
@@ -8,11 +8,16 @@ import (
 	"time"
 )
 
-const supported = true
+// Supported says whether this system has process groups.
+const Supported = true
 
 // ownGroup makes a process the leader of a group of its own, which its children
-// are born into.
-func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// are born into, and has it end with this process where the system knows how.
+func ownGroup() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	endWithParent(attr)
+	return attr
+}
 
 // group is a command with all that it started.
 type group struct {

@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/tool"
+)
+
+func (d *Driver) command(ctx context.Context, c commands.Command) error {
+	return refusal(commands.NameOf(c), d.decide(ctx, ulid.Make().String(), c))
+}
+
+func (d *Driver) decide(ctx context.Context, cause string, c commands.Command) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dead != nil {
+		return d.dead
+	}
+	return d.decideLocked(ctx, cause, c)
+}
+
+// decideLocked is the whole life of a command: decide, append, fold, show. After
+// an append that is not certainly written the driver is dead: a fresh one reads
+// what became of it.
+func (d *Driver) decideLocked(ctx context.Context, cause string, c commands.Command) error {
+	if err := d.sample(ctx); err != nil {
+		return err
+	}
+	env := commands.Envelope{
+		ID: cause, Session: d.state.Session, At: content.TimeOf(time.Now()), Command: c, Catalog: d.catalog.Facts(),
+	}
+	if r, ok := c.(commands.ResolveApproval); ok {
+		env.Checks = d.agent.runner.CheckPatched(ctx, d.state, d.catalog, r)
+	}
+	evs, err := loop.Decide(d.state, env)
+	if r, ok := errors.AsType[*loop.Rejection](err); ok {
+		d.showLive(events.Refused{Command: cause, Reason: r.Reason, Detail: r.Detail})
+	}
+	if err != nil || len(evs) == 0 {
+		return err
+	}
+	entry := events.Entry{
+		Session: d.state.Session, Cause: cause, At: max(env.At, d.state.At), Epoch: epochOf(evs, d.state.Epoch), Events: evs,
+	}
+	// The caller's patience must not leave the outcome of a write unknown.
+	next, err := d.agent.cfg.Journal.Append(context.WithoutCancel(ctx), d.head, entry)
+	if err != nil {
+		d.dead = fmt.Errorf("append %s after %d: %w", d.state.Session, d.head.Seq, err)
+		d.performer.Cancel(d.dead)
+		d.stir()
+		return d.dead
+	}
+	entry.Seq, d.head = next.Seq, next
+	d.keepManual(evs)
+	before, phase := len(d.state.Transcript), d.state.Phase()
+	d.state.Fold(entry)
+	d.show(entry, before, phase)
+	d.stir()
+	d.signal()
+	return nil
+}
+
+// stir wakes whoever waits for a change. The caller holds the lock.
+func (d *Driver) stir() {
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+// epochOf is the epoch that an entry is written under: the one it claims, if it
+// does.
+func epochOf(evs []events.Event, now uint64) uint64 {
+	if c, ok := evs[0].(events.DriverClaimed); ok {
+		return c.Epoch
+	}
+	return now
+}
+
+// sample looks at what the tool sources offer now.
+func (d *Driver) sample(ctx context.Context) error {
+	sources := d.agent.cfg.Tools
+	if d.tools != nil {
+		sources = append(slices.Clip(sources), d.tools)
+	}
+	cat, err := effect.NewCatalog(ctx, sources, d.agent.cfg.Collision, nil, nil)
+	if err != nil {
+		return err
+	}
+	d.catalog = cat
+	return nil
+}
+
+// sessionTools are the tools of this session alone.
+func (d *Driver) sessionTools() *tool.Registry {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.tools == nil {
+		d.tools, _ = tool.NewRegistry("session") // without tools there is nothing to refuse
+	}
+	return d.tools
+}

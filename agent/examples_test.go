@@ -1,0 +1,185 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// says is a model that goes by a script.
+func says(script string) model.Model {
+	m, err := scripted.Parse("example", []byte(script))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return m
+}
+
+// offers is a source of one tool.
+func offers(t tool.Tool, err error) []tool.Source {
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err := tool.NewRegistry("example", t)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return []tool.Source{r}
+}
+
+// open starts a session of an agent.
+func open(c agent.Config) *agent.Driver {
+	a, err := agent.New(c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	d, err := a.Start(context.Background(), agent.SessionConfig{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return d
+}
+
+// Steps hands control back after every round of tools.
+func ExampleDriver_Steps() {
+	ctx := context.Background()
+	d := open(agent.Config{
+		Model: says(`
+replies:
+  - calls: [{name: count, input: {}}]
+  - text: "Three."
+`),
+		Tools: offers(tool.Func("count", "Counts.", func(context.Context, struct{}) (int, error) { return 3, nil })),
+	})
+	steps := d.Steps(ctx, content.UserText("How many?"))
+	for {
+		res, more := steps.Next(ctx)
+		if !more {
+			break
+		}
+		switch res := res.(type) {
+		case agent.ToolsExecuted:
+			fmt.Println(res.Calls[0].Name, "said", res.Results[0].Text())
+			steps.InjectMessage(content.UserText("Be brief."))
+		case agent.FinalResponse:
+			fmt.Println(res.Result.Response)
+		case agent.CompactionOccurred, agent.MaxTurnsReached:
+		case agent.StepError:
+			log.Fatal(res.Err)
+		}
+	}
+	// Output:
+	// count said 3
+	// Three.
+}
+
+// A task is done when its gate says so.
+func ExampleDriver_RunTask() {
+	attempts := 0
+	gate := gate(func(context.Context, string) (bool, string, error) {
+		attempts++
+		return attempts > 1, "one test fails", nil
+	})
+	d := open(agent.Config{Model: says(`
+replies:
+  - text: "I fixed it."
+  - text: "Now it is fixed."
+`)})
+	res, err := d.RunTask(context.Background(), agent.Task{Goal: "Make the tests pass.", Gate: gate, MaxRetries: 3})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(res.Status, res.Verified, res.Attempts, res.Summary)
+	// A command is a gate, too: extension.Command("go", "test", "./...").
+	fmt.Println(extension.Argv(extension.Command("go", "test", "./...")))
+	// Output:
+	// done true 2 Now it is fixed.
+	// [go test ./...]
+}
+
+// A call in the background is answered at once; its outcome wakes the session.
+func ExampleDriver_Calls() {
+	ctx := context.Background()
+	finish := make(chan struct{})
+	d := open(agent.Config{
+		Model: says(`
+replies:
+  - calls: [{name: build, input: {}}]
+  - text: "The build is running."
+  - text: "The build is done."
+`),
+		Tools: offers(tool.Func("build", "Builds.", func(context.Context, struct{}) (string, error) {
+			<-finish
+			return "ok", nil
+		})),
+		TaskManager: task.Async(task.AsyncConfig{Route: func(content.ToolCall, content.Routing) (content.Route, time.Duration) {
+			return content.Background, 0
+		}}),
+	})
+	res, err := d.RunText(ctx, "Build it.")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(res.Response)
+	fmt.Println(len(d.Calls().List()), "call is not over")
+	close(finish)
+	<-d.Ready()
+	if res, err = d.Run(ctx); err != nil { // nothing to add: go on with what came
+		log.Fatal(err)
+	}
+	fmt.Println(res.Response)
+	// Output:
+	// The build is running.
+	// 1 call is not over
+	// The build is done.
+}
+
+// Next stops at a call that a person has to approve, and goes on when it is decided.
+func ExampleApprovalRequest() {
+	ctx := context.Background()
+	d := open(agent.Config{
+		Model: says(`
+replies:
+  - calls: [{name: pay, input: {amount: 90}}]
+  - text: "{{(index .Results 0).Text}}"
+`),
+		Tools: offers(tool.Func("pay", "Pays.", func(_ context.Context, in struct {
+			Amount int `json:"amount"`
+		},
+		) (string, error) {
+			return fmt.Sprint("paid ", in.Amount), nil
+		})),
+		Permissions: asking{},
+		Input:       []content.Item{content.UserText("Pay the bill.")},
+	})
+	for {
+		step, err := d.Next(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch step := step.(type) {
+		case *agent.ApprovalRequest:
+			fmt.Println("may it run", step.Tool, string(step.Input)+"?")
+			if err := step.ApproveWithInput(ctx, []byte(`{"amount":80}`)); err != nil {
+				log.Fatal(err)
+			}
+		case *agent.AfterToolResult:
+		case *agent.Finished:
+			fmt.Println(step.Result.Text())
+		case *agent.AwaitingInput:
+			return
+		}
+	}
+	// Output:
+	// may it run pay {"amount":90}?
+	// paid 80
+}

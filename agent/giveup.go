@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// reclaim reports what was given up.
+func (d *Driver) reclaim(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.dead != nil:
+		return d.dead
+	case !d.gaveUp:
+		return nil
+	}
+	claim := commands.Claim{Node: "in-process", Lost: d.lost}
+	if err := d.decideLocked(ctx, ulid.Make().String(), claim); err != nil {
+		return err
+	}
+	d.gaveUp, d.lost = false, nil
+	return nil
+}
+
+// giveUp stops local effects; background calls go on. The following Next reports
+// the others lost.
+func (d *Driver) giveUp(cause error) error {
+	background, places := d.running()
+	stopped := d.performer.Stop(cause, func(id string) bool { return background[id] })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gaveUp = true
+	for _, id := range stopped {
+		if p, ok := places[id]; ok {
+			d.lost = append(d.lost, p)
+		}
+	}
+	return cause
+}
+
+// running lists the tool calls that are owed, by identity: those in the background,
+// and the places of the others.
+func (d *Driver) running() (background map[string]bool, places map[string]content.Place) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	background, places = make(map[string]bool), make(map[string]content.Place)
+	for _, e := range loop.Pending(d.state) {
+		switch t, ok := e.(loop.RunTool); {
+		case !ok:
+		case t.Call.Placeholder != "":
+			background[e.Identity()] = true
+		default:
+			places[e.Identity()] = t.Call.Place
+		}
+	}
+	return background, places
+}

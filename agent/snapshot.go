@@ -1,0 +1,123 @@
+package agent
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/loop/snapshot"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/task"
+)
+
+// Snapshot is a copy of what the session is at a moment. A round trip through JSON
+// leaves it as it is.
+type Snapshot struct {
+	SessionID        content.SessionID   `json:"session_id"`
+	Seq              uint64              `json:"seq"`
+	Hash             events.Hash         `json:"hash"`
+	Transcript       []content.Item      `json:"transcript"`
+	PendingInput     []content.Item      `json:"pending_input,omitempty"`
+	PendingApprovals []events.Approval   `json:"pending_approvals,omitempty"`
+	Turn             content.TurnID      `json:"turn,omitempty"`
+	Round            int                 `json:"round,omitempty"`
+	Phase            events.Phase        `json:"phase"`           // of the open task; idle: there is none
+	Calls            []task.Info         `json:"calls,omitempty"` // open and in the background
+	Usage            content.Usage       `json:"usage"`
+	Requests         int64               `json:"requests"` // model calls over the session's life
+	ToolCalls        int64               `json:"tool_calls"`
+	NextCache        *model.CacheRequest `json:"next_cache,omitempty"` // of the next model call only
+	LastTurn         *TurnResult         `json:"last_turn,omitempty"`
+	State            []byte              `json:"state,omitempty"` // all of it, as package loop/snapshot writes it
+}
+
+// Snapshot returns what the session is now. Any goroutine may call it.
+func (d *Driver) Snapshot() Snapshot {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return SnapshotOf(d.state, d.head.Hash)
+}
+
+// messages are the transcript and what waits to be merged.
+func (d *Driver) messages() []content.Item {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Concat(d.state.Transcript, pendingInput(d.state))
+}
+
+func pendingInput(s *loop.State) []content.Item {
+	var items []content.Item
+	for _, q := range s.Queue {
+		items = append(items, q.Items...)
+	}
+	return items
+}
+
+// SnapshotOf projects a state.
+func SnapshotOf(s *loop.State, hash events.Hash) Snapshot {
+	f := s.Fork()
+	snap := Snapshot{
+		SessionID: f.Session, Seq: f.Seq, Hash: hash, Transcript: slices.Clip(f.Transcript), PendingInput: pendingInput(&f),
+		PendingApprovals: f.Undecided(), Phase: f.Phase(), Calls: openCalls(&f), Usage: f.Used.Usage,
+		Requests: f.Used.Requests, ToolCalls: f.Used.ToolCalls, NextCache: f.CacheOverride,
+	}
+	if f.Turn != nil {
+		snap.Turn, snap.Round = f.Turn.ID, f.Turn.Round
+	}
+	if f.Last != nil {
+		r := resultOf(f.Last)
+		snap.LastTurn = &r
+	}
+	if raw, err := snapshot.Encode(s); err == nil { // what no journal can hold cannot be written here either
+		snap.State = raw
+	}
+	return snap
+}
+
+// from names the snapshot in the journal that begins with it.
+func (s *Snapshot) from() string {
+	return string(s.SessionID) + "@" + strconv.FormatUint(s.Seq, 10)
+}
+
+// closed is the snapshot's transcript with an answer to every call: what was under
+// way stays with the session that the snapshot is of.
+func (s *Snapshot) closed() []content.Item {
+	items := slices.Clone(s.Transcript)
+	answered := make(map[content.CallID]bool)
+	for _, it := range items {
+		for _, p := range it.Parts {
+			if p.Result != nil {
+				answered[p.Result.CallID] = true
+			}
+		}
+	}
+	for _, it := range s.Transcript {
+		for _, c := range it.Calls() {
+			if !answered[c.ID] {
+				items = append(items, content.NewItem(content.Tool, content.ResultPart(s.leftBehind(c))))
+			}
+		}
+	}
+	return items
+}
+
+func (s *Snapshot) leftBehind(c content.ToolCall) content.ToolResult {
+	if slices.ContainsFunc(s.Calls, func(i task.Info) bool { return i.Call == c.ID && i.Attempt > 0 }) {
+		return content.NewResult(c.ID, c.Name, content.StatusUnknown, "Outcome unknown: it was running when the session was continued in another one")
+	}
+	return content.NewResult(c.ID, c.Name, content.StatusNotExecuted, "Not run: the session was continued in another one")
+}
+
+// resumed makes a new session begin with the snapshot, and lists what has to be said
+// then.
+func (s *Snapshot) resumed(open commands.OpenSession) (commands.OpenSession, []commands.Command) {
+	open.Transcript, open.From = s.closed(), s.from()
+	open.Input = slices.Concat(s.PendingInput, open.Input)
+	if s.NextCache == nil {
+		return open, nil
+	}
+	return open, []commands.Command{commands.SetNextTurnCache{Cache: *s.NextCache}}
+}

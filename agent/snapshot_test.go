@@ -1,0 +1,190 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/loop/snapshot"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// midway is a session that waits for an approval in its second turn, with input
+// queued and a cache override.
+func midway(t *testing.T, log journal.Journal) *agent.Driver {
+	t.Helper()
+	d := start(t, agent.Config{
+		Model: replies(modeltest.Text("hello"), modeltest.Calls(call("c1", "echo", `{"text":"a"}`), call("c2", "echo", `{"text":"b"}`)), modeltest.Text("ok")),
+		Tools: []tool.Source{echo(t)}, Permissions: asking{}, Journal: log, SystemPrompt: "sys",
+	})
+	if _, err := d.RunText(t.Context(), "hi"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Send(t.Context(), agent.Steer, content.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	step[*agent.ApprovalRequest](t, d)
+	if err := d.Send(t.Context(), agent.Queue, content.UserText("later")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.SetNextTurnCache(t.Context(), model.CacheRequest{Mode: "required"}); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestASnapshotHoldsTheSession(t *testing.T) {
+	t.Parallel()
+	s := midway(t, journal.NewMemory()).Snapshot()
+	if s.Turn != "turn-2" || s.Round != 1 || len(s.PendingApprovals) != 2 || len(s.PendingInput) != 1 || len(s.Calls) != 2 ||
+		s.NextCache == nil || s.LastTurn == nil || s.Requests != 2 || s.ToolCalls != 2 || s.Phase != "idle" {
+		t.Errorf("snapshot = %+v", s)
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again agent.Snapshot
+	if err := json.Unmarshal(raw, &again); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(s, again); diff != "" {
+		t.Errorf("after a round trip (-before +after):\n%s", diff)
+	}
+	state, err := snapshot.Decode(again.State)
+	if err != nil || loop.Waiting(state) != "approval" || len(state.Undecided()) != 2 {
+		t.Errorf("the state = %+v, %v", state, err)
+	}
+}
+
+func TestASessionBeginsWithASnapshot(t *testing.T) {
+	t.Parallel()
+	log := journal.NewMemory()
+	s := midway(t, log).Snapshot()
+	var caches []string
+	m := modeltest.NewFake("m", func(_ context.Context, r model.Request) (model.Reply, error) {
+		mode := "none"
+		if r.Cache != nil {
+			mode = r.Cache.Mode
+		}
+		caches = append(caches, mode)
+		return modeltest.Text("go on"), nil
+	})
+	a, err := agent.New(agent.Config{Model: m, Journal: log, SystemPrompt: "not this"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := a.Start(t.Context(), agent.SessionConfig{ID: "s2", Resume: &s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := step[*agent.Finished](t, d).Result; got.TurnID != "turn-1" || got.Text() != "go on" {
+		t.Errorf("result = %+v", got)
+	}
+	if _, err := d.RunText(t.Context(), "more"); err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for _, it := range d.Snapshot().Transcript {
+		shown = append(shown, string(it.Kind)+" "+it.Text())
+	}
+	want := "system sys|user hi|assistant hello|user go|assistant |tool |tool |user later|assistant go on|user more|assistant go on"
+	if got := strings.Join(shown, "|"); got != want || strings.Join(caches, " ") != "required none" {
+		t.Errorf("transcript: %s, caches %v", got, caches)
+	}
+	if got := d.Snapshot().Transcript[5].Parts[0].Result; got.Status != content.StatusNotExecuted {
+		t.Errorf("the call that was not run = %+v", got)
+	}
+	_, err = a.Start(t.Context(), agent.SessionConfig{ID: "s2", Resume: &s})
+	if e, ok := errors.AsType[*agent.ConfigError](err); !ok || e.Field != "SessionConfig.Resume" {
+		t.Errorf("Start of a session that is known = %v", err)
+	}
+}
+
+// doorman is a hook at the session's ends.
+type doorman struct {
+	refuses bool
+	seen    *[]string
+}
+
+func (doorman) Name() string { return "doorman" }
+func (doorman) Points() []extension.Point {
+	return []extension.Point{extension.SessionStart, extension.SessionEnd}
+}
+
+func (h doorman) OnEvent(_ context.Context, e extension.HookEvent) (extension.Action, error) {
+	*h.seen = append(*h.seen, string(e.Point)+" "+string(e.Session))
+	if h.refuses {
+		return extension.Action{Kind: extension.Terminate, Reason: "closed"}, nil
+	}
+	return extension.Action{Kind: extension.Skip}, nil
+}
+
+func TestHooksStandAtTheSessionsEnds(t *testing.T) {
+	t.Parallel()
+	var seen []string
+	d := start(t, agent.Config{Model: replies(modeltest.Text("ok")), Hooks: []extension.Hook{doorman{seen: &seen}}})
+	if _, err := d.RunText(t.Context(), "go"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Join(seen, "|"); got != "session_start s|session_end s" {
+		t.Errorf("the hook saw %s", got)
+	}
+	log := journal.NewMemory()
+	a, err := agent.New(agent.Config{Model: replies(modeltest.Text("ok")), Journal: log, Hooks: []extension.Hook{doorman{true, &seen}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = a.Start(t.Context(), agent.SessionConfig{ID: "s"})
+	if e, ok := errors.AsType[*agent.HookTerminatedError](err); !ok || e.Hook != "doorman" || e.Reason != "closed" {
+		t.Errorf("Start = %v", err)
+	}
+	for rec, err := range log.Read(t.Context(), "s", 0) {
+		t.Errorf("it is in the journal: %+v, %v", rec, err)
+	}
+}
+
+func TestAToolMayAskBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	runs := 0
+	f, err := tool.CallFunc("send", "Sends.", func(_ context.Context, c tool.Call, _ struct{}) (string, error) {
+		if len(c.Approved) == 0 {
+			return "", tool.NeedsApproval(tool.Verdict{RequestKind: "mail.send", Summary: "send it"})
+		}
+		runs++
+		return "sent", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := start(t, agent.Config{
+		Model: replies(modeltest.Calls(call("c1", "send", `{}`)), modeltest.Text("ok")),
+		Tools: []tool.Source{registry(t, f)}, Input: []content.Item{content.UserText("go")},
+	})
+	ask := step[*agent.ApprovalRequest](t, d)
+	if ask.RequestKind != "mail.send" || ask.Summary != "send it" {
+		t.Errorf("approval = %+v", ask.Approval)
+	}
+	if err := ask.Approve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := step[*agent.AfterToolResult](t, d).Results[0].Text(); got != "sent" || runs != 1 {
+		t.Errorf("result = %q after %d runs", got, runs)
+	}
+}

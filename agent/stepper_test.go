@@ -1,0 +1,58 @@
+package agent_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// told folds what follows from the commands.
+func told(t *testing.T, s *loop.State, cs ...commands.Command) {
+	t.Helper()
+	for _, c := range cs {
+		env := commands.Envelope{ID: strconv.FormatUint(s.Seq+1, 10), Session: s.Session, At: content.Time(s.Seq + 1), Command: c}
+		evs, err := loop.Decide(s, env)
+		if err != nil || len(evs) == 0 {
+			t.Fatalf("%s: %d events, %v", commands.NameOf(c), len(evs), err)
+		}
+		s.Fold(events.Entry{Session: s.Session, Seq: s.Seq + 1, Cause: env.ID, At: env.At, Epoch: 1, Events: evs})
+	}
+}
+
+func TestTurnsThatEndInOneEntryAreSurfacedOneByOne(t *testing.T) {
+	t.Parallel()
+	s := loop.New("s")
+	told(t, s, commands.Claim{}, commands.OpenSession{Config: events.Config{SessionLimits: events.Limits{Requests: 1}}})
+	st := agent.NewStepper(nil, s)
+	told(t, s,
+		commands.SubmitInput{Items: []content.Item{content.UserText("go")}},
+		commands.SubmitInput{Items: []content.Item{content.UserText("more")}, OnBusy: events.Queue},
+		commands.ReportReply{
+			ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1}, Items: []content.Item{content.AssistantText("done")},
+		})
+	next := func() agent.Step {
+		t.Helper()
+		step, cont, err := st.Advance(s)
+		if err != nil || cont != nil {
+			t.Fatalf("Advance = %T, %+v, %v", step, cont, err)
+		}
+		return step
+	}
+	first, ok := next().(*agent.Finished)
+	if !ok || first.Result.TurnID != "turn-1" || first.Result.Text() != "done" {
+		t.Fatalf("the first step = %+v", first)
+	}
+	told(t, s, commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: "required"}})
+	second, ok := next().(*agent.Finished)
+	if !ok || second.Result.TurnID != "turn-2" || second.Result.FinishReason != content.Limit {
+		t.Fatalf("the second step = %+v", second)
+	}
+	if _, ok := next().(*agent.AwaitingInput); !ok {
+		t.Error("a turn is surfaced twice")
+	}
+}

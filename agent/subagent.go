@@ -1,0 +1,104 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// Delegation is the input of the tools that Agent.Tool makes.
+type Delegation struct {
+	Prompt string `json:"prompt" jsonschema:"what to do, with everything that has to be known for it"`
+}
+
+// Tool returns a tool with which the model of another agent hands work to this one.
+// Every call has a session of its own, named after the calling session and the call,
+// in this agent's journal; its answer is the call's result. The call's end ends it:
+// to cancel the call cancels the turn. A call that is repeated after a crash goes on
+// with its session, so nothing is done twice, and what a person has to approve there
+// is asked in the calling session.
+//
+// The session has the limits of this agent, and what its models used is counted in
+// the calling session too.
+func (a *Agent) Tool(name, description string, opts ...tool.Option) (tool.Tool, error) {
+	opts = append([]tool.Option{tool.Idempotent()}, opts...)
+	return tool.CallFunc(name, description, func(ctx context.Context, c tool.Call, in Delegation) (tool.Output, error) {
+		return a.delegate(ctx, c, in.Prompt)
+	}, opts...)
+}
+
+// ChildID names the session that a call of a sub-agent's tool runs in.
+func ChildID(parent content.SessionID, p content.Place) content.SessionID {
+	return content.SessionID(string(parent) + "-" + string(p))
+}
+
+func (a *Agent) delegate(ctx context.Context, c tool.Call, prompt string) (tool.Output, error) {
+	d, err := a.Start(ctx, SessionConfig{ID: ChildID(c.Session, c.Place), Parent: c.Session})
+	if err != nil {
+		return tool.Output{}, err
+	}
+	defer func() { _ = d.Close(context.WithoutCancel(ctx)) }()
+	turn, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), effect.ErrStop) {
+			cancel()
+			return
+		}
+		_ = d.Close(context.WithoutCancel(ctx)) // the caller is gone, or out of time: the turn stays open
+	})
+	defer stop()
+	for {
+		res, err := d.carryOn(turn, prompt)
+		pending, ok := errors.AsType[*ApprovalPendingError](err)
+		if !ok || len(pending.Approvals) == 0 {
+			return d.answer(res, err)
+		}
+		ask := pending.Approvals[0]
+		if k := gateOf(ask); !slices.Contains(c.Approved, k) {
+			return tool.Output{}, tool.NeedsApproval(tool.Verdict{
+				RequestKind: k.Kind, Scope: k.Scope, Reason: ask.Reason, Metadata: ask.Metadata,
+				Summary: fmt.Sprintf("%s: %s", c.Name, ask.Summary),
+			})
+		}
+		if err := d.ResolveApprovalFor(turn, ask.CallID, Decision{Approve: true, Reason: "approved in " + string(c.Session)}); err != nil {
+			return tool.Output{}, err
+		}
+	}
+}
+
+// carryOn runs a new session's only turn, goes on with one that is open, or returns
+// what came of one that has ended.
+func (d *Driver) carryOn(ctx context.Context, prompt string) (*RunResult, error) {
+	snap := d.Snapshot()
+	switch {
+	case snap.LastTurn != nil && snap.Turn == "":
+		return d.conclude(*snap.LastTurn)
+	case snap.Turn == "" && len(snap.PendingInput) == 0:
+		return d.RunText(ctx, prompt)
+	}
+	return d.Run(ctx)
+}
+
+// answer is the session's, with what it used.
+func (d *Driver) answer(res *RunResult, err error) (tool.Output, error) {
+	used := d.Snapshot().Usage
+	if err != nil {
+		return tool.Output{}, &tool.Error{Code: tool.CodeFailed, Message: err.Error(), Usage: used}
+	}
+	out := tool.Text(res.Response)
+	out.Usage = used
+	return out, nil
+}
+
+// gateOf is what a child's approval is called in the calling session. Other children
+// have approvals of the same ids, so its scope says what it is about.
+func gateOf(a events.Approval) content.GateKey {
+	return content.GateKey{Kind: "subagent." + string(a.ID) + "." + a.RequestKind, Scope: a.Tool + " " + a.Scope}
+}

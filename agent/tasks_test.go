@@ -1,0 +1,344 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// gate is a gate function.
+type gate func(ctx context.Context, dir string) (bool, string, error)
+
+func (g gate) Verify(ctx context.Context, dir string) (pass bool, output string, err error) {
+	return g(ctx, dir)
+}
+
+// verdicts is a gate that says no with each text, then yes.
+func verdicts(runs *int, noes ...string) extension.Gate {
+	return gate(func(context.Context, string) (bool, string, error) {
+		if *runs++; *runs <= len(noes) {
+			return false, noes[*runs-1], nil
+		}
+		return true, "fine", nil
+	})
+}
+
+// phases notes the phases that a task goes through.
+type phases struct{ seen []string }
+
+func (p *phases) HandleEvent(o extension.Observed) {
+	if s, ok := o.Event.(events.StateChanged); ok {
+		p.seen = append(p.seen, string(s.Phase))
+	}
+}
+
+func TestATaskGoesThroughItsPhases(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		task   agent.Task
+		noes   []string
+		none   bool
+		phases string
+		want   agent.TaskResult
+		err    string
+	}{
+		"the gate passes": {
+			phases: "planning executing verifying reporting idle",
+			want:   agent.TaskResult{Status: "done", Summary: "done", VerifyStatus: "passed", Verified: true, Attempts: 1},
+		},
+		"the second time": {
+			task: agent.Task{MaxRetries: 3}, noes: []string{"FAIL: x"},
+			phases: "planning executing verifying executing verifying reporting idle",
+			want:   agent.TaskResult{Status: "done", Summary: "done", VerifyStatus: "passed", Verified: true, Attempts: 2},
+		},
+		"never": {
+			task: agent.Task{MaxRetries: 1}, noes: []string{"FAIL: x", "FAIL: y"},
+			phases: "planning executing verifying executing verifying idle",
+			want:   agent.TaskResult{Status: "failed", Summary: "done", VerifyStatus: "failed", Attempts: 2},
+			err:    "verification failed after 2 attempts: FAIL: y",
+		},
+		"there is no gate": {
+			none: true, phases: "planning executing reporting idle",
+			want: agent.TaskResult{Status: "done", Summary: "done", VerifyStatus: "skipped", Verified: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen, runs := &phases{}, 0
+			d := start(t, agent.Config{Model: replies(modeltest.Text("done")), Observers: []extension.Observer{seen}})
+			tc.task.Goal = "fix it"
+			if !tc.none {
+				tc.task.Gate = verdicts(&runs, tc.noes...)
+			}
+			res, err := d.RunTask(t.Context(), tc.task)
+			if want := max(tc.want.Attempts, 0); runs != want {
+				t.Errorf("the gate ran %d times, want %d", runs, want)
+			}
+			if tc.err == "" && err != nil || tc.err != "" && errText(err) != tc.err {
+				t.Errorf("err = %v, want %q", err, tc.err)
+			}
+			if _, ok := errors.AsType[*agent.VerifyExhaustedError](err); ok != (tc.err != "") {
+				t.Errorf("err is %T", err)
+			}
+			if res.Turn == nil || res.Turn.FinishReason != content.Completed || res.Turn.Task == nil {
+				t.Errorf("turn = %+v", res.Turn)
+			}
+			res.Turn = nil
+			if diff := cmp.Diff(&tc.want, res); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+			if got := strings.Join(seen.seen, " "); got != tc.phases {
+				t.Errorf("phases: %s, want %s", got, tc.phases)
+			}
+			step[*agent.AwaitingInput](t, d)
+		})
+	}
+}
+
+// memory knows one thing and notes what it is told.
+type memory struct{ told []string }
+
+func (m *memory) Recall(_ context.Context, goal string) ([]content.Item, error) {
+	return []content.Item{content.NewItem(content.Context, content.TextPart("known of "+goal))}, nil
+}
+
+func (m *memory) Remember(_ context.Context, goal, summary string) error {
+	m.told = append(m.told, goal+": "+summary)
+	return nil
+}
+
+func TestATaskStartsWithWhatIsKnownAndLeavesItsSummary(t *testing.T) {
+	t.Parallel()
+	var requests []string
+	m := modeltest.NewFake("fake", func(_ context.Context, r model.Request) (model.Reply, error) {
+		var texts []string
+		for _, it := range r.Transcript {
+			texts = append(texts, it.Text())
+		}
+		requests = append(requests, strings.Join(texts, "|"))
+		return modeltest.Text("ok"), nil
+	})
+	mem := &memory{}
+	d := start(t, agent.Config{Model: m, Memory: mem, SystemPrompt: "sys"})
+	if _, err := d.RunText(t.Context(), "small talk"); err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	for _, goal := range []string{"one", "two"} {
+		if _, err := d.RunTask(t.Context(), agent.Task{Goal: goal, Gate: verdicts(&runs)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs = 0
+	if _, err := d.RunTask(t.Context(), agent.Task{Goal: "three", Gate: verdicts(&runs, "no")}); err == nil {
+		t.Fatal("a task whose gate said no is fine")
+	}
+	want := []string{"sys|small talk", "sys|known of one|one", "sys|known of two|two", "sys|known of three|three"}
+	if !slices.Equal(requests, want) {
+		t.Errorf("requests = %q, want %q", requests, want)
+	}
+	if want := []string{"one: ok", "two: ok"}; !slices.Equal(mem.told, want) {
+		t.Errorf("the memory was told %q, want %q", mem.told, want)
+	}
+}
+
+func TestATaskNamesTheFilesThatItChanged(t *testing.T) {
+	t.Parallel()
+	type path struct {
+		Path string `json:"path"`
+	}
+	edit, err := tool.Func("edit", "Edits.", func(_ context.Context, in path) (tool.Output, error) {
+		if in.Path == "no" {
+			return tool.Output{ChangedPaths: []string{in.Path}}, errors.New("cannot")
+		}
+		return tool.Output{ChangedPaths: []string{in.Path}}, nil
+	}, tool.WithSpec(func(s *tool.Spec) { s.Writes = true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	d := start(t, agent.Config{
+		Model: replies(
+			modeltest.Calls(call("", "edit", `{"path":"b"}`), call("", "edit", `{"path":"no"}`)),
+			modeltest.Text("first"),
+			modeltest.Calls(call("", "edit", `{"path":"a"}`), call("", "edit", `{"path":"b"}`)),
+			modeltest.Text("second"),
+		), Tools: []tool.Source{registry(t, edit)},
+	})
+	res, err := d.RunTask(t.Context(), agent.Task{Goal: "g", Gate: verdicts(&runs, "again"), MaxRetries: 1})
+	if err != nil || !slices.Equal(res.FilesChanged, []string{"a", "b"}) || res.Summary != "second" {
+		t.Errorf("result = %+v, %v", res, err)
+	}
+}
+
+func TestACancelledTaskIsAResult(t *testing.T) {
+	t.Parallel()
+	hold := func(ctx context.Context, begun func()) error {
+		begun()
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	for stage, build := range map[string]func(begun func()) (agent.Config, extension.Gate){
+		"model": func(begun func()) (agent.Config, extension.Gate) {
+			return agent.Config{Model: modeltest.NewFake("m", func(ctx context.Context, _ model.Request) (model.Reply, error) {
+				return model.Reply{}, hold(ctx, begun)
+			})}, nil
+		},
+		"verify": func(begun func()) (agent.Config, extension.Gate) {
+			return agent.Config{Model: replies(modeltest.Text("done"))},
+				gate(func(ctx context.Context, _ string) (bool, string, error) { return false, "no", hold(ctx, begun) })
+		},
+		"planning": func(begun func()) (agent.Config, extension.Gate) {
+			return agent.Config{Model: replies(modeltest.Text("done")), Memory: stuck{func(ctx context.Context) { _ = hold(ctx, begun) }}}, nil
+		},
+	} {
+		t.Run(stage, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			c, g := build(cancel)
+			seen := &phases{}
+			c.Observers = []extension.Observer{seen}
+			d := start(t, c)
+			res, err := d.RunTask(ctx, agent.Task{Goal: "g", Gate: g, MaxRetries: 2})
+			if err != nil || !res.Cancelled || res.Verified || res.Status != agent.TaskCancelled {
+				t.Errorf("result = %+v, %v", res, err)
+			}
+			if n := len(seen.seen); n == 0 || seen.seen[n-1] != "idle" {
+				t.Errorf("phases: %v", seen.seen)
+			}
+		})
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	d := start(t, agent.Config{Model: replies(modeltest.Text("never"))})
+	if res, err := d.RunTask(over, agent.Task{Goal: "g"}); err != nil || !res.Cancelled {
+		t.Errorf("with a context that is over: %+v, %v", res, err)
+	}
+	if d.Snapshot().LastTurn != nil {
+		t.Error("a context that is over started a task")
+	}
+}
+
+// stuck is a memory that never recalls anything.
+type stuck struct{ wait func(context.Context) }
+
+func (s stuck) Recall(ctx context.Context, _ string) ([]content.Item, error) {
+	s.wait(ctx)
+	return nil, context.Cause(ctx)
+}
+
+func (stuck) Remember(context.Context, string, string) error { return nil }
+
+func TestATaskThatEndsOtherwiseIsAnErrorWithItsResult(t *testing.T) {
+	t.Parallel()
+	runs := 0
+	d := start(t, agent.Config{
+		Model: replies(modeltest.Calls(call("", "echo", `{"text":"x"}`))), Tools: []tool.Source{echo(t)},
+		Limits: events.Limits{MaxRounds: 2},
+	})
+	res, err := d.RunTask(t.Context(), agent.Task{Goal: "g", Gate: verdicts(&runs)})
+	if e, ok := errors.AsType[*agent.MaxTurnsError](err); !ok || e.Max != 2 || e.Partial.Turn.Task == nil {
+		t.Errorf("err = %v", err)
+	}
+	if res == nil || res.Status != agent.TaskFailed || res.Verified || runs != 0 {
+		t.Errorf("result = %+v after %d gates", res, runs)
+	}
+	failing := start(t, agent.Config{Model: modeltest.NewFake("down", func(context.Context, model.Request) (model.Reply, error) {
+		return model.Reply{}, &model.Error{Class: content.ClassAuth, Message: "no key"}
+	})})
+	res, err = failing.RunTask(t.Context(), agent.Task{Goal: "g"})
+	if _, ok := errors.AsType[*agent.ProviderError](err); !ok || res == nil || res.Status != agent.TaskFailed {
+		t.Errorf("with a failing model: %+v, %v", res, err)
+	}
+	if _, err := failing.RunTask(t.Context(), agent.Task{}); reasonOf(err) != "empty_input" {
+		t.Errorf("without a goal and an open task: %v", err)
+	}
+}
+
+func TestACommandIsAGateInTheRoot(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write, err := tool.Func("write", "Writes the marker.", func(context.Context, struct{}) (string, error) {
+		return "ok", os.WriteFile(filepath.Join(dir, "marker"), nil, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := start(t, agent.Config{
+		Model: replies(modeltest.Text("done"), modeltest.Calls(call("", "write", `{}`)), modeltest.Text("now")),
+		Tools: []tool.Source{registry(t, write)}, Root: dir,
+	})
+	gate := extension.Command("sh", "-c", "ls marker 2>/dev/null || { echo no marker; exit 4; }")
+	res, err := d.RunTask(t.Context(), agent.Task{Goal: "g", Gate: gate, MaxRetries: 1})
+	if err != nil || res.Attempts != 2 || !res.Verified {
+		t.Errorf("result = %+v, %v", res, err)
+	}
+	told := d.Snapshot().Transcript[2].Text()
+	if want := "Verification failed. Fix these errors and try again:\nno marker\n[exit status 4]"; told != want {
+		t.Errorf("the model is told %q, want %q", told, want)
+	}
+}
+
+func TestATaskGoesOnAfterACrashInItsGate(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]bool{"with its gate": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := journal.NewMemory()
+			c := agent.Config{Model: replies(modeltest.Text("done")), Journal: log}
+			ctx, crash := context.WithCancel(t.Context())
+			first := start(t, c)
+			go func() {
+				<-ctx.Done()
+				_ = first.Close(context.WithoutCancel(ctx))
+			}()
+			_, err := first.RunTask(t.Context(), agent.Task{Goal: "g", Gate: gate(func(gctx context.Context, _ string) (bool, string, error) {
+				crash()
+				<-gctx.Done()
+				return false, "", context.Cause(gctx)
+			})})
+			if !errors.Is(err, agent.ErrClosed) {
+				t.Fatalf("RunTask = %v", err)
+			}
+			second, runs := start(t, c), 0
+			if again {
+				res, err := second.RunTask(t.Context(), agent.Task{Gate: verdicts(&runs)})
+				if err != nil || !res.Verified || runs != 1 {
+					t.Errorf("result = %+v, %v", res, err)
+				}
+				return
+			}
+			_, err = second.RunTask(t.Context(), agent.Task{})
+			if e, ok := errors.AsType[*agent.VerifyExhaustedError](err); !ok || !strings.Contains(e.Output, "gone") {
+				t.Errorf("err = %v", err)
+			}
+		})
+	}
+}
+
+func TestATaskIsRefusedWhileATurnIsOpen(t *testing.T) {
+	t.Parallel()
+	d := start(t, agent.Config{
+		Model: replies(modeltest.Calls(call("", "echo", `{"text":"x"}`)), modeltest.Text("ok")),
+		Tools: []tool.Source{echo(t)}, Input: []content.Item{content.UserText("go")},
+	})
+	step[*agent.AfterToolResult](t, d)
+	if res, err := d.RunTask(t.Context(), agent.Task{Goal: "g"}); reasonOf(err) != "busy" || res != nil {
+		t.Errorf("RunTask = %+v, %v", res, err)
+	}
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/render"
+)
+
+// openApproval is an approval that nobody has decided, of some session.
+type openApproval struct {
+	Session content.SessionID `json:"session"`
+	approvalReport
+}
+
+func newApprovalsCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "approvals",
+		Short: "Look at what waits for a person's approval",
+		Example: `  turnlog approvals ls
+  turnlog approvals ls plan-7 -o json`,
+	}
+	r := newRemote(a, cmd)
+	ls := &cobra.Command{
+		Use:     "ls [SESSION]",
+		Aliases: []string{"list"},
+		Short:   "List the calls that wait for an approval, of one session or of all",
+		Long: `Lists the calls that wait for a person's approval, one a line. Without a session it reads the
+journals of all sessions.`,
+		Example: `  turnlog approvals ls
+  turnlog approvals ls plan-7
+  turnlog approvals ls -o json | jq -r '.[] | "\(.session) \(.call)"'`,
+	}
+	output := cli.OutputFlag(ls, "text", "json")
+	ls.RunE = func(cmd *cobra.Command, args []string) error {
+		return r.do(cmd.Context(), func(ctx context.Context, d *cli.Cell, c *client.Client) error {
+			all, err := a.openApprovals(ctx, d, c, args)
+			if err != nil {
+				return err
+			}
+			if output.String() == "json" {
+				return writeJSON(a.term.out, all)
+			}
+			return printApprovals(a.term.out, all)
+		})
+	}
+	cmd.AddCommand(ls)
+	return cmd
+}
+
+// openApprovals reads the journals of the named session, or of all. Of all, those
+// that cannot be read are only complained about.
+func (a *app) openApprovals(ctx context.Context, d *cli.Cell, c *client.Client, args []string) ([]openApproval, error) {
+	all := []openApproval{}
+	if len(args) > 0 {
+		id, err := content.ParseSessionID(args[0])
+		if err != nil {
+			return nil, usageError("%w", err)
+		}
+		b, err := readCases(ctx, d.Cell, id)
+		if err != nil {
+			return nil, err
+		}
+		return b.open(all), nil
+	}
+	ids, err := c.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		b, err := readCases(ctx, d.Cell, id)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			a.complain(err)
+			continue
+		}
+		all = b.open(all)
+	}
+	return all, nil
+}
+
+// open adds the session's open approvals to all.
+func (b *casebook) open(all []openApproval) []openApproval {
+	for _, p := range b.state.Undecided() {
+		all = append(all, openApproval{b.state.Session, approvalReportOf(p)})
+	}
+	return all
+}
+
+func printApprovals(w io.Writer, all []openApproval) error {
+	if len(all) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "SESSION\tCALL\tTOOL\tEXPIRES\tWHAT")
+	for _, p := range all {
+		expires, what := "never", p.Summary
+		if p.ExpiresAt != nil {
+			expires = p.ExpiresAt.String()
+		}
+		if what == "" {
+			what = string(p.Reason) + " " + string(p.Input)
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", p.Session, p.Call, render.Safe(p.Tool), expires, render.Style{}.Line(what))
+	}
+	return t.Flush()
+}
+
+func newApproveCommand(a *app) *cobra.Command {
+	var input string
+	var always bool
+	cmd := &cobra.Command{
+		Use:   "approve SESSION CALL",
+		Short: "Let a call run that waits for an approval",
+		Long: `Approves a call that waits for a person, and waits until that is recorded. The first decision
+counts: a later one is refused, and told who decided what.
+
+With --input the tool gets other arguments than the model gave; they have to fit its schema.`,
+		Example: `  turnlog approve plan-7 call_1_1
+  turnlog approve plan-7 call_1_1 --always
+  turnlog approve plan-7 call_1_1 --input '{"path":"docs/index.md"}'`,
+	}
+	cmd.Flags().BoolVar(&always, "always", false, "do not ask the same about the same tool again in this session")
+	cmd.Flags().StringVar(&input, "input", "", "the `JSON` object that the tool gets instead of the model's")
+	r := newRemote(a, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		v := commands.ResolveApproval{Approve: true, Always: always}
+		if cmd.Flags().Changed("input") {
+			if v.Input = json.RawMessage(input); !json.Valid(v.Input) {
+				return usageError("--input is not JSON: %s", render.Style{}.Line(input))
+			}
+			if always {
+				return usageError("--always and --input at once: an approval for always is of what the model asks for")
+			}
+		}
+		return r.decide(cmd.Context(), args, v, "approved")
+	}
+	return cmd
+}
+
+func newDenyCommand(a *app) *cobra.Command {
+	var v commands.ResolveApproval
+	cmd := &cobra.Command{
+		Use:   "deny SESSION CALL",
+		Short: "Refuse a call that waits for an approval",
+		Long: `Denies a call that waits for a person, and waits until that is recorded. The model is told, with
+the reason, and the turn goes on. The first decision counts.`,
+		Example: `  turnlog deny plan-7 call_1_1
+  turnlog deny plan-7 call_1_1 --reason "not on a Friday"`,
+	}
+	cmd.Flags().StringVar(&v.Reason, "reason", "", "`text` that the model is told")
+	r := newRemote(a, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return r.decide(cmd.Context(), args, v, "denied") }
+	return cmd
+}
+
+// decide settles the oldest approval of a call that is open.
+func (r *remote) decide(ctx context.Context, args []string, v commands.ResolveApproval, done string) error {
+	id, err := content.ParseSessionID(args[0])
+	if err != nil {
+		return usageError("%w", err)
+	}
+	call, err := parseCall(args[1])
+	if err != nil {
+		return err
+	}
+	return r.do(ctx, func(ctx context.Context, d *cli.Cell, c *client.Client) error {
+		before, err := readCases(ctx, d.Cell, id)
+		if err != nil {
+			return err
+		}
+		p, err := before.pending(call)
+		if err != nil {
+			return err
+		}
+		v.Approval, v.By = p.ID, r.app.person()
+		err = r.ask(ctx, c, id, func(ctx context.Context, s *client.Session) error { return s.Ask(ctx, v) })
+		if err != nil {
+			return overtaken(ctx, d, id, p, err)
+		}
+		if _, err := fmt.Fprintf(r.app.term.out, "%s %s (call %s)\n", done, render.Safe(p.Tool), call); err != nil {
+			return err
+		}
+		after, err := readCases(ctx, d.Cell, id)
+		if err != nil {
+			return err
+		}
+		if next, err := after.pending(call); err == nil {
+			r.app.hint("another question about the call is open: %s", question(next))
+		}
+		return nil
+	})
+}
+
+// overtaken says who was first, if a decision failed because of another one.
+func overtaken(ctx context.Context, d *cli.Cell, id content.SessionID, p events.Approval, err error) error {
+	b, readErr := readCases(ctx, d.Cell, id)
+	if readErr != nil || slices.ContainsFunc(b.state.Undecided(), func(a events.Approval) bool { return a.ID == p.ID }) {
+		return err
+	}
+	if _, decided := b.pending(p.CallID); decided != nil {
+		return decided
+	}
+	return err
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// awaitFlags say what is waited for how long, and how it is shown.
+type awaitFlags struct {
+	timeout    time.Duration
+	output     *cli.Choice
+	deployment *cli.Deployment
+	log        *cli.Log
+}
+
+func newWaitCommand(a *app) *cobra.Command {
+	var f awaitFlags
+	cmd := &cobra.Command{
+		Use:   "wait SESSION",
+		Short: "Wait for the end of a session's turn, or for an approval",
+		Long: `Waits until the open turn of a session ends or needs a person's approval, and prints what "turnlog
+run" prints, with the same exit codes. Input that was sent and not taken up yet is waited for; if
+there is nothing to wait for, the last turn's end is printed.
+
+An interrupt, or the end of --timeout, ends the waiting with 4; the turn goes on.`,
+		Example: `  turnlog wait plan-7
+  turnlog send plan-7 "Also look at the tests" && turnlog wait plan-7 -o json
+  turnlog approve plan-7 call_1_1 && turnlog wait plan-7`,
+	}
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "stop waiting after this `time`; 0: never")
+	f.output = cli.OutputFlag(cmd, "text", "json", "jsonl")
+	f.deployment = cli.NewDeployment(cmd, a.getenv)
+	f.log = cli.NewLog(cmd, zapcore.WarnLevel)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return ended(a.await(cmd, f, args[0]))
+	}
+	return cmd
+}
+
+func (a *app) await(cmd *cobra.Command, f awaitFlags, session string) error {
+	id, err := content.ParseSessionID(session)
+	if err != nil {
+		return usageError("%w", err)
+	}
+	if f.timeout < 0 {
+		return usageError("--timeout %v: use a positive time, or 0 for none", f.timeout)
+	}
+	log := f.log.Logger(a.term.err, a.getenv)
+	d, err := a.dial(cmd.Context(), f.deployment, "turnlog wait", log)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	ctx, stop := d.Lasting(cmd.Context())
+	defer stop()
+	c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(log), client.WithName("turnlog-wait"))
+	if err != nil {
+		return err
+	}
+	v, err := a.attach(ctx, d.Cell, c, id)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	now, err := v.target(ctx, d)
+	if err != nil {
+		return noSession(id, err)
+	}
+	return a.report(v.id, v.people.how, f.output.String(), func(show view) (*turnOutcome, error) {
+		show = onlyMine{show, &v.tracker}
+		if err := v.catchUp(ctx, now, show); err != nil {
+			return nil, fmt.Errorf("session %s: %w", id, err)
+		}
+		return v.wait(ctx, f.timeout, show, func(_ context.Context, w *wait) { w.ask = v.tracker.ask })
+	})
+}
+
+// onlyMine shows no entries but those of the turn that is waited for.
+type onlyMine struct {
+	view
+
+	tracker *tracker
+}
+
+func (o onlyMine) entry(rec journal.Record) {
+	if o.tracker.mine() || o.tracker.end != nil {
+		o.view.entry(rec)
+	}
+}
+
+// target makes the tracker look out for the turn that is open or about to be, or
+// else for the last one, and returns where the journal ends now. It is an error if
+// there never was one.
+func (v *conversation) target(ctx context.Context, d *cli.Cell) (now uint64, err error) {
+	state, head, err := v.client.Read(ctx, v.id)
+	if err != nil {
+		return 0, err
+	}
+	t := &v.tracker
+	switch {
+	case state.Turn != nil:
+		t.adopt(state.Turn.ID)
+		return head.Seq, nil
+	case loop.Waiting(state) != commands.WaitInput:
+		t.adopt(content.TurnIDFor(state.Turns + 1))
+		return head.Seq, nil
+	}
+	asks, err := d.Inbox().Read(ctx, v.id, state.Cursors)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range asks {
+		if c, ok := m.Envelope.Command.(commands.SubmitInput); ok {
+			t.follow(m.Envelope.ID, c.OnBusy)
+			return head.Seq, nil
+		}
+	}
+	if state.Last == nil {
+		return 0, exitError(cli.CodeFailed, "session %s has had no turn yet: \"turnlog send %s\" begins one", v.id, v.id)
+	}
+	t.adopt(state.Last.Turn)
+	return head.Seq, nil
+}

@@ -1,0 +1,162 @@
+package compact
+
+import (
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// outline says where a transcript may be cut and what stays in any case.
+type outline struct {
+	items  []content.Item
+	pinned []bool
+	whole  []bool // a cut right before this index parts no reply, no input, and no call from its result
+	asked  []int  // where the run of input begins that stands last before this index; -1: there is none
+
+	from, to int // the newest input of the user is items[from:to]
+}
+
+func (j *Job) outline() outline {
+	o := outline{items: j.Items, pinned: make([]bool, len(j.Items)), whole: cuts(j.Items)}
+	o.asked = make([]int, len(j.Items)+1)
+	o.asked[0] = -1
+	for i, it := range j.Items {
+		o.pinned[i] = j.Pinned(it)
+		o.asked[i+1] = o.asked[i]
+		if input(it) && (i == 0 || !input(j.Items[i-1])) {
+			o.asked[i+1] = i
+		}
+	}
+	o.from, o.to = newestInput(j.Items)
+	return o
+}
+
+// cuts marks the places where a transcript may be cut. A reply is a run of Assistant
+// items, which belong together as the provider gave them, and so does input that
+// nothing stands between.
+func cuts(items []content.Item) []bool {
+	whole := slices.Repeat([]bool{true}, len(items)+1)
+	called := make(map[content.CallID]int)
+	for i, it := range items {
+		if i > 0 && (sameReply(items[i-1], it) || input(items[i-1]) && input(it)) {
+			whole[i] = false
+		}
+		for _, c := range it.Calls() {
+			called[c.ID] = i
+		}
+		if it.Kind == content.Notification {
+			continue // tells of a call that has its result
+		}
+		for _, r := range it.Results() {
+			if at, ok := called[r.CallID]; ok {
+				for n := at + 1; n <= i; n++ {
+					whole[n] = false
+				}
+			}
+		}
+	}
+	return whole
+}
+
+// sameReply reports whether next goes on with the reply that it is in. A provider's
+// compaction ends its reply.
+func sameReply(it, next content.Item) bool {
+	return it.Kind == content.Assistant && next.Kind == content.Assistant && it.FinishReason != content.Compaction
+}
+
+// newestInput is the last run of User items; none: an empty range.
+func newestInput(items []content.Item) (from, to int) {
+	to = len(items)
+	for to > 0 && items[to-1].Kind != content.User {
+		to--
+	}
+	from = to
+	for from > 0 && items[from-1].Kind == content.User {
+		from--
+	}
+	return from, to
+}
+
+func input(it content.Item) bool { return it.Kind == content.User || it.Kind == content.Notification }
+
+// cutBefore is the last place at or before i that may be cut.
+func (o outline) cutBefore(i int) int {
+	for !o.whole[i] {
+		i--
+	}
+	return i
+}
+
+// last is the last cut that leaves something.
+func (o outline) last() int { return o.cutBefore(max(len(o.items)-1, 0)) }
+
+// opening is the run of input that the items from s on answer, if it stands before s.
+func (o outline) opening(s int) (from, to int) {
+	first := s
+	for first < len(o.items) && o.pinned[first] {
+		first++
+	}
+	if first == len(o.items) || o.items[first].Kind != content.Assistant && o.items[first].Kind != content.Tool {
+		return s, s
+	}
+	if from = o.asked[s]; from < 0 {
+		return s, s
+	}
+	for to = from; to < s && input(o.items[to]); {
+		to++
+	}
+	return from, to
+}
+
+// keep marks what stays if everything before the cut s is let go.
+func (o outline) keep(s int) []bool {
+	keep := slices.Clone(o.pinned)
+	mark := func(from, to int) {
+		for i := from; i < to; i++ {
+			keep[i] = true
+		}
+	}
+	mark(s, len(o.items))
+	mark(o.from, o.to)
+	mark(o.opening(s))
+	return keep
+}
+
+func pick(items []content.Item, keep []bool) []content.Item {
+	var out []content.Item
+	for i, it := range items {
+		if keep[i] {
+			out = append(out, it)
+		}
+	}
+	if len(out) == len(items) {
+		return items
+	}
+	return out
+}
+
+// newestReply is where the last reply begins; len(items) if there is none.
+func newestReply(items []content.Item) int {
+	i := len(items) - 1
+	for i >= 0 && items[i].Kind != content.Assistant {
+		i--
+	}
+	if i < 0 {
+		return len(items)
+	}
+	for i > 0 && sameReply(items[i-1], items[i]) {
+		i--
+	}
+	return i
+}
+
+// open is where the tool rounds begin that a model still works on: those up to the
+// newest reply, as far back as nothing but replies and results stands.
+func open(items []content.Item) int {
+	i := newestReply(items)
+	calls := slices.ContainsFunc(items[i:], func(it content.Item) bool { return len(it.Calls()) > 0 })
+	for calls && i > 0 && (items[i-1].Kind == content.Assistant || items[i-1].Kind == content.Tool) {
+		i--
+	}
+	return i
+}

@@ -1,0 +1,86 @@
+package examples
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the examples print; read the diff")
+
+func TestEveryExampleRuns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", dir+string(os.PathSeparator), "./...")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, e := range entries {
+		name := e.Name()
+		if !e.IsDir() || name == "testdata" {
+			continue
+		}
+		ran++
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			binary := filepath.Join(dir, name)
+			if runtime.GOOS == "windows" {
+				binary += ".exe"
+			}
+			compare(t, filepath.Join("testdata", name+".txt"), run(t, binary, filepath.Join("testdata", name+".in")))
+		})
+	}
+	if ran == 0 {
+		t.Error("there are no examples")
+	}
+}
+
+// run returns what a program prints.
+func run(t *testing.T, binary, input string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary)
+	cmd.Dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(cmd.Dir, "notes.txt"), []byte("Buy milk.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.ReadFile(input)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	var out, problems bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &problems
+	if err := cmd.Run(); err != nil || problems.Len() > 0 {
+		t.Fatalf("%s: %v\n%s%s", filepath.Base(binary), err, out.Bytes(), problems.Bytes())
+	}
+	return out.Bytes()
+}
+
+func compare(t *testing.T, golden string, got []byte) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(golden, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got), run with -rewrite and read the diff:\n%s", golden, diff)
+	}
+}

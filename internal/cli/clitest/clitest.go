@@ -1,0 +1,94 @@
+// Package clitest is what the tests of the binaries have in common: servers to
+// run against, and what a program prints while it runs.
+//
+// The one idea: a binary is tested by executing its root command against an
+// embedded server with a port, and by waiting for what it prints, never for time
+// to pass.
+//
+// A test owns what it gets: it is closed when the test ends.
+package clitest
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// NoEnv is an environment without variables.
+func NoEnv(string) string { return "" }
+
+// Serve starts a NATS server in memory, with a port.
+func Serve(t testing.TB) *embedded.Server {
+	t.Helper()
+	s, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Dial connects to a server.
+func Dial(t testing.TB, url string) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// Open returns the default cell of a server, provisioned or not.
+func Open(t testing.TB, s *embedded.Server) (*jetstream.Cell, *nats.Conn) {
+	t.Helper()
+	nc := Dial(t, s.ClientURL())
+	cell, err := jetstream.Open(nc, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cell, nc
+}
+
+// Get asks for a page and returns the status and the body.
+func Get(t testing.TB, url string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// Golden compares with a file, which it writes anew if rewrite is set.
+func Golden(t testing.TB, rewrite bool, path, got string) {
+	t.Helper()
+	if rewrite {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}

@@ -1,0 +1,95 @@
+// Package toolset is the list of tools that our binaries have, and how a worker
+// shows them to a deployment.
+//
+// The one idea: a set is some tools that a command line names as one, and [Sets]
+// returns all of them as a slice to read. Nothing registers itself.
+//
+// A program owns its [Flags] and calls [Flags.Open] once; an [Offers] and what
+// [Progress] returns belong to the worker that they are given to.
+package toolset
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/fs"
+	"github.com/turnlog/turnlog/tool/shell"
+)
+
+// Set is some tools that a command line names as one.
+type Set struct {
+	Name  string
+	About string // for people
+	Open  func(o Options) ([]tool.Tool, error)
+}
+
+// Options are what a command line says about tools.
+type Options struct {
+	Root       string // the directory that they work in
+	AllowWrite bool   // file tools write, too
+}
+
+// Sets lists the tools that our binaries have. A new one is a line here.
+func Sets() []Set {
+	return []Set{
+		{"fs", "list, find, read, search and count files; with --allow-write also write, edit and delete them", openFiles},
+		{"shell", "run any command as this user, which --allow-write does not restrain", openShell},
+	}
+}
+
+func openFiles(o Options) ([]tool.Tool, error) {
+	return fs.New(o.Root, fs.Options{Write: o.AllowWrite})
+}
+
+func openShell(o Options) ([]tool.Tool, error) {
+	exec, err := shell.New(o.Root, shell.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return []tool.Tool{exec}, nil
+}
+
+// Names are those of all sets.
+func Names() []string {
+	var names []string
+	for _, s := range Sets() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// About says what each set is, a line for each.
+func About() string {
+	var b strings.Builder
+	for _, s := range Sets() {
+		fmt.Fprintf(&b, "\n  %-6s %s", s.Name, s.About)
+	}
+	return b.String()
+}
+
+// Open makes the named tools, a source for each set.
+func Open(names []string, o Options) ([]tool.Source, error) {
+	if len(names) == 0 {
+		return nil, errors.New("name at least one of " + strings.Join(Names(), ", "))
+	}
+	var sources []tool.Source
+	for _, name := range names {
+		i := slices.IndexFunc(Sets(), func(s Set) bool { return s.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no set %q: known are %s", name, strings.Join(Names(), ", "))
+		}
+		tools, err := Sets()[i].Open(o)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		source, err := tool.NewRegistry(name, tools...)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		sources = append(sources, source)
+	}
+	return sources, nil
+}

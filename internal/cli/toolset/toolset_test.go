@@ -1,0 +1,97 @@
+package toolset
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/tooltest"
+)
+
+func TestSetsDoNotMeet(t *testing.T) {
+	t.Parallel()
+	sources, err := Open(Names(), Options{Root: t.TempDir(), AllowWrite: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, s := range sources {
+		tools, err := s.Tools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += len(tools)
+	}
+	c, err := tool.Sample(t.Context(), sources, tool.FirstWins)
+	if err != nil || len(c.Offers) != total || total < 5 {
+		t.Errorf("%d tools under %d names, %v", total, len(c.Offers), err)
+	}
+}
+
+func TestEveryToolHoldsTheContract(t *testing.T) {
+	t.Parallel()
+	for _, s := range Sets() {
+		tools, err := s.Open(Options{Root: t.TempDir(), AllowWrite: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range tools {
+			t.Run(x.Spec().Name, func(t *testing.T) { tooltest.Run(t, x) })
+		}
+	}
+}
+
+// program takes the flags and opens what they name.
+func program(f *Flags) *cobra.Command {
+	root := &cobra.Command{Use: "prog"}
+	work := &cobra.Command{Use: "work", RunE: func(*cobra.Command, []string) error {
+		_, err := f.Open()
+		if err != nil {
+			return cli.Usage("%w", err)
+		}
+		return nil
+	}}
+	f.Register(work)
+	root.AddCommand(work)
+	return root
+}
+
+func run(t *testing.T, f *Flags, args ...string) (code int, printed string) {
+	t.Helper()
+	root, out := program(f), clitest.NewScreen()
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(out)
+	return cli.Execute(t.Context(), root), out.String()
+}
+
+func TestFlagsNameEachSetOnce(t *testing.T) {
+	t.Parallel()
+	var f Flags
+	code, printed := run(t, &f, "work", "--tools", "shell, fs", "--tools", "fs", "--root", t.TempDir())
+	if code != 0 || strings.Join(f.Sets(), " ") != "fs shell" {
+		t.Errorf("code %d, sets %q, printed %q", code, f.Sets(), printed)
+	}
+	for args, want := range map[string]string{
+		"--tools fs,nope":     `--tools: there is no set "nope": known are fs, shell`,
+		"--tools=":            "--tools: name at least one of fs, shell",
+		"--root /no/such/dir": "--tools: fs: root /no/such/dir: no such directory",
+	} {
+		if code, printed := run(t, new(Flags), append([]string{"work"}, strings.Fields(args)...)...); code != cli.CodeUsage || !strings.Contains(printed, want) {
+			t.Errorf("%s = %d %q, want %q", args, code, printed, want)
+		}
+	}
+}
+
+func TestSetsAreCompleted(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{"": "fs\t", "fs,": "fs,shell\t"} {
+		if _, out := run(t, new(Flags), "__complete", "work", "--tools", typed); !strings.HasPrefix(out, want) {
+			t.Errorf("%q is completed to %q", typed, out)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package permission
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// maxLinks bounds the symbolic links on one path, as operating systems do.
+const maxLinks = 255
+
+// errLinks is returned for a path whose links lead round in a circle.
+var errLinks = errors.New("too many symbolic links")
+
+const separator = string(filepath.Separator)
+
+// resolve returns where an absolute path leads to: name by name, as the operating
+// system goes, following symbolic links, also one whose target is not there. Names
+// that do not exist yet are kept as they are.
+func resolve(path string) (string, error) {
+	at, rest := begin(path)
+	links := 0
+	for len(rest) > 0 {
+		name := rest[0]
+		rest = rest[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		next := filepath.Join(at, name)
+		to, err := follow(next)
+		if err != nil {
+			return "", err
+		}
+		if to == "" {
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", errLinks
+		}
+		names := split(to)
+		if filepath.IsAbs(to) {
+			at, names = begin(to)
+		}
+		rest = append(names, rest...)
+	}
+	return at, nil
+}
+
+// follow returns what a symbolic link says; empty for anything else, also for what
+// is not there.
+func follow(name string) (string, error) {
+	info, err := os.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("resolve: %w", err)
+	case info.Mode()&fs.ModeSymlink == 0:
+		return "", nil
+	}
+	to, err := os.Readlink(name)
+	if err != nil {
+		return "", fmt.Errorf("resolve: %w", err)
+	}
+	return to, nil
+}
+
+// begin is where an absolute path begins, and the names to go from there.
+func begin(path string) (at string, names []string) {
+	volume := filepath.VolumeName(path)
+	return volume + separator, split(path[len(volume):])
+}
+
+func split(path string) []string {
+	return strings.FieldsFunc(path, func(r rune) bool { return r < 0x80 && os.IsPathSeparator(uint8(r)) })
+}
+
+// resolveParent is resolve but for the last name: that is what a deletion is about,
+// also of a link.
+func resolveParent(path string) (string, error) {
+	path = filepath.Clean(path)
+	dir, err := resolve(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, filepath.Base(path)), nil
+}
+
+// within reports whether the path is dir or lies in it, by its names or because one
+// of the directories above it is the same. It follows no links; both have to be
+// resolved. With loose, names that differ only in case are the same.
+func within(dir, path string, loose bool) bool {
+	if below(dir, path, loose) {
+		return true
+	}
+	want, err := os.Lstat(dir)
+	if err != nil {
+		return false
+	}
+	for {
+		if have, err := os.Lstat(path); err == nil && os.SameFile(want, have) {
+			return true
+		}
+		up := filepath.Dir(path)
+		if up == path {
+			return false
+		}
+		path = up
+	}
+}
+
+func below(dir, path string, loose bool) bool {
+	atDir, dirs := begin(dir)
+	atPath, names := begin(path)
+	same := func(a, b string) bool { return a == b || loose && strings.EqualFold(a, b) }
+	if len(names) < len(dirs) || !same(atDir, atPath) {
+		return false
+	}
+	for i, d := range dirs {
+		if !same(d, names[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,52 @@
+package permission
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// Servers is a policy for requests of the kinds mcp.…, whose target names a server
+// and, if they need authorization, its scopes: {"server":"files","scopes":["read"]}.
+type Servers struct {
+	Trusted []string    // servers that may be asked; none: all that are not denied
+	Denied  []string    // servers that may not
+	Scopes  []string    // what they may be authorized for; none: anything
+	Outside tool.Ruling // of other servers and scopes; zero: tool.Ask; tool.Deny: not at all
+}
+
+var _ tool.Permissions = Servers{}
+
+// Evaluate judges the request by its server and its scopes, each by itself.
+func (p Servers) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
+	if !strings.HasPrefix(r.Kind, kindsServer) {
+		return tool.Verdict{}, nil
+	}
+	var t struct {
+		Server string   `json:"server"`
+		Scopes []string `json:"scopes"`
+	}
+	if err := json.Unmarshal(r.Target, &t); err != nil || t.Server == "" {
+		//nolint:nilerr // what cannot be read is denied
+		return deny(CodeUnreadable, "the request %s names no server", r.Kind), nil
+	}
+	if slices.Contains(p.Denied, t.Server) {
+		return deny(CodeServer, "server %s is denied", t.Server), nil
+	}
+	verdicts := []tool.Verdict{allow()}
+	if len(p.Trusted) > 0 && !slices.Contains(p.Trusted, t.Server) {
+		question := ask(KindServer, t.Server, content.SensitiveServer, summary(r)+": server "+t.Server)
+		verdicts = append(verdicts, refuse(p.Outside, question, CodeServer, "server %s is not trusted", t.Server))
+	}
+	for _, s := range t.Scopes {
+		if len(p.Scopes) > 0 && !slices.Contains(p.Scopes, s) {
+			question := ask(KindAuthScope, t.Server+" "+s, content.SensitiveAuthScope, summary(r)+": "+s+" at server "+t.Server)
+			verdicts = append(verdicts, refuse(p.Outside, question, CodeAuthScope, "scope %s of server %s is not allowed", s, t.Server))
+		}
+	}
+	return combine(verdicts...), nil
+}

@@ -1,0 +1,94 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+)
+
+// Handler runs a call: a tool's Call, or what [Middleware] made of it.
+type Handler func(ctx context.Context, c Call) (Output, error)
+
+// Middleware stands around a tool's calls. It may change the call or the output,
+// answer without calling next, or return an error as a tool may. Input that it
+// changes is checked against the schema again. A call whose input does not fit, or
+// of a tool that is not on offer, never gets here.
+type Middleware func(ctx context.Context, c Call, next Handler) (Output, error)
+
+// Wrap returns t with middleware around its calls, the first outermost. To models
+// and permissions it is the same tool.
+func Wrap(t Tool, around ...Middleware) Tool {
+	if len(around) == 0 {
+		return t
+	}
+	inner, _ := Compile(t) // a tool that cannot be called says so when it is
+	return &wrapped{Tool: inner, compiler: inner.(compiler), around: slices.Clone(around)}
+}
+
+// WrapSource returns s with middleware around the calls of all its tools. It is
+// outside of what the tools were wrapped in themselves.
+func WrapSource(s Source, around ...Middleware) Source {
+	if len(around) == 0 {
+		return s
+	}
+	return derived{s, func(tools []Tool) ([]Tool, error) {
+		out := make([]Tool, len(tools))
+		for i, t := range tools {
+			out[i] = Wrap(t, around...)
+		}
+		return out, nil
+	}}
+}
+
+// wrapped is a tool in its middleware.
+type wrapped struct {
+	Tool
+	compiler
+	around []Middleware
+}
+
+// Call runs the middleware from the outside in, and then the tool.
+func (w *wrapped) Call(ctx context.Context, c Call) (Output, error) {
+	if c.Progress == nil {
+		c.Progress = func(string, float64) {}
+	}
+	return w.handler(0, bytes.Clone(c.Input))(ctx, c)
+}
+
+// handler is what the i-th middleware is the first to see; checked is the input
+// that is known to fit the schema.
+func (w *wrapped) handler(i int, checked json.RawMessage) Handler {
+	if i < len(w.around) {
+		next := w.handler(i+1, checked)
+		return func(ctx context.Context, c Call) (Output, error) { return w.around[i](ctx, c, next) }
+	}
+	return func(ctx context.Context, c Call) (Output, error) {
+		if !bytes.Equal(c.Input, checked) {
+			if err := w.validate(c.Input); err != nil {
+				return Output{}, err
+			}
+		}
+		return w.Tool.Call(ctx, c)
+	}
+}
+
+// Propose asks the tool.
+func (w *wrapped) Propose(ctx context.Context, c Call) ([]Request, error) {
+	return w.Tool.(Proposer).Propose(ctx, c) // every compiled tool is one
+}
+
+// derived is a source whose tools are made of another one's.
+type derived struct {
+	Source
+	derive func([]Tool) ([]Tool, error)
+}
+
+// Tools derives what the source offers now.
+func (d derived) Tools(ctx context.Context) ([]Tool, error) {
+	tools, err := d.Source.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return d.derive(tools)
+}

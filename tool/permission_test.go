@@ -1,0 +1,48 @@
+package tool_test
+
+import (
+	"testing"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/tool"
+)
+
+func TestQuestionsOfAVerdictStandByThemselves(t *testing.T) {
+	t.Parallel()
+	v := tool.Verdict{Ruling: tool.Ask, RequestKind: "a", Scope: "x", Also: []tool.Verdict{
+		{RequestKind: "b", Also: []tool.Verdict{{RequestKind: "c"}}}, {Ruling: tool.Ask, RequestKind: "d"},
+	}}
+	var kinds string
+	for _, q := range v.Questions() {
+		if q.Ruling != tool.Ask || q.Also != nil {
+			t.Errorf("question = %+v", q)
+		}
+		kinds += q.RequestKind
+	}
+	if kinds != "abcd" {
+		t.Errorf("questions %s, want abcd", kinds)
+	}
+	if k := v.Key(); k != (content.GateKey{Kind: "a", Scope: "x"}) {
+		t.Errorf("key = %+v", k)
+	}
+}
+
+// What was approved is not asked again, and what was not is.
+func TestOnlyOpenQuestionsAreAsked(t *testing.T) {
+	t.Parallel()
+	ask := tool.NeedsApproval(tool.Verdict{RequestKind: "a", Scope: "x", Also: []tool.Verdict{{RequestKind: "a", Scope: "y"}, {}}})
+	var asked []tool.Verdict
+	v := tool.Invoker{OnGate: func(_ tool.Call, g tool.Verdict) { asked = g.Questions() }}
+	v.Invoke(t.Context(), failing(ask), tool.Call{ID: "c1", Name: "fails", Approved: []content.GateKey{{Kind: "a", Scope: "x"}, {Kind: "b"}}})
+	if len(asked) != 2 || asked[0].Scope != "y" || asked[1].RequestKind != "fails" || asked[1].Reason == "" {
+		t.Errorf("asked %+v", asked)
+	}
+}
+
+func TestWhatAPolicyForbidsIsADenial(t *testing.T) {
+	t.Parallel()
+	r := tool.Invoke(t.Context(), failing(tool.Forbidden("path_protected", "not there")), tool.Call{ID: "c1"}).Result
+	if r.Status != content.StatusDenied || !r.IsError || r.Code != "path_protected" || r.Text() != "Permission denied: path_protected: not there" {
+		t.Errorf("result = %+v", r)
+	}
+}

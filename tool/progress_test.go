@@ -1,0 +1,94 @@
+package tool_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/tool"
+)
+
+// said is one word of progress and when it came.
+type said struct {
+	Text  string
+	Share float64
+	At    time.Duration
+}
+
+// listen runs a call of t and returns what it said.
+func listen(t *testing.T, v tool.Invoker, talk func(progress func(string, float64))) []said {
+	t.Helper()
+	var got []said
+	start := time.Now()
+	v.Invoke(t.Context(), plain{call: func(_ context.Context, c tool.Call) (tool.Output, error) {
+		talk(c.Progress)
+		return tool.Output{}, nil
+	}}, tool.Call{Progress: func(text string, share float64) { got = append(got, said{text, share, time.Since(start)}) }})
+	return got
+}
+
+func TestProgressIsMadeFitToShow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var zero float64
+		got := listen(t, tool.Invoker{}, func(progress func(string, float64)) {
+			progress("a\xffb", -1)
+			<-time.After(time.Second)
+			progress("half", 0.5)
+			<-time.After(time.Second)
+			progress("over", 7)
+			<-time.After(time.Second)
+			progress("unknown", zero/zero)
+		})
+		want := []said{{"a\uFFFDb", 0, 0}, {"half", 0.5, time.Second}, {"over", 1, 2 * time.Second}, {"unknown", 0, 3 * time.Second}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestProgressIsPassedOnNowAndThenAndTheLastWordAlways(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for name, row := range map[string]struct {
+		every time.Duration
+		talk  func(progress func(string, float64))
+		want  []said
+	}{
+		"a burst": {0, func(progress func(string, float64)) {
+			for _, text := range []string{"a", "b", "c"} {
+				progress(text, 0)
+			}
+		}, []said{{"a", 0, 0}, {"c", 0, 0}}},
+		"a stream": {0, func(progress func(string, float64)) {
+			for i := range 100 {
+				progress("x", float64(i)/100)
+				<-time.After(ms)
+			}
+		}, []said{{"x", 0, 0}, {"x", 0.99, 100 * ms}}},
+		"a word that waits is told in its time": {0, func(progress func(string, float64)) {
+			progress("a", 0)
+			progress("b", 0)
+			<-time.After(time.Minute)
+		}, []said{{"a", 0, 0}, {"b", 0, 100 * ms}}},
+		"an interval of one's own": {time.Second, func(progress func(string, float64)) {
+			progress("a", 0)
+			<-time.After(500 * ms)
+			progress("b", 0)
+			<-time.After(time.Second)
+			progress("c", 0)
+		}, []said{{"a", 0, 0}, {"b", 0, time.Second}, {"c", 0, 1500 * ms}}},
+		"nothing": {0, func(func(string, float64)) {}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if diff := cmp.Diff(row.want, listen(t, tool.Invoker{ProgressEvery: row.every}, row.talk)); diff != "" {
+					t.Errorf("progress (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,66 @@
+package shell_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/shell"
+)
+
+// hostRoot names the directory in which this binary, started once more, is a host
+// whose only call never ends.
+const hostRoot = "TURNLOG_TEST_SHELL_HOST"
+
+func TestMain(m *testing.M) {
+	if root := os.Getenv(hostRoot); root != "" {
+		host(root)
+	}
+	os.Exit(m.Run())
+}
+
+func host(root string) {
+	x, err := shell.New(root, shell.Options{})
+	if err != nil {
+		os.Exit(2)
+	}
+	script := `echo $$ >pid; while :; do sleep 0.05; done`
+	raw, err := json.Marshal(map[string]any{"script": script, "timeout_seconds": 600})
+	if err != nil {
+		os.Exit(2)
+	}
+	tool.Invoke(context.Background(), x, tool.Call{ID: "c1", Input: raw})
+	os.Exit(0)
+}
+
+// TestCommandEndsWithAHostThatIsKilled: a host has no chance to end it.
+func TestCommandEndsWithAHostThatIsKilled(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), hostRoot+"="+root)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := readPID(t, filepath.Join(root, "pid"))
+	t.Cleanup(func() {
+		if t.Failed() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	<-time.After(200 * time.Millisecond)
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Fatalf("the command did not go on while its host lived: %v", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	gone(t, pid)
+}

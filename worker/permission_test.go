@@ -1,0 +1,82 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/permission"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
+)
+
+type writing struct {
+	Path string `json:"path"`
+}
+
+func (w writing) Describe() (kind, summary string, target any) {
+	return "filesystem.write", "write " + w.Path, w
+}
+
+// TestPermissionsAreEnforcedWhereTheFilesAre: a worker denies and asks by what paths
+// lead to, and an approval opens exactly the gate that it was given for.
+func TestPermissionsAreEnforcedWhereTheFilesAre(t *testing.T) {
+	t.Parallel()
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(top, "work")
+	for _, dir := range []string{"work/.git", "out"} {
+		if err := os.MkdirAll(filepath.Join(top, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../out", filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	policy, err := permission.NewPaths(permission.PathConfig{Root: root, Protected: []string{".git"}, Allowed: []string{"."}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write, err := tool.Func("write", "Writes.", func(_ context.Context, in writing) (string, error) {
+		return "wrote " + in.Path, os.WriteFile(filepath.Join(root, in.Path), nil, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		w := b.start(t, worker.Config{Slots: 1, Permissions: policy}, write)
+		try := func(n int, path string, approved ...content.GateKey) task.Report {
+			b.dispatch(t, "write", func(x *task.Task) {
+				x.Input, x.Approved = json.RawMessage(`{"path":"`+path+`"}`), approved
+			})
+			synctest.Wait()
+			all := b.all()
+			if len(all) != n {
+				t.Fatalf("%d reports, want %d", len(all), n)
+			}
+			return all[n-1]
+		}
+		wantOutcome(t, try(1, "a"), content.StatusOK, "wrote a")
+		wantOutcome(t, try(2, ".git/hook"), content.StatusDenied, `Permission denied: path_protected: path ".git/hook" is protected`)
+		key := content.GateKey{Kind: "filesystem.write", Scope: filepath.Join(top, "out", "new")}
+		if r := try(3, "link/new"); r.Gate == nil || r.Gate.Key() != key || r.Gate.Reason != content.SensitivePath {
+			t.Fatalf("report = %+v, want to be asked about %v", r, key)
+		}
+		if r := try(4, "link/other", key); r.Gate == nil {
+			t.Errorf("report = %+v: the approval of one path opened another", r)
+		}
+		wantOutcome(t, try(5, "link/new", key), content.StatusOK, "wrote link/new")
+		w.end(t)
+	})
+	if _, err := os.Stat(filepath.Join(top, "out", "other")); err == nil {
+		t.Error("what nobody approved was written")
+	}
+}

@@ -28,7 +28,7 @@ const CodeNotRun = "not_run"
 // call is told to end when stopping is closed.
 func (w *Worker) handle(ctx context.Context, c task.Claim, stopping <-chan struct{}) {
 	t := c.Task()
-	log := w.log.With(logfield.Session(t.Session), logfield.Call(t.Place), logfield.Attempt(t.Attempt), logfield.Tool(t.Tool))
+	log := w.log.WithLazy(logfield.Session(t.Session), logfield.Call(t.Place), logfield.Attempt(t.Attempt), logfield.Tool(t.Tool))
 	w.cfg.Observer.Claimed(t, c.Delivery())
 	if c.Delivery() > 1 {
 		log.Warn("task was handed out before", zap.Int("delivery", c.Delivery()))

@@ -24,25 +24,29 @@ const (
 // cause is task.ErrGone.
 func keep(ctx context.Context, c task.Claim, log *zap.Logger) (alive context.Context, end func()) {
 	alive, lose := context.WithCancelCause(ctx)
-	var renewing sync.WaitGroup
-	renewing.Go(func() {
-		if err := renew(alive, c, log); err != nil {
+	until := time.Now().Add(c.Lease())
+	renewed := make(chan struct{})
+	first := time.AfterFunc(c.Lease()/renewals, func() { // most calls are over before
+		defer close(renewed)
+		if err := renew(alive, c, until, log); err != nil {
 			lose(err)
 		}
 	})
 	return alive, func() {
 		lose(nil)
-		renewing.Wait()
+		if !first.Stop() {
+			<-renewed
+		}
 	}
 }
 
-// renew extends the lease until ctx ends or the lease does. The claim says when
-// it does; the clock is asked too, in case that the claim cannot be.
-func renew(ctx context.Context, c task.Claim, log *zap.Logger) error {
+// renew extends the lease, which lasts until then, now and again until ctx ends or
+// the lease does. The claim says when it does; the clock is asked too, in case that
+// the claim cannot be.
+func renew(ctx context.Context, c task.Claim, until time.Time, log *zap.Logger) error {
 	length := c.Lease()
 	every := length / renewals
-	until := time.Now().Add(length)
-	next := time.NewTimer(every)
+	next := time.NewTimer(0)
 	defer next.Stop()
 	for {
 		select {

@@ -30,11 +30,11 @@ func settle(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 		return ask(ctx, c, e, log)
 	}
 	report := func(ctx context.Context) error { return c.Report(ctx, e.report) }
-	if err := persist(ctx, report, log.With(zap.String("step", "report"))); err != nil {
+	if err := persist(ctx, "report", report, log); err != nil {
 		log.Error("outcome not reported", zap.Error(err))
 		return Unreported
 	}
-	err := persist(ctx, c.Done, log.With(zap.String("step", "done")))
+	err := persist(ctx, "done", c.Done, log)
 	if err != nil && !errors.Is(err, task.ErrGone) {
 		log.Warn("task not taken off its queue", zap.Error(err)) // it comes back; its report is known
 	}
@@ -45,14 +45,14 @@ func settle(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 // the call again, and not to have it handed out again. A question that is lost on the
 // way is asked by the next dispatch.
 func ask(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
-	if err := persist(ctx, c.Done, log.With(zap.String("step", "done"))); err != nil {
+	if err := persist(ctx, "done", c.Done, log); err != nil {
 		log.Warn("task not taken off its queue", zap.Error(err))
 		return Gone
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout) // there is no lease any more
 	defer cancel()
 	report := func(ctx context.Context) error { return c.Report(ctx, e.report) }
-	if err := persist(ctx, report, log.With(zap.String("step", "report"))); err != nil {
+	if err := persist(ctx, "report", report, log); err != nil {
 		log.Error("question not reported", zap.Error(err))
 		return Unreported
 	}
@@ -61,14 +61,14 @@ func ask(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 
 // persist does something at least once, and again for as long as it fails and ctx
 // lasts.
-func persist(ctx context.Context, do func(context.Context) error, log *zap.Logger) error {
+func persist(ctx context.Context, step string, do func(context.Context) error, log *zap.Logger) error {
 	var pause backoff
 	for {
 		err := attempt(ctx, do)
 		if err == nil || errors.Is(err, task.ErrGone) || ctx.Err() != nil {
 			return err
 		}
-		log.Warn("queue was not told", zap.Error(err))
+		log.Warn("queue was not told", zap.String("step", step), zap.Error(err))
 		if !pause.wait(ctx) {
 			return err
 		}

@@ -45,7 +45,7 @@ func (d *Driver) sync(ctx context.Context) error {
 			v.called = old.called
 		}
 		for _, e := range owed {
-			switch e := e.(type) {
+			switch e := any(e).(type) {
 			case loop.CallModel:
 				v.called = e.ModelCall
 			case loop.RunHooks:
@@ -67,7 +67,7 @@ func (d *Driver) owed() []loop.Effect {
 	}
 	open := d.openTasks(pending)
 	return slices.DeleteFunc(pending, func(e loop.Effect) bool {
-		switch e := e.(type) {
+		switch e := any(e).(type) {
 		case loop.RunTool:
 			id, queue := e.Identity(), e.Call.Routing.Queue
 			if d.posted[id] || d.performer.Has(id) {

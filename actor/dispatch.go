@@ -42,6 +42,9 @@ type post struct {
 // have been there and be over, so the driver reads the inbox before another try.
 func (d *Driver) dispatch(ctx context.Context, e loop.RunTool) commands.Command {
 	c, s := e.Call, d.token.Session()
+	if unplaced(c) {
+		return d.awaitGates(ctx, e)
+	}
 	if !content.IsToken(c.Routing.Queue) {
 		err := tool.Failure(tool.CodeFailed, "no worker's queue has the tool %s", c.Name)
 		return commands.ReportResult{
@@ -148,8 +151,8 @@ func (d *Driver) recheck(ctx context.Context) error {
 
 func (d *Driver) openCalls() []loop.RunTool {
 	var out []loop.RunTool
-	for _, e := range loop.Pending(d.state) {
-		if c, ok := e.(loop.RunTool); ok {
+	for _, e := range d.pending() {
+		if c, ok := e.(loop.RunTool); ok && !unplaced(c.Call) {
 			out = append(out, c)
 		}
 	}

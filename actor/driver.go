@@ -40,6 +40,7 @@ type Driver struct {
 	view      atomic.Pointer[view]
 	posts     chan post
 	posted    map[string]bool // calls that are on their queue, and those told to stop
+	gate      loop.Call       // the last gate that was owed, until its verdict is in
 	serving   bool            // it has claimed the session and read its inbox
 	armed     bool            // the server may hold timers of the session
 	snapped   uint64          // sequence of the last snapshot
@@ -265,8 +266,12 @@ func (d *Driver) decide(ctx context.Context, env commands.Envelope) error {
 	if err != nil {
 		return fmt.Errorf("catalog: %w", err)
 	}
+	env.Command = d.verdict(env.Command)
 	env.At = max(content.TimeOf(time.Now()), d.state.At)
 	env.Catalog = catalog.Facts()
+	if o, ok := env.Command.(commands.OpenSession); ok {
+		env.Command = d.node.extended(o)
+	}
 	if r, ok := env.Command.(commands.ResolveApproval); ok {
 		env.Checks = d.node.runner.CheckPatched(ctx, d.state, catalog, r)
 	}

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ type offers struct {
 // offered is one state of the offers, with the catalogs that were made of it.
 type offered struct {
 	sources []tool.Source
+	gates   string // the first queue, by name, whose workers run gates; "": none does
 
 	mu       sync.Mutex // guards catalogs
 	catalogs map[string]*effect.Catalog
@@ -58,6 +60,10 @@ func (o *offers) refresh() {
 			next.sources = append(next.sources, q)
 		}
 		for _, spec := range offer.Tools {
+			if spec.Name == effect.GateTool {
+				next.gates = min(cmp.Or(next.gates, offer.Queue), offer.Queue)
+				continue
+			}
 			t, err := effect.Remote(spec)
 			if err != nil {
 				o.log.Warn("tool left out", zap.String("worker", offer.Worker), zap.Error(err))
@@ -68,6 +74,9 @@ func (o *offers) refresh() {
 	}
 	o.current.Store(next)
 }
+
+// gates is the queue of the workers that run the gates of tasks, "" if there are none.
+func (o *offers) gates() string { return o.current.Load().gates }
 
 // catalog is what a session may use of the offers.
 func (o *offers) catalog(ctx context.Context, allowed []string) (*effect.Catalog, error) {

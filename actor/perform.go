@@ -61,7 +61,7 @@ func (d *Driver) sync(ctx context.Context) error {
 // owed is what the session owes now, less what was posted and the calls beyond
 // those that a session may have on a queue.
 func (d *Driver) owed() []loop.Effect {
-	pending := loop.Pending(d.state)
+	pending := d.pending()
 	if len(d.posted) > len(pending)+2*maxOpenTasks {
 		d.forgetPosted(pending)
 	}
@@ -151,9 +151,9 @@ func (d *Driver) perform(ctx context.Context, e loop.Effect) (c commands.Command
 	case loop.StoreMemory:
 		return r.Remember(ctx, e)
 	case loop.Verify:
-		return commands.ReportVerify{Finished: events.VerifyFinished{Attempt: e.Attempt, Output: "no gate can be run here"}}
+		return r.Verify(ctx, e, nil, "") // a function, which is not here: commands are calls
 	case loop.StopVerify:
-		return commands.ReportVerify{Finished: events.VerifyFinished{Attempt: e.Attempt}}
+		return commands.ReportVerify{Task: e.Task, Finished: events.VerifyFinished{Attempt: e.Attempt}}
 	}
 	return nil
 }

@@ -45,16 +45,25 @@ func New(c Config) (*Agent, error) {
 	}
 	hooks, mutators := a.runner.Registrations()
 	a.facts = events.Config{
-		Model: c.Model.Name(), Rules: c.Rules, MaxParallel: parallel, FailRun: c.OnToolError == FailRun,
+		Model: c.Model.Name(), Rules: c.Rules, Routes: c.Routes, MaxParallel: parallel, FailRun: c.OnToolError == FailRun,
 		Hooks: hooks, Mutators: mutators, Limits: c.Limits, SessionLimits: c.SessionLimits, Retry: c.Retry, Cache: c.Cache, Output: c.Output,
 	}
-	raw, err := json.Marshal(a.facts)
+	if a.facts, err = digested(a.facts); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// digested is a configuration with its digest, by which another one is told from it.
+func digested(c events.Config) (events.Config, error) {
+	c.Digest = ""
+	raw, err := json.Marshal(c)
 	if err != nil {
-		return nil, fmt.Errorf("agent config: %w", err)
+		return c, fmt.Errorf("agent config: %w", err)
 	}
 	sum := sha256.Sum256(raw)
-	a.facts.Digest = hex.EncodeToString(sum[:])
-	return a, nil
+	c.Digest = hex.EncodeToString(sum[:])
+	return c, nil
 }
 
 // SessionConfig says which session to start.
@@ -75,6 +84,12 @@ type SessionConfig struct {
 // fenced: its next write fails. A session that the journal does not know is
 // opened; one that it knows goes on where it stood.
 func (a *Agent) Start(ctx context.Context, s SessionConfig) (*Driver, error) {
+	return a.start(ctx, s, events.Limits{})
+}
+
+// start is Start for a session that may use no more than what is within limits,
+// beside its own.
+func (a *Agent) start(ctx context.Context, s SessionConfig, within events.Limits) (*Driver, error) {
 	if s.ID == "" {
 		s.ID = content.SessionID(ulid.Make().String())
 	}
@@ -82,36 +97,60 @@ func (a *Agent) Start(ctx context.Context, s SessionConfig) (*Driver, error) {
 		return nil, &ConfigError{"SessionConfig.ID", err.Error()}
 	}
 	d := &Driver{agent: a, log: a.cfg.Logger.Named("driver").With(logfield.Session(s.ID)), news: make(chan struct{}, 1), changed: make(chan struct{}), ready: make(chan struct{}, 1)}
-	d.facts = a.facts
-	if s.Cache != nil {
-		d.facts.Cache = s.Cache
+	var err error
+	if d.facts, err = narrowed(a.facts, s, within); err != nil {
+		return nil, err
 	}
 	d.performer = effect.NewPerformer(context.WithoutCancel(ctx), d.perform)
-	if err := d.hydrate(ctx, s.ID); err != nil {
-		d.performer.Cancel(err)
-		return nil, fmt.Errorf("start %s: %w", s.ID, err)
-	}
-	if err := d.admit(ctx, s); err != nil {
-		d.performer.Cancel(err)
-		return nil, fmt.Errorf("start %s: %w", s.ID, err)
-	}
-	if err := d.open(ctx, s); err != nil {
+	if err := d.begins(ctx, s); err != nil {
 		d.performer.Cancel(err)
 		return nil, fmt.Errorf("start %s: %w", s.ID, err)
 	}
 	return d, nil
 }
 
+// narrowed is an agent's configuration as it holds for one session.
+func narrowed(c events.Config, s SessionConfig, within events.Limits) (events.Config, error) {
+	if s.Cache != nil {
+		c.Cache = s.Cache
+	}
+	if within == (events.Limits{}) {
+		return c, nil
+	}
+	c.SessionLimits = loop.Tighter(c.SessionLimits, within)
+	return digested(c)
+}
+
+// begins takes the session, if nobody objects.
+func (d *Driver) begins(ctx context.Context, s SessionConfig) error {
+	if err := d.hydrate(ctx, s.ID); err != nil {
+		return err
+	}
+	said, err := d.admit(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := d.open(ctx, s); err != nil {
+		return err
+	}
+	return d.recordHooks(ctx, said)
+}
+
 // admit asks the hooks of the session's start, before anything is recorded.
-func (d *Driver) admit(ctx context.Context, s SessionConfig) error {
+func (d *Driver) admit(ctx context.Context, s SessionConfig) (commands.HookAnswer, error) {
 	if s.Resume != nil && d.state.Opened {
-		return &ConfigError{"SessionConfig.Resume", "begins a new session, and the journal knows this one"}
+		return commands.HookAnswer{}, &ConfigError{"SessionConfig.Resume", "begins a new session, and the journal knows this one"}
 	}
 	a := d.agent.runner.Hooks(ctx, extension.HookEvent{Point: extension.SessionStart, Session: s.ID})
 	if a.Action == extension.Terminate.String() {
-		return &HookTerminatedError{Point: extension.SessionStart, Hook: a.Hook, Reason: a.Reason}
+		return a, &HookTerminatedError{Point: extension.SessionStart, Hook: a.Hook, Reason: a.Reason}
 	}
-	return nil
+	return a, nil
+}
+
+// recordHooks records what the hooks of the session's start or end said.
+func (d *Driver) recordHooks(ctx context.Context, a commands.HookAnswer) error {
+	return d.decide(ctx, ulid.Make().String(), commands.ReportHooks{Answer: a})
 }
 
 // hydrate folds the session's journal.

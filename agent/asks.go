@@ -22,11 +22,16 @@ func (d *Driver) ask(ctx context.Context, call content.CallID, c commands.Comman
 	if e, ok := errors.AsType[*InvalidStateError](err); ok {
 		e.Call = call
 	}
+	d.wake()
+	return err
+}
+
+// wake lets a Next that waits look again.
+func (d *Driver) wake() {
 	select {
 	case d.news <- struct{}{}:
 	default:
 	}
-	return err
 }
 
 // Decision decides an approval.

@@ -280,3 +280,31 @@ type named string
 
 func (n named) Name() string                                    { return string(n) }
 func (named) Mutate(context.Context, *extension.Mutation) error { return nil }
+
+func TestAnExclusiveCallInTheBackgroundHoldsItsRoundUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		running, most := 0, 0
+		work := func(context.Context, struct{}) (string, error) {
+			running++
+			most = max(most, running)
+			<-time.After(time.Minute)
+			running--
+			return "done", nil
+		}
+		alone, err := tool.Func("alone", "Works alone.", work, tool.WithSpec(func(s *tool.Spec) { s.Exclusive, s.Route = true, content.Background }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		beside, err := tool.Func("beside", "Works.", work)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := start(t, agent.Config{
+			Model: replies(modeltest.Calls(call("c1", "alone", `{}`), call("c2", "beside", `{}`))), Input: []content.Item{content.UserText("go")},
+			Tools: []tool.Source{registry(t, alone, beside)}, TaskManager: task.Async(task.AsyncConfig{}), MaxParallel: 2,
+		})
+		if got := step[*agent.AfterToolResult](t, d).Results[1].Text(); got != "done" || most != 1 {
+			t.Errorf("result = %q, with %d calls at once", got, most)
+		}
+	})
+}

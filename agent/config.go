@@ -25,14 +25,15 @@ type Config struct {
 	Transcript   []content.Item // nil: empty; passive: not merged, not observed
 	Input        []content.Item // nil: the first Next is AwaitingInput; else queued in every new session
 
-	Tools       []tool.Source    // nil: the model can call nothing; walked in order
-	Collision   tool.Collision   // zero: tool.FirstWins
-	Permissions tool.Permissions // nil: tool.AllowAll
-	Rules       []events.Rule    // nil: none; recorded with the session, and as binding as Permissions
-	Resources   any              // nil: none; handed to every tool call
-	TaskManager task.Manager     // nil: task.Simple(), inline and in call order
-	MaxParallel int              // 0, 1: one at a time; n: at most n; negative: the whole round; more than one needs task.Async
-	OnToolError ToolErrorPolicy  // zero: ReportToModel
+	Tools       []tool.Source      // nil: the model can call nothing; walked in order
+	Collision   tool.Collision     // zero: tool.FirstWins
+	Permissions tool.Permissions   // nil: tool.AllowAll
+	Rules       []events.Rule      // nil: none; recorded with the session, and as binding as Permissions
+	Routes      []events.RouteRule // nil: as each tool asks; recorded with the session; needs task.Async
+	Resources   any                // nil: none; handed to every tool call
+	TaskManager task.Manager       // nil: task.Simple(), inline and in call order
+	MaxParallel int                // 0, 1: one at a time; n: at most n; negative: the whole round; more than one needs task.Async
+	OnToolError ToolErrorPolicy    // zero: ReportToModel
 
 	Mutators            []extension.Mutator            // nil: none; in order
 	Compaction          extension.Mutator              // nil: the transcript grows without bound; runs after Mutators
@@ -121,6 +122,12 @@ func (c Config) validate() error {
 	if err := permission.Rules(c.Rules).Check(); err != nil {
 		return &ConfigError{"Rules", err.Error()}
 	}
+	if err := effect.CheckRoutes(c.Routes); err != nil {
+		return &ConfigError{"Routes", err.Error()}
+	}
+	if len(c.Routes) > 0 && c.TaskManager == task.Simple() {
+		return &ConfigError{"Routes", "the simple task manager runs every call in the foreground; use task.Async"}
+	}
 	if c.Output != nil {
 		if err := effect.CheckSchema(c.Output.Schema); err != nil {
 			return &ConfigError{"Output", err.Error()}
@@ -129,10 +136,25 @@ func (c Config) validate() error {
 	if name := repeated(c.Mutators); name != "" {
 		return &ConfigError{"Mutators", "holds two mutators of the name " + name + ", by which the journal tells them apart"}
 	}
+	if m, at := misplaced(c.Mutators); m != "" {
+		return &ConfigError{"Mutators", m + " stands at " + string(at) + ", which is no point of mutators"}
+	}
 	if i, call, problem := loop.Unpaired(c.Transcript); problem != "" {
 		return &TranscriptError{Index: i, Call: call, Problem: problem}
 	}
 	return nil
+}
+
+// misplaced is a mutator that wants to stand where none can, and where.
+func misplaced(ms []extension.Mutator) (name string, at extension.Point) {
+	for _, m := range ms {
+		for _, p := range extension.PointsOf(m) {
+			if !p.OfMutators() {
+				return m.Name(), p
+			}
+		}
+	}
+	return "", ""
 }
 
 // repeated is a name that two mutators have, or empty.

@@ -63,9 +63,9 @@ func (d *Driver) decideLocked(ctx context.Context, cause string, c commands.Comm
 	}
 	entry.Seq, d.head = next.Seq, next
 	d.keepManual(evs)
-	before, phase := len(d.state.Transcript), d.state.Phase()
+	before := seen{transcript: d.state.Transcript, phase: d.state.Phase()}
 	d.state.Fold(entry)
-	d.show(entry, before, phase)
+	d.show(entry, before)
 	d.stir()
 	d.signal()
 	return nil

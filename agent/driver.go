@@ -222,8 +222,12 @@ func (d *Driver) takeArrived(ctx context.Context) error {
 }
 
 // take decides on a report. Effects report once, so one that cannot be decided now,
-// say because a tool source is down, is kept for the following Next.
+// say because a tool source is down, is kept for the following Next; and a timer that
+// came before its time, by a clock that was set back, is armed again.
 func (d *Driver) take(ctx context.Context, r effect.Report) error {
+	if _, ok := r.Command.(commands.ReportTimer); ok {
+		d.performer.Forget(r.Cause)
+	}
 	err := d.decide(ctx, r.Cause, r.Command)
 	if err != nil {
 		d.held = append([]effect.Report{r}, d.held...)
@@ -231,28 +235,43 @@ func (d *Driver) take(ctx context.Context, r effect.Report) error {
 	return err
 }
 
-// Close stops driving. The session stays as it is and can be started again.
+// Close stops driving. The session stays as it is and can be started again. Close
+// waits for what was stopped and still has to say what it used.
 func (d *Driver) Close(ctx context.Context) error {
+	d.end(ctx)
+	d.mu.Lock()
+	idle := !d.driving && d.dead == nil
+	d.mu.Unlock()
+	if idle {
+		d.performer.Settle(ctx)
+	}
 	d.mu.Lock()
 	if d.dead == nil || !errors.Is(d.dead, ErrClosed) {
 		d.dead = ErrClosed
 		d.stir()
 	}
-	driving, asked := d.driving, d.ended
-	d.ended = true
+	driving := d.driving
 	d.mu.Unlock()
-	if !asked {
-		d.agent.runner.Hooks(ctx, extension.HookEvent{Point: extension.SessionEnd, Session: d.ID()}) // nobody can veto the end
-	}
+	d.performer.Cancel(ErrClosed)
 	if driving {
-		select {
-		case d.news <- struct{}{}:
-		default:
-		}
-		d.performer.Cancel(ErrClosed)
+		d.wake()
 		return nil
 	}
-	d.performer.Cancel(ErrClosed)
 	d.performer.Stop(ErrClosed, nil)
 	return nil
+}
+
+// end asks the hooks of the session's end, once. Nobody can veto it.
+func (d *Driver) end(ctx context.Context) {
+	d.mu.Lock()
+	asked := d.ended
+	d.ended = true
+	d.mu.Unlock()
+	if asked {
+		return
+	}
+	said := d.agent.runner.Hooks(ctx, extension.HookEvent{Point: extension.SessionEnd, Session: d.ID()})
+	if err := d.recordHooks(ctx, said); err != nil {
+		d.log.Warn("what the hooks of the session's end said is not recorded", zap.Error(err))
+	}
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
@@ -62,21 +63,29 @@ func (e *ProviderError) Error() string {
 
 // ToolError ends a turn whose tool failed, under FailRun.
 type ToolError struct {
-	Code, Message string
+	Call          content.CallID
+	Name          string // of the tool
+	Code, Message string // of its result
 	Partial       *RunResult
 }
 
-// Error renders the message.
-func (e *ToolError) Error() string { return "tool failed: " + e.Message }
+// Error names the tool and the call.
+func (e *ToolError) Error() string {
+	return fmt.Sprintf("tool failed: %s (%s): %s", e.Name, e.Call, e.Message)
+}
 
 // MutatorError ends a turn whose mutator failed; the transcript is untouched.
 type MutatorError struct {
+	Mutator string
+	Point   extension.Point
 	Message string
 	Partial *RunResult
 }
 
-// Error renders the message.
-func (e *MutatorError) Error() string { return "mutator failed: " + e.Message }
+// Error names the mutator and where it stood.
+func (e *MutatorError) Error() string {
+	return fmt.Sprintf("mutator failed: %s at %s: %s", e.Mutator, e.Point, e.Message)
+}
 
 // OutputError ends a turn whose answer did not fit Config.Output, however often the
 // model was asked to correct it.
@@ -153,19 +162,22 @@ func (e *ApprovalPendingError) Error() string {
 // turnError is the typed error of a turn that ended with reason error.
 func turnError(s *loop.State, e *loop.Ended) error {
 	partial := runResult(s, resultOf(e))
-	f := e.Error
-	if f == nil {
+	f, at := e.Error, e.Failure
+	switch {
+	case f == nil:
 		return &ProviderError{Class: content.ClassOther, Message: "the turn failed", Partial: partial}
-	}
-	switch f.Code {
-	case "tool_failed":
-		return &ToolError{Code: f.Code, Message: f.Message, Partial: partial}
-	case "invalid_output":
+	case at.Call != "":
+		text := strings.TrimPrefix(f.Message, fmt.Sprintf("%s (%s): ", at.Tool, at.Call))
+		return &ToolError{Call: at.Call, Name: at.Tool, Code: at.Code, Message: text, Partial: partial}
+	case at.Mutator != "":
+		text := strings.TrimPrefix(f.Message, at.Mutator+" at "+at.Point+": ")
+		return &MutatorError{Mutator: at.Mutator, Point: extension.Point(at.Point), Message: text, Partial: partial}
+	case f.Class == "":
 		return &OutputError{Message: f.Message, Partial: partial}
-	case "mutator_failed":
-		return &MutatorError{Message: f.Message, Partial: partial}
 	}
-	return &ProviderError{Class: f.Class, Code: f.Code, Message: f.Message, Partial: partial}
+	return &ProviderError{
+		Class: f.Class, Code: f.Code, Message: f.Message, RetryAfter: at.RetryAfter, Attempts: at.Attempts, Partial: partial,
+	}
 }
 
 // refusal turns a rejected ask into the error that callers branch on.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/effect"
@@ -22,6 +20,7 @@ type view struct {
 	catalog    *effect.Catalog
 	turn       *loop.Turn
 	gate       extension.Gate
+	left       events.Limits // of the budget
 }
 
 // view is taken in the effect's own goroutine. By then the session may have gone on
@@ -31,7 +30,7 @@ func (d *Driver) view(e loop.Effect) (v view, owed bool) {
 	defer d.mu.Unlock()
 	f := d.state.Fork()
 	owed = slices.ContainsFunc(loop.Pending(&f), func(o loop.Effect) bool { return o.Identity() == e.Identity() })
-	return view{transcript: f.Transcript, catalog: d.catalog, turn: f.Turn, gate: d.gate}, owed
+	return view{transcript: f.Transcript, catalog: d.catalog, turn: f.Turn, gate: d.gate, left: loop.Remaining(&f)}, owed
 }
 
 // perform does one effect, in its own goroutine.
@@ -64,9 +63,13 @@ func (d *Driver) perform(ctx context.Context, e loop.Effect) commands.Command {
 		return r.Remember(ctx, e)
 	case loop.Verify:
 		return r.Verify(ctx, e, v.gate, d.agent.cfg.Root)
-	case loop.StopModel, loop.StopTool, loop.StopVerify:
-		// What is to stop is no longer owed, so the performer has stopped it.
+	case loop.StopTool:
+		if e.Held != nil {
+			return d.decline(ctx, e, v)
+		}
+	case loop.StopModel, loop.StopVerify:
 	}
+	// What is to stop is no longer owed, so the performer has stopped it.
 	return nil
 }
 
@@ -80,29 +83,34 @@ func unwanted(e loop.Effect) commands.Command {
 }
 
 func (d *Driver) runTool(ctx context.Context, e loop.RunTool, v view) commands.Command {
-	rep := d.agent.runner.RunTool(ctx, d.ID(), e.Call, v.catalog, func(text string, share float64) {
+	task := &errand{left: v.left}
+	rep := d.agent.runner.RunTool(withErrand(ctx, task), d.ID(), e.Call, v.catalog, func(text string, share float64) {
 		d.showLive(events.ToolProgress{Call: e.Call.ID, Text: text, Share: share})
 	})
 	if rep == nil {
 		return nil
 	}
-	return d.outlived(ctx, e, rep)
+	if r, ok := rep.(commands.ReportResult); ok && r.Outcome.Usage == (content.Usage{}) {
+		r.Outcome.Usage = task.spent()
+		rep = r
+	}
+	return d.outlived(ctx, e, e.Call.ID, rep)
 }
 
-// outlived records the outcome of a call in the background as it comes, whether or
-// not a Next is running: nothing else follows from it. It returns what is left for
+// outlived records the outcome of a call that nobody waits for as it comes, whether or
+// not a Next is running; what follows from it is Next's. It returns what is left for
 // Next to decide.
-func (d *Driver) outlived(ctx context.Context, e loop.RunTool, rep commands.Command) commands.Command {
+func (d *Driver) outlived(ctx context.Context, e loop.Effect, id content.CallID, rep commands.Command) commands.Command {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c, ok := d.state.Call(e.Call.ID)
-	if !ok || c.Placeholder == "" {
+	if c, ok := d.state.Call(id); ok && !c.Answered() {
 		return rep
 	}
-	if d.dead != nil || d.decideLocked(context.WithoutCancel(ctx), e.Identity(), rep) == nil {
-		return nil
+	if d.dead == nil && d.decideLocked(context.WithoutCancel(ctx), e.Identity(), rep) != nil {
+		return rep // a tool source is down, say
 	}
-	return rep // a tool source is down, say
+	d.wake()
+	return nil
 }
 
 func fire(ctx context.Context, e loop.ArmTimer) commands.Command {
@@ -114,60 +122,4 @@ func fire(ctx context.Context, e loop.ArmTimer) commands.Command {
 	case <-ctx.Done():
 		return nil
 	}
-}
-
-// show hands an entry's events to the observers, then the phase if a task came to
-// another one, then the items it appended to the transcript observers.
-func (d *Driver) show(e events.Entry, before int, phase events.Phase) {
-	d.live.Lock()
-	defer d.live.Unlock()
-	rewritten := false
-	for _, ev := range e.Events {
-		if m, ok := ev.(events.MutationFinished); ok {
-			rewritten = rewritten || m.Dirty
-		}
-		if _, ok := ev.(events.RunStarted); ok {
-			before = len(d.state.Transcript)
-		}
-		d.observe(extension.Observed{Session: e.Session, Seq: e.Seq, At: e.At.Std(), Cause: e.Cause, Event: ev})
-	}
-	if now := d.state.Phase(); now != phase {
-		d.observe(extension.Observed{
-			Session: e.Session, Seq: e.Seq, At: e.At.Std(), Cause: e.Cause, Event: events.StateChanged{Phase: now},
-		})
-	}
-	if rewritten || before > len(d.state.Transcript) {
-		return
-	}
-	for _, it := range d.state.Transcript[before:] {
-		for _, o := range d.agent.cfg.TranscriptObservers {
-			d.guard("transcript observer", func() { o.OnItemAppended(e.Session, it) })
-		}
-	}
-}
-
-// showLive hands what is live only to the observers.
-func (d *Driver) showLive(ev events.Event) {
-	d.live.Lock()
-	defer d.live.Unlock()
-	d.observe(extension.Observed{Session: d.ID(), At: time.Now(), Event: ev})
-}
-
-func (d *Driver) observe(o extension.Observed) {
-	if d.tap != nil {
-		d.tap(o.Event)
-	}
-	for _, obs := range d.agent.cfg.Observers {
-		d.guard("observer", func() { obs.HandleEvent(o) })
-	}
-}
-
-// guard keeps a broken observer from breaking the loop.
-func (d *Driver) guard(what string, f func()) {
-	defer func() {
-		if p := recover(); p != nil {
-			d.log.Error(what+" broke", zap.Any("panic", p))
-		}
-	}()
-	f()
 }

@@ -69,7 +69,7 @@ func TestRulesOfASessionAreAddedToWhatTheHostPermits(t *testing.T) {
 				}
 			case *agent.AfterToolResult:
 				code = s.Results[0].Code
-			default:
+			case *agent.AwaitingInput, *agent.Finished:
 				done = true
 			}
 		}

@@ -24,8 +24,13 @@ type Delegation struct {
 // with its session, so nothing is done twice, and what a person has to approve there
 // is asked in the calling session.
 //
-// The session has the limits of this agent, and what its models used is counted in
-// the calling session too.
+// The session has the limits of this agent, and may use no more requests, tool calls,
+// tokens and money than the calling turn has left when the call is made. What its
+// models used is counted in the calling session too.
+//
+// If a person says no to what it asks, or nobody says anything in time, that is the
+// call's result, and the session is told and goes on to the end of its turn. If the
+// calling turn ends meanwhile, so does its turn.
 func (a *Agent) Tool(name, description string, opts ...tool.Option) (tool.Tool, error) {
 	opts = append([]tool.Option{tool.Idempotent()}, opts...)
 	return tool.CallFunc(name, description, func(ctx context.Context, c tool.Call, in Delegation) (tool.Output, error) {
@@ -39,23 +44,43 @@ func ChildID(parent content.SessionID, p content.Place) content.SessionID {
 }
 
 func (a *Agent) delegate(ctx context.Context, c tool.Call, prompt string) (tool.Output, error) {
-	d, err := a.Start(ctx, SessionConfig{ID: ChildID(c.Session, c.Place), Parent: c.Session})
+	task := errandOf(ctx)
+	d, err := a.start(ctx, SessionConfig{ID: ChildID(c.Session, c.Place), Parent: c.Session}, task.left)
 	if err != nil {
 		return tool.Output{}, err
 	}
 	defer func() { _ = d.Close(context.WithoutCancel(ctx)) }()
+	if task.settled != nil && d.Snapshot().Turn == "" {
+		return tool.Output{}, nil // it was told before
+	}
+	defer func() { task.spend(d.Snapshot().Usage) }()
 	turn, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
-		if errors.Is(context.Cause(ctx), effect.ErrStop) {
+		if unwantedNow(context.Cause(ctx)) {
 			cancel()
 			return
 		}
-		_ = d.Close(context.WithoutCancel(ctx)) // the caller is gone, or out of time: the turn stays open
+		_ = d.Close(context.WithoutCancel(ctx)) // the caller is gone: the turn stays open
 	})
 	defer stop()
+	if task.settled != nil {
+		return tool.Output{}, d.settle(turn, *task.settled)
+	}
+	return d.serve(turn, c, prompt)
+}
+
+// unwantedNow reports whether a call ended for good: it was stopped, or its time is
+// over.
+func unwantedNow(cause error) bool {
+	return errors.Is(cause, effect.ErrStop) || errors.Is(cause, context.DeadlineExceeded)
+}
+
+// serve drives the session until it has an answer, or a question that the calling
+// session has to ask.
+func (d *Driver) serve(ctx context.Context, c tool.Call, prompt string) (tool.Output, error) {
 	for {
-		res, err := d.carryOn(turn, prompt)
+		res, err := d.carryOn(ctx, prompt)
 		pending, ok := errors.AsType[*ApprovalPendingError](err)
 		if !ok || len(pending.Approvals) == 0 {
 			return d.answer(res, err)
@@ -67,7 +92,7 @@ func (a *Agent) delegate(ctx context.Context, c tool.Call, prompt string) (tool.
 				Summary: fmt.Sprintf("%s: %s", c.Name, ask.Summary),
 			})
 		}
-		if err := d.ResolveApprovalFor(turn, ask.CallID, Decision{Approve: true, Reason: "approved in " + string(c.Session)}); err != nil {
+		if err := d.ResolveApprovalFor(ctx, ask.CallID, Decision{Approve: true, Reason: "approved in " + string(c.Session)}); err != nil {
 			return tool.Output{}, err
 		}
 	}
@@ -100,5 +125,5 @@ func (d *Driver) answer(res *RunResult, err error) (tool.Output, error) {
 // gateOf is what a child's approval is called in the calling session. Other children
 // have approvals of the same ids, so its scope says what it is about.
 func gateOf(a events.Approval) content.GateKey {
-	return content.GateKey{Kind: "subagent." + string(a.ID) + "." + a.RequestKind, Scope: a.Tool + " " + a.Scope}
+	return content.GateKey{Kind: childGate + string(a.ID) + "." + a.RequestKind, Scope: a.Tool + " " + a.Scope}
 }

@@ -155,3 +155,149 @@ func TestASubAgentGoesOnAfterACrash(t *testing.T) {
 		t.Errorf("result = %q after %d model calls", got, calls)
 	}
 }
+
+// spending is a model whose every call uses tokens, and which answers with a call of
+// echo until it was called often enough.
+func spending(used content.Usage, calls int) model.Model {
+	n := 0
+	return modeltest.NewFake("spending", func(context.Context, model.Request) (model.Reply, error) {
+		r := modeltest.Text("done")
+		if n++; n <= calls {
+			r = modeltest.Calls(call("", "echo", `{"text":"hi"}`))
+		}
+		r.Usage = used
+		return r, nil
+	})
+}
+
+func TestWhatIsLeftToTheCallerBoundsItsSubAgents(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		turn, session events.Limits
+		text          string
+		used          int64
+	}{
+		"tokens":         {events.Limits{InputTokens: 25}, events.Limits{}, "Tool failed: input token limit exceeded: 30 > 25", 30},
+		"the session's":  {events.Limits{InputTokens: 90}, events.Limits{TotalTokens: 15}, "Tool failed: total token limit exceeded: 20 > 15", 20},
+		"requests":       {events.Limits{Requests: 3}, events.Limits{}, "Tool failed: request limit exceeded: 3 > 2", 20},
+		"tool calls":     {events.Limits{ToolCalls: 2}, events.Limits{}, "Tool failed: tool call limit exceeded: 2 > 1", 20},
+		"nothing is set": {events.Limits{}, events.Limits{}, "done", 50},
+	} {
+		c := delegating(t, agent.Config{Model: spending(content.Usage{InputTokens: 10}, 4), Tools: []tool.Source{echo(t)}})
+		c.Limits, c.SessionLimits = tc.turn, tc.session
+		d := start(t, c)
+		if got := step[*agent.AfterToolResult](t, d).Results[0].Text(); got != tc.text {
+			t.Errorf("%s: result = %q, want %q", name, got, tc.text)
+		}
+		if got := d.Snapshot().Usage.InputTokens; got != tc.used {
+			t.Errorf("%s: the caller was billed for %d tokens, want %d", name, got, tc.used)
+		}
+	}
+}
+
+func TestACancelledSubAgentIsPaidFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, used := journal.NewMemory(), content.Usage{InputTokens: 40}
+		first := true
+		m := modeltest.NewFake("m", func(ctx context.Context, _ model.Request) (model.Reply, error) {
+			if !first {
+				<-ctx.Done()
+				return model.Reply{}, &model.Error{Message: "stopped", Usage: content.Usage{InputTokens: 2}}
+			}
+			first = false
+			r := modeltest.Calls(call("", "echo", `{"text":"hi"}`))
+			r.Usage = used
+			return r, nil
+		})
+		d := start(t, delegating(t, agent.Config{Model: m, Tools: []tool.Source{echo(t)}, Journal: log}))
+		go func() {
+			synctest.Wait()
+			if err := d.Cancel(t.Context(), ""); err != nil {
+				t.Errorf("Cancel = %v", err)
+			}
+		}()
+		if got := step[*agent.Finished](t, d).Result.FinishReason; got != content.Cancelled {
+			t.Errorf("finish reason = %s", got)
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := d.Snapshot().Usage.InputTokens; got != 42 {
+			t.Errorf("the caller was billed for %d tokens", got)
+		}
+	})
+}
+
+func TestADenialReachesTheSubAgent(t *testing.T) {
+	used := map[string]int64{"denied": 20, "cancelled": 10} // only who was denied goes on
+	ends := map[string]content.FinishReason{"denied": content.Completed, "cancelled": content.Cancelled}
+	statuses := map[string]content.Status{"denied": content.StatusDenied, "cancelled": content.StatusCancelled}
+	for name, end := range map[string]func(*testing.T, *agent.Driver, *agent.ApprovalRequest){
+		"denied": func(t *testing.T, _ *agent.Driver, ask *agent.ApprovalRequest) {
+			t.Helper()
+			if err := ask.DenyWithReason(t.Context(), "not that"); err != nil {
+				t.Error(err)
+			}
+		},
+		"cancelled": func(t *testing.T, d *agent.Driver, _ *agent.ApprovalRequest) {
+			t.Helper()
+			if err := d.Cancel(t.Context(), ""); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		for _, again := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				log := journal.NewMemory()
+				c := delegating(t, agent.Config{
+					Model: spending(content.Usage{InputTokens: 10}, 1), Permissions: asking{}, Tools: []tool.Source{echo(t)}, Journal: log,
+				})
+				d := start(t, c)
+				ask := step[*agent.ApprovalRequest](t, d)
+				if again { // what asked is gone
+					if err := d.Close(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					d = start(t, c)
+					ask = step[*agent.ApprovalRequest](t, d)
+				}
+				end(t, d, ask)
+				for {
+					s, err := d.Next(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, ok := s.(*agent.Finished); ok {
+						break
+					}
+				}
+				synctest.Wait()
+				child := agent.ChildID("s", "t1-r1-c1")
+				if got := lastReason(t, log, child); got != ends[name] {
+					t.Errorf("%s: the child's turn ended %q", name, got)
+				}
+				if got := lastStatus(t, log, child); got != statuses[name] {
+					t.Errorf("%s: the child's call ended %q", name, got)
+				}
+				if got := d.Snapshot().Usage.InputTokens; got != used[name] {
+					t.Errorf("%s: the caller was billed for %d tokens", name, got)
+				}
+			})
+		}
+	}
+}
+
+func lastStatus(t *testing.T, log journal.Journal, s content.SessionID) (got content.Status) {
+	t.Helper()
+	for rec, err := range log.Read(t.Context(), s, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range rec.Entry.Events {
+			if e, ok := ev.(events.ToolResultReceived); ok {
+				got = e.Result.Status
+			}
+		}
+	}
+	return got
+}

@@ -118,6 +118,9 @@ func hooksOnce() rule {
 		case events.RoundStarted:
 			clear(decided)
 		case events.HookDecided:
+			if ev.Turn == "" {
+				return // of the session's start or end, once for each host
+			}
 			p := point{ev.Point, ev.Call}
 			if decided[p] && ev.Point != "context_compaction" {
 				f.fail("the hooks of %s are asked twice in round %d (call %q)", ev.Point, ev.Round, ev.Call)

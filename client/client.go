@@ -53,6 +53,7 @@ type Client struct {
 	runs    *jetstream.Runs
 	log     *zap.Logger
 	name    string
+	left    *left
 }
 
 // Option changes how a client works.
@@ -85,6 +86,7 @@ func Open(nc *nats.Conn, namespace string, opts ...Option) (*Client, error) {
 	}
 	c := &Client{
 		cell: cell, journal: cell.Journal(), inbox: cell.Inbox(), runs: cell.Runs(), log: zap.NewNop(), name: "client",
+		left: newLeft(),
 	}
 	for _, o := range opts {
 		if err := o(c); err != nil {
@@ -148,8 +150,10 @@ type Options struct {
 	Config       events.Config     // Model is required; Catalog is filled in by the driver
 	SystemPrompt string            // "": none
 	Transcript   []content.Item    // passive starting state
+	Input        []content.Item    // of its first turn, which begins at once
 	Stepped      bool              // a turn pauses after each round until Next goes on
 	Metadata     content.Metadata
+	Parent       content.SessionID // "": none; the session that this one works for
 }
 
 // Start opens a new session and attaches to it. It returns a *RefusedError with
@@ -165,7 +169,9 @@ func (c *Client) Start(ctx context.Context, o Options) (*Session, error) {
 	if o.Config.Model == "" {
 		return nil, errors.New("start: Config.Model is required")
 	}
-	open := commands.OpenSession{Config: o.Config, Transcript: o.Transcript, Stepped: o.Stepped, Metadata: o.Metadata}
+	open := commands.OpenSession{
+		Config: o.Config, Transcript: o.Transcript, Input: o.Input, Stepped: o.Stepped, Metadata: o.Metadata, Parent: o.Parent,
+	}
 	if o.SystemPrompt != "" {
 		open.Transcript = append([]content.Item{content.SystemText(o.SystemPrompt)}, o.Transcript...)
 	}

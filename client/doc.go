@@ -8,5 +8,6 @@
 // again at any time, from any machine.
 //
 // [Session.Next] returns the steps of package agent. [Client.Follow] yields every
-// entry once, in order, with the live deltas of replies between them.
+// entry once, in order, with the live deltas of replies between them. [Client.Tool]
+// makes a tool of a session: a sub-agent, for a worker to offer.
 package client

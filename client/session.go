@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
@@ -44,12 +45,22 @@ type ask struct {
 	lane    events.Lane
 	seq     uint64 // on its lane; 0: not yet known
 	outcome chan error
+	silence *time.Timer // until nobody is expected to say what came of it; nil: it may still be handled
 }
 
 // position is where a stepped session waits.
 type position struct {
-	turns int
-	cont  commands.Continue
+	turns   int
+	decided int // approvals of the round: a call that asks in the middle makes it wait once more
+	cont    commands.Continue
+}
+
+func positionOf(s *loop.State, c commands.Continue) position {
+	p := position{turns: s.Turns, cont: c}
+	if s.Turn != nil {
+		p.decided = len(s.Turn.Approvals) - len(s.Undecided())
+	}
+	return p
 }
 
 // attach joins a session in the state that it is in at head. What is live is
@@ -127,9 +138,15 @@ func (s *Session) moveCursors(cursors []events.Cursor) {
 	}
 }
 
+// lastWord is how long a refusal may take behind an entry that was written after it:
+// the two come by different ways.
+const lastWord = 250 * time.Millisecond
+
 func (s *Session) passOver(a *ask) {
-	if a.seq != 0 && a.seq <= s.cursors[a.lane] {
-		s.answerLocked(a.id, &RefusedError{Reason: ReasonPassedOver, Detail: "nothing came of it, and nobody heard why"})
+	if a.seq != 0 && a.seq <= s.cursors[a.lane] && a.silence == nil {
+		a.silence = time.AfterFunc(lastWord, func() {
+			s.answer(a.id, &RefusedError{Reason: ReasonPassedOver, Detail: "nothing came of it, and nobody heard why"})
+		})
 	}
 }
 
@@ -197,6 +214,9 @@ func (s *Session) Ask(ctx context.Context, c commands.Command) error {
 func (s *Session) forget(a *ask) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if a.silence != nil {
+		a.silence.Stop()
+	}
 	s.asks = slices.DeleteFunc(s.asks, func(b *ask) bool { return a == b })
 }
 
@@ -276,7 +296,7 @@ func (s *Session) advance() (agent.Step, *commands.Continue, error) {
 		s.tell() // more may have arrived
 	}
 	step, cont, err := s.stepper.Advance(s.state)
-	if cont != nil && s.passed == (position{s.state.Turns, *cont}) {
+	if cont != nil && s.passed == positionOf(s.state, *cont) {
 		cont = nil
 	}
 	return step, cont, err
@@ -285,7 +305,7 @@ func (s *Session) advance() (agent.Step, *commands.Continue, error) {
 func (s *Session) sent(c commands.Continue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.passed = position{s.state.Turns, c}
+	s.passed = positionOf(s.state, c)
 }
 
 // turnEnded reports whether the state is the one in which the stepper returns the

@@ -129,7 +129,7 @@ func next[S agent.Step](w *world, s *client.Session) S {
 	step, err := s.Next(w.ctx)
 	got, ok := step.(S)
 	if err != nil || !ok {
-		w.t.Fatalf("Next = %T, %v; want %T", step, err, got)
+		w.t.Fatalf("Next = %T %+v, %v; want %T", step, step, err, got)
 	}
 	return got
 }

@@ -76,6 +76,7 @@ func sampleConfig() events.Config {
 			{Name: "files", Tools: []events.ToolRef{{Name: "fs_read_file", Digest: "d2"}}},
 		}},
 		Tools: []string{"fs_read_file"}, Rules: []events.Rule{{Tool: "fs_*", Action: events.RuleDeny}}, MaxParallel: 2, FailRun: true,
+		Routes:   []events.RouteRule{{Tool: "shell_*", Route: content.DetachSoon, DetachAfter: time.Minute}},
 		Hooks:    []events.Registration{{Name: "guard", Points: []string{"pre_llm_call"}}},
 		Mutators: []events.Registration{{Name: "compact", Points: []string{"before_model"}}},
 		Limits:   sampleLimits(), SessionLimits: sampleLimits(),

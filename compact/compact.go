@@ -48,7 +48,7 @@ func New(c Config) (*Compactor, error) {
 		c.Estimator = Bytes{}
 	}
 	for _, p := range c.Points {
-		if p != extension.BeforeModel && p != extension.AfterToolResult && p != extension.AfterTurnEnded {
+		if !p.OfMutators() {
 			return nil, &ConfigError{"Points", string(p) + " is not a point of mutators"}
 		}
 	}
@@ -82,6 +82,9 @@ func checked(field string, v any) error {
 
 // Name is the configured name.
 func (c *Compactor) Name() string { return c.cfg.Name }
+
+// Points lists where the compactor stands.
+func (c *Compactor) Points() []extension.Point { return slices.Clone(c.cfg.Points) }
 
 // Mutate compacts the candidate if the trigger fires and there is something to gain.
 func (c *Compactor) Mutate(ctx context.Context, m *extension.Mutation) error {

@@ -181,3 +181,44 @@ func CloneItems(items []Item) []Item {
 	}
 	return out
 }
+
+// DetachItems returns a copy of items that can be edited anywhere, also behind its
+// pointers, without a trace in the items.
+func DetachItems(items []Item) []Item {
+	out := slices.Clone(items)
+	for i := range out {
+		it := &out[i]
+		it.Usage, it.Metadata, it.Parts = detach(it.Usage), it.Metadata.detached(), detachParts(it.Parts)
+	}
+	return out
+}
+
+func detachParts(parts []Part) []Part {
+	out := slices.Clone(parts)
+	for i := range out {
+		p := &out[i]
+		p.Data, p.Metadata = slices.Clone(p.Data), p.Metadata.detached()
+		p.Media, p.Reasoning, p.Call, p.Result = detach(p.Media), detach(p.Reasoning), detach(p.Call), detach(p.Result)
+		if m := p.Media; m != nil {
+			m.Bytes = slices.Clone(m.Bytes)
+		}
+		if r := p.Reasoning; r != nil {
+			r.Signature, r.Encrypted = slices.Clone(r.Signature), slices.Clone(r.Encrypted)
+		}
+		if c := p.Call; c != nil {
+			c.Input = slices.Clone(c.Input)
+		}
+		if r := p.Result; r != nil {
+			r.Output, r.Metadata = detachParts(r.Output), r.Metadata.detached()
+		}
+	}
+	return out
+}
+
+func detach[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}

@@ -2,6 +2,7 @@ package content
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -114,6 +115,81 @@ func TestClonedItemsCanBeEdited(t *testing.T) {
 	}
 	if CloneItems(nil) != nil {
 		t.Error("nothing became something")
+	}
+}
+
+func TestDetachedItemsShareNothing(t *testing.T) {
+	t.Parallel()
+	whole := func() []Item {
+		result := NewResult("c1", "t", StatusOK, "as it was")
+		result.Metadata = Metadata{}.With("k", "v")
+		return []Item{
+			{
+				ID: "i1", Kind: Assistant, Usage: &Usage{InputTokens: 1}, Metadata: Metadata{}.With("m", 1),
+				Parts: []Part{
+					CallPart(ToolCall{ID: "c1", Input: json.RawMessage(`{"a":1}`)}),
+					ResultPart(result),
+					{Kind: ReasoningKind, Reasoning: &Reasoning{Signature: []byte{1}, Encrypted: []byte{2}}, Metadata: Metadata{}.With("p", 1)},
+					{Kind: MediaKind, Media: &Media{Bytes: []byte{3}}},
+					StructuredPart(json.RawMessage(`{"b":2}`)),
+				},
+			},
+			{Kind: User},
+			{Kind: Tool, Parts: []Part{ResultPart(ToolResult{Output: []Part{ResultPart(result)}})}},
+		}
+	}
+	items := whole()
+	copied := DetachItems(items)
+	if diff := cmp.Diff(items, copied); diff != "" {
+		t.Fatalf("the copy differs: -want +got\n%s", diff)
+	}
+	ruin(reflect.ValueOf(copied))
+	if diff := cmp.Diff(whole(), items); diff != "" {
+		t.Errorf("an edit of the copy reached the items: -want +got\n%s", diff)
+	}
+	if DetachItems(nil) != nil {
+		t.Error("nothing became something")
+	}
+}
+
+// ruin changes in place everything that can be reached.
+func ruin(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			ruin(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			ruin(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			ruin(v.Field(i))
+		}
+	case reflect.String:
+		v.SetString(v.String() + "!")
+	case reflect.Uint8:
+		v.SetUint(v.Uint() + 1)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(v.Int() + 1)
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	default:
+		panic("a field of kind " + v.Kind().String() + " that is not ruined")
+	}
+}
+
+func BenchmarkDetachItems(b *testing.B) {
+	items := make([]Item, 0, 1000)
+	for range 500 {
+		items = append(items,
+			NewItem(Assistant, TextPart("some text"), CallPart(ToolCall{ID: "c1", Name: "t", Input: json.RawMessage(`{"path":"a/b/c"}`)})),
+			NewItem(Tool, ResultPart(NewResult("c1", "t", StatusOK, "what came of it"))))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		DetachItems(items)
 	}
 }
 

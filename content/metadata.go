@@ -132,6 +132,15 @@ func (m *Metadata) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// detached is a copy that shares no value with m.
+func (m Metadata) detached() Metadata {
+	out := slices.Clone(m)
+	for i := range out {
+		out[i].Value = slices.Clone(out[i].Value)
+	}
+	return out
+}
+
 func (m Metadata) find(key string) (int, bool) {
 	return slices.BinarySearchFunc(m, key, func(f Field, k string) int { return bytes.Compare([]byte(f.Key), []byte(k)) })
 }

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/turnlog/turnlog/content"
@@ -49,8 +50,9 @@ func NewCatalog(
 // Facts is what the journal knows of the catalog.
 func (c *Catalog) Facts() *events.Catalog { return &c.facts }
 
-// Route says where a call goes and what may be done with it.
-func (c *Catalog) Route(call content.ToolCall) content.Routing {
+// Route says where a call goes and what may be done with it. The rules, which are its
+// session's, say how the loop waits for it, before its tool does.
+func (c *Catalog) Route(call content.ToolCall, rules []events.RouteRule) content.Routing {
 	r := content.Routing{Digest: tool.Digest(call.Input)}
 	o, ok := c.Lookup(call.Name)
 	if !ok {
@@ -60,7 +62,28 @@ func (c *Catalog) Route(call content.ToolCall) content.Routing {
 	r.Known, r.Source, r.Queue = true, o.Source, c.queue(o.Source)
 	r.Effects, r.Exclusive, r.Writes, r.Timeout = s.Effects, s.Exclusive, s.Writes, s.Timeout
 	r.Route, r.DetachAfter = s.Route, s.DetachAfter
+	i := slices.IndexFunc(rules, func(rule events.RouteRule) bool { return tool.Matching(rule.Tool)(s) })
+	if i >= 0 && CheckRoutes(rules[i:i+1]) == nil { // one of a later release leaves it to the tool
+		r.Route, r.DetachAfter = rules[i].Route, rules[i].DetachAfter
+	}
 	return r
+}
+
+// CheckRoutes returns an error if a rule cannot mean anything: it names no tool, no
+// route that there is, or no time after which to detach.
+func CheckRoutes(rules []events.RouteRule) error {
+	for i, r := range rules {
+		known := slices.Contains([]content.Route{content.Foreground, content.Background, content.DetachSoon}, r.Route)
+		switch detach := r.Route == content.DetachSoon; {
+		case r.Tool == "":
+			return fmt.Errorf("route %d: no tool: use a name, in which * stands for any characters", i+1)
+		case !known:
+			return fmt.Errorf("route %d: %q: use foreground, background or detach", i+1, r.Route)
+		case detach && r.DetachAfter <= 0, !detach && r.DetachAfter != 0:
+			return fmt.Errorf("route %d: detach after %v: use a positive time, with the route detach only", i+1, r.DetachAfter)
+		}
+	}
+	return nil
 }
 
 func restrict(sources []tool.Source, allowed []string) []tool.Source {

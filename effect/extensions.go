@@ -2,9 +2,6 @@ package effect
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -20,16 +17,20 @@ import (
 // configuration.
 func (r *Runner) Registrations() (hooks, mutators []events.Registration) {
 	for _, h := range r.cfg.Hooks {
-		reg := events.Registration{Name: h.Name()}
-		for _, p := range h.Points() {
-			reg.Points = append(reg.Points, string(p))
-		}
-		hooks = append(hooks, reg)
+		hooks = append(hooks, registration(h.Name(), h.Points()))
 	}
 	for _, m := range r.cfg.Mutators {
-		mutators = append(mutators, events.Registration{Name: m.Name()})
+		mutators = append(mutators, registration(m.Name(), extension.PointsOf(m)))
 	}
 	return hooks, mutators
+}
+
+func registration(name string, points []extension.Point) events.Registration {
+	reg := events.Registration{Name: name}
+	for _, p := range points {
+		reg.Points = append(reg.Points, string(p))
+	}
+	return reg
 }
 
 func (r *Runner) has(p extension.Point) bool {
@@ -75,44 +76,6 @@ func ask(ctx context.Context, h extension.Hook, e extension.HookEvent) (a extens
 	return h.OnEvent(ctx, e)
 }
 
-// Mutate runs one mutator on a candidate of the transcript.
-func (r *Runner) Mutate(ctx context.Context, s content.SessionID, e loop.RunMutator, transcript []content.Item) commands.Command {
-	f := events.MutationFinished{Mutator: e.Mutator, Point: e.Point, Before: digestItems(transcript)}
-	m := extension.Mutation{Point: extension.Point(e.Point), Session: s, Turn: e.Turn, Items: content.CloneItems(transcript)}
-	if err := r.mutate(ctx, e.Mutator, &m); err != nil {
-		f.Error = err.Error()
-	}
-	f.After = digestItems(m.Items)
-	f.OldTokens, f.NewTokens, f.Usage, f.Metadata = m.OldTokens, m.NewTokens, m.Usage, m.Metadata.WithoutReserved()
-	if f.Error == "" && f.After != f.Before {
-		f.Dirty, f.Replacement = true, m.Items
-	}
-	return commands.ReportMutation{Turn: e.Turn, Round: e.Round, Finished: f}
-}
-
-func (r *Runner) mutate(ctx context.Context, name string, m *extension.Mutation) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("mutator %s broke: %v", name, p)
-		}
-	}()
-	for _, mut := range r.cfg.Mutators {
-		if mut.Name() == name {
-			return mut.Mutate(ctx, m)
-		}
-	}
-	return fmt.Errorf("mutator %s is not configured here", name)
-}
-
-func digestItems(items []content.Item) string {
-	raw, err := json.Marshal(items)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
-}
-
 // safely isolates what breaks in a host's code: that is a failure of the effect, not
 // the end of the process.
 func safely[T any](f func() (T, error)) (out T, err error) {
@@ -124,25 +87,31 @@ func safely[T any](f func() (T, error)) (out T, err error) {
 	return f()
 }
 
-// Recall gathers what planning a task needs.
+// Recall gathers what planning a task needs. It returns nil if ctx ended.
 func (r *Runner) Recall(ctx context.Context, e loop.Recall) commands.Command {
 	if r.cfg.Memory == nil {
 		return commands.ReportRecall{Task: e.Task}
 	}
 	items, err := safely(func() ([]content.Item, error) { return r.cfg.Memory.Recall(ctx, e.Goal) })
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return commands.ReportRecall{Task: e.Task, Error: err.Error()}
 	}
 	return commands.ReportRecall{Task: e.Task, Items: items}
 }
 
-// Remember stores a task's summary.
+// Remember stores a task's summary. It returns nil if ctx ended.
 func (r *Runner) Remember(ctx context.Context, e loop.StoreMemory) commands.Command {
 	if r.cfg.Memory == nil {
 		return commands.ReportMemory{Task: e.Task}
 	}
 	_, err := safely(func() (struct{}, error) { return struct{}{}, r.cfg.Memory.Remember(ctx, e.Goal, e.Summary) })
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return commands.ReportMemory{Task: e.Task, Error: err.Error()}
 	}
 	return commands.ReportMemory{Task: e.Task}

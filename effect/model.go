@@ -80,7 +80,7 @@ func (r *Runner) replied(ctx context.Context, e loop.CallModel, in ModelInput, r
 	for _, it := range reply.Items {
 		for _, c := range it.Calls() {
 			c.Place = place(e, len(calls)+1)
-			routing := r.route(c, in.Catalog.Route(c))
+			routing := r.route(c, in.Catalog.Route(c, e.Routes))
 			rep.Routing = append(rep.Routing, routing)
 			calls = append(calls, Call{ToolCall: c, Digest: routing.Digest})
 		}

@@ -23,7 +23,8 @@ type Performer struct {
 	perform func(context.Context, loop.Effect) commands.Command
 	reports chan Report
 	running map[string]*run
-	round   int // of Sync
+	ending  []*run // that Sync has stopped
+	round   int    // of Sync
 
 	root   context.Context //nolint:containedctx // the life of all effects, ended by Cancel
 	cancel context.CancelCauseFunc
@@ -62,13 +63,52 @@ func (p *Performer) Sync(owed []loop.Effect) {
 		if !known {
 			r = p.start(id, e)
 		}
+		if m, ok := e.(loop.RunMutator); ok && m.Stop {
+			r.cancel(ErrStop) // it stays owed until it has said what it came to
+		}
 		r.round = p.round
 	}
 	for id, r := range p.running {
 		if r.round != p.round {
 			r.cancel(ErrStop)
 			delete(p.running, id)
+			p.ending = append(p.ending, r)
 		}
+	}
+	p.ending = slices.DeleteFunc(p.ending, (*run).over)
+}
+
+func (r *run) over() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Settle waits until what Sync has stopped is over, or ctx is.
+func (p *Performer) Settle(ctx context.Context) {
+	var kept []Report
+	for _, r := range p.ending {
+		for ended := false; !ended && ctx.Err() == nil; {
+			select {
+			case rep := <-p.reports:
+				kept = append(kept, rep)
+			case <-r.done:
+				ended = true
+			case <-ctx.Done():
+			}
+		}
+	}
+	p.ending = slices.DeleteFunc(p.ending, (*run).over)
+	p.handBack(kept)
+}
+
+// handBack delivers reports that somebody else has to take.
+func (p *Performer) handBack(kept []Report) {
+	for _, rep := range kept {
+		go p.deliver(rep)
 	}
 }
 
@@ -114,9 +154,7 @@ func (p *Performer) Stop(cause error, keep func(id string) bool) (stopped []stri
 			}
 		}
 	}
-	for _, rep := range kept {
-		go p.deliver(rep)
-	}
+	p.handBack(kept)
 	return stopped
 }
 

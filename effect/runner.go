@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"context"
 	"errors"
 
 	"go.uber.org/zap"
@@ -13,6 +14,12 @@ import (
 // ErrStop is the cause with which a host cancels an effect that the session does
 // not want any more; the effect reports what it had.
 var ErrStop = errors.New("stopped by the session")
+
+// abandoned reports whether the host gave an effect up: what came of it counts for
+// nothing, and it is owed again.
+func abandoned(ctx context.Context) bool {
+	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrStop)
+}
 
 // Config is what a Runner works with. The zero Config allows every call and has
 // no extensions.

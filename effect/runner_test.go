@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/turnlog/turnlog/commands"
@@ -14,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -167,5 +169,28 @@ func TestHooksEndTheRowAtTheFirstVeto(t *testing.T) {
 		if a.Action != tc.action || a.Hook != tc.by || len(a.FailedOpen) != tc.open {
 			t.Errorf("%s: answer = %+v", name, a)
 		}
+	}
+}
+
+// manager keeps the task that it is to run.
+type manager struct {
+	task.Manager
+	got *task.Task
+}
+
+func (m manager) Run(_ context.Context, t task.Task, _ func(context.Context) tool.Result) tool.Result {
+	*m.got = t
+	return tool.Result{}
+}
+
+func TestAManagerIsToldWhatWasApproved(t *testing.T) {
+	t.Parallel()
+	var got task.Task
+	r := effect.NewRunner(effect.Config{Manager: manager{task.Simple(), &got}})
+	approved := []content.GateKey{{Kind: "network", Scope: "example.org"}}
+	c := loop.Call{ToolCall: content.ToolCall{ID: "c", Place: "t1-r1-c1", Name: "a"}, Attempt: 1, Approved: approved}
+	r.RunTool(t.Context(), "s", c, catalog(t), nil)
+	if !slices.Equal(got.Approved, approved) || got.IdempotencyKey != "s/t1-r1-c1" {
+		t.Errorf("task = %+v", got)
 	}
 }

@@ -2,7 +2,6 @@ package effect
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"go.uber.org/zap"
@@ -40,7 +39,7 @@ func (r *Runner) RunTool(
 	h := here{runner: r, session: s, catalog: cat, progress: progress}
 	res := r.managed(ctx, s, c, func(ctx context.Context) tool.Result { return h.run(ctx, c) })
 	switch v := h.asked(); {
-	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrStop):
+	case abandoned(ctx):
 		return nil
 	case v != nil:
 		gates := commands.GatesOf(*v)
@@ -55,7 +54,8 @@ func (r *Runner) managed(ctx context.Context, s content.SessionID, c loop.Call, 
 	}
 	t := task.Task{
 		Session: s, Turn: c.Turn, Call: c.ID, Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Tool: c.Name,
-		Input: c.EffectiveInput(), Effects: c.Routing.Effects, Deadline: c.Deadline, IdempotencyKey: idempotencyKey(s, c.Place),
+		Input: c.EffectiveInput(), Effects: c.Routing.Effects, Deadline: c.Deadline, Approved: c.Approved,
+		IdempotencyKey: idempotencyKey(s, c.Place),
 	}
 	res, err := safely(func() (tool.Result, error) { return r.cfg.Manager.Run(ctx, t, local), nil })
 	if err != nil {
@@ -99,6 +99,11 @@ func (h *here) run(ctx context.Context, c loop.Call) tool.Result {
 		Session: h.session, Turn: c.Turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.EffectiveInput(),
 		Attempt: c.Attempt, IdempotencyKey: idempotencyKey(h.session, c.Place), Approved: c.Approved,
 		Resources: h.runner.cfg.Resources, Progress: h.progress,
+	}
+	if c.Deadline != 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, c.Deadline.Std(), &tool.TimeoutError{After: c.Routing.Timeout})
+		defer cancel()
 	}
 	invoker := tool.Invoker{OnGate: h.asks}
 	if h.runner.cfg.Durable == nil {

@@ -29,7 +29,7 @@ func (r *Runner) Verify(ctx context.Context, e loop.Verify, fn extension.Gate, w
 		pass, output, err := fn.Verify(ctx, workdir)
 		return events.VerifyFinished{Success: pass && err == nil, Output: output}, err
 	})
-	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrStop) {
+	if abandoned(ctx) {
 		return nil
 	}
 	f.Attempt, f.Duration = e.Attempt, time.Since(start)

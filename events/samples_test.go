@@ -100,6 +100,7 @@ func sampleConfig() Config {
 			{Name: "files", Tools: []ToolRef{{Name: "fs_read_file", Digest: "d2"}}},
 		}},
 		Tools: []string{"fs_read_file"}, Rules: []Rule{{Tool: "fs_*", Action: RuleAsk}}, MaxParallel: 4, FailRun: true,
+		Routes:   []RouteRule{{Tool: "shell_*", Route: content.DetachSoon, DetachAfter: time.Minute}},
 		Hooks:    []Registration{{Name: "guard", Points: []string{"pre_llm_call", "post_llm_call"}}},
 		Mutators: []Registration{{Name: "compact", Points: []string{"before_model"}}},
 		Limits:   sampleLimits(), SessionLimits: sampleLimits(),

@@ -47,9 +47,10 @@ type Config struct {
 	Model     string `msgpack:"m,omitempty" json:"model,omitempty"`
 	ModelData []byte `msgpack:"md,omitempty" json:"model_data,omitempty"` // what opening the model needs on any node, for example a script
 
-	Catalog     Catalog        `msgpack:"ca,omitempty" json:"catalog"`         // the tools on offer at the start
-	Tools       []string       `msgpack:"tl,omitempty" json:"tools,omitempty"` // the names that the session may use; nil: all on offer
-	Rules       []Rule         `msgpack:"ru,omitempty" json:"rules,omitempty"` // what its calls may do; nil: what the host permits
+	Catalog     Catalog        `msgpack:"ca,omitempty" json:"catalog"`          // the tools on offer at the start
+	Tools       []string       `msgpack:"tl,omitempty" json:"tools,omitempty"`  // the names that the session may use; nil: all on offer
+	Rules       []Rule         `msgpack:"ru,omitempty" json:"rules,omitempty"`  // what its calls may do; nil: what the host permits
+	Routes      []RouteRule    `msgpack:"rt,omitempty" json:"routes,omitempty"` // how the loop waits for its calls; nil: as each tool asks
 	MaxParallel int            `msgpack:"mp,omitempty" json:"max_parallel,omitempty"`
 	FailRun     bool           `msgpack:"fr,omitempty" json:"fail_run,omitempty"` // a failing tool ends the turn
 	Hooks       []Registration `msgpack:"h,omitempty" json:"hooks,omitempty"`
@@ -65,15 +66,15 @@ type Config struct {
 }
 
 // Rule says what becomes of calls of the tools that a pattern names. The first rule
-// of a session that matches counts. With rules, a tool that none matches runs if it
-// declares that it only reads, and is asked about otherwise. What the host itself
-// permits comes on top: whoever denies wins, and whoever asks is heard.
+// of a session that matches counts. With rules, the last one is {*, guard}, whether or
+// not it is written down. What the host itself permits comes on top: whoever denies
+// wins, and whoever asks is heard.
 type Rule struct {
 	Tool   string `msgpack:"t" json:"tool"` // a tool's name, in which * stands for any characters
 	Action Action `msgpack:"a" json:"action"`
 }
 
-// Action is what a rule does. Anything but the three is a denial.
+// Action is what a rule does. Anything but the four is a denial.
 type Action string
 
 // The actions of rules.
@@ -81,7 +82,16 @@ const (
 	RuleAllow Action = "allow" // it runs, as far as the rules are concerned
 	RuleAsk   Action = "ask"   // a person decides
 	RuleDeny  Action = "deny"  // it does not run
+	RuleGuard Action = "guard" // it runs if its tool declares that it only reads; else a person decides
 )
+
+// RouteRule says how the loop waits for calls of the tools that a pattern names, in
+// place of what the tool asks for. The first rule of a session that matches counts.
+type RouteRule struct {
+	Tool        string        `msgpack:"t" json:"tool"` // a tool's name, in which * stands for any characters
+	Route       content.Route `msgpack:"r,omitempty" json:"route,omitempty"`
+	DetachAfter time.Duration `msgpack:"da,omitempty" json:"detach_after_ns,omitempty"` // of the route detach
+}
 
 // Output says what a session's answers have to look like.
 type Output struct {

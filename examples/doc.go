@@ -7,6 +7,7 @@
 //	go run ./examples/compaction          a transcript that stays small, a history that stays whole
 //	go run ./examples/hooks-and-budgets   vetoes and limits, and how they end a turn
 //	go run ./examples/verify-task         a task that is done when its gate says so
+//	go run ./examples/sub-agents          an agent that is a tool of another, and asks through it
 //	go run ./examples/custom-tool-worker  a deployment with a tool of your own, in one process
 //	go run ./examples/replay-in-a-test    a recorded session as a test
 //

@@ -36,6 +36,11 @@ const (
 	AfterTurnEnded  Point = "after_turn_ended"
 )
 
+// OfMutators reports whether mutators stand at the point, and not hooks.
+func (p Point) OfMutators() bool {
+	return p == BeforeModel || p == AfterToolResult || p == AfterTurnEnded
+}
+
 // Hook may veto at its points. Its decision is recorded, so a hook never runs
 // again on replay.
 type Hook interface {
@@ -105,12 +110,31 @@ func FailsOpen(h Hook) bool {
 }
 
 // Mutator edits a candidate of the transcript, which is committed whole or not at
-// all. It is asked at every mutation point and decides for itself whether to act.
+// all. It is asked at every mutation point, unless it is [Placed], and decides for
+// itself whether to act.
 type Mutator interface {
 	// Name names the mutator in the journal.
 	Name() string
-	// Mutate edits the candidate. An error leaves the transcript untouched.
+	// Mutate edits the candidate. An error leaves the transcript untouched. Mutate
+	// returns promptly when ctx ends: a cancelled turn waits for it, because what it
+	// used of a model is recorded also then.
 	Mutate(ctx context.Context, m *Mutation) error
+}
+
+// Placed is a Mutator that acts at some of the points only, so that nothing is
+// recorded of it at the others.
+type Placed interface {
+	Mutator
+	// Points lists where the mutator wants to be asked; none: everywhere.
+	Points() []Point
+}
+
+// PointsOf returns where a mutator wants to be asked; none: everywhere.
+func PointsOf(m Mutator) []Point {
+	if p, ok := m.(Placed); ok {
+		return p.Points()
+	}
+	return nil
 }
 
 // Mutation is one run of a mutator.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/tool"
@@ -45,7 +44,7 @@ func (c *Catalog) Advertise(ctx context.Context, o Offer) error {
 	if !content.IsToken(o.Worker) {
 		return fmt.Errorf("advertise: %w: worker %q", content.ErrBadID, o.Worker)
 	}
-	value, err := msgpack.Marshal(&o)
+	value, err := encodeValue(&o)
 	if err == nil {
 		err = c.cell.keyPut(ctx, c.cell.names.catalogBucket(), offerKeys+o.Worker, value, offerTTL)
 	}
@@ -143,10 +142,11 @@ func (v *CatalogView) follow(ctx context.Context, keys jetstream.KeyWatcher, rea
 	}
 }
 
-// apply takes one change of a key over.
+// apply takes one change of a key over. What is no offer of the worker that the key
+// names is none.
 func (v *CatalogView) apply(k jetstream.KeyValueEntry) {
 	e := entry{worker: strings.TrimPrefix(k.Key(), offerKeys), value: k.Value()}
-	offered := k.Operation() == jetstream.KeyValuePut && msgpack.Unmarshal(e.value, &e.offer) == nil
+	offered := k.Operation() == jetstream.KeyValuePut && unmarshal(e.value, &e.offer) == nil && e.offer.Worker == e.worker
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	i, found := slices.BinarySearchFunc(v.offers, e.worker, func(o entry, w string) int { return cmp.Compare(o.worker, w) })

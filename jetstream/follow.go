@@ -28,16 +28,20 @@ const (
 // answer it waits for them. Live copies are taken as hints only: each entry is
 // checked against the chain, and read from the stream when in doubt.
 func (j *Journal) Follow(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[journal.Record, error] {
-	return j.follow(ctx, s, journal.Head{}, after)
+	return j.follow(ctx, s, journal.Head{}, after, nil)
 }
 
 // FollowFrom is Follow from behind head, without looking at earlier entries. What
 // follows must continue head's chain, else it ends with journal.ErrDamaged.
 func (j *Journal) FollowFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[journal.Record, error] {
-	return j.follow(ctx, s, head, head.Seq)
+	return j.follow(ctx, s, head, head.Seq, nil)
 }
 
-func (j *Journal) follow(ctx context.Context, s content.SessionID, head journal.Head, after uint64) iter.Seq2[journal.Record, error] {
+// follow reads from behind head, and yields from behind a sequence number. begin comes
+// before both.
+func (j *Journal) follow(
+	ctx context.Context, s content.SessionID, head journal.Head, after uint64, begin func(context.Context) error,
+) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		if !content.IsToken(string(s)) {
 			yield(journal.Record{}, fmt.Errorf("follow %q: %w", s, content.ErrBadID))
@@ -45,7 +49,7 @@ func (j *Journal) follow(ctx context.Context, s content.SessionID, head journal.
 		}
 		n := j.cell.names
 		ch := chain{session: s, head: head}
-		t := tail{cell: j.cell, stream: n.journalStream(), subject: n.journal(s), at: head.Guard}
+		t := tail{cell: j.cell, stream: n.journalStream(), subject: n.journal(s), at: head.Guard, begin: begin}
 		t.adjacent = func(_ stored, before uint64) bool { return before == t.at }
 		t.use = func(m stored, _ bool) error {
 			if ch.head.Seq < after && ch.skip(m, after) {
@@ -66,32 +70,6 @@ func (j *Journal) follow(ctx context.Context, s content.SessionID, head journal.
 	}
 }
 
-// FollowAll yields the entries of all sessions as they are written, each once, in
-// the order of the stream: those behind a Guard, or from now on if it is 0. A
-// damaged one is shown with its Err set to journal.ErrDamaged. It does not check
-// chains, so it relies on nobody but the server publishing below the live prefix.
-// It ends without an error when ctx ends.
-func (j *Journal) FollowAll(ctx context.Context, guard uint64) iter.Seq2[journal.Record, error] {
-	return func(yield func(journal.Record, error) bool) {
-		n := j.cell.names
-		t := tail{cell: j.cell, stream: n.journalStream(), subject: n.allJournals(), at: guard, fromNow: guard == 0}
-		t.adjacent = func(m stored, _ uint64) bool { return m.Seq == t.at+1 }
-		t.use = func(m stored, live bool) error {
-			rec, err := j.record(ctx, n.sessionOf(m.Subject), m)
-			if errors.Is(err, journal.ErrDamaged) && !live {
-				rec.Err, err = err, nil // not the end of the other sessions
-			}
-			if err != nil {
-				return err
-			}
-			return goOn(yield(rec, nil))
-		}
-		if err := t.run(ctx); err != nil {
-			yield(journal.Record{}, fmt.Errorf("follow all sessions: %w", err))
-		}
-	}
-}
-
 // errEnough says that the reader wants no more.
 var errEnough = errors.New("enough")
 
@@ -108,8 +86,8 @@ type tail struct {
 	cell    *Cell
 	stream  string
 	subject string
-	fromNow bool // start behind the stream's end instead of at
 
+	begin    func(context.Context) error        // before anything is read, until it succeeds; nil: nothing to do
 	use      func(m stored, live bool) error    // takes a message, or does not and leaves no trace of it
 	adjacent func(m stored, before uint64) bool // whether a live copy is the next message
 
@@ -136,7 +114,7 @@ func (t *tail) run(ctx context.Context) error {
 
 	idle := time.NewTimer(quiet)
 	defer idle.Stop()
-	err = t.start(ctx)
+	err = t.catchUp(ctx)
 	for ; err == nil; err = t.tolerate(err) {
 		idle.Reset(quiet)
 		select {
@@ -167,16 +145,6 @@ func (t *tail) tolerate(err error) error {
 	return err
 }
 
-// start reads up to now, or finds out where now is.
-func (t *tail) start(ctx context.Context) error {
-	if !t.fromNow {
-		return t.catchUp(ctx)
-	}
-	end, err := t.cell.lastSeq(ctx, t.stream)
-	t.at = end
-	return err
-}
-
 // hint takes a live copy if it is the next message, and reads the stream if one
 // is missing in between or the copy does not fit.
 func (t *tail) hint(ctx context.Context, msg *nats.Msg) error {
@@ -184,7 +152,7 @@ func (t *tail) hint(ctx context.Context, msg *nats.Msg) error {
 	if err != nil || m.Seq <= t.at {
 		return nil //nolint:nilerr // not published by the server: nobody's business
 	}
-	if t.adjacent(m, before) {
+	if t.begin == nil && t.adjacent(m, before) {
 		if err = t.take(m, true); err == nil || errors.Is(err, errEnough) {
 			return err
 		}
@@ -203,6 +171,12 @@ func (t *tail) take(m stored, live bool) error {
 // catchUp reads from the stream whatever there is: in batches from any replica,
 // then from the leader, whose word is the last.
 func (t *tail) catchUp(ctx context.Context) error {
+	if t.begin != nil {
+		if err := t.begin(ctx); err != nil {
+			return err
+		}
+		t.begin = nil
+	}
 	for {
 		for m, err := range t.cell.batchGet(ctx, t.stream, t.subject, t.at+1) {
 			if err != nil {

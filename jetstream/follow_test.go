@@ -3,7 +3,6 @@ package jetstream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"strconv"
 	"sync"
@@ -190,47 +189,6 @@ func TestFollowFromStartsBehindItsHead(t *testing.T) {
 		if _, err := drain(j.FollowFrom(t.Context(), "s", wrong)); !errors.Is(err, journal.ErrDamaged) {
 			t.Errorf("behind a head of another chain: %v, want ErrDamaged", err)
 		}
-	})
-}
-
-func TestFollowAllGoesOnFromAGuard(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *Cell) {
-		ctx, cancel := context.WithCancel(t.Context())
-		j := c.Journal()
-		var want []journal.Head
-		ends := map[content.SessionID]journal.Head{}
-		write := func(n int) {
-			for i := range n {
-				s := content.SessionID(fmt.Sprintf("s-%d", i%7))
-				h := journaltest.Fill(t, j, s, ends[s], 1)[1]
-				ends[s], want = h, append(want, h)
-			}
-		}
-		write(20)
-		fromNow := following(ctx, t, j.FollowAll(ctx, 0))
-		fromFive := following(ctx, t, j.FollowAll(ctx, want[4].Guard))
-		synctest.Wait()
-		write(20)
-		expect(t, fromNow, want[20:]...)
-		expect(t, fromFive, want[5:]...)
-		cancel()
-	})
-}
-
-func TestFollowAllGoesOnBehindDamage(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *Cell) {
-		ctx, cancel := context.WithCancel(t.Context())
-		j := c.Journal()
-		records := following(ctx, t, j.FollowAll(ctx, 0))
-		synctest.Wait()
-		forge(t, c, "bad", []byte("hello"), nil)
-		head := journaltest.Fill(t, j, "good", journal.Head{}, 1)[1]
-		if rec := <-records; !errors.Is(rec.Err, journal.ErrDamaged) || string(rec.Payload) != "hello" ||
-			rec.Entry.Session != "bad" || rec.Entry.At == 0 {
-			t.Errorf("record = %q, %+v, %v, want the damaged one raw, with its session and time", rec.Payload, rec.Entry, rec.Err)
-		}
-		expect(t, records, head)
-		cancel()
 	})
 }
 

@@ -8,6 +8,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/internal/wire"
 )
 
 // Keys that expire are written by hand: the client's own Update has no time to
@@ -15,6 +18,11 @@ import (
 
 // headerOperation marks the message that stands for a deleted key.
 const headerOperation = "KV-Operation"
+
+// encodeValue makes the value of a key, which unmarshal reads.
+func encodeValue(v any) ([]byte, error) {
+	return wire.Encode(wire.CommandDepth, func(e *msgpack.Encoder) error { return e.Encode(v) }) //nolint:wrapcheck // callers name the key
+}
 
 // keyPut sets a key of a bucket, for as long as ttl says.
 func (c *Cell) keyPut(ctx context.Context, bucket, key string, value []byte, ttl time.Duration) error {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -50,7 +49,7 @@ func (n *Nodes) Record(ctx context.Context, node string, held []HeldToken) error
 	if !content.IsToken(node) {
 		return fmt.Errorf("record node: %w: %q", content.ErrBadID, node)
 	}
-	value, err := msgpack.Marshal(&NodeRecord{Node: node, Held: n.abbreviate(held)})
+	value, err := encodeValue(&NodeRecord{Node: node, Held: n.abbreviate(held)})
 	if err == nil {
 		err = n.cell.keyPut(ctx, n.cell.names.nodesBucket(), node, value, nodeTTL)
 	}
@@ -68,8 +67,8 @@ func (n *Nodes) Forget(ctx context.Context, node string) error {
 	return nil
 }
 
-// List returns the records that stand, sorted by node as the bucket has them
-// written.
+// List returns the records that stand, in the order in which they were made. What is
+// no record of the node that its key names is left out.
 func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
 	var out []NodeRecord
 	bucket := n.cell.names.nodesBucket()
@@ -78,7 +77,7 @@ func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
 		var r NodeRecord
-		if isMarker(m.Header) || msgpack.Unmarshal(m.Data, &r) != nil {
+		if isMarker(m.Header) || unmarshal(m.Data, &r) != nil || m.Subject != kvKey(bucket, r.Node) {
 			continue
 		}
 		n.spellOut(r.Held)

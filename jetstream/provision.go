@@ -96,14 +96,15 @@ func (c *Cell) EnsureQueue(ctx context.Context, q QueueConfig) error {
 
 // Check reports whether everything is there that Provision creates, queues aside.
 // It returns ErrNotProvisioned with the names of what is missing, or
-// ErrNoJetStream. It looks at names only, not at settings.
+// ErrNoJetStream. It looks at names only, not at settings. Servers that do not
+// answer, because they elect a leader, are asked again for a while.
 func (c *Cell) Check(ctx context.Context) error {
 	var mu sync.Mutex
 	var missing []string
 
 	note := func(name string, err error) error {
 		if !isNoStream(err) && !isNoConsumer(err) {
-			return noJetStream(err)
+			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -111,11 +112,11 @@ func (c *Cell) Check(ctx context.Context) error {
 		return nil
 	}
 	err := together(Topology(c.names.ns, Config{}), func(r Row) error {
-		if _, err := c.ask(ctx, apiStreamInfo+r.Stream, nil); err != nil {
+		if err := c.exists(ctx, apiStreamInfo+r.Stream); err != nil {
 			return note(r.Stream, err)
 		}
 		for _, d := range r.consumers {
-			if _, err := c.ask(ctx, apiConsumerInfo+r.Stream+"."+d.config.Durable, nil); err != nil {
+			if err := c.exists(ctx, apiConsumerInfo+r.Stream+"."+d.config.Durable); err != nil {
 				return note(d.String(), err)
 			}
 		}
@@ -130,6 +131,14 @@ func (c *Cell) Check(ctx context.Context) error {
 			c.names.ns, ErrNotProvisioned, strings.Join(missing, ", "))
 	}
 	return nil
+}
+
+// exists asks for the description of a stream or a consumer until there is an answer.
+func (c *Cell) exists(ctx context.Context, subject string) error {
+	return patiently(ctx, func(ctx context.Context) error {
+		_, err := c.ask(ctx, subject, nil)
+		return noJetStream(err)
+	})
 }
 
 // together runs do for all items at once, so that their requests travel behind

@@ -30,7 +30,6 @@ func (j *Journal) Sessions(ctx context.Context) ([]content.SessionID, error) {
 type streamInfo struct {
 	Total int `json:"total"` // of the subjects
 	State struct {
-		LastSeq  uint64            `json:"last_seq"`
 		Subjects map[string]uint64 `json:"subjects"`
 	} `json:"state"`
 }
@@ -51,12 +50,6 @@ func (c *Cell) subjects(ctx context.Context, stream, filter string) (map[string]
 			return all, nil
 		}
 	}
-}
-
-// lastSeq returns the sequence of a stream's last message.
-func (c *Cell) lastSeq(ctx context.Context, stream string) (uint64, error) {
-	info, err := c.streamInfo(ctx, stream, nil)
-	return info.State.LastSeq, err
 }
 
 func (c *Cell) streamInfo(ctx context.Context, stream string, query []byte) (streamInfo, error) {

@@ -217,7 +217,7 @@ func (s *State) applyModelCallStarted(ev events.ModelCallStarted) {
 
 func (s *State) applyModelCallFailed(ev events.ModelCallFailed) {
 	t := s.Turn
-	t.Calling, t.RetryAt = false, ev.RetryAt
+	t.Calling, t.RetryAt, t.Waits = false, ev.RetryAt, ev.RetryAfter
 	if ev.Class == content.ClassLost {
 		t.Lost++
 	}
@@ -260,7 +260,7 @@ func (s *State) applyCatalog(ev events.ToolCatalogChanged) {
 
 func (s *State) applyHookDecided(ev events.HookDecided) {
 	t := s.Turn
-	if t == nil {
+	if t == nil || ev.Turn == "" {
 		return
 	}
 	switch ev.Point {
@@ -323,7 +323,27 @@ func (s *State) applyMutationFinished(ev events.MutationFinished) {
 }
 
 // failing keeps what a turn dies of; its TurnFinished follows.
-func (s *State) failing(ev events.RunFailed) { s.ended().Error = &ev }
+func (s *State) failing(ev events.RunFailed) {
+	e := s.ended()
+	e.Error, e.Failure = &ev, s.Turn.failure(ev)
+}
+
+// failure finds what a failure is about. Only those of a model have a class.
+func (t *Turn) failure(ev events.RunFailed) Failure {
+	switch {
+	case ev.Class != "":
+		return Failure{Attempts: t.Attempt, RetryAfter: t.Waits}
+	case ev.Code == codeMutatorFailed && len(t.Mut.Ran) > 0:
+		return Failure{Mutator: t.Mut.current(), Point: t.Mut.Point}
+	case ev.Code == codeToolFailed:
+		for _, c := range t.Calls {
+			if c.Result != nil && ev.Message == c.failed() {
+				return Failure{Call: c.ID, Tool: c.Name, Code: c.Result.Code}
+			}
+		}
+	}
+	return Failure{}
+}
 
 // ended is the record of the turn that is about to end.
 func (s *State) ended() *Ended {

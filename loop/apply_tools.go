@@ -17,6 +17,9 @@ func (s *State) applyApprovalRequired(ev events.ApprovalRequired) {
 		if c.Dispatched {
 			c.Gated++ // a late gate: the attempt waits
 		}
+		if c.Dispatched || len(c.Asked) > 0 {
+			c.Asked = append(slices.Clip(c.Asked), t.Approvals[len(t.Approvals)-1].key())
+		}
 		c.Dispatched = false
 	}
 	s.rest()
@@ -65,7 +68,7 @@ func (s *State) applyToolDispatched(ev events.ToolDispatched) {
 	if !ok {
 		return
 	}
-	c.Attempt, c.Dispatched = ev.Attempt, true
+	c.Attempt, c.Dispatched, c.Asked = ev.Attempt, true, nil
 	c.Deadline, c.DetachAt, c.Digest = ev.Deadline, ev.DetachAt, ev.Digest
 	c.Routing.Route, c.Routing.Queue = ev.Route, ev.Queue
 	if len(ev.Approved) > 0 {
@@ -196,8 +199,11 @@ func (s *State) keepBackground() {
 	}
 }
 
-// stopping reports whether the call was answered while an attempt was out.
-func (c Call) stopping() bool { return c.Dispatched && c.Status != "" }
+// stopping reports whether the call was answered while an attempt was out, or while
+// one waited for an approval in the host's own process: a queue has forgotten it.
+func (c Call) stopping() bool {
+	return c.Status != "" && (c.Dispatched || len(c.Asked) > 0 && c.Routing.Queue == "")
+}
 
 // awaited reports whether a late outcome of an answered call would still count:
 // after a placeholder, after unknown, and after a cancel while it ran.

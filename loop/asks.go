@@ -176,7 +176,7 @@ func (d *decision) cancelTurn(scope, reason string) {
 	}
 	d.emit(events.CancelRequested{Scope: scope, Reason: reason, By: d.env.By})
 	t := d.Turn
-	if t == nil || t.Calling || t.Stage == StageVerify && d.Task.Running {
+	if t == nil || t.Calling || t.Mut.Open || t.Stage == StageVerify && d.Task.Running {
 		return
 	}
 	d.finish(ending{reason: content.Cancelled})

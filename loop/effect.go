@@ -25,8 +25,9 @@ type CallModel struct {
 	commands.ModelCall
 	TranscriptLen int
 	Cache         *content.CacheRequest
-	Schema        json.RawMessage // of the answer; empty: free text
-	Rules         []events.Rule   // the session's, for the calls of the reply
+	Schema        json.RawMessage    // of the answer; empty: free text
+	Rules         []events.Rule      // the session's, for the calls of the reply
+	Routes        []events.RouteRule // likewise
 }
 
 // StopModel owes the end of a running model call.
@@ -56,6 +57,7 @@ type StopTool struct {
 	Place  content.Place
 	Queue  string
 	Reason string
+	Held   *Call // it does not run: its attempt waited for an approval when it was answered
 }
 
 // RunHooks owes the answer of the hooks of one point.
@@ -74,6 +76,7 @@ type RunMutator struct {
 	Round   int
 	Mutator string
 	Point   string
+	Stop    bool // it has to end: the turn is cancelled, and waits for what it cost
 }
 
 // ArmTimer owes a report at a time.

@@ -15,6 +15,8 @@ const (
 	codeAuth           = "auth_required"
 	codeTimeout        = "timeout"
 	codeDeniedByPerson = "denied_by_person"
+	codeToolFailed     = "tool_failed"
+	codeMutatorFailed  = "mutator_failed"
 
 	kindRetry    = "tool.retry" // the gate of a lost call; each loss asks anew
 	textNotRetry = " (its first run was lost and may have taken effect)"
@@ -152,9 +154,12 @@ func (d *decision) failTurn() {
 	for _, c := range d.Turn.Calls {
 		if failsRun(c) {
 			d.finish(ending{reason: content.Errored, failure: &events.RunFailed{
-				Turn: d.Turn.ID, Code: "tool_failed", Message: c.Name + " (" + string(c.ID) + "): " + c.Result.Text(),
+				Turn: d.Turn.ID, Code: codeToolFailed, Message: c.failed(),
 			}})
 			return
 		}
 	}
 }
+
+// failed says what came of a call that fails its turn.
+func (c Call) failed() string { return c.Name + " (" + string(c.ID) + "): " + c.Result.Text() }

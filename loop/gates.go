@@ -124,6 +124,9 @@ func (d *decision) resolve(c commands.ResolveApproval) error {
 	if err != nil {
 		return err
 	}
+	if a.ExpiresAt != 0 && a.ExpiresAt <= d.At {
+		return refuse(ReasonExpired, "the approval for call %s expired", a.CallID) // its timer records it
+	}
 	if err := lasting(c, *a); err != nil {
 		return err
 	}

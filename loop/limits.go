@@ -55,11 +55,15 @@ type scope struct {
 }
 
 func (s *State) scopes() []scope {
+	session := scope{"session", s.Config.SessionLimits, s.Used}
+	if s.Turn == nil {
+		return []scope{session}
+	}
 	turn := s.Config.Limits
 	if o := s.Turn.Options; o != nil && o.Limits != nil {
 		turn = *o.Limits
 	}
-	return []scope{{"turn", turn, s.Turn.Used}, {"session", s.Config.SessionLimits, s.Used}}
+	return []scope{{"turn", turn, s.Turn.Used}, session}
 }
 
 func (d *decision) firstOver(bounds func(scope) []bound) *events.LimitReached {
@@ -119,6 +123,60 @@ func (d *decision) overTime() *events.LimitReached {
 
 func (d *decision) spent(sc scope) bound {
 	return bound{events.LimitWallClock, int64(sc.limits.WallClock), int64(sc.used.Worked + d.worked())}
+}
+
+// Remaining is what the open turn may still use, by its own limits and by the
+// session's: bounds for whoever works on its behalf. Its rounds are its own, and its
+// time is kept by its timer.
+func Remaining(s *State) events.Limits {
+	var left events.Limits
+	for _, sc := range s.scopes() {
+		u := sc.used.Usage
+		left = Tighter(left, events.Limits{
+			Requests:     rest(sc.limits.Requests, sc.used.Requests),
+			InputTokens:  rest(sc.limits.InputTokens, u.InputTokens),
+			OutputTokens: rest(sc.limits.OutputTokens, u.OutputTokens),
+			TotalTokens:  rest(sc.limits.TotalTokens, u.TotalTokens()),
+			ToolCalls:    rest(sc.limits.ToolCalls, sc.used.ToolCalls),
+			CostMicros:   rest(sc.limits.CostMicros, u.CostMicros),
+		})
+	}
+	return left
+}
+
+// rest is what is left of a limit, as a limit.
+func rest(limit, used int64) int64 {
+	if limit == 0 {
+		return 0
+	}
+	if left := max(limit, 0) - used; left > 0 {
+		return left
+	}
+	return -1
+}
+
+// Tighter returns the limits that hold both a and b.
+func Tighter(a, b events.Limits) events.Limits {
+	return events.Limits{
+		MaxRounds:    tighter(a.MaxRounds, b.MaxRounds),
+		Requests:     tighter(a.Requests, b.Requests),
+		InputTokens:  tighter(a.InputTokens, b.InputTokens),
+		OutputTokens: tighter(a.OutputTokens, b.OutputTokens),
+		TotalTokens:  tighter(a.TotalTokens, b.TotalTokens),
+		ToolCalls:    tighter(a.ToolCalls, b.ToolCalls),
+		CostMicros:   tighter(a.CostMicros, b.CostMicros),
+		WallClock:    tighter(a.WallClock, b.WallClock),
+	}
+}
+
+func tighter[T int64 | content.Duration](a, b T) T {
+	switch {
+	case a == 0:
+		return b
+	case b == 0:
+		return a
+	}
+	return min(a, b)
 }
 
 // wallClock is the first instant at which the turn has worked for too long if it

@@ -9,9 +9,10 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// deadlineGrace is how long after a call's deadline the core answers it itself: its
-// worker enforces the deadline and normally reports first. Two seconds.
-const deadlineGrace = 2_000_000_000
+// deadlineGrace is how long after a call's deadline the core answers it itself. Whoever
+// runs the call ends it at its deadline, leaves the tool five seconds to clean up or to
+// hand in a result after all, and reports: that is twice the time.
+const deadlineGrace = 10_000_000_000
 
 // Pending lists what the session owes to the world now, as a function of its
 // state alone: a host that has just replayed owes exactly what the dead one owed.
@@ -20,7 +21,7 @@ func Pending(s *State) []Effect {
 	p, hook := s.where()
 	switch p {
 	case atModel:
-		out = append(out, CallModel{ModelCall: s.modelCall(), TranscriptLen: len(s.Transcript), Cache: s.Turn.Cache, Schema: s.schema(), Rules: s.Config.Rules})
+		out = append(out, CallModel{ModelCall: s.modelCall(), TranscriptLen: len(s.Transcript), Cache: s.Turn.Cache, Schema: s.schema(), Rules: s.Config.Rules, Routes: s.Config.Routes})
 	case atStopping:
 		out = append(out, s.stopping())
 	case atRetry:
@@ -78,7 +79,7 @@ func (s *State) owedHooks(h owedHook) Effect {
 
 func (s *State) owedMutator() Effect {
 	if t := s.Turn; t != nil {
-		return RunMutator{Turn: t.ID, Round: t.Round, Mutator: t.Mut.current(), Point: t.Mut.Point}
+		return RunMutator{Turn: t.ID, Round: t.Round, Mutator: t.Mut.current(), Point: t.Mut.Point, Stop: t.Cancel != nil}
 	}
 	return RunMutator{Turn: s.Last.Turn, Round: s.Last.Rounds, Mutator: s.After.current(), Point: s.After.Point}
 }
@@ -91,7 +92,11 @@ func (s *State) owedTools() []Effect {
 		case c.Running():
 			out = append(out, RunTool{Session: s.Session, Call: c})
 		case c.stopping():
-			out = append(out, StopTool{Call: c.ID, Place: c.Place, Queue: c.Routing.Queue, Reason: string(c.Status)})
+			stop := StopTool{Call: c.ID, Place: c.Place, Queue: c.Routing.Queue, Reason: string(c.Status)}
+			if !c.Dispatched {
+				stop.Held = &c
+			}
+			out = append(out, stop)
 		}
 	}
 	if s.Turn != nil {

@@ -9,15 +9,17 @@ import (
 
 // Points of hooks and mutators and the actions of hooks, as they are recorded.
 const (
-	pointLoop        = "loop_iteration"
-	pointPreLlm      = "pre_llm_call"
-	pointPostLlm     = "post_llm_call"
-	pointPreTool     = "pre_tool_execution"
-	pointPostTool    = "post_tool_execution"
-	pointCompaction  = "context_compaction"
-	pointBeforeModel = "before_model"
-	pointAfterTool   = "after_tool_result"
-	pointAfterTurn   = "after_turn_ended"
+	pointLoop         = "loop_iteration"
+	pointPreLlm       = "pre_llm_call"
+	pointPostLlm      = "post_llm_call"
+	pointPreTool      = "pre_tool_execution"
+	pointPostTool     = "post_tool_execution"
+	pointCompaction   = "context_compaction"
+	pointSessionStart = "session_start"
+	pointSessionEnd   = "session_end"
+	pointBeforeModel  = "before_model"
+	pointAfterTool    = "after_tool_result"
+	pointAfterTurn    = "after_turn_ended"
 
 	actionContinue  = "continue"
 	actionSkip      = "skip"
@@ -177,6 +179,8 @@ func (s *State) whereReplied() (position, owedHook) {
 		return atHooks, owedHook{point: pointPostLlm}
 	case t.Reply != content.ToolCalls || len(t.Calls) == 0:
 		return atReply, owedHook{}
+	case t.Cancel != nil && t.Mut.Open:
+		return atMutator, owedHook{} // until it has stopped
 	case t.Cancel != nil:
 		return atReply, owedHook{}
 	case !t.Checked && s.unanswered():
@@ -235,18 +239,23 @@ func (s *State) gated() bool {
 	return slices.ContainsFunc(t.Calls, func(c Call) bool { return c.Attempt == 0 && t.undecided(c.ID) })
 }
 
-// nextCall is the index of the next call that may be dispatched, or -1.
+// nextCall is the index of the next call that may be dispatched, or -1. In the
+// background a call takes nobody's slot, but an exclusive one is beside no other there
+// either.
 func (s *State) nextCall() int {
 	t := s.Turn
-	running, exclusive := 0, false
+	slots, beside, exclusive := s.parallel(), false, false
 	for i := range t.Calls {
 		c := &t.Calls[i]
+		waits := !c.Answered() && t.undecided(c.ID) // a late gate keeps its call's slot
 		switch {
+		case c.Running(), waits:
+			beside, exclusive = true, exclusive || c.Routing.Exclusive
+			if c.Placeholder == "" {
+				slots--
+			}
 		case c.Answered():
-		case c.Dispatched, t.undecided(c.ID): // a late gate keeps its call's slot
-			running++
-			exclusive = exclusive || c.Routing.Exclusive
-		case exclusive || c.Routing.Exclusive && running > 0 || running >= s.parallel():
+		case exclusive || c.Routing.Exclusive && beside || slots <= 0:
 			return -1
 		default:
 			return i

@@ -30,6 +30,7 @@ func (d *decision) mutation(c commands.ReportMutation) {
 		d.emit(events.UsageUpdated{Turn: c.Turn, Round: d.round(), Usage: f.Usage, Source: "compaction"})
 	}
 	switch {
+	case d.Turn != nil && d.cancelled():
 	case f.Error == "":
 		if f.Dirty && f.OldTokens > 0 && f.NewTokens >= f.OldTokens {
 			d.warn("compaction_no_gain", fmt.Sprintf("%s made %d tokens of %d", f.Mutator, f.NewTokens, f.OldTokens), "")
@@ -38,7 +39,7 @@ func (d *decision) mutation(c commands.ReportMutation) {
 		d.warn("mutation_failed", f.Mutator+": "+f.Error, "")
 	default:
 		d.finish(ending{reason: content.Errored, failure: &events.RunFailed{
-			Turn: c.Turn, Code: "mutator_failed", Message: f.Mutator + " at " + f.Point + ": " + f.Error,
+			Turn: c.Turn, Code: codeMutatorFailed, Message: f.Mutator + " at " + f.Point + ": " + f.Error,
 		}})
 	}
 }
@@ -66,6 +67,10 @@ func (d *decision) round() int {
 }
 
 func (d *decision) hooks(c commands.ReportHooks) {
+	if a := c.Answer; a.Point == pointSessionStart || a.Point == pointSessionEnd {
+		d.sessionHooks(a)
+		return
+	}
 	p, h := d.where()
 	if p != atHooks || d.Turn.ID != c.Turn || d.Turn.Round != c.Round || h.point != c.Answer.Point || h.call != c.Answer.Call {
 		return
@@ -74,6 +79,18 @@ func (d *decision) hooks(c commands.ReportHooks) {
 		return
 	}
 	d.takeHook(c.Answer)
+}
+
+// sessionHooks records what the hooks said of a host that begins or ends with the
+// session. Nothing follows from it here: a host that may not begin has not come.
+func (d *decision) sessionHooks(a commands.HookAnswer) {
+	if !d.Opened || d.Closed || !d.hasHook(a.Point) {
+		return
+	}
+	d.emit(events.HookDecided{Point: a.Point, Hook: a.Hook, Action: a.Action, Reason: a.Reason, FailedOpen: a.FailedOpen})
+	for _, name := range a.FailedOpen {
+		d.warn("hook_failed_open", name+" failed at "+a.Point, "")
+	}
 }
 
 // takeHook records what the hooks of a point decided and does what it says.

@@ -105,8 +105,9 @@ type Turn struct {
 	Round   int
 	Attempt int // of the model call
 	Calling bool
-	RetryAt content.Time // the next attempt's time; zero: none
-	Lost    int          // model attempts that died with their host
+	RetryAt content.Time     // the next attempt's time; zero: none
+	Waits   content.Duration // what the provider of the last failed attempt asked for
+	Lost    int              // model attempts that died with their host
 	Cache   *content.CacheRequest
 	Reply   content.FinishReason
 	Invalid string // why the reply does not fit the session's schema
@@ -160,6 +161,7 @@ type Call struct {
 	Lost       int               // attempts whose worker was lost
 	Gated      int               // times that an attempt came back for an approval
 	Approved   []content.GateKey // the questions that were answered with yes: what whoever runs it need not ask
+	Asked      []content.GateKey // what the attempt that is held came back with
 	Deadline   content.Time
 	DetachAt   content.Time
 
@@ -194,10 +196,22 @@ type Ended struct {
 	Rounds       int
 	Metadata     content.Metadata
 	Error        *events.RunFailed
+	Failure      Failure // beside Error
 	Limit        *events.LimitReached
 	Task         *events.TaskFinished
 	Verifier     string // a task's: what its gate said last
 	Calls        int
+}
+
+// Failure says where a turn failed: which call, which mutator, or how often the model
+// was called.
+type Failure struct {
+	Call       content.CallID
+	Tool, Code string // the tool and its own code
+	Mutator    string
+	Point      string
+	Attempts   int
+	RetryAfter content.Duration // what the provider asked for last
 }
 
 // Task is an open task with a gate.

@@ -329,3 +329,30 @@ func TestAForkKeepsWhatItSaw(t *testing.T) {
 		t.Errorf("the fork is now\n%s, was\n%s", got, want)
 	}
 }
+
+func TestWhatATurnMayStillUse(t *testing.T) {
+	t.Parallel()
+	s := open(t, events.Config{
+		Limits:        events.Limits{Requests: 3, InputTokens: 100, OutputTokens: 5, MaxRounds: 9},
+		SessionLimits: events.Limits{InputTokens: 40, CostMicros: 7, ToolCalls: -1},
+	})
+	idle := events.Limits{InputTokens: 40, CostMicros: 7, ToolCalls: -1}
+	if got := loop.Remaining(s.live); got != idle {
+		t.Errorf("between turns %+v, want %+v", got, idle)
+	}
+	spent := content.Usage{InputTokens: 30, OutputTokens: 5}
+	for _, c := range []commands.Command{
+		commands.SubmitInput{Items: []content.Item{content.UserText("go")}},
+		commands.ReportModelFailed{
+			ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1}, Class: content.ClassServer, Usage: spent,
+		},
+	} {
+		if _, err := s.do(t, s.envelope(c)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := events.Limits{Requests: 2, InputTokens: 10, OutputTokens: -1, CostMicros: 7, ToolCalls: -1}
+	if got := loop.Remaining(s.live); got != open {
+		t.Errorf("within a turn %+v, want %+v", got, open)
+	}
+}

@@ -45,10 +45,12 @@ func (d *decision) dispatchCall(i int) {
 func (d *decision) result(c commands.ReportResult) {
 	call, ok := d.callAt(c.Place)
 	if !ok || call.Attempt == 0 || c.Queue != call.Routing.Queue {
+		d.spentInVain(c)
 		return
 	}
 	late := call.Answered()
 	if late && !call.awaited() {
+		d.spentInVain(c)
 		return
 	}
 	out := c.Outcome
@@ -76,6 +78,19 @@ func (d *decision) result(c commands.ReportResult) {
 		d.emit(events.UsageUpdated{Turn: call.Turn, Round: call.Round, Usage: out.Usage, Source: "child"})
 	}
 	d.warnTool(r.CallID, r.Status, r.Text())
+}
+
+// spentInVain records what a call had used when it was answered while it waited for
+// an approval. Its outcome interests nobody.
+func (d *decision) spentInVain(c commands.ReportResult) {
+	for _, e := range d.owedTools() {
+		stop, ok := e.(StopTool)
+		if !ok || stop.Held == nil || stop.Place != c.Place || stop.Held.Attempt != c.Attempt || c.Outcome.Usage == (content.Usage{}) {
+			continue
+		}
+		d.emit(events.UsageUpdated{Turn: stop.Held.Turn, Round: stop.Held.Round, Usage: c.Outcome.Usage, Source: "child"})
+		return
+	}
 }
 
 // reported is a worker's result as it is recorded. Workers know the statuses of

@@ -74,6 +74,7 @@ func TestRulesGoByTheNameOfTheTool(t *testing.T) {
 		{Tool: "*_exec*", Action: events.RuleAsk},
 		{Tool: "later", Action: "sandbox"},
 	}
+	guarded := permission.Rules{{Tool: "*", Action: events.RuleGuard}}
 	reads := tool.Spec{Effects: content.ReadOnly}
 	for name, tc := range map[string]struct {
 		rules permission.Rules
@@ -90,6 +91,8 @@ func TestRulesGoByTheNameOfTheTool(t *testing.T) {
 		"none matches, it may act":    {rules, "mail", tool.Spec{Effects: content.Idempotent}, "ask tool.call"},
 		"unknown action":              {rules, "later", reads, "deny rule_denied"},
 		"the name is not a part":      {rules, "not_fs_delete", reads, "allow"},
+		"guarded, it only reads":      {guarded, "fs_list", reads, "allow"},
+		"guarded, it may act":         {guarded, "fs_delete", tool.Spec{}, "ask tool.call"},
 	} {
 		r := requestOf(t, tc.tool, "", nil)
 		r.Spec = tc.spec
@@ -103,7 +106,7 @@ func TestRulesGoByTheNameOfTheTool(t *testing.T) {
 	if err := (permission.Rules{{Action: events.RuleAsk}}).Check(); err == nil {
 		t.Error("Check took a rule for no tool")
 	}
-	if err := rules[:4].Check(); err != nil {
+	if err := append(guarded, rules[:4]...).Check(); err != nil {
 		t.Errorf("Check = %v", err)
 	}
 }

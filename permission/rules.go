@@ -12,7 +12,7 @@ import (
 
 // Rules say by the name of a tool what its calls may do. The first rule whose
 // pattern fits counts. Without any rule they have no opinion; with rules, a tool that
-// none fits is allowed if its spec says that it only reads, and asked about
+// none fits is guarded: allowed if its spec says that it only reads, and asked about
 // otherwise.
 //
 // A question is about the tool as such, so an approval for always is about all later
@@ -24,13 +24,13 @@ var _ tool.Permissions = Rules(nil)
 // Check returns an error if a rule cannot mean anything: it names no tool, or no
 // action that there is.
 func (rs Rules) Check() error {
-	actions := []events.Action{events.RuleAllow, events.RuleAsk, events.RuleDeny}
+	actions := []events.Action{events.RuleAllow, events.RuleAsk, events.RuleDeny, events.RuleGuard}
 	for i, r := range rs {
 		switch {
 		case r.Tool == "":
 			return fmt.Errorf("rule %d: no tool: use a name, in which * stands for any characters", i+1)
 		case !slices.Contains(actions, r.Action):
-			return fmt.Errorf("rule %d: action %q: use allow, ask or deny", i+1, r.Action)
+			return fmt.Errorf("rule %d: action %q: use allow, ask, deny or guard", i+1, r.Action)
 		}
 	}
 	return nil
@@ -41,14 +41,17 @@ func (rs Rules) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error
 	if len(rs) == 0 {
 		return tool.Verdict{}, nil
 	}
-	i := slices.IndexFunc(rs, func(rule events.Rule) bool { return matches(rule.Tool, r.Call.Name) })
-	switch {
-	case i < 0 && r.Spec.Effects == content.ReadOnly:
-		return allow(), nil
-	case i < 0:
-		return ask(KindCall, "", content.PolicyRequiresConfirmation, ""), nil
+	rule := events.Rule{Tool: "*", Action: events.RuleGuard}
+	if i := slices.IndexFunc(rs, func(rule events.Rule) bool { return matches(rule.Tool, r.Call.Name) }); i >= 0 {
+		rule = rs[i]
 	}
-	switch rule := rs[i]; rule.Action {
+	if rule.Action == events.RuleGuard {
+		rule.Action = events.RuleAsk
+		if r.Spec.Effects == content.ReadOnly {
+			rule.Action = events.RuleAllow
+		}
+	}
+	switch rule.Action {
 	case events.RuleAllow:
 		return allow(), nil
 	case events.RuleAsk:

@@ -37,6 +37,7 @@ func packages() []archtest.Row {
 
 		{Level: 4, Package: "loop/snapshot", Purpose: "a State written down, so that a long journal need not be folded"},
 		{Level: 4, Package: "compact", Purpose: "makes a transcript smaller: triggers and strategies behind one mutator"},
+		{Level: 4, Package: "guardrail", Purpose: "checks of input, replies and results behind one hook"},
 		{Level: 4, Package: "effect", Purpose: "the edge that both hosts share: does what is owed and reports what came of it"},
 
 		{Level: 3, Package: "loop", Purpose: "the pure core: Decide, Fold, Pending, Waiting"},

@@ -1,6 +1,7 @@
 package tool_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/turnlog/turnlog/content"
@@ -12,15 +13,15 @@ func TestQuestionsOfAVerdictStandByThemselves(t *testing.T) {
 	v := tool.Verdict{Ruling: tool.Ask, RequestKind: "a", Scope: "x", Also: []tool.Verdict{
 		{RequestKind: "b", Also: []tool.Verdict{{RequestKind: "c"}}}, {Ruling: tool.Ask, RequestKind: "d"},
 	}}
-	var kinds string
+	var kinds []string
 	for _, q := range v.Questions() {
 		if q.Ruling != tool.Ask || q.Also != nil {
 			t.Errorf("question = %+v", q)
 		}
-		kinds += q.RequestKind
+		kinds = append(kinds, q.RequestKind)
 	}
-	if kinds != "abcd" {
-		t.Errorf("questions %s, want abcd", kinds)
+	if want := []string{"a", "b", "c", "d"}; !slices.Equal(kinds, want) {
+		t.Errorf("questions %v, want %v", kinds, want)
 	}
 	if k := v.Key(); k != (content.GateKey{Kind: "a", Scope: "x"}) {
 		t.Errorf("key = %+v", k)

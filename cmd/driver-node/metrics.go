@@ -20,23 +20,32 @@ type metrics struct {
 
 var _ actor.Metrics = (*metrics)(nil)
 
+// newMetrics returns counts that are all zero, and there as soon as it is known what
+// they count.
 func newMetrics() *metrics {
 	counter := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Namespace: "turnlog", Subsystem: "node", Name: name, Help: help}
 	}
-	return &metrics{
+	m := &metrics{
 		taken: prometheus.NewCounter(counter("sessions_taken_total", "Sessions that this node took.")),
 		left: prometheus.NewCounterVec(counter("sessions_left_total",
 			"Sessions that this node left, by how: parked, drained, fenced, lost, broken."), []string{"how"}),
 		commands: prometheus.NewCounterVec(counter("commands_total",
-			"Commands handled, by name and outcome: accepted, refused, passed_over, misplaced."), []string{"command", "outcome"}),
+			"Commands handled, by name and outcome: accepted, ignored, refused, passed_over, misplaced."), []string{"command", "outcome"}),
 		effects: prometheus.NewCounterVec(counter("effects_total", "Effects started, by kind: model, tool."), []string{"kind"}),
 		events:  prometheus.NewCounter(counter("events_total", "Events recorded.")),
 		appends: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: "turnlog", Subsystem: "node", Name: "append_seconds", Help: "How long an entry took to be recorded.",
+			Namespace: "turnlog", Subsystem: "node", Name: "append_duration_seconds", Help: "How long an entry took to be recorded.",
 			Buckets: prometheus.ExponentialBuckets(25e-6, 2, 16), // 25 µs to 0.8 s
 		}),
 	}
+	for _, how := range []string{"parked", "drained", "fenced", "lost", "broken"} {
+		m.left.WithLabelValues(how)
+	}
+	for _, kind := range []string{"model", "tool"} {
+		m.effects.WithLabelValues(kind)
+	}
+	return m
 }
 
 // register makes the counts visible, and how many sessions the node holds.

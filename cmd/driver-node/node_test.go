@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
@@ -79,11 +81,18 @@ func TestTheNodeDrivesSessionsUntilItIsTold(t *testing.T) {
 	_, metrics := clitest.Get(t, base+"/metrics")
 	for _, want := range []string{
 		"turnlog_node_sessions 1\n", "turnlog_node_sessions_taken_total 1\n", `turnlog_node_effects_total{kind="model"} 1`,
-		`turnlog_node_commands_total{command="submit_input",outcome="accepted"} 1`, "turnlog_node_append_seconds_count ",
+		`turnlog_node_sessions_left_total{how="lost"} 0`, `turnlog_node_commands_total{command="submit_input",outcome="accepted"} 1`, "turnlog_node_append_duration_seconds_count ",
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("metrics lack %q", want)
 		}
+	}
+	if diff := cmp.Diff([]string{
+		"turnlog_node_append_duration_seconds histogram", "turnlog_node_commands_total counter", "turnlog_node_effects_total counter",
+		"turnlog_node_events_total counter", "turnlog_node_sessions gauge", "turnlog_node_sessions_left_total counter",
+		"turnlog_node_sessions_taken_total counter",
+	}, clitest.Metrics(t, base+"/metrics")); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	p.stop(&cli.Interrupted{Signal: os.Interrupt})
 	if code := p.end(t); code != cli.CodeOK {

@@ -23,14 +23,22 @@ func newTailCommand(a *app) *cobra.Command {
 one session, or of all. It goes on through the loss of servers and connections.
 
 For one session --from is the sequence of an entry. For all sessions it is a position in the
-deployment's whole journal, which -o jsonl shows with every entry.`,
+deployment's whole journal, which -o jsonl shows with every entry.
+
+With --cursor it stores in a file where it stands, and goes on from there when it is started
+again; --from then says where it begins the first time. Every entry is shown at least once:
+what was written meanwhile comes first, and after a kill the entries of the last quarter of a
+second may come twice. What is only live is not stored. One tail uses a file at a time.`,
 		Example: `  observer tail
   observer tail s-42 --from 1
+  observer tail --from 1 --cursor audit.cursor -o jsonl >> audit.jsonl
   observer tail s-42 --deltas
   observer tail -o jsonl | jq -c 'select(.kinds[] == "run_failed")'`,
 	}
 	t := tail{app: a}
 	cmd.Flags().Uint64Var(&t.from, "from", 0, "begin with this `sequence` instead of what comes next")
+	cmd.Flags().StringVar(&t.cursor.path, "cursor", "", "store in this `file` where it stands, and go on from there")
+	_ = cmd.MarkFlagFilename("cursor") // the flag is there
 	cmd.Flags().BoolVar(&t.deltas, "deltas", false, "show what is only live too: pieces of replies, progress, refusals")
 	t.full = fullFlag(cmd)
 	t.output = cli.OutputFlag(cmd, asText, asLines)
@@ -57,6 +65,7 @@ type tail struct {
 	app     *app
 	session content.SessionID
 	from    uint64 // 0: what comes next
+	cursor  bookmark
 	deltas  bool
 	full    *bool
 	output  *cli.Choice
@@ -72,7 +81,7 @@ type news struct {
 }
 
 // run shows what comes until the context of cmd ends.
-func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) error {
+func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) (err error) {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	var sources sync.WaitGroup
 	defer sources.Wait()
@@ -82,10 +91,12 @@ func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) error {
 	if err != nil {
 		return err
 	}
-	entries, err := t.entries(ctx, cell)
+	from, err := t.begin(ctx, cell)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, t.cursor.store()) }()
+	entries := cell.Journal().Observe(ctx, t.session, from)
 	all := make(chan news)
 	ended := make(chan error, 1) // nobody may be left to hear it
 	sources.Go(func() { ended <- passEntries(ctx, entries, all) })
@@ -96,6 +107,13 @@ func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) error {
 		select {
 		case n := <-all:
 			if err := out.news(n); err != nil {
+				return err
+			}
+			if n.live == nil {
+				t.cursor.move(jetstream.CursorAt(n.rec))
+			}
+		case <-t.cursor.due:
+			if err := t.cursor.store(); err != nil {
 				return err
 			}
 		case err := <-ended:
@@ -139,63 +157,32 @@ func (t *tail) live(ctx context.Context, cell *cli.Cell) (iter.Seq2[content.Sess
 	return cell.Live().Subscribe(ctx, t.session)
 }
 
-// entries follows the journal of the session, or those of all.
-func (t *tail) entries(ctx context.Context, cell *cli.Cell) (iter.Seq2[journal.Record, error], error) {
-	j := cell.Journal()
-	if t.all() {
-		return everything(ctx, j, t.from), nil
+// begin is where to begin: where the stored cursor stands, or where the flags say.
+func (t *tail) begin(ctx context.Context, cell *cli.Cell) (jetstream.Cursor, error) {
+	t.cursor.Namespace, t.cursor.Of = cell.Namespace(), t.session
+	at, stored, err := t.cursor.load()
+	if err != nil || stored {
+		return at, err
 	}
-	end, err := last(ctx, cell, t.session)
-	if err != nil {
-		return nil, err
+	if at, err = t.first(ctx, cell); err != nil {
+		return at, err
 	}
-	after := end.Seq
-	if t.from > 0 {
-		after = t.from - 1
-	}
-	return j.Follow(ctx, t.session, after), nil
+	t.cursor.move(at)
+	return at, t.cursor.store() // so that what is written from now on is shown, whatever happens
 }
 
-// everything follows the journals of all sessions from a position of the store on,
-// or what comes next if that is 0.
-func everything(ctx context.Context, j *jetstream.Journal, from uint64) iter.Seq2[journal.Record, error] {
-	if from != 1 {
-		return j.FollowAll(ctx, max(from, 1)-1)
-	}
-	// FollowAll begins behind a position, and there is none before the first.
-	return func(yield func(journal.Record, error) bool) {
-		first, err := beginning(ctx, j)
-		if err != nil {
-			yield(journal.Record{}, err)
-			return
-		}
-		if first.Guard == 1 && !yield(first, nil) {
-			return
-		}
-		j.FollowAll(ctx, 1)(yield)
-	}
-}
-
-// beginning returns the oldest of the sessions' first entries.
-func beginning(ctx context.Context, j *jetstream.Journal) (journal.Record, error) {
-	var oldest journal.Record
-	sessions, err := j.Sessions(ctx)
-	if err != nil {
-		return oldest, err
-	}
-	for _, s := range sessions {
-		for rec, err := range j.Read(ctx, s, 0) {
-			if errors.Is(err, journal.ErrDamaged) {
-				rec.Err, err = err, nil // not the end of the other sessions
-			}
-			if err != nil {
-				return oldest, err
-			}
-			if oldest.Guard == 0 || rec.Guard < oldest.Guard {
-				oldest = rec
-			}
-			break
+// first is where the flags say to begin.
+func (t *tail) first(ctx context.Context, cell *cli.Cell) (jetstream.Cursor, error) {
+	if !t.all() {
+		if _, err := last(ctx, cell, t.session); err != nil {
+			return jetstream.Cursor{}, err
 		}
 	}
-	return oldest, nil
+	switch {
+	case t.from == 0:
+		return cell.Journal().End(ctx, t.session)
+	case t.all():
+		return jetstream.Cursor{Position: t.from - 1}, nil
+	}
+	return jetstream.Cursor{Session: t.session, Seq: t.from - 1}, nil
 }

@@ -21,24 +21,30 @@ type metrics struct {
 
 var _ worker.Observer = (*metrics)(nil)
 
+// newMetrics returns counts that are all zero, and there as soon as it is known what
+// they count.
 func newMetrics() *metrics {
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "turnlog", Subsystem: "worker", Name: name, Help: help}
 	}
-	return &metrics{
+	m := &metrics{
 		claims: prometheus.NewCounter(prometheus.CounterOpts(opts("claims_total", "Tasks that this worker claimed."))),
 		again: prometheus.NewCounter(prometheus.CounterOpts(opts("redeliveries_total",
 			"Claims of tasks that another worker had been given before."))),
-		settled: prometheus.NewCounterVec(prometheus.CounterOpts(opts("settled_total",
-			"Claims by what became of them: reported, lost, released, gone, unreported.")), []string{"fate"}),
+		settled: prometheus.NewCounterVec(prometheus.CounterOpts(opts("claims_settled_total",
+			"Claims by what became of them: reported, asked, lost, released, gone, unreported.")), []string{"fate"}),
 		running: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("running_calls", "Calls that run now.")), []string{"tool"}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts(opts("calls_total",
 			"Calls that ran, by tool and status of their result.")), []string{"tool", "status"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: "turnlog", Subsystem: "worker", Name: "call_seconds", Help: "How long calls ran.",
+			Namespace: "turnlog", Subsystem: "worker", Name: "call_duration_seconds", Help: "How long calls ran.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10), // 1 ms to 4 min
 		}, []string{"tool"}),
 	}
+	for _, f := range []worker.Fate{worker.Reported, worker.Asked, worker.Lost, worker.Released, worker.Gone, worker.Unreported} {
+		m.settled.WithLabelValues(string(f))
+	}
+	return m
 }
 
 func (m *metrics) register(r *prometheus.Registry) {

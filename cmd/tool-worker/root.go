@@ -29,9 +29,15 @@ their calls from a queue and reports what came of them. Any number of workers sh
 Told to stop, it lets running calls finish, hands back those that another worker may run, and
 exits with 0.
 
-Sets of tools:` + toolset.About(),
+Sets of tools:` + toolset.About() + `
+
+What calls may do is judged here, just before each runs, by where paths really lead to.
+A denial is told to the model; a question becomes an approval of the session, and once it
+is approved the call runs. With one of the flags for commands, programs behind other
+programs and code for an interpreter, thus every script, have to be approved, too. What a
+command that may run does to files, the flags for paths do not see.`,
 		Example: `  tool-worker --server nats://127.0.0.1:4222 --root /srv/project
-  tool-worker --tools fs,shell --root . --allow-write
+  tool-worker --tools fs,shell --root . --allow-write --protect .git --allow-command go --deny-command rm
   tool-worker --context production --queue gpu --slots 2 --http 127.0.0.1:8080 --log-format json`,
 	}
 	cmd.SetErr(stderr)
@@ -65,7 +71,7 @@ func run(ctx context.Context, f flags, sources []tool.Source, log *zap.Logger) e
 	}
 	metrics := newMetrics()
 	w, err := worker.New(worker.Config{
-		Queue: queue, Tools: sources, Slots: f.slots, DefaultTimeout: f.timeout, DrainTimeout: f.drain,
+		Queue: queue, Tools: sources, Permissions: f.tools.Permissions(), Slots: f.slots, DefaultTimeout: f.timeout, DrainTimeout: f.drain,
 		Offers: toolset.NewOffers(cell.Catalog(), f.name, f.queue), Progress: toolset.Progress(cell.Live(), log),
 		Observer: metrics, Logger: log,
 	})
@@ -122,6 +128,7 @@ func (f flags) tell(log *zap.Logger, cell *cli.Cell, server *ops.Server) {
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
 		zap.String("name", f.name), zap.String("queue", f.queue), zap.Int("slots", f.slots),
 		zap.Strings("tools", f.tools.Sets()), zap.String("root", f.tools.Root), zap.Bool("allow_write", f.tools.AllowWrite),
+		zap.Strings("policy", f.tools.Policy()),
 		zap.Duration("timeout", f.timeout), zap.Duration("drain", f.drain),
 		zap.String("http", server.Address()), zap.String("version", cli.Version()))
 }

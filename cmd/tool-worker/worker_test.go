@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -270,11 +272,18 @@ func TestEndpointsTellHowItGoes(t *testing.T) {
 	await("/healthz", "ok\n")
 	await("/readyz", "ok\n")
 	for _, want := range []string{
-		"claims_total 1", "redeliveries_total 0", `settled_total{fate="reported"} 1`,
+		"claims_total 1", "redeliveries_total 0", `claims_settled_total{fate="reported"} 1`, `claims_settled_total{fate="lost"} 0`,
 		`calls_total{status="ok",tool="fs_list_directory"} 1`, `running_calls{tool="fs_list_directory"} 0`,
-		`call_seconds_count{tool="fs_list_directory"} 1`,
+		`call_duration_seconds_count{tool="fs_list_directory"} 1`,
 	} {
 		await("/metrics", "turnlog_worker_"+want+"\n")
+	}
+	if diff := cmp.Diff([]string{
+		"turnlog_worker_call_duration_seconds histogram", "turnlog_worker_calls_total counter",
+		"turnlog_worker_claims_settled_total counter", "turnlog_worker_claims_total counter",
+		"turnlog_worker_redeliveries_total counter", "turnlog_worker_running_calls gauge",
+	}, clitest.Metrics(t, "http://"+address+"/metrics")); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	w.end()
 }

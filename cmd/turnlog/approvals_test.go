@@ -38,7 +38,7 @@ func guardedUntil(t *testing.T) (url string, stop func()) {
 	type name struct {
 		Name string `json:"name,omitempty"`
 	}
-	greet, err := tool.Func("greet", "Greets.", func(_ context.Context, in name) (string, error) { return "hello " + in.Name, nil })
+	greet, err := tool.Func("greet", "Greets.", func(_ context.Context, in name) (string, error) { return "hello " + in.Name, nil }, reads())
 	if err != nil {
 		t.Fatal(err)
 	}

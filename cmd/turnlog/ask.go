@@ -39,6 +39,7 @@ The text "-" is read from stdin.`,
 	}
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for the turn's end and show it")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "with --wait, cancel the turn after this `time`; 0: never")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --wait, approve whatever wants a person's approval")
 	f.limit.register(cmd)
 	f.onBusy = cli.NewChoice("steer", "queue", "interrupt", "reject")
 	f.onBusy.Register(cmd, "on-busy", "", "what to do while a turn of the session is open")
@@ -54,6 +55,7 @@ The text "-" is read from stdin.`,
 // sendFlags say what is sent how, and to which deployment.
 type sendFlags struct {
 	wait       bool
+	yes        bool
 	timeout    time.Duration
 	limit      limitFlag
 	onBusy     *cli.Choice
@@ -67,8 +69,11 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 	if err != nil {
 		return usageError("%w", err)
 	}
-	if f.timeout != 0 && !f.wait {
+	switch {
+	case f.timeout != 0 && !f.wait:
 		return usageError("--timeout is for --wait")
+	case f.yes && !f.wait:
+		return usageError("--yes is for --wait")
 	}
 	text, err := a.prompt(cmd.Context(), words)
 	if err != nil {
@@ -93,6 +98,7 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 		return err
 	}
 	defer v.close()
+	v.people.yes = f.yes
 	if !f.wait {
 		return a.leave(cmd.Context(), c, id, in.ask(&v.tracker), f.output.String())
 	}

@@ -77,13 +77,13 @@ func (a *app) await(cmd *cobra.Command, f awaitFlags, session string) error {
 	if err != nil {
 		return noSession(id, err)
 	}
-	return a.report(v.id, v.people.how, f.output.String(), func(show view) (*turnOutcome, error) {
+	return a.report(f.output.String(), func(show view) (*turnOutcome, error) {
 		show = onlyMine{show, &v.tracker}
 		if err := v.catchUp(ctx, now, show); err != nil {
 			return nil, fmt.Errorf("session %s: %w", id, err)
 		}
 		return v.wait(ctx, f.timeout, show, func(_ context.Context, w *wait) { w.ask = v.tracker.ask })
-	})
+	}, v.turnEnd)
 }
 
 // onlyMine shows no entries but those of the turn that is waited for.

@@ -59,6 +59,9 @@ func openCallOf(c loop.Call, asked bool) openCall {
 		o.State = "approval"
 	case c.Placeholder != "":
 		o.State = "background"
+		if c.Routing.Route == content.Foreground { // it was detached
+			o.Route = o.State
+		}
 	case c.Running():
 		o.State = "running"
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -24,11 +25,16 @@ func slow(t *testing.T) (url string, release chan struct{}) {
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
 		}
-	})
+	}, reads())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return cellOf(t, node(), wait), release
+}
+
+// reads declares that a tool only reads, so that no session asks about it.
+func reads() tool.Option {
+	return tool.WithSpec(func(s *tool.Spec) { s.Effects = content.ReadOnly })
 }
 
 const waiting = `
@@ -66,7 +72,7 @@ func TestACallIsCancelledAndTheTurnGoesOn(t *testing.T) {
 		t.Errorf("code %d, out %q, err %s", code, p.out, p.err)
 	}
 	for args, want := range map[string]string{
-		"cancel s --call call_1_1": "call call_1_1 is over",
+		"cancel s --call call_1_1": "call call_1_1 is ", // cancelled, and over once its worker has said so
 		"cancel s --call nothing":  "no call nothing",
 		"detach s call_1_1":        "call call_1_1 is over",
 		"cancel s":                 "no turn is open",
@@ -96,7 +102,7 @@ func TestACallIsDetachedAndItsOutcomeComesLater(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines.out.String()), &r); err != nil || r.ToolCalls[0].Route != "background" {
 		t.Errorf("report = %+v, %v", r, err)
 	}
-	if all := callsOf(t, url, "s"); len(all) != 1 || all[0].State != "background" {
+	if all := callsOf(t, url, "s"); len(all) != 1 || all[0].State != "background" || all[0].Route != "background" {
 		t.Errorf("calls = %+v", all)
 	}
 	q := at(t, url, "detach", "s", "call_1_1")

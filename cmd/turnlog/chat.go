@@ -24,7 +24,8 @@ func newChatCommand(a *app) *cobra.Command {
 		Long: `Reads a line, runs a turn with it, and so on, on one session. /quit or the end of the
 input (Ctrl-D) leaves; an interrupt cancels the turn, a second one leaves.
 
-Where it runs is as for "turnlog run". What fails is shown, and the chat goes on; it exits
+Where it runs, and which calls want a person's approval, is as for "turnlog run": you are asked
+at a terminal; otherwise the chat ends there. What fails is shown, and the chat goes on; it exits
 with the code of its last turn if the input does not come from a terminal.`,
 		Example: `  turnlog chat
   turnlog chat --tools fs,shell --root ./site
@@ -32,6 +33,7 @@ with the code of its last turn if the input does not come from a terminal.`,
   printf 'What is here?\nWhich file is the longest?\n' | turnlog chat`,
 	}
 	f.register(cmd, a)
+	f.session.registerBusy(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return ended(a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) error {
 			return a.chat(ctx, v, in)
@@ -77,10 +79,11 @@ func (a *app) chat(ctx context.Context, v *conversation, in input) error {
 	}
 }
 
-// fatal reports whether the chat cannot go on after a turn's error.
+// fatal reports whether the chat cannot go on after a turn's error. Behind a turn that
+// waits for somebody elsewhere, all that is said would wait, too.
 func fatal(err error) bool {
-	_, verdict := errors.AsType[*cli.ExitError](err)
-	return err != nil && !verdict
+	e, verdict := errors.AsType[*cli.ExitError](err)
+	return err != nil && (!verdict || e.Code == cli.CodeApproval)
 }
 
 func (a *app) hint(format string, args ...any) {

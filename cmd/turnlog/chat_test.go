@@ -47,11 +47,27 @@ func TestChatAtATerminal(t *testing.T) {
 	p.signals <- os.Interrupt
 	p.err.Await(t, "nothing to cancel")
 	_, _ = fmt.Fprintln(keys, "hi")
+	p.err.Await(t, "Run it?")
+	_, _ = fmt.Fprintln(keys, "y")
 	p.err.Await(t, "→ shell_exec")
 	p.signals <- os.Interrupt
 	p.err.Await(t, "cancelled: interrupted")
 	_ = keys.Close()
 	if code := p.end(t); code != cli.CodeOK {
 		t.Errorf("code %d, err %s", code, p.err)
+	}
+}
+
+func TestChatEndsWhereNobodyDecides(t *testing.T) {
+	t.Parallel()
+	model := scripted(t, "replies:\n  - calls: [{name: shell_exec, input: {argv: [echo, hi]}}]\n  - text: done\n    repeat: true\n")
+	args := []string{"chat", "--model", model, "--tools", "shell", "--root", t.TempDir()}
+	p := prepare(t, strings.NewReader("one\ntwo\n"), nil).start(t, args...)
+	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), "shell_exec (call call_1_1) needs approval") {
+		t.Errorf("code %d, err %s", code, p.err)
+	}
+	p = prepare(t, strings.NewReader("one\ntwo\n"), nil).start(t, append(args, "--yes")...)
+	if code := p.end(t); code != cli.CodeOK || p.out.String() != "done\ndone\n" {
+		t.Errorf("--yes: code %d, out %q, err %s", code, p.out, p.err)
 	}
 }

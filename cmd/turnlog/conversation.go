@@ -46,6 +46,7 @@ type view interface {
 // come in. It belongs to one goroutine.
 type conversation struct {
 	client   *client.Client
+	cell     *jetstream.Cell
 	id       content.SessionID
 	tracker  tracker
 	entries  <-chan news
@@ -95,7 +96,7 @@ func (a *app) converse(ctx context.Context, cell *jetstream.Cell, c *client.Clie
 // are heard from before the first ask, so that no refusal is missed.
 func (a *app) attach(ctx context.Context, cell *jetstream.Cell, c *client.Client, id content.SessionID) (*conversation, error) {
 	following, hangUp := context.WithCancel(context.WithoutCancel(ctx))
-	v := &conversation{client: c, id: id, signals: a.signals, patience: a.patience, hangUp: hangUp}
+	v := &conversation{client: c, cell: cell, id: id, signals: a.signals, patience: a.patience, hangUp: hangUp}
 	v.people = people{name: a.person(), how: func(call content.CallID) string {
 		return fmt.Sprintf("decide with \"turnlog approve %s %s\" or \"turnlog deny %s %s\"", id, call, id, call)
 	}}

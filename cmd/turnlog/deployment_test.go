@@ -293,7 +293,7 @@ func TestToolsThatMisbehaveBecomeResults(t *testing.T) {
 		rogue{"babbles", func(context.Context) (tool.Output, error) { return tool.Text("a\xff\xfeb"), nil }},
 		rogue{"floods", func(context.Context) (tool.Output, error) { return tool.Text(strings.Repeat("y", 50<<20)), nil }},
 	)
-	p := at(t, url, "run", "-o", "json", "--model", scripted(t, `
+	p := at(t, url, "run", "--yes", "-o", "json", "--model", scripted(t, `
 replies:
   - calls: [{name: panics, input: {}}, {name: hangs, input: {}}, {name: babbles, input: {}}, {name: floods, input: {}}, {name: unknown, input: {}}]
   - text: "{{range .Results}}{{printf \"%.40s\" .Text}}|{{end}}"

@@ -44,6 +44,7 @@ type sessionFlags struct {
 	maxRounds int64
 	limit     limitFlag
 	rules     []events.Rule
+	routes    []events.RouteRule
 	onBusy    *cli.Choice
 }
 
@@ -55,7 +56,12 @@ func (f *sessionFlags) register(cmd *cobra.Command) {
 	fs.Int64Var(&f.maxRounds, "max-rounds", 0, "end a turn after so many `rounds` of model call and tools; 0: no limit")
 	f.limit.register(cmd)
 	registerRules(cmd, &f.rules)
+	registerRoutes(cmd, &f.routes)
 	_ = cmd.RegisterFlagCompletionFunc("model", completeModel) // the flag is there
+}
+
+// registerBusy adds the flag of commands whose input may come while a turn is open.
+func (f *sessionFlags) registerBusy(cmd *cobra.Command) {
 	f.onBusy = cli.NewChoice("queue", "steer", "interrupt", "reject")
 	f.onBusy.Register(cmd, "on-busy", "", "what to do while another turn of the session is open")
 }
@@ -73,8 +79,12 @@ func (f *sessionFlags) start() (start, error) {
 	if err != nil {
 		return start{}, usageError("%w", err)
 	}
+	rules := f.rules
+	if len(rules) == 0 {
+		rules = []events.Rule{{Tool: "*", Action: events.RuleGuard}}
+	}
 	return start{system: f.system, config: events.Config{
-		Model: f.model, ModelData: registry.Data(m), Limits: f.limit.Limits, Rules: f.rules,
+		Model: f.model, ModelData: registry.Data(m), Limits: f.limit.Limits, Rules: rules, Routes: f.routes,
 	}}, nil
 }
 

@@ -34,7 +34,7 @@ func (w *wait) decide(ctx context.Context, held []events.Approval) bool {
 	for _, a := range held {
 		switch {
 		case slices.Contains(g.decided, a.ID):
-		case w.people.yes:
+		case w.people.yes && w.tracker.mine(): // it is not for what others have asked for
 			w.settle(ctx, a, commands.ResolveApproval{Approve: true})
 		case w.people.lines == nil || g.gone:
 			return false

@@ -96,7 +96,7 @@ func (l local) work(ctx context.Context, group *errgroup.Group, d *cli.Cell, cfg
 	}
 	offers := toolset.NewOffers(d.Catalog(), ulid.Make().String(), defaultQueue)
 	w, err := worker.New(worker.Config{
-		Queue: queue, Tools: sources, Logger: l.log, Offers: offers, DrainTimeout: l.drain,
+		Queue: queue, Tools: sources, Permissions: l.tools.Permissions(), Logger: l.log, Offers: offers, DrainTimeout: l.drain,
 		Progress: toolset.Progress(d.Live(), l.log),
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root.SetOut(a.term.out)
 	root.SetErr(a.term.err)
 	root.AddCommand(
-		newRunCommand(a), newChatCommand(a),
+		newRunCommand(a), newChatCommand(a), newTaskCommand(a),
 		newDevCommand(a), newServerCommand(a), newProvisionCommand(a),
 		newSessionsCommand(a), newSendCommand(a), newWaitCommand(a),
 		newApprovalsCommand(a), newApproveCommand(a), newDenyCommand(a),

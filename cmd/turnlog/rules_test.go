@@ -13,11 +13,7 @@ func TestRulesSayWhatCallsMayDo(t *testing.T) {
 	t.Parallel()
 	var tools []tool.Tool
 	for _, name := range []string{"box_open", "box_burn", "lamp"} {
-		x, err := tool.Func(name, "Does it.", func(context.Context, struct{}) (string, error) { return name, nil })
-		if err != nil {
-			t.Fatal(err)
-		}
-		tools = append(tools, x)
+		tools = append(tools, named(t, name))
 	}
 	url := cellOf(t, node(), tools...)
 	model := scripted(t, `
@@ -43,4 +39,51 @@ replies:
 	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "use a tool's name") {
 		t.Errorf("no pattern: code %d, err %s", code, p.err)
 	}
+}
+
+func TestWithoutRulesOnlyToolsThatReadRun(t *testing.T) {
+	t.Parallel()
+	script := "replies:\n  - calls: [{name: fs_list_directory, input: {path: .}}, {name: shell_exec, input: {argv: [echo, hello]}}]\n  - text: \"{{(index .Results 1).Text}}\"\n"
+	args := []string{"run", "--tools", "fs,shell", "--root", t.TempDir(), "--model", scripted(t, script)}
+	p := expect(t, cli.CodeApproval, append(args, "hi")...)
+	if err := p.err.String(); !strings.Contains(err, "shell_exec (call call_1_2) needs approval") || !strings.Contains(err, "give --yes") {
+		t.Errorf("err %s", err)
+	}
+	for _, flags := range [][]string{{"--yes"}, {"--allow", "shell_*"}} {
+		if p := expect(t, cli.CodeOK, append(append(args, flags...), "hi")...); !strings.HasPrefix(p.out.String(), "hello\n") {
+			t.Errorf("%s: out %q, err %s", flags, p.out, p.err)
+		}
+	}
+	url := cellOf(t, node(), named(t, "lamp"))
+	p = at(t, url, "run", "--session", "s", "--model", scripted(t, "replies:\n  - calls: [{name: lamp, input: {}}]\n  - text: lit\n    repeat: true\n"), "hi")
+	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), `decide with "turnlog approve s call_1_1" or "turnlog deny s call_1_1"`) {
+		t.Errorf("code %d, err %s", code, p.err)
+	}
+	p = at(t, url, "run", "--session", "s", "--yes", "me too")
+	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), "lamp (call call_1_1) needs approval") {
+		t.Errorf("behind it: code %d, out %q, err %s", code, p.out, p.err)
+	}
+	succeed(t, url, "approve", "s", "call_1_1")
+	if out := succeed(t, url, "wait", "s"); out != "lit\n" {
+		t.Errorf("wait prints %q", out)
+	}
+	p = at(t, url, "run", "--session", "more", "--model", scripted(t, "replies:\n  - text: hello\n  - calls: [{name: lamp, input: {}}]\n  - text: lit\n"), "hi")
+	p.end(t)
+	if out := succeed(t, url, "send", "more", "--wait", "--yes", "again"); out != "lit\n" {
+		t.Errorf("send --yes prints %q", out)
+	}
+	p = at(t, url, "send", "more", "--yes", "again")
+	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "--yes is for --wait") {
+		t.Errorf("code %d, err %s", code, p.err)
+	}
+}
+
+// named is a tool that says its name.
+func named(t *testing.T, name string) tool.Tool {
+	t.Helper()
+	x, err := tool.Func(name, "Does it.", func(context.Context, struct{}) (string, error) { return name, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
 }

@@ -54,8 +54,10 @@ If neither a flag nor NATS_URL or NATS_CONTEXT names a server, everything runs i
 process: a NATS server in memory, a driver node, and a worker whose tools see --root and
 only read. With a server the turn runs on that deployment, with the tools of its workers.
 
-A call that wants a person's approval is asked about if this is a terminal. Otherwise the
-command exits with 5 and says how to decide it; --yes approves everything.
+Calls of tools that only read run. All others want a person's approval, unless --allow, --ask
+and --deny say otherwise: the first of them whose pattern fits counts. You are asked if this is
+a terminal. Otherwise the command exits with 5 and says how to decide it; --yes approves
+everything.
 
 The first interrupt cancels the turn, the second one leaves at once.
 
@@ -67,10 +69,12 @@ person's approval.
 session as it is recorded, one a line, then {"result": that object}.`,
 		Example: `  turnlog run "Which Go files here are the longest, and what do they do?"
   turnlog run --tools fs,shell --allow-write --root ./site "Fix the typos in index.md"
+  turnlog run --tools fs,shell --allow shell_exec --route 'shell_*=detach:30s' "Run the tests"
   git diff | turnlog run --model scripted:review.yaml -o json
   turnlog run --server nats://127.0.0.1:4222 --session plan-7 "And what is next?"`,
 	}
 	f.register(cmd, a)
+	f.session.registerBusy(cmd)
 	output = cli.OutputFlag(cmd, "text", "json", "jsonl")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return ended(a.runTurn(cmd, f, output.String(), args))
@@ -91,12 +95,17 @@ func (a *app) runTurn(cmd *cobra.Command, f talkFlags, output string, args []str
 
 // turn says something and prints what comes of it.
 func (a *app) turn(ctx context.Context, v *conversation, in input, output string) error {
-	return a.report(v.id, v.people.how, output, func(show view) (*turnOutcome, error) { return v.say(ctx, in, show) })
+	return a.report(output, func(show view) (*turnOutcome, error) { return v.say(ctx, in, show) }, v.turnEnd)
 }
 
-// report prints what becomes of a turn. how says how a call's approval is decided.
+// turnEnd is what run prints and returns when a turn has ended.
+func (v *conversation) turnEnd(o *turnOutcome) (result any, verdict error) {
+	return o.report(v.id), o.verdict(v.people.how)
+}
+
+// report prints what becomes of a turn, and returns what is to be said of its end.
 func (a *app) report(
-	id content.SessionID, how func(content.CallID) string, output string, wait func(view) (*turnOutcome, error),
+	output string, wait func(view) (*turnOutcome, error), end func(*turnOutcome) (result any, verdict error),
 ) error {
 	var show view
 	lines := &jsonlView{jsonView: jsonView{a.term}}
@@ -112,14 +121,14 @@ func (a *app) report(
 	if err != nil {
 		return err
 	}
-	report := out.report(id)
+	result, verdict := end(out)
 	switch output {
 	case "json":
-		err = writeJSON(a.term.out, report)
+		err = writeJSON(a.term.out, result)
 	case "jsonl":
 		err = writeJSON(a.term.out, struct {
-			Result turnReport `json:"result"`
-		}{report})
+			Result any `json:"result"`
+		}{result})
 	}
 	if err == nil {
 		err = lines.failed
@@ -127,7 +136,7 @@ func (a *app) report(
 	if err != nil {
 		return fmt.Errorf("print the result: %w", err)
 	}
-	return out.verdict(how)
+	return verdict
 }
 
 // talk is a conversation that is about to begin.
@@ -174,7 +183,11 @@ func (f *talkFlags) input() (input, error) {
 	if err == nil && f.timeout < 0 {
 		err = usageError("--timeout %v: use a positive time, or 0 for none", f.timeout)
 	}
-	return input{start: begin, onBusy: busyPolicy(f.session.onBusy), limits: f.session.limit.over, timeout: f.timeout}, err
+	in := input{start: begin, limits: f.session.limit.over, timeout: f.timeout}
+	if f.session.onBusy != nil {
+		in.onBusy = busyPolicy(f.session.onBusy)
+	}
+	return in, err
 }
 
 // remotely connects to a deployment.
@@ -225,6 +238,8 @@ func (t *talk) ask(v *conversation) {
 		v.people.lines = sync.OnceValue(t.readLines)
 	}
 	if t.local {
-		v.people.how = func(content.CallID) string { return "decide it at a terminal, or give --yes; this session is gone now" }
+		v.people.how = func(content.CallID) string {
+			return "decide it at a terminal, or give --yes, or --allow with its name; this session is gone now"
+		}
 	}
 }

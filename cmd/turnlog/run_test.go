@@ -203,7 +203,7 @@ func TestAnInterruptCancelsTheTurn(t *testing.T) {
 func TestTheSecondInterruptLeaves(t *testing.T) {
 	t.Parallel()
 	model := scripted(t, "replies:\n  - calls: [{name: shell_exec, input: {argv: [sh, -c, 'trap \"\" TERM; echo up; sleep 60']}}]\n")
-	p := prepare(t, strings.NewReader(""), nil).start(t, "run", "--tools", "shell", "--root", t.TempDir(), "--model", model, "hi")
+	p := prepare(t, strings.NewReader(""), nil).start(t, "run", "--yes", "--tools", "shell", "--root", t.TempDir(), "--model", model, "hi")
 	p.err.Await(t, "→ shell_exec")
 	p.signals <- os.Interrupt
 	p.signals <- os.Interrupt

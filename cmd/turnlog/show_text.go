@@ -34,6 +34,7 @@ type textView struct {
 	early   []events.ContentDelta // of one call that has not begun yet
 	midline bool                  // out does not stand at the beginning of a line
 	calls   map[content.CallID]content.ToolCall
+	task    *events.TaskStarted // nil: the turn is no task's
 }
 
 // earlyMax bounds the deltas that wait; the reply has what was dropped.
@@ -70,6 +71,8 @@ func (v *textView) show(ev any) {
 		v.line(v.term.style.Dim, "… %s goes on in the background", v.calls[ev.Call].Name)
 	case events.ToolResultReceived:
 		v.toolEnded(ev)
+	case events.TaskStarted, events.TurnStarted, events.VerifyStarted, events.VerifyFinished, events.InputAccepted, events.TaskFinished:
+		v.phase(ev)
 	case events.ContentDelta:
 		v.delta(ev)
 	case events.ToolProgress:

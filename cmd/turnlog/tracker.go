@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/turnlog/turnlog/content"
@@ -36,13 +37,16 @@ type openTurn struct {
 	text    string            // of its last reply
 	round   int
 	usage   content.Usage
-	limit   *events.LimitReached // why it is about to end
-	failure *events.RunFailed    // as above
+	limit   *events.LimitReached  // why it is about to end
+	failure *events.RunFailed     // as above
+	gate    events.VerifyFinished // what a task's gate said last
+	task    *events.TaskFinished
 }
 
 // submission is an ask with input.
 type submission struct {
 	onBusy events.OnBusy
+	task   bool           // it is a task
 	turn   content.TurnID // the turn that took it in; "": still queued
 }
 
@@ -65,8 +69,10 @@ type turnOutcome struct {
 	calls   []callReport
 	failure *events.RunFailed
 	limit   *events.LimitReached
-	held    []events.Approval // what it waits for; its FinishReason is empty then
-	head    journal.Head      // behind the entry that ended it
+	gate    events.VerifyFinished
+	task    *events.TaskFinished // nil: the turn is no task's, or is not over
+	held    []events.Approval    // what it waits for; its FinishReason is empty then
+	head    journal.Head         // behind the entry that ended it
 }
 
 // follow makes the tracker look out for what the ask with that id causes.
@@ -93,12 +99,12 @@ func (t *tracker) take(rec journal.Record, happened func(events.Event)) {
 	}
 	queued := t.accepted() && !caused // its InputQueued comes first
 	for _, ev := range rec.Entry.Events {
-		if _, ok := ev.(events.InputQueued); ok && caused {
-			queued = true
+		if q, ok := ev.(events.InputQueued); ok && caused {
+			queued, t.own.task = true, q.Task != nil
 		}
 		mine := t.mine()
 		t.apply(ev, queued)
-		if mine || t.mine() {
+		if mine || t.mine() || queued && t.planned(ev) {
 			happened(ev)
 		}
 	}
@@ -110,6 +116,13 @@ func (t *tracker) take(rec journal.Record, happened func(events.Event)) {
 // mine reports whether the open turn is the one that took the submission in.
 func (t *tracker) mine() bool {
 	return t.own != nil && t.end == nil && t.own.turn != "" && t.own.turn == t.turn
+}
+
+// planned reports whether an event begins the submission's task, before its turn. Of
+// a session only one task is queued at a time.
+func (t *tracker) planned(ev any) bool {
+	_, ok := ev.(events.TaskStarted)
+	return ok && t.own.task
 }
 
 // apply takes in an event of the kinds that matter here. It comes as any, since a
@@ -139,6 +152,10 @@ func (t *tracker) apply(ev any, queued bool) {
 		t.limit = &ev
 	case events.RunFailed:
 		t.failure = &ev
+	case events.VerifyFinished:
+		t.gate = ev
+	case events.TaskFinished:
+		t.task = &ev
 	case events.ReplyRecorded:
 		if n := len(ev.Items); n > 0 {
 			t.text = ev.Items[n-1].Text()
@@ -151,7 +168,7 @@ func (t *tracker) apply(ev any, queued bool) {
 // merge notes which turn took the submission in. At a round boundary only input
 // that steers joins; between two turns everything that is queued does.
 func (t *tracker) merge(ev events.InputAccepted, queued bool) {
-	if ev.Origin != events.FromHost && ev.Origin != events.FromParent {
+	if ev.Origin != events.FromHost && ev.Origin != events.FromParent && ev.Origin != events.FromTask {
 		return
 	}
 	if queued && t.own.turn == "" && (t.turn == "" || t.own.onBusy == events.Steer) {
@@ -160,7 +177,7 @@ func (t *tracker) merge(ev events.InputAccepted, queued bool) {
 }
 
 func (t *tracker) finish(ev events.TurnFinished) {
-	t.last = &turnOutcome{TurnFinished: ev, text: t.text, calls: t.calls, limit: t.limit, failure: t.failure}
+	t.last = &turnOutcome{TurnFinished: ev, text: t.text, calls: t.calls, limit: t.limit, failure: t.failure, gate: t.gate, task: t.task}
 	if t.mine() {
 		t.end = t.last
 	}
@@ -205,11 +222,12 @@ func (t *tracker) call(id content.CallID) *callReport {
 	return &t.calls[i]
 }
 
-// held returns the approvals that the submission's turn waits for, if nothing else
-// goes on in it.
+// held returns the approvals that the submission's turn waits for, or the one that it
+// is queued behind, if nothing else goes on there.
 func (t *tracker) held() []events.Approval {
+	behind := t.accepted() && t.own.turn == ""
 	running := slices.ContainsFunc(t.calls, func(c callReport) bool { return c.running })
-	if !t.mine() || running {
+	if !t.mine() && !behind || running {
 		return nil
 	}
 	return t.waits
@@ -240,5 +258,5 @@ func (t *tracker) differs(s start, given func(flag string) bool) string {
 	case given("system") && s.system != t.system:
 		return "system"
 	}
-	return otherRules(s.config.Rules, t.config.Rules, given)
+	return cmp.Or(otherRules(s.config.Rules, t.config.Rules, given), otherRoutes(s.config.Routes, t.config.Routes, given))
 }

@@ -24,21 +24,30 @@ type start struct {
 // input is what is said, and how.
 type input struct {
 	text    string
+	task    *events.TaskSpec // what is said is this; nil: a text
 	start   start
 	onBusy  events.OnBusy
 	limits  func(events.Limits) *events.Limits // of this turn, given the session's; nil: those
 	timeout time.Duration                      // 0: none
 }
 
+// open is the command that starts the session, with or without the input.
+func (in input) open(first ...content.Item) commands.Command {
+	open := commands.OpenSession{Config: in.start.config, Input: first}
+	if in.start.system != "" {
+		open.Transcript = []content.Item{content.SystemText(in.start.system)}
+	}
+	return open
+}
+
 // ask is the command that brings the input.
 func (in input) ask(t *tracker) commands.Command {
 	item := content.UserText(in.text)
-	if !t.opened {
-		open := commands.OpenSession{Config: in.start.config, Input: []content.Item{item}}
-		if in.start.system != "" {
-			open.Transcript = []content.Item{content.SystemText(in.start.system)}
-		}
-		return open
+	switch {
+	case in.task != nil:
+		return commands.StartTask{Spec: *in.task}
+	case !t.opened:
+		return in.open(item)
 	}
 	submit := commands.SubmitInput{Items: []content.Item{item}, OnBusy: in.onBusy}
 	if in.limits != nil {
@@ -116,13 +125,29 @@ func (w *wait) submit(ctx context.Context) {
 	cmd := w.in.ask(&w.tracker)
 	w.ask = ulid.Make().String()
 	w.tracker.follow(w.ask, w.in.onBusy)
-	w.send(ctx, w.ask, cmd)
+	if w.in.task == nil || w.tracker.opened {
+		w.send(ctx, w.ask, cmd)
+		return
+	}
+	c, id, ask, open := w.client, w.id, w.ask, w.in.open() // a task begins in a session
+	w.deliver(ctx, func(ctx context.Context) error {
+		if err := c.Send(ctx, id, ulid.Make().String(), open); err != nil {
+			return err
+		}
+		return c.Send(ctx, id, ask, cmd)
+	})
 }
 
 func (w *wait) send(ctx context.Context, id string, cmd commands.Command) {
-	c, session, failed := w.client, w.id, w.failed
+	c, session := w.client, w.id
+	w.deliver(ctx, func(ctx context.Context) error { return c.Send(ctx, session, id, cmd) })
+}
+
+// deliver sends something beside the waiting.
+func (w *wait) deliver(ctx context.Context, send func(context.Context) error) {
+	failed := w.failed
 	go func() { // ends with ctx
-		if err := c.Send(ctx, session, id, cmd); err != nil && ctx.Err() == nil {
+		if err := send(ctx); err != nil && ctx.Err() == nil {
 			select {
 			case failed <- err:
 			default: // one is enough
@@ -211,6 +236,9 @@ func (w *wait) hear(ctx context.Context, ev events.Event) error {
 		w.submit(ctx)
 		return nil
 	case loop.ReasonBusy:
+		if w.in != nil && w.in.task != nil {
+			return exitError(cli.CodeFailed, "session %s is busy with another turn or task: try again later", w.id)
+		}
 		return exitError(cli.CodeFailed, "session %s is busy with another turn: try again later, or use --on-busy queue", w.id)
 	case loop.ReasonClosed:
 		return exitError(cli.CodeFailed, "session %s is closed: start another one", w.id)

@@ -1,14 +1,10 @@
 package conformance
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,24 +12,28 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/extension"
 )
 
 // scenario is one file.
 type scenario struct {
 	name string
 
-	About  string     `yaml:"about"`
-	Covers []string   `yaml:"covers"` // rules of README.md
-	Script string     `yaml:"script"` // of the model
-	Tools  []toolSpec `yaml:"tools"`
-	Config config     `yaml:"config"`
-	Steps  []step     `yaml:"steps"`
+	About    string        `yaml:"about"`
+	Covers   []string      `yaml:"covers"` // rules of README.md
+	Script   string        `yaml:"script"` // of the model
+	Tools    []toolSpec    `yaml:"tools"`
+	Hooks    []hookSpec    `yaml:"hooks"`
+	Mutators []mutatorSpec `yaml:"mutators"`
+	Memory   *memorySpec   `yaml:"memory"`
+	Config   config        `yaml:"config"`
+	Steps    []step        `yaml:"steps"`
 
 	Transcript []string       `yaml:"transcript"` // what must remain
-	Kinds      []events.Kind  `yaml:"kinds"`      // must occur in this order, others between them
-	Never      []events.Kind  `yaml:"never"`      // must not occur
+	Events     []string       `yaml:"events"`     // must occur in this order, others between them; see words
+	Never      []string       `yaml:"never"`      // must not occur
 	Ran        map[string]int `yaml:"ran"`        // how often each tool must have begun, where no node died
+	Asked      map[string]int `yaml:"asked"`      // how often each hook must have been asked, where no node died
 
 	NotIn map[string]string `yaml:"not_in"` // shapes in which it does not run, with the reason
 }
@@ -45,66 +45,148 @@ type toolSpec struct {
 	Route     content.Route   `yaml:"route"`
 	Detach    time.Duration   `yaml:"detach_after"`
 	Exclusive bool            `yaml:"exclusive"`
-	Takes     time.Duration   `yaml:"takes"` // until it answers
-	Text      string          `yaml:"text"`  // its answer; empty: its input
-	Fails     string          `yaml:"fails"` // with this
-	Ask       []string        `yaml:"ask"`   // gates
-	Deny      string          `yaml:"deny"`  // code: message
-	Required  string          `yaml:"required"`
+	Timeout   time.Duration   `yaml:"timeout"`
+	Required  string          `yaml:"required"` // a field of its input
+	Hidden    bool            `yaml:"hidden"`   // not on offer until an act offers it
+
+	Takes    time.Duration `yaml:"takes"`    // until it answers
+	Stubborn bool          `yaml:"stubborn"` // and it does not listen to a cancel
+	Text     string        `yaml:"text"`     // its answer; empty: its input
+	Creates  string        `yaml:"creates"`  // a file in the session's root
+	Fails    string        `yaml:"fails"`    // with this
+	Retry    string        `yaml:"retry"`    // a hint to the model
+	Forbids  string        `yaml:"forbids"`  // code: message, where it runs
+	Auth     string        `yaml:"auth"`     // the provider that has to authorize it
+	Breaks   string        `yaml:"breaks"`   // it panics with this
+
+	Ask     []string      `yaml:"ask"`      // gates
+	TTL     time.Duration `yaml:"ttl"`      // of their questions
+	Deny    string        `yaml:"deny"`     // code: message
+	LateAsk string        `yaml:"late_ask"` // the gate that it finds when it runs
+}
+
+// hookSpec is a hook.
+type hookSpec struct {
+	Name     string            `yaml:"name"`
+	Points   []extension.Point `yaml:"points"`
+	Action   string            `yaml:"action"` // skip or terminate; empty: continue
+	Reason   string            `yaml:"reason"`
+	Fails    string            `yaml:"fails"` // with this
+	FailOpen bool              `yaml:"fail_open"`
+	Round    *int              `yaml:"round"` // acts in that one only, counted from 0
+	Tool     string            `yaml:"tool"`  // acts on calls of it only
+}
+
+// mutatorSpec is a mutator. It acts at its points, if there are more items than
+// Over.
+type mutatorSpec struct {
+	Name       string            `yaml:"name"`
+	At         []extension.Point `yaml:"at"`
+	Over       int               `yaml:"over"`
+	DropFirst  int               `yaml:"drop_first"`  // items
+	DropLast   int               `yaml:"drop_last"`   // items
+	Double     bool              `yaml:"double"`      // the last item
+	Append     string            `yaml:"append"`      // an item with this text
+	Kind       content.Kind      `yaml:"kind"`        // of Append
+	KeepRecent int               `yaml:"keep_recent"` // items, as package compact does it
+	Rewrites   bool              `yaml:"rewrites"`    // it writes what is there already
+	Fails      string            `yaml:"fails"`       // with this, after all that
+	Hangs      bool              `yaml:"hangs"`       // until it is stopped
+}
+
+// memorySpec is a memory that knows one thing.
+type memorySpec struct {
+	Knows string `yaml:"knows"`
+	Fails string `yaml:"fails"`
 }
 
 // config is the part of a session's configuration that scenarios change.
 type config struct {
-	MaxParallel int           `yaml:"max_parallel"`
-	FailRun     bool          `yaml:"fail_run"`
-	Limits      limits        `yaml:"limits"`
-	ApprovalTTL time.Duration `yaml:"approval_ttl"`
-	Attempts    int           `yaml:"model_attempts"`
-	System      string        `yaml:"system"`
+	System        string        `yaml:"system"`
+	MaxParallel   int           `yaml:"max_parallel"`
+	FailRun       bool          `yaml:"fail_run"`
+	Limits        limits        `yaml:"limits"`
+	SessionLimits limits        `yaml:"session_limits"`
+	ApprovalTTL   time.Duration `yaml:"approval_ttl"`
+	ModelAttempts int           `yaml:"model_attempts"`
+	AskLost       bool          `yaml:"ask_lost"`
+	NotifyOnly    bool          `yaml:"notify_only"`
+	Unstepped     bool          `yaml:"unstepped"`
+	Cache         string        `yaml:"cache"` // its mode
+	Rules         []rule        `yaml:"rules"`
+	Routes        []route       `yaml:"routes"`
+	Output        *output       `yaml:"output"`
+	Transcript    []preloaded   `yaml:"transcript"`
+	Uses          []string      `yaml:"uses"` // tools; empty: all on offer
+}
+
+type rule struct {
+	Tool   string        `yaml:"tool"`
+	Action events.Action `yaml:"action"`
+}
+
+type route struct {
+	Tool   string        `yaml:"tool"`
+	Route  content.Route `yaml:"route"`
+	Detach time.Duration `yaml:"detach_after"`
+}
+
+type output struct {
+	Schema  string `yaml:"schema"`
+	Repairs int    `yaml:"repairs"`
+}
+
+// preloaded is an item that the session begins with.
+type preloaded struct {
+	Kind content.Kind `yaml:"kind"`
+	Text string       `yaml:"text"`
 }
 
 type limits struct {
-	Rounds    int64 `yaml:"rounds"`
-	Requests  int64 `yaml:"requests"`
-	ToolCalls int64 `yaml:"tool_calls"`
-	Input     int64 `yaml:"input_tokens"`
-	Output    int64 `yaml:"output_tokens"`
-	Total     int64 `yaml:"tokens"`
+	Rounds    int64         `yaml:"rounds"`
+	Requests  int64         `yaml:"requests"`
+	ToolCalls int64         `yaml:"tool_calls"`
+	Input     int64         `yaml:"input_tokens"`
+	Output    int64         `yaml:"output_tokens"`
+	Total     int64         `yaml:"tokens"`
+	WallClock time.Duration `yaml:"wall_clock"`
 }
 
 func (l limits) of() events.Limits {
 	return events.Limits{
 		MaxRounds: l.Rounds, Requests: l.Requests, ToolCalls: l.ToolCalls,
-		InputTokens: l.Input, OutputTokens: l.Output, TotalTokens: l.Total,
+		InputTokens: l.Input, OutputTokens: l.Output, TotalTokens: l.Total, WallClock: l.WallClock,
 	}
 }
 
-// step is one thing that the host does. Exactly one field is set, but for those
-// of Next.
-type step struct {
-	Submit string        `yaml:"submit"`
-	OnBusy events.OnBusy `yaml:"on_busy"` // of Submit
-	Wait   time.Duration `yaml:"wait"`    // for time to pass
-
-	// Next is what the next step must be: awaiting_input; finished REASON, or
-	// finished REASON: TEXT; approval TOOL; after_tool_result; error TEXT.
-	Next string      `yaml:"next"`
-	When events.Kind `yaml:"when"` // of Next: once this is in the journal, do …
-	Do   *act        `yaml:"do"`
-
-	Act *act `yaml:"act"`
+// facts are what a session records of the configuration, in every shape.
+func (c config) facts() events.Config {
+	out := events.Config{
+		MaxParallel: c.MaxParallel, FailRun: c.FailRun, Limits: c.Limits.of(), SessionLimits: c.SessionLimits.of(),
+		ApprovalTTL: c.ApprovalTTL, NotifyOnly: c.NotifyOnly, Tools: c.Uses,
+		Retry: events.Retry{ModelAttempts: c.ModelAttempts, AskLost: c.AskLost},
+	}
+	if c.Cache != "" {
+		out.Cache = &content.CacheRequest{Mode: c.Cache}
+	}
+	for _, r := range c.Rules {
+		out.Rules = append(out.Rules, events.Rule(r))
+	}
+	for _, r := range c.Routes {
+		out.Routes = append(out.Routes, events.RouteRule{Tool: r.Tool, Route: r.Route, DetachAfter: r.Detach})
+	}
+	if c.Output != nil {
+		out.Output = &events.Output{Schema: json.RawMessage(c.Output.Schema), Repairs: c.Output.Repairs}
+	}
+	return out
 }
 
-// act is what anybody may do at any time.
-type act struct {
-	Approve string        `yaml:"approve"` // a call's tool
-	Deny    string        `yaml:"deny"`    // a call's tool
-	Reason  string        `yaml:"reason"`  // of Deny
-	Input   string        `yaml:"input"`   // of Approve: the patch
-	Cancel  string        `yaml:"cancel"`  // the turn, for this reason
-	Submit  string        `yaml:"submit"`
-	OnBusy  events.OnBusy `yaml:"on_busy"` // of Submit
-	Refused string        `yaml:"refused"` // the code with which it must be turned down
+func (c config) transcript() []content.Item {
+	var out []content.Item
+	for _, p := range c.Transcript {
+		out = append(out, content.NewItem(p.Kind, content.TextPart(p.Text)))
+	}
+	return out
 }
 
 func load(t *testing.T) []*scenario {
@@ -126,143 +208,4 @@ func load(t *testing.T) []*scenario {
 		out[i] = sc
 	}
 	return out
-}
-
-// workshop is the tools of one run.
-type workshop struct {
-	specs map[string]toolSpec
-
-	mu    sync.Mutex // guards began
-	began map[string]int
-}
-
-func newWorkshop(sc *scenario) *workshop {
-	w := &workshop{specs: make(map[string]toolSpec), began: make(map[string]int)}
-	for _, s := range sc.Tools {
-		w.specs[s.Name] = s
-	}
-	return w
-}
-
-func (w *workshop) source(t *testing.T) tool.Source {
-	t.Helper()
-	reg, err := tool.NewRegistry("tools")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range w.specs {
-		reg.Add(bench{s, w})
-	}
-	return reg
-}
-
-// ran says how often each tool began.
-func (w *workshop) ran() map[string]int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	out := make(map[string]int)
-	for name, n := range w.began {
-		out[name] = n
-	}
-	return out
-}
-
-// bench is a scripted tool.
-type bench struct {
-	toolSpec
-	shop *workshop
-}
-
-// Spec is as the scenario says.
-func (b bench) Spec() tool.Spec {
-	s := tool.Spec{
-		Name: b.Name, Description: "a scripted tool", Effects: b.Effects,
-		Route: b.Route, DetachAfter: b.Detach, Exclusive: b.Exclusive,
-	}
-	if b.Required != "" {
-		s.InputSchema = fmt.Appendf(nil, `{"type":"object","required":[%q]}`, b.Required)
-	}
-	return s
-}
-
-// Call takes its time and answers.
-func (b bench) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
-	b.shop.mu.Lock()
-	b.shop.began[b.Name]++
-	b.shop.mu.Unlock()
-	select {
-	case <-time.After(b.Takes):
-	case <-ctx.Done():
-		return tool.Output{}, context.Cause(ctx)
-	}
-	switch {
-	case b.Fails != "":
-		return tool.Output{}, errors.New(b.Fails)
-	case b.Text != "":
-		return tool.Text(b.Text), nil
-	}
-	return tool.Text(string(c.Input)), nil
-}
-
-// Propose makes a request for each gate.
-func (b bench) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
-	if len(b.Ask) == 0 {
-		return []tool.Request{tool.RequestFor(b.Spec(), c)}, nil
-	}
-	var out []tool.Request
-	for _, kind := range b.Ask {
-		r := tool.RequestFor(b.Spec(), c)
-		r.Kind = kind
-		out = append(out, r)
-	}
-	return out, nil
-}
-
-// Evaluate is the policy: it asks and denies as the tools' specs say.
-func (w *workshop) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
-	s := w.specs[r.Call.Name]
-	if code, message, denied := strings.Cut(s.Deny, ": "); denied {
-		return tool.Verdict{Ruling: tool.Deny, Code: code, Message: message}, nil
-	}
-	if len(s.Ask) == 0 {
-		return tool.Verdict{Ruling: tool.Allow}, nil
-	}
-	kind := r.Kind
-	if kind == "" {
-		kind = s.Ask[0]
-	}
-	return tool.Verdict{Ruling: tool.Ask, RequestKind: kind, Reason: content.SensitiveCommand}, nil
-}
-
-// lines renders a transcript.
-func lines(items []content.Item) []string {
-	var out []string
-	for _, it := range items {
-		var b strings.Builder
-		b.WriteString(string(it.Kind))
-		b.WriteString(":")
-		if text := it.Text(); text != "" {
-			b.WriteString(" " + text)
-		}
-		for _, c := range it.Calls() {
-			fmt.Fprintf(&b, " [%s %s]", c.Name, compact(c.Input))
-		}
-		for _, r := range it.Results() {
-			fmt.Fprintf(&b, " %s %s: %s", r.Name, r.Status, r.Text())
-		}
-		out = append(out, b.String())
-	}
-	return out
-}
-
-func compact(raw json.RawMessage) string {
-	var v any
-	if json.Unmarshal(raw, &v) != nil {
-		return string(raw)
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return string(raw)
-	}
-	return string(b)
 }

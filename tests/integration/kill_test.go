@@ -123,9 +123,9 @@ func TestALostCallEndsUnknownAndTheTurnGoesOn(t *testing.T) {
 	if err := d.cell.EnsureQueue(ctx, jetstream.QueueConfig{Name: "default", AckWait: 2 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
-	d.node("n1")
 	root := t.TempDir()
 	d.workers(2, root)
+	d.node("n1") // after them, so that its first model call shows their tools
 
 	s := d.open(ctx, "lost-call", `
 replies:
@@ -174,7 +174,6 @@ func (d *deployment) killWriter(path string) {
 func TestRunAgainstADeployment(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
-	d.node("n1")
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "hello.txt"), []byte("hello\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -191,6 +190,7 @@ replies:
 		t.Fatal(err)
 	}
 	d.workers(2, root)
+	d.node("n1")
 	out, errs, code := d.run("turnlog", "run", "--server", "nats://"+d.addr, "--session", "r1", "--model", "scripted:"+script, "-o", "json", "read hello.txt")
 	if code != 0 {
 		t.Fatalf("run = %d\n%s%s", code, out, errs)

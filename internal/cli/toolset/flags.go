@@ -11,11 +11,13 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Flags say which tools a worker has.
+// Flags say which tools a worker has, and what calls of them may do.
 type Flags struct {
 	Options
 
-	sets []string
+	sets        []string
+	policy      policyFlags
+	permissions tool.Permissions
 }
 
 // Register adds the flags to a command.
@@ -24,6 +26,7 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.sets, "tools", []string{"fs"}, "`sets` of tools, separated by commas: "+strings.Join(Names(), ", ")+"; shell runs any command, as this user")
 	fs.StringVar(&f.Root, "root", ".", "`directory` that the tools work in; file tools cannot leave it")
 	fs.BoolVar(&f.AllowWrite, "allow-write", false, "let the file tools write; without it they only read")
+	f.policy.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("tools", completeSets) // the flag is there
 	_ = cmd.MarkFlagDirname("root")                           // as above
 }
@@ -41,7 +44,13 @@ func completeSets(_ *cobra.Command, _ []string, typed string) ([]cobra.Completio
 }
 
 // FlagNames are the flags that only count where a worker is started.
-func FlagNames() []string { return []string{"tools", "root", "allow-write"} }
+func FlagNames() []string {
+	names := []string{"tools", "root", "allow-write"}
+	for _, p := range new(policyFlags).all() {
+		names = append(names, p.name)
+	}
+	return names
+}
 
 // Sets are the sets that the flags name, each once.
 func (f *Flags) Sets() []string {
@@ -52,6 +61,9 @@ func (f *Flags) Sets() []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
+
+// RunGates adds the set that runs the gates of tasks.
+func (f *Flags) RunGates() { f.sets = append(f.sets, gateSet) }
 
 // Open makes the tools that the flags name, a source for each set. What is wrong
 // is the command line's fault.
@@ -65,5 +77,15 @@ func (f *Flags) Open() ([]tool.Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--tools: %w", err)
 	}
+	if f.permissions, err = f.policy.permissions(root, f.Sets()); err != nil {
+		return nil, err
+	}
 	return sources, nil
 }
+
+// Permissions is what the flags let calls do, once Open has made the tools: nil if they
+// say nothing about that. It is a worker's to enforce, where the files are.
+func (f *Flags) Permissions() tool.Permissions { return f.permissions }
+
+// Policy lists the flags that say what calls may do, as they were given.
+func (f *Flags) Policy() []string { return f.policy.told() }

@@ -1,10 +1,11 @@
-// Package toolset is the list of tools that our binaries have, and how a worker
-// shows them to a deployment.
+// Package toolset is the list of tools that our binaries have, what a command line
+// lets their calls do, and how a worker shows them to a deployment.
 //
 // The one idea: a set is some tools that a command line names as one, and [Sets]
 // returns all of them as a slice to read. Nothing registers itself.
 //
-// A program owns its [Flags] and calls [Flags.Open] once; an [Offers] and what
+// A program owns its [Flags] and calls [Flags.Open] once, then [Flags.Permissions],
+// which it gives to its worker beside the tools; an [Offers] and what
 // [Progress] returns belong to the worker that they are given to.
 package toolset
 
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnlog/turnlog/effect"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/fs"
 	"github.com/turnlog/turnlog/tool/shell"
@@ -36,7 +38,8 @@ type Options struct {
 func Sets() []Set {
 	return []Set{
 		{"fs", "list, find, read, search and count files; with --allow-write also write, edit and delete them", openFiles},
-		{"shell", "run any command as this user, which --allow-write does not restrain", openShell},
+		{"shell", "run any command as this user, which --allow-write does not restrain; and what gate does", openShell},
+		{gateSet, "run the gates of tasks, as this user; models are not shown it", openGate},
 	}
 }
 
@@ -50,6 +53,17 @@ func openShell(o Options) ([]tool.Tool, error) {
 		return nil, err
 	}
 	return []tool.Tool{exec}, nil
+}
+
+// gateSet is the set that every worker has whose models run commands anyway.
+const gateSet = "gate"
+
+func openGate(o Options) ([]tool.Tool, error) {
+	gate, err := effect.NewGateTool(o.Root)
+	if err != nil {
+		return nil, err
+	}
+	return []tool.Tool{gate}, nil
 }
 
 // Names are those of all sets.
@@ -74,6 +88,9 @@ func About() string {
 func Open(names []string, o Options) ([]tool.Source, error) {
 	if len(names) == 0 {
 		return nil, errors.New("name at least one of " + strings.Join(Names(), ", "))
+	}
+	if slices.Contains(names, "shell") && !slices.Contains(names, gateSet) {
+		names = append(slices.Clone(names), gateSet)
 	}
 	var sources []tool.Source
 	for _, name := range names {

@@ -77,8 +77,8 @@ func TestFlagsNameEachSetOnce(t *testing.T) {
 		t.Errorf("code %d, sets %q, printed %q", code, f.Sets(), printed)
 	}
 	for args, want := range map[string]string{
-		"--tools fs,nope":     `--tools: there is no set "nope": known are fs, shell`,
-		"--tools=":            "--tools: name at least one of fs, shell",
+		"--tools fs,nope":     `--tools: there is no set "nope": known are ` + strings.Join(Names(), ", "),
+		"--tools=":            "--tools: name at least one of " + strings.Join(Names(), ", "),
 		"--root /no/such/dir": "--tools: fs: root /no/such/dir: no such directory",
 	} {
 		if code, printed := run(t, new(Flags), append([]string{"work"}, strings.Fields(args)...)...); code != cli.CodeUsage || !strings.Contains(printed, want) {

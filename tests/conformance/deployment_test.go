@@ -11,74 +11,15 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
-	"github.com/turnlog/turnlog/commands"
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/effect"
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
-	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
-
-func shapes() []shape {
-	return []shape{
-		{"simple", inProcess},
-		{"deployment", deployed(actorConfig)},
-	}
-}
-
-// local is a session in this process.
-type local struct {
-	*agent.Driver
-	journal journal.Journal
-}
-
-func (l local) Submit(ctx context.Context, b events.OnBusy, items ...content.Item) error {
-	return l.Send(ctx, b, items...)
-}
-
-func (l local) Resolve(ctx context.Context, call content.CallID, v agent.Decision, patch []byte) error {
-	if patch != nil {
-		return l.ResolveApprovalForWithPatchedInput(ctx, call, patch)
-	}
-	return l.ResolveApprovalFor(ctx, call, v)
-}
-
-func (l local) Transcript() []content.Item { return l.Snapshot().Transcript }
-func (l local) Journal() journal.Journal   { return l.journal }
-
-func inProcess(t *testing.T, ctx context.Context, sc *scenario, w *workshop) session {
-	t.Helper()
-	m, err := scripted.Parse(sc.name, []byte(sc.Script))
-	if err != nil {
-		t.Fatal(err)
-	}
-	j := journal.NewMemory()
-	c := agent.Config{
-		Model: m, SystemPrompt: sc.Config.System, Tools: []tool.Source{w.source(t)}, Permissions: w,
-		MaxParallel: sc.Config.MaxParallel, Limits: sc.Config.Limits.of(),
-		Retry: events.Retry{ModelAttempts: sc.Config.Attempts}, Journal: j,
-	}
-	if sc.Config.FailRun {
-		c.OnToolError = agent.FailRun
-	}
-	a, err := agent.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := a.Start(ctx, agent.SessionConfig{ID: id})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Close(context.WithoutCancel(ctx)) }) // at its end there is nothing that could fail
-	return local{d, j}
-}
 
 // remote is a session of a deployment.
 type remote struct {
@@ -86,12 +27,7 @@ type remote struct {
 	cell *jetstream.Cell
 }
 
-func (r remote) Resolve(ctx context.Context, call content.CallID, v agent.Decision, patch []byte) error {
-	return r.Ask(ctx, commands.ResolveApproval{Call: call, Approve: v.Approve, Reason: v.Reason, By: v.By, Input: patch})
-}
-
-func (r remote) Transcript() []content.Item { return r.Snapshot().Transcript }
-func (r remote) Journal() journal.Journal   { return r.cell.Journal() }
+func (r remote) Journal() journal.Journal { return r.cell.Journal() }
 
 // deployed is a server, a worker and as many nodes as die, in a bubble.
 func deployed(configure func(*deployment) actor.Config) func(*testing.T, context.Context, *scenario, *workshop) session {
@@ -102,7 +38,7 @@ func deployed(configure func(*deployment) actor.Config) func(*testing.T, context
 			t.Fatal(err)
 		}
 		t.Cleanup(srv.Close)
-		d := &deployment{t: t, srv: srv, shop: w, configure: configure}
+		d := &deployment{t: t, srv: srv, sc: sc, shop: w, configure: configure}
 		cell := d.open(d.connect())
 		if err := cell.Provision(ctx, jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: "q", AckWait: 5 * time.Second}}}); err != nil {
 			t.Fatal(err)
@@ -113,13 +49,10 @@ func deployed(configure func(*deployment) actor.Config) func(*testing.T, context
 		if err != nil {
 			t.Fatal(err)
 		}
+		f := sc.Config.facts()
+		f.Model, f.ModelData = "scripted:"+sc.name, []byte(sc.Script)
 		s, err := c.Start(ctx, client.Options{
-			ID: id, SystemPrompt: sc.Config.System, Stepped: true,
-			Config: events.Config{
-				Model: "scripted:" + sc.name, ModelData: []byte(sc.Script), MaxParallel: sc.Config.MaxParallel,
-				FailRun: sc.Config.FailRun, Limits: sc.Config.Limits.of(), ApprovalTTL: sc.Config.ApprovalTTL,
-				Retry: events.Retry{ModelAttempts: sc.Config.Attempts},
-			},
+			ID: id, SystemPrompt: sc.Config.System, Transcript: sc.Config.transcript(), Stepped: !sc.Config.Unstepped, Config: f,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -133,6 +66,7 @@ func deployed(configure func(*deployment) actor.Config) func(*testing.T, context
 type deployment struct {
 	t         *testing.T
 	srv       *embedded.Server
+	sc        *scenario
 	shop      *workshop
 	configure func(*deployment) actor.Config
 
@@ -166,22 +100,17 @@ func (d *deployment) work(ctx context.Context) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	source := d.shop.source(d.t)
-	tools, err := source.Tools(ctx)
+	w, err := worker.New(worker.Config{Queue: queue, Tools: d.shop.sources(d.t), Logger: zap.NewNop()})
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	offer := jetstream.Offer{Worker: "w", Queue: "q"}
-	for _, x := range tools {
-		offer.Tools = append(offer.Tools, x.Spec())
+	advertise := func() {
+		if err := cell.Catalog().Advertise(ctx, d.offer(ctx)); err != nil && ctx.Err() == nil {
+			d.t.Errorf("advertise: %v", err)
+		}
 	}
-	w, err := worker.New(worker.Config{Queue: queue, Tools: []tool.Source{source}, Logger: zap.NewNop()})
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	if err := cell.Catalog().Advertise(ctx, offer); err != nil {
-		d.t.Fatal(err)
-	}
+	advertise()
+	d.shop.offer = advertise
 	d.keep(ctx, func(ctx context.Context) error { return w.Run(ctx) })
 	d.keep(ctx, func(ctx context.Context) error {
 		for {
@@ -189,12 +118,25 @@ func (d *deployment) work(ctx context.Context) {
 			case <-ctx.Done():
 				return nil
 			case <-time.After(3 * time.Second):
-			}
-			if err := cell.Catalog().Advertise(ctx, offer); err != nil && ctx.Err() == nil {
-				return err
+				advertise()
 			}
 		}
 	})
+}
+
+// offer is what the worker has now.
+func (d *deployment) offer(ctx context.Context) jetstream.Offer {
+	o := jetstream.Offer{Worker: "w", Queue: "q"}
+	for _, source := range d.shop.sources(d.t) {
+		tools, err := source.Tools(ctx)
+		if err != nil {
+			d.t.Error(err)
+		}
+		for _, x := range tools {
+			o.Tools = append(o.Tools, x.Spec())
+		}
+	}
+	return o
 }
 
 // drive runs nodes, one at a time, until the test ends: when one loses its
@@ -243,10 +185,12 @@ func (d *deployment) keep(ctx context.Context, run func(context.Context) error) 
 	})
 }
 
-func actorConfig(d *deployment) actor.Config {
+func nodeConfig(d *deployment) actor.Config {
 	return actor.Config{
-		Effects: effect.Config{Permissions: d.shop},
-		Models:  func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) },
+		Effects: effect.Config{
+			Permissions: d.shop, Hooks: d.shop.hooks(d.sc), Mutators: mutators(d.t, d.sc), Memory: memory(d.sc),
+		},
+		Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) },
 	}
 }
 
@@ -255,7 +199,7 @@ func actorConfig(d *deployment) actor.Config {
 func crashing(n int, died *bool) shape {
 	var appended atomic.Int64
 	return shape{"crash", deployed(func(d *deployment) actor.Config {
-		c := actorConfig(d)
+		c := nodeConfig(d)
 		c.Metrics = &killer{func() {
 			if appended.Add(1) == int64(n) {
 				*died = true

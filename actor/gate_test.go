@@ -1,0 +1,259 @@
+package actor_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+)
+
+func gates() tool.Spec { return tool.Spec{Name: effect.GateTool, Effects: content.Idempotent} }
+
+// judged is what a worker reports of a gate.
+func judged(x task.Task, pass bool) tool.Result {
+	f := events.VerifyFinished{Success: pass, Output: string(x.Input)}
+	if !pass {
+		f.Exit = 3
+	}
+	raw, err := json.Marshal(f)
+	if err != nil {
+		panic(err)
+	}
+	r := content.NewResult(x.Call, x.Tool, content.StatusOK, "")
+	r.Output = []content.Part{content.StructuredPart(raw)}
+	return tool.Result{Result: r}
+}
+
+func (w *world) startTask(s *client.Session, retries int) {
+	w.t.Helper()
+	spec := events.TaskSpec{Goal: "make it green", Gate: []string{"make", "check"}, MaxRetries: retries}
+	if err := s.Ask(w.ctx, commands.StartTask{Spec: spec}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// verdicts are those of a session's gates, and how its last task ended.
+func (w *world) verdicts(id content.SessionID) (verdicts []string, end events.TaskFinished) {
+	w.t.Helper()
+	for _, rec := range w.records(id) {
+		for _, ev := range rec.Entry.Events {
+			switch ev := ev.(type) { //nolint:gochecksumtype // the others do not matter here
+			case events.VerifyFinished:
+				verdicts = append(verdicts, fmt.Sprint(ev.Status, " ", ev.Exit, " ", ev.Output))
+			case events.TaskFinished:
+				end = ev
+			}
+		}
+	}
+	return verdicts, end
+}
+
+func TestAGateRunsOnAWorkerUntilItPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var ran []string
+		w.workerOf(gates(), func(x task.Task) tool.Result {
+			ran = append(ran, string(x.Place))
+			<-time.After(4 * time.Second) // nobody parks the session meanwhile
+			return judged(x, len(ran) == 2)
+		})
+		n := w.node("n1")
+		s := w.start("s", oneReply)
+		w.startTask(s, 3)
+		w.until("s", events.KindTaskFinished)
+		got, end := w.verdicts("s")
+		const input = `{"argv":["make","check"]}`
+		if want := []string{"failed 3 " + input, "passed 0 " + input}; !slices.Equal(got, want) {
+			t.Errorf("verdicts = %q, want %q", got, want)
+		}
+		if end.Status != "done" || !end.Verified || end.Attempts != 2 || !slices.Equal(ran, []string{"t1-v1", "t1-v2"}) {
+			t.Errorf("task = %+v, ran %v", end, ran)
+		}
+		n.drain(t)
+	})
+}
+
+func TestAGateIsShownToNoModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.workerOf(gates(), func(x task.Task) tool.Result { return judged(x, true) })
+		n := w.node("n1")
+		s := w.start("s", "replies:\n  - calls: [{name: "+effect.GateTool+", input: {argv: [rm]}}]\n  - text: \"{{(index .Results 0).Text}}\"\n")
+		w.submit(s, "go")
+		if got := w.finish(s).Text(); got != "Tool not found: "+effect.GateTool {
+			t.Errorf("the model is told %q", got)
+		}
+		n.drain(t)
+	})
+}
+
+func TestAGateRunsOnceAcrossACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ran := 0
+		w.workerOf(gates(), func(x task.Task) tool.Result {
+			ran++
+			<-time.After(20 * time.Second)
+			return judged(x, true)
+		})
+		first := w.node("n1")
+		s := w.start("s", oneReply)
+		w.startTask(s, 0)
+		w.until("s", events.KindVerifyStarted)
+		<-time.After(time.Second)
+		second := w.node("n2")
+		first.crash(t)
+		w.until("s", events.KindTaskFinished)
+		if _, end := w.verdicts("s"); end.Status != "done" || ran != 1 {
+			t.Errorf("task = %+v, its gate ran %d times", end, ran)
+		}
+		second.drain(t)
+	})
+}
+
+func TestAGateWhoseWorkerDiesRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if err := w.cell.Catalog().Advertise(w.ctx, jetstream.Offer{Worker: "dead", Queue: "q", Tools: []tool.Spec{gates()}}); err != nil {
+			t.Fatal(err)
+		}
+		q, err := w.open(w.connect()).Queue(w.ctx, "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := w.node("n1")
+		s := w.start("s", oneReply)
+		w.startTask(s, 0)
+		if _, err := q.Claim(w.ctx); err != nil { // and it is never heard of again
+			t.Fatal(err)
+		}
+		w.workerOf(gates(), func(x task.Task) tool.Result { return judged(x, true) })
+		w.until("s", events.KindTaskFinished)
+		if _, end := w.verdicts("s"); end.Status != "done" {
+			t.Errorf("task = %+v", end)
+		}
+		n.drain(t)
+	})
+}
+
+func TestACancelReachesTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if err := w.cell.Catalog().Advertise(w.ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{gates()}}); err != nil {
+			t.Fatal(err)
+		}
+		q, err := w.open(w.connect()).Queue(w.ctx, "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := w.node("n1")
+		s := w.start("s", oneReply)
+		w.startTask(s, 0)
+		c, err := q.Claim(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := s.Cancel(w.ctx, "enough"); err != nil {
+			t.Fatal(err)
+		}
+		<-c.Cancelled()
+		w.until("s", events.KindTaskFinished)
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("the cancel took %v", took)
+		}
+		x := c.Task()
+		late := task.Report{Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue, Outcome: judged(x, true)}
+		if err := c.Report(w.ctx, late); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Done(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		w.until("s", events.KindParked)
+		got, end := w.verdicts("s")
+		if end.Status != "cancelled" || end.Verified || !slices.Equal(got, []string{"cancelled 0 "}) {
+			t.Errorf("task = %+v, verdicts %q", end, got)
+		}
+		n.drain(t)
+	})
+}
+
+func TestAGateWaitsForAWorkerButNotForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		s := w.start("s", oneReply)
+		w.startTask(s, 1)
+		w.until("s", events.KindVerifyStarted)
+		<-time.After(31 * time.Second) // the first attempt gives up
+		w.workerOf(gates(), func(x task.Task) tool.Result { return judged(x, true) })
+		w.until("s", events.KindTaskFinished)
+		got, end := w.verdicts("s")
+		if end.Status != "done" || len(got) != 2 || !strings.HasPrefix(got[0], "failed -1 Tool failed: no worker runs the gates of tasks") {
+			t.Errorf("task = %+v, verdicts %q", end, got)
+		}
+		n.drain(t)
+	})
+}
+
+func TestAGateThatIsAFunctionCannotRunHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		s := w.start("s", oneReply)
+		if err := s.Ask(w.ctx, commands.StartTask{Spec: events.TaskSpec{Goal: "g", GateFunc: true}}); err != nil {
+			t.Fatal(err)
+		}
+		w.until("s", events.KindTaskFinished)
+		if got, end := w.verdicts("s"); end.Status != "failed" || len(got) != 1 || !strings.Contains(got[0], "a function of a process that is gone") {
+			t.Errorf("task = %+v, verdicts %q", end, got)
+		}
+		n.drain(t)
+	})
+}
+
+func TestAQuestionAboutAGateFailsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if err := w.cell.Catalog().Advertise(w.ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{gates()}}); err != nil {
+			t.Fatal(err)
+		}
+		q, err := w.open(w.connect()).Queue(w.ctx, "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := w.node("n1")
+		s := w.start("s", oneReply)
+		w.startTask(s, 0)
+		c, err := q.Claim(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := c.Task()
+		ask := task.Report{Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue, Gate: &tool.Verdict{Ruling: tool.Ask, RequestKind: "shell.command"}}
+		if err := c.Done(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Report(w.ctx, ask); err != nil {
+			t.Fatal(err)
+		}
+		w.until("s", events.KindTaskFinished)
+		if got, end := w.verdicts("s"); end.Status != "failed" || len(got) != 1 || !strings.Contains(got[0], "asks for an approval (shell.command)") {
+			t.Errorf("task = %+v, verdicts %q", end, got)
+		}
+		n.drain(t)
+	})
+}

@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"reflect"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+)
+
+// seen is what the observers knew of the session before an entry.
+type seen struct {
+	transcript []content.Item
+	phase      events.Phase
+}
+
+// show hands an entry's events to the observers, then the phase if a task came to
+// another one, then the items it appended to the transcript observers.
+func (d *Driver) show(e events.Entry, before seen) {
+	d.live.Lock()
+	defer d.live.Unlock()
+	for _, ev := range e.Events {
+		d.observe(extension.Observed{Session: e.Session, Seq: e.Seq, At: e.At.Std(), Cause: e.Cause, Event: ev})
+	}
+	if now := d.state.Phase(); now != before.phase {
+		d.observe(extension.Observed{
+			Session: e.Session, Seq: e.Seq, At: e.At.Std(), Cause: e.Cause, Event: events.StateChanged{Phase: now},
+		})
+	}
+	for _, it := range d.state.Transcript[min(known(e, before.transcript), len(d.state.Transcript)):] {
+		for _, o := range d.agent.cfg.TranscriptObservers {
+			d.guard("transcript observer", func() { o.OnItemAppended(e.Session, it) })
+		}
+	}
+}
+
+// known is how many of the transcript's first items an entry did not append: those
+// from before it, those that a session begins with, and what a mutator made of them,
+// unless all that it did was to append.
+func known(e events.Entry, before []content.Item) int {
+	n := len(before)
+	for _, ev := range e.Events {
+		switch ev := any(ev).(type) {
+		case events.RunStarted:
+			n = len(ev.Transcript)
+		case events.MutationFinished:
+			if ev.Dirty && !continues(ev.Replacement, before) {
+				n = len(ev.Replacement)
+			}
+		}
+	}
+	return n
+}
+
+func continues(items, before []content.Item) bool {
+	return len(items) >= len(before) && reflect.DeepEqual(items[:len(before)], before)
+}
+
+// showLive hands what is live only to the observers.
+func (d *Driver) showLive(ev events.Event) {
+	d.live.Lock()
+	defer d.live.Unlock()
+	d.observe(extension.Observed{Session: d.ID(), At: time.Now(), Event: ev})
+}
+
+func (d *Driver) observe(o extension.Observed) {
+	if d.tap != nil {
+		d.tap(o.Event)
+	}
+	for _, obs := range d.agent.cfg.Observers {
+		d.guard("observer", func() { obs.HandleEvent(o) })
+	}
+}
+
+// guard keeps a broken observer from breaking the loop.
+func (d *Driver) guard(what string, f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.log.Error(what+" broke", zap.Any("panic", p))
+		}
+	}()
+	f()
+}

@@ -1,0 +1,52 @@
+package agent_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/model/modeltest"
+)
+
+// usher is a hook at the start and the end of sessions.
+type usher struct{ action extension.Action }
+
+func (usher) Name() string { return "usher" }
+func (usher) Points() []extension.Point {
+	return []extension.Point{extension.SessionStart, extension.SessionEnd}
+}
+
+func (h usher) OnEvent(context.Context, extension.HookEvent) (extension.Action, error) {
+	return h.action, nil
+}
+
+func TestWhatTheHooksOfASessionSayIsRecorded(t *testing.T) {
+	t.Parallel()
+	log := journal.NewMemory()
+	c := agent.Config{Model: replies(modeltest.Text("x")), Journal: log, Hooks: []extension.Hook{usher{extension.Action{Kind: extension.Skip, Reason: "no"}}}}
+	for range 2 {
+		d := start(t, c)
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for rec, err := range log.Read(t.Context(), "s", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range rec.Entry.Events {
+			if e, ok := ev.(events.HookDecided); ok {
+				got = append(got, e.Point+" "+e.Hook+" "+e.Action)
+			}
+		}
+	}
+	begin, end := "session_start usher skip", "session_end usher skip"
+	if !slices.Equal(got, []string{begin, end, begin, end}) {
+		t.Errorf("recorded are %v", got)
+	}
+}

@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/modeltest"
+)
+
+// TestATimerThatComesEarlyIsArmedAgain: a clock that is set back makes it so.
+func TestATimerThatComesEarlyIsArmedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := modeltest.NewFake("m", func(_ context.Context, r model.Request) (model.Reply, error) {
+			if r.Attempt == 1 {
+				return model.Reply{}, &model.Error{Class: content.ClassServer, Message: "no"}
+			}
+			return modeltest.Text("done"), nil
+		})
+		a, err := New(Config{Model: m, Retry: events.Retry{Backoff: time.Hour, MaxBackoff: time.Hour}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := a.Start(t.Context(), SessionConfig{ID: "s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = d.Close(context.WithoutCancel(t.Context())) }()
+		early := 0
+		d.performer = effect.NewPerformer(t.Context(), func(ctx context.Context, e loop.Effect) commands.Command {
+			if e, ok := e.(loop.ArmTimer); ok && early < 3 {
+				early++
+				return commands.ReportTimer{Kind: e.Kind, ID: e.ID}
+			}
+			return d.perform(ctx, e)
+		})
+		res, err := d.RunText(t.Context(), "go")
+		if err != nil || res.Response != "done" || early != 3 {
+			t.Errorf("Run = %+v, %v after %d timers that came early", res, err, early)
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// storeEvery is how long an entry that was shown may not be in the file.
+const storeEvery = 250 * time.Millisecond
+
+// bookmark keeps a cursor in a file. Without a path it keeps nothing. It is owned by
+// the goroutine that shows entries.
+type bookmark struct {
+	path string
+	page
+
+	due   <-chan time.Time // when to store; nil: nothing to store
+	moved bool
+}
+
+// page is what the file says.
+type page struct {
+	Namespace string            `json:"namespace"`
+	Of        content.SessionID `json:"of"` // the session that is followed, or jetstream.AllSessions
+	At        jetstream.Cursor  `json:"at"`
+}
+
+// load reads the file, if there is one.
+func (b *bookmark) load() (at jetstream.Cursor, stored bool, err error) {
+	if b.path == "" {
+		return at, false, nil
+	}
+	raw, err := os.ReadFile(b.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return at, false, nil
+	case err != nil:
+		return at, false, cli.Usage("--cursor: %w", err)
+	}
+	var p page
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	switch err := d.Decode(&p); {
+	case err != nil || d.More() || p.Of == "":
+		return at, false, cli.Usage("--cursor %s: the file holds no cursor: name another one", b.path)
+	case p.Namespace != b.Namespace || p.Of != b.Of:
+		return at, false, cli.Usage("--cursor %s: it is for %s, not for %s: name another file", b.path, p.about(), b.about())
+	}
+	return p.At, true, nil
+}
+
+// about says what a cursor is for.
+func (p page) about() string {
+	if p.Of == jetstream.AllSessions {
+		return "all sessions of namespace " + p.Namespace
+	}
+	return fmt.Sprintf("session %s of namespace %s", p.Of, p.Namespace)
+}
+
+// move notes where the cursor stands now.
+func (b *bookmark) move(to jetstream.Cursor) {
+	if b.path == "" {
+		return
+	}
+	b.At, b.moved = to, true
+	if b.due == nil {
+		b.due = time.After(storeEvery)
+	}
+}
+
+// store writes the file, if the cursor moved. The file is replaced as a whole: whoever
+// reads it, also after a crash, finds the cursor as it was or as it is.
+func (b *bookmark) store() error {
+	if !b.moved {
+		return nil
+	}
+	raw, err := json.Marshal(b.page)
+	if err == nil {
+		err = replace(b.path, append(raw, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("store cursor: %w", err)
+	}
+	b.moved, b.due = false, nil
+	return nil
+}
+
+// replace puts a file in the place of another one, once it is on disk.
+func replace(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err //nolint:wrapcheck // it names the file
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+const twoTurns = `
+replies:
+  - calls: [{name: wait, input: {}}]
+  - text: "1: {{(index .Results 0).Text}}"
+  - text: "2: woken"
+    repeat: true
+`
+
+func TestARouteSendsCallsToTheBackground(t *testing.T) {
+	t.Parallel()
+	url, release := slow(t)
+	for session, route := range map[string]string{"background": "wa*=background", "detach": "wa*=detach:10ms"} {
+		p := at(t, url, "run", "--session", session, "-o", "json", "--route", "other=foreground", "--route", route, "--model", scripted(t, twoTurns), "hi")
+		if code := p.end(t); code != cli.CodeOK {
+			t.Fatalf("%s: code %d, err %s", session, code, p.err)
+		}
+		var r turnReport
+		if err := json.Unmarshal([]byte(p.out.String()), &r); err != nil || r.ToolCalls[0].Route != session || !strings.HasPrefix(r.Text, "1: Tool wait is now running in the background.") {
+			t.Errorf("%s: report %s, %v", session, p.out, err)
+		}
+		if all := callsOf(t, url, session); len(all) != 1 || all[0].State != "background" || all[0].Route != session {
+			t.Errorf("%s: calls = %+v", session, all)
+		}
+	}
+	release <- struct{}{}
+	release <- struct{}{}
+	for _, session := range []string{"background", "detach"} {
+		for end := time.Now().Add(10 * time.Second); len(callsOf(t, url, session)) > 0; {
+			if time.Now().After(end) {
+				t.Fatalf("%s: the call is not over", session)
+			}
+		}
+		if out := succeed(t, url, "wait", session); out != "2: woken\n" {
+			t.Errorf("%s: wait prints %q", session, out)
+		}
+	}
+	p := at(t, url, "run", "--session", "detach", "--route", "wa*=foreground", "hi")
+	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "--route is for a new session") {
+		t.Errorf("other routes: code %d, err %s", code, p.err)
+	}
+}
+
+func TestRoutesThatMeanNothingAreRefused(t *testing.T) {
+	t.Parallel()
+	for route, want := range map[string]string{
+		"wait":            `"": use foreground, background or detach:DURATION`,
+		"=background":     "use a tool's name",
+		"wait=sideways":   `"sideways": use foreground`,
+		"wait=detach":     `"detach": use foreground`,
+		"wait=detach:":    `"": use a positive duration like 30s`,
+		"wait=detach:-1s": `"-1s": use a positive duration`,
+	} {
+		p := expect(t, cli.CodeUsage, "run", "--route", route, "hi")
+		if !strings.Contains(p.err.String(), want) {
+			t.Errorf("%s: err %s, want %s", route, p.err, want)
+		}
+	}
+}

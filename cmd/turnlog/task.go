@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// taskReport is what task -o json prints.
+type taskReport struct {
+	Status       string            `json:"status"` // done, failed, cancelled or blocked; needs_approval while a person has to decide
+	Verified     bool              `json:"verified"`
+	VerifyStatus string            `json:"verify_status"` // passed, failed, skipped, cancelled, or empty: it never came to that
+	Cancelled    bool              `json:"cancelled"`
+	Attempts     int               `json:"attempts"`
+	FilesChanged []string          `json:"files_changed"`
+	Summary      string            `json:"summary"`
+	Text         string            `json:"text"`
+	Usage        usageReport       `json:"usage"`
+	Approvals    []approvalReport  `json:"approvals"`
+	Session      content.SessionID `json:"session"`
+}
+
+func newTaskCommand(a *app) *cobra.Command {
+	var f talkFlags
+	var gate string
+	var retries int
+	var output *cli.Choice
+	cmd := &cobra.Command{
+		Use:   "task GOAL...",
+		Short: "Work on a goal until a command says that it is reached",
+		Long: `Works on a goal in a context of its own, then runs the gate: a command that says by its exit
+status whether the goal is reached. If it is not, the model is shown what the command wrote and
+works on, up to --max-retries times. Without --gate the work is taken as it is. Without
+arguments, or with "-", the goal is read from stdin.
+
+Where it runs is as for "turnlog run". The gate runs with a shell in the root of a worker: in
+this process that of --root, in a deployment that of a tool-worker with --tools gate or shell.
+Which calls run, and which want a person's approval, is as for "turnlog run", too.
+
+The phases are shown on stderr. The first interrupt cancels the task, and the command of the
+gate with it; the second one leaves at once.
+
+Exit codes: 0 the task is done, and the gate passed if there is one; 1 it failed, 2 the command
+line is wrong, 4 it was cancelled or left, 5 it waits for a person's approval.
+
+-o json prints one object at the end. -o jsonl prints every event of the session as it is
+recorded, one a line, then {"result": that object}.`,
+		Example: `  turnlog task --gate 'go test ./...' --tools fs,shell --allow-write --allow '*' "Make the tests pass"
+  turnlog task --gate 'grep -q done notes.txt' --max-retries 1 --allow-write --yes -o json - < goal.txt
+  turnlog task --server nats://127.0.0.1:4222 --gate 'make check' --yes "Fix the linter's findings"`,
+	}
+	f.register(cmd, a)
+	cmd.Flags().StringVar(&gate, "gate", "", "`command` that exits with 0 if the goal is reached; default: none")
+	cmd.Flags().IntVar(&retries, "max-retries", 3, "how `often` the model works on after the gate has failed")
+	output = cli.OutputFlag(cmd, "text", "json", "jsonl")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		spec := events.TaskSpec{MaxRetries: retries}
+		switch {
+		case retries < 0:
+			return usageError("--max-retries %d: use 0 or more", retries)
+		case gate != "":
+			spec.Gate = []string{"/bin/sh", "-c", gate}
+			f.tools.RunGates()
+		case cmd.Flags().Changed("gate"):
+			return usageError("--gate is empty: give a command, or leave it out")
+		}
+		return ended(a.runTask(cmd, f, spec, output.String(), args))
+	}
+	return cmd
+}
+
+func (a *app) runTask(cmd *cobra.Command, f talkFlags, spec events.TaskSpec, output string, args []string) (err error) {
+	if spec.Goal, err = a.prompt(cmd.Context(), args); err != nil {
+		return err
+	}
+	return a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) error {
+		if v.tracker.opened && in.limits(events.Limits{}) != nil {
+			return usageError("--limit is for a new session, but %s goes on with what it was started with", v.id)
+		}
+		if len(spec.Gate) > 0 {
+			if err := gatesRun(ctx, v.cell); err != nil {
+				return err
+			}
+		}
+		in.task = &spec
+		return a.report(output, func(show view) (*turnOutcome, error) { return v.say(ctx, in, show) }, v.taskEnd)
+	})
+}
+
+// gatesRun returns an error if no worker of the deployment runs gates.
+func gatesRun(ctx context.Context, cell *jetstream.Cell) error {
+	offers, err := cell.Catalog().Watch(ctx)
+	if err != nil {
+		return err
+	}
+	defer offers.Close()
+	gate := func(s tool.Spec) bool { return s.Name == effect.GateTool }
+	if !slices.ContainsFunc(offers.Snapshot(), func(o jetstream.Offer) bool { return slices.ContainsFunc(o.Tools, gate) }) {
+		return exitError(cli.CodeFailed, "no worker runs the gates of tasks: start a tool-worker with --tools gate, in the directory that is to be checked")
+	}
+	return nil
+}
+
+// taskEnd is what task prints and returns when a task has ended.
+func (v *conversation) taskEnd(o *turnOutcome) (result any, verdict error) {
+	r := taskReport{
+		Status: string(needsApproval), Text: o.text, Session: v.id, FilesChanged: []string{}, Approvals: o.report(v.id).Approvals,
+		Usage: usageReport{InputTokens: o.Usage.InputTokens, OutputTokens: o.Usage.OutputTokens},
+	}
+	if t := o.task; t != nil {
+		r.Status, r.Verified, r.VerifyStatus, r.Cancelled = t.Status, t.Verified, t.VerifyStatus, t.Status == agent.TaskCancelled
+		r.Attempts, r.Summary, r.FilesChanged = t.Attempts, t.Summary, append(r.FilesChanged, t.FilesChanged...)
+	}
+	return r, o.taskVerdict(v.people.how)
+}
+
+// taskVerdict is nil for a task that is done, else what a person should be told, with
+// the exit code.
+func (o *turnOutcome) taskVerdict(how func(content.CallID) string) error {
+	worked := o.FinishReason == content.Completed || o.FinishReason == content.MaxTokens
+	switch {
+	case o.task == nil || o.task.Status == agent.TaskCancelled:
+		return o.verdict(how)
+	case o.task.Status == agent.TaskDone:
+		return nil
+	case worked && o.gate.Attempt > 0:
+		return exitError(cli.CodeFailed, "verification failed after %d attempts: %s", o.task.Attempts, lastLine(o.gate.Output))
+	}
+	why := o.verdict(how)
+	if why == nil {
+		why = fmt.Errorf("the task is %s", o.task.Status)
+	}
+	return &cli.ExitError{Code: cli.CodeFailed, Err: why}
+}
+
+// lastLine is the last line of a text that is not blank.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return harmless(lines[len(lines)-1])
+}

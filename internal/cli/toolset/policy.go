@@ -1,0 +1,183 @@
+package toolset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/permission"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// kindCommand is the kind of requests to run a program.
+const kindCommand = "shell.command"
+
+// policyFlags say what calls may do where the files and programs are.
+type policyFlags struct {
+	protect, readOnly, roots   []string // paths
+	allow, deny, ask, allowEnv []string // programs, and variables of their environment
+}
+
+// policyFlag is one of them.
+type policyFlag struct {
+	name   string
+	set    string // the set of tools that it is about
+	values *[]string
+	check  func(value string) error
+	usage  string
+}
+
+// all lists the flags, in the order of the help.
+func (f *policyFlags) all() []policyFlag {
+	return []policyFlag{
+		{"protect", "fs", &f.protect, checkPath, "`path` that no file tool gets at, nor at what lies in it; repeatable"},
+		{"read-only", "fs", &f.readOnly, checkPath, "`path` that file tools may only read, with what lies in it; repeatable"},
+		{"allow-root", "fs", &f.roots, checkPath, "`directory` that file tools use as they like; elsewhere a person has to approve; repeatable"},
+		{"allow-command", "shell", &f.allow, checkProgram, "`program`, by name or absolute path, that may run; others a person has to approve; repeatable"},
+		{"ask-command", "shell", &f.ask, checkProgram, "`program` that a person has to approve; repeatable"},
+		{"deny-command", "shell", &f.deny, checkProgram, "`program` that never runs; repeatable"},
+		{"allow-env", "shell", &f.allowEnv, checkVariable, "`variable` that calls may set, in which * stands for any characters; others a person has to approve; repeatable"},
+	}
+}
+
+func (f *policyFlags) register(cmd *cobra.Command) {
+	for _, p := range f.all() {
+		cmd.Flags().StringArrayVar(p.values, p.name, nil, p.usage)
+	}
+	_ = cmd.MarkFlagDirname("allow-root") // the flag is there
+}
+
+// told lists the flags as they were given.
+func (f *policyFlags) told() []string {
+	var out []string
+	for _, p := range f.all() {
+		for _, value := range *p.values {
+			out = append(out, p.name+"="+value)
+		}
+	}
+	return out
+}
+
+func checkPath(path string) error {
+	if path == "" {
+		return errors.New("it is empty: name a path, relative ones are below --root")
+	}
+	return nil
+}
+
+func checkProgram(name string) error {
+	if name == "" || strings.ContainsAny(name, `/\`) && !filepath.IsAbs(name) {
+		return errors.New("use the name of a program or its absolute path")
+	}
+	return nil
+}
+
+func checkVariable(key string) error {
+	if key == "" || strings.ContainsAny(key, "= \t") {
+		return errors.New("use the name of a variable, without a value")
+	}
+	return nil
+}
+
+// permissions makes the policy that the flags describe; nil if there are none.
+func (f *policyFlags) permissions(root string, sets []string) (tool.Permissions, error) {
+	if err := f.check(root, sets); err != nil {
+		return nil, err
+	}
+	var policies []tool.Permissions
+	if len(f.protect)+len(f.readOnly)+len(f.roots) > 0 {
+		p, err := permission.NewPaths(permission.PathConfig{Root: root, Protected: f.protect, ReadOnly: f.readOnly, Allowed: f.roots})
+		if err != nil {
+			return nil, fmt.Errorf("--protect, --read-only, --allow-root: %w", err)
+		}
+		policies = append(policies, p)
+	}
+	if len(f.allow)+len(f.deny)+len(f.ask)+len(f.allowEnv) > 0 {
+		p, err := permission.NewCommands(permission.CommandConfig{Root: root, Allowed: f.allow, Denied: f.deny, AllowedEnv: f.allowEnv})
+		if err != nil {
+			return nil, fmt.Errorf("--allow-command, --deny-command: %w", err)
+		}
+		policies = append(policies, p)
+	}
+	if len(f.ask) > 0 {
+		p, err := newAsked(root, f.ask)
+		if err != nil {
+			return nil, fmt.Errorf("--ask-command: %w", err)
+		}
+		policies = append(policies, p)
+	}
+	if len(policies) == 0 {
+		return nil, nil //nolint:nilnil // no flags, no policy
+	}
+	return permission.All(policies...), nil
+}
+
+// check says what is wrong with the flags.
+func (f *policyFlags) check(root string, sets []string) error {
+	for _, p := range f.all() {
+		for _, value := range *p.values {
+			if err := p.check(value); err != nil {
+				return fmt.Errorf("--%s %q: %w", p.name, value, err)
+			}
+		}
+		if len(*p.values) > 0 && !slices.Contains(sets, p.set) {
+			return fmt.Errorf("--%s is about the tools of the set %s, which --tools does not name", p.name, p.set)
+		}
+	}
+	for _, dir := range f.roots {
+		at := dir
+		if !filepath.IsAbs(at) {
+			at = filepath.Join(root, at)
+		}
+		if info, err := os.Stat(at); err != nil || !info.IsDir() {
+			return fmt.Errorf("--allow-root %s: there is no directory %s: create it or name another one", dir, at)
+		}
+	}
+	return f.once()
+}
+
+// once checks that nothing else is said of a program a second time.
+func (f *policyFlags) once() error {
+	said := map[string]string{}
+	for _, p := range f.all()[3:6] {
+		for _, name := range *p.values {
+			if other, ok := said[name]; ok && other != p.name {
+				return fmt.Errorf("--%s %s and --%s %s at once: give one of them", other, name, p.name, name)
+			}
+			said[name] = p.name
+		}
+	}
+	return nil
+}
+
+// asked asks about programs, under any path, in any case, and behind a launcher: it
+// knows them as the command policy knows those that it denies.
+type asked struct {
+	known *permission.Commands
+}
+
+func newAsked(root string, programs []string) (asked, error) {
+	known, err := permission.NewCommands(permission.CommandConfig{Root: root, Denied: programs})
+	return asked{known}, err //nolint:wrapcheck // the caller names the flag
+}
+
+// Evaluate asks about the request if it is about one of the programs.
+func (a asked) Evaluate(ctx context.Context, r tool.Request) (tool.Verdict, error) {
+	v, err := a.known.Evaluate(ctx, r)
+	switch {
+	case err != nil:
+		return tool.Verdict{}, err //nolint:wrapcheck // a denial, whose text it is
+	case v.Ruling != tool.Deny:
+		return tool.Verdict{}, nil
+	case v.Code != permission.CodeCommand:
+		return v, nil
+	}
+	return tool.Verdict{Ruling: tool.Ask, RequestKind: kindCommand, Reason: content.SensitiveCommand}, nil
+}

@@ -1,0 +1,177 @@
+package toolset
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/permission"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// judge opens the tools that the flags name and says what their policy makes of a call:
+// ok, the code of a denial, or the kinds of what is asked.
+func judge(t *testing.T, root, args, name, input string) string {
+	t.Helper()
+	var f Flags
+	line := append([]string{"work", "--root", root, "--tools", "fs,shell", "--allow-write"}, strings.Fields(args)...)
+	if code, printed := run(t, &f, line...); code != 0 {
+		t.Fatalf("%s = %d %s", args, code, printed)
+	}
+	sources, err := Open(f.Sets(), f.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := tool.Sample(t.Context(), sources, tool.FirstWins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, ok := c.Lookup(name)
+	if !ok {
+		t.Fatalf("there is no tool %s", name)
+	}
+	p := f.Permissions()
+	if p == nil {
+		return "no policy"
+	}
+	j := permission.Judge(t.Context(), p, o.Tool, tool.Call{Name: name, Input: json.RawMessage(input)})
+	if j.Refusal != nil {
+		return j.Refusal.Code
+	}
+	var kinds []string
+	for _, g := range j.Gates {
+		kinds = append(kinds, g.RequestKind)
+	}
+	if len(kinds) == 0 {
+		return "ok"
+	}
+	return strings.Join(kinds, " ")
+}
+
+func TestPolicyFlags(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for _, dir := range []string{".git", "src/deep", "docs"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, to := range map[string]string{"src/git": "../.git", "tool": "/bin/ls"} {
+		if err := os.Symlink(to, filepath.Join(root, from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(path string) string { return `{"path":"` + path + `","content":""}` }
+	argv := func(words ...string) string { return `{"argv":["` + strings.Join(words, `","`) + `"]}` }
+	const writes, runs = "fs_write_file", "shell_exec"
+	for _, c := range []struct{ args, tool, input, want string }{
+		{"", writes, write("a"), "no policy"},
+		{"--protect .git", writes, write("a"), "ok"},
+		{"--protect .git", writes, write(".git/a"), permission.CodeProtected},
+		{"--protect .git", writes, write("src/git/new/a"), permission.CodeProtected},
+		{"--protect " + root + "/.git", writes, write("src/git/a"), permission.CodeProtected},
+		{"--protect src/git", writes, write(".git/a"), permission.CodeProtected}, // named by its link
+		{"--protect .git", "fs_search", `{"path":".","pattern":"x"}`, "filesystem.read"},
+		{"--protect later/key", writes, write("later/key"), permission.CodeProtected}, // not there yet
+		{"--read-only docs --protect .git", writes, write("docs/a"), permission.CodeReadOnly},
+		{"--read-only docs", "fs_read_file", `{"path":"docs/a"}`, "ok"},
+		{"--allow-root src", writes, write("src/deep/a"), "ok"},
+		{"--allow-root src", writes, write("docs/a"), "filesystem.write"},
+		{"--allow-root src --allow-root docs", writes, write("docs/a"), "ok"},
+		{"--protect .git", runs, argv("cat", ".git/config"), "ok"}, // a command's files are not seen
+
+		{"--allow-command ls --allow-command /bin/cat", runs, argv("ls"), "ok"},
+		{"--allow-command ls --allow-command /bin/cat", runs, argv("/bin/cat"), "ok"},
+		{"--allow-command ls", runs, argv("/bin/ls"), "shell.command"}, // by name only
+		{"--allow-command ls", runs, argv("rm"), "shell.command"},
+		{"--allow-command ls", runs, `{"script":"ls"}`, "shell.script"},
+		{"--deny-command ls", runs, argv("cat"), "ok"},
+		{"--deny-command ls", runs, argv("/usr/bin/ls"), permission.CodeCommand},
+		{"--deny-command ls", runs, argv("./tool"), permission.CodeCommand}, // behind a link
+		{"--deny-command ls", runs, argv("env", "ls"), permission.CodeCommand},
+		{"--deny-command ls", runs, `{"script":"ls"}`, "shell.script"},
+		{"--ask-command ls", runs, argv("cat"), "ok"},
+		{"--ask-command ls", runs, argv("ls"), "shell.command"},
+		{"--ask-command ls", runs, argv("./tool"), "shell.command"},
+		{"--ask-command ls", runs, argv("env", "ls"), "shell.script shell.command"},
+		{"--ask-command ls --allow-command cat", runs, argv("ls"), "shell.command"}, // one question, not two
+		{"--ask-command ls --deny-command rm", runs, argv("env", "ls", "rm"), permission.CodeCommand},
+		{"--allow-env CI --allow-env LC_*", runs, `{"argv":["ls"],"env":{"CI":"1","LC_ALL":"C"}}`, "ok"},
+		{"--allow-env CI", runs, `{"argv":["ls"],"env":{"CI":"1","TZ":"UTC"}}`, "shell.env"},
+		{"--deny-command rm", runs, `{"argv":["ls"],"env":{"LD_PRELOAD":"x"}}`, "shell.env"},
+		{"--deny-command rm --allow-env LD_*", runs, `{"argv":["ls"],"env":{"LD_PRELOAD":"x"}}`, "ok"},
+	} {
+		if got := judge(t, root, c.args, c.tool, c.input); got != c.want {
+			t.Errorf("with %q %s %s: %s, want %s", c.args, c.tool, c.input, got, c.want)
+		}
+	}
+}
+
+func TestPolicyFlagsThatMeanNothingAreRefused(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for args, want := range map[string]string{
+		"--protect=":                        `--protect "": it is empty: name a path, relative ones are below --root`,
+		"--read-only=":                      `--read-only "": it is empty`,
+		"--allow-root=":                     `--allow-root "": it is empty`,
+		"--allow-root none":                 "--allow-root none: there is no directory " + root + "/none: create it or name another one",
+		"--allow-root /etc/hosts":           "--allow-root /etc/hosts: there is no directory /etc/hosts",
+		"--allow-command bin/ls":            `--allow-command "bin/ls": use the name of a program or its absolute path`,
+		"--deny-command=":                   `--deny-command "": use the name of a program`,
+		"--ask-command ./ls":                `--ask-command "./ls": use the name of a program`,
+		"--allow-env A=1":                   `--allow-env "A=1": use the name of a variable, without a value`,
+		"--allow-env=":                      `--allow-env "": use the name of a variable`,
+		"--allow-command a --ask-command a": "--allow-command a and --ask-command a at once: give one of them",
+		"--ask-command a --deny-command a":  "--ask-command a and --deny-command a at once: give one of them",
+		"--tools fs --deny-command a":       "--deny-command is about the tools of the set shell, which --tools does not name",
+		"--tools shell --protect a":         "--protect is about the tools of the set fs, which --tools does not name",
+	} {
+		line := []string{"work", "--root", root}
+		if !strings.Contains(args, "--tools") {
+			line = append(line, "--tools", "fs,shell")
+		}
+		code, printed := run(t, new(Flags), append(line, strings.Fields(args)...)...)
+		if code != cli.CodeUsage || !strings.Contains(printed, want) || strings.Count(printed, "\n") != 1 {
+			t.Errorf("%s = %d %q, want %q", args, code, printed, want)
+		}
+	}
+}
+
+func TestPolicyIsTold(t *testing.T) {
+	t.Parallel()
+	var f Flags
+	code, printed := run(t, &f, "work", "--tools", "fs,shell", "--root", t.TempDir(), "--deny-command", "a", "--protect", "x,y", "--protect", "z")
+	if want := []string{"protect=x,y", "protect=z", "deny-command=a"}; code != 0 || !slices.Equal(f.Policy(), want) {
+		t.Errorf("code %d %s, policy %q, want %q", code, printed, f.Policy(), want)
+	}
+	for _, name := range []string{"tools", "protect", "read-only", "allow-root", "allow-command", "ask-command", "deny-command", "allow-env"} {
+		if !slices.Contains(FlagNames(), name) {
+			t.Errorf("--%s counts where no worker is started", name)
+		}
+	}
+}
+
+// TestAskedQuestionIsAboutTheProgram: an approval for always opens no other program.
+func TestAskedQuestionIsAboutTheProgram(t *testing.T) {
+	t.Parallel()
+	p, err := newAsked(t.TempDir(), []string{"git", "hg"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := permission.All(p).Evaluate(t.Context(), tool.Request{Kind: kindCommand, Target: json.RawMessage(`{"argv":["git","push"]}`)})
+	if err != nil || v.Ruling != tool.Ask || v.Reason != content.SensitiveCommand {
+		t.Fatalf("verdict = %+v, %v", v, err)
+	}
+	scope := permission.ScopeOf(v.RequestKind, tool.Request{Kind: kindCommand, Target: json.RawMessage(`{"argv":["git","push"]}`)})
+	if scope != "git" {
+		t.Errorf("scope = %q", scope)
+	}
+	if v, err := p.Evaluate(t.Context(), tool.Request{Kind: kindCommand, Target: json.RawMessage(`{}`)}); err != nil || v.Ruling != tool.Deny {
+		t.Errorf("a request without a program: %+v, %v", v, err)
+	}
+}

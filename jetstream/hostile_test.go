@@ -1,0 +1,85 @@
+package jetstream
+
+import (
+	"bytes"
+	"runtime"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// hostile returns what anybody may have written where a value of a map is expected
+// under key: promises that are not kept, nesting without end, types that nobody
+// writes, and something behind a good value.
+func hostile(t *testing.T, key string, good any) map[string][]byte {
+	t.Helper()
+	under := func(value ...byte) []byte {
+		return append([]byte{0x81, 0xa0 | byte(len(key))}, append([]byte(key), value...)...)
+	}
+	whole, err := msgpack.Marshal(good)
+	must(t, err)
+	deep := append(bytes.Repeat([]byte{0x91}, 100_000), 0xc0)
+	return map[string][]byte{
+		"nothing":                {},
+		"text":                   []byte("hello"),
+		"two billion elements":   under(0xdd, 0x7f, 0xff, 0xff, 0xff),
+		"a million empty ones":   append(under(0xdd, 0x00, 0x10, 0x00, 0x00), bytes.Repeat([]byte{0x80}, 0x10_0000-1000)...),
+		"nested":                 append([]byte{0x81, 0xa1, 'x'}, deep...),
+		"an extension":           under(0xd4, 0x01, 0x01),
+		"something behind it":    append(bytes.Clone(whole), 0xc0),
+		"half of it":             whole[:len(whole)/2],
+		"another's, under a key": whole,
+	}
+}
+
+// allocated is how many bytes do allocates, and what else runs meanwhile.
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// mostAllocated is far more than any of the hostile values is long.
+const mostAllocated = 32 << 20
+
+func TestForeignOffersAreLeftOut(t *testing.T) {
+	for what, value := range hostile(t, "t", offer("w9", "forged")) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCell(t)
+			v := watch(t, c)
+			must(t, c.Catalog().Advertise(t.Context(), offer("w1", "a")))
+			wantOffers(t, v, offer("w1", "a"))
+			n := allocated(func() {
+				must(t, c.keyPut(t.Context(), c.names.catalogBucket(), offerKeys+"w2", value, offerTTL))
+				wantOffers(t, v, offer("w1", "a"))
+			})
+			if n > mostAllocated {
+				t.Errorf("%s: %d bytes of memory for %d bytes", what, n, len(value))
+			}
+			must(t, c.keyPut(t.Context(), c.names.catalogBucket(), offerKeys+"w1", value, offerTTL))
+			wantOffers(t, v) // what w1 offered is not on offer any more
+		})
+	}
+}
+
+func TestForeignNodeRecordsAreLeftOut(t *testing.T) {
+	for what, value := range hostile(t, "h", NodeRecord{Node: "n9", Held: []HeldToken{{Session: "s", Reply: "r"}}}) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCell(t)
+			must(t, c.Nodes().Record(t.Context(), "n1", nil))
+			must(t, c.keyPut(t.Context(), c.names.nodesBucket(), "n2", value, nodeTTL))
+			var got []NodeRecord
+			n := allocated(func() { got = nodes(t, c) })
+			if diff := cmp.Diff([]NodeRecord{{Node: "n1", Held: []HeldToken{}}}, got); diff != "" {
+				t.Errorf("%s: nodes (-want +got):\n%s", what, diff)
+			}
+			if n > mostAllocated {
+				t.Errorf("%s: %d bytes of memory for %d bytes", what, n, len(value))
+			}
+		})
+	}
+}

@@ -1,0 +1,87 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+)
+
+func shapes() []shape {
+	return []shape{
+		{"simple", inProcess(func(config) task.Manager { return task.Simple() })},
+		{"async", inProcess(func(c config) task.Manager { return task.Async(task.AsyncConfig{Quiet: c.NotifyOnly}) })},
+		{"deployment", deployed(nodeConfig)},
+	}
+}
+
+// local is a session in this process.
+type local struct {
+	*agent.Driver
+	journal journal.Journal
+}
+
+func (l local) Submit(ctx context.Context, b events.OnBusy, items ...content.Item) error {
+	return l.Send(ctx, b, items...)
+}
+
+func (l local) ResolveApproval(ctx context.Context, call content.CallID, v agent.Decision) error {
+	if call == "" {
+		return l.Driver.ResolveApproval(ctx, v)
+	}
+	return l.ResolveApprovalFor(ctx, call, v)
+}
+
+func (l local) ApproveWithInput(ctx context.Context, call content.CallID, input json.RawMessage, _ string) error {
+	return l.ResolveApprovalForWithPatchedInput(ctx, call, input)
+}
+
+func (l local) CancelCall(ctx context.Context, call content.CallID, reason string) error {
+	return l.Calls().Cancel(ctx, call, reason)
+}
+
+func (l local) DetachCall(ctx context.Context, call content.CallID) error {
+	return l.Calls().Detach(ctx, call)
+}
+
+func (l local) Journal() journal.Journal { return l.journal }
+
+// inProcess is a session whose tools run as its manager wants it.
+func inProcess(manager func(config) task.Manager) func(*testing.T, context.Context, *scenario, *workshop) session {
+	return func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) session {
+		t.Helper()
+		m, err := scripted.Parse(sc.name, []byte(sc.Script))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := sc.Config.facts()
+		c := agent.Config{
+			Model: m, SystemPrompt: sc.Config.System, Transcript: sc.Config.transcript(),
+			Tools: []tool.Source{w.tools}, Permissions: w, Rules: f.Rules, Routes: f.Routes,
+			TaskManager: manager(sc.Config), MaxParallel: f.MaxParallel,
+			Hooks: w.hooks(sc), Mutators: mutators(t, sc), Memory: memory(sc), Root: w.root,
+			Limits: f.Limits, SessionLimits: f.SessionLimits, Retry: f.Retry, Cache: f.Cache, Output: f.Output,
+			Journal: journal.NewMemory(),
+		}
+		if f.FailRun {
+			c.OnToolError = agent.FailRun
+		}
+		a, err := agent.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := a.Start(ctx, agent.SessionConfig{ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = d.Close(context.WithoutCancel(ctx)) }) // at its end there is nothing that could fail
+		return local{d, c.Journal}
+	}
+}

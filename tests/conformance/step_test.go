@@ -1,0 +1,91 @@
+package conformance
+
+import (
+	"time"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// step is one thing that the host does. Exactly one field is set, but for those
+// that belong to another.
+type step struct {
+	Submit string        `yaml:"submit"`
+	OnBusy events.OnBusy `yaml:"on_busy"` // of Submit
+	Task   *taskSpec     `yaml:"task"`
+	Wait   time.Duration `yaml:"wait"` // for time to pass
+	Act    *act          `yaml:"act"`
+
+	// Next is what the next step must be: awaiting_input; finished REASON, or
+	// finished REASON: TEXT; approval TOOL KIND; after_tool_result; error TEXT.
+	Next   string        `yaml:"next"`
+	Result *result       `yaml:"result"` // of Next: what came of the turn
+	Items  int           `yaml:"items"`  // of Next: how many items the transcript has at the yield
+	When   string        `yaml:"when"`   // of Next: once this event is in the journal, do …
+	After  time.Duration `yaml:"after"`  // … so much later
+	Do     *act          `yaml:"do"`
+}
+
+// act is what anybody may do at any time.
+type act struct {
+	Approve string `yaml:"approve"` // a call's tool
+	Deny    string `yaml:"deny"`    // a call's tool
+	Reason  string `yaml:"reason"`  // of Deny and Cancel
+	Input   string `yaml:"input"`   // of Approve: the patch
+	Always  bool   `yaml:"always"`  // of Approve
+	By      string `yaml:"by"`      // of Approve, Deny, Submit: handle, of the last step; only, the one that there is
+
+	Cancel     string `yaml:"cancel"`      // turn, or session
+	CancelCall string `yaml:"cancel_call"` // of a tool
+	Detach     string `yaml:"detach"`      // the call of a tool
+
+	Submit string        `yaml:"submit"`
+	Kind   content.Kind  `yaml:"kind"`    // of Submit; empty: user
+	OnBusy events.OnBusy `yaml:"on_busy"` // of Submit
+
+	Cache string `yaml:"cache"` // the mode of the next model call's
+	Offer string `yaml:"offer"` // a tool, from now on
+	Close string `yaml:"close"` // the session, for this reason
+
+	Refused string `yaml:"refused"` // the code with which it must be turned down
+}
+
+// taskSpec is a task.
+type taskSpec struct {
+	Goal    string `yaml:"goal"`
+	Gate    string `yaml:"gate"` // a line for the shell, run in the session's root; empty: none
+	Retries int    `yaml:"retries"`
+	Refused string `yaml:"refused"`
+}
+
+func (s taskSpec) command() commands.StartTask {
+	spec := events.TaskSpec{Goal: s.Goal, MaxRetries: s.Retries}
+	if s.Gate != "" {
+		spec.Gate = []string{"sh", "-c", s.Gate}
+	}
+	return commands.StartTask{Spec: spec}
+}
+
+// result is what must be said of a turn. Only what is set is compared.
+type result struct {
+	Rounds      int         `yaml:"rounds"`
+	Items       int         `yaml:"items"`
+	Input       int64       `yaml:"input"`       // tokens
+	Output      int64       `yaml:"output"`      // tokens
+	Interrupted string      `yaml:"interrupted"` // the reason
+	Stage       string      `yaml:"stage"`       // of the interrupt
+	Limit       string      `yaml:"limit"`       // its text
+	Hook        string      `yaml:"hook"`        // HOOK POINT: REASON
+	Task        *taskResult `yaml:"task"`
+}
+
+// taskResult is what must be said of a task.
+type taskResult struct {
+	Status   string   `yaml:"status"`
+	Verify   string   `yaml:"verify"`
+	Verified bool     `yaml:"verified"`
+	Attempts int      `yaml:"attempts"`
+	Files    []string `yaml:"files"`
+	Summary  string   `yaml:"summary"`
+}

@@ -1,0 +1,211 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// workshop is the tools, and what else a host plugs in, of one run.
+type workshop struct {
+	specs map[string]toolSpec
+	tools *tool.Registry
+	root  string // where gates run and tools create files
+	offer func() // tells of tools that are new
+
+	mu    sync.Mutex // guards what follows
+	began map[string]int
+	asked map[string]int // hooks
+}
+
+func newWorkshop(t *testing.T, sc *scenario) *workshop {
+	t.Helper()
+	w := &workshop{
+		specs: make(map[string]toolSpec), began: make(map[string]int), asked: make(map[string]int), offer: func() {},
+	}
+	if slices.ContainsFunc(sc.Steps, func(s step) bool { return s.Task != nil }) {
+		w.root = t.TempDir()
+	}
+	reg, err := tool.NewRegistry("tools")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.tools = reg
+	for _, s := range sc.Tools {
+		w.specs[s.Name] = s
+		if !s.Hidden {
+			reg.Add(bench{s, w})
+		}
+	}
+	return w
+}
+
+// reveal offers a hidden tool.
+func (w *workshop) reveal(name string) {
+	w.tools.Add(bench{w.specs[name], w})
+	w.offer()
+}
+
+// sources are what a worker runs: the tools and, of a session with tasks, the gates.
+func (w *workshop) sources(t *testing.T) []tool.Source {
+	t.Helper()
+	if w.root == "" {
+		return []tool.Source{w.tools}
+	}
+	gate, err := effect.NewGateTool(w.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gates, err := tool.NewRegistry("gates", gate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []tool.Source{w.tools, gates}
+}
+
+// count counts one more.
+func (w *workshop) count(of map[string]int, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	of[name]++
+}
+
+// ran says how often each tool began.
+func (w *workshop) ran() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.began)
+}
+
+// heard says how often each hook was asked.
+func (w *workshop) heard() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.asked)
+}
+
+// bench is a scripted tool.
+type bench struct {
+	toolSpec
+	shop *workshop
+}
+
+// Spec is as the scenario says.
+func (b bench) Spec() tool.Spec {
+	s := tool.Spec{
+		Name: b.Name, Description: "a scripted tool", Effects: b.Effects, Writes: b.Creates != "",
+		Route: b.Route, DetachAfter: b.Detach, Exclusive: b.Exclusive, Timeout: b.Timeout,
+	}
+	if b.Required != "" {
+		s.InputSchema = fmt.Appendf(nil, `{"type":"object","required":[%q]}`, b.Required)
+	}
+	return s
+}
+
+// Call takes its time and answers.
+func (b bench) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
+	if v := (tool.Verdict{Ruling: tool.Ask, RequestKind: b.LateAsk, Scope: b.Name, Reason: content.SensitivePath}); b.LateAsk != "" &&
+		!slices.Contains(c.Approved, v.Key()) {
+		return tool.Output{}, tool.NeedsApproval(v)
+	}
+	b.shop.count(b.shop.began, b.Name)
+	if b.Stubborn {
+		ctx = context.WithoutCancel(ctx)
+	}
+	select {
+	case <-time.After(b.Takes):
+	case <-ctx.Done():
+		return tool.Output{}, context.Cause(ctx)
+	}
+	return b.answer(c)
+}
+
+func (b bench) answer(c tool.Call) (tool.Output, error) {
+	switch {
+	case b.Breaks != "":
+		panic(b.Breaks)
+	case b.Fails != "":
+		return tool.Output{}, errors.New(b.Fails)
+	case b.Retry != "":
+		return tool.Output{}, tool.Retry(b.Retry)
+	case b.Forbids != "":
+		code, message, _ := strings.Cut(b.Forbids, ": ")
+		return tool.Output{}, tool.Forbidden(code, message)
+	case b.Auth != "":
+		return tool.Output{}, tool.AuthRequired(tool.AuthRequest{ID: "a", Provider: b.Auth, Operation: tool.AuthOperation{Kind: "tool_call", Name: b.Name}})
+	case b.Creates != "":
+		if err := os.WriteFile(filepath.Join(b.shop.root, b.Creates), nil, 0o600); err != nil {
+			return tool.Output{}, err
+		}
+		out := tool.Text("created")
+		out.ChangedPaths = []string{b.Creates}
+		return out, nil
+	case b.Text != "":
+		return tool.Text(b.Text), nil
+	}
+	return tool.Text(string(c.Input)), nil
+}
+
+// Evaluate is the policy: it asks and denies as the tools' specs say.
+func (w *workshop) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
+	s := w.specs[r.Call.Name]
+	if code, message, denied := strings.Cut(s.Deny, ": "); denied {
+		return tool.Verdict{Ruling: tool.Deny, Code: code, Message: message}, nil
+	}
+	if len(s.Ask) == 0 {
+		return tool.Verdict{Ruling: tool.Allow}, nil
+	}
+	var gates []tool.Verdict
+	for _, kind := range s.Ask {
+		gates = append(gates, tool.Verdict{Ruling: tool.Ask, RequestKind: kind, Reason: content.SensitiveCommand, TTL: s.TTL})
+	}
+	v := gates[0]
+	v.Also = gates[1:]
+	return v, nil
+}
+
+// lines renders a transcript.
+func lines(items []content.Item) []string {
+	var out []string
+	for _, it := range items {
+		var b strings.Builder
+		b.WriteString(string(it.Kind))
+		b.WriteString(":")
+		if text := it.Text(); text != "" {
+			b.WriteString(" " + text)
+		}
+		for _, c := range it.Calls() {
+			fmt.Fprintf(&b, " [%s %s]", c.Name, flat(c.Input))
+		}
+		for _, r := range it.Results() {
+			fmt.Fprintf(&b, " %s %s: %s", r.Name, r.Status, r.Text())
+		}
+		out = append(out, b.String())
+	}
+	return out
+}
+
+func flat(raw json.RawMessage) string {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return string(raw)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return string(raw)
+	}
+	return string(b)
+}

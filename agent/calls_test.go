@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/model/modeltest"
 	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
@@ -307,4 +308,51 @@ func TestAnExclusiveCallInTheBackgroundHoldsItsRoundUp(t *testing.T) {
 			t.Errorf("result = %q, with %d calls at once", got, most)
 		}
 	})
+}
+
+func TestACallInTheBackgroundMayAsk(t *testing.T) {
+	asking := content.GateKey{Kind: "mail.send"}
+	mail, err := tool.CallFunc("mail", "Sends mail.", func(_ context.Context, c tool.Call, _ struct{}) (string, error) {
+		<-time.After(time.Minute)
+		if !slices.Contains(c.Approved, asking) {
+			return "", tool.NeedsApproval(tool.Verdict{RequestKind: asking.Kind, Summary: "send it"})
+		}
+		return "sent", nil
+	}, tool.WithSpec(func(s *tool.Spec) { s.Route = content.Background }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := agent.Config{
+				Model: replies(modeltest.Calls(call("c1", "mail", `{}`)), modeltest.Text("started"), modeltest.Text("it is sent")), Journal: journal.NewMemory(),
+				Input: []content.Item{content.UserText("go")}, Tools: []tool.Source{registry(t, mail)}, TaskManager: task.Async(task.AsyncConfig{}),
+			}
+			d := start(t, c)
+			step[*agent.AfterToolResult](t, d)
+			if got := step[*agent.Finished](t, d).Result.Text(); got != "started" {
+				t.Errorf("answer = %q", got)
+			}
+			step[*agent.AwaitingInput](t, d)
+			<-d.Ready()
+			if again {
+				if err := d.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				d = start(t, c)
+			}
+			ask := step[*agent.ApprovalRequest](t, d)
+			if _, err := d.Next(t.Context()); reasonOf(err) != "approval_pending" || ask.CallID != "c1" {
+				t.Errorf("Next beside %+v = %v", ask.Approval, err)
+			}
+			if err := ask.Approve(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			step[*agent.AwaitingInput](t, d)
+			<-d.Ready()
+			if got := step[*agent.Finished](t, d).Result.Text(); got != "it is sent" {
+				t.Errorf("answer = %q", got)
+			}
+		})
+	}
 }

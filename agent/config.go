@@ -116,9 +116,6 @@ func (c Config) validate() error {
 	case slices.Contains(c.Hooks, nil):
 		return &ConfigError{"Hooks", "holds a nil hook"}
 	}
-	if _, err := c.TaskManager.Parallel(c.MaxParallel); err != nil {
-		return &ConfigError{"MaxParallel", err.Error()}
-	}
 	if err := permission.Rules(c.Rules).Check(); err != nil {
 		return &ConfigError{"Rules", err.Error()}
 	}

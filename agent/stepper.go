@@ -69,6 +69,11 @@ func (st *Stepper) Advance(s *loop.State) (Step, *commands.Continue, error) {
 		}
 		return &Finished{Result: resultOf(&e)}, nil, nil
 	}
+	if wait == commands.WaitYield || wait == commands.WaitReady {
+		if a, ok := st.unasked(s); ok {
+			return st.ask(a), nil, nil
+		}
+	}
 	switch wait {
 	case commands.WaitWorking:
 		return nil, nil, nil
@@ -113,9 +118,24 @@ func (st *Stepper) more(s *loop.State) bool {
 // approval surfaces the first undecided approval that was not surfaced yet, else
 // the first.
 func (st *Stepper) approval(s *loop.State) Step {
+	a, ok := st.unasked(s)
+	if !ok {
+		a = s.Undecided()[0]
+	}
+	return st.ask(a)
+}
+
+// unasked is the first undecided approval that was not surfaced yet.
+func (st *Stepper) unasked(s *loop.State) (a events.Approval, ok bool) {
 	open := s.Undecided()
 	i := slices.IndexFunc(open, func(a events.Approval) bool { return !slices.Contains(st.asked, a.ID) })
-	a := open[max(i, 0)]
+	if i < 0 {
+		return a, false
+	}
+	return open[i], true
+}
+
+func (st *Stepper) ask(a events.Approval) Step {
 	st.asked = append(st.asked, a.ID)
 	st.blocking = a.ID
 	return &ApprovalRequest{Approval: a, handle: st.handle()}

@@ -18,9 +18,9 @@ func approvalBeforeRun() rule {
 	patches := map[content.CallID]json.RawMessage{}
 	return func(f fact) {
 		switch ev := f.event.(type) {
-		case events.TurnStarted:
-			gates = nil
-			clear(patches)
+		case events.TurnStarted: // what is in the background goes on
+			gates = slices.DeleteFunc(gates, func(g *gate) bool { return !f.ledger.beside(g.call) })
+			maps.DeleteFunc(patches, func(id content.CallID, _ json.RawMessage) bool { return !f.ledger.beside(id) })
 		case events.ApprovalRequired:
 			a := ev.Approval
 			c, known := f.ledger.calls[a.CallID]
@@ -110,9 +110,8 @@ func approvalOnce() rule {
 			undecided(f, open)
 		case events.TurnFinished:
 			undecided(f, open)
-			clear(open)
-			clear(deadlines)
-			clear(digests)
+			maps.DeleteFunc(open, func(_ content.ApprovalID, id content.CallID) bool { return !f.ledger.beside(id) })
+			maps.DeleteFunc(digests, func(id content.CallID, _ string) bool { return !f.ledger.beside(id) })
 		}
 	}
 }
@@ -135,7 +134,7 @@ func decision(f fact, ev events.ApprovalResolved, deadline content.Time, digest 
 // in the background, which wait beside the turns.
 func undecided(f fact, open map[content.ApprovalID]content.CallID) {
 	for _, id := range slices.Sorted(maps.Keys(open)) {
-		if c, known := f.ledger.calls[open[id]]; !known || !c.waits {
+		if !f.ledger.beside(open[id]) {
 			f.fail("a %T, but approval %s is undecided", f.event, id)
 			return
 		}

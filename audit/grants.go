@@ -22,18 +22,17 @@ type grant struct {
 // grantHeld: a question is left out only if the same one about the same tool was
 // approved for always before, and a call starts with no approval that nobody gave.
 func grantHeld() rule {
-	asked := map[content.ApprovalID]question{} // of the open turn
+	asked := map[content.ApprovalID]question{} // and not settled
 	granted := map[content.ApprovalID]grant{}
 	approved := map[content.CallID][]content.GateKey{}
 	return func(f fact) {
 		switch ev := f.event.(type) {
-		case events.TurnStarted:
-			clear(asked)
 		case events.ApprovalRequired:
 			a := ev.Approval
 			asked[a.ID] = question{a.Tool, content.GateKey{Kind: a.RequestKind, Scope: a.Scope}}
 		case events.ApprovalResolved:
 			q := asked[ev.Approval]
+			delete(asked, ev.Approval)
 			if len(ev.Input) > 0 {
 				q.key.Scope = ev.Scope
 			}

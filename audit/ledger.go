@@ -51,6 +51,12 @@ type call struct {
 // answered reports whether the round need not wait for the call any more.
 func (c *call) answered() bool { return c.status != "" || c.waits }
 
+// beside reports whether the call is one in the background.
+func (l *ledger) beside(id content.CallID) bool {
+	c, known := l.calls[id]
+	return known && c.waits
+}
+
 func newLedger() ledger { return ledger{calls: map[content.CallID]*call{}} }
 
 func (l *ledger) apply(ev any) {

@@ -78,7 +78,7 @@ func modelStories(all map[string]func(*testing.T) *driven) {
 		}})
 		d.say("hi")
 		mutate := func(point string, dirty bool, items ...content.Item) {
-			round := 0
+			var round int
 			if d.state.Turn != nil {
 				round = d.state.Turn.Round
 			} else {

@@ -140,7 +140,8 @@ func turnOf(f fact) (turn content.TurnID, after, ok bool) {
 	case events.ToolCallRequested:
 		return ev.Turn, false, true
 	case events.ApprovalRequired:
-		return ev.Approval.Turn, false, true
+		c, known := f.ledger.calls[ev.Approval.CallID]
+		return ev.Approval.Turn, false, !known || !c.waits
 	case events.RunFailed:
 		return ev.Turn, false, true
 	case events.ToolResultReceived:

@@ -57,8 +57,13 @@ type position struct {
 
 func positionOf(s *loop.State, c commands.Continue) position {
 	p := position{turns: s.Turns, cont: c}
-	if s.Turn != nil {
-		p.decided = len(s.Turn.Approvals) - len(s.Undecided())
+	if s.Turn == nil {
+		return p
+	}
+	for _, a := range s.Turn.Approvals {
+		if a.Outcome != "" {
+			p.decided++
+		}
 	}
 	return p
 }
@@ -280,7 +285,24 @@ func (s *Session) begin() error {
 	if err := s.fold(); err != nil {
 		return err
 	}
-	return s.stepper.Begin(s.state)
+	err := s.stepper.Begin(s.state)
+	if err != nil && len(s.arrived) > 0 {
+		// A turn ended that is not surfaced, and its end holds back what came behind it:
+		// the decision, too, of an approval that outlives its turn.
+		return s.stepper.Begin(s.ahead())
+	}
+	return err
+}
+
+// ahead is the session with all that arrived, to look at and throw away.
+func (s *Session) ahead() *loop.State {
+	ahead := s.state.Fork()
+	for _, rec := range s.arrived {
+		if rec.Err == nil {
+			ahead.Fold(rec.Entry)
+		}
+	}
+	return &ahead
 }
 
 // advance takes in what arrived, up to the end of a turn, and asks the stepper. It

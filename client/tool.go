@@ -47,10 +47,11 @@ const (
 // cancelled while it waits, [Client.Tend] ends the session's turn: run it beside the
 // worker.
 //
-// The session has the limits of child's configuration, and what its models used is
-// counted in the calling session when the call ends. A running call holds a slot of
-// its worker; where sub-agents call sub-agents, there have to be more slots than
-// levels.
+// The session has the limits of child's configuration, and may use no more requests,
+// tool calls, tokens and money than the calling turn has left when the call is made.
+// What its models used is counted in the calling session when the call ends. A running
+// call holds a slot of its worker; where sub-agents call sub-agents, there have to be
+// more slots than levels.
 func (c *Client) Tool(name, description string, child Options, opts ...tool.Option) (tool.Tool, error) {
 	switch {
 	case child.ID != "" || child.Parent != "" || len(child.Input) > 0:
@@ -137,11 +138,28 @@ func (d *delegate) join(ctx context.Context, c tool.Call, prompt string) (*Sessi
 	if !errors.Is(err, ErrNotFound) {
 		return s, err
 	}
+	if o.Config.SessionLimits, err = d.within(ctx, c.Session); err != nil {
+		return nil, err
+	}
 	s, err = d.client.Start(ctx, o)
 	if _, refused := errors.AsType[*RefusedError](err); refused { // an earlier attempt's ask was first
 		return d.client.rejoin(ctx, o.ID)
 	}
 	return s, err
+}
+
+// within is what a new session may use: what it is configured for, and no more than
+// the calling turn has left. A caller outside of the deployment sets no bounds.
+func (d *delegate) within(ctx context.Context, caller content.SessionID) (events.Limits, error) {
+	own := d.child.Config.SessionLimits
+	state, _, err := d.client.Read(ctx, caller)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return own, nil
+	case err != nil:
+		return own, err
+	}
+	return loop.Tighter(own, loop.Remaining(state)), nil
 }
 
 // rejoin attaches to a session, as Attach does, but its last turn is surfaced also if

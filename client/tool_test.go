@@ -1,215 +1,24 @@
 package client_test
 
 import (
-	"context"
-	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"go.uber.org/zap/zaptest"
-
 	"github.com/turnlog/turnlog/agent"
-	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/effect"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/tool"
-	"github.com/turnlog/turnlog/worker"
 )
-
-// child is the session of the first call of session s.
-const child content.SessionID = "s-t1-r1-c1"
-
-const delegating = `
-replies:
-  - calls: [{name: helper, input: {prompt: help}}]
-  - text: "{{(index .Results 0).Text}}"
-`
-
-// shop is a deployment with workers that offer a sub-agent, and a tool for it.
-type shop struct {
-	*world
-	script string
-	change func(*events.Config)
-	opts   []tool.Option
-	echoes int
-}
-
-func newShop(t *testing.T, script string) *shop {
-	t.Helper()
-	s := &shop{world: newWorld(t), script: script}
-	cfg := jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: "q", AckWait: 5 * time.Second}}}
-	if err := s.cell.Provision(s.ctx, cfg); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// offers puts a worker's tools into the catalog.
-type offers struct {
-	catalog *jetstream.Catalog
-	name    string
-}
-
-func (o offers) Advertise(ctx context.Context, tools []tool.Spec) error {
-	return o.catalog.Advertise(ctx, jetstream.Offer{Worker: o.name, Queue: "q", Tools: tools})
-}
-
-func (o offers) Withdraw(ctx context.Context) error { return o.catalog.Withdraw(ctx, o.name) }
-
-// staff is a running worker with its client.
-type staff struct {
-	nc    *nats.Conn
-	stop  context.CancelFunc
-	ended chan error
-	tends chan error
-}
-
-// work runs a worker, and what it runs beside it.
-func (s *shop) work(name string) *staff {
-	s.t.Helper()
-	cell, nc := s.open()
-	c, err := client.Open(nc, "", client.WithLogger(zaptest.NewLogger(s.t)))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	o := client.Options{Config: events.Config{Model: "scripted:child", ModelData: []byte(s.script)}}
-	if s.change != nil {
-		s.change(&o.Config)
-	}
-	helper, err := c.Tool("helper", "Helps.", o, s.opts...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	echo, err := tool.Func("echo", "Echoes.", func(_ context.Context, in struct {
-		Text string `json:"text"`
-	},
-	) (string, error) {
-		s.echoes++
-		return in.Text, nil
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	tools, err := tool.NewRegistry("own", helper, echo)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	queue, err := cell.Queue(s.ctx, "q")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	w, err := worker.New(worker.Config{
-		Queue: queue, Tools: []tool.Source{tools}, Logger: zaptest.NewLogger(s.t), Offers: offers{cell.Catalog(), name},
-		DrainTimeout: time.Second,
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := (offers{cell.Catalog(), name}).Advertise(s.ctx, []tool.Spec{helper.Spec(), echo.Spec()}); err != nil {
-		s.t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(s.ctx)
-	f := &staff{nc: nc, stop: stop, ended: make(chan error, 1), tends: make(chan error, 1)}
-	go func() { f.ended <- w.Run(ctx) }()
-	go func() { f.tends <- c.Tend(ctx) }()
-	return f
-}
-
-// leave ends the worker in good order.
-func (f *staff) leave(t *testing.T) {
-	t.Helper()
-	f.stop()
-	if err := errors.Join(<-f.ended, <-f.tends); err != nil {
-		t.Errorf("worker: %v", err)
-	}
-}
-
-// crash cuts the worker off.
-func (f *staff) crash() {
-	f.nc.Close()
-	f.stop()
-	_, _ = <-f.ended, <-f.tends
-}
-
-// begin starts the calling session with a turn.
-func (s *shop) begin() *client.Session {
-	s.t.Helper()
-	x := s.start("s", delegating, false, nil)
-	s.t.Cleanup(x.Close)
-	if err := x.Submit(s.ctx, "", content.UserText("go")); err != nil {
-		s.t.Fatal(err)
-	}
-	return x
-}
-
-// until follows a journal up to an event.
-func (s *shop) until(id content.SessionID, k events.Kind) {
-	s.t.Helper()
-	for rec, err := range s.cell.Journal().Follow(s.ctx, id, 0) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if slices.Contains(rec.Entry.Kinds(), k) {
-			return
-		}
-	}
-}
-
-// facts reads a journal and has it audited.
-func facts[E events.Event](s *shop, id content.SessionID) (out []E) {
-	s.t.Helper()
-	var all []journal.Record
-	for rec, err := range s.cell.Journal().Read(s.ctx, id, 0) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		all = append(all, rec)
-		for _, ev := range rec.Entry.Events {
-			if e, ok := ev.(E); ok {
-				out = append(out, e)
-			}
-		}
-	}
-	if bad := audit.Check(all); len(bad) > 0 {
-		s.t.Errorf("audit of %s: %v", id, bad)
-	}
-	return out
-}
-
-// result is what the calling session's only call came to.
-func (s *shop) result() events.ToolResultReceived {
-	s.t.Helper()
-	all := facts[events.ToolResultReceived](s, "s")
-	if len(all) != 1 {
-		s.t.Fatalf("%d results, want one", len(all))
-	}
-	return all[0]
-}
-
-// ended waits for the end of the sub-agent's turn and says how it was.
-func (s *shop) ended() content.FinishReason {
-	s.t.Helper()
-	s.until(child, events.KindTurnFinished)
-	all := facts[events.TurnFinished](s, child)
-	if len(all) != 1 {
-		s.t.Fatalf("%d turns ended, want one", len(all))
-	}
-	return all[0].FinishReason
-}
 
 func TestASubAgentAnswersItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: 'done: {{.Prompt}}'\n    usage: {input: 40, output: 2}\n    delay: 10m\n")
-		defer s.drive(effect.Config{})()
 		defer s.work("w1").leave(t)
+		defer s.drive(effect.Config{})()
 		x := s.begin()
 		fin := next[*agent.Finished](s.world, x).Result
 		if fin.Text() != "done: help" || fin.Usage.InputTokens != 40 || fin.Usage.OutputTokens != 2 {
@@ -237,8 +46,8 @@ func TestWhatASubAgentAsksIsAskedInTheCallingSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, echoing)
 		s.change = asking
-		defer s.drive(effect.Config{})()
 		w := s.work("w1")
+		defer s.drive(effect.Config{})()
 		x := s.begin()
 		ask := next[*agent.ApprovalRequest](s.world, x)
 		if ask.Tool != "helper" || !strings.HasPrefix(ask.Summary, "helper: ") || !strings.Contains(ask.Summary, "echo") {
@@ -264,8 +73,8 @@ func TestADenialReachesTheSubAgent(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShop(t, echoing)
 			s.change = asking
-			defer s.drive(effect.Config{})()
 			w := s.work("w1")
+			defer s.drive(effect.Config{})()
 			x := s.begin()
 			ask := next[*agent.ApprovalRequest](s.world, x)
 			if lost {
@@ -295,8 +104,8 @@ func TestADenialReachesTheSubAgent(t *testing.T) {
 func TestACancelReachesTheSubAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: ok\n    delay: 30m\n")
-		defer s.drive(effect.Config{})()
 		defer s.work("w1").leave(t)
+		defer s.drive(effect.Config{})()
 		x := s.begin()
 		s.until(child, events.KindModelCallStarted)
 		began := time.Now()
@@ -316,8 +125,8 @@ func TestACancelReachesASubAgentThatWaitsForAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, echoing)
 		s.change = asking
-		defer s.drive(effect.Config{})()
 		defer s.work("w1").leave(t)
+		defer s.drive(effect.Config{})()
 		x := s.begin()
 		next[*agent.ApprovalRequest](s.world, x)
 		if err := x.Cancel(s.ctx, ""); err != nil {
@@ -333,8 +142,8 @@ func TestASubAgentEndsWithTheTimeOfItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: ok\n    delay: 30m\n")
 		s.opts = []tool.Option{tool.WithSpec(func(s *tool.Spec) { s.Timeout = time.Minute })}
-		defer s.drive(effect.Config{})()
 		defer s.work("w1").leave(t)
+		defer s.drive(effect.Config{})()
 		x := s.begin()
 		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "Tool timed out after 1m0s" {
 			t.Errorf("answer = %q", got)
@@ -348,8 +157,8 @@ func TestASubAgentEndsWithTheTimeOfItsCall(t *testing.T) {
 func TestASubAgentOutlivesItsWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: done\n    delay: 5m\n")
-		defer s.drive(effect.Config{})()
 		w := s.work("w1")
+		defer s.drive(effect.Config{})()
 		x := s.begin()
 		s.until(child, events.KindModelCallStarted)
 		w.crash()
@@ -369,8 +178,8 @@ func TestASubAgentOutlivesItsWorker(t *testing.T) {
 func TestASubAgentOutlivesAWorkerThatLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: done\n    delay: 5m\n")
-		defer s.drive(effect.Config{})()
 		w := s.work("w1")
+		defer s.drive(effect.Config{})()
 		x := s.begin()
 		s.until(child, events.KindModelCallStarted)
 		w.leave(t)
@@ -378,6 +187,85 @@ func TestASubAgentOutlivesAWorkerThatLeaves(t *testing.T) {
 		defer s.work("w2").leave(t)
 		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "done" {
 			t.Errorf("answer = %q", got)
+		}
+	})
+}
+
+func TestASubAgentHasNoMoreThanItsCallerHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n    usage: {input: 30}\nrepeat: true\n")
+		defer s.work("w1").leave(t)
+		defer s.drive(effect.Config{})()
+		x := s.start("s", delegating, false, func(c *events.Config) { c.Limits.InputTokens = 100 })
+		defer x.Close()
+		if err := x.Submit(s.ctx, "", content.UserText("go")); err != nil {
+			t.Fatal(err)
+		}
+		fin := next[*agent.Finished](s.world, x).Result
+		if fin.FinishReason != content.Limit || fin.Usage.InputTokens != 120 {
+			t.Errorf("the turn ended %s and used %+v", fin.FinishReason, fin.Usage)
+		}
+		if got := s.ended(); got != content.Limit || s.echoes != 3 {
+			t.Errorf("the sub-agent's turn ended %s after %d rounds", got, s.echoes)
+		}
+		if got := s.result().Result.Text(); got != "Tool failed: input token limit exceeded: 120 > 100" {
+			t.Errorf("result = %q", got)
+		}
+	})
+}
+
+func TestTwoAttemptsStartOneSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, "replies:\n  - text: done\n")
+		s.offer(offers{s.cell.Catalog(), "w0"}, s.tools(s.client))
+		stop := s.drive(effect.Config{})
+		x := s.begin()
+		s.until("s", events.KindToolDispatched)
+		synctest.Wait() // the task is on its queue
+		stop()
+		for _, name := range []string{"w1", "w2"} { // no node answers the first, nor the second
+			w := s.work(name)
+			if name == "w2" {
+				<-time.After(30 * time.Second) // the lease of the first is over
+				defer w.leave(t)
+				break
+			}
+			synctest.Wait()
+			w.crash()
+		}
+		if asks, err := s.cell.Inbox().Read(s.ctx, child, nil); len(asks) != 2 || err != nil {
+			t.Errorf("%d asks to start it, %v", len(asks), err)
+		}
+		defer s.drive(effect.Config{})()
+		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "done" {
+			t.Errorf("answer = %q", got)
+		}
+		if n := len(facts[events.RunStarted](s, child)); n != 1 {
+			t.Errorf("it began %d times", n)
+		}
+	})
+}
+
+func TestAQuestionThatNobodyAnswersExpiresInBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, echoing)
+		s.change = func(c *events.Config) {
+			asking(c)
+			c.ApprovalTTL = 10 * time.Minute
+		}
+		defer s.work("w1").leave(t)
+		defer s.drive(effect.Config{})()
+		x := s.begin()
+		ask := next[*agent.ApprovalRequest](s.world, x)
+		if left := time.Until(ask.ExpiresAt.Std()); left < 9*time.Minute || left > 11*time.Minute {
+			t.Errorf("it expires in %s", left)
+		}
+		s.until("s", events.KindTurnFinished)
+		if got := s.ended(); got != content.Completed || s.echoes != 0 {
+			t.Errorf("the sub-agent's turn ended %s after %d runs", got, s.echoes)
+		}
+		if r := s.result().Result; r.Status != content.StatusExpired {
+			t.Errorf("result = %+v", r)
 		}
 	})
 }
@@ -394,8 +282,8 @@ func TestASubAgentThatFailsFailsItsCall(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShop(t, c.script)
 			s.change = c.change
-			defer s.drive(effect.Config{})()
 			defer s.work("w1").leave(t)
+			defer s.drive(effect.Config{})()
 			if got := next[*agent.Finished](s.world, s.begin()).Result.Text(); got != c.want {
 				t.Errorf("%s: answer = %q, want %q", name, got, c.want)
 			}
@@ -412,8 +300,8 @@ func TestASubAgentOfASubAgentAsksAndEndsWithTheFirst(t *testing.T) {
 		s.change = func(c *events.Config) {
 			c.Rules = []events.Rule{{Tool: "helper", Action: events.RuleAsk}}
 		}
-		defer s.drive(effect.Config{})()
 		defer s.work("w1").leave(t)
+		defer s.drive(effect.Config{})()
 		x := s.begin()
 		for range 2 { // each level asks before it goes deeper
 			ask := next[*agent.ApprovalRequest](s.world, x)

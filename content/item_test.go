@@ -164,8 +164,8 @@ func ruin(v reflect.Value) {
 			ruin(v.Index(i))
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			ruin(v.Field(i))
+		for _, f := range v.Fields() {
+			ruin(f)
 		}
 	case reflect.String:
 		v.SetString(v.String() + "!")

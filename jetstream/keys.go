@@ -21,7 +21,7 @@ const headerOperation = "KV-Operation"
 
 // encodeValue makes the value of a key, which unmarshal reads.
 func encodeValue(v any) ([]byte, error) {
-	return wire.Encode(wire.CommandDepth, func(e *msgpack.Encoder) error { return e.Encode(v) }) //nolint:wrapcheck // callers name the key
+	return wire.Encode(wire.CommandDepth, func(e *msgpack.Encoder) error { return e.Encode(v) })
 }
 
 // keyPut sets a key of a bucket, for as long as ttl says.

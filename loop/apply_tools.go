@@ -10,35 +10,35 @@ import (
 )
 
 func (s *State) applyApprovalRequired(ev events.ApprovalRequired) {
-	t := s.Turn
-	t.Approvals = append(t.Approvals, Approval{Approval: ev.Approval, Asked: s.At})
-	t.Checked, t.Held = true, false
-	if c, ok := s.Call(ev.Approval.CallID); ok {
+	a := Approval{Approval: ev.Approval, Asked: s.At}
+	c, ok := s.Call(a.CallID)
+	if ok {
+		c.Gates++
 		if c.Dispatched {
 			c.Gated++ // a late gate: the attempt waits
 		}
 		if c.Dispatched || len(c.Asked) > 0 {
-			c.Asked = append(slices.Clip(c.Asked), t.Approvals[len(t.Approvals)-1].key())
+			c.Asked = append(slices.Clip(c.Asked), a.key())
 		}
 		c.Dispatched = false
 	}
+	if ok && c.Placeholder != "" {
+		s.Beside = append(s.Beside, a)
+		return
+	}
+	t := s.Turn
+	t.Approvals = append(t.Approvals, a)
+	t.Checked, t.Held = true, false
 	s.rest()
 }
 
 func (s *State) applyApprovalResolved(ev events.ApprovalResolved) {
+	if s.asksBeside(ev.Call) {
+		s.settle(s.Beside, ev)
+		return
+	}
 	t := s.Turn
-	for i := range t.Approvals {
-		if a := &t.Approvals[i]; a.ID == ev.Approval {
-			a.Outcome, a.By = ev.Outcome, ev.By
-			if len(ev.Input) > 0 {
-				a.Scope = ev.Scope
-			}
-			s.applyApproved(*a, ev)
-		}
-	}
-	if len(ev.Input) > 0 {
-		s.patch(ev)
-	}
+	s.settle(t.Approvals, ev)
 	if !t.undecided("") {
 		t.Held = true
 		if !s.Stepped {
@@ -47,10 +47,26 @@ func (s *State) applyApprovalResolved(ev events.ApprovalResolved) {
 	}
 }
 
+// settle takes a decision into the gates that it may be about.
+func (s *State) settle(all []Approval, ev events.ApprovalResolved) {
+	for i := range all {
+		if a := &all[i]; a.ID == ev.Approval {
+			a.Outcome, a.By = ev.Outcome, ev.By
+			if len(ev.Input) > 0 {
+				a.Scope = ev.Scope
+			}
+			s.applyApproved(*a, ev)
+		}
+	}
+	if len(ev.Input) > 0 {
+		s.patch(all, ev)
+	}
+}
+
 // patch gives a call other arguments; its open gates are about them now.
-func (s *State) patch(ev events.ApprovalResolved) {
-	for i := range s.Turn.Approvals {
-		if a := &s.Turn.Approvals[i]; a.CallID == ev.Call && a.Outcome == "" {
+func (s *State) patch(all []Approval, ev events.ApprovalResolved) {
+	for i := range all {
+		if a := &all[i]; a.CallID == ev.Call && a.Outcome == "" {
 			a.Input, a.Digest = ev.Input, ev.Digest
 		}
 	}
@@ -118,10 +134,11 @@ func (s *State) applyLate(c *Call, r content.ToolResult) {
 		c.Status = r.Status
 	}
 	c.Late = true
+	s.Beside = slices.DeleteFunc(s.Beside, func(a Approval) bool { return a.CallID == c.ID })
 	if s.inRound(c.ID) {
 		return
 	}
-	if c.Dispatched {
+	if c.stopping() {
 		s.Stops = append(s.Stops, *c)
 	}
 	s.Background = slices.DeleteFunc(s.Background, func(b Call) bool { return b.Late })

@@ -150,10 +150,9 @@ func (d *decision) cancel(c commands.Cancel) error {
 		return d.cancelCall(c.Call, reason)
 	case commands.ScopeSession:
 		d.cancelTurn(commands.ScopeSession, reason)
-		for _, b := range slices.Clone(d.Background) {
-			if b.Status == "" {
-				d.emitResult(b, content.StatusCancelled, "", textCancelled, true)
-			}
+		for _, b := range d.behind() {
+			d.resolveAll(b.ID, events.ApprovalCancelled)
+			d.emitResult(b, content.StatusCancelled, "", textCancelled, true)
 		}
 		return nil
 	default:
@@ -227,6 +226,12 @@ func (d *decision) closeSession(c commands.Close) error {
 	stopping := d.cancelling() && d.Turn.Cancel.Scope == commands.ScopeSession
 	if !d.idle() && !stopping {
 		return refuse(ReasonBusy, "a turn is open; cancel the session first")
+	}
+	for _, b := range d.behind() {
+		if d.undecided(b.ID) { // nobody will decide
+			d.resolveAll(b.ID, events.ApprovalCancelled)
+			d.emitResult(b, content.StatusCancelled, "", textCancelled, true)
+		}
 	}
 	d.emit(events.SessionClosed{Reason: c.Reason})
 	return nil

@@ -10,6 +10,12 @@ import (
 // written by Decide.
 func (s *State) demand(ev events.Event) {
 	task, turn := needs(ev)
+	switch ev := any(ev).(type) { // in the background nothing needs a turn
+	case events.ApprovalRequired:
+		turn = !s.asksBeside(ev.Approval.CallID)
+	case events.ApprovalResolved:
+		turn = !s.asksBeside(ev.Call)
+	}
 	var what string
 	switch {
 	case turn && s.Turn == nil:
@@ -27,7 +33,7 @@ func (s *State) demand(ev events.Event) {
 func needs(ev any) (task, turn bool) {
 	switch ev := ev.(type) {
 	case events.RoundStarted, events.RoundFinished, events.ModelCallStarted, events.ModelCallFailed, events.ReplyRecorded,
-		events.ToolCallRequested, events.ApprovalRequired, events.ApprovalResolved, events.LimitReached, events.RunFailed,
+		events.ToolCallRequested, events.LimitReached, events.RunFailed,
 		events.TurnFinished, events.ToolDetached:
 		return false, true
 	case events.MutationStarted:

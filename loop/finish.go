@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -119,13 +120,10 @@ func (d *decision) finished(reason content.FinishReason, md content.Metadata, fa
 	d.emit(ev)
 }
 
-// resolveAll settles the undecided approvals of a call, or of all.
+// resolveAll settles the undecided approvals of a call, or all of the turn.
 func (d *decision) resolveAll(call content.CallID, o events.Outcome) {
-	if d.Turn == nil {
-		return
-	}
-	for _, a := range d.Turn.Approvals {
-		if a.Outcome == "" && (call == "" || a.CallID == call) {
+	for _, a := range slices.Clone(d.approvals()) {
+		if a.Outcome == "" && (a.CallID == call || call == "" && !d.asksBeside(a.CallID)) {
 			d.emit(events.ApprovalResolved{Approval: a.ID, Call: a.CallID, Outcome: o, Digest: a.Digest})
 		}
 	}

@@ -59,7 +59,7 @@ func (d *decision) check(c Call, k commands.Check) {
 		if r.Status == content.StatusDenied {
 			status = content.StatusDenied
 		}
-		d.emitResult(c, status, r.Code, r.Message, false)
+		d.emitResult(c, status, r.Code, r.Message, c.Placeholder != "")
 		d.warnTool(c.ID, status, r.Message)
 		return
 	}
@@ -71,23 +71,22 @@ func (d *decision) check(c Call, k commands.Check) {
 // ask records a gate, unless the call passed it before. One that was opened for
 // always is recorded as approved at once.
 func (d *decision) ask(c Call, g commands.Gate, digest string) {
-	n, key := 0, content.GateKey{Kind: g.RequestKind, Scope: g.Scope}
-	for _, a := range d.Turn.Approvals {
-		if a.CallID != c.ID {
-			continue
-		}
-		n++
-		if a.key() == key && key.Kind != kindRetry && (a.Outcome == events.Approved || a.Outcome == "") {
+	key := content.GateKey{Kind: g.RequestKind, Scope: g.Scope}
+	for _, a := range d.approvals() {
+		if a.CallID == c.ID && a.key() == key && key.Kind != kindRetry && (a.Outcome == events.Approved || a.Outcome == "") {
 			return
 		}
+	}
+	if now, ok := d.State.Call(c.ID); ok {
+		c.Gates = now.Gates
 	}
 	ttl := g.TTL
 	if ttl == 0 {
 		ttl = d.Config.ApprovalTTL
 	}
 	a := events.Approval{
-		ID:     content.ApprovalID(string(c.Place) + "-g" + strconv.Itoa(n+1)),
-		CallID: c.ID, TaskID: c.Place, Turn: d.Turn.ID, Round: d.Turn.Round,
+		ID:     content.ApprovalID(string(c.Place) + "-g" + strconv.Itoa(c.Gates+1)),
+		CallID: c.ID, TaskID: c.Place, Turn: c.Turn, Round: c.Round,
 		Tool: c.Name, Input: c.EffectiveInput(), Digest: digest,
 		RequestKind: g.RequestKind, Scope: g.Scope, Reason: g.Reason, Summary: g.Summary, Metadata: g.Metadata,
 	}
@@ -101,19 +100,28 @@ func (d *decision) ask(c Call, g commands.Gate, digest string) {
 	d.emit(events.ApprovalRequired{Approval: a})
 }
 
-// lateGate takes in that a running call needs an approval nobody could foresee. In
-// the background there is no round that could wait for it.
+// lateGate takes in that a running call needs an approval nobody could foresee.
 func (d *decision) lateGate(c commands.ReportGate) {
 	call, ok := d.callAt(c.Place)
-	switch {
-	case !ok || !call.Running() || call.Attempt != c.Attempt || len(call.Approved) != c.N:
-	case call.Placeholder != "":
-		text := "Permission denied: " + string(c.Gate.Reason) + ": a call in the background cannot wait for an approval"
-		d.emitResult(*call, content.StatusDenied, string(c.Gate.Reason), text, true)
-	default:
-		late := *call
-		for _, g := range append([]commands.Gate{c.Gate}, c.Also...) {
-			d.ask(late, g, late.Digest)
+	if !ok || !call.Running() || call.Attempt != c.Attempt || len(call.Approved) != c.N {
+		return
+	}
+	late := *call
+	if d.Closed && late.Placeholder != "" {
+		d.emitResult(late, content.StatusDenied, string(c.Gate.Reason), "Permission denied: "+string(c.Gate.Reason)+": the session is closed", true)
+		return
+	}
+	for _, g := range append([]commands.Gate{c.Gate}, c.Also...) {
+		d.ask(late, g, late.Digest)
+	}
+	d.goOnBeside()
+}
+
+// goOnBeside lets the calls in the background go on whose gates are all approved.
+func (d *decision) goOnBeside() {
+	for _, c := range d.behind() {
+		if len(c.Asked) > 0 && !d.undecided(c.ID) {
+			d.emit(d.dispatched(c))
 		}
 	}
 }
@@ -148,6 +156,7 @@ func (d *decision) resolve(c commands.ResolveApproval) error {
 			d.settleGranted()
 		}
 	}
+	d.goOnBeside()
 	return nil
 }
 
@@ -164,7 +173,7 @@ func (d *decision) denyCall(ev events.ApprovalResolved) {
 		if call.Lost > 0 {
 			reason += textNotRetry
 		}
-		d.emitResult(*call, content.StatusDenied, codeDeniedByPerson, "Permission denied: "+reason, false)
+		d.emitResult(*call, content.StatusDenied, codeDeniedByPerson, "Permission denied: "+reason, call.Placeholder != "")
 	}
 }
 
@@ -191,6 +200,7 @@ func (d *decision) resolvePatched(ev events.ApprovalResolved, kind string, c com
 		d.resolveAll(call.ID, events.Moot)
 	}
 	d.check(*call, check)
+	d.goOnBeside()
 	return nil
 }
 
@@ -199,9 +209,9 @@ func (d *decision) findApproval(c commands.ResolveApproval) (*Approval, error) {
 	switch {
 	case c.Approval == "" && c.Call != "" && !d.CallIDs.Has(c.Call):
 		return nil, refuse(ReasonUnknownCall, "no call %s", c.Call)
-	case d.Turn == nil && c.Approval != "":
+	case d.Turn == nil && c.Approval != "" && len(d.Beside) == 0:
 		return nil, refuse(ReasonNoApproval, "approval %s is not pending: no turn is open", c.Approval)
-	case d.Turn == nil && c.Call != "":
+	case d.Turn == nil && c.Call != "" && !d.asksBeside(c.Call):
 		return nil, refuse(ReasonNoApproval, "an approval for call %s is not pending: its turn is over", c.Call)
 	case c.Approval != "":
 		return d.approvalWhere(func(a Approval) bool { return a.ID == c.Approval }, "approval "+string(c.Approval))
@@ -219,8 +229,9 @@ func (d *decision) findApproval(c commands.ResolveApproval) (*Approval, error) {
 // became of the one that did.
 func (d *decision) approvalWhere(match func(Approval) bool, what string) (*Approval, error) {
 	var decided *Approval
-	for i := range d.Turn.Approvals {
-		a := &d.Turn.Approvals[i]
+	all := d.approvals()
+	for i := range all {
+		a := &all[i]
 		switch {
 		case !match(*a):
 		case a.Outcome == "":
@@ -242,7 +253,7 @@ func (d *decision) approvalWhere(match func(Approval) bool, what string) (*Appro
 
 // expire records that nobody decided in time; that is never a person's denial.
 func (d *decision) expire(id content.ApprovalID) {
-	for _, a := range slices.Clone(d.Turn.Approvals) {
+	for _, a := range slices.Clone(d.approvals()) {
 		if a.ID != id || a.Outcome != "" {
 			continue
 		}
@@ -250,7 +261,7 @@ func (d *decision) expire(id content.ApprovalID) {
 		d.resolveAll(a.CallID, events.Moot)
 		if call, ok := d.State.Call(a.CallID); ok {
 			ttl := a.ExpiresAt.Sub(a.Asked)
-			d.emitResult(*call, content.StatusExpired, "", "Approval expired: nobody decided within "+ttl.String(), false)
+			d.emitResult(*call, content.StatusExpired, "", "Approval expired: nobody decided within "+ttl.String(), call.Placeholder != "")
 		}
 	}
 }

@@ -62,7 +62,7 @@ func lasting(c commands.ResolveApproval, a Approval) error {
 
 // settleGranted approves the open gates that a new grant answers, too.
 func (d *decision) settleGranted() {
-	for _, a := range slices.Clone(d.Turn.Approvals) {
+	for _, a := range slices.Clone(d.approvals()) {
 		if g, ok := d.granted(a.Tool, a.key()); ok && a.Outcome == "" {
 			d.emit(settled(a.Approval, g))
 		}

@@ -121,12 +121,12 @@ func (s *State) owedTimers() []Effect {
 			out = append(out, ArmTimer{Kind: kind, ID: id, At: at})
 		}
 	}
-	if t := s.Turn; t != nil {
-		for _, a := range t.Approvals {
-			if a.Outcome == "" {
-				arm(commands.TimerApproval, string(a.ID), a.ExpiresAt)
-			}
+	for _, a := range s.approvals() {
+		if a.Outcome == "" {
+			arm(commands.TimerApproval, string(a.ID), a.ExpiresAt)
 		}
+	}
+	if t := s.Turn; t != nil {
 		for _, c := range t.Calls {
 			if c.Running() && c.Placeholder == "" {
 				arm(commands.TimerDetach, string(c.Place), c.DetachAt)
@@ -155,11 +155,14 @@ func Waiting(s *State) commands.Wait {
 	p, _ := s.where()
 	switch p {
 	case atNothing, atInput:
+		if undecided(s.Beside, "") && !s.Closed {
+			return commands.WaitApproval
+		}
 		return commands.WaitInput
 	case atApproval:
 		return commands.WaitApproval
 	case atWaitTools:
-		if s.Turn.undecided("") {
+		if s.undecided("") {
 			return commands.WaitApproval // beside calls that still run
 		}
 	case atYield:

@@ -247,7 +247,7 @@ func (s *State) nextCall() int {
 	slots, beside, exclusive := s.parallel(), false, false
 	for i := range t.Calls {
 		c := &t.Calls[i]
-		waits := !c.Answered() && t.undecided(c.ID) // a late gate keeps its call's slot
+		waits := c.Status == "" && s.undecided(c.ID) // a late gate keeps its call's slot
 		switch {
 		case c.Running(), waits:
 			beside, exclusive = true, exclusive || c.Routing.Exclusive

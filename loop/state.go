@@ -35,10 +35,11 @@ type State struct {
 	Turns      int   // turns ever started
 	Turn       *Turn // nil: idle
 	Last       *Ended
-	Ends       []Ended  // the turns that ended in the last entry; Last is the last of them
-	After      Mutating // the mutators of AfterTurnEnded
-	Background []Call   // answered calls whose real outcome may still come
-	Stops      []Call   // answered calls that may still run and must not; until the end of the next turn
+	Ends       []Ended    // the turns that ended in the last entry; Last is the last of them
+	After      Mutating   // the mutators of AfterTurnEnded
+	Background []Call     // answered calls whose real outcome may still come
+	Beside     []Approval // gates of calls in the background: they hold no round and outlive turns
+	Stops      []Call     // answered calls that may still run and must not; until the end of the next turn
 	CallIDs    CallSet
 	Grants     []Grant // what was approved for always, in order
 	Used       Counters
@@ -159,6 +160,7 @@ type Call struct {
 	Attempt    int               // zero: never dispatched
 	Dispatched bool              // an attempt is out
 	Lost       int               // attempts whose worker was lost
+	Gates      int               // approvals that were asked for
 	Gated      int               // times that an attempt came back for an approval
 	Approved   []content.GateKey // the questions that were answered with yes: what whoever runs it need not ask
 	Asked      []content.GateKey // what the attempt that is held came back with
@@ -243,6 +245,7 @@ func (s *State) Fork() State {
 	f.Notices = slices.Clone(s.Notices)
 	f.Background = slices.Clone(s.Background)
 	f.Stops = slices.Clone(s.Stops)
+	f.Beside = slices.Clone(s.Beside)
 	if s.Turn != nil {
 		t := *s.Turn
 		t.Calls = slices.Clone(t.Calls)
@@ -301,12 +304,18 @@ func (s *State) findCall(match func(*Call) bool) (*Call, bool) {
 	return nil, false
 }
 
-// Undecided lists the approvals that wait for a person, by call and gate.
+// Undecided lists the approvals that wait for a person: those of calls in the
+// background, then the others by call and gate.
 func (s *State) Undecided() []events.Approval {
-	if s.Turn == nil {
-		return nil
-	}
 	var out []events.Approval
+	for _, a := range s.Beside {
+		if a.Outcome == "" {
+			out = append(out, a.Approval)
+		}
+	}
+	if s.Turn == nil {
+		return out
+	}
 	for _, c := range s.Turn.Calls {
 		for _, a := range s.Turn.Approvals {
 			if a.Outcome == "" && a.CallID == c.ID {
@@ -317,8 +326,27 @@ func (s *State) Undecided() []events.Approval {
 	return out
 }
 
-func (t *Turn) undecided(c content.CallID) bool {
-	return slices.ContainsFunc(t.Approvals, func(a Approval) bool {
-		return a.Outcome == "" && (c == "" || a.CallID == c)
-	})
+// approvals lists the gates of the turn and those beside it.
+func (s *State) approvals() []Approval {
+	if s.Turn == nil {
+		return s.Beside
+	}
+	return slices.Concat(s.Beside, s.Turn.Approvals)
 }
+
+// undecided reports whether a gate of a call, or any, waits for a person.
+func (s *State) undecided(c content.CallID) bool {
+	return s.Turn != nil && s.Turn.undecided(c) || undecided(s.Beside, c)
+}
+
+func undecided(all []Approval, c content.CallID) bool {
+	return slices.ContainsFunc(all, func(a Approval) bool { return a.Outcome == "" && (c == "" || a.CallID == c) })
+}
+
+// asksBeside reports whether the call is one in the background.
+func (s *State) asksBeside(id content.CallID) bool {
+	c, ok := s.Call(id)
+	return ok && c.Placeholder != ""
+}
+
+func (t *Turn) undecided(c content.CallID) bool { return undecided(t.Approvals, c) }

@@ -23,14 +23,7 @@ func (d *decision) dispatch() bool {
 // dispatchCall records that a call may start now.
 func (d *decision) dispatchCall(i int) {
 	c := d.Turn.Calls[i]
-	ev := events.ToolDispatched{
-		Call: c.ID, Place: c.Place, Attempt: c.Lost + 1,
-		Route: c.Routing.Route, Queue: c.Routing.Queue, Digest: c.Digest, Input: c.Input,
-		Approved: d.approvedFor(c),
-	}
-	if c.Routing.Timeout > 0 {
-		ev.Deadline = d.At.Add(c.Routing.Timeout)
-	}
+	ev := d.dispatched(c)
 	if c.Routing.Route == content.DetachSoon {
 		ev.DetachAt = d.At.Add(c.Routing.DetachAfter)
 	}
@@ -38,6 +31,24 @@ func (d *decision) dispatchCall(i int) {
 	if c.Routing.Route == content.Background {
 		d.emit(events.ToolDetached{Call: c.ID, Placeholder: placeholder(c.Name)})
 	}
+}
+
+// dispatched is the record of a call that starts, or starts again.
+func (d *decision) dispatched(c Call) events.ToolDispatched {
+	return events.ToolDispatched{
+		Call: c.ID, Place: c.Place, Attempt: c.Lost + 1, Route: c.Routing.Route, Queue: c.Routing.Queue,
+		Digest: c.Digest, Input: c.Input, Approved: d.approvedFor(c), Deadline: d.newDeadline(c),
+	}
+}
+
+// behind lists the calls in the background that are not over, those of the open round
+// too.
+func (s *State) behind() []Call {
+	all := s.Background
+	if s.Turn != nil {
+		all = slices.Concat(all, s.Turn.Calls)
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c Call) bool { return c.Placeholder == "" || c.Status != "" })
 }
 
 // result takes in a call's outcome: the first for an open call, or the first late
@@ -147,10 +158,9 @@ func (d *decision) loseAttempt(c *Call, reason string) {
 	lost := *c
 	d.emit(events.ToolAttemptLost{Call: lost.ID, Attempt: lost.Attempt, Reason: reason})
 	if !d.Closed && lost.Routing.Effects.Retryable() && lost.Attempt < orDefault(d.Config.Retry.ToolAttempts, defaultToolAttempts) {
-		d.emit(events.ToolDispatched{
-			Call: lost.ID, Place: lost.Place, Attempt: lost.Attempt + 1, Route: lost.Routing.Route,
-			Queue: lost.Routing.Queue, Digest: lost.Digest, Input: lost.Input, Approved: d.approvedFor(lost), Deadline: d.newDeadline(lost), DetachAt: lost.DetachAt,
-		})
+		again := d.dispatched(lost)
+		again.Attempt, again.DetachAt = lost.Attempt+1, lost.DetachAt
+		d.emit(again)
 		return
 	}
 	if d.Config.Retry.AskLost && !d.Closed && lost.Placeholder == "" {

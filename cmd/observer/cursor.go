@@ -99,7 +99,7 @@ func (b *bookmark) store() error {
 func replace(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
-		return err //nolint:wrapcheck // it names the file
+		return err
 	}
 	_, err = f.Write(data)
 	if err == nil {

@@ -35,7 +35,8 @@ What calls may do is judged here, just before each runs, by where paths really l
 A denial is told to the model; a question becomes an approval of the session, and once it
 is approved the call runs. With one of the flags for commands, programs behind other
 programs and code for an interpreter, thus every script, have to be approved, too. What a
-command that may run does to files, the flags for paths do not see.`,
+command that may run does to files, the flags for paths do not see; and gates of tasks are
+no calls of a model, so they are not judged.`,
 		Example: `  tool-worker --server nats://127.0.0.1:4222 --root /srv/project
   tool-worker --tools fs,shell --root . --allow-write --protect .git --allow-command go --deny-command rm
   tool-worker --context production --queue gpu --slots 2 --http 127.0.0.1:8080 --log-format json`,

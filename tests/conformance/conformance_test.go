@@ -32,39 +32,46 @@ const id content.SessionID = "s"
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
+	tried := &prefixes{seen: make(map[string]bool)}
 	for _, sc := range load(t) {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
+			var whole []journal.Record
 			for _, sh := range shapes() {
 				if sc.NotIn[sh.name] != "" {
 					continue
 				}
 				t.Run(sh.name, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { run(t, sc, sh, false) })
+					synctest.Test(t, func(t *testing.T) { whole = run(t, sc, sh, false) })
 				})
 			}
-			if !t.Failed() && sc.NotIn["crash"] == "" && sc.NotIn["deployment"] == "" {
-				crashes(t, sc)
+			if sc.NotIn["crash"] == "" && sc.NotIn["deployment"] == "" {
+				crashes(t, sc, whole, tried)
 			}
 		})
 	}
 }
 
-// crashes lets the node die behind each append in turn, until there is none left
-// to die behind.
-func crashes(t *testing.T, sc *scenario) {
+// crashes lets the node die behind each append of the deployment's journal in turn.
+func crashes(t *testing.T, sc *scenario, whole []journal.Record, tried *prefixes) {
 	t.Helper()
-	for n, died := 1, true; died && !t.Failed(); n++ {
-		died = false
+	for n := 1; n <= len(whole) && !t.Failed(); n++ {
+		if tried.before(sc, whole[:n]) {
+			continue
+		}
 		t.Run(fmt.Sprintf("crash behind append %d", n), func(t *testing.T) {
+			died := false
 			synctest.Test(t, func(t *testing.T) { run(t, sc, crashing(n, &died), true) })
+			if !died {
+				t.Errorf("there were not %d appends", n)
+			}
 		})
 	}
 }
 
 // run plays a scenario and checks what remains. Where a node died, a tool may have
 // begun more often than a scenario says, but only one that says so of itself.
-func run(t *testing.T, sc *scenario, sh shape, crash bool) {
+func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
@@ -94,6 +101,7 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) {
 			t.Log(line)
 		}
 	}
+	return records
 }
 
 // checkEvents compares the journal with what a scenario says of it. Where a node

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,7 +38,10 @@ func deployed(configure func(*deployment) actor.Config) func(*testing.T, context
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(srv.Close)
+		t.Cleanup(func() {
+			synctest.Wait() // a request that it still works on could not end while it closes, in virtual time
+			srv.Close()
+		})
 		d := &deployment{t: t, srv: srv, sc: sc, shop: w, configure: configure}
 		cell := d.open(d.connect())
 		if err := cell.Provision(ctx, jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: "q", AckWait: 5 * time.Second}}}); err != nil {

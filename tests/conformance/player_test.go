@@ -10,15 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/journal"
-	"github.com/turnlog/turnlog/loop"
 )
 
 // session is what all shapes have in common.
@@ -128,50 +125,6 @@ func describe(st agent.Step, err error) string {
 	return fmt.Sprintf("%T", st)
 }
 
-// result checks what is said of a turn.
-func (p *player) result(want result, st agent.Step) {
-	p.t.Helper()
-	f, ok := st.(*agent.Finished)
-	if !ok {
-		p.t.Errorf("%s: %T has no result", p.at, st)
-		return
-	}
-	r := f.Result
-	var got result
-	if want.Rounds != 0 {
-		got.Rounds = r.Rounds
-	}
-	if want.Items != 0 {
-		got.Items = len(r.Items)
-	}
-	if want.Input != 0 || want.Output != 0 {
-		got.Input, got.Output = r.Usage.InputTokens, r.Usage.OutputTokens
-	}
-	if want.Interrupted != "" && interrupted(r.Metadata) {
-		got.Interrupted = r.Metadata.Text(content.MetaInterruptReason)
-	}
-	if want.Stage != "" {
-		got.Stage = r.Metadata.Text(content.MetaInterruptStage)
-	}
-	if want.Limit != "" && r.Limit != nil {
-		got.Limit = loop.LimitText(*r.Limit)
-	}
-	if want.Hook != "" {
-		got.Hook = r.Metadata.Text(content.MetaHook) + " " + r.Metadata.Text(content.MetaHookPoint) + ": " + r.Metadata.Text(content.MetaHookReason)
-	}
-	if t := r.Task; want.Task != nil && t != nil {
-		got.Task = &taskResult{Status: t.Status, Verify: t.VerifyStatus, Verified: t.Verified, Attempts: t.Attempts, Files: t.FilesChanged, Summary: t.Summary}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		p.t.Errorf("%s: result, -want +got:\n%s", p.at, diff)
-	}
-}
-
-func interrupted(m content.Metadata) bool {
-	raw, ok := m.Get(content.MetaInterrupted)
-	return ok && string(raw) == "true"
-}
-
 // until waits for an event in the journal.
 func (p *player) until(begins string) {
 	var seen []journal.Record
@@ -226,7 +179,7 @@ func (p *player) submit(a act) error {
 	if a.By == "" {
 		return p.Submit(p.ctx, a.OnBusy, it)
 	}
-	switch st := p.last.(type) {
+	switch st := p.last.(type) { //nolint:gochecksumtype // the others take no input
 	case *agent.AwaitingInput:
 		return st.Submit(p.ctx, it)
 	case *agent.AfterToolResult:

@@ -63,6 +63,7 @@ type toolSpec struct {
 	TTL     time.Duration `yaml:"ttl"`      // of their questions
 	Deny    string        `yaml:"deny"`     // code: message
 	LateAsk string        `yaml:"late_ask"` // the gate that it finds when it runs
+	AskIn   time.Duration `yaml:"ask_in"`   // so long it takes to find it
 }
 
 // hookSpec is a hook.
@@ -109,7 +110,6 @@ type config struct {
 	SessionLimits limits        `yaml:"session_limits"`
 	ApprovalTTL   time.Duration `yaml:"approval_ttl"`
 	ModelAttempts int           `yaml:"model_attempts"`
-	AskLost       bool          `yaml:"ask_lost"`
 	NotifyOnly    bool          `yaml:"notify_only"`
 	Unstepped     bool          `yaml:"unstepped"`
 	Cache         string        `yaml:"cache"` // its mode
@@ -164,7 +164,7 @@ func (c config) facts() events.Config {
 	out := events.Config{
 		MaxParallel: c.MaxParallel, FailRun: c.FailRun, Limits: c.Limits.of(), SessionLimits: c.SessionLimits.of(),
 		ApprovalTTL: c.ApprovalTTL, NotifyOnly: c.NotifyOnly, Tools: c.Uses,
-		Retry: events.Retry{ModelAttempts: c.ModelAttempts, AskLost: c.AskLost},
+		Retry: events.Retry{ModelAttempts: c.ModelAttempts},
 	}
 	if c.Cache != "" {
 		out.Cache = &content.CacheRequest{Mode: c.Cache}

@@ -17,7 +17,7 @@ func said(records []journal.Record) []string {
 	var out []string
 	for _, rec := range records {
 		for _, ev := range rec.Entry.Events {
-			switch ev := ev.(type) {
+			switch ev := ev.(type) { //nolint:gochecksumtype // the others have no words
 			case events.ToolCallRequested:
 				tools[ev.Call.ID] = ev.Call.Name
 			case events.ApprovalRequired:
@@ -33,7 +33,7 @@ func said(records []journal.Record) []string {
 func says(line, begins string) bool { return strings.HasPrefix(line+" ", begins+" ") }
 
 func words(ev events.Event, tools map[content.CallID]string, kinds map[content.ApprovalID]string) string {
-	switch ev := ev.(type) {
+	switch ev := ev.(type) { //nolint:gochecksumtype // the others have no words
 	case events.InputAccepted:
 		return string(ev.Origin)
 	case events.TurnStarted:
@@ -75,7 +75,7 @@ func words(ev events.Event, tools map[content.CallID]string, kinds map[content.A
 }
 
 func toolWords(ev events.Event, tools map[content.CallID]string, kinds map[content.ApprovalID]string) string {
-	switch ev := ev.(type) {
+	switch ev := ev.(type) { //nolint:gochecksumtype // the others have no words
 	case events.ToolCallRequested:
 		return ev.Call.Name
 	case events.ApprovalRequired:

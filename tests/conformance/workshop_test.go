@@ -119,6 +119,7 @@ func (b bench) Spec() tool.Spec {
 func (b bench) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
 	if v := (tool.Verdict{Ruling: tool.Ask, RequestKind: b.LateAsk, Scope: b.Name, Reason: content.SensitivePath}); b.LateAsk != "" &&
 		!slices.Contains(c.Approved, v.Key()) {
+		<-time.After(b.AskIn)
 		return tool.Output{}, tool.NeedsApproval(v)
 	}
 	b.shop.count(b.shop.began, b.Name)

@@ -165,7 +165,7 @@ type asked struct {
 
 func newAsked(root string, programs []string) (asked, error) {
 	known, err := permission.NewCommands(permission.CommandConfig{Root: root, Denied: programs})
-	return asked{known}, err //nolint:wrapcheck // the caller names the flag
+	return asked{known}, err
 }
 
 // Evaluate asks about the request if it is about one of the programs.
@@ -173,7 +173,7 @@ func (a asked) Evaluate(ctx context.Context, r tool.Request) (tool.Verdict, erro
 	v, err := a.known.Evaluate(ctx, r)
 	switch {
 	case err != nil:
-		return tool.Verdict{}, err //nolint:wrapcheck // a denial, whose text it is
+		return tool.Verdict{}, err
 	case v.Ruling != tool.Deny:
 		return tool.Verdict{}, nil
 	case v.Code != permission.CodeCommand:

@@ -1,0 +1,65 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// prefixes are the beginnings of journals behind which a node has died already. Most
+// sessions begin alike, and to die there again would show nothing new.
+type prefixes struct {
+	mu   sync.Mutex // guards seen
+	seen map[string]bool
+}
+
+// before reports whether a node died behind the same entries before, in a session of
+// the same configuration, while its host did nothing at the same time.
+func (p *prefixes) before(sc *scenario, records []journal.Record) bool {
+	if slices.ContainsFunc(sc.Steps, func(s step) bool { return s.Do != nil || s.Task != nil }) {
+		return false
+	}
+	var b strings.Builder
+	for _, rec := range records {
+		fmt.Fprintf(&b, "%q", said([]journal.Record{rec}))
+		for _, ev := range rec.Entry.Events {
+			switch ev := ev.(type) { //nolint:gochecksumtype // the others say all in their words
+			case events.RunStarted:
+				ev.Config.Model, ev.Config.ModelData, ev.Config.Catalog = "", nil, events.Catalog{}
+				b.Write(plain(ev))
+			case events.ToolCallRequested:
+				b.Write(plain(ev.Routing))
+			case events.InputQueued:
+				b.Write(plain(kindsOf(ev.Items)))
+			}
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen := p.seen[b.String()]
+	p.seen[b.String()] = true
+	return seen
+}
+
+func kindsOf(items []content.Item) []content.Kind {
+	var out []content.Kind
+	for _, it := range items {
+		out = append(out, it.Kind)
+	}
+	return out
+}
+
+// plain is a value's JSON; what has none is told apart by its text.
+func plain(v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Append(nil, v)
+	}
+	return raw
+}

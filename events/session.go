@@ -122,7 +122,7 @@ type Retry struct {
 	ModelAttempts int           `msgpack:"m,omitempty" json:"model_attempts,omitempty"`  // zero: 4
 	ToolAttempts  int           `msgpack:"t,omitempty" json:"tool_attempts,omitempty"`   // zero: 3
 	LostAttempts  int           `msgpack:"l,omitempty" json:"lost_attempts,omitempty"`   // zero: 10
-	Backoff       time.Duration `msgpack:"b,omitempty" json:"backoff_ns,omitempty"`      // before the first retry, doubled for each further one; zero: 500 ms
+	Backoff       time.Duration `msgpack:"b,omitempty" json:"backoff_ns,omitempty"`      // at most, before the first retry, doubled for each further one; zero: 500 ms
 	MaxBackoff    time.Duration `msgpack:"mb,omitempty" json:"max_backoff_ns,omitempty"` // zero: 30 s
 	AskLost       bool          `msgpack:"al,omitempty" json:"ask_lost,omitempty"`       // a person decides whether a lost call that may do harm is run again; else its outcome is unknown
 }

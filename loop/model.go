@@ -139,7 +139,7 @@ func (d *decision) modelFailed(c commands.ReportModelFailed) {
 		t.Attempt-t.Lost < orDefault(d.Config.Retry.ModelAttempts, defaultModelAttempts) &&
 		d.overRequests() == nil
 	if retry {
-		ev.RetryAt = d.At.Add(max(c.RetryAfter, d.backoff(t.Attempt)))
+		ev.RetryAt = d.At.Add(max(c.RetryAfter, d.jitter(d.backoff(t.Attempt))))
 	}
 	d.emit(ev)
 	if c.Usage != (content.Usage{}) {
@@ -166,6 +166,18 @@ func (d *decision) backoff(attempt int) content.Duration {
 		}
 	}
 	return min(b, limit)
+}
+
+// jitter takes a share of a pause, so that sessions that failed together are not
+// tried again together. The share is spread over all of it, and computed from what
+// no two attempts have in common: an FNV-1a hash.
+func (d *decision) jitter(pause content.Duration) content.Duration {
+	const offset, prime, shares = 2166136261, 16777619, 1000
+	hash := uint32(offset)
+	for _, b := range []byte(string(d.Session) + "/" + string(d.Turn.ID) + "/" + strconv.Itoa(d.Turn.Round) + "/" + strconv.Itoa(d.Turn.Attempt)) {
+		hash = (hash ^ uint32(b)) * prime
+	}
+	return pause / shares * content.Duration(hash%shares+1)
 }
 
 func (d *decision) modelGaveUp(class content.ErrorClass, code, message string) {

@@ -31,12 +31,6 @@ func due(e loop.ArmTimer) time.Time {
 	return e.At.Std()
 }
 
-// post is what came of putting a call on its queue, or of telling it to stop.
-type post struct {
-	id   string
-	done bool // false: it is not on the queue, and was perhaps
-}
-
 // dispatch publishes a call. Its outcome comes as a command. If it is not certain
 // that the call is on its queue, the queue is asked; a call that is not there may
 // have been there and be over, so the driver reads the inbox before another try.
@@ -65,7 +59,11 @@ func (d *Driver) dispatch(ctx context.Context, e loop.RunTool) commands.Command 
 			return nil
 		}
 	}
-	d.tellPost(ctx, post{e.Identity(), queued})
+	if queued {
+		d.posted.set(e.Identity(), true)
+		return nil
+	}
+	d.missing(ctx, e.Identity())
 	return nil
 }
 
@@ -74,7 +72,7 @@ func (d *Driver) stopTool(ctx context.Context, e loop.StopTool) {
 	for {
 		err := d.node.tasks.Cancel(ctx, e.Queue, d.token.Session(), e.Place, e.Reason)
 		if err == nil {
-			d.tellPost(ctx, post{e.Identity(), true})
+			d.posted.set(e.Identity(), true)
 			return
 		}
 		d.log.Warn("call could not be told to stop", zap.String("place", string(e.Place)), zap.Error(err))
@@ -84,20 +82,12 @@ func (d *Driver) stopTool(ctx context.Context, e loop.StopTool) {
 	}
 }
 
-func (d *Driver) tellPost(ctx context.Context, p post) {
+// missing tells the driver of a call that is not on its queue, and was perhaps.
+func (d *Driver) missing(ctx context.Context, id string) {
 	select {
-	case d.posts <- p:
+	case d.unposted <- id:
 	case <-ctx.Done():
 	}
-}
-
-// post takes in what came of a call's dispatch.
-func (d *Driver) post(ctx context.Context, p post) error {
-	if p.done {
-		d.posted[p.id] = true
-		return nil
-	}
-	return d.repost(ctx, p.id)
 }
 
 // repost lets calls that are not on their queues be published, if the inbox says
@@ -107,7 +97,7 @@ func (d *Driver) repost(ctx context.Context, ids ...string) error {
 		return err
 	}
 	for _, id := range ids {
-		delete(d.posted, id)
+		d.posted.set(id, false)
 		d.performer.Forget(id)
 	}
 	return d.sync(ctx)
@@ -122,7 +112,7 @@ func (d *Driver) recover(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.posted[c.Identity()] = queued
+		d.posted.set(c.Identity(), queued)
 	}
 	return d.readInbox(ctx)
 }
@@ -132,7 +122,7 @@ func (d *Driver) recover(ctx context.Context) error {
 func (d *Driver) recheck(ctx context.Context) error {
 	var gone []string
 	for _, c := range d.openCalls() {
-		if !d.posted[c.Identity()] {
+		if !d.posted.has(c.Identity()) {
 			continue
 		}
 		queued, err := d.isQueued(ctx, c)

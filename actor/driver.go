@@ -38,21 +38,21 @@ type Driver struct {
 	cursors   map[events.Lane]uint64 // handled, also what no entry records yet
 	performer *effect.Performer
 	view      atomic.Pointer[view]
-	posts     chan post
-	posted    map[string]bool // calls that are on their queue, and those told to stop
-	gate      loop.Call       // the last gate that was owed, until its verdict is in
-	serving   bool            // it has claimed the session and read its inbox
-	armed     bool            // the server may hold timers of the session
-	snapped   uint64          // sequence of the last snapshot
-	taken     int             // commands
-	looked    int             // taken when the inbox was last looked into
+	posted    posted
+	unposted  chan string // calls that are not on their queues after all
+	gate      loop.Call   // the last gate that was owed, until its verdict is in
+	serving   bool        // it has claimed the session and read its inbox
+	armed     bool        // the server may hold timers of the session
+	snapped   uint64      // sequence of the last snapshot
+	taken     int         // commands
+	looked    int         // taken when the inbox was last looked into
 }
 
 func newDriver(n *Node, token *jetstream.Token, log *zap.Logger) *Driver {
 	return &Driver{
 		node: n, token: token, lease: newLease(token, log), log: log,
 		journal: n.cell.Journal(), inbox: n.cell.Inbox(), live: n.cell.Live(),
-		cursors: make(map[events.Lane]uint64), posts: make(chan post), posted: make(map[string]bool),
+		cursors: make(map[events.Lane]uint64), unposted: make(chan string),
 	}
 }
 
@@ -117,8 +117,8 @@ func (d *Driver) serve(ctx context.Context, l *jetstream.Listener) error {
 			err, idle.last = d.receive(ctx, m), time.Now()
 		case r := <-d.performer.Reports():
 			err, idle.last = d.report(ctx, r), time.Now()
-		case p := <-d.posts:
-			err = d.post(ctx, p)
+		case id := <-d.unposted:
+			err = d.repost(ctx, id)
 		case now := <-beat.C:
 			if look.due(now) {
 				err = d.look(ctx)

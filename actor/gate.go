@@ -62,7 +62,7 @@ func (d *Driver) awaitGates(ctx context.Context, e loop.RunTool) commands.Comman
 			return nil
 		}
 	}
-	d.tellPost(ctx, post{e.Identity(), false})
+	d.missing(ctx, e.Identity())
 	return nil
 }
 

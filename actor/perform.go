@@ -62,21 +62,19 @@ func (d *Driver) sync(ctx context.Context) error {
 // those that a session may have on a queue.
 func (d *Driver) owed() []loop.Effect {
 	pending := d.pending()
-	if len(d.posted) > len(pending)+2*maxOpenTasks {
-		d.forgetPosted(pending)
-	}
+	d.posted.forget(pending)
 	open := d.openTasks(pending)
 	return slices.DeleteFunc(pending, func(e loop.Effect) bool {
 		switch e := any(e).(type) {
 		case loop.RunTool:
 			id, queue := e.Identity(), e.Call.Routing.Queue
-			if d.posted[id] || d.performer.Has(id) {
-				return d.posted[id]
+			if on := d.posted.has(id); on || d.performer.Has(id) {
+				return on
 			}
 			open[queue]++
 			return open[queue] > maxOpenTasks
 		case loop.StopTool:
-			return d.posted[e.Identity()]
+			return d.posted.has(e.Identity())
 		}
 		return false
 	})
@@ -86,22 +84,11 @@ func (d *Driver) owed() []loop.Effect {
 func (d *Driver) openTasks(pending []loop.Effect) map[string]int {
 	open := make(map[string]int)
 	for _, e := range pending {
-		if e, ok := e.(loop.RunTool); ok && (d.posted[e.Identity()] || d.performer.Has(e.Identity())) {
+		if e, ok := e.(loop.RunTool); ok && (d.posted.has(e.Identity()) || d.performer.Has(e.Identity())) {
 			open[e.Call.Routing.Queue]++
 		}
 	}
 	return open
-}
-
-// forgetPosted keeps of what was posted only what is still pending.
-func (d *Driver) forgetPosted(pending []loop.Effect) {
-	still := make(map[string]bool)
-	for _, e := range pending {
-		if id := e.Identity(); d.posted[id] {
-			still[id] = true
-		}
-	}
-	d.posted = still
 }
 
 // atRest reports whether nothing needs this process: no work, and nothing that has

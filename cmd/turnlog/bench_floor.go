@@ -14,19 +14,13 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// Sizes of the floor's messages, as those of a session with a small tool call.
-const (
-	floorEntry  = 600
-	floorTask   = 200
-	floorResult = 250
-)
-
 // floor does by hand, over the client's core protocol, what a round trip needs of
 // JetStream, on streams provisioned like a deployment's.
 type floor struct {
 	ns             string
 	stream         string // of tasks
 	driver, worker *nats.Conn
+	messages       floorMessages
 }
 
 func benchFloor(ctx context.Context, f benchFlags, connect dial) (measured, error) {
@@ -38,6 +32,9 @@ func benchFloor(ctx context.Context, f benchFlags, connect dial) (measured, erro
 		return measured{}, err
 	}
 	fl := floor{ns: jetstream.DefaultNamespace, stream: "TURNLOG_TASKS"}
+	if fl.messages, err = newFloorMessages(); err != nil {
+		return measured{}, err
+	}
 	if fl.driver, err = connect(); err != nil {
 		return measured{}, err
 	}
@@ -79,11 +76,11 @@ func (fl floor) session(ctx context.Context, id string, rounds int) ([]time.Dura
 	times := make([]time.Duration, 0, rounds)
 	for r := range rounds {
 		began := time.Now()
-		if guard, err = fl.entry(ctx, journal, guard); err != nil {
+		if guard, err = fl.entry(ctx, journal, guard, fl.messages.reply); err != nil {
 			return nil, err
 		}
 		task := fmt.Sprintf("%s.task.%s.%s.t1-r%d-c1", fl.ns, benchQueue, id, r+1)
-		if _, err := publish(ctx, fl.driver, &nats.Msg{Subject: task, Data: make([]byte, floorTask)}); err != nil {
+		if _, err := publish(ctx, fl.driver, &nats.Msg{Subject: task, Data: fl.messages.task}); err != nil {
 			return nil, err
 		}
 		select {
@@ -91,7 +88,7 @@ func (fl floor) session(ctx context.Context, id string, rounds int) ([]time.Dura
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		if guard, err = fl.entry(ctx, journal, guard); err != nil {
+		if guard, err = fl.entry(ctx, journal, guard, fl.messages.result); err != nil {
 			return nil, err
 		}
 		times = append(times, time.Since(began))
@@ -99,11 +96,8 @@ func (fl floor) session(ctx context.Context, id string, rounds int) ([]time.Dura
 	return times, nil
 }
 
-func (fl floor) entry(ctx context.Context, subject string, guard uint64) (uint64, error) {
-	return publish(ctx, fl.driver, &nats.Msg{
-		Subject: subject, Data: make([]byte, floorEntry),
-		Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {strconv.FormatUint(guard, 10)}},
-	})
+func (fl floor) entry(ctx context.Context, subject string, guard uint64, payload []byte) (uint64, error) {
+	return publish(ctx, fl.driver, fl.messages.entry(subject, strconv.FormatUint(guard, 10), payload))
 }
 
 // work is a worker with no logic: each task is answered by a result, then taken
@@ -124,7 +118,7 @@ func (fl floor) work(ctx context.Context, pulls int) error {
 			if _, err := fmt.Sscanf(m.Subject, fl.ns+".task."+benchQueue+".%s", &id); err != nil {
 				return
 			}
-			result := &nats.Msg{Subject: fl.ns + ".cmd." + sessionToken(id) + ".report", Data: make([]byte, floorResult)}
+			result := &nats.Msg{Subject: fl.ns + ".cmd." + sessionToken(id) + ".report", Data: fl.messages.report}
 			if _, err := publish(ctx, fl.worker, result); err != nil {
 				return
 			}

@@ -18,9 +18,10 @@ import (
 // postAgain is how long after a failure something is posted to a queue again.
 const postAgain = 500 * time.Millisecond
 
-// lostWord is how long behind a call's deadline its queue may take to say that the
-// worker was lost: a lease, and the next worker's report. Until then nobody can say
-// that the call merely took too long; a worker that lives says so itself.
+// lostWord is how long behind the timer of a call's deadline its queue may take to
+// say that the worker was lost: a lease, and the next worker's report. Until then
+// nobody can say that the call merely took too long; a worker that lives says so
+// itself.
 const lostWord = 40 * time.Second
 
 // due is when a timer is reported.

@@ -148,23 +148,31 @@ func TestAGateWhoseWorkerDiesRunsAgain(t *testing.T) {
 	})
 }
 
+// gateAtWork is a session whose task is being verified by a worker of the test.
+func (w *world) gateAtWork() (*node, *client.Session, task.Claim) {
+	w.t.Helper()
+	offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{gates()}}
+	if err := w.cell.Catalog().Advertise(w.ctx, offer); err != nil {
+		w.t.Fatal(err)
+	}
+	q, err := w.open(w.connect()).Queue(w.ctx, "q")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	n := w.node("n1")
+	s := w.start("s", oneReply)
+	w.startTask(s, 0)
+	c, err := q.Claim(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return n, s, c
+}
+
 func TestACancelReachesTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		if err := w.cell.Catalog().Advertise(w.ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{gates()}}); err != nil {
-			t.Fatal(err)
-		}
-		q, err := w.open(w.connect()).Queue(w.ctx, "q")
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := w.node("n1")
-		s := w.start("s", oneReply)
-		w.startTask(s, 0)
-		c, err := q.Claim(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n, s, c := w.gateAtWork()
 		began := time.Now()
 		if err := s.Cancel(w.ctx, "enough"); err != nil {
 			t.Fatal(err)
@@ -228,20 +236,7 @@ func TestAGateThatIsAFunctionCannotRunHere(t *testing.T) {
 func TestAQuestionAboutAGateFailsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		if err := w.cell.Catalog().Advertise(w.ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{gates()}}); err != nil {
-			t.Fatal(err)
-		}
-		q, err := w.open(w.connect()).Queue(w.ctx, "q")
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := w.node("n1")
-		s := w.start("s", oneReply)
-		w.startTask(s, 0)
-		c, err := q.Claim(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n, _, c := w.gateAtWork()
 		x := c.Task()
 		ask := task.Report{Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue, Gate: &tool.Verdict{Ruling: tool.Ask, RequestKind: "shell.command"}}
 		if err := c.Done(w.ctx); err != nil {

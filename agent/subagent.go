@@ -86,7 +86,7 @@ func (d *Driver) serve(ctx context.Context, c tool.Call, prompt string) (tool.Ou
 			return d.answer(res, err)
 		}
 		ask := pending.Approvals[0]
-		if k := gateOf(ask); !slices.Contains(c.Approved, k) {
+		if k := ChildGate(ask); !slices.Contains(c.Approved, k) {
 			return tool.Output{}, tool.NeedsApproval(tool.Verdict{
 				RequestKind: k.Kind, Scope: k.Scope, Reason: ask.Reason, Metadata: ask.Metadata,
 				Summary: fmt.Sprintf("%s: %s", c.Name, ask.Summary),
@@ -122,8 +122,9 @@ func (d *Driver) answer(res *RunResult, err error) (tool.Output, error) {
 	return out, nil
 }
 
-// gateOf is what a child's approval is called in the calling session. Other children
-// have approvals of the same ids, so its scope says what it is about.
-func gateOf(a events.Approval) content.GateKey {
+// ChildGate is what a child's approval is called in the calling session, for hosts
+// that run children elsewhere. Other children have approvals of the same ids, so its
+// scope says what it is about.
+func ChildGate(a events.Approval) content.GateKey {
 	return content.GateKey{Kind: childGate + string(a.ID) + "." + a.RequestKind, Scope: a.Tool + " " + a.Scope}
 }

@@ -192,7 +192,7 @@ func (s *Session) unsurface() {
 // decide passes a person's approval on. It returns the question if nobody answered it
 // yet.
 func (d *delegate) decide(ctx context.Context, c tool.Call, r *agent.ApprovalRequest) error {
-	key := gateOf(r.Approval)
+	key := agent.ChildGate(r.Approval)
 	if slices.Contains(c.Approved, key) {
 		err := r.Approve(ctx)
 		if _, refused := errors.AsType[*RefusedError](err); refused {
@@ -209,12 +209,6 @@ func (d *delegate) decide(ctx context.Context, c tool.Call, r *agent.ApprovalReq
 		v.TTL = max(time.Until(r.ExpiresAt.Std()), time.Second)
 	}
 	return tool.NeedsApproval(v)
-}
-
-// gateOf is what a sub-agent's approval is called in the calling session. Other
-// sessions have approvals of the same ids, so its scope says what it is about.
-func gateOf(a events.Approval) content.GateKey {
-	return content.GateKey{Kind: "subagent." + string(a.ID) + "." + a.RequestKind, Scope: a.Tool + " " + a.Scope}
 }
 
 // answer is what the session's turn came to, with all that it used.

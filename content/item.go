@@ -116,10 +116,10 @@ const (
 type Part struct {
 	Kind      PartKind        `msgpack:"k" json:"kind"`
 	Text      string          `msgpack:"t,omitempty" json:"text,omitempty"`      // text, reasoning
-	Name      string          `msgpack:"n,omitempty" json:"name,omitempty"`      // file name, schema of a structured part, kind of a custom one
+	Name      string          `msgpack:"n,omitempty" json:"name,omitempty"`      // file name, schema of a structured part, kind of a custom one, provider whose reasoning it is
 	Data      json.RawMessage `msgpack:"d,omitempty" json:"data,omitempty"`      // structured, custom
 	Media     *Media          `msgpack:"m,omitempty" json:"media,omitempty"`     // media, file
-	Reasoning *Reasoning      `msgpack:"r,omitempty" json:"reasoning,omitempty"` // reasoning
+	Reasoning *Reasoning      `msgpack:"r,omitempty" json:"reasoning,omitempty"` // reasoning, or what goes with a text or call
 	Call      *ToolCall       `msgpack:"c,omitempty" json:"call,omitempty"`      // tool_call
 	Result    *ToolResult     `msgpack:"rs,omitempty" json:"result,omitempty"`   // tool_result
 	Metadata  Metadata        `msgpack:"md,omitempty" json:"metadata,omitempty"`
@@ -145,7 +145,9 @@ type Media struct {
 	URI      string `msgpack:"u,omitempty" json:"uri,omitempty"`   // by reference
 }
 
-// Reasoning holds what a provider wants back byte for byte with a reasoning part.
+// Reasoning holds what a provider wants back byte for byte with a reasoning part,
+// or with the text or the call that its reasoning led to. No other provider is
+// shown it.
 type Reasoning struct {
 	Signature []byte `msgpack:"s,omitempty" json:"signature,omitempty"`
 	Encrypted []byte `msgpack:"e,omitempty" json:"encrypted,omitempty"`

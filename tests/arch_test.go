@@ -24,6 +24,7 @@ func packages() []archtest.Row {
 		{Level: 6, Package: "internal/cli/...", Purpose: "what the binaries share: flags, logs, exit codes, health"},
 		{Level: 6, Package: "internal/render", Purpose: "entries and events as lines for people"},
 		{Level: 6, Package: "model/registry", Purpose: "the model providers that our binaries know, by name"},
+		{Level: 6, Package: "agentfile", Purpose: "agents that are written down: one YAML file, the same agent in every host"},
 		{Level: 6, Package: "client", Purpose: "a running deployment seen from Go: open, drive and follow a session"},
 		{Level: 6, Package: "actor", Purpose: "drivers, one goroutine per session's State, and the node that hosts them"},
 

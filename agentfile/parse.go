@@ -1,0 +1,229 @@
+package agentfile
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+	"github.com/gowebpki/jcs"
+)
+
+// maxSize bounds a file, and what it takes from others.
+const maxSize = 256 << 10
+
+// Problem is one thing that is wrong with a file.
+type Problem struct {
+	File         string
+	Line, Column int    // from 1; 0: the whole file
+	Path         string // of the value, like $.tools[0].route; "": not known
+	Message      string
+}
+
+// Error is file:line:column: path: message.
+func (p Problem) Error() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
+	}
+	if key := strings.TrimPrefix(strings.TrimPrefix(p.Path, "$"), "."); key != "" {
+		b.WriteString(": " + key)
+	}
+	return b.String() + ": " + p.Message
+}
+
+// Problems are returned by [Load] and [Parse] for a file that cannot be used, in
+// the order of their lines.
+type Problems []Problem
+
+// Error lists them, one a line.
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for i, one := range p {
+		lines[i] = one.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ReadFunc returns the content of a file that an agent file names.
+type ReadFunc func(name string) ([]byte, error)
+
+// Load reads an agent file, and the files that it names beside it. An agent
+// without a name is called like its file. It returns [Problems] for what is wrong
+// with the file.
+func Load(file string) (*Definition, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("agent file: %w", err)
+	}
+	root, err := os.OpenRoot(filepath.Dir(file))
+	if err != nil {
+		return nil, fmt.Errorf("agent file %s: %w", file, err)
+	}
+	defer func() { _ = root.Close() }() // it was only read
+	return Parse(file, data, root.ReadFile)
+}
+
+// Parse is [Load] for a file that is in memory already. Read gets what it names; nil:
+// it may name none.
+func Parse(file string, data []byte, read ReadFunc) (*Definition, error) {
+	r := &reader{file: file, read: read}
+	if len(data) > maxSize {
+		r.report("", "%d bytes, more than %d", len(data), maxSize)
+		return nil, r.problems
+	}
+	tree, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, Problems{r.syntax(err)}
+	}
+	r.tree = tree
+	var d Definition
+	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&d)
+	if err != nil && !errors.Is(err, io.EOF) { // a file without a value says nothing
+		return nil, Problems{r.syntax(err)}
+	}
+	if len(tree.Docs) > 1 {
+		r.report("", "holds %d documents, one is wanted", len(tree.Docs))
+	}
+	d.Name = cmp.Or(d.Name, baseName(file))
+	r.inline(&d)
+	r.validate(&d)
+	if len(r.problems) > 0 {
+		slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+		return nil, r.problems
+	}
+	return &d, nil
+}
+
+// baseName is the file's name without folder and ending.
+func baseName(file string) string {
+	base := filepath.Base(file)
+	return strings.TrimSuffix(base, filepath.Ext(base))
+}
+
+// Encode returns the definition in its one canonical form, which [Parse] reads.
+func (d *Definition) Encode() ([]byte, error) {
+	raw, err := json.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("agent %s: %w", d.Name, err)
+	}
+	raw, err = jcs.Transform(raw)
+	if err != nil {
+		return nil, fmt.Errorf("agent %s: %w", d.Name, err)
+	}
+	return raw, nil
+}
+
+// versionBytes is how much of the digest names a version.
+const versionBytes = 8
+
+// Version names the definition as it is: the digest of its canonical form, in 16
+// hexadecimal digits.
+func (d *Definition) Version() (string, error) {
+	raw, err := d.Encode()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:versionBytes]), nil
+}
+
+// reader reads one file and gathers what is wrong with it.
+type reader struct {
+	file     string
+	read     ReadFunc
+	tree     *ast.File
+	problems Problems
+}
+
+// report adds a problem at the value of the path.
+func (r *reader) report(path, format string, args ...any) {
+	p := Problem{File: r.file, Path: path, Message: fmt.Sprintf(format, args...)}
+	p.Line, p.Column = r.position(path)
+	r.problems = append(r.problems, p)
+}
+
+// position is where the value of the path stands, or the nearest that holds it.
+func (r *reader) position(path string) (line, column int) {
+	for path != "" && path != "$" && r.tree != nil {
+		if at, err := yaml.PathString(path); err == nil {
+			if node, err := at.FilterFile(r.tree); err == nil && node != nil {
+				tok := first(node)
+				return tok.Position.Line, tok.Position.Column
+			}
+		}
+		path = path[:max(0, strings.LastIndexAny(path, ".["))]
+	}
+	return 0, 0
+}
+
+// first is the token with which a value begins.
+func first(node ast.Node) *token.Token {
+	if m, ok := node.(*ast.MappingNode); ok && len(m.Values) > 0 {
+		return m.Values[0].Key.GetToken()
+	}
+	return node.GetToken()
+}
+
+// syntax is the problem that the YAML reader found.
+func (r *reader) syntax(err error) Problem {
+	p := Problem{File: r.file, Message: err.Error()}
+	if y, ok := errors.AsType[yaml.Error](err); ok {
+		p.Message = y.GetMessage()
+		if t := y.GetToken(); t != nil {
+			p.Line, p.Column = t.Position.Line, t.Position.Column
+		}
+	}
+	p.Message = strings.ReplaceAll(p.Message, "agentfile.", "")
+	return p
+}
+
+// inline reads what the file takes from others, so that the definition holds it.
+func (r *reader) inline(d *Definition) {
+	if d.SystemFile != "" {
+		if d.System != "" {
+			r.report("$.system_file", "system is given too: give one of them")
+		}
+		d.System, d.SystemFile = string(r.open("$.system_file", d.SystemFile)), ""
+	}
+	if o := d.Output; o != nil && o.SchemaFile != "" {
+		if o.Schema != nil {
+			r.report("$.output.schema_file", "schema is given too: give one of them")
+		}
+		raw := r.open("$.output.schema_file", o.SchemaFile)
+		if err := json.Unmarshal(raw, &o.Schema); err != nil && raw != nil {
+			r.report("$.output.schema_file", "%s: %v", o.SchemaFile, err)
+		}
+		o.SchemaFile = ""
+	}
+}
+
+func (r *reader) open(path, name string) []byte {
+	if r.read == nil {
+		r.report(path, "%s: a definition that is not in a file can name no other file", name)
+		return nil
+	}
+	raw, err := r.read(name)
+	switch {
+	case err != nil:
+		r.report(path, "%v: name a file in the folder of the agent file or below", err)
+		return nil
+	case len(raw) > maxSize:
+		r.report(path, "%s: %d bytes, more than %d", name, len(raw), maxSize)
+		return nil
+	}
+	return raw
+}

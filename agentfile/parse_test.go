@@ -1,0 +1,161 @@
+package agentfile_test
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/agentfile"
+)
+
+const full = `# everything once
+name: reviewer
+description: Reviews changes
+model: anthropic:claude
+fallback: [openai:gpt]
+system_file: prompt.md
+context: {agents_md: nearest, skills: [skills], specs: [specs]}
+tools:
+  - {name: "fs_*", permission: allow}
+  - {name: shell_exec, permission: ask, route: "detach:30s"}
+  - {name: "*", permission: deny}
+mcp:
+  everything: {command: [server, stdio], env: {KEY: "env:KEY"}, timeout: 30s}
+  docs: {url: "https://127.0.0.1/mcp", headers: {Authorization: "file:/run/token"}}
+agents: [tester]
+limits: {rounds: 20, tokens: 100000, wall_clock: 10m}
+session_limits: {cost_micros: 5000000}
+max_parallel: 4
+on_busy: steer
+retry: {model_attempts: 2}
+approvals: {ttl: 24h, ask_lost: true}
+compaction:
+  window: 200000
+  steps:
+    - drop_reasoning: true
+    - summarise: {model: "openai:small", keep_items: 20}
+guardrails:
+  input: [{name: long, max_length: 10000}]
+  results: [{deny: ["secret-[0-9]+"], warn: true}]
+gate: {command: go test ./..., max_retries: 2}
+memory: {scope: agent, ttl: 168h}
+output: {schema: {type: object, properties: {ok: {type: boolean}}}}
+cache: {mode: best_effort, retention: short}
+`
+
+func files() agentfile.ReadFunc {
+	return fstest.MapFS{"prompt.md": {Data: []byte("Be brief.\n")}, "bad.json": {Data: []byte("{")}}.ReadFile
+}
+
+func TestAFileThatSaysEverything(t *testing.T) {
+	t.Parallel()
+	d, err := agentfile.Parse("full.yaml", []byte(full), files())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.System != "Be brief.\n" || d.SystemFile != "" || d.Tools[1].Route != "detach:30s" || d.Limits.Rounds != 20 {
+		t.Errorf("Parse = %+v", d)
+	}
+	raw, err := d.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := agentfile.Parse("again.yaml", raw, nil)
+	if diff := cmp.Diff(d, again); err != nil || diff != "" {
+		t.Errorf("the canonical form reads as another definition: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestAVersionNamesTheWholeDefinition(t *testing.T) {
+	t.Parallel()
+	version := func(text string, read agentfile.ReadFunc) string {
+		d, err := agentfile.Parse("a.yaml", []byte(text), read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := d.Version()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	was := version(full, files())
+	other := fstest.MapFS{"prompt.md": {Data: []byte("Be long.\n")}}.ReadFile
+	for name, v := range map[string]string{
+		"another prompt": version(full, other),
+		"another limit":  version(strings.Replace(full, "rounds: 20", "rounds: 21", 1), files()),
+	} {
+		if v == was {
+			t.Errorf("%s: version is %s still", name, v)
+		}
+	}
+	if v := version(strings.Replace(full, "# everything once\n", "", 1), files()); v != was {
+		t.Errorf("without a comment the version is %s, want %s", v, was)
+	}
+}
+
+func TestAnEmptyFileIsAnAgentCalledLikeTheFile(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "\n", "# nothing\n"} {
+		d, err := agentfile.Parse("dir/plain.yaml", []byte(text), nil)
+		if err != nil || d.Name != "plain" {
+			t.Errorf("Parse(%q) = %+v, %v", text, d, err)
+		}
+	}
+}
+
+func TestWhatIsWrongIsToldWithItsLine(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ text, want string }{
+		{"model: [", "a.yaml:1:"},
+		{"name: a\nmodle: x", "a.yaml:2:1: unknown field \"modle\""},
+		{"name: a\nname: b", "a.yaml:2:1: "},
+		{"max_parallel: many", "a.yaml:1:15: "},
+		{"a: 1\n---\nb: 2", "a.yaml"},
+		{"name: Bad Name", `a.yaml:1:7: name: "Bad Name": use 1 to 64`},
+		{"model: x\non_busy: wait", `a.yaml:2:10: on_busy: "wait": use queue, steer, interrupt or reject`},
+		{"tools:\n  - permission: ask", "a.yaml:2:5: tools[0]: names no tool"},
+		{"tools:\n  - name: x\n    route: later", `a.yaml:3:12: tools[0].route: "later": use foreground`},
+		{"tools: [{name: x, route: 'detach:-1s'}]", `"-1s": use a positive duration`},
+		{"mcp:\n  x: {timeout: 3s}", "a.yaml:2:7: mcp.x: give a command or a url"},
+		{"mcp:\n  x: {url: 'ftp://h'}", `mcp.x.url: "ftp://h": use an address`},
+		{"mcp:\n  x: {url: 'http://u:p@h'}", "holds a password"},
+		{"mcp:\n  x: {command: [a], headers: {A: b}}", "mcp.x.headers: are for URLs"},
+		{"mcp:\n  X y: {command: [a]}", `mcp: "X y": use 1 to 64`},
+		{"agents: [a, b, b]", "agents[0]: a would delegate to itself"},
+		{"agents: [b, b]", "agents[1]: b is named twice"},
+		{"limits:\n  rounds: -1", "a.yaml:2:11: limits.rounds: -1: use a number from 1 on"},
+		{"limits: {wall_clock: soon}", `limits.wall_clock: "soon": use a positive duration`},
+		{"fallback: [x:y]", "fallback: there is no model to fall back from"},
+		{"compaction: {items: 3}", "compaction: does nothing"},
+		{"compaction: {steps: [{keep_items: 2}]}", "compaction: never begins"},
+		{"compaction: {items: 3, steps: [{keep_items: 2, keep_turns: 1}]}", "compaction.steps[0]: 2 strategies"},
+		{"guardrails: {input: [{name: x}]}", "guardrails.input[0]: give max_length or deny"},
+		{"guardrails: {input: [{deny: ['(']}]}", "guardrails.input[0].deny[0]: error parsing regexp"},
+		{"gate: {max_retries: 1}", "gate: names no command"},
+		{"output: {}", "output: names no schema"},
+		{"output: {schema: {type: 7}}", "output.schema: "},
+		{"output: {schema_file: bad.json}", "output.schema_file: bad.json: unexpected end"},
+		{"system_file: none.md", "system_file: "},
+		{"system: a\nsystem_file: prompt.md", "a.yaml:2:14: system_file: system is given too"},
+		{strings.Repeat("# long\n", 40000), "bytes, more than"},
+	} {
+		_, err := agentfile.Parse("a.yaml", []byte(tt.text), files())
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("Parse(%.60q) = %v, want %q", tt.text, err, tt.want)
+		}
+	}
+}
+
+func TestEveryProblemIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := agentfile.Parse("a.yaml", []byte("on_busy: x\nlimits:\n  rounds: -1\nname: A\n"), nil)
+	want := `a.yaml:1:10: on_busy: "x": use queue, steer, interrupt or reject
+a.yaml:3:11: limits.rounds: -1: use a number from 1 on
+a.yaml:4:7: name: "A": use 1 to 64 of a-z, 0-9, - and _, a letter or digit first`
+	if err == nil || err.Error() != want {
+		t.Errorf("Parse = %v\nwant\n%s", err, want)
+	}
+}

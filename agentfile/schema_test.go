@@ -1,0 +1,112 @@
+package agentfile_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/turnlog/turnlog/agentfile"
+)
+
+var update = flag.Bool("update", false, "write the schema and the reference into docs/") //nolint:gochecknoglobals // flags of tests are
+
+const (
+	schemaFile    = "../docs/agent.schema.json"
+	referenceFile = "../docs/agent-file.md"
+	marker        = "<!-- from here on made of the schema: go test ./agentfile -update -->\n"
+)
+
+func TestThePublishedSchemaIsTheCodes(t *testing.T) {
+	t.Parallel()
+	want, err := agentfile.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, schemaFile, string(want))
+}
+
+func TestTheReferenceIsMadeOfTheSchema(t *testing.T) {
+	t.Parallel()
+	reference, err := agentfile.Reference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(referenceFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, ok := strings.Cut(string(page), marker)
+	if !ok {
+		t.Fatalf("%s has no line %q", referenceFile, marker)
+	}
+	publish(t, referenceFile, head+marker+"\n"+strings.TrimSuffix(reference, "\n"))
+}
+
+// publish compares a file with what it has to hold, or writes it.
+func publish(t *testing.T, file, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil { //nolint:gosec // a page for everybody
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
+		t.Errorf("%s is out of date, run go test ./agentfile -update: %v (-want +got):\n%s", file, err, diff)
+	}
+}
+
+// TestTheSchemaAgreesWithTheReader asks both about the same files.
+func TestTheSchemaAgreesWithTheReader(t *testing.T) {
+	t.Parallel()
+	raw, err := agentfile.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s jsonschema.Schema
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := s.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		full,
+		"{}",
+		"unknown: 1",
+		"limits: {unknown: 1}",
+		"max_parallel: many",
+		"on_busy: wait",
+		"name: Bad Name",
+		"tools: [{name: x, permission: perhaps}]",
+		"tools: [{name: x, route: later}]",
+		"approvals: {ttl: soon}",
+		"memory: {scope: everybody}",
+		"cache: {mode: always}",
+		"context: {agents_md: some}",
+		"compaction: {items: 3}",
+	} {
+		_, readErr := agentfile.Parse("a.yaml", []byte(text), files())
+		var value any
+		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatal(err)
+		}
+		plain, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(plain, &value); err != nil {
+			t.Fatal(err)
+		}
+		if schemaErr := schema.Validate(value); (readErr == nil) != (schemaErr == nil) {
+			t.Errorf("%.40q: the reader says %v, the schema %v", text, readErr, schemaErr)
+		}
+	}
+}

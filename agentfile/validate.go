@@ -1,0 +1,267 @@
+package agentfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/effect"
+)
+
+// validate reports what the kinds of values alone do not rule out.
+func (r *reader) validate(d *Definition) {
+	if !isName(d.Name) {
+		r.report("$.name", "%q: use 1 to 64 of a-z, 0-9, - and _, a letter or digit first", d.Name)
+	}
+	r.word("$.on_busy", d.OnBusy, onBusy())
+	if d.MaxParallel < -1 {
+		r.report("$.max_parallel", "%d: use a number from 1 on, or -1 for all", d.MaxParallel)
+	}
+	for i, m := range d.Fallback {
+		if m == "" {
+			r.report(at("$.fallback", i), "names no model")
+		}
+	}
+	if len(d.Fallback) > 0 && d.Model == "" {
+		r.report("$.fallback", "there is no model to fall back from: give model too")
+	}
+	r.tools(d.Tools)
+	r.servers(d.MCP)
+	r.agents(d)
+	r.limits("$.limits", d.Limits)
+	r.limits("$.session_limits", d.SessionLimits)
+	if d.Context != nil {
+		r.word("$.context.agents_md", d.Context.AgentsMD, agentsMD())
+	}
+	if d.Retry != nil {
+		r.notNegative("$.retry.model_attempts", int64(d.Retry.ModelAttempts))
+		r.notNegative("$.retry.tool_attempts", int64(d.Retry.ToolAttempts))
+	}
+	if d.Approvals != nil {
+		r.duration("$.approvals.ttl", d.Approvals.TTL)
+	}
+	r.compaction(d.Compaction)
+	r.guardrails(d.Guardrails)
+	r.results(d)
+}
+
+// results checks what has to do with what comes of the agent's work.
+func (r *reader) results(d *Definition) {
+	if g := d.Gate; g != nil {
+		if strings.TrimSpace(g.Command) == "" {
+			r.report("$.gate", "names no command")
+		}
+		if g.MaxRetries < -1 {
+			r.report("$.gate.max_retries", "%d: use a number from 1 on, or -1 for none", g.MaxRetries)
+		}
+	}
+	if m := d.Memory; m != nil {
+		r.word("$.memory.scope", m.Scope, scopes())
+		r.duration("$.memory.ttl", m.TTL)
+	}
+	if o := d.Output; o != nil {
+		if o.Repairs < -1 {
+			r.report("$.output.repairs", "%d: use a number from 1 on, or -1 for none", o.Repairs)
+		}
+		r.schema(o)
+	}
+	if c := d.Cache; c != nil {
+		r.word("$.cache.mode", c.Mode, cacheModes())
+		r.word("$.cache.retention", c.Retention, retentions())
+	}
+}
+
+func (r *reader) schema(o *Output) {
+	if o.Schema == nil {
+		if len(r.problems) == 0 {
+			r.report("$.output", "names no schema: give schema or schema_file")
+		}
+		return
+	}
+	raw, err := json.Marshal(o.Schema)
+	if err == nil {
+		err = effect.CheckSchema(raw)
+	}
+	if err != nil {
+		r.report("$.output.schema", "%v", err)
+	}
+}
+
+func (r *reader) tools(tools []Tool) {
+	for i, t := range tools {
+		path := at("$.tools", i)
+		if t.Name == "" {
+			r.report(path, "names no tool: give name, in which * stands for any characters")
+		}
+		r.word(path+".permission", t.Permission, permissions())
+		if t.Route == "" {
+			continue
+		}
+		if _, _, err := ParseRoute(t.Route); err != nil {
+			r.report(path+".route", "%v", err)
+		}
+	}
+}
+
+func (r *reader) servers(servers map[string]Server) {
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		s, path := servers[name], "$.mcp."+name
+		if !isName(name) {
+			r.report("$.mcp", "%q: use 1 to 64 of a-z, 0-9, - and _, a letter or digit first", name)
+			continue
+		}
+		switch {
+		case (len(s.Command) > 0) == (s.URL != ""):
+			r.report(path, "give a command or a url, one of both")
+		case s.URL != "" && len(s.Env) > 0:
+			r.report(path+".env", "is for commands: give headers")
+		case len(s.Command) > 0 && len(s.Headers) > 0:
+			r.report(path+".headers", "are for URLs: give env")
+		case s.URL != "":
+			r.address(path+".url", s.URL)
+		case s.Command[0] == "":
+			r.report(path+".command", "names no program")
+		}
+		r.duration(path+".timeout", s.Timeout)
+	}
+}
+
+func (r *reader) address(path, text string) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		r.report(path, "%q: use an address that begins with http:// or https://", text)
+		return
+	}
+	if u.User != nil {
+		r.report(path, "holds a password: give it in headers, as env:NAME or file:PATH")
+	}
+}
+
+func (r *reader) agents(d *Definition) {
+	for i, name := range d.Agents {
+		switch {
+		case !isName(name):
+			r.report(at("$.agents", i), "%q is not the name of an agent", name)
+		case name == d.Name:
+			r.report(at("$.agents", i), "%s would delegate to itself", name)
+		case slices.Index(d.Agents, name) < i:
+			r.report(at("$.agents", i), "%s is named twice", name)
+		}
+	}
+}
+
+func (r *reader) limits(path string, l *Limits) {
+	if l == nil {
+		return
+	}
+	for _, n := range []struct {
+		key   string
+		value int64
+	}{
+		{"rounds", l.Rounds},
+		{"requests", l.Requests},
+		{"tokens", l.Tokens},
+		{"input_tokens", l.InputTokens},
+		{"output_tokens", l.OutputTokens},
+		{"tool_calls", l.ToolCalls},
+		{"cost_micros", l.CostMicros},
+	} {
+		r.notNegative(path+"."+n.key, n.value)
+	}
+	r.duration(path+".wall_clock", l.WallClock)
+}
+
+func (r *reader) compaction(c *Compaction) {
+	const path = "$.compaction"
+	if c == nil {
+		return
+	}
+	switch {
+	case c.Items < 0 || c.Window < 0 || c.Target < 0:
+		r.report(path, "items, window and target cannot be negative")
+	case c.Items == 0 && c.Window == 0:
+		r.report(path, "never begins: give items, window or both")
+	case c.Share != 0 && c.Window == 0:
+		r.report(path+".share", "is a share of window: give that too")
+	case c.Share < 0 || c.Share > 1:
+		r.report(path+".share", "%v: use more than 0 and at most 1", c.Share)
+	}
+	if len(c.Steps) == 0 {
+		r.report(path, "does nothing: give steps")
+	}
+	for i, s := range c.Steps {
+		r.step(at(path+".steps", i), s)
+	}
+}
+
+func (r *reader) step(path string, s Step) {
+	set := 0
+	for _, given := range []bool{
+		s.DropReasoning, s.DropFailedResults, s.KeepItems != 0, s.KeepTurns != 0, s.KeepTokens != 0, s.Summarise != nil,
+	} {
+		if given {
+			set++
+		}
+	}
+	switch {
+	case set != 1:
+		r.report(path, "%d strategies: a step is exactly one", set)
+	case s.KeepItems < 0 || s.KeepTurns < 0 || s.KeepTokens < 0:
+		r.report(path, "keeps less than nothing")
+	case s.Summarise != nil:
+		r.notNegative(path+".summarise.keep_items", int64(s.Summarise.KeepItems))
+		r.notNegative(path+".summarise.max_tokens", s.Summarise.MaxTokens)
+	}
+}
+
+func (r *reader) guardrails(g *Guardrails) {
+	if g == nil {
+		return
+	}
+	if len(g.Input)+len(g.Output)+len(g.Results) == 0 {
+		r.report("$.guardrails", "checks nothing: give input, output or results")
+	}
+	r.checks("$.guardrails.input", g.Input)
+	r.checks("$.guardrails.output", g.Output)
+	r.checks("$.guardrails.results", g.Results)
+}
+
+func (r *reader) checks(path string, checks []Check) {
+	for i, c := range checks {
+		here := at(path, i)
+		if (c.MaxLength != 0) == (len(c.Deny) > 0) {
+			r.report(here, "give max_length or deny, one of both")
+		}
+		r.notNegative(here+".max_length", int64(c.MaxLength))
+		for j, expr := range c.Deny {
+			if _, err := regexp.Compile(expr); err != nil {
+				r.report(at(here+".deny", j), "%v", err)
+			}
+		}
+	}
+}
+
+func (r *reader) notNegative(path string, n int64) {
+	if n < 0 {
+		r.report(path, "%d: use a number from 1 on", n)
+	}
+}
+
+func (r *reader) word(path, word string, words []string) {
+	if word != "" && !slices.Contains(words, word) {
+		last := len(words) - 1
+		r.report(path, "%q: use %s or %s", word, strings.Join(words[:last], ", "), words[last])
+	}
+}
+
+func (r *reader) duration(path, text string) {
+	if _, err := parseDuration(text); err != nil {
+		r.report(path, "%q: %v", text, err)
+	}
+}
+
+func at(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

@@ -1,0 +1,62 @@
+package agentfile
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// The words that some fields may hold.
+func permissions() []string {
+	return []string{string(events.RuleAllow), string(events.RuleAsk), string(events.RuleDeny), string(events.RuleGuard)}
+}
+func onBusy() []string     { return []string{"queue", "steer", "interrupt", "reject"} }
+func agentsMD() []string   { return []string{"none", "nearest", "all"} }
+func scopes() []string     { return []string{"agent", "all"} }
+func cacheModes() []string { return []string{"disabled", "best_effort", "required"} }
+func retentions() []string { return []string{"short", "extended"} }
+
+// The patterns that some fields have to match.
+const (
+	namePattern     = `^[a-z0-9][a-z0-9_-]{0,63}$`
+	durationPattern = `^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`
+	routePattern    = `^(foreground|background|detach:.+)$`
+)
+
+// isName reports whether s can name an agent or a server.
+func isName(s string) bool { return regexp.MustCompile(namePattern).MatchString(s) }
+
+// ParseRoute reads foreground, background or detach:DURATION.
+func ParseRoute(text string) (content.Route, time.Duration, error) {
+	word, after, timed := strings.Cut(text, ":")
+	switch {
+	case text == "foreground":
+		return "", 0, nil
+	case text == string(content.Background):
+		return content.Background, 0, nil
+	case word == string(content.DetachSoon) && timed:
+		d, err := time.ParseDuration(after)
+		if err != nil || d <= 0 {
+			return "", 0, fmt.Errorf("%q: use a positive duration like 30s", after)
+		}
+		return content.DetachSoon, d, nil
+	}
+	return "", 0, fmt.Errorf("%q: use foreground, background or detach:DURATION", text)
+}
+
+// parseDuration reads a positive duration; "" is zero.
+func parseDuration(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, errors.New("use a positive duration like 90s or 24h")
+	}
+	return d, nil
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -24,19 +26,25 @@ func encodeValue(v any) ([]byte, error) {
 	return wire.Encode(wire.CommandDepth, func(e *msgpack.Encoder) error { return e.Encode(v) })
 }
 
-// keyPut sets a key of a bucket, for as long as ttl says.
+// keyPut sets a key of a bucket, for as long as ttl says; for ever if it is zero.
 func (c *Cell) keyPut(ctx context.Context, bucket, key string, value []byte, ttl time.Duration) error {
-	return c.keyWrite(ctx, bucket, key, &nats.Msg{Data: value, Header: nats.Header{
-		jetstream.MsgTTLHeader: []string{ttl.String()},
-	}})
+	msg := nats.NewMsg("")
+	msg.Data = value
+	if ttl > 0 {
+		msg.Header.Set(jetstream.MsgTTLHeader, ttl.String())
+	}
+	return c.keyWrite(ctx, bucket, key, msg)
 }
 
-// keyDelete takes a key away. What marks its place goes after ttl.
+// keyDelete takes a key away. What marks its place goes after ttl; it stays if ttl is
+// zero.
 func (c *Cell) keyDelete(ctx context.Context, bucket, key string, ttl time.Duration) error {
-	return c.keyWrite(ctx, bucket, key, &nats.Msg{Header: nats.Header{
-		headerOperation:        []string{"DEL"},
-		jetstream.MsgTTLHeader: []string{ttl.String()},
-	}})
+	msg := nats.NewMsg("")
+	msg.Header.Set(headerOperation, "DEL")
+	if ttl > 0 {
+		msg.Header.Set(jetstream.MsgTTLHeader, ttl.String())
+	}
+	return c.keyWrite(ctx, bucket, key, msg)
 }
 
 func (c *Cell) keyWrite(ctx context.Context, bucket, key string, msg *nats.Msg) error {
@@ -53,14 +61,35 @@ func (c *Cell) keyWrite(ctx context.Context, bucket, key string, msg *nats.Msg) 
 
 // keyGet returns a key's value as the leader knows it, or errNoMessage.
 func (c *Cell) keyGet(ctx context.Context, bucket, key string) ([]byte, error) {
+	m, err := c.keyStored(ctx, bucket, key)
+	return m.Data, err
+}
+
+// keyStored is keyGet with what the stream knows beside the value.
+func (c *Cell) keyStored(ctx context.Context, bucket, key string) (stored, error) {
 	m, err := c.leaderLast(ctx, kvStream(bucket), kvKey(bucket, key))
 	switch {
 	case errors.Is(err, errNoMessage) || err == nil && isMarker(m.Header):
-		return nil, errNoMessage
+		return stored{}, errNoMessage
 	case err != nil:
-		return nil, fmt.Errorf("key %s: %w", key, err)
+		return stored{}, fmt.Errorf("key %s: %w", key, err)
 	}
-	return m.Data, nil
+	return m, nil
+}
+
+// keys lists the keys of a bucket that a filter matches, sorted. Some of them may
+// have been taken away.
+func (c *Cell) keys(ctx context.Context, bucket, filter string) ([]string, error) {
+	subjects, err := c.subjects(ctx, kvStream(bucket), kvKey(bucket, filter))
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for subject := range subjects {
+		out = append(out, strings.TrimPrefix(subject, kvKey(bucket, "")))
+	}
+	slices.Sort(out)
+	return out, nil
 }
 
 // isMarker reports whether a message stands for a key that was deleted or has

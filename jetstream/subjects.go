@@ -35,6 +35,8 @@ func (n names) tasksStream() string   { return n.prefix + "TASKS" }
 func (n names) catalogBucket() string { return n.prefix + "CATALOG" }
 func (n names) nodesBucket() string   { return n.prefix + "NODES" }
 func (n names) snapBucket() string    { return n.prefix + "SNAPSHOTS" }
+func (n names) agentsBucket() string  { return n.prefix + "AGENTS" }
+func (n names) memoryBucket() string  { return n.prefix + "MEMORY" }
 func (n names) blobBucket() string    { return n.prefix + "BLOBS" }
 
 // The streams that buckets are kept in, and the subjects of their keys, in the

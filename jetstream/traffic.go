@@ -14,6 +14,8 @@ const (
 	RoleDriver   Role = "driver"   // drives sessions
 	RoleObserver Role = "observer" // reads
 	RoleServer   Role = "server"
+
+	RoleProvisioner Role = "provisioner" // sets the cell up and publishes agents
 )
 
 // SubjectRow describes a subject. What varies in it is written like <session>.
@@ -35,6 +37,8 @@ func Subjects(namespace string) []SubjectRow {
 		worker    = []Role{RoleWorker}
 		driver    = []Role{RoleDriver}
 		server    = []Role{RoleServer}
+		publisher = []Role{RoleProvisioner}
+		takers    = []Role{RoleClient, RoleWorker, RoleDriver}
 		watchers  = []Role{RoleClient, RoleObserver}
 		readers   = []Role{RoleClient, RoleDriver, RoleObserver}
 		senders   = []Role{RoleClient, RoleApprover, RoleWorker, RoleDriver}
@@ -59,6 +63,9 @@ func Subjects(namespace string) []SubjectRow {
 		{kvKey(n.catalogBucket(), "unclaimed."+queue+"."+id), "CATALOG", worker, worker},
 		{kvKey(n.nodesBucket(), node), "NODES", driver, driver},
 		{kvKey(n.snapBucket(), session), "SNAPSHOTS", driver, driver},
+		{kvKey(n.agentsBucket(), "<agent>"), "AGENTS", publisher, takers},
+		{kvKey(n.agentsBucket(), "<agent>.<version>"), "AGENTS", publisher, takers},
+		{kvKey(n.memoryBucket(), "<scope>.<goal>"), "MEMORY", driver, driver},
 		{n.blobChunks(id), "BLOBS", senders, everybody},
 		{n.blobMetaPrefix() + "<digest>", "BLOBS", senders, everybody},
 	}
@@ -85,7 +92,7 @@ func Headers() []HeaderRow {
 		{headerBlob, []string{"JOURNAL", "INBOX", "TIMERS", "TASKS", "SNAPSHOTS"}},
 		{"Nats-Schedule", []string{"TIMERS"}},
 		{"Nats-Schedule-Target", []string{"TIMERS"}},
-		{"Nats-TTL", []string{"CATALOG", "NODES"}},
-		{headerOperation, []string{"CATALOG", "NODES"}},
+		{"Nats-TTL", []string{"CATALOG", "NODES", "MEMORY"}},
+		{headerOperation, []string{"CATALOG", "NODES", "AGENTS", "MEMORY"}},
 	}
 }

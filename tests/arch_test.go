@@ -38,6 +38,7 @@ func packages() []archtest.Row {
 
 		{Level: 4, Package: "loop/snapshot", Purpose: "a State written down, so that a long journal need not be folded"},
 		{Level: 4, Package: "compact", Purpose: "makes a transcript smaller: triggers and strategies behind one mutator"},
+		{Level: 4, Package: "workspace", Purpose: "what a folder tells the agents that work in it"},
 		{Level: 4, Package: "guardrail", Purpose: "checks of input, replies and results behind one hook"},
 		{Level: 4, Package: "effect", Purpose: "the edge that both hosts share: does what is owed and reports what came of it"},
 
@@ -46,11 +47,13 @@ func packages() []archtest.Row {
 		{Level: 3, Package: "journal/journaltest", Purpose: "what every journal must do"},
 		{Level: 3, Package: "task/tasktest", Purpose: "what every task queue must do"},
 		{Level: 3, Package: "model/modeltest", Purpose: "what every model must do"},
+		{Level: 3, Package: "memory/memorytest", Purpose: "what every store of notes must do"},
 		{Level: 3, Package: "tool/tooltest", Purpose: "what every tool must do"},
 
 		{Level: 2, Package: "commands", Purpose: "what a session may be asked or told"},
 		{Level: 2, Package: "journal", Purpose: "the contract of the journal"},
 		{Level: 2, Package: "task", Purpose: "the contract of task queues"},
+		{Level: 2, Package: "memory", Purpose: "what tasks leave for later ones"},
 		{Level: 2, Package: "model", Purpose: "the contract of models"},
 		{Level: 2, Package: "permission", Purpose: "policies over what tool calls may do"},
 
@@ -102,6 +105,7 @@ func suites(prefix string) []string {
 	return []string{
 		prefix + "internal/cli/clitest",
 		prefix + "journal/journaltest",
+		prefix + "memory/memorytest",
 		prefix + "model/modeltest",
 		prefix + "task/tasktest",
 		prefix + "tool/tooltest",

@@ -1,0 +1,28 @@
+package jetstream
+
+import (
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/memory"
+	"github.com/turnlog/turnlog/memory/memorytest"
+)
+
+func TestMemoryIsAStore(t *testing.T) {
+	t.Parallel()
+	memorytest.Run(t, func(t testing.TB) memory.Store { return newCell(t).Memory() })
+}
+
+func TestNotesExpire(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		ctx, m := t.Context(), c.Memory()
+		must(t, m.Put(ctx, "a", memory.Note{Goal: "soon", Summary: "s"}, 2*time.Second))
+		must(t, m.Put(ctx, "a", memory.Note{Goal: "later", Summary: "l"}, time.Hour))
+		<-time.After(5 * time.Second)
+		notes, err := m.Notes(ctx, "a")
+		if err != nil || len(notes) != 1 || notes[0].Goal != "later" {
+			t.Errorf("Notes = %+v, %v; want the one that is not over", notes, err)
+		}
+	})
+}

@@ -32,6 +32,8 @@ func ClassOf(status int) content.ErrorClass {
 		return content.ClassRateLimit
 	case http.StatusServiceUnavailable, overloaded:
 		return content.ClassOverloaded
+	case http.StatusConflict: // two requests in each other's way
+		return content.ClassServer
 	}
 	switch {
 	case status >= http.StatusInternalServerError:
@@ -73,13 +75,17 @@ func wait(number string, unit time.Duration) time.Duration {
 
 // Broken says what it means that an exchange ended without an answer of the
 // provider: the cause of ctx if the caller left, a timeout if nothing came any
-// more, otherwise trouble on the way, which may be over at the next attempt. A
-// stream that ends before its reply does is Broken with io.ErrUnexpectedEOF.
+// more, an invalid request if it was redirected, otherwise trouble on the way,
+// which may be over at the next attempt. A stream that ends before its reply does
+// is Broken with io.ErrUnexpectedEOF.
 func Broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	class := content.ClassNetwork
+	if _, ok := errors.AsType[*RedirectError](err); ok {
+		class = content.ClassInvalid
+	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		class = content.ClassTimeout
 	}
@@ -87,7 +93,7 @@ func Broken(ctx context.Context, err error) error {
 }
 
 // hidden stands where a secret stood.
-const hidden = "[hidden]"
+const hidden = "[key]"
 
 // Scrub returns text without the secrets that are in it: what a provider or a
 // transport says of a failure may repeat the request's key.

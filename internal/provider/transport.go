@@ -38,7 +38,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		base = http.DefaultTransport
 	}
 	if t.Silence <= 0 {
-		return base.RoundTrip(req)
+		return base.RoundTrip(req) //nolint:wrapcheck // nothing to add
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	w := &watch{silence: t.Silence, cancel: cancel}

@@ -30,6 +30,13 @@ type Factory struct {
 	// is checked only on failures that happen elsewhere.
 	Failing func(t testing.TB) (model.Model, model.Request)
 
+	// Cut returns a model and a request whose answer breaks off on the way. Nil:
+	// cut-reply is not checked.
+	Cut func(t testing.TB) (model.Model, model.Request)
+
+	// Secret is the key that the models have. Empty: kept-secret is not checked.
+	Secret string
+
 	Features Features
 }
 
@@ -74,6 +81,8 @@ func (s suite) properties() []property {
 		{"one-goroutine", s.each(checkGoroutine)},
 		{"prompt-cancel", s.promptCancel},
 		{"typed-errors", s.typedErrors},
+		{"cut-reply", s.cutReply},
+		{"kept-secret", s.keptSecret},
 		{"borrowed-request", s.borrowedRequest},
 		{"concurrent-calls", s.concurrentCalls},
 	}
@@ -191,18 +200,6 @@ func (s suite) cancelAt(t testing.TB, r model.Request, at int) {
 	case <-time.After(patience):
 		t.Fatalf("Call(%q) cancelled at delta %d still runs after %s", prompt(r), at, patience)
 	}
-}
-
-func (s suite) typedErrors(t testing.TB) {
-	if s.Failing == nil {
-		return
-	}
-	m, r := s.Failing(t)
-	reply, err := m.Call(t.Context(), r, func(content.Delta) {})
-	if err == nil {
-		t.Fatalf("Call(%q) = %+v, want a failure", prompt(r), reply)
-	}
-	checkError(t, err)
 }
 
 func (s suite) borrowedRequest(t testing.TB) {

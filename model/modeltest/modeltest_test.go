@@ -1,6 +1,7 @@
 package modeltest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model"
@@ -108,6 +109,10 @@ func TestFaultsAreFound(t *testing.T) {
 		"other goroutine":     {elsewhere, []string{"one-goroutine"}},
 		"deaf to cancel":      {deaf, []string{"prompt-cancel"}},
 		"untyped error":       {untyped, []string{"typed-errors"}},
+		"cut but whole":       {when("cut", nil), []string{"cut-reply"}},
+		"cut for ever":        {when("cut", &model.Error{Class: content.ClassOther, Message: "bad answer"}), []string{"cut-reply"}},
+		"shows its key":       {when("fail", &model.Error{Class: content.ClassAuth, Message: "wrong key " + secret}), []string{"kept-secret"}},
+		"wraps its key":       {when("fail", &blurting{}), []string{"typed-errors", "kept-secret"}},
 		"writes to request":   {scribbling(), []string{"borrowed-request"}},
 		"changes its mind": {func(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
 			return giving(Text(strconv.FormatInt(count.Add(1), 10)))(ctx, r, emit)
@@ -116,7 +121,7 @@ func TestFaultsAreFound(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(fault.want, failing(t, fault.model)); diff != "" {
+			if diff := gocmp.Diff(fault.want, failing(t, fault.model)); diff != "" {
 				t.Errorf("failing properties (-want +got):\n%s", diff)
 			}
 		})
@@ -140,6 +145,28 @@ func untyped(ctx context.Context, r model.Request, emit func(content.Delta)) (mo
 	}
 	return honest(ctx, r, emit)
 }
+
+const secret = "sk-canary"
+
+// when is honest, but for one prompt: that fails with err, or succeeds for nil.
+func when(what string, err error) broken {
+	return func(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
+		if prompt(r) == what {
+			return model.Reply{}, cmp.Or(err, errWhole)
+		}
+		return honest(ctx, r, emit)
+	}
+}
+
+// errWhole stands for no error where the harness would put its own.
+var errWhole = errors.New("whole")
+
+// blurting hides its key from its message, but not from who prints all of it.
+type blurting struct{}
+
+func (*blurting) Error() string { return "no" }
+
+func (*blurting) Unwrap() error { return errors.New("sent " + secret) }
 
 // scribbling writes to its requests, one call at a time: what is to be found is
 // the writing, not a race.
@@ -166,6 +193,8 @@ func failing(t *testing.T, m broken) []string {
 				return model.Reply{}, &model.Error{Class: content.ClassOther, Message: "as asked"}
 			}), Ask("fail")
 		},
+		Cut:      func(testing.TB) (model.Model, model.Request) { return cutting(m), Ask("cut") },
+		Secret:   secret,
 		Features: Features{Deterministic: true},
 	})
 	var names []string
@@ -179,6 +208,20 @@ func failing(t *testing.T, m broken) []string {
 		}
 	}
 	return names
+}
+
+// cutting is m, but that its answers break off.
+func cutting(m broken) broken {
+	return func(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
+		reply, err := m(ctx, r, emit)
+		switch {
+		case errors.Is(err, errWhole):
+			return reply, nil
+		case err != nil:
+			return model.Reply{}, err
+		}
+		return model.Reply{}, &model.Error{Class: content.ClassNetwork, Message: "cut off"}
+	}
 }
 
 // recorder notes failures instead of failing.

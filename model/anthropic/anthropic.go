@@ -1,0 +1,89 @@
+package anthropic
+
+import (
+	"context"
+	"slices"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/provider"
+	"github.com/turnlog/turnlog/model"
+)
+
+// Provider is the first part of the models' names, and the name of the reasoning
+// parts that they want back.
+const Provider = "anthropic"
+
+// Model calls one Claude model. It is safe for concurrent use.
+type Model struct {
+	cfg      Config // without the key
+	messages sdk.BetaMessageService
+	scrub    func(string) string // takes the key out of texts
+}
+
+// New returns a model. It makes no request; a wrong key shows at the first call.
+func New(cfg Config) (*Model, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	key := cfg.APIKey
+	opts := []option.RequestOption{
+		option.WithoutOpenTelemetry(), // what it records is chosen in the environment
+		option.WithEnvironmentProduction(),
+		option.WithHTTPClient(provider.Client(cfg.HTTP, cfg.Silence)),
+		option.WithMaxRetries(0),
+	}
+	if cfg.BaseURL != "" {
+		opts = append(opts, option.WithBaseURL(cfg.BaseURL))
+	}
+	if key != "" {
+		opts = append(opts, option.WithAPIKey(key))
+	}
+	cfg.APIKey, cfg.HTTP = "", nil
+	return &Model{
+		cfg:      cfg,
+		messages: sdk.NewBetaMessageService(slices.Clip(opts)...), // unlike a client, it reads no environment
+		scrub:    func(text string) string { return provider.Scrub(text, key) },
+	}, nil
+}
+
+// Name is anthropic:model.
+func (m *Model) Name() string { return m.cfg.String() }
+
+// Capabilities says that Claude models can do everything.
+func (m *Model) Capabilities() model.Capabilities {
+	return model.Capabilities{
+		Tools: true, Parallel: true, Reasoning: true, Media: true, OutputSchema: true, PromptCache: true,
+		ContextTokens: m.cfg.ContextTokens,
+	}
+}
+
+// Call makes one streamed request.
+func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
+	if ctx.Err() != nil {
+		return model.Reply{}, context.Cause(ctx)
+	}
+	params, err := m.cfg.params(r)
+	if err != nil {
+		return model.Reply{}, err
+	}
+	stream := m.messages.NewStreaming(ctx, params)
+	defer func() { _ = stream.Close() }()
+	a := answer{reply: provider.NewReply(ctx, emit)}
+	for stream.Next() {
+		if err := a.take(stream.Current()); err != nil {
+			return model.Reply{}, m.failure(ctx, err, a.usage.total())
+		}
+	}
+	if err := stream.Err(); err != nil {
+		return model.Reply{}, m.failure(ctx, err, a.usage.total())
+	}
+	reply, err := a.finish()
+	if err != nil {
+		return model.Reply{}, m.failure(ctx, err, a.usage.total())
+	}
+	return reply, nil
+}

@@ -1,0 +1,259 @@
+package fallback
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/model"
+)
+
+// MetaKey is where the first item of a reply says in its metadata that it was not
+// the first model that answered.
+const MetaKey = "fallback"
+
+// maxPlaces bounds how many calls that failed while they spoke are remembered.
+const maxPlaces = 1024
+
+// Config says when the next model is asked.
+type Config struct {
+	On []content.ErrorClass // nil: Defaults
+}
+
+// Defaults are the classes at which the next model is asked if nothing else is said.
+func Defaults() []content.ErrorClass {
+	return []content.ErrorClass{
+		content.ClassAuth, content.ClassBilling, content.ClassRateLimit, content.ClassOverloaded,
+		content.ClassTimeout, content.ClassNetwork, content.ClassServer,
+	}
+}
+
+// Classes are all classes that On may name.
+func Classes() []content.ErrorClass {
+	return append(Defaults(), content.ClassInvalid, content.ClassTooLong, content.ClassBlocked, content.ClassExhausted, content.ClassOther)
+}
+
+// Model asks its models in order.
+type Model struct {
+	models []model.Model
+	on     []content.ErrorClass
+
+	mu     sync.Mutex // guards places
+	places map[place]int
+}
+
+// place is an attempt that is to begin with another model than the first.
+type place struct {
+	session content.SessionID
+	turn    content.TurnID
+	round   int
+	attempt int
+}
+
+// New returns a model made of the given ones. It returns an error if there are none,
+// and for a class that is unknown.
+func New(models []model.Model, cfg Config) (*Model, error) {
+	if len(models) == 0 {
+		return nil, errors.New("no models")
+	}
+	on := cfg.On
+	if on == nil {
+		on = Defaults()
+	}
+	for _, c := range on {
+		if !slices.Contains(Classes(), c) {
+			return nil, fmt.Errorf("unknown class %q", c)
+		}
+	}
+	return &Model{models: slices.Clone(models), on: slices.Clone(on), places: make(map[place]int)}, nil
+}
+
+// Name is fallback: and the names of the models.
+func (m *Model) Name() string {
+	names := make([]string, len(m.models))
+	for i, each := range m.models {
+		names[i] = each.Name()
+	}
+	return "fallback:" + strings.Join(names, ",")
+}
+
+// Models returns the models, in order.
+func (m *Model) Models() []model.Model { return slices.Clone(m.models) }
+
+// Capabilities are what all of the models can do, and the smallest window.
+func (m *Model) Capabilities() model.Capabilities {
+	all := m.models[0].Capabilities()
+	for _, each := range m.models[1:] {
+		c := each.Capabilities()
+		all.Tools = all.Tools && c.Tools
+		all.Parallel = all.Parallel && c.Parallel
+		all.Reasoning = all.Reasoning && c.Reasoning
+		all.Media = all.Media && c.Media
+		all.OutputSchema = all.OutputSchema && c.OutputSchema
+		all.PromptCache = all.PromptCache && c.PromptCache
+		if all.ContextTokens == 0 || c.ContextTokens > 0 && c.ContextTokens < all.ContextTokens {
+			all.ContextTokens = c.ContextTokens
+		}
+	}
+	return all
+}
+
+// Call asks one model after the other until one answers.
+func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
+	var failed failures
+	for i := m.first(r); i < len(m.models); i++ {
+		each, spoke := m.models[i], false
+		reply, err := each.Call(ctx, r, func(d content.Delta) {
+			spoke = true
+			emit(d)
+		})
+		if err == nil {
+			return failed.answered(each.Name(), reply), nil
+		}
+		if ctx.Err() != nil {
+			return model.Reply{}, failed.cancelled(err)
+		}
+		class := failed.add(each.Name(), err)
+		if !slices.Contains(m.on, class) {
+			break
+		}
+		if spoke {
+			failed.next = m.beginWith(i+1, r)
+			break
+		}
+	}
+	return model.Reply{}, failed.err()
+}
+
+// first is the model with which an attempt begins.
+func (m *Model) first(r model.Request) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := place{r.Session, r.Turn, r.Round, r.Attempt}
+	i := m.places[p]
+	delete(m.places, p)
+	return i
+}
+
+// beginWith has the attempt after r begin with the i-th model, and reports whether
+// there is one. That it is forgotten with the process does no harm.
+func (m *Model) beginWith(i int, r model.Request) bool {
+	if i >= len(m.models) {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.places) >= maxPlaces {
+		clear(m.places)
+	}
+	m.places[place{r.Session, r.Turn, r.Round, r.Attempt + 1}] = i
+	return true
+}
+
+// failure is how one model failed, as metadata shows it.
+type failure struct {
+	Model string             `json:"model"`
+	Class content.ErrorClass `json:"class"`
+	Code  string             `json:"code,omitempty"`
+
+	err *model.Error
+}
+
+// failures are those of one attempt.
+type failures struct {
+	list  []failure
+	spent content.Usage
+	next  bool // the next attempt begins with another model
+}
+
+// add takes a failure in and returns its class.
+func (f *failures) add(name string, err error) content.ErrorClass {
+	e, ok := errors.AsType[*model.Error](err)
+	if !ok {
+		e = &model.Error{Class: content.ClassOther, Message: err.Error()}
+	}
+	f.list = append(f.list, failure{Model: name, Class: e.Class, Code: e.Code, err: e})
+	f.spent = f.spent.Add(e.Usage)
+	return e.Class
+}
+
+// answered is the reply of the model that answered.
+func (f *failures) answered(name string, reply model.Reply) model.Reply {
+	reply.Model = cmp.Or(reply.Model, name)
+	reply.Usage = reply.Usage.Add(f.spent)
+	if len(f.list) == 0 || len(reply.Items) == 0 {
+		return reply
+	}
+	reply.Items = slices.Clone(reply.Items)
+	reply.Items[0].Metadata = reply.Items[0].Metadata.With(MetaKey, struct {
+		Model  string    `json:"model"`
+		Failed []failure `json:"failed"`
+	}{name, f.list})
+	return reply
+}
+
+// cancelled is the error of a caller who left, with what was spent until then.
+func (f *failures) cancelled(err error) error {
+	if f.spent == (content.Usage{}) {
+		return err
+	}
+	used := f.spent
+	if e, ok := errors.AsType[*model.Error](err); ok {
+		used = used.Add(e.Usage)
+	}
+	return fmt.Errorf("%w (%w)", &model.Error{Class: content.ClassOther, Message: "left before an answer", Usage: used}, err)
+}
+
+// err is what the attempt failed at.
+func (f *failures) err() error {
+	if len(f.list) == 1 && !f.next {
+		return f.list[0].err
+	}
+	texts := make([]string, len(f.list))
+	for i, each := range f.list {
+		texts[i] = each.Model + ": " + each.err.Error()
+	}
+	mended := f.mendable()
+	out := *mended
+	out.Message, out.Usage = strings.Join(texts, "; "), f.spent
+	switch {
+	case f.next:
+		out.RetryAfter = 0
+	case mended.Class.Retryable():
+		for _, each := range f.list {
+			if each.Class.Retryable() {
+				out.RetryAfter = min(out.RetryAfter, each.err.RetryAfter)
+			}
+		}
+	}
+	return &out
+}
+
+// mendable is the first failure that another attempt may mend, else the last one.
+func (f *failures) mendable() *model.Error {
+	for _, each := range f.list {
+		if each.Class.Retryable() {
+			return each.err
+		}
+	}
+	return f.list[len(f.list)-1].err
+}
+
+// Name is how registries name the model that is made of the models with these names; of
+// one, it is that name.
+func Name(names ...string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	escape := strings.NewReplacer("%", "%25", "?", "%3F", ",", "%2C")
+	escaped := make([]string, len(names))
+	for i, n := range names {
+		escaped[i] = escape.Replace(n)
+	}
+	return "fallback:" + strings.Join(escaped, ",")
+}

@@ -1,0 +1,236 @@
+package gemini
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"google.golang.org/genai"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/provider"
+	"github.com/turnlog/turnlog/model"
+)
+
+// customPart is the name of parts that have none here.
+const customPart = name + ".part"
+
+// answer is a reply in the making.
+type answer struct {
+	reply *provider.Reply
+	usage content.Usage
+
+	model, id string
+	finish    genai.FinishReason
+	blocked   bool // the prompt was
+
+	open  bool // the last part is a text to which more may be joined
+	calls int
+}
+
+// errShape is returned for an answer at which the client panics.
+var errShape = errors.New("the provider sent what is no answer")
+
+// follow takes in the pieces of the answer as they come. The client panics at pieces
+// of another shape than it knows.
+func (a *answer) follow(pieces iter.Seq2[*genai.GenerateContentResponse, error]) (err error) {
+	taking := false
+	defer func() {
+		if p := recover(); p != nil {
+			if taking {
+				panic(p) // not the client's
+			}
+			err = fmt.Errorf("%w: %v", errShape, p)
+		}
+	}()
+	for piece, err := range pieces {
+		if err != nil {
+			return err
+		}
+		taking = true
+		if err := a.take(piece); err != nil {
+			return err
+		}
+		taking = false
+	}
+	return nil
+}
+
+// take takes in a piece of the answer.
+func (a *answer) take(c *genai.GenerateContentResponse) error {
+	if c.ModelVersion != "" {
+		a.model = c.ModelVersion
+	}
+	if c.ResponseID != "" {
+		a.id = c.ResponseID
+	}
+	if u := c.UsageMetadata; u != nil {
+		a.usage = usage(u)
+	}
+	if f := c.PromptFeedback; f != nil && f.BlockReason != "" && f.BlockReason != genai.BlockedReasonUnspecified {
+		a.blocked = true
+	}
+	if len(c.Candidates) == 0 || c.Candidates[0] == nil {
+		return nil
+	}
+	first := c.Candidates[0]
+	if first.FinishReason != "" && first.FinishReason != genai.FinishReasonUnspecified {
+		a.finish = first.FinishReason
+	}
+	if first.Content == nil {
+		return nil
+	}
+	for _, p := range first.Content.Parts {
+		if err := a.part(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// usage counts all of the prompt as input and thoughts as output. What the provider
+// sends in each piece is the sum so far.
+func usage(u *genai.GenerateContentResponseUsageMetadata) content.Usage {
+	return content.Usage{
+		InputTokens:     int64(u.PromptTokenCount) + int64(u.ToolUsePromptTokenCount),
+		OutputTokens:    int64(u.CandidatesTokenCount) + int64(u.ThoughtsTokenCount),
+		ReasoningTokens: int64(u.ThoughtsTokenCount),
+		CacheReadTokens: int64(u.CachedContentTokenCount),
+	}
+}
+
+func (a *answer) part(p *genai.Part) error {
+	switch {
+	case p == nil:
+		return nil
+	case p.FunctionCall != nil:
+		return a.call(p)
+	case p.InlineData != nil:
+		return a.whole(content.Part{
+			Kind: content.MediaKind, Name: p.InlineData.DisplayName, Reasoning: signed(p.ThoughtSignature),
+			Media: &content.Media{Modality: modality(p.InlineData.MIMEType), MIME: p.InlineData.MIMEType, Bytes: p.InlineData.Data},
+		})
+	case foreign(p):
+		raw, err := json.Marshal(p)
+		if err != nil {
+			return &model.Error{Class: content.ClassServer, Code: "malformed", Message: "a part of the answer: " + err.Error()}
+		}
+		return a.whole(content.Part{Kind: content.CustomKind, Name: customPart, Data: raw})
+	}
+	return a.text(p)
+}
+
+// foreign reports whether a part holds more than text.
+func foreign(p *genai.Part) bool {
+	return p.FileData != nil || p.ExecutableCode != nil || p.CodeExecutionResult != nil || p.FunctionResponse != nil ||
+		p.ToolCall != nil || p.ToolResponse != nil
+}
+
+func signed(signature []byte) *content.Reasoning {
+	if len(signature) == 0 {
+		return nil
+	}
+	return &content.Reasoning{Signature: signature}
+}
+
+func (a *answer) call(p *genai.Part) error {
+	c := p.FunctionCall
+	input := json.RawMessage("{}")
+	if len(c.Args) > 0 {
+		raw, err := json.Marshal(c.Args)
+		if err != nil {
+			return &model.Error{Class: content.ClassServer, Code: "malformed", Message: "arguments of " + c.Name + ": " + err.Error()}
+		}
+		input = raw
+	}
+	a.calls++
+	part := content.CallPart(content.ToolCall{Name: c.Name, Input: input, ProviderID: c.ID})
+	part.Reasoning = signed(p.ThoughtSignature)
+	return a.whole(part)
+}
+
+// whole adds a part that has come all at once.
+func (a *answer) whole(p content.Part) error {
+	if err := a.close(); err != nil {
+		return err
+	}
+	i, err := a.reply.Begin(p)
+	if err != nil {
+		return err
+	}
+	return a.reply.Commit(i)
+}
+
+// text adds a piece of a text or a thought to the one before, or begins a new one.
+// A signature belongs to its own piece.
+func (a *answer) text(p *genai.Part) error {
+	part := content.Part{Kind: content.TextKind, Text: p.Text, Reasoning: signed(p.ThoughtSignature)}
+	if p.Thought || p.Text == "" && part.Reasoning != nil {
+		part.Kind, part.Name = content.ReasoningKind, name
+	}
+	switch {
+	case part.Reasoning != nil:
+		return a.whole(part)
+	case p.Text == "":
+		return nil
+	}
+	last := a.reply.Len() - 1
+	if a.open && a.reply.Edit(last).Kind == part.Kind {
+		return a.reply.Append(last, p.Text)
+	}
+	if err := a.close(); err != nil {
+		return err
+	}
+	_, err := a.reply.Begin(part)
+	a.open = err == nil
+	return err
+}
+
+func (a *answer) close() error {
+	a.open = false
+	return a.reply.CommitAll()
+}
+
+// end returns the reply once everything has come.
+func (a *answer) end() (model.Reply, error) {
+	finish, err := a.reason()
+	if err != nil {
+		return model.Reply{}, err
+	}
+	if err := a.close(); err != nil {
+		return model.Reply{}, err
+	}
+	return model.Reply{
+		Items: a.reply.Items(), Usage: a.usage, FinishReason: finish, Model: a.model, ResponseID: a.id,
+	}, nil
+}
+
+// reason says why the reply ended. A call that the model could not write down, and
+// one of a tool that it does not have, are accidents: another attempt may go well.
+func (a *answer) reason() (content.FinishReason, error) {
+	switch a.finish {
+	case "":
+		if a.blocked {
+			return content.Blocked, nil
+		}
+		return "", &model.Error{Class: content.ClassNetwork, Code: "incomplete", Message: "the answer ended before it was finished", Usage: a.usage}
+	case genai.FinishReasonStop:
+		if a.calls > 0 {
+			return content.ToolCalls, nil
+		}
+		return content.Completed, nil
+	case genai.FinishReasonMaxTokens:
+		return content.MaxTokens, nil
+	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonLanguage, genai.FinishReasonBlocklist,
+		genai.FinishReasonProhibitedContent, genai.FinishReasonSPII, genai.FinishReasonImageSafety,
+		genai.FinishReasonImageProhibitedContent, genai.FinishReasonImageRecitation:
+		return content.Blocked, nil
+	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall:
+		return "", &model.Error{Class: content.ClassServer, Code: string(a.finish), Message: "the model made a call that cannot be understood", Usage: a.usage}
+	case "MISSING_THOUGHT_SIGNATURE": // which the client does not know
+		return "", &model.Error{Class: content.ClassInvalid, Code: string(a.finish), Message: "the provider misses a signature", Usage: a.usage}
+	default:
+		return content.Other, nil
+	}
+}

@@ -1,0 +1,188 @@
+package openai
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"mime"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// piece is what a message is made of, the same for both interfaces. One of its
+// groups is set.
+type piece struct {
+	text string
+
+	image string // its URL, often a data URL
+
+	file     string // its bytes as a data URL
+	fileURL  string
+	fileName string
+
+	audio       string // in base64
+	audioFormat string
+}
+
+func (p piece) isText() bool { return p == piece{text: p.text} }
+
+// pieces turns parts into pieces. What the interface cannot take is told in
+// words: an item that cannot be sent would end its session for good.
+func pieces(api API, parts []content.Part) []piece {
+	var all []piece
+	for _, p := range parts {
+		switch p.Kind {
+		case content.TextKind:
+			all = append(all, piece{text: p.Text})
+		case content.StructuredKind:
+			all = append(all, piece{text: string(p.Data)})
+		case content.MediaKind, content.FileKind:
+			if p.Media != nil {
+				all = append(all, mediaPiece(api, p))
+			}
+		case content.ToolResultKind:
+			if p.Result != nil {
+				all = append(all, resultPieces(api, *p.Result)...)
+			}
+		case content.ReasoningKind, content.ToolCallKind, content.CustomKind:
+		}
+	}
+	return all
+}
+
+// resultPieces returns a result's output; of a failure the first words say so,
+// for the interfaces have no field for it.
+func resultPieces(api API, r content.ToolResult) []piece {
+	all := pieces(api, r.Output)
+	if !r.IsError {
+		return all
+	}
+	if len(all) > 0 && all[0].isText() {
+		if !strings.HasPrefix(strings.ToLower(all[0].text), "error") {
+			all[0].text = "Error: " + all[0].text
+		}
+		return all
+	}
+	return append([]piece{{text: "Error: " + string(r.Status)}}, all...)
+}
+
+func mediaPiece(api API, p content.Part) piece {
+	m := *p.Media
+	mimeType, _, err := mime.ParseMediaType(m.MIME)
+	if err != nil {
+		mimeType = m.MIME
+	}
+	major, minor, _ := strings.Cut(mimeType, "/")
+	switch {
+	case len(m.Bytes) == 0 && m.URI == "":
+		return leftOut(p)
+	case m.Modality == "image" || m.Modality == "" && major == "image":
+		return piece{image: urlOf(m, "image/png")}
+	case m.Modality == "audio" || m.Modality == "" && major == "audio":
+		return audioPiece(api, m, minor)
+	case m.Modality == "video" || major == "video":
+		return leftOut(p)
+	case len(m.Bytes) > 0 && textual(major, minor) && utf8.Valid(m.Bytes):
+		return piece{text: fmt.Sprintf("File %s:\n%s", nameOf(p, minor), m.Bytes)}
+	case len(m.Bytes) > 0:
+		return piece{file: urlOf(m, "application/octet-stream"), fileName: nameOf(p, minor)}
+	case strings.HasPrefix(m.URI, "data:"):
+		return piece{file: m.URI, fileName: nameOf(p, minor)}
+	case api == Responses && m.URI != "":
+		return piece{fileURL: m.URI}
+	}
+	return leftOut(p)
+}
+
+// audioPiece returns a sound. Only Chat takes any, in two formats.
+func audioPiece(api API, m content.Media, minor string) piece {
+	format := map[string]string{
+		"wav": "wav", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav", "mpeg": "mp3", "mp3": "mp3",
+	}[minor]
+	if api != Chat || len(m.Bytes) == 0 || format == "" {
+		return leftOut(content.Part{Kind: content.MediaKind, Media: &m})
+	}
+	return piece{audio: base64.StdEncoding.EncodeToString(m.Bytes), audioFormat: format}
+}
+
+// leftOut tells the model of what it cannot be given.
+func leftOut(p content.Part) piece {
+	m := *p.Media
+	what := cmp.Or(m.MIME, m.Modality, "media")
+	where := cmp.Or(p.Name, m.URI)
+	if where != "" && !strings.HasPrefix(where, "data:") {
+		what += " " + where
+	}
+	return piece{text: "[" + what + ": it cannot be shown to this model]"}
+}
+
+func urlOf(m content.Media, unknown string) string {
+	if len(m.Bytes) == 0 {
+		return m.URI
+	}
+	return "data:" + cmp.Or(m.MIME, unknown) + ";base64," + base64.StdEncoding.EncodeToString(m.Bytes)
+}
+
+// nameOf returns a file's name; the interfaces want one.
+func nameOf(p content.Part, minor string) string {
+	if p.Name != "" {
+		return p.Name
+	}
+	if uri := p.Media.URI; uri != "" && !strings.HasPrefix(uri, "data:") {
+		return path.Base(uri)
+	}
+	if minor == "pdf" {
+		return "document.pdf"
+	}
+	return "file"
+}
+
+func textual(major, minor string) bool {
+	switch minor {
+	case "json", "xml", "yaml", "x-yaml", "toml", "javascript", "x-sh":
+		return true
+	}
+	return major == "text" || strings.HasSuffix(minor, "+json") || strings.HasSuffix(minor, "+xml")
+}
+
+// textOf joins pieces of text; it reports false if one is something else.
+func textOf(all []piece, sep string) (string, bool) {
+	texts := make([]string, len(all))
+	for i, p := range all {
+		if !p.isText() {
+			return "", false
+		}
+		texts[i] = p.text
+	}
+	return strings.Join(texts, sep), true
+}
+
+// inputPieces returns what an item that speaks to the model says.
+func inputPieces(api API, it content.Item) []piece {
+	if it.Kind != content.Notification {
+		return pieces(api, it.Parts)
+	}
+	// The text tells the outcome already; what else there is stands in the result.
+	all := append([]piece{{text: "<notification>\n"}}, pieces(api, withoutResults(it.Parts))...)
+	for _, r := range it.Results() {
+		for _, p := range pieces(api, r.Output) {
+			if !p.isText() {
+				all = append(all, p)
+			}
+		}
+	}
+	return append(all, piece{text: "\n</notification>"})
+}
+
+func withoutResults(parts []content.Part) []content.Part {
+	var rest []content.Part
+	for _, p := range parts {
+		if p.Kind != content.ToolResultKind {
+			rest = append(rest, p)
+		}
+	}
+	return rest
+}

@@ -1,0 +1,215 @@
+package openai
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/provider"
+	"github.com/turnlog/turnlog/model"
+)
+
+// Custom parts carry output items of kinds that only this provider has, as they
+// came.
+const (
+	customPrefix   = Provider + "."
+	compactionPart = customPrefix + "compaction"
+)
+
+// commentary is the phase of a message that is not the answer.
+const commentary = "commentary"
+
+// responseStream makes a reply of the events of Responses.
+type responseStream struct {
+	m     *Model
+	reply *provider.Reply
+
+	outputs   []*output
+	usage     content.Usage
+	finished  content.FinishReason // empty: the reply is not whole yet
+	model, id string
+	refused   bool
+}
+
+// responseEvent has the fields of all events that count.
+type responseEvent struct {
+	Type         string          `json:"type"`
+	OutputIndex  int             `json:"output_index"`
+	ContentIndex int             `json:"content_index"`
+	SummaryIndex int             `json:"summary_index"`
+	Delta        string          `json:"delta"`
+	Item         json.RawMessage `json:"item"`
+	Response     *response       `json:"response"`
+}
+
+// response is the whole, as the events that begin and end it have it.
+type response struct {
+	ID         string            `json:"id"`
+	Object     string            `json:"object"`
+	Model      string            `json:"model"`
+	Status     string            `json:"status"`
+	Output     []json.RawMessage `json:"output"`
+	Error      json.RawMessage   `json:"error"`
+	Usage      *responseUsage    `json:"usage"`
+	Incomplete *struct {
+		Reason string `json:"reason"`
+	} `json:"incomplete_details"`
+}
+
+type responseUsage struct {
+	Input        int64 `json:"input_tokens"`
+	Output       int64 `json:"output_tokens"`
+	InputDetails struct {
+		Cached  int64 `json:"cached_tokens"`
+		Written int64 `json:"cache_write_tokens"`
+	} `json:"input_tokens_details"`
+	OutputDetails struct {
+		Reasoning int64 `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
+}
+
+func (s *responseStream) event(_ string, data []byte) (bool, error) {
+	var e responseEvent
+	if !lenient(data, &e) {
+		return false, s.m.malformed("an event of the stream cannot be read", data)
+	}
+	switch e.Type {
+	case "response.output_item.added":
+		_, err := s.begin(e.OutputIndex, e.Item)
+		return false, err
+	case "response.output_item.done":
+		return false, s.done(e.OutputIndex, e.Item)
+	case "response.output_text.delta", "response.refusal.delta":
+		return false, s.text(e)
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		return false, s.thought(e)
+	case "response.function_call_arguments.delta":
+		return false, s.arguments(e)
+	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
+		return true, s.close(e.Response)
+	case "error":
+		return false, s.fail(complaintOf(data))
+	case "": // no event, but perhaps a whole response
+		return s.plain(data)
+	}
+	return false, nil // progress, and what a later version may bring
+}
+
+// plain takes what is no event: the answer of a server that does not stream, or a
+// failure.
+func (s *responseStream) plain(data []byte) (bool, error) {
+	var r response
+	if json.Unmarshal(data, &r) == nil && r.Object == "response" {
+		return true, s.close(&r)
+	}
+	return false, s.fail(complaintOf(data))
+}
+
+// close takes the event with which the response ends.
+func (s *responseStream) close(r *response) error {
+	if r == nil {
+		return s.m.malformed("the stream ends without its response", nil)
+	}
+	s.id, s.model = r.ID, r.Model
+	if u := r.Usage; u != nil {
+		s.usage = content.Usage{
+			InputTokens: u.Input, OutputTokens: u.Output, ReasoningTokens: u.OutputDetails.Reasoning,
+			CacheReadTokens: u.InputDetails.Cached, CacheWriteTokens: u.InputDetails.Written,
+		}
+	}
+	if r.Status == "failed" || r.Status == "cancelled" {
+		return s.fail(complaintOf([]byte(`{"error":` + orNull(r.Error) + `}`)))
+	}
+	for i, raw := range r.Output {
+		if err := s.done(i, raw); err != nil {
+			return err
+		}
+	}
+	s.finished = s.reason(r)
+	return nil
+}
+
+func orNull(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return "null"
+	}
+	return string(raw)
+}
+
+func (s *responseStream) fail(c complaint) error {
+	e := s.m.failure(0, c)
+	e.Usage = s.usage
+	return e
+}
+
+// reason says why the reply ended.
+func (s *responseStream) reason(r *response) content.FinishReason {
+	if r.Incomplete != nil && r.Status != "completed" {
+		switch {
+		case r.Incomplete.Reason == "content_filter":
+			return content.Blocked
+		case strings.HasPrefix(r.Incomplete.Reason, "max_"): // max_output_tokens, with other servers max_tokens
+			return content.MaxTokens
+		}
+		return content.Other
+	}
+	var calls, compactions, rest int
+	for _, o := range s.outputs {
+		switch {
+		case o == nil || o.kind == "reasoning":
+		case o.kind == "function_call":
+			calls++
+		case o.kind == "compaction":
+			compactions++
+		default:
+			rest++
+		}
+	}
+	switch {
+	case r.Status == "incomplete":
+		return content.Other
+	case calls > 0:
+		return content.ToolCalls
+	case s.refused:
+		return content.Blocked
+	case compactions > 0 && rest == 0:
+		return content.Compaction
+	}
+	return content.Completed
+}
+
+// end reports that a response must say that it is whole.
+func (s *responseStream) end() bool { return false }
+
+func (s *responseStream) finish() (model.Reply, error) {
+	if err := s.reply.CommitAll(); err != nil {
+		return model.Reply{}, err
+	}
+	if err := s.reply.Check(s.finished, s.usage); err != nil {
+		return model.Reply{}, err
+	}
+	items := s.reply.Items()
+	if s.finished == content.Completed {
+		items = apart(items)
+	}
+	return model.Reply{Items: items, Usage: s.usage, FinishReason: s.finished, Model: s.model, ResponseID: s.id}, nil
+}
+
+// apart puts a final answer into an item of its own, behind what the model said
+// on the way to it: the last item is what people and schemas take for the answer.
+func apart(items []content.Item) []content.Item {
+	if len(items) != 1 {
+		return items
+	}
+	parts := items[0].Parts
+	for i, p := range slices.Backward(parts) {
+		if noteOf(p).Phase == commentary && i < len(parts)-1 {
+			return []content.Item{
+				content.NewItem(content.Assistant, slices.Clone(parts[:i+1])...),
+				content.NewItem(content.Assistant, slices.Clone(parts[i+1:])...),
+			}
+		}
+	}
+	return items
+}

@@ -1,0 +1,182 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/deltas"
+	"github.com/turnlog/turnlog/model"
+)
+
+// chunk is how many runes a delta of a replayed answer has.
+const chunk = 24
+
+// Config is how a cassette is kept.
+type Config struct {
+	Secrets []string // taken out of what is written; those under 8 bytes are ignored
+}
+
+// Model records the answers of another model, or replays them. It is safe for
+// concurrent use.
+type Model struct {
+	name    string
+	inner   model.Model // nil: replay
+	file    string      // "": parsed
+	source  []byte      // of a replay
+	secrets []secret
+
+	mu   sync.Mutex // guards tape
+	tape tape
+}
+
+// Open opens the cassette in a file. With a model, it records what that answers: the
+// file is replaced at the first call. Without one (nil), it replays the file.
+func Open(file string, inner model.Model, cfg Config) (*Model, error) {
+	if file == "" {
+		return nil, errors.New("which cassette? name a file")
+	}
+	if inner == nil {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("cassette %s: %w", file, reason(err))
+		}
+		return parse(file, data, cfg)
+	}
+	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("cassette %s: there is no directory %s", file, filepath.Dir(file))
+	}
+	return &Model{
+		name: "record:" + filepath.Base(file), inner: inner, file: file, secrets: secrets(cfg.Secrets),
+		tape: tape{header: newHeader(inner)},
+	}, nil
+}
+
+// Parse replays the cassette that data holds. The name stands in errors, and its last
+// element in the model's name; it need not be that of a file.
+func Parse(name string, data []byte, cfg Config) (*Model, error) { return parse(name, data, cfg) }
+
+func parse(name string, data []byte, cfg Config) (*Model, error) {
+	t, err := parseTape(data)
+	if err != nil {
+		return nil, fmt.Errorf("cassette %s: %w", name, err)
+	}
+	return &Model{name: "replay:" + filepath.Base(name), source: bytes.Clone(data), secrets: secrets(cfg.Secrets), tape: t}, nil
+}
+
+// reason strips the operation and the path, which the caller names itself.
+func reason(err error) error {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// Name is record: or replay: and the last element of the cassette's name.
+func (m *Model) Name() string { return m.name }
+
+// Source returns the cassette that is replayed, byte for byte; nil while recording.
+func (m *Model) Source() []byte { return bytes.Clone(m.source) }
+
+// Capabilities are those of the recorded model.
+func (m *Model) Capabilities() model.Capabilities {
+	if m.inner != nil {
+		return m.inner.Capabilities()
+	}
+	return model.Capabilities(m.tape.header.Capabilities)
+}
+
+// Call answers from the cassette, or from the model whose answer it records.
+func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
+	if ctx.Err() != nil {
+		return model.Reply{}, context.Cause(ctx)
+	}
+	asked, err := m.canonical(r)
+	if err != nil {
+		return model.Reply{}, &model.Error{Class: content.ClassInvalid, Message: m.name + ": " + err.Error()}
+	}
+	if m.inner != nil {
+		return m.record(ctx, r, asked, emit)
+	}
+	return m.replay(ctx, r, asked, emit)
+}
+
+func (m *Model) replay(ctx context.Context, r model.Request, asked request, emit func(content.Delta)) (model.Reply, error) {
+	x, ok := m.tape.find(asked.key, r.Attempt)
+	if !ok {
+		return model.Reply{}, &model.Error{Class: content.ClassExhausted, Code: "not_recorded", Message: m.name + ": " + m.tape.explain(asked)}
+	}
+	if x.Failure != nil {
+		return model.Reply{}, x.Failure.err()
+	}
+	reply := x.Reply.reply()
+	if err := deltas.Stream(ctx, reply.Items, chunk, emit); err != nil {
+		return model.Reply{}, err
+	}
+	return reply, nil
+}
+
+func (m *Model) record(ctx context.Context, r model.Request, asked request, emit func(content.Delta)) (model.Reply, error) {
+	reply, err := m.inner.Call(ctx, r, emit)
+	if ctx.Err() != nil {
+		return reply, err // an answer that nobody waited for
+	}
+	x := exchange{Key: asked.key, Attempt: r.Attempt, Request: asked.canonical}
+	switch e, typed := errors.AsType[*model.Error](err); {
+	case typed:
+		x.Failure = newFailure(e)
+	case err != nil:
+		return reply, err
+	default:
+		x.Reply = newReply(reply)
+	}
+	if failed := m.keep(x); failed != nil {
+		return model.Reply{}, &model.Error{Class: content.ClassOther, Code: "record", Message: fmt.Sprintf("cassette %s: %v", m.file, failed), Usage: reply.Usage}
+	}
+	return reply, err
+}
+
+// keep adds an exchange to the cassette and writes it.
+func (m *Model) keep(x exchange) error {
+	line, err := x.line(m.secrets)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tape.add(x.Key, x.Attempt, line)
+	data, err := m.tape.bytes()
+	if err != nil {
+		return err
+	}
+	return replace(m.file, data)
+}
+
+// replace writes a file so that readers see the old one or the new one.
+func replace(file string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
+	if err != nil {
+		return reason(err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // it is of no use
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}

@@ -3,10 +3,12 @@
 .DEFAULT_GOAL := help
 
 FUZZTIME ?= 10s
+SIMRUNS  ?= 2000
+SIMFROM  ?= $(shell date +%s)
 export PROMPT ?= Which Go files here are the longest, and what do they do?
 tool     := go tool -modfile=tools/go.mod
 
-.PHONY: help check test race vet lint fmt-check fmt fuzz bench run cover build
+.PHONY: help check test race vet lint fmt-check fmt fuzz sim bench run cover build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +33,9 @@ fuzz: ## Run each fuzz target for FUZZTIME
 	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
 	  done; \
 	done
+
+sim: ## Run SIMRUNS random sessions, and cells, from the seed SIMFROM on
+	go test ./tests/sim -run Survive -timeout 0 -sim.from $(SIMFROM) -sim.runs $(SIMRUNS) -sim.cells $$(($(SIMRUNS) / 10))
 
 bench: ## Run the Go benchmarks, then measure round trips beside their floor
 	go test -run '^$$' -bench . -benchmem ./...

@@ -2,7 +2,6 @@ package actor_test
 
 import (
 	"context"
-	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,36 +11,25 @@ import (
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/agent"
-	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/effect"
-	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/journal"
-	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestMain(m *testing.M) {
-	embedded.PrepareForSynctest()
-	os.Exit(m.Run())
-}
-
-// connector is a server or a cluster.
-type connector interface {
-	Connect(opts ...nats.Option) (*nats.Conn, error)
-}
+func TestMain(m *testing.M) { celltest.Main(m) }
 
 // world is a cell on a server in a bubble: virtual time, no sockets.
 type world struct {
-	t   *testing.T
-	ctx context.Context //nolint:containedctx // the test's
-	connector
+	*celltest.World
+	t      *testing.T
+	ctx    context.Context //nolint:containedctx // the test's
 	cell   *jetstream.Cell
 	client *client.Client
 }
@@ -50,47 +38,22 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Hour)
 	t.Cleanup(cancel)
-	srv, err := embedded.Start(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(srv.Close)
-	w := &world{t: t, ctx: ctx, connector: srv}
-	w.cell = w.open(w.connect())
-	cfg := jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: "q"}}}
-	if err := w.cell.Provision(ctx, cfg); err != nil {
-		t.Fatal(err)
-	}
-	if w.client, err = client.Open(w.connect(), ""); err != nil {
-		t.Fatal(err)
-	}
-	return w
+	return worldOf(t, celltest.New(ctx, t, 0))
 }
 
-func (w *world) connect() *nats.Conn {
-	w.t.Helper()
-	nc, err := w.Connect()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(nc.Close)
-	return nc
+func worldOf(t *testing.T, w *celltest.World) *world {
+	t.Helper()
+	return &world{World: w, t: t, ctx: w.Ctx, cell: w.Cell, client: w.Client}
 }
 
-func (w *world) open(nc *nats.Conn) *jetstream.Cell {
-	w.t.Helper()
-	c, err := jetstream.Open(nc, "")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return c
-}
+func (w *world) connect() *nats.Conn { return w.Connect() }
+
+func (w *world) open(nc *nats.Conn) *jetstream.Cell { return w.Open(nc) }
 
 // node is a running node that can be drained, or cut off as a crash would.
 type node struct {
-	nc    *nats.Conn
-	stop  context.CancelFunc
-	ended chan error
+	*celltest.Process
+	nc *nats.Conn
 }
 
 func (w *world) node(name string, opts ...func(*actor.Config)) *node {
@@ -100,44 +63,24 @@ func (w *world) node(name string, opts ...func(*actor.Config)) *node {
 
 func (w *world) nodeWith(name string, change func(*actor.Node), opts ...func(*actor.Config)) *node {
 	w.t.Helper()
-	cfg := actor.Config{Name: name, Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }}
+	cfg := actor.Config{Name: name}
 	for _, o := range opts {
 		o(&cfg)
 	}
-	n := &node{nc: w.connect(), ended: make(chan error, 1)}
-	run, err := actor.NewNode(w.open(n.nc), cfg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	change(run)
-	ctx, stop := context.WithCancel(w.ctx)
-	n.stop = stop
-	go func() { n.ended <- run.Run(ctx) }()
-	select {
-	case <-run.Ready():
-	case err := <-n.ended:
-		w.t.Fatalf("node %s: %v", name, err)
-	}
-	return n
+	p := w.Node(cfg, change)
+	return &node{p, p.Conn}
 }
 
 // drain ends the node as SIGTERM does.
 func (n *node) drain(t *testing.T) {
 	t.Helper()
-	n.stop()
-	if err := <-n.ended; err != nil {
-		t.Errorf("drained node: %v", err)
-	}
+	n.Drain(t)
 }
 
 // crash cuts the node off: nothing it does reaches anybody any more.
 func (n *node) crash(t *testing.T) {
 	t.Helper()
-	n.nc.Close()
-	n.stop()
-	if err := <-n.ended; err != nil {
-		t.Logf("the crashed node: %v", err)
-	}
+	n.Crash(t)
 }
 
 // worker answers calls with their input until the test ends.
@@ -183,14 +126,7 @@ func (w *world) start(id content.SessionID, script string) *client.Session {
 
 func (w *world) startWith(id content.SessionID, script string, change func(*events.Config)) *client.Session {
 	w.t.Helper()
-	cfg := events.Config{Model: "scripted:test", ModelData: []byte(script)}
-	change(&cfg)
-	s, err := w.client.Start(w.ctx, client.Options{ID: id, Config: cfg})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(s.Close)
-	return s
+	return w.Start(id, script, func(o *client.Options) { change(&o.Config) })
 }
 
 func (w *world) submit(s *client.Session, text string) {
@@ -213,33 +149,14 @@ func (w *world) finish(s *client.Session) agent.TurnResult {
 	return fin.Result
 }
 
-// until follows the journal up to an event of the kind.
 func (w *world) until(id content.SessionID, k events.Kind) {
 	w.t.Helper()
-	for rec, err := range w.cell.Journal().Follow(w.ctx, id, 0) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if slices.Contains(rec.Entry.Kinds(), k) {
-			return
-		}
-	}
+	w.Until(id, k)
 }
 
-// records reads the journal and has it audited.
 func (w *world) records(id content.SessionID) []journal.Record {
 	w.t.Helper()
-	var out []journal.Record
-	for rec, err := range w.cell.Journal().Read(w.ctx, id, 0) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		out = append(out, rec)
-	}
-	if bad := audit.Check(out); len(bad) > 0 {
-		w.t.Errorf("audit of %s: %v", id, bad)
-	}
-	return out
+	return w.Records(id)
 }
 
 func (w *world) owners(id content.SessionID) []string {

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/task"
@@ -32,11 +33,9 @@ func TestSessionsOutliveTheirLeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	w := &world{t: t, ctx: ctx, connector: cluster}
-	w.cell = w.open(w.connect())
-	if err := w.cell.Provision(ctx, jetstream.Config{Memory: true, Replicas: 3, Queues: []jetstream.QueueConfig{{Name: "q", AckWait: 2 * time.Second}}}); err != nil {
-		t.Fatal(err)
-	}
+	w := worldOf(t, celltest.On(ctx, t, cluster, jetstream.Config{
+		Memory: true, Replicas: 3, Queues: []jetstream.QueueConfig{{Name: celltest.Queue, AckWait: 2 * time.Second}},
+	}))
 	moving, still := context.WithCancel(ctx)
 	defer still()
 	var movers sync.WaitGroup

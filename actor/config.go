@@ -13,7 +13,9 @@ import (
 
 // Config is how a node drives its sessions. Only Models is required.
 type Config struct {
-	// Models opens a session's model by the name and data that it was started with.
+	// Models opens a session's model by the name and data that it was started with. An
+	// error of it that has a method Elsewhere() bool, which is true, says that another
+	// node may be able to: the session is handed over, and its call tried again there.
 	Models func(name string, data []byte) (model.Model, error)
 
 	Name     string        // "": a new ULID; one token
@@ -23,16 +25,23 @@ type Config struct {
 	Snapshot uint64        // entries between two snapshots, more in long sessions; 0: 500
 
 	Effects effect.Config // permissions, hooks, mutators, memory
-	Logger  *zap.Logger   // nil: silent
-	Metrics Metrics       // nil: none
+	// Agents makes the agents that sessions are of, whose hooks and mutators come after
+	// those of Effects; nil: a session that names one is refused.
+	Agents Agents
+	// Policy names what Effects.Permissions decide. A session that comes to a node with
+	// another name, or with other hooks or mutators, records that. "": permissions are not
+	// told apart.
+	Policy  string
+	Logger  *zap.Logger // nil: silent
+	Metrics Metrics     // nil: none
 }
 
 // Metrics counts what a node does. Implementations are safe for concurrent use.
 type Metrics interface {
 	// SessionTaken counts run tokens that were taken.
 	SessionTaken()
-	// SessionLeft counts how sessions were left: parked, drained, fenced, lost or
-	// broken.
+	// SessionLeft counts how sessions were left: parked, drained, handed (to a
+	// node that has its model), fenced, lost or broken.
 	SessionLeft(how string)
 	// CommandHandled counts commands by name and by what became of them.
 	CommandHandled(name, outcome string)

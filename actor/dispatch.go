@@ -68,17 +68,36 @@ func (d *Driver) dispatch(ctx context.Context, e loop.RunTool) commands.Command 
 	return nil
 }
 
-// stopTool tells a call's worker to stop, until somebody has heard it.
-func (d *Driver) stopTool(ctx context.Context, e loop.StopTool) {
+// stopTool sees to it that a call stops: the session that works for it, if one does, and
+// its worker. It tries until somebody has heard it.
+func (d *Driver) stopTool(ctx context.Context, e loop.StopTool) commands.Command {
+	report, err := d.passOn(ctx, e)
+	for ; err != nil; report, err = d.passOn(ctx, e) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		d.log.Warn("the end of a call could not be passed on", zap.String("place", string(e.Place)), zap.Error(err))
+		if !pause(ctx, postAgain) {
+			return nil
+		}
+	}
+	if report == nil && e.Held == nil && !d.tellWorkers(ctx, e) {
+		return nil
+	}
+	d.posted.set(e.Identity(), true)
+	return report
+}
+
+// tellWorkers tells a call's worker to stop, and reports whether that was sent.
+func (d *Driver) tellWorkers(ctx context.Context, e loop.StopTool) bool {
 	for {
 		err := d.node.tasks.Cancel(ctx, e.Queue, d.token.Session(), e.Place, e.Reason)
 		if err == nil {
-			d.posted.set(e.Identity(), true)
-			return
+			return true
 		}
 		d.log.Warn("call could not be told to stop", zap.String("place", string(e.Place)), zap.Error(err))
 		if !pause(ctx, postAgain) {
-			return
+			return false
 		}
 	}
 }

@@ -34,6 +34,7 @@ type Driver struct {
 	fail    context.CancelCauseFunc // ends Run
 
 	state     *loop.State
+	outfit    *outfit // of the session's agent, or of none
 	head      journal.Head
 	cursors   map[events.Lane]uint64 // handled, also what no entry records yet
 	performer *effect.Performer
@@ -41,6 +42,8 @@ type Driver struct {
 	posted    posted
 	unposted  chan string // calls that are not on their queues after all
 	gate      loop.Call   // the last gate that was owed, until its verdict is in
+	noted     uint64      // the note on the cell's list of sessions with open approvals; 0: none
+	parked    bool        // the last entry that was read lets the session go
 	serving   bool        // it has claimed the session and read its inbox
 	armed     bool        // the server may hold timers of the session
 	snapped   uint64      // sequence of the last snapshot
@@ -89,6 +92,9 @@ func (d *Driver) drive(ctx context.Context) (err error) {
 	}
 	if !exists {
 		return d.letGo(ctx) // what its inbox holds can never be handled
+	}
+	if err := d.settleList(ctx); err != nil {
+		return fmt.Errorf("open approvals: %w", err)
 	}
 	if err := d.recover(ctx); err != nil {
 		return err
@@ -256,6 +262,9 @@ func (d *Driver) report(ctx context.Context, r effect.Report) error {
 	if err := d.decide(ctx, env); err != nil {
 		return err
 	}
+	if d.notHere(r.Command) {
+		return errNotHere
+	}
 	return d.sync(ctx)
 }
 
@@ -270,10 +279,28 @@ func (d *Driver) decide(ctx context.Context, env commands.Envelope) error {
 	env.At = max(content.TimeOf(time.Now()), d.state.At)
 	env.Catalog = catalog.Facts()
 	if o, ok := env.Command.(commands.OpenSession); ok {
-		env.Command = d.node.extended(o)
+		if err := d.wanted(ctx, o); err != nil {
+			return err
+		}
+		if o, err = d.begins(ctx, o); err != nil {
+			return err
+		}
+		if catalog, err = d.node.offers.catalog(ctx, o.Config.Tools); err != nil {
+			return fmt.Errorf("catalog: %w", err)
+		}
+		env.Command, env.Catalog = o, catalog.Facts()
+	}
+	if t, ok := env.Command.(commands.StartTask); ok {
+		env.Command = d.gated(t)
 	}
 	if r, ok := env.Command.(commands.ResolveApproval); ok {
-		env.Checks = d.node.runner.CheckPatched(ctx, d.state, catalog, r)
+		env.Checks = d.outfit.runner.CheckPatched(ctx, d.state, catalog, r)
+	}
+	if env.Hooks, err = d.asked(ctx, env); err != nil {
+		return err
+	}
+	if e := d.log.Check(zap.DebugLevel, "command in hand"); e != nil {
+		e.Write(zap.Reflect("envelope", env))
 	}
 	evs, err := loop.Decide(d.state, env)
 	if err != nil || len(evs) == 0 {
@@ -282,6 +309,9 @@ func (d *Driver) decide(ctx context.Context, env commands.Envelope) error {
 	entry := events.Entry{
 		Session: d.state.Session, Cause: env.ID, At: env.At, Epoch: epochOf(evs, d.state.Epoch),
 		Cursors: d.movedCursors(), Events: evs,
+	}
+	if err := d.noteQuestions(ctx, evs); err != nil {
+		return err
 	}
 	began := time.Now()
 	head, err := d.append(ctx, entry)
@@ -292,6 +322,7 @@ func (d *Driver) decide(ctx context.Context, env commands.Envelope) error {
 	d.node.cfg.Metrics.CommandHandled(commands.NameOf(env.Command), "accepted")
 	entry.Seq, d.head = head.Seq, head
 	d.state.Fold(entry)
+	d.strikeQuestions(ctx)
 	if d.head.Seq-d.snapped >= max(d.node.cfg.Snapshot, d.snapped/4) { // a share, so that their cost stays linear
 		d.putSnapshot(ctx)
 	}

@@ -21,8 +21,9 @@ type brokenError struct {
 func (e *brokenError) Error() string { return fmt.Sprintf("%s broke: %v", e.what, e.value) }
 
 // left sorts what ended a driver before it could park. One that drains returns its
-// token, and so does one that cannot tell what became of its last entry: the next
-// driver reads it. Every other leaves the token to its lease.
+// token, and so does one whose model only another node has, and one that cannot tell
+// what became of its last entry: the next driver reads it. Every other leaves the
+// token to its lease.
 func (d *Driver) left(ctx context.Context, err error) (string, error) {
 	d.lease.stop()
 	unknown := errors.Is(err, journal.ErrUnknown)
@@ -37,6 +38,8 @@ func (d *Driver) left(ctx context.Context, err error) (string, error) {
 		return "fenced", fmt.Errorf("%w: %w", ErrFenced, err)
 	case errors.Is(err, ErrDrain):
 		return d.drain(ctx)
+	case errors.Is(err, errNotHere):
+		return "handed", d.handOver()
 	case hopeless(err):
 		if d.lease.fresh() {
 			return "broken", errors.Join(err, d.token.ReleaseAfter(d.node.breaks.again(d.token)))
@@ -49,7 +52,7 @@ func (d *Driver) left(ctx context.Context, err error) (string, error) {
 // hopeless reports whether the session would end its next driver in the same way.
 func hopeless(err error) bool {
 	_, panicked := errors.AsType[*brokenError](err)
-	return panicked || errors.Is(err, events.ErrUnknownKind) || errors.Is(err, journal.ErrDamaged) || errors.Is(err, events.ErrBadEntry)
+	return panicked || errors.Is(err, errUnmade) || errors.Is(err, events.ErrUnknownKind) || errors.Is(err, journal.ErrDamaged) || errors.Is(err, events.ErrBadEntry)
 }
 
 // drainTimeout bounds the parking of a session whose node drains.

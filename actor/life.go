@@ -39,9 +39,12 @@ func (d *Driver) claim(ctx context.Context) (exists bool, err error) {
 		}
 	}
 	for n := range maxClaims {
+		if err := d.dress(d.state.Config); err != nil {
+			return false, err
+		}
 		err := d.decide(ctx, commands.Envelope{
 			ID: "claim/" + ulid.Make().String(), Session: d.state.Session, By: d.node.cfg.Name,
-			Command: commands.Claim{Node: d.node.cfg.Name, Token: d.token.Reply()},
+			Command: commands.Claim{Node: d.node.cfg.Name, Token: d.token.Reply(), Config: d.outfit.configFor(d.state)},
 		})
 		if err == nil {
 			return true, nil
@@ -75,8 +78,11 @@ func (d *Driver) catchUp(ctx context.Context) error {
 // hydrate folds the last snapshot and what follows it; if they do not fit, the
 // journal from its beginning.
 func (d *Driver) hydrate(ctx context.Context) error {
-	state, head := d.snapshot(ctx)
-	err := d.hydrateFrom(ctx, state, head)
+	state, head, err := d.node.snapshot(ctx, d.token.Session())
+	if err != nil {
+		d.log.Warn("snapshot cannot be used; the journal is", zap.Error(err))
+	}
+	err = d.hydrateFrom(ctx, state, head)
 	if errors.Is(err, journal.ErrDamaged) && head.Seq > 0 {
 		d.log.Warn("snapshot does not fit the journal, which is read instead", zap.Error(err))
 		err = d.hydrateFrom(ctx, loop.New(d.token.Session()), journal.Head{})
@@ -93,22 +99,6 @@ func (d *Driver) hydrateFrom(ctx context.Context, state *loop.State, head journa
 	return d.readOn(ctx)
 }
 
-// snapshot returns the session as it was last kept, or a new one.
-func (d *Driver) snapshot(ctx context.Context) (*loop.State, journal.Head) {
-	id := d.token.Session()
-	snap, ok, err := d.node.cell.Snapshots().Get(ctx, id)
-	if err == nil && ok {
-		var s *loop.State
-		if s, err = snapshot.Decode(snap.State); err == nil && s.Session == id && s.Seq == snap.Seq {
-			return s, snap.Head()
-		}
-	}
-	if err != nil || ok {
-		d.log.Warn("snapshot cannot be used; the journal is", zap.Error(err))
-	}
-	return loop.New(id), journal.Head{}
-}
-
 // readOn folds what the journal holds behind the head.
 func (d *Driver) readOn(ctx context.Context) error {
 	for rec, err := range d.journal.ReadFrom(ctx, d.state.Session, d.head) {
@@ -119,7 +109,7 @@ func (d *Driver) readOn(ctx context.Context) error {
 			return fmt.Errorf("hydrate: %w", rec.Err)
 		}
 		d.state.Fold(rec.Entry)
-		d.head = rec.Head
+		d.head, d.parked = rec.Head, slices.Contains(rec.Entry.Kinds(), events.KindParked)
 	}
 	for _, c := range d.state.Cursors {
 		d.cursors[c.Lane] = max(d.cursors[c.Lane], c.Seq)

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
@@ -25,7 +24,6 @@ import (
 type Node struct {
 	cell    *jetstream.Cell
 	cfg     Config
-	runner  *effect.Runner
 	runs    *jetstream.Runs
 	tasks   task.Dispatcher
 	log     *zap.Logger
@@ -35,6 +33,8 @@ type Node struct {
 	readied sync.Once
 	slots   chan struct{} // one per session that the node may hold
 	breaks  breaks
+
+	wardrobe *wardrobe
 
 	mu    sync.Mutex                   // guards what follows
 	held  map[content.SessionID]string // the reply subjects of the tokens
@@ -54,10 +54,14 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("node config: Name %q: use letters, digits, '-' or '_'", cfg.Name)
 	}
 	n := &Node{
-		cell: cell, cfg: cfg, runner: effect.NewRunner(cfg.Effects), runs: cell.Runs(), tasks: cell.Tasks(),
+		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(),
 		log:    cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
 		models: &models{opener: cfg.Models, known: make(map[string]model.Model)},
 		ready:  make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), held: make(map[content.SessionID]string),
+	}
+	var err error
+	if n.wardrobe, err = newWardrobe(cfg); err != nil {
+		return nil, err
 	}
 	return n, nil
 }

@@ -32,29 +32,31 @@ type view struct {
 // the lease must be fresh.
 func (d *Driver) sync(ctx context.Context) error {
 	owed := d.owed()
-	if d.performer.Starts(owed) {
-		if !d.lease.fresh() {
-			return ErrLeaseLost
-		}
-		catalog, err := d.node.offers.catalog(ctx, d.state.Config.Tools)
-		if err != nil {
-			return fmt.Errorf("catalog: %w", err)
-		}
-		v := &view{transcript: slices.Clip(d.state.Transcript), config: d.state.Config, catalog: catalog}
-		if old := d.view.Load(); old != nil {
-			v.called = old.called
-		}
-		for _, e := range owed {
-			switch e := any(e).(type) {
-			case loop.CallModel:
-				v.called = e.ModelCall
-			case loop.RunHooks:
-				v.turn = d.state.Fork().Turn
-			}
-		}
-		d.view.Store(v)
+	return d.performer.Sync(owed, func() error { return d.prepare(ctx, owed) }) //nolint:contextcheck // effects live as long as the driver, not as this command
+}
+
+// prepare takes the view that effects which are about to start have of the session.
+func (d *Driver) prepare(ctx context.Context, owed []loop.Effect) error {
+	if !d.lease.fresh() {
+		return ErrLeaseLost
 	}
-	d.performer.Sync(owed) //nolint:contextcheck // effects live as long as the driver, not as this command
+	catalog, err := d.node.offers.catalog(ctx, d.state.Config.Tools)
+	if err != nil {
+		return fmt.Errorf("catalog: %w", err)
+	}
+	v := &view{transcript: slices.Clip(d.state.Transcript), config: d.state.Config, catalog: catalog}
+	if old := d.view.Load(); old != nil {
+		v.called = old.called
+	}
+	for _, e := range owed {
+		switch e := any(e).(type) {
+		case loop.CallModel:
+			v.called = e.ModelCall
+		case loop.RunHooks:
+			v.turn = d.state.Fork().Turn
+		}
+	}
+	d.view.Store(v)
 	return nil
 }
 
@@ -111,8 +113,12 @@ func (d *Driver) perform(ctx context.Context, e loop.Effect) (c commands.Command
 			d.fail(&brokenError{what: e.Identity(), value: p, stack: debug.Stack()})
 		}
 	}()
-	r, v, s := d.node.runner, d.view.Load(), d.token.Session()
-	switch e := e.(type) {
+	r, v, s := d.outfit.runner, d.view.Load(), d.token.Session()
+	in := effect.Input{Session: s, Transcript: v.transcript, Catalog: v.catalog, Turn: v.turn} // a gate is a call
+	if c, done := r.Perform(ctx, e, in); done {
+		return c
+	}
+	switch e := any(e).(type) {
 	case loop.CallModel:
 		d.node.cfg.Metrics.EffectStarted("model")
 		return d.callModel(ctx, e, v)
@@ -120,25 +126,13 @@ func (d *Driver) perform(ctx context.Context, e loop.Effect) (c commands.Command
 		if v.called != e.ModelCall { // by this driver; a call that runs says itself how it was stopped
 			return commands.ReportModelStopped{ModelCall: e.ModelCall}
 		}
-	case loop.Preflight:
-		return r.Preflight(ctx, s, e, v.catalog)
 	case loop.RunTool:
 		d.node.cfg.Metrics.EffectStarted("tool")
 		return d.dispatch(ctx, e)
 	case loop.StopTool:
-		d.stopTool(ctx, e)
-	case loop.RunHooks:
-		return r.RunHooks(ctx, e, effect.HookInput{Session: s, Transcript: v.transcript, Catalog: v.catalog, Turn: v.turn})
-	case loop.RunMutator:
-		return r.Mutate(ctx, s, e, v.transcript)
+		return d.stopTool(ctx, e)
 	case loop.ArmTimer:
 		return fire(ctx, e)
-	case loop.Recall:
-		return r.Recall(ctx, e)
-	case loop.StoreMemory:
-		return r.Remember(ctx, e)
-	case loop.Verify:
-		return r.Verify(ctx, e, nil, "") // a function, which is not here: commands are calls
 	case loop.StopVerify:
 		return commands.ReportVerify{Task: e.Task, Finished: events.VerifyFinished{Attempt: e.Attempt}}
 	}
@@ -151,12 +145,10 @@ func (d *Driver) callModel(ctx context.Context, e loop.CallModel, v *view) comma
 	}
 	m, err := d.node.models.open(v.config.Model, v.config.ModelData)
 	if err != nil {
-		return commands.ReportModelFailed{
-			ModelCall: e.ModelCall, Class: content.ClassInvalid, Code: "unknown_model", Message: err.Error(),
-		}
+		return d.unopened(e, err)
 	}
 	in := effect.ModelInput{Session: d.token.Session(), Model: m, Transcript: v.transcript, Catalog: v.catalog}
-	return d.node.runner.CallModel(ctx, e, in, d.tell)
+	return d.outfit.runner.CallModel(ctx, e, in, d.tell)
 }
 
 func fire(ctx context.Context, e loop.ArmTimer) commands.Command {

@@ -113,7 +113,7 @@ func TestTheNodeEndsWithItsConnection(t *testing.T) {
 		w.until("s", events.KindModelCallStarted)
 		n.nc.Close()
 		select {
-		case err := <-n.ended:
+		case err := <-n.Ended():
 			if !errors.Is(err, nats.ErrConnectionClosed) {
 				t.Errorf("Run = %v, want ErrConnectionClosed", err)
 			}
@@ -178,7 +178,7 @@ func TestAHandOverDoesNotWaitForAModel(t *testing.T) {
 		w.submit(s, "go")
 		w.until("s", events.KindModelCallStarted)
 		second := w.node("n2")
-		first.stop()
+		first.Stop()
 		<-time.After(time.Second)
 		if got := w.owners("s"); !slices.Equal(got, []string{"n1", "n2"}) {
 			t.Errorf("driven by %v a second after the drain", got)

@@ -45,8 +45,9 @@ func New(c Config) (*Agent, error) {
 	}
 	hooks, mutators := a.runner.Registrations()
 	a.facts = events.Config{
-		Model: c.Model.Name(), Rules: c.Rules, Routes: c.Routes, MaxParallel: parallel, FailRun: c.OnToolError == FailRun,
+		Model: c.Model.Name(), Agent: c.Agent, Tools: c.Offered, Rules: c.Rules, Routes: c.Routes, MaxParallel: parallel, FailRun: c.OnToolError == FailRun,
 		Hooks: hooks, Mutators: mutators, Limits: c.Limits, SessionLimits: c.SessionLimits, Retry: c.Retry, Cache: c.Cache, Output: c.Output,
+		ApprovalTTL: c.ApprovalTTL,
 	}
 	if a.facts, err = digested(a.facts); err != nil {
 		return nil, err
@@ -96,7 +97,7 @@ func (a *Agent) start(ctx context.Context, s SessionConfig, within events.Limits
 	if _, err := content.ParseSessionID(string(s.ID)); err != nil {
 		return nil, &ConfigError{"SessionConfig.ID", err.Error()}
 	}
-	d := &Driver{agent: a, log: a.cfg.Logger.Named("driver").With(logfield.Session(s.ID)), news: make(chan struct{}, 1), changed: make(chan struct{}), ready: make(chan struct{}, 1)}
+	d := &Driver{agent: a, log: a.cfg.Logger.Named("driver").With(logfield.Session(s.ID)), news: make(chan struct{}, 1), begun: make(map[content.Place]bool), changed: make(chan struct{}), ready: make(chan struct{}, 1)}
 	var err error
 	if d.facts, err = narrowed(a.facts, s, within); err != nil {
 		return nil, err

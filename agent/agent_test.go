@@ -466,6 +466,30 @@ type broken struct{}
 
 func (broken) HandleEvent(extension.Observed) { panic("observer") }
 
+func TestAConfigurationNeedsAModelOnly(t *testing.T) {
+	t.Parallel()
+	shown := func(c agent.Config) (kinds []content.Kind) {
+		c.Model = modeltest.NewFake("fake", func(_ context.Context, r model.Request) (model.Reply, error) {
+			for _, it := range r.Transcript {
+				kinds = append(kinds, it.Kind)
+			}
+			return modeltest.Text("ok"), nil
+		})
+		if res, err := start(t, c).RunText(t.Context(), "go"); err != nil || res.Response != "ok" {
+			t.Errorf("RunText = %+v, %v", res, err)
+		}
+		return kinds
+	}
+	if got := shown(agent.Config{}); !slices.Equal(got, []content.Kind{content.User}) {
+		t.Errorf("without anything else the model is shown %v", got)
+	}
+	before := []content.Item{content.NewItem(content.Context, content.TextPart("known"))}
+	want := []content.Kind{content.System, content.Context, content.User}
+	if got := shown(agent.Config{SystemPrompt: "Be brief.", Transcript: before}); !slices.Equal(got, want) {
+		t.Errorf("with a system prompt the model is shown %v, want %v", got, want)
+	}
+}
+
 func TestNewSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	_, err := agent.New(agent.Config{})

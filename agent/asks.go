@@ -65,6 +65,13 @@ func (d *Driver) ResolveApprovalForWithPatchedInput(ctx context.Context, call co
 	return d.ask(ctx, call, commands.ResolveApproval{Call: call, Approve: true, Input: input})
 }
 
+// Grant lets the calls of the tools that the patterns name run for the rest of the
+// session, as far as Config.Rules are asked: a decision in advance. What a policy denies
+// or asks is not touched.
+func (d *Driver) Grant(ctx context.Context, patterns ...string) error {
+	return d.Ask(ctx, commands.AllowTools{Tools: patterns})
+}
+
 // SetNextTurnCache sets the cache request of the next model call only. Any
 // goroutine may call it.
 func (d *Driver) SetNextTurnCache(ctx context.Context, c model.CacheRequest) error {

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -26,6 +27,7 @@ type Config struct {
 	Input        []content.Item // nil: the first Next is AwaitingInput; else queued in every new session
 
 	Tools       []tool.Source      // nil: the model can call nothing; walked in order
+	Offered     []string           // patterns of what is used of Tools, see effect.Offered; nil: all
 	Collision   tool.Collision     // zero: tool.FirstWins
 	Permissions tool.Permissions   // nil: tool.AllowAll
 	Rules       []events.Rule      // nil: none; recorded with the session, and as binding as Permissions
@@ -34,6 +36,7 @@ type Config struct {
 	TaskManager task.Manager       // nil: task.Simple(), inline and in call order
 	MaxParallel int                // 0, 1: one at a time; n: at most n; negative: the whole round; more than one needs task.Async
 	OnToolError ToolErrorPolicy    // zero: ReportToModel
+	ApprovalTTL time.Duration      // 0: approvals wait for as long as it takes; else who asks for no other time has this one
 
 	Mutators            []extension.Mutator            // nil: none; in order
 	Compaction          extension.Mutator              // nil: the transcript grows without bound; runs after Mutators
@@ -52,6 +55,8 @@ type Config struct {
 	Output        *events.Output      // nil: answers are free text; else they fit a schema, or the turn ends with *OutputError
 	Journal       journal.Journal     // nil: journal.NewMemory()
 	Logger        *zap.Logger         // nil: silent
+
+	Agent *events.AgentRef // nil: none; recorded: the definition that this configuration was made of
 }
 
 // ToolErrorPolicy says what a failed tool call does to the turn.
@@ -109,6 +114,8 @@ func (c Config) validate() error {
 		return &ConfigError{"Model", "is required; model/demo and model/scripted need no network"}
 	case c.Cache != nil && !c.Cache.Valid():
 		return &ConfigError{"Cache", "has an unknown mode, retention or breakpoint"}
+	case c.ApprovalTTL < 0:
+		return &ConfigError{"ApprovalTTL", fmt.Sprintf("is %s; use a positive time, or 0 for approvals that do not expire", c.ApprovalTTL)}
 	case slices.Contains(c.Tools, nil):
 		return &ConfigError{"Tools", "holds a nil source"}
 	case slices.Contains(c.Mutators, nil):

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -43,6 +44,9 @@ func (d *Driver) decideLocked(ctx context.Context, cause string, c commands.Comm
 	if r, ok := c.(commands.ResolveApproval); ok {
 		env.Checks = d.agent.runner.CheckPatched(ctx, d.state, d.catalog, r)
 	}
+	if e := d.log.Check(zap.DebugLevel, "command in hand"); e != nil {
+		e.Write(zap.Reflect("envelope", env))
+	}
 	evs, err := loop.Decide(d.state, env)
 	if r, ok := errors.AsType[*loop.Rejection](err); ok {
 		d.showLive(events.Refused{Command: cause, Reason: r.Reason, Detail: r.Detail})
@@ -59,6 +63,7 @@ func (d *Driver) decideLocked(ctx context.Context, cause string, c commands.Comm
 		d.dead = fmt.Errorf("append %s after %d: %w", d.state.Session, d.head.Seq, err)
 		d.performer.Cancel(d.dead)
 		d.stir()
+		d.wake() // no report will
 		return d.dead
 	}
 	entry.Seq, d.head = next.Seq, next
@@ -92,7 +97,7 @@ func (d *Driver) sample(ctx context.Context) error {
 	if d.tools != nil {
 		sources = append(slices.Clip(sources), d.tools)
 	}
-	cat, err := effect.NewCatalog(ctx, sources, d.agent.cfg.Collision, nil, nil)
+	cat, err := effect.NewCatalog(ctx, sources, d.agent.cfg.Collision, d.agent.cfg.Offered, nil)
 	if err != nil {
 		return err
 	}

@@ -33,15 +33,16 @@ type Driver struct {
 	state   *loop.State
 	head    journal.Head
 	catalog *effect.Catalog
-	dead    error           // why nothing can be decided any more
-	driving bool            // a Next is running
-	gaveUp  bool            // effects were given up: the next Next reports them lost
-	lost    []content.Place // the calls among them
-	ended   bool            // the hooks of the session's end were asked
-	tools   *tool.Registry  // of this session alone, or nil
-	gate    extension.Gate  // of the task that this driver started, or nil
-	drained []content.Item  // results for the host that it did not fetch yet
-	changed chan struct{}   // closed and replaced with every entry
+	dead    error                  // why nothing can be decided any more
+	driving bool                   // a Next is running
+	gaveUp  bool                   // effects were given up: the next Next reports them lost
+	lost    []content.Place        // the calls among them
+	ended   bool                   // the hooks of the session's end were asked
+	tools   *tool.Registry         // of this session alone, or nil
+	gate    extension.Gate         // of the task that this driver started, or nil
+	drained []content.Item         // results for the host that it did not fetch yet
+	begun   map[content.Place]bool // the calls that were run here: they say themselves what they used
+	changed chan struct{}          // closed and replaced with every entry
 
 	ready chan struct{} // see Ready
 
@@ -145,7 +146,9 @@ func (d *Driver) advance(ctx context.Context) (Step, *commands.Continue, error) 
 		owed := loop.Pending(d.state)
 		stop, report := d.unstarted(owed)
 		if stop == nil {
-			d.performer.Sync(owed) //nolint:contextcheck // effects outlive this Next if they run in the background
+			if err := d.performer.Sync(owed, nil); err != nil { //nolint:contextcheck // effects outlive this Next if they run in the background
+				return nil, nil, err
+			}
 			return d.stepper.Advance(d.state)
 		}
 		if err := d.decideLocked(ctx, stop.Identity(), report); err != nil {
@@ -168,7 +171,7 @@ func (d *Driver) unstarted(owed []loop.Effect) (stop loop.Effect, report command
 		default:
 			continue
 		}
-		if d.performer.Starts([]loop.Effect{begun}) && d.performer.Starts([]loop.Effect{e}) {
+		if !d.performer.Has(begun.Identity()) && !d.performer.Has(e.Identity()) {
 			return e, report
 		}
 	}

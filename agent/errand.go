@@ -14,64 +14,82 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// errand is what a session tells those that work for it, and hears of them. It comes
-// with the context of the call: between the two stand a task manager, a durable
-// wrapper and middleware, none of which it concerns.
+// errand is what a session tells those that work for it, and hears of them. It is the
+// [tool.Caller] of its calls.
 type errand struct {
 	left    events.Limits       // of the caller's budget
 	settled *content.ToolResult // nil: the work is to be done; else what the caller made of its call while it asked
 
 	mu   sync.Mutex
-	used content.Usage
+	used spent
 }
 
-type errandKey struct{}
-
-func withErrand(ctx context.Context, e *errand) context.Context {
-	return context.WithValue(ctx, errandKey{}, e)
+// spent is what was used on an errand.
+type spent struct {
+	usage  content.Usage
+	counts tool.Counts
 }
 
 // errandOf is what the caller says; nothing, if it is another program.
-func errandOf(ctx context.Context) *errand {
-	if e, ok := ctx.Value(errandKey{}).(*errand); ok {
+func errandOf(c tool.Call) *errand {
+	if e, ok := c.Caller.(*errand); ok {
 		return e
 	}
 	return &errand{}
 }
 
-func (e *errand) spend(u content.Usage) {
+// Spend keeps what was used until now.
+func (e *errand) Spend(u content.Usage, n tool.Counts) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.used = u
+	e.used = spent{u, n}
 }
 
-func (e *errand) spent() content.Usage {
+// billed is an outcome with what was used for it, if it does not say itself.
+func (e *errand) billed(out tool.Result) tool.Result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.used
+	if (spent{out.Usage, out.Counts}) == (spent{}) {
+		out.Usage, out.Counts = e.used.usage, e.used.counts
+	}
+	return out
 }
 
-// childGate begins the kind of a question that a sub-agent's session asks.
-const childGate = "subagent."
-
-// decline tells the session that asked through a call that its question is settled
-// without a yes, and reports what it had used. Other tools that asked have nothing
-// to undo.
+// decline tells the session that works for a call that nobody waits for it any more: its
+// question is settled without a yes, or its host died and the call has been ended. It
+// reports what the session had used. Other tools have nothing to undo.
 func (d *Driver) decline(ctx context.Context, e loop.StopTool, v view) commands.Command {
-	c := *e.Held
+	c := v.stops
 	o, ok := v.catalog.Lookup(c.Name)
-	if !ok || !slices.ContainsFunc(c.Asked, func(k content.GateKey) bool { return strings.HasPrefix(k.Kind, childGate) }) {
+	asks := slices.ContainsFunc(c.Asked, func(k content.GateKey) bool { return strings.HasPrefix(k.Kind, loop.KindChild) })
+	if !ok || !asks && !d.works(ctx, c.Place) {
 		return nil
 	}
-	task := &errand{left: v.left, settled: c.Result}
-	out := tool.Invoke(withErrand(ctx, task), o.Tool, tool.Call{
+	task := &errand{left: v.left, settled: &content.ToolResult{Status: c.Status}}
+	if c.Result != nil {
+		task.settled = c.Result
+	}
+	out := task.billed(tool.Invoke(ctx, o.Tool, tool.Call{
 		Session: d.ID(), Turn: c.Turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.EffectiveInput(),
-		Attempt: c.Attempt, Resources: d.agent.cfg.Resources,
-	})
-	if out.Usage = task.spent(); out.Usage == (content.Usage{}) {
-		return nil
-	}
+		Attempt: c.Attempt, Resources: d.agent.cfg.Resources, Caller: task,
+	}))
+	out.Result = content.NewResult(c.ID, c.Name, content.StatusCancelled, "Cancelled before it reported a result") // whatever it said
 	return d.outlived(ctx, e, c.ID, commands.ReportResult{Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Outcome: out})
+}
+
+// works reports whether the journal knows a session that works for a call of this one.
+func (d *Driver) works(ctx context.Context, p content.Place) bool {
+	for rec, err := range d.agent.cfg.Journal.Read(ctx, ChildID(d.ID(), p), 0) {
+		if err != nil || rec.Err != nil {
+			return false
+		}
+		for _, ev := range rec.Entry.Events {
+			if began, ok := ev.(events.RunStarted); ok {
+				return began.Parent == d.ID()
+			}
+		}
+	}
+	return false
 }
 
 // settle answers the questions of a session whose caller made something else of the

@@ -132,6 +132,18 @@ func (d *Driver) conclude(r TurnResult) (*RunResult, error) {
 	return res, Conclude(res)
 }
 
+// concludeLast is conclude for the turn that ended last, which may have failed.
+func (d *Driver) concludeLast() (*RunResult, error) {
+	d.mu.Lock()
+	last := *d.state.Last
+	if last.FinishReason == content.Errored {
+		defer d.mu.Unlock()
+		return nil, turnError(d.state, &last)
+	}
+	d.mu.Unlock()
+	return d.conclude(resultOf(&last))
+}
+
 // Conclude is the error, if any, that a facade returns for a turn that is Finished.
 func Conclude(res *RunResult) error {
 	md, limit := res.Turn.Metadata, res.Turn.Limit

@@ -69,6 +69,9 @@ func (s script) config(t *testing.T) agent.Config {
 	if s.oneIn(4) {
 		c.Compaction = shrink{}
 	}
+	if s.oneIn(12) {
+		c.Compaction = placed{extension.BeforeModel, func(context.Context, *extension.Mutation) error { return errors.New("no room") }}
+	}
 	if s.oneIn(4) {
 		c.Hooks = []extension.Hook{nth{s.IntN(4)}}
 	}
@@ -253,6 +256,7 @@ func TestTheFacadesAreOne(t *testing.T) {
 	}
 	for _, err := range []error{
 		nil, &agent.MaxTurnsError{}, &agent.UsageLimitError{}, &agent.HookTerminatedError{}, &agent.ProviderError{}, &agent.ToolError{},
+		&agent.MutatorError{},
 	} {
 		if ends[fmt.Sprintf("%T", err)] == 0 {
 			t.Errorf("no seed ended in %T: %v", err, ends)

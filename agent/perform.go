@@ -21,6 +21,7 @@ type view struct {
 	turn       *loop.Turn
 	gate       extension.Gate
 	left       events.Limits // of the budget
+	stops      loop.Call     // what a StopTool is about; zero: it was run here, and stops here
 }
 
 // view is taken in the effect's own goroutine. By then the session may have gone on
@@ -30,7 +31,16 @@ func (d *Driver) view(e loop.Effect) (v view, owed bool) {
 	defer d.mu.Unlock()
 	f := d.state.Fork()
 	owed = slices.ContainsFunc(loop.Pending(&f), func(o loop.Effect) bool { return o.Identity() == e.Identity() })
-	return view{transcript: f.Transcript, catalog: d.catalog, turn: f.Turn, gate: d.gate, left: loop.Remaining(&f)}, owed
+	var stops loop.Call
+	switch e := any(e).(type) {
+	case loop.RunTool:
+		d.begun[e.Call.Place] = d.begun[e.Call.Place] || owed
+	case loop.StopTool:
+		if e.Held != nil || !d.begun[e.Place] {
+			stops, _ = f.Stopped(e.Place)
+		}
+	}
+	return view{stops: stops, transcript: f.Transcript, catalog: d.catalog, turn: f.Turn, gate: d.gate, left: loop.Remaining(&f)}, owed
 }
 
 // perform does one effect, in its own goroutine.
@@ -40,34 +50,25 @@ func (d *Driver) perform(ctx context.Context, e loop.Effect) commands.Command {
 	if !owed {
 		return unwanted(e)
 	}
-	switch e := e.(type) {
+	in := effect.Input{
+		Session: d.ID(), Transcript: v.transcript, Catalog: v.catalog, Turn: v.turn, Gate: v.gate, Root: d.agent.cfg.Root,
+	}
+	if c, done := r.Perform(ctx, e, in); done {
+		return c
+	}
+	switch e := any(e).(type) {
 	case loop.CallModel:
 		return r.CallModel(ctx, e, effect.ModelInput{
 			Session: d.ID(), Model: d.agent.cfg.Model, Transcript: v.transcript, Catalog: v.catalog,
 		}, d.showLive)
-	case loop.Preflight:
-		return r.Preflight(ctx, d.ID(), e, v.catalog)
 	case loop.RunTool:
 		return d.runTool(ctx, e, v)
-	case loop.RunHooks:
-		return r.RunHooks(ctx, e, effect.HookInput{
-			Session: d.ID(), Transcript: v.transcript, Catalog: v.catalog, Turn: v.turn,
-		})
-	case loop.RunMutator:
-		return r.Mutate(ctx, d.ID(), e, v.transcript)
 	case loop.ArmTimer:
 		return fire(ctx, e)
-	case loop.Recall:
-		return r.Recall(ctx, e)
-	case loop.StoreMemory:
-		return r.Remember(ctx, e)
-	case loop.Verify:
-		return r.Verify(ctx, e, v.gate, d.agent.cfg.Root)
 	case loop.StopTool:
-		if e.Held != nil {
+		if v.stops.ID != "" {
 			return d.decline(ctx, e, v)
 		}
-	case loop.StopModel, loop.StopVerify:
 	}
 	// What is to stop is no longer owed, so the performer has stopped it.
 	return nil
@@ -84,14 +85,14 @@ func unwanted(e loop.Effect) commands.Command {
 
 func (d *Driver) runTool(ctx context.Context, e loop.RunTool, v view) commands.Command {
 	task := &errand{left: v.left}
-	rep := d.agent.runner.RunTool(withErrand(ctx, task), d.ID(), e.Call, v.catalog, func(text string, share float64) {
+	rep := d.agent.runner.RunTool(ctx, d.ID(), e.Call, v.catalog, task, func(text string, share float64) {
 		d.showLive(events.ToolProgress{Call: e.Call.ID, Text: text, Share: share})
 	})
 	if rep == nil {
 		return nil
 	}
-	if r, ok := rep.(commands.ReportResult); ok && r.Outcome.Usage == (content.Usage{}) {
-		r.Outcome.Usage = task.spent()
+	if r, ok := rep.(commands.ReportResult); ok {
+		r.Outcome = task.billed(r.Outcome)
 		rep = r
 	}
 	return d.outlived(ctx, e, e.Call.ID, rep)

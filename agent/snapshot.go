@@ -3,6 +3,7 @@ package agent
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -29,9 +30,20 @@ type Snapshot struct {
 	Usage            content.Usage       `json:"usage"`
 	Requests         int64               `json:"requests"` // model calls over the session's life
 	ToolCalls        int64               `json:"tool_calls"`
+	Rounds           int64               `json:"rounds"`
+	Worked           time.Duration       `json:"worked_ns,omitempty"`  // by the turns that are over
+	TurnUsed         *Used               `json:"turn_used,omitempty"`  // of the open turn's limits; nil: no turn is open
 	NextCache        *model.CacheRequest `json:"next_cache,omitempty"` // of the next model call only
 	LastTurn         *TurnResult         `json:"last_turn,omitempty"`
 	State            []byte              `json:"state,omitempty"` // all of it, as package loop/snapshot writes it
+}
+
+// Used is how much of its limits a turn has used.
+type Used struct {
+	Rounds    int64         `json:"rounds"`
+	Requests  int64         `json:"requests"`
+	ToolCalls int64         `json:"tool_calls"`
+	Usage     content.Usage `json:"usage"`
 }
 
 // Snapshot returns what the session is now. Any goroutine may call it.
@@ -62,10 +74,12 @@ func SnapshotOf(s *loop.State, hash events.Hash) Snapshot {
 	snap := Snapshot{
 		SessionID: f.Session, Seq: f.Seq, Hash: hash, Transcript: slices.Clip(f.Transcript), PendingInput: pendingInput(&f),
 		PendingApprovals: f.Undecided(), Phase: f.Phase(), Calls: openCalls(&f), Usage: f.Used.Usage,
-		Requests: f.Used.Requests, ToolCalls: f.Used.ToolCalls, NextCache: f.CacheOverride,
+		Requests: f.Used.Requests, ToolCalls: f.Used.ToolCalls, Rounds: f.Used.Rounds, Worked: f.Used.Worked, NextCache: f.CacheOverride,
 	}
 	if f.Turn != nil {
+		u := f.Turn.Used
 		snap.Turn, snap.Round = f.Turn.ID, f.Turn.Round
+		snap.TurnUsed = &Used{Rounds: u.Rounds, Requests: u.Requests, ToolCalls: u.ToolCalls, Usage: u.Usage}
 	}
 	if f.Last != nil {
 		r := resultOf(f.Last)

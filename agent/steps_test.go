@@ -72,6 +72,11 @@ func TestStepsYieldEveryRoundAndTheEnd(t *testing.T) {
 				return model.Reply{}, &model.Error{Class: content.ClassAuth, Message: "no key"}
 			})}, "error model call failed (auth): no key",
 		},
+		"a compaction that fails": {
+			agent.Config{Model: replies(modeltest.Text("never said")), Compaction: placed{
+				extension.BeforeModel, func(context.Context, *extension.Mutation) error { return errors.New("no room") },
+			}}, "error mutator failed: placed at before_model: no room",
+		},
 		"nobody approves": {
 			agent.Config{Model: forever, Permissions: asking{}}, `error approval pending: echo {"text":"a"} (call t1-r1-c1)`,
 		},

@@ -9,6 +9,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/effect"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -25,8 +26,8 @@ type Delegation struct {
 // is asked in the calling session.
 //
 // The session has the limits of this agent, and may use no more requests, tool calls,
-// tokens and money than the calling turn has left when the call is made. What its
-// models used is counted in the calling session too.
+// tokens and money than the calling turn has left when the call is made. What it
+// used of them, also if it was stopped, is counted in the calling session too.
 //
 // If a person says no to what it asks, or nobody says anything in time, that is the
 // call's result, and the session is told and goes on to the end of its turn. If the
@@ -43,17 +44,23 @@ func ChildID(parent content.SessionID, p content.Place) content.SessionID {
 	return content.SessionID(string(parent) + "-" + string(p))
 }
 
+// ChildCancel names the command that cancels that session for its caller, so that it is
+// cancelled once, whoever sends it.
+func ChildCancel(parent content.SessionID, p content.Place) string {
+	return "cancel/" + string(ChildID(parent, p))
+}
+
 func (a *Agent) delegate(ctx context.Context, c tool.Call, prompt string) (tool.Output, error) {
-	task := errandOf(ctx)
+	task := errandOf(c)
 	d, err := a.start(ctx, SessionConfig{ID: ChildID(c.Session, c.Place), Parent: c.Session}, task.left)
 	if err != nil {
 		return tool.Output{}, err
 	}
 	defer func() { _ = d.Close(context.WithoutCancel(ctx)) }()
+	defer func() { task.Spend(d.used()) }()
 	if task.settled != nil && d.Snapshot().Turn == "" {
 		return tool.Output{}, nil // it was told before
 	}
-	defer func() { task.spend(d.Snapshot().Usage) }()
 	turn, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
@@ -104,7 +111,7 @@ func (d *Driver) carryOn(ctx context.Context, prompt string) (*RunResult, error)
 	snap := d.Snapshot()
 	switch {
 	case snap.LastTurn != nil && snap.Turn == "":
-		return d.conclude(*snap.LastTurn)
+		return d.concludeLast()
 	case snap.Turn == "" && len(snap.PendingInput) == 0:
 		return d.RunText(ctx, prompt)
 	}
@@ -113,18 +120,25 @@ func (d *Driver) carryOn(ctx context.Context, prompt string) (*RunResult, error)
 
 // answer is the session's, with what it used.
 func (d *Driver) answer(res *RunResult, err error) (tool.Output, error) {
-	used := d.Snapshot().Usage
+	u, n := d.used()
 	if err != nil {
-		return tool.Output{}, &tool.Error{Code: tool.CodeFailed, Message: err.Error(), Usage: used}
+		return tool.Output{}, &tool.Error{Code: tool.CodeFailed, Message: err.Error(), Usage: u, Counts: n}
 	}
 	out := tool.Text(res.Response)
-	out.Usage = used
+	out.Usage, out.Counts = u, n
 	return out, nil
+}
+
+// used is what the session used over its life, with all that worked for it.
+func (d *Driver) used() (content.Usage, tool.Counts) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.state.Used.Usage, tool.Counts{Requests: d.state.Used.Requests, ToolCalls: d.state.Used.ToolCalls}
 }
 
 // ChildGate is what a child's approval is called in the calling session, for hosts
 // that run children elsewhere. Other children have approvals of the same ids, so its
 // scope says what it is about.
 func ChildGate(a events.Approval) content.GateKey {
-	return content.GateKey{Kind: childGate + string(a.ID) + "." + a.RequestKind, Scope: a.Tool + " " + a.Scope}
+	return content.GateKey{Kind: loop.KindChild + string(a.ID) + "." + a.RequestKind, Scope: a.Tool + " " + a.Scope}
 }

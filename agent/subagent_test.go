@@ -16,13 +16,13 @@ import (
 )
 
 // delegating is an agent whose first reply hands work to the other.
-func delegating(t *testing.T, child agent.Config) agent.Config {
+func delegating(t *testing.T, child agent.Config, opts ...tool.Option) agent.Config {
 	t.Helper()
 	a, err := agent.New(child)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := a.Tool("helper", "Helps.")
+	f, err := a.Tool("helper", "Helps.", opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,4 +300,25 @@ func lastStatus(t *testing.T, log journal.Journal, s content.SessionID) (got con
 		}
 	}
 	return got
+}
+
+func TestAFailedSubAgentFailsItsCallAlsoWhenItIsRepeated(t *testing.T) {
+	t.Parallel()
+	log := journal.NewMemory()
+	asked := 0
+	child := agent.Config{Journal: log, Model: modeltest.NewFake("m", func(context.Context, model.Request) (model.Reply, error) {
+		asked++
+		return model.Reply{}, &model.Error{Class: content.ClassAuth, Message: "no key"}
+	})}
+	c := delegating(t, child)
+	c.Journal = cutoff{log, events.KindToolResultReceived} // its host dies before it takes in what came of the call
+	first := start(t, c)
+	if _, err := first.Next(t.Context()); err == nil || asked != 1 {
+		t.Fatalf("Next = %v after %d model calls", err, asked)
+	}
+	c.Journal = log
+	res := step[*agent.AfterToolResult](t, start(t, c)).Results[0]
+	if want := "Tool failed: model call failed (auth): no key"; res.Text() != want || !res.IsError || asked != 1 {
+		t.Errorf("result = %+v after %d model calls, want %q", res, asked, want)
+	}
 }

@@ -25,7 +25,7 @@ import (
 const maxSize = 256 << 10
 
 // Problem is one thing that is wrong with a file.
-type Problem struct {
+type Problem struct { //nolint:errname // it is one of several
 	File         string
 	Line, Column int    // from 1; 0: the whole file
 	Path         string // of the value, like $.tools[0].route; "": not known
@@ -47,7 +47,7 @@ func (p Problem) Error() string {
 
 // Problems are returned by [Load] and [Parse] for a file that cannot be used, in
 // the order of their lines.
-type Problems []Problem
+type Problems []Problem //nolint:errname // its users read of problems
 
 // Error lists them, one a line.
 func (p Problems) Error() string {

@@ -110,7 +110,7 @@ func TestWhatIsWrongIsToldWithItsLine(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ text, want string }{
 		{"model: [", "a.yaml:1:"},
-		{"name: a\nmodle: x", "a.yaml:2:1: unknown field \"modle\""},
+		{"name: a\nengine: x", "a.yaml:2:1: unknown field \"engine\""},
 		{"name: a\nname: b", "a.yaml:2:1: "},
 		{"max_parallel: many", "a.yaml:1:15: "},
 		{"a: 1\n---\nb: 2", "a.yaml"},

@@ -64,8 +64,11 @@ func restrictions() []restriction {
 		{at: [][]string{{"cache", "retention"}}, words: retentions()},
 		{
 			at: [][]string{
-				{"mcp", each, "timeout"}, {"limits", "wall_clock"}, {"session_limits", "wall_clock"},
-				{"approvals", "ttl"}, {"memory", "ttl"},
+				{"mcp", each, "timeout"},
+				{"limits", "wall_clock"},
+				{"session_limits", "wall_clock"},
+				{"approvals", "ttl"},
+				{"memory", "ttl"},
 			},
 			pattern: durationPattern,
 		},

@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/agentfile"
 )
 
-var update = flag.Bool("update", false, "write the schema and the reference into docs/") //nolint:gochecknoglobals // flags of tests are
+var update = flag.Bool("update", false, "write the schema and the reference into docs/")
 
 const (
 	schemaFile    = "../docs/agent.schema.json"

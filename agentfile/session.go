@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/turnlog/turnlog/compact"
@@ -12,20 +13,21 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/guardrail"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/fallback"
+	"github.com/turnlog/turnlog/tool/skill"
 )
 
 // defaultGateRetries is how often an agent goes on after a failed gate.
 const defaultGateRetries = 3
 
-// Session returns what a session of the agent records of it. The model's data and
-// the catalog are for the host to fill in.
+// Session returns what a session of the agent records of it. The model's data, the
+// definition and the catalog are for the host to fill in; see [Definition.Merge].
 func (d *Definition) Session() (events.Config, error) {
 	c := events.Config{
-		Model: d.Model, MaxParallel: d.MaxParallel, FailRun: d.FailRun,
+		Model: d.ModelName(), MaxParallel: d.MaxParallel, FailRun: d.FailRun, Tools: d.offered(),
 		Limits: d.Limits.events(), SessionLimits: d.SessionLimits.events(),
 	}
 	for _, t := range d.Tools {
-		c.Tools = append(c.Tools, t.Name)
 		c.Rules = append(c.Rules, events.Rule{
 			Tool: t.Name, Action: cmp.Or(events.Action(t.Permission), events.RuleGuard),
 		})
@@ -44,8 +46,11 @@ func (d *Definition) Session() (events.Config, error) {
 	if a := d.Approvals; a != nil {
 		c.ApprovalTTL, c.Retry.AskLost = span(a.TTL), a.AskLost
 	}
-	if c.Rules == nil {
-		c.Rules = []events.Rule{{Tool: "*", Action: events.RuleGuard}}
+	for _, name := range d.Agents { // what it does, its own rules say
+		c.Rules = append(c.Rules, events.Rule{Tool: ToolOf(name), Action: events.RuleAllow})
+	}
+	if len(d.Tools) == 0 {
+		c.Rules = append(c.Rules, events.Rule{Tool: "*", Action: events.RuleGuard})
 	}
 	if o := d.Output; o != nil {
 		raw, err := json.Marshal(o.Schema)
@@ -58,6 +63,42 @@ func (d *Definition) Session() (events.Config, error) {
 		c.Cache = &content.CacheRequest{Mode: a.Mode, Retention: a.Retention, Key: a.Key}
 	}
 	return c, nil
+}
+
+// ModelName is the name of the agent's model, with those that take over from it; empty:
+// it names none.
+func (d *Definition) ModelName() string {
+	if d.Model == "" {
+		return ""
+	}
+	return fallback.Name(slices.Concat([]string{d.Model}, d.Fallback)...)
+}
+
+// ToolOf is the name of the tool with which others delegate to an agent.
+func ToolOf(agent string) string { return "agent_" + agent }
+
+// offered are the patterns of the tools that the agent may use. Of the agents it may use
+// those that it names.
+func (d *Definition) offered() []string {
+	var patterns []string
+	for _, name := range d.Agents {
+		patterns = append(patterns, ToolOf(name))
+	}
+	patterns = append(patterns, "!"+ToolOf("*"))
+	if len(d.Tools) == 0 {
+		return append(patterns, "*")
+	}
+	if d.Context != nil && len(d.Context.Skills) > 0 {
+		patterns = append(patterns, skill.Tool)
+	}
+	for _, t := range d.Tools {
+		if events.Action(t.Permission) == events.RuleDeny {
+			patterns = append(patterns, "!"+t.Name)
+		} else {
+			patterns = append(patterns, t.Name)
+		}
+	}
+	return patterns
 }
 
 // Task returns the task that the agent makes of a goal, with its gate.

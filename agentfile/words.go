@@ -16,10 +16,15 @@ func permissions() []string {
 	return []string{string(events.RuleAllow), string(events.RuleAsk), string(events.RuleDeny), string(events.RuleGuard)}
 }
 func onBusy() []string     { return []string{"queue", "steer", "interrupt", "reject"} }
-func agentsMD() []string   { return []string{"none", "nearest", "all"} }
-func scopes() []string     { return []string{"agent", "all"} }
+func agentsMD() []string   { return []string{none, "nearest", "all"} }
+func scopes() []string     { return []string{"agent", scopeAll} }
 func cacheModes() []string { return []string{"disabled", "best_effort", "required"} }
 func retentions() []string { return []string{"short", "extended"} }
+
+const (
+	none     = "none" // no AGENTS.md
+	scopeAll = "all"  // the scope of a memory that everybody shares
+)
 
 // The patterns that some fields have to match.
 const (

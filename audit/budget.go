@@ -21,6 +21,10 @@ func budgetHeld() rule {
 			b.config = ev.Config
 		case events.TurnStarted:
 			b.options, b.turn, b.reached = ev.Options, counted{}, nil
+		case events.InputAccepted:
+			if ev.Options != nil {
+				b.options = ev.Options
+			}
 		case events.RoundStarted:
 			b.overspent, b.overcalled = false, false
 			b.round(f)
@@ -70,6 +74,12 @@ type counted struct {
 	usage                   content.Usage
 }
 
+func (c *counted) spend(ev events.UsageUpdated) {
+	c.usage = c.usage.Add(ev.Usage)
+	c.requests += ev.Requests
+	c.calls += ev.ToolCalls
+}
+
 func over(limit, used int64) bool { return limit != 0 && used > max(limit, 0) }
 
 func (c counted) overRounds(l events.Limits) bool   { return over(l.MaxRounds, c.rounds) }
@@ -114,9 +124,9 @@ func (b *budget) round(f fact) {
 }
 
 func (b *budget) spend(f fact, ev events.UsageUpdated) {
-	b.session.usage = b.session.usage.Add(ev.Usage)
+	b.session.spend(ev)
 	if f.ledger.turn != "" {
-		b.turn.usage = b.turn.usage.Add(ev.Usage)
+		b.turn.spend(ev)
 	}
 	if ev.Source == sourceModel {
 		b.overspent = b.exceeds(counted.overSpent)

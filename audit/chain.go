@@ -6,7 +6,6 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/later"
 	"github.com/turnlog/turnlog/journal"
 )
 
@@ -64,8 +63,8 @@ func (c *Chain) read(r journal.Record) (events.Entry, bool) {
 	if h := events.HashOf(r.Payload); h != r.Hash {
 		c.broken(r.Seq, SingleWriter, "its hash is %s, that of its bytes is %s: the bytes were changed", r.Hash, h)
 	}
-	e, err := later.Decode(r.Payload)
-	format, isFormat := errors.AsType[*later.FormatError](err)
+	e, err := events.Decode(r.Payload)
+	format, isFormat := errors.AsType[*events.FormatError](err)
 	switch {
 	case isFormat:
 		c.broken(r.Seq, WholeEntries, "it cannot be judged: %v", format)

@@ -9,8 +9,16 @@ import (
 
 // question is what an approval answers.
 type question struct {
-	tool string
-	key  content.GateKey
+	tool  string
+	key   content.GateKey
+	asker events.Asker
+	turn  content.TurnID
+}
+
+// same reports whether an answer to q for always is one to o. A turn that asks on its
+// own account takes only what was answered for it.
+func (q question) same(o question) bool {
+	return q.tool == o.tool && q.key == o.key && (o.asker != events.AskedByTurn || q.turn == o.turn)
 }
 
 // grant is an approval that was given for always.
@@ -20,39 +28,50 @@ type grant struct {
 }
 
 // grantHeld: a question is left out only if the same one about the same tool was
-// approved for always before, and a call starts with no approval that nobody gave.
+// approved for always before, or if the session's rules alone ask it of a tool that was
+// allowed before; and a call starts with no approval that nobody gave.
 func grantHeld() rule {
 	asked := map[content.ApprovalID]question{} // and not settled
 	granted := map[content.ApprovalID]grant{}
+	allowed := map[content.ApprovalID]events.ToolsAllowed{}
 	approved := map[content.CallID][]content.GateKey{}
 	return func(f fact) {
 		switch ev := f.event.(type) {
 		case events.ApprovalRequired:
 			a := ev.Approval
-			asked[a.ID] = question{a.Tool, content.GateKey{Kind: a.RequestKind, Scope: a.Scope}}
+			asked[a.ID] = question{a.Tool, content.GateKey{Kind: a.RequestKind, Scope: a.Scope}, a.Asker, a.Turn}
 		case events.ApprovalResolved:
 			q := asked[ev.Approval]
 			delete(asked, ev.Approval)
 			if len(ev.Input) > 0 {
 				q.key.Scope = ev.Scope
 			}
-			if ev.Outcome == events.Approved {
+			a, isAllowance := allowed[ev.Grant]
+			if ev.Outcome == events.Approved && !isAllowance {
 				approved[ev.Call] = append(approved[ev.Call], q.key)
 			}
-			if ev.Grant != "" {
+			switch {
+			case isAllowance:
+				usedAllowance(f, ev, q, a)
+			case ev.Grant != "":
 				usedGrant(f, ev, q, granted)
 			}
 			if ev.Always {
 				givenGrant(f, ev)
 				granted[ev.Approval] = grant{q, ev.By}
 			}
+		case events.ToolsAllowed:
+			if _, known := allowed[ev.Grant]; known || ev.Grant == "" || len(ev.Tools) == 0 {
+				f.fail("%q allows %d tools, and is not the first of that name: %t", ev.Grant, len(ev.Tools), known)
+			}
+			allowed[ev.Grant] = ev
 		case events.ToolDispatched:
-			tool := ""
+			name := ""
 			if c, known := f.ledger.calls[ev.Call]; known {
-				tool = c.Name
+				name = c.Name
 			}
 			for _, k := range ev.Approved {
-				if !slices.Contains(approved[ev.Call], k) && !isGranted(granted, question{tool, k}) {
+				if !slices.Contains(approved[ev.Call], k) && !isGranted(granted, question{tool: name, key: k}) {
 					f.fail("call %s starts as if %s %s was approved, which it was not", ev.Call, k.Kind, k.Scope)
 				}
 			}
@@ -62,7 +81,7 @@ func grantHeld() rule {
 
 func isGranted(granted map[content.ApprovalID]grant, q question) bool {
 	for _, a := range granted {
-		if a.question == q {
+		if a.same(q) {
 			return true
 		}
 	}
@@ -88,10 +107,26 @@ func usedGrant(f fact, ev events.ApprovalResolved, q question, granted map[conte
 		f.fail("approval %s was settled by %s, which was not given for always", ev.Approval, ev.Grant)
 	case ev.Outcome != events.Approved:
 		f.fail("approval %s was %s by %s, which was given", ev.Approval, ev.Outcome, ev.Grant)
-	case g.question != q:
+	case !g.same(q):
 		f.fail("approval %s is about %s %s of %s, but %s was given for always about %s %s of %s",
 			ev.Approval, q.key.Kind, q.key.Scope, q.tool, ev.Grant, g.key.Kind, g.key.Scope, g.tool)
 	case g.by != ev.By:
 		f.fail("approval %s is said to be %s's, but %s was %s's", ev.Approval, ev.By, ev.Grant, g.by)
+	}
+}
+
+// usedAllowance: it opens what the session's rules alone ask, of the tools that it
+// names.
+func usedAllowance(f fact, ev events.ApprovalResolved, q question, a events.ToolsAllowed) {
+	named := slices.ContainsFunc(a.Tools, func(p string) bool { return content.Matches(p, q.tool) })
+	switch {
+	case ev.Outcome != events.Approved:
+		f.fail("approval %s was %s by %s, which allows", ev.Approval, ev.Outcome, ev.Grant)
+	case q.asker != events.AskedByRules:
+		f.fail("approval %s was settled by %s, but not the session's rules alone ask", ev.Approval, ev.Grant)
+	case !named:
+		f.fail("approval %s is about %s, which %s does not allow", ev.Approval, q.tool, ev.Grant)
+	case a.By != ev.By:
+		f.fail("approval %s is said to be %s's, but %s was %s's", ev.Approval, ev.By, ev.Grant, a.By)
 	}
 }

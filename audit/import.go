@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/later"
 	"github.com/turnlog/turnlog/journal"
 )
 
@@ -99,7 +98,7 @@ func (i *importer) next() (journal.Record, error) {
 	if err := json.Unmarshal(raw, &shown); err != nil {
 		return journal.Record{}, i.bad(0, "it cannot be read, or is cut off: %v", err)
 	}
-	e, err := later.Decode(shown.Payload)
+	e, err := events.Decode(shown.Payload)
 	if err != nil && !errors.Is(err, events.ErrUnknownKind) {
 		return journal.Record{}, i.bad(shown.Seq, "its payload is no entry: %v", err)
 	}

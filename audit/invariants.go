@@ -22,6 +22,7 @@ const (
 	ApprovalBeforeRun = "approval-before-run"
 	ApprovalOnce      = "approval-once"
 	GrantHeld         = "grant-held"
+	RulesHeld         = "rules-held"
 	CancelHolds       = "cancel-holds"
 	EndsHaveCauses    = "ends-have-causes"
 	HooksOnce         = "hooks-once"
@@ -175,8 +176,13 @@ func callInvariants() []Invariant {
 		},
 		{
 			Name:    GrantHeld,
-			Promise: "A question is left out only if the same one about the same tool was approved for always before, and a call starts with no approval that nobody gave.",
+			Promise: "A question is left out only if the same one about the same tool was approved for always before, or if the session's rules alone ask it of a tool that was allowed before; and a call starts with no approval that nobody gave.",
 			rule:    grantHeld,
+		},
+		{
+			Name:    RulesHeld,
+			Promise: "No call starts that the rules of its session or of its turn deny, and one that they ask about starts only once that was approved.",
+			rule:    rulesHeld,
 		},
 		{
 			Name:    PairedCalls,

@@ -96,7 +96,10 @@ func brokenModels() []broken {
 	again := events.ModelCallStarted{Turn: "turn-1", Round: 1, Attempt: 2, TranscriptLen: 1}
 	lost := events.ModelCallFailed{Turn: "turn-1", Round: 1, Attempt: 1, Class: content.ClassAuth}
 	paid := events.UsageUpdated{Turn: "turn-1", Round: 2, Source: "model"}
+	child := events.UsageUpdated{Turn: "turn-1", Round: 1, Source: "child", Call: "call_a", Requests: 1}
 	return []broken{
+		{UsageAddsUp, "call call_a is billed twice", tools().end(child).end(child)},
+		{UsageAddsUp, "a model is billed for 1 requests", change(tools(), 1, func(e *events.UsageUpdated) { e.Requests = 1 })},
 		{OneReply, "while attempt 1 is open", tools().after(events.KindModelCallStarted, 1, again)},
 		{OneReply, "that has its reply", tools().after(events.KindUsageUpdated, 2, events.ModelCallStarted{Turn: "turn-1", Round: 2, Attempt: 2, TranscriptLen: 5})},
 		{OneReply, "follows a failure that was final", tools().after(events.KindModelCallStarted, 1, lost, again)},
@@ -186,6 +189,14 @@ func brokenApprovals() []broken {
 		{GrantHeld, "nobody was asked", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant, e.Always = "g1", true })},
 		{GrantHeld, "g2 is about l  of t, but g1", granted("l", "ada")},
 		{GrantHeld, "said to be bob's", granted("k", "bob")},
+		{GrantHeld, "but not the session's rules alone ask", allowed("t", "ada", "")},
+		{GrantHeld, "is about t, which grant-1 does not allow", allowed("fs_*", "ada", events.AskedByRules)},
+		{GrantHeld, "said to be ada's, but grant-1 was bob's", allowed("*", "bob", events.AskedByRules)},
+		{GrantHeld, "not the first of that name: true", allowed("*", "ada", events.AskedByRules).end(events.ToolsAllowed{Grant: "grant-1", Tools: []string{"x"}})},
+		{RulesHeld, "neither allow nor had approved", ruledBy(events.RuleDeny)},
+		{RulesHeld, "neither allow nor had approved", ruledBy(events.RuleAsk)},
+		{RulesHeld, "its turn's rules deny", narrowedBy(events.RuleDeny)},
+		{RulesHeld, "its turn's rules wanted approved", narrowedBy(events.RuleAsk)},
 		{ApprovalOnce, "but approval g2 is undecided", tools().before(events.KindToolResultReceived, 2, g2)},
 	}
 }
@@ -199,6 +210,25 @@ func granted(kind, by string) book {
 		events.ApprovalResolved{Approval: "g2", Call: "c2", Outcome: events.Approved, By: by, Grant: "g1"})
 }
 
+// allowed is tools with a gate that an allowance is said to open.
+func allowed(pattern, by string, asker events.Asker) book {
+	b := change(tools(), 1, func(e *events.ApprovalRequired) { e.Approval.Asker, e.Approval.Tool = asker, "t" })
+	b = change(b, 1, func(e *events.ApprovalResolved) { e.Grant, e.By = "grant-1", "ada" })
+	return b.before(events.KindApprovalRequired, 1, events.ToolsAllowed{Grant: "grant-1", Tools: []string{pattern}, By: by})
+}
+
+// ruledBy is tools in a session with a rule for all calls.
+func ruledBy(a events.Action) book {
+	return change(tools(), 1, func(e *events.RunStarted) { e.Config.Rules = []events.Rule{{Tool: "*", Action: a}} })
+}
+
+// narrowedBy is tools in a turn with a rule for all calls.
+func narrowedBy(a events.Action) book {
+	return change(tools(), 1, func(e *events.TurnStarted) {
+		e.Options = &events.TurnOptions{Rules: [][]events.Rule{{{Tool: "*", Action: a}}}}
+	})
+}
+
 func brokenBudgets() []broken {
 	limited := func(l events.Limits) book {
 		return change(tools(), 1, func(e *events.RunStarted) { e.Config.Limits = l })
@@ -210,7 +240,12 @@ func brokenBudgets() []broken {
 	options := change(tools(), 1, func(e *events.TurnStarted) {
 		e.Options = &events.TurnOptions{Limits: &events.Limits{MaxRounds: 1}}
 	})
+	helped := func(b book) book {
+		return b.before(events.KindRoundFinished, 1, events.UsageUpdated{Turn: "turn-1", Round: 1, Source: "child", Requests: 3})
+	}
 	return []broken{
+		{BudgetHeld, "turn's limit of requests", helped(limited(events.Limits{Requests: 4}))},
+		{BudgetHeld, "session's limit of requests", helped(session(events.Limits{Requests: 4}))},
 		{BudgetHeld, "turn's limit of rounds", limited(events.Limits{MaxRounds: 1})},
 		{BudgetHeld, "turn's limit of rounds", options},
 		{BudgetHeld, "turn's limit of rounds", limited(events.Limits{MaxRounds: -1})},

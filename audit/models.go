@@ -62,10 +62,12 @@ func oneReply() rule {
 }
 
 // usageAddsUp: TurnFinished carries the sum of the turn's UsageUpdated, an attempt
-// at a model call is billed at most once, and so is a mutator, with what it said.
+// at a model call is billed at most once, and so is a mutator, with what it said, and a
+// call whose outcome nobody waited for. Only sub-agents bring requests and tool calls.
 func usageAddsUp() rule {
 	var sum, mutation content.Usage
 	billable := false
+	inVain := map[content.CallID]bool{}
 	return func(f fact) {
 		switch ev := f.event.(type) {
 		case events.TurnStarted:
@@ -78,6 +80,13 @@ func usageAddsUp() rule {
 			if f.ledger.turn != "" {
 				sum = sum.Add(ev.Usage)
 			}
+			if ev.Source != sourceChild && (ev.Requests != 0 || ev.ToolCalls != 0) {
+				f.fail("a %s is billed for %d requests and %d tool calls", ev.Source, ev.Requests, ev.ToolCalls)
+			}
+			if ev.Call != "" && inVain[ev.Call] {
+				f.fail("call %s is billed twice", ev.Call)
+			}
+			inVain[ev.Call] = ev.Call != ""
 			switch ev.Source {
 			case sourceModel:
 				if !billable {

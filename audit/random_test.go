@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/permission"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -90,6 +92,9 @@ func (m *monkey) config() events.Config {
 	if m.chance(5) {
 		c.SessionLimits = events.Limits{Requests: int64(5 + m.rand.IntN(9))}
 	}
+	if m.chance(2) {
+		c.Rules = []events.Rule{{Tool: "free", Action: events.RuleAsk}, {Tool: "later", Action: events.RuleDeny}, {Tool: "*", Action: events.RuleAllow}}
+	}
 	if m.chance(3) {
 		c.Hooks = []events.Registration{{Name: "h", Points: []string{
 			pick(m, "loop_iteration", "pre_llm_call"), "post_llm_call", "pre_tool_execution", "post_tool_execution", "context_compaction",
@@ -105,7 +110,11 @@ func (m *monkey) ask() commands.Command {
 	text := []content.Item{content.UserText(fmt.Sprint("text ", m.sent))}
 	switch m.rand.IntN(20) {
 	case 0, 1, 2, 3:
-		return commands.SubmitInput{Items: text, OnBusy: pick(m, events.Steer, events.Queue, events.Interrupt, events.Reject)}
+		c := commands.SubmitInput{Items: text, OnBusy: pick(m, events.Steer, events.Queue, events.Interrupt, events.Reject)}
+		if m.chance(4) {
+			c.Options = m.options()
+		}
+		return c
 	case 4:
 		return commands.Cancel{Scope: pick(m, commands.ScopeTurn, commands.ScopeSession)}
 	case 5:
@@ -128,12 +137,21 @@ func (m *monkey) ask() commands.Command {
 		return commands.ReportGate{Place: m.anyPlace(), Attempt: 1, Gate: commands.Gate{RequestKind: "late"}}
 	case 15:
 		return commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: "required"}}
+	case 17:
+		return commands.AllowTools{Tools: []string{pick(m, "free", "gated", "ruled", "*")}, By: "ann"}
 	case 16:
 		if m.chance(5) {
 			return commands.Close{Reason: "done"}
 		}
 	}
 	return commands.ReportAttemptLost{Place: m.anyPlace(), Attempt: 1 + m.rand.IntN(2), Queue: "q"}
+}
+
+func (m *monkey) options() *events.TurnOptions {
+	return &events.TurnOptions{
+		Limits: &events.Limits{Requests: int64(m.rand.IntN(6)), ToolCalls: int64(m.rand.IntN(6))},
+		Rules:  [][]events.Rule{{{Tool: pick(m, "free", "gated", "slow"), Action: pick(m, events.RuleAsk, events.RuleDeny)}}},
+	}
 }
 
 func (m *monkey) anyPlace() content.Place { return pick(m, append(m.calls, "t1-r1-c1")...) }
@@ -215,6 +233,7 @@ func (m *monkey) judge(e loop.Preflight) commands.Command {
 		case "forbidden":
 			check.Refusal = &commands.Refusal{Status: content.StatusDenied, Code: "no", Message: "no"}
 		}
+		ruledOn(&check, e.Rules, c)
 		r.Checks = append(r.Checks, check)
 	}
 	if e.Hooks {
@@ -223,6 +242,24 @@ func (m *monkey) judge(e loop.Preflight) commands.Command {
 		}
 	}
 	return r
+}
+
+// ruledOn adds to a check what the rules say of the call.
+func ruledOn(check *commands.Check, rules loop.Rules, c loop.Call) {
+	about := tool.Request{Call: c.ToolCall, Spec: tool.Spec{Name: c.Name, Effects: c.Routing.Effects}}
+	gate := func(p tool.Permissions, asker events.Asker) {
+		switch v, _ := p.Evaluate(context.Background(), about); v.Ruling {
+		case tool.Deny:
+			check.Refusal = &commands.Refusal{Status: content.StatusDenied, Code: "rule", Message: "no"}
+		case tool.Ask:
+			check.Gates = append(check.Gates, commands.Gate{RequestKind: permission.KindCall, Asker: asker})
+		case tool.Allow, tool.NoOpinion:
+		}
+	}
+	for _, list := range rules.Turn {
+		gate(permission.Narrowing(list), events.AskedByTurn)
+	}
+	gate(permission.Rules(rules.Session), events.AskedByRules)
 }
 
 func (m *monkey) hook(point string, call content.CallID) commands.HookAnswer {

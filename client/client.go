@@ -47,13 +47,13 @@ func (e *RefusedError) Error() string {
 // Client talks to one cell. It is safe for concurrent use; the connection stays
 // its opener's to close.
 type Client struct {
+	nc      *nats.Conn
 	cell    *jetstream.Cell
 	journal *jetstream.Journal
 	inbox   *jetstream.Inbox
 	runs    *jetstream.Runs
 	log     *zap.Logger
 	name    string
-	left    *left
 }
 
 // Option changes how a client works.
@@ -85,8 +85,7 @@ func Open(nc *nats.Conn, namespace string, opts ...Option) (*Client, error) {
 		return nil, fmt.Errorf("open client: %w", err)
 	}
 	c := &Client{
-		cell: cell, journal: cell.Journal(), inbox: cell.Inbox(), runs: cell.Runs(), log: zap.NewNop(), name: "client",
-		left: newLeft(),
+		nc: nc, cell: cell, journal: cell.Journal(), inbox: cell.Inbox(), runs: cell.Runs(), log: zap.NewNop(), name: "client",
 	}
 	for _, o := range opts {
 		if err := o(c); err != nil {
@@ -107,7 +106,12 @@ func (c *Client) Send(ctx context.Context, s content.SessionID, id string, cmd c
 // send returns the ask's sequence on its lane.
 func (c *Client) send(ctx context.Context, s content.SessionID, id string, cmd commands.Command) (uint64, error) {
 	env := commands.Envelope{ID: id, Session: s, By: c.name, At: content.TimeOf(time.Now()), Command: cmd}
+	ctx, done := c.permitted(ctx)
+	defer done()
 	seq, err := c.inbox.Send(ctx, env)
+	if why := context.Cause(ctx); err != nil && errors.Is(why, ErrForbidden) {
+		err = why
+	}
 	if err != nil {
 		return 0, fmt.Errorf("send %s to %s: %w", commands.NameOf(cmd), s, err)
 	}
@@ -120,6 +124,17 @@ func (c *Client) Sessions(ctx context.Context) ([]content.SessionID, error) {
 	ids, err := c.journal.Sessions(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	return ids, nil
+}
+
+// Asking lists the sessions that have approvals which nobody has decided, and maybe
+// some that had one a moment ago: their journals say. It does not know what a release
+// without this list left behind, before such a session has been woken.
+func (c *Client) Asking(ctx context.Context) ([]content.SessionID, error) {
+	ids, err := c.cell.Approvals().Sessions(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions with approvals: %w", err)
 	}
 	return ids, nil
 }
@@ -147,7 +162,7 @@ func (c *Client) Read(ctx context.Context, s content.SessionID) (*loop.State, jo
 // Options say how a new session starts.
 type Options struct {
 	ID           content.SessionID // "": a new one
-	Config       events.Config     // Model is required; Catalog is filled in by the driver
+	Config       events.Config     // Model or Agent is required; Catalog is filled in by the driver
 	SystemPrompt string            // "": none
 	Transcript   []content.Item    // passive starting state
 	Input        []content.Item    // of its first turn, which begins at once
@@ -166,8 +181,8 @@ func (c *Client) Start(ctx context.Context, o Options) (*Session, error) {
 	if _, err := content.ParseSessionID(string(o.ID)); err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	if o.Config.Model == "" {
-		return nil, errors.New("start: Config.Model is required")
+	if o.Config.Model == "" && o.Config.Agent == nil {
+		return nil, errors.New("start: Config.Model or Config.Agent is required")
 	}
 	open := commands.OpenSession{
 		Config: o.Config, Transcript: o.Transcript, Input: o.Input, Stepped: o.Stepped, Metadata: o.Metadata, Parent: o.Parent,

@@ -245,6 +245,13 @@ func (s *Session) ResolveApproval(ctx context.Context, call content.CallID, v ag
 	return s.Ask(ctx, commands.ResolveApproval{Call: call, Approve: v.Approve, Reason: v.Reason, By: by, Always: v.Always})
 }
 
+// Grant lets the calls of the tools that the patterns name run for the rest of the
+// session, as far as its rules are asked: a decision in advance, so it takes the
+// permission to decide. What a policy denies or asks is not touched.
+func (s *Session) Grant(ctx context.Context, patterns ...string) error {
+	return s.Ask(ctx, commands.AllowTools{Tools: patterns, By: s.client.name})
+}
+
 // Snapshot returns what the session was when Next last looked.
 func (s *Session) Snapshot() agent.Snapshot {
 	s.mu.Lock()

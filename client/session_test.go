@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"errors"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,90 +15,38 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/effect"
-	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/internal/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 )
 
-func TestMain(m *testing.M) {
-	embedded.PrepareForSynctest()
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { celltest.Main(m) }
 
-// world is a cell on a server in a bubble, where a goroutine that is left behind
-// fails the test.
-type world struct {
-	t      *testing.T
-	ctx    context.Context //nolint:containedctx // the test's
-	srv    *embedded.Server
-	cell   *jetstream.Cell
-	nc     *nats.Conn // of client
-	client *client.Client
-}
+// world is a cell in a bubble, where a goroutine that is left behind fails the test.
+type world struct{ *celltest.World }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	t.Cleanup(cancel)
-	srv, err := embedded.Start(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(srv.Close)
-	w := &world{t: t, ctx: ctx, srv: srv}
-	w.cell, _ = w.open()
-	if err := w.cell.Provision(ctx, jetstream.Config{Memory: true}); err != nil {
-		t.Fatal(err)
-	}
-	_, w.nc = w.open()
-	if w.client, err = client.Open(w.nc, ""); err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
-
-func (w *world) open() (*jetstream.Cell, *nats.Conn) {
-	w.t.Helper()
-	nc, err := w.srv.Connect()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(nc.Close)
-	cell, err := jetstream.Open(nc, "")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return cell, nc
+	return &world{celltest.New(ctx, t, 5*time.Second)}
 }
 
 // drive runs a node until the returned function is called.
 func (w *world) drive(e effect.Config) (stop func()) {
-	w.t.Helper()
-	cell, _ := w.open()
-	n, err := actor.NewNode(cell, actor.Config{Effects: e, Models: func(name string, data []byte) (model.Model, error) {
+	w.T.Helper()
+	node := w.Node(actor.Config{Effects: e, Models: func(name string, data []byte) (model.Model, error) {
 		m, err := scripted.Parse(name, data)
 		if name == "reluctant" {
 			return reluctant{m}, err
 		}
 		return m, err
 	}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(w.ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	<-n.Ready()
-	return func() {
-		cancel()
-		if err := <-ended; err != nil {
-			w.t.Error(err)
-		}
-	}
+	return func() { node.Drain(w.T) }
 }
 
 // reluctant takes a while to stop.
@@ -112,24 +59,20 @@ func (m reluctant) Call(ctx context.Context, r model.Request, emit func(content.
 }
 
 func (w *world) start(id content.SessionID, script string, stepped bool, change func(*events.Config)) *client.Session {
-	w.t.Helper()
-	cfg := events.Config{Model: "scripted:test", ModelData: []byte(script)}
-	if change != nil {
-		change(&cfg)
-	}
-	s, err := w.client.Start(w.ctx, client.Options{ID: id, Config: cfg, Stepped: stepped})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return s
+	w.T.Helper()
+	return w.Start(id, script, func(o *client.Options) {
+		if o.Stepped = stepped; change != nil {
+			change(&o.Config)
+		}
+	})
 }
 
 func next[S agent.Step](w *world, s *client.Session) S {
-	w.t.Helper()
-	step, err := s.Next(w.ctx)
+	w.T.Helper()
+	step, err := s.Next(w.Ctx)
 	got, ok := step.(S)
 	if err != nil || !ok {
-		w.t.Fatalf("Next = %T %+v, %v; want %T", step, step, err, got)
+		w.T.Fatalf("Next = %T %+v, %v; want %T", step, step, err, got)
 	}
 	return got
 }
@@ -144,21 +87,21 @@ type hand struct {
 }
 
 func (h *hand) append(cause string, cursors []events.Cursor, evs ...events.Event) {
-	h.w.t.Helper()
+	h.w.T.Helper()
 	e := events.Entry{Session: h.id, Cause: cause, At: content.TimeOf(time.Now()), Epoch: 1, Cursors: cursors, Events: evs}
-	head, err := h.w.cell.Journal().Append(h.w.ctx, h.head, e)
+	head, err := h.w.Cell.Journal().Append(h.w.Ctx, h.head, e)
 	if err != nil {
-		h.w.t.Fatal(err)
+		h.w.T.Fatal(err)
 	}
 	h.head = head
 }
 
 func (h *hand) asks() []jetstream.Message {
-	h.w.t.Helper()
+	h.w.T.Helper()
 	synctest.Wait()
-	all, err := h.w.cell.Inbox().Read(h.w.ctx, h.id, nil)
+	all, err := h.w.Cell.Inbox().Read(h.w.Ctx, h.id, nil)
 	if err != nil {
-		h.w.t.Fatal(err)
+		h.w.T.Fatal(err)
 	}
 	return all
 }
@@ -169,16 +112,16 @@ func TestAnAskThatTheJournalPassesOverIsRefused(t *testing.T) {
 		h := &hand{w: w, id: "s"}
 		h.append("claim", nil, events.DriverClaimed{Epoch: 1, Node: "hand"})
 		h.append("open", nil, events.RunStarted{Config: events.Config{Model: "none"}})
-		s, err := w.client.Attach(w.ctx, "s")
+		s, err := w.Client.Attach(w.Ctx, "s")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
 		refused := make(chan error, 1)
-		go func() { refused <- s.Cancel(w.ctx, "") }()
+		go func() { refused <- s.Cancel(w.Ctx, "") }()
 		first := h.asks()[0]
 		accepted := make(chan error, 1)
-		go func() { accepted <- s.Submit(w.ctx, "", content.UserText("hi")) }()
+		go func() { accepted <- s.Submit(w.Ctx, "", content.UserText("hi")) }()
 		second := h.asks()[1]
 		h.append(second.Envelope.ID, []events.Cursor{{Lane: second.Lane, Seq: second.Seq}},
 			events.InputQueued{Items: []content.Item{content.UserText("hi")}})
@@ -198,11 +141,11 @@ func TestASecondCancelIsNoRefusal(t *testing.T) {
 		defer w.drive(effect.Config{})()
 		s := w.start("s", "replies:\n  - text: ok\n    delay: 1h\n", false, func(c *events.Config) { c.Model = "reluctant" })
 		defer s.Close()
-		if err := s.Submit(w.ctx, "", content.UserText("go")); err != nil {
+		if err := s.Submit(w.Ctx, "", content.UserText("go")); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
-			ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
+			ctx, cancel := context.WithTimeout(w.Ctx, 5*time.Second)
 			if err := s.Cancel(ctx, ""); err != nil {
 				t.Errorf("Cancel = %v", err)
 			}
@@ -236,7 +179,7 @@ func TestEveryTurnOfAnUnsteppedSessionIsSurfaced(t *testing.T) {
 		})
 		defer s.Close()
 		for _, text := range []string{"one", "two", "three"} {
-			if err := s.Submit(w.ctx, events.Queue, content.UserText(text)); err != nil {
+			if err := s.Submit(w.Ctx, events.Queue, content.UserText(text)); err != nil {
 				t.Fatal(err)
 			}
 			<-time.After(100 * time.Millisecond)
@@ -259,14 +202,14 @@ func TestASteppedSessionIsContinuedOncePerWait(t *testing.T) {
 			h.append("claim", nil, events.DriverClaimed{Epoch: 1, Node: "hand"})
 			h.append("open", nil, events.RunStarted{Config: events.Config{Model: "none"}, Stepped: true})
 			h.append("in", nil, events.InputQueued{Items: []content.Item{content.UserText("hi")}})
-			return w.client.Attach(w.ctx, "s")
+			return w.Client.Attach(w.Ctx, "s")
 		}()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
 		for range 3 {
-			ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+			ctx, cancel := context.WithTimeout(w.Ctx, time.Second)
 			if step, err := s.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Next = %T, %v", step, err)
 			}
@@ -288,18 +231,18 @@ func TestEverythingEndsWithTheConnection(t *testing.T) {
 		w := newWorld(t)
 		stop := w.drive(effect.Config{})
 		s := w.start("s", "replies:\n  - text: ok\n    delay: 30m\n", false, nil)
-		if err := s.Submit(w.ctx, "", content.UserText("go")); err != nil {
+		if err := s.Submit(w.Ctx, "", content.UserText("go")); err != nil {
 			t.Fatal(err)
 		}
 		stop()
 		asked, stepped, followed := make(chan error, 1), make(chan error, 1), make(chan error, 1)
-		go func() { asked <- s.Submit(w.ctx, "", content.UserText("nobody answers")) }()
+		go func() { asked <- s.Submit(w.Ctx, "", content.UserText("nobody answers")) }()
 		go func() {
-			_, err := s.Next(w.ctx)
+			_, err := s.Next(w.Ctx)
 			stepped <- err
 		}()
 		go func() {
-			for _, err := range w.client.Follow(w.ctx, "s", 0) {
+			for _, err := range w.Client.Follow(w.Ctx, "s", 0) {
 				if err != nil {
 					followed <- err
 				}
@@ -307,7 +250,7 @@ func TestEverythingEndsWithTheConnection(t *testing.T) {
 			close(followed)
 		}()
 		synctest.Wait()
-		w.nc.Close()
+		w.Conn.Close()
 		for name, c := range map[string]chan error{"Submit": asked, "Next": stepped, "Follow": followed} {
 			if err := <-c; !errors.Is(err, nats.ErrConnectionClosed) {
 				t.Errorf("%s = %v, want ErrConnectionClosed", name, err)
@@ -315,7 +258,7 @@ func TestEverythingEndsWithTheConnection(t *testing.T) {
 		}
 		s.Close()
 		s.Close() // does no harm
-		if err := s.Submit(w.ctx, "", content.UserText("too late")); err == nil {
+		if err := s.Submit(w.Ctx, "", content.UserText("too late")); err == nil {
 			t.Error("an ask after Close is accepted")
 		}
 	})
@@ -328,7 +271,7 @@ func TestFollowMayBeLeft(t *testing.T) {
 		s := w.start("s", repeated, false, nil)
 		s.Close()
 		n := 0
-		for u, err := range w.client.Follow(w.ctx, "s", 0) {
+		for u, err := range w.Client.Follow(w.Ctx, "s", 0) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -337,9 +280,9 @@ func TestFollowMayBeLeft(t *testing.T) {
 			}
 			break
 		}
-		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+		ctx, cancel := context.WithTimeout(w.Ctx, time.Minute)
 		defer cancel()
-		for _, err := range w.client.Follow(ctx, "s", 1) {
+		for _, err := range w.Client.Follow(ctx, "s", 1) {
 			if err != nil {
 				t.Errorf("Follow ends with %v", err)
 			}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -31,7 +29,6 @@ const metaTool = "delegated_by"
 const (
 	reasonCaller   = "caller_cancelled"
 	reasonDeadline = "deadline"
-	reasonOver     = "call_over"
 )
 
 // Tool returns a tool with which the model of a session hands work to another one;
@@ -43,13 +40,13 @@ const (
 // To cancel the call cancels the session with all that it started, and so does the
 // end of the call's time: an hour, unless [tool.WithSpec] sets another timeout. What a
 // person has to approve in the session is asked in the calling one, and for as long as
-// it is open the call holds no worker. If it is denied there, or the call is
-// cancelled while it waits, [Client.Tend] ends the session's turn: run it beside the
-// worker.
+// it is open the call holds no worker. If it is denied there, so is what the session
+// asked for. The driver of the calling session sees to all of that, so it does not
+// depend on a worker.
 //
 // The session has the limits of child's configuration, and may use no more requests,
 // tool calls, tokens and money than the calling turn has left when the call is made.
-// What its models used is counted in the calling session when the call ends. A running
+// What it used of them is counted in the calling session when the call ends. A running
 // call holds a slot of its worker; where sub-agents call sub-agents, there have to be
 // more slots than levels.
 func (c *Client) Tool(name, description string, child Options, opts ...tool.Option) (tool.Tool, error) {
@@ -58,8 +55,8 @@ func (c *Client) Tool(name, description string, child Options, opts ...tool.Opti
 		return nil, fmt.Errorf("tool %s: a sub-agent's ID, Parent and Input come from its call", name)
 	case child.Stepped:
 		return nil, fmt.Errorf("tool %s: nobody steps a sub-agent on", name)
-	case child.Config.Model == "":
-		return nil, fmt.Errorf("tool %s: Config.Model is required", name)
+	case child.Config.Model == "" && child.Config.Agent == nil:
+		return nil, fmt.Errorf("tool %s: Config.Model or Config.Agent is required", name)
 	}
 	child.Metadata = child.Metadata.With(metaTool, name)
 	d := &delegate{client: c, child: child}
@@ -77,15 +74,37 @@ type delegate struct {
 
 func (d *delegate) call(ctx context.Context, c tool.Call, in agent.Delegation) (tool.Output, error) {
 	out, err := d.run(ctx, c, in.Prompt)
-	if reason := whyOver(ctx); reason != "" {
-		// It is sent whether or not the session has heard of its turn yet: its inbox
-		// keeps the order.
-		cancel := commands.Cancel{Scope: commands.ScopeSession, Reason: reason}
-		if err := d.client.Send(context.WithoutCancel(ctx), agent.ChildID(c.Session, c.Place), ulid.Make().String(), cancel); err != nil {
-			return tool.Output{}, err
-		}
+	if reason := whyOver(ctx); reason != "" && err != nil {
+		return tool.Output{}, d.end(context.WithoutCancel(ctx), c, reason)
 	}
 	return out, err
+}
+
+// endWithin is how long a call that is over waits for the end of its session: a little
+// less than worker and core leave it.
+const endWithin = 4 * time.Second
+
+// end cancels a call's session and says what it had used.
+func (d *delegate) end(ctx context.Context, c tool.Call, reason string) error {
+	// It is sent whether or not the session has heard of its turn yet: its inbox keeps
+	// the order. The driver of the calling session sends it, too.
+	id := agent.ChildID(c.Session, c.Place)
+	cancel := commands.Cancel{Scope: commands.ScopeSession, Reason: reason}
+	if err := d.client.Send(ctx, id, agent.ChildCancel(c.Session, c.Place), cancel); err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, endWithin)
+	defer stop()
+	s := loop.New(id)
+	for rec, err := range d.client.journal.Follow(ctx, id, 0) {
+		if err != nil || rec.Err != nil {
+			break // nobody drives it now; the cancel waits in its inbox
+		}
+		if s.Fold(rec.Entry); s.Last != nil && s.Turn == nil {
+			break
+		}
+	}
+	return failed(s, errors.New(reason))
 }
 
 // whyOver says why nobody waits for a call's result any more. It is empty if somebody
@@ -110,7 +129,7 @@ func (d *delegate) run(ctx context.Context, c tool.Call, prompt string) (tool.Ou
 	for {
 		step, err := s.Next(ctx)
 		if err != nil {
-			return tool.Output{}, failed(s, err)
+			return tool.Output{}, s.failure(err)
 		}
 		switch step := step.(type) {
 		case *agent.ApprovalRequest:
@@ -120,7 +139,7 @@ func (d *delegate) run(ctx context.Context, c tool.Call, prompt string) (tool.Ou
 		case *agent.Finished:
 			return answer(s, step.Result)
 		case *agent.AwaitingInput:
-			return tool.Output{}, failed(s, errors.New("its session never began a turn"))
+			return tool.Output{}, s.failure(errors.New("its session never began a turn"))
 		case *agent.AfterToolResult: // for steppers
 		}
 	}
@@ -200,7 +219,6 @@ func (d *delegate) decide(ctx context.Context, c tool.Call, r *agent.ApprovalReq
 		}
 		return err
 	}
-	d.client.left.add(ward{parent: c.Session, place: c.Place, child: agent.ChildID(c.Session, c.Place)})
 	v := tool.Verdict{
 		RequestKind: key.Kind, Scope: key.Scope, Reason: r.Reason, Metadata: r.Metadata,
 		Summary: fmt.Sprintf("%s: %s", c.Name, cmp.Or(r.Summary, r.Tool)),
@@ -215,13 +233,27 @@ func (d *delegate) decide(ctx context.Context, c tool.Call, r *agent.ApprovalReq
 func answer(s *Session, r agent.TurnResult) (tool.Output, error) {
 	res := &agent.RunResult{Response: r.Text(), Usage: r.Usage, Turns: r.Rounds, Turn: r}
 	if err := agent.Conclude(res); err != nil {
-		return tool.Output{}, failed(s, err)
+		return tool.Output{}, s.failure(err)
 	}
 	out := tool.Text(res.Response)
-	out.Usage = s.Snapshot().Usage
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out.Usage, out.Counts = used(s.state)
 	return out, nil
 }
 
-func failed(s *Session, err error) error {
-	return &tool.Error{Code: tool.CodeFailed, Message: err.Error(), Usage: s.Snapshot().Usage}
+func (s *Session) failure(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return failed(s.state, err)
+}
+
+func failed(s *loop.State, err error) error {
+	e := &tool.Error{Code: tool.CodeFailed, Message: err.Error()}
+	e.Usage, e.Counts = used(s)
+	return e
+}
+
+func used(s *loop.State) (content.Usage, tool.Counts) {
+	return s.Used.Usage, tool.Counts{Requests: s.Used.Requests, ToolCalls: s.Used.ToolCalls}
 }

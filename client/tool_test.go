@@ -11,20 +11,21 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/effect"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
 	"github.com/turnlog/turnlog/tool"
 )
 
 func TestASubAgentAnswersItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: 'done: {{.Prompt}}'\n    usage: {input: 40, output: 2}\n    delay: 10m\n")
-		defer s.work("w1").leave(t)
+		defer s.work("w1").Drain(t)
 		defer s.drive(effect.Config{})()
 		x := s.begin()
 		fin := next[*agent.Finished](s.world, x).Result
 		if fin.Text() != "done: help" || fin.Usage.InputTokens != 40 || fin.Usage.OutputTokens != 2 {
 			t.Errorf("turn = %q, used %+v", fin.Text(), fin.Usage)
 		}
-		started := facts[events.RunStarted](s, child)
+		started := celltest.Facts[events.RunStarted](s.World, child)
 		if len(started) != 1 || started[0].Parent != "s" || started[0].Metadata.Text("delegated_by") != "helper" {
 			t.Errorf("the session began as %+v", started)
 		}
@@ -53,16 +54,16 @@ func TestWhatASubAgentAsksIsAskedInTheCallingSession(t *testing.T) {
 		if ask.Tool != "helper" || !strings.HasPrefix(ask.Summary, "helper: ") || !strings.Contains(ask.Summary, "echo") {
 			t.Errorf("approval = %+v", ask.Approval)
 		}
-		w.leave(t) // nothing waits in it
+		w.Drain(t) // nothing waits in it
 		<-time.After(24 * time.Minute)
-		defer s.work("w2").leave(t)
-		if err := ask.Approve(s.ctx); err != nil {
+		defer s.work("w2").Drain(t)
+		if err := ask.Approve(s.Ctx); err != nil {
 			t.Fatal(err)
 		}
 		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "it said hi" || s.echoes != 1 {
 			t.Errorf("answer = %q after %d runs", got, s.echoes)
 		}
-		if all := facts[events.ApprovalResolved](s, child); len(all) != 1 || all[0].Outcome != events.Approved {
+		if all := celltest.Facts[events.ApprovalResolved](s.World, child); len(all) != 1 || all[0].Outcome != events.Approved {
 			t.Errorf("the sub-agent's approval was settled as %+v", all)
 		}
 	})
@@ -78,15 +79,15 @@ func TestADenialReachesTheSubAgent(t *testing.T) {
 			x := s.begin()
 			ask := next[*agent.ApprovalRequest](s.world, x)
 			if lost {
-				w.crash()
+				w.Crash(t)
 			} else {
-				defer w.leave(t)
+				defer w.Drain(t)
 			}
-			if err := ask.DenyWithReason(s.ctx, "not today"); err != nil {
+			if err := ask.DenyWithReason(s.Ctx, "not today"); err != nil {
 				t.Fatal(err)
 			}
 			if lost {
-				defer s.work("w2").leave(t)
+				defer s.work("w2").Drain(t)
 			}
 			if got := next[*agent.Finished](s.world, x).Result.Text(); got != "Permission denied: not today" {
 				t.Errorf("%s: answer = %q", name, got)
@@ -94,7 +95,7 @@ func TestADenialReachesTheSubAgent(t *testing.T) {
 			if got := s.ended(); got != content.Completed || s.echoes != 0 {
 				t.Errorf("%s: the sub-agent's turn ended %s after %d runs", name, got, s.echoes)
 			}
-			if got := facts[events.ToolResultReceived](s, child)[0].Result.Text(); got != "Permission denied: not today" {
+			if got := celltest.Facts[events.ToolResultReceived](s.World, child)[0].Result.Text(); got != "Permission denied: not today" {
 				t.Errorf("%s: the sub-agent was told %q", name, got)
 			}
 		})
@@ -104,12 +105,12 @@ func TestADenialReachesTheSubAgent(t *testing.T) {
 func TestACancelReachesTheSubAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: ok\n    delay: 30m\n")
-		defer s.work("w1").leave(t)
+		defer s.work("w1").Drain(t)
 		defer s.drive(effect.Config{})()
 		x := s.begin()
-		s.until(child, events.KindModelCallStarted)
+		s.Until(child, events.KindModelCallStarted)
 		began := time.Now()
-		if err := x.Cancel(s.ctx, ""); err != nil {
+		if err := x.Cancel(s.Ctx, ""); err != nil {
 			t.Fatal(err)
 		}
 		if got := next[*agent.Finished](s.world, x).Result.FinishReason; got != content.Cancelled {
@@ -125,11 +126,11 @@ func TestACancelReachesASubAgentThatWaitsForAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, echoing)
 		s.change = asking
-		defer s.work("w1").leave(t)
+		defer s.work("w1").Drain(t)
 		defer s.drive(effect.Config{})()
 		x := s.begin()
 		next[*agent.ApprovalRequest](s.world, x)
-		if err := x.Cancel(s.ctx, ""); err != nil {
+		if err := x.Cancel(s.Ctx, ""); err != nil {
 			t.Fatal(err)
 		}
 		if got := s.ended(); got != content.Cancelled || s.echoes != 0 {
@@ -142,7 +143,7 @@ func TestASubAgentEndsWithTheTimeOfItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: ok\n    delay: 30m\n")
 		s.opts = []tool.Option{tool.WithSpec(func(s *tool.Spec) { s.Timeout = time.Minute })}
-		defer s.work("w1").leave(t)
+		defer s.work("w1").Drain(t)
 		defer s.drive(effect.Config{})()
 		x := s.begin()
 		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "Tool timed out after 1m0s" {
@@ -160,13 +161,13 @@ func TestASubAgentOutlivesItsWorker(t *testing.T) {
 		w := s.work("w1")
 		defer s.drive(effect.Config{})()
 		x := s.begin()
-		s.until(child, events.KindModelCallStarted)
-		w.crash()
-		defer s.work("w2").leave(t)
+		s.Until(child, events.KindModelCallStarted)
+		w.Crash(t)
+		defer s.work("w2").Drain(t)
 		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "done" {
 			t.Errorf("answer = %q", got)
 		}
-		if n := len(facts[events.ModelCallStarted](s, child)); n != 1 {
+		if n := len(celltest.Facts[events.ModelCallStarted](s.World, child)); n != 1 {
 			t.Errorf("its model was called %d times", n)
 		}
 		if got := s.result().Attempt; got != 1 {
@@ -181,10 +182,10 @@ func TestASubAgentOutlivesAWorkerThatLeaves(t *testing.T) {
 		w := s.work("w1")
 		defer s.drive(effect.Config{})()
 		x := s.begin()
-		s.until(child, events.KindModelCallStarted)
-		w.leave(t)
+		s.Until(child, events.KindModelCallStarted)
+		w.Drain(t)
 		<-time.After(10 * time.Minute) // its turn is over before another worker comes
-		defer s.work("w2").leave(t)
+		defer s.work("w2").Drain(t)
 		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "done" {
 			t.Errorf("answer = %q", got)
 		}
@@ -194,11 +195,11 @@ func TestASubAgentOutlivesAWorkerThatLeaves(t *testing.T) {
 func TestASubAgentHasNoMoreThanItsCallerHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n    usage: {input: 30}\nrepeat: true\n")
-		defer s.work("w1").leave(t)
+		defer s.work("w1").Drain(t)
 		defer s.drive(effect.Config{})()
 		x := s.start("s", delegating, false, func(c *events.Config) { c.Limits.InputTokens = 100 })
 		defer x.Close()
-		if err := x.Submit(s.ctx, "", content.UserText("go")); err != nil {
+		if err := x.Submit(s.Ctx, "", content.UserText("go")); err != nil {
 			t.Fatal(err)
 		}
 		fin := next[*agent.Finished](s.world, x).Result
@@ -217,30 +218,30 @@ func TestASubAgentHasNoMoreThanItsCallerHasLeft(t *testing.T) {
 func TestTwoAttemptsStartOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: done\n")
-		s.offer(offers{s.cell.Catalog(), "w0"}, s.tools(s.client))
+		s.Offer("w0", s.tools(s.Client)...)
 		stop := s.drive(effect.Config{})
 		x := s.begin()
-		s.until("s", events.KindToolDispatched)
+		s.Until("s", events.KindToolDispatched)
 		synctest.Wait() // the task is on its queue
 		stop()
 		for _, name := range []string{"w1", "w2"} { // no node answers the first, nor the second
 			w := s.work(name)
 			if name == "w2" {
 				<-time.After(30 * time.Second) // the lease of the first is over
-				defer w.leave(t)
+				defer w.Drain(t)
 				break
 			}
 			synctest.Wait()
-			w.crash()
+			w.Crash(t)
 		}
-		if asks, err := s.cell.Inbox().Read(s.ctx, child, nil); len(asks) != 2 || err != nil {
+		if asks, err := s.Cell.Inbox().Read(s.Ctx, child, nil); len(asks) != 2 || err != nil {
 			t.Errorf("%d asks to start it, %v", len(asks), err)
 		}
 		defer s.drive(effect.Config{})()
 		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "done" {
 			t.Errorf("answer = %q", got)
 		}
-		if n := len(facts[events.RunStarted](s, child)); n != 1 {
+		if n := len(celltest.Facts[events.RunStarted](s.World, child)); n != 1 {
 			t.Errorf("it began %d times", n)
 		}
 	})
@@ -253,14 +254,14 @@ func TestAQuestionThatNobodyAnswersExpiresInBoth(t *testing.T) {
 			asking(c)
 			c.ApprovalTTL = 10 * time.Minute
 		}
-		defer s.work("w1").leave(t)
+		defer s.work("w1").Drain(t)
 		defer s.drive(effect.Config{})()
 		x := s.begin()
 		ask := next[*agent.ApprovalRequest](s.world, x)
 		if left := time.Until(ask.ExpiresAt.Std()); left < 9*time.Minute || left > 11*time.Minute {
 			t.Errorf("it expires in %s", left)
 		}
-		s.until("s", events.KindTurnFinished)
+		s.Until("s", events.KindTurnFinished)
 		if got := s.ended(); got != content.Completed || s.echoes != 0 {
 			t.Errorf("the sub-agent's turn ended %s after %d runs", got, s.echoes)
 		}
@@ -282,7 +283,7 @@ func TestASubAgentThatFailsFailsItsCall(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShop(t, c.script)
 			s.change = c.change
-			defer s.work("w1").leave(t)
+			defer s.work("w1").Drain(t)
 			defer s.drive(effect.Config{})()
 			if got := next[*agent.Finished](s.world, s.begin()).Result.Text(); got != c.want {
 				t.Errorf("%s: answer = %q, want %q", name, got, c.want)
@@ -300,12 +301,12 @@ func TestASubAgentOfASubAgentAsksAndEndsWithTheFirst(t *testing.T) {
 		s.change = func(c *events.Config) {
 			c.Rules = []events.Rule{{Tool: "helper", Action: events.RuleAsk}}
 		}
-		defer s.work("w1").leave(t)
+		defer s.work("w1").Drain(t)
 		defer s.drive(effect.Config{})()
 		x := s.begin()
 		for range 2 { // each level asks before it goes deeper
 			ask := next[*agent.ApprovalRequest](s.world, x)
-			if err := ask.Approve(s.ctx); err != nil {
+			if err := ask.Approve(s.Ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -313,12 +314,12 @@ func TestASubAgentOfASubAgentAsksAndEndsWithTheFirst(t *testing.T) {
 		if !strings.HasPrefix(ask.Summary, "helper: helper: helper: ") {
 			t.Errorf("the third question is %q", ask.Summary)
 		}
-		if err := x.Cancel(s.ctx, ""); err != nil {
+		if err := x.Cancel(s.Ctx, ""); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range []content.SessionID{child, child + "-t1-r1-c1", child + "-t1-r1-c1-t1-r1-c1"} {
-			s.until(id, events.KindTurnFinished)
-			if got := facts[events.TurnFinished](s, id)[0].FinishReason; got != content.Cancelled {
+			s.Until(id, events.KindTurnFinished)
+			if got := celltest.Facts[events.TurnFinished](s.World, id)[0].FinishReason; got != content.Cancelled {
 				t.Errorf("the turn of %s ended %s", id, got)
 			}
 		}
@@ -345,7 +346,7 @@ func TestAToolThatCannotBeASubAgent(t *testing.T) {
 			case "description":
 				description = " "
 			}
-			if _, err := w.client.Tool(toolName, description, o); err == nil {
+			if _, err := w.Client.Tool(toolName, description, o); err == nil {
 				t.Errorf("%s: there is a tool", name)
 			}
 		}

@@ -65,6 +65,13 @@ type ResolveApproval struct {
 	Always   bool               `msgpack:"al,omitempty"` // with Approve, without Input: the same question about the same tool is not asked again
 }
 
+// AllowTools lets the calls of some tools run for the rest of the session, as far as
+// the session's rules are asked: a decision in advance.
+type AllowTools struct {
+	Tools []string `msgpack:"t"` // their names, in which * stands for any characters
+	By    string   `msgpack:"b,omitempty"`
+}
+
 // Scopes of Cancel.
 const (
 	ScopeTurn    = "turn"
@@ -94,6 +101,8 @@ type StartTask struct {
 	Task     string          `msgpack:"t,omitempty"`
 	Spec     events.TaskSpec `msgpack:"s"`
 	Baseline string          `msgpack:"b,omitempty"`
+
+	Options *events.TurnOptions `msgpack:"o,omitempty"`
 }
 
 // Close ends a session for good.
@@ -109,6 +118,7 @@ func (OpenSession) command()      {}
 func (SubmitInput) command()      {}
 func (Continue) command()         {}
 func (ResolveApproval) command()  {}
+func (AllowTools) command()       {}
 func (Cancel) command()           {}
 func (DetachCall) command()       {}
 func (SetNextTurnCache) command() {}

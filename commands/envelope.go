@@ -26,6 +26,9 @@ type Envelope struct {
 	Catalog *events.Catalog
 	// Checks judge the patched call of a ResolveApproval that brings input.
 	Checks []Check
+	// Hooks are what the hooks of the session's start say of an OpenSession, and those of
+	// its end of a Close. They are attached by the host and do not travel.
+	Hooks []HookAnswer
 }
 
 // Command is an ask or a report. It is sealed: the kinds are the structs of this

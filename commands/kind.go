@@ -22,6 +22,8 @@ func NameOf(c Command) string {
 		return "continue"
 	case ResolveApproval:
 		return "resolve_approval"
+	case AllowTools:
+		return "allow_tools"
 	case Cancel:
 		return "cancel"
 	case DetachCall:
@@ -67,7 +69,7 @@ func NameOf(c Command) string {
 // IsAsk reports whether c may be refused.
 func IsAsk(c Command) bool {
 	switch c.(type) {
-	case Claim, OpenSession, SubmitInput, Continue, ResolveApproval, Cancel, DetachCall, SetNextTurnCache, StartTask, Close, Park:
+	case Claim, OpenSession, SubmitInput, Continue, ResolveApproval, AllowTools, Cancel, DetachCall, SetNextTurnCache, StartTask, Close, Park:
 		return true
 	case ReportReply, ReportModelFailed, ReportModelStopped, ReportResult, ReportAttemptLost, ReportPreflight, ReportGate, ReportHooks, ReportMutation, ReportRecall, ReportVerify, ReportMemory, ReportTimer:
 		return false
@@ -82,7 +84,7 @@ func LaneOf(c Command) events.Lane {
 	switch c.(type) {
 	case OpenSession, SubmitInput, Continue, Cancel, DetachCall, SetNextTurnCache, StartTask, Close:
 		return events.LaneAsk
-	case ResolveApproval:
+	case ResolveApproval, AllowTools:
 		return events.LaneDecide
 	case ReportResult, ReportAttemptLost, ReportGate:
 		return events.LaneReport
@@ -109,6 +111,8 @@ func decodeCommand(name string, dec *msgpack.Decoder) (Command, error) {
 		return decodeAs[Continue](dec)
 	case "resolve_approval":
 		return decodeAs[ResolveApproval](dec)
+	case "allow_tools":
+		return decodeAs[AllowTools](dec)
 	case "cancel":
 		return decodeAs[Cancel](dec)
 	case "detach_call":

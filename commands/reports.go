@@ -53,6 +53,7 @@ type Gate struct {
 	Summary     string                 `msgpack:"s,omitempty"`
 	Metadata    content.Metadata       `msgpack:"md,omitempty"`
 	TTL         time.Duration          `msgpack:"ttl,omitempty"` // zero: the session's
+	Asker       events.Asker           `msgpack:"as,omitempty"`
 }
 
 // GatesOf are the gates that a verdict asks for.
@@ -126,6 +127,8 @@ type HookAnswer struct {
 	Action     string         `msgpack:"a"` // continue, skip, terminate
 	Reason     string         `msgpack:"r,omitempty"`
 	FailedOpen []string       `msgpack:"fo,omitempty"`
+
+	Notes []events.HookNote `msgpack:"no,omitempty"`
 }
 
 // ReportHooks brings the answer of the hooks of one point.

@@ -72,6 +72,7 @@ func sampleConfig() events.Config {
 	cache := sampleCache()
 	return events.Config{
 		Digest: "d0", Model: "demo", ModelData: []byte("x"),
+		Agent: &events.AgentRef{Name: "mender", Version: "0123456789abcdef", Data: json.RawMessage(`{"name":"mender"}`)},
 		Catalog: events.Catalog{Digest: "d1", Sources: []events.CatalogSource{
 			{Name: "files", Tools: []events.ToolRef{{Name: "fs_read_file", Digest: "d2"}}},
 		}},
@@ -87,23 +88,30 @@ func sampleConfig() events.Config {
 
 func askSamples() []Command {
 	config, limits := sampleConfig(), sampleLimits()
+	options := &events.TurnOptions{
+		Limits: &limits, Sequential: true,
+		Rules:  [][]events.Rule{{{Tool: "fs_*", Action: events.RuleDeny}}},
+		Routes: []events.RouteRule{{Tool: "sh", Route: content.DetachSoon, DetachAfter: 1}},
+	}
 	return []Command{
 		Claim{Node: "node-a", Token: "t", Lost: []content.Place{samplePlace}, Config: &config},
 		OpenSession{
 			Config: config, Transcript: sampleItems(), Input: sampleItems(), Stepped: true, Metadata: sampleMetadata(),
 			Parent: "s-0", From: "s-0@9",
 		},
-		SubmitInput{Items: sampleItems(), OnBusy: events.Interrupt, Options: &events.TurnOptions{Limits: &limits, Sequential: true}},
+		SubmitInput{Items: sampleItems(), OnBusy: events.Interrupt, Options: options},
 		Continue{Turn: "turn-3", Round: 2, Wait: WaitYield},
 		ResolveApproval{
 			Approval: "t3-r2-c1-g1", Call: "call_b", Approve: true, Reason: "fine", By: "ada", Input: json.RawMessage(`{"a":1}`), Always: true,
 		},
+		AllowTools{Tools: []string{"fs_*"}, By: "ada"},
 		Cancel{Scope: ScopeCall, Call: "call_b", Reason: "user_cancelled"},
 		DetachCall{Call: "call_b"},
 		SetNextTurnCache{Cache: sampleCache()},
 		StartTask{
 			Task: "task-1", Baseline: "abc",
-			Spec: events.TaskSpec{Goal: "green", Gate: []string{"go", "test"}, GateFunc: true, MaxRetries: 2},
+			Spec:    events.TaskSpec{Goal: "green", Gate: []string{"go", "test"}, GateFunc: true, MaxRetries: 2},
+			Options: options,
 		},
 		Close{Reason: "done"},
 		Park{},
@@ -114,7 +122,7 @@ func reportSamples() []Command {
 	call := ModelCall{Turn: "turn-3", Round: 2, Attempt: 1}
 	gate := Gate{
 		RequestKind: "filesystem.write", Scope: "/a", Reason: content.SensitivePath, Summary: "write a", Metadata: sampleMetadata(),
-		TTL: time.Hour,
+		TTL: time.Hour, Asker: events.AskedByTurn,
 	}
 	checks := []Check{{
 		Place: samplePlace, Refusal: &Refusal{Status: content.StatusDenied, Code: "no", Message: "not here"},
@@ -122,6 +130,7 @@ func reportSamples() []Command {
 	}}
 	hooks := []HookAnswer{{
 		Point: "post_llm_call", Call: "call_b", Hook: "guard", Action: "terminate", Reason: "secret", FailedOpen: []string{"h"},
+		Notes: []events.HookNote{{Hook: "h", Text: "no answer"}},
 	}}
 	result := sampleResult()
 	result.Output = sampleItems()[0].Parts
@@ -143,7 +152,7 @@ func reportSamples() []Command {
 			Place: samplePlace, Attempt: 2, Queue: "q", Hooks: hooks,
 			Outcome: tool.Result{
 				Result: result, Duration: time.Second, ChangedPaths: []string{"a"}, Auth: json.RawMessage(`{}`),
-				Usage: sampleUsage(),
+				Usage: sampleUsage(), Counts: tool.Counts{Requests: 3, ToolCalls: 2},
 			},
 		},
 		ReportAttemptLost{Place: samplePlace, Attempt: 2, Queue: "q", Reason: "worker gone"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -18,9 +19,9 @@ type Catalog struct {
 	queue func(source string) string
 }
 
-// NewCatalog samples the sources. A session may use the allowed names only; nil
-// allows all. queue says which task queue reaches a source's tools; nil means that
-// they run in this process.
+// NewCatalog samples the sources. A session may use the allowed tools only, as [Offered]
+// says; nil allows all. queue says which task queue reaches a source's tools; nil means
+// that they run in this process.
 func NewCatalog(
 	ctx context.Context, sources []tool.Source, policy tool.Collision, allowed []string, queue func(source string) string,
 ) (*Catalog, error) {
@@ -94,6 +95,19 @@ func restrict(sources []tool.Source, allowed []string) []tool.Source {
 	return out
 }
 
+// Offered reports whether a session with these patterns may use a tool. The first pattern
+// that fits its name counts, and one behind a ! excludes it; a tool that none fits is not
+// offered. * stands for any characters.
+func Offered(patterns []string, s tool.Spec) bool {
+	for _, p := range patterns {
+		name, excludes := strings.CutPrefix(p, "!")
+		if tool.Matching(name)(s) {
+			return !excludes
+		}
+	}
+	return false
+}
+
 // restricted offers only the allowed tools of a source.
 type restricted struct {
 	tool.Source
@@ -108,7 +122,7 @@ func (r restricted) Tools(ctx context.Context) ([]tool.Tool, error) {
 	}
 	var out []tool.Tool
 	for _, t := range all {
-		if slices.Contains(r.allowed, t.Spec().Name) {
+		if Offered(r.allowed, t.Spec()) {
 			out = append(out, t)
 		}
 	}

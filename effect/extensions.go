@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -33,6 +34,9 @@ func registration(name string, points []extension.Point) events.Registration {
 	return reg
 }
 
+// Stands reports whether a hook wants to be asked at the point.
+func (r *Runner) Stands(p extension.Point) bool { return r.has(p) }
+
 func (r *Runner) has(p extension.Point) bool {
 	return slices.ContainsFunc(r.cfg.Hooks, func(h extension.Hook) bool { return slices.Contains(h.Points(), p) })
 }
@@ -49,8 +53,12 @@ func (r *Runner) Hooks(ctx context.Context, e extension.HookEvent) commands.Hook
 			continue
 		}
 		act, err := ask(ctx, h, e)
+		if act.Kind == extension.Continue {
+			note(&a, h, act.Reason) // also of one that could not look at everything
+		}
 		if err != nil && extension.FailsOpen(h) {
 			a.FailedOpen = append(a.FailedOpen, h.Name())
+			note(&a, h, err.Error())
 			continue
 		}
 		if err != nil {
@@ -65,6 +73,13 @@ func (r *Runner) Hooks(ctx context.Context, e extension.HookEvent) commands.Hook
 		}
 	}
 	return a
+}
+
+// note keeps what a hook has to say that stands in nobody's way.
+func note(a *commands.HookAnswer, h extension.Hook, text string) {
+	if text != "" {
+		a.Notes = append(a.Notes, events.HookNote{Hook: h.Name(), Text: strings.ToValidUTF8(text, "\uFFFD")})
+	}
 }
 
 func ask(ctx context.Context, h extension.Hook, e extension.HookEvent) (a extension.Action, err error) {

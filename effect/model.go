@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/internal/deltas"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 )
@@ -42,10 +43,16 @@ func Request(e loop.CallModel, in ModelInput) model.Request {
 // cause than ErrStop: the attempt is lost.
 func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, in ModelInput, emit func(events.Event)) commands.Command {
 	var partial partial
-	reply, err := r.call(ctx, Request(e, in), in.Model, func(d content.Delta) {
+	seen := false
+	show := func(d content.Delta) {
+		seen = true
 		partial.add(d)
 		emit(events.ContentDelta{Turn: e.Turn, Round: e.Round, Attempt: e.Attempt, Delta: d})
-	})
+	}
+	reply, err := r.call(ctx, Request(e, in), in.Model, show)
+	if err == nil && !seen {
+		_ = deltas.Stream(ctx, reply.Items, 0, show) // a durable wrapper knew it from before; it counts, shown or not
+	}
 	switch {
 	case err == nil:
 		return r.replied(ctx, e, in, reply)

@@ -163,15 +163,15 @@ func TestAMutatorThatHasToStopIsStoppedAndHeard(t *testing.T) {
 		})
 		e := loop.RunMutator{Turn: "turn-1", Round: 1, Mutator: "editor", Point: "before_model"}
 		if started {
-			p.Sync([]loop.Effect{e})
+			synced(t, p, []loop.Effect{e})
 		}
 		e.Stop = true
-		p.Sync([]loop.Effect{e})
+		synced(t, p, []loop.Effect{e})
 		r := <-p.Reports()
 		if f := mutation(t, r.Command); f.Error != effect.ErrStop.Error() || r.Cause != e.Identity() {
 			t.Errorf("started %v: report = %+v", started, r)
 		}
-		if p.Sync([]loop.Effect{e}); !slices.Equal(p.Stop(effect.ErrStop, nil), []string{e.Identity()}) {
+		if synced(t, p, []loop.Effect{e}); !slices.Equal(p.Stop(effect.ErrStop, nil), []string{e.Identity()}) {
 			t.Errorf("started %v: it was forgotten while it was owed", started)
 		}
 	}

@@ -49,18 +49,20 @@ func NewPerformer(ctx context.Context, perform func(context.Context, loop.Effect
 // Reports delivers what effects bring.
 func (p *Performer) Reports() <-chan Report { return p.reports }
 
-// Starts reports whether Sync would start an effect.
-func (p *Performer) Starts(owed []loop.Effect) bool {
-	return slices.ContainsFunc(owed, func(e loop.Effect) bool { return !p.Has(e.Identity()) })
-}
-
-// Sync starts and stops effects.
-func (p *Performer) Sync(owed []loop.Effect) {
+// Sync starts and stops effects. Before the first one that it starts it calls ready,
+// if that is not nil, and does nothing more if that fails.
+func (p *Performer) Sync(owed []loop.Effect, ready func() error) error {
 	p.round++
 	for _, e := range owed {
 		id := e.Identity()
 		r, known := p.running[id]
 		if !known {
+			if ready != nil {
+				if err := ready(); err != nil {
+					return err
+				}
+				ready = nil
+			}
 			r = p.start(id, e)
 		}
 		if m, ok := e.(loop.RunMutator); ok && m.Stop {
@@ -76,6 +78,7 @@ func (p *Performer) Sync(owed []loop.Effect) {
 		}
 	}
 	p.ending = slices.DeleteFunc(p.ending, (*run).over)
+	return nil
 }
 
 func (r *run) over() bool {

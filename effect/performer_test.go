@@ -45,12 +45,45 @@ func (h *hosted) note(f func()) {
 	f()
 }
 
+func synced(t *testing.T, p *effect.Performer, owed []loop.Effect) {
+	t.Helper()
+	if err := p.Sync(owed, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNothingStartsUnlessTheHostIsReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, asked, no := host(t.Context()), 0, errors.New("no lease")
+		ready := func() error { asked++; return no }
+		owed := []loop.Effect{recall("a"), recall("b")}
+		if err := h.Sync(owed, ready); !errors.Is(err, no) || asked != 1 {
+			t.Errorf("Sync = %v, asked %d times", err, asked)
+		}
+		synctest.Wait()
+		if len(h.started) != 0 {
+			t.Errorf("%v started", h.started)
+		}
+		no = nil
+		for range 2 {
+			if err := h.Sync(owed, ready); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if asked != 2 || len(h.started) != 2 {
+			t.Errorf("asked %d times, started %v: once before both is enough", asked, h.started)
+		}
+		h.Cancel(effect.ErrStop)
+	})
+}
+
 func TestWhatIsOwedIsStartedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := host(t.Context())
-		h.Sync([]loop.Effect{recall("a")})
+		synced(t, h.Performer, []loop.Effect{recall("a")})
 		synctest.Wait()
-		h.Sync([]loop.Effect{recall("a")})
+		synced(t, h.Performer, []loop.Effect{recall("a")})
 		synctest.Wait()
 		if len(h.started) != 1 {
 			t.Errorf("started %v, want one", h.started)
@@ -59,7 +92,7 @@ func TestWhatIsOwedIsStartedOnce(t *testing.T) {
 		if r := <-h.Reports(); r.Cause != "recall/a" {
 			t.Errorf("report of %q", r.Cause)
 		}
-		h.Sync([]loop.Effect{recall("a")})
+		synced(t, h.Performer, []loop.Effect{recall("a")})
 		synctest.Wait()
 		if len(h.started) != 1 {
 			t.Errorf("a finished effect that is still owed was started again: %v", h.started)
@@ -70,9 +103,9 @@ func TestWhatIsOwedIsStartedOnce(t *testing.T) {
 func TestWhatIsNoLongerOwedIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := host(t.Context())
-		h.Sync([]loop.Effect{recall("a"), recall("b")})
+		synced(t, h.Performer, []loop.Effect{recall("a"), recall("b")})
 		synctest.Wait()
-		h.Sync([]loop.Effect{recall("b")})
+		synced(t, h.Performer, []loop.Effect{recall("b")})
 		synctest.Wait()
 		if len(h.stopped) != 1 || !errors.Is(h.stopped[0], effect.ErrStop) {
 			t.Errorf("stopped with %v, want ErrStop once", h.stopped)
@@ -85,13 +118,13 @@ func TestStopEndsEffectsAndLetsThemBeOwedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := host(t.Context())
 		cause := errors.New("the host gives up")
-		h.Sync([]loop.Effect{recall("a"), recall("b")})
+		synced(t, h.Performer, []loop.Effect{recall("a"), recall("b")})
 		synctest.Wait()
 		h.Stop(cause, func(id string) bool { return id == "recall/b" })
 		if len(h.stopped) != 1 || !errors.Is(h.stopped[0], cause) {
 			t.Errorf("stopped with %v", h.stopped)
 		}
-		h.Sync([]loop.Effect{recall("a"), recall("b")})
+		synced(t, h.Performer, []loop.Effect{recall("a"), recall("b")})
 		synctest.Wait()
 		if len(h.started) != 3 {
 			t.Errorf("started %v, want a twice and b once", h.started)

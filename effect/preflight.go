@@ -7,7 +7,6 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/loop"
@@ -33,10 +32,10 @@ func CallsOf(calls []loop.Call) []Call {
 }
 
 // Check judges calls before any of them runs: lookup, schema, then all permission
-// requests of each, by the session's rules and by what the host permits. A Deny of
+// requests of each, by the rules of the session and of the turn, and by what the host permits. A Deny of
 // any request wins before anybody is asked.
 func (r *Runner) Check(
-	ctx context.Context, s content.SessionID, turn content.TurnID, rules []events.Rule, cat *Catalog, calls []Call,
+	ctx context.Context, s content.SessionID, turn content.TurnID, rules loop.Rules, cat *Catalog, calls []Call,
 ) []commands.Check {
 	out := make([]commands.Check, 0, len(calls))
 	for _, c := range calls {
@@ -60,7 +59,7 @@ func (r *Runner) CheckPatched(ctx context.Context, s *loop.State, cat *Catalog, 
 		if c, ok := s.Call(a.CallID); ok {
 			patched := c.ToolCall
 			patched.Input = d.Input
-			return r.Check(ctx, s.Session, c.Turn, s.Config.Rules, cat, []Call{{ToolCall: patched, Digest: tool.Digest(d.Input)}})
+			return r.Check(ctx, s.Session, c.Turn, s.RulesFor(*c), cat, []Call{{ToolCall: patched, Digest: tool.Digest(d.Input)}})
 		}
 	}
 	return nil
@@ -69,7 +68,7 @@ func (r *Runner) CheckPatched(ctx context.Context, s *loop.State, cat *Catalog, 
 // checkSafely isolates what breaks in a tool or in the host's policy: such a call
 // does not run.
 func (r *Runner) checkSafely(
-	ctx context.Context, s content.SessionID, turn content.TurnID, rules []events.Rule, cat *Catalog, c Call,
+	ctx context.Context, s content.SessionID, turn content.TurnID, rules loop.Rules, cat *Catalog, c Call,
 ) (k commands.Check) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -81,7 +80,7 @@ func (r *Runner) checkSafely(
 }
 
 func (r *Runner) checkOne(
-	ctx context.Context, s content.SessionID, turn content.TurnID, rules []events.Rule, cat *Catalog, c Call,
+	ctx context.Context, s content.SessionID, turn content.TurnID, rules loop.Rules, cat *Catalog, c Call,
 ) commands.Check {
 	o, ok := cat.Lookup(c.Name)
 	if !ok {
@@ -91,13 +90,20 @@ func (r *Runner) checkOne(
 		return refused(content.StatusError, tool.CodeInvalidArguments, err.Error())
 	}
 	call := tool.Call{Session: s, Turn: turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.Input}
-	j := permission.Judge(ctx, permission.All(permission.Rules(rules), r.cfg.Permissions), o.Tool, call)
+	host := &overheard{Permissions: r.cfg.Permissions}
+	j := permission.Judge(ctx, permission.All(permission.Rules(rules.Session), narrowing(rules.Turn), host), o.Tool, call)
 	if no := j.Refusal; no != nil {
 		return refused(no.Status, no.Code, no.Text())
 	}
 	var k commands.Check
 	for _, g := range j.Gates {
 		k.Gates = append(k.Gates, commands.GatesOf(g)...)
+	}
+	about := tool.Request{Call: c.ToolCall, Spec: o.Spec}
+	for i := range k.Gates {
+		if k.Gates[i].RequestKind == permission.KindCall {
+			k.Gates[i].Asker = host.asker(ctx, rules, about)
+		}
 	}
 	return k
 }

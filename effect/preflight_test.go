@@ -39,7 +39,7 @@ func TestPreflightJudgesByTheSessionsRulesAndByTheHost(t *testing.T) {
 		"none matches":               {rules: []events.Rule{{Tool: "other", Action: events.RuleAllow}}, gates: []string{"tool.call"}},
 	} {
 		r := effect.NewRunner(effect.Config{Permissions: tc.host})
-		e := loop.Preflight{Turn: "turn-1", Round: 1, Rules: tc.rules, Calls: []loop.Call{{ToolCall: call.ToolCall, Digest: "d"}}}
+		e := loop.Preflight{Turn: "turn-1", Round: 1, Rules: loop.Rules{Session: tc.rules}, Calls: []loop.Call{{ToolCall: call.ToolCall, Digest: "d"}}}
 		rep, ok := r.Preflight(t.Context(), "s", e, cat).(commands.ReportPreflight)
 		if !ok || len(rep.Checks) != 1 || rep.Checks[0].Digest != "d" {
 			t.Fatalf("%s: report = %+v", name, rep)

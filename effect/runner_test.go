@@ -74,7 +74,7 @@ func TestPreflightLooksUpThenChecksThenAsks(t *testing.T) {
 		"free":     {tool: "free"},
 	} {
 		input := json.RawMessage(`{"n":1}`)
-		checks := r.Check(t.Context(), "s", "turn-1", nil, cat, []effect.Call{{ToolCall: content.ToolCall{ID: "c", Place: "t1-r1-c1", Name: tc.tool, Input: input}}})
+		checks := r.Check(t.Context(), "s", "turn-1", loop.Rules{}, cat, []effect.Call{{ToolCall: content.ToolCall{ID: "c", Place: "t1-r1-c1", Name: tc.tool, Input: input}}})
 		k := checks[0]
 		if k.Place != "t1-r1-c1" || len(k.Gates) != tc.gates {
 			t.Errorf("%s: check = %+v", name, k)
@@ -86,7 +86,7 @@ func TestPreflightLooksUpThenChecksThenAsks(t *testing.T) {
 			t.Errorf("%s: refusal = %+v, want %s %q", name, k.Refusal, tc.status, tc.message)
 		}
 	}
-	bad := r.Check(t.Context(), "s", "turn-1", nil, cat, []effect.Call{{ToolCall: content.ToolCall{Name: "denied", Input: json.RawMessage(`{"n":"x"}`)}}})
+	bad := r.Check(t.Context(), "s", "turn-1", loop.Rules{}, cat, []effect.Call{{ToolCall: content.ToolCall{Name: "denied", Input: json.RawMessage(`{"n":"x"}`)}}})
 	if got := bad[0].Refusal; got == nil || got.Code != tool.CodeInvalidArguments {
 		t.Errorf("invalid arguments of a denied tool = %+v, want them named first", got)
 	}
@@ -172,6 +172,18 @@ func TestHooksEndTheRowAtTheFirstVeto(t *testing.T) {
 	}
 }
 
+func TestWhatHooksSayThatLetItGoOnIsKept(t *testing.T) {
+	t.Parallel()
+	wary := hook{name: "wary", action: extension.Action{Reason: "nearly"}, err: errors.New("half of it is down")}
+	quiet, fine := hook{name: "quiet"}, hook{name: "fine", action: extension.Action{Reason: "looks fine"}}
+	a := effect.NewRunner(effect.Config{Hooks: []extension.Hook{extension.FailOpen(wary), quiet, fine}}).
+		Hooks(t.Context(), extension.HookEvent{Point: extension.PreToolExecution})
+	want := []events.HookNote{{Hook: "wary", Text: "nearly"}, {Hook: "wary", Text: "half of it is down"}, {Hook: "fine", Text: "looks fine"}}
+	if !slices.Equal(a.Notes, want) || !slices.Equal(a.FailedOpen, []string{"wary"}) || a.Action != "continue" || a.Hook != "" {
+		t.Errorf("answer = %+v", a)
+	}
+}
+
 // manager keeps the task that it is to run.
 type manager struct {
 	task.Manager
@@ -189,7 +201,7 @@ func TestAManagerIsToldWhatWasApproved(t *testing.T) {
 	r := effect.NewRunner(effect.Config{Manager: manager{task.Simple(), &got}})
 	approved := []content.GateKey{{Kind: "network", Scope: "example.org"}}
 	c := loop.Call{ToolCall: content.ToolCall{ID: "c", Place: "t1-r1-c1", Name: "a"}, Attempt: 1, Approved: approved}
-	r.RunTool(t.Context(), "s", c, catalog(t), nil)
+	r.RunTool(t.Context(), "s", c, catalog(t), nil, nil)
 	if !slices.Equal(got.Approved, approved) || got.IdempotencyKey != "s/t1-r1-c1" {
 		t.Errorf("task = %+v", got)
 	}

@@ -32,11 +32,12 @@ func (r *Runner) route(c content.ToolCall, found content.Routing) content.Routin
 // RunTool runs a call as the task manager wants it, in this process unless it says
 // otherwise, and returns its report: a result, or the question that has to be
 // answered first. It returns nil if ctx ended for any other cause than ErrStop: the
-// attempt is lost.
+// attempt is lost. caller is for tools that do their work in a session of their own;
+// nil: nobody tells them anything, or wants to hear of it.
 func (r *Runner) RunTool(
-	ctx context.Context, s content.SessionID, c loop.Call, cat *Catalog, progress func(string, float64),
+	ctx context.Context, s content.SessionID, c loop.Call, cat *Catalog, caller tool.Caller, progress func(string, float64),
 ) commands.Command {
-	h := here{runner: r, session: s, catalog: cat, progress: progress}
+	h := here{runner: r, session: s, catalog: cat, caller: caller, progress: progress}
 	res := r.managed(ctx, s, c, func(ctx context.Context) tool.Result { return h.run(ctx, c) })
 	switch v := h.asked(); {
 	case abandoned(ctx):
@@ -69,6 +70,7 @@ type here struct {
 	runner   *Runner
 	session  content.SessionID
 	catalog  *Catalog
+	caller   tool.Caller
 	progress func(string, float64)
 
 	mu   sync.Mutex
@@ -98,7 +100,7 @@ func (h *here) run(ctx context.Context, c loop.Call) tool.Result {
 	call := tool.Call{
 		Session: h.session, Turn: c.Turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.EffectiveInput(),
 		Attempt: c.Attempt, IdempotencyKey: idempotencyKey(h.session, c.Place), Approved: c.Approved,
-		Resources: h.runner.cfg.Resources, Progress: h.progress,
+		Resources: h.runner.cfg.Resources, Caller: h.caller, Progress: h.progress,
 	}
 	if c.Deadline != 0 {
 		var cancel context.CancelFunc

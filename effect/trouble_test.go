@@ -24,7 +24,7 @@ func TestStopKeepsTheReportsOfWhatGoesOn(t *testing.T) {
 				<-ctx.Done()
 				return commands.ReportRecall{}
 			})
-			p.Sync([]loop.Effect{recall("kept"), recall("stopped")})
+			synced(t, p, []loop.Effect{recall("kept"), recall("stopped")})
 			synctest.Wait()
 			stopped := p.Stop(errors.New("the host gives up"), func(id string) bool { return id == "recall/kept" })
 			if len(stopped) != 1 || stopped[0] != "recall/stopped" {
@@ -64,7 +64,7 @@ func TestAToolThatBreaksInPreflightIsNotRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := effect.NewRunner(effect.Config{}).Check(t.Context(), "s", "turn-1", nil, cat, []effect.Call{
+	k := effect.NewRunner(effect.Config{}).Check(t.Context(), "s", "turn-1", loop.Rules{}, cat, []effect.Call{
 		{ToolCall: content.ToolCall{Place: "t1-r1-c1", Name: "odd"}},
 	})[0]
 	if k.Place != "t1-r1-c1" || k.Refusal == nil || k.Refusal.Code != tool.CodePanic {

@@ -57,6 +57,12 @@ func configure(opts []Option) (config, error) {
 	return cfg, cfg.validate()
 }
 
+// Check returns the error that [Start] would return for the options as such.
+func Check(opts ...Option) error {
+	_, err := configure(opts)
+	return err
+}
+
 func (c *config) validate() error {
 	switch {
 	case c.sync && c.store == "":

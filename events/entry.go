@@ -145,8 +145,9 @@ func encodeEvents(enc *msgpack.Encoder, evs []Event) error {
 }
 
 // Decode reads the bytes of an entry. It returns [ErrBadEntry] for bytes that are
-// no entry, and [ErrUnknownKind] with everything before the unknown event filled
-// in.
+// no entry, [ErrUnknownKind] with everything before the unknown event filled in, and
+// a [*FormatError], which is one too, for an entry of a later format: with its head
+// if that can be read, and Seq 0 if not.
 func Decode(payload []byte) (Entry, error) {
 	var e Entry
 	if err := wire.Check(payload, wire.EntryDepth); err != nil {
@@ -156,6 +157,9 @@ func Decode(payload []byte) (Entry, error) {
 	defer msgpack.PutDecoder(dec)
 	dec.Reset(bytes.NewReader(payload))
 	if err := e.decodeHead(dec); err != nil {
+		if head, newer := laterFormat(payload); newer != nil {
+			return head, newer
+		}
 		return e, fmt.Errorf("%w: %w", ErrBadEntry, err)
 	}
 	n, err := dec.DecodeArrayLen()

@@ -37,6 +37,7 @@ func (MutationFinished) event()   {}
 func (LimitReached) event()       {}
 func (CancelRequested) event()    {}
 func (CacheOverrideSet) event()   {}
+func (ToolsAllowed) event()       {}
 func (TaskStarted) event()        {}
 func (MemoryRecalled) event()     {}
 func (VerifyStarted) event()      {}

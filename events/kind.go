@@ -41,6 +41,7 @@ const (
 	KindLimitReached       Kind = "limit_reached"
 	KindCancelRequested    Kind = "cancel_requested"
 	KindCacheOverrideSet   Kind = "cache_override_set"
+	KindToolsAllowed       Kind = "tools_allowed"
 	KindTaskStarted        Kind = "task_started"
 	KindMemoryRecalled     Kind = "memory_recalled"
 	KindVerifyStarted      Kind = "verify_started"
@@ -91,6 +92,7 @@ func Kinds() []Kind {
 		KindLimitReached,
 		KindCancelRequested,
 		KindCacheOverrideSet,
+		KindToolsAllowed,
 		KindTaskStarted,
 		KindMemoryRecalled,
 		KindVerifyStarted,
@@ -167,6 +169,8 @@ func KindOf(e Event) Kind {
 		return KindCancelRequested
 	case CacheOverrideSet:
 		return KindCacheOverrideSet
+	case ToolsAllowed:
+		return KindToolsAllowed
 	case TaskStarted:
 		return KindTaskStarted
 	case MemoryRecalled:
@@ -266,6 +270,8 @@ func decodeEvent(k Kind, d *msgpack.Decoder) (Event, error) {
 		return decodeAs[CancelRequested](d)
 	case KindCacheOverrideSet:
 		return decodeAs[CacheOverrideSet](d)
+	case KindToolsAllowed:
+		return decodeAs[ToolsAllowed](d)
 	case KindTaskStarted:
 		return decodeAs[TaskStarted](d)
 	case KindMemoryRecalled:

@@ -58,7 +58,11 @@ type UsageUpdated struct {
 	Turn   content.TurnID `msgpack:"t" json:"turn"`
 	Round  int            `msgpack:"r" json:"round"`
 	Usage  content.Usage  `msgpack:"u" json:"usage"`
-	Source string         `msgpack:"s" json:"source"` // model, compaction or child
+	Source string         `msgpack:"s" json:"source"`                   // model, compaction or child
+	Call   content.CallID `msgpack:"c,omitempty" json:"call,omitempty"` // of a child whose call had been answered before it said so
+
+	Requests  int64 `msgpack:"rq,omitempty" json:"requests,omitempty"`   // of a child: attempts at model calls
+	ToolCalls int64 `msgpack:"tc,omitempty" json:"tool_calls,omitempty"` // of a child
 }
 
 // HookDecided records the answer of the hooks at one point.
@@ -71,6 +75,14 @@ type HookDecided struct {
 	Action     string         `msgpack:"a" json:"action"`                   // continue, skip, terminate
 	Reason     string         `msgpack:"r2,omitempty" json:"reason,omitempty"`
 	FailedOpen []string       `msgpack:"fo,omitempty" json:"failed_open,omitempty"`
+	Notes      []HookNote     `msgpack:"no,omitempty" json:"notes,omitempty"` // in the order of the hooks
+}
+
+// HookNote is what a hook that stood in nobody's way had to say: why it let the session
+// go on, or how it broke, if it fails open.
+type HookNote struct {
+	Hook string `msgpack:"h" json:"hook"`
+	Text string `msgpack:"t" json:"text"`
 }
 
 // MutationStarted records that a mutator is owed.

@@ -96,6 +96,7 @@ func sampleConfig() Config {
 	cache := sampleCache()
 	return Config{
 		Digest: "d0", Model: "scripted:x", ModelData: []byte("replies: []"),
+		Agent: &AgentRef{Name: "mender", Version: "0123456789abcdef", Data: json.RawMessage(`{"name":"mender"}`)},
 		Catalog: Catalog{Digest: "d1", Sources: []CatalogSource{
 			{Name: "files", Tools: []ToolRef{{Name: "fs_read_file", Digest: "d2"}}},
 		}},
@@ -118,7 +119,11 @@ func sampleTask() TaskSpec {
 
 func sampleOptions() *TurnOptions {
 	l := sampleLimits()
-	return &TurnOptions{Limits: &l, Sequential: true}
+	return &TurnOptions{
+		Limits: &l, Sequential: true,
+		Rules:  [][]Rule{{{Tool: "shell_*", Action: RuleDeny}}},
+		Routes: []RouteRule{{Tool: "shell_*", Route: content.DetachSoon, DetachAfter: time.Minute}},
+	}
 }
 
 func sessionSamples() []Event {
@@ -131,6 +136,7 @@ func sessionSamples() []Event {
 		},
 		ConfigChanged{Config: sampleConfig()},
 		CacheOverrideSet{Cache: sampleCache()},
+		ToolsAllowed{Grant: "grant-1", Tools: []string{"fs_*", "shell_exec"}, By: "ada"},
 		SessionClosed{Reason: "done"},
 		Refused{Command: "cmd-8", Reason: "busy", Detail: "turn-3 is open"},
 	}
@@ -151,10 +157,10 @@ func modelSamples() []Event {
 			Turn: "turn-3", Round: 2, Attempt: 1, Items: sampleItems(), FinishReason: content.ToolCalls,
 			Model: "m-2025", ResponseID: "resp_1", Interrupted: true, Invalid: "no",
 		},
-		UsageUpdated{Turn: "turn-3", Round: 2, Usage: sampleUsage(), Source: "model"},
+		UsageUpdated{Turn: "turn-3", Round: 2, Usage: sampleUsage(), Source: "child", Call: "call_b", Requests: 3, ToolCalls: 2},
 		HookDecided{
 			Turn: "turn-3", Round: 2, Point: "pre_tool_execution", Call: "call_b", Hook: "guard", Action: "skip",
-			Reason: "not now", FailedOpen: []string{"metrics"},
+			Reason: "not now", FailedOpen: []string{"metrics"}, Notes: []HookNote{{Hook: "metrics", Text: "no answer"}},
 		},
 		MutationStarted{Turn: "turn-3", Mutator: "compact", Point: "before_model"},
 		MutationFinished{
@@ -181,7 +187,7 @@ func toolSamples() []Event {
 			ID: "t3-r2-c1-g1", CallID: "call_b", TaskID: content.PlaceOf(3, 2, 1), Turn: "turn-3", Round: 2,
 			Tool: "fs_read_file", Input: json.RawMessage(`{"path":"go.mod"}`), Digest: "d8",
 			RequestKind: "filesystem.read", Scope: "/src/go.mod", Reason: content.SensitivePath, Summary: "read go.mod",
-			Metadata: sampleMetadata(), ExpiresAt: sampleTime.Add(time.Hour),
+			Metadata: sampleMetadata(), ExpiresAt: sampleTime.Add(time.Hour), Asker: AskedByRules,
 		}},
 		ApprovalResolved{
 			Approval: "t3-r2-c1-g1", Call: "call_b", Outcome: Approved, By: "ada", Reason: "fine",
@@ -207,7 +213,7 @@ func turnSamples() []Event {
 	task := sampleTask()
 	return []Event{
 		InputQueued{Items: sampleItems(), Origin: FromHost, OnBusy: Interrupt, Options: sampleOptions(), Task: &task, TaskName: "task-1", Baseline: "abc"},
-		InputAccepted{Turn: "turn-3", Items: sampleItems(), Origin: FromNotification},
+		InputAccepted{Turn: "turn-3", Items: sampleItems(), Origin: FromNotification, Options: sampleOptions()},
 		TurnStarted{Turn: "turn-3", Trigger: FromHost, Options: sampleOptions()},
 		RoundStarted{Turn: "turn-3", Round: 2, Catalog: "d1"},
 		RoundFinished{Turn: "turn-3", Round: 2, TranscriptLen: 11},

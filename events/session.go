@@ -47,8 +47,10 @@ type Config struct {
 	Model     string `msgpack:"m,omitempty" json:"model,omitempty"`
 	ModelData []byte `msgpack:"md,omitempty" json:"model_data,omitempty"` // what opening the model needs on any node, for example a script
 
+	Agent *AgentRef `msgpack:"ag,omitempty" json:"agent,omitempty"` // nil: the session is of no agent that is written down
+
 	Catalog     Catalog        `msgpack:"ca,omitempty" json:"catalog"`          // the tools on offer at the start
-	Tools       []string       `msgpack:"tl,omitempty" json:"tools,omitempty"`  // the names that the session may use; nil: all on offer
+	Tools       []string       `msgpack:"tl,omitempty" json:"tools,omitempty"`  // patterns of what the session may use, the first that fits counts, and ! before one excludes; nil: all on offer
 	Rules       []Rule         `msgpack:"ru,omitempty" json:"rules,omitempty"`  // what its calls may do; nil: what the host permits
 	Routes      []RouteRule    `msgpack:"rt,omitempty" json:"routes,omitempty"` // how the loop waits for its calls; nil: as each tool asks
 	MaxParallel int            `msgpack:"mp,omitempty" json:"max_parallel,omitempty"`
@@ -63,6 +65,14 @@ type Config struct {
 	Output        *Output               `msgpack:"out,omitempty" json:"output,omitempty"`         // nil: answers are free text
 	ApprovalTTL   time.Duration         `msgpack:"at,omitempty" json:"approval_ttl_ns,omitempty"` // zero: approvals do not expire
 	NotifyOnly    bool                  `msgpack:"no,omitempty" json:"notify_only,omitempty"`     // notifications alone do not start a turn
+}
+
+// AgentRef says of which agent a session is, and in which version. A session holds the
+// definition that it began with, so whatever becomes of the file, it stays the same.
+type AgentRef struct {
+	Name    string          `msgpack:"n" json:"name"`
+	Version string          `msgpack:"v,omitempty" json:"version,omitempty"` // of the definition; in a command that names an agent: empty is the newest
+	Data    json.RawMessage `msgpack:"d,omitempty" json:"data,omitempty"`    // the definition, in its canonical form; in a command: empty, the node finds it
 }
 
 // Rule says what becomes of calls of the tools that a pattern names. The first rule
@@ -84,6 +94,14 @@ const (
 	RuleDeny  Action = "deny"  // it does not run
 	RuleGuard Action = "guard" // it runs if its tool declares that it only reads; else a person decides
 )
+
+// ToolsAllowed records that a person lets the calls of some tools run for the rest of
+// the session. It answers the questions of the session's rules, and no others.
+type ToolsAllowed struct {
+	Grant content.ApprovalID `msgpack:"g" json:"grant"` // grant-1, grant-2, … in the session
+	Tools []string           `msgpack:"t" json:"tools"` // their names, in which * stands for any characters
+	By    string             `msgpack:"b,omitempty" json:"by,omitempty"`
+}
 
 // RouteRule says how the loop waits for calls of the tools that a pattern names, in
 // place of what the tool asks for. The first rule of a session that matches counts.

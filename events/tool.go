@@ -32,7 +32,18 @@ type Approval struct {
 	Summary     string                 `msgpack:"s,omitempty" json:"summary,omitempty"`
 	Metadata    content.Metadata       `msgpack:"md,omitempty" json:"metadata,omitempty"`
 	ExpiresAt   content.Time           `msgpack:"x,omitempty" json:"expires_at,omitempty"`
+	Asker       Asker                  `msgpack:"as,omitempty" json:"asker,omitempty"`
 }
+
+// Asker says who asks a question about a call. The zero value is a policy, of the host
+// or of whoever runs the call.
+type Asker string
+
+// The askers beside policies.
+const (
+	AskedByRules Asker = "rules" // the session's, and nobody else: ToolsAllowed answers it
+	AskedByTurn  Asker = "turn"  // the turn's own rules: nothing that was given before it does
+)
 
 // ApprovalRequired records that a gate wants a person's decision.
 type ApprovalRequired struct {
@@ -62,7 +73,7 @@ type ApprovalResolved struct {
 	Digest   string             `msgpack:"d,omitempty" json:"digest,omitempty"`  // of the input that was decided on
 	Scope    string             `msgpack:"sc,omitempty" json:"scope,omitempty"`  // what the question is about with patched input
 	Always   bool               `msgpack:"al,omitempty" json:"always,omitempty"` // approved for the rest of the session: the same question about the same tool is not asked again
-	Grant    content.ApprovalID `msgpack:"g,omitempty" json:"grant,omitempty"`   // nobody was asked: that approval was given for always
+	Grant    content.ApprovalID `msgpack:"g,omitempty" json:"grant,omitempty"`   // nobody was asked: that approval was given for always, or that grant allows the tool
 }
 
 // ToolDispatched records that a call may start; written before it does.

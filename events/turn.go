@@ -30,10 +30,13 @@ const (
 	Reject    OnBusy = "reject"    // is refused
 )
 
-// TurnOptions narrow one turn.
+// TurnOptions narrow one turn; only its routes replace what the session says. Those of
+// a submission are what was asked for, those of a turn are what holds for it.
 type TurnOptions struct {
-	Limits     *Limits `msgpack:"l,omitempty" json:"limits,omitempty"`      // nil: the session's per-turn limits
-	Sequential bool    `msgpack:"sq,omitempty" json:"sequential,omitempty"` // one tool at a time, whatever the session allows
+	Limits     *Limits     `msgpack:"l,omitempty" json:"limits,omitempty"`      // nil: the session's per-turn limits
+	Sequential bool        `msgpack:"sq,omitempty" json:"sequential,omitempty"` // one tool at a time, whatever the session allows
+	Rules      [][]Rule    `msgpack:"ru,omitempty" json:"rules,omitempty"`      // lists that judge beside the session's: the strictest verdict counts
+	Routes     []RouteRule `msgpack:"rt,omitempty" json:"routes,omitempty"`     // they come before the session's
 }
 
 // InputQueued records input that was accepted but is not yet in the transcript.
@@ -49,9 +52,10 @@ type InputQueued struct {
 
 // InputAccepted records that queued items were merged into the transcript.
 type InputAccepted struct {
-	Turn   content.TurnID `msgpack:"t" json:"turn"`
-	Items  []content.Item `msgpack:"i" json:"items"`
-	Origin Origin         `msgpack:"o" json:"origin"`
+	Turn    content.TurnID `msgpack:"t" json:"turn"`
+	Items   []content.Item `msgpack:"i" json:"items"`
+	Origin  Origin         `msgpack:"o" json:"origin"`
+	Options *TurnOptions   `msgpack:"op,omitempty" json:"options,omitempty"` // of the open turn from here on; nil: as before
 }
 
 // TurnStarted opens a turn, once, before its first round.

@@ -28,8 +28,8 @@ const (
 	PreToolExecution  Point = "pre_tool_execution"
 	PostToolExecution Point = "post_tool_execution"
 	ContextCompaction Point = "context_compaction"
-	SessionStart      Point = "session_start"
-	SessionEnd        Point = "session_end"
+	SessionStart      Point = "session_start" // in process at every start of a host, in a deployment when the session is opened
+	SessionEnd        Point = "session_end"   // in process when a host closes it, in a deployment when the session is closed
 
 	BeforeModel     Point = "before_model"
 	AfterToolResult Point = "after_tool_result"
@@ -72,7 +72,7 @@ type HookEvent struct {
 // Action is a hook's decision.
 type Action struct {
 	Kind   ActionKind
-	Reason string
+	Reason string // recorded with every kind: one that lets the session go on may say why
 }
 
 // ActionKind says what a hook wants.

@@ -18,9 +18,10 @@
 // that fails, other than by saying no, ends the turn too, unless a later one trips or
 // [extension.FailOpen] wraps the guard.
 //
-// A trip is recorded, under the guard's name, with the check's name and its reason. A
-// warning is not: hooks have no word for it. Config.OnWarn is told instead, at least
-// once: a check whose host was lost before its decision was recorded is asked again.
+// A trip is recorded, under the guard's name, with the check's name and its reason, and
+// so is a warning, as a note of the decision to go on. Config.OnWarn is told of warnings
+// at once, and at least once: a check whose host was lost before its decision was
+// recorded is asked again.
 //
 // [MaxLength] and [Deny] are checks; [Func] makes one of a function, and [Warning]
 // makes one warn where it would trip.

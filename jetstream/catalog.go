@@ -62,6 +62,25 @@ func (c *Catalog) Withdraw(ctx context.Context, worker string) error {
 	return nil
 }
 
+// List returns the offers that stand, by worker. It looks once, and needs no consumer
+// as Watch does.
+func (c *Catalog) List(ctx context.Context) ([]Offer, error) {
+	var out []Offer
+	bucket := c.cell.names.catalogBucket()
+	for m, err := range c.cell.batchGet(ctx, kvStream(bucket), kvKey(bucket, offerKeys+"*"), 0) {
+		if err != nil {
+			return nil, fmt.Errorf("list catalog: %w", err)
+		}
+		var o Offer
+		if isMarker(m.Header) || unmarshal(m.Data, &o) != nil || m.Subject != kvKey(bucket, offerKeys+o.Worker) {
+			continue // no offer of the worker that the key names
+		}
+		out = append(out, o)
+	}
+	slices.SortFunc(out, func(a, b Offer) int { return cmp.Compare(a.Worker, b.Worker) })
+	return out, nil
+}
+
 // CatalogView is the catalog as it is now. It is safe for concurrent use.
 type CatalogView struct {
 	changed chan struct{}

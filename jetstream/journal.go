@@ -13,7 +13,6 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/later"
 	"github.com/turnlog/turnlog/journal"
 )
 
@@ -176,7 +175,7 @@ func (j *Journal) record(ctx context.Context, s content.SessionID, m stored) (jo
 	if said := m.Header.Get(headerHash); said != rec.Hash.String() {
 		return rec, damaged(s, m, fmt.Sprintf("its bytes have the hash %s, its header says %q", rec.Hash, said))
 	}
-	e, err := later.Decode(payload)
+	e, err := events.Decode(payload)
 	switch {
 	case errors.Is(err, events.ErrUnknownKind) && e.Seq == 0: // its head is of another layout
 		rec.Entry.Version, rec.Err = e.Version, err

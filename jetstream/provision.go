@@ -97,8 +97,9 @@ func (c *Cell) EnsureQueue(ctx context.Context, q QueueConfig) error {
 // Check reports whether everything is there that Provision creates, queues aside.
 // It returns ErrNotProvisioned with the names of what is missing, or
 // ErrNoJetStream. It looks at names only, not at settings. Servers that do not
-// answer, because they elect a leader, are asked again for a while.
-func (c *Cell) Check(ctx context.Context) error {
+// answer, because they elect a leader, are asked again for a while. With roles it
+// looks only at the streams that these are permitted to look at.
+func (c *Cell) Check(ctx context.Context, as ...Role) error {
 	var mu sync.Mutex
 	var missing []string
 
@@ -111,7 +112,8 @@ func (c *Cell) Check(ctx context.Context) error {
 		missing = append(missing, name)
 		return nil
 	}
-	err := together(Topology(c.names.ns, Config{}), func(r Row) error {
+	rows := slices.DeleteFunc(Topology(c.names.ns, Config{}), func(r Row) bool { return !c.names.visible(r, as) })
+	err := together(rows, func(r Row) error {
 		if err := c.exists(ctx, apiStreamInfo+r.Stream); err != nil {
 			return note(r.Stream, err)
 		}
@@ -131,6 +133,13 @@ func (c *Cell) Check(ctx context.Context) error {
 			c.names.ns, ErrNotProvisioned, strings.Join(missing, ", "))
 	}
 	return nil
+}
+
+// visible reports whether a user with the roles may look at a stream. Without roles
+// nothing is known of the user.
+func (n names) visible(r Row, as []Role) bool {
+	may := func(role Role) bool { return slices.Contains(n.requests(role, ""), apiStreamInfo+r.Stream) }
+	return len(as) == 0 || slices.ContainsFunc(as, may)
 }
 
 // exists asks for the description of a stream or a consumer until there is an answer.

@@ -27,17 +27,18 @@ func newNames(ns string) names {
 
 // Streams and buckets.
 
-func (n names) journalStream() string { return n.prefix + "JOURNAL" }
-func (n names) inboxStream() string   { return n.prefix + "INBOX" }
-func (n names) timersStream() string  { return n.prefix + "TIMERS" }
-func (n names) runStream() string     { return n.prefix + "RUN" }
-func (n names) tasksStream() string   { return n.prefix + "TASKS" }
-func (n names) catalogBucket() string { return n.prefix + "CATALOG" }
-func (n names) nodesBucket() string   { return n.prefix + "NODES" }
-func (n names) snapBucket() string    { return n.prefix + "SNAPSHOTS" }
-func (n names) agentsBucket() string  { return n.prefix + "AGENTS" }
-func (n names) memoryBucket() string  { return n.prefix + "MEMORY" }
-func (n names) blobBucket() string    { return n.prefix + "BLOBS" }
+func (n names) journalStream() string   { return n.prefix + "JOURNAL" }
+func (n names) inboxStream() string     { return n.prefix + "INBOX" }
+func (n names) timersStream() string    { return n.prefix + "TIMERS" }
+func (n names) runStream() string       { return n.prefix + "RUN" }
+func (n names) tasksStream() string     { return n.prefix + "TASKS" }
+func (n names) catalogBucket() string   { return n.prefix + "CATALOG" }
+func (n names) nodesBucket() string     { return n.prefix + "NODES" }
+func (n names) snapBucket() string      { return n.prefix + "SNAPSHOTS" }
+func (n names) agentsBucket() string    { return n.prefix + "AGENTS" }
+func (n names) approvalsBucket() string { return n.prefix + "APPROVALS" }
+func (n names) memoryBucket() string    { return n.prefix + "MEMORY" }
+func (n names) blobBucket() string      { return n.prefix + "BLOBS" }
 
 // The streams that buckets are kept in, and the subjects of their keys, in the
 // form that every client of NATS uses.

@@ -82,6 +82,7 @@ func Topology(namespace string, cfg Config) []Row {
 		{Name: "CATALOG", stream: bucketConfig(n.catalogBucket(), expiryMarkers)},
 		{Name: "NODES", stream: bucketConfig(n.nodesBucket(), expiryMarkers)},
 		{Name: "SNAPSHOTS", stream: bucketConfig(n.snapBucket(), 0)},
+		{Name: "APPROVALS", stream: bucketConfig(n.approvalsBucket(), expiryMarkers)},
 		{Name: "AGENTS", stream: bucketConfig(n.agentsBucket(), 0)},
 		{Name: "MEMORY", stream: bucketConfig(n.memoryBucket(), expiryMarkers)},
 		{Name: "BLOBS", stream: n.blobsConfig()},

@@ -32,37 +32,41 @@ func Subjects(namespace string) []SubjectRow {
 	const session, id, queue, place, node = "<session>", "<id>", "<queue>", "<place>", "<node>"
 	var (
 		n         = newNames(namespace)
-		client    = []Role{RoleClient}
-		approver  = []Role{RoleApprover}
+		askers    = []Role{RoleClient, RoleDriver}   // a driver for the sub-agents of its session
+		deciders  = []Role{RoleApprover, RoleDriver} // likewise
 		worker    = []Role{RoleWorker}
 		driver    = []Role{RoleDriver}
 		server    = []Role{RoleServer}
 		publisher = []Role{RoleProvisioner}
-		takers    = []Role{RoleClient, RoleWorker, RoleDriver}
-		watchers  = []Role{RoleClient, RoleObserver}
-		readers   = []Role{RoleClient, RoleDriver, RoleObserver}
+		takers    = []Role{RoleClient, RoleDriver, RoleProvisioner}
+		finders   = []Role{RoleClient, RoleDriver}
+		runners   = []Role{RoleWorker, RoleDriver}
+		lookers   = []Role{RoleClient, RoleApprover, RoleDriver}
+		watchers  = []Role{RoleClient, RoleApprover, RoleObserver}
+		readers   = []Role{RoleClient, RoleApprover, RoleDriver, RoleObserver}
 		senders   = []Role{RoleClient, RoleApprover, RoleWorker, RoleDriver}
 		everybody = []Role{RoleClient, RoleApprover, RoleWorker, RoleDriver, RoleObserver}
 	)
 	return []SubjectRow{
 		{n.journal(session), "JOURNAL", driver, readers},
-		{n.cmd(session, events.LaneAsk), "INBOX", client, driver},
-		{n.cmd(session, events.LaneDecide), "INBOX", approver, driver},
+		{n.cmd(session, events.LaneAsk), "INBOX", askers, driver},
+		{n.cmd(session, events.LaneDecide), "INBOX", deciders, driver},
 		{n.cmd(session, events.LaneReport), "INBOX", worker, driver},
 		{n.timer(session, id), "TIMERS", driver, server},
 		{n.due(session), "TIMERS", server, driver},
 		{n.run(session), "RUN", senders, driver},
 		{n.task(queue, session, place), "TASKS", driver, worker},
-		{n.live(n.journal(session)), "", server, watchers},
+		{n.live(n.journal(session)), "", server, readers},
 		{n.live(n.cmd(session, "<lane>")), "", server, driver},
 		{n.live(n.due(session)), "", server, driver},
-		{n.delta(session), "", driver, watchers},
+		{n.delta(session), "", runners, watchers},
 		{n.cancel(session), "", driver, worker},
 		{n.probe(node), "", driver, driver},
-		{kvKey(n.catalogBucket(), offerKeys+"<worker>"), "CATALOG", worker, driver},
+		{kvKey(n.catalogBucket(), offerKeys+"<worker>"), "CATALOG", worker, finders},
 		{kvKey(n.catalogBucket(), "unclaimed."+queue+"."+id), "CATALOG", worker, worker},
 		{kvKey(n.nodesBucket(), node), "NODES", driver, driver},
 		{kvKey(n.snapBucket(), session), "SNAPSHOTS", driver, driver},
+		{kvKey(n.approvalsBucket(), session), "APPROVALS", driver, lookers},
 		{kvKey(n.agentsBucket(), "<agent>"), "AGENTS", publisher, takers},
 		{kvKey(n.agentsBucket(), "<agent>.<version>"), "AGENTS", publisher, takers},
 		{kvKey(n.memoryBucket(), "<scope>.<goal>"), "MEMORY", driver, driver},
@@ -82,7 +86,7 @@ type HeaderRow struct {
 func Headers() []HeaderRow {
 	journal := []string{"JOURNAL"}
 	return []HeaderRow{
-		{headerGuard, journal},
+		{headerGuard, []string{"JOURNAL", "APPROVALS"}},
 		{headerSeq, journal},
 		{headerHash, journal},
 		{headerPrev, journal},
@@ -92,7 +96,7 @@ func Headers() []HeaderRow {
 		{headerBlob, []string{"JOURNAL", "INBOX", "TIMERS", "TASKS", "SNAPSHOTS"}},
 		{"Nats-Schedule", []string{"TIMERS"}},
 		{"Nats-Schedule-Target", []string{"TIMERS"}},
-		{"Nats-TTL", []string{"CATALOG", "NODES", "MEMORY"}},
-		{headerOperation, []string{"CATALOG", "NODES", "AGENTS", "MEMORY"}},
+		{"Nats-TTL", []string{"CATALOG", "NODES", "APPROVALS", "MEMORY"}},
+		{headerOperation, []string{"CATALOG", "NODES", "APPROVALS", "AGENTS", "MEMORY"}},
 	}
 }

@@ -89,7 +89,7 @@ func (d *decision) startTurn() {
 	id := content.TurnIDFor(d.Turns + 1)
 	d.emit(
 		events.InputAccepted{Turn: id, Items: m.items, Origin: m.origin},
-		events.TurnStarted{Turn: id, Trigger: m.origin, Options: m.options},
+		events.TurnStarted{Turn: id, Trigger: m.origin, Options: d.within(m.options)},
 	)
 }
 
@@ -110,9 +110,7 @@ func (d *decision) merge(steering bool) merged {
 			m.origin = q.Origin
 		}
 		m.items = append(m.items, q.Items...)
-		if q.Options != nil {
-			m.options = q.Options
-		}
+		m.options = narrowed(m.options, q.Options)
 	}
 	if len(d.Notices) > 0 && (len(m.items) == 0 || d.NoticesFirst) {
 		m = merged{origin: events.FromNotification}
@@ -134,11 +132,18 @@ func (d *decision) boundary() bool {
 	return true
 }
 
-// steer merges what joins an open turn.
+// steer merges what joins an open turn. Its options hold for the rest of the turn,
+// beside those that hold already.
 func (d *decision) steer() {
-	if m := d.merge(true); len(m.items) > 0 {
-		d.emit(events.InputAccepted{Turn: d.Turn.ID, Items: m.items, Origin: m.origin})
+	m := d.merge(true)
+	if len(m.items) == 0 {
+		return
 	}
+	ev := events.InputAccepted{Turn: d.Turn.ID, Items: m.items, Origin: m.origin}
+	if m.options != nil {
+		ev.Options = narrowed(d.Turn.Options, d.within(m.options))
+	}
+	d.emit(ev)
 }
 
 // top starts a round, if the limits allow one.

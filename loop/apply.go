@@ -107,6 +107,8 @@ func (s *State) apply(ev events.Event) {
 		}
 	case events.CacheOverrideSet:
 		s.CacheOverride = &ev.Cache
+	case events.ToolsAllowed:
+		s.Allowed = append(slices.Clip(s.Allowed), Allowance{Grant: ev.Grant, By: ev.By, Tools: ev.Tools})
 	case events.RunFailed:
 		s.failing(ev)
 	case events.TurnFinished:
@@ -122,10 +124,11 @@ func (s *State) apply(ev events.Event) {
 func (s *State) applyBeside(ev any) {
 	switch ev := ev.(type) {
 	case events.UsageUpdated:
-		s.Used.Usage = s.Used.Usage.Add(ev.Usage)
+		s.Used.add(ev)
 		if s.Turn != nil {
-			s.Turn.Used.Usage = s.Turn.Used.Usage.Add(ev.Usage)
+			s.Turn.Used.add(ev)
 		}
+		s.letGo(ev.Call)
 	case events.TaskStarted:
 		s.applyTaskStarted(ev)
 	case events.MemoryRecalled:
@@ -174,6 +177,9 @@ func (s *State) applyInputAccepted(ev events.InputAccepted) {
 	s.add(ev.Items...)
 	if s.Turn != nil {
 		s.Turn.Stage = StageTop
+		if ev.Options != nil {
+			s.Turn.Options = ev.Options
+		}
 		s.resume()
 	}
 }
@@ -235,6 +241,7 @@ func (s *State) applyReply(ev events.ReplyRecorded) {
 func (s *State) applyToolCallRequested(ev events.ToolCallRequested) {
 	s.Turn.Calls = append(s.Turn.Calls, Call{
 		ToolCall: ev.Call, Turn: ev.Turn, Round: ev.Round, Routing: ev.Routing, Digest: ev.Routing.Digest,
+		Rules: s.turnOptions().Rules,
 	})
 	s.CallIDs.add(ev.Call.ID)
 	s.Turn.Used.ToolCalls++
@@ -361,7 +368,7 @@ func (s *State) applyTurnFinished(ev events.TurnFinished) {
 	e.FinishReason, e.Usage, e.Rounds, e.Metadata = ev.FinishReason, ev.Usage, ev.Rounds, ev.Metadata
 	e.Items, e.Limit, e.Calls = t.Items, t.Limit, int(t.Used.ToolCalls)
 	s.Ends = append(s.Ends, *e)
-	s.Stops = slices.Clone(s.Stops[t.Stale:])
+	s.Stops = slices.Concat(slices.DeleteFunc(slices.Clone(s.Stops[:t.Stale]), Call.expendable), s.Stops[t.Stale:])
 	s.keepBackground()
 	s.Used.Worked += s.worked()
 	s.Turn, s.Task = nil, nil

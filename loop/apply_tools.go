@@ -17,7 +17,7 @@ func (s *State) applyApprovalRequired(ev events.ApprovalRequired) {
 		if c.Dispatched {
 			c.Gated++ // a late gate: the attempt waits
 		}
-		if c.Dispatched || len(c.Asked) > 0 {
+		if c.Attempt > 0 {
 			c.Asked = append(slices.Clip(c.Asked), a.key())
 		}
 		c.Dispatched = false
@@ -52,6 +52,7 @@ func (s *State) settle(all []Approval, ev events.ApprovalResolved) {
 	for i := range all {
 		if a := &all[i]; a.ID == ev.Approval {
 			a.Outcome, a.By = ev.Outcome, ev.By
+			a.Allowed = slices.ContainsFunc(s.Allowed, func(w Allowance) bool { return w.Grant == ev.Grant })
 			if len(ev.Input) > 0 {
 				a.Scope = ev.Scope
 			}
@@ -217,9 +218,43 @@ func (s *State) keepBackground() {
 }
 
 // stopping reports whether the call was answered while an attempt was out, or while
-// one waited for an approval in the host's own process: a queue has forgotten it.
-func (c Call) stopping() bool {
-	return c.Status != "" && (c.Dispatched || len(c.Asked) > 0 && c.Routing.Queue == "")
+// one waited for an approval: what works for it elsewhere has to hear of it.
+func (c Call) stopping() bool { return c.Status != "" && (c.Dispatched || len(c.Asked) > 0) }
+
+// expendable reports whether an answered call need not be looked after any more when a
+// whole turn has gone by. A sub-agent that asked goes on once it was refused, and may ask
+// again: that it is over shows in what it says it used.
+func (c Call) expendable() bool {
+	return !slices.ContainsFunc(c.Asked, func(k content.GateKey) bool { return strings.HasPrefix(k.Kind, KindChild) })
+}
+
+// Stopped finds a call that has to be stopped, or is being, by its place.
+func (s *State) Stopped(p content.Place) (Call, bool) {
+	all := slices.Concat(s.Background, s.Stops)
+	if s.Turn != nil {
+		all = slices.Concat(s.Turn.Calls, all)
+	}
+	i := slices.IndexFunc(all, func(c Call) bool { return c.Place == p && c.stopping() })
+	if i < 0 {
+		return Call{}, false
+	}
+	return all[i], true
+}
+
+// letGo takes in that an answered call has said what it used: it has stopped, and has
+// nothing more to ask.
+func (s *State) letGo(id content.CallID) {
+	if id == "" {
+		return
+	}
+	if c, ok := s.Call(id); ok {
+		c.Dispatched, c.Asked = false, nil
+	}
+	for i := range s.Stops {
+		if c := &s.Stops[i]; c.ID == id {
+			c.Dispatched, c.Asked = false, nil
+		}
+	}
 }
 
 // awaited reports whether a late outcome of an answered call would still count:

@@ -23,7 +23,7 @@ func (d *decision) claim(c commands.Claim) {
 		d.modelLost()
 	}
 	for _, p := range c.Lost {
-		if call, ok := d.callAt(p); ok && call.Dispatched && call.Status == "" {
+		if call, ok := d.CallAt(p); ok && call.Dispatched && call.Status == "" {
 			d.loseAttempt(call, "its host died")
 		}
 	}
@@ -44,6 +44,11 @@ func (d *decision) open(c commands.OpenSession) error {
 			return err
 		}
 	}
+	for _, a := range d.env.Hooks {
+		if a.Point == pointSessionStart && a.Action == actionTerminate {
+			return refuse(ReasonHookTerminated, "%s: %s", a.Hook, a.Reason)
+		}
+	}
 	cfg := c.Config
 	if d.env.Catalog != nil {
 		cfg.Catalog = *d.env.Catalog
@@ -52,6 +57,7 @@ func (d *decision) open(c commands.OpenSession) error {
 		Config: cfg, Transcript: c.Transcript, Stepped: c.Stepped,
 		Metadata: c.Metadata.WithoutReserved(), Parent: c.Parent, From: c.From,
 	})
+	d.bracketHooks(pointSessionStart)
 	if len(c.Input) > 0 {
 		d.emit(events.InputQueued{Items: stripped(c.Input), Origin: events.FromHost})
 	}
@@ -60,6 +66,9 @@ func (d *decision) open(c commands.OpenSession) error {
 
 func (d *decision) submit(c commands.SubmitInput) error {
 	if err := checkInput(c.Items); err != nil {
+		return err
+	}
+	if err := checkOptions(c.Options); err != nil {
 		return err
 	}
 	busy := d.Turn != nil || d.Task != nil
@@ -233,6 +242,7 @@ func (d *decision) closeSession(c commands.Close) error {
 			d.emitResult(b, content.StatusCancelled, "", textCancelled, true)
 		}
 	}
+	d.bracketHooks(pointSessionEnd)
 	d.emit(events.SessionClosed{Reason: c.Reason})
 	return nil
 }

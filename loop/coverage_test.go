@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/loop/looptest"
 )
 
 // What no story tells of was not thought through: every command, event, effect,
@@ -133,7 +134,7 @@ func TestIdentitiesTellEffectsApart(t *testing.T) {
 	} {
 		id := e.Identity()
 		if other, taken := seen[id]; taken {
-			t.Errorf("%s is %s and %s", id, render(other), render(e))
+			t.Errorf("%s is %s and %s", id, looptest.Render(other), looptest.Render(e))
 		}
 		seen[id] = e
 	}

@@ -45,6 +45,9 @@ const (
 	ReasonAlreadyBackground = "already_background"
 	ReasonInvalidCache      = "invalid_cache"
 	ReasonBadTranscript     = "bad_transcript"
+	ReasonHookTerminated    = "hook_terminated"
+	ReasonUnknownAgent      = "unknown_agent" // the host finds no agent of that name
+	ReasonBadAgent          = "bad_agent"     // its definition cannot be used
 )
 
 func refuse(reason, format string, args ...any) error {
@@ -113,6 +116,8 @@ func (d *decision) take(c commands.Command) error {
 		d.passWait(c)
 	case commands.ResolveApproval:
 		return d.resolve(c)
+	case commands.AllowTools:
+		return d.allow(c)
 	case commands.Cancel:
 		return d.cancel(c)
 	case commands.DetachCall:

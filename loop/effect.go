@@ -26,7 +26,7 @@ type CallModel struct {
 	TranscriptLen int
 	Cache         *content.CacheRequest
 	Schema        json.RawMessage    // of the answer; empty: free text
-	Rules         []events.Rule      // the session's, for the calls of the reply
+	Rules         Rules              // for the calls of the reply
 	Routes        []events.RouteRule // likewise
 }
 
@@ -41,8 +41,8 @@ type Preflight struct {
 	Turn  content.TurnID
 	Round int
 	Calls []Call
-	Rules []events.Rule // the session's
-	Hooks bool          // the answer has to carry the PreToolExecution hooks of the first call that may run
+	Rules Rules
+	Hooks bool // the answer has to carry the PreToolExecution hooks of the first call that may run
 }
 
 // RunTool owes one attempt at a tool call.
@@ -53,11 +53,12 @@ type RunTool struct {
 
 // StopTool owes the end of a tool call that may still run.
 type StopTool struct {
-	Call   content.CallID
-	Place  content.Place
-	Queue  string
-	Reason string
-	Held   *Call // it does not run: its attempt waited for an approval when it was answered
+	Call    content.CallID
+	Place   content.Place
+	Queue   string
+	Attempt int // the one that may run
+	Reason  string
+	Held    *Call // it does not run: its attempt waited for an approval when it was answered
 }
 
 // RunHooks owes the answer of the hooks of one point.

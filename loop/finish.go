@@ -23,6 +23,9 @@ const (
 	textNotRetry = " (its first run was lost and may have taken effect)"
 )
 
+// KindChild begins the kind of a question that the session of a sub-agent asks.
+const KindChild = "subagent."
+
 func placeholder(tool string) string {
 	return "Tool " + tool + " is now running in the background. The result will be delivered when it completes."
 }

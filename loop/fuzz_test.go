@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/loop/looptest"
 )
 
 // FuzzCommands lets bytes choose what a session is told. Whatever it is, the core
@@ -44,26 +45,32 @@ func randomBytes(seed uint64, n int) []byte {
 	return b
 }
 
-func wander(t *testing.T, choices []byte) {
+func wander(t *testing.T, choices []byte) *generator {
 	t.Helper()
-	g := &generator{session: newSession(), dice: dice{choices}, allowed: map[content.Place]bool{}, judged: map[content.CallID]bool{}}
-	g.terse = true
-	g.tell(t, g.envelope(commands.Claim{}))
-	g.tell(t, g.envelope(commands.OpenSession{Config: g.config(), Stepped: g.once(2)}))
+	g := &generator{Session: looptest.NewSession("s"), dice: dice{choices}, allowed: map[content.Place]bool{}, judged: map[content.CallID]bool{}}
+	g.Terse = true
+	defer func() {
+		if t.Failed() {
+			t.Logf("as a script:\n%s", g.Script(t, "What a random session found."))
+		}
+	}()
+	g.tell(t, g.Envelope(commands.Claim{}))
+	g.tell(t, g.Envelope(commands.OpenSession{Config: g.config(), Stepped: g.once(2)}))
 	for !g.empty() {
 		g.tell(t, g.next())
 	}
 	g.comeToRest(t)
-	g.finish(t)
+	g.Finish(t)
+	return g
 }
 
 func (g *generator) tell(t *testing.T, env commands.Envelope) {
 	t.Helper()
-	evs, err := g.do(t, env)
+	evs, err := g.Do(t, env)
 	if err != nil && !commands.IsAsk(env.Command) {
-		t.Fatalf("the report %s was refused: %v", render(env.Command), err)
+		t.Fatalf("the report %s was refused: %v", looptest.Render(env.Command), err)
 	}
-	atEase(t, g.live)
+	atEase(t, g.Live)
 	g.judgeDispatches(t, env, evs)
 	g.countInput(t, evs)
 }
@@ -83,7 +90,7 @@ func (g *generator) judgeDispatches(t *testing.T, env commands.Envelope, evs []e
 			g.allowed[k.Place] = k.Refusal == nil
 		}
 	}
-	hooked := slices.ContainsFunc(g.live.Config.Hooks, func(r events.Registration) bool { return slices.Contains(r.Points, "pre_tool_execution") })
+	hooked := slices.ContainsFunc(g.Live.Config.Hooks, func(r events.Registration) bool { return slices.Contains(r.Points, "pre_tool_execution") })
 	for _, ev := range evs {
 		switch ev := any(ev).(type) {
 		case events.HookDecided:
@@ -99,7 +106,7 @@ func (g *generator) judgeDispatches(t *testing.T, env commands.Envelope, evs []e
 			}
 		}
 	}
-	if turn := g.live.Turn; turn != nil && !g.reconfigured {
+	if turn := g.Live.Turn; turn != nil && !g.reconfigured {
 		g.countRunning(t, turn)
 	}
 }
@@ -107,8 +114,8 @@ func (g *generator) judgeDispatches(t *testing.T, env commands.Envelope, evs []e
 // countRunning checks that no more calls of the round run at a time than may.
 func (g *generator) countRunning(t *testing.T, turn *loop.Turn) {
 	t.Helper()
-	most := g.live.Config.MaxParallel
-	if most == 0 || g.live.Task != nil || turn.Options != nil && turn.Options.Sequential {
+	most := g.Live.Config.MaxParallel
+	if most == 0 || g.Live.Task != nil || turn.Options != nil && turn.Options.Sequential {
 		most = 1
 	}
 	running, alone := 0, false
@@ -137,7 +144,7 @@ func (g *generator) countInput(t *testing.T, evs []events.Event) {
 		}
 	}
 	queued := 0
-	for _, q := range g.live.Queue {
+	for _, q := range g.Live.Queue {
 		queued += len(q.Items)
 	}
 	if queued != g.waiting {
@@ -167,13 +174,13 @@ func atEase(t *testing.T, s *loop.State) {
 func (g *generator) comeToRest(t *testing.T) {
 	t.Helper()
 	for range 300 {
-		wait := loop.Waiting(g.live)
+		wait := loop.Waiting(g.Live)
 		if wait == commands.WaitInput {
 			return
 		}
-		g.tell(t, g.envelope(g.settle(wait)))
+		g.tell(t, g.Envelope(g.settle(wait)))
 	}
-	t.Fatalf("the session does not come to rest; it waits for %s and owes %s", loop.Waiting(g.live), pendingLine(g.live))
+	t.Fatalf("the session does not come to rest; it waits for %s and owes %s", loop.Waiting(g.Live), looptest.Owed(g.Live))
 }
 
 func (g *generator) settle(wait commands.Wait) commands.Command {
@@ -181,10 +188,14 @@ func (g *generator) settle(wait commands.Wait) commands.Command {
 	case commands.WaitYield, commands.WaitReady:
 		return g.continueNow(wait)
 	case commands.WaitApproval:
-		return commands.ResolveApproval{Call: g.live.Undecided()[0].CallID, Approve: true}
+		a := g.Live.Undecided()[0]
+		if a.ExpiresAt != 0 && a.ExpiresAt <= g.At {
+			return commands.ReportTimer{Kind: commands.TimerApproval, ID: string(a.ID)}
+		}
+		return commands.ResolveApproval{Call: a.CallID, Approve: true}
 	case commands.WaitWorking, commands.WaitInput:
 	}
-	owed := loop.Pending(g.live)
+	owed := loop.Pending(g.Live)
 	i := slices.IndexFunc(owed, func(e loop.Effect) bool { _, stop := e.(loop.StopTool); return !stop })
 	return g.answer(owed[i])
 }

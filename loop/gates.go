@@ -68,12 +68,12 @@ func (d *decision) check(c Call, k commands.Check) {
 	}
 }
 
-// ask records a gate, unless the call passed it before. One that was opened for
-// always is recorded as approved at once.
+// ask records a gate, unless the call passed it before. One that was opened before it
+// came up is recorded as approved at once.
 func (d *decision) ask(c Call, g commands.Gate, digest string) {
 	key := content.GateKey{Kind: g.RequestKind, Scope: g.Scope}
 	for _, a := range d.approvals() {
-		if a.CallID == c.ID && a.key() == key && key.Kind != kindRetry && (a.Outcome == events.Approved || a.Outcome == "") {
+		if a.CallID == c.ID && a.key() == key && key.Kind != kindRetry && a.covers(g) {
 			return
 		}
 	}
@@ -88,10 +88,10 @@ func (d *decision) ask(c Call, g commands.Gate, digest string) {
 		ID:     content.ApprovalID(string(c.Place) + "-g" + strconv.Itoa(c.Gates+1)),
 		CallID: c.ID, TaskID: c.Place, Turn: c.Turn, Round: c.Round,
 		Tool: c.Name, Input: c.EffectiveInput(), Digest: digest,
-		RequestKind: g.RequestKind, Scope: g.Scope, Reason: g.Reason, Summary: g.Summary, Metadata: g.Metadata,
+		RequestKind: g.RequestKind, Scope: g.Scope, Reason: g.Reason, Summary: g.Summary, Metadata: g.Metadata, Asker: g.Asker,
 	}
-	if grant, ok := d.granted(c.Name, key); ok {
-		d.emit(events.ApprovalRequired{Approval: a}, settled(a, grant))
+	if opened, ok := d.opened(a); ok {
+		d.emit(events.ApprovalRequired{Approval: a}, opened)
 		return
 	}
 	if ttl > 0 {
@@ -102,7 +102,7 @@ func (d *decision) ask(c Call, g commands.Gate, digest string) {
 
 // lateGate takes in that a running call needs an approval nobody could foresee.
 func (d *decision) lateGate(c commands.ReportGate) {
-	call, ok := d.callAt(c.Place)
+	call, ok := d.CallAt(c.Place)
 	if !ok || !call.Running() || call.Attempt != c.Attempt || len(call.Approved) != c.N {
 		return
 	}

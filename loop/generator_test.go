@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/loop/looptest"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -37,7 +38,7 @@ func pick[T any](d *dice, of ...T) T { return of[d.throw(len(of))] }
 // answer to something owed, the Continue that is waited for, now and then an ask,
 // and sometimes what is late, repeated or nonsense.
 type generator struct {
-	*session
+	*looptest.Session
 	dice
 
 	sentBefore []commands.Envelope
@@ -83,26 +84,26 @@ func (g *generator) limits() events.Limits {
 // next is the next command to send.
 func (g *generator) next() commands.Envelope {
 	if g.once(3) {
-		g.at = g.at.Add(pick(&g.dice, time.Millisecond, time.Second, time.Minute, time.Hour))
+		g.At = g.At.Add(pick(&g.dice, time.Millisecond, time.Second, time.Minute, time.Hour))
 	}
 	if g.once(8) {
-		g.offers = pick(&g.dice, nil, &events.Catalog{Digest: "a"}, &events.Catalog{
+		g.Offers = pick(&g.dice, nil, &events.Catalog{Digest: "a"}, &events.Catalog{
 			Digest: "b", Sources: []events.CatalogSource{{Name: "s", Tools: []events.ToolRef{{Name: "t", Digest: "1"}}}},
 		})
 	}
 	var env commands.Envelope
 	switch n := g.throw(16); {
 	case n < 9:
-		env = g.envelope(g.expected())
+		env = g.Envelope(g.expected())
 	case n < 13:
 		env = g.ask()
 	case n < 15 && len(g.sentBefore) > 0:
 		env = g.sentBefore[g.throw(len(g.sentBefore))]
 		if g.once(2) {
-			env = g.envelope(env.Command)
+			env = g.Envelope(env.Command)
 		}
 	default:
-		env = g.envelope(g.nonsense())
+		env = g.Envelope(g.nonsense())
 	}
 	g.sentBefore = append(g.sentBefore, env)
 	return env
@@ -111,15 +112,15 @@ func (g *generator) next() commands.Envelope {
 // expected is the answer to one of the effects that are owed, or the Continue that
 // is waited for, or input.
 func (g *generator) expected() commands.Command {
-	owed := loop.Pending(g.live)
+	owed := loop.Pending(g.Live)
 	if len(owed) > 0 && !g.once(5) {
 		return g.answer(owed[g.throw(len(owed))])
 	}
-	switch wait := loop.Waiting(g.live); wait {
+	switch wait := loop.Waiting(g.Live); wait {
 	case commands.WaitYield, commands.WaitReady:
 		return g.continueNow(wait)
 	case commands.WaitApproval:
-		return commands.ResolveApproval{Call: g.live.Undecided()[0].CallID, Approve: !g.once(3), Reason: "r"}
+		return commands.ResolveApproval{Call: g.Live.Undecided()[0].CallID, Approve: !g.once(3), Reason: "r"}
 	case commands.WaitWorking, commands.WaitInput:
 	}
 	if g.once(6) {
@@ -130,8 +131,8 @@ func (g *generator) expected() commands.Command {
 
 func (g *generator) continueNow(w commands.Wait) commands.Continue {
 	c := commands.Continue{Wait: w}
-	if g.live.Turn != nil {
-		c.Turn, c.Round = g.live.Turn.ID, g.live.Turn.Round
+	if g.Live.Turn != nil {
+		c.Turn, c.Round = g.Live.Turn.ID, g.Live.Turn.Round
 	}
 	return c
 }
@@ -146,6 +147,9 @@ func (g *generator) submit() commands.Command {
 		c.Options = &events.TurnOptions{Sequential: g.once(2)}
 		if l := g.limits(); g.once(2) {
 			c.Options.Limits = &l
+		}
+		if g.once(2) {
+			c.Options.Rules = [][]events.Rule{{{Tool: pick(&g.dice, "nobody", "no_*", ""), Action: events.RuleDeny}}} // checks here do not ask rules
 		}
 	}
 	return c
@@ -185,7 +189,7 @@ func (g *generator) answer(e loop.Effect) commands.Command {
 		return g.mutation(e)
 	case loop.ArmTimer:
 		if !g.once(4) {
-			g.at = max(g.at, e.At)
+			g.At = max(g.At, e.At)
 		}
 		return commands.ReportTimer{Kind: e.Kind, ID: e.ID}
 	case loop.Recall:
@@ -226,9 +230,9 @@ func (g *generator) reply(m commands.ModelCall) commands.Command {
 	if len(it.Parts) > 0 {
 		c.Items = []content.Item{it}
 	}
-	if g.once(3) && g.live.Turn != nil {
+	if g.once(3) && g.Live.Turn != nil {
 		for i := range c.Routing {
-			c.Checks = append(c.Checks, g.check(content.PlaceOf(g.live.Turn.N, m.Round, i+1)))
+			c.Checks = append(c.Checks, g.check(content.PlaceOf(g.Live.Turn.N, m.Round, i+1)))
 		}
 	}
 	if g.once(2) {
@@ -261,7 +265,10 @@ func (g *generator) check(p content.Place) commands.Check {
 }
 
 func (g *generator) gate() commands.Gate {
-	return commands.Gate{RequestKind: pick(&g.dice, "a", "b", "c"), Scope: pick(&g.dice, "", "", "s"), Reason: content.EscalatedRisk, TTL: pick(&g.dice, 0, time.Second)}
+	return commands.Gate{
+		RequestKind: pick(&g.dice, "a", "b", "c"), Scope: pick(&g.dice, "", "", "s"), Reason: content.EscalatedRisk, TTL: pick(&g.dice, 0, time.Second),
+		Asker: pick(&g.dice, "", "", events.AskedByRules, events.AskedByTurn),
+	}
 }
 
 func (g *generator) hookAnswers(calls []loop.Call) []commands.HookAnswer {
@@ -303,13 +310,13 @@ func (g *generator) toolReport(c loop.Call) commands.Command {
 	res.Code = pick(&g.dice, "", "model_retry")
 	return commands.ReportResult{
 		Place: c.Place, Attempt: attempt, Queue: c.Routing.Queue,
-		Outcome: tool.Result{Result: res, ChangedPaths: []string{"b", "a"}[:g.throw(3)]}, Hooks: g.hookAnswers([]loop.Call{c}),
+		Outcome: tool.Result{Result: res, ChangedPaths: []string{"b", "a"}[:g.throw(3)], Usage: pick(&g.dice, content.Usage{}, content.Usage{}, g.usage())}, Hooks: g.hookAnswers([]loop.Call{c}),
 	}
 }
 
 func (g *generator) mutation(e loop.RunMutator) commands.Command {
 	f := events.MutationFinished{Mutator: e.Mutator, Point: e.Point, Usage: g.usage()}
-	items := g.live.Transcript
+	items := g.Live.Transcript
 	switch g.throw(7) {
 	case 3:
 		f.Error = "no"
@@ -326,40 +333,42 @@ func (g *generator) mutation(e loop.RunMutator) commands.Command {
 // ask is something that nobody waits for.
 func (g *generator) ask() commands.Envelope {
 	c := g.anyCall()
-	if open := g.live.Undecided(); len(open) > 0 && g.once(2) {
+	if open := g.Live.Undecided(); len(open) > 0 && g.once(2) {
 		return g.decision(open[g.throw(len(open))])
 	}
-	switch g.throw(13) {
+	switch g.throw(14) {
 	case 0, 1, 2:
-		return g.envelope(g.submit())
+		return g.Envelope(g.submit())
 	case 3:
-		return g.envelope(commands.Cancel{Scope: pick(&g.dice, "turn", "turn", "call", "session"), Call: c.ID})
+		return g.Envelope(commands.Cancel{Scope: pick(&g.dice, "turn", "turn", "call", "session"), Call: c.ID})
 	case 4:
-		return g.envelope(commands.DetachCall{Call: c.ID})
+		return g.Envelope(commands.DetachCall{Call: c.ID})
 	case 5:
 		claim := commands.Claim{}
-		for _, e := range loop.Pending(g.live) {
+		for _, e := range loop.Pending(g.Live) {
 			if r, ok := e.(loop.RunTool); ok && !g.once(4) {
 				claim.Lost = append(claim.Lost, r.Call.Place)
 			}
 		}
 		if g.once(3) {
 			cfg := g.config()
-			cfg.Digest = fmt.Sprint("d", g.sent)
+			cfg.Digest = fmt.Sprint("d", g.Sent)
 			claim.Config = &cfg
 		}
-		return g.envelope(claim)
+		return g.Envelope(claim)
 	case 6:
-		return g.envelope(commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: pick(&g.dice, "required", "disabled", "?")}})
+		return g.Envelope(commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: pick(&g.dice, "required", "disabled", "?")}})
 	case 7:
-		return g.envelope(commands.StartTask{Spec: events.TaskSpec{Goal: "g", GateFunc: !g.once(3), MaxRetries: g.throw(3)}})
+		return g.Envelope(commands.StartTask{Spec: events.TaskSpec{Goal: "g", GateFunc: !g.once(3), MaxRetries: g.throw(3)}})
 	case 8:
 		if g.once(10) {
-			return g.envelope(commands.Close{})
+			return g.Envelope(commands.Close{})
 		}
-		return g.envelope(commands.Park{})
+		return g.Envelope(commands.Park{})
+	case 13:
+		return g.Envelope(commands.AllowTools{Tools: []string{pick(&g.dice, "a", "*", "")}})
 	case 9, 10:
-		return g.envelope(commands.Continue{Wait: pick(&g.dice, commands.WaitReady, commands.WaitYield), Round: g.throw(3)})
+		return g.Envelope(commands.Continue{Wait: pick(&g.dice, commands.WaitReady, commands.WaitYield), Round: g.throw(3)})
 	}
 	return g.decision(events.Approval{CallID: c.ID, TaskID: c.Place})
 }
@@ -372,7 +381,7 @@ func (g *generator) decision(a events.Approval) commands.Envelope {
 	case 1:
 		c.Call = a.CallID
 	}
-	env := g.envelope(c)
+	env := g.Envelope(c)
 	if g.once(3) {
 		c.Input = json.RawMessage(`{"p":1}`)
 		k := g.check(a.TaskID)
@@ -384,10 +393,10 @@ func (g *generator) decision(a events.Approval) commands.Envelope {
 
 func (g *generator) anyCall() loop.Call {
 	var all []loop.Call
-	if g.live.Turn != nil {
-		all = slices.Clone(g.live.Turn.Calls)
+	if g.Live.Turn != nil {
+		all = slices.Clone(g.Live.Turn.Calls)
 	}
-	all = append(all, g.live.Background...)
+	all = append(all, g.Live.Background...)
 	if len(all) == 0 {
 		return loop.Call{ToolCall: content.ToolCall{ID: "nobody", Place: content.PlaceOf(1, 1, 1)}}
 	}
@@ -414,6 +423,9 @@ func (g *generator) nonsense() commands.Command {
 	case 6:
 		return commands.ReportModelStopped{ModelCall: m}
 	case 7:
+		if g.once(2) {
+			return commands.ReportHooks{Answer: g.hookAnswer(pick(&g.dice, "session_start", "session_end"), "")}
+		}
 		return commands.OpenSession{}
 	}
 	return g.toolReport(loop.Call{ToolCall: content.ToolCall{Place: place}, Attempt: 1})

@@ -21,7 +21,7 @@ func Pending(s *State) []Effect {
 	p, hook := s.where()
 	switch p {
 	case atModel:
-		out = append(out, CallModel{ModelCall: s.modelCall(), TranscriptLen: len(s.Transcript), Cache: s.Turn.Cache, Schema: s.schema(), Rules: s.Config.Rules, Routes: s.Config.Routes})
+		out = append(out, CallModel{ModelCall: s.modelCall(), TranscriptLen: len(s.Transcript), Cache: s.Turn.Cache, Schema: s.schema(), Rules: s.rules(), Routes: s.routes()})
 	case atStopping:
 		out = append(out, s.stopping())
 	case atRetry:
@@ -65,7 +65,7 @@ func (s *State) stopping() Effect {
 
 func (s *State) owedPreflight() Effect {
 	open := slices.DeleteFunc(slices.Clone(s.Turn.Calls), Call.Answered)
-	return Preflight{Turn: s.Turn.ID, Round: s.Turn.Round, Calls: open, Rules: s.Config.Rules, Hooks: s.hasHook(pointPreTool)}
+	return Preflight{Turn: s.Turn.ID, Round: s.Turn.Round, Calls: open, Rules: s.rules(), Hooks: s.hasHook(pointPreTool)}
 }
 
 func (s *State) owedHooks(h owedHook) Effect {
@@ -92,7 +92,7 @@ func (s *State) owedTools() []Effect {
 		case c.Running():
 			out = append(out, RunTool{Session: s.Session, Call: c})
 		case c.stopping():
-			stop := StopTool{Call: c.ID, Place: c.Place, Queue: c.Routing.Queue, Reason: string(c.Status)}
+			stop := StopTool{Call: c.ID, Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Reason: string(c.Status)}
 			if !c.Dispatched {
 				stop.Held = &c
 			}

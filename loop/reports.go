@@ -3,6 +3,7 @@ package loop
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -87,23 +88,50 @@ func (d *decision) sessionHooks(a commands.HookAnswer) {
 	if !d.Opened || d.Closed || !d.hasHook(a.Point) {
 		return
 	}
-	d.emit(events.HookDecided{Point: a.Point, Hook: a.Hook, Action: a.Action, Reason: a.Reason, FailedOpen: a.FailedOpen})
+	d.emit(hookDecided(a))
+	d.warnOpen(a)
+}
+
+// bracketHooks records what the host's hooks said of the session's start or end.
+func (d *decision) bracketHooks(point string) {
+	for _, a := range d.env.Hooks {
+		if a.Point == point {
+			d.sessionHooks(a)
+		}
+	}
+}
+
+// hookDecided is the record of what the hooks of a point said.
+func hookDecided(a commands.HookAnswer) events.HookDecided {
+	ev := events.HookDecided{
+		Point: a.Point, Call: a.Call, Hook: a.Hook, Action: a.Action, Reason: a.Reason, FailedOpen: a.FailedOpen,
+	}
+	for _, n := range a.Notes {
+		ev.Notes = append(ev.Notes, events.HookNote{Hook: n.Hook, Text: clip(n.Text, maxWarning)})
+	}
+	return ev
+}
+
+// warnOpen warns of the hooks that broke without stopping anything.
+func (d *decision) warnOpen(a commands.HookAnswer) {
 	for _, name := range a.FailedOpen {
-		d.warn("hook_failed_open", name+" failed at "+a.Point, "")
+		text := []string{name + " failed at " + a.Point}
+		for _, n := range a.Notes {
+			if n.Hook == name {
+				text = append(text, clip(n.Text, maxWarning))
+			}
+		}
+		d.warn("hook_failed_open", strings.Join(text, ": "), a.Call)
 	}
 }
 
 // takeHook records what the hooks of a point decided and does what it says.
 func (d *decision) takeHook(a commands.HookAnswer) {
 	t := d.Turn
-	ev := events.HookDecided{
-		Turn: t.ID, Round: t.Round, Point: a.Point, Call: a.Call,
-		Hook: a.Hook, Action: a.Action, Reason: a.Reason, FailedOpen: a.FailedOpen,
-	}
+	ev := hookDecided(a)
+	ev.Turn, ev.Round = t.ID, t.Round
 	d.emit(ev)
-	for _, name := range a.FailedOpen {
-		d.warn("hook_failed_open", name+" failed at "+a.Point, a.Call)
-	}
+	d.warnOpen(a)
 	switch {
 	case a.Action == actionTerminate:
 		d.finish(ending{reason: content.Terminated, hook: &ev})
@@ -141,11 +169,11 @@ func (d *decision) timer(c commands.ReportTimer) {
 	case commands.TimerApproval:
 		d.expire(content.ApprovalID(c.ID))
 	case commands.TimerDetach:
-		if call, ok := d.callAt(content.Place(c.ID)); ok {
+		if call, ok := d.CallAt(content.Place(c.ID)); ok {
 			d.emit(events.ToolDetached{Call: call.ID, Placeholder: placeholder(call.Name)})
 		}
 	case commands.TimerDeadline:
-		if call, ok := d.callAt(content.Place(c.ID)); ok {
+		if call, ok := d.CallAt(content.Place(c.ID)); ok {
 			d.overdue(*call)
 		}
 	case commands.TimerWallClock:

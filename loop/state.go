@@ -42,6 +42,7 @@ type State struct {
 	Stops      []Call     // answered calls that may still run and must not; until the end of the next turn
 	CallIDs    CallSet
 	Grants     []Grant // what was approved for always, in order
+	Allowed    []Allowance
 	Used       Counters
 	Task       *Task // the open task
 }
@@ -70,6 +71,12 @@ type Counters struct {
 	ToolCalls int64
 	Worked    content.Duration // by the turns that are over
 	Usage     content.Usage
+}
+
+func (c *Counters) add(ev events.UsageUpdated) {
+	c.Usage = c.Usage.Add(ev.Usage)
+	c.Requests += ev.Requests
+	c.ToolCalls += ev.ToolCalls
 }
 
 // Stage is where a turn stands between two facts.
@@ -146,6 +153,7 @@ type Approval struct {
 	Asked   content.Time
 	Outcome events.Outcome // empty: undecided
 	By      string
+	Allowed bool // by an allowance, which answers for the session's rules alone
 }
 
 // Call is a tool call of the round, or one in the background.
@@ -154,6 +162,7 @@ type Call struct {
 	Turn    content.TurnID
 	Round   int
 	Routing content.Routing
+	Rules   [][]events.Rule // of its turn
 
 	Input      []byte            // the effective input, if patched
 	Digest     string            // of the effective input
@@ -279,7 +288,8 @@ func (s *State) Call(id content.CallID) (*Call, bool) {
 	return s.findCall(func(c *Call) bool { return c.ID == id })
 }
 
-func (s *State) callAt(p content.Place) (*Call, bool) {
+// CallAt finds an open or background call by its place.
+func (s *State) CallAt(p content.Place) (*Call, bool) {
 	return s.findCall(func(c *Call) bool { return c.Place == p })
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/loop/looptest"
 )
 
 // A state is a plain value: what cannot be written down and compared has no place
@@ -44,11 +45,11 @@ func TestStateIsPlain(t *testing.T) {
 }
 
 // open returns a session that waits for input.
-func open(t testing.TB, cfg events.Config) *session {
+func open(t testing.TB, cfg events.Config) *looptest.Session {
 	t.Helper()
-	s := newSession()
+	s := looptest.NewSession("s")
 	for _, c := range []commands.Command{commands.Claim{}, commands.OpenSession{Config: cfg}} {
-		if _, err := s.do(t, s.envelope(c)); err != nil {
+		if _, err := s.Do(t, s.Envelope(c)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,9 +59,9 @@ func open(t testing.TB, cfg events.Config) *session {
 func TestEnvelopesOfOtherSessionsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t, events.Config{})
-	env := s.envelope(commands.Park{})
+	env := s.Envelope(commands.Park{})
 	env.Session = "other"
-	if evs, err := loop.Decide(s.live, env); !errors.Is(err, loop.ErrWrongSession) || evs != nil {
+	if evs, err := loop.Decide(s.Live, env); !errors.Is(err, loop.ErrWrongSession) || evs != nil {
 		t.Errorf("Decide = %d events, %v, want ErrWrongSession", len(evs), err)
 	}
 }
@@ -70,7 +71,7 @@ func TestInputIsBounded(t *testing.T) {
 	s := open(t, events.Config{})
 	many := slices.Repeat([]content.Item{content.UserText("x")}, 1001)
 	for n, want := range map[int]string{0: loop.ReasonEmptyInput, 1000: "", 1001: loop.ReasonTooLarge} {
-		_, err := loop.Decide(s.live, s.envelope(commands.SubmitInput{Items: many[:n]}))
+		_, err := loop.Decide(s.Live, s.Envelope(commands.SubmitInput{Items: many[:n]}))
 		if got := reasonOf(err); got != want {
 			t.Errorf("input of %d items: %v, want %q", n, err, want)
 		}
@@ -99,20 +100,20 @@ func TestRejectionsSayWhy(t *testing.T) {
 func TestRecentCausesAreRemembered(t *testing.T) {
 	t.Parallel()
 	s := open(t, events.Config{})
-	first := s.envelope(commands.SetNextTurnCache{})
-	if _, err := s.do(t, first); err != nil {
+	first := s.Envelope(commands.SetNextTurnCache{})
+	if _, err := s.Do(t, first); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 64 {
-		if !s.live.Handled(first.ID) {
+		if !s.Live.Handled(first.ID) {
 			t.Fatalf("forgotten after %d entries", n)
 		}
-		if _, err := s.do(t, s.envelope(commands.SetNextTurnCache{})); err != nil {
+		if _, err := s.Do(t, s.Envelope(commands.SetNextTurnCache{})); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s.live.Handled(first.ID) || len(s.live.Causes) != 64 {
-		t.Errorf("still remembered after 64 further entries; %d causes", len(s.live.Causes))
+	if s.Live.Handled(first.ID) || len(s.Live.Causes) != 64 {
+		t.Errorf("still remembered after 64 further entries; %d causes", len(s.Live.Causes))
 	}
 }
 
@@ -183,7 +184,7 @@ func TestFoldPassesOverCallsItDoesNotKnow(t *testing.T) {
 		events.ToolResultReceived{Result: content.ToolResult{CallID: "c"}, Late: true},
 	}})
 	if s.Turn == nil || len(s.Transcript) > 0 || len(s.Notices) > 0 || len(loop.Pending(s)) > 0 {
-		t.Errorf("state is %s", render(s))
+		t.Errorf("state is %s", looptest.Render(s))
 	}
 }
 
@@ -244,7 +245,7 @@ func TestWarningsAreShort(t *testing.T) {
 	t.Parallel()
 	s := toolRunning(t)
 	long := strings.Repeat("é", 400)
-	evs, err := s.do(t, s.envelope(resultOf(content.StatusError, "x"+long)))
+	evs, err := s.Do(t, s.Envelope(resultOf(content.StatusError, "x"+long)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +261,7 @@ func TestWarningsAreShort(t *testing.T) {
 }
 
 // toolRunning is a session in which call c runs.
-func toolRunning(t testing.TB) *session {
+func toolRunning(t testing.TB) *looptest.Session {
 	t.Helper()
 	s := open(t, events.Config{})
 	reply := commands.ReportReply{
@@ -269,7 +270,7 @@ func toolRunning(t testing.TB) *session {
 		Checks:    []commands.Check{{Place: "t1-r1-c1"}},
 	}
 	for _, c := range []commands.Command{commands.SubmitInput{Items: []content.Item{content.UserText("go")}}, reply} {
-		if _, err := s.do(t, s.envelope(c)); err != nil {
+		if _, err := s.Do(t, s.Envelope(c)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -297,15 +298,15 @@ func TestVerifiersAreKeptByTheirEnd(t *testing.T) {
 			commands.ReportReply{ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1}},
 			commands.ReportVerify{Task: "task-turn-1", Finished: events.VerifyFinished{Attempt: 1, Output: said}},
 		} {
-			if _, err := s.do(t, s.envelope(c)); err != nil {
+			if _, err := s.Do(t, s.Envelope(c)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		last := s.live.Transcript[len(s.live.Transcript)-1].Text()
+		last := s.Live.Transcript[len(s.Live.Transcript)-1].Text()
 		if got := strings.TrimPrefix(last, "Verification failed. Fix these errors and try again:\n"); got != want {
 			t.Errorf("of %d bytes the model is told %d, want %d", len(said), len(got), len(want))
 		}
-		s.finish(t)
+		s.Finish(t)
 	}
 }
 
@@ -313,19 +314,19 @@ func TestVerifiersAreKeptByTheirEnd(t *testing.T) {
 func TestAForkKeepsWhatItSaw(t *testing.T) {
 	t.Parallel()
 	s := toolRunning(t)
-	fork := s.live.Fork()
-	want := render(fork)
+	fork := s.Live.Fork()
+	want := looptest.Render(fork)
 	for _, c := range []commands.Command{
 		resultOf(content.StatusOK, "done"),
 		commands.SubmitInput{Items: []content.Item{content.UserText("more")}},
 		commands.Cancel{},
 		commands.ReportModelStopped{ModelCall: commands.ModelCall{Turn: "turn-1", Round: 2, Attempt: 1}},
 	} {
-		if _, err := s.do(t, s.envelope(c)); err != nil {
+		if _, err := s.Do(t, s.Envelope(c)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := render(fork); got != want {
+	if got := looptest.Render(fork); got != want {
 		t.Errorf("the fork is now\n%s, was\n%s", got, want)
 	}
 }
@@ -337,7 +338,7 @@ func TestWhatATurnMayStillUse(t *testing.T) {
 		SessionLimits: events.Limits{InputTokens: 40, CostMicros: 7, ToolCalls: -1},
 	})
 	idle := events.Limits{InputTokens: 40, CostMicros: 7, ToolCalls: -1}
-	if got := loop.Remaining(s.live); got != idle {
+	if got := loop.Remaining(s.Live); got != idle {
 		t.Errorf("between turns %+v, want %+v", got, idle)
 	}
 	spent := content.Usage{InputTokens: 30, OutputTokens: 5}
@@ -347,12 +348,12 @@ func TestWhatATurnMayStillUse(t *testing.T) {
 			ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1}, Class: content.ClassServer, Usage: spent,
 		},
 	} {
-		if _, err := s.do(t, s.envelope(c)); err != nil {
+		if _, err := s.Do(t, s.Envelope(c)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	open := events.Limits{Requests: 2, InputTokens: 10, OutputTokens: -1, CostMicros: 7, ToolCalls: -1}
-	if got := loop.Remaining(s.live); got != open {
+	if got := loop.Remaining(s.Live); got != open {
 		t.Errorf("within a turn %+v, want %+v", got, open)
 	}
 }

@@ -26,10 +26,13 @@ func (d *decision) startTask(c commands.StartTask) error {
 	if c.Spec.Goal == "" {
 		return refuse(ReasonEmptyInput, "the task has no goal")
 	}
+	if err := checkOptions(c.Options); err != nil {
+		return err
+	}
 	spec := c.Spec
 	d.emit(events.InputQueued{
 		Items: []content.Item{content.UserText(spec.Goal)}, Origin: events.FromTask,
-		Task: &spec, TaskName: c.Task, Baseline: c.Baseline,
+		Task: &spec, TaskName: c.Task, Baseline: c.Baseline, Options: c.Options,
 	})
 	return nil
 }

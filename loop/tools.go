@@ -54,7 +54,7 @@ func (s *State) behind() []Call {
 // result takes in a call's outcome: the first for an open call, or the first late
 // one for a call whose answer left it open.
 func (d *decision) result(c commands.ReportResult) {
-	call, ok := d.callAt(c.Place)
+	call, ok := d.CallAt(c.Place)
 	if !ok || call.Attempt == 0 || c.Queue != call.Routing.Queue {
 		d.spentInVain(c)
 		return
@@ -83,25 +83,36 @@ func (d *decision) result(c commands.ReportResult) {
 		ev.ChangedPaths = out.ChangedPaths
 	}
 	d.answers = slices.Clone(c.Hooks)
+	bill, used := billed(*call, c)
 	d.resolveAll(r.CallID, events.Moot) // a gate came up, and an attempt before it had the answer
 	d.emit(ev)
-	if out.Usage != (content.Usage{}) {
-		d.emit(events.UsageUpdated{Turn: call.Turn, Round: call.Round, Usage: out.Usage, Source: "child"})
+	if used {
+		d.emit(bill)
 	}
 	d.warnTool(r.CallID, r.Status, r.Text())
 }
 
-// spentInVain records what a call had used when it was answered while it waited for
-// an approval. Its outcome interests nobody.
+// spentInVain records what a call had used when it was answered before it said so: one
+// that was stopped, or one that waited for an approval. Its outcome interests nobody.
 func (d *decision) spentInVain(c commands.ReportResult) {
-	for _, e := range d.owedTools() {
-		stop, ok := e.(StopTool)
-		if !ok || stop.Held == nil || stop.Place != c.Place || stop.Held.Attempt != c.Attempt || c.Outcome.Usage == (content.Usage{}) {
-			continue
-		}
-		d.emit(events.UsageUpdated{Turn: stop.Held.Turn, Round: stop.Held.Round, Usage: c.Outcome.Usage, Source: "child"})
+	call, ok := d.State.Stopped(c.Place)
+	if !ok || c.Attempt != call.Attempt || c.Queue != call.Routing.Queue {
 		return
 	}
+	if bill, ok := billed(call, c); ok {
+		bill.Call = call.ID
+		d.emit(bill)
+	}
+}
+
+// billed is the record of what others used who worked for a call.
+func billed(c Call, r commands.ReportResult) (ev events.UsageUpdated, ok bool) {
+	out := r.Outcome
+	ev = events.UsageUpdated{
+		Turn: c.Turn, Round: c.Round, Usage: out.Usage, Source: "child",
+		Requests: out.Counts.Requests, ToolCalls: out.Counts.ToolCalls,
+	}
+	return ev, ev.Usage != (content.Usage{}) || ev.Requests != 0 || ev.ToolCalls != 0
 }
 
 // reported is a worker's result as it is recorded. Workers know the statuses of
@@ -145,7 +156,7 @@ func clip(s string, n int) string {
 }
 
 func (d *decision) attemptLost(c commands.ReportAttemptLost) {
-	call, ok := d.callAt(c.Place)
+	call, ok := d.CallAt(c.Place)
 	if !ok || !call.Running() || call.Attempt != c.Attempt || c.Queue != call.Routing.Queue {
 		return
 	}
@@ -163,7 +174,7 @@ func (d *decision) loseAttempt(c *Call, reason string) {
 		d.emit(again)
 		return
 	}
-	if d.Config.Retry.AskLost && !d.Closed && lost.Placeholder == "" {
+	if d.Config.Retry.AskLost && !d.Closed {
 		d.ask(lost, commands.Gate{
 			RequestKind: kindRetry, Reason: content.EscalatedRisk,
 			Summary: "run " + lost.Name + " again, although its first run was lost and may have taken effect",

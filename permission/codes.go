@@ -2,7 +2,6 @@ package permission
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/tool"
@@ -59,28 +58,4 @@ func refuse(r tool.Ruling, question tool.Verdict, code, format string, args ...a
 		return deny(code, format, args...)
 	}
 	return question
-}
-
-// matches reports whether name fits the pattern, in which * stands for any
-// characters, also for none.
-func matches(pattern, name string) bool {
-	head, rest, wild := strings.Cut(pattern, "*")
-	if !wild {
-		return pattern == name
-	}
-	if !strings.HasPrefix(name, head) {
-		return false
-	}
-	name = name[len(head):]
-	for {
-		part, more, again := strings.Cut(rest, "*")
-		if !again {
-			return strings.HasSuffix(name, part)
-		}
-		i := strings.Index(name, part)
-		if i < 0 {
-			return false
-		}
-		name, rest = name[i+len(part):], more
-	}
 }

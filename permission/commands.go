@@ -167,7 +167,7 @@ func (p *Commands) environment(r tool.Request, c command) tool.Verdict {
 	var asked []string
 	for _, key := range c.Env {
 		in := func(patterns []string) bool {
-			return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(strings.ToUpper(pattern), strings.ToUpper(key)) })
+			return slices.ContainsFunc(patterns, func(pattern string) bool { return content.Matches(strings.ToUpper(pattern), strings.ToUpper(key)) })
 		}
 		switch {
 		case in(p.cfg.DeniedEnv):

@@ -187,3 +187,21 @@ func TestServersAndScopesAreAskedAboutApart(t *testing.T) {
 		t.Errorf("verdict = %+v", v)
 	}
 }
+
+func TestNarrowingOnlyTakesAway(t *testing.T) {
+	t.Parallel()
+	narrow := permission.Narrowing{
+		{Tool: "fs_delete", Action: events.RuleDeny},
+		{Tool: "fs_read", Action: events.RuleAllow},
+		{Tool: "fs_*", Action: events.RuleAsk},
+		{Tool: "list", Action: events.RuleGuard},
+		{Tool: "later", Action: "sandbox"},
+	}
+	for name, want := range map[string]string{
+		"fs_delete": "deny rule_denied", "fs_read": "none", "fs_write": "ask tool.call", "list": "ask tool.call", "later": "deny rule_denied", "other": "none",
+	} {
+		if got := ruling(evaluate(t, narrow, requestOf(t, name, "", nil))); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}

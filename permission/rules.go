@@ -41,10 +41,42 @@ func (rs Rules) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error
 	if len(rs) == 0 {
 		return tool.Verdict{}, nil
 	}
-	rule := events.Rule{Tool: "*", Action: events.RuleGuard}
-	if i := slices.IndexFunc(rs, func(rule events.Rule) bool { return matches(rule.Tool, r.Call.Name) }); i >= 0 {
-		rule = rs[i]
+	rule, ok := first(rs, r)
+	if !ok {
+		rule = events.Rule{Tool: "*", Action: events.RuleGuard}
 	}
+	return judged(rule, r), nil
+}
+
+// Narrowing are rules that only take away: what they allow is left to others, and so is
+// a tool that none of them fits. The first rule whose pattern fits counts.
+type Narrowing []events.Rule
+
+var _ tool.Permissions = Narrowing(nil)
+
+// Evaluate judges the request by the name of its tool.
+func (n Narrowing) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
+	rule, ok := first(n, r)
+	if !ok {
+		return tool.Verdict{}, nil
+	}
+	if v := judged(rule, r); v.Ruling != tool.Allow {
+		return v, nil
+	}
+	return tool.Verdict{}, nil
+}
+
+// first is the rule that counts, if one fits.
+func first(rules []events.Rule, r tool.Request) (events.Rule, bool) {
+	i := slices.IndexFunc(rules, func(rule events.Rule) bool { return content.Matches(rule.Tool, r.Call.Name) })
+	if i < 0 {
+		return events.Rule{}, false
+	}
+	return rules[i], true
+}
+
+// judged is what a rule makes of a request that it fits.
+func judged(rule events.Rule, r tool.Request) tool.Verdict {
 	if rule.Action == events.RuleGuard {
 		rule.Action = events.RuleAsk
 		if r.Spec.Effects == content.ReadOnly {
@@ -53,12 +85,12 @@ func (rs Rules) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error
 	}
 	switch rule.Action {
 	case events.RuleAllow:
-		return allow(), nil
+		return allow()
 	case events.RuleAsk:
-		return ask(KindCall, "", content.PolicyRequiresConfirmation, ""), nil
+		return ask(KindCall, "", content.PolicyRequiresConfirmation, "")
 	case events.RuleDeny:
-		return deny(CodeRule, "the rule %s denies calls of %s", rule.Tool, r.Call.Name), nil
+		return deny(CodeRule, "the rule %s denies calls of %s", rule.Tool, r.Call.Name)
 	default: // of a later release
-		return deny(CodeRule, "the rule %s has the unknown action %s", rule.Tool, rule.Action), nil
+		return deny(CodeRule, "the rule %s has the unknown action %s", rule.Tool, rule.Action)
 	}
 }

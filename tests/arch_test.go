@@ -19,12 +19,14 @@ func packages() []archtest.Row {
 	return []archtest.Row{
 		{Level: 7, Package: "cmd/*", Purpose: "wiring and exit codes of one binary each"},
 		{Level: 7, Package: "examples/...", Purpose: "programs to read and to copy from, each run by a test"},
+		{Level: 7, Package: "internal/celltest", Purpose: "a cell for tests: a server, nodes, workers and a client in one process"},
 		{Level: 7, Package: "tests/...", Purpose: "what only shows when the pieces meet"},
 
 		{Level: 6, Package: "internal/cli/...", Purpose: "what the binaries share: flags, logs, exit codes, health"},
 		{Level: 6, Package: "internal/render", Purpose: "entries and events as lines for people"},
 		{Level: 6, Package: "model/registry", Purpose: "the model providers that our binaries know, by name"},
 		{Level: 6, Package: "agentfile", Purpose: "agents that are written down: one YAML file, the same agent in every host"},
+		{Level: 6, Package: "loop/looptest", Purpose: "stories told to the core, and written down by whoever found one"},
 		{Level: 6, Package: "client", Purpose: "a running deployment seen from Go: open, drive and follow a session"},
 		{Level: 6, Package: "actor", Purpose: "drivers, one goroutine per session's State, and the node that hosts them"},
 
@@ -103,8 +105,10 @@ func fences() []archtest.Fence {
 // suites lists the conformance suites of the contracts.
 func suites(prefix string) []string {
 	return []string{
+		prefix + "internal/celltest",
 		prefix + "internal/cli/clitest",
 		prefix + "journal/journaltest",
+		prefix + "loop/looptest",
 		prefix + "memory/memorytest",
 		prefix + "model/modeltest",
 		prefix + "task/tasktest",
@@ -132,10 +136,6 @@ func diets() []archtest.Diet {
 		{
 			Package: "internal/deltas",
 			Inside:  []string{"content"},
-		},
-		{
-			Package: "internal/later",
-			Inside:  []string{"content", "events", "internal/wire"},
 		},
 		{
 			Package: "internal/logfield",

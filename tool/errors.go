@@ -30,7 +30,8 @@ type Error struct {
 	Auth    json.RawMessage // CodeAuth: the authorization that is needed
 	Gate    *Verdict        // CodeNeedsApproval: what is asked for
 
-	Usage content.Usage // of models that the tool called until then
+	Usage  content.Usage // of models that the tool called until then
+	Counts Counts        // of sessions that worked for it
 
 	Forbidden bool // a policy denies the call, which then is not a failed one
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/turnlog/turnlog/content"
 )
 
 // Prefix returns s with every name behind prefix, which keeps the tools of sources
@@ -50,26 +52,8 @@ func Filter(s Source, keep func(Spec) bool) Source {
 func Matching(patterns ...string) func(Spec) bool {
 	patterns = slices.Clone(patterns)
 	return func(s Spec) bool {
-		return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, s.Name) })
+		return slices.ContainsFunc(patterns, func(p string) bool { return content.Matches(p, s.Name) })
 	}
-}
-
-func matches(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == name
-	}
-	name, ok := strings.CutPrefix(name, parts[0])
-	if !ok {
-		return false
-	}
-	last := len(parts) - 1
-	for _, part := range parts[1:last] {
-		if _, name, ok = strings.Cut(name, part); !ok {
-			return false
-		}
-	}
-	return strings.HasSuffix(name, parts[last])
 }
 
 // Federate returns one source with the tools of many. Where a name is offered

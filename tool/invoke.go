@@ -26,6 +26,9 @@ type Invoker struct {
 	// [NeedsApproval]. The result then says that the call was denied, for hosts that
 	// have nobody to ask. Nil: nobody is asked.
 	OnGate func(c Call, v Verdict)
+	// OnBegin is told that the tool is about to run: its input fits, and no other call is
+	// in a tool that is Exclusive. Nil: nobody is told.
+	OnBegin func(c Call)
 	// OnPanic is told of panics, with the stack that the model is not shown, on the
 	// goroutine that broke. Nil: nobody is told.
 	OnPanic func(c Call, value any, stack []byte)
@@ -93,6 +96,9 @@ func (v Invoker) invoke(ctx context.Context, t Tool, c Call) Result {
 	if ctx.Err() != nil {
 		return ended(ctx, c, limit)
 	}
+	if v.OnBegin != nil {
+		v.OnBegin(c)
+	}
 	out, err := v.run(ctx, t, c)
 	switch {
 	case err == nil:
@@ -101,6 +107,9 @@ func (v Invoker) invoke(ctx context.Context, t Tool, c Call) Result {
 		return v.failed(c, err)
 	}
 	r := ended(ctx, c, limit)
+	if e, ok := errors.AsType[*Error](err); ok { // what was used is paid for
+		r.Usage, r.Counts = e.Usage, e.Counts
+	}
 	if errors.Is(err, errAbandoned) {
 		r.Result.Metadata = r.Result.Metadata.With(MetaAbandoned, true)
 	}

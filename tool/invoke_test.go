@@ -250,6 +250,35 @@ func TestResultWithinTheGraceCounts(t *testing.T) {
 	})
 }
 
+func TestACallThatIsStoppedSaysWhatItUsed(t *testing.T) {
+	t.Parallel()
+	used := tool.Error{Message: "stopped", Usage: content.Usage{InputTokens: 7}, Counts: tool.Counts{Requests: 2, ToolCalls: 1}}
+	obedient := plain{call: func(ctx context.Context, _ tool.Call) (tool.Output, error) {
+		<-ctx.Done()
+		return tool.Output{}, &used
+	}}
+	for name, stop := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"cancelled": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(time.Second, cancel)
+			return ctx, cancel
+		},
+		"timed out": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := stop(t.Context())
+				defer cancel()
+				if r := tool.Invoke(ctx, obedient, tool.Call{ID: "c1"}); r.Usage != used.Usage || r.Counts != used.Counts {
+					t.Errorf("result = %+v", r)
+				}
+			})
+		})
+	}
+}
+
 func TestCancelledCall(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())

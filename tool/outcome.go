@@ -43,7 +43,7 @@ func (v Invoker) failed(c Call, err error) Result {
 		auth = e.Auth
 		r.Metadata = r.Metadata.With(content.MetaAuthRequest, auth)
 	}
-	return Result{Result: r, Auth: auth, Usage: e.Usage}
+	return Result{Result: r, Auth: auth, Usage: e.Usage, Counts: e.Counts}
 }
 
 // gated is the result of a call that needs an approval, for hosts that cannot ask.
@@ -125,7 +125,7 @@ func (v Invoker) succeeded(spec Spec, c Call, out Output) Result {
 		r.Output = append(r.Output, p)
 	}
 	r.Metadata = clean.mark(clean.metadata(out.Metadata))
-	result := Result{Result: r, Usage: out.Usage}
+	result := Result{Result: r, Usage: out.Usage, Counts: out.Counts}
 	if spec.Writes {
 		result.ChangedPaths = cleanPaths(out.ChangedPaths)
 	}

@@ -47,11 +47,26 @@ type Call struct {
 	IdempotencyKey string            // the same for every attempt of this call
 	Approved       []content.GateKey // what people approved for this call; see NeedsApproval
 	Resources      any               // what the host shares with its tools; nil on a remote worker unless it sets some
+	Caller         Caller            // nil on a remote worker
 
 	// Progress tells people what the tool is doing; never nil inside Call. share
 	// is between 0 and 1, or 0 when it is not known. It may be called as often as the
 	// tool likes: the host drops what nobody could read.
 	Progress func(text string, share float64)
+}
+
+// Caller is the session that makes a call, for tools that do their work in a session of
+// their own. A host's own tools find more in it.
+type Caller interface {
+	// Spend says what was used for the call until now, for a call that may end without an
+	// output. The last word counts.
+	Spend(u content.Usage, n Counts)
+}
+
+// Counts is what sessions that worked for a call did, beside the tokens that they used.
+type Counts struct {
+	Requests  int64 `msgpack:"rq,omitempty" json:"requests,omitempty"` // attempts at model calls
+	ToolCalls int64 `msgpack:"tc,omitempty" json:"tool_calls,omitempty"`
 }
 
 // Output is what a tool hands back.
@@ -60,6 +75,7 @@ type Output struct {
 	ChangedPaths []string // relative to the tool's root; counted only if the Spec says Writes
 	Metadata     content.Metadata
 	Usage        content.Usage // of models that the tool called; counted on the session's limits
+	Counts       Counts        // of sessions that worked for it; likewise
 }
 
 // Text returns an output of one text part.
@@ -71,5 +87,6 @@ type Result struct {
 	Duration     time.Duration      `msgpack:"d,omitempty" json:"duration_ns,omitempty"`
 	ChangedPaths []string           `msgpack:"cp,omitempty" json:"changed_paths,omitempty"`
 	Auth         json.RawMessage    `msgpack:"a,omitempty" json:"auth,omitempty"`
-	Usage        content.Usage      `msgpack:"u,omitempty" json:"usage,omitzero"` // of models that the tool called
+	Usage        content.Usage      `msgpack:"u,omitempty" json:"usage,omitzero"`   // of models that the tool called
+	Counts       Counts             `msgpack:"co,omitempty" json:"counts,omitzero"` // of sessions that worked for it
 }

@@ -131,16 +131,23 @@ func (w *Worker) run(ctx context.Context, t task.Task, log *zap.Logger) ending {
 func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap.Logger) (r tool.Result, gate *tool.Verdict, began bool) {
 	ctx, cancel := w.limit(ctx, t, o.Spec)
 	defer cancel()
-	leave, began := w.exclusive.enter(ctx, o.Spec)
-	defer leave()
-
-	w.cfg.Observer.Started(t)
 	invoker := w.invoker(log)
+	told := invoker.OnBegin
+	invoker.OnBegin = func(c tool.Call) {
+		began = true
+		w.cfg.Observer.Started(t)
+		if told != nil {
+			told(c)
+		}
+	}
 	invoker.OnGate = func(_ tool.Call, v tool.Verdict) { gate = &v }
 	r = invoker.Invoke(ctx, w.guarded(o.Tool), tool.Call{
 		Session: t.Session, Turn: t.Turn, ID: t.Call, Place: t.Place, Name: t.Tool, Input: t.Input, Attempt: t.Attempt,
 		IdempotencyKey: t.IdempotencyKey, Approved: t.Approved, Resources: w.cfg.Resources, Progress: w.progress(t),
 	})
+	if !began {
+		w.cfg.Observer.Started(t)
+	}
 	w.cfg.Observer.Finished(t, r)
 	if _, abandoned := r.Result.Metadata.Get(tool.MetaAbandoned); abandoned {
 		log.Warn("tool did not end with its time and was left behind")

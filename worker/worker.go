@@ -92,11 +92,10 @@ var ErrStopped = errors.New("worker stopped")
 
 // Worker claims tasks and runs them. Its methods are safe for concurrent use.
 type Worker struct {
-	cfg       Config
-	log       *zap.Logger
-	shelf     shelf
-	exclusive exclusive
-	trouble   atomic.Pointer[error] // why it gets no tasks
+	cfg     Config
+	log     *zap.Logger
+	shelf   shelf
+	trouble atomic.Pointer[error] // why it gets no tasks
 }
 
 // New returns a worker that has not begun. It returns an error for a Config that

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -118,4 +119,16 @@ func told(source, path, text string) content.Item {
 	it := content.NewItem(content.Context, content.TextPart(fmt.Sprintf("%s, from the file %s:\n\n%s", source, path, text)))
 	it.Metadata = it.Metadata.With(MetaSource, source).With(MetaPath, path)
 	return it
+}
+
+// Instructions tell planning of the AGENTS.md files that hold for a folder: a task
+// begins with a context of its own.
+type Instructions struct {
+	Folder string
+	Which  Which
+}
+
+// Recall returns the files, whatever the goal.
+func (i Instructions) Recall(context.Context, string) ([]content.Item, error) {
+	return AgentsMD(i.Folder, i.Which)
 }

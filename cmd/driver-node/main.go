@@ -5,7 +5,7 @@
 // capacity, and hands them over when it is told to stop; what a killed one held is
 // taken over by the others.
 //
-// This package is wiring: flags, metrics and the list of models ([providers]). The
+// This package is wiring: flags, metrics and the list of models ([models]). The
 // node itself is package actor.
 //
 // To test against it, execute newRootCommand with a context that ends; the tests

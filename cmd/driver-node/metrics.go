@@ -29,7 +29,7 @@ func newMetrics() *metrics {
 	m := &metrics{
 		taken: prometheus.NewCounter(counter("sessions_taken_total", "Sessions that this node took.")),
 		left: prometheus.NewCounterVec(counter("sessions_left_total",
-			"Sessions that this node left, by how: parked, drained, fenced, lost, broken."), []string{"how"}),
+			"Sessions that this node left, by how: parked, drained, handed, fenced, lost, broken."), []string{"how"}),
 		commands: prometheus.NewCounterVec(counter("commands_total",
 			"Commands handled, by name and outcome: accepted, ignored, refused, passed_over, misplaced."), []string{"command", "outcome"}),
 		effects: prometheus.NewCounterVec(counter("effects_total", "Effects started, by kind: model, tool."), []string{"kind"}),
@@ -39,7 +39,7 @@ func newMetrics() *metrics {
 			Buckets: prometheus.ExponentialBuckets(25e-6, 2, 16), // 25 µs to 0.8 s
 		}),
 	}
-	for _, how := range []string{"parked", "drained", "fenced", "lost", "broken"} {
+	for _, how := range []string{"parked", "drained", "handed", "fenced", "lost", "broken"} {
 		m.left.WithLabelValues(how)
 	}
 	for _, kind := range []string{"model", "tool"} {

@@ -1,26 +1,20 @@
 package main
 
-import (
-	"fmt"
+import "github.com/turnlog/turnlog/model/registry"
 
-	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/model/registry"
-)
-
-// providers lists the models that this binary has. A new one is a line here.
-func providers() []registry.Provider {
-	return registry.Providers()
+// models knows the models that this binary has. A provider of one's own is an
+// argument here.
+func models(getenv func(string) string) *registry.Registry {
+	return registry.New(getenv)
 }
 
-// openModel makes the model that a session was started with. Scripts travel with
-// the session: a name that somebody else wrote must not open files of this machine.
-func openModel(name string, data []byte) (model.Model, error) {
-	ref, err := registry.ParseRef(name)
-	if err != nil {
-		return nil, err
+// ready lists the providers whose models this node can open.
+func ready(r *registry.Registry) []string {
+	var names []string
+	for _, s := range r.Status() {
+		if s.Ready {
+			names = append(names, s.Provider)
+		}
 	}
-	if ref.Provider == "scripted" && data == nil {
-		return nil, fmt.Errorf("model %s: the session was started without the script's content", name)
-	}
-	return registry.OpenFrom(providers(), name, data)
+	return names
 }

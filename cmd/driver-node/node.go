@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
+	"github.com/turnlog/turnlog/model/registry"
 )
 
 // flags are what the command line says.
@@ -22,6 +23,7 @@ type flags struct {
 	name     string
 	capacity int
 	idle     time.Duration
+	agents   string
 	http     *string
 
 	deployment *cli.Deployment
@@ -35,9 +37,17 @@ func newRootCommand(stderr io.Writer, getenv func(string) string) *cobra.Command
 		Short: "Drive the sessions of a deployment",
 		Long: `Drives sessions until SIGTERM or an interrupt: it takes what wakes, runs the agent loop,
 records it, and puts tool calls on the workers' queues. Any number of nodes share a
-deployment. Told to stop, it hands its sessions over to the others and exits with 0.`,
+deployment. Told to stop, it hands its sessions over to the others and exits with 0.
+
+Models are called with the keys of the node's environment, such as OPENAI_API_KEY; "turnlog
+models" lists the variables. A session whose model's key the node lacks goes to another node.
+
+A session that names an agent begins with the file of that agent in the folder of --agents, else
+with what "turnlog agents publish" put into the deployment last. It keeps that version, on
+whatever node it is driven.`,
 		Example: `  driver-node --server nats://127.0.0.1:4222
   driver-node --context production --namespace team-a --capacity 5000
+  driver-node --server nats://127.0.0.1:4222 --agents /etc/turnlog/agents
   driver-node --name node-1 --http 127.0.0.1:8080 --log-format json`,
 	}
 	cmd.SetErr(stderr)
@@ -45,6 +55,8 @@ deployment. Told to stop, it hands its sessions over to the others and exits wit
 	fs.StringVar(&f.name, "name", "", "`name` of the node in journals, letters, digits, '-' and '_'; default: a new one")
 	fs.IntVar(&f.capacity, "capacity", 1000, "`sessions` at a time")
 	fs.DurationVar(&f.idle, "idle", 2*time.Second, "let a session go after so much `time` with nothing to do")
+	fs.StringVar(&f.agents, "agents", "", "`folder` of agent files, which count before agents that are published; read whenever a session begins")
+	_ = cmd.MarkFlagDirname("agents") // the flag is there
 	f.http = ops.AddressFlag(cmd)
 	f.deployment = cli.NewDeployment(cmd, getenv)
 	f.deployment.Provisions(cmd)
@@ -53,7 +65,7 @@ deployment. Told to stop, it hands its sessions over to the others and exits wit
 		if err := f.validate(); err != nil {
 			return err
 		}
-		return run(cmd.Context(), f, f.log.Logger(stderr, getenv))
+		return run(cmd.Context(), f, models(getenv), f.log.Logger(stderr, getenv))
 	}
 	return cmd
 }
@@ -65,11 +77,11 @@ func (f flags) validate() error {
 	case f.idle <= 0:
 		return cli.Usage("--idle %v: use a positive time", f.idle)
 	}
-	return nil
+	return f.checkAgents()
 }
 
 // run drives sessions until ctx ends, which is how it is meant to end.
-func run(ctx context.Context, f flags, log *zap.Logger) error {
+func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger) error {
 	cell, err := f.deployment.Open(ctx, "driver-node", log)
 	if err != nil {
 		return err
@@ -77,22 +89,22 @@ func run(ctx context.Context, f flags, log *zap.Logger) error {
 	defer cell.Close()
 	metrics := newMetrics()
 	node, err := actor.NewNode(cell.Cell, actor.Config{
-		Models: openModel, Name: f.name, Capacity: f.capacity, Idle: f.idle, Logger: log, Metrics: metrics,
+		Models: known.OpenShared, Name: f.name, Capacity: f.capacity, Idle: f.idle, Logger: log, Metrics: metrics,
+		Agents: agents(f.agents, cell.Cell, known),
 	})
 	if err != nil {
 		return cli.Usage("%w", err)
 	}
-	registry := ops.NewRegistry()
-	metrics.register(registry, node)
-	ready := func() error { return readiness(node, cell) }
-	server, err := ops.Listen(ctx, *f.http, registry, ready, log)
+	gathered := ops.NewRegistry()
+	metrics.register(gathered, node)
+	server, err := ops.Listen(ctx, *f.http, gathered, func() error { return readiness(node, cell) }, log)
 	if err != nil {
 		return err
 	}
 	log.Info("configuration",
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
-		zap.String("name", node.Name()), zap.Int("capacity", f.capacity), zap.Duration("idle", f.idle),
-		zap.String("http", server.Address()), zap.String("version", cli.Version()))
+		zap.String("name", node.Name()), zap.Strings("models", ready(known)), zap.Int("capacity", f.capacity), zap.Duration("idle", f.idle),
+		zap.String("agents", f.agents), zap.String("http", server.Address()), zap.String("version", cli.Version()))
 
 	ctx, stop := cell.Lasting(ctx)
 	defer stop()

@@ -135,16 +135,17 @@ func TestBadFlagsAreRefusedWithOneLine(t *testing.T) {
 
 func TestScriptsAreNotReadFromTheNodesDisk(t *testing.T) {
 	t.Parallel()
-	if _, err := openModel("scripted:models.go", nil); err == nil || !strings.Contains(err.Error(), "without the script's content") {
-		t.Errorf("openModel = %v", err)
+	open := models(clitest.NoEnv).OpenShared
+	if _, err := open("scripted:models.go", nil); err == nil || !strings.Contains(err.Error(), "without the script's content") {
+		t.Errorf("open = %v", err)
 	}
-	if _, err := openModel("scripted:x", []byte("replies: [{text: hello}]")); err != nil {
-		t.Errorf("openModel = %v", err)
+	if _, err := open("scripted:x", []byte("replies: [{text: hello}]")); err != nil {
+		t.Errorf("open = %v", err)
 	}
-	if m, err := openModel("demo", nil); err != nil || m.Name() != "demo" {
-		t.Errorf("openModel = %v, %v", m, err)
+	if m, err := open("demo", nil); err != nil || m.Name() != "demo" {
+		t.Errorf("open = %v, %v", m, err)
 	}
-	if _, err := openModel("", nil); err == nil {
+	if _, err := open("", nil); err == nil {
 		t.Error("a model without a name was opened")
 	}
 }

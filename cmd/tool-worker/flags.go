@@ -18,7 +18,8 @@ type flags struct {
 	queue string
 	slots int
 
-	tools toolset.Flags
+	tools  toolset.Flags
+	agents string
 
 	timeout time.Duration
 	drain   time.Duration
@@ -34,6 +35,8 @@ func (f *flags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.queue, "queue", "default", "`name` of the queue that it takes calls from; created if it is not there")
 	fs.IntVar(&f.slots, "slots", 0, "`calls` at a time; 0: four for each CPU")
 	f.tools.Register(cmd)
+	fs.StringVar(&f.agents, "agents", "", "`folder` of agent files: offer what they need, their MCP servers, skills, and the agents that they delegate to")
+	_ = cmd.MarkFlagDirname("agents") // the flag is there
 	fs.DurationVar(&f.timeout, "timeout", 2*time.Minute, "`time` for a call whose tool sets none")
 	fs.DurationVar(&f.drain, "drain", 10*time.Second, "`time` that running calls have to finish when the worker is told to stop")
 	f.http = ops.AddressFlag(cmd)

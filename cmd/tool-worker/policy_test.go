@@ -23,7 +23,7 @@ import (
 // node drives the deployment's sessions until the test ends.
 func (d *deployment) node() {
 	d.t.Helper()
-	n, err := actor.NewNode(d.cell, actor.Config{Models: registry.Open, Logger: zaptest.NewLogger(d.t)})
+	n, err := actor.NewNode(d.cell, actor.Config{Models: registry.New(nil).Open, Logger: zaptest.NewLogger(d.t)})
 	if err != nil {
 		d.t.Fatal(err)
 	}

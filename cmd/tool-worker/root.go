@@ -36,9 +36,13 @@ A denial is told to the model; a question becomes an approval of the session, an
 is approved the call runs. With one of the flags for commands, programs behind other
 programs and code for an interpreter, thus every script, have to be approved, too. What a
 command that may run does to files, the flags for paths do not see; and gates of tasks are
-no calls of a model, so they are not judged.`,
+no calls of a model, so they are not judged.
+
+MCP servers are connected to in the background; their tools are on offer while they are
+there, and one that is not is told in the log and tried again.`,
 		Example: `  tool-worker --server nats://127.0.0.1:4222 --root /srv/project
   tool-worker --tools fs,shell --root . --allow-write --protect .git --allow-command go --deny-command rm
+  tool-worker --mcp 'notes=npx -y @acme/notes' --mcp-env notes=NOTES_KEY --mcp wiki=https://wiki.test/mcp --mcp-token wiki=file:/run/wiki-token
   tool-worker --context production --queue gpu --slots 2 --http 127.0.0.1:8080 --log-format json`,
 	}
 	cmd.SetErr(stderr)
@@ -50,18 +54,29 @@ no calls of a model, so they are not judged.`,
 		if err := f.complete(); err != nil {
 			return err
 		}
+		crew, err := gather(cmd.Context(), f.agents)
+		if err != nil {
+			return cli.Usage("--agents: %w", err)
+		}
+		f.tools.AddServers(crew.servers...)
 		sources, err := f.tools.Open()
 		if err != nil {
 			return cli.Usage("%w", err)
 		}
-		return run(cmd.Context(), f, sources, f.log.Logger(stderr, getenv))
+		log := f.log.Logger(stderr, getenv)
+		servers, err := f.tools.Connect(cmd.Context(), cli.Version(), getenv, log)
+		if err != nil {
+			return cli.Usage("%w", err)
+		}
+		defer servers.Close()
+		return run(cmd.Context(), f, crew, append(sources, servers.Sources()...), log)
 	}
 	return cmd
 }
 
 // run works until ctx ends, which is how it is meant to end.
-func run(ctx context.Context, f flags, sources []tool.Source, log *zap.Logger) error {
-	cell, err := f.deployment.Open(ctx, "tool-worker", log)
+func run(ctx context.Context, f flags, crew crew, sources []tool.Source, log *zap.Logger) error {
+	cell, err := f.deployment.Open(ctx, "tool-worker", log, jetstream.RoleWorker)
 	if err != nil {
 		return err
 	}
@@ -70,10 +85,17 @@ func run(ctx context.Context, f flags, sources []tool.Source, log *zap.Logger) e
 	if err != nil {
 		return err
 	}
+	own, err := crew.sources(f.tools.Root, cell, log)
+	if err != nil {
+		return err
+	}
+	if sources, err = f.tools.Keep(append(sources, own...), cell.Blobs()); err != nil {
+		return err
+	}
 	metrics := newMetrics()
 	w, err := worker.New(worker.Config{
 		Queue: queue, Tools: sources, Permissions: f.tools.Permissions(), Slots: f.slots, DefaultTimeout: f.timeout, DrainTimeout: f.drain,
-		Offers: toolset.NewOffers(cell.Catalog(), f.name, f.queue), Progress: toolset.Progress(cell.Live(), log),
+		Offers: cell.Offers(f.name, f.queue), Progress: toolset.Progress(cell.Live(), log),
 		Observer: metrics, Logger: log,
 	})
 	if err != nil {
@@ -129,9 +151,18 @@ func (f flags) tell(log *zap.Logger, cell *cli.Cell, server *ops.Server) {
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
 		zap.String("name", f.name), zap.String("queue", f.queue), zap.Int("slots", f.slots),
 		zap.Strings("tools", f.tools.Sets()), zap.String("root", f.tools.Root), zap.Bool("allow_write", f.tools.AllowWrite),
-		zap.Strings("policy", f.tools.Policy()),
+		zap.Strings("policy", f.tools.Policy()), zap.String("sandbox", f.sandbox()), zap.Strings("mcp", f.tools.Servers()),
 		zap.Duration("timeout", f.timeout), zap.Duration("drain", f.drain),
 		zap.String("http", server.Address()), zap.String("version", cli.Version()))
+}
+
+// sandbox says what commands of tools run in, and if that is nothing, why.
+func (f flags) sandbox() string {
+	name, why := f.tools.Sandbox()
+	if why != "" {
+		name += ": " + why
+	}
+	return name
 }
 
 // readiness says why the worker gets no calls, or nil.

@@ -25,7 +25,7 @@ func TestWhatItCannotDoIsOneLine(t *testing.T) {
 	}{
 		"--tools fs,nope":                     {2, `--tools: there is no set "nope": known are ` + sets + hint},
 		"--tools=":                            {2, `--tools: name at least one of ` + sets + hint},
-		"--root /no/such":                     {2, `--tools: fs: root /no/such: no such directory: create it or name another one` + hint},
+		"--root /no/such":                     {2, `--root /no/such: no such directory: create it or name another one` + hint},
 		"--queue a.b":                         {2, `--queue "a.b": use 1 to 128 letters, digits, '-' or '_'` + hint},
 		"--name a.b":                          {2, `--name "a.b": use 1 to 128 letters, digits, '-' or '_'` + hint},
 		"--slots -1":                          {2, `--slots -1: use 1 or more, or 0 for four for each CPU` + hint},

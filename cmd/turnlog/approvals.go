@@ -37,15 +37,27 @@ func newApprovalsCommand(a *app) *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List the calls that wait for an approval, of one session or of all",
 		Long: `Lists the calls that wait for a person's approval, one a line. Without a session it reads the
-journals of all sessions.`,
+journals of those that the deployment has on its list of open approvals.
+
+Sessions that a release before this one left with an open approval are on that list once they
+have been woken; --all reads the journals of all sessions instead.`,
 		Example: `  turnlog approvals ls
   turnlog approvals ls plan-7
   turnlog approvals ls -o json | jq -r '.[] | "\(.session) \(.call)"'`,
 	}
+	var everywhere bool
+	ls.Flags().BoolVar(&everywhere, "all", false, "read the journals of all sessions")
 	output := cli.OutputFlag(ls, "text", "json")
 	ls.RunE = func(cmd *cobra.Command, args []string) error {
+		if everywhere && len(args) > 0 {
+			return usageError("--all and a session at once: give one of them")
+		}
 		return r.do(cmd.Context(), func(ctx context.Context, d *cli.Cell, c *client.Client) error {
-			all, err := a.openApprovals(ctx, d, c, args)
+			which := c.Asking
+			if everywhere {
+				which = c.Sessions
+			}
+			all, err := a.openApprovals(ctx, d, which, args)
 			if err != nil {
 				return err
 			}
@@ -59,9 +71,11 @@ journals of all sessions.`,
 	return cmd
 }
 
-// openApprovals reads the journals of the named session, or of all. Of all, those
-// that cannot be read are only complained about.
-func (a *app) openApprovals(ctx context.Context, d *cli.Cell, c *client.Client, args []string) ([]openApproval, error) {
+// openApprovals reads the journals of the named session, or of those that are listed.
+// Of them, what cannot be read is only complained about.
+func (a *app) openApprovals(
+	ctx context.Context, d *cli.Cell, list func(context.Context) ([]content.SessionID, error), args []string,
+) ([]openApproval, error) {
 	all := []openApproval{}
 	if len(args) > 0 {
 		id, err := content.ParseSessionID(args[0])
@@ -74,7 +88,7 @@ func (a *app) openApprovals(ctx context.Context, d *cli.Cell, c *client.Client, 
 		}
 		return b.open(all), nil
 	}
-	ids, err := c.Sessions(ctx)
+	ids, err := list(ctx)
 	if err != nil {
 		return nil, err
 	}

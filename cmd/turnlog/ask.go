@@ -32,15 +32,22 @@ func newSendCommand(a *app) *cobra.Command {
 is safe then, whatever happens to driver nodes. With --wait the command goes on like
 "turnlog run" until the turn that takes the input in has ended.
 
+--ask, --deny, --limit and --route are for that turn; if the input joins one that is open, for
+the rest of it, where --limit counts what the turn has used before, too. They only narrow: of
+what they say and what the session says, the stricter counts. --route replaces what the session
+says. --allow is a decision for the rest of the session, as with "turnlog approve --always", and
+takes the same permission: calls of these tools run, but for what a policy asks or denies.
+
 The text "-" is read from stdin.`,
 		Example: `  turnlog send plan-7 "Also look at the tests"
   turnlog send plan-7 --on-busy interrupt --wait "Stop that, and start over"
+  turnlog send plan-7 --deny 'shell_*' --limit rounds=5 "Only read, and tell me what is there"
   turnlog send plan-7 - < notes.txt`,
 	}
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for the turn's end and show it")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "with --wait, cancel the turn after this `time`; 0: never")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --wait, approve whatever wants a person's approval")
-	f.limit.register(cmd)
+	f.rules.register(cmd)
 	f.onBusy = cli.NewChoice("steer", "queue", "interrupt", "reject")
 	f.onBusy.Register(cmd, "on-busy", "", "what to do while a turn of the session is open")
 	f.output = cli.OutputFlag(cmd, "text", "json")
@@ -57,7 +64,7 @@ type sendFlags struct {
 	wait       bool
 	yes        bool
 	timeout    time.Duration
-	limit      limitFlag
+	rules      ruleFlags
 	onBusy     *cli.Choice
 	output     *cli.Choice
 	deployment *cli.Deployment
@@ -70,6 +77,8 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 		return usageError("%w", err)
 	}
 	switch {
+	case f.timeout < 0:
+		return usageError("--timeout %v: use a positive time, or 0 for none", f.timeout)
 	case f.timeout != 0 && !f.wait:
 		return usageError("--timeout is for --wait")
 	case f.yes && !f.wait:
@@ -79,7 +88,7 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 	if err != nil {
 		return err
 	}
-	in := input{text: text, onBusy: busyPolicy(f.onBusy), limits: f.limit.over, timeout: f.timeout}
+	in := input{text: text, onBusy: busyPolicy(f.onBusy), busy: cmd.Flags().Changed("on-busy"), rules: f.rules, timeout: f.timeout}
 	log := f.log.Logger(a.term.err, a.getenv)
 	d, err := a.dial(cmd.Context(), f.deployment, "turnlog send", log)
 	if err != nil {
@@ -100,22 +109,34 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 	defer v.close()
 	v.people.yes = f.yes
 	if !f.wait {
-		return a.leave(cmd.Context(), c, id, in.ask(&v.tracker), f.output.String())
+		ask := ulid.Make().String()
+		return a.leave(cmd.Context(), c, id, in.fit(v.tracker.config).delivery(&v.tracker, ask, v.people.name), f.output.String())
 	}
 	return a.turn(cmd.Context(), v, in, f.output.String())
 }
 
-// leave puts an ask into a session's inbox and prints its id.
-func (a *app) leave(ctx context.Context, c *client.Client, id content.SessionID, ask commands.Command, output string) error {
-	name := ulid.Make().String()
-	err := a.interruptible(ctx, func(ctx context.Context) error { return c.Send(ctx, id, name, ask) })
-	if err != nil {
+// leave puts an ask into a session's inbox, with what comes before it, and prints its
+// id.
+func (a *app) leave(ctx context.Context, c *client.Client, id content.SessionID, all delivery, output string) error {
+	name := all[len(all)-1].id
+	if err := a.interruptible(ctx, func(ctx context.Context) error { return all.send(ctx, c, id) }); err != nil {
 		return err
 	}
 	if output == "json" {
 		return writeJSON(a.term.out, sent{Session: id, Command: name})
 	}
-	_, err = fmt.Fprintln(a.term.out, name)
+	_, err := fmt.Fprintln(a.term.out, name)
+	return err
+}
+
+// forbidden says what a command would have taken that the server did not let through.
+func forbidden(cmd commands.Command, err error) error {
+	if !errors.Is(err, client.ErrForbidden) {
+		return err
+	}
+	if _, ok := cmd.(commands.AllowTools); ok {
+		return fmt.Errorf("--allow in a session that exists is a decision, which this user may not take: nothing was sent: %w", err)
+	}
 	return err
 }
 
@@ -128,9 +149,11 @@ func noSession(id content.SessionID, err error) error {
 }
 
 // busyPolicy is the word of a flag as a policy: to steer is the zero value.
-func busyPolicy(c *cli.Choice) events.OnBusy {
-	if w := c.String(); w != "steer" {
-		return events.OnBusy(w)
+func busyPolicy(c *cli.Choice) events.OnBusy { return policyOf(c.String()) }
+
+func policyOf(word string) events.OnBusy {
+	if word == "steer" {
+		return events.Steer
 	}
-	return events.Steer
+	return events.OnBusy(word)
 }

@@ -188,14 +188,16 @@ func TestLimitsEndATurn(t *testing.T) {
 			t.Errorf("%s: report %s, %v", limit, p.out, err)
 		}
 	}
-	// The limits of one turn stand in for those of the session.
+	// Those of one turn stand beside those of the session: the smaller ones hold.
 	model := scripted(t, script)
-	p := at(t, url, "run", "--session", "s", "--limit", "tool_calls=1,requests=5", "--model", model, "hi")
+	p := at(t, url, "run", "--session", "s", "--limit", "tool_calls=3,requests=9", "--model", model, "hi")
 	p.end(t)
-	for _, args := range [][]string{{"run", "--session", "s"}, {"send", "--wait", "s"}} {
-		p = at(t, url, append(args, "--limit", "tool_calls=2", "more")...)
-		if code := p.end(t); code != cli.CodeLimit || !strings.Contains(p.err.String(), "tool call limit exceeded: 3 > 2") {
-			t.Errorf("%q: code %d, err %s", args, code, p.err)
+	for _, args := range [][]string{{"run", "--session", "s"}, {"send", "--wait", "s"}, {"task", "--session", "s"}} {
+		for limit, want := range map[string]string{"tool_calls=2": "3 > 2", "tool_calls=5,requests=8": "4 > 3"} {
+			p = at(t, url, append(args, "--limit", limit, "more")...)
+			if code := p.end(t); code == cli.CodeOK || !strings.Contains(p.err.String(), "tool call limit exceeded: "+want) {
+				t.Errorf("%q %s: code %d, err %s", args, limit, code, p.err)
+			}
 		}
 	}
 	for limit, want := range map[string]string{
@@ -216,7 +218,7 @@ func TestModelsAndLimitsAreCompleted(t *testing.T) {
 	t.Parallel()
 	file := strings.TrimPrefix(scripted(t, oneReply), "scripted:")
 	for typed, want := range map[string]string{
-		"":                               "demo\nscripted:\n",
+		"":                               "anthropic:\nopenai:\ngemini:\nfallback:\nrecord:\nreplay:\nscripted:\ndemo\n",
 		"scripted:" + file[:len(file)-3]: "scripted:" + file + "\n",
 	} {
 		if p := expect(t, cli.CodeOK, "__complete", "run", "--model", typed); !strings.HasPrefix(p.out.String(), want) {

@@ -51,7 +51,7 @@ join it over the port.`,
 			zap.Strings("tools", tools.Sets()), zap.String("root", tools.Root), zap.Bool("allow_write", tools.AllowWrite))
 		l := local{
 			server: []embedded.Option{embedded.WithListener(listen)}, store: store, namespace: namespace,
-			tools: tools, drain: devDrain, log: log,
+			models: a.models().OpenShared, tools: tools, drain: devDrain, log: log, app: a,
 		}
 		return a.untilInterrupted(cmd.Context(), func(ctx context.Context) error {
 			return l.within(ctx, func(ctx context.Context, srv *embedded.Server, _ *cli.Cell) error {

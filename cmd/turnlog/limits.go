@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,7 +39,7 @@ func limitNames() []string {
 }
 
 func (f *limitFlag) register(cmd *cobra.Command) {
-	cmd.Flags().Var(f, "limit", "end a turn beyond `limits`, separated by commas: "+strings.Join(limitNames(), "=N, ")+"=N")
+	cmd.Flags().Var(f, "limit", "end a turn beyond `limits`, separated by commas; a session's own are never widened: "+strings.Join(limitNames(), "=N, ")+"=N")
 	var keys []string
 	for _, name := range limitNames() {
 		keys = append(keys, name+"=")
@@ -71,16 +70,3 @@ func (f *limitFlag) String() string { return "" }
 
 // Type names what the flag takes.
 func (f *limitFlag) Type() string { return "limits" }
-
-// over returns the session's limits with those of the flag in their place, or nil if
-// the flag names none.
-func (f *limitFlag) over(session events.Limits) *events.Limits {
-	if f.Limits == (events.Limits{}) {
-		return nil
-	}
-	for _, name := range limitNames() {
-		limit := limitOf(&session, name)
-		*limit = cmp.Or(*limitOf(&f.Limits, name), *limit)
-	}
-	return &session
-}

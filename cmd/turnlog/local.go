@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -14,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/model/registry"
+	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -27,24 +29,50 @@ type local struct {
 	server    []embedded.Option
 	store     string // "": in memory
 	namespace string
+	models    func(name string, data []byte) (model.Model, error)
+	model     chosen // of the agents that name none
+	agent     agentOf
 	tools     toolset.Flags
 	drain     time.Duration // how long running calls may go on at the end
 	log       *zap.Logger
+	app       *app // who is told of MCP servers that are not there
 }
 
 // within runs do beside a server, a node and a worker, and takes them down when it
 // returns. The context of do ends early if one of them fails.
 func (l local) within(ctx context.Context, do func(context.Context, *embedded.Server, *cli.Cell) error) error {
-	sources, err := l.tools.Open()
+	if err := l.agent.prepare(ctx, &l); err != nil {
+		return err
+	}
+	sources, err := l.tools.Open() //nolint:contextcheck // what it opens lives as long as this process
 	if err != nil {
 		return usageError("%w", err)
 	}
+	servers, err := l.tools.Connect(ctx, cli.Version(), l.app.getenv, l.log)
+	if err != nil {
+		return usageError("%w", err)
+	}
+	defer servers.Close()
 	srv, d, err := l.serve(ctx)
 	if err != nil {
 		return err
 	}
 	defer srv.Close()
-	cfg := actor.Config{Models: registry.Open, Logger: l.log}
+	if err := l.app.awaitServers(ctx, servers); err != nil {
+		return err
+	}
+	if note := l.tools.SandboxNote(); note != "" {
+		_, _ = fmt.Fprintln(l.app.term.err, note)
+	}
+	own, err := l.agent.sources(ctx, l, d)
+	if err != nil {
+		return err
+	}
+	sources, err = l.tools.Keep(slices.Concat(sources, servers.Sources(), own), d.Blobs())
+	if err != nil {
+		return err
+	}
+	cfg := actor.Config{Models: l.models, Logger: l.log, Agents: l.agent.host(l, d.Cell), Effects: l.agent.effects(l.tools.Root)}
 	return l.host(ctx, d, cfg, sources, func(ctx context.Context) error { return do(ctx, srv, d) })
 }
 
@@ -75,6 +103,9 @@ func (l local) serve(ctx context.Context) (*embedded.Server, *cli.Cell, error) {
 	if l.store != "" {
 		opts = append(opts, embedded.WithStore(l.store))
 	}
+	if err := embedded.Check(opts...); err != nil {
+		return nil, nil, usageError("%w", err)
+	}
 	srv, err := embedded.Start(ctx, opts...)
 	if err != nil {
 		return nil, nil, err
@@ -94,7 +125,7 @@ func (l local) work(ctx context.Context, group *errgroup.Group, d *cli.Cell, cfg
 	if err != nil {
 		return err
 	}
-	offers := toolset.NewOffers(d.Catalog(), ulid.Make().String(), defaultQueue)
+	offers := d.Offers(ulid.Make().String(), defaultQueue)
 	w, err := worker.New(worker.Config{
 		Queue: queue, Tools: sources, Permissions: l.tools.Permissions(), Logger: l.log, Offers: offers, DrainTimeout: l.drain,
 		Progress: toolset.Progress(d.Live(), l.log),

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/clitest"
 	"github.com/turnlog/turnlog/jetstream"
@@ -121,6 +122,7 @@ func hostOn(t *testing.T, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) (st
 		t.Fatal(err)
 	}
 	cfg.Logger = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
+	cfg.Agents = agentfile.Host{Find: published(d.Cell), Models: cfg.Models, Notes: d.Memory()}
 	l := local{drain: time.Second, log: cfg.Logger}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	up, down := make(chan struct{}), make(chan struct{})
@@ -152,4 +154,4 @@ func hostOn(t *testing.T, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) (st
 }
 
 // node is how a deployment's node is set up if a test does not care.
-func node() actor.Config { return actor.Config{Models: registry.Open} }
+func node() actor.Config { return actor.Config{Models: registry.New(nil).Open} }

@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
 )
 
 // remote is a command's way to a deployment.
@@ -31,7 +32,7 @@ func newRemote(a *app, cmd *cobra.Command) *remote {
 func (r *remote) do(ctx context.Context, do func(context.Context, *cli.Cell, *client.Client) error) error {
 	return r.app.interruptible(ctx, func(ctx context.Context) error {
 		log := r.logs.Logger(r.app.term.err, r.app.getenv)
-		d, err := r.deployment.Open(ctx, "turnlog "+r.name, log)
+		d, err := r.deployment.Open(ctx, "turnlog "+r.name, log, jetstream.RoleClient)
 		if err != nil {
 			return err
 		}

@@ -40,9 +40,9 @@ func newRootCommand(a *app) *cobra.Command {
 	root.AddCommand(
 		newRunCommand(a), newChatCommand(a), newTaskCommand(a),
 		newDevCommand(a), newServerCommand(a), newProvisionCommand(a),
-		newSessionsCommand(a), newSendCommand(a), newWaitCommand(a),
+		newModelsCommand(a), newAgentsCommand(a), newSessionsCommand(a), newSendCommand(a), newWaitCommand(a),
 		newApprovalsCommand(a), newApproveCommand(a), newDenyCommand(a),
-		newCallsCommand(a), newCancelCommand(a), newDetachCommand(a),
+		newToolsCommand(a), newCallsCommand(a), newCancelCommand(a), newDetachCommand(a),
 		newBenchCommand(), newVersionCommand(a),
 	)
 	return root

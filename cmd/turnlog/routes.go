@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,14 +20,17 @@ type routeFlag struct {
 
 func registerRoutes(cmd *cobra.Command, routes *[]events.RouteRule) {
 	cmd.Flags().Var(&routeFlag{routes}, "route",
-		"in a new session, how calls of the tools that a pattern names are waited for: `pattern`=foreground, =background or =detach:DURATION")
+		"how calls of the tools that a pattern names are waited for: `pattern`=foreground, =background or =detach:DURATION")
 }
 
 // Set adds a route.
 func (f *routeFlag) Set(text string) error {
-	pattern, route, _ := strings.Cut(text, "=")
-	if pattern == "" {
+	pattern, route, found := strings.Cut(text, "=")
+	switch {
+	case pattern == "":
 		return errors.New("use a tool's name, in which * stands for any characters, before the =")
+	case !found:
+		return fmt.Errorf("%[1]q has no route: use %[1]s=foreground, %[1]s=background or %[1]s=detach:30s", pattern)
 	}
 	r := events.RouteRule{Tool: pattern}
 	switch word, after, timed := strings.Cut(route, ":"); {
@@ -42,7 +44,7 @@ func (f *routeFlag) Set(text string) error {
 		}
 		r.Route, r.DetachAfter = content.DetachSoon, d
 	default:
-		return fmt.Errorf("%q: use foreground, background or detach:DURATION", route)
+		return fmt.Errorf("%q is no route: use foreground, background or detach:DURATION, for example detach:30s", route)
 	}
 	*f.routes = append(*f.routes, r)
 	return nil
@@ -53,12 +55,3 @@ func (f *routeFlag) String() string { return "" }
 
 // Type names what the flag takes.
 func (f *routeFlag) Type() string { return "route" }
-
-// otherRoutes names the flag if it was given and asks for other routes than the
-// session has.
-func otherRoutes(want, have []events.RouteRule, given func(flag string) bool) string {
-	if given("route") && !slices.Equal(want, have) {
-		return "route"
-	}
-	return ""
-}

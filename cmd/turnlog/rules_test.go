@@ -31,10 +31,6 @@ replies:
 	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), "lamp (call ") {
 		t.Errorf("a tool without a rule: code %d, out %q, err %s", code, p.out, p.err)
 	}
-	p = at(t, url, "run", "--session", "s", "--allow", "*", "more")
-	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "--allow is for a new session") {
-		t.Errorf("other rules: code %d, err %s", code, p.err)
-	}
 	p = at(t, url, "run", "--ask", "", "hi")
 	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "use a tool's name") {
 		t.Errorf("no pattern: code %d, err %s", code, p.err)

@@ -57,7 +57,8 @@ only read. With a server the turn runs on that deployment, with the tools of its
 Calls of tools that only read run. All others want a person's approval, unless --allow, --ask
 and --deny say otherwise: the first of them whose pattern fits counts. You are asked if this is
 a terminal. Otherwise the command exits with 5 and says how to decide it; --yes approves
-everything.
+everything. In a session that exists these flags, --limit and --route are for the one turn and
+narrow it; but --allow is a decision for the rest of the session.
 
 The first interrupt cancels the turn, the second one leaves at once.
 
@@ -71,6 +72,7 @@ session as it is recorded, one a line, then {"result": that object}.`,
   turnlog run --tools fs,shell --allow-write --root ./site "Fix the typos in index.md"
   turnlog run --tools fs,shell --allow shell_exec --route 'shell_*=detach:30s' "Run the tests"
   git diff | turnlog run --model scripted:review.yaml -o json
+  turnlog run --agent agents/reviewer.yaml --agents-md nearest "Look at the last change"
   turnlog run --server nats://127.0.0.1:4222 --session plan-7 "And what is next?"`,
 	}
 	f.register(cmd, a)
@@ -160,39 +162,56 @@ func (a *app) talk(cmd *cobra.Command, f talkFlags, do func(context.Context, *co
 	if t.id, err = f.session.session(); err != nil {
 		return err
 	}
-	if t.in, err = f.input(); err != nil {
+	if t.in, err = f.input(a, t.local); err != nil {
 		return err
 	}
+	t.in.busy = t.given("on-busy")
+	of := f.session.agentOf(t.in.start, t.given)
 	with := func(ctx context.Context, d *cli.Cell) error {
 		return t.join(ctx, d, func(v *conversation) error { return do(ctx, v, t.in) })
 	}
 	if !t.local {
+		t.unseen()
 		return t.remotely(cmd.Context(), f.deployment, with)
 	}
 	log := t.log
 	if !t.given("log-level") { // it would stand between the replies, about parts that nobody asked for
 		log = log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))
 	}
-	l := local{namespace: f.deployment.Namespace(), tools: f.tools, drain: leaveTime, log: log}
+	if t.in.start.told, err = of.instructions(f.tools.Root); err != nil {
+		return err
+	}
+	config := t.in.start.config
+	l := local{
+		namespace: f.deployment.Namespace(), models: a.models().Open, tools: f.tools,
+		model: chosen{name: config.Model, data: config.ModelData}, agent: of, drain: leaveTime, log: log, app: t.app,
+	}
 	return l.within(cmd.Context(), func(ctx context.Context, _ *embedded.Server, d *cli.Cell) error { return with(ctx, d) })
 }
 
 // input is how the flags have things said.
-func (f *talkFlags) input() (input, error) {
-	begin, err := f.session.start()
+func (f *talkFlags) input(a *app, local bool) (input, error) {
+	begin, err := f.session.start(a, local)
 	if err == nil && f.timeout < 0 {
 		err = usageError("--timeout %v: use a positive time, or 0 for none", f.timeout)
 	}
-	in := input{start: begin, limits: f.session.limit.over, timeout: f.timeout}
+	in := input{start: begin, rules: f.session.ruleFlags, timeout: f.timeout}
 	if f.session.onBusy != nil {
 		in.onBusy = busyPolicy(f.session.onBusy)
 	}
 	return in, err
 }
 
+// unseen tells what of the agent's surroundings nobody in a deployment sees.
+func (t *talk) unseen() {
+	if d := t.in.start.agent; d != nil && len(d.Sources("")) > 0 {
+		t.hint("agent %s is not told of AGENTS.md and specifications: they are where the workers are", d.Name)
+	}
+}
+
 // remotely connects to a deployment.
 func (t *talk) remotely(ctx context.Context, to *cli.Deployment, do func(context.Context, *cli.Cell) error) error {
-	for _, name := range toolset.FlagNames() {
+	for _, name := range append(toolset.FlagNames(), "agents-md") {
 		if t.given(name) {
 			return usageError("--%s is for the worker of this process, but with a server the tools are those of its workers", name)
 		}

@@ -63,6 +63,12 @@ func (f serverFlags) options(log *zap.Logger) []embedded.Option {
 }
 
 func (a *app) serve(ctx context.Context, f serverFlags, log *zap.Logger) error {
+	if _, err := jetstream.ParseNamespace(f.namespace); err != nil {
+		return usageError("--%w", err)
+	}
+	if err := embedded.Check(f.options(log)...); err != nil {
+		return usageError("%w", err)
+	}
 	log.Info("starting", zap.String("listen", f.listen), zap.String("store", f.store), zap.Bool("sync", f.sync),
 		zap.String("namespace", f.namespace), zap.Bool("provision", !f.noProvision))
 	srv, err := embedded.Start(ctx, f.options(log)...)

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/render"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -31,7 +32,7 @@ func newSessionsCommand(a *app) *cobra.Command {
 	open := func(cmd *cobra.Command, do func(context.Context, *client.Client) error) error {
 		log := logs.Logger(a.term.err, a.getenv)
 		return a.interruptible(cmd.Context(), func(ctx context.Context) error {
-			d, err := deployment.Open(ctx, "turnlog sessions", log)
+			d, err := deployment.Open(ctx, "turnlog sessions", log, jetstream.RoleClient)
 			if err != nil {
 				return err
 			}
@@ -109,7 +110,8 @@ func newSessionsShowCommand(a *app, open opener) *cobra.Command {
 // sessionReport is how a session stands.
 type sessionReport struct {
 	Session   content.SessionID `json:"session"`
-	State     string            `json:"state"` // idle, working, approval, yield, ready, closed
+	State     string            `json:"state"`           // idle, working, approval, yield, ready, closed
+	Agent     *agentReport      `json:"agent,omitempty"` // of which the session is, as it began
 	Model     string            `json:"model"`
 	Changed   content.Time      `json:"changed_at"`
 	Turns     int               `json:"turns"`
@@ -127,7 +129,7 @@ type sessionReport struct {
 
 func sessionReportOf(s *loop.State, head journal.Head) sessionReport {
 	r := sessionReport{
-		Session: s.Session, State: string(loop.Waiting(s)), Model: s.Config.Model, Changed: s.At,
+		Session: s.Session, State: string(loop.Waiting(s)), Agent: agentReportOf(s.Config), Model: s.Config.Model, Changed: s.At,
 		Turns: s.Turns, Items: len(s.Transcript), Queued: len(s.Queue),
 		Usage:    usageReport{InputTokens: s.Used.Usage.InputTokens, OutputTokens: s.Used.Usage.OutputTokens},
 		Requests: s.Used.Requests, ToolCalls: s.Used.ToolCalls, Approvals: s.Undecided(),
@@ -152,6 +154,9 @@ func (r sessionReport) print(w io.Writer) error {
 	row("state", "%s", r.State)
 	if r.Turn != "" {
 		row("open turn", "%s, round %d", r.Turn, r.Round)
+	}
+	if r.Agent != nil {
+		row("agent", "%s, version %s", r.Agent.Name, r.Agent.Version)
 	}
 	row("model", "%s", r.Model)
 	row("last change", "%s", r.Changed)

@@ -76,18 +76,23 @@ recorded, one a line, then {"result": that object}.`,
 		case cmd.Flags().Changed("gate"):
 			return usageError("--gate is empty: give a command, or leave it out")
 		}
-		return ended(a.runTask(cmd, f, spec, output.String(), args))
+		given := cmd.Flags().Changed("max-retries")
+		return ended(a.runTask(cmd, f, spec, given, output.String(), args))
 	}
 	return cmd
 }
 
-func (a *app) runTask(cmd *cobra.Command, f talkFlags, spec events.TaskSpec, output string, args []string) (err error) {
+func (a *app) runTask(cmd *cobra.Command, f talkFlags, spec events.TaskSpec, retries bool, output string, args []string) (err error) {
 	if spec.Goal, err = a.prompt(cmd.Context(), args); err != nil {
 		return err
 	}
 	return a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) error {
-		if v.tracker.opened && in.limits(events.Limits{}) != nil {
-			return usageError("--limit is for a new session, but %s goes on with what it was started with", v.id)
+		if d := in.start.agent; d != nil && len(spec.Gate) == 0 && !v.tracker.opened {
+			of := d.Task(spec.Goal)
+			spec.Gate = of.Gate
+			if !retries {
+				spec.MaxRetries = of.MaxRetries
+			}
 		}
 		if len(spec.Gate) > 0 {
 			if err := gatesRun(ctx, v.cell); err != nil {
@@ -101,13 +106,12 @@ func (a *app) runTask(cmd *cobra.Command, f talkFlags, spec events.TaskSpec, out
 
 // gatesRun returns an error if no worker of the deployment runs gates.
 func gatesRun(ctx context.Context, cell *jetstream.Cell) error {
-	offers, err := cell.Catalog().Watch(ctx)
+	offers, err := cell.Catalog().List(ctx)
 	if err != nil {
 		return err
 	}
-	defer offers.Close()
 	gate := func(s tool.Spec) bool { return s.Name == effect.GateTool }
-	if !slices.ContainsFunc(offers.Snapshot(), func(o jetstream.Offer) bool { return slices.ContainsFunc(o.Tools, gate) }) {
+	if !slices.ContainsFunc(offers, func(o jetstream.Offer) bool { return slices.ContainsFunc(o.Tools, gate) }) {
 		return exitError(cli.CodeFailed, "no worker runs the gates of tasks: start a tool-worker with --tools gate, in the directory that is to be checked")
 	}
 	return nil

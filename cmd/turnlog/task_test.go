@@ -153,10 +153,6 @@ func TestTasksOfADeploymentNeedAWorkerThatRunsGates(t *testing.T) {
 	if out := succeed(t, url, "task", "--session", "s", "two"); out != "You said two.\n" {
 		t.Errorf("out %q", out)
 	}
-	p = at(t, url, "task", "--session", "s", "--limit", "rounds=2", "three")
-	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "--limit is for a new session") {
-		t.Errorf("code %d, err %s", code, p.err)
-	}
 	busy := at(t, url, "run", "--session", "busy", "-o", "jsonl", "--model", scripted(t, endless), "wait")
 	busy.out.Await(t, "model_call_started")
 	p = at(t, url, "task", "--session", "busy", "me too")

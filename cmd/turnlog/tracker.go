@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 
 	"github.com/turnlog/turnlog/content"
@@ -257,6 +256,14 @@ func (t *tracker) differs(s start, given func(flag string) bool) string {
 		return "model"
 	case given("system") && s.system != t.system:
 		return "system"
+	case given("agent") && !sameAgent(s.config.Agent, t.config.Agent):
+		return "agent"
 	}
-	return cmp.Or(otherRules(s.config.Rules, t.config.Rules, given), otherRoutes(s.config.Routes, t.config.Routes, given))
+	return ""
+}
+
+// sameAgent reports whether a session is of the agent that was asked for. One that was
+// named may be of any version.
+func sameAgent(asked, is *events.AgentRef) bool {
+	return is != nil && asked.Name == is.Name && (asked.Version == "" || asked.Version == is.Version)
 }

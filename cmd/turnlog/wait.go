@@ -7,6 +7,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -18,7 +19,9 @@ import (
 // start is how a session starts that the first input opens.
 type start struct {
 	config events.Config
-	system string // "": none
+	agent  *agentfile.Definition // of the config, if it is known here
+	system string                // "": none
+	told   []content.Item        // behind the prompt
 }
 
 // input is what is said, and how.
@@ -27,8 +30,9 @@ type input struct {
 	task    *events.TaskSpec // what is said is this; nil: a text
 	start   start
 	onBusy  events.OnBusy
-	limits  func(events.Limits) *events.Limits // of this turn, given the session's; nil: those
-	timeout time.Duration                      // 0: none
+	busy    bool          // onBusy was asked for, so that the agent's does not count
+	rules   ruleFlags     // of this turn, where the session goes on
+	timeout time.Duration // 0: none
 }
 
 // open is the command that starts the session, with or without the input.
@@ -37,25 +41,30 @@ func (in input) open(first ...content.Item) commands.Command {
 	if in.start.system != "" {
 		open.Transcript = []content.Item{content.SystemText(in.start.system)}
 	}
+	open.Transcript = append(open.Transcript, in.start.told...)
 	return open
+}
+
+// fit is the input as it is said to a session, whose agent may say what becomes of it.
+func (in input) fit(session events.Config) input {
+	if word := busyWord(session); word != "" && !in.busy {
+		in.onBusy = policyOf(word)
+	}
+	return in
 }
 
 // ask is the command that brings the input.
 func (in input) ask(t *tracker) commands.Command {
 	item := content.UserText(in.text)
 	switch {
-	case in.task != nil:
+	case in.task != nil && !t.opened: // with what the session starts with
 		return commands.StartTask{Spec: *in.task}
+	case in.task != nil:
+		return commands.StartTask{Spec: *in.task, Options: in.rules.options(t.config)}
 	case !t.opened:
 		return in.open(item)
 	}
-	submit := commands.SubmitInput{Items: []content.Item{item}, OnBusy: in.onBusy}
-	if in.limits != nil {
-		if l := in.limits(t.config.Limits); l != nil {
-			submit.Options = &events.TurnOptions{Limits: l}
-		}
-	}
-	return submit
+	return commands.SubmitInput{Items: []content.Item{item}, OnBusy: in.onBusy, Options: in.rules.options(t.config)}
 }
 
 // say brings input and waits for the end of the turn that takes it in, showing
@@ -97,6 +106,7 @@ type wait struct {
 	gate gatekeeper
 
 	ask       string     // its id
+	allowing  string     // the id of what allows tools before it; "": nothing
 	failed    chan error // what could not be sent
 	handled   bool       // the session had nothing to do with the input
 	cancelled bool       // a cancel is on its way
@@ -122,20 +132,16 @@ func (w *wait) stopTimers() {
 // submit sends the ask. Sending waits for servers that do not answer, so it must
 // not hold up the rest.
 func (w *wait) submit(ctx context.Context) {
-	cmd := w.in.ask(&w.tracker)
 	w.ask = ulid.Make().String()
+	in := w.in.fit(w.tracker.config)
+	w.in = &in
 	w.tracker.follow(w.ask, w.in.onBusy)
-	if w.in.task == nil || w.tracker.opened {
-		w.send(ctx, w.ask, cmd)
-		return
+	c, session, all := w.client, w.id, w.in.delivery(&w.tracker, w.ask, w.people.name)
+	w.allowing = ""
+	if _, ok := all[0].cmd.(commands.AllowTools); ok {
+		w.allowing = all[0].id
 	}
-	c, id, ask, open := w.client, w.id, w.ask, w.in.open() // a task begins in a session
-	w.deliver(ctx, func(ctx context.Context) error {
-		if err := c.Send(ctx, id, ulid.Make().String(), open); err != nil {
-			return err
-		}
-		return c.Send(ctx, id, ask, cmd)
-	})
+	w.deliver(ctx, func(ctx context.Context) error { return all.send(ctx, c, session) })
 }
 
 func (w *wait) send(ctx context.Context, id string, cmd commands.Command) {
@@ -222,6 +228,9 @@ func (w *wait) hear(ctx context.Context, ev events.Event) error {
 	if !ok {
 		w.show.live(ev)
 		return nil
+	}
+	if r.Command == w.allowing && r.Reason != "" {
+		return exitError(cli.CodeFailed, "session %s: --allow: %s", w.id, r.Detail)
 	}
 	if r.Command != w.ask || w.tracker.accepted() {
 		return nil

@@ -1,5 +1,8 @@
-// Command custom-tool-worker is a whole deployment in one process: a NATS server, a
-// node, a worker with a tool of your own, and a client that starts a session.
+// Command custom-tool-worker has a tool of its own (tool.go) and runs it in two ways
+// that models cannot tell apart: in the process of an agent, and on a worker
+// (worker.go) of a deployment, which is here a NATS server and a node in one process.
+//
+// With the address of a server it is that worker alone, until it is interrupted.
 package main
 
 import (
@@ -8,96 +11,36 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"os/signal"
 
 	"github.com/nats-io/nats.go"
-	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/agent"
-	"github.com/turnlog/turnlog/client"
-	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/tool"
-	"github.com/turnlog/turnlog/worker"
 )
 
+// script is the model: it calls the tool, and says what came of it.
 const script = `
 replies:
   - calls: [{name: word_count, input: {text: "{{.Prompt}}"}}]
   - text: "That were {{(index .Results 0).Text}} words."
 `
 
-const queue = "words"
-
-// errDone ends what serves once the client has its answer.
-var errDone = errors.New("done")
+const prompt = "nothing that matters lives only in memory"
 
 func main() {
-	if err := run(context.Background(), log.New(os.Stdout, "", 0)); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], log.New(os.Stdout, "", 0))
+	stop()
+	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, out *log.Logger) error {
-	srv, err := embedded.Start(ctx)
-	if err != nil {
-		return err
-	}
-	defer srv.Close()
-	nc, err := srv.Connect()
-	if err != nil {
-		return err
-	}
-	cell, err := jetstream.Open(nc, "")
-	if err != nil {
-		return err
-	}
-	if err := cell.Provision(ctx, jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: queue}}}); err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	if err := startWorker(ctx, group, cell); err != nil {
-		return err
-	}
-	node, err := actor.NewNode(cell, actor.Config{Models: func(name string, data []byte) (model.Model, error) {
-		return scripted.Parse(name, data)
-	}})
-	if err != nil {
-		return err
-	}
-	group.Go(func() error { return node.Run(ctx) })
-	group.Go(func() error {
-		if err := ask(ctx, out, nc); err != nil {
-			return err
-		}
-		return errDone
-	})
-	if err := group.Wait(); !errors.Is(err, errDone) {
-		return fmt.Errorf("serve: %w", err)
-	}
-	return nil
-}
-
-// startWorker offers the tool, and then runs its calls. The same tool would run in
-// process with package agent.
-func startWorker(ctx context.Context, group *errgroup.Group, cell *jetstream.Cell) error {
-	count, err := tool.Func("word_count", "Counts words.", func(_ context.Context, in struct {
-		Text string `json:"text"`
-	},
-	) (int, error) {
-		words := 0
-		for i, c := range in.Text {
-			if c != ' ' && (i == 0 || in.Text[i-1] == ' ') {
-				words++
-			}
-		}
-		return words, nil
-	}, tool.ReadOnly())
+func run(ctx context.Context, args []string, out *log.Logger) error {
+	count, err := wordCount()
 	if err != nil {
 		return err
 	}
@@ -105,49 +48,56 @@ func startWorker(ctx context.Context, group *errgroup.Group, cell *jetstream.Cel
 	if err != nil {
 		return err
 	}
-	q, err := cell.Queue(ctx, queue)
+	if len(args) > 0 {
+		return workFor(ctx, args[0], tools)
+	}
+	here, err := inProcess(ctx, tools)
 	if err != nil {
-		return err
+		return fmt.Errorf("in this process: %w", err)
 	}
-	shelf := &offers{catalog: cell.Catalog(), made: make(chan struct{})}
-	w, err := worker.New(worker.Config{Queue: q, Tools: []tool.Source{tools}, Offers: shelf, Logger: zap.NewNop()})
+	out.Println("in this process:", here)
+	there, err := deployed(ctx, tools)
 	if err != nil {
-		return err
+		return fmt.Errorf("on a worker: %w", err)
 	}
-	group.Go(func() error { return w.Run(ctx) })
-	select {
-	case <-shelf.made:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	out.Println("on a worker:", there)
+	return nil
 }
 
-// ask is the client: it may run anywhere that reaches the server.
-func ask(ctx context.Context, out *log.Logger, nc *nats.Conn) error {
-	c, err := client.Open(nc, "")
+// workFor is the worker by itself.
+func workFor(ctx context.Context, server string, tools tool.Source) error {
+	nc, err := nats.Connect(server)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", server, err)
+	}
+	defer nc.Close()
+	cell, err := jetstream.Open(nc, "")
 	if err != nil {
 		return err
 	}
-	s, err := c.Start(ctx, client.Options{ID: "counting", Config: events.Config{Model: "scripted:count", ModelData: []byte(script)}})
-	if err != nil {
+	if err := work(ctx, cell, cell.Offers("words-1", "words"), tools); !errors.Is(err, context.Canceled) {
 		return err
 	}
-	defer s.Close()
-	for {
-		step, err := s.Next(ctx)
-		if err != nil {
-			return err
-		}
-		switch step := step.(type) {
-		case *agent.AwaitingInput:
-			if err := step.Submit(ctx, content.UserText("nothing that matters lives only in memory")); err != nil {
-				return err
-			}
-		case *agent.ApprovalRequest, *agent.AfterToolResult:
-		case *agent.Finished:
-			out.Println(step.Result.Text())
-			return nil
-		}
+	return nil
+}
+
+// inProcess has an agent of this process call the tool.
+func inProcess(ctx context.Context, tools tool.Source) (string, error) {
+	m, err := scripted.Parse("count", []byte(script))
+	if err != nil {
+		return "", err
 	}
+	a, err := agent.New(agent.Config{Model: m, Tools: []tool.Source{tools}})
+	if err != nil {
+		return "", err
+	}
+	d, err := a.Start(ctx, agent.SessionConfig{})
+	if err != nil {
+		return "", err
+	}
+	r, err := d.RunText(ctx, prompt)
+	if err != nil {
+		return "", err
+	}
+	return r.Response, nil
 }

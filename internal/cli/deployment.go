@@ -63,13 +63,13 @@ func (c *Cell) Close() { c.Conn.Close() }
 
 // Open connects and returns the cell once everything is there. The connection
 // shows up as program on the server. The error says what is missing, and what to
-// do.
-func (d *Deployment) Open(ctx context.Context, program string, log *zap.Logger) (*Cell, error) {
+// do. A program that creates nothing looks only at what its roles may look at.
+func (d *Deployment) Open(ctx context.Context, program string, log *zap.Logger, as ...jetstream.Role) (*Cell, error) {
 	cell, err := d.Dial(ctx, program, log)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.complete(ctx, cell, log); err != nil {
+	if err := d.complete(ctx, cell, log, as); err != nil {
 		cell.Close()
 		return nil, err
 	}
@@ -126,8 +126,11 @@ func (d *Deployment) connect(ctx context.Context, program string, log *zap.Logge
 
 // complete checks that everything is there, and creates it if it is not and the
 // program does so.
-func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger) error {
-	err := cell.Check(ctx)
+func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger, as []jetstream.Role) error {
+	if d.provision {
+		as = nil // all is looked for
+	}
+	err := cell.Check(ctx, as...)
 	if !d.provision || !errors.Is(err, jetstream.ErrNotProvisioned) {
 		return cell.explain(err)
 	}

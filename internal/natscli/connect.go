@@ -2,6 +2,7 @@ package natscli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -82,7 +83,7 @@ func handlers(log *zap.Logger) []nats.Option {
 			log.Info("connection restored", zap.String("server", nc.ConnectedUrlRedacted()))
 		}),
 		nats.ClosedHandler(func(nc *nats.Conn) {
-			if err := nc.LastError(); err != nil {
+			if err := nc.LastError(); err != nil && !errors.Is(err, nats.ErrPermissionViolation) { // that was told, and closes nothing
 				log.Error("connection closed for good", zap.Error(err))
 			}
 		}),

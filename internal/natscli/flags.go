@@ -48,6 +48,8 @@ type Flags struct {
 	TLSKey  string
 	TLSCA   string // certificate authority file
 
+	InboxPrefix string // what the subjects of replies begin with; "": the context's, or _INBOX
+
 	getenv func(string) string // nil: no environment, and no contexts
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -74,6 +75,15 @@ func (s *settings) as() string {
 	return who
 }
 
+// addresses reports whether a URL names a host, and a port if any, as one dials them.
+func addresses(u *url.URL) bool {
+	host, port := u.Hostname(), u.Port()
+	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
+		return false
+	}
+	return host != "" && (!strings.Contains(host, ":") || net.ParseIP(strings.Split(host, "%")[0]) != nil)
+}
+
 // servers splits and checks the URLs. What the client says about a bad one would
 // quote it with its password.
 func (s *settings) servers() ([]string, error) {
@@ -88,7 +98,7 @@ func (s *settings) servers() ([]string, error) {
 			full = "nats://" + full
 		}
 		u, err := url.Parse(full)
-		if err != nil || u.Hostname() == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+		if err != nil || !addresses(u) || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
 			which := strconv.Quote(raw)
 			if strings.Contains(s.URL, "@") {
 				which = "number " + strconv.Itoa(i+1) // a password with a comma in it ends up anywhere

@@ -4,7 +4,8 @@
 // The one idea: a command leads a process group of its own, which its children are
 // born into. When the command is over, or its context ends, the whole group is
 // asked to end and, after a grace, made to. There are process groups on Unix only;
-// elsewhere Run returns an error.
+// elsewhere Run returns an error. A command that is talked with has pipes of its
+// caller's for input and answer; what it writes to stderr goes to the output.
 //
 // A process that is killed itself, with SIGKILL, cannot do that any more. On Linux the
 // kernel then kills the command, though not what the command has started: that goes
@@ -35,6 +36,8 @@ type Command struct {
 	Args   []string // with the command's name as the first
 	Dir    string   // empty: this process's own
 	Env    []string // nil: this process's own
+	Input  *os.File // closed here once the command has it; nil: it reads nothing
+	Answer *os.File // its stdout, closed here once the command has it; nil: Output
 	Output io.Writer
 	Grace  time.Duration // from asking the group to end to making it
 }
@@ -44,17 +47,26 @@ type Command struct {
 // did not start.
 func Run(ctx context.Context, c Command) (*os.ProcessState, error) {
 	if !Supported {
+		c.release()
 		return nil, errors.New("this system has no process groups")
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
+		c.release()
 		return nil, err //nolint:wrapcheck // the caller knows what it started
 	}
 	defer func() { _ = r.Close() }()
 	cmd := &exec.Cmd{Path: c.Path, Args: c.Args, Dir: c.Dir, Env: c.Env, Stdout: w, Stderr: w, SysProcAttr: ownGroup()}
+	if c.Input != nil {
+		cmd.Stdin = c.Input
+	}
+	if c.Answer != nil {
+		cmd.Stdout = c.Answer
+	}
 	exited, drained := make(chan struct{}), make(chan struct{})
 	err = start(cmd, exited)
 	_ = w.Close() // the command has its own
+	c.release()
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +90,15 @@ func Run(ctx context.Context, c Command) (*os.ProcessState, error) {
 	_ = r.SetReadDeadline(time.Now())
 	<-drained
 	return cmd.ProcessState, nil
+}
+
+// release closes the files that the command has copies of, or never gets.
+func (c Command) release() {
+	for _, f := range []*os.File{c.Input, c.Answer} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
 }
 
 // start starts a command and closes exited when it has ended. The kernel takes the

@@ -54,7 +54,7 @@ func (s Style) Detail(ev events.Event) string {
 	case events.ToolResultReceived:
 		return s.list("", ev.Result.CallID) + " " + s.Result(ev.Result, ev.Duration) + is(ev.Late, " (late)")
 	case events.HookDecided:
-		return s.list("at", ev.Point, "call", ev.Call, "hook", ev.Hook, "", ev.Action, "failed open", ev.FailedOpen) + s.colon(ev.Reason)
+		return s.list("at", ev.Point, "call", ev.Call, "hook", ev.Hook, "", ev.Action, "failed open", ev.FailedOpen) + s.colon(ev.Reason) + s.notes(ev.Notes)
 	case events.MutationStarted:
 		return s.list("", ev.Turn, "", ev.Mutator, "at", ev.Point)
 	case events.MutationFinished:
@@ -65,6 +65,8 @@ func (s Style) Detail(ev events.Event) string {
 		return s.list("", ev.Scope, "", ev.Target, "by", ev.By) + s.colon(ev.Reason)
 	case events.CacheOverrideSet:
 		return s.list("mode", ev.Cache.Mode, "retention", ev.Cache.Retention, "key", ev.Cache.Key)
+	case events.ToolsAllowed:
+		return s.list("", ev.Grant, "tools", ev.Tools, "by", ev.By)
 	case events.TaskStarted:
 		return s.list("", ev.Task, "gate", ev.Spec.Gate, "retries", ev.Spec.MaxRetries) + s.colon(ev.Spec.Goal)
 	case events.MemoryRecalled:

@@ -11,8 +11,12 @@ func (s Style) config(c events.Config) string {
 	for _, src := range c.Catalog.Sources {
 		tools += len(src.Tools)
 	}
+	agent := ""
+	if a := c.Agent; a != nil {
+		agent = a.Name + " " + a.Version
+	}
 	return s.list(
-		"model", c.Model, "", count(tools, "tool"), "only", c.Tools, "at once", c.MaxParallel,
+		"agent", agent, "model", c.Model, "", count(tools, "tool"), "only", c.Tools, "at once", c.MaxParallel,
 		"rounds at most", c.Limits.MaxRounds, "wall clock", c.Limits.WallClock, "", is(c.FailRun, "fails with its tools"),
 	)
 }

@@ -163,6 +163,14 @@ func (s Style) colon(text string) string {
 	return ""
 }
 
+// notes are what hooks said that stood in nobody's way.
+func (s Style) notes(all []events.HookNote) (out string) {
+	for _, n := range all {
+		out += "; " + s.Line(n.Hook) + s.colon(n.Text)
+	}
+	return out
+}
+
 func is(yes bool, word string) string {
 	if yes {
 		return word

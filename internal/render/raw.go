@@ -10,7 +10,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/turnlog/turnlog/internal/later"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/journal"
 )
 
@@ -40,7 +40,7 @@ func (s Style) raw(payload []byte) []eventLine {
 // why says what is wrong with a whole entry. Of one that only has events of unknown
 // kinds their names say enough.
 func (s Style) why(err error) []eventLine {
-	format, newer := errors.AsType[*later.FormatError](err)
+	format, newer := errors.AsType[*events.FormatError](err)
 	switch {
 	case newer:
 		return []eventLine{{"newer_format", s.Bad(s.Line(format.Error()))}}

@@ -6,17 +6,18 @@ import (
 	"github.com/turnlog/turnlog/model/registry"
 )
 
-func ExampleOpen() {
-	m, err := registry.Open("scripted:hello.yaml", []byte("replies:\n  - text: Hello!\n"))
+func ExampleRegistry_Open() {
+	r := registry.New(nil) // an environment without variables
+	m, err := r.Open("scripted:hello.yaml", []byte("replies:\n  - text: Hello!\n"))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(m.Name())
 
-	_, err = registry.Open("oracle:large", nil)
+	_, err = r.Open("openai:gpt-5", nil)
 	fmt.Println(err)
 	// Output:
 	// scripted:hello.yaml
-	// model "oracle:large": unknown provider "oracle": use demo or scripted:FILE
+	// model openai:gpt-5: OPENAI_API_KEY is not set in the environment of this process
 }

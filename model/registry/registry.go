@@ -1,21 +1,24 @@
 // Package registry finds the model that a name on a command line means.
 //
-// The one idea: a name is data, provider:model?option=value, and [Providers]
-// returns all that a binary knows as a slice to read; a binary that knows more
-// appends to it and calls [OpenFrom]. Nothing registers itself.
+// The one idea: a name is data, provider:model?option=value, and what it needs beside
+// that comes from an environment which is passed in. [Providers] returns all that our
+// binaries know as a slice to read; a program that knows more gives its own to [New].
+// Nothing registers itself.
 //
 // A name has at most one '?', so a model whose own name has one cannot be named.
+//
+// Who opens a model by a name that somebody else wrote, as a node does, calls
+// [Registry.OpenShared]: such a name opens no file here and sends no key of this
+// process to an address of its choice.
 package registry
 
 import (
+	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/model/demo"
-	"github.com/turnlog/turnlog/model/scripted"
 )
 
 // Provider makes models of one kind.
@@ -24,129 +27,69 @@ type Provider struct {
 	Usage   string   // how a name is written, for people
 	Options []string // the options that it knows
 
-	// Open makes the model. Data is what came along with the name, such as the
-	// content of a script; nil if nothing did.
-	Open func(ref Ref, data []byte) (model.Model, error)
+	Keys    []string // variables that may hold the key, the first that is set counts; none: it needs none
+	Address string   // variable that may hold a base URL
+	Default string   // the model that counts if none is named and there is a key
+	Foreign bool     // a base URL may be another company's, which has other models and may want no key
+
+	// Open makes the model.
+	Open func(s Setup) (model.Model, error)
 }
 
-// Ref is a model's name taken apart.
-type Ref struct {
-	Provider string
-	Model    string // empty: none given
-	Options  []Option
+// Registry opens models by their names.
+type Registry struct {
+	providers []Provider
+	getenv    func(string) string
 }
 
-// Option is one setting in a model's name.
-type Option struct {
-	Key   string
-	Value string
+// New returns a registry of [Providers] and more. The environment is what getenv
+// returns; nil is an empty one.
+func New(getenv func(string) string, more ...Provider) *Registry {
+	if getenv == nil {
+		getenv = func(string) string { return "" }
+	}
+	return &Registry{providers: append(Providers(), more...), getenv: getenv}
 }
 
-// Option returns the value of the option, and whether it was given.
-func (r Ref) Option(key string) (string, bool) {
-	for _, o := range r.Options {
-		if o.Key == key {
-			return o.Value, true
-		}
-	}
-	return "", false
+// Providers returns the providers that the registry knows.
+func (r *Registry) Providers() []Provider { return slices.Clone(r.providers) }
+
+// Open makes the model that the name means. Data is what [Data] returned for it
+// elsewhere; if it is nil, the file is read that the name names.
+//
+// It returns an error for a name that ParseRef refuses, an unknown provider, an
+// option that the provider does not know, a *[MissingError] if the environment lacks
+// what the provider needs, and what the provider refuses.
+func (r *Registry) Open(name string, data []byte) (model.Model, error) {
+	return r.open(name, data, false)
 }
 
-// String puts the name together again.
-func (r Ref) String() string {
-	s := r.Provider
-	if r.Model != "" {
-		s += ":" + r.Model
-	}
-	if len(r.Options) == 0 {
-		return s
-	}
-	pairs := make([]string, len(r.Options))
-	for i, o := range r.Options {
-		pairs[i] = url.QueryEscape(o.Key) + "=" + url.QueryEscape(o.Value)
-	}
-	return s + "?" + strings.Join(pairs, "&")
+// OpenShared is Open for a name that came with a session. It refuses a name that
+// would read or write a file of this machine, or that says to which address a key is
+// sent.
+func (r *Registry) OpenShared(name string, data []byte) (model.Model, error) {
+	return r.open(name, data, true)
 }
 
-// ParseRef takes provider:model?option=value&option=value apart. It returns an
-// error if there is no provider, and for an option without a value or given
-// twice. Keys and values are escaped as in URLs.
-func ParseRef(name string) (Ref, error) {
-	base, query, hasQuery := strings.Cut(name, "?")
-	var r Ref
-	r.Provider, r.Model, _ = strings.Cut(base, ":")
-	if r.Provider == "" {
-		return Ref{}, fmt.Errorf("model %q: no provider: write provider or provider:model", name)
-	}
-	if !hasQuery {
-		return r, nil
-	}
-	for pair := range strings.SplitSeq(query, "&") {
-		o, err := parseOption(pair)
-		if err != nil {
-			return Ref{}, fmt.Errorf("model %q: %w", name, err)
-		}
-		if _, twice := r.Option(o.Key); twice {
-			return Ref{}, fmt.Errorf("model %q: option %q is given twice", name, o.Key)
-		}
-		r.Options = append(r.Options, o)
-	}
-	return r, nil
-}
-
-func parseOption(pair string) (Option, error) {
-	key, value, ok := strings.Cut(pair, "=")
-	if !ok || key == "" {
-		return Option{}, fmt.Errorf("option %q: write option=value", pair)
-	}
-	k, err := url.QueryUnescape(key)
-	if err != nil {
-		return Option{}, fmt.Errorf("option %q: %w", pair, err)
-	}
-	v, err := url.QueryUnescape(value)
-	if err != nil {
-		return Option{}, fmt.Errorf("option %q: %w", pair, err)
-	}
-	return Option{Key: k, Value: v}, nil
-}
-
-// Providers returns the providers that come with Turnlog.
-func Providers() []Provider {
-	return []Provider{
-		{Name: "demo", Usage: "demo", Open: openDemo},
-		{Name: "scripted", Usage: "scripted:FILE", Open: openScript},
-	}
-}
-
-// Open makes the model that the name means, out of [Providers]. Data is the
-// content of the script that scripted:FILE names; if it is nil, the file is
-// read.
-func Open(name string, data []byte) (model.Model, error) {
-	return OpenFrom(Providers(), name, data)
-}
-
-// OpenFrom makes the model that the name means, out of the given providers. It
-// returns an error for a name that ParseRef refuses, an unknown provider, an
-// option that the provider does not know, and for what the provider refuses.
-func OpenFrom(providers []Provider, name string, data []byte) (model.Model, error) {
+func (r *Registry) open(name string, data []byte, shared bool) (model.Model, error) {
 	if name == "" {
-		return nil, fmt.Errorf("no model is named: use %s", usage(providers))
+		return nil, fmt.Errorf("no model is named: use %s", r.usage())
 	}
 	ref, err := ParseRef(name)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(providers, func(p Provider) bool { return p.Name == ref.Provider })
+	i := slices.IndexFunc(r.providers, func(p Provider) bool { return p.Name == ref.Provider })
 	if i < 0 {
-		return nil, fmt.Errorf("model %q: unknown provider %q: use %s", name, ref.Provider, usage(providers))
+		return nil, fmt.Errorf("model %q: unknown provider %q: use %s", name, ref.Provider, r.usage())
 	}
-	p := providers[i]
+	p := r.providers[i]
 	for _, o := range ref.Options {
 		if !slices.Contains(p.Options, o.Key) {
 			return nil, fmt.Errorf("model %q: unknown option %q: %s has %s", name, o.Key, p.Name, options(p))
 		}
 	}
-	m, err := p.Open(ref, data)
+	m, err := p.Open(Setup{Ref: ref, Data: data, Shared: shared, provider: p, registry: r})
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", strings.TrimSuffix(name, ":"), err)
 	}
@@ -154,13 +97,10 @@ func OpenFrom(providers []Provider, name string, data []byte) (model.Model, erro
 }
 
 // usage lists how models are named: "a, b or c".
-func usage(providers []Provider) string {
-	words := make([]string, len(providers))
-	for i, p := range providers {
+func (r *Registry) usage() string {
+	words := make([]string, len(r.providers))
+	for i, p := range r.providers {
 		words[i] = p.Usage
-	}
-	if len(words) < 2 {
-		return strings.Join(words, "")
 	}
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
@@ -173,39 +113,48 @@ func options(p Provider) string {
 	return strings.Join(p.Options, ", ")
 }
 
-// Data returns what must travel with the model's name so that [Open] makes the
-// same model elsewhere: a script's content, or nil.
+// Data returns what must travel with the model's name so that a registry makes the
+// same model elsewhere: a script's or a cassette's content, those of a fallback's
+// models together, or nil.
 func Data(m model.Model) []byte {
-	if s, ok := m.(interface{ Source() []byte }); ok {
-		return s.Source()
+	switch m := m.(type) {
+	case interface{ Source() []byte }:
+		return m.Source()
+	case interface{ Models() []model.Model }:
+		return bundle(m.Models())
 	}
 	return nil
 }
 
-func openDemo(ref Ref, data []byte) (model.Model, error) {
-	if ref.Model != "" {
-		return nil, fmt.Errorf("there is one demo model: write demo, without %q", ref.Model)
+// bundle is the data of several models; nil if none has any.
+func bundle(models []model.Model) []byte {
+	all := make([][]byte, len(models))
+	some := false
+	for i, m := range models {
+		all[i] = Data(m)
+		some = some || all[i] != nil
 	}
-	if data != nil {
-		return nil, fmt.Errorf("the demo model takes no data, but %d bytes came along", len(data))
+	if !some {
+		return nil
 	}
-	return demo.New(), nil
-}
-
-func openScript(ref Ref, data []byte) (model.Model, error) {
-	if ref.Model == "" {
-		return nil, fmt.Errorf("which script? write %s:FILE", ref.Provider)
-	}
-	m, err := parseOrLoad(ref.Model, data)
+	raw, err := json.Marshal(all)
 	if err != nil {
-		return nil, err
+		return nil // bytes can always be written
 	}
-	return m, nil
+	return raw
 }
 
-func parseOrLoad(file string, data []byte) (*scripted.Model, error) {
-	if data != nil {
-		return scripted.Parse(file, data)
+// unbundle returns the data of n models.
+func unbundle(data []byte, n int) ([][]byte, error) {
+	all := make([][]byte, n)
+	if data == nil {
+		return all, nil
 	}
-	return scripted.Load(file)
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, fmt.Errorf("the models' data: %w", err)
+	}
+	if len(all) != n {
+		return nil, fmt.Errorf("the models' data is of %d models, not of %d", len(all), n)
+	}
+	return all, nil
 }

@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,14 +12,11 @@ import (
 
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/celltest"
 	"github.com/turnlog/turnlog/journal"
 )
 
-func TestMain(m *testing.M) {
-	embedded.PrepareForSynctest()
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { celltest.Main(m) }
 
 // shape is a way to run a session.
 type shape struct {
@@ -84,6 +80,7 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 			break
 		}
 	}
+	synctest.Wait() // what the last step led to is written, too
 	records := p.records()
 	if diff := cmp.Diff(sc.Transcript, lines(p.Snapshot().Transcript)); diff != "" {
 		t.Errorf("transcript, -want +got:\n%s", diff)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/effect"
-	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/model"
@@ -34,42 +33,21 @@ func (r remote) Journal() journal.Journal { return r.cell.Journal() }
 func deployed(configure func(*deployment) actor.Config) func(*testing.T, context.Context, *scenario, *workshop) session {
 	return func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) session {
 		t.Helper()
-		srv, err := embedded.Start(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			synctest.Wait() // a request that it still works on could not end while it closes, in virtual time
-			srv.Close()
-		})
-		d := &deployment{t: t, srv: srv, sc: sc, shop: w, configure: configure}
-		cell := d.open(d.connect())
-		if err := cell.Provision(ctx, jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: "q", AckWait: 5 * time.Second}}}); err != nil {
-			t.Fatal(err)
-		}
+		d := &deployment{World: celltest.New(ctx, t, 5*time.Second), sc: sc, shop: w, configure: configure}
 		d.work(ctx)
 		d.drive(ctx)
-		c, err := client.Open(d.connect(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
 		f := sc.Config.facts()
 		f.Model, f.ModelData = "scripted:"+sc.name, []byte(sc.Script)
-		s, err := c.Start(ctx, client.Options{
-			ID: id, SystemPrompt: sc.Config.System, Transcript: sc.Config.transcript(), Stepped: !sc.Config.Unstepped, Config: f,
+		s := d.Start(id, sc.Script, func(o *client.Options) {
+			o.SystemPrompt, o.Transcript, o.Stepped, o.Config = sc.Config.System, sc.Config.transcript(), !sc.Config.Unstepped, f
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Close)
-		return remote{s, cell}
+		return remote{s, d.Cell}
 	}
 }
 
 // deployment is where a deployed session lives.
 type deployment struct {
-	t         *testing.T
-	srv       *embedded.Server
+	*celltest.World
 	sc        *scenario
 	shop      *workshop
 	configure func(*deployment) actor.Config
@@ -77,40 +55,21 @@ type deployment struct {
 	node *nats.Conn // of the node that drives
 }
 
-func (d *deployment) connect() *nats.Conn {
-	d.t.Helper()
-	nc, err := d.srv.Connect()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	d.t.Cleanup(nc.Close)
-	return nc
-}
-
-func (d *deployment) open(nc *nats.Conn) *jetstream.Cell {
-	d.t.Helper()
-	cell, err := jetstream.Open(nc, "")
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return cell
-}
-
 // work runs a worker until the test ends.
 func (d *deployment) work(ctx context.Context) {
-	d.t.Helper()
-	cell := d.open(d.connect())
-	queue, err := cell.Queue(ctx, "q")
+	d.T.Helper()
+	cell := d.Open(d.Connect())
+	queue, err := cell.Queue(ctx, celltest.Queue)
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
-	w, err := worker.New(worker.Config{Queue: queue, Tools: d.shop.sources(d.t), Logger: zap.NewNop()})
+	w, err := worker.New(worker.Config{Queue: queue, Tools: d.shop.sources(d.T), Logger: zap.NewNop()})
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	advertise := func() {
 		if err := cell.Catalog().Advertise(ctx, d.offer(ctx)); err != nil && ctx.Err() == nil {
-			d.t.Errorf("advertise: %v", err)
+			d.T.Errorf("advertise: %v", err)
 		}
 	}
 	advertise()
@@ -130,11 +89,11 @@ func (d *deployment) work(ctx context.Context) {
 
 // offer is what the worker has now.
 func (d *deployment) offer(ctx context.Context) jetstream.Offer {
-	o := jetstream.Offer{Worker: "w", Queue: "q"}
-	for _, source := range d.shop.sources(d.t) {
+	o := jetstream.Offer{Worker: "w", Queue: celltest.Queue}
+	for _, source := range d.shop.sources(d.T) {
 		tools, err := source.Tools(ctx)
 		if err != nil {
-			d.t.Error(err)
+			d.T.Error(err)
 		}
 		for _, x := range tools {
 			o.Tools = append(o.Tools, x.Spec())
@@ -146,11 +105,11 @@ func (d *deployment) offer(ctx context.Context) jetstream.Offer {
 // drive runs nodes, one at a time, until the test ends: when one loses its
 // connection the next one begins.
 func (d *deployment) drive(ctx context.Context) {
-	d.t.Helper()
+	d.T.Helper()
 	ready := make(chan struct{})
 	d.keep(ctx, func(ctx context.Context) error {
 		for first := true; ; first = false {
-			nc, err := d.srv.Connect()
+			nc, err := d.Server.Connect()
 			if err != nil {
 				return err
 			}
@@ -181,10 +140,10 @@ func (d *deployment) keep(ctx context.Context, run func(context.Context) error) 
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()
-	d.t.Cleanup(func() {
+	d.T.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
-			d.t.Errorf("part of the deployment: %v", err)
+			d.T.Errorf("part of the deployment: %v", err)
 		}
 	})
 }
@@ -192,7 +151,7 @@ func (d *deployment) keep(ctx context.Context, run func(context.Context) error) 
 func nodeConfig(d *deployment) actor.Config {
 	return actor.Config{
 		Effects: effect.Config{
-			Permissions: d.shop, Hooks: d.shop.hooks(d.sc), Mutators: mutators(d.t, d.sc), Memory: memory(d.sc),
+			Permissions: d.shop, Hooks: d.shop.hooks(d.sc), Mutators: mutators(d.T, d.sc), Memory: memory(d.sc),
 		},
 		Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) },
 	}

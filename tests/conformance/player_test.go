@@ -28,6 +28,7 @@ type session interface {
 	DetachCall(ctx context.Context, call content.CallID) error
 	ResolveApproval(ctx context.Context, call content.CallID, v agent.Decision) error
 	ApproveWithInput(ctx context.Context, call content.CallID, input json.RawMessage, by string) error
+	Grant(ctx context.Context, patterns ...string) error
 	Snapshot() agent.Snapshot
 	Journal() journal.Journal
 }
@@ -46,7 +47,7 @@ func (p *player) play(st step) {
 	p.t.Helper()
 	switch {
 	case st.Submit != "":
-		p.act(act{Submit: st.Submit, OnBusy: st.OnBusy})
+		p.act(act{Submit: st.Submit, OnBusy: st.OnBusy, Only: st.Only})
 	case st.Task != nil:
 		p.check(p.Ask(p.ctx, st.Task.command()), st.Task.Refused)
 	case st.Act != nil:
@@ -161,6 +162,8 @@ func (p *player) perform(a act) error {
 		return p.ApproveWithInput(p.ctx, p.call(a.Approve), json.RawMessage(a.Input), "tester")
 	case a.Approve != "" || a.Deny != "":
 		return p.resolve(a)
+	case len(a.Allow) > 0:
+		return p.Grant(p.ctx, a.Allow...)
 	case a.Cache != "":
 		return p.Ask(p.ctx, commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: a.Cache}})
 	case a.Close != "":
@@ -175,6 +178,9 @@ func (p *player) submit(a act) error {
 	it := content.UserText(a.Submit)
 	if a.Kind != "" {
 		it = content.NewItem(a.Kind, content.TextPart(a.Submit))
+	}
+	if o := a.Only.options(); o != nil {
+		return p.Ask(p.ctx, commands.SubmitInput{Items: []content.Item{it}, OnBusy: a.OnBusy, Options: o})
 	}
 	if a.By == "" {
 		return p.Submit(p.ctx, a.OnBusy, it)

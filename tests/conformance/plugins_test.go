@@ -52,7 +52,7 @@ func (h hook) OnEvent(_ context.Context, e extension.HookEvent) (extension.Actio
 }
 
 // mutators are those of a scenario.
-func mutators(t *testing.T, sc *scenario) []extension.Mutator {
+func mutators(t testing.TB, sc *scenario) []extension.Mutator {
 	t.Helper()
 	var out []extension.Mutator
 	for _, s := range sc.Mutators {

@@ -13,6 +13,7 @@ import (
 type step struct {
 	Submit string        `yaml:"submit"`
 	OnBusy events.OnBusy `yaml:"on_busy"` // of Submit
+	Only   narrowing     `yaml:"only"`    // of Submit
 	Task   *taskSpec     `yaml:"task"`
 	Wait   time.Duration `yaml:"wait"` // for time to pass
 	Act    *act          `yaml:"act"`
@@ -43,12 +44,44 @@ type act struct {
 	Submit string        `yaml:"submit"`
 	Kind   content.Kind  `yaml:"kind"`    // of Submit; empty: user
 	OnBusy events.OnBusy `yaml:"on_busy"` // of Submit
+	Only   narrowing     `yaml:"only"`    // of Submit
+
+	Allow []string `yaml:"allow"` // tools, for the rest of the session
 
 	Cache string `yaml:"cache"` // the mode of the next model call's
 	Offer string `yaml:"offer"` // a tool, from now on
 	Close string `yaml:"close"` // the session, for this reason
 
 	Refused string `yaml:"refused"` // the code with which it must be turned down
+}
+
+// narrowing is what holds for one turn.
+type narrowing struct {
+	Rules  []rule  `yaml:"rules"`
+	Routes []route `yaml:"routes"`
+	Limits limits  `yaml:"limits"`
+}
+
+// options are nil if the step says nothing.
+func (n narrowing) options() *events.TurnOptions {
+	if n.Rules == nil && n.Routes == nil && n.Limits == (limits{}) {
+		return nil
+	}
+	out := &events.TurnOptions{}
+	if l := n.Limits.of(); l != (events.Limits{}) {
+		out.Limits = &l
+	}
+	if n.Rules != nil {
+		list := make([]events.Rule, len(n.Rules))
+		for i, r := range n.Rules {
+			list[i] = events.Rule(r)
+		}
+		out.Rules = [][]events.Rule{list}
+	}
+	for _, r := range n.Routes {
+		out.Routes = append(out.Routes, events.RouteRule{Tool: r.Tool, Route: r.Route, DetachAfter: r.Detach})
+	}
+	return out
 }
 
 // taskSpec is a task.

@@ -60,7 +60,7 @@ func (w *workshop) reveal(name string) {
 }
 
 // sources are what a worker runs: the tools and, of a session with tasks, the gates.
-func (w *workshop) sources(t *testing.T) []tool.Source {
+func (w *workshop) sources(t testing.TB) []tool.Source {
 	t.Helper()
 	if w.root == "" {
 		return []tool.Source{w.tools}

@@ -85,10 +85,18 @@ func (d *deployment) connect() *nats.Conn {
 	return nc
 }
 
-// eventually waits for a condition, or fails the test after half a minute.
+// patience is how long a test waits for what must come. Processes on a machine that is
+// busy elsewhere may stand still for many seconds.
+const patience = 3 * time.Minute
+
+// lease is the time after which a worker that says nothing has lost its call: long
+// enough that one which has no processor for a while is not taken for dead.
+const lease = 8 * time.Second
+
+// eventually waits for a condition, or fails the test when its patience is over.
 func (d *deployment) eventually(what string, ok func(context.Context) bool) {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

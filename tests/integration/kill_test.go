@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
@@ -76,7 +75,7 @@ func finished(ctx context.Context, t *testing.T, s *client.Session) agent.TurnRe
 
 func TestASessionSurvivesTheNodeThatDrivesIt(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	d := deploy(t)
 	nodes := map[string]*process{"n1": d.node("n1"), "n2": d.node("n2")}
@@ -117,10 +116,10 @@ replies:
 
 func TestALostCallEndsUnknownAndTheTurnGoesOn(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	d := deploy(t)
-	if err := d.cell.EnsureQueue(ctx, jetstream.QueueConfig{Name: "default", AckWait: 2 * time.Second}); err != nil {
+	if err := d.cell.EnsureQueue(ctx, jetstream.QueueConfig{Name: "default", AckWait: lease}); err != nil {
 		t.Fatal(err)
 	}
 	root := t.TempDir()

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -92,10 +91,10 @@ replies:
 // over when the worker is killed; the outcome wakes the session.
 func TestABackgroundCallOutlivesItsTurnAndEndsWithItsWorker(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	d := deploy(t)
-	if err := d.cell.EnsureQueue(ctx, jetstream.QueueConfig{Name: "default", AckWait: 2 * time.Second}); err != nil {
+	if err := d.cell.EnsureQueue(ctx, jetstream.QueueConfig{Name: "default", AckWait: lease}); err != nil {
 		t.Fatal(err)
 	}
 	root := t.TempDir()

@@ -49,7 +49,7 @@ func (h *host) settleOldest(ctx context.Context) {
 // answer decides the approval that blocks, one way or another.
 func (h *host) answer(ctx context.Context) {
 	a, good, bad := h.asked, []byte(`{"n":2}`), []byte(`{"n":"y"}`)
-	switch h.dice.IntN(9) {
+	switch h.dice.IntN(10) {
 	case 0:
 		h.ask("deny", a.Deny(ctx))
 	case 1:
@@ -64,6 +64,8 @@ func (h *host) answer(ctx context.Context) {
 		h.ask("resolve by call", h.driver.ResolveApprovalFor(ctx, a.CallID, agent.Decision{By: "bob", Reason: "no"}))
 	case 6:
 		h.ask("resolve with input", h.driver.ResolveApprovalForWithPatchedInput(ctx, a.CallID, good))
+	case 7:
+		h.ask("approve for always", h.driver.ResolveApprovalFor(ctx, a.CallID, agent.Decision{Approve: true, Always: true}))
 	default:
 		h.ask("approve", a.Approve(ctx))
 	}

@@ -15,9 +15,16 @@
 // twice under one identity, or before the journal says so; nothing is stuck; no
 // goroutine is left.
 //
-// A failure prints its seed, what the hosts did, and the journals. To see one
-// again: go test ./tests/sim -sim.seed=N. A seed decides what happens, but not
-// which of two things that happen at one instant is first, so a failure may need
-// several tries: -sim.runs=100 repeats the seed so often. With -v the test shows
-// how often each rare path was taken.
+// Cells are the same over JetStream: a server, nodes and workers in the bubble, which
+// are killed and come back, results that are told twice or late, and people who decide
+// or do not.
+//
+// A failure prints its seed, what the hosts did, and a script for each session: put
+// into loop/testdata it is run with the others there, and shows what is wrong with the
+// journal without the world around it. To see the whole again: go test ./tests/sim
+// -sim.seed=N. A seed decides what happens, but not which of two things that happen at
+// one instant is first, so a failure may need several tries: -sim.runs=100 repeats the
+// seed so often. -sim.from, -sim.runs and -sim.cells say how many seeds to try, from
+// which on; make sim tries thousands. With -v the tests show how often each path was
+// taken; some must be in every run.
 package sim

@@ -40,6 +40,9 @@ func (h *host) config(n int) agent.Config {
 	if d.one(2) {
 		c.Mutators = []extension.Mutator{mutator{h.w, "m1"}, mutator{h.w, "m2"}}[:1+d.IntN(2)]
 	}
+	if d.one(2) {
+		c.Memory = memory{h.w, h.id}
+	}
 	if d.one(3) {
 		c.Approver = approver{h.w}
 	}

@@ -14,8 +14,7 @@ func (h *host) facade(ctx context.Context) {
 	limit := h.dice.upTo(among(h.dice, time.Millisecond, 30*time.Second, 5*time.Minute))
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	late := time.AfterFunc(limit+10*time.Minute, func() { h.w.wrong("%s: a facade went on after its context ended", h.id) })
-	defer late.Stop()
+	defer h.overdue(context.WithoutCancel(ctx), limit)()
 	if h.dice.one(3) {
 		h.meanwhile(ctx)
 	}
@@ -35,6 +34,16 @@ func (h *host) facade(ctx context.Context) {
 	h.concluded(err)
 }
 
+// overdue ends a driver whose facade goes on long after the end of its context.
+func (h *host) overdue(ctx context.Context, limit time.Duration) (stop func()) {
+	driver := h.driver
+	late := time.AfterFunc(limit+10*time.Minute, func() {
+		h.w.wrong("%s: a facade went on after its context ended", h.id)
+		_ = driver.Close(ctx)
+	})
+	return func() { late.Stop() }
+}
+
 // stream listens for a while.
 func (h *host) stream(ctx context.Context, item content.Item) error {
 	left := h.dice.IntN(12)
@@ -52,6 +61,87 @@ func (h *host) stream(ctx context.Context, item content.Item) error {
 
 var errLeft = errors.New("left the stream")
 
+// task has a task worked on until its gate passes, or cut off.
+func (h *host) task(ctx context.Context) {
+	limit := h.dice.upTo(among(h.dice, 30*time.Second, 5*time.Minute, 20*time.Minute))
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	defer h.overdue(context.WithoutCancel(ctx), limit)()
+	if h.dice.one(3) {
+		h.meanwhile(ctx)
+	}
+	h.asked = nil
+	t := agent.Task{Goal: "a goal with a gate", Gate: gate{h}, MaxRetries: h.dice.IntN(3)}
+	if h.dice.one(4) {
+		t.Gate = nil
+	}
+	res, err := h.driver.RunTask(ctx, t)
+	h.note("task: %+v %v", res, err)
+	if res != nil {
+		h.w.saw("task: " + res.Status)
+	}
+	h.concluded(err)
+}
+
+// gate judges the work as it likes.
+type gate struct{ h *host }
+
+// Verify says yes, no, or nothing.
+func (g gate) Verify(ctx context.Context, _ string) (pass bool, output string, err error) {
+	d := g.h.w.dice("gate", g.h.id, time.Since(g.h.w.begun))
+	if g.h.w.calmed() {
+		return true, "calm", nil
+	}
+	switch d.IntN(10) {
+	case 0:
+		panic("the gate broke")
+	case 1:
+		return false, "", errors.New("the gate is down")
+	case 2:
+		if err := g.h.w.hang(ctx); err != nil {
+			return false, "", err
+		}
+	case 3, 4:
+		return true, "it will do", nap(ctx, d.upTo(time.Minute))
+	case 5, 6, 7:
+		return true, "fine", nil
+	}
+	return false, "not yet", nil
+}
+
+// memory knows something, or cannot say.
+type memory struct {
+	w  *world
+	id content.SessionID
+}
+
+// Recall brings what is known.
+func (m memory) Recall(ctx context.Context, goal string) ([]content.Item, error) {
+	d := m.w.dice("recall", m.id, time.Since(m.w.begun))
+	return []content.Item{content.NewItem(content.Context, content.TextPart("known about "+goal))}, m.at(ctx, d)
+}
+
+// Remember stores what was learned.
+func (m memory) Remember(ctx context.Context, _, _ string) error {
+	d := m.w.dice("remember", m.id, time.Since(m.w.begun))
+	return m.at(ctx, d)
+}
+
+func (m memory) at(ctx context.Context, d dice) error {
+	if m.w.calmed() {
+		return nil
+	}
+	switch d.IntN(4) {
+	case 0:
+		return errMemory
+	case 1:
+		return nap(ctx, d.upTo(time.Minute))
+	}
+	return nil
+}
+
+var errMemory = errors.New("the memory is away")
+
 // concluded judges the error of a facade.
 func (h *host) concluded(err error) {
 	var (
@@ -60,11 +150,14 @@ func (h *host) concluded(err error) {
 		usage     *agent.UsageLimitError
 		hook      *agent.HookTerminatedError
 		pending   *agent.ApprovalPendingError
+		exhausted *agent.VerifyExhaustedError
 	)
 	var what string
 	switch {
 	case err == nil:
 		what = "done"
+	case errors.As(err, &exhausted):
+		what = "verification failed"
 	case errors.As(err, &cancelled):
 		what = "cancelled"
 	case errors.As(err, &rounds), errors.As(err, &usage):

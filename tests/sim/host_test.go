@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/extension"
@@ -95,6 +97,7 @@ func (h *host) try(ctx context.Context) (*agent.Driver, error) {
 	c := h.config(h.configN)
 	c.Observers = []extension.Observer{h.observed}
 	c.TranscriptObservers = []extension.TranscriptObserver{h.observed}
+	c.Logger = zap.New(ear{zap.DebugLevel, h.w})
 	c.TaskManager = task.Async(task.AsyncConfig{})
 	a, err := agent.New(c)
 	if err != nil {
@@ -243,6 +246,7 @@ func (h *host) act() func(context.Context) {
 		choice[func(context.Context)]{12, h.send},
 		choice[func(context.Context)]{4, h.mischief},
 		choice[func(context.Context)]{5, h.facade},
+		choice[func(context.Context)]{3, h.task},
 		choice[func(context.Context)]{3, h.crash},
 		choice[func(context.Context)]{2, h.takeOver},
 		choice[func(context.Context)]{2, h.reopen},

@@ -22,9 +22,11 @@ import (
 // stuck is how long nothing may happen while everybody behaves.
 const stuck = 2 * time.Hour
 
-// rest steps until there is nothing to do, in a world that is calm.
+// rest steps until there is nothing to do, in a world that is calm. A call that was
+// cancelled may still bring its outcome, so it looks twice.
 func (h *host) rest(ctx context.Context) {
 	h.beside.Wait()
+	quiet := 0
 	for range 500 {
 		switch {
 		case h.w.t.Failed():
@@ -35,13 +37,15 @@ func (h *host) rest(ctx context.Context) {
 		case h.asked != nil:
 			h.ask("approve", h.asked.Approve(ctx))
 		}
-		if step := h.stepOn(ctx); step == nil {
-			continue
-		} else if _, idle := step.(*agent.AwaitingInput); !idle {
+		if _, idle := h.stepOn(ctx).(*agent.AwaitingInput); !idle {
+			quiet = 0
 			continue
 		}
 		s := h.compare(ctx, h.driver)
 		if !slices.ContainsFunc(s.Background, loop.Call.Running) && loop.Waiting(s) == commands.WaitInput {
+			quiet++
+		}
+		if quiet == 2 {
 			return
 		}
 		_ = nap(ctx, time.Minute)

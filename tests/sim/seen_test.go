@@ -17,6 +17,10 @@ func (w *world) sawEvent(ev events.Event) {
 		w.saw(fmt.Sprintf("result: %s, late %v", ev.Result.Status, ev.Late))
 	case events.TurnFinished:
 		w.saw("turn: " + string(ev.FinishReason))
+	case events.InputQueued:
+		w.saw(fmt.Sprintf("queued by %s, busy: %s", ev.Origin, ev.OnBusy))
+	case events.VerifyFinished:
+		w.saw("verified: " + ev.Status)
 	case events.TurnStarted:
 		w.saw("trigger: " + string(ev.Trigger))
 	case events.ReplyRecorded:
@@ -25,6 +29,9 @@ func (w *world) sawEvent(ev events.Event) {
 		w.saw("model failed: " + string(ev.Class))
 	case events.ApprovalResolved:
 		w.saw("approval: " + string(ev.Outcome))
+		if ev.Grant != "" {
+			w.saw("approval: granted before")
+		}
 	case events.LimitReached:
 		w.saw(fmt.Sprintf("limit: %s of the %s", ev.Kind, ev.Scope))
 	case events.HookDecided:

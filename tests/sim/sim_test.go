@@ -3,20 +3,22 @@ package sim
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/turnlog/turnlog/journal"
 )
 
 // defaultRuns is how many seeds are tried unless the flags say otherwise.
 const defaultRuns = 100
 
 var (
-	oneSeed = flag.Uint64("sim.seed", 0, "the seed to run; 0: those from 1 on")
+	oneSeed = flag.Uint64("sim.seed", 0, "the seed to run; 0: those from -sim.from on")
+	from    = flag.Uint64("sim.from", 1, "the first seed")
 	runs    = flag.Uint64("sim.runs", defaultRuns, "how many seeds to run, or how often the one")
 )
 
@@ -29,7 +31,7 @@ func TestSessionsSurviveWhateverHappens(t *testing.T) {
 			t.Run(strconv.FormatUint(lane, 10), func(t *testing.T) {
 				t.Parallel()
 				for n := lane; n < *runs && !t.Failed(); n += lanes {
-					seed := n + 1
+					seed := *from + n
 					if *oneSeed != 0 {
 						seed = *oneSeed
 					}
@@ -44,7 +46,7 @@ func TestSessionsSurviveWhateverHappens(t *testing.T) {
 		}
 	})
 	t.Logf("what was taken how often:\n%s", seen.table())
-	if t.Failed() || *oneSeed != 0 || *runs < defaultRuns {
+	if t.Failed() || *oneSeed != 0 || *from != 1 || *runs < defaultRuns {
 		return
 	}
 	for _, path := range paths(t) {
@@ -67,26 +69,31 @@ func paths(t *testing.T) []string {
 func simulate(t *testing.T, seed uint64) tally {
 	var seen tally
 	synctest.Test(t, func(t *testing.T) {
-		ctx := context.WithoutCancel(t.Context())
-		before, _ := goroutines()
-		w := newWorld(t, seed)
+		w := newWorld(t, seed, func(j journal.Journal) journal.Journal { return j })
 		seen = w.seen
-		var hosts []*host
-		for n := range 1 + w.dice("hosts").IntN(3) {
-			hosts = append(hosts, newHost(w, n+1))
-		}
-		each(hosts, func(h *host) { h.run(ctx, 30) })
-		close(w.calm)
-		w.journal.Land(ctx)
-		each(hosts, func(h *host) { h.rest(ctx) })
-		each(hosts, func(h *host) { h.close(ctx) })
-		w.noneLeft(ctx, before)
-		each(hosts, func(h *host) { h.check(ctx) })
+		hosts := w.live(context.WithoutCancel(t.Context()))
 		if t.Failed() {
-			w.dump(ctx, hosts)
+			w.dump(t.Context(), hosts)
 		}
 	})
 	return seen
+}
+
+// live is all that happens in a world.
+func (w *world) live(ctx context.Context) []*host {
+	before, _ := goroutines()
+	var hosts []*host
+	for n := range 1 + w.dice("hosts").IntN(3) {
+		hosts = append(hosts, newHost(w, n+1))
+	}
+	each(hosts, func(h *host) { h.run(ctx, 30) })
+	close(w.calm)
+	w.journal.Land(ctx)
+	each(hosts, func(h *host) { h.rest(ctx) })
+	each(hosts, func(h *host) { h.close(ctx) })
+	w.noneLeft(ctx, before)
+	each(hosts, func(h *host) { h.check(ctx) })
+	return hosts
 }
 
 // each has the hosts do something at the same time.
@@ -98,18 +105,11 @@ func each(hosts []*host, do func(*host)) {
 	wg.Wait()
 }
 
-// dump shows what led to a failure.
+// dump shows what led to a failure. Scripts are printed as they are, so that they can
+// be pasted.
 func (w *world) dump(ctx context.Context, hosts []*host) {
 	w.t.Logf("seed %d: what the hosts did:\n%s", w.seed, strings.Join(w.lines, "\n"))
 	for _, h := range hosts {
-		var b strings.Builder
-		for rec, err := range w.store.Read(ctx, h.id, 0) {
-			if err != nil {
-				fmt.Fprintln(&b, err)
-				break
-			}
-			fmt.Fprintf(&b, "%4d %14s %s %v\n", rec.Seq, rec.Entry.At.Std().Sub(w.begun), rec.Entry.Cause, rec.Entry.Kinds())
-		}
-		w.t.Logf("seed %d: the journal of %s:\n%s", w.seed, h.id, b.String())
+		_, _ = os.Stdout.WriteString(h.script(ctx) + "\n") // there is nobody to tell
 	}
 }

@@ -29,7 +29,9 @@ func (s stub) Spec() tool.Spec {
 
 // Call does what the stub does.
 func (s stub) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
-	s.w.did("tool ", c.Session, "/", c.Place, "/", c.Attempt)
+	if s.w.cell == nil || !s.spec.Effects.Retryable() { // a queue delivers the others again
+		s.w.did("tool ", c.Session, "/", c.Place, "/", c.Attempt)
+	}
 	d := s.w.dice("tool", c.Session, c.Place, c.Attempt)
 	if s.w.calmed() {
 		return tool.Text("calm"), nil

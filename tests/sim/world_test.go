@@ -9,19 +9,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
 	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/journal/journaltest"
+	"github.com/turnlog/turnlog/loop/looptest"
 	"github.com/turnlog/turnlog/tool"
 )
 
 // world is what the sessions of one run share.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	seed    uint64
 	begun   time.Time
-	store   *journal.Memory
+	store   journal.Journal
 	journal *journaltest.Faulty
 	tools   []tool.Tool
 	calm    chan struct{} // closed when everybody is to behave
@@ -31,17 +34,21 @@ type world struct {
 	seen    tally
 	done    map[string]int               // what was really done, by identity
 	appends map[content.SessionID]uint64 // how often it was tried
+	cell    *celltest.World              // where sessions live, or nil: in this process
+	told    map[string][]commands.Envelope
 }
 
 // tally counts what was taken how often.
 type tally map[string]int
 
-func newWorld(t *testing.T, seed uint64) *world {
+// newWorld begins at the time from which scripts count.
+func newWorld(t testing.TB, seed uint64, stored func(journal.Journal) journal.Journal) *world {
+	<-time.After(time.Until(looptest.Epoch.Std()))
 	w := &world{
 		t: t, seed: seed, begun: time.Now(), store: journal.NewMemory(), calm: make(chan struct{}),
-		seen: tally{}, done: map[string]int{}, appends: map[content.SessionID]uint64{},
+		seen: tally{}, done: map[string]int{}, appends: map[content.SessionID]uint64{}, told: map[string][]commands.Envelope{},
 	}
-	w.journal = journaltest.NewFaulty(w.store, w.fault)
+	w.journal = journaltest.NewFaulty(stored(w.store), w.fault)
 	for _, s := range w.stubs() {
 		compiled, err := tool.Compile(s)
 		if err != nil {

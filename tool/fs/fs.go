@@ -1,20 +1,27 @@
 // Package fs offers the files below one directory as tools: list, find, read,
-// search and count and, if that is wanted, write, edit and delete.
+// search and count and, if that is wanted, write, edit, patch and delete.
 //
 // The one idea: nothing outside of the root can be reached. Every file is opened
 // through a [tool.Root], so that neither .. nor an absolute path nor a symbolic
 // link leads out, whatever happens to the tree meanwhile. Paths are relative to
 // the root, with slashes; an absolute path that lies within it is understood too.
 //
-// Files are written whole or not at all: under another name first, then renamed.
-// Edits of one file by the same process don't get into each other's way; those of
-// other processes may.
+// Files are written whole or not at all: under another name first, then renamed; a
+// file that is replaced keeps its permissions, and where a symbolic link leads to is
+// written, not the link. Edits of one file by the same process don't get into each
+// other's way; those of other processes may. fs_patch changes several files or none:
+// what it has written is taken back if the rest cannot be, though not by a process
+// that is killed in between.
+//
+// With [Options].ReadFirst a file that exists is changed only by who has read it as it
+// is. A reading names the file's version, computed from its content, and a change has
+// to give it; so that holds for all workers together, and none keeps a record.
 //
 // The tools answer in text that is made for a model, short and with the numbers it
 // needs to go on; fs_count answers in JSON. Their errors say what to do. Binary
 // files are refused, version control's own folders are not searched, and symbolic
-// links to directories are not followed on the way down. Nor is what .gitignore files
-// leave out looked at, unless the call asks for it or begins there; the answer says
+// links to directories are not followed on the way down. Nor is what .gitignore and
+// .ignore files leave out looked at, unless the call asks for it or begins there; the answer says
 // how much that was. Only files below the root have a say in it, not the user's own
 // configuration of git.
 package fs
@@ -40,11 +47,15 @@ const (
 	CodeTooLarge  = "file_too_big"  // more than the tool handles
 	CodeNotEmpty  = "not_empty"     // a directory with something in it
 	CodeUnchanged = "nothing_to_do" // the edit would change nothing
+	CodeUnread    = "read_first"    // the file has to be read before it is changed
+	CodeChanged   = "changed_since" // the file is not any more what was read
+	CodePatch     = "patch_failed"  // the patch is none, or does not fit the files
 )
 
 // Options says what the tools may do.
 type Options struct {
-	Write bool // offer the tools that change files; zero: only those that read
+	Write     bool // offer the tools that change files; zero: only those that read
+	ReadFirst bool // what exists is written only with the version that a reading named; zero: as calls like
 }
 
 // New returns the tools for the directory root, sorted by name. It returns an
@@ -55,10 +66,10 @@ func New(root string, opts Options) ([]tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dir{Root: r}
+	d := &dir{Root: r, readFirst: opts.ReadFirst}
 	makers := []func(*dir) (tool.Tool, error){newCount, newFind, newList, newRead, newSearch}
 	if opts.Write {
-		makers = append(makers, newDelete, newMakeDirectory, newReplace, newWrite)
+		makers = append(makers, newDelete, newMakeDirectory, newPatch, newReplace, newWrite)
 	}
 	var tools []tool.Tool
 	for _, newTool := range makers {
@@ -75,6 +86,8 @@ func New(root string, opts Options) ([]tool.Tool, error) {
 // dir is the directory that the tools work in.
 type dir struct {
 	*tool.Root
+
+	readFirst bool
 
 	mu sync.Mutex // held while a file is read in order to be written
 }

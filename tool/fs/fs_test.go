@@ -43,14 +43,20 @@ func newKit(t *testing.T, files map[string]string) kit {
 			t.Fatal(err)
 		}
 	}
-	tools, err := fs.New(k.root, fs.Options{Write: true})
+	k.open(t, fs.Options{Write: true})
+	return k
+}
+
+// open makes the tools anew.
+func (k kit) open(t *testing.T, opts fs.Options) {
+	t.Helper()
+	tools, err := fs.New(k.root, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range tools {
 		k.tools[x.Spec().Name] = x
 	}
-	return k
 }
 
 type args map[string]any
@@ -118,6 +124,7 @@ func TestToolsHoldTheContract(t *testing.T) {
 		"fs_count":           {{Name: "all", Input: `{}`, Text: `{"path":"a.txt","lines":2,`}},
 		"fs_write_file":      {{Name: "new", Input: `{"path":"n/new.txt","content":"x"}`, Text: "created", Paths: []string{"n/new.txt"}}},
 		"fs_replace_in_file": {{Name: "one", Input: `{"path":"a.txt","old":"one","new":"eins"}`, Text: "line 1", Paths: []string{"a.txt"}}},
+		"fs_patch":           {{Name: "one", Input: `{"patch":"--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-one\n+eins\n"}`, Text: "changed a.txt", Paths: []string{"a.txt"}}},
 		"fs_make_directory":  {{Name: "new", Input: `{"path":"m/n"}`, Text: "made m/n/"}},
 		"fs_delete":          {{Name: "file", Input: `{"path":"a.txt"}`, Text: "deleted", Paths: []string{"a.txt"}}},
 	} {

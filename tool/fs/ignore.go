@@ -10,13 +10,16 @@ import (
 
 const (
 	ignoreFile    = ".gitignore"
+	plainIgnore   = ".ignore" // the same for whoever searches, whatever git thinks
 	maxIgnoreFile = 1 << 20
 )
 
-// ignores knows what the .gitignore files of a tree leave out: in each directory, and
-// for what lies below it, the last pattern that fits decides, and a directory further
-// down has the word before one further up. A git repository within the tree is judged
-// by its own files alone. It is made for one walk and not safe for concurrent use.
+// ignores knows what the .gitignore and .ignore files of a tree leave out: in each
+// directory, and for what lies below it, the last pattern that fits decides, and a
+// directory further down has the word before one further up. What .ignore files say,
+// of any directory, counts before what .gitignore files say, and a git repository
+// within the tree is judged by its own .gitignore files alone. It is made for one walk
+// and not safe for concurrent use.
 type ignores struct {
 	dir   *dir
 	known map[string]ignoreRules // by directory
@@ -25,6 +28,7 @@ type ignores struct {
 // ignoreRules are those of one directory.
 type ignoreRules struct {
 	rules      []ignoreRule // in order
+	plain      []ignoreRule // of .ignore, in order
 	repository bool         // what lies further up has no say
 }
 
@@ -43,20 +47,37 @@ func (d *dir) ignores() *ignores { return &ignores{dir: d, known: make(map[strin
 // one means it.
 func (g *ignores) match(name string, isDir bool) bool {
 	for at := path.Dir(name); ; at = path.Dir(at) {
-		r := g.rules(at)
-		below := name
-		if at != "." {
-			below = strings.TrimPrefix(name, at+"/")
+		if out, ok := decide(g.rules(at).plain, at, name, isDir); ok {
+			return out
 		}
-		for _, rule := range slices.Backward(r.rules) {
-			if rule.match(below, isDir) {
-				return !rule.keep
-			}
+		if at == "." {
+			break
+		}
+	}
+	for at := path.Dir(name); ; at = path.Dir(at) {
+		r := g.rules(at)
+		if out, ok := decide(r.rules, at, name, isDir); ok {
+			return out
 		}
 		if r.repository || at == "." {
 			return false
 		}
 	}
+}
+
+// decide reports what the rules of the directory at say of an entry below it, if they
+// say anything.
+func decide(rules []ignoreRule, at, name string, isDir bool) (out, ok bool) {
+	below := name
+	if at != "." {
+		below = strings.TrimPrefix(name, at+"/")
+	}
+	for _, rule := range slices.Backward(rules) {
+		if rule.match(below, isDir) {
+			return !rule.keep, true
+		}
+	}
+	return false, false
 }
 
 func (r ignoreRule) match(below string, isDir bool) bool {
@@ -82,6 +103,7 @@ func (g *ignores) rules(at string) ignoreRules {
 		}
 	}
 	r.rules = append(r.rules, g.read(path.Join(at, ignoreFile))...)
+	r.plain = g.read(path.Join(at, plainIgnore))
 	g.known[at] = r
 	return r
 }
@@ -127,8 +149,13 @@ func parseIgnoreLine(line string) (r ignoreRule, ok bool) {
 		return r, false
 	}
 	r.rooted = strings.Contains(line, "/")
-	line = strings.ReplaceAll(strings.TrimPrefix(line, "/"), "[!", "[^")
+	line = plainClasses(strings.TrimPrefix(line, "/"))
 	r.pattern = strings.Split(line, "/")
+	for i, name := range r.pattern {
+		if len(name) > 2 && strings.Trim(name, "*") == "" {
+			r.pattern[i] = "**"
+		}
+	}
 	if r.rooted && r.pattern[len(r.pattern)-1] == "**" {
 		r.pattern = append(r.pattern, "*") // what lies in a directory, not the directory itself
 	}
@@ -138,7 +165,7 @@ func parseIgnoreLine(line string) (r ignoreRule, ok bool) {
 // walked is what a walk did not visit.
 type walked struct {
 	unreadable int // directories
-	ignored    int // files and directories that .gitignore leaves out
+	ignored    int // files and directories that ignore files leave out
 }
 
 // entries wraps visit so that what is left out is counted instead of visited.

@@ -32,6 +32,8 @@ func TestIgnoreRules(t *testing.T) {
 		"all within":                 {"a/**", "-a/b -a/c/d b/a/b"},
 		"directories between":        {"a/**/z", "-a/z -a/b/z -a/b/c/z z b/z"},
 		"classes":                    {"[a-c]x\n[!d]y", "-ax -cx dx -ay dy"},
+		"odd classes":                {"x[]a]\ny[a-]\nz[!]a]\n", "-x] -xa xb -y- -ya yb z] za -zb"},
+		"named classes":              {"x[[:digit:]]\ny[^[:alpha:]_]", "-x1 xa y_ ya -y1"},
 		"a question mark":            {"?", "-a ab -b/x"},
 		"no star over slashes":       {"a/*.go", "-a/x.go a/b/x.go"},
 		"the last one counts":        {"*.log\n!keep.log", "-a.log keep.log a/keep.log"},
@@ -83,6 +85,22 @@ func TestIgnoreRules(t *testing.T) {
 	}
 }
 
+// TestPlainIgnoreFiles has .ignore files, which count before .gitignore files.
+func TestPlainIgnoreFiles(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{
+		".gitignore": "*.log\nsecret\n", ".ignore": "!keep.log\nvendor/\n", "sub/.gitignore": "!b.log\nkeep.log\n", "sub/.ignore": "*.md\n",
+		"a.log": "x", "keep.log": "x", "sub/keep.log": "x", "sub/b.log": "x", "sub/x.md": "x", "y.md": "x", "secret": "x", "vendor/v": "x",
+		"repo/.git/": "", "repo/vendor/v": "x",
+	})
+	got := k.call(t, "fs_search", args{"pattern": "x", "include": "*.{log,md}"})
+	equal(t, "search", got, "keep.log:1: x\nsub/b.log:1: x\nsub/keep.log:1: x\ny.md:1: x\n[matching lines: 4, in 4 of 4 files; left out by ignore files: 5]\n")
+	equal(t, "repository", k.call(t, "fs_find", args{"glob": "v", "path": "repo"}), "nothing matches among 1 names; left out by ignore files: 1\n")
+	if got := k.call(t, "fs_find", args{"glob": "v", "include_ignored": true}); !strings.HasPrefix(got, "repo/vendor/v\nvendor/v\n") {
+		t.Errorf("with what is ignored: %s", got)
+	}
+}
+
 func TestWhatIsIgnoredIsLeftOutAndSaid(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{
@@ -101,12 +119,12 @@ func TestWhatIsIgnoredIsLeftOutAndSaid(t *testing.T) {
 		in   args
 		want string
 	}{
-		{"fs_search", args{"pattern": "one"}, "a.go:1: one\n[matching lines: 1, in 1 of 2 files; left out by .gitignore: 2]\n"},
+		{"fs_search", args{"pattern": "one"}, "a.go:1: one\n[matching lines: 1, in 1 of 2 files; left out by ignore files: 2]\n"},
 		{"fs_search", with(args{"pattern": "one"}), "a.go:1: one\nnode/m/m.go:1: one\nx.log:1: one\n[matching lines: 3, in 3 of 4 files]\n"},
 		{"fs_search", args{"pattern": "one", "path": "node"}, "node/m/m.go:1: one\n[matching lines: 1, in 1 of 1 files]\n"},
 		{"fs_search", args{"pattern": "one", "path": "x.log"}, "x.log:1: one\n[matching lines: 1, in 1 of 1 files]\n"},
-		{"fs_search", args{"pattern": "none"}, "no match in 2 files; left out by .gitignore: 2\n"},
-		{"fs_find", args{"glob": "*.go"}, "a.go\n[found: 1 of 3 names; left out by .gitignore: 2]\n"},
+		{"fs_search", args{"pattern": "none"}, "no match in 2 files; left out by ignore files: 2\n"},
+		{"fs_find", args{"glob": "*.go"}, "a.go\n[found: 1 of 3 names; left out by ignore files: 2]\n"},
 		{"fs_find", with(args{"glob": "*.go"}), "a.go\nnode/m/m.go\n[found: 2 of 7 names]\n"},
 		{"fs_count", args{"include": "*.go"}, `{"files":[{"path":"a.go","lines":1,"words":1,"bytes":4}],"total":{"files":1,"lines":1,"words":1,"bytes":4},"left_out_by_gitignore":2}`},
 		{"fs_count", with(args{"include": "*.log"}), `{"files":[{"path":"x.log","lines":1,"words":1,"bytes":4}],"total":{"files":1,"lines":1,"words":1,"bytes":4}}`},
@@ -125,7 +143,7 @@ func TestIgnoreFilesAboveCountBelow(t *testing.T) {
 		".gitignore": "*.log\n/a/b/x\n", "a/.gitignore": "y\n", ".git/info/exclude": "z\n",
 		"a/b/x": "", "a/b/y": "", "a/b/z": "", "a/b/w.log": "", "a/b/v": "",
 	})
-	equal(t, "find", k.call(t, "fs_find", args{"glob": "*", "path": "a/b"}), "a/b/v\n[found: 1 of 1 names; left out by .gitignore: 4]\n")
+	equal(t, "find", k.call(t, "fs_find", args{"glob": "*", "path": "a/b"}), "a/b/v\n[found: 1 of 1 names; left out by ignore files: 4]\n")
 }
 
 // TestIgnoreFileThatIsALinkIsNone, as git has it: it might be made to lead anywhere.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -50,7 +51,8 @@ func (d *dir) read(ctx context.Context, in readInput) (string, error) {
 		return "", invalid("last_line", fmt.Errorf("is %d, before first_line, which is %d", p.last, p.first))
 	}
 	var size int64
-	err = d.text(ctx, name, newBuffer(), func(_ string, r *bufio.Reader, n int64) error {
+	sum := newSum()
+	err = d.summed(ctx, name, newBuffer(), sum, func(_ string, r *bufio.Reader, n int64) error {
 		size = n
 		return eachLine(r, maxReadBytes+1, p.add)
 	})
@@ -58,11 +60,11 @@ func (d *dir) read(ctx context.Context, in readInput) (string, error) {
 	case err != nil:
 		return "", err
 	case p.lines == 0:
-		return show(name) + " is empty\n", nil
+		return show(name) + " is empty" + p.version(d, sum) + "\n", nil
 	case p.first > p.lines:
 		return "", invalid("first_line", fmt.Errorf("is %d, but %s has %d lines", p.first, show(name), p.lines))
 	}
-	return p.render(name, size), nil
+	return p.render(name, size, p.version(d, sum)), nil
 }
 
 // page collects the lines that were asked for, and counts all of them.
@@ -97,7 +99,15 @@ func (p *page) add(n int, line []byte) error {
 	return nil
 }
 
-func (p *page) render(name string, size int64) string {
+// version is the note on which version was read, where that is asked for later.
+func (p *page) version(d *dir, sum hash.Hash) string {
+	if !d.readFirst {
+		return ""
+	}
+	return "; version " + versionIn(sum)
+}
+
+func (p *page) render(name string, size int64, version string) string {
 	text := p.content.String()
 	valid := strings.ToValidUTF8(text, "\uFFFD")
 	var notes []string
@@ -110,7 +120,7 @@ func (p *page) render(name string, size int64) string {
 	if valid != text {
 		notes = append(notes, "bytes that are not UTF-8 are shown as \uFFFD")
 	}
-	header := fmt.Sprintf("%s: lines %d to %d of %d (%d bytes)", show(name), p.first, p.shown, p.lines, size)
+	header := fmt.Sprintf("%s: lines %d to %d of %d (%d bytes)%s", show(name), p.first, p.shown, p.lines, size, version)
 	return strings.Join(append([]string{header}, notes...), "; ") + "\n" + valid
 }
 

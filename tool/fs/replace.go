@@ -19,6 +19,8 @@ type replaceInput struct {
 	Old  string `json:"old" jsonschema:"The text to replace, exactly as it stands in the file, with its indentation and line breaks. Take enough of the lines around it to make it unique."`
 	New  string `json:"new" jsonschema:"The text to put in its place. Empty to delete it."`
 	All  bool   `json:"all,omitempty" jsonschema:"Replace every match instead of the only one."`
+
+	Version string `json:"version,omitempty" jsonschema:"The version of the file, as fs_read_file or the last edit named it."`
 }
 
 // Describe names the request for permission.
@@ -30,7 +32,7 @@ func newReplace(d *dir) (tool.Tool, error) {
 	return tool.Func("fs_replace_in_file",
 		"Replaces a text in a file by another one. The text must match exactly and, unless all is set, must stand in the file only once; "+
 			"otherwise nothing is changed and the answer says how many matches there are. Read the file first.",
-		d.replace, tool.WithSpec(writing), tool.WithSchema(func(s *jsonschema.Schema) { s.Properties["old"].MinLength = new(1) }))
+		d.replace, tool.WithSpec(writing), d.versions("version"), tool.WithSchema(func(s *jsonschema.Schema) { s.Properties["old"].MinLength = new(1) }))
 }
 
 func (d *dir) replace(ctx context.Context, in replaceInput) (tool.Output, error) {
@@ -44,6 +46,12 @@ func (d *dir) replace(ctx context.Context, in replaceInput) (tool.Output, error)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, err := d.regular(name); err != nil {
+		return tool.Output{}, err
+	}
+	if name, err = d.resolve(name); err != nil {
+		return tool.Output{}, err
+	}
+	if err := d.expect(name, in.Version); err != nil {
 		return tool.Output{}, err
 	}
 	_, mode, err := d.replaceable(name)
@@ -63,10 +71,11 @@ func (d *dir) replace(ctx context.Context, in replaceInput) (tool.Output, error)
 		return tool.Output{}, tool.Retry(fmt.Sprintf("old stands in %s %d times (%s): take more of the lines around it, or set all to replace every one. Nothing was changed.",
 			show(name), len(lines), where(lines)))
 	}
-	if err := d.put(ctx, name, bytes.ReplaceAll(content, old, new), mode); err != nil {
+	content = bytes.ReplaceAll(content, old, new)
+	if err := d.put(ctx, name, content, mode); err != nil {
 		return tool.Output{}, err
 	}
-	return changed(fmt.Sprintf("replaced %d in %s (%s)\n", len(lines), show(name), where(lines)), name), nil
+	return changed(fmt.Sprintf("replaced %d in %s (%s)%s\n", len(lines), show(name), where(lines), d.versioned(content)), name), nil
 }
 
 // fit makes the texts end their lines as the file does: models write \n where a

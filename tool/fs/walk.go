@@ -108,7 +108,7 @@ func (s skipped) String() string {
 		fmt.Fprintf(&b, "; could not be read: %d", s.unreadable)
 	}
 	if s.ignored > 0 {
-		fmt.Fprintf(&b, "; left out by .gitignore: %d", s.ignored)
+		fmt.Fprintf(&b, "; left out by ignore files: %d", s.ignored)
 	}
 	return b.String()
 }
@@ -154,6 +154,11 @@ func newBuffer() *bufio.Reader { return bufio.NewReaderSize(nil, 64<<10) }
 // text reads a text file by way of buffer. What is wrong with the file becomes a
 // [tool.Error]; other errors of read are returned as they are.
 func (d *dir) text(ctx context.Context, name string, buffer *bufio.Reader, read readFunc) error {
+	return d.summed(ctx, name, buffer, io.Discard, read)
+}
+
+// summed is text, and writes what it reads to sum, too.
+func (d *dir) summed(ctx context.Context, name string, buffer *bufio.Reader, sum io.Writer, read readFunc) error {
 	info, err := d.regular(name)
 	if err != nil {
 		return err
@@ -163,7 +168,7 @@ func (d *dir) text(ctx context.Context, name string, buffer *bufio.Reader, read 
 		return d.explain(name, err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	source := &source{ctx: ctx, r: f}
+	source := &source{ctx: ctx, r: io.TeeReader(f, sum)}
 	buffer.Reset(source)
 	probe, _ := buffer.Peek(binaryProbe) // source remembers the error
 	if bytes.IndexByte(probe, 0) >= 0 {

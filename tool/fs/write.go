@@ -9,6 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/turnlog/turnlog/tool"
 )
@@ -16,6 +19,7 @@ import (
 type writeInput struct {
 	Path    string `json:"path" jsonschema:"The file, relative to the root. Directories on the way are created."`
 	Content string `json:"content" jsonschema:"The whole content of the file."`
+	Version string `json:"version,omitempty" jsonschema:"The version of the file that is replaced, as fs_read_file named it. Leave it out for a new file."`
 }
 
 // Describe names the request for permission.
@@ -26,12 +30,22 @@ func (in writeInput) Describe() (kind, summary string, target any) {
 func newWrite(d *dir) (tool.Tool, error) {
 	return tool.Func("fs_write_file",
 		"Writes a text file, whole: it creates the file or replaces all of its content. To change a part of a file use fs_replace_in_file.",
-		d.write, tool.Idempotent(), tool.WithSpec(writing))
+		d.write, tool.Idempotent(), tool.WithSpec(writing), d.versions("version"))
 }
 
 // writing marks tools that change files. They run alone, so that a file that is
 // written and read in one round is read as the order of the calls promises.
 func writing(s *tool.Spec) { s.Writes, s.Exclusive = true, true }
+
+// versions drops an argument that only counts where files have to be read first.
+func (d *dir) versions(argument string) tool.Option {
+	return tool.WithSchema(func(s *jsonschema.Schema) {
+		if !d.readFirst {
+			delete(s.Properties, argument)
+			s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, func(name string) bool { return name == argument })
+		}
+	})
+}
 
 func (d *dir) write(ctx context.Context, in writeInput) (tool.Output, error) {
 	name, err := d.Rel(in.Path)
@@ -43,8 +57,15 @@ func (d *dir) write(ctx context.Context, in writeInput) (tool.Output, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	name, err = d.resolve(name)
+	if err != nil {
+		return tool.Output{}, err
+	}
 	old, mode, err := d.replaceable(name)
 	if err != nil {
+		return tool.Output{}, err
+	}
+	if err := d.expect(name, in.Version); err != nil {
 		return tool.Output{}, err
 	}
 	content := []byte(in.Content)
@@ -59,11 +80,11 @@ func (d *dir) write(ctx context.Context, in writeInput) (tool.Output, error) {
 		return tool.Output{}, err
 	}
 	size := count(len(content), "byte") + ", " + count(bytes.Count(content, []byte{'\n'}), "line")
-	text := fmt.Sprintf("created %s: %s\n", show(name), size)
+	text := fmt.Sprintf("created %s: %s", show(name), size)
 	if mode != 0 {
-		text = fmt.Sprintf("replaced %s: %s; it had %s\n", show(name), size, count(int(old), "byte"))
+		text = fmt.Sprintf("replaced %s: %s; it had %s", show(name), size, count(int(old), "byte"))
 	}
-	return changed(text, name), nil
+	return changed(text+d.versioned(content)+"\n", name), nil
 }
 
 // count is a number of things in words.
@@ -89,9 +110,6 @@ func (d *dir) replaceable(name string) (size int64, mode fs.FileMode, err error)
 		return 0, 0, nil
 	case err != nil:
 		return 0, 0, d.explain(name, err)
-	case info.Mode()&fs.ModeSymlink != 0:
-		to, _ := d.Readlink(name)
-		return 0, 0, tool.Failure(CodeKind, "%s is a symbolic link to %s: write to that file instead, or delete the link first", show(name), show(to))
 	case info.IsDir():
 		return 0, 0, tool.Failure(CodeKind, "%s is a directory: name a file in it", show(name))
 	case !info.Mode().IsRegular():

@@ -18,6 +18,12 @@ func TestWriteFile(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"old": "before\n", "d/": "", "f": "x"})
 	k.link(t, "old", "link")
+	k.link(t, "../x/y", "d/up")
+	k.link(t, "x/none", "dangling")
+	k.link(t, "../out", "out")
+	k.link(t, k.root+"/old", "absolute")
+	k.link(t, "loop2", "loop1")
+	k.link(t, "loop1", "loop2")
 	for _, row := range []struct {
 		path, content, want string
 		changed             []string
@@ -28,6 +34,9 @@ func TestWriteFile(t *testing.T) {
 		{"old", "after\n", "old has this content already\n", nil},
 		{"old", "AFTER\n", "replaced old: 6 bytes, 1 line; it had 6 bytes\n", []string{"old"}},
 		{k.root + "/d/../abs", "x", "created abs: 1 byte, 0 lines\n", []string{"abs"}},
+		{"link", "by the link\n", "replaced old: 12 bytes, 1 line; it had 6 bytes\n", []string{"old"}},
+		{"d/up/new", "x", "created x/y/new: 1 byte, 0 lines\n", []string{"x/y/new"}},
+		{"dangling", "x", "created x/none: 1 byte, 0 lines\n", []string{"x/none"}},
 	} {
 		r := k.invoke(t, "fs_write_file", args{"path": row.path, "content": row.content})
 		equal(t, row.path, r.Result.Text(), row.want)
@@ -40,7 +49,10 @@ func TestWriteFile(t *testing.T) {
 	for _, row := range []struct{ code, path, want string }{
 		{fs.CodeKind, "d", "Tool failed: d is a directory: name a file in it"},
 		{fs.CodeKind, "", `Tool failed: path "" is the root itself: name a file in it`},
-		{fs.CodeKind, "link", "Tool failed: link is a symbolic link to old: write to that file instead, or delete the link first"},
+		{tool.CodeDenied, "out", "Tool failed: out leads out of the root through a symbolic link, which is not followed"},
+		{tool.CodeDenied, "out/x", "Tool failed: out/x leads out of the root through a symbolic link, which is not followed"},
+		{tool.CodeDenied, "absolute", "Tool failed: absolute leads out of the root through a symbolic link, which is not followed"},
+		{tool.CodeFileSystem, "loop1", "Tool failed: loop1 leads through more than 40 symbolic links"},
 		{tool.CodeFileSystem, "f/x", "Tool failed: f/x: not a directory"},
 		{tool.CodeFileSystem, strings.Repeat("x", 300), "Tool failed: " + strings.Repeat("x", 300) + ": file name too long"},
 	} {
@@ -142,7 +154,7 @@ func TestReplaceNeedsAFileThatItCanHold(t *testing.T) {
 	k.link(t, "old", "link")
 	in := func(path string) args { return args{"path": path, "old": "x", "new": "y", "all": true} }
 	equal(t, "big", k.fail(t, fs.CodeTooLarge, "fs_replace_in_file", in("big")), "Tool failed: big is larger than 16 MiB, which is too much to edit")
-	k.fail(t, fs.CodeKind, "fs_replace_in_file", in("link"))
+	equal(t, "link", k.call(t, "fs_replace_in_file", in("link")), "replaced 1 in old (line 1)\n")
 	k.fail(t, fs.CodeKind, "fs_replace_in_file", in("d"))
 	k.fail(t, tool.CodeNoFile, "fs_replace_in_file", in("no"))
 }

@@ -14,8 +14,13 @@
 // A command sees a small environment, without whatever secrets the host has in its
 // own, and begins in a directory within the root. It is not confined to it: what
 // the host's user may do, a command may do. Let [tool.Permissions] decide on the
-// requests that the tool proposes (kind shell.command), or run the worker in a
-// sandbox.
+// requests that the tool proposes (kind shell.command), or have commands run in a
+// sandbox, where the machine offers one: see [Options].Sandbox.
+//
+// With [Options].Shells a call may keep its shell: the directory it ends in and its
+// exported variables, but no functions and no processes, are where the next call in it
+// begins. They are in this worker's memory alone. Where they are gone, since the worker
+// ended or another one got the call, the call fails and says so.
 //
 // There are process groups on Unix only; elsewhere [New] returns an error.
 package shell
@@ -25,7 +30,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,7 +37,9 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/turnlog/turnlog/internal/hostenv"
 	"github.com/turnlog/turnlog/internal/procgroup"
+	"github.com/turnlog/turnlog/internal/sandbox"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -41,6 +47,8 @@ import (
 const (
 	CodeNoProgram = "no_such_program" // the program is not there
 	CodeNotRun    = "not_run"         // the operating system does not run it
+	CodeShellGone = "shell_gone"      // the kept shell is not there, or not there any more
+	CodeShellBusy = "shell_busy"      // another call runs in the kept shell
 )
 
 // Options configures [New]. The zero value is ready for use.
@@ -51,6 +59,12 @@ type Options struct {
 	MaxOutput  int           // bytes kept of a command's output; zero: 1 MiB less a little
 	Grace      time.Duration // from SIGTERM to SIGKILL; zero: 2 s
 	Progress   time.Duration // how often the last line of output is told; zero: 500 ms
+
+	Shells    int           // how many kept shells there may be; one more ends the one not used for longest; zero: none are offered
+	ShellIdle time.Duration // after which a kept shell that is not used ends; zero: 30 min
+
+	Sandbox string // auto, none or bwrap: what commands run in; zero: none. What auto found is in the tool's description
+	Network bool   // in a sandbox: use the network
 }
 
 func (o Options) withDefaults() Options {
@@ -63,6 +77,7 @@ func (o Options) withDefaults() Options {
 	set(&o.MaxTimeout, max(10*time.Minute, o.Timeout))
 	set(&o.Grace, 2*time.Second)
 	set(&o.Progress, 500*time.Millisecond)
+	set(&o.ShellIdle, 30*time.Minute)
 	if o.MaxOutput <= 0 {
 		o.MaxOutput = 1<<20 - 4096 // the rest of what a result may hold is for what is said about it
 	}
@@ -80,18 +95,30 @@ func New(root string, opts Options) (tool.Tool, error) {
 		return nil, err
 	}
 	opts = opts.withDefaults()
-	s := &shell{root: r, opts: opts, env: append(inherited(), opts.Env...)}
+	box, _, err := sandbox.Open(context.Background(), opts.Sandbox, sandbox.Options{Network: opts.Network})
+	if err != nil {
+		return nil, fmt.Errorf("shell_exec: %w", err)
+	}
+	s := &shell{
+		root: r, opts: opts, env: append(hostenv.Base(), opts.Env...), box: box,
+		kept: &kept{limit: opts.Shells, idle: opts.ShellIdle},
+	}
 	return tool.CallFunc(
 		"shell_exec",
 		fmt.Sprintf("Runs a command and waits for it to end. Answers with its output, stdout and stderr as they came, and its exit status. "+
 			"Give either argv or script. It begins in the root unless cwd says otherwise, has no input, and is stopped after %s unless timeout_seconds says otherwise. "+
-			"Whatever it leaves running is stopped when it ends.", opts.Timeout),
+			"Whatever it leaves running is stopped when it ends.%s", opts.Timeout, s.about()),
 		s.exec,
 		tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["argv"].MinItems = new(1)
 			s.Properties["script"].MinLength = new(1)
 			s.Properties["timeout_seconds"].ExclusiveMinimum = new(0.0)
 			s.Properties["timeout_seconds"].Maximum = new(opts.MaxTimeout.Seconds())
+			if opts.Shells <= 0 {
+				delete(s.Properties, "shell")
+				delete(s.Properties, "end_shell")
+				s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, func(name string) bool { return strings.HasSuffix(name, "shell") })
+			}
 		}),
 		tool.WithSpec(func(s *tool.Spec) {
 			s.Timeout = opts.MaxTimeout + 4*opts.Grace // the tool's own timeout comes first: it shows the output
@@ -102,15 +129,19 @@ func New(root string, opts Options) (tool.Tool, error) {
 	)
 }
 
-// inherited picks what every command needs from the environment of this process.
-func inherited() []string {
-	env := []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
-	for _, key := range []string{"PATH", "HOME", "LANG", "TMPDIR"} {
-		if value, ok := os.LookupEnv(key); ok {
-			env = append(env, key+"="+value)
+// about is what the description says of how the tool was set up.
+func (s *shell) about() string {
+	text := ""
+	if s.opts.Shells > 0 {
+		text += ` To keep the directory and the exported variables from one script to the next, give shell "new", then the name that the answer gives.`
+	}
+	if s.box.Name() != sandbox.None {
+		text += " Commands may write below the root and in /tmp only, and /tmp is a new one for each."
+		if !s.opts.Network {
+			text += " They have no network."
 		}
 	}
-	return env
+	return text
 }
 
 type input struct {
@@ -119,6 +150,8 @@ type input struct {
 	Cwd     string            `json:"cwd,omitempty" jsonschema:"The directory to begin in, relative to the root. The root itself if left out."`
 	Env     map[string]string `json:"env,omitempty" jsonschema:"Environment variables to set. Only PATH, HOME, LANG and TMPDIR are set otherwise."`
 	Timeout float64           `json:"timeout_seconds,omitempty" jsonschema:"When to stop the command."`
+	Shell   string            `json:"shell,omitempty" jsonschema:"The shell to run the script in, as an earlier answer named it; or new to begin one that is kept. Not kept if left out."`
+	End     bool              `json:"end_shell,omitempty" jsonschema:"Do not keep the shell any longer."`
 }
 
 // target is what a request for permission is about.
@@ -161,6 +194,9 @@ func (in input) check() error {
 	case slices.ContainsFunc(argv, hasNUL):
 		return bad("argv, script: a character NUL cannot be passed to a program")
 	}
+	if err := in.checkShell(); err != nil {
+		return err
+	}
 	for key, value := range in.Env {
 		if key == "" || strings.Contains(key, "=") || hasNUL(key) || hasNUL(value) {
 			return bad(fmt.Sprintf("env: %q is not the name of a variable, or its value has a character NUL", key))
@@ -175,6 +211,8 @@ type shell struct {
 	root *tool.Root
 	opts Options
 	env  []string
+	box  *sandbox.Sandbox
+	kept *kept
 }
 
 func (s *shell) exec(ctx context.Context, c tool.Call, in input) (tool.Output, error) {
@@ -198,7 +236,45 @@ func (s *shell) exec(ctx context.Context, c tool.Call, in input) (tool.Output, e
 	if in.Timeout > 0 {
 		p.opts.Timeout = time.Duration(in.Timeout * float64(time.Second))
 	}
-	return p.run(ctx)
+	if in.Shell == "" {
+		return s.confined(p).run(ctx)
+	}
+	k, err := s.kept.take(c.Session, in.Shell)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	defer func() { s.kept.put(k, in.End) }()
+	return s.runKept(ctx, p, k, in)
+}
+
+// runKept runs a script in a kept shell.
+func (s *shell) runKept(ctx context.Context, p process, k *keptShell, in input) (tool.Output, error) {
+	v, err := k.visit()
+	if err != nil {
+		return tool.Output{}, err
+	}
+	defer v.leave()
+	p.argv = []string{"/bin/sh", "-c", v.script(in, p.dir)}
+	out, err := s.confined(p, v.files).run(ctx)
+	note := v.keep(in.End)
+	if e, ok := errors.AsType[*tool.Error](err); ok {
+		return tool.Output{}, tool.Failure(e.Code, "%s\n%s", strings.TrimSuffix(e.Message, "\n"), strings.TrimSuffix(note, "\n"))
+	}
+	if err != nil {
+		return tool.Output{}, err
+	}
+	out.Parts[0].Text += note
+	return out, nil
+}
+
+// confined is the process in the sandbox, if there is one.
+func (s *shell) confined(p process, files ...string) process {
+	if s.box.Name() == sandbox.None {
+		return p
+	}
+	p.argv = s.box.Wrap(sandbox.Command{Root: s.root.Dir(), Dir: p.dir, Files: files, Path: p.path, Argv: p.argv})
+	p.path = p.argv[0]
+	return p
 }
 
 // directory finds where the command begins.
@@ -224,20 +300,9 @@ func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
 	}
-	var path string
-	for _, v := range env {
-		if value, ok := strings.CutPrefix(v, "PATH="); ok {
-			path = value
-		}
-	}
-	for _, dir := range filepath.SplitList(path) {
-		if !filepath.IsAbs(dir) {
-			continue
-		}
-		full := filepath.Join(dir, name)
-		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return full, nil
-		}
+	full, path, ok := hostenv.LookPath(name, env)
+	if ok {
+		return full, nil
 	}
 	return "", tool.Failure(CodeNoProgram, "program %q is not in PATH (%s): check its name, or name its file", name, path)
 }

@@ -1,6 +1,7 @@
 package toolset
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/mcp"
 )
 
 // Flags say which tools a worker has, and what calls of them may do.
@@ -17,7 +19,11 @@ type Flags struct {
 
 	sets        []string
 	policy      policyFlags
+	knobs       knobs
+	servers     serverFlags
 	permissions tool.Permissions
+	more        []mcp.Server // beside those that the flags name
+	mcp         []mcp.Server
 }
 
 // Register adds the flags to a command.
@@ -26,6 +32,8 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.sets, "tools", []string{"fs"}, "`sets` of tools, separated by commas: "+strings.Join(Names(), ", ")+"; shell runs any command, as this user")
 	fs.StringVar(&f.Root, "root", ".", "`directory` that the tools work in; file tools cannot leave it")
 	fs.BoolVar(&f.AllowWrite, "allow-write", false, "let the file tools write; without it they only read")
+	f.knobs.register(cmd)
+	f.servers.register(cmd)
 	f.policy.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("tools", completeSets) // the flag is there
 	_ = cmd.MarkFlagDirname("root")                           // as above
@@ -45,7 +53,8 @@ func completeSets(_ *cobra.Command, _ []string, typed string) ([]cobra.Completio
 
 // FlagNames are the flags that only count where a worker is started.
 func FlagNames() []string {
-	names := []string{"tools", "root", "allow-write"}
+	names := append([]string{"tools", "root", "allow-write"}, knobNames()...)
+	names = append(names, serverFlagNames()...)
 	for _, p := range new(policyFlags).all() {
 		names = append(names, p.name)
 	}
@@ -65,6 +74,9 @@ func (f *Flags) Sets() []string {
 // RunGates adds the set that runs the gates of tasks.
 func (f *Flags) RunGates() { f.sets = append(f.sets, gateSet) }
 
+// AddServers adds MCP servers to those that the flags name, before Open.
+func (f *Flags) AddServers(servers ...mcp.Server) { f.more = append(f.more, servers...) }
+
 // Open makes the tools that the flags name, a source for each set. What is wrong
 // is the command line's fault.
 func (f *Flags) Open() ([]tool.Source, error) {
@@ -73,12 +85,37 @@ func (f *Flags) Open() ([]tool.Source, error) {
 		return nil, fmt.Errorf("--root %s: %w", f.Root, err)
 	}
 	f.Root = root
+	dir, err := tool.OpenRoot(root)
+	if err != nil {
+		return nil, fmt.Errorf("--%w", err) // it begins with root
+	}
+	_ = dir.Close() // it was only looked at
+	if err := f.knobs.check(f.Sets()); err != nil {
+		return nil, err
+	}
+	if err := f.knobs.options(context.Background(), &f.Options); err != nil {
+		return nil, err
+	}
 	sources, err := Open(f.Sets(), f.Options)
 	if err != nil {
 		return nil, fmt.Errorf("--tools: %w", err)
 	}
+	manifests, err := f.knobs.manifestTools(f.Options, sources)
+	if err != nil {
+		return nil, err
+	}
+	if manifests != nil {
+		sources = append(sources, manifests)
+	}
 	if f.permissions, err = f.policy.permissions(root, f.Sets()); err != nil {
 		return nil, err
+	}
+	if f.mcp, err = f.servers.parse(); err != nil {
+		return nil, err
+	}
+	f.mcp = append(f.mcp, f.more...)
+	if err := (mcp.Config{Servers: f.mcp}).Check(); err != nil {
+		return nil, fmt.Errorf("--mcp: %w", err)
 	}
 	return sources, nil
 }

@@ -5,8 +5,8 @@
 // returns all of them as a slice to read. Nothing registers itself.
 //
 // A program owns its [Flags] and calls [Flags.Open] once, then [Flags.Permissions],
-// which it gives to its worker beside the tools; an [Offers] and what
-// [Progress] returns belong to the worker that they are given to.
+// which it gives to its worker beside the tools, and [Flags.Keep] once it knows where
+// outputs are kept; what [Progress] returns belongs to the worker that it is given to.
 package toolset
 
 import (
@@ -17,6 +17,7 @@ import (
 
 	"github.com/turnlog/turnlog/effect"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/fetch"
 	"github.com/turnlog/turnlog/tool/fs"
 	"github.com/turnlog/turnlog/tool/shell"
 )
@@ -32,27 +33,44 @@ type Set struct {
 type Options struct {
 	Root       string // the directory that they work in
 	AllowWrite bool   // file tools write, too
+	ReadFirst  bool   // and change only what they read before
+
+	Shells  int      // how many shells are kept between calls
+	Env     []string // KEY=value, more for every command
+	Sandbox string   // what commands run in; empty: nothing
+	Network bool     // in a sandbox they use the network
+
+	Fetch fetch.Options
 }
 
 // Sets lists the tools that our binaries have. A new one is a line here.
 func Sets() []Set {
 	return []Set{
-		{"fs", "list, find, read, search and count files; with --allow-write also write, edit and delete them", openFiles},
+		{"fs", "list, find, read, search and count files; with --allow-write also write, edit, patch and delete them", openFiles},
 		{"shell", "run any command as this user, which --allow-write does not restrain; and what gate does", openShell},
+		{"fetch", "read pages and documents of the web, from the hosts that --fetch-allow names", openFetch},
 		{gateSet, "run the gates of tasks, as this user; models are not shown it", openGate},
 	}
 }
 
 func openFiles(o Options) ([]tool.Tool, error) {
-	return fs.New(o.Root, fs.Options{Write: o.AllowWrite})
+	return fs.New(o.Root, fs.Options{Write: o.AllowWrite, ReadFirst: o.ReadFirst})
 }
 
 func openShell(o Options) ([]tool.Tool, error) {
-	exec, err := shell.New(o.Root, shell.Options{})
+	exec, err := shell.New(o.Root, shell.Options{Env: o.Env, Shells: o.Shells, Sandbox: o.Sandbox, Network: o.Network})
 	if err != nil {
 		return nil, err
 	}
 	return []tool.Tool{exec}, nil
+}
+
+func openFetch(o Options) ([]tool.Tool, error) {
+	t, err := fetch.New(o.Fetch)
+	if err != nil {
+		return nil, err
+	}
+	return []tool.Tool{t}, nil
 }
 
 // gateSet is the set that every worker has whose models run commands anyway.

@@ -3,18 +3,26 @@ package toolset
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/clitest"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/fetch"
 	"github.com/turnlog/turnlog/tool/tooltest"
 )
 
+// all lets every set do all that it can.
+func all(t *testing.T) Options {
+	t.Helper()
+	return Options{Root: t.TempDir(), AllowWrite: true, Shells: 2, Fetch: fetch.Options{Hosts: []string{"example.com"}, Timeout: time.Second}}
+}
+
 func TestSetsDoNotMeet(t *testing.T) {
 	t.Parallel()
-	sources, err := Open(Names(), Options{Root: t.TempDir(), AllowWrite: true})
+	sources, err := Open(Names(), all(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +43,7 @@ func TestSetsDoNotMeet(t *testing.T) {
 func TestEveryToolHoldsTheContract(t *testing.T) {
 	t.Parallel()
 	for _, s := range Sets() {
-		tools, err := s.Open(Options{Root: t.TempDir(), AllowWrite: true})
+		tools, err := s.Open(all(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +87,7 @@ func TestFlagsNameEachSetOnce(t *testing.T) {
 	for args, want := range map[string]string{
 		"--tools fs,nope":     `--tools: there is no set "nope": known are ` + strings.Join(Names(), ", "),
 		"--tools=":            "--tools: name at least one of " + strings.Join(Names(), ", "),
-		"--root /no/such/dir": "--tools: fs: root /no/such/dir: no such directory",
+		"--root /no/such/dir": "--root /no/such/dir: no such directory",
 	} {
 		if code, printed := run(t, new(Flags), append([]string{"work"}, strings.Fields(args)...)...); code != cli.CodeUsage || !strings.Contains(printed, want) {
 			t.Errorf("%s = %d %q, want %q", args, code, printed, want)

@@ -1,0 +1,125 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/agentfile"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/memory"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/scripted"
+)
+
+// written are agent files by name.
+type written map[string]string
+
+func (w written) find(_ context.Context, name, _ string) (*agentfile.Definition, error) {
+	text, ok := w[name]
+	if !ok {
+		return nil, fmt.Errorf("agent %q: %w", name, agentfile.ErrUnknown)
+	}
+	return agentfile.Parse(name+".yaml", []byte(text), nil)
+}
+
+// knowing makes a node know agents.
+func knowing(files written, notes memory.Store) func(*actor.Config) {
+	return func(c *actor.Config) {
+		c.Agents = agentfile.Host{
+			Find: files.find, Notes: notes,
+			Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) },
+		}
+	}
+}
+
+// of begins a session of an agent.
+func of(name string) func(*client.Options) {
+	return func(o *client.Options) { o.Config.Agent = &events.AgentRef{Name: name} }
+}
+
+const (
+	strict = "system: Be strict.\nguardrails: {input: [{name: words, deny: [forbidden]}]}\nlimits: {rounds: 3}\n"
+	lax    = "system: Be lax.\n"
+	said   = "replies:\n  - text: fine\n    repeat: true\n"
+)
+
+func TestASessionKeepsTheVersionOfItsAgentOverATakeover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.node("n1", knowing(written{"reviewer": strict}, nil))
+		s := w.Start("old", said, of("reviewer"))
+		w.submit(s, "one")
+		w.finish(s)
+		first.crash(t)
+
+		second := w.node("n2", knowing(written{"reviewer": lax}, nil))
+		w.submit(s, "forbidden")
+		if got := w.finish(s); got.FinishReason == content.Completed {
+			t.Error("after the file had changed, and on another node, its guardrail was gone")
+		}
+		late := w.Start("new", said, of("reviewer"))
+		w.submit(late, "forbidden")
+		if got := w.finish(late); got.FinishReason != content.Completed {
+			t.Errorf("a session that began later ended as %s, by the version before", got.FinishReason)
+		}
+		old, fresh := celltest.Facts[events.RunStarted](w.World, "old")[0], celltest.Facts[events.RunStarted](w.World, "new")[0]
+		if a := old.Config.Agent; a == nil || a.Name != "reviewer" || a.Version == fresh.Config.Agent.Version || !strings.Contains(string(a.Data), "Be strict.") {
+			t.Errorf("the journal says %+v", a)
+		}
+		if old.Transcript[0].Text() != "Be strict." || old.Config.Limits.MaxRounds != 3 || len(old.Config.Hooks) != 1 {
+			t.Errorf("the session began with %+v, %+v", old.Transcript, old.Config)
+		}
+		second.drain(t)
+	})
+}
+
+func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1", knowing(written{"broken": "engine: x\n"}, nil))
+		for name, want := range map[string]string{"nobody": loop.ReasonUnknownAgent, "broken": loop.ReasonBadAgent} {
+			_, err := w.client.Start(w.ctx, client.Options{ID: content.SessionID(name), Config: events.Config{Agent: &events.AgentRef{Name: name}}})
+			refused, ok := errors.AsType[*client.RefusedError](err)
+			if !ok || refused.Reason != want || !strings.Contains(refused.Detail, name) {
+				t.Errorf("%s: %v, want a refusal with reason %s", name, err, want)
+			}
+		}
+		n.drain(t)
+	})
+}
+
+func TestATaskHasTheMemoryOfItsAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1", knowing(written{"mender": "memory: {ttl: 24h}\n"}, w.cell.Memory()))
+		for _, id := range []content.SessionID{"first", "second"} {
+			s := w.Start(id, said, of("mender"))
+			if err := s.Ask(w.ctx, commands.StartTask{Spec: events.TaskSpec{Goal: "Mend the parser"}}); err != nil {
+				t.Fatal(err)
+			}
+			w.finish(s)
+		}
+		notes, err := w.cell.Memory().Notes(w.ctx, "mender")
+		if err != nil || len(notes) != 1 {
+			t.Errorf("the agent remembers %v, %v; want the one goal", notes, err)
+		}
+		recalled := celltest.Facts[events.MemoryRecalled](w.World, "second")
+		if !slices.ContainsFunc(recalled, func(m events.MemoryRecalled) bool {
+			return len(m.Items) == 1 && strings.Contains(m.Items[0].Text(), "fine")
+		}) {
+			t.Errorf("the second task was told %+v", recalled)
+		}
+		n.drain(t)
+	})
+}

@@ -1,0 +1,55 @@
+package actor_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+func (w *world) asking() []content.SessionID {
+	w.t.Helper()
+	ids, err := w.client.Asking(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return ids
+}
+
+// asked starts a session whose rules ask about a call, which then waits.
+func (w *world) asked(id content.SessionID) {
+	w.t.Helper()
+	s := w.startWith(id, "replies:\n  - calls: [{name: echo, input: {}}]\n  - text: done\n", func(c *events.Config) {
+		c.Rules = []events.Rule{{Tool: "*", Action: events.RuleAsk}}
+	})
+	w.submit(s, "go")
+	w.until(id, events.KindApprovalRequired)
+}
+
+func TestWhoWaitsForAnApprovalIsOnTheList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.node("n1")
+		w.worker(echoed)
+		w.asked("s")
+		w.asked("other")
+		if got := w.asking(); !slices.Equal(got, []content.SessionID{"other", "s"}) {
+			t.Errorf("asking: %v", got)
+		}
+		first.crash(t)
+		second := w.node("n2")
+		w.send("s", "yes", commands.ResolveApproval{Approve: true, By: "ann"})
+		w.until("s", events.KindTurnFinished)
+		synctest.Wait()
+		if n, err := w.cell.Approvals().Noted(w.ctx, "s"); n != 0 || err != nil {
+			t.Errorf("decided, but noted: %d, %v", n, err)
+		}
+		if n, err := w.cell.Approvals().Noted(w.ctx, "other"); n == 0 || err != nil {
+			t.Errorf("undecided, but not noted: %d, %v", n, err)
+		}
+		second.drain(t)
+	})
+}

@@ -1,0 +1,162 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+)
+
+// porter is a hook at the start and the end of sessions, of several nodes. It lets
+// nobody in who is called intruder.
+type porter struct {
+	mu   *sync.Mutex
+	seen *[]string
+}
+
+func newPorter() porter { return porter{new(sync.Mutex), new([]string)} }
+
+func (porter) Name() string { return "porter" }
+func (porter) Points() []extension.Point {
+	return []extension.Point{extension.SessionStart, extension.SessionEnd}
+}
+
+func (p porter) OnEvent(_ context.Context, e extension.HookEvent) (extension.Action, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	*p.seen = append(*p.seen, string(e.Point)+" "+string(e.Session))
+	if e.Session == "intruder" || e.Point == extension.SessionEnd {
+		return extension.Action{Kind: extension.Terminate, Reason: "no"}, nil
+	}
+	return extension.Action{Reason: "welcome"}, nil
+}
+
+func (p porter) asked() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(*p.seen)
+}
+
+func with(hooks ...extension.Hook) func(*actor.Config) {
+	return func(c *actor.Config) { c.Effects = effect.Config{Hooks: hooks} }
+}
+
+// told lists the events of one kind in a journal.
+func told[E events.Event](w *world, id content.SessionID) (out []E) {
+	w.t.Helper()
+	for _, rec := range w.records(id) {
+		for _, ev := range rec.Entry.Events {
+			if e, ok := ev.(E); ok {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+func TestTheHooksOfASessionsStartAndEndAreAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, p := newWorld(t), newPorter()
+		first := w.node("n1", with(p))
+		s := w.start("s", "replies:\n  - text: one\n  - text: two\n  - text: three\n    delay: 1m\n")
+		w.submit(s, "one")
+		w.finish(s)
+		if err := s.Ask(w.ctx, commands.OpenSession{}); err == nil {
+			t.Error("it was opened twice")
+		}
+		second := w.node("n2", with(p))
+		first.crash(t)
+		w.submit(s, "two")
+		w.finish(s)
+		w.submit(s, "three")
+		if err := s.Ask(w.ctx, commands.Close{Reason: "early"}); err == nil {
+			t.Error("it was closed in the middle of a turn")
+		}
+		w.finish(s)
+		if err := s.Ask(w.ctx, commands.Close{Reason: "done"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Ask(w.ctx, commands.Close{Reason: "again"}); err == nil {
+			t.Error("it was closed twice")
+		}
+		if got := p.asked(); !slices.Equal(got, []string{"session_start s", "session_end s"}) {
+			t.Errorf("the hook was asked at %q", got)
+		}
+		got := told[events.HookDecided](w, "s")
+		if len(got) != 2 || got[0].Action != "continue" || !slices.Equal(got[0].Notes, []events.HookNote{{Hook: "porter", Text: "welcome"}}) ||
+			got[1].Action != "terminate" || got[1].Hook != "porter" {
+			t.Errorf("recorded is %+v", got)
+		}
+		if n := len(told[events.SessionClosed](w, "s")); n != 1 {
+			t.Errorf("it was closed %d times: its hook has no say in that", n)
+		}
+		second.drain(t)
+	})
+}
+
+func TestAHookMayKeepASessionFromStarting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, p := newWorld(t), newPorter()
+		n := w.node("n1", with(p))
+		_, err := w.client.Start(w.ctx, client.Options{ID: "intruder", Config: events.Config{Model: "scripted:x", ModelData: []byte(oneReply)}})
+		if e, ok := errors.AsType[*client.RefusedError](err); !ok || e.Reason != "hook_terminated" || e.Detail != "porter: no" {
+			t.Errorf("Start = %v", err)
+		}
+		if started := told[events.RunStarted](w, "intruder"); len(started) != 0 {
+			t.Errorf("it began as %+v", started)
+		}
+		n.drain(t)
+	})
+}
+
+func TestANodeOfAnotherConfigurationRecordsThat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, p := newWorld(t), newPorter()
+		policy := func(name string) func(*actor.Config) { return func(c *actor.Config) { c.Policy = name } }
+		s := (*client.Session)(nil)
+		want := 0
+		for _, tc := range []struct {
+			node    string
+			opts    []func(*actor.Config)
+			hooks   int
+			changes bool
+		}{
+			{"plain", nil, 0, false},
+			{"plain-again", nil, 0, false},
+			{"hooks", []func(*actor.Config){with(p)}, 1, true},
+			{"hooks-again", []func(*actor.Config){with(p)}, 1, false},
+			{"policy", []func(*actor.Config){with(p), policy("strict")}, 1, true},
+			{"policy-again", []func(*actor.Config){with(p), policy("strict")}, 1, false},
+			{"other-policy", []func(*actor.Config){with(p), policy("lax")}, 1, true},
+			{"plain-at-last", nil, 0, true},
+		} {
+			n := w.node(tc.node, tc.opts...)
+			if s == nil {
+				s = w.startWith("s", oneReply, func(c *events.Config) { c.MaxParallel, c.Digest = 3, "the client's" })
+			}
+			w.submit(s, "go")
+			w.finish(s)
+			n.drain(t)
+			if tc.changes {
+				want++
+			}
+			all := told[events.ConfigChanged](w, "s")
+			if len(all) != want {
+				t.Fatalf("after %s %d changes are recorded, want %d", tc.node, len(all), want)
+			}
+			if tc.changes && (len(all[want-1].Config.Hooks) != tc.hooks || all[want-1].Config.MaxParallel != 3 || all[want-1].Config.Model == "") {
+				t.Errorf("after %s it is %+v", tc.node, all[want-1].Config)
+			}
+		}
+	})
+}

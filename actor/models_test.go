@@ -1,0 +1,103 @@
+package actor_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/model"
+)
+
+// noKeyError says that a node lacks what a model needs.
+type noKeyError struct{}
+
+func (noKeyError) Error() string   { return "KEY is not set" }
+func (noKeyError) Elsewhere() bool { return true }
+
+// without is a node that lacks what models need.
+func without(c *actor.Config) {
+	c.Models = func(string, []byte) (model.Model, error) { return nil, noKeyError{} }
+}
+
+// failed lists the model calls of a session that failed.
+func (w *world) failed(id content.SessionID) []events.ModelCallFailed {
+	w.t.Helper()
+	var out []events.ModelCallFailed
+	for _, rec := range w.records(id) {
+		for _, ev := range rec.Entry.Events {
+			if f, ok := ev.(events.ModelCallFailed); ok {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+func TestASessionGoesToANodeThatHasItsModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.node("n1", without)
+		second := w.node("n2")
+		s := w.start("s", oneReply)
+		w.submit(s, "go")
+		if got := w.finish(s); got.Text() != "ok" {
+			t.Errorf("answer = %q", got.Text())
+		}
+		if got := w.owners("s"); got[len(got)-1] != "n2" {
+			t.Errorf("driven by %v, want n2 in the end", got)
+		}
+		if len(w.failed("s")) == 0 {
+			t.Error("n1 never had the session")
+		}
+		for _, f := range w.failed("s") {
+			if f.Class != content.ClassServer || f.Code != "model_not_here" || f.Message != "node n1: KEY is not set" {
+				t.Errorf("recorded %+v", f)
+			}
+		}
+		first.drain(t)
+		second.drain(t)
+	})
+}
+
+func TestASessionWhoseModelNoNodeHasIsToldSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1", without)
+		s := w.start("s", oneReply)
+		w.submit(s, "go")
+		_, err := s.Next(w.ctx)
+		if err == nil || !strings.Contains(err.Error(), "KEY is not set") {
+			t.Errorf("Next = %v, want what is missing", err)
+		}
+		if got := len(w.failed("s")); got != 4 {
+			t.Errorf("%d attempts, want those that a model call has", got)
+		}
+		if got := w.owners("s"); slices.ContainsFunc(got, func(o string) bool { return o != "n1" }) {
+			t.Errorf("driven by %v", got)
+		}
+		n.drain(t)
+	})
+}
+
+func TestAModelThatNobodyKnowsFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1", func(c *actor.Config) {
+			c.Models = func(string, []byte) (model.Model, error) { return nil, errors.New("no such model") }
+		})
+		s := w.start("s", oneReply)
+		w.submit(s, "go")
+		if _, err := s.Next(w.ctx); err == nil || !strings.Contains(err.Error(), "no such model") {
+			t.Errorf("Next = %v", err)
+		}
+		if got := w.failed("s"); len(got) != 1 || got[0].Code != "unknown_model" || len(w.owners("s")) != 1 {
+			t.Errorf("recorded %+v, driven by %v", got, w.owners("s"))
+		}
+		n.drain(t)
+	})
+}

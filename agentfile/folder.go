@@ -1,0 +1,113 @@
+package agentfile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Folder holds agent files. It is read anew each time, so what is changed there counts
+// for the next session.
+type Folder string
+
+// endings are those of agent files.
+func endings() []string { return []string{".yaml", ".yml"} }
+
+// IsFile reports whether a text names an agent file rather than an agent.
+func IsFile(text string) bool {
+	return filepath.Base(text) != text || slices.Contains(append(endings(), ".json"), filepath.Ext(text))
+}
+
+// Find returns the agent of that name. It returns ErrUnknown if no file is of it, also for
+// a version that is not in the folder.
+func (f Folder) Find(_ context.Context, name, version string) (*Definition, error) {
+	all, err := f.List()
+	for _, d := range all {
+		if d.Name != name {
+			continue
+		}
+		if v, err := d.Version(); err != nil || version == "" || v == version {
+			return d, err
+		}
+		return nil, fmt.Errorf("agent %q in %s, version %s: %w", name, f, version, ErrUnknown)
+	}
+	if bad, ok := errors.AsType[Problems](err); ok { // of files that may be meant
+		var mine Problems
+		for _, p := range bad {
+			if baseName(p.File) == name {
+				mine = append(mine, p)
+			}
+		}
+		if len(mine) > 0 {
+			return nil, mine
+		}
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("agent %q in %s: %w", name, f, ErrUnknown)
+}
+
+// List returns the agents of the folder, by name. What is wrong with some of its files is
+// returned as [Problems] beside those that can be used.
+func (f Folder) List() ([]*Definition, error) {
+	entries, err := os.ReadDir(string(f))
+	if err != nil {
+		return nil, fmt.Errorf("agents: %w", err)
+	}
+	var all []*Definition
+	var problems Problems
+	files := make(map[string]string)
+	for _, e := range entries {
+		if e.IsDir() || !slices.Contains(endings(), filepath.Ext(e.Name())) {
+			continue
+		}
+		file := filepath.Join(string(f), e.Name())
+		d, err := Load(file)
+		if bad, ok := errors.AsType[Problems](err); ok {
+			problems = append(problems, bad...)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if other, twice := files[d.Name]; twice {
+			problems = append(problems, Problem{File: file, Message: fmt.Sprintf("agent %s is in %s, too", d.Name, other)})
+			continue
+		}
+		files[d.Name] = file
+		all = append(all, d)
+	}
+	slices.SortFunc(all, func(a, b *Definition) int { return cmp.Compare(a.Name, b.Name) })
+	if len(problems) > 0 {
+		return all, problems
+	}
+	return all, nil
+}
+
+// Delegates returns the agents that these delegate to, and those that they delegate to in
+// turn, each once, by name.
+func Delegates(ctx context.Context, find FindFunc, of ...*Definition) ([]*Definition, error) {
+	var all []*Definition
+	for len(of) > 0 {
+		d := of[0]
+		of = of[1:]
+		for _, name := range d.Agents {
+			if slices.ContainsFunc(all, func(o *Definition) bool { return o.Name == name }) {
+				continue
+			}
+			other, err := find(ctx, name, "")
+			if err != nil {
+				return nil, fmt.Errorf("agent %s delegates: %w", d.Name, err)
+			}
+			all, of = append(all, other), append(of, other)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Definition) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}

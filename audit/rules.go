@@ -1,0 +1,140 @@
+package audit
+
+import (
+	"context"
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/permission"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// rulesHeld: no call starts that a rule of its session or of its turn denies, and one
+// that they ask about starts only once that question was approved. The session's rules
+// may change while a call waits: those that held when it was judged count, so it is
+// enough that it may start by one of them.
+func rulesHeld() rule {
+	var r ruled
+	return func(f fact) {
+		switch ev := f.event.(type) {
+		case events.RunStarted:
+			r.session = ev.Config.Rules
+		case events.ConfigChanged:
+			r.session = ev.Config.Rules
+			for _, c := range r.calls {
+				c.session = append(c.session, ev.Config.Rules)
+			}
+		case events.TurnStarted:
+			r.turn = nil
+			r.options(ev.Options)
+		case events.InputAccepted:
+			r.options(ev.Options)
+		case events.ToolCallRequested:
+			r.request(ev)
+		case events.ApprovalRequired:
+			if ev.Approval.RequestKind == permission.KindCall {
+				r.note(ev.Approval)
+			}
+		case events.ApprovalResolved:
+			if ev.Outcome == events.Approved {
+				r.approve(ev)
+			}
+		case events.ToolDispatched:
+			if c, ok := r.calls[ev.Call]; ok {
+				delete(r.calls, ev.Call)
+				c.judge(f)
+			}
+		case events.ToolResultReceived:
+			delete(r.calls, ev.Result.CallID)
+		}
+	}
+}
+
+// ruled is what the rules say of the calls that have not started.
+type ruled struct {
+	session []events.Rule
+	turn    [][]events.Rule
+	calls   map[content.CallID]*ruledCall
+}
+
+type ruledCall struct {
+	request  tool.Request
+	session  [][]events.Rule // that held since it was asked for
+	turn     [][]events.Rule
+	asked    map[content.ApprovalID]events.Asker // about the call as such
+	approved []events.Asker
+}
+
+func (r *ruled) options(o *events.TurnOptions) {
+	if o != nil {
+		r.turn = o.Rules
+	}
+}
+
+func (r *ruled) request(ev events.ToolCallRequested) {
+	if r.calls == nil {
+		r.calls = map[content.CallID]*ruledCall{}
+	}
+	r.calls[ev.Call.ID] = &ruledCall{
+		request: tool.Request{Call: ev.Call, Spec: tool.Spec{Name: ev.Call.Name, Effects: ev.Routing.Effects}},
+		session: [][]events.Rule{r.session}, turn: r.turn, asked: map[content.ApprovalID]events.Asker{},
+	}
+}
+
+func (r *ruled) note(a events.Approval) {
+	if c, ok := r.calls[a.CallID]; ok {
+		c.asked[a.ID] = a.Asker
+	}
+}
+
+func (r *ruled) approve(ev events.ApprovalResolved) {
+	c, ok := r.calls[ev.Call]
+	if !ok {
+		return
+	}
+	if asker, asked := c.asked[ev.Approval]; asked {
+		c.approved = append(c.approved, asker)
+	}
+}
+
+// judge says what the rules have against the start of the call.
+func (c *ruledCall) judge(f fact) {
+	name := c.request.Call.Name
+	allowed := false
+	for _, rules := range c.session {
+		switch c.ruling(permission.Rules(rules)) {
+		case tool.Deny:
+		case tool.Ask:
+			allowed = allowed || len(c.approved) > 0
+		case tool.Allow, tool.NoOpinion:
+			allowed = true
+		}
+	}
+	if !allowed {
+		f.fail("call %s of %s starts, which the session's rules neither allow nor had approved", c.request.Call.ID, name)
+	}
+	for _, rules := range c.turn {
+		switch c.ruling(permission.Narrowing(rules)) {
+		case tool.Deny:
+			f.fail("call %s of %s starts, which its turn's rules deny", c.request.Call.ID, name)
+		case tool.Ask:
+			if !c.approvedForTurn() {
+				f.fail("call %s of %s starts, which its turn's rules wanted approved", c.request.Call.ID, name)
+			}
+		case tool.Allow, tool.NoOpinion:
+		}
+	}
+}
+
+func (c *ruledCall) approvedForTurn() bool {
+	return slices.Contains(c.approved, events.AskedByTurn)
+}
+
+func (c *ruledCall) ruling(p tool.Permissions) tool.Ruling {
+	v, err := p.Evaluate(context.Background(), c.request)
+	if err != nil {
+		return tool.Deny
+	}
+	return v.Ruling
+}

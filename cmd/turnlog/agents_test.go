@@ -1,0 +1,191 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/agentfile"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
+)
+
+// folderOf writes files into a folder, each with a model that follows a script.
+func folderOf(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestAgentsCheckSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	dir := folderOf(t, map[string]string{"good.yaml": "model: demo\n", "bad.yaml": "on_busy: x\nlimits: {rounds: -1}\n"})
+	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
+	if p := expect(t, cli.CodeOK, "agents", "check", good); p.out.String() != "" {
+		t.Errorf("a good file prints %q", p.out)
+	}
+	p := expect(t, cli.CodeFailed, "agents", "check", good, bad)
+	want := bad + `:1:10: on_busy: "x": use queue, steer, interrupt or reject` + "\n" + bad + ":2:18: limits.rounds: -1: use a number from 1 on\n"
+	if p.out.String() != want || p.err.String() != "" {
+		t.Errorf("out = %q, err = %q, want %q", p.out, p.err, want)
+	}
+	if p := expect(t, cli.CodeUsage, "agents", "check", bad, filepath.Join(dir, "none.yaml")); !strings.Contains(p.err.String(), "none.yaml is not there") {
+		t.Errorf("err = %q", p.err)
+	}
+}
+
+func TestAgentsShowPrintsWhatIsKept(t *testing.T) {
+	t.Parallel()
+	dir := folderOf(t, map[string]string{"a.yaml": "model: demo\nsystem_file: p.md\n", "p.md": "Be\nbrief.\n", "bad.yaml": "engine: x\n"})
+	text := expect(t, cli.CodeOK, "agents", "show", "a", "--agents", dir).out.String()
+	d, err := agentfile.Parse("again.yaml", []byte(text), nil)
+	if err != nil || d.System != "Be\nbrief.\n" || d.Name != "a" {
+		t.Fatalf("show prints %s: %v", text, err)
+	}
+	var row agentRow
+	if err := json.Unmarshal([]byte(expect(t, cli.CodeOK, "agents", "show", filepath.Join(dir, "a.yaml"), "-o", "json").out.String()), &row); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := d.Version(); err != nil || row.Version != v || !strings.Contains(text, "# version "+v) {
+		t.Errorf("version = %s, %v; show prints %s", v, err, text)
+	}
+	p := expect(t, cli.CodeOK, "agents", "ls", "--agents", dir)
+	if !strings.Contains(p.out.String(), "a     "+row.Version) || !strings.Contains(p.err.String(), `bad.yaml:1:1: unknown field "engine"`) {
+		t.Errorf("ls: out = %q, err = %q", p.out, p.err)
+	}
+	if p := expect(t, cli.CodeFailed, "agents", "show", "none", "--agents", dir); !strings.Contains(p.err.String(), `agent "none" in `+dir+`: no such agent`) {
+		t.Errorf("err = %q", p.err)
+	}
+	if p := expect(t, cli.CodeOK, "agents", "schema"); !json.Valid([]byte(p.out.String())) {
+		t.Errorf("schema prints %s", p.out)
+	}
+}
+
+func TestAFileIsAnAgentInThisProcess(t *testing.T) {
+	t.Parallel()
+	root := folderOf(t, map[string]string{
+		"AGENTS.md": "Use tabs.\n", "a.txt": "x\n",
+		"skills/notes/SKILL.md": "---\nname: notes\ndescription: How to write notes\n---\nWrite short ones.\n",
+	})
+	lead := scripted(t, `
+replies:
+  - calls:
+      - {name: fs_read_file, input: {path: a.txt}}
+      - {name: fs_count, input: {}}
+      - {name: skill_activate, input: {name: notes}}
+      - {name: agent_tester, input: {prompt: Test it.}}
+  - text: "{{range .Results}}[{{.Text}}]{{end}}"
+`)
+	tester := scripted(t, "replies:\n  - text: It works.\n")
+	dir := folderOf(t, map[string]string{
+		"lead.yaml": "model: '" + lead + "'\nsystem: Be a lead.\ncontext: {agents_md: nearest, skills: [skills]}\n" +
+			"tools: [{name: fs_count, permission: deny}, {name: 'fs_*', permission: allow}]\nagents: [tester]\n",
+		"tester.yaml": "description: Tests\nmodel: '" + tester + "'\n",
+	})
+	p := expect(t, cli.CodeOK, "run", "--root", root, "--agent", filepath.Join(dir, "lead.yaml"), "-o", "jsonl", "go")
+	for _, want := range []string{`"agent":{"name":"lead","version":"`, "Be a lead.", "Use tabs.", "(2 bytes)\\nx\\n]", "Tool not found: fs_count", "Write short ones.", "[It works.]"} {
+		if !strings.Contains(p.out.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, p.out)
+		}
+	}
+}
+
+func TestATaskHasTheGateAndTheSurroundingsOfItsAgent(t *testing.T) {
+	t.Parallel()
+	root := folderOf(t, map[string]string{"AGENTS.md": "Use tabs.\n", "specs/parser.md": "# The parser\n\nIt never fails.\n"})
+	model := scripted(t, "replies:\n  - calls: [{name: fs_write_file, input: {path: done, content: x}}]\n  - text: Done.\n")
+	dir := folderOf(t, map[string]string{"mender.yaml": "model: '" + model + "'\ncontext: {agents_md: all, specs: [specs]}\n" +
+		"tools: [{name: 'fs_*', permission: allow}]\ngate: {command: test -f done}\n"})
+	p := expect(t, cli.CodeOK, "task", "--root", root, "--allow-write", "--agent", filepath.Join(dir, "mender.yaml"), "-o", "jsonl", "Mend the parser")
+	for _, want := range []string{`"verify_status":"passed"`, "Use tabs.", "It never fails."} {
+		if !strings.Contains(p.out.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, p.out)
+		}
+	}
+}
+
+func TestAgentsMDIsReadOnlyIfThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	root := folderOf(t, map[string]string{"AGENTS.md": "Use tabs.\n"})
+	for flag, want := range map[string]bool{"none": false, "nearest": true} {
+		for _, command := range []string{"run", "task"} {
+			p := expect(t, cli.CodeOK, command, "--root", root, "--agents-md", flag, "--model", scripted(t, oneReply), "-o", "jsonl", "hi")
+			if got := strings.Contains(p.out.String(), "Use tabs."); got != want {
+				t.Errorf("%s --agents-md %s: told of AGENTS.md: %t, want %t", command, flag, got, want)
+			}
+		}
+	}
+}
+
+func TestAPublishedAgentIsKnownByName(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, node())
+	file := filepath.Join(folderOf(t, map[string]string{"greeter.yaml": "system: Greet.\non_busy: reject\n"}), "greeter.yaml")
+	first := strings.TrimPrefix(strings.TrimSpace(succeed(t, url, "agents", "publish", file)), "greeter ")
+	succeed(t, url, "run", "--agent", "greeter", "--session", "s", "--model", scripted(t, echo), "one")
+	if err := os.WriteFile(file, []byte("system: Greet again.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second := strings.TrimPrefix(strings.TrimSpace(succeed(t, url, "agents", "publish", file)), "greeter ")
+	if ls := succeed(t, url, "agents", "ls"); first == second || !strings.Contains(ls, second) || strings.Contains(ls, first) {
+		t.Errorf("versions %s, %s; ls prints %s", first, second, ls)
+	}
+	if old := succeed(t, url, "agents", "show", "greeter", "--version", first); !strings.Contains(old, "system: Greet.\n") {
+		t.Errorf("the version before is %s", old)
+	}
+	succeed(t, url, "run", "--agent", "greeter", "--session", "s", "two")
+	if show := succeed(t, url, "sessions", "show", "s"); !strings.Contains(show, "greeter, version "+first) {
+		t.Errorf("show prints %s", show)
+	}
+	succeed(t, url, "agents", "withdraw", "greeter")
+	p := at(t, url, "run", "--agent", "greeter", "hi")
+	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), `agent "greeter": no such agent`) {
+		t.Errorf("withdrawn: code %d, err %s", code, p.err)
+	}
+	p = at(t, url, "run", "--agent", file, "--session", "s", "three")
+	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "--agent is for a new session") {
+		t.Errorf("another version: code %d, err %s", code, p.err)
+	}
+	busy := at(t, url, "run", "--session", "busy", "--agent", writeGreeter(t), "--model", scripted(t, endless), "-o", "jsonl", "wait")
+	busy.out.Await(t, "model_call_started")
+	p = at(t, url, "send", "busy", "--wait", "me too")
+	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "is busy") {
+		t.Errorf("the agent's on_busy: code %d, err %s", code, p.err)
+	}
+	succeed(t, url, "cancel", "busy")
+	busy.end(t)
+}
+
+func writeGreeter(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(folderOf(t, map[string]string{"greeter.yaml": "on_busy: reject\n"}), "greeter.yaml")
+}
+
+func TestAnAgentThatCannotBeUsedIsSaid(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"in this process name a file": {"--agent", "reviewer"},
+		"no such file":                {"--agent", "none.yaml"},
+		"agent reviewer delegates":    {"--agent", filepath.Join(folderOf(t, map[string]string{"reviewer.yaml": "model: demo\nagents: [nobody]\n"}), "reviewer.yaml")},
+	} {
+		if p := expect(t, cli.CodeUsage, append([]string{"run"}, append(args, "hi")...)...); !strings.Contains(p.err.String(), want) {
+			t.Errorf("%v: err = %q, want %q", args, p.err, want)
+		}
+	}
+	url := clitest.Serve(t).ClientURL()
+	p := at(t, url, "run", "--agents-md", "all", "hi")
+	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "--agents-md is for the worker of this process") {
+		t.Errorf("code %d, err %s", code, p.err)
+	}
+}

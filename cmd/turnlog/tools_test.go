@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// serveMCP runs an MCP server with a tool that only reads and one that does not say.
+func serveMCP(t *testing.T) (url string) {
+	t.Helper()
+	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	type in struct {
+		Text string `json:"text"`
+	}
+	echo := func(_ context.Context, _ *sdk.CallToolRequest, in in) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "echo of " + in.Text}}}, nil, nil
+	}
+	sdk.AddTool(s, &sdk.Tool{Name: "echo", Description: "Says it again.", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}}, echo)
+	sdk.AddTool(s, &sdk.Tool{Name: "shout", Description: "Says it loudly."}, echo)
+	h := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))
+	t.Cleanup(func() {
+		h.CloseClientConnections()
+		h.Close()
+	})
+	return h.URL
+}
+
+func TestToolsAreListedWithTheirSources(t *testing.T) {
+	t.Parallel()
+	url := serveMCP(t)
+	p := expect(t, cli.CodeOK, "tools", "ls", "--root", t.TempDir(), "--mcp", "x="+url, "--mcp", "bad=/no/such/program a")
+	for _, want := range []string{
+		"NAME SOURCE EFFECTS DESCRIPTION", "fs_read_file fs read_only Reads a text file", "mcp_x_echo mcp:x read_only Says it again.", "mcp_x_shout mcp:x - Says it loudly.",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(p.out.String()), " "), want) {
+			t.Errorf("no %q in\n%s", want, p.out)
+		}
+	}
+	if want := "MCP server bad is not available, nor are its tools: start: "; !strings.HasPrefix(p.err.String(), want) || strings.Count(p.err.String(), "\n") != 1 {
+		t.Errorf("stderr = %q, want %q", p.err, want)
+	}
+	p = expect(t, cli.CodeOK, "tools", "ls", "-o", "json", "--root", t.TempDir(), "--tools", "shell", "--mcp", "x="+url)
+	var rows []toolRow
+	if err := json.Unmarshal([]byte(p.out.String()), &rows); err != nil || len(rows) != 3 || p.err.String() != "" {
+		t.Fatalf("%s%s: %v", p.out, p.err, err)
+	}
+	if r := rows[0]; r.Name != "mcp_x_echo" || r.Source != "mcp:x" || r.Effects != "read_only" || !strings.Contains(string(r.InputSchema), `"text"`) {
+		t.Errorf("first row = %+v", r)
+	}
+	if r := rows[2]; r.Name != "shell_exec" || r.Source != "shell" || r.Effects != "" {
+		t.Errorf("last row = %+v", r)
+	}
+}
+
+func TestToolsOfADeploymentAreListed(t *testing.T) {
+	t.Parallel()
+	hi, err := tool.Func("hi", "Says hi.", func(context.Context, struct{}) (string, error) { return "hi", nil }, tool.Idempotent())
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := cellOf(t, node(), hi)
+	p := expect(t, cli.CodeOK, "tools", "ls", "--server", url, "-o", "json")
+	var rows []toolRow
+	if err := json.Unmarshal([]byte(p.out.String()), &rows); err != nil || len(rows) != 1 || rows[0].Name != "hi" || !strings.HasSuffix(rows[0].Source, "@"+defaultQueue) {
+		t.Errorf("%s: %v", p.out, err)
+	}
+	p = expect(t, cli.CodeUsage, "tools", "ls", "--server", url, "--mcp", "x=http://127.0.0.1:1")
+	if !strings.Contains(p.err.String(), "--mcp is for the worker of this process") {
+		t.Errorf("stderr = %s", p.err)
+	}
+}
+
+func TestRunUsesMCPServersAndDoesWithoutThem(t *testing.T) {
+	t.Parallel()
+	model := scripted(t, "replies:\n  - calls: [{name: mcp_x_echo, input: {text: hello}}]\n  - text: \"It said {{(index .Results 0).Text}}.\"\n")
+	p := expect(t, cli.CodeOK, "run", "--root", t.TempDir(), "--model", model, "--mcp", "x="+serveMCP(t), "--mcp", "bad=/no/such/program", "hi")
+	if !strings.Contains(p.out.String(), "It said echo of hello.") || !strings.Contains(p.err.String(), "MCP server bad is not available") {
+		t.Errorf("printed %s\n%s", p.out, p.err)
+	}
+	// What a server does not call harmless wants an approval.
+	model = scripted(t, "replies:\n  - calls: [{name: mcp_x_shout, input: {text: hello}}]\n  - text: done\n")
+	p = expect(t, cli.CodeApproval, "run", "--root", t.TempDir(), "--model", model, "--mcp", "x="+serveMCP(t), "hi")
+	if !strings.Contains(p.err.String(), "mcp_x_shout") {
+		t.Errorf("stderr = %s", p.err)
+	}
+}
+
+func TestServersThatAreNamedWrongly(t *testing.T) {
+	t.Parallel()
+	secret := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(secret, []byte("s3cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"--mcp x":                               "--mcp \"x\": use NAME=COMMAND ARGS or NAME=URL",
+		"--mcp a.b=prog":                        `--mcp server "a.b": use a name of 1 to 32 letters`,
+		"--mcp x=prog --mcp x=other":            "--mcp: two servers are called x",
+		"--mcp x=prog --mcp x_y=other":          "--mcp: servers x and x_y: a tool of one could be called like one of the other",
+		"--mcp x=http://h --mcp-token y=env:T":  "--mcp-token y: no --mcp names that server",
+		"--mcp x=http://h --mcp-token x=s3cret": "--mcp-token: server x: token: use a reference, env:NAME or file:PATH",
+		"--mcp x=prog --mcp-token x=env:T":      "--mcp-token: server x: headers, tokens and clients are for URLs",
+		"--mcp x=prog --mcp-env x":              `--mcp-env "x": write the server's name, = and what it gets`,
+		"--mcp x=http://h --mcp-env x=T":        "--mcp-env: server x: a directory and an environment are for commands",
+		"--mcp x=prog --mcp-env x=A=s3cret":     "--mcp-env x: use the name of a variable, without a value",
+	} {
+		p := expect(t, cli.CodeUsage, append(append([]string{"run", "--root", t.TempDir()}, strings.Fields(line)...), "hi")...)
+		if !strings.Contains(p.err.String(), want) || strings.Contains(p.err.String(), "s3cret") {
+			t.Errorf("%s: %s, want %s", line, p.err, want)
+		}
+	}
+}

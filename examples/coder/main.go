@@ -1,0 +1,162 @@
+// Command coder works on a Go repository until its tests pass. What its agent is made of
+// stands in coder.yaml: reading is free, edits and commands are asked about at the
+// terminal, and the work is done when "go test ./..." says so.
+//
+//	go run ./examples/coder                                          # offline, on a copy of testdata/shop
+//	go run ./examples/coder --root ~/src/app "Make the tests pass"   # with a provider's key in the environment
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/agentfile"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/registry"
+	"github.com/turnlog/turnlog/permission"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/fs"
+	"github.com/turnlog/turnlog/tool/shell"
+)
+
+//go:embed coder.yaml
+var definition []byte
+
+//go:embed offline.yaml
+var script []byte
+
+// options are what the command line says.
+type options struct {
+	root, model, goal string
+	script            []byte // of a model that has no file
+	yes               bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
+	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		log.New(os.Stderr, "coder: ", 0).Fatal(err)
+	}
+}
+
+func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	if o.goal == "" {
+		if o.root, err = sample(ctx); err != nil {
+			return err
+		}
+		defer os.RemoveAll(o.root) //nolint:errcheck // it is a temporary one
+		o.goal = sampleGoal
+	}
+	t := newTerminal(ctx, in, out, o.yes)
+	t.say("%s: %s\n", o.model, o.goal)
+	a, task, err := o.agent(ctx, t)
+	if err != nil {
+		return err
+	}
+	d, err := a.Start(ctx, agent.SessionConfig{})
+	if err != nil {
+		return err
+	}
+	defer d.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the journal ends with the program
+	res, err := d.RunTask(ctx, task)
+	if res == nil {
+		return err
+	}
+	t.say("\n%s", diff(context.WithoutCancel(ctx), o.root, res.FilesChanged)) // also of a task that failed
+	t.say("%s, verified: %t, attempts: %d, changed: %s\n", res.Status, res.Verified, res.Attempts, strings.Join(res.FilesChanged, ", "))
+	if err == nil && !res.Verified {
+		err = agent.ErrCancelled
+	}
+	return err
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("coder", flag.ContinueOnError)
+	flags.StringVar(&o.root, "root", "", "`directory` of the repository; default: the working directory")
+	flags.StringVar(&o.model, "model", "", "`model` to work with; default: one of the first provider whose key is set, and without a goal a script")
+	flags.BoolVar(&o.yes, "yes", false, "approve everything: edits and commands")
+	flags.Usage = func() {
+		_, _ = fmt.Fprintln(flags.Output(), "coder [flags] GOAL    without a goal: on a copy of a small module with a mistake in it")
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(args); err != nil {
+		return o, err //nolint:wrapcheck // it is shown with the usage already
+	}
+	o.goal = strings.Join(flags.Args(), " ")
+	switch {
+	case o.goal == "" && o.root != "":
+		return o, errors.New("there is no goal for the repository: say what to do, behind the flags")
+	case o.goal == "" && o.model == "":
+		o.model, o.script = "scripted:offline.yaml", script
+	case o.model == "":
+		if o.model, _ = registry.New(os.Getenv).Default(); o.model == "" {
+			return o, errors.New("there is no model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or name one with --model")
+		}
+	}
+	if o.root == "" {
+		o.root = "."
+	}
+	return o, nil
+}
+
+// agent makes the agent of its file, and the task of the goal.
+func (o options) agent(ctx context.Context, t *terminal) (*agent.Agent, agent.Task, error) {
+	def, err := agentfile.Parse("coder.yaml", definition, nil)
+	if err != nil {
+		return nil, agent.Task{}, err
+	}
+	def.Model = o.model
+	tools, err := workshop(o.root)
+	if err != nil {
+		return nil, agent.Task{}, err
+	}
+	protected, err := permission.NewPaths(permission.PathConfig{Root: o.root, Protected: []string{".git"}})
+	if err != nil {
+		return nil, agent.Task{}, err
+	}
+	models := registry.New(os.Getenv)
+	cfg, err := def.Agent(ctx, agentfile.Kit{
+		Models:      func(name string, _ []byte) (model.Model, error) { return models.Open(name, o.script) },
+		Tools:       []tool.Source{tools},
+		Permissions: protected,
+		Root:        o.root,
+	})
+	if err != nil {
+		return nil, agent.Task{}, err
+	}
+	cfg.Approver, cfg.Observers = t, []extension.Observer{t}
+	a, err := agent.New(cfg)
+	spec := def.Task(o.goal)
+	return a, agent.Task{Goal: spec.Goal, Gate: extension.Command(spec.Gate...), MaxRetries: spec.MaxRetries}, err
+}
+
+// workshop holds the tools: the repository's files, and commands that begin in it.
+func workshop(root string) (tool.Source, error) {
+	tools, err := fs.New(root, fs.Options{Write: true})
+	if err != nil {
+		return nil, err
+	}
+	sh, err := shell.New(root, shell.Options{}) // Sandbox: "bwrap" confines commands, where the machine can
+	if err != nil {
+		return nil, err
+	}
+	return tool.NewRegistry("workshop", append(tools, sh)...)
+}

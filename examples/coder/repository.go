@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+//go:embed testdata/shop
+var shop embed.FS
+
+// sampleGoal is what is wrong with the module in testdata/shop.
+const sampleGoal = "Ten pieces of an article get no discount. Make them get it."
+
+// sample copies the module in testdata/shop to a repository of its own.
+func sample(ctx context.Context) (root string, err error) {
+	if root, err = os.MkdirTemp("", "coder"); err != nil {
+		return "", fmt.Errorf("make a directory: %w", err)
+	}
+	files, err := fs.Sub(shop, "testdata/shop")
+	if err != nil {
+		return "", fmt.Errorf("find the sample: %w", err)
+	}
+	if err := os.CopyFS(root, files); err != nil {
+		return "", fmt.Errorf("copy the sample: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte("module shop\n\ngo 1.26\n"), 0o600); err != nil {
+		return "", fmt.Errorf("copy the sample: %w", err)
+	}
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}} {
+		if out, err := git(ctx, root, args...); err != nil {
+			return "", fmt.Errorf("git %s: %w: %s", args[0], err, out)
+		}
+	}
+	return root, nil
+}
+
+// diff is what git says of the files, the new ones included. A person may have changed
+// them before, too: who wants to see the agent's changes alone commits first.
+func diff(ctx context.Context, root string, files []string) string {
+	var all strings.Builder
+	for _, file := range files {
+		args := []string{"diff", "--no-color", "--no-ext-diff", "--src-prefix=a/", "--dst-prefix=b/"}
+		if untracked, err := git(ctx, root, "ls-files", "--others", "--", file); err == nil && len(untracked) > 0 {
+			args = append(args, "--no-index", "--", os.DevNull, file)
+		} else {
+			args = append(args, "--", file)
+		}
+		out, _ := git(ctx, root, args...) // its exit status says that there is a difference, and its output what is wrong
+		all.Write(out)
+	}
+	return printable(all.String())
+}
+
+// git runs git in a directory, whatever repository the environment says.
+func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = dir
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return out.Bytes(), err //nolint:wrapcheck // the callers say what it was for
+}

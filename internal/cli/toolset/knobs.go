@@ -1,0 +1,206 @@
+package toolset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/internal/hostenv"
+	"github.com/turnlog/turnlog/internal/sandbox"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/exec"
+	"github.com/turnlog/turnlog/tool/output"
+)
+
+// knobs are the flags that say how single sets of tools work.
+type knobs struct {
+	readFirst bool
+
+	shells     int
+	passEnv    []string
+	sandbox    string
+	sandboxNet bool
+	box, why   string // what the sandbox is, and why there is none
+
+	fetchAllow, fetchMethods, fetchPrivate []string
+
+	manifests   []string
+	outputLimit int
+}
+
+// The flags' names.
+const (
+	readFirstFlag    = "read-before-write"
+	shellsFlag       = "keep-shells"
+	passEnvFlag      = "pass-env"
+	sandboxFlag      = "sandbox"
+	sandboxNetFlag   = "sandbox-network"
+	fetchAllowFlag   = "fetch-allow"
+	fetchMethodFlag  = "fetch-method"
+	fetchPrivateFlag = "fetch-private"
+	manifestFlag     = "tool-manifest"
+	outputLimitFlag  = "output-limit"
+)
+
+func knobNames() []string {
+	return []string{
+		readFirstFlag, shellsFlag, passEnvFlag, sandboxFlag, sandboxNetFlag, fetchAllowFlag, fetchMethodFlag, fetchPrivateFlag, manifestFlag, outputLimitFlag,
+	}
+}
+
+func (k *knobs) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.BoolVar(&k.readFirst, readFirstFlag, false, "let file tools change a file that exists only in the version that they read before")
+	fs.IntVar(&k.shells, shellsFlag, 0, "`number` of shells that keep directory and variables between calls; 0: none")
+	fs.StringArrayVar(&k.passEnv, passEnvFlag, nil, "`NAME` or NAME=value: a variable that commands of tools get; repeatable")
+	fs.StringVar(&k.sandbox, sandboxFlag, sandbox.None, "what commands of tools run in: "+strings.Join(sandbox.Kinds(), ", ")+"; auto is bwrap, if it works here; gates run outside")
+	fs.BoolVar(&k.sandboxNet, sandboxNetFlag, false, "let commands in the sandbox use the network")
+	fs.StringArrayVar(&k.fetchAllow, fetchAllowFlag, nil, "`host` that http_fetch may read from, such as example.com, *.example.com, example.com:8080, or * for any; repeatable")
+	fs.StringArrayVar(&k.fetchMethods, fetchMethodFlag, nil, "`method` that http_fetch may use; default: GET and HEAD; repeatable")
+	fs.StringArrayVar(&k.fetchPrivate, fetchPrivateFlag, nil, "`addresses`, such as 10.1.0.0/16, that http_fetch may reach although they are not public; repeatable")
+	fs.StringArrayVar(&k.manifests, manifestFlag, nil, "`file` that makes a tool of an executable, or folder of such files; repeatable")
+	fs.IntVar(&k.outputLimit, outputLimitFlag, 0, "`bytes` of output that a result holds; what is more is kept, and read in pieces with output_read; 0: it is cut at 1 MiB")
+	_ = cmd.RegisterFlagCompletionFunc(sandboxFlag, cobra.FixedCompletions(sandbox.Kinds(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+}
+
+// check says what is wrong with the flags, where a set is named or not.
+func (k *knobs) check(sets []string) error {
+	about := func(set, name string) error {
+		if slices.Contains(sets, set) {
+			return nil
+		}
+		return fmt.Errorf("--%s is about the tools of the set %s, which --tools does not name", name, set)
+	}
+	commands := slices.Contains(sets, "shell") || len(k.manifests) > 0
+	var err error
+	switch {
+	case k.shells < 0:
+		err = fmt.Errorf("--%s %d: use a positive number, or 0 for none", shellsFlag, k.shells)
+	case k.outputLimit < 0:
+		err = fmt.Errorf("--%s %d: use a positive number, or 0", outputLimitFlag, k.outputLimit)
+	case k.readFirst:
+		err = about("fs", readFirstFlag)
+	}
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{{passEnvFlag, len(k.passEnv) > 0}, {sandboxFlag, k.sandbox != sandbox.None}, {sandboxNetFlag, k.sandboxNet}} {
+		if err == nil && f.given && !commands {
+			err = fmt.Errorf("--%s is about commands, but there are none: neither --tools names shell nor is there a --%s", f.name, manifestFlag)
+		}
+	}
+	for _, f := range []struct {
+		set, name string
+		given     bool
+	}{
+		{"shell", shellsFlag, k.shells > 0},
+		{"fetch", fetchAllowFlag, len(k.fetchAllow) > 0},
+		{"fetch", fetchMethodFlag, len(k.fetchMethods) > 0},
+		{"fetch", fetchPrivateFlag, len(k.fetchPrivate) > 0},
+	} {
+		if err == nil && f.given {
+			err = about(f.set, f.name)
+		}
+	}
+	if err == nil && slices.Contains(sets, "fetch") && len(k.fetchAllow) == 0 {
+		err = fmt.Errorf("--tools fetch: name the hosts that may be read from with --%s, or * for any", fetchAllowFlag)
+	}
+	return err
+}
+
+// options reads the flags into what the sets are made with.
+func (k *knobs) options(ctx context.Context, o *Options) error {
+	o.ReadFirst, o.Shells, o.Network = k.readFirst, k.shells, k.sandboxNet
+	var err error
+	if o.Env, err = hostenv.Pass(k.passEnv); err != nil {
+		return fmt.Errorf("--%s: %w", passEnvFlag, err)
+	}
+	box, why, err := sandbox.Open(ctx, k.sandbox, sandbox.Options{Network: k.sandboxNet})
+	if err != nil {
+		return fmt.Errorf("--%s: %w", sandboxFlag, err)
+	}
+	k.box, k.why = box.Name(), why
+	o.Sandbox = k.box
+	o.Fetch.Hosts, o.Fetch.Methods = k.fetchAllow, k.fetchMethods
+	for _, text := range k.fetchPrivate {
+		p, err := netip.ParsePrefix(text)
+		if addr, addrErr := netip.ParseAddr(text); addrErr == nil {
+			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err != nil {
+			return fmt.Errorf("--%s %q: write an address or a range such as 10.1.0.0/16", fetchPrivateFlag, text)
+		}
+		o.Fetch.Private = append(o.Fetch.Private, p)
+	}
+	return nil
+}
+
+// manifestTools makes the tools of the manifests; nil if there are none.
+func (k *knobs) manifestTools(o Options, others []tool.Source) (tool.Source, error) {
+	var tools []tool.Tool
+	for _, name := range k.manifests {
+		more, err := exec.Load(o.Root, name, exec.Options{Env: o.Env, Sandbox: o.Sandbox, Network: o.Network})
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", manifestFlag, err)
+		}
+		tools = append(tools, more...)
+	}
+	if len(tools) == 0 {
+		return nil, nil //nolint:nilnil // no manifests, no source
+	}
+	source, err := tool.NewRegistry("manifests", tools...)
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", manifestFlag, err)
+	}
+	_, err = tool.Sample(context.Background(), append(slices.Clone(others), source), tool.ErrorOnCollision)
+	if e, ok := errors.AsType[*tool.CollisionError](err); ok {
+		return nil, fmt.Errorf("--%s: %w", manifestFlag, e)
+	}
+	return source, nil
+}
+
+// Sandbox says what commands of tools run in, once Open has made the tools; why says
+// why that is nothing although it was to be what there is.
+func (f *Flags) Sandbox() (name, why string) { return f.knobs.box, f.knobs.why }
+
+// SandboxNote is a line for people on what --sandbox auto chose; empty if nothing was
+// left to it.
+func (f *Flags) SandboxNote() string {
+	switch {
+	case f.knobs.sandbox != sandbox.Auto:
+		return ""
+	case f.knobs.why != "":
+		return "commands of tools run in no sandbox: " + f.knobs.why
+	}
+	return "commands of tools run in a sandbox: " + f.knobs.box
+}
+
+// Keep returns the sources such that long outputs of their tools are kept in the store,
+// and one more with the tool that reads them, if the flags say so.
+func (f *Flags) Keep(sources []tool.Source, store output.Store) ([]tool.Source, error) {
+	if f.knobs.outputLimit == 0 {
+		return sources, nil
+	}
+	reader, err := output.NewReader(store)
+	if err != nil {
+		return nil, fmt.Errorf("keep outputs: %w", err)
+	}
+	registry, err := tool.NewRegistry("output", reader)
+	if err != nil {
+		return nil, fmt.Errorf("keep outputs: %w", err)
+	}
+	keep := output.Keep(store, output.Options{Limit: f.knobs.outputLimit})
+	out := make([]tool.Source, 0, len(sources)+1)
+	for _, s := range sources {
+		if s.Name() != gateSet { // what a gate puts out is not for the model to read
+			s = tool.WrapSource(s, keep)
+		}
+		out = append(out, s)
+	}
+	return append(out, registry), nil
+}

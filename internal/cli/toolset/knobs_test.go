@@ -1,0 +1,145 @@
+package toolset
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/sandbox"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/output"
+)
+
+func manifest(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "m.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// tools opens what a command line names, by the names of the tools.
+func tools(t *testing.T, f *Flags, args ...string) map[string]tool.Tool {
+	t.Helper()
+	cmd := program(f)
+	work, _, err := cmd.Find([]string{"work"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := work.ParseFlags(append(args, "--root", t.TempDir())); err != nil {
+		t.Fatal(err)
+	}
+	sources, err := f.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sources, err = f.Keep(sources, output.NewMemory(0)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := tool.Sample(t.Context(), sources, tool.ErrorOnCollision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]tool.Tool{}
+	for _, o := range c.Offers {
+		out[o.Spec.Name] = o.Tool
+	}
+	return out
+}
+
+func call(t *testing.T, x tool.Tool, in map[string]any) content.ToolResult {
+	t.Helper()
+	raw, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tool.Invoke(t.Context(), x, tool.Call{Session: "s", Name: x.Spec().Name, Input: raw}).Result
+}
+
+func TestKnobsReachTheirTools(t *testing.T) {
+	t.Parallel()
+	var f Flags
+	counts := manifest(t, "name: hello\ndescription: Hello.\ncommand: [sh, -c, 'echo $GREETING']\n")
+	got := tools(t, &f, "--tools", "fs,shell,fetch", "--allow-write", "--read-before-write", "--keep-shells", "2", "--pass-env", "GREETING=hi there",
+		"--fetch-allow", "*", "--fetch-method", "GET", "--fetch-private", "10.0.0.1", "--tool-manifest", counts, "--output-limit", "300", "--sandbox", "auto")
+	if r := call(t, got["hello"], nil); r.Text() != "hi there\n" {
+		t.Errorf("manifest: %q", r.Text())
+	}
+	if r := call(t, got["shell_exec"], map[string]any{"script": "echo $GREETING", "shell": "new"}); !strings.HasPrefix(r.Text(), "hi there\n[shell ") {
+		t.Errorf("shell: %q", r.Text())
+	}
+	if r := call(t, got["http_fetch"], map[string]any{"url": "http://127.0.0.1:1"}); r.Code != "host_not_allowed" {
+		t.Errorf("fetch, a port that is not the usual one: %q", r.Text())
+	}
+	if r := call(t, got["http_fetch"], map[string]any{"url": "http://127.0.0.1"}); r.Code != "address_not_allowed" {
+		t.Errorf("fetch: %q", r.Text())
+	}
+	call(t, got["fs_write_file"], map[string]any{"path": "f", "content": strings.Repeat("0123456789\n", 100)})
+	if r := call(t, got["fs_write_file"], map[string]any{"path": "f", "content": "y"}); r.Code != "read_first" {
+		t.Errorf("write: %q", r.Text())
+	}
+	r := call(t, got["fs_read_file"], map[string]any{"path": "f"})
+	_, after, _ := strings.Cut(r.Text(), `output_read, id "`)
+	id, _, _ := strings.Cut(after, `"`)
+	if r := call(t, got["output_read"], map[string]any{"id": id, "offset": 1000, "limit": 100}); !strings.HasPrefix(r.Text(), "output: bytes 1000 to 1100 of 11") {
+		t.Errorf("read back: %q", r.Text())
+	}
+	name, why := f.Sandbox()
+	if note := f.SandboxNote(); (name == sandbox.None) == (why == "") || !strings.Contains(note, name) && !strings.Contains(note, why) {
+		t.Errorf("sandbox %q, %q: %q", name, why, note)
+	}
+	var plain Flags
+	names := tools(t, &plain)
+	if _, ok := names["output_read"]; ok || plain.SandboxNote() != "" {
+		t.Error("what nobody asked for is on")
+	}
+}
+
+func TestKnobsThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	clash := manifest(t, "name: fs_read_file\ndescription: X.\ncommand: [ls]\n")
+	bad := manifest(t, "name: x\ndescription: X.\nfoo: 1\ncommand: [ls]\n")
+	for line, want := range map[string]string{
+		"--keep-shells 1":                                 "--keep-shells is about the tools of the set shell, which --tools does not name",
+		"--keep-shells -1":                                "--keep-shells -1: use a positive number, or 0 for none",
+		"--output-limit -1":                               "--output-limit -1: use a positive number, or 0",
+		"--tools shell --read-before-write":               "--read-before-write is about the tools of the set fs",
+		"--pass-env A":                                    "--pass-env is about commands, but there are none: neither --tools names shell nor is there a --tool-manifest",
+		"--sandbox auto":                                  "--sandbox is about commands",
+		"--tools shell --sandbox jail":                    `--sandbox: sandbox "jail": known are auto, none, bwrap`,
+		"--tools shell --pass-env =x":                     `--pass-env: variable "=x": write NAME or NAME=value`,
+		"--tools fetch":                                   "--tools fetch: name the hosts that may be read from with --fetch-allow, or * for any",
+		"--fetch-allow x":                                 "--fetch-allow is about the tools of the set fetch",
+		"--tools fetch --fetch-allow a/b":                 `--tools: fetch: http_fetch: host "a/b": write example.com`,
+		"--tools fetch --fetch-allow a --fetch-method X":  `--tools: fetch: http_fetch: method "X": known are GET`,
+		"--tools fetch --fetch-allow a --fetch-private x": `--fetch-private "x": write an address or a range`,
+		"--tool-manifest /no/such":                        "--tool-manifest: manifest /no/such: no such file or folder",
+		"--tool-manifest " + bad:                          `--tool-manifest: ` + bad + `:3: unknown field "foo"`,
+		"--tool-manifest " + clash:                        `--tool-manifest: tool "fs_read_file" is offered twice, by source fs and by source manifests`,
+	} {
+		code, printed := run(t, new(Flags), append([]string{"work", "--root", t.TempDir()}, strings.Fields(line)...)...)
+		if code != cli.CodeUsage || !strings.Contains(printed, want) {
+			t.Errorf("%s = %d %q, want %q", line, code, printed, want)
+		}
+	}
+}
+
+func TestKnobsAreForWorkersOnly(t *testing.T) {
+	t.Parallel()
+	cmd := program(new(Flags))
+	work, _, err := cmd.Find([]string{"work"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range knobNames() {
+		if work.Flags().Lookup(name) == nil || !slices.Contains(FlagNames(), name) {
+			t.Errorf("--%s is not a flag of workers", name)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+// Package hostenv makes the environment of the commands that tools run.
+//
+// The one idea: a command sees what was passed to it on purpose, and nothing else of
+// what this process has in its environment, so no secret leaks by default. What every
+// command needs is passed always: PATH, HOME, LANG and TMPDIR.
+package hostenv
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Always lists the variables that every command gets, if this process has them.
+func Always() []string { return []string{"PATH", "HOME", "LANG", "TMPDIR"} }
+
+// Base is the environment that every command gets.
+func Base() []string {
+	env := []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
+	for _, key := range Always() {
+		if value, ok := os.LookupEnv(key); ok {
+			env = append(env, key+"="+value)
+		}
+	}
+	return env
+}
+
+// Pass makes variables of what somebody asks to pass: NAME is that of this process, if
+// it has one, and NAME=value is that value. It returns an error for what is neither.
+func Pass(entries []string) ([]string, error) {
+	var env []string
+	for _, e := range entries {
+		name, _, set := strings.Cut(e, "=")
+		switch value, ok := os.LookupEnv(name); {
+		case name == "" || strings.ContainsAny(name, " \t\n\x00") || strings.ContainsRune(e, 0):
+			return nil, fmt.Errorf("variable %q: write NAME or NAME=value", e)
+		case set:
+			env = append(env, e)
+		case ok:
+			env = append(env, name+"="+value)
+		}
+	}
+	return env, nil
+}
+
+// LookPath finds a program where a command with the environment would, not where this
+// process would. ok is false if it is in no directory of path.
+func LookPath(name string, env []string) (file, path string, ok bool) {
+	for _, v := range env {
+		if value, found := strings.CutPrefix(v, "PATH="); found {
+			path = value
+		}
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if full := filepath.Join(dir, name); Executable(full) {
+			return full, path, true
+		}
+	}
+	return "", path, false
+}
+
+// Executable reports whether a file can be run as a program.
+func Executable(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}

@@ -1,0 +1,262 @@
+package jetstream
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const apiConsumerList = "$JS.API.CONSUMER.LIST."
+
+// inspectTries is how often a description is asked for: a server that does not
+// answer may not be allowed to, and whoever inspects wants to hear that soon.
+const inspectTries = 2
+
+// Inspection is what the servers say of the streams of a cell and their consumers.
+type Inspection struct {
+	Streams   []StreamState   // all that Topology lists, in that order
+	Consumers []ConsumerState // of run tokens, and one for each queue
+}
+
+// StreamState is what a stream's leader says of it.
+type StreamState struct {
+	Name   string // what it is called here, for example JOURNAL
+	Stream string
+	Err    error // ErrNotProvisioned: it is missing; an *OverlapError: and why; else why nothing is known of it
+
+	Differences []Difference // from what Provision makes, but for storage and copies
+	Memory      bool
+	Replicas    int      // as configured
+	Servers     []string // that keep a copy, the leader first
+	Lagging     []Lag
+
+	Clock Clock // of the leader
+}
+
+// Lag is a copy that is not up to date.
+type Lag struct {
+	Server  string
+	Offline bool
+	Entries uint64 // that it has to catch up with
+}
+
+// Clock compares a clock with that of this machine.
+type Clock struct {
+	Ahead  time.Duration // of ours; negative: behind
+	Within time.Duration // how wrong that may be
+}
+
+// ConsumerState is what a consumer's leader says of it.
+type ConsumerState struct {
+	Stream      string
+	Name        string
+	Queue       string // of tasks; "": it hands out run tokens
+	Err         error  // ErrNotProvisioned: it is missing
+	Differences []Difference
+	Paused      bool
+
+	Pulls     int    // requests that wait for a message
+	Waiting   uint64 // messages that were never handed out
+	Held      int    // messages that are handed out
+	MaxHeld   int    // at once; 0: no limit
+	Delivered uint64 // the last message that was handed out
+}
+
+// Inspect asks for all streams of the cell and compares them with what Provision
+// makes. It changes nothing, and an answer that does not come is no error of it:
+// only ErrNoJetStream is.
+func (c *Cell) Inspect(ctx context.Context) (Inspection, error) {
+	rows := Topology(c.names.ns, Config{})
+	out := Inspection{Streams: make([]StreamState, len(rows))}
+	err := together(slices.Collect(indices(len(rows))), func(i int) error {
+		out.Streams[i] = c.inspectStream(ctx, rows[i])
+		if isNoJetStream(out.Streams[i].Err) {
+			return out.Streams[i].Err
+		}
+		return nil
+	})
+	if err != nil {
+		return out, fmt.Errorf("inspect %s: %w", c.names.ns, err)
+	}
+	for _, s := range out.Streams {
+		if s.Err == nil && (s.Stream == c.names.runStream() || s.Stream == c.names.tasksStream()) {
+			out.Consumers = append(out.Consumers, c.inspectConsumers(ctx, s.Stream)...)
+		}
+	}
+	return out, nil
+}
+
+func indices(n int) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Cell) inspectStream(ctx context.Context, r Row) StreamState {
+	s := StreamState{Name: r.Name, Stream: r.Stream}
+	data, clock, err := c.describe(ctx, apiStreamInfo+r.Stream, nil)
+	switch {
+	case isNoStream(err):
+		s.Err = fmt.Errorf("%w: stream %s is missing", ErrNotProvisioned, r.Stream)
+		if overlap := c.overlap(ctx, r); overlap != nil {
+			s.Err = fmt.Errorf("%w: %w", s.Err, overlap)
+		}
+		return s
+	case err != nil:
+		s.Err = fmt.Errorf("stream %s: %w", r.Stream, noJetStream(err))
+		return s
+	}
+	var info jetstream.StreamInfo
+	if err := json.Unmarshal(data, &info); err != nil {
+		s.Err = fmt.Errorf("description of stream %s: %w", r.Stream, err)
+		return s
+	}
+	s.Differences = slices.DeleteFunc(differences(r.Stream, streamSettings(info.Config), streamSettings(r.stream)), func(d Difference) bool {
+		return d.Setting == "storage" || d.Setting == "num_replicas"
+	})
+	s.Memory, s.Replicas = info.Config.Storage == jetstream.MemoryStorage, max(info.Config.Replicas, 1)
+	s.Clock = clock.at(info.TimeStamp)
+	s.placed(info.Cluster, c.nc.ConnectedServerName())
+	return s
+}
+
+// placed notes where the copies are; a server without a cluster does not say.
+func (s *StreamState) placed(cl *jetstream.ClusterInfo, connected string) {
+	if cl == nil {
+		s.Servers = []string{connected}
+		return
+	}
+	s.Servers = []string{cmp.Or(cl.Leader, connected)}
+	for _, p := range cl.Replicas {
+		s.Servers = append(s.Servers, p.Name)
+		if p.Offline || !p.Current {
+			s.Lagging = append(s.Lagging, Lag{Server: p.Name, Offline: p.Offline, Entries: p.Lag})
+		}
+	}
+}
+
+// asked is when a request was sent and answered.
+type asked struct{ sent, answered time.Time }
+
+// at compares the time at which a server answered with ours.
+func (a asked) at(server time.Time) Clock {
+	half := a.answered.Sub(a.sent) / 2
+	return Clock{Ahead: server.Sub(a.sent.Add(half)), Within: half}
+}
+
+// describe asks for a description, and notes when.
+func (c *Cell) describe(ctx context.Context, subject string, query []byte) (data []byte, when asked, err error) {
+	for range inspectTries {
+		when.sent = time.Now()
+		data, err = c.askWithin(ctx, askTimeout, subject, query)
+		when.answered = time.Now()
+		if err == nil || !isTransient(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return data, when, err
+}
+
+// inspectConsumers describes the consumers of RUN or of TASKS that are the cell's.
+func (c *Cell) inspectConsumers(ctx context.Context, stream string) []ConsumerState {
+	infos, err := c.consumers(ctx, stream)
+	if err != nil {
+		return []ConsumerState{{Stream: stream, Err: fmt.Errorf("consumers of %s: %w", stream, noJetStream(err))}}
+	}
+	var out []ConsumerState
+	for _, info := range infos {
+		if d, ours := c.ours(stream, info.Name); ours {
+			out = append(out, stateOf(info, d))
+		}
+	}
+	if drivers := c.names.drivers(); stream == drivers.stream && len(out) == 0 {
+		name := drivers.config.Durable
+		err := fmt.Errorf("%w: consumer %s of %s is missing", ErrNotProvisioned, name, stream)
+		return []ConsumerState{{Stream: stream, Name: name, Err: err}}
+	}
+	return out
+}
+
+// ours returns how a consumer of that name should be, if it is one of the cell's.
+func (c *Cell) ours(stream, name string) (durable, bool) {
+	if d := c.names.drivers(); stream == d.stream {
+		return d, name == d.config.Durable
+	}
+	queue, ok := strings.CutPrefix(name, c.names.queueConsumer(""))
+	return c.names.queue(QueueConfig{Name: queue}), ok
+}
+
+func stateOf(info jetstream.ConsumerInfo, d durable) ConsumerState {
+	diff := differences(d.String(), consumerSettings(info.Config), consumerSettings(d.config))
+	queue := ""
+	if name, ok := strings.CutPrefix(info.Name, names{}.queueConsumer("")); ok {
+		queue = name
+	}
+	return ConsumerState{
+		Stream: d.stream, Name: info.Name, Queue: queue,
+		Differences: slices.DeleteFunc(diff, func(x Difference) bool { return slices.Contains(d.free, x.Setting) }),
+		Paused:      info.Paused, Pulls: info.NumWaiting, Waiting: info.NumPending,
+		Held: info.NumAckPending, MaxHeld: max(info.Config.MaxAckPending, 0), Delivered: info.Delivered.Stream,
+	}
+}
+
+// consumers describes all consumers of a stream.
+func (c *Cell) consumers(ctx context.Context, stream string) ([]jetstream.ConsumerInfo, error) {
+	var all []jetstream.ConsumerInfo
+	for {
+		data, _, err := c.describe(ctx, apiConsumerList+stream, fmt.Appendf(nil, `{"offset":%d}`, len(all)))
+		if err != nil {
+			return nil, err
+		}
+		var page struct {
+			Total     int                      `json:"total"`
+			Consumers []jetstream.ConsumerInfo `json:"consumers"`
+		}
+		if err := json.Unmarshal(data, &page); err != nil {
+			return nil, fmt.Errorf("description of consumers: %w", err)
+		}
+		all = append(all, page.Consumers...)
+		if len(all) >= page.Total || len(page.Consumers) == 0 {
+			return all, nil
+		}
+	}
+}
+
+// Unreadable tries the requests by which sessions are looked at, each once and without
+// any effect, and returns why those failed that did, by subject. A server does not
+// answer what it does not permit.
+func (c *Cell) Unreadable(ctx context.Context) map[string]error {
+	n := c.names
+	none := []byte(`{"last_by_subj":"` + n.ns + `.nothing"}`)
+	subjects := []string{
+		apiMsgGet + n.journalStream(), apiMsgGet + n.inboxStream(), apiMsgGet + n.runStream(),
+		apiDirectGet + n.journalStream(), apiDirectGet + kvStream(n.nodesBucket()), apiDirectGet + kvStream(n.catalogBucket()),
+		n.probe("nobody"),
+	}
+	failed := make([]error, len(subjects))
+	_ = together(slices.Collect(indices(len(subjects))), func(i int) error {
+		_, _, err := c.describe(ctx, subjects[i], none)
+		if !isNotFound(err) && !isNoStream(err) && !isNoResponders(err) && !errors.Is(err, errNoMessage) {
+			failed[i] = err
+		}
+		return nil
+	}) // the errors are in failed
+	out := make(map[string]error)
+	for i, err := range failed {
+		if err != nil {
+			out[subjects[i]] = err
+		}
+	}
+	return out
+}

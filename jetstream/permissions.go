@@ -1,0 +1,202 @@
+package jetstream
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// Permissions is what NATS is to let a user do, and nothing else: an allow list each
+// way. Responses lets it answer a request once, wherever the reply goes.
+type Permissions struct {
+	Publish   []string
+	Subscribe []string
+	Responses bool
+}
+
+// Grant says for whom permissions are.
+type Grant struct {
+	Namespace string // "": DefaultNamespace
+	Roles     []Role // one or more
+	Queue     string // of a worker, whose permissions are for one queue
+	Inbox     string // what replies to this user begin with; others must not be allowed to hear it
+}
+
+// ErrBadGrant is returned for a grant that no permissions can be made of. Correct it.
+var ErrBadGrant = errors.New("no permissions can be made of it")
+
+// Grantable lists the roles that permissions are made for.
+func Grantable() []Role {
+	return []Role{RoleClient, RoleApprover, RoleDriver, RoleWorker, RoleObserver, RoleProvisioner}
+}
+
+// PermissionsOf returns what the code of the roles needs in a cell, as far as NATS can
+// tell subjects apart: what the table of subjects says that they write and hear, and
+// the requests to the server's API with which they read what is kept.
+func PermissionsOf(g Grant) (Permissions, error) {
+	ns, err := g.check()
+	if err != nil {
+		return Permissions{}, err
+	}
+	p := Permissions{Subscribe: []string{g.Inbox + ".>"}}
+	for _, role := range g.Roles {
+		for _, row := range Subjects(ns) {
+			subject := wildcard(row.Subject, role, g.Queue)
+			if slices.Contains(row.Writers, role) {
+				p.Publish = append(p.Publish, subject)
+			}
+			if row.Kept == "" && slices.Contains(row.Readers, role) {
+				p.Subscribe = append(p.Subscribe, subject)
+			}
+		}
+		p.Publish = append(p.Publish, newNames(ns).requests(role, g.Queue)...)
+		p.Responses = p.Responses || role == RoleDriver // to probes of other nodes
+	}
+	p.Publish, p.Subscribe = tidy(p.Publish), tidy(p.Subscribe)
+	return p, nil
+}
+
+func (g Grant) check() (namespace string, err error) {
+	namespace, err = ParseNamespace(g.Namespace)
+	worker := slices.Contains(g.Roles, RoleWorker)
+	switch {
+	case err != nil:
+	case len(g.Roles) == 0:
+		err = errors.New("it names no role")
+	case worker && !content.IsToken(g.Queue):
+		err = fmt.Errorf("a worker needs a queue, not %q", g.Queue)
+	case !worker && g.Queue != "":
+		err = errors.New("only a worker has a queue")
+	case !content.IsToken(g.Inbox):
+		err = fmt.Errorf("inbox prefix %q: use letters, digits, '-' or '_'", g.Inbox)
+	}
+	for _, r := range g.Roles {
+		if err == nil && !slices.Contains(Grantable(), r) {
+			err = fmt.Errorf("role %q", r)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("permissions: %w: %w", ErrBadGrant, err)
+	}
+	return namespace, nil
+}
+
+// wildcard turns a row of the table into a subject of NATS.
+func wildcard(row string, role Role, queue string) string {
+	tokens := strings.Split(row, ".")
+	for i, t := range tokens {
+		switch {
+		case t == "<queue>" && role == RoleWorker:
+			tokens[i] = queue
+		case strings.HasPrefix(t, "<"):
+			tokens[i] = "*"
+		}
+	}
+	return strings.Join(tokens, ".")
+}
+
+// tidy sorts subjects and drops repetitions.
+func tidy(subjects []string) []string {
+	slices.Sort(subjects)
+	return slices.Compact(subjects)
+}
+
+// Requests to the API that concern one stream, by what they are for.
+const (
+	toLook   = apiStreamInfo // also lists the subjects of the stream
+	toRead   = apiMsgGet     // from the leader
+	toScan   = apiDirectGet  // from any replica
+	toPurge  = apiStreamPurge
+	toDelete = apiMsgDelete
+)
+
+// requests lists the subjects of the API that a role's code publishes to. The server
+// finds in a request's body which subjects of a stream it is about, so who may read
+// one may read all of them.
+func (n names) requests(role Role, queue string) []string {
+	var (
+		journal   = n.journalStream()
+		inbox     = n.inboxStream()
+		timers    = n.timersStream()
+		run       = n.runStream()
+		tasks     = n.tasksStream()
+		catalog   = kvStream(n.catalogBucket())
+		nodes     = kvStream(n.nodesBucket())
+		snapshots = kvStream(n.snapBucket())
+		approvals = kvStream(n.approvalsBucket())
+		agents    = kvStream(n.agentsBucket())
+		memory    = kvStream(n.memoryBucket())
+		blobs     = n.blobStream()
+	)
+	out := each([]string{toRead, toScan}, blobs) // large payloads are everybody's
+	switch role {
+	case RoleClient:
+		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
+		out = append(out, each([]string{toLook, toRead}, agents)...)
+		out = append(out, each([]string{toScan}, approvals, catalog)...)
+	case RoleApprover:
+		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
+		out = append(out, each([]string{toScan}, approvals)...)
+	case RoleObserver:
+		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
+	case RoleWorker:
+		out = append(out, each([]string{toRead}, catalog)...)
+		out = append(out, claims(tasks, n.queueConsumer(queue))...)
+	case RoleDriver:
+		out = append(out, each([]string{toLook, toRead}, inbox, timers, run, tasks, snapshots, approvals, agents, memory)...)
+		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
+		out = append(out, each([]string{toLook, toScan}, nodes)...)
+		out = append(out, each([]string{toLook}, catalog, blobs)...)
+		out = append(out, each([]string{toPurge}, inbox, timers, blobs)...)
+		out = append(out, toDelete+tasks, apiConsumerInfo+tasks+".*")
+		out = append(out, claims(run, n.runConsumer())...)
+		out = append(out, watches(catalog, kvKey(n.catalogBucket(), offerKeys+"*"))...)
+	case RoleProvisioner:
+		out = append(out, each([]string{toRead}, agents)...)
+		out = append(out, n.maintenance()...)
+	case RoleServer:
+	}
+	return out
+}
+
+func each(requests []string, streams ...string) []string {
+	var out []string
+	for _, s := range streams {
+		for _, r := range requests {
+			out = append(out, r+s)
+		}
+	}
+	return out
+}
+
+// claims lists what it takes to pull from a durable consumer. Answers to what was
+// delivered have two forms: servers name their domain and account in the newer one.
+func claims(stream, consumer string) []string {
+	of := stream + "." + consumer
+	return []string{apiConsumerInfo + of, apiMsgNext + of, answerPrefix + of + ".>", answerPrefix + "*.*." + of + ".>"}
+}
+
+// watches lists what it takes to follow the keys of a bucket with the client's own
+// watcher: a consumer that it makes and drops, and answers to the server's questions
+// whether it keeps up, again in two forms.
+func watches(stream, keys string) []string {
+	const create, drop, pace = "$JS.API.CONSUMER.CREATE.", "$JS.API.CONSUMER.DELETE.", "$JS.FC."
+	return []string{create + stream + ".*." + keys, drop + stream + ".*", pace + stream + ".>", pace + "*.*." + stream + ".>"}
+}
+
+// maintenance lists what it takes to create the cell and to look after it.
+func (n names) maintenance() []string {
+	out := []string{"$JS.API.STREAM.NAMES"}
+	for _, r := range Topology(n.ns, Config{}) {
+		for _, verb := range []string{"CREATE", "UPDATE", "INFO", "PURGE", "DELETE"} {
+			out = append(out, "$JS.API.STREAM."+verb+"."+r.Stream)
+		}
+		for _, verb := range []string{"CREATE", "INFO", "DELETE"} {
+			out = append(out, "$JS.API.CONSUMER."+verb+"."+r.Stream+".>")
+		}
+	}
+	return out
+}

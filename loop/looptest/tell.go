@@ -1,0 +1,190 @@
+package looptest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// told is the envelope that a tell spells out: tell NAME id=… by=… at=… {…}, and a
+// line for each check that the host attached.
+func (r *runner) told(t testing.TB, st statement) commands.Envelope {
+	t.Helper()
+	c, err := commandOf(st.arg(0), []byte(st.json))
+	if err != nil {
+		t.Fatalf("%s: %v", st, err)
+	}
+	r.clock(t, st)
+	env := r.Envelope(c)
+	env.ID, env.By = def(st.opt["id"], env.ID), st.opt["by"]
+	for _, l := range st.of("check") {
+		var k commands.Check
+		if err := json.Unmarshal([]byte(l.json), &k); err != nil {
+			t.Fatalf("%s: check: %v", st, err)
+		}
+		env.Checks = append(env.Checks, k)
+	}
+	for _, l := range st.of("hooks") {
+		var a commands.HookAnswer
+		if err := json.Unmarshal([]byte(l.json), &a); err != nil {
+			t.Fatalf("%s: hooks: %v", st, err)
+		}
+		env.Hooks = append(env.Hooks, a)
+	}
+	return env
+}
+
+// clock sets the time that a statement says, which may be an earlier one.
+func (r *runner) clock(t testing.TB, st statement) {
+	t.Helper()
+	if st.has("at") {
+		r.At = Epoch.Add(st.duration(t, "at"))
+	}
+}
+
+// recorded writes the facts of an entry down, as they stand in the one that the
+// statement brings: record at=… ENTRY.
+func (r *runner) recorded(t testing.TB, st statement) string {
+	t.Helper()
+	raw, err := base64.RawURLEncoding.DecodeString(st.arg(0))
+	if err != nil {
+		t.Fatalf("%s: %v", st, err)
+	}
+	e, err := events.Decode(raw)
+	if err != nil {
+		t.Fatalf("%s: %v", st, err)
+	}
+	r.clock(t, st)
+	r.record(t, e.Cause, r.At, e.Events)
+	return lines(e.Events)
+}
+
+// commandOf reads a command by its name on the wire.
+func commandOf(name string, raw []byte) (commands.Command, error) {
+	for _, c := range everyCommand() {
+		if commands.NameOf(c) != name {
+			continue
+		}
+		v := reflect.New(reflect.TypeOf(c))
+		if len(raw) > 0 {
+			if err := json.Unmarshal(raw, v.Interface()); err != nil {
+				return nil, fmt.Errorf("command %s: %w", name, err)
+			}
+		}
+		return v.Elem().Interface().(commands.Command), nil //nolint:forcetypeassert // it has the type of c
+	}
+	return nil, fmt.Errorf("no command %q", name)
+}
+
+func everyCommand() []commands.Command {
+	return []commands.Command{
+		commands.Claim{},
+		commands.OpenSession{},
+		commands.SubmitInput{},
+		commands.Continue{},
+		commands.ResolveApproval{},
+		commands.AllowTools{},
+		commands.Cancel{},
+		commands.DetachCall{},
+		commands.SetNextTurnCache{},
+		commands.StartTask{},
+		commands.Close{},
+		commands.Park{},
+		commands.ReportReply{},
+		commands.ReportModelFailed{},
+		commands.ReportModelStopped{},
+		commands.ReportResult{},
+		commands.ReportAttemptLost{},
+		commands.ReportPreflight{},
+		commands.ReportGate{},
+		commands.ReportHooks{},
+		commands.ReportMutation{},
+		commands.ReportRecall{},
+		commands.ReportVerify{},
+		commands.ReportMemory{},
+		commands.ReportTimer{},
+	}
+}
+
+// spelled is a command in JSON, without what is zero where that says the same; ok is
+// false for one that JSON does not carry whole.
+func spelled(env commands.Envelope) (text string, ok bool) {
+	want, err := env.Encode()
+	if err != nil {
+		return "", false
+	}
+	full, err := json.Marshal(env.Command)
+	if err != nil {
+		return "", false
+	}
+	for _, raw := range [][]byte{sparse(full), full} {
+		c, err := commandOf(commands.NameOf(env.Command), raw)
+		if err != nil {
+			continue
+		}
+		back := env
+		back.Command = c
+		if got, err := back.Encode(); err == nil && string(got) == string(want) {
+			return string(raw), true
+		}
+	}
+	return "", false
+}
+
+// sparse leaves out fields that are zero.
+func sparse(raw []byte) []byte {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return raw
+	}
+	out, err := json.Marshal(pruned(v))
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+func pruned(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			if x = pruned(x); empty(x) {
+				delete(v, k)
+			} else {
+				v[k] = x
+			}
+		}
+	case []any:
+		for i, x := range v {
+			v[i] = pruned(x)
+		}
+	}
+	return v
+}
+
+func empty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	case string:
+		return v == ""
+	case float64:
+		return v == 0
+	case bool:
+		return !v
+	}
+	return false
+}
+
+// offset is a time as a script has it.
+func offset(at content.Time) string { return at.Sub(Epoch).String() }

@@ -1,0 +1,85 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/fallback"
+	"github.com/turnlog/turnlog/model/record"
+)
+
+// maxCassette is how large a cassette may be that travels with a session's name.
+const maxCassette = 1 << 20
+
+// Fallback is the name of the model that is made of the models with these names; of
+// one, it is that name.
+func Fallback(names ...string) string { return fallback.Name(names...) }
+
+func openFallback(s Setup) (model.Model, error) {
+	if s.Ref.Model == "" {
+		return nil, errors.New("which models? write fallback:NAME,NAME")
+	}
+	names := strings.Split(s.Ref.Model, ",")
+	data, err := unbundle(s.Data, len(names))
+	if err != nil {
+		return nil, err
+	}
+	models := make([]model.Model, len(names))
+	for i, escaped := range names {
+		name, err := url.PathUnescape(escaped)
+		if err != nil {
+			return nil, fmt.Errorf("name %d: %w", i+1, err)
+		}
+		if models[i], err = s.Open(name, data[i]); err != nil {
+			return nil, err
+		}
+	}
+	var cfg fallback.Config
+	if on, given := s.Ref.Option("on"); given {
+		for class := range strings.SplitSeq(on, ",") {
+			cfg.On = append(cfg.On, content.ErrorClass(strings.TrimSpace(class)))
+		}
+	}
+	return made(fallback.New(models, cfg))
+}
+
+func openRecord(s Setup) (model.Model, error) {
+	name, given := s.Ref.Option("model")
+	switch {
+	case s.Ref.Model == "" || !given:
+		return nil, errors.New("write record:FILE?model=NAME")
+	case s.Shared:
+		return nil, errors.New("a session does not write files where it is driven: record in this process, without a server")
+	case s.Data != nil:
+		return nil, noData(s)
+	}
+	inner, err := s.Open(name, nil)
+	if err != nil {
+		return nil, err
+	}
+	return made(record.Open(s.Ref.Model, inner, record.Config{Secrets: s.registry.secrets()}))
+}
+
+func openReplay(s Setup) (model.Model, error) {
+	cfg := record.Config{Secrets: s.registry.secrets()}
+	switch {
+	case s.Ref.Model == "":
+		return nil, errors.New("which cassette? write replay:FILE")
+	case s.Data != nil:
+		return made(record.Parse(s.Ref.Model, s.Data, cfg))
+	case s.Shared:
+		return nil, errors.New("the session was started without the cassette's content")
+	}
+	m, err := record.Open(s.Ref.Model, nil, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if size := len(m.Source()); size > maxCassette {
+		return nil, fmt.Errorf("cassette %s: %d bytes, at most %d travel with a session", s.Ref.Model, size, maxCassette)
+	}
+	return m, nil
+}

@@ -1,0 +1,350 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
+)
+
+func TestMain(m *testing.M) { celltest.Main(m) }
+
+var cells = flag.Uint64("sim.cells", 3, "how many seeds to run with nodes and workers over JetStream")
+
+// TestCellsSurviveWhateverHappens is the same for sessions of a deployment: nodes and
+// workers are killed, results come twice and late, people decide or do not.
+func TestCellsSurviveWhateverHappens(t *testing.T) {
+	seen := tally{}
+	first, count := *from, *cells
+	if *oneSeed != 0 {
+		first = *oneSeed
+	}
+	for seed := first; seed < first+count && !t.Failed(); seed++ {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, seed, func(j journal.Journal) journal.Journal { return j })
+			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+			defer cancel()
+			w.cell = celltest.New(ctx, t, 5*time.Second)
+			w.store = w.cell.Cell.Journal()
+			c := &deployed{world: w, dice: w.dice("cell")}
+			c.live()
+			if t.Failed() {
+				w.dump(t.Context(), c.hosts())
+			}
+			for k, v := range w.seen {
+				seen[k] += v
+			}
+		})
+	}
+	t.Logf("what was taken how often:\n%s", seen.table())
+	if t.Failed() || *oneSeed != 0 || *from != 1 || *cells < 3 {
+		return
+	}
+	for _, path := range []string{
+		"cell: node killed", "cell: node drained", "cell: worker killed", "cell: result told twice", "cell: result told late",
+		"cell: approval decided", "cell: ask", "event: parked", "event: tool_detached", "event: tool_dispatched",
+	} {
+		if seen[path] == 0 {
+			t.Errorf("no seed took this path: %s", path)
+		}
+	}
+}
+
+// deployed is a cell in which nodes and workers come and go.
+type deployed struct {
+	*world
+	dice     dice
+	nodes    []*celltest.Process
+	workers  []*celltest.Process
+	born     int
+	sent     int
+	sessions []*client.Session
+}
+
+func (c *deployed) live() {
+	c.hire()
+	c.hire()
+	c.drive()
+	c.drive()
+	for n := range 1 + c.dice.IntN(3) {
+		c.open(content.SessionID(fmt.Sprintf("s%d", n+1)))
+	}
+	for range 40 {
+		c.act()()
+	}
+	close(c.calm)
+	c.drive()
+	c.hire()
+	_ = nap(c.cell.Ctx, 3*time.Minute) // what is late has come by then, and what was left behind has ended
+	for _, s := range c.sessions {
+		c.settle(s.ID())
+	}
+	for _, p := range slices.Concat(c.nodes, c.workers) {
+		p.Drain(c.t)
+	}
+	for _, h := range c.hosts() {
+		h.checkCell(c.cell.Ctx)
+	}
+}
+
+// hosts are the sessions as the checks see them.
+func (c *deployed) hosts() []*host {
+	var out []*host
+	for _, s := range c.sessions {
+		out = append(out, &host{w: c.world, id: s.ID()})
+	}
+	return out
+}
+
+func (c *deployed) act() func() {
+	return pick(c.dice,
+		choice[func()]{12, c.wait}, choice[func()]{8, c.submit}, choice[func()]{8, c.decide}, choice[func()]{4, c.ask},
+		choice[func()]{3, c.killNode}, choice[func()]{3, c.killWorker}, choice[func()]{3, c.drainNode},
+	)
+}
+
+func (c *deployed) wait() {
+	_ = nap(c.cell.Ctx, c.dice.upTo(among(c.dice, 100*time.Millisecond, 5*time.Second, time.Minute)))
+}
+
+func (c *deployed) name(what string) string {
+	c.born++
+	return fmt.Sprint(what, c.born)
+}
+
+// drive starts a node.
+func (c *deployed) drive() {
+	cfg := actor.Config{
+		Name: c.name("n"), Logger: zap.New(ear{zap.DebugLevel, c.world}), Effects: effect.Config{Permissions: policy{c.world}},
+		Models: func(string, []byte) (model.Model, error) { return c.model(), nil },
+	}
+	if d := c.world.dice("nodes"); d.one(2) {
+		cfg.Effects.Hooks, cfg.Effects.Mutators = []extension.Hook{hook{c.world, ""}}, []extension.Mutator{mutator{c.world, "m1"}}
+	}
+	c.nodes = append(c.nodes, c.cell.Node(cfg))
+}
+
+// hire starts a worker.
+func (c *deployed) hire() {
+	cfg := worker.Config{Middleware: []tool.Middleware{c.echoing}, DrainTimeout: time.Minute}
+	c.workers = append(c.workers, c.cell.Worker(c.name("w"), cfg, func(*nats.Conn) []tool.Tool { return c.tools }))
+}
+
+// busy lets the cell work on something.
+func (c *deployed) busy() {
+	c.submit()
+	_ = nap(c.cell.Ctx, c.dice.upTo(3*time.Second))
+}
+
+func (c *deployed) killNode() {
+	c.busy()
+	if c.dice.one(2) {
+		c.drive()
+		defer c.wait()
+	} else {
+		defer c.drive()
+		defer c.wait()
+	}
+	c.saw("cell: node killed")
+	c.leaving(&c.nodes).Crash(c.t)
+}
+
+func (c *deployed) drainNode() {
+	c.drive()
+	c.saw("cell: node drained")
+	c.leaving(&c.nodes).Drain(c.t)
+}
+
+func (c *deployed) killWorker() {
+	c.busy()
+	defer c.hire()
+	c.saw("cell: worker killed")
+	c.leaving(&c.workers).Crash(c.t)
+}
+
+func (c *deployed) leaving(of *[]*celltest.Process) *celltest.Process {
+	i := c.dice.IntN(len(*of))
+	p := (*of)[i]
+	*of = slices.Delete(*of, i, i+1)
+	return p
+}
+
+// echoing tells a result of its own now and then, before the worker does, right behind
+// it, or much later.
+func (c *deployed) echoing(ctx context.Context, call tool.Call, next tool.Handler) (tool.Output, error) {
+	out, err := next(ctx, call)
+	d := c.world.dice("echo", call.Session, call.Place, call.Attempt)
+	if err != nil || c.calmed() || !d.one(2) {
+		return out, err
+	}
+	env := commands.Envelope{
+		ID: fmt.Sprintf("echo-%s-%d", call.Place, call.Attempt), Session: call.Session,
+		Command: commands.ReportResult{Place: call.Place, Attempt: call.Attempt, Queue: celltest.Queue, Outcome: tool.Result{
+			Result: content.NewResult(call.ID, call.Name, content.StatusOK, "told twice"),
+		}},
+	}
+	tell := func() {
+		env.ID += "+"
+		if _, err := c.cell.Cell.Inbox().Send(c.cell.Ctx, env); err != nil && c.cell.Ctx.Err() == nil {
+			c.wrong("echo: %v", err)
+		}
+		if err := c.cell.Cell.Runs().Wake(c.cell.Ctx, call.Session); err != nil && c.cell.Ctx.Err() == nil {
+			c.wrong("wake: %v", err)
+		}
+	}
+	if d.one(2) {
+		c.saw("cell: result told twice")
+		tell()
+	}
+	c.saw("cell: result told late")
+	time.AfterFunc(d.upTo(2*time.Minute), tell)
+	return out, nil
+}
+
+func (c *deployed) open(id content.SessionID) {
+	d := c.world.dice("config", id)
+	s := c.cell.Start(id, "", func(o *client.Options) {
+		o.Config.MaxParallel = d.IntN(5) - 1
+		o.Config.Retry = events.Retry{ModelAttempts: 2 + d.IntN(3), ToolAttempts: 2 + d.IntN(2), LostAttempts: 2 + d.IntN(4), AskLost: d.one(3)}
+		if d.one(3) {
+			o.Config.Limits = limits(d, 1)
+		}
+		if d.one(5) {
+			o.Config.SessionLimits = limits(d, 4)
+		}
+		o.Config.ApprovalTTL = among(d, 0, time.Minute)
+		o.Input = []content.Item{content.UserText("preloaded")}
+	})
+	c.sessions = append(c.sessions, s)
+}
+
+// patient bounds an ask, for which there may be no node now.
+func (c *deployed) patient(what string, ask func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(c.cell.Ctx, c.dice.upTo(2*time.Minute))
+	defer cancel()
+	err := ask(ctx)
+	c.note("cell", "%s: %v", what, err)
+	var refused *client.RefusedError
+	if err != nil && !errors.As(err, &refused) && ctx.Err() == nil {
+		c.wrong("%s: %v", what, err)
+	}
+}
+
+func (c *deployed) session() *client.Session { return c.sessions[c.dice.IntN(len(c.sessions))] }
+
+func (c *deployed) submit() {
+	s, busy := c.session(), among(c.dice, events.Steer, events.Steer, events.Queue, events.Interrupt, events.Reject)
+	c.sent++
+	c.patient("submit", func(ctx context.Context) error {
+		return s.Submit(ctx, busy, content.UserText(fmt.Sprintf("input %d", c.sent)))
+	})
+}
+
+// decide answers the first open approval of a session, if there is one.
+func (c *deployed) decide() {
+	st := c.state(c.session().ID())
+	for _, a := range st.Undecided() {
+		c.saw("cell: approval decided")
+		c.resolve(st.Session, a, agent.Decision{Approve: !c.dice.one(3), Always: c.dice.one(4), By: "ann"})
+		return
+	}
+	c.wait()
+}
+
+func (c *deployed) resolve(id content.SessionID, a events.Approval, v agent.Decision) {
+	i := slices.IndexFunc(c.sessions, func(s *client.Session) bool { return s.ID() == id })
+	v.Always = v.Always && v.Approve
+	c.patient("decide "+string(a.ID), func(ctx context.Context) error { return c.sessions[i].ResolveApproval(ctx, a.CallID, v) })
+}
+
+// ask asks for what may make no sense now.
+func (c *deployed) ask() {
+	s := c.session()
+	call := content.CallID("nobody")
+	st := c.state(s.ID())
+	if st.Turn != nil && len(st.Turn.Calls) > 0 {
+		call = st.Turn.Calls[c.dice.IntN(len(st.Turn.Calls))].ID
+	}
+	c.saw("cell: ask")
+	c.patient("ask", func(ctx context.Context) error {
+		switch c.dice.IntN(5) {
+		case 0:
+			return s.Cancel(ctx, "enough")
+		case 1, 2:
+			return s.CancelCall(ctx, call, "not this")
+		}
+		return s.DetachCall(ctx, call)
+	})
+}
+
+// state is a session's, folded from its journal.
+func (c *deployed) state(id content.SessionID) *loop.State {
+	s, err := audit.Replay(id, c.store.Read(c.cell.Ctx, id, 0))
+	if err != nil {
+		c.t.Fatalf("seed %d: %s: Replay = %v", c.seed, id, err)
+	}
+	return s
+}
+
+// settle waits until a session has nothing to do, and answers what it asks.
+func (c *deployed) settle(id content.SessionID) {
+	var st *loop.State
+	for range 200 {
+		st = c.state(id)
+		open := st.Undecided()
+		switch {
+		case len(open) > 0:
+			c.resolve(id, open[0], agent.Decision{Approve: true, By: "ann"})
+		case loop.Waiting(st) == commands.WaitInput && len(st.Queue) == 0 && !wakes(st) && !slices.ContainsFunc(st.Background, loop.Call.Running):
+			return
+		default:
+			_ = nap(c.cell.Ctx, 30*time.Second)
+		}
+	}
+	c.wrong("%s does not come to rest: it waits for %s and owes %d effects", id, loop.Waiting(st), len(loop.Pending(st)))
+}
+
+// checkCell judges the journal of a deployed session at rest.
+func (h *host) checkCell(ctx context.Context) {
+	rep, err := audit.Verify(h.w.store.Read(ctx, h.id, 0))
+	if err != nil {
+		h.w.wrong("%s: Verify = %v", h.id, err)
+	}
+	for _, v := range append(rep.Violations, rep.Warnings...) {
+		h.w.wrong("%s: %s", h.id, v)
+	}
+	l := h.ledger(ctx)
+	h.checkCalls(l)
+	h.checkDone(l)
+	for text, n := range l.queued {
+		if n != 1 || l.joined[text] != 1 {
+			h.w.wrong("%s: %q was queued %d times and joined %d times", h.id, text, n, l.joined[text])
+		}
+	}
+	if l.turns != 0 || l.tasks != 0 {
+		h.w.wrong("%s: %d turns and %d tasks are not finished", h.id, l.turns, l.tasks)
+	}
+}

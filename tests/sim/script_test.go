@@ -1,0 +1,174 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/loop/looptest"
+)
+
+// ear listens to what drivers log, and keeps the commands that they take in hand.
+type ear struct {
+	zapcore.LevelEnabler
+	w *world
+}
+
+// With listens on.
+func (e ear) With([]zapcore.Field) zapcore.Core { return e }
+
+// Check listens to everything.
+func (e ear) Check(entry zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	return to.AddCore(entry, e)
+}
+
+// Write keeps a command.
+func (e ear) Write(_ zapcore.Entry, fields []zapcore.Field) error {
+	for _, f := range fields {
+		if env, ok := f.Interface.(commands.Envelope); ok {
+			e.w.hear(env)
+		}
+	}
+	return nil
+}
+
+// Sync has nothing to do.
+func (ear) Sync() error { return nil }
+
+func (w *world) hear(env commands.Envelope) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id := told(env.Session, env.ID)
+	w.told[id] = append(w.told[id], env)
+}
+
+// told is the key of a command: effects of two sessions may have one name.
+func told(s content.SessionID, id string) string { return string(s) + " " + id }
+
+// script is what the session was told, for loop/testdata.
+func (h *host) script(ctx context.Context) string {
+	h.w.mu.Lock()
+	defer h.w.mu.Unlock()
+	var recs []journal.Record
+	said := make(map[string][]commands.Envelope)
+	for rec, err := range h.w.store.Read(ctx, h.id, 0) {
+		if err != nil {
+			h.w.t.Fatal(err)
+		}
+		recs = append(recs, rec)
+		said[rec.Entry.Cause] = h.w.told[told(h.id, rec.Entry.Cause)]
+	}
+	return looptest.Script(h.w.t, fmt.Sprintf("Session %s of seed %d.", h.id, h.w.seed), h.id, recs, said)
+}
+
+// complaints keeps what a test would have failed with.
+type complaints struct {
+	testing.TB
+
+	mu   sync.Mutex
+	said []string
+}
+
+func (c *complaints) Errorf(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.said = append(c.said, fmt.Sprintf(format, args...))
+}
+
+func (c *complaints) Failed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.said) > 0
+}
+
+func (c *complaints) about(what string) bool {
+	return slices.ContainsFunc(c.said, func(s string) bool { return strings.Contains(s, what) })
+}
+
+// doubling is a journal that writes every result twice.
+type doubling struct{ journal.Journal }
+
+func (d doubling) Append(ctx context.Context, head journal.Head, e events.Entry) (journal.Head, error) {
+	var twice []events.Event
+	for _, ev := range e.Events {
+		twice = append(twice, ev)
+		if r, ok := ev.(events.ToolResultReceived); ok && !r.Late {
+			twice = append(twice, ev)
+		}
+	}
+	e.Events = twice
+	return d.Journal.Append(ctx, head, e)
+}
+
+// What a seed finds must be seen again without it: here every result is written twice,
+// which is found, and the scripts of the sessions show the same.
+func TestTheScriptOfAFailingSeedShowsWhatItFound(t *testing.T) {
+	const broken = "one-terminal-result"
+	found := 0
+	for seed := uint64(1); found == 0 && seed <= 10; seed++ {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, heard := context.WithoutCancel(t.Context()), &complaints{TB: t}
+			w := newWorld(heard, seed, func(j journal.Journal) journal.Journal { return doubling{j} })
+			for _, h := range w.live(ctx) {
+				found += h.shownAgain(t, broken)
+			}
+		})
+	}
+	if found == 0 {
+		t.Error("no seed has a result")
+	}
+}
+
+// shownAgain runs a session's script, and wants it to complain of what package audit
+// finds in the journal.
+func (h *host) shownAgain(t *testing.T, invariant string) (found int) {
+	t.Helper()
+	rep, err := audit.Verify(h.w.store.Read(t.Context(), h.id, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(rep.Violations, func(v audit.Violation) bool { return v.Invariant == invariant }) {
+		return 0
+	}
+	text, heard := h.script(t.Context()), &complaints{TB: t}
+	if again := looptest.Play(heard, text); again != text {
+		t.Errorf("%s: the script tells something else the second time:\n%s\n%s", h.id, text, again)
+	}
+	if !heard.about(invariant) {
+		t.Errorf("%s: the script does not show that %s is broken, but %q:\n%s", h.id, invariant, heard.said, text)
+	}
+	if told := strings.Count(text, "\ntell "); told < 3 {
+		t.Errorf("%s: the script has %d commands:\n%s", h.id, told, text)
+	}
+	return 1
+}
+
+// A session in which all is well is told by its commands alone, and nothing follows
+// from them but what followed.
+func TestTheScriptOfASessionIsItsCommands(t *testing.T) {
+	for seed := range uint64(3) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, seed+1, func(j journal.Journal) journal.Journal { return j })
+			for _, h := range w.live(context.WithoutCancel(t.Context())) {
+				text := h.script(t.Context())
+				if again := looptest.Play(t, text); again != text {
+					t.Errorf("seed %d: %s: the script tells something else the second time:\n%s\n%s", w.seed, h.id, text, again)
+				}
+				if n := strings.Count(text, "\nrecord "); n > 0 {
+					t.Errorf("seed %d: %s: %d entries have no command:\n%s", w.seed, h.id, n, text)
+				}
+			}
+		})
+	}
+}

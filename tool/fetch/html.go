@@ -1,0 +1,189 @@
+package fetch
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// textOf is what a page says, without its markup: headings with #, items with -,
+// addresses of links behind them. It reads tokens and builds no tree, so no page
+// nests too deep for it.
+func textOf(page []byte) string {
+	var p prose
+	z := html.NewTokenizer(bytes.NewReader(page))
+	z.SetMaxBuf(len(page) + 1)
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			if err := z.Err(); !errors.Is(err, io.EOF) {
+				p.say("[… the page cannot be read on …]")
+			}
+			return p.text()
+		case html.TextToken:
+			if p.hidden == 0 {
+				p.words(string(z.Text()))
+			}
+		case html.StartTagToken:
+			p.start(z.Token())
+		case html.SelfClosingTagToken:
+			if t := z.Token(); !silent(t.DataAtom) {
+				p.start(t)
+			}
+		case html.EndTagToken:
+			p.end(z.Token().DataAtom)
+		case html.CommentToken, html.DoctypeToken:
+		}
+	}
+}
+
+// prose collects text, and keeps paragraphs apart.
+type prose struct {
+	b      strings.Builder
+	breaks int  // line breaks owed before the next word
+	space  bool // a blank is owed
+	hidden int  // how many elements are open whose text nobody sees
+	pre    int  // how many are open whose text stays as it is
+	links  []string
+}
+
+// silent reports whether the text of an element is not for readers.
+func silent(a atom.Atom) bool {
+	switch a { //nolint:exhaustive // a list
+	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Svg, atom.Math, atom.Iframe, atom.Object:
+		return true
+	}
+	return false
+}
+
+func (p *prose) start(t html.Token) {
+	switch a := t.DataAtom; a {
+	case atom.Title:
+		p.block(2)
+		if p.hidden == 0 {
+			p.say("# ")
+		}
+	case atom.Br:
+		p.breaks++
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		p.block(2)
+		if p.hidden == 0 {
+			p.say(strings.Repeat("#", int(t.Data[1]-'0')) + " ")
+		}
+	case atom.Li:
+		p.block(1)
+		if p.hidden == 0 {
+			p.say("- ")
+		}
+	case atom.Td, atom.Th:
+		p.space = true
+	case atom.Pre:
+		p.block(2)
+		p.pre++
+	case atom.A:
+		p.links = append(p.links, attribute(t, "href"))
+	case atom.Img:
+		if alt := attribute(t, "alt"); alt != "" && p.hidden == 0 {
+			p.words("[" + alt + "]")
+		}
+	default:
+		if silent(a) {
+			p.hidden++
+		}
+		if n := gap(a); n > 0 {
+			p.block(n)
+		}
+	}
+}
+
+func (p *prose) end(a atom.Atom) {
+	switch a {
+	case atom.Pre:
+		p.pre = max(0, p.pre-1)
+		p.block(2)
+	case atom.A:
+		if n := len(p.links); n > 0 {
+			if link := p.links[n-1]; p.hidden == 0 && leads(link) {
+				p.space = true
+				p.say("(" + link + ")")
+			}
+			p.links = p.links[:n-1]
+		}
+	case atom.Title, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		p.block(2)
+	default:
+		if silent(a) {
+			p.hidden = max(0, p.hidden-1)
+		}
+		if n := gap(a); n > 0 {
+			p.block(n)
+		}
+	}
+}
+
+// maxLink is how long an address may be to be worth showing.
+const maxLink = 300
+
+// leads reports whether a link leads to another page.
+func leads(link string) bool {
+	scheme, _, ok := strings.Cut(link, ":")
+	return link != "" && len(link) <= maxLink && !strings.HasPrefix(link, "#") &&
+		(!ok || scheme == "http" || scheme == "https" || strings.Contains(scheme, "/"))
+}
+
+// gap is how far an element keeps from its neighbours, in line breaks.
+func gap(a atom.Atom) int {
+	switch a { //nolint:exhaustive // the others are within a line
+	case atom.P, atom.Blockquote, atom.Table, atom.Ul, atom.Ol, atom.Dl, atom.Hr, atom.Article, atom.Section, atom.Figure:
+		return 2
+	case atom.Div, atom.Tr, atom.Dt, atom.Dd, atom.Header, atom.Footer, atom.Nav, atom.Main, atom.Aside, atom.Form, atom.Option:
+		return 1
+	}
+	return 0
+}
+
+func (p *prose) block(breaks int) { p.breaks, p.space = max(p.breaks, breaks), false }
+
+// words takes text of the page, in which white space counts for a blank.
+func (p *prose) words(text string) {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if p.pre > 0 {
+		p.say(text)
+		return
+	}
+	fields := strings.Fields(text)
+	if len(fields) == 0 {
+		p.space = p.space || text != ""
+		return
+	}
+	p.space = p.space || strings.TrimLeft(text, " \t\r\n\f") != text
+	p.say(strings.Join(fields, " "))
+	p.space = strings.TrimRight(text, " \t\r\n\f") != text
+}
+
+func (p *prose) say(text string) {
+	switch {
+	case p.b.Len() == 0:
+	case p.breaks > 0:
+		p.b.WriteString(strings.Repeat("\n", min(p.breaks, 2)))
+	case p.space && !strings.HasSuffix(p.b.String(), " "):
+		p.b.WriteByte(' ')
+	}
+	p.breaks, p.space = 0, false
+	p.b.WriteString(text)
+}
+
+func (p *prose) text() string { return strings.TrimSpace(p.b.String()) + "\n" }
+
+func attribute(t html.Token, key string) string {
+	for _, a := range t.Attr {
+		if a.Key == key {
+			return strings.TrimSpace(a.Val)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,286 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// action is what a patch does to a file.
+type action int
+
+const (
+	update action = iota
+	create
+	remove
+)
+
+// filePatch is what a patch says of one file.
+type filePatch struct {
+	action action
+	name   string
+	to     string // the new name; empty: it keeps its own
+	hunks  []hunk
+	line   int // of the patch, where it begins
+}
+
+// hunk is one place of a file.
+type hunk struct {
+	line   int      // of the patch
+	at     int      // the line of the file in which it is said to begin; 0: nothing is said
+	seek   []string // lines that stand before it, in their order
+	atEnd  bool     // nothing follows it
+	lines  []patchLine
+	oldEnd bool // the last line of the old text has no line break
+	newEnd bool // nor has that of the new one
+}
+
+// patchLine is a line of a hunk; op is ' ', '-' or '+'.
+type patchLine struct {
+	op   byte
+	text string
+}
+
+// parsePatch reads a patch in either form. Errors name its lines, counted from 1.
+func parsePatch(text string) ([]filePatch, error) {
+	p := &patchParser{lines: strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")}
+	if n := len(p.lines); p.lines[n-1] == "" {
+		p.lines = p.lines[:n-1]
+	}
+	read := p.unified
+	for _, line := range p.lines {
+		if strings.TrimSpace(line) == beginPatch {
+			read = p.enveloped
+		}
+	}
+	files, err := read()
+	if err == nil && len(files) == 0 {
+		err = errors.New("the patch names no file: give a unified diff with lines --- and +++, or the form that begins with *** Begin Patch")
+	}
+	return files, err
+}
+
+type patchParser struct {
+	lines []string
+	next  int
+}
+
+func (p *patchParser) more() bool { return p.next < len(p.lines) }
+
+func (p *patchParser) fail(line int, format string, args ...any) error {
+	return fmt.Errorf("line %d of the patch: "+format, append([]any{line}, args...)...)
+}
+
+// unified reads what diff -u and git diff write. What stands between files is passed
+// over, but for names of files that are only renamed.
+func (p *patchParser) unified() ([]filePatch, error) {
+	var files []filePatch
+	var from string
+	for p.more() {
+		line, n := p.lines[p.next], p.next+1
+		switch {
+		case p.isHeader():
+			f, err := p.unifiedFile()
+			if err != nil {
+				return nil, err
+			}
+			files, from = append(files, f), ""
+			continue
+		case strings.HasPrefix(line, "rename from "):
+			from = line[len("rename from "):]
+		case strings.HasPrefix(line, "rename to ") && from != "":
+			to := line[len("rename to "):]
+			p.next++
+			for p.more() && !p.isHeader() && !strings.HasPrefix(p.lines[p.next], "diff ") {
+				p.next++
+			}
+			f := filePatch{name: from, to: to, line: n}
+			if p.more() && p.isHeader() {
+				with, err := p.unifiedFile()
+				if err != nil {
+					return nil, err
+				}
+				f.hunks = with.hunks
+			}
+			files, from = append(files, f), ""
+			continue
+		case strings.HasPrefix(line, "@@"):
+			return nil, p.fail(n, "a hunk without a file: lines --- and +++ with the file's name come first")
+		case strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
+			return nil, p.fail(n, "binary files cannot be patched")
+		}
+		p.next++
+	}
+	return files, nil
+}
+
+func (p *patchParser) isHeader() bool {
+	return p.next+1 < len(p.lines) && strings.HasPrefix(p.lines[p.next], "--- ") && strings.HasPrefix(p.lines[p.next+1], "+++ ")
+}
+
+const devNull = "/dev/null"
+
+func (p *patchParser) unifiedFile() (filePatch, error) {
+	f := filePatch{line: p.next + 1}
+	before, after := headerName(p.lines[p.next]), headerName(p.lines[p.next+1])
+	p.next += 2
+	oldName, oldPrefixed := strings.CutPrefix(before, "a/")
+	newName, newPrefixed := strings.CutPrefix(after, "b/")
+	if (oldPrefixed || before == devNull) && (newPrefixed || after == devNull) {
+		before, after = oldName, newName
+	}
+	switch {
+	case before == devNull && after == devNull:
+		return f, p.fail(f.line, "it names no file")
+	case before == devNull:
+		f.action, f.name = create, after
+	case after == devNull:
+		f.action, f.name = remove, before
+	default:
+		f.name = before
+		if after != before {
+			f.to = after
+		}
+	}
+	for p.more() && strings.HasPrefix(p.lines[p.next], "@@") {
+		h, err := p.unifiedHunk()
+		if err != nil {
+			return f, err
+		}
+		f.hunks = append(f.hunks, h)
+	}
+	if len(f.hunks) == 0 && f.to == "" {
+		return f, p.fail(f.line, "%s has no hunk: a line @@ has to follow", show(f.name))
+	}
+	if f.action == create && slices.ContainsFunc(f.hunks, func(h hunk) bool { return len(h.old()) > 0 }) {
+		return f, p.fail(f.line, "%s is to be created, but not all of its lines begin with +", show(f.name))
+	}
+	return f, nil
+}
+
+// headerName is the name in a line --- or +++, without the time that may follow.
+func headerName(line string) string {
+	name, _, _ := strings.Cut(line[len("--- "):], "\t")
+	name = strings.TrimSpace(name)
+	if plain, err := strconv.Unquote(name); err == nil && strings.HasPrefix(name, `"`) {
+		return plain
+	}
+	return name
+}
+
+// unifiedHunk reads a hunk. What its head counts is taken for a hint: models count
+// badly, and what the lines say is unambiguous but at the hunk's end.
+func (p *patchParser) unifiedHunk() (hunk, error) {
+	h := hunk{line: p.next + 1}
+	olds, news := -1, -1 // lines still to come, where that is known
+	head, ok := strings.CutPrefix(p.lines[p.next], "@@ -")
+	if ok {
+		oldSpan, rest, _ := strings.Cut(head, " +")
+		newSpan, _, closed := strings.Cut(rest, " @@")
+		var err1, err2 error
+		h.at, olds, err1 = span(oldSpan)
+		_, news, err2 = span(newSpan)
+		if !closed || err1 != nil || err2 != nil {
+			return h, p.fail(h.line, "%q is not the head of a hunk: write it like @@ -10,3 +10,4 @@", p.lines[p.next])
+		}
+		if olds == 0 {
+			h.at++ // it says after which line, otherwise in which line
+		}
+	} else if strings.Trim(p.lines[p.next], "@ ") != "" {
+		return h, p.fail(h.line, "%q is not the head of a hunk: write it like @@ -10,3 +10,4 @@", p.lines[p.next])
+	}
+	p.next++
+	blank := 0 // lines at the end without even the blank of a line of context
+	for p.more() {
+		line := p.lines[p.next]
+		if strings.HasPrefix(line, "@@") || strings.HasPrefix(line, "diff ") || p.endsHunk(olds, news) {
+			break
+		}
+		if line == "-- " && olds == 0 && news == 0 {
+			break // what follows is the signature of a mail
+		}
+		done, err := h.take(p.next+1, line)
+		if err != nil {
+			return h, err
+		}
+		if done {
+			break
+		}
+		p.next++
+		blank++
+		if line != "" {
+			blank = 0
+		}
+		if line == "" || line[0] == ' ' || line[0] == '-' {
+			olds--
+		}
+		if line == "" || line[0] == ' ' || line[0] == '+' {
+			news--
+		}
+	}
+	for ; blank > 0 && olds < 0; blank-- {
+		h.lines, olds = h.lines[:len(h.lines)-1], olds+1
+	}
+	return h, h.check()
+}
+
+// endsHunk reports whether the next file begins here, and not a line to remove that
+// begins with -- and one to add that begins with ++.
+func (p *patchParser) endsHunk(olds, news int) bool {
+	switch {
+	case !p.isHeader() || olds == 1 && news == 1:
+		return false
+	case olds <= 0 && news <= 0:
+		return true
+	}
+	return p.next+2 < len(p.lines) && strings.HasPrefix(p.lines[p.next+2], "@@")
+}
+
+// span reads 10,3 or 10.
+func span(text string) (at, lines int, err error) {
+	first, count, counted := strings.Cut(text, ",")
+	if at, err = strconv.Atoi(first); err != nil {
+		return 0, 0, err //nolint:wrapcheck // unifiedHunk shows the line
+	}
+	lines = 1
+	if counted {
+		lines, err = strconv.Atoi(count)
+	}
+	return at, lines, err //nolint:wrapcheck // as above
+}
+
+// take adds a line of the patch. It reports whether that cannot belong to the hunk.
+func (h *hunk) take(n int, line string) (done bool, err error) {
+	if line == "" {
+		h.lines = append(h.lines, patchLine{op: ' '})
+		return false, nil
+	}
+	switch line[0] {
+	case ' ', '+', '-':
+		h.lines = append(h.lines, patchLine{line[0], line[1:]})
+		return false, nil
+	case '\\':
+		if len(h.lines) == 0 {
+			return false, fmt.Errorf("line %d of the patch: there is no line before it that could lack a line break", n)
+		}
+		op := h.lines[len(h.lines)-1].op
+		h.oldEnd = h.oldEnd || op != '+'
+		h.newEnd = h.newEnd || op != '-'
+		return false, nil
+	case 'G', 'B', 'i', 'n', 's', 'r', 'I', 'o', '*':
+		return true, nil // what git writes between files
+	}
+	return false, fmt.Errorf("line %d of the patch: begins with %q: lines of a hunk begin with a blank, + or -", n, line[:1])
+}
+
+// check says what is wrong with a hunk that is complete.
+func (h *hunk) check() error {
+	for _, l := range h.lines {
+		if l.op != ' ' {
+			return nil
+		}
+	}
+	return fmt.Errorf("line %d of the patch: the hunk changes nothing: it has no line with + or -", h.line)
+}

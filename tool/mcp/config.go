@@ -1,0 +1,162 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// Server says how one server is reached and what is thought of it. It has either a
+// Command or a URL.
+type Server struct {
+	Name string // letters, digits, '-' and '_', at most 32
+
+	Command []string          // a program and its arguments
+	Dir     string            // where it begins; "": where this process is
+	Env     map[string]string // all that it sees beside PATH and HOME; values may be references
+
+	URL     string            // of a server that speaks streamable HTTP
+	Headers map[string]string // sent to its host only; values may be references
+	Token   string            // a reference to a bearer token; "": none
+	OAuth   auth.OAuthHandler // authorizes without a person, as client credentials do; nil: nobody
+	Scopes  []string          // what its credentials are good for, for policies to judge
+	Client  *http.Client      // nil: one of its own
+
+	Timeout        time.Duration // of a call; 0: 2 min
+	ConnectTimeout time.Duration // to connect and to ask what is on offer; 0: 30 s, for a command 2 min
+
+	// IgnoreHints takes every tool for one that may do harm, whatever the server says.
+	IgnoreHints bool
+}
+
+// Config says which servers a [Manager] has, and how their questions are answered.
+type Config struct {
+	Servers []Server
+	Roots   []string // directories that servers are told of; nil: none
+
+	// Sampling answers servers that want a model's reply. Nil: it is refused.
+	Sampling func(ctx context.Context, server string, p *sdk.CreateMessageParams) (*sdk.CreateMessageResult, error)
+	// Elicitation answers servers that want something of a person. Nil: it is refused.
+	Elicitation func(ctx context.Context, server string, p *sdk.ElicitParams) (*sdk.ElicitResult, error)
+
+	// Observer is told what becomes of servers, each server's events in order. Nil:
+	// nobody is told.
+	Observer func(Event)
+
+	MaxMessage int                      // bytes that one message of a server may have; 0: 16 MiB
+	CheckEvery time.Duration            // how often an idle server is asked what it offers; 0: 1 min
+	Backoff    Backoff                  // between attempts to connect
+	Getenv     func(name string) string // nil: os.Getenv
+	Version    string                   // of the program, told to servers
+	Logger     *zap.Logger              // nil: silent
+}
+
+// Backoff says how long to wait between attempts to connect: from First, each time
+// twice as long, up to Most.
+type Backoff struct {
+	First time.Duration // 0: 500 ms
+	Most  time.Duration // 0: 30 s
+}
+
+const (
+	maxServerName         = 32
+	defaultTimeout        = 2 * time.Minute
+	defaultConnectTimeout = 30 * time.Second
+	defaultStartTimeout   = 2 * time.Minute // commands like npx may have to install themselves
+	defaultCheckEvery     = time.Minute
+)
+
+// ErrUnknownServer is returned for a name that no server of the manager has.
+var ErrUnknownServer = errors.New("no such server")
+
+// Check returns an error if the server cannot be what it says.
+func (s Server) Check() error {
+	switch {
+	case !content.IsToken(s.Name) || len(s.Name) > maxServerName:
+		return fmt.Errorf("server %q: use a name of 1 to %d letters, digits, '-' or '_'", s.Name, maxServerName)
+	case (len(s.Command) == 0) == (s.URL == ""):
+		return fmt.Errorf("server %s: give either a command or a URL", s.Name)
+	case s.Timeout < 0 || s.ConnectTimeout < 0:
+		return fmt.Errorf("server %s: timeout %v, connect timeout %v: neither may be negative", s.Name, s.Timeout, s.ConnectTimeout)
+	case s.URL == "" && (s.Token != "" || s.OAuth != nil || len(s.Headers) > 0 || s.Client != nil):
+		return fmt.Errorf("server %s: headers, tokens and clients are for URLs; a command gets its secrets by Env", s.Name)
+	case s.URL != "" && (s.Dir != "" || len(s.Env) > 0):
+		return fmt.Errorf("server %s: a directory and an environment are for commands", s.Name)
+	case s.Token != "" && !isReference(s.Token):
+		return fmt.Errorf("server %s: token: use a reference, env:NAME or file:PATH", s.Name)
+	}
+	if s.URL != "" {
+		u, err := url.Parse(s.URL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return fmt.Errorf("server %s: the URL must be like https://host/path", s.Name)
+		}
+	}
+	return nil
+}
+
+func (s Server) withDefaults() Server {
+	if s.Timeout == 0 {
+		s.Timeout = defaultTimeout
+	}
+	switch {
+	case s.ConnectTimeout > 0:
+	case len(s.Command) > 0:
+		s.ConnectTimeout = defaultStartTimeout
+	default:
+		s.ConnectTimeout = defaultConnectTimeout
+	}
+	return s
+}
+
+// Address is how the server is reached, without anything that could be a secret.
+func (s Server) Address() string {
+	if len(s.Command) > 0 {
+		return filepath.Base(s.Command[0])
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + u.Path
+}
+
+// Check returns an error if the Config cannot work.
+func (c Config) Check() error {
+	for i, s := range c.Servers {
+		if err := s.Check(); err != nil {
+			return err
+		}
+		for _, other := range c.Servers[:i] {
+			if other.Name == s.Name {
+				return fmt.Errorf("two servers are called %s", s.Name)
+			}
+			if clash(s.Name, other.Name) || clash(other.Name, s.Name) {
+				return fmt.Errorf("servers %s and %s: a tool of one could be called like one of the other; use '-' for '_'", other.Name, s.Name)
+			}
+		}
+	}
+	for _, root := range c.Roots {
+		if !filepath.IsAbs(root) {
+			return fmt.Errorf("root %q: use an absolute path", root)
+		}
+	}
+	if c.MaxMessage < 0 || c.CheckEvery < 0 || c.Backoff.First < 0 || c.Backoff.Most < 0 {
+		return errors.New("neither sizes nor times may be negative")
+	}
+	return nil
+}
+
+// clash reports whether a tool of the server short could have the name of one of the
+// server long.
+func clash(short, long string) bool { return strings.HasPrefix(long, short+"_") }

@@ -1,0 +1,148 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/tool"
+)
+
+func TestServersOfCommandLines(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Server{
+		`files=npx -y server /tmp`:          {Name: "files", Command: []string{"npx", "-y", "server", "/tmp"}},
+		`a= sh -c 'echo "a b"; x' "c \" d"`: {Name: "a", Command: []string{"sh", "-c", `echo "a b"; x`, `c " d`}},
+		`a=one\ word '' "back\slash"`:       {Name: "a", Command: []string{"one word", "", `back\slash`}},
+		`a=env A=b prog`:                    {Name: "a", Command: []string{"env", "A=b", "prog"}},
+		`web=https://example.test/mcp?a=b`:  {Name: "web", URL: "https://example.test/mcp?a=b"},
+	} {
+		got, err := Parse(text)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", text, err, diff)
+		}
+	}
+	for text, want := range map[string]string{
+		"files":           "use NAME=COMMAND ARGS or NAME=URL",
+		"files=":          "use NAME=COMMAND ARGS or NAME=URL",
+		"=prog":           `server "": use a name of 1 to 32 letters`,
+		"a.b=prog":        `server "a.b": use a name`,
+		"a='prog":         "server a: a ' is not closed",
+		`a=prog \`:        "server a: nothing follows the last backslash",
+		"a=http://":       "server a: the URL must be like https://host/path",
+		"a=https://a:b:c": "server a: the URL must be like https://host/path",
+	} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestConfigThatCannotWork(t *testing.T) {
+	t.Parallel()
+	ok := Server{Name: "a", URL: "http://127.0.0.1:1"}
+	for want, cfg := range map[string]Config{
+		"two servers are called a":                 {Servers: []Server{ok, ok}},
+		"servers a and a_b: a tool of one":         {Servers: []Server{ok, {Name: "a_b", Command: []string{"x"}}}},
+		"server a: give either a command or a URL": {Servers: []Server{{Name: "a"}}},
+		"server a: token: use a reference":         {Servers: []Server{{Name: "a", URL: ok.URL, Token: "hush"}}},
+		"are for URLs":                             {Servers: []Server{{Name: "a", Command: []string{"x"}, Token: "env:A"}}},
+		"are for commands":                         {Servers: []Server{{Name: "a", URL: ok.URL, Dir: "/"}}},
+		"neither may be negative":                  {Servers: []Server{{Name: "a", URL: ok.URL, Timeout: -1}}},
+		`root "x": use an absolute path`:           {Roots: []string{"x"}},
+		"neither sizes nor times may be negative":  {CheckEvery: -1},
+	} {
+		if _, err := Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("error = %v, want %q", err, want)
+		}
+	}
+}
+
+func TestNamesAreFitForProvidersAndTellToolsApart(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 70)
+	given := []string{"plain", "a.b", "a_b", "c.d", "c/d", "", "über", long + "1", long + "2", "read_resource", "read_resource"}
+	got := nameAll("srv", given, 10)
+	want := []string{
+		"mcp_srv_plain", "mcp_srv_a_b_", "mcp_srv_a_b", "mcp_srv_c_d_", "mcp_srv_c_d_", "mcp_srv__", "mcp_srv__ber",
+		"mcp_srv_xxx", "mcp_srv_xxx", "mcp_srv_read_resource", "mcp_srv_read_resource_",
+	}
+	seen := make(map[string]bool)
+	for i, name := range got {
+		hashed := strings.HasSuffix(want[i], "_") && want[i] != "mcp_srv__" || strings.HasSuffix(want[i], "xxx")
+		if !strings.HasPrefix(name, want[i]) || !hashed && name != want[i] || len(name) > 64 || seen[name] || sanitized(name) != name {
+			t.Errorf("%q is called %q, want %q", given[i], name, want[i])
+		}
+		seen[name] = true
+	}
+	// The order and the neighbours do not matter.
+	if other := nameAll("srv", []string{"c/d", "c.d", "a_b", "a.b"}, 4); other[0] != got[4] || other[1] != got[3] || other[2] != got[2] || other[3] != got[1] {
+		t.Errorf("in another order: %q, before: %q", other, got)
+	}
+}
+
+func TestReferencesAreLookedUp(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return "file:" + path
+	}
+	env := func(name string) string { return map[string]string{"SET": "value"}[name] }
+	for value, want := range map[string]string{"plain": "plain", "env:SET": "value", write("good", " token\n"): "token"} {
+		if got, err := lookUp(value, env); got != want || err != nil {
+			t.Errorf("%s = %q, %v", value, got, err)
+		}
+	}
+	for _, value := range []string{"env:UNSET", write("empty", "\n"), "file:" + dir + "/none"} {
+		if got, err := lookUp(value, env); err == nil {
+			t.Errorf("%s = %q", value, got)
+		}
+	}
+}
+
+func TestErrorsOfServersHaveCodes(t *testing.T) {
+	t.Parallel()
+	l := newLink(Config{Logger: zap.NewNop()}, Server{Name: "x"})
+	l.set(func(s *standing) { s.state = Ready })
+	op := operation{kind: opToolCall, name: "a"}
+	for want, err := range errorsOfServers() {
+		code, text, _ := strings.Cut(want, ": ")
+		got := l.explain(t.Context(), op, err)
+		r := tool.Failed(tool.Call{ID: "c"}, got).Result
+		if r.Code != code || !strings.Contains(r.Text(), text) {
+			t.Errorf("%v becomes %s %q, want %q", err, r.Code, r.Text(), want)
+		}
+	}
+}
+
+func errorsOfServers() map[string]error {
+	wire := func(code int64, message, data string) error {
+		return fmt.Errorf("calling: %w", &jsonrpc.Error{Code: code, Message: message, Data: json.RawMessage(data)})
+	}
+	return map[string]error{
+		"invalid_arguments: no such page": wire(jsonrpc.CodeInvalidParams, "no such page", ""),
+		"invalid_arguments: odd":          wire(jsonrpc.CodeInvalidRequest, "odd", ""),
+		"invalid_arguments: broken":       wire(jsonrpc.CodeParseError, "broken", ""),
+		"failed: oops":                    wire(jsonrpc.CodeInternalError, "oops", ""),
+		"failed: none":                    wire(jsonrpc.CodeMethodNotFound, "none", ""),
+		"failed: error -32099":            wire(-32099, "", ""),
+		"unavailable: not available":      fmt.Errorf("%w: %w", wire(sdkRejected, "rejected", ""), &url.Error{Op: "Post", URL: "http://x/?key=1", Err: io.EOF}),
+		"unavailable: EOF":                &url.Error{Op: "Post", URL: "http://x/?key=1", Err: io.EOF},
+		"elicitation_required: a person to open https://x.test/1, https://x.test/2 first": wire(sdk.CodeURLElicitationRequired, "", `{"elicitations":[{"url":"https://x.test/1"},{"url":"https://x.test/2"}]}`),
+		"elicitation_required: an address that it does not name":                          wire(sdk.CodeURLElicitationRequired, "", `{}`),
+	}
+}

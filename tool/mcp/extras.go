@@ -1,0 +1,192 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// maxListed bounds the lists that a model is shown.
+const maxListed = 500
+
+// resources are the tools that list and read a server's resources.
+func (l *link) resources() []offer {
+	return []offer{
+		l.extra("list_resources", "Lists the resources of the MCP server "+l.cfg.Name+", and the templates of addresses of more, as JSON.",
+			`{"type":"object","additionalProperties":false}`,
+			func(json.RawMessage) operation { return operation{kind: opResource, method: "resources/list"} }, listResources),
+		l.extra("read_resource", "Reads a resource of the MCP server "+l.cfg.Name+".",
+			`{"type":"object","required":["uri"],"additionalProperties":false,"properties":{"uri":{"type":"string","description":"address of the resource, as the list has it, or as a template makes it"}}}`,
+			func(input json.RawMessage) operation {
+				return operation{kind: opResource, method: "resources/read", name: argument(input, "uri")}
+			}, readResource),
+	}
+}
+
+// prompts are the tools that list and get a server's prompts.
+func (l *link) prompts() []offer {
+	return []offer{
+		l.extra("list_prompts", "Lists the prompts that the MCP server "+l.cfg.Name+" has ready, and the arguments that they take, as JSON.",
+			`{"type":"object","additionalProperties":false}`,
+			func(json.RawMessage) operation { return operation{kind: opPrompt, method: "prompts/list"} }, listPrompts),
+		l.extra("get_prompt", "Gets a prompt that the MCP server "+l.cfg.Name+" has ready, filled in.",
+			`{"type":"object","required":["name"],"additionalProperties":false,"properties":{"name":{"type":"string","description":"name of the prompt"},`+
+				`"arguments":{"type":"object","description":"what to fill in, by the names of its arguments","additionalProperties":{"type":"string"}}}}`,
+			func(input json.RawMessage) operation {
+				return operation{kind: opPrompt, method: "prompts/get", name: argument(input, "name")}
+			}, getPrompt),
+	}
+}
+
+type doFunc = func(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error)
+
+func (l *link) extra(name, about, schema string, op func(json.RawMessage) operation, do doFunc) offer {
+	return offer{name: name, op: op, do: do, spec: tool.Spec{
+		Description: about, InputSchema: json.RawMessage(schema), Effects: content.ReadOnly, Timeout: l.cfg.Timeout,
+	}}
+}
+
+// argument is a text within an input, or empty.
+func argument(input json.RawMessage, name string) string {
+	var fields map[string]any
+	_ = json.Unmarshal(input, &fields) // what is not there is empty
+	text, _ := fields[name].(string)
+	return text
+}
+
+// resourceList is what list_resources gives.
+type resourceList struct {
+	Resources []listedResource `json:"resources"`
+	Templates []listedResource `json:"templates,omitempty"`
+	More      bool             `json:"more,omitempty"` // than are shown
+}
+
+// promptList is what list_prompts gives.
+type promptList struct {
+	Prompts []listedPrompt `json:"prompts"`
+	More    bool           `json:"more,omitempty"` // than are shown
+}
+
+type listedResource struct {
+	URI         string `json:"uri"`
+	Name        string `json:"name,omitempty"`
+	Description string `json:"description,omitempty"`
+	MIME        string `json:"mime,omitempty"`
+}
+
+type listedPrompt struct {
+	Name        string           `json:"name"`
+	Description string           `json:"description,omitempty"`
+	Arguments   []listedArgument `json:"arguments,omitempty"`
+}
+
+type listedArgument struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Required    bool   `json:"required,omitempty"`
+}
+
+func listResources(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ string) (tool.Output, error) {
+	out := resourceList{Resources: []listedResource{}}
+	for r, err := range s.Resources(ctx, nil) {
+		if err != nil {
+			return tool.Output{}, fmt.Errorf("list resources: %w", err)
+		}
+		if out.More = len(out.Resources) == maxListed; out.More {
+			return structured(out)
+		}
+		out.Resources = append(out.Resources, listedResource{r.URI, r.Name, r.Description, r.MIMEType})
+	}
+	for t, err := range s.ResourceTemplates(ctx, nil) {
+		if err != nil {
+			break // not every server that has resources has these
+		}
+		if out.More = len(out.Templates) == maxListed; out.More {
+			break
+		}
+		out.Templates = append(out.Templates, listedResource{t.URITemplate, t.Name, t.Description, t.MIMEType})
+	}
+	if ctx.Err() != nil {
+		return tool.Output{}, context.Cause(ctx)
+	}
+	return structured(out)
+}
+
+func readResource(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error) {
+	p := &sdk.ReadResourceParams{URI: argument(c.Input, "uri")}
+	p.SetProgressToken(token)
+	r, err := s.ReadResource(ctx, p)
+	if err != nil {
+		return tool.Output{}, fmt.Errorf("read resource: %w", err)
+	}
+	var out tool.Output
+	for _, c := range r.Contents {
+		if c != nil {
+			out.Parts = append(out.Parts, resource(c))
+		}
+	}
+	return out, nil
+}
+
+func listPrompts(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ string) (tool.Output, error) {
+	out := promptList{Prompts: []listedPrompt{}}
+	for p, err := range s.Prompts(ctx, nil) {
+		if err != nil {
+			return tool.Output{}, fmt.Errorf("list prompts: %w", err)
+		}
+		if out.More = len(out.Prompts) == maxListed; out.More {
+			break
+		}
+		one := listedPrompt{Name: p.Name, Description: p.Description}
+		for _, a := range p.Arguments {
+			if a != nil {
+				one.Arguments = append(one.Arguments, listedArgument{a.Name, a.Description, a.Required})
+			}
+		}
+		out.Prompts = append(out.Prompts, one)
+	}
+	return structured(out)
+}
+
+// getPrompt gives the messages one after another, each behind who says it.
+func getPrompt(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error) {
+	var in struct {
+		Name      string            `json:"name"`
+		Arguments map[string]string `json:"arguments"`
+	}
+	if err := json.Unmarshal(c.Input, &in); err != nil {
+		return tool.Output{}, tool.Failure(tool.CodeInvalidArguments, "%v", err)
+	}
+	params := &sdk.GetPromptParams{Name: in.Name, Arguments: in.Arguments}
+	params.SetProgressToken(token)
+	r, err := s.GetPrompt(ctx, params)
+	if err != nil {
+		return tool.Output{}, fmt.Errorf("get prompt: %w", err)
+	}
+	var out tool.Output
+	for _, m := range r.Messages {
+		if m == nil || m.Content == nil {
+			continue
+		}
+		p := part(m.Content)
+		if p.Kind == content.TextKind {
+			p.Text = string(m.Role) + ": " + strings.TrimSpace(p.Text) + "\n"
+		}
+		out.Parts = append(out.Parts, p)
+	}
+	return out, nil
+}
+
+func structured(v any) (tool.Output, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return tool.Output{}, fmt.Errorf("write the list: %w", err)
+	}
+	return tool.Output{Parts: []content.Part{content.StructuredPart(raw)}}, nil
+}

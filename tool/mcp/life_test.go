@@ -1,0 +1,347 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// gate stands before a server and says whether it can be reached.
+type gate struct {
+	mu     sync.Mutex
+	closed bool
+}
+
+func (g *gate) set(closed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = closed
+}
+
+func (g *gate) around(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.mu.Lock()
+		closed := g.closed
+		g.mu.Unlock()
+		if closed {
+			panic(http.ErrAbortHandler)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hanging is a server that takes requests and never answers.
+func hanging(t *testing.T) string {
+	t.Helper()
+	over := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-over:
+		}
+	}))
+	t.Cleanup(func() {
+		close(over)
+		s.Close()
+	})
+	return s.URL
+}
+
+func TestOneBadServerTakesNoneDown(t *testing.T) {
+	t.Parallel()
+	const patience = 300 * time.Millisecond
+	over := make(chan struct{})
+	tardy := newFake(true) // shakes hands and never says what it offers
+	tardy.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			if method == "tools/list" {
+				<-over
+			}
+			return next(ctx, method, r)
+		}
+	})
+	url := tardy.serve(t).URL
+	m := open(t, Config{Servers: []Server{
+		{Name: "hung", URL: hanging(t), ConnectTimeout: patience},
+		{Name: "tardy", URL: url, ConnectTimeout: patience},
+		{Name: "good", URL: newFake(false).serve(t).URL},
+		{Name: "gone", URL: "http://127.0.0.1:1/mcp?key=hidden"},
+		{Name: "missing", Command: []string{"/no/such/program"}},
+		withTimeout(programServer(t, "mute", "hang"), patience),
+		withTimeout(programServer(t, "slow", "slow"), 10*patience),
+		programServer(t, "broken", "broken"),
+		programServer(t, "noise", "noise"),
+	}})
+	t.Cleanup(func() { close(over) })
+	got := make(map[string]string)
+	for _, s := range m.Settle(within(t)) {
+		got[s.Server] = string(s.State)
+		if s.Err != nil {
+			got[s.Server] += ": " + s.Err.Error()
+		}
+	}
+	for name, want := range map[string]string{
+		"good": "ready", "hung": "unavailable: connect: no answer within 300ms",
+		"tardy": "unavailable: connect: no answer within 300ms", "mute": "unavailable: connect: no answer within 300ms",
+		"slow": "unavailable: connect: no answer within 3s; it said: still installing",
+		"gone": "unavailable: dial tcp 127.0.0.1:1: connect: connection refused", "missing": "unavailable: start: exec: \"/no/such/program\": stat /no/such/program: no such file",
+		"broken": "unavailable: the program ended (exit status 3): no key:", "noise": "unavailable: ",
+	} {
+		if !strings.HasPrefix(got[name], want) || strings.Contains(got[name], "hidden") {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	wantText(t, invoke(t, named(t, m, "mcp_good_echo"), `{"text":"I am well"}`), content.StatusOK, "", "I am well")
+	for _, name := range names(t, m) {
+		if !strings.HasPrefix(name, "mcp_good_") {
+			t.Errorf("%s is on offer", name)
+		}
+	}
+}
+
+func withTimeout(s Server, d time.Duration) Server {
+	s.ConnectTimeout = d
+	return s
+}
+
+func TestSettlingIsByNameAndKeepsWhatIsConnected(t *testing.T) {
+	t.Parallel()
+	m := open(t, Config{Servers: []Server{
+		{Name: "a", URL: newFake(false).serve(t).URL}, {Name: "b", URL: newFake(false).serve(t).URL}, {Name: "hung", URL: hanging(t)},
+	}})
+	first := m.Settle(within(t), "a")
+	session := m.links[0].snapshot().session
+	again := m.Settle(within(t), "a", "b", "a", "none")
+	if len(first) != 1 || first[0].State != Ready || len(again) != 3 || again[0].State != Ready || again[1].State != Ready {
+		t.Fatalf("statuses = %+v, %+v", first, again)
+	}
+	if !errors.Is(again[2].Err, ErrUnknownServer) {
+		t.Errorf("unknown server: %v", again[2].Err)
+	}
+	if m.links[0].snapshot().session != session || session == nil {
+		t.Error("a connected server was connected to once more")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if s := m.Settle(ctx, "hung"); s[0].State != Connecting || !errors.Is(s[0].Err, context.DeadlineExceeded) {
+		t.Errorf("a server that is not awaited: %+v", s)
+	}
+}
+
+func TestToolsLeaveAndComeBackWithTheServer(t *testing.T) {
+	t.Parallel()
+	for name, legacy := range map[string]bool{"now": false, "legacy": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, g := newFake(legacy), &gate{}
+			s := f.serve(t, g.around)
+			m := open(t, Config{CheckEvery: 10 * time.Millisecond, Servers: []Server{
+				{Name: "x", URL: s.URL, ConnectTimeout: time.Second}, {Name: "y", URL: newFake(legacy).serve(t).URL},
+			}})
+			ready(t, m)
+			echo := named(t, m, "mcp_x_echo")
+			g.set(true)
+			s.CloseClientConnections()
+			eventually(t, "the tools leave", func() bool { return !slices.Contains(names(t, m), "mcp_x_echo") })
+			if !slices.Contains(names(t, m), "mcp_y_echo") {
+				t.Error("the other server's tools left, too")
+			}
+			if st := m.Status()[0]; st.State == Ready || len(st.Tools) > 0 {
+				t.Errorf("status = %+v", st)
+			}
+			r := invoke(t, echo, `{"text":"a"}`)
+			wantText(t, r, content.StatusError, CodeUnavailable, "server x is not available")
+			f.RemoveTools("set")
+			g.set(false)
+			eventually(t, "the tools come back", func() bool { return slices.Contains(names(t, m), "mcp_x_echo") })
+			if slices.Contains(names(t, m), "mcp_x_set") {
+				t.Error("a tool of before is back")
+			}
+			wantText(t, invoke(t, echo, `{"text":"again"}`), content.StatusOK, "", "again")
+		})
+	}
+}
+
+func TestForgottenSessionIsBegunAnew(t *testing.T) {
+	t.Parallel()
+	f := newFake(true)
+	s := f.serve(t)
+	m := open(t, Config{Servers: []Server{{Name: "x", URL: s.URL}}})
+	ready(t, m)
+	for ss := range f.Sessions() {
+		_ = ss.Close() // the server was restarted, say
+	}
+	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusOK, "", "a")
+}
+
+func TestChangesFlowIntoTheCatalog(t *testing.T) {
+	t.Parallel()
+	for name, legacy := range map[string]bool{"now": false, "legacy": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(legacy)
+			var mu sync.Mutex
+			var seen []Event
+			m := open(t, Config{Servers: []Server{{Name: "x", URL: f.serve(t).URL}}, Observer: func(e Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				seen = append(seen, e)
+			}})
+			ready(t, m)
+			sdk.AddTool(f.Server, &sdk.Tool{Name: "new"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+				return texts("new"), nil, nil
+			})
+			f.RemoveTools("fail")
+			eventually(t, "the change", func() bool {
+				all := names(t, m)
+				return slices.Contains(all, "mcp_x_new") && !slices.Contains(all, "mcp_x_fail")
+			})
+			wantText(t, invoke(t, named(t, m, "mcp_x_new"), `{}`), content.StatusOK, "", "new")
+			eventually(t, "the change is told", func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				var added, removed []string
+				for _, e := range seen {
+					added, removed = append(added, e.Added...), append(removed, e.Removed...)
+				}
+				return slices.Contains(added, "mcp_x_new") && slices.Equal(removed, []string{"mcp_x_fail"})
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			if seen[0].Kind != ServerConnected || seen[0].Server != "x" || seen[1].Kind != ToolsChanged || !slices.Contains(seen[1].Added, "mcp_x_echo") {
+				t.Errorf("events begin with %+v", seen[:2])
+			}
+		})
+	}
+}
+
+func TestRefreshFindsWhatNobodyTold(t *testing.T) {
+	t.Parallel()
+	f := newFake(false)
+	quiet := sdk.NewServer(&sdk.Implementation{Name: "quiet", Version: "1"}, &sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}})
+	f.Server = quiet
+	add := func(name string) {
+		quiet.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return texts(name), nil })
+	}
+	add("a")
+	m := open(t, Config{Servers: []Server{{Name: "x", URL: f.serve(t).URL}, {Name: "gone", URL: "http://127.0.0.1:1"}}})
+	m.Settle(within(t))
+	if diff := cmp.Diff([]string{"mcp_x_a"}, names(t, m)); diff != "" {
+		t.Fatal(diff)
+	}
+	add("b")
+	quiet.RemoveTools("a")
+	if err := m.Refresh(within(t), "x"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"mcp_x_b"}, names(t, m)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if err := m.Refresh(within(t), "gone"); err == nil {
+		t.Error("a server that is not there was refreshed")
+	}
+	if err := m.Refresh(within(t), "none"); !errors.Is(err, ErrUnknownServer) {
+		t.Errorf("unknown server: %v", err)
+	}
+}
+
+func TestDisconnectedIsSoUntilConnect(t *testing.T) {
+	t.Parallel()
+	g := &gate{}
+	s := newFake(false).serve(t, g.around)
+	m := open(t, Config{Servers: []Server{{Name: "x", URL: s.URL}, {Name: "y", URL: newFake(false).serve(t).URL}}})
+	ready(t, m)
+	echo := named(t, m, "mcp_x_echo")
+	for _, dead := range []bool{false, true} {
+		g.set(dead)
+		if err := m.Disconnect(within(t), "x"); err != nil {
+			t.Fatal(err)
+		}
+		if st := m.Status()[0]; st.State != Disconnected || len(st.Tools) > 0 {
+			t.Errorf("dead %v: status = %+v", dead, st)
+		}
+		if !slices.Contains(names(t, m), "mcp_y_echo") || slices.Contains(names(t, m), "mcp_x_echo") {
+			t.Errorf("dead %v: tools = %v", dead, names(t, m))
+		}
+		wantText(t, invoke(t, echo, `{"text":"a"}`), content.StatusError, CodeUnavailable, "it is disconnected")
+		g.set(false)
+		if err := m.Connect(within(t), "x"); err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, invoke(t, echo, `{"text":"a"}`), content.StatusOK, "", "a")
+	}
+	if err := m.Disconnect(within(t), "none"); !errors.Is(err, ErrUnknownServer) {
+		t.Errorf("unknown server: %v", err)
+	}
+	if err := m.Connect(within(t), "none"); !errors.Is(err, ErrUnknownServer) {
+		t.Errorf("unknown server: %v", err)
+	}
+}
+
+func TestClosedManagerOffersNothing(t *testing.T) {
+	t.Parallel()
+	m := open(t, Config{Servers: []Server{{Name: "x", URL: newFake(false).serve(t).URL}}})
+	ready(t, m)
+	echo := named(t, m, "mcp_x_echo")
+	m.Close()
+	m.Close()
+	if len(names(t, m)) > 0 {
+		t.Errorf("tools = %v", names(t, m))
+	}
+	wantText(t, invoke(t, echo, `{"text":"a"}`), content.StatusError, CodeUnavailable, "the manager is closed")
+	if err := m.Connect(within(t), "x"); err == nil {
+		t.Error("a closed manager connects")
+	}
+}
+
+func TestAnswerIsBounded(t *testing.T) {
+	t.Parallel()
+	f := newFake(false)
+	f.AddTool(&sdk.Tool{Name: "huge", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return texts(strings.Repeat("x", 300_000)), nil
+	})
+	for name, json := range map[string]bool{"events": false, "json": true} {
+		h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return f.Server }, &sdk.StreamableHTTPOptions{JSONResponse: json})
+		s := httptest.NewServer(h)
+		t.Cleanup(func() { end(f.Server, s) })
+		m := open(t, Config{MaxMessage: 200_000, Servers: []Server{{Name: "x", URL: s.URL}}})
+		ready(t, m)
+		r := invoke(t, named(t, m, "mcp_x_huge"), `{}`).Result
+		if r.Status != content.StatusError || r.Code != CodeUnavailable {
+			t.Errorf("%s: result = %s %s %.100q", name, r.Status, r.Code, r.Text())
+		}
+		eventually(t, "it is there again", func() bool { return slices.Contains(names(t, m), "mcp_x_echo") })
+		wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusOK, "", "a")
+	}
+}
+
+func TestToolThatCannotBeCalledIsLeftOut(t *testing.T) {
+	t.Parallel()
+	f := newFake(false)
+	f.AddTool(&sdk.Tool{Name: "odd", InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/nowhere"}}}`)},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return texts("odd"), nil })
+	f.AddTool(&sdk.Tool{Name: "epic", Description: strings.Repeat("Once upon a time. ", 20_000), InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return texts("epic"), nil })
+	m := open(t, Config{Servers: []Server{{Name: "x", URL: f.serve(t).URL}}})
+	ready(t, m)
+	if all := names(t, m); slices.Contains(all, "mcp_x_odd") || slices.Contains(all, "mcp_x_epic") || !slices.Contains(all, "mcp_x_echo") {
+		t.Errorf("tools = %v", all)
+	}
+	c, err := tool.Sample(t.Context(), m.Sources(), tool.ErrorOnCollision)
+	if err != nil || c.Offers[0].Source != "mcp:x" {
+		t.Errorf("catalog = %+v, %v", c, err)
+	}
+}

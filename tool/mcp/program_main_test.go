@@ -1,0 +1,72 @@
+package mcp
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// programMain is the test binary as a server over stdin and stdout. The mode says how
+// it behaves.
+func programMain(mode string) int {
+	switch mode {
+	case "slow":
+		fmt.Fprintln(os.Stderr, "still installing")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return 0
+	case "hang": // reads and never answers
+		for s := bufio.NewScanner(os.Stdin); s.Scan(); {
+			continue
+		}
+		return 0
+	case "stubborn": // does not even end with its input
+		select {}
+	case "broken":
+		fmt.Fprintln(os.Stderr, "no key: "+os.Getenv("API_KEY"))
+		return 3
+	case "noise":
+		fmt.Println("this is no JSON")
+		return 0
+	}
+	f := newFake(mode == "legacy")
+	sdk.AddTool(f.Server, &sdk.Tool{Name: "environment"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		vars := os.Environ()
+		slices.Sort(vars)
+		return texts(strings.Join(vars, "\n")), nil, nil
+	})
+	sdk.AddTool(f.Server, &sdk.Tool{Name: "die"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		fmt.Fprintln(os.Stderr, "out of paper")
+		os.Exit(7)
+		return nil, nil, nil
+	})
+	sdk.AddTool(f.Server, &sdk.Tool{Name: "spawn"}, func(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		cmd := exec.CommandContext(context.WithoutCancel(ctx), "sleep", "600")
+		if err := cmd.Start(); err != nil {
+			return nil, nil, err
+		}
+		return texts(strconv.Itoa(cmd.Process.Pid)), nil, nil
+	})
+	if err := f.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// programServer is the test binary as a server.
+func programServer(t *testing.T, name, mode string) Server {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Server{Name: name, Command: []string{self}, Env: map[string]string{asProgram: mode}}
+}

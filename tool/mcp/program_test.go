@@ -1,0 +1,104 @@
+package mcp
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+func TestProgramSeesOnlyItsEnvironment(t *testing.T) {
+	t.Setenv("TURNLOG_TEST_OF_THE_HOST", "not for servers")
+	s := programServer(t, "x", "new")
+	s.Env["KEY"], s.Env["PLAIN"] = "env:KEY_OF_THE_HOST", "as it is"
+	t.Setenv("KEY_OF_THE_HOST", "s3cret")
+	m := open(t, Config{Servers: []Server{s}})
+	ready(t, m)
+	got := invoke(t, named(t, m, "mcp_x_environment"), `{}`).Result.Text()
+	want := []string{"HOME=" + os.Getenv("HOME"), "KEY=s3cret", "PATH=" + os.Getenv("PATH"), "PLAIN=as it is", asProgram + "=new"}
+	if got != strings.Join(want, "\n") {
+		t.Errorf("environment:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+func TestProgramThatDiesIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	m := open(t, Config{Servers: []Server{programServer(t, "x", "new")}, Backoff: Backoff{First: time.Hour, Most: time.Hour}})
+	ready(t, m)
+	die := named(t, m, "mcp_x_die")
+	wantText(t, invoke(t, die, `{}`), content.StatusError, CodeUnavailable, "server x is not available")
+	eventually(t, "it is seen", func() bool { return m.Status()[0].State == Unavailable })
+	if err := m.Status()[0].Err; err == nil || err.Error() != "the program ended (exit status 7): out of paper" {
+		t.Errorf("error = %v", err)
+	}
+	if slices.Contains(names(t, m), "mcp_x_echo") {
+		t.Error("its tools are on offer")
+	}
+	if err := m.Connect(within(t), "x"); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusOK, "", "a")
+}
+
+func TestNothingOfAProgramIsLeft(t *testing.T) {
+	t.Parallel()
+	m := open(t, Config{Servers: []Server{programServer(t, "x", "new"), withTimeout(programServer(t, "y", "stubborn"), 50*time.Millisecond)}})
+	m.Settle(within(t))
+	child := strings.TrimSpace(invoke(t, named(t, m, "mcp_x_spawn"), `{}`).Result.Text())
+	if !alive(child) {
+		t.Fatalf("child %q does not run", child)
+	}
+	m.Close()
+	if alive(child) {
+		t.Errorf("child %s is left", child)
+	}
+}
+
+// alive reports whether a process is there that is not dead.
+func alive(pid string) bool {
+	raw, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return false
+	}
+	f := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
+	return f[0] != "Z" && f[0] != "X"
+}
+
+func TestSecretsOfAProgramAreNotShown(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.DebugLevel)
+	s := programServer(t, "x", "broken")
+	s.Env["API_KEY"] = "env:KEY"
+	m := open(t, Config{Servers: []Server{s}, Logger: zap.New(core), Getenv: func(name string) string {
+		if name == "KEY" {
+			return "s3cret"
+		}
+		return os.Getenv(name)
+	}})
+	st := m.Settle(within(t))[0]
+	if st.Err == nil || st.Err.Error() != "the program ended (exit status 3): no key: [secret]" {
+		t.Errorf("error = %v", st.Err)
+	}
+	for _, e := range logs.All() {
+		if text := fmt.Sprintf("%s %v", e.Message, e.ContextMap()); strings.Contains(text, "s3cret") {
+			t.Errorf("logged: %s", text)
+		}
+	}
+}
+
+func TestProgramWithoutItsSecretIsNotStarted(t *testing.T) {
+	t.Parallel()
+	s := programServer(t, "x", "new")
+	s.Env["API_KEY"] = "env:NO_SUCH_KEY_ANYWHERE"
+	m := open(t, Config{Servers: []Server{s}})
+	if st := m.Settle(within(t))[0]; st.Err == nil || st.Err.Error() != "environment variable API_KEY: the environment has no NO_SUCH_KEY_ANYWHERE" {
+		t.Errorf("error = %v", st.Err)
+	}
+}

@@ -1,0 +1,143 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// metaKey is under what name a server finds a call's idempotency key.
+const metaKey = "turnlog/idempotency-key"
+
+// offer is something that a server can do, as a tool.
+type offer struct {
+	name string // as the server has it
+	spec tool.Spec
+	op   func(input json.RawMessage) operation
+	do   func(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error)
+}
+
+// remoteTool is an offer that can be called. It outlives connections.
+type remoteTool struct {
+	offer
+	l *link
+}
+
+// Spec describes the tool.
+func (t *remoteTool) Spec() tool.Spec { return t.spec }
+
+// Call has the server run it. What the server tells of its progress is passed on, and
+// the end of ctx is told to the server.
+func (t *remoteTool) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
+	if input := bytes.TrimSpace(c.Input); len(input) == 0 || string(input) == "null" {
+		c.Input = json.RawMessage("{}")
+	}
+	token, end := t.l.progress.begin(c.Progress)
+	defer end()
+	var out tool.Output
+	err := t.l.over(ctx, t.spec.Effects, func(s *sdk.ClientSession) (err error) {
+		out, err = t.do(ctx, s, c, token)
+		return err
+	})
+	if err != nil {
+		return tool.Output{}, t.l.explain(ctx, t.op(c.Input), err)
+	}
+	return out, nil
+}
+
+// target is what a permission request is about.
+type target struct {
+	Server string   `json:"server"`
+	Name   string   `json:"name,omitempty"`
+	URI    string   `json:"uri,omitempty"`
+	Scopes []string `json:"scopes,omitempty"`
+}
+
+// Propose says which server is asked, and for what.
+func (t *remoteTool) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
+	op := t.op(c.Input)
+	to := target{Server: t.l.cfg.Name, Name: op.name, Scopes: t.l.cfg.Scopes}
+	if op.kind == opResource {
+		to.Name, to.URI = "", op.name
+	}
+	raw, err := json.Marshal(to)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it is of strings
+	}
+	r := tool.RequestFor(t.spec, c)
+	r.Kind, r.Target = "mcp."+op.kind, raw
+	r.Summary = "ask MCP server " + t.l.cfg.Name + " for " + op.method
+	if op.name != "" {
+		r.Summary += " " + op.name
+	}
+	return []tool.Request{r}, nil
+}
+
+// remote is a tool of the server's own.
+func (l *link) remote(t *sdk.Tool) offer {
+	spec := tool.Spec{
+		Description:  cmp.Or(t.Description, title(t), "The tool "+t.Name+" of the MCP server "+l.cfg.Name+"."),
+		InputSchema:  schema(t.InputSchema),
+		OutputSchema: schema(t.OutputSchema),
+		Effects:      l.effects(t.Annotations),
+		Timeout:      l.cfg.Timeout,
+	}
+	op := operation{kind: opToolCall, method: "tools/call", name: t.Name}
+	return offer{
+		name: t.Name, spec: spec,
+		op: func(json.RawMessage) operation { return op },
+		do: func(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error) {
+			p := &sdk.CallToolParams{Name: t.Name, Arguments: c.Input}
+			if c.IdempotencyKey != "" {
+				p.Meta = sdk.Meta{metaKey: c.IdempotencyKey}
+			}
+			p.SetProgressToken(token)
+			r, err := s.CallTool(ctx, p)
+			if err != nil {
+				return tool.Output{}, err //nolint:wrapcheck // explain reads it
+			}
+			return result(r)
+		},
+	}
+}
+
+func title(t *sdk.Tool) string {
+	if t.Title == "" && t.Annotations != nil {
+		return t.Annotations.Title
+	}
+	return t.Title
+}
+
+// schema writes a schema down as it came, for a server that gives one.
+func schema(s any) json.RawMessage {
+	if s == nil {
+		return nil
+	}
+	if m, ok := s.(map[string]any); ok && len(m) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(s)
+	if err != nil || string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+// effects believes what the server hints at, unless its owner does not.
+func (l *link) effects(a *sdk.ToolAnnotations) content.Effects {
+	switch {
+	case a == nil || l.cfg.IgnoreHints:
+		return content.Once
+	case a.ReadOnlyHint:
+		return content.ReadOnly
+	case a.IdempotentHint:
+		return content.Idempotent
+	}
+	return content.Once
+}

@@ -1,0 +1,144 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// result converts what a tool gave. A text that says what the structured content holds
+// is left out.
+func result(r *sdk.CallToolResult) (tool.Output, error) {
+	if r.IsError {
+		return tool.Output{}, tool.Failure(tool.CodeFailed, "%s", problem(r))
+	}
+	var out tool.Output
+	var structured json.RawMessage
+	if r.StructuredContent != nil {
+		raw, err := json.Marshal(r.StructuredContent)
+		if err != nil {
+			return out, fmt.Errorf("structured content: %w", err)
+		}
+		structured = raw
+		out.Parts = append(out.Parts, content.StructuredPart(raw))
+	}
+	for _, c := range r.Content {
+		if t, ok := c.(*sdk.TextContent); ok && structured != nil && (sameJSON(t.Text, structured) || holds(r.StructuredContent, t.Text)) {
+			continue
+		}
+		out.Parts = append(out.Parts, part(c))
+	}
+	return out, nil
+}
+
+// problem is the text of a result that is an error.
+func problem(r *sdk.CallToolResult) string {
+	var lines []string
+	for _, c := range r.Content {
+		if p := part(c); p.Text != "" {
+			lines = append(lines, p.Text)
+		}
+	}
+	if len(lines) == 0 {
+		return "the server does not say why"
+	}
+	return strings.Join(lines, "\n")
+}
+
+func sameJSON(text string, want json.RawMessage) bool {
+	if !json.Valid([]byte(text)) {
+		return false
+	}
+	return bytes.Equal([]byte(tool.Digest(json.RawMessage(text))), []byte(tool.Digest(want)))
+}
+
+// holds reports whether a text stands somewhere in a value.
+func holds(v any, text string) bool {
+	switch v := v.(type) {
+	case string:
+		return v == text
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { return holds(e, text) })
+	case map[string]any:
+		for _, e := range v {
+			if holds(e, text) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// part converts one piece of content.
+func part(c sdk.Content) content.Part {
+	switch c := c.(type) {
+	case *sdk.TextContent:
+		return content.TextPart(c.Text)
+	case *sdk.ImageContent:
+		return media("image", c.MIMEType, c.Data, "")
+	case *sdk.AudioContent:
+		return media("audio", c.MIMEType, c.Data, "")
+	case *sdk.ResourceLink:
+		return linked(c)
+	case *sdk.EmbeddedResource:
+		if c.Resource == nil {
+			return content.TextPart("[an empty resource]")
+		}
+		return resource(c.Resource)
+	}
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return content.TextPart("[content that cannot be shown]")
+	}
+	return content.StructuredPart(raw)
+}
+
+// resource converts the content of a resource. Its address stands in the metadata, and
+// with media in the part's name.
+func resource(r *sdk.ResourceContents) content.Part {
+	if len(r.Blob) == 0 {
+		p := content.TextPart(r.Text)
+		p.Metadata = p.Metadata.With("uri", r.URI)
+		return p
+	}
+	kind, _, _ := strings.Cut(r.MIMEType, "/")
+	switch kind {
+	case "image", "audio", "video":
+	default:
+		kind = "document"
+	}
+	return media(kind, r.MIMEType, r.Blob, r.URI)
+}
+
+func media(modality, mime string, data []byte, name string) content.Part {
+	p := content.Part{Kind: content.MediaKind, Name: name, Media: &content.Media{Modality: modality, MIME: mime, Bytes: data}}
+	if modality == "document" {
+		p.Kind = content.FileKind
+	}
+	return p
+}
+
+// linked shows a link as text: its address means something to the server that gave
+// it, and to no model provider.
+func linked(c *sdk.ResourceLink) content.Part {
+	text := "[resource " + c.URI
+	if c.Name != "" {
+		text += " " + c.Name
+	}
+	if c.MIMEType != "" {
+		text += " (" + c.MIMEType + ")"
+	}
+	if c.Description != "" {
+		text += ": " + c.Description
+	}
+	p := content.TextPart(text + "]")
+	p.Metadata = p.Metadata.With("uri", c.URI)
+	return p
+}

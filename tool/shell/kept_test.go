@@ -1,0 +1,225 @@
+//go:build unix
+
+package shell_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/sandbox"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/shell"
+	"github.com/turnlog/turnlog/tool/tooltest"
+)
+
+// in runs a script in a kept shell of a session and returns its result and the
+// shell's name.
+func in(t *testing.T, x tool.Tool, session content.SessionID, a args) (r content.ToolResult, name string) {
+	t.Helper()
+	raw, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = tool.Invoke(t.Context(), x, tool.Call{Session: session, ID: "c1", Input: raw}).Result
+	if m := regexp.MustCompile(`\[shell ([a-z0-9]{8}) `).FindStringSubmatch(r.Text()); m != nil {
+		name = m[1]
+	}
+	return r, name
+}
+
+// said is what the script wrote.
+func said(r content.ToolResult) string {
+	text, _, _ := strings.Cut(r.Text(), "[shell ")
+	return text
+}
+
+func TestAKeptShellGoesOn(t *testing.T) {
+	t.Parallel()
+	x, root := newShell(t, shell.Options{Shells: 4})
+	r, name := in(t, x, "s", args{"shell": "new", "script": `mkdir -p "sub dir"; cd "sub dir"; export A="it's
+two lines"; B=unexported; echo began`, "env": map[string]string{"C": "$(no)'"}})
+	real, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("began\n[shell %s in %s/sub dir: give shell %q to go on in it]\n", name, real, name); r.Output[0].Text != want {
+		t.Fatalf("begin: %q, want %q", r.Output[0].Text, want)
+	}
+	for _, row := range []struct {
+		in   args
+		want string
+	}{
+		{args{"script": `basename "$PWD"; echo "$A-$B-$C"`}, "sub dir\nit's\ntwo lines--$(no)'\n"},
+		{args{"script": "cd ..; exit 3"}, "[exit status 3]\n"},
+		{args{"script": `case "$PWD" in *"sub dir") ;; *) echo moved ;; esac`}, "moved\n"},
+		{args{"script": "unset A; set -e; false; echo no"}, "[exit status 1]\n"},
+		{args{"script": "echo [$A]", "env": map[string]string{"C": "new"}}, "[]\n"},
+		{args{"script": "echo $C; pwd | grep -c sub", "cwd": "sub dir"}, "new\n1\n"},
+		{args{"script": "echo ${PWD##*/}"}, "sub dir\n"},
+		{args{"script": "if then fi"}, ""},
+		{args{"script": "echo ${PWD##*/}"}, "sub dir\n"},
+	} {
+		row.in["shell"] = name
+		r, again := in(t, x, "s", row.in)
+		if again != name || row.want != "" && !strings.HasSuffix(said(r), row.want) {
+			t.Errorf("%v: %q, want %q", row.in, r.Text(), row.want)
+		}
+	}
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "true", "end_shell": true}); !strings.Contains(r.Text(), "[shell "+name+" has ended]") {
+		t.Errorf("end: %q", r.Text())
+	}
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "true"}); r.Code != shell.CodeShellGone {
+		t.Errorf("after the end: %q %q", r.Code, r.Text())
+	}
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "turnlog-shell-*", "before"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range left {
+		if raw, err := os.ReadFile(file); err == nil && strings.Contains(string(raw), root) {
+			t.Errorf("%s is left", file)
+		}
+	}
+}
+
+func TestAScriptThatIsStoppedChangesNothing(t *testing.T) {
+	t.Parallel()
+	x, _ := newShell(t, shell.Options{Shells: 4})
+	_, name := in(t, x, "s", args{"shell": "new", "script": "export A=1"})
+	r, again := in(t, x, "s", args{"shell": name, "script": "export A=2; sleep 60", "timeout_seconds": 0.1})
+	if r.Code != tool.CodeTimeout || again != name || !strings.Contains(r.Text(), "so it is as it was before") {
+		t.Errorf("stopped: %q %q", r.Code, r.Text())
+	}
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "echo $A; exec true"}); said(r) != "1\n" {
+		t.Errorf("after: %q", r.Text())
+	}
+	big := `i=0; v=xxxxxxxxxx; while [ $i -lt 13 ]; do v=$v$v; i=$((i+1)); done; export V=$v A=3`
+	if r, _ := in(t, x, "s", args{"shell": name, "script": big}); !strings.Contains(r.Text(), "too many variables to keep") {
+		t.Errorf("big: %q", r.Text())
+	}
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "echo $A"}); said(r) != "1\n" {
+		t.Errorf("after the big one: %q", r.Text())
+	}
+}
+
+func TestShellsBelongToTheirSessionAndWorker(t *testing.T) {
+	t.Parallel()
+	x, _ := newShell(t, shell.Options{Shells: 4})
+	other, _ := newShell(t, shell.Options{Shells: 4})
+	_, name := in(t, x, "s", args{"shell": "new", "script": "true"})
+	for who, r := range map[string]content.ToolResult{
+		"another session": first(in(t, x, "other", args{"shell": name, "script": "true"})),
+		"another worker":  first(in(t, other, "s", args{"shell": name, "script": "true"})),
+		"a made-up name":  first(in(t, x, "s", args{"shell": "main", "script": "true"})),
+	} {
+		if r.Code != shell.CodeShellGone || !strings.Contains(r.Text(), "another worker") {
+			t.Errorf("%s: %q %q", who, r.Code, r.Text())
+		}
+	}
+}
+
+func first(r content.ToolResult, _ string) content.ToolResult { return r }
+
+func TestShellsAreBounded(t *testing.T) {
+	t.Parallel()
+	x, _ := newShell(t, shell.Options{Shells: 2})
+	var names []string
+	for range 3 {
+		_, name := in(t, x, "s", args{"shell": "new", "script": "true"})
+		names = append(names, name)
+	}
+	for i, name := range names {
+		r, _ := in(t, x, "s", args{"shell": name, "script": "true"})
+		if gone := r.Code == shell.CodeShellGone; gone != (i == 0) {
+			t.Errorf("shell %d: %q %q", i, r.Code, r.Text())
+		}
+	}
+}
+
+func TestIdleShellsEnd(t *testing.T) {
+	t.Parallel()
+	x, _ := newShell(t, shell.Options{Shells: 2, ShellIdle: time.Nanosecond})
+	_, name := in(t, x, "s", args{"shell": "new", "script": "true"})
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "true"}); r.Code != shell.CodeShellGone {
+		t.Errorf("%q %q", r.Code, r.Text())
+	}
+}
+
+func TestOneCallAtATimeInAShell(t *testing.T) {
+	t.Parallel()
+	x, root := newShell(t, shell.Options{Shells: 2})
+	_, name := in(t, x, "s", args{"shell": "new", "script": "mkfifo go"})
+	done := make(chan content.ToolResult)
+	go func() {
+		r, _ := in(t, x, "s", args{"shell": name, "script": "echo > begun; read line < go"})
+		done <- r
+	}()
+	fifo, err := os.OpenFile(filepath.Join(root, "go"), os.O_WRONLY, 0) // waits for its reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "true"}); r.Code != shell.CodeShellBusy {
+		t.Errorf("%q %q", r.Code, r.Text())
+	}
+	if _, err := fifo.WriteString("x\n"); err != nil {
+		t.Error(err)
+	}
+	_ = fifo.Close()
+	if r := <-done; r.Status != content.StatusOK {
+		t.Error(r.Text())
+	}
+}
+
+func TestShellArguments(t *testing.T) {
+	t.Parallel()
+	x, _ := newShell(t, shell.Options{Shells: 2})
+	for _, a := range []args{
+		{"shell": "new", "argv": []string{"ls"}},
+		{"end_shell": true, "script": "true"},
+		{"shell": "new", "script": "true", "env": map[string]string{"A-B": "x"}},
+		{"shell": "new"},
+	} {
+		if r, _ := in(t, x, "s", a); r.Code != tool.CodeInvalidArguments {
+			t.Errorf("%v: %q %q", a, r.Code, r.Text())
+		}
+	}
+	plain, _ := newShell(t, shell.Options{})
+	if r, _ := in(t, plain, "s", args{"shell": "new", "script": "true"}); r.Code != tool.CodeInvalidArguments || strings.Contains(plain.Spec().Description, "new") {
+		t.Errorf("not offered: %q %q", r.Code, r.Text())
+	}
+	tooltest.Run(t, x, tooltest.Case{Name: "new", Input: `{"shell":"new","script":"echo x"}`, Text: "x"})
+}
+
+// TestCommandsRunInTheSandboxOfThisMachine holds the tool in what auto finds; the tool
+// says if that is nothing.
+func TestCommandsRunInTheSandboxOfThisMachine(t *testing.T) {
+	t.Parallel()
+	x, _ := newShell(t, shell.Options{Shells: 2, Sandbox: sandbox.Auto})
+	box, _, err := sandbox.Open(t.Context(), sandbox.Auto, sandbox.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	confined := box.Name() != sandbox.None
+	if told := strings.Contains(x.Spec().Description, "They have no network."); told != confined {
+		t.Errorf("the sandbox is %s, the description says: %s", box.Name(), x.Spec().Description)
+	}
+	outside := filepath.Join(t.TempDir(), "x")
+	_, name := in(t, x, "s", args{"shell": "new", "script": "echo a > inside; export A=1; echo b > " + outside})
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "cat inside; echo $A"}); said(r) != "a\n1\n" {
+		t.Errorf("kept: %q", r.Text())
+	}
+	if _, err := os.Stat(outside); (err == nil) == confined {
+		t.Errorf("sandbox %s: written outside: %v", box.Name(), err == nil)
+	}
+	r, _ := in(t, x, "s", args{"argv": []string{"sh", "-c", "sleep 60 & echo $$ && sleep 60"}, "timeout_seconds": 0.3})
+	if r.Code != tool.CodeTimeout {
+		t.Errorf("time: %q %q", r.Code, r.Text())
+	}
+}

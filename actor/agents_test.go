@@ -84,6 +84,28 @@ func TestASessionKeepsTheVersionOfItsAgentOverATakeover(t *testing.T) {
 	})
 }
 
+func TestANodeThatCannotMakeAnAgentLeavesItsSessionsToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.node("n1", knowing(written{"reviewer": strict}, nil))
+		w.Start("s", said, of("reviewer"))
+		first.drain(t)
+
+		second := w.node("n2")
+		w.send("s", "later", commands.SubmitInput{Items: []content.Item{content.UserText("forbidden")}})
+		third := w.node("n3", knowing(written{}, nil))
+		w.Until("s", events.KindTurnFinished)
+		if got := celltest.Facts[events.TurnFinished](w.World, "s")[0]; got.FinishReason == content.Completed {
+			t.Error("a node without agents drove the session without its guardrail")
+		}
+		if owners := w.owners("s"); slices.Contains(owners, "n2") {
+			t.Errorf("the session was driven by %v", owners)
+		}
+		second.drain(t)
+		third.drain(t)
+	})
+}
+
 func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

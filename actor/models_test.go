@@ -42,8 +42,8 @@ func TestASessionGoesToANodeThatHasItsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1", without)
-		second := w.node("n2")
 		s := w.start("s", oneReply)
+		second := w.node("n2")
 		w.submit(s, "go")
 		if got := w.finish(s); got.Text() != "ok" {
 			t.Errorf("answer = %q", got.Text())

@@ -124,6 +124,7 @@ func TestWhatIsWrongIsToldWithItsLine(t *testing.T) {
 		{"mcp:\n  x: {url: 'http://u:p@h'}", "holds a password"},
 		{"mcp:\n  x: {command: [a], headers: {A: b}}", "mcp.x.headers: are for URLs"},
 		{"mcp:\n  X y: {command: [a]}", `mcp: "X y": use 1 to 64`},
+		{"mcp: {x: {command: [a]}, x_y: {command: [a]}}", "mcp: servers x and x_y"},
 		{"agents: [a, b, b]", "agents[0]: a would delegate to itself"},
 		{"agents: [b, b]", "agents[1]: b is named twice"},
 		{"limits:\n  rounds: -1", "a.yaml:2:11: limits.rounds: -1: use a number from 1 on"},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/tool/mcp"
 )
 
 // validate reports what the kinds of values alone do not rule out.
@@ -108,6 +109,7 @@ func (r *reader) tools(tools []Tool) {
 }
 
 func (r *reader) servers(servers map[string]Server) {
+	before := len(r.problems)
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		s, path := servers[name], "$.mcp."+name
 		if !isName(name) {
@@ -127,6 +129,16 @@ func (r *reader) servers(servers map[string]Server) {
 			r.report(path+".command", "names no program")
 		}
 		r.duration(path+".timeout", s.Timeout)
+	}
+	if len(r.problems) > before {
+		return
+	}
+	all, err := Servers(&Definition{MCP: servers})
+	if err == nil {
+		err = mcp.Config{Servers: all}.Check()
+	}
+	if err != nil {
+		r.report("$.mcp", "%v", err)
 	}
 }
 

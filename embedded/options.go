@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"go.uber.org/zap"
 )
 
@@ -34,6 +35,7 @@ type config struct {
 	listen     *address
 	tls        *tls.Config
 	user, pass string
+	text       string // in the syntax of nats-server
 
 	maxPayload int32
 }
@@ -69,6 +71,8 @@ func (c *config) validate() error {
 		return errors.New("writes cannot be synced in memory: give a store directory too")
 	case c.maxStore > 0 && c.store == "":
 		return errors.New("a limit for the store needs a store directory; in memory use the limit for memory")
+	case c.text != "" && c.user != "":
+		return errors.New("one user and settings in the syntax of nats-server at once: name the user there")
 	case c.tls != nil && c.listen == nil:
 		return errors.New("TLS needs a listener: connections in the process are not encrypted")
 	}
@@ -156,6 +160,19 @@ func WithUser(name, password string) Option {
 			return errors.New("a user needs a name and a password")
 		}
 		c.user, c.pass = name, password
+		return nil
+	}
+}
+
+// WithSettings applies settings in the syntax of nats-server's configuration files, such
+// as users and what each is permitted. What the other options say wins over them. Where
+// they name users, [Server.Connect] has to be told which one connects.
+func WithSettings(text string) Option {
+	return func(c *config) error {
+		if err := (&server.Options{}).ProcessConfigString(text); err != nil {
+			return fmt.Errorf("settings of nats-server: %w", err)
+		}
+		c.text = text
 		return nil
 	}
 }

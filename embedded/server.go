@@ -109,23 +109,25 @@ func patience(ctx context.Context) time.Duration {
 }
 
 func serverOptions(cfg config, name, dir string, routes *routing) *server.Options {
-	o := &server.Options{
-		ServerName: name,
-		NoSigs:     true, // signals belong to the program
-		NoLog:      true, // the logger is set by hand
-
-		JetStream:              true,
-		DisableJetStreamBanner: true,
-		StoreDir:               dir,
-		SyncAlways:             cfg.sync,
-		JetStreamMaxMemory:     cfg.maxMemory,
-		JetStreamMaxStore:      cfg.maxStore,
-		JetStreamLimits:        server.JSLimitOpts{DefaultMaxConsumers: maxConsumersPerStream},
-
-		DontListen: cfg.listen == nil,
-		MaxPayload: cfg.maxPayload,
-		TLSConfig:  cfg.tls,
+	o := &server.Options{}
+	if cfg.text != "" {
+		_ = o.ProcessConfigString(cfg.text) // WithSettings has tried it
 	}
+	o.ServerName = name
+	o.NoSigs = true // signals belong to the program
+	o.NoLog = true  // the logger is set by hand
+
+	o.JetStream = true
+	o.DisableJetStreamBanner = true
+	o.StoreDir = dir
+	o.SyncAlways = cfg.sync
+	o.JetStreamMaxMemory = cfg.maxMemory
+	o.JetStreamMaxStore = cfg.maxStore
+	o.JetStreamLimits = server.JSLimitOpts{DefaultMaxConsumers: maxConsumersPerStream}
+
+	o.DontListen = cfg.listen == nil
+	o.MaxPayload = cfg.maxPayload
+	o.TLSConfig = cfg.tls
 	if cfg.user != "" {
 		o.CustomClientAuthentication = oneUser{cfg.user, cfg.pass}
 	}

@@ -31,6 +31,10 @@ func TestEveryExampleRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	list, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
 	ran := 0
 	for _, e := range entries {
 		name := e.Name()
@@ -38,6 +42,9 @@ func TestEveryExampleRuns(t *testing.T) {
 			continue
 		}
 		ran++
+		if !bytes.Contains(list, []byte("go run ./examples/"+name+" ")) {
+			t.Errorf("doc.go does not list %s", name)
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			binary := filepath.Join(dir, name)

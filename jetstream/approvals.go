@@ -94,7 +94,7 @@ func (a *Approvals) Sessions(ctx context.Context) ([]content.SessionID, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list open approvals: %w", err)
 		}
-		if !isMarker(m.Header) {
+		if !m.Aimed && !isMarker(m.Header) {
 			out = append(out, content.SessionID(strings.TrimPrefix(m.Subject, kvKey(bucket, ""))))
 		}
 	}

@@ -72,7 +72,7 @@ func (c *Catalog) List(ctx context.Context) ([]Offer, error) {
 			return nil, fmt.Errorf("list catalog: %w", err)
 		}
 		var o Offer
-		if isMarker(m.Header) || unmarshal(m.Data, &o) != nil || m.Subject != kvKey(bucket, offerKeys+o.Worker) {
+		if m.Aimed || isMarker(m.Header) || unmarshal(m.Data, &o) != nil || m.Subject != kvKey(bucket, offerKeys+o.Worker) {
 			continue // no offer of the worker that the key names
 		}
 		out = append(out, o)

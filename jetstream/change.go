@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -62,10 +63,13 @@ func isFixed(d Difference) bool {
 
 // assignment sets one setting of a stream's configuration, in the language of jq.
 func assignment(r Row, setting string) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // subjects have a > for people to read
 	var want map[string]json.RawMessage
-	b, err := json.Marshal(r.stream)
+	err := enc.Encode(r.stream)
 	if err == nil {
-		err = json.Unmarshal(b, &want)
+		err = json.Unmarshal(b.Bytes(), &want)
 	}
 	if err != nil || want[setting] == nil {
 		return "del(." + setting + ")"

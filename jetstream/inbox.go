@@ -157,6 +157,8 @@ func (i *Inbox) readLane(ctx context.Context, s content.SessionID, from events.C
 		msg := Message{Lane: from.Lane, Seq: m.Seq, Last: last}
 		data, err := i.cell.unpack(ctx, m.Header, m.Data)
 		switch {
+		case m.Aimed:
+			msg.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, errAimed)
 		case errors.Is(err, ErrBlobMissing):
 			msg.Err = err
 		case err != nil:

@@ -19,10 +19,10 @@ const apiConsumerList = "$JS.API.CONSUMER.LIST."
 // answer may not be allowed to, and whoever inspects wants to hear that soon.
 const inspectTries = 2
 
-// Inspection is what the servers say of the streams of a cell and their consumers.
+// Inspection is what the servers say of the streams of a cell, in the order of
+// Topology.
 type Inspection struct {
-	Streams   []StreamState   // all that Topology lists, in that order
-	Consumers []ConsumerState // of run tokens, and one for each queue
+	Streams []StreamState
 }
 
 // StreamState is what a stream's leader says of it.
@@ -71,9 +71,10 @@ type ConsumerState struct {
 
 // Inspect asks for all streams of the cell and compares them with what Provision
 // makes. It changes nothing, and an answer that does not come is no error of it:
-// only ErrNoJetStream is.
-func (c *Cell) Inspect(ctx context.Context) (Inspection, error) {
-	rows := Topology(c.names.ns, Config{})
+// only ErrNoJetStream is. With roles it looks only at the streams that these are
+// permitted to look at.
+func (c *Cell) Inspect(ctx context.Context, as ...Role) (Inspection, error) {
+	rows := slices.DeleteFunc(Topology(c.names.ns, Config{}), func(r Row) bool { return !c.names.visible(r, as) })
 	out := Inspection{Streams: make([]StreamState, len(rows))}
 	err := together(slices.Collect(indices(len(rows))), func(i int) error {
 		out.Streams[i] = c.inspectStream(ctx, rows[i])
@@ -85,12 +86,12 @@ func (c *Cell) Inspect(ctx context.Context) (Inspection, error) {
 	if err != nil {
 		return out, fmt.Errorf("inspect %s: %w", c.names.ns, err)
 	}
-	for _, s := range out.Streams {
-		if s.Err == nil && (s.Stream == c.names.runStream() || s.Stream == c.names.tasksStream()) {
-			out.Consumers = append(out.Consumers, c.inspectConsumers(ctx, s.Stream)...)
-		}
-	}
 	return out, nil
+}
+
+// InspectConsumers asks for the consumer of run tokens and for those of all queues.
+func (c *Cell) InspectConsumers(ctx context.Context) []ConsumerState {
+	return append(c.inspectConsumers(ctx, c.names.runStream()), c.inspectConsumers(ctx, c.names.tasksStream())...)
 }
 
 func indices(n int) func(func(int) bool) {

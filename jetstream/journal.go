@@ -164,6 +164,9 @@ func (j *Journal) Last(ctx context.Context, s content.SessionID) (journal.Record
 func (j *Journal) record(ctx context.Context, s content.SessionID, m stored) (journal.Record, error) {
 	rec := journal.Record{Head: journal.Head{Guard: m.Seq}, Stored: m.Time}
 	outside(&rec, s, m)
+	if m.Aimed {
+		return rec, damaged(s, m, errAimed.Error())
+	}
 	payload, err := j.cell.unpack(ctx, m.Header, m.Data)
 	if errors.Is(err, ErrBlobMissing) {
 		err = fmt.Errorf("%w: %w", journal.ErrDamaged, err)

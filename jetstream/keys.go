@@ -71,6 +71,8 @@ func (c *Cell) keyStored(ctx context.Context, bucket, key string) (stored, error
 	switch {
 	case errors.Is(err, errNoMessage) || err == nil && isMarker(m.Header):
 		return stored{}, errNoMessage
+	case err == nil && m.Aimed:
+		return stored{}, fmt.Errorf("key %s: %w", key, errAimed)
 	case err != nil:
 		return stored{}, fmt.Errorf("key %s: %w", key, err)
 	}

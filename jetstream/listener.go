@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 )
 
@@ -142,6 +143,10 @@ func (l *Listener) read(raw *nats.Msg) Message {
 		Lane: l.cell.names.laneOf(raw.Subject),
 		Seq:  headerUint(raw.Header, jetstream.SequenceHeader),
 		Last: headerUint(raw.Header, jetstream.LastSequenceHeader),
+	}
+	if isAimedCopy(raw.Header) {
+		m.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, errAimed)
+		return m
 	}
 	if m.Seq == 0 || raw.Header.Get(headerBlob) != "" {
 		return Message{Gap: true}

@@ -34,6 +34,13 @@ type NodeRecord struct {
 	Held []HeldToken `msgpack:"h"`
 }
 
+// nodeValue is a record as it is kept.
+type nodeValue struct {
+	Node string       `msgpack:"n"`
+	Held []HeldToken  `msgpack:"h"`
+	At   content.Time `msgpack:"a,omitempty"` // by the node's clock; zero: an earlier release wrote it
+}
+
 // Nodes is how nodes know of one another, so that the tokens of one that died are
 // handed on before their leases lapse. Nothing depends on it but that.
 type Nodes struct {
@@ -49,7 +56,7 @@ func (n *Nodes) Record(ctx context.Context, node string, held []HeldToken) error
 	if !content.IsToken(node) {
 		return fmt.Errorf("record node: %w: %q", content.ErrBadID, node)
 	}
-	value, err := encodeValue(&NodeRecord{Node: node, Held: n.abbreviate(held)})
+	value, err := encodeValue(&nodeValue{Node: node, Held: n.abbreviate(held), At: content.TimeOf(time.Now())})
 	if err == nil {
 		err = n.cell.keyPut(ctx, n.cell.names.nodesBucket(), node, value, nodeTTL)
 	}
@@ -77,7 +84,7 @@ func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
 		var r NodeRecord
-		if isMarker(m.Header) || unmarshal(m.Data, &r) != nil || m.Subject != kvKey(bucket, r.Node) {
+		if m.Aimed || isMarker(m.Header) || unmarshal(m.Data, &r) != nil || m.Subject != kvKey(bucket, r.Node) {
 			continue
 		}
 		n.spellOut(r.Held)

@@ -131,6 +131,9 @@ func (n names) requests(role Role, queue string) []string {
 		memory    = kvStream(n.memoryBucket())
 		blobs     = n.blobStream()
 	)
+	if role == RoleProvisioner {
+		return append(n.maintenance(), toRead+agents)
+	}
 	out := each([]string{toRead, toScan}, blobs) // large payloads are everybody's
 	switch role {
 	case RoleClient:
@@ -154,10 +157,7 @@ func (n names) requests(role Role, queue string) []string {
 		out = append(out, toDelete+tasks, apiConsumerInfo+tasks+".*")
 		out = append(out, claims(run, n.runConsumer())...)
 		out = append(out, watches(catalog, kvKey(n.catalogBucket(), offerKeys+"*"))...)
-	case RoleProvisioner:
-		out = append(out, each([]string{toRead}, agents)...)
-		out = append(out, n.maintenance()...)
-	case RoleServer:
+	case RoleProvisioner, RoleServer:
 	}
 	return out
 }
@@ -199,4 +199,26 @@ func (n names) maintenance() []string {
 		}
 	}
 	return out
+}
+
+// Conf writes p in the syntax of nats-server's configuration files, as the permissions
+// of a user.
+func (p Permissions) Conf() string {
+	var b strings.Builder
+	b.WriteString("permissions: {\n")
+	for _, way := range []struct {
+		name  string
+		allow []string
+	}{{"publish", p.Publish}, {"subscribe", p.Subscribe}} {
+		fmt.Fprintf(&b, "  %s: {\n    allow: [\n", way.name)
+		for _, s := range way.allow {
+			fmt.Fprintf(&b, "      %q\n", s)
+		}
+		b.WriteString("    ]\n  }\n")
+	}
+	if p.Responses {
+		b.WriteString("  allow_responses: true\n")
+	}
+	b.WriteString("}\n")
+	return b.String()
 }

@@ -130,6 +130,10 @@ func (q *Queue) open(ctx context.Context, msg *nats.Msg) (*claim, error) {
 		return nil, fmt.Errorf("read its reply subject: %w", err)
 	}
 	c.seq = meta.Sequence.Stream
+	if isAimed(msg.Header) {
+		_ = msg.Respond([]byte(answerTerm)) // unheard, it comes again and is refused again
+		return nil, errAimed
+	}
 	c.delivery = int(meta.NumDelivered) - q.neverHandedOut(ctx, meta)
 	data, err := q.cell.unpack(ctx, msg.Header, msg.Data)
 	if err != nil {

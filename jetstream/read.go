@@ -45,6 +45,7 @@ type stored struct {
 	Time    time.Time
 	Header  nats.Header
 	Data    []byte
+	Aimed   bool // see errAimed
 }
 
 // ask makes one request of the API and returns the answer's data. It is an error
@@ -171,7 +172,7 @@ func parseStored(data []byte) (stored, error) {
 		if err != nil {
 			return stored{}, fmt.Errorf("header of stored message %d: %w", m.Seq, err)
 		}
-		out.Header = h
+		out.Header, out.Aimed = h, isAimed(h)
 	}
 	return out, nil
 }
@@ -308,19 +309,20 @@ func (b *batchReader) end(msg *nats.Msg, status string, last uint64) error {
 // the batch, 0 for the first.
 func parseDirect(msg *nats.Msg) (m stored, before uint64, err error) {
 	m = stored{
-		Subject: msg.Header.Get(jetstream.SubjectHeader),
+		Subject: saidByServer(msg.Header, jetstream.SubjectHeader),
 		Seq:     headerUint(msg.Header, jetstream.SequenceHeader),
 		Header:  msg.Header,
 		Data:    msg.Data,
+		Aimed:   isAimedCopy(msg.Header),
 	}
-	if m.Time, err = time.Parse(time.RFC3339Nano, msg.Header.Get(jetstream.TimeStampHeaer)); err != nil || m.Seq == 0 {
+	if m.Time, err = time.Parse(time.RFC3339Nano, saidByServer(msg.Header, jetstream.TimeStampHeaer)); err != nil || m.Seq == 0 {
 		return stored{}, 0, fmt.Errorf("message of a batch without sequence or time: %w", err)
 	}
 	return m, headerUint(msg.Header, "Nats-Last-Sequence"), nil
 }
 
 func headerUint(h nats.Header, key string) uint64 {
-	n, err := strconv.ParseUint(h.Get(key), 10, 64)
+	n, err := strconv.ParseUint(saidByServer(h, key), 10, 64)
 	if err != nil {
 		return 0
 	}

@@ -88,6 +88,9 @@ func (s *Snapshots) get(ctx context.Context, id content.SessionID) (Snapshot, er
 	if err != nil {
 		return Snapshot{}, err
 	}
+	if m.Aimed {
+		return Snapshot{}, errAimed
+	}
 	value, err := s.cell.unpack(ctx, m.Header, m.Data)
 	if err != nil {
 		return Snapshot{}, err

@@ -105,7 +105,7 @@ func (t *Tasks) look(ctx context.Context, x task.Task, subject string) (seq uint
 		return 0, false, err
 	}
 	data, err := t.cell.unpack(ctx, m.Header, m.Data)
-	if errors.Is(err, ErrBlobMissing) {
+	if m.Aimed || errors.Is(err, ErrBlobMissing) {
 		return m.Seq, false, nil
 	}
 	if err != nil {

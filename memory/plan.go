@@ -49,5 +49,5 @@ func (p *plan) Remember(ctx context.Context, goal, summary string) error {
 	if p.notes == nil {
 		return nil
 	}
-	return p.notes.Remember(ctx, goal, summary) //nolint:wrapcheck // as if it were asked itself
+	return p.notes.Remember(ctx, goal, summary)
 }

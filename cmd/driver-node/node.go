@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model/registry"
 )
 
@@ -27,6 +28,7 @@ type flags struct {
 	http     *string
 
 	deployment *cli.Deployment
+	durability *cli.Durability
 	log        *cli.Log
 }
 
@@ -44,10 +46,15 @@ models" lists the variables. A session whose model's key the node lacks goes to 
 
 A session that names an agent begins with the file of that agent in the folder of --agents, else
 with what "turnlog agents publish" put into the deployment last. It keeps that version, on
-whatever node it is driven.`,
+whatever node it is driven.
+
+With --profile the node does not start on a deployment that is weaker: "dev" is one copy on disk,
+"standard" three, "audit" three that are synced before a write is acknowledged. When servers sync
+is their own setting, which NATS does not tell its clients: see --monitor and --assume-sync.`,
 		Example: `  driver-node --server nats://127.0.0.1:4222
   driver-node --context production --namespace team-a --capacity 5000
   driver-node --server nats://127.0.0.1:4222 --agents /etc/turnlog/agents
+  driver-node --context production --profile standard
   driver-node --name node-1 --http 127.0.0.1:8080 --log-format json`,
 	}
 	cmd.SetErr(stderr)
@@ -60,9 +67,13 @@ whatever node it is driven.`,
 	f.http = ops.AddressFlag(cmd)
 	f.deployment = cli.NewDeployment(cmd, getenv)
 	f.deployment.Provisions(cmd)
+	f.durability = cli.NewDurability(cmd, "durability `profile` without which the node does not start")
 	f.log = cli.NewLog(cmd, zapcore.InfoLevel)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.validate(); err != nil {
+			return err
+		}
+		if err := f.deployment.Replicate(cmd, f.durability); err != nil {
 			return err
 		}
 		return run(cmd.Context(), f, models(getenv), f.log.Logger(stderr, getenv))
@@ -87,6 +98,9 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 		return err
 	}
 	defer cell.Close()
+	if err := f.durability.Require(ctx, cell, log, jetstream.RoleDriver); err != nil {
+		return err
+	}
 	metrics := newMetrics()
 	node, err := actor.NewNode(cell.Cell, actor.Config{
 		Models: known.OpenShared, Name: f.name, Capacity: f.capacity, Idle: f.idle, Logger: log, Metrics: metrics,

@@ -9,6 +9,7 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/mcp"
 )
@@ -34,6 +35,15 @@ func gather(ctx context.Context, folder string) (c crew, err error) {
 	}
 	c.servers, err = agentfile.Servers(c.all...)
 	return c, err
+}
+
+// roles are what the worker is there for. One that hands calls to agents opens their
+// sessions, and passes on what people decide about them.
+func (c crew) roles() []jetstream.Role {
+	if len(c.others) == 0 {
+		return []jetstream.Role{jetstream.RoleWorker}
+	}
+	return []jetstream.Role{jetstream.RoleWorker, jetstream.RoleClient, jetstream.RoleApprover}
 }
 
 // sources are the tools that the agents need beside those of MCP servers.

@@ -76,7 +76,7 @@ there, and one that is not is told in the log and tried again.`,
 
 // run works until ctx ends, which is how it is meant to end.
 func run(ctx context.Context, f flags, crew crew, sources []tool.Source, log *zap.Logger) error {
-	cell, err := f.deployment.Open(ctx, "tool-worker", log, jetstream.RoleWorker)
+	cell, err := f.deployment.Open(ctx, "tool-worker", log, crew.roles()...)
 	if err != nil {
 		return err
 	}

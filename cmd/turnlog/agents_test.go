@@ -101,6 +101,20 @@ replies:
 	}
 }
 
+func TestAnAgentBringsItsServers(t *testing.T) {
+	t.Parallel()
+	model := scripted(t, "replies:\n  - calls: [{name: mcp_x_shout, input: {text: hello}}]\n  - text: \"It said {{(index .Results 0).Text}}.\"\n")
+	dir := folderOf(t, map[string]string{"loud.yaml": "model: '" + model + "'\nmcp: {x: {url: '" + serveMCP(t) + "'}}\ntools: [{name: mcp_x_shout, permission: allow}]\n"})
+	p := expect(t, cli.CodeOK, "run", "--root", t.TempDir(), "--agent", filepath.Join(dir, "loud.yaml"), "hi")
+	if p.out.String() != "It said echo of hello.\n" {
+		t.Errorf("printed %s\n%s", p.out, p.err)
+	}
+	p = expect(t, cli.CodeUsage, "run", "--root", t.TempDir(), "--agent", filepath.Join(dir, "loud.yaml"), "--mcp", "x=prog", "hi")
+	if !strings.Contains(p.err.String(), "two servers are called x") {
+		t.Errorf("err = %s", p.err)
+	}
+}
+
 func TestATaskHasTheGateAndTheSurroundingsOfItsAgent(t *testing.T) {
 	t.Parallel()
 	root := folderOf(t, map[string]string{"AGENTS.md": "Use tabs.\n", "specs/parser.md": "# The parser\n\nIt never fails.\n"})

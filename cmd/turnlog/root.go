@@ -39,7 +39,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root.SetErr(a.term.err)
 	root.AddCommand(
 		newRunCommand(a), newChatCommand(a), newTaskCommand(a),
-		newDevCommand(a), newServerCommand(a), newProvisionCommand(a),
+		newDevCommand(a), newServerCommand(a), newProvisionCommand(a), newPermissionsCommand(a), newDoctorCommand(a),
 		newModelsCommand(a), newAgentsCommand(a), newSessionsCommand(a), newSendCommand(a), newWaitCommand(a),
 		newApprovalsCommand(a), newApproveCommand(a), newDenyCommand(a),
 		newToolsCommand(a), newCallsCommand(a), newCancelCommand(a), newDetachCommand(a),

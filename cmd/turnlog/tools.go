@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/internal/render"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/output"
 )
@@ -127,17 +128,16 @@ func (a *app) listTools(cmd *cobra.Command, f *toolsFlags) ([]toolRow, error) {
 func (a *app) offeredTools(ctx context.Context, f *toolsFlags) ([]toolRow, error) {
 	rows := []toolRow{}
 	err := a.interruptible(ctx, func(ctx context.Context) error {
-		d, err := f.deployment.Open(ctx, "turnlog tools", f.log.Logger(a.term.err, a.getenv))
+		d, err := f.deployment.Open(ctx, "turnlog tools", f.log.Logger(a.term.err, a.getenv), jetstream.RoleClient)
 		if err != nil {
 			return err
 		}
 		defer d.Close()
-		view, err := d.Catalog().Watch(ctx)
+		offers, err := d.Catalog().List(ctx)
 		if err != nil {
 			return err
 		}
-		defer view.Close()
-		for _, o := range view.Snapshot() {
+		for _, o := range offers {
 			for _, spec := range o.Tools {
 				rows = addRow(rows, o.Worker+"@"+o.Queue, spec)
 			}

@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	if res == nil {
 		return err
 	}
-	t.say("\n%s", diff(context.WithoutCancel(ctx), o.root, res.FilesChanged)) // also of a task that failed
+	t.say("\n%s", diff(context.WithoutCancel(ctx), o.root, task.Baseline, res.FilesChanged)) // also of a task that failed
 	t.say("%s, verified: %t, attempts: %d, changed: %s\n", res.Status, res.Verified, res.Attempts, strings.Join(res.FilesChanged, ", "))
 	if err == nil && !res.Verified {
 		err = agent.ErrCancelled
@@ -124,7 +124,7 @@ func (o options) agent(ctx context.Context, t *terminal) (*agent.Agent, agent.Ta
 		return nil, agent.Task{}, err
 	}
 	def.Model = o.model
-	tools, err := workshop(o.root)
+	tools, err := workshop(o.root) //nolint:contextcheck // what shell.New looks for takes no time worth a context
 	if err != nil {
 		return nil, agent.Task{}, err
 	}
@@ -145,7 +145,8 @@ func (o options) agent(ctx context.Context, t *terminal) (*agent.Agent, agent.Ta
 	cfg.Approver, cfg.Observers = t, []extension.Observer{t}
 	a, err := agent.New(cfg)
 	spec := def.Task(o.goal)
-	return a, agent.Task{Goal: spec.Goal, Gate: extension.Command(spec.Gate...), MaxRetries: spec.MaxRetries}, err
+	task := agent.Task{Goal: spec.Goal, Gate: extension.Command(spec.Gate...), MaxRetries: spec.MaxRetries, Baseline: baseline(ctx, o.root)}
+	return a, task, err
 }
 
 // workshop holds the tools: the repository's files, and commands that begin in it.

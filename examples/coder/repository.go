@@ -34,24 +34,41 @@ func sample(ctx context.Context) (root string, err error) {
 	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte("module shop\n\ngo 1.26\n"), 0o600); err != nil {
 		return "", fmt.Errorf("copy the sample: %w", err)
 	}
-	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}} {
+	for _, args := range [][]string{
+		{"init", "--quiet"},
+		{"add", "."},
+		{"-c", "user.name=coder", "-c", "user.email=coder@localhost", "commit", "--quiet", "--no-verify", "--no-gpg-sign", "--message=A shop"},
+	} {
 		if out, err := git(ctx, root, args...); err != nil {
-			return "", fmt.Errorf("git %s: %w: %s", args[0], err, out)
+			return "", fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, out)
 		}
 	}
 	return root, nil
 }
 
-// diff is what git says of the files, the new ones included. A person may have changed
-// them before, too: who wants to see the agent's changes alone commits first.
-func diff(ctx context.Context, root string, files []string) string {
+// baseline names the commit that the repository stands at; "": there is none.
+func baseline(ctx context.Context, root string) string {
+	out, err := git(ctx, root, "rev-parse", "--verify", "--quiet", "HEAD")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// diff is what git says of the files since the commit, the new ones included. A person
+// may have changed them since then, too: who wants to see the agent's work alone commits
+// first.
+func diff(ctx context.Context, root, since string, files []string) string {
+	if since == "" {
+		return "no diff: there is no commit to compare with\n"
+	}
 	var all strings.Builder
 	for _, file := range files {
 		args := []string{"diff", "--no-color", "--no-ext-diff", "--src-prefix=a/", "--dst-prefix=b/"}
 		if untracked, err := git(ctx, root, "ls-files", "--others", "--", file); err == nil && len(untracked) > 0 {
 			args = append(args, "--no-index", "--", os.DevNull, file)
 		} else {
-			args = append(args, "--", file)
+			args = append(args, since, "--", file)
 		}
 		out, _ := git(ctx, root, args...) // its exit status says that there is a difference, and its output what is wrong
 		all.Write(out)
@@ -67,5 +84,5 @@ func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
-	return out.Bytes(), err //nolint:wrapcheck // the callers say what it was for
+	return out.Bytes(), err
 }

@@ -1,6 +1,7 @@
 package natscli
 
 import (
+	"errors"
 	"os"
 	"testing"
 )
@@ -59,5 +60,23 @@ func TestContextSetsTheInboxPrefix(t *testing.T) {
 	}
 	if nc.Opts.InboxPrefix != "_INBOX_ann" {
 		t.Errorf("inbox prefix = %q", nc.Opts.InboxPrefix)
+	}
+}
+
+func TestTheFlagForTheInboxPrefixWinsOverTheContext(t *testing.T) {
+	_, url := serve(t)
+	env := newEnvironment(t)
+	env.context(t, "dev", `{"url":"`+url+`","inbox_prefix":"_INBOX_ann"}`, true)
+	nc, err := dial(t, env.flags(t, "--inbox-prefix", "_INBOX_bob"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if nc.Opts.InboxPrefix != "_INBOX_bob" {
+		t.Errorf("inbox prefix = %q", nc.Opts.InboxPrefix)
+	}
+	for _, bad := range []string{"_INBOX.*", "_INBOX.>", "_INBOX.", "_IN BOX"} {
+		if _, err := dial(t, env.flags(t, "--inbox-prefix", bad)); !errors.Is(err, ErrSettings) {
+			t.Errorf("inbox prefix %q: %v", bad, err)
+		}
 	}
 }

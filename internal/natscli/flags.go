@@ -32,8 +32,8 @@ type FlagSet interface {
 }
 
 // Flags says where to connect and as whom. The zero value means the default
-// address without credentials. Each field is a flag of the nats command, and an
-// environment variable.
+// address without credentials. Each field is a flag of the nats command, and all but
+// InboxPrefix are environment variables, too.
 type Flags struct {
 	Server  string // one or more URLs, separated by commas
 	Context string // a context of the nats command, by name
@@ -82,6 +82,7 @@ func (f *Flags) Register(fs FlagSet, getenv func(string) string) {
 	for _, v := range f.variables() {
 		fs.StringVarP(v.field, v.flag, v.short, *v.field, v.usage+" ["+v.env+"]")
 	}
+	fs.StringVarP(&f.InboxPrefix, "inbox-prefix", "", f.InboxPrefix, "`text` that the subjects of replies begin with, as the user's permissions say")
 }
 
 // Named reports whether anything says which server is meant: a flag, the

@@ -29,6 +29,7 @@ func (s *settings) override(f Flags) {
 		s.Cert, s.Key = f.TLSCert, f.TLSKey
 	}
 	s.CA = cmp.Or(f.TLSCA, s.CA)
+	s.InboxPrefix = cmp.Or(f.InboxPrefix, s.InboxPrefix)
 }
 
 // validate refuses settings of which one would have to be ignored.
@@ -48,6 +49,8 @@ func (s *settings) validate() error {
 		return badSettings("credentials: a password without a user: give --user too")
 	case (s.Cert == "") != (s.Key == ""):
 		return badSettings("credentials: a TLS certificate and its key go together: give --tlscert and --tlskey")
+	case strings.ContainsAny(s.InboxPrefix, "*> \t") || strings.HasSuffix(s.InboxPrefix, "."):
+		return badSettings("inbox prefix %q is not the beginning of a subject: write it like _INBOX_ann", s.InboxPrefix)
 	}
 	return nil
 }

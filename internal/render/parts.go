@@ -164,11 +164,12 @@ func (s Style) colon(text string) string {
 }
 
 // notes are what hooks said that stood in nobody's way.
-func (s Style) notes(all []events.HookNote) (out string) {
+func (s Style) notes(all []events.HookNote) string {
+	var b strings.Builder
 	for _, n := range all {
-		out += "; " + s.Line(n.Hook) + s.colon(n.Text)
+		b.WriteString("; " + s.Line(n.Hook) + s.colon(n.Text))
 	}
-	return out
+	return b.String()
 }
 
 func is(yes bool, word string) string {

@@ -256,10 +256,10 @@ func (k Skill) check() error {
 func resources(fsys fs.FS, folder string) string {
 	var b strings.Builder
 	n := 0
-	_ = fs.WalkDir(fsys, folder, func(name string, d fs.DirEntry, err error) error { // what cannot be listed is not
+	_ = fs.WalkDir(fsys, folder, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || d.IsDir() || name == path.Join(folder, file):
-			return nil
+			return nil //nolint:nilerr // what cannot be listed is left out
 		case n == maxResources:
 			b.WriteString("- and more\n")
 			return fs.SkipAll

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// everything names all streams, as a finding does.
+func everything() string {
+	var names []string
+	for _, r := range jetstream.Topology("turnlog", jetstream.Config{}) {
+		names = append(names, r.Stream)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestWeakDurabilityIsToldByProfile(t *testing.T) {
+	t.Parallel()
+	lazy, synced := freePort(t), freePort(t)
+	p := admitted(t, embedded.WithSettings("http: "+lazy))
+	copies := "error durability-weak " + everything()
+	p.look("--profile", "dev").expect(t, noNodes)
+	p.look("--profile", "standard").expect(t, noNodes, copies)
+	p.look("--profile", "audit", "--assume-sync", "always").expect(t, noNodes, copies)
+	p.look("--profile", "audit").expect(t, noNodes, copies, "error durability-unseen "+p.srv.Name())
+	p.look("--profile", "audit", "--monitor", "http://"+synced).expect(t, noNodes, copies,
+		"error durability-unseen "+p.srv.Name(), "warning monitor-silent")
+	f := p.look("--profile", "audit", "--monitor", "http://"+lazy).expect(t, noNodes, copies, "error durability-weak server "+p.srv.Name())
+	if w := f["durability-weak"]; w.What != "sync_interval is 2m0s, profile audit needs always" ||
+		w.Do != "in the configuration of server "+p.srv.Name()+" set jetstream { sync_interval: always }, and restart it" {
+		t.Errorf("finding %+v", w)
+	}
+	p = admitted(t, embedded.WithSettings("http: "+synced), embedded.WithSync())
+	p.look("--profile", "audit", "--monitor", "http://"+synced+"/").expect(t, noNodes, copies)
+
+	p = bare(t)
+	succeed(t, p.url, "provision", "--memory")
+	w := p.look("--profile", "dev").expect(t, noNodes, copies)["durability-weak"]
+	if w.What != "storage is memory, profile dev needs file" || !strings.HasPrefix(w.Do, "storage cannot be changed on a stream that exists") {
+		t.Errorf("finding %+v", w)
+	}
+}
+
+func TestProvisioningByProfile(t *testing.T) {
+	t.Parallel()
+	p := bare(t)
+	run := at(t, p.url, "provision", "--profile", "standard")
+	if code := run.end(t); code != cli.CodeFailed || !strings.Contains(run.err.String(), "3 copies need a cluster of as many servers") {
+		t.Errorf("one server: code %d, %s", code, run.err)
+	}
+	for range 2 {
+		if got := succeed(t, p.url, "provision", "--profile", "dev"); got != "turnlog is ready at "+p.url+"\n" {
+			t.Errorf("provision prints %q", got)
+		}
+	}
+	run = at(t, p.url, "provision", "--profile", "standard")
+	if code := run.end(t); code != cli.CodeFailed || !strings.Contains(run.err.String(), "TURNLOG_JOURNAL: num_replicas is 1, must be 3") ||
+		!strings.Contains(run.err.String(), `"turnlog doctor --profile standard" says how to change each`) {
+		t.Errorf("dev to standard: code %d, %s", code, run.err)
+	}
+	expect(t, cli.CodeUsage, "provision", "--server", p.url, "--profile", "dev", "--memory")
+	expect(t, cli.CodeUsage, "provision", "--server", p.url, "--profile", "standard", "--replicas", "2")
+}
+
+func TestAClusterByProfile(t *testing.T) {
+	t.Parallel()
+	c, err := embedded.StartCluster(t.Context(), 3, embedded.WithStore(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	url := c.ClientURL()
+	for range 2 {
+		succeed(t, url, "provision", "--profile", "standard")
+	}
+	succeed(t, url, "provision", "--profile", "dev") // stronger is fine
+	lookAt(t, url, "--profile", "standard").expect(t, noNodes)
+	run := at(t, url, "provision", "--profile", "audit")
+	if code := run.end(t); code != cli.CodeFailed || !strings.Contains(run.err.String(), "--assume-sync always") {
+		t.Errorf("nobody knows when servers sync: code %d, %s", code, run.err)
+	}
+	succeed(t, url, "provision", "--profile", "audit", "--assume-sync", "always")
+	var names []string
+	for _, s := range c.Servers() {
+		names = append(names, s.Name())
+	}
+	lookAt(t, url, "--profile", "audit").expect(t, noNodes, "error durability-unseen "+strings.Join(names, " "))
+	lookAt(t, url, "--profile", "audit", "--assume-sync", "always").expect(t, noNodes)
+
+	c.Stop(2)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for seen := 0; seen == 0; {
+		for _, f := range lookAt(t, url, "--profile", "standard").Findings {
+			if f.Check == "replica-behind" && strings.HasSuffix(f.What, "on server "+names[2]+" cannot be reached") {
+				seen++
+			}
+		}
+		if ctx.Err() != nil {
+			t.Fatal("a server that is down is not told")
+		}
+	}
+}
+
+// A clock is compared in the doctor itself: a test cannot have a server with another
+// clock than its own.
+func TestClocksOfServersAreCompared(t *testing.T) {
+	t.Parallel()
+	clock := func(ahead, within time.Duration) jetstream.Clock {
+		return jetstream.Clock{Ahead: ahead, Within: within}
+	}
+	var d doctor
+	d.serverClocks(jetstream.Inspection{Streams: []jetstream.StreamState{
+		{Name: "JOURNAL", Servers: []string{"n1"}, Clock: clock(-3*time.Second, time.Millisecond)},
+		{Name: "INBOX", Servers: []string{"n2"}, Clock: clock(3*time.Second, 2500*time.Millisecond)}, // on a slow connection
+		{Name: "RUN", Servers: []string{"n3"}, Clock: clock(900*time.Millisecond, 0)},
+		{Name: "TASKS", Err: jetstream.ErrNotProvisioned},
+	}})
+	f := d.report.expect(t, "warning clock-skew n1")["clock-skew"]
+	if f.What != "the clock of server n1 is 3s behind that of this machine" {
+		t.Errorf("finding %+v", f)
+	}
+}
+
+func TestClocksOfNodesAreCompared(t *testing.T) {
+	t.Parallel()
+	p := admitted(t)
+	p.nurse()
+	p.look("--profile", "dev").expect(t)
+	late := time.Now().Add(-time.Minute).UnixNano()
+	record := append([]byte{0x83, 0xa1, 'n', 0xa4, 'l', 'a', 't', 'e', 0xa1, 'h', 0x90, 0xa1, 'a', 0xd3},
+		byte(late>>56), byte(late>>48), byte(late>>40), byte(late>>32), byte(late>>24), byte(late>>16), byte(late>>8), byte(late))
+	if _, err := p.conn.RequestWithContext(t.Context(), "$KV.TURNLOG_NODES.late", record); err != nil {
+		t.Fatal(err)
+	}
+	f := p.look("--profile", "dev").expect(t, "error clock-skew late")["clock-skew"]
+	if !strings.Contains(f.What, "the clock of node late is 1m0") || !strings.Contains(f.What, "behind the server's") {
+		t.Errorf("finding %+v", f)
+	}
+}
+
+func TestAServerWithoutAMonitoringPortIsTold(t *testing.T) {
+	t.Parallel()
+	url := clitest.Serve(t).ClientURL()
+	succeed(t, url, "provision")
+	lookAt(t, url, "--profile", "dev", "--monitor", "http://"+freePort(t)).expect(t, noNodes, "warning monitor-silent")
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// queueView is a queue, as far as it can be seen.
+type queueView struct {
+	name     string
+	consumer *jetstream.ConsumerState // nil: none
+	calls    map[content.SessionID]int
+	workers  []jetstream.Offer
+	tools    int
+}
+
+// queues looks for calls that nobody takes, and workers that nobody calls.
+func (d *doctor) queues(ctx context.Context, consumers []jetstream.ConsumerState, work jetstream.Work) {
+	offers, err := d.cell.Catalog().List(ctx)
+	if err != nil {
+		d.blind("workers", err)
+		return
+	}
+	d.report.Looked.Workers = len(offers)
+	all := make(map[string]*queueView)
+	view := func(name string) *queueView {
+		if all[name] == nil {
+			all[name] = &queueView{name: name, calls: work.Calls[name]}
+		}
+		return all[name]
+	}
+	for i, c := range consumers {
+		if c.Queue != "" {
+			view(c.Queue).consumer = &consumers[i]
+		}
+	}
+	for q := range work.Calls {
+		view(q)
+	}
+	for _, o := range offers {
+		v := view(o.Queue)
+		v.workers, v.tools = append(v.workers, o), v.tools+len(o.Tools)
+	}
+	d.report.Looked.Queues = len(all)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		d.queue(*all[name])
+	}
+}
+
+func (d *doctor) queue(q queueView) {
+	calls, sessions := 0, slices.Sorted(maps.Keys(q.calls))
+	for _, n := range q.calls {
+		calls += n
+	}
+	work := "tool-worker --queue " + q.name + d.namespaceFlag()
+	switch {
+	case calls > 0 && q.consumer == nil:
+		d.found(finding{
+			Severity: severityError, Check: "queue-missing", Object: q.name, Sessions: sessions,
+			What: fmt.Sprintf("%d calls are on queue %s, which has no consumer", calls, q.name),
+			Why:  "their turns wait until a worker makes the queue, or the calls' deadlines pass", Do: work,
+		})
+	case calls > 0 && len(q.workers) == 0 && q.consumer.Pulls == 0:
+		d.found(finding{
+			Severity: severityError, Check: "queue-unattended", Object: q.name, Sessions: sessions,
+			What: fmt.Sprintf("%d calls are on queue %s, and no worker takes calls from it", calls, q.name),
+			Why:  "their turns wait until a worker comes, or the calls' deadlines pass", Do: work,
+		})
+	case q.consumer != nil && q.consumer.MaxHeld > 0 && q.consumer.Held >= q.consumer.MaxHeld && q.consumer.Waiting > 0:
+		d.found(finding{
+			Severity: severityWarning, Check: "queue-full", Object: q.name,
+			What: fmt.Sprintf("%d calls of queue %s run, which is as many as may, and %d wait", q.consumer.Held, q.name, q.consumer.Waiting),
+			Why:  "more workers do not help: the limit is the queue's",
+			Do:   fmt.Sprintf("nats consumer edit %s %s --max-pending %d --force", q.consumer.Stream, q.consumer.Name, 2*q.consumer.MaxHeld),
+		})
+	}
+	d.toolless(q)
+}
+
+// toolless looks for workers that pull calls and advertise nothing.
+func (d *doctor) toolless(q queueView) {
+	const why = "models are not offered tools that no worker advertises, so the worker has nothing to do"
+	if len(q.workers) == 0 && q.consumer != nil && q.consumer.Pulls > 0 {
+		d.found(finding{
+			Severity: severityWarning, Check: "worker-toolless", Object: q.name,
+			What: fmt.Sprintf("workers pull calls from queue %s, and none advertises tools", q.name), Why: why,
+			Do: "see the worker's log: it may not be permitted to write the catalog, or have just started",
+		})
+	}
+	for _, w := range q.workers {
+		if len(w.Tools) == 0 {
+			d.found(finding{
+				Severity: severityWarning, Check: "worker-toolless", Object: w.Worker,
+				What: fmt.Sprintf("worker %s of queue %s advertises no tools", w.Worker, q.name), Why: why,
+				Do: "give it tools: tool-worker --queue " + q.name + " --tools fs,shell",
+			})
+		}
+	}
+}

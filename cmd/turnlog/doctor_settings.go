@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// streams looks at the settings of all streams, and reports whether all are there and
+// answer.
+func (d *doctor) streams(seen jetstream.Inspection) (whole bool) {
+	var missing []string
+	whole = true
+	for _, s := range seen.Streams {
+		d.report.Looked.Streams++
+		if s.Err != nil {
+			whole = false
+			if d.streamMissing(s) {
+				missing = append(missing, s.Stream)
+			}
+		}
+		d.differences("stream-differs", s.Differences)
+		d.lagging(s)
+	}
+	if len(missing) > 0 {
+		d.found(finding{
+			Severity: severityError, Check: "stream-missing", Object: strings.Join(missing, " "),
+			What: fmt.Sprintf("%d of %d streams are missing: %s", len(missing), len(seen.Streams), strings.Join(missing, ", ")),
+			Why:  "nothing that needs them works", Do: "turnlog provision" + d.namespaceFlag(),
+		})
+	}
+	return whole
+}
+
+// lagging looks for copies that are not up to date.
+func (d *doctor) lagging(s jetstream.StreamState) {
+	for _, l := range s.Lagging {
+		what := fmt.Sprintf("the copy of %s on server %s is %d entries behind", s.Stream, l.Server, l.Entries)
+		if l.Offline {
+			what = fmt.Sprintf("the copy of %s on server %s cannot be reached", s.Stream, l.Server)
+		}
+		d.found(finding{
+			Severity: severityWarning, Check: "replica-behind", Object: s.Stream, What: what,
+			Why: "the deployment survives fewer losses than it has copies until that server has caught up",
+			Do:  "start server " + l.Server + " if it is down, else wait and look again",
+		})
+	}
+}
+
+// streamMissing tells why nothing is known of a stream, unless it is that nobody made
+// it: then it reports so.
+func (d *doctor) streamMissing(s jetstream.StreamState) bool {
+	overlap, inTheWay := errors.AsType[*jetstream.OverlapError](s.Err)
+	switch {
+	case inTheWay:
+		d.found(finding{
+			Severity: severityError, Check: "subject-overlap", Object: s.Stream, What: s.Err.Error(),
+			Why: "the deployment has no " + s.Name + ", and cannot get it: a subject belongs to one stream",
+			Do:  fmt.Sprintf("nats stream rm %s, if what it holds may go, then turnlog provision%s; or take another --namespace", overlap.Other, d.namespaceFlag()),
+		})
+	case errors.Is(s.Err, jetstream.ErrNotProvisioned):
+		return true
+	case !d.denied.about(s.Stream): // else it is told as a permission
+		d.found(finding{
+			Severity: severityError, Check: "stream-silent", Object: s.Stream, What: s.Err.Error(),
+			Why: "without a leader of the stream nobody reads or writes it",
+			Do:  "see that a majority of the servers that keep it are up: nats server report jetstream",
+		})
+	}
+	return false
+}
+
+func (d *doctor) differences(check string, all []jetstream.Difference) {
+	for _, x := range all {
+		d.found(finding{
+			Severity: severityError, Check: check, Object: x.Object,
+			What: fmt.Sprintf("%s is %s, must be %s", x.Setting, x.Have, x.Want),
+			Why:  "the deployment counts on the settings that it was made with (subjects.md)",
+			Do:   d.cell.Change(x),
+		})
+	}
+}
+
+// consumers looks at the settings of all consumers.
+func (d *doctor) consumers(all []jetstream.ConsumerState) {
+	for _, c := range all {
+		object := c.Stream
+		if c.Name != "" {
+			object += " > " + c.Name
+		}
+		d.differences("consumer-differs", c.Differences)
+		switch {
+		case errors.Is(c.Err, jetstream.ErrNotProvisioned):
+			d.found(finding{
+				Severity: severityError, Check: "consumer-missing", Object: object, What: c.Err.Error(),
+				Why: "no node gets sessions to drive", Do: "turnlog provision" + d.namespaceFlag(),
+			})
+		case c.Err != nil && !d.denied.about(c.Stream):
+			d.blind("consumers of "+c.Stream, c.Err)
+		case c.Paused:
+			d.found(finding{
+				Severity: severityError, Check: "consumer-paused", Object: object, What: "the consumer is paused",
+				Why: "nothing is handed out until somebody resumes it", Do: fmt.Sprintf("nats consumer resume %s %s --force", c.Stream, c.Name),
+			})
+		}
+	}
+}
+
+// durable compares copies and syncs with the profile. Without one it tells what would
+// be weak for more than trying out.
+func (d *doctor) durable(ctx context.Context, seen jetstream.Inspection) {
+	p := d.durability.Profile()
+	v := d.durability.Judge(ctx, seen)
+	if p == "" {
+		d.weak(severityWarning, jetstream.ProfileStandard, seen.Weaker(jetstream.ProfileStandard))
+	}
+	d.weak(severityError, p, v.Weak)
+	if len(v.Unseen) > 0 && !v.Assumed {
+		d.found(finding{
+			Severity: severityError, Check: "durability-unseen", Object: strings.Join(v.Unseen, " "),
+			What: "when these servers sync to disk is not known: " + strings.Join(v.Unseen, ", "), Why: weakness("sync_interval"), Do: v.Blind(),
+		})
+	}
+	for _, err := range v.Unread {
+		d.found(finding{
+			Severity: severityWarning, Check: "monitor-silent", What: err.Error(),
+			Why: "when that server syncs to disk is not known", Do: "start nats-server with --http_port 8222, or correct --monitor",
+		})
+	}
+	d.unequal(seen)
+}
+
+// weak tells what is weaker than the profile, streams of one kind together.
+func (d *doctor) weak(severity string, p jetstream.Profile, all []jetstream.Difference) {
+	for len(all) > 0 {
+		first := all[0]
+		var objects, changes []string
+		all = slices.DeleteFunc(slices.Clone(all), func(x jetstream.Difference) bool {
+			if x.Setting != first.Setting || x.Have != first.Have {
+				return false
+			}
+			objects, changes = append(objects, x.Object), append(changes, d.cell.Change(x))
+			return true
+		})
+		f := finding{
+			Severity: severity, Check: "durability-weak", Object: strings.Join(objects, " "),
+			What: fmt.Sprintf("%s is %s, profile %s needs %s", first.Setting, first.Have, p, first.Want),
+			Why:  weakness(first.Setting), Do: strings.Join(changes, "; "),
+		}
+		if d.durability.Profile() == "" && first.Setting == "num_replicas" {
+			f.Do += "; or --profile dev, if one copy is meant"
+		}
+		d.found(f)
+	}
+}
+
+func weakness(setting string) string {
+	switch setting {
+	case "storage":
+		return "what is in memory is gone when its servers stop"
+	case "sync_interval":
+		return "with another sync_interval than always, servers that lose power together lose what they acknowledged last"
+	}
+	return "with fewer than three copies the loss of one server stops the deployment, or loses its journals"
+}
+
+// unequal looks for streams that keep fewer copies than others, whatever the profile.
+func (d *doctor) unequal(seen jetstream.Inspection) {
+	most := 0
+	for _, s := range seen.Streams {
+		most = max(most, s.Replicas)
+	}
+	for _, s := range seen.Streams {
+		if s.Err != nil || s.Replicas == most || s.Replicas < d.durability.Profile().Replicas() {
+			continue
+		}
+		x := jetstream.Difference{Object: s.Stream, Setting: "num_replicas", Have: fmt.Sprint(s.Replicas), Want: fmt.Sprint(most)}
+		d.found(finding{
+			Severity: severityWarning, Check: "replicas-unequal", Object: s.Stream,
+			What: fmt.Sprintf("%s has %d copies where others have %d", s.Stream, s.Replicas, most),
+			Why:  "the deployment is as durable as its weakest stream", Do: d.cell.Change(x),
+		})
+	}
+}
+
+// maxSkew is how far clocks may be apart: deadlines are set by the clocks of nodes and
+// kept by those of servers, in whole seconds.
+const maxSkew = time.Second
+
+// serverClocks compares the clocks of the streams' leaders with this machine's, and
+// takes over that of the journal's.
+func (d *doctor) serverClocks(seen jetstream.Inspection) {
+	apart := make(map[string]time.Duration)
+	for _, s := range seen.Streams {
+		if s.Err != nil {
+			continue
+		}
+		if s.Name == "JOURNAL" {
+			d.ahead = s.Clock.Ahead
+		}
+		if s.Clock.Ahead.Abs() > maxSkew+s.Clock.Within {
+			apart[s.Servers[0]] = s.Clock.Ahead
+		}
+	}
+	for _, server := range slices.Sorted(maps.Keys(apart)) {
+		d.found(finding{
+			Severity: severityWarning, Check: "clock-skew", Object: server,
+			What: fmt.Sprintf("the clock of server %s is %s that of this machine", server, aheadOf(apart[server])),
+			Why:  "deadlines, approvals that expire and timers come early or late where clocks disagree",
+			Do:   "run a time service (chrony, systemd-timesyncd) on both machines",
+		})
+	}
+}
+
+func aheadOf(t time.Duration) string {
+	if t < 0 {
+		return (-t).Round(time.Millisecond).String() + " behind"
+	}
+	return t.Round(time.Millisecond).String() + " ahead of"
+}
+
+// denials collects what the server does not permit: it answers no request that it
+// forbids, and says so apart from it.
+type denials struct {
+	mu       sync.Mutex
+	subjects map[string]string // and the verb
+}
+
+func listenForDenials(nc *nats.Conn) *denials {
+	d := &denials{subjects: make(map[string]string)}
+	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if !errors.Is(err, nats.ErrPermissionViolation) {
+			return
+		}
+		text := err.Error() // … Permissions Violation for Publish to "subject"
+		_, subject, _ := strings.Cut(text, `"`)
+		subject, _, _ = strings.Cut(subject, `"`)
+		verb := "publish"
+		if strings.Contains(text, "Subscription") {
+			verb = "subscribe"
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.subjects[subject] = verb
+	})
+	return d
+}
+
+// about reports whether a request about a stream was denied.
+func (d *denials) about(stream string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for subject := range d.subjects {
+		if strings.HasSuffix(subject, "."+stream) {
+			return true
+		}
+	}
+	return false
+}
+
+// unreadable tells of requests that were not answered, unless they were denied.
+func (d *doctor) unreadable(lacking map[string]error) {
+	d.denied.mu.Lock()
+	defer d.denied.mu.Unlock()
+	for _, subject := range slices.Sorted(maps.Keys(lacking)) {
+		if _, denied := d.denied.subjects[subject]; !denied {
+			d.blind("sessions", fmt.Errorf("request %s: %w", subject, lacking[subject]))
+		}
+	}
+}
+
+// permissions tells what this user lacks to look at everything.
+func (d *doctor) permissions() {
+	d.denied.mu.Lock()
+	defer d.denied.mu.Unlock()
+	for _, subject := range slices.Sorted(maps.Keys(d.denied.subjects)) {
+		verb := d.denied.subjects[subject]
+		d.found(finding{
+			Severity: severityError, Check: "permission-missing", Object: subject,
+			What: fmt.Sprintf("this user may not %s to %s", verb, subject), Why: "what that shows could not be looked at",
+			Do: fmt.Sprintf("allow %s on %q for this user, or connect as one who may", verb, subject),
+		})
+	}
+}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/model/registry"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// patient is a deployment that the doctor looks at.
+type patient struct {
+	t    *testing.T
+	url  string
+	srv  *embedded.Server
+	conn *nats.Conn
+	cell *jetstream.Cell
+}
+
+// bare is a server on disk without a deployment.
+func bare(t *testing.T, opts ...embedded.Option) *patient {
+	t.Helper()
+	srv, err := embedded.Start(t.Context(), append([]embedded.Option{
+		embedded.WithListener("127.0.0.1:0"), embedded.WithStore(t.TempDir()),
+	}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	cell, conn := clitest.Open(t, srv)
+	return &patient{t: t, url: srv.ClientURL(), srv: srv, conn: conn, cell: cell}
+}
+
+// admitted is a deployment on one server's disk.
+func admitted(t *testing.T, opts ...embedded.Option) *patient {
+	t.Helper()
+	p := bare(t, opts...)
+	if err := p.cell.Provision(t.Context(), jetstream.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// look has the doctor look, and checks that the exit code is that of the report.
+func (p *patient) look(args ...string) doctorReport {
+	p.t.Helper()
+	return lookAt(p.t, p.url, args...)
+}
+
+func lookAt(t *testing.T, url string, args ...string) doctorReport {
+	t.Helper()
+	run := at(t, url, append([]string{"doctor", "-o", "json"}, args...)...)
+	code := run.end(t)
+	var r doctorReport
+	if err := json.Unmarshal([]byte(run.out.String()), &r); err != nil {
+		t.Fatalf("turnlog doctor %q exits with %d and prints %s%s: %v", args, code, run.out, run.err, err)
+	}
+	want := cli.CodeOK
+	if r.count(severityError) > 0 {
+		want = cli.CodeFailed
+	}
+	if code != want || r.Healthy != (want == cli.CodeOK) || run.err.String() != "" {
+		t.Errorf("exit code %d, healthy %t, err %q: want %d", code, r.Healthy, run.err, want)
+	}
+	for _, f := range r.Findings {
+		if f.What == "" || f.Why == "" || f.Do == "" {
+			t.Errorf("finding %+v does not say everything", f)
+		}
+	}
+	return r
+}
+
+// short names what was found.
+func (r doctorReport) short() []string {
+	out := []string{}
+	for _, f := range r.Findings {
+		out = append(out, strings.TrimSpace(f.Severity+" "+f.Check+" "+f.Object))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// expect checks what was found, and returns it by check.
+func (r doctorReport) expect(t *testing.T, want ...string) map[string]finding {
+	t.Helper()
+	slices.Sort(want)
+	if diff := cmp.Diff(append([]string{}, want...), r.short()); diff != "" {
+		t.Fatalf("findings (-want +got):\n%s\n%+v", diff, r.Findings)
+	}
+	out := make(map[string]finding)
+	for _, f := range r.Findings {
+		out[f.Check] = f
+	}
+	return out
+}
+
+// api makes a request of the server's API.
+func (p *patient) api(subject, body string) []byte {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second)
+	defer cancel()
+	msg, err := p.conn.RequestWithContext(ctx, "$JS.API."+subject, []byte(body))
+	if err != nil || strings.Contains(string(msg.Data), `"error":`) {
+		p.t.Fatalf("%s: %v %s", subject, err, msg.Data)
+	}
+	return msg.Data
+}
+
+// nurse is a node that answers and does nothing. It holds the tokens of the sessions.
+func (p *patient) nurse(held ...jetstream.HeldToken) {
+	p.t.Helper()
+	if err := p.cell.Nodes().Answer(p.t.Context(), "nurse"); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.cell.Nodes().Record(p.t.Context(), "nurse", held); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+const noNodes = "warning no-nodes"
+
+func TestNothingIsWrongWithAHealthyDeployment(t *testing.T) {
+	t.Parallel()
+	p := admitted(t)
+	greet, err := tool.Func("greet", "Greets.", func(context.Context, struct{}) (string, error) { return "hello", nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cell.EnsureQueue(t.Context(), jetstream.QueueConfig{Name: defaultQueue}); err != nil {
+		t.Fatal(err)
+	}
+	hostOn(t, &cli.Cell{Cell: p.cell, Conn: p.conn}, actor.Config{Models: registry.New(nil).Open}, greet)
+	if got := succeed(t, p.url, "run", "--model", scripted(t, oneReply), "hi"); got != "Hello.\n" {
+		t.Fatalf("run prints %q", got)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for tick := time.NewTicker(10 * time.Millisecond); ; { // until the node is on record
+		if nodes, err := p.cell.Nodes().List(ctx); err != nil || len(nodes) > 0 {
+			break
+		}
+		<-tick.C
+	}
+	r := p.look("--profile", "dev")
+	r.expect(t)
+	if l := r.Looked; l.Streams != 12 || l.Nodes != 1 || l.Workers != 1 || l.Queues != 1 {
+		t.Errorf("looked at %+v", l)
+	}
+	text := succeed(t, p.url, "doctor", "--profile", "dev")
+	if !strings.HasPrefix(text, "turnlog at "+p.url+": 0 errors, 0 warnings (12 streams, 1 nodes, 1 workers, 1 queues,") {
+		t.Errorf("doctor prints %q", text)
+	}
+	if text = succeed(t, p.url, "doctor"); !strings.Contains(text, "warning: durability-weak (TURNLOG_JOURNAL TURNLOG_INBOX") ||
+		!strings.Contains(text, "\n  do:   nats stream edit TURNLOG_JOURNAL --replicas 3 --force; ") || !strings.Contains(text, "or --profile dev, if one copy is meant\n") {
+		t.Errorf("without a profile doctor prints %q", text)
+	}
+}
+
+func TestWhatCannotBeLookedAtIsWrongUsageOrAFailure(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"--limit", "0"}, {"--patience", "-1s"}, {"--profile", "best"}, {"--assume-sync", "never"}, {"--namespace", "a.b"}, {"now"},
+	} {
+		expect(t, cli.CodeUsage, append([]string{"doctor", "--server", "127.0.0.1:1"}, args...)...)
+	}
+	expect(t, cli.CodeFailed, "doctor", "--server", "127.0.0.1:1")
+	lookAt(t, clitest.NoJetStream(t)).expect(t, "error jetstream-off")
+}
+
+func TestMissingStreamsAreToldTogether(t *testing.T) {
+	t.Parallel()
+	p := admitted(t)
+	p.api("STREAM.DELETE.KV_TURNLOG_AGENTS", "")
+	p.api("STREAM.DELETE.TURNLOG_TIMERS", "")
+	f := p.look("--profile", "dev").expect(t, "error stream-missing TURNLOG_TIMERS KV_TURNLOG_AGENTS")["stream-missing"]
+	if f.Do != "turnlog provision" || !strings.HasPrefix(f.What, "2 of 12 streams are missing") {
+		t.Errorf("finding %+v", f)
+	}
+	succeed(t, p.url, "provision")
+	p.look("--profile", "dev").expect(t, noNodes)
+}
+
+func TestAStreamInTheWayIsNamed(t *testing.T) {
+	t.Parallel()
+	p := admitted(t)
+	p.api("STREAM.DELETE.TURNLOG_TIMERS", "")
+	p.api("STREAM.CREATE.MINE", `{"name":"MINE","subjects":["turnlog.due.*"],"storage":"file"}`)
+	f := p.look("--profile", "dev").expect(t, "error subject-overlap TURNLOG_TIMERS")["subject-overlap"]
+	if !strings.Contains(f.What, "its subject turnlog.due.* is one of stream MINE") || !strings.HasPrefix(f.Do, "nats stream rm MINE") {
+		t.Errorf("finding %+v", f)
+	}
+}
+
+// change updates settings of a stream.
+func (p *patient) change(stream string, set map[string]any) {
+	p.t.Helper()
+	var info struct {
+		Config map[string]any `json:"config"`
+	}
+	if err := json.Unmarshal(p.api("STREAM.INFO."+stream, ""), &info); err != nil {
+		p.t.Fatal(err)
+	}
+	for k, v := range set {
+		info.Config[k] = v
+	}
+	b, err := json.Marshal(info.Config)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.api("STREAM.UPDATE."+stream, string(b))
+}
+
+func TestEverySettingThatDiffersIsToldWithItsChange(t *testing.T) {
+	t.Parallel()
+	p := admitted(t)
+	p.change("TURNLOG_INBOX", map[string]any{"max_age": time.Hour, "allow_direct": true, "deny_delete": true})
+	r := p.look("--profile", "dev")
+	r.expect(t, "error stream-differs TURNLOG_INBOX", "error stream-differs TURNLOG_INBOX", "error stream-differs TURNLOG_INBOX", noNodes)
+	told := make(map[string]string)
+	for _, f := range r.Findings {
+		told[f.What] = f.Do
+	}
+	edit := "nats stream info TURNLOG_INBOX --json | jq '.config | %s' > TURNLOG_INBOX.json && nats stream edit TURNLOG_INBOX --config TURNLOG_INBOX.json --force"
+	for what, do := range map[string]string{
+		"max_age is 1h0m0s, must be 0s":       fmt.Sprintf(edit, ".max_age=0"),
+		"allow_direct is true, must be false": fmt.Sprintf(edit, ".allow_direct=false"),
+	} {
+		if told[what] != do {
+			t.Errorf("%s: %q, want %q", what, told[what], do)
+		}
+	}
+	if do := told["deny_delete is true, must be false"]; !strings.HasPrefix(do, "deny_delete cannot be changed on a stream that exists") {
+		t.Errorf("deny_delete: %q", do)
+	}
+	p = admitted(t)
+	p.change("TURNLOG_INBOX", map[string]any{"max_age": time.Hour})
+	p.change("TURNLOG_INBOX", map[string]any{"max_age": 0}) // what .max_age=0 says
+	p.look("--profile", "dev").expect(t, noNodes)
+}
+
+func TestConsumersAreLookedAt(t *testing.T) {
+	t.Parallel()
+	p := admitted(t)
+	if err := p.cell.EnsureQueue(t.Context(), jetstream.QueueConfig{Name: "slow", AckWait: time.Hour, Concurrency: 3}); err != nil {
+		t.Fatal(err)
+	}
+	p.look("--profile", "dev").expect(t, noNodes) // a queue's lease and concurrency are its own
+	p.api("CONSUMER.PAUSE.TURNLOG_TASKS.q_slow", `{"pause_until":"2100-01-01T00:00:00Z"}`)
+	p.api("CONSUMER.DELETE.TURNLOG_RUN.drivers", "")
+	f := p.look("--profile", "dev").expect(t, noNodes,
+		"error consumer-paused TURNLOG_TASKS > q_slow", "error consumer-missing TURNLOG_RUN > drivers")
+	if do := f["consumer-paused"].Do; do != "nats consumer resume TURNLOG_TASKS q_slow --force" {
+		t.Errorf("to resume: %s", do)
+	}
+	p.api("CONSUMER.CREATE.TURNLOG_RUN.drivers", `{"stream_name":"TURNLOG_RUN","config":{"name":"drivers","durable_name":"drivers","ack_policy":"explicit","ack_wait":1000000000,"max_deliver":-1,"max_ack_pending":-1,"max_waiting":1048576}}`)
+	p.api("CONSUMER.PAUSE.TURNLOG_TASKS.q_slow", `{}`)
+	x := p.look("--profile", "dev").expect(t, noNodes, "error consumer-differs TURNLOG_RUN > drivers")["consumer-differs"]
+	if x.What != "ack_wait is 1s, must be 12s" || x.Do != "stop the nodes, nats consumer rm TURNLOG_RUN drivers --force, turnlog provision, and start them again" {
+		t.Errorf("finding %+v", x)
+	}
+	p.api("CONSUMER.DELETE.TURNLOG_RUN.drivers", "")
+	succeed(t, p.url, "provision")
+	p.look("--profile", "dev").expect(t, noNodes)
+}
+
+func TestWhatTheUserMayNotIsTold(t *testing.T) {
+	t.Parallel()
+	users := `authorization { users: [
+		{ user: admin, password: a }
+		{ user: blind, password: b, permissions: { publish: { deny: ["$JS.API.STREAM.INFO.TURNLOG_INBOX", "$JS.API.STREAM.INFO.KV_TURNLOG_MEMORY"] } } }
+		{ user: deaf, password: d, permissions: { publish: { deny: "$JS.API.STREAM.MSG.GET.TURNLOG_RUN" } } }
+	] }`
+	srv, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"), embedded.WithStore(t.TempDir()), embedded.WithSettings(users))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	as := func(user, password string) string {
+		return strings.Replace(srv.ClientURL(), "nats://", "nats://"+user+":"+password+"@", 1)
+	}
+	succeed(t, as("admin", "a"), "provision", "--profile", "dev")
+	lookAt(t, as("admin", "a"), "--profile", "dev").expect(t, noNodes)
+	lookAt(t, as("blind", "b"), "--profile", "dev").expect(t,
+		"error permission-missing $JS.API.STREAM.INFO.KV_TURNLOG_MEMORY", "error permission-missing $JS.API.STREAM.INFO.TURNLOG_INBOX")
+	f := lookAt(t, as("deaf", "d"), "--profile", "dev").expect(t, "error permission-missing $JS.API.STREAM.MSG.GET.TURNLOG_RUN")
+	if do := f["permission-missing"].Do; do != `allow publish on "$JS.API.STREAM.MSG.GET.TURNLOG_RUN" for this user, or connect as one who may` {
+		t.Errorf("to do: %s", do)
+	}
+}
+
+// freePort returns an address that nobody listens on now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+func TestPermissionsAreInTheSyntaxOfTheServer(t *testing.T) {
+	t.Parallel()
+	for _, role := range jetstream.Grantable() {
+		args := []string{"permissions", string(role), "--namespace", "team-a"}
+		if role == jetstream.RoleWorker {
+			args = append(args, "--queue", "gpu")
+		}
+		for _, format := range []string{"conf", "json"} {
+			out := expect(t, cli.CodeOK, append(args, "-o", format)...).out.String()
+			if format == "json" {
+				var report struct {
+					Inbox       string `json:"inbox_prefix"`
+					Permissions json.RawMessage
+				}
+				if err := json.Unmarshal([]byte(out), &report); err != nil {
+					t.Fatalf("%s: %v in %s", role, err, out)
+				}
+				if !strings.HasPrefix(report.Inbox, "_INBOX_"+string(role)) {
+					t.Errorf("%s: inbox prefix %q", role, report.Inbox)
+				}
+				out = `"permissions": ` + string(report.Permissions)
+			}
+			if !strings.Contains(out, "team-a") {
+				t.Errorf("%s: not for the namespace:\n%s", role, out)
+			}
+			if err := embedded.Check(embedded.WithSettings("authorization { users: [ { user: u, password: p\n" + out + "\n} ] }")); err != nil {
+				t.Errorf("%s as %s: %v\n%s", role, format, err, out)
+			}
+		}
+	}
+}
+
+func TestPermissionsOfNobodyAreAUsageError(t *testing.T) {
+	t.Parallel()
+	for say, args := range map[string][]string{
+		`role "boss" is unknown: use client, approver, driver`: {"boss"},
+		"a worker needs a --queue":                             {"worker"},
+		"--queue gpu: only a worker has a queue":               {"client", "--queue", "gpu"},
+		`namespace "a.b"`:                                      {"client", "--namespace", "a.b"},
+		`inbox prefix "_INBOX.>"`:                              {"client", "--inbox-prefix", "_INBOX.>"},
+		"a worker needs a queue":                               {"worker", "--queue", "a.b"},
+	} {
+		p := expect(t, cli.CodeUsage, slices.Concat([]string{"permissions"}, args)...)
+		if !strings.Contains(p.err.String(), say) {
+			t.Errorf("%v: %s", args, p.err)
+		}
+	}
+}
+
+func TestTheCommandsWorkWithPermissionsOfTheirRole(t *testing.T) {
+	t.Parallel()
+	var users strings.Builder
+	for _, role := range []string{"provisioner", "client", "worker"} {
+		args := []string{"permissions", role}
+		if role == "worker" {
+			args = append(args, "--queue", "gpu")
+		}
+		users.WriteString("{ user: " + role + ", password: p\n" + expect(t, cli.CodeOK, args...).out.String() + "}\n")
+	}
+	srv, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"), embedded.WithSettings("authorization { users: [\n"+users.String()+"] }"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	as := func(user string) []string {
+		return []string{"--server", srv.ClientURL(), "--user", user, "--password", "p", "--inbox-prefix", "_INBOX_" + user}
+	}
+	expect(t, cli.CodeOK, append([]string{"provision", "--memory", "--queue", "gpu"}, as("provisioner")...)...)
+	p := expect(t, cli.CodeOK, append([]string{"sessions", "ls"}, as("client")...)...)
+	if s := p.err.String(); strings.Contains(s, "ermission") {
+		t.Errorf("forbidden: %s", s)
+	}
+}

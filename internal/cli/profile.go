@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// syncAlways is the only thing that can be said of servers that nobody can look at.
+const syncAlways = "always"
+
+// Durability is a profile that a deployment is to have, and what is known of its
+// servers that NATS does not tell its clients.
+type Durability struct {
+	profile  *Choice
+	monitors []string
+	assumed  *Choice
+}
+
+// NewDurability adds the flags that ask for a profile to cmd.
+func NewDurability(cmd *cobra.Command, usage string) *Durability {
+	words := []string{""}
+	for _, p := range jetstream.Profiles() {
+		words = append(words, string(p))
+	}
+	d := &Durability{profile: NewChoice(words...), assumed: NewChoice("", syncAlways)}
+	optional(cmd, d.profile, "profile", usage)
+	cmd.Flags().StringArrayVar(&d.monitors, "monitor", nil,
+		"`URL` of a NATS server's monitoring port, such as http://127.0.0.1:8222, which tells when that server syncs to disk; once for each server")
+	optional(cmd, d.assumed, "assume-sync", "take for granted that all servers have that `sync_interval`, where --monitor cannot look")
+	return d
+}
+
+// optional adds a choice whose first word is "", for a flag that is left out.
+func optional(cmd *cobra.Command, c *Choice, name, usage string) {
+	words := c.allowed[1:]
+	cmd.Flags().Var(c, name, usage+": "+strings.Join(words, ", "))
+	complete := cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+	_ = cmd.RegisterFlagCompletionFunc(name, complete) // the flag is there
+}
+
+// Profile is the profile that is asked for; "": none.
+func (d *Durability) Profile() jetstream.Profile { return jetstream.Profile(d.profile.String()) }
+
+// Replicas is the number of copies for streams that are created, given the number that
+// --replicas says or has by default.
+func (d *Durability) Replicas(cmd *cobra.Command, replicas int) (int, error) {
+	least := d.Profile().Replicas()
+	if replicas < least && cmd.Flags().Changed("replicas") {
+		return 0, Usage("--replicas %d is less than the %d of --profile %s", replicas, least, d.Profile())
+	}
+	return max(replicas, least), nil
+}
+
+// Verdict is how durable a deployment was found to be.
+type Verdict struct {
+	Weak    []jetstream.Difference // each with what to change, by Cell.Change
+	Unseen  []string               // servers of which nobody knows when they sync
+	Unread  []error                // monitoring ports that did not tell
+	Assumed bool                   // of unseen ones it was said that they sync always
+	Seen    []jetstream.ServerSync
+}
+
+// Judge compares a deployment with the profile.
+func (d *Durability) Judge(ctx context.Context, seen jetstream.Inspection) Verdict {
+	p := d.Profile()
+	v := Verdict{Weak: seen.Weaker(p), Assumed: d.assumed.String() == syncAlways}
+	for _, url := range d.monitors {
+		s, err := jetstream.ReadSync(ctx, url)
+		if err != nil {
+			v.Unread = append(v.Unread, err)
+			continue
+		}
+		v.Seen = append(v.Seen, s)
+	}
+	lazy, unseen := p.WeakSync(seen.Servers(), v.Seen)
+	v.Weak, v.Unseen = append(v.Weak, lazy...), unseen
+	return v
+}
+
+// ErrWeak is returned for a deployment that is less durable than its profile, or may
+// be. Change what is named.
+var ErrWeak = errors.New("the deployment is weaker than its profile")
+
+// Require returns an error unless the deployment is known, or said, to be as durable
+// as the profile asks for. It looks at what the roles may look at.
+func (d *Durability) Require(ctx context.Context, cell *Cell, log *zap.Logger, as ...jetstream.Role) error {
+	if d.Profile() == "" {
+		return nil
+	}
+	seen, err := cell.Inspect(ctx, as...)
+	if err != nil {
+		return cell.explain(err)
+	}
+	for _, s := range seen.Streams {
+		if s.Err != nil {
+			return fmt.Errorf("durability of %s cannot be told: %w", s.Stream, s.Err)
+		}
+	}
+	v := d.Judge(ctx, seen)
+	if err := v.err(cell, d.Profile()); err != nil {
+		return err
+	}
+	log.Info("durability", zap.String("profile", string(d.Profile())), zap.Strings("servers", seen.Servers()),
+		zap.Strings("sync_assumed_of", v.Unseen))
+	return nil
+}
+
+// err says what has to be changed.
+func (v Verdict) err(cell *Cell, p jetstream.Profile) error {
+	var lines []string
+	for _, w := range v.Weak {
+		lines = append(lines, fmt.Sprintf("%s: %s is %s, must be %s: %s", w.Object, w.Setting, w.Have, w.Want, cell.Change(w)))
+	}
+	if len(v.Unseen) > 0 && !v.Assumed {
+		lines = append(lines, v.Blind())
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w %s\n%s", ErrWeak, p, strings.Join(lines, "\n"))
+}
+
+// Blind says what is not known of the servers, and how it can be.
+func (v Verdict) Blind() string {
+	why := ""
+	for _, err := range v.Unread {
+		why += " (" + err.Error() + ")"
+	}
+	return fmt.Sprintf("no client can see when %s sync to disk%s: name their monitoring ports with --monitor http://HOST:8222, "+
+		"or, if you know that sync_interval is always, say so with --assume-sync always", strings.Join(v.Unseen, ", "), why)
+}
+
+// Replicate has the streams that are created keep at least so many copies.
+func (d *Deployment) Replicate(cmd *cobra.Command, p *Durability) (err error) {
+	d.replicas, err = p.Replicas(cmd, d.replicas)
+	return err
+}

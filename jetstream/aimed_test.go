@@ -1,0 +1,125 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/task"
+)
+
+func TestHeadersOfASenderAreNotTakenForTheServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		l := listen(t, c, "s1")
+		data, err := submit("s1", "a1", "hello").Encode()
+		must(t, err)
+		msg := &nats.Msg{Subject: c.names.cmd("s1", events.LaneAsk), Data: data, Header: nats.Header{
+			"Nats-Sequence": {"4000000000"}, "Nats-Last-Sequence": {"3999999999"}, "Nats-Time-Stamp": {"1999-01-01T00:00:00Z"},
+		}}
+		seq, err := c.publish(t.Context(), msg)
+		must(t, err)
+		if m := hear(t, l); m.Seq != seq || m.Last != 0 {
+			t.Errorf("heard %d behind %d, want %d behind 0", m.Seq, m.Last, seq)
+		}
+	})
+}
+
+// aim has the server send a message with that content to a subject, as whoever may
+// store something and read it can.
+func aim(t *testing.T, c *Cell, subject string, data []byte) {
+	t.Helper()
+	seq, err := c.publish(t.Context(), &nats.Msg{Subject: c.names.blobChunks("bait"), Data: data})
+	must(t, err)
+	query := []byte(`{"seq":` + strconv.FormatUint(seq, 10) + `}`)
+	must(t, c.nc.PublishRequest(apiDirectGet+c.names.blobStream(), subject, query))
+	must(t, c.nc.FlushWithContext(within(t, time.Minute)))
+	synctest.Wait()
+}
+
+func TestRepliesThatAreAimedAtALaneAreNoCommands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		l := listen(t, c, "s1")
+		data, err := decision("s1", "d1").Encode()
+		must(t, err)
+		aim(t, c, c.names.cmd("s1", events.LaneDecide), data)
+		if m := hear(t, l); !errors.Is(m.Err, commands.ErrBadCommand) {
+			t.Errorf("heard %+v", m)
+		}
+		if all := read(t, c, "s1"); len(all) != 1 || !errors.Is(all[0].Err, commands.ErrBadCommand) {
+			t.Errorf("read %+v", all)
+		}
+	})
+}
+
+func TestRepliesThatAreAimedElsewhereAreNotBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t, QueueConfig{Name: "q"})
+		ctx := t.Context()
+		_, payload, _, err := journal.Seal(journal.Head{}, events.Entry{Session: "s1", Cause: "x", Events: []events.Event{events.Parked{}}})
+		must(t, err)
+		aim(t, c, c.names.journal("s1"), payload)
+		if _, err := c.Journal().Last(ctx, "s1"); !errors.Is(err, journal.ErrDamaged) {
+			t.Errorf("last entry: %v", err)
+		}
+		for _, err := range c.Journal().Read(ctx, "s1", 0) {
+			if !errors.Is(err, journal.ErrDamaged) {
+				t.Errorf("entry: %v", err)
+			}
+		}
+
+		aim(t, c, kvKey(c.names.agentsBucket(), "ann"), []byte("v1"))
+		if a, err := c.Agents().Get(ctx, "ann", ""); err == nil {
+			t.Errorf("agent %+v", a)
+		}
+		snap, err := Snapshot{Seq: 1}.encode()
+		must(t, err)
+		aim(t, c, c.Snapshots().key("s1"), snap)
+		if s, ok, err := c.Snapshots().Get(ctx, "s1"); ok || err == nil {
+			t.Errorf("snapshot %+v, %t, %v", s, ok, err)
+		}
+		o, err := encodeValue(&Offer{Worker: "w", Queue: "q"})
+		must(t, err)
+		aim(t, c, kvKey(c.names.catalogBucket(), offerKeys+"w"), o)
+		if all, err := c.Catalog().List(ctx); err != nil || len(all) > 0 {
+			t.Errorf("offers %+v, %v", all, err)
+		}
+		r, err := encodeValue(&NodeRecord{Node: "n"})
+		must(t, err)
+		aim(t, c, kvKey(c.names.nodesBucket(), "n"), r)
+		if all := nodes(t, c); len(all) > 0 {
+			t.Errorf("nodes %+v", all)
+		}
+	})
+}
+
+func TestATaskThatNoDriverSentIsNotHandedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t, QueueConfig{Name: "q"})
+		x := task.Task{Session: "s1", Queue: "q", Place: "t1-r1-c1", Call: "call_1_1", Attempt: 1, Tool: "rm"}
+		data, err := encodeTask(x)
+		must(t, err)
+		q, err := c.Queue(t.Context(), "q")
+		must(t, err)
+		aim(t, c, c.names.task("q", "s1", "t1-r1-c1"), data)
+		if got, err := q.Claim(within(t, time.Minute)); !errors.Is(err, errAimed) {
+			t.Errorf("claimed %v, %v", got, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		if got, err := q.Claim(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("claimed %v, %v", got, err)
+		}
+		must(t, c.Tasks().Dispatch(t.Context(), task.Task{Session: "s1", Queue: "q", Place: "t1-r1-c1", Call: content.CallID("call_1_1"), Attempt: 1}))
+	})
+}

@@ -1,0 +1,308 @@
+package security
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/memory"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
+)
+
+// bubble runs a test in virtual time, once with each form of the subjects on which
+// deliveries are acknowledged.
+func bubble(t *testing.T, test func(c *cell)) {
+	t.Helper()
+	for _, v2 := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) { test(newCell(t, v2)) })
+	}
+}
+
+// large is a text that does not fit a message.
+func large() string { return strings.Repeat("0123456789abcdef", 5<<10) }
+
+// echo is a tool that answers with what it is given, twice.
+func echo(t testing.TB) tool.Tool {
+	t.Helper()
+	e, err := tool.Func("echo", "Echoes.", func(_ context.Context, in struct {
+		Text string `json:"text"`
+	},
+	) (string, error) {
+		return in.Text + in.Text, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func echoes(t testing.TB) func(*nats.Conn) []tool.Tool {
+	return func(*nats.Conn) []tool.Tool { return []tool.Tool{echo(t)} }
+}
+
+func next[S agent.Step](w *celltest.World, s *client.Session) S {
+	w.T.Helper()
+	step, err := s.Next(w.Ctx)
+	got, ok := step.(S)
+	if err != nil || !ok {
+		w.T.Fatalf("Next = %T %+v, %v; want %T", step, step, err, got)
+	}
+	return got
+}
+
+// until follows a journal up to the n-th entry with an event of the kind.
+func until(w *celltest.World, id content.SessionID, k events.Kind, n int) {
+	w.T.Helper()
+	for rec, err := range w.Cell.Journal().Follow(w.Ctx, id, 0) {
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		if slices.Contains(rec.Entry.Kinds(), k) {
+			n--
+		}
+		if n == 0 {
+			return
+		}
+	}
+}
+
+func submit(w *celltest.World, s *client.Session) {
+	w.T.Helper()
+	if err := s.Submit(w.Ctx, "", content.UserText("go")); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// person is a world with a client in it.
+func (c *cell) person(name string) *celltest.World {
+	c.t.Helper()
+	w := c.world(name)
+	var err error
+	if w.Client, err = client.Open(w.Conn, "", client.WithName(name)); err != nil {
+		c.t.Fatal(err)
+	}
+	return w
+}
+
+func TestEachRoleMayDoWhatASessionNeeds(t *testing.T) {
+	bubble(t, func(c *cell) {
+		w := c.person("client")
+		crew := c.world("worker").Worker("w1", worker.Config{DrainTimeout: time.Second}, echoes(c.t))
+		node := c.world("driver").Node(actor.Config{Name: "n1", Snapshot: 3})
+		seen := c.observe()
+
+		script := "replies:\n  - calls: [{name: echo, input: {text: " + large() + "}}]\n  - text: done\n" +
+			"  - calls: [{name: echo, input: {text: again}}]\n  - text: nobody answered\n  - text: slow\n    delay: 30m\n"
+		s := w.Start("s", script, func(o *client.Options) {
+			o.Config.Rules = []events.Rule{{Tool: "echo", Action: events.RuleAsk}}
+			o.Config.ApprovalTTL = 10 * time.Minute
+		})
+		submit(w, s)
+		next[*agent.ApprovalRequest](w, s)
+		c.decide("s", true)
+		if got := next[*agent.Finished](w, s).Result.Text(); got != "done" {
+			c.t.Errorf("first turn: %q", got)
+		}
+
+		submit(w, s) // and nobody decides: the session is parked, and its timer is NATS's
+		next[*agent.ApprovalRequest](w, s)
+		until(w, "s", events.KindTurnFinished, 2)
+		synctest.Wait()
+		if got := next[*agent.Finished](w, s).Result.Text(); got != "nobody answered" {
+			c.t.Errorf("second turn: %q", got)
+		}
+
+		submit(w, s)
+		until(w, "s", events.KindModelCallStarted, 5)
+		node.Crash(c.t) // its peer hands its token on
+		peer := c.world("driver").Node(actor.Config{Name: "n2", Snapshot: 3})
+		if err := s.Cancel(w.Ctx, ""); err != nil {
+			c.t.Fatal(err)
+		}
+		if got := next[*agent.Finished](w, s).Result.FinishReason; got != content.Cancelled {
+			c.t.Errorf("third turn: %s", got)
+		}
+		s.Close()
+		if ids, err := w.Client.Sessions(w.Ctx); err != nil || !slices.Equal(ids, []content.SessionID{"s"}) {
+			c.t.Errorf("sessions: %v, %v", ids, err)
+		}
+		crew.Drain(c.t)
+		peer.Drain(c.t)
+		w.Records("s")
+		if n := seen(); n != len(w.Records("s")) {
+			c.t.Errorf("the observer saw %d entries of %d", n, len(w.Records("s")))
+		}
+		c.clean()
+	})
+}
+
+// observe follows all sessions as an observer, until the function that it returns is
+// called, which says how many entries came.
+func (c *cell) observe() func() int {
+	c.t.Helper()
+	o := c.open("observer")
+	ctx, stop := context.WithCancel(c.ctx)
+	live, err := o.Live().Subscribe(ctx, jetstream.AllSessions)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	go func() {
+		for range live { //nolint:revive // that they may come is all
+		}
+	}()
+	n, over := 0, make(chan struct{})
+	go func() {
+		defer close(over)
+		for rec, err := range o.Journal().Observe(ctx, jetstream.AllSessions, jetstream.Cursor{}) {
+			if err = errors.Join(err, rec.Err); err != nil {
+				c.t.Error(err)
+				return
+			}
+			n++
+		}
+	}()
+	return func() int {
+		synctest.Wait()
+		stop()
+		<-over
+		return n
+	}
+}
+
+// decide decides the next approval of a session as an approver.
+func (c *cell) decide(id content.SessionID, yes bool) {
+	c.t.Helper()
+	w := c.person("approver")
+	w.Until(id, events.KindApprovalRequired)
+	ids, err := w.Client.Asking(w.Ctx)
+	if err != nil || !slices.Contains(ids, id) {
+		c.t.Fatalf("sessions that ask: %v, %v", ids, err)
+	}
+	s, err := w.Client.Attach(w.Ctx, id)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer s.Close()
+	ask := next[*agent.ApprovalRequest](w, s)
+	if yes {
+		err = ask.Approve(w.Ctx)
+	} else {
+		err = ask.Deny(w.Ctx)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	synctest.Wait() // until all have heard of it
+}
+
+func TestAWorkerWithSubAgentsHasThreeRoles(t *testing.T) {
+	bubble(t, func(c *cell) {
+		w := c.person("client")
+		crew := c.world("delegate").Worker("w1", worker.Config{DrainTimeout: time.Second}, func(nc *nats.Conn) []tool.Tool {
+			caller, err := client.Open(nc, "")
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			child := client.Options{Config: events.Config{
+				Model: "scripted:child", ModelData: []byte("replies:\n  - calls: [{name: echo, input: {text: hi}}]\n  - text: ok\n"),
+				Rules: []events.Rule{{Tool: "echo", Action: events.RuleAsk}},
+			}}
+			helper, err := caller.Tool("helper", "Helps.", child)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			return []tool.Tool{helper, echo(c.t)}
+		})
+		node := c.world("driver").Node(actor.Config{})
+		const script = "replies:\n  - calls: [{name: helper, input: {prompt: help}}]\n  - text: '{{(index .Results 0).Text}}'\n" +
+			"  - calls: [{name: helper, input: {prompt: more}}]\n  - text: '{{(index .Results 0).Text}}'\n"
+		s := w.Start("s", script)
+		defer s.Close()
+		submit(w, s)
+		next[*agent.ApprovalRequest](w, s)
+		c.decide("s", true)
+		if got := next[*agent.Finished](w, s).Result.Text(); got != "ok" {
+			c.t.Errorf("first turn: %q", got)
+		}
+		submit(w, s)
+		next[*agent.ApprovalRequest](w, s)
+		if err := s.Cancel(w.Ctx, ""); err != nil { // the driver tells the sub-agent
+			c.t.Fatal(err)
+		}
+		next[*agent.Finished](w, s)
+		w.Until("s-t2-r1-c1", events.KindTurnFinished)
+		crew.Drain(c.t)
+		node.Drain(c.t)
+		c.clean()
+	})
+}
+
+func TestEachRoleReachesTheBucketsThatItNeeds(t *testing.T) {
+	bubble(t, func(c *cell) {
+		must := func(what string, err error) {
+			c.t.Helper()
+			if err != nil {
+				c.t.Errorf("%s: %v", what, err)
+			}
+		}
+		ctx := c.ctx
+		driver, publisher, w := c.open("driver"), c.open("provisioner"), c.open("worker")
+		must("publish an agent", publisher.Agents().Publish(ctx, "ann", "v1", []byte("x")))
+		for _, name := range []string{"client", "driver", "provisioner"} {
+			_, err := c.open(name).Agents().Get(ctx, "ann", "")
+			must(name+" gets an agent", err)
+			_, err = c.open(name).Agents().List(ctx)
+			must(name+" lists agents", err)
+		}
+		must("withdraw an agent", publisher.Agents().Withdraw(ctx, "ann"))
+
+		must("leave a note", driver.Memory().Put(ctx, "team", memory.Note{Goal: "g"}, time.Hour))
+		_, err := driver.Memory().Notes(ctx, "team")
+		must("read notes", err)
+		must("forget a note", driver.Memory().Forget(ctx, "team", "g"))
+
+		must("advertise", w.Catalog().Advertise(ctx, jetstream.Offer{Worker: "w", Queue: celltest.Queue}))
+		offers, err := c.open("client").Catalog().List(ctx)
+		must("list offers", err)
+		if len(offers) != 1 || offers[0].Worker != "w" {
+			c.t.Errorf("offers: %+v", offers)
+		}
+		must("withdraw tools", w.Catalog().Withdraw(ctx, "w"))
+
+		for _, name := range []string{"client", "approver", "worker", "driver"} {
+			_, err := c.open(name).Blobs().Put(ctx, []byte(name+large()))
+			must(name+" puts a blob", err)
+		}
+		id, err := w.Blobs().Put(ctx, []byte(large()))
+		must("put a blob", err)
+		for _, name := range []string{"client", "approver", "worker", "driver", "observer"} {
+			data, ok, err := c.open(name).Blobs().Get(ctx, id)
+			must(name+" gets a blob", err)
+			if !ok || string(data) != large() {
+				c.t.Errorf("%s got %d bytes, %t", name, len(data), ok)
+			}
+		}
+		for name, role := range map[string]jetstream.Role{
+			"client": jetstream.RoleClient, "approver": jetstream.RoleApprover, "worker": jetstream.RoleWorker,
+			"driver": jetstream.RoleDriver, "observer": jetstream.RoleObserver,
+		} {
+			must(name+" checks the cell", c.open(name).Check(ctx, role))
+		}
+		must("the driver checks all of it", driver.Check(ctx))
+		c.clean()
+	})
+}

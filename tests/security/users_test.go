@@ -1,0 +1,165 @@
+package security
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+func TestMain(m *testing.M) { celltest.Main(m) }
+
+// other is a second queue, beside the one that worlds have.
+const other = "other"
+
+// users are those of a cell, by name, and what each is there for.
+func users() map[string]jetstream.Grant {
+	all := map[string]jetstream.Grant{
+		"worker_other": {Roles: []jetstream.Role{jetstream.RoleWorker}, Queue: other},
+		// A worker that offers sub-agents is a client of the cell, and approves for them.
+		"delegate": {Roles: []jetstream.Role{jetstream.RoleWorker, jetstream.RoleClient, jetstream.RoleApprover}, Queue: celltest.Queue},
+	}
+	for _, r := range jetstream.Grantable() {
+		g := jetstream.Grant{Roles: []jetstream.Role{r}}
+		if r == jetstream.RoleWorker {
+			g.Queue = celltest.Queue
+		}
+		all[string(r)] = g
+	}
+	for name, g := range all {
+		g.Inbox = "_INBOX_" + name
+		all[name] = g
+	}
+	return all
+}
+
+// settings are those of a server with the users, in its own syntax.
+func settings(t testing.TB, v2 bool) string {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "feature_flags { js_ack_fc_v2: %t }\nauthorization { users: [\n", v2)
+	for name, g := range users() {
+		p, err := jetstream.PermissionsOf(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "{ user: %s, password: %s\n%s}\n", name, name, p.Conf())
+	}
+	b.WriteString("] }\n")
+	return b.String()
+}
+
+// cell is a deployment whose server knows the users.
+type cell struct {
+	t   testing.TB
+	ctx context.Context //nolint:containedctx // the test's
+	srv *embedded.Server
+
+	mu        sync.Mutex
+	forbidden map[string][]string // by user: what the server did not let it do
+}
+
+// newCell is a cell all of whose users are in one account.
+func newCell(t testing.TB, v2 bool) *cell {
+	t.Helper()
+	return start(t, settings(t, v2))
+}
+
+// start starts a server, in the bubble that the test runs in, and provisions it.
+func start(t testing.TB, settings string) *cell {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	srv, err := embedded.Start(ctx, embedded.WithSettings(settings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		synctest.Wait()
+		srv.Close()
+	})
+	c := &cell{t: t, ctx: ctx, srv: srv, forbidden: make(map[string][]string)}
+	cfg := jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: celltest.Queue}, {Name: other}}}
+	if err := c.open("provisioner").Provision(ctx, cfg); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// connect connects as a user.
+func (c *cell) connect(name string) *nats.Conn {
+	c.t.Helper()
+	nc, err := user{c, name}.Connect()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(nc.Close)
+	return nc
+}
+
+func (c *cell) open(name string) *jetstream.Cell {
+	c.t.Helper()
+	cell, err := jetstream.Open(c.connect(name), "")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return cell
+}
+
+// world is the cell as a user has it.
+func (c *cell) world(name string) *celltest.World {
+	w := &celltest.World{T: c.t, Ctx: c.ctx, Server: user{c, name}}
+	w.Conn = w.Connect()
+	w.Cell = w.Open(w.Conn)
+	return w
+}
+
+// user is the server for who connects as that user.
+type user struct {
+	cell *cell
+	name string
+}
+
+// Connect implements celltest.Connector.
+func (u user) Connect(opts ...nats.Option) (*nats.Conn, error) {
+	opts = append(opts, nats.UserInfo(u.name, u.name), nats.CustomInboxPrefix(users()[u.name].Inbox),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if !errors.Is(err, nats.ErrPermissionViolation) {
+				return
+			}
+			u.cell.mu.Lock()
+			defer u.cell.mu.Unlock()
+			u.cell.forbidden[u.name] = append(u.cell.forbidden[u.name], err.Error())
+		}))
+	return u.cell.srv.Connect(opts...)
+}
+
+// violations are what a user was not let do, each once, and forgets them.
+func (c *cell) violations(name string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := c.forbidden[name]
+	delete(c.forbidden, name)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// clean fails the test if anybody was not let do something.
+func (c *cell) clean() {
+	c.t.Helper()
+	for name := range users() {
+		if v := c.violations(name); len(v) > 0 {
+			c.t.Errorf("%s needs what it is not permitted:\n%s", name, strings.Join(v, "\n"))
+		}
+	}
+}

@@ -108,13 +108,14 @@ func (r *Runner) Recall(ctx context.Context, e loop.Recall) commands.Command {
 		return commands.ReportRecall{Task: e.Task}
 	}
 	items, err := safely(func() ([]content.Item, error) { return r.cfg.Memory.Recall(ctx, e.Goal) })
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return nil
-	case err != nil:
-		return commands.ReportRecall{Task: e.Task, Error: err.Error()}
 	}
-	return commands.ReportRecall{Task: e.Task, Items: items}
+	c := commands.ReportRecall{Task: e.Task, Items: items}
+	if err != nil {
+		c.Error = err.Error()
+	}
+	return c
 }
 
 // Remember stores a task's summary. It returns nil if ctx ended.

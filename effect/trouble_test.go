@@ -89,6 +89,22 @@ func TestAMemoryThatBreaksIsReported(t *testing.T) {
 	}
 }
 
+// patchy is a memory of which a part is at hand.
+type patchy struct{ forgetful }
+
+func (patchy) Recall(context.Context, string) ([]content.Item, error) {
+	return []content.Item{content.UserText("known")}, errors.New("the rest is not there")
+}
+
+func TestWhatAMemoryKnowsCountsThoughItDoesNotKnowAll(t *testing.T) {
+	t.Parallel()
+	r := effect.NewRunner(effect.Config{Memory: patchy{}})
+	got, ok := r.Recall(t.Context(), loop.Recall{}).(commands.ReportRecall)
+	if !ok || got.Error != "the rest is not there" || len(got.Items) != 1 {
+		t.Errorf("recall = %+v", got)
+	}
+}
+
 func TestHooksOfATurnThatIsOverAreNotAsked(t *testing.T) {
 	t.Parallel()
 	r := effect.NewRunner(effect.Config{Hooks: []extension.Hook{hook{name: "h"}}})

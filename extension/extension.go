@@ -186,7 +186,8 @@ type Gate interface {
 
 // Memory recalls and stores what tasks learned.
 type Memory interface {
-	// Recall returns what is known that may help with the goal.
+	// Recall returns what is known that may help with the goal; beside an error, what is
+	// known all the same.
 	Recall(ctx context.Context, goal string) ([]content.Item, error)
 	// Remember stores what a task came to.
 	Remember(ctx context.Context, goal, summary string) error

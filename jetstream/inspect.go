@@ -19,6 +19,12 @@ const apiConsumerList = "$JS.API.CONSUMER.LIST."
 // answer may not be allowed to, and whoever inspects wants to hear that soon.
 const inspectTries = 2
 
+// A copy is always a little behind while there are writes, and is heard of every second.
+const (
+	maxLag     = 1000
+	maxSilence = 5 * time.Second
+)
+
 // Inspection is what the servers say of the streams of a cell, in the order of
 // Topology.
 type Inspection struct {
@@ -40,7 +46,7 @@ type StreamState struct {
 	Clock Clock // of the leader
 }
 
-// Lag is a copy that is not up to date.
+// Lag is a copy that is far behind, or not heard of.
 type Lag struct {
 	Server  string
 	Offline bool
@@ -141,8 +147,8 @@ func (s *StreamState) placed(cl *jetstream.ClusterInfo, connected string) {
 	s.Servers = []string{cmp.Or(cl.Leader, connected)}
 	for _, p := range cl.Replicas {
 		s.Servers = append(s.Servers, p.Name)
-		if p.Offline || !p.Current {
-			s.Lagging = append(s.Lagging, Lag{Server: p.Name, Offline: p.Offline, Entries: p.Lag})
+		if silent := p.Active > maxSilence; p.Offline || silent || p.Lag > maxLag {
+			s.Lagging = append(s.Lagging, Lag{Server: p.Name, Offline: p.Offline || silent, Entries: p.Lag})
 		}
 	}
 }
@@ -241,7 +247,7 @@ func (c *Cell) Unreadable(ctx context.Context) map[string]error {
 	n := c.names
 	none := []byte(`{"last_by_subj":"` + n.ns + `.nothing"}`)
 	subjects := []string{
-		apiMsgGet + n.journalStream(), apiMsgGet + n.inboxStream(), apiMsgGet + n.runStream(),
+		apiMsgGet + n.journalStream(), apiMsgGet + n.inboxStream(), apiMsgGet + n.timersStream(), apiMsgGet + n.runStream(),
 		apiDirectGet + n.journalStream(), apiDirectGet + kvStream(n.nodesBucket()), apiDirectGet + kvStream(n.catalogBucket()),
 		n.probe("nobody"),
 	}

@@ -3,12 +3,13 @@ package jetstream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -111,14 +112,22 @@ const (
 	monitorBytes   = 1 << 20 // a page of a server that is not one is not read to its end
 )
 
+// errNoAddress says that something is not where a monitoring port could be. It does not
+// repeat what it is, which may have a password.
+var errNoAddress = errors.New("no address such as http://127.0.0.1:8222")
+
 // ReadSync asks a server's monitoring port, such as http://127.0.0.1:8222, when that
 // server syncs.
 func ReadSync(ctx context.Context, monitor string) (ServerSync, error) {
+	u, err := url.Parse(monitor)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return ServerSync{}, fmt.Errorf("monitoring port: %w", errNoAddress)
+	}
 	ctx, cancel := context.WithTimeout(ctx, monitorTimeout)
 	defer cancel()
-	s, err := readSync(ctx, strings.TrimSuffix(monitor, "/")+"/varz")
+	s, err := readSync(ctx, u.JoinPath("varz").String())
 	if err != nil {
-		return s, fmt.Errorf("monitoring port %s: %w", monitor, err)
+		return s, fmt.Errorf("monitoring port %s: %w", u.Redacted(), err)
 	}
 	return s, nil
 }

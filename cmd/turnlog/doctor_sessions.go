@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -31,10 +33,9 @@ const (
 
 // ward is which nodes there are and what they hold.
 type ward struct {
-	living  []string
-	held    map[content.SessionID]string // by nodes that answer
-	dead    map[string][]content.SessionID
-	records int
+	living []string
+	held   map[content.SessionID]string   // by nodes that answer
+	dead   map[string][]content.SessionID // by node: what others hold
 }
 
 // nodes asks all nodes on record whether they are there.
@@ -45,7 +46,6 @@ func (d *doctor) nodes(ctx context.Context) (ward, error) {
 	if err != nil {
 		return w, err
 	}
-	w.records = len(records)
 	alive := make([]bool, len(records))
 	var group errgroup.Group
 	group.SetLimit(parallel)
@@ -141,7 +141,7 @@ func (d *doctor) nodeClocks(ctx context.Context) {
 func (d *doctor) suspect(ctx context.Context, what string, ids []content.SessionID, stuck func(context.Context, content.SessionID) (bool, error)) []content.SessionID {
 	slices.Sort(ids)
 	if len(ids) > d.limit {
-		d.partly(what, d.limit, fmt.Sprint(len(ids)))
+		d.partly(what, d.limit, strconv.Itoa(len(ids)))
 		ids = ids[:d.limit]
 	}
 	var mu sync.Mutex
@@ -202,11 +202,11 @@ func (d *doctor) orphans(ctx context.Context, work jetstream.Work) {
 
 // undriven are sessions whose token nobody holds who answers.
 func (d *doctor) undriven(ctx context.Context, work jetstream.Work, w ward, consumers []jetstream.ConsumerState) {
-	var ids []content.SessionID
-	dead := slices.Concat(slices.Collect(maps.Values(w.dead))...)
-	for s := range work.Tokens {
-		if _, held := w.held[s]; !held && !slices.Contains(dead, s) {
-			ids = append(ids, s)
+	unheld := maps.Clone(work.Tokens)
+	maps.DeleteFunc(unheld, func(s content.SessionID, _ bool) bool { return w.held[s] != "" })
+	for _, sessions := range w.dead { // which is told already
+		for _, s := range sessions {
+			delete(unheld, s)
 		}
 	}
 	tokens := make(map[content.SessionID]jetstream.Mark)
@@ -222,7 +222,7 @@ func (d *doctor) undriven(ctx context.Context, work jetstream.Work, w ward, cons
 		tokens[s] = m
 		return !known || before.Seq == m.Seq, nil
 	}
-	stuck := d.suspect(ctx, "sessions whose token nobody holds", ids, old)
+	stuck := d.suspect(ctx, "sessions whose token nobody holds", slices.Collect(maps.Keys(unheld)), old)
 	if len(stuck) == 0 || !pause(ctx, lookAgain) {
 		return
 	}
@@ -327,7 +327,10 @@ func (d *doctor) stalledWork(ctx context.Context, w ward) {
 			return false, err
 		}
 		last, err := d.cell.Journal().Last(ctx, s)
-		return err == nil && d.serverNow().Sub(last.Stored) >= d.stalled, nil //nolint:nilerr // it is being written
+		if errors.Is(err, journal.ErrNotFound) {
+			return false, nil
+		}
+		return d.serverNow().Sub(last.Stored) >= d.stalled, err
 	})
 	for _, s := range stuck[:min(len(stuck), maxRead)] {
 		d.stalledSession(ctx, s, w.held[s])
@@ -349,14 +352,16 @@ func (d *doctor) stalledSession(ctx context.Context, s content.SessionID, node s
 	var owed []string
 	do := fmt.Sprintf("turnlog cancel %s%s, if it should not go on", s, d.namespaceFlag())
 	for _, e := range loop.Pending(state) {
-		switch e := e.(type) {
-		case loop.ArmTimer:
-		case loop.RunTool:
-			owed = append(owed, fmt.Sprintf("the call %s of %s on queue %s", e.Call.ID, e.Call.Name, e.Call.Routing.Queue))
-			do = fmt.Sprintf("turnlog cancel %s --call %s%s, if it should not go on", s, e.Call.ID, d.namespaceFlag())
-		default:
-			owed = append(owed, e.Identity())
+		if _, is := e.(loop.ArmTimer); is {
+			continue // nobody has to do anything for it
 		}
+		run, is := e.(loop.RunTool)
+		if !is {
+			owed = append(owed, e.Identity())
+			continue
+		}
+		owed = append(owed, fmt.Sprintf("the call %s of %s on queue %s", run.Call.ID, run.Call.Name, run.Call.Routing.Queue))
+		do = fmt.Sprintf("turnlog cancel %s --call %s%s, if it should not go on", s, run.Call.ID, d.namespaceFlag())
 	}
 	if len(owed) == 0 {
 		return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -183,7 +184,7 @@ func (d *doctor) unequal(seen jetstream.Inspection) {
 		if s.Err != nil || s.Replicas == most || s.Replicas < d.durability.Profile().Replicas() {
 			continue
 		}
-		x := jetstream.Difference{Object: s.Stream, Setting: "num_replicas", Have: fmt.Sprint(s.Replicas), Want: fmt.Sprint(most)}
+		x := jetstream.Difference{Object: s.Stream, Setting: "num_replicas", Have: strconv.Itoa(s.Replicas), Want: strconv.Itoa(most)}
 		d.found(finding{
 			Severity: severityWarning, Check: "replicas-unequal", Object: s.Stream,
 			What: fmt.Sprintf("%s has %d copies where others have %d", s.Stream, s.Replicas, most),

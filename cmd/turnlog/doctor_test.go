@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -214,9 +215,7 @@ func (p *patient) change(stream string, set map[string]any) {
 	if err := json.Unmarshal(p.api("STREAM.INFO."+stream, ""), &info); err != nil {
 		p.t.Fatal(err)
 	}
-	for k, v := range set {
-		info.Config[k] = v
-	}
+	maps.Copy(info.Config, set)
 	b, err := json.Marshal(info.Config)
 	if err != nil {
 		p.t.Fatal(err)

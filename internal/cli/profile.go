@@ -130,8 +130,8 @@ func (v Verdict) err(cell *Cell, p jetstream.Profile) error {
 // Blind says what is not known of the servers, and how it can be.
 func (v Verdict) Blind() string {
 	why := ""
-	for _, err := range v.Unread {
-		why += " (" + err.Error() + ")"
+	if err := errors.Join(v.Unread...); err != nil {
+		why = " (" + strings.ReplaceAll(err.Error(), "\n", "; ") + ")"
 	}
 	return fmt.Sprintf("no client can see when %s sync to disk%s: name their monitoring ports with --monitor http://HOST:8222, "+
 		"or, if you know that sync_interval is always, say so with --assume-sync always", strings.Join(v.Unseen, ", "), why)

@@ -161,7 +161,7 @@ func (c *cell) observe() func() int {
 		c.t.Fatal(err)
 	}
 	go func() {
-		for range live { //nolint:revive // that they may come is all
+		for range live { // that they may come is all
 		}
 	}()
 	n, over := 0, make(chan struct{})

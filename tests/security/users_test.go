@@ -19,6 +19,9 @@ import (
 
 func TestMain(m *testing.M) { celltest.Main(m) }
 
+// password is that of users whose password is no secret.
+const password = "p"
+
 // other is a second queue, beside the one that worlds have.
 const other = "other"
 
@@ -43,8 +46,9 @@ func users() map[string]jetstream.Grant {
 	return all
 }
 
-// settings are those of a server with the users, in its own syntax.
-func settings(t testing.TB, v2 bool) string {
+// settings are those of a server with the users, in its own syntax. The password is
+// everybody's.
+func settings(t testing.TB, v2 bool, password string) string {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "feature_flags { js_ack_fc_v2: %t }\nauthorization { users: [\n", v2)
@@ -53,7 +57,7 @@ func settings(t testing.TB, v2 bool) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&b, "{ user: %s, password: %s\n%s}\n", name, name, p.Conf())
+		fmt.Fprintf(&b, "{ user: %s, password: %q\n%s}\n", name, password, p.Conf())
 	}
 	b.WriteString("] }\n")
 	return b.String()
@@ -72,7 +76,7 @@ type cell struct {
 // newCell is a cell all of whose users are in one account.
 func newCell(t testing.TB, v2 bool) *cell {
 	t.Helper()
-	return start(t, settings(t, v2))
+	return start(t, settings(t, v2, password))
 }
 
 // start starts a server, in the bubble that the test runs in, and provisions it.
@@ -132,7 +136,7 @@ type user struct {
 
 // Connect implements celltest.Connector.
 func (u user) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	opts = append(opts, nats.UserInfo(u.name, u.name), nats.CustomInboxPrefix(users()[u.name].Inbox),
+	opts = append(opts, nats.UserInfo(u.name, password), nats.CustomInboxPrefix(users()[u.name].Inbox),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if !errors.Is(err, nats.ErrPermissionViolation) {
 				return

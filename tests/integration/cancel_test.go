@@ -1,0 +1,160 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
+)
+
+// cancelBound is what may pass between a cancel and the end of the tool's context,
+// on one machine.
+const cancelBound = 100 * time.Millisecond
+
+// The bound is on what is usual: any single time is as long as the machine is busy.
+func TestACancelReachesTheToolInTime(t *testing.T) {
+	c := newCancels(t)
+	for name, cancel := range cancels {
+		t.Run(name, func(t *testing.T) {
+			var took []time.Duration
+			for range 9 {
+				took = append(took, c.measure(t, cancel))
+			}
+			slices.Sort(took)
+			t.Logf("from the command to the tool's context: %v", took)
+			if median := took[len(took)/2]; median > cancelBound {
+				t.Errorf("a cancel took %v, want at most %v", median, cancelBound)
+			}
+		})
+	}
+}
+
+// BenchmarkCancel measures from the command to the end of the tool's context, over TCP
+// with streams on disk. What a time includes besides the worker's part is an entry of
+// the journal.
+func BenchmarkCancel(b *testing.B) {
+	for name, cancel := range cancels {
+		b.Run(name, func(b *testing.B) {
+			c := newCancels(b)
+			var took []time.Duration
+			for b.Loop() {
+				took = append(took, c.measure(b, cancel))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1e3, "ms/median")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1e3, "ms/p99")
+			b.ReportMetric(float64(took[len(took)-1].Microseconds())/1e3, "ms/max")
+		})
+	}
+}
+
+// cancels are the ways to cancel what runs.
+var cancels = map[string]func(context.Context, *client.Session) error{ //nolint:gochecknoglobals // a table
+	"turn": func(ctx context.Context, s *client.Session) error { return s.Cancel(ctx, "enough") },
+	"call": func(ctx context.Context, s *client.Session) error { return s.CancelCall(ctx, "call_1_1", "enough") },
+}
+
+// deploymentOfCancels is a deployment whose only tool waits until it is cancelled.
+type deploymentOfCancels struct {
+	*celltest.World
+	began    chan struct{}
+	ended    chan time.Time
+	sessions int
+}
+
+func newCancels(tb testing.TB) *deploymentOfCancels {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	tb.Cleanup(cancel)
+	srv, err := embedded.Start(ctx, embedded.WithListener("127.0.0.1:0"), embedded.WithStore(tb.TempDir()))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(srv.Close)
+	queues := jetstream.Config{Queues: []jetstream.QueueConfig{{Name: celltest.Queue}}}
+	c := &deploymentOfCancels{
+		World: celltest.On(ctx, tb, overTCP(srv.ClientURL()), queues),
+		began: make(chan struct{}, 1),
+		ended: make(chan time.Time, 1),
+	}
+	node := c.Node(actor.Config{Name: "node"})
+	tb.Cleanup(func() { node.Drain(tb) })
+	hands := c.Worker("worker", worker.Config{Slots: 1}, func(*nats.Conn) []tool.Tool { return []tool.Tool{c} })
+	tb.Cleanup(func() { hands.Drain(tb) })
+	return c
+}
+
+// overTCP connects to a server as other processes do.
+type overTCP string
+
+func (url overTCP) Connect(opts ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect(string(url), opts...) //nolint:wrapcheck // the test's
+}
+
+func (*deploymentOfCancels) Spec() tool.Spec {
+	return tool.Spec{Name: "wait", Timeout: time.Minute}
+}
+
+func (c *deploymentOfCancels) Call(ctx context.Context, _ tool.Call) (tool.Output, error) {
+	c.began <- struct{}{}
+	<-ctx.Done()
+	c.ended <- time.Now()
+	return tool.Output{}, context.Cause(ctx) //nolint:wrapcheck // the test's
+}
+
+// measure cancels a call that runs and returns how long the tool did not notice.
+func (c *deploymentOfCancels) measure(tb testing.TB, cancel func(context.Context, *client.Session) error) time.Duration {
+	tb.Helper()
+	c.sessions++
+	id := content.SessionID(fmt.Sprint("s", c.sessions))
+	s := c.Start(id, `{"replies":[{"calls":[{"name":"wait","input":{}}]},{"text":"done"}]}`)
+	ctx, stop := context.WithTimeout(c.Ctx, 20*time.Second)
+	defer stop()
+	if err := s.Submit(ctx, "", content.UserText("go")); err != nil {
+		tb.Fatal(err)
+	}
+	await(ctx, tb, c.began)
+	asked := time.Now()
+	if err := cancel(ctx, s); err != nil {
+		tb.Fatal(err)
+	}
+	took := await(ctx, tb, c.ended).Sub(asked)
+	untilFinished(ctx, tb, s)
+	return took
+}
+
+func untilFinished(ctx context.Context, tb testing.TB, s *client.Session) {
+	tb.Helper()
+	for {
+		step, err := s.Next(ctx)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if _, ok := step.(*agent.Finished); ok {
+			return
+		}
+	}
+}
+
+func await[T any](ctx context.Context, tb testing.TB, from <-chan T) (got T) {
+	tb.Helper()
+	select {
+	case got = <-from:
+	case <-ctx.Done():
+		tb.Fatal(ctx.Err())
+	}
+	return got
+}

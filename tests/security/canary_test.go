@@ -1,0 +1,267 @@
+package security
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// canary is in every secret.
+const canary = "c4n4ry"
+
+// shop is a deployment of real processes.
+type shop struct {
+	t   *testing.T
+	ctx context.Context //nolint:containedctx // the test's
+	bin string
+	url string
+}
+
+// outputs are what a process prints.
+type outputs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *outputs) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *outputs) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// as are the users that the programs connect as, each with a role.
+func as(program string) string {
+	return map[string]string{"driver-node": "driver", "tool-worker": "worker", "observer": "observer", "turnlog": "client"}[program]
+}
+
+// command is a program with secrets in its environment.
+func (s *shop) command(out io.Writer, name string, args ...string) *exec.Cmd {
+	args = append(args, "--inbox-prefix", users()[as(name)].Inbox)
+	cmd := exec.CommandContext(context.WithoutCancel(s.ctx), filepath.Join(s.bin, name), args...)
+	cmd.Env = append(os.Environ(), "HOME="+s.bin, "XDG_CONFIG_HOME="+s.bin,
+		"OPENAI_API_KEY=sk-"+canary, "WIKI_TOKEN="+canary+"-wiki", "NOTES_KEY="+canary+"-notes", "NATS_USER="+as(name), "NATS_PASSWORD="+canary+"-nats")
+	cmd.Stdout, cmd.Stderr = out, out
+	return cmd
+}
+
+// start runs a program until the test ends, and waits until it has printed a text.
+func (s *shop) start(until, name string, args ...string) *outputs {
+	s.t.Helper()
+	out := new(outputs)
+	cmd := s.command(out, name, args...)
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := <-ended; err != nil {
+			s.t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	})
+	s.await(out, until)
+	return out
+}
+
+func (s *shop) await(out *outputs, text string) {
+	s.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(out.String(), text) {
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			s.t.Fatalf("no %q in time in:\n%s", text, out)
+		}
+	}
+}
+
+// page returns what a program serves on its port for operators.
+func (s *shop) page(out *outputs, path string) string {
+	s.t.Helper()
+	_, rest, _ := strings.Cut(out.String(), `"address": "`)
+	address, _, ok := strings.Cut(rest, `"`)
+	req, err := http.NewRequestWithContext(s.ctx, http.MethodGet, "http://"+address+path, http.NoBody)
+	if err != nil || !ok {
+		s.t.Fatalf("address %q: %v", address, err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(body)
+}
+
+// run runs a program to its end.
+func (s *shop) run(code int, name string, args ...string) string {
+	s.t.Helper()
+	out := new(outputs)
+	err := s.command(out, name, args...).Run()
+	got := 0
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = e.ExitCode()
+	} else if err != nil {
+		s.t.Fatal(err)
+	}
+	if got != code {
+		s.t.Errorf("%s %v exited with %d:\n%s", name, args, got, out)
+	}
+	return out.String()
+}
+
+// newShop builds the programs and starts a server with a password.
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	s := &shop{t: t, bin: t.TempDir()}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", s.bin, "../../cmd/...")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the programs: %v\n%s", err, out)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(cancel)
+	s.ctx = ctx
+	srv, err := embedded.Start(ctx, embedded.WithListener("127.0.0.1:0"), embedded.WithSettings(settings(t, false, canary+"-nats")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	s.url = srv.ClientURL()
+	nc, err := srv.Connect(s.login("provisioner")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell, err := jetstream.Open(nc, "")
+	if err == nil {
+		err = cell.Provision(ctx, jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: celltest.Queue}}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *shop) login(name string) []nats.Option {
+	return []nats.Option{nats.UserInfo(name, canary+"-nats"), nats.CustomInboxPrefix(users()[name].Inbox)}
+}
+
+// tattler is an MCP server that refuses everybody, and repeats the token.
+func tattler(t *testing.T) (url string, asked func() bool) {
+	t.Helper()
+	came := make(chan struct{})
+	once := sync.OnceFunc(func() { close(came) })
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if auth := r.Header.Get("Authorization"); strings.Contains(auth, canary) {
+			once()
+			w.Header().Set("X-Token", auth)
+			http.Error(w, fmt.Sprintf("your token %q is not good", auth), http.StatusInternalServerError)
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/mcp", func() bool {
+		select {
+		case <-came:
+			return true
+		case <-time.After(time.Minute):
+			return false
+		}
+	}
+}
+
+func TestNoSecretIsToldByProgramsWithTheirPermissions(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	notes := filepath.Join(s.bin, "notes")
+	if err := os.WriteFile(notes, []byte("#!/bin/sh\ntest -n \"$NOTES_KEY\" && exit 3\nexit 4\n"), 0o700); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
+	wiki, asked := tattler(t)
+	with := func(user string) string { return strings.Replace(s.url, "//", "//"+user+":"+canary+"-nats@", 1) }
+	told := map[string]string{}
+
+	node := s.start("node started", "driver-node", "--server", s.url, "--log-level", "debug", "--http", "127.0.0.1:0")
+	crew := s.start("configuration", "tool-worker", "--server", with("worker"), "--provision=false", "--queue", celltest.Queue, "--tools", "shell", "--root", t.TempDir(), "--log-level", "debug",
+		"--http", "127.0.0.1:0", "--mcp", "wiki="+wiki, "--mcp-token", "wiki=env:WIKI_TOKEN", "--mcp", "notes="+notes, "--mcp-env", "notes=NOTES_KEY")
+	if !asked() {
+		t.Errorf("the MCP server was not given its token:\n%s", crew)
+	}
+
+	nc, err := nats.Connect(s.url, s.login("client")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	c, err := client.Open(nc, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "replies:\n  - calls: [{name: shell_exec, input: {script: 'env; echo ran'}}]\n  - text: '{{(index .Results 0).Text}}'\n"
+	x, err := c.Start(s.ctx, client.Options{ID: "s", Config: events.Config{Model: "scripted:x", ModelData: []byte(script)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	if err := x.Submit(s.ctx, "", content.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	step, err := x.Next(s.ctx)
+	if fin, ok := step.(*agent.Finished); err != nil || !ok || !strings.Contains(fin.Result.Text(), "ran") {
+		t.Fatalf("Next = %+v, %v", step, err)
+	}
+	told["the reply"] = step.(*agent.Finished).Result.Text()
+	told["the journal"] = s.run(0, "observer", "export", "s", "--server", with("observer"))
+	told["metrics of the node"] = s.page(node, "/metrics")
+	told["metrics of the worker"] = s.page(crew, "/metrics")
+	told["a wrong password"] = s.run(1, "turnlog", "sessions", "ls", "--server", s.url, "--user", "client", "--password", canary+"-wrong", "--log-level", "debug")
+	told["a wrong URL"] = s.run(2, "turnlog", "sessions", "ls", "--server", "nats://client:"+canary+"-wrong@[::", "--log-level", "debug")
+	told["a token that is a flag"] = s.run(2, "tool-worker", "--server", s.url, "--mcp", "wiki="+wiki, "--mcp-token", "wiki="+canary)
+	s.await(crew, "status 3") // the other MCP server had its variable
+	told["the log of the node"], told["the log of the worker"] = node.String(), crew.String()
+	told["the sessions"] = s.run(0, "turnlog", "sessions", "ls", "--server", s.url)
+	for what, text := range told {
+		if strings.Contains(text, "ermissions Violation") {
+			t.Errorf("%s: something is not permitted: %s", what, text)
+		}
+		if text == "" {
+			t.Errorf("%s is empty", what)
+		}
+		if i := strings.Index(text, canary); i >= 0 {
+			t.Errorf("%s tells a secret: …%s…", what, text[max(0, i-200):min(len(text), i+60)])
+		}
+	}
+}

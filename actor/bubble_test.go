@@ -264,6 +264,7 @@ func TestADrainingNodeParksWhatIsIdle(t *testing.T) {
 		s := w.start("s", oneReply)
 		w.submit(s, "go")
 		w.finish(s)
+		synctest.Wait() // the submission's wake may come behind its turn
 		n.drain(t)
 		all := w.records("s")
 		if last := all[len(all)-1].Entry.Kinds(); !slices.Contains(last, events.KindParked) {

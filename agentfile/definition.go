@@ -53,6 +53,8 @@ type Server struct {
 	URL     string            `json:"url,omitempty" jsonschema:"address of a server that speaks HTTP"`
 	Headers map[string]string `json:"headers,omitempty" jsonschema:"headers of each request; env:NAME and file:PATH stand for secrets"`
 	Timeout string            `json:"timeout,omitempty" jsonschema:"how long a call may take, like 30s"`
+
+	IgnoreHints bool `json:"ignore_hints,omitempty" jsonschema:"take every tool for one that may do harm, whatever the server says of its effects"`
 }
 
 // Limits bound a turn or a session. Zero is unlimited.

@@ -196,8 +196,8 @@ func TestWhatAnAgentBringsToItsHost(t *testing.T) {
 
 func TestOneNameIsOneServer(t *testing.T) {
 	t.Parallel()
-	a, b := parse(t, "mcp: {x: {command: [p], timeout: 3s}}"), parse(t, "mcp: {x: {command: [q]}}")
-	if s, err := agentfile.Servers(a, a); err != nil || len(s) != 1 || s[0].Timeout != 3*time.Second {
+	a, b := parse(t, "mcp: {x: {command: [p], timeout: 3s, ignore_hints: true}}"), parse(t, "mcp: {x: {command: [q]}}")
+	if s, err := agentfile.Servers(a, a); err != nil || len(s) != 1 || s[0].Timeout != 3*time.Second || !s[0].IgnoreHints {
 		t.Errorf("Servers = %+v, %v", s, err)
 	}
 	if _, err := agentfile.Servers(a, b); err == nil {

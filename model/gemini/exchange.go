@@ -13,6 +13,7 @@ import (
 // notes are what the client does not tell of an exchange. They belong to the
 // goroutine of the call, which is the one that reads the body.
 type notes struct {
+	status     int // of HTTP; zero if there was no answer
 	retryAfter time.Duration
 	broken     error // how the body broke off
 }
@@ -36,6 +37,7 @@ func (t *noting) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return resp, nil
 	}
+	n.status = resp.StatusCode
 	n.retryAfter = provider.RetryAfter(resp.Header, time.Now())
 	resp.Body = &notedBody{ReadCloser: resp.Body, notes: n}
 	return resp, nil

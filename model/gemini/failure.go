@@ -29,6 +29,9 @@ func (m *Model) failure(ctx context.Context, err error, noted *notes, used conte
 	switch {
 	case own:
 	case told && noted.broken == nil:
+		if api.Code == 0 { // the body has an error, but not the provider's own: a gateway's
+			api.Code = noted.status
+		}
 		failed = apiFailure(api)
 	case noted.broken != nil:
 		failed = asModelError(provider.Broken(ctx, noted.broken))
@@ -64,7 +67,7 @@ func apiFailure(e genai.APIError) *model.Error {
 	f := &model.Error{
 		Class: provider.ClassOf(e.Code), Code: e.Status, Message: e.Message, RetryAfter: retryDelay(e.Details),
 	}
-	if status := strconv.Itoa(e.Code); strings.HasPrefix(e.Status, status) {
+	if status := strconv.Itoa(e.Code); e.Status == "" || strings.HasPrefix(e.Status, status) {
 		f.Code = status // a line of HTTP, since the provider did not say
 	}
 	if f.Message == "" {

@@ -37,6 +37,16 @@ func TestFailuresHaveAClass(t *testing.T) {
 			model.Error{Class: content.ClassOverloaded, Code: "UNAVAILABLE", Message: "overloaded"},
 		},
 		{"529", modeltest.Answer{Status: 529, Body: `busy`}, model.Error{Class: content.ClassOverloaded, Code: "529", Message: "busy"}},
+		{
+			"a rate limit of a gateway, which names no code",
+			modeltest.Answer{Status: 429, Header: map[string]string{"Retry-After": "2"}, Body: `{"error":{"type":"rate_limit","message":"slow down"}}`},
+			model.Error{Class: content.ClassRateLimit, Code: "429", Message: "slow down", RetryAfter: 2 * time.Second},
+		},
+		{
+			"a key that a gateway refuses",
+			modeltest.Answer{Status: 401, Body: `{"error":{"message":"who are you?"}}`},
+			model.Error{Class: content.ClassAuth, Code: "401", Message: "who are you?"},
+		},
 		{"no body", modeltest.Answer{Status: 500}, model.Error{Class: content.ClassServer, Code: "500", Message: "Internal Server Error"}},
 		{
 			"deadline",

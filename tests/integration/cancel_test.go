@@ -20,25 +20,12 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// cancelBound is what may pass between a cancel and the end of the tool's context,
-// on one machine.
-const cancelBound = 100 * time.Millisecond
-
-// The bound is on what is usual: any single time is as long as the machine is busy.
-func TestACancelReachesTheToolInTime(t *testing.T) {
+// A cancel reaches the context of a tool that runs on another connection, and ends the
+// turn or the call that it names. How long that takes is for BenchmarkCancel to say.
+func TestACancelReachesTheToolsContext(t *testing.T) {
 	c := newCancels(t)
 	for name, cancel := range cancels {
-		t.Run(name, func(t *testing.T) {
-			var took []time.Duration
-			for range 9 {
-				took = append(took, c.measure(t, cancel))
-			}
-			slices.Sort(took)
-			t.Logf("from the command to the tool's context: %v", took)
-			if median := took[len(took)/2]; median > cancelBound {
-				t.Errorf("a cancel took %v, want at most %v", median, cancelBound)
-			}
-		})
+		t.Run(name, func(t *testing.T) { c.measure(t, cancel) })
 	}
 }
 
@@ -62,7 +49,7 @@ func BenchmarkCancel(b *testing.B) {
 }
 
 // cancels are the ways to cancel what runs.
-var cancels = map[string]func(context.Context, *client.Session) error{ //nolint:gochecknoglobals // a table
+var cancels = map[string]func(context.Context, *client.Session) error{
 	"turn": func(ctx context.Context, s *client.Session) error { return s.Cancel(ctx, "enough") },
 	"call": func(ctx context.Context, s *client.Session) error { return s.CancelCall(ctx, "call_1_1", "enough") },
 }
@@ -101,7 +88,7 @@ func newCancels(tb testing.TB) *deploymentOfCancels {
 type overTCP string
 
 func (url overTCP) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	return nats.Connect(string(url), opts...) //nolint:wrapcheck // the test's
+	return nats.Connect(string(url), opts...)
 }
 
 func (*deploymentOfCancels) Spec() tool.Spec {
@@ -112,7 +99,7 @@ func (c *deploymentOfCancels) Call(ctx context.Context, _ tool.Call) (tool.Outpu
 	c.began <- struct{}{}
 	<-ctx.Done()
 	c.ended <- time.Now()
-	return tool.Output{}, context.Cause(ctx) //nolint:wrapcheck // the test's
+	return tool.Output{}, context.Cause(ctx)
 }
 
 // measure cancels a call that runs and returns how long the tool did not notice.

@@ -191,7 +191,7 @@ func TestRedirectsAreCheckedLikeTheFirstAddress(t *testing.T) {
 	x := fetcher(t, fetch.Options{Hosts: []string{at.Host, "127.0.0.2:" + at.Port()}, Private: loopback()})
 	for path, want := range map[string]string{
 		"/host":    "host_not_allowed: Tool failed: example.com may not be fetched from: allowed are ",
-		"/port":    "host_not_allowed: Tool failed: 127.0.0.1:1 may not be fetched from: allowed are ",
+		"/port":    "host_not_allowed: Tool failed: 127.0.0.1:1 may not be fetched from: allowed are " + at.Host + ", 127.0.0.2:" + at.Port() + " (on the usual port, where none is named)",
 		"/scheme":  "host_not_allowed: ",
 		"/address": "address_not_allowed: Tool failed: its address 127.0.0.2 is not a public one",
 		"/loop":    "network: Tool failed: " + at.Host + ": more than 5 redirects",

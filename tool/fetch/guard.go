@@ -64,7 +64,11 @@ func (f *fetcher) allowed(u *url.URL) error {
 	host, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), first(u.Port(), usual)
 	if u.Scheme != "http" && u.Scheme != "https" ||
 		!slices.ContainsFunc(f.hosts, func(r hostRule) bool { return r.fits(host, port, usual) }) {
-		return tool.Failure(CodeHost, "%s may not be fetched from: allowed are %s", u.Host, strings.Join(f.opts.Hosts, ", "))
+		hint := ""
+		if port != usual { // the name alone may well stand in the list
+			hint = " (on the usual port, where none is named)"
+		}
+		return tool.Failure(CodeHost, "%s may not be fetched from: allowed are %s%s", u.Host, strings.Join(f.opts.Hosts, ", "), hint)
 	}
 	return nil
 }

@@ -50,8 +50,8 @@ func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, in ModelInput,
 		emit(events.ContentDelta{Turn: e.Turn, Round: e.Round, Attempt: e.Attempt, Delta: d})
 	}
 	reply, err := r.call(ctx, Request(e, in), in.Model, show)
-	if err == nil && !seen {
-		_ = deltas.Stream(ctx, reply.Items, 0, show) // a durable wrapper knew it from before; it counts, shown or not
+	if err == nil && !seen && r.cfg.Durable != nil {
+		_ = deltas.Stream(ctx, reply.Items, 0, show) // the wrapper knew it from before; it counts, shown or not
 	}
 	switch {
 	case err == nil:

@@ -34,7 +34,7 @@ func (d *Definition) Session() (events.Config, error) {
 		if t.Route == "" {
 			continue
 		}
-		route, after, err := ParseRoute(t.Route)
+		route, after, err := content.ParseRoute(t.Route)
 		if err != nil {
 			return events.Config{}, fmt.Errorf("agent %s: route of %s: %w", d.Name, t.Name, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/effect"
 	"github.com/turnlog/turnlog/tool/mcp"
 )
@@ -102,8 +103,8 @@ func (r *reader) tools(tools []Tool) {
 		if t.Route == "" {
 			continue
 		}
-		if _, _, err := ParseRoute(t.Route); err != nil {
-			r.report(path+".route", "%v", err)
+		if _, _, err := content.ParseRoute(t.Route); err != nil {
+			r.report(path+".route", "%q: %v", t.Route, err)
 		}
 	}
 }

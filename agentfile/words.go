@@ -2,12 +2,9 @@ package agentfile
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
 
@@ -35,24 +32,6 @@ const (
 
 // isName reports whether s can name an agent or a server.
 func isName(s string) bool { return regexp.MustCompile(namePattern).MatchString(s) }
-
-// ParseRoute reads foreground, background or detach:DURATION.
-func ParseRoute(text string) (content.Route, time.Duration, error) {
-	word, after, timed := strings.Cut(text, ":")
-	switch {
-	case text == "foreground":
-		return "", 0, nil
-	case text == string(content.Background):
-		return content.Background, 0, nil
-	case word == string(content.DetachSoon) && timed:
-		d, err := time.ParseDuration(after)
-		if err != nil || d <= 0 {
-			return "", 0, fmt.Errorf("%q: use a positive duration like 30s", after)
-		}
-		return content.DetachSoon, d, nil
-	}
-	return "", 0, fmt.Errorf("%q: use foreground, background or detach:DURATION", text)
-}
 
 // parseDuration reads a positive duration; "" is zero.
 func parseDuration(text string) (time.Duration, error) {

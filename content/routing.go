@@ -1,6 +1,11 @@
 package content
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Effects says what may happen when a call is run twice. It decides what is done
 // when a worker is lost in the middle of one.
@@ -25,6 +30,25 @@ const (
 	Background Route = "background" // answered at once by a placeholder; the outcome arrives as a notification
 	DetachSoon Route = "detach"     // foreground, then background after a while
 )
+
+// ParseRoute reads a route as people write it: foreground, background, or
+// detach:DURATION with a positive duration.
+func ParseRoute(text string) (Route, time.Duration, error) {
+	word, after, timed := strings.Cut(text, ":")
+	switch {
+	case text == "foreground":
+		return Foreground, 0, nil
+	case text == string(Background):
+		return Background, 0, nil
+	case word != string(DetachSoon) || !timed:
+		return "", 0, errors.New("use foreground, background or detach:DURATION, for example detach:30s")
+	}
+	d, err := time.ParseDuration(after)
+	if err != nil || d <= 0 {
+		return "", 0, fmt.Errorf("%q: use a positive duration like 30s", after)
+	}
+	return DetachSoon, d, nil
+}
 
 // Routing is what the edge found when it looked up a called tool: where the call
 // goes and what may be done with it. It is recorded with the call, so that a

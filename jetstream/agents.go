@@ -114,6 +114,9 @@ func (a *Agents) Versions(ctx context.Context, name string) ([]string, error) {
 // Withdraw takes an agent away: no new session can begin with it by name. Its versions
 // stay, for whoever asks for one of them by name and version.
 func (a *Agents) Withdraw(ctx context.Context, name string) error {
+	if !content.IsToken(name) {
+		return fmt.Errorf("withdraw agent %q: %w", name, ErrNoAgent)
+	}
 	if _, err := a.newest(ctx, name); err != nil {
 		return fmt.Errorf("withdraw agent %s: %w", name, noAgent(err))
 	}
@@ -123,10 +126,8 @@ func (a *Agents) Withdraw(ctx context.Context, name string) error {
 	return nil
 }
 
+// newest is the key that names the newest version of an agent. Its name is a token.
 func (a *Agents) newest(ctx context.Context, name string) (stored, error) {
-	if !content.IsToken(name) {
-		return stored{}, errNoMessage
-	}
 	return a.cell.keyStored(ctx, a.cell.names.agentsBucket(), name)
 }
 

@@ -73,10 +73,7 @@ func (m *Memory) Recall(ctx context.Context, goal string) ([]content.Item, error
 	if err != nil {
 		return nil, fmt.Errorf("recall from %s: %w", m.cfg.Scope, err)
 	}
-	words := relevance.Of(goal)
-	score := func(n Note) int { return words.Shared(relevance.Of(n.Goal, n.Summary)) }
-	notes = slices.DeleteFunc(notes, func(n Note) bool { return score(n) == 0 })
-	slices.SortStableFunc(notes, func(a, b Note) int { return cmp.Compare(score(b), score(a)) })
+	notes = fitting(notes, goal)
 	notes = notes[:min(len(notes), m.cfg.Most)]
 	if len(notes) == 0 {
 		return nil, nil
@@ -87,6 +84,29 @@ func (m *Memory) Recall(ctx context.Context, goal string) ([]content.Item, error
 		fmt.Fprintf(&b, "- %s: %s (%s)\n", n.Goal, n.Summary, n.At.UTC().Format(time.DateOnly))
 	}
 	return []content.Item{content.NewItem(content.Context, content.TextPart(b.String()))}, nil
+}
+
+// fitting are the notes that have to do with a goal, the best first, and of equal ones
+// the newest.
+func fitting(notes []Note, goal string) []Note {
+	words := relevance.Of(goal)
+	type scored struct {
+		Note
+
+		score int
+	}
+	var found []scored
+	for _, n := range notes {
+		if score := words.Shared(relevance.Of(n.Goal, n.Summary)); score > 0 {
+			found = append(found, scored{n, score})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
+	out := make([]Note, len(found))
+	for i, f := range found {
+		out[i] = f.Note
+	}
+	return out
 }
 
 // Remember leaves a note. A summary without a word leaves none.

@@ -8,16 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/textfile"
 )
 
 // agentsFile is the name by which the field knows such files.
 const agentsFile = "AGENTS.md"
-
-// maxFile bounds what is read of one file.
-const maxFile = 256 << 10
 
 // Which says which AGENTS.md files count.
 type Which string
@@ -82,30 +79,10 @@ func ancestry(dir string) []string {
 func readText(dir, name string) (string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return "", err //nolint:wrapcheck // both callers name the file
+		return "", err
 	}
 	defer func() { _ = root.Close() }() // it was only read
-	return readFS(root.FS(), name)
-}
-
-func readFS(fsys fs.FS, name string) (string, error) {
-	info, err := fs.Stat(fsys, name)
-	switch {
-	case err != nil:
-		return "", err //nolint:wrapcheck // the callers name the file
-	case !info.Mode().IsRegular():
-		return "", errors.New("not a regular file")
-	case info.Size() > maxFile:
-		return "", fmt.Errorf("%d bytes, more than %d", info.Size(), maxFile)
-	}
-	raw, err := fs.ReadFile(fsys, name)
-	switch {
-	case err != nil:
-		return "", err //nolint:wrapcheck // the callers name the file
-	case !utf8.Valid(raw):
-		return "", errors.New("not UTF-8 text")
-	}
-	return string(raw), nil
+	return textfile.Read(root.FS(), name)
 }
 
 // Keys of the metadata of the items.

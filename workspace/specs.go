@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/relevance"
+	"github.com/turnlog/turnlog/internal/textfile"
 )
 
 // Bounds of how specifications are chosen.
@@ -82,7 +83,7 @@ func search(ctx context.Context, fsys fs.FS, folder string, goal relevance.Words
 		if files++; files > maxFiles {
 			return fmt.Errorf("more than %d files: name folders that hold specifications", maxFiles)
 		}
-		text, err := readFS(fsys, name)
+		text, err := textfile.Read(fsys, name)
 		if err != nil {
 			return nil //nolint:nilerr // a file that cannot be shown is passed over
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,21 +31,11 @@ func (f *routeFlag) Set(text string) error {
 	case !found:
 		return fmt.Errorf("%[1]q has no route: use %[1]s=foreground, %[1]s=background or %[1]s=detach:30s", pattern)
 	}
-	r := events.RouteRule{Tool: pattern}
-	switch word, after, timed := strings.Cut(route, ":"); {
-	case route == routeName(content.Foreground):
-	case route == string(content.Background):
-		r.Route = content.Background
-	case word == string(content.DetachSoon) && timed:
-		d, err := time.ParseDuration(after)
-		if err != nil || d <= 0 {
-			return fmt.Errorf("%q: use a positive duration like 30s", after)
-		}
-		r.Route, r.DetachAfter = content.DetachSoon, d
-	default:
-		return fmt.Errorf("%q is no route: use foreground, background or detach:DURATION, for example detach:30s", route)
+	way, after, err := content.ParseRoute(route)
+	if err != nil {
+		return fmt.Errorf("%q is no route: %w", route, err)
 	}
-	*f.routes = append(*f.routes, r)
+	*f.routes = append(*f.routes, events.RouteRule{Tool: pattern, Route: way, DetachAfter: after})
 	return nil
 }
 

@@ -38,6 +38,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -47,7 +48,6 @@ const Tool = "skill_activate"
 const (
 	file = "SKILL.md"
 
-	maxFile        = 256 << 10
 	maxName        = 64
 	maxDescription = 1024 // characters
 	maxResources   = 100  // files that are listed with a skill
@@ -196,22 +196,11 @@ func (s *Source) look(ctx context.Context) ([]Skill, []Problem, error) {
 
 // read takes a skill's file apart.
 func read(fsys fs.FS, folder string) (k Skill, body string, err error) {
-	name := path.Join(folder, file)
-	info, err := fs.Stat(fsys, name)
-	switch {
-	case err != nil:
-		return k, "", err //nolint:wrapcheck // it names the file
-	case info.Size() > maxFile:
-		return k, "", fmt.Errorf("%s has %d bytes, more than %d", file, info.Size(), maxFile)
+	text, err := textfile.Read(fsys, path.Join(folder, file))
+	if err != nil {
+		return k, "", fmt.Errorf("%s: %w", file, err)
 	}
-	raw, err := fs.ReadFile(fsys, name)
-	switch {
-	case err != nil:
-		return k, "", err //nolint:wrapcheck // it names the file
-	case !utf8.Valid(raw):
-		return k, "", fmt.Errorf("%s is not UTF-8 text", file)
-	}
-	front, body, err := frontMatter(strings.ReplaceAll(string(raw), "\r\n", "\n"))
+	front, body, err := frontMatter(strings.ReplaceAll(text, "\r\n", "\n"))
 	if err != nil {
 		return k, "", err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -14,7 +13,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/logfield"
-	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/loop/snapshot"
@@ -72,11 +70,15 @@ type child struct {
 // none.
 func (c *child) find(ctx context.Context) (*loop.State, error) {
 	if _, err := content.ParseSessionID(string(c.id)); err != nil {
-		return nil, nil //nolint:nilerr,nilnil // no session can have that id
+		return nil, nil //nolint:nilnil // no session can have that id
 	}
-	messages, err := c.node.cell.Inbox().Read(ctx, c.id, nil)
-	if err != nil {
-		return nil, err
+	opens := false // looked for first: what opens a session leaves the inbox behind its entry
+	for m, err := range c.node.cell.Inbox().All(ctx, c.id, nil) {
+		if err != nil {
+			return nil, err
+		}
+		o, ok := m.Envelope.Command.(commands.OpenSession)
+		opens = opens || ok && m.Err == nil && o.Parent == c.parent
 	}
 	s, err := c.node.read(ctx, c.id)
 	switch {
@@ -85,10 +87,6 @@ func (c *child) find(ctx context.Context) (*loop.State, error) {
 	case err != nil && !errors.Is(err, journal.ErrNotFound):
 		return nil, err
 	}
-	opens := slices.ContainsFunc(messages, func(m jetstream.Message) bool {
-		o, ok := m.Envelope.Command.(commands.OpenSession)
-		return ok && m.Err == nil && o.Parent == c.parent
-	})
 	return mine(loop.New(c.id), opens), nil
 }
 

@@ -40,15 +40,16 @@ type Driver struct {
 	performer *effect.Performer
 	view      atomic.Pointer[view]
 	posted    posted
-	unposted  chan string // calls that are not on their queues after all
-	gate      loop.Call   // the last gate that was owed, until its verdict is in
-	noted     uint64      // the note on the cell's list of sessions with open approvals; 0: none
-	parked    bool        // the last entry that was read lets the session go
-	serving   bool        // it has claimed the session and read its inbox
-	armed     bool        // the server may hold timers of the session
-	snapped   uint64      // sequence of the last snapshot
-	taken     int         // commands
-	looked    int         // taken when the inbox was last looked into
+	unposted  chan string   // calls that are not on their queues after all
+	unread    chan struct{} // holds one if the inbox held more than was read of it
+	gate      loop.Call     // the last gate that was owed, until its verdict is in
+	noted     uint64        // the note on the cell's list of sessions with open approvals; 0: none
+	parked    bool          // the last entry that was read lets the session go
+	serving   bool          // it has claimed the session and read its inbox
+	armed     bool          // the server may hold timers of the session
+	snapped   uint64        // sequence of the last snapshot
+	taken     int           // commands
+	looked    int           // taken when the inbox was last looked into
 }
 
 func newDriver(n *Node, token *jetstream.Token, log *zap.Logger) *Driver {
@@ -56,6 +57,7 @@ func newDriver(n *Node, token *jetstream.Token, log *zap.Logger) *Driver {
 		node: n, token: token, lease: newLease(token, log), log: log,
 		journal: n.cell.Journal(), inbox: n.cell.Inbox(), live: n.cell.Live(),
 		cursors: make(map[events.Lane]uint64), unposted: make(chan string),
+		unread: make(chan struct{}, 1),
 	}
 }
 
@@ -125,6 +127,8 @@ func (d *Driver) serve(ctx context.Context, l *jetstream.Listener) error {
 			err, idle.last = d.report(ctx, r), time.Now()
 		case id := <-d.unposted:
 			err = d.repost(ctx, id)
+		case <-d.unread:
+			err, idle.last = d.readInbox(ctx), time.Now()
 		case now := <-beat.C:
 			if look.due(now) {
 				err = d.look(ctx)
@@ -201,21 +205,37 @@ func (d *Driver) receive(ctx context.Context, m jetstream.Message) error {
 }
 
 // readInbox handles what the inbox holds past the cursors, and only then performs:
-// the last command may be the result of a call that the first one would start.
+// the last report may be the result of a call that the first one would start. What
+// else there is more of is read on between other work.
 func (d *Driver) readInbox(ctx context.Context) error {
-	messages, err := d.inbox.Read(ctx, d.state.Session, d.cursorList())
-	if err != nil {
-		return fmt.Errorf("read inbox: %w", err)
-	}
-	for _, m := range messages {
-		if m.Seq <= d.cursors[m.Lane] {
-			continue
+	for more := true; more; {
+		messages, err := d.inbox.Read(ctx, d.state.Session, d.cursorList())
+		if err != nil {
+			return fmt.Errorf("read inbox: %w", err)
 		}
-		if err := d.take(ctx, m); err != nil {
-			return err
+		more = false
+		for _, m := range messages {
+			if m.Seq <= d.cursors[m.Lane] {
+				continue
+			}
+			if err := d.take(ctx, m); err != nil {
+				return err
+			}
+			more = more || m.More && m.Lane == events.LaneReport
+			if m.More {
+				d.readOnSoon()
+			}
 		}
 	}
 	return d.sync(ctx)
+}
+
+// readOnSoon has the inbox read again when there is nothing else to do, or as soon.
+func (d *Driver) readOnSoon() {
+	select {
+	case d.unread <- struct{}{}:
+	default:
+	}
 }
 
 // take decides one command and moves its lane's cursor: with the entry that it

@@ -125,18 +125,20 @@ func (d *Driver) starts(ctx context.Context) (bool, error) {
 	if !errors.Is(err, journal.ErrNotFound) {
 		return err == nil, err
 	}
-	messages, err := d.inbox.Read(ctx, d.state.Session, nil)
-	if err != nil {
-		return false, fmt.Errorf("read inbox: %w", err)
-	}
-	for _, m := range messages {
+	var refused []string
+	cursors := make(map[events.Lane]uint64)
+	for m, err := range d.inbox.All(ctx, d.state.Session, nil) {
+		if err != nil {
+			return false, fmt.Errorf("read inbox: %w", err)
+		}
 		if _, ok := m.Envelope.Command.(commands.OpenSession); ok && m.Err == nil {
 			return true, nil
 		}
+		refused, cursors[m.Lane] = append(refused, m.Envelope.ID), m.Seq
 	}
-	for _, m := range messages {
-		d.cursors[m.Lane] = max(d.cursors[m.Lane], m.Seq)
-		d.tell(events.Refused{Command: m.Envelope.ID, Reason: loop.ReasonNoSession, Detail: "no such session"})
+	d.cursors = cursors
+	for _, id := range refused {
+		d.tell(events.Refused{Command: id, Reason: loop.ReasonNoSession, Detail: "no such session"})
 	}
 	return false, nil
 }

@@ -64,6 +64,7 @@ func (n *Node) holds() (held []jetstream.HeldToken, moved bool) {
 
 // guard looks for nodes that died.
 func (n *Node) guard(ctx context.Context) error {
+	var handed []jetstream.HeldToken                // in the round before
 	for pause(ctx, guardEvery+rand.N(guardEvery)) { //nolint:gosec // jitter
 		records, err := n.cell.Nodes().List(ctx)
 		if err != nil {
@@ -72,19 +73,27 @@ func (n *Node) guard(ctx context.Context) error {
 			}
 			continue
 		}
-		n.handOn(ctx, records)
+		living, dead := n.census(ctx, records)
+		// The server may have given them to a node that hangs, whose requests still stand.
+		n.handOn(living, handed)
+		handed = nil
+		for _, r := range dead {
+			n.log.Warn("node is dead", zap.String("dead", r.Node), zap.Int("sessions", len(r.Held)))
+			n.handOn(living, r.Held)
+			handed = append(handed, r.Held...)
+			if err := n.cell.Nodes().Forget(ctx, r.Node); err != nil {
+				n.log.Warn("dead node could not be forgotten", zap.Error(err))
+			}
+		}
 	}
 	return context.Cause(ctx)
 }
 
-// handOn hands back the tokens of dead nodes, but for those of sessions that a
-// living one has by now.
-func (n *Node) handOn(ctx context.Context, records []jetstream.NodeRecord) {
-	nodes := n.cell.Nodes()
-	var dead []jetstream.NodeRecord
-	living := make(map[content.SessionID]bool)
+// census tells the sessions of living nodes from the nodes that are dead.
+func (n *Node) census(ctx context.Context, records []jetstream.NodeRecord) (living map[content.SessionID]bool, dead []jetstream.NodeRecord) {
+	living = make(map[content.SessionID]bool)
 	for _, r := range records {
-		if r.Node != n.cfg.Name && !nodes.Probe(ctx, r.Node) {
+		if r.Node != n.cfg.Name && !n.cell.Nodes().Probe(ctx, r.Node) {
 			dead = append(dead, r)
 			continue
 		}
@@ -92,18 +101,17 @@ func (n *Node) handOn(ctx context.Context, records []jetstream.NodeRecord) {
 			living[h.Session] = true
 		}
 	}
-	for _, r := range dead {
-		n.log.Warn("node is dead", zap.String("dead", r.Node), zap.Int("sessions", len(r.Held)))
-		for _, h := range r.Held {
-			if living[h.Session] || n.drives(h.Session) {
-				continue
-			}
-			if err := n.runs.NakFor(h.Reply); err != nil {
-				n.log.Warn("session could not be handed on", logfield.Session(h.Session), zap.Error(err))
-			}
+	return living, dead
+}
+
+// handOn hands tokens back, but for those of sessions that a living node has by now.
+func (n *Node) handOn(living map[content.SessionID]bool, tokens []jetstream.HeldToken) {
+	for _, h := range tokens {
+		if living[h.Session] || n.drives(h.Session) {
+			continue
 		}
-		if err := nodes.Forget(ctx, r.Node); err != nil {
-			n.log.Warn("dead node could not be forgotten", zap.Error(err))
+		if err := n.runs.NakFor(h.Reply); err != nil {
+			n.log.Warn("session could not be handed on", logfield.Session(h.Session), zap.Error(err))
 		}
 	}
 }

@@ -344,3 +344,39 @@ func TestACrashedNodesSessionsAreHandedOn(t *testing.T) {
 		second.drain(t)
 	})
 }
+
+// A node that hangs answers nothing, and the server does not know: what is handed on
+// may go to the request for a token that it left standing.
+func TestAFrozenNodesSessionsAreHandedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		frozen := w.open(w.connect())
+		if _, err := w.connect().Subscribe("turnlog.node.frozen", func(*nats.Msg) {}); err != nil {
+			t.Fatal(err)
+		}
+		w.send("s", "open", commands.OpenSession{Config: events.Config{Model: "scripted:test", ModelData: []byte("replies: [{text: ok}]")}})
+		runs := frozen.Runs()
+		token, err := runs.Take(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := frozen.Nodes().Record(w.ctx, "frozen", []jetstream.HeldToken{{Session: "s", Reply: token.Reply()}}); err != nil {
+			t.Fatal(err)
+		}
+		standing := make(chan error, 1)
+		go func() {
+			_, err := runs.Take(w.ctx)
+			standing <- err
+		}()
+		synctest.Wait()
+		second := w.node("n2")
+		<-time.After(8 * time.Second)
+		if got := w.owners("s"); !slices.Equal(got, []string{"n2"}) {
+			t.Errorf("driven by %v after 8 s", got)
+		}
+		if err := <-standing; err != nil {
+			t.Errorf("the frozen node was offered no token: %v", err)
+		}
+		second.drain(t)
+	})
+}

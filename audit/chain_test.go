@@ -115,6 +115,24 @@ func TestBehindABrokenLinkOnlyTheChainIsJudged(t *testing.T) {
 	}
 }
 
+func TestACommandThatComesAgainMuchLaterIsAWarning(t *testing.T) {
+	t.Parallel()
+	story := tools()
+	for range 65 {
+		story = story.end(events.Warning{Code: "x"})
+	}
+	var entries []events.Entry
+	for _, r := range story.records(t) {
+		entries = append(entries, r.Entry)
+	}
+	entries[len(entries)-1].Cause = entries[4].Cause
+	records := seal(t, entries)
+	report, err := Verify(each(records))
+	if err != nil || !report.OK() || len(report.Warnings) != 1 || report.Warnings[0].Invariant != CauseOnce {
+		t.Errorf("%v, warnings %v, error %v", report.Violations, report.Warnings, err)
+	}
+}
+
 func TestAClockThatGoesBackIsAWarning(t *testing.T) {
 	t.Parallel()
 	records := reseal(t, func(e []events.Entry) { e[5].At = 1 })

@@ -51,8 +51,8 @@ type Checker struct {
 }
 
 type named struct {
-	rule rule
-	fail func(format string, args ...any)
+	rule       rule
+	fail, warn func(format string, args ...any)
 }
 
 // NewChecker returns a Checker that expects the first entry of a journal.
@@ -60,7 +60,7 @@ func NewChecker() *Checker {
 	c := &Checker{causes: map[string]bool{}, ledger: newLedger()}
 	for _, inv := range Invariants() {
 		if inv.rule != nil {
-			c.rules = append(c.rules, named{inv.rule(), c.failing(inv.Name)})
+			c.rules = append(c.rules, named{inv.rule(), c.adding(inv.Name, &c.report.Violations), c.adding(inv.Name, &c.report.Warnings)})
 		}
 	}
 	return c
@@ -95,7 +95,7 @@ func (c *Checker) judge(e events.Entry) {
 	for i, ev := range e.Events {
 		f := fact{entry: &e, index: i, event: ev, ledger: &c.ledger, transcript: &c.script}
 		for _, r := range c.rules {
-			f.fail = r.fail
+			f.fail, f.warn = r.fail, r.warn
 			r.rule(f)
 		}
 		if _, ok := ev.(events.TurnStarted); ok {
@@ -105,13 +105,13 @@ func (c *Checker) judge(e events.Entry) {
 		c.script.apply(ev, e.At)
 	}
 	if problem := c.replay.fold(e, c.script.items); problem != "" {
-		c.failing(Replayable)("%s", problem)
+		c.adding(Replayable, &c.report.Violations)("%s", problem)
 	}
 }
 
-func (c *Checker) failing(name string) func(string, ...any) {
+func (c *Checker) adding(name string, to *[]Violation) func(string, ...any) {
 	return func(format string, args ...any) {
-		c.report.Violations = append(c.report.Violations, Violation{Invariant: name, Seq: c.seq, Message: fmt.Sprintf(format, args...)})
+		*to = append(*to, Violation{Invariant: name, Seq: c.seq, Message: fmt.Sprintf(format, args...)})
 	}
 }
 

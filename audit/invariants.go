@@ -63,7 +63,7 @@ func entryInvariants() []Invariant {
 		},
 		{
 			Name:    CauseOnce,
-			Promise: "Every entry names the command that caused it, and no command caused two.",
+			Promise: "Every entry names the command that caused it, and one that comes again within 64 entries causes none.",
 			rule:    causeOnce,
 		},
 		{

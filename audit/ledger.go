@@ -22,6 +22,7 @@ type fact struct {
 	ledger     *ledger
 	transcript *transcript
 	fail       func(format string, args ...any)
+	warn       func(format string, args ...any) // of what is odd and breaks nothing
 }
 
 // ledger is what the rules know in common: which turn and round are open, and

@@ -3,10 +3,11 @@ package audit
 import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
 )
 
 // causeOnce: a redelivered command decides to nothing, so its id stands in one
-// entry only.
+// entry only. Who sends an id once more much later sends another command.
 func causeOnce() rule {
 	seen := map[string]uint64{}
 	return func(f fact) {
@@ -17,6 +18,8 @@ func causeOnce() rule {
 		switch before, twice := seen[cause]; {
 		case cause == "":
 			f.fail("it names no command as its cause")
+		case twice && f.entry.Seq-before > loop.CausesKept:
+			f.warn("another command %s caused entry %d", cause, before)
 		case twice:
 			f.fail("command %s caused entry %d already", cause, before)
 		}

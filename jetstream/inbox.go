@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -37,7 +38,15 @@ type Message struct {
 	Envelope commands.Envelope
 	Err      error // commands.ErrBadCommand or ErrBlobMissing: pass over it
 	Gap      bool  // from a Listener only: commands may have been missed, read the inbox
+	More     bool  // from Read only: its lane goes on behind this one, read again
 }
+
+// What a read brings of one lane, so that its cost is bounded however many commands
+// were sent.
+const (
+	readMessages = 256
+	readBytes    = 4 << 20 // it ends behind the message that exceeds it
+)
 
 // lanes of a session, in the order in which their commands are taken.
 func lanes() []events.Lane {
@@ -108,7 +117,7 @@ func promptly(ctx context.Context, do func(context.Context) error) error {
 // Read returns the commands behind the cursors, which name each lane at most
 // once, lane by lane and in order: first what clients ask, then decisions,
 // reports and timers. It asks the leaders, so it sees whatever was acknowledged
-// before.
+// before. Of a lane that holds very many it brings the first ones.
 func (i *Inbox) Read(ctx context.Context, s content.SessionID, cursors []events.Cursor) ([]Message, error) {
 	var reads []*laneRead
 	for _, lane := range lanes() {
@@ -126,6 +135,34 @@ func (i *Inbox) Read(ctx context.Context, s content.SessionID, cursors []events.
 		out = append(out, r.found...)
 	}
 	return out, nil
+}
+
+// All yields every command behind the cursors, as Read does, again and again.
+func (i *Inbox) All(ctx context.Context, s content.SessionID, cursors []events.Cursor) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		at := make(map[events.Lane]uint64)
+		for _, c := range cursors {
+			at[c.Lane] = c.Seq
+		}
+		for more := true; more; {
+			more = false
+			var from []events.Cursor
+			for _, l := range lanes() {
+				from = append(from, events.Cursor{Lane: l, Seq: at[l]})
+			}
+			messages, err := i.Read(ctx, s, from)
+			if err != nil {
+				yield(Message{}, err)
+				return
+			}
+			for _, m := range messages {
+				at[m.Lane], more = m.Seq, more || m.More
+				if !yield(m, nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // laneRead is the part of a read that concerns one lane.
@@ -146,7 +183,7 @@ func cursorOf(cursors []events.Cursor, l events.Lane) uint64 {
 func (i *Inbox) readLane(ctx context.Context, s content.SessionID, from events.Cursor) ([]Message, error) {
 	var out []Message
 	stream, subject := i.cell.lane(s, from.Lane)
-	for last := from.Seq; ; {
+	for last, size := from.Seq, 0; ; {
 		m, err := i.cell.leaderNext(ctx, stream, subject, last+1)
 		if errors.Is(err, errNoMessage) {
 			return out, nil
@@ -166,7 +203,12 @@ func (i *Inbox) readLane(ctx context.Context, s content.SessionID, from events.C
 		default:
 			msg.decode(s, data)
 		}
+		size += len(data)
+		msg.More = len(out) == readMessages-1 || size > readBytes
 		out = append(out, msg)
+		if msg.More {
+			return out, nil
+		}
 		last = m.Seq
 	}
 }

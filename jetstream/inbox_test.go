@@ -111,6 +111,42 @@ func TestReadGoesPastEachLanesCursor(t *testing.T) {
 	})
 }
 
+func TestAReadOfTheInboxIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		var all []string
+		for i := range 300 {
+			id := fmt.Sprint("a", i)
+			all = append(all, "ask "+id)
+			send(t, c, submit("s1", id, "hello"))
+		}
+		send(t, c, lostReport("s1", "r1"))
+		first := read(t, c, "s1")
+		n := len(first)
+		if n != readMessages+1 || !first[n-2].More || first[n-1].More || first[0].More {
+			t.Fatalf("a read brings %d messages, want %d and a report, of which the last ask tells that there are more", n, readMessages)
+		}
+		wantIDs(t, first[n-2:], all[readMessages-1], "report r1")
+		var got []Message
+		for m, err := range c.Inbox().All(t.Context(), "s1", []events.Cursor{{Lane: events.LaneAsk, Seq: first[0].Seq}}) {
+			must(t, err)
+			got = append(got, m)
+		}
+		if len(got) != 300 || got[0].Envelope.ID != "a1" || got[len(got)-1].Envelope.ID != "a299" {
+			t.Errorf("All yields %d messages, from %v", len(got), ids(got)[:1])
+		}
+
+		big := strings.Repeat("x", 60<<10)
+		for i := range 100 {
+			send(t, c, submit("s2", fmt.Sprint("b", i), big))
+		}
+		if n := len(read(t, c, "s2")); n < 50 || n > 80 {
+			t.Errorf("a read brings %d messages of 60 KiB", n)
+		}
+	})
+}
+
 func TestPurgeOfHandledCommands(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

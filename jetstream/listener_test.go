@@ -73,7 +73,7 @@ func TestListenerThatIsTooSlowSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
 		l := listen(t, c, "s1")
-		const n = 3 * listenBuffer
+		const n = 2 * listenBuffer
 		for i := range n {
 			send(t, c, submit("s1", fmt.Sprint("a", i), ""))
 		}

@@ -29,8 +29,8 @@ func (s *State) Fold(e events.Entry) {
 func (s *State) begin(cause string, at content.Time) {
 	s.At, s.Ends = at, nil
 	s.Causes = append(s.Causes, cause)
-	if n := len(s.Causes); n > causesKept {
-		s.Causes = s.Causes[n-causesKept:]
+	if n := len(s.Causes); n > CausesKept {
+		s.Causes = s.Causes[n-CausesKept:]
 	}
 }
 

@@ -11,6 +11,10 @@ import (
 // maxInputItems bounds one submission; larger inputs come as several.
 const maxInputItems = 1000
 
+// maxQueued bounds the submissions that wait for their turns, and with them what a
+// State costs.
+const maxQueued = 256
+
 func (d *decision) claim(c commands.Claim) {
 	d.emit(events.DriverClaimed{Epoch: d.Epoch + 1, Node: c.Node, Token: c.Token, Lost: c.Lost})
 	if !d.Opened {
@@ -74,6 +78,9 @@ func (d *decision) submit(c commands.SubmitInput) error {
 	busy := d.Turn != nil || d.Task != nil
 	if busy && c.OnBusy == events.Reject {
 		return refuse(ReasonBusy, "a turn is open")
+	}
+	if len(d.Queue) >= maxQueued {
+		return refuse(ReasonQueueFull, "%d inputs wait already; send more once the session has come to them", len(d.Queue))
 	}
 	d.emit(events.InputQueued{Items: stripped(c.Items), Origin: events.FromHost, OnBusy: c.OnBusy, Options: c.Options})
 	if busy && c.OnBusy == events.Interrupt && !d.cancelling() {

@@ -32,6 +32,7 @@ const (
 	ReasonBadItem           = "bad_item"
 	ReasonTooLarge          = "too_large"
 	ReasonBusy              = "busy"
+	ReasonQueueFull         = "queue_full"
 	ReasonClosed            = "closed"
 	ReasonNoApproval        = "no_approval"
 	ReasonSeveralPending    = "several_pending"

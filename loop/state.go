@@ -238,9 +238,9 @@ type Task struct {
 	Changed  []string
 }
 
-// causesKept bounds how far back a redelivered command is recognised without its
-// cursor.
-const causesKept = 64
+// CausesKept bounds how many entries back a redelivered command is recognised without
+// its cursor. One that is sent again later is another command with the same id.
+const CausesKept = 64
 
 // New returns the state of a session without a journal.
 func New(id content.SessionID) *State { return &State{Session: id} }

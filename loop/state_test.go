@@ -78,6 +78,23 @@ func TestInputIsBounded(t *testing.T) {
 	}
 }
 
+func TestInputsThatWaitAreBounded(t *testing.T) {
+	t.Parallel()
+	s := open(t, events.Config{})
+	input := commands.SubmitInput{Items: []content.Item{content.UserText("x")}, OnBusy: events.Queue}
+	if _, err := s.Do(t, s.Envelope(input)); err != nil { // begins a turn
+		t.Fatal(err)
+	}
+	for range 256 {
+		if _, err := s.Do(t, s.Envelope(input)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Do(t, s.Envelope(input)); reasonOf(err) != loop.ReasonQueueFull {
+		t.Errorf("one more than 256 inputs: %v, want %s", err, loop.ReasonQueueFull)
+	}
+}
+
 func reasonOf(err error) string {
 	if rej, ok := errors.AsType[*loop.Rejection](err); ok {
 		return rej.Reason

@@ -116,11 +116,10 @@ func (v *conversation) target(ctx context.Context, d *cli.Cell) (now uint64, err
 		t.adopt(content.TurnIDFor(state.Turns + 1))
 		return head.Seq, nil
 	}
-	asks, err := d.Inbox().Read(ctx, v.id, state.Cursors)
-	if err != nil {
-		return 0, err
-	}
-	for _, m := range asks {
+	for m, err := range d.Inbox().All(ctx, v.id, state.Cursors) {
+		if err != nil {
+			return 0, err
+		}
 		if c, ok := m.Envelope.Command.(commands.SubmitInput); ok {
 			t.follow(m.Envelope.ID, c.OnBusy)
 			return head.Seq, nil

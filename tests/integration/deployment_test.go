@@ -39,13 +39,14 @@ func TestMain(m *testing.M) {
 
 // deployment is a NATS server and a cell on it, with processes around.
 type deployment struct {
-	t    *testing.T
+	t    testing.TB
 	addr string
+	env  []string // of its processes, besides that of the test
 	nc   *nats.Conn
 	cell *jetstream.Cell
 }
 
-func deploy(t *testing.T) *deployment {
+func deploy(t testing.TB) *deployment {
 	t.Helper()
 	d := &deployment{t: t, addr: freeAddr(t)}
 	d.start("turnlog", "server", "--listen", d.addr, "--store", t.TempDir())
@@ -59,7 +60,7 @@ func deploy(t *testing.T) *deployment {
 	return d
 }
 
-func freeAddr(t *testing.T) string {
+func freeAddr(t testing.TB) string {
 	t.Helper()
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -138,6 +139,7 @@ func (d *deployment) start(name string, args ...string) *process {
 	p := &process{done: make(chan struct{})}
 	p.cmd = exec.CommandContext(context.WithoutCancel(d.t.Context()), filepath.Join(binaries, name), args...)
 	p.cmd.Stdout, p.cmd.Stderr = p, p
+	p.cmd.Env = append(os.Environ(), d.env...)
 	if err := p.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
@@ -170,9 +172,9 @@ func (p *process) kill() {
 }
 
 // node starts a driver node.
-func (d *deployment) node(name string) *process {
+func (d *deployment) node(name string, flags ...string) *process {
 	d.t.Helper()
-	return d.start("driver-node", "--server", "nats://"+d.addr, "--name", name)
+	return d.start("driver-node", append(flags, "--server", "nats://"+d.addr, "--name", name)...)
 }
 
 // workers starts n tool workers on one root and waits until their tools are on

@@ -1,0 +1,148 @@
+package actor_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// tally counts what became of commands.
+type tally struct {
+	actor.Metrics
+
+	mu sync.Mutex
+	by map[string]int
+}
+
+func (c *tally) SessionTaken()                    {}
+func (c *tally) SessionLeft(string)               {}
+func (c *tally) EntryAppended(int, time.Duration) {}
+func (c *tally) EffectStarted(string)             {}
+func (c *tally) CommandHandled(name, outcome string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.by[name+" "+outcome]++
+}
+
+// A session is sent far more than it will ever do, most of it nonsense. It costs what
+// it costs; what the session was about goes on, it can be cancelled, and its journal
+// does not grow with what was refused.
+func TestASessionOutlivesAFlood(t *testing.T) {
+	const each = 2000
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		counted := &tally{by: make(map[string]int)}
+		n := w.node("n1", func(c *actor.Config) { c.Metrics = counted })
+		s := w.start("s", "replies:\n  - text: ok\n    delay: 1h\n")
+		w.submit(s, "go")
+		w.until("s", events.KindModelCallStarted)
+
+		flood := w.connect()
+		publish := func(lane events.Lane, env commands.Envelope) {
+			raw, err := env.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := flood.Publish("turnlog.cmd.s."+string(lane), raw); err != nil {
+				t.Fatal(err)
+			}
+		}
+		input := commands.SubmitInput{Items: []content.Item{content.UserText("more")}, OnBusy: events.Queue}
+		forged := commands.ReportResult{
+			Place: "t1-r1-c1", Attempt: 1, Queue: "q", Outcome: tool.Result{Result: content.NewResult("c1", "echo", content.StatusOK, "forged")},
+		}
+		for i := range each {
+			if err := flood.Publish("turnlog.cmd.s.ask", []byte("\x85nonsense")); err != nil {
+				t.Fatal(err)
+			}
+			publish(events.LaneAsk, commands.Envelope{ID: fmt.Sprint("input-", i), Session: "s", Command: input})
+			publish(events.LaneAsk, commands.Envelope{ID: "again", Session: "s", Command: input})
+			publish(events.LaneAsk, commands.Envelope{ID: fmt.Sprint("elsewhere-", i), Session: "other", Command: input})
+			publish(events.LaneAsk, commands.Envelope{ID: fmt.Sprint("misplaced-", i), Session: "s", Command: forged})
+			publish(events.LaneReport, commands.Envelope{ID: fmt.Sprint("forged-", i), Session: "s", Command: forged})
+		}
+		if err := flood.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Cancel(w.ctx, "enough"); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.finish(s); got.FinishReason != content.Cancelled {
+			t.Errorf("the turn ended as %s, want cancelled", got.FinishReason)
+		}
+		w.until("s", events.KindTurnFinished)
+		if entries := len(w.records("s")); entries > 600 {
+			t.Errorf("the journal has %d entries", entries)
+		}
+		counted.mu.Lock()
+		defer counted.mu.Unlock()
+		want := map[string]int{
+			"bad passed_over":       3 * each,
+			"report_result ignored": each,
+		}
+		for what, n := range want {
+			if counted.by[what] != n {
+				t.Errorf("%s: %d, want %d", what, counted.by[what], n)
+			}
+		}
+		if in := counted.by["submit_input accepted"]; in < 256 || in > 300 {
+			t.Errorf("%d inputs were accepted", in)
+		}
+		n.drain(t)
+	})
+}
+
+// What could be known of a session before it exists is refused, however much it is.
+func TestAFloodForNoSessionIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 600 {
+			env := commands.Envelope{ID: fmt.Sprint("x-", i), Session: "nobody", Command: commands.Cancel{Scope: commands.ScopeTurn}}
+			if _, err := w.cell.Inbox().Send(w.ctx, env); err != nil {
+				t.Fatal(err)
+			}
+		}
+		feed, err := w.connect().SubscribeSync("turnlog.delta.nobody")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := w.node("n1")
+		w.send("nobody", "last", commands.Cancel{Scope: commands.ScopeTurn})
+		<-time.After(10 * time.Second)
+		if refused, _, err := feed.Pending(); refused != 601 || err != nil {
+			t.Errorf("%d refusals, %v, want 601", refused, err)
+		}
+		if any, err := w.cell.Inbox().HasAny(w.ctx, "nobody"); any || err != nil {
+			t.Errorf("its inbox holds something: %v, %v", any, err)
+		}
+		n.drain(t)
+	})
+}
+
+func TestASessionOpensBehindAFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 600 {
+			env := commands.Envelope{ID: fmt.Sprint("x-", i), Session: "s", Command: commands.Cancel{Scope: commands.ScopeTurn}}
+			if _, err := w.cell.Inbox().Send(w.ctx, env); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := w.node("n1")
+		s := w.start("s", "replies: [{text: ok}]")
+		w.submit(s, "go")
+		if got := w.finish(s); got.Text() != "ok" {
+			t.Errorf("answer = %q", got.Text())
+		}
+		w.records("s")
+		n.drain(t)
+	})
+}

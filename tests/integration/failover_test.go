@@ -1,0 +1,251 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// A node that ends in the middle of everything: models stream, tools run in the
+// foreground and in the background, approvals are open. Every session goes on.
+func TestAllSessionsSurviveTheirNode(t *testing.T) {
+	for _, w := range waysToEnd() {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			newFailover(t, w.sessions).survive(w)
+		})
+	}
+}
+
+// BenchmarkFailover says how long 200 sessions had no driver.
+func BenchmarkFailover(b *testing.B) {
+	for _, w := range waysToEnd() {
+		b.Run(w.name, func(b *testing.B) {
+			var took []time.Duration
+			for b.Loop() {
+				took = append(took, newFailover(b, 200).survive(w)...)
+			}
+			slices.Sort(took)
+			b.ReportMetric(took[len(took)/2].Seconds(), "s/median")
+			b.ReportMetric(took[len(took)*99/100].Seconds(), "s/p99")
+			b.ReportMetric(took[len(took)-1].Seconds(), "s/max")
+		})
+	}
+}
+
+// wayToEnd is how a node leaves.
+type wayToEnd struct {
+	name     string
+	sessions int // of the test
+	end      func(*process)
+	after    func(*process) // when others have its sessions
+}
+
+func waysToEnd() []wayToEnd {
+	nothing := func(*process) {}
+	return []wayToEnd{
+		{"killed", 200, (*process).kill, nothing},
+		{"drained", 40, func(p *process) { p.signal(syscall.SIGTERM) }, nothing},
+		// It goes on where it stood, and takes itself for the owner of them all.
+		{"frozen", 40, func(p *process) { p.signal(syscall.SIGSTOP) }, func(p *process) { p.signal(syscall.SIGCONT) }},
+	}
+}
+
+// doing is what a session does when its node dies.
+type doing struct {
+	name   string
+	prompt string
+	rules  []events.Rule
+	routes []events.RouteRule
+	busy   func(events.Event) bool // true of the last event before it does that
+	turns  int
+}
+
+// allDoing lists the kinds of work that a node may die in.
+func allDoing() []doing {
+	running := func(ev events.Event) bool { _, ok := ev.(events.ToolDispatched); return ok }
+	return []doing{
+		{name: "model", prompt: promptStream, turns: 1, busy: func(ev events.Event) bool { _, ok := ev.(events.ModelCallStarted); return ok }},
+		{name: "tool", prompt: promptTool, turns: 1, busy: running},
+		{
+			name: "approval", prompt: promptTool, turns: 1, rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}},
+			busy: func(ev events.Event) bool { _, ok := ev.(events.ApprovalRequired); return ok },
+		},
+		{name: "background", prompt: promptTool, turns: 2, routes: []events.RouteRule{{Tool: "*", Route: content.Background}}, busy: running},
+	}
+}
+
+// failover is a deployment whose sessions are all driven by one node.
+type failover struct {
+	*deployment
+	ctx      context.Context //nolint:containedctx // the test's
+	first    *process
+	provider *provider
+	gate     string // a pipe that the tools wait at
+	sessions map[content.SessionID]doing
+	opened   []*client.Session
+}
+
+func newFailover(tb testing.TB, sessions int) *failover {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	tb.Cleanup(cancel)
+	root := tb.TempDir()
+	f := &failover{
+		deployment: deploy(tb), ctx: ctx, provider: newProvider(tb),
+		gate: filepath.Join(root, "gate"), sessions: make(map[content.SessionID]doing),
+	}
+	f.env = f.provider.env()
+	if err := syscall.Mkfifo(f.gate, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	f.start("tool-worker", "--server", "nats://"+f.addr, "--tools", "shell", "--root", root, "--slots", strconv.Itoa(sessions), "--timeout", "10m")
+	view, err := f.cell.Catalog().Watch(ctx)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer view.Close()
+	f.eventually("the worker offers its tools", func(context.Context) bool { return len(view.Snapshot()) == 1 })
+	f.first = f.node("first", "--idle", "10m")
+	c, err := client.Open(f.nc, "")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	kinds := allDoing()
+	for i := range sessions {
+		k := kinds[i%len(kinds)]
+		s, err := c.Start(ctx, client.Options{
+			ID:     content.SessionID(fmt.Sprintf("%s-%d", k.name, i)),
+			Config: events.Config{Model: "openai:slow?api=chat", Rules: k.rules, Routes: k.routes},
+			Input:  []content.Item{content.UserText(k.prompt)},
+		})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(s.Close)
+		f.sessions[s.ID()], f.opened = k, append(f.opened, s)
+	}
+	for id, k := range f.sessions {
+		f.until(ctx, id, k.busy)
+	}
+	return f
+}
+
+// survive ends the node, sees that all sessions come to their ends on others, and
+// returns for how long each had no driver.
+func (f *failover) survive(way wayToEnd) []time.Duration {
+	f.t.Helper()
+	f.node("second")
+	f.node("third")
+	records := f.cell.Nodes()
+	f.eventually("the others are there", func(ctx context.Context) bool {
+		all, err := records.List(ctx)
+		return err == nil && len(all) == 3
+	})
+	ended := content.TimeOf(time.Now())
+	way.end(f.first)
+	var took []time.Duration
+	for id := range f.sessions {
+		took = append(took, f.claimed(id).Sub(ended))
+	}
+	way.after(f.first)
+	f.finish()
+	return took
+}
+
+// finish lets everything end that models and tools wait for, and judges the journals.
+func (f *failover) finish() {
+	f.t.Helper()
+	f.provider.release()
+	group, ctx := errgroup.WithContext(f.ctx)
+	letting, done := context.WithCancel(ctx)
+	group.Go(func() error { return f.letThrough(letting) })
+	for _, s := range f.opened {
+		if f.sessions[s.ID()].rules != nil {
+			if err := s.ResolveApproval(f.ctx, "", agent.Decision{Approve: true}); err != nil {
+				f.t.Errorf("approve in %s: %v", s.ID(), err)
+			}
+		}
+	}
+	for id, k := range f.sessions {
+		ended := 0
+		f.until(f.ctx, id, func(ev events.Event) bool {
+			if r, ok := ev.(events.ToolResultReceived); ok && r.Result.Status != content.StatusOK {
+				f.t.Errorf("%s: a call ended with %s", id, r.Result.Status)
+			}
+			if ends(ev) {
+				ended++
+			}
+			return ended == k.turns
+		})
+		f.audit(id)
+	}
+	done()
+	if err := group.Wait(); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// claimed is when another node took the session, or when it was parked: then it needs
+// none, until somebody decides.
+func (f *failover) claimed(id content.SessionID) content.Time {
+	f.t.Helper()
+	for rec, err := range f.cell.Journal().Follow(f.ctx, id, 0) {
+		if err != nil {
+			f.t.Fatalf("%s: %v", id, err)
+		}
+		for _, ev := range rec.Entry.Events {
+			c, claim := ev.(events.DriverClaimed)
+			if _, parked := ev.(events.Parked); parked || claim && c.Node != "first" {
+				return rec.Entry.At
+			}
+		}
+	}
+	f.t.Fatalf("%s was never taken over: %v", id, context.Cause(f.ctx))
+	return 0
+}
+
+// letThrough lets every tool that waits at the gate through, until ctx ends.
+func (f *failover) letThrough(ctx context.Context) error {
+	for tick := time.NewTicker(50 * time.Millisecond); ; {
+		gate, err := os.OpenFile(f.gate, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err == nil {
+			err = gate.Close()
+		}
+		if err != nil && !errors.Is(err, syscall.ENXIO) { // nobody waits
+			return fmt.Errorf("open the gate: %w", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tick.Stop()
+			return nil
+		}
+	}
+}
+
+func (f *failover) audit(id content.SessionID) {
+	f.t.Helper()
+	report, err := audit.Verify(f.cell.Journal().Read(f.ctx, id, 0))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if v, broken := report.First(); broken {
+		f.t.Errorf("%s: %+v", id, v)
+	}
+}

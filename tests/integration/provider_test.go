@@ -1,0 +1,92 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// provider is a model behind HTTP that a test holds up: every answer in words streams
+// until the test lets it end.
+type provider struct {
+	srv *httptest.Server
+	end chan struct{}
+}
+
+// Prompts that the provider knows.
+const (
+	promptStream = "stream" // an answer in words
+	promptTool   = "tool"   // a call, then an answer
+)
+
+func newProvider(tb testing.TB) *provider {
+	tb.Helper()
+	p := &provider{end: make(chan struct{})}
+	p.srv = httptest.NewServer(p)
+	tb.Cleanup(p.srv.Close)
+	return p
+}
+
+// env has processes find the provider under the name of openai.
+func (p *provider) env() []string {
+	return []string{"OPENAI_API_KEY=none", "OPENAI_BASE_URL=" + p.srv.URL}
+}
+
+// release lets all answers end, now and later.
+func (p *provider) release() { close(p.end) }
+
+func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(r.Body); err != nil {
+		return // the caller died
+	}
+	var asked struct {
+		Messages []struct {
+			Role    string `json:"role"`
+			Content any    `json:"content"`
+		} `json:"messages"`
+	}
+	if err := json.Unmarshal(body.Bytes(), &asked); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	last := asked.Messages[len(asked.Messages)-1]
+	if last.Role == "user" && fmt.Sprint(last.Content) == promptTool {
+		call := `{"index":0,"id":"c1","type":"function","function":{"name":"shell_exec","arguments":"{\"argv\":[\"cat\",\"gate\"]}"}}`
+		chunk(w, `{"role":"assistant","tool_calls":[`+call+`]}`, "null")
+		finish(w, "tool_calls")
+		return
+	}
+	p.stream(w, r)
+}
+
+func (p *provider) stream(w http.ResponseWriter, r *http.Request) {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		chunk(w, `{"role":"assistant","content":"and on "}`, "null")
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		case <-p.end:
+			finish(w, "stop")
+			return
+		}
+	}
+}
+
+func finish(w http.ResponseWriter, reason string) {
+	chunk(w, `{}`, `"`+reason+`"`)
+	_, _ = fmt.Fprint(w, "data: [DONE]\n\n") // nobody may be there to read it
+}
+
+func chunk(w http.ResponseWriter, delta, reason string) {
+	_, _ = fmt.Fprintf(w, `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"slow","choices":[{"index":0,"delta":%s,"finish_reason":%s}]}`+"\n\n", delta, reason)
+	w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's can
+}

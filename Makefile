@@ -5,10 +5,12 @@
 FUZZTIME ?= 10s
 SIMRUNS  ?= 2000
 SIMFROM  ?= $(shell date +%s)
+CHAOSRUNS ?= 10
+CHAOSTIME ?= 60s
 export PROMPT ?= Which Go files here are the longest, and what do they do?
 tool     := go tool -modfile=tools/go.mod
 
-.PHONY: help check test race vet lint fmt-check fmt fuzz sim bench run cover build
+.PHONY: help check test race vet lint fmt-check fmt fuzz sim chaos bench run cover build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +38,9 @@ fuzz: ## Run each fuzz target for FUZZTIME
 
 sim: ## Run SIMRUNS random sessions, and cells, from the seed SIMFROM on
 	go test ./tests/sim -run Survive -timeout 0 -sim.from $(SIMFROM) -sim.runs $(SIMRUNS) -sim.cells $$(($(SIMRUNS) / 10))
+
+chaos: ## Torture CHAOSRUNS deployments for CHAOSTIME each, from the seed SIMFROM on
+	go test ./tests/chaos -v -timeout 0 -chaos.seed $(SIMFROM) -chaos.runs $(CHAOSRUNS) -chaos.duration $(CHAOSTIME)
 
 bench: ## Run the Go benchmarks, then measure round trips beside their floor
 	go test -run '^$$' -bench . -benchmem ./...

@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,6 +33,7 @@ type outfit struct {
 
 	runner *effect.Runner
 	own    ownConfig
+	terms  string // tells its terms from those of others; "": it has none
 	digest string // of what the node and the agent decide of a session's configuration
 }
 
@@ -60,8 +62,15 @@ func (w *wardrobe) make(e effect.Equipment) (*outfit, error) {
 	hooks, mutators := o.runner.Registrations()
 	o.own = ownConfig{Hooks: hooks, Mutators: mutators, Policy: w.node.Policy}
 	var err error
-	o.digest, err = o.own.digest()
-	return o, err
+	if o.digest, err = o.own.digest(); err != nil || len(e.Terms) == 0 {
+		return o, err
+	}
+	terms, err := json.Marshal(e.Terms)
+	if err != nil {
+		return nil, fmt.Errorf("terms of tools: %w", err)
+	}
+	o.terms = "\x00" + string(terms)
+	return o, nil
 }
 
 // errUnmade ends a driver whose session is of an agent that cannot be made on its node, as

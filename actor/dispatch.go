@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -50,7 +51,12 @@ func (d *Driver) dispatch(ctx context.Context, e loop.RunTool) commands.Command 
 	t := task.Task{
 		Session: s, Turn: c.Turn, Call: c.ID, Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue,
 		Tool: c.Name, Input: c.EffectiveInput(), Effects: c.Routing.Effects, Deadline: c.Deadline, Approved: c.Approved,
-		Wake: c.Placeholder != "" || c.Routing.Route != content.Foreground, IdempotencyKey: string(s) + "/" + string(c.Place),
+		Timeout: c.Routing.Timeout, MaxOutput: c.Routing.MaxOutput, Policy: d.outfit.Policy,
+		Wake: c.Behind() || c.Routing.Route != content.Foreground, IdempotencyKey: string(s) + "/" + string(c.Place),
+		Ticket: d.node.tickets.Of(s, c.Place, c.Attempt),
+	}
+	if v := d.view.Load(); v != nil {
+		t.Epoch, t.Decided = v.epoch, v.decided
 	}
 	err := d.node.tasks.Dispatch(ctx, t)
 	queued := err == nil || errors.Is(err, task.ErrQueued)
@@ -113,7 +119,10 @@ func (d *Driver) missing(ctx context.Context, id string) {
 // repost lets calls that are not on their queues be published, if the inbox says
 // nothing of them.
 func (d *Driver) repost(ctx context.Context, ids ...string) error {
-	if err := d.readInbox(ctx); err != nil {
+	if err := d.handleInbox(ctx); err != nil {
+		return err
+	}
+	if err := d.giveUpUnproven(ctx, ids); err != nil {
 		return err
 	}
 	for _, id := range ids {
@@ -126,15 +135,60 @@ func (d *Driver) repost(ctx context.Context, ids ...string) error {
 // recover finds out which open calls are on their queues, then reads the inbox,
 // and only then lets the others be published again. In any other order a call
 // could run twice: a worker reports before it takes its task off the queue.
+//
+// What the driver before may still have on its way to a queue is fenced off first.
 func (d *Driver) recover(ctx context.Context) error {
+	if err := d.fence(ctx); err != nil {
+		return err
+	}
+	var gone []string
 	for _, c := range d.openCalls() {
 		queued, err := d.isQueued(ctx, c)
 		if err != nil {
 			return err
 		}
 		d.posted.set(c.Identity(), queued)
+		if !queued {
+			gone = append(gone, c.Identity())
+		}
 	}
-	return d.readInbox(ctx)
+	if err := d.handleInbox(ctx); err != nil {
+		return err
+	}
+	if err := d.giveUpUnproven(ctx, gone); err != nil {
+		return err
+	}
+	return d.sync(ctx)
+}
+
+// fence keeps what earlier drivers of the session may publish from now on from running,
+// if it must not run twice. What they have on a queue by now is let through.
+func (d *Driver) fence(ctx context.Context) error {
+	if d.state.Epoch <= 1 {
+		return nil
+	}
+	open := slices.DeleteFunc(d.openCalls(), func(e loop.RunTool) bool { return e.Call.Routing.Effects.Retryable() })
+	if len(open) == 0 {
+		return nil
+	}
+	tasks := d.node.cell.Tasks()
+	if err := tasks.Fence(ctx, d.token.Session(), d.state.Epoch); err != nil {
+		return fmt.Errorf("fence off earlier drivers: %w", err)
+	}
+	var let []uint64
+	for _, e := range open {
+		place, queued, err := tasks.Find(ctx, d.taskOf(e))
+		if err != nil {
+			return err
+		}
+		if queued {
+			let = append(let, place)
+		}
+	}
+	if err := tasks.Fence(ctx, d.token.Session(), d.state.Epoch, let...); err != nil {
+		return fmt.Errorf("fence off earlier drivers: %w", err)
+	}
+	return nil
 }
 
 // recheck looks after the calls that were on their queues: one that is gone and
@@ -171,11 +225,15 @@ func (d *Driver) openCalls() []loop.RunTool {
 
 func (d *Driver) isQueued(ctx context.Context, e loop.RunTool) (bool, error) {
 	c := e.Call
-	queued, err := d.node.tasks.Queued(ctx, task.Task{
-		Session: d.token.Session(), Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Approved: c.Approved,
-	})
+	queued, err := d.node.tasks.Queued(ctx, d.taskOf(e))
 	if err != nil {
 		return false, fmt.Errorf("look for %s on its queue: %w", c.Place, err)
 	}
 	return queued, nil
+}
+
+// taskOf is a call's dispatch, as far as it takes to find it.
+func (d *Driver) taskOf(e loop.RunTool) task.Task {
+	c := e.Call
+	return task.Task{Session: d.token.Session(), Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Approved: c.Approved}
 }

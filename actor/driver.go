@@ -40,24 +40,25 @@ type Driver struct {
 	performer *effect.Performer
 	view      atomic.Pointer[view]
 	posted    posted
-	unposted  chan string   // calls that are not on their queues after all
-	unread    chan struct{} // holds one if the inbox held more than was read of it
-	gate      loop.Call     // the last gate that was owed, until its verdict is in
-	noted     uint64        // the note on the cell's list of sessions with open approvals; 0: none
-	parked    bool          // the last entry that was read lets the session go
-	serving   bool          // it has claimed the session and read its inbox
-	armed     bool          // the server may hold timers of the session
-	snapped   uint64        // sequence of the last snapshot
-	taken     int           // commands
-	looked    int           // taken when the inbox was last looked into
+	unposted  chan string     // calls that are not on their queues after all
+	gate      loop.Call       // the last gate that was owed, until its verdict is in
+	unread    chan struct{}   // holds one if the inbox held more than was read of it
+	listings  []*listing      // of sessions with something for a person to decide
+	unproven  map[string]bool // calls about which a report came without their ticket, by identity
+	parked    bool            // the last entry that was read lets the session go
+	serving   bool            // it has claimed the session and read its inbox
+	armed     bool            // the server may hold timers of the session
+	snapped   uint64          // sequence of the last snapshot
+	taken     int             // commands
+	looked    int             // taken when the inbox was last looked into
 }
 
 func newDriver(n *Node, token *jetstream.Token, log *zap.Logger) *Driver {
 	return &Driver{
 		node: n, token: token, lease: newLease(token, log), log: log,
 		journal: n.cell.Journal(), inbox: n.cell.Inbox(), live: n.cell.Live(),
-		cursors: make(map[events.Lane]uint64), unposted: make(chan string),
-		unread: make(chan struct{}, 1),
+		cursors: make(map[events.Lane]uint64), unposted: make(chan string), unread: make(chan struct{}, 1),
+		listings: listings(n.cell),
 	}
 }
 
@@ -95,8 +96,8 @@ func (d *Driver) drive(ctx context.Context) (err error) {
 	if !exists {
 		return d.letGo(ctx) // what its inbox holds can never be handled
 	}
-	if err := d.settleList(ctx); err != nil {
-		return fmt.Errorf("open approvals: %w", err)
+	if err := d.settleLists(ctx); err != nil {
+		return err
 	}
 	if err := d.recover(ctx); err != nil {
 		return err
@@ -205,36 +206,44 @@ func (d *Driver) receive(ctx context.Context, m jetstream.Message) error {
 }
 
 // readInbox handles what the inbox holds past the cursors, and only then performs:
-// the last report may be the result of a call that the first one would start. What
-// else there is more of is read on between other work.
+// the last report may be the result of a call that the first one would start. Of
+// what else there is very much, the rest is read between other work.
 func (d *Driver) readInbox(ctx context.Context) error {
-	for more := true; more; {
+	if err := d.handleInbox(ctx); err != nil {
+		return err
+	}
+	return d.sync(ctx)
+}
+
+// handleInbox handles what the inbox holds past the cursors.
+func (d *Driver) handleInbox(ctx context.Context) error {
+	for reports := true; reports; {
 		messages, err := d.inbox.Read(ctx, d.state.Session, d.cursorList())
 		if err != nil {
 			return fmt.Errorf("read inbox: %w", err)
 		}
-		more = false
+		reports = false
 		for _, m := range messages {
+			if m.More {
+				reports = reports || m.Lane == events.LaneReport
+				d.readOnSoon()
+			}
 			if m.Seq <= d.cursors[m.Lane] {
 				continue
 			}
 			if err := d.take(ctx, m); err != nil {
 				return err
 			}
-			more = more || m.More && m.Lane == events.LaneReport
-			if m.More {
-				d.readOnSoon()
-			}
 		}
 	}
-	return d.sync(ctx)
+	return nil
 }
 
-// readOnSoon has the inbox read again when there is nothing else to do, or as soon.
+// readOnSoon has the inbox read again, beside other work.
 func (d *Driver) readOnSoon() {
 	select {
 	case d.unread <- struct{}{}:
-	default:
+	default: // it will be
 	}
 }
 
@@ -253,6 +262,10 @@ func (d *Driver) take(ctx context.Context, m jetstream.Message) error {
 	case m.Envelope.Session != d.state.Session, commands.LaneOf(m.Envelope.Command) != m.Lane:
 		d.log.Warn("misplaced command passed over", logfield.Seq(m.Seq), logfield.Cause(m.Envelope.ID))
 		d.node.cfg.Metrics.CommandHandled(commands.NameOf(m.Envelope.Command), "misplaced")
+		return nil
+	case m.Lane == events.LaneReport && !d.vouched(m):
+		d.log.Warn("report without the ticket of its call passed over", logfield.Seq(m.Seq), logfield.Cause(m.Envelope.ID))
+		d.node.cfg.Metrics.CommandHandled(commands.NameOf(m.Envelope.Command), "forged")
 		return nil
 	}
 	before := d.head.Seq
@@ -291,7 +304,7 @@ func (d *Driver) report(ctx context.Context, r effect.Report) error {
 // decide is the whole life of a command but for what it leads to: decide, append,
 // fold. A sync follows.
 func (d *Driver) decide(ctx context.Context, env commands.Envelope) error {
-	catalog, err := d.node.offers.catalog(ctx, d.state.Config.Tools)
+	catalog, err := d.node.offers.catalog(ctx, d.state.Config.Tools, d.outfit)
 	if err != nil {
 		return fmt.Errorf("catalog: %w", err)
 	}
@@ -305,7 +318,7 @@ func (d *Driver) decide(ctx context.Context, env commands.Envelope) error {
 		if o, err = d.begins(ctx, o); err != nil {
 			return err
 		}
-		if catalog, err = d.node.offers.catalog(ctx, o.Config.Tools); err != nil {
+		if catalog, err = d.node.offers.catalog(ctx, o.Config.Tools, d.outfit); err != nil {
 			return fmt.Errorf("catalog: %w", err)
 		}
 		env.Command, env.Catalog = o, catalog.Facts()
@@ -330,7 +343,7 @@ func (d *Driver) decide(ctx context.Context, env commands.Envelope) error {
 		Session: d.state.Session, Cause: env.ID, At: env.At, Epoch: epochOf(evs, d.state.Epoch),
 		Cursors: d.movedCursors(), Events: evs,
 	}
-	if err := d.noteQuestions(ctx, evs); err != nil {
+	if err := d.enlist(ctx, evs); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -342,7 +355,7 @@ func (d *Driver) decide(ctx context.Context, env commands.Envelope) error {
 	d.node.cfg.Metrics.CommandHandled(commands.NameOf(env.Command), "accepted")
 	entry.Seq, d.head = head.Seq, head
 	d.state.Fold(entry)
-	d.strikeQuestions(ctx)
+	d.strike(ctx)
 	if d.head.Seq-d.snapped >= max(d.node.cfg.Snapshot, d.snapped/4) { // a share, so that their cost stays linear
 		d.putSnapshot(ctx)
 	}

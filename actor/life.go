@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -39,12 +40,17 @@ func (d *Driver) claim(ctx context.Context) (exists bool, err error) {
 		}
 	}
 	for n := range maxClaims {
+		if d.state.Deleted != nil {
+			return d.refuseAll(ctx, events.Refused{
+				Reason: loop.ReasonDeleted, Detail: fmt.Sprintf("session %s %s", d.state.Session, d.state.Deleted),
+			}, func(jetstream.Message) bool { return false })
+		}
 		if err := d.dress(d.state.Config); err != nil {
 			return false, err
 		}
 		err := d.decide(ctx, commands.Envelope{
 			ID: "claim/" + ulid.Make().String(), Session: d.state.Session, By: d.node.cfg.Name,
-			Command: commands.Claim{Node: d.node.cfg.Name, Token: d.token.Reply(), Config: d.outfit.configFor(d.state)},
+			Command: commands.Claim{Node: d.node.cfg.Name, Token: d.token.Reply(), Config: d.outfit.configFor(d.state), Tickets: true},
 		})
 		if err == nil {
 			return true, nil
@@ -87,10 +93,7 @@ func (d *Driver) hydrate(ctx context.Context) error {
 		d.log.Warn("snapshot does not fit the journal, which is read instead", zap.Error(err))
 		err = d.hydrateFrom(ctx, loop.New(d.token.Session()), journal.Head{})
 	}
-	d.armed = slices.ContainsFunc(loop.Pending(d.state), func(e loop.Effect) bool {
-		_, timer := e.(loop.ArmTimer)
-		return timer
-	})
+	_, d.armed = firstTimer(loop.Pending(d.state))
 	return err
 }
 
@@ -125,20 +128,30 @@ func (d *Driver) starts(ctx context.Context) (bool, error) {
 	if !errors.Is(err, journal.ErrNotFound) {
 		return err == nil, err
 	}
+	opens := func(m jetstream.Message) bool {
+		_, ok := m.Envelope.Command.(commands.OpenSession)
+		return ok && m.Err == nil
+	}
+	return d.refuseAll(ctx, events.Refused{Reason: loop.ReasonNoSession, Detail: "no such session"}, opens)
+}
+
+// refuseAll refuses everything that the inbox holds, since there is no session for it,
+// unless one of them is what makes it one: then it reports true and refuses nothing.
+func (d *Driver) refuseAll(ctx context.Context, why events.Refused, unless func(jetstream.Message) bool) (bool, error) {
 	var refused []string
 	cursors := make(map[events.Lane]uint64)
-	for m, err := range d.inbox.All(ctx, d.state.Session, nil) {
+	for m, err := range d.inbox.All(ctx, d.state.Session, d.cursorList()) {
 		if err != nil {
 			return false, fmt.Errorf("read inbox: %w", err)
 		}
-		if _, ok := m.Envelope.Command.(commands.OpenSession); ok && m.Err == nil {
+		if unless(m) {
 			return true, nil
 		}
 		refused, cursors[m.Lane] = append(refused, m.Envelope.ID), m.Seq
 	}
-	d.cursors = cursors
-	for _, id := range refused {
-		d.tell(events.Refused{Command: id, Reason: loop.ReasonNoSession, Detail: "no such session"})
+	maps.Copy(d.cursors, cursors)
+	for _, why.Command = range refused {
+		d.tell(why)
 	}
 	return false, nil
 }
@@ -206,30 +219,39 @@ func (d *Driver) wakeIfAny(ctx context.Context) error {
 	return nil
 }
 
-// armDurable leaves the timers of a parked session to the server, and takes those
-// away that it may have from before.
+// armDurable leaves the first timer of a parked session to the server, and takes those
+// away that it may have from before. The driver whom that one wakes has all of them in
+// its own hands, and leaves the next one when it parks: so parking costs the same
+// however many calls of a session have deadlines.
 func (d *Driver) armDurable(ctx context.Context) error {
 	if d.armed {
 		if err := d.node.cell.Timers().DisarmAll(ctx, d.state.Session); err != nil {
 			return fmt.Errorf("disarm timers: %w", err)
 		}
 	}
-	d.armed = false
-	for _, e := range loop.Pending(d.state) {
-		t, ok := e.(loop.ArmTimer)
-		if !ok {
-			continue
-		}
-		d.armed = true
-		env := commands.Envelope{
-			ID: t.Identity(), Session: d.state.Session, By: "timer",
-			Command: commands.ReportTimer{Kind: t.Kind, ID: t.ID},
-		}
-		if err := d.node.cell.Timers().Arm(ctx, d.state.Session, t.Kind+"-"+t.ID, due(t), env); err != nil {
-			return fmt.Errorf("arm timer %s: %w", t.Identity(), err)
-		}
+	first, found := firstTimer(loop.Pending(d.state))
+	d.armed = found
+	if !found {
+		return nil
+	}
+	env := commands.Envelope{
+		ID: first.Identity(), Session: d.state.Session, By: "timer",
+		Command: commands.ReportTimer{Kind: first.Kind, ID: first.ID},
+	}
+	if err := d.node.cell.Timers().Arm(ctx, d.state.Session, first.Kind+"-"+first.ID, due(first), env); err != nil {
+		return fmt.Errorf("arm timer %s: %w", first.Identity(), err)
 	}
 	return nil
+}
+
+// firstTimer is the one that is due first.
+func firstTimer(owed []loop.Effect) (first loop.ArmTimer, found bool) {
+	for _, e := range owed {
+		if t, ok := e.(loop.ArmTimer); ok && (!found || due(t).Before(due(first))) {
+			first, found = t, true
+		}
+	}
+	return first, found
 }
 
 // putSnapshot keeps the state, so that the next driver need not read everything.

@@ -26,6 +26,7 @@ type Node struct {
 	cfg     Config
 	runs    *jetstream.Runs
 	tasks   task.Dispatcher
+	tickets *jetstream.Tickets // while it runs
 	log     *zap.Logger
 	offers  *offers
 	models  *models
@@ -91,6 +92,12 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	defer view.Close()
 	n.offers = newOffers(view, n.log)
+	if n.tickets, err = n.cell.Tickets(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("node %s: %w", n.cfg.Name, err)
+	}
 	n.log.Info("node started", zap.Int("capacity", n.cfg.Capacity))
 
 	drivers, drain := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -98,6 +105,9 @@ func (n *Node) Run(ctx context.Context) error {
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.offers.follow(gctx) })
 	group.Go(func() error { return n.sweep(gctx) })
+	fired := make(chan string, alarmsKept)
+	group.Go(func() error { return n.alarms(gctx, fired) })
+	group.Go(func() error { return n.follow(gctx, fired) })
 	group.Go(func() error { return n.record(gctx) })
 	group.Go(func() error { return n.guard(gctx) })
 	group.Go(func() error { return n.take(gctx, drivers, &running) })
@@ -171,9 +181,11 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 	}
 }
 
-// sweep wakes the sessions that have commands and no token: their wake was lost.
+// sweep wakes the sessions that have commands and no token: their wake was lost. It
+// looks after the schedules that fired, too.
 func (n *Node) sweep(ctx context.Context) error {
-	for pause(ctx, n.cfg.Sweep/2+rand.N(n.cfg.Sweep)) { //nolint:gosec // jitter
+	for sweeps := 0; pause(ctx, n.cfg.Sweep/2+rand.N(n.cfg.Sweep)); sweeps++ { //nolint:gosec // jitter
+		n.sweepSchedules(ctx, sweeps%sweepsToAll == 0)
 		orphans, err := n.runs.Orphans(ctx)
 		if err != nil {
 			n.log.Warn("sweep went wrong", zap.Error(err))

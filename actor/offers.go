@@ -78,25 +78,38 @@ func (o *offers) refresh() {
 // gates is the queue of the workers that run the gates of tasks, "" if there are none.
 func (o *offers) gates() string { return o.current.Load().gates }
 
-// catalog is what a session may use of the offers.
-func (o *offers) catalog(ctx context.Context, allowed []string) (*effect.Catalog, error) {
+// catalog is what a session with that outfit may use of the offers.
+func (o *offers) catalog(ctx context.Context, allowed []string, with *outfit) (*effect.Catalog, error) {
 	now := o.current.Load()
 	key := "*"
 	if allowed != nil {
 		key = strings.Join(allowed, "\x00")
 	}
+	key += with.terms
 	now.mu.Lock()
 	defer now.mu.Unlock()
 	if c, ok := now.catalogs[key]; ok {
 		return c, nil
 	}
 	byName := func(source string) string { return source }
-	c, err := effect.NewCatalog(ctx, now.sources, tool.FirstWins, allowed, byName)
+	c, err := effect.NewCatalog(ctx, now.under(with.Terms), tool.FirstWins, allowed, byName)
 	if err != nil {
 		return nil, err
 	}
 	now.catalogs[key] = c
 	return c, nil
+}
+
+// under are the sources with what an agent says of their tools.
+func (o *offered) under(terms []tool.Terms) []tool.Source {
+	if len(terms) == 0 {
+		return o.sources
+	}
+	out := make([]tool.Source, len(o.sources))
+	for i, s := range o.sources {
+		out[i] = tool.Under(s, terms...)
+	}
+	return out
 }
 
 // queueTools is what the workers of one queue offer.

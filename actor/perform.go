@@ -26,6 +26,8 @@ type view struct {
 	catalog    *effect.Catalog
 	turn       *loop.Turn
 	called     commands.ModelCall // the last one that this driver began
+	epoch      uint64
+	decided    content.Time // when the last entry was
 }
 
 // sync makes what runs equal to what is owed. Before anything that costs or acts,
@@ -40,11 +42,13 @@ func (d *Driver) prepare(ctx context.Context, owed []loop.Effect) error {
 	if !d.lease.fresh() {
 		return ErrLeaseLost
 	}
-	catalog, err := d.node.offers.catalog(ctx, d.state.Config.Tools)
+	catalog, err := d.node.offers.catalog(ctx, d.state.Config.Tools, d.outfit)
 	if err != nil {
 		return fmt.Errorf("catalog: %w", err)
 	}
-	v := &view{transcript: slices.Clip(d.state.Transcript), config: d.state.Config, catalog: catalog}
+	v := &view{
+		transcript: slices.Clip(d.state.Transcript), config: d.state.Config, catalog: catalog, epoch: d.state.Epoch, decided: d.state.At,
+	}
 	if old := d.view.Load(); old != nil {
 		v.called = old.called
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/memory"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/permission"
 	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -23,6 +24,7 @@ type Kit struct {
 	Tools       []tool.Source                                       // of which each agent uses those that its file names; those of its MCP servers, too
 	Permissions tool.Permissions                                    // nil: what the agents' files say is all
 	Root        string                                              // the folder that they work in; "": the working directory
+	Folder      string                                              // that of their files, where their hooks begin; "": the working directory
 	Notes       memory.Store                                        // nil: each agent with a memory has one that ends with the process
 	Find        FindFunc                                            // the agents that they delegate to; nil: none
 	Journal     journal.Journal                                     // nil: one in memory for each
@@ -61,7 +63,10 @@ func (d *Definition) agent(ctx context.Context, k Kit, callers []string) (agent.
 	if k.Notes == nil {
 		k.Notes = memory.NewLocal(nil)
 	}
-	host := Host{Models: k.Models, Notes: k.Notes, Sources: func(d *Definition) []memory.Source { return d.Sources(k.root()) }}
+	host := Host{
+		Models: k.Models, Notes: k.Notes, Sources: func(d *Definition) []memory.Source { return d.Sources(k.root()) },
+		Commands: true, Folder: k.Folder, Root: k.Root, // whoever made the kit has chosen the agent
+	}
 	var with effect.Equipment
 	if with, err = host.Equip(c); err != nil {
 		return out, err
@@ -70,7 +75,30 @@ func (d *Definition) agent(ctx context.Context, k Kit, callers []string) (agent.
 	if out.Transcript, err = d.Instructions(k.root()); err != nil {
 		return out, err
 	}
-	return out, d.own(ctx, k, callers, &out)
+	if err := d.own(ctx, k, callers, &out); err != nil {
+		return out, err
+	}
+	return out, d.restrict(k, &out)
+}
+
+// restrict puts the tools under the agent's terms, and its calls under what it says that
+// they may do.
+func (d *Definition) restrict(k Kit, out *agent.Config) error {
+	for i, s := range out.Tools {
+		out.Tools[i] = tool.Under(s, d.Terms()...)
+	}
+	policy, err := d.Permissions.In(k.root())
+	if err != nil {
+		return fmt.Errorf("agent %s: permissions: %w", d.Name, err)
+	}
+	switch {
+	case policy == nil:
+	case out.Permissions == nil:
+		out.Permissions = policy
+	default:
+		out.Permissions = permission.All(out.Permissions, policy)
+	}
+	return nil
 }
 
 func (k Kit) root() string {

@@ -1,5 +1,7 @@
 package agentfile
 
+import "github.com/turnlog/turnlog/permission"
+
 // Definition is what an agent file says. The zero value of a field is what the
 // host does by itself.
 type Definition struct {
@@ -16,6 +18,8 @@ type Definition struct {
 	MCP    map[string]Server `json:"mcp,omitempty" jsonschema:"servers of the Model Context Protocol, by name; their tools are called mcp_NAME_TOOL"`
 	Agents []string          `json:"agents,omitempty" jsonschema:"agents that it may delegate to, each as a tool called agent_NAME"`
 
+	Permissions *permission.Policy `json:"permissions,omitempty" jsonschema:"what calls may do where they run, whatever tools lets them; held by whoever runs them"`
+
 	Limits        *Limits    `json:"limits,omitempty" jsonschema:"bounds of each turn"`
 	SessionLimits *Limits    `json:"session_limits,omitempty" jsonschema:"bounds of the whole session"`
 	MaxParallel   int        `json:"max_parallel,omitempty" jsonschema:"how many calls of one reply may run at once; 1 unless given, -1 for all"`
@@ -26,6 +30,7 @@ type Definition struct {
 
 	Compaction *Compaction `json:"compaction,omitempty" jsonschema:"keeps the transcript small enough for the model"`
 	Guardrails *Guardrails `json:"guardrails,omitempty" jsonschema:"checks of input, replies and results"`
+	Hooks      []Hook      `json:"hooks,omitempty" jsonschema:"commands that are asked at points of the loop, on the machine that runs the loop"`
 	Gate       *Gate       `json:"gate,omitempty" jsonschema:"what a task has to pass before it counts as done"`
 	Memory     *Memory     `json:"memory,omitempty" jsonschema:"what tasks leave for later ones"`
 	Output     *Output     `json:"output,omitempty" jsonschema:"what answers have to look like; free text unless given"`
@@ -44,6 +49,10 @@ type Tool struct {
 	Name       string `json:"name" jsonschema:"a tool's name, in which * stands for any characters"`
 	Permission string `json:"permission,omitempty" jsonschema:"what becomes of a call; guard unless given: it runs if the tool only reads, else a person decides"`
 	Route      string `json:"route,omitempty" jsonschema:"how a call is waited for: foreground, background or detach:DURATION; as the tool asks unless given"`
+	Effects    string `json:"effects,omitempty" jsonschema:"what a call does, in place of what the tool declares: read_only is let run by guard, and is repeated like idempotent when its worker is lost; none may do harm"`
+	Exclusive  *bool  `json:"exclusive,omitempty" jsonschema:"whether a call never runs beside another one of its reply, in place of what the tool declares"`
+	Timeout    string `json:"timeout,omitempty" jsonschema:"how long a call may take, like 30s; the tool's own if that is shorter"`
+	MaxOutput  int    `json:"max_output,omitempty" jsonschema:"bytes of output that a result holds, what is more is cut out of its middle; what the tool's host has room for if that is less"`
 }
 
 // Server is a server of the Model Context Protocol: a command or a URL.
@@ -52,6 +61,7 @@ type Server struct {
 	Env     map[string]string `json:"env,omitempty" jsonschema:"environment of the command; env:NAME and file:PATH stand for secrets"`
 	URL     string            `json:"url,omitempty" jsonschema:"address of a server that speaks HTTP"`
 	Headers map[string]string `json:"headers,omitempty" jsonschema:"headers of each request; env:NAME and file:PATH stand for secrets"`
+	Token   string            `json:"token,omitempty" jsonschema:"bearer token of a server that speaks HTTP, as env:NAME or file:PATH"`
 	Timeout string            `json:"timeout,omitempty" jsonschema:"how long a call may take, like 30s"`
 
 	IgnoreHints bool `json:"ignore_hints,omitempty" jsonschema:"take every tool for one that may do harm, whatever the server says of its effects"`
@@ -120,6 +130,16 @@ type Check struct {
 	MaxLength int      `json:"max_length,omitempty" jsonschema:"refuse a text of more characters"`
 	Deny      []string `json:"deny,omitempty" jsonschema:"refuse a text in which one of these regular expressions matches"`
 	Warn      bool     `json:"warn,omitempty" jsonschema:"record a warning instead of ending the turn"`
+}
+
+// Hook is a command that is asked at points of the loop.
+type Hook struct {
+	Name     string   `json:"name,omitempty" jsonschema:"name of the hook in the journal; hook_1, hook_2, … unless given"`
+	Points   []string `json:"points" jsonschema:"where it is asked"`
+	Tools    []string `json:"tools,omitempty" jsonschema:"at points about calls, calls of which tools it is asked about, in which * stands for any characters; of all unless given"`
+	Command  string   `json:"command" jsonschema:"shell command, begun in the folder of the agent files. It reads what happens as JSON. It goes on by exit code 0, also with a decision as JSON, and says no by 2"`
+	Timeout  string   `json:"timeout,omitempty" jsonschema:"how long it may take, like 5s; 30s unless given"`
+	FailOpen bool     `json:"fail_open,omitempty" jsonschema:"whether the turn goes on when the command fails; otherwise it ends"`
 }
 
 // Gate is what a task has to pass.

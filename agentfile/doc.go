@@ -12,15 +12,20 @@
 // a [Folder] or wherever else a [FindFunc] looks. What an agent needs where its tools
 // run is told by [Servers], [Skills] and [Delegates].
 //
-// Reading is strict. A file that is not YAML, an unknown key and a value of the wrong
-// kind are a [Problem] with its line, which ends the reading; of words and numbers that
-// cannot be, all are reported at once. [Schema] is the same rules for editors, and [Reference] for
-// people.
+// Reading is strict: what is no YAML, an unknown key, a value of the wrong kind, and a word
+// or number that cannot be are each a [Problem] with its line. All are reported at once,
+// but for what only follows from another. [Schema] is the same rules for editors, and
+// [Reference] for people.
 //
 // To test an agent of one's own, parse its file and run it with a scripted model; the
 // example of [Definition.Agent] does.
 //
-// A definition says nothing about a machine: which paths and programs tools may
-// touch is for the worker that runs them to say. Secrets are named (env:NAME,
-// file:PATH), never held.
+// What it says of its tools ([Definition.Terms]) every host goes by. What its calls may do
+// with paths, programs and servers is held where they run: in process, or by the workers,
+// which the driver tells with each call. Its hooks are commands, so a [Host] runs those of
+// its operator's own files only, unless it is told otherwise; of an agent that somebody
+// sent or published it says so when the session is opened.
+//
+// A definition says nothing about a machine: what a worker permits comes on top. Secrets
+// are named (env:NAME, file:PATH), never held.
 package agentfile

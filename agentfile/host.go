@@ -2,6 +2,7 @@ package agentfile
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,6 +34,17 @@ type Host struct {
 	Models  func(name string, data []byte) (model.Model, error) // of summaries; required
 	Notes   memory.Store                                        // what agents with a memory remember; nil: nothing
 	Sources func(*Definition) []memory.Source                   // what planning is told of beside; nil: nothing
+
+	// Own reports whether a definition of that name and version is in a folder of agent
+	// files that whoever started the node has given it. The hooks of such agents run here,
+	// and on every other node of the deployment. Nil: it has none.
+	Own func(ctx context.Context, name, version string) bool
+	// Commands lets the hooks of every agent run here, whoever wrote it.
+	Commands bool
+	// Folder is where hooks begin, that of the agent files; "": where the process is.
+	Folder string
+	// Root is the folder that agents work in, if the node sees it; "": it does not.
+	Root string
 }
 
 // Begin completes the configuration of a session that is about to be opened and names
@@ -63,12 +75,28 @@ func (h Host) Begin(ctx context.Context, asked events.Config) (events.Config, []
 	case c.Model == "":
 		return asked, nil, &loop.Rejection{Reason: loop.ReasonBadAgent, Detail: "agent " + d.Name + " names no model: the session has to"}
 	}
+	c.Agent.Local = h.Own != nil && h.Own(ctx, d.Name, c.Agent.Version)
+	if err := h.mayRun(d, c.Agent); err != nil {
+		return asked, nil, &loop.Rejection{Reason: loop.ReasonBadAgent, Detail: err.Error()}
+	}
 	return c, d.Prompt(), nil
+}
+
+// mayRun returns an error if the agent has hooks and nobody who answers for this machine
+// has said that they run on it.
+func (h Host) mayRun(d *Definition, ref *events.AgentRef) error {
+	if len(d.Hooks) == 0 || ref.Local || h.Commands {
+		return nil
+	}
+	return fmt.Errorf("agent %s has hooks, and this node runs commands of agents in its own folder only: "+
+		"put the file there (driver-node --agents), or let the node run those of every agent (--agent-hooks)", d.Name)
 }
 
 // definition is the one that comes with the reference, or the one that it names.
 func (h Host) definition(ctx context.Context, ref events.AgentRef) (*Definition, error) {
 	switch {
+	case len(ref.Data) > MaxData || len(ref.Data) > 0 && !json.Valid(ref.Data): // YAML could unfold to more than a node has room for
+		return nil, Problems{{File: ref.Name, Message: fmt.Sprintf("a definition that comes along is JSON of at most %d bytes", MaxData)}}
 	case len(ref.Data) > 0:
 		return Parse(ref.Name, ref.Data, nil)
 	case h.Find == nil:
@@ -129,7 +157,8 @@ func Recorded(c events.Config) (*Definition, error) {
 	if c.Agent == nil {
 		return nil, nil //nolint:nilnil // most sessions are of none
 	}
-	return Parse(c.Agent.Name, c.Agent.Data, nil)
+	r := &reader{file: c.Agent.Name, kept: true}
+	return r.definition(c.Agent.Data)
 }
 
 // Equip makes what the agent of a session with that configuration brings to its host.
@@ -139,7 +168,19 @@ func (h Host) Equip(c events.Config) (effect.Equipment, error) {
 	if err != nil || d == nil {
 		return e, err
 	}
-	if e.Hooks, err = d.Hooks(); err != nil {
+	if err := h.mayRun(d, c.Agent); err != nil {
+		return e, err
+	}
+	if e.Hooks, err = d.Guards(); err != nil {
+		return e, err
+	}
+	commands, err := d.Commands(h.Folder, h.Root)
+	if err != nil {
+		return e, err
+	}
+	e.Hooks = append(e.Hooks, commands...)
+	e.Terms = d.Terms()
+	if e.Policy, err = d.policy(); err != nil {
 		return e, err
 	}
 	if e.Mutators, err = d.Mutators(func(name string) (model.Model, error) {

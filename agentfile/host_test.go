@@ -131,6 +131,7 @@ func TestASessionThatCannotBeginIsRefused(t *testing.T) {
 		"bad.yaml:1:1":          {Name: "bad"},
 		"names no model":        {Name: "dumb"},
 		"unknown field":         {Name: "a", Data: []byte(`{"engine":"x"}`)},
+		"is JSON of at":         {Name: "a", Data: []byte("model: m\n")},
 		"is of version":         {Name: "good", Version: "0", Data: c.Agent.Data},
 	} {
 		_, _, err := h.Begin(t.Context(), events.Config{Agent: &ref})

@@ -1,14 +1,12 @@
 package agentfile
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,9 +14,10 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 	"github.com/gowebpki/jcs"
+
+	"github.com/turnlog/turnlog/internal/wire"
 )
 
 // maxSize bounds a file, and what it takes from others.
@@ -81,28 +80,40 @@ func Load(file string) (*Definition, error) {
 // it may name none.
 func Parse(file string, data []byte, read ReadFunc) (*Definition, error) {
 	r := &reader{file: file, read: read}
+	return r.definition(data)
+}
+
+// definition reads what the file says.
+func (r *reader) definition(data []byte) (d *Definition, err error) {
+	err = wire.Safely(func() (err error) {
+		d, err = r.readAll(data)
+		return err
+	})
+	if errors.Is(err, wire.ErrBroke) {
+		r.problems = append(r.problems, Problem{File: r.file, Message: fmt.Sprintf("not YAML: %v", err)})
+		return nil, r.problems
+	}
+	return d, err
+}
+
+func (r *reader) readAll(data []byte) (*Definition, error) {
 	if len(data) > maxSize {
 		r.report("", "%d bytes, more than %d", len(data), maxSize)
 		return nil, r.problems
 	}
-	tree, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		return nil, Problems{r.syntax(err)}
-	}
-	r.tree = tree
+	r.tree = r.parse(data)
 	var d Definition
-	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&d)
-	if err != nil && !errors.Is(err, io.EOF) { // a file without a value says nothing
-		return nil, Problems{r.syntax(err)}
+	r.decode(&d)
+	if len(r.tree.Docs) > 1 {
+		r.report("", "holds %d documents, one is wanted", len(r.tree.Docs))
 	}
-	if len(tree.Docs) > 1 {
-		r.report("", "holds %d documents, one is wanted", len(tree.Docs))
-	}
-	d.Name = cmp.Or(d.Name, baseName(file))
+	d.Name = cmp.Or(d.Name, baseName(r.file))
 	r.inline(&d)
 	r.validate(&d)
 	if len(r.problems) > 0 {
-		slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+		slices.SortStableFunc(r.problems, func(a, b Problem) int {
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		})
 		return nil, r.problems
 	}
 	return &d, nil
@@ -147,10 +158,16 @@ type reader struct {
 	read     ReadFunc
 	tree     *ast.File
 	problems Problems
+	kept     bool     // a journal has it already, so it is too late to keep secrets out
+	bad      []string // paths of what could not be read, so that nothing follows from its absence
 }
 
-// report adds a problem at the value of the path.
+// report adds a problem at the value of the path, unless something in it could not be
+// read.
 func (r *reader) report(path, format string, args ...any) {
+	if r.isBad(path) {
+		return
+	}
 	p := Problem{File: r.file, Path: path, Message: fmt.Sprintf(format, args...)}
 	p.Line, p.Column = r.position(path)
 	r.problems = append(r.problems, p)
@@ -176,6 +193,14 @@ func first(node ast.Node) *token.Token {
 		return m.Values[0].Key.GetToken()
 	}
 	return node.GetToken()
+}
+
+// isBad reports whether the value of the path, or something in it, could not be read.
+func (r *reader) isBad(path string) bool {
+	return path != "" && slices.ContainsFunc(r.bad, func(b string) bool {
+		rest, ok := strings.CutPrefix(b, path)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
 }
 
 // syntax is the problem that the YAML reader found.

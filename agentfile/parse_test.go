@@ -1,6 +1,7 @@
 package agentfile_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -19,12 +20,17 @@ system_file: prompt.md
 context: {agents_md: nearest, skills: [skills], specs: [specs]}
 tools:
   - {name: "fs_*", permission: allow}
-  - {name: shell_exec, permission: ask, route: "detach:30s"}
+  - {name: shell_exec, permission: ask, route: "detach:30s", effects: none, exclusive: true, timeout: 5m, max_output: 20000}
   - {name: "*", permission: deny}
 mcp:
   everything: {command: [server, stdio], env: {KEY: "env:KEY"}, timeout: 30s}
-  docs: {url: "https://127.0.0.1/mcp", headers: {Authorization: "file:/run/token"}}
+  docs: {url: "https://127.0.0.1/mcp", headers: {X-Api-Key: "file:/run/token", X-Team: a}, token: "env:DOCS_TOKEN"}
 agents: [tester]
+permissions:
+  paths: {protect: [.git], read_only: [vendor], allow: ["."], outside: deny}
+  commands: {allow: [go], ask: [git], deny: [rm], dirs: ["."], allow_env: ["GO*"], deny_env: [HOME], outside: ask, code: deny}
+  servers: {trust: [docs], deny: [evil], scopes: [read], outside: deny}
+  kinds: {allow: [filesystem.read], ask: [mail], deny: [mail.send]}
 limits: {rounds: 20, tokens: 100000, wall_clock: 10m}
 session_limits: {cost_micros: 5000000}
 max_parallel: 4
@@ -39,6 +45,9 @@ compaction:
 guardrails:
   input: [{name: long, max_length: 10000}]
   results: [{deny: ["secret-[0-9]+"], warn: true}]
+hooks:
+  - {points: [pre_tool_execution], tools: ["shell_*"], command: ./check.sh, timeout: 5s}
+  - {name: audit, points: [session_start, session_end], command: "true", fail_open: true}
 gate: {command: go test ./..., max_retries: 2}
 memory: {scope: agent, ttl: 168h}
 output: {schema: {type: object, properties: {ok: {type: boolean}}}}
@@ -136,6 +145,35 @@ func TestWhatIsWrongIsToldWithItsLine(t *testing.T) {
 		{"guardrails: {input: [{name: x}]}", "guardrails.input[0]: give max_length or deny"},
 		{"guardrails: {input: [{deny: ['(']}]}", "guardrails.input[0].deny[0]: error parsing regexp"},
 		{"gate: {max_retries: 1}", "gate: names no command"},
+		{"tools:\n  - {name: x, effects: some}", `a.yaml:2:24: tools[0].effects: "some": use read_only, idempotent or none`},
+		{"tools: [{name: x, timeout: 0s}]", `tools[0].timeout: "0s": use a positive duration`},
+		{"tools: [{name: x, max_output: -1}]", "tools[0].max_output: -1: use a number from 1 on"},
+		{"tools: [{name: x, exclusive: sometimes}]", `tools[0].exclusive: want true or false, not the text "sometimes"`},
+		{"max_parallel: 1.5", "a.yaml:1:15: max_parallel: want a whole number, not the number 1.5"},
+		{"limits: 5", "a.yaml:1:9: limits: want keys with values, not the number 5"},
+		{"agents: tester", `agents: want a list, not the text "tester"`},
+		{"- a", "a.yaml:1:1: want keys with values, not a list"},
+		{"name: a\ntool: []", `a.yaml:2:1: unknown field "tool": did you mean tools?`},
+		{"mcp:\n  x:\n    url: 'http://h'\n    token: abc", "a.yaml:4:12: mcp.x.token: is no reference: write env:NAME"},
+		{"mcp:\n  x:\n    url: 'http://h'\n    headers: {Authorization: Bearer abc}", "a.yaml:4:30: mcp.x.headers.Authorization: looks like a secret"},
+		{"mcp: {x: {url: 'http://h/?api_key=abc'}}", "mcp.x.url: its api_key looks like a secret"},
+		{"mcp: {x: {command: [a], env: {NOTES_TOKEN: abc}}}", "mcp.x.env.NOTES_TOKEN: looks like a secret"},
+		{"mcp: {x: {command: [a], token: 'env:B'}}", "mcp.x.token: is for URLs"},
+		{"hooks: [{points: [pre_tool_execution]}]", "hooks[0]: names no command"},
+		{"hooks: [{command: x}]", "hooks[0]: stands nowhere"},
+		{"hooks: [{command: x, points: [before_model]}]", `hooks[0].points[0]: "before_model": use session_start`},
+		{"hooks: [{command: x, points: [pre_llm_call], tools: [a]}]", "hooks[0].points[0]: tools are for pre_tool_execution and post_tool_execution"},
+		{"hooks: [{command: x, points: [pre_llm_call], name: guardrail}]", "hooks[0]: two hooks are called guardrail"},
+		{"hooks: [{command: x, points: [pre_llm_call], timeout: x}]", `hooks[0].timeout: "x": use a positive duration`},
+		{"permissions: {}", "permissions: says nothing"},
+		{"tools: !x y", `tools: want a list, not the text "y"`},
+		{"a: &a !x y\ntools: *a", "a.yaml"},
+		{"max_parallel: !x y", "a.yaml"},
+		{"permissions: {paths: {outside: allow}}", `permissions.paths.outside: "allow": use ask or deny`},
+		{"permissions: {commands: {allow: [bin/x]}}", `permissions: command policy: program "bin/x": use a name or an absolute path`},
+		{"permissions: {commands: {code: maybe}}", `permissions.commands.code: "maybe": use allow, ask or deny`},
+		{"permissions: {servers: {outside: allow}}", `permissions.servers.outside: "allow"`},
+		{"permissions: {kinds: {deny: ['']}}", "permissions.kinds.deny[0]: is empty"},
 		{"output: {}", "output: names no schema"},
 		{"output: {schema: {type: 7}}", "output.schema: "},
 		{"output: {schema_file: bad.json}", "output.schema_file: bad.json: unexpected end"},
@@ -158,5 +196,40 @@ a.yaml:3:11: limits.rounds: -1: use a number from 1 on
 a.yaml:4:7: name: "A": use 1 to 64 of a-z, 0-9, - and _, a letter or digit first`
 	if err == nil || err.Error() != want {
 		t.Errorf("Parse = %v\nwant\n%s", err, want)
+	}
+}
+
+func TestNoProblemHidesAnother(t *testing.T) {
+	t.Parallel()
+	text := `name: A
+model: [open
+tools:
+  - {name: x, permision: ask}
+  - {permission: perhaps, timeout: {a: b}}
+  - y
+limits: {rounds: many, tokens: -1}
+system: "never closed
+hooks:
+  - command: x
+    points: [nowhere]
+engine: fast
+limits: {rounds: 3}
+fallback: [a]
+`
+	want := `a.yaml:1:7: name: "A": use 1 to 64 of a-z, 0-9, - and _, a letter or digit first
+a.yaml:2:8: sequence end token ']' not found
+a.yaml:4:15: unknown field "permision": did you mean permission?
+a.yaml:5:18: tools[1].permission: "perhaps": use allow, ask, deny or guard
+a.yaml:5:37: tools[1].timeout: want a text, not keys with values
+a.yaml:6:5: tools[2]: want keys with values, not the text "y"
+a.yaml:7:18: limits.rounds: want a whole number, not the text "many"
+a.yaml:7:32: limits.tokens: -1: use a number from 1 on
+a.yaml:8:9: could not find end character of double-quoted text
+a.yaml:11:14: hooks[0].points[0]: "nowhere": use session_start, loop_iteration, pre_llm_call, post_llm_call, pre_tool_execution, post_tool_execution, context_compaction or session_end
+a.yaml:12:1: unknown field "engine"
+a.yaml:13:1: mapping key "limits" already defined at [7:1]`
+	_, err := agentfile.Parse("a.yaml", []byte(text), nil)
+	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/turnlog/turnlog/permission"
 )
 
 // Schema returns the JSON Schema of agent files, for editors.
@@ -59,12 +61,22 @@ func restrictions() []restriction {
 		{at: [][]string{{"context", "agents_md"}}, words: agentsMD()},
 		{at: [][]string{{"tools", each, "permission"}}, words: permissions()},
 		{at: [][]string{{"tools", each, "route"}}, pattern: routePattern},
+		{at: [][]string{{"tools", each, "effects"}}, words: effects()},
+		{at: [][]string{{"hooks", each, "points", each}}, words: points()},
+		{at: [][]string{{"mcp", each, "token"}}, pattern: referencePattern},
+		{
+			at:    [][]string{{"permissions", "paths", "outside"}, {"permissions", "commands", "outside"}, {"permissions", "servers", "outside"}},
+			words: permission.Outsides(),
+		},
+		{at: [][]string{{"permissions", "commands", "code"}}, words: permission.Codes()},
 		{at: [][]string{{"memory", "scope"}}, words: scopes()},
 		{at: [][]string{{"cache", "mode"}}, words: cacheModes()},
 		{at: [][]string{{"cache", "retention"}}, words: retentions()},
 		{
 			at: [][]string{
 				{"mcp", each, "timeout"},
+				{"tools", each, "timeout"},
+				{"hooks", each, "timeout"},
 				{"limits", "wall_clock"},
 				{"session_limits", "wall_clock"},
 				{"approvals", "ttl"},

@@ -92,6 +92,16 @@ func TestTheSchemaAgreesWithTheReader(t *testing.T) {
 		"cache: {mode: always}",
 		"context: {agents_md: some}",
 		"compaction: {items: 3}",
+		"tools: [{name: x, effects: some}]",
+		"tools: [{name: x, timeout: soon}]",
+		"tools: [{name: x, max_output: 1.5}]",
+		"hooks: [{command: x, points: [nowhere]}]",
+		"hooks: [{command: x}]",
+		"mcp: {x: {url: 'http://h', token: abc}}",
+		"permissions: {paths: {outside: allow}}",
+		"permissions: {commands: {code: perhaps}}",
+		"permissions: {disks: {}}",
+		"permissions: {kinds: {deny: [mail]}}",
 	} {
 		_, readErr := agentfile.Parse("a.yaml", []byte(text), files())
 		var value any

@@ -129,14 +129,14 @@ func span(text string) time.Duration {
 	return d
 }
 
-// Hooks returns the agent's guardrails, as hooks.
-func (d *Definition) Hooks() ([]extension.Hook, error) {
+// Guards returns the agent's guardrails, as hooks.
+func (d *Definition) Guards() ([]extension.Hook, error) {
 	g := d.Guardrails
 	if g == nil {
 		return nil, nil
 	}
 	guard, err := guardrail.New(guardrail.Config{
-		Input: checks("input", g.Input), Output: checks("output", g.Output), Results: checks("results", g.Results),
+		Name: guardName, Input: checks("input", g.Input), Output: checks("output", g.Output), Results: checks("results", g.Results),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("agent %s: %w", d.Name, err)

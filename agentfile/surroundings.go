@@ -36,7 +36,7 @@ func Servers(of ...*Definition) ([]mcp.Server, error) {
 			}
 			known[name] = s
 			all = append(all, mcp.Server{
-				Name: name, Command: s.Command, Env: s.Env, URL: s.URL, Headers: s.Headers, Timeout: span(s.Timeout),
+				Name: name, Command: s.Command, Env: s.Env, URL: s.URL, Headers: s.Headers, Token: s.Token, Timeout: span(s.Timeout),
 				IgnoreHints: s.IgnoreHints,
 			})
 		}

@@ -3,15 +3,11 @@ package agentfile
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/effect"
-	"github.com/turnlog/turnlog/tool/mcp"
 )
 
 // validate reports what the kinds of values alone do not rule out.
@@ -28,7 +24,7 @@ func (r *reader) validate(d *Definition) {
 			r.report(at("$.fallback", i), "names no model")
 		}
 	}
-	if len(d.Fallback) > 0 && d.Model == "" {
+	if len(d.Fallback) > 0 && d.Model == "" && !r.isBad("$.model") {
 		r.report("$.fallback", "there is no model to fall back from: give model too")
 	}
 	r.tools(d.Tools)
@@ -48,6 +44,8 @@ func (r *reader) validate(d *Definition) {
 	}
 	r.compaction(d.Compaction)
 	r.guardrails(d.Guardrails)
+	r.hooks(d.Hooks)
+	r.permissions(d.Permissions)
 	r.results(d)
 }
 
@@ -90,67 +88,6 @@ func (r *reader) schema(o *Output) {
 	}
 	if err != nil {
 		r.report("$.output.schema", "%v", err)
-	}
-}
-
-func (r *reader) tools(tools []Tool) {
-	for i, t := range tools {
-		path := at("$.tools", i)
-		if t.Name == "" {
-			r.report(path, "names no tool: give name, in which * stands for any characters")
-		}
-		r.word(path+".permission", t.Permission, permissions())
-		if t.Route == "" {
-			continue
-		}
-		if _, _, err := content.ParseRoute(t.Route); err != nil {
-			r.report(path+".route", "%q: %v", t.Route, err)
-		}
-	}
-}
-
-func (r *reader) servers(servers map[string]Server) {
-	before := len(r.problems)
-	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		s, path := servers[name], "$.mcp."+name
-		if !isName(name) {
-			r.report("$.mcp", "%q: use 1 to 64 of a-z, 0-9, - and _, a letter or digit first", name)
-			continue
-		}
-		switch {
-		case (len(s.Command) > 0) == (s.URL != ""):
-			r.report(path, "give a command or a url, one of both")
-		case s.URL != "" && len(s.Env) > 0:
-			r.report(path+".env", "is for commands: give headers")
-		case len(s.Command) > 0 && len(s.Headers) > 0:
-			r.report(path+".headers", "are for URLs: give env")
-		case s.URL != "":
-			r.address(path+".url", s.URL)
-		case s.Command[0] == "":
-			r.report(path+".command", "names no program")
-		}
-		r.duration(path+".timeout", s.Timeout)
-	}
-	if len(r.problems) > before {
-		return
-	}
-	all, err := Servers(&Definition{MCP: servers})
-	if err == nil {
-		err = mcp.Config{Servers: all}.Check()
-	}
-	if err != nil {
-		r.report("$.mcp", "%v", err)
-	}
-}
-
-func (r *reader) address(path, text string) {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		r.report(path, "%q: use an address that begins with http:// or https://", text)
-		return
-	}
-	if u.User != nil {
-		r.report(path, "holds a password: give it in headers, as env:NAME or file:PATH")
 	}
 }
 

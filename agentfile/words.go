@@ -5,21 +5,35 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
 )
 
 // The words that some fields may hold.
 func permissions() []string {
 	return []string{string(events.RuleAllow), string(events.RuleAsk), string(events.RuleDeny), string(events.RuleGuard)}
 }
+
+func effects() []string    { return []string{string(content.ReadOnly), string(content.Idempotent), none} }
 func onBusy() []string     { return []string{"queue", "steer", "interrupt", "reject"} }
 func agentsMD() []string   { return []string{none, "nearest", "all"} }
 func scopes() []string     { return []string{"agent", scopeAll} }
 func cacheModes() []string { return []string{"disabled", "best_effort", "required"} }
 func retentions() []string { return []string{"short", "extended"} }
 
+func points() []string {
+	var out []string
+	for _, p := range extension.HookPoints() {
+		out = append(out, string(p))
+	}
+	return out
+}
+
 const (
-	none     = "none" // no AGENTS.md
+	guardName = "guardrail" // the name of the guardrails' hook in the journal
+
+	none     = "none" // no AGENTS.md, and effects that may do harm
 	scopeAll = "all"  // the scope of a memory that everybody shares
 )
 
@@ -28,6 +42,8 @@ const (
 	namePattern     = `^[a-z0-9][a-z0-9_-]{0,63}$`
 	durationPattern = `^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`
 	routePattern    = `^(foreground|background|detach:.+)$`
+
+	referencePattern = `^(env|file):.+$`
 )
 
 // isName reports whether s can name an agent or a server.

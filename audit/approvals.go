@@ -60,7 +60,7 @@ func (g *gate) judge(f fact, ev events.ToolDispatched, patched bool) {
 	c, known := f.ledger.calls[ev.Call]
 	switch {
 	case g.call != ev.Call:
-		if g.outcome == "" && !g.late && known && !c.waits && c.round == g.round {
+		if g.outcome == "" && !g.late && known && !f.ledger.beside(ev.Call) && c.round == g.round {
 			f.fail("call %s starts while approval %s of its round is undecided", ev.Call, g.id)
 		}
 	case g.outcome == "":
@@ -87,7 +87,7 @@ func approvalOnce() rule {
 			if asked[a.ID] {
 				f.fail("approval %s is asked for twice", a.ID)
 			}
-			if c, known := f.ledger.calls[a.CallID]; !known || c.status != "" || c.late {
+			if c, known := f.ledger.calls[a.CallID]; !known || (c.status != "" || c.late) && !c.again {
 				f.fail("approval %s is about call %s, which is not open", a.ID, a.CallID)
 			}
 			asked[a.ID], open[a.ID] = true, a.CallID

@@ -86,7 +86,7 @@ func oneTerminalResult() rule {
 
 func lateResult(f fact, c *call) {
 	switch {
-	case c.late:
+	case c.late && !c.again:
 		f.fail("call %s gets a second late result", c.ID)
 	case c.waits, c.status == content.StatusUnknown, c.status == content.StatusCancelled && c.attempt > 0:
 	case c.status == "":
@@ -98,7 +98,7 @@ func lateResult(f fact, c *call) {
 
 // dispatchBeforeResult: attempts of a call are numbered 1, 2, 3 …, another one
 // starts only when the one before is lost, the same one only after a late gate,
-// none after the answer. A result that only a run can bring has its attempt.
+// none after the answer, unless a person has a dead letter run once more. A result that only a run can bring has its attempt.
 func dispatchBeforeResult() rule {
 	return func(f fact) {
 		switch ev := f.event.(type) {
@@ -115,6 +115,10 @@ func dispatchBeforeResult() rule {
 		case events.ToolAttemptLost:
 			if c, known := f.ledger.calls[ev.Call]; !known || !c.running || c.attempt != ev.Attempt {
 				f.fail("attempt %d of call %s is lost, but was not running", ev.Attempt, ev.Call)
+			}
+		case events.DeadLetterSettled:
+			if c, known := f.ledger.calls[ev.Call]; !known || !c.dead {
+				f.fail("call %s is %s as a dead letter, which it is not", ev.Call, ev.Outcome)
 			}
 		case events.ToolDetached:
 			if c, known := f.ledger.calls[ev.Call]; known && c.attempt == 0 {
@@ -136,7 +140,7 @@ func dispatchBeforeResult() rule {
 func dispatched(f fact, c *call, ev events.ToolDispatched) {
 	again := c.attempt > 0 && ev.Attempt == c.attempt
 	switch {
-	case c.status != "" || c.late:
+	case (c.status != "" || c.late) && !c.again:
 		f.fail("call %s starts, but has its result", ev.Call)
 	case again && !c.gated:
 		f.fail("attempt %d of call %s starts twice", ev.Attempt, ev.Call)

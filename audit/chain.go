@@ -30,12 +30,17 @@ type Chain struct {
 	found    []Violation
 	warnings []Violation
 	linked   bool
+	gap      []Violation
+	deleted  *events.Deletion
 }
 
 // Link is what Chain makes of one record.
 type Link struct {
-	Entry      events.Entry // as its payload says
-	Linked     bool         // it follows the record before, unchanged, and was read whole
+	Entry   events.Entry     // as its payload says
+	Linked  bool             // it follows the record before, unchanged, and was read whole
+	Deleted *events.Deletion // it is the session's tombstone, behind which nothing comes
+
+	gap        []Violation // those that say that entries before it are missing
 	Violations []Violation
 	Warnings   []Violation
 }
@@ -46,15 +51,21 @@ func (c *Chain) Head() journal.Head { return c.head }
 // Add judges the next record. After one that does not fit it goes on from there,
 // so that each fault is named once.
 func (c *Chain) Add(r journal.Record) Link {
-	c.found, c.warnings, c.linked = nil, nil, true
+	c.found, c.warnings, c.linked, c.gap = nil, nil, true, nil
 	e, readable := c.read(r)
+	if c.deleted != nil {
+		c.broken(r.Seq, SingleWriter, "it follows the tombstone: the session was deleted before")
+	}
+	if d, ok := events.DeletionOf(e); ok && readable {
+		c.deleted = &d
+	}
 	seq := r.Seq
 	if readable {
 		c.link(r, e)
 		seq = e.Seq
 	}
 	c.head = journal.Head{Seq: seq, Hash: events.HashOf(r.Payload), Guard: r.Guard}
-	return Link{Entry: e, Linked: c.linked, Violations: c.found, Warnings: c.warnings}
+	return Link{Entry: e, Linked: c.linked, Deleted: c.deleted, Violations: c.found, Warnings: c.warnings, gap: c.gap}
 }
 
 // read takes the entry from its exact bytes, whatever the record says it is, and
@@ -93,8 +104,11 @@ func (c *Chain) link(r journal.Record, e events.Entry) {
 		c.broken(r.Seq, SingleWriter, "it is stored as entry %d but says that it is entry %d", r.Seq, e.Seq)
 	}
 	switch want := c.head.Seq + 1; {
+	case e.Seq > want && c.deleted != nil: // what is missing was deleted
+		c.epoch = e.Epoch
 	case e.Seq > want:
 		c.broken(e.Seq, SingleWriter, "entry %d is expected here: %s", want, missing(want, e.Seq-1))
+		c.gap = c.found[len(c.found)-1:]
 		c.epoch = e.Epoch // claimed in one of those
 	case e.Seq < want:
 		c.broken(e.Seq, SingleWriter, "entry %d is expected here: this one is repeated or out of order", want)

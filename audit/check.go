@@ -23,10 +23,11 @@ func Check(records []journal.Record) []Violation {
 	return c.Report().Violations
 }
 
-// Verify judges a journal as it is read. The error is the reader's: the report
-// covers what came before it.
-func Verify(records iter.Seq2[journal.Record, error]) (Report, error) {
+// Verify judges a journal as it is read, and whether the anchors of its session hold.
+// The error is the reader's: the report covers what came before it.
+func Verify(records iter.Seq2[journal.Record, error], anchors ...Anchor) (Report, error) {
 	c := NewChecker()
+	c.Anchored(anchors...)
 	for r, err := range records {
 		if err != nil {
 			return c.Report(), err
@@ -48,6 +49,8 @@ type Checker struct {
 	seq      uint64 // of the entry that is judged
 	causes   map[string]bool
 	accepted []string
+	anchors  []anchored
+	gaps     []Violation // those of the report that say that entries are missing
 }
 
 type named struct {
@@ -73,7 +76,12 @@ func (c *Checker) Accepted(ids ...string) { c.accepted = append(c.accepted, ids.
 // Add judges the next record.
 func (c *Checker) Add(r journal.Record) {
 	link := c.chain.Add(r)
+	c.pass(r.Seq, events.HashOf(r.Payload))
 	c.report.Violations = append(c.report.Violations, link.Violations...)
+	c.gaps = append(c.gaps, link.gap...)
+	if c.report.Deleted == nil {
+		c.report.Deleted = link.Deleted
+	}
 	c.report.Warnings = append(c.report.Warnings, link.Warnings...)
 	c.report.Entries++
 	c.report.Events += len(link.Entry.Events)
@@ -122,11 +130,15 @@ func (c *Checker) Report() Report {
 	head := c.chain.Head()
 	r.Seq, r.Hash = head.Seq, head.Hash
 	r.Violations, r.Warnings = slices.Clone(r.Violations), slices.Clone(r.Warnings)
+	if r.Deleted != nil { // somebody is just removing the entries
+		r.Violations = slices.DeleteFunc(r.Violations, func(v Violation) bool { return slices.Contains(c.gaps, v) })
+	}
 	for _, id := range c.accepted {
 		if !c.causes[id] {
 			r.Violations = append(r.Violations, Violation{NoLostCommand, r.Seq, fmt.Sprintf("command %s was accepted, but no entry has it as its cause", id)})
 		}
 	}
+	r.Violations = append(r.Violations, c.adrift(r)...)
 	if r.UnjudgedFrom == 0 {
 		if problem := c.replay.differs(c.script.items); problem != "" {
 			r.Violations = append(r.Violations, Violation{Replayable, r.Seq, problem})

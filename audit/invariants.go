@@ -71,6 +71,10 @@ func entryInvariants() []Invariant {
 			Promise: "Every accepted command has an entry that it caused.",
 		},
 		{
+			Name:    AnchorsHeld,
+			Promise: "What was once seen of the journal is still there: nothing was cut off at its end or replaced, unless the session was deleted.",
+		},
+		{
 			Name:    Replayable,
 			Promise: "The core folds the journal without objection, and arrives at the same transcript as the audit.",
 		},

@@ -147,6 +147,7 @@ func brokenRuns() []broken {
 	second.Attempt, third.Attempt = 2, 3
 	lost := events.ToolAttemptLost{Call: "c1", Attempt: 1}
 	return []broken{
+		{DispatchFirst, "c1 is dropped as a dead letter, which it is not", tools().end(events.DeadLetterSettled{Call: "c1", Outcome: events.DeadDropped})},
 		{DispatchFirst, "c2 has the result ok of a run", tools().drop(events.KindToolDispatched, 2)},
 		{DispatchFirst, "has a result of attempt 5, the last one started was 1", change(tools(), 2, func(e *events.ToolResultReceived) { e.Attempt = 5 })},
 		{DispatchFirst, "c7 starts, but was never requested", change(tools(), 2, func(e *events.ToolDispatched) { e.Call = "c7" })},

@@ -47,15 +47,17 @@ type call struct {
 	status  content.Status // of its one terminal result
 	waits   bool           // a placeholder answered it
 	late    bool           // its late outcome came
+	dead    bool           // its workers were lost, and nobody has decided what is to become of it
+	again   bool           // a person has it run once more
 }
 
 // answered reports whether the round need not wait for the call any more.
 func (c *call) answered() bool { return c.status != "" || c.waits }
 
-// beside reports whether the call is one in the background.
+// beside reports whether the call is one in the background, or under way once more.
 func (l *ledger) beside(id content.CallID) bool {
 	c, known := l.calls[id]
-	return known && c.waits
+	return known && (c.waits || c.again)
 }
 
 func newLedger() ledger { return ledger{calls: map[content.CallID]*call{}} }
@@ -94,7 +96,11 @@ func (l *ledger) applyRunning(ev any) {
 		}
 	case events.ToolAttemptLost:
 		if c, ok := l.calls[ev.Call]; ok {
-			c.running = false
+			c.running, c.dead, c.again = false, c.again, false
+		}
+	case events.DeadLetterSettled:
+		if c, ok := l.calls[ev.Call]; ok {
+			c.dead, c.again = false, ev.Outcome == events.DeadRetried
 		}
 	case events.ToolDetached:
 		if c, ok := l.calls[ev.Call]; ok {
@@ -105,10 +111,13 @@ func (l *ledger) applyRunning(ev any) {
 
 func (l *ledger) result(ev events.ToolResultReceived) {
 	c, ok := l.calls[ev.Result.CallID]
+	if ok {
+		c.dead = ev.Result.Status == content.StatusUnknown && ev.Attempt == 0 && c.attempt > 0 && !c.running
+	}
 	switch {
 	case !ok:
 	case ev.Late:
-		c.late, c.running = true, false
+		c.late, c.running, c.again = true, false, false
 	default:
 		c.status = ev.Result.Status
 		c.running = c.running && c.status == content.StatusCancelled

@@ -142,8 +142,7 @@ func cancelHolds() rule {
 		case events.TurnFinished:
 			turn = false
 		case events.ToolDispatched:
-			c, known := f.ledger.calls[ev.Call]
-			if calls[ev.Call] || turn && (!known || !c.waits) {
+			if calls[ev.Call] || turn && !f.ledger.beside(ev.Call) {
 				f.fail("call %s starts after its cancel", ev.Call)
 			}
 		case events.RoundStarted, events.ModelCallStarted, events.ApprovalRequired, events.VerifyStarted:

@@ -36,7 +36,7 @@ func TestRandomSessionsKeepEveryPromise(t *testing.T) {
 		}
 	}
 	for _, k := range events.Kinds() {
-		if events.Journaled(k) && k != events.KindToolCatalogChanged && !written[k] {
+		if events.Journaled(k) && k != events.KindToolCatalogChanged && k != events.KindSessionDeleted && !written[k] {
 			t.Errorf("no session wrote a %s", k)
 		}
 	}
@@ -108,7 +108,7 @@ func (m *monkey) config() events.Config {
 
 func (m *monkey) ask() commands.Command {
 	text := []content.Item{content.UserText(fmt.Sprint("text ", m.sent))}
-	switch m.rand.IntN(20) {
+	switch m.rand.IntN(22) {
 	case 0, 1, 2, 3:
 		c := commands.SubmitInput{Items: text, OnBusy: pick(m, events.Steer, events.Queue, events.Interrupt, events.Reject)}
 		if m.chance(4) {
@@ -137,6 +137,12 @@ func (m *monkey) ask() commands.Command {
 		return commands.ReportGate{Place: m.anyPlace(), Attempt: 1, Gate: commands.Gate{RequestKind: "late"}}
 	case 15:
 		return commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: "required"}}
+	case 18, 19:
+		c := commands.SettleDeadLetter{Call: m.anyCall(), Retry: !m.chance(4), MayRepeat: true, By: "ann"}
+		if dead := m.state.Dead(); len(dead) > 0 {
+			c.Call = pick(m, dead...).ID
+		}
+		return c
 	case 17:
 		return commands.AllowTools{Tools: []string{pick(m, "free", "gated", "ruled", "*")}, By: "ann"}
 	case 16:

@@ -31,6 +31,10 @@ type Report struct {
 	Seq  uint64      `json:"seq"`
 	Hash events.Hash `json:"hash"`
 
+	// Deleted is what the tombstone says of a session that was deleted; nil: it was not.
+	// Then entries may be missing before it, one after the other from the first on.
+	Deleted *events.Deletion `json:"deleted,omitempty"`
+
 	Violations []Violation `json:"violations"`         // in the order in which they were found
 	Warnings   []Violation `json:"warnings,omitempty"` // odd, but no broken promise
 

@@ -58,6 +58,8 @@ func (t *transcript) apply(ev any, at content.Time) {
 		if ev.Dirty {
 			t.replace(ev.Replacement)
 		}
+	case events.SessionDeleted:
+		t.items, t.round, t.pairs = nil, nil, pairs{}
 	case events.TaskStarted:
 		t.replace(slices.DeleteFunc(slices.Clone(t.items), func(it content.Item) bool { return it.Kind != content.System }))
 	}

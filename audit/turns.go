@@ -33,7 +33,7 @@ func sessionBrackets() rule {
 	opened, closed := false, false
 	return func(f fact) {
 		switch f.event.(type) {
-		case events.DriverClaimed, events.Parked:
+		case events.DriverClaimed, events.Parked, events.SessionDeleted:
 			return
 		case events.RunStarted:
 			if opened {
@@ -54,7 +54,7 @@ func sessionBrackets() rule {
 		case events.SessionClosed:
 			f.fail("the session closes a second time")
 		case events.InputQueued, events.InputAccepted, events.TurnStarted, events.RoundStarted, events.ModelCallStarted,
-			events.ToolDispatched, events.TaskStarted, events.VerifyStarted, events.ApprovalRequired:
+			events.ToolDispatched, events.DeadLetterSettled, events.TaskStarted, events.VerifyStarted, events.ApprovalRequired:
 			f.fail("a %T stands behind the session's close", f.event)
 		}
 	}
@@ -143,8 +143,8 @@ func turnOf(f fact) (turn content.TurnID, after, ok bool) {
 	case events.ToolCallRequested:
 		return ev.Turn, false, true
 	case events.ApprovalRequired:
-		c, known := f.ledger.calls[ev.Approval.CallID]
-		return ev.Approval.Turn, false, !known || !c.waits
+		_, known := f.ledger.calls[ev.Approval.CallID]
+		return ev.Approval.Turn, false, !known || !f.ledger.beside(ev.Approval.CallID)
 	case events.RunFailed:
 		return ev.Turn, false, true
 	case events.ToolResultReceived:
@@ -158,9 +158,9 @@ func turnOf(f fact) (turn content.TurnID, after, ok bool) {
 	case events.MutationFinished:
 		return ev.Turn, true, true
 	case events.ToolDispatched:
-		// A call in the background is tried again whatever turn is open.
+		// A call beside the turns is tried again whatever turn is open.
 		c, known := f.ledger.calls[ev.Call]
-		if !known || c.waits {
+		if !known || f.ledger.beside(ev.Call) {
 			return "", false, false
 		}
 		return c.turn, false, true

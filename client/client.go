@@ -30,6 +30,15 @@ var ErrNoAnswer = errors.New("no driver answered")
 // session has handled the ask, and nothing came of it.
 const ReasonPassedOver = "passed_over"
 
+// DeletedError is returned for a session that was deleted. Its id is not used again.
+type DeletedError struct {
+	Session content.SessionID
+	events.Deletion
+}
+
+// Error says when it was deleted, by whom and why.
+func (e *DeletedError) Error() string { return fmt.Sprintf("session %s %s", e.Session, e.Deletion) }
+
 // RefusedError is returned for an ask that the session turned down.
 type RefusedError struct {
 	Reason string // a stable code, for example busy, session_exists or ReasonPassedOver
@@ -139,6 +148,17 @@ func (c *Client) Asking(ctx context.Context) ([]content.SessionID, error) {
 	return ids, nil
 }
 
+// Dead lists the sessions that have dead letters, calls whose workers were lost, and
+// maybe some that had one a moment ago: their journals say. It does not know what a
+// release without this list left behind, before such a session has been woken.
+func (c *Client) Dead(ctx context.Context) ([]content.SessionID, error) {
+	ids, err := c.cell.DeadLetters().Sessions(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions with dead letters: %w", err)
+	}
+	return ids, nil
+}
+
 // Read folds a session's journal as it is now. It returns ErrNotFound for a
 // session without one.
 func (c *Client) Read(ctx context.Context, s content.SessionID) (*loop.State, journal.Head, error) {
@@ -201,12 +221,15 @@ func (c *Client) Start(ctx context.Context, o Options) (*Session, error) {
 	return s, nil
 }
 
-// Attach joins a session that exists. Turns that ended before are not surfaced
+// Attach joins a session that exists, and was not deleted: *DeletedError. Turns that ended before are not surfaced
 // again; an open approval or yield is.
 func (c *Client) Attach(ctx context.Context, id content.SessionID) (*Session, error) {
 	state, head, err := c.Read(ctx, id)
 	if err != nil {
 		return nil, err
+	}
+	if state.Deleted != nil {
+		return nil, &DeletedError{Session: id, Deletion: *state.Deleted}
 	}
 	return c.attach(ctx, state, head)
 }

@@ -105,11 +105,16 @@ func (s *Session) Close() {
 func (s *Session) follow(updates iter.Seq2[Update, error]) {
 	defer close(s.done)
 	failed := agent.ErrClosed
+follow:
 	for u, err := range updates {
 		switch r, refused := u.Live.(events.Refused); {
 		case err != nil:
 			failed = err
 		case u.Record != nil:
+			if d, ok := events.DeletionOf(u.Record.Entry); ok {
+				failed = &DeletedError{Session: s.id, Deletion: d}
+				break follow
+			}
 			s.arrive(*u.Record)
 		case refused && r.Reason == "":
 			s.answer(r.Command, nil) // there was nothing to do

@@ -14,6 +14,8 @@ type Claim struct {
 	Token  string          `msgpack:"t,omitempty"`
 	Lost   []content.Place `msgpack:"l,omitempty"` // dispatched calls that died with the previous holder
 	Config *events.Config  `msgpack:"c,omitempty"` // the host's own, if hosts bring it (in process)
+
+	Tickets bool `msgpack:"tk,omitempty"` // the host gives every dispatch a ticket, and asks for it
 }
 
 // OpenSession starts a session.
@@ -72,6 +74,16 @@ type AllowTools struct {
 	By    string   `msgpack:"b,omitempty"`
 }
 
+// SettleDeadLetter decides about a call whose workers were lost and whose outcome is
+// unknown: it runs once more, or nobody will run it again.
+type SettleDeadLetter struct {
+	Call      content.CallID `msgpack:"c"`
+	Retry     bool           `msgpack:"rt,omitempty"`
+	MayRepeat bool           `msgpack:"mr,omitempty"` // with Retry: it is known that what the call did may be done twice
+	Reason    string         `msgpack:"r,omitempty"`
+	By        string         `msgpack:"b,omitempty"`
+}
+
 // Scopes of Cancel.
 const (
 	ScopeTurn    = "turn"
@@ -119,6 +131,7 @@ func (SubmitInput) command()      {}
 func (Continue) command()         {}
 func (ResolveApproval) command()  {}
 func (AllowTools) command()       {}
+func (SettleDeadLetter) command() {}
 func (Cancel) command()           {}
 func (DetachCall) command()       {}
 func (SetNextTurnCache) command() {}

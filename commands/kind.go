@@ -24,6 +24,8 @@ func NameOf(c Command) string {
 		return "resolve_approval"
 	case AllowTools:
 		return "allow_tools"
+	case SettleDeadLetter:
+		return "settle_dead_letter"
 	case Cancel:
 		return "cancel"
 	case DetachCall:
@@ -69,7 +71,7 @@ func NameOf(c Command) string {
 // IsAsk reports whether c may be refused.
 func IsAsk(c Command) bool {
 	switch c.(type) {
-	case Claim, OpenSession, SubmitInput, Continue, ResolveApproval, AllowTools, Cancel, DetachCall, SetNextTurnCache, StartTask, Close, Park:
+	case Claim, OpenSession, SubmitInput, Continue, ResolveApproval, AllowTools, SettleDeadLetter, Cancel, DetachCall, SetNextTurnCache, StartTask, Close, Park:
 		return true
 	case ReportReply, ReportModelFailed, ReportModelStopped, ReportResult, ReportAttemptLost, ReportPreflight, ReportGate, ReportHooks, ReportMutation, ReportRecall, ReportVerify, ReportMemory, ReportTimer:
 		return false
@@ -84,7 +86,7 @@ func LaneOf(c Command) events.Lane {
 	switch c.(type) {
 	case OpenSession, SubmitInput, Continue, Cancel, DetachCall, SetNextTurnCache, StartTask, Close:
 		return events.LaneAsk
-	case ResolveApproval, AllowTools:
+	case ResolveApproval, AllowTools, SettleDeadLetter:
 		return events.LaneDecide
 	case ReportResult, ReportAttemptLost, ReportGate:
 		return events.LaneReport
@@ -113,6 +115,8 @@ func decodeCommand(name string, dec *msgpack.Decoder) (Command, error) {
 		return decodeAs[ResolveApproval](dec)
 	case "allow_tools":
 		return decodeAs[AllowTools](dec)
+	case "settle_dead_letter":
+		return decodeAs[SettleDeadLetter](dec)
 	case "cancel":
 		return decodeAs[Cancel](dec)
 	case "detach_call":

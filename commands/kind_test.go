@@ -62,7 +62,7 @@ func TestEveryCommandHasTheLaneOfItsSender(t *testing.T) {
 		events.LaneAsk: {
 			"open_session", "submit_input", "continue", "cancel", "detach_call", "set_next_turn_cache", "start_task", "close",
 		},
-		events.LaneDecide: {"resolve_approval", "allow_tools"},
+		events.LaneDecide: {"resolve_approval", "allow_tools", "settle_dead_letter"},
 		events.LaneReport: {"report_result", "report_attempt_lost", "report_gate"},
 		events.LaneDue:    {"report_timer"},
 		events.LaneLocal: {

@@ -72,7 +72,7 @@ func sampleConfig() events.Config {
 	cache := sampleCache()
 	return events.Config{
 		Digest: "d0", Model: "demo", ModelData: []byte("x"),
-		Agent: &events.AgentRef{Name: "mender", Version: "0123456789abcdef", Data: json.RawMessage(`{"name":"mender"}`)},
+		Agent: &events.AgentRef{Name: "mender", Version: "0123456789abcdef", Local: true, Data: json.RawMessage(`{"name":"mender"}`)},
 		Catalog: events.Catalog{Digest: "d1", Sources: []events.CatalogSource{
 			{Name: "files", Tools: []events.ToolRef{{Name: "fs_read_file", Digest: "d2"}}},
 		}},
@@ -94,7 +94,7 @@ func askSamples() []Command {
 		Routes: []events.RouteRule{{Tool: "sh", Route: content.DetachSoon, DetachAfter: 1}},
 	}
 	return []Command{
-		Claim{Node: "node-a", Token: "t", Lost: []content.Place{samplePlace}, Config: &config},
+		Claim{Node: "node-a", Token: "t", Lost: []content.Place{samplePlace}, Config: &config, Tickets: true},
 		OpenSession{
 			Config: config, Transcript: sampleItems(), Input: sampleItems(), Stepped: true, Metadata: sampleMetadata(),
 			Parent: "s-0", From: "s-0@9",
@@ -105,6 +105,7 @@ func askSamples() []Command {
 			Approval: "t3-r2-c1-g1", Call: "call_b", Approve: true, Reason: "fine", By: "ada", Input: json.RawMessage(`{"a":1}`), Always: true,
 		},
 		AllowTools{Tools: []string{"fs_*"}, By: "ada"},
+		SettleDeadLetter{Call: "call_b", Retry: true, MayRepeat: true, Reason: "checked", By: "ada"},
 		Cancel{Scope: ScopeCall, Call: "call_b", Reason: "user_cancelled"},
 		DetachCall{Call: "call_b"},
 		SetNextTurnCache{Cache: sampleCache()},
@@ -140,7 +141,7 @@ func reportSamples() []Command {
 			ResponseID: "r1", Invalid: "no", Checks: checks, Hooks: hooks,
 			Routing: []content.Routing{{
 				Known: true, Source: "files", Queue: "q", Effects: content.Idempotent, Route: content.Background,
-				DetachAfter: 1, Quiet: true, Manual: true, Exclusive: true, Writes: true, Timeout: 2, Digest: "d4",
+				DetachAfter: 1, Quiet: true, Manual: true, Exclusive: true, Writes: true, Timeout: 2, MaxOutput: 3, Digest: "d4",
 			}},
 		},
 		ReportModelFailed{

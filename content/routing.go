@@ -65,5 +65,6 @@ type Routing struct {
 	Exclusive   bool          `msgpack:"x,omitempty" json:"exclusive,omitempty"` // never beside another call of its round
 	Writes      bool          `msgpack:"w,omitempty" json:"writes,omitempty"`    // its changed paths count as files changed
 	Timeout     time.Duration `msgpack:"to,omitempty" json:"timeout_ns,omitempty"`
+	MaxOutput   int           `msgpack:"mo,omitempty" json:"max_output,omitempty"`  // bytes of output that the result holds; zero: what there is room for where it runs
 	Digest      string        `msgpack:"d,omitempty" json:"input_digest,omitempty"` // SHA-256 of the canonical input
 }

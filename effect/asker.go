@@ -10,15 +10,18 @@ import (
 )
 
 // overheard is what the host permits, and remembers whether it asked about a call as
-// such, as rules do.
+// such, as rules do. The host judges by what the tool declares, whatever the session's
+// agent says of it.
 type overheard struct {
 	tool.Permissions
 
+	spec  tool.Spec
 	asked bool
 }
 
 // Evaluate asks the host.
 func (o *overheard) Evaluate(ctx context.Context, r tool.Request) (tool.Verdict, error) {
+	r.Spec = o.spec
 	v, err := o.Permissions.Evaluate(ctx, r)
 	for _, q := range v.Questions() {
 		o.asked = o.asked || err == nil && v.Ruling == tool.Ask && q.RequestKind == permission.KindCall

@@ -61,7 +61,7 @@ func (c *Catalog) Route(call content.ToolCall, rules []events.RouteRule) content
 	}
 	s := o.Spec
 	r.Known, r.Source, r.Queue = true, o.Source, c.queue(o.Source)
-	r.Effects, r.Exclusive, r.Writes, r.Timeout = s.Effects, s.Exclusive, s.Writes, s.Timeout
+	r.Effects, r.Exclusive, r.Writes, r.Timeout, r.MaxOutput = s.Effects, s.Exclusive, s.Writes, s.Timeout, s.MaxOutput
 	r.Route, r.DetachAfter = s.Route, s.DetachAfter
 	i := slices.IndexFunc(rules, func(rule events.RouteRule) bool { return tool.Matching(rule.Tool)(s) })
 	if i >= 0 && CheckRoutes(rules[i:i+1]) == nil { // one of a later release leaves it to the tool

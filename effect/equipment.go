@@ -1,9 +1,11 @@
 package effect
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // Equipment is what the agent of a session brings to its host, beside what the host has
@@ -12,6 +14,8 @@ type Equipment struct {
 	Hooks    []extension.Hook    // after the host's
 	Mutators []extension.Mutator // as above
 	Memory   extension.Memory    // in place of the host's; nil: the host's
+	Terms    []tool.Terms        // of the tools that the session uses
+	Policy   json.RawMessage     // what calls may do, a permission.Policy for the workers that run them; nil: nothing is said
 	Gate     []string            // the gate of tasks that bring none; nil: none
 	Retries  int                 // of that gate
 }

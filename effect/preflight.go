@@ -90,7 +90,7 @@ func (r *Runner) checkOne(
 		return refused(content.StatusError, tool.CodeInvalidArguments, err.Error())
 	}
 	call := tool.Call{Session: s, Turn: turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.Input}
-	host := &overheard{Permissions: r.cfg.Permissions}
+	host := &overheard{Permissions: r.cfg.Permissions, spec: tool.Declared(o.Tool)}
 	j := permission.Judge(ctx, permission.All(permission.Rules(rules.Session), narrowing(rules.Turn), host), o.Tool, call)
 	if no := j.Refusal; no != nil {
 		return refused(no.Status, no.Code, no.Text())

@@ -28,6 +28,7 @@ func (ApprovalRequired) event()   {}
 func (ApprovalResolved) event()   {}
 func (ToolDispatched) event()     {}
 func (ToolAttemptLost) event()    {}
+func (DeadLetterSettled) event()  {}
 func (ToolDetached) event()       {}
 func (ToolProgress) event()       {}
 func (ToolResultReceived) event() {}
@@ -49,4 +50,5 @@ func (Warning) event()            {}
 func (RunFailed) event()          {}
 func (TurnFinished) event()       {}
 func (SessionClosed) event()      {}
+func (SessionDeleted) event()     {}
 func (Refused) event()            {}

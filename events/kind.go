@@ -32,6 +32,7 @@ const (
 	KindApprovalResolved   Kind = "approval_resolved"
 	KindToolDispatched     Kind = "tool_dispatched"
 	KindToolAttemptLost    Kind = "tool_attempt_lost"
+	KindDeadLetterSettled  Kind = "dead_letter_settled"
 	KindToolDetached       Kind = "tool_detached"
 	KindToolProgress       Kind = "tool_progress"
 	KindToolResultReceived Kind = "tool_result_received"
@@ -53,6 +54,7 @@ const (
 	KindRunFailed          Kind = "run_failed"
 	KindTurnFinished       Kind = "turn_finished"
 	KindSessionClosed      Kind = "session_closed"
+	KindSessionDeleted     Kind = "session_deleted"
 	KindRefused            Kind = "refused"
 )
 
@@ -83,6 +85,7 @@ func Kinds() []Kind {
 		KindApprovalResolved,
 		KindToolDispatched,
 		KindToolAttemptLost,
+		KindDeadLetterSettled,
 		KindToolDetached,
 		KindToolProgress,
 		KindToolResultReceived,
@@ -104,6 +107,7 @@ func Kinds() []Kind {
 		KindRunFailed,
 		KindTurnFinished,
 		KindSessionClosed,
+		KindSessionDeleted,
 		KindRefused,
 	}
 }
@@ -151,6 +155,8 @@ func KindOf(e Event) Kind {
 		return KindToolDispatched
 	case ToolAttemptLost:
 		return KindToolAttemptLost
+	case DeadLetterSettled:
+		return KindDeadLetterSettled
 	case ToolDetached:
 		return KindToolDetached
 	case ToolProgress:
@@ -193,6 +199,8 @@ func KindOf(e Event) Kind {
 		return KindTurnFinished
 	case SessionClosed:
 		return KindSessionClosed
+	case SessionDeleted:
+		return KindSessionDeleted
 	case Refused:
 		return KindRefused
 	}
@@ -252,6 +260,8 @@ func decodeEvent(k Kind, d *msgpack.Decoder) (Event, error) {
 		return decodeAs[ToolDispatched](d)
 	case KindToolAttemptLost:
 		return decodeAs[ToolAttemptLost](d)
+	case KindDeadLetterSettled:
+		return decodeAs[DeadLetterSettled](d)
 	case KindToolDetached:
 		return decodeAs[ToolDetached](d)
 	case KindToolProgress:
@@ -294,6 +304,8 @@ func decodeEvent(k Kind, d *msgpack.Decoder) (Event, error) {
 		return decodeAs[TurnFinished](d)
 	case KindSessionClosed:
 		return decodeAs[SessionClosed](d)
+	case KindSessionDeleted:
+		return decodeAs[SessionDeleted](d)
 	case KindRefused:
 		return decodeAs[Refused](d)
 	}

@@ -96,7 +96,7 @@ func sampleConfig() Config {
 	cache := sampleCache()
 	return Config{
 		Digest: "d0", Model: "scripted:x", ModelData: []byte("replies: []"),
-		Agent: &AgentRef{Name: "mender", Version: "0123456789abcdef", Data: json.RawMessage(`{"name":"mender"}`)},
+		Agent: &AgentRef{Name: "mender", Version: "0123456789abcdef", Data: json.RawMessage(`{"name":"mender"}`), Local: true},
 		Catalog: Catalog{Digest: "d1", Sources: []CatalogSource{
 			{Name: "files", Tools: []ToolRef{{Name: "fs_read_file", Digest: "d2"}}},
 		}},
@@ -128,7 +128,7 @@ func sampleOptions() *TurnOptions {
 
 func sessionSamples() []Event {
 	return []Event{
-		DriverClaimed{Epoch: 2, Node: "node-a", Token: "$JS.ACK.x", Lost: []content.Place{content.PlaceOf(3, 2, 1)}},
+		DriverClaimed{Epoch: 2, Node: "node-a", Token: "$JS.ACK.x", Lost: []content.Place{content.PlaceOf(3, 2, 1)}, Tickets: true},
 		Parked{},
 		RunStarted{
 			Config: sampleConfig(), Transcript: sampleItems(), Stepped: true, Metadata: sampleMetadata(),
@@ -138,6 +138,7 @@ func sessionSamples() []Event {
 		CacheOverrideSet{Cache: sampleCache()},
 		ToolsAllowed{Grant: "grant-1", Tools: []string{"fs_*", "shell_exec"}, By: "ada"},
 		SessionClosed{Reason: "done"},
+		SessionDeleted{By: "ada", Reason: "asked to", Expired: true},
 		Refused{Command: "cmd-8", Reason: "busy", Detail: "turn-3 is open"},
 	}
 }
@@ -181,7 +182,7 @@ func toolSamples() []Event {
 	return []Event{
 		ToolCallRequested{Turn: "turn-3", Round: 2, Call: sampleCall(), Routing: content.Routing{
 			Known: true, Source: "files", Queue: "default", Effects: content.ReadOnly, Route: content.DetachSoon,
-			DetachAfter: time.Minute, Quiet: true, Manual: true, Exclusive: true, Writes: true, Timeout: time.Hour, Digest: "d8",
+			DetachAfter: time.Minute, Quiet: true, Manual: true, Exclusive: true, Writes: true, Timeout: time.Hour, MaxOutput: 4096, Digest: "d8",
 		}},
 		ApprovalRequired{Approval: Approval{
 			ID: "t3-r2-c1-g1", CallID: "call_b", TaskID: content.PlaceOf(3, 2, 1), Turn: "turn-3", Round: 2,
@@ -200,6 +201,7 @@ func toolSamples() []Event {
 			DetachAt: sampleTime.Add(time.Second),
 		},
 		ToolAttemptLost{Call: "call_b", Attempt: 1, Reason: "worker gone"},
+		DeadLetterSettled{Call: "call_b", Outcome: DeadRetried, By: "ada", Reason: "checked by hand"},
 		ToolDetached{Call: "call_b", Placeholder: "Tool fs_read_file is now running in the background."},
 		ToolProgress{Call: "call_b", Text: "half way", Share: 0.5},
 		ToolResultReceived{

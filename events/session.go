@@ -2,6 +2,7 @@ package events
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
@@ -14,6 +15,8 @@ type DriverClaimed struct {
 	Node  string          `msgpack:"n,omitempty" json:"node,omitempty"`
 	Token string          `msgpack:"t,omitempty" json:"token,omitempty"` // where the run token can be naked on the holder's behalf
 	Lost  []content.Place `msgpack:"l,omitempty" json:"lost,omitempty"`  // calls that died with the previous holder
+
+	Tickets bool `msgpack:"tk,omitempty" json:"tickets,omitempty"` // a report about a call that is dispatched from here on counts only with the ticket of its dispatch
 }
 
 // Parked records that a deployment's driver let an idle session go. All commands
@@ -38,6 +41,53 @@ type ConfigChanged struct {
 // SessionClosed ends a session for good.
 type SessionClosed struct {
 	Reason string `msgpack:"r,omitempty" json:"reason,omitempty"`
+}
+
+// SessionDeleted records that a session was deleted, and its journal with it: the
+// tombstone, the last entry of its session and after a while the only one. Nothing
+// follows it, ever, so the session's id is not used again.
+type SessionDeleted struct {
+	By      string `msgpack:"b,omitempty" json:"by,omitempty"`
+	Reason  string `msgpack:"r,omitempty" json:"reason,omitempty"`
+	Expired bool   `msgpack:"x,omitempty" json:"expired,omitempty"` // it was kept for as long as the retention said
+}
+
+// Deletion is what a tombstone says: the session had Entries, the last of which had
+// the hash Last.
+type Deletion struct {
+	By      string       `json:"by,omitempty"`
+	Reason  string       `json:"reason,omitempty"`
+	Expired bool         `json:"expired,omitempty"`
+	At      content.Time `json:"at"`
+	Entries uint64       `json:"entries"`
+	Last    Hash         `json:"last_hash"`
+}
+
+// String says when a session was deleted, by whom and why, and what it was then.
+func (d Deletion) String() string {
+	what := "was deleted"
+	if d.Expired {
+		what = "expired and was deleted"
+	}
+	by := ""
+	if d.By != "" {
+		by = " by " + d.By
+	}
+	why := ""
+	if d.Reason != "" {
+		why = " (" + d.Reason + ")"
+	}
+	return fmt.Sprintf("%s at %s%s%s: %d entries, last hash %s", what, d.At, by, why, d.Entries, d.Last)
+}
+
+// DeletionOf returns what e says of the deletion of its session, and whether it is
+// the tombstone.
+func DeletionOf(e Entry) (Deletion, bool) {
+	if len(e.Events) != 1 || e.Seq == 0 {
+		return Deletion{}, false
+	}
+	d, ok := e.Events[0].(SessionDeleted)
+	return Deletion{By: d.By, Reason: d.Reason, Expired: d.Expired, At: e.At, Entries: e.Seq - 1, Last: e.Prev}, ok
 }
 
 // Config is what a journal knows of its host's configuration: names, limits and
@@ -73,6 +123,7 @@ type AgentRef struct {
 	Name    string          `msgpack:"n" json:"name"`
 	Version string          `msgpack:"v,omitempty" json:"version,omitempty"` // of the definition; in a command that names an agent: empty is the newest
 	Data    json.RawMessage `msgpack:"d,omitempty" json:"data,omitempty"`    // the definition, in its canonical form; in a command: empty, the node finds it
+	Local   bool            `msgpack:"l,omitempty" json:"local,omitempty"`   // the node that opened the session had it in a folder of its own, so nodes run its commands; without meaning in a command
 }
 
 // Rule says what becomes of calls of the tools that a pattern names. The first rule

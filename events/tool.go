@@ -99,6 +99,24 @@ type ToolAttemptLost struct {
 	Reason  string         `msgpack:"r,omitempty" json:"reason,omitempty"`
 }
 
+// Settlement is what a person did about a dead letter.
+type Settlement string
+
+// The settlements.
+const (
+	DeadRetried Settlement = "retried" // the call runs once more; its dispatch follows
+	DeadDropped Settlement = "dropped" // nobody will run it again
+)
+
+// DeadLetterSettled records what a person did about a call whose workers were lost and
+// whose outcome is unknown.
+type DeadLetterSettled struct {
+	Call    content.CallID `msgpack:"c" json:"call"`
+	Outcome Settlement     `msgpack:"o" json:"outcome"`
+	By      string         `msgpack:"b,omitempty" json:"by,omitempty"`
+	Reason  string         `msgpack:"r,omitempty" json:"reason,omitempty"`
+}
+
 // ToolDetached records that a call goes on in the background; Placeholder is its
 // answer for now.
 type ToolDetached struct {

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -9,7 +10,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,8 +21,24 @@ import (
 // in the store's own format, so that its tools can read them. They are written
 // and read here without its client: reading by batches of direct gets needs no
 // consumer, and a blob that is there already is not written again.
+//
+// What is not referred to any more is collected, so whoever stores a blob that is
+// there already says that it is wanted: its description is written once more,
+// guarded by the last one. A collector retires a blob with a description that says
+// so, guarded likewise, and only if the last one is old. One of the two comes first,
+// and the other one sees it.
 
-const blobChunk = 128 << 10
+const (
+	blobChunk  = 128 << 10
+	blobWindow = 32 // chunks that are on their way
+	blobTries  = 10 // as often a blob may be retired just when it is stored
+)
+
+// errBlobRace is returned when others keep describing the same blob.
+var errBlobRace = errors.New("others keep writing it")
+
+// errBlobChanged is returned when what is stored changes meanwhile.
+var errBlobChanged = errors.New("its bytes changed while they were stored")
 
 // blobMeta is an object store's description of an object.
 type blobMeta struct {
@@ -31,6 +49,7 @@ type blobMeta struct {
 	Chunks  uint32    `json:"chunks"`
 	Digest  string    `json:"digest"`
 	ModTime time.Time `json:"mtime"`
+	Deleted bool      `json:"deleted,omitempty"` // it was retired: what came before does not count any more
 	Options *blobOpts `json:"options,omitempty"`
 }
 
@@ -42,146 +61,147 @@ func storeDigest(d [sha256.Size]byte) string {
 	return "SHA-256=" + base64.URLEncoding.EncodeToString(d[:])
 }
 
-// putBlob stores data under its digest, or finds it there. Chunks go first and
-// the description last, so a reader never sees half a blob. A second attempt
-// leaves the chunks of the first one behind, under a name that nobody knows.
+// describes returns the description that a message holds, of a blob that is there.
+func (c *Cell) describes(m stored) (blobMeta, bool) {
+	var meta blobMeta
+	ok := !m.Aimed && json.Unmarshal(m.Data, &meta) == nil && !meta.Deleted &&
+		m.Subject == c.names.blobMeta(meta.Name)
+	return meta, ok
+}
+
+// putBlob stores data under its digest, or finds it there.
 func (c *Cell) putBlob(ctx context.Context, digest [sha256.Size]byte, data []byte) error {
+	return c.storeBlob(ctx, digest, int64(len(data)), bytes.NewReader(data))
+}
+
+// storeBlob stores what src holds from its start, or finds it there. Chunks go first
+// and the description last, so a reader never sees half a blob. An attempt that fails
+// leaves chunks behind, under a name that nobody knows, for the collector.
+func (c *Cell) storeBlob(ctx context.Context, digest [sha256.Size]byte, size int64, src io.ReadSeeker) error {
 	name := hex.EncodeToString(digest[:])
-	_, err := c.blobMeta(ctx, name)
-	if errors.Is(err, errNoMessage) {
-		err = patiently(ctx, func(ctx context.Context) error { return c.writeBlob(ctx, name, digest, data) })
+	w := wanted{name: name, size: size}
+	for range blobTries {
+		err := c.lastBlobWord(ctx, &w)
+		switch {
+		case err != nil || w.said:
+		case w.there:
+			err = promptly(ctx, func(ctx context.Context) error { return c.describeBlob(ctx, name, w.body, w.last) })
+		default:
+			err = promptly(ctx, func(ctx context.Context) error { return c.writeBlob(ctx, digest, size, src, w.last) })
+		}
+		if isConflict(err) {
+			continue // described or retired meanwhile
+		}
+		if err != nil {
+			return fmt.Errorf("put blob %s: %w", name, err)
+		}
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("put blob %s: %w", name, err)
+	return fmt.Errorf("put blob %s: %w", name, errBlobRace)
+}
+
+// wanted is how far a writer is with a blob.
+type wanted struct {
+	name string
+	size int64
+
+	looked bool
+	first  uint64 // the last description when it began, 0 for none
+	last   uint64 // the last description now
+	there  bool   // which says that the blob is there
+	said   bool   // since the writer began
+	body   []byte
+}
+
+// lastBlobWord looks at the last description of a blob.
+func (c *Cell) lastBlobWord(ctx context.Context, w *wanted) error {
+	m, err := c.leaderLast(ctx, c.names.blobStream(), c.names.blobMeta(w.name))
+	if err != nil && !errors.Is(err, errNoMessage) {
+		return err
+	}
+	meta, ok := c.describes(m)
+	w.last, w.body, w.there = m.Seq, m.Data, ok && meta.Size == uint64(w.size)
+	w.said = w.there && w.looked && m.Seq > w.first
+	if !w.looked {
+		w.looked, w.first = true, m.Seq
 	}
 	return nil
 }
 
-func (c *Cell) writeBlob(ctx context.Context, name string, digest [sha256.Size]byte, data []byte) error {
-	meta := blobMeta{
-		Name: name, Bucket: c.names.blobBucket(), NUID: rand.Text(),
-		Size: uint64(len(data)), Chunks: uint32((len(data) + blobChunk - 1) / blobChunk), Digest: storeDigest(digest),
-		ModTime: time.Now().UTC(), Options: &blobOpts{ChunkSize: blobChunk},
+// describeBlob writes a description behind the last one.
+func (c *Cell) describeBlob(ctx context.Context, name string, body []byte, last uint64) error {
+	_, err := c.publish(ctx, &nats.Msg{
+		Subject: c.names.blobMeta(name), Header: nats.Header{headerGuard: {strconv.FormatUint(last, 10)}}, Data: body,
+	})
+	return err
+}
+
+func (c *Cell) writeBlob(ctx context.Context, digest [sha256.Size]byte, size int64, src io.ReadSeeker, last uint64) error {
+	if _, err := src.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("read it once more: %w", err)
 	}
-	if err := c.writeChunks(ctx, c.names.blobChunks(meta.NUID), data); err != nil {
+	meta := blobMeta{
+		Name: hex.EncodeToString(digest[:]), Bucket: c.names.blobBucket(), NUID: rand.Text(),
+		Size: uint64(size), Digest: storeDigest(digest), Options: &blobOpts{ChunkSize: blobChunk},
+	}
+	sum := sha256.New()
+	chunks, err := c.writeChunks(ctx, c.names.blobChunks(meta.NUID), io.TeeReader(src, sum))
+	if err != nil {
 		return err
 	}
+	if [sha256.Size]byte(sum.Sum(nil)) != digest {
+		return errBlobChanged
+	}
+	meta.Chunks, meta.ModTime = chunks, time.Now().UTC()
 	body, err := json.Marshal(meta)
 	if err != nil {
 		return fmt.Errorf("describe it: %w", err)
 	}
-	_, err = c.publish(ctx, &nats.Msg{Subject: c.names.blobMeta(name), Data: body})
-	return err
+	return c.describeBlob(ctx, meta.Name, body, last)
 }
 
-// writeChunks writes all chunks without waiting in between, then waits for all.
-func (c *Cell) writeChunks(ctx context.Context, subject string, data []byte) error {
+// writeChunks writes what src holds, always some chunks ahead of their
+// acknowledgements, and waits for all. It says how many there were.
+func (c *Cell) writeChunks(ctx context.Context, subject string, src io.Reader) (chunks uint32, err error) {
 	acks, err := c.nc.SubscribeSync(c.nc.NewInbox())
 	if err != nil {
-		return fmt.Errorf("subscribe: %w", err)
+		return 0, fmt.Errorf("subscribe: %w", err)
 	}
 	defer func() { _ = acks.Unsubscribe() }() // the connection may be gone
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
-	defer cancel()
-	for chunk := range slices.Chunk(data, blobChunk) {
-		if err := c.nc.PublishRequest(subject, acks.Subject, chunk); err != nil {
-			return fmt.Errorf("send a chunk: %w", err)
-		}
-	}
-	for range slices.Chunk(data, blobChunk) {
+	heard := uint32(0)
+	hear := func() error {
+		ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+		defer cancel()
 		msg, err := acks.NextMsgWithContext(ctx)
 		if err != nil {
 			return fmt.Errorf("wait for the chunks: %w", err)
 		}
-		if _, err := parseAck(msg); err != nil {
-			return err
-		}
+		heard++
+		_, err = parseAck(msg)
+		return err
 	}
-	return nil
-}
-
-// blobMeta returns the description of the blob of that name. It asks the leader:
-// the blob may have been written a moment ago. Of several descriptions the first
-// one counts, so that nobody can put another blob in its place.
-func (c *Cell) blobMeta(ctx context.Context, name string) (blobMeta, error) {
-	var meta blobMeta
-	m, err := c.leaderNext(ctx, c.names.blobStream(), c.names.blobMeta(name), 0)
-	if err != nil {
-		return meta, err
-	}
-	if err := json.Unmarshal(m.Data, &meta); err != nil {
-		return meta, fmt.Errorf("description of blob %s: %w", name, err)
-	}
-	return meta, nil
-}
-
-// getBlob returns the blob of that name, verified.
-func (c *Cell) getBlob(ctx context.Context, name string) ([]byte, error) {
-	want, err := hex.DecodeString(name)
-	if err != nil || len(want) != sha256.Size {
-		return nil, fmt.Errorf("%w: %q is no SHA-256", ErrBlobMissing, name)
-	}
-	meta, err := c.blobMeta(ctx, name)
-	if errors.Is(err, errNoMessage) {
-		return nil, fmt.Errorf("%w: %s", ErrBlobMissing, name)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get blob %s: %w", name, err)
-	}
-	for _, read := range []chunkReader{c.chunksFromAnywhere, c.chunksFromLeader} {
-		var data []byte
-		if data, err = read(ctx, meta); err != nil {
-			return nil, fmt.Errorf("get blob %s: %w", name, err)
-		}
-		if sum := sha256.Sum256(data); string(sum[:]) == string(want) {
-			return data, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: %s: its bytes have another digest", ErrBlobMissing, name)
-}
-
-// chunkReader returns the chunks of a blob that it finds, joined. What follows
-// them is not the blob's.
-type chunkReader func(context.Context, blobMeta) ([]byte, error)
-
-// chunksFromAnywhere is fast, but a replica may not have the last ones yet.
-func (c *Cell) chunksFromAnywhere(ctx context.Context, meta blobMeta) ([]byte, error) {
-	data, n := make([]byte, 0, min(meta.Size, 64<<20)), uint32(0)
-	for m, err := range c.batchGet(ctx, c.names.blobStream(), c.names.blobChunks(meta.NUID), 0) {
-		if err != nil {
-			return nil, err
-		}
-		if n++; n > meta.Chunks {
+	buf := make([]byte, blobChunk)
+	for {
+		n, err := io.ReadFull(src, buf)
+		if errors.Is(err, io.EOF) {
 			break
 		}
-		data = append(data, m.Data...)
-	}
-	return data, nil
-}
-
-func (c *Cell) chunksFromLeader(ctx context.Context, meta blobMeta) ([]byte, error) {
-	data, seq := make([]byte, 0, min(meta.Size, 64<<20)), uint64(0)
-	for range meta.Chunks {
-		m, err := c.leaderNext(ctx, c.names.blobStream(), c.names.blobChunks(meta.NUID), seq)
-		if errors.Is(err, errNoMessage) {
-			break
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return chunks, fmt.Errorf("read it: %w", err)
 		}
-		if err != nil {
-			return nil, err
+		if err := c.nc.PublishRequest(subject, acks.Subject, buf[:n]); err != nil { // copies it
+			return chunks, fmt.Errorf("send a chunk: %w", err)
 		}
-		data, seq = append(data, m.Data...), m.Seq+1
+		if chunks++; chunks-heard >= blobWindow {
+			if err := hear(); err != nil {
+				return chunks, err
+			}
+		}
 	}
-	return data, nil
-}
-
-// dropBlob removes a blob that nothing refers to any more. What it cannot remove
-// stays behind unused, so there is nothing to report.
-func (c *Cell) dropBlob(ctx context.Context, name string) {
-	meta, err := c.blobMeta(ctx, name)
-	if err != nil {
-		return
+	for heard < chunks {
+		if err := hear(); err != nil {
+			return chunks, err
+		}
 	}
-	for _, subject := range []string{c.names.blobMeta(name), c.names.blobChunks(meta.NUID)} {
-		_, _ = c.ask(ctx, apiStreamPurge+c.names.blobStream(), fmt.Appendf(nil, `{"filter":%q}`, subject))
-	}
+	return chunks, nil
 }

@@ -60,7 +60,7 @@ func (c *claim) Extend(ctx context.Context) error {
 // look at the lease: what a worker found out is worth telling, and the core knows
 // what to do with a report that comes late or twice.
 func (c *claim) Report(ctx context.Context, r task.Report) error {
-	if _, err := c.queue.inbox.Send(ctx, envelopeOf(r, c.task)); err != nil {
+	if _, err := c.queue.inbox.SendReport(ctx, envelopeOf(r, c.task), c.task.Ticket); err != nil {
 		return c.wrap("report", err)
 	}
 	if r.Wake || c.task.Wake {

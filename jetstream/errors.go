@@ -25,6 +25,10 @@ var ErrNotProvisioned = errors.New("cell is not provisioned")
 // store and is not, or is not what it was. The message cannot be used.
 var ErrBlobMissing = errors.New("blob is missing or damaged")
 
+// ErrTooLarge is returned by Send for an ask that no session takes: store what is large
+// in Blobs, or where tools find it, and send its name.
+var ErrTooLarge = errors.New("command is too large")
+
 // MismatchError is returned by Provision for a stream or a consumer that has the
 // cell's name and other settings. Nothing was changed. Change what is named, or
 // take another namespace.
@@ -73,6 +77,8 @@ const (
 	codeSubjectOverlap      jetstream.ErrorCode = 10065
 	codeStoreFailed         jetstream.ErrorCode = 10077
 	codeGuardNotReady       jetstream.ErrorCode = 10163
+	codeBadSchedule         jetstream.ErrorCode = 10189
+	codeBadTimeZone         jetstream.ErrorCode = 10223
 )
 
 // The server reports every failure of its store under one code; only the text
@@ -100,6 +106,10 @@ func hasCode(err error, codes ...jetstream.ErrorCode) bool {
 func isConflict(err error) bool {
 	return hasCode(err, jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
+
+// isBadSchedule reports that the server does not understand when a message is due, or
+// does not know the time zone.
+func isBadSchedule(err error) bool { return hasCode(err, codeBadSchedule, codeBadTimeZone) }
 
 // isAlreadyThere reports that a subject which holds one message holds it already.
 func isAlreadyThere(err error) bool {

@@ -52,14 +52,14 @@ func (j *Journal) follow(
 		t := tail{cell: j.cell, stream: n.journalStream(), subject: n.journal(s), at: head.Guard, begin: begin}
 		t.adjacent = func(_ stored, before uint64) bool { return before == t.at }
 		t.use = func(m stored, _ bool) error {
-			if ch.head.Seq < after && ch.skip(m, after) {
+			if ch.head.Seq < after && ch.skip(m, after) || ch.deleted && m.Seq <= ch.head.Guard {
 				return nil
 			}
 			rec, err := j.record(ctx, s, m)
 			if err == nil {
-				err = ch.extend(rec)
+				rec, err = j.extend(ctx, &ch, rec)
 			}
-			if err != nil {
+			if err != nil || rec.Seq <= after {
 				return err
 			}
 			return goOn(yield(rec, nil))

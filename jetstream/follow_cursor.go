@@ -93,6 +93,11 @@ func (j *Journal) confirm(ctx context.Context, c Cursor) error {
 	n := j.cell.names
 	m, err := j.cell.leaderNext(ctx, n.journalStream(), n.allJournals(), c.Position)
 	if isNotFound(err) || err == nil && m.Seq != c.Position {
+		if last, err := j.Last(ctx, c.Session); err == nil && last.Guard > c.Position {
+			if _, deleted := events.DeletionOf(last.Entry); deleted {
+				return nil // it went with its session
+			}
+		}
 		return fmt.Errorf("%w: there is no entry at position %d", ErrCursor, c.Position)
 	}
 	if err != nil {

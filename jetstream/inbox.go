@@ -36,9 +36,10 @@ type Message struct {
 	Seq      uint64 // of the message, which is the lane's cursor once it is handled
 	Last     uint64 // of the lane's message before; what lies between that and the cursor was missed
 	Envelope commands.Envelope
-	Err      error // commands.ErrBadCommand or ErrBlobMissing: pass over it
-	Gap      bool  // from a Listener only: commands may have been missed, read the inbox
-	More     bool  // from Read only: its lane goes on behind this one, read again
+	Ticket   string // that came with it
+	Err      error  // commands.ErrBadCommand or ErrBlobMissing: pass over it
+	Gap      bool   // from a Listener only: commands may have been missed, read the inbox
+	More     bool   // from Read only: its lane goes on behind this one, read again
 }
 
 // What a read brings of one lane, so that its cost is bounded however many commands
@@ -65,6 +66,11 @@ func (c *Cell) lane(s content.SessionID, l events.Lane) (stream, subject string)
 // It tries again for as long as trying can help, so a command may arrive twice;
 // its id tells. It wakes nobody; see Runs.
 func (i *Inbox) Send(ctx context.Context, env commands.Envelope) (uint64, error) {
+	return i.SendReport(ctx, env, "")
+}
+
+// SendReport is Send with the ticket of the dispatch that a report is about.
+func (i *Inbox) SendReport(ctx context.Context, env commands.Envelope, ticket string) (uint64, error) {
 	lane := commands.LaneOf(env.Command)
 	if lane == events.LaneLocal || lane == events.LaneDue {
 		return 0, fmt.Errorf("send %s to %s: %w", commands.NameOf(env.Command), env.Session, ErrNoLane)
@@ -73,12 +79,20 @@ func (i *Inbox) Send(ctx context.Context, env commands.Envelope) (uint64, error)
 		return 0, fmt.Errorf("send %s: %w: session %q", commands.NameOf(env.Command), content.ErrBadID, env.Session)
 	}
 	stream, subject := i.cell.lane(env.Session, lane)
-	seq, err := i.cell.sendEnvelope(ctx, &nats.Msg{Subject: subject}, env)
+	msg := &nats.Msg{Subject: subject}
+	if ticket != "" {
+		msg.Header = withHeader(nil, headerTicket, ticket)
+	}
+	seq, err := i.cell.sendEnvelope(ctx, msg, env)
 	if err != nil {
 		return 0, fmt.Errorf("send %s to %s: %w", env.ID, env.Session, i.cell.explain(ctx, stream, err))
 	}
 	return seq, nil
 }
+
+// maxAsk is the largest ask: whoever drives the session holds it in memory, several
+// times for a moment, and then for as long as the session is driven.
+const maxAsk = 128 << 20
 
 // sendEnvelope publishes a command as msg says, more than once if need be.
 func (c *Cell) sendEnvelope(ctx context.Context, msg *nats.Msg, env commands.Envelope) (seq uint64, err error) {
@@ -86,16 +100,16 @@ func (c *Cell) sendEnvelope(ctx context.Context, msg *nats.Msg, env commands.Env
 	if err != nil {
 		return 0, err
 	}
+	if len(data) > maxAsk && commands.LaneOf(env.Command) == events.LaneAsk {
+		return 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), maxAsk)
+	}
 	header, data, err := c.pack(ctx, data)
 	if err != nil {
 		return 0, err
 	}
 	msg.Data = data
 	for k, v := range header {
-		if msg.Header == nil {
-			msg.Header = nats.Header{}
-		}
-		msg.Header[k] = v
+		msg.Header = withHeader(msg.Header, k, v...)
 	}
 	err = promptly(ctx, func(ctx context.Context) error {
 		seq, err = c.publish(ctx, msg)
@@ -191,7 +205,7 @@ func (i *Inbox) readLane(ctx context.Context, s content.SessionID, from events.C
 		if err != nil {
 			return nil, err
 		}
-		msg := Message{Lane: from.Lane, Seq: m.Seq, Last: last}
+		msg := Message{Lane: from.Lane, Seq: m.Seq, Last: last, Ticket: m.Header.Get(headerTicket)}
 		data, err := i.cell.unpack(ctx, m.Header, m.Data)
 		switch {
 		case m.Aimed:

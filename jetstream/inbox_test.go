@@ -306,3 +306,17 @@ func TestInboxOfManySessionsStaysApart(t *testing.T) {
 		}
 	})
 }
+
+func TestAnAskThatIsTooLargeIsNotSent(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		env := commands.Envelope{ID: "c", Session: "s", Command: commands.SubmitInput{Items: []content.Item{
+			content.NewItem(content.User, content.Part{Kind: content.MediaKind, Media: &content.Media{Bytes: make([]byte, maxAsk)}}),
+		}}}
+		if _, err := c.Inbox().Send(t.Context(), env); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("Send = %v, want ErrTooLarge", err)
+		}
+		if any, err := c.Inbox().HasAny(t.Context(), "s"); any || err != nil {
+			t.Errorf("HasAny = %v, %v", any, err)
+		}
+	})
+}

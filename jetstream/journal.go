@@ -130,13 +130,28 @@ func (j *Journal) read(ctx context.Context, s content.SessionID, ch chain, after
 			}
 			rec, err := j.record(ctx, s, m)
 			if err == nil {
-				err = ch.extend(rec)
+				rec, err = j.extend(ctx, &ch, rec)
 			}
-			if !yield(rec, err) || err != nil {
+			if skip := err == nil && rec.Seq <= after; !skip && !yield(rec, err) || err != nil || ch.deleted {
 				return
 			}
 		}
 	}
+}
+
+// extend takes the next entry into the chain. Where entries are missing because
+// somebody is just deleting the session, it is the tombstone, whose position in the
+// stream is then behind what was read.
+func (j *Journal) extend(ctx context.Context, ch *chain, rec journal.Record) (journal.Record, error) {
+	err := ch.extend(rec)
+	if !errors.Is(err, journal.ErrDamaged) {
+		return rec, err
+	}
+	last, lastErr := j.Last(ctx, ch.session)
+	if _, deleted := events.DeletionOf(last.Entry); lastErr != nil || !deleted || ch.extend(last) != nil {
+		return rec, err
+	}
+	return last, nil
 }
 
 func (j *Journal) messages(ctx context.Context, s content.SessionID, guard uint64) iter.Seq2[stored, error] {
@@ -218,19 +233,24 @@ func damaged(s content.SessionID, m stored, why string) error {
 type chain struct {
 	session content.SessionID
 	head    journal.Head
+	deleted bool // it ends with the tombstone
 }
 
 // extend takes the next entry.
 func (c *chain) extend(rec journal.Record) error {
 	e := rec.Entry
+	_, deletes := events.DeletionOf(e)
 	switch {
+	case c.deleted:
+		return fmt.Errorf("%w: %s: entry %d follows the tombstone", journal.ErrDamaged, c.session, e.Seq)
+	case deletes && e.Seq > c.head.Seq+1: // what is missing was deleted
 	case e.Seq != c.head.Seq+1:
 		return fmt.Errorf("%w: %s: entry %d follows %d", journal.ErrDamaged, c.session, e.Seq, c.head.Seq)
 	case e.Prev != c.head.Hash:
 		return fmt.Errorf("%w: %s: entry %d names %s before it, but that entry's hash is %s",
 			journal.ErrDamaged, c.session, e.Seq, e.Prev, c.head.Hash)
 	}
-	c.head = rec.Head
+	c.head, c.deleted = rec.Head, deletes
 	return nil
 }
 

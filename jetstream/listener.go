@@ -143,6 +143,8 @@ func (l *Listener) read(raw *nats.Msg) Message {
 		Lane: l.cell.names.laneOf(raw.Subject),
 		Seq:  headerUint(raw.Header, jetstream.SequenceHeader),
 		Last: headerUint(raw.Header, jetstream.LastSequenceHeader),
+
+		Ticket: raw.Header.Get(headerTicket),
 	}
 	if isAimedCopy(raw.Header) {
 		m.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, errAimed)

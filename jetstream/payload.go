@@ -41,6 +41,15 @@ func (c *Cell) unpack(ctx context.Context, h nats.Header, data []byte) ([]byte, 
 	return c.getBlob(ctx, ref)
 }
 
+// withHeader sets a header, which may be the first.
+func withHeader(h nats.Header, name string, values ...string) nats.Header {
+	if h == nil {
+		h = nats.Header{}
+	}
+	h[name] = values
+	return h
+}
+
 // publishTimeout is how long a publish waits for its acknowledgement. A leader
 // that was just elected answers within it; a message that met none is gone.
 const publishTimeout = 2 * time.Second

@@ -30,7 +30,7 @@ var ErrBadGrant = errors.New("no permissions can be made of it")
 
 // Grantable lists the roles that permissions are made for.
 func Grantable() []Role {
-	return []Role{RoleClient, RoleApprover, RoleDriver, RoleWorker, RoleObserver, RoleProvisioner}
+	return []Role{RoleClient, RoleApprover, RoleDriver, RoleWorker, RoleObserver, RoleScheduler, RoleKeeper, RoleProvisioner}
 }
 
 // PermissionsOf returns what the code of the roles needs in a cell, as far as NATS can
@@ -122,42 +122,52 @@ func (n names) requests(role Role, queue string) []string {
 		inbox     = n.inboxStream()
 		timers    = n.timersStream()
 		run       = n.runStream()
+		schedules = n.schedulesStream()
 		tasks     = n.tasksStream()
 		catalog   = kvStream(n.catalogBucket())
 		nodes     = kvStream(n.nodesBucket())
 		snapshots = kvStream(n.snapBucket())
 		approvals = kvStream(n.approvalsBucket())
+		dead      = kvStream(n.deadBucket())
 		agents    = kvStream(n.agentsBucket())
 		memory    = kvStream(n.memoryBucket())
 		blobs     = n.blobStream()
 	)
-	if role == RoleProvisioner {
+	switch role {
+	case RoleProvisioner:
 		return append(n.maintenance(), toRead+agents)
+	case RoleScheduler:
+		return each([]string{toLook, toRead, toPurge}, schedules)
+	case RoleKeeper:
+		out := append(each([]string{toPurge}, n.keeps()...), each([]string{toRead}, n.mayName()...)...)
+		out = append(out, each([]string{toScan}, journal, snapshots)...)
+		return append(out, toLook+journal, toLook+blobs, toRead+blobs, toScan+blobs)
+	default:
 	}
 	out := each([]string{toRead, toScan}, blobs) // large payloads are everybody's
 	switch role {
 	case RoleClient:
 		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
 		out = append(out, each([]string{toLook, toRead}, agents)...)
-		out = append(out, each([]string{toScan}, approvals, catalog)...)
+		out = append(out, each([]string{toScan}, approvals, dead, catalog)...)
 	case RoleApprover:
 		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
-		out = append(out, each([]string{toScan}, approvals)...)
+		out = append(out, each([]string{toScan}, approvals, dead)...)
 	case RoleObserver:
 		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
 	case RoleWorker:
 		out = append(out, each([]string{toRead}, catalog)...)
 		out = append(out, claims(tasks, n.queueConsumer(queue))...)
 	case RoleDriver:
-		out = append(out, each([]string{toLook, toRead}, inbox, timers, run, tasks, snapshots, approvals, agents, memory)...)
+		out = append(out, each([]string{toLook, toRead}, inbox, timers, run, tasks, schedules, snapshots, approvals, dead, agents, memory)...)
 		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
-		out = append(out, each([]string{toLook, toScan}, nodes)...)
+		out = append(out, each([]string{toLook, toRead, toScan}, nodes)...)
 		out = append(out, each([]string{toLook}, catalog, blobs)...)
-		out = append(out, each([]string{toPurge}, inbox, timers, blobs)...)
+		out = append(out, each([]string{toPurge}, inbox, timers, schedules, blobs)...)
 		out = append(out, toDelete+tasks, apiConsumerInfo+tasks+".*")
 		out = append(out, claims(run, n.runConsumer())...)
 		out = append(out, watches(catalog, kvKey(n.catalogBucket(), offerKeys+"*"))...)
-	case RoleProvisioner, RoleServer:
+	case RoleProvisioner, RoleScheduler, RoleKeeper, RoleServer:
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -87,6 +88,9 @@ func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
 		return nil, err
 	}
 	c, err := q.open(ctx, msg)
+	if errors.Is(err, errOvertaken) {
+		return q.Claim(ctx)
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			q.giveBack(context.WithoutCancel(ctx), msg)
@@ -140,7 +144,11 @@ func (q *Queue) open(ctx context.Context, msg *nats.Msg) (*claim, error) {
 		return nil, err
 	}
 	c.task, err = decodeTask(data)
-	return c, err
+	c.task.Ticket = msg.Header.Get(headerTicket)
+	if err != nil {
+		return nil, err
+	}
+	return c, q.admit(ctx, c, msg, meta.Timestamp)
 }
 
 // hold registers a claim for cancels, and cancels it if one came before.

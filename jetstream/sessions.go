@@ -8,21 +8,62 @@ import (
 	"slices"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 )
 
-// Sessions lists the sessions that have a journal, sorted. It reads an index of
-// the stream, not the journals.
+// Sessions lists the sessions that have a journal, sorted, but for those of which only
+// the tombstone is left. It reads an index of the stream, and of the journals only
+// those with a single entry.
 func (j *Journal) Sessions(ctx context.Context) ([]content.SessionID, error) {
 	n := j.cell.names
 	subjects, err := j.cell.subjects(ctx, n.journalStream(), n.allJournals())
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
+	var single []content.SessionID
 	out := make([]content.SessionID, 0, len(subjects))
-	for subject := range subjects {
-		out = append(out, n.sessionOf(subject))
+	for subject, entries := range subjects {
+		if s := n.sessionOf(subject); entries > 1 {
+			out = append(out, s)
+		} else {
+			single = append(single, s)
+		}
 	}
+	live, err := j.undeleted(ctx, single)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	out = append(out, live...)
 	slices.Sort(out)
+	return out, nil
+}
+
+// lookAhead is how many sessions are looked at at once.
+const lookAhead = 64
+
+// undeleted leaves out the sessions whose last entry is the tombstone.
+func (j *Journal) undeleted(ctx context.Context, all []content.SessionID) ([]content.SessionID, error) {
+	n := j.cell.names
+	var out []content.SessionID
+	for some := range slices.Chunk(all, lookAhead) {
+		gone := make([]bool, len(some))
+		err := together(slices.Collect(indices(len(some))), func(i int) error {
+			m, err := j.cell.leaderLast(ctx, n.journalStream(), n.journal(some[i]))
+			gone[i] = isNotFound(err) || m.Header.Get(headerKinds) == string(events.KindSessionDeleted)
+			if isNotFound(err) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range some {
+			if !gone[i] {
+				out = append(out, s)
+			}
+		}
+	}
 	return out, nil
 }
 

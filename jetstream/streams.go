@@ -58,6 +58,19 @@ func (n names) timersConfig() jetstream.StreamConfig {
 	}
 }
 
+// schedulesConfig keeps of each schedule itself, its last firing that nobody has
+// handled, and what became of the one before: what was missed is one firing.
+func (n names) schedulesConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              n.schedulesStream(),
+		Subjects:          []string{n.schedule("*"), n.fired("*"), n.outcome("*")},
+		MaxMsgsPerSubject: 1,
+		AllowMsgSchedules: true,
+		AllowRollup:       true, // schedules need it
+		RePublish:         n.republish("fired"),
+	}
+}
+
 func (n names) republish(kind string) *jetstream.RePublish {
 	source := n.ns + "." + kind + ".>"
 	return &jetstream.RePublish{Source: source, Destination: n.live(source)}

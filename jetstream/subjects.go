@@ -31,12 +31,14 @@ func (n names) journalStream() string   { return n.prefix + "JOURNAL" }
 func (n names) inboxStream() string     { return n.prefix + "INBOX" }
 func (n names) timersStream() string    { return n.prefix + "TIMERS" }
 func (n names) runStream() string       { return n.prefix + "RUN" }
+func (n names) schedulesStream() string { return n.prefix + "SCHEDULES" }
 func (n names) tasksStream() string     { return n.prefix + "TASKS" }
 func (n names) catalogBucket() string   { return n.prefix + "CATALOG" }
 func (n names) nodesBucket() string     { return n.prefix + "NODES" }
 func (n names) snapBucket() string      { return n.prefix + "SNAPSHOTS" }
 func (n names) agentsBucket() string    { return n.prefix + "AGENTS" }
 func (n names) approvalsBucket() string { return n.prefix + "APPROVALS" }
+func (n names) deadBucket() string      { return n.prefix + "DEAD" }
 func (n names) memoryBucket() string    { return n.prefix + "MEMORY" }
 func (n names) blobBucket() string      { return n.prefix + "BLOBS" }
 
@@ -79,6 +81,10 @@ func (n names) timers(s content.SessionID) string { return n.ns + ".timer." + st
 func (n names) allTimers() string                 { return n.ns + ".timer.*.*" }
 func (n names) due(s content.SessionID) string    { return n.ns + ".due." + string(s) }
 func (n names) allDue() string                    { return n.ns + ".due.*" }
+
+func (n names) schedule(name string) string { return n.ns + ".schedule." + name }
+func (n names) fired(name string) string    { return n.ns + ".fired." + name }
+func (n names) outcome(name string) string  { return n.ns + ".outcome." + name }
 
 func (n names) run(s content.SessionID) string { return n.ns + ".run." + string(s) }
 func (n names) allRuns() string                { return n.ns + ".run.*" }

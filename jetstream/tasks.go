@@ -60,6 +60,9 @@ func (t *Tasks) dispatch(ctx context.Context, x task.Task) error {
 	if msg.Header, msg.Data, err = t.cell.pack(ctx, data); err != nil {
 		return err
 	}
+	if x.Ticket != "" {
+		msg.Header = withHeader(msg.Header, headerTicket, x.Ticket)
+	}
 	for range dispatchTries {
 		err = promptly(ctx, func(ctx context.Context) error {
 			_, err := t.cell.publish(ctx, msg)

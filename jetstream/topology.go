@@ -83,8 +83,10 @@ func Topology(namespace string, cfg Config) []Row {
 		{Name: "NODES", stream: bucketConfig(n.nodesBucket(), expiryMarkers)},
 		{Name: "SNAPSHOTS", stream: bucketConfig(n.snapBucket(), 0)},
 		{Name: "APPROVALS", stream: bucketConfig(n.approvalsBucket(), expiryMarkers)},
+		{Name: "DEAD", stream: bucketConfig(n.deadBucket(), expiryMarkers)},
 		{Name: "AGENTS", stream: bucketConfig(n.agentsBucket(), 0)},
 		{Name: "MEMORY", stream: bucketConfig(n.memoryBucket(), expiryMarkers)},
+		{Name: "SCHEDULES", stream: n.schedulesConfig()},
 		{Name: "BLOBS", stream: n.blobsConfig()},
 	}
 	for _, q := range cfg.Queues {

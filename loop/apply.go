@@ -12,6 +12,10 @@ import (
 // Fold takes the next entry of the journal into the state. It never fails; an
 // entry that cannot follow is a broken journal, and Fold panics with its place.
 func (s *State) Fold(e events.Entry) {
+	if d, ok := events.DeletionOf(e); ok && e.Session == s.Session && e.Seq > s.Seq {
+		s.delete(e, d)
+		return
+	}
 	if e.Session != s.Session || e.Seq != s.Seq+1 {
 		panic(fmt.Sprintf("loop: fold %s/%d into %s/%d", e.Session, e.Seq, s.Session, s.Seq))
 	}
@@ -22,6 +26,15 @@ func (s *State) Fold(e events.Entry) {
 	}
 	for _, ev := range e.Events {
 		s.apply(ev)
+	}
+}
+
+// delete takes the tombstone in, whether or not what came before it could be read:
+// nothing of the session is left.
+func (s *State) delete(e events.Entry, d events.Deletion) {
+	*s = State{
+		Session: e.Session, Seq: e.Seq, At: e.At, Epoch: e.Epoch, Causes: []string{e.Cause},
+		Opened: true, Closed: true, Deleted: &d,
 	}
 }
 
@@ -49,7 +62,7 @@ func (s *State) apply(ev events.Event) {
 	s.demand(ev)
 	switch ev := ev.(type) {
 	case events.DriverClaimed:
-		s.Epoch = ev.Epoch
+		s.Epoch, s.Tickets = ev.Epoch, ev.Tickets
 	case events.Parked, events.Warning, events.UsageUpdated, events.VerifyStarted, events.VerifyFinished,
 		events.TaskStarted, events.MemoryRecalled, events.MemoryStored, events.TaskFinished:
 		s.applyBeside(ev)
@@ -88,7 +101,12 @@ func (s *State) apply(ev events.Event) {
 		if c, ok := s.Call(ev.Call); ok {
 			c.Dispatched = false
 			c.Lost++
+			if c.Again() {
+				c.Letter = LetterDead
+			}
 		}
+	case events.DeadLetterSettled:
+		s.applySettled(ev)
 	case events.ToolDetached:
 		s.applyToolDetached(ev)
 	case events.ToolResultReceived:
@@ -115,7 +133,7 @@ func (s *State) apply(ev events.Event) {
 		s.applyTurnFinished(ev)
 	case events.SessionClosed:
 		s.Closed = true
-	case events.ContentDelta, events.ToolProgress, events.StateChanged, events.Refused:
+	case events.ContentDelta, events.ToolProgress, events.StateChanged, events.Refused, events.SessionDeleted:
 		panic(fmt.Sprintf("loop: %s in the journal of %s/%d", events.KindOf(ev), s.Session, s.Seq))
 	}
 }

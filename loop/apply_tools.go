@@ -22,7 +22,7 @@ func (s *State) applyApprovalRequired(ev events.ApprovalRequired) {
 		}
 		c.Dispatched = false
 	}
-	if ok && c.Placeholder != "" {
+	if ok && c.beside() {
 		s.Beside = append(s.Beside, a)
 		return
 	}
@@ -85,7 +85,7 @@ func (s *State) applyToolDispatched(ev events.ToolDispatched) {
 	if !ok {
 		return
 	}
-	c.Attempt, c.Dispatched, c.Asked = ev.Attempt, true, nil
+	c.Attempt, c.Dispatched, c.Asked, c.Ticketed = ev.Attempt, true, nil, s.Tickets
 	c.Deadline, c.DetachAt, c.Digest = ev.Deadline, ev.DetachAt, ev.Digest
 	c.Routing.Route, c.Routing.Queue = ev.Route, ev.Queue
 	if len(ev.Approved) > 0 {
@@ -112,10 +112,12 @@ func (s *State) applyToolResult(ev events.ToolResultReceived) {
 		c.Dispatched = false // an answer of the core's own, or of an attempt before, leaves it running
 	}
 	if ev.Late {
+		c.Letter = letterOf(*c, ev)
 		s.applyLate(c, ev.Result)
 		return
 	}
 	r := ev.Result
+	c.Letter = letterOf(*c, ev)
 	if c.Attempt == 0 && (r.Status == content.StatusError || r.Status == content.StatusDenied) {
 		s.Turn.Checked = true // only its preflight ends a call like that
 	}
@@ -142,7 +144,7 @@ func (s *State) applyLate(c *Call, r content.ToolResult) {
 	if c.stopping() {
 		s.Stops = append(s.Stops, *c)
 	}
-	s.Background = slices.DeleteFunc(s.Background, func(b Call) bool { return b.Late })
+	s.Background = slices.DeleteFunc(s.Background, func(b Call) bool { return b.Late && b.Letter == NoLetter })
 }
 
 // changed adds paths to the task's, sorted and once each.
@@ -209,7 +211,7 @@ func resultMetadata(r content.ToolResult) content.Metadata {
 func (s *State) keepBackground() {
 	for _, c := range s.Turn.Calls {
 		switch {
-		case c.awaited():
+		case c.awaited(), c.Dead():
 			s.Background = append(s.Background, c)
 		case c.stopping():
 			s.Stops = append(s.Stops, c)
@@ -219,7 +221,9 @@ func (s *State) keepBackground() {
 
 // stopping reports whether the call was answered while an attempt was out, or while
 // one waited for an approval: what works for it elsewhere has to hear of it.
-func (c Call) stopping() bool { return c.Status != "" && (c.Dispatched || len(c.Asked) > 0) }
+func (c Call) stopping() bool {
+	return c.Status != "" && !c.Again() && (c.Dispatched || len(c.Asked) > 0)
+}
 
 // expendable reports whether an answered call need not be looked after any more when a
 // whole turn has gone by. A sub-agent that asked goes on once it was refused, and may ask
@@ -258,9 +262,12 @@ func (s *State) letGo(id content.CallID) {
 }
 
 // awaited reports whether a late outcome of an answered call would still count:
-// after a placeholder, after unknown, and after a cancel while it ran.
+// after a placeholder, after unknown, after a cancel while it ran, and of a dead letter
+// that runs once more.
 func (c Call) awaited() bool {
 	switch {
+	case c.Again():
+		return true
 	case c.Late:
 		return false
 	case c.Placeholder != "" && c.Status == "", c.Status == content.StatusUnknown:

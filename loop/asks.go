@@ -16,7 +16,7 @@ const maxInputItems = 1000
 const maxQueued = 256
 
 func (d *decision) claim(c commands.Claim) {
-	d.emit(events.DriverClaimed{Epoch: d.Epoch + 1, Node: c.Node, Token: c.Token, Lost: c.Lost})
+	d.emit(events.DriverClaimed{Epoch: d.Epoch + 1, Node: c.Node, Token: c.Token, Lost: c.Lost, Tickets: c.Tickets})
 	if !d.Opened {
 		return
 	}
@@ -27,7 +27,7 @@ func (d *decision) claim(c commands.Claim) {
 		d.modelLost()
 	}
 	for _, p := range c.Lost {
-		if call, ok := d.CallAt(p); ok && call.Dispatched && call.Status == "" {
+		if call, ok := d.CallAt(p); ok && call.Running() {
 			d.loseAttempt(call, "its host died")
 		}
 	}
@@ -204,13 +204,13 @@ func (d *decision) cancelCall(id content.CallID, reason string) error {
 		return refuse(ReasonAlreadyFinished, "call %s is over", id)
 	case !ok:
 		return refuse(ReasonUnknownCall, "no call %s", id)
-	case c.Status != "":
+	case c.Status != "" && !c.Again():
 		return refuse(ReasonAlreadyFinished, "call %s is %s", id, c.Status)
 	}
 	call := *c
 	d.emit(events.CancelRequested{Scope: commands.ScopeCall, Target: id, Reason: reason, By: d.env.By})
 	d.resolveAll(call.ID, events.ApprovalCancelled)
-	d.emitResult(call, content.StatusCancelled, "", textCancelled, call.Placeholder != "")
+	d.emitResult(call, content.StatusCancelled, "", textCancelled, call.Answered())
 	return nil
 }
 
@@ -221,7 +221,7 @@ func (d *decision) detach(c commands.DetachCall) error {
 		return refuse(ReasonNotRunning, "call %s is over", c.Call)
 	case !ok:
 		return refuse(ReasonUnknownCall, "no call %s", c.Call)
-	case call.Placeholder != "":
+	case call.beside():
 		return refuse(ReasonAlreadyBackground, "call %s is in the background already", c.Call)
 	case !call.Running():
 		return refuse(ReasonNotRunning, "call %s is not running", c.Call)

@@ -28,7 +28,17 @@ func (c *CallSet) add(id content.CallID) {
 	if len(c.Recent) < recentCalls {
 		return
 	}
-	all := slices.Concat(c.Sorted, c.Recent)
-	slices.Sort(all)
-	c.Sorted, c.Recent = all, nil
+	c.Sorted, c.Recent = inserted(c.Sorted, slices.Sorted(slices.Values(c.Recent))), nil
+}
+
+// inserted returns both in order. What is between two of the few is copied at once: to
+// sort all of them anew made long sessions slower with each call.
+func inserted(many, few []content.CallID) []content.CallID {
+	all := make([]content.CallID, 0, len(many)+len(few))
+	for _, id := range few {
+		n, _ := slices.BinarySearch(many, id)
+		all = append(append(all, many[:n]...), id)
+		many = many[n:]
+	}
+	return append(all, many...)
 }

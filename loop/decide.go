@@ -34,6 +34,7 @@ const (
 	ReasonBusy              = "busy"
 	ReasonQueueFull         = "queue_full"
 	ReasonClosed            = "closed"
+	ReasonDeleted           = "deleted"
 	ReasonNoApproval        = "no_approval"
 	ReasonSeveralPending    = "several_pending"
 	ReasonUnknownCall       = "unknown_call"
@@ -45,6 +46,8 @@ const (
 	ReasonNotRunning        = "not_running"
 	ReasonAlreadyBackground = "already_background"
 	ReasonInvalidCache      = "invalid_cache"
+	ReasonNotDead           = "not_dead"   // the call is no dead letter
+	ReasonMayRepeat         = "may_repeat" // running it again may do twice what it did
 	ReasonBadTranscript     = "bad_transcript"
 	ReasonHookTerminated    = "hook_terminated"
 	ReasonUnknownAgent      = "unknown_agent" // the host finds no agent of that name
@@ -67,7 +70,12 @@ func Decide(s *State, env commands.Envelope) ([]events.Event, error) {
 	if env.Session != s.Session {
 		return nil, fmt.Errorf("%w: %s, want %s", ErrWrongSession, env.Session, s.Session)
 	}
-	if s.Handled(env.ID) {
+	switch {
+	case s.Handled(env.ID):
+		return nil, nil
+	case s.Deleted != nil && commands.IsAsk(env.Command):
+		return nil, refuse(ReasonDeleted, "session %s %s", s.Session, s.Deleted)
+	case s.Deleted != nil:
 		return nil, nil
 	}
 	d := &decision{State: s.Fork(), env: env}
@@ -119,6 +127,8 @@ func (d *decision) take(c commands.Command) error {
 		return d.resolve(c)
 	case commands.AllowTools:
 		return d.allow(c)
+	case commands.SettleDeadLetter:
+		return d.settleDead(c)
 	case commands.Cancel:
 		return d.cancel(c)
 	case commands.DetachCall:

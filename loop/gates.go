@@ -59,7 +59,7 @@ func (d *decision) check(c Call, k commands.Check) {
 		if r.Status == content.StatusDenied {
 			status = content.StatusDenied
 		}
-		d.emitResult(c, status, r.Code, r.Message, c.Placeholder != "")
+		d.emitResult(c, status, r.Code, r.Message, c.Answered())
 		d.warnTool(c.ID, status, r.Message)
 		return
 	}
@@ -107,7 +107,7 @@ func (d *decision) lateGate(c commands.ReportGate) {
 		return
 	}
 	late := *call
-	if d.Closed && late.Placeholder != "" {
+	if d.Closed && late.Answered() {
 		d.emitResult(late, content.StatusDenied, string(c.Gate.Reason), "Permission denied: "+string(c.Gate.Reason)+": the session is closed", true)
 		return
 	}
@@ -173,7 +173,7 @@ func (d *decision) denyCall(ev events.ApprovalResolved) {
 		if call.Lost > 0 {
 			reason += textNotRetry
 		}
-		d.emitResult(*call, content.StatusDenied, codeDeniedByPerson, "Permission denied: "+reason, call.Placeholder != "")
+		d.emitResult(*call, content.StatusDenied, codeDeniedByPerson, "Permission denied: "+reason, call.Answered())
 	}
 }
 
@@ -261,7 +261,7 @@ func (d *decision) expire(id content.ApprovalID) {
 		d.resolveAll(a.CallID, events.Moot)
 		if call, ok := d.State.Call(a.CallID); ok {
 			ttl := a.ExpiresAt.Sub(a.Asked)
-			d.emitResult(*call, content.StatusExpired, "", "Approval expired: nobody decided within "+ttl.String(), call.Placeholder != "")
+			d.emitResult(*call, content.StatusExpired, "", "Approval expired: nobody decided within "+ttl.String(), call.Answered())
 		}
 	}
 }

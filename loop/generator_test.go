@@ -336,7 +336,7 @@ func (g *generator) ask() commands.Envelope {
 	if open := g.Live.Undecided(); len(open) > 0 && g.once(2) {
 		return g.decision(open[g.throw(len(open))])
 	}
-	switch g.throw(14) {
+	switch g.throw(15) {
 	case 0, 1, 2:
 		return g.Envelope(g.submit())
 	case 3:
@@ -365,6 +365,8 @@ func (g *generator) ask() commands.Envelope {
 			return g.Envelope(commands.Close{})
 		}
 		return g.Envelope(commands.Park{})
+	case 14:
+		return g.Envelope(commands.SettleDeadLetter{Call: c.ID, Retry: !g.once(3), MayRepeat: !g.once(4)})
 	case 13:
 		return g.Envelope(commands.AllowTools{Tools: []string{pick(&g.dice, "a", "*", "")}})
 	case 9, 10:

@@ -128,7 +128,7 @@ func (s *State) owedTimers() []Effect {
 	}
 	if t := s.Turn; t != nil {
 		for _, c := range t.Calls {
-			if c.Running() && c.Placeholder == "" {
+			if c.Running() && !c.Answered() {
 				arm(commands.TimerDetach, string(c.Place), c.DetachAt)
 			}
 			arm(commands.TimerDeadline, string(c.Place), c.overdueAt())
@@ -181,7 +181,7 @@ func (s *State) Parkable() bool {
 	if Waiting(s) == commands.WaitWorking {
 		return false
 	}
-	return s.Turn == nil || !slices.ContainsFunc(s.Turn.Calls, func(c Call) bool { return c.Running() && c.Placeholder == "" })
+	return s.Turn == nil || !slices.ContainsFunc(s.Turn.Calls, func(c Call) bool { return c.Running() && !c.Answered() })
 }
 
 // Phase projects what a task is doing.

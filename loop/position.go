@@ -251,7 +251,7 @@ func (s *State) nextCall() int {
 		switch {
 		case c.Running(), waits:
 			beside, exclusive = true, exclusive || c.Routing.Exclusive
-			if c.Placeholder == "" {
+			if !c.Answered() {
 				slots--
 			}
 		case c.Answered():

@@ -148,7 +148,7 @@ func (d *decision) takeHook(a commands.HookAnswer) {
 // overdue answers a call whose worker should have reported by now.
 func (d *decision) overdue(c Call) {
 	text := "Tool timed out after " + c.Routing.Timeout.String()
-	d.emitResult(c, content.StatusError, codeTimeout, text, c.Placeholder != "")
+	d.emitResult(c, content.StatusError, codeTimeout, text, c.Answered())
 	d.warnTool(c.ID, content.StatusError, text)
 }
 

@@ -19,6 +19,7 @@ type State struct {
 
 	Opened     bool
 	Closed     bool
+	Deleted    *events.Deletion // nil: it was not; else it is closed and holds nothing
 	Stepped    bool
 	Config     events.Config
 	Metadata   content.Metadata
@@ -38,13 +39,14 @@ type State struct {
 	Ends       []Ended    // the turns that ended in the last entry; Last is the last of them
 	After      Mutating   // the mutators of AfterTurnEnded
 	Background []Call     // answered calls whose real outcome may still come
-	Beside     []Approval // gates of calls in the background: they hold no round and outlive turns
+	Beside     []Approval // gates of calls in the background or once more under way: they hold no round and outlive turns
 	Stops      []Call     // answered calls that may still run and must not; until the end of the next turn
 	CallIDs    CallSet
 	Grants     []Grant // what was approved for always, in order
 	Allowed    []Allowance
 	Used       Counters
 	Task       *Task // the open task
+	Tickets    bool  // calls that are dispatched now have tickets
 }
 
 // Queued is one submission that waits.
@@ -181,13 +183,33 @@ type Call struct {
 	Placeholder string // it goes on in the background
 	Placed      bool   // its answer is in the transcript
 	Late        bool   // its late outcome arrived
+	Ticketed    bool   // reports about its last dispatch come with a ticket
+	Letter      Letter // its workers were lost, and its outcome with them
 }
+
+// Letter is how a dead letter stands: a call whose workers were lost.
+type Letter string
+
+// How a dead letter stands.
+const (
+	NoLetter      Letter = ""
+	LetterDead    Letter = "dead"    // nobody has decided what is to become of it
+	LetterAgain   Letter = "again"   // a person has it run once more
+	LetterDropped Letter = "dropped" // nobody will run it again
+)
 
 // Answered reports whether the round need not wait for the call any more.
 func (c Call) Answered() bool { return c.Status != "" || c.Placeholder != "" }
 
 // Running reports whether an attempt is out whose outcome still counts.
-func (c Call) Running() bool { return c.Dispatched && c.Status == "" }
+func (c Call) Running() bool { return c.Dispatched && (c.Status == "" || c.Again()) }
+
+// Behind reports whether the call is in the background, or under way once more: its
+// outcome is still to come, and no round waits for it.
+func (c Call) Behind() bool { return c.Placeholder != "" && c.Status == "" || c.Again() }
+
+// beside reports whether the call's gates are beside the turns.
+func (c Call) beside() bool { return c.Placeholder != "" || c.Again() }
 
 // EffectiveInput is what the tool gets.
 func (c Call) EffectiveInput() []byte {
@@ -356,7 +378,7 @@ func undecided(all []Approval, c content.CallID) bool {
 // asksBeside reports whether the call is one in the background.
 func (s *State) asksBeside(id content.CallID) bool {
 	c, ok := s.Call(id)
-	return ok && c.Placeholder != ""
+	return ok && c.beside()
 }
 
 func (t *Turn) undecided(c content.CallID) bool { return undecided(t.Approvals, c) }

@@ -41,14 +41,14 @@ func (d *decision) dispatched(c Call) events.ToolDispatched {
 	}
 }
 
-// behind lists the calls in the background that are not over, those of the open round
-// too.
+// behind lists the calls in the background, or once more under way, that are not over,
+// those of the open round too.
 func (s *State) behind() []Call {
 	all := s.Background
 	if s.Turn != nil {
 		all = slices.Concat(all, s.Turn.Calls)
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(c Call) bool { return c.Placeholder == "" || c.Status != "" })
+	return slices.DeleteFunc(slices.Clone(all), func(c Call) bool { return !c.Behind() })
 }
 
 // result takes in a call's outcome: the first for an open call, or the first late
@@ -66,11 +66,14 @@ func (d *decision) result(c commands.ReportResult) {
 	}
 	out := c.Outcome
 	r := reported(*call, out.Result)
-	if r.Status == content.StatusUnknown && call.Status == r.Status {
-		return // that much was known
-	}
 	if c.Attempt < call.Attempt && (r.Status == content.StatusUnknown || r.Status == content.StatusCancelled) {
 		return // an attempt that was given up says that it gave up
+	}
+	if r.Status == content.StatusUnknown && call.Status == r.Status {
+		if call.Running() {
+			d.loseAttempt(call, r.Text())
+		}
+		return // that much was known
 	}
 	ev := events.ToolResultReceived{
 		Turn: call.Turn, Round: call.Round, Result: r, Attempt: call.Attempt,
@@ -168,6 +171,9 @@ func (d *decision) attemptLost(c commands.ReportAttemptLost) {
 func (d *decision) loseAttempt(c *Call, reason string) {
 	lost := *c
 	d.emit(events.ToolAttemptLost{Call: lost.ID, Attempt: lost.Attempt, Reason: reason})
+	if lost.Again() {
+		return // its outcome is as unknown as before
+	}
 	if !d.Closed && lost.Routing.Effects.Retryable() && lost.Attempt < orDefault(d.Config.Retry.ToolAttempts, defaultToolAttempts) {
 		again := d.dispatched(lost)
 		again.Attempt, again.DetachAt = lost.Attempt+1, lost.DetachAt
@@ -181,7 +187,7 @@ func (d *decision) loseAttempt(c *Call, reason string) {
 		}, lost.Digest)
 		return
 	}
-	d.emitResult(lost, content.StatusUnknown, "", textUnknown, lost.Placeholder != "")
+	d.emitResult(lost, content.StatusUnknown, "", textUnknown, lost.Answered())
 }
 
 func (d *decision) newDeadline(c Call) content.Time {

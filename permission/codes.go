@@ -22,6 +22,7 @@ const (
 	CodeServer     = "server_not_trusted"     // the MCP server
 	CodeAuthScope  = "auth_scope_not_allowed" // what the server would be authorized for
 	CodeKind       = "kind_not_allowed"       // the kind of the request
+	CodePolicy     = "policy_unreadable"      // what a session's agent says cannot be read where its call runs
 )
 
 // Kinds of gates beside the kinds of requests, which name theirs.

@@ -47,8 +47,14 @@ type Task struct {
 	Deadline       content.Time      `msgpack:"dl,omitempty" json:"deadline,omitempty"` // zero: the worker's default timeout
 	Wake           bool              `msgpack:"w,omitempty" json:"wake,omitempty"`      // the session may be parked when the result comes
 	IdempotencyKey string            `msgpack:"k" json:"idempotency_key"`
-	Approved       []content.GateKey `msgpack:"ap,omitempty" json:"approved,omitempty"` // what people approved for the call, or for always
+	Timeout        time.Duration     `msgpack:"to,omitempty" json:"timeout_ns,omitempty"` // that Deadline was made of; zero: not known
+	MaxOutput      int               `msgpack:"mo,omitempty" json:"max_output,omitempty"` // bytes of output that the result holds; zero: as the worker has it
+	Policy         json.RawMessage   `msgpack:"po,omitempty" json:"policy,omitempty"`     // what the session's agent lets its calls do, a permission.Policy for whoever runs them; empty: nothing is said
+	Approved       []content.GateKey `msgpack:"ap,omitempty" json:"approved,omitempty"`   // what people approved for the call, or for always
 	TraceParent    string            `msgpack:"tp,omitempty" json:"traceparent,omitempty"`
+	Epoch          uint64            `msgpack:"ep,omitempty" json:"epoch,omitempty"`   // of the driver that dispatches it; zero: there is only one
+	Decided        content.Time      `msgpack:"da,omitempty" json:"decided,omitempty"` // by that driver's clock, before it wrote what the dispatch follows from
+	Ticket         string            `msgpack:"-" json:"-"`                            // proves that a report is about this dispatch; travels beside the task
 }
 
 // Supersedes reports whether t was dispatched after another task of the same call:

@@ -17,10 +17,12 @@ import (
 // imported anywhere; imports go strictly down.
 func packages() []archtest.Row {
 	return []archtest.Row{
-		{Level: 7, Package: "cmd/*", Purpose: "wiring and exit codes of one binary each"},
+		{Level: 8, Package: "cmd/*", Purpose: "wiring and exit codes of one binary each"},
+		{Level: 8, Package: "tests/...", Purpose: "what only shows when the pieces meet"},
+
 		{Level: 7, Package: "examples/...", Purpose: "programs to read and to copy from, each run by a test"},
 		{Level: 7, Package: "internal/celltest", Purpose: "a cell for tests: a server, nodes, workers and a client in one process"},
-		{Level: 7, Package: "tests/...", Purpose: "what only shows when the pieces meet"},
+		{Level: 7, Package: "torture", Purpose: "a deployment under faults, and what is found when they are over"},
 
 		{Level: 6, Package: "internal/cli/...", Purpose: "what the binaries share: flags, logs, exit codes, health"},
 		{Level: 6, Package: "internal/render", Purpose: "entries and events as lines for people"},
@@ -46,6 +48,7 @@ func packages() []archtest.Row {
 
 		{Level: 3, Package: "loop", Purpose: "the pure core: Decide, Fold, Pending, Waiting"},
 		{Level: 3, Package: "extension", Purpose: "what a host plugs in"},
+		{Level: 3, Package: "schedule", Purpose: "what is to happen without anybody's doing, and when"},
 		{Level: 3, Package: "journal/journaltest", Purpose: "what every journal must do"},
 		{Level: 3, Package: "task/tasktest", Purpose: "what every task queue must do"},
 		{Level: 3, Package: "model/modeltest", Purpose: "what every model must do"},

@@ -177,8 +177,8 @@ func TestLiveCopiesAreTheServersAlone(t *testing.T) {
 			copies++
 		}
 	}
-	if copies != 3 {
-		t.Errorf("%d subjects of live copies, want those of entries, commands and timers", copies)
+	if copies != 4 {
+		t.Errorf("%d subjects of live copies, want those of entries, commands, timers and schedules", copies)
 	}
 }
 

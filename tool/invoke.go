@@ -76,6 +76,7 @@ func (v Invoker) Invoke(ctx context.Context, t Tool, c Call) Result {
 func (v Invoker) invoke(ctx context.Context, t Tool, c Call) Result {
 	c.Input = append([]byte(nil), orEmpty(c.Input)...) // an abandoned tool must not share it
 	spec, err := v.prepare(t, c)
+	v.MaxOutput = tighter(v.MaxOutput, spec.MaxOutput)
 	if c.Name == "" {
 		c.Name = spec.Name
 	}

@@ -30,6 +30,7 @@ type Spec struct {
 	Writes    bool            `msgpack:"w,omitempty" json:"writes,omitempty"`      // writes or edits files
 	Exclusive bool            `msgpack:"x,omitempty" json:"exclusive,omitempty"`   // never beside another call of its round
 	Timeout   time.Duration   `msgpack:"to,omitempty" json:"timeout_ns,omitempty"` // zero: the worker's default
+	MaxOutput int             `msgpack:"mo,omitempty" json:"max_output,omitempty"` // bytes of output that a result holds; zero: what the host has room for
 
 	Route       content.Route `msgpack:"r,omitempty" json:"route,omitempty"`
 	DetachAfter time.Duration `msgpack:"da,omitempty" json:"detach_after_ns,omitempty"`

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,7 +142,10 @@ func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap
 		}
 	}
 	invoker.OnGate = func(_ tool.Call, v tool.Verdict) { gate = &v }
-	r = invoker.Invoke(ctx, w.guarded(o.Tool), tool.Call{
+	if t.MaxOutput > 0 && (invoker.MaxOutput == 0 || t.MaxOutput < invoker.MaxOutput) {
+		invoker.MaxOutput = t.MaxOutput
+	}
+	r = invoker.Invoke(ctx, w.guarded(t, o.Tool), tool.Call{
 		Session: t.Session, Turn: t.Turn, ID: t.Call, Place: t.Place, Name: t.Tool, Input: t.Input, Attempt: t.Attempt,
 		IdempotencyKey: t.IdempotencyKey, Approved: t.Approved, Resources: w.cfg.Resources, Progress: w.progress(t),
 	})
@@ -155,22 +159,29 @@ func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap
 	return r, gate, began
 }
 
-// guarded is a tool in the worker's middleware, with its permissions innermost: they
-// judge the call that the tool gets.
-func (w *Worker) guarded(t tool.Tool) tool.Tool {
+// guarded is a tool in the worker's middleware, with its permissions innermost, and those
+// of the session's agent: they judge the call that the tool gets.
+func (w *Worker) guarded(t task.Task, x tool.Tool) tool.Tool {
 	around := slices.Clone(w.cfg.Middleware)
+	var policies []tool.Permissions
 	if w.cfg.Permissions != nil {
-		around = append(around, permission.Guard(w.cfg.Permissions, t))
+		policies = append(policies, w.cfg.Permissions)
 	}
-	return tool.Wrap(t, around...)
+	if len(t.Policy) > 0 {
+		policies = append(policies, permission.Read(t.Policy, w.cfg.Root))
+	}
+	if len(policies) > 0 {
+		around = append(around, permission.Guard(permission.All(policies...), x))
+	}
+	return tool.Wrap(x, around...)
 }
 
 // limit bounds a call by the task's deadline, which was set by the tool's timeout if
 // it has one, else by the default.
 func (w *Worker) limit(ctx context.Context, t task.Task, s tool.Spec) (context.Context, context.CancelFunc) {
 	switch {
-	case t.Deadline != 0 && s.Timeout > 0:
-		return context.WithDeadlineCause(ctx, t.Deadline.Std(), &tool.TimeoutError{After: s.Timeout})
+	case t.Deadline != 0 && cmp.Or(t.Timeout, s.Timeout) > 0:
+		return context.WithDeadlineCause(ctx, t.Deadline.Std(), &tool.TimeoutError{After: cmp.Or(t.Timeout, s.Timeout)})
 	case t.Deadline != 0:
 		return context.WithDeadline(ctx, t.Deadline.Std())
 	case s.Timeout > 0:

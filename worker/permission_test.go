@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/permission"
@@ -79,4 +81,51 @@ func TestPermissionsAreEnforcedWhereTheFilesAre(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(top, "out", "other")); err == nil {
 		t.Error("what nobody approved was written")
 	}
+}
+
+// TestWhatAnAgentSaysOfItsCallsIsHeldWhereTheyRun: a task brings its agent's policy and
+// bounds, and the worker's own hold besides.
+func TestWhatAnAgentSaysOfItsCallsIsHeldWhereTheyRun(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write, err := tool.Func("write", "Writes.", func(ctx context.Context, in writing) (string, error) {
+		if in.Path == "slow" {
+			<-ctx.Done()
+			return "", ctx.Err()
+		}
+		return strings.Repeat("wrote "+in.Path+" ", 100), nil
+	}, tool.WithSpec(func(s *tool.Spec) { s.Timeout = time.Hour }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := permission.Kinds{Deny: []string{"filesystem.delete"}}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		w := b.start(t, worker.Config{Slots: 1, Permissions: own, Root: root}, write)
+		try := func(n int, path, policy string) task.Report {
+			b.dispatch(t, "write", func(x *task.Task) {
+				x.Input, x.Policy, x.MaxOutput = json.RawMessage(`{"path":"`+path+`"}`), json.RawMessage(policy), 200
+				x.Timeout, x.Deadline = time.Minute, content.TimeOf(time.Now().Add(time.Minute))
+			})
+			synctest.Wait()
+			if path == "slow" {
+				pass(time.Minute)
+				synctest.Wait()
+			}
+			all := b.all()
+			if len(all) != n {
+				t.Fatalf("%d reports, want %d", len(all), n)
+			}
+			return all[n-1]
+		}
+		policy := `{"paths":{"protect":["keys"],"allow":["src"]}}`
+		wantOutcome(t, try(1, "keys/a", policy), content.StatusDenied, "path_protected")
+		if r := try(2, "a", policy); r.Gate == nil || r.Gate.Scope != filepath.Join(root, "a") {
+			t.Errorf("report = %+v, want to be asked", r)
+		}
+		wantOutcome(t, try(3, "src/a", policy), content.StatusOK, "bytes were cut here")
+		wantOutcome(t, try(4, "src/a", `{"disks":{}}`), content.StatusDenied, permission.CodePolicy)
+		wantOutcome(t, try(5, "slow", ""), content.StatusError, "Tool timed out after 1m0s")
+		w.end(t)
+	})
 }

@@ -31,6 +31,9 @@ type Config struct {
 	// a path leads to. What they ask for comes back as a question. Nil: nothing more is
 	// asked than the session's node did.
 	Permissions tool.Permissions
+	// Root is what the paths are relative to of what a session's agent says that its calls
+	// may do, see permission.Policy; "": the working directory.
+	Root string
 
 	Resources  any               // what it shares with its tools
 	Middleware []tool.Middleware // stands around every call of a tool, the first outermost
@@ -58,6 +61,7 @@ const (
 
 func (c Config) withDefaults() Config {
 	c.Slots = cmp.Or(c.Slots, slotsPerCPU*runtime.NumCPU())
+	c.Root = cmp.Or(c.Root, ".")
 	c.DefaultTimeout = cmp.Or(c.DefaultTimeout, defaultTimeout)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, defaultDrainTimeout)
 	c.AdvertiseEvery = cmp.Or(c.AdvertiseEvery, defaultAdvertiseEvery)

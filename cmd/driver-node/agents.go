@@ -24,9 +24,30 @@ func (f flags) checkAgents() error {
 	return nil
 }
 
-// agents makes the agents of a folder, if there is one, and those that are published.
-func agents(folder string, cell *jetstream.Cell, known *registry.Registry) agentfile.Host {
-	published := func(ctx context.Context, name, version string) (*agentfile.Definition, error) {
+// host makes the agents of the folder, if there is one, and those that are published.
+func (f flags) host(cell *jetstream.Cell, known *registry.Registry) agentfile.Host {
+	h := agentfile.Host{Find: published(cell), Models: known.OpenShared, Notes: cell.Memory(), Commands: f.hooks, Folder: f.agents}
+	if f.agents == "" {
+		return h
+	}
+	folder := agentfile.Folder(f.agents)
+	h.Find = func(ctx context.Context, name, version string) (*agentfile.Definition, error) {
+		d, err := folder.Find(ctx, name, version)
+		if errors.Is(err, agentfile.ErrUnknown) {
+			return published(cell)(ctx, name, version)
+		}
+		return d, err
+	}
+	h.Own = func(ctx context.Context, name, version string) bool {
+		_, err := folder.Find(ctx, name, version)
+		return err == nil
+	}
+	return h
+}
+
+// published finds agents in the bucket of a deployment.
+func published(cell *jetstream.Cell) agentfile.FindFunc {
+	return func(ctx context.Context, name, version string) (*agentfile.Definition, error) {
 		a, err := cell.Agents().Get(ctx, name, version)
 		if errors.Is(err, jetstream.ErrNoAgent) {
 			return nil, fmt.Errorf("agent %q: %w: it is not published", name, agentfile.ErrUnknown)
@@ -36,15 +57,4 @@ func agents(folder string, cell *jetstream.Cell, known *registry.Registry) agent
 		}
 		return agentfile.Parse(name, a.Data, nil)
 	}
-	find := published
-	if folder != "" {
-		find = func(ctx context.Context, name, version string) (*agentfile.Definition, error) {
-			d, err := agentfile.Folder(folder).Find(ctx, name, version)
-			if errors.Is(err, agentfile.ErrUnknown) {
-				return published(ctx, name, version)
-			}
-			return d, err
-		}
-	}
-	return agentfile.Host{Find: find, Models: known.OpenShared, Notes: cell.Memory()}
 }

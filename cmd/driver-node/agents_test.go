@@ -67,3 +67,48 @@ func TestTheFolderOfANodeCountsBeforeWhatIsPublished(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, p.err)
 	}
 }
+
+func TestHooksOfOthersNeedTheFlag(t *testing.T) {
+	t.Parallel()
+	s := clitest.Serve(t)
+	cell, _ := clitest.Open(t, s)
+	dir := t.TempDir()
+	hooked := "model: demo\nhooks: [{name: first, points: [session_start], command: 'cat > told'}]\n"
+	if err := os.WriteFile(filepath.Join(dir, "own.yaml"), []byte(hooked), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.Open(clitest.Dial(t, s.ClientURL()), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := func(args ...string) (stop func()) {
+		p := start(t, append([]string{"--server", s.ClientURL(), "--agents", dir}, args...)...)
+		p.err.AwaitMatch(t, "node (started)")
+		return func() {
+			p.stop(&cli.Interrupted{Signal: os.Interrupt})
+			if code := p.end(t); code != cli.CodeOK {
+				t.Errorf("exit code %d:\n%s", code, p.err)
+			}
+		}
+	}
+	stop := serve()
+	far := `{"model":"demo","name":"far","hooks":[{"points":["session_start"],"command":"cat > told-far"}]}`
+	if err := cell.Agents().Publish(t.Context(), "far", "v1", []byte(far)); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := begun(t, c, "s-own", "own")
+	if told, readErr := os.ReadFile(filepath.Join(dir, "told")); err != nil || readErr != nil || !cfg.Agent.Local || !strings.Contains(string(told), "s-own") {
+		t.Errorf("own began with %+v, %v; its hook was told %s, %v", cfg.Agent, err, told, readErr)
+	}
+	_, err = begun(t, c, "s-far", "far")
+	if refused, ok := errors.AsType[*client.RefusedError](err); !ok || refused.Reason != "bad_agent" || !strings.Contains(err.Error(), "--agent-hooks") {
+		t.Errorf("far began: %v, want a refusal that names the flag", err)
+	}
+	stop()
+	stop = serve("--agent-hooks")
+	cfg, err = begun(t, c, "s-willing", "far")
+	if _, statErr := os.Stat(filepath.Join(dir, "told-far")); err != nil || statErr != nil || cfg.Agent.Local {
+		t.Errorf("far began with %+v, %v; its hook: %v", cfg.Agent, err, statErr)
+	}
+	stop()
+}

@@ -31,7 +31,7 @@ func newMetrics() *metrics {
 		left: prometheus.NewCounterVec(counter("sessions_left_total",
 			"Sessions that this node left, by how: parked, drained, handed, fenced, lost, broken."), []string{"how"}),
 		commands: prometheus.NewCounterVec(counter("commands_total",
-			"Commands handled, by name and outcome: accepted, ignored, refused, passed_over, misplaced."), []string{"command", "outcome"}),
+			"Commands handled, by name and outcome: accepted, ignored, refused, passed_over, misplaced, forged."), []string{"command", "outcome"}),
 		effects: prometheus.NewCounterVec(counter("effects_total", "Effects started, by kind: model, tool."), []string{"kind"}),
 		events:  prometheus.NewCounter(counter("events_total", "Events recorded.")),
 		appends: prometheus.NewHistogram(prometheus.HistogramOpts{

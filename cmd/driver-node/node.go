@@ -25,6 +25,7 @@ type flags struct {
 	capacity int
 	idle     time.Duration
 	agents   string
+	hooks    bool
 	http     *string
 
 	deployment *cli.Deployment
@@ -46,7 +47,9 @@ models" lists the variables. A session whose model's key the node lacks goes to 
 
 A session that names an agent begins with the file of that agent in the folder of --agents, else
 with what "turnlog agents publish" put into the deployment last. It keeps that version, on
-whatever node it is driven.
+whatever node it is driven. Hooks of agents are commands that nodes run: those of files in the
+folder, on every node of the deployment, and those of agents that somebody published or sent only
+with --agent-hooks. Give all nodes of a deployment the same.
 
 With --profile the node does not start on a deployment that is weaker: "dev" is one copy on disk,
 "standard" three, "audit" three that are synced before a write is acknowledged. When servers sync
@@ -64,6 +67,7 @@ is their own setting, which NATS does not tell its clients: see --monitor and --
 	fs.DurationVar(&f.idle, "idle", 2*time.Second, "let a session go after so much `time` with nothing to do")
 	fs.StringVar(&f.agents, "agents", "", "`folder` of agent files, which count before agents that are published; read whenever a session begins")
 	_ = cmd.MarkFlagDirname("agents") // the flag is there
+	cli.AgentHooksFlag(cmd, &f.hooks)
 	f.http = ops.AddressFlag(cmd)
 	f.deployment = cli.NewDeployment(cmd, getenv)
 	f.deployment.Provisions(cmd)
@@ -104,7 +108,7 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	metrics := newMetrics()
 	node, err := actor.NewNode(cell.Cell, actor.Config{
 		Models: known.OpenShared, Name: f.name, Capacity: f.capacity, Idle: f.idle, Logger: log, Metrics: metrics,
-		Agents: agents(f.agents, cell.Cell, known),
+		Agents: f.host(cell.Cell, known),
 	})
 	if err != nil {
 		return cli.Usage("%w", err)
@@ -118,7 +122,7 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	log.Info("configuration",
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
 		zap.String("name", node.Name()), zap.Strings("models", ready(known)), zap.Int("capacity", f.capacity), zap.Duration("idle", f.idle),
-		zap.String("agents", f.agents), zap.String("http", server.Address()), zap.String("version", cli.Version()))
+		zap.String("agents", f.agents), zap.Bool("agent_hooks", f.hooks), zap.String("http", server.Address()), zap.String("version", cli.Version()))
 
 	ctx, stop := cell.Lasting(ctx)
 	defer stop()

@@ -124,8 +124,8 @@ func TestCommandLinesThatMakeNoSense(t *testing.T) {
 		"events a --from -1":     `invalid argument "-1" for "--from" flag: strconv.ParseUint: parsing "-1": invalid syntax (see "observer events --help")`,
 		"tail a b":               `unexpected argument "b" (see "observer tail --help")`,
 		"tail -o json":           `invalid argument "json" for "-o, --output" flag: choose one of text, jsonl (see "observer tail --help")`,
-		"verify":                 `give a SESSION or --file (see "observer verify --help")`,
-		"verify a --file b":      `give a SESSION or --file (see "observer verify --help")`,
+		"verify":                 `give a SESSION, --file or --anchor (see "observer verify --help")`,
+		"verify a --file b":      `give a SESSION, --file or --anchor (see "observer verify --help")`,
 		"verify --file /no/such": `/no/such: no such file or directory`,
 		"verfy a":                `unknown command "verfy": did you mean "verify"? (see "observer --help")`,
 	} {

@@ -35,7 +35,7 @@ It only reads. Unknown session, broken journal: one line on standard error, exit
 		log:        cli.NewLog(root, zapcore.WarnLevel),
 		deployment: cli.NewDeployment(root, getenv),
 	}
-	root.AddCommand(newTailCommand(a), newEventsCommand(a), newTranscriptCommand(a), newExportCommand(a), newVerifyCommand(a))
+	root.AddCommand(newTailCommand(a), newEventsCommand(a), newTranscriptCommand(a), newExportCommand(a), newHeadsCommand(a), newVerifyCommand(a))
 	return root
 }
 

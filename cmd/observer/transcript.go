@@ -61,6 +61,9 @@ func (a *app) transcript(cmd *cobra.Command, s content.SessionID) ([]content.Ite
 		if err != nil {
 			return nil, fmt.Errorf("transcript of %s: %w", s, err)
 		}
+		if d, ok := events.DeletionOf(rec.Entry); ok {
+			return nil, fmt.Errorf("session %s %s", s, d)
+		}
 		entries = append(entries, rec.Entry)
 	}
 	return audit.Transcript(entries), nil

@@ -7,11 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/render"
 )
@@ -25,65 +27,151 @@ every promise that Turnlog makes: each call has one result, no budget is exceede
 before it was approved, and so on. With --file it needs no server.
 
 A journal that is whole gets a summary, and exit code 0. Otherwise every fault is listed, the
-first one is named on standard error, and the exit code is 1.`,
+first one is named on standard error, and the exit code is 1.
+
+Of a session that was deleted or has expired only the tombstone is left. It says when, by whom and
+why, and how many entries there were and the hash of the last one; that is exit code 0.
+
+What no chain can show is that a journal was cut off at its end, or replaced from some entry on.
+For that, keep where journals end ("observer heads") out of reach of whoever may change them, and
+give that file as --anchor. Without SESSION all sessions that it names are verified.`,
 		Example: `  observer verify s-42
   observer verify --file s-42.jsonl
   observer verify --file s-42.jsonl -o json
+  observer verify --anchor heads.jsonl
   zstdcat s-42.jsonl.zst | observer verify --file -`,
 	}
 	file := cmd.Flags().String("file", "", "verify an exported `file`; - is standard input")
 	output := cli.OutputFlag(cmd, asText, asJSON)
+	anchor := cmd.Flags().String("anchor", "", "`file` with earlier heads, which have to be in the journals still; - is standard input")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if (*file == "") == (len(args) == 0) {
-			return cli.Usage("give a SESSION or --file")
+		if (*file == "") == (len(args) == 0) && (*anchor == "" || *file != "") {
+			return cli.Usage("give a SESSION, --file or --anchor")
 		}
-		subject, report, err := a.judge(cmd, args, *file)
-		if err != nil && report.Entries == 0 {
+		v := verifier{app: a, cmd: cmd, file: *file, json: output.String() == asJSON}
+		if err := v.readAnchors(*anchor); err != nil {
 			return err
 		}
-		if output.String() == asJSON {
-			err = errors.Join(err, showJSON(cmd.OutOrStdout(), report, err))
-		} else {
-			err = errors.Join(err, show(cmd.OutOrStdout(), a.style(cmd, false), subject, report, err))
+		if len(args) == 0 && *file == "" {
+			args = v.anchored()
 		}
-		return fault(subject, report, err)
+		if *file != "" {
+			return v.verify("")
+		}
+		var failed []error
+		for _, name := range args {
+			failed = append(failed, v.verify(name))
+		}
+		return errors.Join(failed...)
 	}
 	return cmd
 }
 
-// judge verifies a session or a file. subject is what it is called.
-func (a *app) judge(cmd *cobra.Command, args []string, file string) (subject string, r audit.Report, err error) {
+// verifier verifies one journal after the other.
+type verifier struct {
+	app     *app
+	cmd     *cobra.Command
+	file    string // "": sessions
+	json    bool
+	anchors []audit.Anchor
+}
+
+// readAnchors reads the earlier heads.
+func (v *verifier) readAnchors(name string) error {
+	in := v.cmd.InOrStdin()
 	switch {
-	case file == "-":
-		r, err = judgeFile("standard input", cmd.InOrStdin())
-		return "standard input", r, err
-	case file != "":
-		f, err := os.Open(file)
-		if p, ok := errors.AsType[*fs.PathError](err); ok {
-			err = fmt.Errorf("%s: %w", file, p.Err)
-		}
+	case name == "":
+		return nil
+	case name == "-" && v.file == "-":
+		return cli.Usage("--file and --anchor cannot both be standard input")
+	case name != "-":
+		f, err := open(name)
 		if err != nil {
-			return file, r, err
+			return err
 		}
 		defer func() { _ = f.Close() }() // nothing was written
-		r, err = judgeFile(file, f)
-		return file, r, err
+		in = f
 	}
-	s, err := parseSession(args[0])
+	anchors, err := audit.ReadAnchors(in)
+	if err == nil && len(anchors) == 0 {
+		err = fmt.Errorf("%w: it holds none", audit.ErrBadAnchor)
+	}
+	if err != nil {
+		return fmt.Errorf("--anchor %s: %w", name, err)
+	}
+	v.anchors = anchors
+	return nil
+}
+
+// anchored lists the sessions that the anchors are about.
+func (v *verifier) anchored() []string {
+	var out []string
+	for _, a := range v.anchors {
+		if name := string(a.Session); !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// of are the anchors of a session.
+func (v *verifier) of(s content.SessionID) []audit.Anchor {
+	return slices.DeleteFunc(slices.Clone(v.anchors), func(a audit.Anchor) bool { return a.Session != s })
+}
+
+// verify verifies a session, or the file, and shows what came of it.
+func (v *verifier) verify(session string) error {
+	subject, report, err := v.judge(session)
+	if err != nil && report.Entries == 0 && report.OK() {
+		return err
+	}
+	out := v.cmd.OutOrStdout()
+	if v.json {
+		err = errors.Join(err, showJSON(out, report, err))
+	} else {
+		err = errors.Join(err, show(out, v.app.style(v.cmd, false), subject, report, err))
+	}
+	return fault(subject, report, err)
+}
+
+// judge verifies a session or a file. subject is what it is called.
+func (v *verifier) judge(session string) (subject string, r audit.Report, err error) {
+	switch {
+	case v.file == "-":
+		r, err = v.judgeFile("standard input", v.cmd.InOrStdin())
+		return "standard input", r, err
+	case v.file != "":
+		f, err := open(v.file)
+		if err != nil {
+			return v.file, r, err
+		}
+		defer func() { _ = f.Close() }() // nothing was written
+		r, err = v.judgeFile(v.file, f)
+		return v.file, r, err
+	}
+	s, err := parseSession(session)
 	if err != nil {
 		return "", r, err
 	}
-	cell, err := a.open(cmd)
+	cell, err := v.app.open(v.cmd)
 	if err != nil {
 		return "", r, err
 	}
 	defer cell.Close()
-	r, err = audit.Verify(read(cmd.Context(), cell, s, 1))
+	r, err = audit.Verify(read(v.cmd.Context(), cell, s, 1), v.of(s)...)
 	return "session " + string(s), r, err
 }
 
-func judgeFile(name string, in io.Reader) (audit.Report, error) {
-	r, err := audit.Verify(audit.Import(in))
+func open(name string) (*os.File, error) {
+	f, err := os.Open(name)
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("%s: %w", name, p.Err)
+	}
+	return f, err
+}
+
+func (v *verifier) judgeFile(name string, in io.Reader) (audit.Report, error) {
+	r, err := audit.Verify(audit.Import(in), v.anchors...)
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", name, err)
 	}
@@ -111,9 +199,15 @@ func fault(subject string, r audit.Report, err error) error {
 // goes.
 func show(w io.Writer, style render.Style, subject string, r audit.Report, err error) error {
 	var b strings.Builder
-	if r.OK() && err == nil {
+	switch whole := r.OK() && err == nil; {
+	case whole && r.Deleted != nil:
+		fmt.Fprintf(&b, "%s %s %s.\n", style.Good("ok"), render.Safe(subject), render.Safe(r.Deleted.String()))
+		if r.Entries > 1 {
+			fmt.Fprintf(&b, "   %s still there: \"turnlog sessions rm\" once more removes them\n", plural(r.Entries-1, "entry is", "entries are"))
+		}
+	case whole:
 		fmt.Fprintf(&b, "%s %s is whole: its chain is unbroken, and no invariant is broken.\n", style.Good("ok"), render.Safe(subject))
-	} else {
+	default:
 		fmt.Fprintf(&b, "%s %s is not whole.\n", style.Bad("broken"), render.Safe(subject))
 	}
 	for _, v := range r.Violations {

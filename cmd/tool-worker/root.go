@@ -94,7 +94,7 @@ func run(ctx context.Context, f flags, crew crew, sources []tool.Source, log *za
 	}
 	metrics := newMetrics()
 	w, err := worker.New(worker.Config{
-		Queue: queue, Tools: sources, Permissions: f.tools.Permissions(), Slots: f.slots, DefaultTimeout: f.timeout, DrainTimeout: f.drain,
+		Queue: queue, Tools: sources, Permissions: f.tools.Permissions(), Root: f.tools.Root, Slots: f.slots, DefaultTimeout: f.timeout, DrainTimeout: f.drain,
 		Offers: cell.Offers(f.name, f.queue), Progress: toolset.Progress(cell.Live(), log),
 		Observer: metrics, Logger: log,
 	})

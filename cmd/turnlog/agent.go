@@ -36,7 +36,9 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 // agentOf is the agent of a session that is about to begin.
 type agentOf struct {
 	definition *agentfile.Definition // nil: none, or one that only the nodes know
+	folder     string                // of the definition's file
 	find       agentfile.FindFunc    // those that it delegates to
+	hooks      bool                  // those of every agent run here, not only those of the definition and of whom it delegates to
 	agentsMD   string                // in place of what the definition says; "": as that says
 }
 
@@ -78,7 +80,7 @@ func (o agentOf) surrounded(d *agentfile.Definition) *agentfile.Definition {
 // host makes the agents of the sessions of this process's node.
 func (o agentOf) host(l local, cell *jetstream.Cell) agentfile.Host {
 	return agentfile.Host{
-		Find: published(cell), Models: l.models, Notes: cell.Memory(),
+		Find: published(cell), Models: l.models, Notes: cell.Memory(), Commands: o.definition != nil || o.hooks, Folder: o.folder, Root: l.tools.Root,
 		Sources: func(d *agentfile.Definition) []memory.Source { return o.surrounded(d).Sources(l.tools.Root) },
 	}
 }
@@ -171,7 +173,7 @@ func (l local) delegation(c *client.Client, d *agentfile.Definition) (tool.Tool,
 	child := client.Options{Config: events.Config{Agent: ref, Model: d.ModelName()}}
 	if child.Config.Model == "" {
 		child.Config.Model, child.Config.ModelData = l.model.name, l.model.data
-	} else if child.Config.ModelData, err = modelData(l.app.models(), child.Config.Model, true); err != nil {
+	} else if child.Config.ModelData, err = modelData(l.app.models().In(l.agent.folder), child.Config.Model, true); err != nil {
 		return nil, fmt.Errorf("agent %s: %w", d.Name, err)
 	}
 	return c.Tool(agentfile.ToolOf(d.Name), d.Purpose(), child)

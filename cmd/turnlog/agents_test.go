@@ -203,3 +203,29 @@ func TestAnAgentThatCannotBeUsedIsSaid(t *testing.T) {
 		t.Errorf("code %d, err %s", code, p.err)
 	}
 }
+
+func TestAnAgentFileFindsWhatItNamesBesideItself(t *testing.T) {
+	t.Parallel()
+	dir := folderOf(t, map[string]string{
+		"lead.yaml":        "model: scripted:scripts/lead\nsystem_file: lead.md\nagents: [tester]\nhooks: [{points: [session_start], command: ./hook.sh}]\n",
+		"tester.yaml":      "model: scripted:scripts/tester\nhooks: [{points: [session_start], command: 'echo of the tester'}]\n",
+		"lead.md":          "Lead.",
+		"scripts/lead":     "replies:\n  - calls: [{name: agent_tester, input: {prompt: Test it.}}]\n  - text: \"{{(index .Results 0).Text}}\"\n",
+		"scripts/tester":   "replies:\n  - text: It works.\n",
+		"hook.sh":          "#!/bin/sh\necho \"$TURNLOG_AGENT in $(basename \"$PWD\")\"\n",
+		"elsewhere/a.yaml": "model: scripted:none\n",
+	})
+	if err := os.Chmod(filepath.Join(dir, "hook.sh"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := expect(t, cli.CodeOK, "run", "--root", t.TempDir(), "--agent", filepath.Join(dir, "lead.yaml"), "-o", "jsonl", "go")
+	for _, want := range []string{"It works.", "lead in " + filepath.Base(dir)} {
+		if !strings.Contains(p.out.String(), want) {
+			t.Errorf("there is no %q in\n%s\n%s", want, p.out, p.err)
+		}
+	}
+	p = expect(t, cli.CodeUsage, "run", "--root", t.TempDir(), "--agent", filepath.Join(dir, "elsewhere", "a.yaml"), "go")
+	if want := filepath.Join(dir, "elsewhere", "none"); !strings.Contains(p.err.String(), want) {
+		t.Errorf("err = %q, want where it looked, %s", p.err, want)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/schedule"
 )
 
 // sent is what -o json prints of an ask that was left in the inbox.
@@ -38,8 +39,13 @@ what they say and what the session says, the stricter counts. --route replaces w
 says. --allow is a decision for the rest of the session, as with "turnlog approve --always", and
 takes the same permission: calls of these tools run, but for what a policy asks or denies.
 
+With --at or --in the input comes later, whether or not anybody is there then: it is a schedule of
+its own, whose name is printed. "turnlog schedule ls" lists it, "turnlog schedule rm" takes it
+back, and it takes the permissions of a scheduler. --allow cannot be put off.
+
 The text "-" is read from stdin.`,
 		Example: `  turnlog send plan-7 "Also look at the tests"
+  turnlog send plan-7 --in 2h "Has the build finished?"
   turnlog send plan-7 --on-busy interrupt --wait "Stop that, and start over"
   turnlog send plan-7 --deny 'shell_*' --limit rounds=5 "Only read, and tell me what is there"
   turnlog send plan-7 - < notes.txt`,
@@ -48,6 +54,7 @@ The text "-" is read from stdin.`,
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "with --wait, cancel the turn after this `time`; 0: never")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --wait, approve whatever wants a person's approval")
 	f.rules.register(cmd)
+	f.later.register(cmd)
 	f.onBusy = cli.NewChoice("steer", "queue", "interrupt", "reject")
 	f.onBusy.Register(cmd, "on-busy", "", "what to do while a turn of the session is open")
 	f.output = cli.OutputFlag(cmd, "text", "json")
@@ -65,6 +72,7 @@ type sendFlags struct {
 	yes        bool
 	timeout    time.Duration
 	rules      ruleFlags
+	later      timingFlags
 	onBusy     *cli.Choice
 	output     *cli.Choice
 	deployment *cli.Deployment
@@ -84,6 +92,13 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 	case f.yes && !f.wait:
 		return usageError("--yes is for --wait")
 	}
+	later, err := f.later.when(time.Now())
+	switch {
+	case err != nil:
+		return err
+	case !later.IsZero() && f.wait:
+		return usageError("--wait with --at or --in: nobody waits that long")
+	}
 	text, err := a.prompt(cmd.Context(), words)
 	if err != nil {
 		return err
@@ -99,8 +114,12 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 	if err != nil {
 		return err
 	}
-	if _, err := d.Journal().Last(cmd.Context(), id); err != nil {
+	last, err := d.Journal().Last(cmd.Context(), id)
+	if err != nil {
 		return noSession(id, err)
+	}
+	if d, ok := events.DeletionOf(last.Entry); ok {
+		return &client.DeletedError{Session: id, Deletion: d}
 	}
 	v, err := a.converse(cmd.Context(), d.Cell, c, id)
 	if err != nil {
@@ -108,8 +127,11 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 	}
 	defer v.close()
 	v.people.yes = f.yes
+	ask := ulid.Make().String()
+	if !later.IsZero() {
+		return a.later(cmd.Context(), c, id, in.fit(v.tracker.config).delivery(&v.tracker, ask, v.people.name), later, f.output.String())
+	}
 	if !f.wait {
-		ask := ulid.Make().String()
 		return a.leave(cmd.Context(), c, id, in.fit(v.tracker.config).delivery(&v.tracker, ask, v.people.name), f.output.String())
 	}
 	return a.turn(cmd.Context(), v, in, f.output.String())
@@ -126,6 +148,36 @@ func (a *app) leave(ctx context.Context, c *client.Client, id content.SessionID,
 		return writeJSON(a.term.out, sent{Session: id, Command: name})
 	}
 	_, err := fmt.Fprintln(a.term.out, name)
+	return err
+}
+
+// later puts off what brings input to a session, and prints the name of the schedule
+// that does so.
+func (a *app) later(ctx context.Context, c *client.Client, id content.SessionID, all delivery, at time.Time, output string) error {
+	p := schedule.Schedule{
+		Name: "send-" + all[len(all)-1].id, Timing: schedule.Timing{At: at}, Session: id,
+		Overlap: schedule.Allow, By: a.person(), Created: time.Now(),
+	}
+	for _, e := range all {
+		if _, is := e.cmd.(commands.AllowTools); is {
+			return usageError("--allow is a decision, which cannot be put off: leave it out, or run \"turnlog send --allow\" now")
+		}
+		p.Commands = append(p.Commands, e.cmd)
+	}
+	err := a.interruptible(ctx, func(ctx context.Context) error { return c.Schedule(ctx, p, false) })
+	switch {
+	case errors.Is(err, schedule.ErrBadSchedule):
+		return usageError("%w", err)
+	case err != nil:
+		return mayNotSchedule(err)
+	case output == "json":
+		return writeJSON(a.term.out, struct {
+			Session  content.SessionID `json:"session"`
+			Schedule string            `json:"schedule"`
+			At       time.Time         `json:"at"`
+		}{id, p.Name, at.UTC()})
+	}
+	_, err = fmt.Fprintln(a.term.out, p.Name)
 	return err
 }
 

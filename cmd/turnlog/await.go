@@ -109,6 +109,8 @@ func (v *conversation) target(ctx context.Context, d *cli.Cell) (now uint64, err
 	}
 	t := &v.tracker
 	switch {
+	case state.Deleted != nil:
+		return 0, &client.DeletedError{Session: v.id, Deletion: *state.Deleted}
 	case state.Turn != nil:
 		t.adopt(state.Turn.ID)
 		return head.Seq, nil

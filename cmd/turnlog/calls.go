@@ -37,13 +37,13 @@ func openCalls(s *loop.State) []openCall {
 	}
 	if s.Turn != nil {
 		for _, c := range s.Turn.Calls {
-			if c.Status == "" {
+			if c.Status == "" || c.Again() {
 				all = append(all, openCallOf(c, asked[c.ID]))
 			}
 		}
 	}
 	for _, c := range s.Background {
-		if c.Status == "" {
+		if c.Behind() {
 			all = append(all, openCallOf(c, asked[c.ID]))
 		}
 	}
@@ -57,7 +57,7 @@ func openCallOf(c loop.Call, asked bool) openCall {
 	switch {
 	case asked:
 		o.State = "approval"
-	case c.Placeholder != "":
+	case c.Behind():
 		o.State = "background"
 		if c.Routing.Route == content.Foreground { // it was detached
 			o.Route = o.State
@@ -91,6 +91,9 @@ background. A call is waiting for its turn, for an approval, running, or in the 
 			state, _, err := c.Read(ctx, id)
 			if err != nil {
 				return noSession(id, err)
+			}
+			if state.Deleted != nil {
+				return &client.DeletedError{Session: id, Deletion: *state.Deleted}
 			}
 			all := openCalls(state)
 			if output.String() == "json" {

@@ -26,6 +26,7 @@ const devDrain = 10 * time.Second
 func newDevCommand(a *app) *cobra.Command {
 	var listen, store, namespace string
 	var tools toolset.Flags
+	var hooks bool
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a whole deployment in this process, on disk and with a port",
@@ -40,6 +41,7 @@ join it over the port.`,
 	cmd.Flags().StringVar(&store, "store", "", "`directory` for the streams; default: turnlog/dev in the user's cache directory")
 	cmd.Flags().StringVar(&namespace, "namespace", jetstream.DefaultNamespace, "`name` of the deployment on its server")
 	tools.Register(cmd)
+	cli.AgentHooksFlag(cmd, &hooks)
 	logs := cli.NewLog(cmd, zapcore.InfoLevel)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		store, err := a.storeDirectory(store)
@@ -51,7 +53,7 @@ join it over the port.`,
 			zap.Strings("tools", tools.Sets()), zap.String("root", tools.Root), zap.Bool("allow_write", tools.AllowWrite))
 		l := local{
 			server: []embedded.Option{embedded.WithListener(listen)}, store: store, namespace: namespace,
-			models: a.models().OpenShared, tools: tools, drain: devDrain, log: log, app: a,
+			models: a.models().OpenShared, tools: tools, agent: agentOf{hooks: hooks}, drain: devDrain, log: log, app: a,
 		}
 		return a.untilInterrupted(cmd.Context(), func(ctx context.Context) error {
 			return l.within(ctx, func(ctx context.Context, srv *embedded.Server, _ *cli.Cell) error {

@@ -158,11 +158,11 @@ func TestNothingIsWrongWithAHealthyDeployment(t *testing.T) {
 	}
 	r := p.look("--profile", "dev")
 	r.expect(t)
-	if l := r.Looked; l.Streams != 12 || l.Nodes != 1 || l.Workers != 1 || l.Queues != 1 {
+	if l := r.Looked; l.Streams != 14 || l.Nodes != 1 || l.Workers != 1 || l.Queues != 1 {
 		t.Errorf("looked at %+v", l)
 	}
 	text := succeed(t, p.url, "doctor", "--profile", "dev")
-	if !strings.HasPrefix(text, "turnlog at "+p.url+": 0 errors, 0 warnings (12 streams, 1 nodes, 1 workers, 1 queues,") {
+	if !strings.HasPrefix(text, "turnlog at "+p.url+": 0 errors, 0 warnings (14 streams, 1 nodes, 1 workers, 1 queues,") {
 		t.Errorf("doctor prints %q", text)
 	}
 	if text = succeed(t, p.url, "doctor"); !strings.Contains(text, "warning: durability-weak (TURNLOG_JOURNAL TURNLOG_INBOX") ||
@@ -188,7 +188,7 @@ func TestMissingStreamsAreToldTogether(t *testing.T) {
 	p.api("STREAM.DELETE.KV_TURNLOG_AGENTS", "")
 	p.api("STREAM.DELETE.TURNLOG_TIMERS", "")
 	f := p.look("--profile", "dev").expect(t, "error stream-missing TURNLOG_TIMERS KV_TURNLOG_AGENTS")["stream-missing"]
-	if f.Do != "turnlog provision" || !strings.HasPrefix(f.What, "2 of 12 streams are missing") {
+	if f.Do != "turnlog provision" || !strings.HasPrefix(f.What, "2 of 14 streams are missing") {
 		t.Errorf("finding %+v", f)
 	}
 	succeed(t, p.url, "provision")

@@ -76,13 +76,13 @@ func (f *sessionFlags) start(a *app, local bool) (start, error) {
 	if err != nil {
 		return start{}, err
 	}
-	models := f.models
+	models, folder := f.models, ""
 	if d != nil && len(models) == 0 && d.Model != "" {
-		models = []string{d.ModelName()}
+		models, folder = []string{d.ModelName()}, filepath.Dir(f.agent)
 	}
 	var m chosen
 	if ref == nil || d != nil || len(models) > 0 { // else the agent's, which the nodes know
-		if m, err = a.chooseModel(models, local); err != nil {
+		if m, err = a.chooseModel(models, folder, local); err != nil {
 			return start{}, err
 		}
 	}
@@ -97,7 +97,11 @@ func (f *sessionFlags) start(a *app, local bool) (start, error) {
 
 // agentOf is the agent of the session, and what the flags say of its surroundings.
 func (f *sessionFlags) agentOf(s start, given func(flag string) bool) agentOf {
-	o := agentOf{definition: s.agent, find: agentfile.Folder(filepath.Dir(f.agent)).Find}
+	o := agentOf{definition: s.agent}
+	if s.agent != nil {
+		o.folder = filepath.Dir(f.agent)
+		o.find = agentfile.Folder(o.folder).Find
+	}
 	if given("agents-md") {
 		o.agentsMD = f.agentsMD.String()
 	}

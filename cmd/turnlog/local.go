@@ -127,7 +127,7 @@ func (l local) work(ctx context.Context, group *errgroup.Group, d *cli.Cell, cfg
 	}
 	offers := d.Offers(ulid.Make().String(), defaultQueue)
 	w, err := worker.New(worker.Config{
-		Queue: queue, Tools: sources, Permissions: l.tools.Permissions(), Logger: l.log, Offers: offers, DrainTimeout: l.drain,
+		Queue: queue, Tools: sources, Permissions: l.tools.Permissions(), Root: l.tools.Root, Logger: l.log, Offers: offers, DrainTimeout: l.drain,
 		Progress: toolset.Progress(d.Live(), l.log),
 	})
 	if err != nil {

@@ -39,8 +39,10 @@ type chosen struct {
 // chooseModel returns the model that is named, or else the one that the environment
 // gives. For a session of this process the model must be there; in a deployment the
 // nodes' environments count, so only what would be refused everywhere is.
-func (a *app) chooseModel(named []string, local bool) (chosen, error) {
-	models := a.models()
+// Files that names name are relative to the folder in which they are written down; "": to
+// where the command runs.
+func (a *app) chooseModel(named []string, folder string, local bool) (chosen, error) {
+	models := a.models().In(folder)
 	name, because := registry.Fallback(named...), ""
 	if len(named) == 0 {
 		name, because = demoModel, ""

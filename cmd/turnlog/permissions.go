@@ -22,10 +22,13 @@ the server for. Everything else is then forbidden. It needs no server.
 
 Roles:
   client       opens sessions, brings input, cancels, reads: turnlog run, chat, task, send, sessions
-  approver     decides approvals, and reads: turnlog approvals, approve, deny
+  approver     decides approvals and about dead letters, and reads: turnlog approvals, approve,
+               deny, dead
   driver       drives sessions: driver-node
   worker       runs the calls of one queue: tool-worker
   observer     reads journals: observer
+  scheduler    says what is to happen when: turnlog schedule; as a client, too, turnlog send --at
+  keeper       deletes sessions and blobs that nothing names: turnlog sessions rm, turnlog gc
   provisioner  creates the streams and queues, publishes agents: turnlog provision, turnlog agents publish
 
 Somebody with several roles names all of them. A worker that offers sub-agents is client and

@@ -63,7 +63,7 @@ func TestPermissionsOfNobodyAreAUsageError(t *testing.T) {
 func TestTheCommandsWorkWithPermissionsOfTheirRole(t *testing.T) {
 	t.Parallel()
 	var users strings.Builder
-	for _, role := range []string{"provisioner", "client", "worker"} {
+	for _, role := range []string{"provisioner", "client", "worker", "keeper"} {
 		args := []string{"permissions", role}
 		if role == "worker" {
 			args = append(args, "--queue", "gpu")
@@ -79,8 +79,13 @@ func TestTheCommandsWorkWithPermissionsOfTheirRole(t *testing.T) {
 		return []string{"--server", srv.ClientURL(), "--user", user, "--password", "p", "--inbox-prefix", "_INBOX_" + user}
 	}
 	expect(t, cli.CodeOK, append([]string{"provision", "--memory", "--queue", "gpu"}, as("provisioner")...)...)
-	p := expect(t, cli.CodeOK, append([]string{"sessions", "ls"}, as("client")...)...)
-	if s := p.err.String(); strings.Contains(s, "ermission") {
-		t.Errorf("forbidden: %s", s)
+	for _, p := range []*program{
+		expect(t, cli.CodeOK, append([]string{"sessions", "ls"}, as("client")...)...),
+		expect(t, cli.CodeOK, append([]string{"gc", "--older-than", "1d", "--delete"}, as("keeper")...)...),
+		expect(t, cli.CodeFailed, append([]string{"sessions", "rm", "none"}, as("keeper")...)...),
+	} {
+		if s := p.err.String(); strings.Contains(s, "ermission") {
+			t.Errorf("forbidden: %s", s)
+		}
 	}
 }

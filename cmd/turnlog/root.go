@@ -40,10 +40,10 @@ func newRootCommand(a *app) *cobra.Command {
 	root.AddCommand(
 		newRunCommand(a), newChatCommand(a), newTaskCommand(a),
 		newDevCommand(a), newServerCommand(a), newProvisionCommand(a), newPermissionsCommand(a), newDoctorCommand(a),
-		newModelsCommand(a), newAgentsCommand(a), newSessionsCommand(a), newSendCommand(a), newWaitCommand(a),
-		newApprovalsCommand(a), newApproveCommand(a), newDenyCommand(a),
+		newModelsCommand(a), newAgentsCommand(a), newSessionsCommand(a), newGCCommand(a), newSendCommand(a), newWaitCommand(a), newScheduleCommand(a),
+		newApprovalsCommand(a), newApproveCommand(a), newDenyCommand(a), newDeadCommand(a),
 		newToolsCommand(a), newCallsCommand(a), newCancelCommand(a), newDetachCommand(a),
-		newBenchCommand(), newVersionCommand(a),
+		newBenchCommand(), newTortureCommand(a), newVersionCommand(a),
 	)
 	return root
 }

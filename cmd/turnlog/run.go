@@ -183,7 +183,7 @@ func (a *app) talk(cmd *cobra.Command, f talkFlags, do func(context.Context, *co
 	}
 	config := t.in.start.config
 	l := local{
-		namespace: f.deployment.Namespace(), models: a.models().Open, tools: f.tools,
+		namespace: f.deployment.Namespace(), models: a.models().In(of.folder).Open, tools: f.tools,
 		model: chosen{name: config.Model, data: config.ModelData}, agent: of, drain: leaveTime, log: log, app: t.app,
 	}
 	return l.within(cmd.Context(), func(ctx context.Context, _ *embedded.Server, d *cli.Cell) error { return with(ctx, d) })
@@ -242,6 +242,8 @@ func (t *talk) join(ctx context.Context, d *cli.Cell, do func(*conversation) err
 	defer v.close()
 	t.ask(v)
 	switch flag := v.tracker.differs(t.in.start, t.given); {
+	case v.tracker.deleted != nil:
+		return &client.DeletedError{Session: t.id, Deletion: *v.tracker.deleted}
 	case v.tracker.closed:
 		return fmt.Errorf("session %s is closed: start another one", t.id)
 	case v.tracker.opened && flag != "":

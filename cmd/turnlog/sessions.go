@@ -23,9 +23,10 @@ import (
 func newSessionsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sessions",
-		Short: "Look at the sessions of a deployment",
+		Short: "Look at the sessions of a deployment, and delete some",
 		Example: `  turnlog sessions ls
-  turnlog sessions show plan-7 -o json`,
+  turnlog sessions show plan-7 -o json
+  turnlog sessions rm plan-7`,
 	}
 	deployment := cli.NewDeployment(cmd, a.getenv)
 	logs := cli.NewLog(cmd, zapcore.WarnLevel)
@@ -44,7 +45,8 @@ func newSessionsCommand(a *app) *cobra.Command {
 			return do(ctx, c)
 		})
 	}
-	cmd.AddCommand(newSessionsListCommand(a, open), newSessionsShowCommand(a, open))
+	keeping := &remote{app: a, name: "sessions", deployment: deployment, logs: logs}
+	cmd.AddCommand(newSessionsListCommand(a, open), newSessionsShowCommand(a, open), newSessionsRemoveCommand(a, keeping))
 	return cmd
 }
 
@@ -98,6 +100,7 @@ func newSessionsShowCommand(a *app, open opener) *cobra.Command {
 				return noSession(id, err)
 			}
 			r := sessionReportOf(state, head)
+			r.Deleted = state.Deleted
 			if output.String() == "json" {
 				return writeJSON(a.term.out, r)
 			}
@@ -110,7 +113,7 @@ func newSessionsShowCommand(a *app, open opener) *cobra.Command {
 // sessionReport is how a session stands.
 type sessionReport struct {
 	Session   content.SessionID `json:"session"`
-	State     string            `json:"state"`           // idle, working, approval, yield, ready, closed
+	State     string            `json:"state"`           // idle, working, approval, yield, ready, closed, deleted
 	Agent     *agentReport      `json:"agent,omitempty"` // of which the session is, as it began
 	Model     string            `json:"model"`
 	Changed   content.Time      `json:"changed_at"`
@@ -125,6 +128,7 @@ type sessionReport struct {
 	Approvals []events.Approval `json:"approvals,omitempty"`
 	Epoch     uint64            `json:"epoch"`
 	Journal   headReport        `json:"journal"`
+	Deleted   *events.Deletion  `json:"deleted,omitempty"` // nothing else is known of it then
 }
 
 func sessionReportOf(s *loop.State, head journal.Head) sessionReport {
@@ -139,6 +143,8 @@ func sessionReportOf(s *loop.State, head journal.Head) sessionReport {
 		r.Turn, r.Round = s.Turn.ID, s.Turn.Round
 	}
 	switch {
+	case s.Deleted != nil:
+		r.State = "deleted"
 	case s.Closed:
 		r.State = "closed"
 	case r.State == string(commands.WaitInput):
@@ -148,6 +154,10 @@ func sessionReportOf(s *loop.State, head journal.Head) sessionReport {
 }
 
 func (r sessionReport) print(w io.Writer) error {
+	if r.Deleted != nil {
+		_, err := fmt.Fprintf(w, "session %s %s\n", r.Session, r.Deleted)
+		return err
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { _, _ = fmt.Fprintf(t, name+"\t"+format+"\n", args...) }
 	row("session", "%s", r.Session)

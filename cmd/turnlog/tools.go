@@ -36,6 +36,7 @@ func newToolsCommand(a *app) *cobra.Command {
 // toolsFlags say whose tools are listed.
 type toolsFlags struct {
 	tools      toolset.Flags
+	agent      string
 	deployment *cli.Deployment
 	log        *cli.Log
 	output     *cli.Choice
@@ -46,7 +47,7 @@ func newToolsListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
-		Short:   "List the tools, one a line: name, source, effects, description",
+		Short:   "List the tools, one a line: name, source, effects, calls, description",
 		Long: `Lists the tools that "turnlog run" would offer to a model with the same flags. With a server
 (a flag, NATS_URL or NATS_CONTEXT) it lists those that the workers of that deployment have on
 offer now; a worker that came or went in the last ten seconds may still be missing, or there.
@@ -56,13 +57,20 @@ retried when their worker is lost, and read_only ones need no approval; a "-" st
 everything else. The source is a set of --tools, an MCP server, or, of a deployment, the
 worker and its queue.
 
+With --agent the tools are those that sessions of the agent are offered, with its MCP servers,
+skills and agents in this process, and by what its file says of them. What becomes of a call is
+told then, too: allow, or ask for one that a person has to approve, and how it is waited for; what
+the agent's permissions make of single paths and programs only shows when a call runs.
+
 An MCP server that is not available is told on stderr; the others are listed.`,
 		Example: `  turnlog tools ls
   turnlog tools ls --tools fs,shell --allow-write -o json
   turnlog tools ls --mcp 'notes=npx -y @acme/notes'
+  turnlog tools ls --agent agents/reviewer.yaml
   turnlog tools ls --server nats://127.0.0.1:4222`,
 	}
 	f.tools.Register(cmd)
+	cmd.Flags().StringVar(&f.agent, "agent", "", "list what this agent is offered: its `file`, or its name in a deployment")
 	f.output = cli.OutputFlag(cmd, "text", "json")
 	f.deployment = cli.NewDeployment(cmd, a.getenv)
 	f.log = cli.NewLog(cmd, zapcore.ErrorLevel)
@@ -86,6 +94,8 @@ type toolRow struct {
 	Effects     content.Effects `json:"effects"` // "": running it twice may do harm
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"input_schema"`
+
+	*ToolUse // with --agent
 }
 
 func (a *app) listTools(cmd *cobra.Command, f *toolsFlags) ([]toolRow, error) {
@@ -96,6 +106,13 @@ func (a *app) listTools(cmd *cobra.Command, f *toolsFlags) ([]toolRow, error) {
 			}
 		}
 		return a.offeredTools(cmd.Context(), f)
+	}
+	of, err := f.agentFor(cmd.Context(), nil)
+	if err == nil {
+		err = of.prepare(f)
+	}
+	if err != nil {
+		return nil, err
 	}
 	sources, err := f.tools.Open()
 	if err != nil {
@@ -109,17 +126,21 @@ func (a *app) listTools(cmd *cobra.Command, f *toolsFlags) ([]toolRow, error) {
 	if err := a.awaitServers(cmd.Context(), servers); err != nil {
 		return nil, err
 	}
-	sources, err = f.tools.Keep(append(sources, servers.Sources()...), output.NewMemory(0))
+	own, err := of.own(cmd.Context(), f)
 	if err != nil {
 		return nil, err
 	}
-	c, err := tool.Sample(cmd.Context(), sources, tool.FirstWins)
+	sources, err = f.tools.Keep(slices.Concat(sources, servers.Sources(), own), output.NewMemory(0))
+	if err != nil {
+		return nil, err
+	}
+	c, err := tool.Sample(cmd.Context(), of.under(sources), tool.FirstWins)
 	if err != nil {
 		return nil, err
 	}
 	rows := []toolRow{}
 	for _, o := range c.Offers {
-		rows = addRow(rows, o.Source, o.Spec)
+		rows = addRow(rows, o.Source, o.Spec, of)
 	}
 	return rows, nil
 }
@@ -133,13 +154,17 @@ func (a *app) offeredTools(ctx context.Context, f *toolsFlags) ([]toolRow, error
 			return err
 		}
 		defer d.Close()
+		of, err := f.agentFor(ctx, d.Cell)
+		if err != nil {
+			return err
+		}
 		offers, err := d.Catalog().List(ctx)
 		if err != nil {
 			return err
 		}
 		for _, o := range offers {
 			for _, spec := range o.Tools {
-				rows = addRow(rows, o.Worker+"@"+o.Queue, spec)
+				rows = addRow(rows, o.Worker+"@"+o.Queue, of.bound(spec), of)
 			}
 		}
 		return nil
@@ -151,15 +176,16 @@ func (a *app) offeredTools(ctx context.Context, f *toolsFlags) ([]toolRow, error
 }
 
 // addRow adds a tool, unless models are not shown it.
-func addRow(rows []toolRow, source string, spec tool.Spec) []toolRow {
-	if spec.Name == effect.GateTool {
+func addRow(rows []toolRow, source string, spec tool.Spec, of *toolsAgent) []toolRow {
+	use, offered := of.use(spec)
+	if spec.Name == effect.GateTool || !offered {
 		return rows
 	}
 	schema := spec.InputSchema
 	if len(schema) == 0 {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
-	return append(rows, toolRow{spec.Name, source, spec.Effects, spec.Description, schema})
+	return append(rows, toolRow{spec.Name, source, spec.Effects, spec.Description, schema, use})
 }
 
 // aboutWidth is how much of a description a line shows.
@@ -170,13 +196,21 @@ func printTools(w io.Writer, rows []toolRow) error {
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "NAME\tSOURCE\tEFFECTS\tDESCRIPTION")
+	heading := "NAME\tSOURCE\tEFFECTS\tDESCRIPTION"
+	if rows[0].ToolUse != nil {
+		heading = "NAME\tSOURCE\tEFFECTS\tCALLS\tDESCRIPTION"
+	}
+	_, _ = fmt.Fprintln(t, heading)
 	for _, r := range rows {
 		about := []rune(strings.Join(strings.Fields(render.Safe(r.Description)), " "))
 		if len(about) > aboutWidth {
 			about = append(about[:aboutWidth-1], '…')
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", r.Name, render.Safe(r.Source), cmp.Or(string(r.Effects), "-"), string(about))
+		effects := cmp.Or(string(r.Effects), "-")
+		if r.ToolUse != nil {
+			effects += "\t" + string(r.Permission) + ", " + r.Route
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", r.Name, render.Safe(r.Source), effects, string(about))
 	}
 	return t.Flush()
 }

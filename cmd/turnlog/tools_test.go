@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/turnlog/turnlog/internal/cli"
@@ -117,6 +120,98 @@ func TestServersThatAreNamedWrongly(t *testing.T) {
 		p := expect(t, cli.CodeUsage, append(append([]string{"run", "--root", t.TempDir()}, strings.Fields(line)...), "hi")...)
 		if !strings.Contains(p.err.String(), want) || strings.Contains(p.err.String(), "s3cret") {
 			t.Errorf("%s: %s, want %s", line, p.err, want)
+		}
+	}
+}
+
+func TestToolsOfAnAgent(t *testing.T) {
+	t.Parallel()
+	dir := folderOf(t, map[string]string{
+		"lead.yaml": "model: demo\nagents: [tester]\nmcp: {x: {url: '" + serveMCP(t) + "'}}\ncontext: {skills: [skills]}\n" +
+			"tools:\n  - {name: fs_count, permission: deny}\n  - {name: fs_read_file, effects: none, timeout: 3s, max_output: 500}\n" +
+			"  - {name: mcp_x_shout, permission: allow, route: 'detach:30s'}\n  - {name: mcp_x_echo}\n",
+		"tester.yaml": "description: Tests things\nmodel: demo\n",
+	})
+	root := folderOf(t, map[string]string{"skills/notes/SKILL.md": "---\nname: notes\ndescription: How to write notes\n---\nWrite short ones.\n"})
+	p := expect(t, cli.CodeOK, "tools", "ls", "--root", root, "--agent", filepath.Join(dir, "lead.yaml"))
+	var lines []string
+	for line := range strings.Lines(p.out.String()) {
+		lines = append(lines, strings.Join(strings.Fields(line)[:min(5, len(strings.Fields(line)))], " "))
+	}
+	want := []string{
+		"NAME SOURCE EFFECTS CALLS DESCRIPTION", "agent_tester agents idempotent allow, foreground", "fs_read_file fs - ask, foreground",
+		"mcp_x_echo mcp:x read_only allow, foreground", "mcp_x_shout mcp:x - allow, detach:30s", "skill_activate skills read_only allow, foreground",
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("tools (-want +got):\n%s%s", diff, p.out)
+	}
+	var rows []toolRow
+	out := expect(t, cli.CodeOK, "tools", "ls", "-o", "json", "--root", root, "--agent", filepath.Join(dir, "lead.yaml")).out.String()
+	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 5 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if r := rows[1]; r.ToolUse == nil || r.Timeout != "3s" || r.MaxOutput != 500 || r.Permission != "ask" {
+		t.Errorf("fs_read_file: %+v", r)
+	}
+	for args, want := range map[string]string{
+		"lead":      "--agent lead: in this process name a file, such as lead.yaml",
+		"none.yaml": "agent file: open none.yaml",
+	} {
+		if p := expect(t, cli.CodeUsage, "tools", "ls", "--root", root, "--agent", args); !strings.Contains(p.err.String(), want) {
+			t.Errorf("%s: %q, want %q", args, p.err, want)
+		}
+	}
+}
+
+// TestSecretsOfServersAreNeverTold: a server of an agent file wants a token and a header,
+// gets both from where they are referred to, and nobody else sees them.
+func TestSecretsOfServersAreNeverTold(t *testing.T) {
+	t.Parallel()
+	const canary = "canary-7f3a"
+	inner := serveMCP(t)
+	target, err := url.Parse(inner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+canary || r.Header.Get("X-Team-Key") != canary+"-2" {
+			http.Error(w, "no", http.StatusForbidden)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(door.Close)
+	model := scripted(t, "replies:\n  - calls: [{name: mcp_x_echo, input: {text: hello}}]\n  - text: \"It said {{(index .Results 0).Text}}.\"\n")
+	dir := folderOf(t, map[string]string{
+		"token": canary + "\n", "key": canary + "-2",
+	})
+	token, key := "file:"+filepath.Join(dir, "token"), "file:"+filepath.Join(dir, "key")
+	file := filepath.Join(dir, "a.yaml")
+	if err := os.WriteFile(file, []byte("model: '"+model+"'\nmcp: {x: {url: '"+door.URL+"', token: '"+token+"', headers: {X-Team-Key: '"+key+"'}}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{
+		"agent file":   {"--agent", file},
+		"command line": {"--model", model, "--mcp", "x=" + door.URL, "--mcp-token", "x=" + token, "--mcp-header", "x=X-Team-Key=" + key},
+	} {
+		p := expect(t, cli.CodeOK, append([]string{"run", "--root", t.TempDir(), "-o", "jsonl", "--log-level", "debug", "hi"}, args...)...)
+		if !strings.Contains(p.out.String(), "It said echo of hello.") {
+			t.Errorf("%s: %s\n%s", name, p.out, p.err)
+		}
+		if strings.Contains(p.out.String()+p.err.String(), canary) {
+			t.Errorf("%s: the secret is told", name)
+		}
+	}
+	for line, want := range map[string]string{
+		"--mcp x=http://h --mcp-header x=A=" + canary: "--mcp-header x: write the header, = and a reference, env:VARIABLE or file:PATH",
+		"--mcp x=http://h --mcp-header x=A":           "--mcp-header x: write the header",
+		"--mcp x=prog --mcp-header x=A=env:B":         "--mcp-header: server x: headers, tokens and clients are for URLs",
+		"--mcp x=http://h --mcp-header y=A=env:B":     "--mcp-header y: no --mcp names that server",
+	} {
+		p := expect(t, cli.CodeUsage, append([]string{"tools", "ls"}, strings.Fields(line)...)...)
+		if !strings.Contains(p.err.String(), want) || strings.Contains(p.err.String(), canary) {
+			t.Errorf("%s: %q, want %q", line, p.err, want)
 		}
 	}
 }

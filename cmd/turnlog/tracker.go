@@ -13,11 +13,12 @@ import (
 // knows what became of one submission: which turn took it in, what that turn did,
 // how it ended. Between two submissions it keeps what is known of the session.
 type tracker struct {
-	opened bool          // the session has started
-	closed bool          // and has ended for good
-	config events.Config // with which it started
-	system string        // prompt with which it started
-	head   journal.Head  // up to where the journal was read
+	opened  bool             // the session has started
+	closed  bool             // and has ended for good
+	deleted *events.Deletion // nil: it was not
+	config  events.Config    // with which it started
+	system  string           // prompt with which it started
+	head    journal.Head     // up to where the journal was read
 
 	openTurn
 
@@ -92,6 +93,9 @@ func (t *tracker) accepted() bool { return t.own != nil && t.ask == "" }
 // took the submission in.
 func (t *tracker) take(rec journal.Record, happened func(events.Event)) {
 	t.head = rec.Head
+	if d, ok := events.DeletionOf(rec.Entry); ok {
+		t.deleted = &d
+	}
 	caused := t.ask != "" && rec.Entry.Cause == t.ask
 	if caused {
 		t.ask = ""

@@ -249,6 +249,8 @@ func (w *wait) hear(ctx context.Context, ev events.Event) error {
 			return exitError(cli.CodeFailed, "session %s is busy with another turn or task: try again later", w.id)
 		}
 		return exitError(cli.CodeFailed, "session %s is busy with another turn: try again later, or use --on-busy queue", w.id)
+	case loop.ReasonDeleted:
+		return exitError(cli.CodeFailed, "%s", r.Detail)
 	case loop.ReasonClosed:
 		return exitError(cli.CodeFailed, "session %s is closed: start another one", w.id)
 	}

@@ -41,7 +41,7 @@ func (f *Flags) Connect(ctx context.Context, name string, log *zap.Logger) (*nat
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
-	d := newDialer(ctx)
+	d := newDialer(ctx, f.Dial)
 	opts = append(opts, nats.SetCustomDialer(d), nats.Name(name))
 	opts = append(opts, lasting()...)
 	opts = append(opts, handlers(log)...)
@@ -101,6 +101,8 @@ func handlers(log *zap.Logger) []nats.Option {
 // later ones, which come long after that has ended, without it. It remembers why
 // it failed, which the client does not.
 type dialer struct {
+	way func(ctx context.Context, network, address string) (net.Conn, error)
+
 	mu       sync.Mutex
 	dial     func(network, address string) (net.Conn, error)
 	undo     []func() bool // stop watching the context
@@ -116,11 +118,15 @@ type failure struct {
 func (f *failure) Error() string { return "dial " + f.address + ": " + f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-func newDialer(ctx context.Context) *dialer {
-	d := &dialer{}
+// newDialer dials by another way than TCP if via is not nil; that one has no context.
+func newDialer(ctx context.Context, via func(network, address string) (net.Conn, error)) *dialer {
 	nd := net.Dialer{Timeout: dialTimeout}
+	d := &dialer{way: nd.DialContext}
+	if via != nil {
+		d.way = func(_ context.Context, network, address string) (net.Conn, error) { return via(network, address) }
+	}
 	d.dial = func(network, address string) (net.Conn, error) {
-		conn, err := nd.DialContext(ctx, network, address)
+		conn, err := d.way(ctx, network, address)
 		if err != nil {
 			fail := &failure{address, err}
 			d.failures = append(d.failures, fail)
@@ -147,9 +153,8 @@ func (d *dialer) settle() []*failure {
 	for _, stop := range d.undo {
 		stop()
 	}
-	nd := net.Dialer{Timeout: dialTimeout}
 	d.dial = func(network, address string) (net.Conn, error) {
-		return nd.DialContext(context.Background(), network, address)
+		return d.way(context.Background(), network, address)
 	}
 	return d.failures
 }

@@ -22,6 +22,7 @@ package natscli
 
 import (
 	"cmp"
+	"net"
 
 	"github.com/nats-io/nats.go"
 )
@@ -49,6 +50,10 @@ type Flags struct {
 	TLSCA   string // certificate authority file
 
 	InboxPrefix string // what the subjects of replies begin with; "": the context's, or _INBOX
+
+	// Dial reaches an address by another way than TCP, for every connection; nil: TCP. It
+	// is no flag.
+	Dial func(network, address string) (net.Conn, error)
 
 	getenv func(string) string // nil: no environment, and no contexts
 }

@@ -47,6 +47,8 @@ func (s Style) Detail(ev events.Event) string {
 		return s.list("", ev.Call, "attempt", ev.Attempt, "", ev.Route, "queue", ev.Queue, "deadline", ev.Deadline)
 	case events.ToolAttemptLost:
 		return s.list("", ev.Call, "attempt", ev.Attempt) + s.colon(ev.Reason)
+	case events.DeadLetterSettled:
+		return s.list("", ev.Call, "", ev.Outcome, "by", ev.By) + s.colon(ev.Reason)
 	case events.ToolDetached:
 		return s.list("", ev.Call) + s.colon(ev.Placeholder)
 	case events.ToolProgress:
@@ -89,6 +91,12 @@ func (s Style) Detail(ev events.Event) string {
 		return s.turnFinished(ev)
 	case events.SessionClosed:
 		return s.Line(ev.Reason)
+	case events.SessionDeleted:
+		how := "deleted"
+		if ev.Expired {
+			how = "expired"
+		}
+		return s.list("", how, "by", ev.By) + s.colon(ev.Reason)
 	case events.Refused:
 		return s.list("", ev.Command) + " " + s.Bad(s.list("", ev.Reason)) + s.colon(ev.Detail)
 	}

@@ -90,6 +90,7 @@ func everyCommand() []commands.Command {
 		commands.Continue{},
 		commands.ResolveApproval{},
 		commands.AllowTools{},
+		commands.SettleDeadLetter{},
 		commands.Cancel{},
 		commands.DetachCall{},
 		commands.SetNextTurnCache{},

@@ -50,6 +50,10 @@ func (r *runner) command(t testing.TB, st statement) commands.Command {
 		return c
 	case "allow":
 		return commands.AllowTools{Tools: list(st.arg(0)), By: st.opt["by"]}
+	case "retry", "drop":
+		return commands.SettleDeadLetter{
+			Call: content.CallID(st.arg(0)), Retry: st.verb == "retry", MayRepeat: st.has("may-repeat"), Reason: st.opt["reason"], By: st.opt["by"],
+		}
 	case "cancel":
 		return commands.Cancel{Scope: st.get(0, "turn"), Call: content.CallID(st.arg(1)), Reason: st.opt["reason"]}
 	case "detach":

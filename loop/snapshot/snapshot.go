@@ -19,7 +19,7 @@ import (
 
 // Version is the format that this release writes. It changes with the fields of
 // loop.State.
-const Version = 5
+const Version = 6
 
 // depth is how deep a state may nest: its items stand a little deeper than in the
 // entries that brought them.

@@ -61,7 +61,7 @@ func openRecord(s Setup) (model.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return made(record.Open(s.Ref.Model, inner, record.Config{Secrets: s.registry.secrets()}))
+	return made(record.Open(s.file(), inner, record.Config{Secrets: s.registry.secrets()}))
 }
 
 func openReplay(s Setup) (model.Model, error) {
@@ -74,7 +74,7 @@ func openReplay(s Setup) (model.Model, error) {
 	case s.Shared:
 		return nil, errors.New("the session was started without the cassette's content")
 	}
-	m, err := record.Open(s.Ref.Model, nil, cfg)
+	m, err := record.Open(s.file(), nil, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -153,5 +153,5 @@ func openScript(s Setup) (model.Model, error) {
 	case s.Shared:
 		return nil, errors.New("the session was started without the script's content")
 	}
-	return made(scripted.Load(s.Ref.Model))
+	return made(scripted.Load(s.file()))
 }

@@ -40,6 +40,7 @@ type Provider struct {
 type Registry struct {
 	providers []Provider
 	getenv    func(string) string
+	folder    string // where names look for files; "": where the process is
 }
 
 // New returns a registry of [Providers] and more. The environment is what getenv
@@ -49,6 +50,14 @@ func New(getenv func(string) string, more ...Provider) *Registry {
 		getenv = func(string) string { return "" }
 	}
 	return &Registry{providers: append(Providers(), more...), getenv: getenv}
+}
+
+// In returns the registry for names that were written down in a folder: files that they
+// name are relative to that.
+func (r *Registry) In(folder string) *Registry {
+	in := *r
+	in.folder = folder
+	return &in
 }
 
 // Providers returns the providers that the registry knows.

@@ -280,3 +280,19 @@ func TestACassetteHoldsNoKey(t *testing.T) {
 	}
 	ask(t, open(t, r.Open, "replay:"+tape, nil), "the key is [secret]")
 }
+
+func TestFilesOfNamesAreWhereTheNamesWereWrittenDown(t *testing.T) {
+	t.Parallel()
+	here := file(t, "hello.yaml", "replies: [{text: here}]")
+	r := registry.New(nil)
+	in := r.In(filepath.Dir(here))
+	for _, name := range []string{"scripted:hello.yaml", "fallback:scripted:hello.yaml,demo", "scripted:" + here} {
+		m, err := in.Open(name, nil)
+		if err != nil || len(registry.Data(m)) == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := r.Open("scripted:hello.yaml", nil); err == nil {
+		t.Error("it is found where the process is")
+	}
+}

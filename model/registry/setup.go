@@ -3,6 +3,7 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,14 @@ type Setup struct {
 
 	provider Provider
 	registry *Registry
+}
+
+// file is where the file is that the name names.
+func (s Setup) file() string {
+	if name := s.Ref.Model; s.registry.folder == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(s.registry.folder, s.Ref.Model)
 }
 
 // MissingError is returned when the environment of this process lacks what a provider

@@ -11,8 +11,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/journal"
@@ -37,6 +39,9 @@ func deployed(configure func(*deployment) actor.Config) func(*testing.T, context
 		d.work(ctx)
 		d.drive(ctx)
 		f := sc.Config.facts()
+		if sc.Agent != "" {
+			f = events.Config{Agent: sc.ref(t)}
+		}
 		f.Model, f.ModelData = "scripted:"+sc.name, []byte(sc.Script)
 		s := d.Start(id, sc.Script, func(o *client.Options) {
 			o.SystemPrompt, o.Transcript, o.Stepped, o.Config = sc.Config.System, sc.Config.transcript(), !sc.Config.Unstepped, f
@@ -63,7 +68,7 @@ func (d *deployment) work(ctx context.Context) {
 	if err != nil {
 		d.T.Fatal(err)
 	}
-	w, err := worker.New(worker.Config{Queue: queue, Tools: d.shop.sources(d.T), Logger: zap.NewNop()})
+	w, err := worker.New(worker.Config{Queue: queue, Tools: d.shop.sources(d.T), Root: d.shop.root, Logger: zap.NewNop()})
 	if err != nil {
 		d.T.Fatal(err)
 	}
@@ -154,6 +159,10 @@ func nodeConfig(d *deployment) actor.Config {
 			Permissions: d.shop, Hooks: d.shop.hooks(d.sc), Mutators: mutators(d.T, d.sc), Memory: memory(d.sc),
 		},
 		Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) },
+		Agents: agentfile.Host{
+			Models:   func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) },
+			Commands: true, Folder: d.shop.root, Root: d.shop.root,
+		},
 	}
 }
 

@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
@@ -72,6 +74,16 @@ func inProcess(manager func(config) task.Manager) func(*testing.T, context.Conte
 		}
 		if f.FailRun {
 			c.OnToolError = agent.FailRun
+		}
+		if sc.Agent != "" {
+			kit := agentfile.Kit{
+				Models: func(string, []byte) (model.Model, error) { return m, nil },
+				Tools:  []tool.Source{w.tools}, Permissions: w, Root: w.root, Folder: w.root, Journal: c.Journal,
+			}
+			if c, err = sc.definition(t).Agent(ctx, kit); err != nil {
+				t.Fatal(err)
+			}
+			c.TaskManager = manager(sc.Config)
 		}
 		a, err := agent.New(c)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
@@ -27,6 +28,7 @@ type scenario struct {
 	Mutators []mutatorSpec `yaml:"mutators"`
 	Memory   *memorySpec   `yaml:"memory"`
 	Config   config        `yaml:"config"`
+	Agent    string        `yaml:"agent"` // the file of the agent that the session is of, in place of config
 	Steps    []step        `yaml:"steps"`
 
 	Transcript []string       `yaml:"transcript"` // what must remain
@@ -48,6 +50,7 @@ type toolSpec struct {
 	Timeout   time.Duration   `yaml:"timeout"`
 	Required  string          `yaml:"required"` // a field of its input
 	Hidden    bool            `yaml:"hidden"`   // not on offer until an act offers it
+	Proposes  string          `yaml:"proposes"` // the kind of its request, whose target is its input
 
 	Takes    time.Duration `yaml:"takes"`    // until it answers
 	Stubborn bool          `yaml:"stubborn"` // and it does not listen to a cancel
@@ -187,6 +190,26 @@ func (c config) transcript() []content.Item {
 		out = append(out, content.NewItem(p.Kind, content.TextPart(p.Text)))
 	}
 	return out
+}
+
+// definition is the agent that the session is of.
+func (sc *scenario) definition(t testing.TB) *agentfile.Definition {
+	t.Helper()
+	d, err := agentfile.Parse(sc.name+".yaml", []byte(sc.Agent), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// ref is that agent as a client sends it.
+func (sc *scenario) ref(t testing.TB) *events.AgentRef {
+	t.Helper()
+	ref, err := sc.definition(t).Ref()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
 }
 
 func load(t *testing.T) []*scenario {

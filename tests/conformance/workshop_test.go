@@ -23,7 +23,7 @@ import (
 type workshop struct {
 	specs map[string]toolSpec
 	tools *tool.Registry
-	root  string // where gates run and tools create files
+	root  string // where gates and hooks run, and tools create files
 	offer func() // tells of tools that are new
 
 	mu    sync.Mutex // guards what follows
@@ -36,7 +36,7 @@ func newWorkshop(t *testing.T, sc *scenario) *workshop {
 	w := &workshop{
 		specs: make(map[string]toolSpec), began: make(map[string]int), asked: make(map[string]int), offer: func() {},
 	}
-	if slices.ContainsFunc(sc.Steps, func(s step) bool { return s.Task != nil }) {
+	if sc.Agent != "" || slices.ContainsFunc(sc.Steps, func(s step) bool { return s.Task != nil }) {
 		w.root = t.TempDir()
 	}
 	reg, err := tool.NewRegistry("tools")
@@ -113,6 +113,15 @@ func (b bench) Spec() tool.Spec {
 		s.InputSchema = fmt.Appendf(nil, `{"type":"object","required":[%q]}`, b.Required)
 	}
 	return s
+}
+
+// Propose makes one request, of the kind that the scenario says.
+func (b bench) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
+	r := tool.RequestFor(b.Spec(), c)
+	if b.Proposes != "" {
+		r.Kind, r.Target = b.Proposes, c.Input
+	}
+	return []tool.Request{r}, nil
 }
 
 // Call takes its time and answers.

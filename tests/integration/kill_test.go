@@ -130,8 +130,9 @@ func TestALostCallEndsUnknownAndTheTurnGoesOn(t *testing.T) {
 replies:
   - calls:
       - name: shell_exec
-        input: {argv: ["sh", "-c", "echo $PPID > pid.tmp && mv pid.tmp pid; sleep 60"]}
+        input: {argv: ["sh", "-c", "test -e pid && echo second run && exit; echo $PPID > pid.tmp && mv pid.tmp pid; sleep 60"]}
   - text: "{{(index .Results 0).Text}}"
+  - text: "I see."
 `)
 	d.killWriter(filepath.Join(root, "pid"))
 
@@ -148,7 +149,42 @@ replies:
 	if len(statuses) != 1 || statuses[0] != content.StatusUnknown {
 		t.Errorf("results = %v, want one unknown", statuses)
 	}
+	d.runAgain("lost-call")
 	d.verify("lost-call")
+}
+
+// runAgain has a person run the session's dead letter once more.
+func (d *deployment) runAgain(id content.SessionID) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+	defer cancel()
+	server := []string{"--server", "nats://" + d.addr}
+	dead := func(args ...string) (out, errs string, code int) {
+		return d.run("turnlog", append(append([]string{"dead"}, args...), server...)...)
+	}
+	if out, errs, code := dead("ls"); code != 0 || !strings.Contains(out, "call_1_1") {
+		d.t.Errorf("dead ls = %d\n%s%s", code, out, errs)
+	}
+	if out, errs, code := dead("retry", string(id), "call_1_1"); code != 1 || !strings.Contains(errs, "--may-repeat") {
+		d.t.Errorf("dead retry = %d\n%s%s", code, out, errs)
+	}
+	if out, errs, code := dead("retry", string(id), "call_1_1", "--may-repeat"); code != 0 {
+		d.t.Fatalf("dead retry --may-repeat = %d\n%s%s", code, out, errs)
+	}
+	turns := 0
+	for _, ev := range d.until(ctx, id, func(ev events.Event) bool {
+		if ends(ev) {
+			turns++
+		}
+		return turns == 2
+	}) {
+		if r, ok := ev.(events.ToolResultReceived); ok && r.Late && (r.Attempt != 2 || !strings.Contains(r.Result.Text(), "second run")) {
+			d.t.Errorf("late result = %+v", r)
+		}
+	}
+	if out, errs, code := dead("ls", "-o", "json"); code != 0 || out != "[]\n" {
+		d.t.Errorf("dead ls = %d\n%s%s", code, out, errs)
+	}
 }
 
 // killWriter kills the process whose id appears in a file: the worker that runs

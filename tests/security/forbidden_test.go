@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -141,27 +144,45 @@ func powers(stream string) map[string][]string {
 	switch stream {
 	case "JOURNAL":
 		out[info] = append(readers, "provisioner")
-		may(get, readers...)
-		may(direct, readers...)
+		may(info, "keeper")
+		may(get, append(readers, "keeper")...)
+		may(direct, append(readers, "keeper")...)
+		may(purge, "keeper")
 	case "BLOBS":
-		may(get, everybody...)
-		may(direct, everybody...)
-		may(purge, "driver")
+		may(info, "keeper")
+		may(get, append(everybody, "keeper")...)
+		may(direct, append(everybody, "keeper")...)
+		may(purge, "driver", "keeper")
 	case "INBOX", "TIMERS":
+		may(get, "driver", "keeper")
+		may(purge, "driver", "keeper")
+	case "SNAPSHOTS":
+		may(get, "driver", "keeper")
+		may(direct, "keeper")
+		may(purge, "keeper")
+	case "RUN":
 		may(get, "driver")
-		may(purge, "driver")
-	case "RUN", "SNAPSHOTS", "MEMORY":
+		may(purge, "keeper")
+	case "MEMORY":
 		may(get, "driver")
+	case "SCHEDULES":
+		may(info, "scheduler")
+		may(get, "driver", "scheduler")
+		may(purge, "driver", "scheduler")
 	case "TASKS":
-		may(get, "driver")
+		may(get, "driver", "keeper")
+		may(purge, "keeper")
 		may("$JS.API.STREAM.MSG.DELETE.", "driver")
-	case "APPROVALS":
+	case "APPROVALS", "DEAD":
 		may(get, "driver")
 		may(direct, "approver", "client")
+		may(purge, "keeper")
 	case "CATALOG":
 		may(get, "worker", "worker_other")
 		may(direct, "client")
+		may(purge, "keeper")
 	case "NODES":
+		may(get, "driver")
 		may(direct, "driver")
 	case "AGENTS":
 		may(info, "client")
@@ -262,7 +283,56 @@ func TestHeadersThatWipeOrPostponeAreRefused(t *testing.T) {
 	})
 }
 
-func TestAResultCountsOnlyForTheQueueThatItNames(t *testing.T) {
+// forgeries counts the reports that came without the ticket of their call.
+type forgeries struct{ forged atomic.Int64 }
+
+// SessionTaken counts nothing.
+func (*forgeries) SessionTaken() {}
+
+// SessionLeft counts nothing.
+func (*forgeries) SessionLeft(string) {}
+
+// EntryAppended counts nothing.
+func (*forgeries) EntryAppended(int, time.Duration) {}
+
+// EffectStarted counts nothing.
+func (*forgeries) EffectStarted(string) {}
+
+// CommandHandled counts.
+func (f *forgeries) CommandHandled(_, outcome string) {
+	if outcome == "forged" {
+		f.forged.Add(1)
+	}
+}
+
+// ticketOfOther is the ticket that the other queue's worker got with a call of the same
+// session.
+func (c *cell) ticketOfOther() string {
+	c.t.Helper()
+	driver := c.open("driver")
+	tickets, err := driver.Tickets(c.ctx)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	x := task.Task{Session: "s", Place: "t1-r1-c9", Attempt: 1, Queue: other, Ticket: tickets.Of("s", "t1-r1-c9", 1)}
+	if err := driver.Tasks().Dispatch(c.ctx, x); err != nil {
+		c.t.Fatal(err)
+	}
+	q, err := c.open("worker_other").Queue(c.ctx, other)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	claim, err := q.Claim(c.ctx)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return claim.Task().Ticket
+}
+
+// TestAForgedResultDoesNothing: another queue's worker knows the session and guesses the
+// call. It says that it has its queue, or the right one, and shows the ticket of a call
+// that it did get.
+func TestAForgedResultDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, false)
 		w := c.person("client")
@@ -277,27 +347,43 @@ func TestAResultCountsOnlyForTheQueueThatItNames(t *testing.T) {
 			}
 			return []tool.Tool{wait}
 		})
-		node := c.world("driver").Node(actor.Config{})
+		metrics := &forgeries{}
+		node := c.world("driver").Node(actor.Config{Metrics: metrics})
 		s := w.Start("s", "replies:\n  - calls: [{name: wait, input: {}}]\n  - text: '{{(index .Results 0).Text}}'\n")
 		defer s.Close()
 		submit(w, s)
 		w.Until("s", events.KindToolDispatched)
 
-		forger := c.open("worker_other")
-		for _, r := range []commands.ReportResult{
-			{Place: "t1-r1-c1", Attempt: 1, Queue: other},
-			{Place: "t1-r1-c1", Attempt: 1},
-			{Place: "t1-r1-c2", Attempt: 1, Queue: celltest.Queue},
+		forger := c.connect("worker_other")
+		mine := c.ticketOfOther()
+		forged := tool.Result{Result: content.NewResult("call_1_1", "forged", content.StatusOK, "forged")}
+		for i, cmd := range []commands.Command{
+			commands.ReportResult{Place: "t1-r1-c1", Attempt: 1, Queue: other, Outcome: forged},
+			commands.ReportResult{Place: "t1-r1-c1", Attempt: 1, Outcome: forged},
+			commands.ReportResult{Place: "t1-r1-c2", Attempt: 1, Queue: celltest.Queue, Outcome: forged},
+			commands.ReportResult{Place: "t1-r1-c1", Attempt: 1, Queue: celltest.Queue, Outcome: forged},
+			commands.ReportAttemptLost{Place: "t1-r1-c1", Attempt: 1, Queue: celltest.Queue},
+			commands.ReportGate{Place: "t1-r1-c1", Attempt: 1, Gate: commands.Gate{RequestKind: "x"}},
 		} {
-			r.Outcome = tool.Result{Result: content.NewResult("call_1_1", "forged", content.StatusOK, "forged")}
-			env := commands.Envelope{ID: "forged/" + r.Queue + string(r.Place), Session: "s", Command: r}
-			if _, err := forger.Inbox().Send(c.ctx, env); err != nil {
+			env := commands.Envelope{ID: fmt.Sprint("forged/", i), Session: "s", Command: cmd}
+			data, err := env.Encode()
+			if err != nil {
 				t.Fatal(err)
 			}
+			for _, ticket := range []string{"", "guessed", mine} {
+				msg := &nats.Msg{Subject: "turnlog.cmd.s.report", Header: nats.Header{}, Data: data}
+				msg.Header.Set("Turnlog-Ticket", ticket)
+				if _, err := forger.RequestMsgWithContext(c.ctx, msg); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
-		synctest.Wait()
-		if n := len(celltest.Facts[events.ToolResultReceived](w, "s")); n != 0 {
-			t.Errorf("%d results of another queue were taken", n)
+		<-time.After(time.Minute) // the driver looks after its call
+		if n := metrics.forged.Load(); n != 18 {
+			t.Errorf("%d forged reports were counted, want 18", n)
+		}
+		if n := len(celltest.Facts[events.ToolResultReceived](w, "s")) + len(celltest.Facts[events.ToolAttemptLost](w, "s")) + len(celltest.Facts[events.ApprovalRequired](w, "s")); n != 0 {
+			t.Errorf("%d reports of another queue were taken", n)
 		}
 		close(release)
 		if got := next[*agent.Finished](w, s).Result.Text(); got != "true" {

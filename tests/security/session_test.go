@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/memory"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
@@ -289,16 +290,36 @@ func TestEachRoleReachesTheBucketsThatItNeeds(t *testing.T) {
 		}
 		id, err := w.Blobs().Put(ctx, []byte(large()))
 		must("put a blob", err)
-		for _, name := range []string{"client", "approver", "worker", "driver", "observer"} {
+		for _, name := range []string{"client", "approver", "worker", "driver", "observer", "keeper"} {
 			data, ok, err := c.open(name).Blobs().Get(ctx, id)
 			must(name+" gets a blob", err)
 			if !ok || string(data) != large() {
 				c.t.Errorf("%s got %d bytes, %t", name, len(data), ok)
 			}
 		}
+		_, err = driver.Journal().Append(ctx, journal.Head{}, events.Entry{Session: "old", Cause: "c", Epoch: 1, Events: []events.Event{events.Parked{}}})
+		must("append an entry", err)
+		keeper := c.open("keeper")
+		held, err := keeper.Keeper().Holdings(ctx)
+		must("list what is held", err)
+		if len(held) != 1 || held[0].Session != "old" {
+			c.t.Errorf("held: %+v", held)
+		}
+		last, err := keeper.Journal().Last(ctx, "old")
+		must("look at a session", err)
+		_, err = keeper.Inbox().Read(ctx, "old", nil)
+		must("look into its inbox", err)
+		_, err = keeper.Keeper().Delete(ctx, last, events.SessionDeleted{By: "ada"})
+		must("delete a session", err)
+		_, err = keeper.Keeper().Clear(ctx, "old")
+		must("clear a session", err)
+		<-time.After(time.Hour)
+		if found, err := keeper.Keeper().Collect(ctx, time.Minute, false); err != nil || found.Removed != 5 {
+			c.t.Errorf("collect blobs: %+v, %v", found, err)
+		}
 		for name, role := range map[string]jetstream.Role{
 			"client": jetstream.RoleClient, "approver": jetstream.RoleApprover, "worker": jetstream.RoleWorker,
-			"driver": jetstream.RoleDriver, "observer": jetstream.RoleObserver,
+			"driver": jetstream.RoleDriver, "observer": jetstream.RoleObserver, "keeper": jetstream.RoleKeeper,
 		} {
 			must(name+" checks the cell", c.open(name).Check(ctx, role))
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
@@ -77,6 +78,7 @@ func TestCellsSurviveWhateverHappens(t *testing.T) {
 type deployed struct {
 	*world
 	dice     dice
+	tickets  *jetstream.Tickets
 	nodes    []*celltest.Process
 	workers  []*celltest.Process
 	born     int
@@ -84,7 +86,14 @@ type deployed struct {
 	sessions []*client.Session
 }
 
+// forged is what results say that come without the ticket of their call.
+const forged = "forged"
+
 func (c *deployed) live() {
+	var err error
+	if c.tickets, err = c.cell.Cell.Tickets(c.cell.Ctx); err != nil {
+		c.t.Fatal(err)
+	}
 	c.hire()
 	c.hire()
 	c.drive()
@@ -121,7 +130,7 @@ func (c *deployed) hosts() []*host {
 
 func (c *deployed) act() func() {
 	return pick(c.dice,
-		choice[func()]{12, c.wait}, choice[func()]{8, c.submit}, choice[func()]{8, c.decide}, choice[func()]{4, c.ask},
+		choice[func()]{12, c.wait}, choice[func()]{8, c.submit}, choice[func()]{8, c.decide}, choice[func()]{4, c.ask}, choice[func()]{4, c.bury},
 		choice[func()]{3, c.killNode}, choice[func()]{3, c.killWorker}, choice[func()]{3, c.drainNode},
 	)
 }
@@ -193,22 +202,27 @@ func (c *deployed) leaving(of *[]*celltest.Process) *celltest.Process {
 }
 
 // echoing tells a result of its own now and then, before the worker does, right behind
-// it, or much later.
+// it, or much later; some of them without the ticket of the call.
 func (c *deployed) echoing(ctx context.Context, call tool.Call, next tool.Handler) (tool.Output, error) {
 	out, err := next(ctx, call)
 	d := c.world.dice("echo", call.Session, call.Place, call.Attempt)
 	if err != nil || c.calmed() || !d.one(2) {
 		return out, err
 	}
+	ticket, text := c.tickets.Of(call.Session, call.Place, call.Attempt), "told twice"
+	if d.one(2) {
+		c.saw("cell: result forged")
+		ticket, text = "", forged
+	}
 	env := commands.Envelope{
 		ID: fmt.Sprintf("echo-%s-%d", call.Place, call.Attempt), Session: call.Session,
 		Command: commands.ReportResult{Place: call.Place, Attempt: call.Attempt, Queue: celltest.Queue, Outcome: tool.Result{
-			Result: content.NewResult(call.ID, call.Name, content.StatusOK, "told twice"),
+			Result: content.NewResult(call.ID, call.Name, content.StatusOK, text),
 		}},
 	}
 	tell := func() {
 		env.ID += "+"
-		if _, err := c.cell.Cell.Inbox().Send(c.cell.Ctx, env); err != nil && c.cell.Ctx.Err() == nil {
+		if _, err := c.cell.Cell.Inbox().SendReport(c.cell.Ctx, env, ticket); err != nil && c.cell.Ctx.Err() == nil {
 			c.wrong("echo: %v", err)
 		}
 		if err := c.cell.Cell.Runs().Wake(c.cell.Ctx, call.Session); err != nil && c.cell.Ctx.Err() == nil {
@@ -270,6 +284,20 @@ func (c *deployed) decide() {
 		c.saw("cell: approval decided")
 		c.resolve(st.Session, a, agent.Decision{Approve: !c.dice.one(3), Always: c.dice.one(4), By: "ann"})
 		return
+	}
+	c.wait()
+}
+
+// bury has a dead letter run once more, or drops it.
+func (c *deployed) bury() {
+	for _, s := range c.sessions {
+		for _, call := range c.state(s.ID()).Dead() {
+			c.saw("cell: dead letter settled")
+			c.patient("settle "+string(call.ID), func(ctx context.Context) error {
+				return s.Ask(ctx, commands.SettleDeadLetter{Call: call.ID, Retry: !c.dice.one(3), MayRepeat: true, By: "ann"})
+			})
+			return
+		}
 	}
 	c.wait()
 }

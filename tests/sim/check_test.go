@@ -55,8 +55,9 @@ type ledger struct {
 }
 
 type account struct {
-	asked, results, late, detached int
-	status                         content.Status
+	asked, results, late, detached, again int
+	status                                content.Status
+	forged                                bool // a result came without its ticket
 }
 
 func (h *host) ledger(ctx context.Context) *ledger {
@@ -99,11 +100,16 @@ func (l *ledger) add(s content.SessionID, ev events.Event) {
 		l.places[ev.Call.Place] = ev.Call.ID
 	case events.ToolResultReceived:
 		a := l.call(ev.Result.CallID)
+		a.forged = a.forged || ev.Result.Text() == forged
 		if ev.Late {
 			a.late++
 		} else {
 			a.results++
 			a.status = ev.Result.Status
+		}
+	case events.DeadLetterSettled:
+		if ev.Outcome == events.DeadRetried {
+			l.call(ev.Call).again++
 		}
 	case events.ToolDetached:
 		l.call(ev.Call).detached++
@@ -144,13 +150,13 @@ func (h *host) checkInputs(l *ledger) {
 }
 
 // checkCalls: one answer each, a placeholder or a result, and one late outcome
-// where the answer left it open.
+// where the answer left it open; for a dead letter that ran again another one.
 func (h *host) checkCalls(l *ledger) {
 	for id, a := range l.calls {
-		ok := a.asked == 1 && a.results+a.detached == 1 && a.late <= 1
+		ok := a.asked == 1 && a.results+a.detached == 1 && a.late <= 1+min(a.again, a.detached) && !a.forged
 		switch {
 		case a.detached == 1:
-			ok = ok && a.late == 1
+			ok = ok && a.late >= 1
 		case a.status != content.StatusCancelled && a.status != content.StatusUnknown:
 			ok = ok && a.late == 0
 		}

@@ -271,5 +271,6 @@ func TestMistakesAreToldByLine(t *testing.T) {
 func FuzzParseManifest(f *testing.F) {
 	f.Add([]byte(counts))
 	f.Add([]byte(shows))
+	f.Add([]byte("command: !tag text\n"))
 	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = exec.ParseManifest("m.yaml", data) })
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -79,7 +80,7 @@ func ParseManifest(file string, data []byte) (*Manifest, error) {
 		return nil, m.problem(0, "more than %d bytes", maxManifest)
 	}
 	if m.tree, err = parser.ParseBytes(data, 0); err == nil {
-		err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(m)
+		err = wire.Safely(func() error { return yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(m) })
 	}
 	if e, ok := errors.AsType[yaml.Error](err); ok {
 		line := 0

@@ -93,7 +93,7 @@ func (s Server) Check() error {
 		return fmt.Errorf("server %s: headers, tokens and clients are for URLs; a command gets its secrets by Env", s.Name)
 	case s.URL != "" && (s.Dir != "" || len(s.Env) > 0):
 		return fmt.Errorf("server %s: a directory and an environment are for commands", s.Name)
-	case s.Token != "" && !isReference(s.Token):
+	case s.Token != "" && !IsReference(s.Token):
 		return fmt.Errorf("server %s: token: use a reference, env:NAME or file:PATH", s.Name)
 	}
 	if s.URL != "" {

@@ -85,7 +85,7 @@ func environment(s Server, getenv func(string) string) (env, secrets []string, e
 		if err != nil {
 			return nil, nil, fmt.Errorf("environment variable %s: %w", name, err)
 		}
-		if isReference(s.Env[name]) {
+		if IsReference(s.Env[name]) {
 			secrets = append(secrets, value)
 		}
 		env = append(env, name+"="+value)

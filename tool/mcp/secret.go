@@ -16,7 +16,8 @@ const (
 // maxSecret is how many bytes of a file are a secret.
 const maxSecret = 64 << 10
 
-func isReference(value string) bool {
+// IsReference reports whether a value stands for a secret, as env:NAME or file:PATH.
+func IsReference(value string) bool {
 	return strings.HasPrefix(value, refEnv) || strings.HasPrefix(value, refFile)
 }
 

@@ -39,6 +39,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/turnlog/turnlog/internal/textfile"
+	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -208,7 +209,7 @@ func read(fsys fs.FS, folder string) (k Skill, body string, err error) {
 		Name        string `json:"name"`
 		Description string `json:"description"`
 	}
-	if err := yaml.Unmarshal([]byte(front), &head); err != nil {
+	if err := wire.Safely(func() error { return yaml.Unmarshal([]byte(front), &head) }); err != nil {
 		return k, "", fmt.Errorf("front matter of %s: %s", file, yaml.FormatError(err, false, false))
 	}
 	k = Skill{Name: head.Name, Description: strings.Join(strings.Fields(head.Description), " "), Folder: folder}

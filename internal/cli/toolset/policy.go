@@ -1,7 +1,6 @@
 package toolset
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,13 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/permission"
 	"github.com/turnlog/turnlog/tool"
 )
-
-// kindCommand is the kind of requests to run a program.
-const kindCommand = "shell.command"
 
 // policyFlags say what calls may do where the files and programs are.
 type policyFlags struct {
@@ -107,7 +102,7 @@ func (f *policyFlags) permissions(root string, sets []string) (tool.Permissions,
 		policies = append(policies, p)
 	}
 	if len(f.ask) > 0 {
-		p, err := newAsked(root, f.ask)
+		p, err := permission.AskAbout(root, f.ask...)
 		if err != nil {
 			return nil, fmt.Errorf("--ask-command: %w", err)
 		}
@@ -155,29 +150,4 @@ func (f *policyFlags) once() error {
 		}
 	}
 	return nil
-}
-
-// asked asks about programs, under any path, in any case, and behind a launcher: it
-// knows them as the command policy knows those that it denies.
-type asked struct {
-	known *permission.Commands
-}
-
-func newAsked(root string, programs []string) (asked, error) {
-	known, err := permission.NewCommands(permission.CommandConfig{Root: root, Denied: programs})
-	return asked{known}, err
-}
-
-// Evaluate asks about the request if it is about one of the programs.
-func (a asked) Evaluate(ctx context.Context, r tool.Request) (tool.Verdict, error) {
-	v, err := a.known.Evaluate(ctx, r)
-	switch {
-	case err != nil:
-		return tool.Verdict{}, err
-	case v.Ruling != tool.Deny:
-		return tool.Verdict{}, nil
-	case v.Code != permission.CodeCommand:
-		return v, nil
-	}
-	return tool.Verdict{Ruling: tool.Ask, RequestKind: kindCommand, Reason: content.SensitiveCommand}, nil
 }

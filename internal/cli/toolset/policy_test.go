@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/permission"
 	"github.com/turnlog/turnlog/tool"
@@ -153,25 +152,5 @@ func TestPolicyIsTold(t *testing.T) {
 		if !slices.Contains(FlagNames(), name) {
 			t.Errorf("--%s counts where no worker is started", name)
 		}
-	}
-}
-
-// TestAskedQuestionIsAboutTheProgram: an approval for always opens no other program.
-func TestAskedQuestionIsAboutTheProgram(t *testing.T) {
-	t.Parallel()
-	p, err := newAsked(t.TempDir(), []string{"git", "hg"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := permission.All(p).Evaluate(t.Context(), tool.Request{Kind: kindCommand, Target: json.RawMessage(`{"argv":["git","push"]}`)})
-	if err != nil || v.Ruling != tool.Ask || v.Reason != content.SensitiveCommand {
-		t.Fatalf("verdict = %+v, %v", v, err)
-	}
-	scope := permission.ScopeOf(v.RequestKind, tool.Request{Kind: kindCommand, Target: json.RawMessage(`{"argv":["git","push"]}`)})
-	if scope != "git" {
-		t.Errorf("scope = %q", scope)
-	}
-	if v, err := p.Evaluate(t.Context(), tool.Request{Kind: kindCommand, Target: json.RawMessage(`{}`)}); err != nil || v.Ruling != tool.Deny {
-		t.Errorf("a request without a program: %+v, %v", v, err)
 	}
 }

@@ -16,16 +16,18 @@ import (
 type serverFlags struct {
 	servers []string // NAME=COMMAND ARGS or NAME=URL
 	tokens  []string // NAME=REFERENCE
+	headers []string // NAME=HEADER=REFERENCE
 	env     []string // NAME=VARIABLE
 }
 
 // serverFlagNames are those that only count where a worker is started.
-func serverFlagNames() []string { return []string{"mcp", "mcp-token", "mcp-env"} }
+func serverFlagNames() []string { return []string{"mcp", "mcp-token", "mcp-header", "mcp-env"} }
 
 func (f *serverFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.servers, "mcp", nil, "MCP `server` whose tools to add, as 'NAME=COMMAND ARGS' or NAME=URL; repeatable")
 	fs.StringArrayVar(&f.tokens, "mcp-token", nil, "bearer token of an MCP server with a URL, as `NAME=env:VARIABLE` or NAME=file:PATH; repeatable")
+	fs.StringArrayVar(&f.headers, "mcp-header", nil, "header of requests to an MCP server with a URL, as `NAME=HEADER=env:VARIABLE` or NAME=HEADER=file:PATH; repeatable")
 	fs.StringArrayVar(&f.env, "mcp-env", nil, "variable of this environment that an MCP server's command sees, too, as `NAME=VARIABLE`; repeatable")
 }
 
@@ -58,6 +60,23 @@ func (f *serverFlags) parse() ([]mcp.Server, error) {
 		s.Token = reference
 		if err := s.Check(); err != nil {
 			return nil, fmt.Errorf("--mcp-token: %w", err)
+		}
+	}
+	for _, text := range f.headers {
+		s, value, err := find("mcp-header", text)
+		if err != nil {
+			return nil, err
+		}
+		header, reference, ok := strings.Cut(value, "=")
+		if !ok || header == "" || !mcp.IsReference(reference) {
+			return nil, fmt.Errorf("--mcp-header %s: write the header, = and a reference, env:VARIABLE or file:PATH", s.Name)
+		}
+		if s.Headers == nil {
+			s.Headers = make(map[string]string)
+		}
+		s.Headers[header] = reference
+		if err := s.Check(); err != nil {
+			return nil, fmt.Errorf("--mcp-header: %w", err)
 		}
 	}
 	for _, text := range f.env {

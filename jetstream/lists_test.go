@@ -9,10 +9,13 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-func TestTheListOfOpenApprovals(t *testing.T) {
+func TestAListOfSessions(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, list := t.Context(), c.Approvals()
+		if _, err := c.DeadLetters().Note(ctx, "dead"); err != nil { // on a list of its own
+			t.Fatal(err)
+		}
 		listed := func(want ...content.SessionID) {
 			t.Helper()
 			got, err := list.Sessions(ctx)

@@ -1,0 +1,159 @@
+package actor_test
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/loop/snapshot"
+)
+
+// longLived is a session of so many entries: turns of ten rounds with one tool call
+// each, two entries a round. With compacted its transcript is emptied now and then, as
+// that of every session is whose model has an end to its context.
+type longLived struct {
+	b       *testing.B
+	cell    *jetstream.Cell
+	state   *loop.State
+	head    journal.Head
+	journal *jetstream.Journal
+}
+
+func newLongLived(b *testing.B, cell *jetstream.Cell, id content.SessionID, entries int, compacted bool) *longLived {
+	b.Helper()
+	l := &longLived{b: b, cell: cell, state: loop.New(id), journal: cell.Journal()}
+	l.send(commands.Claim{Node: "n"})
+	cfg := events.Config{Model: "m"}
+	if compacted {
+		cfg.Mutators = []events.Registration{{Name: "compact", Points: []string{"before_model"}}}
+	}
+	l.send(commands.OpenSession{Config: cfg})
+	for round := 0; l.head.Seq < uint64(entries); round++ {
+		if round%10 == 0 {
+			if l.state.Turn != nil {
+				l.compact(false)
+				l.reply(content.NewItem(content.Assistant, content.TextPart("done")))
+			}
+			l.send(commands.SubmitInput{Items: []content.Item{content.UserText("go on with the next one, please")}})
+		}
+		l.compact(round%200 == 0)
+		l.reply(content.NewItem(content.Assistant, content.CallPart(content.ToolCall{Name: "read", Input: []byte(`{"path":"a.go"}`)})))
+		c := l.state.Turn.Calls[0]
+		done := commands.ReportResult{Place: c.Place, Attempt: 1, Queue: "default"}
+		done.Outcome.Result = content.NewResult(c.ID, c.Name, content.StatusOK, "package a // and a little more of it")
+		l.send(done)
+	}
+	return l
+}
+
+// compact answers the mutator, if it is asked.
+func (l *longLived) compact(dirty bool) {
+	for _, e := range loop.Pending(l.state) {
+		m, ok := e.(loop.RunMutator)
+		if !ok {
+			continue
+		}
+		r := commands.ReportMutation{Turn: m.Turn, Round: m.Round}
+		r.Finished = events.MutationFinished{Turn: m.Turn, Mutator: m.Mutator, Point: m.Point, Dirty: dirty}
+		if dirty {
+			r.Finished.Replacement = []content.Item{content.UserText("what was before, in short; go on")}
+		}
+		l.send(r)
+	}
+}
+
+func (l *longLived) reply(it content.Item) {
+	turn := l.state.Turn
+	l.send(commands.ReportReply{
+		ModelCall: commands.ModelCall{Turn: turn.ID, Round: turn.Round, Attempt: turn.Attempt}, Items: []content.Item{it},
+		Usage:   content.Usage{InputTokens: 100, OutputTokens: 10},
+		Routing: []content.Routing{{Known: true, Queue: "default"}},
+		Checks:  []commands.Check{{Place: content.PlaceOf(turn.N, turn.Round, 1)}},
+	})
+}
+
+func (l *longLived) send(c commands.Command) {
+	l.b.Helper()
+	env := commands.Envelope{ID: fmt.Sprint("c", l.head.Seq), Session: l.state.Session, At: content.Time(l.head.Seq), Command: c}
+	evs, err := loop.Decide(l.state, env)
+	if err != nil || len(evs) == 0 {
+		l.b.Fatalf("Decide(%s) = %d events, %v", commands.NameOf(c), len(evs), err)
+	}
+	e := events.Entry{Session: l.state.Session, Cause: env.ID, At: env.At, Epoch: 1, Events: evs}
+	if l.head, err = l.journal.Append(l.b.Context(), l.head, e); err != nil {
+		l.b.Fatal(err)
+	}
+	e.Seq = l.head.Seq
+	l.state.Fold(e)
+}
+
+// cpuTime is what the process has used of all processors, which does not depend on
+// what else the machine does.
+func cpuTime(b *testing.B) time.Duration {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// BenchmarkActivate is how long a driver takes to come to the state of a session of
+// 100,000 entries: by folding all of them, and from a snapshot with the share of the
+// journal behind it that there is on average.
+func BenchmarkActivate(b *testing.B) {
+	const entries = 100_000
+	srv, err := embedded.Start(b.Context(), embedded.WithStore(b.TempDir()), embedded.WithListener("127.0.0.1:0"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer srv.Close()
+	nc, err := srv.Connect()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer nc.Close()
+	cell, err := jetstream.Open(nc, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cell.Provision(b.Context(), jetstream.Config{}); err != nil {
+		b.Fatal(err)
+	}
+	for _, compacted := range []bool{true, false} {
+		kind := map[bool]string{true: "compacted", false: "whole"}[compacted]
+		l := newLongLived(b, cell, content.SessionID(kind), entries, compacted)
+		hydrate := func(b *testing.B) {
+			before := cpuTime(b)
+			for b.Loop() {
+				s, err := actor.Hydrate(b.Context(), cell, l.state.Session)
+				if err != nil || s.Seq != l.state.Seq || len(s.Transcript) != len(l.state.Transcript) {
+					b.Fatalf("Hydrate = %+v, %v", s, err)
+				}
+			}
+			b.ReportMetric(b.Elapsed().Seconds()*1000/float64(b.N), "ms/activation")
+			b.ReportMetric((cpuTime(b)-before).Seconds()*1000/float64(b.N), "cpu-ms/activation") // the server's, too
+		}
+		b.Run(kind+"/fold", hydrate)
+		raw, err := snapshot.Encode(l.state)
+		if err != nil {
+			b.Fatal(err)
+		}
+		snap := jetstream.Snapshot{Seq: l.head.Seq, Hash: l.head.Hash, Guard: l.head.Guard, State: raw}
+		if err := cell.Snapshots().Put(b.Context(), l.state.Session, snap); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(kind+"/snapshot", func(b *testing.B) {
+			hydrate(b)
+			b.ReportMetric(float64(len(raw)), "snapshot-bytes")
+		})
+	}
+}

@@ -1,0 +1,251 @@
+package actor_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
+)
+
+// mortal is a tool that tells who runs it, and waits until that one is dead or told to
+// answer.
+type mortal struct {
+	effects content.Effects
+	began   chan string
+	answer  chan struct{}
+	worker  string
+}
+
+func (m mortal) Spec() tool.Spec { return tool.Spec{Name: "mortal", Effects: m.effects} }
+
+func (m mortal) Call(ctx context.Context, _ tool.Call) (tool.Output, error) {
+	m.began <- m.worker
+	select {
+	case <-m.answer:
+		return tool.Text("by " + m.worker), nil
+	case <-ctx.Done():
+		return tool.Output{}, context.Cause(ctx)
+	}
+}
+
+const oneMortal = `
+replies:
+  - calls: [{name: mortal, input: {}}]
+  - text: "{{(index .Results 0).Text}}"
+  - text: "I see."
+    repeat: true
+`
+
+// crew are workers that can be killed.
+type crew struct {
+	w    *world
+	tool mortal
+	all  map[string]*celltest.Process
+}
+
+func (w *world) crew(e content.Effects) *crew {
+	w.t.Helper()
+	c := &crew{w, mortal{effects: e, began: make(chan string), answer: make(chan struct{})}, make(map[string]*celltest.Process)}
+	c.hire("w")
+	return c
+}
+
+func (c *crew) hire(name string) {
+	c.w.t.Helper()
+	c.all[name] = c.w.Worker(name, worker.Config{Slots: 1, DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool {
+		m := c.tool
+		m.worker = name
+		return []tool.Tool{m}
+	})
+}
+
+// killWhoeverRuns lets workers die of the call until its session's turn is over, and
+// returns how many did.
+func (c *crew) killWhoeverRuns(id content.SessionID) (killed int) {
+	c.w.t.Helper()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		c.w.until(id, events.KindTurnFinished)
+	}()
+	for {
+		select {
+		case who := <-c.tool.began:
+			c.all[who].Crash(c.w.t)
+			killed++
+			c.hire("w" + strings.Repeat("w", killed))
+		case <-over:
+			return killed
+		}
+	}
+}
+
+func (w *world) dead() []content.SessionID {
+	w.t.Helper()
+	ids, err := w.client.Dead(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return ids
+}
+
+func (w *world) results(id content.SessionID) (out []string) {
+	w.t.Helper()
+	for _, r := range celltest.Facts[events.ToolResultReceived](w.World, id) {
+		late := ""
+		if r.Late {
+			late = " late"
+		}
+		out = append(out, string(r.Result.Status)+late)
+	}
+	return out
+}
+
+// TestACallThatKillsItsWorkersIsADeadLetter: each attempt is begun by three workers, and
+// there are three attempts. Then a person has it run once more, after the node that saw
+// it die is gone.
+func TestACallThatKillsItsWorkersIsADeadLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.crew(content.ReadOnly)
+		first := w.node("n1")
+		w.submit(w.start("s", oneMortal), "go")
+		if killed := c.killWhoeverRuns("s"); killed != 9 {
+			t.Errorf("the call killed %d workers, want 9", killed)
+		}
+		if got := w.results("s"); !slices.Equal(got, []string{"unknown"}) {
+			t.Errorf("results: %v, want unknown", got)
+		}
+		if got := w.dead(); !slices.Equal(got, []content.SessionID{"s"}) {
+			t.Errorf("dead letters in %v", got)
+		}
+		first.crash(t)
+		second := w.node("n2")
+		w.send("s", "again", commands.SettleDeadLetter{Call: "call_1_1", Retry: true, By: "ann", Reason: "fixed"})
+		who := <-c.tool.began
+		close(c.tool.answer)
+		w.until("s", events.KindInputAccepted)
+		w.until("s", events.KindParked)
+		synctest.Wait()
+		if got := w.results("s"); !slices.Equal(got, []string{"unknown", "ok late"}) {
+			t.Errorf("results: %v", got)
+		}
+		settled := celltest.Facts[events.DeadLetterSettled](w.World, "s")
+		if want := (events.DeadLetterSettled{Call: "call_1_1", Outcome: events.DeadRetried, By: "ann", Reason: "fixed"}); len(settled) != 1 || settled[0] != want {
+			t.Errorf("settled: %+v", settled)
+		}
+		state, _, err := w.client.Read(w.ctx, "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told := state.Transcript[len(state.Transcript)-2].Text(); told != "Background tool call call_1_1 completed: by "+who {
+			t.Errorf("the model was told %q", told)
+		}
+		if n, err := w.cell.DeadLetters().Noted(w.ctx, "s"); n != 0 || err != nil {
+			t.Errorf("no dead letter, but noted: %d, %v", n, err)
+		}
+		w.records("s")
+		second.drain(t)
+	})
+}
+
+func TestALostCallThatMayNotRunTwiceWaitsForAPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.crew(content.Once)
+		n := w.node("n1")
+		s := w.start("s", oneMortal)
+		w.submit(s, "go")
+		if killed := c.killWhoeverRuns("s"); killed != 1 {
+			t.Errorf("the call killed %d workers, want 1", killed)
+		}
+		w.until("s", events.KindParked)
+		again := commands.SettleDeadLetter{Call: "call_1_1", Retry: true, By: "ann"}
+		if r, ok := asRefused(s.Ask(w.ctx, again)); !ok || r.Reason != loop.ReasonMayRepeat {
+			t.Errorf("retry: %+v", r)
+		}
+		again.MayRepeat = true
+		if err := s.Ask(w.ctx, again); err != nil {
+			t.Fatal(err)
+		}
+		c.all[<-c.tool.began].Crash(t)
+		c.hire("heir") // which tells of the loss
+		<-time.After(2 * time.Minute)
+		if got := w.dead(); !slices.Equal(got, []content.SessionID{"s"}) {
+			t.Errorf("lost again, but dead letters are in %v", got)
+		}
+		if err := s.Ask(w.ctx, commands.SettleDeadLetter{Call: "call_1_1", By: "bob"}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		if got := w.dead(); len(got) != 0 {
+			t.Errorf("dropped, but dead letters are in %v", got)
+		}
+		if got := w.results("s"); !slices.Equal(got, []string{"unknown"}) {
+			t.Errorf("results: %v", got)
+		}
+		w.records("s")
+		n.drain(t)
+	})
+}
+
+// TestAZombiesResultIsRecordedOnceAndLate: its call was answered as unknown; what it says
+// after all is news. Of a call that another worker has brought to its end, it is not.
+func TestAZombiesResultIsRecordedOnceAndLate(t *testing.T) {
+	for name, want := range map[content.Effects][]string{
+		content.Once: {"unknown", "ok late"}, content.ReadOnly: {"ok"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.crew(name)
+			c.all["w"].Drain(t)
+			w.Offer("zombie", c.tool)
+			q, err := w.open(w.connect()).Queue(w.ctx, celltest.Queue)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := w.node("n1")
+			s := w.start("s", oneMortal)
+			w.submit(s, "go")
+			zombie, err := q.Claim(w.ctx) // and then it hangs
+			if err != nil {
+				t.Fatal(err)
+			}
+			close(c.tool.answer)
+			go func() { <-c.tool.began }()
+			c.hire("other")
+			w.until("s", events.KindTurnFinished)
+			for range 2 {
+				r := reportOn(zombie.Task())
+				if err := zombie.Report(w.ctx, r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			<-time.After(time.Minute)
+			if got := w.results("s"); !slices.Equal(got, want) {
+				t.Errorf("%q: results %v, want %v", name, got, want)
+			}
+			if got := w.dead(); len(got) != 0 {
+				t.Errorf("%q: dead letters in %v", name, got)
+			}
+			w.records("s")
+			n.drain(t)
+			select {
+			case c.tool.began <- "": // lets the helper end that waited for a run
+			default:
+			}
+		})
+	}
+}

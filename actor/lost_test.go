@@ -1,0 +1,125 @@
+package actor_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
+)
+
+// TestALostCallRunsElsewhereAfterItsLease: its tool declares that it may.
+func TestALostCallRunsElsewhereAfterItsLease(t *testing.T) {
+	for _, e := range []content.Effects{content.ReadOnly, content.Idempotent} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.crew(e)
+			n := w.node("n1")
+			s := w.start("s", oneMortal)
+			w.submit(s, "go")
+			c.all[<-c.tool.began].Crash(t)
+			crashed := time.Now()
+			c.hire("heir")
+			if who := <-c.tool.began; who != "heir" {
+				t.Errorf("run by %s", who)
+			}
+			if took := time.Since(crashed); took < 20*time.Second || took > 40*time.Second {
+				t.Errorf("%s: it ran again after %v, want the lease of 30 s", e, took)
+			}
+			close(c.tool.answer)
+			if got := w.finish(s); got.Text() != "by heir" {
+				t.Errorf("answer = %q", got.Text())
+			}
+			w.records("s")
+			n.drain(t)
+		})
+	}
+}
+
+// TestAPersonIsAskedAboutALostCall: the session's configuration says so. No is no dead
+// letter, and yes is the next attempt.
+func TestAPersonIsAskedAboutALostCall(t *testing.T) {
+	for _, yes := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.crew(content.Once)
+			n := w.node("n1")
+			s := w.startWith("s", oneMortal, func(c *events.Config) { c.Retry.AskLost = true })
+			w.submit(s, "go")
+			c.all[<-c.tool.began].Crash(t)
+			c.hire("heir")
+			step, err := s.Next(w.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask, ok := step.(*agent.ApprovalRequest)
+			if !ok || ask.RequestKind != "tool.retry" {
+				t.Fatalf("Next = %+v, want to be asked", step)
+			}
+			close(c.tool.answer)
+			decide, want := ask.Deny, []string{"denied"}
+			if yes {
+				decide, want = ask.Approve, []string{"ok"}
+			}
+			if err := decide(w.ctx); err != nil {
+				t.Fatal(err)
+			}
+			if yes {
+				<-c.tool.began
+			}
+			w.finish(s)
+			if got := w.results("s"); !slices.Equal(got, want) {
+				t.Errorf("results %v, want %v", got, want)
+			}
+			if got := w.dead(); len(got) != 0 {
+				t.Errorf("dead letters in %v", got)
+			}
+			w.records("s")
+			n.drain(t)
+		})
+	}
+}
+
+// TestALongCallIsHeldByItsHeartbeats: ten minutes on a lease of 30 s, with another worker
+// waiting for its chance.
+func TestALongCallIsHeldByItsHeartbeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		runs := 0
+		long, err := tool.Func("mortal", "Takes long.", func(ctx context.Context, _ struct{}) (string, error) {
+			runs++
+			select {
+			case <-time.After(10 * time.Minute):
+				return "done", nil
+			case <-ctx.Done():
+				return "", context.Cause(ctx)
+			}
+		}, tool.WithSpec(func(s *tool.Spec) { s.Timeout = time.Hour }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"one", "two"} {
+			w.Worker(name, worker.Config{DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool { return []tool.Tool{long} })
+		}
+		n := w.node("n1")
+		s := w.start("s", oneMortal)
+		w.submit(s, "go")
+		if got := w.finish(s); got.Text() != "done" {
+			t.Errorf("answer = %q", got.Text())
+		}
+		if lost := celltest.Facts[events.ToolAttemptLost](w.World, "s"); runs != 1 || len(lost) != 0 {
+			t.Errorf("%d runs, lost: %v", runs, lost)
+		}
+		w.records("s")
+		n.drain(t)
+	})
+}

@@ -1,0 +1,352 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/schedule"
+)
+
+// plan is a schedule whose sessions have the model of a script.
+func plan(name string, t schedule.Timing, script string) schedule.Schedule {
+	return schedule.Schedule{
+		Name: name, Timing: t, By: "test", Created: time.Now().UTC(),
+		Commands: []commands.Command{commands.OpenSession{
+			Config: events.Config{Model: "scripted:test", ModelData: []byte(script)},
+			Input:  []content.Item{content.UserText("go")},
+		}},
+	}
+}
+
+// tenMinutes is a timing whose firings a test can wait for.
+func tenMinutes() schedule.Timing { return schedule.Timing{Cron: "*/10 * * * *"} }
+
+func remind(name string, t schedule.Timing, s content.SessionID, text string) schedule.Schedule {
+	return schedule.Schedule{
+		Name: name, Timing: t, By: "test", Created: time.Now().UTC(), Session: s,
+		Commands: []commands.Command{commands.SubmitInput{Items: []content.Item{content.UserText(text)}, OnBusy: events.Queue}},
+	}
+}
+
+func (w *world) add(s schedule.Schedule) {
+	w.t.Helper()
+	if err := w.cell.Schedules().Add(w.ctx, s, false); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// sessions lists all sessions, each of which has had one turn.
+func (w *world) sessions() []content.SessionID {
+	w.t.Helper()
+	all, err := w.client.Sessions(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	slices.Sort(all)
+	for _, id := range all {
+		if got := len(celltest.Facts[events.InputQueued](w.World, id)); got != 1 {
+			w.t.Errorf("session %s got %d inputs, want one", id, got)
+		}
+	}
+	return all
+}
+
+// outcome is what is on record of a schedule's last firing.
+func (w *world) outcome(name string) schedule.Outcome {
+	w.t.Helper()
+	o, _, err := w.cell.Schedules().Outcome(w.ctx, name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return o
+}
+
+func (w *world) pending() []string {
+	w.t.Helper()
+	names, err := w.cell.Schedules().Fired(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return names
+}
+
+func TestEachFiringIsOneSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t) // it is midnight
+		a := w.node("n1")
+		b := w.node("n2")
+		w.add(plan("often", tenMinutes(), oneReply))
+		<-time.After(31 * time.Minute)
+		want := []content.SessionID{"often-20000101T001000Z", "often-20000101T002000Z", "often-20000101T003000Z"}
+		if diff := cmp.Diff(want, w.sessions()); diff != "" {
+			t.Errorf("sessions (-want +got):\n%s", diff)
+		}
+		for _, id := range want {
+			queued := celltest.Facts[events.RunStarted](w.World, id)
+			if len(queued) != 1 {
+				t.Errorf("%s was opened %d times", id, len(queued))
+			}
+		}
+		if o := w.outcome("often"); o.Result != schedule.Started || !o.Done || o.Session != want[2] {
+			t.Errorf("outcome = %+v", o)
+		}
+		if got := w.pending(); len(got) > 0 {
+			t.Errorf("firings that nobody handled: %v", got)
+		}
+		if err := w.cell.Schedules().Remove(w.ctx, "often"); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(30 * time.Minute)
+		if got := w.sessions(); len(got) != len(want) {
+			t.Errorf("a schedule that was removed went on: %v", got)
+		}
+		a.drain(t)
+		b.drain(t)
+	})
+}
+
+func TestAFiringIsHeardWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1", func(c *actor.Config) { c.Sweep = time.Hour })
+		at := time.Now().Add(10 * time.Minute)
+		w.add(plan("p", schedule.Timing{At: at}, oneReply))
+		for len(w.sessions()) == 0 {
+			<-time.After(100 * time.Millisecond)
+		}
+		if late := time.Since(at); late < -time.Second || late > 1500*time.Millisecond {
+			t.Errorf("the session began %v after its time", late)
+		}
+		n.drain(t)
+	})
+}
+
+func TestWhatWasMissedIsOneSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		late := plan("late", tenMinutes(), oneReply)
+		late.Late = time.Minute
+		w.add(late)
+		w.add(plan("patient", tenMinutes(), oneReply))
+		<-time.After(45 * time.Minute) // with no node
+		n := w.node("n1")
+		<-time.After(time.Minute)
+		want := []content.SessionID{"patient-20000101T004000Z"}
+		if diff := cmp.Diff(want, w.sessions()); diff != "" {
+			t.Errorf("sessions (-want +got):\n%s", diff)
+		}
+		if o := w.outcome("late"); o.Result != schedule.Skipped || !strings.Contains(o.Detail, "late") {
+			t.Errorf("outcome = %+v, want one that is skipped", o)
+		}
+		n.drain(t)
+	})
+}
+
+const slowReply = "replies:\n  - text: ok\n    delay: 15m\n    repeat: true\n"
+
+func TestASessionThatIsStillAtWorkHoldsTheNextOneBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		both := plan("both", tenMinutes(), slowReply)
+		both.Overlap = schedule.Allow
+		w.add(both)
+		w.add(plan("one", tenMinutes(), slowReply))
+		<-time.After(21 * time.Minute)
+		if o := w.outcome("one"); o.Result != schedule.Skipped || o.Session != "one-20000101T001000Z" {
+			t.Errorf("outcome = %+v, want one that is skipped", o)
+		}
+		<-time.After(10 * time.Minute)
+		want := []content.SessionID{
+			"both-20000101T001000Z", "both-20000101T002000Z", "both-20000101T003000Z", "one-20000101T001000Z", "one-20000101T003000Z",
+		}
+		if diff := cmp.Diff(want, w.sessions()); diff != "" {
+			t.Errorf("sessions (-want +got):\n%s", diff)
+		}
+		n.drain(t)
+	})
+}
+
+// TestASessionThatCannotStartHoldsNothingBack: its agent is unknown, so it is refused.
+func TestASessionThatCannotStartHoldsNothingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		p := plan("p", tenMinutes(), oneReply)
+		p.Commands = []commands.Command{commands.OpenSession{Config: events.Config{Agent: &events.AgentRef{Name: "nobody"}}}}
+		w.add(p)
+		<-time.After(21 * time.Minute)
+		if o := w.outcome("p"); o.Result != schedule.Started || o.Session != "p-20000101T002000Z" {
+			t.Errorf("outcome = %+v, want the second one started", o)
+		}
+		n.drain(t)
+	})
+}
+
+func TestAnInputComesAtItsTimeToAParkedSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		s := w.start("s", oneReply)
+		w.submit(s, "one")
+		w.finish(s)
+		w.add(remind("r", schedule.Timing{At: time.Now().Add(time.Hour)}, "s", "wake up"))
+		w.until("s", events.KindParked)
+		n.crash(t)
+		<-time.After(90 * time.Minute)
+		n = w.node("n2")
+		<-time.After(time.Minute)
+		if got := len(celltest.Facts[events.TurnFinished](w.World, "s")); got != 2 {
+			t.Errorf("%d turns ended, want two", got)
+		}
+		var causes []string
+		for _, rec := range w.records("s") {
+			if slices.Contains(rec.Entry.Kinds(), events.KindInputQueued) {
+				causes = append(causes, rec.Entry.Cause)
+			}
+		}
+		if len(causes) != 2 || !strings.HasPrefix(causes[1], "schedule/r/") {
+			t.Errorf("inputs were caused by %v, want the second by the schedule", causes)
+		}
+		if all, err := w.cell.Schedules().List(w.ctx); err != nil || len(all) > 0 {
+			t.Errorf("what fired once is still there: %+v, %v", all, err)
+		}
+		if _, number, err := w.cell.Schedules().Outcome(w.ctx, "r"); number != 0 || err != nil {
+			t.Errorf("so is its outcome: %d, %v", number, err)
+		}
+		n.drain(t)
+	})
+}
+
+func TestInputForASessionThatCannotTakeItFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		s := w.start("closed", oneReply)
+		if err := s.Ask(w.ctx, commands.Close{}); err != nil {
+			t.Fatal(err)
+		}
+		every := schedule.Timing{Every: 10 * time.Minute}
+		w.add(remind("a", every, "closed", "hello"))
+		w.add(remind("b", every, "nobody", "hello"))
+		<-time.After(11 * time.Minute)
+		for name, want := range map[string]string{"a": "session closed is closed", "b": "there is no session nobody"} {
+			if o := w.outcome(name); o.Result != schedule.Failed || o.Detail != want {
+				t.Errorf("outcome of %s = %+v, want %q", name, o, want)
+			}
+		}
+		n.drain(t)
+	})
+}
+
+// TestAFiringIsNotLostWithItsNode cuts nodes off at many instants around the firing.
+func TestAFiringIsNotLostWithItsNode(t *testing.T) {
+	for _, cut := range []time.Duration{0, 100 * time.Microsecond, time.Millisecond, 250 * time.Millisecond, time.Second} {
+		t.Run(cut.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				first := w.node("n1")
+				w.add(plan("p", tenMinutes(), oneReply))
+				<-time.After(time.Until(time.Date(2000, 1, 1, 0, 10, 0, 0, time.UTC)) + cut)
+				first.crash(t)
+				second := w.node("n2")
+				<-time.After(time.Minute)
+				if diff := cmp.Diff([]content.SessionID{"p-20000101T001000Z"}, w.sessions()); diff != "" {
+					t.Errorf("sessions (-want +got):\n%s", diff)
+				}
+				if o := w.outcome("p"); !o.Done {
+					t.Errorf("outcome = %+v, want one that is done", o)
+				}
+				second.drain(t)
+			})
+		})
+	}
+}
+
+// TestWhatSomebodyBeganIsFinished has the outcome of a firing on record whose commands
+// were never sent: its node died, and the next firing has come since.
+func TestWhatSomebodyBeganIsFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := plan("p", tenMinutes(), oneReply)
+		p.Overlap = schedule.Allow
+		w.add(p)
+		<-time.After(21 * time.Minute)
+		began := schedule.Outcome{
+			Created: p.Created, Due: time.Date(2000, 1, 1, 0, 10, 0, 0, time.UTC), Fired: 1, Result: schedule.Started, Session: "p-20000101T001000Z",
+		}
+		if _, err := w.cell.Schedules().Record(w.ctx, "p", began, 0); err != nil {
+			t.Fatal(err)
+		}
+		n := w.node("n1")
+		<-time.After(time.Minute)
+		if diff := cmp.Diff([]content.SessionID{"p-20000101T001000Z", "p-20000101T002000Z"}, w.sessions()); diff != "" {
+			t.Errorf("sessions (-want +got):\n%s", diff)
+		}
+		n.drain(t)
+	})
+}
+
+// TestAFiringThatIsNoneIsPassedOver: nobody but the server writes there, but a release
+// that comes later may mean something by it.
+func TestAFiringThatIsNoneIsPassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		ctx, done := context.WithTimeout(w.ctx, time.Second)
+		defer done()
+		if _, err := w.Conn.RequestWithContext(ctx, "turnlog.fired.p", []byte("?")); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		if got := w.pending(); len(got) > 0 {
+			t.Errorf("firings: %v", got)
+		}
+		if got := w.sessions(); len(got) > 0 {
+			t.Errorf("sessions: %v", got)
+		}
+		n.drain(t)
+	})
+}
+
+// TestWhatTheServerForgotIsDone has a schedule that the server keeps and never fires, as
+// it does with times that passed while it was down after a kill -9.
+func TestWhatTheServerForgotIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for name, timing := range map[string]schedule.Timing{"cron": tenMinutes(), "every": {Every: 10 * time.Minute}} {
+			data, err := plan(name, timing, oneReply).Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			msg := &nats.Msg{Subject: "turnlog.schedule." + name, Data: data, Header: nats.Header{
+				"Nats-Schedule": {"@at 2030-01-01T00:00:00Z"}, "Nats-Schedule-Target": {"turnlog.fired." + name},
+			}}
+			if _, err := w.Conn.RequestMsg(msg, time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-time.After(25 * time.Minute)
+		a, b := w.node("n1"), w.node("n2")
+		<-time.After(8 * time.Minute)
+		want := []content.SessionID{"cron-20000101T002000Z", "cron-20000101T003000Z", "every-20000101T002000Z"}
+		if diff := cmp.Diff(want, w.sessions()); diff != "" {
+			t.Errorf("sessions (-want +got):\n%s", diff)
+		}
+		a.drain(t)
+		b.drain(t)
+	})
+}

@@ -1,0 +1,133 @@
+package actor_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+)
+
+func reportOn(x task.Task) task.Report {
+	return task.Report{
+		Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue, Outcome: echoed(x),
+	}
+}
+
+// TestAReportWithoutItsTicketDoesNothing: neither a result, a loss nor a question counts
+// that does not come from who got the task, and the call goes on as if nobody had spoken.
+func TestAReportWithoutItsTicketDoesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		release := make(chan struct{})
+		w.worker(func(x task.Task) tool.Result {
+			<-release
+			return echoed(x)
+		})
+		n := w.node("n1")
+		s := w.start("s", oneCall)
+		w.submit(s, "go")
+		w.until("s", events.KindToolDispatched)
+		for id, c := range map[string]commands.Command{
+			"a result":   commands.ReportResult{Place: "t1-r1-c1", Attempt: 1, Queue: "q"},
+			"a loss":     commands.ReportAttemptLost{Place: "t1-r1-c1", Attempt: 1, Queue: "q"},
+			"a question": commands.ReportGate{Place: "t1-r1-c1", Attempt: 1, Gate: commands.Gate{RequestKind: "x"}},
+		} {
+			w.send("s", id, c)
+		}
+		<-time.After(time.Minute) // the driver has looked for its task
+		if got := w.results("s"); len(got) != 0 {
+			t.Errorf("results: %v", got)
+		}
+		close(release)
+		if got := w.finish(s); got.Text() != `{"text":"hi"}` {
+			t.Errorf("answer = %q", got.Text())
+		}
+		if lost := celltest.Facts[events.ToolAttemptLost](w.World, "s"); len(lost) != 0 {
+			t.Errorf("lost: %+v", lost)
+		}
+		w.records("s")
+		n.drain(t)
+	})
+}
+
+// TestACallOfAWorkerWithoutTicketsIsNotRunTwice: the worker is of a release that knows
+// none. It ran the call and took it off its queue, and nothing it said can be believed.
+func TestACallOfAWorkerWithoutTicketsIsNotRunTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ran := 0
+		w.workerOf(tool.Spec{Name: "echo"}, func(x task.Task) tool.Result {
+			ran++
+			return echoed(x)
+		})
+		n := w.flakyNode("n1", func(ctx context.Context, x task.Task, next task.Dispatcher) error {
+			x.Ticket = ""
+			return next.Dispatch(ctx, x)
+		})
+		s := w.start("s", oneCall)
+		w.submit(s, "go")
+		w.finish(s)
+		if got := w.results("s"); ran != 1 || !slices.Equal(got, []string{"unknown"}) {
+			t.Errorf("%d runs, results %v", ran, got)
+		}
+		w.records("s")
+		n.drain(t)
+	})
+}
+
+// TestACallFromBeforeTicketsNeedsNone: it was dispatched by a node of an earlier release,
+// whose claim says nothing of tickets.
+func TestACallFromBeforeTicketsNeedsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		call := content.ToolCall{ID: "call_1_1", Name: "echo", Input: []byte(`{}`)}
+		s, head := loop.New("s"), journal.Head{}
+		for i, c := range []commands.Command{
+			commands.Claim{Node: "old", Token: "t"},
+			commands.OpenSession{Config: events.Config{Model: "scripted:test", ModelData: []byte(oneCall)}},
+			commands.SubmitInput{Items: []content.Item{content.UserText("go")}},
+			commands.ReportReply{
+				ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1},
+				Items:     []content.Item{content.NewItem(content.Assistant, content.CallPart(call))},
+				Routing:   []content.Routing{{Known: true, Queue: "q"}}, Checks: []commands.Check{{Place: "t1-r1-c1"}},
+			},
+		} {
+			env := commands.Envelope{ID: strconv.Itoa(i), Session: "s", At: content.TimeOf(time.Now()), Command: c}
+			evs, err := loop.Decide(s, env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := events.Entry{Session: "s", Cause: env.ID, At: env.At, Epoch: 1, Events: evs}
+			if head, err = w.cell.Journal().Append(w.ctx, head, e); err != nil {
+				t.Fatal(err)
+			}
+			e.Seq = head.Seq
+			s.Fold(e)
+		}
+		old := task.Task{Session: "s", Turn: "turn-1", Call: call.ID, Place: "t1-r1-c1", Attempt: 1, Queue: "q", Tool: "echo", Input: call.Input}
+		if err := w.cell.Tasks().Dispatch(w.ctx, old); err != nil {
+			t.Fatal(err)
+		}
+		w.worker(echoed)
+		n := w.node("n1")
+		if err := w.cell.Runs().Wake(w.ctx, "s"); err != nil {
+			t.Fatal(err)
+		}
+		w.until("s", events.KindTurnFinished)
+		if got := w.results("s"); !slices.Equal(got, []string{"ok"}) {
+			t.Errorf("results %v", got)
+		}
+		n.drain(t)
+	})
+}

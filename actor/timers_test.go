@@ -1,0 +1,313 @@
+package actor_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// timed is a session in which something is decided when its time comes.
+type timed struct {
+	spec    tool.Spec // of the tool, which never answers
+	script  string
+	config  func(*events.Config)
+	waits   events.Kind   // is recorded once it waits for its time
+	comes   events.Kind   // is recorded when the time has come
+	after   time.Duration // how long it waits for that
+	asks    bool          // a person
+	parks   bool          // while it waits
+	outcome func(*testing.T, *world)
+}
+
+const callThenTalk = "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n  - text: ok\n    repeat: true\n"
+
+func allTimed() map[string]timed {
+	return map[string]timed{
+		"approval": {
+			script: callThenTalk, asks: true, parks: true, waits: events.KindApprovalRequired, comes: events.KindApprovalResolved, after: 5 * time.Minute,
+			outcome: func(t *testing.T, w *world) {
+				for _, r := range celltest.Facts[events.ApprovalResolved](w.World, "s") {
+					if r.Outcome != events.Expired {
+						t.Errorf("outcome = %s, want expired", r.Outcome)
+					}
+				}
+			},
+		},
+		"deadline of a call in the background": {
+			spec:   tool.Spec{Route: content.Background, Timeout: 5 * time.Minute},
+			script: callThenTalk, parks: true, waits: events.KindTurnFinished, comes: events.KindToolResultReceived, after: 5*time.Minute + lostWorker,
+			outcome: timedOut,
+		},
+		"deadline of a call": {
+			spec:   tool.Spec{Timeout: 5 * time.Minute},
+			script: callThenTalk, waits: events.KindToolDispatched, comes: events.KindToolResultReceived, after: 5*time.Minute + lostWorker,
+			outcome: timedOut,
+		},
+		"detach": {
+			spec:   tool.Spec{Route: content.DetachSoon, DetachAfter: 5 * time.Minute, Timeout: time.Hour},
+			script: callThenTalk, waits: events.KindToolDispatched, comes: events.KindToolDetached, after: 5 * time.Minute,
+		},
+		"wall clock": {
+			spec:   tool.Spec{Timeout: time.Hour},
+			config: func(c *events.Config) { c.Limits.WallClock = 5 * time.Minute },
+			script: callThenTalk, waits: events.KindToolDispatched, comes: events.KindLimitReached, after: 5 * time.Minute,
+		},
+		"retry": {
+			script: "replies:\n  - text: ok\n    error: {class: rate_limit, message: wait, retry_after: 5m, attempts: 1}\n",
+			waits:  events.KindModelCallFailed, comes: events.KindTurnFinished, after: 5 * time.Minute,
+		},
+	}
+}
+
+func timedOut(t *testing.T, w *world) {
+	for _, r := range celltest.Facts[events.ToolResultReceived](w.World, "s") {
+		if r.Result.Status != content.StatusError || !strings.Contains(r.Result.Text(), "timed out") {
+			t.Errorf("result = %s, %s; want a timeout", r.Result.Status, r.Result.Text())
+		}
+	}
+}
+
+// begin offers the tool and returns what starts nodes.
+func (x timed) begin(w *world) func(name string) *node {
+	w.t.Helper()
+	if x.spec.Name = "echo"; x.script == callThenTalk {
+		w.workerOf(x.spec, func(task.Task) tool.Result {
+			<-w.ctx.Done()
+			return tool.Result{}
+		})
+	}
+	return func(name string) *node {
+		return w.node(name, func(c *actor.Config) {
+			if x.asks {
+				withApprovals(x.after)(c)
+			}
+		})
+	}
+}
+
+// wait starts the session and returns when it waits for its time, parked if it can be.
+func (x timed) wait(w *world) {
+	w.t.Helper()
+	change := x.config
+	if change == nil {
+		change = func(*events.Config) {}
+	}
+	w.submit(w.startWith("s", x.script, change), "go")
+	w.until("s", x.waits)
+	if x.parks {
+		w.until("s", events.KindParked)
+	}
+	synctest.Wait()
+}
+
+// has reports whether the kind is in the journal.
+func (w *world) has(id content.SessionID, k events.Kind) bool {
+	w.t.Helper()
+	for _, rec := range w.records(id) {
+		if slices.Contains(rec.Entry.Kinds(), k) {
+			return true
+		}
+	}
+	return false
+}
+
+// armed lists the timers of a session that the server holds.
+func (w *world) armed(id content.SessionID) []string {
+	w.t.Helper()
+	filter := fmt.Appendf(nil, `{"subjects_filter":"turnlog.timer.%s.*"}`, id)
+	msg, err := w.Conn.Request("$JS.API.STREAM.INFO.TURNLOG_TIMERS", filter, time.Second)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var info struct {
+		State struct {
+			Subjects map[string]int `json:"subjects"`
+		} `json:"state"`
+	}
+	if err := json.Unmarshal(msg.Data, &info); err != nil {
+		w.t.Fatal(err)
+	}
+	var out []string
+	for s := range info.State.Subjects {
+		out = append(out, strings.TrimPrefix(s, "turnlog.timer."+string(id)+"."))
+	}
+	return out
+}
+
+// TestWhatIsDueHappensThoughNoNodeWasThere: all nodes die while the session waits for a
+// time, which comes while there is none.
+func TestWhatIsDueHappensThoughNoNodeWasThere(t *testing.T) {
+	for name, x := range allTimed() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				nodes := x.begin(w)
+				n := nodes("n1")
+				x.wait(w)
+				n.crash(t)
+				<-time.After(30 * time.Minute)
+				if w.has("s", x.comes) {
+					t.Fatalf("%s was recorded with no node there", x.comes)
+				}
+				back := time.Now()
+				n = nodes("n2")
+				w.until("s", x.comes)
+				if took := time.Since(back); took > time.Minute {
+					t.Errorf("%s took %v once there was a node", x.comes, took)
+				}
+				if x.outcome != nil {
+					x.outcome(t, w)
+				}
+				n.drain(t)
+			})
+		})
+	}
+}
+
+// TestWhatIsDueHappensOnTime has the session parked, where it can be, or its node
+// alive.
+func TestWhatIsDueHappensOnTime(t *testing.T) {
+	for name, x := range allTimed() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				n := x.begin(w)("n1")
+				began := time.Now()
+				x.wait(w)
+				if got := len(w.armed("s")); x.parks != (got == 1) {
+					t.Errorf("the server holds %d timers of a session, parked %t", got, x.parks)
+				}
+				w.until("s", x.comes)
+				if took := time.Since(began); took < x.after || took > x.after+5*time.Second {
+					t.Errorf("%s came after %v, want %v", x.comes, took, x.after)
+				}
+				if x.outcome != nil {
+					x.outcome(t, w)
+				}
+				n.drain(t)
+			})
+		})
+	}
+}
+
+// lostWorker is how much longer a call's deadline takes: the worker may be about to say
+// that it is over, and its queue that the worker was lost.
+const lostWorker = 50 * time.Second
+
+func TestATimerIsHeardWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, x := newWorld(t), allTimed()["approval"]
+		n := w.node("n1", withApprovals(x.after), func(c *actor.Config) { c.Sweep = time.Hour })
+		w.worker(echoed)
+		x.wait(w)
+		due := celltest.Facts[events.ApprovalRequired](w.World, "s")[0].Approval.ExpiresAt.Std()
+		w.until("s", events.KindApprovalResolved)
+		if late := time.Since(due); late < 0 || late > 1500*time.Millisecond {
+			t.Errorf("the approval expired %v late", late)
+		}
+		n.drain(t)
+	})
+}
+
+func TestATimerThatIsEarlyOrComesTwiceDecidesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, x := newWorld(t), allTimed()["approval"]
+		n := x.begin(w)("n1")
+		x.wait(w)
+		asked := celltest.Facts[events.ApprovalRequired](w.World, "s")[0].Approval
+		fire := func(id string, at time.Time) {
+			t.Helper()
+			env := commands.Envelope{ID: id, Session: "s", Command: commands.ReportTimer{Kind: commands.TimerApproval, ID: string(asked.ID)}}
+			if err := w.cell.Timers().Arm(w.ctx, "s", id, at, env); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fire("early", time.Now().Add(time.Minute))
+		<-time.After(4 * time.Minute)
+		if got := len(w.owners("s")); got < 2 || w.has("s", events.KindApprovalResolved) {
+			t.Fatalf("the early timer woke the session %d times, or decided the approval", got-1)
+		}
+		w.until("s", events.KindTurnFinished)
+		entries := len(celltest.Facts[events.ApprovalResolved](w.World, "s"))
+		fire("again", time.Now().Add(time.Minute))
+		<-time.After(5 * time.Minute)
+		if got := len(celltest.Facts[events.ApprovalResolved](w.World, "s")); entries != 1 || got != 1 {
+			t.Errorf("the approval was resolved %d times, then %d times, want once", entries, got)
+		}
+		if any, err := w.cell.Inbox().HasAny(w.ctx, "s"); any || err != nil {
+			t.Errorf("the inbox still holds a command: %v, %v", any, err)
+		}
+		n.drain(t)
+	})
+}
+
+func TestATimerThatIsNoLongerOwedWakesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.worker(echoed)
+		n := w.node("n1", withApprovals(time.Hour))
+		s := w.start("s", oneCall)
+		w.submit(s, "go")
+		w.until("s", events.KindParked)
+		if got := w.armed("s"); len(got) != 1 {
+			t.Fatalf("armed: %v, want one timer", got)
+		}
+		if err := s.Ask(w.ctx, commands.ResolveApproval{Approve: true}); err != nil {
+			t.Fatal(err)
+		}
+		w.until("s", events.KindTurnFinished)
+		<-time.After(time.Minute) // it parks
+		if got := w.armed("s"); len(got) > 0 {
+			t.Errorf("armed: %v, want none", got)
+		}
+		claims := len(w.owners("s"))
+		<-time.After(2 * time.Hour)
+		if got := len(w.owners("s")); got != claims {
+			t.Errorf("the session was woken %d times for nothing", got-claims)
+		}
+		n.drain(t)
+	})
+}
+
+// TestManyDeadlinesAreOneTimer: what a park costs does not grow with the calls that a
+// session waits for.
+func TestManyDeadlinesAreOneTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const calls = 12
+		w := newWorld(t)
+		x := timed{spec: tool.Spec{Route: content.Background, Timeout: 5 * time.Minute}, script: callThenTalk}
+		n := x.begin(w)("n1")
+		one := "{name: echo, input: {text: hi}}"
+		s := w.start("s", "replies:\n  - calls: ["+strings.Repeat(one+", ", calls-1)+one+"]\n  - text: ok\n    repeat: true\n")
+		w.submit(s, "go")
+		w.until("s", events.KindParked)
+		if got := w.armed("s"); len(got) != 1 {
+			t.Errorf("armed: %v, want one timer", got)
+		}
+		n.crash(t)
+		<-time.After(time.Hour)
+		n = x.begin(w)("n2")
+		for end := time.Now().Add(10 * time.Minute); ; <-time.After(time.Second) {
+			got := len(celltest.Facts[events.ToolResultReceived](w.World, "s"))
+			if got == calls {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%d calls of %d timed out", got, calls)
+			}
+		}
+		n.drain(t)
+	})
+}

@@ -1,0 +1,62 @@
+package agent_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// TestALostCallIsRunAgainWhenItsHostSaysSo: the process that ran it is gone, and with it
+// the outcome.
+func TestALostCallIsRunAgainWhenItsHostSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, crash := context.WithCancel(t.Context())
+		running, runs := make(chan struct{}), 0
+		pay, err := tool.Func("pay", "Pays.", func(ctx context.Context, _ struct{}) (string, error) {
+			if runs++; runs > 1 {
+				return "paid", nil
+			}
+			close(running)
+			<-ctx.Done()
+			return "", context.Cause(ctx)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := agent.Config{
+			Model:   replies(modeltest.Calls(call("c1", "pay", `{}`)), modeltest.Text("unclear"), modeltest.Text("it is paid")),
+			Tools:   []tool.Source{registry(t, pay)},
+			Journal: journal.NewMemory(), Input: []content.Item{content.UserText("go")}, TaskManager: task.Async(task.AsyncConfig{}),
+		}
+		first := start(t, c)
+		go func() {
+			<-running
+			crash()
+		}()
+		_, _ = first.Next(ctx)
+		d := start(t, c)
+		step[*agent.AfterToolResult](t, d)
+		step[*agent.Finished](t, d)
+		again := commands.SettleDeadLetter{Call: "c1", Retry: true}
+		if err := d.Ask(t.Context(), again); reasonOf(err) != "may_repeat" {
+			t.Errorf("Ask = %v", err)
+		}
+		again.MayRepeat = true
+		if err := d.Ask(t.Context(), again); err != nil {
+			t.Fatal(err)
+		}
+		step[*agent.AwaitingInput](t, d)
+		<-d.Ready()
+		if got := step[*agent.Finished](t, d).Result.Text(); got != "it is paid" || runs != 2 {
+			t.Errorf("answer = %q after %d runs", got, runs)
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package client_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/events"
+)
+
+// TestADeletedSessionIsOverForAll deletes one while a driver still holds it, and one
+// that is parked.
+func TestADeletedSessionIsOverForAll(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"held": 0, "parked": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				defer w.drive(effect.Config{})()
+				s := w.Start("s", "replies:\n  - text: Hello.\n    repeat: true\n")
+				defer s.Close()
+				if err := s.Submit(w.Ctx, events.Queue, content.UserText("hi")); err != nil {
+					t.Fatal(err)
+				}
+				for range 2 { // the turn's end, and what comes then
+					if _, err := s.Next(w.Ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if wait > 0 {
+					<-time.After(wait)
+				}
+				last, err := w.Cell.Journal().Last(w.Ctx, "s")
+				if err != nil {
+					t.Fatal(err)
+				}
+				k := w.Cell.Keeper()
+				if _, err := k.Delete(w.Ctx, last, events.SessionDeleted{By: "ada", Reason: "asked to"}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := k.Clear(w.Ctx, "s"); err != nil {
+					t.Fatal(err)
+				}
+				over := func(what string, err error) {
+					t.Helper()
+					d, ok := errors.AsType[*client.DeletedError](err)
+					r, refused := errors.AsType[*client.RefusedError](err)
+					switch {
+					case ok && d.By == "ada" && d.Entries == last.Seq && d.Last == last.Hash:
+					case refused && r.Reason == "deleted" && strings.Contains(r.Detail, "by ada (asked to)"):
+					default:
+						t.Errorf("%s: %v, want that it was deleted", what, err)
+					}
+				}
+				synctest.Wait() // until the word of it has come
+				_, err = s.Next(w.Ctx)
+				over("Next", err)
+				over("Submit", s.Submit(w.Ctx, events.Queue, content.UserText("more")))
+				c, err := client.Open(w.Conn, "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = c.Attach(w.Ctx, "s")
+				over("Attach", err)
+				_, err = c.Start(w.Ctx, client.Options{ID: "s", Config: events.Config{Model: "scripted"}})
+				if r, ok := errors.AsType[*client.RefusedError](err); !ok || wait > 0 || r.Reason != "session_exists" {
+					over("Start under its id", err) // who still holds it may know no better, but can write nothing
+				}
+
+				// Who knows nothing of it leaves a command, which is refused and removed.
+				if err := c.Send(w.Ctx, "s", "late", commands.SubmitInput{Items: []content.Item{content.UserText("late")}}); err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(time.Minute)
+				if any, err := w.Cell.Inbox().HasAny(w.Ctx, "s"); any || err != nil {
+					t.Errorf("its inbox holds something: %v, %v", any, err)
+				}
+				if all := w.Records("s"); len(all) != 1 || all[0].Seq != last.Seq+1 {
+					t.Errorf("its journal has %d entries, want the tombstone", len(all))
+				}
+			})
+		})
+	}
+}

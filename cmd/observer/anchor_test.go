@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+func TestHeadsShowLaterThatAJournalWasCut(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	d.session("s-42").turn()
+	d.session("s-43").turn()
+	code, heads, errs := d.observe("heads")
+	if code != 0 || errs != "" || strings.Count(heads, "\n") != 2 || !strings.HasPrefix(heads, `{"session":"s-42","seq":7,"hash":"`) {
+		t.Fatalf("heads = %d %q %q", code, heads, errs)
+	}
+	file := filepath.Join(t.TempDir(), "heads.jsonl")
+	if err := os.WriteFile(file, []byte(heads), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := d.observe("verify", "--anchor", file); code != 0 || strings.Count(out, "is whole") != 2 {
+		t.Errorf("verify = %d %q %q", code, out, errs)
+	}
+	last, err := d.cell.Journal().Last(t.Context(), "s-42")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drop := fmt.Appendf(nil, `{"seq":%d}`, last.Guard)
+	if answer, err := d.nc.Request("$JS.API.STREAM.MSG.DELETE.TURNLOG_JOURNAL", drop, time.Second); err != nil || !strings.Contains(string(answer.Data), `"success":true`) {
+		t.Fatal(answer, err)
+	}
+	if code, out, _ := d.observe("verify", "s-42"); code != 0 || !strings.Contains(out, "is whole") {
+		t.Errorf("verify without anchors = %d %q: nothing shows that its end is missing", code, out)
+	}
+	code, _, errs = d.observe("verify", "--anchor", file)
+	if want := "observer: session s-42: entry 7 breaks anchors-held: it was there"; code != 1 || !strings.HasPrefix(errs, want) || strings.Contains(errs, "s-43") {
+		t.Errorf("verify = %d %q, want %q", code, errs, want)
+	}
+
+	now, err := d.cell.Journal().Last(t.Context(), "s-43")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.remove(now)
+	code, out, errs := d.observe("verify", "s-43", "--anchor", file)
+	if code != 0 || !strings.HasPrefix(out, "ok session s-43 was deleted at ") || !strings.Contains(out, " by ada (asked to): 7 entries, last hash ") {
+		t.Errorf("verify of a deleted session = %d %q %q", code, out, errs)
+	}
+	code, out, _ = d.observe("events", "s-43")
+	if code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(out, "session_deleted       deleted, by ada: asked to") {
+		t.Errorf("events of a deleted session = %d %q", code, out)
+	}
+	if code, _, errs := d.observe("transcript", "s-43"); code != 1 || !strings.HasPrefix(errs, "observer: session s-43 was deleted at ") {
+		t.Errorf("transcript of a deleted session = %d %q", code, errs)
+	}
+	if code, out, _ := d.observe("heads"); code != 0 || strings.Contains(out, "s-43") {
+		t.Errorf("heads = %d %q", code, out)
+	}
+	for _, bad := range [][]string{{"--anchor", "nowhere"}, {"--anchor", os.DevNull}} {
+		if code, _, errs := d.observe(append([]string{"verify"}, bad...)...); code != 1 || strings.Count(errs, "\n") != 1 {
+			t.Errorf("verify %v = %d %q", bad, code, errs)
+		}
+	}
+}
+
+// remove deletes a session as "turnlog sessions rm" does.
+func (d *deployment) remove(last journal.Record) {
+	d.t.Helper()
+	k := d.cell.Keeper()
+	if _, err := k.Delete(d.t.Context(), last, events.SessionDeleted{By: "ada", Reason: "asked to"}); err != nil {
+		d.t.Fatal(err)
+	}
+	if _, err := k.Clear(d.t.Context(), last.Entry.Session); err != nil {
+		d.t.Fatal(err)
+	}
+}

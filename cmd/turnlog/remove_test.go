@@ -1,0 +1,173 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+func TestASessionIsDeletedForGood(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, node())
+	model := scripted(t, echo)
+	for _, s := range []string{"s", "other"} {
+		succeed(t, url, "run", "--session", s, "--model", model, "hello")
+	}
+	out := succeed(t, url, "sessions", "rm", "s", "--reason", "asked to")
+	if !strings.HasPrefix(out, "s was deleted at ") || !strings.Contains(out, " (asked to): ") || !strings.Contains(out, "0 of 0 blobs removed") {
+		t.Errorf("sessions rm prints %q", out)
+	}
+	if again := succeed(t, url, "sessions", "rm", "s", "--keep-blobs"); !strings.HasPrefix(again, "s was deleted at ") || !strings.Contains(again, "; 0 entries removed") {
+		t.Errorf("sessions rm again prints %q", again)
+	}
+	if got := succeed(t, url, "sessions", "ls"); got != "other\n" {
+		t.Errorf("sessions ls prints %q", got)
+	}
+	if got := succeed(t, url, "sessions", "show", "s"); !strings.HasPrefix(got, "session s was deleted at ") || strings.Count(got, "\n") != 1 {
+		t.Errorf("sessions show prints %q", got)
+	}
+	for _, args := range [][]string{
+		{"run", "--session", "s", "--model", model, "again"}, {"send", "s", "more"}, {"wait", "s"}, {"calls", "s"}, {"cancel", "s"},
+	} {
+		p := at(t, url, args...)
+		if code := p.end(t); code != cli.CodeFailed || !strings.HasPrefix(p.err.String(), "turnlog: session s was deleted at ") {
+			t.Errorf("turnlog %q exits with %d: %s", args, code, p.err)
+		}
+	}
+	p := at(t, url, "sessions", "rm", "other", "none", "-o", "json")
+	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "there is no session none") {
+		t.Errorf("sessions rm of none exits with %d: %s", code, p.err)
+	}
+	var r removalReport
+	if err := json.Unmarshal([]byte(p.out.String()), &r); err != nil || len(r.Sessions) != 1 || r.Sessions[0].Session != "other" || r.Sessions[0].Entries == 0 {
+		t.Errorf("sessions rm -o json prints %s, %v", p.out, err)
+	}
+}
+
+func TestASessionAtWorkIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, node())
+	p := at(t, url, "run", "--session", "s", "--model", scripted(t, endless), "hello")
+	for succeeded := false; !succeeded; {
+		show := at(t, url, "sessions", "show", "s")
+		succeeded = show.end(t) == cli.CodeOK && strings.Contains(show.out.String(), "open turn")
+	}
+	rm := at(t, url, "sessions", "rm", "s")
+	if code := rm.end(t); code != cli.CodeFailed || !strings.Contains(rm.err.String(), `session s is not deleted: turn-1 is open: wait for its end, or "turnlog cancel s" first`) {
+		t.Errorf("sessions rm exits with %d: %s", code, rm.err)
+	}
+	succeed(t, url, "cancel", "s")
+	p.end(t)
+	if out := succeed(t, url, "sessions", "rm", "s"); !strings.HasPrefix(out, "s was deleted at ") {
+		t.Errorf("sessions rm prints %q", out)
+	}
+}
+
+func TestGCDeletesOnlyWhatItIsToldTo(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, node())
+	succeed(t, url, "run", "--session", "s", "--model", scripted(t, echo), strings.Repeat("large ", 20_000))
+	gc := func(args ...string) (r gcReport) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(succeed(t, url, append([]string{"gc", "-o", "json"}, args...)...)), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := gc(); !r.DryRun || r.Held.Sessions != 1 || r.Held.Bytes < 100_000 || len(r.Sessions) != 0 || r.Blobs.Checked == 0 {
+		t.Errorf("gc = %+v", r)
+	}
+	if r := gc("--older-than", "1h", "--keep-bytes", "0", "--delete"); len(r.Sessions) != 0 {
+		t.Errorf("gc of a session that is neither old nor idle = %+v", r.Sessions)
+	}
+	for _, deletes := range []bool{false, true} {
+		args := []string{"--older-than", "1ns"}
+		if deletes {
+			args = append(args, "--delete")
+		}
+		r := gc(args...)
+		if len(r.Sessions) != 1 || r.Sessions[0].Kept != "" || r.Sessions[0].Why != "not changed for 1ns" || r.DryRun == deletes {
+			t.Errorf("gc %v = %+v", args, r)
+		}
+		show := succeed(t, url, "sessions", "show", "s")
+		if gone := strings.HasPrefix(show, "session s expired and was deleted at "); gone != deletes {
+			t.Errorf("behind gc %v: %s", args, show)
+		}
+	}
+	if r := gc("--older-than", "1ns", "--delete"); len(r.Sessions) != 0 || r.Held.Tombstones != 1 || r.Blobs.Young == 0 {
+		t.Errorf("gc behind it = %+v", r)
+	}
+	for _, bad := range [][]string{{"--older-than", "3x"}, {"--older-than", "-1h"}, {"--keep-bytes", "1q"}, {"--keep-bytes", "-1"}, {"--idle", "0"}, {"--grace", "1s"}, {"x"}} {
+		p := at(t, url, append([]string{"gc"}, bad...)...)
+		if code := p.end(t); code != cli.CodeUsage {
+			t.Errorf("gc %v exits with %d: %s", bad, code, p.err)
+		}
+	}
+}
+
+func TestWhatNeedNotBeKept(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	day := 24 * time.Hour
+	held := []jetstream.Holding{
+		{Session: "half", Entries: 3, Bytes: 5, Changed: now.Add(-100 * day), Deleted: true},
+		{Session: "grave", Entries: 1, Bytes: 5, Changed: now.Add(-99 * day), Deleted: true},
+		{Session: "old", Entries: 9, Bytes: 10, Changed: now.Add(-91 * day)},
+		{Session: "idle", Entries: 9, Bytes: 30, Changed: now.Add(-30 * day)},
+		{Session: "later", Entries: 9, Bytes: 40, Changed: now.Add(-20 * day)},
+		{Session: "busy", Entries: 9, Bytes: 60, Changed: now.Add(-time.Hour)},
+	}
+	for _, tt := range []struct {
+		age, bytes string
+		want       []content.SessionID
+	}{
+		{"", "", []content.SessionID{"half"}},
+		{"90d", "", []content.SessionID{"half", "old"}},
+		{"90d", "135", []content.SessionID{"half", "old"}},
+		{"90d", "134", []content.SessionID{"half", "old", "idle"}},
+		{"", "105", []content.SessionID{"half", "old", "idle"}},
+		{"", "1", []content.SessionID{"half", "old", "idle", "later"}},
+	} {
+		var r retention
+		if err := r.parse(tt.age, tt.bytes, "7d"); err != nil {
+			t.Fatal(err)
+		}
+		var got []content.SessionID
+		for _, e := range r.pick(held, now) {
+			got = append(got, e.Session)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("older than %q, at most %q: %v, want %v", tt.age, tt.bytes, got, tt.want)
+		}
+	}
+}
+
+func TestSizesAndAgesAreRead(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]uint64{"0": 0, "7": 7, "1kb": 1000, "1.5 KiB": 1536, "500MB": 500e6, "50GiB": 50 << 30, "2tib": 2 << 40} {
+		if got, err := parseBytes(text); err != nil || got != want {
+			t.Errorf("parseBytes(%q) = %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "x", "-1", "1kk", "1e30", "NaN", "GiB"} {
+		if got, err := parseBytes(text); err == nil {
+			t.Errorf("parseBytes(%q) = %d", text, got)
+		}
+	}
+	for text, want := range map[string]time.Duration{"90d": 2160 * time.Hour, "0.5d": 12 * time.Hour, "12h30m": 12*time.Hour + 30*time.Minute} {
+		if got, err := parseAge(text); err != nil || got != want {
+			t.Errorf("parseAge(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "d", "0d", "-3d", "3", "1e9d", "NaNd"} {
+		if got, err := parseAge(text); err == nil {
+			t.Errorf("parseAge(%q) = %v", text, got)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/schedule"
+)
+
+// schedules lists the schedules of a deployment.
+func schedules(t *testing.T, url string) (rows []scheduleRow) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(succeed(t, url, "schedule", "ls", "-o", "json")), &rows); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// awaited asks again and again until something is so.
+func awaited(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); <-time.After(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+func TestASchedulesSessionsBeginByThemselves(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, node())
+	got := succeed(t, url, "schedule", "add", "often", "--every", "2s", "--overlap", "allow", "--model", scripted(t, echo), "hello", "there")
+	if !strings.HasPrefix(got, "often is due\n") || !strings.HasSuffix(got, "and so on\n") {
+		t.Errorf("add prints %q", got)
+	}
+	var rows []scheduleRow
+	awaited(t, "a session of the schedule", func() bool {
+		rows = schedules(t, url)
+		return len(rows) == 1 && rows[0].Last != nil
+	})
+	r := rows[0]
+	if r.Name != "often" || r.Every != "2s" || r.Text != "hello there" || r.Overlap != schedule.Allow || r.Next == nil || r.Last.Result != schedule.Started {
+		t.Errorf("ls -o json prints %+v", r)
+	}
+	awaited(t, "the session in the list", func() bool {
+		return strings.Contains(succeed(t, url, "sessions", "ls"), string(r.Last.Session)+"\n")
+	})
+	if got := succeed(t, url, "schedule", "ls"); !strings.HasPrefix(got, "NAME ") || !strings.Contains(got, "every 2s") || !strings.Contains(got, "started: often-") {
+		t.Errorf("ls prints %q", got)
+	}
+	if got := succeed(t, url, "schedule", "rm", "often") + succeed(t, url, "schedule", "ls"); got != "" {
+		t.Errorf("rm and ls print %q", got)
+	}
+	p := at(t, url, "schedule", "rm", "often")
+	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "turnlog schedule ls") {
+		t.Errorf("rm of nothing exits with %d: %s", code, p.err)
+	}
+}
+
+func TestInputThatIsSentForLaterComesThen(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, node())
+	succeed(t, url, "run", "--session", "s", "--model", scripted(t, echo), "one")
+	name := strings.TrimSpace(succeed(t, url, "send", "s", "--in", "1h", "much later"))
+	if rows := schedules(t, url); len(rows) != 1 || rows[0].Name != name || rows[0].Session != "s" || rows[0].At == nil || time.Until(*rows[0].At) < 59*time.Minute {
+		t.Errorf("ls prints %+v, want %s", rows, name)
+	}
+	succeed(t, url, "schedule", "rm", name)
+	succeed(t, url, "send", "s", "--in", "1s", "two")
+	awaited(t, "the second turn", func() bool {
+		var r sessionReport
+		err := json.Unmarshal([]byte(succeed(t, url, "sessions", "show", "s", "-o", "json")), &r)
+		return err == nil && r.Turns == 2 && r.State == "idle"
+	})
+	awaited(t, "the end of the schedule", func() bool { return len(schedules(t, url)) == 0 })
+	p := at(t, url, "send", "s", "--in", "1h", "--allow", "*", "three")
+	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "--allow") {
+		t.Errorf("send --in --allow exits with %d: %s", code, p.err)
+	}
+}
+
+func TestANameIsTakenUnlessItIsReplaced(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, actor.Config{})
+	succeed(t, url, "schedule", "add", "n", "--cron", "@daily", "--tz", "Asia/Tokyo", "--model", "demo", "one")
+	p := at(t, url, "schedule", "add", "n", "--cron", "@hourly", "--model", "demo", "two")
+	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "--replace") {
+		t.Errorf("a second add exits with %d: %s", code, p.err)
+	}
+	got := succeed(t, url, "schedule", "add", "n", "--cron", "@hourly", "--replace", "--max-late", "1m", "--session", "s", "-o", "json", "two")
+	if !strings.Contains(got, `"cron":"@hourly"`) || !strings.Contains(got, `"session":"s"`) || !strings.Contains(got, `"max_late":"1m0s"`) || strings.Count(got, "T") < 4 {
+		t.Errorf("add -o json prints %s", got)
+	}
+	if rows := schedules(t, url); len(rows) != 1 || rows[0].Cron != "@hourly" || rows[0].Last != nil {
+		t.Errorf("ls prints %+v", rows)
+	}
+}
+
+func TestBadSchedulesAreUsageErrors(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string]string{
+		"say when":                 "n x",
+		"one of --cron":            "n --every 1h --cron @daily x",
+		"minute":                   "n --cron 61.*.*.*.* x",
+		"5, minute":                "n --cron 0.0 x",
+		"Mars/Base":                "n --cron @daily --tz Mars/Base x",
+		"time zone is for":         "n --every 1h --tz UTC x",
+		"whole seconds":            "n --every 1500ms x",
+		"in the past":              "n --at 2020-01-01T00:00:00Z x",
+		"use 2030-":                "n --at tomorrow x",
+		"--in -1s is":              "n --in -1s x",
+		"1 to 64":                  "n.m --every 1h x",
+		"prompt is empty":          "n --every 1h",
+		"--allow is for new":       "n --every 1h --session s --allow * x",
+		"--model is for new":       "n --every 1h --session s --model demo x",
+		"--gate is for --task":     "n --every 1h --gate true x",
+		"--max-retries -1":         "n --every 1h --task --max-retries -1 x",
+		"--on-busy says nothing":   "n --every 1h --on-busy steer x",
+		"--overlap":                "n --every 1h --overlap queue x",
+		"lateness":                 "n --every 1h --max-late -1s x",
+		"never comes":              "n --cron 0.0.31.2.* x",
+		"such as Europe/Berlin":    "n --cron @daily --tz Local x",
+		"--agents-md says nothing": "n --every 1h --agents-md all x",
+		"--session: bad id":        "n --every 1h --session a/b x",
+	} {
+		words := strings.Fields(args)
+		for i, w := range words {
+			if i > 0 && words[i-1] == "--cron" {
+				words[i] = strings.ReplaceAll(w, ".", " ")
+			}
+		}
+		p := expect(t, cli.CodeUsage, append([]string{"schedule", "add", "--server", "nats://127.0.0.1:1"}, words...)...)
+		if !strings.Contains(p.err.String(), want) {
+			t.Errorf("%q: %s\nwant %q", args, p.err, want)
+		}
+	}
+	for _, args := range [][]string{{"--in", "1h", "--wait"}, {"--in", "1h", "--at", "10:00"}, {"--at", "25:00"}} {
+		expect(t, cli.CodeUsage, append([]string{"send", "--server", "nats://127.0.0.1:1", "s", "hi"}, args...)...)
+	}
+}
+
+func TestTimesOfDayAreTheNextOnes(t *testing.T) {
+	t.Parallel()
+	zone := time.FixedZone("here", 2*3600)
+	now := time.Date(2030, 1, 31, 12, 0, 0, 0, zone)
+	for text, want := range map[string]string{
+		"13:30":                "2030-01-31T13:30:00+02:00",
+		"12:00":                "2030-02-01T12:00:00+02:00",
+		"07:00:05":             "2030-02-01T07:00:05+02:00",
+		"2030-03-01 07:00":     "2030-03-01T07:00:00+02:00",
+		"2030-03-01T07:00":     "2030-03-01T07:00:00+02:00",
+		"2030-03-01T07:00:00Z": "2030-03-01T07:00:00Z",
+	} {
+		if at, ok := clock(text, now); !ok || at.Format(time.RFC3339) != want {
+			t.Errorf("%q is %s, %t; want %s", text, at.Format(time.RFC3339), ok, want)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package extension
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/procgroup"
+)
+
+// HookCommand is a command that decides at points of the loop; [NewHookCommand] makes a
+// hook of it.
+type HookCommand struct {
+	Name    string
+	Points  []Point
+	Tools   []string      // calls of which tools it is asked about, in which * stands for any characters; none: of all
+	Argv    []string      // looked for in this process's PATH, or relative to Dir
+	Dir     string        // where it begins; "": where this process is
+	Env     []string      // nil: this process's
+	Timeout time.Duration // 0: 30 s
+}
+
+const (
+	defaultHookTimeout = 30 * time.Second
+	hookGrace          = time.Second
+	vetoCode           = 2        // the exit code of a command that says no
+	maxAnswer          = 64 << 10 // bytes of what a command says that are read
+	maxReason          = 2000     // bytes of it that are recorded
+)
+
+// NewHookCommand returns the hook. It is told what happens as one JSON object on stdin: the
+// point, session, turn and round, and what there is of call, result, request, reply, and
+// tokens before and after a compaction.
+//
+// It goes on if the command exits with 0. What that then wrote to stdout is its decision
+// if it begins with {: an object with an action, continue, skip or terminate, and a
+// reason; any other text is a note for the journal. A command that exits with 2 says no,
+// for the reason on stderr: the call is skipped, and at every other point the turn ends.
+// Whatever else it does is an error, also when its time is over. The command and all that
+// it has started end with it, and with ctx.
+func NewHookCommand(c HookCommand) (Hook, error) {
+	switch {
+	case c.Name == "":
+		return nil, errors.New("hook: no name")
+	case len(c.Argv) == 0 || c.Argv[0] == "":
+		return nil, fmt.Errorf("hook %s: no command", c.Name)
+	case len(c.Points) == 0:
+		return nil, fmt.Errorf("hook %s: no point at which it stands", c.Name)
+	case c.Timeout < 0:
+		return nil, fmt.Errorf("hook %s: timeout %v: use a positive time", c.Name, c.Timeout)
+	}
+	for _, p := range c.Points {
+		switch {
+		case !slices.Contains(HookPoints(), p):
+			return nil, fmt.Errorf("hook %s: %q is no point of hooks", c.Name, p)
+		case len(c.Tools) > 0 && !p.OfCalls():
+			return nil, fmt.Errorf("hook %s: at %s there is no call whose tool could be looked at", c.Name, p)
+		}
+	}
+	c.Points, c.Tools, c.Argv = slices.Clone(c.Points), slices.Clone(c.Tools), slices.Clone(c.Argv)
+	c.Timeout = cmp.Or(c.Timeout, defaultHookTimeout)
+	return hookCommand{c}, nil
+}
+
+// HookPoints lists the points at which hooks stand.
+func HookPoints() []Point {
+	return []Point{
+		SessionStart, LoopIteration, PreLlmCall, PostLlmCall, PreToolExecution, PostToolExecution, ContextCompaction, SessionEnd,
+	}
+}
+
+// OfCalls reports whether what happens at the point is about one call.
+func (p Point) OfCalls() bool { return p == PreToolExecution || p == PostToolExecution }
+
+type hookCommand struct{ HookCommand }
+
+// Name is the hook's.
+func (h hookCommand) Name() string { return h.HookCommand.Name }
+
+// Points are those of the command.
+func (h hookCommand) Points() []Point { return h.HookCommand.Points }
+
+// OnEvent runs the command.
+func (h hookCommand) OnEvent(ctx context.Context, e HookEvent) (Action, error) {
+	if !h.concerns(e) {
+		return Action{}, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, h.Timeout)
+	defer cancel()
+	state, answer, complaint, err := h.run(limited, e)
+	switch {
+	case ctx.Err() != nil:
+		return Action{}, context.Cause(ctx)
+	case err != nil:
+		return Action{}, err // whoever asked knows whom
+	case limited.Err() != nil:
+		return Action{}, fmt.Errorf("it was stopped after %s", h.Timeout)
+	case state.ExitCode() == vetoCode:
+		return Action{Kind: vetoAt(e.Point), Reason: short(cmp.Or(complaint, answer, "it exited with 2"))}, nil
+	case !state.Success():
+		return Action{}, fmt.Errorf("%s: %s", state, short(cmp.Or(complaint, answer, "it said nothing")))
+	}
+	return decision(answer)
+}
+
+func (h hookCommand) concerns(e HookEvent) bool {
+	if len(h.Tools) == 0 {
+		return true
+	}
+	return e.Call != nil && slices.ContainsFunc(h.Tools, func(p string) bool { return content.Matches(p, e.Call.Name) })
+}
+
+// vetoAt is what a plain no means: a skip where that means something.
+func vetoAt(p Point) ActionKind {
+	if p == PreToolExecution {
+		return Skip
+	}
+	return Terminate
+}
+
+// decision reads what a command wrote that ended well.
+func decision(answer string) (Action, error) {
+	if !strings.HasPrefix(answer, "{") {
+		return Action{Reason: short(answer)}, nil
+	}
+	var said struct {
+		Action string `json:"action"`
+		Reason string `json:"reason"`
+	}
+	d := json.NewDecoder(strings.NewReader(answer))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&said); err != nil {
+		return Action{}, fmt.Errorf("its answer is no decision: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Action{}, errors.New("its answer is more than one decision")
+	}
+	for _, k := range []ActionKind{Continue, Skip, Terminate} {
+		if said.Action == k.String() {
+			return Action{Kind: k, Reason: short(said.Reason)}, nil
+		}
+	}
+	return Action{}, fmt.Errorf("its answer has the action %q: use continue, skip or terminate", said.Action)
+}
+
+// hookInput is what a command is told.
+type hookInput struct {
+	Point   Point             `json:"point"`
+	Session content.SessionID `json:"session"`
+	Turn    content.TurnID    `json:"turn,omitempty"`
+	Round   int               `json:"round"` // from 0
+
+	Call    *content.ToolCall   `json:"call,omitempty"`
+	Result  *content.ToolResult `json:"result,omitempty"`
+	Request *hookRequest        `json:"request,omitempty"`
+	Reply   *hookReply          `json:"reply,omitempty"`
+
+	OldTokens int `json:"old_tokens,omitempty"`
+	NewTokens int `json:"new_tokens,omitempty"`
+}
+
+type hookRequest struct {
+	Transcript []content.Item `json:"transcript"`
+	Tools      []string       `json:"tools"`
+}
+
+type hookReply struct {
+	Items        []content.Item       `json:"items"`
+	FinishReason content.FinishReason `json:"finish_reason,omitempty"`
+	Usage        content.Usage        `json:"usage,omitzero"`
+}
+
+func inputOf(e HookEvent) ([]byte, error) {
+	in := hookInput{
+		Point: e.Point, Session: e.Session, Turn: e.Turn, Round: e.Round,
+		Call: e.Call, Result: e.Result, OldTokens: e.OldTokens, NewTokens: e.NewTokens,
+	}
+	if r := e.Request; r != nil {
+		in.Request = &hookRequest{Transcript: r.Transcript}
+		for _, t := range r.Tools {
+			in.Request.Tools = append(in.Request.Tools, t.Name)
+		}
+	}
+	if r := e.Reply; r != nil {
+		in.Reply = &hookReply{Items: r.Items, FinishReason: r.FinishReason, Usage: r.Usage}
+	}
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("its input: %w", err)
+	}
+	return append(raw, '\n'), nil
+}
+
+// run runs the command and returns what it wrote to stdout and to stderr.
+func (h hookCommand) run(ctx context.Context, e HookEvent) (state *os.ProcessState, answer, complaint string, err error) {
+	path := h.Argv[0]
+	if !strings.ContainsRune(path, os.PathSeparator) { // else the system looks in Dir
+		if path, err = exec.LookPath(path); err != nil {
+			return nil, "", "", err //nolint:wrapcheck // it says which command
+		}
+	}
+	in, err := inputOf(e)
+	if err != nil {
+		return nil, "", "", err
+	}
+	input, err := spooled(in)
+	if err != nil {
+		return nil, "", "", fmt.Errorf("pass the input: %w", err)
+	}
+	said, write, err := os.Pipe()
+	if err != nil {
+		_ = input.Close()
+		return nil, "", "", fmt.Errorf("take the answer: %w", err)
+	}
+	defer func() { _ = said.Close() }()
+	var out bounded
+	var problems tail
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		_, _ = io.Copy(&out, said) // ends with the last writer, or by the deadline below
+	}()
+	state, err = procgroup.Run(ctx, procgroup.Command{
+		Path: path, Args: h.Argv, Dir: h.Dir, Env: h.Env, Input: input, Answer: write, Output: &problems, Grace: hookGrace,
+	})
+	_ = said.SetReadDeadline(time.Now().Add(hookGrace)) // only a process outside of the group can still hold the pipe
+	<-drained
+	return state, out.text(), strings.TrimSpace(problems.text()), err
+}
+
+// spooled is a file that holds the input and has no name any more.
+func spooled(in []byte) (*os.File, error) {
+	f, err := os.CreateTemp("", "turnlog-hook-*")
+	if err != nil {
+		return nil, err //nolint:wrapcheck // run says what it was for
+	}
+	_ = os.Remove(f.Name()) // it lives until it is closed
+	if _, err = f.Write(in); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err //nolint:wrapcheck // as above
+	}
+	return f, nil
+}
+
+// bounded keeps the beginning of what is written to it.
+type bounded struct{ kept bytes.Buffer }
+
+// Write takes all of b.
+func (o *bounded) Write(b []byte) (int, error) {
+	o.kept.Write(b[:min(len(b), maxAnswer-o.kept.Len())])
+	return len(b), nil
+}
+
+func (o *bounded) text() string {
+	return strings.TrimSpace(strings.ToValidUTF8(o.kept.String(), "\uFFFD"))
+}
+
+// short is a text as it is recorded.
+func short(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxReason], "") + " …"
+}

@@ -1,0 +1,167 @@
+package extension_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/tool"
+)
+
+func shellHook(t *testing.T, script string, change ...func(*extension.HookCommand)) extension.Hook {
+	t.Helper()
+	c := extension.HookCommand{
+		Name: "h", Points: extension.HookPoints(), Argv: []string{"sh", "-c", script}, Dir: t.TempDir(), Timeout: time.Minute,
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	h, err := extension.NewHookCommand(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestACommandDecidesAsAHook(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		script string
+		at     extension.Point
+		want   extension.ActionKind
+		reason string
+		fails  string
+	}{
+		"says nothing":         {script: "true"},
+		"leaves a note":        {script: "echo looked at it", reason: "looked at it"},
+		"goes on for a reason": {script: `echo '{"action":"continue","reason":"fine"}'`, reason: "fine"},
+		"skips":                {script: `echo '{"action":"skip","reason":"not that"}'`, want: extension.Skip, reason: "not that"},
+		"terminates":           {script: `echo '{"action":"terminate"}'`, want: extension.Terminate},
+		"says no to a call":    {script: "echo no >&2; exit 2", at: extension.PreToolExecution, want: extension.Skip, reason: "no"},
+		"says no to a model":   {script: "echo no; exit 2", at: extension.PreLlmCall, want: extension.Terminate, reason: "no"},
+		"says no silently":     {script: "exit 2", at: extension.PostLlmCall, want: extension.Terminate, reason: "it exited with 2"},
+		"says too much":        {script: "yes | head -n 200000; exit 0", reason: strings.TrimSpace(strings.Repeat("y\n", 1000)) + "\n …"},
+		"fails":                {script: "echo broken >&2; exit 1", fails: "exit status 1: broken"},
+		"is killed":            {script: "kill -9 $$", fails: "signal: killed: it said nothing"},
+		"answers half":         {script: `echo '{"action":'`, fails: "no decision"},
+		"answers something":    {script: `echo '{"action":"block"}'`, fails: `action "block": use continue, skip or terminate`},
+		"answers with a typo":  {script: `echo '{"acton":"skip"}'`, fails: `unknown field "acton"`},
+		"answers twice":        {script: `echo '{"action":"skip"}{"action":"continue"}'`, fails: "more than one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, err := shellHook(t, tc.script).OnEvent(t.Context(), extension.HookEvent{Point: tc.at})
+			if tc.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.fails) {
+					t.Errorf("OnEvent = %+v, %v, want %q", a, err, tc.fails)
+				}
+				return
+			}
+			if err != nil || a.Kind != tc.want || a.Reason != tc.reason {
+				t.Errorf("OnEvent = %+v, %v; want %v, %.80q", a, err, tc.want, tc.reason)
+			}
+		})
+	}
+}
+
+func TestACommandIsToldWhatHappens(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	h := shellHook(t, "cat > told", func(c *extension.HookCommand) { c.Dir = dir })
+	big := strings.Repeat("long ", 100_000)
+	for _, e := range []extension.HookEvent{
+		{Call: &content.ToolCall{ID: "c", Name: "rm", Input: json.RawMessage(`{"path":"x"}`)}},
+		{Request: &model.Request{Transcript: []content.Item{content.UserText(big)}, Tools: []tool.Spec{{Name: "rm"}}}},
+		{Reply: &model.Reply{FinishReason: content.Completed}},
+		{OldTokens: 9, NewTokens: 4},
+	} {
+		e.Point, e.Session, e.Turn, e.Round = extension.PreLlmCall, "s", "turn-1", 2
+		if _, err := h.OnEvent(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(filepath.Join(dir, "told"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told struct {
+			Point, Session, Turn string
+			Round                int
+			Call                 *content.ToolCall
+			Request              *struct {
+				Transcript []content.Item
+				Tools      []string
+			}
+			Reply *struct {
+				FinishReason string `json:"finish_reason"`
+			}
+			OldTokens int `json:"old_tokens"`
+		}
+		if err := json.Unmarshal(raw, &told); err != nil {
+			t.Fatalf("%v: %.200s", err, raw)
+		}
+		switch {
+		case told.Point != "pre_llm_call" || told.Session != "s" || told.Turn != "turn-1" || told.Round != 2,
+			(told.Call != nil) != (e.Call != nil), told.Call != nil && told.Call.Name != "rm",
+			(told.Request != nil) != (e.Request != nil), told.Request != nil && (told.Request.Transcript[0].Text() != big || told.Request.Tools[0] != "rm"),
+			(told.Reply != nil) != (e.Reply != nil), told.Reply != nil && told.Reply.FinishReason != "completed", told.OldTokens != e.OldTokens:
+			t.Errorf("it was told %.300s", raw)
+		}
+	}
+}
+
+func TestACommandIsAskedAboutItsToolsOnly(t *testing.T) {
+	t.Parallel()
+	h := shellHook(t, "exit 2", func(c *extension.HookCommand) {
+		c.Points, c.Tools = []extension.Point{extension.PreToolExecution}, []string{"shell_*", "rm"}
+	})
+	for name, want := range map[string]extension.ActionKind{"shell_exec": extension.Skip, "rm": extension.Skip, "rmdir": extension.Continue} {
+		e := extension.HookEvent{Point: extension.PreToolExecution, Call: &content.ToolCall{Name: name}}
+		if a, err := h.OnEvent(t.Context(), e); err != nil || a.Kind != want {
+			t.Errorf("%s: %v, %v; want %v", name, a, err, want)
+		}
+	}
+}
+
+func TestACommandEndsWithItsTime(t *testing.T) {
+	t.Parallel()
+	slow := shellHook(t, "sleep 600 & sleep 600", func(c *extension.HookCommand) { c.Timeout = 200 * time.Millisecond })
+	if a, err := slow.OnEvent(t.Context(), extension.HookEvent{}); err == nil || !strings.Contains(err.Error(), "stopped after 200ms") {
+		t.Errorf("OnEvent = %v, %v", a, err)
+	}
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(100*time.Millisecond, func() { cancel(enough) })
+	if _, err := shellHook(t, "sleep 600").OnEvent(ctx, extension.HookEvent{}); !errors.Is(err, enough) {
+		t.Errorf("OnEvent = %v, want why it was stopped", err)
+	}
+}
+
+func TestACommandThatCannotBeAHook(t *testing.T) {
+	t.Parallel()
+	points := []extension.Point{extension.PreToolExecution}
+	argv := []string{"true"}
+	for want, c := range map[string]extension.HookCommand{
+		"no name":              {Points: points, Argv: argv},
+		"no command":           {Name: "h", Points: points},
+		"no point":             {Name: "h", Argv: argv},
+		"positive":             {Name: "h", Points: points, Argv: argv, Timeout: -1},
+		`"before_model" is no`: {Name: "h", Points: []extension.Point{extension.BeforeModel}, Argv: argv},
+		"there is no call":     {Name: "h", Points: []extension.Point{extension.PreLlmCall}, Tools: []string{"x"}, Argv: argv},
+	} {
+		if h, err := extension.NewHookCommand(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("NewHookCommand = %v, %v, want %q", h, err, want)
+		}
+	}
+	gone := shellHook(t, "", func(c *extension.HookCommand) { c.Argv = []string{"no-such-command-here"} })
+	if _, err := gone.OnEvent(t.Context(), extension.HookEvent{}); err == nil {
+		t.Error("a command that is not there decides")
+	}
+}

@@ -1,0 +1,143 @@
+package faultproxy
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	chunkSize = 32 << 10
+
+	// How many chunks may be under way in one direction: a slow way still holds much.
+	inFlight = 256
+)
+
+// link is one connection through the proxy.
+type link struct {
+	proxy          *Proxy
+	client, server net.Conn
+	torn           [2]atomic.Bool // bytes of the direction were swallowed
+	over           chan struct{}  // closed when the link is cut
+	once           sync.Once
+}
+
+// chunk is some bytes and when they were sent.
+type chunk struct {
+	bytes []byte
+	sent  time.Time
+}
+
+// join relays between two ends until one of them closes, or the link is cut.
+func (p *Proxy) join(client, server net.Conn) error {
+	l := &link{proxy: p, client: client, server: server, over: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refusing || p.closed {
+		l.cut()
+		return ErrRefused
+	}
+	p.links[l] = struct{}{}
+	p.running.Go(l.run)
+	return nil
+}
+
+func (l *link) run() {
+	var both sync.WaitGroup
+	both.Go(func() { l.relay(ToServer, l.client, l.server) })
+	both.Go(func() { l.relay(ToClient, l.server, l.client) })
+	both.Wait()
+	l.proxy.mu.Lock()
+	defer l.proxy.mu.Unlock()
+	delete(l.proxy.links, l)
+}
+
+// cut ends the link without a farewell: what was not delivered is lost.
+func (l *link) cut() {
+	l.once.Do(func() {
+		close(l.over)
+		for _, c := range []net.Conn{l.client, l.server} {
+			if t, ok := c.(*net.TCPConn); ok {
+				_ = t.SetLinger(0) // a reset, not an orderly end
+			}
+			_ = c.Close() // it is over whatever this says
+		}
+	})
+}
+
+// relay passes on what goes one way. When there is no more, what is under way is
+// delivered before the link ends.
+func (l *link) relay(d Direction, from, to net.Conn) {
+	defer l.cut()
+	queue := make(chan chunk, inFlight)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer close(queue)
+		l.read(from, queue)
+	})
+	for c := range queue {
+		if !l.deliver(d, to, c) {
+			break
+		}
+	}
+	l.cut()
+	reading.Wait()
+}
+
+func (l *link) read(from net.Conn, queue chan<- chunk) {
+	for {
+		buf := make([]byte, chunkSize)
+		n, err := from.Read(buf)
+		if n > 0 {
+			select {
+			case queue <- chunk{buf[:n], time.Now()}:
+			case <-l.over:
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// deliver does with a chunk what the rules say, once they let it go. It reports
+// whether the link goes on.
+func (l *link) deliver(d Direction, to net.Conn, c chunk) bool {
+	for {
+		r, changed := l.proxy.now(d)
+		if r.swallow || l.torn[d].Load() {
+			l.torn[d].Store(true)
+			return true
+		}
+		if wait := time.Until(c.sent.Add(r.delay)); r.hold || wait > 0 {
+			if !l.rest(r.hold, wait, changed) {
+				return false
+			}
+			continue
+		}
+		if _, err := to.Write(c.bytes); err != nil {
+			return false
+		}
+		return r.rate <= 0 || l.rest(false, time.Duration(len(c.bytes))*time.Second/time.Duration(r.rate), changed)
+	}
+}
+
+// rest waits until the rules change, and not longer than for the time unless it has to
+// hold on. It reports whether the link goes on.
+func (l *link) rest(hold bool, d time.Duration, changed <-chan struct{}) bool {
+	var up <-chan time.Time
+	if !hold {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		up = t.C
+	}
+	select {
+	case <-up:
+	case <-changed:
+	case <-l.over:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,288 @@
+package jetstream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+const grace = time.Hour
+
+// name stores a blob and returns its name.
+func keep(t *testing.T, c *Cell, data []byte) string {
+	t.Helper()
+	id, err := c.Blobs().Put(t.Context(), data)
+	must(t, err)
+	return id
+}
+
+func gone(t *testing.T, c *Cell, id string) bool {
+	t.Helper()
+	_, ok, err := c.Blobs().Get(t.Context(), id)
+	must(t, err)
+	return !ok
+}
+
+// say stores a message with a text on a subject of the cell.
+func say(t *testing.T, c *Cell, subject, text string) {
+	t.Helper()
+	_, err := c.publish(t.Context(), &nats.Msg{Subject: subject, Data: []byte(text)})
+	must(t, err)
+}
+
+func TestOnlyWhatNothingNamesIsCollected(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		n := c.names
+		named := map[string]string{}
+		for i, subject := range []string{
+			n.journal("s"), n.cmd("s", "ask"), n.timer("s", "x"), n.task("q", "s", "p"), kvKey(n.snapBucket(), "s"),
+		} {
+			id := keep(t, c, noise(100+i, uint64(i)))
+			named[id] = subject
+			say(t, c, subject, "a kept output: 0123"+id+"9")
+		}
+		header, _, err := c.pack(t.Context(), append(noise(200<<10, 20), keep(t, c, []byte("named by a blob"))...))
+		must(t, err)
+		named[header.Get(headerBlob)] = "a header"
+		_, err = c.publish(t.Context(), &nats.Msg{Subject: n.journal("s"), Header: header})
+		must(t, err)
+		inner := keep(t, c, []byte("named by a blob"))
+		named[inner] = "a payload that is a blob"
+		lost := []string{keep(t, c, nil), keep(t, c, noise(10, 30)), keep(t, c, noise(300<<10, 31))}
+
+		<-time.After(grace + time.Second)
+		young := keep(t, c, noise(10, 40))
+		dry, err := c.Keeper().Collect(t.Context(), grace, true)
+		must(t, err)
+		got, err := c.Keeper().Collect(t.Context(), grace, false)
+		must(t, err)
+		if want := (Collected{Blobs: len(named) + 4, Removed: 3, Bytes: 10 + 300<<10, Young: 1}); got != want || dry != want {
+			t.Errorf("Collect = %+v, dry %+v, want %+v", got, dry, want)
+		}
+		for id, by := range named {
+			if gone(t, c, id) {
+				t.Errorf("the blob that %s names is gone", by)
+			}
+		}
+		for _, id := range lost {
+			if !gone(t, c, id) {
+				t.Errorf("blob %s is still there", id)
+			}
+		}
+		if gone(t, c, young) {
+			t.Error("the blob that was stored just now is gone")
+		}
+		chunks, err := c.subjects(t.Context(), n.blobStream(), n.blobChunks("*"))
+		must(t, err)
+		if len(chunks) != len(named)+1 {
+			t.Errorf("%d blobs have chunks, want %d", len(chunks), len(named)+1)
+		}
+		again, err := c.Keeper().Collect(t.Context(), grace, false)
+		if want := (Collected{Blobs: len(named) + 1, Young: 1}); err != nil || again != want {
+			t.Errorf("Collect again = %+v, %v, want %+v", again, err, want)
+		}
+	})
+}
+
+// TestABlobThatIsStoredAgainIsNotCollected plays the two orders in which a writer and a
+// collector can meet at an old blob.
+func TestABlobThatIsStoredAgainIsNotCollected(t *testing.T) {
+	data := noise(300<<10, 1)
+	t.Run("writer first", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, c *Cell) {
+			id := keep(t, c, data)
+			<-time.After(2 * grace)
+			old, err := c.Keeper().blobs(t.Context())
+			must(t, err)
+			keep(t, c, data)
+			if _, retired, err := c.retireBlob(t.Context(), id, old[id].last); retired || err != nil {
+				t.Errorf("retireBlob of what was stored again = %v, %v", retired, err)
+			}
+			if gone(t, c, id) {
+				t.Error("it is gone")
+			}
+		})
+	})
+	t.Run("collector first", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, c *Cell) {
+			id := keep(t, c, data)
+			<-time.After(2 * grace)
+			w := wanted{name: id, size: int64(len(data))}
+			must(t, c.lastBlobWord(t.Context(), &w)) // the writer finds it there
+			_, retired, err := c.retireBlob(t.Context(), id, w.last)
+			if must(t, err); !retired {
+				t.Fatal("it was not retired")
+			}
+			if err := c.describeBlob(t.Context(), id, w.body, w.last); !isConflict(err) {
+				t.Errorf("the writer's word that it wants the blob = %v, want a conflict", err)
+			}
+			if keep(t, c, data); gone(t, c, id) {
+				t.Error("what was stored anew is gone")
+			}
+		})
+	})
+	t.Run("collector killed halfway", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, c *Cell) {
+			id := keep(t, c, data)
+			other := keep(t, c, noise(10, 2))
+			blobs, err := c.Keeper().blobs(t.Context())
+			must(t, err)
+			for _, b := range []string{id, other} { // dies behind its first step
+				must(t, c.describeBlob(t.Context(), b, []byte(`{"deleted":true}`), blobs[b].last))
+			}
+			if keep(t, c, data); gone(t, c, id) {
+				t.Error("what was stored behind a collector's last word is gone")
+			}
+			say(t, c, c.names.journal("s"), id)
+			<-time.After(2 * grace)
+			got, err := c.Keeper().Collect(t.Context(), grace, false)
+			if err != nil || got.Removed != 1 || gone(t, c, id) {
+				t.Errorf("Collect = %+v, %v, and the blob that is named is gone: %v", got, err, gone(t, c, id))
+			}
+		})
+	})
+}
+
+// TestWritersAndCollectorsAtOnce has writers that store few blobs again and again and
+// name them within the grace, beside a collector that never rests.
+func TestWritersAndCollectorsAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		var writers sync.WaitGroup
+		for w := range 4 {
+			writers.Go(func() {
+				r := rand.New(rand.NewPCG(uint64(w), 5))
+				subject := c.names.journal(content.SessionID(fmt.Sprintf("s-%d", w)))
+				for range 20 {
+					data := bytes.Repeat([]byte{byte(r.IntN(3))}, 200<<10)
+					id, err := c.Blobs().Put(t.Context(), data)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					<-time.After(time.Duration(r.Int64N(int64(grace))))
+					if _, err := c.publish(t.Context(), &nats.Msg{Subject: subject, Data: []byte(id)}); err != nil {
+						t.Error(err)
+					}
+					<-time.After(time.Duration(r.Int64N(int64(grace))))
+					if _, ok, err := c.Blobs().Get(t.Context(), id); !ok || err != nil {
+						t.Errorf("blob %s of writer %d is there: %v, %v", id, w, ok, err)
+						return
+					}
+					if err := c.purge(t.Context(), c.names.journalStream(), subject, 0); err != nil {
+						t.Error(err)
+					}
+					<-time.After(time.Duration(r.Int64N(int64(3 * grace))))
+				}
+			})
+		}
+		done := make(chan struct{})
+		go func() { writers.Wait(); close(done) }()
+		removed := 0
+		for {
+			select {
+			case <-done:
+				if removed == 0 {
+					t.Error("nothing was ever collected")
+				}
+				return
+			case <-time.After(20 * time.Minute):
+			}
+			got, err := c.Keeper().Collect(t.Context(), grace, false)
+			must(t, err)
+			removed += got.Removed
+		}
+	})
+}
+
+func TestPartsOfBlobsAreCollected(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		ctx := t.Context()
+		_, err := c.writeChunks(ctx, c.names.blobChunks("killed"), bytes.NewReader(noise(300<<10, 1)))
+		must(t, err)
+		<-time.After(grace / 2)
+		_, err = c.writeChunks(ctx, c.names.blobChunks("busy"), bytes.NewReader(noise(300<<10, 2)))
+		must(t, err)
+		<-time.After(grace/2 + time.Second)
+		got, err := c.Keeper().Collect(ctx, grace, false)
+		if want := (Collected{Parts: 1}); err != nil || got != want {
+			t.Errorf("Collect = %+v, %v, want %+v", got, err, want)
+		}
+		left, err := c.subjects(ctx, c.names.blobStream(), c.names.blobChunks("*"))
+		must(t, err)
+		if _, busy := left[c.names.blobChunks("busy")]; !busy || len(left) != 1 {
+			t.Errorf("chunks left: %v", left)
+		}
+	})
+}
+
+// TestACollectionHarmsNoBlobThatSomebodyClaims plays a writer who describes what is not
+// his, so that others remove it for him.
+func TestACollectionHarmsNoBlobThatSomebodyClaims(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		header, _, err := c.pack(t.Context(), noise(300<<10, 1))
+		must(t, err)
+		_, err = c.publish(t.Context(), &nats.Msg{Subject: c.names.journal("s"), Header: header})
+		must(t, err)
+		id := header.Get(headerBlob)
+		victim, err := c.blobMeta(t.Context(), id)
+		must(t, err)
+		for i, nuid := range []string{victim.NUID, ">", "*", "", "a.b"} {
+			name := strings.Repeat(strconv.Itoa(i), digestLen)
+			say(t, c, c.names.blobMeta(name), fmt.Sprintf(`{"name":%q,"nuid":%q,"size":7,"chunks":3}`, name, nuid))
+		}
+		say(t, c, c.names.blobMeta(id), `{"deleted":true}`)
+		<-time.After(2 * grace)
+		got, err := c.Keeper().Collect(t.Context(), grace, false)
+		if err != nil || got.Removed != 5 {
+			t.Errorf("Collect = %+v, %v, want 5 removed", got, err)
+		}
+		if gone(t, c, id) {
+			t.Error("the blob that the journal names is gone")
+		}
+	})
+}
+
+func TestABlobIsStoredAndReadInPieces(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		for _, size := range []int{0, 1, blobChunk, 9 << 20} {
+			data := noise(size, uint64(size))
+			id, n, err := c.Blobs().PutFrom(t.Context(), bytes.NewReader(data))
+			if err != nil || n != int64(size) {
+				t.Fatalf("PutFrom = %d bytes, %v, want %d", n, err, size)
+			}
+			var got bytes.Buffer
+			ok, err := c.Blobs().CopyTo(t.Context(), id, &got)
+			if err != nil || !ok || !bytes.Equal(got.Bytes(), data) {
+				t.Errorf("CopyTo = %d bytes, %v, %v, want the %d", got.Len(), ok, err, size)
+			}
+		}
+		if ok, err := c.Blobs().CopyTo(t.Context(), "none", &bytes.Buffer{}); ok || err != nil {
+			t.Errorf("CopyTo of none = %v, %v", ok, err)
+		}
+		if _, _, err := c.Blobs().PutFrom(t.Context(), &fickle{Reader: bytes.NewReader(noise(1000, 1))}); !errors.Is(err, errBlobChanged) {
+			t.Errorf("PutFrom of what changes = %v, want errBlobChanged", err)
+		}
+	})
+}
+
+// fickle has one byte more each time it is read.
+type fickle struct {
+	*bytes.Reader
+	times int
+}
+
+func (f *fickle) Seek(int64, int) (int64, error) {
+	f.times++
+	f.Reset(noise(1000+f.times, 1))
+	return 0, nil
+}

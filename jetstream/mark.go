@@ -1,0 +1,150 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// marker finds which blobs are referred to.
+type marker struct {
+	cell  *Cell
+	blobs map[string]*kept
+}
+
+// all marks what any message of the cell names. The journals come behind what leads to
+// entries, so that what moves there meanwhile is found.
+func (m *marker) all(ctx context.Context) error {
+	n := m.cell.names
+	for _, name := range n.mayName() {
+		if err := m.stream(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayName lists the streams with messages that name blobs.
+func (n names) mayName() []string {
+	var on []string
+	for _, h := range Headers() {
+		if h.Name == headerBlob {
+			on = append(on, h.On...)
+		}
+	}
+	out := n.streams(func(r Row) bool { return slices.Contains(on, r.Name) && r.Name != "JOURNAL" })
+	return append(out, n.journalStream())
+}
+
+// keeps lists the streams that hold something of sessions, and that of the blobs.
+func (n names) keeps() []string {
+	on := []string{"BLOBS"}
+	for _, row := range Subjects(n.ns) {
+		if row.Kept != "" && strings.Contains(row.Subject, "<session>") {
+			on = append(on, row.Kept)
+		}
+	}
+	return n.streams(func(r Row) bool { return slices.Contains(on, r.Name) })
+}
+
+func (n names) streams(want func(Row) bool) []string {
+	var out []string
+	for _, r := range Topology(n.ns, Config{}) {
+		if want(r) {
+			out = append(out, r.Stream)
+		}
+	}
+	return out
+}
+
+// stream marks what the messages of a stream name: those of any replica,
+// if every one serves the stream, and then what that one may not have yet.
+func (m *marker) stream(ctx context.Context, stream string) error {
+	last := uint64(0)
+	if m.direct(stream) {
+		for msg, err := range m.cell.batchGet(ctx, stream, ">", 0) {
+			if err == nil {
+				err = m.message(ctx, stream, msg)
+			}
+			if err != nil {
+				return err
+			}
+			last = msg.Seq
+		}
+	}
+	for {
+		msg, err := m.cell.leaderNext(ctx, stream, ">", last+1)
+		if errors.Is(err, errNoMessage) {
+			return nil
+		}
+		if err == nil {
+			err = m.message(ctx, stream, msg)
+		}
+		if err != nil {
+			return err
+		}
+		last = msg.Seq
+	}
+}
+
+func (m *marker) direct(stream string) bool {
+	return slices.Contains(m.cell.names.streams(func(r Row) bool { return r.stream.AllowDirect }), stream)
+}
+
+// message marks what a message names, and what its payload names if that is a blob. A
+// snapshot names nothing that its journal does not.
+func (m *marker) message(ctx context.Context, stream string, msg stored) error {
+	scan := nameScanner{found: m.name}
+	_, _ = scan.Write(msg.Data) // never fails
+	b := m.blobs[msg.Header.Get(headerBlob)]
+	if b == nil {
+		return nil
+	}
+	b.live = true
+	if b.read || stream == kvStream(m.cell.names.snapBucket()) {
+		return nil
+	}
+	b.read = true
+	err := m.cell.copyBlob(ctx, b.name, &nameScanner{found: m.name})
+	if errors.Is(err, ErrBlobMissing) {
+		return nil // whoever reads the message is told
+	}
+	return err
+}
+
+func (m *marker) name(name []byte) {
+	if b := m.blobs[string(name)]; b != nil {
+		b.live = true
+	}
+}
+
+// digestLen is the length of a blob's name.
+const digestLen = 64
+
+func notHex(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }
+
+// nameScanner finds whatever may be the name of a blob in the bytes that are written
+// to it, wherever it stands.
+type nameScanner struct {
+	found func(name []byte)
+	run   []byte // the hexadecimal digits before what comes next, at most as many as a name has
+}
+
+// Write implements io.Writer and never fails.
+func (s *nameScanner) Write(p []byte) (int, error) {
+	for _, c := range p {
+		if notHex(rune(c)) {
+			s.run = s.run[:0]
+			continue
+		}
+		if len(s.run) == digestLen {
+			copy(s.run, s.run[1:])
+			s.run = s.run[:digestLen-1]
+		}
+		if s.run = append(s.run, c); len(s.run) == digestLen {
+			s.found(s.run)
+		}
+	}
+	return len(p), nil
+}

@@ -1,0 +1,62 @@
+package jetstream
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/journal/journaltest"
+	"github.com/turnlog/turnlog/memory"
+	"github.com/turnlog/turnlog/memory/memorytest"
+)
+
+// What every implementation of a contract must do also holds with three replicas on
+// disk, where reads may lag behind what was acknowledged, and each side may talk to
+// another server.
+func TestContractsHoldWithThreeReplicas(t *testing.T) {
+	t.Parallel()
+	r := &replicated{}
+	var err error
+	r.cluster, err = embedded.StartCluster(t.Context(), 3, embedded.WithStore(t.TempDir()))
+	must(t, err)
+	t.Cleanup(r.cluster.Close)
+
+	t.Run("journal", func(t *testing.T) {
+		journaltest.Run(t, journaltest.Features{}, func(t *testing.T) journal.Journal {
+			return r.open(t, r.provision(t)).Journal()
+		})
+	})
+	t.Run("memory", func(t *testing.T) {
+		memorytest.Run(t, func(t testing.TB) memory.Store { return r.open(t, r.provision(t)).Memory() })
+	})
+}
+
+// replicated is a cluster on which each case has a cell of its own.
+type replicated struct {
+	cluster *embedded.Cluster
+	cells   atomic.Int64
+	conns   atomic.Int64
+}
+
+func (r *replicated) provision(t testing.TB) (namespace string) {
+	t.Helper()
+	namespace = fmt.Sprint("cell", r.cells.Add(1))
+	must(t, r.open(t, namespace).Provision(t.Context(), Config{Replicas: 3}))
+	return namespace
+}
+
+// open sees a cell through the next server.
+func (r *replicated) open(t testing.TB, namespace string) *Cell {
+	t.Helper()
+	servers := r.cluster.Servers()
+	nc, err := nats.Connect(servers[int(r.conns.Add(1))%len(servers)].ClientURL())
+	must(t, err)
+	t.Cleanup(nc.Close)
+	c, err := Open(nc, namespace)
+	must(t, err)
+	return c
+}

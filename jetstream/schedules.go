@@ -1,0 +1,293 @@
+package jetstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/schedule"
+)
+
+// ErrScheduled is returned by Add for a name that a schedule has. Replace that one,
+// remove it, or take another name.
+var ErrScheduled = errors.New("a schedule has this name")
+
+// ErrNoSchedule is returned for a schedule that is not there. List says which are.
+var ErrNoSchedule = errors.New("no such schedule")
+
+// ErrHandled is returned by Record when somebody else recorded an outcome meanwhile:
+// leave the firing to them.
+var ErrHandled = errors.New("somebody else handles the firing")
+
+// Schedules holds what is to happen when. The server keeps the time: when a schedule
+// is due it stores a firing, at most one for each schedule that is not handled yet. It
+// can start nothing; whoever hears of a firing or sweeps does. It is safe for
+// concurrent use.
+type Schedules struct {
+	cell *Cell
+}
+
+// Schedules returns the cell's schedules.
+func (c *Cell) Schedules() *Schedules { return &Schedules{cell: c} }
+
+// Add stores a schedule. It returns ErrScheduled if there is one of that name, unless
+// it may replace it, and schedule.ErrBadSchedule for one that cannot be.
+func (s *Schedules) Add(ctx context.Context, p schedule.Schedule, replace bool) error {
+	if err := p.Check(); err != nil {
+		return fmt.Errorf("add schedule: %w", err)
+	}
+	data, err := p.Encode()
+	if err != nil {
+		return fmt.Errorf("add schedule: %w", err)
+	}
+	n := s.cell.names
+	msg := &nats.Msg{Subject: n.schedule(p.Name), Data: data, Header: nats.Header{
+		jetstream.ScheduleHeader:       []string{p.Timing.Pattern()},
+		jetstream.ScheduleTargetHeader: []string{n.fired(p.Name)},
+	}}
+	if p.Timing.Zone != "" {
+		msg.Header[jetstream.ScheduleTimeZoneHeader] = []string{p.Timing.Zone}
+	}
+	if !replace {
+		msg.Header[headerGuard] = []string{"0"}
+		if _, err := s.get(ctx, n.fired(p.Name)); !errors.Is(err, errNoMessage) {
+			return fmt.Errorf("add schedule %s: %w", p.Name, orElse(err, ErrScheduled))
+		}
+	}
+	err = promptly(ctx, func(ctx context.Context) error {
+		_, err := s.cell.publish(ctx, msg)
+		return err
+	})
+	switch {
+	case isConflict(err):
+		if have, err := s.get(ctx, n.schedule(p.Name)); err == nil && bytes.Equal(have.Data, data) {
+			return nil // an attempt that nobody answered
+		}
+		err = ErrScheduled
+	case isBadSchedule(err):
+		err = fmt.Errorf("%w: the server: %w", schedule.ErrBadSchedule, err)
+	case err != nil:
+		err = s.cell.explain(ctx, n.schedulesStream(), err)
+	}
+	if err != nil {
+		return fmt.Errorf("add schedule %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// orElse is err, or other if there is none.
+func orElse(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// Remove takes a schedule away, and its firing that nobody has handled yet. What a
+// firing has begun goes on.
+func (s *Schedules) Remove(ctx context.Context, name string) error {
+	if !content.IsToken(name) {
+		return fmt.Errorf("remove schedule %q: %w", name, ErrNoSchedule)
+	}
+	n, there := s.cell.names, false
+	for _, subject := range []string{n.schedule(name), n.fired(name)} {
+		_, err := s.get(ctx, subject)
+		if err != nil && !errors.Is(err, errNoMessage) {
+			return fmt.Errorf("remove schedule %s: %w", name, err)
+		}
+		there = there || err == nil
+	}
+	if !there {
+		return fmt.Errorf("remove schedule %s: %w", name, ErrNoSchedule)
+	}
+	for _, subject := range []string{n.schedule(name), n.fired(name), n.outcome(name)} {
+		if err := s.cell.purge(ctx, n.schedulesStream(), subject, 0); err != nil {
+			return fmt.Errorf("remove schedule %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Standing is a schedule and how it stands.
+type Standing struct {
+	schedule.Schedule
+
+	Added   time.Time        // by the server's clock
+	Pending time.Time        // when it fired, if nobody has handled that yet; else zero
+	Last    schedule.Outcome // of the last firing that was handled; zero: there was none
+	Err     error            // it cannot be read, by this release; only its name is known
+}
+
+// List returns all schedules, by name: also those that fired for the last time and
+// are not handled yet.
+func (s *Schedules) List(ctx context.Context) ([]Standing, error) {
+	names, err := s.names(ctx, s.cell.names.schedule("*"))
+	if err == nil {
+		var more []string
+		more, err = s.Fired(ctx)
+		names = append(names, more...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list schedules: %w", err)
+	}
+	slices.Sort(names)
+	var out []Standing
+	for _, name := range slices.Compact(names) {
+		one, err := s.standing(ctx, name)
+		switch {
+		case errors.Is(err, errNoMessage): // it went meanwhile
+		case err != nil:
+			return nil, fmt.Errorf("list schedules: %s: %w", name, err)
+		default:
+			out = append(out, one)
+		}
+	}
+	return out, nil
+}
+
+func (s *Schedules) standing(ctx context.Context, name string) (out Standing, err error) {
+	n := s.cell.names
+	fired, err := s.get(ctx, n.fired(name))
+	if err != nil && !errors.Is(err, errNoMessage) {
+		return out, err
+	}
+	out.Pending = fired.Time
+	kept, err := s.get(ctx, n.schedule(name))
+	if errors.Is(err, errNoMessage) {
+		if fired.Seq > 0 { // the last time
+			kept, err = fired, nil
+		}
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Schedule, out.Err = schedule.Decode(kept.Data)
+	if kept.Aimed {
+		out.Err = errAimed
+	}
+	if out.Err != nil {
+		out.Schedule = schedule.Schedule{Name: name}
+	}
+	out.Added = kept.Time
+	if out.Last, _, err = s.Outcome(ctx, name); out.Err == nil && !out.Last.Created.Equal(out.Created) {
+		out.Last = schedule.Outcome{} // of one that had the name before
+	}
+	return out, err
+}
+
+// Fired lists the schedules with a firing that nobody has handled.
+func (s *Schedules) Fired(ctx context.Context) ([]string, error) {
+	names, err := s.names(ctx, s.cell.names.fired("*"))
+	if err != nil {
+		return nil, fmt.Errorf("list firings: %w", err)
+	}
+	return names, nil
+}
+
+// names lists the last tokens of the subjects that are there.
+func (s *Schedules) names(ctx context.Context, filter string) ([]string, error) {
+	all, err := s.cell.subjects(ctx, s.cell.names.schedulesStream(), filter)
+	var out []string
+	for subject := range all {
+		out = append(out, strings.TrimPrefix(subject, strings.TrimSuffix(filter, "*")))
+	}
+	return out, err
+}
+
+// get is the message on a subject, as the leader knows it, or errNoMessage.
+func (s *Schedules) get(ctx context.Context, subject string) (stored, error) {
+	return s.cell.leaderLast(ctx, s.cell.names.schedulesStream(), subject)
+}
+
+// Firing is a schedule that fired.
+type Firing struct {
+	Schedule schedule.Schedule
+	Seq      uint64
+	At       time.Time
+	Err      error // it is none that this release can act on: settle it
+}
+
+// Firing returns the firing of a schedule that nobody has handled, and false if there
+// is none.
+func (s *Schedules) Firing(ctx context.Context, name string) (Firing, bool, error) {
+	n := s.cell.names
+	m, err := s.get(ctx, n.fired(name))
+	switch {
+	case errors.Is(err, errNoMessage):
+		return Firing{}, false, nil
+	case err != nil:
+		return Firing{}, false, fmt.Errorf("firing of %s: %w", name, err)
+	}
+	f := Firing{Seq: m.Seq, At: m.Time}
+	f.Schedule, f.Err = schedule.Decode(m.Data)
+	by := n.schedule(name)
+	if m.Aimed || f.Err == nil && (f.Schedule.Name != name || m.Header.Get(jetstream.SchedulerHeader) != by) {
+		f.Err = fmt.Errorf("%w %q: something else than the schedule fired it", schedule.ErrBadSchedule, name)
+	}
+	return f, true, nil
+}
+
+// Outcome returns what became of a schedule's last firing, and the number of that
+// record; 0: there is none.
+func (s *Schedules) Outcome(ctx context.Context, name string) (schedule.Outcome, uint64, error) {
+	m, err := s.get(ctx, s.cell.names.outcome(name))
+	switch {
+	case errors.Is(err, errNoMessage):
+		return schedule.Outcome{}, 0, nil
+	case err == nil && m.Aimed:
+		err = errAimed
+	}
+	var o schedule.Outcome
+	if err == nil {
+		o, err = schedule.DecodeOutcome(m.Data)
+	}
+	if err != nil {
+		return o, m.Seq, fmt.Errorf("outcome of %s: %w", name, err)
+	}
+	return o, m.Seq, nil
+}
+
+// Record writes down what becomes of a firing, behind the record of that number. It
+// returns the number of its own, or ErrHandled if there is another one by now.
+func (s *Schedules) Record(ctx context.Context, name string, o schedule.Outcome, behind uint64) (uint64, error) {
+	data, err := o.Encode()
+	if err != nil {
+		return 0, err
+	}
+	msg := &nats.Msg{Subject: s.cell.names.outcome(name), Data: data, Header: nats.Header{
+		headerGuard: []string{strconv.FormatUint(behind, 10)},
+	}}
+	seq, err := s.cell.publish(ctx, msg)
+	switch {
+	case isConflict(err):
+		return 0, fmt.Errorf("record outcome of %s: %w", name, ErrHandled)
+	case err != nil:
+		return 0, fmt.Errorf("record outcome of %s: %w", name, s.cell.explain(ctx, s.cell.names.schedulesStream(), err))
+	}
+	return seq, nil
+}
+
+// Settle takes a firing away that is handled. A newer one stays.
+func (s *Schedules) Settle(ctx context.Context, name string, seq uint64) error {
+	if err := s.cell.purge(ctx, s.cell.names.schedulesStream(), s.cell.names.fired(name), seq+1); err != nil {
+		return fmt.Errorf("settle firing of %s: %w", name, err)
+	}
+	return nil
+}
+
+// Forget takes the outcome of a schedule away that fires no more.
+func (s *Schedules) Forget(ctx context.Context, name string) error {
+	if err := s.cell.purge(ctx, s.cell.names.schedulesStream(), s.cell.names.outcome(name), 0); err != nil {
+		return fmt.Errorf("forget outcome of %s: %w", name, err)
+	}
+	return nil
+}

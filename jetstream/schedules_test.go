@@ -1,0 +1,269 @@
+package jetstream
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/schedule"
+)
+
+func planned(name string, t schedule.Timing) schedule.Schedule {
+	return schedule.Schedule{
+		Name: name, Timing: t, By: "test", Created: time.Now().UTC().Truncate(time.Millisecond),
+		Commands: []commands.Command{commands.OpenSession{
+			Config: events.Config{Model: "demo"}, Input: []content.Item{content.UserText("go")},
+		}},
+	}
+}
+
+// firing waits for the next firing of a schedule, and takes it away.
+func firing(t *testing.T, c *Cell, name string, within time.Duration) Firing {
+	t.Helper()
+	for end := time.Now().Add(within); ; {
+		f, there, err := c.Schedules().Firing(t.Context(), name)
+		must(t, err)
+		if there {
+			must(t, c.Schedules().Settle(t.Context(), name, f.Seq))
+			return f
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s did not fire within %v", name, within)
+		}
+		<-time.After(time.Second)
+	}
+}
+
+// TestCrontabTimesAreTheServers has the server fire, and our own reading of the
+// expression say when it does.
+func TestCrontabTimesAreTheServers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		cron, zone string
+		firings    int // few, where days lie between them
+	}{
+		{"*/5 * * * *", "", 5},
+		{"@hourly", "Europe/Berlin", 3},
+		{"@daily", "America/New_York", 2},
+		{"30 4 * * mon-fri", "Asia/Kolkata", 1},
+		{"0 12 4 * mon", "", 2}, // the 4th, and every Monday
+		{"15,45 8-18/5 * 1 *", "Australia/Lord_Howe", 4},
+		{"59 23 31 * 7", "Pacific/Apia", 1},
+	} {
+		t.Run(tt.cron, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, c *Cell) {
+				timing := schedule.Timing{Cron: tt.cron, Zone: tt.zone}
+				p := planned("p", timing)
+				must(t, c.Schedules().Add(t.Context(), p, false))
+				for range tt.firings {
+					want := timing.Next(time.Time{}, time.Now())
+					<-time.After(time.Until(want) - 2*time.Second)
+					if _, early, err := c.Schedules().Firing(t.Context(), "p"); early || err != nil {
+						t.Fatalf("fired 2 s before %v: %v", want, err)
+					}
+					f := firing(t, c, "p", 4*time.Second)
+					if got := timing.Due(f.At); !got.Equal(want) || f.Err != nil {
+						t.Errorf("fired at %v, which was due at %v, want %v (%v)", f.At, got, want, f.Err)
+					}
+					if diff := cmp.Diff(p, f.Schedule); diff != "" {
+						t.Errorf("schedule (-want +got):\n%s", diff)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestWhatIsMissedIsOneFiring(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, embedded.WithStore(dir))
+		c := openCell(t, connect(t, s))
+		must(t, c.Provision(t.Context(), Config{}))
+		hourly, every := schedule.Timing{Cron: "@hourly"}, schedule.Timing{Every: 10 * time.Minute}
+		once := schedule.Timing{At: time.Now().Add(90 * time.Minute)}
+		must(t, c.Schedules().Add(t.Context(), planned("hourly", hourly), false))
+		must(t, c.Schedules().Add(t.Context(), planned("every", every), false))
+		must(t, c.Schedules().Add(t.Context(), planned("once", once), false))
+
+		<-time.After(5*time.Hour + 30*time.Minute) // nobody handles them
+		last := time.Now().Truncate(time.Hour)
+		for name, want := range map[string]time.Time{"hourly": last, "every": last.Add(30 * time.Minute), "once": once.At} {
+			f := firing(t, c, name, 0)
+			if got := f.Schedule.Timing.Due(f.At); got.Sub(want).Abs() > time.Second {
+				t.Errorf("%s: due at %v, want %v", name, got, want)
+			}
+			if _, more, err := c.Schedules().Firing(t.Context(), name); more || err != nil {
+				t.Errorf("%s: there is another firing (%v)", name, err)
+			}
+		}
+		s.Close()
+		<-time.After(3*time.Hour + 15*time.Minute) // there is no server
+		c = openCell(t, connect(t, startServer(t, embedded.WithStore(dir))))
+		f := firing(t, c, "hourly", 3*time.Second)
+		if got, want := hourly.Due(f.At), time.Now().Truncate(time.Hour); !got.Equal(want) {
+			t.Errorf("after a restart: due at %v, want %v", got, want)
+		}
+		firing(t, c, "every", 3*time.Second)
+		<-time.After(9 * time.Minute)
+		if names, err := c.Schedules().Fired(t.Context()); err != nil || len(names) > 0 {
+			t.Errorf("fired without being due: %v (%v)", names, err)
+		}
+		firing(t, c, "every", 2*time.Minute)
+	})
+}
+
+func TestASchedulesNameIsTakenUntilItIsRemoved(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		s, ctx := c.Schedules(), t.Context()
+		p := planned("p", schedule.Timing{Every: time.Minute})
+		must(t, s.Add(ctx, p, false))
+		must(t, s.Add(ctx, p, false)) // the same once more
+		other := planned("p", schedule.Timing{Every: time.Hour})
+		if err := s.Add(ctx, other, false); !errors.Is(err, ErrScheduled) {
+			t.Errorf("Add of another one = %v, want ErrScheduled", err)
+		}
+		must(t, s.Add(ctx, other, true))
+		<-time.After(30 * time.Minute)
+		if names, err := s.Fired(ctx); err != nil || len(names) > 0 {
+			t.Errorf("the schedule that was replaced fired: %v (%v)", names, err)
+		}
+		<-time.After(31 * time.Minute)
+		all, err := s.List(ctx)
+		if err != nil || len(all) != 1 || all[0].Timing.Every != time.Hour || all[0].Pending.IsZero() {
+			t.Errorf("List = %+v, %v", all, err)
+		}
+		must(t, s.Remove(ctx, "p"))
+		<-time.After(3 * time.Hour)
+		if all, err = s.List(ctx); err != nil || len(all) > 0 {
+			t.Errorf("List after Remove = %+v, %v", all, err)
+		}
+		for _, name := range []string{"p", "", "*", "a.b"} {
+			if err := s.Remove(ctx, name); !errors.Is(err, ErrNoSchedule) {
+				t.Errorf("Remove of %q = %v, want ErrNoSchedule", name, err)
+			}
+		}
+	})
+}
+
+func TestAFiringThatIsNotHandledHoldsTheName(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		once := planned("p", schedule.Timing{At: time.Now().Add(time.Second)})
+		must(t, c.Schedules().Add(t.Context(), once, false))
+		<-time.After(time.Minute)
+		if err := c.Schedules().Add(t.Context(), planned("p", schedule.Timing{Every: time.Minute}), false); !errors.Is(err, ErrScheduled) {
+			t.Errorf("Add = %v, want ErrScheduled", err)
+		}
+		all, err := c.Schedules().List(t.Context())
+		if err != nil || len(all) != 1 || all[0].Pending.IsZero() {
+			t.Errorf("List = %+v, %v; want the one that fired", all, err)
+		}
+		must(t, c.Schedules().Remove(t.Context(), "p"))
+	})
+}
+
+func TestOneOfThoseWhoSeeAFiringRecordsWhatBecomesOfIt(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		o := schedule.Outcome{
+			Created: time.UnixMilli(1).UTC(), Due: time.Unix(7, 0).UTC(), Fired: 3,
+			Result: schedule.Skipped, Detail: "why", Session: "s", Done: true,
+		}
+		at, err := c.Schedules().Record(t.Context(), "p", o, 0)
+		must(t, err)
+		if _, err := c.Schedules().Record(t.Context(), "p", o, 0); !errors.Is(err, ErrHandled) {
+			t.Errorf("second Record = %v, want ErrHandled", err)
+		}
+		got, number, err := c.Schedules().Outcome(t.Context(), "p")
+		if diff := cmp.Diff(o, got); diff != "" || number != at || err != nil {
+			t.Errorf("Outcome = %d, %v; want %d (-want +got):\n%s", number, err, at, diff)
+		}
+		must(t, c.Schedules().Forget(t.Context(), "p"))
+		if _, number, err := c.Schedules().Outcome(t.Context(), "p"); number != 0 || err != nil {
+			t.Errorf("Outcome that was forgotten = %d, %v", number, err)
+		}
+	})
+}
+
+func TestWhatAnotherScheduleFiredIsNoFiring(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		p := planned("victim", schedule.Timing{Every: time.Hour})
+		must(t, c.Schedules().Add(t.Context(), p, false))
+		forged, err := p.Encode()
+		must(t, err)
+		_, err = c.publish(t.Context(), &nats.Msg{Subject: c.names.schedule("mine"), Data: forged, Header: nats.Header{
+			"Nats-Schedule": {"@every 1s"}, "Nats-Schedule-Target": {c.names.fired("victim")},
+		}})
+		must(t, err)
+		<-time.After(3 * time.Second)
+		f, there, err := c.Schedules().Firing(t.Context(), "victim")
+		if !there || !errors.Is(f.Err, schedule.ErrBadSchedule) {
+			t.Errorf("Firing = %+v, %v, %v; want ErrBadSchedule", f, there, err)
+		}
+	})
+}
+
+func TestTheServersWordAboutABadTimeIsABadSchedule(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		for _, pattern := range [][]string{{"0 61 * * * *", ""}, {"@daily", "Nowhere/Town"}} {
+			msg := &nats.Msg{Subject: c.names.schedule("p"), Header: nats.Header{
+				"Nats-Schedule": {pattern[0]}, "Nats-Schedule-Target": {c.names.fired("p")},
+			}}
+			if pattern[1] != "" {
+				msg.Header.Set("Nats-Schedule-Time-Zone", pattern[1])
+			}
+			if _, err := c.publish(t.Context(), msg); !isBadSchedule(err) {
+				t.Errorf("%v: %v", pattern, err)
+			}
+		}
+		bad := planned("p", schedule.Timing{Cron: "61 * * * *"})
+		if err := c.Schedules().Add(t.Context(), bad, false); !errors.Is(err, schedule.ErrBadSchedule) || !strings.Contains(err.Error(), "minute") {
+			t.Errorf("Add = %v, want ErrBadSchedule that names the minute", err)
+		}
+	})
+}
+
+func TestOneListenerHearsEachAlarm(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		srv := startServer(t)
+		c := provision(t, connect(t, srv))
+		heard := make(chan Alarm, 10)
+		for range 3 {
+			alarms, err := openCell(t, connect(t, srv)).Alarms(t.Context())
+			must(t, err)
+			go func() {
+				for a := range alarms {
+					heard <- a
+				}
+			}()
+		}
+		synctest.Wait()
+		must(t, c.Schedules().Add(t.Context(), planned("p", schedule.Timing{At: time.Now().Add(time.Minute)}), false))
+		must(t, c.Timers().Arm(t.Context(), "s", "x", time.Now().Add(2*time.Minute), fired("s", "x")))
+		<-time.After(time.Hour)
+		close(heard)
+		var got []Alarm
+		for a := range heard {
+			got = append(got, a)
+		}
+		if diff := cmp.Diff([]Alarm{{Schedule: "p"}, {Session: "s"}}, got); diff != "" {
+			t.Errorf("alarms (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package loop_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// called folds a session whose calls have the ids, one entry each.
+func called(ids []content.CallID) *loop.State {
+	s := loop.New("s")
+	s.Fold(events.Entry{Session: "s", Seq: 1, Events: []events.Event{
+		events.RunStarted{}, events.TurnStarted{Turn: "turn-1"}, events.RoundStarted{Turn: "turn-1", Round: 1},
+	}})
+	for i, id := range ids {
+		s.Fold(events.Entry{Session: "s", Seq: uint64(i) + 2, Events: []events.Event{events.ToolCallRequested{Call: content.ToolCall{ID: id}}}})
+	}
+	return s
+}
+
+func TestNoCallIsForgotten(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	var ids []content.CallID
+	for i := range 1000 {
+		ids = append(ids, content.CallID(fmt.Sprint("c", i)))
+	}
+	r.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	s := called(ids[:900])
+	for i, id := range ids {
+		if got := s.CallIDs.Has(id); got != (i < 900) {
+			t.Fatalf("Has(%s), call %d of 900: %v", id, i+1, got)
+		}
+	}
+}
+
+// BenchmarkManyCalls is what a call costs in a session that has had 50,000.
+func BenchmarkManyCalls(b *testing.B) {
+	ids := make([]content.CallID, 50_000)
+	for i := range ids {
+		ids[i] = content.CallID(content.PlaceOf(i/10, i%10, 1))
+	}
+	for b.Loop() {
+		called(ids)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(ids)), "ns/call")
+}

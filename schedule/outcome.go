@@ -1,0 +1,73 @@
+package schedule
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/wire"
+)
+
+// Result says what became of a firing.
+type Result string
+
+// The results.
+const (
+	Started Result = "started" // a session was opened, or got the input
+	Skipped Result = "skipped" // one was still at work, or the firing came too late
+	Failed  Result = "failed"  // it could not be
+)
+
+// Outcome is what became of a schedule's last firing. It is written down before the
+// firing is acted on, and again, with Done, after that: who finds one that is not done
+// does it.
+type Outcome struct {
+	Created time.Time // of the schedule
+	Due     time.Time
+	Fired   uint64 // the firing's sequence in its stream
+	Result  Result
+	Detail  string            // why, unless it was started
+	Session content.SessionID // the last one that was started
+	Done    bool
+}
+
+type storedOutcome struct {
+	Created int64  `msgpack:"t"`
+	Due     int64  `msgpack:"d"`
+	Fired   uint64 `msgpack:"f"`
+	Result  string `msgpack:"r"`
+	Detail  string `msgpack:"w,omitempty"`
+	Session string `msgpack:"s,omitempty"`
+	Done    bool   `msgpack:"ok,omitempty"`
+}
+
+// Encode returns the bytes of o as they are stored.
+func (o Outcome) Encode() ([]byte, error) {
+	w := storedOutcome{
+		Created: o.Created.UnixMilli(), Due: o.Due.Unix(), Fired: o.Fired,
+		Result: string(o.Result), Detail: o.Detail, Session: string(o.Session), Done: o.Done,
+	}
+	b, err := wire.Encode(wire.CommandDepth, func(e *msgpack.Encoder) error { return e.Encode(w) })
+	if err != nil {
+		return nil, fmt.Errorf("encode outcome: %w", err)
+	}
+	return b, nil
+}
+
+// DecodeOutcome reads what Encode wrote.
+func DecodeOutcome(b []byte) (Outcome, error) {
+	var w storedOutcome
+	err := wire.Check(b, wire.CommandDepth)
+	if err == nil {
+		err = msgpack.Unmarshal(b, &w)
+	}
+	if err != nil {
+		return Outcome{}, fmt.Errorf("outcome of a schedule: %w", err)
+	}
+	return Outcome{
+		Created: time.UnixMilli(w.Created).UTC(), Due: time.Unix(w.Due, 0).UTC(), Fired: w.Fired,
+		Result: Result(w.Result), Detail: w.Detail, Session: content.SessionID(w.Session), Done: w.Done,
+	}, nil
+}

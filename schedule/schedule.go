@@ -1,0 +1,230 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/wire"
+)
+
+// Overlap says what happens to a firing while the session of the one before, or the
+// session that the input is for, is still at work.
+type Overlap string
+
+// The policies. Skip is the default.
+const (
+	Skip  Overlap = "skip"  // nothing is started
+	Allow Overlap = "allow" // another session is started, or the input queued
+)
+
+// Schedule is a standing order: what is sent to which session, when.
+type Schedule struct {
+	Name    string // a token of at most 64 characters; names its sessions, too
+	Timing  Timing
+	Session content.SessionID // that gets the input; "": each firing is a new session
+	// Commands are what a firing sends, all of them asks: OpenSession and perhaps
+	// StartTask for a new session, SubmitInput or StartTask for one that exists.
+	Commands []commands.Command
+	Overlap  Overlap       // "": Skip
+	Late     time.Duration // a firing that is handled later than that is dropped; 0: none is
+	By       string        // who added it
+	Created  time.Time     // when; tells it from others that had the name before
+}
+
+// ErrBadSchedule is returned for a schedule that cannot be. Its text says why.
+var ErrBadSchedule = errors.New("bad schedule")
+
+const (
+	maxName = 64
+	// MaxSize bounds a schedule as it is stored, with all that it sends.
+	MaxSize = 64 << 10
+)
+
+// Check returns ErrBadSchedule if s cannot be.
+func (s Schedule) Check() error {
+	if err := s.check(); err != nil {
+		return fmt.Errorf("%w %q: %w", ErrBadSchedule, s.Name, err)
+	}
+	return nil
+}
+
+func (s Schedule) check() error {
+	switch {
+	case !content.IsToken(s.Name) || len(s.Name) > maxName:
+		return fmt.Errorf("name: use 1 to %d letters, digits, '-' or '_'", maxName)
+	case s.Session != "" && !content.IsToken(string(s.Session)):
+		return fmt.Errorf("session %q: use letters, digits, '-' or '_'", s.Session)
+	case s.Overlap != "" && s.Overlap != Skip && s.Overlap != Allow:
+		return fmt.Errorf("overlap %q: use skip or allow", s.Overlap)
+	case s.Late < 0:
+		return fmt.Errorf("lateness %v is negative", s.Late)
+	case s.Created.IsZero():
+		return errors.New("nobody says when it was created")
+	}
+	if err := s.Timing.check(); err != nil {
+		return err
+	}
+	return s.checkCommands()
+}
+
+// checkCommands lets through what a client may send, and only what begins something:
+// a schedule gives nobody more than that.
+func (s Schedule) checkCommands() error {
+	switch {
+	case len(s.Commands) == 0:
+		return errors.New("it sends nothing")
+	case s.Session == "" && !is[commands.OpenSession](s.Commands[0]):
+		return errors.New("a new session has to be opened")
+	}
+	for i, c := range s.Commands {
+		switch {
+		case is[commands.SubmitInput](c), is[commands.StartTask](c):
+		case !is[commands.OpenSession](c):
+			return fmt.Errorf("no schedule may send %s", commands.NameOf(c))
+		case s.Session != "" || i > 0:
+			return errors.New("a session is opened once, and only a new one")
+		}
+	}
+	return nil
+}
+
+func is[C commands.Command](c commands.Command) bool {
+	_, ok := c.(C)
+	return ok
+}
+
+// Overlaps is the policy of s.
+func (s Schedule) Overlaps() Overlap {
+	if s.Overlap == "" {
+		return Skip
+	}
+	return s.Overlap
+}
+
+// SessionAt is the session of the firing that was due then.
+func (s Schedule) SessionAt(due time.Time) content.SessionID {
+	if s.Session != "" {
+		return s.Session
+	}
+	return content.SessionID(s.Name + "-" + due.UTC().Format("20060102T150405Z"))
+}
+
+// Envelopes are what the firing that was due then sends. They are the same for
+// whoever asks, so to send them again does nothing.
+func (s Schedule) Envelopes(due time.Time) []commands.Envelope {
+	out := make([]commands.Envelope, len(s.Commands))
+	for i, c := range s.Commands {
+		out[i] = commands.Envelope{
+			ID:      fmt.Sprintf("schedule/%s/%d/%d/%d", s.Name, s.Created.UnixMilli(), due.Unix(), i+1),
+			Session: s.SessionAt(due), By: "schedule/" + s.Name, At: content.TimeOf(due), Command: c,
+		}
+	}
+	return out
+}
+
+// stored is a schedule as it travels.
+type stored struct {
+	Name     string   `msgpack:"n"`
+	At       int64    `msgpack:"at,omitempty"`
+	Every    int64    `msgpack:"ev,omitempty"`
+	Cron     string   `msgpack:"cr,omitempty"`
+	Zone     string   `msgpack:"tz,omitempty"`
+	Session  string   `msgpack:"s,omitempty"`
+	Commands [][]byte `msgpack:"c"` // envelopes
+	Overlap  string   `msgpack:"o,omitempty"`
+	Late     int64    `msgpack:"l,omitempty"`
+	By       string   `msgpack:"b,omitempty"`
+	Created  int64    `msgpack:"t"`
+}
+
+// Encode returns the bytes of s as they are stored. It returns ErrBadSchedule for one
+// that is too large.
+func (s Schedule) Encode() ([]byte, error) {
+	w := stored{
+		Name: s.Name, Every: int64(s.Timing.Every), Cron: s.Timing.Cron, Zone: s.Timing.Zone, Session: string(s.Session),
+		Overlap: string(s.Overlap), Late: int64(s.Late), By: s.By, Created: s.Created.UnixMilli(),
+	}
+	if !s.Timing.At.IsZero() {
+		w.At = wholeSecond(s.Timing.At).Unix()
+	}
+	for _, c := range s.Commands {
+		b, err := commands.Envelope{ID: s.Name, Session: s.Session, Command: c}.Encode()
+		if err != nil {
+			return nil, fmt.Errorf("encode schedule %s: %w", s.Name, err)
+		}
+		w.Commands = append(w.Commands, b)
+	}
+	b, err := wire.Encode(wire.CommandDepth, func(e *msgpack.Encoder) error { return e.Encode(w) })
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("encode schedule %s: %w", s.Name, err)
+	case len(b) > MaxSize:
+		return nil, fmt.Errorf("%w %q: it has %d bytes, more than %d: have the model read a file, or use a published agent",
+			ErrBadSchedule, s.Name, len(b), MaxSize)
+	}
+	return b, nil
+}
+
+// Decode reads what Encode wrote. It returns ErrBadSchedule for anything else, and
+// for a schedule that cannot be.
+func Decode(b []byte) (Schedule, error) {
+	var w stored
+	err := wire.Check(b, wire.CommandDepth)
+	if err == nil {
+		err = msgpack.Unmarshal(b, &w)
+	}
+	if err != nil {
+		return Schedule{}, fmt.Errorf("%w: %w", ErrBadSchedule, err)
+	}
+	s := Schedule{
+		Name:    w.Name,
+		Timing:  Timing{Every: time.Duration(w.Every), Cron: w.Cron, Zone: w.Zone},
+		Session: content.SessionID(w.Session), Overlap: Overlap(w.Overlap), Late: time.Duration(w.Late), By: w.By,
+		Created: time.UnixMilli(w.Created).UTC(),
+	}
+	if w.At != 0 {
+		s.Timing.At = time.Unix(w.At, 0).UTC()
+	}
+	for _, raw := range w.Commands {
+		e, err := commands.Decode(raw)
+		if err != nil {
+			return Schedule{}, fmt.Errorf("%w %q: %w", ErrBadSchedule, w.Name, err)
+		}
+		s.Commands = append(s.Commands, e.Command)
+	}
+	return s, s.Check()
+}
+
+// Text is what a schedule says to the model: the first text that it sends.
+func (s Schedule) Text() string {
+	for _, c := range slices.Backward(s.Commands) {
+		if task, ok := c.(commands.StartTask); ok {
+			return task.Spec.Goal
+		}
+		open, _ := c.(commands.OpenSession) // or nothing
+		input, _ := c.(commands.SubmitInput)
+		for _, i := range append(slices.Clone(open.Input), input.Items...) {
+			if t := i.Text(); t != "" {
+				return t
+			}
+		}
+	}
+	return ""
+}
+
+// Agent is the agent of the sessions that it opens, or nil.
+func (s Schedule) Agent() *events.AgentRef {
+	if len(s.Commands) > 0 {
+		if o, is := s.Commands[0].(commands.OpenSession); is {
+			return o.Config.Agent
+		}
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	_ "time/tzdata" // a machine without a database of time zones is no reason to refuse one
+)
+
+// Timing says when a schedule fires: at a time, at intervals, or by a crontab
+// expression. Exactly one of them is set.
+type Timing struct {
+	At    time.Time     // once; whole seconds
+	Every time.Duration // from when it was added; a second at least
+	Cron  string        // five fields, or @hourly, @daily, @weekly, @monthly, @yearly
+	Zone  string        // of Cron, by its IANA name; "": UTC
+}
+
+// slack is how much earlier than it should the server may fire.
+const slack = time.Second
+
+// check returns an error that says what is wrong with t.
+func (t Timing) check() error {
+	set := 0
+	for _, is := range []bool{!t.At.IsZero(), t.Every != 0, t.Cron != ""} {
+		if is {
+			set++
+		}
+	}
+	switch {
+	case set != 1:
+		return errors.New("give one of a time, an interval and a crontab expression")
+	case t.Zone != "" && t.Cron == "":
+		return errors.New("a time zone is for a crontab expression")
+	case t.Every != 0 && (t.Every < time.Second || t.Every%time.Second != 0):
+		return fmt.Errorf("every %v: use whole seconds, at least one", t.Every)
+	case t.Cron == "":
+		return nil
+	}
+	c, err := t.cron()
+	if err == nil && c.next(time.Unix(0, 0)).IsZero() {
+		err = fmt.Errorf("cron %q %w", t.Cron, errNever)
+	}
+	return err
+}
+
+func (t Timing) cron() (cron, error) {
+	if t.Zone == "Local" { // which differs from one machine to the other
+		return cron{}, fmt.Errorf("time zone %q: use a name such as Europe/Berlin", t.Zone)
+	}
+	zone, err := time.LoadLocation(t.Zone)
+	if err != nil {
+		return cron{}, fmt.Errorf("time zone %q is unknown: use a name such as Europe/Berlin", t.Zone)
+	}
+	return parseCron(t.Cron, zone)
+}
+
+// Pattern is t as the NATS server understands it.
+func (t Timing) Pattern() string {
+	switch {
+	case !t.At.IsZero():
+		return "@at " + wholeSecond(t.At).Format(time.RFC3339)
+	case t.Every != 0:
+		return "@every " + t.Every.String()
+	}
+	c, err := t.cron()
+	if err != nil {
+		return t.Cron
+	}
+	return c.String()
+}
+
+// wholeSecond is the first whole second that is not before t.
+func wholeSecond(t time.Time) time.Time {
+	s := t.UTC().Truncate(time.Second)
+	if s.Before(t) {
+		s = s.Add(time.Second)
+	}
+	return s
+}
+
+// Next is the first time after now at which it fires, zero if it does no more. An
+// interval is counted from when it fired last, or else was added.
+func (t Timing) Next(last, now time.Time) time.Time {
+	switch {
+	case !t.At.IsZero():
+		if at := wholeSecond(t.At); at.After(now) {
+			return at
+		}
+		return time.Time{}
+	case t.Every != 0:
+		from := last.UTC().Round(time.Second)
+		n := 1 + int(max(now.Sub(from), 0)/t.Every)
+		return from.Add(time.Duration(n) * t.Every)
+	}
+	c, err := t.cron()
+	if err != nil {
+		return time.Time{}
+	}
+	return c.next(now)
+}
+
+// Due is the time at which what the server fired then was due. Firings of one
+// schedule that are due at the same time are one.
+func (t Timing) Due(fired time.Time) time.Time {
+	switch {
+	case !t.At.IsZero():
+		return wholeSecond(t.At)
+	case t.Every != 0:
+		return fired.UTC().Round(time.Second)
+	}
+	if c, err := t.cron(); err == nil {
+		if last := c.last(fired.Add(slack)); !last.IsZero() {
+			return last.UTC()
+		}
+	}
+	return fired.UTC().Truncate(time.Second)
+}
+
+// Overdue is the last time until now at which it should have fired since then, zero if
+// there is none. A server that is killed forgets what it did not write to disk: it goes
+// on with the times that come, and counts intervals anew, so one of them may be nearly
+// twice as long.
+func (t Timing) Overdue(since, now time.Time) time.Time {
+	switch {
+	case !t.At.IsZero(): // which the server fires as soon as it can
+		return time.Time{}
+	case t.Every != 0:
+		if n := int(now.Sub(since) / t.Every); n > 1 {
+			return since.UTC().Round(time.Second).Add(time.Duration(n) * t.Every)
+		}
+		return time.Time{}
+	}
+	c, err := t.cron()
+	if err != nil {
+		return time.Time{}
+	}
+	if last := c.last(now); last.After(since) {
+		return last.UTC()
+	}
+	return time.Time{}
+}
+
+// Repeats reports whether a firing is one that was handled before, older than that, or
+// sooner than the interval: a server that was killed may fire once more.
+func (t Timing) Repeats(due, handled time.Time) bool {
+	return due.Before(handled.Add(max(t.Every-min(2*slack, t.Every/2), 1)))
+}
+
+// String is t for people.
+func (t Timing) String() string {
+	switch {
+	case !t.At.IsZero():
+		return "at " + wholeSecond(t.At).Format(time.RFC3339)
+	case t.Every != 0:
+		return "every " + t.Every.String()
+	case t.Zone != "":
+		return t.Cron + " " + t.Zone
+	}
+	return t.Cron + " UTC"
+}

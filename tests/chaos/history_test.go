@@ -1,0 +1,141 @@
+package chaos
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// outcome is what an operation said of itself.
+type outcome int
+
+const (
+	done    outcome = iota // it happened
+	refused                // it did not happen, and never will
+	unknown                // it happened or not, or will happen
+)
+
+func (o outcome) String() string { return [...]string{"done", "refused", "unknown"}[o] }
+
+// op is one operation of a history.
+type op struct {
+	client int
+	key    string // histories of different keys have nothing to do with one another
+	in     any
+	out    any
+	result outcome
+	call   time.Duration
+	back   time.Duration
+}
+
+// answer is what a model sees of the end of an operation.
+type answer struct {
+	result outcome
+	out    any
+}
+
+// record runs an operation and notes when it began and ended, and how.
+func (a *arena) record(client int, key string, in any, run func() (any, outcome)) outcome {
+	o := op{client: client, key: key, in: in, call: time.Since(a.began)}
+	o.out, o.result = run()
+	o.back = time.Since(a.began)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.history = append(a.history, o)
+	return o.result
+}
+
+// linearizable gives the history to the checker. An operation with unknown outcome
+// never returns, so it may take effect at any time behind its call; a model lets it pass
+// without effect where it cannot have one, for example behind all others.
+func (a *arena) linearizable(t *testing.T, step func(state, in any, out answer) (bool, any), initial any) (unknowns int) {
+	t.Helper()
+	byKey := make(map[string][]porcupine.Operation)
+	counts := make(map[outcome]int)
+	for _, o := range a.history {
+		counts[o.result]++
+		back := o.back.Nanoseconds()
+		if o.result == unknown {
+			back = math.MaxInt64
+		}
+		byKey[o.key] = append(byKey[o.key], porcupine.Operation{
+			ClientId: o.client, Input: o.in, Output: answer{o.result, o.out}, Call: o.call.Nanoseconds(), Return: back,
+		})
+	}
+	t.Logf("%d operations on %d keys: %v", len(a.history), len(byKey), counts)
+	if counts[done] < len(byKey) || counts[refused] == 0 {
+		t.Errorf("%v on %d keys: that proves little", counts, len(byKey))
+	}
+	model := modelOf(step, initial)
+	for key, ops := range byKey {
+		if got := porcupine.CheckOperationsTimeout(model, ops, time.Minute); got != porcupine.Ok {
+			t.Errorf("the history of %s is not linearizable: %s", key, got)
+			for _, o := range ops {
+				t.Logf("%v %d [%v, %v] %+v -> %+v", key, o.ClientId, time.Duration(o.Call), time.Duration(o.Return), o.Input, o.Output)
+			}
+		}
+	}
+	return counts[unknown]
+}
+
+func modelOf(step func(state, in any, out answer) (bool, any), initial any) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return initial },
+		Step: func(state, in, out any) (bool, any) {
+			return step(state, in, out.(answer)) //nolint:forcetypeassert // histories have no other
+		},
+	}
+}
+
+// TestTheModelsKnowABadHistory has the checker judge histories that must not be.
+func TestTheModelsKnowABadHistory(t *testing.T) {
+	t.Parallel()
+	first, second := end{1, "a"}, end{1, "b"}
+	for name, h := range map[string]struct {
+		step    func(state, in any, out answer) (bool, any)
+		initial any
+		good    bool
+		ops     [][2]any // one behind the other: what was asked and what came of it
+	}{
+		"two appends behind one end": {stepAppend, end{}, false, [][2]any{
+			{appended{end{}, "a"}, answer{done, first}}, {appended{end{}, "b"}, answer{done, second}},
+		}},
+		"an append that is read and one that is refused": {stepAppend, end{}, true, [][2]any{
+			{appended{end{}, "a"}, answer{done, first}}, {appended{end{}, "b"}, answer{refused, nil}}, {appended{}, answer{done, first}},
+		}},
+		"an acknowledged append that is gone": {stepAppend, end{}, false, [][2]any{
+			{appended{end{}, "a"}, answer{done, first}}, {appended{}, answer{done, end{}}},
+		}},
+		"a refused append that is there": {stepAppend, end{}, false, [][2]any{
+			{appended{end{}, "a"}, answer{refused, nil}}, {appended{}, answer{done, first}},
+		}},
+		"a write under a claim that was taken": {stepClaim, owner{}, false, [][2]any{
+			{owned{true, 1, "a"}, answer{done, nil}}, {owned{true, 2, "b"}, answer{done, nil}}, {owned{false, 1, "a"}, answer{done, nil}},
+		}},
+		"an approval that is decided twice": {stepApprove, verdict{}, false, [][2]any{
+			{verdict{"a", true}, answer{done, nil}}, {verdict{"b", false}, answer{done, nil}},
+		}},
+		"a decision that is refused, and nobody decided": {stepApprove, verdict{}, false, [][2]any{
+			{verdict{"a", true}, answer{refused, nil}}, {verdict{}, answer{done, verdict{}}},
+		}},
+	} {
+		var ops []porcupine.Operation
+		for i, o := range h.ops {
+			at := int64(10 * i)
+			ops = append(ops, porcupine.Operation{ClientId: i, Input: o[0], Output: o[1], Call: at, Return: at + 5})
+		}
+		if got := porcupine.CheckOperations(modelOf(h.step, h.initial), ops); got != h.good {
+			t.Errorf("%s: the checker says %v, want %v", name, got, h.good)
+		}
+	}
+	late := []porcupine.Operation{
+		{ClientId: 0, Input: appended{end{}, "a"}, Output: answer{unknown, nil}, Call: 0, Return: math.MaxInt64},
+		{ClientId: 1, Input: appended{}, Output: answer{done, end{}}, Call: 10, Return: 15},
+		{ClientId: 1, Input: appended{}, Output: answer{done, first}, Call: 20, Return: 25},
+	}
+	if !porcupine.CheckOperations(modelOf(stepAppend, end{}), late) {
+		t.Error("an append with unknown outcome may take effect behind a read that did not see it")
+	}
+}

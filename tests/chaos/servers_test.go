@@ -1,0 +1,251 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/internal/natscli"
+	"github.com/turnlog/turnlog/torture"
+)
+
+// natsServer is a nats-server process of a cluster.
+type natsServer struct {
+	t    *testing.T
+	name string
+	args []string
+	url  string
+
+	cmd  *exec.Cmd
+	done chan struct{}
+	said bytes.Buffer
+}
+
+// buildServer builds nats-server from the module that the embedded one is of.
+func buildServer(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(binaries, "nats-server")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/nats-io/nats-server/v2")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build nats-server: %v\n%s", err, out)
+	}
+	return path
+}
+
+// startServers starts a cluster of three processes with files on disk.
+func startServers(t *testing.T) []*natsServer {
+	t.Helper()
+	program := buildServer(t)
+	ports := freePorts(t, 6)
+	var routes []string
+	for _, p := range ports[3:] {
+		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", p))
+	}
+	var all []*natsServer
+	for i := range 3 {
+		s := &natsServer{t: t, name: fmt.Sprint("s", i+1), url: fmt.Sprintf("nats://127.0.0.1:%d", ports[i])}
+		s.args = []string{
+			program, "-a", "127.0.0.1", "-p", strconv.Itoa(ports[i]), "-n", s.name, "-js", "-sd", t.TempDir(),
+			"--cluster_name", "chaos", "--cluster", routes[i], "--routes", strings.Join(routes, ","),
+		}
+		s.start()
+		t.Cleanup(func() {
+			s.kill()
+			if t.Failed() {
+				t.Logf("%s said:\n%.20000s", s.name, s.said.String())
+			}
+		})
+		all = append(all, s)
+	}
+	return all
+}
+
+// freePorts finds ports that are free now.
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	var out []int
+	for range n {
+		var lc net.ListenConfig
+		l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }()                // held until all are found, so that they differ
+		out = append(out, l.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert // it listens on TCP
+	}
+	return out
+}
+
+func (s *natsServer) start() {
+	s.t.Helper()
+	s.cmd = exec.CommandContext(context.WithoutCancel(s.t.Context()), s.args[0], s.args[1:]...)
+	s.cmd.Stderr = &s.said
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.done = make(chan struct{})
+	go func(cmd *exec.Cmd, done chan struct{}) {
+		_ = cmd.Wait() // it was killed
+		close(done)
+	}(s.cmd, s.done)
+}
+
+// kill ends the process as kill -9 does.
+func (s *natsServer) kill() {
+	_ = s.cmd.Process.Signal(syscall.SIGKILL) // or it has ended
+	<-s.done
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, ok func(context.Context) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !ok(ctx) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s: not in time", what)
+		}
+	}
+}
+
+// ask makes a request of the JetStream API and reports whether it was answered with what
+// was asked for.
+func ask(ctx context.Context, nc *nats.Conn, what string, body []byte, answer any) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	msg, err := nc.RequestWithContext(ctx, "$JS.API."+what, body)
+	if err != nil || bytes.Contains(msg.Data, []byte(`"error":`)) {
+		return false
+	}
+	return json.Unmarshal(msg.Data, answer) == nil
+}
+
+// standing is how the journals of the only namespace stand: who leads them, and whether
+// all copies are up to date.
+type standing struct {
+	leader string // "": nobody, or there are no journals yet
+	whole  bool
+}
+
+func standingOf(ctx context.Context, nc *nats.Conn) (s standing) {
+	var names struct {
+		Streams []string `json:"streams"`
+	}
+	if !ask(ctx, nc, "STREAM.NAMES", nil, &names) {
+		return s
+	}
+	i := slices.IndexFunc(names.Streams, func(n string) bool { return strings.HasSuffix(n, "_JOURNAL") })
+	if i < 0 {
+		return s
+	}
+	var info struct {
+		Cluster struct {
+			Leader   string `json:"leader"`
+			Replicas []struct {
+				Current bool `json:"current"`
+			} `json:"replicas"`
+		} `json:"cluster"`
+	}
+	if !ask(ctx, nc, "STREAM.INFO."+names.Streams[i], nil, &info) {
+		return s
+	}
+	s = standing{leader: info.Cluster.Leader, whole: len(info.Cluster.Replicas) == 2}
+	for _, r := range info.Cluster.Replicas {
+		s.whole = s.whole && r.Current
+	}
+	return s
+}
+
+// TestNothingIsLostWithTheProcessOfALeader kills the process that leads the journals
+// with -9, again and again, under a workload that goes on, and starts it anew on its
+// files.
+func TestNothingIsLostWithTheProcessOfALeader(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t)
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, s.url)
+	}
+	all := strings.Join(urls, ",")
+	var nc *nats.Conn
+	eventually(t, "a connection", func(context.Context) bool {
+		var err error
+		nc, err = nats.Connect(all, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+		return err == nil
+	})
+	t.Cleanup(nc.Close)
+	eventually(t, "three peers and a leader", func(ctx context.Context) bool {
+		return ask(ctx, nc, "STREAM.CREATE.READY", []byte(`{"name":"READY","subjects":["ready"],"num_replicas":3}`), &struct{}{})
+	})
+	killed := 0
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	begin, over := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	go func() {
+		defer close(over)
+		select {
+		case <-begin:
+			killed = killLeaders(ctx, nc, servers, *duration)
+		case <-ctx.Done():
+		}
+	}()
+	r, err := torture.Run(t.Context(), torture.Config{
+		Seed: *seed, Duration: *duration + 4*time.Second, Sessions: *sessions,
+		Servers: &natscli.Flags{Server: all}, Replicas: 3, Kinds: []torture.Kind{torture.ConnectionsCut, torture.NodeKilled, torture.WorkerKilled},
+		Told: func(torture.Fault) { first.Do(func() { close(begin) }) },
+	})
+	stop()
+	<-over
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d leaders were killed", killed)
+	if killed == 0 {
+		t.Error("no leader was killed")
+	}
+	judge(t, r)
+}
+
+// killLeaders kills whoever leads the journals for some time, starts it again a while
+// later, and waits until it has caught up before the next one: two of three are needed.
+func killLeaders(ctx context.Context, nc *nats.Conn, servers []*natsServer, d time.Duration) (killed int) {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return killed
+		}
+		now := standingOf(ctx, nc)
+		if !now.whole {
+			continue
+		}
+		for _, s := range servers {
+			if s.name == now.leader {
+				s.kill()
+				killed++
+				<-time.After(500 * time.Millisecond)
+				s.start() //nolint:contextcheck // it lives on behind ctx
+			}
+		}
+	}
+	return killed
+}

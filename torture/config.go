@@ -1,0 +1,89 @@
+package torture
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/internal/natscli"
+)
+
+// Config says what is tortured, for how long and how. The zero value is half a minute
+// on a cluster in this process.
+type Config struct {
+	Seed     uint64        // decides faults and workload
+	Duration time.Duration // of the faults; 0: 30 s
+	Rest     time.Duration // what sessions have to come to rest behind them; 0: 60 s
+
+	Sessions int // at once; 0: 24
+	Nodes    int // 0: 3
+	Workers  int // 0: 3
+
+	// Kinds of faults; nil: all that are possible.
+	Kinds []Kind
+
+	// Servers are the caller's own; nil: a cluster in this process. On these a namespace
+	// of its own is set up, and taken away at the end, and they themselves are left alone.
+	Servers  *natscli.Flags
+	Replicas int // of the streams on the caller's servers; 0: 1
+
+	Dir    string        // where what is kept of a violation goes; "": the system's place for temporary files
+	Logger *zap.Logger   // of nodes, workers and clients; nil: silent
+	Told   func(f Fault) // hears of every fault as it is done; nil: nobody
+}
+
+const (
+	defaultDuration = 30 * time.Second
+	defaultRest     = time.Minute
+	defaultSessions = 24
+	defaultParties  = 3
+
+	maxSessions = 2_000
+	maxParties  = 50
+)
+
+// withDefaults returns the configuration that the zero values stand for.
+func (c Config) withDefaults() Config {
+	c.Duration, c.Rest = cmp.Or(c.Duration, defaultDuration), cmp.Or(c.Rest, defaultRest)
+	c.Sessions, c.Replicas = cmp.Or(c.Sessions, defaultSessions), cmp.Or(c.Replicas, 1)
+	c.Nodes, c.Workers = cmp.Or(c.Nodes, defaultParties), cmp.Or(c.Workers, defaultParties)
+	if c.Kinds == nil {
+		c.Kinds = possible(c.Servers != nil)
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	if c.Told == nil {
+		c.Told = func(Fault) {}
+	}
+	return c
+}
+
+// Validate says what is wrong with the configuration, if anything is.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	switch {
+	case c.Duration < time.Second || c.Rest < time.Second:
+		return fmt.Errorf("duration %v, rest %v: use a second or more", c.Duration, c.Rest)
+	case c.Sessions < 1 || c.Sessions > maxSessions:
+		return fmt.Errorf("%d sessions: use 1 to %d", c.Sessions, maxSessions)
+	case c.Nodes < 1 || c.Nodes > maxParties || c.Workers < 1 || c.Workers > maxParties:
+		return fmt.Errorf("%d nodes, %d workers: use 1 to %d of each", c.Nodes, c.Workers, maxParties)
+	case c.Replicas < 1 || c.Replicas > 5:
+		return fmt.Errorf("%d replicas: use 1 to 5", c.Replicas)
+	case len(c.Kinds) == 0:
+		return errors.New("no kinds of faults")
+	}
+	for _, k := range c.Kinds {
+		if _, known := weights()[k]; !known {
+			return fmt.Errorf("fault %q: use one of %v", k, possible(false))
+		}
+		if c.Servers != nil && needsServers(k) {
+			return fmt.Errorf("fault %q: only servers in this process are stopped or told what to do", k)
+		}
+	}
+	return nil
+}

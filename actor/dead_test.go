@@ -62,6 +62,27 @@ func (w *world) crew(e content.Effects) *crew {
 	return c
 }
 
+// crash ends a worker as kill -9 does.
+func (c *crew) crash(name string) {
+	c.w.t.Helper()
+	c.all[name].Crash(c.w.t)
+	delete(c.all, name)
+}
+
+// drain lets all who live end what they are at.
+func (c *crew) drain() {
+	c.w.t.Helper()
+	for name := range c.all {
+		c.dismiss(name)
+	}
+}
+
+func (c *crew) dismiss(name string) {
+	c.w.t.Helper()
+	c.all[name].Drain(c.w.t)
+	delete(c.all, name)
+}
+
 func (c *crew) hire(name string) {
 	c.w.t.Helper()
 	c.all[name] = c.w.Worker(name, worker.Config{Slots: 1, DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool {
@@ -83,7 +104,7 @@ func (c *crew) killWhoeverRuns(id content.SessionID) (killed int) {
 	for {
 		select {
 		case who := <-c.tool.began:
-			c.all[who].Crash(c.w.t)
+			c.crash(who)
 			killed++
 			c.hire("w" + strings.Repeat("w", killed))
 		case <-over:
@@ -120,6 +141,7 @@ func TestACallThatKillsItsWorkersIsADeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := w.crew(content.ReadOnly)
+		defer c.drain()
 		first := w.node("n1")
 		w.submit(w.start("s", oneMortal), "go")
 		if killed := c.killWhoeverRuns("s"); killed != 9 {
@@ -165,6 +187,7 @@ func TestALostCallThatMayNotRunTwiceWaitsForAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := w.crew(content.Once)
+		defer c.drain()
 		n := w.node("n1")
 		s := w.start("s", oneMortal)
 		w.submit(s, "go")
@@ -180,7 +203,7 @@ func TestALostCallThatMayNotRunTwiceWaitsForAPerson(t *testing.T) {
 		if err := s.Ask(w.ctx, again); err != nil {
 			t.Fatal(err)
 		}
-		c.all[<-c.tool.began].Crash(t)
+		c.crash(<-c.tool.began)
 		c.hire("heir") // which tells of the loss
 		<-time.After(2 * time.Minute)
 		if got := w.dead(); !slices.Equal(got, []content.SessionID{"s"}) {
@@ -210,7 +233,8 @@ func TestAZombiesResultIsRecordedOnceAndLate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			c := w.crew(name)
-			c.all["w"].Drain(t)
+			defer c.drain()
+			c.dismiss("w")
 			w.Offer("zombie", c.tool)
 			q, err := w.open(w.connect()).Queue(w.ctx, celltest.Queue)
 			if err != nil {

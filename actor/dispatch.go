@@ -51,7 +51,7 @@ func (d *Driver) dispatch(ctx context.Context, e loop.RunTool) commands.Command 
 	t := task.Task{
 		Session: s, Turn: c.Turn, Call: c.ID, Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue,
 		Tool: c.Name, Input: c.EffectiveInput(), Effects: c.Routing.Effects, Deadline: c.Deadline, Approved: c.Approved,
-		Timeout: c.Routing.Timeout, MaxOutput: c.Routing.MaxOutput, Policy: d.outfit.Policy,
+		Timeout: c.Routing.Timeout, MaxOutput: c.Routing.MaxOutput, Policy: d.policyOf(c),
 		Wake: c.Behind() || c.Routing.Route != content.Foreground, IdempotencyKey: string(s) + "/" + string(c.Place),
 		Ticket: d.node.tickets.Of(s, c.Place, c.Attempt),
 	}
@@ -182,13 +182,33 @@ func (d *Driver) fence(ctx context.Context) error {
 			return err
 		}
 		if queued {
-			let = append(let, place)
+			let, d.let = append(let, place), append(d.let, e)
 		}
 	}
 	if err := tasks.Fence(ctx, d.token.Session(), d.state.Epoch, let...); err != nil {
 		return fmt.Errorf("fence off earlier drivers: %w", err)
 	}
 	return nil
+}
+
+// dropped reports whether a task that was let through has gone from its queue, or may
+// have. A worker may have looked for the fence before, and take it off behind the
+// driver's look; the wake that it sends is not heard while somebody has the session.
+func (d *Driver) dropped(ctx context.Context) bool {
+	if len(d.let) == 0 {
+		return false
+	}
+	open := make(map[string]bool)
+	for _, e := range d.openCalls() {
+		open[e.Identity()] = true
+	}
+	return slices.ContainsFunc(d.let, func(e loop.RunTool) bool {
+		if !open[e.Identity()] {
+			return false
+		}
+		queued, err := d.isQueued(ctx, e)
+		return err != nil || !queued
+	})
 }
 
 // recheck looks after the calls that were on their queues: one that is gone and

@@ -40,6 +40,7 @@ type Driver struct {
 	performer *effect.Performer
 	view      atomic.Pointer[view]
 	posted    posted
+	let       []loop.RunTool  // calls whose tasks an earlier driver published and this one found
 	unposted  chan string     // calls that are not on their queues after all
 	gate      loop.Call       // the last gate that was owed, until its verdict is in
 	unread    chan struct{}   // holds one if the inbox held more than was read of it

@@ -51,6 +51,15 @@ func (d *Driver) placeGate(v loop.Verify) {
 // unplaced reports whether a call is a gate's that no worker would run now.
 func unplaced(c loop.Call) bool { return c.Name == effect.GateTool && c.Routing.Queue == "" }
 
+// policyOf is what the session's agent lets a call do where it runs. A gate is no call of
+// a model, but what whoever set the task wants to have run.
+func (d *Driver) policyOf(c loop.Call) []byte {
+	if c.Name == effect.GateTool {
+		return nil
+	}
+	return d.outfit.Policy
+}
+
 // awaitGates waits for a worker that runs gates, and then has the call dispatched.
 func (d *Driver) awaitGates(ctx context.Context, e loop.RunTool) commands.Command {
 	for end := time.Now().Add(gateWait); d.node.offers.gates() == ""; {
@@ -80,7 +89,7 @@ func (d *Driver) verdict(c commands.Command) commands.Command {
 	case commands.ReportAttemptLost:
 		of, f.Output = r.Place, "the gate has no verdict: "+r.Reason
 	case commands.ReportGate:
-		of, f.Output = r.Place, "the gate has no verdict: its worker asks for an approval ("+r.Gate.RequestKind+")"
+		of, f.Output = r.Place, "the gate has no verdict: its worker asks for an approval ("+r.Gate.RequestKind+"), and gates do not wait for one: have the worker allow it"
 	}
 	if of != effect.GatePlace(d.state.Turn.N, t.Attempts) {
 		return c

@@ -22,8 +22,10 @@ func (e *brokenError) Error() string { return fmt.Sprintf("%s broke: %v", e.what
 
 // left sorts what ended a driver before it could park. One that drains returns its
 // token, and so does one whose model only another node has, and one that cannot tell
-// what became of its last entry: the next driver reads it. Every other leaves the
-// token to its lease.
+// what became of its last entry: the next driver reads it. One that could not read or
+// write, or was told at once that its claim may have gone wrong, returns it for a while
+// later. Nobody else has it, if the lease is fresh. One whose entry met another's, or
+// whose lease was lost, leaves the token to whoever has it.
 func (d *Driver) left(ctx context.Context, err error) (string, error) {
 	d.lease.stop()
 	unknown := errors.Is(err, journal.ErrUnknown)
@@ -32,6 +34,8 @@ func (d *Driver) left(ctx context.Context, err error) (string, error) {
 	}
 	d.fail(err)
 	switch {
+	case unknown && !d.serving && !errors.Is(err, context.DeadlineExceeded) && d.lease.fresh(): // else one driver after the other would at once
+		return "fenced", errors.Join(fmt.Errorf("%w: %w", ErrFenced, err), d.token.ReleaseAfter(lostAgain))
 	case unknown:
 		return "fenced", errors.Join(fmt.Errorf("%w: %w", ErrFenced, err), d.handOver())
 	case errors.Is(err, journal.ErrConflict):
@@ -45,9 +49,15 @@ func (d *Driver) left(ctx context.Context, err error) (string, error) {
 			return "broken", errors.Join(err, d.token.ReleaseAfter(d.node.breaks.again(d.token)))
 		}
 		return "broken", err
+	case !errors.Is(err, ErrLeaseLost) && d.lease.fresh():
+		return "lost", errors.Join(err, d.token.ReleaseAfter(lostAgain))
 	}
 	return "lost", err
 }
+
+// lostAgain is how long after a driver could not go on another one tries. What it could
+// not reach may be back by then.
+const lostAgain = 3 * time.Second
 
 // hopeless reports whether the session would end its next driver in the same way.
 func hopeless(err error) bool {

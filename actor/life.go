@@ -204,13 +204,14 @@ func (d *Driver) tidy(ctx context.Context) {
 	}
 }
 
-// wakeIfAny wakes the session again if a command came while it was let go.
+// wakeIfAny wakes the session again if a command came while it was let go, or if one of
+// its calls has to be looked after.
 func (d *Driver) wakeIfAny(ctx context.Context) error {
 	any, err := d.inbox.HasAny(ctx, d.state.Session)
 	if err != nil {
 		return fmt.Errorf("look into the inbox: %w", err)
 	}
-	if !any {
+	if !any && !d.dropped(ctx) {
 		return nil
 	}
 	if err := d.node.runs.Wake(ctx, d.state.Session); err != nil {

@@ -23,10 +23,11 @@ func TestALostCallRunsElsewhereAfterItsLease(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			c := w.crew(e)
+			defer c.drain()
 			n := w.node("n1")
 			s := w.start("s", oneMortal)
 			w.submit(s, "go")
-			c.all[<-c.tool.began].Crash(t)
+			c.crash(<-c.tool.began)
 			crashed := time.Now()
 			c.hire("heir")
 			if who := <-c.tool.began; who != "heir" {
@@ -52,10 +53,11 @@ func TestAPersonIsAskedAboutALostCall(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			c := w.crew(content.Once)
+			defer c.drain()
 			n := w.node("n1")
 			s := w.startWith("s", oneMortal, func(c *events.Config) { c.Retry.AskLost = true })
 			w.submit(s, "go")
-			c.all[<-c.tool.began].Crash(t)
+			c.crash(<-c.tool.began)
 			c.hire("heir")
 			step, err := s.Next(w.ctx)
 			if err != nil {

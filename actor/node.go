@@ -37,9 +37,10 @@ type Node struct {
 
 	wardrobe *wardrobe
 
-	mu    sync.Mutex                   // guards what follows
-	held  map[content.SessionID]string // the reply subjects of the tokens
-	moved bool                         // a token was taken since held was recorded
+	moved chan struct{} // holds one if a token was taken since held was recorded
+
+	mu   sync.Mutex                   // guards held
+	held map[content.SessionID]string // the reply subjects of the tokens
 }
 
 // NewNode returns a node that is not yet running.
@@ -54,11 +55,13 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 	if !content.IsToken(cfg.Name) {
 		return nil, fmt.Errorf("node config: Name %q: use letters, digits, '-' or '_'", cfg.Name)
 	}
+	cfg.Effects.Blobs = cell.Blobs() // input refers to nothing else
 	n := &Node{
 		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(),
 		log:    cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
 		models: &models{opener: cfg.Models, known: make(map[string]model.Model)},
 		ready:  make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), held: make(map[content.SessionID]string),
+		moved: make(chan struct{}, 1),
 	}
 	var err error
 	if n.wardrobe, err = newWardrobe(cfg); err != nil {
@@ -158,8 +161,8 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 	log := n.cfg.Logger.Named("driver").With(logfield.Session(s), logfield.Node(n.cfg.Name))
 	n.mu.Lock()
 	n.held[s] = token.Reply()
-	n.moved = true
 	n.mu.Unlock()
+	n.recordSoon()
 	n.cfg.Metrics.SessionTaken()
 	how, err := newDriver(n, token, log).Run(ctx)
 	n.mu.Lock()

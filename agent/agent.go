@@ -37,7 +37,7 @@ func New(c Config) (*Agent, error) {
 	}
 	a := &Agent{cfg: c, runner: effect.NewRunner(effect.Config{
 		Permissions: c.Permissions, Resources: c.Resources, Hooks: c.Hooks, Mutators: c.Mutators,
-		Memory: c.Memory, Durable: c.Durable, Manager: c.TaskManager, Logger: c.Logger,
+		Memory: c.Memory, Durable: c.Durable, Manager: c.TaskManager, Blobs: c.Blobs, Logger: c.Logger,
 	})}
 	parallel, err := c.TaskManager.Parallel(c.MaxParallel)
 	if err != nil {

@@ -46,6 +46,7 @@ type Config struct {
 	Approver            extension.Approver             // nil: facades stop with *ApprovalPendingError; Next never asks it
 	Memory              extension.Memory               // nil: tasks recall and store nothing
 	Durable             extension.Durable              // nil: model and tools are called directly
+	Blobs               effect.Blobs                   // nil: none; what input refers to, see content.BlobPart
 	Root                string                         // "": the process's working directory; where gates run
 
 	Limits        events.Limits       // per turn; zero: none

@@ -95,6 +95,8 @@ func (c *Checker) adrift(r Report) []Violation {
 		case a.seen && a.is != a.Hash:
 			fail(a, "its hash is %s, but was %s: this entry, or one before it, was replaced", a.is, a.Hash)
 		case a.seen:
+		case d == nil && r.Seq == 0:
+			fail(a, "it was there, with the hash %s, but the journal is gone, and no tombstone says why", a.Hash)
 		case d == nil && r.Seq < a.Seq:
 			fail(a, "it was there, with the hash %s, but the journal ends with entry %d: its end was cut off", a.Hash, r.Seq)
 		case d == nil: // it is missing in between, which the chain tells

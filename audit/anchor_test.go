@@ -89,7 +89,7 @@ func TestAnchorsShowWhatTheChainCannot(t *testing.T) {
 		{"forked before it", other, at(n - 1), "this entry, or one before it, was replaced"},
 		{"cut off, then deleted", bury(t, lived[:n-3])[n-3:], at(n - 1), "cut off before"},
 		{"forked, then deleted", bury(t, other)[n:], at(n - 1), "replaced before"},
-		{"nothing left", nil, at(2), "its end was cut off"},
+		{"nothing left", nil, at(2), "the journal is gone"},
 	} {
 		r, err := Verify(each(row.records), row.anchor)
 		if err != nil {

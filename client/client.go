@@ -141,22 +141,14 @@ func (c *Client) Sessions(ctx context.Context) ([]content.SessionID, error) {
 // some that had one a moment ago: their journals say. It does not know what a release
 // without this list left behind, before such a session has been woken.
 func (c *Client) Asking(ctx context.Context) ([]content.SessionID, error) {
-	ids, err := c.cell.Approvals().Sessions(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list sessions with approvals: %w", err)
-	}
-	return ids, nil
+	return c.cell.Approvals().Sessions(ctx)
 }
 
 // Dead lists the sessions that have dead letters, calls whose workers were lost, and
 // maybe some that had one a moment ago: their journals say. It does not know what a
 // release without this list left behind, before such a session has been woken.
 func (c *Client) Dead(ctx context.Context) ([]content.SessionID, error) {
-	ids, err := c.cell.DeadLetters().Sessions(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list sessions with dead letters: %w", err)
-	}
-	return ids, nil
+	return c.cell.DeadLetters().Sessions(ctx)
 }
 
 // Read folds a session's journal as it is now. It returns ErrNotFound for a

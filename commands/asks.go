@@ -113,6 +113,7 @@ type StartTask struct {
 	Task     string          `msgpack:"t,omitempty"`
 	Spec     events.TaskSpec `msgpack:"s"`
 	Baseline string          `msgpack:"b,omitempty"`
+	Files    []content.Part  `msgpack:"f,omitempty"` // that come with the goal
 
 	Options *events.TurnOptions `msgpack:"o,omitempty"`
 }

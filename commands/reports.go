@@ -28,6 +28,7 @@ type ReportReply struct {
 	Routing      []content.Routing    `msgpack:"ro,omitempty"` // one per call of the reply, in order
 	Checks       []Check              `msgpack:"ch,omitempty"` // nil: preflight is still owed
 	Hooks        []HookAnswer         `msgpack:"h,omitempty"`
+	Warnings     []events.Warning     `msgpack:"w,omitempty"` // of what the model was to be shown and was not
 }
 
 // Check is the preflight of one call: lookup, patch, schema, then permissions.

@@ -112,6 +112,7 @@ func askSamples() []Command {
 		StartTask{
 			Task: "task-1", Baseline: "abc",
 			Spec:    events.TaskSpec{Goal: "green", Gate: []string{"go", "test"}, GateFunc: true, MaxRetries: 2},
+			Files:   sampleItems()[0].Parts,
 			Options: options,
 		},
 		Close{Reason: "done"},
@@ -139,6 +140,7 @@ func reportSamples() []Command {
 		ReportReply{
 			ModelCall: call, Items: sampleItems(), FinishReason: content.ToolCalls, Usage: sampleUsage(), Model: "m",
 			ResponseID: "r1", Invalid: "no", Checks: checks, Hooks: hooks,
+			Warnings: []events.Warning{{Code: "blob_missing", Message: "gone", Call: "call_b"}},
 			Routing: []content.Routing{{
 				Known: true, Source: "files", Queue: "q", Effects: content.Idempotent, Route: content.Background,
 				DetachAfter: 1, Quiet: true, Manual: true, Exclusive: true, Writes: true, Timeout: 2, MaxOutput: 3, Digest: "d4",

@@ -49,13 +49,16 @@ func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, in ModelInput,
 		partial.add(d)
 		emit(events.ContentDelta{Turn: e.Turn, Round: e.Round, Attempt: e.Attempt, Delta: d})
 	}
-	reply, err := r.call(ctx, Request(e, in), in.Model, show)
+	files := attachments{blobs: r.cfg.Blobs}
+	reply, err := r.call(ctx, Request(e, in), in.Model, &files, show)
 	if err == nil && !seen && r.cfg.Durable != nil {
 		_ = deltas.Stream(ctx, reply.Items, 0, show) // the wrapper knew it from before; it counts, shown or not
 	}
 	switch {
 	case err == nil:
-		return r.replied(ctx, e, in, reply)
+		rep := r.replied(ctx, e, in, reply)
+		rep.Warnings = files.missing
+		return rep
 	case errors.Is(context.Cause(ctx), ErrStop):
 		return commands.ReportModelStopped{ModelCall: e.ModelCall, Items: partial.items(), Usage: usageOf(err)}
 	case ctx.Err() != nil:
@@ -64,20 +67,28 @@ func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, in ModelInput,
 	return failed(e.ModelCall, err)
 }
 
-func (r *Runner) call(ctx context.Context, req model.Request, m model.Model, emit func(content.Delta)) (reply model.Reply, err error) {
+func (r *Runner) call(
+	ctx context.Context, req model.Request, m model.Model, files *attachments, emit func(content.Delta),
+) (reply model.Reply, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &model.Error{Class: content.ClassOther, Code: "panic", Message: fmt.Sprintf("the model adapter broke: %v", p)}
 		}
 	}()
-	next := func(ctx context.Context, req model.Request) (model.Reply, error) { return m.Call(ctx, req, emit) }
+	next := func(ctx context.Context, req model.Request) (model.Reply, error) {
+		req, err := files.open(ctx, req, m)
+		if err != nil {
+			return model.Reply{}, err
+		}
+		return m.Call(ctx, req, emit)
+	}
 	if d := r.cfg.Durable; d != nil {
 		return d.CallModel(ctx, req, next)
 	}
 	return next(ctx, req)
 }
 
-func (r *Runner) replied(ctx context.Context, e loop.CallModel, in ModelInput, reply model.Reply) commands.Command {
+func (r *Runner) replied(ctx context.Context, e loop.CallModel, in ModelInput, reply model.Reply) commands.ReportReply {
 	rep := commands.ReportReply{
 		ModelCall: e.ModelCall, Items: reply.Items, FinishReason: reply.FinishReason,
 		Usage: reply.Usage, Model: reply.Model, ResponseID: reply.ResponseID,

@@ -31,6 +31,7 @@ type Config struct {
 	Memory      extension.Memory    // nil: tasks recall and store nothing
 	Durable     extension.Durable   // nil: models and tools are called directly
 	Manager     task.Manager        // nil: calls go where their tools ask, and those of this process run as they are owed
+	Blobs       Blobs               // what input refers to; nil: nothing is found
 	Logger      *zap.Logger         // nil: silent
 }
 

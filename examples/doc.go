@@ -9,7 +9,7 @@
 //	go run ./examples/verify-task         a task that is done when its gate says so
 //	go run ./examples/coder               an agent that mends a Go repository, behind approvals and a gate
 //	go run ./examples/sub-agents          an agent that is a tool of another, and asks through it
-//	go run ./examples/agent-file          an agent that is written down, with a gate and an agent that it delegates to
+//	go run ./examples/agent-file          an agent that is written down, with permissions, a hook, a gate and a reviewer
 //	go run ./examples/custom-tool-worker  a tool of your own, in an agent and on a worker of a deployment
 //	go run ./examples/executable-tool     a program that is a tool, by a manifest
 //	go run ./examples/replay-in-a-test    a recorded session as a test

@@ -72,7 +72,7 @@ func (c *Catalog) List(ctx context.Context) ([]Offer, error) {
 			return nil, fmt.Errorf("list catalog: %w", err)
 		}
 		var o Offer
-		if m.Aimed || isMarker(m.Header) || unmarshal(m.Data, &o) != nil || m.Subject != kvKey(bucket, offerKeys+o.Worker) {
+		if m.Aimed || m.gone() || unmarshal(m.Data, &o) != nil || m.Subject != kvKey(bucket, offerKeys+o.Worker) {
 			continue // no offer of the worker that the key names
 		}
 		out = append(out, o)
@@ -165,7 +165,7 @@ func (v *CatalogView) follow(ctx context.Context, keys jetstream.KeyWatcher, rea
 // names is none.
 func (v *CatalogView) apply(k jetstream.KeyValueEntry) {
 	e := entry{worker: strings.TrimPrefix(k.Key(), offerKeys), value: k.Value()}
-	offered := k.Operation() == jetstream.KeyValuePut && unmarshal(e.value, &e.offer) == nil && e.offer.Worker == e.worker
+	offered := k.Operation() == jetstream.KeyValuePut && !outlived(k.Created(), offerTTL) && unmarshal(e.value, &e.offer) == nil && e.offer.Worker == e.worker
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	i, found := slices.BinarySearchFunc(v.offers, e.worker, func(o entry, w string) int { return cmp.Compare(o.worker, w) })

@@ -17,6 +17,10 @@ import (
 // JetStream. Enable it on the server, or connect to one that has it.
 var ErrNoJetStream = errors.New("JetStream is not enabled")
 
+// ErrFull is returned when a server, or the account, has no room left for what is to be
+// written. Nothing was. Give JetStream more, or remove something, and try again.
+var ErrFull = errors.New("JetStream has no room left")
+
 // ErrNotProvisioned is returned when a stream or bucket of the cell is missing.
 // Provision the cell, or correct the namespace.
 var ErrNotProvisioned = errors.New("cell is not provisioned")
@@ -72,8 +76,10 @@ var errNoMessage = errors.New("no message")
 
 // Codes that nats.go has no name for.
 const (
+	codeAccountFull         jetstream.ErrorCode = 10002
 	codeClusterNotAvailable jetstream.ErrorCode = 10008
 	codeClusterNotLeader    jetstream.ErrorCode = 10009
+	codeServerFull          jetstream.ErrorCode = 10023
 	codeSubjectOverlap      jetstream.ErrorCode = 10065
 	codeStoreFailed         jetstream.ErrorCode = 10077
 	codeGuardNotReady       jetstream.ErrorCode = 10163
@@ -121,6 +127,10 @@ func isAlreadyThere(err error) bool {
 func isNotFound(err error) bool {
 	return errors.Is(err, errNoMessage) || hasCode(err, jetstream.JSErrCodeMessageNotFound)
 }
+
+// isFull reports that a limit of a server or of the account is reached. Servers look
+// before they do anything about a message.
+func isFull(err error) bool { return hasCode(err, codeServerFull, codeAccountFull) }
 
 // isNoStream reports that there is no such stream.
 func isNoStream(err error) bool { return hasCode(err, jetstream.JSErrCodeStreamNotFound) }
@@ -179,7 +189,7 @@ func isUnknown(err error) bool {
 		return false
 	}
 	if e := apiError(err); e != nil {
-		return e.Code >= 500 && !isAlreadyThere(err) && !hasCode(err, codeGuardNotReady)
+		return e.Code >= 500 && !isAlreadyThere(err) && !isFull(err) && !hasCode(err, codeGuardNotReady)
 	}
 	return true
 }

@@ -21,7 +21,7 @@ func TestErrorsAreSorted(t *testing.T) {
 	is := map[string]func(error) bool{
 		"conflict": isConflict, "already there": isAlreadyThere, "not found": isNotFound, "no stream": isNoStream,
 		"no consumer": isNoConsumer, "name in use": isNameInUse, "no jetstream": isNoJetStream,
-		"no responders": isNoResponders, "timeout": isTimeout, "closed": isClosed, "transient": isTransient, "unknown": isUnknown,
+		"full": isFull, "no responders": isNoResponders, "timeout": isTimeout, "closed": isClosed, "transient": isTransient, "unknown": isUnknown,
 	}
 	for _, tt := range []struct {
 		err  error
@@ -33,6 +33,8 @@ func TestErrorsAreSorted(t *testing.T) {
 		{code(503, 10077, "maximum messages per subject exceeded"), []string{"already there"}},
 		{code(503, 10077, "no space left on device"), []string{"unknown"}},
 		{code(503, 10077, "maximum bytes exceeded"), []string{"unknown"}},
+		{code(503, 10023, "insufficient resources"), []string{"full"}},
+		{code(400, 10002, "resource limits exceeded for account"), []string{"full"}},
 		{code(404, 10037, "no message found"), []string{"not found"}},
 		{errNoMessage, []string{"not found", "unknown"}},
 		{code(404, 10059, "stream not found"), []string{"no stream"}},

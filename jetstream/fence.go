@@ -84,7 +84,7 @@ func (c *Cell) fenceOf(ctx context.Context, s content.SessionID) (f fence, seq u
 		return fence{}, 0, nil
 	case err == nil && m.Aimed:
 		err = errAimed
-	case err == nil && !isMarker(m.Header):
+	case err == nil && !m.gone():
 		err = unmarshal(m.Data, &f)
 	}
 	if err != nil {
@@ -108,8 +108,9 @@ func (q *Queue) overtaken(ctx context.Context, c *claim, stored time.Time) (bool
 // session's driver publishes it again.
 var errOvertaken = errors.New("task of a driver that was replaced")
 
-// admit takes a task off its queue that must not run any more, and wakes the session, in
-// case that its driver had let it go before. A task of which it cannot be told goes back.
+// admit takes a task off its queue that must not run any more, and then wakes the session,
+// in case that its driver had found the task and let the session go. One that still has
+// the session then looks again as it lets go. A task of which it cannot be told goes back.
 // One that was handed out before may have been run, which is for whoever claims it to
 // report.
 func (q *Queue) admit(ctx context.Context, c *claim, msg *nats.Msg, stored time.Time) error {
@@ -126,7 +127,7 @@ func (q *Queue) admit(ctx context.Context, c *claim, msg *nats.Msg, stored time.
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTimeout)
 	defer cancel()
-	_ = q.cell.answer(ctx, c.reply, answerTerm) // unheard, it comes again
-	q.runs.WakeSoon(c.task.Session)
+	_ = q.cell.confirm(ctx, c.reply, answerTerm) // unheard, it comes again
+	_ = q.runs.Wake(ctx, c.task.Session)         // nothing else would tell: its inbox is empty
 	return errOvertaken
 }

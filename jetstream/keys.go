@@ -69,7 +69,7 @@ func (c *Cell) keyGet(ctx context.Context, bucket, key string) ([]byte, error) {
 func (c *Cell) keyStored(ctx context.Context, bucket, key string) (stored, error) {
 	m, err := c.leaderLast(ctx, kvStream(bucket), kvKey(bucket, key))
 	switch {
-	case errors.Is(err, errNoMessage) || err == nil && isMarker(m.Header):
+	case errors.Is(err, errNoMessage) || err == nil && m.gone():
 		return stored{}, errNoMessage
 	case err == nil && m.Aimed:
 		return stored{}, fmt.Errorf("key %s: %w", key, errAimed)
@@ -93,6 +93,20 @@ func (c *Cell) keys(ctx context.Context, bucket, filter string) ([]string, error
 	slices.Sort(out)
 	return out, nil
 }
+
+// lateExpiry is how much longer than its time to live a key is taken to stand: clocks
+// differ.
+const lateExpiry = time.Minute
+
+// gone reports whether a message is no value of its key: it marks that there is none,
+// or its time to live is over. A server that was killed forgets to expire keys that it
+// held, so they come back with it.
+func (m stored) gone() bool {
+	ttl, err := time.ParseDuration(m.Header.Get(jetstream.MsgTTLHeader))
+	return isMarker(m.Header) || err == nil && outlived(m.Time, ttl)
+}
+
+func outlived(since time.Time, ttl time.Duration) bool { return time.Since(since) > ttl+lateExpiry }
 
 // isMarker reports whether a message stands for a key that was deleted or has
 // expired.

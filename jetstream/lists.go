@@ -102,7 +102,7 @@ func (l *List) Sessions(ctx context.Context) ([]content.SessionID, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list sessions with %s: %w", l.of, err)
 		}
-		if !m.Aimed && !isMarker(m.Header) {
+		if !m.Aimed && !m.gone() {
 			out = append(out, content.SessionID(strings.TrimPrefix(m.Subject, kvKey(l.bucket, ""))))
 		}
 	}

@@ -20,6 +20,8 @@ const (
 
 	probeTimeout = 250 * time.Millisecond
 	probeTries   = 3
+
+	recordTimeout = 500 * time.Millisecond // for a record's acknowledgement
 )
 
 // HeldToken is a run token that a node holds.
@@ -51,11 +53,14 @@ type Nodes struct {
 func (c *Cell) Nodes() *Nodes { return &Nodes{cell: c} }
 
 // Record says which tokens a node holds. The record stands for 15 s: make it
-// again every 5 s, and when the tokens changed.
+// again every 5 s, when the tokens changed, and after an error, since a server that
+// says nothing is not waited for: what is held may be another thing by then.
 func (n *Nodes) Record(ctx context.Context, node string, held []HeldToken) error {
 	if !content.IsToken(node) {
 		return fmt.Errorf("record node: %w: %q", content.ErrBadID, node)
 	}
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
 	value, err := encodeValue(&nodeValue{Node: node, Held: n.abbreviate(held), At: content.TimeOf(time.Now())})
 	if err == nil {
 		err = n.cell.keyPut(ctx, n.cell.names.nodesBucket(), node, value, nodeTTL)
@@ -84,7 +89,7 @@ func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
 		var r NodeRecord
-		if m.Aimed || isMarker(m.Header) || unmarshal(m.Data, &r) != nil || m.Subject != kvKey(bucket, r.Node) {
+		if m.Aimed || m.gone() || unmarshal(m.Data, &r) != nil || m.Subject != kvKey(bucket, r.Node) {
 			continue
 		}
 		n.spellOut(r.Held)
@@ -129,20 +134,35 @@ func (n *Nodes) Answer(ctx context.Context, node string) error {
 }
 
 // Probe reports whether a node is alive: it is not if nobody listens on its
-// subject, or if it lets three probes of 250 ms pass, as a host does that hangs.
-// As long as the prober's own connection is in trouble, it takes the node for
-// alive.
+// subject, a moment later neither, when one that was only cut off is back; or if it lets
+// three probes of 250 ms pass, as a host does that hangs. As long as the prober's own
+// connection is in trouble, it takes the node for alive.
 func (n *Nodes) Probe(ctx context.Context, node string) bool {
+	absent := false
 	for range probeTries {
 		err := n.probe(ctx, node)
 		switch {
-		case isNoResponders(err):
+		case isNoResponders(err) && absent:
 			return false
-		case err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
+		case isNoResponders(err):
+			absent = true
+			select {
+			case <-time.After(probeTimeout):
+			case <-ctx.Done():
+				return true
+			}
+		case err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) || !n.hears(ctx):
 			return true
 		}
 	}
-	return !n.cell.nc.IsConnected()
+	return false
+}
+
+// hears reports whether anything comes in by the own connection.
+func (n *Nodes) hears(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return n.cell.nc.FlushWithContext(ctx) == nil
 }
 
 func (n *Nodes) probe(ctx context.Context, node string) error {

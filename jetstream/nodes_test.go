@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/faultproxy"
 )
 
 func nodes(t *testing.T, c *Cell) []NodeRecord {
@@ -86,7 +88,7 @@ func TestProbeTellsTheDeadFromTheLiving(t *testing.T) {
 			node string
 			want bool
 			took time.Duration
-		}{{"alive", true, 0}, {"never-there", false, 0}, {"hung", false, 3 * probeTimeout}} {
+		}{{"alive", true, 0}, {"never-there", false, probeTimeout}, {"hung", false, 3 * probeTimeout}} {
 			start := time.Now()
 			if got := c.Nodes().Probe(t.Context(), p.node); got != p.want || time.Since(start) != p.took {
 				t.Errorf("Probe of %s = %v after %v, want %v after %v", p.node, got, time.Since(start), p.want, p.took)
@@ -115,4 +117,60 @@ func TestProbeWithoutAConnectionAccusesNobody(t *testing.T) {
 			t.Error("Probe that was called off takes the node for dead")
 		}
 	})
+}
+
+// TestProbeOfADeafConnectionAccusesNobody: all nodes are silent to who hears nothing.
+func TestProbeOfADeafConnectionAccusesNobody(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, embedded.WithListener("127.0.0.1:0"))
+	p := faultproxy.New()
+	t.Cleanup(p.Close)
+	must(t, openCell(t, connect(t, s)).Nodes().Answer(t.Context(), "n1"))
+	c := openCell(t, connectTCP(t, s, nats.SetCustomDialer(p)))
+	if !c.Nodes().Probe(t.Context(), "n1") {
+		t.Fatal("a node that answers is dead")
+	}
+	p.Swallow(faultproxy.ToClient, true)
+	if !c.Nodes().Probe(t.Context(), "n1") {
+		t.Error("Probe that hears nothing at all takes the node for dead")
+	}
+}
+
+// TestProbeOfANodeThatConnectsAgain: it was cut off for a moment.
+func TestProbeOfANodeThatConnectsAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := provision(t, connect(t, s))
+		time.AfterFunc(probeTimeout/2, func() {
+			if err := openCell(t, connect(t, s)).Nodes().Answer(t.Context(), "n1"); err != nil {
+				t.Error(err)
+			}
+		})
+		if !c.Nodes().Probe(t.Context(), "n1") {
+			t.Error("a node that is back is dead")
+		}
+	})
+}
+
+// TestARecordDoesNotWaitForItsAcknowledgement: what is taken meanwhile is to be recorded,
+// too, and nobody may hear of this one.
+func TestARecordDoesNotWaitForItsAcknowledgement(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, embedded.WithListener("127.0.0.1:0"))
+	other := provision(t, connect(t, s))
+	p := faultproxy.New()
+	t.Cleanup(p.Close)
+	c := openCell(t, connectTCP(t, s, nats.SetCustomDialer(p)))
+	p.Swallow(faultproxy.ToClient, true)
+	start := time.Now()
+	if err := c.Nodes().Record(t.Context(), "n1", nil); err == nil {
+		t.Error("Record = nil, and nothing was acknowledged")
+	}
+	if took := time.Since(start); took > publishTimeout {
+		t.Errorf("Record took %v", took)
+	}
+	if got := nodes(t, other); len(got) != 1 {
+		t.Errorf("records = %v, want what was stored", got)
+	}
 }

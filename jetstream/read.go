@@ -147,6 +147,8 @@ func (c *Cell) explain(ctx context.Context, stream string, err error) error {
 		return fmt.Errorf("%w: stream %s is missing: %w", ErrNotProvisioned, stream, err)
 	case isNoJetStream(err):
 		return fmt.Errorf("%w: %w", ErrNoJetStream, err)
+	case isFull(err):
+		return fmt.Errorf("stream %s: %w: %w", stream, ErrFull, err)
 	}
 	return fmt.Errorf("stream %s: %w", stream, err)
 }

@@ -128,7 +128,7 @@ func (n *Nodes) Clocks(ctx context.Context) (map[string]time.Duration, error) {
 			return nil, fmt.Errorf("list clocks of nodes: %w", err)
 		}
 		var v nodeValue
-		if isMarker(m.Header) || unmarshal(m.Data, &v) != nil || m.Subject != kvKey(bucket, v.Node) || v.At == 0 {
+		if m.gone() || unmarshal(m.Data, &v) != nil || m.Subject != kvKey(bucket, v.Node) || v.At == 0 {
 			continue
 		}
 		out[v.Node] = v.At.Std().Sub(m.Time)

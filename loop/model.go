@@ -39,6 +39,9 @@ func (d *decision) reply(c commands.ReportReply) {
 	finish := replyReason(c.FinishReason, len(calls))
 	stamp(items, finish, c.Usage)
 	t := d.Turn
+	for _, w := range c.Warnings[:min(len(c.Warnings), maxWarnings)] {
+		d.warn(clip(w.Code, maxWarning), clip(w.Message, maxWarning), "")
+	}
 	d.emit(
 		events.ReplyRecorded{
 			Turn: t.ID, Round: t.Round, Attempt: t.Attempt, Items: items,
@@ -55,6 +58,9 @@ func (d *decision) reply(c commands.ReportReply) {
 	}
 	d.checks, d.answers = c.Checks, slices.Clone(c.Hooks)
 }
+
+// maxWarnings is how many warnings that come with a reply are kept.
+const maxWarnings = 8
 
 // invalid is what is wrong with an answer, which is only a reply that is complete.
 func invalid(finish content.FinishReason, problem string) string {

@@ -30,8 +30,10 @@ func (d *decision) startTask(c commands.StartTask) error {
 		return err
 	}
 	spec := c.Spec
+	goal := content.UserText(spec.Goal)
+	goal.Parts = append(goal.Parts, c.Files...)
 	d.emit(events.InputQueued{
-		Items: []content.Item{content.UserText(spec.Goal)}, Origin: events.FromTask,
+		Items: []content.Item{goal}, Origin: events.FromTask,
 		Task: &spec, TaskName: c.Task, Baseline: c.Baseline, Options: c.Options,
 	})
 	return nil

@@ -32,7 +32,7 @@ type PathRules struct {
 // CommandRules are a [CommandConfig] written down, with programs that are asked about.
 type CommandRules struct {
 	Allow    []string `json:"allow,omitempty" jsonschema:"programs that may run, by name or absolute path; all that are not denied unless given"`
-	Ask      []string `json:"ask,omitempty" jsonschema:"programs that a person has to approve"`
+	Ask      []string `json:"ask,omitempty" jsonschema:"programs that a person has to approve; with allow they have to be named there, too, where outside is deny"`
 	Deny     []string `json:"deny,omitempty" jsonschema:"programs that never run"`
 	Dirs     []string `json:"dirs,omitempty" jsonschema:"directories in which commands may begin; anywhere unless given"`
 	AllowEnv []string `json:"allow_env,omitempty" jsonschema:"variables that a call may set, in which * stands for any characters"`

@@ -81,3 +81,22 @@ func (d *deployment) remove(last journal.Record) {
 		d.t.Fatal(err)
 	}
 }
+
+func TestAnchorsOfOthersSayNothing(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	d.session("s-42").turn()
+	ghost := filepath.Join(t.TempDir(), "heads.jsonl")
+	line := `{"session":"ghost","seq":3,"hash":"` + strings.Repeat("ab", 32) + `","at":"2026-11-21T21:55:42Z"}` + "\n"
+	if err := os.WriteFile(ghost, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := d.observe("verify", "s-42", "--anchor", ghost)
+	if want := "observer: session s-42: --anchor names no head of it: whether its end was cut off is not known\n"; code != 1 || errs != want || !strings.Contains(out, "is whole") {
+		t.Errorf("verify with anchors of another session = %d %q %q, want %q", code, out, errs, want)
+	}
+	code, out, errs = d.observe("verify", "--anchor", ghost)
+	if !strings.Contains(out, "session  ghost\n") || !strings.Contains(errs, "entry 3 breaks anchors-held") || !strings.Contains(errs, "the journal is gone, and no tombstone says why") || code != 1 {
+		t.Errorf("verify of a journal that is gone = %d %q %q", code, out, errs)
+	}
+}

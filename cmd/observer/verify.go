@@ -131,7 +131,16 @@ func (v *verifier) verify(session string) error {
 	} else {
 		err = errors.Join(err, show(out, v.app.style(v.cmd, false), subject, report, err))
 	}
-	return fault(subject, report, err)
+	return errors.Join(fault(subject, report, err), v.unanchored(subject, report))
+}
+
+// unanchored is the error for a journal that was to be compared with earlier heads,
+// of which none is its own.
+func (v *verifier) unanchored(subject string, r audit.Report) error {
+	if len(v.anchors) == 0 || r.Session == "" || len(v.of(r.Session)) > 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: --anchor names no head of it: whether its end was cut off is not known", subject)
 }
 
 // judge verifies a session or a file. subject is what it is called.
@@ -159,6 +168,7 @@ func (v *verifier) judge(session string) (subject string, r audit.Report, err er
 	}
 	defer cell.Close()
 	r, err = audit.Verify(read(v.cmd.Context(), cell, s, 1), v.of(s)...)
+	r.Session = s // also if there is no entry that says so
 	return "session " + string(s), r, err
 }
 

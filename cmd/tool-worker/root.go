@@ -135,14 +135,20 @@ func serve(ctx context.Context, w *worker.Worker, server *ops.Server) error {
 
 // openQueue returns the queue, which comes to be with its first worker.
 func openQueue(ctx context.Context, cell *cli.Cell, name string) (*jetstream.Queue, error) {
-	queue, err := cell.Queue(ctx, name)
+	var queue *jetstream.Queue
+	open := func(ctx context.Context) (err error) {
+		queue, err = cell.Queue(ctx, name)
+		return err
+	}
+	err := cell.Permitted(ctx, open)
 	if !errors.Is(err, jetstream.ErrNotProvisioned) {
 		return queue, err
 	}
-	if err := cell.EnsureQueue(ctx, jetstream.QueueConfig{Name: name}); err != nil {
-		return nil, err
+	create := func(ctx context.Context) error { return cell.EnsureQueue(ctx, jetstream.QueueConfig{Name: name}) }
+	if err := cell.Permitted(ctx, create); err != nil {
+		return nil, fmt.Errorf("%w (the queue is missing, and \"turnlog provision --queue %s\" creates it)", err, name)
 	}
-	return cell.Queue(ctx, name)
+	return queue, open(ctx)
 }
 
 // tell logs the configuration that the worker runs with.

@@ -215,7 +215,7 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 a file is not there.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			code := cli.CodeOK
 			for _, file := range args {
-				_, err := agentfile.Load(file)
+				err := a.checkAgent(file)
 				problems, bad := errors.AsType[agentfile.Problems](err)
 				switch {
 				case bad:
@@ -236,6 +236,40 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 a file is not there.`,
 			return nil
 		},
 	}
+}
+
+// checkAgent looks at what the file says, and at what only this program knows: the
+// models that there are, and how large a definition may be.
+func (a *app) checkAgent(file string) error {
+	d, err := agentfile.Load(file)
+	if err != nil {
+		return err
+	}
+	var problems agentfile.Problems
+	for i, name := range append([]string{d.Model}, d.Fallback...) {
+		key := "model"
+		if i > 0 {
+			key = fmt.Sprintf("fallback[%d]", i-1)
+		}
+		if name == "" && i == 0 {
+			continue // whoever runs it says which
+		}
+		if err := a.models().Check(name); err != nil {
+			problems = append(problems, agentfile.Problem{File: file, Path: key, Message: err.Error()})
+		}
+	}
+	data, err := d.Encode()
+	if err != nil {
+		return err
+	}
+	if len(data) > agentfile.MaxData {
+		what := fmt.Sprintf("a definition of %d bytes, with the files that it takes in; at most %d", len(data), agentfile.MaxData)
+		problems = append(problems, agentfile.Problem{File: file, Message: what})
+	}
+	if len(problems) > 0 {
+		return problems
+	}
+	return nil
 }
 
 func newAgentsPublishCommand(a *app) *cobra.Command {

@@ -40,6 +40,17 @@ func TestAgentsCheckSaysWhatIsWrong(t *testing.T) {
 	if p.out.String() != want || p.err.String() != "" {
 		t.Errorf("out = %q, err = %q, want %q", p.out, p.err, want)
 	}
+	odd := filepath.Join(dir, "odd.yaml")
+	body := "model: nope:x\nfallback: [demo, demo?x=1]\nsystem: " + strings.Repeat("long ", 20000) + "\n"
+	if err := os.WriteFile(odd, []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	told := expect(t, cli.CodeFailed, "agents", "check", odd).out.String()
+	for _, want := range []string{"odd.yaml: model: model \"nope:x\": unknown provider", "odd.yaml: fallback[1]: model \"demo?x=1\"", "odd.yaml: a definition of 100"} {
+		if !strings.Contains(told, want) {
+			t.Errorf("check prints %q, want %q", told, want)
+		}
+	}
 	if p := expect(t, cli.CodeUsage, "agents", "check", bad, filepath.Join(dir, "none.yaml")); !strings.Contains(p.err.String(), "none.yaml is not there") {
 		t.Errorf("err = %q", p.err)
 	}
@@ -125,6 +136,18 @@ func TestATaskHasTheGateAndTheSurroundingsOfItsAgent(t *testing.T) {
 	for _, want := range []string{`"verify_status":"passed"`, "Use tabs.", "It never fails."} {
 		if !strings.Contains(p.out.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, p.out)
+		}
+	}
+}
+
+func TestAGateIsNotJudgedByTheAgentsPermissions(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []string{"commands: {allow: [ls], outside: deny}", "kinds: {deny: [shell.command]}", "commands: {code: ask}"} {
+		root := folderOf(t, map[string]string{"done": ""})
+		dir := folderOf(t, map[string]string{"a.yaml": "permissions: {" + rule + "}\ngate: {command: test -f done, max_retries: -1}\n"})
+		p := expect(t, cli.CodeOK, "task", "--root", root, "--model", scripted(t, oneReply), "--agent", filepath.Join(dir, "a.yaml"), "Go")
+		if !strings.Contains(p.err.String(), "gate passed") {
+			t.Errorf("%s: err %s", rule, p.err)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func newApprovalsCommand(a *app) *cobra.Command {
 		Example: `  turnlog approvals ls
   turnlog approvals ls plan-7 -o json`,
 	}
-	r := newRemote(a, cmd)
+	r := newRemote(a, cmd).forApprovers()
 	ls := &cobra.Command{
 		Use:     "ls [SESSION]",
 		Aliases: []string{"list"},
@@ -149,7 +149,7 @@ With --input the tool gets other arguments than the model gave; they have to fit
 	}
 	cmd.Flags().BoolVar(&always, "always", false, "do not ask the same about the same tool again in this session")
 	cmd.Flags().StringVar(&input, "input", "", "the `JSON` object that the tool gets instead of the model's")
-	r := newRemote(a, cmd)
+	r := newRemote(a, cmd).forApprovers()
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		v := commands.ResolveApproval{Approve: true, Always: always}
 		if cmd.Flags().Changed("input") {
@@ -176,7 +176,7 @@ the reason, and the turn goes on. The first decision counts.`,
   turnlog deny plan-7 call_1_1 --reason "not on a Friday"`,
 	}
 	cmd.Flags().StringVar(&v.Reason, "reason", "", "`text` that the model is told")
-	r := newRemote(a, cmd)
+	r := newRemote(a, cmd).forApprovers()
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return r.decide(cmd.Context(), args, v, "denied") }
 	return cmd
 }

@@ -41,13 +41,17 @@ takes the same permission: calls of these tools run, but for what a policy asks 
 
 With --at or --in the input comes later, whether or not anybody is there then: it is a schedule of
 its own, whose name is printed. "turnlog schedule ls" lists it, "turnlog schedule rm" takes it
-back, and it takes the permissions of a scheduler. --allow cannot be put off.
+back, and it takes the permissions of a scheduler. --allow and --file cannot be put off.
+
+--file attaches a file of up to 100 MiB, and may be repeated. Large ones are stored with the
+deployment and named in the journal; models are shown 32 MiB at most, and told of the rest.
 
 The text "-" is read from stdin.`,
 		Example: `  turnlog send plan-7 "Also look at the tests"
   turnlog send plan-7 --in 2h "Has the build finished?"
   turnlog send plan-7 --on-busy interrupt --wait "Stop that, and start over"
   turnlog send plan-7 --deny 'shell_*' --limit rounds=5 "Only read, and tell me what is there"
+  turnlog send plan-7 --file plan.pdf "Does this still hold?"
   turnlog send plan-7 - < notes.txt`,
 	}
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for the turn's end and show it")
@@ -55,6 +59,7 @@ The text "-" is read from stdin.`,
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --wait, approve whatever wants a person's approval")
 	f.rules.register(cmd)
 	f.later.register(cmd)
+	f.files.register(cmd)
 	f.onBusy = cli.NewChoice("steer", "queue", "interrupt", "reject")
 	f.onBusy.Register(cmd, "on-busy", "", "what to do while a turn of the session is open")
 	f.output = cli.OutputFlag(cmd, "text", "json")
@@ -73,6 +78,7 @@ type sendFlags struct {
 	timeout    time.Duration
 	rules      ruleFlags
 	later      timingFlags
+	files      fileFlag
 	onBusy     *cli.Choice
 	output     *cli.Choice
 	deployment *cli.Deployment
@@ -98,6 +104,12 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 		return err
 	case !later.IsZero() && f.wait:
 		return usageError("--wait with --at or --in: nobody waits that long")
+	case !later.IsZero() && len(f.files.paths) > 0:
+		return usageError("--file cannot be put off: leave out --at and --in, or leave the file where tools reach it")
+	}
+	with, err := f.files.look()
+	if err != nil {
+		return err
 	}
 	text, err := a.prompt(cmd.Context(), words)
 	if err != nil {
@@ -127,6 +139,9 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 	}
 	defer v.close()
 	v.people.yes = f.yes
+	if in.files, err = a.enclose(cmd.Context(), d.Cell, with); err != nil {
+		return err
+	}
 	ask := ulid.Make().String()
 	if !later.IsZero() {
 		return a.later(cmd.Context(), c, id, in.fit(v.tracker.config).delivery(&v.tracker, ask, v.people.name), later, f.output.String())

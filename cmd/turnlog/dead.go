@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -49,7 +50,7 @@ that list once they have been woken; --all reads the journals of all sessions in
 	var everywhere bool
 	cmd.Flags().BoolVar(&everywhere, "all", false, "read the journals of all sessions")
 	output := cli.OutputFlag(cmd, "text", "json")
-	r := newRemote(a, cmd)
+	r := newRemote(a, cmd).forApprovers()
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if everywhere && len(args) > 0 {
 			return usageError("--all and a session at once: give one of them")
@@ -130,7 +131,7 @@ attempts were lost, when and why, and what people did about it.`,
   turnlog dead show plan-7 call_1_1 -o json | jq .input`,
 	}
 	output := cli.OutputFlag(cmd, "text", "json")
-	r := newRemote(a, cmd)
+	r := newRemote(a, cmd).forApprovers()
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, call, err := deadArgs(args)
 		if err != nil {
@@ -206,7 +207,7 @@ out first; then --may-repeat says that you accept that it may be done twice.`,
 	}
 	cmd.Flags().BoolVar(&v.MayRepeat, "may-repeat", false, "run it although what it did may be done twice")
 	cmd.Flags().StringVar(&v.Reason, "reason", "", "`text` that is recorded with the decision")
-	r := newRemote(a, cmd)
+	r := newRemote(a, cmd).forApprovers()
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return r.settle(cmd.Context(), args, v, "runs again") }
 	return cmd
 }
@@ -221,7 +222,7 @@ should the worker that was lost come back with one, it is recorded all the same 
 		Example: `  turnlog dead drop plan-7 call_1_1 --reason "done by hand"`,
 	}
 	cmd.Flags().StringVar(&v.Reason, "reason", "", "`text` that is recorded with the decision")
-	r := newRemote(a, cmd)
+	r := newRemote(a, cmd).forApprovers()
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return r.settle(cmd.Context(), args, v, "is dropped") }
 	return cmd
 }
@@ -229,7 +230,7 @@ should the worker that was lost come back with one, it is recorded all the same 
 // settle decides about a dead letter.
 func (r *remote) settle(ctx context.Context, args []string, v commands.SettleDeadLetter, done string) error {
 	id, call, err := deadArgs(args)
-	if err != nil {
+	if err := cmp.Or(err, checkReason(v.Reason)); err != nil {
 		return err
 	}
 	return r.do(ctx, func(ctx context.Context, d *cli.Cell, c *client.Client) error {

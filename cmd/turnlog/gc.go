@@ -44,7 +44,6 @@ the permissions of a keeper. See docs/operations.md.`,
 		Example: `  turnlog gc
   turnlog gc --older-than 90d
   turnlog gc --older-than 90d --keep-bytes 50GiB --delete -o json`,
-		Args: cobra.NoArgs,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&age, "older-than", "", "delete sessions that were last changed longer than this `time` ago: 90d, 12h")

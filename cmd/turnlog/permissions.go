@@ -43,7 +43,6 @@ docs/permissions.md says what the permissions do not hold.`,
   turnlog permissions worker --queue gpu > worker-gpu.conf
   turnlog permissions worker client approver --queue default --inbox-prefix _INBOX_crew
   turnlog permissions driver --namespace team-a -o json | jq .permissions`,
-		Args:      cobra.MinimumNArgs(1),
 		ValidArgs: roleNames(),
 	}
 	fs := cmd.Flags()
@@ -53,7 +52,9 @@ docs/permissions.md says what the permissions do not hold.`,
 	output := cli.OutputFlag(cmd, "conf", "json")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		for _, arg := range args {
-			g.Roles = append(g.Roles, jetstream.Role(arg))
+			if r := jetstream.Role(arg); !slices.Contains(g.Roles, r) {
+				g.Roles = append(g.Roles, r)
+			}
 		}
 		g.Namespace = cmp.Or(g.Namespace, a.getenv("TURNLOG_NAMESPACE"), jetstream.DefaultNamespace)
 		g.Inbox = cmp.Or(g.Inbox, inboxOf(g))

@@ -17,7 +17,8 @@ import (
 // remote is a command's way to a deployment.
 type remote struct {
 	app        *app
-	name       string // of the command
+	name       string         // of the command
+	role       jetstream.Role // whose permissions suffice
 	deployment *cli.Deployment
 	logs       *cli.Log
 }
@@ -25,14 +26,24 @@ type remote struct {
 // newRemote adds the flags that say where the deployment is to cmd and the commands
 // below it.
 func newRemote(a *app, cmd *cobra.Command) *remote {
-	return &remote{app: a, name: cmd.Name(), deployment: cli.NewDeployment(cmd, a.getenv), logs: cli.NewLog(cmd, zapcore.WarnLevel)}
+	return &remote{
+		app: a, name: cmd.Name(), role: jetstream.RoleClient,
+		deployment: cli.NewDeployment(cmd, a.getenv), logs: cli.NewLog(cmd, zapcore.WarnLevel),
+	}
+}
+
+// forApprovers says that the command is for approvers, too, who may look at less than
+// clients. It returns r.
+func (r *remote) forApprovers() *remote {
+	r.role = jetstream.RoleApprover
+	return r
 }
 
 // do runs something with a client of the deployment, until somebody interrupts.
 func (r *remote) do(ctx context.Context, do func(context.Context, *cli.Cell, *client.Client) error) error {
 	return r.app.interruptible(ctx, func(ctx context.Context) error {
 		log := r.logs.Logger(r.app.term.err, r.app.getenv)
-		d, err := r.deployment.Open(ctx, "turnlog "+r.name, log, jetstream.RoleClient)
+		d, err := r.deployment.Open(ctx, "turnlog "+r.name, log, r.role)
 		if err != nil {
 			return err
 		}
@@ -41,7 +52,7 @@ func (r *remote) do(ctx context.Context, do func(context.Context, *cli.Cell, *cl
 		if err != nil {
 			return err
 		}
-		return do(ctx, d, c)
+		return d.Complete(do(ctx, d, c))
 	})
 }
 

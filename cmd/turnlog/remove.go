@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,16 @@ func checkGrace(d time.Duration) error {
 	return nil
 }
 
+// maxReason bounds a reason: it stays in the journal, and in what is said of it.
+const maxReason = 1000
+
+func checkReason(text string) error {
+	if len(text) > maxReason {
+		return usageError("--reason has %d bytes: at most %d", len(text), maxReason)
+	}
+	return nil
+}
+
 func newSessionsRemoveCommand(a *app, r *remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rm SESSION...",
@@ -56,14 +67,13 @@ It takes the permissions of a keeper. What remains, on disks and elsewhere, and 
 docs/operations.md.`,
 		Example: `  turnlog sessions rm plan-7 --reason "the customer asked for it"
   turnlog sessions rm plan-7 plan-8 --keep-blobs && turnlog gc --delete`,
-		Args: cobra.MinimumNArgs(1),
 	}
 	reason := cmd.Flags().String("reason", "", "`text` that the tombstone gives as the reason")
 	keepBlobs := cmd.Flags().Bool("keep-blobs", false, "leave blobs to \"turnlog gc\": to find those that nothing names, all journals are read")
 	grace := graceFlag(cmd)
 	output := cli.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkGrace(*grace); err != nil {
+		if err := cmp.Or(checkGrace(*grace), checkReason(*reason)); err != nil {
 			return err
 		}
 		var ids []content.SessionID
@@ -117,7 +127,7 @@ func (r *remote) keep(ctx context.Context, do func(context.Context, *keeper) err
 		if err != nil {
 			return err
 		}
-		return do(ctx, &keeper{d, c})
+		return d.Complete(do(ctx, &keeper{d, c}))
 	})
 }
 

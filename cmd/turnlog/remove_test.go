@@ -19,6 +19,7 @@ func TestASessionIsDeletedForGood(t *testing.T) {
 	for _, s := range []string{"s", "other"} {
 		succeed(t, url, "run", "--session", s, "--model", model, "hello")
 	}
+	expect(t, cli.CodeUsage, "sessions", "rm", "s", "--server", url, "--reason", strings.Repeat("x", 1001))
 	out := succeed(t, url, "sessions", "rm", "s", "--reason", "asked to")
 	if !strings.HasPrefix(out, "s was deleted at ") || !strings.Contains(out, " (asked to): ") || !strings.Contains(out, "0 of 0 blobs removed") {
 		t.Errorf("sessions rm prints %q", out)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -71,6 +72,28 @@ func TestWithoutRulesOnlyToolsThatReadRun(t *testing.T) {
 	p = at(t, url, "send", "more", "--yes", "again")
 	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "--yes is for --wait") {
 		t.Errorf("code %d, err %s", code, p.err)
+	}
+}
+
+func TestWhatAWorkerAsksIsDecidedWhereTheTurnIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	root, script := folderOf(t, map[string]string{"a.txt": "some words\n"}), `
+replies:
+  - calls: [{name: fs_read_file, input: {path: a.txt}}]
+  - text: "{{(index .Results 0).Text}}"
+`
+	file := filepath.Join(folderOf(t, map[string]string{
+		"reader.yaml": "permissions: {paths: {allow: [sub], outside: ask}}\ntools: [{name: \"fs_*\", permission: allow}]\n",
+	}), "reader.yaml")
+	for _, rule := range [][]string{{"--agent", file}, {"--read-only", "b.txt", "--allow-root", t.TempDir()}} {
+		args := append([]string{"run", "--root", root, "--model", scripted(t, script), "--timeout", "20s"}, rule...)
+		p := expect(t, cli.CodeApproval, append(args, "hi")...)
+		if err := p.err.String(); !strings.Contains(err, "fs_read_file (call call_1_1) needs approval") {
+			t.Errorf("%s: err %s", rule, err)
+		}
+		if p := expect(t, cli.CodeOK, append(args, "--yes", "hi")...); !strings.Contains(p.out.String(), "some words") {
+			t.Errorf("%s: out %q, err %s", rule, p.out, p.err)
+		}
 	}
 }
 

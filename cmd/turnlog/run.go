@@ -43,6 +43,7 @@ func (f *talkFlags) register(cmd *cobra.Command, a *app) {
 
 func newRunCommand(a *app) *cobra.Command {
 	var f talkFlags
+	var files fileFlag
 	var output *cli.Choice
 	cmd := &cobra.Command{
 		Use:   "run [PROMPT...]",
@@ -60,6 +61,9 @@ a terminal. Otherwise the command exits with 5 and says how to decide it; --yes 
 everything. In a session that exists these flags, --limit and --route are for the one turn and
 narrow it; but --allow is a decision for the rest of the session.
 
+--file attaches a file of up to 100 MiB, and may be repeated. Large ones are stored with the
+deployment and named in the journal; models are shown 32 MiB at most, and told of the rest.
+
 The first interrupt cancels the turn, the second one leaves at once.
 
 Exit codes: 0 the turn completed, 1 it failed, 2 the command line is wrong, 3 a limit ended
@@ -72,25 +76,34 @@ session as it is recorded, one a line, then {"result": that object}.`,
   turnlog run --tools fs,shell --allow-write --root ./site "Fix the typos in index.md"
   turnlog run --tools fs,shell --allow shell_exec --route 'shell_*=detach:30s' "Run the tests"
   git diff | turnlog run --model scripted:review.yaml -o json
+  turnlog run --file photo.jpg "What is on it?"
   turnlog run --agent agents/reviewer.yaml --agents-md nearest "Look at the last change"
   turnlog run --server nats://127.0.0.1:4222 --session plan-7 "And what is next?"`,
 	}
 	f.register(cmd, a)
 	f.session.registerBusy(cmd)
+	files.register(cmd)
 	output = cli.OutputFlag(cmd, "text", "json", "jsonl")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return ended(a.runTurn(cmd, f, output.String(), args))
+		return ended(a.runTurn(cmd, f, files, output.String(), args))
 	}
 	return cmd
 }
 
-func (a *app) runTurn(cmd *cobra.Command, f talkFlags, output string, args []string) error {
+func (a *app) runTurn(cmd *cobra.Command, f talkFlags, files fileFlag, output string, args []string) error {
+	with, err := files.look()
+	if err != nil {
+		return err
+	}
 	text, err := a.prompt(cmd.Context(), args)
 	if err != nil {
 		return err
 	}
-	return a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) error {
+	return a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) (err error) {
 		in.text = text
+		if in.files, err = a.enclose(ctx, v.cell, with); err != nil {
+			return err
+		}
 		return a.turn(ctx, v, in, output)
 	})
 }

@@ -109,7 +109,6 @@ func newScheduleRemoveCommand(s *scheduling) *cobra.Command {
 		Long: `Removes schedules. A firing that no driver node has taken in hand is removed as well; sessions
 that were begun go on.`,
 		Example: "  turnlog schedule rm nightly",
-		Args:    cobra.MinimumNArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		return s.do(cmd.Context(), func(ctx context.Context, c *client.Client) error {

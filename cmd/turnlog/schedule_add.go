@@ -117,7 +117,6 @@ each session gets its newest version.`,
   turnlog schedule add poll --every 10m --max-late 1m --allow 'http_*' "Is the shop up?"
   turnlog schedule add tidy --cron @weekly --task --gate 'make check' "Fix the linter's findings"
   turnlog schedule add standup --cron '0 9 * * mon-fri' --session plan-7 "What is next?"`,
-		Args: cobra.MinimumNArgs(1),
 	}
 	fs := cmd.Flags()
 	f.timingFlags.register(cmd)

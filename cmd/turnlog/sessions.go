@@ -45,7 +45,7 @@ func newSessionsCommand(a *app) *cobra.Command {
 			return do(ctx, c)
 		})
 	}
-	keeping := &remote{app: a, name: "sessions", deployment: deployment, logs: logs}
+	keeping := &remote{app: a, name: "sessions", role: jetstream.RoleKeeper, deployment: deployment, logs: logs}
 	cmd.AddCommand(newSessionsListCommand(a, open), newSessionsShowCommand(a, open), newSessionsRemoveCommand(a, keeping))
 	return cmd
 }

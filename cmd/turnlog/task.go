@@ -34,6 +34,7 @@ type taskReport struct {
 
 func newTaskCommand(a *app) *cobra.Command {
 	var f talkFlags
+	var files fileFlag
 	var gate string
 	var retries int
 	var output *cli.Choice
@@ -45,7 +46,7 @@ status whether the goal is reached. If it is not, the model is shown what the co
 works on, up to --max-retries times. Without --gate the work is taken as it is. Without
 arguments, or with "-", the goal is read from stdin.
 
-Where it runs is as for "turnlog run". The gate runs with a shell in the root of a worker: in
+Where it runs, and what --file does, is as for "turnlog run". The gate runs with a shell in the root of a worker: in
 this process that of --root, in a deployment that of a tool-worker with --tools gate or shell.
 Which calls run, and which want a person's approval, is as for "turnlog run", too.
 
@@ -62,6 +63,7 @@ recorded, one a line, then {"result": that object}.`,
   turnlog task --server nats://127.0.0.1:4222 --gate 'make check' --yes "Fix the linter's findings"`,
 	}
 	f.register(cmd, a)
+	files.register(cmd)
 	cmd.Flags().StringVar(&gate, "gate", "", "`command` that exits with 0 if the goal is reached; default: none")
 	cmd.Flags().IntVar(&retries, "max-retries", 3, "how `often` the model works on after the gate has failed")
 	output = cli.OutputFlag(cmd, "text", "json", "jsonl")
@@ -77,16 +79,22 @@ recorded, one a line, then {"result": that object}.`,
 			return usageError("--gate is empty: give a command, or leave it out")
 		}
 		given := cmd.Flags().Changed("max-retries")
-		return ended(a.runTask(cmd, f, spec, given, output.String(), args))
+		return ended(a.runTask(cmd, f, files, spec, given, output.String(), args))
 	}
 	return cmd
 }
 
-func (a *app) runTask(cmd *cobra.Command, f talkFlags, spec events.TaskSpec, retries bool, output string, args []string) (err error) {
+func (a *app) runTask(
+	cmd *cobra.Command, f talkFlags, files fileFlag, spec events.TaskSpec, retries bool, output string, args []string,
+) (err error) {
+	with, err := files.look()
+	if err != nil {
+		return err
+	}
 	if spec.Goal, err = a.prompt(cmd.Context(), args); err != nil {
 		return err
 	}
-	return a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) error {
+	return a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) (err error) {
 		if d := in.start.agent; d != nil && len(spec.Gate) == 0 && !v.tracker.opened {
 			of := d.Task(spec.Goal)
 			spec.Gate = of.Gate
@@ -100,6 +108,9 @@ func (a *app) runTask(cmd *cobra.Command, f talkFlags, spec events.TaskSpec, ret
 			}
 		}
 		in.task = &spec
+		if in.files, err = a.enclose(ctx, v.cell, with); err != nil {
+			return err
+		}
 		return a.report(output, func(show view) (*turnOutcome, error) { return v.say(ctx, in, show) }, v.taskEnd)
 	})
 }

@@ -212,6 +212,9 @@ func (t *tracker) applyCall(ev any) {
 		}
 	case events.ApprovalRequired:
 		t.waits = append(t.waits, ev.Approval)
+		if c := t.call(ev.Approval.CallID); c != nil {
+			c.running = false // it was asked where it ran, and waits now
+		}
 	case events.ApprovalResolved:
 		t.waits = slices.DeleteFunc(t.waits, func(a events.Approval) bool { return a.ID == ev.Approval })
 	}

@@ -139,6 +139,19 @@ func TestATurnIsHeldByAnApprovalOnlyOnceNothingRuns(t *testing.T) {
 	}
 }
 
+// Where a call runs, too, somebody may have to be asked: it does not run then.
+func TestACallThatAsksWhereItRunsHoldsItsTurn(t *testing.T) {
+	t.Parallel()
+	var tr tracked
+	tr.follow("ask", events.Queue)
+	tr.take("ask", append([]events.Event{events.RunStarted{}, events.InputQueued{}}, turnBegins("turn-1")...)...)
+	tr.take("reply", events.ToolCallRequested{Call: content.ToolCall{ID: "c1", Name: "x"}}, events.ToolDispatched{Call: "c1", Attempt: 1})
+	tr.take("gate", events.ApprovalRequired{Approval: events.Approval{ID: "a", CallID: "c1", Tool: "x"}})
+	if held := tr.held(); len(held) != 1 || held[0].ID != "a" {
+		t.Errorf("held by %+v, want a", held)
+	}
+}
+
 func TestALateOutcomeIsNotTheCallsResult(t *testing.T) {
 	t.Parallel()
 	var tr tracked

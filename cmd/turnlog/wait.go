@@ -28,6 +28,7 @@ type start struct {
 type input struct {
 	text    string
 	task    *events.TaskSpec // what is said is this; nil: a text
+	files   []content.Part   // that come with it
 	start   start
 	onBusy  events.OnBusy
 	busy    bool          // onBusy was asked for, so that the agent's does not count
@@ -56,11 +57,12 @@ func (in input) fit(session events.Config) input {
 // ask is the command that brings the input.
 func (in input) ask(t *tracker) commands.Command {
 	item := content.UserText(in.text)
+	item.Parts = append(item.Parts, in.files...)
 	switch {
 	case in.task != nil && !t.opened: // with what the session starts with
-		return commands.StartTask{Spec: *in.task}
+		return commands.StartTask{Spec: *in.task, Files: in.files}
 	case in.task != nil:
-		return commands.StartTask{Spec: *in.task, Options: in.rules.options(t.config)}
+		return commands.StartTask{Spec: *in.task, Files: in.files, Options: in.rules.options(t.config)}
 	case !t.opened:
 		return in.open(item)
 	}

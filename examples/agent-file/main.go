@@ -1,5 +1,6 @@
 // Command agent-file runs an agent that is written down, in this process: a task with
-// its gate, and another agent that it delegates to. The same two files run as
+// its gate, a file that no call gets at, a hook that says no to a call, and another
+// agent that it delegates to. The same two files run as
 // "turnlog task --agent FILE", and by name in a deployment.
 package main
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/agentfile"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
@@ -28,9 +30,12 @@ func scripts(name string, _ []byte) (model.Model, error) {
 	return scripted.Parse(name, []byte(map[string]string{
 		"scripted:editor": `
 replies:
+  - calls:
+      - {name: fs_read_file, input: {path: diary.txt}}
+      - {name: fs_write_file, input: {path: notes.txt, content: "TODO\n"}}
   - calls: [{name: fs_write_file, input: {path: notes.txt, content: "Buy milk.\n"}}]
   - calls: [{name: agent_reviewer, input: {prompt: "Review notes.txt."}}]
-  - text: "Written. The reviewer says: {{(index .Results 1).Text}}"
+  - text: "Written. The reviewer says: {{(index .Results 3).Text}}"
   - calls: [{name: fs_write_file, input: {path: notes.txt, content: "Buy milk and bread.\n"}}]
   - text: Now there is bread, too.
 `,
@@ -77,7 +82,7 @@ func run(ctx context.Context, out *log.Logger) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := editor.Agent(ctx, agentfile.Kit{Models: scripts, Tools: []tool.Source{tools}, Root: root, Find: find})
+	cfg, err := editor.Agent(ctx, agentfile.Kit{Models: scripts, Tools: []tool.Source{tools}, Root: root, Folder: root, Find: find})
 	if err != nil {
 		return err
 	}
@@ -108,10 +113,18 @@ func (n narrator) HandleEvent(o extension.Observed) {
 	case events.RunStarted:
 		n.out.Printf("the session is of agent %s, version %s\n", ev.Config.Agent.Name, ev.Config.Agent.Version)
 	case events.ToolResultReceived:
-		n.out.Printf("%s: %s\n", ev.Result.Name, ev.Result.Status)
+		n.out.Printf("%s: %s%s\n", ev.Result.Name, ev.Result.Status, why(ev.Result))
 	case events.ReplyRecorded:
 		if text := ev.Items[len(ev.Items)-1].Text(); text != "" {
 			n.out.Println("says:", text)
 		}
 	}
+}
+
+// why is what the model is told of a call that did not run.
+func why(r content.ToolResult) string {
+	if r.Status == content.StatusOK {
+		return ""
+	}
+	return ", " + r.Text()
 }

@@ -130,9 +130,12 @@ func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger, 
 	if d.provision {
 		as = nil // all is looked for
 	}
-	err := cell.Check(ctx, as...)
-	if !d.provision || !errors.Is(err, jetstream.ErrNotProvisioned) {
-		return cell.explain(err)
+	err := cell.Permitted(ctx, func(ctx context.Context) error { return cell.Check(ctx, as...) })
+	switch {
+	case d.provision && errors.Is(err, nats.ErrPermissionViolation):
+		return fmt.Errorf("%w, or give --provision=false if all streams are there", err)
+	case !d.provision || !errors.Is(err, jetstream.ErrNotProvisioned):
+		return err
 	}
 	if err := cell.Provision(ctx, jetstream.Config{Replicas: d.replicas}); err != nil {
 		return err
@@ -143,7 +146,16 @@ func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger, 
 
 // Provision creates what is missing of the cell. The error says what to do.
 func (c *Cell) Provision(ctx context.Context, cfg jetstream.Config) error {
-	return c.explain(c.Cell.Provision(ctx, cfg))
+	return c.Permitted(ctx, func(ctx context.Context) error { return c.Cell.Provision(ctx, cfg) })
+}
+
+// Complete adds to an error that comes of something missing how to create it, as when
+// the cell is of an earlier release.
+func (*Cell) Complete(err error) error {
+	if errors.Is(err, jetstream.ErrNotProvisioned) {
+		return fmt.Errorf("%w (\"turnlog provision\" creates what is missing, or says what stands in its way)", err)
+	}
+	return err
 }
 
 // explain adds where, and what to do about it.
@@ -157,11 +169,13 @@ func (c *Cell) explain(err error) error {
 	case errors.Is(err, jetstream.ErrNoJetStream):
 		return fmt.Errorf("%w at %s: start that server with JetStream (nats-server -js), or connect to one that has it", jetstream.ErrNoJetStream, at)
 	case errors.Is(err, jetstream.ErrNotProvisioned):
-		return fmt.Errorf("%s: %w (\"turnlog provision\" creates what is missing, or says what stands in its way)", at, err)
+		return c.Complete(fmt.Errorf("%s: %w", at, err))
 	case differs:
 		return fmt.Errorf("%s: %w: nothing was created: ask for the settings that are there, change them, or take another --namespace", at, err)
 	case overlaps:
 		return fmt.Errorf("%s: %w: nothing was created: delete that stream, or take another --namespace", at, err)
+	case errors.Is(err, nats.ErrPermissionViolation):
+		return fmt.Errorf("%s: %w: %s", at, err, deniedHint(err))
 	}
 	return fmt.Errorf("%s: %w", at, err)
 }

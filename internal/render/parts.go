@@ -113,8 +113,8 @@ func mediaName(p content.Part) string {
 		if p.Media.MIME != "" {
 			name += " " + p.Media.MIME
 		}
-		if n := len(p.Media.Bytes); n > 0 {
-			name += ", " + count(n, "byte")
+		if n := p.Size(); n > 0 {
+			name += ", " + count(int(n), "byte")
 		}
 		if p.Media.URI != "" {
 			name += " at " + p.Media.URI

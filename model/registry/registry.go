@@ -80,23 +80,38 @@ func (r *Registry) OpenShared(name string, data []byte) (model.Model, error) {
 	return r.open(name, data, true)
 }
 
-func (r *Registry) open(name string, data []byte, shared bool) (model.Model, error) {
+// Check returns an error if a name can mean no model, whatever the environment has: its
+// form is wrong, or nobody knows its provider or one of its options.
+func (r *Registry) Check(name string) error {
+	_, _, err := r.find(name)
+	return err
+}
+
+func (r *Registry) find(name string) (Ref, Provider, error) {
 	if name == "" {
-		return nil, fmt.Errorf("no model is named: use %s", r.usage())
+		return Ref{}, Provider{}, fmt.Errorf("no model is named: use %s", r.usage())
 	}
 	ref, err := ParseRef(name)
 	if err != nil {
-		return nil, err
+		return Ref{}, Provider{}, err
 	}
 	i := slices.IndexFunc(r.providers, func(p Provider) bool { return p.Name == ref.Provider })
 	if i < 0 {
-		return nil, fmt.Errorf("model %q: unknown provider %q: use %s", name, ref.Provider, r.usage())
+		return Ref{}, Provider{}, fmt.Errorf("model %q: unknown provider %q: use %s", name, ref.Provider, r.usage())
 	}
 	p := r.providers[i]
 	for _, o := range ref.Options {
 		if !slices.Contains(p.Options, o.Key) {
-			return nil, fmt.Errorf("model %q: unknown option %q: %s has %s", name, o.Key, p.Name, options(p))
+			return Ref{}, Provider{}, fmt.Errorf("model %q: unknown option %q: %s has %s", name, o.Key, p.Name, options(p))
 		}
+	}
+	return ref, p, nil
+}
+
+func (r *Registry) open(name string, data []byte, shared bool) (model.Model, error) {
+	ref, p, err := r.find(name)
+	if err != nil {
+		return nil, err
 	}
 	m, err := p.Open(Setup{Ref: ref, Data: data, Shared: shared, provider: p, registry: r})
 	if err != nil {

@@ -8,7 +8,7 @@
 // which nobody can tell what became of it may have happened, or not, at any time behind
 // its call. And real nats-server processes are killed with -9 under a workload.
 //
-// Without flags everything together takes less than a minute. For more:
+// Without flags everything together takes about a minute on two cores. For more:
 //
 //	go test ./tests/chaos -run Torture -chaos.duration 5m -chaos.runs 20 -chaos.seed 1
 //

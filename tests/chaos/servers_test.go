@@ -73,6 +73,30 @@ func startServers(t *testing.T) []*natsServer {
 	return all
 }
 
+func urlsOf(servers []*natsServer) string {
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, s.url)
+	}
+	return strings.Join(urls, ",")
+}
+
+// await connects to a cluster that has just been started and waits until it is whole.
+func await(t *testing.T, urls string) *nats.Conn {
+	t.Helper()
+	var nc *nats.Conn
+	eventually(t, "a connection", func(context.Context) bool {
+		var err error
+		nc, err = nats.Connect(urls, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+		return err == nil
+	})
+	t.Cleanup(nc.Close)
+	eventually(t, "three peers and a leader", func(ctx context.Context) bool {
+		return ask(ctx, nc, "STREAM.CREATE.READY", []byte(`{"name":"READY","subjects":["ready"],"num_replicas":3}`), &struct{}{})
+	})
+	return nc
+}
+
 // freePorts finds ports that are free now.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
@@ -179,21 +203,8 @@ func standingOf(ctx context.Context, nc *nats.Conn) (s standing) {
 func TestNothingIsLostWithTheProcessOfALeader(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t)
-	var urls []string
-	for _, s := range servers {
-		urls = append(urls, s.url)
-	}
-	all := strings.Join(urls, ",")
-	var nc *nats.Conn
-	eventually(t, "a connection", func(context.Context) bool {
-		var err error
-		nc, err = nats.Connect(all, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
-		return err == nil
-	})
-	t.Cleanup(nc.Close)
-	eventually(t, "three peers and a leader", func(ctx context.Context) bool {
-		return ask(ctx, nc, "STREAM.CREATE.READY", []byte(`{"name":"READY","subjects":["ready"],"num_replicas":3}`), &struct{}{})
-	})
+	all := urlsOf(servers)
+	nc := await(t, all)
 	killed := 0
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	begin, over := make(chan struct{}), make(chan struct{})

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -72,6 +73,23 @@ func (m *Memory) Get(_ context.Context, id string) ([]byte, bool, error) {
 	return slices.Clone(data), ok, nil
 }
 
+// CopyTo writes what is kept to w.
+func (m *Memory) CopyTo(ctx context.Context, id string, w io.Writer) (bool, error) {
+	return copyTo(ctx, m, id, w)
+}
+
+// copyTo writes what a store keeps under a name to w.
+func copyTo(ctx context.Context, s Store, id string, w io.Writer) (bool, error) {
+	data, ok, err := s.Get(ctx, id)
+	if err != nil || !ok {
+		return false, err
+	}
+	if _, err := w.Write(data); err != nil {
+		return false, fmt.Errorf("copy %s: %w", id, err)
+	}
+	return true, nil
+}
+
 // Dir is a store in a folder, in a file for each output. It removes nothing: whoever
 // owns the folder does.
 type Dir struct {
@@ -121,4 +139,9 @@ func (d *Dir) Get(_ context.Context, id string) ([]byte, bool, error) {
 		return nil, false, fmt.Errorf("read output %s: %s holds other bytes", id, filepath.Join(d.root.Name(), id))
 	}
 	return data, true, nil
+}
+
+// CopyTo writes what is kept to w. It returns an error for what is not what was kept.
+func (d *Dir) CopyTo(ctx context.Context, id string, w io.Writer) (bool, error) {
+	return copyTo(ctx, d, id, w)
 }

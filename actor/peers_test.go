@@ -1,0 +1,94 @@
+package actor_test
+
+import (
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/events"
+)
+
+const anHour = "replies:\n  - text: ok\n    delay: 1h\n"
+
+// TestWhatANodeTookJustBeforeItDiedIsHandedOn: nothing waits for a lease that the others
+// can know of.
+func TestWhatANodeTookJustBeforeItDiedIsHandedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.node("n1")
+		<-time.After(time.Second) // its first record is written
+		s := w.start("s", anHour)
+		w.submit(s, "go")
+		w.until("s", events.KindModelCallStarted)
+		second := w.node("n2")
+		<-time.After(50 * time.Millisecond)
+		first.crash(t)
+		<-time.After(3 * time.Second)
+		if got := w.owners("s"); !slices.Equal(got, []string{"n1", "n2"}) {
+			t.Errorf("driven by %v 3 s after the crash", got)
+		}
+		second.drain(t)
+	})
+}
+
+// TestANodeThatWasTakenForDeadRecordsItsTokensAgain: it was only cut off for a while.
+// The next time it may really die.
+func TestANodeThatWasTakenForDeadRecordsItsTokensAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		s := w.start("s", anHour)
+		w.submit(s, "go")
+		w.until("s", events.KindModelCallStarted)
+		<-time.After(time.Second)
+		if err := w.cell.Nodes().Forget(w.ctx, "n1"); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * time.Second)
+		if got, err := w.cell.Nodes().List(w.ctx); err != nil || len(got) != 1 || len(got[0].Held) != 1 {
+			t.Errorf("records = %+v, %v, want its own with the token", got, err)
+		}
+		n.drain(t)
+	})
+}
+
+// TestADriverThatCannotReadReturnsItsToken: nobody else has it, so there is no lease to
+// wait for. The stream of commands is gone for a while.
+func TestADriverThatCannotReadReturnsItsToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var mu sync.Mutex // guards left
+		var left []time.Time
+		n := w.node("n1", func(c *actor.Config) {
+			c.Logger = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{MessageKey: "m"}), zapcore.AddSync(io.Discard), zap.ErrorLevel),
+				zap.Hooks(func(e zapcore.Entry) error {
+					mu.Lock()
+					defer mu.Unlock()
+					if e.Message == "session cannot be driven" {
+						left = append(left, time.Now())
+					}
+					return nil
+				}))
+		})
+		s := w.start("s", anHour)
+		w.submit(s, "go")
+		w.until("s", events.KindModelCallStarted)
+		if _, err := w.connect().RequestWithContext(w.ctx, "$JS.API.STREAM.DELETE.TURNLOG_INBOX", nil); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(left) < 12 {
+			t.Errorf("left %d times in a minute, want it tried again and again: %v", len(left), left)
+		}
+		n.drain(t)
+	})
+}

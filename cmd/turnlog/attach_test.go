@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/model/registry"
+)
+
+// picture writes a file that begins as an image does, and returns its path and bytes.
+func picture(t *testing.T, name string, size int) (path string, data []byte) {
+	t.Helper()
+	data = make([]byte, size)
+	r := rand.NewChaCha8([32]byte{byte(size)})
+	_, _ = r.Read(data) // never fails
+	copy(data, "\x89PNG\x0D\x0A\x1A\x0A")
+	return file(t, name, data), data
+}
+
+func file(t *testing.T, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// seeing is a node whose models are of a provider that answers anything.
+func seeing(t *testing.T) (actor.Config, *modeltest.Server) {
+	t.Helper()
+	s := modeltest.ServeOne(t, modeltest.Answer{Body: geminiSays})
+	vars := map[string]string{"GEMINI_API_KEY": canary, "GOOGLE_GEMINI_BASE_URL": s.URL}
+	return actor.Config{Models: registry.New(func(name string) string { return vars[name] }).Open}, s
+}
+
+// inline returns what the last request to the provider held of media.
+func inline(t *testing.T, s *modeltest.Server) (mime string, data []byte) {
+	t.Helper()
+	asked := s.Asked()
+	var r struct {
+		Contents []struct {
+			Parts []struct {
+				InlineData *struct {
+					MIMEType string `json:"mimeType"`
+					Data     string `json:"data"`
+				} `json:"inlineData"`
+			} `json:"parts"`
+		} `json:"contents"`
+	}
+	if err := json.Unmarshal(asked[len(asked)-1].Body, &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Contents {
+		for _, p := range c.Parts {
+			if p.InlineData == nil {
+				continue
+			}
+			raw, err := base64.StdEncoding.DecodeString(p.InlineData.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mime, data = p.InlineData.MIMEType, append(data, raw...)
+		}
+	}
+	return mime, data
+}
+
+// collected collects blobs of any age.
+func collected(t *testing.T, cell *jetstream.Cell) jetstream.Collected {
+	t.Helper()
+	c, err := cell.Keeper().Collect(t.Context(), 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestAFileTravelsByReference(t *testing.T) {
+	t.Parallel()
+	cfg, provider := seeing(t)
+	url := cellOf(t, cfg)
+	cell := cellAt(t, url)
+	path, data := picture(t, "large.png", 20<<20)
+	succeed(t, url, "run", "--session", "s", "--model", "gemini:m", "--file", path, "What is this?")
+	if mime, got := inline(t, provider); mime != "image/png" || !bytes.Equal(got, data) {
+		t.Errorf("the model saw %d bytes of %s", len(got), mime)
+	}
+	sum := sha256.Sum256(data)
+	size, named := 0, false
+	for rec, err := range cell.Journal().Read(t.Context(), "s", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += len(rec.Payload)
+		named = named || bytes.Contains(rec.Payload, []byte(content.BlobURI(hex.EncodeToString(sum[:]))))
+	}
+	if size > 8<<10 || !named {
+		t.Errorf("the journal has %d bytes, names the file: %v", size, named)
+	}
+
+	// The entry that names the second file is a blob itself.
+	second, data := picture(t, "small.png", 60<<10)
+	succeed(t, url, "send", "s", "--wait", "--file", second, strings.Repeat("And this? ", 10_000))
+	if c := collected(t, cell); c.Removed > 1 { // the payload of an ask, which is in the journal since
+		t.Errorf("collected %+v", c)
+	}
+	succeed(t, url, "send", "s", "--wait", "and now?")
+	if _, got := inline(t, provider); len(got) != 20<<20+len(data) || !bytes.Equal(got[20<<20:], data) {
+		t.Errorf("a turn later the model saw %d bytes", len(got))
+	}
+	succeed(t, url, "sessions", "rm", "s", "--keep-blobs")
+	if c := collected(t, cell); c.Removed != c.Blobs || c.Removed < 3 || c.Bytes < 20<<20 {
+		t.Errorf("collected behind the session %+v", c)
+	}
+	if _, ok, err := cell.Blobs().Get(t.Context(), hex.EncodeToString(sum[:])); ok || err != nil {
+		t.Errorf("the file is still there: %v", err)
+	}
+}
+
+func TestAFileThatIsGoneEndsNoTurn(t *testing.T) {
+	t.Parallel()
+	cfg, provider := seeing(t)
+	url := cellOf(t, cfg)
+	cell := cellAt(t, url)
+	path, _ := picture(t, "old.png", 70_000)
+	succeed(t, url, "run", "--session", "s", "--model", "gemini:m", "--file", path, "What is this?")
+	answer, err := clitest.Dial(t, url).RequestWithContext(t.Context(), "$JS.API.STREAM.PURGE.OBJ_TURNLOG_BLOBS", nil)
+	if err != nil || !strings.Contains(string(answer.Data), `"success":true`) {
+		t.Fatalf("%v: %s", err, answer.Data)
+	}
+	succeed(t, url, "send", "s", "--wait", "and now?")
+	const told = "old.png, image/png, 70000 bytes; not shown: it is not kept any more"
+	if asked := provider.Asked(); len(asked) != 2 || !strings.Contains(string(asked[1].Body), told) {
+		t.Errorf("the model was not told, in %d requests", len(asked))
+	}
+	var warned []events.Warning
+	for rec, err := range cell.Journal().Read(t.Context(), "s", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range rec.Entry.Events {
+			if w, ok := ev.(events.Warning); ok {
+				warned = append(warned, w)
+			}
+		}
+	}
+	if len(warned) != 1 || warned[0].Code != "blob_missing" || !strings.Contains(warned[0].Message, told) {
+		t.Errorf("warnings %+v", warned)
+	}
+}
+
+func TestFilesOfARunInThisProcess(t *testing.T) {
+	t.Parallel()
+	text := file(t, "notes.md", []byte("# Remember the milk\n"))
+	long := file(t, "long.txt", []byte(strings.Repeat("words and words\n", 10_000)))
+	image, _ := picture(t, "a.bin", 70_000)
+	p := expect(t, cli.CodeOK, "run", "--model", scripted(t, echo), "--file", text, "--file", long, "--file", image, "Look.")
+	out := p.out.String()
+	for _, want := range []string{
+		"You said Look.\nFile notes.md:\n# Remember the milk\n", "File long.txt:\nwords and words\n",
+		"[attached: a.bin, image/png, 70000 bytes; not shown: this model takes text only]",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in %.300q", want, out)
+		}
+	}
+	if n := strings.Count(out, "words and words"); n != 10_000 {
+		t.Errorf("the model saw %d lines of the long file", n)
+	}
+	p = expect(t, cli.CodeOK, "task", "--model", scripted(t, echo), "--file", text, "Look.")
+	if !strings.Contains(p.out.String(), "# Remember the milk") {
+		t.Errorf("task: out %s", p.out)
+	}
+}
+
+func TestFilesThatCannotBeAttached(t *testing.T) {
+	t.Parallel()
+	large := file(t, "large", nil)
+	if err := os.Truncate(large, maxFile+1); err != nil {
+		t.Fatal(err)
+	}
+	good := file(t, "good", []byte("x"))
+	for path, want := range map[string]string{
+		filepath.Join(t.TempDir(), "none"): "no such file or directory",
+		"":                                 "no such file or directory",
+		t.TempDir():                        "it is a directory: attach its files",
+		file(t, "empty", nil):              "it is empty",
+		large:                              "it has 104857601 bytes, more than 100 MiB",
+		os.DevNull:                         "it is no regular file",
+	} {
+		for _, command := range [][]string{{"run"}, {"task"}, {"send", "s"}} {
+			p := expect(t, cli.CodeUsage, append(command, "--server", "nats://127.0.0.1:1", "--file", good, "--file", path, "hi")...)
+			if say := p.err.String(); !strings.Contains(say, want) || strings.Count(say, "\n") != 1 {
+				t.Errorf("%s %q: %s", command[0], path, say)
+			}
+		}
+	}
+	many := []string{"run", "hi"}
+	for range maxFiles + 1 {
+		many = append(many, "--file", good)
+	}
+	if p := expect(t, cli.CodeUsage, many...); !strings.Contains(p.err.String(), "21 files, but an input takes 20 at most") {
+		t.Errorf("err %s", p.err)
+	}
+	p := expect(t, cli.CodeUsage, "send", "s", "--server", "nats://127.0.0.1:1", "--in", "1h", "--file", good, "hi")
+	if !strings.Contains(p.err.String(), "--file cannot be put off") {
+		t.Errorf("err %s", p.err)
+	}
+}
+
+func TestTheTypeOfAFile(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ data, want string }{
+		"a.png": {"\x89PNG\x0D\x0A\x1A\x0Axx", "image/png"},
+		"b":     {"\x89PNG\x0D\x0A\x1A\x0Axx", "image/png"},
+		"c.pdf": {"%PDF-1.7 x", "application/pdf"},
+		"d.txt": {"words", "text/plain"},
+		"e":     {"words", "text/plain"},
+		"f.svg": {"<svg></svg>", "text/plain"},
+		"g.htm": {"<html><p>x", "text/html"},
+		"h.jso": {`{"a":1}`, "text/plain"},
+		"i.png": {"no image", "text/plain"},
+		"j.txt": {"\xff\xfe\x00\x01", "application/octet-stream"},
+		"k":     {"\x00\x01\x02", "application/octet-stream"},
+		"l.txt": {"cut within a character \xe2\x82", "text/plain"},
+	} {
+		if got := mimeOf(name, []byte(tc.data)); got != tc.want {
+			t.Errorf("%s is %s, want %s", name, got, tc.want)
+		}
+	}
+}

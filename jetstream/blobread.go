@@ -27,13 +27,29 @@ func (c *Cell) blobMeta(ctx context.Context, name string) (blobMeta, error) {
 	}
 }
 
-// getBlob returns the blob of that name, verified.
-func (c *Cell) getBlob(ctx context.Context, name string) ([]byte, error) {
-	var buf bytes.Buffer
+// getBlob returns the blob of that name, verified; ErrTooLarge if it has more bytes than
+// the limit, zero for none.
+func (c *Cell) getBlob(ctx context.Context, name string, limit int) ([]byte, error) {
+	buf := bounded{limit: limit}
 	if err := c.copyBlob(ctx, name, &buf); err != nil {
 		return nil, err
 	}
 	return buf.Bytes(), nil
+}
+
+// bounded takes what fits its limit.
+type bounded struct {
+	bytes.Buffer
+
+	limit int
+}
+
+// Write returns ErrTooLarge, having written nothing, if the bytes do not fit any more.
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.limit > 0 && b.Len()+len(p) > b.limit {
+		return 0, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, b.limit)
+	}
+	return b.Buffer.Write(p) //nolint:wrapcheck // it never fails
 }
 
 // largestGrow is what is made room for on the word of a description.
@@ -53,7 +69,7 @@ func (c *Cell) copyBlob(ctx context.Context, name string, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("get blob %s: %w", name, err)
 	}
-	if buf, ok := w.(*bytes.Buffer); ok {
+	if buf, ok := w.(*bounded); ok {
 		buf.Grow(int(min(meta.Size, largestGrow)))
 	}
 	sum := sha256.New()

@@ -53,7 +53,7 @@ func (b *Blobs) CopyTo(ctx context.Context, id string, w io.Writer) (ok bool, er
 // Get returns what is kept under a name, verified; ok is false if there is nothing, or
 // not what was kept.
 func (b *Blobs) Get(ctx context.Context, id string) (data []byte, ok bool, err error) {
-	data, err = b.cell.getBlob(ctx, id)
+	data, err = b.cell.getBlob(ctx, id, 0)
 	if errors.Is(err, ErrBlobMissing) {
 		return nil, false, nil
 	}

@@ -206,8 +206,14 @@ func (i *Inbox) readLane(ctx context.Context, s content.SessionID, from events.C
 			return nil, err
 		}
 		msg := Message{Lane: from.Lane, Seq: m.Seq, Last: last, Ticket: m.Header.Get(headerTicket)}
-		data, err := i.cell.unpack(ctx, m.Header, m.Data)
+		limit := maxAsk
+		if from.Lane == events.LaneReport {
+			limit = 0 // what a tool brought is not passed over
+		}
+		data, err := i.cell.unpackWithin(ctx, m.Header, m.Data, limit)
 		switch {
+		case errors.Is(err, ErrTooLarge):
+			msg.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, err)
 		case m.Aimed:
 			msg.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, errAimed)
 		case errors.Is(err, ErrBlobMissing):

@@ -307,6 +307,22 @@ func TestInboxOfManySessionsStaysApart(t *testing.T) {
 	})
 }
 
+func TestAnAskThatIsTooLargeIsPassedOver(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		id, err := c.Blobs().Put(t.Context(), make([]byte, maxAsk+1))
+		must(t, err)
+		msg := nats.NewMsg(c.names.cmd("s", events.LaneAsk))
+		msg.Header.Set(headerBlob, id)
+		_, err = c.publish(t.Context(), msg)
+		must(t, err)
+		send(t, c, submit("s", "next", ""))
+		got := read(t, c, "s")
+		if len(got) != 2 || !errors.Is(got[0].Err, commands.ErrBadCommand) || !errors.Is(got[0].Err, ErrTooLarge) || got[1].Err != nil {
+			t.Errorf("read %+v, want a bad command and the next", got)
+		}
+	})
+}
+
 func TestAnAskThatIsTooLargeIsNotSent(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		env := commands.Envelope{ID: "c", Session: "s", Command: commands.SubmitInput{Items: []content.Item{

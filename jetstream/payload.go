@@ -34,11 +34,16 @@ func (c *Cell) pack(ctx context.Context, data []byte) (nats.Header, []byte, erro
 // unpack returns what pack was given: data itself, or the blob that the headers
 // name. It returns ErrBlobMissing if the blob is not there or has another digest.
 func (c *Cell) unpack(ctx context.Context, h nats.Header, data []byte) ([]byte, error) {
+	return c.unpackWithin(ctx, h, data, 0)
+}
+
+// unpackWithin is unpack for what strangers send: it reads no more than the limit.
+func (c *Cell) unpackWithin(ctx context.Context, h nats.Header, data []byte, limit int) ([]byte, error) {
 	ref := h.Get(headerBlob)
 	if ref == "" {
 		return data, nil
 	}
-	return c.getBlob(ctx, ref)
+	return c.getBlob(ctx, ref, limit)
 }
 
 // withHeader sets a header, which may be the first.

@@ -29,22 +29,31 @@ func readCases(ctx context.Context, cell *jetstream.Cell, id content.SessionID) 
 	b := &casebook{
 		state: loop.New(id), tools: make(map[content.CallID]string), settled: make(map[content.CallID]settlement),
 	}
-	for rec, err := range cell.Journal().Read(ctx, id, 0) {
-		if err != nil {
-			return nil, err // it names the session already
-		}
-		if rec.Err != nil {
-			return nil, fmt.Errorf("session %s, entry %d: %w", id, rec.Seq, rec.Err)
-		}
-		b.state.Fold(rec.Entry)
-		for _, ev := range rec.Entry.Events {
-			b.note(ev, rec.Entry.At)
-		}
-	}
-	if b.state.Seq == 0 {
-		return nil, noSession(id, journal.ErrNotFound)
+	if err := foldNoting(ctx, cell, b.state, b.note); err != nil {
+		return nil, err
 	}
 	return b, nil
+}
+
+// foldNoting folds a new state's journal into it, and shows each event to note.
+func foldNoting(ctx context.Context, cell *jetstream.Cell, state *loop.State, note func(any, content.Time)) error {
+	id := state.Session
+	for rec, err := range cell.Journal().Read(ctx, id, 0) {
+		if err != nil {
+			return err // it names the session already
+		}
+		if rec.Err != nil {
+			return fmt.Errorf("session %s, entry %d: %w", id, rec.Seq, rec.Err)
+		}
+		state.Fold(rec.Entry)
+		for _, ev := range rec.Entry.Events {
+			note(ev, rec.Entry.At)
+		}
+	}
+	if state.Seq == 0 {
+		return noSession(id, journal.ErrNotFound)
+	}
+	return nil
 }
 
 // note takes in an event of the kinds that matter here. It comes as any, since a

@@ -9,7 +9,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -54,22 +53,10 @@ type deadbook struct {
 
 func readDead(ctx context.Context, cell *jetstream.Cell, id content.SessionID) (*deadbook, error) {
 	b := &deadbook{state: loop.New(id), calls: make(map[content.CallID]*deadLetter)}
-	for rec, err := range cell.Journal().Read(ctx, id, 0) {
-		if err != nil {
-			return nil, err // it names the session already
-		}
-		if rec.Err != nil {
-			return nil, fmt.Errorf("session %s, entry %d: %w", id, rec.Seq, rec.Err)
-		}
-		b.state.Fold(rec.Entry)
-		for _, ev := range rec.Entry.Events {
-			b.note(ev, rec.Entry.At)
-		}
+	if err := foldNoting(ctx, cell, b.state, b.note); err != nil {
+		return nil, err
 	}
-	switch {
-	case b.state.Seq == 0:
-		return nil, noSession(id, journal.ErrNotFound)
-	case b.state.Deleted != nil:
+	if b.state.Deleted != nil {
 		return nil, fmt.Errorf("session %s %s", id, b.state.Deleted)
 	}
 	for _, c := range b.calls {

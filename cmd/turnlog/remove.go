@@ -116,19 +116,9 @@ type keeper struct {
 
 // keep runs something with the permissions of a keeper, until somebody interrupts.
 func (r *remote) keep(ctx context.Context, do func(context.Context, *keeper) error) error {
-	return r.app.interruptible(ctx, func(ctx context.Context) error {
-		log := r.logs.Logger(r.app.term.err, r.app.getenv)
-		d, err := r.deployment.Open(ctx, "turnlog "+r.name, log, jetstream.RoleKeeper)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(log), client.WithName(r.app.person()))
-		if err != nil {
-			return err
-		}
-		return d.Complete(do(ctx, &keeper{d, c}))
-	})
+	as := *r
+	as.role = jetstream.RoleKeeper
+	return as.do(ctx, func(ctx context.Context, d *cli.Cell, c *client.Client) error { return do(ctx, &keeper{d, c}) })
 }
 
 // removal is a session that was deleted.

@@ -124,9 +124,7 @@ func TestAFiringIsHeardWithinASecond(t *testing.T) {
 		n := w.node("n1", func(c *actor.Config) { c.Sweep = time.Hour })
 		at := time.Now().Add(10 * time.Minute)
 		w.add(plan("p", schedule.Timing{At: at}, oneReply))
-		for len(w.sessions()) == 0 {
-			<-time.After(100 * time.Millisecond)
-		}
+		w.until("p-20000101T001000Z", events.KindInputQueued)
 		if late := time.Since(at); late < -time.Second || late > 1500*time.Millisecond {
 			t.Errorf("the session began %v after its time", late)
 		}

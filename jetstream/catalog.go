@@ -121,13 +121,17 @@ func (c *Catalog) Watch(ctx context.Context) (*CatalogView, error) {
 }
 
 func (c *Catalog) watch(ctx context.Context) (jetstream.KeyWatcher, error) {
+	// Without a deadline the client bounds each of its requests; up to one it would wait
+	// for a single answer.
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, stop)
 	var keys jetstream.KeyWatcher
-	err := patiently(ctx, func(attempt context.Context) error {
-		bucket, err := c.cell.js.KeyValue(attempt, c.cell.names.catalogBucket())
+	err := patiently(ctx, func(context.Context) error {
+		bucket, err := c.cell.js.KeyValue(life, c.cell.names.catalogBucket())
 		if err != nil {
 			return err //nolint:wrapcheck // Watch names itself
 		}
-		keys, err = bucket.Watch(ctx, offerKeys+"*")
+		keys, err = bucket.Watch(life, offerKeys+"*")
 		return err //nolint:wrapcheck // Watch names itself
 	})
 	switch {

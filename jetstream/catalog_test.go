@@ -1,12 +1,16 @@
 package jetstream
 
 import (
+	"bytes"
 	"errors"
+	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/tool"
@@ -145,5 +149,62 @@ func TestCatalogOfACellThatIsNotThere(t *testing.T) {
 		if err := c.Catalog().Advertise(t.Context(), offer("w1")); !errors.Is(err, ErrNotProvisioned) {
 			t.Errorf("Advertise = %v, want ErrNotProvisioned", err)
 		}
+	})
+}
+
+// losing is a way to a server on which the first request of each kind is lost.
+type losing struct {
+	nats.InProcessConnProvider
+
+	kinds []string
+}
+
+// InProcessConn returns the client's end of a connection.
+func (l *losing) InProcessConn() (net.Conn, error) {
+	c, err := l.InProcessConnProvider.InProcessConn()
+	return losingConn{c, l}, err //nolint:wrapcheck // the client's
+}
+
+type losingConn struct {
+	net.Conn
+
+	way *losing
+}
+
+// Write loses what holds a request that is the first of its kind.
+func (c losingConn) Write(b []byte) (int, error) {
+	before := len(c.way.kinds)
+	c.way.kinds = slices.DeleteFunc(c.way.kinds, func(kind string) bool { return bytes.Contains(b, []byte(kind)) })
+	if len(c.way.kinds) < before {
+		return len(b), nil
+	}
+	return c.Conn.Write(b) //nolint:wrapcheck // the client's
+}
+
+// TestWatchOutlivesALostRequest: it asks again, and does not wait for one answer for as
+// long as its caller might.
+func TestWatchOutlivesALostRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := provision(t, connect(t, s))
+		way := new(losing)
+		nc := connect(t, s, func(o *nats.Options) error {
+			way.InProcessConnProvider = o.InProcessServer
+			o.InProcessServer = way
+			return nil
+		})
+		if _, err := nc.Request("nobody", nil, time.Second); !errors.Is(err, nats.ErrNoResponders) { // now it hears answers
+			t.Fatal(err)
+		}
+		way.kinds = []string{"STREAM.INFO", "CONSUMER.CREATE"}
+		v, err := openCell(t, nc).Catalog().Watch(within(t, time.Hour))
+		must(t, err)
+		t.Cleanup(v.Close)
+		if len(way.kinds) > 0 {
+			t.Fatalf("no request was lost of %v", way.kinds)
+		}
+		must(t, c.Catalog().Advertise(t.Context(), offer("w1", "a")))
+		wantOffers(t, v, offer("w1", "a"))
 	})
 }

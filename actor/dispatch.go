@@ -161,54 +161,46 @@ func (d *Driver) recover(ctx context.Context) error {
 	return d.sync(ctx)
 }
 
-// fence keeps what earlier drivers of the session may publish from now on from running,
-// if it must not run twice. What they have on a queue by now is let through.
+// fence keeps what earlier drivers of the session have on the queues, or may yet publish,
+// from being begun, if it must not run twice.
 func (d *Driver) fence(ctx context.Context) error {
-	if d.state.Epoch <= 1 {
+	once := func(e loop.RunTool) bool { return !e.Call.Routing.Effects.Retryable() }
+	if d.state.Epoch <= 1 || !slices.ContainsFunc(d.openCalls(), once) {
 		return nil
 	}
-	open := slices.DeleteFunc(d.openCalls(), func(e loop.RunTool) bool { return e.Call.Routing.Effects.Retryable() })
-	if len(open) == 0 {
-		return nil
-	}
-	tasks := d.node.cell.Tasks()
-	if err := tasks.Fence(ctx, d.token.Session(), d.state.Epoch); err != nil {
-		return fmt.Errorf("fence off earlier drivers: %w", err)
-	}
-	var let []uint64
-	for _, e := range open {
-		place, queued, err := tasks.Find(ctx, d.taskOf(e))
-		if err != nil {
-			return err
-		}
-		if queued {
-			let, d.let = append(let, place), append(d.let, e)
-		}
-	}
-	if err := tasks.Fence(ctx, d.token.Session(), d.state.Epoch, let...); err != nil {
+	if err := d.node.cell.Tasks().Fence(ctx, d.token.Session(), d.state.Epoch); err != nil {
 		return fmt.Errorf("fence off earlier drivers: %w", err)
 	}
 	return nil
 }
 
-// dropped reports whether a task that was let through has gone from its queue, or may
-// have. A worker may have looked for the fence before, and take it off behind the
-// driver's look; the wake that it sends is not heard while somebody has the session.
-func (d *Driver) dropped(ctx context.Context) bool {
-	if len(d.let) == 0 {
-		return false
-	}
-	open := make(map[string]bool)
+// overtaken hears that a task was not run since it is an earlier driver's, and takes it off
+// its queue, in case that whoever says so did not live to do it. If the call has to run, it is
+// dispatched anew once the inbox was read to its end: an own dispatch may have been run
+// meanwhile.
+func (d *Driver) overtaken(ctx context.Context, r commands.ReportOvertaken) error {
 	for _, e := range d.openCalls() {
-		open[e.Identity()] = true
-	}
-	return slices.ContainsFunc(d.let, func(e loop.RunTool) bool {
-		if !open[e.Identity()] {
-			return false
+		if e.Call.Place != r.Place || e.Call.Attempt != r.Attempt {
+			continue
 		}
-		queued, err := d.isQueued(ctx, e)
-		return err != nil || !queued
-	})
+		gone, err := d.node.cell.Tasks().TakeOff(ctx, d.taskOf(e), r.Task)
+		if err != nil {
+			return err
+		}
+		if gone {
+			d.again = append(d.again, e.Identity())
+		}
+	}
+	return nil
+}
+
+// dispatchAgain lets the calls be dispatched again that were overtaken.
+func (d *Driver) dispatchAgain() {
+	for _, id := range d.again {
+		d.posted.set(id, false)
+		d.performer.Forget(id)
+	}
+	d.again = nil
 }
 
 // recheck looks after the calls that were on their queues: one that is gone and

@@ -40,7 +40,7 @@ type Driver struct {
 	performer *effect.Performer
 	view      atomic.Pointer[view]
 	posted    posted
-	let       []loop.RunTool  // calls whose tasks an earlier driver published and this one found
+	again     []string        // calls that were overtaken on their queues, until the inbox is read
 	unposted  chan string     // calls that are not on their queues after all
 	gate      loop.Call       // the last gate that was owed, until its verdict is in
 	unread    chan struct{}   // holds one if the inbox held more than was read of it
@@ -203,6 +203,9 @@ func (d *Driver) receive(ctx context.Context, m jetstream.Message) error {
 	if err := d.take(ctx, m); err != nil {
 		return err
 	}
+	if len(d.again) > 0 {
+		return d.readInbox(ctx)
+	}
 	return d.sync(ctx)
 }
 
@@ -223,6 +226,7 @@ func (d *Driver) handleInbox(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read inbox: %w", err)
 		}
+		overtaken := len(d.again)
 		reports = false
 		for _, m := range messages {
 			if m.More {
@@ -236,7 +240,9 @@ func (d *Driver) handleInbox(ctx context.Context) error {
 				return err
 			}
 		}
+		reports = reports || len(d.again) > overtaken
 	}
+	d.dispatchAgain()
 	return nil
 }
 
@@ -268,6 +274,11 @@ func (d *Driver) take(ctx context.Context, m jetstream.Message) error {
 		d.log.Warn("report without the ticket of its call passed over", logfield.Seq(m.Seq), logfield.Cause(m.Envelope.ID))
 		d.node.cfg.Metrics.CommandHandled(commands.NameOf(m.Envelope.Command), "forged")
 		return nil
+	}
+	if r, ok := m.Envelope.Command.(commands.ReportOvertaken); ok {
+		if err := d.overtaken(ctx, r); err != nil {
+			return err
+		}
 	}
 	before := d.head.Seq
 	err := d.decide(ctx, m.Envelope)

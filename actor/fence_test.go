@@ -1,13 +1,16 @@
 package actor_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
@@ -52,40 +55,102 @@ func TestWhatAReplacedDriverPublishesLateIsNotRun(t *testing.T) {
 	})
 }
 
-// TestATaskThatIsDroppedBehindTheLookIsPublishedAgain: a worker looked for the fence
-// before the driver had let the task through, and took it off its queue when the driver
-// had found it there. Its wake came while the driver had the session.
-func TestATaskThatIsDroppedBehindTheLookIsPublishedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		spec := tool.Spec{Name: "echo"}
-		if err := w.cell.Catalog().Advertise(w.ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{spec}}); err != nil {
-			t.Fatal(err)
-		}
-		first := w.node("n1")
-		s := w.startWith("s", oneCall, func(c *events.Config) {
-			c.Routes = []events.RouteRule{{Tool: "echo", Route: content.Background}}
+// behind holds a driver's tasks back for a while on their way to the queues.
+type behind struct {
+	task.Dispatcher
+	by time.Duration
+}
+
+func (b behind) Dispatch(ctx context.Context, x task.Task) error {
+	<-time.After(b.by)
+	return b.Dispatcher.Dispatch(ctx, x) //nolint:wrapcheck // it stands between
+}
+
+// background has the calls of a session go on while it is parked.
+func background(c *events.Config) {
+	c.Routes = []events.RouteRule{{Tool: "echo", Route: content.Background}}
+}
+
+// TestACallOfAReplacedDriverIsDispatchedAnew: its task was found by the next one, which let
+// the session go. The worker does not run it, and the session hears of that.
+func TestACallOfAReplacedDriverIsDispatchedAnew(t *testing.T) {
+	for name, diesThere := range map[string]bool{"whose worker lives": false, "whose worker dies behind its word": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				spec := tool.Spec{Name: "echo"}
+				if err := w.cell.Catalog().Advertise(w.ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{spec}}); err != nil {
+					t.Fatal(err)
+				}
+				first := w.nodeWith("n1", func(n *actor.Node) {
+					n.Between(func(d task.Dispatcher) task.Dispatcher { return behind{d, time.Second} })
+				})
+				s := w.startWith("s", oneCall, background)
+				w.submit(s, "go")
+				w.until("s", events.KindToolDetached)
+				<-time.After(3 * time.Second) // n1 recorded its token, and the task is there
+				second := w.node("n2")
+				first.crash(t)
+				w.untilOwned("s", "n2")
+				w.until("s", events.KindParked)
+				<-time.After(time.Second)
+				if diesThere {
+					w.dropAndDie("s", "q")
+				}
+				ran := make(chan task.Task, 10)
+				w.workerOf(spec, func(x task.Task) tool.Result {
+					ran <- x
+					return echoed(x)
+				})
+				<-time.After(20 * time.Second) // less than a lease
+				if len(ran) != 1 {
+					t.Errorf("the call ran %d times within 20 s, want once", len(ran))
+				}
+				<-time.After(5 * time.Minute)
+				if len(ran) != 1 {
+					t.Errorf("the call ran %d times, want once", len(ran))
+				}
+				if lost := celltest.Facts[events.ToolAttemptLost](w.World, "s"); len(lost) > 0 {
+					t.Errorf("it was taken for lost: %+v", lost)
+				}
+				if got := <-ran; got.Epoch < 2 {
+					t.Errorf("the task of epoch %d ran, want its successor's", got.Epoch)
+				}
+				second.drain(t)
+			})
 		})
-		w.submit(s, "go")
-		w.until("s", events.KindToolDetached)
-		<-time.After(time.Second) // n1 recorded its token
-		second := w.node("n2", func(c *actor.Config) { c.Idle = 10 * time.Second })
-		first.crash(t)
-		<-time.After(5 * time.Second) // n2 has found the task
-		if _, err := w.connect().RequestWithContext(w.ctx, "$JS.API.STREAM.PURGE.TURNLOG_TASKS", nil); err != nil {
-			t.Fatal(err)
+	}
+}
+
+// untilOwned waits until a node has claimed the session.
+func (w *world) untilOwned(id content.SessionID, node string) {
+	w.t.Helper()
+	for rec, err := range w.cell.Journal().Follow(w.ctx, id, 0) {
+		if err != nil {
+			w.t.Fatal(err)
 		}
-		w.until("s", events.KindParked)
-		ran := make(chan struct{}, 10)
-		w.workerOf(spec, func(x task.Task) tool.Result {
-			ran <- struct{}{}
-			return echoed(x)
-		})
-		select {
-		case <-ran:
-		case <-time.After(5 * time.Minute):
-			t.Error("a call that is owed is on no queue, and nobody drives its session")
+		for _, ev := range rec.Entry.Events {
+			if c, ok := ev.(events.DriverClaimed); ok && c.Node == node {
+				return
+			}
 		}
-		second.drain(t)
-	})
+	}
+}
+
+// dropAndDie is a worker that gets the first task of a queue, says that it was overtaken, and
+// dies before it takes it off.
+func (w *world) dropAndDie(id content.SessionID, queue string) {
+	w.t.Helper()
+	msg, err := w.connect().RequestWithContext(w.ctx, "$JS.API.CONSUMER.MSG.NEXT.TURNLOG_TASKS.q_"+queue, []byte("1"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	meta, err := msg.Metadata()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	env := commands.Envelope{ID: "overtaken", Session: id, Command: commands.ReportOvertaken{Place: "t1-r1-c1", Attempt: 1, Task: meta.Sequence.Stream}}
+	if _, err := w.cell.Inbox().SendReport(w.ctx, env, msg.Header.Get("Turnlog-Ticket")); err != nil {
+		w.t.Fatal(err)
+	}
 }

@@ -204,14 +204,13 @@ func (d *Driver) tidy(ctx context.Context) {
 	}
 }
 
-// wakeIfAny wakes the session again if a command came while it was let go, or if one of
-// its calls has to be looked after.
+// wakeIfAny wakes the session again if a command came while it was let go.
 func (d *Driver) wakeIfAny(ctx context.Context) error {
 	any, err := d.inbox.HasAny(ctx, d.state.Session)
 	if err != nil {
 		return fmt.Errorf("look into the inbox: %w", err)
 	}
-	if !any && !d.dropped(ctx) {
+	if !any {
 		return nil
 	}
 	if err := d.node.runs.Wake(ctx, d.state.Session); err != nil {

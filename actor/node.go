@@ -39,8 +39,9 @@ type Node struct {
 
 	moved chan struct{} // holds one if a token was taken since held was recorded
 
-	mu   sync.Mutex                   // guards held
-	held map[content.SessionID]string // the reply subjects of the tokens
+	mu       sync.Mutex                   // guards held and recorded
+	held     map[content.SessionID]string // the reply subjects of the tokens
+	recorded map[content.SessionID]string // those that the node's record names
 }
 
 // NewNode returns a node that is not yet running.

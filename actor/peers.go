@@ -2,7 +2,9 @@ package actor
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,9 +20,10 @@ import (
 // and whoever finds one dead hands them on before their leases lapse. Nothing
 // depends on it but how long that takes.
 //
-// A token that is in no record waits for its lease when its node dies, so one that was
+// A token that nobody knows of waits for its lease when its node dies, so one that was
 // taken is recorded at once. A record names all tokens: the more there are, the
-// longer the pause behind it.
+// longer the pause behind it. What could not be recorded yet, because the records have no
+// leader, say, the node tells whoever asks whether it lives.
 const (
 	recordEvery    = 5 * time.Second
 	recordPause    = 20 * time.Millisecond
@@ -41,7 +44,7 @@ const (
 func (n *Node) record(ctx context.Context) error {
 	nodes := n.cell.Nodes()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return nodes.Answer(ctx, n.cfg.Name) })
+	group.Go(func() error { return nodes.Answer(ctx, n.cfg.Name, n.unrecorded) })
 	group.Go(func() error {
 		for failed := false; ; {
 			held := n.holds()
@@ -51,6 +54,8 @@ func (n *Node) record(ctx context.Context) error {
 			}
 			if failed = err != nil; failed {
 				n.recordSoon()
+			} else {
+				n.stands(held)
 			}
 			pause(ctx, min(recordPause+time.Duration(len(held))*recordShare, maxRecordPause))
 			select {
@@ -88,9 +93,36 @@ func (n *Node) holds() (held []jetstream.HeldToken) {
 	return held
 }
 
-// guard looks for nodes that died.
+// stands remembers what the node's record names.
+func (n *Node) stands(held []jetstream.HeldToken) {
+	recorded := make(map[content.SessionID]string, len(held))
+	for _, h := range held {
+		recorded[h.Session] = h.Reply
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.recorded = recorded
+}
+
+// unrecorded lists the tokens that the node's record does not name.
+func (n *Node) unrecorded() (held []jetstream.HeldToken) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for s, reply := range n.held {
+		if n.recorded[s] != reply {
+			held = append(held, jetstream.HeldToken{Session: s, Reply: reply})
+		}
+	}
+	return held
+}
+
+// guard looks for nodes that died. Of those who find one dead the first by name hands its
+// tokens on at once, and the others if it did not: what somebody has taken meanwhile must not
+// be taken from them.
 func (n *Node) guard(ctx context.Context) error {
-	var handed []jetstream.HeldToken // in the round before
+	told := make(map[string][]jetstream.HeldToken) // by each node, when it lived
+	rounds := make(map[string]int)                 // in which each was dead: its record may stay
+	var handed []jetstream.HeldToken               // in the round before
 	wait := guardPause
 	for pause(ctx, wait+rand.N(wait)) { //nolint:gosec // jitter
 		records, err := n.cell.Nodes().List(ctx)
@@ -101,14 +133,20 @@ func (n *Node) guard(ctx context.Context) error {
 			continue
 		}
 		wait = min(guardPause+time.Duration(len(records))*guardShare, maxGuard)
-		living, dead := n.census(ctx, records)
+		c := n.census(ctx, records, told)
 		// The server may have given them to a node that hangs, whose requests still stand.
-		n.handOn(living, handed)
+		n.handOn(c.living, handed)
 		handed = nil
-		for _, r := range dead {
+		rounds = c.count(rounds)
+		for _, r := range c.dead {
+			if rounds[r.Node] < c.turn {
+				continue
+			}
+			rounds[r.Node] = done
 			n.log.Warn("node is dead", zap.String("dead", r.Node), zap.Int("sessions", len(r.Held)))
-			n.handOn(living, r.Held)
+			n.handOn(c.living, r.Held)
 			handed = append(handed, r.Held...)
+			delete(told, r.Node)
 			if err := n.cell.Nodes().Forget(ctx, r.Node); err != nil {
 				n.log.Warn("dead node could not be forgotten", zap.Error(err))
 			}
@@ -117,36 +155,84 @@ func (n *Node) guard(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// census tells the sessions of living nodes from the nodes that are dead.
-func (n *Node) census(ctx context.Context, records []jetstream.NodeRecord) (living map[content.SessionID]bool, dead []jetstream.NodeRecord) {
-	living = make(map[content.SessionID]bool)
-	lives, known := n.probe(ctx, records), false
+// done is what is counted of a node whose tokens were handed on.
+const done = math.MinInt32
+
+// census is what a look at all nodes found.
+type census struct {
+	living map[content.SessionID]bool // the sessions of living nodes
+	dead   []jetstream.NodeRecord     // with what they said of themselves
+	turn   int                        // the round in which a dead node's tokens are this one's to hand on
+}
+
+// count counts the rounds in which nodes were dead.
+func (c census) count(before map[string]int) map[string]int {
+	rounds := make(map[string]int)
+	for _, r := range c.dead {
+		rounds[r.Node] = before[r.Node] + 1
+	}
+	return rounds
+}
+
+// census tells the sessions of living nodes from the nodes that are dead. It keeps in told
+// what nodes say of themselves beside their records.
+func (n *Node) census(ctx context.Context, records []jetstream.NodeRecord, told map[string][]jetstream.HeldToken) census {
+	c := census{living: make(map[content.SessionID]bool), turn: 1}
+	asked, known := n.ask(ctx, records), false
 	for i, r := range records {
 		known = known || r.Node == n.cfg.Name
-		if !lives[i] {
-			dead = append(dead, r)
+		if asked[i].lives {
+			told[r.Node] = asked[i].unrecorded
+		}
+		r.Held = with(r.Held, told[r.Node])
+		if !asked[i].lives {
+			c.dead = append(c.dead, r)
 			continue
 		}
+		if r.Node < n.cfg.Name {
+			c.turn = 2
+		}
 		for _, h := range r.Held {
-			living[h.Session] = true
+			c.living[h.Session] = true
 		}
 	}
 	if !known { // somebody took this node for dead
 		n.recordSoon()
 	}
-	return living, dead
+	return c
 }
 
-// probe reports which nodes live. One that hangs takes a while to be told, so all are
-// asked at once.
-func (n *Node) probe(ctx context.Context, records []jetstream.NodeRecord) []bool {
-	lives := make([]bool, len(records))
+// with adds the tokens to a record that it does not name.
+func with(recorded, told []jetstream.HeldToken) []jetstream.HeldToken {
+	out := slices.Clip(recorded)
+	for _, h := range told {
+		if !slices.Contains(recorded, h) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// answer is what came of asking a node.
+type answer struct {
+	lives      bool
+	unrecorded []jetstream.HeldToken
+}
+
+// ask asks which nodes live. One that hangs takes a while to be told, so all are asked at
+// once.
+func (n *Node) ask(ctx context.Context, records []jetstream.NodeRecord) []answer {
+	out := make([]answer, len(records))
 	var asked sync.WaitGroup
 	for i, r := range records {
-		asked.Go(func() { lives[i] = r.Node == n.cfg.Name || n.cell.Nodes().Probe(ctx, r.Node) })
+		if r.Node == n.cfg.Name {
+			out[i] = answer{lives: true}
+			continue
+		}
+		asked.Go(func() { out[i].unrecorded, out[i].lives = n.cell.Nodes().Ask(ctx, r.Node) })
 	}
 	asked.Wait()
-	return lives
+	return out
 }
 
 // handOn hands tokens back, but for those of sessions that a living node has by now.

@@ -74,6 +74,9 @@ func (n *Node) sweepSchedules(ctx context.Context, all bool) {
 	}
 	for _, s := range standing {
 		n.fireOverdue(ctx, s)
+		if err := n.cell.Schedules().Expire(ctx, s, time.Now()); err != nil {
+			n.log.Warn("sweep of schedules went wrong", zap.Error(err))
+		}
 	}
 }
 
@@ -88,7 +91,7 @@ const (
 // fireOverdue acts on a firing that should have come. If it comes after all, it is a
 // repetition.
 func (n *Node) fireOverdue(ctx context.Context, s jetstream.Standing) {
-	if s.Err != nil || !s.Pending.IsZero() {
+	if s.Err != nil || s.Over || !s.Pending.IsZero() {
 		return
 	}
 	since := s.Added
@@ -150,8 +153,8 @@ func (f *fired) act(ctx context.Context) error {
 	if err := f.store.Settle(ctx, f.name, firing.Seq); err != nil {
 		return err
 	}
-	if !s.Timing.At.IsZero() {
-		return f.store.Forget(ctx, f.name)
+	if !s.Timing.At.IsZero() && f.last.Result == schedule.Started { // else somebody wants to know
+		return f.store.Forget(ctx, f.name, f.number)
 	}
 	return nil
 }

@@ -246,6 +246,11 @@ func TestInputForASessionThatCannotTakeItFails(t *testing.T) {
 				t.Errorf("outcome of %s = %+v, want %q", name, o, want)
 			}
 		}
+		w.add(remind("once", schedule.Timing{At: time.Now().Add(time.Minute)}, "nobody", "hello"))
+		<-time.After(10 * time.Minute)
+		if o := w.outcome("once"); o.Result != schedule.Failed || o.Detail != "there is no session nobody" {
+			t.Errorf("outcome of what was for once = %+v, want that it is kept", o)
+		}
 		n.drain(t)
 	})
 }

@@ -54,6 +54,8 @@ func reportedOn(c commands.Command) (content.Place, int) {
 		return r.Place, r.Attempt
 	case commands.ReportAttemptLost:
 		return r.Place, r.Attempt
+	case commands.ReportOvertaken:
+		return r.Place, r.Attempt
 	case commands.ReportGate:
 		return r.Place, r.Attempt
 	}

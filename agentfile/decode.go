@@ -1,132 +1,69 @@
 package agentfile
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/turnlog/turnlog/internal/nearest"
 )
 
-// maxSyntax bounds how often reading begins anew without what is no YAML.
-const maxSyntax = 20
-
-// parse reads the file as YAML. Of what is none the key in whose value it stands is left
-// out, so that what is wrong with the others is found, too.
-func (r *reader) parse(data []byte) *ast.File {
-	tree, err := parser.ParseBytes(data, 0)
-	if err == nil {
-		return tree
-	}
-	lines := bytes.SplitAfter(data, []byte("\n"))
-	for _, b := range blocksOf(lines) { // by itself, so that what is open in one does not reach into the next
-		if _, err := parser.ParseBytes(bytes.Join(b.only(lines), nil), 0); err != nil {
-			r.leaveOut(lines, b, err)
-		}
-	}
-	for range maxSyntax {
-		if tree, err = parser.ParseBytes(bytes.Join(lines, nil), 0); err == nil {
-			return tree
-		}
-		line := r.syntax(err).Line
-		i := slices.IndexFunc(blocksOf(lines), func(b block) bool { return b.from < line && line <= b.to })
-		if i < 0 {
-			r.problems = append(r.problems, r.syntax(err))
-			break
-		}
-		r.leaveOut(lines, blocksOf(lines)[i], err)
-	}
-	return &ast.File{}
-}
-
-// leaveOut reports why a key cannot be read, and takes it out of the lines.
-func (r *reader) leaveOut(lines [][]byte, b block, why error) {
-	r.problems = append(r.problems, r.syntax(why))
-	r.bad = append(r.bad, "$."+b.key)
-	for i := b.from; i < b.to; i++ {
-		lines[i] = []byte("\n")
-	}
-}
-
-// block is a key of the file with its value: lines from, from+1, … to-1.
-type block struct {
-	key      string
-	from, to int
-}
-
-// only returns the lines with nothing but the block in them.
-func (b block) only(lines [][]byte) [][]byte {
-	out := make([][]byte, b.to)
-	for i := range out {
-		out[i] = []byte("\n")
-	}
-	copy(out[b.from:], lines[b.from:b.to])
-	return out
-}
-
-// blocksOf finds the keys of a file by their places: at the begin of a line.
-func blocksOf(lines [][]byte) []block {
-	begin := regexp.MustCompile(`^["']?([A-Za-z_][A-Za-z0-9_-]*)["']?:(\s|$)`)
-	var all []block
-	for i, l := range lines {
-		if m := begin.FindSubmatch(l); m != nil {
-			all = append(all, block{key: string(m[1]), from: i})
-		}
-		if n := len(all); n > 0 {
-			all[n-1].to = i + 1
-		}
-	}
-	return all
-}
-
 // decode reads the definition out of the tree, but for keys that there are not and values
-// of the wrong kind, which are reported and left out.
-func (r *reader) decode(d *Definition) {
-	if len(r.tree.Docs) == 0 || r.tree.Docs[0].Body == nil {
-		return // a file without a value says nothing
+// that cannot be, which are reported and left out. It reports whether there is anything.
+func (r *reader) decode(d *Definition) bool {
+	if len(r.tree.Docs) == 0 || r.tree.Docs[0].Body == nil || r.tree.Docs[0].Body.Type() == ast.NullType {
+		if len(r.problems) == 0 {
+			r.report("", "is empty: say at least which model the agent has, as in model: demo")
+		}
+		return false
 	}
 	body := r.tree.Docs[0].Body
 	s, err := schema()
 	if err != nil {
 		r.report("", "%v", err)
-		return
+		return false
 	}
-	if !r.fits(body, s, "$") {
-		return
+	r.schemaOf = s
+	if !r.unfolds(body) || !r.fits(body, s, "$") {
+		return false
 	}
 	if err := yaml.NewDecoder(strings.NewReader(""), yaml.Strict()).DecodeFromNode(body, d); err != nil {
 		r.problems = append(r.problems, r.syntax(err))
 	}
+	return true
 }
 
 // fits reports whether a value is of the schema's kind. What in it is not is left out.
 func (r *reader) fits(node ast.Node, s *jsonschema.Schema, path string) bool {
 	inner, suffix := element(s)
-	kind := typeOf(s)
-	if s.Type != "" {
-		kind = s.Type
+	kind := kindOf(s)
+	if kind == "any" {
+		return true
 	}
 	switch n := node.(type) {
-	case *ast.NullNode, *ast.AliasNode, *ast.MergeKeyNode: // nothing is said, or somewhere else
-		return true
+	case *ast.AliasNode:
+		return r.aliasFits(n, s, path)
 	case *ast.AnchorNode:
 		return r.fits(n.Value, s, path)
 	case *ast.TagNode:
 		return r.fits(n.Value, s, path)
 	case *ast.MappingNode:
 		if kind != "object" {
-			return kind == "any" || r.wrong(node, path, kind)
+			return r.wrong(node, path, s)
 		}
 		n.Values = slices.DeleteFunc(n.Values, func(v *ast.MappingValueNode) bool { return !r.keyFits(v, s, path) })
 		return true
 	case *ast.SequenceNode:
-		if suffix != "[]" {
-			return kind == "any" || r.wrong(node, path, kind)
+		switch {
+		case suffix != "[]":
+			return r.wrong(node, path, s)
+		case len(n.Values) == 0 && s.MinItems != nil:
+			return r.refuse(node, path, "is an empty list: %s", emptyHint(path))
 		}
 		for i, v := range n.Values {
 			if !r.fits(v, inner, at(path, i)) {
@@ -135,51 +72,60 @@ func (r *reader) fits(node ast.Node, s *jsonschema.Schema, path string) bool {
 		}
 		return true
 	}
-	return r.scalarFits(node, kind, path)
+	return r.scalarFits(node, s, path)
+}
+
+func emptyHint(path string) string {
+	if path == "$.tools" {
+		return `leave it out for all tools, or write [{name: "*", permission: deny}] for none`
+	}
+	return "name something, or leave it out"
 }
 
 // keyFits reports whether a key is one of the schema's and its value is of the right kind.
 func (r *reader) keyFits(v *ast.MappingValueNode, s *jsonschema.Schema, path string) bool {
 	if v.Key.IsMergeKey() {
-		return true
+		return r.fits(v.Value, s, path)
 	}
 	key := v.Key.GetToken().Value
 	here := path + "." + key
 	inner, suffix := element(s)
 	if suffix != ".NAME" {
 		if inner = s.Properties[key]; inner == nil {
-			if len(s.PropertyOrder) == 0 { // any key
-				return true
-			}
 			r.bad = append(r.bad, here)
-			r.problem(v.Key, "", "unknown field %q%s", key, meant(key, s.PropertyOrder))
+			r.problem(v.Key, "", "unknown field %q%s", key, r.meant(key, s))
 			return false
 		}
 	}
 	return r.fits(v.Value, inner, here)
 }
 
-func (r *reader) scalarFits(node ast.Node, kind, path string) bool {
-	ok := kind == "any"
-	switch node.(type) {
-	case *ast.IntegerNode:
-		ok = ok || kind == "integer" || kind == "number" || kind == "string"
-	case *ast.FloatNode:
-		ok = ok || kind == "number" || kind == "string"
-	case *ast.BoolNode:
-		ok = ok || kind == "boolean" || kind == "string"
-	case *ast.StringNode, *ast.LiteralNode:
-		ok = ok || kind == "string"
-	default: // infinity, not a number
-		ok = ok || kind == "number"
+// aliasFits looks at what an alias stands for.
+func (r *reader) aliasFits(n *ast.AliasNode, s *jsonschema.Schema, path string) bool {
+	name := n.Value.GetToken().Value
+	value, ok := r.anchors[name]
+	switch {
+	case !ok:
+		return r.refuse(n, path, "*%s: there is no &%s above it; a text that begins with * has to be in quotes", name, name)
+	case slices.Contains(r.within, name):
+		return r.refuse(n, path, "*%s holds itself", name)
 	}
-	return ok || r.wrong(node, path, kind)
+	before := len(r.bad)
+	r.within = append(r.within, name)
+	ok = r.fits(value, s, path)
+	r.within = r.within[:len(r.within)-1]
+	return ok && len(r.bad) == before
 }
 
 // wrong reports that a value is of another kind than is wanted.
-func (r *reader) wrong(node ast.Node, path, want string) bool {
+func (r *reader) wrong(node ast.Node, path string, s *jsonschema.Schema) bool {
+	return r.refuse(node, path, "want %s, not %s%s", nameOf(s), shown(node), instead(node, s))
+}
+
+// refuse reports what is wrong with a value that is left out, and returns false.
+func (r *reader) refuse(node ast.Node, path, format string, args ...any) bool {
 	r.bad = append(r.bad, path)
-	r.problem(node, path, "want %s, not %s", nameOf(want), kindOf(node))
+	r.problem(node, path, format, args...)
 	return false
 }
 
@@ -192,68 +138,65 @@ func (r *reader) problem(node ast.Node, path, format string, args ...any) {
 	r.problems = append(r.problems, p)
 }
 
-// nameOf is a kind of values for people.
-func nameOf(kind string) string {
-	switch kind {
-	case "object":
-		return "keys with values"
-	case "array":
-		return "a list"
-	case "integer":
-		return "a whole number"
-	case "number":
-		return "a number"
-	case "boolean":
-		return "true or false"
-	}
-	return "a text"
-}
-
-func kindOf(node ast.Node) string {
-	switch node.(type) {
-	case *ast.MappingNode:
-		return nameOf("object")
-	case *ast.SequenceNode:
-		return nameOf("array")
-	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		return "the number " + node.GetToken().Value
-	case *ast.BoolNode:
-		return node.GetToken().Value
-	}
-	return fmt.Sprintf("the text %.40q", node.GetToken().Value)
-}
-
 // meant suggests the key that somebody may have meant.
-func meant(key string, keys []string) string {
-	best, least := "", 3
-	for _, k := range keys {
-		if n := distance(key, k); n < least && n < len(k) {
-			best, least = k, n
+func (r *reader) meant(key string, s *jsonschema.Schema) string {
+	elsewhere := ""
+	if places := r.placesOf(key); len(places) > 0 {
+		elsewhere = ": it belongs under " + strings.Join(places, " or ")
+	}
+	if s == r.schemaOf {
+		if hint := foreign(key); hint != "" {
+			return ": " + hint
 		}
+		return cmp.Or(elsewhere, nearest.Hint(key, s.PropertyOrder))
 	}
-	if best == "" {
-		return ""
+	if hint := cmp.Or(nearest.Hint(key, s.PropertyOrder), elsewhere); hint != "" {
+		return hint
 	}
-	return fmt.Sprintf(": did you mean %s?", best)
+	if len(s.PropertyOrder) <= fewKeys {
+		return ": there are " + strings.Join(s.PropertyOrder, ", ")
+	}
+	return ""
 }
 
-// distance is how many characters of a have to be changed, added or taken away for b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		left := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := left
-			if a[i] != b[j] {
-				change++
-			}
-			left = row[j+1]
-			row[j+1] = min(change, row[j+1]+1, row[j]+1)
+const (
+	fewKeys   = 10 // are told in a message
+	fewPlaces = 2
+)
+
+// placesOf are the parts of a file that have such a key, if they are few.
+func (r *reader) placesOf(key string) []string {
+	var places []string
+	for _, part := range r.schemaOf.PropertyOrder {
+		if inner, suffix := element(r.schemaOf.Properties[part]); inner.Properties[key] != nil {
+			places = append(places, part+suffix)
 		}
 	}
-	return row[len(b)]
+	if len(places) > fewPlaces {
+		return nil
+	}
+	return places
+}
+
+// foreign is what a key of other programs' files is here.
+func foreign(key string) string {
+	switch key {
+	case "prompt", "system_prompt", "systemPrompt", "instructions":
+		return "the prompt is system, or system_file"
+	case "mcp_servers", "mcpServers", "servers":
+		return "MCP servers are under mcp"
+	case "subagents", "sub_agents", "subAgents", "delegates":
+		return "agents that it may delegate to are under agents"
+	case "provider":
+		return "the provider is the begin of model, as in model: anthropic:NAME"
+	case "temperature", "max_tokens", "effort", "thinking":
+		return "it is an option of the model, as in model: PROVIDER:NAME?" + key + "=…"
+	case "api_key", "apiKey", "key", "token":
+		return "keys are never in the file, but in the environment of the process that calls the model"
+	case "base_url", "baseUrl", "endpoint":
+		return "addresses are in the environment of the process that calls the model, or the option base_url of model"
+	case "max_rounds", "max_turns", "max_iterations", "max_steps":
+		return "it is rounds under limits"
+	}
+	return ""
 }

@@ -24,8 +24,17 @@ func IsFile(text string) bool {
 
 // Find returns the agent of that name. It returns ErrUnknown if no file is of it, also for
 // a version that is not in the folder.
-func (f Folder) Find(_ context.Context, name, version string) (*Definition, error) {
-	all, err := f.List()
+func (f Folder) Find(ctx context.Context, name, version string) (*Definition, error) {
+	return Known{}.Find(f)(ctx, name, version)
+}
+
+// Find is the Find of a folder, with a look at what the program knows.
+func (k Known) Find(f Folder) FindFunc {
+	return func(_ context.Context, name, version string) (*Definition, error) { return k.find(f, name, version) }
+}
+
+func (k Known) find(f Folder, name, version string) (*Definition, error) {
+	all, err := k.List(f)
 	for _, d := range all {
 		if d.Name != name {
 			continue
@@ -55,7 +64,10 @@ func (f Folder) Find(_ context.Context, name, version string) (*Definition, erro
 
 // List returns the agents of the folder, by name. What is wrong with some of its files is
 // returned as [Problems] beside those that can be used.
-func (f Folder) List() ([]*Definition, error) {
+func (f Folder) List() ([]*Definition, error) { return Known{}.List(f) }
+
+// List is the List of a folder, with a look at what the program knows.
+func (k Known) List(f Folder) ([]*Definition, error) {
 	entries, err := os.ReadDir(string(f))
 	if err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
@@ -68,7 +80,7 @@ func (f Folder) List() ([]*Definition, error) {
 			continue
 		}
 		file := filepath.Join(string(f), e.Name())
-		d, err := Load(file)
+		d, err := k.Load(file)
 		if bad, ok := errors.AsType[Problems](err); ok {
 			problems = append(problems, bad...)
 			continue

@@ -58,7 +58,7 @@ func TestAnAgentIsOfferedWhatItsFileNames(t *testing.T) {
 		offered []string
 		not     []string
 	}{
-		{"", []string{"fs_read_file"}, []string{"agent_tester"}},
+		{"model: demo", []string{"fs_read_file"}, []string{"agent_tester"}},
 		{"agents: [tester]", []string{"fs_read_file", "agent_tester"}, []string{"agent_other"}},
 		{"tools: [{name: 'fs_*'}]\nagents: [tester]", []string{"fs_read_file", "agent_tester"}, []string{"shell_exec", "skill_activate"}},
 		{"tools: [{name: 'shell_*', permission: deny}, {name: '*'}]", []string{"fs_read_file"}, []string{"shell_exec"}},
@@ -114,7 +114,7 @@ func TestWhatASessionAsksForBesideItsAgent(t *testing.T) {
 func TestASessionThatCannotBeginIsRefused(t *testing.T) {
 	t.Parallel()
 	h := agentfile.Host{Models: opened, Find: folder(t, map[string]string{
-		"good.yaml": "model: demo\nsystem: Be good.\n", "dumb.yaml": "", "bad.yaml": "engine: x",
+		"good.yaml": "model: demo\nsystem: Be good.\n", "dumb.yaml": "system: x\n", "bad.yaml": "engine: x",
 		"big.yaml": "model: demo\nsystem: " + strings.Repeat("x", 70<<10),
 	}).Find}
 	c, said, err := h.Begin(t.Context(), events.Config{Agent: &events.AgentRef{Name: "good"}})

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/gowebpki/jcs"
 
 	"github.com/turnlog/turnlog/internal/wire"
@@ -25,10 +25,11 @@ const maxSize = 256 << 10
 
 // Problem is one thing that is wrong with a file.
 type Problem struct { //nolint:errname // it is one of several
-	File         string
-	Line, Column int    // from 1; 0: the whole file
-	Path         string // of the value, like $.tools[0].route; "": not known
-	Message      string
+	File    string `json:"file"`
+	Line    int    `json:"line,omitempty"`   // from 1; 0: the whole file
+	Column  int    `json:"column,omitempty"` // from 1
+	Path    string `json:"path,omitempty"`   // of the value, like $.tools[0].route; "": not known
+	Message string `json:"message"`
 }
 
 // Error is file:line:column: path: message.
@@ -49,39 +50,19 @@ func (p Problem) Error() string {
 type Problems []Problem //nolint:errname // its users read of problems
 
 // Error lists them, one a line.
-func (p Problems) Error() string {
+func (p Problems) Error() string { return strings.Join(p.Lines(), "\n") }
+
+// Lines are the problems in words, for programs that print each on a line of its own.
+func (p Problems) Lines() []string {
 	lines := make([]string, len(p))
 	for i, one := range p {
 		lines[i] = one.Error()
 	}
-	return strings.Join(lines, "\n")
+	return lines
 }
 
 // ReadFunc returns the content of a file that an agent file names.
 type ReadFunc func(name string) ([]byte, error)
-
-// Load reads an agent file, and the files that it names beside it. An agent
-// without a name is called like its file. It returns [Problems] for what is wrong
-// with the file.
-func Load(file string) (*Definition, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("agent file: %w", err)
-	}
-	root, err := os.OpenRoot(filepath.Dir(file))
-	if err != nil {
-		return nil, fmt.Errorf("agent file %s: %w", file, err)
-	}
-	defer func() { _ = root.Close() }() // it was only read
-	return Parse(file, data, root.ReadFile)
-}
-
-// Parse is [Load] for a file that is in memory already. Read gets what it names; nil:
-// it may name none.
-func Parse(file string, data []byte, read ReadFunc) (*Definition, error) {
-	r := &reader{file: file, read: read}
-	return r.definition(data)
-}
 
 // definition reads what the file says.
 func (r *reader) definition(data []byte) (d *Definition, err error) {
@@ -101,11 +82,18 @@ func (r *reader) readAll(data []byte) (*Definition, error) {
 		r.report("", "%d bytes, more than %d", len(data), maxSize)
 		return nil, r.problems
 	}
+	data = plain(data)
+	if !r.isText(data) {
+		return nil, r.problems
+	}
 	r.tree = r.parse(data)
-	var d Definition
-	r.decode(&d)
 	if len(r.tree.Docs) > 1 {
-		r.report("", "holds %d documents, one is wanted", len(r.tree.Docs))
+		r.second(r.tree.Docs)
+		return nil, r.problems
+	}
+	var d Definition
+	if !r.decode(&d) {
+		return nil, r.problems
 	}
 	d.Name = cmp.Or(d.Name, baseName(r.file))
 	r.inline(&d)
@@ -158,8 +146,14 @@ type reader struct {
 	read     ReadFunc
 	tree     *ast.File
 	problems Problems
-	kept     bool     // a journal has it already, so it is too late to keep secrets out
+	known    Known
+	folder   string   // of the file; "": it is in none
+	kept     bool     // a journal has it already, so it is too late for what used to be let through
 	bad      []string // paths of what could not be read, so that nothing follows from its absence
+
+	schemaOf *jsonschema.Schema  // of the whole file
+	anchors  map[string]ast.Node // what aliases stand for
+	within   []string            // aliases that are looked at
 }
 
 // report adds a problem at the value of the path, unless something in it could not be
@@ -201,19 +195,6 @@ func (r *reader) isBad(path string) bool {
 		rest, ok := strings.CutPrefix(b, path)
 		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 	})
-}
-
-// syntax is the problem that the YAML reader found.
-func (r *reader) syntax(err error) Problem {
-	p := Problem{File: r.file, Message: err.Error()}
-	if y, ok := errors.AsType[yaml.Error](err); ok {
-		p.Message = y.GetMessage()
-		if t := y.GetToken(); t != nil {
-			p.Line, p.Column = t.Position.Line, t.Position.Column
-		}
-	}
-	p.Message = strings.ReplaceAll(p.Message, "agentfile.", "")
-	return p
 }
 
 // inline reads what the file takes from others, so that the definition holds it.

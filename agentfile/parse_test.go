@@ -105,9 +105,9 @@ func TestAVersionNamesTheWholeDefinition(t *testing.T) {
 	}
 }
 
-func TestAnEmptyFileIsAnAgentCalledLikeTheFile(t *testing.T) {
+func TestAnAgentIsCalledLikeItsFile(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "\n", "# nothing\n"} {
+	for _, text := range []string{"{}", "model: demo\n"} {
 		d, err := agentfile.Parse("dir/plain.yaml", []byte(text), nil)
 		if err != nil || d.Name != "plain" {
 			t.Errorf("Parse(%q) = %+v, %v", text, d, err)
@@ -193,7 +193,7 @@ func TestEveryProblemIsToldAtOnce(t *testing.T) {
 	_, err := agentfile.Parse("a.yaml", []byte("on_busy: x\nlimits:\n  rounds: -1\nname: A\n"), nil)
 	want := `a.yaml:1:10: on_busy: "x": use queue, steer, interrupt or reject
 a.yaml:3:11: limits.rounds: -1: use a number from 1 on
-a.yaml:4:7: name: "A": use 1 to 64 of a-z, 0-9, - and _, a letter or digit first`
+a.yaml:4:7: name: "A": use 1 to 64 of a-z, 0-9, - and _, a letter or digit first: did you mean a?`
 	if err == nil || err.Error() != want {
 		t.Errorf("Parse = %v\nwant\n%s", err, want)
 	}
@@ -216,18 +216,18 @@ engine: fast
 limits: {rounds: 3}
 fallback: [a]
 `
-	want := `a.yaml:1:7: name: "A": use 1 to 64 of a-z, 0-9, - and _, a letter or digit first
-a.yaml:2:8: sequence end token ']' not found
+	want := `a.yaml:1:7: name: "A": use 1 to 64 of a-z, 0-9, - and _, a letter or digit first: did you mean a?
+a.yaml:2:8: sequence end token ']' not found: the list that opens here is never closed
 a.yaml:4:15: unknown field "permision": did you mean permission?
 a.yaml:5:18: tools[1].permission: "perhaps": use allow, ask, deny or guard
-a.yaml:5:37: tools[1].timeout: want a text, not keys with values
-a.yaml:6:5: tools[2]: want keys with values, not the text "y"
+a.yaml:5:37: tools[1].timeout: want a time with its unit, not keys with values
+a.yaml:6:5: tools[2]: want keys with values, not the text "y": write {name: y}
 a.yaml:7:18: limits.rounds: want a whole number, not the text "many"
 a.yaml:7:32: limits.tokens: -1: use a number from 1 on
-a.yaml:8:9: could not find end character of double-quoted text
+a.yaml:8:9: could not find end character of double-quoted text: the quotes that open here are never closed
 a.yaml:11:14: hooks[0].points[0]: "nowhere": use session_start, loop_iteration, pre_llm_call, post_llm_call, pre_tool_execution, post_tool_execution, context_compaction or session_end
 a.yaml:12:1: unknown field "engine"
-a.yaml:13:1: mapping key "limits" already defined at [7:1]`
+a.yaml:13:1: mapping key "limits" already defined at [7:1]: give each key once`
 	_, err := agentfile.Parse("a.yaml", []byte(text), nil)
 	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)

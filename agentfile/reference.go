@@ -2,6 +2,7 @@ package agentfile
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -34,6 +35,9 @@ func section(b *strings.Builder, path string, s *jsonschema.Schema) {
 			name += " (required)"
 		}
 		fmt.Fprintf(b, "| %s | %s | %s |\n", name, valueOf(p), strings.ReplaceAll(p.Description, "|", `\|`))
+	}
+	if rules := rulesOf(s); rules != "" {
+		fmt.Fprintf(b, "\n%s\n", rules)
 	}
 	b.WriteByte('\n')
 	for _, key := range s.PropertyOrder {
@@ -70,18 +74,36 @@ func valueOf(s *jsonschema.Schema) string {
 		return strings.Join(words, ", ")
 	case s.Pattern == durationPattern:
 		return "duration"
-	case s.Type != "":
-		return s.Type
+	case boundsOf(s) != "":
+		return strings.Replace(boundsOf(s), "a number", kindOf(s), 1)
 	}
-	return typeOf(s)
+	return kindOf(s)
 }
 
-// typeOf is the type of a schema that also allows null.
-func typeOf(s *jsonschema.Schema) string {
-	for _, t := range s.Types {
-		if t != "null" {
-			return t
-		}
+// rulesOf says which keys of an object go with which.
+func rulesOf(s *jsonschema.Schema) string {
+	var all []string
+	if len(s.OneOf) > 0 {
+		all = append(all, "Exactly one of "+keysOf(s.OneOf)+" is given.")
 	}
-	return "any"
+	if len(s.AnyOf) > 0 {
+		all = append(all, "At least one of "+keysOf(s.AnyOf)+" is given.")
+	}
+	if s.Not != nil && len(s.Not.Required) > 0 {
+		all = append(all, "Only one of `"+strings.Join(s.Not.Required, "` and `")+"` may be given.")
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.DependentRequired)) {
+		all = append(all, fmt.Sprintf("`%s` goes with `%s` only.", key, s.DependentRequired[key][0]))
+	}
+	return strings.Join(all, " ")
+}
+
+// keysOf are the keys of which each schema wants one.
+func keysOf(of []*jsonschema.Schema) string {
+	words := make([]string, len(of))
+	for i, s := range of {
+		words[i] = "`" + s.Required[0] + "`"
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }

@@ -3,10 +3,9 @@ package agentfile
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
-
-	"github.com/turnlog/turnlog/permission"
 )
 
 // Schema returns the JSON Schema of agent files, for editors.
@@ -29,61 +28,33 @@ func schema() (*jsonschema.Schema, error) {
 	}
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
 	s.Title = "Turnlog agent"
+	plainTypes(s)
 	for _, r := range restrictions() {
 		for _, path := range r.at {
 			p, err := find(s, path)
 			if err != nil {
 				return nil, err
 			}
-			p.Pattern = r.pattern
-			for _, w := range r.words {
-				p.Enum = append(p.Enum, w)
-			}
+			r.hold(p)
 		}
 	}
 	return s, nil
 }
 
-// restriction is what a Go type cannot say of a text.
-type restriction struct {
-	at      [][]string
-	words   []string
-	pattern string
-}
-
-// each stands for the elements of a list or map in a path.
-const each = "*"
-
-func restrictions() []restriction {
-	return []restriction{
-		{at: [][]string{{"name"}, {"agents", each}}, pattern: namePattern},
-		{at: [][]string{{"on_busy"}}, words: onBusy()},
-		{at: [][]string{{"context", "agents_md"}}, words: agentsMD()},
-		{at: [][]string{{"tools", each, "permission"}}, words: permissions()},
-		{at: [][]string{{"tools", each, "route"}}, pattern: routePattern},
-		{at: [][]string{{"tools", each, "effects"}}, words: effects()},
-		{at: [][]string{{"hooks", each, "points", each}}, words: points()},
-		{at: [][]string{{"mcp", each, "token"}}, pattern: referencePattern},
-		{
-			at:    [][]string{{"permissions", "paths", "outside"}, {"permissions", "commands", "outside"}, {"permissions", "servers", "outside"}},
-			words: permission.Outsides(),
-		},
-		{at: [][]string{{"permissions", "commands", "code"}}, words: permission.Codes()},
-		{at: [][]string{{"memory", "scope"}}, words: scopes()},
-		{at: [][]string{{"cache", "mode"}}, words: cacheModes()},
-		{at: [][]string{{"cache", "retention"}}, words: retentions()},
-		{
-			at: [][]string{
-				{"mcp", each, "timeout"},
-				{"tools", each, "timeout"},
-				{"hooks", each, "timeout"},
-				{"limits", "wall_clock"},
-				{"session_limits", "wall_clock"},
-				{"approvals", "ttl"},
-				{"memory", "ttl"},
-			},
-			pattern: durationPattern,
-		},
+// plainTypes takes null out of the types: a key is left out instead.
+func plainTypes(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	if i := slices.IndexFunc(s.Types, func(t string) bool { return t != "null" }); i >= 0 {
+		s.Type, s.Types = s.Types[i], nil
+	}
+	for _, p := range s.Properties {
+		plainTypes(p)
+	}
+	plainTypes(s.Items)
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Not == nil {
+		plainTypes(s.AdditionalProperties)
 	}
 }
 

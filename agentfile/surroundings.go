@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/memory"
 	"github.com/turnlog/turnlog/tool/mcp"
 	"github.com/turnlog/turnlog/tool/skill"
@@ -100,4 +101,30 @@ func Skills(root string, of ...*Definition) (*skill.Source, error) {
 		return nil, fmt.Errorf("agent files: %w", err)
 	}
 	return s, nil
+}
+
+// Missing says in words what the file names and nobody offers, given the names of the tools
+// on offer: entries of tools that fit none, unless they deny, servers without a tool, and
+// agents to delegate to.
+func (d *Definition) Missing(offered []string) []string {
+	var all []string
+	fits := func(pattern string) bool {
+		return slices.ContainsFunc(offered, func(name string) bool { return content.Matches(pattern, name) })
+	}
+	for i, t := range d.Tools {
+		if events.Action(t.Permission) != events.RuleDeny && !fits(t.Name) {
+			all = append(all, fmt.Sprintf("tools[%d]: no tool on offer is called %s", i, t.Name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.MCP)) {
+		if !fits("mcp_" + name + "_*") {
+			all = append(all, fmt.Sprintf("mcp.%s: no tool of this server is on offer", name))
+		}
+	}
+	for i, name := range d.Agents {
+		if !fits(ToolOf(name)) {
+			all = append(all, fmt.Sprintf("agents[%d]: nobody offers to delegate to %s", i, name))
+		}
+	}
+	return all
 }

@@ -3,22 +3,22 @@ package agentfile
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/internal/nearest"
 )
 
 // validate reports what the kinds of values alone do not rule out.
 func (r *reader) validate(d *Definition) {
 	if !isName(d.Name) {
-		r.report("$.name", "%q: use 1 to 64 of a-z, 0-9, - and _, a letter or digit first", d.Name)
+		r.report("$.name", "%q: use 1 to 64 of a-z, 0-9, - and _, a letter or digit first%s", d.Name, asName(d.Name))
 	}
 	r.word("$.on_busy", d.OnBusy, onBusy())
-	if d.MaxParallel < -1 {
-		r.report("$.max_parallel", "%d: use a number from 1 on, or -1 for all", d.MaxParallel)
-	}
 	for i, m := range d.Fallback {
 		if m == "" {
 			r.report(at("$.fallback", i), "names no model")
@@ -32,13 +32,7 @@ func (r *reader) validate(d *Definition) {
 	r.agents(d)
 	r.limits("$.limits", d.Limits)
 	r.limits("$.session_limits", d.SessionLimits)
-	if d.Context != nil {
-		r.word("$.context.agents_md", d.Context.AgentsMD, agentsMD())
-	}
-	if d.Retry != nil {
-		r.notNegative("$.retry.model_attempts", int64(d.Retry.ModelAttempts))
-		r.notNegative("$.retry.tool_attempts", int64(d.Retry.ToolAttempts))
-	}
+	r.context(d.Context)
 	if d.Approvals != nil {
 		r.duration("$.approvals.ttl", d.Approvals.TTL)
 	}
@@ -47,6 +41,7 @@ func (r *reader) validate(d *Definition) {
 	r.hooks(d.Hooks)
 	r.permissions(d.Permissions)
 	r.results(d)
+	r.compare(d)
 }
 
 // results checks what has to do with what comes of the agent's work.
@@ -55,18 +50,12 @@ func (r *reader) results(d *Definition) {
 		if strings.TrimSpace(g.Command) == "" {
 			r.report("$.gate", "names no command")
 		}
-		if g.MaxRetries < -1 {
-			r.report("$.gate.max_retries", "%d: use a number from 1 on, or -1 for none", g.MaxRetries)
-		}
 	}
 	if m := d.Memory; m != nil {
 		r.word("$.memory.scope", m.Scope, scopes())
 		r.duration("$.memory.ttl", m.TTL)
 	}
 	if o := d.Output; o != nil {
-		if o.Repairs < -1 {
-			r.report("$.output.repairs", "%d: use a number from 1 on, or -1 for none", o.Repairs)
-		}
 		r.schema(o)
 	}
 	if c := d.Cache; c != nil {
@@ -108,20 +97,6 @@ func (r *reader) limits(path string, l *Limits) {
 	if l == nil {
 		return
 	}
-	for _, n := range []struct {
-		key   string
-		value int64
-	}{
-		{"rounds", l.Rounds},
-		{"requests", l.Requests},
-		{"tokens", l.Tokens},
-		{"input_tokens", l.InputTokens},
-		{"output_tokens", l.OutputTokens},
-		{"tool_calls", l.ToolCalls},
-		{"cost_micros", l.CostMicros},
-	} {
-		r.notNegative(path+"."+n.key, n.value)
-	}
 	r.duration(path+".wall_clock", l.WallClock)
 }
 
@@ -131,14 +106,10 @@ func (r *reader) compaction(c *Compaction) {
 		return
 	}
 	switch {
-	case c.Items < 0 || c.Window < 0 || c.Target < 0:
-		r.report(path, "items, window and target cannot be negative")
 	case c.Items == 0 && c.Window == 0:
 		r.report(path, "never begins: give items, window or both")
 	case c.Share != 0 && c.Window == 0:
 		r.report(path+".share", "is a share of window: give that too")
-	case c.Share < 0 || c.Share > 1:
-		r.report(path+".share", "%v: use more than 0 and at most 1", c.Share)
 	}
 	if len(c.Steps) == 0 {
 		r.report(path, "does nothing: give steps")
@@ -157,14 +128,8 @@ func (r *reader) step(path string, s Step) {
 			set++
 		}
 	}
-	switch {
-	case set != 1:
-		r.report(path, "%d strategies: a step is exactly one", set)
-	case s.KeepItems < 0 || s.KeepTurns < 0 || s.KeepTokens < 0:
-		r.report(path, "keeps less than nothing")
-	case s.Summarise != nil:
-		r.notNegative(path+".summarise.keep_items", int64(s.Summarise.KeepItems))
-		r.notNegative(path+".summarise.max_tokens", s.Summarise.MaxTokens)
+	if set != 1 {
+		r.report(path, "%d strategies: a step is exactly one, begin each with a dash of its own", set)
 	}
 }
 
@@ -186,7 +151,6 @@ func (r *reader) checks(path string, checks []Check) {
 		if (c.MaxLength != 0) == (len(c.Deny) > 0) {
 			r.report(here, "give max_length or deny, one of both")
 		}
-		r.notNegative(here+".max_length", int64(c.MaxLength))
 		for j, expr := range c.Deny {
 			if _, err := regexp.Compile(expr); err != nil {
 				r.report(at(here+".deny", j), "%v", err)
@@ -195,16 +159,10 @@ func (r *reader) checks(path string, checks []Check) {
 	}
 }
 
-func (r *reader) notNegative(path string, n int64) {
-	if n < 0 {
-		r.report(path, "%d: use a number from 1 on", n)
-	}
-}
-
 func (r *reader) word(path, word string, words []string) {
 	if word != "" && !slices.Contains(words, word) {
 		last := len(words) - 1
-		r.report(path, "%q: use %s or %s", word, strings.Join(words[:last], ", "), words[last])
+		r.report(path, "%q: use %s or %s%s", word, strings.Join(words[:last], ", "), words[last], nearest.Hint(word, words))
 	}
 }
 
@@ -212,6 +170,29 @@ func (r *reader) duration(path, text string) {
 	if _, err := parseDuration(text); err != nil {
 		r.report(path, "%q: %v", text, err)
 	}
+}
+
+// context checks what the agent is told of the folder that it works in.
+func (r *reader) context(c *Context) {
+	if c == nil {
+		return
+	}
+	r.word("$.context.agents_md", c.AgentsMD, agentsMD())
+	if r.kept {
+		return
+	}
+	for key, folders := range map[string][]string{"skills": c.Skills, "specs": c.Specs} {
+		for i, f := range folders {
+			if !isBelow(f) {
+				r.report(at("$.context."+key, i), "%q: use a folder in the one that the agent works in, as a relative path without ..", f)
+			}
+		}
+	}
+}
+
+// isBelow reports whether a path leads to something in the folder that it begins in.
+func isBelow(name string) bool {
+	return name != "" && fs.ValidPath(path.Clean(strings.ReplaceAll(name, `\`, "/")))
 }
 
 func at(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

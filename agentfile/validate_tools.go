@@ -22,7 +22,6 @@ func (r *reader) tools(tools []Tool) {
 		r.word(path+".permission", t.Permission, permissions())
 		r.word(path+".effects", t.Effects, effects())
 		r.duration(path+".timeout", t.Timeout)
-		r.notNegative(path+".max_output", int64(t.MaxOutput))
 		if t.Route == "" {
 			continue
 		}
@@ -159,6 +158,15 @@ func (r *reader) permissions(p *permission.Policy) {
 	for _, path := range slices.Sorted(maps.Keys(lists)) {
 		if i := slices.Index(lists[path], ""); i >= 0 {
 			r.report(at("$.permissions."+path, i), "is empty")
+		}
+	}
+	if p.Kinds != nil && !r.kept {
+		for key, kinds := range map[string][]string{"allow": p.Kinds.Allow, "ask": p.Kinds.Ask, "deny": p.Kinds.Deny} {
+			for i, kind := range kinds {
+				if err := permission.CheckKind(kind); err != nil && kind != "" {
+					r.report(at("$.permissions.kinds."+key, i), "%v", err)
+				}
+			}
 		}
 	}
 	if len(r.problems) > before {

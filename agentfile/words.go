@@ -2,7 +2,10 @@ package agentfile
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
@@ -49,14 +52,31 @@ const (
 // isName reports whether s can name an agent or a server.
 func isName(s string) bool { return regexp.MustCompile(namePattern).MatchString(s) }
 
+// asName is what somebody may have meant who gave a name that cannot be one.
+func asName(s string) string {
+	s = regexp.MustCompile(`[^a-z0-9_-]+`).ReplaceAllString(strings.ToLower(strings.TrimSpace(s)), "-")
+	if s = strings.Trim(s, "-_"); !isName(s) {
+		return ""
+	}
+	return ": did you mean " + s + "?"
+}
+
 // parseDuration reads a positive duration; "" is zero.
 func parseDuration(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return 0, errors.New("use a positive duration like 90s or 24h")
+	switch {
+	case err == nil && d > 0:
+		return d, nil
+	case regexp.MustCompile(`^[0-9]+$`).MatchString(text):
+		return 0, fmt.Errorf("give the unit too: write %ss if seconds are meant", text)
+	case regexp.MustCompile(`^[0-9]+ *(d|days?)$`).MatchString(text):
+		days, _ := strconv.ParseInt(regexp.MustCompile(`^[0-9]+`).FindString(text), 10, 32)
+		return 0, fmt.Errorf("the units are ms, s, m and h: write %dh", days*24)
+	case regexp.MustCompile(durationPattern).MatchString(text) && err != nil:
+		return 0, errors.New("it is longer than a time can be")
 	}
-	return d, nil
+	return 0, errors.New("use a positive duration like 90s or 24h")
 }

@@ -115,14 +115,9 @@ func (c *Client) Send(ctx context.Context, s content.SessionID, id string, cmd c
 // send returns the ask's sequence on its lane.
 func (c *Client) send(ctx context.Context, s content.SessionID, id string, cmd commands.Command) (uint64, error) {
 	env := commands.Envelope{ID: id, Session: s, By: c.name, At: content.TimeOf(time.Now()), Command: cmd}
-	ctx, done := c.permitted(ctx)
-	defer done()
 	seq, err := c.inbox.Send(ctx, env)
-	if why := context.Cause(ctx); err != nil && errors.Is(why, ErrForbidden) {
-		err = why
-	}
 	if err != nil {
-		return 0, fmt.Errorf("send %s to %s: %w", commands.NameOf(cmd), s, err)
+		return 0, fmt.Errorf("send %s to %s: %w", commands.NameOf(cmd), s, forbidden(err))
 	}
 	c.runs.WakeSoon(s)
 	return seq, nil

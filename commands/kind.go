@@ -48,6 +48,8 @@ func NameOf(c Command) string {
 		return "report_result"
 	case ReportAttemptLost:
 		return "report_attempt_lost"
+	case ReportOvertaken:
+		return "report_overtaken"
 	case ReportPreflight:
 		return "report_preflight"
 	case ReportGate:
@@ -73,7 +75,7 @@ func IsAsk(c Command) bool {
 	switch c.(type) {
 	case Claim, OpenSession, SubmitInput, Continue, ResolveApproval, AllowTools, SettleDeadLetter, Cancel, DetachCall, SetNextTurnCache, StartTask, Close, Park:
 		return true
-	case ReportReply, ReportModelFailed, ReportModelStopped, ReportResult, ReportAttemptLost, ReportPreflight, ReportGate, ReportHooks, ReportMutation, ReportRecall, ReportVerify, ReportMemory, ReportTimer:
+	case ReportReply, ReportModelFailed, ReportModelStopped, ReportResult, ReportAttemptLost, ReportOvertaken, ReportPreflight, ReportGate, ReportHooks, ReportMutation, ReportRecall, ReportVerify, ReportMemory, ReportTimer:
 		return false
 	}
 	return false
@@ -88,7 +90,7 @@ func LaneOf(c Command) events.Lane {
 		return events.LaneAsk
 	case ResolveApproval, AllowTools, SettleDeadLetter:
 		return events.LaneDecide
-	case ReportResult, ReportAttemptLost, ReportGate:
+	case ReportResult, ReportAttemptLost, ReportOvertaken, ReportGate:
 		return events.LaneReport
 	case ReportTimer:
 		return events.LaneDue
@@ -139,6 +141,8 @@ func decodeCommand(name string, dec *msgpack.Decoder) (Command, error) {
 		return decodeAs[ReportResult](dec)
 	case "report_attempt_lost":
 		return decodeAs[ReportAttemptLost](dec)
+	case "report_overtaken":
+		return decodeAs[ReportOvertaken](dec)
 	case "report_preflight":
 		return decodeAs[ReportPreflight](dec)
 	case "report_gate":

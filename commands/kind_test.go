@@ -63,7 +63,7 @@ func TestEveryCommandHasTheLaneOfItsSender(t *testing.T) {
 			"open_session", "submit_input", "continue", "cancel", "detach_call", "set_next_turn_cache", "start_task", "close",
 		},
 		events.LaneDecide: {"resolve_approval", "allow_tools", "settle_dead_letter"},
-		events.LaneReport: {"report_result", "report_attempt_lost", "report_gate"},
+		events.LaneReport: {"report_result", "report_attempt_lost", "report_overtaken", "report_gate"},
 		events.LaneDue:    {"report_timer"},
 		events.LaneLocal: {
 			"claim", "park", "report_reply", "report_model_failed", "report_model_stopped", "report_preflight", "report_hooks",

@@ -102,6 +102,15 @@ type ReportAttemptLost struct {
 	Reason  string        `msgpack:"r,omitempty"`
 }
 
+// ReportOvertaken says that a worker got a task of a driver that was replaced, and does not
+// run it. If the call still has to run, the session's driver dispatches it anew. Nothing
+// of that is for the core, so it decides to nothing.
+type ReportOvertaken struct {
+	Place   content.Place `msgpack:"p"`
+	Attempt int           `msgpack:"a"`
+	Task    uint64        `msgpack:"n"` // its number in the stream of tasks
+}
+
 // ReportPreflight brings the checks of the calls that wait for them.
 type ReportPreflight struct {
 	Turn   content.TurnID `msgpack:"t"`
@@ -186,6 +195,7 @@ func (ReportModelFailed) command()  {}
 func (ReportModelStopped) command() {}
 func (ReportResult) command()       {}
 func (ReportAttemptLost) command()  {}
+func (ReportOvertaken) command()    {}
 func (ReportPreflight) command()    {}
 func (ReportGate) command()         {}
 func (ReportHooks) command()        {}

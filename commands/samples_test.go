@@ -159,6 +159,7 @@ func reportSamples() []Command {
 			},
 		},
 		ReportAttemptLost{Place: samplePlace, Attempt: 2, Queue: "q", Reason: "worker gone"},
+		ReportOvertaken{Place: samplePlace, Attempt: 2, Task: 17},
 		ReportPreflight{Turn: "turn-3", Round: 2, Checks: checks, Hooks: hooks},
 		ReportGate{Place: samplePlace, Attempt: 2, N: 1, Gate: gate, Also: []Gate{gate}},
 		ReportHooks{Turn: "turn-3", Round: 2, N: 1, Answer: hooks[0]},

@@ -9,21 +9,25 @@ import (
 )
 
 // Estimator guesses how many tokens an item costs a model. It must be a function of
-// the item alone and leave its metadata out, which no model is shown.
+// the item alone and leave its metadata out, which no model is shown; only the size of
+// what a part refers to is there.
 type Estimator interface {
 	// Tokens is the item's size. It is never negative.
 	Tokens(it content.Item) int64
 }
 
-// Tokens that Bytes counts where bytes say little.
-const (
-	itemTokens  = 4   // what a provider wraps around an item
-	mediaTokens = 500 // an image or a document, however many bytes it has
-)
+// itemTokens is what a provider wraps around an item.
+const itemTokens = 4
 
-// Bytes is the default estimator: the UTF-8 bytes of text, calls and results,
-// divided by PerToken and rounded up, 4 tokens for each item, and 500 for a media
-// part. Four bytes to a token suits English and code; other scripts need fewer.
+// Bytes is the default estimator: the UTF-8 bytes of text, calls and results, and of
+// files that are text, divided by PerToken and rounded up, and 4 tokens for each item.
+// Four bytes to a token suits English and code; other scripts need fewer.
+//
+// Media cost about what providers say: an image a token for every 750 pixels, after it
+// was made to fit into 1568 by 1568, from 85 to 1,600 tokens, which is also taken for
+// one whose size its first bytes do not tell; a document 1,500 for a page of 50 KiB, a
+// hundred pages at most; sound and film one for 500 bytes. Of what is larger than 32 MiB
+// models are only told, which costs 50.
 type Bytes struct {
 	PerToken float64 // 0: 4
 }
@@ -34,16 +38,16 @@ func (b Bytes) Tokens(it content.Item) int64 {
 	if per <= 0 {
 		per = 4
 	}
-	size, media := weigh(it.Parts)
-	return int64(math.Ceil(float64(size)/per)) + itemTokens + media*mediaTokens
+	size, media := weigh(it.Parts, per)
+	return int64(math.Ceil(float64(size)/per)) + itemTokens + media
 }
 
-// weigh adds up the bytes of parts and counts the media among them.
-func weigh(parts []content.Part) (size int, media int64) {
+// weigh adds up the bytes of parts, and the tokens of the media among them.
+func weigh(parts []content.Part, perToken float64) (size int, media int64) {
 	for _, p := range parts {
 		size += len(p.Text) + len(p.Data)
 		if p.Media != nil {
-			media++
+			media += mediaTokens(p, perToken)
 		}
 		if r := p.Reasoning; r != nil {
 			size += len(r.Signature) + len(r.Encrypted)
@@ -52,7 +56,7 @@ func weigh(parts []content.Part) (size int, media int64) {
 			size += len(c.Name) + len(c.Input)
 		}
 		if r := p.Result; r != nil {
-			s, m := weigh(r.Output)
+			s, m := weigh(r.Output, perToken)
 			size, media = size+s, media+m
 		}
 	}

@@ -1,6 +1,9 @@
 package compact_test
 
 import (
+	"bytes"
+	"image"
+	"image/png"
 	"strings"
 	"testing"
 
@@ -11,7 +14,17 @@ import (
 func TestBytesCountsWhatAModelIsShown(t *testing.T) {
 	t.Parallel()
 	part := func(p content.Part) content.Item { return content.NewItem(content.User, p) }
-	image := content.Part{Kind: content.MediaKind, Media: &content.Media{Bytes: make([]byte, 1<<20)}}
+	unknown := content.Part{Kind: content.MediaKind, Media: &content.Media{Bytes: make([]byte, 1<<20)}}
+	photo := func(w, h int) content.Part {
+		var b bytes.Buffer
+		if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, w, h))); err != nil {
+			t.Fatal(err)
+		}
+		return content.FilePart("a.png", "image/png", b.Bytes())
+	}
+	blob := func(mime string, size int64) content.Item {
+		return part(content.BlobPart("a", mime, strings.Repeat("a", 64), size))
+	}
 	for name, tc := range map[string]struct {
 		item content.Item
 		want int64
@@ -20,10 +33,21 @@ func TestBytesCountsWhatAModelIsShown(t *testing.T) {
 		"text":      {content.UserText("12345"), 4 + 2},
 		"umlauts":   {content.UserText("äöü"), 4 + 2},
 		"data":      {part(content.StructuredPart([]byte(`{"a":1}`))), 4 + 2},
-		"image":     {part(image), 4 + 500},
+		"icon":      {part(photo(16, 16)), 4 + 85},
+		"image":     {part(photo(750, 600)), 4 + 600},
+		"large":     {part(photo(3136, 750)), 4 + 784}, // 1568 by 375
+		"square":    {part(photo(2000, 2000)), 4 + 1600},
+		"stored":    {blob("image/jpeg", 3<<20), 4 + 1600},
+		"notes":     {blob("text/markdown; charset=utf-8", 4000), 4 + 1000},
+		"page":      {blob("application/pdf", 20_000), 4 + 1500},
+		"book":      {blob("application/pdf", 1<<20), 4 + 21*1500},
+		"library":   {blob("application/pdf", 30<<20), 4 + 100*1500},
+		"song":      {blob("audio/mpeg", 1_000_000), 4 + 2000},
+		"not shown": {blob("application/pdf", 33<<20), 4 + 50},
+		"no type":   {part(unknown), 4 + 500},
 		"reasoning": {part(content.Part{Kind: content.ReasoningKind, Text: "1234", Reasoning: &content.Reasoning{Signature: []byte("1234"), Encrypted: []byte("1234")}}), 4 + 3},
 		"call":      {part(content.CallPart(content.ToolCall{ID: "long-id", Name: "read", Input: []byte(`{"p":1}`)})), 4 + 3},
-		"result":    {part(content.ResultPart(content.ToolResult{Output: []content.Part{content.TextPart("1234"), image}})), 4 + 1 + 500},
+		"result":    {part(content.ResultPart(content.ToolResult{Output: []content.Part{content.TextPart("1234"), photo(16, 16)}})), 4 + 1 + 85},
 		"metadata":  {content.Item{Metadata: content.Metadata{}.With("key", strings.Repeat("x", 99))}, 4},
 	} {
 		if got := (compact.Bytes{}).Tokens(tc.item); got != tc.want {

@@ -31,8 +31,9 @@ type Blobs interface {
 const codeBlobMissing = "blob_missing"
 
 // attachments puts what a transcript refers to in the place of the references, for one
-// model call. Only input refers to blobs: what tools and models wrote stays as it is, so
-// that neither can have the host read anything.
+// model call. Input refers to blobs, and results to what their workers kept of them: a
+// tool.Invoker lets no other reference of a tool's through. What models wrote stays as it
+// is, so that none can have the host read anything.
 type attachments struct {
 	blobs   Blobs
 	media   bool // whether the model takes anything but text
@@ -53,16 +54,12 @@ func (a *attachments) open(ctx context.Context, req model.Request, m model.Model
 		if !copied {
 			items, copied = content.CloneItems(items), true
 		}
-		parts := items[i].Parts
-		for j := len(parts) - 1; j >= 0; j-- {
-			shown, missing, err := a.part(ctx, parts[j])
-			if err != nil {
-				return req, err
-			}
-			if missing && (req.Round == 1 || fresh(items[i+1:])) {
-				a.missing = append(a.missing, events.Warning{Code: codeBlobMissing, Message: shown.Text})
-			}
-			parts[j] = shown
+		missing, err := a.parts(ctx, items[i].Parts, it.Kind == content.Tool)
+		if err != nil {
+			return req, err
+		}
+		if req.Round == 1 || fresh(items[i+1:]) {
+			a.missing = append(a.missing, missing...)
 		}
 	}
 	req.Transcript = items
@@ -74,16 +71,52 @@ func fresh(after []content.Item) bool {
 	return !slices.ContainsFunc(after, func(it content.Item) bool { return it.Kind == content.Assistant })
 }
 
-func (a *attachments) concerns(it content.Item) bool {
-	if it.Kind == content.Tool || it.Kind == content.Assistant {
+// parts puts what parts refer to in their place, the last first, and says what is not
+// there. Of the parts of a result nothing but references is touched.
+func (a *attachments) parts(ctx context.Context, parts []content.Part, result bool) (missing []events.Warning, err error) {
+	for i := len(parts) - 1; i >= 0; i-- {
+		p := &parts[i]
+		switch {
+		case p.Result != nil && slices.ContainsFunc(p.Result.Output, refers):
+			r := *p.Result
+			r.Output = slices.Clone(r.Output)
+			more, err := a.parts(ctx, r.Output, true)
+			if err != nil {
+				return nil, err
+			}
+			p.Result, missing = &r, append(missing, more...)
+		case p.Result == nil && (!result || refers(*p)):
+			shown, lost, err := a.part(ctx, *p)
+			if err != nil {
+				return nil, err
+			}
+			if lost {
+				missing = append(missing, events.Warning{Code: codeBlobMissing, Message: shown.Text})
+			}
+			*p = shown
+		}
+	}
+	return missing, nil
+}
+
+// refers reports whether a part refers to a blob.
+func refers(p content.Part) bool {
+	if p.Media == nil || len(p.Media.Bytes) > 0 {
 		return false
 	}
-	return slices.ContainsFunc(it.Parts, func(p content.Part) bool {
-		if p.Media == nil {
+	_, ref := content.BlobID(p.Media.URI)
+	return ref
+}
+
+func (a *attachments) concerns(it content.Item) bool {
+	return it.Kind != content.Assistant && slices.ContainsFunc(it.Parts, func(p content.Part) bool {
+		switch {
+		case p.Result != nil:
+			return slices.ContainsFunc(p.Result.Output, refers)
+		case it.Kind == content.Tool:
 			return false
 		}
-		_, ref := content.BlobID(p.Media.URI)
-		return ref || !a.media && len(p.Media.Bytes) > 0
+		return refers(p) || !a.media && p.Media != nil && len(p.Media.Bytes) > 0
 	})
 }
 

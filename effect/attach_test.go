@@ -52,7 +52,7 @@ func shows(t *testing.T, blobs effect.Blobs, text bool, round int, items ...cont
 // put keeps data and returns a part that refers to it.
 func put(t *testing.T, s output.Store, name, mime string, data []byte) content.Part {
 	t.Helper()
-	id, err := s.Put(t.Context(), data)
+	id, _, err := s.PutFrom(t.Context(), bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,16 +119,17 @@ func TestABlobThatIsGoneIsSaidAndWarnedOf(t *testing.T) {
 	}
 }
 
-// TestOnlyInputRefersToBlobs: neither tools nor models have the host read anything, and
-// nobody has it read anything but blobs.
-func TestOnlyInputRefersToBlobs(t *testing.T) {
+// TestModelsReferToNoBlobs: no model has the host read anything, and nobody has it read
+// anything but blobs.
+func TestModelsReferToNoBlobs(t *testing.T) {
 	t.Parallel()
 	store := output.NewMemory(0)
 	secret := put(t, store, "a.txt", "text/plain", []byte("secret"))
 	other := func(uri string) content.Part {
 		return content.Part{Kind: content.MediaKind, Media: &content.Media{MIME: "image/png", URI: uri}}
 	}
-	result := content.ToolResult{CallID: "c", Status: content.StatusOK, Output: []content.Part{secret}}
+	own := content.FilePart("b.txt", "text/plain", []byte("held by the part"))
+	result := content.ToolResult{CallID: "c", Status: content.StatusOK, Output: []content.Part{own, other("https://example.org/a.png")}}
 	items := []content.Item{
 		said(other("https://example.org/a.png"), other("file:///etc/passwd"), other("data:image/png;base64,AA==")),
 		content.NewItem(content.Assistant, secret),
@@ -144,6 +145,35 @@ func TestOnlyInputRefersToBlobs(t *testing.T) {
 	seen, rep := shows(t, store, false, 1, said(other(content.BlobURI("../../etc/passwd"))))
 	if w := warnings(t, rep); len(w) != 1 || !strings.Contains(seen[0].Text(), "not kept") {
 		t.Errorf("a path: the model saw %+v", seen)
+	}
+}
+
+// TestAModelSeesWhatWasKeptOfAResult: of results that were handed in in time, and late.
+func TestAModelSeesWhatWasKeptOfAResult(t *testing.T) {
+	t.Parallel()
+	store := output.NewMemory(0)
+	want := bytes.Repeat([]byte{0, 1, 2, 3}, 50_000)
+	result := content.ToolResult{CallID: "c", Status: content.StatusOK, Output: []content.Part{
+		content.TextPart("look"), put(t, store, "a.png", "image/png", want), put(t, store, "b.txt", "text/plain", []byte("some text")),
+	}}
+	gone := content.ToolResult{CallID: "d", Output: []content.Part{content.BlobPart("c.png", "image/png", strings.Repeat("0", 64), 7)}}
+	items := []content.Item{
+		content.NewItem(content.Tool, content.ResultPart(result)), content.NewItem(content.Notification, content.ResultPart(result)),
+		content.NewItem(content.Tool, content.ResultPart(gone)),
+	}
+	seen, rep := shows(t, store, false, 2, items...)
+	for i := range 2 {
+		parts := seen[i].Results()[0].Output
+		if parts[0].Text != "look" || !bytes.Equal(parts[1].Media.Bytes, want) || parts[1].Media.URI != "" || string(parts[2].Media.Bytes) != "some text" {
+			t.Errorf("item %d: the model saw %.200v", i, parts)
+		}
+	}
+	if w := warnings(t, rep); len(w) != 1 || !strings.Contains(w[0].Message, "c.png, image/png, 7 bytes; not shown: it is not kept any more") {
+		t.Errorf("warnings %v", w)
+	}
+	seen, _ = shows(t, store, true, 2, items...)
+	if got := seen[0].Results()[0].Text(); got != "look[attached: a.png, image/png, 200000 bytes; not shown: this model takes text only]\nFile b.txt:\nsome text\n" {
+		t.Errorf("a text model saw %q", got)
 	}
 }
 

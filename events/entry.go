@@ -110,7 +110,7 @@ const entryFields = 9
 // for an entry that Decode would refuse, because its items nest too deeply.
 func (e Entry) Encode() ([]byte, error) {
 	b, err := wire.Encode(wire.EntryDepth, func(enc *msgpack.Encoder) error {
-		return errors.Join(
+		err := errors.Join(
 			enc.EncodeArrayLen(entryFields),
 			enc.EncodeInt(int64(e.Version)),
 			enc.EncodeString(string(e.Session)),
@@ -119,9 +119,9 @@ func (e Entry) Encode() ([]byte, error) {
 			enc.EncodeString(e.Cause),
 			enc.EncodeInt(int64(e.At)),
 			enc.EncodeUint(e.Epoch),
-			enc.Encode(e.Cursors),
-			encodeEvents(enc, e.Events),
 		)
+		wire.WriteList(enc, e.Cursors, (*Cursor).fields)
+		return errors.Join(err, encodeEvents(enc, e.Events))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode entry %s/%d: %w", e.Session, e.Seq, err)
@@ -137,6 +137,9 @@ func encodeEvents(enc *msgpack.Encoder, evs []Event) error {
 		if err := enc.EncodeString(string(KindOf(ev))); err != nil {
 			return err
 		}
+		if encodeFields(enc, ev) {
+			continue
+		}
 		if err := enc.Encode(ev); err != nil {
 			return err
 		}
@@ -150,38 +153,46 @@ func encodeEvents(enc *msgpack.Encoder, evs []Event) error {
 // if that can be read, and Seq 0 if not.
 func Decode(payload []byte) (Entry, error) {
 	var e Entry
-	if err := wire.Check(payload, wire.EntryDepth); err != nil {
-		return e, fmt.Errorf("%w: %w", ErrBadEntry, err)
-	}
-	dec := msgpack.GetDecoder()
-	defer msgpack.PutDecoder(dec)
-	dec.Reset(bytes.NewReader(payload))
-	if err := e.decodeHead(dec); err != nil {
-		if head, newer := laterFormat(payload); newer != nil {
-			return head, newer
+	err := wire.Decode(payload, wire.EntryDepth, func(dec *msgpack.Decoder) error {
+		if err := e.decodeHead(dec); err != nil {
+			if head, newer := laterFormat(payload); newer != nil {
+				e = head
+				return newer
+			}
+			return err
 		}
+		return e.decodeEvents(dec)
+	})
+	if newer, ok := errors.AsType[*FormatError](err); ok {
+		return e, newer
+	}
+	switch {
+	case errors.Is(err, ErrUnknownKind):
+		return e, fmt.Errorf("entry %s/%d: %w", e.Session, e.Seq, err)
+	case err != nil:
 		return e, fmt.Errorf("%w: %w", ErrBadEntry, err)
 	}
+	return e, nil
+}
+
+func (e *Entry) decodeEvents(dec *msgpack.Decoder) error {
 	n, err := dec.DecodeArrayLen()
 	if err != nil || n < 0 || n%2 != 0 {
-		return e, fmt.Errorf("%w: events come as pairs of kind and fields", ErrBadEntry)
+		return errors.New("events come as pairs of kind and fields")
 	}
 	e.Events = make([]Event, 0, n/2)
 	for range n / 2 {
 		kind, err := dec.DecodeString()
 		if err != nil {
-			return e, fmt.Errorf("%w: %w", ErrBadEntry, err)
+			return err
 		}
 		ev, err := decodeEvent(Kind(kind), dec)
-		if errors.Is(err, ErrUnknownKind) {
-			return e, fmt.Errorf("entry %s/%d: %w", e.Session, e.Seq, err)
-		}
 		if err != nil {
-			return e, fmt.Errorf("%w: %w", ErrBadEntry, err)
+			return err
 		}
 		e.Events = append(e.Events, ev)
 	}
-	return e, nil
+	return nil
 }
 
 func (e *Entry) decodeHead(dec *msgpack.Decoder) error {
@@ -194,8 +205,11 @@ func (e *Entry) decodeHead(dec *msgpack.Decoder) error {
 	}
 	var at int64
 	var session string
-	if err := dec.DecodeMulti(&e.Version, &session, &e.Seq, &e.Prev, &e.Cause, &at, &e.Epoch, &e.Cursors); err != nil {
+	if err := dec.DecodeMulti(&e.Version, &session, &e.Seq, &e.Prev, &e.Cause, &at, &e.Epoch); err != nil {
 		return err
+	}
+	if done, err := wire.ReadList(dec, &e.Cursors, (*Cursor).fields); err != nil || !done {
+		return errors.Join(err, errors.New("its cursors cannot be read"))
 	}
 	if e.Version < 1 || e.Version > Version {
 		return fmt.Errorf("format version %d; this release reads 1 to %d", e.Version, Version)
@@ -217,20 +231,17 @@ func EncodeLive(ev Event) ([]byte, error) {
 
 // DecodeLive reads what EncodeLive wrote. It returns [ErrBadEntry] or
 // [ErrUnknownKind] for anything else; nothing is lost by passing over it.
-func DecodeLive(b []byte) (Event, error) {
-	if err := wire.Check(b, wire.EntryDepth); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBadEntry, err)
-	}
-	dec := msgpack.NewDecoder(bytes.NewReader(b))
-	n, err := dec.DecodeArrayLen()
-	if err != nil || n != 2 {
-		return nil, fmt.Errorf("%w: no live event", ErrBadEntry)
-	}
-	kind, err := dec.DecodeString()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBadEntry, err)
-	}
-	ev, err := decodeEvent(Kind(kind), dec)
+func DecodeLive(b []byte) (ev Event, err error) {
+	err = wire.Decode(b, wire.EntryDepth, func(dec *msgpack.Decoder) error {
+		if n, err := dec.DecodeArrayLen(); err != nil || n != 2 {
+			return errors.New("no live event")
+		}
+		kind, err := dec.DecodeString()
+		if err == nil {
+			ev, err = decodeEvent(Kind(kind), dec)
+		}
+		return err
+	})
 	if err != nil && !errors.Is(err, ErrUnknownKind) {
 		return nil, fmt.Errorf("%w: %w", ErrBadEntry, err)
 	}

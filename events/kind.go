@@ -235,21 +235,21 @@ func decodeEvent(k Kind, d *msgpack.Decoder) (Event, error) {
 	case KindTurnStarted:
 		return decodeAs[TurnStarted](d)
 	case KindRoundStarted:
-		return decodeAs[RoundStarted](d)
+		return decodeFields[RoundStarted](d)
 	case KindRoundFinished:
-		return decodeAs[RoundFinished](d)
+		return decodeFields[RoundFinished](d)
 	case KindModelCallStarted:
-		return decodeAs[ModelCallStarted](d)
+		return decodeFields[ModelCallStarted](d)
 	case KindModelCallFailed:
 		return decodeAs[ModelCallFailed](d)
 	case KindContentDelta:
 		return decodeAs[ContentDelta](d)
 	case KindReplyRecorded:
-		return decodeAs[ReplyRecorded](d)
+		return decodeFields[ReplyRecorded](d)
 	case KindUsageUpdated:
-		return decodeAs[UsageUpdated](d)
+		return decodeFields[UsageUpdated](d)
 	case KindToolCallRequested:
-		return decodeAs[ToolCallRequested](d)
+		return decodeFields[ToolCallRequested](d)
 	case KindToolCatalogChanged:
 		return decodeAs[ToolCatalogChanged](d)
 	case KindApprovalRequired:
@@ -257,7 +257,7 @@ func decodeEvent(k Kind, d *msgpack.Decoder) (Event, error) {
 	case KindApprovalResolved:
 		return decodeAs[ApprovalResolved](d)
 	case KindToolDispatched:
-		return decodeAs[ToolDispatched](d)
+		return decodeFields[ToolDispatched](d)
 	case KindToolAttemptLost:
 		return decodeAs[ToolAttemptLost](d)
 	case KindDeadLetterSettled:
@@ -267,13 +267,13 @@ func decodeEvent(k Kind, d *msgpack.Decoder) (Event, error) {
 	case KindToolProgress:
 		return decodeAs[ToolProgress](d)
 	case KindToolResultReceived:
-		return decodeAs[ToolResultReceived](d)
+		return decodeFields[ToolResultReceived](d)
 	case KindHookDecided:
 		return decodeAs[HookDecided](d)
 	case KindMutationStarted:
-		return decodeAs[MutationStarted](d)
+		return decodeFields[MutationStarted](d)
 	case KindMutationFinished:
-		return decodeAs[MutationFinished](d)
+		return decodeFields[MutationFinished](d)
 	case KindLimitReached:
 		return decodeAs[LimitReached](d)
 	case KindCancelRequested:

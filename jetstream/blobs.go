@@ -168,13 +168,13 @@ func (c *Cell) writeChunks(ctx context.Context, subject string, src io.Reader) (
 		return 0, fmt.Errorf("subscribe: %w", err)
 	}
 	defer func() { _ = acks.Unsubscribe() }() // the connection may be gone
-	heard := uint32(0)
+	heard, asked := uint32(0), c.sending(subject)
 	hear := func() error {
-		ctx, cancel := context.WithTimeout(ctx, publishTimeout)
-		defer cancel()
+		ctx, done := c.answered(ctx, publishTimeout, asked)
+		defer done()
 		msg, err := acks.NextMsgWithContext(ctx)
 		if err != nil {
-			return fmt.Errorf("wait for the chunks: %w", err)
+			return fmt.Errorf("wait for the chunks: %w", whyEnded(ctx, err))
 		}
 		heard++
 		_, err = parseAck(msg)

@@ -153,10 +153,10 @@ func (c *claim) wrap(what string, err error) error {
 // answer answers a delivered message, once, and waits until the server has heard
 // it.
 func (c *Cell) answer(ctx context.Context, reply, what string) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
+	ctx, done := c.answered(ctx, askTimeout, c.sending(reply))
+	defer done()
 	_, err := c.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: reply, Data: []byte(what)})
-	return err //nolint:wrapcheck // every caller names what it answers
+	return whyEnded(ctx, err)
 }
 
 // confirm is answer for as long as trying can help, which is harmless with all

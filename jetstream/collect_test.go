@@ -2,8 +2,12 @@ package jetstream
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -13,7 +17,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/schedule"
 )
 
 const grace = time.Hour
@@ -275,6 +281,53 @@ func TestABlobIsStoredAndReadInPieces(t *testing.T) {
 	})
 }
 
+// TestWhatIsStoredInPartIsCollected: a writer is cancelled in the middle.
+func TestWhatIsStoredInPartIsCollected(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		enough, data := errors.New("enough"), noise(9<<20, 1)
+		src := &stopped{Reader: bytes.NewReader(data), at: len(data) + len(data)/2, stop: func() { cancel(enough) }}
+		if _, _, err := c.Blobs().PutFrom(ctx, src); !errors.Is(err, enough) {
+			t.Errorf("PutFrom = %v, want the cause", err)
+		}
+		if src.at < -6<<20 {
+			t.Errorf("%d bytes were read after it was cancelled", -src.at)
+		}
+		sum := sha256.Sum256(data)
+		if !gone(t, c, hex.EncodeToString(sum[:])) {
+			t.Error("half a blob can be read")
+		}
+		<-time.After(2 * grace)
+		got, err := c.Keeper().Collect(t.Context(), grace, false)
+		if want := (Collected{Parts: 1}); err != nil || got != want {
+			t.Errorf("Collect = %+v, %v, want %+v", got, err, want)
+		}
+		left, err := c.subjects(t.Context(), c.names.blobStream(), ">")
+		must(t, err)
+		if len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// stopped tells when so many bytes were read, all in all.
+type stopped struct {
+	*bytes.Reader
+	at   int
+	stop func()
+}
+
+func (s *stopped) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if s.at -= n; s.at <= 0 {
+		s.stop()
+	}
+	return n, err
+}
+
+// WriteTo reads as anybody would.
+func (s *stopped) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{s}) }
+
 // fickle has one byte more each time it is read.
 type fickle struct {
 	*bytes.Reader
@@ -285,4 +338,30 @@ func (f *fickle) Seek(int64, int) (int64, error) {
 	f.times++
 	f.Reset(noise(1000+f.times, 1))
 	return 0, nil
+}
+
+func TestWhatOnlyAScheduleNamesIsKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		id := keep(t, c, noise(100, 1))
+		p := planned("p", schedule.Timing{Every: 24 * time.Hour})
+		p.Session, p.Commands = "s", []commands.Command{commands.SubmitInput{Items: []content.Item{
+			content.NewItem(content.User, content.TextPart("look"), content.BlobPart("a.png", "image/png", id, 100)),
+		}}}
+		must(t, c.Schedules().Add(t.Context(), p, false))
+		<-time.After(25 * time.Hour) // it has fired, too
+		for range 2 {
+			_, err := c.Keeper().Collect(t.Context(), grace, false)
+			must(t, err)
+			if gone(t, c, id) {
+				t.Fatal("the schedule's file was collected")
+			}
+			firing(t, c, "p", 25*time.Hour)
+		}
+		must(t, c.Schedules().Remove(t.Context(), "p"))
+		_, err := c.Keeper().Collect(t.Context(), grace, false)
+		must(t, err)
+		if !gone(t, c, id) {
+			t.Error("the file outlived its schedule")
+		}
+	})
 }

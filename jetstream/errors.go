@@ -194,8 +194,12 @@ func isUnknown(err error) bool {
 	return true
 }
 
-// neverSent reports that the client refused to put the message on the wire.
+// neverSent reports that the client refused to put the message on the wire, or the
+// server to take it from there.
 func neverSent(err error) bool {
+	if d, denied := Denied(err); denied {
+		return !d.Hearing
+	}
 	return errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) ||
 		errors.Is(err, nats.ErrHeadersNotSupported) || errors.Is(err, nats.ErrReconnectBufExceeded)
 }

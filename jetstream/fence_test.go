@@ -3,11 +3,17 @@ package jetstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/task"
 )
 
@@ -84,39 +90,70 @@ func TestATaskThatWasBegunIsNotDropped(t *testing.T) {
 	})
 }
 
-// TestATaskThatWasFoundIsLetThrough: the next driver relies on it, and may have let the
-// session go.
-func TestATaskThatWasFoundIsLetThrough(t *testing.T) {
+// TestThatATaskIsDroppedIsSaidFirst: a worker that dies between the two leaves a word in the
+// inbox, or the task on its queue.
+func TestThatATaskIsDroppedIsSaidFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCell(t, QueueConfig{Name: "tools"})
-		found, after := shellTask("t1-r1-c1"), shellTask("t1-r1-c2")
-		for _, x := range []*task.Task{&found, &after} {
-			x.Epoch, x.Decided = 1, content.TimeOf(time.Now().Add(-time.Second))
-		}
-		must(t, c.Tasks().Dispatch(t.Context(), found))
-		must(t, c.Tasks().Fence(t.Context(), found.Session, 2))
-		place, queued, err := c.Tasks().Find(t.Context(), found)
-		if !queued || err != nil {
-			t.Fatalf("Find = %v, %v", queued, err)
-		}
-		must(t, c.Tasks().Fence(t.Context(), found.Session, 2, place))
-		must(t, c.Tasks().Dispatch(t.Context(), after))
-		q := worker(t, c.nc)
-		got := claimTask(t, q, time.Minute)
-		if got.Task().Place != found.Place {
-			t.Errorf("claimed %s, want what was found", got.Task().Place)
-		}
-		must(t, got.Done(t.Context()))
+		s := startServer(t)
+		c := provision(t, connect(t, s), QueueConfig{Name: "tools"})
+		x := shellTask("t1-r1-c1")
+		x.Epoch, x.Decided, x.Ticket = 1, content.TimeOf(time.Now().Add(-time.Second)), "its ticket"
+		must(t, c.Tasks().Fence(t.Context(), x.Session, 2))
+		must(t, c.Tasks().Dispatch(t.Context(), x))
+		said, err := c.Inbox().Listen(t.Context(), x.Session)
+		must(t, err)
+		defer said.Close()
+		_, err = c.nc.Subscribe("$JS.ACK.>", func(*nats.Msg) {
+			if any, err := c.Inbox().HasAny(t.Context(), x.Session); !any || err != nil {
+				t.Errorf("the task is answered, but its session does not know: %v, %v", any, err)
+			}
+		})
+		must(t, err)
+		must(t, c.nc.Flush())
+		q := worker(t, connect(t, s))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if got, err := q.Claim(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Claim = %v, %v, want nothing", got, err)
+			t.Fatalf("Claim = %v, %v, want nothing", got, err)
 		}
-		if _, woken, err := c.TokenOf(t.Context(), found.Session); !woken || err != nil {
+		m, err := said.Next(within(t, time.Second))
+		must(t, err)
+		number := m.Envelope.Command.(commands.ReportOvertaken).Task
+		want := Message{Lane: events.LaneReport, Seq: m.Seq, Ticket: x.Ticket, Envelope: commands.Envelope{
+			ID: fmt.Sprint("overtaken/t1-r1-c1/1/", number), Session: x.Session,
+			Command: commands.ReportOvertaken{Place: x.Place, Attempt: 1, Task: number},
+		}}
+		if diff := cmp.Diff(want, m); diff != "" || number == 0 {
+			t.Errorf("what was said (-want +got):\n%s", diff)
+		}
+		if _, woken, err := c.TokenOf(t.Context(), x.Session); !woken || err != nil {
 			t.Errorf("the session of what was dropped has a token: %v, %v", woken, err)
 		}
 		must(t, q.Close(t.Context()))
+	})
+}
+
+// TestOnlyTheTaskThatIsNamedIsTakenOff: what is said of another one says nothing of that
+// which is there.
+func TestOnlyTheTaskThatIsNamedIsTakenOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t, QueueConfig{Name: "tools"})
+		other, x := shellTask("t1-r1-c2"), shellTask("t1-r1-c1")
+		must(t, c.Tasks().Dispatch(t.Context(), other)) // number 1
+		must(t, c.Tasks().Dispatch(t.Context(), x))     // number 2
+		for _, step := range []struct {
+			number uint64
+			gone   bool
+		}{{1, false}, {3, false}, {2, true}, {2, true}} {
+			if gone, err := c.Tasks().TakeOff(t.Context(), x, step.number); gone != step.gone || err != nil {
+				t.Errorf("TakeOff of number %d = %v, %v, want %v", step.number, gone, err, step.gone)
+			}
+		}
+		if queued, err := c.Tasks().Queued(t.Context(), other); !queued || err != nil {
+			t.Errorf("another call's task is on its queue: %v, %v", queued, err)
+		}
 	})
 }
 

@@ -42,13 +42,6 @@ type Message struct {
 	More     bool   // from Read only: its lane goes on behind this one, read again
 }
 
-// What a read brings of one lane, so that its cost is bounded however many commands
-// were sent.
-const (
-	readMessages = 256
-	readBytes    = 4 << 20 // it ends behind the message that exceeds it
-)
-
 // lanes of a session, in the order in which their commands are taken.
 func lanes() []events.Lane {
 	return []events.Lane{events.LaneAsk, events.LaneDecide, events.LaneReport, events.LaneDue}
@@ -179,12 +172,6 @@ func (i *Inbox) All(ctx context.Context, s content.SessionID, cursors []events.C
 	}
 }
 
-// laneRead is the part of a read that concerns one lane.
-type laneRead struct {
-	from  events.Cursor
-	found []Message
-}
-
 func cursorOf(cursors []events.Cursor, l events.Lane) uint64 {
 	for _, c := range cursors {
 		if c.Lane == l {
@@ -192,45 +179,6 @@ func cursorOf(cursors []events.Cursor, l events.Lane) uint64 {
 		}
 	}
 	return 0
-}
-
-func (i *Inbox) readLane(ctx context.Context, s content.SessionID, from events.Cursor) ([]Message, error) {
-	var out []Message
-	stream, subject := i.cell.lane(s, from.Lane)
-	for last, size := from.Seq, 0; ; {
-		m, err := i.cell.leaderNext(ctx, stream, subject, last+1)
-		if errors.Is(err, errNoMessage) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		msg := Message{Lane: from.Lane, Seq: m.Seq, Last: last, Ticket: m.Header.Get(headerTicket)}
-		limit := maxAsk
-		if from.Lane == events.LaneReport {
-			limit = 0 // what a tool brought is not passed over
-		}
-		data, err := i.cell.unpackWithin(ctx, m.Header, m.Data, limit)
-		switch {
-		case errors.Is(err, ErrTooLarge):
-			msg.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, err)
-		case m.Aimed:
-			msg.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, errAimed)
-		case errors.Is(err, ErrBlobMissing):
-			msg.Err = err
-		case err != nil:
-			return nil, err
-		default:
-			msg.decode(s, data)
-		}
-		size += len(data)
-		msg.More = len(out) == readMessages-1 || size > readBytes
-		out = append(out, msg)
-		if msg.More {
-			return out, nil
-		}
-		last = m.Seq
-	}
 }
 
 // decode fills in the command, if the bytes are one for the session.

@@ -31,9 +31,13 @@ func (c *Cell) Keeper() *Keeper { return &Keeper{c} }
 // Delete writes the tombstone behind the last entry of a session. From then on the
 // session is deleted, whatever becomes of what is left of it, which Clear removes. It
 // returns journal.ErrConflict if last is not the last entry any more: the session goes
-// on, and was not deleted.
+// on, and was not deleted; and ErrNotProvisioned if the cell lacks something that Clear
+// needs: nothing was changed.
 func (k *Keeper) Delete(ctx context.Context, last journal.Record, d events.SessionDeleted) (events.Deletion, error) {
 	s := last.Entry.Session
+	if err := k.check(ctx); err != nil {
+		return events.Deletion{}, fmt.Errorf("delete %s: %w", s, err)
+	}
 	e := events.Entry{
 		Session: s, Cause: "delete/" + rand.Text(), At: max(content.TimeOf(time.Now()), last.Entry.At),
 		Epoch: last.Entry.Epoch, Events: []events.Event{d},
@@ -74,6 +78,40 @@ func (k *Keeper) clear(ctx context.Context, s content.SessionID) (uint64, error)
 		return 0, err
 	}
 	return there[subject] - 1, k.cell.purge(ctx, stream, subject, last.Guard)
+}
+
+// check tries to remove what is not there from wherever something is to be removed. So
+// it needs no other permissions.
+func (k *Keeper) check(ctx context.Context) error {
+	return together(k.cell.names.keeps(), func(stream string) error {
+		return k.cell.purge(ctx, stream, k.cell.names.ns+".nothing", 0)
+	})
+}
+
+// Unlist takes sessions that are deleted off the lists of what waits for a person. A
+// driver which the tombstone fenced may have noted one behind its back. It returns how
+// many notes there were.
+func (k *Keeper) Unlist(ctx context.Context) (notes int, err error) {
+	for _, l := range []*List{k.cell.Approvals(), k.cell.DeadLetters()} {
+		all, err := k.cell.subjects(ctx, kvStream(l.bucket), kvKey(l.bucket, "*"))
+		if err != nil {
+			return notes, fmt.Errorf("look through %s: %w", l.of, err)
+		}
+		for subject := range all {
+			last, err := k.cell.Journal().Last(ctx, content.SessionID(strings.TrimPrefix(subject, kvKey(l.bucket, ""))))
+			if err != nil && !errors.Is(err, journal.ErrNotFound) {
+				return notes, fmt.Errorf("look through %s: %w", l.of, err)
+			}
+			if _, deleted := events.DeletionOf(last.Entry); err != nil || !deleted {
+				continue
+			}
+			if err := k.cell.purge(ctx, kvStream(l.bucket), subject, 0); err != nil {
+				return notes, fmt.Errorf("look through %s: %w", l.of, err)
+			}
+			notes++
+		}
+	}
+	return notes, nil
 }
 
 // clearBeside removes what the cell keeps of a session beside its journal: whatever

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/journal"
@@ -229,6 +231,45 @@ func TestDeletedSessionsAreNotListed(t *testing.T) {
 			}
 			_, err = c.Keeper().Clear(t.Context(), "b")
 			must(t, err)
+		}
+	})
+}
+
+func TestNothingIsDeletedWhereSomethingIsMissing(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		last := lived(t, c, "s", 3)
+		before := remains(t, c, "s")
+		must(t, c.js.DeleteStream(t.Context(), kvStream(c.names.deadBucket()))) // as in a cell of an earlier release
+		if _, err := c.Keeper().Delete(t.Context(), last, deleted); !errors.Is(err, ErrNotProvisioned) || !strings.Contains(err.Error(), "KV_TURNLOG_DEAD") {
+			t.Fatalf("Delete = %v, want that DEAD is missing", err)
+		}
+		must(t, c.Provision(t.Context(), Config{Memory: true}))
+		delete(before, kvKey(c.names.deadBucket(), "s"))
+		if diff := cmp.Diff(before, remains(t, c, "s")); diff != "" {
+			t.Errorf("something was changed (-before +after):\n%s", diff)
+		}
+	})
+}
+
+func TestADeletedSessionIsTakenOffTheLists(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		last := lived(t, c, "s", 2)
+		lived(t, c, "other", 1)
+		_, err := c.Keeper().Delete(t.Context(), last, deleted)
+		must(t, err)
+		_, err = c.Keeper().Clear(t.Context(), "s")
+		must(t, err)
+		for _, s := range []content.SessionID{"s", "early"} { // behind the tombstone, and before the first entry
+			_, err = c.DeadLetters().Note(t.Context(), s)
+			must(t, err)
+		}
+		if n, err := c.Keeper().Unlist(t.Context()); n != 1 || err != nil {
+			t.Errorf("Unlist = %d, %v; want one note", n, err)
+		}
+		listed, err := c.DeadLetters().Sessions(t.Context())
+		must(t, err)
+		if want := []content.SessionID{"early", "other"}; !slices.Equal(listed, want) {
+			t.Errorf("on the list are %v, want %v", listed, want)
 		}
 	})
 }

@@ -25,7 +25,8 @@ func (m *marker) all(ctx context.Context) error {
 	return nil
 }
 
-// mayName lists the streams with messages that name blobs.
+// mayName lists the streams with messages that name blobs: schedules before the commands
+// that they send, and journals last.
 func (n names) mayName() []string {
 	var on []string
 	for _, h := range Headers() {
@@ -34,7 +35,7 @@ func (n names) mayName() []string {
 		}
 	}
 	out := n.streams(func(r Row) bool { return slices.Contains(on, r.Name) && r.Name != "JOURNAL" })
-	return append(out, n.journalStream())
+	return slices.Concat([]string{n.schedulesStream()}, out, []string{n.journalStream()})
 }
 
 // keeps lists the streams that hold something of sessions, and that of the blobs.

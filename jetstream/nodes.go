@@ -121,10 +121,19 @@ func (n *Nodes) spellOut(held []HeldToken) {
 	}
 }
 
-// Answer answers probes of the node until ctx ends. It returns at once.
-func (n *Nodes) Answer(ctx context.Context, node string) error {
+// maxTold is how many tokens an answer names: what fits a message.
+const maxTold = 4096
+
+// Answer answers probes of the node until ctx ends, with the tokens that it holds and its
+// record does not name yet. It returns at once. Records have a leader, which may be away
+// when the node dies; whoever asked it just before knows of these tokens all the same.
+func (n *Nodes) Answer(ctx context.Context, node string, unrecorded func() []HeldToken) error {
 	sub, err := n.cell.nc.Subscribe(n.cell.names.probe(node), func(msg *nats.Msg) {
-		_ = msg.Respond(nil) // a probe that is not answered is made again
+		var told []byte
+		if held := unrecorded(); len(held) > 0 {
+			told, _ = encodeValue(n.abbreviate(held[:min(len(held), maxTold)])) // without them it still lives
+		}
+		_ = msg.Respond(told) // a probe that is not answered is made again
 	})
 	if err != nil {
 		return fmt.Errorf("answer probes of %s: %w", node, err)
@@ -138,24 +147,41 @@ func (n *Nodes) Answer(ctx context.Context, node string) error {
 // three probes of 250 ms pass, as a host does that hangs. As long as the prober's own
 // connection is in trouble, it takes the node for alive.
 func (n *Nodes) Probe(ctx context.Context, node string) bool {
+	_, lives := n.Ask(ctx, node)
+	return lives
+}
+
+// Ask is Probe, and returns the tokens that the node named: those that its record lacks.
+func (n *Nodes) Ask(ctx context.Context, node string) (unrecorded []HeldToken, lives bool) {
 	absent := false
 	for range probeTries {
-		err := n.probe(ctx, node)
+		told, err := n.probe(ctx, node)
 		switch {
+		case err == nil:
+			return n.told(told), true
 		case isNoResponders(err) && absent:
-			return false
+			return nil, false
 		case isNoResponders(err):
 			absent = true
 			select {
 			case <-time.After(probeTimeout):
 			case <-ctx.Done():
-				return true
+				return nil, true
 			}
-		case err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) || !n.hears(ctx):
-			return true
+		case ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) || !n.hears(ctx):
+			return nil, true
 		}
 	}
-	return false
+	return nil, false
+}
+
+// told reads the tokens of an answer; one that cannot be read names none.
+func (n *Nodes) told(answer []byte) (held []HeldToken) {
+	if len(answer) == 0 || unmarshal(answer, &held) != nil {
+		return nil
+	}
+	n.spellOut(held)
+	return held
 }
 
 // hears reports whether anything comes in by the own connection.
@@ -165,9 +191,12 @@ func (n *Nodes) hears(ctx context.Context) bool {
 	return n.cell.nc.FlushWithContext(ctx) == nil
 }
 
-func (n *Nodes) probe(ctx context.Context, node string) error {
+func (n *Nodes) probe(ctx context.Context, node string) (answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	_, err := n.cell.nc.RequestWithContext(ctx, n.cell.names.probe(node), nil)
-	return err //nolint:wrapcheck // read by Probe only
+	msg, err := n.cell.nc.RequestWithContext(ctx, n.cell.names.probe(node), nil)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // read by Ask only
+	}
+	return msg.Data, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,28 @@ func nodes(t *testing.T, c *Cell) []NodeRecord {
 	got, err := c.Nodes().List(t.Context())
 	must(t, err)
 	return got
+}
+
+func nothingNew() []HeldToken { return nil }
+
+// TestANodeSaysWhatItsRecordLacks to who asks it, as much as fits an answer.
+func TestANodeSaysWhatItsRecordLacks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		var held []HeldToken
+		for i := range 3 * maxTold {
+			held = append(held, HeldToken{
+				Session: content.SessionID(fmt.Sprintf("%0100d", i)),
+				Reply:   fmt.Sprintf("%s.1.%d.1234567890.1234567890123456789.1234", strings.TrimSuffix(c.Nodes().replyPrefix(), "."), i),
+			})
+		}
+		must(t, c.Nodes().Answer(t.Context(), "n1", func() []HeldToken { return held }))
+		got, lives := c.Nodes().Ask(t.Context(), "n1")
+		if diff := cmp.Diff(held[:maxTold], got); diff != "" || !lives {
+			t.Errorf("lives: %v, tokens (-want +got):\n%.1000s", lives, diff)
+		}
+	})
 }
 
 func TestNodesAreListedWhileTheyRecord(t *testing.T) {
@@ -80,7 +103,7 @@ func TestProbeTellsTheDeadFromTheLiving(t *testing.T) {
 		s := startServer(t)
 		c := provision(t, connect(t, s))
 		ctx, leave := context.WithCancel(t.Context())
-		must(t, openCell(t, connect(t, s)).Nodes().Answer(ctx, "alive"))
+		must(t, openCell(t, connect(t, s)).Nodes().Answer(ctx, "alive", nothingNew))
 		_, err := connect(t, s).Subscribe(c.names.probe("hung"), func(*nats.Msg) {})
 		must(t, err)
 		synctest.Wait()
@@ -125,7 +148,7 @@ func TestProbeOfADeafConnectionAccusesNobody(t *testing.T) {
 	s := startServer(t, embedded.WithListener("127.0.0.1:0"))
 	p := faultproxy.New()
 	t.Cleanup(p.Close)
-	must(t, openCell(t, connect(t, s)).Nodes().Answer(t.Context(), "n1"))
+	must(t, openCell(t, connect(t, s)).Nodes().Answer(t.Context(), "n1", nothingNew))
 	c := openCell(t, connectTCP(t, s, nats.SetCustomDialer(p)))
 	if !c.Nodes().Probe(t.Context(), "n1") {
 		t.Fatal("a node that answers is dead")
@@ -143,7 +166,7 @@ func TestProbeOfANodeThatConnectsAgain(t *testing.T) {
 		s := startServer(t)
 		c := provision(t, connect(t, s))
 		time.AfterFunc(probeTimeout/2, func() {
-			if err := openCell(t, connect(t, s)).Nodes().Answer(t.Context(), "n1"); err != nil {
+			if err := openCell(t, connect(t, s)).Nodes().Answer(t.Context(), "n1", nothingNew); err != nil {
 				t.Error(err)
 			}
 		})

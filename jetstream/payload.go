@@ -63,11 +63,11 @@ const publishTimeout = 2 * time.Second
 // second attempt: whether another one is harmless is for the caller to know. See
 // isUnknown for what an error says.
 func (c *Cell) publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
-	defer cancel()
+	ctx, done := c.answered(ctx, publishTimeout, c.sending(msg.Subject))
+	defer done()
 	answer, err := c.nc.RequestMsgWithContext(ctx, msg)
 	if err != nil {
-		return 0, err //nolint:wrapcheck // every caller names what it publishes
+		return 0, whyEnded(ctx, err)
 	}
 	return parseAck(answer)
 }

@@ -43,20 +43,26 @@ func PermissionsOf(g Grant) (Permissions, error) {
 	}
 	p := Permissions{Subscribe: []string{g.Inbox + ".>"}}
 	for _, role := range g.Roles {
-		for _, row := range Subjects(ns) {
-			subject := wildcard(row.Subject, role, g.Queue)
-			if slices.Contains(row.Writers, role) {
-				p.Publish = append(p.Publish, subject)
-			}
-			if row.Kept == "" && slices.Contains(row.Readers, role) {
-				p.Subscribe = append(p.Subscribe, subject)
-			}
-		}
-		p.Publish = append(p.Publish, newNames(ns).requests(role, g.Queue)...)
+		publish, hear := newNames(ns).grant(role, g.Queue)
+		p.Publish, p.Subscribe = append(p.Publish, publish...), append(p.Subscribe, hear...)
 		p.Responses = p.Responses || role == RoleDriver // to probes of other nodes
 	}
 	p.Publish, p.Subscribe = tidy(p.Publish), tidy(p.Subscribe)
 	return p, nil
+}
+
+// grant lists what a role publishes to and hears, beside its inbox.
+func (n names) grant(role Role, queue string) (publish, hear []string) {
+	for _, row := range Subjects(n.ns) {
+		subject := wildcard(row.Subject, role, queue)
+		if slices.Contains(row.Writers, role) {
+			publish = append(publish, subject)
+		}
+		if row.Kept == "" && slices.Contains(row.Readers, role) {
+			hear = append(hear, subject)
+		}
+	}
+	return append(publish, n.requests(role, queue)...), hear
 }
 
 func (g Grant) check() (namespace string, err error) {
@@ -141,6 +147,7 @@ func (n names) requests(role Role, queue string) []string {
 	case RoleKeeper:
 		out := append(each([]string{toPurge}, n.keeps()...), each([]string{toRead}, n.mayName()...)...)
 		out = append(out, each([]string{toScan}, journal, snapshots)...)
+		out = append(out, each([]string{toLook}, approvals, dead)...)
 		return append(out, toLook+journal, toLook+blobs, toRead+blobs, toScan+blobs)
 	default:
 	}

@@ -55,11 +55,11 @@ func (c *Cell) ask(ctx context.Context, subject string, body []byte) ([]byte, er
 }
 
 func (c *Cell) askWithin(ctx context.Context, d time.Duration, subject string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
+	ctx, done := c.answered(ctx, d, c.sending(subject))
+	defer done()
 	msg, err := c.nc.RequestWithContext(ctx, subject, body)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // every caller names the request
+		return nil, whyEnded(ctx, err)
 	}
 	if !bytes.Contains(msg.Data, []byte(`"error":`)) {
 		return msg.Data, nil // large answers are not parsed twice
@@ -212,6 +212,7 @@ type batchReader struct {
 	sub   *nats.Subscription // nil before the first batch and after a failed one
 	come  chan *nats.Msg     // has room for a batch and its end
 	asked bool               // a batch is on its way to sub
+	last  sent               // for it
 	next  uint64             // the sequence to go on from
 	more  bool               // the last batch was not the end
 }
@@ -256,22 +257,22 @@ func (b *batchReader) ask() (err error) {
 	}
 	query := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%q,"batch":%d,"max_bytes":%d}`,
 		b.next, b.subject, batchMessages, batchBytes)
-	b.asked = true
+	b.asked, b.last = true, b.cell.sending(apiDirectGet+b.stream)
 	return b.cell.nc.PublishRequest(apiDirectGet+b.stream, b.sub.Subject, query) //nolint:wrapcheck // as above
 }
 
 // receive adds what comes to what was got, up to the end of the batch. After an
 // error the messages that were got stand, and are not asked for again.
 func (b *batchReader) receive(ctx context.Context, got []stored) ([]stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
-	defer cancel()
+	ctx, done := b.cell.answered(ctx, batchTimeout, b.last)
+	defer done()
 	var last uint64 // of the messages of this batch
 	for {
 		var msg *nats.Msg
 		select {
 		case msg = <-b.come:
 		case <-ctx.Done():
-			return got, ctx.Err() //nolint:wrapcheck // batch names itself
+			return got, context.Cause(ctx)
 		}
 		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
 			b.asked = false

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/journal/journaltest"
 	"github.com/turnlog/turnlog/memory"
 	"github.com/turnlog/turnlog/memory/memorytest"
+	"github.com/turnlog/turnlog/task/tasktest"
 )
 
 // What every implementation of a contract must do also holds with three replicas on
@@ -32,6 +34,12 @@ func TestContractsHoldWithThreeReplicas(t *testing.T) {
 	})
 	t.Run("memory", func(t *testing.T) {
 		memorytest.Run(t, func(t testing.TB) memory.Store { return r.open(t, r.provision(t)).Memory() })
+	})
+	t.Run("task", func(t *testing.T) {
+		shared := r.provision(t)
+		tasktest.RunLive(t, func(t *testing.T, lease time.Duration) tasktest.Env {
+			return tasksOf(r.open(t, shared), lease, func(t *testing.T) *Cell { return r.open(t, shared) })
+		})
 	})
 }
 

@@ -92,14 +92,14 @@ func orElse(err, other error) error {
 	return other
 }
 
-// Remove takes a schedule away, and its firing that nobody has handled yet. What a
-// firing has begun goes on.
+// Remove takes a schedule away, its firing that nobody has handled yet, and what is kept
+// of one that is over. What a firing has begun goes on.
 func (s *Schedules) Remove(ctx context.Context, name string) error {
 	if !content.IsToken(name) {
 		return fmt.Errorf("remove schedule %q: %w", name, ErrNoSchedule)
 	}
 	n, there := s.cell.names, false
-	for _, subject := range []string{n.schedule(name), n.fired(name)} {
+	for _, subject := range []string{n.schedule(name), n.fired(name), n.outcome(name)} {
 		_, err := s.get(ctx, subject)
 		if err != nil && !errors.Is(err, errNoMessage) {
 			return fmt.Errorf("remove schedule %s: %w", name, err)
@@ -124,20 +124,22 @@ type Standing struct {
 	Added   time.Time        // by the server's clock
 	Pending time.Time        // when it fired, if nobody has handled that yet; else zero
 	Last    schedule.Outcome // of the last firing that was handled; zero: there was none
+	Over    bool             // it was for once, and came to nothing: only name, time and Last are known
 	Err     error            // it cannot be read, by this release; only its name is known
+
+	record uint64 // the number of the record that Last is from
 }
 
 // List returns all schedules, by name: also those that fired for the last time and
-// are not handled yet.
+// are not handled yet, or came to nothing.
 func (s *Schedules) List(ctx context.Context) ([]Standing, error) {
-	names, err := s.names(ctx, s.cell.names.schedule("*"))
-	if err == nil {
-		var more []string
-		more, err = s.Fired(ctx)
+	var names []string
+	for _, filter := range []string{s.cell.names.schedule("*"), s.cell.names.fired("*"), s.cell.names.outcome("*")} {
+		more, err := s.names(ctx, filter)
+		if err != nil {
+			return nil, fmt.Errorf("list schedules: %w", err)
+		}
 		names = append(names, more...)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list schedules: %w", err)
 	}
 	slices.Sort(names)
 	var out []Standing
@@ -163,9 +165,10 @@ func (s *Schedules) standing(ctx context.Context, name string) (out Standing, er
 	out.Pending = fired.Time
 	kept, err := s.get(ctx, n.schedule(name))
 	if errors.Is(err, errNoMessage) {
-		if fired.Seq > 0 { // the last time
-			kept, err = fired, nil
+		if fired.Seq == 0 {
+			return s.over(ctx, name)
 		}
+		kept, err = fired, nil // the last time
 	}
 	if err != nil {
 		return out, err
@@ -182,6 +185,16 @@ func (s *Schedules) standing(ctx context.Context, name string) (out Standing, er
 		out.Last = schedule.Outcome{} // of one that had the name before
 	}
 	return out, err
+}
+
+// over is a schedule that is not there any more, if it is kept what became of it.
+func (s *Schedules) over(ctx context.Context, name string) (Standing, error) {
+	o, record, err := s.Outcome(ctx, name)
+	if record == 0 {
+		return Standing{}, orElse(err, errNoMessage)
+	}
+	once := schedule.Schedule{Name: name, Timing: schedule.Timing{At: o.Due}, Created: o.Created}
+	return Standing{Schedule: once, Added: o.Created, Last: o, Over: true, record: record, Err: err}, nil
 }
 
 // Fired lists the schedules with a firing that nobody has handled.
@@ -284,10 +297,19 @@ func (s *Schedules) Settle(ctx context.Context, name string, seq uint64) error {
 	return nil
 }
 
-// Forget takes the outcome of a schedule away that fires no more.
-func (s *Schedules) Forget(ctx context.Context, name string) error {
-	if err := s.cell.purge(ctx, s.cell.names.schedulesStream(), s.cell.names.outcome(name), 0); err != nil {
+// Forget takes the record of that number away, of a schedule that fires no more. A newer
+// one stays.
+func (s *Schedules) Forget(ctx context.Context, name string, record uint64) error {
+	if err := s.cell.purge(ctx, s.cell.names.schedulesStream(), s.cell.names.outcome(name), record+1); err != nil {
 		return fmt.Errorf("forget outcome of %s: %w", name, err)
 	}
 	return nil
+}
+
+// Expire forgets what became of a schedule that is over, if that is long ago.
+func (s *Schedules) Expire(ctx context.Context, p Standing, now time.Time) error {
+	if !p.Over || now.Sub(p.Last.Due) < schedule.Kept {
+		return nil
+	}
+	return s.Forget(ctx, p.Name, p.record)
 }

@@ -191,7 +191,11 @@ func TestOneOfThoseWhoSeeAFiringRecordsWhatBecomesOfIt(t *testing.T) {
 		if diff := cmp.Diff(o, got); diff != "" || number != at || err != nil {
 			t.Errorf("Outcome = %d, %v; want %d (-want +got):\n%s", number, err, at, diff)
 		}
-		must(t, c.Schedules().Forget(t.Context(), "p"))
+		must(t, c.Schedules().Forget(t.Context(), "p", at-1))
+		if _, number, err := c.Schedules().Outcome(t.Context(), "p"); number != at || err != nil {
+			t.Errorf("Outcome behind that which was forgotten = %d, %v", number, err)
+		}
+		must(t, c.Schedules().Forget(t.Context(), "p", at))
 		if _, number, err := c.Schedules().Outcome(t.Context(), "p"); number != 0 || err != nil {
 			t.Errorf("Outcome that was forgotten = %d, %v", number, err)
 		}
@@ -264,6 +268,55 @@ func TestOneListenerHearsEachAlarm(t *testing.T) {
 		}
 		if diff := cmp.Diff([]Alarm{{Schedule: "p"}, {Session: "s"}}, got); diff != "" {
 			t.Errorf("alarms (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAScheduleThatCameToNothingIsListedForAWeek(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		store := c.Schedules()
+		p := planned("p", schedule.Timing{At: time.Now().Add(10 * time.Second)})
+		must(t, store.Add(t.Context(), p, false))
+		f := firing(t, c, "p", 20*time.Second)
+		o := schedule.Outcome{Created: p.Created, Due: p.Timing.Due(f.At), Fired: f.Seq, Result: schedule.Failed, Detail: "why", Done: true}
+		_, err := store.Record(t.Context(), "p", o, 0)
+		must(t, err)
+		listed := func() []Standing {
+			t.Helper()
+			all, err := store.List(t.Context())
+			must(t, err)
+			for _, s := range all {
+				must(t, store.Expire(t.Context(), s, time.Now()))
+			}
+			return all
+		}
+		all := listed()
+		if len(all) != 1 || !all[0].Over || all[0].Name != "p" || !all[0].Timing.At.Equal(o.Due) || all[0].Last.Detail != "why" {
+			t.Fatalf("List = %+v, want p, which is over", all)
+		}
+		<-time.After(schedule.Kept - time.Hour)
+		if all = listed(); len(all) != 1 {
+			t.Errorf("an hour before the week is over List = %+v", all)
+		}
+		again := planned("p", schedule.Timing{Every: time.Hour})
+		must(t, store.Add(t.Context(), again, false)) // the name is free
+		if all = listed(); len(all) != 1 || all[0].Over || all[0].Last.Result != "" {
+			t.Errorf("under the same name List = %+v", all)
+		}
+		must(t, store.Remove(t.Context(), "p"))
+		_, err = store.Record(t.Context(), "p", o, 0)
+		must(t, err)
+		<-time.After(2 * time.Hour)
+		listed()
+		if all = listed(); len(all) != 0 {
+			t.Errorf("after a week List = %+v", all)
+		}
+		_, err = store.Record(t.Context(), "p", o, 0)
+		must(t, err)
+		must(t, store.Remove(t.Context(), "p"))
+		if all = listed(); len(all) != 0 {
+			t.Errorf("List of what was removed = %+v", all)
 		}
 	})
 }

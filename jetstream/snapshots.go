@@ -122,12 +122,18 @@ func (s Snapshot) encode() ([]byte, error) {
 
 func decodeSnapshot(value []byte) (Snapshot, error) {
 	var s Snapshot
-	dec := msgpack.NewDecoder(bytes.NewReader(value))
+	rest := bytes.NewReader(value)
+	dec := msgpack.NewDecoder(rest)
 	if n, err := dec.DecodeArrayLen(); err != nil || n != snapshotFields {
 		return s, errors.New("it is not in this release's form")
 	}
-	if err := dec.DecodeMulti(&s.Seq, &s.Hash, &s.Guard, &s.State); err != nil {
+	if err := dec.DecodeMulti(&s.Seq, &s.Hash, &s.Guard); err != nil {
 		return s, fmt.Errorf("decode: %w", err)
 	}
+	n, err := dec.DecodeBytesLen()
+	if err != nil || n != rest.Len() {
+		return s, fmt.Errorf("decode: %d bytes of state, %d of them here: %w", n, rest.Len(), err)
+	}
+	s.State = value[len(value)-n:] // not copied: it may be large
 	return s, nil
 }

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"testing"
+	"time"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -11,23 +12,26 @@ import (
 )
 
 func TestQueuesKeepTheContract(t *testing.T) {
-	tasktest.Run(t, func(t *testing.T) tasktest.Env {
+	tasktest.Run(t, func(t *testing.T, lease time.Duration) tasktest.Env {
 		s := startServer(t)
-		var queues []QueueConfig
-		for _, name := range tasktest.Queues() {
-			queues = append(queues, QueueConfig{Name: name})
-		}
-		driver := provision(t, connect(t, s), queues...)
-		return tasktest.Env{
-			Dispatcher: driver.Tasks(),
-			Queue: func(t *testing.T, name string) task.Queue {
-				q, err := openCell(t, connect(t, s)).Queue(t.Context(), name)
-				must(t, err)
-				return q
-			},
-			Reports: func(t *testing.T, id content.SessionID) []task.Report { return reportsOf(t, driver, id) },
-		}
+		driver := provision(t, connect(t, s))
+		return tasksOf(driver, lease, func(t *testing.T) *Cell { return openCell(t, connect(t, s)) })
 	})
+}
+
+// tasksOf are the queues of a cell as the contract's tests need them; worker opens the
+// cell as another worker does.
+func tasksOf(driver *Cell, lease time.Duration, worker func(*testing.T) *Cell) tasktest.Env {
+	return tasktest.Env{
+		Dispatcher: driver.Tasks(),
+		Queue: func(t *testing.T, name string) task.Queue {
+			must(t, driver.EnsureQueue(t.Context(), QueueConfig{Name: name, AckWait: lease}))
+			q, err := worker(t).Queue(t.Context(), name)
+			must(t, err)
+			return q
+		},
+		Reports: func(t *testing.T, id content.SessionID) []task.Report { return reportsOf(t, driver, id) },
+	}
 }
 
 // reportsOf reads what workers reported for a session.

@@ -186,11 +186,11 @@ func (s *State) applyInputAccepted(ev events.InputAccepted) {
 		s.Turn.Repairs++
 	case events.FromTask:
 		s.NoticesFirst = len(s.Notices) > 0
-		s.Queue = slices.DeleteFunc(s.Queue, func(q Queued) bool { return q.Task != nil })
+		s.Queue = slices.DeleteFunc(slices.Clone(s.Queue), func(q Queued) bool { return q.Task != nil })
 	case events.FromHost, events.FromParent:
 		s.NoticesFirst = len(s.Notices) > 0
 		steering := s.Turn != nil
-		s.Queue = slices.DeleteFunc(s.Queue, func(q Queued) bool { return joins(q, steering) })
+		s.Queue = slices.DeleteFunc(slices.Clone(s.Queue), func(q Queued) bool { return joins(q, steering) })
 	}
 	s.add(ev.Items...)
 	if s.Turn != nil {

@@ -151,6 +151,7 @@ func (d *decision) take(c commands.Command) error {
 		d.result(c)
 	case commands.ReportAttemptLost:
 		d.attemptLost(c)
+	case commands.ReportOvertaken: // its driver's concern
 	case commands.ReportPreflight:
 		d.preflight(c)
 	case commands.ReportGate:

@@ -272,7 +272,7 @@ func New(id content.SessionID) *State { return &State{Session: id} }
 func (s *State) Fork() State {
 	f := *s
 	f.Cursors = slices.Clone(s.Cursors)
-	f.Queue = slices.Clone(s.Queue)
+	f.Queue = slices.Clip(s.Queue) // it may be long, and is never changed in place
 	f.Notices = slices.Clone(s.Notices)
 	f.Background = slices.Clone(s.Background)
 	f.Stops = slices.Clone(s.Stops)

@@ -20,6 +20,10 @@ const (
 	Failed  Result = "failed"  // it could not be
 )
 
+// Kept is how long it is kept what became of a schedule that was for once and came to
+// nothing. What it started is on record in its session.
+const Kept = 7 * 24 * time.Hour
+
 // Outcome is what became of a schedule's last firing. It is written down before the
 // firing is acted on, and again, with Done, after that: who finds one that is not done
 // does it.

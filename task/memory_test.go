@@ -35,9 +35,9 @@ func (l *ledger) of(_ *testing.T, s content.SessionID) []task.Report {
 
 func TestMemoryKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	tasktest.Run(t, func(*testing.T) tasktest.Env {
+	tasktest.Run(t, func(_ *testing.T, lease time.Duration) tasktest.Env {
 		var l ledger
-		m := task.NewMemory(0, l.add)
+		m := task.NewMemory(lease, l.add)
 		return tasktest.Env{
 			Dispatcher: m,
 			Queue:      func(_ *testing.T, name string) task.Queue { return m.Queue(name) },

@@ -99,6 +99,8 @@ var ErrClosed = errors.New("queue is closed")
 type Dispatcher interface {
 	// Dispatch puts t on its queue, in the place of an earlier dispatch of the call
 	// if one is there. It returns ErrQueued if t is there, or one that supersedes it.
+	// Where queues have replicas, one of them may hand the earlier one out for a moment
+	// longer, as if that had been claimed just before.
 	Dispatch(ctx context.Context, t Task) error
 	// Queued reports whether t is on its queue, waiting or running, or one that
 	// supersedes it: whether Dispatch would return ErrQueued. It reads what is true

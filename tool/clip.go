@@ -22,8 +22,18 @@ func NewClip(limit int) *Clip { return &Clip{half: max(limit, 2) / 2} }
 
 // Write takes all of p and never fails.
 func (c *Clip) Write(p []byte) (int, error) {
-	n := len(p)
-	c.size += int64(n)
+	take(c, p)
+	return len(p), nil
+}
+
+// WriteString takes all of s, of which it copies no more than it keeps, and never fails.
+func (c *Clip) WriteString(s string) (int, error) {
+	take(c, s)
+	return len(s), nil
+}
+
+func take[T []byte | string](c *Clip, p T) {
+	c.size += int64(len(p))
 	room := min(c.half-len(c.head), len(p))
 	c.head = append(c.head, p[:room]...)
 	p = p[room:]
@@ -35,8 +45,10 @@ func (c *Clip) Write(p []byte) (int, error) {
 		c.next = (c.next + k) % c.half
 		p = p[k:]
 	}
-	return n, nil
 }
+
+// holds reports whether nothing is cut when n bytes more are written.
+func (c *Clip) holds(n int) bool { return c.size+int64(n) <= int64(2*c.half) }
 
 // Text returns what was kept as valid UTF-8, with a note where something was cut,
 // and how many bytes that was.

@@ -112,6 +112,7 @@ func prefixed(prefix, message string) string {
 
 func (v Invoker) succeeded(spec Spec, c Call, out Output) Result {
 	clean := v.cleaner()
+	clean.stashed = out.Stashed
 	r := content.ToolResult{CallID: c.ID, Name: c.Name, Status: content.StatusOK}
 	for i, p := range out.Parts {
 		if clean.room == 0 || i == maxParts {
@@ -144,6 +145,8 @@ type cleaner struct {
 	room     int   // bytes that are left
 	cut      int64 // bytes that were cut
 	replaced bool  // something was not UTF-8
+
+	stashed []string // blobs that parts may refer to
 }
 
 // maxParts bounds the parts of a result, which cost something even when empty.
@@ -185,7 +188,7 @@ func (c *cleaner) text(s string) string {
 		return s
 	}
 	clip := NewClip(c.room)
-	_, _ = clip.Write([]byte(s))
+	_, _ = clip.WriteString(s)
 	c.room = 0
 	text, cut := clip.Text()
 	c.cut += cut
@@ -209,13 +212,18 @@ func (c *cleaner) data(p content.Part) (content.Part, error) {
 	return content.Part{Kind: p.Kind, Name: p.Name, Data: data, Metadata: p.Metadata}, nil
 }
 
-// media keeps bytes whole or leaves them out.
+// media keeps bytes whole or leaves them out, and references to blobs that are not the
+// call's own: what a tool puts out must not have the host read others to a model.
 func (c *cleaner) media(p content.Part) (content.Part, error) {
 	if p.Media == nil {
 		return p, errors.New("it has no content")
 	}
 	m := *p.Media
 	m.Modality, m.MIME, m.URI = c.short(m.Modality), c.short(m.MIME), c.short(m.URI)
+	if id, ref := content.BlobID(m.URI); ref && !slices.Contains(c.stashed, id) {
+		note := fmt.Sprintf("[%s was left out here: it refers to a blob that is not of this call]", cmp.Or(p.Name, m.MIME, "media"))
+		return content.Part{Kind: content.TextKind, Text: note, Metadata: p.Metadata}, nil
+	}
 	if n := len(m.Bytes); n > c.room {
 		c.cut += int64(n)
 		note := fmt.Sprintf("[… %d bytes of %s were left out here …]", n, cmp.Or(m.MIME, "media"))

@@ -49,6 +49,7 @@ type Call struct {
 	Approved       []content.GateKey // what people approved for this call; see NeedsApproval
 	Resources      any               // what the host shares with its tools; nil on a remote worker unless it sets some
 	Caller         Caller            // nil on a remote worker
+	Stash          Stash             // keeps what a result has no room for; nil where the host keeps nothing
 
 	// Progress tells people what the tool is doing; never nil inside Call. share
 	// is between 0 and 1, or 0 when it is not known. It may be called as often as the
@@ -77,6 +78,7 @@ type Output struct {
 	Metadata     content.Metadata
 	Usage        content.Usage // of models that the tool called; counted on the session's limits
 	Counts       Counts        // of sessions that worked for it; likewise
+	Stashed      []string      // blobs that the host's [Stash] holds for it, by their SHA-256; parts refer to no others
 }
 
 // Text returns an output of one text part.

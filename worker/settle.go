@@ -10,8 +10,24 @@ import (
 	"github.com/turnlog/turnlog/task"
 )
 
-// attemptTimeout bounds one attempt to tell the queue something.
-const attemptTimeout = 10 * time.Second
+// attemptTimeout bounds one attempt to tell the queue something, but for what a large
+// report takes beyond that, at slowest bytes a second: an attempt begins anew.
+const (
+	attemptTimeout = 10 * time.Second
+	slowest        = 1 << 20
+)
+
+// patience is how long one attempt to bring a report may take.
+func patience(r task.Report) time.Duration {
+	size := 0
+	for _, p := range r.Outcome.Result.Output {
+		size += len(p.Text) + len(p.Data)
+		if p.Media != nil {
+			size += len(p.Media.Bytes)
+		}
+	}
+	return attemptTimeout + time.Duration(size/slowest)*time.Second
+}
 
 // settle brings an ending about and returns the fate that the claim really had.
 // ctx lasts as long as the lease.
@@ -22,7 +38,7 @@ func settle(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 		return Gone
 	case e.fate == Released:
 		// It is tried once: unheard, the lease lapses, which leads to the same.
-		if err := attempt(ctx, c.Release); err != nil {
+		if err := attempt(ctx, attemptTimeout, c.Release); err != nil {
 			log.Warn("task not handed back", zap.Error(err))
 		}
 		return Released
@@ -30,11 +46,11 @@ func settle(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 		return ask(ctx, c, e, log)
 	}
 	report := func(ctx context.Context) error { return c.Report(ctx, e.report) }
-	if err := persist(ctx, "report", report, log); err != nil {
+	if err := persist(ctx, "report", patience(e.report), report, log); err != nil {
 		log.Error("outcome not reported", zap.Error(err))
 		return Unreported
 	}
-	err := persist(ctx, "done", c.Done, log)
+	err := persist(ctx, "done", attemptTimeout, c.Done, log)
 	if err != nil && !errors.Is(err, task.ErrGone) {
 		log.Warn("task not taken off its queue", zap.Error(err)) // it comes back; its report is known
 	}
@@ -45,14 +61,14 @@ func settle(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 // the call again, and not to have it handed out again. A question that is lost on the
 // way is asked by the next dispatch.
 func ask(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
-	if err := persist(ctx, "done", c.Done, log); err != nil {
+	if err := persist(ctx, "done", attemptTimeout, c.Done, log); err != nil {
 		log.Warn("task not taken off its queue", zap.Error(err))
 		return Gone
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout) // there is no lease any more
 	defer cancel()
 	report := func(ctx context.Context) error { return c.Report(ctx, e.report) }
-	if err := persist(ctx, "report", report, log); err != nil {
+	if err := persist(ctx, "report", patience(e.report), report, log); err != nil {
 		log.Error("question not reported", zap.Error(err))
 		return Unreported
 	}
@@ -61,10 +77,10 @@ func ask(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 
 // persist does something at least once, and again for as long as it fails and ctx
 // lasts.
-func persist(ctx context.Context, step string, do func(context.Context) error, log *zap.Logger) error {
+func persist(ctx context.Context, step string, limit time.Duration, do func(context.Context) error, log *zap.Logger) error {
 	var pause backoff
 	for {
-		err := attempt(ctx, do)
+		err := attempt(ctx, limit, do)
 		if err == nil || errors.Is(err, task.ErrGone) || ctx.Err() != nil {
 			return err
 		}
@@ -77,8 +93,8 @@ func persist(ctx context.Context, step string, do func(context.Context) error, l
 
 // attempt does something once. It is not cut off when ctx ends: a report that
 // comes behind its lease does no harm.
-func attempt(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptTimeout)
+func attempt(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	return do(ctx)
 }

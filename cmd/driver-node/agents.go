@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"os"
 
+	"go.uber.org/zap"
+
 	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model/registry"
 )
 
-// checkAgents looks whether the folder is there. What is wrong with a file in it is told
-// to whoever names its agent.
+// checkAgents looks whether the folder is there. What is wrong with a file in it is logged
+// when the node starts, and told to whoever names its agent.
 func (f flags) checkAgents() error {
 	if f.agents == "" {
 		return nil
@@ -24,22 +27,43 @@ func (f flags) checkAgents() error {
 	return nil
 }
 
+// knownAgents is what this program knows about agents whose files are in a folder. Whom they
+// delegate to is for the workers to offer.
+func knownAgents(dir string, known *registry.Registry) agentfile.Known {
+	return agentfile.Known{Models: known.In(dir).Check, Tools: toolset.CheckPattern, Held: true}
+}
+
+// tellAgents logs what is wrong with files of the folder now.
+func (f flags) tellAgents(known *registry.Registry, log *zap.Logger) {
+	if f.agents == "" {
+		return
+	}
+	_, err := knownAgents(f.agents, known).List(agentfile.Folder(f.agents))
+	problems, bad := errors.AsType[agentfile.Problems](err)
+	if err != nil && !bad {
+		log.Warn("agent files cannot be read", zap.Error(err))
+	}
+	for _, p := range problems {
+		log.Warn("agent file cannot be used", zap.String("file", p.File), zap.Int("line", p.Line), zap.Int("column", p.Column), zap.String("problem", p.Error()))
+	}
+}
+
 // host makes the agents of the folder, if there is one, and those that are published.
 func (f flags) host(cell *jetstream.Cell, known *registry.Registry) agentfile.Host {
 	h := agentfile.Host{Find: published(cell), Models: known.OpenShared, Notes: cell.Memory(), Commands: f.hooks, Folder: f.agents}
 	if f.agents == "" {
 		return h
 	}
-	folder := agentfile.Folder(f.agents)
+	find := knownAgents(f.agents, known).Find(agentfile.Folder(f.agents))
 	h.Find = func(ctx context.Context, name, version string) (*agentfile.Definition, error) {
-		d, err := folder.Find(ctx, name, version)
+		d, err := find(ctx, name, version)
 		if errors.Is(err, agentfile.ErrUnknown) {
 			return published(cell)(ctx, name, version)
 		}
 		return d, err
 	}
 	h.Own = func(ctx context.Context, name, version string) bool {
-		_, err := folder.Find(ctx, name, version)
+		_, err := find(ctx, name, version)
 		return err == nil
 	}
 	return h

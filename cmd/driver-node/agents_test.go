@@ -68,6 +68,37 @@ func TestTheFolderOfANodeCountsBeforeWhatIsPublished(t *testing.T) {
 	}
 }
 
+func TestANodeTellsWhatIsWrongWithItsFolder(t *testing.T) {
+	t.Parallel()
+	s := clitest.Serve(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "odd.yaml")
+	if err := os.WriteFile(file, []byte("model: antropic:x\nlimits: {rounds: 0}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "--server", s.ClientURL(), "--agents", dir, "--log-format", "json")
+	p.err.AwaitMatch(t, "node (started)")
+	log := p.err.String()
+	for _, want := range []string{`"agent file cannot be used"`, `"line":1,"column":8`, `did you mean anthropic?`, `"line":2,"column":18`} {
+		if !strings.Contains(log, want) {
+			t.Errorf("no %s in the log:\n%s", want, log)
+		}
+	}
+	c, err := client.Open(clitest.Dial(t, s.ClientURL()), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = begun(t, c, "s-odd", "odd")
+	refused, ok := errors.AsType[*client.RefusedError](err)
+	if !ok || refused.Reason != "bad_agent" || !strings.Contains(err.Error(), file+":1:8: model: ") || !strings.Contains(err.Error(), file+":2:18: limits.rounds: 0") {
+		t.Errorf("odd began: %v", err)
+	}
+	p.stop(&cli.Interrupted{Signal: os.Interrupt})
+	if code := p.end(t); code != cli.CodeOK {
+		t.Errorf("exit code %d:\n%s", code, p.err)
+	}
+}
+
 func TestHooksOfOthersNeedTheFlag(t *testing.T) {
 	t.Parallel()
 	s := clitest.Serve(t)

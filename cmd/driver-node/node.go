@@ -119,6 +119,7 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	if err != nil {
 		return err
 	}
+	f.tellAgents(known, log)
 	log.Info("configuration",
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
 		zap.String("name", node.Name()), zap.Strings("models", ready(known)), zap.Int("capacity", f.capacity), zap.Duration("idle", f.idle),

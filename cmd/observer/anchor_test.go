@@ -25,7 +25,7 @@ func TestHeadsShowLaterThatAJournalWasCut(t *testing.T) {
 	if err := os.WriteFile(file, []byte(heads), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs := d.observe("verify", "--anchor", file); code != 0 || strings.Count(out, "is whole") != 2 {
+	if code, out, errs := d.observe("verify", "--anchor", file); code != 0 || strings.Count(out, "is whole") != 2 || strings.Count(out, "anchors  1 earlier head is held\n") != 2 {
 		t.Errorf("verify = %d %q %q", code, out, errs)
 	}
 	last, err := d.cell.Journal().Last(t.Context(), "s-42")
@@ -50,7 +50,7 @@ func TestHeadsShowLaterThatAJournalWasCut(t *testing.T) {
 	}
 	d.remove(now)
 	code, out, errs := d.observe("verify", "s-43", "--anchor", file)
-	if code != 0 || !strings.HasPrefix(out, "ok session s-43 was deleted at ") || !strings.Contains(out, " by ada (asked to): 7 entries, last hash ") {
+	if code != 0 || !strings.HasPrefix(out, "ok session s-43 was deleted at ") || !strings.Contains(out, " by ada (asked to): 7 entries, last hash ") || !strings.Contains(out, "1 earlier head is held") {
 		t.Errorf("verify of a deleted session = %d %q %q", code, out, errs)
 	}
 	code, out, _ = d.observe("events", "s-43")

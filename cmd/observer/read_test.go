@@ -121,9 +121,9 @@ func TestCommandLinesThatMakeNoSense(t *testing.T) {
 	for line, want := range map[string]string{
 		"events":                 `argument SESSION is missing (see "observer events --help")`,
 		"events a.b":             `bad id: session "a.b": use 1 to 128 letters, digits, '-' or '_' (see "observer events --help")`,
-		"events a --from -1":     `invalid argument "-1" for "--from" flag: strconv.ParseUint: parsing "-1": invalid syntax (see "observer events --help")`,
+		"events a --from -1":     `--from "-1": use a whole number, 0 or more (see "observer events --help")`,
 		"tail a b":               `unexpected argument "b" (see "observer tail --help")`,
-		"tail -o json":           `invalid argument "json" for "-o, --output" flag: choose one of text, jsonl (see "observer tail --help")`,
+		"tail -o json":           `--output "json": choose one of text, jsonl (see "observer tail --help")`,
 		"verify":                 `give a SESSION, --file or --anchor (see "observer verify --help")`,
 		"verify a --file b":      `give a SESSION, --file or --anchor (see "observer verify --help")`,
 		"verify --file /no/such": `/no/such: no such file or directory`,

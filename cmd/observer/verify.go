@@ -127,9 +127,9 @@ func (v *verifier) verify(session string) error {
 	}
 	out := v.cmd.OutOrStdout()
 	if v.json {
-		err = errors.Join(err, showJSON(out, report, err))
+		err = errors.Join(err, showJSON(out, report, len(v.of(report.Session)), err))
 	} else {
-		err = errors.Join(err, show(out, v.app.style(v.cmd, false), subject, report, err))
+		err = errors.Join(err, show(out, v.app.style(v.cmd, false), subject, report, len(v.of(report.Session)), err))
 	}
 	return errors.Join(fault(subject, report, err), v.unanchored(subject, report))
 }
@@ -206,14 +206,14 @@ func fault(subject string, r audit.Report, err error) error {
 }
 
 // show writes whether the journal is whole, what is wrong with it, and how far it
-// goes.
-func show(w io.Writer, style render.Style, subject string, r audit.Report, err error) error {
+// goes. It was compared with so many anchors.
+func show(w io.Writer, style render.Style, subject string, r audit.Report, anchors int, err error) error {
 	var b strings.Builder
 	switch whole := r.OK() && err == nil; {
 	case whole && r.Deleted != nil:
 		fmt.Fprintf(&b, "%s %s %s.\n", style.Good("ok"), render.Safe(subject), render.Safe(r.Deleted.String()))
 		if r.Entries > 1 {
-			fmt.Fprintf(&b, "   %s still there: \"turnlog sessions rm\" once more removes them\n", plural(r.Entries-1, "entry is", "entries are"))
+			fmt.Fprintf(&b, "   %s still there: \"turnlog sessions rm\" once more removes them\n", render.Plural(r.Entries-1, "entry is", "entries are"))
 		}
 	case whole:
 		fmt.Fprintf(&b, "%s %s is whole: its chain is unbroken, and no invariant is broken.\n", style.Good("ok"), render.Safe(subject))
@@ -233,28 +233,25 @@ func show(w io.Writer, style render.Style, subject string, r audit.Report, err e
 		fmt.Fprintf(&b, "   from entry %d on only the chain was checked: what these entries mean cannot be known\n", r.UnjudgedFrom)
 	}
 	fmt.Fprintf(&b, "   session  %s\n", render.Safe(string(r.Session)))
-	fmt.Fprintf(&b, "   read     %s, %s, %s\n", plural(r.Entries, "entry", "entries"), plural(r.Events, "event", "events"), plural(r.Turns, "turn", "turns"))
+	fmt.Fprintf(&b, "   read     %s, %s, %s\n", render.Plural(r.Entries, "entry", "entries"), render.Plural(r.Events, "event", "events"), render.Plural(r.Turns, "turn", "turns"))
 	fmt.Fprintf(&b, "   head     %d %s\n", r.Seq, r.Hash)
+	if anchors > 0 && r.OK() && err == nil {
+		fmt.Fprintf(&b, "   anchors  %s held\n", render.Plural(anchors, "earlier head is", "earlier heads are"))
+	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
 	return nil
 }
 
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // showJSON writes the report for programs.
-func showJSON(w io.Writer, r audit.Report, err error) error {
+func showJSON(w io.Writer, r audit.Report, anchors int, err error) error {
 	out := struct {
 		OK bool `json:"ok"`
 		audit.Report
+		Anchors int `json:"anchors,omitempty"` // that it was compared with
 		Error string `json:"error,omitempty"` // why the journal could not be read to its end
-	}{OK: r.OK() && err == nil, Report: r}
+	}{OK: r.OK() && err == nil, Report: r, Anchors: anchors}
 	if err != nil {
 		out.Error = err.Error()
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/mcp"
@@ -27,7 +28,8 @@ func gather(ctx context.Context, folder string) (c crew, err error) {
 		return c, nil
 	}
 	f := agentfile.Folder(folder)
-	if c.all, err = f.List(); err != nil {
+	known := agentfile.Known{Tools: toolset.CheckPattern, Beside: true, Held: true} // models are the nodes' to know
+	if c.all, err = known.List(f); err != nil {
 		return c, err
 	}
 	if c.others, err = agentfile.Delegates(ctx, f.Find, c.all...); err != nil {

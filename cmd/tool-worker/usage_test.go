@@ -24,13 +24,13 @@ func TestWhatItCannotDoIsOneLine(t *testing.T) {
 		want string
 	}{
 		"--tools fs,nope":                     {2, `--tools: there is no set "nope": known are ` + sets + hint},
-		"--tools=":                            {2, `--tools: name at least one of ` + sets + hint},
+		"--tools=":                            {2, `--tools: name at least one of ` + sets + ", or none" + hint},
 		"--root /no/such":                     {2, `--root /no/such: no such directory: create it or name another one` + hint},
 		"--queue a.b":                         {2, `--queue "a.b": use 1 to 128 letters, digits, '-' or '_'` + hint},
 		"--name a.b":                          {2, `--name "a.b": use 1 to 128 letters, digits, '-' or '_'` + hint},
 		"--slots -1":                          {2, `--slots -1: use 1 or more, or 0 for four for each CPU` + hint},
 		"--drain 0s":                          {2, `--timeout 2m0s and --drain 0s: use positive times` + hint},
-		"--drain soon":                        {2, `invalid argument "soon" for "--drain" flag: time: invalid duration "soon"` + hint},
+		"--drain soon":                        {2, `--drain "soon": use a time with its unit, such as 500ms, 30s or 2h30m` + hint},
 		"--allow-command ls":                  {2, `--allow-command is about the tools of the set shell, which --tools does not name` + hint},
 		"--allow-root no-such-dir":            {2, `--allow-root no-such-dir: there is no directory ` + here + `/no-such-dir: create it or name another one` + hint},
 		"stray":                               {2, `unexpected argument "stray"` + hint},

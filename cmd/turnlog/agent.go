@@ -43,14 +43,14 @@ type agentOf struct {
 }
 
 // load reads the file that the flags name. For a name the reference alone is returned.
-func (f *agentFlags) load(local bool) (*agentfile.Definition, *events.AgentRef, error) {
+func (f *agentFlags) load(a *app, local bool) (*agentfile.Definition, *events.AgentRef, error) {
 	switch {
 	case f.agent == "":
 		return nil, nil, nil
 	case agentfile.IsFile(f.agent):
-		d, err := agentfile.Load(f.agent)
+		d, err := a.loadAgent(f.agent)
 		if err != nil {
-			return nil, nil, usageError("%w", err)
+			return nil, nil, err
 		}
 		ref, err := d.Ref()
 		return d, ref, err

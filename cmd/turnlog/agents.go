@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/goccy/go-yaml"
@@ -23,7 +25,7 @@ func newAgentsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agents",
 		Short: "Look at agents that are written down, and publish them",
-		Example: `  turnlog agents check agents/*.yaml
+		Example: `  turnlog agents check agents
   turnlog agents publish agents/reviewer.yaml
   turnlog run --server nats://127.0.0.1:4222 --agent reviewer "Look at the last change"`,
 	}
@@ -41,6 +43,8 @@ type agentRow struct {
 	Source      string          `json:"source"` // published, or the folder
 	Description string          `json:"description,omitempty"`
 	Definition  json.RawMessage `json:"definition,omitempty"`
+
+	Problems agentfile.Problems `json:"problems,omitempty"` // why a file of the folder is no agent; it has no version then
 }
 
 func rowOf(d *agentfile.Definition, source string) (agentRow, error) {
@@ -64,7 +68,11 @@ func newAgentsListCommand(a *app) *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List the agents, one a line: name, version, source, description",
 		Long: `Lists the agents of a folder, those that are published in a deployment, or both: a driver node
-looks into its folder first. Without --agents the deployment is asked.`,
+looks into its folder first. Without --agents the deployment is asked.
+
+What is wrong with files of the folder is told on stderr, as by "turnlog agents check", and does
+not change the exit code. With -o json such a file is a row without a version, and its problems
+are under problems: file, line, column, path and message.`,
 		Example: `  turnlog agents ls --agents agents
   turnlog agents ls --server nats://127.0.0.1:4222 -o json`,
 	}
@@ -97,11 +105,8 @@ func (a *app) listFolder(dir string) ([]agentRow, error) {
 	if dir == "" {
 		return rows, nil
 	}
-	all, err := agentfile.Folder(dir).List()
+	all, err := a.knownAgents(dir).List(agentfile.Folder(dir))
 	problems, bad := errors.AsType[agentfile.Problems](err)
-	for _, p := range problems {
-		a.complain(p)
-	}
 	if err != nil && !bad {
 		return nil, usageError("--agents: %w", err)
 	}
@@ -112,6 +117,15 @@ func (a *app) listFolder(dir string) ([]agentRow, error) {
 		}
 		row.Definition = nil
 		rows = append(rows, row)
+	}
+	for _, p := range problems {
+		a.complain(p)
+		i := slices.IndexFunc(rows, func(r agentRow) bool { return len(r.Problems) > 0 && r.Source == p.File })
+		if i < 0 {
+			name := strings.TrimSuffix(filepath.Base(p.File), filepath.Ext(p.File))
+			i, rows = len(rows), append(rows, agentRow{Name: name, Source: p.File})
+		}
+		rows[i].Problems = append(rows[i].Problems, p)
 	}
 	return rows, nil
 }
@@ -133,6 +147,7 @@ func listPublished(ctx context.Context, cell *jetstream.Cell) ([]agentRow, error
 }
 
 func printAgents(w io.Writer, rows []agentRow) error {
+	rows = slices.DeleteFunc(rows, func(r agentRow) bool { return len(r.Problems) > 0 }) // they were told
 	if len(rows) == 0 {
 		return nil
 	}
@@ -203,75 +218,6 @@ func findAgent(ctx context.Context, r *remote, name, dir, version string) (d *ag
 	return d, "published", err
 }
 
-func newAgentsCheckCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "check FILE...",
-		Short: "Say what is wrong with agent files",
-		Long: `Reads agent files, and what they take from others, and prints all that is wrong with them, one
-a line, as file:line:column: key: what. Nothing is connected to, and no model is asked.
-
-Exit codes: 0 nothing is wrong, 1 something is, 2 a file is not there.`,
-		Example: `  turnlog agents check agents/*.yaml`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			code := cli.CodeOK
-			for _, file := range args {
-				err := a.checkAgent(file)
-				problems, bad := errors.AsType[agentfile.Problems](err)
-				switch {
-				case bad:
-					code = max(code, cli.CodeFailed)
-					for _, p := range problems {
-						_, _ = fmt.Fprintln(a.term.out, render.Safe(p.Error()))
-					}
-				case errors.Is(err, fs.ErrNotExist):
-					code = cli.CodeUsage
-					a.complain(fmt.Errorf("%s is not there", file))
-				case err != nil:
-					return err
-				}
-			}
-			if code != cli.CodeOK {
-				return &cli.ExitError{Code: code} // it was told
-			}
-			return nil
-		},
-	}
-}
-
-// checkAgent looks at what the file says, and at what only this program knows: the
-// models that there are, and how large a definition may be.
-func (a *app) checkAgent(file string) error {
-	d, err := agentfile.Load(file)
-	if err != nil {
-		return err
-	}
-	var problems agentfile.Problems
-	for i, name := range append([]string{d.Model}, d.Fallback...) {
-		key := "model"
-		if i > 0 {
-			key = fmt.Sprintf("fallback[%d]", i-1)
-		}
-		if name == "" && i == 0 {
-			continue // whoever runs it says which
-		}
-		if err := a.models().Check(name); err != nil {
-			problems = append(problems, agentfile.Problem{File: file, Path: key, Message: err.Error()})
-		}
-	}
-	data, err := d.Encode()
-	if err != nil {
-		return err
-	}
-	if len(data) > agentfile.MaxData {
-		what := fmt.Sprintf("a definition of %d bytes, with the files that it takes in; at most %d", len(data), agentfile.MaxData)
-		problems = append(problems, agentfile.Problem{File: file, Message: what})
-	}
-	if len(problems) > 0 {
-		return problems
-	}
-	return nil
-}
-
 func newAgentsPublishCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish FILE...",
@@ -279,16 +225,17 @@ func newAgentsPublishCommand(a *app) *cobra.Command {
 		Long: `Puts definitions into the deployment, each as the newest version of its agent, and prints name
 and version. New sessions that name the agent begin with it; those that there are keep theirs,
 and so does everybody who names a version. A driver node that has a file of that name in its
-folder takes the file.`,
+folder takes the file. What "turnlog agents check" finds wrong with a file is not published, and
+neither are the others of the command line.`,
 		Example: `  turnlog agents publish agents/*.yaml --server nats://127.0.0.1:4222`,
 	}
 	r := newRemote(a, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var all []*agentfile.Definition
 		for _, file := range args {
-			d, err := agentfile.Load(file)
+			d, err := a.loadAgent(file)
 			if err != nil {
-				return usageError("%w", err)
+				return err
 			}
 			all = append(all, d)
 		}
@@ -308,9 +255,6 @@ func (a *app) publish(ctx context.Context, cell *jetstream.Cell, d *agentfile.De
 	ref, err := d.Ref()
 	if err != nil {
 		return err
-	}
-	if len(ref.Data) > agentfile.MaxData {
-		return usageError("agent %s: %d bytes, at most %d fit into a session", d.Name, len(ref.Data), agentfile.MaxData)
 	}
 	if err := cell.Agents().Publish(ctx, ref.Name, ref.Version, ref.Data); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,18 +42,90 @@ func TestAgentsCheckSaysWhatIsWrong(t *testing.T) {
 		t.Errorf("out = %q, err = %q, want %q", p.out, p.err, want)
 	}
 	odd := filepath.Join(dir, "odd.yaml")
-	body := "model: nope:x\nfallback: [demo, demo?x=1]\nsystem: " + strings.Repeat("long ", 20000) + "\n"
+	body := "model: nope:x\nfallback: [demo, demo?x=1, \"openai:x?temperature=hot\"]\nsystem: " + strings.Repeat("long ", 20000) + "\n"
 	if err := os.WriteFile(odd, []byte(body), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	told := expect(t, cli.CodeFailed, "agents", "check", odd).out.String()
-	for _, want := range []string{"odd.yaml: model: model \"nope:x\": unknown provider", "odd.yaml: fallback[1]: model \"demo?x=1\"", "odd.yaml: a definition of 100"} {
+	for _, want := range []string{
+		"odd.yaml:1:8: model: model \"nope:x\": unknown provider", "odd.yaml:2:18: fallback[1]: model \"demo?x=1\"",
+		"odd.yaml:2:28: fallback[2]: model openai:x?temperature=hot: option temperature=hot: want a number", "odd.yaml: a definition of 100",
+	} {
 		if !strings.Contains(told, want) {
 			t.Errorf("check prints %q, want %q", told, want)
 		}
 	}
 	if p := expect(t, cli.CodeUsage, "agents", "check", bad, filepath.Join(dir, "none.yaml")); !strings.Contains(p.err.String(), "none.yaml is not there") {
 		t.Errorf("err = %q", p.err)
+	}
+}
+
+func TestAFolderWithBrokenFilesIsTold(t *testing.T) {
+	t.Parallel()
+	dir := folderOf(t, map[string]string{
+		"a.yaml": "model: demo\n", "b.yaml": "model: nope:x\n", "c.yml": "agents: [none]\nlimits: {rounds: 0}\n", "d.yaml": "", "e.txt": "no agent",
+		"f.yaml": "name: a\n",
+	})
+	files := func(out string) (all []string) {
+		for line := range strings.Lines(out) {
+			name, _, _ := strings.Cut(filepath.Base(strings.SplitN(line, ": ", 2)[0]), ":")
+			all = append(all, name)
+		}
+		return all
+	}
+	p := expect(t, cli.CodeFailed, "agents", "check", dir)
+	want := []string{"b.yaml", "c.yml", "c.yml", "d.yaml", "f.yaml"}
+	if got := files(p.out.String()); !slices.Equal(got, want) {
+		t.Errorf("check tells of %q, want %q:\n%s", got, want, p.out)
+	}
+	var problems []agentfile.Problem
+	out := expect(t, cli.CodeFailed, "agents", "check", dir, "-o", "json").out.String()
+	if err := json.Unmarshal([]byte(out), &problems); err != nil || len(problems) != len(want) {
+		t.Fatalf("check -o json prints %s: %v", out, err)
+	}
+	if p := problems[1]; p.File != filepath.Join(dir, "c.yml") || p.Line != 1 || p.Column != 10 || p.Path != "$.agents[0]" || !strings.HasPrefix(p.Message, "no file in") {
+		t.Errorf("the second problem is %+v", p)
+	}
+	p = expect(t, cli.CodeOK, "agents", "ls", "--agents", dir)
+	if out := p.out.String(); !strings.HasPrefix(out, "NAME") || strings.Count(out, "\n") != 2 || !slices.Equal(files(p.err.String()), want) {
+		t.Errorf("ls: out = %s, err = %s", p.out, p.err)
+	}
+	var rows []agentRow
+	if err := json.Unmarshal([]byte(expect(t, cli.CodeOK, "agents", "ls", "--agents", dir, "-o", "json").out.String()), &rows); err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 5 || rows[0].Name != "a" || rows[0].Version == "" || rows[2].Name != "c" || rows[2].Version != "" || len(rows[2].Problems) != 2 {
+		t.Errorf("ls -o json = %+v", rows)
+	}
+	if out := expect(t, cli.CodeFailed, "agents", "check", t.TempDir()).out.String(); !strings.Contains(out, "holds no agent file") {
+		t.Errorf("an empty folder: %s", out)
+	}
+	if out := expect(t, cli.CodeOK, "agents", "check", filepath.Join(dir, "a.yaml"), "-o", "json").out.String(); strings.TrimSpace(out) != "[]" {
+		t.Errorf("a good file: %s", out)
+	}
+}
+
+func TestWhoeverUsesAnAgentFileTellsAllThatIsWrong(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(folderOf(t, map[string]string{"a.yaml": "model: antropic:x\nagents: [none]\ntools: [{name: fs_raed_file}]\n"}), "a.yaml")
+	for _, args := range [][]string{{"run", "--agent", file, "hi"}, {"task", "--agent", file, "hi"}, {"tools", "ls", "--agent", file}} {
+		p := expect(t, cli.CodeUsage, args...)
+		for _, want := range []string{
+			file + `:1:8: model: model "antropic:x": unknown provider "antropic": did you mean anthropic?`, file + ":2:10: agents[0]: no file in",
+			file + `:3:16: tools[0].name: "fs_raed_file": no tool is called so: did you mean fs_read_file?`,
+		} {
+			if !strings.Contains(p.err.String(), "turnlog: "+want) {
+				t.Errorf("%s: err = %s, want %q", args[0], p.err, want)
+			}
+		}
+	}
+	url := clitest.Serve(t).ClientURL()
+	empty := filepath.Join(folderOf(t, map[string]string{"a.yaml": ""}), "a.yaml")
+	for bad, want := range map[string]string{file: "did you mean anthropic?", empty: "is empty: say at least which model"} {
+		p := at(t, url, "agents", "publish", bad)
+		if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), want) {
+			t.Errorf("publish: code %d, err %s, want %q", code, p.err, want)
+		}
 	}
 }
 
@@ -214,7 +287,7 @@ func TestAnAgentThatCannotBeUsedIsSaid(t *testing.T) {
 	for want, args := range map[string][]string{
 		"in this process name a file": {"--agent", "reviewer"},
 		"no such file":                {"--agent", "none.yaml"},
-		"agent reviewer delegates":    {"--agent", filepath.Join(folderOf(t, map[string]string{"reviewer.yaml": "model: demo\nagents: [nobody]\n"}), "reviewer.yaml")},
+		`no file in `:                 {"--agent", filepath.Join(folderOf(t, map[string]string{"reviewer.yaml": "model: demo\nagents: [nobody]\n"}), "reviewer.yaml")},
 	} {
 		if p := expect(t, cli.CodeUsage, append([]string{"run"}, append(args, "hi")...)...); !strings.Contains(p.err.String(), want) {
 			t.Errorf("%v: err = %q, want %q", args, p.err, want)

@@ -86,6 +86,9 @@ func (a *app) openApprovals(
 		if err != nil {
 			return nil, err
 		}
+		if d := b.state.Deleted; d != nil {
+			return nil, &client.DeletedError{Session: id, Deletion: *d}
+		}
 		return b.open(all), nil
 	}
 	ids, err := list(ctx)

@@ -104,8 +104,6 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 		return err
 	case !later.IsZero() && f.wait:
 		return usageError("--wait with --at or --in: nobody waits that long")
-	case !later.IsZero() && len(f.files.paths) > 0:
-		return usageError("--file cannot be put off: leave out --at and --in, or leave the file where tools reach it")
 	}
 	with, err := f.files.look()
 	if err != nil {
@@ -139,7 +137,11 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 	}
 	defer v.close()
 	v.people.yes = f.yes
-	if in.files, err = a.enclose(cmd.Context(), d.Cell, with); err != nil {
+	room := int64(maxInline)
+	if !later.IsZero() {
+		room = 0 // a schedule is small
+	}
+	if in.files, err = a.encloseIn(cmd.Context(), d.Cell, with, room); err != nil {
 		return err
 	}
 	ask := ulid.Make().String()
@@ -184,7 +186,7 @@ func (a *app) later(ctx context.Context, c *client.Client, id content.SessionID,
 	case errors.Is(err, schedule.ErrBadSchedule):
 		return usageError("%w", err)
 	case err != nil:
-		return mayNotSchedule(err)
+		return err
 	case output == "json":
 		return writeJSON(a.term.out, struct {
 			Session  content.SessionID `json:"session"`

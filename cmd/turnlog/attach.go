@@ -128,8 +128,12 @@ func isText(head []byte) bool {
 // enclose makes parts of an input of files: what is small the input holds, and what is
 // large is stored with the cell, a piece at a time, and named.
 func (a *app) enclose(ctx context.Context, cell *jetstream.Cell, files []attached) ([]content.Part, error) {
+	return a.encloseIn(ctx, cell, files, maxInline)
+}
+
+// encloseIn is enclose for an input that has room for so many bytes.
+func (a *app) encloseIn(ctx context.Context, cell *jetstream.Cell, files []attached, room int64) ([]content.Part, error) {
 	var parts []content.Part
-	room := int64(maxInline)
 	err := a.interruptible(ctx, func(ctx context.Context) error {
 		for _, f := range files {
 			p, err := f.part(ctx, cell.Blobs(), &room)

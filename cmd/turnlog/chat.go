@@ -18,11 +18,13 @@ import (
 
 func newChatCommand(a *app) *cobra.Command {
 	var f talkFlags
+	var files fileFlag
 	cmd := &cobra.Command{
 		Use:   "chat",
 		Short: "Talk with a session, turn after turn",
 		Long: `Reads a line, runs a turn with it, and so on, on one session. /quit or the end of the
-input (Ctrl-D) leaves; an interrupt cancels the turn, a second one leaves.
+input (Ctrl-D) leaves; an interrupt cancels the turn, a second one leaves. /file PATH attaches a
+file to the next line, as --file does to the first one.
 
 Where it runs, and which calls want a person's approval, is as for "turnlog run": you are asked
 at a terminal; otherwise the chat ends there. What fails is shown, and the chat goes on; it exits
@@ -34,16 +36,21 @@ with the code of its last turn if the input does not come from a terminal.`,
 	}
 	f.register(cmd, a)
 	f.session.registerBusy(cmd)
+	files.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		with, err := files.look()
+		if err != nil {
+			return err
+		}
 		return ended(a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) error {
-			return a.chat(ctx, v, in)
+			return a.chat(ctx, v, in, with)
 		}))
 	}
 	return cmd
 }
 
-// chat runs a turn for each line until there are no more.
-func (a *app) chat(ctx context.Context, v *conversation, in input) error {
+// chat runs a turn for each line until there are no more. The files come with the first.
+func (a *app) chat(ctx context.Context, v *conversation, in input, files []attached) error {
 	lines := a.readLines()
 	if a.term.isIn {
 		v.people.lines = func() <-chan typed { return lines }
@@ -68,7 +75,16 @@ func (a *app) chat(ctx context.Context, v *conversation, in input) error {
 			a.complain(usageError("that line is not valid UTF-8"))
 			continue
 		}
-		in.text = line
+		if path, is := strings.CutPrefix(line, "/file "); is {
+			if files, err = a.addFile(files, strings.TrimSpace(path)); err != nil {
+				a.complain(err)
+			}
+			continue
+		}
+		if in.files, err = a.enclose(ctx, v.cell, files); err != nil {
+			return err
+		}
+		in.text, files = line, nil
 		last = a.turn(ctx, v, in, "text")
 		if fatal(last) {
 			return last
@@ -77,6 +93,19 @@ func (a *app) chat(ctx context.Context, v *conversation, in input) error {
 			a.complain(last)
 		}
 	}
+}
+
+// addFile has one more file come with the next line.
+func (a *app) addFile(files []attached, path string) ([]attached, error) {
+	if len(files) == maxFiles {
+		return files, fmt.Errorf("an input takes %d files at most", maxFiles)
+	}
+	file, err := examine(path)
+	if err != nil {
+		return files, fmt.Errorf("%s: %w", path, err)
+	}
+	a.hint("%s (%s, %s) comes with the next line", path, file.mime, inBytes(uint64(file.size)))
+	return append(files, file), nil
 }
 
 // fatal reports whether the chat cannot go on after a turn's error. Behind a turn that

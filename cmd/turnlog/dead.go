@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -98,6 +99,9 @@ func (a *app) deadLetters(
 		b, err := readDead(ctx, d.Cell, id)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
+		}
+		if _, deleted := errors.AsType[*client.DeletedError](err); deleted {
+			continue // "turnlog gc" takes it off the list
 		}
 		if err != nil {
 			a.complain(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
@@ -57,7 +58,7 @@ func readDead(ctx context.Context, cell *jetstream.Cell, id content.SessionID) (
 		return nil, err
 	}
 	if b.state.Deleted != nil {
-		return nil, fmt.Errorf("session %s %s", id, b.state.Deleted)
+		return nil, &client.DeletedError{Session: id, Deletion: *b.state.Deleted}
 	}
 	for _, c := range b.calls {
 		c.State = b.standing(c.Call)

@@ -84,12 +84,37 @@ type doctorReport struct {
 
 // looked is how much there was to look at.
 type looked struct {
-	Streams  int   `json:"streams"`
-	Nodes    int   `json:"nodes"` // that answer
-	Workers  int   `json:"workers"`
-	Queues   int   `json:"queues"`
-	Sessions int   `json:"sessions_at_work"` // with a turn that is open, or a token
+	Streams  *int  `json:"streams"` // of all counts nil: nobody looked
+	Nodes    *int  `json:"nodes"`   // that answer
+	Workers  *int  `json:"workers"`
+	Queues   *int  `json:"queues"`
+	Sessions *int  `json:"sessions_at_work"` // with a turn that is open, or a token
 	Took     int64 `json:"took_ms"`
+}
+
+// String says how much there was, and what nobody looked at.
+func (l looked) String() string {
+	var there, not []string
+	for _, c := range []struct {
+		n         *int
+		one, many string
+	}{
+		{l.Streams, "stream", "streams"}, {l.Nodes, "node", "nodes"}, {l.Workers, "worker", "workers"}, {l.Queues, "queue", "queues"},
+		{l.Sessions, "session at work", "sessions at work"},
+	} {
+		if c.n == nil {
+			not = append(not, c.many)
+		} else {
+			there = append(there, render.Plural(*c.n, c.one, c.many))
+		}
+	}
+	if len(not) > 0 {
+		there = append(there, "not looked at: "+strings.Join(not, " and "))
+		if len(not) > 2 {
+			there[len(there)-1] = "not looked at: " + strings.Join(not[:len(not)-1], ", ") + " and " + not[len(not)-1]
+		}
+	}
+	return strings.Join(there, ", ")
 }
 
 // Severities of findings.
@@ -221,8 +246,8 @@ func (r doctorReport) print(w io.Writer) error {
 		b.WriteString("\n")
 	}
 	l := r.Looked
-	fmt.Fprintf(&b, "%s at %s: %d errors, %d warnings (%d streams, %d nodes, %d workers, %d queues, %d sessions at work; %d ms)\n",
-		r.Namespace, r.Server, r.count(severityError), r.count(severityWarning), l.Streams, l.Nodes, l.Workers, l.Queues, l.Sessions, l.Took)
+	fmt.Fprintf(&b, "%s at %s: %s, %s (%s; %d ms)\n", r.Namespace, r.Server,
+		render.Plural(r.count(severityError), "error", "errors"), render.Plural(r.count(severityWarning), "warning", "warnings"), l, l.Took)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/render"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
@@ -26,7 +27,7 @@ func (d *doctor) queues(ctx context.Context, consumers []jetstream.ConsumerState
 		d.blind("workers", err)
 		return
 	}
-	d.report.Looked.Workers = len(offers)
+	d.report.Looked.Workers = new(len(offers))
 	all := make(map[string]*queueView)
 	view := func(name string) *queueView {
 		if all[name] == nil {
@@ -46,7 +47,7 @@ func (d *doctor) queues(ctx context.Context, consumers []jetstream.ConsumerState
 		v := view(o.Queue)
 		v.workers, v.tools = append(v.workers, o), v.tools+len(o.Tools)
 	}
-	d.report.Looked.Queues = len(all)
+	d.report.Looked.Queues = new(len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		d.queue(*all[name])
 	}
@@ -62,19 +63,19 @@ func (d *doctor) queue(q queueView) {
 	case calls > 0 && q.consumer == nil:
 		d.found(finding{
 			Severity: severityError, Check: "queue-missing", Object: q.name, Sessions: sessions,
-			What: fmt.Sprintf("%d calls are on queue %s, which has no consumer", calls, q.name),
+			What: fmt.Sprintf("%s on queue %s, which has no consumer", render.Plural(calls, "call is", "calls are"), q.name),
 			Why:  "their turns wait until a worker makes the queue, or the calls' deadlines pass", Do: work,
 		})
 	case calls > 0 && len(q.workers) == 0 && q.consumer.Pulls == 0:
 		d.found(finding{
 			Severity: severityError, Check: "queue-unattended", Object: q.name, Sessions: sessions,
-			What: fmt.Sprintf("%d calls are on queue %s, and no worker takes calls from it", calls, q.name),
+			What: fmt.Sprintf("%s on queue %s, and no worker takes calls from it", render.Plural(calls, "call is", "calls are"), q.name),
 			Why:  "their turns wait until a worker comes, or the calls' deadlines pass", Do: work,
 		})
 	case q.consumer != nil && q.consumer.MaxHeld > 0 && q.consumer.Held >= q.consumer.MaxHeld && q.consumer.Waiting > 0:
 		d.found(finding{
 			Severity: severityWarning, Check: "queue-full", Object: q.name,
-			What: fmt.Sprintf("%d calls of queue %s run, which is as many as may, and %d wait", q.consumer.Held, q.name, q.consumer.Waiting),
+			What: fmt.Sprintf("queue %s runs %s, which is as many as may, and %d more wait", q.name, render.Plural(q.consumer.Held, "call", "calls"), q.consumer.Waiting),
 			Why:  "more workers do not help: the limit is the queue's",
 			Do:   fmt.Sprintf("nats consumer edit %s %s --max-pending %d --force", q.consumer.Stream, q.consumer.Name, 2*q.consumer.MaxHeld),
 		})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/render"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
@@ -75,13 +76,13 @@ func (d *doctor) nodes(ctx context.Context) (ward, error) {
 func (d *doctor) sessions(ctx context.Context, consumers []jetstream.ConsumerState, work jetstream.Work) {
 	all := maps.Clone(work.Active)
 	maps.Copy(all, work.Tokens)
-	d.report.Looked.Sessions = len(all)
+	d.report.Looked.Sessions = new(len(all))
 	w, err := d.nodes(ctx)
 	if err != nil {
 		d.blind("nodes", err)
 		return
 	}
-	d.report.Looked.Nodes = len(w.living)
+	d.report.Looked.Nodes = new(len(w.living))
 	d.nodeClocks(ctx)
 	d.deadNodes(w)
 	if len(w.living) == 0 {
@@ -99,7 +100,7 @@ func (d *doctor) noNodes(waiting []content.SessionID) {
 		Why: "new input would wait until there is one", Do: "driver-node" + d.namespaceFlag(), Sessions: waiting,
 	}
 	if len(waiting) > 0 {
-		f.Severity, f.Why = severityError, fmt.Sprintf("%d sessions have something to do, and nobody does it", len(waiting))
+		f.Severity, f.Why = severityError, render.Plural(len(waiting), "session has", "sessions have")+" something to do, and nobody does it"
 	}
 	d.found(f)
 }
@@ -108,7 +109,7 @@ func (d *doctor) deadNodes(w ward) {
 	for _, node := range slices.Sorted(maps.Keys(w.dead)) {
 		f := finding{
 			Severity: severityWarning, Check: "node-dead", Object: node, Sessions: w.dead[node],
-			What: fmt.Sprintf("node %s holds the tokens of %d sessions and does not answer", node, len(w.dead[node])),
+			What: fmt.Sprintf("node %s holds the tokens of %s and does not answer", node, render.Plural(len(w.dead[node]), "session", "sessions")),
 			Why:  "its sessions stand still until another node takes them over, which it does within seconds",
 			Do:   "look again in 15 s; see why that node stopped",
 		}
@@ -194,7 +195,7 @@ func (d *doctor) orphans(ctx context.Context, work jetstream.Work) {
 	}
 	d.found(finding{
 		Severity: severityError, Check: "session-unwoken", Sessions: stuck,
-		What: fmt.Sprintf("%d sessions have commands and no run token, for more than %v", len(stuck), d.patience),
+		What: fmt.Sprintf("%s commands and no run token, for more than %v", render.Plural(len(stuck), "session has", "sessions have"), d.patience),
 		Why:  "nobody is about to drive them: the nodes' sweep, which finds such sessions every few seconds, does not get to them",
 		Do:   fmt.Sprintf("nats pub %s.run.%s '' wakes one; see the nodes' logs for \"sweep went wrong\"", d.report.Namespace, stuck[0]),
 	})
@@ -252,7 +253,7 @@ func (d *doctor) waitingOrBroken(ctx context.Context, stuck []content.SessionID,
 	if len(waiting) > 0 {
 		d.found(finding{
 			Severity: severityError, Check: "session-waiting", Sessions: waiting,
-			What: fmt.Sprintf("%d sessions wait for more than %v for one of %d nodes to take them", len(waiting), d.patience, nodes),
+			What: fmt.Sprintf("%s for more than %v for one of %s to take them", render.Plural(len(waiting), "session waits", "sessions wait"), d.patience, render.Plural(nodes, "node", "nodes")),
 			Why:  "the nodes hold as many sessions as they may", Do: "driver-node" + d.namespaceFlag() + " on another machine, or a larger --capacity",
 		})
 	}
@@ -286,7 +287,7 @@ func (d *doctor) brokenSession(ctx context.Context, s content.SessionID, since t
 			f.Do = "update the nodes: a newer release wrote that entry"
 		}
 	case claims > 1:
-		f.What += fmt.Sprintf("; the journal ends in %d claims, the last one by node %s", claims, node)
+		f.What += fmt.Sprintf("; the journal ends in %s, the last one by node %s", render.Plural(claims, "claim", "claims"), node)
 	}
 	d.found(f)
 }

@@ -123,7 +123,7 @@ func TestNodesThatDoNotAnswerAreTold(t *testing.T) {
 	lost := p.take(p.cell.Runs(), "lost")
 	p.must(p.cell.Nodes().Record(t.Context(), "gone", []jetstream.HeldToken{{Session: "lost", Reply: lost.Reply()}}))
 	f := p.impatient().expect(t, "error node-dead gone", "error no-nodes")
-	if f["no-nodes"].Why != "1 sessions have something to do, and nobody does it" || f["node-dead"].Do != "driver-node" {
+	if f["no-nodes"].Why != "1 session has something to do, and nobody does it" || f["node-dead"].Do != "driver-node" {
 		t.Errorf("findings %+v", f)
 	}
 	p.nurse()
@@ -254,7 +254,7 @@ func TestTenThousandSessionsAtWorkCostLittle(t *testing.T) {
 	before := received(t, monitor)
 	r := p.look("--profile", "dev")
 	r.expect(t)
-	if r.Looked.Sessions != sessions {
+	if *r.Looked.Sessions != sessions {
 		t.Errorf("looked at %+v", r.Looked)
 	}
 	if n := received(t, monitor) - before; n > 100 {

@@ -21,8 +21,11 @@ import (
 func (d *doctor) streams(seen jetstream.Inspection) (whole bool) {
 	var missing []string
 	whole = true
+	d.report.Looked.Streams = new(0)
 	for _, s := range seen.Streams {
-		d.report.Looked.Streams++
+		if s.Err == nil {
+			*d.report.Looked.Streams++
+		}
 		if s.Err != nil {
 			whole = false
 			if d.streamMissing(s) {
@@ -35,11 +38,17 @@ func (d *doctor) streams(seen jetstream.Inspection) (whole bool) {
 	if len(missing) > 0 {
 		d.found(finding{
 			Severity: severityError, Check: "stream-missing", Object: strings.Join(missing, " "),
-			What: fmt.Sprintf("%d of %d streams are missing: %s", len(missing), len(seen.Streams), strings.Join(missing, ", ")),
-			Why:  "nothing that needs them works", Do: "turnlog provision" + d.namespaceFlag(),
+			What: missingStreams(missing, len(seen.Streams)), Why: "nothing that needs them works", Do: "turnlog provision" + d.namespaceFlag(),
 		})
 	}
 	return whole
+}
+
+func missingStreams(names []string, of int) string {
+	if len(names) == of {
+		return fmt.Sprintf("none of the %d streams is there: nobody has provisioned the deployment, or it has another --namespace", of)
+	}
+	return fmt.Sprintf("%d of %d streams %s missing", len(names), of, map[bool]string{true: "is", false: "are"}[len(names) == 1])
 }
 
 // lagging looks for copies that are not up to date.
@@ -233,25 +242,19 @@ func aheadOf(t time.Duration) string {
 // forbids, and says so apart from it.
 type denials struct {
 	mu       sync.Mutex
-	subjects map[string]string // and the verb
+	subjects map[string]*jetstream.DeniedError
 }
 
 func listenForDenials(nc *nats.Conn) *denials {
-	d := &denials{subjects: make(map[string]string)}
+	d := &denials{subjects: make(map[string]*jetstream.DeniedError)}
 	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		if !errors.Is(err, nats.ErrPermissionViolation) {
+		denied, ok := jetstream.Denied(err)
+		if !ok {
 			return
-		}
-		text := err.Error() // … Permissions Violation for Publish to "subject"
-		_, subject, _ := strings.Cut(text, `"`)
-		subject, _, _ = strings.Cut(subject, `"`)
-		verb := "publish"
-		if strings.Contains(text, "Subscription") {
-			verb = "subscribe"
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.subjects[subject] = verb
+		d.subjects[denied.Subject] = denied
 	})
 	return d
 }
@@ -283,12 +286,25 @@ func (d *doctor) unreadable(lacking map[string]error) {
 func (d *doctor) permissions() {
 	d.denied.mu.Lock()
 	defer d.denied.mu.Unlock()
-	for _, subject := range slices.Sorted(maps.Keys(d.denied.subjects)) {
-		verb := d.denied.subjects[subject]
+	for _, hearing := range []bool{false, true} {
+		var subjects []string
+		for _, subject := range slices.Sorted(maps.Keys(d.denied.subjects)) {
+			if d.denied.subjects[subject].Hearing == hearing {
+				subjects = append(subjects, subject)
+			}
+		}
+		if len(subjects) == 0 {
+			continue
+		}
+		may, verb := "publish to", "publish"
+		if hearing {
+			may, verb = "hear", "subscribe"
+		}
 		d.found(finding{
-			Severity: severityError, Check: "permission-missing", Object: subject,
-			What: fmt.Sprintf("this user may not %s to %s", verb, subject), Why: "what that shows could not be looked at",
-			Do: fmt.Sprintf("allow %s on %q for this user, or connect as one who may", verb, subject),
+			Severity: severityError, Check: "permission-missing", Object: strings.Join(subjects, " "),
+			What: fmt.Sprintf("this user may not %s %d of the subjects that the doctor needs", may, len(subjects)),
+			Why:  "what they show could not be looked at",
+			Do:   fmt.Sprintf("allow %s on them for this user, or connect as one who may (docs/operations.md lists all that the doctor needs)", verb),
 		})
 	}
 }

@@ -124,7 +124,7 @@ func (p *patient) api(subject, body string) []byte {
 // nurse is a node that answers and does nothing. It holds the tokens of the sessions.
 func (p *patient) nurse(held ...jetstream.HeldToken) {
 	p.t.Helper()
-	if err := p.cell.Nodes().Answer(p.t.Context(), "nurse"); err != nil {
+	if err := p.cell.Nodes().Answer(p.t.Context(), "nurse", func() []jetstream.HeldToken { return nil }); err != nil {
 		p.t.Fatal(err)
 	}
 	if err := p.cell.Nodes().Record(p.t.Context(), "nurse", held); err != nil {
@@ -158,11 +158,11 @@ func TestNothingIsWrongWithAHealthyDeployment(t *testing.T) {
 	}
 	r := p.look("--profile", "dev")
 	r.expect(t)
-	if l := r.Looked; l.Streams != 14 || l.Nodes != 1 || l.Workers != 1 || l.Queues != 1 {
-		t.Errorf("looked at %+v", l)
+	if got, want := r.Looked.String(), "14 streams, 1 node, 1 worker, 1 queue, "; !strings.HasPrefix(got, want) || strings.Contains(got, "not looked at") {
+		t.Errorf("looked at %s, want %s", got, want)
 	}
 	text := succeed(t, p.url, "doctor", "--profile", "dev")
-	if !strings.HasPrefix(text, "turnlog at "+p.url+": 0 errors, 0 warnings (14 streams, 1 nodes, 1 workers, 1 queues,") {
+	if !strings.HasPrefix(text, "turnlog at "+p.url+": 0 errors, 0 warnings (14 streams, 1 node, 1 worker, 1 queue,") {
 		t.Errorf("doctor prints %q", text)
 	}
 	if text = succeed(t, p.url, "doctor"); !strings.Contains(text, "warning: durability-weak (TURNLOG_JOURNAL TURNLOG_INBOX") ||
@@ -188,8 +188,12 @@ func TestMissingStreamsAreToldTogether(t *testing.T) {
 	p.api("STREAM.DELETE.KV_TURNLOG_AGENTS", "")
 	p.api("STREAM.DELETE.TURNLOG_TIMERS", "")
 	f := p.look("--profile", "dev").expect(t, "error stream-missing TURNLOG_TIMERS KV_TURNLOG_AGENTS")["stream-missing"]
-	if f.Do != "turnlog provision" || !strings.HasPrefix(f.What, "2 of 14 streams are missing") {
+	if f.Do != "turnlog provision" || f.What != "2 of 14 streams are missing" {
 		t.Errorf("finding %+v", f)
+	}
+	run := at(t, p.url, "doctor", "--profile", "dev")
+	if run.end(t); !strings.Contains(run.out.String(), ": 1 error, 0 warnings (12 streams, not looked at: nodes, workers, queues and sessions at work; ") {
+		t.Errorf("doctor prints %q", run.out)
 	}
 	succeed(t, p.url, "provision")
 	p.look("--profile", "dev").expect(t, noNodes)
@@ -294,10 +298,10 @@ func TestWhatTheUserMayNotIsTold(t *testing.T) {
 	succeed(t, as("admin", "a"), "provision", "--profile", "dev")
 	lookAt(t, as("admin", "a"), "--profile", "dev").expect(t, noNodes)
 	lookAt(t, as("blind", "b"), "--profile", "dev").expect(t,
-		"error permission-missing $JS.API.STREAM.INFO.KV_TURNLOG_MEMORY", "error permission-missing $JS.API.STREAM.INFO.TURNLOG_INBOX")
+		"error permission-missing $JS.API.STREAM.INFO.KV_TURNLOG_MEMORY $JS.API.STREAM.INFO.TURNLOG_INBOX")
 	f := lookAt(t, as("deaf", "d"), "--profile", "dev").expect(t, "error permission-missing $JS.API.STREAM.MSG.GET.TURNLOG_RUN")
-	if do := f["permission-missing"].Do; do != `allow publish on "$JS.API.STREAM.MSG.GET.TURNLOG_RUN" for this user, or connect as one who may` {
-		t.Errorf("to do: %s", do)
+	if m := f["permission-missing"]; m.What != "this user may not publish to 1 of the subjects that the doctor needs" || !strings.HasPrefix(m.Do, "allow publish on them for this user, or connect as one who may") {
+		t.Errorf("finding %+v", m)
 	}
 }
 

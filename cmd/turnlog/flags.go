@@ -72,7 +72,7 @@ func (f *sessionFlags) start(a *app, local bool) (start, error) {
 		return start{}, usageError("--max-rounds and --limit rounds=%d at once: give one of them", rounds)
 	}
 	f.limit.MaxRounds = max(f.limit.MaxRounds, f.maxRounds)
-	d, ref, err := f.load(local)
+	d, ref, err := f.load(a, local)
 	if err != nil {
 		return start{}, err
 	}

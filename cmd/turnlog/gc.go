@@ -206,6 +206,11 @@ func (k *keeper) collect(ctx context.Context, keep retention, by string, grace t
 		}
 		out.Sessions = append(out.Sessions, e)
 	}
+	if keep.really {
+		if _, err := k.cell.Keeper().Unlist(ctx); err != nil {
+			return out, err
+		}
+	}
 	found, err := k.cell.Keeper().Collect(ctx, grace, !keep.really)
 	out.Blobs = blobReportOf(found)
 	return out, err

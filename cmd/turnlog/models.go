@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -173,10 +174,18 @@ func writeModels(w io.Writer, r modelsReport) error {
 	return err
 }
 
+// addressOf is the variable with the address of a server that wants no key.
+func addressOf(s registry.Status) []string {
+	if s.Address == "" {
+		return nil
+	}
+	return []string{s.Address}
+}
+
 // state says in a few words whether a provider's models can be used.
 func state(s registry.Status) string {
 	if !s.Ready {
-		return "missing " + strings.Join(s.Missing, " or ")
+		return "missing " + strings.Join(append(slices.Clone(s.Missing), addressOf(s)...), " or ")
 	}
 	words := "ready"
 	if s.Key != "" {

@@ -52,7 +52,7 @@ func (r *remote) do(ctx context.Context, do func(context.Context, *cli.Cell, *cl
 		if err != nil {
 			return err
 		}
-		return d.Complete(do(ctx, d, c))
+		return d.Advise(do(ctx, d, c))
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/render"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
@@ -167,7 +168,7 @@ func (k *keeper) bury(ctx context.Context, state *loop.State, head journal.Head,
 		return events.Deletion{}, err
 	}
 	if len(waiting) > 0 {
-		return events.Deletion{}, fmt.Errorf("session %s is not deleted: %d commands wait for it", id, len(waiting))
+		return events.Deletion{}, fmt.Errorf("session %s is not deleted: %s for it", id, render.Plural(len(waiting), "command waits", "commands wait"))
 	}
 	last := journal.Record{Head: head, Entry: events.Entry{Session: id, At: state.At, Epoch: state.Epoch}}
 	done, err := k.cell.Keeper().Delete(ctx, last, d)
@@ -216,7 +217,7 @@ func blobReportOf(c jetstream.Collected) *blobReport {
 
 func (r removalReport) print(w io.Writer, grace time.Duration) error {
 	for _, s := range r.Sessions {
-		if _, err := fmt.Fprintf(w, "%s %s; %d entries removed\n", s.Session, s.Deletion, s.Removed); err != nil {
+		if _, err := fmt.Fprintf(w, "%s %s; %s removed\n", s.Session, s.Deletion, render.Plural(int(s.Removed), "entry", "entries")); err != nil {
 			return err
 		}
 	}
@@ -229,11 +230,12 @@ func (r removalReport) print(w io.Writer, grace time.Duration) error {
 func (b *blobReport) print(w io.Writer, what string, grace time.Duration) error {
 	_, err := fmt.Fprintf(w, "%d of %d blobs %s, %s\n", b.Removed, b.Checked, what, inBytes(b.Bytes))
 	if b.Parts > 0 {
-		_, more := fmt.Fprintf(w, "%d unfinished blobs %s\n", b.Parts, what)
+		_, more := fmt.Fprintf(w, "%s %s\n", render.Plural(b.Parts, "unfinished blob", "unfinished blobs"), what)
 		err = errors.Join(err, more)
 	}
 	if b.Young > 0 {
-		_, more := fmt.Fprintf(w, "%d blobs that nothing names are younger than %v: \"turnlog gc --delete\" removes them later\n", b.Young, grace)
+		_, more := fmt.Fprintf(w, "%s younger than %v: \"turnlog gc --delete\" removes them later\n",
+			render.Plural(b.Young, "blob that nothing names is", "blobs that nothing names are"), grace)
 		err = errors.Join(err, more)
 	}
 	return err

@@ -35,6 +35,7 @@ func TestASessionIsDeletedForGood(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"run", "--session", "s", "--model", model, "again"}, {"send", "s", "more"}, {"wait", "s"}, {"calls", "s"}, {"cancel", "s"},
+		{"approvals", "ls", "s"}, {"dead", "ls", "s"},
 	} {
 		p := at(t, url, args...)
 		if code := p.end(t); code != cli.CodeFailed || !strings.HasPrefix(p.err.String(), "turnlog: session s was deleted at ") {

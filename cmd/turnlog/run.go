@@ -11,11 +11,13 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
+	"github.com/turnlog/turnlog/jetstream"
 )
 
 // leaveTime is how long calls may go on that still run when the turn has ended or is
@@ -262,7 +264,25 @@ func (t *talk) join(ctx context.Context, d *cli.Cell, do func(*conversation) err
 	case v.tracker.opened && flag != "":
 		return usageError("--%s is for a new session, but %s goes on with what it was started with", flag, t.id)
 	}
+	if d := t.in.start.agent; d != nil && !v.tracker.opened {
+		t.unoffered(ctx, d, v.cell)
+	}
 	return do(v)
+}
+
+// unoffered tells what the agent's file names and nobody offers now. A worker may still come.
+func (t *talk) unoffered(ctx context.Context, d *agentfile.Definition, cell *jetstream.Cell) {
+	offers, err := cell.Catalog().List(ctx)
+	if err != nil {
+		return // whoever may not see it goes without the hint
+	}
+	var names []string
+	for _, o := range offers {
+		for _, spec := range o.Tools {
+			names = append(names, spec.Name)
+		}
+	}
+	t.missing(d, names)
 }
 
 // ask lets people here decide approvals, if there are any.

@@ -61,16 +61,8 @@ func (s *scheduling) do(ctx context.Context, do func(context.Context, *client.Cl
 		if err != nil {
 			return err
 		}
-		return mayNotSchedule(do(ctx, c))
+		return d.Advise(do(ctx, c))
 	})
-}
-
-// mayNotSchedule says which permission was missing.
-func mayNotSchedule(err error) error {
-	if errors.Is(err, client.ErrForbidden) {
-		return fmt.Errorf("this user may not see or change schedules: it takes what \"turnlog permissions scheduler\" prints: %w", err)
-	}
-	return err
 }
 
 func newScheduleListCommand(s *scheduling) *cobra.Command {
@@ -78,6 +70,11 @@ func newScheduleListCommand(s *scheduling) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the schedules, one a line: name, when, next time, last outcome",
+		Long: `Lists the schedules, one a line: name, when, next time, and what became of the last one.
+
+A schedule for once goes when it has started what it was for, whose record is the session. One that
+could not, or was skipped, is listed as over for seven days, with the reason; "turnlog schedule rm"
+takes it off the list before.`,
 		Example: `  turnlog schedule ls
   turnlog schedule ls -o json | jq -r '.[].name'`,
 	}
@@ -107,7 +104,7 @@ func newScheduleRemoveCommand(s *scheduling) *cobra.Command {
 		Aliases: []string{"remove"},
 		Short:   "Remove schedules, and what is due of them and not begun",
 		Long: `Removes schedules. A firing that no driver node has taken in hand is removed as well; sessions
-that were begun go on.`,
+that were begun go on. A schedule that is over is taken off the list.`,
 		Example: "  turnlog schedule rm nightly",
 	}
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
@@ -143,6 +140,7 @@ type scheduleRow struct {
 	Next    *time.Time        `json:"next,omitempty"`
 	Pending *time.Time        `json:"pending_since,omitempty"` // it fired, and no node has taken that in hand
 	Last    *outcomeRow       `json:"last,omitempty"`
+	Over    bool              `json:"over,omitempty"`  // it was for once, and came to nothing
 	Error   string            `json:"error,omitempty"` // it cannot be read
 
 	when string
@@ -157,13 +155,16 @@ type outcomeRow struct {
 }
 
 func scheduleRowOf(s jetstream.Standing, now time.Time) scheduleRow {
-	r := scheduleRow{Name: s.Name, Pending: known(s.Pending)}
+	r := scheduleRow{Name: s.Name, Pending: known(s.Pending), Over: s.Over}
 	if s.Err != nil {
 		r.Error, r.when = s.Err.Error(), "?"
 		return r
 	}
 	r.At, r.Cron, r.Zone, r.when = known(s.Timing.At), s.Timing.Cron, s.Timing.Zone, s.Timing.String()
-	r.Session, r.Text, r.Overlap, r.By, r.Created = s.Session, s.Text(), s.Overlaps(), s.By, known(s.Created)
+	r.Session, r.Text, r.By, r.Created = s.Session, s.Text(), s.By, known(s.Created)
+	if !s.Over {
+		r.Overlap = s.Overlaps()
+	}
 	if s.Timing.Every > 0 {
 		r.Every = s.Timing.Every.String()
 	}
@@ -199,6 +200,8 @@ func printSchedules(w io.Writer, rows []scheduleRow) error {
 	for _, r := range rows {
 		next := "-"
 		switch {
+		case r.Over:
+			next = "over"
 		case r.Error != "":
 			next = "cannot be read: " + r.Error
 		case r.Pending != nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,31 +23,53 @@ import (
 type timingFlags struct {
 	at string
 	in time.Duration
+
+	given func(flag string) bool
 }
 
 func (f *timingFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.at, "at", "", "do it once at this `time`: 2030-01-31T07:00:00Z, or in the time zone of this machine \"2030-01-31 07:00\" or 07:00")
-	cmd.Flags().DurationVar(&f.in, "in", 0, "do it once after this `time`")
+	cmd.Flags().DurationVar(&f.in, "in", 0, "do it once after this `time`: 90s, 2h30m")
+	f.given = cmd.Flags().Changed
 }
 
 // when is the time that the flags name; zero: none.
 func (f *timingFlags) when(now time.Time) (time.Time, error) {
+	in, at := f.given("in"), f.given("at")
 	switch {
-	case f.at != "" && f.in != 0:
+	case at && in:
 		return time.Time{}, usageError("--at and --in at once: give one of them")
-	case f.in < 0:
+	case in && f.in < 0:
 		return time.Time{}, usageError("--in %v is in the past", f.in)
-	case f.in != 0:
-		return now.Add(f.in), nil
-	case f.at == "":
+	case in && f.in < time.Second:
+		return time.Time{}, usageError("--in %v: use 1s or more", f.in)
+	case in:
+		return soon("--in "+f.in.String(), now.Add(f.in), now)
+	case !at:
 		return time.Time{}, nil
 	}
+	return f.clock(now)
+}
+
+// clock is the time that --at names.
+func (f *timingFlags) clock(now time.Time) (time.Time, error) {
 	at, ok := clock(f.at, now)
 	switch {
 	case !ok:
 		return at, usageError("--at %q: use 2030-01-31T07:00:00Z, \"2030-01-31 07:00\" or 07:00", f.at)
 	case at.Before(now):
 		return at, usageError("--at %s is in the past", at.Format(time.RFC3339))
+	}
+	return soon("--at "+f.at, at, now)
+}
+
+// farthest is how many years ahead something can be planned: what is farther is a
+// mistake.
+const farthest = 100
+
+func soon(flag string, at, now time.Time) (time.Time, error) {
+	if at.After(now.AddDate(farthest, 0, 0)) {
+		return at, usageError("%s is more than %d years ahead", flag, farthest)
 	}
 	return at, nil
 }
@@ -88,6 +111,7 @@ type addFlags struct {
 	overlap *cli.Choice
 	late    time.Duration
 	replace bool
+	later   bool
 	output  *cli.Choice
 }
 
@@ -99,7 +123,8 @@ func newScheduleAddCommand(s *scheduling) *cobra.Command {
 		Long: `Adds a schedule under a name. Each time it is due a new session begins with the text, as with
 "turnlog run"; its id is the name, a dash and the time in UTC: nightly-20300131T020000Z. With
 --session the text is input to that session, as with "turnlog send". With --task it is the goal
-of a task, as with "turnlog task". Without arguments, or with "-", the text is read from stdin.
+of a task, as with "turnlog task". That session has to be there, unless --session-later says that it
+comes later; a firing that does not find it fails. Without arguments, or with "-", the text is read from stdin.
 
 --cron takes five fields (minute, hour, day of the month, month, day of the week; with lists,
 ranges, steps, names), or @hourly, @daily, @weekly, @monthly, @yearly, in the time zone --tz, or
@@ -133,6 +158,7 @@ each session gets its newest version.`,
 	f.overlap.Register(cmd, "overlap", "", "what to do while the session of the time before, or that of --session, is at work")
 	fs.DurationVar(&f.late, "max-late", 0, "leave out what would be later than this `time`; 0: nothing")
 	fs.BoolVar(&f.replace, "replace", false, "replace the schedule of that name, if there is one")
+	fs.BoolVar(&f.later, "session-later", false, "the session of --session may be one that is not there yet")
 	f.output = cli.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return s.add(cmd, f, args[0], args[1:])
@@ -152,8 +178,15 @@ func (s *scheduling) add(cmd *cobra.Command, f addFlags, name string, words []st
 			given++
 		}
 	}
-	if given != 1 {
+	switch {
+	case given != 1:
 		return usageError("say when, with one of --cron, --every, --at and --in")
+	case cmd.Flags().Changed("every") && f.every <= 0:
+		return usageError("--every %v: use whole seconds, at least one", f.every)
+	case cmd.Flags().Changed("cron") && strings.TrimSpace(f.cron) == "":
+		return usageError("--cron is empty: give five fields, such as '0 2 * * *', or @daily")
+	case f.later && f.session.id == "":
+		return usageError("--session-later is for --session")
 	}
 	p := schedule.Schedule{
 		Name: name, Timing: schedule.Timing{At: at, Every: f.every, Cron: f.cron, Zone: f.zone},
@@ -169,7 +202,14 @@ func (s *scheduling) add(cmd *cobra.Command, f addFlags, name string, words []st
 	if err := p.Check(); err != nil {
 		return usageError("%w", err)
 	}
-	err = s.do(cmd.Context(), func(ctx context.Context, c *client.Client) error { return c.Schedule(ctx, p, f.replace) })
+	err = s.do(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+		if p.Session != "" && !f.later {
+			if err := s.takesInput(ctx, c, p.Session); err != nil {
+				return err
+			}
+		}
+		return c.Schedule(ctx, p, f.replace)
+	})
 	switch {
 	case errors.Is(err, jetstream.ErrScheduled):
 		return fmt.Errorf("there is a schedule %s: give another name, or --replace", name)
@@ -186,6 +226,27 @@ func (s *scheduling) add(cmd *cobra.Command, f addFlags, name string, words []st
 		}{scheduleRowOf(jetstream.Standing{Schedule: p, Added: now}, now), times})
 	}
 	return printTimes(s.term.out, p, times)
+}
+
+// takesInput returns an error if the session is not there, or is closed. Schedulers may
+// not read journals, unless they are clients as well: then only the firing will tell.
+func (s *scheduling) takesInput(ctx context.Context, c *client.Client, id content.SessionID) error {
+	state, _, err := c.Read(ctx, id)
+	_, denied := jetstream.Denied(err)
+	switch {
+	case denied:
+		s.hint("this user may not look whether there is a session %s: if not, the schedule fails when it is due", id)
+		return nil
+	case errors.Is(err, client.ErrNotFound):
+		return fmt.Errorf("there is no session %s: \"turnlog sessions ls\" lists those that there are; with --session-later it may come later", id)
+	case err != nil:
+		return err
+	case state.Deleted != nil:
+		return &client.DeletedError{Session: id, Deletion: *state.Deleted}
+	case state.Closed:
+		return fmt.Errorf("session %s is closed: it takes no input", id)
+	}
+	return nil
 }
 
 // commands are what the schedule sends, and the session that it sends it to.

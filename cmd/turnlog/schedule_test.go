@@ -91,7 +91,7 @@ func TestANameIsTakenUnlessItIsReplaced(t *testing.T) {
 	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "--replace") {
 		t.Errorf("a second add exits with %d: %s", code, p.err)
 	}
-	got := succeed(t, url, "schedule", "add", "n", "--cron", "@hourly", "--replace", "--max-late", "1m", "--session", "s", "-o", "json", "two")
+	got := succeed(t, url, "schedule", "add", "n", "--cron", "@hourly", "--replace", "--max-late", "1m", "--session", "s", "--session-later", "-o", "json", "two")
 	if !strings.Contains(got, `"cron":"@hourly"`) || !strings.Contains(got, `"session":"s"`) || !strings.Contains(got, `"max_late":"1m0s"`) || strings.Count(got, "T") < 4 {
 		t.Errorf("add -o json prints %s", got)
 	}
@@ -103,29 +103,36 @@ func TestANameIsTakenUnlessItIsReplaced(t *testing.T) {
 func TestBadSchedulesAreUsageErrors(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string]string{
-		"say when":                 "n x",
-		"one of --cron":            "n --every 1h --cron @daily x",
-		"minute":                   "n --cron 61.*.*.*.* x",
-		"5, minute":                "n --cron 0.0 x",
-		"Mars/Base":                "n --cron @daily --tz Mars/Base x",
-		"time zone is for":         "n --every 1h --tz UTC x",
-		"whole seconds":            "n --every 1500ms x",
-		"in the past":              "n --at 2020-01-01T00:00:00Z x",
-		"use 2030-":                "n --at tomorrow x",
-		"--in -1s is":              "n --in -1s x",
-		"1 to 64":                  "n.m --every 1h x",
-		"prompt is empty":          "n --every 1h",
-		"--allow is for new":       "n --every 1h --session s --allow * x",
-		"--model is for new":       "n --every 1h --session s --model demo x",
-		"--gate is for --task":     "n --every 1h --gate true x",
-		"--max-retries -1":         "n --every 1h --task --max-retries -1 x",
-		"--on-busy says nothing":   "n --every 1h --on-busy steer x",
-		"--overlap":                "n --every 1h --overlap queue x",
-		"lateness":                 "n --every 1h --max-late -1s x",
-		"never comes":              "n --cron 0.0.31.2.* x",
-		"such as Europe/Berlin":    "n --cron @daily --tz Local x",
-		"--agents-md says nothing": "n --every 1h --agents-md all x",
-		"--session: bad id":        "n --every 1h --session a/b x",
+		"say when":                          "n x",
+		"one of --cron":                     "n --every 1h --cron @daily x",
+		"minute":                            "n --cron 61.*.*.*.* x",
+		"5, minute":                         "n --cron 0.0 x",
+		"Mars/Base":                         "n --cron @daily --tz Mars/Base x",
+		"time zone is for":                  "n --every 1h --tz UTC x",
+		"whole seconds":                     "n --every 1500ms x",
+		"in the past":                       "n --at 2020-01-01T00:00:00Z x",
+		"use 2030-":                         "n --at tomorrow x",
+		"--in -1s is":                       "n --in -1s x",
+		"--in 0s: use 1s":                   "n --in 0s x",
+		"--in 880000h0m0s is more":          "n --in 880000h x",
+		"--at 9999-01-01T00:00:00Z is more": "n --at 9999-01-01T00:00:00Z x",
+		"--every 0s: use whole":             "n --every 0s x",
+		"--every -1h0m0s: use":              "n --every -1h x",
+		"--cron is empty":                   "n --cron= x",
+		"--session-later is for":            "n --every 1h --session-later x",
+		"1 to 64":                           "n.m --every 1h x",
+		"prompt is empty":                   "n --every 1h",
+		"--allow is for new":                "n --every 1h --session s --allow * x",
+		"--model is for new":                "n --every 1h --session s --model demo x",
+		"--gate is for --task":              "n --every 1h --gate true x",
+		"--max-retries -1":                  "n --every 1h --task --max-retries -1 x",
+		"--on-busy says nothing":            "n --every 1h --on-busy steer x",
+		"--overlap":                         "n --every 1h --overlap queue x",
+		"lateness":                          "n --every 1h --max-late -1s x",
+		"never comes":                       "n --cron 0.0.31.2.* x",
+		"such as Europe/Berlin":             "n --cron @daily --tz Local x",
+		"--agents-md says nothing":          "n --every 1h --agents-md all x",
+		"--session: bad id":                 "n --every 1h --session a/b x",
 	} {
 		words := strings.Fields(args)
 		for i, w := range words {
@@ -138,7 +145,7 @@ func TestBadSchedulesAreUsageErrors(t *testing.T) {
 			t.Errorf("%q: %s\nwant %q", args, p.err, want)
 		}
 	}
-	for _, args := range [][]string{{"--in", "1h", "--wait"}, {"--in", "1h", "--at", "10:00"}, {"--at", "25:00"}} {
+	for _, args := range [][]string{{"--in", "0s"}, {"--at", ""}, {"--in", "1h", "--wait"}, {"--in", "1h", "--at", "10:00"}, {"--at", "25:00"}} {
 		expect(t, cli.CodeUsage, append([]string{"send", "--server", "nats://127.0.0.1:1", "s", "hi"}, args...)...)
 	}
 }
@@ -158,5 +165,29 @@ func TestTimesOfDayAreTheNextOnes(t *testing.T) {
 		if at, ok := clock(text, now); !ok || at.Format(time.RFC3339) != want {
 			t.Errorf("%q is %s, %t; want %s", text, at.Format(time.RFC3339), ok, want)
 		}
+	}
+}
+
+func TestASessionThatIsNotThereIsSaidWhenTheScheduleIsAdded(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, node())
+	ghost := at(t, url, "schedule", "add", "n", "--every", "1h", "--session", "ghost", "boo")
+	if code := ghost.end(t); code != cli.CodeFailed || !strings.Contains(ghost.err.String(), "there is no session ghost") || !strings.Contains(ghost.err.String(), "--session-later") {
+		t.Errorf("add for a session that is not there = %d %s", code, ghost.err)
+	}
+	if rows := schedules(t, url); len(rows) != 0 {
+		t.Errorf("it was added all the same: %+v", rows)
+	}
+	succeed(t, url, "run", "--session", "s", "--model", scripted(t, echo), "one")
+	succeed(t, url, "schedule", "add", "there", "--every", "1h", "--session", "s", "hello")
+	succeed(t, url, "schedule", "rm", "there")
+
+	succeed(t, url, "schedule", "add", "once", "--in", "1s", "--session", "ghost", "--session-later", "boo")
+	awaited(t, "what became of it", func() bool { rows := schedules(t, url); return len(rows) == 1 && rows[0].Over })
+	if got := succeed(t, url, "schedule", "ls"); !strings.Contains(got, " over ") || !strings.Contains(got, "failed: there is no session ghost") {
+		t.Errorf("ls prints %q", got)
+	}
+	if got := succeed(t, url, "schedule", "rm", "once") + succeed(t, url, "schedule", "ls"); got != "" {
+		t.Errorf("rm and ls print %q", got)
 	}
 }

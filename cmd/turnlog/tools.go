@@ -62,7 +62,8 @@ skills and agents in this process, and by what its file says of them. What becom
 told then, too: allow, or ask for one that a person has to approve, and how it is waited for; what
 the agent's permissions make of single paths and programs only shows when a call runs.
 
-An MCP server that is not available is told on stderr; the others are listed.`,
+An MCP server that is not available is told on stderr; the others are listed. So is what the
+agent's file names and nobody offers now.`,
 		Example: `  turnlog tools ls
   turnlog tools ls --tools fs,shell --allow-write -o json
   turnlog tools ls --mcp 'notes=npx -y @acme/notes'
@@ -107,7 +108,7 @@ func (a *app) listTools(cmd *cobra.Command, f *toolsFlags) ([]toolRow, error) {
 		}
 		return a.offeredTools(cmd.Context(), f)
 	}
-	of, err := f.agentFor(cmd.Context(), nil)
+	of, err := f.agentFor(cmd.Context(), a, nil)
 	if err == nil {
 		err = of.prepare(f)
 	}
@@ -138,10 +139,11 @@ func (a *app) listTools(cmd *cobra.Command, f *toolsFlags) ([]toolRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := []toolRow{}
+	rows, names := []toolRow{}, []string{}
 	for _, o := range c.Offers {
-		rows = addRow(rows, o.Source, o.Spec, of)
+		rows, names = addRow(rows, o.Source, o.Spec, of), append(names, o.Spec.Name)
 	}
+	of.missing(a, names)
 	return rows, nil
 }
 
@@ -154,7 +156,7 @@ func (a *app) offeredTools(ctx context.Context, f *toolsFlags) ([]toolRow, error
 			return err
 		}
 		defer d.Close()
-		of, err := f.agentFor(ctx, d.Cell)
+		of, err := f.agentFor(ctx, a, d.Cell)
 		if err != nil {
 			return err
 		}
@@ -162,11 +164,13 @@ func (a *app) offeredTools(ctx context.Context, f *toolsFlags) ([]toolRow, error
 		if err != nil {
 			return err
 		}
+		names := []string{}
 		for _, o := range offers {
 			for _, spec := range o.Tools {
-				rows = addRow(rows, o.Worker+"@"+o.Queue, of.bound(spec), of)
+				rows, names = addRow(rows, o.Worker+"@"+o.Queue, of.bound(spec), of), append(names, spec.Name)
 			}
 		}
+		of.missing(a, names)
 		return nil
 	})
 	slices.SortStableFunc(rows, func(a, b toolRow) int {

@@ -43,15 +43,15 @@ func newToolsAgent(d *agentfile.Definition) (*toolsAgent, error) {
 
 // agentFor is the agent of the flag; nil: none is named. The cell is nil for one that has to
 // be a file.
-func (f *toolsFlags) agentFor(ctx context.Context, cell *jetstream.Cell) (*toolsAgent, error) {
+func (f *toolsFlags) agentFor(ctx context.Context, a *app, cell *jetstream.Cell) (*toolsAgent, error) {
 	var d *agentfile.Definition
 	var err error
 	switch {
 	case f.agent == "":
 		return nil, nil //nolint:nilnil // none is named
 	case agentfile.IsFile(f.agent):
-		if d, err = agentfile.Load(f.agent); err != nil {
-			return nil, usageError("%w", err)
+		if d, err = a.loadAgent(f.agent); err != nil {
+			return nil, err
 		}
 	case cell == nil:
 		return nil, usageError("--agent %s: in this process name a file, such as %s.yaml", f.agent, f.agent)
@@ -167,4 +167,18 @@ func lookedAt(d *agentfile.Definition) (tool.Tool, error) {
 	return tool.Func(agentfile.ToolOf(d.Name), d.Purpose(), func(context.Context, agent.Delegation) (string, error) {
 		return "", errors.New("this agent is only looked at")
 	}, tool.Idempotent())
+}
+
+// missing tells what the agent's file names and nobody offers.
+func (a *app) missing(d *agentfile.Definition, offered []string) {
+	for _, what := range d.Missing(offered) {
+		a.hint("agent %s: %s", d.Name, what)
+	}
+}
+
+// missing is that of the agent by which tools are listed, if there is one.
+func (a *toolsAgent) missing(of *app, offered []string) {
+	if a != nil {
+		of.missing(a.definition, offered)
+	}
 }

@@ -20,7 +20,7 @@ func TestTortureRefusesWhatCannotBe(t *testing.T) {
 		{[]string{"--duration", "10ms"}, "use a second or more"},
 		{[]string{"--sessions", "0"}, "use positive numbers"},
 		{[]string{"--sessions", "100000"}, "use 1 to 2000"},
-		{[]string{"--seed", "-1"}, "invalid argument"},
+		{[]string{"--seed", "-1"}, "use a whole number, 0 or more"},
 		{[]string{"--faults", "meteor"}, `"meteor": use one of`},
 		{[]string{"--replicas", "3"}, "--replicas is for the servers of --server"},
 		{[]string{"--server", "127.0.0.1:1", "--faults", "server_stopped"}, "only servers in this process"},

@@ -51,7 +51,8 @@ func (c *Choice) String() string { return c.value }
 // Set chooses a word.
 func (c *Choice) Set(word string) error {
 	if !slices.Contains(c.allowed, word) {
-		return fmt.Errorf("choose one of %s", strings.Join(c.allowed, ", "))
+		words := slices.DeleteFunc(slices.Clone(c.allowed), func(word string) bool { return word == "" })
+		return fmt.Errorf("choose one of %s", strings.Join(words, ", "))
 	}
 	c.value = word
 	return nil

@@ -29,6 +29,9 @@ func program(run func(*cobra.Command) error) *cobra.Command {
 	}
 	OutputFlag(work, "text", "json")
 	work.Flags().Int("times", 1, "how often")
+	work.Flags().Uint64("seed", 1, "what happens")
+	work.Flags().Duration("for", 0, "how long")
+	work.Flags().Bool("really", false, "whether")
 	all := &cobra.Command{Use: "all FILE...", Short: "Takes all.", RunE: func(*cobra.Command, []string) error { return nil }}
 	group := &cobra.Command{Use: "group", Short: "Has commands."}
 	group.AddCommand(&cobra.Command{Use: "list", RunE: func(*cobra.Command, []string) error { return nil }})
@@ -49,20 +52,27 @@ func execute(ctx context.Context, root *cobra.Command, args ...string) (code int
 func TestWrongCommandLinesAreUsageErrors(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"work":                 `prog: argument NAME is missing (see "prog work --help")`,
-		"work a b c":           `prog: unexpected argument "c" (see "prog work --help")`,
-		"work a --bogus":       `prog: unknown flag: --bogus (see "prog work --help")`,
-		"work a --times x":     `prog: invalid argument "x" for "--times" flag: strconv.ParseInt: parsing "x": invalid syntax (see "prog work --help")`,
-		"work a -o xml":        `prog: invalid argument "xml" for "-o, --output" flag: choose one of text, json (see "prog work --help")`,
-		"worrk":                `prog: unknown command "worrk": did you mean "work"? (see "prog --help")`,
-		"xyzzy":                `prog: unknown command "xyzzy" (see "prog --help")`,
-		"group liist":          `prog: unknown command "liist": did you mean "list"? (see "prog group --help")`,
-		"group list stray":     `prog: unexpected argument "stray" (see "prog group list --help")`,
-		"all":                  `prog: argument FILE is missing (see "prog all --help")`,
-		"--times":              `prog: unknown flag: --times (see "prog --help")`,
-		"work a --times=1 -q":  `prog: unknown shorthand flag: 'q' in -q (see "prog work --help")`,
-		"work a b --output=":   `prog: invalid argument "" for "-o, --output" flag: choose one of text, json (see "prog work --help")`,
-		"work -- a b -- extra": `prog: unexpected argument "--" (see "prog work --help")`,
+		"work":                                `prog: argument NAME is missing (see "prog work --help")`,
+		"work a b c":                          `prog: unexpected argument "c" (see "prog work --help")`,
+		"work a --bogus":                      `prog: unknown flag: --bogus (see "prog work --help")`,
+		"work a --times x":                    `prog: --times "x": use a whole number (see "prog work --help")`,
+		"work a --times 1e99":                 `prog: --times "1e99": use a whole number (see "prog work --help")`,
+		"work a --times 99999999999999999999": `prog: --times "99999999999999999999": the number is too large (see "prog work --help")`,
+		"work a --seed -1":                    `prog: --seed "-1": use a whole number, 0 or more (see "prog work --help")`,
+		"work a --for 10":                     `prog: --for "10": use a time with its unit, such as 500ms, 30s or 2h30m (see "prog work --help")`,
+		"work a --really=perhaps":             `prog: --really "perhaps": use true or false, or the flag alone (see "prog work --help")`,
+		"work a --tims 1":                     `prog: unknown flag: --tims: did you mean --times? (see "prog work --help")`,
+		"work a --out json":                   `prog: unknown flag: --out: did you mean --output? (see "prog work --help")`,
+		"work a -o xml":                       `prog: --output "xml": choose one of text, json (see "prog work --help")`,
+		"worrk":                               `prog: unknown command "worrk": did you mean "work"? (see "prog --help")`,
+		"xyzzy":                               `prog: unknown command "xyzzy" (see "prog --help")`,
+		"group liist":                         `prog: unknown command "liist": did you mean "list"? (see "prog group --help")`,
+		"group list stray":                    `prog: unexpected argument "stray" (see "prog group list --help")`,
+		"all":                                 `prog: argument FILE is missing (see "prog all --help")`,
+		"--times":                             `prog: unknown flag: --times (see "prog --help")`,
+		"work a --times=1 -q":                 `prog: unknown shorthand flag: 'q' in -q (see "prog work --help")`,
+		"work a b --output=":                  `prog: --output "": choose one of text, json (see "prog work --help")`,
+		"work -- a b -- extra":                `prog: unexpected argument "--" (see "prog work --help")`,
 	} {
 		root := program(func(*cobra.Command) error { t.Errorf("%q ran", line); return nil })
 		code, stdout, stderr := execute(t.Context(), root, strings.Fields(line)...)

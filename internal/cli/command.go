@@ -15,6 +15,7 @@ func prepare(cmd *cobra.Command, began *bool) {
 	if !cmd.HasParent() {
 		cmd.Version = Version()
 		cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+		cmd.SetFlagErrorFunc(flagError) // and of those below
 	}
 	if cmd.HasSubCommands() && !cmd.Runnable() {
 		cmd.Args, cmd.SuggestionsMinimumDistance = subcommand, 2

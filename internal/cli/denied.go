@@ -1,11 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/jetstream"
 )
 
 // Permitted does something that sends requests, and gives it up as soon as the server
@@ -14,7 +20,7 @@ import (
 func (c *Cell) Permitted(ctx context.Context, do func(context.Context) error) error {
 	ctx, stop := untilDenied(ctx, c.Conn)
 	defer stop()
-	return c.explain(do(ctx))
+	return c.explain(do(ctx), nil)
 }
 
 // untilDenied returns a context that also ends when the server tells the connection
@@ -25,9 +31,10 @@ func untilDenied(ctx context.Context, nc *nats.Conn) (_ context.Context, stop fu
 	ctx, cancel := context.WithCancelCause(ctx)
 	before := nc.ErrorHandler()
 	nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
+		d, denied := jetstream.Denied(err)
 		switch {
-		case errors.Is(err, nats.ErrPermissionViolation):
-			cancel(err)
+		case denied:
+			cancel(d)
 		case before != nil:
 			before(nc, sub, err)
 		}
@@ -38,10 +45,60 @@ func untilDenied(ctx context.Context, nc *nats.Conn) (_ context.Context, stop fu
 	}
 }
 
-// deniedHint says what to do about something that the server does not permit.
-func deniedHint(err error) string {
-	if strings.Contains(err.Error(), "Permissions Violation for Subscription") {
-		return `this user hears no replies there: give the --inbox-prefix that "turnlog permissions" prints with the user's role`
+// hushed has a connection log nothing of what its user is denied: a request that is
+// denied fails, and says so.
+func hushed(nc *nats.Conn) {
+	before := nc.ErrorHandler()
+	nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
+		if _, denied := jetstream.Denied(err); !denied && before != nil {
+			before(nc, sub, err)
+		}
+	})
+}
+
+// Advise adds to an error what to do about it, if that is known: to connect as somebody
+// who may, or to create what is missing, as when the cell is of an earlier release.
+func (c *Cell) Advise(err error) error {
+	if d, denied := jetstream.Denied(err); denied {
+		return fmt.Errorf("%w: %s", err, c.deniedHint(d, nil))
 	}
-	return `connect as a user who may ("turnlog permissions ROLE" prints what a role does)`
+	if errors.Is(err, jetstream.ErrNotProvisioned) {
+		return fmt.Errorf("%w (\"turnlog provision\" creates what is missing, or says what stands in its way)", err)
+	}
+	return err
+}
+
+// deniedHint says what to do about something that the server does not let the user do,
+// who needs the permissions of all the roles, or else of any that may.
+func (c *Cell) deniedHint(d *jetstream.DeniedError, as []jetstream.Role) string {
+	if d.Hearing && strings.HasPrefix(d.Subject, strings.TrimSuffix(cmp.Or(c.Conn.Opts.InboxPrefix, nats.InboxPrefix), ".")+".") {
+		return `it hears no replies there: give the --inbox-prefix that "turnlog permissions" prints with the user's role`
+	}
+	if len(as) == 0 {
+		return "connect as a user who may (" + anyOf(c.Allowed(d)) + ")"
+	}
+	return fmt.Sprintf("connect as a user with what %q prints", permissionsOf(as...))
+}
+
+func anyOf(roles []jetstream.Role) string {
+	if len(roles) == 0 {
+		return `"turnlog permissions ROLE" prints what a role does`
+	}
+	var all []string
+	for _, r := range roles {
+		all = append(all, strconv.Quote(permissionsOf(r)))
+	}
+	return strings.Join(all, " or ") + " prints what it takes"
+}
+
+// permissionsOf is the command that prints the permissions of roles.
+func permissionsOf(roles ...jetstream.Role) string {
+	command := "turnlog permissions"
+	for _, r := range roles {
+		command += " " + string(r)
+	}
+	if slices.Contains(roles, jetstream.RoleWorker) {
+		command += " --queue NAME"
+	}
+	return command
 }

@@ -21,8 +21,8 @@ func TestWhatIsDeniedIsSaidAtOnce(t *testing.T) {
 	}
 	t.Cleanup(s.Close)
 	for user, want := range map[string][]string{
-		"mute": {`Publish to "$JS.API.STREAM.INFO.`, "turnlog permissions"},
-		"deaf": {`Subscription to "_INBOX.`, "--inbox-prefix"},
+		"mute": {`publish to "$JS.API.STREAM.INFO.`, "turnlog permissions"},
+		"deaf": {`hear "_INBOX.`, "--inbox-prefix"},
 	} {
 		for _, provisions := range []bool{true, false} {
 			began := time.Now()

@@ -25,6 +25,7 @@ type Deployment struct {
 	provision bool
 	replicas  int
 	patience  time.Duration // with a server that is not up yet
+	lasting   bool          // the program runs until it is stopped
 	getenv    func(string) string
 }
 
@@ -41,6 +42,7 @@ func NewDeployment(cmd *cobra.Command, getenv func(string) string) *Deployment {
 
 // Provisions adds the flags of a program that creates what the cell is missing.
 func (d *Deployment) Provisions(cmd *cobra.Command) {
+	d.lasting = true
 	fs := cmd.PersistentFlags()
 	fs.BoolVar(&d.provision, "provision", true, "create the deployment's streams if they are missing")
 	fs.IntVar(&d.replicas, "replicas", 1, "`copies` of each stream that is created")
@@ -89,6 +91,9 @@ func (d *Deployment) Dial(ctx context.Context, program string, log *zap.Logger) 
 	if err != nil {
 		return nil, err
 	}
+	if !d.lasting {
+		hushed(nc)
+	}
 	cell, err := jetstream.Open(nc, d.Namespace())
 	if err != nil {
 		nc.Close()
@@ -130,7 +135,9 @@ func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger, 
 	if d.provision {
 		as = nil // all is looked for
 	}
-	err := cell.Permitted(ctx, func(ctx context.Context) error { return cell.Check(ctx, as...) })
+	within, stop := untilDenied(ctx, cell.Conn)
+	err := cell.explain(cell.Check(within, as...), as)
+	stop()
 	switch {
 	case d.provision && errors.Is(err, nats.ErrPermissionViolation):
 		return fmt.Errorf("%w, or give --provision=false if all streams are there", err)
@@ -149,19 +156,12 @@ func (c *Cell) Provision(ctx context.Context, cfg jetstream.Config) error {
 	return c.Permitted(ctx, func(ctx context.Context) error { return c.Cell.Provision(ctx, cfg) })
 }
 
-// Complete adds to an error that comes of something missing how to create it, as when
-// the cell is of an earlier release.
-func (*Cell) Complete(err error) error {
-	if errors.Is(err, jetstream.ErrNotProvisioned) {
-		return fmt.Errorf("%w (\"turnlog provision\" creates what is missing, or says what stands in its way)", err)
-	}
-	return err
-}
-
-// explain adds where, and what to do about it.
-func (c *Cell) explain(err error) error {
+// explain adds where, and what to do about it. as is whose permissions suffice, if that
+// is known.
+func (c *Cell) explain(err error, as []jetstream.Role) error {
 	at := c.Conn.ConnectedUrlRedacted()
 	_, differs := errors.AsType[*jetstream.MismatchError](err)
+	denied, isDenied := jetstream.Denied(err)
 	_, overlaps := errors.AsType[*jetstream.OverlapError](err)
 	switch {
 	case err == nil:
@@ -169,13 +169,13 @@ func (c *Cell) explain(err error) error {
 	case errors.Is(err, jetstream.ErrNoJetStream):
 		return fmt.Errorf("%w at %s: start that server with JetStream (nats-server -js), or connect to one that has it", jetstream.ErrNoJetStream, at)
 	case errors.Is(err, jetstream.ErrNotProvisioned):
-		return c.Complete(fmt.Errorf("%s: %w", at, err))
+		return c.Advise(fmt.Errorf("%s: %w", at, err))
 	case differs:
 		return fmt.Errorf("%s: %w: nothing was created: ask for the settings that are there, change them, or take another --namespace", at, err)
 	case overlaps:
 		return fmt.Errorf("%s: %w: nothing was created: delete that stream, or take another --namespace", at, err)
-	case errors.Is(err, nats.ErrPermissionViolation):
-		return fmt.Errorf("%s: %w: %s", at, err, deniedHint(err))
+	case isDenied:
+		return fmt.Errorf("%s: %w: %s", at, err, c.deniedHint(denied, as))
 	}
 	return fmt.Errorf("%s: %w", at, err)
 }

@@ -66,12 +66,19 @@ func Main(root *cobra.Command) int {
 }
 
 // Execute runs root and returns the exit code. If that is not 0, one line on the
-// command's standard error says why.
+// command's standard error says why; of an error that is many, as what is wrong with a
+// file, each gets its line.
 func Execute(ctx context.Context, root *cobra.Command) int {
 	began := false
 	prepare(root, &began)
 	cmd, err := root.ExecuteContextC(ctx)
 	code, text := verdict(err, began)
+	if many, ok := errors.AsType[severalError](err); ok && text != "" {
+		for _, line := range many.Lines() {
+			_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), oneLine(line))
+		}
+		return code
+	}
 	if code == CodeUsage && text != "" {
 		text += fmt.Sprintf(" (see %q)", cmd.CommandPath()+" --help")
 	}
@@ -79,6 +86,12 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 		_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), text) // there is nobody to tell
 	}
 	return code
+}
+
+// severalError is an error that is a list of several.
+type severalError interface {
+	error
+	Lines() []string
 }
 
 // verdict says what an error means for who ran the program.

@@ -96,7 +96,7 @@ func (d *Durability) Require(ctx context.Context, cell *Cell, log *zap.Logger, a
 	}
 	seen, err := cell.Inspect(ctx, as...)
 	if err != nil {
-		return cell.explain(err)
+		return cell.explain(err, as)
 	}
 	for _, s := range seen.Streams {
 		if s.Err != nil {

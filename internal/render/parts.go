@@ -181,13 +181,18 @@ func is(yes bool, word string) string {
 
 // count shows a number of things; none is shown as nothing.
 func count(n int, thing string) string {
-	switch n {
-	case 0:
+	if n == 0 {
 		return ""
-	case 1:
-		return "1 " + thing
 	}
-	return strconv.Itoa(n) + " " + thing + "s"
+	return Plural(n, thing, thing+"s")
+}
+
+// Plural is a number of things: "1 entry", "2 entries".
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
 }
 
 func names(refs []events.ToolRef) []string {

@@ -14,8 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
 // Depths that payloads may nest. Entries may nest deeper than commands, so that
@@ -37,38 +35,25 @@ const elementsFree = 1 << 16
 // Check reports whether b is exactly one msgpack value that nests at most depth
 // arrays and maps, without extension types, and whose lengths are true.
 func Check(b []byte, depth int) error {
-	c := checker{rest: b, elements: elementsFree + len(b)/4}
-	open := make([]int, 0, 16) // values still to come in each open container
-	for {
-		children, err := c.value()
-		switch {
-		case err != nil:
-			return fmt.Errorf("%w: at byte %d of %d: %w", ErrMalformed, len(b)-len(c.rest), len(b), err)
-		case children > 0 && len(open) == depth:
-			return fmt.Errorf("%w: nested deeper than %d", ErrMalformed, depth)
-		case children > 0:
-			open = append(open, children)
-			continue
-		}
-		for len(open) > 0 {
-			open[len(open)-1]--
-			if open[len(open)-1] > 0 {
-				break
-			}
-			open = open[:len(open)-1]
-		}
-		if len(open) == 0 {
-			break
-		}
+	_, rest, err := cut(b, depth)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%w: %d bytes follow its end", ErrMalformed, len(rest))
 	}
-	if n := len(c.rest); n > 0 {
-		return fmt.Errorf("%w: %d bytes follow its end", ErrMalformed, n)
+	return err
+}
+
+// cut takes the value that b begins with off what follows it.
+func cut(b []byte, depth int) (value, rest []byte, err error) {
+	c := checker{in: b, elements: elementsFree + len(b)/4}
+	if err := c.one(depth); err != nil {
+		return nil, nil, fmt.Errorf("%w: at byte %d of %d: %w", ErrMalformed, c.at, len(b), err)
 	}
-	return nil
+	return b[:c.at:c.at], b[c.at:], nil
 }
 
 type checker struct {
-	rest     []byte
+	in       []byte
+	at       int // how much of it is checked
 	elements int // that may still come
 }
 
@@ -76,68 +61,108 @@ var (
 	errShort   = errors.New("the bytes end early")
 	errForeign = errors.New("a type that is never written here")
 	errTooMany = errors.New("too many array elements for so few bytes")
+	errTooDeep = errors.New("arrays and maps nest too deeply")
+	errMore    = errors.New("bytes follow its end")
 )
 
-// value takes one header with its scalar content off the front, and returns how
-// many values it announces.
-func (c *checker) value() (children int, err error) {
-	b, err := c.take(1)
-	if err != nil {
-		return 0, err
+// one passes over one value, with all that is in it.
+func (c *checker) one(depth int) error {
+	var few [16]int
+	open := few[:0] // values still to come in each container around the innermost
+	for left := 1; ; {
+		for left == 0 {
+			if len(open) == 0 {
+				return nil
+			}
+			left, open = open[len(open)-1], open[:len(open)-1]
+		}
+		left--
+		if c.short() {
+			continue
+		}
+		children, err := c.value()
+		switch {
+		case err != nil:
+			return err
+		case children > 0 && len(open) == depth:
+			return errTooDeep
+		case children > 0:
+			open = append(open, left)
+			left = children
+		}
 	}
-	code := b[0]
-	switch {
-	case msgpcode.IsFixedNum(code):
-		return 0, nil
-	case msgpcode.IsFixedString(code):
-		_, err := c.take(int(code & msgpcode.FixedStrMask))
-		return 0, err
-	case msgpcode.IsFixedMap(code):
-		return c.mapOf(int(code & msgpcode.FixedMapMask))
-	case msgpcode.IsFixedArray(code):
-		return c.arrayOf(int(code & msgpcode.FixedArrayMask))
-	}
-	switch code {
-	case msgpcode.Nil, msgpcode.False, msgpcode.True:
-		return 0, nil
-	case msgpcode.Uint8, msgpcode.Int8:
-		_, err = c.take(1)
-	case msgpcode.Uint16, msgpcode.Int16:
-		_, err = c.take(2)
-	case msgpcode.Uint32, msgpcode.Int32, msgpcode.Float:
-		_, err = c.take(4)
-	case msgpcode.Uint64, msgpcode.Int64, msgpcode.Double:
-		_, err = c.take(8)
-	case msgpcode.Str8, msgpcode.Bin8:
-		return 0, c.bytes(1)
-	case msgpcode.Str16, msgpcode.Bin16:
-		return 0, c.bytes(2)
-	case msgpcode.Str32, msgpcode.Bin32:
-		return 0, c.bytes(4)
-	case msgpcode.Array16:
-		return c.container(2, c.arrayOf)
-	case msgpcode.Array32:
-		return c.container(4, c.arrayOf)
-	case msgpcode.Map16:
-		return c.container(2, c.mapOf)
-	case msgpcode.Map32:
-		return c.container(4, c.mapOf)
-	default:
-		return 0, errForeign
-	}
-	return 0, err
 }
 
-func (c *checker) container(width int, of func(int) (int, error)) (int, error) {
-	n, err := c.length(width)
-	if err != nil {
-		return 0, err
+// short passes over a value of the kinds that most are of, and reports whether it was
+// one.
+func (c *checker) short() bool {
+	if c.at == len(c.in) {
+		return false
 	}
-	return of(n)
+	code, n := c.in[c.at], 1
+	if code&^maxFixedText == codeFixedText {
+		n += int(code & maxFixedText)
+	} else if code >= codeFixedMap && code < codeFixedMinus {
+		return false
+	}
+	if n > len(c.in)-c.at {
+		return false
+	}
+	c.at += n
+	return true
+}
+
+// value passes over one header with its scalar content, and returns how many values
+// it announces.
+func (c *checker) value() (children int, err error) {
+	if c.at == len(c.in) {
+		return 0, errShort
+	}
+	code := c.in[c.at]
+	c.at++
+	switch {
+	case code < codeFixedMap, code >= codeFixedMinus:
+		return 0, nil
+	case code < codeFixedArray:
+		return c.mapOf(int(code & maxFixedMap))
+	case code < codeFixedText:
+		return c.arrayOf(int(code & maxFixedArray))
+	case code < codeNil:
+		return 0, c.pass(int(code & maxFixedText))
+	}
+	switch code {
+	case codeNil, codeFalse, codeTrue:
+		return 0, nil
+	case codeUint8, codeUint16, codeUint32, codeUint64:
+		return 0, c.pass(1 << (code - codeUint8))
+	case codeInt8, codeInt16, codeInt32, codeInt64:
+		return 0, c.pass(1 << (code - codeInt8))
+	case codeFloat:
+		return 0, c.pass(4)
+	case codeDouble:
+		return 0, c.pass(8)
+	case codeText8, codeText16, codeText32:
+		return 0, c.bytes(1 << (code - codeText8))
+	case codeBin8, codeBin16, codeBin32:
+		return 0, c.bytes(1 << (code - codeBin8))
+	case codeArray16, codeArray32:
+		n, err := c.length(2 << (code - codeArray16))
+		if err != nil {
+			return 0, err
+		}
+		return c.arrayOf(n)
+	case codeMap16, codeMap32:
+		n, err := c.length(2 << (code - codeMap16))
+		if err != nil {
+			return 0, err
+		}
+		return c.mapOf(n)
+	}
+	return 0, errForeign
 }
 
 func (c *checker) arrayOf(n int) (int, error) {
-	if n > len(c.rest) {
+	if n > len(c.in)-c.at {
 		return 0, errShort
 	}
 	if c.elements -= n; c.elements < 0 {
@@ -147,7 +172,7 @@ func (c *checker) arrayOf(n int) (int, error) {
 }
 
 func (c *checker) mapOf(n int) (int, error) {
-	if n > len(c.rest)/2 {
+	if n > (len(c.in)-c.at)/2 {
 		return 0, errShort
 	}
 	return 2 * n, nil
@@ -158,13 +183,12 @@ func (c *checker) bytes(width int) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.take(n)
-	return err
+	return c.pass(n)
 }
 
 func (c *checker) length(width int) (int, error) {
-	b, err := c.take(width)
-	if err != nil {
+	b := c.in[c.at:]
+	if err := c.pass(width); err != nil {
 		return 0, err
 	}
 	switch width {
@@ -179,11 +203,10 @@ func (c *checker) length(width int) (int, error) {
 	return 0, errShort
 }
 
-func (c *checker) take(n int) ([]byte, error) {
-	if n > len(c.rest) {
-		return nil, errShort
+func (c *checker) pass(n int) error {
+	if n > len(c.in)-c.at {
+		return errShort
 	}
-	b := c.rest[:n]
-	c.rest = c.rest[n:]
-	return b, nil
+	c.at += n
+	return nil
 }

@@ -134,3 +134,20 @@ func TestUnsetNamesWhatASampleDoesNotShow(t *testing.T) {
 		t.Errorf("Unset = %v", got)
 	}
 }
+
+func BenchmarkCheck(b *testing.B) {
+	list := make([]map[string]any, 100_000)
+	for i := range list {
+		list[i] = map[string]any{"id": "i1000", "k": "assistant", "at": i << 30, "p": []any{map[string]any{"k": "text", "t": "what is said here"}}}
+	}
+	raw, err := msgpack.Marshal(list)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(raw)))
+	for b.Loop() {
+		if err := Check(raw, 8); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -102,6 +102,7 @@ func everyCommand() []commands.Command {
 		commands.ReportModelStopped{},
 		commands.ReportResult{},
 		commands.ReportAttemptLost{},
+		commands.ReportOvertaken{},
 		commands.ReportPreflight{},
 		commands.ReportGate{},
 		commands.ReportHooks{},

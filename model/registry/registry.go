@@ -13,11 +13,13 @@
 package registry
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/turnlog/turnlog/internal/nearest"
 	"github.com/turnlog/turnlog/model"
 )
 
@@ -80,11 +82,27 @@ func (r *Registry) OpenShared(name string, data []byte) (model.Model, error) {
 	return r.open(name, data, true)
 }
 
-// Check returns an error if a name can mean no model, whatever the environment has: its
-// form is wrong, or nobody knows its provider or one of its options.
+// Check returns an error if a name can mean no model, whatever keys the environment has:
+// its form is wrong, nobody knows its provider or one of its options, an option has a value
+// that cannot be, or a file that it names is not there. Nothing is called.
 func (r *Registry) Check(name string) error {
-	_, _, err := r.find(name)
+	with := *r
+	with.getenv = r.pretended
+	_, err := with.Open(name, nil)
 	return err
+}
+
+// pretended is an environment in which every key is set and no address.
+func (r *Registry) pretended(variable string) string {
+	for _, p := range r.providers {
+		switch {
+		case slices.Contains(p.Keys, variable):
+			return "key"
+		case p.Address == variable:
+			return ""
+		}
+	}
+	return r.getenv(variable)
 }
 
 func (r *Registry) find(name string) (Ref, Provider, error) {
@@ -97,15 +115,30 @@ func (r *Registry) find(name string) (Ref, Provider, error) {
 	}
 	i := slices.IndexFunc(r.providers, func(p Provider) bool { return p.Name == ref.Provider })
 	if i < 0 {
-		return Ref{}, Provider{}, fmt.Errorf("model %q: unknown provider %q: use %s", name, ref.Provider, r.usage())
+		return Ref{}, Provider{}, fmt.Errorf("model %q: unknown provider %q%s", name, ref.Provider, cmp.Or(r.meant(ref), ": use "+r.usage()))
 	}
 	p := r.providers[i]
 	for _, o := range ref.Options {
 		if !slices.Contains(p.Options, o.Key) {
-			return Ref{}, Provider{}, fmt.Errorf("model %q: unknown option %q: %s has %s", name, o.Key, p.Name, options(p))
+			hint := cmp.Or(nearest.Hint(o.Key, p.Options), fmt.Sprintf(": %s has %s", p.Name, options(p)))
+			return Ref{}, Provider{}, fmt.Errorf("model %q: unknown option %q%s", name, o.Key, hint)
 		}
 	}
 	return ref, p, nil
+}
+
+// meant suggests the provider of a name whose own nobody knows: one that is a slip away, or
+// one that makes models of such names.
+func (r *Registry) meant(ref Ref) string {
+	var names []string
+	for _, p := range r.providers {
+		names = append(names, p.Name)
+		family, _, _ := strings.Cut(p.Default, "-")
+		if family != "" && strings.HasPrefix(ref.Provider, family+"-") {
+			return ": did you mean " + Ref{Provider: p.Name, Model: ref.String()}.String() + "?"
+		}
+	}
+	return nearest.Hint(ref.Provider, names)
 }
 
 func (r *Registry) open(name string, data []byte, shared bool) (model.Model, error) {

@@ -127,7 +127,10 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		{"", "", "no model is named: use anthropic:MODEL, openai:MODEL, gemini:MODEL, fallback:NAME,NAME, record:FILE?model=NAME, replay:FILE, scripted:FILE or demo"},
 		{":x", "", `model ":x": no provider`},
 		{"gpt:5", "", `model "gpt:5": unknown provider "gpt": use anthropic:MODEL`},
-		{"Demo", "", `unknown provider "Demo"`},
+		{"Demo", "", `unknown provider "Demo": did you mean demo?`},
+		{"antropic:x", "", `model "antropic:x": unknown provider "antropic": did you mean anthropic?`},
+		{"claude-x?effort=low", "", `unknown provider "claude-x": did you mean anthropic:claude-x?effort=low?`},
+		{"openai:x?effrt=low", "", `unknown option "effrt": did you mean effort?`},
 		{"demo:large", "", `model demo:large: there is one demo model: write demo, without "large"`},
 		{"demo", script, "model demo: the demo model takes no data, but 25 bytes came along"},
 		{"demo?speed=9", "", `model "demo?speed=9": unknown option "speed": demo has none`},
@@ -233,7 +236,7 @@ func TestProvidersOfOnesOwn(t *testing.T) {
 		t.Error("an option that was not given is there")
 	}
 	for name, want := range map[string]string{
-		"own:big?urk=u": `unknown option "urk": own has url, key`,
+		"own:big?where=u": `unknown option "where": own has url, key`, "own:big?urk=u": `unknown option "urk": did you mean url?`,
 		"none":          "scripted:FILE, demo or own:NAME",
 	} {
 		if _, err := r.Open(name, nil); err == nil || !strings.Contains(err.Error(), want) {
@@ -294,5 +297,38 @@ func TestFilesOfNamesAreWhereTheNamesWereWrittenDown(t *testing.T) {
 	}
 	if _, err := r.Open("scripted:hello.yaml", nil); err == nil {
 		t.Error("it is found where the process is")
+	}
+}
+
+func TestANameIsCheckedWithoutKeysAndAddresses(t *testing.T) {
+	t.Parallel()
+	r := registry.New(env{"OPENAI_BASE_URL": "nonsense"}.get)
+	for _, name := range []string{"demo", "openai:x?effort=low&max_tokens=5", "anthropic:x?thinking=off", "gemini:x", "fallback:demo,openai:x"} {
+		if err := r.Check(name); err != nil {
+			t.Errorf("Check(%q) = %v", name, err)
+		}
+	}
+	for name, want := range map[string]string{
+		"openai": "which model?", "openai:x?temperature=hot": "want a number", "fallback:demo,gpt:5": "unknown provider",
+		"record:x?model=gpt:5": "unknown provider", "scripted:none.yaml": "no such file", "demo?x=1": "unknown option",
+		"anthropic:x?base_url=here": "http",
+	} {
+		if err := r.Check(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Check(%q) = %v, want %q", name, err, want)
+		}
+	}
+}
+
+func TestAMissingKeySaysWhatElseWouldDo(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"openai:x":    "OPENAI_API_KEY is not set in the environment of this process: set it, or the address of a server that wants no key as OPENAI_BASE_URL",
+		"anthropic:x": "ANTHROPIC_API_KEY is not set in the environment of this process: also at the address http://proxy:8080/a a key is sent; if the server there takes any, any text will do",
+		"gemini:x":    "GEMINI_API_KEY or GOOGLE_API_KEY is not set in the environment of this process",
+	} {
+		_, err := registry.New(env{"ANTHROPIC_BASE_URL": "http://me:secret@proxy:8080/a"}.get).Open(name, nil)
+		if err == nil || err.Error() != "model "+name+": "+want {
+			t.Errorf("Open(%q) = %v, want %q", name, err, want)
+		}
 	}
 }

@@ -33,11 +33,16 @@ func (s Setup) file() string {
 type MissingError struct {
 	Provider  string
 	Variables []string // any one of them would do
+	Hint      string   // what else would do; "": nothing
 }
 
 // Error names the variables.
 func (e *MissingError) Error() string {
-	return strings.Join(e.Variables, " or ") + " is not set in the environment of this process"
+	text := strings.Join(e.Variables, " or ") + " is not set in the environment of this process"
+	if e.Hint != "" {
+		text += ": " + e.Hint
+	}
+	return text
 }
 
 // Elsewhere says that a model which cannot be opened here may be opened by another
@@ -56,7 +61,14 @@ func (s Setup) Key(base string) (string, error) {
 	if base != "" && s.provider.Foreign {
 		return "", nil
 	}
-	return "", &MissingError{Provider: s.provider.Name, Variables: s.provider.Keys}
+	missing := &MissingError{Provider: s.provider.Name, Variables: s.provider.Keys}
+	switch {
+	case s.provider.Foreign:
+		missing.Hint = "set it, or the address of a server that wants no key as " + s.provider.Address
+	case base != "":
+		missing.Hint = "also at the address " + shown(base) + " a key is sent; if the server there takes any, any text will do"
+	}
+	return "", missing
 }
 
 // BaseURL returns the address that the name or the environment gives; "": the

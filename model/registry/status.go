@@ -17,6 +17,7 @@ type Status struct {
 	Ready    bool     `json:"ready"`
 	Key      string   `json:"key,omitempty"`      // the variable that holds the key
 	Missing  []string `json:"missing,omitempty"`  // one of these would make it ready
+	Address  string   `json:"address,omitempty"`  // the variable that makes it ready without a key, by a server that wants none
 	BaseURL  string   `json:"base_url,omitempty"` // if the environment gives one; without user and query
 	Default  string   `json:"default,omitempty"`  // the name that counts for this provider if none is named
 }
@@ -31,6 +32,9 @@ func (r *Registry) Status() []Status {
 		s.Ready = len(p.Keys) == 0 || s.Key != "" || base != "" && p.Foreign
 		if !s.Ready {
 			s.Missing = p.Keys
+			if p.Foreign {
+				s.Address = p.Address
+			}
 		}
 		if s.Key != "" && p.Default != "" && (base == "" || !p.Foreign) {
 			s.Default = p.Name + ":" + p.Default

@@ -13,8 +13,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func claimEnds(t *testing.T, e Env) {
-	q := e.Queue(t, "tools")
+func claimEnds(t *testing.T, b *bench) {
+	q := b.queue(t)
 	why := errors.New("drained")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error)
@@ -22,12 +22,12 @@ func claimEnds(t *testing.T, e Env) {
 		_, err := q.Claim(ctx)
 		ended <- err
 	}()
-	<-time.After(time.Minute)
+	<-time.After(b.pass(time.Minute, aMoment))
 	cancel(why)
 	if err := <-ended; !errors.Is(err, why) {
 		t.Errorf("Claim = %v, want the cause of its context's end", err)
 	}
-	dispatch(t, e, newTask("s1", "t1-r1-c1"))
+	dispatch(t, b, b.task("s1", "t1-r1-c1"))
 	if _, err := q.Claim(ctx); !errors.Is(err, why) {
 		t.Errorf("Claim with a context that is over = %v, want its cause", err)
 	}
@@ -35,82 +35,79 @@ func claimEnds(t *testing.T, e Env) {
 
 // claimerLeft covers a worker that is drained: what its last wait left behind
 // must not look like a task that somebody began and lost.
-func claimerLeft(t *testing.T, e Env) {
-	leaving, staying := e.Queue(t, "tools"), e.Queue(t, "tools")
+func claimerLeft(t *testing.T, b *bench) {
+	leaving, staying := b.queue(t), b.queue(t)
 	for range 3 {
-		claimNothing(t, leaving, time.Second)
+		claimNothing(t, leaving, b.pass(time.Second, aMoment))
 	}
-	x := newTask("s1", "t1-r1-c1")
-	dispatch(t, e, x)
+	x := b.task("s1", "t1-r1-c1")
+	dispatch(t, b, x)
 	start := time.Now()
 	wantTask(t, claim(t, staying), x, 1)
-	if waited := time.Since(start); waited > time.Second {
+	if waited := time.Since(start); waited > b.prompt(time.Second) {
 		t.Errorf("the task came to the other worker after %v, want at once", waited)
 	}
 }
 
-func closedClaims(t *testing.T, e Env) {
-	q := e.Queue(t, "tools")
+func closedClaims(t *testing.T, b *bench) {
+	q := b.queue(t)
 	ended := make(chan error)
 	go func() {
 		_, err := q.Claim(t.Context())
 		ended <- err
 	}()
-	<-time.After(time.Second)
+	<-time.After(b.pass(time.Second, aMoment))
 	must(t, q.Close(t.Context()))
 	if err := <-ended; !errors.Is(err, task.ErrClosed) {
 		t.Errorf("Claim that waits = %v, want ErrClosed", err)
 	}
-	dispatch(t, e, newTask("s1", "t1-r1-c1"))
+	dispatch(t, b, b.task("s1", "t1-r1-c1"))
 	if _, err := q.Claim(t.Context()); !errors.Is(err, task.ErrClosed) {
 		t.Errorf("Claim of a closed queue = %v, want ErrClosed", err)
 	}
 	must(t, q.Close(t.Context()))
-	must(t, e.Queue(t, "tools").Close(t.Context())) // one that never claimed
+	must(t, b.queue(t).Close(t.Context())) // one that never claimed
 }
 
 // closedLeaves covers a worker that drains in a process that goes on: what it had
 // asked for must not come to it any more.
-func closedLeaves(t *testing.T, e Env) {
-	leaving := e.Queue(t, "tools")
+func closedLeaves(t *testing.T, b *bench) {
+	leaving := b.queue(t)
 	for range 3 {
-		claimNothing(t, leaving, time.Second)
+		claimNothing(t, leaving, b.pass(time.Second, aMoment))
 	}
 	must(t, leaving.Close(t.Context()))
-	tasks := []task.Task{newTask("s1", "t1-r1-c1"), newTask("s1", "t1-r1-c2"), newTask("s1", "t1-r1-c3")}
-	dispatch(t, e, tasks...)
-	staying := e.Queue(t, "tools")
+	tasks := []task.Task{b.task("s1", "t1-r1-c1"), b.task("s1", "t1-r1-c2"), b.task("s1", "t1-r1-c3")}
+	dispatch(t, b, tasks...)
+	staying := b.queue(t)
 	start := time.Now()
 	for _, x := range tasks {
 		wantTask(t, claim(t, staying), x, 1)
 	}
-	if waited := time.Since(start); waited > 100*time.Millisecond {
+	if waited := time.Since(start); waited > b.prompt(100*time.Millisecond) {
 		t.Errorf("the tasks came to the other worker after %v, want at once", waited)
 	}
 }
 
-func closedHeld(t *testing.T, e Env) {
-	q := e.Queue(t, "tools")
-	x, y := newTask("s1", "t1-r1-c1"), newTask("s1", "t1-r1-c2")
-	dispatch(t, e, x, y)
-	running, cancelled := claim(t, q), claim(t, q)
+func closedHeld(t *testing.T, b *bench) {
+	q := b.queue(t)
+	x, y := b.task("s1", "t1-r1-c1"), b.task("s1", "t1-r1-c2")
+	dispatch(t, b, x, y)
+	running, cancelled := hold(claim(t, q)), hold(claim(t, q))
 	must(t, q.Close(t.Context()))
-	for range 3 {
-		<-time.After(running.Lease() / 2)
-		must(t, running.Extend(t.Context()))
-		must(t, cancelled.Extend(t.Context()))
+	for range extensions {
+		<-time.After(running.Lease() / extensionsALease)
+		if !running.extend(t, b) || !cancelled.extend(t, b) {
+			return
+		}
 	}
-	must(t, e.Dispatcher.Cancel(t.Context(), "tools", y.Session, y.Place, "user_cancelled"))
-	select {
-	case <-cancelled.Cancelled():
-	case <-time.After(time.Second):
-		t.Error("a cancel did not reach a claim that was held when the queue was closed")
-	}
+	b.cancel(t, y, cancelled)
 	must(t, running.Report(t.Context(), reportOf(x)))
-	wantReports(t, e, x.Session, reportOf(x))
-	must(t, running.Done(t.Context()))
-	must(t, cancelled.Release(t.Context()))
-	wantQueued(t, e, x, false)
+	wantReports(t, b, x.Session, reportOf(x))
+	if !running.still(t, b, running.Done(t.Context())) || !cancelled.still(t, b, cancelled.Release(t.Context())) {
+		return
+	}
+	wantOff(t, b, x)
 }
 
 // reportOf is a report that x ran.
@@ -121,38 +118,42 @@ func reportOf(x task.Task) task.Report {
 	}
 }
 
-func lapses(t *testing.T, e Env) {
-	q := e.Queue(t, "tools")
-	x := newTask("s1", "t1-r1-c1")
-	dispatch(t, e, x)
-	lostClaim := claim(t, q)
+func lapses(t *testing.T, b *bench) {
+	q := b.queue(t)
+	x := b.task("s1", "t1-r1-c1")
+	dispatch(t, b, x)
 	start := time.Now()
-	again := claim(t, e.Queue(t, "tools"))
+	lostClaim := claim(t, q)
+	again := claim(t, b.queue(t))
 	wantTask(t, again, x, 2)
-	if waited, lease := time.Since(start), lostClaim.Lease(); waited < lease*9/10 || waited > 2*lease {
+	if waited, lease := time.Since(start), lostClaim.Lease(); waited < lease*9/10 || waited > 2*lease+b.prompt(0) {
 		t.Errorf("the task came back after %v, want its lease of %v", waited, lease)
 	}
 	wantTask(t, claim(t, q), x, 3)
 }
 
-func extended(t *testing.T, e Env) {
-	q := e.Queue(t, "tools")
-	x := newTask("s1", "t1-r1-c1")
-	dispatch(t, e, x)
-	c := claim(t, q)
-	for range 6 {
-		claimNothing(t, q, c.Lease()/2)
-		must(t, c.Extend(t.Context()))
+func extended(t *testing.T, b *bench) {
+	q := b.queue(t)
+	x := b.task("s1", "t1-r1-c1")
+	dispatch(t, b, x)
+	c := hold(claim(t, q))
+	for range extensions {
+		if c.lapsed(t, b, q, c.Lease()/extensionsALease) || !c.extend(t, b) {
+			return
+		}
 	}
-	must(t, c.Done(t.Context()))
-	claimNothing(t, q, 2*c.Lease())
+	if !c.still(t, b, c.Done(t.Context())) {
+		return
+	}
+	claimNothing(t, q, b.pass(2*c.Lease(), c.Lease()))
 }
 
-func gone(t *testing.T, e Env) {
-	q := e.Queue(t, "tools")
-	dispatch(t, e, newTask("s1", "t1-r1-c1"))
+func gone(t *testing.T, b *bench) {
+	q := b.queue(t)
+	dispatch(t, b, b.task("s1", "t1-r1-c1"))
 	first := claim(t, q)
-	second := claim(t, q)
+	second := hold(claim(t, q))
+	<-time.After(b.pass(0, second.Lease()/2)) // a holder may count from when it had the task, which came a little late
 	for what, do := range map[string]func(context.Context) error{
 		"Extend": first.Extend, "Release": first.Release, "Done": first.Done,
 	} {
@@ -160,62 +161,66 @@ func gone(t *testing.T, e Env) {
 			t.Errorf("%s of a claim that lapsed = %v, want ErrGone", what, err)
 		}
 	}
-	wantQueued(t, e, first.Task(), true)
-	must(t, second.Extend(t.Context()))
-	must(t, second.Done(t.Context()))
+	if second.lapsed(t, b, q, b.pass(time.Second, aMoment)) {
+		return
+	}
+	wantQueued(t, b, first.Task(), true)
+	if second.extend(t, b) {
+		second.still(t, b, second.Done(t.Context()))
+	}
 }
 
-func released(t *testing.T, e Env) {
-	q := e.Queue(t, "tools")
-	x := newTask("s1", "t1-r1-c1")
-	dispatch(t, e, x)
+func released(t *testing.T, b *bench) {
+	q := b.queue(t)
+	x := b.task("s1", "t1-r1-c1")
+	dispatch(t, b, x)
 	c := claim(t, q)
 	start := time.Now()
 	must(t, c.Release(t.Context()))
-	again := claim(t, e.Queue(t, "tools"))
+	again := claim(t, b.queue(t))
 	wantTask(t, again, x, 2)
-	if waited := time.Since(start); waited > time.Second {
+	if waited := time.Since(start); waited > b.prompt(time.Second) {
 		t.Errorf("a released task came back after %v, want at once", waited)
 	}
 	must(t, again.Done(t.Context()))
 }
 
-func reports(t *testing.T, e Env) {
-	q := e.Queue(t, "tools")
-	x := newTask("s1", "t1-r1-c1")
-	dispatch(t, e, x)
+func reports(t *testing.T, b *bench) {
+	q := b.queue(t)
+	x := b.task("s1", "t1-r1-c1")
+	dispatch(t, b, x)
 	c := claim(t, q)
 	want := reportOf(x)
 	must(t, c.Report(t.Context(), want))
-	wantReports(t, e, x.Session, want)
-	wantQueued(t, e, x, true) // a crash between the two repeats the report
+	wantReports(t, b, x.Session, want)
+	wantQueued(t, b, x, true) // a crash between the two repeats the report
 	must(t, c.Report(t.Context(), want))
-	wantReports(t, e, x.Session, want, want)
+	wantReports(t, b, x.Session, want, want)
 	must(t, c.Done(t.Context()))
-	wantReports(t, e, "s2")
+	wantReports(t, b, b.session("s2"))
 }
 
-func lost(t *testing.T, e Env) {
-	q := e.Queue(t, "tools")
-	x := newTask("s1", "t1-r1-c1")
-	dispatch(t, e, x)
+func lost(t *testing.T, b *bench) {
+	q := b.queue(t)
+	x := b.task("s1", "t1-r1-c1")
+	dispatch(t, b, x)
 	claim(t, q)
-	c := claim(t, q)
+	c := hold(claim(t, q))
 	want := task.Report{
 		Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue,
 		Lost: true, Reason: "worker lost",
 	}
 	must(t, c.Report(t.Context(), want))
-	must(t, c.Done(t.Context()))
-	wantReports(t, e, x.Session, want)
+	c.still(t, b, c.Done(t.Context()))
+	wantReports(t, b, x.Session, want)
 }
 
 // asked: a question says that nothing was done, so the task may be gone when it is
 // told.
-func asked(t *testing.T, e Env) {
-	q := e.Queue(t, "tools")
-	x := newTask("s1", "t1-r1-c1")
-	dispatch(t, e, x)
+func asked(t *testing.T, b *bench) {
+	q := b.queue(t)
+	x := b.task("s1", "t1-r1-c1")
+	dispatch(t, b, x)
 	c := claim(t, q)
 	want := task.Report{
 		Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue,
@@ -225,16 +230,16 @@ func asked(t *testing.T, e Env) {
 		},
 	}
 	must(t, c.Done(t.Context()))
-	wantQueued(t, e, x, false)
+	wantOff(t, b, x)
 	must(t, c.Report(t.Context(), want))
 	want.Queue = ""
-	wantReports(t, e, x.Session, want)
+	wantReports(t, b, x.Session, want)
 }
 
 // wantReports compares what arrived, but for what a report need not carry.
-func wantReports(t *testing.T, e Env, s content.SessionID, want ...task.Report) {
+func wantReports(t *testing.T, b *bench, s content.SessionID, want ...task.Report) {
 	t.Helper()
-	got := e.Reports(t, s)
+	got := b.Reports(t, s)
 	if len(got) != len(want) {
 		t.Fatalf("%d reports for %s, want %d: %+v", len(got), s, len(want), got)
 	}

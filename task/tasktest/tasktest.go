@@ -1,17 +1,26 @@
 // Package tasktest holds every implementation of task queues to the contract of
 // package task.
 //
-// The one idea: [Run] is the contract, written as tests. Each test runs in a
-// bubble of testing/synctest with an implementation of its own, so that leases of
-// half a minute pass in virtual time.
+// The one idea: the contract is written as tests, and each says what has to happen and
+// not how long that takes. [Run] has each of them in a bubble of testing/synctest, with an
+// implementation of its own, so that leases of half a minute pass in virtual time.
+// [RunLive] is for what cannot live in a bubble, such as a cluster: the same tests beside
+// one another in real time, with leases of two seconds where one has to lapse.
 //
-// Who owns what: the caller's open function makes an [Env] inside the bubble and
-// ends everything that it started by the end of the test. The suite claims and
-// reports only as a worker may, and dispatches only as a driver may.
+// In real time a machine may stand still. What must happen is waited for then, however
+// long it takes within reason; what must not happen is looked for during a moment; and a
+// test whose own claim lapsed because it came too late to extend it says nothing, and is
+// made again.
+//
+// Who owns what: the caller's open function makes an [Env] and ends everything that it
+// started by the end of the test. The suite claims and reports only as a worker may, and
+// dispatches only as a driver may.
 package tasktest
 
 import (
 	"context"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,15 +31,13 @@ import (
 	"github.com/turnlog/turnlog/task"
 )
 
-// Queues are the names of the queues that the suite uses.
-func Queues() []string { return []string{"tools", "other"} }
-
-// Env is one implementation, empty.
+// Env is one implementation. In a bubble it is empty; otherwise tests may share one, for
+// each has sessions and queues of its own.
 type Env struct {
 	// Dispatcher is the driver's side.
 	Dispatcher task.Dispatcher
 	// Queue opens the worker's side of a queue, once more with every call, as
-	// another worker would.
+	// another worker would. The first call makes the queue.
 	Queue func(t *testing.T, name string) task.Queue
 	// Reports returns what workers have reported for a session so far, in order.
 	// Call and Wake need not be kept: a place names the call. Nor need a gate's
@@ -38,66 +45,89 @@ type Env struct {
 	Reports func(t *testing.T, s content.SessionID) []task.Report
 }
 
-// Run runs the contract against what open makes. open is called in every test's
-// own bubble.
-func Run(t *testing.T, open func(t *testing.T) Env) {
+// OpenFunc makes what a test runs against. Claims of its queues last for lease; 0: as
+// long as they do where nobody says.
+type OpenFunc func(t *testing.T, lease time.Duration) Env
+
+// Run runs the contract against what open makes, which is called in every test's own
+// bubble.
+func Run(t *testing.T, open OpenFunc) {
 	for _, c := range contract() {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { c.test(t, open(t)) })
+			synctest.Test(t, func(t *testing.T) { c.test(t, newBench(open(t, 0), "")) })
 		})
 	}
 }
 
+// RunLive runs the contract in real time, all its tests at once.
+func RunLive(t *testing.T, open OpenFunc) {
+	var tests sync.WaitGroup
+	for i, c := range contract() {
+		tests.Go(func() {
+			t.Run(c.name, func(t *testing.T) { c.live(t, open, strconv.Itoa(i+1)) })
+		})
+	}
+	tests.Wait()
+}
+
 type clause struct {
 	name string
-	test func(*testing.T, Env)
+	test func(*testing.T, *bench)
+
+	lapses bool // it waits for a lease to lapse, or nearly
+}
+
+// live runs a test until the machine kept up with it.
+func (c clause) live(t *testing.T, open OpenFunc, mark string) {
+	lease := longLease
+	if c.lapses {
+		lease = shortLease
+	}
+	for n := range maxTrials {
+		b := newBench(open(t, lease), mark+"-"+strconv.Itoa(n+1))
+		if c.test(t, b); !b.void {
+			return
+		}
+		t.Log("the machine stood still for as long as a lease: once more")
+	}
+	t.Error("the machine never kept up")
 }
 
 func contract() []clause {
 	return []clause{
-		{"TaskArrivesAsItWasSent", arrives},
-		{"TasksAreHandedOutInOrder", inOrder},
-		{"ClaimersGetDifferentTasks", differentTasks},
-		{"WaitingClaimGetsTheNextTask", waitingClaim},
-		{"QueuesAreSeparate", separate},
-		{"PlaceIsRefusedWhileItIsQueued", refusedWhileQueued},
-		{"LaterAttemptReplacesAnEarlierOne", laterAttempt},
-		{"EarlierAttemptIsNotTakenForALaterOne", earlierAttempt},
-		{"ApprovedCallReplacesTheOneThatAsked", approvedCall},
-		{"DispatchesOfACallHaveAnOrder", ordered},
-		{"QueuedUntilDone", queuedUntilDone},
-		{"ClaimEndsWithItsContext", claimEnds},
-		{"TaskForAClaimerThatLeftCountsAsNew", claimerLeft},
-		{"ClosedQueueEndsItsClaims", closedClaims},
-		{"ClosedQueueLeavesTasksToOthers", closedLeaves},
-		{"ClosedQueueKeepsWhatIsHeld", closedHeld},
-		{"TaskComesBackWhenItsLeaseLapses", lapses},
-		{"ExtendedLeaseHolds", extended},
-		{"LapsedClaimIsGone", gone},
-		{"ReleasedTaskIsHandedOutAtOnce", released},
-		{"ReportComesBeforeDone", reports},
-		{"LossIsReported", lost},
-		{"QuestionIsReportedBehindDone", asked},
-		{"CancelReachesTheClaim", cancelClaimed},
-		{"CancelTakesAWaitingTaskAway", cancelWaiting},
-		{"CancelOfNothingIsHarmless", cancelNothing},
+		{name: "TaskArrivesAsItWasSent", test: arrives},
+		{name: "TasksAreHandedOutInOrder", test: inOrder},
+		{name: "ClaimersGetDifferentTasks", test: differentTasks},
+		{name: "WaitingClaimGetsTheNextTask", test: waitingClaim},
+		{name: "QueuesAreSeparate", test: separate},
+		{name: "PlaceIsRefusedWhileItIsQueued", test: refusedWhileQueued},
+		{name: "LaterAttemptReplacesAnEarlierOne", test: laterAttempt},
+		{name: "EarlierAttemptIsNotTakenForALaterOne", test: earlierAttempt},
+		{name: "ApprovedCallReplacesTheOneThatAsked", test: approvedCall},
+		{name: "DispatchesOfACallHaveAnOrder", test: ordered},
+		{name: "QueuedUntilDone", test: queuedUntilDone},
+		{name: "ClaimEndsWithItsContext", test: claimEnds},
+		{name: "TaskForAClaimerThatLeftCountsAsNew", test: claimerLeft},
+		{name: "ClosedQueueEndsItsClaims", test: closedClaims},
+		{name: "ClosedQueueLeavesTasksToOthers", test: closedLeaves},
+		{name: "ClosedQueueKeepsWhatIsHeld", test: closedHeld, lapses: true},
+		{name: "TaskComesBackWhenItsLeaseLapses", test: lapses, lapses: true},
+		{name: "ExtendedLeaseHolds", test: extended, lapses: true},
+		{name: "LapsedClaimIsGone", test: gone, lapses: true},
+		{name: "ReleasedTaskIsHandedOutAtOnce", test: released},
+		{name: "ReportComesBeforeDone", test: reports},
+		{name: "LossIsReported", test: lost, lapses: true},
+		{name: "QuestionIsReportedBehindDone", test: asked},
+		{name: "CancelReachesTheClaim", test: cancelClaimed},
+		{name: "CancelTakesAWaitingTaskAway", test: cancelWaiting},
+		{name: "CancelOfNothingIsHarmless", test: cancelNothing},
 	}
 }
 
-// newTask returns a task of session s with every field set.
-func newTask(s content.SessionID, p content.Place) task.Task {
-	return task.Task{
-		Session: s, Turn: "turn-1", Call: "call-" + content.CallID(p), Place: p, Attempt: 1,
-		Queue: "tools", Tool: "echo", Input: []byte(`{"text":"hello"}`), Effects: content.Idempotent, Approved: []content.GateKey{{Kind: "echo"}},
-		Deadline:       content.TimeOf(time.Now().Add(time.Hour)),
-		IdempotencyKey: string(s) + "/" + string(p), TraceParent: "00-trace-span-01",
-	}
-}
-
-func dispatch(t *testing.T, e Env, tasks ...task.Task) {
+func dispatch(t *testing.T, b *bench, tasks ...task.Task) {
 	t.Helper()
 	for _, x := range tasks {
-		if err := e.Dispatcher.Dispatch(t.Context(), x); err != nil {
+		if err := b.Dispatcher.Dispatch(t.Context(), x); err != nil {
 			t.Fatalf("Dispatch of %s/%s = %v", x.Session, x.Place, err)
 		}
 	}
@@ -126,12 +156,26 @@ func claimNothing(t *testing.T, q task.Queue, wait time.Duration) {
 	}
 }
 
-func wantQueued(t *testing.T, e Env, x task.Task, want bool) {
+func wantQueued(t *testing.T, b *bench, x task.Task, want bool) {
 	t.Helper()
-	got, err := e.Dispatcher.Queued(t.Context(), x)
+	got, err := b.Dispatcher.Queued(t.Context(), x)
 	if err != nil || got != want {
 		t.Fatalf("Queued of %s/%s = %v, %v, want %v", x.Session, x.Place, got, err, want)
 	}
+}
+
+// wantOff waits until x is off its queue, which is told at once that it is done: in real
+// time the word of a leader may come a little before it is so.
+func wantOff(t *testing.T, b *bench, x task.Task) {
+	t.Helper()
+	for end := time.Now().Add(promptEnough); b.live() && time.Now().Before(end); {
+		queued, err := b.Dispatcher.Queued(t.Context(), x)
+		if err == nil && !queued {
+			return
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	wantQueued(t, b, x, false)
 }
 
 func wantTask(t *testing.T, c task.Claim, want task.Task, delivery int) {

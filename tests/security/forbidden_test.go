@@ -363,6 +363,7 @@ func TestAForgedResultDoesNothing(t *testing.T) {
 			commands.ReportResult{Place: "t1-r1-c2", Attempt: 1, Queue: celltest.Queue, Outcome: forged},
 			commands.ReportResult{Place: "t1-r1-c1", Attempt: 1, Queue: celltest.Queue, Outcome: forged},
 			commands.ReportAttemptLost{Place: "t1-r1-c1", Attempt: 1, Queue: celltest.Queue},
+			commands.ReportOvertaken{Place: "t1-r1-c1", Attempt: 1, Task: 1},
 			commands.ReportGate{Place: "t1-r1-c1", Attempt: 1, Gate: commands.Gate{RequestKind: "x"}},
 		} {
 			env := commands.Envelope{ID: fmt.Sprint("forged/", i), Session: "s", Command: cmd}
@@ -379,8 +380,8 @@ func TestAForgedResultDoesNothing(t *testing.T) {
 			}
 		}
 		<-time.After(time.Minute) // the driver looks after its call
-		if n := metrics.forged.Load(); n != 18 {
-			t.Errorf("%d forged reports were counted, want 18", n)
+		if n := metrics.forged.Load(); n != 21 {
+			t.Errorf("%d forged reports were counted, want 21", n)
 		}
 		if n := len(celltest.Facts[events.ToolResultReceived](w, "s")) + len(celltest.Facts[events.ToolAttemptLost](w, "s")) + len(celltest.Facts[events.ApprovalRequired](w, "s")); n != 0 {
 			t.Errorf("%d reports of another queue were taken", n)

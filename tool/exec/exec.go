@@ -7,7 +7,8 @@
 // is ever taken for another argument, an option or a command. Or the program reads the
 // whole input as JSON from stdin.
 //
-// What the program writes to stdout is the tool's output. If its exit status is not
+// What the program writes to stdout is the tool's output, of any length where the host
+// keeps long outputs, see [tool.Stash]. If its exit status is not
 // zero the call fails, and the model is told the status and what stood in stderr. A
 // call owns all that it started, as in package shell: nothing of it is left when the
 // call has ended. The environment is small, and what it holds besides is in the
@@ -18,7 +19,6 @@
 package exec
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -169,7 +169,9 @@ func (x *runner) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, x.m.timeout, errTimeout)
 	defer cancel()
-	return x.run(ctx, limited, argv, stdin)
+	out := c.Spool(x.m.MaxOutput)
+	defer out.Close()
+	return x.run(ctx, limited, argv, stdin, out)
 }
 
 var errTimeout = errors.New("the command's time is over")
@@ -191,7 +193,7 @@ func (x *runner) start() error {
 	return nil
 }
 
-func (x *runner) run(ctx, limited context.Context, argv []string, stdin []byte) (tool.Output, error) {
+func (x *runner) run(ctx, limited context.Context, argv []string, stdin []byte, out *tool.Spool) (tool.Output, error) {
 	input, err := spool(stdin)
 	if err != nil {
 		return tool.Output{}, fmt.Errorf("pass the input: %w", err)
@@ -201,7 +203,7 @@ func (x *runner) run(ctx, limited context.Context, argv []string, stdin []byte) 
 		_ = input.Close()
 		return tool.Output{}, fmt.Errorf("take the output: %w", err)
 	}
-	out, problems := tool.NewClip(x.m.MaxOutput), tool.NewClip(maxProblems)
+	problems := tool.NewClip(maxProblems)
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
@@ -218,42 +220,45 @@ func (x *runner) run(ctx, limited context.Context, argv []string, stdin []byte) 
 	if err != nil {
 		return tool.Output{}, tool.Failure(CodeNotRun, "%s cannot be run: %v", x.m.Name, err)
 	}
-	text, cut := out.Text()
 	said, _ := problems.Text()
 	switch {
 	case state.Success():
-		return x.output(text, cut)
+		return x.output(ctx, out)
 	case ctx.Err() != nil:
 		return tool.Output{}, context.Cause(ctx)
 	case limited.Err() != nil:
-		return tool.Output{}, tool.Failure(tool.CodeTimeout, "it was stopped after %s%s", x.m.timeout, told(said, text))
+		return tool.Output{}, tool.Failure(tool.CodeTimeout, "it was stopped after %s%s", x.m.timeout, told(ctx, said, out))
 	}
-	return tool.Output{}, tool.Failure(CodeExit, "%s%s", state, told(said, text))
+	return tool.Output{}, tool.Failure(CodeExit, "%s%s", state, told(ctx, said, out))
 }
 
 // maxProblems is how much of stderr a model is shown.
 const maxProblems = 16 << 10
 
 // told is what the program said before it failed.
-func told(said, text string) string {
-	for _, s := range []string{said, text} {
-		if s = strings.TrimSpace(s); s != "" {
-			return ": " + s
-		}
+func told(ctx context.Context, said string, out *tool.Spool) string {
+	if said = strings.TrimSpace(said); said == "" {
+		said = strings.TrimSpace(out.Part(ctx).Text)
 	}
-	return ""
+	if said == "" {
+		return ""
+	}
+	return ": " + said
 }
 
-// output is what a call that went well hands back.
-func (x *runner) output(text string, cut int64) (tool.Output, error) {
-	if x.m.Output != "json" {
-		return tool.Text(text), nil
-	}
-	raw := json.RawMessage(bytes.TrimSpace([]byte(text)))
-	switch {
-	case cut > 0:
+// output is what a call that went well hands back. JSON that is too long for a result
+// is handed over as text, where the host keeps it.
+func (x *runner) output(ctx context.Context, out *tool.Spool) (tool.Output, error) {
+	long := out.Cut() > 0
+	if long && x.m.Output == "json" && !out.Keeps() {
 		return tool.Output{}, tool.Failure(CodeOutput, "it wrote more than %d bytes of JSON", x.m.MaxOutput)
-	case !json.Valid(raw):
+	}
+	part := out.Part(ctx)
+	if long || x.m.Output != "json" {
+		return tool.Output{Parts: []content.Part{part}}, nil
+	}
+	raw := json.RawMessage(strings.TrimSpace(part.Text))
+	if !json.Valid(raw) {
 		return tool.Output{}, tool.Failure(CodeOutput, "it wrote no valid JSON: %.300s", raw)
 	}
 	return tool.Output{Parts: []content.Part{content.StructuredPart(raw)}}, nil
@@ -297,11 +302,16 @@ func Load(root, name string, opts Options) ([]tool.Tool, error) {
 		return nil, err
 	}
 	var tools []tool.Tool
+	of := map[string]string{} // which file a name is from
 	for _, f := range files {
 		m, err := ReadManifest(f)
 		if err != nil {
 			return nil, err
 		}
+		if other, ok := of[m.Name]; ok {
+			return nil, m.at("$.name", "%q is the name of the tool of %s, too", m.Name, filepath.Base(other))
+		}
+		of[m.Name] = f
 		t, err := New(root, m, opts)
 		if err != nil {
 			return nil, err

@@ -245,7 +245,13 @@ func TestMistakesAreToldByLine(t *testing.T) {
 		"name: x\ndescription: X.\ninput: {type: array}\ncommand: [ls]\n":   ":3: input.type: array: the input of a tool is an object",
 		"name: x\ndescription: X.\ninput: {$ref: \"#/x\"}\ncommand: [ls]\n": ":3: input: registry manifest: tool x: input schema: $ref \"#/x\" leads nowhere: refer to definitions within the schema",
 		head + "command: [ls]\n---\nname: y\n":                              ": holds 2 documents, one is wanted",
-		strings.Repeat("#", 1<<20+1):                                        ": more than 1048576 bytes",
+		"":                                                                  ": is empty: a name, a description and a command are needed",
+		"# only a remark\n":                                                 ": is empty: a name, a description and a command are needed",
+		"name: x\ndescription: X.\ncommand: [ls]\ninput:\n  properties:\n    type: {type: string}\n    b: {type: [strin, \"null\"]}\n": `:7: input.properties.b.type: "strin": use string, number, integer, boolean, array, object or null`,
+		"name: x\ndescription: X.\ncommand: [ls]\ninput: {properties: {a: {items: {anyOf: [{}, {type: list}]}}}}\n":                    `:4: input.properties.a.items.anyOf[1].type: "list": use string, number, integer, boolean, array, object or null`,
+		"name: x\ndescription: X.\ncommand: [ls]\ninput: {properties: {a: {type: 7}}}\n":                                               `:4: input.properties.a.type: 7: use string, number, integer, boolean, array, object or null`,
+		"name: x\ndescription: X.\ncommand: [ls]\noutput: json\noutput_schema: {type: map}\n":                                          `:5: output_schema.type: "map": use string, number, integer, boolean, array, object or null`,
+		strings.Repeat("#", 1<<20+1): ": more than 1048576 bytes",
 	} {
 		dir := t.TempDir()
 		file := write(t, filepath.Join(dir, "m.yaml"), manifest, 0o600)
@@ -260,6 +266,13 @@ func TestMistakesAreToldByLine(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	twice := t.TempDir()
+	for _, name := range []string{"a.yaml", "b.yaml"} {
+		write(t, filepath.Join(twice, name), "name: x\ndescription: X.\ncommand: [ls]\n", 0o600)
+	}
+	if _, err := exec.Load(t.TempDir(), twice, exec.Options{}); err == nil || !strings.HasSuffix(err.Error(), "b.yaml:1: name: \"x\" is the name of the tool of a.yaml, too") {
+		t.Errorf("two of a name: %v", err)
 	}
 	for name, problem := range map[string]string{"/no/such/dir": "manifest /no/such/dir: no such file or folder", t.TempDir(): "holds no .yaml, .yml or .json"} {
 		if _, err := exec.Load(t.TempDir(), name, exec.Options{}); err == nil || !strings.Contains(err.Error(), problem) {

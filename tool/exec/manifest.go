@@ -2,6 +2,7 @@ package exec
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,7 +37,7 @@ type Manifest struct {
 	Exclusive   bool           `yaml:"exclusive"`     // never beside another call of its round
 	Timeout     string         `yaml:"timeout"`       // such as 30s; none: 2m
 	Output      string         `yaml:"output"`        // text or json; none: text
-	MaxOutput   int            `yaml:"max_output"`    // bytes kept of it; none: 1 MiB less a little
+	MaxOutput   int            `yaml:"max_output"`    // bytes of it that a result shows; none: 1 MiB less a little
 
 	file, dir string
 	tree      *ast.File
@@ -81,6 +82,10 @@ func ParseManifest(file string, data []byte) (*Manifest, error) {
 	}
 	if m.tree, err = parser.ParseBytes(data, 0); err == nil {
 		err = wire.Safely(func() error { return yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(m) })
+	}
+	if errors.Is(err, io.EOF) { // it has nothing to decode
+		m.file = file
+		return nil, m.problem(0, "is empty: a name, a description and a command are needed")
 	}
 	if e, ok := errors.AsType[yaml.Error](err); ok {
 		line := 0
@@ -178,6 +183,9 @@ func (m *Manifest) schema() error {
 	m.Input["type"] = "object"
 	if _, ok := m.Input["additionalProperties"]; !ok {
 		m.Input["additionalProperties"] = false
+	}
+	if err := cmp.Or(m.types("$.input", m.Input), m.types("$.output_schema", m.Schema)); err != nil {
+		return err
 	}
 	m.lists = map[string]bool{}
 	properties, _ := m.Input["properties"].(map[string]any)

@@ -10,8 +10,9 @@
 // environment are not used, since they would dial for us.
 //
 // Bodies are read up to a bound, in time, and shown as text: HTML without its markup,
-// JSON and other text as they are. What is not text is described and not shown. No
-// cookies are kept, and no header of the model's choice is sent but Accept.
+// JSON and other text as they are. What is not text is described and not shown. Where the
+// host keeps long outputs, see [tool.Stash], a longer body of text is kept as it came, and
+// images, sounds, films and PDF are attached to the result. No cookies are kept, and no header of the model's choice is sent but Accept.
 //
 // To test against it, start an httptest server and allow 127.0.0.0/8.
 package fetch
@@ -104,7 +105,7 @@ func New(opts Options) (tool.Tool, error) {
 	if !slices.ContainsFunc(opts.Methods, changes) {
 		effects = tool.ReadOnly()
 	}
-	return tool.Func("http_fetch",
+	return tool.CallFunc("http_fetch",
 		fmt.Sprintf("Fetches a URL (http or https) and shows what it holds as text; of HTML only the text is shown unless raw is set. Hosts that may be fetched from: %s. "+
 			"Bodies are read up to %d bytes.", strings.Join(opts.Hosts, ", "), opts.MaxBytes),
 		f.fetch, effects,
@@ -170,7 +171,7 @@ type fetcher struct {
 	client *http.Client
 }
 
-func (f *fetcher) fetch(ctx context.Context, in input) (tool.Output, error) {
+func (f *fetcher) fetch(ctx context.Context, c tool.Call, in input) (tool.Output, error) {
 	bad := func(format string, args ...any) (tool.Output, error) {
 		return tool.Output{}, &tool.Error{Code: tool.CodeInvalidArguments, Message: fmt.Sprintf(format, args...)}
 	}
@@ -190,7 +191,7 @@ func (f *fetcher) fetch(ctx context.Context, in input) (tool.Output, error) {
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, f.opts.Timeout, errTimeout)
 	defer cancel()
-	out, err := f.exchange(limited, in, u)
+	out, err := f.exchange(limited, c, in, u)
 	if err == nil {
 		return out, nil
 	}
@@ -216,7 +217,7 @@ func (f *fetcher) explain(ctx, limited context.Context, u *url.URL, err error) e
 	return tool.Failure(CodeNetwork, "%s: %v", u.Host, err)
 }
 
-func (f *fetcher) exchange(ctx context.Context, in input, u *url.URL) (tool.Output, error) {
+func (f *fetcher) exchange(ctx context.Context, c tool.Call, in input, u *url.URL) (tool.Output, error) {
 	req, err := http.NewRequestWithContext(ctx, in.method(), u.String(), strings.NewReader(in.Body))
 	if err != nil {
 		return tool.Output{}, &tool.Error{Code: tool.CodeInvalidArguments, Message: "url: " + err.Error()}
@@ -233,7 +234,7 @@ func (f *fetcher) exchange(ctx context.Context, in input, u *url.URL) (tool.Outp
 		return tool.Output{}, err //nolint:wrapcheck // explain does
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read as far as it is wanted
-	return f.show(resp, in.Raw)
+	return f.show(ctx, c, resp, in.Raw)
 }
 
 func first(value, otherwise string) string {

@@ -1,6 +1,7 @@
 package fetch_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +138,69 @@ func TestBodiesAreShownAsText(t *testing.T) {
 	}
 }
 
+func TestTextIsReadInItsCharset(t *testing.T) {
+	t.Parallel()
+	const mb = "a page of so much plain text that nothing of it tells the charset. "
+	at := serve(t, map[string]http.HandlerFunc{
+		"/named":   page("text/plain; charset=windows-1252", "Gr\xfc\xdfe \x80"),
+		"/html":    page("text/html; charset=ISO-8859-1", "<p>Stra\xdfe"),
+		"/meta":    page("text/html", `<meta charset="iso-8859-1"><p>Stra`+"\xdfe"),
+		"/old":     page("text/html", "<p>Stra\xdfe"),
+		"/late":    page("text/html", "<p>"+strings.Repeat(mb, 30)+"Straße"),
+		"/wide":    page("text/plain; charset=utf-16", "\xff\xfea\x00\xdf\x00"),
+		"/big":     page("application/json; charset=utf-16be", "\xfe\xff\x00[\x00]"),
+		"/mark":    page("application/json", "\xef\xbb\xbf{}"),
+		"/japan":   page("text/plain; charset=Shift_JIS", "\x93\xfa\x96\x7b"),
+		"/unknown": page("text/plain; charset=klingon", "ok \xdf"),
+		"/about":   page("text/plain", `ß: write <meta charset="koi8-r">`),
+		"/br": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "br")
+			page("text/plain", "\x0b\x02\x80hello\x03")(w, nil)
+		},
+	})
+	x := fetcher(t, fetch.Options{Hosts: []string{at.Host}, Private: loopback()})
+	for path, want := range map[string]string{
+		"/named": "Grüße €", "/html": "Straße\n", "/meta": "Straße\n", "/old": "Straße\n",
+		"/late": strings.Repeat(mb, 30) + "Straße\n", "/wide": "aß", "/big": "[]", "/mark": "{}", "/japan": "日本",
+		"/unknown": "ok \uFFFD", "/about": `ß: write <meta charset="koi8-r">`, "/br": "",
+	} {
+		r := get(t, x, map[string]any{"url": at.String() + path})
+		head, got, _ := strings.Cut(r.Text(), "\n\n")
+		if got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+		if path == "/br" && !strings.HasSuffix(head, "; encoded as br, so it is not shown") {
+			t.Errorf("%s: %s", path, head)
+		}
+	}
+}
+
+// A page may be deep so that laying it out takes thousands of times its size.
+func TestJSONIsLaidOutInBoundedRoom(t *testing.T) { // not beside others: it measures what is allocated
+	deep := strings.Repeat("[", 9000) + strings.Repeat("1,", 20_000) + "1" + strings.Repeat("]", 9000)
+	wide := `{"a": "\"[,", "b":[` + strings.Repeat(`"a longer text of some words", `, 20) + `{}, []]}`
+	at := serve(t, map[string]http.HandlerFunc{"/deep": page("application/json", deep), "/wide": page("application/json", wide)})
+	x := fetcher(t, fetch.Options{Hosts: []string{at.Host}, Private: loopback()})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r := get(t, x, map[string]any{"url": at.String() + "/deep"})
+	runtime.ReadMemStats(&after)
+	if _, got, _ := strings.Cut(r.Text(), "\n\n"); got != deep {
+		t.Errorf("the deep page became %d bytes", len(got))
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 50<<20 {
+		t.Errorf("%d bytes were allocated for %d", used, len(deep))
+	}
+	var laid bytes.Buffer
+	if err := json.Indent(&laid, []byte(wide), "", " "); err != nil {
+		t.Fatal(err)
+	}
+	r = get(t, x, map[string]any{"url": at.String() + "/wide"})
+	if _, got, _ := strings.Cut(r.Text(), "\n\n"); got != laid.String() {
+		t.Errorf("the wide page became %q, want %q", got, laid.String())
+	}
+}
+
 func TestOnlyPublicAddressesAreDialled(t *testing.T) {
 	t.Parallel()
 	reached := false
@@ -192,7 +257,7 @@ func TestRedirectsAreCheckedLikeTheFirstAddress(t *testing.T) {
 	for path, want := range map[string]string{
 		"/host":    "host_not_allowed: Tool failed: example.com may not be fetched from: allowed are ",
 		"/port":    "host_not_allowed: Tool failed: 127.0.0.1:1 may not be fetched from: allowed are " + at.Host + ", 127.0.0.2:" + at.Port() + " (on the usual port, where none is named)",
-		"/scheme":  "host_not_allowed: ",
+		"/scheme":  "host_not_allowed: Tool failed: file:///etc/passwd is not an address of the web",
 		"/address": "address_not_allowed: Tool failed: its address 127.0.0.2 is not a public one",
 		"/loop":    "network: Tool failed: " + at.Host + ": more than 5 redirects",
 	} {

@@ -57,13 +57,15 @@ func (r hostRule) fits(host, port, usual string) bool {
 
 // allowed checks a URL against the list of hosts.
 func (f *fetcher) allowed(u *url.URL) error {
+	if u.Scheme != "http" && u.Scheme != "https" { // only a redirect leads here
+		return tool.Failure(CodeHost, "%s is not an address of the web", u.Redacted())
+	}
 	usual := "80"
 	if u.Scheme == "https" {
 		usual = "443"
 	}
 	host, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), first(u.Port(), usual)
-	if u.Scheme != "http" && u.Scheme != "https" ||
-		!slices.ContainsFunc(f.hosts, func(r hostRule) bool { return r.fits(host, port, usual) }) {
+	if !slices.ContainsFunc(f.hosts, func(r hostRule) bool { return r.fits(host, port, usual) }) {
 		hint := ""
 		if port != usual { // the name alone may well stand in the list
 			hint = " (on the usual port, where none is named)"

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,9 +18,16 @@ import (
 
 // show makes an answer of a response. Its first line says what came; a status other
 // than success is for the model to judge, as it is for who looks at a page.
-func (f *fetcher) show(resp *http.Response, raw bool) (tool.Output, error) {
+func (f *fetcher) show(ctx context.Context, c tool.Call, resp *http.Response, raw bool) (tool.Output, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, f.opts.MaxBytes+1))
 	cut := int64(len(body)) > f.opts.MaxBytes
+	if err == nil && len(body) > 0 && c.Stash != nil && resp.Header.Get("Content-Encoding") == "" {
+		if kind := contentType(resp, body); viewable(kind) {
+			return f.attach(ctx, c, resp, kind, body)
+		} else if cut && textual(kind, body) {
+			return f.keep(ctx, c, resp, kind, body, raw)
+		}
+	}
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return tool.Output{}, err //nolint:wrapcheck // explain does
 	}
@@ -37,7 +45,12 @@ func (f *fetcher) show(resp *http.Response, raw bool) (tool.Output, error) {
 	default:
 		notes = append(notes, fmt.Sprintf("%d bytes", len(body)))
 	}
-	text, note := readable(body, kind, raw, cut)
+	text, note := "", ""
+	if as := resp.Header.Get("Content-Encoding"); as != "" && len(body) > 0 { // gzip was undone with the header
+		note = "encoded as " + as + ", so it is not shown"
+	} else {
+		text, note = readable(decoded(body, kind, resp.Header.Get("Content-Type"), cut), kind, raw, cut)
+	}
 	if note != "" {
 		notes = append(notes, note)
 	}
@@ -66,10 +79,10 @@ func readable(body []byte, kind string, raw, cut bool) (text, note string) {
 		return "", "not text, so it is not shown"
 	case isJSON(kind) && !cut:
 		var b bytes.Buffer
-		if json.Indent(&b, body, "", " ") == nil && b.Len() < 2*len(body) {
+		if laidOut(body, 2*len(body)) && json.Indent(&b, body, "", " ") == nil && b.Len() < 2*len(body) {
 			return b.String(), ""
 		}
-	case (kind == "text/html" || kind == "application/xhtml+xml") && !raw:
+	case isHTML(kind) && !raw:
 		return textOf(body), "shown without its markup"
 	}
 	return strings.ToValidUTF8(string(body), "\uFFFD"), ""
@@ -79,15 +92,47 @@ func isJSON(kind string) bool {
 	return kind == "application/json" || strings.HasSuffix(kind, "+json")
 }
 
+func isHTML(kind string) bool { return kind == "text/html" || kind == "application/xhtml+xml" }
+
+// laidOut reports whether JSON that is indented stays within room. It is asked before:
+// a page of many levels takes thousands of times its size.
+func laidOut(body []byte, room int) bool {
+	level, quoted := 0, false
+	for i := 0; i < len(body) && room >= 0; i++ {
+		room--
+		switch c := body[i]; {
+		case quoted && c == '\\':
+			i++
+			room--
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			level++
+			room -= level + 1
+		case c == ']' || c == '}':
+			level--
+			room -= level + 1
+		case c == ',':
+			room -= level + 1
+		}
+	}
+	return room >= 0
+}
+
 // textual reports whether a body is text: by its kind, and by what it holds.
 func textual(kind string, body []byte) bool {
 	if bytes.IndexByte(body[:min(len(body), 8000)], 0) >= 0 {
 		return false
 	}
+	return textKind(kind) || kind == "application/octet-stream" && utf8.Valid(body)
+}
+
+// textKind reports whether a kind of content is one of text.
+func textKind(kind string) bool {
 	known := []string{
 		"application/xml", "application/xhtml+xml", "application/javascript", "application/ecmascript", "application/yaml",
 		"application/toml", "application/x-ndjson", "application/sql", "application/x-sh",
 	}
-	return strings.HasPrefix(kind, "text/") || isJSON(kind) || strings.HasSuffix(kind, "+xml") || slices.Contains(known, kind) ||
-		kind == "application/octet-stream" && utf8.Valid(body)
+	return strings.HasPrefix(kind, "text/") || isJSON(kind) || strings.HasSuffix(kind, "+xml") || slices.Contains(known, kind)
 }

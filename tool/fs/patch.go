@@ -125,7 +125,8 @@ type change struct {
 	content []byte // nil: the file is deleted
 	mode    fs.FileMode
 
-	before  []byte // what was there
+	before  []byte      // what was there
+	was     fs.FileMode // its mode
 	existed bool
 }
 
@@ -154,7 +155,7 @@ func (d *dir) planFile(ctx context.Context, f filePatch, versions map[string]str
 	}
 	if f.action == create {
 		c, err := d.planNew(f, name, "created")
-		c.content = f.created()
+		c.content, c.mode = f.created(), f.permissions(0)
 		return []change{c}, err
 	}
 	if _, err := d.regular(name); err != nil {
@@ -168,9 +169,10 @@ func (d *dir) planFile(ctx context.Context, f filePatch, versions map[string]str
 		return nil, err
 	}
 	c := change{name: name, done: "changed", existed: true}
-	if _, c.mode, err = d.replaceable(name); err != nil {
+	if _, c.was, err = d.replaceable(name); err != nil {
 		return nil, err
 	}
+	c.mode = f.permissions(c.was)
 	if c.before, err = d.whole(ctx, name, maxEdit); err != nil {
 		return nil, err
 	}
@@ -186,7 +188,7 @@ func (d *dir) planFile(ctx context.Context, f filePatch, versions map[string]str
 		return []change{c}, nil
 	}
 	if f.to == "" {
-		if string(after) == string(c.before) {
+		if string(after) == string(c.before) && c.mode == c.was {
 			return nil, fmt.Errorf("line %d of the patch: it would change nothing in %s", f.line, show(name))
 		}
 		c.content = after
@@ -261,5 +263,5 @@ func (d *dir) restore(ctx context.Context, c change) error {
 	if !c.existed {
 		return d.Remove(c.name) //nolint:wrapcheck // perform says what it was about
 	}
-	return d.put(ctx, c.name, c.before, c.mode)
+	return d.put(ctx, c.name, c.before, c.was)
 }

@@ -3,6 +3,7 @@ package fs
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 )
@@ -19,6 +20,19 @@ func (f filePatch) created() []byte {
 		}
 	}
 	return out
+}
+
+// permissions is the mode that a file of the mode was gets; zero is the usual one.
+func (f filePatch) permissions(was fs.FileMode) fs.FileMode {
+	switch {
+	case f.mode == "" || was == 0 && f.mode != executable:
+		return was
+	case was == 0:
+		return 0o755
+	case f.mode == executable:
+		return was | was&0o444>>2 // who may read it may run it
+	}
+	return was &^ 0o111
 }
 
 // document is a file as lines, without their line breaks.

@@ -23,7 +23,8 @@ type filePatch struct {
 	name   string
 	to     string // the new name; empty: it keeps its own
 	hunks  []hunk
-	line   int // of the patch, where it begins
+	mode   string // as git writes it; empty: as it was
+	line   int    // of the patch, where it begins
 }
 
 // hunk is one place of a file.
@@ -49,13 +50,7 @@ func parsePatch(text string) ([]filePatch, error) {
 	if n := len(p.lines); p.lines[n-1] == "" {
 		p.lines = p.lines[:n-1]
 	}
-	read := p.unified
-	for _, line := range p.lines {
-		if strings.TrimSpace(line) == beginPatch {
-			read = p.enveloped
-		}
-	}
-	files, err := read()
+	files, err := p.form()()
 	if err == nil && len(files) == 0 {
 		err = errors.New("the patch names no file: give a unified diff with lines --- and +++, or the form that begins with *** Begin Patch")
 	}
@@ -67,17 +62,39 @@ type patchParser struct {
 	next  int
 }
 
+// form is how the patch is to be read: by what comes first, for either form may be
+// about the other one.
+func (p *patchParser) form() func() ([]filePatch, error) {
+	for i, line := range p.lines {
+		if strings.TrimSpace(line) == beginPatch {
+			return p.enveloped
+		}
+		if (&patchParser{lines: p.lines, next: i}).isHeader() {
+			break
+		}
+	}
+	return p.unified
+}
+
 func (p *patchParser) more() bool { return p.next < len(p.lines) }
 
 func (p *patchParser) fail(line int, format string, args ...any) error {
 	return fmt.Errorf("line %d of the patch: "+format, append([]any{line}, args...)...)
 }
 
-// unified reads what diff -u and git diff write. What stands between files is passed
-// over, but for names of files that are only renamed.
+// unified reads what diff -u and git diff write. What else stands between files is
+// passed over.
 func (p *patchParser) unified() ([]filePatch, error) {
 	var files []filePatch
-	var from string
+	var head gitHead
+	flush := func() error {
+		f, ok, err := head.alone(p)
+		if ok {
+			files = append(files, f)
+		}
+		head = gitHead{}
+		return err
+	}
 	for p.more() {
 		line, n := p.lines[p.next], p.next+1
 		switch {
@@ -86,34 +103,30 @@ func (p *patchParser) unified() ([]filePatch, error) {
 			if err != nil {
 				return nil, err
 			}
-			files, from = append(files, f), ""
-			continue
-		case strings.HasPrefix(line, "rename from "):
-			from = line[len("rename from "):]
-		case strings.HasPrefix(line, "rename to ") && from != "":
-			to := line[len("rename to "):]
-			p.next++
-			for p.more() && !p.isHeader() && !strings.HasPrefix(p.lines[p.next], "diff ") {
-				p.next++
-			}
-			f := filePatch{name: from, to: to, line: n}
-			if p.more() && p.isHeader() {
-				with, err := p.unifiedFile()
-				if err != nil {
-					return nil, err
-				}
-				f.hunks = with.hunks
-			}
-			files, from = append(files, f), ""
+			files, head = append(files, head.onto(f)), gitHead{}
 			continue
 		case strings.HasPrefix(line, "@@"):
 			return nil, p.fail(n, "a hunk without a file: lines --- and +++ with the file's name come first")
 		case strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
 			return nil, p.fail(n, "binary files cannot be patched")
+		case strings.HasPrefix(line, "diff "):
+			if err := flush(); err != nil {
+				return nil, err
+			}
+			head = beginGit(line, n)
+		default:
+			if strings.HasPrefix(line, "rename from ") && head.from != "" {
+				if err := flush(); err != nil {
+					return nil, err
+				}
+			}
+			if err := head.read(p); err != nil {
+				return nil, err
+			}
 		}
 		p.next++
 	}
-	return files, nil
+	return files, flush()
 }
 
 func (p *patchParser) isHeader() bool {
@@ -163,11 +176,7 @@ func (p *patchParser) unifiedFile() (filePatch, error) {
 // headerName is the name in a line --- or +++, without the time that may follow.
 func headerName(line string) string {
 	name, _, _ := strings.Cut(line[len("--- "):], "\t")
-	name = strings.TrimSpace(name)
-	if plain, err := strconv.Unquote(name); err == nil && strings.HasPrefix(name, `"`) {
-		return plain
-	}
-	return name
+	return unquoted(name)
 }
 
 // unifiedHunk reads a hunk. What its head counts is taken for a hint: models count

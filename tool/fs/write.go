@@ -79,12 +79,21 @@ func (d *dir) write(ctx context.Context, in writeInput) (tool.Output, error) {
 	if err := d.put(ctx, name, content, mode); err != nil {
 		return tool.Output{}, err
 	}
-	size := count(len(content), "byte") + ", " + count(bytes.Count(content, []byte{'\n'}), "line")
+	size := count(len(content), "byte") + ", " + count(lines(content), "line")
 	text := fmt.Sprintf("created %s: %s", show(name), size)
 	if mode != 0 {
 		text = fmt.Sprintf("replaced %s: %s; it had %s", show(name), size, count(int(old), "byte"))
 	}
 	return changed(text+d.versioned(content)+"\n", name), nil
+}
+
+// lines is how many lines a text has; the last one may lack its line break.
+func lines(text []byte) int {
+	n := bytes.Count(text, []byte{'\n'})
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		n++
+	}
+	return n
 }
 
 // count is a number of things in words.

@@ -33,10 +33,10 @@ func TestWriteFile(t *testing.T) {
 		{"old", "after\n", "replaced old: 6 bytes, 1 line; it had 7 bytes\n", []string{"old"}},
 		{"old", "after\n", "old has this content already\n", nil},
 		{"old", "AFTER\n", "replaced old: 6 bytes, 1 line; it had 6 bytes\n", []string{"old"}},
-		{k.root + "/d/../abs", "x", "created abs: 1 byte, 0 lines\n", []string{"abs"}},
+		{k.root + "/d/../abs", "x", "created abs: 1 byte, 1 line\n", []string{"abs"}},
 		{"link", "by the link\n", "replaced old: 12 bytes, 1 line; it had 6 bytes\n", []string{"old"}},
-		{"d/up/new", "x", "created x/y/new: 1 byte, 0 lines\n", []string{"x/y/new"}},
-		{"dangling", "x", "created x/none: 1 byte, 0 lines\n", []string{"x/none"}},
+		{"d/up/new", "x", "created x/y/new: 1 byte, 1 line\n", []string{"x/y/new"}},
+		{"dangling", "x", "created x/none: 1 byte, 1 line\n", []string{"x/none"}},
 	} {
 		r := k.invoke(t, "fs_write_file", args{"path": row.path, "content": row.content})
 		equal(t, row.path, r.Result.Text(), row.want)

@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -96,10 +99,28 @@ func (s Server) Check() error {
 	case s.Token != "" && !IsReference(s.Token):
 		return fmt.Errorf("server %s: token: use a reference, env:NAME or file:PATH", s.Name)
 	}
+	if err := s.checkHeaders(); err != nil {
+		return fmt.Errorf("server %s: %w", s.Name, err)
+	}
 	if s.URL != "" {
 		u, err := url.Parse(s.URL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return fmt.Errorf("server %s: the URL must be like https://host/path", s.Name)
+		}
+	}
+	return nil
+}
+
+// checkHeaders returns an error if a header cannot be sent, or is not the host's to say.
+func (s Server) checkHeaders() error {
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		switch key := http.CanonicalHeaderKey(name); {
+		case !httpguts.ValidHeaderFieldName(name):
+			return fmt.Errorf("header %q: is no name of a header", name)
+		case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Content-Type", "Accept"}, key), strings.HasPrefix(key, "Mcp-"):
+			return fmt.Errorf("header %s: is the protocol's own", name)
+		case key == "Authorization" && (s.Token != "" || s.OAuth != nil):
+			return fmt.Errorf("header %s: there is a token already", name)
 		}
 	}
 	return nil

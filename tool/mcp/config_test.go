@@ -40,6 +40,7 @@ func TestServersOfCommandLines(t *testing.T) {
 		"a='prog":         "server a: a ' is not closed",
 		`a=prog \`:        "server a: nothing follows the last backslash",
 		"a=http://":       "server a: the URL must be like https://host/path",
+		"a=ws://host/x":   "server a: the URL must be like https://host/path",
 		"a=https://a:b:c": "server a: the URL must be like https://host/path",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -52,15 +53,20 @@ func TestConfigThatCannotWork(t *testing.T) {
 	t.Parallel()
 	ok := Server{Name: "a", URL: "http://127.0.0.1:1"}
 	for want, cfg := range map[string]Config{
-		"two servers are called a":                 {Servers: []Server{ok, ok}},
-		"servers a and a_b: a tool of one":         {Servers: []Server{ok, {Name: "a_b", Command: []string{"x"}}}},
-		"server a: give either a command or a URL": {Servers: []Server{{Name: "a"}}},
-		"server a: token: use a reference":         {Servers: []Server{{Name: "a", URL: ok.URL, Token: "hush"}}},
-		"are for URLs":                             {Servers: []Server{{Name: "a", Command: []string{"x"}, Token: "env:A"}}},
-		"are for commands":                         {Servers: []Server{{Name: "a", URL: ok.URL, Dir: "/"}}},
-		"neither may be negative":                  {Servers: []Server{{Name: "a", URL: ok.URL, Timeout: -1}}},
-		`root "x": use an absolute path`:           {Roots: []string{"x"}},
-		"neither sizes nor times may be negative":  {CheckEvery: -1},
+		"two servers are called a":                                {Servers: []Server{ok, ok}},
+		"servers a and a_b: a tool of one":                        {Servers: []Server{ok, {Name: "a_b", Command: []string{"x"}}}},
+		"server a: give either a command or a URL":                {Servers: []Server{{Name: "a"}}},
+		"server a: token: use a reference":                        {Servers: []Server{{Name: "a", URL: ok.URL, Token: "hush"}}},
+		"server a: token: use a reference, env:NAME or file:PATH": {Servers: []Server{{Name: "a", URL: ok.URL, Token: "env:"}}},
+		`server a: header "X Y": is no name of a header`:          {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"X Y": "env:A"}}}},
+		"server a: header host: is the protocol's own":            {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"host": "env:A"}}}},
+		"server a: header Mcp-Session-Id: is the protocol's own":  {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"Mcp-Session-Id": "env:A"}}}},
+		"server a: header authorization: there is a token":        {Servers: []Server{{Name: "a", URL: ok.URL, Token: "env:A", Headers: map[string]string{"authorization": "env:A"}}}},
+		"are for URLs":                            {Servers: []Server{{Name: "a", Command: []string{"x"}, Token: "env:A"}}},
+		"are for commands":                        {Servers: []Server{{Name: "a", URL: ok.URL, Dir: "/"}}},
+		"neither may be negative":                 {Servers: []Server{{Name: "a", URL: ok.URL, Timeout: -1}}},
+		`root "x": use an absolute path`:          {Roots: []string{"x"}},
+		"neither sizes nor times may be negative": {CheckEvery: -1},
 	} {
 		if _, err := Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("error = %v, want %q", err, want)

@@ -97,10 +97,10 @@ func (l *link) open(ctx context.Context, c *connection) error {
 		t.Transport = &sdk.StreamableClientTransport{Endpoint: l.cfg.URL, HTTPClient: l.door.client(), MaxEventSize: l.all.MaxMessage}
 	} else {
 		var err error
-		if c.program, err = start(ctx, l.cfg, l.all.Getenv, l.log); err != nil {
+		if c.program, err = l.start(ctx); err != nil {
 			return err
 		}
-		t.Transport = &sdk.IOTransport{Reader: c.program.answers, Writer: c.program, MaxLineLength: l.all.MaxMessage}
+		t.Transport = &sdk.IOTransport{Reader: c.program.messages, Writer: c.program, MaxLineLength: l.all.MaxMessage}
 	}
 	opts := &sdk.ClientSessionOptions{}
 	if l.legacy {

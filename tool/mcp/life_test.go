@@ -83,7 +83,7 @@ func TestOneBadServerTakesNoneDown(t *testing.T) {
 		withTimeout(programServer(t, "mute", "hang"), patience),
 		withTimeout(programServer(t, "slow", "slow"), 10*patience),
 		programServer(t, "broken", "broken"),
-		programServer(t, "noise", "noise"),
+		programServer(t, "noise", "noise"), programServer(t, "garbled", "garbled"),
 	}})
 	t.Cleanup(func() { close(over) })
 	got := make(map[string]string)
@@ -98,7 +98,8 @@ func TestOneBadServerTakesNoneDown(t *testing.T) {
 		"tardy": "unavailable: connect: no answer within 300ms", "mute": "unavailable: connect: no answer within 300ms",
 		"slow": "unavailable: connect: no answer within 3s; it said: still installing",
 		"gone": "unavailable: dial tcp 127.0.0.1:1: connect: connection refused", "missing": "unavailable: start: exec: \"/no/such/program\": stat /no/such/program: no such file",
-		"broken": "unavailable: the program ended (exit status 3): no key:", "noise": "unavailable: ",
+		"broken": "unavailable: the program ended (exit status 3): no key:", "noise": "unavailable: the program ended (exit status 0): this is no JSON",
+		"garbled": "unavailable: the program wrote what cannot be read: ",
 	} {
 		if !strings.HasPrefix(got[name], want) || strings.Contains(got[name], "hidden") {
 			t.Errorf("%s is %q, want %q", name, got[name], want)

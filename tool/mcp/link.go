@@ -30,6 +30,7 @@ type link struct {
 	calls    atomic.Int64    // under way
 	progress listeners
 	telling  sync.Mutex // held while the observer is told, so that events come one by one
+	noise    sync.Once  // tells what its program writes beside messages
 	legacy   bool       // owned by run: the last attempt ran out of time, so the next one speaks the older handshake
 }
 

@@ -24,6 +24,9 @@ func Parse(text string) (Server, error) {
 	if err != nil {
 		return Server{}, fmt.Errorf("server %s: %w", s.Name, err)
 	}
+	if strings.Contains(words[0], "://") {
+		return Server{}, fmt.Errorf("server %s: the URL must be like https://host/path", s.Name)
+	}
 	s.Command = words
 	return s, s.Check()
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,11 +30,13 @@ const (
 
 // program is a server that runs here, with all that it starts.
 type program struct {
-	answers *os.File // its stdout
-	input   *os.File // its stdin
-	kill    context.CancelFunc
-	words   *lastWords
-	once    sync.Once
+	answers  *os.File  // its stdout
+	messages *messages // in there
+	input    *os.File  // its stdin
+	kill     context.CancelFunc
+	words    *lastWords
+	once     sync.Once
+	deaf     atomic.Bool // it takes no input any more
 
 	ended chan struct{} // closed when nothing of it is left
 	state *os.ProcessState
@@ -41,8 +44,9 @@ type program struct {
 }
 
 // start starts the server's program, which outlives ctx.
-func start(ctx context.Context, s Server, getenv func(string) string, log *zap.Logger) (*program, error) {
-	env, secrets, err := environment(s, getenv)
+func (l *link) start(ctx context.Context) (*program, error) {
+	s := l.cfg
+	env, secrets, err := environment(s, l.all.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +66,9 @@ func start(ctx context.Context, s Server, getenv func(string) string, log *zap.L
 	ctx, kill := context.WithCancel(context.WithoutCancel(ctx))
 	p := &program{
 		answers: answers, input: input, kill: kill, ended: make(chan struct{}),
-		words: &lastWords{log: log, secrets: secrets},
+		words: &lastWords{log: l.log, noise: &l.noise, secrets: secrets},
 	}
+	p.messages = newMessages(answers, p.words)
 	go func() {
 		defer close(p.ended)
 		p.state, p.err = procgroup.Run(ctx, procgroup.Command{
@@ -94,7 +99,13 @@ func environment(s Server, getenv func(string) string) (env, secrets []string, e
 }
 
 // Write sends to the program.
-func (p *program) Write(b []byte) (int, error) { return p.input.Write(b) } //nolint:wrapcheck // a pipe's end
+func (p *program) Write(b []byte) (int, error) {
+	n, err := p.input.Write(b)
+	if err != nil {
+		p.deaf.Store(true)
+	}
+	return n, err //nolint:wrapcheck // a pipe's end
+}
 
 // Close ends the program as the protocol wants it: its input ends, after a while it is
 // told to end, and then it is made to, with all that it started.
@@ -119,11 +130,17 @@ func (p *program) explain(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return err
 	}
+	given := !p.messages.over.Load() && !p.deaf.Load() // it was not the program that ended it
 	_ = p.Close()
+	if _, ok := answered(err); ok {
+		return err
+	}
 	text := "the program ended"
 	switch {
 	case p.err != nil:
 		return fmt.Errorf("start: %w", p.err)
+	case given:
+		text = "the program wrote what cannot be read: " + p.words.hide(err.Error())
 	case p.state != nil:
 		text += " (" + p.state.String() + ")"
 	}
@@ -136,6 +153,7 @@ func (p *program) explain(err error) error {
 // lastWords keeps what a program said last on stderr.
 type lastWords struct {
 	log     *zap.Logger
+	noise   *sync.Once // tells of a server once, however often it is started
 	secrets []string
 
 	mu  sync.Mutex

@@ -36,6 +36,12 @@ func programMain(mode string) int {
 	case "noise":
 		fmt.Println("this is no JSON")
 		return 0
+	case "garbled":
+		fmt.Println("{this is no JSON: " + os.Getenv("API_KEY"))
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return 0
+	case "banner": // greets where its messages go
+		fmt.Printf("Welcome!\r\n\n\t\n> listening%s\n  ", strings.Repeat(".", 100_000))
 	}
 	f := newFake(mode == "legacy")
 	sdk.AddTool(f.Server, &sdk.Tool{Name: "environment"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {

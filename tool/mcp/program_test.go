@@ -47,6 +47,17 @@ func TestProgramThatDiesIsStartedAgain(t *testing.T) {
 	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusOK, "", "a")
 }
 
+func TestWhatIsNoMessageIsPassedOver(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.WarnLevel)
+	m := open(t, Config{Servers: []Server{programServer(t, "x", "banner")}, Logger: zap.New(core)})
+	ready(t, m)
+	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusOK, "", "a")
+	if said := logs.FilterMessage("MCP server writes what is no message of the protocol").All(); len(said) != 1 || said[0].ContextMap()["line"] != "Welcome!" {
+		t.Errorf("logged: %v", logs.All())
+	}
+}
+
 func TestNothingOfAProgramIsLeft(t *testing.T) {
 	t.Parallel()
 	m := open(t, Config{Servers: []Server{programServer(t, "x", "new"), withTimeout(programServer(t, "y", "stubborn"), 50*time.Millisecond)}})

@@ -18,7 +18,7 @@ const maxSecret = 64 << 10
 
 // IsReference reports whether a value stands for a secret, as env:NAME or file:PATH.
 func IsReference(value string) bool {
-	return strings.HasPrefix(value, refEnv) || strings.HasPrefix(value, refFile)
+	return strings.HasPrefix(value, refEnv) && value != refEnv || strings.HasPrefix(value, refFile) && value != refFile
 }
 
 // lookUp returns what a value stands for: the variable or the file that it refers to,

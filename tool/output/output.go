@@ -4,7 +4,12 @@
 // The one idea: nothing is lost by being cut. [Keep] stands around the calls of tools.
 // Where an output is longer than the limit, all of its text goes to a [Store], and the
 // result holds its beginning, its end, and how to read the rest with output_read, the
-// tool that [NewReader] makes.
+// tool that [NewReader] makes. Images and files that a result has no room for go there
+// too, and the result refers to them, as input does to what is attached to it.
+//
+// Nothing is held in memory for that. A tool that takes its output from somewhere else
+// hands it over as it comes, see [tool.Call.Spool] and [tool.Call.Attach], and what a
+// tool returns is read where it is.
 //
 // A store is addressed by content: the name of an output is the digest of its bytes and
 // of the session that they belong to, so a session reads its own outputs only, and a
@@ -15,24 +20,25 @@
 package output
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"strings"
+	"io"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Store keeps bytes under the digest of them, which is its name for them. It is safe
-// for concurrent use.
+// Store keeps bytes under the digest of them, which is its name for them: the SHA-256,
+// in hexadecimal. It is safe for concurrent use.
 type Store interface {
-	// Put keeps data and returns its name: the SHA-256, in hexadecimal.
-	Put(ctx context.Context, data []byte) (id string, err error)
-	// Get returns what was kept under a name; ok is false if there is nothing.
-	Get(ctx context.Context, id string) (data []byte, ok bool, err error)
+	// PutFrom keeps what src holds from its start, once, and returns its name and its
+	// size. It may read src twice, and fails if the two differ.
+	PutFrom(ctx context.Context, src io.ReadSeeker) (id string, size int64, err error)
+	// CopyTo writes what is kept under a name to w, and has checked at the end that it is
+	// that; ok is false if there is nothing. Only without an error and with ok is what was
+	// written what was kept.
+	CopyTo(ctx context.Context, id string, w io.Writer) (ok bool, err error)
 }
 
 // ReadTool is the name of the tool that reads outputs.
@@ -52,9 +58,16 @@ type Kept struct {
 type Options struct {
 	Limit  int            // bytes of text that a result may hold; zero: 32 KiB
 	Limits map[string]int // by the name of the tool, before Limit; negative: never kept here
+	Most   int64          // bytes that are kept of one output; zero: 100 MiB
 }
 
-const defaultLimit = 32 << 10
+const (
+	defaultLimit = 32 << 10
+	defaultMost  = 100 << 20
+
+	// mediaRoom is how many bytes of images and files a result holds itself.
+	mediaRoom = 512 << 10
+)
 
 func (o Options) limit(name string) int {
 	if n, ok := o.Limits[name]; ok && n != 0 {
@@ -64,19 +77,19 @@ func (o Options) limit(name string) int {
 }
 
 // Keep returns middleware that keeps long outputs in the store, and long errors, too.
-// Where the store does not take one, the output is cut all the same, and says so.
+// Where the store does not take one, the output is cut all the same, and says so. A
+// model is shown the files only if its host knows the store, see effect.Blobs.
 func Keep(store Store, opts Options) tool.Middleware {
 	return func(ctx context.Context, c tool.Call, next tool.Handler) (tool.Output, error) {
-		out, err := next(ctx, c)
 		limit := opts.limit(c.Name)
 		if c.Name == ReadTool || limit < 0 {
-			return out, err
+			return next(ctx, c)
 		}
-		k := keeper{store: store, session: c.Session, limit: limit}
-		if e, ok := errors.AsType[*tool.Error](err); ok && len(e.Message) > limit {
-			short := *e
-			short.Message, _ = k.shorten(ctx, e.Message)
-			return out, &short
+		k := &keeper{store: store, session: c.Session, limit: limit, most: cmp.Or(max(opts.Most, 0), defaultMost)}
+		c.Stash = k
+		out, err := next(ctx, c)
+		if e, ok := errors.AsType[*tool.Error](err); ok {
+			return out, k.failure(ctx, err, e)
 		}
 		if err != nil {
 			return out, err
@@ -85,60 +98,59 @@ func Keep(store Store, opts Options) tool.Middleware {
 	}
 }
 
-type keeper struct {
-	store   Store
-	session content.SessionID
-	limit   int
-}
-
-// output shortens an output whose text, all in all, is too long. Media stay.
-func (k keeper) output(ctx context.Context, out tool.Output) tool.Output {
-	var text strings.Builder
+// output shortens an output whose text, all in all, is too long, and takes media out of
+// it that there is no room for.
+func (k *keeper) output(ctx context.Context, out tool.Output) tool.Output {
+	var text joined
 	var rest []content.Part
 	for _, p := range out.Parts {
 		switch p.Kind {
 		case content.TextKind, content.StructuredKind, content.CustomKind:
-			if text.Len() > 0 && !strings.HasSuffix(text.String(), "\n") {
-				text.WriteByte('\n')
-			}
-			text.WriteString(p.Text)
-			text.Write(p.Data)
+			text.add(p)
 		default:
 			rest = append(rest, p)
 		}
 	}
-	if text.Len() <= k.limit {
-		return out
+	if text.size > int64(k.limit)+k.told() {
+		shown := text.clip(k.limit)
+		out.Parts = append([]content.Part{k.Text(ctx, shown, &text, text.size)}, rest...)
 	}
-	short, kept := k.shorten(ctx, text.String())
-	out.Parts = append([]content.Part{content.TextPart(short)}, rest...)
-	if kept.ID != "" {
-		out.Metadata = out.Metadata.With(MetaKept, kept)
+	out.Parts = k.media(ctx, out.Parts)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.last.ID != "" {
+		out.Metadata = out.Metadata.With(MetaKept, k.last)
+	}
+	out.Stashed = k.files
+	return out
+}
+
+// media replaces what a result has no room for by references.
+func (k *keeper) media(ctx context.Context, parts []content.Part) []content.Part {
+	room, out := mediaRoom, append([]content.Part(nil), parts...)
+	for i, p := range out {
+		if p.Media == nil || len(p.Media.Bytes) == 0 {
+			continue
+		}
+		if n := len(p.Media.Bytes); n <= room {
+			room -= n
+			continue
+		}
+		if ref, err := k.refer(ctx, p); err == nil { // else there is no room for it
+			out[i] = ref
+		}
 	}
 	return out
 }
 
-// shorten keeps a text and returns what the model is shown of it.
-func (k keeper) shorten(ctx context.Context, text string) (string, Kept) {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	clip := tool.NewClip(k.limit)
-	_, _ = clip.Write([]byte(text)) // never fails
-	shown, _ := clip.Text()
-	id, err := k.store.Put(ctx, seal(k.session, text))
-	if err != nil {
-		return fmt.Sprintf("%s\n[The whole output, %d bytes, could not be kept: %v]\n", shown, len(text), err), Kept{}
+// failure shortens an error whose text is too long.
+func (k *keeper) failure(ctx context.Context, err error, e *tool.Error) error {
+	if int64(len(e.Message)) <= int64(k.limit)+k.told() {
+		return err
 	}
-	note := fmt.Sprintf("\n[The whole output, %d bytes, is kept: read it with %s, id %q, by offset and limit or with search.]\n", len(text), ReadTool, id)
-	return shown + note, Kept{ID: id, Bytes: len(text), Tool: ReadTool}
-}
-
-// seal puts the session in front of a text, so that the digest covers it.
-func seal(session content.SessionID, text string) []byte {
-	return append([]byte("turnlog output of "+string(session)+"\n"), text...)
-}
-
-// open returns the text of what seal made for the session.
-func open(session content.SessionID, data []byte) (string, bool) {
-	text, ok := bytes.CutPrefix(data, seal(session, ""))
-	return string(text), ok
+	var text joined
+	text.add(content.TextPart(e.Message))
+	shown, short := text.clip(k.limit), *e
+	short.Message = k.Text(ctx, shown, &text, text.size).Text
+	return &short
 }

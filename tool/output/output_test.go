@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -163,7 +164,7 @@ func TestSearchInAnOutput(t *testing.T) {
 	read := reader(t, store)
 	for search, want := range map[string]string{
 		"line .7$": "56: line 07\n136: line 17\n",
-		"needle":   "800: …" + strings.Repeat("x", 100) + "needle" + strings.Repeat("y", 194) + "…\n[matching lines: 1; each with its offset]\n",
+		"needle":   "1700: …" + strings.Repeat("x", 100) + "needle" + strings.Repeat("y", 194) + "…\n[matches: 1; each with its offset]\n",
 		"absent":   "no line from byte 0 on matches\n",
 		"^line":    "0: line 00\n8: line 01\n",
 	} {
@@ -182,7 +183,7 @@ func TestOnlyItsOwnSessionReadsAnOutput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			id := kept(t, call(t, tool.Wrap(says(t, tool.Text(strings.Repeat("x", 100)), nil), output.Keep(store, output.Options{Limit: 50})), nil)).ID
-			other, err := store.Put(t.Context(), []byte("a payload of something else"))
+			other, _, err := store.PutFrom(t.Context(), strings.NewReader("a payload of something else"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,9 +204,11 @@ func TestOnlyItsOwnSessionReadsAnOutput(t *testing.T) {
 
 type broken struct{}
 
-func (broken) Put(context.Context, []byte) (string, error) { return "", errors.New("disk full") }
+func (broken) PutFrom(context.Context, io.ReadSeeker) (string, int64, error) {
+	return "", 0, errors.New("disk full")
+}
 
-func (broken) Get(context.Context, string) ([]byte, bool, error) { return nil, false, nil }
+func (broken) CopyTo(context.Context, string, io.Writer) (bool, error) { return false, nil }
 
 func TestWhatIsShortened(t *testing.T) {
 	t.Parallel()
@@ -251,7 +254,7 @@ func TestMemoryMakesRoom(t *testing.T) {
 		ids = append(ids, id)
 	}
 	for i, want := range []bool{false, true, false, true} {
-		if _, ok, err := m.Get(t.Context(), ids[i]); ok != want || err != nil {
+		if ok, err := m.CopyTo(t.Context(), ids[i], io.Discard); ok != want || err != nil {
 			t.Errorf("%d: %v, %v", i, ok, err)
 		}
 	}
@@ -274,7 +277,7 @@ func TestDamagedFilesAreTold(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, id), []byte("y"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.Get(t.Context(), id); err == nil || !strings.Contains(err.Error(), "holds other bytes") {
-		t.Errorf("Get = %v", err)
+	if _, err := d.CopyTo(t.Context(), id, io.Discard); err == nil || !strings.Contains(err.Error(), "holds other bytes") {
+		t.Errorf("CopyTo = %v", err)
 	}
 }

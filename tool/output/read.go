@@ -1,10 +1,13 @@
 package output
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -20,15 +23,13 @@ const CodeGone = "output_gone"
 const (
 	maxRead     = 64 << 10
 	defaultRead = 16 << 10
-	maxMatches  = 50
-	maxShown    = 300 // bytes of a line that a search shows
 )
 
 type readInput struct {
 	ID     string `json:"id" jsonschema:"The id of the output, as the result said that was cut."`
 	Offset int    `json:"offset,omitempty" jsonschema:"The byte to begin at. The beginning if left out."`
 	Limit  int    `json:"limit,omitempty" jsonschema:"How many bytes to read. 16384 if left out."`
-	Search string `json:"search,omitempty" jsonschema:"Instead of reading on, show the lines from offset on that match this regular expression (RE2 syntax), with the offset of each."`
+	Search string `json:"search,omitempty" jsonschema:"Instead of reading on, show the lines from offset on that match this regular expression (RE2 syntax), each with its offset or, of a long line, the offset of what is shown of it."`
 }
 
 // NewReader returns the tool output_read over a store.
@@ -44,86 +45,106 @@ func NewReader(store Store) (tool.Tool, error) {
 }
 
 func read(ctx context.Context, store Store, c tool.Call, in readInput) (string, error) {
-	data, ok, err := store.Get(ctx, in.ID)
-	if err != nil {
-		return "", err
-	}
-	text, own := open(c.Session, data)
-	if !ok || !own {
-		return "", tool.Failure(CodeGone, "there is no output %.80q: it is not kept any more, or was not of this session. Make the call again, with less output", in.ID)
-	}
-	if in.Offset >= len(text) && in.Offset > 0 {
-		return "", &tool.Error{Code: tool.CodeInvalidArguments, Message: fmt.Sprintf("offset: is %d, but the output has %d bytes", in.Offset, len(text))}
-	}
+	w, found := window{from: in.Offset, room: cmp.Or(in.Limit, defaultRead)}, search{}
+	into := io.Writer(&w)
 	if in.Search != "" {
-		return search(text, in)
+		re, err := regexp.Compile(in.Search)
+		if err != nil {
+			return "", &tool.Error{Code: tool.CodeInvalidArguments, Message: fmt.Sprintf("search: %v", err)}
+		}
+		found = search{re: re, from: in.Offset}
+		into = &found
 	}
-	from := boundary(text, in.Offset)
-	limit := in.Limit
-	if limit == 0 {
-		limit = defaultRead
+	whole := opened{seal: seal(c.Session), text: into}
+	ok, err := store.CopyTo(ctx, in.ID, &whole)
+	switch {
+	case errors.Is(err, errForeign) || err == nil && (!ok || whole.seal != ""):
+		return "", tool.Failure(CodeGone, "there is no output %.80q: it is not kept any more, or was not of this session. Make the call again, with less output", in.ID)
+	case err != nil:
+		return "", err //nolint:wrapcheck // it names the output
+	case in.Offset >= whole.size && in.Offset > 0:
+		return "", &tool.Error{Code: tool.CodeInvalidArguments, Message: fmt.Sprintf("offset: is %d, but the output has %d bytes", in.Offset, whole.size)}
+	case in.Search != "":
+		return found.answer(), nil
 	}
-	to := min(from+limit, len(text))
-	for to < len(text) && to > from && !utf8.RuneStart(text[to]) {
-		to--
+	return w.answer(whole.size), nil
+}
+
+// errForeign stops who reads what is of another session.
+var errForeign = errors.New("it is of another session")
+
+// opened takes what was kept, and passes on what stands behind the seal.
+type opened struct {
+	seal string // what of it is still to come
+	text io.Writer
+	size int // of the text, so far
+}
+
+// Write returns errForeign if it is not the seal that comes first.
+func (o *opened) Write(p []byte) (int, error) {
+	n := min(len(o.seal), len(p))
+	if string(p[:n]) != o.seal[:n] {
+		return 0, errForeign
 	}
-	if to == from && to < len(text) { // not even one character fits: take it all the same, or nobody ever gets on
-		to = boundary(text, from+1)
+	o.seal = o.seal[n:]
+	o.size += len(p) - n
+	if _, err := o.text.Write(p[n:]); err != nil {
+		return 0, err //nolint:wrapcheck // the writers here never fail
 	}
-	next := "the end"
-	if to < len(text) {
+	return len(p), nil
+}
+
+// window takes a piece of what is written to it.
+type window struct {
+	from, room int
+	at         int // in the whole
+	piece      []byte
+}
+
+// Write takes all of p and never fails.
+func (w *window) Write(p []byte) (int, error) {
+	begin := max(0, w.from-w.at)
+	end := min(len(p), w.from+w.room+utf8.UTFMax-w.at) // and the characters that the piece ends and goes on with
+	if begin < end {
+		w.piece = append(w.piece, p[begin:end]...)
+	}
+	w.at += len(p)
+	return len(p), nil
+}
+
+// answer is the piece, in whole characters, and where it stands in an output of that size.
+func (w *window) answer(size int) string {
+	begin := 0
+	if w.from > 0 {
+		begin = boundary(w.piece, 0)
+	}
+	end := min(begin+w.room, len(w.piece))
+	for cut := end; cut < len(w.piece) && cut >= begin && end-cut < utf8.UTFMax; cut-- {
+		if utf8.RuneStart(w.piece[cut]) {
+			end = cut
+			break
+		}
+	}
+	if end == begin && end < len(w.piece) { // not even one character fits: take it all the same, or nobody ever gets on
+		end = boundary(w.piece, begin+1)
+	}
+	next, from, to := "the end", w.from+begin, w.from+end
+	if to < size {
 		next = fmt.Sprintf("go on with offset %d", to)
 	}
-	return fmt.Sprintf("output: bytes %d to %d of %d; %s\n%s", from, to, len(text), next, text[from:to]), nil
+	return fmt.Sprintf("output: bytes %d to %d of %d; %s\n%s", from, to, size, next, bytes.ToValidUTF8(w.piece[begin:end], []byte("\uFFFD")))
 }
 
-// boundary is where the next character begins, at i or after it.
-func boundary(text string, i int) int {
-	for i < len(text) && !utf8.RuneStart(text[i]) {
-		i++
+// boundary is where the next character begins, at i or after it. What is no text has
+// none, so it is not looked for any longer than a character may be.
+func boundary(text []byte, i int) int {
+	for n := i; n < len(text) && n < i+utf8.UTFMax; n++ {
+		if utf8.RuneStart(text[n]) {
+			return n
+		}
+	}
+	if i+utf8.UTFMax > len(text) {
+		return len(text)
 	}
 	return i
-}
-
-func search(text string, in readInput) (string, error) {
-	re, err := regexp.Compile(in.Search)
-	if err != nil {
-		return "", &tool.Error{Code: tool.CodeInvalidArguments, Message: fmt.Sprintf("search: %v", err)}
-	}
-	var b strings.Builder
-	at, found := boundary(text, in.Offset), 0
-	for line := range strings.Lines(text[at:]) {
-		bare := strings.TrimRight(line, "\r\n")
-		if m := re.FindStringIndex(bare); m != nil {
-			if found == maxMatches {
-				fmt.Fprintf(&b, "[stopped after %d: go on with offset %d]\n", maxMatches, at)
-				return b.String(), nil
-			}
-			found++
-			fmt.Fprintf(&b, "%d: %s\n", at, excerpt(bare, m[0]))
-		}
-		at += len(line)
-	}
-	if found == 0 {
-		return fmt.Sprintf("no line from byte %d on matches\n", in.Offset), nil
-	}
-	fmt.Fprintf(&b, "[matching lines: %d; each with its offset]\n", found)
-	return b.String(), nil
-}
-
-// excerpt is a line, or what surrounds the match in a long one.
-func excerpt(line string, match int) string {
-	if len(line) <= maxShown {
-		return line
-	}
-	from := boundary(line, max(0, min(match-maxShown/3, len(line)-maxShown)))
-	to := boundary(line, min(from+maxShown, len(line)))
-	short := line[from:to]
-	if from > 0 {
-		short = "…" + short
-	}
-	if to < len(line) {
-		short += "…"
-	}
-	return short
 }

@@ -1,7 +1,9 @@
 package output
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -13,11 +15,6 @@ import (
 	"slices"
 	"sync"
 )
-
-func digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
 
 // isDigest reports whether a name can be one: what a model makes up is no path.
 func isDigest(id string) bool {
@@ -32,7 +29,7 @@ type Memory struct {
 	mu    sync.Mutex
 	size  int
 	order []string
-	data  map[string][]byte
+	data  map[string][]byte // never written to
 }
 
 const defaultRoom = 64 << 20
@@ -46,43 +43,65 @@ func NewMemory(room int) *Memory {
 }
 
 // Put keeps data. It returns an error if there is never room for it.
-func (m *Memory) Put(_ context.Context, data []byte) (string, error) {
-	if len(data) > m.room {
-		return "", fmt.Errorf("there is room for %d bytes", m.room)
+func (m *Memory) Put(ctx context.Context, data []byte) (string, error) {
+	id, _, err := m.PutFrom(ctx, bytes.NewReader(data))
+	return id, err
+}
+
+// PutFrom keeps what src holds from its start. It returns an error if there is never
+// room for it.
+func (m *Memory) PutFrom(_ context.Context, src io.ReadSeeker) (id string, size int64, err error) {
+	sum := sha256.New()
+	if _, err = src.Seek(0, io.SeekStart); err == nil {
+		size, err = io.Copy(sum, src)
 	}
-	id := digest(data)
+	switch {
+	case err != nil:
+		return "", 0, fmt.Errorf("keep output: %w", err)
+	case size > int64(m.room):
+		return "", 0, fmt.Errorf("there is room for %d bytes", m.room)
+	}
+	id = hex.EncodeToString(sum.Sum(nil))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, ok := m.data[id]; ok {
-		return id, nil
+		return id, size, nil
+	}
+	data, err := again(src, int(size), id)
+	if err != nil {
+		return "", 0, fmt.Errorf("keep output: %w", err)
 	}
 	for m.size+len(data) > m.room {
 		m.size -= len(m.data[m.order[0]])
 		delete(m.data, m.order[0])
 		m.order = slices.Delete(m.order, 0, 1)
 	}
-	m.data[id], m.order, m.size = slices.Clone(data), append(m.order, id), m.size+len(data)
-	return id, nil
+	m.data[id], m.order, m.size = data, append(m.order, id), m.size+len(data)
+	return id, size, nil
 }
 
-// Get returns what is kept.
-func (m *Memory) Get(_ context.Context, id string) ([]byte, bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	data, ok := m.data[id]
-	return slices.Clone(data), ok, nil
+// again reads what was read once.
+func again(src io.ReadSeeker, size int, id string) ([]byte, error) {
+	data := make([]byte, size)
+	if _, err := src.Seek(0, io.SeekStart); err != nil {
+		return nil, err //nolint:wrapcheck // PutFrom does
+	}
+	if _, err := io.ReadFull(src, data); err != nil {
+		return nil, err //nolint:wrapcheck // PutFrom does
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != id {
+		return nil, errors.New("its bytes changed while they were stored")
+	}
+	return data, nil
 }
 
 // CopyTo writes what is kept to w.
-func (m *Memory) CopyTo(ctx context.Context, id string, w io.Writer) (bool, error) {
-	return copyTo(ctx, m, id, w)
-}
-
-// copyTo writes what a store keeps under a name to w.
-func copyTo(ctx context.Context, s Store, id string, w io.Writer) (bool, error) {
-	data, ok, err := s.Get(ctx, id)
-	if err != nil || !ok {
-		return false, err
+func (m *Memory) CopyTo(_ context.Context, id string, w io.Writer) (bool, error) {
+	m.mu.Lock()
+	data, ok := m.data[id]
+	m.mu.Unlock()
+	if !ok {
+		return false, nil
 	}
 	if _, err := w.Write(data); err != nil {
 		return false, fmt.Errorf("copy %s: %w", id, err)
@@ -108,40 +127,62 @@ func OpenDir(name string) (*Dir, error) {
 	return &Dir{root}, nil
 }
 
-// Put keeps data: under another name first, so that nobody reads a part of it.
-func (d *Dir) Put(_ context.Context, data []byte) (string, error) {
-	id := digest(data)
-	if _, err := d.root.Stat(id); err == nil {
-		return id, nil
-	}
-	temp := id + ".tmp"
-	if err := d.root.WriteFile(temp, data, 0o600); err != nil {
-		return "", fmt.Errorf("keep output %s: %w", id, err)
-	}
-	if err := d.root.Rename(temp, id); err != nil {
-		return "", fmt.Errorf("keep output %s: %w", id, err)
-	}
-	return id, nil
+// Put keeps data.
+func (d *Dir) Put(ctx context.Context, data []byte) (string, error) {
+	id, _, err := d.PutFrom(ctx, bytes.NewReader(data))
+	return id, err
 }
 
-// Get returns what is kept. It returns an error for what is not what was kept.
-func (d *Dir) Get(_ context.Context, id string) ([]byte, bool, error) {
-	if !isDigest(id) {
-		return nil, false, nil
+// PutFrom keeps what src holds from its start: under another name first, so that nobody
+// reads a part of it.
+func (d *Dir) PutFrom(_ context.Context, src io.ReadSeeker) (id string, size int64, err error) {
+	if _, err := src.Seek(0, io.SeekStart); err != nil {
+		return "", 0, fmt.Errorf("keep output: %w", err)
 	}
-	data, err := d.root.ReadFile(id)
+	temp := rand.Text() + ".tmp"
+	if id, size, err = d.write(temp, src); err == nil {
+		err = d.root.Rename(temp, id)
+	}
+	if err != nil {
+		_ = d.root.Remove(temp) // it may not be there
+		return "", 0, fmt.Errorf("keep output: %w", err)
+	}
+	return id, size, nil
+}
+
+func (d *Dir) write(name string, src io.Reader) (id string, size int64, err error) {
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", 0, err //nolint:wrapcheck // PutFrom does
+	}
+	sum := sha256.New()
+	size, err = io.Copy(io.MultiWriter(f, sum), src)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return hex.EncodeToString(sum.Sum(nil)), size, err
+}
+
+// CopyTo writes what is kept to w, a piece at a time. It returns an error for what is not
+// what was kept.
+func (d *Dir) CopyTo(_ context.Context, id string, w io.Writer) (bool, error) {
+	if !isDigest(id) {
+		return false, nil
+	}
+	f, err := d.root.Open(id)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, false, nil
+		return false, nil
 	case err != nil:
-		return nil, false, fmt.Errorf("read output: %w", err)
-	case digest(data) != id:
-		return nil, false, fmt.Errorf("read output %s: %s holds other bytes", id, filepath.Join(d.root.Name(), id))
+		return false, fmt.Errorf("read output: %w", err)
 	}
-	return data, true, nil
-}
-
-// CopyTo writes what is kept to w. It returns an error for what is not what was kept.
-func (d *Dir) CopyTo(ctx context.Context, id string, w io.Writer) (bool, error) {
-	return copyTo(ctx, d, id, w)
+	defer func() { _ = f.Close() }() // nothing was written
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(sum, w), f); err != nil {
+		return false, fmt.Errorf("read output %s: %w", id, err)
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != id {
+		return false, fmt.Errorf("read output %s: %s holds other bytes", id, filepath.Join(d.root.Name(), id))
+	}
+	return true, nil
 }

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"bytes"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -142,15 +143,17 @@ type visit struct {
 	files string // a directory of this call
 }
 
-func (s *keptShell) visit() (visit, error) {
+func (s *keptShell) visit(in input, dir string) (visit, error) {
 	files, err := os.MkdirTemp("", "turnlog-shell-")
 	if err != nil {
 		return visit{}, fmt.Errorf("shell %s: %w", s.id, err)
 	}
 	v := visit{s, files}
-	if err := os.WriteFile(v.file("before"), s.state, 0o600); err != nil {
-		v.leave()
-		return visit{}, fmt.Errorf("shell %s: %w", s.id, err)
+	for name, data := range map[string][]byte{"before": s.state, "enter": v.enter(in, dir)} {
+		if err := os.WriteFile(v.file(name), data, 0o600); err != nil {
+			v.leave()
+			return visit{}, fmt.Errorf("shell %s: %w", s.id, err)
+		}
 	}
 	return v, nil
 }
@@ -159,10 +162,10 @@ func (v visit) file(name string) string { return filepath.Join(v.files, name) }
 
 func (v visit) leave() { _ = os.RemoveAll(v.files) }
 
-// script is what runs: the state comes in, then what the call sets, then its script;
-// when the shell ends, however that is, it writes down what is to be kept.
-func (v visit) script(in input, dir string) string {
-	var b strings.Builder
+// enter is what runs before the script: the state comes in, then what the call sets;
+// and when the shell ends, however that is, it writes down what is to be kept.
+func (v visit) enter(in input, dir string) []byte {
+	var b bytes.Buffer
 	fmt.Fprintf(&b, "trap %s EXIT\n", quote(fmt.Sprintf("pwd >%s; export -p >%s", quote(v.file("pwd")), quote(v.file("after")))))
 	fmt.Fprintf(&b, ". %s\n", quote(v.file("before")))
 	if v.state == nil || in.Cwd != "" {
@@ -173,9 +176,12 @@ func (v visit) script(in input, dir string) string {
 	for key, value := range in.Env {
 		fmt.Fprintf(&b, "export %s=%s\n", key, quote(value))
 	}
-	b.WriteString(in.Script)
-	b.WriteByte('\n')
-	return b.String()
+	return b.Bytes()
+}
+
+// script is what runs. It begins in the first line, which is what its errors name.
+func (v visit) script(in input) string {
+	return fmt.Sprintf(". %s; %s\n", quote(v.file("enter")), in.Script)
 }
 
 // quote makes one word of a text, whatever it holds.
@@ -192,7 +198,7 @@ func (v visit) keep(end bool) string {
 	case !fits:
 		note = "; it has too many variables to keep, so it is as it was before"
 	case len(state) == 0:
-		note = "; its script did not end by itself, so it is as it was before"
+		note = "; its script did not run to its end, so it is as it was before"
 		if v.state == nil {
 			v.state = []byte{}
 		}

@@ -89,6 +89,24 @@ two lines"; B=unexported; echo began`, "env": map[string]string{"C": "$(no)'"}})
 	}
 }
 
+func TestAKeptShellNamesTheLinesOfItsScript(t *testing.T) {
+	t.Parallel()
+	x, _ := newShell(t, shell.Options{Shells: 4})
+	_, name := in(t, x, "s", args{"shell": "new", "script": "export A='one\ntwo'"})
+	a := args{"shell": name, "script": "no_such_function\necho \"$A\" $B", "env": map[string]string{"B": "three\nfour"}}
+	r, _ := in(t, x, "s", a)
+	if want := regexp.MustCompile(`^\S+ (line )?1: no_such_function: (command )?not found\none\ntwo three four\n$`); !want.MatchString(said(r)) {
+		t.Errorf("%q, want %s", said(r), want)
+	}
+	r, _ = in(t, x, "s", args{"shell": name, "script": "if then fi"})
+	if !strings.Contains(r.Text(), "did not run to its end, so it is as it was before") {
+		t.Errorf("a script that is none: %q", r.Text())
+	}
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "# remark\necho \"$A\""}); said(r) != "one\ntwo\n" {
+		t.Errorf("after it: %q", r.Text())
+	}
+}
+
 func TestAScriptThatIsStoppedChangesNothing(t *testing.T) {
 	t.Parallel()
 	x, _ := newShell(t, shell.Options{Shells: 4})

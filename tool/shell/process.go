@@ -21,12 +21,12 @@ var errTimeout = errors.New("the command's time is over")
 
 // process is one command on its way through the operating system.
 type process struct {
-	path     string
-	argv     []string
-	dir      string
-	env      []string
-	opts     Options
-	progress func(text string, share float64)
+	path string
+	argv []string
+	dir  string
+	env  []string
+	opts Options
+	call tool.Call
 }
 
 // exit is the structured part of the output.
@@ -45,24 +45,24 @@ func (p process) run(ctx context.Context) (tool.Output, error) {
 	start := time.Now()
 	limited, cancel := context.WithTimeoutCause(ctx, p.opts.Timeout, errTimeout)
 	defer cancel()
-	out := &sink{clip: tool.NewClip(p.opts.MaxOutput)}
+	out := &sink{spool: p.call.Spool(p.opts.MaxOutput)}
+	defer out.spool.Close()
 	state, err := p.wait(limited, out)
 	if err != nil {
 		return tool.Output{}, notStarted(p.argv[0], err)
 	}
-	text, cut := out.clip.Text()
 	switch {
 	case state.Success() || limited.Err() == nil:
 	case ctx.Err() != nil:
 		return tool.Output{}, context.Cause(ctx)
 	default:
-		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; %s", p.opts.Timeout, until(text))
+		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; %s", p.opts.Timeout, until(out.spool.Part(ctx).Text))
 	}
-	e := exit{Code: state.ExitCode(), Duration: time.Since(start).Milliseconds(), Cut: cut}
+	e := exit{Code: state.ExitCode(), Duration: time.Since(start).Milliseconds(), Cut: out.spool.Cut()}
 	if !state.Exited() {
 		e.Signal = strings.TrimPrefix(state.String(), "signal: ")
 	}
-	return report(text, e, state)
+	return report(out.spool.Part(ctx).Text, e, state)
 }
 
 func until(text string) string {
@@ -117,7 +117,7 @@ func (p process) watch(out *sink, ended <-chan struct{}) {
 		case <-tick.C:
 			if line := out.lastLine(); line != "" && line != told {
 				told = line
-				p.progress(line, 0)
+				p.call.Progress(line, 0)
 			}
 		}
 	}
@@ -128,9 +128,9 @@ const lastLineRoom = 500
 
 // sink takes the output of a command.
 type sink struct {
-	mu   sync.Mutex
-	clip *tool.Clip
-	last []byte // the newest bytes
+	mu    sync.Mutex
+	spool *tool.Spool
+	last  []byte // the newest bytes
 }
 
 // Write takes all of b.
@@ -139,7 +139,7 @@ func (s *sink) Write(b []byte) (int, error) {
 	defer s.mu.Unlock()
 	s.last = append(s.last, b[max(0, len(b)-lastLineRoom):]...)
 	s.last = append(s.last[:0], s.last[max(0, len(s.last)-lastLineRoom):]...)
-	return s.clip.Write(b)
+	return s.spool.Write(b)
 }
 
 // lastLine returns the newest line that is not blank.

@@ -7,7 +7,8 @@
 // survives; nobody waits for it.
 //
 // Output is taken as it comes, stdout and stderr in one stream, in bounded memory:
-// of too much of it the beginning and the end are kept. A command that ran is a
+// of too much of it the beginning and the end are kept, and all of it where the host
+// keeps long outputs, see [tool.Stash]. A command that ran is a
 // success of the tool, whatever its exit status; that is in the output, for the
 // model to judge.
 //
@@ -56,7 +57,7 @@ type Options struct {
 	Env        []string      // KEY=value, more for every command; of equal keys the last one counts
 	Timeout    time.Duration // of a command that does not say; zero: 2 min
 	MaxTimeout time.Duration // that a command may ask for; zero: 10 min, or Timeout if that is more
-	MaxOutput  int           // bytes kept of a command's output; zero: 1 MiB less a little
+	MaxOutput  int           // bytes of a command's output that a result shows; zero: 1 MiB less a little
 	Grace      time.Duration // from SIGTERM to SIGKILL; zero: 2 s
 	Progress   time.Duration // how often the last line of output is told; zero: 500 ms
 
@@ -225,7 +226,7 @@ func (s *shell) exec(ctx context.Context, c tool.Call, in input) (tool.Output, e
 	}
 	p := process{
 		argv: in.command(), dir: dir, env: append(slices.Clone(s.env), "PWD="+dir),
-		opts: s.opts, progress: c.Progress,
+		opts: s.opts, call: c,
 	}
 	for key, value := range in.Env {
 		p.env = append(p.env, key+"="+value)
@@ -249,12 +250,12 @@ func (s *shell) exec(ctx context.Context, c tool.Call, in input) (tool.Output, e
 
 // runKept runs a script in a kept shell.
 func (s *shell) runKept(ctx context.Context, p process, k *keptShell, in input) (tool.Output, error) {
-	v, err := k.visit()
+	v, err := k.visit(in, p.dir)
 	if err != nil {
 		return tool.Output{}, err
 	}
 	defer v.leave()
-	p.argv = []string{"/bin/sh", "-c", v.script(in, p.dir)}
+	p.argv = []string{"/bin/sh", "-c", v.script(in)}
 	out, err := s.confined(p, v.files).run(ctx)
 	note := v.keep(in.End)
 	if e, ok := errors.AsType[*tool.Error](err); ok {

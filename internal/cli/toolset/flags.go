@@ -2,6 +2,7 @@ package toolset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,7 @@ type Flags struct {
 // Register adds the flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.sets, "tools", []string{"fs"}, "`sets` of tools, separated by commas: "+strings.Join(Names(), ", ")+"; shell runs any command, as this user")
+	fs.StringSliceVar(&f.sets, "tools", []string{"fs"}, "`sets` of tools, separated by commas: "+strings.Join(Names(), ", ")+"; or none; shell runs any command, as this user")
 	fs.StringVar(&f.Root, "root", ".", "`directory` that the tools work in; file tools cannot leave it")
 	fs.BoolVar(&f.AllowWrite, "allow-write", false, "let the file tools write; without it they only read")
 	f.knobs.register(cmd)
@@ -61,14 +62,38 @@ func FlagNames() []string {
 	return names
 }
 
+// noSet is what to name where no set is wanted: the tools are those of MCP servers, of
+// manifests or of agents.
+const noSet = "none"
+
 // Sets are the sets that the flags name, each once.
 func (f *Flags) Sets() []string {
+	names := f.named()
+	return slices.DeleteFunc(names, func(name string) bool { return name == noSet })
+}
+
+func (f *Flags) named() []string {
 	var names []string
 	for _, name := range f.sets {
 		names = append(names, strings.TrimSpace(name))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// openSets makes the tools of the sets.
+func (f *Flags) openSets() ([]tool.Source, error) {
+	names := f.Sets()
+	if !slices.Contains(f.named(), noSet) {
+		return Open(names, f.Options)
+	}
+	switch {
+	case len(names) == 0:
+		return nil, nil
+	case slices.Equal(names, []string{gateSet}): // which RunGates adds
+		return Open(names, f.Options)
+	}
+	return nil, errors.New(noSet + " stands alone")
 }
 
 // RunGates adds the set that runs the gates of tasks.
@@ -96,7 +121,7 @@ func (f *Flags) Open() ([]tool.Source, error) {
 	if err := f.knobs.options(context.Background(), &f.Options); err != nil {
 		return nil, err
 	}
-	sources, err := Open(f.Sets(), f.Options)
+	sources, err := f.openSets()
 	if err != nil {
 		return nil, fmt.Errorf("--tools: %w", err)
 	}

@@ -105,7 +105,7 @@ func About() string {
 // Open makes the named tools, a source for each set.
 func Open(names []string, o Options) ([]tool.Source, error) {
 	if len(names) == 0 {
-		return nil, errors.New("name at least one of " + strings.Join(Names(), ", "))
+		return nil, errors.New("name at least one of " + strings.Join(Names(), ", ") + ", or " + noSet)
 	}
 	if slices.Contains(names, "shell") && !slices.Contains(names, gateSet) {
 		names = append(slices.Clone(names), gateSet)

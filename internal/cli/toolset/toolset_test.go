@@ -85,13 +85,31 @@ func TestFlagsNameEachSetOnce(t *testing.T) {
 		t.Errorf("code %d, sets %q, printed %q", code, f.Sets(), printed)
 	}
 	for args, want := range map[string]string{
-		"--tools fs,nope":     `--tools: there is no set "nope": known are ` + strings.Join(Names(), ", "),
-		"--tools=":            "--tools: name at least one of " + strings.Join(Names(), ", "),
-		"--root /no/such/dir": "--root /no/such/dir: no such directory",
+		"--tools fs,nope":                 `--tools: there is no set "nope": known are ` + strings.Join(Names(), ", "),
+		"--tools=":                        "--tools: name at least one of " + strings.Join(Names(), ", ") + ", or none",
+		"--tools none,fs":                 "--tools: none stands alone",
+		"--tools none --allow-command ls": "--allow-command is about the tools of the set shell, which --tools does not name",
+		"--root /no/such/dir":             "--root /no/such/dir: no such directory",
 	} {
 		if code, printed := run(t, new(Flags), append([]string{"work"}, strings.Fields(args)...)...); code != cli.CodeUsage || !strings.Contains(printed, want) {
 			t.Errorf("%s = %d %q, want %q", args, code, printed, want)
 		}
+	}
+}
+
+func TestNoSetAtAll(t *testing.T) {
+	t.Parallel()
+	var f Flags
+	code, printed := run(t, &f, "work", "--tools", "none", "--root", t.TempDir())
+	if code != 0 || len(f.Sets()) != 0 {
+		t.Errorf("code %d, sets %q, printed %q", code, f.Sets(), printed)
+	}
+	var gated Flags
+	gated.Register(&cobra.Command{})
+	gated.sets, gated.Root = []string{"none"}, t.TempDir()
+	gated.RunGates()
+	if sources, err := gated.Open(); err != nil || len(sources) != 1 || sources[0].Name() != gateSet {
+		t.Errorf("with gates: %v, %v", sources, err)
 	}
 }
 

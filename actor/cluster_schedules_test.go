@@ -1,0 +1,90 @@
+package actor_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/schedule"
+)
+
+// TestSchedulesFireOnceWhileLeadersChange moves the leader of the schedules about while
+// some fire, on three replicas, with two nodes that hear of them: each begins its session,
+// and no other.
+func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
+	const plans = 12
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cluster, err := embedded.StartCluster(ctx, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	w := worldOf(t, celltest.On(ctx, t, cluster, jetstream.Config{Memory: true, Replicas: 3}))
+	nodes := []*node{w.node("n1"), w.node("n2")}
+	moving, still := context.WithCancel(ctx)
+	defer still()
+	var movers sync.WaitGroup
+	movers.Go(func() { w.moveLeader(moving, "TURNLOG_SCHEDULES") })
+
+	var want []content.SessionID
+	begin := time.Now().Truncate(time.Second).Add(5 * time.Second)
+	for i := range plans {
+		p := plan(fmt.Sprint("p", i), schedule.Timing{At: begin.Add(time.Duration(i/2) * time.Second)}, oneReply)
+		w.add(p)
+		want = append(want, p.SessionAt(p.Timing.At))
+	}
+	for _, id := range want {
+		w.until(id, events.KindTurnFinished)
+	}
+	w.settled(ctx)
+	still()
+	movers.Wait()
+	slices.Sort(want)
+	if got := w.sessions(); !slices.Equal(got, want) {
+		t.Errorf("sessions %v, want %v", got, want)
+	}
+	t.Logf("all were begun %v behind the last one's time", time.Since(begin.Add((plans/2-1)*time.Second)).Round(time.Millisecond))
+	for _, n := range nodes {
+		n.drain(t)
+	}
+}
+
+// settled waits until no schedule is left: the last firing of each was handled.
+func (w *world) settled(ctx context.Context) {
+	w.t.Helper()
+	for {
+		left, err := w.cell.Schedules().List(ctx)
+		if err == nil && len(left) == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("%d schedules are left: %v, %v", len(left), left, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// moveLeader asks a stream's leader to hand over, again and again.
+func (w *world) moveLeader(ctx context.Context, stream string) {
+	nc := w.connect()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(300 * time.Millisecond):
+		}
+		if err := nc.PublishRequest("$JS.API.STREAM.LEADER.STEPDOWN."+stream, nc.NewInbox(), nil); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package actor_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// BenchmarkFlood is what an input costs that a busy session refuses since its queue is
+// full, from the time when it is sent.
+func BenchmarkFlood(b *testing.B) {
+	srv, err := embedded.Start(b.Context(), embedded.WithStore(b.TempDir()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(srv.Close)
+	w := celltest.On(b.Context(), b, srv, jetstream.Config{})
+	counted := &handled{}
+	n := w.Node(actor.Config{Name: "n1", Metrics: counted})
+	s := w.Start("s", anHour)
+	if err := s.Submit(b.Context(), events.Steer, content.UserText("go")); err != nil {
+		b.Fatal(err)
+	}
+	w.Until("s", events.KindModelCallStarted)
+	flood := w.Connect()
+	input := commands.SubmitInput{Items: []content.Item{content.UserText("more")}, OnBusy: events.Queue}
+	publish := func(from, n int) {
+		for i := range n {
+			raw, err := commands.Envelope{ID: fmt.Sprint("input-", from+i), Session: "s", Command: input}.Encode()
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := flood.Publish("turnlog.cmd.s.ask", raw); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := flood.Flush(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	const queued = 300 // more than the session keeps
+	publish(0, queued)
+	counted.wait(queued)
+	b.ResetTimer()
+	publish(queued, b.N)
+	counted.wait(queued + b.N)
+	b.StopTimer()
+	n.Drain(b)
+}
+
+// handled counts the inputs that were accepted or refused.
+type handled struct {
+	actor.Metrics
+
+	inputs atomic.Int64
+}
+
+func (*handled) SessionTaken()                    {}
+func (*handled) SessionLeft(string)               {}
+func (*handled) EntryAppended(int, time.Duration) {}
+func (*handled) EffectStarted(string)             {}
+
+func (h *handled) CommandHandled(name, _ string) {
+	if name == "submit_input" {
+		h.inputs.Add(1)
+	}
+}
+
+// wait until n were handled, and the one with which the session began.
+func (h *handled) wait(n int) {
+	for h.inputs.Load() < int64(n)+1 {
+		<-time.After(time.Millisecond)
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// restricted is a deployment with a user of each role's permissions. It returns a
+// function that says how to connect as one.
+func restricted(t *testing.T) (as func(role jetstream.Role) []string, cell *jetstream.Cell) {
+	t.Helper()
+	users := "{ user: all, password: p }\n"
+	for _, role := range jetstream.Grantable() {
+		g := jetstream.Grant{Roles: []jetstream.Role{role}, Inbox: "_INBOX_" + string(role)}
+		if role == jetstream.RoleWorker {
+			g.Queue = defaultQueue
+		}
+		p, err := jetstream.PermissionsOf(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		users += fmt.Sprintf("{ user: %s, password: p\n%s }\n", role, p.Conf())
+	}
+	s, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"), embedded.WithSettings("authorization { users: [\n"+users+"] }"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	url := func(user string) string { return strings.Replace(s.ClientURL(), "://", "://"+user+":p@", 1) }
+	if cell, err = jetstream.Open(clitest.Dial(t, url("all")), ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := cell.Provision(t.Context(), jetstream.Config{Memory: true}); err != nil {
+		t.Fatal(err)
+	}
+	return func(role jetstream.Role) []string {
+		return []string{"--server", url(string(role)), "--inbox-prefix", "_INBOX_" + string(role)}
+	}, cell
+}
+
+// A server does not answer what it denies. Nobody has to wait for that, and everybody
+// is told what it takes.
+func TestWhatARoleMayNotFailsAtOnceAndNamesTheRole(t *testing.T) {
+	t.Parallel()
+	as, cell := restricted(t)
+	agent := filepath.Join(t.TempDir(), "agent.yaml")
+	if err := os.WriteFile(agent, []byte("model: demo\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := cell.DeadLetters().Note(ctx, "s"); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		role jetstream.Role
+		args []string
+		want string // that has the permission
+	}{
+		{jetstream.RoleClient, []string{"agents", "publish", agent}, "provisioner"},
+		{jetstream.RoleClient, []string{"schedule", "ls"}, "scheduler"},
+		{jetstream.RoleClient, []string{"schedule", "add", "x", "--in", "1h", "hi"}, "scheduler"},
+		{jetstream.RoleClient, []string{"sessions", "rm", "s"}, "keeper"},
+		{jetstream.RoleClient, []string{"gc"}, "keeper"},
+		{jetstream.RoleClient, []string{"provision"}, "provisioner"},
+		{jetstream.RoleObserver, []string{"send", "s", "hi"}, "client"},
+		{jetstream.RoleObserver, []string{"run", "--model", "demo", "hi"}, "client"},
+		{jetstream.RoleObserver, []string{"dead", "ls"}, "approver"},
+		{jetstream.RoleObserver, []string{"approvals", "ls"}, "approver"},
+		{jetstream.RoleScheduler, []string{"sessions", "ls"}, "client"},
+		{jetstream.RoleKeeper, []string{"agents", "ls"}, "client"},
+	} {
+		began := time.Now()
+		p := prepare(t, strings.NewReader(""), nil).start(t, append(x.args, as(x.role)...)...)
+		code, told := p.end(t), p.err.String()
+		if took := time.Since(began); took > 8*time.Second {
+			t.Errorf("turnlog %q as %s took %v to fail", x.args, x.role, took)
+		}
+		if code != cli.CodeFailed || strings.Count(told, "\n") != 1 || !strings.Contains(told, "this user may not publish to ") ||
+			!strings.Contains(told, `"turnlog permissions `+x.want) {
+			t.Errorf("turnlog %q as %s = %d %q, want that it takes the role %s", x.args, x.role, code, told, x.want)
+		}
+	}
+}

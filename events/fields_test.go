@@ -1,0 +1,101 @@
+package events
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/internal/wire"
+)
+
+// byTags is what the library writes of an event.
+func byTags(t *testing.T, ev Event) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	enc := msgpack.NewEncoder(&b)
+	enc.UseCompactInts(true)
+	enc.UseCompactFloats(true)
+	if err := enc.Encode(ev); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestEventsAreWrittenAsTheirTagsSay(t *testing.T) {
+	t.Parallel()
+	quick := 0
+	for _, ev := range samples() {
+		for _, ev := range []Event{ev, reflect.Zero(reflect.TypeOf(ev)).Interface().(Event)} {
+			got, err := wire.Encode(wire.EntryDepth, func(enc *msgpack.Encoder) error {
+				if encodeFields(enc, ev) {
+					quick++
+					return nil
+				}
+				return enc.Encode(ev)
+			})
+			if want := byTags(t, ev); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s:\n got %q, %v\nwant %q", KindOf(ev), got, err, want)
+			}
+		}
+	}
+	if quick != 20 {
+		t.Errorf("%d samples name their fields, want 10 kinds, twice", quick)
+	}
+}
+
+// Every byte of an event is replaced by those that begin something else.
+func TestEventsAreReadAsTheirTagsSay(t *testing.T) {
+	t.Parallel()
+	for _, ev := range samples() {
+		switch ev.(type) {
+		case ReplyRecorded, UsageUpdated, ToolCallRequested, ToolDispatched, ToolResultReceived,
+			RoundStarted, RoundFinished, ModelCallStarted, MutationStarted, MutationFinished, InputAccepted:
+		default:
+			continue
+		}
+		raw := byTags(t, ev)
+		for i, was := range raw {
+			for _, c := range []byte("\x80\x81\x90\x91\xa1\xc0\xc4acmnprtu") {
+				raw[i] = c
+				compareEvents(t, KindOf(ev), raw)
+			}
+			raw[i] = was
+		}
+	}
+}
+
+func FuzzEvent(f *testing.F) {
+	for i := range Kinds() {
+		f.Add(i, []byte("\x83\xa1t\xa6turn-1\xa1r\x02\xa1?\xc0"))
+		f.Add(i, []byte("\xc0"))
+	}
+	f.Fuzz(func(t *testing.T, kind int, b []byte) {
+		if kind >= 0 && kind < len(Kinds()) {
+			compareEvents(t, Kinds()[kind], b)
+		}
+	})
+}
+
+// compareEvents reads an event as entries are read, and as the library reads it.
+func compareEvents(t *testing.T, k Kind, b []byte) {
+	t.Helper()
+	if wire.Check(b, 32) != nil {
+		return
+	}
+	want, wantErr := decodeEvent(k, msgpack.NewDecoder(bytes.NewReader(b)))
+	var got Event
+	err := wire.Decode(b, 32, func(d *msgpack.Decoder) (err error) {
+		got, err = decodeEvent(k, d)
+		return err
+	})
+	if (err == nil) != (wantErr == nil) {
+		t.Fatalf("%s %q: %v, by the tags %v", k, b, err, wantErr)
+	}
+	if err == nil && !reflect.DeepEqual(got, want) && !cmp.Equal(got, want, cmpopts.EquateNaNs()) {
+		t.Fatalf("%s %q:\n got %+v\nwant %+v", k, b, got, want)
+	}
+}

@@ -1,0 +1,47 @@
+package toolset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/nearest"
+	"github.com/turnlog/turnlog/tool/output"
+	"github.com/turnlog/turnlog/tool/skill"
+)
+
+// ToolNames are those of all tools that models are shown by our binaries, whatever flags
+// they have, but for tools of MCP servers and those that delegate.
+func ToolNames() []string {
+	return []string{
+		"fs_count", "fs_delete", "fs_find", "fs_list_directory", "fs_make_directory", "fs_patch", "fs_read_file",
+		"fs_replace_in_file", "fs_search", "fs_write_file", "http_fetch", "shell_exec",
+		output.ReadTool, skill.Tool,
+	}
+}
+
+// CheckPattern returns an error for a pattern of tools that is a slip: one that fits no
+// tool of [ToolNames], but is near one or the name of a set. Others may be of tools that a
+// worker has of its own.
+func CheckPattern(pattern string) error {
+	names := ToolNames()
+	fits := func(name string) bool { return content.Matches(pattern, name) }
+	if slices.ContainsFunc(names, fits) {
+		return nil
+	}
+	if slices.Contains(Names(), pattern) {
+		if family := map[string]string{"fs": "fs_*", "shell": "shell_exec", "fetch": "http_fetch"}[pattern]; family != "" {
+			return fmt.Errorf("%q: that is a set of tools, none is called so: write %q", pattern, family)
+		}
+		return fmt.Errorf("%q: that is a set of tools, none is called so, and models are not shown its tools", pattern)
+	}
+	near := names
+	if strings.Contains(pattern, "*") {
+		near = []string{"fs_*", "shell_*", "http_*", "skill_*", "output_*"}
+	}
+	if hint := nearest.Hint(pattern, near); hint != "" {
+		return fmt.Errorf("%q: no tool is called so%s", pattern, hint)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package toolset
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/permission"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// TestTheNamesAndKindsAreThoseOfTheSets holds the lists that agent files are checked
+// against.
+func TestTheNamesAndKindsAreThoseOfTheSets(t *testing.T) {
+	t.Parallel()
+	sources, err := Open(Names(), all(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := tool.Sample(t.Context(), sources, tool.FirstWins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := ToolNames()
+	for _, o := range c.Offers {
+		if name := o.Spec.Name; name != effect.GateTool && !slices.Contains(known, name) {
+			t.Errorf("ToolNames lacks %s", name)
+		}
+		asks, ok := o.Tool.(tool.Proposer)
+		if !ok {
+			continue
+		}
+		requests, err := asks.Propose(t.Context(), tool.Call{Name: o.Spec.Name, Input: []byte("{}")})
+		for _, r := range requests {
+			if err == nil && r.Kind != "" && !slices.Contains(permission.RequestKinds(), r.Kind) {
+				t.Errorf("permission.RequestKinds lacks %s of %s", r.Kind, o.Spec.Name)
+			}
+		}
+	}
+	for _, name := range known {
+		offered := slices.ContainsFunc(c.Offers, func(o tool.Offer) bool { return o.Spec.Name == name })
+		if !offered && name != "skill_activate" && name != "output_read" {
+			t.Errorf("ToolNames has %s, which no set offers", name)
+		}
+	}
+}
+
+func TestASlipInAPatternIsTold(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range append(ToolNames(), "*", "fs_*", "*_file", "deploy", "tickets_*", "fs_archive_folder", "mail_*") {
+		if err := CheckPattern(pattern); err != nil {
+			t.Errorf("CheckPattern(%q) = %v", pattern, err)
+		}
+	}
+	for pattern, want := range map[string]string{
+		"fs_raed_file": "did you mean fs_read_file?", "shell_exce": "did you mean shell_exec?", "fs": `write "fs_*"`, "shell": `write "shell_exec"`,
+		"shel_*": "did you mean shell_*?", "Fs_*": "did you mean fs_*?", "gate": "models are not shown", "http-fetch": "did you mean http_fetch?",
+	} {
+		if err := CheckPattern(pattern); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("CheckPattern(%q) = %v, want %q", pattern, err, want)
+		}
+	}
+	if !content.Matches("fs_*", "fs_count") {
+		t.Error("patterns do not fit as they did")
+	}
+}

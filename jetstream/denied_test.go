@@ -1,0 +1,109 @@
+package jetstream
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/journal"
+)
+
+// A server does not answer what it denies: whoever waits must not wait for that.
+func TestWhatIsDeniedFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, embedded.WithSettings(`authorization { users: [
+		{ user: admin, password: p }
+		{ user: nobody, password: p, permissions: { publish: { allow: "nothing" } } }
+		{ user: deaf, password: p, permissions: { subscribe: { allow: "nothing" } } }
+	] }`))
+	provision(t, connect(t, s, nats.UserInfo("admin", "p")))
+	quiet := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
+	mute := openCell(t, connect(t, s, nats.UserInfo("nobody", "p"), quiet))
+	deaf := openCell(t, connect(t, s, nats.UserInfo("deaf", "p"), quiet))
+	ctx := within(t, 30*time.Second)
+	cases := map[string]struct {
+		do   func(*Cell) error
+		want string
+	}{
+		"a command": {func(c *Cell) error {
+			_, err := c.Inbox().Send(ctx, commands.Envelope{ID: "a", Session: "s", Command: commands.Close{}})
+			return err
+		}, "turnlog.cmd.s.ask"},
+		"an entry": {func(c *Cell) error {
+			_, err := c.Journal().Append(ctx, journal.Head{}, events.Entry{Session: "s", Cause: "a", Events: []events.Event{events.SessionClosed{}}})
+			if errors.Is(err, journal.ErrUnknown) != strings.Contains(err.Error(), "may not hear") {
+				t.Errorf("Append = %v: what the server did not take was not written, and of what it took nobody knows", err)
+			}
+			return err
+		}, "turnlog.journal.s"},
+		"a read":   {func(c *Cell) error { _, err := c.Journal().Last(ctx, "s"); return err }, apiMsgGet + "TURNLOG_JOURNAL"},
+		"a scan":   {func(c *Cell) error { _, err := c.DeadLetters().Sessions(ctx); return err }, apiDirectGet + "KV_TURNLOG_DEAD"},
+		"a note":   {func(c *Cell) error { _, err := c.DeadLetters().Note(ctx, "s"); return err }, "$KV.TURNLOG_DEAD.s"},
+		"a purge":  {func(c *Cell) error { return c.Schedules().Settle(ctx, "x", 1) }, apiStreamPurge + "TURNLOG_SCHEDULES"},
+		"a blob":   {func(c *Cell) error { return c.putBlob(ctx, sha256.Sum256([]byte("x")), []byte("x")) }, ""},
+		"an agent": {func(c *Cell) error { return c.Agents().Publish(ctx, "x", "v1", []byte("x")) }, ""},
+	}
+	for what, x := range cases {
+		for who, c := range map[string]*Cell{x.want: mute, "_INBOX.": deaf} {
+			for range 2 { // the second time is no old news
+				began := time.Now()
+				err := x.do(c)
+				d, denied := errors.AsType[*DeniedError](err)
+				if !denied || !errors.Is(err, nats.ErrPermissionViolation) || d.Hearing != (c == deaf) || !strings.HasPrefix(d.Subject, who) {
+					t.Fatalf("%s: %v, want that %q is denied", what, err, who)
+				}
+				if took := time.Since(began); took > 5*time.Second {
+					t.Errorf("%s took %v to fail", what, took)
+				}
+			}
+		}
+	}
+}
+
+// Nobody is denied anything by what somebody else was denied on the same connection.
+func TestADenialIsOfItsOwnRequest(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, embedded.WithSettings(`authorization { users: [
+		{ user: admin, password: p, permissions: { publish: { deny: "$KV.TURNLOG_DEAD.>" } } }
+	] }`))
+	c := provision(t, connect(t, s, nats.UserInfo("admin", "p"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err := together([]content.SessionID{"a", "b", "c", "d"}, func(s content.SessionID) error {
+		if _, err := c.DeadLetters().Note(ctx, s); !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), "$KV.TURNLOG_DEAD."+string(s)) {
+			t.Errorf("Note of %s = %v, want its own denial", s, err)
+		}
+		_, err := c.Approvals().Note(ctx, s)
+		return err
+	})
+	must(t, err)
+}
+
+func TestRolesThatMayAreKnown(t *testing.T) {
+	t.Parallel()
+	c := &Cell{names: newNames("turnlog")}
+	for subject, want := range map[string][]Role{
+		"turnlog.cmd.s-1.decide":                        {RoleApprover, RoleDriver},
+		"$JS.API.STREAM.PURGE.TURNLOG_SCHEDULES":        {RoleDriver, RoleScheduler, RoleProvisioner},
+		"turnlog.task.q.s.c":                            {RoleDriver},
+		"$JS.API.CONSUMER.MSG.NEXT.TURNLOG_TASKS.q_gpu": {RoleWorker},
+		"somewhere.else":                                {},
+	} {
+		if diff := cmp.Diff(want, c.Allowed(&DeniedError{Subject: subject})); diff != "" {
+			t.Errorf("roles that may publish to %s (-want +got):\n%s", subject, diff)
+		}
+	}
+	if got := c.Allowed(&DeniedError{Subject: "turnlog.delta.s", Hearing: true}); len(got) == 0 {
+		t.Error("nobody may hear deltas")
+	}
+}

@@ -1,0 +1,38 @@
+package fetch
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+)
+
+// decoded is text in UTF-8, whatever charset it came in: the one of its byte order
+// mark, the one that the server names, or, in HTML, the one that the page names, and
+// without any the one that browsers take. What is not text stays as it is.
+func decoded(body []byte, kind, header string, cut bool) []byte {
+	if !textKind(kind) {
+		return body
+	}
+	look := body[:min(len(body), utf8.UTFMax)] // room for a byte order mark
+	if isHTML(kind) {
+		look = body
+	}
+	from, _, certain := charset.DetermineEncoding(look, header)
+	if certain || isHTML(kind) && !valid(body, cut) {
+		if text, err := from.NewDecoder().Bytes(body); err == nil {
+			body = text
+		}
+	}
+	return bytes.TrimPrefix(body, []byte("\uFEFF"))
+}
+
+// valid reports whether a body is UTF-8, but for a last rune in which it was cut.
+func valid(body []byte, cut bool) bool {
+	for n := 1; cut && n < min(len(body), utf8.UTFMax); n++ {
+		if utf8.Valid(body[:len(body)-n]) {
+			return true
+		}
+	}
+	return utf8.Valid(body)
+}

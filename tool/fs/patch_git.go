@@ -1,0 +1,120 @@
+package fs
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Modes of files, as git writes them.
+const (
+	ordinary   = "100644"
+	executable = "100755"
+)
+
+// gitHead is what git says of a file before its hunks, if it has any.
+type gitHead struct {
+	line     int    // of the patch; 0: it says nothing
+	name     string // in both halves of its first line; empty: they differ
+	from, to string
+	action   action
+	mode     string // that the file is to have; empty: nothing is said
+}
+
+// read takes a line of the head, if it is one.
+func (g *gitHead) read(p *patchParser) error {
+	line, n := p.lines[p.next], p.next+1
+	for _, key := range []string{
+		"rename from ", "rename to ", "new file mode ", "deleted file mode ", "new mode ", "copy from ",
+	} {
+		value, ok := strings.CutPrefix(line, key)
+		if !ok {
+			continue
+		}
+		if g.line == 0 {
+			g.line = n
+		}
+		switch key {
+		case "rename from ":
+			g.from, g.line = unquoted(value), n
+		case "rename to ":
+			g.to = unquoted(value)
+		case "deleted file mode ":
+			g.action = remove
+		case "copy from ":
+			return p.fail(n, "a file cannot be copied by a patch: write the copy")
+		default:
+			if g.mode = strings.TrimSpace(value); g.mode != ordinary && g.mode != executable {
+				return p.fail(n, "mode %q: a patch makes files of the modes %s and %s", g.mode, ordinary, executable)
+			}
+			if key == "new file mode " {
+				g.action = create
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+// beginGit is the head whose first line is a line of git.
+func beginGit(line string, n int) gitHead {
+	names := strings.TrimPrefix(line, "diff --git ")
+	g := gitHead{line: n}
+	if quoted, err := strconv.QuotedPrefix(names); err == nil {
+		before, after := unquoted(quoted), unquoted(strings.TrimSpace(names[len(quoted):]))
+		g.name = common(before, after)
+		return g
+	}
+	if half := len(names) / 2; len(names)%2 == 1 && names[half] == ' ' {
+		g.name = common(names[:half], names[half+1:])
+	}
+	return g
+}
+
+// common is the name that both halves of a first line have.
+func common(before, after string) string {
+	a, okA := strings.CutPrefix(before, "a/")
+	b, okB := strings.CutPrefix(after, "b/")
+	if okA && okB {
+		before, after = a, b
+	}
+	if before != after {
+		return ""
+	}
+	return before
+}
+
+// alone is what the head says of a file if no hunk follows; ok is false if that is
+// nothing.
+func (g gitHead) alone(p *patchParser) (f filePatch, ok bool, err error) {
+	f = filePatch{action: g.action, name: g.name, mode: g.mode, line: g.line}
+	switch {
+	case g.to != "" && g.from != "":
+		f.name, f.to = g.from, g.to
+		return f, true, nil
+	case g.action == update && g.mode == "":
+		return f, false, nil
+	case g.name == "":
+		return f, false, p.fail(g.line, "it names no file")
+	case g.action == remove:
+		f.hunks = []hunk{{line: g.line}} // removes no line, so there may be none
+	}
+	return f, true, nil
+}
+
+// onto puts what the head says on a file that has hunks.
+func (g gitHead) onto(f filePatch) filePatch {
+	f.mode = g.mode
+	if g.to != "" && g.from != "" {
+		f.action, f.name, f.to, f.line = update, g.from, g.to, g.line
+	}
+	return f
+}
+
+// unquoted is a name as git writes it, which quotes it if it is unusual.
+func unquoted(name string) string {
+	name = strings.TrimSpace(name)
+	if plain, err := strconv.Unquote(name); err == nil && strings.HasPrefix(name, `"`) {
+		return plain
+	}
+	return name
+}

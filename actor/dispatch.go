@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
@@ -59,7 +60,7 @@ func (d *Driver) dispatch(ctx context.Context, e loop.RunTool) commands.Command 
 		t.Epoch, t.Decided = v.epoch, v.decided
 	}
 	err := d.node.tasks.Dispatch(ctx, t)
-	queued := err == nil || errors.Is(err, task.ErrQueued)
+	queued, unclear := err == nil || errors.Is(err, task.ErrQueued), errors.Is(err, jetstream.ErrUnclear)
 	for ; !queued && err != nil; queued, err = d.node.tasks.Queued(ctx, t) {
 		d.log.Warn("call could not be put on its queue", zap.String("place", string(c.Place)), zap.Error(err))
 		if !pause(ctx, postAgain) {
@@ -70,9 +71,17 @@ func (d *Driver) dispatch(ctx context.Context, e loop.RunTool) commands.Command 
 		d.posted.set(e.Identity(), true)
 		return nil
 	}
+	if unclear && !c.Routing.Effects.Retryable() {
+		d.fail(errUnsettled)
+		return nil
+	}
 	d.missing(ctx, e.Identity())
 	return nil
 }
+
+// errUnsettled ends a driver whose task may yet arrive on its queue, behind another one of the
+// same call: its successor fences it off, like all tasks of this one.
+var errUnsettled = errors.New("a call that must not run twice may yet arrive on its queue")
 
 // stopTool sees to it that a call stops: the session that works for it, if one does, and
 // its worker. It tries until somebody has heard it.

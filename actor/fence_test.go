@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -63,7 +65,7 @@ type behind struct {
 
 func (b behind) Dispatch(ctx context.Context, x task.Task) error {
 	<-time.After(b.by)
-	return b.Dispatcher.Dispatch(ctx, x) //nolint:wrapcheck // it stands between
+	return b.Dispatcher.Dispatch(ctx, x)
 }
 
 // background has the calls of a session go on while it is parked.
@@ -84,7 +86,7 @@ func TestACallOfAReplacedDriverIsDispatchedAnew(t *testing.T) {
 				}
 				first := w.nodeWith("n1", func(n *actor.Node) {
 					n.Between(func(d task.Dispatcher) task.Dispatcher { return behind{d, time.Second} })
-				})
+				}, func(c *actor.Config) { c.Idle = time.Hour })
 				s := w.startWith("s", oneCall, background)
 				w.submit(s, "go")
 				w.until("s", events.KindToolDetached)
@@ -137,20 +139,124 @@ func (w *world) untilOwned(id content.SessionID, node string) {
 	}
 }
 
-// dropAndDie is a worker that gets the first task of a queue, says that it was overtaken, and
-// dies before it takes it off.
-func (w *world) dropAndDie(id content.SessionID, queue string) {
+// handed is the next task of a queue, as a worker gets it.
+func (w *world) handed(queue string) *nats.Msg {
 	w.t.Helper()
 	msg, err := w.connect().RequestWithContext(w.ctx, "$JS.API.CONSUMER.MSG.NEXT.TURNLOG_TASKS.q_"+queue, []byte("1"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return msg
+}
+
+// say sends a worker's word about a task.
+func (w *world) say(id content.SessionID, of *nats.Msg, c commands.Command) {
+	w.t.Helper()
+	env := commands.Envelope{ID: "word", Session: id, Command: c}
+	if _, err := w.cell.Inbox().SendReport(w.ctx, env, of.Header.Get("Turnlog-Ticket")); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// dropAndDie is a worker that gets the first task of a queue, says that it was overtaken, and
+// dies before it takes it off.
+func (w *world) dropAndDie(id content.SessionID, queue string) {
+	w.t.Helper()
+	msg := w.handed(queue)
 	meta, err := msg.Metadata()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	env := commands.Envelope{ID: "overtaken", Session: id, Command: commands.ReportOvertaken{Place: "t1-r1-c1", Attempt: 1, Task: meta.Sequence.Stream}}
-	if _, err := w.cell.Inbox().SendReport(w.ctx, env, msg.Header.Get("Turnlog-Ticket")); err != nil {
-		w.t.Fatal(err)
+	w.say(id, msg, commands.ReportOvertaken{Place: "t1-r1-c1", Attempt: 1, Task: meta.Sequence.Stream})
+}
+
+// TestATaskThatArrivesBehindAnUnreadResultIsNotRun: the next driver finds it on its queue
+// before it comes to the result.
+func TestATaskThatArrivesBehindAnUnreadResultIsNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		spec := tool.Spec{Name: "echo"}
+		if err := w.cell.Catalog().Advertise(w.ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{spec}}); err != nil {
+			t.Fatal(err)
+		}
+		first := w.nodeWith("n1", func(n *actor.Node) {
+			n.Between(func(d task.Dispatcher) task.Dispatcher { return behind{d, time.Second} })
+		})
+		s := w.start("s", oneCall)
+		w.submit(s, "go")
+		w.until("s", events.KindToolDispatched)
+		<-time.After(3 * time.Second)
+		first.crash(t)
+		msg := w.handed("q")
+		done := tool.Result{Result: content.NewResult("call_1_1", "echo", content.StatusOK, "done once")}
+		w.say("s", msg, commands.ReportResult{Place: "t1-r1-c1", Attempt: 1, Queue: "q", Outcome: done})
+		if _, err := w.connect().RequestWithContext(w.ctx, msg.Reply, []byte("+ACK")); err != nil {
+			t.Fatal(err)
+		}
+		late := &nats.Msg{Subject: "turnlog.task.q.s.t1-r1-c1", Header: msg.Header, Data: msg.Data}
+		if _, err := w.connect().RequestMsgWithContext(w.ctx, late); err != nil {
+			t.Fatal(err)
+		}
+		second := w.node("n2")
+		if got := w.finish(s); got.Text() != "done once" {
+			t.Errorf("answer = %q", got.Text())
+		}
+		ran := make(chan task.Task, 10)
+		w.workerOf(spec, func(x task.Task) tool.Result {
+			ran <- x
+			return echoed(x)
+		})
+		<-time.After(5 * time.Minute)
+		if len(ran) != 0 {
+			t.Errorf("the call ran %d times more", len(ran))
+		}
+		second.drain(t)
+	})
+}
+
+// held loses the word of what became of the first task, which a server that stands still
+// keeps for a while.
+type held struct {
+	task.Dispatcher
+	first chan task.Task // takes one
+}
+
+func (h held) Dispatch(ctx context.Context, x task.Task) error {
+	select {
+	case h.first <- x:
+		return jetstream.ErrUnclear
+	default:
+		return h.Dispatcher.Dispatch(ctx, x)
 	}
+}
+
+// TestATaskThatArrivesBehindItsRepetitionIsNotRun: its driver, which never lost the session,
+// did not know what had become of it, and dispatched the call once more.
+func TestATaskThatArrivesBehindItsRepetitionIsNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ran := make(chan task.Task, 10)
+		first := make(chan task.Task, 1)
+		w.workerOf(tool.Spec{Name: "echo"}, func(x task.Task) tool.Result {
+			ran <- x
+			return echoed(x)
+		})
+		n := w.nodeWith("n1", func(n *actor.Node) {
+			n.Between(func(d task.Dispatcher) task.Dispatcher { return held{d, first} })
+		})
+		s := w.start("s", oneCall)
+		w.submit(s, "go")
+		if got := w.finish(s); got.Text() != `{"text":"hi"}` {
+			t.Errorf("answer = %q", got.Text())
+		}
+		<-time.After(time.Second)
+		if err := w.cell.Tasks().Dispatch(w.ctx, <-first); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		if len(ran) != 1 {
+			t.Errorf("the call ran %d times, want once", len(ran))
+		}
+		n.drain(t)
+	})
 }

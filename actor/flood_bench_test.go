@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -43,7 +44,9 @@ func BenchmarkFlood(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		if err := flood.Flush(); err != nil {
+		soon, cancel := context.WithTimeout(b.Context(), time.Minute)
+		defer cancel()
+		if err := flood.FlushWithContext(soon); err != nil {
 			b.Fatal(err)
 		}
 	}

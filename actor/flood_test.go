@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -69,7 +70,9 @@ func TestASessionOutlivesAFlood(t *testing.T) {
 			publish(events.LaneAsk, commands.Envelope{ID: fmt.Sprint("misplaced-", i), Session: "s", Command: forged})
 			publish(events.LaneReport, commands.Envelope{ID: fmt.Sprint("forged-", i), Session: "s", Command: forged})
 		}
-		if err := flood.Flush(); err != nil {
+		soon, cancel := context.WithTimeout(w.ctx, time.Minute)
+		defer cancel()
+		if err := flood.FlushWithContext(soon); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Cancel(w.ctx, "enough"); err != nil {

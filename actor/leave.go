@@ -21,8 +21,8 @@ type brokenError struct {
 func (e *brokenError) Error() string { return fmt.Sprintf("%s broke: %v", e.what, e.value) }
 
 // left sorts what ended a driver before it could park. One that drains returns its
-// token, and so does one whose model only another node has, and one that cannot tell
-// what became of its last entry: the next driver reads it. One that could not read or
+// token, and so does one whose model only another node has, one that cannot tell what became of
+// a task, and one that cannot tell what became of its last entry: the next driver reads it. One that could not read or
 // write, or was told at once that its claim may have gone wrong, returns it for a while
 // later. Nobody else has it, if the lease is fresh. One whose entry met another's, or
 // whose lease was lost, leaves the token to whoever has it.
@@ -42,7 +42,7 @@ func (d *Driver) left(ctx context.Context, err error) (string, error) {
 		return "fenced", fmt.Errorf("%w: %w", ErrFenced, err)
 	case errors.Is(err, ErrDrain):
 		return d.drain(ctx)
-	case errors.Is(err, errNotHere):
+	case errors.Is(err, errNotHere), errors.Is(err, errUnsettled):
 		return "handed", d.handOver()
 	case hopeless(err):
 		if d.lease.fresh() {

@@ -37,6 +37,8 @@ type Node struct {
 
 	wardrobe *wardrobe
 
+	clock clock
+
 	moved chan struct{} // holds one if a token was taken since held was recorded
 
 	mu       sync.Mutex                   // guards held and recorded

@@ -180,7 +180,10 @@ func (n *Node) census(ctx context.Context, records []jetstream.NodeRecord, told 
 	c := census{living: make(map[content.SessionID]bool), turn: 1}
 	asked, known := n.ask(ctx, records), false
 	for i, r := range records {
-		known = known || r.Node == n.cfg.Name
+		if r.Node == n.cfg.Name {
+			known = true
+			n.clock.compared(r.Ahead)
+		}
 		if asked[i].lives {
 			told[r.Node] = asked[i].unrecorded
 		}

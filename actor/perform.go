@@ -27,7 +27,7 @@ type view struct {
 	turn       *loop.Turn
 	called     commands.ModelCall // the last one that this driver began
 	epoch      uint64
-	decided    content.Time // when the last entry was
+	decided    content.Time // when the last entry was; zero: by a clock that is not trusted
 }
 
 // sync makes what runs equal to what is owed. Before anything that costs or acts,
@@ -47,7 +47,8 @@ func (d *Driver) prepare(ctx context.Context, owed []loop.Effect) error {
 		return fmt.Errorf("catalog: %w", err)
 	}
 	v := &view{
-		transcript: slices.Clip(d.state.Transcript), config: d.state.Config, catalog: catalog, epoch: d.state.Epoch, decided: d.state.At,
+		transcript: slices.Clip(d.state.Transcript), config: d.state.Config, catalog: catalog, epoch: d.state.Epoch,
+		decided: d.node.clock.vouches(d.state.At),
 	}
 	if old := d.view.Load(); old != nil {
 		v.called = old.called

@@ -338,7 +338,7 @@ func TestWhatTheServerForgotIsDone(t *testing.T) {
 			msg := &nats.Msg{Subject: "turnlog.schedule." + name, Data: data, Header: nats.Header{
 				"Nats-Schedule": {"@at 2030-01-01T00:00:00Z"}, "Nats-Schedule-Target": {"turnlog.fired." + name},
 			}}
-			if _, err := w.Conn.RequestMsg(msg, time.Second); err != nil {
+			if _, err := w.Conn.RequestMsgWithContext(w.ctx, msg); err != nil {
 				t.Fatal(err)
 			}
 		}

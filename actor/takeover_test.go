@@ -43,6 +43,12 @@ func (w *world) send(id content.SessionID, name string, c commands.Command) uint
 // deafen takes the live copies away that a stream's messages are heard by.
 func (w *world) deafen(stream string) {
 	w.t.Helper()
+	w.reset(stream, func(cfg map[string]any) { delete(cfg, "republish") })
+}
+
+// reset changes the settings of a stream.
+func (w *world) reset(stream string, change func(cfg map[string]any)) {
+	w.t.Helper()
 	nc := w.connect()
 	ask := func(subject string, body []byte) map[string]any {
 		msg, err := nc.RequestWithContext(w.ctx, subject, body)
@@ -59,7 +65,7 @@ func (w *world) deafen(stream string) {
 	if !ok {
 		w.t.Fatal("no config")
 	}
-	delete(cfg, "republish")
+	change(cfg)
 	body, err := json.Marshal(cfg)
 	if err != nil {
 		w.t.Fatal(err)

@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -127,7 +128,9 @@ func (w *world) has(id content.SessionID, k events.Kind) bool {
 func (w *world) armed(id content.SessionID) []string {
 	w.t.Helper()
 	filter := fmt.Appendf(nil, `{"subjects_filter":"turnlog.timer.%s.*"}`, id)
-	msg, err := w.Conn.Request("$JS.API.STREAM.INFO.TURNLOG_TIMERS", filter, time.Second)
+	ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+	defer cancel()
+	msg, err := w.Conn.RequestWithContext(ctx, "$JS.API.STREAM.INFO.TURNLOG_TIMERS", filter)
 	if err != nil {
 		w.t.Fatal(err)
 	}

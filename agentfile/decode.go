@@ -32,7 +32,8 @@ func (r *reader) decode(d *Definition) bool {
 	if !r.unfolds(body) || !r.fits(body, s, "$") {
 		return false
 	}
-	if err := yaml.NewDecoder(strings.NewReader(""), yaml.Strict()).DecodeFromNode(body, d); err != nil {
+	err = yaml.NewDecoder(strings.NewReader(""), yaml.Strict()).DecodeFromNode(body, d)
+	if err != nil && (len(r.problems) == 0 || len(r.anchors) == 0) { // else it may be about what was left out
 		r.problems = append(r.problems, r.syntax(err))
 	}
 	return true

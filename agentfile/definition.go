@@ -20,8 +20,8 @@ type Definition struct {
 
 	Permissions *permission.Policy `json:"permissions,omitempty" jsonschema:"what calls may do where they run, whatever tools lets them; held by whoever runs them"`
 
-	Limits        *Limits    `json:"limits,omitempty" jsonschema:"bounds of each turn"`
-	SessionLimits *Limits    `json:"session_limits,omitempty" jsonschema:"bounds of the whole session"`
+	Limits        *Limits    `json:"limits,omitempty" jsonschema:"bounds of each turn; what is not given is unlimited"`
+	SessionLimits *Limits    `json:"session_limits,omitempty" jsonschema:"bounds of the whole session; what is not given is unlimited"`
 	MaxParallel   int        `json:"max_parallel,omitempty" jsonschema:"how many calls of one reply may run at once; 1 unless given, -1 for all"`
 	FailRun       bool       `json:"fail_run,omitempty" jsonschema:"whether a tool that fails ends the turn; otherwise the model is told"`
 	OnBusy        string     `json:"on_busy,omitempty" jsonschema:"what becomes of input that comes while a turn is open; queue unless given"`
@@ -40,8 +40,8 @@ type Definition struct {
 // Context is what an agent is told about the folder that it works in.
 type Context struct {
 	AgentsMD string   `json:"agents_md,omitempty" jsonschema:"which AGENTS.md files of the folder and those above it are read; none unless given"`
-	Skills   []string `json:"skills,omitempty" jsonschema:"folders whose subfolders hold skills (SKILL.md), in the root of the tools"`
-	Specs    []string `json:"specs,omitempty" jsonschema:"folders of Markdown files of which tasks are shown those that fit their goal"`
+	Skills   []string `json:"skills,omitempty" jsonschema:"folders whose subfolders hold skills (SKILL.md), below the root of the tools"`
+	Specs    []string `json:"specs,omitempty" jsonschema:"folders of Markdown files, below the root of the tools, of which tasks are shown those that fit their goal"`
 }
 
 // Tool says what becomes of calls of the tools that a pattern names.
@@ -58,11 +58,11 @@ type Tool struct {
 // Server is a server of the Model Context Protocol: a command or a URL.
 type Server struct {
 	Command []string          `json:"command,omitempty" jsonschema:"program and arguments of a server that speaks over its standard input and output"`
-	Env     map[string]string `json:"env,omitempty" jsonschema:"environment of the command; env:NAME and file:PATH stand for secrets"`
+	Env     map[string]string `json:"env,omitempty" jsonschema:"all that the command sees of an environment beside PATH and HOME; env:NAME and file:PATH stand for secrets"`
 	URL     string            `json:"url,omitempty" jsonschema:"address of a server that speaks HTTP"`
 	Headers map[string]string `json:"headers,omitempty" jsonschema:"headers of each request; env:NAME and file:PATH stand for secrets"`
 	Token   string            `json:"token,omitempty" jsonschema:"bearer token of a server that speaks HTTP, as env:NAME or file:PATH"`
-	Timeout string            `json:"timeout,omitempty" jsonschema:"how long a call may take, like 30s"`
+	Timeout string            `json:"timeout,omitempty" jsonschema:"how long a call may take, like 30s; 2m unless given"`
 
 	IgnoreHints bool `json:"ignore_hints,omitempty" jsonschema:"take every tool for one that may do harm, whatever the server says of its effects"`
 }
@@ -126,7 +126,7 @@ type Guardrails struct {
 
 // Check reads a text. Exactly one of MaxLength and Deny is set.
 type Check struct {
-	Name      string   `json:"name,omitempty" jsonschema:"name of the check in the journal"`
+	Name      string   `json:"name,omitempty" jsonschema:"name of the check in the journal; input_1, output_1, results_1, … unless given"`
 	MaxLength int      `json:"max_length,omitempty" jsonschema:"refuse a text of more characters"`
 	Deny      []string `json:"deny,omitempty" jsonschema:"refuse a text in which one of these regular expressions matches"`
 	Warn      bool     `json:"warn,omitempty" jsonschema:"record a warning instead of ending the turn"`
@@ -136,7 +136,7 @@ type Check struct {
 type Hook struct {
 	Name     string   `json:"name,omitempty" jsonschema:"name of the hook in the journal; hook_1, hook_2, … unless given"`
 	Points   []string `json:"points" jsonschema:"where it is asked"`
-	Tools    []string `json:"tools,omitempty" jsonschema:"at points about calls, calls of which tools it is asked about, in which * stands for any characters; of all unless given"`
+	Tools    []string `json:"tools,omitempty" jsonschema:"calls of which tools it is asked about, in which * stands for any characters; of all unless given. Only at pre_tool_execution and post_tool_execution"`
 	Command  string   `json:"command" jsonschema:"shell command, begun in the folder of the agent files. It reads what happens as JSON. It goes on by exit code 0, also with a decision as JSON, and says no by 2"`
 	Timeout  string   `json:"timeout,omitempty" jsonschema:"how long it may take, like 5s; 30s unless given"`
 	FailOpen bool     `json:"fail_open,omitempty" jsonschema:"whether the turn goes on when the command fails; otherwise it ends"`
@@ -164,7 +164,7 @@ type Output struct {
 
 // Cache asks a provider to cache what prompts begin with.
 type Cache struct {
-	Mode      string `json:"mode,omitempty" jsonschema:"whether the cache is asked for"`
-	Retention string `json:"retention,omitempty" jsonschema:"how long the provider keeps it"`
+	Mode      string `json:"mode,omitempty" jsonschema:"whether the cache is asked for: required refuses a model that cannot keep it; as the options of the model say unless given"`
+	Retention string `json:"retention,omitempty" jsonschema:"how long the provider keeps it; short unless given"`
 	Key       string `json:"key,omitempty" jsonschema:"groups requests that begin alike"`
 }

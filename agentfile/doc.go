@@ -14,7 +14,8 @@
 //
 // Reading is strict: what is no YAML, an unknown key, a value of the wrong kind, and a word
 // or number that cannot be are each a [Problem] with its line. All are reported at once,
-// but for what only follows from another. [Schema] is the same rules for editors, and
+// but for what only follows from another. What only a program knows, which models and tools
+// there are, it says by [Known]. [Schema] is the same rules for editors, and
 // [Reference] for people.
 //
 // To test an agent of one's own, parse its file and run it with a scripted model; the

@@ -98,6 +98,9 @@ func nameOf(s *jsonschema.Schema) string {
 	if s.Pattern == durationPattern {
 		return "a time with its unit"
 	}
+	if len(s.Enum) > 0 {
+		return "one of " + strings.Trim(fmt.Sprint(s.Enum), "[]")
+	}
 	return "a text"
 }
 
@@ -127,6 +130,8 @@ func instead(node ast.Node, s *jsonschema.Schema) string {
 	switch kind := kindOf(s); {
 	case kind == "string" && s.Pattern == durationPattern && number:
 		return fmt.Sprintf(": write %ss if seconds are meant", text)
+	case kind == "string" && len(s.Enum) > 0:
+		return ""
 	case kind == "string":
 		return fmt.Sprintf(`: write "%s" if it is meant as a text`, text)
 	case kind == "boolean":
@@ -137,10 +142,12 @@ func instead(node ast.Node, s *jsonschema.Schema) string {
 		return ""
 	case kind == "array":
 		if inner, _ := element(s); kindOf(inner) == "string" {
-			return fmt.Sprintf(": write [%s]", text)
+			return fmt.Sprintf(": write [%s]", listed(text))
 		}
 	case kind == "object" && len(s.Required) == 1 && isBare(node):
 		return fmt.Sprintf(": write {%s: %s}", s.Required[0], quoted(text))
+	case kind == "object" && len(s.PropertyOrder) > 0 && len(s.PropertyOrder) <= fewKeys:
+		return ": its keys are " + strings.Join(s.PropertyOrder, ", ")
 	}
 	return ""
 }
@@ -148,6 +155,9 @@ func instead(node ast.Node, s *jsonschema.Schema) string {
 // holderHint is for keys where a list is wanted.
 func holderHint(node ast.Node, s *jsonschema.Schema) string {
 	inner, suffix := element(s)
+	if _, list := node.(*ast.SequenceNode); list && suffix == ".NAME" {
+		return ": begin each entry with its name, as in NAME: …"
+	}
 	if _, keys := node.(*ast.MappingNode); !keys || suffix != "[]" || len(inner.Required) == 0 {
 		return ""
 	}
@@ -170,6 +180,17 @@ func quoted(text string) string {
 		return text
 	}
 	return strconv.Quote(text)
+}
+
+// listed are the words of a text, as a list has them.
+func listed(text string) string {
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' })
+	for i, w := range words {
+		if !regexp.MustCompile(`^[A-Za-z0-9_./-]+$`).MatchString(w) {
+			words[i] = strconv.Quote(w)
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 // isBare reports whether a text is written without quotes.

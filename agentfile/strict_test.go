@@ -50,6 +50,10 @@ func TestEveryScalarIsOfItsKind(t *testing.T) {
 		{"limits: {wall_clock: 30}", "limits.wall_clock: want a time with its unit, not the number 30: write 30s if seconds are meant"},
 		{"limits: {wall_clock: '30'}", `limits.wall_clock: "30": give the unit too: write 30s if seconds are meant`},
 		{"limits: {wall_clock: 2d}", `limits.wall_clock: "2d": the units are ms, s, m and h: write 48h`},
+		{"limits: {wall_clock: 10 minutes}", `limits.wall_clock: "10 minutes": write 10m`},
+		{"context: {agents_md: true}", "context.agents_md: want one of none nearest all, not true"},
+		{"mcp:\n- name: x", "mcp: want keys with values, not a list: begin each entry with its name"},
+		{"system: |\nYou are\nlines\n", "a.yaml:2:1: non-map value is specified: if this belongs to the text or list above, indent it"},
 		{"limits: {wall_clock: 99999999h}", `limits.wall_clock: "99999999h": it is longer than a time can be`},
 		{"limits: {wall_clock: -5m}", `limits.wall_clock: "-5m": use a positive duration`},
 		{"limits: {wall_clock: ''}", "limits.wall_clock: is empty"},
@@ -59,6 +63,8 @@ func TestEveryScalarIsOfItsKind(t *testing.T) {
 		{"tools: []", `a.yaml:1:8: tools: is an empty list: leave it out for all tools, or write [{name: "*", permission: deny}] for none`},
 		{"permissions: {commands: {allow: []}}", "permissions.commands.allow: is an empty list"},
 		{"tools:\n  fs: allow", "tools: want a list, not keys with values: begin each entry with a dash, as in - {name: …}"},
+		{"mcp: {x: {command: npx -y @acme/notes}}", `mcp.x.command: want a list, not the text "npx -y @acme/notes": write [npx, -y, "@acme/notes"]`},
+		{"memory: true", "memory: want keys with values, not true: its keys are scope, ttl"},
 		{"agents: tester", `agents: want a list, not the text "tester": write [tester]`},
 		{"gate: go test ./...", `gate: want keys with values, not the text "go test ./...": write {command: go test ./...}`},
 	} {
@@ -69,11 +75,32 @@ func TestEveryScalarIsOfItsKind(t *testing.T) {
 	}
 }
 
+func TestSecretsThatAreWrittenDownAreFound(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"mcp: {x: {command: [server, --api-key, abc]}}":                               "mcp.x.command[1]: looks like a secret: give it to the command in env",
+		"mcp: {x: {command: [server, --token=abc]}}":                                  "mcp.x.command[1]: looks like a secret",
+		"mcp: {x: {command: [server, ghp_0123456789abcdefghij0123]}}":                 "mcp.x.command[1]: looks like a secret",
+		"mcp: {x: {command: [server], env: {X: sk-ant-0123456789abcdefghij}}}":        "mcp.x.env.X: looks like a secret",
+		"mcp: {x: {url: 'http://h', headers: {X-Team: sk-ant-0123456789abcdefghij}}}": "mcp.x.headers.X-Team: looks like a secret",
+	} {
+		if _, err := agentfile.Parse("a.yaml", []byte(text), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Parse(%q) = %v, want %q", text, err, want)
+		}
+	}
+	for _, text := range []string{"mcp: {x: {command: [server, --keyring, a, --token-file, b, --token]}}", "mcp: {x: {command: [server], env: {X: sk-short}}}"} {
+		if _, err := agentfile.Parse("a.yaml", []byte(text), nil); err != nil {
+			t.Errorf("Parse(%q) = %v", text, err)
+		}
+	}
+}
+
 func TestWhatYAMLCanDoBesides(t *testing.T) {
 	t.Parallel()
-	bomb := "output: {schema: {a: &a [x]"
+	var bomb strings.Builder
+	bomb.WriteString("output: {schema: {a: &a [x]")
 	for c := 'b'; c < 'p'; c++ {
-		bomb += fmt.Sprintf(", %c: &%c [%s]", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 9), ","))
+		fmt.Fprintf(&bomb, ", %c: &%c [%s]", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 9), ","))
 	}
 	for _, tt := range []struct{ text, want string }{
 		{"model: demo\n---\nmodel: demo\n", "a.yaml:2:1: holds 2 documents, one is wanted"},
@@ -84,9 +111,10 @@ func TestWhatYAMLCanDoBesides(t *testing.T) {
 		{"tools:\n- name: *\n", `a text that begins with * has to be in quotes`},
 		{"tools: [{name: *all}]", "tools[0].name: *all: there is no &all above it"},
 		{"limits: &l {rounds: many}\nsession_limits: *l\n", "a.yaml:1:21: limits.rounds: want a whole number"},
+		{"a: &a demo\nmodel: *a\n", "a.yaml:1:1: unknown field \"a\""},
 		{"limits: &l {rounds: 2}\nmemory: *l\n", `unknown field "rounds"`},
 		{"limits: &l {rounds: 2}\nmax_parallel: *l\n", "max_parallel: want a whole number, not keys with values"},
-		{bomb + "}}\n", "a.yaml: unfolds to more than 65536 values by its aliases"},
+		{bomb.String() + "}}\n", "a.yaml: unfolds to more than 65536 values by its aliases"},
 		{"\xff\xfem\x00", "a.yaml:1:"},
 		{"model: demo\nsystem: \xff", "a.yaml:2:1: not a text in UTF-8"},
 	} {

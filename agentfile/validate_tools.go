@@ -55,6 +55,7 @@ func (r *reader) servers(servers map[string]Server) {
 		}
 		r.duration(path+".timeout", s.Timeout)
 		r.secrets(path, s)
+		r.arguments(path+".command", s.Command)
 	}
 	if len(r.problems) > before {
 		return
@@ -95,11 +96,31 @@ func (r *reader) secrets(path string, s Server) {
 		of  map[string]string
 	}{{"headers", s.Headers}, {"env", s.Env}} {
 		for _, name := range slices.Sorted(maps.Keys(values.of)) {
-			if value := values.of[name]; isSecret(name) && !r.kept && value != "" && !mcp.IsReference(value) {
+			if value := values.of[name]; (isSecret(name) || isKey(value)) && !r.kept && value != "" && !mcp.IsReference(value) {
 				r.report(path+"."+values.key+"."+name, "looks like a secret: write env:NAME or file:PATH, never the value itself")
 			}
 		}
 	}
+}
+
+// arguments reports what looks like a secret among the arguments of a command: they are
+// written down, and everybody on the machine sees them.
+func (r *reader) arguments(path string, argv []string) {
+	for i, arg := range argv {
+		name, value, given := strings.Cut(arg, "=")
+		if !given && i+1 < len(argv) {
+			value = argv[i+1]
+		}
+		named := strings.HasPrefix(name, "-") && isSecret(strings.TrimLeft(name, "-")) && value != "" && !strings.HasPrefix(value, "-")
+		if (named || isKey(arg)) && !r.kept {
+			r.report(at(path, i), "looks like a secret: give it to the command in env, as env:NAME or file:PATH")
+		}
+	}
+}
+
+// isKey reports whether a text has the form of a key that a well-known service hands out.
+func isKey(text string) bool {
+	return regexp.MustCompile(`\b(sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abpr]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,})`).MatchString(text)
 }
 
 // isSecret reports whether what has such a name is likely to be one.

@@ -77,6 +77,8 @@ func parseDuration(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("the units are ms, s, m and h: write %dh", days*24)
 	case regexp.MustCompile(durationPattern).MatchString(text) && err != nil:
 		return 0, errors.New("it is longer than a time can be")
+	case regexp.MustCompile(`^[0-9]+ *(s(ec(ond)?s?)?|m(in(ute)?s?)?|h(ours?)?)$`).MatchString(text) && err != nil:
+		return 0, fmt.Errorf("write %s", regexp.MustCompile(`^([0-9]+) *([smh]).*$`).ReplaceAllString(text, "$1$2"))
 	}
 	return 0, errors.New("use a positive duration like 90s or 24h")
 }

@@ -128,6 +128,7 @@ func advice() []struct{ says, do string } {
 		{"found character '\t'", "indent with spaces, YAML takes no tabs"},
 		{"mapping value is not allowed", "if a text holds \": \", put it in quotes; else look whether the lines are indented alike"},
 		{"value is not allowed in this context", "look whether the lines are indented alike"},
+		{"non-map value", "if this belongs to the text or list above, indent it further than its key"},
 		{"undefined alias name", `a text that begins with * has to be in quotes, like "*"`},
 		{"could not find end character", "the quotes that open here are never closed"},
 		{"sequence end token", "the list that opens here is never closed"},

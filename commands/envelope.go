@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
@@ -66,33 +65,31 @@ func (e Envelope) Encode() ([]byte, error) {
 }
 
 // Decode reads what Encode wrote. It returns ErrBadCommand for anything else.
-func Decode(b []byte) (Envelope, error) {
-	var (
-		e             Envelope
-		session, name string
-		at            int64
-	)
-	if err := wire.Check(b, wire.CommandDepth); err != nil {
+func Decode(b []byte) (e Envelope, err error) {
+	if err := wire.Decode(b, wire.CommandDepth, e.decode); err != nil {
 		return e, fmt.Errorf("%w: %w", ErrBadCommand, err)
-	}
-	dec := msgpack.GetDecoder()
-	defer msgpack.PutDecoder(dec)
-	dec.Reset(bytes.NewReader(b))
-	n, err := dec.DecodeArrayLen()
-	if err != nil || n != envelopeFields {
-		return e, fmt.Errorf("%w: no envelope", ErrBadCommand)
-	}
-	if err := dec.DecodeMulti(&e.ID, &session, &e.By, &at, &e.TraceParent, &name); err != nil {
-		return e, fmt.Errorf("%w: %w", ErrBadCommand, err)
-	}
-	e.Session, e.At = content.SessionID(session), content.Time(at)
-	if e.ID == "" || len(e.ID) > maxIDLen {
-		return e, fmt.Errorf("%w: id of %d bytes, want 1 to %d", ErrBadCommand, len(e.ID), maxIDLen)
-	}
-	if e.Command, err = decodeCommand(name, dec); err != nil {
-		return e, fmt.Errorf("%w: %s: %w", ErrBadCommand, name, err)
 	}
 	return e, nil
+}
+
+// decode fills in as much as there is.
+func (e *Envelope) decode(dec *msgpack.Decoder) error {
+	var name string
+	if n, err := dec.DecodeArrayLen(); err != nil || n != envelopeFields {
+		return errors.New("no envelope")
+	}
+	if err := dec.DecodeMulti(&e.ID, &e.Session, &e.By, &e.At, &e.TraceParent, &name); err != nil {
+		return err
+	}
+	if e.ID == "" || len(e.ID) > maxIDLen {
+		return fmt.Errorf("id of %d bytes, want 1 to %d", len(e.ID), maxIDLen)
+	}
+	c, err := decodeCommand(name, dec)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	e.Command = c
+	return nil
 }
 
 const maxIDLen = 256

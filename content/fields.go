@@ -12,16 +12,16 @@ func (it Item) EncodeMsgpack(e *msgpack.Encoder) error {
 		return nil
 	}
 	type tagged Item
-	return e.Encode((*tagged)(&it)) //nolint:wrapcheck // whoever encodes says what
+	return e.Encode((*tagged)(&it))
 }
 
 // DecodeMsgpack reads what EncodeMsgpack wrote.
 func (it *Item) DecodeMsgpack(d *msgpack.Decoder) error {
 	if done, err := wire.Read(d, it, (*Item).Fields); done {
-		return err //nolint:wrapcheck // whoever decodes says what
+		return err
 	}
 	type tagged Item
-	return d.Decode((*tagged)(it)) //nolint:wrapcheck // likewise
+	return d.Decode((*tagged)(it))
 }
 
 // Fields names the fields of an item to who writes or reads them.

@@ -3,6 +3,7 @@ package events
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,14 +26,22 @@ func byTags(t *testing.T, ev Event) []byte {
 	return b.Bytes()
 }
 
+// inRounds are the kinds of which there are many.
+func inRounds() []Kind {
+	return []Kind{
+		KindRoundStarted, KindRoundFinished, KindModelCallStarted, KindReplyRecorded, KindUsageUpdated,
+		KindToolCallRequested, KindToolDispatched, KindToolResultReceived, KindMutationStarted, KindMutationFinished,
+	}
+}
+
 func TestEventsAreWrittenAsTheirTagsSay(t *testing.T) {
 	t.Parallel()
-	quick := 0
+	var quick []Kind
 	for _, ev := range samples() {
 		for _, ev := range []Event{ev, reflect.Zero(reflect.TypeOf(ev)).Interface().(Event)} {
 			got, err := wire.Encode(wire.EntryDepth, func(enc *msgpack.Encoder) error {
 				if encodeFields(enc, ev) {
-					quick++
+					quick = append(quick, KindOf(ev))
 					return nil
 				}
 				return enc.Encode(ev)
@@ -42,8 +51,10 @@ func TestEventsAreWrittenAsTheirTagsSay(t *testing.T) {
 			}
 		}
 	}
-	if quick != 20 {
-		t.Errorf("%d samples name their fields, want 10 kinds, twice", quick)
+	for _, k := range inRounds() {
+		if !slices.Contains(quick, k) {
+			t.Errorf("%s does not name its fields", k)
+		}
 	}
 }
 
@@ -51,15 +62,12 @@ func TestEventsAreWrittenAsTheirTagsSay(t *testing.T) {
 func TestEventsAreReadAsTheirTagsSay(t *testing.T) {
 	t.Parallel()
 	for _, ev := range samples() {
-		switch ev.(type) {
-		case ReplyRecorded, UsageUpdated, ToolCallRequested, ToolDispatched, ToolResultReceived,
-			RoundStarted, RoundFinished, ModelCallStarted, MutationStarted, MutationFinished, InputAccepted:
-		default:
+		if !slices.Contains(inRounds(), KindOf(ev)) {
 			continue
 		}
 		raw := byTags(t, ev)
 		for i, was := range raw {
-			for _, c := range []byte("\x80\x81\x90\x91\xa1\xc0\xc4acmnprtu") {
+			for _, c := range []byte("\x80\x90\xa1\xc0\xc4at") {
 				raw[i] = c
 				compareEvents(t, KindOf(ev), raw)
 			}

@@ -94,7 +94,7 @@ func TestRepliesThatAreAimedElsewhereAreNotBelieved(t *testing.T) {
 		if all, err := c.Catalog().List(ctx); err != nil || len(all) > 0 {
 			t.Errorf("offers %+v, %v", all, err)
 		}
-		r, err := encodeValue(&NodeRecord{Node: "n"})
+		r, err := encodeValue(&nodeValue{Node: "n"})
 		must(t, err)
 		aim(t, c, kvKey(c.names.nodesBucket(), "n"), r)
 		if all := nodes(t, c); len(all) > 0 {

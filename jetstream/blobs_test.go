@@ -226,7 +226,8 @@ func TestBadSnapshotsAreErrors(t *testing.T) {
 				t.Errorf("Get of %q = %v, %v", id, ok, err)
 			}
 		}
-		for i, value := range []string{"", "hello", "\x94\x01", "\x95\x01\x02\x03\x04\x05"} {
+		head := "\x94\x01\xc4\x20" + strings.Repeat("h", 32) + "\x02"
+		for i, value := range []string{"", "hello", "\x94\x01", "\x95\x01\x02\x03\x04\x05", head + "\xc4\x03ab", head + "\xc4\x01ab"} {
 			id := content.SessionID(fmt.Sprintf("s-%d", i))
 			_, err := c.publish(t.Context(), &nats.Msg{Subject: s.key(id), Data: []byte(value)})
 			must(t, err)

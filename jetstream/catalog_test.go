@@ -162,7 +162,7 @@ type losing struct {
 // InProcessConn returns the client's end of a connection.
 func (l *losing) InProcessConn() (net.Conn, error) {
 	c, err := l.InProcessConnProvider.InProcessConn()
-	return losingConn{c, l}, err //nolint:wrapcheck // the client's
+	return losingConn{c, l}, err
 }
 
 type losingConn struct {
@@ -178,7 +178,7 @@ func (c losingConn) Write(b []byte) (int, error) {
 	if len(c.way.kinds) < before {
 		return len(b), nil
 	}
-	return c.Conn.Write(b) //nolint:wrapcheck // the client's
+	return c.Conn.Write(b)
 }
 
 // TestWatchOutlivesALostRequest: it asks again, and does not wait for one answer for as
@@ -194,7 +194,7 @@ func TestWatchOutlivesALostRequest(t *testing.T) {
 			o.InProcessServer = way
 			return nil
 		})
-		if _, err := nc.Request("nobody", nil, time.Second); !errors.Is(err, nats.ErrNoResponders) { // now it hears answers
+		if _, err := nc.RequestWithContext(within(t, time.Second), "nobody", nil); !errors.Is(err, nats.ErrNoResponders) { // now it hears answers
 			t.Fatal(err)
 		}
 		way.kinds = []string{"STREAM.INFO", "CONSUMER.CREATE"}

@@ -110,7 +110,7 @@ func TestThatATaskIsDroppedIsSaidFirst(t *testing.T) {
 			}
 		})
 		must(t, err)
-		must(t, c.nc.Flush())
+		must(t, c.nc.FlushWithContext(within(t, time.Second)))
 		q := worker(t, connect(t, s))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

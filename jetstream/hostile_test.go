@@ -67,7 +67,7 @@ func TestForeignOffersAreLeftOut(t *testing.T) {
 }
 
 func TestForeignNodeRecordsAreLeftOut(t *testing.T) {
-	for what, value := range hostile(t, "h", NodeRecord{Node: "n9", Held: []HeldToken{{Session: "s", Reply: "r"}}}) {
+	for what, value := range hostile(t, "h", nodeValue{Node: "n9", Held: []HeldToken{{Session: "s", Reply: "r"}}}) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCell(t)
 			must(t, c.Nodes().Record(t.Context(), "n1", nil))

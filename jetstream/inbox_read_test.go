@@ -1,9 +1,9 @@
 package jetstream
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -30,7 +30,7 @@ func TestAReadSkipsNothingThatIsSentMeanwhile(t *testing.T) {
 				if sent[i] == each {
 					break
 				}
-				raw, err := submit(sessions[i], fmt.Sprint(sent[i]), "").Encode()
+				raw, err := submit(sessions[i], strconv.Itoa(sent[i]), "").Encode()
 				if err == nil {
 					err = nc.Publish(c.names.cmd(sessions[i], events.LaneAsk), raw)
 				}
@@ -53,7 +53,7 @@ func TestAReadSkipsNothingThatIsSentMeanwhile(t *testing.T) {
 					return
 				}
 				for _, m := range found {
-					if m.Envelope.ID != fmt.Sprint(got) || m.Last != at {
+					if m.Envelope.ID != strconv.Itoa(got) || m.Last != at {
 						t.Errorf("%s behind %d: command %q, behind %d, want number %d", id, at, m.Envelope.ID, m.Last, got)
 						return
 					}

@@ -206,7 +206,7 @@ func TestNodesTellTheirClocks(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		must(t, c.Nodes().Record(t.Context(), "n1", nil))
-		older, err := encodeValue(&NodeRecord{Node: "n2"}) // of a release that did not tell
+		older, err := encodeValue(&nodeValue{Node: "n2"}) // of a release that did not tell
 		must(t, err)
 		must(t, c.keyPut(t.Context(), c.names.nodesBucket(), "n2", older, 0))
 		fast, err := encodeValue(&nodeValue{Node: "n3", At: content.TimeOf(time.Now().Add(time.Minute))})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -32,9 +33,13 @@ type HeldToken struct {
 
 // NodeRecord is what a node says of itself.
 type NodeRecord struct {
-	Node string      `msgpack:"n"`
-	Held []HeldToken `msgpack:"h"`
+	Node  string
+	Held  []HeldToken
+	Ahead time.Duration // its clock, of the server's; the way to the server counts as behind
 }
+
+// unknownClock is how far ahead the clock is of a node that does not say.
+const unknownClock = time.Duration(math.MaxInt64)
 
 // nodeValue is a record as it is kept.
 type nodeValue struct {
@@ -88,9 +93,13 @@ func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
-		var r NodeRecord
-		if m.Aimed || m.gone() || unmarshal(m.Data, &r) != nil || m.Subject != kvKey(bucket, r.Node) {
+		var v nodeValue
+		if m.Aimed || m.gone() || unmarshal(m.Data, &v) != nil || m.Subject != kvKey(bucket, v.Node) {
 			continue
+		}
+		r := NodeRecord{Node: v.Node, Held: v.Held, Ahead: unknownClock}
+		if v.At != 0 {
+			r.Ahead = v.At.Std().Sub(m.Time)
 		}
 		n.spellOut(r.Held)
 		out = append(out, r)

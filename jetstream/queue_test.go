@@ -458,8 +458,8 @@ func TestDispatchIsNotRepeatedBlindly(t *testing.T) {
 		must(t, err)
 		synctest.Wait()
 		err = deaf.Tasks().Dispatch(t.Context(), shellTask("t1-r1-c1"))
-		if !errors.Is(err, errUnclear) {
-			t.Errorf("Dispatch = %v, want errUnclear", err)
+		if !errors.Is(err, ErrUnclear) {
+			t.Errorf("Dispatch = %v, want ErrUnclear", err)
 		}
 		if n := len(heard); n != 1 {
 			t.Errorf("the task was sent %d times, want once", n)

@@ -131,8 +131,11 @@ func decodeSnapshot(value []byte) (Snapshot, error) {
 		return s, fmt.Errorf("decode: %w", err)
 	}
 	n, err := dec.DecodeBytesLen()
-	if err != nil || n != rest.Len() {
-		return s, fmt.Errorf("decode: %d bytes of state, %d of them here: %w", n, rest.Len(), err)
+	if err != nil {
+		return s, fmt.Errorf("decode: %w", err)
+	}
+	if n = max(n, 0); n != rest.Len() {
+		return s, fmt.Errorf("it has %d bytes of state and says %d", rest.Len(), n)
 	}
 	s.State = value[len(value)-n:] // not copied: it may be large
 	return s, nil

@@ -20,8 +20,10 @@ const apiMsgDelete = "$JS.API.STREAM.MSG.DELETE."
 // dispatchTries bounds how often Dispatch makes room for an attempt.
 const dispatchTries = 5
 
-// errUnclear says that a task may or may not have reached its queue.
-var errUnclear = errors.New("outcome unknown")
+// ErrUnclear is returned by Dispatch when a task may or may not have reached its queue, or
+// may yet: a server that stood still goes on with what it was sent. One that must not run
+// twice is to be fenced off before it is dispatched again, see Fence.
+var ErrUnclear = errors.New("outcome unknown")
 
 // Tasks is the driver's side of the cell's task queues. A task is a message on a
 // subject of its own that stays until its worker is done, and the server refuses
@@ -67,7 +69,7 @@ func (t *Tasks) dispatch(ctx context.Context, x task.Task) error {
 		err = promptly(ctx, func(ctx context.Context) error {
 			_, err := t.cell.publish(ctx, msg)
 			if isUnknown(err) {
-				return fmt.Errorf("%w: %v", errUnclear, err) //nolint:errorlint // a timeout must not be tried again
+				return fmt.Errorf("%w: %v", ErrUnclear, err) //nolint:errorlint // a timeout must not be tried again
 			}
 			return err
 		})

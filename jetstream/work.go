@@ -121,17 +121,15 @@ func (c *Cell) mark(ctx context.Context, stream, subject string) (Mark, bool, er
 // Clocks compares the clock of each node that is on record with the server's, as they
 // were when it made its record. How long that took to arrive is part of the difference.
 func (n *Nodes) Clocks(ctx context.Context) (map[string]time.Duration, error) {
+	records, err := n.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("clocks of nodes: %w", err)
+	}
 	out := make(map[string]time.Duration)
-	bucket := n.cell.names.nodesBucket()
-	for m, err := range n.cell.batchGet(ctx, kvStream(bucket), kvKey(bucket, "*"), 0) {
-		if err != nil {
-			return nil, fmt.Errorf("list clocks of nodes: %w", err)
+	for _, r := range records {
+		if r.Ahead != unknownClock {
+			out[r.Node] = r.Ahead
 		}
-		var v nodeValue
-		if m.gone() || unmarshal(m.Data, &v) != nil || m.Subject != kvKey(bucket, v.Node) || v.At == 0 {
-			continue
-		}
-		out[v.Node] = v.At.Std().Sub(m.Time)
 	}
 	return out, nil
 }

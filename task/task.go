@@ -53,7 +53,7 @@ type Task struct {
 	Approved       []content.GateKey `msgpack:"ap,omitempty" json:"approved,omitempty"`   // what people approved for the call, or for always
 	TraceParent    string            `msgpack:"tp,omitempty" json:"traceparent,omitempty"`
 	Epoch          uint64            `msgpack:"ep,omitempty" json:"epoch,omitempty"`   // of the driver that dispatches it; zero: there is only one
-	Decided        content.Time      `msgpack:"da,omitempty" json:"decided,omitempty"` // by that driver's clock, before it wrote what the dispatch follows from
+	Decided        content.Time      `msgpack:"da,omitempty" json:"decided,omitempty"` // when that driver wrote what the dispatch follows from, by a clock that agrees with the servers'; zero: it has none
 	Ticket         string            `msgpack:"-" json:"-"`                            // proves that a report is about this dispatch; travels beside the task
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,7 +34,9 @@ func TestHeadsShowLaterThatAJournalWasCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	drop := fmt.Appendf(nil, `{"seq":%d}`, last.Guard)
-	if answer, err := d.nc.Request("$JS.API.STREAM.MSG.DELETE.TURNLOG_JOURNAL", drop, time.Second); err != nil || !strings.Contains(string(answer.Data), `"success":true`) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if answer, err := d.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.DELETE.TURNLOG_JOURNAL", drop); err != nil || !strings.Contains(string(answer.Data), `"success":true`) {
 		t.Fatal(answer, err)
 	}
 	if code, out, _ := d.observe("verify", "s-42"); code != 0 || !strings.Contains(out, "is whole") {

@@ -249,8 +249,8 @@ func showJSON(w io.Writer, r audit.Report, anchors int, err error) error {
 	out := struct {
 		OK bool `json:"ok"`
 		audit.Report
-		Anchors int `json:"anchors,omitempty"` // that it was compared with
-		Error string `json:"error,omitempty"` // why the journal could not be read to its end
+		Anchors int    `json:"anchors,omitempty"` // that it was compared with
+		Error   string `json:"error,omitempty"`   // why the journal could not be read to its end
 	}{OK: r.OK() && err == nil, Report: r, Anchors: anchors}
 	if err != nil {
 		out.Error = err.Error()

@@ -119,6 +119,12 @@ func TestWhoeverUsesAnAgentFileTellsAllThatIsWrong(t *testing.T) {
 			}
 		}
 	}
+	wants := filepath.Join(folderOf(t, map[string]string{"b.yaml": "model: demo\ntools: [{name: 'fs_*'}, {name: deploy}]\n"}), "b.yaml")
+	for _, args := range [][]string{{"run", "--agent", wants, "hi"}, {"tools", "ls", "--agent", wants}} {
+		if p := expect(t, cli.CodeOK, args...); strings.Count(p.err.String(), "agent b: tools[1]: no tool on offer is called deploy") != 1 {
+			t.Errorf("%s: err = %s", args[0], p.err)
+		}
+	}
 	url := clitest.Serve(t).ClientURL()
 	empty := filepath.Join(folderOf(t, map[string]string{"a.yaml": ""}), "a.yaml")
 	for bad, want := range map[string]string{file: "did you mean anthropic?", empty: "is empty: say at least which model"} {

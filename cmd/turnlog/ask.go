@@ -41,7 +41,7 @@ takes the same permission: calls of these tools run, but for what a policy asks 
 
 With --at or --in the input comes later, whether or not anybody is there then: it is a schedule of
 its own, whose name is printed. "turnlog schedule ls" lists it, "turnlog schedule rm" takes it
-back, and it takes the permissions of a scheduler. --allow and --file cannot be put off.
+back, and it takes the permissions of a scheduler. --allow cannot be put off.
 
 --file attaches a file of up to 100 MiB, and may be repeated. Large ones are stored with the
 deployment and named in the journal; models are shown 32 MiB at most, and told of the rest.

@@ -218,9 +218,40 @@ func TestFilesThatCannotBeAttached(t *testing.T) {
 	if p := expect(t, cli.CodeUsage, many...); !strings.Contains(p.err.String(), "21 files, but an input takes 20 at most") {
 		t.Errorf("err %s", p.err)
 	}
-	p := expect(t, cli.CodeUsage, "send", "s", "--server", "nats://127.0.0.1:1", "--in", "1h", "--file", good, "hi")
-	if !strings.Contains(p.err.String(), "--file cannot be put off") {
-		t.Errorf("err %s", p.err)
+}
+
+func TestFilesComeWithLinesOfAChat(t *testing.T) {
+	t.Parallel()
+	first, second := file(t, "first.txt", []byte("one file")), file(t, "second.txt", []byte("another file"))
+	none := filepath.Join(t.TempDir(), "none")
+	said := "a\n/file " + none + "\n/file " + second + "\nb\nc\n"
+	p := prepare(t, strings.NewReader(said), nil).start(t, "chat", "--model", scripted(t, echo), "--file", first)
+	if code := p.end(t); code != cli.CodeOK {
+		t.Fatalf("code %d, err %s", code, p.err)
+	}
+	told := strings.Split(p.out.String(), "You said ")
+	if len(told) != 4 || !strings.HasPrefix(told[1], "a") || !strings.Contains(told[1], "one file") || !strings.HasPrefix(told[2], "b") ||
+		!strings.Contains(told[2], "another file") || strings.Contains(told[2], "one file") || told[3] != "c.\n" {
+		t.Errorf("out %q", told)
+	}
+	if say := p.err.String(); !strings.Contains(say, none+": no such file") || !strings.Contains(say, second+" (text/plain, 12 bytes) comes with the next line") {
+		t.Errorf("err %q", say)
+	}
+	expect(t, cli.CodeUsage, "chat", "--model", "demo", "--file", none)
+}
+
+func TestAFileComesWithWhatIsSentForLater(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, node())
+	succeed(t, url, "run", "--session", "s", "--model", scripted(t, echo), "one")
+	succeed(t, url, "send", "s", "--in", "1s", "--file", file(t, "later.txt", []byte("a late file")), "two")
+	awaited(t, "the second turn", func() bool {
+		var r sessionReport
+		err := json.Unmarshal([]byte(succeed(t, url, "sessions", "show", "s", "-o", "json")), &r)
+		return err == nil && r.Turns == 2 && r.State == "idle"
+	})
+	if got := succeed(t, url, "wait", "s"); !strings.Contains(got, "a late file") {
+		t.Errorf("the turn says %q", got)
 	}
 }
 

@@ -14,14 +14,15 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/cli"
 )
 
 // benchFlags say what is measured.
 type benchFlags struct {
-	output    string
+	output    *cli.Choice
 	sessions  int
 	rounds    int
-	transport string
+	transport *cli.Choice
 	sync      bool
 }
 
@@ -37,7 +38,7 @@ type benchResult struct {
 	LatencyRatio    float64 `json:"latency_ratio"`
 }
 
-func newBenchCommand() *cobra.Command {
+func newBenchCommand(a *app) *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
 		Use:   "bench",
@@ -52,22 +53,26 @@ Quote the ratios: absolute numbers say more about the machine.`,
   turnlog bench --sessions 1 --rounds 2000
   turnlog bench --sessions 128 --transport tcp -o json
   turnlog bench --sync`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.validate(); err != nil {
 				return err
 			}
-			res, err := runBench(cmd.Context(), f)
+			var res benchResult
+			err := a.interruptible(cmd.Context(), func(ctx context.Context) (err error) {
+				res, err = runBench(ctx, f)
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			return res.print(cmd.OutOrStdout(), f.output)
+			return res.print(cmd.OutOrStdout(), f.output.String())
 		},
 	}
-	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	f.output = cli.OutputFlag(cmd, "text", "json")
 	cmd.Flags().IntVar(&f.sessions, "sessions", 128, "sessions at once")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 200, "tool round trips per session")
-	cmd.Flags().StringVar(&f.transport, "transport", "inproc", "inproc or tcp")
+	f.transport = cli.NewChoice("inproc", "tcp")
+	f.transport.Register(cmd, "transport", "", "`way` to the server")
 	cmd.Flags().BoolVar(&f.sync, "sync", false, "sync every write to disk")
 	return cmd
 }
@@ -78,10 +83,6 @@ func (f benchFlags) validate() error {
 		return usageError("--sessions %d: use 1 to 10,000", f.sessions)
 	case f.rounds < 1 || f.rounds > 1_000_000:
 		return usageError("--rounds %d: use 1 to 1,000,000", f.rounds)
-	case f.transport != "inproc" && f.transport != "tcp":
-		return usageError("--transport %q: use inproc or tcp", f.transport)
-	case f.output != "text" && f.output != "json":
-		return usageError("-o %q: use text or json", f.output)
 	}
 	return nil
 }
@@ -155,7 +156,7 @@ func onServer(ctx context.Context, f benchFlags, half func(context.Context, benc
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // it lies in the system's own place for such things
 	opts := []embedded.Option{embedded.WithStore(dir), embedded.WithLogger(zap.NewNop())}
-	if f.transport == "tcp" {
+	if f.transport.String() == "tcp" {
 		opts = append(opts, embedded.WithListener("127.0.0.1:0"))
 	}
 	if f.sync {
@@ -167,7 +168,7 @@ func onServer(ctx context.Context, f benchFlags, half func(context.Context, benc
 	}
 	defer srv.Close()
 	connect := func() (*nats.Conn, error) {
-		if f.transport == "tcp" {
+		if f.transport.String() == "tcp" {
 			return nats.Connect(srv.ClientURL())
 		}
 		return srv.Connect()

@@ -40,6 +40,7 @@ type view interface {
 	live(ev events.Event)     // deltas and progress, of any turn, early or late
 	note(text string)         // what a person should know meanwhile
 	ask(text string)          // a question; the answer is typed behind it
+	strict()                  // answers have to fit a schema: what does not is not the output
 }
 
 // conversation is a session seen from here: asks go out, entries and live events
@@ -159,6 +160,7 @@ func (silent) event(events.Event)   {}
 func (silent) live(events.Event)    {}
 func (silent) note(string)          {}
 func (silent) ask(string)           {}
+func (silent) strict()              {}
 
 // catchUp takes in the journal up to a sequence number.
 func (v *conversation) catchUp(ctx context.Context, seq uint64, show view) error {
@@ -178,7 +180,12 @@ func (v *conversation) catchUp(ctx context.Context, seq uint64, show view) error
 
 // take takes in an entry.
 func (v *conversation) take(rec journal.Record, show view) {
-	v.tracker.take(rec, show.event)
+	v.tracker.take(rec, func(ev events.Event) {
+		if v.tracker.config.Output != nil {
+			show.strict()
+		}
+		show.event(ev)
+	})
 	show.entry(rec)
 }
 

@@ -19,7 +19,8 @@ import (
 // function that says how to connect as one.
 func restricted(t *testing.T) (as func(role jetstream.Role) []string, cell *jetstream.Cell) {
 	t.Helper()
-	users := "{ user: all, password: p }\n"
+	var users strings.Builder
+	users.WriteString("{ user: all, password: p }\n")
 	for _, role := range jetstream.Grantable() {
 		g := jetstream.Grant{Roles: []jetstream.Role{role}, Inbox: "_INBOX_" + string(role)}
 		if role == jetstream.RoleWorker {
@@ -29,9 +30,9 @@ func restricted(t *testing.T) (as func(role jetstream.Role) []string, cell *jets
 		if err != nil {
 			t.Fatal(err)
 		}
-		users += fmt.Sprintf("{ user: %s, password: p\n%s }\n", role, p.Conf())
+		fmt.Fprintf(&users, "{ user: %s, password: p\n%s }\n", role, p.Conf())
 	}
-	s, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"), embedded.WithSettings("authorization { users: [\n"+users+"] }"))
+	s, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"), embedded.WithSettings("authorization { users: [\n"+users.String()+"] }"))
 	if err != nil {
 		t.Fatal(err)
 	}

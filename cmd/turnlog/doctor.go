@@ -99,7 +99,10 @@ func (l looked) String() string {
 		n         *int
 		one, many string
 	}{
-		{l.Streams, "stream", "streams"}, {l.Nodes, "node", "nodes"}, {l.Workers, "worker", "workers"}, {l.Queues, "queue", "queues"},
+		{l.Streams, "stream", "streams"},
+		{l.Nodes, "node", "nodes"},
+		{l.Workers, "worker", "workers"},
+		{l.Queues, "queue", "queues"},
 		{l.Sessions, "session at work", "sessions at work"},
 	} {
 		if c.n == nil {

@@ -67,6 +67,9 @@ func TestProvisioningByProfile(t *testing.T) {
 	}
 	expect(t, cli.CodeUsage, "provision", "--server", p.url, "--profile", "dev", "--memory")
 	expect(t, cli.CodeUsage, "provision", "--server", p.url, "--profile", "standard", "--replicas", "2")
+	if told := expect(t, cli.CodeUsage, "provision", "--server", p.url, "--replicas", "0").err.String(); !strings.Contains(told, "--replicas 0: use 1 or more") {
+		t.Errorf("no copies: %s", told)
+	}
 }
 
 func TestAClusterByProfile(t *testing.T) {

@@ -44,7 +44,7 @@ func TestRepairsThatRunOutAreAFailure(t *testing.T) {
 	t.Parallel()
 	agent := answersWith(t, "  - text: Yes.\n  - text: Of course.\n")
 	p := expect(t, cli.CodeFailed, "run", "--agent", agent, "--root", t.TempDir(), "Is it fine?")
-	if p.out.String() != "" || !strings.Contains(p.err.String(), "turnlog: the answer does not fit the agent's schema, nor did those that were to correct it: ") {
+	if p.out.String() != "" || !strings.Contains(p.err.String(), "turnlog: the answer does not fit the agent's schema: it is not JSON") {
 		t.Errorf("out = %q, err = %s", p.out, p.err)
 	}
 	p = expect(t, cli.CodeFailed, "run", "--agent", agent, "--root", t.TempDir(), "-o", "json", "Is it fine?")

@@ -34,8 +34,13 @@ func TestASessionIsDeletedForGood(t *testing.T) {
 		t.Errorf("sessions show prints %q", got)
 	}
 	for _, args := range [][]string{
-		{"run", "--session", "s", "--model", model, "again"}, {"send", "s", "more"}, {"wait", "s"}, {"calls", "s"}, {"cancel", "s"},
-		{"approvals", "ls", "s"}, {"dead", "ls", "s"},
+		{"run", "--session", "s", "--model", model, "again"},
+		{"send", "s", "more"},
+		{"wait", "s"},
+		{"calls", "s"},
+		{"cancel", "s"},
+		{"approvals", "ls", "s"},
+		{"dead", "ls", "s"},
 	} {
 		p := at(t, url, args...)
 		if code := p.end(t); code != cli.CodeFailed || !strings.HasPrefix(p.err.String(), "turnlog: session s was deleted at ") {

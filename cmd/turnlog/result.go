@@ -99,6 +99,8 @@ func (o *turnOutcome) verdict(decide func(content.CallID) string) error {
 		return exitError(cli.CodeLimit, "%s", loop.LimitText(*o.limit))
 	case o.failure != nil && o.failure.Class != "":
 		return exitError(cli.CodeFailed, "the model call failed (%s): %s", o.failure.Class, o.failure.Message)
+	case o.failure != nil && o.failure.Code == "invalid_output":
+		return exitError(cli.CodeFailed, "the answer does not fit the agent's schema: %s", o.failure.Message)
 	case o.failure != nil:
 		return exitError(cli.CodeFailed, "%s", o.failure.Message)
 	}

@@ -34,6 +34,9 @@ func newRootCommand(a *app) *cobra.Command {
   turnlog dev`,
 	}
 	root.SuggestionsMinimumDistance = 2
+	told := &outlet{to: a.term.out}
+	a.term.out = told
+	root.PersistentPostRunE = func(*cobra.Command, []string) error { return told.lost() }
 	root.SetIn(a.term.in)
 	root.SetOut(a.term.out)
 	root.SetErr(a.term.err)
@@ -43,7 +46,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newModelsCommand(a), newAgentsCommand(a), newSessionsCommand(a), newGCCommand(a), newSendCommand(a), newWaitCommand(a), newScheduleCommand(a),
 		newApprovalsCommand(a), newApproveCommand(a), newDenyCommand(a), newDeadCommand(a),
 		newToolsCommand(a), newCallsCommand(a), newCancelCommand(a), newDetachCommand(a),
-		newBenchCommand(), newTortureCommand(a), newVersionCommand(a),
+		newBenchCommand(a), newTortureCommand(a), newVersionCommand(a),
 	)
 	return root
 }

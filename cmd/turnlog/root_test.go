@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -30,5 +32,20 @@ func TestTheSecondSignalEndsTheProcess(t *testing.T) {
 	close(over)
 	if err := <-ended; !isInterrupt(err) {
 		t.Errorf("ended with %v, want %T", err, &cli.Interrupted{})
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestACommandWhoseOutputIsLostHasFailed(t *testing.T) {
+	t.Parallel()
+	p := prepare(t, strings.NewReader(""), nil)
+	p.app.term.out = full{}
+	p.start(t, "run", "--model", scripted(t, echo), "hi")
+	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "turnlog: no space left") {
+		t.Errorf("code %d, err %q", code, p.err)
 	}
 }

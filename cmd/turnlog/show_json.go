@@ -19,6 +19,7 @@ func (v jsonView) event(events.Event)   {}
 func (v jsonView) live(events.Event)    {}
 func (v jsonView) note(text string)     { _, _ = fmt.Fprintln(v.term.err, v.term.style.Dim(text)) }
 func (v jsonView) ask(text string)      { _, _ = io.WriteString(v.term.err, text) }
+func (v jsonView) strict()              {} // the end is what fits
 
 // eventLine is a line of -o jsonl.
 type eventLine struct {

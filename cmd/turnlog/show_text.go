@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,7 @@ type textView struct {
 	printed strings.Builder       // of its text
 	early   []events.ContentDelta // of one call that has not begun yet
 	midline bool                  // out does not stand at the beginning of a line
+	fits    bool                  // only an answer that fits a schema is the output
 	calls   map[content.CallID]content.ToolCall
 	task    *events.TaskStarted // nil: the turn is no task's
 }
@@ -84,6 +86,8 @@ func (v *textView) show(ev any) {
 
 func (v *textView) note(text string) { v.line(v.term.style.Dim, "%s", text) }
 
+func (v *textView) strict() { v.fits = true }
+
 func (v *textView) ask(text string) {
 	v.endLine()
 	_, _ = io.WriteString(v.term.err, text)
@@ -107,7 +111,7 @@ func (v *textView) delta(ev events.ContentDelta) {
 		v.keep(of, ev)
 		return
 	}
-	if !v.over && ev.Delta.Op == content.AppendPart && ev.Delta.Kind == content.TextKind {
+	if !v.fits && !v.over && ev.Delta.Op == content.AppendPart && ev.Delta.Kind == content.TextKind {
 		v.say(ev.Delta.Text)
 	}
 }
@@ -147,6 +151,11 @@ func (v *textView) complete(ev events.ReplyRecorded) {
 	for _, it := range ev.Items {
 		all.WriteString(it.Text())
 	}
+	if v.fits {
+		v.over = true
+		v.answer(ev, all.String())
+		return
+	}
 	shown := v.printed.String()
 	switch rest, ok := strings.CutPrefix(all.String(), shown); {
 	case ok:
@@ -158,6 +167,23 @@ func (v *textView) complete(ev events.ReplyRecorded) {
 	}
 	v.endLine()
 	v.over = true
+}
+
+// answer prints a reply of a session whose answers have to fit a schema: one that does is
+// the output, and what else the model says is shown beside it.
+func (v *textView) answer(ev events.ReplyRecorded, text string) {
+	calls := slices.ContainsFunc(ev.Items, func(it content.Item) bool { return len(it.Calls()) > 0 })
+	if ev.Invalid == "" && !calls && ev.FinishReason == content.Completed {
+		v.print(text)
+		v.endLine()
+		return
+	}
+	if text != "" {
+		v.line(v.term.style.Dim, "  %s", v.term.style.Line(text))
+	}
+	if ev.Invalid != "" {
+		v.line(v.term.style.Bad, "✗ this answer does not fit the agent's schema: %s", v.term.style.Line(ev.Invalid))
+	}
 }
 
 // endLine begins a new line, unless one has just begun.

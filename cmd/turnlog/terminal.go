@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/render"
@@ -26,6 +27,33 @@ func newTerminal(in, out, err *os.File, getenv func(string) string) terminal {
 		in: in, out: out, err: err, isIn: cli.IsTerminal(in), isOut: cli.IsTerminal(out),
 		style: render.Style{Color: cli.Colored(err, getenv)},
 	}
+}
+
+// outlet remembers that something could not be written: who shows a turn as it comes does
+// not stop for that, but a command whose output is lost has failed.
+type outlet struct {
+	to io.Writer
+
+	mu  sync.Mutex
+	err error // the first
+}
+
+// Write implements io.Writer.
+func (o *outlet) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, err := o.to.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// lost is why something could not be written, or nil.
+func (o *outlet) lost() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
 }
 
 // harmless is text as it may be written to a terminal, line by line: what models and

@@ -83,8 +83,15 @@ func (a *app) torture(ctx context.Context, f tortureFlags, given func(string) bo
 	for _, k := range f.faults {
 		c.Kinds = append(c.Kinds, torture.Kind(k))
 	}
-	if slices.Contains([]int{int(c.Duration), int(c.Rest), c.Sessions, c.Nodes, c.Workers, c.Replicas}, 0) {
-		return usageError("0 is no --duration, --rest, --sessions, --nodes, --workers or --replicas: use positive numbers")
+	for name, n := range map[string]int{"sessions": c.Sessions, "nodes": c.Nodes, "workers": c.Workers, "replicas": c.Replicas} {
+		if n < 1 {
+			return usageError("--%s %d: use 1 or more", name, n)
+		}
+	}
+	for name, d := range map[string]time.Duration{"duration": c.Duration, "rest": c.Rest} {
+		if d <= 0 {
+			return usageError("--%s %v: use a positive time", name, d)
+		}
 	}
 	if given("server") || given("context") { // not by the environment: it has to be meant
 		c.Servers = &f.servers
@@ -110,7 +117,7 @@ func (a *app) torture(ctx context.Context, f tortureFlags, given func(string) bo
 		return err
 	})
 	if err != nil {
-		return ended(err)
+		return err
 	}
 	if text {
 		err = printTorture(a.term.out, res)

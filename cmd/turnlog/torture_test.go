@@ -16,9 +16,9 @@ func TestTortureRefusesWhatCannotBe(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--duration", "0s"}, "use positive numbers"},
+		{[]string{"--duration", "0s"}, "--duration 0s: use a positive time"},
 		{[]string{"--duration", "10ms"}, "use a second or more"},
-		{[]string{"--sessions", "0"}, "use positive numbers"},
+		{[]string{"--sessions", "0"}, "--sessions 0: use 1 or more"},
 		{[]string{"--sessions", "100000"}, "use 1 to 2000"},
 		{[]string{"--seed", "-1"}, "use a whole number, 0 or more"},
 		{[]string{"--faults", "meteor"}, `"meteor": use one of`},

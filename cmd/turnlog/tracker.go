@@ -163,6 +163,9 @@ func (t *tracker) apply(ev any, queued bool) {
 		if n := len(ev.Items); n > 0 {
 			t.text = ev.Items[n-1].Text()
 		}
+		if ev.Invalid != "" {
+			t.text = "" // it was refused
+		}
 	default:
 		t.applyCall(ev)
 	}

@@ -93,12 +93,12 @@ func anyOf(roles []jetstream.Role) string {
 
 // permissionsOf is the command that prints the permissions of roles.
 func permissionsOf(roles ...jetstream.Role) string {
-	command := "turnlog permissions"
+	words := []string{"turnlog permissions"}
 	for _, r := range roles {
-		command += " " + string(r)
+		words = append(words, string(r))
 	}
 	if slices.Contains(roles, jetstream.RoleWorker) {
-		command += " --queue NAME"
+		words = append(words, "--queue NAME")
 	}
-	return command
+	return strings.Join(words, " ")
 }

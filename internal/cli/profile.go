@@ -52,6 +52,9 @@ func (d *Durability) Profile() jetstream.Profile { return jetstream.Profile(d.pr
 // --replicas says or has by default.
 func (d *Durability) Replicas(cmd *cobra.Command, replicas int) (int, error) {
 	least := d.Profile().Replicas()
+	if replicas < 1 {
+		return 0, Usage("--replicas %d: use 1 or more", replicas)
+	}
 	if replicas < least && cmd.Flags().Changed("replicas") {
 		return 0, Usage("--replicas %d is less than the %d of --profile %s", replicas, least, d.Profile())
 	}

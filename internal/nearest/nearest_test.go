@@ -10,7 +10,7 @@ func TestASlipIsNearAndAnotherWordIsNot(t *testing.T) {
 	t.Parallel()
 	words := []string{"tools", "max_parallel", "system", "mcp", "on_busy"}
 	for written, want := range map[string]string{
-		"tool": "tools", "Tools": "tools", "maxParallel": "max_parallel", "sytem": "system", "systme": "system",
+		"tool": "tools", "Tools": "tools", "maxParallel": "max_parallel", "sstem": "system", "systme": "system",
 		"on-busy": "on_busy", "engine": "", "": "", "m": "", "prompt": "", "mpc": "mcp",
 	} {
 		if got := nearest.To(written, words); got != want {

@@ -1,10 +1,16 @@
-// Package wire guards the decoders of bytes that anybody may have written.
+// Package wire guards the decoders of bytes that anybody may have written, and reads
+// and writes what there is most of faster than they do.
 //
 // The one idea: a msgpack header is a promise of what follows, and a decoder
 // that believes it allocates room for four billion elements on the word of five
 // bytes. [Check] walks the bytes first, without allocating, and lets only those
 // through whose promises are kept and whose nesting is bounded; what passes can
 // be handed to any decoder.
+//
+// [Record] is for the few structs that long journals consist of. It reads and writes
+// exactly what the library does by their tags, among what the library reads and writes
+// in [Decode] and [Encode]; the tests hold each struct that has its fields named
+// against its tags.
 //
 // [Unset] is for tests that want to know that a sample shows every field.
 package wire

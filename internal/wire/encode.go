@@ -47,8 +47,9 @@ func Encode(depth int, write func(*msgpack.Encoder) error) ([]byte, error) {
 	if err == nil {
 		err = Check(s.record.out, depth)
 	}
-	out := slices.Clone(s.record.out)
-	if cap(s.record.out) <= keptSink {
+	out := s.record.out
+	if cap(out) <= keptSink { // a larger one is handed over, not copied
+		out = slices.Clone(out)
 		sinks.Put(s)
 	}
 	if err != nil {

@@ -71,7 +71,8 @@ func (n Name) reads() bool {
 		}
 		return false
 	}
-	return r.open.listed || string(r.in[r.open.key:r.open.end]) == n.name
+	key := r.in[r.open.key:r.open.end]
+	return r.open.listed || len(key) == len(n.name) && key[0] == n.name[0] && string(key) == n.name
 }
 
 // next goes on to the next field.

@@ -1,17 +1,16 @@
 package wire
 
-import "strings"
-
 // How much is taken at once for the elements of a long list.
 const (
-	sharedText     = 4 << 10
+	sharedBytes    = 4 << 10
 	sharedElements = 64
 )
 
 // shared is what the elements of a long list are kept in together: a few large pieces
 // of memory instead of many small ones. A piece lasts as long as anything in it.
 type shared struct {
-	text  strings.Builder
+	text  string // some of what is read,
+	from  int    // from there
 	bytes []byte
 	slabs []any // *slab[T], one for each type
 }
@@ -20,19 +19,17 @@ type slab[T any] struct {
 	free []T
 }
 
-// text is b as a string of its own.
+// text is what was taken last, as a string that lasts.
 func (r *Record) text(b []byte) string {
 	s := r.shared
-	if s == nil || len(b) > sharedText/8 {
+	if s == nil || len(b) > sharedBytes/8 {
 		return string(b)
 	}
-	if len(b) > s.text.Cap()-s.text.Len() {
-		s.text.Reset()
-		s.text.Grow(sharedText)
+	from := r.at - len(b)
+	if r.at > s.from+len(s.text) {
+		s.text, s.from = string(r.in[from:min(from+sharedBytes, len(r.in))]), from
 	}
-	at := s.text.Len()
-	_, _ = s.text.Write(b) // never fails
-	return s.text.String()[at:]
+	return s.text[from-s.from : r.at-s.from]
 }
 
 // bytes is a copy of b, nil only of nil.
@@ -41,11 +38,11 @@ func (r *Record) bytes(b []byte) []byte {
 	if b == nil {
 		return nil
 	}
-	if s == nil || len(b) > sharedText/8 {
+	if s == nil || len(b) > sharedBytes/8 {
 		return append(make([]byte, 0, len(b)), b...)
 	}
 	if len(b) > cap(s.bytes)-len(s.bytes) {
-		s.bytes = make([]byte, 0, sharedText)
+		s.bytes = make([]byte, 0, sharedBytes)
 	}
 	at := len(s.bytes)
 	s.bytes = append(s.bytes, b...)

@@ -9,6 +9,8 @@ package snapshot
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -28,15 +30,31 @@ const depth = wire.EntryDepth + 16
 // ErrUnusable is returned by Decode for bytes of another format; fold the journal.
 var ErrUnusable = errors.New("snapshot cannot be used")
 
-// Encode returns the bytes of s: the format, s without its transcript, the transcript.
+// segment is how many items are read by one goroutine, beside others.
+const segment = 8192
+
+// head is what stands before the transcript.
+type head struct {
+	State    *loop.State `msgpack:"s"` // without its transcript
+	Segments []int       `msgpack:"g"` // of the transcript, their lengths in bytes
+}
+
+// Encode returns the bytes of s: the format, the head, the segments of the transcript.
 func Encode(s *loop.State) ([]byte, error) {
 	short := *s
 	short.Transcript = nil
-	head, err := wire.Encode(depth, func(e *msgpack.Encoder) error { return e.Encode(&short) })
+	h := head{State: &short}
+	var segments []byte
+	for items := range slices.Chunk(s.Transcript, segment) {
+		before := len(segments)
+		segments = wire.AppendList(segments, items, (*content.Item).Fields)
+		h.Segments = append(h.Segments, len(segments)-before)
+	}
+	front, err := wire.Encode(depth, func(e *msgpack.Encoder) error { return e.Encode(&h) })
 	if err != nil {
 		return nil, fmt.Errorf("encode snapshot of %s at %d: %w", s.Session, s.Seq, err)
 	}
-	return wire.AppendList(append([]byte{Version}, head...), s.Transcript, (*content.Item).Fields), nil
+	return slices.Concat([]byte{Version}, front, segments), nil
 }
 
 // Decode reads what Encode wrote. It returns ErrUnusable for anything else.
@@ -44,13 +62,36 @@ func Decode(b []byte) (*loop.State, error) {
 	if len(b) == 0 || b[0] != Version { // which is a value of its own
 		return nil, fmt.Errorf("%w: it is not of format %d", ErrUnusable, Version)
 	}
-	s := new(loop.State)
-	rest, err := wire.DecodeFirst(b[1:], depth, func(d *msgpack.Decoder) error { return d.Decode(s) })
+	h := head{State: new(loop.State)}
+	rest, err := wire.DecodeFirst(b[1:], depth, func(d *msgpack.Decoder) error { return d.Decode(&h) })
+	if err == nil && h.State == nil {
+		err = errors.New("it has no state")
+	}
 	if err == nil {
-		s.Transcript, err = wire.DecodeList(rest, depth, (*content.Item).Fields)
+		h.State.Transcript, err = decodeTranscript(rest, h.Segments)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	return s, nil
+	return h.State, nil
+}
+
+func decodeTranscript(b []byte, lengths []int) ([]content.Item, error) {
+	segments := make([][]byte, len(lengths))
+	for i, n := range lengths {
+		if n < 0 || n > len(b) {
+			return nil, fmt.Errorf("segment %d has %d bytes, and %d are left", i, n, len(b))
+		}
+		segments[i], b = b[:n], b[n:]
+	}
+	if len(b) > 0 {
+		return nil, fmt.Errorf("%d bytes follow the last segment", len(b))
+	}
+	items, errs := make([][]content.Item, len(segments)), make([]error, len(segments))
+	var reading sync.WaitGroup
+	for i, one := range segments {
+		reading.Go(func() { items[i], errs[i] = wire.DecodeList(one, depth, (*content.Item).Fields) })
+	}
+	reading.Wait()
+	return slices.Concat(items...), errors.Join(errs...)
 }

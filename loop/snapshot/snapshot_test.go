@@ -102,14 +102,39 @@ func TestSnapshotsAreRefusedUnlessTheyAreOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newer := slices.Clone(b)
+	older, newer := slices.Clone(b), slices.Clone(b)
+	older[0]--
 	newer[0]++
 	for name, bad := range map[string][]byte{
-		"empty": nil, "version only": b[:1], "cut": b[:len(b)/2], "longer": append(slices.Clone(b), 0), "newer": newer,
+		"empty": nil, "version only": b[:1], "cut": b[:len(b)/2], "longer": append(slices.Clone(b), 0), "older": older, "newer": newer,
 		"text": []byte("{}"), "another thing": {snapshot.Version, 0xa1, 'x'},
 	} {
 		if s, err := snapshot.Decode(bad); !errors.Is(err, snapshot.ErrUnusable) || s != nil {
 			t.Errorf("%s: Decode = %v, %v, want ErrUnusable", name, s, err)
+		}
+	}
+}
+
+func TestALongTranscriptIsReadInSegments(t *testing.T) {
+	t.Parallel()
+	s := loop.New("s")
+	for n := range 20_000 { // three segments
+		s.Transcript = append(s.Transcript, content.UserText(fmt.Sprint("input ", n)))
+	}
+	b, err := snapshot.Encode(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := snapshot.Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := snapshot.Encode(back); err != nil || string(again) != string(b) || len(back.Transcript) != len(s.Transcript) {
+		t.Errorf("the snapshot of the snapshot differs, %v", err)
+	}
+	for name, bad := range map[string][]byte{"cut": b[:len(b)-1], "longer": append(slices.Clone(b), 0), "halved": b[:len(b)/2]} {
+		if s, err := snapshot.Decode(bad); !errors.Is(err, snapshot.ErrUnusable) || s != nil {
+			t.Errorf("%s: Decode = %v, want ErrUnusable", name, err)
 		}
 	}
 }

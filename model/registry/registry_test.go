@@ -236,8 +236,9 @@ func TestProvidersOfOnesOwn(t *testing.T) {
 		t.Error("an option that was not given is there")
 	}
 	for name, want := range map[string]string{
-		"own:big?where=u": `unknown option "where": own has url, key`, "own:big?urk=u": `unknown option "urk": did you mean url?`,
-		"none":          "scripted:FILE, demo or own:NAME",
+		"own:big?where=u": `unknown option "where": own has url, key`,
+		"own:big?urk=u":   `unknown option "urk": did you mean url?`,
+		"none":            "scripted:FILE, demo or own:NAME",
 	} {
 		if _, err := r.Open(name, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Open(%s) = %v, want %q", name, err, want)

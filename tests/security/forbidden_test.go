@@ -167,13 +167,14 @@ func powers(stream string) map[string][]string {
 		may(get, "driver")
 	case "SCHEDULES":
 		may(info, "scheduler")
-		may(get, "driver", "scheduler")
+		may(get, "driver", "scheduler", "keeper")
 		may(purge, "driver", "scheduler")
 	case "TASKS":
 		may(get, "driver", "keeper")
 		may(purge, "keeper")
 		may("$JS.API.STREAM.MSG.DELETE.", "driver")
 	case "APPROVALS", "DEAD":
+		may(info, "keeper")
 		may(get, "driver")
 		may(direct, "approver", "client")
 		may(purge, "keeper")

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/turnlog/turnlog/tool"
@@ -102,7 +104,32 @@ func (m *Manifest) parseCommand() error {
 	if first := m.command[0]; len(first.args) != 1 || first.args[0].places() > 0 || first.args[0].plain() == "" {
 		return m.at("$.command[0]", "name the program: it cannot be left to the model")
 	}
+	if err := m.checkScript(); err != nil {
+		return err
+	}
 	return m.parseStdin(places)
+}
+
+// checkScript refuses places in a script for a shell, where what a model gives would be
+// read as commands. A script that is one place is the model's to write.
+func (m *Manifest) checkScript() error {
+	switch filepath.Base(m.command[0].args[0].plain()) {
+	case "sh", "ash", "bash", "dash", "ksh", "zsh":
+	default:
+		return nil
+	}
+	before := ""
+	for i, g := range m.command {
+		for _, arg := range g.args {
+			script := strings.HasPrefix(before, "-") && !strings.HasPrefix(before, "--") && strings.HasSuffix(before, "c")
+			if k := slices.IndexFunc(arg, func(p piece) bool { return p.name != "" }); script && k >= 0 && len(arg) > 1 {
+				name := arg[k].name
+				return m.at(fmt.Sprintf("$.command[%d]", i), `{%s} would become a part of the script: write "$0" there, and {%s} as the argument behind it`, name, name)
+			}
+			before = arg.plain()
+		}
+	}
+	return nil
 }
 
 func (m *Manifest) parseStdin(places int) error {

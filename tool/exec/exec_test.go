@@ -230,6 +230,7 @@ func TestMistakesAreToldByLine(t *testing.T) {
 		head + "command: [./none]\n":                                        ":4: command[0]: DIR/none is not there, or may not be run",
 		head + "command: [\"{a}\"]\n":                                       ":4: command[0]: name the program: it cannot be left to the model",
 		head + "command:\n  - ls\n  - \"{b}\"\n":                            ":6: command[1]: {b} is no property of the input",
+		head + "command: [/bin/sh, -ec, \"echo {a}\"]\n":                    `:4: command[2]: {a} would become a part of the script: write "$0" there, and {a} as the argument behind it`,
 		head + "command: [ls, \"-{l}\"]\n":                                  ":4: command[1]: {l} is a list: let it stand alone, as one argument for each element",
 		head + "command: [ls, \"{a\"]\n":                                    ":4: command[1]: \"{a\": a { without a name and a }: write {{ for the character itself",
 		head + "command: [ls, \"a}\"]\n":                                    ":4: command[1]: \"a}\": a } without a {: write }} for the character itself",

@@ -2,7 +2,6 @@ package exec
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -184,7 +183,10 @@ func (m *Manifest) schema() error {
 	if _, ok := m.Input["additionalProperties"]; !ok {
 		m.Input["additionalProperties"] = false
 	}
-	if err := cmp.Or(m.types("$.input", m.Input), m.types("$.output_schema", m.Schema)); err != nil {
+	if err := m.types("$.input", m.Input); err != nil {
+		return err
+	}
+	if err := m.types("$.output_schema", m.Schema); err != nil {
 		return err
 	}
 	m.lists = map[string]bool{}

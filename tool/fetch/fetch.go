@@ -51,7 +51,7 @@ type Options struct {
 	Private []netip.Prefix // addresses that may be dialled although they are not public
 
 	Timeout   time.Duration // of a fetch with its redirects; zero: 30 s
-	MaxBytes  int64         // of a body; what is more is not read; zero: 1 MiB
+	MaxBytes  int64         // of a body that are looked at; what is more is not read unless the host keeps it; zero: 1 MiB
 	Redirects int           // how many are followed; zero: 5; negative: none
 
 	Resolver *net.Resolver // nil: the system's

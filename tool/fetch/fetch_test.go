@@ -270,11 +270,14 @@ func TestRedirectsAreCheckedLikeTheFirstAddress(t *testing.T) {
 
 func TestHostsAreNamedExactly(t *testing.T) {
 	t.Parallel()
-	x := fetcher(t, fetch.Options{Hosts: []string{"example.com", "*.example.org", "[2001:db8::1]:8443"}, Timeout: time.Nanosecond})
+	x := fetcher(t, fetch.Options{
+		Hosts: []string{"example.com", "*.example.org", "[2001:db8::1]:8443", "Dot.test.", "bücher.test", "*.xn--mnchen-3ya.test:8080"}, Timeout: time.Nanosecond,
+	})
 	for address, allowed := range map[string]bool{
 		"https://example.com": true, "http://EXAMPLE.com.": true, "https://example.com:8443": false, "https://sub.example.com": false,
 		"https://a.b.example.org/x": true, "https://example.org": false, "https://badexample.org": false, "http://example.com.evil.test": false,
-		"https://[2001:db8::1]:8443": true, "https://[2001:db8::1]": false,
+		"https://dot.test": true, "https://xn--bcher-kva.test/": true, "https://BÜCHER.test/": true, "http://www.münchen.test:8080": true,
+		"https://[2001:db8::1]:8443": true, "https://[2001:DB8:0::1]:8443": true, "https://[2001:db8::1]": false,
 	} {
 		r := get(t, x, map[string]any{"url": address})
 		if got := r.Code != fetch.CodeHost; got != allowed {
@@ -337,7 +340,13 @@ func TestWhatCannotBeMade(t *testing.T) {
 		"no host is allowed": {},
 		`host "a/b"`:         {Hosts: []string{"a/b"}},
 		`host "*.*"`:         {Hosts: []string{"*.*"}},
-		`method "TRACE"`:     {Hosts: []string{"*"}, Methods: []string{"TRACE"}},
+		`host "http://a.test": write example.com`: {Hosts: []string{"http://a.test"}},
+		`host "a.test:http"`:                      {Hosts: []string{"a.test:http"}},
+		`host "a.test:99999"`:                     {Hosts: []string{"a.test:99999"}},
+		`host "a.test:"`:                          {Hosts: []string{"a.test:"}},
+		`host "*.192.0.2.1"`:                      {Hosts: []string{"*.192.0.2.1"}},
+		`host "a..test"`:                          {Hosts: []string{"a..test"}},
+		`method "TRACE"`:                          {Hosts: []string{"*"}, Methods: []string{"TRACE"}},
 	} {
 		if _, err := fetch.New(opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", opts, err, want)

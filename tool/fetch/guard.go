@@ -9,40 +9,63 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/net/idna"
 
 	"github.com/turnlog/turnlog/tool"
 )
 
 // hostRule is an entry of the list of hosts.
 type hostRule struct {
-	name  string // lower case; empty: any
+	name  string // as plainHost has it; empty: any
 	below bool   // hosts below name, not name itself
 	port  string // empty: the usual one of the scheme
 }
 
 func parseHost(entry string) (hostRule, error) {
+	bad := func() (hostRule, error) {
+		return hostRule{}, fmt.Errorf("host %q: write example.com, *.example.com, example.com:8080 or *", entry)
+	}
 	var r hostRule
-	host := strings.ToLower(entry)
+	host := entry
 	if h, port, err := net.SplitHostPort(host); err == nil {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return bad()
+		}
 		host, r.port = h, port
 	} else {
 		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	}
-	switch name, below := strings.CutPrefix(host, "*."); {
-	case host == "*":
+	if host == "*" {
 		return r, nil
-	case below:
-		r.name, r.below = name, true
-	default:
-		r.name = host
 	}
-	if r.name == "" || strings.ContainsAny(r.name, "*/@ ") {
-		return r, fmt.Errorf("host %q: write example.com, *.example.com, example.com:8080 or *", entry)
+	r.name, r.below = strings.CutPrefix(host, "*.")
+	addr, err := netip.ParseAddr(r.name)
+	isAddress := err == nil
+	r.name = plainHost(r.name)
+	if isAddress && !r.below && addr.Zone() == "" {
+		return r, nil
+	}
+	if isAddress || strings.ContainsAny(r.name, "*/@: ") || slices.Contains(strings.Split(r.name, "."), "") {
+		return bad()
 	}
 	return r, nil
+}
+
+// plainHost is a name as it is looked up: in lower case and ASCII, without a last dot;
+// an address is written in its shortest way.
+func plainHost(name string) string {
+	if addr, err := netip.ParseAddr(name); err == nil {
+		return addr.String()
+	}
+	if ascii, err := idna.Lookup.ToASCII(name); err == nil {
+		name = ascii
+	}
+	return strings.TrimSuffix(strings.ToLower(name), ".")
 }
 
 func (r hostRule) fits(host, port, usual string) bool {
@@ -64,7 +87,7 @@ func (f *fetcher) allowed(u *url.URL) error {
 	if u.Scheme == "https" {
 		usual = "443"
 	}
-	host, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), first(u.Port(), usual)
+	host, port := plainHost(u.Hostname()), first(u.Port(), usual)
 	if !slices.ContainsFunc(f.hosts, func(r hostRule) bool { return r.fits(host, port, usual) }) {
 		hint := ""
 		if port != usual { // the name alone may well stand in the list

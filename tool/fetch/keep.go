@@ -32,7 +32,7 @@ func (f *fetcher) attach(ctx context.Context, c tool.Call, resp *http.Response, 
 	}
 	part, err := c.Attach(ctx, name, kind, io.MultiReader(bytes.NewReader(begun), resp.Body))
 	if err != nil {
-		return tool.Output{}, err //nolint:wrapcheck // explain does
+		return tool.Output{}, err
 	}
 	head := fmt.Sprintf("%s; %s; %s; %d bytes; attached", resp.Status, resp.Request.URL.Redacted(), kind, part.Size())
 	return tool.Output{Parts: []content.Part{content.TextPart(head), part}}, nil

@@ -45,7 +45,7 @@ func (f *fetcher) show(ctx context.Context, c tool.Call, resp *http.Response, ra
 	default:
 		notes = append(notes, fmt.Sprintf("%d bytes", len(body)))
 	}
-	text, note := "", ""
+	var text, note string
 	if as := resp.Header.Get("Content-Encoding"); as != "" && len(body) > 0 { // gzip was undone with the header
 		note = "encoded as " + as + ", so it is not shown"
 	} else {

@@ -13,6 +13,7 @@ const (
 
 // gitHead is what git says of a file before its hunks, if it has any.
 type gitHead struct {
+	begun    bool   // by its first line; without one it can only be a renaming
 	line     int    // of the patch; 0: it says nothing
 	name     string // in both halves of its first line; empty: they differ
 	from, to string
@@ -27,7 +28,7 @@ func (g *gitHead) read(p *patchParser) error {
 		"rename from ", "rename to ", "new file mode ", "deleted file mode ", "new mode ", "copy from ",
 	} {
 		value, ok := strings.CutPrefix(line, key)
-		if !ok {
+		if !ok || !g.begun && !strings.HasPrefix(key, "rename ") {
 			continue
 		}
 		if g.line == 0 {
@@ -58,7 +59,7 @@ func (g *gitHead) read(p *patchParser) error {
 // beginGit is the head whose first line is a line of git.
 func beginGit(line string, n int) gitHead {
 	names := strings.TrimPrefix(line, "diff --git ")
-	g := gitHead{line: n}
+	g := gitHead{begun: true, line: n}
 	if quoted, err := strconv.QuotedPrefix(names); err == nil {
 		before, after := unquoted(quoted), unquoted(strings.TrimSpace(names[len(quoted):]))
 		g.name = common(before, after)

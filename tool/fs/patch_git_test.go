@@ -20,10 +20,13 @@ func TestPatchDoesWhatGitSays(t *testing.T) {
 			"diff --git a/d/new b/d/new\nnew file mode 100644\nindex 0000000..e69de29\n" +
 				"diff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+eins\n",
 			"created d/new\nchanged f\n",
-			map[string]string{"d/new": "", "f": "eins\n"}, nil,
+			map[string]string{"d/new": "", "f": "eins\n"},
+			nil,
 		},
 		"an empty file is gone": {
-			"diff --git a/empty b/empty\ndeleted file mode 100644\nindex e69de29..0000000\n", "deleted empty\n", map[string]string{"empty": "-"}, nil,
+			"diff --git a/empty b/empty\ndeleted file mode 100644\nindex e69de29..0000000\n", "deleted empty\n",
+			map[string]string{"empty": "-"},
+			nil,
 		},
 		"a program": {
 			"diff --git a/run b/run\nnew file mode 100755\nindex 0..1\n--- /dev/null\n+++ b/run\n@@ -0,0 +1 @@\n+#!/bin/sh\n",
@@ -40,20 +43,31 @@ func TestPatchDoesWhatGitSays(t *testing.T) {
 		"names in quotes": {
 			"diff --git \"a/\\303\\274\" \"b/\\303\\274\"\nnew file mode 100644\ndiff --git a/f \"b/\\303\\244\"\nsimilarity index 100%\nrename from f\nrename to \"\\303\\244\"\n",
 			"created ü\nrenamed f to ä\nremoved f\n",
-			map[string]string{"ü": "", "ä": "one\n", "f": "-"}, nil,
+			map[string]string{"ü": "", "ä": "one\n", "f": "-"},
+			nil,
 		},
 		"names with blanks": {
-			"diff --git a/a b c b/a b c\nnew file mode 100644\n", "created a b c\n", map[string]string{"a b c": ""}, nil,
+			"diff --git a/a b c b/a b c\nnew file mode 100644\n", "created a b c\n",
+			map[string]string{"a b c": ""},
+			nil,
+		},
+		"words before it": {
+			"new mode of writing\ncopy from here\n\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+eins\n",
+			"changed f\n",
+			map[string]string{"f": "eins\n"},
+			nil,
 		},
 		"a diff of text that is about patches": {
 			"--- a/doc\n+++ b/doc\n@@ -1,2 +1,2 @@\n *** Begin Patch\n-x\n+y\n",
 			"changed doc\n",
-			map[string]string{"doc": "*** Begin Patch\ny\n"}, nil,
+			map[string]string{"doc": "*** Begin Patch\ny\n"},
+			nil,
 		},
 		"the other form about diffs": {
 			"Here it is:\n*** Begin Patch\n*** Add File: n\n+--- a/f\n+++ b/f\n*** End Patch\n",
 			"created n\n",
-			map[string]string{"n": "--- a/f\n++ b/f\n"}, nil,
+			map[string]string{"n": "--- a/f\n++ b/f\n"},
+			nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

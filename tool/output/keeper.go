@@ -178,5 +178,5 @@ func (f *first) Read(p []byte) (int, error) {
 // Seek goes back to the start.
 func (f *first) Seek(offset int64, whence int) (int64, error) {
 	f.read = 0
-	return f.src.Seek(offset, whence)
+	return f.src.Seek(offset, whence) //nolint:wrapcheck // it stays what it is
 }

@@ -3,7 +3,6 @@ package output_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,7 +28,6 @@ const (
 	spare = 16 << 20 // bytes that may be allocated on the way, all in all
 )
 
-//nolint:gochecknoglobals // never written to
 var many = bytes.Repeat([]byte("this is a long line\n"), 1000)
 
 // allocated is how many bytes f and what it starts allocate, whether or not they are
@@ -231,7 +230,7 @@ func TestALongLineIsSearchedInPieces(t *testing.T) {
 			at = append(at, offset)
 		}
 	}
-	want := []string{"0", fmt.Sprint(piece - 103), fmt.Sprint(2*piece - 5100), fmt.Sprint(3*piece + 1)}
+	want := []string{"0", strconv.Itoa(piece - 103), strconv.Itoa(2*piece - 5100), strconv.Itoa(3*piece + 1)}
 	if strings.Join(at, " ") != strings.Join(want, " ") {
 		t.Errorf("found at %v, want %v: %s", at, want, got)
 	}

@@ -61,7 +61,7 @@ func read(ctx context.Context, store Store, c tool.Call, in readInput) (string, 
 	case errors.Is(err, errForeign) || err == nil && (!ok || whole.seal != ""):
 		return "", tool.Failure(CodeGone, "there is no output %.80q: it is not kept any more, or was not of this session. Make the call again, with less output", in.ID)
 	case err != nil:
-		return "", err //nolint:wrapcheck // it names the output
+		return "", err
 	case in.Offset >= whole.size && in.Offset > 0:
 		return "", &tool.Error{Code: tool.CodeInvalidArguments, Message: fmt.Sprintf("offset: is %d, but the output has %d bytes", in.Offset, whole.size)}
 	case in.Search != "":

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+func TestABenchmarkEndsWithAnInterrupt(t *testing.T) {
+	t.Parallel()
+	p := prepare(t, strings.NewReader(""), nil)
+	p.signals <- os.Interrupt // it is read when the benchmark is about to begin
+	p.start(t, "bench", "--sessions", "1", "--rounds", "1000000")
+	if code := p.end(t); code != 130 || !strings.Contains(p.err.String(), "interrupted") {
+		t.Errorf("code %d, out %q, err %q", code, p.out, p.err)
+	}
+	for _, args := range [][]string{{"--sessions", "0"}, {"--rounds", "0"}, {"--transport", "pigeon"}, {"-o", "xml"}, {"now"}} {
+		expect(t, cli.CodeUsage, append([]string{"bench"}, args...)...)
+	}
+}

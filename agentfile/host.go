@@ -39,6 +39,9 @@ type Host struct {
 	// files that whoever started the node has given it. The hooks of such agents run here,
 	// and on every other node of the deployment. Nil: it has none.
 	Own func(ctx context.Context, name, version string) bool
+	// Data returns what every node needs to open the model that an agent of that folder
+	// names: a script that is there, say. Nil: nothing.
+	Data func(model string) ([]byte, error)
 	// Commands lets the hooks of every agent run here, whoever wrote it.
 	Commands bool
 	// Folder is where hooks begin, that of the agent files; "": where the process is.
@@ -78,6 +81,11 @@ func (h Host) Begin(ctx context.Context, asked events.Config) (events.Config, []
 	c.Agent.Local = h.Own != nil && h.Own(ctx, d.Name, c.Agent.Version)
 	if err := h.mayRun(d, c.Agent); err != nil {
 		return asked, nil, &loop.Rejection{Reason: loop.ReasonBadAgent, Detail: err.Error()}
+	}
+	if c.Agent.Local && h.Data != nil && asked.Model == "" {
+		if c.ModelData, err = h.Data(c.Model); err != nil {
+			return asked, nil, &loop.Rejection{Reason: loop.ReasonBadAgent, Detail: fmt.Sprintf("agent %s: model %s: %v", d.Name, c.Model, err)}
+		}
 	}
 	return c, d.Prompt(), nil
 }

@@ -47,7 +47,8 @@ func (a *attachments) open(ctx context.Context, req model.Request, m model.Model
 	a.media, a.left, a.missing = m.Capabilities().Media, MaxAttached, nil
 	items := req.Transcript
 	copied := false
-	for i, it := range slices.Backward(req.Transcript) { // the newest first
+	for i := len(items) - 1; i >= 0; i-- { // the newest first
+		it := &req.Transcript[i]
 		if !a.concerns(it) {
 			continue
 		}
@@ -77,7 +78,7 @@ func (a *attachments) parts(ctx context.Context, parts []content.Part, result bo
 	for i := len(parts) - 1; i >= 0; i-- {
 		p := &parts[i]
 		switch {
-		case p.Result != nil && slices.ContainsFunc(p.Result.Output, refers):
+		case p.Result != nil && refer(p.Result.Output):
 			r := *p.Result
 			r.Output = slices.Clone(r.Output)
 			more, err := a.parts(ctx, r.Output, true)
@@ -85,7 +86,7 @@ func (a *attachments) parts(ctx context.Context, parts []content.Part, result bo
 				return nil, err
 			}
 			p.Result, missing = &r, append(missing, more...)
-		case p.Result == nil && (!result || refers(*p)):
+		case p.Result == nil && (!result || refers(p)):
 			shown, lost, err := a.part(ctx, *p)
 			if err != nil {
 				return nil, err
@@ -99,8 +100,17 @@ func (a *attachments) parts(ctx context.Context, parts []content.Part, result bo
 	return missing, nil
 }
 
-// refers reports whether a part refers to a blob.
-func refers(p content.Part) bool {
+// refer reports whether any of the parts refers to a blob.
+func refer(parts []content.Part) bool {
+	for i := range parts { // nearly all do not, and none is copied
+		if refers(&parts[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func refers(p *content.Part) bool {
 	if p.Media == nil || len(p.Media.Bytes) > 0 {
 		return false
 	}
@@ -108,16 +118,21 @@ func refers(p content.Part) bool {
 	return ref
 }
 
-func (a *attachments) concerns(it content.Item) bool {
-	return it.Kind != content.Assistant && slices.ContainsFunc(it.Parts, func(p content.Part) bool {
+func (a *attachments) concerns(it *content.Item) bool {
+	if it.Kind == content.Assistant {
+		return false
+	}
+	for i := range it.Parts {
+		p := &it.Parts[i]
 		switch {
-		case p.Result != nil:
-			return slices.ContainsFunc(p.Result.Output, refers)
-		case it.Kind == content.Tool:
-			return false
+		case p.Result != nil && refer(p.Result.Output):
+			return true
+		case p.Result != nil, it.Kind == content.Tool:
+		case refers(p), !a.media && p.Media != nil && len(p.Media.Bytes) > 0:
+			return true
 		}
-		return refers(p) || !a.media && p.Media != nil && len(p.Media.Bytes) > 0
-	})
+	}
+	return false
 }
 
 // part is what the model is shown of a part; missing: its blob is not there.

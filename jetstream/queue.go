@@ -54,23 +54,24 @@ func (n cancelOf) matches(c *claim) bool {
 // Queue returns the worker's side of the named queue, which has to be there: see
 // EnsureQueue.
 func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
-	stream, consumer := c.names.tasksStream(), c.names.queueConsumer(name)
-	info, err := c.consumerInfo(ctx, stream, consumer)
-	if isNoConsumer(err) {
-		return nil, fmt.Errorf("queue %s: %w: consumer %s of %s is missing", name, ErrNotProvisioned, consumer, stream)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("queue %s: %w", name, c.explain(ctx, stream, err))
-	}
-	q := &Queue{
-		cell: c, name: name, lease: time.Duration(info.Config.AckWait),
-		inbox: c.Inbox(), runs: c.Runs(), held: make(map[*claim]struct{}),
-	}
-	life := context.WithoutCancel(ctx) // the queue outlives the call that opens it
-	q.tasks = newPuller(c.nc, stream, consumer, func(msg *nats.Msg) { q.giveBack(life, msg) })
+	q := &Queue{cell: c, name: name, inbox: c.Inbox(), runs: c.Runs(), held: make(map[*claim]struct{})}
+	var err error
+	// Behind the answer to the next request it hears every cancel.
 	if q.hears, err = c.nc.Subscribe(c.names.allCancels(), q.hearCancel); err != nil {
 		return nil, fmt.Errorf("queue %s: listen for cancels: %w", name, err)
 	}
+	stream, consumer := c.names.tasksStream(), c.names.queueConsumer(name)
+	info, err := c.consumerInfo(ctx, stream, consumer)
+	if err != nil {
+		_ = q.hears.Unsubscribe() // the connection may be gone
+		if isNoConsumer(err) {
+			return nil, fmt.Errorf("queue %s: %w: consumer %s of %s is missing", name, ErrNotProvisioned, consumer, stream)
+		}
+		return nil, fmt.Errorf("queue %s: %w", name, c.explain(ctx, stream, err))
+	}
+	q.lease = time.Duration(info.Config.AckWait)
+	life := context.WithoutCancel(ctx) // the queue outlives the call that opens it
+	q.tasks = newPuller(c.nc, stream, consumer, func(msg *nats.Msg) { q.giveBack(life, msg) })
 	return q, nil
 }
 

@@ -66,6 +66,16 @@ func (f flags) host(cell *jetstream.Cell, known *registry.Registry) agentfile.Ho
 		_, err := find(ctx, name, version)
 		return err == nil
 	}
+	h.Data = func(name string) ([]byte, error) {
+		m, err := known.In(f.agents).Open(name, nil)
+		if _, missing := errors.AsType[*registry.MissingError](err); missing {
+			return nil, nil // another node may have what it lacks
+		}
+		if err != nil {
+			return nil, err
+		}
+		return registry.Data(m), nil
+	}
 	return h
 }
 

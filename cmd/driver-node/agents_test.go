@@ -68,6 +68,36 @@ func TestTheFolderOfANodeCountsBeforeWhatIsPublished(t *testing.T) {
 	}
 }
 
+// TestAScriptBesideAnAgentFileTravelsWithItsSessions: the file is named in the agent's, and
+// other nodes do not have it.
+func TestAScriptBesideAnAgentFileTravelsWithItsSessions(t *testing.T) {
+	t.Parallel()
+	s := clitest.Serve(t)
+	dir, script := t.TempDir(), "replies: [{text: by the script}]\n"
+	for name, text := range map[string]string{"said.yaml": script, "near.yaml": "model: scripted:said.yaml\n", "gone.yaml": "model: scripted:none.yaml\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := start(t, "--server", s.ClientURL(), "--agents", dir)
+	p.err.AwaitMatch(t, "node (started)")
+	c, err := client.Open(clitest.Dial(t, s.ClientURL()), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg, err := begun(t, c, "s-near", "near"); err != nil || string(cfg.ModelData) != script {
+		t.Errorf("near began with the script %q, %v", cfg.ModelData, err)
+	}
+	_, err = begun(t, c, "s-gone", "gone")
+	if refused, ok := errors.AsType[*client.RefusedError](err); !ok || refused.Reason != "bad_agent" {
+		t.Errorf("gone began: %v", err)
+	}
+	p.stop(&cli.Interrupted{Signal: os.Interrupt})
+	if code := p.end(t); code != cli.CodeOK {
+		t.Errorf("exit code %d:\n%s", code, p.err)
+	}
+}
+
 func TestANodeTellsWhatIsWrongWithItsFolder(t *testing.T) {
 	t.Parallel()
 	s := clitest.Serve(t)

@@ -77,6 +77,7 @@ var errNoMessage = errors.New("no message")
 // Codes that nats.go has no name for.
 const (
 	codeAccountFull         jetstream.ErrorCode = 10002
+	codeNoPeers             jetstream.ErrorCode = 10005
 	codeClusterNotAvailable jetstream.ErrorCode = 10008
 	codeClusterNotLeader    jetstream.ErrorCode = 10009
 	codeServerFull          jetstream.ErrorCode = 10023
@@ -175,7 +176,8 @@ func isTransient(err error) bool {
 		return false
 	}
 	if e := apiError(err); e != nil {
-		return hasCode(err, codeClusterNotAvailable, codeClusterNotLeader, codeGuardNotReady)
+		return hasCode(err, codeClusterNotAvailable, codeClusterNotLeader, codeGuardNotReady) ||
+			hasCode(err, codeNoPeers) && strings.Contains(e.Description, "peer offline")
 	}
 	return isNoResponders(err) || isTimeout(err) || errors.Is(err, nats.ErrDisconnected) ||
 		errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionReconnecting) ||

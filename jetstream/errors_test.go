@@ -47,6 +47,8 @@ func TestErrorsAreSorted(t *testing.T) {
 		{code(503, 10008, "JetStream system temporarily unavailable"), []string{"transient", "unknown"}},
 		{code(500, 10009, "can not handle request"), []string{"transient", "unknown"}},
 		{code(503, 10163, "temporarily unavailable"), []string{"transient"}},
+		{code(400, 10005, "no suitable peers for placement, peer offline"), []string{"transient"}},
+		{code(400, 10005, "no suitable peers for placement, insufficient storage"), nil},
 		{code(400, 10054, "message size exceeds maximum allowed"), nil},
 		{nats.ErrNoResponders, []string{"no responders", "transient"}},
 		{nats.ErrTimeout, []string{"timeout", "transient", "unknown"}},

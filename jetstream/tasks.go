@@ -236,9 +236,4 @@ func decodeTask(data []byte) (task.Task, error) {
 }
 
 // unmarshal decodes bytes that anybody may have written.
-func unmarshal(data []byte, v any) error {
-	if err := wire.Check(data, wire.CommandDepth); err != nil {
-		return err
-	}
-	return msgpack.Unmarshal(data, v) //nolint:wrapcheck // likewise
-}
+func unmarshal(data []byte, v any) error { return wire.Unmarshal(data, wire.CommandDepth, v) }

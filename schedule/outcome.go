@@ -63,11 +63,7 @@ func (o Outcome) Encode() ([]byte, error) {
 // DecodeOutcome reads what Encode wrote.
 func DecodeOutcome(b []byte) (Outcome, error) {
 	var w storedOutcome
-	err := wire.Check(b, wire.CommandDepth)
-	if err == nil {
-		err = msgpack.Unmarshal(b, &w)
-	}
-	if err != nil {
+	if err := wire.Unmarshal(b, wire.CommandDepth, &w); err != nil {
 		return Outcome{}, fmt.Errorf("outcome of a schedule: %w", err)
 	}
 	return Outcome{

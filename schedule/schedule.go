@@ -176,11 +176,7 @@ func (s Schedule) Encode() ([]byte, error) {
 // for a schedule that cannot be.
 func Decode(b []byte) (Schedule, error) {
 	var w stored
-	err := wire.Check(b, wire.CommandDepth)
-	if err == nil {
-		err = msgpack.Unmarshal(b, &w)
-	}
-	if err != nil {
+	if err := wire.Unmarshal(b, wire.CommandDepth, &w); err != nil {
 		return Schedule{}, fmt.Errorf("%w: %w", ErrBadSchedule, err)
 	}
 	s := Schedule{

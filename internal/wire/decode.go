@@ -16,6 +16,11 @@ func Decode(b []byte, depth int, read func(*msgpack.Decoder) error) error {
 	return decode(b, read)
 }
 
+// Unmarshal reads b into v, which has to be what Check lets through.
+func Unmarshal(b []byte, depth int, v any) error {
+	return Decode(b, depth, func(d *msgpack.Decoder) error { return d.Decode(v) })
+}
+
 // DecodeFirst has read read the value that b begins with, and returns what follows it.
 func DecodeFirst(b []byte, depth int, read func(*msgpack.Decoder) error) (rest []byte, err error) {
 	value, rest, err := cut(b, depth)

@@ -162,10 +162,20 @@ func (w *world) records(id content.SessionID) []journal.Record {
 func (w *world) owners(id content.SessionID) []string {
 	w.t.Helper()
 	var out []string
+	for _, c := range w.claims(id) {
+		out = append(out, c.Node)
+	}
+	return out
+}
+
+// claims are those of the drivers that a session had.
+func (w *world) claims(id content.SessionID) []events.DriverClaimed {
+	w.t.Helper()
+	var out []events.DriverClaimed
 	for _, rec := range w.records(id) {
 		for _, ev := range rec.Entry.Events {
 			if c, ok := ev.(events.DriverClaimed); ok {
-				out = append(out, c.Node)
+				out = append(out, c)
 			}
 		}
 	}

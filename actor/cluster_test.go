@@ -26,7 +26,7 @@ import (
 // time.
 func TestSessionsOutliveTheirLeaders(t *testing.T) {
 	const sessions, calls = 20, 30
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cluster, err := embedded.StartCluster(ctx, 3)
 	if err != nil {

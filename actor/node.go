@@ -118,6 +118,7 @@ func (n *Node) Run(ctx context.Context) error {
 	group.Go(func() error { return n.guard(gctx) })
 	group.Go(func() error { return n.take(gctx, drivers, &running) })
 	err = group.Wait()
+	n.takeNoMore(ctx)
 	drain(ErrDrain)
 	running.Wait()
 	n.log.Info("node stopped")
@@ -155,6 +156,19 @@ func (n *Node) take(ctx, drivers context.Context, running *sync.WaitGroup) error
 			defer func() { <-n.slots }()
 			n.drive(drivers, token)
 		})
+	}
+}
+
+// takeNoMoreTimeout bounds how long a server that does not answer holds up a drain.
+const takeNoMoreTimeout = time.Second
+
+// takeNoMore sees to it that the server gives this node no token any more, and so none
+// of those that it hands over next.
+func (n *Node) takeNoMore(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeNoMoreTimeout)
+	defer cancel()
+	if err := n.runs.Close(ctx); err != nil {
+		n.log.Warn("the server may give this node tokens yet", zap.Error(err))
 	}
 }
 

@@ -31,7 +31,7 @@ replies:
 `
 
 func TestASessionEndToEnd(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	srv, err := embedded.Start(ctx, embedded.WithLogger(zaptest.NewLogger(t)))
 	if err != nil {

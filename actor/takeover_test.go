@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -322,6 +323,26 @@ func TestResultsThatWaitForATakeoverAreAllTakenFirst(t *testing.T) {
 		defer mu.Unlock()
 		if len(ran) != 2 || ran["t1-r1-c1"] != 1 || ran["t1-r1-c2"] != 1 {
 			t.Errorf("calls ran %v times, want once each", ran)
+		}
+		second.drain(t)
+	})
+}
+
+// What a draining node hands over must not come back to it: were its process gone by
+// then, the session would wait for the lease.
+func TestADrainingNodeIsNotGivenWhatItHandsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.node("n1")
+		s := w.start("s", "replies:\n  - text: ok\n    delay: 1h\n")
+		w.submit(s, "go")
+		w.until("s", events.KindModelCallStarted)
+		first.drain(t)
+		second := w.node("n2")
+		<-time.After(time.Second)
+		claims := w.claims("s")
+		if given := strings.Split(claims[1].Token, ".")[4]; claims[1].Node != "n2" || given != "2" {
+			t.Errorf("%s drives on with a token that was given away %s times, want n2 and 2", claims[1].Node, given)
 		}
 		second.drain(t)
 	})

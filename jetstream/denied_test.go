@@ -30,7 +30,7 @@ func TestWhatIsDeniedFailsAtOnce(t *testing.T) {
 	quiet := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
 	mute := openCell(t, connect(t, s, nats.UserInfo("nobody", "p"), quiet))
 	deaf := openCell(t, connect(t, s, nats.UserInfo("deaf", "p"), quiet))
-	ctx := within(t, 30*time.Second)
+	ctx := within(t, time.Minute)
 	cases := map[string]struct {
 		do   func(*Cell) error
 		want string
@@ -62,7 +62,7 @@ func TestWhatIsDeniedFailsAtOnce(t *testing.T) {
 				if !denied || !errors.Is(err, nats.ErrPermissionViolation) || d.Hearing != (c == deaf) || !strings.HasPrefix(d.Subject, who) {
 					t.Fatalf("%s: %v, want that %q is denied", what, err, who)
 				}
-				if took := time.Since(began); took > 5*time.Second {
+				if took := time.Since(began); took > 10*time.Second {
 					t.Errorf("%s took %v to fail", what, took)
 				}
 			}
@@ -77,7 +77,7 @@ func TestADenialIsOfItsOwnRequest(t *testing.T) {
 		{ user: admin, password: p, permissions: { publish: { deny: "$KV.TURNLOG_DEAD.>" } } }
 	] }`))
 	c := provision(t, connect(t, s, nats.UserInfo("admin", "p"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := together([]content.SessionID{"a", "b", "c", "d"}, func(s content.SessionID) error {
 		if _, err := c.DeadLetters().Note(ctx, s); !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), "$KV.TURNLOG_DEAD."+string(s)) {

@@ -162,16 +162,38 @@ func (a asked) at(server time.Time) Clock {
 	return Clock{Ahead: server.Sub(a.sent.Add(half)), Within: half}
 }
 
+// unknownPause is how long the servers' leader, if it was elected a moment ago, may take to
+// learn what there is.
+const unknownPause = 300 * time.Millisecond
+
+// surely asks once more, a little later, if there is no such stream: a new leader of the
+// servers says so of some that are there.
+func surely(ctx context.Context, ask func() error) error {
+	err := ask()
+	if !isNoStream(err) {
+		return err
+	}
+	select {
+	case <-time.After(unknownPause):
+		return ask()
+	case <-ctx.Done():
+		return err
+	}
+}
+
 // describe asks for a description, and notes when.
 func (c *Cell) describe(ctx context.Context, subject string, query []byte) (data []byte, when asked, err error) {
-	for range inspectTries {
-		when.sent = time.Now()
-		data, err = c.askWithin(ctx, askTimeout, subject, query)
-		when.answered = time.Now()
-		if err == nil || !isTransient(err) || ctx.Err() != nil {
-			break
+	err = surely(ctx, func() (err error) {
+		for range inspectTries {
+			when.sent = time.Now()
+			data, err = c.askWithin(ctx, askTimeout, subject, query)
+			when.answered = time.Now()
+			if err == nil || !isTransient(err) || ctx.Err() != nil {
+				break
+			}
 		}
-	}
+		return err
+	})
 	return data, when, err
 }
 

@@ -62,6 +62,25 @@ func TestInspectionTellsWhatIsMissing(t *testing.T) {
 	})
 }
 
+// Servers whose leader was elected a moment ago say of streams that they are missing.
+func TestInspectionDoesNotBelieveAtOnceThatAStreamIsMissing(t *testing.T) {
+	t.Parallel()
+	inBareBubble(t, func(t *testing.T, c *Cell) {
+		time.AfterFunc(unknownPause/2, func() {
+			if err := c.Provision(t.Context(), Config{}); err != nil {
+				t.Error(err)
+			}
+		})
+		seen, err := c.Inspect(t.Context())
+		must(t, err)
+		for _, s := range seen.Streams {
+			if s.Err != nil {
+				t.Errorf("%s: %v", s.Name, s.Err)
+			}
+		}
+	})
+}
+
 func TestEveryDifferenceHasAChange(t *testing.T) {
 	t.Parallel()
 	c := &Cell{names: newNames("team")}

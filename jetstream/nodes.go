@@ -164,7 +164,7 @@ func (n *Nodes) Probe(ctx context.Context, node string) bool {
 func (n *Nodes) Ask(ctx context.Context, node string) (unrecorded []HeldToken, lives bool) {
 	absent := false
 	for range probeTries {
-		told, err := n.probe(ctx, node)
+		told, err := n.probe(ctx, node, probeTimeout)
 		switch {
 		case err == nil:
 			return n.told(told), true
@@ -184,6 +184,28 @@ func (n *Nodes) Ask(ctx context.Context, node string) (unrecorded []HeldToken, l
 	return nil, false
 }
 
+// patientProbe is how long [Nodes.Answers] waits for one answer.
+const patientProbe = 2 * time.Second
+
+// Answers reports whether a node has answered, for whoever looks at a deployment rather
+// than waits for its sessions: it lets a busy node take its time, and what it could not
+// hear is no answer.
+func (n *Nodes) Answers(ctx context.Context, node string) bool {
+	for range probeTries {
+		_, err := n.probe(ctx, node, patientProbe)
+		if err == nil {
+			return true
+		}
+		if isNoResponders(err) { // it may be connecting again
+			select {
+			case <-time.After(probeTimeout):
+			case <-ctx.Done():
+			}
+		}
+	}
+	return false
+}
+
 // told reads the tokens of an answer; one that cannot be read names none.
 func (n *Nodes) told(answer []byte) (held []HeldToken) {
 	if len(answer) == 0 || unmarshal(answer, &held) != nil {
@@ -200,8 +222,8 @@ func (n *Nodes) hears(ctx context.Context) bool {
 	return n.cell.nc.FlushWithContext(ctx) == nil
 }
 
-func (n *Nodes) probe(ctx context.Context, node string) (answer []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+func (n *Nodes) probe(ctx context.Context, node string, patience time.Duration) (answer []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	msg, err := n.cell.nc.RequestWithContext(ctx, n.cell.names.probe(node), nil)
 	if err != nil {

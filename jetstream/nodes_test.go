@@ -159,6 +159,30 @@ func TestProbeOfADeafConnectionAccusesNobody(t *testing.T) {
 	}
 }
 
+// TestABusyNodeAnswersWhoHasTime, and who hears nothing is told nothing.
+func TestABusyNodeAnswersWhoHasTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := openCell(t, connect(t, s))
+		must(t, c.Nodes().Answer(t.Context(), "busy", func() []HeldToken {
+			<-time.After(probeTimeout + probeTimeout/2)
+			return nil
+		}))
+		if !c.Nodes().Answers(t.Context(), "busy") {
+			t.Error("a node that takes its time is said not to answer")
+		}
+		if c.Nodes().Answers(t.Context(), "gone") {
+			t.Error("a node that is not there is said to answer")
+		}
+		deaf := openCell(t, connect(t, s))
+		deaf.nc.Close()
+		if deaf.Nodes().Answers(t.Context(), "busy") {
+			t.Error("a node is said to answer to a connection that hears nothing")
+		}
+	})
+}
+
 // TestProbeOfANodeThatConnectsAgain: it was cut off for a moment.
 func TestProbeOfANodeThatConnectsAgain(t *testing.T) {
 	t.Parallel()

@@ -262,7 +262,7 @@ func TestAServerWithoutJetStreamIsCalledThat(t *testing.T) {
 	must(t, err)
 	t.Cleanup(nc.Close)
 	c := openCell(t, nc)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	start := time.Now()
 	for name, err := range map[string]error{
@@ -274,7 +274,7 @@ func TestAServerWithoutJetStreamIsCalledThat(t *testing.T) {
 			t.Errorf("%s = %v, want ErrNoJetStream", name, err)
 		}
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("took %v: nothing is gained by waiting", took)
 	}
 }

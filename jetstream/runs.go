@@ -78,6 +78,17 @@ func (r *Runs) Take(ctx context.Context) (*Token, error) {
 	}, nil
 }
 
+// Close withdraws the requests that stand at the server for takers that have left, and
+// waits until what came for them meanwhile is back. A request that stood on would be
+// given the next token, which waits for its lease if this process has ended by then.
+// Tokens that are held stay held.
+func (r *Runs) Close(ctx context.Context) error {
+	if err := r.tokens.close(ctx); err != nil {
+		return fmt.Errorf("close run tokens: %w", err)
+	}
+	return nil
+}
+
 // errNoReply says that something is not the reply subject of a token.
 var errNoReply = errors.New("no reply subject of a token")
 

@@ -56,16 +56,27 @@ func newGround(ctx context.Context, c Config, dir string) (g *ground, err error)
 	} else {
 		g.namespace = "torture_" + strconv.FormatUint(c.Seed, 36) + "_" + strconv.FormatInt(time.Now().UnixMilli(), 36)
 	}
-	if g.direct, err = g.servers.Connect(ctx, "turnlog-torture", c.Logger); err != nil {
-		return nil, errors.Join(err, g.close(ctx))
-	}
-	if g.cell, err = jetstream.Open(g.direct, g.namespace); err != nil {
-		return nil, errors.Join(err, g.close(ctx))
-	}
-	if err = g.cell.Provision(ctx, layout); err != nil {
-		return nil, errors.Join(fmt.Errorf("set up namespace %s: %w", g.namespace, err), g.close(ctx))
+	if err = g.settle(ctx, layout); err != nil {
+		// The end of ctx is a reason to give up, and none to leave anything behind.
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+		return nil, errors.Join(err, g.close(end))
 	}
 	return g, nil
+}
+
+// settle connects to the servers and creates the cell.
+func (g *ground) settle(ctx context.Context, layout jetstream.Config) (err error) {
+	if g.direct, err = g.servers.Connect(ctx, "turnlog-torture", g.log); err != nil {
+		return err
+	}
+	if g.cell, err = jetstream.Open(g.direct, g.namespace); err != nil {
+		return err
+	}
+	if err = g.cell.Provision(ctx, layout); err != nil {
+		return fmt.Errorf("set up namespace %s: %w", g.namespace, err)
+	}
+	return nil
 }
 
 // connect opens a connection that goes through a proxy.

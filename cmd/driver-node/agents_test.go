@@ -19,7 +19,7 @@ import (
 // begun is the configuration of a new session of an agent.
 func begun(t *testing.T, c *client.Client, id content.SessionID, agent string) (events.Config, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s, err := c.Start(ctx, client.Options{ID: id, Config: events.Config{Agent: &events.AgentRef{Name: agent}}})
 	if err != nil {

@@ -31,6 +31,11 @@ func start(t *testing.T, args ...string) *program {
 	p := &program{err: clitest.NewScreen(), code: make(chan int, 1)}
 	ctx, stop := context.WithCancelCause(t.Context())
 	p.stop = stop
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the program %q printed:\n%s", args, p.err)
+		}
+	})
 	root := newRootCommand(p.err, clitest.NoEnv)
 	root.SetOut(io.Discard)
 	root.SetArgs(args)
@@ -43,8 +48,8 @@ func (p *program) end(t *testing.T) int {
 	select {
 	case code := <-p.code:
 		return code
-	case <-time.After(10 * time.Second):
-		t.Fatalf("the program did not end:\n%s", p.err)
+	case <-time.After(time.Minute):
+		t.Fatal("the program did not end")
 		return -1
 	}
 }
@@ -60,7 +65,7 @@ func TestTheNodeDrivesSessionsUntilItIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s, err := c.Start(ctx, client.Options{Config: events.Config{Model: "scripted:x", ModelData: []byte("replies: [{text: hello}]")}})
 	if err != nil {

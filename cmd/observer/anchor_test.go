@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
 	"github.com/turnlog/turnlog/journal"
 )
 
@@ -34,7 +34,7 @@ func TestHeadsShowLaterThatAJournalWasCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	drop := fmt.Appendf(nil, `{"seq":%d}`, last.Guard)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
 	if answer, err := d.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.DELETE.TURNLOG_JOURNAL", drop); err != nil || !strings.Contains(string(answer.Data), `"success":true`) {
 		t.Fatal(answer, err)

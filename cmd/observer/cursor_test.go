@@ -43,7 +43,7 @@ func stored(t *testing.T, path string) page {
 // awaitStored waits until the file says that the cursor stands at a position.
 func awaitStored(t *testing.T, path string, position uint64) {
 	t.Helper()
-	end := time.NewTimer(20 * time.Second)
+	end := time.NewTimer(clitest.Patience)
 	defer end.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

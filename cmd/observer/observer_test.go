@@ -155,13 +155,18 @@ func (d *deployment) tail(args ...string) (shown *clitest.Screen, stop func() in
 	root.SetErr(shown)
 	ended := make(chan int, 1)
 	go func() { ended <- cli.Execute(ctx, root) }()
-	d.t.Cleanup(func() { cancel(nil) })
+	d.t.Cleanup(func() {
+		cancel(nil)
+		if d.t.Failed() {
+			d.t.Logf("tail %q showed:\n%s", args, shown)
+		}
+	})
 	return shown, func() int {
 		cancel(&cli.Interrupted{Signal: os.Interrupt})
 		select {
 		case code := <-ended:
 			return code
-		case <-time.After(20 * time.Second):
+		case <-time.After(clitest.Patience):
 			d.t.Fatal("tail does not end")
 			return 0
 		}

@@ -102,7 +102,7 @@ func TestTailShowsWhatIsOnlyLiveIfAsked(t *testing.T) {
 // has found out where its entries begin.
 func (d *deployment) tellUntil(text string, shown ...*clitest.Screen) {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(d.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(d.t.Context(), clitest.Patience)
 	defer cancel()
 	for _, s := range shown {
 		for !strings.Contains(s.String(), text) {

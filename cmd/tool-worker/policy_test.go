@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/zap/zaptest"
 
@@ -115,7 +114,7 @@ func TestPathsAreJudgedWhereTheyLead(t *testing.T) {
 	d := deploy(t)
 	w := d.start("--root", root, "--allow-write", "--protect", ".git", "--read-only", "docs", "--allow-root", "work", "--allow-root", "docs")
 	d.node()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*clitest.Patience)
 	defer cancel()
 	s := d.ask(ctx, `
 replies:
@@ -168,7 +167,7 @@ func TestACommandThatMustBeAskedRunsOnceWhenItIsApproved(t *testing.T) {
 	d := deploy(t)
 	w := d.start("--root", root, "--tools", "shell", "--ask-command", "bump", "--deny-command", "never")
 	d.node()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*clitest.Patience)
 	defer cancel()
 	s := d.ask(ctx, `
 replies:

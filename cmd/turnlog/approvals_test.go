@@ -248,7 +248,7 @@ func TestADecisionThatNobodyTakesStaysQueued(t *testing.T) {
 	}
 	stop()
 	p := prepare(t, nil, nil)
-	p.app.patience.answer = 300 * time.Millisecond
+	p.app.patience.answer = 5 * time.Second // for sending, too
 	p.start(t, "approve", "s", "call_1_1", "--server", url)
 	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "it stays queued until a driver-node takes it") {
 		t.Errorf("code %d, err %s", code, p.err)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -110,11 +109,7 @@ func TestACallIsDetachedAndItsOutcomeComesLater(t *testing.T) {
 		t.Errorf("code %d, err %s", code, q.err)
 	}
 	close(release)
-	for end := time.Now().Add(10 * time.Second); len(callsOf(t, url, "s")) > 0; {
-		if time.Now().After(end) {
-			t.Fatal("the call is not over")
-		}
-	}
+	awaited(t, "the end of the call", func() bool { return len(callsOf(t, url, "s")) == 0 })
 	if out := succeed(t, url, "wait", "s"); !strings.HasPrefix(out, "2: ") {
 		t.Errorf("wait prints %q", out)
 	}

@@ -21,12 +21,17 @@ type patience struct {
 	answer time.Duration // until somebody has taken an ask in hand
 	cancel time.Duration // until a turn ends whose time is over
 	leave  time.Duration // until somebody has taken an ask that is to be cancelled
+
+	servers time.Duration // until a person is told which MCP servers are waited for
 }
 
 // defaultPatience knows that a session whose node was killed is taken over within
 // 12 s: whoever waits much longer waits for nobody.
 func defaultPatience() patience {
-	return patience{nudge: 3 * time.Second, answer: 30 * time.Second, cancel: 10 * time.Second, leave: 500 * time.Millisecond}
+	return patience{
+		nudge: 3 * time.Second, answer: 30 * time.Second, cancel: 10 * time.Second, leave: 500 * time.Millisecond,
+		servers: 2 * time.Second,
+	}
 }
 
 // errLeft is returned when the caller went away before the turn's end.

@@ -58,7 +58,7 @@ func TestWhatARoleMayNotFailsAtOnceAndNamesTheRole(t *testing.T) {
 	if err := os.WriteFile(agent, []byte("model: demo\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
 	if _, err := cell.DeadLetters().Note(ctx, "s"); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestWhatARoleMayNotFailsAtOnceAndNamesTheRole(t *testing.T) {
 		began := time.Now()
 		p := prepare(t, strings.NewReader(""), nil).start(t, append(x.args, as(x.role)...)...)
 		code, told := p.end(t), p.err.String()
-		if took := time.Since(began); took > 8*time.Second {
+		if took := time.Since(began); took > clitest.Patience/2 {
 			t.Errorf("turnlog %q as %s took %v to fail", x.args, x.role, took)
 		}
 		if code != cli.CodeFailed || strings.Count(told, "\n") != 1 || !strings.Contains(told, "this user may not publish to ") ||

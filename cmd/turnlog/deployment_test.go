@@ -156,12 +156,12 @@ func TestRunSaysThatNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, actor.Config{}) // no node
 	p := prepare(t, nil, nil)
-	p.app.patience = patience{nudge: time.Millisecond, answer: 100 * time.Millisecond, cancel: time.Second}
+	p.app.patience.nudge, p.app.patience.answer = time.Millisecond, 3*time.Second // so far apart that the first comes first
 	p.start(t, "run", "--server", url, "--model", scripted(t, oneReply), "hi")
 	if code := p.end(t); code != cli.CodeFailed {
 		t.Errorf("code = %d", code)
 	}
-	for _, want := range []string{"nobody has answered yet", "no driver answered within 100ms"} {
+	for _, want := range []string{"nobody has answered yet", "no driver answered within 3s"} {
 		if !strings.Contains(p.err.String(), want) {
 			t.Errorf("err = %q, want %q", p.err, want)
 		}
@@ -179,6 +179,7 @@ func TestWhoIsNotAnsweredMayLeaveAtOnce(t *testing.T) {
 		"interrupt": {"0s", func(p *program) { p.signals <- os.Interrupt }},
 	} {
 		p := prepare(t, nil, nil)
+		p.app.patience.leave = 100 * time.Millisecond
 		p.start(t, "run", "--server", url, "--session", name, "--timeout", leave.flag, "--model", scripted(t, oneReply), "hi")
 		for inbox := cellAt(t, url).Inbox(); ; {
 			if sent, err := inbox.Read(t.Context(), content.SessionID(name), nil); err != nil {
@@ -192,7 +193,7 @@ func TestWhoIsNotAnsweredMayLeaveAtOnce(t *testing.T) {
 		if code := p.end(t); code != cli.CodeCancelled {
 			t.Errorf("%s: code = %d", name, code)
 		}
-		if took := time.Since(start); took > 3*time.Second {
+		if took := time.Since(start); took > clitest.Patience/2 {
 			t.Errorf("%s: it took %v", name, took)
 		}
 		if want := "no driver node has taken session " + name + ": the input stays queued, with its cancel behind it"; !strings.Contains(p.err.String(), want) {
@@ -274,24 +275,25 @@ func TestAServerWithoutJetStreamIsNamed(t *testing.T) {
 
 // rogue is a tool that does not do what it should.
 type rogue struct {
-	name string
-	call func(context.Context) (tool.Output, error)
+	name    string
+	timeout time.Duration
+	call    func(context.Context) (tool.Output, error)
 }
 
-func (r rogue) Spec() tool.Spec { return tool.Spec{Name: r.name, Timeout: 100 * time.Millisecond} }
+func (r rogue) Spec() tool.Spec { return tool.Spec{Name: r.name, Timeout: r.timeout} }
 
 func (r rogue) Call(ctx context.Context, _ tool.Call) (tool.Output, error) { return r.call(ctx) }
 
 func TestToolsThatMisbehaveBecomeResults(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node(),
-		rogue{"panics", func(context.Context) (tool.Output, error) { panic("boo") }},
-		rogue{"hangs", func(ctx context.Context) (tool.Output, error) {
+		rogue{"panics", 0, func(context.Context) (tool.Output, error) { panic("boo") }},
+		rogue{"hangs", 3 * time.Second, func(ctx context.Context) (tool.Output, error) {
 			<-ctx.Done()
 			return tool.Output{}, context.Cause(ctx)
 		}},
-		rogue{"babbles", func(context.Context) (tool.Output, error) { return tool.Text("a\xff\xfeb"), nil }},
-		rogue{"floods", func(context.Context) (tool.Output, error) { return tool.Text(strings.Repeat("y", 50<<20)), nil }},
+		rogue{"babbles", 0, func(context.Context) (tool.Output, error) { return tool.Text("a\xff\xfeb"), nil }},
+		rogue{"floods", 0, func(context.Context) (tool.Output, error) { return tool.Text(strings.Repeat("y", 50<<20)), nil }},
 	)
 	p := at(t, url, "run", "--yes", "-o", "json", "--model", scripted(t, `
 replies:

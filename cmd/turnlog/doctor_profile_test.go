@@ -80,9 +80,8 @@ func TestAClusterByProfile(t *testing.T) {
 	}
 	t.Cleanup(c.Close)
 	url := c.ClientURL()
-	for range 2 {
-		succeed(t, url, "provision", "--profile", "standard")
-	}
+	awaited(t, "streams on a cluster that has just begun", func() bool { return at(t, url, "provision", "--profile", "standard").end(t) == cli.CodeOK })
+	succeed(t, url, "provision", "--profile", "standard")
 	succeed(t, url, "provision", "--profile", "dev") // stronger is fine
 	lookAt(t, url, "--profile", "standard").expect(t, noNodes)
 	run := at(t, url, "provision", "--profile", "audit")
@@ -98,7 +97,7 @@ func TestAClusterByProfile(t *testing.T) {
 	lookAt(t, url, "--profile", "audit", "--assume-sync", "always").expect(t, noNodes)
 
 	c.Stop(2)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*clitest.Patience)
 	defer cancel()
 	for seen := 0; seen == 0; {
 		for _, f := range lookAt(t, url, "--profile", "standard").Findings {

@@ -52,7 +52,7 @@ func (d *doctor) nodes(ctx context.Context) (ward, error) {
 	group.SetLimit(parallel)
 	for i, r := range records {
 		group.Go(func() error {
-			alive[i] = nodes.Probe(ctx, r.Node)
+			alive[i] = nodes.Answers(ctx, r.Node)
 			return nil
 		})
 	}

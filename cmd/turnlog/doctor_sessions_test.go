@@ -49,7 +49,7 @@ func (p *patient) ask(s content.SessionID) {
 // take wakes a session and takes its token.
 func (p *patient) take(runs *jetstream.Runs, s content.SessionID) *jetstream.Token {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), clitest.Patience)
 	defer cancel()
 	p.must(runs.Wake(ctx, s))
 	token, err := runs.Take(ctx)
@@ -146,7 +146,7 @@ func TestWorkThatDoesNotGetOnIsTold(t *testing.T) {
 	thinks.out.Await(t, "model_call_started")
 	calls := at(t, p.url, "run", "--session", "calls", "--model", scripted(t, "replies:\n  - calls: [{name: hang, input: {}}]\n  - text: done\n"), "wait")
 	<-began
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
 	var f []finding
 	for len(f) < 2 && ctx.Err() == nil { // until the node has told which tokens it holds
@@ -211,7 +211,7 @@ func TestQueuesAndWorkersAreLookedAt(t *testing.T) {
 		_, err := claim("mute")
 		idle <- err
 	}()
-	bounded, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	bounded, stop := context.WithTimeout(t.Context(), clitest.Patience)
 	defer stop()
 	for !strings.Contains(string(p.api("CONSUMER.INFO.TURNLOG_TASKS.q_mute", "")), `"num_waiting":1`) && bounded.Err() == nil {
 		continue
@@ -240,7 +240,7 @@ func TestTenThousandSessionsAtWorkCostLittle(t *testing.T) {
 			p.must(p.conn.Publish(subject, nil))
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*clitest.Patience)
 	defer cancel()
 	p.must(p.conn.FlushWithContext(ctx))
 	for ctx.Err() == nil { // publishing is not confirmed

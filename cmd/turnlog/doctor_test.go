@@ -112,7 +112,7 @@ func (r doctorReport) expect(t *testing.T, want ...string) map[string]finding {
 // api makes a request of the server's API.
 func (p *patient) api(subject, body string) []byte {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), clitest.Patience)
 	defer cancel()
 	msg, err := p.conn.RequestWithContext(ctx, "$JS.API."+subject, []byte(body))
 	if err != nil || strings.Contains(string(msg.Data), `"error":`) {
@@ -127,9 +127,7 @@ func (p *patient) nurse(held ...jetstream.HeldToken) {
 	if err := p.cell.Nodes().Answer(p.t.Context(), "nurse", func() []jetstream.HeldToken { return nil }); err != nil {
 		p.t.Fatal(err)
 	}
-	if err := p.cell.Nodes().Record(p.t.Context(), "nurse", held); err != nil {
-		p.t.Fatal(err)
-	}
+	awaited(p.t, "the record of a node", func() bool { return p.cell.Nodes().Record(p.t.Context(), "nurse", held) == nil })
 }
 
 const noNodes = "warning no-nodes"
@@ -148,7 +146,7 @@ func TestNothingIsWrongWithAHealthyDeployment(t *testing.T) {
 	if got := succeed(t, p.url, "run", "--model", scripted(t, oneReply), "hi"); got != "Hello.\n" {
 		t.Fatalf("run prints %q", got)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
 	for tick := time.NewTicker(10 * time.Millisecond); ; { // until the node is on record
 		if nodes, err := p.cell.Nodes().List(ctx); err != nil || len(nodes) > 0 {

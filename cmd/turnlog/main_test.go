@@ -42,7 +42,7 @@ func prepare(t *testing.T, in io.Reader, vars env) *program {
 		term:     terminal{in: in, out: p.out, err: p.err},
 		signals:  p.signals,
 		exit:     func(code int) { t.Errorf("exit(%d)", code) },
-		patience: defaultPatience(),
+		patience: unhurried(),
 		getenv: func(name string) string {
 			if v, ok := vars[name]; ok || name != "HOME" {
 				return v
@@ -53,12 +53,25 @@ func prepare(t *testing.T, in io.Reader, vars env) *program {
 	return p
 }
 
+// unhurried is the patience of a program on a machine that is busy elsewhere: what it
+// prints must not depend on how busy that is.
+func unhurried() patience {
+	return patience{
+		nudge: clitest.Patience, answer: clitest.Patience, cancel: clitest.Patience, leave: clitest.Patience, servers: clitest.Patience,
+	}
+}
+
 // start begins a program and does not wait for its end.
 func (p *program) start(t *testing.T, args ...string) *program {
 	t.Helper()
 	root := newRootCommand(p.app)
 	root.SetArgs(args)
 	go func() { p.code <- cli.Execute(t.Context(), root) }()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("turnlog %.300q printed:\n%.5000s%.5000s", args, p.out, p.err)
+		}
+	})
 	return p
 }
 
@@ -68,8 +81,8 @@ func (p *program) end(t *testing.T) int {
 	select {
 	case code := <-p.code:
 		return code
-	case <-time.After(20 * time.Second):
-		t.Fatalf("the program did not end; it printed:\n%s%s", p.out, p.err)
+	case <-time.After(clitest.Patience):
+		t.Fatal("the program did not end")
 		return -1
 	}
 }

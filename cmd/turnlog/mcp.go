@@ -2,14 +2,10 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/tool/mcp"
 )
-
-// quickly is how long MCP servers are waited for before that is said.
-const quickly = 2 * time.Second
 
 // awaitServers waits until the MCP servers are there, and tells of those that are not: nothing
 // else depends on them. It returns an error if somebody interrupts.
@@ -18,7 +14,7 @@ func (a *app) awaitServers(ctx context.Context, servers *mcp.Manager) error {
 		return nil
 	}
 	return a.interruptible(ctx, func(ctx context.Context) error {
-		soon, cancel := context.WithTimeout(ctx, quickly)
+		soon, cancel := context.WithTimeout(ctx, a.patience.servers)
 		defer cancel()
 		for _, s := range servers.Settle(soon) {
 			if s.State == mcp.Connecting {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/turnlog/turnlog/internal/cli"
 )
@@ -36,11 +35,7 @@ func TestARouteSendsCallsToTheBackground(t *testing.T) {
 	release <- struct{}{}
 	release <- struct{}{}
 	for _, session := range []string{"background", "detach"} {
-		for end := time.Now().Add(10 * time.Second); len(callsOf(t, url, session)) > 0; {
-			if time.Now().After(end) {
-				t.Fatalf("%s: the call is not over", session)
-			}
-		}
+		awaited(t, "the end of the call in "+session, func() bool { return len(callsOf(t, url, session)) == 0 })
 		if out := succeed(t, url, "wait", session); out != "2: woken\n" {
 			t.Errorf("%s: wait prints %q", session, out)
 		}

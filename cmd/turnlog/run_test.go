@@ -202,7 +202,7 @@ func TestAnInterruptCancelsTheTurn(t *testing.T) {
 
 func TestTheSecondInterruptLeaves(t *testing.T) {
 	t.Parallel()
-	model := scripted(t, "replies:\n  - calls: [{name: shell_exec, input: {argv: [sh, -c, 'trap \"\" TERM; echo up; sleep 60']}}]\n")
+	model := scripted(t, "replies:\n  - calls: [{name: shell_exec, input: {argv: [sh, -c, 'trap \"\" TERM; echo up; sleep 120']}}]\n")
 	p := prepare(t, strings.NewReader(""), nil).start(t, "run", "--yes", "--tools", "shell", "--root", t.TempDir(), "--model", model, "hi")
 	p.err.Await(t, "→ shell_exec")
 	p.signals <- os.Interrupt

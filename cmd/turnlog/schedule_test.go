@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
 	"github.com/turnlog/turnlog/schedule"
 )
 
@@ -23,9 +24,9 @@ func schedules(t *testing.T, url string) (rows []scheduleRow) {
 // awaited asks again and again until something is so.
 func awaited(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); <-time.After(50 * time.Millisecond) {
+	for end := time.Now().Add(clitest.Patience); !is(); <-time.After(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not in time: %s", what)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/turnlog/turnlog/internal/cli/clitest"
 )
 
@@ -46,16 +48,26 @@ func TestTortureSaysThatNobodyIsThere(t *testing.T) {
 func TestTortureOfSomebodysServer(t *testing.T) {
 	t.Parallel()
 	srv := clitest.Serve(t)
+	nc := clitest.Dial(t, srv.ClientURL())
+	begun := make(chan *nats.Msg, 1000)
+	if _, err := nc.ChanSubscribe("*.live.journal.*", begun); err != nil {
+		t.Fatal(err)
+	}
 	p := prepare(t, strings.NewReader(""), nil)
 	p.start(t, "torture", "--server", srv.ClientURL(), "--duration", "10m", "--sessions", "2", "--nodes", "1", "--workers", "1", "--seed", "5",
 		"--faults", "connections_cut", "-o", "json")
-	time.AfterFunc(2*time.Second, func() { p.signals <- os.Interrupt })
+	select {
+	case <-begun:
+		p.signals <- os.Interrupt
+	case code := <-p.code:
+		t.Fatalf("exit code %d before a session has begun:\n%s%s", code, p.out, p.err)
+	}
 	select {
 	case code := <-p.code:
 		if code != 0 {
 			t.Fatalf("exit code %d:\n%s%s", code, p.out, p.err)
 		}
-	case <-time.After(2 * time.Minute):
+	case <-time.After(3 * clitest.Patience):
 		t.Fatalf("it does not end:\n%s%s", p.out, p.err)
 	}
 	dec := json.NewDecoder(strings.NewReader(p.out.String()))
@@ -76,10 +88,6 @@ func TestTortureOfSomebodysServer(t *testing.T) {
 	}
 	if got.Seed != 5 || got.Violations == nil || len(got.Violations) > 0 || got.Total < 2 || got.Finished != got.Total || got.Entries == 0 {
 		t.Errorf("it printed %s", p.out)
-	}
-	nc, err := srv.Connect()
-	if err != nil {
-		t.Fatal(err)
 	}
 	msg, err := nc.RequestWithContext(t.Context(), "$JS.API.STREAM.NAMES", nil)
 	if err != nil || strings.Contains(strings.ToLower(string(msg.Data)), "torture") {

@@ -27,7 +27,7 @@ func TestWhatIsDeniedIsSaidAtOnce(t *testing.T) {
 		for _, provisions := range []bool{true, false} {
 			began := time.Now()
 			_, err := open(t, provisions, nil, "--server", s.ClientURL(), "--user", user, "--password", "p")
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > 30*time.Second {
 				t.Errorf("Open as %s took %v, want that it does not wait for answers", user, took)
 			}
 			if said := err != nil && strings.Contains(err.Error(), "--provision=false"); said != provisions {

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what should come at once.
-const patience = 20 * time.Second
+// Patience is how long a test waits for what should come at once, on a machine that
+// is busy elsewhere.
+const Patience = time.Minute
 
 // Screen collects what a program prints, and lets a test wait for it. It is safe
 // for concurrent use.
@@ -67,7 +68,7 @@ func (s *Screen) AwaitMatch(t testing.TB, pattern string) (group string) {
 
 func (s *Screen) until(t testing.TB, what string, there func(string) bool) {
 	t.Helper()
-	end := time.After(patience)
+	end := time.After(Patience)
 	for {
 		have, more := s.look()
 		if there(have) {

@@ -181,32 +181,24 @@ func (d *Driver) wanted(ctx context.Context, o commands.OpenSession) error {
 	return nil
 }
 
-// read folds a session's journal up to what its last entry is now, beginning with the
-// last snapshot. It returns journal.ErrNotFound for a session without one.
+// read folds a session's journal, beginning with the last snapshot. It returns
+// journal.ErrNotFound for a session without one.
 func (n *Node) read(ctx context.Context, id content.SessionID) (*loop.State, error) {
-	last, err := n.cell.Journal().Last(ctx, id)
-	if err != nil {
-		return nil, err
-	}
 	s, head, err := n.snapshot(ctx, id)
 	if err != nil {
 		n.log.Warn("snapshot cannot be used; the journal is", logfield.Session(id), zap.Error(err))
 	}
-	for s.Seq < last.Entry.Seq {
-		before := s.Seq
-		for rec, err := range n.cell.Journal().ReadFrom(ctx, id, head) {
-			if err == nil {
-				err = rec.Err
-			}
-			if err != nil {
-				return nil, err
-			}
-			s.Fold(rec.Entry)
-			head = rec.Head
+	for rec, err := range n.cell.Journal().ReadFrom(ctx, id, head) {
+		if err == nil {
+			err = rec.Err
 		}
-		if s.Seq == before && !pause(ctx, claimAgain) { // the replica that is read from lags behind
-			return nil, context.Cause(ctx)
+		if err != nil {
+			return nil, err
 		}
+		s.Fold(rec.Entry)
+	}
+	if s.Seq == 0 {
+		return nil, journal.ErrNotFound
 	}
 	return s, nil
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/journal"
@@ -258,27 +256,14 @@ func (n *Node) atWork(ctx context.Context, s content.SessionID) (bool, error) {
 }
 
 // peek reads how a session stands, without taking it. It returns journal.ErrNotFound
-// for one that has no journal.
+// for one that has no journal, or was deleted.
 func (n *Node) peek(ctx context.Context, s content.SessionID) (*loop.State, error) {
-	log := n.cell.Journal()
-	if _, err := log.Last(ctx, s); err != nil {
-		return nil, fmt.Errorf("look at session %s: %w", s, err)
+	state, err := n.read(ctx, s)
+	if err == nil && state.Deleted != nil {
+		err = fmt.Errorf("%w: it was deleted", journal.ErrNotFound)
 	}
-	state, head, err := n.snapshot(ctx, s)
 	if err != nil {
-		state, head = loop.New(s), journal.Head{}
-	}
-	for rec, err := range log.ReadFrom(ctx, s, head) {
-		if err == nil {
-			err = rec.Err
-		}
-		if err != nil {
-			return nil, fmt.Errorf("look at session %s: %w", s, err)
-		}
-		if slices.Contains(rec.Entry.Kinds(), events.KindSessionDeleted) {
-			return nil, fmt.Errorf("look at session %s: %w: it was deleted", s, journal.ErrNotFound)
-		}
-		state.Fold(rec.Entry)
+		return nil, fmt.Errorf("look at session %s: %w", s, err)
 	}
 	return state, nil
 }

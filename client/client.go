@@ -149,30 +149,12 @@ func (c *Client) Dead(ctx context.Context) ([]content.SessionID, error) {
 // Read folds a session's journal as it is now. It returns ErrNotFound for a
 // session without one.
 func (c *Client) Read(ctx context.Context, s content.SessionID) (*loop.State, journal.Head, error) {
-	for range lagTries {
-		state, head, err := c.fold(ctx, s)
-		if err != nil || head.Seq > 0 {
-			return state, head, err
-		}
-		if _, err := c.journal.Last(ctx, s); errors.Is(err, ErrNotFound) {
-			break
-		} else if err != nil {
-			return nil, head, err // it names the session already
-		}
-		select { // the leader has it, and the replica that was read not yet
-		case <-time.After(lagPause):
-		case <-ctx.Done():
-			return nil, head, context.Cause(ctx)
-		}
+	state, head, err := c.fold(ctx, s)
+	if err == nil && head.Seq == 0 {
+		return nil, head, fmt.Errorf("read %s: %w", s, ErrNotFound)
 	}
-	return nil, journal.Head{}, fmt.Errorf("read %s: %w", s, ErrNotFound)
+	return state, head, err
 }
-
-// How often a journal that its leader has is looked for where it is read, and the pause.
-const (
-	lagTries = 100
-	lagPause = 50 * time.Millisecond
-)
 
 func (c *Client) fold(ctx context.Context, s content.SessionID) (*loop.State, journal.Head, error) {
 	state, head := loop.New(s), journal.Head{}

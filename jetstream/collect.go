@@ -67,11 +67,12 @@ func (k *Keeper) collect(ctx context.Context, before time.Time, dry bool) (Colle
 	return c.run(ctx, blobs)
 }
 
-// blobs lists the blobs by name, as far as any replica knows them.
+// blobs lists the blobs by name: all, since the chunks of one that is missing here would
+// be taken for those of none.
 func (k *Keeper) blobs(ctx context.Context) (map[string]*kept, error) {
 	n := k.cell.names
 	out := make(map[string]*kept)
-	for m, err := range k.cell.batchGet(ctx, n.blobStream(), n.blobMetas(), 0) {
+	for m, err := range k.cell.readAll(ctx, n.blobStream(), n.blobMetas()) {
 		if err != nil {
 			return nil, err
 		}

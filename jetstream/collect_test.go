@@ -365,3 +365,30 @@ func TestWhatOnlyAScheduleNamesIsKept(t *testing.T) {
 		}
 	})
 }
+
+// A replica that lags, or was damaged, knows nothing of what the others have. What it does
+// not bring is neither gone nor old.
+func TestKeepersAreNotMisledByAReplicaThatLags(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		k := c.Keeper()
+		id := keep(t, c, noise(100<<10, 1))
+		say(t, c, c.names.journal("s"), "it names "+id)
+		say(t, c, c.names.journal("s"), "and goes on")
+		time.Sleep(2 * grace)
+		for _, stream := range []string{c.names.blobStream(), c.names.journalStream()} {
+			lagging(t, c, stream)
+			got, err := k.Collect(t.Context(), grace, false)
+			if want := (Collected{Blobs: 1}); err != nil || got != want {
+				t.Errorf("with %s behind, Collect = %+v, %v, want %+v", stream, got, err, want)
+			}
+			if gone(t, c, id) {
+				t.Fatalf("with %s behind, a blob that an entry names was removed", stream)
+			}
+		}
+		lagging(t, c, c.names.journalStream())
+		if held, err := k.Holdings(t.Context()); err != nil || len(held) != 1 || held[0].Entries != 2 {
+			t.Errorf("Holdings = %+v, %v, want one session with two entries", held, err)
+		}
+	})
+}

@@ -74,7 +74,7 @@ func (c *contest) step(ctx context.Context, j *Journal, s content.SessionID, n i
 // follower sees all of it.
 func TestLeadersChangeUnderManyWriters(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cluster, err := embedded.StartCluster(ctx, 3)
 	must(t, err)

@@ -101,42 +101,61 @@ func kindList(evs []events.Event) string {
 	return strings.Join(kinds, ",")
 }
 
-// Read yields the entries behind a sequence number. The store finds entries by
-// its own positions, so the ones before are passed over on the way; who knows a
-// head reads from there with ReadFrom. Any replica answers: on a replicated
-// stream the newest entries may be missing, and Last tells where the end is.
+// Read yields the entries behind a sequence number, and brings whatever was acknowledged
+// before it began. The store finds entries by its own positions, so the ones before are
+// passed over on the way; who knows a head reads from there with ReadFrom.
 func (j *Journal) Read(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[journal.Record, error] {
 	return j.read(ctx, s, chain{session: s}, after)
 }
 
-// ReadFrom yields the entries behind head, without looking at earlier ones. They
+// ReadFrom is Read from behind head, without looking at earlier entries. What follows
 // must continue head's chain, else it ends with journal.ErrDamaged.
 func (j *Journal) ReadFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[journal.Record, error] {
 	return j.read(ctx, s, chain{session: s, head: head}, head.Seq)
 }
 
+// read reads what one replica after the other has, up to where the leader says that the
+// journal ends.
 func (j *Journal) read(ctx context.Context, s content.SessionID, ch chain, after uint64) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		if !content.IsToken(string(s)) {
 			return // nothing can have been written under that name
 		}
-		for m, err := range j.messages(ctx, s, ch.head.Guard) {
-			if err != nil {
+		end := j.endOf(ctx, s)
+		defer end.close()
+		for missing := true; missing && j.readOn(ctx, s, &ch, after, yield); {
+			var err error
+			if missing, err = end.missing(ctx, ch.head.Guard); err != nil {
 				yield(journal.Record{}, fmt.Errorf("read %s after %d: %w", s, ch.head.Seq, err))
-				return
-			}
-			if ch.head.Seq < after && ch.skip(m, after) {
-				continue
-			}
-			rec, err := j.record(ctx, s, m)
-			if err == nil {
-				rec, err = j.extend(ctx, &ch, rec)
-			}
-			if skip := err == nil && rec.Seq <= after; !skip && !yield(rec, err) || err != nil || ch.deleted {
 				return
 			}
 		}
 	}
+}
+
+// readOn reads what a replica has behind the chain. It reports whether what follows is
+// wanted.
+func (j *Journal) readOn(
+	ctx context.Context, s content.SessionID, ch *chain, after uint64, yield func(journal.Record, error) bool,
+) bool {
+	n := j.cell.names
+	for m, err := range j.cell.batchGet(ctx, n.journalStream(), n.journal(s), ch.head.Guard+1) {
+		if err != nil {
+			yield(journal.Record{}, fmt.Errorf("read %s after %d: %w", s, ch.head.Seq, err))
+			return false
+		}
+		if ch.head.Seq < after && ch.skip(m, after) {
+			continue
+		}
+		rec, err := j.record(ctx, s, m)
+		if err == nil {
+			rec, err = j.extend(ctx, ch, rec)
+		}
+		if skip := err == nil && rec.Seq <= after; !skip && !yield(rec, err) || err != nil || ch.deleted {
+			return false
+		}
+	}
+	return true
 }
 
 // extend takes the next entry into the chain. Where entries are missing because
@@ -152,11 +171,6 @@ func (j *Journal) extend(ctx context.Context, ch *chain, rec journal.Record) (jo
 		return rec, err
 	}
 	return last, nil
-}
-
-func (j *Journal) messages(ctx context.Context, s content.SessionID, guard uint64) iter.Seq2[stored, error] {
-	n := j.cell.names
-	return j.cell.batchGet(ctx, n.journalStream(), n.journal(s), guard+1)
 }
 
 // Last returns the last entry of a session, as the stream's leader knows it.

@@ -341,3 +341,42 @@ func TestSessionsAreListed(t *testing.T) {
 		}
 	})
 }
+
+// lagging has the next direct read of a stream answered as by a replica that has nothing yet.
+func lagging(t *testing.T, c *Cell, name string) {
+	t.Helper()
+	stream, err := c.js.Stream(t.Context(), name)
+	must(t, err)
+	cfg := stream.CachedInfo().Config
+	direct := func(is bool) {
+		cfg.AllowDirect = is
+		if _, err := c.js.UpdateStream(t.Context(), cfg); err != nil {
+			t.Error(err)
+		}
+	}
+	direct(false)
+	var sub *nats.Subscription
+	sub, err = c.nc.Subscribe(apiDirectGet+name, func(msg *nats.Msg) {
+		_ = sub.Unsubscribe()
+		direct(true)
+		_ = c.nc.PublishMsg(&nats.Msg{Subject: msg.Reply, Header: nats.Header{"Status": {"404"}}})
+	})
+	must(t, err)
+	must(t, c.nc.FlushWithContext(within(t, time.Minute)))
+}
+
+func TestAReadBringsWhatWasAcknowledgedAlthoughAReplicaLags(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		j := c.Journal()
+		heads := journaltest.Fill(t, j, "s", journal.Head{}, 3)
+		lagging(t, c, c.names.journalStream())
+		if got, err := drain(j.Read(t.Context(), "s", 0)); err != nil || len(got) != 3 {
+			t.Errorf("Read = %d records, %v, want 3", len(got), err)
+		}
+		lagging(t, c, c.names.journalStream())
+		if got, err := drain(j.ReadFrom(t.Context(), "s", heads[2])); err != nil || len(got) != 1 {
+			t.Errorf("ReadFrom = %d records, %v, want 1", len(got), err)
+		}
+	})
+}

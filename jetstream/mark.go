@@ -59,34 +59,22 @@ func (n names) streams(want func(Row) bool) []string {
 	return out
 }
 
-// stream marks what the messages of a stream name: those of any replica,
-// if every one serves the stream, and then what that one may not have yet.
+// stream marks what the messages of a stream name. Of one that not every replica serves
+// the leader is asked for each message.
 func (m *marker) stream(ctx context.Context, stream string) error {
-	last := uint64(0)
-	if m.direct(stream) {
-		for msg, err := range m.cell.batchGet(ctx, stream, ">", 0) {
-			if err == nil {
-				err = m.message(ctx, stream, msg)
-			}
-			if err != nil {
-				return err
-			}
-			last = msg.Seq
-		}
+	read := m.cell.readAll
+	if !m.direct(stream) {
+		read = m.cell.leaderAll
 	}
-	for {
-		msg, err := m.cell.leaderNext(ctx, stream, ">", last+1)
-		if errors.Is(err, errNoMessage) {
-			return nil
-		}
+	for msg, err := range read(ctx, stream, ">") {
 		if err == nil {
 			err = m.message(ctx, stream, msg)
 		}
 		if err != nil {
 			return err
 		}
-		last = msg.Seq
 	}
+	return nil
 }
 
 func (m *marker) direct(stream string) bool {

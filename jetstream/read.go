@@ -202,6 +202,38 @@ func (c *Cell) batchGet(ctx context.Context, stream, subject string, seq uint64)
 	}
 }
 
+// readAll yields the messages on a subject, which may hold wildcards, in order, and
+// brings whatever was acknowledged before: what some replica has, which is fast, and then
+// what the leader has behind that.
+func (c *Cell) readAll(ctx context.Context, stream, subject string) iter.Seq2[stored, error] {
+	return func(yield func(stored, error) bool) {
+		last := uint64(0)
+		for m, err := range c.batchGet(ctx, stream, subject, 0) {
+			if !yield(m, err) || err != nil {
+				return
+			}
+			last = m.Seq
+		}
+		c.leaderRest(ctx, stream, subject, last, yield)
+	}
+}
+
+// leaderAll is readAll for a stream that only its leader serves.
+func (c *Cell) leaderAll(ctx context.Context, stream, subject string) iter.Seq2[stored, error] {
+	return func(yield func(stored, error) bool) { c.leaderRest(ctx, stream, subject, 0, yield) }
+}
+
+// leaderRest yields what the leader has behind a sequence, message by message.
+func (c *Cell) leaderRest(ctx context.Context, stream, subject string, last uint64, yield func(stored, error) bool) {
+	for {
+		m, err := c.leaderNext(ctx, stream, subject, last+1)
+		if errors.Is(err, errNoMessage) || !yield(m, err) || err != nil {
+			return
+		}
+		last = m.Seq
+	}
+}
+
 // batchReader asks for batch after batch, always one ahead of its user. It is
 // owned by the iteration.
 type batchReader struct {

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -47,12 +48,15 @@ func TestContractsHoldWithThreeReplicas(t *testing.T) {
 type replicated struct {
 	cluster *embedded.Cluster
 	cells   atomic.Int64
+	making  sync.Mutex // one cell after the other: its servers share this machine
 	conns   atomic.Int64
 }
 
 func (r *replicated) provision(t testing.TB) (namespace string) {
 	t.Helper()
 	namespace = fmt.Sprint("cell", r.cells.Add(1))
+	r.making.Lock()
+	defer r.making.Unlock()
 	must(t, r.open(t, namespace).Provision(t.Context(), Config{Replicas: 3}))
 	return namespace
 }

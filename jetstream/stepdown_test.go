@@ -16,7 +16,7 @@ import (
 // lapses. Clusters talk over sockets, so it runs in real time.
 func TestNothingIsLostWhileLeadersChange(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	cluster, err := embedded.StartCluster(ctx, 3)
 	must(t, err)

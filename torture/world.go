@@ -139,22 +139,24 @@ func (w *world) populate(ctx context.Context) error {
 	return w.look(ctx)
 }
 
-// look has observers follow all sessions, and writers append beside them.
+// look has observers follow all sessions, and writers append beside them, each over a
+// connection of its own.
 func (w *world) look(ctx context.Context) error {
 	for n := range 2 {
-		p, err := w.ground.newParty(ctx, fmt.Sprint("observer", n+1))
+		watcher, err := w.ground.newParty(ctx, fmt.Sprint("observer", n+1))
 		if err != nil {
 			return err
 		}
 		o := newOnlooker(w.log)
-		w.onlookers, w.watchers = append(w.onlookers, o), append(w.watchers, p)
-		p.run(ctx, func(ctx context.Context) error { o.watch(ctx, p.cell.Journal()); return nil })
-		if p, err = w.ground.newParty(ctx, fmt.Sprint("writer", n+1)); err != nil {
+		w.onlookers, w.watchers = append(w.onlookers, o), append(w.watchers, watcher)
+		watcher.run(ctx, func(ctx context.Context) error { o.watch(ctx, watcher.cell.Journal()); return nil })
+		scribe, err := w.ground.newParty(ctx, fmt.Sprint("writer", n+1))
+		if err != nil {
 			return err
 		}
-		wr := newWriter(p.name, w.log)
-		w.writers, w.scribes = append(w.writers, wr), append(w.scribes, p)
-		p.run(ctx, func(ctx context.Context) error { wr.write(ctx, p.cell.Journal()); return nil })
+		wr := newWriter(scribe.name, w.log)
+		w.writers, w.scribes = append(w.writers, wr), append(w.scribes, scribe)
+		scribe.run(ctx, func(ctx context.Context) error { wr.write(ctx, scribe.cell.Journal()); return nil })
 	}
 	return nil
 }

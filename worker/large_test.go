@@ -39,20 +39,18 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// largeWorld is a cell on disk, with a node.
+// largeWorld is a cell on disk. The lease is short, and long enough that a worker which has
+// no processor for a while is not taken for dead.
 func largeWorld(t *testing.T) *celltest.World {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	srv, err := embedded.Start(ctx, embedded.WithStore(t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Close)
-	w := celltest.On(ctx, t, srv, jetstream.Config{Queues: []jetstream.QueueConfig{{Name: celltest.Queue, AckWait: 2 * time.Second}}})
-	node := w.Node(actor.Config{Name: "n"})
-	t.Cleanup(func() { node.Drain(t) })
-	return w
+	return celltest.On(ctx, t, srv, jetstream.Config{Queues: []jetstream.QueueConfig{{Name: celltest.Queue, AckWait: 8 * time.Second}}})
 }
 
 // streams are the tools of a worker: one with much output, which may run twice, and the
@@ -116,6 +114,9 @@ func TestALargeResultSurvivesItsWorker(t *testing.T) {
 			})
 		}})
 	})
+	node := w.Node(actor.Config{Name: "n"}) // behind the worker: the first model call is to show its tools
+	t.Cleanup(func() { node.Drain(t) })
+	t.Cleanup(func() { tell(t, w) })
 	s := w.Start("s", fmt.Sprintf(`
 replies:
   - calls: [{name: many}]
@@ -156,6 +157,19 @@ replies:
 	var got counter
 	if ok, err := w.Cell.Blobs().CopyTo(w.Ctx, k.ID, &got); !ok || err != nil || got.n < much {
 		t.Errorf("afterwards %d bytes are kept: %v, %v", got.n, ok, err)
+	}
+}
+
+// tell shows the session's journal if the test has failed.
+func tell(t *testing.T, w *celltest.World) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	for rec, err := range w.Cell.Journal().Read(ctx, "s", 0) {
+		t.Logf("%v %.1000s %v", rec.Entry.At, fmt.Sprintf("%+v", rec.Entry.Events), err)
 	}
 }
 

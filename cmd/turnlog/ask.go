@@ -146,12 +146,12 @@ func (a *app) send(cmd *cobra.Command, f sendFlags, session string, words []stri
 	}
 	ask := ulid.Make().String()
 	if !later.IsZero() {
-		return a.later(cmd.Context(), c, id, in.fit(v.tracker.config).delivery(&v.tracker, ask, v.people.name), later, f.output.String())
+		return d.Advise(a.later(cmd.Context(), c, id, in.fit(v.tracker.config).delivery(&v.tracker, ask, v.people.name), later, f.output.String()))
 	}
 	if !f.wait {
-		return a.leave(cmd.Context(), c, id, in.fit(v.tracker.config).delivery(&v.tracker, ask, v.people.name), f.output.String())
+		return d.Advise(a.leave(cmd.Context(), c, id, in.fit(v.tracker.config).delivery(&v.tracker, ask, v.people.name), f.output.String()))
 	}
-	return a.turn(cmd.Context(), v, in, f.output.String())
+	return d.Advise(a.turn(cmd.Context(), v, in, f.output.String()))
 }
 
 // leave puts an ask into a session's inbox, with what comes before it, and prints its

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -31,7 +34,8 @@ func newWaitCommand(a *app) *cobra.Command {
 		Short: "Wait for the end of a session's turn, or for an approval",
 		Long: `Waits until the open turn of a session ends or needs a person's approval, and prints what "turnlog
 run" prints, with the same exit codes. Input that was sent and not taken up yet is waited for; if
-there is nothing to wait for, the last turn's end is printed.
+there is nothing to wait for, the last turn's end is printed. A user who may not read inboxes, as
+a client may not, learns that from the session, which takes a driver node.
 
 An interrupt, or the end of --timeout, ends the waiting with 4; the turn goes on.`,
 		Example: `  turnlog wait plan-7
@@ -73,7 +77,12 @@ func (a *app) await(cmd *cobra.Command, f awaitFlags, session string) error {
 		return err
 	}
 	defer v.close()
-	now, err := v.target(ctx, d)
+	now, err := v.target(ctx, d.Inbox())
+	if _, denied := jetstream.Denied(err); denied {
+		if err = a.interruptible(ctx, func(ctx context.Context) error { return v.passed(ctx, f.timeout) }); err == nil {
+			now, err = v.target(ctx, nil)
+		}
+	}
 	if err != nil {
 		return noSession(id, err)
 	}
@@ -101,8 +110,8 @@ func (o onlyMine) entry(rec journal.Record) {
 
 // target makes the tracker look out for the turn that is open or about to be, or
 // else for the last one, and returns where the journal ends now. It is an error if
-// there never was one.
-func (v *conversation) target(ctx context.Context, d *cli.Cell) (now uint64, err error) {
+// there never was one. Without an inbox nothing is looked for there.
+func (v *conversation) target(ctx context.Context, inbox *jetstream.Inbox) (now uint64, err error) {
 	state, head, err := v.client.Read(ctx, v.id)
 	if err != nil {
 		return 0, err
@@ -118,13 +127,15 @@ func (v *conversation) target(ctx context.Context, d *cli.Cell) (now uint64, err
 		t.adopt(content.TurnIDFor(state.Turns + 1))
 		return head.Seq, nil
 	}
-	for m, err := range d.Inbox().All(ctx, v.id, state.Cursors) {
-		if err != nil {
-			return 0, err
-		}
-		if c, ok := m.Envelope.Command.(commands.SubmitInput); ok {
-			t.follow(m.Envelope.ID, c.OnBusy)
-			return head.Seq, nil
+	if inbox != nil {
+		for m, err := range inbox.All(ctx, v.id, state.Cursors) {
+			if err != nil {
+				return 0, err
+			}
+			if c, ok := m.Envelope.Command.(commands.SubmitInput); ok {
+				t.follow(m.Envelope.ID, c.OnBusy)
+				return head.Seq, nil
+			}
 		}
 	}
 	if state.Last == nil {
@@ -132,4 +143,30 @@ func (v *conversation) target(ctx context.Context, d *cli.Cell) (now uint64, err
 	}
 	t.adopt(state.Last.Turn)
 	return head.Seq, nil
+}
+
+// passed waits until the session has taken up whatever clients sent to it before. It is
+// for who may not read inboxes, as clients may not: an ask goes behind the others, about
+// a call that there is not, and is refused in its turn.
+func (v *conversation) passed(ctx context.Context, timeout time.Duration) error {
+	s, err := v.client.Attach(ctx, v.id)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	patience := v.patience.answer
+	if timeout > 0 {
+		patience = min(patience, timeout)
+	}
+	ctx, done := context.WithTimeoutCause(ctx, patience, errLeft)
+	defer done()
+	err = s.DetachCall(ctx, content.CallID(ulid.Make().String()))
+	_, refused := errors.AsType[*client.RefusedError](err)
+	switch {
+	case refused:
+		return nil
+	case errors.Is(err, errLeft):
+		return fmt.Errorf("%w: no driver node has taken up what was sent to session %s, if anything was", errLeft, v.id)
+	}
+	return err
 }

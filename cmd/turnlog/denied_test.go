@@ -41,7 +41,7 @@ func restricted(t *testing.T) (as func(role jetstream.Role) []string, cell *jets
 	if cell, err = jetstream.Open(clitest.Dial(t, url("all")), ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := cell.Provision(t.Context(), jetstream.Config{Memory: true}); err != nil {
+	if err := cell.Provision(t.Context(), jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: defaultQueue}}}); err != nil {
 		t.Fatal(err)
 	}
 	return func(role jetstream.Role) []string {
@@ -92,4 +92,65 @@ func TestWhatARoleMayNotFailsAtOnceAndNamesTheRole(t *testing.T) {
 			t.Errorf("turnlog %q as %s = %d %q, want that it takes the role %s", x.args, x.role, code, told, x.want)
 		}
 	}
+}
+
+// What begins as what a client may do can come to what it may not.
+func TestAClientIsToldWhatTakesMore(t *testing.T) {
+	t.Parallel()
+	as, cell := restricted(t)
+	hostOn(t, &cli.Cell{Cell: cell}, node())
+	client := func(args ...string) (code int, told string) {
+		t.Helper()
+		p := prepare(t, strings.NewReader(""), nil).start(t, append(args, as(jetstream.RoleClient)...)...)
+		code = p.end(t)
+		return code, p.err.String()
+	}
+	if code, told := client("run", "--session", "s", "--model", "demo", "hi"); code != cli.CodeOK {
+		t.Fatal(told)
+	}
+	for _, x := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"send", "s", "--in", "1h", "later"}, "scheduler"},
+		{[]string{"send", "s", "--allow", "fs_*", "more"}, "approver"},
+		{[]string{"run", "--session", "s", "--allow", "fs_*", "more"}, "approver"},
+	} {
+		code, told := client(x.args...)
+		if code != cli.CodeFailed || !strings.Contains(told, "this user may not publish to ") || !strings.Contains(told, `"turnlog permissions `+x.want) {
+			t.Errorf("turnlog %q = %d %q, want that it takes the role %s", x.args, code, told, x.want)
+		}
+	}
+}
+
+// A client may send and read journals, but no inbox: it cannot look what a session has
+// not taken up yet.
+func TestAClientWaitsWithoutReadingTheInbox(t *testing.T) {
+	t.Parallel()
+	as, cell := restricted(t)
+	client := func(args ...string) *program {
+		t.Helper()
+		return prepare(t, strings.NewReader(""), nil).start(t, append(args, as(jetstream.RoleClient)...)...)
+	}
+	says := func(p *program, want string) {
+		t.Helper()
+		if code := p.end(t); code != cli.CodeOK || p.out.String() != want {
+			t.Errorf("code %d, out %q, want %q, err:\n%s", code, p.out, want, p.err)
+		}
+	}
+	stop := hostOn(t, &cli.Cell{Cell: cell}, node())
+	says(client("run", "--session", "s", "--model", scripted(t, echo), "one"), "You said one.\n")
+	says(client("wait", "s"), "You said one.\n") // at rest, and a moment later parked
+
+	stop()
+	if p := client("send", "s", "two"); p.end(t) != cli.CodeOK {
+		t.Fatal(p.err)
+	}
+	p := client("wait", "s", "--timeout", "10ms")
+	if code := p.end(t); code != cli.CodeCancelled || !strings.Contains(p.err.String(), "no driver node has taken up what was sent to session s") {
+		t.Errorf("without a node: code %d, out %q, err %s", code, p.out, p.err)
+	}
+	p = client("wait", "s")
+	hostOn(t, &cli.Cell{Cell: cell}, node())
+	says(p, "You said two.\n")
 }

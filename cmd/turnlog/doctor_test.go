@@ -127,7 +127,35 @@ func (p *patient) nurse(held ...jetstream.HeldToken) {
 	if err := p.cell.Nodes().Answer(p.t.Context(), "nurse", func() []jetstream.HeldToken { return nil }); err != nil {
 		p.t.Fatal(err)
 	}
-	awaited(p.t, "the record of a node", func() bool { return p.cell.Nodes().Record(p.t.Context(), "nurse", held) == nil })
+	p.record("nurse", held...)
+}
+
+// record has a node on record until the test ends, however long that takes.
+func (p *patient) record(node string, held ...jetstream.HeldToken) {
+	p.t.Helper()
+	awaited(p.t, "the record of a node", func() bool { return p.cell.Nodes().Record(p.t.Context(), node, held) == nil })
+	p.again(func(ctx context.Context) { _ = p.cell.Nodes().Record(ctx, node, held) }) // the next one comes soon
+}
+
+// again does something every second until the test ends.
+func (p *patient) again(do func(context.Context)) {
+	ctx, stop := context.WithCancel(p.t.Context())
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for tick := time.NewTicker(time.Second); ; {
+			select {
+			case <-tick.C:
+				do(ctx)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	p.t.Cleanup(func() {
+		stop()
+		<-stopped
+	})
 }
 
 const noNodes = "warning no-nodes"

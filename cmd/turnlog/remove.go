@@ -132,9 +132,32 @@ type removal struct {
 // anyLength is for sessions that are deleted however many entries they have.
 const anyLength = 0
 
+// errGoneOn is returned for a session that is not what it was when it was looked at.
+var errGoneOn = errors.New("it has just gone on")
+
+const (
+	looks     = 10 // at a session that goes on each time
+	lookPause = 100 * time.Millisecond
+)
+
 // remove deletes a session that is at rest and has so many entries, or finishes what
-// was begun.
+// was begun. One of any length that goes on meanwhile is looked at again: its driver may
+// have written no more than that it left.
 func (k *keeper) remove(ctx context.Context, id content.SessionID, entries uint64, d events.SessionDeleted) (removal, error) {
+	for n := 1; ; n++ {
+		out, err := k.tryRemove(ctx, id, entries, d)
+		if !errors.Is(err, errGoneOn) || entries != anyLength || n == looks {
+			return out, err
+		}
+		select {
+		case <-time.After(lookPause):
+		case <-ctx.Done():
+			return out, err
+		}
+	}
+}
+
+func (k *keeper) tryRemove(ctx context.Context, id content.SessionID, entries uint64, d events.SessionDeleted) (removal, error) {
 	state, head, err := k.client.Read(ctx, id)
 	if err != nil {
 		return removal{}, noSession(id, err)
@@ -142,7 +165,7 @@ func (k *keeper) remove(ctx context.Context, id content.SessionID, entries uint6
 	out := removal{Session: id}
 	if state.Deleted == nil {
 		if entries != anyLength && head.Seq != entries {
-			return removal{}, fmt.Errorf("session %s is not deleted: it has just gone on", id)
+			return removal{}, fmt.Errorf("session %s is not deleted: %w", id, errGoneOn)
 		}
 		if out.Deletion, err = k.bury(ctx, state, head, d); err != nil {
 			return removal{}, err
@@ -174,7 +197,7 @@ func (k *keeper) bury(ctx context.Context, state *loop.State, head journal.Head,
 	done, err := k.cell.Keeper().Delete(ctx, last, d)
 	switch {
 	case errors.Is(err, journal.ErrConflict):
-		return done, fmt.Errorf("session %s is not deleted: it has just gone on", id)
+		return done, fmt.Errorf("session %s is not deleted: %w", id, errGoneOn)
 	case errors.Is(err, journal.ErrUnknown):
 		return done, fmt.Errorf("session %s may be deleted or not: do it again: %w", id, err)
 	}

@@ -2,14 +2,22 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/clitest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/journal"
 )
 
 func TestASessionIsDeletedForGood(t *testing.T) {
@@ -76,10 +84,51 @@ func TestASessionAtWorkIsNotDeleted(t *testing.T) {
 	}
 }
 
+// A session that is at rest has its driver for a while, which then writes that it left:
+// that is no reason not to delete it.
+func TestASessionIsDeletedWhileItsDriverLeaves(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, actor.Config{})
+	cell, nc := cellAt(t, url), clitest.Dial(t, url)
+	for n := range 20 { // the driver is not always the quicker one
+		s := content.SessionID(fmt.Sprint("s", n))
+		write := func(behind journal.Head, evs ...events.Event) (journal.Head, error) {
+			return cell.Journal().Append(t.Context(), behind, events.Entry{
+				Session: s, Cause: fmt.Sprint("c", behind.Seq), At: content.TimeOf(time.Now()), Epoch: 1, Events: evs,
+			})
+		}
+		head, err := write(journal.Head{}, events.DriverClaimed{Epoch: 1, Node: "n"}, events.RunStarted{Config: events.Config{Model: "demo"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave := sync.OnceFunc(func() { _, _ = write(head, events.Parked{}) }) // or it was deleted by then
+		sub, err := nc.Subscribe("$JS.API.>", func(m *nats.Msg) {
+			if strings.Contains(m.Subject, "TURNLOG_INBOX") {
+				leave()
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if got := succeed(t, url, "sessions", "rm", string(s)); !strings.HasPrefix(got, string(s)+" was deleted at ") {
+			t.Errorf("sessions rm prints %q", got)
+		}
+		_ = sub.Unsubscribe()
+	}
+}
+
 func TestGCDeletesOnlyWhatItIsToldTo(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node())
 	succeed(t, url, "run", "--session", "s", "--model", scripted(t, echo), strings.Repeat("large ", 20_000))
+	cell := cellAt(t, url)
+	awaited(t, "that its driver has left", func() bool { // until then it may go on between a look and the deletion
+		last, err := cell.Journal().Last(t.Context(), "s")
+		return err == nil && slices.Contains(last.Entry.Kinds(), events.KindParked)
+	})
 	gc := func(args ...string) (r gcReport) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(succeed(t, url, append([]string{"gc", "-o", "json"}, args...)...)), &r); err != nil {

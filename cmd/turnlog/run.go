@@ -183,7 +183,7 @@ func (a *app) talk(cmd *cobra.Command, f talkFlags, do func(context.Context, *co
 	t.in.busy = t.given("on-busy")
 	of := f.session.agentOf(t.in.start, t.given)
 	with := func(ctx context.Context, d *cli.Cell) error {
-		return t.join(ctx, d, func(v *conversation) error { return do(ctx, v, t.in) })
+		return d.Advise(t.join(ctx, d, func(v *conversation) error { return do(ctx, v, t.in) }))
 	}
 	if !t.local {
 		t.unseen()

@@ -50,14 +50,15 @@ func TestTortureOfSomebodysServer(t *testing.T) {
 	srv := clitest.Serve(t)
 	nc := clitest.Dial(t, srv.ClientURL())
 	begun := make(chan *nats.Msg, 1000)
-	if _, err := nc.ChanSubscribe("*.live.journal.*", begun); err != nil {
+	if _, err := nc.ChanSubscribe("*.live.cmd.*.*", begun); err != nil {
 		t.Fatal(err)
 	}
 	p := prepare(t, strings.NewReader(""), nil)
 	p.start(t, "torture", "--server", srv.ClientURL(), "--duration", "10m", "--sessions", "2", "--nodes", "1", "--workers", "1", "--seed", "5",
 		"--faults", "connections_cut", "-o", "json")
 	select {
-	case <-begun:
+	case m := <-begun:
+		t.Logf("first command: %s %.200q", m.Subject, m.Data)
 		p.signals <- os.Interrupt
 	case code := <-p.code:
 		t.Fatalf("exit code %d before a session has begun:\n%s%s", code, p.out, p.err)

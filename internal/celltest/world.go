@@ -13,7 +13,6 @@ import (
 	"context"
 	"os"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,9 +47,6 @@ type World struct {
 	Cell   *jetstream.Cell
 	Client *client.Client
 	Conn   *nats.Conn // the client's
-
-	mu   sync.Mutex                   // guards seen
-	seen map[content.SessionID]uint64 // how far Until read each journal
 }
 
 // Queue is the queue of tasks that worlds have.
@@ -134,45 +130,23 @@ func (w *World) Until(id content.SessionID, k events.Kind) {
 			w.T.Fatal(err)
 		}
 		if slices.Contains(rec.Entry.Kinds(), k) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if w.seen == nil {
-				w.seen = make(map[content.SessionID]uint64)
-			}
-			w.seen[id] = max(w.seen[id], rec.Head.Seq)
 			return
 		}
 	}
 }
 
-// Records reads a journal, as far as Until did at least, and has it audited. One replica
-// may lag behind another.
+// Records reads a journal, and has it audited.
 func (w *World) Records(id content.SessionID) []journal.Record {
 	w.T.Helper()
-	w.mu.Lock()
-	seen := w.seen[id]
-	w.mu.Unlock()
 	var out []journal.Record
-	for out = w.read(id); uint64(len(out)) < seen; out = w.read(id) {
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-w.Ctx.Done():
-			w.T.Fatalf("%s has %d entries, and had %d", id, len(out), seen)
-		}
-	}
-	if bad := audit.Check(out); len(bad) > 0 {
-		w.T.Errorf("audit of %s: %v", id, bad)
-	}
-	return out
-}
-
-func (w *World) read(id content.SessionID) (out []journal.Record) {
-	w.T.Helper()
 	for rec, err := range w.Cell.Journal().Read(w.Ctx, id, 0) {
 		if err != nil {
 			w.T.Fatal(err)
 		}
 		out = append(out, rec)
+	}
+	if bad := audit.Check(out); len(bad) > 0 {
+		w.T.Errorf("audit of %s: %v", id, bad)
 	}
 	return out
 }

@@ -125,7 +125,7 @@ func TestOpenWaitsForAServerThatStarts(t *testing.T) {
 	first.Close()
 	log, logged := observer.New(zap.InfoLevel)
 	opened := make(chan error, 1)
-	d := deployment(t, "--server", url, "--connect-timeout", "20s")
+	d := deployment(t, "--server", url, "--connect-timeout", "1m")
 	go func() {
 		cell, err := d.Open(t.Context(), "test", zap.New(log))
 		if err == nil {
@@ -197,7 +197,7 @@ func TestContextEndsWithItsConnection(t *testing.T) {
 	cell.Close()
 	select {
 	case <-ctx.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(clitest.Patience):
 		t.Fatal("the context goes on")
 	}
 	if cause := context.Cause(ctx).Error(); !strings.HasPrefix(cause, "connection closed for good") {

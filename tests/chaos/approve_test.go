@@ -127,7 +127,7 @@ func (a *arena) votes(s content.SessionID, i int, p *client.Client) {
 	defer joined.Close()
 	v := verdict{fmt.Sprint("p", i), i%2 == 0}
 	a.record(i, string(s), v, func() (any, outcome) {
-		ctx, cancel := context.WithTimeout(a.Ctx, 20*time.Second)
+		ctx, cancel := context.WithTimeout(a.Ctx, patience)
 		defer cancel()
 		err := joined.ResolveApproval(ctx, "", agent.Decision{Approve: v.approve, By: v.by})
 		_, no := errors.AsType[*client.RefusedError](err)

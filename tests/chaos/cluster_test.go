@@ -30,7 +30,7 @@ const patience = 2 * time.Minute
 
 func newArena(t *testing.T) *arena {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	t.Cleanup(cancel)
 	cluster, err := embedded.StartCluster(ctx, 3, embedded.WithStore(t.TempDir()))
 	if err != nil {

@@ -28,6 +28,8 @@ type crowd struct {
 	talks sync.WaitGroup
 	stop  context.CancelFunc
 
+	patience time.Duration
+
 	mu       sync.Mutex // guards what follows
 	accepted map[content.SessionID][]string
 	refused  map[string]int // by what the sender was told
@@ -35,20 +37,21 @@ type crowd struct {
 
 const talkers = 4
 
-// talk has sessions driven by two nodes, and persons talk to them until the end.
-func talk(w *celltest.World, taken *atomic.Int64) *crowd {
+// talk has sessions driven by two nodes, and persons talk to them until the end. They
+// wait so long for the word that a command was taken.
+func talk(w *celltest.World, taken *atomic.Int64, patience time.Duration) *crowd {
 	for i := range 2 {
 		w.Node(actor.Config{Name: fmt.Sprint("n", i+1), Idle: 300 * time.Millisecond, Sweep: 2 * time.Second, Metrics: counts{taken}})
 	}
 	ctx, stop := context.WithCancel(w.Ctx)
-	c := &crowd{world: w, stop: stop, accepted: make(map[content.SessionID][]string), refused: make(map[string]int)}
+	c := &crowd{world: w, stop: stop, patience: patience, accepted: make(map[content.SessionID][]string), refused: make(map[string]int)}
 	for i := range talkers {
 		s := content.SessionID(fmt.Sprint("s", i+1))
 		w.Start(s, "replies: [{text: ok, repeat: true}]")
 		cell := w.Open(w.Connect())
 		c.talks.Go(func() {
 			for n := 1; ctx.Err() == nil; n++ {
-				c.say(ctx, cell, s, fmt.Sprint("m", n))
+				c.say(w.Ctx, cell, s, fmt.Sprint("m", n)) //nolint:contextcheck // what was begun is brought to its end
 				<-time.After(100 * time.Millisecond)
 			}
 		})
@@ -57,7 +60,7 @@ func talk(w *celltest.World, taken *atomic.Int64) *crowd {
 }
 
 func (c *crowd) say(ctx context.Context, cell *jetstream.Cell, s content.SessionID, id string) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	_, err := cell.Inbox().Send(ctx, commands.Envelope{
 		ID: id, Session: s, Command: commands.SubmitInput{Items: []content.Item{content.UserText(id)}, OnBusy: events.Queue},
@@ -123,7 +126,7 @@ func (counts) EffectStarted(string)             {}
 // room again a while later.
 func TestAFullStoreLosesNothing(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	t.Cleanup(cancel)
 	srv, err := embedded.Start(ctx, embedded.WithStore(t.TempDir()), embedded.WithMaxStore(16<<20), embedded.WithListener("127.0.0.1:0"))
 	if err != nil {
@@ -132,11 +135,11 @@ func TestAFullStoreLosesNothing(t *testing.T) {
 	t.Cleanup(srv.Close)
 	w := celltest.On(ctx, t, srv, jetstream.Config{Queues: []jetstream.QueueConfig{{Name: celltest.Queue, AckWait: 3 * time.Second}}})
 	nc := w.Connect()
-	if !ask(ctx, nc, "STREAM.CREATE.FILL", []byte(`{"name":"FILL","subjects":["fill"]}`), &struct{}{}) {
-		t.Fatal("no stream to fill the store with")
-	}
+	eventually(t, "a stream to fill the store with", func(ctx context.Context) bool {
+		return ask(ctx, nc, "STREAM.CREATE.FILL", []byte(`{"name":"FILL","subjects":["fill"]}`), &struct{}{})
+	})
 	var taken atomic.Int64
-	c := talk(w, &taken)
+	c := talk(w, &taken, patience)
 	<-time.After(time.Second)
 	fill(ctx, t, nc)
 	full := taken.Load()
@@ -144,9 +147,7 @@ func TestAFullStoreLosesNothing(t *testing.T) {
 	fill(ctx, t, nc) // what was purged meanwhile
 	full = taken.Load() - full
 	before := c.count()
-	if !ask(ctx, nc, "STREAM.PURGE.FILL", nil, &struct{}{}) {
-		t.Fatal("no room could be made")
-	}
+	eventually(t, "room is made", func(ctx context.Context) bool { return ask(ctx, nc, "STREAM.PURGE.FILL", nil, &struct{}{}) })
 	eventually(t, "commands are taken again", func(context.Context) bool { return c.count() > before+4*talkers })
 	c.rest(t)
 	t.Logf("while it was full sessions were taken %d times; senders were told %v", full, c.refused)
@@ -176,7 +177,7 @@ func fill(ctx context.Context, t *testing.T, nc *nats.Conn) {
 }
 
 func stores(ctx context.Context, nc *nats.Conn, body []byte) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	msg, err := nc.RequestWithContext(ctx, "fill", body)
 	return err == nil && !strings.Contains(string(msg.Data), `"error"`)
@@ -197,13 +198,13 @@ func TestJetStreamGoneForAWhile(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t)
 	await(t, urlsOf(servers))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	t.Cleanup(cancel)
 	w := celltest.On(ctx, t, processes(urlsOf(servers)), jetstream.Config{
 		Replicas: 3, Queues: []jetstream.QueueConfig{{Name: celltest.Queue, AckWait: 3 * time.Second}},
 	})
 	var taken atomic.Int64
-	c := talk(w, &taken)
+	c := talk(w, &taken, 3*time.Second)
 	goesOn := func(when string) {
 		before := c.count()
 		eventually(t, "commands are taken "+when, func(context.Context) bool { return c.count() > before+4*talkers })

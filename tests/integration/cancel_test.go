@@ -77,9 +77,9 @@ func newCancels(tb testing.TB) *deploymentOfCancels {
 		began: make(chan struct{}, 1),
 		ended: make(chan time.Time, 1),
 	}
-	node := c.Node(actor.Config{Name: "node"})
-	tb.Cleanup(func() { node.Drain(tb) })
 	hands := c.Worker("worker", worker.Config{Slots: 1}, func(*nats.Conn) []tool.Tool { return []tool.Tool{c} })
+	node := c.Node(actor.Config{Name: "node"}) // behind the worker: the first model call is to show its tool
+	tb.Cleanup(func() { node.Drain(tb) })
 	tb.Cleanup(func() { hands.Drain(tb) })
 	return c
 }
@@ -108,7 +108,7 @@ func (c *deploymentOfCancels) measure(tb testing.TB, cancel func(context.Context
 	c.sessions++
 	id := content.SessionID(fmt.Sprint("s", c.sessions))
 	s := c.Start(id, `{"replies":[{"calls":[{"name":"wait","input":{}}]},{"text":"done"}]}`)
-	ctx, stop := context.WithTimeout(c.Ctx, 20*time.Second)
+	ctx, stop := context.WithTimeout(c.Ctx, patience)
 	defer stop()
 	if err := s.Submit(ctx, "", content.UserText("go")); err != nil {
 		tb.Fatal(err)

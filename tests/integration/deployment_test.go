@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"syscall"
 	"testing"
@@ -48,8 +48,15 @@ type deployment struct {
 
 func deploy(t testing.TB) *deployment {
 	t.Helper()
-	d := &deployment{t: t, addr: freeAddr(t)}
-	d.start("turnlog", "server", "--listen", d.addr, "--store", t.TempDir())
+	d := &deployment{t: t}
+	server := d.start("turnlog", "server", "--listen", "127.0.0.1:0", "--store", t.TempDir())
+	d.eventually("the server listens", func(context.Context) bool {
+		told := regexp.MustCompile(`nats://(127\.0\.0\.1:[0-9]+)\n`).FindStringSubmatch(server.output())
+		if told != nil {
+			d.addr = told[1]
+		}
+		return told != nil
+	})
 	d.nc = d.connect()
 	cell, err := jetstream.Open(d.nc, "")
 	if err != nil {
@@ -58,20 +65,6 @@ func deploy(t testing.TB) *deployment {
 	d.cell = cell
 	d.eventually("the cell is provisioned", func(ctx context.Context) bool { return cell.Check(ctx) == nil })
 	return d
-}
-
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return addr
 }
 
 func (d *deployment) connect() *nats.Conn {
@@ -151,7 +144,7 @@ func (d *deployment) start(name string, args ...string) *process {
 		p.signal(syscall.SIGTERM)
 		select {
 		case <-p.done:
-		case <-time.After(15 * time.Second):
+		case <-time.After(time.Minute):
 			p.signal(syscall.SIGKILL)
 			<-p.done
 			d.t.Errorf("%s did not end on SIGTERM", name)

@@ -103,7 +103,7 @@ type failover struct {
 
 func newFailover(tb testing.TB, sessions int) *failover {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // for many sessions
 	tb.Cleanup(cancel)
 	root := tb.TempDir()
 	f := &failover{

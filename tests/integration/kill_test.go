@@ -77,38 +77,39 @@ func TestASessionSurvivesTheNodeThatDrivesIt(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	d := deploy(t)
+	d, model := deploy(t), newProvider(t)
+	d.env = model.env()
 	nodes := map[string]*process{"n1": d.node("n1"), "n2": d.node("n2")}
-	d.workers(2, t.TempDir())
-
-	s := d.open(ctx, "survivor", `
-replies:
-  - text: "answered after a while"
-    delay: 3s
-`)
-	var driving string
-	for _, ev := range d.until(ctx, s.ID(), func(ev events.Event) bool { _, ok := ev.(events.ModelCallStarted); return ok }) {
-		if c, ok := ev.(events.DriverClaimed); ok {
-			driving = c.Node
-		}
+	c, err := client.Open(d.nc, "")
+	if err != nil {
+		t.Fatal(err)
 	}
-	nodes[driving].kill()
-
-	seen := d.until(ctx, s.ID(), ends)
-	var owners []string
-	lost := 0
-	for _, ev := range seen {
-		if c, ok := ev.(events.DriverClaimed); ok {
-			owners = append(owners, c.Node)
-		}
-		if f, ok := ev.(events.ModelCallFailed); ok && f.Class == content.ClassLost {
-			lost++
-		}
+	s, err := c.Start(ctx, client.Options{
+		ID: "survivor", Config: events.Config{Model: "openai:slow?api=chat"}, Input: []content.Item{content.UserText(promptStream)},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(owners) != 2 || owners[0] == owners[1] || lost != 1 {
-		t.Errorf("driven by %v with %d lost model calls, want two nodes and one", owners, lost)
+	t.Cleanup(s.Close)
+	driver := func(seen []events.Event) (node string) {
+		for _, ev := range seen {
+			if c, ok := ev.(events.DriverClaimed); ok {
+				node = c.Node
+			}
+		}
+		return node
 	}
-	if got := finished(ctx, t, s).Text(); got != "answered after a while" {
+	killed := driver(d.until(ctx, s.ID(), func(ev events.Event) bool { _, ok := ev.(events.ModelCallStarted); return ok }))
+	nodes[killed].kill()
+	after := driver(d.until(ctx, s.ID(), func(ev events.Event) bool {
+		f, ok := ev.(events.ModelCallFailed)
+		return ok && f.Class == content.ClassLost
+	}))
+	model.release()
+	if after == killed {
+		t.Errorf("driven by %s, which was killed", after)
+	}
+	if got := finished(ctx, t, s).Text(); !strings.HasPrefix(got, "and on") {
 		t.Errorf("answer = %q", got)
 	}
 	d.verify("survivor")

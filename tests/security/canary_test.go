@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,6 +27,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // canary is in every secret.
@@ -85,7 +87,10 @@ func (s *shop) start(until, name string, args ...string) *outputs {
 	s.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if err := <-ended; err != nil {
-			s.t.Errorf("%s: %v\n%s", name, err, out)
+			s.t.Errorf("%s: %v", name, err)
+		}
+		if s.t.Failed() {
+			s.t.Logf("%s printed:\n%s", name, out)
 		}
 	})
 	s.await(out, until)
@@ -100,7 +105,37 @@ func (s *shop) await(out *outputs, text string) {
 		select {
 		case <-tick.C:
 		case <-s.ctx.Done():
-			s.t.Fatalf("no %q in time in:\n%s", text, out)
+			s.t.Fatalf("no %q in time", text)
+		}
+	}
+}
+
+// offered waits until a tool is in the catalog: the first model call is to show it.
+func (s *shop) offered(name string) {
+	s.t.Helper()
+	nc, err := nats.Connect(s.url, s.login("driver")...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(nc.Close)
+	cell, err := jetstream.Open(nc, "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	view, err := cell.Catalog().Watch(s.ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer view.Close()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !slices.ContainsFunc(view.Snapshot(), func(o jetstream.Offer) bool {
+		return slices.ContainsFunc(o.Tools, func(x tool.Spec) bool { return x.Name == name })
+	}) {
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			s.t.Fatalf("%s is not offered in time", name)
 		}
 	}
 }
@@ -218,7 +253,7 @@ func TestNoSecretIsToldByProgramsWithTheirPermissions(t *testing.T) {
 	crew := s.start("configuration", "tool-worker", "--server", with("worker"), "--provision=false", "--queue", celltest.Queue, "--tools", "shell", "--root", t.TempDir(), "--log-level", "debug",
 		"--http", "127.0.0.1:0", "--mcp", "wiki="+wiki, "--mcp-token", "wiki=env:WIKI_TOKEN", "--mcp", "notes="+notes, "--mcp-env", "notes=NOTES_KEY")
 	if !asked() {
-		t.Errorf("the MCP server was not given its token:\n%s", crew)
+		t.Error("the MCP server was not given its token")
 	}
 
 	nc, err := nats.Connect(s.url, s.login("client")...)
@@ -230,6 +265,7 @@ func TestNoSecretIsToldByProgramsWithTheirPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.offered("shell_exec")
 	script := "replies:\n  - calls: [{name: shell_exec, input: {script: 'env; echo ran'}}]\n  - text: '{{(index .Results 0).Text}}'\n"
 	x, err := c.Start(s.ctx, client.Options{ID: "s", Config: events.Config{Model: "scripted:x", ModelData: []byte(script)}})
 	if err != nil {

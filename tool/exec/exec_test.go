@@ -142,7 +142,7 @@ func TestHowAProgramEnds(t *testing.T) {
 		"silent":         {"command: [\"false\"]\n", exec.CodeExit, "Tool failed: exit status 1"},
 		"signal":         {"command: [sh, -c, \"kill -9 $$\"]\n", exec.CodeExit, "Tool failed: signal: killed"},
 		"errors ignored": {"command: [sh, -c, \"echo out; echo err >&2\"]\n", "", "out\n"},
-		"time":           {"command: [sh, -c, \"echo early >&2; sleep 60\"]\ntimeout: 200ms\n", tool.CodeTimeout, "Tool failed: it was stopped after 200ms: early"},
+		"time":           {"command: [sh, -c, \"echo early >&2; sleep 600\"]\ntimeout: 4s\n", tool.CodeTimeout, "Tool failed: it was stopped after 4s: early"},
 		"json":           {"command: [echo, '[1, 2]']\noutput: json\n", "", "[1, 2]"},
 		"no json":        {"command: [echo, 'x{{y']\noutput: json\n", exec.CodeOutput, "Tool failed: it wrote no valid JSON: x{y"},
 		"too much json":  {"command: [seq, 1000]\noutput: json\nmax_output: 100\n", exec.CodeOutput, "Tool failed: it wrote more than 100 bytes of JSON"},

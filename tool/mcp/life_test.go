@@ -81,7 +81,7 @@ func TestOneBadServerTakesNoneDown(t *testing.T) {
 		{Name: "gone", URL: "http://127.0.0.1:1/mcp?key=hidden"},
 		{Name: "missing", Command: []string{"/no/such/program"}},
 		withTimeout(programServer(t, "mute", "hang"), patience),
-		withTimeout(programServer(t, "slow", "slow"), 10*patience),
+		withTimeout(programServer(t, "slow", "slow"), 30*patience),
 		programServer(t, "broken", "broken"),
 		programServer(t, "noise", "noise"), programServer(t, "garbled", "garbled"),
 	}})
@@ -96,7 +96,7 @@ func TestOneBadServerTakesNoneDown(t *testing.T) {
 	for name, want := range map[string]string{
 		"good": "ready", "hung": "unavailable: connect: no answer within 300ms",
 		"tardy": "unavailable: connect: no answer within 300ms", "mute": "unavailable: connect: no answer within 300ms",
-		"slow": "unavailable: connect: no answer within 3s; it said: still installing",
+		"slow": "unavailable: connect: no answer within 9s; it said: still installing",
 		"gone": "unavailable: dial tcp 127.0.0.1:1: connect: connection refused", "missing": "unavailable: start: exec: \"/no/such/program\": stat /no/such/program: no such file",
 		"broken": "unavailable: the program ended (exit status 3): no key:", "noise": "unavailable: the program ended (exit status 0): this is no JSON",
 		"garbled": "unavailable: the program wrote what cannot be read: ",
@@ -150,7 +150,7 @@ func TestToolsLeaveAndComeBackWithTheServer(t *testing.T) {
 			f, g := newFake(legacy), &gate{}
 			s := f.serve(t, g.around)
 			m := open(t, Config{CheckEvery: 10 * time.Millisecond, Servers: []Server{
-				{Name: "x", URL: s.URL, ConnectTimeout: time.Second}, {Name: "y", URL: newFake(legacy).serve(t).URL},
+				{Name: "x", URL: s.URL, ConnectTimeout: 20 * time.Second}, {Name: "y", URL: newFake(legacy).serve(t).URL},
 			}})
 			ready(t, m)
 			echo := named(t, m, "mcp_x_echo")

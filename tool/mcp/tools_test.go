@@ -146,9 +146,9 @@ func TestProgressAndCancelCrossTheWire(t *testing.T) {
 func TestCallHasATimeOfItsOwn(t *testing.T) {
 	t.Parallel()
 	f := newFake(false)
-	m := open(t, Config{Servers: []Server{{Name: "x", URL: f.serve(t).URL, Timeout: 500 * time.Millisecond}}})
+	m := open(t, Config{Servers: []Server{{Name: "x", URL: f.serve(t).URL, Timeout: 4 * time.Second}}})
 	ready(t, m)
-	wantText(t, invoke(t, named(t, m, "mcp_x_long"), `{}`), content.StatusError, tool.CodeTimeout, "Tool timed out after 500ms")
+	wantText(t, invoke(t, named(t, m, "mcp_x_long"), `{}`), content.StatusError, tool.CodeTimeout, "Tool timed out after 4s")
 	<-f.stopped
 	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"still there"}`), content.StatusOK, "", "still there")
 }

@@ -264,7 +264,7 @@ func poll(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	patience := time.After(20 * time.Second)
+	patience := time.After(time.Minute)
 	for !done() {
 		select {
 		case <-tick.C:
@@ -292,7 +292,7 @@ func TestCancelEndsTheWholeFamily(t *testing.T) {
 	cancelled := time.Now()
 	cancel()
 	r := <-done
-	if took := time.Since(cancelled); r.Result.Status != content.StatusCancelled || took > 10*time.Second {
+	if took := time.Since(cancelled); r.Result.Status != content.StatusCancelled || took > 40*time.Second {
 		t.Errorf("status %s after %s", r.Result.Status, took)
 	}
 	for _, pid := range pids {
@@ -303,8 +303,8 @@ func TestCancelEndsTheWholeFamily(t *testing.T) {
 func TestTimeoutEndsTheWholeFamilyAndShowsTheOutput(t *testing.T) {
 	t.Parallel()
 	x, root := newShell(t, shell.Options{})
-	r := invoke(t.Context(), t, x, args{"script": "echo begun; " + family, "timeout_seconds": 2}).Result
-	if r.Text() != "Tool failed: the command was stopped after 2s; until then it wrote:\nbegun\n" || r.Code != tool.CodeTimeout {
+	r := invoke(t.Context(), t, x, args{"script": "echo begun; " + family, "timeout_seconds": 5}).Result
+	if r.Text() != "Tool failed: the command was stopped after 5s; until then it wrote:\nbegun\n" || r.Code != tool.CodeTimeout {
 		t.Errorf("result = %q, %s", r.Text(), r.Code)
 	}
 	gone(t, readPID(t, filepath.Join(root, "child")))
@@ -321,8 +321,8 @@ func TestFamilyThatDoesNotListenIsKilled(t *testing.T) {
 	x, root := newShell(t, shell.Options{Grace: 100 * time.Millisecond})
 	deaf := "trap '' TERM; sh -c 'echo $$ > child; while :; do sleep 100; done' & wait"
 	start := time.Now()
-	r := invoke(t.Context(), t, x, args{"script": deaf, "timeout_seconds": 2}).Result
-	if took := time.Since(start); r.Code != tool.CodeTimeout || took > 15*time.Second {
+	r := invoke(t.Context(), t, x, args{"script": deaf, "timeout_seconds": 5}).Result
+	if took := time.Since(start); r.Code != tool.CodeTimeout || took > 40*time.Second {
 		t.Errorf("%s after %s: %s", r.Code, took, r.Text())
 	}
 	gone(t, readPID(t, filepath.Join(root, "child")))
@@ -339,7 +339,7 @@ func TestWhatACommandLeavesBehindIsEnded(t *testing.T) {
 	} {
 		start := time.Now()
 		text, e := run(t, x, args{"script": script})
-		if took := time.Since(start); text != "done\n" || e.Code != 0 || took > 15*time.Second {
+		if took := time.Since(start); text != "done\n" || e.Code != 0 || took > 40*time.Second {
 			t.Errorf("%s: %q, %d after %s", name, text, e.Code, took)
 		}
 		gone(t, readPID(t, filepath.Join(root, "left")))
@@ -360,7 +360,7 @@ func TestProcessOfAnotherSessionIsNotWaitedFor(t *testing.T) {
 	x, root := newShell(t, shell.Options{})
 	start := time.Now()
 	text, _ := run(t, x, args{"script": "setsid sh -c 'echo $$ > away; exec sleep 1000' & echo done"})
-	if took := time.Since(start); text != "done\n" || took > 10*time.Second {
+	if took := time.Since(start); text != "done\n" || took > 40*time.Second {
 		t.Errorf("%q after %s", text, took)
 	}
 	pid := readPID(t, filepath.Join(root, "away"))

@@ -375,7 +375,7 @@ func TestKeepersAreNotMisledByAReplicaThatLags(t *testing.T) {
 		id := keep(t, c, noise(100<<10, 1))
 		say(t, c, c.names.journal("s"), "it names "+id)
 		say(t, c, c.names.journal("s"), "and goes on")
-		time.Sleep(2 * grace)
+		<-time.After(2 * grace)
 		for _, stream := range []string{c.names.blobStream(), c.names.journalStream()} {
 			lagging(t, c, stream)
 			got, err := k.Collect(t.Context(), grace, false)

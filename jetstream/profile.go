@@ -116,12 +116,26 @@ const (
 // repeat what it is, which may have a password.
 var errNoAddress = errors.New("no address such as http://127.0.0.1:8222")
 
+// CheckMonitor returns an error for what cannot be the address of a monitoring port.
+func CheckMonitor(monitor string) error {
+	_, err := monitorURL(monitor)
+	return err
+}
+
+func monitorURL(monitor string) (*url.URL, error) {
+	u, err := url.Parse(monitor)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("monitoring port: %w", errNoAddress)
+	}
+	return u, nil
+}
+
 // ReadSync asks a server's monitoring port, such as http://127.0.0.1:8222, when that
 // server syncs.
 func ReadSync(ctx context.Context, monitor string) (ServerSync, error) {
-	u, err := url.Parse(monitor)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return ServerSync{}, fmt.Errorf("monitoring port: %w", errNoAddress)
+	u, err := monitorURL(monitor)
+	if err != nil {
+		return ServerSync{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, monitorTimeout)
 	defer cancel()

@@ -51,6 +51,9 @@ func TestTheNodeRefusesWhatIsWeakerThanItsProfile(t *testing.T) {
 	starts(t, "--server", s.ClientURL())
 	refused(t, cli.CodeUsage, "--server", s.ClientURL(), "--profile", "best")
 	refused(t, cli.CodeUsage, "--server", s.ClientURL(), "--profile", "audit", "--replicas", "1")
+	if why := refused(t, cli.CodeUsage, "--server", s.ClientURL(), "--namespace", "none", "--profile", "dev", "--monitor", "n1"); !strings.Contains(why, "--monitor: ") {
+		t.Errorf("a monitoring port that is none: %s", why)
+	}
 	if why := refused(t, cli.CodeFailed, "--server", s.ClientURL(), "--namespace", "new", "--profile", "standard"); !strings.Contains(why, "replicas > 1 not supported") {
 		t.Errorf("streams that it would create: %s", why)
 	}
@@ -65,7 +68,7 @@ func TestTheNodeRefusesServersThatMayBeLazy(t *testing.T) {
 	t.Cleanup(c.Close)
 	audit := []string{"--server", c.ClientURL(), "--profile", "audit"} // it creates the streams
 	why := refused(t, cli.CodeFailed, audit...)
-	if !strings.Contains(why, "no client can see when "+c.Servers()[0].Name()) || !strings.Contains(why, "--assume-sync always") {
+	if !strings.Contains(why, "no client can see the sync_interval of "+c.Servers()[0].Name()) || !strings.Contains(why, "--assume-sync always") {
 		t.Errorf("without a word of the servers: %s", why)
 	}
 	if log := starts(t, append(audit, "--assume-sync", "always")...); !strings.Contains(log, `"sync_assumed_of": ["`+c.Servers()[0].Name()+`"`) {

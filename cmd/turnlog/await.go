@@ -165,8 +165,8 @@ func (v *conversation) passed(ctx context.Context, timeout time.Duration) error 
 	switch {
 	case refused:
 		return nil
-	case errors.Is(err, errLeft):
-		return fmt.Errorf("%w: no driver node has taken up what was sent to session %s, if anything was", errLeft, v.id)
+	case ctx.Err() != nil: // also while it was sent
+		return fmt.Errorf("%w: no driver node has taken up what was sent to session %s, if anything was", context.Cause(ctx), v.id)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -179,8 +180,8 @@ func TestWhoIsNotAnsweredMayLeaveAtOnce(t *testing.T) {
 		"interrupt": {"0s", func(p *program) { p.signals <- os.Interrupt }},
 	} {
 		p := prepare(t, nil, nil)
-		p.app.patience.leave = 100 * time.Millisecond
-		p.start(t, "run", "--server", url, "--session", name, "--timeout", leave.flag, "--model", scripted(t, oneReply), "hi")
+		p.app.patience.leave = time.Nanosecond
+		p.start(t, "run", "--server", url, "--session", name, "--timeout", leave.flag, "--model", scripted(t, oneReply+"    repeat: true\n"), "hi")
 		for inbox := cellAt(t, url).Inbox(); ; {
 			if sent, err := inbox.Read(t.Context(), content.SessionID(name), nil); err != nil {
 				t.Fatal(err)
@@ -195,6 +196,10 @@ func TestWhoIsNotAnsweredMayLeaveAtOnce(t *testing.T) {
 		}
 		if took := time.Since(start); took > clitest.Patience/2 {
 			t.Errorf("%s: it took %v", name, took)
+		}
+		sent, err := cellAt(t, url).Inbox().Read(t.Context(), content.SessionID(name), nil)
+		if err != nil || len(sent) != 2 || commands.NameOf(sent[1].Envelope.Command) != commands.NameOf(commands.Cancel{}) {
+			t.Errorf("%s: it left %d commands, %v; want the input and its cancel", name, len(sent), err)
 		}
 		if want := "no driver node has taken session " + name + ": the input stays queued, with its cancel behind it"; !strings.Contains(p.err.String(), want) {
 			t.Errorf("%s: err = %q, want %q", name, p.err, want)

@@ -49,6 +49,9 @@ Exit codes: 0 no errors (there may be warnings), 1 errors were found, 2 wrong us
 		if d.patience < 0 || d.stalled < 0 || d.limit < 1 {
 			return usageError("--patience %v, --stalled %v, --limit %d: use positive values", d.patience, d.stalled, d.limit)
 		}
+		if err := d.durability.Check(); err != nil {
+			return err
+		}
 		return a.interruptible(cmd.Context(), func(ctx context.Context) error {
 			r, err := d.look(ctx, deployment, logs.Logger(a.term.err, a.getenv))
 			if err != nil {

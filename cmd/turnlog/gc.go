@@ -35,8 +35,8 @@ func newGCCommand(a *app) *cobra.Command {
 Only sessions at rest are deleted: no turn is open, nothing is queued or runs in the background, and
 for --keep-bytes they were idle for --idle at least. Each leaves its tombstone, which "observer
 verify" takes for what it is: expired, not tampered with. The bytes of --keep-bytes are those of
-entries as they were written, with their blobs; what disks hold is less where it compresses, and more
-until the server has compacted it.
+entries as they were written, without the files and long outputs that they only name, which several
+may share; what disks hold is less where it compresses, and more until the server has compacted it.
 
 It reads all journals once, and changes nothing that another gc, running at the same time, has to
 know of: two of them only do some work twice. Run it now and then, from cron for example. It takes

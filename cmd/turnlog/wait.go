@@ -85,7 +85,7 @@ func (v *conversation) wait(
 ) (*turnOutcome, error) {
 	ctx, done := context.WithCancel(ctx)
 	defer done()
-	w := &wait{conversation: v, show: show, failed: make(chan error, 1)}
+	w := &wait{conversation: v, show: show, failed: make(chan error, 1), stored: make(chan struct{}, 1)}
 	w.startTimers(timeout)
 	defer w.stopTimers()
 	begin(ctx, w)
@@ -107,11 +107,12 @@ type wait struct {
 	show view
 	gate gatekeeper
 
-	ask       string     // its id
-	allowing  string     // the id of what allows tools before it; "": nothing
-	failed    chan error // what could not be sent
-	handled   bool       // the session had nothing to do with the input
-	cancelled bool       // a cancel is on its way
+	ask       string        // its id
+	allowing  string        // the id of what allows tools before it; "": nothing
+	failed    chan error    // what could not be sent
+	handled   bool          // the session had nothing to do with the input
+	cancelled bool          // a cancel is on its way
+	stored    chan struct{} // the inbox has the cancel
 
 	nudge, answer, deadline, leave *time.Timer
 }
@@ -198,6 +199,10 @@ func (w *wait) next(ctx context.Context) (*turnOutcome, error) {
 		w.show.note("nobody has answered yet: is a driver-node running? (turnlog dev starts one)")
 	case <-w.answer.C:
 		return nil, w.unanswered()
+	case <-w.stored:
+		if !w.tracker.accepted() {
+			w.leave.Reset(w.patience.leave)
+		}
 	case <-w.leave.C:
 		return nil, fmt.Errorf("%w: no driver node has taken session %s: the input stays queued, with its cancel behind it", errLeft, w.id)
 	case err := <-w.failed:
@@ -290,10 +295,18 @@ func (w *wait) cancel(ctx context.Context, reason string) error {
 	case w.tracker.turn != "" && !w.tracker.mine():
 		return fmt.Errorf("%w: turn %s goes on, and the input waits behind it in session %s",
 			errLeft, w.tracker.turn, w.id)
-	case !w.tracker.accepted():
-		w.leave.Reset(w.patience.leave)
 	}
 	w.cancelled = true
-	w.send(ctx, ulid.Make().String(), commands.Cancel{Scope: commands.ScopeTurn, Reason: reason})
+	c, session, stored := w.client, w.id, w.stored
+	w.deliver(ctx, func(ctx context.Context) error {
+		err := c.Send(ctx, session, ulid.Make().String(), commands.Cancel{Scope: commands.ScopeTurn, Reason: reason})
+		if err == nil {
+			select {
+			case stored <- struct{}{}: // from now on nothing is lost with who leaves
+			default:
+			}
+		}
+		return err
+	})
 	return nil
 }

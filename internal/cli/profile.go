@@ -48,10 +48,23 @@ func optional(cmd *cobra.Command, c *Choice, name, usage string) {
 // Profile is the profile that is asked for; "": none.
 func (d *Durability) Profile() jetstream.Profile { return jetstream.Profile(d.profile.String()) }
 
+// Check returns an error for monitoring ports that cannot be any.
+func (d *Durability) Check() error {
+	for _, m := range d.monitors {
+		if err := jetstream.CheckMonitor(m); err != nil {
+			return Usage("--monitor: %w", err)
+		}
+	}
+	return nil
+}
+
 // Replicas is the number of copies for streams that are created, given the number that
 // --replicas says or has by default.
 func (d *Durability) Replicas(cmd *cobra.Command, replicas int) (int, error) {
 	least := d.Profile().Replicas()
+	if err := d.Check(); err != nil {
+		return 0, err
+	}
 	if replicas < 1 {
 		return 0, Usage("--replicas %d: use 1 or more", replicas)
 	}
@@ -136,7 +149,7 @@ func (v Verdict) Blind() string {
 	if err := errors.Join(v.Unread...); err != nil {
 		why = " (" + strings.ReplaceAll(err.Error(), "\n", "; ") + ")"
 	}
-	return fmt.Sprintf("no client can see when %s sync to disk%s: name their monitoring ports with --monitor http://HOST:8222, "+
+	return fmt.Sprintf("no client can see the sync_interval of %s%s: name the monitoring ports with --monitor http://HOST:8222, "+
 		"or, if you know that sync_interval is always, say so with --assume-sync always", strings.Join(v.Unseen, ", "), why)
 }
 

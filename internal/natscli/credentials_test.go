@@ -1,6 +1,7 @@
 package natscli
 
 import (
+	"errors"
 	"maps"
 	"path/filepath"
 	"strings"
@@ -146,5 +147,8 @@ func TestContradictingCredentials(t *testing.T) {
 	} {
 		_, err := dial(t, newEnvironment(t).flags(t, c.args...))
 		wantError(t, err, append(c.says, "connect to NATS: "), "hush")
+		if !errors.Is(err, ErrSettings) {
+			t.Errorf("%q: %v is no ErrSettings", c.args, err)
+		}
 	}
 }

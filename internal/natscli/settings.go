@@ -146,7 +146,7 @@ func (s *settings) options() ([]nats.Option, error) {
 	}
 	for _, file := range []string{s.Cert, s.Key, s.CA} {
 		if err := readable(file); err != nil {
-			return nil, fmt.Errorf("TLS: %w", err)
+			return nil, badSettings("TLS: %v", err)
 		}
 	}
 	if s.Cert != "" {
@@ -167,7 +167,7 @@ func (s *settings) options() ([]nats.Option, error) {
 // identity returns the option that says who we are, if any.
 func (s *settings) identity() ([]nats.Option, error) {
 	if err := errors.Join(readable(s.Creds), readable(s.NKey)); err != nil {
-		return nil, fmt.Errorf("credentials: %w", err)
+		return nil, badSettings("credentials: %v", err)
 	}
 	switch {
 	case s.Creds != "":
@@ -179,7 +179,7 @@ func (s *settings) identity() ([]nats.Option, error) {
 	case s.NKey != "":
 		opt, err := nats.NkeyOptionFromSeed(s.NKey)
 		if err != nil {
-			return nil, fmt.Errorf("credentials: key in %s: %w", s.NKey, err)
+			return nil, badSettings("credentials: key in %s: %v", s.NKey, err)
 		}
 		return []nats.Option{opt}, nil
 	}

@@ -72,7 +72,7 @@ func (k *Keeper) collect(ctx context.Context, before time.Time, dry bool) (Colle
 func (k *Keeper) blobs(ctx context.Context) (map[string]*kept, error) {
 	n := k.cell.names
 	out := make(map[string]*kept)
-	for m, err := range k.cell.readAll(ctx, n.blobStream(), n.blobMetas()) {
+	for m, err := range k.cell.readAll(ctx, n.blobStream(), n.blobMetas(), 0) {
 		if err != nil {
 			return nil, err
 		}

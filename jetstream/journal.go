@@ -114,48 +114,29 @@ func (j *Journal) ReadFrom(ctx context.Context, s content.SessionID, head journa
 	return j.read(ctx, s, chain{session: s, head: head}, head.Seq)
 }
 
-// read reads what one replica after the other has, up to where the leader says that the
-// journal ends.
 func (j *Journal) read(ctx context.Context, s content.SessionID, ch chain, after uint64) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		if !content.IsToken(string(s)) {
 			return // nothing can have been written under that name
 		}
-		end := j.endOf(ctx, s)
-		defer end.close()
-		for missing := true; missing && j.readOn(ctx, s, &ch, after, yield); {
-			var err error
-			if missing, err = end.missing(ctx, ch.head.Guard); err != nil {
+		n := j.cell.names
+		for m, err := range j.cell.readAll(ctx, n.journalStream(), n.journal(s), ch.head.Guard+1) {
+			if err != nil {
 				yield(journal.Record{}, fmt.Errorf("read %s after %d: %w", s, ch.head.Seq, err))
+				return
+			}
+			if ch.head.Seq < after && ch.skip(m, after) {
+				continue
+			}
+			rec, err := j.record(ctx, s, m)
+			if err == nil {
+				rec, err = j.extend(ctx, &ch, rec)
+			}
+			if skip := err == nil && rec.Seq <= after; !skip && !yield(rec, err) || err != nil || ch.deleted {
 				return
 			}
 		}
 	}
-}
-
-// readOn reads what a replica has behind the chain. It reports whether what follows is
-// wanted.
-func (j *Journal) readOn(
-	ctx context.Context, s content.SessionID, ch *chain, after uint64, yield func(journal.Record, error) bool,
-) bool {
-	n := j.cell.names
-	for m, err := range j.cell.batchGet(ctx, n.journalStream(), n.journal(s), ch.head.Guard+1) {
-		if err != nil {
-			yield(journal.Record{}, fmt.Errorf("read %s after %d: %w", s, ch.head.Seq, err))
-			return false
-		}
-		if ch.head.Seq < after && ch.skip(m, after) {
-			continue
-		}
-		rec, err := j.record(ctx, s, m)
-		if err == nil {
-			rec, err = j.extend(ctx, ch, rec)
-		}
-		if skip := err == nil && rec.Seq <= after; !skip && !yield(rec, err) || err != nil || ch.deleted {
-			return false
-		}
-	}
-	return true
 }
 
 // extend takes the next entry into the chain. Where entries are missing because

@@ -152,7 +152,7 @@ func (k *Keeper) Holdings(ctx context.Context) ([]Holding, error) {
 	}
 	n := k.cell.names
 	all := make(map[content.SessionID]*Holding)
-	for m, err := range k.cell.readAll(ctx, n.journalStream(), n.allJournals()) {
+	for m, err := range k.cell.readAll(ctx, n.journalStream(), n.allJournals(), 0) {
 		if err != nil {
 			return nil, fmt.Errorf("list what is kept: %w", err)
 		}

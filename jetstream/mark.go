@@ -66,7 +66,7 @@ func (m *marker) stream(ctx context.Context, stream string) error {
 	if !m.direct(stream) {
 		read = m.cell.leaderAll
 	}
-	for msg, err := range read(ctx, stream, ">") {
+	for msg, err := range read(ctx, stream, ">", 0) {
 		if err == nil {
 			err = m.message(ctx, stream, msg)
 		}

@@ -202,35 +202,35 @@ func (c *Cell) batchGet(ctx context.Context, stream, subject string, seq uint64)
 	}
 }
 
-// readAll yields the messages on a subject, which may hold wildcards, in order, and
-// brings whatever was acknowledged before: what some replica has, which is fast, and then
-// what the leader has behind that.
-func (c *Cell) readAll(ctx context.Context, stream, subject string) iter.Seq2[stored, error] {
+// readAll yields the messages on a subject, which may hold wildcards, from a sequence on,
+// in order, and brings whatever was acknowledged before: what some replica has, which is
+// fast, and then what the leader has behind that.
+func (c *Cell) readAll(ctx context.Context, stream, subject string, seq uint64) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
-		last := uint64(0)
-		for m, err := range c.batchGet(ctx, stream, subject, 0) {
+		for m, err := range c.batchGet(ctx, stream, subject, seq) {
 			if !yield(m, err) || err != nil {
 				return
 			}
-			last = m.Seq
+			seq = m.Seq + 1
 		}
-		c.leaderRest(ctx, stream, subject, last, yield)
+		for m, err := range c.leaderAll(ctx, stream, subject, seq) {
+			if !yield(m, err) {
+				return
+			}
+		}
 	}
 }
 
-// leaderAll is readAll for a stream that only its leader serves.
-func (c *Cell) leaderAll(ctx context.Context, stream, subject string) iter.Seq2[stored, error] {
-	return func(yield func(stored, error) bool) { c.leaderRest(ctx, stream, subject, 0, yield) }
-}
-
-// leaderRest yields what the leader has behind a sequence, message by message.
-func (c *Cell) leaderRest(ctx context.Context, stream, subject string, last uint64, yield func(stored, error) bool) {
-	for {
-		m, err := c.leaderNext(ctx, stream, subject, last+1)
-		if errors.Is(err, errNoMessage) || !yield(m, err) || err != nil {
-			return
+// leaderAll is readAll for a stream that only its leader serves, message by message.
+func (c *Cell) leaderAll(ctx context.Context, stream, subject string, seq uint64) iter.Seq2[stored, error] {
+	return func(yield func(stored, error) bool) {
+		for {
+			m, err := c.leaderNext(ctx, stream, subject, seq)
+			if errors.Is(err, errNoMessage) || !yield(m, err) || err != nil {
+				return
+			}
+			seq = m.Seq + 1
 		}
-		last = m.Seq
 	}
 }
 

@@ -182,6 +182,17 @@ func (w *world) claims(id content.SessionID) []events.DriverClaimed {
 	return out
 }
 
+const anHour = "replies:\n  - text: ok\n    delay: 1h\n"
+
+// thinking opens a session whose model has begun a call that takes an hour.
+func (w *world) thinking(id content.SessionID) *client.Session {
+	w.t.Helper()
+	s := w.start(id, anHour)
+	w.submit(s, "go")
+	w.until(id, events.KindModelCallStarted)
+	return s
+}
+
 const oneReply = "replies:\n  - text: ok\n    repeat: true\n"
 
 func TestAnIdleSessionIsParkedAndWakesForTheNextCommand(t *testing.T) {

@@ -42,9 +42,7 @@ func TestASessionOutlivesAFlood(t *testing.T) {
 		w := newWorld(t)
 		counted := &tally{by: make(map[string]int)}
 		n := w.node("n1", func(c *actor.Config) { c.Metrics = counted })
-		s := w.start("s", "replies:\n  - text: ok\n    delay: 1h\n")
-		w.submit(s, "go")
-		w.until("s", events.KindModelCallStarted)
+		s := w.thinking("s")
 
 		flood := w.connect()
 		publish := func(lane events.Lane, env commands.Envelope) {

@@ -12,10 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/events"
 )
-
-const anHour = "replies:\n  - text: ok\n    delay: 1h\n"
 
 // TestWhatANodeTookJustBeforeItDiedIsHandedOn: nothing waits for a lease that the others
 // can know of.
@@ -24,9 +21,7 @@ func TestWhatANodeTookJustBeforeItDiedIsHandedOn(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
 		<-time.After(time.Second) // its first record is written
-		s := w.start("s", anHour)
-		w.submit(s, "go")
-		w.until("s", events.KindModelCallStarted)
+		w.thinking("s")
 		second := w.node("n2")
 		<-time.After(50 * time.Millisecond)
 		first.crash(t)
@@ -44,9 +39,7 @@ func TestANodeThatWasTakenForDeadRecordsItsTokensAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		s := w.start("s", anHour)
-		w.submit(s, "go")
-		w.until("s", events.KindModelCallStarted)
+		w.thinking("s")
 		<-time.After(time.Second)
 		if err := w.cell.Nodes().Forget(w.ctx, "n1"); err != nil {
 			t.Fatal(err)
@@ -77,9 +70,7 @@ func TestADriverThatCannotReadReturnsItsToken(t *testing.T) {
 					return nil
 				}))
 		})
-		s := w.start("s", anHour)
-		w.submit(s, "go")
-		w.until("s", events.KindModelCallStarted)
+		w.thinking("s")
 		if _, err := w.connect().RequestWithContext(w.ctx, "$JS.API.STREAM.DELETE.TURNLOG_INBOX", nil); err != nil {
 			t.Fatal(err)
 		}

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/turnlog/turnlog/events"
 )
 
 // TestWhatANodeCouldNotRecordIsHandedOn: the others were told when they asked whether it
@@ -17,9 +15,7 @@ func TestWhatANodeCouldNotRecordIsHandedOn(t *testing.T) {
 		nodes := map[string]*node{"n1": w.node("n1"), "n2": w.node("n2"), "n3": w.node("n3")}
 		<-time.After(time.Second)                                                         // their first records are written
 		w.reset("KV_TURNLOG_NODES", func(cfg map[string]any) { cfg["max_msg_size"] = 1 }) // they can still be read
-		s := w.start("s", anHour)
-		w.submit(s, "go")
-		w.until("s", events.KindModelCallStarted)
+		w.thinking("s")
 		<-time.After(2 * time.Second)
 		first := w.owners("s")[0]
 		nodes[first].crash(t)

@@ -78,9 +78,7 @@ func TestACancelThatWaitsForATakeoverEndsTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
-		s := w.start("s", "replies:\n  - text: ok\n    delay: 1h\n")
-		w.submit(s, "go")
-		w.until("s", events.KindModelCallStarted)
+		s := w.thinking("s")
 		first.crash(t)
 		w.send("s", "stop", commands.Cancel{Scope: commands.ScopeTurn})
 		second := w.node("n2")
@@ -115,9 +113,7 @@ func TestTheNodeEndsWithItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", func(c *actor.Config) { c.Capacity = 1 })
-		s := w.start("s", "replies:\n  - text: ok\n    delay: 1h\n")
-		w.submit(s, "go")
-		w.until("s", events.KindModelCallStarted)
+		w.thinking("s")
 		n.nc.Close()
 		select {
 		case err := <-n.Ended():
@@ -334,9 +330,7 @@ func TestADrainingNodeIsNotGivenWhatItHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
-		s := w.start("s", "replies:\n  - text: ok\n    delay: 1h\n")
-		w.submit(s, "go")
-		w.until("s", events.KindModelCallStarted)
+		w.thinking("s")
 		first.drain(t)
 		second := w.node("n2")
 		<-time.After(time.Second)
@@ -358,9 +352,7 @@ func TestACrashedNodesSessionsAreHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
-		s := w.start("s", "replies:\n  - text: ok\n    delay: 1h\n")
-		w.submit(s, "go")
-		w.until("s", events.KindModelCallStarted)
+		w.thinking("s")
 		second := w.node("n2")
 		<-time.After(2 * time.Second) // n1 recorded its token
 		first.crash(t)

@@ -151,16 +151,11 @@ func (n *Nodes) Answer(ctx context.Context, node string, unrecorded func() []Hel
 	return nil
 }
 
-// Probe reports whether a node is alive: it is not if nobody listens on its
-// subject, a moment later neither, when one that was only cut off is back; or if it lets
-// three probes of 250 ms pass, as a host does that hangs. As long as the prober's own
-// connection is in trouble, it takes the node for alive.
-func (n *Nodes) Probe(ctx context.Context, node string) bool {
-	_, lives := n.Ask(ctx, node)
-	return lives
-}
-
-// Ask is Probe, and returns the tokens that the node named: those that its record lacks.
+// Ask reports whether a node is alive, and returns the tokens that it named: those that its
+// record lacks. It is dead if nobody listens on its subject, a moment later neither, when
+// one that was only cut off is back; or if it lets three probes of 250 ms pass, as a host
+// does that hangs. As long as the asker's own connection is in trouble, it takes the node
+// for alive.
 func (n *Nodes) Ask(ctx context.Context, node string) (unrecorded []HeldToken, lives bool) {
 	absent := false
 	for range probeTries {

@@ -113,13 +113,13 @@ func TestProbeTellsTheDeadFromTheLiving(t *testing.T) {
 			took time.Duration
 		}{{"alive", true, 0}, {"never-there", false, probeTimeout}, {"hung", false, 3 * probeTimeout}} {
 			start := time.Now()
-			if got := c.Nodes().Probe(t.Context(), p.node); got != p.want || time.Since(start) != p.took {
-				t.Errorf("Probe of %s = %v after %v, want %v after %v", p.node, got, time.Since(start), p.want, p.took)
+			if got := lives(t.Context(), c, p.node); got != p.want || time.Since(start) != p.took {
+				t.Errorf("Ask of %s = %v after %v, want %v after %v", p.node, got, time.Since(start), p.want, p.took)
 			}
 		}
 		leave()
 		synctest.Wait()
-		if c.Nodes().Probe(t.Context(), "alive") {
+		if lives(t.Context(), c, "alive") {
 			t.Error("a node that left is alive")
 		}
 	})
@@ -131,13 +131,13 @@ func TestProbeWithoutAConnectionAccusesNobody(t *testing.T) {
 		s := startServer(t)
 		c := openCell(t, connect(t, s))
 		c.nc.Close()
-		if !c.Nodes().Probe(t.Context(), "n1") {
-			t.Error("Probe over a closed connection takes the node for dead")
+		if !lives(t.Context(), c, "n1") {
+			t.Error("Ask over a closed connection takes the node for dead")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if !openCell(t, connect(t, s)).Nodes().Probe(ctx, "n1") {
-			t.Error("Probe that was called off takes the node for dead")
+		if !lives(ctx, openCell(t, connect(t, s)), "n1") {
+			t.Error("Ask that was called off takes the node for dead")
 		}
 	})
 }
@@ -150,12 +150,12 @@ func TestProbeOfADeafConnectionAccusesNobody(t *testing.T) {
 	t.Cleanup(p.Close)
 	must(t, openCell(t, connect(t, s)).Nodes().Answer(t.Context(), "n1", nothingNew))
 	c := openCell(t, connectTCP(t, s, nats.SetCustomDialer(p)))
-	if !c.Nodes().Probe(t.Context(), "n1") {
+	if !lives(t.Context(), c, "n1") {
 		t.Fatal("a node that answers is dead")
 	}
 	p.Swallow(faultproxy.ToClient, true)
-	if !c.Nodes().Probe(t.Context(), "n1") {
-		t.Error("Probe that hears nothing at all takes the node for dead")
+	if !lives(t.Context(), c, "n1") {
+		t.Error("Ask that hears nothing at all takes the node for dead")
 	}
 }
 
@@ -194,7 +194,7 @@ func TestProbeOfANodeThatConnectsAgain(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if !c.Nodes().Probe(t.Context(), "n1") {
+		if !lives(t.Context(), c, "n1") {
 			t.Error("a node that is back is dead")
 		}
 	})
@@ -220,4 +220,9 @@ func TestARecordDoesNotWaitForItsAcknowledgement(t *testing.T) {
 	if got := nodes(t, other); len(got) != 1 {
 		t.Errorf("records = %v, want what was stored", got)
 	}
+}
+
+func lives(ctx context.Context, c *Cell, node string) bool {
+	_, is := c.Nodes().Ask(ctx, node)
+	return is
 }

@@ -8,7 +8,7 @@ SIMFROM  ?= $(shell date +%s)
 CHAOSRUNS ?= 10
 CHAOSTIME ?= 60s
 export PROMPT ?= Which Go files here are the longest, and what do they do?
-tool     := go tool -modfile=tools/go.mod
+tool     := go tool -modfile=.ci/tools/go.mod
 
 .PHONY: help check test race vet lint fmt-check fmt fuzz sim chaos bench run cover build
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -24,14 +24,14 @@ type Agents interface {
 	// such a session cannot be opened.
 	Begin(ctx context.Context, asked events.Config) (events.Config, []content.Item, error)
 	// Equip makes what the agent of a session with that configuration brings.
-	Equip(c events.Config) (effect.Equipment, error)
+	Equip(c events.Config) (engine.Equipment, error)
 }
 
 // outfit is how a node performs the effects of one agent's sessions, or of those of none.
 type outfit struct {
-	effect.Equipment
+	engine.Equipment
 
-	runner *effect.Runner
+	runner *engine.Runner
 	own    ownConfig
 	terms  string // tells its terms from those of others; "": it has none
 	digest string // of what the node and the agent decide of a session's configuration
@@ -53,12 +53,12 @@ type wardrobe struct {
 func newWardrobe(c Config) (*wardrobe, error) {
 	w := &wardrobe{agents: c.Agents, node: c, known: make(map[string]*outfit)}
 	var err error
-	w.plain, err = w.make(effect.Equipment{})
+	w.plain, err = w.make(engine.Equipment{})
 	return w, err
 }
 
-func (w *wardrobe) make(e effect.Equipment) (*outfit, error) {
-	o := &outfit{Equipment: e, runner: effect.NewRunner(w.node.Effects.With(e))}
+func (w *wardrobe) make(e engine.Equipment) (*outfit, error) {
+	o := &outfit{Equipment: e, runner: engine.NewRunner(w.node.Effects.With(e))}
 	hooks, mutators := o.runner.Registrations()
 	o.own = ownConfig{Hooks: hooks, Mutators: mutators, Policy: w.node.Policy}
 	var err error

@@ -10,16 +10,16 @@ import (
 	"testing/synctest"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/loop"
-	"github.com/turnlog/turnlog/memory"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/policy/memory"
 )
 
 // written are agent files by name.

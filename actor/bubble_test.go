@@ -14,13 +14,13 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/journal"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 func TestMain(m *testing.M) { celltest.Main(m) }
@@ -362,7 +362,7 @@ func (a asking) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
 }
 
 func withApprovals(ttl time.Duration) func(*actor.Config) {
-	return func(c *actor.Config) { c.Effects = effect.Config{Permissions: asking{ttl}} }
+	return func(c *actor.Config) { c.Effects = engine.Config{Permissions: asking{ttl}} }
 }
 
 func TestAnApprovalWaitsWithTheSessionParked(t *testing.T) {

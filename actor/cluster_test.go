@@ -14,11 +14,11 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // TestSessionsOutliveTheirLeaders moves the leaders of all streams about while

@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/model"
 )
 
@@ -24,7 +24,7 @@ type Config struct {
 	Sweep    time.Duration // between two looks for sessions that nobody woke; 0: 5 s
 	Snapshot uint64        // entries between two snapshots, more in long sessions; 0: 500
 
-	Effects effect.Config // permissions, hooks, mutators, memory
+	Effects engine.Config // permissions, hooks, mutators, memory
 	// Agents makes the agents that sessions are of, whose hooks and mutators come after
 	// those of Effects; nil: a session that names one is refused.
 	Agents Agents

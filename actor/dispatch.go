@@ -13,8 +13,8 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // postAgain is how long after a failure something is posted to a queue again.

@@ -13,11 +13,11 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -37,7 +37,7 @@ type Driver struct {
 	outfit    *outfit // of the session's agent, or of none
 	head      journal.Head
 	cursors   map[events.Lane]uint64 // handled, also what no entry records yet
-	performer *effect.Performer
+	performer *engine.Performer
 	view      atomic.Pointer[view]
 	posted    posted
 	again     []string        // calls that were overtaken on their queues, until the inbox is read
@@ -70,7 +70,7 @@ func (d *Driver) Run(ctx context.Context) (how string, err error) {
 	defer d.fail(nil)
 	d.lease.start(ctx, d.fail)
 	defer d.lease.stop()
-	d.performer = effect.NewPerformer(ctx, d.perform)
+	d.performer = engine.NewPerformer(ctx, d.perform)
 	defer d.performer.Stop(ErrDrain, nil)
 	if err := d.drive(ctx); err != nil {
 		return d.left(ctx, err)
@@ -299,7 +299,7 @@ func (d *Driver) take(ctx context.Context, m jetstream.Message) error {
 
 // report handles what an effect brought. A timer that came before its time, by a
 // clock that was set back, is armed again.
-func (d *Driver) report(ctx context.Context, r effect.Report) error {
+func (d *Driver) report(ctx context.Context, r engine.Report) error {
 	if _, ok := r.Command.(commands.ReportTimer); ok {
 		d.performer.Forget(r.Cause)
 	}

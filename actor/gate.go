@@ -6,7 +6,7 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
@@ -43,18 +43,18 @@ func (d *Driver) pending() []loop.Effect {
 
 // placeGate finds a queue for the gate, once there is one.
 func (d *Driver) placeGate(v loop.Verify) {
-	if d.gate.Place != effect.GatePlace(d.state.Turn.N, v.Attempt) || unplaced(d.gate) {
-		d.gate = effect.GateCall(d.state.Turn, v, d.node.offers.gates())
+	if d.gate.Place != engine.GatePlace(d.state.Turn.N, v.Attempt) || unplaced(d.gate) {
+		d.gate = engine.GateCall(d.state.Turn, v, d.node.offers.gates())
 	}
 }
 
 // unplaced reports whether a call is a gate's that no worker would run now.
-func unplaced(c loop.Call) bool { return c.Name == effect.GateTool && c.Routing.Queue == "" }
+func unplaced(c loop.Call) bool { return c.Name == engine.GateTool && c.Routing.Queue == "" }
 
 // policyOf is what the session's agent lets a call do where it runs. A gate is no call of
 // a model, but what whoever set the task wants to have run.
 func (d *Driver) policyOf(c loop.Call) []byte {
-	if c.Name == effect.GateTool {
+	if c.Name == engine.GateTool {
 		return nil
 	}
 	return d.outfit.Policy
@@ -85,13 +85,13 @@ func (d *Driver) verdict(c commands.Command) commands.Command {
 	var of content.Place
 	switch r := c.(type) { //nolint:gochecksumtype // the others are not about calls
 	case commands.ReportResult:
-		of, f = r.Place, effect.GateVerdict(t.Attempts, r.Outcome)
+		of, f = r.Place, engine.GateVerdict(t.Attempts, r.Outcome)
 	case commands.ReportAttemptLost:
 		of, f.Output = r.Place, "the gate has no verdict: "+r.Reason
 	case commands.ReportGate:
 		of, f.Output = r.Place, "the gate has no verdict: its worker asks for an approval ("+r.Gate.RequestKind+"), and gates do not wait for one: have the worker allow it"
 	}
-	if of != effect.GatePlace(d.state.Turn.N, t.Attempts) {
+	if of != engine.GatePlace(d.state.Turn.N, t.Attempts) {
 		return c
 	}
 	d.gate = loop.Call{}

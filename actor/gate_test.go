@@ -12,14 +12,14 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
-func gates() tool.Spec { return tool.Spec{Name: effect.GateTool, Effects: content.Idempotent} }
+func gates() tool.Spec { return tool.Spec{Name: engine.GateTool, Effects: content.Idempotent} }
 
 // judged is what a worker reports of a gate.
 func judged(x task.Task, pass bool) tool.Result {
@@ -90,9 +90,9 @@ func TestAGateIsShownToNoModel(t *testing.T) {
 		w := newWorld(t)
 		w.workerOf(gates(), func(x task.Task) tool.Result { return judged(x, true) })
 		n := w.node("n1")
-		s := w.start("s", "replies:\n  - calls: [{name: "+effect.GateTool+", input: {argv: [rm]}}]\n  - text: \"{{(index .Results 0).Text}}\"\n")
+		s := w.start("s", "replies:\n  - calls: [{name: "+engine.GateTool+", input: {argv: [rm]}}]\n  - text: \"{{(index .Results 0).Text}}\"\n")
 		w.submit(s, "go")
-		if got := w.finish(s).Text(); got != "Tool not found: "+effect.GateTool {
+		if got := w.finish(s).Text(); got != "Tool not found: "+engine.GateTool {
 			t.Errorf("the model is told %q", got)
 		}
 		n.drain(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 )
@@ -48,7 +48,7 @@ func (p porter) asked() []string {
 }
 
 func with(hooks ...extension.Hook) func(*actor.Config) {
-	return func(c *actor.Config) { c.Effects = effect.Config{Hooks: hooks} }
+	return func(c *actor.Config) { c.Effects = engine.Config{Hooks: hooks} }
 }
 
 // told lists the events of one kind in a journal.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
 )
 
 // brokenError says that our own code, or a host's, panicked for the session.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/loop/snapshot"
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // Node hosts drivers. Any number of nodes share a cell; sessions spread by pulling.

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -27,7 +27,7 @@ type offered struct {
 	gates   string // the first queue, by name, whose workers run gates; "": none does
 
 	mu       sync.Mutex // guards catalogs
-	catalogs map[string]*effect.Catalog
+	catalogs map[string]*engine.Catalog
 }
 
 func newOffers(view *jetstream.CatalogView, log *zap.Logger) *offers {
@@ -50,7 +50,7 @@ func (o *offers) follow(ctx context.Context) error {
 // refresh groups the offers by queue: workers of one queue stand in for each
 // other, and the first one's spec of a tool counts.
 func (o *offers) refresh() {
-	next := &offered{catalogs: make(map[string]*effect.Catalog)}
+	next := &offered{catalogs: make(map[string]*engine.Catalog)}
 	queues := make(map[string]*queueTools)
 	for _, offer := range o.view.Snapshot() {
 		q, known := queues[offer.Queue]
@@ -60,11 +60,11 @@ func (o *offers) refresh() {
 			next.sources = append(next.sources, q)
 		}
 		for _, spec := range offer.Tools {
-			if spec.Name == effect.GateTool {
+			if spec.Name == engine.GateTool {
 				next.gates = min(cmp.Or(next.gates, offer.Queue), offer.Queue)
 				continue
 			}
-			t, err := effect.Remote(spec)
+			t, err := engine.Remote(spec)
 			if err != nil {
 				o.log.Warn("tool left out", zap.String("worker", offer.Worker), zap.Error(err))
 				continue
@@ -79,7 +79,7 @@ func (o *offers) refresh() {
 func (o *offers) gates() string { return o.current.Load().gates }
 
 // catalog is what a session with that outfit may use of the offers.
-func (o *offers) catalog(ctx context.Context, allowed []string, with *outfit) (*effect.Catalog, error) {
+func (o *offers) catalog(ctx context.Context, allowed []string, with *outfit) (*engine.Catalog, error) {
 	now := o.current.Load()
 	key := "*"
 	if allowed != nil {
@@ -92,7 +92,7 @@ func (o *offers) catalog(ctx context.Context, allowed []string, with *outfit) (*
 		return c, nil
 	}
 	byName := func(source string) string { return source }
-	c, err := effect.NewCatalog(ctx, now.under(with.Terms), tool.FirstWins, allowed, byName)
+	c, err := engine.NewCatalog(ctx, now.under(with.Terms), tool.FirstWins, allowed, byName)
 	if err != nil {
 		return nil, err
 	}

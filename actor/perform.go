@@ -10,7 +10,7 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -23,7 +23,7 @@ const maxOpenTasks = 16
 type view struct {
 	transcript []content.Item
 	config     events.Config
-	catalog    *effect.Catalog
+	catalog    *engine.Catalog
 	turn       *loop.Turn
 	called     commands.ModelCall // the last one that this driver began
 	epoch      uint64
@@ -119,7 +119,7 @@ func (d *Driver) perform(ctx context.Context, e loop.Effect) (c commands.Command
 		}
 	}()
 	r, v, s := d.outfit.runner, d.view.Load(), d.token.Session()
-	in := effect.Input{Session: s, Transcript: v.transcript, Catalog: v.catalog, Turn: v.turn} // a gate is a call
+	in := engine.Input{Session: s, Transcript: v.transcript, Catalog: v.catalog, Turn: v.turn} // a gate is a call
 	if c, done := r.Perform(ctx, e, in); done {
 		return c
 	}
@@ -152,7 +152,7 @@ func (d *Driver) callModel(ctx context.Context, e loop.CallModel, v *view) comma
 	if err != nil {
 		return d.unopened(e, err)
 	}
-	in := effect.ModelInput{Session: d.token.Session(), Model: m, Transcript: v.transcript, Catalog: v.catalog}
+	in := engine.ModelInput{Session: d.token.Session(), Model: m, Transcript: v.transcript, Catalog: v.catalog}
 	return d.outfit.runner.CallModel(ctx, e, in, d.tell)
 }
 

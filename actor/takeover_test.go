@@ -18,15 +18,15 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 func (w *world) send(id content.SessionID, name string, c commands.Command) uint64 {
@@ -141,7 +141,7 @@ func TestALongDecisionKeepsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)
-		slow := func(c *actor.Config) { c.Effects = effect.Config{Permissions: slowly(30 * time.Second)} }
+		slow := func(c *actor.Config) { c.Effects = engine.Config{Permissions: slowly(30 * time.Second)} }
 		first := w.node("n1", slow)
 		s := w.start("s", oneCall)
 		w.submit(s, "go")

@@ -14,9 +14,9 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/celltest"
-	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // timed is a session in which something is decided when its time comes.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/logfield"
@@ -24,7 +24,7 @@ import (
 // safe for concurrent use.
 type Agent struct {
 	cfg    Config
-	runner *effect.Runner
+	runner *engine.Runner
 	facts  events.Config // without the catalog
 }
 
@@ -35,7 +35,7 @@ func New(c Config) (*Agent, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: c, runner: effect.NewRunner(effect.Config{
+	a := &Agent{cfg: c, runner: engine.NewRunner(engine.Config{
 		Permissions: c.Permissions, Resources: c.Resources, Hooks: c.Hooks, Mutators: c.Mutators,
 		Memory: c.Memory, Durable: c.Durable, Manager: c.TaskManager, Blobs: c.Blobs, Logger: c.Logger,
 	})}
@@ -102,7 +102,7 @@ func (a *Agent) start(ctx context.Context, s SessionConfig, within events.Limits
 	if d.facts, err = narrowed(a.facts, s, within); err != nil {
 		return nil, err
 	}
-	d.performer = effect.NewPerformer(context.WithoutCancel(ctx), d.perform)
+	d.performer = engine.NewPerformer(context.WithoutCancel(ctx), d.perform)
 	if err := d.begins(ctx, s); err != nil {
 		d.performer.Cancel(err)
 		return nil, fmt.Errorf("start %s: %w", s.ID, err)

@@ -8,15 +8,15 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/permission"
-	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // Config says what an Agent is. Only Model is required.
@@ -27,7 +27,7 @@ type Config struct {
 	Input        []content.Item // nil: the first Next is AwaitingInput; else queued in every new session
 
 	Tools       []tool.Source      // nil: the model can call nothing; walked in order
-	Offered     []string           // patterns of what is used of Tools, see effect.Offered; nil: all
+	Offered     []string           // patterns of what is used of Tools, see engine.Offered; nil: all
 	Collision   tool.Collision     // zero: tool.FirstWins
 	Permissions tool.Permissions   // nil: tool.AllowAll
 	Rules       []events.Rule      // nil: none; recorded with the session, and as binding as Permissions
@@ -46,7 +46,7 @@ type Config struct {
 	Approver            extension.Approver             // nil: facades stop with *ApprovalPendingError; Next never asks it
 	Memory              extension.Memory               // nil: tasks recall and store nothing
 	Durable             extension.Durable              // nil: model and tools are called directly
-	Blobs               effect.Blobs                   // nil: none; what input refers to, see content.BlobPart
+	Blobs               engine.Blobs                   // nil: none; what input refers to, see content.BlobPart
 	Root                string                         // "": the process's working directory; where gates run
 
 	Limits        events.Limits       // per turn; zero: none
@@ -127,14 +127,14 @@ func (c Config) validate() error {
 	if err := permission.Rules(c.Rules).Check(); err != nil {
 		return &ConfigError{"Rules", err.Error()}
 	}
-	if err := effect.CheckRoutes(c.Routes); err != nil {
+	if err := engine.CheckRoutes(c.Routes); err != nil {
 		return &ConfigError{"Routes", err.Error()}
 	}
 	if len(c.Routes) > 0 && c.TaskManager == task.Simple() {
 		return &ConfigError{"Routes", "the simple task manager runs every call in the foreground; use task.Async"}
 	}
 	if c.Output != nil {
-		if err := effect.CheckSchema(c.Output.Schema); err != nil {
+		if err := engine.CheckSchema(c.Output.Schema); err != nil {
 			return &ConfigError{"Output", err.Error()}
 		}
 	}

@@ -15,13 +15,13 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // errands is a model that says what follows from the transcript alone: first calls that

@@ -12,7 +12,7 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
@@ -97,7 +97,7 @@ func (d *Driver) sample(ctx context.Context) error {
 	if d.tools != nil {
 		sources = append(slices.Clip(sources), d.tools)
 	}
-	cat, err := effect.NewCatalog(ctx, sources, d.agent.cfg.Collision, d.agent.cfg.Offered, nil)
+	cat, err := engine.NewCatalog(ctx, sources, d.agent.cfg.Collision, d.agent.cfg.Offered, nil)
 	if err != nil {
 		return err
 	}

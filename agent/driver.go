@@ -10,10 +10,10 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -25,14 +25,14 @@ type Driver struct {
 	facts     events.Config
 	log       *zap.Logger
 	stepper   *Stepper
-	performer *effect.Performer
+	performer *engine.Performer
 	news      chan struct{}   // something was decided from outside Next; one is enough
-	held      []effect.Report // could not be decided yet; Next's alone
+	held      []engine.Report // could not be decided yet; Next's alone
 
 	mu      sync.Mutex // guards what follows; held while a command is decided
 	state   *loop.State
 	head    journal.Head
-	catalog *effect.Catalog
+	catalog *engine.Catalog
 	dead    error                  // why nothing can be decided any more
 	driving bool                   // a Next is running
 	gaveUp  bool                   // effects were given up: the next Next reports them lost
@@ -227,13 +227,13 @@ func (d *Driver) takeArrived(ctx context.Context) error {
 // take decides on a report. Effects report once, so one that cannot be decided now,
 // say because a tool source is down, is kept for the following Next; and a timer that
 // came before its time, by a clock that was set back, is armed again.
-func (d *Driver) take(ctx context.Context, r effect.Report) error {
+func (d *Driver) take(ctx context.Context, r engine.Report) error {
 	if _, ok := r.Command.(commands.ReportTimer); ok {
 		d.performer.Forget(r.Cause)
 	}
 	err := d.decide(ctx, r.Cause, r.Command)
 	if err != nil {
-		d.held = append([]effect.Report{r}, d.held...)
+		d.held = append([]engine.Report{r}, d.held...)
 	}
 	return err
 }

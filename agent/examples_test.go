@@ -11,8 +11,8 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // says is a model that goes by a script.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 

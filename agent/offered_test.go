@@ -7,7 +7,7 @@ import (
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/tool"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/loop"
@@ -17,7 +17,7 @@ import (
 // change.
 type view struct {
 	transcript []content.Item
-	catalog    *effect.Catalog
+	catalog    *engine.Catalog
 	turn       *loop.Turn
 	gate       extension.Gate
 	left       events.Limits // of the budget
@@ -50,7 +50,7 @@ func (d *Driver) perform(ctx context.Context, e loop.Effect) commands.Command {
 	if !owed {
 		return unwanted(e)
 	}
-	in := effect.Input{
+	in := engine.Input{
 		Session: d.ID(), Transcript: v.transcript, Catalog: v.catalog, Turn: v.turn, Gate: v.gate, Root: d.agent.cfg.Root,
 	}
 	if c, done := r.Perform(ctx, e, in); done {
@@ -58,7 +58,7 @@ func (d *Driver) perform(ctx context.Context, e loop.Effect) commands.Command {
 	}
 	switch e := any(e).(type) {
 	case loop.CallModel:
-		return r.CallModel(ctx, e, effect.ModelInput{
+		return r.CallModel(ctx, e, engine.ModelInput{
 			Session: d.ID(), Model: d.agent.cfg.Model, Transcript: v.transcript, Catalog: v.catalog,
 		}, d.showLive)
 	case loop.RunTool:

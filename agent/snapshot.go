@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // Snapshot is a copy of what the session is at a moment. A round trip through JSON

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
@@ -80,7 +80,7 @@ func (a *Agent) delegate(ctx context.Context, c tool.Call, prompt string) (tool.
 // unwantedNow reports whether a call ended for good: it was stopped, or its time is
 // over.
 func unwantedNow(cause error) bool {
-	return errors.Is(cause, effect.ErrStop) || errors.Is(cause, context.DeadlineExceeded)
+	return errors.Is(cause, engine.ErrStop) || errors.Is(cause, context.DeadlineExceeded)
 }
 
 // serve drives the session until it has an answer, or a question that the calling

@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
 	"github.com/turnlog/turnlog/tool"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
@@ -34,7 +34,7 @@ func TestATimerThatComesEarlyIsArmedAgain(t *testing.T) {
 		}
 		defer func() { _ = d.Close(context.WithoutCancel(t.Context())) }()
 		early := 0
-		d.performer = effect.NewPerformer(t.Context(), func(ctx context.Context, e loop.Effect) commands.Command {
+		d.performer = engine.NewPerformer(t.Context(), func(ctx context.Context, e loop.Effect) commands.Command {
 			if e, ok := e.(loop.ArmTimer); ok && early < 3 {
 				early++
 				return commands.ReportTimer{Kind: e.Kind, ID: e.ID}

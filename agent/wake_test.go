@@ -11,12 +11,12 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
-	"github.com/turnlog/turnlog/journal/journaltest"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/journaltest"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // A call in the background records its outcome beside Next. When that append is the

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
 )
 
 // bury seals a tombstone behind records.

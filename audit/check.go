@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
 )
 
 // NoLostCommand is the invariant that every accepted command has an entry that it

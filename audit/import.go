@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
 )
 
 // ErrBadExport is what errors of Import wrap: the lines are no export, or one of

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 )
 
@@ -21,7 +21,7 @@ func TestADeletedSessionIsOverForAll(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				defer w.drive(effect.Config{})()
+				defer w.drive(engine.Config{})()
 				s := w.Start("s", "replies:\n  - text: Hello.\n    repeat: true\n")
 				defer s.Close()
 				if err := s.Submit(w.Ctx, events.Queue, content.UserText("hi")); err != nil {

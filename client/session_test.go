@@ -14,12 +14,12 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 )
@@ -37,7 +37,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // drive runs a node until the returned function is called.
-func (w *world) drive(e effect.Config) (stop func()) {
+func (w *world) drive(e engine.Config) (stop func()) {
 	w.T.Helper()
 	node := w.Node(actor.Config{Effects: e, Models: func(name string, data []byte) (model.Model, error) {
 		m, err := scripted.Parse(name, data)
@@ -138,7 +138,7 @@ func TestAnAskThatTheJournalPassesOverIsRefused(t *testing.T) {
 func TestASecondCancelIsNoRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.drive(effect.Config{})()
+		defer w.drive(engine.Config{})()
 		s := w.start("s", "replies:\n  - text: ok\n    delay: 1h\n", false, func(c *events.Config) { c.Model = "reluctant" })
 		defer s.Close()
 		if err := s.Submit(w.Ctx, "", content.UserText("go")); err != nil {
@@ -173,7 +173,7 @@ func (after) Mutate(ctx context.Context, m *extension.Mutation) error {
 func TestEveryTurnOfAnUnsteppedSessionIsSurfaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.drive(effect.Config{Mutators: []extension.Mutator{after{}}})()
+		defer w.drive(engine.Config{Mutators: []extension.Mutator{after{}}})()
 		s := w.start("s", repeated, false, func(c *events.Config) {
 			c.Mutators = []events.Registration{{Name: "after", Points: []string{string(extension.AfterTurnEnded)}}}
 		})
@@ -229,7 +229,7 @@ func TestASteppedSessionIsContinuedOncePerWait(t *testing.T) {
 func TestEverythingEndsWithTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		stop := w.drive(effect.Config{})
+		stop := w.drive(engine.Config{})
 		s := w.start("s", "replies:\n  - text: ok\n    delay: 30m\n", false, nil)
 		if err := s.Submit(w.Ctx, "", content.UserText("go")); err != nil {
 			t.Fatal(err)
@@ -267,7 +267,7 @@ func TestEverythingEndsWithTheConnection(t *testing.T) {
 func TestFollowMayBeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		defer w.drive(effect.Config{})()
+		defer w.drive(engine.Config{})()
 		s := w.start("s", repeated, false, nil)
 		s.Close()
 		n := 0

@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
@@ -114,7 +114,7 @@ func whyOver(ctx context.Context) string {
 	if _, late := errors.AsType[*tool.TimeoutError](cause); late {
 		return reasonDeadline
 	}
-	if errors.Is(cause, worker.ErrCancelled) || errors.Is(cause, effect.ErrStop) {
+	if errors.Is(cause, worker.ErrCancelled) || errors.Is(cause, engine.ErrStop) {
 		return reasonCaller
 	}
 	return ""

@@ -10,9 +10,9 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -72,7 +72,7 @@ func TestACancelReachesASubAgentWhateverBecameOfItsWorker(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShop(t, halfDone)
 			w := s.work("w1")
-			defer s.drive(effect.Config{})()
+			defer s.drive(engine.Config{})()
 			x := s.begin()
 			s.Until(child, events.KindRoundFinished)
 			if tc.lost {
@@ -106,7 +106,7 @@ func TestACancelReachesTheSubAgentAlsoIfTheCallersDriverIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, halfDone)
 		defer s.work("w1").Drain(t)
-		stop := s.drive(effect.Config{})
+		stop := s.drive(engine.Config{})
 		s.begin()
 		s.Until(child, events.KindRoundFinished)
 		stop()
@@ -115,7 +115,7 @@ func TestACancelReachesTheSubAgentAlsoIfTheCallersDriverIsLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(time.Minute)
-		defer s.drive(effect.Config{})()
+		defer s.drive(engine.Config{})()
 		if got := s.ended(); got != content.Cancelled {
 			t.Errorf("the sub-agent's turn ended %s", got)
 		}
@@ -140,7 +140,7 @@ func TestASubAgentIsStoppedAndPaidForWhenATimeIsOver(t *testing.T) {
 				s.opts = []tool.Option{tool.WithSpec(func(s *tool.Spec) { s.Timeout = tc.call })}
 			}
 			w := s.work("w1")
-			defer s.drive(effect.Config{})()
+			defer s.drive(engine.Config{})()
 			x := s.start("s", delegating, false, func(c *events.Config) { c.Limits.WallClock = tc.turn })
 			t.Cleanup(x.Close)
 			if err := x.Submit(s.Ctx, "", content.UserText("go")); err != nil {
@@ -176,7 +176,7 @@ func TestNoSessionIsOpenedForACallThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: done\n")
 		defer s.work("w1").Drain(t)
-		defer s.drive(effect.Config{})()
+		defer s.drive(engine.Config{})()
 		x := s.begin()
 		next[*agent.Finished](s.world, x)
 		for id, refused := range map[content.SessionID]bool{

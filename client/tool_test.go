@@ -9,9 +9,9 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -19,7 +19,7 @@ func TestASubAgentAnswersItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: 'done: {{.Prompt}}'\n    usage: {input: 40, output: 2}\n    delay: 10m\n")
 		defer s.work("w1").Drain(t)
-		defer s.drive(effect.Config{})()
+		defer s.drive(engine.Config{})()
 		x := s.begin()
 		fin := next[*agent.Finished](s.world, x).Result
 		if fin.Text() != "done: help" || fin.Usage.InputTokens != 40 || fin.Usage.OutputTokens != 2 {
@@ -48,7 +48,7 @@ func TestWhatASubAgentAsksIsAskedInTheCallingSession(t *testing.T) {
 		s := newShop(t, echoing)
 		s.change = asking
 		w := s.work("w1")
-		defer s.drive(effect.Config{})()
+		defer s.drive(engine.Config{})()
 		x := s.begin()
 		ask := next[*agent.ApprovalRequest](s.world, x)
 		if ask.Tool != "helper" || !strings.HasPrefix(ask.Summary, "helper: ") || !strings.Contains(ask.Summary, "echo") {
@@ -75,7 +75,7 @@ func TestADenialReachesTheSubAgent(t *testing.T) {
 			s := newShop(t, echoing)
 			s.change = asking
 			w := s.work("w1")
-			defer s.drive(effect.Config{})()
+			defer s.drive(engine.Config{})()
 			x := s.begin()
 			ask := next[*agent.ApprovalRequest](s.world, x)
 			if lost {
@@ -106,7 +106,7 @@ func TestACancelReachesTheSubAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: ok\n    delay: 30m\n")
 		defer s.work("w1").Drain(t)
-		defer s.drive(effect.Config{})()
+		defer s.drive(engine.Config{})()
 		x := s.begin()
 		s.Until(child, events.KindModelCallStarted)
 		began := time.Now()
@@ -127,7 +127,7 @@ func TestACancelReachesASubAgentThatWaitsForAPerson(t *testing.T) {
 		s := newShop(t, echoing)
 		s.change = asking
 		defer s.work("w1").Drain(t)
-		defer s.drive(effect.Config{})()
+		defer s.drive(engine.Config{})()
 		x := s.begin()
 		next[*agent.ApprovalRequest](s.world, x)
 		if err := x.Cancel(s.Ctx, ""); err != nil {
@@ -144,7 +144,7 @@ func TestASubAgentEndsWithTheTimeOfItsCall(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: ok\n    delay: 30m\n")
 		s.opts = []tool.Option{tool.WithSpec(func(s *tool.Spec) { s.Timeout = time.Minute })}
 		defer s.work("w1").Drain(t)
-		defer s.drive(effect.Config{})()
+		defer s.drive(engine.Config{})()
 		x := s.begin()
 		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "Tool timed out after 1m0s" {
 			t.Errorf("answer = %q", got)
@@ -159,7 +159,7 @@ func TestASubAgentOutlivesItsWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: done\n    delay: 5m\n")
 		w := s.work("w1")
-		defer s.drive(effect.Config{})()
+		defer s.drive(engine.Config{})()
 		x := s.begin()
 		s.Until(child, events.KindModelCallStarted)
 		w.Crash(t)
@@ -180,7 +180,7 @@ func TestASubAgentOutlivesAWorkerThatLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: done\n    delay: 5m\n")
 		w := s.work("w1")
-		defer s.drive(effect.Config{})()
+		defer s.drive(engine.Config{})()
 		x := s.begin()
 		s.Until(child, events.KindModelCallStarted)
 		w.Drain(t)
@@ -196,7 +196,7 @@ func TestASubAgentHasNoMoreThanItsCallerHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n    usage: {input: 30}\nrepeat: true\n")
 		defer s.work("w1").Drain(t)
-		defer s.drive(effect.Config{})()
+		defer s.drive(engine.Config{})()
 		x := s.start("s", delegating, false, func(c *events.Config) { c.Limits.InputTokens = 100 })
 		defer x.Close()
 		if err := x.Submit(s.Ctx, "", content.UserText("go")); err != nil {
@@ -219,7 +219,7 @@ func TestTwoAttemptsStartOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, "replies:\n  - text: done\n")
 		s.Offer("w0", s.tools(s.Client)...)
-		stop := s.drive(effect.Config{})
+		stop := s.drive(engine.Config{})
 		x := s.begin()
 		s.Until("s", events.KindToolDispatched)
 		synctest.Wait() // the task is on its queue
@@ -237,7 +237,7 @@ func TestTwoAttemptsStartOneSession(t *testing.T) {
 		if asks, err := s.Cell.Inbox().Read(s.Ctx, child, nil); len(asks) != 2 || err != nil {
 			t.Errorf("%d asks to start it, %v", len(asks), err)
 		}
-		defer s.drive(effect.Config{})()
+		defer s.drive(engine.Config{})()
 		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "done" {
 			t.Errorf("answer = %q", got)
 		}
@@ -255,7 +255,7 @@ func TestAQuestionThatNobodyAnswersExpiresInBoth(t *testing.T) {
 			c.ApprovalTTL = 10 * time.Minute
 		}
 		defer s.work("w1").Drain(t)
-		defer s.drive(effect.Config{})()
+		defer s.drive(engine.Config{})()
 		x := s.begin()
 		ask := next[*agent.ApprovalRequest](s.world, x)
 		if left := time.Until(ask.ExpiresAt.Std()); left < 9*time.Minute || left > 11*time.Minute {
@@ -284,7 +284,7 @@ func TestASubAgentThatFailsFailsItsCall(t *testing.T) {
 			s := newShop(t, c.script)
 			s.change = c.change
 			defer s.work("w1").Drain(t)
-			defer s.drive(effect.Config{})()
+			defer s.drive(engine.Config{})()
 			if got := next[*agent.Finished](s.world, s.begin()).Result.Text(); got != c.want {
 				t.Errorf("%s: answer = %q, want %q", name, got, c.want)
 			}
@@ -302,7 +302,7 @@ func TestASubAgentOfASubAgentAsksAndEndsWithTheFirst(t *testing.T) {
 			c.Rules = []events.Rule{{Tool: "helper", Action: events.RuleAsk}}
 		}
 		defer s.work("w1").Drain(t)
-		defer s.drive(effect.Config{})()
+		defer s.drive(engine.Config{})()
 		x := s.begin()
 		for range 2 { // each level asks before it goes deeper
 			ask := next[*agent.ApprovalRequest](s.world, x)

@@ -13,8 +13,8 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
-	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 func TestHeadersOfASenderAreNotTakenForTheServers(t *testing.T) {

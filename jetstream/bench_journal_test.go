@@ -10,8 +10,8 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/journal"
-	"github.com/turnlog/turnlog/journal/journaltest"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/journaltest"
 )
 
 // transports are the ways to reach a server on which the benchmarks run.

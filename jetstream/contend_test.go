@@ -9,8 +9,8 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/journal"
-	"github.com/turnlog/turnlog/journal/journaltest"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/journaltest"
 )
 
 // contest lets writers on connections of their own append to the same sessions.

@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
 )
 
 // A server does not answer what it denies: whoever waits must not wait for that.

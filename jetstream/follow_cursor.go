@@ -8,7 +8,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
 )
 
 // ErrCursor is returned by Observe when the entry that a cursor stands behind is not

@@ -15,8 +15,8 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/journal"
-	"github.com/turnlog/turnlog/journal/journaltest"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/journaltest"
 )
 
 // following follows in a goroutine of its own; the records come on a channel that

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/memory"
+	"github.com/turnlog/turnlog/policy/memory"
 )
 
 // Memory keeps the notes that tasks leave, for all nodes of the cell. It is safe for

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnlog/turnlog/memory"
-	"github.com/turnlog/turnlog/memory/memorytest"
+	"github.com/turnlog/turnlog/internal/testing/memorytest"
+	"github.com/turnlog/turnlog/policy/memory"
 )
 
 func TestMemoryIsAStore(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/internal/faultproxy"
+	"github.com/turnlog/turnlog/internal/testing/faultproxy"
 )
 
 func nodes(t *testing.T, c *Cell) []NodeRecord {

@@ -18,8 +18,8 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/wire"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 func shellTask(p content.Place) task.Task {

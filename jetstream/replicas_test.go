@@ -10,11 +10,11 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/journal"
-	"github.com/turnlog/turnlog/journal/journaltest"
-	"github.com/turnlog/turnlog/memory"
-	"github.com/turnlog/turnlog/memory/memorytest"
-	"github.com/turnlog/turnlog/task/tasktest"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/journaltest"
+	"github.com/turnlog/turnlog/internal/testing/memorytest"
+	"github.com/turnlog/turnlog/internal/testing/tasktest"
+	"github.com/turnlog/turnlog/policy/memory"
 )
 
 // What every implementation of a contract must do also holds with three replicas on

@@ -11,7 +11,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
 )
 
 // Snapshot is a session's state after an entry. It saves reading what came

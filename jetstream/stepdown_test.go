@@ -7,7 +7,7 @@ import (
 
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // TestNothingIsLostWhileLeadersChange moves the leaders of the inbox and of the

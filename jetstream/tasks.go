@@ -12,7 +12,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/wire"
-	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 const apiMsgDelete = "$JS.API.STREAM.MSG.DELETE."

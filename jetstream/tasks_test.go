@@ -6,9 +6,9 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/task"
-	"github.com/turnlog/turnlog/task/tasktest"
+	"github.com/turnlog/turnlog/internal/testing/tasktest"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 func TestQueuesKeepTheContract(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/looptest"
 	"github.com/turnlog/turnlog/loop"
-	"github.com/turnlog/turnlog/loop/looptest"
 )
 
 // FuzzCommands lets bytes choose what a session is told. Whatever it is, the core

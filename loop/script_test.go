@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/turnlog/turnlog/loop/looptest"
+	"github.com/turnlog/turnlog/internal/testing/looptest"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite what the scripts in testdata expect")

@@ -11,8 +11,8 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/looptest"
 	"github.com/turnlog/turnlog/loop"
-	"github.com/turnlog/turnlog/loop/looptest"
 )
 
 // A state is a plain value: what cannot be written down and compared has no place

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/turnlog/turnlog/internal/archtest"
+	"github.com/turnlog/turnlog/internal/testing/archtest"
 )
 
 // packages is the package table. A new package gets its row here before it is
@@ -21,14 +21,14 @@ func packages() []archtest.Row {
 		{Level: 8, Package: "tests/...", Purpose: "what only shows when the pieces meet"},
 
 		{Level: 7, Package: "examples/...", Purpose: "programs to read and to copy from, each run by a test"},
-		{Level: 7, Package: "internal/celltest", Purpose: "a cell for tests: a server, nodes, workers and a client in one process"},
-		{Level: 7, Package: "torture", Purpose: "a deployment under faults, and what is found when they are over"},
+		{Level: 7, Package: "internal/testing/celltest", Purpose: "a cell for tests: a server, nodes, workers and a client in one process"},
+		{Level: 7, Package: "internal/testing/torture", Purpose: "a deployment under faults, and what is found when they are over"},
 
 		{Level: 6, Package: "internal/cli/...", Purpose: "what the binaries share: flags, logs, exit codes, health"},
-		{Level: 6, Package: "internal/render", Purpose: "entries and events as lines for people"},
+		{Level: 6, Package: "audit/render", Purpose: "entries and events as lines for people"},
 		{Level: 6, Package: "model/registry", Purpose: "the model providers that our binaries know, by name"},
-		{Level: 6, Package: "agentfile", Purpose: "agents that are written down: one YAML file, the same agent in every host"},
-		{Level: 6, Package: "loop/looptest", Purpose: "stories told to the core, and written down by whoever found one"},
+		{Level: 6, Package: "policy/agentfile", Purpose: "agents that are written down: one YAML file, the same agent in every host"},
+		{Level: 6, Package: "internal/testing/looptest", Purpose: "stories told to the core, and written down by whoever found one"},
 		{Level: 6, Package: "client", Purpose: "a running deployment seen from Go: open, drive and follow a session"},
 		{Level: 6, Package: "actor", Purpose: "drivers, one goroutine per session's State, and the node that hosts them"},
 
@@ -41,26 +41,26 @@ func packages() []archtest.Row {
 		{Level: 5, Package: "tool/*", Purpose: "one family of tools each"},
 
 		{Level: 4, Package: "loop/snapshot", Purpose: "a State written down, so that a long journal need not be folded"},
-		{Level: 4, Package: "compact", Purpose: "makes a transcript smaller: triggers and strategies behind one mutator"},
-		{Level: 4, Package: "workspace", Purpose: "what a folder tells the agents that work in it"},
-		{Level: 4, Package: "guardrail", Purpose: "checks of input, replies and results behind one hook"},
-		{Level: 4, Package: "effect", Purpose: "the edge that both hosts share: does what is owed and reports what came of it"},
+		{Level: 4, Package: "policy/compact", Purpose: "makes a transcript smaller: triggers and strategies behind one mutator"},
+		{Level: 4, Package: "policy/workspace", Purpose: "what a folder tells the agents that work in it"},
+		{Level: 4, Package: "policy/guardrail", Purpose: "checks of input, replies and results behind one hook"},
+		{Level: 4, Package: "engine", Purpose: "the edge that both hosts share: does what is owed and reports what came of it"},
 
 		{Level: 3, Package: "loop", Purpose: "the pure core: Decide, Fold, Pending, Waiting"},
 		{Level: 3, Package: "extension", Purpose: "what a host plugs in"},
 		{Level: 3, Package: "schedule", Purpose: "what is to happen without anybody's doing, and when"},
-		{Level: 3, Package: "journal/journaltest", Purpose: "what every journal must do"},
-		{Level: 3, Package: "task/tasktest", Purpose: "what every task queue must do"},
+		{Level: 3, Package: "internal/testing/journaltest", Purpose: "what every journal must do"},
+		{Level: 3, Package: "internal/testing/tasktest", Purpose: "what every task queue must do"},
 		{Level: 3, Package: "model/modeltest", Purpose: "what every model must do"},
-		{Level: 3, Package: "memory/memorytest", Purpose: "what every store of notes must do"},
+		{Level: 3, Package: "internal/testing/memorytest", Purpose: "what every store of notes must do"},
 		{Level: 3, Package: "tool/tooltest", Purpose: "what every tool must do"},
 
 		{Level: 2, Package: "commands", Purpose: "what a session may be asked or told"},
-		{Level: 2, Package: "journal", Purpose: "the contract of the journal"},
-		{Level: 2, Package: "task", Purpose: "the contract of task queues"},
-		{Level: 2, Package: "memory", Purpose: "what tasks leave for later ones"},
+		{Level: 2, Package: "events/journal", Purpose: "the contract of the journal"},
+		{Level: 2, Package: "worker/task", Purpose: "the contract of task queues"},
+		{Level: 2, Package: "policy/memory", Purpose: "what tasks leave for later ones"},
 		{Level: 2, Package: "model", Purpose: "the contract of models"},
-		{Level: 2, Package: "permission", Purpose: "policies over what tool calls may do"},
+		{Level: 2, Package: "policy/permission", Purpose: "policies over what tool calls may do"},
 
 		{Level: 1, Package: "events", Purpose: "the facts and how they are written down"},
 		{Level: 1, Package: "tool", Purpose: "what a tool is"},
@@ -88,7 +88,7 @@ func fences() []archtest.Fence {
 		},
 		{
 			Imports: []string{"go.uber.org/zap/..."},
-			Not:     []string{"content", "events", "commands", "loop", "audit", "journal", "task"},
+			Not:     []string{"content", "events", "commands", "loop", "audit", "events/journal", "worker/task"},
 			Why:     "a package without a logger is one that can be trusted to be pure",
 		},
 		{
@@ -108,13 +108,13 @@ func fences() []archtest.Fence {
 // suites lists the conformance suites of the contracts.
 func suites(prefix string) []string {
 	return []string{
-		prefix + "internal/celltest",
-		prefix + "internal/cli/clitest",
-		prefix + "journal/journaltest",
-		prefix + "loop/looptest",
-		prefix + "memory/memorytest",
+		prefix + "internal/testing/celltest",
+		prefix + "internal/testing/clitest",
+		prefix + "internal/testing/journaltest",
+		prefix + "internal/testing/looptest",
+		prefix + "internal/testing/memorytest",
 		prefix + "model/modeltest",
-		prefix + "task/tasktest",
+		prefix + "internal/testing/tasktest",
 		prefix + "tool/tooltest",
 	}
 }
@@ -131,10 +131,10 @@ func diets() []archtest.Diet {
 		},
 		{
 			Package: "extension",
-			Inside:  []string{"content", "events", "internal/procgroup", "journal", "model", "task", "tool"},
+			Inside:  []string{"content", "events", "internal/procgroup", "events/journal", "model", "worker/task", "tool"},
 		},
 		{
-			Package: "internal/archtest",
+			Package: "internal/testing/archtest",
 		},
 		{
 			Package: "internal/deltas",

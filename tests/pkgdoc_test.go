@@ -3,7 +3,7 @@ package tests
 import (
 	"testing"
 
-	"github.com/turnlog/turnlog/internal/archtest"
+	"github.com/turnlog/turnlog/internal/testing/archtest"
 )
 
 func TestEveryPackageAndExportedNameIsDocumented(t *testing.T) {

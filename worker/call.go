@@ -12,9 +12,9 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/logfield"
-	"github.com/turnlog/turnlog/permission"
-	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // maxDeliveries is how often a task that may run twice is begun. What takes down

@@ -12,9 +12,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 func TestDrainLetsCallsFinish(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // The lease is renewed at a third of its length; a renewal that fails is tried

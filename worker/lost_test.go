@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // loseTo claims the next task as a worker that dies with it does.

@@ -1,8 +1,8 @@
 package worker
 
 import (
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // Observer is told what becomes of tasks, for metrics. Its methods are called from

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/permission"
-	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 type writing struct {

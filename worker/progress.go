@@ -1,6 +1,6 @@
 package worker
 
-import "github.com/turnlog/turnlog/task"
+import "github.com/turnlog/turnlog/worker/task"
 
 // progress returns what a call tells its progress to.
 func (w *Worker) progress(t task.Task) func(string, float64) {

@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // attemptTimeout bounds one attempt to tell the queue something, but for what a large

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/internal/logfield"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // Config says what a worker runs, and how.

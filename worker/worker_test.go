@@ -13,9 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 const lease = 30 * time.Second

@@ -8,11 +8,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model/registry"
+	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
 // checkAgents looks whether the folder is there. What is wrong with a file in it is logged

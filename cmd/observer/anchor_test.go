@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/cli/clitest"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
 func TestHeadsShowLaterThatAJournalWasCut(t *testing.T) {

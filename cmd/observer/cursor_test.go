@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnlog/turnlog/internal/cli/clitest"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
 )
 

@@ -7,8 +7,8 @@ import (
 	"iter"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/journal"
 )
 
 // parseSession checks the name of a session.

@@ -17,10 +17,10 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/cli/clitest"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
 )

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/render"
 )
 
 func newVerifyCommand(a *app) *cobra.Command {

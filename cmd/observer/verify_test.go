@@ -12,8 +12,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/cli/clitest"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
 func TestWholeJournalIsVerified(t *testing.T) {

@@ -5,12 +5,12 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/mcp"
 )

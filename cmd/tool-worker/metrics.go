@@ -3,9 +3,9 @@ package main
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // metrics counts what a worker does. It implements worker.Observer. Names of tools

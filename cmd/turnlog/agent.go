@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/memory"
+	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/policy/memory"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -86,11 +86,11 @@ func (o agentOf) host(l local, cell *jetstream.Cell) agentfile.Host {
 }
 
 // effects are what tasks of sessions without an agent are told of.
-func (o agentOf) effects(root string) effect.Config {
+func (o agentOf) effects(root string) engine.Config {
 	if sources := o.surrounded(nil).Sources(root); len(sources) > 0 {
-		return effect.Config{Memory: memory.Plan(nil, sources...)}
+		return engine.Config{Memory: memory.Plan(nil, sources...)}
 	}
-	return effect.Config{}
+	return engine.Config{}
 }
 
 // instructions are what a session is told of the folder.

@@ -14,11 +14,11 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
-	"github.com/turnlog/turnlog/agentfile"
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/render"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
 func newAgentsCommand(a *app) *cobra.Command {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/turnlog/turnlog/agentfile"
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
-	"github.com/turnlog/turnlog/internal/render"
+	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
 // knownAgents is what this program knows about agents whose files are in a folder.

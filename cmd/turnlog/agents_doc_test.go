@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
 // blocks are the indented examples of a page.

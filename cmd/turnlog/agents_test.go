@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/cli/clitest"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
 // folderOf writes files into a folder, each with a model that follows a script.

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/render"
 )
 
 // openApproval is an approval that nobody has decided, of some session.

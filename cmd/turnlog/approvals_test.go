@@ -12,9 +12,9 @@ import (
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/cli/clitest"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -43,7 +43,7 @@ func guardedUntil(t *testing.T) (url string, stop func()) {
 		t.Fatal(err)
 	}
 	cfg := node()
-	cfg.Effects = effect.Config{Permissions: askFirst{}}
+	cfg.Effects = engine.Config{Permissions: askFirst{}}
 	url = cellOf(t, actor.Config{})
 	return url, hostOn(t, &cli.Cell{Cell: cellAt(t, url), Conn: clitest.Dial(t, url)}, cfg, greet)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/internal/cli/clitest"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
 )
 

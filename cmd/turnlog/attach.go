@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
@@ -140,8 +140,8 @@ func (a *app) encloseIn(ctx context.Context, cell *jetstream.Cell, files []attac
 			if err != nil {
 				return fmt.Errorf("attach %s: %w", f.path, cause(err))
 			}
-			if f.size > effect.MaxAttached {
-				a.hint("%s has more than %d MiB: it is kept, but models are only told of it", f.path, effect.MaxAttached>>20)
+			if f.size > engine.MaxAttached {
+				a.hint("%s has more than %d MiB: it is kept, but models are only told of it", f.path, engine.MaxAttached>>20)
 			}
 			parts = append(parts, p)
 		}

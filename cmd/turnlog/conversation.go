@@ -11,8 +11,8 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/journal"
 )
 
 // patience is how long others are waited for.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/cli/clitest"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
 )
 

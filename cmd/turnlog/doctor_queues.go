@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/render"
 	"github.com/turnlog/turnlog/jetstream"
 )
 

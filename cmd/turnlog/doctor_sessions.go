@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/render"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
 )
 

@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
 // named reports whether the command line or the environment names a server. That a

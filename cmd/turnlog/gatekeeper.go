@@ -8,10 +8,10 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/render"
 )
 
 // gatekeeper is how approvals are decided while a turn is waited for. It belongs to

@@ -14,11 +14,11 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/cli/clitest"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model/registry"
+	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
 )
 

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/render"
 	"github.com/turnlog/turnlog/loop"
 )
 

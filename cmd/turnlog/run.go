@@ -11,13 +11,13 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
 // leaveTime is how long calls may go on that still run when the turn has ended or is

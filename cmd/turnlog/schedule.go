@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/render"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/schedule"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
@@ -121,7 +121,7 @@ func gatesRun(ctx context.Context, cell *jetstream.Cell) error {
 	if err != nil {
 		return err
 	}
-	gate := func(s tool.Spec) bool { return s.Name == effect.GateTool }
+	gate := func(s tool.Spec) bool { return s.Name == engine.GateTool }
 	if !slices.ContainsFunc(offers, func(o jetstream.Offer) bool { return slices.ContainsFunc(o.Tools, gate) }) {
 		return exitError(cli.CodeFailed, "no worker runs the gates of tasks: start a tool-worker with --tools gate, in the directory that is to be checked")
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/render"
 )
 
 // terminal is where a command talks to people: replies go to out, everything

@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
-	"github.com/turnlog/turnlog/internal/render"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/output"
@@ -182,7 +182,7 @@ func (a *app) offeredTools(ctx context.Context, f *toolsFlags) ([]toolRow, error
 // addRow adds a tool, unless models are not shown it.
 func addRow(rows []toolRow, source string, spec tool.Spec, of *toolsAgent) []toolRow {
 	use, offered := of.use(spec)
-	if spec.Name == effect.GateTool || !offered {
+	if spec.Name == engine.GateTool || !offered {
 		return rows
 	}
 	schema := spec.InputSchema

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/agent"
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -73,7 +73,7 @@ func (a *toolsAgent) use(s tool.Spec) (*ToolUse, bool) {
 	if a == nil {
 		return nil, true
 	}
-	if !effect.Offered(a.config.Tools, s) {
+	if !engine.Offered(a.config.Tools, s) {
 		return nil, false
 	}
 	u := &ToolUse{Permission: events.RuleGuard, Route: routeWord(s.Route, s.DetachAfter), Exclusive: s.Exclusive, MaxOutput: s.MaxOutput}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/natscli"
-	"github.com/turnlog/turnlog/torture"
+	"github.com/turnlog/turnlog/internal/testing/torture"
 )
 
 // tortureFlags say what is tortured, and how.

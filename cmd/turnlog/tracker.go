@@ -6,7 +6,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
 )
 
 // tracker reads a session's journal, entry by entry from the first one on, and

@@ -7,13 +7,13 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
 // start is how a session starts that the first input opens.

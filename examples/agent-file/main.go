@@ -12,12 +12,12 @@ import (
 	"os"
 
 	"github.com/turnlog/turnlog/agent"
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/fs"
 )

@@ -19,11 +19,11 @@ import (
 	"strings"
 
 	"github.com/turnlog/turnlog/agent"
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/registry"
-	"github.com/turnlog/turnlog/permission"
+	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/fs"
 	"github.com/turnlog/turnlog/tool/shell"

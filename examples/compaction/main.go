@@ -8,11 +8,11 @@ import (
 	"os"
 
 	"github.com/turnlog/turnlog/agent"
-	"github.com/turnlog/turnlog/compact"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/policy/compact"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/model/scripted"
-	"github.com/turnlog/turnlog/permission"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/mcp"
 )

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/internal/cli/clitest"
 	"github.com/turnlog/turnlog/internal/natscli"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
 )
 

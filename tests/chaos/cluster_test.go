@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/internal/celltest"
-	"github.com/turnlog/turnlog/internal/faultproxy"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/internal/testing/faultproxy"
 	"github.com/turnlog/turnlog/jetstream"
 )
 

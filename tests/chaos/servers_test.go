@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/internal/natscli"
-	"github.com/turnlog/turnlog/torture"
+	"github.com/turnlog/turnlog/internal/testing/torture"
 )
 
 // natsServer is a nats-server process of a cluster.

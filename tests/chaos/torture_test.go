@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/turnlog/turnlog/torture"
+	"github.com/turnlog/turnlog/internal/testing/torture"
 )
 
 var (

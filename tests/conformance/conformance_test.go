@@ -12,8 +12,8 @@ import (
 
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/celltest"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 )
 
 func TestMain(m *testing.M) { celltest.Main(m) }

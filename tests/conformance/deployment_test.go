@@ -11,15 +11,15 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/client"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -155,7 +155,7 @@ func (d *deployment) keep(ctx context.Context, run func(context.Context) error) 
 
 func nodeConfig(d *deployment) actor.Config {
 	return actor.Config{
-		Effects: effect.Config{
+		Effects: engine.Config{
 			Permissions: d.shop, Hooks: d.shop.hooks(d.sc), Mutators: mutators(d.T, d.sc), Memory: memory(d.sc),
 		},
 		Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) },

@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/agent"
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
-	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 func shapes() []shape {

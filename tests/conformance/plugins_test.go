@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/turnlog/turnlog/compact"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/policy/compact"
 )
 
 // hooks are those of a scenario.

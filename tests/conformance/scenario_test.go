@@ -10,10 +10,10 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/turnlog/turnlog/agentfile"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
 // scenario is one file.

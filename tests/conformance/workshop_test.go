@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -65,7 +65,7 @@ func (w *workshop) sources(t testing.TB) []tool.Source {
 	if w.root == "" {
 		return []tool.Source{w.tools}
 	}
-	gate, err := effect.NewGateTool(w.root)
+	gate, err := engine.NewGateTool(w.root)
 	if err != nil {
 		t.Fatal(err)
 	}

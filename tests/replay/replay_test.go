@@ -12,7 +12,7 @@ import (
 
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/journal"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop/snapshot"
 )
 

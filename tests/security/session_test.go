@@ -16,10 +16,10 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/journal"
-	"github.com/turnlog/turnlog/memory"
+	"github.com/turnlog/turnlog/policy/memory"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )

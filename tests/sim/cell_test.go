@@ -19,12 +19,12 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/internal/celltest"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/journal"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/tool"
@@ -147,7 +147,7 @@ func (c *deployed) name(what string) string {
 // drive starts a node.
 func (c *deployed) drive() {
 	cfg := actor.Config{
-		Name: c.name("n"), Logger: zap.New(ear{zap.DebugLevel, c.world}), Effects: effect.Config{Permissions: policy{c.world}},
+		Name: c.name("n"), Logger: zap.New(ear{zap.DebugLevel, c.world}), Effects: engine.Config{Permissions: policy{c.world}},
 		Models: func(string, []byte) (model.Model, error) { return c.model(), nil },
 	}
 	if d := c.world.dice("nodes"); d.one(2) {

@@ -11,10 +11,10 @@ import (
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/journal"
-	"github.com/turnlog/turnlog/task"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // host drives one session, and has it driven by one driver after another. What is

@@ -15,8 +15,8 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/journal"
-	"github.com/turnlog/turnlog/loop/looptest"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/looptest"
 )
 
 // ear listens to what drivers log, and keeps the commands that they take in hand.

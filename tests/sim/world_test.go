@@ -12,10 +12,10 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/celltest"
-	"github.com/turnlog/turnlog/journal"
-	"github.com/turnlog/turnlog/journal/journaltest"
-	"github.com/turnlog/turnlog/loop/looptest"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/internal/testing/journaltest"
+	"github.com/turnlog/turnlog/internal/testing/looptest"
 	"github.com/turnlog/turnlog/tool"
 )
 

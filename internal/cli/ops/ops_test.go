@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/internal/cli/clitest"
 	"github.com/turnlog/turnlog/internal/cli/ops"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
 func TestEndpoints(t *testing.T) {

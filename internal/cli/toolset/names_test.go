@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/effect"
-	"github.com/turnlog/turnlog/permission"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -25,7 +25,7 @@ func TestTheNamesAndKindsAreThoseOfTheSets(t *testing.T) {
 	}
 	known := ToolNames()
 	for _, o := range c.Offers {
-		if name := o.Spec.Name; name != effect.GateTool && !slices.Contains(known, name) {
+		if name := o.Spec.Name; name != engine.GateTool && !slices.Contains(known, name) {
 			t.Errorf("ToolNames lacks %s", name)
 		}
 		asks, ok := o.Tool.(tool.Proposer)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/task"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // Progress shows what running tools say of themselves to whoever looks on.

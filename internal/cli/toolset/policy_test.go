@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/permission"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 )
 

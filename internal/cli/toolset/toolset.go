@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/turnlog/turnlog/effect"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/fetch"
 	"github.com/turnlog/turnlog/tool/fs"
@@ -77,7 +77,7 @@ func openFetch(o Options) ([]tool.Tool, error) {
 const gateSet = "gate"
 
 func openGate(o Options) ([]tool.Tool, error) {
-	gate, err := effect.NewGateTool(o.Root)
+	gate, err := engine.NewGateTool(o.Root)
 	if err != nil {
 		return nil, err
 	}

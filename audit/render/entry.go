@@ -1,0 +1,159 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+)
+
+// timeLayout is the time of entries: UTC, to the millisecond.
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+const (
+	seqWidth  = 5
+	timeWidth = len(timeLayout)
+	kindWidth = len(events.KindToolResultReceived)
+)
+
+// Printer writes entries and live events as lines, one for each event. It is owned
+// by one goroutine.
+type Printer struct {
+	w        io.Writer
+	style    Style
+	sessions bool // each line names its session
+}
+
+// NewPrinter returns a printer. With sessions each line names its session, for
+// output that has several.
+func NewPrinter(w io.Writer, style Style, sessions bool) *Printer {
+	return &Printer{w: w, style: style, sessions: sessions}
+}
+
+// Entry writes an entry: its sequence and its time in front of its first event.
+func (p *Printer) Entry(rec journal.Record) error {
+	e := rec.Entry
+	lines := make([]eventLine, 0, len(e.Events))
+	if rec.Err != nil {
+		lines = append(p.style.why(rec.Err), p.style.raw(rec.Payload)...)
+	} else {
+		for _, ev := range e.Events {
+			lines = append(lines, eventLine{string(events.KindOf(ev)), p.style.Detail(ev)})
+		}
+	}
+	front := p.front(e.Session, strconv.FormatUint(rec.Seq, 10), e.At.Std().Format(timeLayout))
+	for _, l := range lines {
+		if err := p.line(front, l); err != nil {
+			return err
+		}
+		front = p.front(e.Session, "", "")
+	}
+	return nil
+}
+
+// Live writes an event that is in no journal.
+func (p *Printer) Live(s content.SessionID, ev events.Event) error {
+	front := p.front(s, "~", "")
+	return p.line(front, eventLine{string(events.KindOf(ev)), p.style.Detail(ev)})
+}
+
+// eventLine is an event as it is shown.
+type eventLine struct {
+	kind, detail string
+}
+
+func (p *Printer) front(s content.SessionID, seq, at string) string {
+	out := p.style.Dim(fmt.Sprintf("%*s  %-*s", seqWidth, seq, timeWidth, at))
+	if p.sessions {
+		out = p.style.paint(blue, Safe(string(s))) + " " + out
+	}
+	return out
+}
+
+func (p *Printer) line(front string, l eventLine) error {
+	kind := p.style.paint(p.kindColor(l.kind), fmt.Sprintf("%-*s", kindWidth, Safe(l.kind)))
+	text := strings.TrimRight(front+"  "+kind+"  "+l.detail, " ")
+	if _, err := fmt.Fprintln(p.w, text); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
+
+func (p *Printer) kindColor(kind string) color {
+	switch events.Kind(kind) {
+	case events.KindTurnStarted, events.KindTurnFinished, events.KindInputAccepted, events.KindReplyRecorded:
+		return bold
+	case events.KindWarning, events.KindLimitReached, events.KindCancelRequested, events.KindApprovalRequired, events.KindToolAttemptLost:
+		return yellow
+	case events.KindRunFailed, events.KindModelCallFailed, events.KindRefused:
+		return red
+	default:
+		return plain
+	}
+}
+
+// entryJSON is an entry for programs: as in exports, without the exact bytes unless
+// they are all that can be shown, and with its position in the store, from which a
+// reader of all sessions may go on.
+type entryJSON struct {
+	Seq     uint64            `json:"seq"`
+	Session content.SessionID `json:"session"`
+	Prev    events.Hash       `json:"prev"`
+	Hash    events.Hash       `json:"hash"`
+	At      content.Time      `json:"at"`
+	Epoch   uint64            `json:"epoch"`
+	Cause   string            `json:"cause"`
+	Cursors []events.Cursor   `json:"cursors,omitempty"`
+	Store   uint64            `json:"position,omitempty"`
+	Kinds   []events.Kind     `json:"kinds"`
+	Events  []json.RawMessage `json:"events"`
+	Unread  string            `json:"unread,omitempty"` // why kinds and events are missing
+	Payload []byte            `json:"payload,omitempty"`
+}
+
+// EntryJSON renders an entry as one JSON object.
+func EntryJSON(rec journal.Record) ([]byte, error) {
+	e := rec.Entry
+	out := entryJSON{
+		Seq: rec.Seq, Session: e.Session, Prev: e.Prev, Hash: rec.Hash, At: e.At, Epoch: e.Epoch, Cause: e.Cause,
+		Cursors: e.Cursors, Store: rec.Guard, Kinds: []events.Kind{}, Events: []json.RawMessage{},
+	}
+	if rec.Err != nil {
+		out.Unread, out.Payload = rec.Err.Error(), rec.Payload
+		return marshal(out, e.Session, rec.Seq)
+	}
+	for _, ev := range e.Events {
+		raw, err := events.MarshalEvent(ev)
+		if err != nil {
+			return nil, fmt.Errorf("show %s/%d: %w", e.Session, rec.Seq, err)
+		}
+		out.Kinds = append(out.Kinds, events.KindOf(ev))
+		out.Events = append(out.Events, raw)
+	}
+	return marshal(out, e.Session, rec.Seq)
+}
+
+// LiveJSON renders an event that is in no journal as one JSON object.
+func LiveJSON(s content.SessionID, ev events.Event) ([]byte, error) {
+	raw, err := events.MarshalEvent(ev)
+	if err != nil {
+		return nil, fmt.Errorf("show live event of %s: %w", s, err)
+	}
+	return marshal(struct {
+		Session content.SessionID `json:"session"`
+		Live    json.RawMessage   `json:"live"`
+	}{s, raw}, s, 0)
+}
+
+func marshal(v any, s content.SessionID, seq uint64) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("show %s/%d: %w", s, seq, err)
+	}
+	return b, nil
+}

@@ -1,0 +1,81 @@
+package render
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+)
+
+// raw shows the events of an entry that this release cannot read: the kinds and
+// fields as they are stored, or the bytes if even that is not to be seen.
+func (s Style) raw(payload []byte) []eventLine {
+	var fields []any
+	dec := msgpack.NewDecoder(bytes.NewReader(payload))
+	if err := dec.Decode(&fields); err != nil || len(fields) == 0 {
+		return []eventLine{s.bytesOf(payload)}
+	}
+	pairs, ok := fields[len(fields)-1].([]any)
+	if !ok || len(pairs) < 2 {
+		return []eventLine{s.bytesOf(payload)}
+	}
+	var lines []eventLine
+	for i := 0; i+1 < len(pairs); i += 2 {
+		text, err := json.Marshal(presentable(pairs[i+1]))
+		if err != nil {
+			return []eventLine{s.bytesOf(payload)}
+		}
+		lines = append(lines, eventLine{fmt.Sprint(pairs[i]), s.Dim("raw") + " " + s.Line(string(text))})
+	}
+	return lines
+}
+
+// why says what is wrong with a whole entry. Of one that only has events of unknown
+// kinds their names say enough.
+func (s Style) why(err error) []eventLine {
+	format, newer := errors.AsType[*events.FormatError](err)
+	switch {
+	case newer:
+		return []eventLine{{"newer_format", s.Bad(s.Line(format.Error()))}}
+	case errors.Is(err, journal.ErrDamaged):
+		return []eventLine{{"damaged", s.Bad(s.Line(err.Error()))}}
+	}
+	return nil
+}
+
+func (s Style) bytesOf(payload []byte) eventLine {
+	return eventLine{"unreadable", s.Dim("raw") + " " + s.Line(hex.EncodeToString(payload))}
+}
+
+// presentable makes what was stored fit for JSON: bytes that are JSON stay JSON,
+// bytes that are text become text.
+func presentable(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key := range v {
+			v[key] = presentable(v[key])
+		}
+	case []any:
+		for i := range v {
+			v[i] = presentable(v[i])
+		}
+	case []byte:
+		switch {
+		case json.Valid(v):
+			return json.RawMessage(v)
+		case utf8.Valid(v):
+			return string(v)
+		}
+		return hex.EncodeToString(v)
+	case map[any]any:
+		return fmt.Sprint(v)
+	}
+	return v
+}

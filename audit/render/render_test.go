@@ -1,0 +1,305 @@
+package render_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew; read the difference")
+
+// golden compares got with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	clitest.Golden(t, *rewrite, filepath.Join("testdata", name), got)
+}
+
+// samples returns an event of every kind, from the frozen bytes of package events.
+func samples(t *testing.T) []events.Event {
+	t.Helper()
+	var out []events.Event
+	for _, k := range events.Kinds() {
+		b, err := os.ReadFile(filepath.Join("..", "..", "events", "testdata", string(k)+".golden"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		coded, _, _ := strings.Cut(string(b), "\n\n")
+		payload, err := base64.StdEncoding.DecodeString(coded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := events.Decode(payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, e.Events...)
+	}
+	return out
+}
+
+func record(evs ...events.Event) journal.Record {
+	e := events.Entry{
+		Version: 1, Session: "s-42", Seq: 7, Cause: "c-7", At: 1_700_000_000_123_456_789, Epoch: 1,
+		Cursors: []events.Cursor{{Lane: events.LaneAsk, Seq: 3}}, Events: evs,
+	}
+	return journal.Record{Head: journal.Head{Seq: 7}, Entry: e}
+}
+
+func TestEveryKindHasItsLine(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := render.NewPrinter(&b, render.Style{}, false).Entry(record(samples(t)...)); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "kinds.txt", b.String())
+}
+
+func TestEveryLineNamesItsSessionWhereThereAreSeveral(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	p := render.NewPrinter(&b, render.Style{}, true)
+	if err := p.Entry(record(events.Parked{}, events.SessionClosed{Reason: "done"})); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Live("s-43", events.ToolProgress{Call: "c1", Text: "half way", Share: 0.5}); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join([]string{
+		"s-42     7  2023-11-14T22:13:20.123Z  parked",
+		"s-42                                  session_closed        done",
+		"s-43     ~                            tool_progress         c1, 50%: half way",
+		"",
+	}, "\n")
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+func TestColorsAreOnlyColors(t *testing.T) {
+	t.Parallel()
+	var colored, without strings.Builder
+	if err := render.NewPrinter(&colored, render.Style{Color: true}, true).Entry(record(samples(t)...)); err != nil {
+		t.Fatal(err)
+	}
+	if err := render.NewPrinter(&without, render.Style{}, true).Entry(record(samples(t)...)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(colored.String(), "\x1b[") {
+		t.Fatal("there are no colours")
+	}
+	stripped := colored.String()
+	for _, c := range []string{"0", "1", "2", "31", "32", "33", "34", "36"} {
+		stripped = strings.ReplaceAll(stripped, "\x1b["+c+"m", "")
+	}
+	if diff := cmp.Diff(without.String(), stripped); diff != "" {
+		t.Errorf("colours change the text (-without +with):\n%s", diff)
+	}
+}
+
+func TestNothingTakesEffectOnATerminal(t *testing.T) {
+	t.Parallel()
+	nasty := "\x1b]0;title\a a\rb \u202egnp.exe \u009b31m \xff \u2028 \x00 é🙂"
+	for name, style := range map[string]render.Style{"clipped": {}, "full": {Full: true}} {
+		var b strings.Builder
+		p := render.NewPrinter(&b, style, true)
+		item := content.NewItem(content.User, content.TextPart(nasty),
+			content.CallPart(content.ToolCall{ID: content.CallID(nasty), Name: nasty, Input: []byte(nasty)}))
+		if err := p.Entry(record(
+			events.InputQueued{Items: []content.Item{item}, Origin: events.Origin(nasty)},
+			events.Warning{Code: nasty, Message: nasty, Call: content.CallID(nasty)},
+		)); err != nil {
+			t.Fatal(err)
+		}
+		if err := render.Transcript(&b, style, []content.Item{item, content.NewItem(content.Kind(nasty),
+			content.ResultPart(content.NewResult("c", nasty, content.Status(nasty), nasty)))}); err != nil {
+			t.Fatal(err)
+		}
+		got := b.String()
+		for _, bad := range []string{"\x1b", "\a", "\r", "\u202e", "\u009b", "\xff", "\u2028", "\x00"} {
+			if strings.Contains(strings.ToValidUTF8(got, "\xff"), bad) {
+				t.Errorf("%s: %q comes through", name, bad)
+			}
+		}
+		for _, good := range []string{`\x1b]0;title\a`, `\u202egnp.exe`, "é🙂"} {
+			if !strings.Contains(got, good) {
+				t.Errorf("%s: %s is missing in:\n%s", name, good, got)
+			}
+		}
+	}
+}
+
+func TestLongTextsAreClippedWithANote(t *testing.T) {
+	t.Parallel()
+	short := strings.Repeat("é", 120)
+	if got := (render.Style{}).Line(short); got != short {
+		t.Errorf("a line of 120 is clipped: %s", got)
+	}
+	long := strings.Repeat("é ", 5000)
+	if got := (render.Style{}).Line(long); len([]rune(got)) > 150 || !strings.HasSuffix(got, " … 10000 characters") {
+		t.Errorf("Line = %s", got)
+	}
+	if got := (render.Style{Full: true}).Line(long); got != strings.TrimSpace(long) {
+		t.Errorf("a full line has %d bytes", len(got))
+	}
+	lines := strings.Repeat("line\n", 100)
+	got := render.Style{}.Block(lines, "  ")
+	if got := (render.Style{}).Block(strings.Repeat("x\n", 25), ""); !strings.HasSuffix(got, "… 1 more line\n") {
+		t.Errorf("one more is %q", got)
+	}
+	if n := strings.Count(got, "\n"); n != 25 || !strings.HasSuffix(got, "  … 76 more lines\n") {
+		t.Errorf("Block has %d lines:\n%s", n, got)
+	}
+	if got := (render.Style{Full: true}).Block(lines, ""); got != lines {
+		t.Errorf("a full block differs:\n%s", got)
+	}
+	if got := (render.Style{}).Block(strings.Repeat("x", 5000), ""); !strings.HasSuffix(got, " … 3000 more characters\n") {
+		t.Errorf("Block = %s", got)
+	}
+}
+
+func TestTranscript(t *testing.T) {
+	t.Parallel()
+	call := content.ToolCall{ID: "c1", Place: "t1-r1-c1", Name: "fs_read_file", Input: []byte(`{ "path": "main.go" }`)}
+	assistant := content.NewItem(content.Assistant,
+		content.Part{Kind: content.ReasoningKind, Text: "It asks for a file."}, content.TextPart("I will look.\nOne moment."), content.CallPart(call))
+	assistant.FinishReason, assistant.Usage = content.ToolCalls, &content.Usage{InputTokens: 120, OutputTokens: 30}
+	items := []content.Item{
+		content.SystemText("Be brief."),
+		content.UserText("What is in main.go?"),
+		assistant,
+		content.NewItem(content.Tool, content.ResultPart(content.NewResult("c1", "fs_read_file", content.StatusOK, "package main\n\nfunc main() {}\n"))),
+		content.NewItem(content.Tool, content.ResultPart(content.NewResult("c2", "shell_exec", content.StatusExpired, "Approval expired"))),
+		content.NewItem(content.User, content.Part{Kind: content.FileKind, Name: "a.png", Media: &content.Media{MIME: "image/png", Bytes: make([]byte, 12)}},
+			content.StructuredPart([]byte(`{"a": 1}`))),
+		content.NewItem(content.Notification, content.TextPart("Background tool call c3 completed: done")),
+	}
+	for i := range items {
+		items[i].CreatedAt = 1_700_000_000_123_456_789
+	}
+	items[0].CreatedAt = 0
+	var b strings.Builder
+	if err := render.Transcript(&b, render.Style{}, items); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "transcript.txt", b.String())
+}
+
+// fromTheFuture is an entry with a kind that this release does not know.
+func fromTheFuture(t *testing.T) journal.Record {
+	t.Helper()
+	payload, err := record(events.Parked{}).Entry.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields []any
+	if err := msgpack.Unmarshal(payload, &fields); err != nil {
+		t.Fatal(err)
+	}
+	fields[len(fields)-1] = []any{
+		"parked",
+		map[string]any{},
+		"moon_landed",
+		map[string]any{"crew": 3, "data": []byte(`{"x":1}`), "name": []byte("eagle"), "sum": []byte{0xff, 1}},
+	}
+	if payload, err = msgpack.Marshal(fields); err != nil {
+		t.Fatal(err)
+	}
+	e, err := events.Decode(payload)
+	if !errors.Is(err, events.ErrUnknownKind) {
+		t.Fatalf("Decode = %v, want ErrUnknownKind", err)
+	}
+	e.Events = nil
+	return journal.Record{Head: journal.Head{Seq: 7}, Entry: e, Payload: payload, Err: err}
+}
+
+func TestEntriesOfLaterReleasesAreShownRaw(t *testing.T) {
+	t.Parallel()
+	rec := fromTheFuture(t)
+	var b strings.Builder
+	if err := render.NewPrinter(&b, render.Style{}, false).Entry(rec); err != nil {
+		t.Fatal(err)
+	}
+	want := "    7  2023-11-14T22:13:20.123Z  parked                raw {}\n" +
+		strings.Repeat(" ", 33) + `moon_landed           raw {"crew":3,"data":{"x":1},"name":"eagle","sum":"ff01"}` + "\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+	raw, err := render.EntryJSON(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown struct {
+		Unread  string
+		Payload []byte
+		Kinds   []string
+	}
+	if err := json.Unmarshal(raw, &shown); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(shown.Unread, "moon_landed") || string(shown.Payload) != string(rec.Payload) || shown.Kinds == nil {
+		t.Errorf("JSON = %s", raw)
+	}
+}
+
+func TestBytesThatAreNoEntryAreShownAsBytes(t *testing.T) {
+	t.Parallel()
+	for _, payload := range [][]byte{nil, {0xc1}, {0x91, 0x01}, {0x91, 0x90}, []byte("hello")} {
+		rec := record()
+		rec.Err, rec.Payload = events.ErrBadEntry, payload
+		var b strings.Builder
+		if err := render.NewPrinter(&b, render.Style{}, false).Entry(rec); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), "unreadable            raw") {
+			t.Errorf("%x is shown as %s", payload, b.String())
+		}
+	}
+}
+
+func TestEntryJSON(t *testing.T) {
+	t.Parallel()
+	raw, err := render.EntryJSON(record(events.RoundStarted{Turn: "turn-1", Round: 2}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	zero := strings.Repeat("0", 64)
+	want := `{"seq":7,"session":"s-42","prev":"` + zero + `","hash":"` + zero + `","at":"2023-11-14T22:13:20.123456789Z","epoch":1,` +
+		`"cause":"c-7","cursors":[{"lane":"ask","seq":3}],"kinds":["round_started"],` +
+		`"events":[{"kind":"round_started","turn":"turn-1","round":2}]}`
+	if diff := cmp.Diff(want, string(raw)); diff != "" {
+		t.Errorf("EntryJSON (-want +got):\n%s", diff)
+	}
+	raw, err = render.LiveJSON("s-42", events.ToolProgress{Call: "c1", Text: "half"})
+	if err != nil || string(raw) != `{"session":"s-42","live":{"kind":"tool_progress","call":"c1","text":"half"}}` {
+		t.Errorf("LiveJSON = %s, %v", raw, err)
+	}
+}
+
+// full takes no more.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestWriteErrorsAreReturned(t *testing.T) {
+	t.Parallel()
+	if err := render.NewPrinter(full{}, render.Style{}, false).Entry(record(events.Parked{})); err == nil {
+		t.Error("Entry = nil")
+	}
+	if err := render.Transcript(full{}, render.Style{}, []content.Item{content.UserText("x")}); err == nil {
+		t.Error("Transcript = nil")
+	}
+}

@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/internal/deltas"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/model"
+)
+
+// ModelInput is what a model call needs beside the effect.
+type ModelInput struct {
+	Session    content.SessionID
+	Model      model.Model
+	Transcript []content.Item // at least the effect's TranscriptLen
+	Catalog    *Catalog
+	Metadata   content.Metadata
+}
+
+// Request builds what the model gets.
+func Request(e loop.CallModel, in ModelInput) model.Request {
+	return model.Request{
+		Session: in.Session, Turn: e.Turn, Round: e.Round, Attempt: e.Attempt,
+		Transcript: in.Transcript[:e.TranscriptLen:e.TranscriptLen],
+		Tools:      in.Catalog.Specs(),
+		Cache:      e.Cache,
+		Schema:     e.Schema,
+		Metadata:   in.Metadata,
+	}
+}
+
+// CallModel makes one attempt and returns its report: a reply with its calls
+// looked up and, if no hook has to see the reply first, checked; a failure; or
+// what had come when it was stopped. It returns nil if ctx ended for any other
+// cause than ErrStop: the attempt is lost.
+func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, in ModelInput, emit func(events.Event)) commands.Command {
+	var partial partial
+	seen := false
+	show := func(d content.Delta) {
+		seen = true
+		partial.add(d)
+		emit(events.ContentDelta{Turn: e.Turn, Round: e.Round, Attempt: e.Attempt, Delta: d})
+	}
+	files := attachments{blobs: r.cfg.Blobs}
+	reply, err := r.call(ctx, Request(e, in), in.Model, &files, show)
+	if err == nil && !seen && r.cfg.Durable != nil {
+		_ = deltas.Stream(ctx, reply.Items, 0, show) // the wrapper knew it from before; it counts, shown or not
+	}
+	switch {
+	case err == nil:
+		rep := r.replied(ctx, e, in, reply)
+		rep.Warnings = files.missing
+		return rep
+	case errors.Is(context.Cause(ctx), ErrStop):
+		return commands.ReportModelStopped{ModelCall: e.ModelCall, Items: partial.items(), Usage: usageOf(err)}
+	case ctx.Err() != nil:
+		return nil
+	}
+	return failed(e.ModelCall, err)
+}
+
+func (r *Runner) call(
+	ctx context.Context, req model.Request, m model.Model, files *attachments, emit func(content.Delta),
+) (reply model.Reply, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &model.Error{Class: content.ClassOther, Code: "panic", Message: fmt.Sprintf("the model adapter broke: %v", p)}
+		}
+	}()
+	next := func(ctx context.Context, req model.Request) (model.Reply, error) {
+		req, err := files.open(ctx, req, m)
+		if err != nil {
+			return model.Reply{}, err
+		}
+		return m.Call(ctx, req, emit)
+	}
+	if d := r.cfg.Durable; d != nil {
+		return d.CallModel(ctx, req, next)
+	}
+	return next(ctx, req)
+}
+
+func (r *Runner) replied(ctx context.Context, e loop.CallModel, in ModelInput, reply model.Reply) commands.ReportReply {
+	rep := commands.ReportReply{
+		ModelCall: e.ModelCall, Items: reply.Items, FinishReason: reply.FinishReason,
+		Usage: reply.Usage, Model: reply.Model, ResponseID: reply.ResponseID,
+	}
+	rep.Invalid = misfit(e.Schema, reply)
+	var calls []Call
+	for _, it := range reply.Items {
+		for _, c := range it.Calls() {
+			c.Place = place(e, len(calls)+1)
+			routing := r.route(c, in.Catalog.Route(c, e.Routes))
+			rep.Routing = append(rep.Routing, routing)
+			calls = append(calls, Call{ToolCall: c, Digest: routing.Digest})
+		}
+	}
+	if len(calls) > 0 && !r.has(extension.PostLlmCall) && !r.has(extension.PreToolExecution) {
+		rep.Checks = r.Check(ctx, in.Session, e.Turn, e.Rules, in.Catalog, calls)
+	}
+	return rep
+}
+
+func place(e loop.CallModel, c int) content.Place {
+	n, err := strconv.Atoi(strings.TrimPrefix(string(e.Turn), "turn-"))
+	if err != nil {
+		return ""
+	}
+	return content.PlaceOf(n, e.Round, c)
+}
+
+func failed(m commands.ModelCall, err error) commands.Command {
+	rep := commands.ReportModelFailed{ModelCall: m, Class: content.ClassOther, Message: err.Error(), Usage: usageOf(err)}
+	if e, ok := errors.AsType[*model.Error](err); ok {
+		rep.Class, rep.Code, rep.Message, rep.RetryAfter = e.Class, e.Code, e.Message, e.RetryAfter
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		rep.Class = content.ClassTimeout
+	}
+	rep.Message = strings.ToValidUTF8(rep.Message, "\uFFFD")
+	return rep
+}
+
+func usageOf(err error) content.Usage {
+	if e, ok := errors.AsType[*model.Error](err); ok {
+		return e.Usage
+	}
+	return content.Usage{}
+}
+
+// partial keeps the text of a reply in flight, for a call that is stopped.
+type partial struct {
+	parts []content.Part
+}
+
+func (p *partial) add(d content.Delta) {
+	if d.Part < 0 || d.Part > len(p.parts) {
+		return
+	}
+	if d.Part == len(p.parts) {
+		p.parts = append(p.parts, content.Part{Kind: d.Kind})
+	}
+	part := &p.parts[d.Part]
+	if part.Kind == "" {
+		part.Kind = d.Kind
+	}
+	if d.Op == content.AppendPart {
+		part.Text += d.Text
+	}
+}
+
+// items is what came, without calls: their arguments may be incomplete.
+func (p *partial) items() []content.Item {
+	var parts []content.Part
+	for _, part := range p.parts {
+		if (part.Kind == content.TextKind || part.Kind == content.ReasoningKind) && part.Text != "" {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return []content.Item{content.NewItem(content.Assistant, parts...)}
+}

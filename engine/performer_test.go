@@ -1,0 +1,134 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/loop"
+)
+
+func recall(task string) loop.Effect { return loop.Recall{Task: task} }
+
+// hosted is a performer whose effects wait until they are let go or stopped.
+type hosted struct {
+	*engine.Performer
+	release chan struct{}
+
+	mu      sync.Mutex
+	started []string
+	stopped []error
+}
+
+func host(ctx context.Context) *hosted {
+	h := &hosted{release: make(chan struct{})}
+	h.Performer = engine.NewPerformer(ctx, func(ctx context.Context, e loop.Effect) commands.Command {
+		h.note(func() { h.started = append(h.started, e.Identity()) })
+		select {
+		case <-h.release:
+			return commands.ReportRecall{}
+		case <-ctx.Done():
+			h.note(func() { h.stopped = append(h.stopped, context.Cause(ctx)) })
+			return nil
+		}
+	})
+	return h
+}
+
+func (h *hosted) note(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+}
+
+func synced(t *testing.T, p *engine.Performer, owed []loop.Effect) {
+	t.Helper()
+	if err := p.Sync(owed, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNothingStartsUnlessTheHostIsReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, asked, no := host(t.Context()), 0, errors.New("no lease")
+		ready := func() error { asked++; return no }
+		owed := []loop.Effect{recall("a"), recall("b")}
+		if err := h.Sync(owed, ready); !errors.Is(err, no) || asked != 1 {
+			t.Errorf("Sync = %v, asked %d times", err, asked)
+		}
+		synctest.Wait()
+		if len(h.started) != 0 {
+			t.Errorf("%v started", h.started)
+		}
+		no = nil
+		for range 2 {
+			if err := h.Sync(owed, ready); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if asked != 2 || len(h.started) != 2 {
+			t.Errorf("asked %d times, started %v: once before both is enough", asked, h.started)
+		}
+		h.Cancel(engine.ErrStop)
+	})
+}
+
+func TestWhatIsOwedIsStartedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := host(t.Context())
+		synced(t, h.Performer, []loop.Effect{recall("a")})
+		synctest.Wait()
+		synced(t, h.Performer, []loop.Effect{recall("a")})
+		synctest.Wait()
+		if len(h.started) != 1 {
+			t.Errorf("started %v, want one", h.started)
+		}
+		close(h.release)
+		if r := <-h.Reports(); r.Cause != "recall/a" {
+			t.Errorf("report of %q", r.Cause)
+		}
+		synced(t, h.Performer, []loop.Effect{recall("a")})
+		synctest.Wait()
+		if len(h.started) != 1 {
+			t.Errorf("a finished effect that is still owed was started again: %v", h.started)
+		}
+	})
+}
+
+func TestWhatIsNoLongerOwedIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := host(t.Context())
+		synced(t, h.Performer, []loop.Effect{recall("a"), recall("b")})
+		synctest.Wait()
+		synced(t, h.Performer, []loop.Effect{recall("b")})
+		synctest.Wait()
+		if len(h.stopped) != 1 || !errors.Is(h.stopped[0], engine.ErrStop) {
+			t.Errorf("stopped with %v, want ErrStop once", h.stopped)
+		}
+		h.Cancel(context.Canceled)
+	})
+}
+
+func TestStopEndsEffectsAndLetsThemBeOwedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := host(t.Context())
+		cause := errors.New("the host gives up")
+		synced(t, h.Performer, []loop.Effect{recall("a"), recall("b")})
+		synctest.Wait()
+		h.Stop(cause, func(id string) bool { return id == "recall/b" })
+		if len(h.stopped) != 1 || !errors.Is(h.stopped[0], cause) {
+			t.Errorf("stopped with %v", h.stopped)
+		}
+		synced(t, h.Performer, []loop.Effect{recall("a"), recall("b")})
+		synctest.Wait()
+		if len(h.started) != 3 {
+			t.Errorf("started %v, want a twice and b once", h.started)
+		}
+		h.Cancel(cause)
+	})
+}

@@ -1,0 +1,226 @@
+package looptest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/loop/snapshot"
+)
+
+// Session does what a host does, without the world: decide, write down, fold. It
+// keeps three states of the same journal, folded live, from the written bytes, and
+// from a snapshot of the entry before, and holds them against each other.
+type Session struct {
+	Live   *loop.State
+	At     content.Time    // of what is said next
+	Sent   int             // how many envelopes were made
+	Offers *events.Catalog // what comes with every envelope, or nil
+	Terse  bool            // compare less after each entry; the end is compared whole
+
+	replay  *loop.State
+	resumed *loop.State
+	journal [][]byte
+	head    journal.Head
+	checker *audit.Checker
+	places  map[content.CallID]content.Place
+	told    map[string][]commands.Envelope // by id
+}
+
+// NewSession returns a session that nobody has opened yet.
+func NewSession(id content.SessionID) *Session {
+	return &Session{
+		Live: loop.New(id), replay: loop.New(id), resumed: loop.New(id),
+		checker: audit.NewChecker(), At: Epoch, places: map[content.CallID]content.Place{},
+		told: map[string][]commands.Envelope{},
+	}
+}
+
+// Envelope is the next one, now and with what is on offer.
+func (s *Session) Envelope(c commands.Command) commands.Envelope {
+	s.Sent++
+	return commands.Envelope{
+		ID: fmt.Sprintf("c%d", s.Sent), Session: s.Live.Session, By: "ann", At: s.At, Command: c, Catalog: s.Offers,
+	}
+}
+
+// decide asks the core and checks that it only looked.
+func (s *Session) decide(t testing.TB, env commands.Envelope) ([]events.Event, error) {
+	t.Helper()
+	if s.Terse && s.Live.Handled(env.ID) {
+		return loop.Decide(s.Live, env)
+	}
+	before, asked := encoded(t, s.Live), Render(env.Command)
+	evs, err := loop.Decide(s.Live, env)
+	if encoded(t, s.Live) != before {
+		t.Fatalf("Decide(%s) changed the state that it was given", Render(env.Command))
+	}
+	if Render(env.Command) != asked {
+		t.Fatalf("Decide changed its command from\n%s to\n%s", asked, Render(env.Command))
+	}
+	if err != nil && len(evs) > 0 {
+		t.Fatalf("Decide(%s) = %d events and %v", asked, len(evs), err)
+	}
+	return evs, err
+}
+
+// Do decides a command, writes and folds its entry, and checks what holds after
+// every entry.
+func (s *Session) Do(t testing.TB, env commands.Envelope) ([]events.Event, error) {
+	t.Helper()
+	evs, err := s.decide(t, env)
+	if err != nil || len(evs) == 0 {
+		return nil, err
+	}
+	s.told[env.ID] = append(s.told[env.ID], env)
+	s.record(t, env.ID, max(env.At, s.Live.At), evs)
+	s.compare(t, env)
+	return evs, nil
+}
+
+// record writes facts down as the next entry.
+func (s *Session) record(t testing.TB, cause string, at content.Time, evs []events.Event) {
+	t.Helper()
+	s.write(t, events.Entry{
+		Version: events.Version, Session: s.Live.Session, Seq: s.head.Seq + 1, Prev: s.head.Hash,
+		Cause: cause, At: at, Epoch: epochOf(evs, s.Live.Epoch), Events: evs,
+	})
+	for _, ev := range evs {
+		if r, ok := ev.(events.ToolCallRequested); ok {
+			s.places[r.Call.ID] = r.Call.Place
+		}
+	}
+}
+
+func epochOf(evs []events.Event, now uint64) uint64 {
+	if c, ok := evs[0].(events.DriverClaimed); ok {
+		return c.Epoch
+	}
+	return now
+}
+
+func (s *Session) write(t testing.TB, e events.Entry) {
+	t.Helper()
+	payload, err := e.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := events.Decode(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Terse || e.Seq%4 == 0 {
+		s.resumed = resume(t, s.resumed)
+	}
+	s.Live.Fold(e)
+	s.replay.Fold(read)
+	s.resumed.Fold(read)
+	s.journal = append(s.journal, payload)
+	s.head = journal.Head{Seq: e.Seq, Hash: events.HashOf(payload)}
+	s.checker.Add(journal.Record{Head: s.head, Entry: read, Payload: payload})
+}
+
+// resume writes a state down and reads it back.
+func resume(t testing.TB, s *loop.State) *loop.State {
+	t.Helper()
+	back, err := snapshot.Decode([]byte(encoded(t, s)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return back
+}
+
+// compare checks that whoever read the journal knows the same, that a repeated
+// command does nothing, and that the session is not stuck.
+func (s *Session) compare(t testing.TB, env commands.Envelope) {
+	t.Helper()
+	for name, other := range map[string]*loop.State{"replayed": s.replay, "resumed": s.resumed} {
+		if a, b := s.owed(s.Live), s.owed(other); a != b {
+			t.Fatalf("after %s the %s state owes\n%s, want\n%s", Render(env.Command), name, b, a)
+		}
+	}
+	if evs, err := s.decide(t, env); err != nil || len(evs) > 0 {
+		t.Fatalf("Decide again = %d events, %v for the handled command %s", len(evs), err, Render(env.Command))
+	}
+	if !commands.IsAsk(env.Command) && !ofHost(env.Command) {
+		again := env
+		again.ID += "-again"
+		if evs, _ := loop.Decide(s.Live, again); len(evs) > 0 {
+			t.Fatalf("the report %s counts twice: %s", Render(env.Command), RenderEvent(evs[0]))
+		}
+	}
+	if wait := loop.Waiting(s.Live); wait == commands.WaitWorking && len(loop.Pending(s.Live)) == 0 {
+		t.Fatalf("after %s the session works, but owes nothing", Render(env.Command))
+	}
+}
+
+// ofHost reports whether a report is about a host that begins or ends, as every host
+// does once.
+func ofHost(c commands.Command) bool {
+	r, ok := c.(commands.ReportHooks)
+	return ok && strings.HasPrefix(r.Answer.Point, "session_")
+}
+
+func (s *Session) owed(state *loop.State) string {
+	out := []string{string(loop.Waiting(state))}
+	for _, e := range loop.Pending(state) {
+		if s.Terse {
+			out = append(out, e.Identity())
+		} else {
+			out = append(out, Render(e))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// Script writes down what the session was told. It can be told again.
+func (s *Session) Script(t testing.TB, about string) string {
+	t.Helper()
+	var recs []journal.Record
+	for _, payload := range s.journal {
+		e, err := events.Decode(payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		recs = append(recs, journal.Record{Entry: e})
+	}
+	return Script(t, about, s.Live.Session, recs, s.told)
+}
+
+// Finish compares the states whole, folds the journal once more from its first
+// byte, and lets the auditor judge it.
+func (s *Session) Finish(t testing.TB) {
+	t.Helper()
+	fresh := loop.New(s.Live.Session)
+	for _, payload := range s.journal {
+		e, err := events.Decode(payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh.Fold(e)
+	}
+	want := Render(s.Live)
+	for name, other := range map[string]*loop.State{"replayed": s.replay, "resumed": s.resumed, "fresh": fresh} {
+		if got := Render(other); got != want {
+			t.Errorf("the %s state is\n%s, want\n%s", name, got, want)
+		}
+	}
+	for _, v := range s.checker.Report().Violations {
+		t.Errorf("entry %d breaks %s: %s", v.Seq, v.Invariant, v.Message)
+	}
+}
+
+func encoded(t testing.TB, s *loop.State) string {
+	t.Helper()
+	b, err := snapshot.Encode(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

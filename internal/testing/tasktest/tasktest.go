@@ -1,0 +1,196 @@
+// Package tasktest holds every implementation of task queues to the contract of
+// package task.
+//
+// The one idea: the contract is written as tests, and each says what has to happen and
+// not how long that takes. [Run] has each of them in a bubble of testing/synctest, with an
+// implementation of its own, so that leases of half a minute pass in virtual time.
+// [RunLive] is for what cannot live in a bubble, such as a cluster: the same tests beside
+// one another in real time, with leases of two seconds where one has to lapse.
+//
+// In real time a machine may stand still. What must happen is waited for then, however
+// long it takes within reason; what must not happen is looked for during a moment; and a
+// test whose own claim lapsed because it came too late to extend it says nothing, and is
+// made again.
+//
+// Who owns what: the caller's open function makes an [Env] and ends everything that it
+// started by the end of the test. The suite claims and reports only as a worker may, and
+// dispatches only as a driver may.
+package tasktest
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/worker/task"
+)
+
+// Env is one implementation. In a bubble it is empty; otherwise tests may share one, for
+// each has sessions and queues of its own.
+type Env struct {
+	// Dispatcher is the driver's side.
+	Dispatcher task.Dispatcher
+	// Queue opens the worker's side of a queue, once more with every call, as
+	// another worker would. The first call makes the queue.
+	Queue func(t *testing.T, name string) task.Queue
+	// Reports returns what workers have reported for a session so far, in order.
+	// Call and Wake need not be kept: a place names the call. Nor need a gate's
+	// Ruling: it asks.
+	Reports func(t *testing.T, s content.SessionID) []task.Report
+}
+
+// OpenFunc makes what a test runs against. Claims of its queues last for lease; 0: as
+// long as they do where nobody says.
+type OpenFunc func(t *testing.T, lease time.Duration) Env
+
+// Run runs the contract against what open makes, which is called in every test's own
+// bubble.
+func Run(t *testing.T, open OpenFunc) {
+	for _, c := range contract() {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { c.test(t, newBench(open(t, 0), "")) })
+		})
+	}
+}
+
+// RunLive runs the contract in real time, all its tests at once.
+func RunLive(t *testing.T, open OpenFunc) {
+	var tests sync.WaitGroup
+	for i, c := range contract() {
+		tests.Go(func() {
+			t.Run(c.name, func(t *testing.T) { c.live(t, open, strconv.Itoa(i+1)) })
+		})
+	}
+	tests.Wait()
+}
+
+type clause struct {
+	name string
+	test func(*testing.T, *bench)
+
+	lapses bool // it waits for a lease to lapse, or nearly
+}
+
+// live runs a test until the machine kept up with it.
+func (c clause) live(t *testing.T, open OpenFunc, mark string) {
+	lease := longLease
+	if c.lapses {
+		lease = shortLease
+	}
+	for n := range maxTrials {
+		b := newBench(open(t, lease), mark+"-"+strconv.Itoa(n+1))
+		if c.test(t, b); !b.void {
+			return
+		}
+		t.Log("the machine stood still for as long as a lease: once more")
+	}
+	t.Error("the machine never kept up")
+}
+
+func contract() []clause {
+	return []clause{
+		{name: "TaskArrivesAsItWasSent", test: arrives},
+		{name: "TasksAreHandedOutInOrder", test: inOrder},
+		{name: "ClaimersGetDifferentTasks", test: differentTasks},
+		{name: "WaitingClaimGetsTheNextTask", test: waitingClaim},
+		{name: "QueuesAreSeparate", test: separate},
+		{name: "PlaceIsRefusedWhileItIsQueued", test: refusedWhileQueued},
+		{name: "LaterAttemptReplacesAnEarlierOne", test: laterAttempt},
+		{name: "EarlierAttemptIsNotTakenForALaterOne", test: earlierAttempt},
+		{name: "ApprovedCallReplacesTheOneThatAsked", test: approvedCall},
+		{name: "DispatchesOfACallHaveAnOrder", test: ordered},
+		{name: "QueuedUntilDone", test: queuedUntilDone},
+		{name: "ClaimEndsWithItsContext", test: claimEnds},
+		{name: "TaskForAClaimerThatLeftCountsAsNew", test: claimerLeft},
+		{name: "ClosedQueueEndsItsClaims", test: closedClaims},
+		{name: "ClosedQueueLeavesTasksToOthers", test: closedLeaves},
+		{name: "ClosedQueueKeepsWhatIsHeld", test: closedHeld, lapses: true},
+		{name: "TaskComesBackWhenItsLeaseLapses", test: lapses, lapses: true},
+		{name: "ExtendedLeaseHolds", test: extended, lapses: true},
+		{name: "LapsedClaimIsGone", test: gone, lapses: true},
+		{name: "ReleasedTaskIsHandedOutAtOnce", test: released},
+		{name: "ReportComesBeforeDone", test: reports},
+		{name: "LossIsReported", test: lost, lapses: true},
+		{name: "QuestionIsReportedBehindDone", test: asked},
+		{name: "CancelReachesTheClaim", test: cancelClaimed},
+		{name: "CancelTakesAWaitingTaskAway", test: cancelWaiting},
+		{name: "CancelOfNothingIsHarmless", test: cancelNothing},
+	}
+}
+
+func dispatch(t *testing.T, b *bench, tasks ...task.Task) {
+	t.Helper()
+	for _, x := range tasks {
+		if err := b.Dispatcher.Dispatch(t.Context(), x); err != nil {
+			t.Fatalf("Dispatch of %s/%s = %v", x.Session, x.Place, err)
+		}
+	}
+}
+
+// claim returns the next task of the queue, which has to come within five
+// minutes: longer than any lease.
+func claim(t *testing.T, q task.Queue) task.Claim {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	c, err := q.Claim(ctx)
+	if err != nil {
+		t.Fatalf("Claim = %v, want a task", err)
+	}
+	return c
+}
+
+// claimNothing waits on the queue and fails if a task comes.
+func claimNothing(t *testing.T, q task.Queue, wait time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), wait)
+	defer cancel()
+	if c, err := q.Claim(ctx); err == nil {
+		t.Fatalf("Claim handed out %s/%s, want nothing", c.Task().Session, c.Task().Place)
+	}
+}
+
+func wantQueued(t *testing.T, b *bench, x task.Task, want bool) {
+	t.Helper()
+	got, err := b.Dispatcher.Queued(t.Context(), x)
+	if err != nil || got != want {
+		t.Fatalf("Queued of %s/%s = %v, %v, want %v", x.Session, x.Place, got, err, want)
+	}
+}
+
+// wantOff waits until x is off its queue, which is told at once that it is done: in real
+// time the word of a leader may come a little before it is so.
+func wantOff(t *testing.T, b *bench, x task.Task) {
+	t.Helper()
+	for end := time.Now().Add(promptEnough); b.live() && time.Now().Before(end); {
+		queued, err := b.Dispatcher.Queued(t.Context(), x)
+		if err == nil && !queued {
+			return
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	wantQueued(t, b, x, false)
+}
+
+func wantTask(t *testing.T, c task.Claim, want task.Task, delivery int) {
+	t.Helper()
+	if diff := cmp.Diff(want, c.Task()); diff != "" {
+		t.Fatalf("claimed another task (-want +got):\n%s", diff)
+	}
+	if c.Delivery() != delivery {
+		t.Fatalf("Delivery = %d, want %d", c.Delivery(), delivery)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,138 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// onlooker follows all sessions at once, over a connection of its own, and goes on from
+// the cursor that it keeps.
+type onlooker struct {
+	log *findings
+
+	mu     sync.Mutex
+	cursor jetstream.Cursor
+	seen   map[content.SessionID]*sightings
+}
+
+func newOnlooker(f *findings) *onlooker {
+	return &onlooker{log: f, seen: make(map[content.SessionID]*sightings)}
+}
+
+// watch observes until ctx ends.
+func (o *onlooker) watch(ctx context.Context, j *jetstream.Journal) {
+	for {
+		for rec, err := range j.Observe(ctx, jetstream.AllSessions, o.from()) {
+			if err != nil {
+				o.log.note("observer: %v", err)
+				break
+			}
+			o.see(rec)
+		}
+		if !pause(ctx, 100*time.Millisecond) {
+			return
+		}
+	}
+}
+
+func (o *onlooker) from() jetstream.Cursor {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.cursor
+}
+
+func (o *onlooker) see(rec journal.Record) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := rec.Entry.Session
+	if o.seen[s] == nil {
+		o.seen[s] = &sightings{}
+	}
+	if wrong := o.seen[s].add(rec); wrong != "" {
+		o.log.violation(s, FollowExact, "to an observer of all sessions "+wrong)
+	}
+	o.cursor = jetstream.CursorAt(rec)
+}
+
+// of returns what was seen of a session.
+func (o *onlooker) of(s content.SessionID) *sightings {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.seen[s] == nil {
+		o.seen[s] = &sightings{}
+	}
+	return o.seen[s]
+}
+
+// writerSession is the journal that the writers share. No driver has it.
+const writerSession content.SessionID = "writers"
+
+// writer appends to a journal by hand, against another one, and keeps what was
+// acknowledged to it: what a driver's appends rely on, with somebody looking on.
+type writer struct {
+	name string
+	log  *findings
+
+	mu    sync.Mutex
+	acked map[uint64]events.Hash
+}
+
+func newWriter(name string, f *findings) *writer {
+	return &writer{name: name, log: f, acked: make(map[uint64]events.Hash)}
+}
+
+// write appends until ctx ends. After a conflict, and after an append of which it
+// cannot be told what became of it, it reads where the journal ends.
+func (w *writer) write(ctx context.Context, j *jetstream.Journal) {
+	var head journal.Head
+	for n := 1; pause(ctx, 30*time.Millisecond); n++ {
+		e := events.Entry{
+			Session: writerSession, Cause: fmt.Sprintf("%s/%d", w.name, n), At: content.TimeOf(time.Now()), Epoch: 1,
+			Events: []events.Event{events.DriverClaimed{Epoch: 1, Node: w.name}},
+		}
+		next, err := j.Append(ctx, head, e)
+		if err == nil {
+			w.promised(next)
+			head = next
+			continue
+		}
+		if !errors.Is(err, journal.ErrConflict) {
+			w.log.note("%s: %v", w.name, err)
+		}
+		last, err := j.Last(ctx, writerSession)
+		switch {
+		case err == nil:
+			head = last.Head
+		case errors.Is(err, journal.ErrNotFound):
+			head = journal.Head{}
+		default:
+			w.log.note("%s: %v", w.name, err)
+		}
+	}
+}
+
+func (w *writer) promised(h journal.Head) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.acked[h.Seq] = h.Hash
+}
+
+// missing compares what was acknowledged with what is in the stream.
+func (w *writer) missing(stream []events.Hash) (wrong []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for seq, hash := range w.acked {
+		if seq > uint64(len(stream)) || stream[seq-1] != hash {
+			wrong = append(wrong, fmt.Sprintf("entry %d of %s was acknowledged and is not in the stream", seq, w.name))
+		}
+	}
+	return wrong
+}

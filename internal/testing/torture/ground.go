@@ -1,0 +1,195 @@
+package torture
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/natscli"
+	"github.com/turnlog/turnlog/internal/testing/faultproxy"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+const (
+	queueName = "torture"
+
+	// How long a worker that says nothing keeps a call. Short, so that what a killed one
+	// had in hand comes to others while the run lasts.
+	queueLease = 3 * time.Second
+
+	clusterSize = 3
+)
+
+// ground is the servers that a run takes place on, and its cell there.
+type ground struct {
+	namespace string
+	servers   *natscli.Flags
+	cluster   *embedded.Cluster // nil: the servers are the caller's
+	log       *zap.Logger
+
+	direct *nats.Conn // without a proxy: to provision, to tell servers what to do, and to judge
+	cell   *jetstream.Cell
+
+	mu   sync.Mutex
+	down int // a server that is stopped; -1: none
+}
+
+// newGround sets up a cell. The cluster's files are kept in a folder of its own.
+func newGround(ctx context.Context, c Config, dir string) (g *ground, err error) {
+	g = &ground{namespace: jetstream.DefaultNamespace, servers: c.Servers, log: c.Logger, down: -1}
+	layout := jetstream.Config{Replicas: c.Replicas, Queues: []jetstream.QueueConfig{{Name: queueName, AckWait: queueLease}}}
+	if c.Servers == nil {
+		g.cluster, err = embedded.StartCluster(ctx, clusterSize, embedded.WithStore(filepath.Join(dir, "nats")))
+		if err != nil {
+			return nil, err
+		}
+		g.servers, layout.Replicas = &natscli.Flags{Server: g.cluster.ClientURL()}, clusterSize
+	} else {
+		g.namespace = "torture_" + strconv.FormatUint(c.Seed, 36) + "_" + strconv.FormatInt(time.Now().UnixMilli(), 36)
+	}
+	if err = g.settle(ctx, layout); err != nil {
+		// The end of ctx is a reason to give up, and none to leave anything behind.
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+		return nil, errors.Join(err, g.close(end))
+	}
+	return g, nil
+}
+
+// settle connects to the servers and creates the cell.
+func (g *ground) settle(ctx context.Context, layout jetstream.Config) (err error) {
+	if g.direct, err = g.servers.Connect(ctx, "turnlog-torture", g.log); err != nil {
+		return err
+	}
+	if g.cell, err = jetstream.Open(g.direct, g.namespace); err != nil {
+		return err
+	}
+	if err = g.cell.Provision(ctx, layout); err != nil {
+		return fmt.Errorf("set up namespace %s: %w", g.namespace, err)
+	}
+	return nil
+}
+
+// connect opens a connection that goes through a proxy.
+func (g *ground) connect(ctx context.Context, name string, p *faultproxy.Proxy) (*nats.Conn, *jetstream.Cell, error) {
+	servers := *g.servers
+	servers.Dial = p.Dial
+	nc, err := servers.Connect(ctx, "turnlog-torture-"+name, g.log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	cell, err := jetstream.Open(nc, g.namespace)
+	if err != nil {
+		nc.Close()
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return nc, cell, nil
+}
+
+// close ends the cluster, or takes away what was set up on the caller's servers.
+func (g *ground) close(ctx context.Context) error {
+	if g.cluster != nil {
+		if g.direct != nil {
+			g.direct.Close()
+		}
+		g.cluster.Close()
+		return nil
+	}
+	if g.direct == nil {
+		return nil
+	}
+	defer g.direct.Close()
+	return g.takeAway(ctx)
+}
+
+// takeAway deletes the streams of the namespace, which is this run's alone.
+func (g *ground) takeAway(ctx context.Context) error {
+	var failed []error
+	for _, row := range jetstream.Topology(g.namespace, jetstream.Config{}) {
+		if err := g.ask(ctx, "STREAM.DELETE."+row.Stream); err != nil {
+			failed = append(failed, fmt.Errorf("delete stream %s: %w", row.Stream, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+const codeNoStream = 10059
+
+// ask makes a request of the servers' API. That there is no such stream is no error.
+func (g *ground) ask(ctx context.Context, what string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	msg, err := g.direct.RequestWithContext(ctx, "$JS.API."+what, nil)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", what, err)
+	}
+	var answer struct {
+		Error *struct {
+			Code int    `json:"err_code"`
+			Text string `json:"description"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return fmt.Errorf("ask %s: %w", what, err)
+	}
+	if answer.Error != nil && answer.Error.Code != codeNoStream {
+		return fmt.Errorf("ask %s: %s", what, answer.Error.Text)
+	}
+	return nil
+}
+
+// stepdowns are what can be told to hand over.
+func (g *ground) stepdowns() []string {
+	var out []string
+	for _, row := range jetstream.Topology(g.namespace, jetstream.Config{}) {
+		switch row.Name {
+		case "JOURNAL", "INBOX", "RUN", "TASKS", "TIMERS":
+			out = append(out, "STREAM.LEADER.STEPDOWN."+row.Stream)
+		}
+		for _, c := range row.Consumers {
+			if row.Name == "RUN" {
+				out = append(out, "CONSUMER.LEADER.STEPDOWN."+row.Stream+"."+c.Name)
+			}
+			if row.Name == "TASKS" {
+				out = append(out, "CONSUMER.LEADER.STEPDOWN."+row.Stream+".q_"+queueName)
+			}
+		}
+	}
+	return out
+}
+
+// stopServer stops one of the servers, if all are there: two of three are needed. It
+// returns which.
+func (g *ground) stopServer(pick uint64) (int, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.down >= 0 {
+		return 0, false
+	}
+	g.down = int(pick % clusterSize) //nolint:gosec // less than three
+	g.cluster.Stop(g.down)
+	return g.down, true
+}
+
+// startServer starts the server that is stopped, if one is.
+func (g *ground) startServer(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.down < 0 {
+		return nil
+	}
+	if err := g.cluster.Restart(ctx, g.down); err != nil {
+		return err
+	}
+	g.down = -1
+	return nil
+}

@@ -1,0 +1,249 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// judge compares what is in the streams with what everybody was promised and saw.
+type judge struct {
+	world  *world
+	runs   map[callKey]deed
+	losses []loss
+
+	hashes   map[content.SessionID][]events.Hash
+	records  map[content.SessionID][]journal.Record
+	entries  int
+	calls    int
+	recovery []time.Duration
+}
+
+// readTimeout bounds the reading of one journal, which servers that have just come
+// back may delay.
+const readTimeout = 20 * time.Second
+
+// read reads a journal up to its end as appends have it. A replica may lag behind.
+func (j *judge) read(ctx context.Context, s content.SessionID) ([]journal.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	store := j.world.ground.cell.Journal()
+	for {
+		records, err := collect(ctx, store, s)
+		if err == nil {
+			var last journal.Record
+			last, err = store.Last(ctx, s)
+			switch {
+			case errors.Is(err, journal.ErrNotFound) && len(records) == 0:
+				return nil, nil
+			case err == nil && len(records) > 0 && records[len(records)-1].Seq == last.Seq:
+				return records, nil
+			}
+		}
+		if errors.Is(err, journal.ErrDamaged) || !pause(ctx, 50*time.Millisecond) {
+			return records, err
+		}
+	}
+}
+
+func collect(ctx context.Context, store journal.Journal, s content.SessionID) (out []journal.Record, err error) {
+	for rec, err := range store.Read(ctx, s, 0) {
+		if err != nil {
+			return out, err
+		}
+		out = append(out, rec)
+	}
+	return out, nil
+}
+
+// all judges every session and what was done beside them.
+func (j *judge) all(ctx context.Context, people []*person) {
+	for _, p := range people {
+		j.session(ctx, p)
+	}
+	for k, d := range j.runs {
+		j.world.log.violation(k.session, LedgerAgrees, fmt.Sprintf("%s was run for call %s, which no journal knows", d.tool, k.call))
+	}
+	records, err := j.read(ctx, writerSession)
+	if err != nil {
+		j.world.log.violation(writerSession, AckedIsKept, fmt.Sprintf("the journal cannot be read: %v", err))
+	}
+	j.keep(writerSession, records)
+	for _, w := range j.world.writers {
+		for _, wrong := range w.missing(j.hashes[writerSession]) {
+			j.world.log.violation(writerSession, AckedIsKept, wrong)
+		}
+	}
+}
+
+func (j *judge) keep(s content.SessionID, records []journal.Record) {
+	j.records[s] = records
+	for _, rec := range records {
+		j.hashes[s] = append(j.hashes[s], rec.Hash)
+	}
+	j.entries += len(records)
+}
+
+// session judges one session by its journal.
+func (j *judge) session(ctx context.Context, p *person) {
+	log, id := j.world.log, p.story.id
+	records, err := j.read(ctx, id)
+	if err != nil {
+		log.violation(id, AckedIsKept, fmt.Sprintf("the journal cannot be read: %v", err))
+	}
+	j.keep(id, records)
+	checker := audit.NewChecker()
+	p.mu.Lock()
+	checker.Accepted(p.accepted...)
+	finished := p.rests
+	p.mu.Unlock()
+	state := loop.New(id)
+	for _, rec := range records {
+		checker.Add(rec)
+		if rec.Err == nil {
+			state.Fold(rec.Entry)
+		}
+	}
+	for _, v := range checker.Report().Violations {
+		log.violation(id, v.Invariant, fmt.Sprintf("entry %d: %s", v.Seq, v.Message))
+	}
+	if !finished || !atRest(state) {
+		log.violation(id, NoStuckSession, fmt.Sprintf("at entry %d it waits for %s, owes %v and has %d undecided approvals, %d queued inputs, %s",
+			state.Seq, loop.Waiting(state), owed(state), len(state.Undecided()), len(state.Queue), j.traces(ctx, id)))
+	}
+	if wrong := p.seen.differs(j.hashes[id], false); wrong != "" {
+		log.violation(id, FollowExact, wrong)
+	}
+	j.callsOf(id, records)
+	j.recovery = append(j.recovery, recoveries(records, j.losses)...)
+}
+
+// traces says what the streams hold of a session that should go on.
+func (j *judge) traces(ctx context.Context, id content.SessionID) string {
+	_, token, tokenErr := j.world.ground.cell.TokenOf(ctx, id)
+	_, command, commandErr := j.world.ground.cell.Command(ctx, id)
+	if err := errors.Join(tokenErr, commandErr); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("a run token: %v, commands in its inbox: %v", token, command)
+}
+
+// owed names what a session has to do.
+func owed(s *loop.State) (out []string) {
+	for _, e := range loop.Pending(s) {
+		out = append(out, e.Identity())
+	}
+	return out
+}
+
+// account is what a journal says of a call.
+type account struct {
+	tool       string
+	dispatched bool
+	done       bool // it says that the tool did it
+}
+
+// callsOf compares what a journal says of its calls with the ledger.
+func (j *judge) callsOf(id content.SessionID, records []journal.Record) {
+	calls := make(map[content.CallID]*account)
+	for _, rec := range records {
+		for _, ev := range rec.Entry.Events {
+			switch ev := any(ev).(type) { // nothing else is counted
+			case events.ToolCallRequested:
+				calls[ev.Call.ID] = &account{tool: ev.Call.Name}
+			case events.ToolDispatched:
+				if a := calls[ev.Call]; a != nil {
+					a.dispatched = true
+				}
+			case events.ToolResultReceived:
+				if a := calls[ev.Result.CallID]; a != nil && ev.Result.Status == content.StatusOK {
+					a.done = true
+				}
+			}
+		}
+	}
+	j.calls += len(calls)
+	for call, a := range calls {
+		d := j.runs[callKey{id, call}]
+		delete(j.runs, callKey{id, call})
+		for _, wrong := range a.against(d) {
+			j.world.log.violation(id, wrong.Invariant, fmt.Sprintf("call %s of %s: %s", call, a.tool, wrong.Detail))
+		}
+	}
+}
+
+// against compares the journal's account with what was done.
+func (a *account) against(d deed) (out []Violation) {
+	say := func(invariant, format string, args ...any) {
+		out = append(out, Violation{Invariant: invariant, Detail: fmt.Sprintf(format, args...)})
+	}
+	if harmful(a.tool) && d.times > 1 {
+		say(AtMostOnce, "it was run %d times", d.times)
+	}
+	if d.keys > 1 {
+		say(LedgerAgrees, "its runs had %d idempotency keys", d.keys)
+	}
+	switch {
+	case a.done && d.times == 0:
+		say(LedgerAgrees, "the journal says that it was done, and nobody did it")
+	case !a.dispatched && d.times > 0:
+		say(LedgerAgrees, "it was run, and the journal does not say that it may be")
+	}
+	return out
+}
+
+// recoveries are the times from each loss of a session's node to the claim of its next
+// one, as the server dated it. A session that was parked had nothing to lose.
+func recoveries(records []journal.Record, losses []loss) (out []time.Duration) {
+	for _, l := range losses {
+		owner, parked, i := "", true, 0
+		for ; i < len(records) && !records[i].Stored.After(l.at); i++ {
+			for _, ev := range records[i].Entry.Events {
+				if c, ok := ev.(events.DriverClaimed); ok {
+					owner = c.Node
+				}
+			}
+			parked = slices.Contains(records[i].Entry.Kinds(), events.KindParked)
+		}
+		if owner != l.node || parked {
+			continue
+		}
+		for ; i < len(records); i++ {
+			if kinds := records[i].Entry.Kinds(); slices.Contains(kinds, events.KindParked) {
+				break // its last word was on the way already
+			} else if slices.Contains(kinds, events.KindDriverClaimed) {
+				out = append(out, records[i].Stored.Sub(l.at))
+				break
+			}
+		}
+	}
+	return out
+}
+
+// catchUpTimeout is how long observers may take to see the last entries, with nothing
+// going wrong any more.
+const catchUpTimeout = 15 * time.Second
+
+// onlookersAgree waits until the observers have seen everything, and compares.
+func (j *judge) onlookersAgree(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	defer cancel()
+	for s, hashes := range j.hashes {
+		for n, o := range j.world.onlookers {
+			wrong := o.of(s).differs(hashes, true)
+			for ; wrong != "" && pause(ctx, 50*time.Millisecond); wrong = o.of(s).differs(hashes, true) {
+			}
+			if wrong != "" {
+				j.world.log.violation(s, FollowExact, fmt.Sprintf("observer %d: %s", n+1, wrong))
+			}
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+)
+
+// setUpTimeout bounds what comes before the faults.
+const setUpTimeout = 2 * time.Minute
+
+// Run tortures a deployment and says what came of it. When ctx ends the faults are
+// over at once; sessions still come to rest, and all is checked. An error says why
+// there is no result.
+func Run(ctx context.Context, c Config) (_ Result, err error) {
+	if err := c.Validate(); err != nil {
+		return Result{}, fmt.Errorf("torture: %w", err)
+	}
+	c = c.withDefaults()
+	dir, err := os.MkdirTemp(c.Dir, "turnlog-torture-")
+	if err != nil {
+		return Result{}, fmt.Errorf("torture: %w", err)
+	}
+	file, err := os.Create(filepath.Join(dir, "parties.log"))
+	if err != nil {
+		return Result{}, errors.Join(fmt.Errorf("torture: %w", err), os.RemoveAll(dir))
+	}
+	c.Logger = beside(c.Logger, file)
+	var res Result
+	defer func() {
+		err = errors.Join(err, file.Close())
+		if res.Kept == "" {
+			err = errors.Join(err, os.RemoveAll(dir))
+		} else {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, "nats")))
+		}
+	}()
+	setUp, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	g, err := newGround(setUp, c, dir)
+	if err != nil {
+		return Result{}, fmt.Errorf("torture: %w", err)
+	}
+	after := context.WithoutCancel(ctx)
+	defer func() {
+		end, cancel := context.WithTimeout(after, endTimeout)
+		defer cancel()
+		err = errors.Join(err, g.close(end))
+	}()
+	w := &world{cfg: c, ground: g, ledger: newLedger(), log: newFindings()}
+	if err := w.populate(setUp); err != nil {
+		w.dismiss(after)
+		return Result{}, fmt.Errorf("torture: %w", err)
+	}
+	res = w.run(ctx, dir)
+	return res, nil
+}
+
+// beside has a logger also write to a file, in which whoever looks into a violation finds
+// what the parties said.
+func beside(log *zap.Logger, file *os.File) *zap.Logger {
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	enc.EncodeDuration = zapcore.StringDurationEncoder
+	also := zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(file), zapcore.InfoLevel)
+	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return zapcore.NewTee(core, also) }))
+}
+
+// dismiss ends everybody who lives in the world.
+func (w *world) dismiss(ctx context.Context) {
+	w.leave(ctx, append(w.nodes.list(), w.workers.list()...))
+	w.leave(ctx, slices.Concat(w.clients, w.watchers, w.scribes))
+	w.forget(ctx)
+}
+
+// run is the faults, the rest behind them and the judgement.
+func (w *world) run(ctx context.Context, dir string) Result {
+	after := context.WithoutCancel(ctx)
+	living, stop := context.WithCancel(after)
+	defer stop()
+	over := make(chan struct{})
+	talked := make(chan *company, 1)
+	go func() { talked <- w.converse(living, over) }()
+
+	f := &fate{world: w, plan: plan(w.cfg.Seed, w.cfg.Kinds, w.cfg.Duration), done: make(map[Kind]int)}
+	chaos, calm := context.WithTimeout(ctx, w.cfg.Duration)
+	f.befall(chaos, time.Now())
+	<-chaos.Done()
+	calm()
+	close(over)
+	w.log.note("the faults are over")
+	patience := time.AfterFunc(w.cfg.Rest, stop)
+	people := <-talked
+	people.settle(living)
+	patience.Stop()
+	w.log.note("the sessions are at rest, or had their time")
+	stop()
+	people.talking.Wait()
+
+	w.leave(after, append(w.nodes.list(), w.workers.list()...))
+	w.forget(after)
+	j := &judge{
+		world: w, runs: w.ledger.all(), losses: f.losses,
+		hashes: make(map[content.SessionID][]events.Hash), records: make(map[content.SessionID][]journal.Record),
+	}
+	w.leave(after, w.scribes)
+	j.all(after, people.all)
+	j.onlookersAgree(after)
+	w.leave(after, slices.Concat(w.clients, w.watchers))
+	return j.result(f.done, people.all, dir)
+}
+
+// result adds everything up, and keeps what is needed to look into violations.
+func (j *judge) result(done map[Kind]int, people []*person, dir string) Result {
+	found, notes := j.world.log.all()
+	r := Result{
+		Seed: j.world.cfg.Seed, Faults: done, SessionsTotal: len(people), Entries: j.entries, Calls: j.calls,
+		Violations: make(map[string]int), Recovery: recoveryOf(j.recovery), Found: found, Losses: len(j.recovery),
+	}
+	for _, p := range people {
+		p.mu.Lock()
+		r.Commands += p.sent
+		if p.rests {
+			r.SessionsFinished++
+		}
+		p.mu.Unlock()
+	}
+	for _, v := range found {
+		r.Violations[v.Invariant]++
+	}
+	if len(found) == 0 {
+		return r
+	}
+	r.Kept = dir
+	if err := j.store(dir, found, notes); err != nil {
+		j.world.cfg.Logger.Error("not everything could be kept", zap.Error(err))
+	}
+	return r
+}
+
+// store writes down what was found, what happened, and the journals that it is about.
+func (j *judge) store(dir string, found []Violation, notes []string) error {
+	var lines []string
+	sessions := make(map[content.SessionID]bool)
+	for _, v := range found {
+		lines = append(lines, v.String())
+		sessions[v.Session] = true
+	}
+	failed := []error{
+		os.WriteFile(filepath.Join(dir, "violations.txt"), []byte(strings.Join(lines, "\n")+"\n"), 0o600),
+		os.WriteFile(filepath.Join(dir, "log.txt"), []byte(strings.Join(notes, "\n")+"\n"), 0o600),
+	}
+	for s := range sessions {
+		if len(j.records[s]) > 0 {
+			failed = append(failed, j.export(dir, s))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (j *judge) export(dir string, s content.SessionID) error {
+	file, err := os.Create(filepath.Join(dir, string(s)+".jsonl")) //nolint:gosec // a session's id is one token
+	if err != nil {
+		return fmt.Errorf("keep the journal of %s: %w", s, err)
+	}
+	err = audit.Export(file, func(yield func(journal.Record, error) bool) {
+		for _, rec := range j.records[s] {
+			if !yield(rec, nil) {
+				return
+			}
+		}
+	})
+	return errors.Join(err, file.Close())
+}

@@ -1,0 +1,280 @@
+package agentfile_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/policy/memory"
+	"github.com/turnlog/turnlog/tool"
+)
+
+func parse(t *testing.T, text string) *agentfile.Definition {
+	t.Helper()
+	d, err := agentfile.Parse("a.yaml", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// folder holds the files, by name.
+func folder(t *testing.T, files map[string]string) agentfile.Folder {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return agentfile.Folder(dir)
+}
+
+func opened(name string, data []byte) (model.Model, error) {
+	if data == nil {
+		return nil, errors.New("there is no model " + name)
+	}
+	return scripted.Parse(name, data)
+}
+
+func TestAnAgentIsOfferedWhatItsFileNames(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		text    string
+		offered []string
+		not     []string
+	}{
+		{"model: demo", []string{"fs_read_file"}, []string{"agent_tester"}},
+		{"agents: [tester]", []string{"fs_read_file", "agent_tester"}, []string{"agent_other"}},
+		{"tools: [{name: 'fs_*'}]\nagents: [tester]", []string{"fs_read_file", "agent_tester"}, []string{"shell_exec", "skill_activate"}},
+		{"tools: [{name: 'shell_*', permission: deny}, {name: '*'}]", []string{"fs_read_file"}, []string{"shell_exec"}},
+		{"tools: [{name: 'shell_*', permission: deny}]", nil, []string{"shell_exec", "fs_read_file"}},
+		{"tools: [{name: 'fs_*'}]\ncontext: {skills: [skills]}", []string{"skill_activate"}, []string{"shell_exec"}},
+	} {
+		c, err := parse(t, tt.text).Session()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range slices.Concat(tt.offered, tt.not) {
+			want := slices.Contains(tt.offered, name)
+			if got := engine.Offered(c.Tools, tool.Spec{Name: name}); got != want {
+				t.Errorf("%q: %s is offered: %t, want %t", tt.text, name, got, want)
+			}
+		}
+	}
+}
+
+func TestWhatASessionAsksForBesideItsAgent(t *testing.T) {
+	t.Parallel()
+	d := parse(t, "model: demo\nfallback: ['a:b?c=d']\ntools: [{name: x, permission: ask, route: background}]\nlimits: {rounds: 5, tokens: 100}\n")
+	c, err := d.Merge(events.Config{
+		Model: "scripted:s", ModelData: []byte("replies: []"), Rules: []events.Rule{{Tool: "y", Action: events.RuleAllow}},
+		Limits: events.Limits{MaxRounds: 9, TotalTokens: 10},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Model != "scripted:s" || len(c.ModelData) == 0 || c.Agent.Name != "a" || c.Agent.Version == "" {
+		t.Errorf("Merge = %+v", c)
+	}
+	if want := (events.Limits{MaxRounds: 5, TotalTokens: 10}); c.Limits != want {
+		t.Errorf("limits = %+v, want the tighter ones, %+v", c.Limits, want)
+	}
+	rules := []events.Rule{{Tool: "y", Action: events.RuleAllow}, {Tool: "x", Action: events.RuleAsk}}
+	if diff := cmp.Diff(rules, c.Rules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	if alone, err := d.Merge(events.Config{}); err != nil || alone.Model != "fallback:demo,a:b%3Fc=d" {
+		t.Errorf("the model is %q, %v", alone.Model, err)
+	}
+	for name, asked := range map[string]events.Config{
+		"tools": {Tools: []string{"*"}}, "output": {Output: &events.Output{}}, "retry": {Retry: events.Retry{ModelAttempts: 2}},
+		"approvals": {ApprovalTTL: time.Hour}, "parallel": {MaxParallel: 2},
+	} {
+		if _, err := d.Merge(asked); err == nil {
+			t.Errorf("%s can be asked for beside an agent", name)
+		}
+	}
+}
+
+func TestASessionThatCannotBeginIsRefused(t *testing.T) {
+	t.Parallel()
+	h := agentfile.Host{Models: opened, Find: folder(t, map[string]string{
+		"good.yaml": "model: demo\nsystem: Be good.\n", "dumb.yaml": "system: x\n", "bad.yaml": "engine: x",
+		"big.yaml": "model: demo\nsystem: " + strings.Repeat("x", 70<<10),
+	}).Find}
+	c, said, err := h.Begin(t.Context(), events.Config{Agent: &events.AgentRef{Name: "good"}})
+	if err != nil || c.Model != "demo" || len(said) != 1 || said[0].Kind != content.System || len(c.Agent.Data) == 0 {
+		t.Fatalf("Begin = %+v, %v, %v", c, said, err)
+	}
+	again, _, err := agentfile.Host{}.Begin(t.Context(), events.Config{Agent: c.Agent})
+	if diff := cmp.Diff(c, again); err != nil || diff != "" {
+		t.Errorf("with its definition it is another: %v\n%s", err, diff)
+	}
+	for want, ref := range map[string]events.AgentRef{
+		loop.ReasonUnknownAgent: {Name: "none"},
+		loop.ReasonTooLarge:     {Name: "big"},
+		"bad.yaml:1:1":          {Name: "bad"},
+		"names no model":        {Name: "dumb"},
+		"unknown field":         {Name: "a", Data: []byte(`{"engine":"x"}`)},
+		"is JSON of at":         {Name: "a", Data: []byte("model: m\n")},
+		"is of version":         {Name: "good", Version: "0", Data: c.Agent.Data},
+	} {
+		_, _, err := h.Begin(t.Context(), events.Config{Agent: &ref})
+		if _, ok := errors.AsType[*loop.Rejection](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want a rejection with %q", ref.Name, err, want)
+		}
+	}
+}
+
+func TestAFolderIsReadAnew(t *testing.T) {
+	t.Parallel()
+	f := folder(t, map[string]string{"one.yaml": "model: a\n", "two.yml": "name: other\n", "bad.yaml": "engine: x", "three.yaml": "name: other\n", "notes.txt": ""})
+	all, err := f.List()
+	problems, ok := errors.AsType[agentfile.Problems](err)
+	if !ok || len(problems) != 2 || len(all) != 2 || all[0].Name != "one" || all[1].Name != "other" {
+		t.Fatalf("List = %v, %v", all, err)
+	}
+	before, err := f.Find(t.Context(), "one", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := before.Version()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Find(t.Context(), "one", version); err != nil {
+		t.Errorf("Find of the version = %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(string(f), "one.yaml"), []byte("model: b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := f.Find(t.Context(), "one", ""); err != nil || d.Model != "b" {
+		t.Errorf("Find = %+v, %v; want what the file says now", d, err)
+	}
+	if _, err := f.Find(t.Context(), "one", version); !errors.Is(err, agentfile.ErrUnknown) {
+		t.Errorf("Find of the version that is gone = %v, want ErrUnknown", err)
+	}
+}
+
+func TestWhatAnAgentBringsToItsHost(t *testing.T) {
+	t.Parallel()
+	d := parse(t, "model: own\ngate: {command: make check, max_retries: 2}\nmemory: {scope: all}\nguardrails: {input: [{max_length: 9}]}\n"+
+		"compaction: {items: 9, steps: [{summarise: {}}]}\n")
+	c, err := d.Merge(events.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := memory.NewLocal(nil)
+	e, err := agentfile.Host{Models: opened, Notes: notes}.Equip(c)
+	if err != nil || len(e.Hooks) != 1 || len(e.Mutators) != 1 || e.Retries != 2 || len(e.Gate) != 3 {
+		t.Fatalf("Equip = %+v, %v; want it also where a model of summaries cannot be opened", e, err)
+	}
+	if err := e.Memory.Remember(t.Context(), "goal", "came of it"); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := notes.Notes(t.Context(), "all"); err != nil || len(all) != 1 {
+		t.Errorf("everybody knows %v, %v", all, err)
+	}
+	if e, err := (agentfile.Host{}).Equip(events.Config{}); err != nil || e.Memory != nil {
+		t.Errorf("a session of no agent brings %+v, %v", e, err)
+	}
+}
+
+func TestOneNameIsOneServer(t *testing.T) {
+	t.Parallel()
+	a, b := parse(t, "mcp: {x: {command: [p], timeout: 3s, ignore_hints: true}}"), parse(t, "mcp: {x: {command: [q]}}")
+	if s, err := agentfile.Servers(a, a); err != nil || len(s) != 1 || s[0].Timeout != 3*time.Second || !s[0].IgnoreHints {
+		t.Errorf("Servers = %+v, %v", s, err)
+	}
+	if _, err := agentfile.Servers(a, b); err == nil {
+		t.Error("two servers have one name")
+	}
+}
+
+func TestAgentsThatDelegateInACircleEnd(t *testing.T) {
+	t.Parallel()
+	f := folder(t, map[string]string{"a.yaml": "model: m\nagents: [b]\n", "b.yaml": "model: m\nagents: [a]\n", "c.yaml": "agents: [nobody]"})
+	a, err := f.Find(t.Context(), "a", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, err := agentfile.Delegates(t.Context(), f.Find, a)
+	if err != nil || len(others) != 2 {
+		t.Errorf("Delegates = %v, %v", others, err)
+	}
+	kit := agentfile.Kit{Find: f.Find, Models: func(string, []byte) (model.Model, error) { return scripted.Parse("m", []byte("replies: [{text: x}]")) }}
+	if _, err := a.Agent(t.Context(), kit); err == nil || !strings.Contains(err.Error(), "a → b → a") {
+		t.Errorf("Agent = %v, want the circle", err)
+	}
+	c, err := f.Find(t.Context(), "c", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := agentfile.Delegates(t.Context(), f.Find, c); !errors.Is(err, agentfile.ErrUnknown) {
+		t.Errorf("Delegates = %v, want ErrUnknown", err)
+	}
+}
+
+func TestAnAgentOfAFileRunsInThisProcess(t *testing.T) {
+	t.Parallel()
+	f := folder(t, map[string]string{
+		"lead.yaml":   "model: lead\nsystem: Lead.\ncontext: {agents_md: nearest, skills: [skills]}\ntools: [{name: shell, permission: deny}]\nagents: [tester]\nfail_run: true\nmax_parallel: -1\n",
+		"tester.yaml": "model: tester\n",
+		"AGENTS.md":   "Use tabs.\n",
+	})
+	skill := filepath.Join(string(f), "skills", "notes")
+	if err := os.MkdirAll(skill, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(skill, "SKILL.md"), []byte("---\nname: notes\ndescription: Notes\n---\nBe short.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lead, err := f.Find(t.Context(), "lead", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	models := func(name string, _ []byte) (model.Model, error) {
+		if name == "tester" {
+			return scripted.Parse(name, []byte("replies: [{text: It works.}]"))
+		}
+		return scripted.Parse(name, []byte("replies:\n  - calls: [{name: skill_activate, input: {name: notes}}, {name: agent_tester, input: {prompt: Test.}}]\n"+
+			"  - text: '{{range .Results}}{{.Text}};{{end}}'\n"))
+	}
+	cfg, err := lead.Agent(t.Context(), agentfile.Kit{Models: models, Root: string(f), Find: f.Find})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := agent.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := a.Start(t.Context(), agent.SessionConfig{ID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := d.RunText(t.Context(), "go")
+	if err != nil || res.Response != "Be short.\n;It works.;" {
+		t.Errorf("the agent answers %+v, %v", res, err)
+	}
+	if !strings.Contains(res.Messages[1].Text(), "Use tabs.") {
+		t.Errorf("the agent was told %q", res.Messages[1].Text())
+	}
+	if cfg.Agent == nil || cfg.OnToolError != agent.FailRun {
+		t.Errorf("Agent = %+v", cfg)
+	}
+}

@@ -1,0 +1,213 @@
+package agentfile
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/fallback"
+	"github.com/turnlog/turnlog/policy/compact"
+	"github.com/turnlog/turnlog/policy/guardrail"
+	"github.com/turnlog/turnlog/tool/skill"
+)
+
+// defaultGateRetries is how often an agent goes on after a failed gate.
+const defaultGateRetries = 3
+
+// Session returns what a session of the agent records of it. The model's data, the
+// definition and the catalog are for the host to fill in; see [Definition.Merge].
+func (d *Definition) Session() (events.Config, error) {
+	c := events.Config{
+		Model: d.ModelName(), MaxParallel: d.MaxParallel, FailRun: d.FailRun, Tools: d.offered(),
+		Limits: d.Limits.events(), SessionLimits: d.SessionLimits.events(),
+	}
+	for _, t := range d.Tools {
+		c.Rules = append(c.Rules, events.Rule{
+			Tool: t.Name, Action: cmp.Or(events.Action(t.Permission), events.RuleGuard),
+		})
+		if t.Route == "" {
+			continue
+		}
+		route, after, err := content.ParseRoute(t.Route)
+		if err != nil {
+			return events.Config{}, fmt.Errorf("agent %s: route of %s: %w", d.Name, t.Name, err)
+		}
+		c.Routes = append(c.Routes, events.RouteRule{Tool: t.Name, Route: route, DetachAfter: after})
+	}
+	if r := d.Retry; r != nil {
+		c.Retry.ModelAttempts, c.Retry.ToolAttempts = r.ModelAttempts, r.ToolAttempts
+	}
+	if a := d.Approvals; a != nil {
+		c.ApprovalTTL, c.Retry.AskLost = span(a.TTL), a.AskLost
+	}
+	for _, name := range d.Agents { // what it does, its own rules say
+		c.Rules = append(c.Rules, events.Rule{Tool: ToolOf(name), Action: events.RuleAllow})
+	}
+	if len(d.Tools) == 0 {
+		c.Rules = append(c.Rules, events.Rule{Tool: "*", Action: events.RuleGuard})
+	}
+	if o := d.Output; o != nil {
+		raw, err := json.Marshal(o.Schema)
+		if err != nil {
+			return events.Config{}, fmt.Errorf("agent %s: output: %w", d.Name, err)
+		}
+		c.Output = &events.Output{Schema: raw, Repairs: o.Repairs}
+	}
+	if a := d.Cache; a != nil {
+		c.Cache = &content.CacheRequest{Mode: a.Mode, Retention: a.Retention, Key: a.Key}
+	}
+	return c, nil
+}
+
+// ModelName is the name of the agent's model, with those that take over from it; empty:
+// it names none.
+func (d *Definition) ModelName() string {
+	if d.Model == "" {
+		return ""
+	}
+	return fallback.Name(slices.Concat([]string{d.Model}, d.Fallback)...)
+}
+
+// ToolOf is the name of the tool with which others delegate to an agent.
+func ToolOf(agent string) string { return "agent_" + agent }
+
+// offered are the patterns of the tools that the agent may use. Of the agents it may use
+// those that it names.
+func (d *Definition) offered() []string {
+	var patterns []string
+	for _, name := range d.Agents {
+		patterns = append(patterns, ToolOf(name))
+	}
+	patterns = append(patterns, "!"+ToolOf("*"))
+	if len(d.Tools) == 0 {
+		return append(patterns, "*")
+	}
+	if d.Context != nil && len(d.Context.Skills) > 0 {
+		patterns = append(patterns, skill.Tool)
+	}
+	for _, t := range d.Tools {
+		if events.Action(t.Permission) == events.RuleDeny {
+			patterns = append(patterns, "!"+t.Name)
+		} else {
+			patterns = append(patterns, t.Name)
+		}
+	}
+	return patterns
+}
+
+// Task returns the task that the agent makes of a goal, with its gate.
+func (d *Definition) Task(goal string) events.TaskSpec {
+	spec := events.TaskSpec{Goal: goal}
+	if g := d.Gate; g != nil {
+		spec.Gate = []string{"sh", "-c", g.Command}
+		spec.MaxRetries = max(0, cmp.Or(g.MaxRetries, defaultGateRetries))
+	}
+	return spec
+}
+
+// events are the limits as a session records them.
+func (l *Limits) events() events.Limits {
+	if l == nil {
+		return events.Limits{}
+	}
+	return events.Limits{
+		MaxRounds: l.Rounds, Requests: l.Requests, ToolCalls: l.ToolCalls,
+		InputTokens: l.InputTokens, OutputTokens: l.OutputTokens, TotalTokens: l.Tokens,
+		CostMicros: l.CostMicros, WallClock: span(l.WallClock),
+	}
+}
+
+// span is the time that a text says which was validated.
+func span(text string) time.Duration {
+	d, _ := parseDuration(text) // Parse has read it before
+	return d
+}
+
+// Guards returns the agent's guardrails, as hooks.
+func (d *Definition) Guards() ([]extension.Hook, error) {
+	g := d.Guardrails
+	if g == nil {
+		return nil, nil
+	}
+	guard, err := guardrail.New(guardrail.Config{
+		Name: guardName, Input: checks("input", g.Input), Output: checks("output", g.Output), Results: checks("results", g.Results),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("agent %s: %w", d.Name, err)
+	}
+	return []extension.Hook{guard}, nil
+}
+
+func checks(of string, list []Check) []guardrail.Check {
+	out := make([]guardrail.Check, len(list))
+	for i, c := range list {
+		name := cmp.Or(c.Name, fmt.Sprintf("%s_%d", of, i+1))
+		if len(c.Deny) > 0 {
+			out[i] = guardrail.Deny(name, c.Deny...)
+		} else {
+			out[i] = guardrail.MaxLength(c.MaxLength)
+			out[i].Name = name
+		}
+		if c.Warn {
+			out[i] = guardrail.Warning(out[i])
+		}
+	}
+	return out
+}
+
+// Mutators returns the agent's compaction, as a mutator. Models opens the models
+// that summarise, by name.
+func (d *Definition) Mutators(models func(name string) (model.Model, error)) ([]extension.Mutator, error) {
+	c := d.Compaction
+	if c == nil {
+		return nil, nil
+	}
+	var when compact.AnyOf
+	if c.Items > 0 {
+		when = append(when, compact.ItemCount{Max: c.Items})
+	}
+	if c.Window > 0 {
+		when = append(when, compact.WindowShare{Window: c.Window, Share: c.Share})
+	}
+	how := compact.Pipeline{Target: c.Target}
+	for _, s := range c.Steps {
+		strategy, err := s.strategy(d.Model, models)
+		if err != nil {
+			return nil, fmt.Errorf("agent %s: compaction: %w", d.Name, err)
+		}
+		how.Steps = append(how.Steps, strategy)
+	}
+	m, err := compact.New(compact.Config{Trigger: when, Strategy: how})
+	if err != nil {
+		return nil, fmt.Errorf("agent %s: %w", d.Name, err)
+	}
+	return []extension.Mutator{m}, nil
+}
+
+func (s Step) strategy(own string, models func(name string) (model.Model, error)) (compact.Strategy, error) {
+	switch {
+	case s.DropReasoning:
+		return compact.DropReasoning{}, nil
+	case s.DropFailedResults:
+		return compact.DropFailedResults{}, nil
+	case s.KeepItems > 0:
+		return compact.KeepRecent{Items: s.KeepItems}, nil
+	case s.KeepTurns > 0:
+		return compact.KeepRecent{Turns: s.KeepTurns}, nil
+	case s.KeepTokens > 0:
+		return compact.Window{Tokens: s.KeepTokens}, nil
+	}
+	m, err := models(cmp.Or(s.Summarise.Model, own))
+	if err != nil {
+		return nil, err
+	}
+	return compact.Summarise{
+		Model: m, Keep: compact.KeepRecent{Items: s.Summarise.KeepItems}, MaxTokens: s.Summarise.MaxTokens,
+	}, nil
+}

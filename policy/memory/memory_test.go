@@ -1,0 +1,148 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/internal/testing/memorytest"
+	"github.com/turnlog/turnlog/policy/memory"
+)
+
+func TestLocalIsAStore(t *testing.T) {
+	t.Parallel()
+	memorytest.Run(t, func(testing.TB) memory.Store {
+		tick := time.Unix(0, 0)
+		return memory.NewLocal(func() time.Time { tick = tick.Add(time.Second); return tick })
+	})
+}
+
+// What hosts plug in.
+var (
+	_ extension.Memory = (*memory.Memory)(nil)
+	_ extension.Memory = memory.Keeper(nil)
+)
+
+func open(t *testing.T, cfg memory.Config) *memory.Memory {
+	t.Helper()
+	m, err := memory.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestNotesThatHaveToDoWithTheGoalAreRecalled(t *testing.T) {
+	t.Parallel()
+	m := open(t, memory.Config{Store: memory.NewLocal(nil), Most: 2})
+	for goal, summary := range map[string]string{
+		"Fix the parser":        "quotes were not closed",
+		"Speed up the parser":   "tables help the parser most",
+		"Write the parser docs": "done",
+		"Bake bread":            "with seeds",
+	} {
+		if err := m.Remember(t.Context(), goal, summary+"\n and  so on"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	items, err := m.Recall(t.Context(), "Why is the parser slow, speed?")
+	if err != nil || len(items) != 1 || items[0].Kind != content.Context {
+		t.Fatalf("Recall = %+v, %v; want one Context item", items, err)
+	}
+	text := items[0].Text()
+	if !strings.Contains(text, "- Speed up the parser: tables help the parser most and so on (") {
+		t.Errorf("the best note is not there, in one line:\n%s", text)
+	}
+	if strings.Contains(text, "bread") || strings.Count(text, "\n- ") != 2 {
+		t.Errorf("want the two notes about the parser that fit best, got\n%s", text)
+	}
+	if items, err := m.Recall(t.Context(), "Paint the fence"); err != nil || items != nil {
+		t.Errorf("Recall of what nobody knows = %v, %v", items, err)
+	}
+}
+
+func TestNotesAreForgottenAfterTheirTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := open(t, memory.Config{Store: memory.NewLocal(nil), TTL: time.Hour})
+		if err := m.Remember(t.Context(), "Fix the parser", "done"); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			after time.Duration
+			want  int
+		}{{time.Hour - 1, 1}, {1, 0}} {
+			<-time.After(step.after)
+			if items, err := m.Recall(t.Context(), "parser"); err != nil || len(items) != step.want {
+				t.Errorf("after %s more: %v, %v; want %d", step.after, items, err, step.want)
+			}
+		}
+	})
+}
+
+func TestASummaryWithoutAWordLeavesNothing(t *testing.T) {
+	t.Parallel()
+	store := memory.NewLocal(nil)
+	m := open(t, memory.Config{Store: store, Scope: "a"})
+	if err := m.Remember(t.Context(), "goal", " \n"); err != nil {
+		t.Fatal(err)
+	}
+	if notes, err := store.Notes(t.Context(), "a"); err != nil || len(notes) != 0 {
+		t.Errorf("Notes = %v, %v; want none", notes, err)
+	}
+	if err := m.Remember(t.Context(), strings.Repeat("ü", 5000), "long"); err != nil {
+		t.Fatal(err)
+	}
+	if notes, err := store.Notes(t.Context(), "a"); err != nil || len([]rune(notes[0].Goal)) != 2000 {
+		t.Errorf("Notes = %d, %v; want one, cut to 2000 characters", len(notes), err)
+	}
+}
+
+// known is a source that knows one thing, and may fail besides.
+type known struct {
+	text string
+	err  error
+}
+
+func (k known) Recall(context.Context, string) ([]content.Item, error) {
+	if k.text == "" {
+		return nil, k.err
+	}
+	return []content.Item{content.UserText(k.text)}, k.err
+}
+
+func TestAPlanHearsAllItsSources(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("no such folder")
+	m := open(t, memory.Config{Store: memory.NewLocal(nil)})
+	p := memory.Plan(m, known{text: "first"}, known{err: broken}, known{text: "third"})
+	if err := p.Remember(t.Context(), "parser", "done"); err != nil {
+		t.Fatal(err)
+	}
+	items, err := p.Recall(t.Context(), "the parser")
+	if !errors.Is(err, broken) || len(items) != 3 || items[1].Text() != "third" {
+		t.Errorf("Recall = %v, %v; want what three know, and what the fourth failed at", items, err)
+	}
+	if err := memory.Plan(nil).Remember(t.Context(), "goal", "summary"); err != nil {
+		t.Errorf("a plan without a memory leaves nothing, got %v", err)
+	}
+}
+
+func TestWhatCannotBeAMemory(t *testing.T) {
+	t.Parallel()
+	store := memory.NewLocal(nil)
+	for want, cfg := range map[string]memory.Config{
+		"Store is required":    {},
+		`Scope "a b"`:          {Store: store, Scope: "a b"},
+		"must not be negative": {Store: store, TTL: -1},
+	} {
+		if _, err := memory.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("New(%+v) = %v, want %q", cfg, err, want)
+		}
+	}
+}

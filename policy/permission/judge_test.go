@@ -1,0 +1,178 @@
+package permission_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/policy/permission"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// proposing is a tool that makes the requests it is given.
+type proposing struct {
+	requests []tool.Request
+	err      error
+}
+
+func (p proposing) Spec() tool.Spec { return tool.Spec{Name: "x", Effects: content.Idempotent} }
+
+func (p proposing) Propose(context.Context, tool.Call) ([]tool.Request, error) {
+	return p.requests, p.err
+}
+
+func (p proposing) Call(context.Context, tool.Call) (tool.Output, error) {
+	return tool.Text("done"), nil
+}
+
+// byKind answers requests by their kind.
+type byKind map[string]tool.Verdict
+
+func (b byKind) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
+	if r.Session != "s" || r.Call.ID != "c" || r.Spec.Effects != content.Idempotent {
+		return tool.Verdict{}, errors.New("the request does not say what it is about")
+	}
+	return b[r.Kind], nil
+}
+
+func TestJudgeAsksAboutEveryRequest(t *testing.T) {
+	t.Parallel()
+	ask := tool.Verdict{Ruling: tool.Ask}
+	policy := byKind{
+		"yes": {Ruling: tool.Allow}, "no": {Ruling: tool.Deny, Code: "nope", Message: "not here"}, "bare no": {Ruling: tool.Deny},
+		"ask": ask, "also": {Ruling: tool.Ask, RequestKind: "own", Also: []tool.Verdict{{RequestKind: "other"}}}, "odd": {Ruling: 9},
+	}
+	of := func(kinds ...string) proposing {
+		var p proposing
+		for i, k := range kinds {
+			p.requests = append(p.requests, tool.Request{Kind: k, Summary: k + string(rune('1'+i))})
+		}
+		return p
+	}
+	for name, tc := range map[string]struct {
+		tool    proposing
+		refused string
+		gates   []string
+		summary string // of the first gate
+	}{
+		"nothing proposed":           {tool: of()},
+		"allowed":                    {tool: of("yes", "nobody cares")},
+		"one gate":                   {tool: of("yes", "ask"), gates: []string{"ask"}, summary: "ask2"},
+		"the same gate twice":        {tool: of("ask", "ask"), gates: []string{"ask"}, summary: "ask1; ask2"},
+		"gates of several requests":  {tool: of("ask", "also"), gates: []string{"ask", "own", "other"}, summary: "ask1"},
+		"a denial wins":              {tool: of("ask", "no", "also"), refused: "denied nope Permission denied: nope: not here"},
+		"a denial without words":     {tool: of("bare no"), refused: "denied permission_denied Permission denied: permission_denied: "},
+		"an unknown ruling":          {tool: of("odd"), refused: "denied permission_denied Permission denied: permission_denied: unknown ruling 9"},
+		"a tool that cannot propose": {tool: proposing{err: errors.New("no idea")}, refused: "error failed Tool failed: no idea"},
+	} {
+		j := permission.Judge(t.Context(), policy, tc.tool, tool.Call{Session: "s", ID: "c", Name: "x"})
+		refused := ""
+		if r := j.Refusal; r != nil {
+			refused = string(r.Status) + " " + r.Code + " " + r.Text()
+		}
+		var gates []string
+		for _, g := range j.Gates {
+			gates = append(gates, g.RequestKind)
+			if g.Reason != content.PolicyRequiresConfirmation || g.Ruling != tool.Ask {
+				t.Errorf("%s: gate %+v", name, g)
+			}
+		}
+		if refused != tc.refused || j.Refusal == nil && !slices.Equal(gates, tc.gates) {
+			t.Errorf("%s: refused %q, gates %v, want %q and %v", name, refused, gates, tc.refused, tc.gates)
+		}
+		if tc.summary != "" && j.Gates[0].Summary != tc.summary {
+			t.Errorf("%s: summary %q, want %q", name, j.Gates[0].Summary, tc.summary)
+		}
+	}
+	broken := permission.Judge(t.Context(), byKind{}, of("yes"), tool.Call{})
+	if broken.Refusal == nil || !broken.Refusal.Forbidden() {
+		t.Errorf("a policy that fails: %+v, want a denial", broken)
+	}
+}
+
+// A tool that does not say what it will do is asked about by its name and input.
+func TestJudgeOfAToolThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	j := permission.Judge(t.Context(), says{Ruling: tool.Ask}, silent{}, tool.Call{Name: "silent", Input: json.RawMessage(`{"a":1}`)})
+	if len(j.Gates) != 1 || j.Gates[0].RequestKind != "silent" || j.Gates[0].Summary != `silent {"a":1}` || j.Gates[0].Scope != "" {
+		t.Errorf("judgement = %+v", j)
+	}
+}
+
+type silent struct{}
+
+func (silent) Spec() tool.Spec { return tool.Spec{Name: "silent"} }
+func (silent) Call(context.Context, tool.Call) (tool.Output, error) {
+	return tool.Text("done"), nil
+}
+
+// write is a tool that says which path it writes.
+func write(t *testing.T) tool.Tool {
+	t.Helper()
+	w, err := tool.Func("write", "Writes.", func(_ context.Context, in writing) (string, error) { return "wrote " + in.Path, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+type writing struct {
+	Path string `json:"path"`
+}
+
+func (w writing) Describe() (kind, summary string, target any) {
+	return "filesystem.write", "write " + w.Path, w
+}
+
+// An approval opens its gate for this call, where it leads to now, and no other.
+func TestGuardJudgesJustBeforeTheCall(t *testing.T) {
+	t.Parallel()
+	top := tree(t, "work/.git/x", "one/", "two/", "work/link -> ../one")
+	p := paths(t, permission.PathConfig{Root: filepath.Join(top, "work"), Protected: []string{".git"}, Allowed: []string{"."}})
+	w := write(t)
+	guarded := tool.Wrap(w, permission.Guard(p, w))
+	call := func(path string, approved ...content.GateKey) (content.ToolResult, *tool.Verdict) {
+		var asked *tool.Verdict
+		v := tool.Invoker{OnGate: func(_ tool.Call, v tool.Verdict) { asked = &v }}
+		r := v.Invoke(t.Context(), guarded, tool.Call{ID: "c", Name: "write", Input: json.RawMessage(`{"path":"` + path + `"}`), Approved: approved})
+		return r.Result, asked
+	}
+	if r, asked := call("a"); r.Text() != "wrote a" || asked != nil {
+		t.Errorf("allowed: %+v, %+v", r, asked)
+	}
+	if r, _ := call(".git/x"); r.Status != content.StatusDenied || r.Code != permission.CodeProtected ||
+		r.Text() != `Permission denied: path_protected: path ".git/x" is protected` {
+		t.Errorf("protected: %+v", r)
+	}
+	r, asked := call("link/new")
+	key := content.GateKey{Kind: "filesystem.write", Scope: filepath.Join(top, "one", "new")}
+	if asked == nil || asked.Key() != key || r.Status != content.StatusDenied {
+		t.Fatalf("outside: %+v, %+v, want to be asked about %v", r, asked, key)
+	}
+	if r, asked := call("link/new", key); r.Text() != "wrote link/new" || asked != nil {
+		t.Errorf("approved: %+v, %+v", r, asked)
+	}
+	if _, asked := call("link/other", key); asked == nil {
+		t.Error("the approval of one file opened another")
+	}
+	if err := errors.Join(os.Remove(filepath.Join(top, "work/link")), os.Symlink("../two", filepath.Join(top, "work/link"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, asked := call("link/new", key); asked == nil || asked.Scope != filepath.Join(top, "two", "new") {
+		t.Errorf("the link leads elsewhere now: %+v, want to be asked again", asked)
+	}
+}
+
+func TestGuardReportsAToolThatCannotPropose(t *testing.T) {
+	t.Parallel()
+	p := proposing{err: errors.New("no idea")}
+	r := tool.Invoke(t.Context(), tool.Wrap(p, permission.Guard(tool.AllowAll{}, p)), tool.Call{ID: "c"})
+	if r.Result.Status != content.StatusError || r.Result.Text() != "Tool failed: no idea" {
+		t.Errorf("result = %+v", r.Result)
+	}
+}

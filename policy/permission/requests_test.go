@@ -1,0 +1,30 @@
+package permission_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/policy/permission"
+)
+
+func TestAKindThatFitsNoRequestIsTold(t *testing.T) {
+	t.Parallel()
+	for _, entry := range append(permission.RequestKinds(), "filesystem", "mcp.", "mail", "mail.send", "pay.small") {
+		if err := permission.CheckKind(entry); err != nil {
+			t.Errorf("CheckKind(%q) = %v", entry, err)
+		}
+	}
+	for entry, want := range map[string]string{
+		"filesystem.*":    "one like filesystem fits all below it",
+		"filesystem.reed": "of filesystem there are filesystem.delete, filesystem.edit",
+		"shell.script":    "of shell there are shell.command",
+		"filesytem":       "did you mean filesystem?",
+		"Shell":           "did you mean shell?",
+		"filesytem.read":  "did you mean filesystem.read?",
+		"exec run":        "write a kind like",
+	} {
+		if err := permission.CheckKind(entry); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("CheckKind(%q) = %v, want %q", entry, err, want)
+		}
+	}
+}

@@ -39,7 +39,7 @@ type Driver struct {
 	lost    []content.Place        // the calls among them
 	ended   bool                   // the hooks of the session's end were asked
 	tools   *tool.Registry         // of this session alone, or nil
-	gate    extension.Gate         // of the task that this driver started, or nil
+	gate    extension.Verifier     // of the task that this driver started, or nil
 	drained []content.Item         // results for the host that it did not fetch yet
 	begun   map[content.Place]bool // the calls that were run here: they say themselves what they used
 	changed chan struct{}          // closed and replaced with every entry

@@ -19,7 +19,7 @@ type view struct {
 	transcript []content.Item
 	catalog    *engine.Catalog
 	turn       *loop.Turn
-	gate       extension.Gate
+	gate       extension.Verifier
 	left       events.Limits // of the budget
 	stops      loop.Call     // what a StopTool is about; zero: it was run here, and stops here
 }

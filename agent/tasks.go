@@ -18,7 +18,7 @@ type Task struct {
 	// Gate verifies the work; nil: the verification is skipped. What
 	// extension.Command returns is recorded and can be run after a restart; a
 	// function is gone with its process, unless it is handed in again without a goal.
-	Gate       extension.Gate
+	Gate       extension.Verifier
 	MaxRetries int    // 0: one verification
 	Baseline   string // recorded with the task: what its files were like before
 }
@@ -80,7 +80,7 @@ func (d *Driver) RunTask(ctx context.Context, t Task) (*TaskResult, error) {
 	return d.taskEnded(before, err)
 }
 
-func (d *Driver) setGate(g extension.Gate) {
+func (d *Driver) setGate(g extension.Verifier) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gate = g

@@ -29,7 +29,7 @@ func (g gate) Verify(ctx context.Context, dir string) (pass bool, output string,
 }
 
 // verdicts is a gate that says no with each text, then yes.
-func verdicts(runs *int, noes ...string) extension.Gate {
+func verdicts(runs *int, noes ...string) extension.Verifier {
 	return gate(func(context.Context, string) (bool, string, error) {
 		if *runs++; *runs <= len(noes) {
 			return false, noes[*runs-1], nil
@@ -193,17 +193,17 @@ func TestACancelledTaskIsAResult(t *testing.T) {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}
-	for stage, build := range map[string]func(begun func()) (agent.Config, extension.Gate){
-		"model": func(begun func()) (agent.Config, extension.Gate) {
+	for stage, build := range map[string]func(begun func()) (agent.Config, extension.Verifier){
+		"model": func(begun func()) (agent.Config, extension.Verifier) {
 			return agent.Config{Model: modeltest.NewFake("m", func(ctx context.Context, _ model.Request) (model.Reply, error) {
 				return model.Reply{}, hold(ctx, begun)
 			})}, nil
 		},
-		"verify": func(begun func()) (agent.Config, extension.Gate) {
+		"verify": func(begun func()) (agent.Config, extension.Verifier) {
 			return agent.Config{Model: replies(modeltest.Text("done"))},
 				gate(func(ctx context.Context, _ string) (bool, string, error) { return false, "no", hold(ctx, begun) })
 		},
-		"planning": func(begun func()) (agent.Config, extension.Gate) {
+		"planning": func(begun func()) (agent.Config, extension.Verifier) {
 			return agent.Config{Model: replies(modeltest.Text("done")), Memory: stuck{func(ctx context.Context) { _ = hold(ctx, begun) }}}, nil
 		},
 	} {

@@ -14,9 +14,9 @@ type Input struct {
 	Session    content.SessionID
 	Transcript []content.Item
 	Catalog    *Catalog
-	Turn       *loop.Turn     // for hooks
-	Gate       extension.Gate // of the task, if it is a function; nil: none
-	Root       string         // where gates run
+	Turn       *loop.Turn         // for hooks
+	Gate       extension.Verifier // of the task, if it is a function; nil: none
+	Root       string             // where gates run
 }
 
 // Perform does an effect that every host performs alike, and returns its report. done

@@ -15,7 +15,7 @@ import (
 // Verify runs a task's gate in workdir: the command of the task or, if it has none,
 // the function fn, which is nil in a process that did not start the task. It
 // returns nil if ctx ended for any other cause than ErrStop: the gate is owed again.
-func (r *Runner) Verify(ctx context.Context, e loop.Verify, fn extension.Gate, workdir string) commands.Command {
+func (r *Runner) Verify(ctx context.Context, e loop.Verify, fn extension.Verifier, workdir string) commands.Command {
 	if len(e.Gate) > 0 {
 		fn = extension.Command(e.Gate...)
 	}

@@ -20,12 +20,12 @@ func (g gate) Verify(ctx context.Context, dir string) (pass bool, output string,
 
 func TestGatesBringVerdicts(t *testing.T) {
 	t.Parallel()
-	said := func(pass bool, out string, err error) extension.Gate {
+	said := func(pass bool, out string, err error) extension.Verifier {
 		return gate(func(context.Context, string) (bool, string, error) { return pass, out, err })
 	}
 	for name, tc := range map[string]struct {
 		argv   []string
-		fn     extension.Gate
+		fn     extension.Verifier
 		pass   bool
 		exit   int
 		output string
@@ -37,7 +37,7 @@ func TestGatesBringVerdicts(t *testing.T) {
 		"no function is here":   {exit: -1, output: "the gate of this task is a function of a process that is gone"},
 		"a command passes":      {argv: []string{"true"}, fn: said(false, "", nil), pass: true},
 		"a command says no":     {argv: []string{"sh", "-c", "echo no; exit 7"}, exit: 7, output: "no\n[exit status 7]"},
-		"a command is not here": {argv: []string{"no-such-command-here"}, exit: -1, output: `[gate: exec: "no-such-command-here": executable file not found in $PATH]`},
+		"a command is not here": {argv: []string{"no-such-command-here"}, exit: -1, output: `[verifier: exec: "no-such-command-here": executable file not found in $PATH]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

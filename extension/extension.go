@@ -1,5 +1,5 @@
 // Package extension is the code that a host plugs into a session: hooks,
-// mutators, observers, an approver, a gate, a memory, and a durable wrapper.
+// mutators, observers, an approver, a verifier, a memory, and a durable wrapper.
 //
 // They are kept apart because they may do different things. A [Hook] may veto at
 // named points, and its decision is recorded. A [Mutator] edits the transcript,
@@ -177,8 +177,8 @@ type Approver interface {
 	Approve(ctx context.Context, a events.Approval) (approve bool, reason string, err error)
 }
 
-// Gate verifies the work of a task.
-type Gate interface {
+// Verifier checks the work of a task.
+type Verifier interface {
 	// Verify reports whether the work passes. An error is a failed verification,
 	// unless ctx ended.
 	Verify(ctx context.Context, workdir string) (pass bool, output string, err error)

@@ -14,30 +14,29 @@ import (
 	"github.com/turnlog/turnlog/internal/procgroup"
 )
 
-// gateGrace is how long a gate's command may take to end when it is asked to.
-const gateGrace = 2 * time.Second
+// verifierGrace is how long a verifier's command may take to exit once it is asked to.
+const verifierGrace = 2 * time.Second
 
-// tailRoom holds the characters that are kept of a gate's output, however many
-// bytes each of them has.
+// tailRoom is how many bytes of a verifier's output are kept: 4,000 characters, however
+// many bytes each of them takes.
 const tailRoom = 4 * 4000
 
-// Command returns the gate that runs a command in the session's root and passes if
-// it exits with 0. The command has a process group of its own, all of which ends
-// with it or with ctx. Its output is what the command wrote, the end of it if that
-// is long.
-func Command(argv ...string) Gate { return command{slices.Clone(argv)} }
+// Command returns a verifier that runs a command in the session's root and passes if the
+// command exits with 0. The command gets its own process group, which ends with it or
+// with ctx. The output is what the command wrote, truncated to its end.
+func Command(argv ...string) Verifier { return command{slices.Clone(argv)} }
 
-// Argv returns the command of a gate that Command made, which any process can run
-// in its place; nil for any other.
-func Argv(g Gate) []string {
-	c, ok := g.(command)
+// Argv returns the command of a verifier made by Command, which any process can run. It
+// returns nil for any other verifier.
+func Argv(v Verifier) []string {
+	c, ok := v.(command)
 	if !ok {
 		return nil
 	}
 	return slices.Clone(c.argv)
 }
 
-// ExitError is returned by the gates of Command for a command that ran and failed.
+// ExitError is returned by the verifiers of Command when the command ran and failed.
 type ExitError struct {
 	Code  int    // -1: a signal ended it
 	State string // for people
@@ -51,21 +50,21 @@ type command struct{ argv []string }
 // Verify runs the command.
 func (c command) Verify(ctx context.Context, workdir string) (pass bool, output string, err error) {
 	if len(c.argv) == 0 {
-		return false, "", errors.New("gate: no command")
+		return false, "", errors.New("verifier: no command")
 	}
 	path := c.argv[0]
 	if !strings.ContainsRune(path, os.PathSeparator) { // else the system looks in workdir
 		if path, err = exec.LookPath(path); err != nil {
-			return false, "", fmt.Errorf("gate: %w", err)
+			return false, "", fmt.Errorf("verifier: %w", err)
 		}
 	}
 	var out tail
 	state, err := procgroup.Run(ctx, procgroup.Command{
-		Path: path, Args: c.argv, Dir: cmp.Or(workdir, "."), Output: &out, Grace: gateGrace,
+		Path: path, Args: c.argv, Dir: cmp.Or(workdir, "."), Output: &out, Grace: verifierGrace,
 	})
 	switch {
 	case err != nil:
-		return false, "", fmt.Errorf("gate %s: %w", c.argv[0], err)
+		return false, "", fmt.Errorf("verifier %s: %w", c.argv[0], err)
 	case ctx.Err() != nil:
 		return false, out.text(), context.Cause(ctx)
 	case !state.Success():

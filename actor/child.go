@@ -109,7 +109,7 @@ func (c *child) tell(ctx context.Context, e loop.StopTool, s *loop.State) error 
 		return err
 	}
 	why := strings.TrimPrefix(e.Held.Result.Text(), "Permission denied: ")
-	for _, a := range s.Undecided() {
+	for _, a := range s.PendingApprovals() {
 		no := commands.ResolveApproval{Approval: a.ID, Reason: why, By: string(c.parent)}
 		if _, err := c.send(ctx, "denied/"+string(a.ID), no); err != nil {
 			return err

@@ -108,7 +108,7 @@ func (d *Driver) approve(ctx context.Context, r *ApprovalRequest) error {
 	if d.agent.cfg.Approver == nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return &ApprovalPendingError{Approvals: d.state.Undecided()}
+		return &ApprovalPendingError{Approvals: d.state.PendingApprovals()}
 	}
 	ok, reason, err := d.agent.cfg.Approver.Approve(ctx, r.Approval)
 	if ctx.Err() != nil {

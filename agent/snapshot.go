@@ -73,7 +73,7 @@ func SnapshotOf(s *loop.State, hash events.Hash) Snapshot {
 	f := s.Fork()
 	snap := Snapshot{
 		SessionID: f.Session, Seq: f.Seq, Hash: hash, Transcript: slices.Clip(f.Transcript), PendingInput: pendingInput(&f),
-		PendingApprovals: f.Undecided(), Phase: f.Phase(), Calls: openCalls(&f), Usage: f.Used.Usage,
+		PendingApprovals: f.PendingApprovals(), Phase: f.Phase(), Calls: openCalls(&f), Usage: f.Used.Usage,
 		Requests: f.Used.Requests, ToolCalls: f.Used.ToolCalls, Rounds: f.Used.Rounds, Worked: f.Used.Worked, NextCache: f.CacheOverride,
 	}
 	if f.Turn != nil {

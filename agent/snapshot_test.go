@@ -63,7 +63,7 @@ func TestASnapshotHoldsTheSession(t *testing.T) {
 		t.Errorf("after a round trip (-before +after):\n%s", diff)
 	}
 	state, err := snapshot.Decode(again.State)
-	if err != nil || loop.Waiting(state) != "approval" || len(state.Undecided()) != 2 {
+	if err != nil || loop.Waiting(state) != "approval" || len(state.PendingApprovals()) != 2 {
 		t.Errorf("the state = %+v, %v", state, err)
 	}
 }

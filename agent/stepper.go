@@ -42,7 +42,7 @@ func NewStepper(h Host, s *loop.State) *Stepper {
 // if that step is an approval which is still undecided.
 func (st *Stepper) Begin(s *loop.State) error {
 	if st.blocking != "" {
-		for _, a := range s.Undecided() {
+		for _, a := range s.PendingApprovals() {
 			if a.ID == st.blocking {
 				return &InvalidStateError{Op: "next", Reason: "approval_pending", Call: a.CallID}
 			}
@@ -109,7 +109,7 @@ func (st *Stepper) collect(s *loop.State) {
 // more reports whether a host that steps on gets more than AwaitingInput, and no
 // refusal.
 func (st *Stepper) more(s *loop.State) bool {
-	if st.blocking != "" && slices.ContainsFunc(s.Undecided(), func(a events.Approval) bool { return a.ID == st.blocking }) {
+	if st.blocking != "" && slices.ContainsFunc(s.PendingApprovals(), func(a events.Approval) bool { return a.ID == st.blocking }) {
 		return false
 	}
 	return len(st.ended) > 0 || s.Last != nil && s.Last.N > st.turns || loop.Waiting(s) != commands.WaitInput
@@ -120,14 +120,14 @@ func (st *Stepper) more(s *loop.State) bool {
 func (st *Stepper) approval(s *loop.State) Step {
 	a, ok := st.unasked(s)
 	if !ok {
-		a = s.Undecided()[0]
+		a = s.PendingApprovals()[0]
 	}
 	return st.ask(a)
 }
 
 // unasked is the first undecided approval that was not surfaced yet.
 func (st *Stepper) unasked(s *loop.State) (a events.Approval, ok bool) {
-	open := s.Undecided()
+	open := s.PendingApprovals()
 	i := slices.IndexFunc(open, func(a events.Approval) bool { return !slices.Contains(st.asked, a.ID) })
 	if i < 0 {
 		return a, false

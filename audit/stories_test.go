@@ -135,7 +135,7 @@ func toolStories(all map[string]func(*testing.T) *driven) {
 		d.say("hi")
 		d.reply("", "forbidden", "gated", "free", "free")
 		d.preflight()
-		a := d.state.Undecided()[0].ID
+		a := d.state.PendingApprovals()[0].ID
 		d.do(commands.ReportTimer{Kind: commands.TimerApproval, ID: string(a)})
 		d.do(commands.ReportGate{Place: d.place(3), Attempt: 1, Gate: commands.Gate{RequestKind: "late", TTL: time.Hour}})
 		d.result(d.place(4), content.StatusOK)

@@ -52,7 +52,7 @@ func (r *Runner) CheckPatched(ctx context.Context, s *loop.State, cat *Catalog, 
 	if d.Input == nil {
 		return nil
 	}
-	for _, a := range s.Undecided() {
+	for _, a := range s.PendingApprovals() {
 		if d.Approval != "" && a.ID != d.Approval || d.Call != "" && a.CallID != d.Call {
 			continue
 		}

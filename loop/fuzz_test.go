@@ -188,7 +188,7 @@ func (g *generator) settle(wait commands.Wait) commands.Command {
 	case commands.WaitYield, commands.WaitReady:
 		return g.continueNow(wait)
 	case commands.WaitApproval:
-		a := g.Live.Undecided()[0]
+		a := g.Live.PendingApprovals()[0]
 		if a.ExpiresAt != 0 && a.ExpiresAt <= g.At {
 			return commands.ReportTimer{Kind: commands.TimerApproval, ID: string(a.ID)}
 		}

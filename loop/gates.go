@@ -205,7 +205,7 @@ func (d *decision) resolvePatched(ev events.ApprovalResolved, kind string, c com
 }
 
 func (d *decision) findApproval(c commands.ResolveApproval) (*Approval, error) {
-	open := d.Undecided()
+	open := d.PendingApprovals()
 	switch {
 	case c.Approval == "" && c.Call != "" && !d.CallIDs.Has(c.Call):
 		return nil, refuse(ReasonUnknownCall, "no call %s", c.Call)

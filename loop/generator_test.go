@@ -120,7 +120,7 @@ func (g *generator) expected() commands.Command {
 	case commands.WaitYield, commands.WaitReady:
 		return g.continueNow(wait)
 	case commands.WaitApproval:
-		return commands.ResolveApproval{Call: g.Live.Undecided()[0].CallID, Approve: !g.once(3), Reason: "r"}
+		return commands.ResolveApproval{Call: g.Live.PendingApprovals()[0].CallID, Approve: !g.once(3), Reason: "r"}
 	case commands.WaitWorking, commands.WaitInput:
 	}
 	if g.once(6) {
@@ -333,7 +333,7 @@ func (g *generator) mutation(e loop.RunMutator) commands.Command {
 // ask is something that nobody waits for.
 func (g *generator) ask() commands.Envelope {
 	c := g.anyCall()
-	if open := g.Live.Undecided(); len(open) > 0 && g.once(2) {
+	if open := g.Live.PendingApprovals(); len(open) > 0 && g.once(2) {
 		return g.decision(open[g.throw(len(open))])
 	}
 	switch g.throw(15) {

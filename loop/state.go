@@ -336,9 +336,9 @@ func (s *State) findCall(match func(*Call) bool) (*Call, bool) {
 	return nil, false
 }
 
-// Undecided lists the approvals that wait for a person: those of calls in the
+// PendingApprovals lists the approvals that wait for a person: those of calls in the
 // background, then the others by call and gate.
-func (s *State) Undecided() []events.Approval {
+func (s *State) PendingApprovals() []events.Approval {
 	var out []events.Approval
 	for _, a := range s.Beside {
 		if a.Outcome == "" {

@@ -111,7 +111,7 @@ func (a *app) openApprovals(
 
 // open adds the session's open approvals to all.
 func (b *casebook) open(all []openApproval) []openApproval {
-	for _, p := range b.state.Undecided() {
+	for _, p := range b.state.PendingApprovals() {
 		all = append(all, openApproval{b.state.Session, approvalReportOf(p)})
 	}
 	return all
@@ -225,7 +225,7 @@ func (r *remote) decide(ctx context.Context, args []string, v commands.ResolveAp
 // overtaken says who was first, if a decision failed because of another one.
 func overtaken(ctx context.Context, d *cli.Cell, id content.SessionID, p events.Approval, err error) error {
 	b, readErr := readCases(ctx, d.Cell, id)
-	if readErr != nil || slices.ContainsFunc(b.state.Undecided(), func(a events.Approval) bool { return a.ID == p.ID }) {
+	if readErr != nil || slices.ContainsFunc(b.state.PendingApprovals(), func(a events.Approval) bool { return a.ID == p.ID }) {
 		return err
 	}
 	if _, decided := b.pending(p.CallID); decided != nil {

@@ -32,7 +32,7 @@ type openCall struct {
 func openCalls(s *loop.State) []openCall {
 	all := []openCall{}
 	asked := make(map[content.CallID]bool)
-	for _, a := range s.Undecided() {
+	for _, a := range s.PendingApprovals() {
 		asked[a.CallID] = true
 	}
 	if s.Turn != nil {

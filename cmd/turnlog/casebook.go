@@ -70,7 +70,7 @@ func (b *casebook) note(ev any, at content.Time) {
 // pending returns the oldest undecided approval of a call, or says why there is
 // none.
 func (b *casebook) pending(call content.CallID) (events.Approval, error) {
-	for _, a := range b.state.Undecided() {
+	for _, a := range b.state.PendingApprovals() {
 		if a.CallID == call {
 			return a, nil
 		}

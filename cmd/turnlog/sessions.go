@@ -136,7 +136,7 @@ func sessionReportOf(s *loop.State, head journal.Head) sessionReport {
 		Session: s.Session, State: string(loop.Waiting(s)), Agent: agentReportOf(s.Config), Model: s.Config.Model, Changed: s.At,
 		Turns: s.Turns, Items: len(s.Transcript), Queued: len(s.Queue),
 		Usage:    usageReport{InputTokens: s.Used.Usage.InputTokens, OutputTokens: s.Used.Usage.OutputTokens},
-		Requests: s.Used.Requests, ToolCalls: s.Used.ToolCalls, Approvals: s.Undecided(),
+		Requests: s.Used.Requests, ToolCalls: s.Used.ToolCalls, Approvals: s.PendingApprovals(),
 		Epoch: s.Epoch, Journal: headReport{Seq: head.Seq, Hash: head.Hash},
 	}
 	if s.Turn != nil {

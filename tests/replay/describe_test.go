@@ -29,7 +29,7 @@ func describe(s *loop.State, rep audit.Report) string {
 	if t := s.Turn; t != nil {
 		line("open %s/%d, stage %s, attempt %d, cancelled %v", t.ID, t.Round, t.Stage, t.Attempt, t.Cancel != nil)
 	}
-	for _, a := range s.Undecided() {
+	for _, a := range s.PendingApprovals() {
 		line("undecided %s: %s %s", a.ID, a.RequestKind, a.Summary)
 	}
 	for _, c := range s.Background {

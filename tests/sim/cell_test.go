@@ -280,7 +280,7 @@ func (c *deployed) submit() {
 // decide answers the first open approval of a session, if there is one.
 func (c *deployed) decide() {
 	st := c.state(c.session().ID())
-	for _, a := range st.Undecided() {
+	for _, a := range st.PendingApprovals() {
 		c.saw("cell: approval decided")
 		c.resolve(st.Session, a, agent.Decision{Approve: !c.dice.one(3), Always: c.dice.one(4), By: "ann"})
 		return
@@ -342,7 +342,7 @@ func (c *deployed) settle(id content.SessionID) {
 	var st *loop.State
 	for range 200 {
 		st = c.state(id)
-		open := st.Undecided()
+		open := st.PendingApprovals()
 		switch {
 		case len(open) > 0:
 			c.resolve(id, open[0], agent.Decision{Approve: true, By: "ann"})

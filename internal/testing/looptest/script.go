@@ -137,7 +137,7 @@ func (r *runner) query(t testing.TB, st statement) (string, bool) {
 			b.WriteString(Render(e) + "\n")
 		}
 	case "approvals":
-		for _, a := range r.Live.Undecided() {
+		for _, a := range r.Live.PendingApprovals() {
 			b.WriteString(Render(a) + "\n")
 		}
 	case "phase":

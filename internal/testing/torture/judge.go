@@ -117,7 +117,7 @@ func (j *judge) session(ctx context.Context, p *person) {
 	}
 	if !finished || !atRest(state) {
 		log.violation(id, NoStuckSession, fmt.Sprintf("at entry %d it waits for %s, owes %v and has %d undecided approvals, %d queued inputs, %s",
-			state.Seq, loop.Waiting(state), owed(state), len(state.Undecided()), len(state.Queue), j.traces(ctx, id)))
+			state.Seq, loop.Waiting(state), owed(state), len(state.PendingApprovals()), len(state.Queue), j.traces(ctx, id)))
 	}
 	if wrong := p.seen.differs(j.hashes[id], false); wrong != "" {
 		log.violation(id, FollowExact, wrong)

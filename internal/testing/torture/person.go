@@ -156,7 +156,7 @@ func (p *person) look() (open []events.Approval, rests bool, running content.Tur
 	if p.state.Turn != nil {
 		running = p.state.Turn.ID
 	}
-	return p.state.Undecided(), p.restsLocked(), running
+	return p.state.PendingApprovals(), p.restsLocked(), running
 }
 
 // restsLocked reports whether all that was accepted is done.

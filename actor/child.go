@@ -175,7 +175,7 @@ func (d *Driver) wanted(ctx context.Context, o commands.OpenSession) error {
 	case err != nil:
 		return fmt.Errorf("caller %s: %w", o.Parent, err)
 	}
-	if c, ok := s.CallAt(content.Place(place)); !ok || c.Status != "" && !c.Again() {
+	if c, ok := s.CallAt(content.Place(place)); !ok || c.Status != "" && !c.Retried() {
 		return &loop.Rejection{Reason: loop.ReasonAlreadyFinished, Detail: "call " + place + " of " + string(o.Parent) + " is over"}
 	}
 	return nil

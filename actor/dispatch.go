@@ -53,7 +53,7 @@ func (d *Driver) dispatch(ctx context.Context, e loop.RunTool) commands.Command 
 		Session: s, Turn: c.Turn, Call: c.ID, Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue,
 		Tool: c.Name, Input: c.EffectiveInput(), Effects: c.Routing.Effects, Deadline: c.Deadline, Approved: c.Approved,
 		Timeout: c.Routing.Timeout, MaxOutput: c.Routing.MaxOutput, Policy: d.policyOf(c),
-		Wake: c.Behind() || c.Routing.Route != content.Foreground, IdempotencyKey: string(s) + "/" + string(c.Place),
+		Wake: c.InBackground() || c.Routing.Route != content.Foreground, IdempotencyKey: string(s) + "/" + string(c.Place),
 		Ticket: d.node.tickets.Of(s, c.Place, c.Attempt),
 	}
 	if v := d.view.Load(); v != nil {

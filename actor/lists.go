@@ -32,7 +32,7 @@ type listing struct {
 func listings(c *jetstream.Cell) []*listing {
 	return []*listing{
 		{list: c.Approvals(), of: "open approvals", waits: func(s *loop.State) bool { return len(s.PendingApprovals()) > 0 }, brings: asks},
-		{list: c.DeadLetters(), of: "dead letters", waits: func(s *loop.State) bool { return len(s.Dead()) > 0 }, brings: loses},
+		{list: c.DeadLetters(), of: "dead letters", waits: func(s *loop.State) bool { return len(s.DeadLetters()) > 0 }, brings: loses},
 	}
 }
 

@@ -34,12 +34,12 @@ func openCalls(s *loop.State) []task.Info {
 	}
 	var out []task.Info
 	for _, c := range append(all, s.Background...) {
-		if c.Status != "" && !c.Again() {
+		if c.Status != "" && !c.Retried() {
 			continue
 		}
 		out = append(out, task.Info{
 			Call: c.ID, Place: c.Place, Turn: c.Turn, Round: c.Round, Tool: c.Name, Attempt: c.Attempt,
-			Running: c.Running(), Background: c.Behind(), Queue: c.Routing.Queue, Deadline: c.Deadline,
+			Running: c.Running(), Background: c.InBackground(), Queue: c.Routing.Queue, Deadline: c.Deadline,
 		})
 	}
 	return out

@@ -53,7 +53,7 @@ func (d *Driver) running() (background map[string]bool, places map[string]conten
 	for _, e := range loop.Pending(d.state) {
 		switch t, ok := e.(loop.RunTool); {
 		case !ok:
-		case t.Call.Behind():
+		case t.Call.InBackground():
 			background[e.Identity()] = true
 		default:
 			places[e.Identity()] = t.Call.Place

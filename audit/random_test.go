@@ -139,7 +139,7 @@ func (m *monkey) ask() commands.Command {
 		return commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: "required"}}
 	case 18, 19:
 		c := commands.SettleDeadLetter{Call: m.anyCall(), Retry: !m.chance(4), MayRepeat: true, By: "ann"}
-		if dead := m.state.Dead(); len(dead) > 0 {
+		if dead := m.state.DeadLetters(); len(dead) > 0 {
 			c.Call = pick(m, dead...).ID
 		}
 		return c

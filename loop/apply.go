@@ -101,7 +101,7 @@ func (s *State) apply(ev events.Event) {
 		if c, ok := s.Call(ev.Call); ok {
 			c.Dispatched = false
 			c.Lost++
-			if c.Again() {
+			if c.Retried() {
 				c.Letter = LetterDead
 			}
 		}

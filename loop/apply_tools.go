@@ -211,7 +211,7 @@ func resultMetadata(r content.ToolResult) content.Metadata {
 func (s *State) keepBackground() {
 	for _, c := range s.Turn.Calls {
 		switch {
-		case c.awaited(), c.Dead():
+		case c.awaited(), c.DeadLetter():
 			s.Background = append(s.Background, c)
 		case c.stopping():
 			s.Stops = append(s.Stops, c)
@@ -222,7 +222,7 @@ func (s *State) keepBackground() {
 // stopping reports whether the call was answered while an attempt was out, or while
 // one waited for an approval: what works for it elsewhere has to hear of it.
 func (c Call) stopping() bool {
-	return c.Status != "" && !c.Again() && (c.Dispatched || len(c.Asked) > 0)
+	return c.Status != "" && !c.Retried() && (c.Dispatched || len(c.Asked) > 0)
 }
 
 // expendable reports whether an answered call need not be looked after any more when a
@@ -266,7 +266,7 @@ func (s *State) letGo(id content.CallID) {
 // that runs once more.
 func (c Call) awaited() bool {
 	switch {
-	case c.Again():
+	case c.Retried():
 		return true
 	case c.Late:
 		return false

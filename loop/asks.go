@@ -204,7 +204,7 @@ func (d *decision) cancelCall(id content.CallID, reason string) error {
 		return refuse(ReasonAlreadyFinished, "call %s is over", id)
 	case !ok:
 		return refuse(ReasonUnknownCall, "no call %s", id)
-	case c.Status != "" && !c.Again():
+	case c.Status != "" && !c.Retried():
 		return refuse(ReasonAlreadyFinished, "call %s is %s", id, c.Status)
 	}
 	call := *c

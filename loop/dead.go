@@ -8,11 +8,11 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Dead reports whether the call is a dead letter that nobody has decided about.
-func (c Call) Dead() bool { return c.Letter == LetterDead }
+// DeadLetter reports whether the call is a dead letter that nobody has decided about.
+func (c Call) DeadLetter() bool { return c.Letter == LetterDead }
 
-// Again reports whether a person has the call run once more.
-func (c Call) Again() bool { return c.Letter == LetterAgain }
+// Retried reports whether a person has the call run once more.
+func (c Call) Retried() bool { return c.Letter == LetterRetried }
 
 // letterOf is how a call stands after a result: it is a dead letter if the core answers
 // that the outcome is unknown, because whoever ran the last attempt was lost.
@@ -28,16 +28,16 @@ func (s *State) applySettled(ev events.DeadLetterSettled) {
 	switch {
 	case !ok:
 	case ev.Outcome == events.DeadRetried:
-		c.Letter = LetterAgain
+		c.Letter = LetterRetried
 	default:
 		c.Letter = LetterDropped
 		s.Background = slices.DeleteFunc(s.Background, func(b Call) bool { return b.Late && b.Letter == LetterDropped })
 	}
 }
 
-// Dead lists the dead letters of the session, in the order in which they were called. A
+// DeadLetters lists the dead letters of the session, in the order in which they were called. A
 // closed session has none: nothing of it runs again.
-func (s *State) Dead() []Call {
+func (s *State) DeadLetters() []Call {
 	if s.Closed {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (s *State) Dead() []Call {
 	if s.Turn != nil {
 		all = slices.Concat(all, s.Turn.Calls)
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(c Call) bool { return !c.Dead() })
+	return slices.DeleteFunc(slices.Clone(all), func(c Call) bool { return !c.DeadLetter() })
 }
 
 // settleDead decides about a dead letter. One that runs again is beside the turns, as a
@@ -56,11 +56,11 @@ func (d *decision) settleDead(c commands.SettleDeadLetter) error {
 	switch {
 	case !ok && !d.CallIDs.Has(c.Call):
 		return refuse(ReasonUnknownCall, "no call %s", c.Call)
-	case ok && call.Again():
+	case ok && call.Retried():
 		return refuse(ReasonAlreadyDecided, "call %s runs again already", c.Call)
 	case ok && call.Letter == LetterDropped:
 		return refuse(ReasonAlreadyDecided, "call %s was dropped", c.Call)
-	case !ok || !call.Dead():
+	case !ok || !call.DeadLetter():
 		return refuse(ReasonNotDead, "call %s is no dead letter", c.Call)
 	case c.Retry && !c.MayRepeat && !call.Routing.Effects.Retryable():
 		return refuse(ReasonMayRepeat, "call %s of %s may have taken effect, and running it again may do so twice", c.Call, call.Name)

@@ -194,7 +194,7 @@ type Letter string
 const (
 	NoLetter      Letter = ""
 	LetterDead    Letter = "dead"    // nobody has decided what is to become of it
-	LetterAgain   Letter = "again"   // a person has it run once more
+	LetterRetried   Letter = "again"   // a person has it run once more
 	LetterDropped Letter = "dropped" // nobody will run it again
 )
 
@@ -202,14 +202,14 @@ const (
 func (c Call) Answered() bool { return c.Status != "" || c.Placeholder != "" }
 
 // Running reports whether an attempt is out whose outcome still counts.
-func (c Call) Running() bool { return c.Dispatched && (c.Status == "" || c.Again()) }
+func (c Call) Running() bool { return c.Dispatched && (c.Status == "" || c.Retried()) }
 
-// Behind reports whether the call is in the background, or under way once more: its
+// InBackground reports whether the call is in the background, or under way once more: its
 // outcome is still to come, and no round waits for it.
-func (c Call) Behind() bool { return c.Placeholder != "" && c.Status == "" || c.Again() }
+func (c Call) InBackground() bool { return c.Placeholder != "" && c.Status == "" || c.Retried() }
 
 // beside reports whether the call's gates are beside the turns.
-func (c Call) beside() bool { return c.Placeholder != "" || c.Again() }
+func (c Call) beside() bool { return c.Placeholder != "" || c.Retried() }
 
 // EffectiveInput is what the tool gets.
 func (c Call) EffectiveInput() []byte {

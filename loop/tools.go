@@ -48,7 +48,7 @@ func (s *State) behind() []Call {
 	if s.Turn != nil {
 		all = slices.Concat(all, s.Turn.Calls)
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(c Call) bool { return !c.Behind() })
+	return slices.DeleteFunc(slices.Clone(all), func(c Call) bool { return !c.InBackground() })
 }
 
 // result takes in a call's outcome: the first for an open call, or the first late
@@ -171,7 +171,7 @@ func (d *decision) attemptLost(c commands.ReportAttemptLost) {
 func (d *decision) loseAttempt(c *Call, reason string) {
 	lost := *c
 	d.emit(events.ToolAttemptLost{Call: lost.ID, Attempt: lost.Attempt, Reason: reason})
-	if lost.Again() {
+	if lost.Retried() {
 		return // its outcome is as unknown as before
 	}
 	if !d.Closed && lost.Routing.Effects.Retryable() && lost.Attempt < orDefault(d.Config.Retry.ToolAttempts, defaultToolAttempts) {

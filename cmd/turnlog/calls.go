@@ -37,13 +37,13 @@ func openCalls(s *loop.State) []openCall {
 	}
 	if s.Turn != nil {
 		for _, c := range s.Turn.Calls {
-			if c.Status == "" || c.Again() {
+			if c.Status == "" || c.Retried() {
 				all = append(all, openCallOf(c, asked[c.ID]))
 			}
 		}
 	}
 	for _, c := range s.Background {
-		if c.Behind() {
+		if c.InBackground() {
 			all = append(all, openCallOf(c, asked[c.ID]))
 		}
 	}
@@ -57,7 +57,7 @@ func openCallOf(c loop.Call, asked bool) openCall {
 	switch {
 	case asked:
 		o.State = "approval"
-	case c.Behind():
+	case c.InBackground():
 		o.State = "background"
 		if c.Routing.Route == content.Foreground { // it was detached
 			o.Route = o.State

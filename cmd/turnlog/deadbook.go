@@ -123,7 +123,7 @@ func (b *deadbook) dropped(id content.CallID) bool {
 func (b *deadbook) dead() []*deadLetter {
 	var out []*deadLetter
 	for _, id := range b.order {
-		if slices.ContainsFunc(b.state.Dead(), func(c loop.Call) bool { return c.ID == id }) {
+		if slices.ContainsFunc(b.state.DeadLetters(), func(c loop.Call) bool { return c.ID == id }) {
 			out = append(out, b.calls[id])
 		}
 	}

@@ -291,7 +291,7 @@ func (c *deployed) decide() {
 // bury has a dead letter run once more, or drops it.
 func (c *deployed) bury() {
 	for _, s := range c.sessions {
-		for _, call := range c.state(s.ID()).Dead() {
+		for _, call := range c.state(s.ID()).DeadLetters() {
 			c.saw("cell: dead letter settled")
 			c.patient("settle "+string(call.ID), func(ctx context.Context) error {
 				return s.Ask(ctx, commands.SettleDeadLetter{Call: call.ID, Retry: !c.dice.one(3), MayRepeat: true, By: "ann"})

@@ -194,7 +194,7 @@ type Letter string
 const (
 	NoLetter      Letter = ""
 	LetterDead    Letter = "dead"    // nobody has decided what is to become of it
-	LetterRetried   Letter = "again"   // a person has it run once more
+	LetterRetried Letter = "again"   // a person has it run once more
 	LetterDropped Letter = "dropped" // nobody will run it again
 )
 

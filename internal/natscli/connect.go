@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,51 +13,53 @@ import (
 )
 
 const (
-	// One server gets this long to take the connection, and again to greet.
+	// One server gets this long to accept the connection, and again to greet.
 	dialTimeout = 5 * time.Second
 
-	// A run token lapses after 12 s: a dead connection must be noticed, and
-	// replaced, in less.
+	// A run token lapses after 12 s: a dead connection must be detected and
+	// replaced in less.
 	pingInterval  = 4 * time.Second
 	reconnectWait = 250 * time.Millisecond
 )
 
-// Connect opens a connection that shows up as name on the server, and tells log
-// what becomes of it. Once established it is kept up for ever: it tries again
-// without end when it is cut off, and refuses to publish meanwhile, since a late
-// append is worse than a failed one. ctx bounds the first connect only; when it
-// ends first, its cause is returned. [ErrNoServer] tells that nobody was there.
+// Connect opens a connection that shows up as name on the server, and logs what
+// happens to it. It reconnects forever, and refuses to publish while disconnected,
+// since a late append is worse than a failed one. ctx bounds the first connect only;
+// if it ends first, its cause is returned. Errors are [ErrNoServer] if no server
+// answers and [ErrSettings] if the settings are wrong.
 func (f *Flags) Connect(ctx context.Context, name string, log *zap.Logger) (*nats.Conn, error) {
-	s, err := f.settings()
-	if err != nil {
-		return nil, fmt.Errorf("connect to NATS: %w", err)
-	}
-	servers, err := s.servers()
-	if err != nil {
-		return nil, fmt.Errorf("connect to NATS: %w", err)
-	}
-	opts, err := s.options()
-	if err != nil {
-		return nil, fmt.Errorf("connect to NATS: %w", err)
-	}
+	m := f.merged()
 	d := newDialer(ctx, f.Dial)
-	opts = append(opts, nats.SetCustomDialer(d), nats.Name(name))
-	opts = append(opts, lasting()...)
-	opts = append(opts, handlers(log)...)
-	nc, err := nats.Connect(strings.Join(servers, ","), opts...)
+	var used *nats.Options // nil until the settings turn out to be good
+	last := func(o *nats.Options) error {
+		if err := m.apply(o); err != nil {
+			return err
+		}
+		if o.CustomDialer != nil && f.Dial == nil { // a context's proxy
+			d.dial = ignoringContext(o.CustomDialer.Dial)
+		}
+		o.CustomDialer, used = d, o
+		return nil
+	}
+	nc, err := m.open(append(lasting(log.Named("nats")), nats.Name(name), last)...)
 	failures := d.settle() //nolint:contextcheck // later connections are made when ctx has long ended
-	if ctx.Err() != nil {
-		nc.Close() // settle may have come too late to keep it
-		return nil, fmt.Errorf("connect to NATS at %s: %w", redactAll(servers), context.Cause(ctx))
+	switch {
+	case err == nil && ctx.Err() == nil:
+		return nc, nil
+	case err == nil:
+		nc.Close() // settle came too late to keep it
 	}
-	if err != nil {
-		return nil, explain(err, failures, servers, s)
+	switch {
+	case used == nil:
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("connect to NATS at %s: %w", redact(used.Servers), context.Cause(ctx))
 	}
-	return nc, nil
+	return nil, explain(err, used, failures)
 }
 
 // lasting returns the options for a connection that programs rely on for days.
-func lasting() []nats.Option {
+func lasting(log *zap.Logger) []nats.Option {
 	return []nats.Option{
 		nats.Timeout(dialTimeout),
 		nats.MaxReconnects(-1),
@@ -67,13 +68,6 @@ func lasting() []nats.Option {
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(pingInterval),
 		nats.MaxPingsOutstanding(2),
-	}
-}
-
-// handlers tell the log what happens to the connection while nobody waits for it.
-func handlers(log *zap.Logger) []nats.Option {
-	log = log.Named("nats")
-	return []nats.Option{
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil { // nil: closed by the program
 				log.Warn("connection lost", zap.Error(err))
@@ -83,7 +77,7 @@ func handlers(log *zap.Logger) []nats.Option {
 			log.Info("connection restored", zap.String("server", nc.ConnectedUrlRedacted()))
 		}),
 		nats.ClosedHandler(func(nc *nats.Conn) {
-			if err := nc.LastError(); err != nil && !errors.Is(err, nats.ErrPermissionViolation) { // that was told, and closes nothing
+			if err := nc.LastError(); err != nil && !errors.Is(err, nats.ErrPermissionViolation) { // that one was logged, and closes nothing
 				log.Error("connection closed for good", zap.Error(err))
 			}
 		}),
@@ -97,64 +91,56 @@ func handlers(log *zap.Logger) []nats.Option {
 	}
 }
 
-// dialer dials for the client: the first connection under the caller's context,
-// later ones, which come long after that has ended, without it. It remembers why
-// it failed, which the client does not.
+// dialer dials for the client: the first connection under the caller's context, and
+// later ones, made after that has ended, without it. It records why dialing failed,
+// which the client does not return.
 type dialer struct {
-	way func(ctx context.Context, network, address string) (net.Conn, error)
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu       sync.Mutex
-	dial     func(network, address string) (net.Conn, error)
-	undo     []func() bool // stop watching the context
-	failures []*failure
+	ctx      context.Context //nolint:containedctx // nil after the first connect
+	undo     []func() bool   // stop watching the context
+	failures []error
 }
 
-// failure is an address that did not take a connection, and why.
-type failure struct {
-	address string
-	err     error
-}
-
-func (f *failure) Error() string { return "dial " + f.address + ": " + f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
-
-// newDialer dials by another way than TCP if via is not nil; that one has no context.
+// newDialer returns a dialer that uses via in place of TCP if via is not nil.
 func newDialer(ctx context.Context, via func(network, address string) (net.Conn, error)) *dialer {
 	nd := net.Dialer{Timeout: dialTimeout}
-	d := &dialer{way: nd.DialContext}
+	d := &dialer{dial: nd.DialContext, ctx: ctx}
 	if via != nil {
-		d.way = func(_ context.Context, network, address string) (net.Conn, error) { return via(network, address) }
-	}
-	d.dial = func(network, address string) (net.Conn, error) {
-		conn, err := d.way(ctx, network, address)
-		if err != nil {
-			fail := &failure{address, err}
-			d.failures = append(d.failures, fail)
-			return nil, fail
-		}
-		// The greeting is read without a context; closing ends that wait.
-		d.undo = append(d.undo, context.AfterFunc(ctx, func() { _ = conn.Close() }))
-		return conn, nil
+		d.dial = ignoringContext(via)
 	}
 	return d
+}
+
+func ignoringContext(dial func(network, address string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(_ context.Context, network, address string) (net.Conn, error) { return dial(network, address) }
 }
 
 // Dial implements the client's dialer.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.dial(network, address)
+	if d.ctx == nil {
+		return d.dial(context.Background(), network, address)
+	}
+	conn, err := d.dial(d.ctx, network, address)
+	if err != nil {
+		d.failures = append(d.failures, err)
+		return nil, err
+	}
+	// The client reads the greeting without a context; closing ends that wait.
+	d.undo = append(d.undo, context.AfterFunc(d.ctx, func() { _ = conn.Close() }))
+	return conn, nil
 }
 
-// settle ends the first connect: the context counts no more.
-func (d *dialer) settle() []*failure {
+// settle ends the first connect, so the context no longer applies.
+func (d *dialer) settle() []error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, stop := range d.undo {
 		stop()
 	}
-	d.dial = func(network, address string) (net.Conn, error) {
-		return d.way(context.Background(), network, address)
-	}
+	d.ctx = nil
 	return d.failures
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 )
 
-func TestConnectionOutlivesItsServerAndTellsTheLog(t *testing.T) {
+func TestConnectionOutlivesItsServerAndLogsIt(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	first, url := serve(t, embedded.WithUser("ann", "hush"))
@@ -25,13 +25,13 @@ func TestConnectionOutlivesItsServerAndTellsTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	connected() // the context counts for the first connect only
+	connected() // the context bounds the first connect only
 	defer nc.Close()
 
 	first.Close()
 	await(ctx, t, logs, "connection lost")
 	if err := nc.Publish("s", nil); err == nil {
-		t.Error("Publish succeeded while cut off")
+		t.Error("Publish succeeded while disconnected")
 	}
 	second, err := embedded.Start(ctx, embedded.WithListener(strings.TrimPrefix(url, "nats://")), embedded.WithUser("ann", "hush"))
 	if err != nil {
@@ -44,7 +44,7 @@ func TestConnectionOutlivesItsServerAndTellsTheLog(t *testing.T) {
 	}
 	for _, e := range logs.All() {
 		if text := fmt.Sprint(e.Message, e.ContextMap()); strings.Contains(text, "hush") {
-			t.Errorf("the log tells a secret: %s", text)
+			t.Errorf("the log holds a secret: %s", text)
 		}
 	}
 }

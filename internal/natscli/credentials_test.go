@@ -50,8 +50,7 @@ func TestCredentialsReachTheServer(t *testing.T) {
 			env: map[string]string{"NATS_USER": "ann", "NATS_PASSWORD": "pw"}, want: hello{Auth: "tok"},
 		},
 		{name: "context", file: `"user":"ann","password":"pw"`, want: hello{User: "ann", Pass: "pw"}},
-		{name: "context in the home", file: `"creds":"~/my.creds"`, want: hello{JWT: "a.b.c"}},
-		{name: "context with a variable", file: `"creds":"$WHERE/user.creds"`, env: map[string]string{"WHERE": dir}, want: hello{JWT: "a.b.c"}},
+		{name: "context with a credentials file", file: `"creds":"`+creds+`"`, want: hello{JWT: "a.b.c"}},
 		{
 			name: "environment over the selected context", file: `"user":"ann","password":"pw"`,
 			env: map[string]string{"NATS_TOKEN": "tok"}, want: hello{Auth: "tok"},
@@ -59,7 +58,6 @@ func TestCredentialsReachTheServer(t *testing.T) {
 	} {
 		url, said := greet(t)
 		env := newEnvironment(t)
-		write(t, filepath.Join(env["HOME"], "my.creds"), readFile(t, creds))
 		maps.Copy(env, c.env)
 		args := c.args
 		if c.file != "" {
@@ -82,9 +80,9 @@ func TestCredentialsReachTheServer(t *testing.T) {
 	}
 }
 
-// A context that is named stands for itself, and the selected one is for its own
-// server: neither may send credentials elsewhere.
-func TestCredentialsStayWhereTheyBelong(t *testing.T) {
+// A named context is complete, and the selected one is for its own server: neither may
+// send credentials elsewhere.
+func TestCredentialsGoOnlyToTheirServer(t *testing.T) {
 	url, said := greet(t)
 	env := newEnvironment(t)
 	env.context(t, "prod", `{"url":"nats://127.0.0.1:1","token":"hush"}`, true)
@@ -107,16 +105,16 @@ func TestCredentialsStayWhereTheyBelong(t *testing.T) {
 	}
 }
 
-func TestWrongCredentials(t *testing.T) {
+func TestRejectedCredentialsAreReported(t *testing.T) {
 	_, url := serve(t, embedded.WithUser("ann", "right"))
 	for _, c := range []struct {
 		args []string
 		says string
 	}{
 		{nil, "it wants credentials: give --creds"},
-		{[]string{"--user", "ann", "--password", "hush"}, `does not accept user "ann" and its password`},
-		{[]string{"--token", "hush"}, "does not accept the token"},
-		{[]string{"-s", strings.Replace(url, "//", "//ann:hush@", 1)}, "does not accept the credentials in the server URL"},
+		{[]string{"--user", "ann", "--password", "hush"}, "does not accept these credentials"},
+		{[]string{"--token", "hush"}, "does not accept these credentials"},
+		{[]string{"-s", strings.Replace(url, "//", "//ann:hush@", 1)}, "does not accept these credentials"},
 	} {
 		_, err := dial(t, newEnvironment(t).flags(t, append([]string{"-s", url}, c.args...)...))
 		wantError(t, err, []string{"Authorization Violation", c.says}, "hush")
@@ -124,13 +122,13 @@ func TestWrongCredentials(t *testing.T) {
 	env := newEnvironment(t)
 	env.context(t, "dev", `{"url":"`+url+`","user":"ann","password":"hush"}`, true)
 	_, err := dial(t, env.flags(t))
-	wantError(t, err, []string{`user "ann" and its password (context "dev")`}, "hush")
+	wantError(t, err, []string{`context "dev"`, "does not accept these credentials"}, "hush")
 	if _, err := dial(t, newEnvironment(t).flags(t, "-s", url, "--user", "ann", "--password", "right")); err != nil {
 		t.Errorf("the right password: %v", err)
 	}
 }
 
-func TestContradictingCredentials(t *testing.T) {
+func TestContradictingCredentialsAreReported(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	for _, c := range []struct {
 		args []string
@@ -148,7 +146,7 @@ func TestContradictingCredentials(t *testing.T) {
 		_, err := dial(t, newEnvironment(t).flags(t, c.args...))
 		wantError(t, err, append(c.says, "connect to NATS: "), "hush")
 		if !errors.Is(err, ErrSettings) {
-			t.Errorf("%q: %v is no ErrSettings", c.args, err)
+			t.Errorf("%q: %v is not ErrSettings", c.args, err)
 		}
 	}
 }

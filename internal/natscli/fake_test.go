@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// fakeConn is the server's end of a connection to a server that says what a test
-// wants it to say.
+// fakeConn is the server's end of a connection to a scripted server.
 type fakeConn struct {
 	conn net.Conn
 	r    *bufio.Reader
@@ -26,8 +25,8 @@ func (c *fakeConn) readLine() string {
 
 func (c *fakeConn) write(s string) { _, _ = c.conn.Write([]byte(s)) }
 
-// listen accepts one connection after the other on a loopback port, hands each to
-// handle and closes it after that. It returns the URL.
+// listen accepts connections on a loopback port one at a time, passes each to handle
+// and then closes it. It returns the URL.
 func listen(t *testing.T, handle func(*fakeConn)) string {
 	t.Helper()
 	var lc net.ListenConfig
@@ -54,7 +53,7 @@ func listen(t *testing.T, handle func(*fakeConn)) string {
 	return "nats://" + l.Addr().String()
 }
 
-// hello is what a client says about itself.
+// hello is the CONNECT message of a client.
 type hello struct {
 	User string `json:"user"`
 	Pass string `json:"pass"`
@@ -65,8 +64,8 @@ type hello struct {
 	Name string `json:"name"`
 }
 
-// greet returns the URL of a server that greets with a nonce, accepts whoever
-// comes and passes on what they said.
+// greet returns the URL of a server that sends a nonce, accepts every client and
+// passes on its CONNECT message.
 func greet(t *testing.T) (string, <-chan hello) {
 	t.Helper()
 	said := make(chan hello, 1) // one client per test
@@ -90,7 +89,7 @@ func greet(t *testing.T) (string, <-chan hello) {
 	return url, said
 }
 
-// hear returns what the client of greet said.
+// hear returns the CONNECT message that the server of greet received.
 func hear(t *testing.T, said <-chan hello) hello {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -99,7 +98,7 @@ func hear(t *testing.T, said <-chan hello) hello {
 	case h := <-said:
 		return h
 	case <-ctx.Done():
-		t.Fatal("the client said nothing")
+		t.Fatal("the client sent no CONNECT")
 		return hello{}
 	}
 }

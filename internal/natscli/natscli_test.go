@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 )
 
-// environment is a home directory and variables that no test shares.
+// environment is a home directory and variables that tests do not share.
 type environment map[string]string
 
 func newEnvironment(t *testing.T) environment {
@@ -23,7 +23,7 @@ func newEnvironment(t *testing.T) environment {
 	return environment{"HOME": t.TempDir()}
 }
 
-// context writes a context file, and selects it if asked to.
+// context writes a context file, and selects it if sel is set.
 func (e environment) context(t *testing.T, name, body string, sel bool) {
 	t.Helper()
 	dir := filepath.Join(e["HOME"], ".config", "nats")
@@ -52,8 +52,7 @@ func (e environment) flags(t *testing.T, args ...string) *Flags {
 	return &f
 }
 
-// flagSet is as much of pflag as these tests need; the real one belongs to the
-// binaries.
+// flagSet is as much of pflag as these tests need.
 type flagSet map[string]registered
 
 type registered struct {
@@ -91,7 +90,7 @@ func serve(t *testing.T, opts ...embedded.Option) (*embedded.Server, string) {
 	return s, s.ClientURL()
 }
 
-// dial connects with a limit of time, and closes what it got at the test's end.
+// dial connects with a time limit, and closes the connection when the test ends.
 func dial(t *testing.T, f *Flags) (*nats.Conn, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -103,8 +102,7 @@ func dial(t *testing.T, f *Flags) (*nats.Conn, error) {
 	return nc, err
 }
 
-// wantError checks that err is one line that says each of the texts and none of
-// the secrets.
+// wantError checks that err is one line with each of the texts and none of the secrets.
 func wantError(t *testing.T, err error, says []string, secrets ...string) {
 	t.Helper()
 	if err == nil {
@@ -175,7 +173,7 @@ func TestConnectFindsTheServer(t *testing.T) {
 	}
 }
 
-func TestNothingNamed(t *testing.T) {
+func TestNothingIsNamedByDefault(t *testing.T) {
 	if newEnvironment(t).flags(t).Named() {
 		t.Error("Named = true without flags, environment and contexts")
 	}
@@ -183,13 +181,9 @@ func TestNothingNamed(t *testing.T) {
 	if zero.Named() {
 		t.Error("Named = true for the zero value")
 	}
-	s, err := zero.settings()
-	if err != nil || s.URL != nats.DefaultURL {
-		t.Errorf("settings of the zero value = %q, %v; want %q", s.URL, err, nats.DefaultURL)
-	}
 }
 
-func TestSecretsOfTheEnvironmentAreNotInTheHelp(t *testing.T) {
+func TestHelpDoesNotShowSecretsOfTheEnvironment(t *testing.T) {
 	env := newEnvironment(t)
 	env["NATS_PASSWORD"], env["NATS_TOKEN"] = "hush", "whisper"
 	var f Flags
@@ -205,7 +199,7 @@ func TestSecretsOfTheEnvironmentAreNotInTheHelp(t *testing.T) {
 	}
 }
 
-func TestNoServer(t *testing.T) {
+func TestConnectReportsThatNoServerAnswers(t *testing.T) {
 	s, url := serve(t)
 	s.Close()
 	_, err := dial(t, newEnvironment(t).flags(t, "-s", strings.Replace(url, "//", "//ann:hush@", 1)))
@@ -218,7 +212,7 @@ func TestNoServer(t *testing.T) {
 	wantError(t, err, []string{url, "no-such-host.invalid", "connection refused", ErrNoServer.Error()})
 }
 
-func TestBadServerAddress(t *testing.T) {
+func TestBadServerAddressesAreReportedWithoutSecrets(t *testing.T) {
 	for _, c := range []struct{ arg, says string }{
 		{"nats://", `"nats://"`},
 		{"http://127.0.0.1", `"http://127.0.0.1"`},
@@ -231,11 +225,11 @@ func TestBadServerAddress(t *testing.T) {
 	}
 }
 
-func TestContextEndsTheConnect(t *testing.T) {
+func TestConnectEndsWithItsContext(t *testing.T) {
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	f := newEnvironment(t).flags(t, "-s", listen(t, func(conn *fakeConn) {
-		cancel(gone) // the client now waits for a greeting that does not come
+		cancel(gone) // the client is waiting for a greeting
 		conn.readLine()
 	}))
 	if _, err := f.Connect(ctx, "test", zap.NewNop()); !errors.Is(err, gone) {
@@ -243,7 +237,7 @@ func TestContextEndsTheConnect(t *testing.T) {
 	}
 }
 
-func TestNotANATSServer(t *testing.T) {
+func TestConnectReportsAServerThatIsNotNATS(t *testing.T) {
 	url := listen(t, func(conn *fakeConn) { conn.write("HTTP/1.1 400 Bad Request\r\n\r\n") })
 	_, err := dial(t, newEnvironment(t).flags(t, "-s", url))
 	wantError(t, err, []string{url, "is that a NATS server?"})

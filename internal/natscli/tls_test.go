@@ -66,7 +66,7 @@ func newIdentity(t *testing.T) identity {
 	}
 }
 
-func TestTLS(t *testing.T) {
+func TestTLSFlagsReachTheServer(t *testing.T) {
 	id := newIdentity(t)
 	_, url := serve(t, embedded.WithTLS(&tls.Config{Certificates: []tls.Certificate{id.pair}, MinVersion: tls.VersionTLS12}))
 	_, strict := serve(t, embedded.WithTLS(&tls.Config{
@@ -83,8 +83,8 @@ func TestTLS(t *testing.T) {
 	}{
 		{"authority", []string{"-s", url, "--tlsca", id.cert}, ""},
 		{"client certificate", []string{"-s", strict, "--tlsca", id.cert, "--tlscert", id.cert, "--tlskey", id.key}, ""},
-		{"no authority", []string{"-s", url}, "give that one with --tlsca"},
-		{"another name", []string{"-s", named, "--tlsca", id.cert}, "connect under a name that its certificate holds"},
+		{"no authority", []string{"-s", url}, "give that authority with --tlsca"},
+		{"another name", []string{"-s", named, "--tlsca", id.cert}, "connect to a name that its certificate holds"},
 		{"no client certificate", []string{"-s", strict, "--tlsca", id.cert}, "see --tlscert and --tlskey"},
 		{"no TLS there", []string{"-s", plain, "--tlsca", id.cert}, "the server has no TLS"},
 	} {

@@ -50,7 +50,7 @@ func TestCredentialsReachTheServer(t *testing.T) {
 			env: map[string]string{"NATS_USER": "ann", "NATS_PASSWORD": "pw"}, want: hello{Auth: "tok"},
 		},
 		{name: "context", file: `"user":"ann","password":"pw"`, want: hello{User: "ann", Pass: "pw"}},
-		{name: "context with a credentials file", file: `"creds":"`+creds+`"`, want: hello{JWT: "a.b.c"}},
+		{name: "context with a credentials file", file: `"creds":"` + creds + `"`, want: hello{JWT: "a.b.c"}},
 		{
 			name: "environment over the selected context", file: `"user":"ann","password":"pw"`,
 			env: map[string]string{"NATS_TOKEN": "tok"}, want: hello{Auth: "tok"},

@@ -31,7 +31,7 @@ func (d *Driver) vouched(m jetstream.Message) bool {
 	}
 	call, known := d.state.CallAt(place)
 	if !known {
-		if stopped, ok := d.state.Stopped(place); ok {
+		if stopped, ok := d.state.StoppingCall(place); ok {
 			call, known = &stopped, true
 		}
 	}

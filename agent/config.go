@@ -154,7 +154,7 @@ func (c Config) validate() error {
 func misplaced(ms []extension.Mutator) (name string, at extension.Point) {
 	for _, m := range ms {
 		for _, p := range extension.PointsOf(m) {
-			if !p.OfMutators() {
+			if !p.ForMutators() {
 				return m.Name(), p
 			}
 		}

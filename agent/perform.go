@@ -37,7 +37,7 @@ func (d *Driver) view(e loop.Effect) (v view, owed bool) {
 		d.begun[e.Call.Place] = d.begun[e.Call.Place] || owed
 	case loop.StopTool:
 		if e.Held != nil || !d.begun[e.Place] {
-			stops, _ = f.Stopped(e.Place)
+			stops, _ = f.StoppingCall(e.Place)
 		}
 	}
 	return view{stops: stops, transcript: f.Transcript, catalog: d.catalog, turn: f.Turn, gate: d.gate, left: loop.Remaining(&f)}, owed

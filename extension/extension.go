@@ -36,8 +36,8 @@ const (
 	AfterTurnEnded  Point = "after_turn_ended"
 )
 
-// OfMutators reports whether mutators stand at the point, and not hooks.
-func (p Point) OfMutators() bool {
+// ForMutators reports whether mutators stand at the point, and not hooks.
+func (p Point) ForMutators() bool {
 	return p == BeforeModel || p == AfterToolResult || p == AfterTurnEnded
 }
 

@@ -63,7 +63,7 @@ func NewHookCommand(c HookCommand) (Hook, error) {
 		switch {
 		case !slices.Contains(HookPoints(), p):
 			return nil, fmt.Errorf("hook %s: %q is no point of hooks", c.Name, p)
-		case len(c.Tools) > 0 && !p.OfCalls():
+		case len(c.Tools) > 0 && !p.ConcernsCall():
 			return nil, fmt.Errorf("hook %s: at %s there is no call whose tool could be looked at", c.Name, p)
 		}
 	}
@@ -79,8 +79,8 @@ func HookPoints() []Point {
 	}
 }
 
-// OfCalls reports whether what happens at the point is about one call.
-func (p Point) OfCalls() bool { return p == PreToolExecution || p == PostToolExecution }
+// ConcernsCall reports whether what happens at the point is about one call.
+func (p Point) ConcernsCall() bool { return p == PreToolExecution || p == PostToolExecution }
 
 type hookCommand struct{ HookCommand }
 

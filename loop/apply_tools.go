@@ -232,8 +232,8 @@ func (c Call) expendable() bool {
 	return !slices.ContainsFunc(c.Asked, func(k content.GateKey) bool { return strings.HasPrefix(k.Kind, KindChild) })
 }
 
-// Stopped finds a call that has to be stopped, or is being, by its place.
-func (s *State) Stopped(p content.Place) (Call, bool) {
+// StoppingCall finds a call that has to be stopped, or is being, by its place.
+func (s *State) StoppingCall(p content.Place) (Call, bool) {
 	all := slices.Concat(s.Background, s.Stops)
 	if s.Turn != nil {
 		all = slices.Concat(s.Turn.Calls, all)

@@ -98,7 +98,7 @@ func (d *decision) result(c commands.ReportResult) {
 // spentInVain records what a call had used when it was answered before it said so: one
 // that was stopped, or one that waited for an approval. Its outcome interests nobody.
 func (d *decision) spentInVain(c commands.ReportResult) {
-	call, ok := d.State.Stopped(c.Place)
+	call, ok := d.State.StoppingCall(c.Place)
 	if !ok || c.Attempt != call.Attempt || c.Queue != call.Routing.Queue {
 		return
 	}

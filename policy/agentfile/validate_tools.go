@@ -141,7 +141,7 @@ func (r *reader) hooks(hooks []Hook) {
 		for j, p := range h.Points {
 			here := at(path+".points", j)
 			r.word(here, p, points())
-			if len(h.Tools) > 0 && slices.Contains(points(), p) && !extension.Point(p).OfCalls() {
+			if len(h.Tools) > 0 && slices.Contains(points(), p) && !extension.Point(p).ConcernsCall() {
 				r.report(here, "tools are for %s and %s: at %s there is no call", extension.PreToolExecution, extension.PostToolExecution, p)
 			}
 		}

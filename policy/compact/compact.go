@@ -48,7 +48,7 @@ func New(c Config) (*Compactor, error) {
 		c.Estimator = Bytes{}
 	}
 	for _, p := range c.Points {
-		if !p.OfMutators() {
+		if !p.ForMutators() {
 			return nil, &ConfigError{"Points", string(p) + " is not a point of mutators"}
 		}
 	}

@@ -26,7 +26,7 @@ func (d *Driver) pending() []loop.Effect {
 	for i, e := range owed {
 		switch e := e.(type) { //nolint:gochecksumtype // only gates are calls in disguise
 		case loop.Verify:
-			if len(e.Command) > 0 {
+			if len(e.Gate) > 0 {
 				d.placeGate(e)
 				owed[i], runs = loop.RunTool{Session: d.state.Session, Call: d.gate}, true
 			}

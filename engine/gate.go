@@ -54,7 +54,7 @@ func NewGateTool(root string) (tool.Tool, error) {
 // gate runs a gate as a host without workers does. Its verdict is the output, and its
 // end the end of the call, also when it was told to stop.
 func (r *Runner) gate(ctx context.Context, argv []string, dir string) (tool.Output, error) {
-	rep, ok := r.Verify(ctx, loop.Verify{Command: argv}, nil, dir).(commands.ReportVerify)
+	rep, ok := r.Verify(ctx, loop.Verify{Gate: argv}, nil, dir).(commands.ReportVerify)
 	if !ok || ctx.Err() != nil {
 		return tool.Output{}, context.Cause(ctx)
 	}
@@ -68,7 +68,7 @@ func (r *Runner) gate(ctx context.Context, argv []string, dir string) (tool.Outp
 // GateCall returns the call that runs a task's gate on a worker of a queue. Running
 // it twice is running it once: whoever asks only wants to know how things are.
 func GateCall(turn *loop.Turn, v loop.Verify, queue string) loop.Call {
-	input, _ := json.Marshal(gateInput{v.Command}) // strings always can be
+	input, _ := json.Marshal(gateInput{v.Gate}) // strings always can be
 	place := GatePlace(turn.N, v.Attempt)
 	return loop.Call{
 		ToolCall: content.ToolCall{ID: content.CallID(place), Place: place, Name: GateTool, Input: input},

@@ -16,8 +16,8 @@ import (
 // the function fn, which is nil in a process that did not start the task. It
 // returns nil if ctx ended for any other cause than ErrStop: the gate is owed again.
 func (r *Runner) Verify(ctx context.Context, e loop.Verify, fn extension.Verifier, workdir string) commands.Command {
-	if len(e.Command) > 0 {
-		fn = extension.Command(e.Command...)
+	if len(e.Gate) > 0 {
+		fn = extension.Command(e.Gate...)
 	}
 	if fn == nil {
 		return commands.ReportVerify{Task: e.Task, Finished: events.VerifyFinished{

@@ -97,7 +97,7 @@ type Recall struct {
 type Verify struct {
 	Task    string
 	Attempt int
-	Command []string // the command to run; empty: a function that the host knows by the task
+	Gate    []string // the command to run; empty: a function that the host knows by the task
 }
 
 // StopVerify owes the end of a running gate.

@@ -14,17 +14,16 @@ import (
 	"github.com/turnlog/turnlog/tool/fs"
 )
 
-// disclaimer is what every answer begins with.
+// disclaimer begins every answer.
 const disclaimer = `This is Turnlog's offline demo model: no language model, only rules that plan calls of file tools.
 Choose another one with --model, for example --model scripted:FILE.
 
 `
 
-// conversation is a question that was worked on to its end.
+// conversation is a question with its tool calls and its answer.
 type conversation struct {
 	answer string     // without the disclaimer
 	calls  [][]string // by round: tool and input
-	failed []string   // what tools complained about
 	items  []content.Item
 	specs  []tool.Spec
 }
@@ -59,7 +58,7 @@ func project(t testing.TB) string {
 	return root
 }
 
-// ask has the prompt answered with the tools for root, as a session would.
+// ask runs the prompt as a session would, with the file tools for root.
 func ask(t testing.TB, root, prompt string) conversation {
 	t.Helper()
 	tools, err := fs.New(root, fs.Options{})
@@ -89,23 +88,20 @@ func askWith(t testing.TB, tools []tool.Tool, prompt string) conversation {
 			var honest bool
 			c.answer, honest = strings.CutPrefix(reply.Items[0].Text(), disclaimer)
 			if !honest {
-				t.Errorf("the answer to %q does not say who speaks:\n%s", prompt, c.answer)
+				t.Errorf("the answer to %q lacks the disclaimer:\n%s", prompt, c.answer)
 			}
 			return c
 		}
 		var lines []string
 		for i, call := range reply.Items[0].Calls() {
 			lines = append(lines, call.Name+" "+string(call.Input))
-			result := tool.Invoke(t.Context(), byName[call.Name], tool.Call{
+			outcome := tool.Invoke(t.Context(), byName[call.Name], tool.Call{
 				ID: content.CallID(fmt.Sprintf("c%d", i)), Name: call.Name, Input: call.Input, Attempt: 1,
-			}).Result
-			if result.IsError {
-				c.failed = append(c.failed, result.Text())
-			}
-			r.Transcript = append(r.Transcript, content.NewItem(content.Tool, content.ResultPart(result)))
+			})
+			r.Transcript = append(r.Transcript, content.NewItem(content.Tool, content.ResultPart(outcome.Result)))
 		}
 		c.calls = append(c.calls, lines)
 	}
-	t.Fatalf("%q is not answered after four rounds: %q", prompt, c.calls)
+	t.Fatalf("%q has no answer after four rounds: %q", prompt, c.calls)
 	return c
 }

@@ -1,3 +1,10 @@
+// Package demo is a model that needs no network and no key. Turnlog uses it when
+// no other model is configured.
+//
+// It is not a language model, and every answer says so. It recognizes a few kinds
+// of questions about files by their words, plans calls of the file tools, and
+// writes its answer from the results alone. The next step is a function of the
+// request, so a transcript always leads to the same reply.
 package demo
 
 import (
@@ -10,44 +17,48 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// name is what the model is called, here and on command lines.
-const name = "demo"
+const (
+	name  = "demo"
+	chunk = 24 // runes per delta
 
-// chunk is how many runes a delta has.
-const chunk = 24
+	disclaimer = "This is Turnlog's offline demo model: no language model, only rules that plan calls of file tools.\n" +
+		"Choose another one with --model, for example --model scripted:FILE.\n\n"
+)
 
-// Model answers questions about a directory by rules. It is safe for concurrent
-// use.
+// Model answers questions about files. It is safe for concurrent use.
 type Model struct{}
 
 // New returns the model.
 func New() *Model { return &Model{} }
 
-// Name returns demo.
+// Name returns "demo".
 func (*Model) Name() string { return name }
 
-// Capabilities says that the model calls tools, several at once.
+// Capabilities reports support for parallel tool calls and nothing else.
 func (*Model) Capabilities() model.Capabilities {
 	return model.Capabilities{Tools: true, Parallel: true}
 }
 
-// Call plans the next tool calls, or answers. It fails only when ctx ends. Usage
-// is an estimate: it counts words.
+// Call plans the next tool calls or answers the question. It fails only when ctx
+// ends. Usage counts words instead of tokens.
 func (*Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
 	if ctx.Err() != nil {
 		return model.Reply{}, context.Cause(ctx)
 	}
-	number := 1 + assistants(r.Transcript)
-	next := plan(turnOf(r))
-	item := content.Item{Kind: content.Assistant}
-	reason := content.Completed
+	number := 1
+	for _, it := range r.Transcript {
+		if it.Kind == content.Assistant {
+			number++
+		}
+	}
+	next := readTurn(r).next()
+	item, reason := content.Item{Kind: content.Assistant}, content.Completed
 	for i, c := range next.calls {
-		id := fmt.Sprintf("demo_%d_%d", number, i+1)
-		item.Parts = append(item.Parts, content.CallPart(content.ToolCall{Name: c.tool, Input: c.input, ProviderID: id}))
-		reason = content.ToolCalls
+		c.ProviderID = fmt.Sprintf("demo_%d_%d", number, i+1)
+		item.Parts, reason = append(item.Parts, content.CallPart(c)), content.ToolCalls
 	}
 	if len(next.calls) == 0 {
-		item.Parts = []content.Part{content.TextPart(disclaimer + "\n\n" + next.answer)}
+		item.Parts = []content.Part{content.TextPart(disclaimer + next.answer)}
 	}
 	items := []content.Item{item}
 	if err := deltas.Stream(ctx, items, chunk, emit); err != nil {
@@ -62,17 +73,6 @@ func (*Model) Call(ctx context.Context, r model.Request, emit func(content.Delta
 	}, nil
 }
 
-func assistants(transcript []content.Item) int {
-	n := 0
-	for _, it := range transcript {
-		if it.Kind == content.Assistant {
-			n++
-		}
-	}
-	return n
-}
-
-// words counts what items hold.
 func words(items []content.Item) int64 {
 	n := 0
 	for _, it := range items {

@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func TestEveryTurnIsPlannedAnew(t *testing.T) {
+func TestEachTurnIsPlannedOnItsOwn(t *testing.T) {
 	t.Parallel()
 	c := ask(t, project(t), "read go.mod")
 	r := model.Request{Transcript: append(c.items, content.UserText("now list the files")), Tools: c.specs}
@@ -56,8 +56,8 @@ func TestUsageCountsWords(t *testing.T) {
 	}
 }
 
-// FuzzCall answers every call of the model with the same words: whatever is asked
-// and whatever tools say, it comes to an answer.
+// FuzzCall gives every tool call the same output. Any prompt and any output must
+// lead to an answer.
 func FuzzCall(f *testing.F) {
 	names := []string{"fs_count", "fs_find", "fs_list_directory", "fs_read_file", "fs_search"}
 	for _, prompt := range []string{
@@ -92,6 +92,6 @@ func FuzzCall(f *testing.F) {
 					content.ResultPart(content.NewResult(content.CallID(c.ProviderID), c.Name, status, output))))
 			}
 		}
-		t.Errorf("%q is not answered after four rounds", prompt)
+		t.Errorf("%q has no answer after four rounds", prompt)
 	})
 }

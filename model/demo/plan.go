@@ -1,72 +1,209 @@
 package demo
 
 import (
-	"slices"
+	"encoding/json"
+	"fmt"
+	"path"
+	"regexp"
 	"strings"
+
+	"github.com/turnlog/turnlog/content"
 )
 
-// step is what the model does next: calls, or an answer if there are none.
-type step struct {
-	calls  []call
-	answer string
-}
+const (
+	headLines = 150 // read of each ranked file
+	pageLines = 60  // shown of one file
+	mostFiles = 5   // ranked
 
-// planFunc goes on with a question. It makes the first calls when the turn has no
-// rounds, and sees what they returned later on.
-type planFunc func(in intent, t turn) step
+	vendored = "{vendor,node_modules,third_party}"
+)
 
-// plan finds the next step of a turn.
-func plan(t turn) step {
-	in := understand(t.prompt)
-	if !slices.ContainsFunc(t.tools, func(name string) bool { return strings.HasPrefix(name, "fs_") }) {
-		return step{answer: noTools()}
+// A plan goes on with a question. It gets the results of the rounds so far; in the
+// last one at least one call has succeeded.
+
+// rank names the longest files and, if asked, reads their first lines to say what
+// they do.
+func rank(q question, rounds [][]content.ToolResult) step {
+	sort, most := "lines", "longest"
+	if q.bytes {
+		sort, most = "bytes", "largest"
 	}
-	next, needs := planOf(in)
-	for _, tool := range needs {
-		if !slices.Contains(t.tools, tool) {
-			return step{answer: wrap("I would answer this with the tool "+tool+", but it is not on offer here. "+
-				"On offer are: "+strings.Join(t.tools, ", ")+".", 0)}
+	if len(rounds) == 0 {
+		return calling("fs_count", args{"path": q.dir, "include": q.glob, "exclude": vendored, "sort": sort, "limit": mostFiles})
+	}
+	c := counted(rounds[0])
+	if len(c.Files) == 0 {
+		return step{answer: fmt.Sprintf("There is no %s in %s.\n", q.noun, q.place())}
+	}
+	if q.explain && len(rounds) == 1 {
+		var s step
+		for _, f := range c.Files {
+			s.calls = append(s.calls, call("fs_read_file", args{"path": f.Path, "last_line": headLines}))
+		}
+		return s
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "These are the %s of %s in %s (%s in all, vendored code left out):\n\n",
+		most, number(c.Total.Files, q.noun), q.place(), number(c.Total.Lines, "line"))
+	for i, f := range c.Files {
+		fmt.Fprintf(&b, "%2d. %s, %s, %s\n", i+1, f.Path, number(f.Lines, "line"), number(f.Bytes, "byte"))
+		if q.explain && i < len(rounds[1]) {
+			b.WriteString(strings.ReplaceAll(indent(explained(f.Path, rounds[1][i])), "  ", "    "))
 		}
 	}
-	return next(in, t)
-}
-
-// planOf returns the plan for an intent, and the tools that it cannot do without.
-func planOf(in intent) (next planFunc, needs []string) {
-	switch in.verb {
-	case listing:
-		return planListing, []string{toolList}
-	case finding:
-		return planFinding, []string{toolFind}
-	case reading:
-		return planReading, []string{toolRead}
-	case searching:
-		return planSearching, []string{toolSearch}
-	case counting:
-		return planCounting, []string{toolCount}
-	case ranking:
-		return planRanking, []string{toolCount}
-	case locating:
-		return planLocating, []string{toolSearch}
-	case overview:
-		return planOverview, []string{toolList}
-	case unclear, helping:
-	}
-	return planHelp, nil
-}
-
-func noTools() string {
-	return wrap("I answer questions about files, and no file tool is on offer here. "+
-		"Run me with the tools of fs (--tools fs), or choose a model that can do without.", 0)
-}
-
-// failed is the answer when a plan cannot go on: it says plainly what the tools
-// said.
-func failed(what string, r round) step {
-	var b strings.Builder
-	b.WriteString("I could not " + what + ":\n\n")
-	for _, line := range r.complaints() {
-		b.WriteString(wrap(line, 2))
-	}
 	return step{answer: b.String()}
+}
+
+// counts is the output of fs_count.
+type counts struct {
+	Files []struct {
+		Path         string
+		Lines, Bytes int
+	}
+	Total struct{ Files, Lines, Bytes int }
+}
+
+// counted reads the first result; output of another shape counts as no files.
+func counted(round []content.ToolResult) counts {
+	var c counts
+	if json.Unmarshal([]byte(round[0].Text()), &c) != nil {
+		return counts{}
+	}
+	return c
+}
+
+// count says how many files and lines there are.
+func count(q question, rounds [][]content.ToolResult) step {
+	if len(rounds) == 0 {
+		if q.file != "" {
+			q.dir = q.file
+		}
+		return calling("fs_count", args{"path": q.dir, "include": q.glob, "exclude": vendored, "limit": 1})
+	}
+	total := counted(rounds[0]).Total
+	return step{answer: fmt.Sprintf("I counted %s with %s (%s).\n",
+		number(total.Files, q.noun), number(total.Lines, "line"), number(total.Bytes, "byte"))}
+}
+
+// locate searches for the definition of a name and reads the lines around it.
+func locate(q question, rounds [][]content.ToolResult) step {
+	name := q.name[strings.LastIndex(q.name, ".")+1:]
+	if len(rounds) == 0 {
+		keywords := `(?:func|type|var|const|def|class|function|fn|struct|enum|trait|interface|let)`
+		pattern := fmt.Sprintf(`^\s*(?:(?:export|pub|async|public|static) )*%s (?:\([^)]*\) )?%s\b|^\s+%[2]s(?: [\w.\[\]*]+)? = `,
+			keywords, regexp.QuoteMeta(name))
+		return calling("fs_search", args{"path": q.dir, "pattern": pattern, "exclude": vendored, "limit": 10})
+	}
+	file, line, ok := firstMatch(rounds[0][0].Text())
+	switch {
+	case !ok:
+		return step{answer: fmt.Sprintf("I found no definition of %s in %s.\n", q.name, q.place())}
+	case len(rounds) == 1:
+		return calling("fs_read_file", args{"path": file, "first_line": max(1, line-5), "last_line": line + 15})
+	}
+	return step{answer: fmt.Sprintf("%s is defined here:\n\n%s\n%s", q.name, indent(rounds[0][0].Text()), indent(rounds[1][0].Text()))}
+}
+
+// firstMatch returns the place of the first line that fs_search found.
+func firstMatch(output string) (file string, line int, ok bool) {
+	m := regexp.MustCompile(`(?m)^(.+?):(\d+): `).FindStringSubmatch(output)
+	if m == nil {
+		return "", 0, false
+	}
+	_, err := fmt.Sscan(m[2], &line)
+	return m[1], line, err == nil
+}
+
+// search shows the lines that contain a word.
+func search(q question, rounds [][]content.ToolResult) step {
+	if len(rounds) == 0 {
+		return calling("fs_search", args{"path": q.dir, "pattern": q.name, "literal": true, "ignore_case": true, "include": q.glob, "limit": 30})
+	}
+	return step{answer: fmt.Sprintf("I searched %s for %q:\n\n%s", q.place(), q.name, indent(rounds[0][0].Text()))}
+}
+
+// find shows the paths of the files with a name or of a kind.
+func find(q question, rounds [][]content.ToolResult) step {
+	glob := q.glob
+	if q.file != "" {
+		glob = path.Base(q.file)
+	}
+	if len(rounds) == 0 {
+		return calling("fs_find", args{"path": q.dir, "glob": glob, "type": "file"})
+	}
+	return step{answer: fmt.Sprintf("I looked for %s in %s:\n\n%s", glob, q.place(), indent(rounds[0][0].Text()))}
+}
+
+// read shows the beginning of a file or says what the file does.
+func read(q question, rounds [][]content.ToolResult) step {
+	if len(rounds) == 0 {
+		return calling("fs_read_file", args{"path": q.file, "last_line": pageLines})
+	}
+	if q.explain {
+		return step{answer: q.file + "\n" + indent(explained(q.file, rounds[0][0]))}
+	}
+	return step{answer: indent(rounds[0][0].Text())}
+}
+
+// list shows a directory.
+func list(q question, rounds [][]content.ToolResult) step {
+	if len(rounds) == 0 {
+		return calling("fs_list_directory", args{"path": q.dir})
+	}
+	return step{answer: "In " + q.place() + ":\n\n" + indent(rounds[0][0].Text())}
+}
+
+// survey shows the directory and says what its README begins with.
+func survey(q question, rounds [][]content.ToolResult) step {
+	const readme = "README.md"
+	if len(rounds) == 0 {
+		return step{calls: []content.ToolCall{
+			call("fs_list_directory", args{}), call("fs_read_file", args{"path": readme, "last_line": pageLines}),
+		}}
+	}
+	s := list(question{}, rounds)
+	if round := rounds[0]; len(round) > 1 && succeeded(round[1]) {
+		s.answer = readme + "\n" + indent(explained(readme, round[1])) + "\n" + s.answer
+	}
+	return s
+}
+
+const abilities = `Ask me about the files here, for example:
+
+  Which Go files here are the longest, and what do they do?
+  What is in this project?
+  What does main.go do?
+  Where is NewServer defined?
+`
+
+func greet(question, [][]content.ToolResult) step {
+	return step{answer: "Hello! " + abilities}
+}
+
+func decline(question, [][]content.ToolResult) step {
+	return step{answer: "I cannot do that: I answer only a few kinds of questions. " + abilities}
+}
+
+func (q question) place() string {
+	if q.dir == "" {
+		return "this directory"
+	}
+	return q.dir
+}
+
+// number renders a count with its noun: 1 file, 3 files.
+func number(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// indent sets every line of text off by two spaces.
+func indent(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(strings.TrimRight("  "+line, "\r\n ") + "\n")
+	}
+	return b.String()
 }

@@ -2,132 +2,94 @@ package demo
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model"
 )
 
-// turn is what a request tells about the question being worked on.
+// turn is the latest question and what the tools have returned for it.
 type turn struct {
 	prompt string
-	rounds []round // since the question
-	tools  []string
+	tools  []string               // offered by the request
+	rounds [][]content.ToolResult // in the order of the calls
 }
 
-// round is one set of calls and what came of them, call by call.
-type round []answered
-
-// answered is a call with its result.
-type answered struct {
-	name    string
-	input   json.RawMessage
-	text    string
-	data    json.RawMessage // structured output; empty: none
-	isError bool
-	code    string // of the error
+// step is either tool calls or, if there are none, an answer.
+type step struct {
+	calls  []content.ToolCall
+	answer string
 }
 
-// turnOf reads a request. Calls are paired with results by their order, which is
-// that of the transcript.
-func turnOf(r model.Request) turn {
+// args are the arguments of a tool call. JSON sorts the keys, so equal arguments
+// have equal bytes.
+type args map[string]any
+
+func readTurn(r model.Request) turn {
 	var t turn
 	for _, spec := range r.Tools {
 		t.tools = append(t.tools, spec.Name)
 	}
-	open := 0 // the first call of the last round that has no result
 	for _, it := range r.Transcript {
-		switch it.Kind { //nolint:exhaustive // the other kinds say nothing about the question
-		case content.User:
-			t.prompt, t.rounds, open = it.Text(), nil, 0
-		case content.Assistant:
-			if calls := it.Calls(); len(calls) > 0 {
-				t.rounds, open = append(t.rounds, roundOf(calls)), 0
-			}
-		case content.Tool:
-			if len(t.rounds) > 0 {
-				open = t.rounds[len(t.rounds)-1].take(it.Results(), open)
-			}
+		switch {
+		case it.Kind == content.User:
+			t.prompt, t.rounds = it.Text(), nil
+		case it.Kind == content.Assistant && len(it.Calls()) > 0:
+			t.rounds = append(t.rounds, nil)
+		case it.Kind == content.Tool && len(t.rounds) > 0:
+			last := len(t.rounds) - 1
+			t.rounds[last] = append(t.rounds[last], it.Results()...)
 		}
 	}
 	return t
 }
 
-func roundOf(calls []content.ToolCall) round {
-	var r round
-	for _, c := range calls {
-		r = append(r, answered{name: c.Name, input: c.Input})
+// next returns the next step. It answers at once if the step needs a tool that is
+// not offered, or if every call of the last round failed.
+func (t turn) next() step {
+	if n := len(t.rounds); n > 0 && !slices.ContainsFunc(t.rounds[n-1], succeeded) {
+		return step{answer: "I could not answer that:\n\n" + indent(failures(t.rounds[n-1]))}
 	}
-	return r
-}
-
-func (r round) take(results []content.ToolResult, open int) int {
-	for _, res := range results {
-		if open == len(r) {
-			break
-		}
-		a := &r[open]
-		a.text, a.isError, a.code = res.Text(), res.IsError, res.Code
-		for _, p := range res.Output {
-			if p.Kind == content.StructuredKind {
-				a.data = p.Data
-			}
-		}
-		if len(a.data) == 0 && json.Valid([]byte(a.text)) {
-			a.data = json.RawMessage(a.text)
-		}
-		open++
-	}
-	return open
-}
-
-// decode reads the structured output into v and reports whether it fits.
-func (a answered) decode(v any) bool {
-	return !a.isError && len(a.data) > 0 && json.Unmarshal(a.data, v) == nil
-}
-
-// complaint is a failed call in one line.
-func (a answered) complaint() string {
-	line, _, _ := strings.Cut(strings.TrimSpace(a.text), "\n")
-	line = strings.TrimPrefix(line, "Tool failed: ")
-	if line == "" {
-		line = "it failed without a word"
-	}
-	return a.name + ": " + line
-}
-
-// complaints lists the failed calls of the round.
-func (r round) complaints() []string {
-	var out []string
-	for _, a := range r {
-		if a.isError {
-			out = append(out, a.complaint())
+	q := understand(t.prompt)
+	s := q.plan(q, t.rounds)
+	for _, c := range s.calls {
+		if !slices.Contains(t.tools, c.Name) {
+			return step{answer: "To answer that I would call the tool " + c.Name + ", which is not offered here.\n" +
+				"Run me with the file tools (--tools fs), or choose another model.\n"}
 		}
 	}
-	return out
+	return s
 }
 
-// at returns the i-th call of the round; one that failed if there is none.
-func (r round) at(i int) answered {
-	if i < len(r) {
-		return r[i]
+func succeeded(r content.ToolResult) bool { return !r.IsError }
+
+func failures(round []content.ToolResult) string {
+	var b strings.Builder
+	for _, r := range round {
+		line, _, _ := strings.Cut(strings.TrimSpace(r.Text()), "\n")
+		b.WriteString(r.Name + ": " + strings.TrimPrefix(line, "Tool failed: ") + "\n")
 	}
-	return answered{isError: true, text: "it was not called"}
+	if b.Len() == 0 {
+		return "the calls have no results\n"
+	}
+	return b.String()
 }
 
-// last returns the newest round.
-func (t turn) last() round {
-	if len(t.rounds) == 0 {
-		return nil
+// call returns a tool call, leaving out arguments that are "" or 0.
+func call(tool string, a args) content.ToolCall {
+	for key, v := range a {
+		if v == "" || v == 0 {
+			delete(a, key)
+		}
 	}
-	return t.rounds[len(t.rounds)-1]
+	input, err := json.Marshal(a)
+	if err != nil { // impossible for strings and numbers
+		input = json.RawMessage(`{}`)
+	}
+	return content.ToolCall{Name: tool, Input: input}
 }
 
-// tools returns the names of the tools that the round called.
-func (r round) tools() []string {
-	var names []string
-	for _, a := range r {
-		names = append(names, a.name)
-	}
-	return names
+func calling(tool string, a args) step {
+	return step{calls: []content.ToolCall{call(tool, a)}}
 }

@@ -153,7 +153,7 @@ func BenchmarkActivate(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		snap := jetstream.Snapshot{Seq: l.head.Seq, Hash: l.head.Hash, Guard: l.head.Guard, State: raw}
+		snap := journal.Snapshot{Head: l.head, State: raw}
 		if err := cell.Snapshots().Put(b.Context(), l.state.Session, snap); err != nil {
 			b.Fatal(err)
 		}

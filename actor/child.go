@@ -11,11 +11,11 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/loop"
-	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -181,40 +181,16 @@ func (d *Driver) wanted(ctx context.Context, o commands.OpenSession) error {
 	return nil
 }
 
-// read folds a session's journal, beginning with the last snapshot. It returns
-// journal.ErrNotFound for a session without one.
+// read returns a session without taking it. It returns journal.ErrNotFound for one
+// without a journal.
 func (n *Node) read(ctx context.Context, id content.SessionID) (*loop.State, error) {
-	s, head, err := n.snapshot(ctx, id)
-	if err != nil {
-		n.log.Warn("snapshot cannot be used; the journal is", logfield.Session(id), zap.Error(err))
+	r, err := n.reader(n.log).Read(ctx, id)
+	if err == nil && r.Head.Seq == 0 {
+		err = fmt.Errorf("read %s: %w", id, journal.ErrNotFound)
 	}
-	for rec, err := range n.cell.Journal().ReadFrom(ctx, id, head) {
-		if err == nil {
-			err = rec.Err
-		}
-		if err != nil {
-			return nil, err
-		}
-		s.Fold(rec.Entry)
-	}
-	if s.Seq == 0 {
-		return nil, journal.ErrNotFound
-	}
-	return s, nil
+	return r.State, err
 }
 
-// snapshot returns a session as it was last kept, or a new one.
-func (n *Node) snapshot(ctx context.Context, id content.SessionID) (*loop.State, journal.Head, error) {
-	snap, ok, err := n.cell.Snapshots().Get(ctx, id)
-	if err != nil || !ok {
-		return loop.New(id), journal.Head{}, err
-	}
-	s, err := snapshot.Decode(snap.State)
-	if err == nil && (s.Session != id || s.Seq != snap.Seq) {
-		err = fmt.Errorf("snapshot of %s: it is of %s at %d", id, s.Session, s.Seq)
-	}
-	if err != nil {
-		return loop.New(id), journal.Head{}, err
-	}
-	return s, snap.Head(), nil
+func (n *Node) reader(log *zap.Logger) engine.Reader {
+	return engine.Reader{Journal: n.cell.Journal(), Snapshots: n.cell.Snapshots(), Logger: log}
 }

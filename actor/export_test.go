@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/worker/task"
@@ -14,14 +13,8 @@ import (
 // Run.
 func (n *Node) Between(f func(task.Dispatcher) task.Dispatcher) { n.tasks = f(n.tasks) }
 
-// Hydrate is how a driver comes to the state of its session, from its snapshot or, if
-// there is none, from the whole journal.
+// Hydrate reads a session as its driver does.
 func Hydrate(ctx context.Context, cell *jetstream.Cell, s content.SessionID) (*loop.State, error) {
-	d := &Driver{node: &Node{cell: cell}, journal: cell.Journal(), cursors: make(map[events.Lane]uint64)}
-	state, head, err := d.node.snapshot(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	err = d.hydrateFrom(ctx, state, head)
-	return d.state, err
+	r, err := (&Node{cell: cell}).reader(nil).Read(ctx, s)
+	return r.State, err
 }

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
@@ -69,50 +69,35 @@ func (d *Driver) claim(ctx context.Context) (exists bool, err error) {
 }
 
 // catchUp reads what others wrote, or everything if the head is not one of the
-// journal's: then the snapshot that it came from lied.
+// journal's: then the snapshot that it came from was wrong.
 func (d *Driver) catchUp(ctx context.Context) error {
+	r := d.node.reader(d.log)
 	last, err := d.journal.Last(ctx, d.state.Session)
 	switch {
 	case errors.Is(err, journal.ErrNotFound), err == nil && last.Guard < d.head.Guard:
-		return d.hydrateFrom(ctx, loop.New(d.token.Session()), journal.Head{})
+		r.Snapshots = nil
+		read, err := r.Read(ctx, d.state.Session)
+		return d.adopt(read, err)
 	case err != nil:
 		return fmt.Errorf("hydrate: %w", err)
 	}
-	return d.readOn(ctx)
+	read := engine.Replica{State: d.state, Head: d.head, Base: d.snapped, Parked: d.parked}
+	err = r.Update(ctx, &read)
+	return d.adopt(read, err)
 }
 
-// hydrate folds the last snapshot and what follows it; if they do not fit, the
-// journal from its beginning.
+// hydrate reads the session.
 func (d *Driver) hydrate(ctx context.Context) error {
-	state, head, err := d.node.snapshot(ctx, d.token.Session())
+	read, err := d.node.reader(d.log).Read(ctx, d.token.Session())
+	_, d.armed = firstTimer(loop.Pending(read.State))
+	return d.adopt(read, err)
+}
+
+// adopt makes what was read the driver's session.
+func (d *Driver) adopt(read engine.Replica, err error) error {
+	d.state, d.head, d.snapped, d.parked = read.State, read.Head, read.Base, read.Parked
 	if err != nil {
-		d.log.Warn("snapshot cannot be used; the journal is", zap.Error(err))
-	}
-	err = d.hydrateFrom(ctx, state, head)
-	if errors.Is(err, journal.ErrDamaged) && head.Seq > 0 {
-		d.log.Warn("snapshot does not fit the journal, which is read instead", zap.Error(err))
-		err = d.hydrateFrom(ctx, loop.New(d.token.Session()), journal.Head{})
-	}
-	_, d.armed = firstTimer(loop.Pending(d.state))
-	return err
-}
-
-func (d *Driver) hydrateFrom(ctx context.Context, state *loop.State, head journal.Head) error {
-	d.state, d.head, d.snapped = state, head, head.Seq
-	return d.readOn(ctx)
-}
-
-// readOn folds what the journal holds behind the head.
-func (d *Driver) readOn(ctx context.Context) error {
-	for rec, err := range d.journal.ReadFrom(ctx, d.state.Session, d.head) {
-		if err != nil {
-			return fmt.Errorf("hydrate: %w", err)
-		}
-		if rec.Err != nil {
-			return fmt.Errorf("hydrate: %w", rec.Err)
-		}
-		d.state.Fold(rec.Entry)
-		d.head, d.parked = rec.Head, slices.Contains(rec.Entry.Kinds(), events.KindParked)
+		return fmt.Errorf("hydrate: %w", err)
 	}
 	for _, c := range d.state.Cursors {
 		d.cursors[c.Lane] = max(d.cursors[c.Lane], c.Seq)
@@ -258,9 +243,7 @@ func firstTimer(owed []loop.Effect) (first loop.ArmTimer, found bool) {
 func (d *Driver) putSnapshot(ctx context.Context) {
 	raw, err := snapshot.Encode(d.state)
 	if err == nil {
-		err = d.node.cell.Snapshots().Put(ctx, d.state.Session, jetstream.Snapshot{
-			Seq: d.head.Seq, Hash: d.head.Hash, Guard: d.head.Guard, State: raw,
-		})
+		err = d.node.cell.Snapshots().Put(ctx, d.state.Session, journal.Snapshot{Head: d.head, State: raw})
 	}
 	if err != nil {
 		d.log.Warn("snapshot not kept", zap.Error(err))

@@ -20,7 +20,9 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
+
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/model"
@@ -206,11 +208,11 @@ func TestADamagedSnapshotIsPassedOver(t *testing.T) {
 		}
 		before := *state
 		before.Seq--
-		for _, snap := range []jetstream.Snapshot{
-			{Seq: head.Seq - 1, Hash: head.Hash, Guard: head.Guard, State: encode(t, state)},            // of another entry
-			{Seq: head.Seq - 1, Hash: events.Hash{1}, Guard: head.Guard - 1, State: encode(t, &before)}, // of another chain
-			{Seq: head.Seq, Hash: head.Hash, Guard: head.Guard + 1000, State: encode(t, state)},         // of a journal that was longer
-			{Seq: head.Seq, Hash: head.Hash, Guard: head.Guard, State: []byte("no state at all")},       // no snapshot
+		for _, snap := range []journal.Snapshot{
+			{Head: journal.Head{Seq: head.Seq - 1, Hash: head.Hash, Guard: head.Guard}, State: encode(t, state)},            // of another entry
+			{Head: journal.Head{Seq: head.Seq - 1, Hash: events.Hash{1}, Guard: head.Guard - 1}, State: encode(t, &before)}, // of another chain
+			{Head: journal.Head{Seq: head.Seq, Hash: head.Hash, Guard: head.Guard + 1000}, State: encode(t, state)},         // of a journal that was longer
+			{Head: head, State: []byte("no state at all")},                                                                  // no snapshot
 		} {
 			if err := w.cell.Snapshots().Put(w.ctx, "s", snap); err != nil {
 				t.Fatal(err)

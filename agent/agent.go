@@ -156,18 +156,9 @@ func (d *Driver) recordHooks(ctx context.Context, a commands.HookAnswer) error {
 
 // hydrate folds the session's journal.
 func (d *Driver) hydrate(ctx context.Context, id content.SessionID) error {
-	d.state = loop.New(id)
-	for rec, err := range d.agent.cfg.Journal.Read(ctx, id, 0) {
-		if err != nil {
-			return err
-		}
-		if rec.Err != nil {
-			return rec.Err
-		}
-		d.state.Fold(rec.Entry)
-		d.head = rec.Head
-	}
-	return nil
+	read, err := engine.Reader{Journal: d.agent.cfg.Journal}.Read(ctx, id)
+	d.state, d.head = read.State, read.Head
+	return err
 }
 
 // open claims the session and starts it if it is new.

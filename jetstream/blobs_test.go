@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 )
 
 // noise is n bytes that do not compress.
@@ -176,7 +177,7 @@ func TestOtherClientsReadBlobsAndSnapshots(t *testing.T) {
 			t.Errorf("object store has %d bytes, want the %d that were written", len(got), len(data))
 		}
 
-		must(t, c.Snapshots().Put(t.Context(), "s", Snapshot{Seq: 1, State: []byte("state")}))
+		must(t, c.Snapshots().Put(t.Context(), "s", journal.Snapshot{Head: journal.Head{Seq: 1}, State: []byte("state")}))
 		for _, bucket := range []string{c.names.snapBucket(), c.names.catalogBucket(), c.names.nodesBucket()} {
 			kv, err := c.js.KeyValue(t.Context(), bucket)
 			must(t, err)
@@ -199,12 +200,12 @@ func TestSnapshotsComeBack(t *testing.T) {
 			t.Fatalf("Get of none = %v, %v", ok, err)
 		}
 		for i, size := range []int{0, 100, 300 << 10, 10, 400 << 10, 500 << 10} {
-			want := Snapshot{Seq: uint64(i), Hash: events.HashOf([]byte{byte(i)}), Guard: uint64(10 * i), State: noise(size, uint64(i))}
+			want := journal.Snapshot{Head: journal.Head{Seq: uint64(i), Hash: events.HashOf([]byte{byte(i)}), Guard: uint64(10 * i)}, State: noise(size, uint64(i))}
 			must(t, s.Put(t.Context(), "s", want))
-			must(t, s.Put(t.Context(), "other", Snapshot{Seq: 99}))
+			must(t, s.Put(t.Context(), "other", journal.Snapshot{Head: journal.Head{Seq: 99}}))
 			got, ok, err := s.Get(t.Context(), "s")
-			if err != nil || !ok || got.Head() != want.Head() || !bytes.Equal(got.State, want.State) {
-				t.Fatalf("Get = %+v, %v, %v, want %+v", got.Head(), ok, err, want.Head())
+			if err != nil || !ok || got.Head != want.Head || !bytes.Equal(got.State, want.State) {
+				t.Fatalf("Get = %+v, %v, %v, want %+v", got.Head, ok, err, want.Head)
 			}
 		}
 		blobs, err := c.subjects(t.Context(), c.names.blobStream(), c.names.blobMetas())
@@ -219,7 +220,7 @@ func TestBadSnapshotsAreErrors(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		s := c.Snapshots()
 		for _, id := range []content.SessionID{"", "a.b", "*"} {
-			if err := s.Put(t.Context(), id, Snapshot{}); !errors.Is(err, content.ErrBadID) {
+			if err := s.Put(t.Context(), id, journal.Snapshot{}); !errors.Is(err, content.ErrBadID) {
 				t.Errorf("Put of %q = %v, want ErrBadID", id, err)
 			}
 			if _, ok, err := s.Get(t.Context(), id); ok || err != nil {
@@ -235,7 +236,7 @@ func TestBadSnapshotsAreErrors(t *testing.T) {
 				t.Errorf("Get of the snapshot %q = %v, %v, want an error", value, ok, err)
 			}
 		}
-		must(t, s.Put(t.Context(), "s-1", Snapshot{Seq: 1}))
+		must(t, s.Put(t.Context(), "s-1", journal.Snapshot{Head: journal.Head{Seq: 1}}))
 		if _, ok, err := s.Get(t.Context(), "s-1"); !ok || err != nil {
 			t.Errorf("Get after a good one replaced it = %v, %v", ok, err)
 		}

@@ -10,23 +10,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 )
-
-// Snapshot is a session's state after an entry. It saves reading what came
-// before and is never the only copy of anything.
-type Snapshot struct {
-	Seq   uint64 // of the entry
-	Hash  events.Hash
-	Guard uint64
-	State []byte
-}
-
-// Head is where the journal goes on behind the snapshot.
-func (s Snapshot) Head() journal.Head {
-	return journal.Head{Seq: s.Seq, Hash: s.Hash, Guard: s.Guard}
-}
 
 // Snapshots keeps the newest snapshot of each session. It is safe for concurrent
 // use.
@@ -39,11 +24,11 @@ func (c *Cell) Snapshots() *Snapshots { return &Snapshots{cell: c} }
 
 // Put replaces the snapshot of a session. A driver that was fenced may put an
 // older one over a newer one; both are true, and the journal says the rest.
-func (s *Snapshots) Put(ctx context.Context, id content.SessionID, snap Snapshot) error {
+func (s *Snapshots) Put(ctx context.Context, id content.SessionID, snap journal.Snapshot) error {
 	if !content.IsToken(string(id)) {
 		return fmt.Errorf("snapshot of %q: %w", id, content.ErrBadID)
 	}
-	value, err := snap.encode()
+	value, err := encodeSnapshot(snap)
 	if err != nil {
 		return fmt.Errorf("snapshot of %s at %d: %w", id, snap.Seq, err)
 	}
@@ -66,9 +51,9 @@ func (s *Snapshots) Put(ctx context.Context, id content.SessionID, snap Snapshot
 
 // Get returns the snapshot of a session and whether there is one. An error means
 // that it cannot be used; the journal can be read from its start instead.
-func (s *Snapshots) Get(ctx context.Context, id content.SessionID) (Snapshot, bool, error) {
+func (s *Snapshots) Get(ctx context.Context, id content.SessionID) (journal.Snapshot, bool, error) {
 	if !content.IsToken(string(id)) {
-		return Snapshot{}, false, nil
+		return journal.Snapshot{}, false, nil
 	}
 	snap, err := s.get(ctx, id)
 	if errors.Is(err, ErrBlobMissing) {
@@ -76,24 +61,24 @@ func (s *Snapshots) Get(ctx context.Context, id content.SessionID) (Snapshot, bo
 	}
 	switch {
 	case isNotFound(err):
-		return Snapshot{}, false, nil
+		return journal.Snapshot{}, false, nil
 	case err != nil:
-		return Snapshot{}, false, fmt.Errorf("snapshot of %s: %w", id, err)
+		return journal.Snapshot{}, false, fmt.Errorf("snapshot of %s: %w", id, err)
 	}
 	return snap, true, nil
 }
 
-func (s *Snapshots) get(ctx context.Context, id content.SessionID) (Snapshot, error) {
+func (s *Snapshots) get(ctx context.Context, id content.SessionID) (journal.Snapshot, error) {
 	m, err := s.last(ctx, id)
 	if err != nil {
-		return Snapshot{}, err
+		return journal.Snapshot{}, err
 	}
 	if m.Aimed {
-		return Snapshot{}, errAimed
+		return journal.Snapshot{}, errAimed
 	}
 	value, err := s.cell.unpack(ctx, m.Header, m.Data)
 	if err != nil {
-		return Snapshot{}, err
+		return journal.Snapshot{}, err
 	}
 	return decodeSnapshot(value)
 }
@@ -108,7 +93,7 @@ func (s *Snapshots) key(id content.SessionID) string {
 
 const snapshotFields = 4
 
-func (s Snapshot) encode() ([]byte, error) {
+func encodeSnapshot(s journal.Snapshot) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := msgpack.NewEncoder(&buf)
 	if err := enc.EncodeArrayLen(snapshotFields); err != nil {
@@ -120,8 +105,8 @@ func (s Snapshot) encode() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-func decodeSnapshot(value []byte) (Snapshot, error) {
-	var s Snapshot
+func decodeSnapshot(value []byte) (journal.Snapshot, error) {
+	var s journal.Snapshot
 	rest := bytes.NewReader(value)
 	dec := msgpack.NewDecoder(rest)
 	if n, err := dec.DecodeArrayLen(); err != nil || n != snapshotFields {

@@ -41,6 +41,13 @@ type Head struct {
 	Guard uint64      // the store's own position of the last entry; opaque
 }
 
+// Snapshot is a session's state after an entry, as package loop/snapshot encodes it. It
+// saves reading the entries before, and is never the only copy of anything.
+type Snapshot struct {
+	Head  // where the journal continues
+	State []byte
+}
+
 // Record is an entry as it is stored.
 type Record struct {
 	Head

@@ -40,11 +40,11 @@ func TestAWorkerOffersWhatTheAgentsOfAFolderNeed(t *testing.T) {
 func TestAFolderOfAgentsHasToBeInOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("agents: [nobody]\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("agents: [absent]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for at, want := range map[string]string{
-		dir: filepath.Join(dir, "a.yaml") + `:1:10: agents[0]: no file in ` + dir + ` is of an agent "nobody"`, filepath.Join(dir, "none"): "--agents: agents: open",
+		dir: filepath.Join(dir, "a.yaml") + `:1:10: agents[0]: no file in ` + dir + ` defines an agent "absent"`, filepath.Join(dir, "none"): "--agents: agents: open",
 	} {
 		if code, said := execute(t.Context(), "--server", "127.0.0.1:1", "--agents", at); code != cli.CodeUsage || !strings.Contains(said, want) {
 			t.Errorf("code %d, %s", code, said)

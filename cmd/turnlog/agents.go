@@ -286,11 +286,7 @@ func newAgentsSchemaCommand(a *app) *cobra.Command {
 		Short:   "Print the JSON Schema of agent files",
 		Example: "  turnlog agents schema > agent.schema.json",
 		RunE: func(*cobra.Command, []string) error {
-			raw, err := agentfile.Schema()
-			if err != nil {
-				return err
-			}
-			_, err = a.term.out.Write(raw)
+			_, err := a.term.out.Write(agentfile.Schema())
 			return err
 		},
 	}

@@ -37,7 +37,7 @@ func TestAgentsCheckSaysWhatIsWrong(t *testing.T) {
 		t.Errorf("a good file prints %q", p.out)
 	}
 	p := expect(t, cli.CodeFailed, "agents", "check", good, bad)
-	want := bad + `:1:10: on_busy: "x": use queue, steer, interrupt or reject` + "\n" + bad + ":2:18: limits.rounds: -1: use a number from 1 on\n"
+	want := bad + `:1:10: on_busy: "x": use queue, steer, interrupt or reject` + "\n" + bad + ":2:18: limits.rounds: -1: use a number from 1 up\n"
 	if p.out.String() != want || p.err.String() != "" {
 		t.Errorf("out = %q, err = %q, want %q", p.out, p.err, want)
 	}
@@ -127,7 +127,7 @@ func TestWhoeverUsesAnAgentFileTellsAllThatIsWrong(t *testing.T) {
 	}
 	url := clitest.Serve(t).ClientURL()
 	empty := filepath.Join(folderOf(t, map[string]string{"a.yaml": ""}), "a.yaml")
-	for bad, want := range map[string]string{file: "did you mean anthropic?", empty: "is empty: say at least which model"} {
+	for bad, want := range map[string]string{file: "did you mean anthropic?", empty: "is empty: give at least which model"} {
 		p := at(t, url, "agents", "publish", bad)
 		if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), want) {
 			t.Errorf("publish: code %d, err %s, want %q", code, p.err, want)

@@ -17,27 +17,27 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// Kit is what a program gives to the agents that it runs in its own process. Only Models is
+// Kit is what a program gives the agents that it runs in its own process. Only Models is
 // required.
 type Kit struct {
 	Models      func(name string, data []byte) (model.Model, error) // such as the Open of a registry
-	Tools       []tool.Source                                       // of which each agent uses those that its file names; those of its MCP servers, too
-	Permissions tool.Permissions                                    // nil: what the agents' files say is all
-	Root        string                                              // the folder that they work in; "": the working directory
-	Folder      string                                              // that of their files, where their hooks begin; "": the working directory
-	Notes       memory.Store                                        // nil: each agent with a memory has one that ends with the process
-	Find        FindFunc                                            // the agents that they delegate to; nil: none
-	Journal     journal.Journal                                     // nil: one in memory for each
+	Tools       []tool.Source                                       // each agent uses those that its file names, including its MCP servers
+	Permissions tool.Permissions                                    // nil: only what the agents' files say
+	Root        string                                              // the folder they work in; "": the working directory
+	Folder      string                                              // of their files, where hooks start; "": the working directory
+	Notes       memory.Store                                        // nil: each agent keeps its notes in memory
+	Find        FindFunc                                            // finds agents that they delegate to; nil: none
+	Journal     journal.Journal                                     // nil: each agent has one in memory
 }
 
-// Agent returns what package agent needs to run the agent in this process. The caller may
-// fill in more, such as observers and an approver. A task of it is started with what
-// [Definition.Task] says.
+// Agent returns the configuration with which package agent runs the agent in this
+// process. The caller may add to it, such as observers and an approver. [Definition.Task]
+// returns its tasks.
 func (d *Definition) Agent(ctx context.Context, k Kit) (agent.Config, error) {
 	return d.agent(ctx, k, nil)
 }
 
-// agent is Agent for one that others delegate to, by name.
+// agent is Agent for one that callers, by name, delegate to.
 func (d *Definition) agent(ctx context.Context, k Kit, callers []string) (agent.Config, error) {
 	if slices.Contains(callers, d.Name) {
 		return agent.Config{}, fmt.Errorf("agents delegate in a circle: %s → %s", strings.Join(callers, " → "), d.Name)
@@ -65,7 +65,7 @@ func (d *Definition) agent(ctx context.Context, k Kit, callers []string) (agent.
 	}
 	host := Host{
 		Models: k.Models, Notes: k.Notes, Sources: func(d *Definition) []memory.Source { return d.Sources(k.root()) },
-		Commands: true, Folder: k.Folder, Root: k.Root, // whoever made the kit has chosen the agent
+		Commands: true, Folder: k.Folder, Root: k.Root, // the caller chose the agent
 	}
 	var with engine.Equipment
 	if with, err = host.Equip(c); err != nil {
@@ -81,8 +81,7 @@ func (d *Definition) agent(ctx context.Context, k Kit, callers []string) (agent.
 	return out, d.restrict(k, &out)
 }
 
-// restrict puts the tools under the agent's terms, and its calls under what it says that
-// they may do.
+// restrict applies the agent's terms to its tools and its permissions to its calls.
 func (d *Definition) restrict(k Kit, out *agent.Config) error {
 	for i, s := range out.Tools {
 		out.Tools[i] = tool.Under(s, d.Terms()...)
@@ -108,8 +107,7 @@ func (k Kit) root() string {
 	return k.Root
 }
 
-// own adds the tools that the agent brings itself: its skills and the agents that it
-// delegates to.
+// own adds the agent's own tools: its skills and the agents that it delegates to.
 func (d *Definition) own(ctx context.Context, k Kit, callers []string, out *agent.Config) error {
 	out.Tools = slices.Clone(out.Tools)
 	skills, err := Skills(k.root(), d)
@@ -125,7 +123,7 @@ func (d *Definition) own(ctx context.Context, k Kit, callers []string, out *agen
 	others := make([]*Definition, len(d.Agents))
 	for i, name := range d.Agents {
 		if k.Find == nil {
-			return fmt.Errorf("agent %s delegates: agent %q: %w: the kit finds none", d.Name, name, ErrUnknown)
+			return fmt.Errorf("agent %s delegates: agent %q: %w: this program has no agents", d.Name, name, ErrUnknown)
 		}
 		if others[i], err = k.Find(ctx, name, ""); err != nil {
 			return fmt.Errorf("agent %s delegates: %w", d.Name, err)
@@ -149,12 +147,12 @@ func (d *Definition) own(ctx context.Context, k Kit, callers []string, out *agen
 	return nil
 }
 
-// Delegations is the source of the tools with which others delegate to these agents. How
-// such a tool is made is for the host to say.
-func Delegations(tend func(*Definition) (tool.Tool, error), to ...*Definition) (tool.Source, error) {
+// Delegations returns the source of the tools that delegate to these agents. toTool makes
+// each of them.
+func Delegations(toTool func(*Definition) (tool.Tool, error), to ...*Definition) (tool.Source, error) {
 	var tools []tool.Tool
 	for _, d := range to {
-		t, err := tend(d)
+		t, err := toTool(d)
 		if err != nil {
 			return nil, err
 		}

@@ -1,32 +1,29 @@
-// Package agentfile reads agents that are written down: one YAML file says what
-// an agent is made of, and every host makes the same agent of it.
+// Package agentfile reads agents from files: one YAML file defines an agent, and every
+// host makes the same agent from it.
 //
-// The one idea: a file becomes a [Definition] that is complete in itself. What it
-// takes from other files (prompts, schemas) is read in when it is loaded, and its
-// [Definition.Version] is the digest of the whole. So a journal can hold the
-// definition that its session began with, and no later edit changes a session
-// that runs.
+// A file becomes a [Definition] that is complete: it includes the files that the agent
+// file names (prompts, schemas), and its [Definition.Version] is the digest of it all. So
+// a journal can hold the definition that its session began with, and a later edit does
+// not change a running session.
 //
-// Who runs what: [Definition.Agent] is for a program that runs an agent itself, by
-// package agent. [Host] is for the nodes of a deployment; it finds agents by name, in
-// a [Folder] or wherever else a [FindFunc] looks. What an agent needs where its tools
-// run is told by [Servers], [Skills] and [Delegates].
+// [Definition.Agent] is for a program that runs an agent itself, with package agent.
+// [Host] is for the nodes of a deployment; it finds agents by name, in a [Folder] or with
+// any other [FindFunc]. [Servers], [Skills] and [Delegates] return what an agent needs
+// where its tools run.
 //
-// Reading is strict: what is no YAML, an unknown key, a value of the wrong kind, and a word
-// or number that cannot be are each a [Problem] with its line. All are reported at once,
-// but for what only follows from another. What only a program knows, which models and tools
-// there are, it says by [Known]. [Schema] is the same rules for editors, and
-// [Reference] for people.
+// schema.json defines which files are valid; [Schema] returns it for editors. Reading is
+// strict: each unknown key and each value of the wrong type is a [Problem] with its line,
+// and all problems of a step (syntax, schema, meaning) are reported at once. [Known] adds
+// what only the program knows, such as models and tools.
 //
-// To test an agent of one's own, parse its file and run it with a scripted model; the
-// example of [Definition.Agent] does.
+// Every host follows what a definition says about its tools ([Definition.Terms]). What
+// its calls may do with paths, programs and servers is enforced where they run. Its hooks
+// are commands, so a [Host] runs only hooks from its operator's files unless it is
+// configured otherwise.
 //
-// What it says of its tools ([Definition.Terms]) every host goes by. What its calls may do
-// with paths, programs and servers is held where they run: in process, or by the workers,
-// which the driver tells with each call. Its hooks are commands, so a [Host] runs those of
-// its operator's own files only, unless it is told otherwise; of an agent that somebody
-// sent or published it says so when the session is opened.
+// A definition contains nothing about a machine: a worker's own limits still apply.
+// Secrets are references (env:NAME, file:PATH), never values.
 //
-// A definition says nothing about a machine: what a worker permits comes on top. Secrets
-// are named (env:NAME, file:PATH), never held.
+// To test your own agent, parse its file and run it with a scripted model, like the
+// example of [Definition.Agent].
 package agentfile

@@ -10,25 +10,24 @@ import (
 	"slices"
 )
 
-// Folder holds agent files. It is read anew each time, so what is changed there counts
-// for the next session.
+// Folder is a folder of agent files. It is read each time, so changes apply to the next
+// session.
 type Folder string
 
-// endings are those of agent files.
-func endings() []string { return []string{".yaml", ".yml"} }
+func extensions() []string { return []string{".yaml", ".yml"} }
 
-// IsFile reports whether a text names an agent file rather than an agent.
+// IsFile reports whether a text is the path of an agent file, rather than an agent's name.
 func IsFile(text string) bool {
-	return filepath.Base(text) != text || slices.Contains(append(endings(), ".json"), filepath.Ext(text))
+	return filepath.Base(text) != text || slices.Contains(append(extensions(), ".json"), filepath.Ext(text))
 }
 
-// Find returns the agent of that name. It returns ErrUnknown if no file is of it, also for
-// a version that is not in the folder.
+// Find returns the agent of that name. It returns ErrUnknown if the folder has none, or
+// has another version.
 func (f Folder) Find(ctx context.Context, name, version string) (*Definition, error) {
 	return Known{}.Find(f)(ctx, name, version)
 }
 
-// Find is the Find of a folder, with a look at what the program knows.
+// Find is [Folder.Find], and checks files against what the program knows.
 func (k Known) Find(f Folder) FindFunc {
 	return func(_ context.Context, name, version string) (*Definition, error) { return k.find(f, name, version) }
 }
@@ -62,11 +61,11 @@ func (k Known) find(f Folder, name, version string) (*Definition, error) {
 	return nil, fmt.Errorf("agent %q in %s: %w", name, f, ErrUnknown)
 }
 
-// List returns the agents of the folder, by name. What is wrong with some of its files is
-// returned as [Problems] beside those that can be used.
+// List returns the agents of the folder, by name. If some files cannot be used it returns
+// the others, and [Problems].
 func (f Folder) List() ([]*Definition, error) { return Known{}.List(f) }
 
-// List is the List of a folder, with a look at what the program knows.
+// List is [Folder.List], and checks files against what the program knows.
 func (k Known) List(f Folder) ([]*Definition, error) {
 	entries, err := os.ReadDir(string(f))
 	if err != nil {
@@ -76,7 +75,7 @@ func (k Known) List(f Folder) ([]*Definition, error) {
 	var problems Problems
 	files := make(map[string]string)
 	for _, e := range entries {
-		if e.IsDir() || !slices.Contains(endings(), filepath.Ext(e.Name())) {
+		if e.IsDir() || !slices.Contains(extensions(), filepath.Ext(e.Name())) {
 			continue
 		}
 		file := filepath.Join(string(f), e.Name())
@@ -89,7 +88,7 @@ func (k Known) List(f Folder) ([]*Definition, error) {
 			return nil, err
 		}
 		if other, twice := files[d.Name]; twice {
-			problems = append(problems, Problem{File: file, Message: fmt.Sprintf("agent %s is in %s, too", d.Name, other)})
+			problems = append(problems, Problem{File: file, Message: fmt.Sprintf("agent %s is also in %s", d.Name, other)})
 			continue
 		}
 		files[d.Name] = file
@@ -102,8 +101,8 @@ func (k Known) List(f Folder) ([]*Definition, error) {
 	return all, nil
 }
 
-// Delegates returns the agents that these delegate to, and those that they delegate to in
-// turn, each once, by name.
+// Delegates returns the agents that these delegate to, directly or through others, each
+// once, by name.
 func Delegates(ctx context.Context, find FindFunc, of ...*Definition) ([]*Definition, error) {
 	var all []*Definition
 	for len(of) > 0 {

@@ -16,82 +16,80 @@ import (
 	"github.com/turnlog/turnlog/policy/memory"
 )
 
-// MaxData is how large a definition may be that a session holds, in bytes of its
-// canonical form.
+// MaxData is the size limit of a definition in a session, in bytes of its canonical form.
 const MaxData = 64 << 10
 
-// ErrUnknown is returned by a [FindFunc] for an agent that is not there.
+// ErrUnknown is returned by a [FindFunc] for an agent that does not exist.
 var ErrUnknown = errors.New("no such agent")
 
-// FindFunc finds an agent by its name. An empty version is the newest. It returns
-// ErrUnknown if there is none.
+// FindFunc finds an agent by name; an empty version is the newest. It returns ErrUnknown
+// if there is none.
 type FindFunc func(ctx context.Context, name, version string) (*Definition, error)
 
-// Host makes agents for a node of a deployment: give it to actor.Config.Agents. It is
-// immutable.
+// Host makes agents for a node of a deployment, as actor.Config.Agents. It is immutable.
 type Host struct {
-	Find    FindFunc                                            // nil: sessions have to bring their definition
-	Models  func(name string, data []byte) (model.Model, error) // of summaries; required
-	Notes   memory.Store                                        // what agents with a memory remember; nil: nothing
-	Sources func(*Definition) []memory.Source                   // what planning is told of beside; nil: nothing
+	Find    FindFunc                                            // nil: sessions must send their definition
+	Models  func(name string, data []byte) (model.Model, error) // for summaries; required
+	Notes   memory.Store                                        // nil: agents keep no notes
+	Sources func(*Definition) []memory.Source                   // what else planning recalls; nil: nothing
 
-	// Own reports whether a definition of that name and version is in a folder of agent
-	// files that whoever started the node has given it. The hooks of such agents run here,
-	// and on every other node of the deployment. Nil: it has none.
+	// Own reports whether the node's operator provides this version of an agent, in a
+	// folder of agent files. The hooks of such agents run here and on every other node.
+	// Nil: none.
 	Own func(ctx context.Context, name, version string) bool
-	// Data returns what every node needs to open the model that an agent of that folder
-	// names: a script that is there, say. Nil: nothing.
+	// Data returns what every node needs to open the model of an agent of that folder,
+	// such as a script. Nil: nothing.
 	Data func(model string) ([]byte, error)
-	// Commands lets the hooks of every agent run here, whoever wrote it.
+	// Commands runs the hooks of every agent here, no matter who wrote it.
 	Commands bool
-	// Folder is where hooks begin, that of the agent files; "": where the process is.
+	// Folder is where hooks start, that of the agent files; "": the working directory.
 	Folder string
-	// Root is the folder that agents work in, if the node sees it; "": it does not.
+	// Root is the folder that agents work in, if the node has it; "": it does not.
 	Root string
 }
 
-// Begin completes the configuration of a session that is about to be opened and names
-// an agent: it holds all that the definition says, and the definition. The items are what
-// its transcript begins with. What the opener asks for beside the agent counts as
-// [Definition.Merge] says. It returns a *loop.Rejection if that is not possible.
+// Begin completes the configuration of a session that names an agent and is about to be
+// opened, as [Definition.Merge] does. The items are the beginning of its transcript. It
+// returns a *loop.Rejection if the agent cannot be used.
 func (h Host) Begin(ctx context.Context, asked events.Config) (events.Config, []content.Item, error) {
+	reject := func(reason string, format string, args ...any) (events.Config, []content.Item, error) {
+		return asked, nil, &loop.Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...)}
+	}
 	d, err := h.definition(ctx, *asked.Agent)
 	problems, bad := errors.AsType[Problems](err)
 	switch {
 	case errors.Is(err, ErrUnknown):
-		return asked, nil, &loop.Rejection{Reason: loop.ReasonUnknownAgent, Detail: err.Error()}
+		return reject(loop.ReasonUnknownAgent, "%v", err)
 	case bad:
-		return asked, nil, &loop.Rejection{Reason: loop.ReasonBadAgent, Detail: problems.Error()}
+		return reject(loop.ReasonBadAgent, "%v", problems)
 	case err != nil:
 		return asked, nil, err
 	}
 	c, err := d.Merge(asked)
 	switch {
 	case err != nil:
-		return asked, nil, &loop.Rejection{Reason: loop.ReasonBadAgent, Detail: err.Error()}
+		return reject(loop.ReasonBadAgent, "%v", err)
 	case asked.Agent.Version != "" && asked.Agent.Version != c.Agent.Version:
-		return asked, nil, &loop.Rejection{Reason: loop.ReasonBadAgent, Detail: fmt.Sprintf(
-			"agent %s is of version %s, not %s", d.Name, c.Agent.Version, asked.Agent.Version)}
+		return reject(loop.ReasonBadAgent, "agent %s has version %s, not %s", d.Name, c.Agent.Version, asked.Agent.Version)
 	case len(c.Agent.Data) > MaxData:
-		return asked, nil, &loop.Rejection{Reason: loop.ReasonTooLarge, Detail: fmt.Sprintf(
-			"the definition of agent %s has %d bytes, at most %d fit into a session", d.Name, len(c.Agent.Data), MaxData)}
+		return reject(loop.ReasonTooLarge, "the definition of agent %s has %d bytes, at most %d fit into a session", d.Name, len(c.Agent.Data), MaxData)
 	case c.Model == "":
-		return asked, nil, &loop.Rejection{Reason: loop.ReasonBadAgent, Detail: "agent " + d.Name + " names no model: the session has to"}
+		return reject(loop.ReasonBadAgent, "agent %s names no model: the session must", d.Name)
 	}
 	c.Agent.Local = h.Own != nil && h.Own(ctx, d.Name, c.Agent.Version)
 	if err := h.mayRun(d, c.Agent); err != nil {
-		return asked, nil, &loop.Rejection{Reason: loop.ReasonBadAgent, Detail: err.Error()}
+		return reject(loop.ReasonBadAgent, "%v", err)
 	}
 	if c.Agent.Local && h.Data != nil && asked.Model == "" {
 		if c.ModelData, err = h.Data(c.Model); err != nil {
-			return asked, nil, &loop.Rejection{Reason: loop.ReasonBadAgent, Detail: fmt.Sprintf("agent %s: model %s: %v", d.Name, c.Model, err)}
+			return reject(loop.ReasonBadAgent, "agent %s: model %s: %v", d.Name, c.Model, err)
 		}
 	}
 	return c, d.Prompt(), nil
 }
 
-// mayRun returns an error if the agent has hooks and nobody who answers for this machine
-// has said that they run on it.
+// mayRun returns an error if the agent has hooks and the node's operator has not allowed
+// them.
 func (h Host) mayRun(d *Definition, ref *events.AgentRef) error {
 	if len(d.Hooks) == 0 || ref.Local || h.Commands {
 		return nil
@@ -100,20 +98,20 @@ func (h Host) mayRun(d *Definition, ref *events.AgentRef) error {
 		"put the file there (driver-node --agents), or let the node run those of every agent (--agent-hooks)", d.Name)
 }
 
-// definition is the one that comes with the reference, or the one that it names.
+// definition returns the definition in the reference, or the one that it names.
 func (h Host) definition(ctx context.Context, ref events.AgentRef) (*Definition, error) {
 	switch {
-	case len(ref.Data) > MaxData || len(ref.Data) > 0 && !json.Valid(ref.Data): // YAML could unfold to more than a node has room for
-		return nil, Problems{{File: ref.Name, Message: fmt.Sprintf("a definition that comes along is JSON of at most %d bytes", MaxData)}}
+	case len(ref.Data) > MaxData || len(ref.Data) > 0 && !json.Valid(ref.Data): // YAML could expand to more than a node can hold
+		return nil, Problems{{File: ref.Name, Message: fmt.Sprintf("a definition in a request is JSON of at most %d bytes", MaxData)}}
 	case len(ref.Data) > 0:
 		return Parse(ref.Name, ref.Data, nil)
 	case h.Find == nil:
-		return nil, fmt.Errorf("agent %q: %w: this node knows none by name", ref.Name, ErrUnknown)
+		return nil, fmt.Errorf("agent %q: %w: this node has no agents", ref.Name, ErrUnknown)
 	}
 	return h.Find(ctx, ref.Name, ref.Version)
 }
 
-// Prompt is the system prompt, as what a transcript begins with; nil: none.
+// Prompt returns the system prompt as the beginning of a transcript; nil: none.
 func (d *Definition) Prompt() []content.Item {
 	if d.System == "" {
 		return nil
@@ -121,15 +119,14 @@ func (d *Definition) Prompt() []content.Item {
 	return []content.Item{content.SystemText(d.System)}
 }
 
-// Merge is the configuration of a session of the agent whose opener asks for something
-// beside: another model counts in place of the agent's; rules and routes count before the
-// agent's, but a tool that the agent denies is not offered; of limits the tighter count.
-// Everything else is for the agent to say: it returns an error if that is asked for.
+// Merge returns the configuration of a session of the agent, with what its opener asks
+// for: a model replaces the agent's; rules and routes come before the agent's, but tools
+// that the agent denies are not offered; the tighter limits count. It returns an error
+// if the opener asks for anything else.
 func (d *Definition) Merge(asked events.Config) (events.Config, error) {
-	switch {
-	case asked.Tools != nil, asked.MaxParallel != 0, asked.FailRun, asked.Retry != (events.Retry{}),
-		asked.Cache != nil, asked.Output != nil, asked.ApprovalTTL != 0:
-		return asked, fmt.Errorf("agent %s: beside an agent a session may ask for a model, rules, routes and limits only", d.Name)
+	if asked.Tools != nil || asked.MaxParallel != 0 || asked.FailRun || asked.Retry != (events.Retry{}) ||
+		asked.Cache != nil || asked.Output != nil || asked.ApprovalTTL != 0 {
+		return asked, fmt.Errorf("agent %s: a session of an agent may set a model, rules, routes and limits only", d.Name)
 	}
 	c, err := d.Session()
 	if err != nil {
@@ -147,7 +144,7 @@ func (d *Definition) Merge(asked events.Config) (events.Config, error) {
 	return c, nil
 }
 
-// Ref is the definition as a session holds it.
+// Ref returns the definition as a session holds it.
 func (d *Definition) Ref() (*events.AgentRef, error) {
 	data, err := d.Encode()
 	if err != nil {
@@ -160,16 +157,20 @@ func (d *Definition) Ref() (*events.AgentRef, error) {
 	return &events.AgentRef{Name: d.Name, Version: version, Data: data}, nil
 }
 
-// Recorded is the definition that a session holds; nil if it is of no agent.
+// Recorded returns the definition that a session holds; nil if it has no agent. It was
+// checked when the session opened: what a later release refuses must not stop it.
 func Recorded(c events.Config) (*Definition, error) {
 	if c.Agent == nil {
-		return nil, nil //nolint:nilnil // most sessions are of none
+		return nil, nil //nolint:nilnil // most sessions have none
 	}
-	r := &reader{file: c.Agent.Name, kept: true}
-	return r.definition(c.Agent.Data)
+	d, err := decode(c.Agent.Data)
+	if err != nil {
+		return nil, fmt.Errorf("agent %s: recorded definition: %w", c.Agent.Name, err)
+	}
+	return d, nil
 }
 
-// Equip makes what the agent of a session with that configuration brings to its host.
+// Equip returns what the agent of a session adds to its host.
 func (h Host) Equip(c events.Config) (engine.Equipment, error) {
 	var e engine.Equipment
 	d, err := Recorded(c)
@@ -188,8 +189,10 @@ func (h Host) Equip(c events.Config) (engine.Equipment, error) {
 	}
 	e.Hooks = append(e.Hooks, commands...)
 	e.Terms = d.Terms()
-	if e.Policy, err = d.policy(); err != nil {
-		return e, err
+	if d.Permissions != nil {
+		if e.Policy, err = json.Marshal(d.Permissions); err != nil {
+			return e, fmt.Errorf("agent %s: permissions: %w", d.Name, err)
+		}
 	}
 	if e.Mutators, err = d.Mutators(func(name string) (model.Model, error) {
 		if name == d.Model {
@@ -209,13 +212,13 @@ func (h Host) Equip(c events.Config) (engine.Equipment, error) {
 	return e, err
 }
 
-// recall is what planning a task of the agent hears, and where the task leaves its note;
-// nil: the host's own.
+// recall returns what planning a task recalls, and where the task leaves its note; nil:
+// the host's own.
 func (d *Definition) recall(notes memory.Store, sources []memory.Source) (memory.Keeper, error) {
 	var keeper memory.Keeper
 	if m := d.Memory; m != nil && notes != nil {
 		scope := d.Name
-		if m.Scope == scopeAll {
+		if m.Scope == "all" {
 			scope = ""
 		}
 		kept, err := memory.New(memory.Config{Store: notes, Scope: scope, TTL: span(m.TTL)})
@@ -225,13 +228,13 @@ func (d *Definition) recall(notes memory.Store, sources []memory.Source) (memory
 		keeper = kept
 	}
 	if keeper == nil && len(sources) == 0 {
-		return nil, nil //nolint:nilnil // it brings none
+		return nil, nil //nolint:nilnil // it adds none
 	}
 	return memory.Plan(keeper, sources...), nil
 }
 
-// onDemand is a model that is opened when it is called first: that a node lacks the key
-// of a model must not hold up sessions that never come to call it.
+// onDemand returns a model that opens on its first call: a node that lacks the key of a
+// model must not hold up sessions that never call it.
 func (h Host) onDemand(name string, data []byte) model.Model {
 	return &onDemand{name: name, open: sync.OnceValues(func() (model.Model, error) { return h.Models(name, data) })}
 }
@@ -241,10 +244,10 @@ type onDemand struct {
 	open func() (model.Model, error)
 }
 
-// Name is the model's.
+// Name returns the model's name.
 func (m *onDemand) Name() string { return m.name }
 
-// Capabilities are the model's; none if it cannot be opened.
+// Capabilities returns the model's; none if it cannot be opened.
 func (m *onDemand) Capabilities() model.Capabilities {
 	opened, err := m.open()
 	if err != nil {

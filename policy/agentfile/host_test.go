@@ -132,7 +132,7 @@ func TestASessionThatCannotBeginIsRefused(t *testing.T) {
 		"names no model":        {Name: "dumb"},
 		"unknown field":         {Name: "a", Data: []byte(`{"engine":"x"}`)},
 		"is JSON of at":         {Name: "a", Data: []byte("model: m\n")},
-		"is of version":         {Name: "good", Version: "0", Data: c.Agent.Data},
+		"has version":           {Name: "good", Version: "0", Data: c.Agent.Data},
 	} {
 		_, _, err := h.Begin(t.Context(), events.Config{Agent: &ref})
 		if _, ok := errors.AsType[*loop.Rejection](err); !ok || !strings.Contains(err.Error(), want) {

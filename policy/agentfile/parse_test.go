@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
-const full = `# everything once
+const full = `# every key
 name: reviewer
 description: Reviews changes
 model: anthropic:claude
@@ -58,7 +58,7 @@ func files() agentfile.ReadFunc {
 	return fstest.MapFS{"prompt.md": {Data: []byte("Be brief.\n")}, "bad.json": {Data: []byte("{")}}.ReadFile
 }
 
-func TestAFileThatSaysEverything(t *testing.T) {
+func TestAFileWithEveryKeyIsRead(t *testing.T) {
 	t.Parallel()
 	d, err := agentfile.Parse("full.yaml", []byte(full), files())
 	if err != nil {
@@ -100,12 +100,12 @@ func TestAVersionNamesTheWholeDefinition(t *testing.T) {
 			t.Errorf("%s: version is %s still", name, v)
 		}
 	}
-	if v := version(strings.Replace(full, "# everything once\n", "", 1), files()); v != was {
+	if v := version(strings.Replace(full, "# every key\n", "", 1), files()); v != was {
 		t.Errorf("without a comment the version is %s, want %s", v, was)
 	}
 }
 
-func TestAnAgentIsCalledLikeItsFile(t *testing.T) {
+func TestAnAgentWithoutANameTakesThatOfItsFile(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"{}", "model: demo\n"} {
 		d, err := agentfile.Parse("dir/plain.yaml", []byte(text), nil)
@@ -115,7 +115,7 @@ func TestAnAgentIsCalledLikeItsFile(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongIsToldWithItsLine(t *testing.T) {
+func TestProblemsAreReportedWithTheirLine(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ text, want string }{
 		{"model: [", "a.yaml:1:"},
@@ -125,47 +125,47 @@ func TestWhatIsWrongIsToldWithItsLine(t *testing.T) {
 		{"a: 1\n---\nb: 2", "a.yaml"},
 		{"name: Bad Name", `a.yaml:1:7: name: "Bad Name": use 1 to 64`},
 		{"model: x\non_busy: wait", `a.yaml:2:10: on_busy: "wait": use queue, steer, interrupt or reject`},
-		{"tools:\n  - permission: ask", "a.yaml:2:5: tools[0]: names no tool"},
+		{"tools:\n  - permission: ask", "a.yaml:2:5: tools[0]: give name"},
 		{"tools:\n  - name: x\n    route: later", `a.yaml:3:12: tools[0].route: "later": use foreground`},
 		{"tools: [{name: x, route: 'detach:-1s'}]", `"-1s": use a positive duration`},
-		{"mcp:\n  x: {timeout: 3s}", "a.yaml:2:7: mcp.x: give a command or a url"},
-		{"mcp:\n  x: {url: 'ftp://h'}", `mcp.x.url: "ftp://h": use an address`},
+		{"mcp:\n  x: {timeout: 3s}", "a.yaml:2:7: mcp.x: give exactly one of command and url"},
+		{"mcp:\n  x: {url: 'ftp://h'}", `mcp.x.url: use an address`},
 		{"mcp:\n  x: {url: 'http://u:p@h'}", "holds a password"},
-		{"mcp:\n  x: {command: [a], headers: {A: b}}", "mcp.x.headers: are for URLs"},
+		{"mcp:\n  x: {command: [a], headers: {A: b}}", "mcp.x.headers: needs url"},
 		{"mcp:\n  X y: {command: [a]}", `mcp: "X y": use 1 to 64`},
 		{"mcp: {x: {command: [a]}, x_y: {command: [a]}}", "mcp: servers x and x_y"},
-		{"agents: [a, b, b]", "agents[0]: a would delegate to itself"},
-		{"agents: [b, b]", "agents[1]: b is named twice"},
-		{"limits:\n  rounds: -1", "a.yaml:2:11: limits.rounds: -1: use a number from 1 on"},
+		{"agents: [a, b]", "agents[0]: a would delegate to itself"},
+		{"agents: [b, b]", "agents[1]: is the same as entry 0"},
+		{"limits:\n  rounds: -1", "a.yaml:2:11: limits.rounds: -1: use a number from 1 up"},
 		{"limits: {wall_clock: soon}", `limits.wall_clock: "soon": use a positive duration`},
-		{"fallback: [x:y]", "fallback: there is no model to fall back from"},
-		{"compaction: {items: 3}", "compaction: does nothing"},
-		{"compaction: {steps: [{keep_items: 2}]}", "compaction: never begins"},
-		{"compaction: {items: 3, steps: [{keep_items: 2, keep_turns: 1}]}", "compaction.steps[0]: 2 strategies"},
-		{"guardrails: {input: [{name: x}]}", "guardrails.input[0]: give max_length or deny"},
+		{"fallback: [x:y]", "fallback: needs model"},
+		{"compaction: {items: 3}", "compaction: give steps"},
+		{"compaction: {steps: [{keep_items: 2}]}", "compaction: give at least one of items and window"},
+		{"compaction: {items: 3, steps: [{keep_items: 2, keep_turns: 1}]}", "compaction.steps[0]: give exactly one of drop_reasoning"},
+		{"guardrails: {input: [{name: x}]}", "guardrails.input[0]: give exactly one of max_length and deny"},
 		{"guardrails: {input: [{deny: ['(']}]}", "guardrails.input[0].deny[0]: error parsing regexp"},
-		{"gate: {max_retries: 1}", "gate: names no command"},
+		{"gate: {max_retries: 1}", "gate: give command"},
 		{"tools:\n  - {name: x, effects: some}", `a.yaml:2:24: tools[0].effects: "some": use read_only, idempotent or none`},
 		{"tools: [{name: x, timeout: 0s}]", `tools[0].timeout: "0s": use a positive duration`},
-		{"tools: [{name: x, max_output: -1}]", "tools[0].max_output: -1: use a number from 1 on"},
+		{"tools: [{name: x, max_output: -1}]", "tools[0].max_output: -1: use a number from 1 up"},
 		{"tools: [{name: x, exclusive: sometimes}]", `tools[0].exclusive: want true or false, not the text "sometimes"`},
 		{"max_parallel: 1.5", "a.yaml:1:15: max_parallel: want a whole number, not the number 1.5"},
 		{"limits: 5", "a.yaml:1:9: limits: want keys with values, not the number 5"},
 		{"agents: tester", `agents: want a list, not the text "tester"`},
 		{"- a", "a.yaml:1:1: want keys with values, not a list"},
 		{"name: a\ntool: []", `a.yaml:2:1: unknown field "tool": did you mean tools?`},
-		{"mcp:\n  x:\n    url: 'http://h'\n    token: abc", "a.yaml:4:12: mcp.x.token: is no reference: write env:NAME"},
+		{"mcp:\n  x:\n    url: 'http://h'\n    token: abc", "a.yaml:4:12: mcp.x.token: write env:NAME"},
 		{"mcp:\n  x:\n    url: 'http://h'\n    headers: {Authorization: Bearer abc}", "a.yaml:4:30: mcp.x.headers.Authorization: looks like a secret"},
 		{"mcp: {x: {url: 'http://h/?api_key=abc'}}", "mcp.x.url: its api_key looks like a secret"},
 		{"mcp: {x: {command: [a], env: {NOTES_TOKEN: abc}}}", "mcp.x.env.NOTES_TOKEN: looks like a secret"},
-		{"mcp: {x: {command: [a], token: 'env:B'}}", "mcp.x.token: is for URLs"},
-		{"hooks: [{points: [pre_tool_execution]}]", "hooks[0]: names no command"},
-		{"hooks: [{command: x}]", "hooks[0]: stands nowhere"},
+		{"mcp: {x: {command: [a], token: 'env:B'}}", "mcp.x.token: needs url"},
+		{"hooks: [{points: [pre_tool_execution]}]", "hooks[0]: give command"},
+		{"hooks: [{command: x}]", "hooks[0]: give points"},
 		{"hooks: [{command: x, points: [before_model]}]", `hooks[0].points[0]: "before_model": use session_start`},
 		{"hooks: [{command: x, points: [pre_llm_call], tools: [a]}]", "hooks[0].points[0]: tools are for pre_tool_execution and post_tool_execution"},
 		{"hooks: [{command: x, points: [pre_llm_call], name: guardrail}]", "hooks[0]: two hooks are called guardrail"},
 		{"hooks: [{command: x, points: [pre_llm_call], timeout: x}]", `hooks[0].timeout: "x": use a positive duration`},
-		{"permissions: {}", "permissions: says nothing"},
+		{"permissions: {}", "permissions: give at least one of paths, commands, servers and kinds"},
 		{"tools: !x y", `tools: want a list, not the text "y"`},
 		{"a: &a !x y\ntools: *a", "a.yaml"},
 		{"max_parallel: !x y", "a.yaml"},
@@ -174,11 +174,11 @@ func TestWhatIsWrongIsToldWithItsLine(t *testing.T) {
 		{"permissions: {commands: {code: maybe}}", `permissions.commands.code: "maybe": use allow, ask or deny`},
 		{"permissions: {servers: {outside: allow}}", `permissions.servers.outside: "allow"`},
 		{"permissions: {kinds: {deny: ['']}}", "permissions.kinds.deny[0]: is empty"},
-		{"output: {}", "output: names no schema"},
+		{"output: {}", "output: give exactly one of schema and schema_file"},
 		{"output: {schema: {type: 7}}", "output.schema: "},
 		{"output: {schema_file: bad.json}", "output.schema_file: bad.json: unexpected end"},
 		{"system_file: none.md", "system_file: "},
-		{"system: a\nsystem_file: prompt.md", "a.yaml:2:14: system_file: system is given too"},
+		{"system: a\nsystem_file: prompt.md", "a.yaml:2:14: system_file: give only one of system and system_file"},
 		{strings.Repeat("# long\n", 40000), "bytes, more than"},
 	} {
 		_, err := agentfile.Parse("a.yaml", []byte(tt.text), files())
@@ -188,48 +188,49 @@ func TestWhatIsWrongIsToldWithItsLine(t *testing.T) {
 	}
 }
 
-func TestEveryProblemIsToldAtOnce(t *testing.T) {
+func TestEveryStepReportsAllOfItsProblems(t *testing.T) {
 	t.Parallel()
-	_, err := agentfile.Parse("a.yaml", []byte("on_busy: x\nlimits:\n  rounds: -1\nname: A\n"), nil)
-	want := `a.yaml:1:10: on_busy: "x": use queue, steer, interrupt or reject
-a.yaml:3:11: limits.rounds: -1: use a number from 1 on
-a.yaml:4:7: name: "A": use 1 to 64 of a-z, 0-9, - and _, a letter or digit first: did you mean a?`
-	if err == nil || err.Error() != want {
-		t.Errorf("Parse = %v\nwant\n%s", err, want)
-	}
-}
-
-func TestNoProblemHidesAnother(t *testing.T) {
-	t.Parallel()
-	text := `name: A
-model: [open
+	for _, tt := range []struct{ name, text, want string }{
+		{"syntax", "name: A\nsystem: \"never closed\nlimits: 5\n", `a.yaml:2:9: could not find end character of double-quoted text`},
+		{"schema", `name: A
 tools:
   - {name: x, permision: ask}
   - {permission: perhaps, timeout: {a: b}}
   - y
 limits: {rounds: many, tokens: -1}
-system: "never closed
 hooks:
   - command: x
     points: [nowhere]
+context: {skills: [skills, ../x], specs: [/etc]}
+permissions: {kinds: {allow: [filesystem.reed, mail.send], deny: ["shell.*"]}}
 engine: fast
-limits: {rounds: 3}
 fallback: [a]
-`
-	want := `a.yaml:1:7: name: "A": use 1 to 64 of a-z, 0-9, - and _, a letter or digit first: did you mean a?
-a.yaml:2:8: sequence end token ']' not found: the list that opens here is never closed
-a.yaml:4:15: unknown field "permision": did you mean permission?
-a.yaml:5:18: tools[1].permission: "perhaps": use allow, ask, deny or guard
-a.yaml:5:37: tools[1].timeout: want a time with its unit, not keys with values
-a.yaml:6:5: tools[2]: want keys with values, not the text "y": write {name: y}
-a.yaml:7:18: limits.rounds: want a whole number, not the text "many"
-a.yaml:7:32: limits.tokens: -1: use a number from 1 on
-a.yaml:8:9: could not find end character of double-quoted text: the quotes that open here are never closed
-a.yaml:11:14: hooks[0].points[0]: "nowhere": use session_start, loop_iteration, pre_llm_call, post_llm_call, pre_tool_execution, post_tool_execution, context_compaction or session_end
+`, `a.yaml:1:7: name: "A": use 1 to 64 of a-z, 0-9, - and _, a letter or digit first: did you mean a?
+a.yaml:3:15: unknown field "permision": did you mean permission?
+a.yaml:4:6: tools[1]: give name
+a.yaml:4:18: tools[1].permission: "perhaps": use allow, ask, deny or guard
+a.yaml:4:37: tools[1].timeout: want a duration like 30s, not keys with values
+a.yaml:5:5: tools[2]: want keys with values, not the text "y"
+a.yaml:6:18: limits.rounds: want a whole number, not the text "many"
+a.yaml:6:32: limits.tokens: -1: use a number from 1 up
+a.yaml:9:14: hooks[0].points[0]: "nowhere": use session_start, loop_iteration, pre_llm_call, post_llm_call, pre_tool_execution, post_tool_execution, context_compaction or session_end
+a.yaml:10:28: context.skills[1]: "../x": use a folder below the one that the agent works in, as a relative path without ..
+a.yaml:10:43: context.specs[0]: "/etc": use a folder below the one that the agent works in, as a relative path without ..
+a.yaml:11:31: permissions.kinds.allow[0]: "filesystem.reed": no request is of that kind: of filesystem there are filesystem.delete, filesystem.edit, filesystem.list, filesystem.mkdir, filesystem.read, filesystem.write
+a.yaml:11:67: permissions.kinds.deny[0]: "shell.*": write a kind like filesystem.read; one like filesystem fits all below it
 a.yaml:12:1: unknown field "engine"
-a.yaml:13:1: mapping key "limits" already defined at [7:1]: give each key once`
-	_, err := agentfile.Parse("a.yaml", []byte(text), nil)
-	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
-		t.Errorf("problems (-want +got):\n%s", diff)
+a.yaml:13:11: fallback: needs model`},
+		{"meaning", `name: a
+agents: [a]
+mcp: {x: {command: [server, --token, abc]}}
+hooks: [{command: x, points: [pre_llm_call], tools: [a]}]
+`, `a.yaml:2:10: agents[0]: a would delegate to itself
+a.yaml:3:29: mcp.x.command[1]: looks like a secret: pass it to the command in env, as env:NAME or file:PATH
+a.yaml:4:31: hooks[0].points[0]: tools are for pre_tool_execution and post_tool_execution: there is no call at pre_llm_call`},
+	} {
+		_, err := agentfile.Parse("a.yaml", []byte(tt.text), nil)
+		if diff := cmp.Diff(tt.want, fmt.Sprint(err)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
 	}
 }

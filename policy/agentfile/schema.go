@@ -1,76 +1,219 @@
 package agentfile
 
 import (
-	"encoding/json"
+	"bytes"
+	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 
-	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/turnlog/turnlog/internal/nearest"
 )
 
+//go:embed schema.json
+var schemaJSON []byte
+
 // Schema returns the JSON Schema of agent files, for editors.
-func Schema() ([]byte, error) {
-	s, err := schema()
+func Schema() []byte { return slices.Clone(schemaJSON) }
+
+// compiled is the schema, which takes 10 ms to compile.
+var compiled = sync.OnceValues(compileSchema) //nolint:gochecknoglobals // immutable
+
+func compileSchema() (*jsonschema.Schema, error) {
+	const name = "agent.schema.json"
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaJSON))
 	if err != nil {
 		return nil, err
 	}
-	raw, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("agent file schema: %w", err)
-	}
-	return append(raw, '\n'), nil
-}
-
-func schema() (*jsonschema.Schema, error) {
-	s, err := jsonschema.For[Definition](nil)
-	if err != nil {
-		return nil, fmt.Errorf("agent file schema: %w", err)
-	}
-	s.Schema = "https://json-schema.org/draft/2020-12/schema"
-	s.Title = "Turnlog agent"
-	plainTypes(s)
-	for _, r := range restrictions() {
-		for _, path := range r.at {
-			p, err := find(s, path)
-			if err != nil {
-				return nil, err
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	for format, check := range formats() {
+		c.RegisterFormat(&jsonschema.Format{Name: format, Validate: func(v any) error {
+			text, ok := v.(string)
+			if !ok {
+				return nil // a problem of its type
 			}
-			r.hold(p)
-		}
+			return check(text)
+		}})
 	}
-	return s, nil
+	if err := c.AddResource(name, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(name)
 }
 
-// plainTypes takes null out of the types: a key is left out instead.
-func plainTypes(s *jsonschema.Schema) {
-	if s == nil {
+// matchSchema reports where the file does not match the schema.
+func (r *reader) matchSchema() {
+	s, err := compiled()
+	if err != nil {
+		r.report("", "agent file schema: %v", err)
 		return
 	}
-	if i := slices.IndexFunc(s.Types, func(t string) bool { return t != "null" }); i >= 0 {
-		s.Type, s.Types = s.Types[i], nil
-	}
-	for _, p := range s.Properties {
-		plainTypes(p)
-	}
-	plainTypes(s.Items)
-	if s.AdditionalProperties != nil && s.AdditionalProperties.Not == nil {
-		plainTypes(s.AdditionalProperties)
+	if bad, ok := errors.AsType[*jsonschema.ValidationError](s.Validate(r.tree.value)); ok {
+		r.mismatch(s, bad)
 	}
 }
 
-func find(s *jsonschema.Schema, path []string) (*jsonschema.Schema, error) {
-	for _, key := range path {
-		next := s.Properties[key]
-		if key == each {
-			next = s.Items
-			if next == nil {
-				next = s.AdditionalProperties
-			}
+// mismatch reports an error of validation, or the errors that caused it.
+func (r *reader) mismatch(root *jsonschema.Schema, e *jsonschema.ValidationError) {
+	path, value, s := r.locate(root, e.InstanceLocation)
+	switch k := e.ErrorKind.(type) {
+	case *kind.Type:
+		if value == nil {
+			r.report(path, "has no value: give one, or omit the key")
+		} else {
+			r.report(path, "want %s, not %s", wanted(s), shown(value))
 		}
-		if next == nil {
-			return nil, fmt.Errorf("agent file schema: nothing at %v", path)
+	case *kind.Enum:
+		r.report(path, "%q: use %s%s", k.Got, list(enum(s), "or"), nearest.Hint(fmt.Sprint(k.Got), enum(s)))
+	case *kind.Format:
+		r.report(path, "%v", k.Err)
+	case *kind.Pattern: // the format beside it says more
+	case *kind.AdditionalProperties:
+		for _, key := range k.Properties {
+			r.problemAt(r.tree.keys[path+"."+key], "", "unknown field %q%s", key, keyHint(key, s))
 		}
-		s = next
+	case *kind.PropertyNames: // of servers
+		r.problemAt(r.tree.keys[path+"."+k.Property], path, "%v", checkName(k.Property))
+	case *kind.Required:
+		r.report(path, "give %s", list(k.Missing, "and"))
+	case *kind.DependentRequired:
+		r.report(path+"."+k.Prop, "needs %s", list(k.Missing, "and"))
+	case *kind.OneOf:
+		r.report(path, "give exactly one of %s", keysOf(s.OneOf))
+	case *kind.AnyOf:
+		r.report(path, "give at least one of %s", keysOf(s.AnyOf))
+	case *kind.Not:
+		if len(s.Not.Required) > 0 {
+			r.report(path+"."+s.Not.Required[1], "give only one of %s", list(s.Not.Required, "and"))
+		} else {
+			r.report(path, "%v: use %s", value, bounds(s))
+		}
+	case *kind.Minimum, *kind.Maximum, *kind.ExclusiveMinimum:
+		r.report(path, "%v: use %s", value, bounds(s))
+	case *kind.MinItems:
+		r.report(path, "is an empty list: name something, or omit the key")
+	case *kind.MinLength:
+		r.report(path, "is empty: give a value, or omit the key")
+	case *kind.UniqueItems:
+		r.report(at(path, k.Duplicates[1]), "is the same as entry %d", k.Duplicates[0])
+	default: // a group of errors
+		for _, cause := range e.Causes {
+			r.mismatch(root, cause)
+		}
 	}
-	return s, nil
+}
+
+// locate follows a JSON pointer to a value and its schema.
+func (r *reader) locate(s *jsonschema.Schema, pointer []string) (path string, value any, _ *jsonschema.Schema) {
+	path, value = "$", r.tree.value
+	for _, key := range pointer {
+		switch v := value.(type) {
+		case map[string]any:
+			path, value = path+"."+key, v[key]
+			next := s.Properties[key]
+			if next == nil {
+				next, _ = s.AdditionalProperties.(*jsonschema.Schema)
+			}
+			s = next
+		case []any:
+			i, _ := strconv.Atoi(key) // the library made it from an int
+			path, value, s = at(path, i), v[i], s.Items2020
+		}
+		for s.Ref != nil {
+			s = s.Ref
+		}
+	}
+	return path, value, s
+}
+
+// keyHint suggests the key that was meant.
+func keyHint(key string, s *jsonschema.Schema) string {
+	var known []string
+	for k := range s.Properties {
+		known = append(known, k)
+	}
+	slices.Sort(known)
+	if hint := nearest.Hint(key, known); hint != "" || len(known) > 12 {
+		return hint
+	}
+	return ": use " + list(known, "or")
+}
+
+func wanted(s *jsonschema.Schema) string {
+	switch s.Types.ToStrings()[0] {
+	case "object":
+		return "keys with values"
+	case "array":
+		return "a list"
+	case "integer":
+		return "a whole number"
+	case "number":
+		return "a number"
+	case "boolean":
+		return "true or false"
+	}
+	if s.Enum != nil {
+		return list(enum(s), "or")
+	}
+	if s.Format != nil && s.Format.Name == "go-duration" {
+		return "a duration like 30s"
+	}
+	return "a text"
+}
+
+func enum(s *jsonschema.Schema) []string {
+	words := make([]string, len(s.Enum.Values))
+	for i, w := range s.Enum.Values {
+		words[i] = fmt.Sprint(w)
+	}
+	return words
+}
+
+func shown(value any) string {
+	switch v := value.(type) {
+	case map[string]any:
+		return "keys with values"
+	case []any:
+		return "a list"
+	case string:
+		return fmt.Sprintf("the text %.40q", v)
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	return fmt.Sprintf("the number %v", value)
+}
+
+// bounds says which numbers a schema allows.
+func bounds(s *jsonschema.Schema) string {
+	switch {
+	case s.Not != nil:
+		return "a number from 1 up, or -1"
+	case s.ExclusiveMinimum != nil:
+		return fmt.Sprintf("more than %s and at most %s", s.ExclusiveMinimum.RatString(), s.Maximum.RatString())
+	}
+	return fmt.Sprintf("a number from %s up", s.Minimum.RatString())
+}
+
+// keysOf lists the keys of which each schema requires one.
+func keysOf(of []*jsonschema.Schema) string {
+	keys := make([]string, len(of))
+	for i, s := range of {
+		keys[i] = s.Required[0]
+	}
+	return list(keys, "and")
+}
+
+func list(words []string, last string) string {
+	n := len(words) - 1
+	if n < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
 }

@@ -3,9 +3,9 @@ package agentfile
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -17,11 +17,11 @@ import (
 	"github.com/turnlog/turnlog/tool/skill"
 )
 
-// defaultGateRetries is how often an agent goes on after a failed gate.
+// defaultGateRetries is how often an agent continues after a failed gate.
 const defaultGateRetries = 3
 
-// Session returns what a session of the agent records of it. The model's data, the
-// definition and the catalog are for the host to fill in; see [Definition.Merge].
+// Session returns the agent's part of a session's configuration. The host adds the
+// model's data, the definition and the catalog; see [Definition.Merge].
 func (d *Definition) Session() (events.Config, error) {
 	c := events.Config{
 		Model: d.ModelName(), MaxParallel: d.MaxParallel, FailRun: d.FailRun, Tools: d.offered(),
@@ -46,7 +46,7 @@ func (d *Definition) Session() (events.Config, error) {
 	if a := d.Approvals; a != nil {
 		c.ApprovalTTL, c.Retry.AskLost = span(a.TTL), a.AskLost
 	}
-	for _, name := range d.Agents { // what it does, its own rules say
+	for _, name := range d.Agents { // its own rules judge what it does
 		c.Rules = append(c.Rules, events.Rule{Tool: ToolOf(name), Action: events.RuleAllow})
 	}
 	if len(d.Tools) == 0 {
@@ -65,8 +65,7 @@ func (d *Definition) Session() (events.Config, error) {
 	return c, nil
 }
 
-// ModelName is the name of the agent's model, with those that take over from it; empty:
-// it names none.
+// ModelName returns the name of the agent's model and its fallbacks; "": it names none.
 func (d *Definition) ModelName() string {
 	if d.Model == "" {
 		return ""
@@ -74,11 +73,11 @@ func (d *Definition) ModelName() string {
 	return fallback.Name(slices.Concat([]string{d.Model}, d.Fallback)...)
 }
 
-// ToolOf is the name of the tool with which others delegate to an agent.
+// ToolOf returns the name of the tool that delegates to an agent.
 func ToolOf(agent string) string { return "agent_" + agent }
 
-// offered are the patterns of the tools that the agent may use. Of the agents it may use
-// those that it names.
+// offered returns the patterns of the tools that the agent may use. It delegates only to
+// agents that it names.
 func (d *Definition) offered() []string {
 	var patterns []string
 	for _, name := range d.Agents {
@@ -101,7 +100,7 @@ func (d *Definition) offered() []string {
 	return patterns
 }
 
-// Task returns the task that the agent makes of a goal, with its gate.
+// Task returns the agent's task for a goal, with its gate.
 func (d *Definition) Task(goal string) events.TaskSpec {
 	spec := events.TaskSpec{Goal: goal}
 	if g := d.Gate; g != nil {
@@ -111,7 +110,7 @@ func (d *Definition) Task(goal string) events.TaskSpec {
 	return spec
 }
 
-// events are the limits as a session records them.
+// events returns the limits as a session records them.
 func (l *Limits) events() events.Limits {
 	if l == nil {
 		return events.Limits{}
@@ -123,13 +122,7 @@ func (l *Limits) events() events.Limits {
 	}
 }
 
-// span is the time that a text says which was validated.
-func span(text string) time.Duration {
-	d, _ := parseDuration(text) // Parse has read it before
-	return d
-}
-
-// Guards returns the agent's guardrails, as hooks.
+// Guards returns the agent's guardrails as hooks.
 func (d *Definition) Guards() ([]extension.Hook, error) {
 	g := d.Guardrails
 	if g == nil {
@@ -161,8 +154,8 @@ func checks(of string, list []Check) []guardrail.Check {
 	return out
 }
 
-// Mutators returns the agent's compaction, as a mutator. Models opens the models
-// that summarise, by name.
+// Mutators returns the agent's compaction as a mutator. models opens a model that
+// summarizes, by name.
 func (d *Definition) Mutators(models func(name string) (model.Model, error)) ([]extension.Mutator, error) {
 	c := d.Compaction
 	if c == nil {
@@ -202,6 +195,8 @@ func (s Step) strategy(own string, models func(name string) (model.Model, error)
 		return compact.KeepRecent{Turns: s.KeepTurns}, nil
 	case s.KeepTokens > 0:
 		return compact.Window{Tokens: s.KeepTokens}, nil
+	case s.Summarise == nil:
+		return nil, errors.New("a step without a strategy")
 	}
 	m, err := models(cmp.Or(s.Summarise.Model, own))
 	if err != nil {

@@ -14,59 +14,57 @@ import (
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
-func TestEveryScalarIsOfItsKind(t *testing.T) {
+func TestValuesOfTheWrongTypeAreReported(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ text, want string }{
-		{"", "a.yaml: is empty: say at least which model"},
+		{"", "a.yaml: is empty: give at least a model"},
 		{"# nothing\n", "a.yaml: is empty"},
 		{"null\n", "a.yaml: is empty"},
 		{"---\n", "a.yaml: is empty"},
 		{"demo", "a.yaml:1:1: want keys with values, not the text \"demo\""},
-		{"model: 7", `a.yaml:1:8: model: want a text, not the number 7: write "7" if it is meant as a text`},
-		{"system: true", `a.yaml:1:9: system: want a text, not true: write "true"`},
+		{"model: 7", `a.yaml:1:8: model: want a text, not the number 7`},
+		{"system: true", `a.yaml:1:9: system: want a text, not true`},
 		{"description: 1.5", "want a text, not the number 1.5"},
-		{"model: .nan", "want a text, not the number .nan"},
-		{"model:\nsystem: x", "a.yaml:1:7: model: has no value: give one, or leave the key out"},
+		{"model:\nsystem: x", "a.yaml:1:7: model: has no value: give one, or omit the key"},
 		{"model: ~", "model: has no value"},
 		{"fallback: [a, null]\nmodel: demo", "fallback[1]: has no value"},
-		{"mcp: {x: {command: [server, 8080]}}", `mcp.x.command[1]: want a text, not the number 8080: write "8080"`},
-		{"mcp: {x: {command: [a], env: {PORT: 8080}}}", `mcp.x.env.PORT: want a text, not the number 8080: write "8080"`},
-		{"fail_run: yes", `fail_run: want true or false, not the text "yes": write true`},
-		{"fail_run: 'off'", "write false"},
-		{"fail_run: 1", "fail_run: want true or false, not the number 1: write true"},
-		{"max_parallel: '3'", `max_parallel: want a whole number, not the text "3": write 3, without quotes`},
-		{"max_parallel: 0", "a.yaml:1:15: max_parallel: 0: use a number from 1 on, or -1 for all"},
-		{"max_parallel: -2", "use a number from 1 on, or -1 for all"},
-		{"gate: {command: x, max_retries: 0}", "gate.max_retries: 0: use a number from 1 on, or -1 for none"},
-		{"output: {schema: {}, repairs: 0}", "output.repairs: 0: use a number from 1 on, or -1 for none"},
-		{"limits: {rounds: 0}", "limits.rounds: 0: use a number from 1 on, or leave it out"},
-		{"limits: {rounds: 99999999999999999999}", "limits.rounds: 99999999999999999999: no number may be that large"},
-		{"limits: {rounds: 18446744073709551615}", "limits.rounds: 18446744073709551615: no number may be that large"},
-		{"limits: {rounds: -5}", "limits.rounds: -5: use a number from 1 on"},
+		{"mcp: {x: {command: [server, 8080]}}", `mcp.x.command[1]: want a text, not the number 8080`},
+		{"mcp: {x: {command: [a], env: {PORT: 8080}}}", `mcp.x.env.PORT: want a text, not the number 8080`},
+		{"fail_run: yes", `fail_run: want true or false, not the text "yes"`},
+		{"fail_run: 1", "fail_run: want true or false, not the number 1"},
+		{"max_parallel: '3'", `max_parallel: want a whole number, not the text "3"`},
+		{"max_parallel: 0", "a.yaml:1:15: max_parallel: 0: use a number from 1 up, or -1"},
+		{"max_parallel: -2", "use a number from 1 up, or -1"},
+		{"gate: {command: x, max_retries: 0}", "gate.max_retries: 0: use a number from 1 up, or -1"},
+		{"output: {schema: {}, repairs: 0}", "output.repairs: 0: use a number from 1 up, or -1"},
+		{"limits: {rounds: 0}", "limits.rounds: 0: use a number from 1 up"},
+		{"limits: {rounds: 99999999999999999999}", "limits.rounds: want a whole number, not the text"},
+		{"limits: {rounds: 18446744073709551615}", "limits.rounds: 18446744073709551615: the number is too large"},
+		{"limits: {rounds: -5}", "limits.rounds: -5: use a number from 1 up"},
 		{"limits: {rounds: 010}", "limits.rounds: 010: write the number in decimal digits"},
 		{"limits: {rounds: 0x10}", "limits.rounds: 0x10: write the number in decimal digits"},
 		{"limits: {rounds: 1e3}", "limits.rounds: want a whole number, not"},
-		{"limits: {rounds: .inf}", "limits.rounds: want a whole number, not the number .inf"},
-		{"limits: {wall_clock: 30}", "limits.wall_clock: want a time with its unit, not the number 30: write 30s if seconds are meant"},
-		{"limits: {wall_clock: '30'}", `limits.wall_clock: "30": give the unit too: write 30s if seconds are meant`},
-		{"limits: {wall_clock: 2d}", `limits.wall_clock: "2d": the units are ms, s, m and h: write 48h`},
-		{"limits: {wall_clock: 10 minutes}", `limits.wall_clock: "10 minutes": write 10m`},
-		{"context: {agents_md: true}", "context.agents_md: want one of none nearest all, not true"},
-		{"mcp:\n- name: x", "mcp: want keys with values, not a list: begin each entry with its name"},
+		{"limits: {rounds: .inf}", "limits.rounds: want a whole number, not the text"},
+		{"limits: {wall_clock: 30}", "limits.wall_clock: want a duration like 30s, not the number 30"},
+		{"limits: {wall_clock: '30'}", `limits.wall_clock: "30": give the unit too: write 30s for seconds`},
+		{"limits: {wall_clock: 2d}", `limits.wall_clock: "2d": use a positive duration like 90s or 24h; the units are ms, s, m and h`},
+		{"limits: {wall_clock: 10 minutes}", `limits.wall_clock: "10 minutes": use a positive duration`},
+		{"context: {agents_md: true}", "context.agents_md: want none, nearest or all, not true"},
+		{"mcp:\n- name: x", "mcp: want keys with values, not a list"},
 		{"system: |\nYou are\nlines\n", "a.yaml:2:1: non-map value is specified: if this belongs to the text or list above, indent it"},
-		{"limits: {wall_clock: 99999999h}", `limits.wall_clock: "99999999h": it is longer than a time can be`},
+		{"limits: {wall_clock: 99999999h}", `limits.wall_clock: "99999999h": use a positive duration`},
 		{"limits: {wall_clock: -5m}", `limits.wall_clock: "-5m": use a positive duration`},
-		{"limits: {wall_clock: ''}", "limits.wall_clock: is empty"},
-		{"compaction: {window: 9, share: .nan, steps: [{keep_items: 1}]}", "compaction.share: want a number, not the number .nan"},
+		{"limits: {wall_clock: ''}", `limits.wall_clock: "": use a positive duration`},
+		{"compaction: {window: 9, share: .nan, steps: [{keep_items: 1}]}", "compaction.share: want a number, not the text"},
 		{"compaction: {window: 9, share: 75, steps: [{keep_items: 1}]}", "compaction.share: 75: use more than 0 and at most 1"},
 		{"compaction: {window: 9, share: 0, steps: [{keep_items: 1}]}", "compaction.share: 0: use more than 0"},
-		{"tools: []", `a.yaml:1:8: tools: is an empty list: leave it out for all tools, or write [{name: "*", permission: deny}] for none`},
+		{"tools: []", `a.yaml:1:8: tools: is an empty list: name something, or omit the key`},
 		{"permissions: {commands: {allow: []}}", "permissions.commands.allow: is an empty list"},
-		{"tools:\n  fs: allow", "tools: want a list, not keys with values: begin each entry with a dash, as in - {name: …}"},
-		{"mcp: {x: {command: npx -y @acme/notes}}", `mcp.x.command: want a list, not the text "npx -y @acme/notes": write [npx, -y, "@acme/notes"]`},
-		{"memory: true", "memory: want keys with values, not true: its keys are scope, ttl"},
-		{"agents: tester", `agents: want a list, not the text "tester": write [tester]`},
-		{"gate: go test ./...", `gate: want keys with values, not the text "go test ./...": write {command: go test ./...}`},
+		{"tools:\n  fs: allow", "tools: want a list, not keys with values"},
+		{"mcp: {x: {command: npx -y @acme/notes}}", `mcp.x.command: want a list, not the text "npx -y @acme/notes"`},
+		{"memory: true", "memory: want keys with values, not true"},
+		{"agents: tester", `agents: want a list, not the text "tester"`},
+		{"gate: go test ./...", `gate: want keys with values, not the text "go test ./..."`},
 	} {
 		_, err := agentfile.Parse("a.yaml", []byte(tt.text), files())
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -75,10 +73,10 @@ func TestEveryScalarIsOfItsKind(t *testing.T) {
 	}
 }
 
-func TestSecretsThatAreWrittenDownAreFound(t *testing.T) {
+func TestSecretsInAFileAreReported(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"mcp: {x: {command: [server, --api-key, abc]}}":                               "mcp.x.command[1]: looks like a secret: give it to the command in env",
+		"mcp: {x: {command: [server, --api-key, abc]}}":                               "mcp.x.command[1]: looks like a secret: pass it to the command in env",
 		"mcp: {x: {command: [server, --token=abc]}}":                                  "mcp.x.command[1]: looks like a secret",
 		"mcp: {x: {command: [server, ghp_0123456789abcdefghij0123]}}":                 "mcp.x.command[1]: looks like a secret",
 		"mcp: {x: {command: [server], env: {X: sk-ant-0123456789abcdefghij}}}":        "mcp.x.env.X: looks like a secret",
@@ -95,7 +93,7 @@ func TestSecretsThatAreWrittenDownAreFound(t *testing.T) {
 	}
 }
 
-func TestWhatYAMLCanDoBesides(t *testing.T) {
+func TestYAMLIsReadStrictly(t *testing.T) {
 	t.Parallel()
 	var bomb strings.Builder
 	bomb.WriteString("output: {schema: {a: &a [x]")
@@ -103,20 +101,20 @@ func TestWhatYAMLCanDoBesides(t *testing.T) {
 		fmt.Fprintf(&bomb, ", %c: &%c [%s]", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 9), ","))
 	}
 	for _, tt := range []struct{ text, want string }{
-		{"model: demo\n---\nmodel: demo\n", "a.yaml:2:1: holds 2 documents, one is wanted"},
-		{"model: a\nmodel: b\n", `a.yaml:2:1: mapping key "model" already defined at [1:1]: give each key once`},
+		{"model: demo\n---\nmodel: demo\n", "a.yaml:2:1: there are 2 documents"},
+		{"model: a\nmodel: b\n", `a.yaml:2:1: mapping key "model" already defined at [1:1]`},
 		{"tools:\n\t- name: x\n", "a.yaml:2:1: found character '\t' that cannot start any token: indent with spaces"},
-		{"system: You are: helpful", "a.yaml:1:9: mapping value is not allowed in this context: if a text holds \": \", put it in quotes"},
-		{"limits:\n  rounds: 5\n wall_clock: 3m\n", "a.yaml:3:2: value is not allowed in this context: look whether the lines are indented alike"},
-		{"tools:\n- name: *\n", `a text that begins with * has to be in quotes`},
-		{"tools: [{name: *all}]", "tools[0].name: *all: there is no &all above it"},
+		{"system: You are: helpful", "a.yaml:1:9: mapping value is not allowed in this context: if a text contains \": \", quote it"},
+		{"limits:\n  rounds: 5\n wall_clock: 3m\n", "a.yaml:3:2: value is not allowed in this context: check the indentation"},
+		{"tools:\n- name: *\n", `quote a text that begins with *`},
+		{"tools: [{name: *all}]", "tools[0].name: *all: there is no &all before it"},
 		{"limits: &l {rounds: many}\nsession_limits: *l\n", "a.yaml:1:21: limits.rounds: want a whole number"},
 		{"a: &a demo\nmodel: *a\n", "a.yaml:1:1: unknown field \"a\""},
 		{"limits: &l {rounds: 2}\nmemory: *l\n", `unknown field "rounds"`},
 		{"limits: &l {rounds: 2}\nmax_parallel: *l\n", "max_parallel: want a whole number, not keys with values"},
-		{bomb.String() + "}}\n", "a.yaml: unfolds to more than 65536 values by its aliases"},
+		{bomb.String() + "}}\n", "a.yaml: expands to more than 65536 values through its aliases"},
 		{"\xff\xfem\x00", "a.yaml:1:"},
-		{"model: demo\nsystem: \xff", "a.yaml:2:1: not a text in UTF-8"},
+		{"model: demo\nsystem: \xff", "a.yaml:2:1: not UTF-8 text"},
 	} {
 		_, err := agentfile.Parse("a.yaml", []byte(tt.text), files())
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -139,45 +137,30 @@ func TestAFileIsTheSameOnEverySystem(t *testing.T) {
 	}
 	got, err := agentfile.Parse("a.yaml", []byte("\xef\xbb\xbf"+strings.ReplaceAll(text, "\n", "\r\n")), nil)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("with Windows' line ends and a BOM: %v (-want +got):\n%s", err, diff)
+		t.Errorf("with Windows' line ends and a byte order mark: %v (-want +got):\n%s", err, diff)
 	}
 }
 
-func TestAKeyOfAnotherProgramIsKnown(t *testing.T) {
+func TestAnUnknownKeySuggestsTheNearestOne(t *testing.T) {
 	t.Parallel()
-	for key, want := range map[string]string{
-		"prompt":       `a.yaml:1:1: unknown field "prompt": the prompt is system, or system_file`,
-		"mcpServers":   "MCP servers are under mcp",
-		"maxParallel":  "did you mean max_parallel?",
-		"temperature":  "model: PROVIDER:NAME?temperature=…",
-		"api_key":      "keys are never in the file",
-		"ttl":          "it belongs under approvals or memory",
-		"Tools":        "did you mean tools?",
-		"max_rounds":   "it is rounds under limits",
-		"tool_calls":   "it belongs under limits or session_limits",
-		"subagents":    "agents that it may delegate to are under agents",
-		"agents_md":    "it belongs under context",
-		"schema_file":  "it belongs under output",
-		"provider":     "as in model: anthropic:NAME",
-		"instructions": "the prompt is system",
+	for text, want := range map[string]string{
+		"maxParallel: x":         `a.yaml:1:1: unknown field "maxParallel": did you mean max_parallel?`,
+		"Tools: x":               "did you mean tools?",
+		"approvals: {after: 3s}": `a.yaml:1:13: unknown field "after": use ask_lost or ttl`,
 	} {
-		_, err := agentfile.Parse("a.yaml", []byte(key+": x\n"), nil)
+		_, err := agentfile.Parse("a.yaml", []byte(text), nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", key, err, want)
+			t.Errorf("Parse(%q) = %v, want %q", text, err, want)
 		}
 	}
-	_, err := agentfile.Parse("a.yaml", []byte("approvals: {after: 3s}\n"), nil)
-	if want := `unknown field "after": there are ttl, ask_lost`; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("Parse = %v, want %q", err, want)
-	}
 }
 
-func TestWhatFitsNothingIsTold(t *testing.T) {
+func TestReferencesAreCheckedAgainstWhatTheProgramKnows(t *testing.T) {
 	t.Parallel()
 	known := agentfile.Known{
 		Models: func(name string) error {
 			if name != "demo" {
-				return errors.New("nobody has " + name)
+				return errors.New("there is no " + name)
 			}
 			return nil
 		},
@@ -194,12 +177,7 @@ func TestWhatFitsNothingIsTold(t *testing.T) {
 		"tester.yaml": "model: demo\n", "broken.yaml": "engine: x\n",
 		"lead.yaml": `model: nope
 fallback: [demo, nix]
-agents: [tester, testr, broken, nobody]
-context:
-  skills: [skills, ../x]
-  specs: [/etc]
-permissions:
-  kinds: {allow: [filesystem.reed, mail.send], deny: ["shell.*"]}
+agents: [tester, testr, broken, absent]
 mcp: {docs: {command: [d]}}
 tools:
   - name: fs_raed
@@ -215,19 +193,15 @@ compaction: {items: 9, steps: [{summarise: {model: dmeo}}]}
 			t.Fatal(err)
 		}
 	}
-	want := `lead.yaml:1:8: model: nobody has nope
-lead.yaml:2:18: fallback[1]: nobody has nix
-lead.yaml:3:18: agents[1]: no file in DIR is of an agent "testr": did you mean tester?
-lead.yaml:3:25: agents[2]: the file of agent broken cannot be used: see what is wrong with it
-lead.yaml:3:33: agents[3]: no file in DIR is of an agent "nobody": put nobody.yaml there
-lead.yaml:5:20: context.skills[1]: "../x": use a folder in the one that the agent works in, as a relative path without ..
-lead.yaml:6:11: context.specs[0]: "/etc": use a folder in the one that the agent works in, as a relative path without ..
-lead.yaml:8:19: permissions.kinds.allow[0]: "filesystem.reed": no request is of that kind: of filesystem there are filesystem.delete, filesystem.edit, filesystem.list, filesystem.mkdir, filesystem.read, filesystem.write
-lead.yaml:8:55: permissions.kinds.deny[0]: "shell.*": write a kind like filesystem.read; one like filesystem fits all below it
-lead.yaml:11:11: tools[0].name: no such tool
-lead.yaml:13:11: tools[2].name: "agent_other": the agent does not delegate to other: name it under agents
-lead.yaml:15:11: tools[4].name: "mcp_dcos_*": no server under mcp is called dcos: did you mean docs?
-lead.yaml:17:52: compaction.steps[0].summarise.model: nobody has dmeo`
+	want := `lead.yaml:1:8: model: there is no nope
+lead.yaml:2:18: fallback[1]: there is no nix
+lead.yaml:3:18: agents[1]: no file in DIR defines an agent "testr": did you mean tester?
+lead.yaml:3:25: agents[2]: the file of agent broken has problems of its own
+lead.yaml:3:33: agents[3]: no file in DIR defines an agent "absent": put absent.yaml there
+lead.yaml:6:11: tools[0].name: no such tool
+lead.yaml:8:11: tools[2].name: "agent_other": the agent does not delegate to other: name it under agents
+lead.yaml:10:11: tools[4].name: "mcp_dcos_*": no server under mcp is called dcos: did you mean docs?
+lead.yaml:12:52: compaction.steps[0].summarise.model: there is no dmeo`
 	_, err := known.Load(filepath.Join(dir, "lead.yaml"))
 	got := strings.ReplaceAll(strings.ReplaceAll(fmt.Sprint(err), dir+"/", ""), dir, "DIR")
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -235,9 +209,8 @@ lead.yaml:17:52: compaction.steps[0].summarise.model: nobody has dmeo`
 	}
 }
 
-// TestASessionGoesOnWithWhatItBegan holds that what is refused today does not stop a session
-// that has it in its journal.
-func TestASessionGoesOnWithWhatItBegan(t *testing.T) {
+// What a later release refuses must not stop a session that has it in its journal.
+func TestARecordedDefinitionIsNotCheckedAgain(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{
 		`{"name":"a","context":{"skills":["../x"]}}`,
@@ -249,7 +222,7 @@ func TestASessionGoesOnWithWhatItBegan(t *testing.T) {
 			t.Errorf("Recorded(%s) = %v, %v", data, d, err)
 		}
 		if _, err := agentfile.Parse("a", []byte(data), nil); err == nil {
-			t.Errorf("Parse(%s) takes it", data)
+			t.Errorf("Parse(%s) accepts it", data)
 		}
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/turnlog/turnlog/tool/skill"
 )
 
-// Purpose is what the agent is for, for models that may delegate to it.
+// Purpose returns what the agent is for, to tell models that may delegate to it.
 func (d *Definition) Purpose() string {
-	return cmp.Or(d.Description, "Hands work to the agent "+d.Name+".")
+	return cmp.Or(d.Description, "Delegates work to the agent "+d.Name+".")
 }
 
-// Servers are the MCP servers of the agents, each once. It returns an error if two agents
-// give one name to different servers.
+// Servers returns the MCP servers of the agents, each once. It returns an error if two
+// agents use one name for different servers.
 func Servers(of ...*Definition) ([]mcp.Server, error) {
 	var all []mcp.Server
 	known := make(map[string]Server)
@@ -31,7 +31,7 @@ func Servers(of ...*Definition) ([]mcp.Server, error) {
 			other, twice := known[name]
 			switch {
 			case twice && !reflect.DeepEqual(s, other):
-				return nil, fmt.Errorf("agent %s: its MCP server %s is not that of another agent: give it another name", d.Name, name)
+				return nil, fmt.Errorf("agent %s: another agent has a different MCP server %s: rename one", d.Name, name)
 			case twice:
 				continue
 			}
@@ -45,16 +45,16 @@ func Servers(of ...*Definition) ([]mcp.Server, error) {
 	return all, nil
 }
 
-// Which says which AGENTS.md files the agent is told of; empty: none.
+// Which returns which AGENTS.md files the agent reads; "": none.
 func (d *Definition) Which() workspace.Which {
-	if d.Context == nil || d.Context.AgentsMD == none {
+	if d.Context == nil || d.Context.AgentsMD == "none" {
 		return ""
 	}
 	return workspace.Which(d.Context.AgentsMD)
 }
 
-// Instructions are the AGENTS.md files that hold for a folder, if the agent is told of
-// them: what a transcript begins with behind the prompt.
+// Instructions returns the AGENTS.md files for a folder, if the agent reads them. They
+// follow the prompt at the beginning of a transcript.
 func (d *Definition) Instructions(root string) ([]content.Item, error) {
 	if d.Which() == "" {
 		return nil, nil
@@ -66,8 +66,8 @@ func (d *Definition) Instructions(root string) ([]content.Item, error) {
 	return items, nil
 }
 
-// Sources are what planning a task in a folder is told of: its AGENTS.md files and the
-// specifications that fit.
+// Sources returns what planning a task in a folder recalls: its AGENTS.md files and
+// matching specifications.
 func (d *Definition) Sources(root string) []memory.Source {
 	var all []memory.Source
 	if d.Which() != "" {
@@ -79,8 +79,8 @@ func (d *Definition) Sources(root string) []memory.Source {
 	return all
 }
 
-// Skills are the skills in the folders that the agents name, in a root; nil: they name
-// none.
+// Skills returns the skills in the folders below root that the agents name; nil: they
+// name none.
 func Skills(root string, of ...*Definition) (*skill.Source, error) {
 	var folders []string
 	for _, d := range of {
@@ -103,9 +103,8 @@ func Skills(root string, of ...*Definition) (*skill.Source, error) {
 	return s, nil
 }
 
-// Missing says in words what the file names and nobody offers, given the names of the tools
-// on offer: entries of tools that fit none, unless they deny, servers without a tool, and
-// agents to delegate to.
+// Missing describes what the definition refers to that is not among the names of the
+// tools on offer: entries of tools, unless they deny, servers and agents.
 func (d *Definition) Missing(offered []string) []string {
 	var all []string
 	fits := func(pattern string) bool {
@@ -123,7 +122,7 @@ func (d *Definition) Missing(offered []string) []string {
 	}
 	for i, name := range d.Agents {
 		if !fits(ToolOf(name)) {
-			all = append(all, fmt.Sprintf("agents[%d]: nobody offers to delegate to %s", i, name))
+			all = append(all, fmt.Sprintf("agents[%d]: no tool on offer delegates to %s", i, name))
 		}
 	}
 	return all

@@ -20,7 +20,7 @@ agents: [tester, helper]
 	}
 	got := d.Missing([]string{"fs_read_file", "mcp_docs_read", "agent_helper"})
 	want := []string{
-		"tools[1]: no tool on offer is called deploy", "mcp.wiki: no tool of this server is on offer", "agents[0]: nobody offers to delegate to tester",
+		"tools[1]: no tool on offer is called deploy", "mcp.wiki: no tool of this server is on offer", "agents[0]: no tool on offer delegates to tester",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Missing (-want +got):\n%s", diff)

@@ -2,7 +2,6 @@ package agentfile
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Terms are what the agent says of its tools in place of what they declare, for
+// Terms returns what the agent says about its tools in place of what they declare, for
 // [tool.Under]; nil: nothing.
 func (d *Definition) Terms() []tool.Terms {
 	plain := func(t Tool) bool {
@@ -22,12 +21,12 @@ func (d *Definition) Terms() []tool.Terms {
 	if !slices.ContainsFunc(d.Tools, func(t Tool) bool { return !plain(t) }) {
 		return nil
 	}
-	all := make([]tool.Terms, len(d.Tools)) // the first entry that fits a tool counts, also if it says nothing
+	all := make([]tool.Terms, len(d.Tools)) // the first match counts, even if it says nothing
 	for i, t := range d.Tools {
 		all[i] = tool.Terms{Tool: t.Name, Exclusive: t.Exclusive, Timeout: span(t.Timeout), MaxOutput: t.MaxOutput}
 		if t.Effects != "" {
 			e := content.Effects(t.Effects)
-			if t.Effects == none {
+			if t.Effects == "none" {
 				e = content.Once
 			}
 			all[i].Effects = &e
@@ -36,22 +35,9 @@ func (d *Definition) Terms() []tool.Terms {
 	return all
 }
 
-// policy is what the agent's calls may do, for the workers that run them; nil: nothing is
-// said.
-func (d *Definition) policy() (json.RawMessage, error) {
-	if d.Permissions == nil {
-		return nil, nil
-	}
-	raw, err := json.Marshal(d.Permissions)
-	if err != nil {
-		return nil, fmt.Errorf("agent %s: permissions: %w", d.Name, err)
-	}
-	return raw, nil
-}
-
-// Commands are the agent's hooks. They begin in a folder, which is to be that of the agent
-// files, and find the one that the agent works in as TURNLOG_ROOT; of the process's
-// environment they see what every command of tools does.
+// Commands returns the agent's hooks. They start in folder, that of the agent files, and
+// see root, where the agent works, as TURNLOG_ROOT, in addition to the environment that
+// commands of tools have.
 func (d *Definition) Commands(folder, root string) ([]extension.Hook, error) {
 	if len(d.Hooks) == 0 {
 		return nil, nil
@@ -84,5 +70,5 @@ func (d *Definition) Commands(folder, root string) ([]extension.Hook, error) {
 	return out, nil
 }
 
-// nameAt is the name of the hook at an index.
+// nameAt returns the name of the hook at an index.
 func (h Hook) nameAt(i int) string { return cmp.Or(h.Name, fmt.Sprintf("hook_%d", i+1)) }

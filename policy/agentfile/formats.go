@@ -1,0 +1,102 @@
+package agentfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/policy/permission"
+	"github.com/turnlog/turnlog/tool/mcp"
+)
+
+// formats are the checks that schema.json names as formats. Their errors quote the text,
+// unless it may be a secret.
+func formats() map[string]func(text string) error {
+	return map[string]func(string) error{
+		"name":             checkName,
+		"go-duration":      checkDuration,
+		"route":            checkRoute,
+		"re2":              func(s string) error { _, err := regexp.Compile(s); return err },
+		"request-kind":     permission.CheckKind,
+		"http-url":         checkURL,
+		"folder-below":     checkFolder,
+		"secret-reference": checkReference,
+		"shell":            checkCommand,
+	}
+}
+
+func checkName(s string) error {
+	if isName(s) {
+		return nil
+	}
+	hint := strings.Trim(regexp.MustCompile(`[^a-z0-9_-]+`).ReplaceAllString(strings.ToLower(strings.TrimSpace(s)), "-"), "-_")
+	if isName(hint) {
+		hint = ": did you mean " + hint + "?"
+	} else {
+		hint = ""
+	}
+	return fmt.Errorf("%q: use 1 to 64 of a-z, 0-9, - and _, a letter or digit first%s", s, hint)
+}
+
+// isName reports whether s can name an agent or a server.
+func isName(s string) bool { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`).MatchString(s) }
+
+func checkDuration(s string) error {
+	d, err := time.ParseDuration(s)
+	switch {
+	case err == nil && d > 0:
+		return nil
+	case regexp.MustCompile(`^[0-9]+$`).MatchString(s):
+		return fmt.Errorf("%q: give the unit too: write %ss for seconds", s, s)
+	}
+	return fmt.Errorf("%q: use a positive duration like 90s or 24h; the units are ms, s, m and h", s)
+}
+
+// span returns the duration that a validated text stands for; "" is zero.
+func span(s string) time.Duration {
+	d, _ := time.ParseDuration(s) // checkDuration parsed it
+	return d
+}
+
+func checkRoute(s string) error {
+	if _, _, err := content.ParseRoute(s); err != nil {
+		return fmt.Errorf("%q: %w", s, err)
+	}
+	return nil
+}
+
+func checkURL(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return errors.New("use an address that begins with http:// or https://")
+	}
+	return nil
+}
+
+// checkFolder accepts relative paths that stay in the folder they start in.
+func checkFolder(s string) error {
+	if s == "" || !fs.ValidPath(path.Clean(strings.ReplaceAll(s, `\`, "/"))) {
+		return fmt.Errorf("%q: use a folder below the one that the agent works in, as a relative path without ..", s)
+	}
+	return nil
+}
+
+func checkReference(s string) error {
+	if !mcp.IsReference(s) {
+		return errors.New("write env:NAME or file:PATH, never the secret itself")
+	}
+	return nil
+}
+
+func checkCommand(s string) error {
+	if strings.TrimSpace(s) == "" {
+		return errors.New("is empty")
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package agentfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// maxNodes limits how many values a file may have once its aliases are expanded.
+const maxNodes = 1 << 16
+
+// tree is a YAML document as JSON has it, with the positions of its parts by path, like
+// $.tools[0].route.
+type tree struct {
+	value   any
+	values  map[string]*token.Position
+	keys    map[string]*token.Position
+	anchors map[string]ast.Node
+	nodes   int
+}
+
+// position returns where a value is, or the nearest value that holds it.
+func (t *tree) position(path string) (line, column int) {
+	for path != "" {
+		if p := t.values[path]; p != nil {
+			return p.Line, p.Column
+		}
+		path = path[:max(0, strings.LastIndexAny(path, ".["))]
+	}
+	return 0, 0
+}
+
+// parse reads the file as YAML and reports what is not.
+func (r *reader) parse(data []byte) error {
+	if len(data) > maxSize {
+		r.report("", "%d bytes, more than %d", len(data), maxSize)
+		return nil
+	}
+	// Byte order marks and Windows' line ends must not change a version.
+	data = bytes.ReplaceAll(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), []byte("\r\n"), []byte("\n"))
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		if bytes.IndexByte(line, 0) >= 0 || !utf8.Valid(line) {
+			r.problemAt(&token.Position{Line: i + 1, Column: 1}, "", "not UTF-8 text: save the file as UTF-8")
+			return nil
+		}
+	}
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		r.syntax(err)
+		return nil
+	}
+	docs := file.Docs
+	if len(docs) > 1 {
+		r.problemAt(docs[1].Start.Position, "", "there are %d documents: put each agent into its own file", len(docs))
+		return nil
+	}
+	if len(docs) == 0 || docs[0].Body == nil || docs[0].Body.Type() == ast.NullType {
+		r.report("", "is empty: give at least a model, as in model: demo")
+		return nil
+	}
+	r.tree = tree{values: make(map[string]*token.Position), keys: make(map[string]*token.Position), anchors: make(map[string]ast.Node)}
+	r.tree.value = r.convert(docs[0].Body, "$")
+	if r.tree.nodes > maxNodes {
+		r.problems = nil
+		r.report("", "expands to more than %d values through its aliases", maxNodes)
+	}
+	return nil
+}
+
+// convert turns a node into what encoding/json has for it.
+func (r *reader) convert(node ast.Node, path string) any {
+	if r.tree.nodes++; node == nil || r.tree.nodes > maxNodes {
+		return nil
+	}
+	if _, alias := node.(*ast.AliasNode); alias || r.tree.values[path] == nil || path == "$" {
+		r.tree.values[path] = begin(node)
+	}
+	switch n := node.(type) {
+	case *ast.AnchorNode:
+		value := r.convert(n.Value, path)
+		r.tree.anchors[n.Name.GetToken().Value] = n.Value
+		return value
+	case *ast.AliasNode:
+		name := n.Value.GetToken().Value
+		target := r.tree.anchors[name]
+		if target == nil {
+			r.problemAt(begin(n), path, "*%s: there is no &%s before it; quote a text that begins with *", name, name)
+		}
+		return r.convert(target, path)
+	case *ast.TagNode:
+		return r.convert(n.Value, path)
+	case *ast.MappingNode:
+		return r.convertMap(n, path)
+	case *ast.SequenceNode:
+		list := make([]any, len(n.Values))
+		for i, v := range n.Values {
+			list[i] = r.convert(v, at(path, i))
+		}
+		return list
+	case *ast.IntegerNode:
+		return r.convertInteger(n, path)
+	case *ast.FloatNode:
+		return n.Value
+	case *ast.BoolNode:
+		return n.Value
+	case *ast.NullNode:
+		return nil
+	case *ast.LiteralNode:
+		return n.Value.Value
+	}
+	return node.GetToken().Value
+}
+
+func (r *reader) convertMap(n *ast.MappingNode, path string) map[string]any {
+	all := make(map[string]any)
+	for _, v := range n.Values {
+		if !v.Key.IsMergeKey() {
+			continue
+		}
+		merged, ok := r.convert(v.Value, path).(map[string]any)
+		if !ok {
+			r.problemAt(begin(v.Value), path, "<<: merges keys with values only")
+		}
+		maps.Copy(all, merged)
+	}
+	for _, v := range n.Values {
+		if v.Key.IsMergeKey() {
+			continue
+		}
+		key := v.Key.GetToken().Value
+		here := path + "." + key
+		delete(r.tree.values, here)
+		r.tree.keys[here] = v.Key.GetToken().Position
+		all[key] = r.convert(v.Value, here)
+	}
+	return all
+}
+
+// convertInteger refuses numbers that YAML versions read differently, like 010.
+func (r *reader) convertInteger(n *ast.IntegerNode, path string) any {
+	written := n.GetToken().Value
+	digits := strings.ReplaceAll(strings.TrimPrefix(written, "+"), "_", "")
+	i, err := strconv.ParseInt(digits, 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		r.report(path, "%s: the number is too large", written)
+	} else if err != nil || strconv.FormatInt(i, 10) != digits {
+		r.report(path, "%s: write the number in decimal digits, without a leading 0", written)
+	}
+	return i
+}
+
+func at(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+
+// begin returns where a node begins.
+func begin(node ast.Node) *token.Position {
+	if m, ok := node.(*ast.MappingNode); ok && len(m.Values) > 0 {
+		return m.Values[0].Key.GetToken().Position
+	}
+	return node.GetToken().Position
+}
+
+func (r *reader) problemAt(pos *token.Position, path, format string, args ...any) {
+	p := Problem{File: r.file, Path: path, Message: fmt.Sprintf(format, args...)}
+	if pos != nil {
+		p.Line, p.Column = pos.Line, pos.Column
+	}
+	r.problems = append(r.problems, p)
+}
+
+// syntax reports an error of the YAML parser.
+func (r *reader) syntax(err error) {
+	y, ok := errors.AsType[yaml.Error](err)
+	if !ok {
+		r.report("", "not YAML: %v", err)
+		return
+	}
+	message := y.GetMessage()
+	for _, advice := range []struct{ says, do string }{
+		{"found character '\t'", "indent with spaces, YAML allows no tabs"},
+		{"mapping value is not allowed", "if a text contains \": \", quote it; otherwise check the indentation"},
+		{"value is not allowed in this context", "check the indentation"},
+		{"non-map value", "if this belongs to the text or list above, indent it further than its key"},
+		{"undefined alias name", `quote a text that begins with *, like "*"`},
+	} {
+		if strings.Contains(message, advice.says) {
+			message += ": " + advice.do
+			break
+		}
+	}
+	var pos *token.Position
+	if t := y.GetToken(); t != nil {
+		pos = t.Position
+	}
+	r.problemAt(pos, "", "%s", message)
+}

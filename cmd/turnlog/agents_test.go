@@ -127,7 +127,7 @@ func TestWhoeverUsesAnAgentFileTellsAllThatIsWrong(t *testing.T) {
 	}
 	url := clitest.Serve(t).ClientURL()
 	empty := filepath.Join(folderOf(t, map[string]string{"a.yaml": ""}), "a.yaml")
-	for bad, want := range map[string]string{file: "did you mean anthropic?", empty: "is empty: give at least which model"} {
+	for bad, want := range map[string]string{file: "did you mean anthropic?", empty: "is empty: give at least a model"} {
 		p := at(t, url, "agents", "publish", bad)
 		if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), want) {
 			t.Errorf("publish: code %d, err %s, want %q", code, p.err, want)

@@ -29,5 +29,5 @@ func ExampleFunc() {
 	}
 	// Output:
 	// ok - lalala
-	// error - Invalid arguments: text: is missing; txt: is not known here, want text, times
+	// error - Invalid arguments: additional properties 'txt' not allowed; missing property 'text'
 }

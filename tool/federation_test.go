@@ -119,9 +119,9 @@ func TestNamesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	own := registry(t, "own", called("a"), called("b"))
 	for want, s := range map[string]tool.Source{
-		`tools of source own: tool a under another name: tool name "x.a"`: tool.Prefix(own, "x."),
-		`tool b under another name: tool name "bbbbb`:                     tool.Rename(own, map[string]string{"b": strings.Repeat("b", 65)}),
-		`tools of source own: two tools are called "a"`:                   tool.Rename(own, map[string]string{"b": "a"}),
+		`tools of source own: rename tool a: tool name "x.a"`: tool.Prefix(own, "x."),
+		`rename tool b: tool name "bbbbb`:                     tool.Rename(own, map[string]string{"b": strings.Repeat("b", 65)}),
+		`tools of source own: two tools are called "a"`:       tool.Rename(own, map[string]string{"b": "a"}),
 	} {
 		if _, err := tool.Sample(t.Context(), []tool.Source{s}, tool.FirstWins); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error = %v, want %q in it", err, want)

@@ -80,10 +80,10 @@ func define[In, Out any](name, description string, opts []Option) (definition, e
 		return d, errors.New("no description: a model has to be told what it does and when to use it")
 	}
 	var err error
-	if d.input, err = inputSchema[In](); err != nil {
+	if d.input, err = inferInput[In](); err != nil {
 		return d, err
 	}
-	if d.spec.OutputSchema, err = outputSchema[Out](); err != nil {
+	if d.spec.OutputSchema, err = inferOutput[Out](); err != nil {
 		return d, err
 	}
 	for _, opt := range opts {
@@ -98,7 +98,7 @@ func define[In, Out any](name, description string, opts []Option) (definition, e
 	return d, nil
 }
 
-func inputSchema[In any]() (*jsonschema.Schema, error) {
+func inferInput[In any]() (*jsonschema.Schema, error) {
 	switch t := reflect.TypeFor[In](); t.Kind() {
 	case reflect.Struct, reflect.Map:
 	default:
@@ -112,20 +112,25 @@ func inputSchema[In any]() (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// withoutNull drops null from the types of slices and pointers: Go can read it,
-// but a model has no reason to send it, and not every provider takes such types.
+// withoutNull drops null from the types of slices and pointers. Go can read it,
+// but a model has no reason to send it, and some providers reject such types.
 func withoutNull(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
 	if i := slices.Index(s.Types, "null"); i >= 0 && len(s.Types) == 2 {
 		s.Type, s.Types = s.Types[1-i], nil
 	}
-	for _, c := range children(s) {
-		withoutNull(c.schema)
+	for _, p := range s.Properties {
+		withoutNull(p)
 	}
+	withoutNull(s.Items)
+	withoutNull(s.AdditionalProperties)
 }
 
-// outputSchema infers the schema of structured output. A type that has none, such
+// inferOutput infers the schema of structured output. A type that has none, such
 // as one that contains itself, goes without.
-func outputSchema[Out any]() (json.RawMessage, error) {
+func inferOutput[Out any]() (json.RawMessage, error) {
 	switch reflect.TypeFor[Out]() {
 	case reflect.TypeFor[string](), reflect.TypeFor[Output](), reflect.TypeFor[any]():
 		return nil, nil

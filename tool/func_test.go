@@ -69,10 +69,10 @@ func TestFuncReadsAndWritesJSON(t *testing.T) {
 		`{"path": "ab", "depth": 3.0}`:          `{"lines":5}`,
 		`{"path": "ab", "depth": 3e0}`:          `{"lines":5}`,
 		`{"path": ""}`:                          `Tool failed: no path`,
-		`{"path": 1}`:                           `Invalid arguments: path: is 1, want string`,
+		`{"path": 1}`:                           `Invalid arguments: path: got number, want string`,
 		`{"path": "ab", "depth": 1e300}`:        `Invalid arguments: depth: is a JSON number 1e300, want a Go int`,
-		`{"PATH": "ab", "path": "c"}`:           `Invalid arguments: PATH: is not known here, want depth, limit, path, tags`,
-		`{"path": "ab", "tags": null}`:          `Invalid arguments: tags: is null, want array`,
+		`{"PATH": "ab", "path": "c"}`:           `Invalid arguments: additional properties 'PATH' not allowed`,
+		`{"path": "ab", "tags": null}`:          `Invalid arguments: tags: got null, want array`,
 		`{"path": "ab", "tags":[],"limit":100}`: `{"lines":2}`,
 	} {
 		r := tool.Invoke(t.Context(), newFileTool(t), tool.Call{Input: json.RawMessage(input)}).Result

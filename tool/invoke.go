@@ -121,13 +121,13 @@ func (v Invoker) invoke(ctx context.Context, t Tool, c Call) Result {
 // leave must be called in either case.
 func enter(ctx context.Context, t Tool) (leave func()) {
 	c, ok := t.(compiler)
-	if !ok || c.door() == nil {
+	if !ok || c.slot() == nil {
 		return func() {}
 	}
-	door := c.door()
+	slot := c.slot()
 	select {
-	case door <- struct{}{}:
-		return func() { <-door }
+	case slot <- struct{}{}:
+		return func() { <-slot }
 	case <-ctx.Done():
 		return func() {}
 	}

@@ -367,7 +367,7 @@ func TestInputIsCheckedBeforeTheToolRuns(t *testing.T) {
 		},
 	}
 	r := tool.Invoke(t.Context(), guarded, tool.Call{ID: "c1", Input: json.RawMessage(`{"b":1}`)}).Result
-	if r.Text() != "Invalid arguments: a: is missing" || r.Code != tool.CodeInvalidArguments {
+	if r.Text() != "Invalid arguments: missing property 'a'" || r.Code != tool.CodeInvalidArguments {
 		t.Errorf("result = %q, code %q", r.Text(), r.Code)
 	}
 	guarded.spec.InputSchema = json.RawMessage(`{"type":"string"}`)

@@ -77,18 +77,3 @@ func (w *wrapped) handler(i int, checked json.RawMessage) Handler {
 func (w *wrapped) Propose(ctx context.Context, c Call) ([]Request, error) {
 	return w.Tool.(Proposer).Propose(ctx, c) // every compiled tool is one
 }
-
-// derived is a source whose tools are made of another one's.
-type derived struct {
-	Source
-	derive func([]Tool) ([]Tool, error)
-}
-
-// Tools derives what the source offers now.
-func (d derived) Tools(ctx context.Context) ([]Tool, error) {
-	tools, err := d.Source.Tools(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return d.derive(tools)
-}

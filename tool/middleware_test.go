@@ -88,7 +88,7 @@ func TestMiddlewareMayChangeWhatGoesInAndOut(t *testing.T) {
 		code   string
 	}{
 		"input":     {input(`{"name":"Oslo"}`), "It rains in Oslo", ""},
-		"bad input": {input(`{"name":1}`), "Invalid arguments: name: is 1, want string", tool.CodeInvalidArguments},
+		"bad input": {input(`{"name":1}`), "Invalid arguments: name: got number, want string", tool.CodeInvalidArguments},
 		"answer": {func(context.Context, tool.Call, tool.Handler) (tool.Output, error) {
 			return tool.Text("sunny"), nil
 		}, "sunny", ""},

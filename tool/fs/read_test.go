@@ -79,7 +79,7 @@ func TestReadFile(t *testing.T) {
 	}{
 		{tool.CodeInvalidArguments, args{"path": "three", "first_line": 4}, "Invalid arguments: first_line: is 4, but three has 3 lines"},
 		{tool.CodeInvalidArguments, args{"path": "three", "first_line": 3, "last_line": 2}, "Invalid arguments: last_line: is 2, before first_line, which is 3"},
-		{tool.CodeInvalidArguments, args{"path": "three", "first_line": 0}, "Invalid arguments: first_line: is 0, want at least 1"},
+		{tool.CodeInvalidArguments, args{"path": "three", "first_line": 0}, "Invalid arguments: first_line: minimum: got 0, want 1"},
 		{fs.CodeBinary, args{"path": "binary"}, "Tool failed: binary is a binary file of 5 bytes, not text"},
 		{fs.CodeKind, args{"path": "d"}, "Tool failed: d is a directory: list it with fs_list_directory, or name a file in it"},
 		{fs.CodeKind, args{"path": ""}, "Tool failed: . is a directory: list it with fs_list_directory, or name a file in it"},

@@ -128,7 +128,7 @@ func TestReplaceInFile(t *testing.T) {
 		{"longer than the file", "a", args{"old": "a\nb\nc", "new": ""}, "old does not stand in f: read the file again and copy the text exactly, with its spaces and line breaks. Nothing was changed.", "a"},
 		{"only spaces", "a\nb", args{"old": "\n\n", "new": ""}, "old does not stand in f: read the file again and copy the text exactly, with its spaces and line breaks. Nothing was changed.", "a\nb"},
 		{"same", text, args{"old": "a", "new": "a"}, "Tool failed: old and new are the same text", text},
-		{"nothing", text, args{"old": "", "new": "a"}, "Invalid arguments: old: is empty", text},
+		{"nothing", text, args{"old": "", "new": "a"}, "Invalid arguments: old: minLength: got 0, want 1", text},
 		{"binary", "a\x00b", args{"old": "a", "new": "b"}, "Tool failed: f is a binary file of 3 bytes, not text", "a\x00b"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

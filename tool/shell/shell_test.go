@@ -197,14 +197,14 @@ func TestCommandThatCannotRun(t *testing.T) {
 		{args{"argv": []string{"./lost"}}, shell.CodeNoProgram, `Tool failed: program "./lost" does not exist, or what it is a script for`},
 		{args{"argv": []string{"./text"}}, shell.CodeNotRun, `Tool failed: program "./text" may not be run: it is not executable`},
 		{args{"argv": []string{"./odd"}}, shell.CodeNotRun, `Tool failed: program "./odd" cannot be run: exec format error`},
-		{args{"argv": []string{}}, tool.CodeInvalidArguments, `Invalid arguments: argv: has 0 elements, want at least 1`},
+		{args{"argv": []string{}}, tool.CodeInvalidArguments, `Invalid arguments: argv: minItems: got 0, want 1`},
 		{args{}, tool.CodeInvalidArguments, `Invalid arguments: argv, script: give one of them`},
 		{args{"argv": []string{"a"}, "script": "b"}, tool.CodeInvalidArguments, `Invalid arguments: argv, script: give one of them, not both`},
 		{args{"argv": []string{""}}, tool.CodeInvalidArguments, `Invalid arguments: argv[0]: is empty, want a program`},
 		{args{"argv": []string{"a", "b\x00"}}, tool.CodeInvalidArguments, `Invalid arguments: argv, script: a character NUL cannot be passed to a program`},
 		{args{"script": "true", "env": map[string]string{"A=B": "x"}}, tool.CodeInvalidArguments, `Invalid arguments: env: "A=B" is not the name of a variable, or its value has a character NUL`},
-		{args{"script": "true", "timeout_seconds": 0}, tool.CodeInvalidArguments, `Invalid arguments: timeout_seconds: is 0, want more than 0`},
-		{args{"script": "true", "timeout_seconds": 601}, tool.CodeInvalidArguments, `Invalid arguments: timeout_seconds: is 601, want at most 600`},
+		{args{"script": "true", "timeout_seconds": 0}, tool.CodeInvalidArguments, `Invalid arguments: timeout_seconds: exclusiveMinimum: got 0, want 0`},
+		{args{"script": "true", "timeout_seconds": 601}, tool.CodeInvalidArguments, `Invalid arguments: timeout_seconds: maximum: got 601, want 600`},
 	} {
 		r := invoke(t.Context(), t, x, row.in).Result
 		if r.Text() != row.text || r.Code != row.code {

@@ -86,6 +86,23 @@ func within(root, path string) (string, bool) {
 	return rel, filepath.IsLocal(rel)
 }
 
+// Subdir returns the absolute name of a directory below the root. It returns an
+// [*Error] if there is none at path.
+func (r *Root) Subdir(path string) (string, error) {
+	rel, err := r.Rel(path)
+	if err != nil {
+		return "", err
+	}
+	info, err := r.Stat(rel)
+	switch {
+	case err != nil:
+		return "", r.Explain("cwd: "+rel, err)
+	case !info.IsDir():
+		return "", Failure(CodeFileSystem, "cwd: %s is not a directory", rel)
+	}
+	return filepath.Join(r.names[0], filepath.FromSlash(rel)), nil
+}
+
 // Explain makes what went wrong with a path an [*Error] that a model understands.
 func (r *Root) Explain(path string, err error) error {
 	switch {

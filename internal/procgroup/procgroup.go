@@ -1,20 +1,18 @@
-// Package procgroup runs a command with all that it starts, and leaves nothing of
-// it behind.
+// Package procgroup runs a command together with everything that it starts, and
+// leaves no process behind.
 //
-// The one idea: a command leads a process group of its own, which its children are
-// born into. When the command is over, or its context ends, the whole group is
-// asked to end and, after a grace, made to. There are process groups on Unix only;
-// elsewhere Run returns an error. A command that is talked with has pipes of its
-// caller's for input and answer; what it writes to stderr goes to the output.
+// The one idea: a command leads its own process group, which its children are born
+// into. When the command ends or its context does, the whole group is terminated
+// and, after a grace period, killed. Only Unix has process groups; elsewhere Run
+// returns an error.
 //
-// A process that is killed itself, with SIGKILL, cannot do that any more. On Linux the
-// kernel then kills the command, though not what the command has started: that goes
-// on until it is done, or writes to the output that nobody reads any more. Nor does
-// the kernel kill a command that runs as another user than it was started by. On
+// A host that is itself killed with SIGKILL cannot do this. On Linux, the kernel
+// then kills the command, unless it runs as another user, but not what the command
+// has started: that goes on until it is done or writes to the closed output. On
 // other systems nothing is killed.
 //
-// To test against it, run a shell that leaves a child in the background, and look
-// whether the child is gone.
+// To test a caller, run a shell that leaves a child in the background and check
+// that the child is gone.
 package procgroup
 
 import (
@@ -27,84 +25,57 @@ import (
 	"time"
 )
 
-// linger is how long processes that a command left behind may go on writing.
+// linger is how long processes that a command left behind may keep writing.
 const linger = time.Second
 
-// Command is what is to be run.
+// Command describes what to run. An [os.File] as Input or Answer is handed to the
+// command itself, and Run closes it.
 type Command struct {
 	Path   string
-	Args   []string // with the command's name as the first
-	Dir    string   // empty: this process's own
-	Env    []string // nil: this process's own
-	Input  *os.File // closed here once the command has it; nil: it reads nothing
-	Answer *os.File // its stdout, closed here once the command has it; nil: Output
-	Output io.Writer
-	Grace  time.Duration // from asking the group to end to making it
+	Args   []string      // the first is the command's name
+	Dir    string        // empty: this process's own
+	Env    []string      // nil: this process's own
+	Input  io.Reader     // stdin, read to its end before the command starts unless it is a file; nil: empty
+	Answer io.Writer     // stdout; nil: Output
+	Output io.Writer     // stderr, and stdout without an Answer
+	Grace  time.Duration // from SIGTERM to SIGKILL
 }
 
-// Run starts the command and returns when all of its group has ended; the end of
-// ctx stops it. The state says how the command itself ended. The error says why it
-// did not start.
+// Run starts the command and returns when its whole group has ended. It stops the
+// group when ctx ends. The state says how the command itself ended; the error says
+// why it did not start.
 func Run(ctx context.Context, c Command) (*os.ProcessState, error) {
-	if !Supported {
-		c.release()
-		return nil, errors.New("this system has no process groups")
+	var s streams
+	defer s.end()
+	cmd := &exec.Cmd{Path: c.Path, Args: c.Args, Dir: c.Dir, Env: c.Env, SysProcAttr: ownGroup()}
+	if err := s.connect(cmd, c); err != nil {
+		return nil, err
 	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		c.release()
-		return nil, err //nolint:wrapcheck // the caller knows what it started
-	}
-	defer func() { _ = r.Close() }()
-	cmd := &exec.Cmd{Path: c.Path, Args: c.Args, Dir: c.Dir, Env: c.Env, Stdout: w, Stderr: w, SysProcAttr: ownGroup()}
-	if c.Input != nil {
-		cmd.Stdin = c.Input
-	}
-	if c.Answer != nil {
-		cmd.Stdout = c.Answer
-	}
-	exited, drained := make(chan struct{}), make(chan struct{})
-	err = start(cmd, exited)
-	_ = w.Close() // the command has its own
-	c.release()
+	exited := make(chan struct{})
+	err := start(cmd, exited)
+	s.handOver()
 	if err != nil {
 		return nil, err
 	}
 	g := group{leader: cmd.Process.Pid, grace: c.Grace}
-	go func() {
-		defer close(drained)
-		_, _ = io.Copy(c.Output, r) // ends with the last writer, or by the deadline below
-	}()
-
 	select {
 	case <-exited:
 	case <-ctx.Done():
 		g.stop(exited)
 		<-exited
 	}
-	if ctx.Err() == nil {
-		await(ctx, drained, linger)
-	}
+	s.wait(ctx, linger)
 	g.clear()
-	// Only a process outside of the group can still hold the pipe.
-	_ = r.SetReadDeadline(time.Now())
-	<-drained
 	return cmd.ProcessState, nil
 }
 
-// release closes the files that the command has copies of, or never gets.
-func (c Command) release() {
-	for _, f := range []*os.File{c.Input, c.Answer} {
-		if f != nil {
-			_ = f.Close()
-		}
-	}
-}
-
 // start starts a command and closes exited when it has ended. The kernel takes the
-// end of the thread that started a command for the end of its parent, so that thread
-// is kept for as long as the command runs.
+// end of the thread that started a command for the end of its parent, so it keeps
+// that thread for as long as the command runs.
 func start(cmd *exec.Cmd, exited chan<- struct{}) error {
+	if !Supported {
+		return errors.New("this system has no process groups")
+	}
 	started := make(chan error, 1)
 	go func() {
 		defer close(exited)
@@ -117,15 +88,4 @@ func start(cmd *exec.Cmd, exited chan<- struct{}) error {
 		}
 	}()
 	return <-started
-}
-
-// await waits for done, but not for longer than d, nor than ctx.
-func await(ctx context.Context, done <-chan struct{}, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -1,31 +1,27 @@
-// Package exec makes tools of executables. A manifest in YAML or JSON says what a tool
-// is called, what it takes, and which command it runs; the program needs to know
-// nothing of Turnlog.
+// Package exec turns executables into tools. A manifest in YAML or JSON names the
+// tool, its input and the command that it runs; the program needs to know nothing
+// about Turnlog.
 //
-// The one idea: no shell. A command is a list of arguments, and what a model gives
-// fills places in it, each one argument or a part of one, so nothing that a model says
-// is ever taken for another argument, an option or a command. Or the program reads the
-// whole input as JSON from stdin.
+// The one idea: no shell and no templates. A command is a list of arguments, and a
+// placeholder stands for one whole argument, so no input can become another
+// argument, an option or a command. A program can also read the input as JSON from
+// stdin.
 //
-// What the program writes to stdout is the tool's output, of any length where the host
-// keeps long outputs, see [tool.Stash]. If its exit status is not
-// zero the call fails, and the model is told the status and what stood in stderr. A
-// call owns all that it started, as in package shell: nothing of it is left when the
-// call has ended. The environment is small, and what it holds besides is in the
-// manifest.
+// Stdout is the tool's output, of any length where the host keeps long outputs (see
+// [tool.Stash]). If the exit status is not zero, the call fails, and the model sees
+// the status and stderr. A call owns every process that it started, as in package
+// shell. The environment holds only the basics and what the manifest adds.
 //
-// A manifest belongs to whoever runs the worker: it is trusted as a program is. What a
-// call does with it is judged by [tool.Permissions] as a request of the kind exec.run.
+// A manifest is trusted like a program. What a call does with it is judged by
+// [tool.Permissions] as a request of kind exec.run.
 package exec
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -37,38 +33,36 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Codes of failures, beside those of package tool.
+// Failure codes, in addition to those of package tool.
 const (
-	CodeExit   = "exit_status" // the program says that it failed
-	CodeOutput = "bad_output"  // the program did not write what its manifest promises
+	CodeExit   = "exit_status" // the program failed
+	CodeOutput = "bad_output"  // the output is not what the manifest promises
 	CodeNotRun = "not_run"     // the program could not be started
 )
 
-// Options configures [Load] and [New].
+// Options configures [Load].
 type Options struct {
-	Env     []string      // KEY=value, more for every command; a manifest adds its own
+	Env     []string      // KEY=value, added to every command's environment
 	Grace   time.Duration // from SIGTERM to SIGKILL; zero: 2 s
-	Sandbox string        // what commands run in: none, bwrap, or auto for bwrap if it works; zero: none
-	Network bool          // in a sandbox: use the network
+	Sandbox string        // none, bwrap, or auto for bwrap if it works; zero: none
+	Network bool          // allow the network in a sandbox
 }
 
-// runner is one tool.
-type runner struct {
-	m     *Manifest
+// program is one tool.
+type program struct {
+	m     *manifest
 	spec  tool.Spec
 	root  *tool.Root
 	dir   string // where it begins, absolute
 	env   []string
-	file  string // the program
+	file  string
 	box   *sandbox.Sandbox
 	grace time.Duration
 }
 
-// New returns the tool of a manifest, whose commands begin below the directory root.
-// It returns an error if the root, the program or the sandbox is not there.
-func New(root string, m *Manifest, opts Options) (tool.Tool, error) {
+func newProgram(root string, m *manifest, opts Options) (tool.Tool, error) {
 	if !procgroup.Supported {
-		return nil, errors.New("tools of manifests need the process groups of Unix, which this system does not have")
+		return nil, errors.New("tools from manifests need the process groups of Unix, which this system does not have")
 	}
 	r, err := tool.OpenRoot(root)
 	if err != nil {
@@ -81,180 +75,133 @@ func New(root string, m *Manifest, opts Options) (tool.Tool, error) {
 	if opts.Grace <= 0 {
 		opts.Grace = 2 * time.Second
 	}
-	x := &runner{m: m, root: r, box: box, grace: opts.Grace}
-	if err := x.prepare(opts); err != nil {
+	p := &program{m: m, root: r, box: box, grace: opts.Grace}
+	if err := p.prepare(opts); err != nil {
 		return nil, err
 	}
-	return tool.Compile(x)
+	t, err := tool.Compile(p)
+	if err != nil {
+		return nil, m.at("$.input", "%v", err)
+	}
+	return t, nil
 }
 
-// prepare finds what the manifest names.
-func (x *runner) prepare(opts Options) error {
-	passed, err := hostenv.Pass(x.m.Env)
+// prepare resolves the environment, the directory and the program.
+func (p *program) prepare(opts Options) error {
+	passed, err := hostenv.Pass(p.m.Env)
 	if err != nil {
-		return x.m.at("$.env", "%v", err)
+		return p.m.at("$.env", "%v", err)
 	}
-	x.env = append(append(hostenv.Base(), opts.Env...), passed...)
-	rel, err := x.root.Rel(x.m.Cwd)
+	rel, err := p.root.Rel(p.m.Cwd)
 	if err != nil {
-		return x.m.at("$.cwd", "%v", err)
+		return p.m.at("$.cwd", "%v", err)
 	}
-	x.dir = filepath.Join(x.root.Dir(), filepath.FromSlash(rel))
-	x.env = append(x.env, "PWD="+x.dir)
-	program := x.m.command[0].args[0].plain()
-	switch {
-	case strings.Contains(program, "/"):
-		x.file = program
-		if !filepath.IsAbs(program) {
-			x.file = filepath.Join(x.m.dir, program)
+	p.dir = filepath.Join(p.root.Dir(), filepath.FromSlash(rel))
+	p.env = append(append(append(hostenv.Base(), opts.Env...), passed...), "PWD="+p.dir)
+	p.file = p.m.command[0][0].text
+	if strings.Contains(p.file, "/") {
+		if !filepath.IsAbs(p.file) {
+			p.file = filepath.Join(p.m.dir, p.file)
 		}
-		if !hostenv.Executable(x.file) {
-			return x.m.at("$.command[0]", "%s is not there, or may not be run", x.file)
+		if !hostenv.Executable(p.file) {
+			return p.m.at("$.command[0]", "%s does not exist or is not executable", p.file)
 		}
-	default:
-		file, path, ok := hostenv.LookPath(program, x.env)
+	} else {
+		file, path, ok := hostenv.LookPath(p.file, p.env)
 		if !ok {
-			return x.m.at("$.command[0]", "%s is not in PATH (%s)", program, path)
+			return p.m.at("$.command[0]", "%s is not in PATH (%s)", p.file, path)
 		}
-		x.file = file
+		p.file = file
 	}
-	x.spec, err = x.m.spec(x.grace)
+	p.spec, err = p.m.spec(p.grace)
 	return err
 }
 
 // Spec returns what the manifest says.
-func (x *runner) Spec() tool.Spec { return x.spec }
+func (p *program) Spec() tool.Spec { return p.spec }
 
-// target is what a request for permission is about.
+// target is what a permission request is about.
 type target struct {
 	Argv []string `json:"argv"`
 	Cwd  string   `json:"cwd"`
 }
 
-// Propose makes one request, about the command that the call would run.
-func (x *runner) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
-	r := tool.RequestFor(x.spec, c)
+// Propose makes one request, for the command that the call would run.
+func (p *program) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
+	r := tool.RequestFor(p.spec, c)
 	in, err := readInput(c.Input)
 	if err != nil {
 		return nil, err
 	}
-	argv, err := x.m.argv(in)
+	argv, err := p.m.argv(in)
 	if err != nil {
-		return []tool.Request{r}, nil //nolint:nilerr // the call says so, and runs nothing
+		return []tool.Request{r}, nil //nolint:nilerr // the call reports it and runs nothing
 	}
-	argv[0] = x.file
+	argv[0] = p.file
 	r.Kind, r.Summary = "exec.run", "run "+strings.Join(argv, " ")
-	if r.Target, err = json.Marshal(target{argv, x.dir}); err != nil {
-		return nil, fmt.Errorf("propose %s: %w", x.spec.Name, err)
+	if r.Target, err = json.Marshal(target{argv, p.dir}); err != nil {
+		return nil, fmt.Errorf("propose %s: %w", p.spec.Name, err)
 	}
 	return []tool.Request{r}, nil
 }
 
+// maxStderr is how much of stderr a failure shows.
+const maxStderr = 16 << 10
+
+var errTimeout = errors.New("the command ran out of time")
+
 // Call runs the command.
-func (x *runner) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
+func (p *program) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
 	in, err := readInput(c.Input)
 	if err != nil {
 		return tool.Output{}, err
 	}
-	argv, err := x.m.argv(in)
+	argv, err := p.m.argv(in)
 	if err != nil {
 		return tool.Output{}, err
 	}
-	if err := x.start(); err != nil {
+	if _, err := p.root.Subdir(p.dir); err != nil { // it may have become a link
 		return tool.Output{}, err
 	}
-	stdin, err := x.m.input(in, c.Input)
-	if err != nil {
-		return tool.Output{}, err
-	}
-	limited, cancel := context.WithTimeoutCause(ctx, x.m.timeout, errTimeout)
+	limited, cancel := context.WithTimeoutCause(ctx, p.m.timeout, errTimeout)
 	defer cancel()
-	out := c.Spool(x.m.MaxOutput)
-	defer out.Close()
-	return x.run(ctx, limited, argv, stdin, out)
-}
-
-var errTimeout = errors.New("the command's time is over")
-
-// start checks that the directory in which the command begins is still there, and
-// leads nowhere else.
-func (x *runner) start() error {
-	rel, err := x.root.Rel(x.dir)
-	if err != nil {
-		return err
-	}
-	info, err := x.root.Stat(rel)
+	stdout, stderr := c.Spool(p.m.MaxOutput), tool.NewClip(maxStderr)
+	defer stdout.Close()
+	argv = p.box.Wrap(sandbox.Command{Root: p.root.Dir(), Dir: p.dir, Path: p.file, Argv: argv})
+	state, err := procgroup.Run(limited, procgroup.Command{
+		Path: argv[0], Args: argv, Dir: p.dir, Env: p.env,
+		Input: bytes.NewReader(p.m.input(in, c.Input)), Answer: stdout, Output: stderr, Grace: p.grace,
+	})
 	switch {
 	case err != nil:
-		return x.root.Explain("cwd "+rel, err)
-	case !info.IsDir():
-		return tool.Failure(tool.CodeFileSystem, "cwd %s is not a directory", rel)
-	}
-	return nil
-}
-
-func (x *runner) run(ctx, limited context.Context, argv []string, stdin []byte, out *tool.Spool) (tool.Output, error) {
-	input, err := spool(stdin)
-	if err != nil {
-		return tool.Output{}, fmt.Errorf("pass the input: %w", err)
-	}
-	answer, write, err := os.Pipe()
-	if err != nil {
-		_ = input.Close()
-		return tool.Output{}, fmt.Errorf("take the output: %w", err)
-	}
-	problems := tool.NewClip(maxProblems)
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
-		_, _ = io.Copy(out, answer) // ends with the last writer, or by the deadline below
-	}()
-	argv = x.box.Wrap(sandbox.Command{Root: x.root.Dir(), Dir: x.dir, Path: x.file, Argv: argv})
-	state, err := procgroup.Run(limited, procgroup.Command{
-		Path: argv[0], Args: argv, Dir: x.dir, Env: x.env, Input: input, Answer: write, Output: problems, Grace: x.grace,
-	})
-	await(drained, time.Second) // what the program left behind is gone by now, but for what made itself a new session
-	_ = answer.SetReadDeadline(time.Now())
-	<-drained
-	_ = answer.Close()
-	if err != nil {
-		return tool.Output{}, tool.Failure(CodeNotRun, "%s cannot be run: %v", x.m.Name, err)
-	}
-	said, _ := problems.Text()
-	switch {
+		return tool.Output{}, tool.Failure(CodeNotRun, "%s cannot be run: %v", p.m.Name, err)
 	case state.Success():
-		return x.output(ctx, out)
+		return p.output(ctx, stdout)
 	case ctx.Err() != nil:
 		return tool.Output{}, context.Cause(ctx)
-	case limited.Err() != nil:
-		return tool.Output{}, tool.Failure(tool.CodeTimeout, "it was stopped after %s%s", x.m.timeout, told(ctx, said, out))
 	}
-	return tool.Output{}, tool.Failure(CodeExit, "%s%s", state, told(ctx, said, out))
+	text, _ := stderr.Text()
+	if text = strings.TrimSpace(text); text == "" {
+		text = strings.TrimSpace(stdout.Part(ctx).Text)
+	}
+	if text != "" {
+		text = ": " + text
+	}
+	if limited.Err() != nil {
+		return tool.Output{}, tool.Failure(tool.CodeTimeout, "it was stopped after %s%s", p.m.timeout, text)
+	}
+	return tool.Output{}, tool.Failure(CodeExit, "%s%s", state, text)
 }
 
-// maxProblems is how much of stderr a model is shown.
-const maxProblems = 16 << 10
-
-// told is what the program said before it failed.
-func told(ctx context.Context, said string, out *tool.Spool) string {
-	if said = strings.TrimSpace(said); said == "" {
-		said = strings.TrimSpace(out.Part(ctx).Text)
+// output is the output of a successful call. JSON that is too long for a result
+// becomes text where the host keeps it whole.
+func (p *program) output(ctx context.Context, stdout *tool.Spool) (tool.Output, error) {
+	long := stdout.Cut() > 0
+	if long && p.m.Output == "json" && !stdout.Keeps() {
+		return tool.Output{}, tool.Failure(CodeOutput, "it wrote more than %d bytes of JSON", p.m.MaxOutput)
 	}
-	if said == "" {
-		return ""
-	}
-	return ": " + said
-}
-
-// output is what a call that went well hands back. JSON that is too long for a result
-// is handed over as text, where the host keeps it.
-func (x *runner) output(ctx context.Context, out *tool.Spool) (tool.Output, error) {
-	long := out.Cut() > 0
-	if long && x.m.Output == "json" && !out.Keeps() {
-		return tool.Output{}, tool.Failure(CodeOutput, "it wrote more than %d bytes of JSON", x.m.MaxOutput)
-	}
-	part := out.Part(ctx)
-	if long || x.m.Output != "json" {
+	part := stdout.Part(ctx)
+	if long || p.m.Output != "json" {
 		return tool.Output{Parts: []content.Part{part}}, nil
 	}
 	raw := json.RawMessage(strings.TrimSpace(part.Text))
@@ -262,89 +209,4 @@ func (x *runner) output(ctx context.Context, out *tool.Spool) (tool.Output, erro
 		return tool.Output{}, tool.Failure(CodeOutput, "it wrote no valid JSON: %.300s", raw)
 	}
 	return tool.Output{Parts: []content.Part{content.StructuredPart(raw)}}, nil
-}
-
-// spool makes a file of the input, which has no name any more: a program that does not
-// read it holds nothing up. It is nil if there is no input.
-func spool(input []byte) (*os.File, error) {
-	if input == nil {
-		return nil, nil //nolint:nilnil // no input, no file
-	}
-	f, err := os.CreateTemp("", "turnlog-input-*")
-	if err != nil {
-		return nil, err //nolint:wrapcheck // run says what it was for
-	}
-	_ = os.Remove(f.Name())
-	if _, err = f.Write(input); err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err //nolint:wrapcheck // as above
-	}
-	return f, nil
-}
-
-func await(done <-chan struct{}, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	}
-}
-
-// Load returns the tools of a manifest, or of all manifests (.yaml, .yml and .json)
-// directly in a folder, in the order of their names.
-func Load(root, name string, opts Options) ([]tool.Tool, error) {
-	files, err := manifests(name)
-	if err != nil {
-		return nil, err
-	}
-	var tools []tool.Tool
-	of := map[string]string{} // which file a name is from
-	for _, f := range files {
-		m, err := ReadManifest(f)
-		if err != nil {
-			return nil, err
-		}
-		if other, ok := of[m.Name]; ok {
-			return nil, m.at("$.name", "%q is the name of the tool of %s, too", m.Name, filepath.Base(other))
-		}
-		of[m.Name] = f
-		t, err := New(root, m, opts)
-		if err != nil {
-			return nil, err
-		}
-		tools = append(tools, t)
-	}
-	return tools, nil
-}
-
-func manifests(name string) ([]string, error) {
-	info, err := os.Stat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("manifest %s: no such file or folder", name)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	if !info.IsDir() {
-		return []string{name}, nil
-	}
-	entries, err := os.ReadDir(name)
-	if err != nil {
-		return nil, fmt.Errorf("manifests: %w", err)
-	}
-	var files []string
-	for _, e := range entries {
-		switch filepath.Ext(e.Name()) {
-		case ".yaml", ".yml", ".json":
-			files = append(files, filepath.Join(name, e.Name()))
-		}
-	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("manifests: %s holds no .yaml, .yml or .json", name)
-	}
-	return files, nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/tool/tooltest"
 )
 
-// write puts a file into a folder of the test.
+// write creates a file and its folder.
 func write(t *testing.T, name, text string, mode os.FileMode) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -29,7 +29,7 @@ func write(t *testing.T, name, text string, mode os.FileMode) string {
 	return name
 }
 
-// load makes the tool of a manifest; the root holds a file f with two words.
+// load returns the tool of a manifest. Its root holds a file f with two words.
 func load(t *testing.T, manifest string) (x tool.Tool, root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -57,7 +57,7 @@ command: [wc, -w, --, "{file}"]
 effects: read_only
 `
 
-// shows prints its arguments, one a line, in brackets.
+// shows prints its arguments in brackets, one per line.
 const shows = `
 name: show
 description: Shows its arguments.
@@ -68,7 +68,7 @@ input:
     number: {type: number, description: A number.}
     on: {type: boolean, description: A switch.}
     deep: {type: object, description: An object.}
-command: [printf, "[%s]\\n", "a{{}}", [--number, "{number}"], "--one={one}", "{many}", ["{one}", "{on}"], "{deep}"]
+command: [printf, "[%s]\\n", "a{{}}", [--number, "{number}"], [--one, "{one}"], "{many}", ["{one}", "{on}"], "{deep}"]
 `
 
 func TestToolsHoldTheContract(t *testing.T) {
@@ -79,21 +79,21 @@ func TestToolsHoldTheContract(t *testing.T) {
 		tooltest.Case{Name: "file", Input: `{"file":"f"}`, Text: "2 f"},
 		tooltest.Case{Name: "missing", Input: `{"file":"-x"}`, Status: content.StatusError, Code: exec.CodeExit, Text: "-x"},
 	)
-	y, _ := load(t, "name: echo\ndescription: Gives its input back.\ncommand: [cat]\noutput: json\n")
+	y, _ := load(t, "name: echo\ndescription: Returns its input.\ncommand: [cat]\noutput: json\n")
 	tooltest.Run(t, y, tooltest.Case{Name: "nothing", Input: `{}`, Text: `{}`})
 	z, _ := load(t, "name: wait\ndescription: Waits.\ncommand: [sleep, 60]\n")
 	tooltest.Run(t, z, tooltest.Case{Name: "wait", Input: `{}`, Blocks: true})
 }
 
-func TestWhatAModelGivesIsOneArgument(t *testing.T) {
+func TestEachValueIsOneArgument(t *testing.T) {
 	t.Parallel()
 	x, root := load(t, shows)
 	for input, want := range map[string]string{
-		`{}`:                                   "[a{}]\n",
-		`{"one":"x; touch pwned","on":true}`:   "[a{}]\n[--one=x; touch pwned]\n[x; touch pwned]\n[true]\n",
-		`{"one":"$(id) 'q' \"d\" *\n\\"}`:      "[a{}]\n[--one=$(id) 'q' \"d\" *\n\\]\n",
-		`{"many":["a b","","c"],"number":1e3}`: "[a{}]\n[--number]\n[1e3]\n[a b]\n[]\n[c]\n",
-		`{"many":[],"deep":{"b":[1,"x"]}}`:     "[a{}]\n[{\"b\":[1,\"x\"]}]\n",
+		`{}`:                                   "[a{{}}]\n",
+		`{"one":"x; touch pwned","on":true}`:   "[a{{}}]\n[--one]\n[x; touch pwned]\n[x; touch pwned]\n[true]\n",
+		`{"one":"$(id) 'q' \"d\" *\n\\"}`:      "[a{{}}]\n[--one]\n[$(id) 'q' \"d\" *\n\\]\n",
+		`{"many":["a b","","c"],"number":1e3}`: "[a{{}}]\n[--number]\n[1e3]\n[a b]\n[]\n[c]\n",
+		`{"many":[],"deep":{"b":[1,"x"]}}`:     "[a{{}}]\n[{\"b\":[1,\"x\"]}]\n",
 		`{"one":null}`:                         "",
 	} {
 		r := call(t, x, input)
@@ -111,17 +111,17 @@ func TestWhatAModelGivesIsOneArgument(t *testing.T) {
 	}
 }
 
-func TestInputByStdin(t *testing.T) {
+func TestInputOnStdin(t *testing.T) {
 	t.Parallel()
 	const head = "name: x\ndescription: X.\ninput: {properties: {text: {type: string}, list: {type: array}}}\n"
 	for name, row := range map[string]struct{ manifest, input, want string }{
-		"json":        {"command: [cat]\n", `{"text": "é",  "list":[1]}`, `{"text": "é",  "list":[1]}`},
-		"none":        {"command: [cat]\nstdin: none\n", `{"text":"a"}`, ""},
-		"with places": {"command: [cat, -, \"{list}\"]\n", `{"list":["f"]}`, "two words\n"},
-		"text":        {"command: [cat]\nstdin: \"<{text}>\\n\"\n", `{"text":"a\nb"}`, "<a\nb>\n"},
-		"list":        {"command: [cat]\nstdin: \"{list}\"\n", `{"list":["a",2]}`, "a\n2"},
-		"absent":      {"command: [cat]\nstdin: \"{text}\"\n", `{}`, ""},
-		"not read":    {"command: [echo, done]\nstdin: json\n", `{"text":"` + strings.Repeat("x", 300_000) + `"}`, "done\n"},
+		"json":         {"command: [cat]\n", `{"text": "é",  "list":[1]}`, `{"text": "é",  "list":[1]}`},
+		"none":         {"command: [cat]\nstdin: none\n", `{"text":"a"}`, ""},
+		"placeholders": {"command: [cat, -, \"{list}\"]\n", `{"list":["f"]}`, "two words\n"},
+		"text":         {"command: [cat]\nstdin: \"{text}\"\n", `{"text":"a\nb"}`, "a\nb"},
+		"list":         {"command: [cat]\nstdin: \"{list}\"\n", `{"list":["a",2]}`, "a\n2"},
+		"absent":       {"command: [cat]\nstdin: \"{text}\"\n", `{}`, ""},
+		"not read":     {"command: [echo, done]\nstdin: json\n", `{"text":"` + strings.Repeat("x", 300_000) + `"}`, "done\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +133,7 @@ func TestInputByStdin(t *testing.T) {
 	}
 }
 
-func TestHowAProgramEnds(t *testing.T) {
+func TestExitAndOutputDecideTheResult(t *testing.T) {
 	t.Parallel()
 	const head = "name: x\ndescription: X.\n"
 	for name, row := range map[string]struct{ manifest, code, want string }{
@@ -142,9 +142,9 @@ func TestHowAProgramEnds(t *testing.T) {
 		"silent":         {"command: [\"false\"]\n", exec.CodeExit, "Tool failed: exit status 1"},
 		"signal":         {"command: [sh, -c, \"kill -9 $$\"]\n", exec.CodeExit, "Tool failed: signal: killed"},
 		"errors ignored": {"command: [sh, -c, \"echo out; echo err >&2\"]\n", "", "out\n"},
-		"time":           {"command: [sh, -c, \"echo early >&2; sleep 600\"]\ntimeout: 4s\n", tool.CodeTimeout, "Tool failed: it was stopped after 4s: early"},
+		"time":           {"command: [sleep, 600]\ntimeout: 20ms\n", tool.CodeTimeout, "Tool failed: it was stopped after 20ms"},
 		"json":           {"command: [echo, '[1, 2]']\noutput: json\n", "", "[1, 2]"},
-		"no json":        {"command: [echo, 'x{{y']\noutput: json\n", exec.CodeOutput, "Tool failed: it wrote no valid JSON: x{y"},
+		"no json":        {"command: [echo, 'x{y']\noutput: json\n", exec.CodeOutput, "Tool failed: it wrote no valid JSON: x{y"},
 		"too much json":  {"command: [seq, 1000]\noutput: json\nmax_output: 100\n", exec.CodeOutput, "Tool failed: it wrote more than 100 bytes of JSON"},
 		"cut":            {"command: [sh, -c, \"printf 'a%.0s' 1 2 3 4 5 6\"]\nmax_output: 4\n", "", "aa\n[… 2 bytes were cut here …]\naa"},
 		"left behind":    {"command: [sh, -c, \"sleep 60 & echo out\"]\n", "", "out\n"},
@@ -160,7 +160,7 @@ func TestHowAProgramEnds(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsNamedIsPassedOn(t *testing.T) {
+func TestOnlyNamedVariablesArePassedOn(t *testing.T) {
 	t.Setenv("TURNLOG_TEST_PASSED", "yes")
 	t.Setenv("TURNLOG_TEST_SECRET", "no")
 	x, _ := load(t, "name: x\ndescription: X.\ncommand: [env]\nenv: [TURNLOG_TEST_PASSED, TURNLOG_TEST_ABSENT]\n")
@@ -187,7 +187,7 @@ func TestProposesTheCommand(t *testing.T) {
 	}
 }
 
-func TestFoldersAndProgramsBesideTheManifest(t *testing.T) {
+func TestProgramIsRelativeToItsManifest(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "bin/hello"), "#!/bin/sh\npwd\n", 0o755)
@@ -214,44 +214,39 @@ func TestFoldersAndProgramsBesideTheManifest(t *testing.T) {
 	}
 }
 
-func TestMistakesAreToldByLine(t *testing.T) {
+func TestManifestErrorsNameTheLine(t *testing.T) {
 	t.Parallel()
 	const head = "name: x\ndescription: X.\ninput: {properties: {a: {type: string}, l: {type: array}}}\n"
 	got := map[string]string{}
 	want := map[string]string{}
 	for manifest, problem := range map[string]string{
 		"name: a b\ndescription: X.\ncommand: [ls]\n":                       ":1: name: \"a b\": use 1 to 64 letters, digits, '-' or '_'",
-		"name: x\ncommand: [ls]\n":                                          ": description: is missing: a model has to be told what the tool does and when to use it",
+		"name: x\ncommand: [ls]\n":                                          ": description: is missing: tell the model what the tool does and when to use it",
 		head:                                                                ": command: is missing: name a program and its arguments",
 		head + "commnd: [ls]\n":                                             `:4: unknown field "commnd"`,
 		head + "command: [ls\n":                                             ":4: sequence end token ']' not found",
 		head + "command: ls\n":                                              ":4: string was used where sequence is expected",
 		head + "command: [no-such-program-x]\n":                             ":4: command[0]: no-such-program-x is not in PATH",
-		head + "command: [./none]\n":                                        ":4: command[0]: DIR/none is not there, or may not be run",
-		head + "command: [\"{a}\"]\n":                                       ":4: command[0]: name the program: it cannot be left to the model",
-		head + "command:\n  - ls\n  - \"{b}\"\n":                            ":6: command[1]: {b} is no property of the input",
-		head + "command: [/bin/sh, -ec, \"echo {a}\"]\n":                    `:4: command[2]: {a} would become a part of the script: write "$0" there, and {a} as the argument behind it`,
-		head + "command: [ls, \"-{l}\"]\n":                                  ":4: command[1]: {l} is a list: let it stand alone, as one argument for each element",
-		head + "command: [ls, \"{a\"]\n":                                    ":4: command[1]: \"{a\": a { without a name and a }: write {{ for the character itself",
-		head + "command: [ls, \"a}\"]\n":                                    ":4: command[1]: \"a}\": a } without a {: write }} for the character itself",
+		head + "command: [./none]\n":                                        ":4: command[0]: DIR/none does not exist or is not executable",
+		head + "command: [\"{a}\"]\n":                                       ":4: command[0]: name the program: a model cannot choose it",
+		head + "command:\n  - ls\n  - \"{b}\"\n":                            ":6: command[1]: {b} is not a property of the input",
+		head + "command: [/bin/sh, -ec, \"echo {a}\"]\n":                    `:4: command[2]: {a} is only part of the argument: a placeholder is a whole argument, such as [--option, "{a}"]`,
 		head + "command: [ls, {a: b}]\n":                                    ":4: command[1]: map[a:b]: use text, or a list of text",
-		head + "command: [ls]\nstdin: all\n":                                `:5: stdin: "all": use json, none, or text with a place such as {text}`,
+		head + "command: [ls]\nstdin: all\n":                                `:5: stdin: "all": use json, none, or a placeholder such as {text}`,
 		head + "command: [ls]\neffects: some\n":                             `:5: effects: "some": use read_only, idempotent or none`,
-		head + "command: [ls]\ntimeout: 5\n":                                `:5: timeout: "5": use a time such as 30s`,
+		head + "command: [ls]\ntimeout: 5\n":                                `:5: timeout: "5": use a duration such as 30s`,
 		head + "command: [ls]\noutput: xml\n":                               `:5: output: "xml": use text or json`,
-		head + "command: [ls]\noutput_schema: {}\n":                         ":5: output_schema: is for an output that is json",
+		head + "command: [ls]\noutput_schema: {}\n":                         ":5: output_schema: needs output: json",
 		head + "command: [ls]\nmax_output: -1\n":                            ":5: max_output: -1: use a positive number",
 		head + "command: [ls]\ncwd: ../x\n":                                 `:5: cwd: path "../x" is outside the root: use a path relative to it`,
 		head + "command: [ls]\nenv: [\"A B\"]\n":                            `:5: env: variable "A B": write NAME or NAME=value`,
 		"name: x\ndescription: X.\ninput: {type: array}\ncommand: [ls]\n":   ":3: input.type: array: the input of a tool is an object",
-		"name: x\ndescription: X.\ninput: {$ref: \"#/x\"}\ncommand: [ls]\n": ":3: input: registry manifest: tool x: input schema: $ref \"#/x\" leads nowhere: refer to definitions within the schema",
-		head + "command: [ls]\n---\nname: y\n":                              ": holds 2 documents, one is wanted",
+		"name: x\ndescription: X.\ninput: {$ref: \"#/x\"}\ncommand: [ls]\n": ":3: input: tool x: input schema: json-pointer in \"schema:root#/x\" not found",
+		head + "command: [ls]\n---\nname: y\n":                              ": holds 2 documents, want one",
 		"":                                                                  ": is empty: a name, a description and a command are needed",
 		"# only a remark\n":                                                 ": is empty: a name, a description and a command are needed",
-		"name: x\ndescription: X.\ncommand: [ls]\ninput:\n  properties:\n    type: {type: string}\n    b: {type: [strin, \"null\"]}\n": `:7: input.properties.b.type: "strin": use string, number, integer, boolean, array, object or null`,
-		"name: x\ndescription: X.\ncommand: [ls]\ninput: {properties: {a: {items: {anyOf: [{}, {type: list}]}}}}\n":                    `:4: input.properties.a.items.anyOf[1].type: "list": use string, number, integer, boolean, array, object or null`,
-		"name: x\ndescription: X.\ncommand: [ls]\ninput: {properties: {a: {type: 7}}}\n":                                               `:4: input.properties.a.type: 7: use string, number, integer, boolean, array, object or null`,
-		"name: x\ndescription: X.\ncommand: [ls]\noutput: json\noutput_schema: {type: map}\n":                                          `:5: output_schema.type: "map": use string, number, integer, boolean, array, object or null`,
+		"name: x\ndescription: X.\ncommand: [ls]\ninput:\n  properties:\n    type: {type: string}\n    b: {type: [strin, \"null\"]}\n": ":5: input: tool x: input schema: properties.b.type.0: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'",
+		"name: x\ndescription: X.\ncommand: [ls]\noutput: json\noutput_schema: {type: map}\n":                                          ":5: output_schema: type: got string, want array; type: value must be one of",
 		strings.Repeat("#", 1<<20+1): ": more than 1048576 bytes",
 	} {
 		dir := t.TempDir()
@@ -272,7 +267,7 @@ func TestMistakesAreToldByLine(t *testing.T) {
 	for _, name := range []string{"a.yaml", "b.yaml"} {
 		write(t, filepath.Join(twice, name), "name: x\ndescription: X.\ncommand: [ls]\n", 0o600)
 	}
-	if _, err := exec.Load(t.TempDir(), twice, exec.Options{}); err == nil || !strings.HasSuffix(err.Error(), "b.yaml:1: name: \"x\" is the name of the tool of a.yaml, too") {
+	if _, err := exec.Load(t.TempDir(), twice, exec.Options{}); err == nil || !strings.HasSuffix(err.Error(), "b.yaml:1: name: \"x\" is also the name of the tool in a.yaml") {
 		t.Errorf("two of a name: %v", err)
 	}
 	for name, problem := range map[string]string{"/no/such/dir": "manifest /no/such/dir: no such file or folder", t.TempDir(): "holds no .yaml, .yml or .json"} {
@@ -286,5 +281,5 @@ func FuzzParseManifest(f *testing.F) {
 	f.Add([]byte(counts))
 	f.Add([]byte(shows))
 	f.Add([]byte("command: !tag text\n"))
-	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = exec.ParseManifest("m.yaml", data) })
+	f.Fuzz(func(_ *testing.T, data []byte) { _ = exec.ParseManifest(data) })
 }

@@ -2,7 +2,6 @@ package exec
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,45 +16,44 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/schema"
 	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Manifest says how an executable is a tool. [ReadManifest] and [ParseManifest] make
-// it of YAML or JSON with these keys.
-type Manifest struct {
+// manifest describes an executable as a tool.
+type manifest struct {
 	Name        string         `yaml:"name"`
 	Description string         `yaml:"description"`
-	Input       map[string]any `yaml:"input"`         // the JSON schema of the input; none: no arguments
-	Schema      map[string]any `yaml:"output_schema"` // of the output, if that is json
+	Input       map[string]any `yaml:"input"`         // JSON schema; none: no properties
+	Schema      map[string]any `yaml:"output_schema"` // JSON schema, if output is json
 	Command     []any          `yaml:"command"`       // arguments, and lists of arguments that belong together
-	Stdin       string         `yaml:"stdin"`         // json: the input; none; or text with places; none is told by a command with places, json by one without
-	Cwd         string         `yaml:"cwd"`           // where the command begins, relative to the root
-	Env         []string       `yaml:"env"`           // NAME, passed on from the worker, or NAME=value
+	Stdin       string         `yaml:"stdin"`         // json, none or a placeholder; zero: none if command has placeholders, else json
+	Cwd         string         `yaml:"cwd"`           // relative to the root
+	Env         []string       `yaml:"env"`           // NAME, taken from the worker's environment, or NAME=value
 	Effects     string         `yaml:"effects"`       // read_only, idempotent or none
 	Exclusive   bool           `yaml:"exclusive"`     // never beside another call of its round
-	Timeout     string         `yaml:"timeout"`       // such as 30s; none: 2m
-	Output      string         `yaml:"output"`        // text or json; none: text
-	MaxOutput   int            `yaml:"max_output"`    // bytes of it that a result shows; none: 1 MiB less a little
+	Timeout     string         `yaml:"timeout"`       // zero: 2m
+	Output      string         `yaml:"output"`        // text or json; zero: text
+	MaxOutput   int            `yaml:"max_output"`    // bytes that a result shows; zero: 1 MiB less room for notes
 
 	file, dir string
 	tree      *ast.File
 	command   []group
-	stdin     template
+	stdin     string // the property that stdin is a placeholder for
 	timeout   time.Duration
-	lists     map[string]bool // the properties that are lists
+	effects   content.Effects
 }
 
-// What a manifest does not say.
 const (
 	defaultTimeout   = 2 * time.Minute
 	defaultMaxOutput = 1<<20 - 4096
 	maxManifest      = 1 << 20
 )
 
-// ReadManifest reads a manifest from a file. Programs with a slash in their name are
-// relative to its folder.
-func ReadManifest(file string) (*Manifest, error) {
+// readManifest reads a manifest. Programs with a slash in their name are relative
+// to its folder.
+func readManifest(file string) (*manifest, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
@@ -65,114 +63,96 @@ func ReadManifest(file string) (*Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
-	return ParseManifest(file, data)
+	return parseManifest(file, data)
 }
 
-// ParseManifest is [ReadManifest] for a file that is in memory already. Its errors say
-// in which line the manifest is wrong.
-func ParseManifest(file string, data []byte) (*Manifest, error) {
+// parseManifest reads a manifest from YAML or JSON. Its errors name the line.
+func parseManifest(file string, data []byte) (*manifest, error) {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
 		return nil, fmt.Errorf("manifest %s: %w", file, err)
 	}
-	m := &Manifest{file: file, dir: dir}
+	m := &manifest{dir: dir}
 	if len(data) > maxManifest {
-		return nil, m.problem(0, "more than %d bytes", maxManifest)
+		return nil, problem(file, 0, "more than %d bytes", maxManifest)
 	}
 	if m.tree, err = parser.ParseBytes(data, 0); err == nil {
 		err = wire.Safely(func() error { return yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(m) })
 	}
-	if errors.Is(err, io.EOF) { // it has nothing to decode
-		m.file = file
-		return nil, m.problem(0, "is empty: a name, a description and a command are needed")
-	}
+	m.file = file
 	if e, ok := errors.AsType[yaml.Error](err); ok {
 		line := 0
 		if t := e.GetToken(); t != nil && t.Position != nil {
 			line = t.Position.Line
 		}
-		return nil, m.problem(line, "%s", e.GetMessage())
+		return nil, problem(file, line, "%s", e.GetMessage())
 	}
-	if err != nil {
-		return nil, m.problem(0, "%v", err)
-	}
-	if len(m.tree.Docs) > 1 {
-		return nil, m.problem(0, "holds %d documents, one is wanted", len(m.tree.Docs))
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, problem(file, 0, "is empty: a name, a description and a command are needed")
+	case err != nil:
+		return nil, problem(file, 0, "%v", err)
+	case len(m.tree.Docs) > 1:
+		return nil, problem(file, 0, "holds %d documents, want one", len(m.tree.Docs))
 	}
 	if err := m.complete(); err != nil {
 		return nil, err
 	}
-	return m, nil
+	return m, m.parseCommand()
 }
 
-// problem is an error about a line of the manifest; 0: about all of it.
-func (m *Manifest) problem(line int, format string, args ...any) error {
-	at := m.file
+// problem is an error about a line of a file. Line 0 is the whole file.
+func problem(file string, line int, format string, args ...any) error {
 	if line > 0 {
-		at = fmt.Sprintf("%s:%d", m.file, line)
+		file = fmt.Sprintf("%s:%d", file, line)
 	}
-	return fmt.Errorf("%s: "+format, append([]any{at}, args...)...)
+	return fmt.Errorf("%s: "+format, append([]any{file}, args...)...)
 }
 
 // at is an error about the value at a path of the manifest.
-func (m *Manifest) at(path, format string, args ...any) error {
+func (m *manifest) at(path, format string, args ...any) error {
 	line := 0
-	if p, err := yaml.PathString(path); err == nil && m.tree != nil {
+	if p, err := yaml.PathString(path); err == nil {
 		if node, err := p.FilterFile(m.tree); err == nil && node != nil && node.GetToken() != nil {
 			line = node.GetToken().Position.Line
 		}
 	}
-	return m.problem(line, strings.TrimPrefix(path, "$.")+": "+format, args...)
+	return problem(m.file, line, strings.TrimPrefix(path, "$.")+": "+format, args...)
 }
 
-// complete checks the manifest and fills in what it leaves open.
-func (m *Manifest) complete() error {
-	var err error
+// complete checks the values and sets defaults.
+func (m *manifest) complete() error {
 	switch {
 	case !content.IsToken(m.Name) || len(m.Name) > 64:
 		return m.at("$.name", "%q: use 1 to 64 letters, digits, '-' or '_'", m.Name)
 	case strings.TrimSpace(m.Description) == "":
-		return m.at("$.description", "is missing: a model has to be told what the tool does and when to use it")
+		return m.at("$.description", "is missing: tell the model what the tool does and when to use it")
 	case m.MaxOutput < 0:
 		return m.at("$.max_output", "%d: use a positive number", m.MaxOutput)
 	case m.Output != "" && m.Output != "text" && m.Output != "json":
 		return m.at("$.output", "%q: use text or json", m.Output)
 	case m.Schema != nil && m.Output != "json":
-		return m.at("$.output_schema", "is for an output that is json")
-	}
-	if _, err = m.effects(); err != nil {
-		return err
+		return m.at("$.output_schema", "needs output: json")
 	}
 	if m.MaxOutput == 0 {
 		m.MaxOutput = defaultMaxOutput
 	}
 	m.timeout = defaultTimeout
 	if m.Timeout != "" {
+		var err error
 		if m.timeout, err = time.ParseDuration(m.Timeout); err != nil || m.timeout <= 0 {
-			return m.at("$.timeout", "%q: use a time such as 30s", m.Timeout)
+			return m.at("$.timeout", "%q: use a duration such as 30s", m.Timeout)
 		}
 	}
-	if err := m.schema(); err != nil {
-		return err
-	}
-	return m.parseCommand()
-}
-
-func (m *Manifest) effects() (content.Effects, error) {
 	switch m.Effects {
 	case "", "none":
-		return content.Once, nil
 	case "read_only":
-		return content.ReadOnly, nil
+		m.effects = content.ReadOnly
 	case "idempotent":
-		return content.Idempotent, nil
+		m.effects = content.Idempotent
+	default:
+		return m.at("$.effects", "%q: use read_only, idempotent or none", m.Effects)
 	}
-	return content.Once, m.at("$.effects", "%q: use read_only, idempotent or none", m.Effects)
-}
-
-// schema checks the schema of the input, and finds which properties are lists. What it
-// does not say of other properties it is made to: there are none.
-func (m *Manifest) schema() error {
 	if m.Input == nil {
 		m.Input = map[string]any{}
 	}
@@ -183,50 +163,27 @@ func (m *Manifest) schema() error {
 	if _, ok := m.Input["additionalProperties"]; !ok {
 		m.Input["additionalProperties"] = false
 	}
-	if err := m.types("$.input", m.Input); err != nil {
-		return err
-	}
-	if err := m.types("$.output_schema", m.Schema); err != nil {
-		return err
-	}
-	m.lists = map[string]bool{}
-	properties, _ := m.Input["properties"].(map[string]any)
-	for name, p := range properties {
-		about, _ := p.(map[string]any)
-		m.lists[name] = about["type"] == "array"
-	}
 	return nil
 }
 
-// spec is what models, drivers and workers are told.
-func (m *Manifest) spec(grace time.Duration) (tool.Spec, error) {
+// spec is what models, drivers and workers see.
+func (m *manifest) spec(grace time.Duration) (tool.Spec, error) {
 	s := tool.Spec{
-		Name: m.Name, Description: m.Description, Exclusive: m.Exclusive,
-		Timeout: m.timeout + 4*grace, // the tool's own comes first: it shows what the program said
+		Name: m.Name, Description: m.Description, Effects: m.effects, Exclusive: m.Exclusive,
+		Timeout: m.timeout + 4*grace, // the manifest's own comes first: it shows the output so far
 	}
 	var err error
-	if s.Effects, err = m.effects(); err != nil {
-		return s, err
-	}
 	if s.InputSchema, err = json.Marshal(m.Input); err != nil {
 		return s, m.at("$.input", "%v", err)
 	}
-	if m.Schema != nil {
-		if s.OutputSchema, err = json.Marshal(m.Schema); err != nil {
-			return s, m.at("$.output_schema", "%v", err)
-		}
+	if m.Schema == nil {
+		return s, nil
 	}
-	if _, err := tool.NewRegistry("manifest", declared{s}); err != nil {
-		return s, m.at("$.input", "%v", err)
+	if s.OutputSchema, err = json.Marshal(m.Schema); err == nil {
+		_, err = schema.Compile(s.OutputSchema)
+	}
+	if err != nil {
+		return s, m.at("$.output_schema", "%v", err)
 	}
 	return s, nil
 }
-
-// declared is a spec that nobody calls.
-type declared struct{ spec tool.Spec }
-
-// Spec returns it.
-func (d declared) Spec() tool.Spec { return d.spec }
-
-// Call does nothing.
-func (declared) Call(context.Context, tool.Call) (tool.Output, error) { return tool.Output{}, nil }

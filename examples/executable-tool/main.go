@@ -35,11 +35,7 @@ func main() {
 
 // programs are the tools; what they work on is the directory that this is started in.
 func programs() (tool.Source, error) {
-	words, err := exec.ParseManifest("words.yaml", manifest)
-	if err != nil {
-		return nil, err
-	}
-	count, err := exec.New(".", words, exec.Options{})
+	count, err := exec.New(".", "words.yaml", manifest, exec.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ const (
 	CodeNotRun = "not_run"     // the program could not be started
 )
 
-// Options configures [Load].
+// Options configures [New] and [Load].
 type Options struct {
 	Env     []string      // KEY=value, added to every command's environment
 	Grace   time.Duration // from SIGTERM to SIGKILL; zero: 2 s
@@ -58,6 +58,17 @@ type program struct {
 	file  string
 	box   *sandbox.Sandbox
 	grace time.Duration
+}
+
+// New returns the tool of the manifest in data. Its commands begin below the
+// directory root, and file names the manifest in errors. It returns an error if the
+// manifest is invalid, or if the root, the program or the sandbox cannot be used.
+func New(root, file string, data []byte, opts Options) (tool.Tool, error) {
+	m, err := parseManifest(file, data)
+	if err != nil {
+		return nil, err
+	}
+	return newProgram(root, m, opts)
 }
 
 func newProgram(root string, m *manifest, opts Options) (tool.Tool, error) {

@@ -11,9 +11,8 @@ import (
 )
 
 // Load returns the tools of a manifest, or of every manifest (.yaml, .yml, .json)
-// directly in a folder, sorted by file name. Their commands begin below the
-// directory root. It returns an error if a manifest is invalid, or if the root, a
-// program or the sandbox cannot be used.
+// directly in a folder, sorted by file name. It is [New] for files: a program with a
+// slash in its name is relative to its manifest.
 func Load(root, name string, opts Options) ([]tool.Tool, error) {
 	files, err := manifests(name)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/shell"
@@ -30,7 +29,7 @@ func host(root string) {
 	if err != nil {
 		os.Exit(2)
 	}
-	script := `echo $$ >pid; while :; do sleep 0.05; done`
+	script := `echo $$ >pid; while :; do echo >>beats; sleep 0.01; done`
 	raw, err := json.Marshal(map[string]any{"script": script, "timeout_seconds": 600})
 	if err != nil {
 		os.Exit(2)
@@ -54,10 +53,10 @@ func TestCommandEndsWithAHostThatIsKilled(t *testing.T) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
-	<-time.After(200 * time.Millisecond)
-	if err := syscall.Kill(pid, 0); err != nil {
-		t.Fatalf("the command did not go on while its host lived: %v", err)
-	}
+	poll(t, "a command that lives as long as its host", func() bool {
+		beats, err := os.ReadFile(filepath.Join(root, "beats"))
+		return err == nil && len(beats) >= 10
+	})
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,19 +13,20 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
-// seconds is how long a command took, as go test says it.
+// seconds matches how long a command took, as go test prints it.
 var seconds = regexp.MustCompile(`\b\d+\.\d+s\b`)
 
-var rewrite = flag.Bool("rewrite", false, "write what the examples print; read the diff")
+var rewrite = flag.Bool("rewrite", false, "write what the examples print to testdata")
 
 func TestEveryExampleRuns(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", dir+string(os.PathSeparator), "./...")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	dir, err := clitest.Build(t.Context(), "./examples/...")
+	if err != nil {
+		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(".")
 	if err != nil {
@@ -60,7 +61,7 @@ func TestEveryExampleRuns(t *testing.T) {
 	}
 }
 
-// run returns what a program prints.
+// run returns the output of a program.
 func run(t *testing.T, binary, input string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary)

@@ -20,15 +20,14 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// verdict is a decision about an approval; the zero one is that there is none. As an
-// operation, the zero one reads what was decided.
+// verdict is a decision on an approval; the zero value means that there is none. As an
+// operation, the zero value reads the decision.
 type verdict struct {
 	by      string
 	approve bool
 }
 
-// stepApprove is an approval: the first decision counts, and whoever comes later is
-// told so.
+// stepApprove models an approval: the first decision counts, and later ones are refused.
 func stepApprove(state, in any, out answer) (bool, any) {
 	has, v := state.(verdict), in.(verdict) //nolint:forcetypeassert // the test's own
 	switch {
@@ -51,25 +50,31 @@ replies:
 repeat: true
 `
 
-func TestAnApprovalIsDecidedOnce(t *testing.T) {
-	t.Parallel()
-	a := newArena(t)
+// approveAll has 16 sessions ask, and three approvers answer each question at once. The
+// function that it returns waits until all are answered.
+func (a *arena) approveAll(t *testing.T) (wait func()) {
+	t.Helper()
 	const sessions, approvers = 16, 3
 	touch, err := tool.Func("touch", "Touches a thing.", func(context.Context, struct{}) (string, error) { return "ok", nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	people := a.approvers(approvers)
+	clients := a.approvers(approvers)
 	w := a.Worker("w1", worker.Config{}, func(*nats.Conn) []tool.Tool { return []tool.Tool{touch} })
 	n1, n2 := a.Node(actor.Config{Name: "n1"}), a.Node(actor.Config{Name: "n2"})
-	a.under(6*time.Second, []string{"TURNLOG_INBOX", "TURNLOG_JOURNAL", "TURNLOG_RUN"}, sessions, func(_ context.Context, i int, _ *nats.Conn) {
-		<-time.After(time.Duration(i) * 200 * time.Millisecond)            // one behind the other, so that some fall into each trouble
-		a.asksAndIsAnswered(content.SessionID(fmt.Sprint("s", i)), people) //nolint:contextcheck // it may take longer than the faults
-	})
-	a.linearizable(t, stepApprove, verdict{})
-	n1.Drain(t)
-	n2.Drain(t)
-	w.Drain(t)
+	var all sync.WaitGroup
+	for i := range sessions {
+		all.Go(func() {
+			<-time.After(time.Duration(i) * 300 * time.Millisecond) // staggered, so that each fault hits some
+			a.asksAndIsAnswered(content.SessionID(fmt.Sprint("approve-", i)), clients)
+		})
+	}
+	return func() {
+		all.Wait()
+		n1.Drain(t)
+		n2.Drain(t)
+		w.Drain(t)
+	}
 }
 
 func (a *arena) approvers(n int) []*client.Client {
@@ -84,9 +89,9 @@ func (a *arena) approvers(n int) []*client.Client {
 	return out
 }
 
-// asksAndIsAnswered has a session ask, everybody answer at once, and then reads what
-// was decided.
-func (a *arena) asksAndIsAnswered(s content.SessionID, people []*client.Client) {
+// asksAndIsAnswered has a session ask, all clients answer at once, and then reads the
+// decision.
+func (a *arena) asksAndIsAnswered(s content.SessionID, clients []*client.Client) {
 	c := a.Client
 	started, err := c.Start(a.Ctx, client.Options{ID: s, Config: events.Config{
 		Model: "scripted:test", ModelData: []byte(asking), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}},
@@ -102,7 +107,7 @@ func (a *arena) asksAndIsAnswered(s content.SessionID, people []*client.Client) 
 	}
 	a.Until(s, events.KindApprovalRequired)
 	var voting sync.WaitGroup
-	for i, p := range people {
+	for i, p := range clients {
 		voting.Go(func() { a.votes(s, i, p) })
 	}
 	voting.Wait()
@@ -112,10 +117,10 @@ func (a *arena) asksAndIsAnswered(s content.SessionID, people []*client.Client) 
 		decided = append(decided, verdict{r.By, r.Outcome == events.Approved})
 	}
 	if len(decided) != 1 {
-		a.T.Errorf("%s: decided %v, want one decision", s, decided)
+		a.T.Errorf("%s: decisions = %v, want one", s, decided)
 		return
 	}
-	a.record(len(people), string(s), verdict{}, func() (any, outcome) { return decided[0], done })
+	a.record(len(clients), string(s), verdict{}, func() (any, outcome) { return decided[0], done })
 }
 
 func (a *arena) votes(s content.SessionID, i int, p *client.Client) {

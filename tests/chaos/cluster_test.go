@@ -16,7 +16,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// arena is a cluster with files, whose leaders move and whose servers restart.
+// arena is a cluster on disk whose leaders move and whose servers restart, and the
+// history of the operations that one kind of client did on it.
 type arena struct {
 	*celltest.World
 	cluster *embedded.Cluster
@@ -43,9 +44,34 @@ func newArena(t *testing.T) *arena {
 	return &arena{World: w, cluster: cluster, began: time.Now()}
 }
 
-// deafen takes the answers from one client after the other until ctx ends.
+// TestHistoriesAreLinearizable has clients append, claim and approve concurrently on one
+// cluster under faults, and checks the history of each.
+func TestHistoriesAreLinearizable(t *testing.T) {
+	t.Parallel()
+	appends := newArena(t)
+	claims := &arena{World: appends.World, cluster: appends.cluster, began: appends.began}
+	approvals := &arena{World: appends.World, cluster: appends.cluster, began: appends.began}
+	wait := approvals.approveAll(t)
+	appends.under(7*time.Second, []string{"TURNLOG_INBOX", "TURNLOG_JOURNAL", "TURNLOG_RUN"}, 16,
+		func(ctx context.Context, i int, nc *nats.Conn) {
+			if i < 8 {
+				appends.appendUntil(ctx, i, nc)
+			} else {
+				claims.claimUntil(ctx, i-8, nc)
+			}
+		})
+	wait()
+	if unknowns := appends.linearizable(t, stepAppend, end{}); unknowns == 0 {
+		t.Error("the outcome of every append was known, so this run proves little")
+	}
+	appends.keeps(t)
+	claims.linearizable(t, stepClaim, owner{})
+	approvals.linearizable(t, stepApprove, verdict{})
+}
+
+// deafen withholds the answers from one client after another until ctx ends.
 func (a *arena) deafen(ctx context.Context, seed uint64, ways []*faultproxy.Proxy) {
-	dice := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // to be repeated, not to be secret
+	dice := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // repeatable, not secret
 	for ctx.Err() == nil {
 		p := ways[dice.IntN(len(ways))]
 		p.Swallow(faultproxy.ToClient, true)
@@ -55,10 +81,10 @@ func (a *arena) deafen(ctx context.Context, seed uint64, ways []*faultproxy.Prox
 	}
 }
 
-// harass moves the leaders of the streams and restarts servers until ctx ends. The
-// servers are all there again when it returns.
+// harass moves the leaders of the streams and restarts servers until ctx ends. All
+// servers run again when it returns.
 func (a *arena) harass(ctx context.Context, seed uint64, streams []string) {
-	dice := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // to be repeated, not to be secret
+	dice := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable, not secret
 	nc := a.Connect()
 	for n := 1; ; n++ {
 		select {
@@ -72,7 +98,7 @@ func (a *arena) harass(ctx context.Context, seed uint64, streams []string) {
 		}
 		what := "$JS.API.STREAM.LEADER.STEPDOWN." + streams[dice.IntN(len(streams))]
 		if err := nc.PublishRequest(what, nc.NewInbox(), nil); err != nil {
-			a.T.Logf("stepdown: %v", err) // the connection is being made again
+			a.T.Logf("stepdown: %v", err) // it is reconnecting
 		}
 	}
 }
@@ -86,8 +112,7 @@ func (a *arena) restart(i int) {
 	}
 }
 
-// under has several do something at once while the servers are harassed and answers are
-// lost.
+// under runs n clients at once while the servers are harassed and answers are lost.
 func (a *arena) under(d time.Duration, streams []string, n int, do func(ctx context.Context, i int, nc *nats.Conn)) {
 	ctx, cancel := context.WithTimeout(a.Ctx, d)
 	defer cancel()
@@ -104,14 +129,15 @@ func (a *arena) under(d time.Duration, streams []string, n int, do func(ctx cont
 		all.Go(func() { do(ctx, i, nc) })
 	}
 	all.Go(func() { a.harass(ctx, 1, streams) })
-	all.Go(func() { a.deafen(ctx, 1, ways) })
+	all.Go(func() { a.deafen(ctx, 1, ways[:n/2]) })
+	all.Go(func() { a.deafen(ctx, 2, ways[n/2:]) })
 	all.Wait()
 }
 
 func (a *arena) open(nc *nats.Conn) *jetstream.Cell {
 	cell, err := jetstream.Open(nc, "")
 	if err != nil {
-		panic(fmt.Sprintf("open a cell that is there: %v", err)) // not on the test's goroutine
+		panic(fmt.Sprintf("open a cell that is there: %v", err)) // this is not the test's goroutine
 	}
 	return cell
 }

@@ -1,14 +1,14 @@
-// Package chaos has deployments survive what happens to their servers, processes and
-// connections, and checks what is promised of that.
+// Package chaos runs deployments whose servers, processes and connections fail, and
+// checks what they promise.
 //
-// The one idea: there are three kinds of proof, and none replaces another. The torture
-// engine runs everything at once under a plan of faults that a seed decides, in this
-// process. Histories of single operations, recorded by concurrent clients while leaders
-// move and servers restart, are given to a linearizability checker; an operation of
-// which nobody can tell what became of it may have happened, or not, at any time behind
-// its call. And real nats-server processes are killed with -9 under a workload.
+// There are three kinds of proof, and none replaces another. The torture engine runs a
+// whole deployment in this process under a plan of faults that a seed decides. Concurrent
+// clients record histories of single operations while leaders move and servers restart,
+// and a linearizability checker judges them; an operation whose outcome is unknown may
+// take effect at any time after its call, or never. And real nats-server processes are
+// killed with -9 under load.
 //
-// Without flags everything together takes about a minute on two cores. For more:
+// All of it takes about half a minute on two cores. For more:
 //
 //	go test ./tests/chaos -run Torture -chaos.duration 5m -chaos.runs 20 -chaos.seed 1
 //

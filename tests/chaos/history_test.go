@@ -22,7 +22,7 @@ func (o outcome) String() string { return [...]string{"done", "refused", "unknow
 // op is one operation of a history.
 type op struct {
 	client int
-	key    string // histories of different keys have nothing to do with one another
+	key    string // histories of different keys are independent
 	in     any
 	out    any
 	result outcome
@@ -36,7 +36,7 @@ type answer struct {
 	out    any
 }
 
-// record runs an operation and notes when it began and ended, and how.
+// record runs an operation and notes its start, end and outcome.
 func (a *arena) record(client int, key string, in any, run func() (any, outcome)) outcome {
 	o := op{client: client, key: key, in: in, call: time.Since(a.began)}
 	o.out, o.result = run()
@@ -47,9 +47,9 @@ func (a *arena) record(client int, key string, in any, run func() (any, outcome)
 	return o.result
 }
 
-// linearizable gives the history to the checker. An operation with unknown outcome
-// never returns, so it may take effect at any time behind its call; a model lets it pass
-// without effect where it cannot have one, for example behind all others.
+// linearizable checks the history. An operation with an unknown outcome never returns,
+// so it may take effect at any time after its call; a model lets it pass without effect
+// where it cannot have one, for example after all others.
 func (a *arena) linearizable(t *testing.T, step func(state, in any, out answer) (bool, any), initial any) (unknowns int) {
 	t.Helper()
 	byKey := make(map[string][]porcupine.Operation)
@@ -66,7 +66,7 @@ func (a *arena) linearizable(t *testing.T, step func(state, in any, out answer) 
 	}
 	t.Logf("%d operations on %d keys: %v", len(a.history), len(byKey), counts)
 	if counts[done] < len(byKey) || counts[refused] == 0 {
-		t.Errorf("%v on %d keys: that proves little", counts, len(byKey))
+		t.Errorf("%v on %d keys: this run proves little", counts, len(byKey))
 	}
 	model := modelOf(step, initial)
 	for key, ops := range byKey {
@@ -89,17 +89,17 @@ func modelOf(step func(state, in any, out answer) (bool, any), initial any) porc
 	}
 }
 
-// TestTheModelsKnowABadHistory has the checker judge histories that must not be.
-func TestTheModelsKnowABadHistory(t *testing.T) {
+// TestModelsRejectBadHistories checks the models against known histories.
+func TestModelsRejectBadHistories(t *testing.T) {
 	t.Parallel()
 	first, second := end{1, "a"}, end{1, "b"}
 	for name, h := range map[string]struct {
 		step    func(state, in any, out answer) (bool, any)
 		initial any
 		good    bool
-		ops     [][2]any // one behind the other: what was asked and what came of it
+		ops     [][2]any // sequential: the operation and its answer
 	}{
-		"two appends behind one end": {stepAppend, end{}, false, [][2]any{
+		"two appends after one end": {stepAppend, end{}, false, [][2]any{
 			{appended{end{}, "a"}, answer{done, first}}, {appended{end{}, "b"}, answer{done, second}},
 		}},
 		"an append that is read and one that is refused": {stepAppend, end{}, true, [][2]any{
@@ -117,7 +117,7 @@ func TestTheModelsKnowABadHistory(t *testing.T) {
 		"an approval that is decided twice": {stepApprove, verdict{}, false, [][2]any{
 			{verdict{"a", true}, answer{done, nil}}, {verdict{"b", false}, answer{done, nil}},
 		}},
-		"a decision that is refused, and nobody decided": {stepApprove, verdict{}, false, [][2]any{
+		"a decision that is refused before any decision": {stepApprove, verdict{}, false, [][2]any{
 			{verdict{"a", true}, answer{refused, nil}}, {verdict{}, answer{done, verdict{}}},
 		}},
 	} {
@@ -136,6 +136,6 @@ func TestTheModelsKnowABadHistory(t *testing.T) {
 		{ClientId: 1, Input: appended{}, Output: answer{done, first}, Call: 20, Return: 25},
 	}
 	if !porcupine.CheckOperations(modelOf(stepAppend, end{}), late) {
-		t.Error("an append with unknown outcome may take effect behind a read that did not see it")
+		t.Error("an append with an unknown outcome may take effect after a read that did not see it")
 	}
 }

@@ -1,20 +1,14 @@
 package chaos
 
 import (
-	"os"
 	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
-// binaries is a folder for what tests build.
-var binaries string
-
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "turnlog-chaos-")
-	if err != nil {
-		panic(err)
-	}
-	binaries = dir
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	clitest.Parallel(5) // the tests mostly wait for servers
+	goleak.VerifyTestMain(m)
 }

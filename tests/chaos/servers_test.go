@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/internal/natscli"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/torture"
 )
 
@@ -34,21 +35,14 @@ type natsServer struct {
 	said bytes.Buffer
 }
 
-// buildServer builds nats-server from the module that the embedded one is of.
-func buildServer(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(binaries, "nats-server")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/nats-io/nats-server/v2")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build nats-server: %v\n%s", err, out)
-	}
-	return path
-}
-
 // startServers starts a cluster of three processes with files on disk.
 func startServers(t *testing.T) []*natsServer {
 	t.Helper()
-	program := buildServer(t)
+	dir, err := clitest.Build(t.Context(), "github.com/nats-io/nats-server/v2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "nats-server")
 	ports := freePorts(t, 6)
 	var routes []string
 	for _, p := range ports[3:] {
@@ -81,7 +75,7 @@ func urlsOf(servers []*natsServer) string {
 	return strings.Join(urls, ",")
 }
 
-// await connects to a cluster that has just been started and waits until it is whole.
+// await connects to a cluster that was just started and waits until it is complete.
 func await(t *testing.T, urls string) *nats.Conn {
 	t.Helper()
 	var nc *nats.Conn
@@ -97,7 +91,7 @@ func await(t *testing.T, urls string) *nats.Conn {
 	return nc
 }
 
-// freePorts finds ports that are free now.
+// freePorts returns ports that are free now.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var out []int
@@ -122,14 +116,14 @@ func (s *natsServer) start() {
 	}
 	s.done = make(chan struct{})
 	go func(cmd *exec.Cmd, done chan struct{}) {
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // it is killed
 		close(done)
 	}(s.cmd, s.done)
 }
 
 // kill ends the process as kill -9 does.
 func (s *natsServer) kill() {
-	_ = s.cmd.Process.Signal(syscall.SIGKILL) // or it has ended
+	_ = s.cmd.Process.Signal(syscall.SIGKILL) // unless it has ended
 	<-s.done
 }
 
@@ -149,8 +143,7 @@ func eventually(t *testing.T, what string, ok func(context.Context) bool) {
 	}
 }
 
-// ask makes a request of the JetStream API and reports whether it was answered with what
-// was asked for.
+// ask sends a request to the JetStream API and reports whether it succeeded.
 func ask(ctx context.Context, nc *nats.Conn, what string, body []byte, answer any) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -161,10 +154,10 @@ func ask(ctx context.Context, nc *nats.Conn, what string, body []byte, answer an
 	return json.Unmarshal(msg.Data, answer) == nil
 }
 
-// standing is how the journals of the only namespace stand: who leads them, and whether
-// all copies are up to date.
+// standing is the state of the journal stream: its leader, and whether all replicas are
+// up to date.
 type standing struct {
-	leader string // "": nobody, or there are no journals yet
+	leader string // "": none, or there is no stream yet
 	whole  bool
 }
 
@@ -197,12 +190,11 @@ func standingOf(ctx context.Context, nc *nats.Conn) (s standing) {
 	return s
 }
 
-// calm is for how long the other faults go on when leaders are left alone.
+// calm is how long the other faults continue after the last leader was killed.
 const calm = 4 * time.Second
 
-// TestNothingIsLostWithTheProcessOfALeader kills the process that leads the journals
-// with -9, again and again, under a workload that goes on, and starts it anew on its
-// files.
+// TestNothingIsLostWithTheProcessOfALeader repeatedly kills -9 the process that leads the
+// journals under load, and restarts it on its files.
 func TestNothingIsLostWithTheProcessOfALeader(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t)
@@ -237,13 +229,13 @@ func TestNothingIsLostWithTheProcessOfALeader(t *testing.T) {
 	judge(t, r)
 }
 
-// killLeaders kills whoever leads the journals for some time, starts it again a while
-// later, and waits until it has caught up before the next one: two of three are needed.
+// killLeaders kills the leader of the journals, restarts it, waits until it has caught up,
+// since two of three are needed, and repeats that for some time.
 func killLeaders(ctx context.Context, nc *nats.Conn, servers []*natsServer, d time.Duration) (killed int) {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	began := time.Now()
-	for time.Since(began) < d || killed == 0 && time.Since(began) < d+calm-time.Second { // where all takes long, one at least
+	for time.Since(began) < d || killed == 0 && time.Since(began) < d+calm-time.Second { // at least one, on a slow machine
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -258,7 +250,7 @@ func killLeaders(ctx context.Context, nc *nats.Conn, servers []*natsServer, d ti
 				s.kill()
 				killed++
 				<-time.After(500 * time.Millisecond)
-				s.start() //nolint:contextcheck // it lives on behind ctx
+				s.start() //nolint:contextcheck // it outlives ctx
 			}
 		}
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// crowd is persons who talk to sessions, whatever becomes of what they say.
+// crowd is clients that keep sending input to sessions.
 type crowd struct {
 	world *celltest.World
 	talks sync.WaitGroup
@@ -32,13 +32,13 @@ type crowd struct {
 
 	mu       sync.Mutex // guards what follows
 	accepted map[content.SessionID][]string
-	refused  map[string]int // by what the sender was told
+	refused  map[string]int // by the error
 }
 
 const talkers = 4
 
-// talk has sessions driven by two nodes, and persons talk to them until the end. They
-// wait so long for the word that a command was taken.
+// talk starts two nodes and clients that send input until the crowd rests. A client
+// waits for an acknowledgment no longer than its patience.
 func talk(w *celltest.World, taken *atomic.Int64, patience time.Duration) *crowd {
 	for i := range 2 {
 		w.Node(actor.Config{Name: fmt.Sprint("n", i+1), Idle: 300 * time.Millisecond, Sweep: 2 * time.Second, Metrics: counts{taken}})
@@ -51,7 +51,7 @@ func talk(w *celltest.World, taken *atomic.Int64, patience time.Duration) *crowd
 		cell := w.Open(w.Connect())
 		c.talks.Go(func() {
 			for n := 1; ctx.Err() == nil; n++ {
-				c.say(w.Ctx, cell, s, fmt.Sprint("m", n)) //nolint:contextcheck // what was begun is brought to its end
+				c.say(w.Ctx, cell, s, fmt.Sprint("m", n)) //nolint:contextcheck // a send that began runs to its end
 				<-time.After(100 * time.Millisecond)
 			}
 		})
@@ -77,7 +77,7 @@ func (c *crowd) say(ctx context.Context, cell *jetstream.Cell, s content.Session
 	c.accepted[s] = append(c.accepted[s], id)
 }
 
-// count is how many commands were acknowledged by now.
+// count returns how many commands were acknowledged so far.
 func (c *crowd) count() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,8 +87,8 @@ func (c *crowd) count() (n int) {
 	return n
 }
 
-// rest ends the talks, and waits until every session has parked with all that was
-// acknowledged in its journal.
+// rest stops the clients and waits until every session has parked with every acknowledged
+// command in its journal.
 func (c *crowd) rest(t *testing.T) {
 	t.Helper()
 	c.stop()
@@ -122,8 +122,8 @@ func (counts) CommandHandled(string, string)    {}
 func (counts) EntryAppended(int, time.Duration) {}
 func (counts) EffectStarted(string)             {}
 
-// TestAFullStoreLosesNothing fills the store to its limit under a workload, and makes
-// room again a while later.
+// TestAFullStoreLosesNothing fills the store to its limit under load and makes room again
+// a while later.
 func TestAFullStoreLosesNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
@@ -144,27 +144,27 @@ func TestAFullStoreLosesNothing(t *testing.T) {
 	fill(ctx, t, nc)
 	full := taken.Load()
 	<-time.After(4 * time.Second)
-	fill(ctx, t, nc) // what was purged meanwhile
+	fill(ctx, t, nc) // the room that purges made
 	full = taken.Load() - full
 	before := c.count()
 	eventually(t, "room is made", func(ctx context.Context) bool { return ask(ctx, nc, "STREAM.PURGE.FILL", nil, &struct{}{}) })
-	eventually(t, "commands are taken again", func(context.Context) bool { return c.count() > before+4*talkers })
+	eventually(t, "commands are accepted again", func(context.Context) bool { return c.count() > before+4*talkers })
 	c.rest(t)
-	t.Logf("while it was full sessions were taken %d times; senders were told %v", full, c.refused)
+	t.Logf("while it was full, sessions were taken %d times and %d sends failed", full, len(c.refused))
 	if full > 4*talkers {
-		t.Errorf("while the store was full sessions were taken %d times in 4 s", full)
+		t.Errorf("while the store was full, sessions were taken %d times in 4 s", full)
 	}
 	if len(c.refused) == 0 {
-		t.Error("nobody was refused: that proves little")
+		t.Error("no send failed, so this run proves little")
 	}
-	for told := range c.refused {
-		if !strings.Contains(told, jetstream.ErrFull.Error()) {
-			t.Errorf("a sender was told %q", told)
+	for message := range c.refused {
+		if !strings.Contains(message, jetstream.ErrFull.Error()) {
+			t.Errorf("a send failed with %q", message)
 		}
 	}
 }
 
-// fill publishes until nothing fits any more.
+// fill publishes until nothing more fits.
 func fill(ctx context.Context, t *testing.T, nc *nats.Conn) {
 	t.Helper()
 	for _, size := range []int{256 << 10, 8 << 10, 200} {
@@ -183,17 +183,17 @@ func stores(ctx context.Context, nc *nats.Conn, body []byte) bool {
 	return err == nil && !strings.Contains(string(msg.Data), `"error"`)
 }
 
-// processes are servers that are not of this process.
+// processes are servers outside this process.
 type processes string
 
-// Connect connects to them, for as long as they are away.
+// Connect connects to them and reconnects for as long as they are away.
 func (p processes) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	opts = append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond)}, opts...)
 	return nats.Connect(string(p), opts...)
 }
 
-// TestJetStreamGoneForAWhile kills all servers at once under a workload and starts them
-// again, and then has one of them run without JetStream for a while.
+// TestJetStreamGoneForAWhile kills all servers at once under load and starts them again,
+// then runs one of them without JetStream for a while.
 func TestJetStreamGoneForAWhile(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t)
@@ -207,7 +207,7 @@ func TestJetStreamGoneForAWhile(t *testing.T) {
 	c := talk(w, &taken, 3*time.Second)
 	goesOn := func(when string) {
 		before := c.count()
-		eventually(t, "commands are taken "+when, func(context.Context) bool { return c.count() > before+4*talkers })
+		eventually(t, "commands are accepted "+when, func(context.Context) bool { return c.count() > before+4*talkers })
 	}
 	goesOn("at first")
 	for _, s := range servers {
@@ -223,14 +223,14 @@ func TestJetStreamGoneForAWhile(t *testing.T) {
 	third.args = slices.DeleteFunc(slices.Clone(with), func(a string) bool { return a == "-js" })
 	third.kill()
 	third.start()
-	goesOn("beside a server without JetStream")
+	goesOn("next to a server without JetStream")
 	third.args = with
 	third.kill()
 	third.start()
 	goesOn("at last")
 	c.rest(t)
-	t.Logf("sessions were taken %d times; senders were told %v", taken.Load(), c.refused)
+	t.Logf("sessions were taken %d times and %d sends failed", taken.Load(), len(c.refused))
 	if len(c.refused) == 0 {
-		t.Error("nobody was refused: that proves little")
+		t.Error("no send failed, so this run proves little")
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// A cancel reaches the context of a tool that runs on another connection, and ends the
-// turn or the call that it names. How long that takes is for BenchmarkCancel to say.
+// TestACancelReachesTheToolsContext cancels a turn, and a call, whose tool runs on another
+// connection. BenchmarkCancel measures how long that takes.
 func TestACancelReachesTheToolsContext(t *testing.T) {
 	c := newCancels(t)
 	for name, cancel := range cancels {
@@ -30,8 +30,7 @@ func TestACancelReachesTheToolsContext(t *testing.T) {
 }
 
 // BenchmarkCancel measures from the command to the end of the tool's context, over TCP
-// with streams on disk. What a time includes besides the worker's part is an entry of
-// the journal.
+// with streams on disk. Besides the worker's part, that includes one journal entry.
 func BenchmarkCancel(b *testing.B) {
 	for name, cancel := range cancels {
 		b.Run(name, func(b *testing.B) {
@@ -48,13 +47,13 @@ func BenchmarkCancel(b *testing.B) {
 	}
 }
 
-// cancels are the ways to cancel what runs.
+// cancels are the ways to cancel a running call.
 var cancels = map[string]func(context.Context, *client.Session) error{
 	"turn": func(ctx context.Context, s *client.Session) error { return s.Cancel(ctx, "enough") },
 	"call": func(ctx context.Context, s *client.Session) error { return s.CancelCall(ctx, "call_1_1", "enough") },
 }
 
-// deploymentOfCancels is a deployment whose only tool waits until it is cancelled.
+// deploymentOfCancels is a deployment whose only tool waits until it is canceled.
 type deploymentOfCancels struct {
 	*celltest.World
 	began    chan struct{}
@@ -78,13 +77,13 @@ func newCancels(tb testing.TB) *deploymentOfCancels {
 		ended: make(chan time.Time, 1),
 	}
 	hands := c.Worker("worker", worker.Config{Slots: 1}, func(*nats.Conn) []tool.Tool { return []tool.Tool{c} })
-	node := c.Node(actor.Config{Name: "node"}) // behind the worker: the first model call is to show its tool
+	node := c.Node(actor.Config{Name: "node"}) // after the worker, so that the first model call shows its tool
 	tb.Cleanup(func() { node.Drain(tb) })
 	tb.Cleanup(func() { hands.Drain(tb) })
 	return c
 }
 
-// overTCP connects to a server as other processes do.
+// overTCP connects to a server over TCP, as another process would.
 type overTCP string
 
 func (url overTCP) Connect(opts ...nats.Option) (*nats.Conn, error) {
@@ -102,7 +101,7 @@ func (c *deploymentOfCancels) Call(ctx context.Context, _ tool.Call) (tool.Outpu
 	return tool.Output{}, context.Cause(ctx)
 }
 
-// measure cancels a call that runs and returns how long the tool did not notice.
+// measure cancels a running call and returns how long it took the tool to notice.
 func (c *deploymentOfCancels) measure(tb testing.TB, cancel func(context.Context, *client.Session) error) time.Duration {
 	tb.Helper()
 	c.sessions++

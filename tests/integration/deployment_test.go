@@ -3,7 +3,6 @@ package integration
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
@@ -22,26 +22,20 @@ import (
 var binaries string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "turnlog-integration-")
+	dir, err := clitest.Build(context.Background(), "./cmd/...")
 	if err != nil {
 		panic(err)
 	}
-	build := exec.CommandContext(context.Background(), "go", "build", "-o", dir, "../../cmd/...")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		panic(fmt.Sprintf("build the commands: %v", err))
-	}
 	binaries = dir
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	clitest.Parallel(6) // the tests mostly wait for processes
+	os.Exit(m.Run())
 }
 
-// deployment is a NATS server and a cell on it, with processes around.
+// deployment is a NATS server with a cell, and the processes of a test.
 type deployment struct {
 	t    testing.TB
 	addr string
-	env  []string // of its processes, besides that of the test
+	env  []string // of its processes, added to that of the test
 	nc   *nats.Conn
 	cell *jetstream.Cell
 }
@@ -79,15 +73,14 @@ func (d *deployment) connect() *nats.Conn {
 	return nc
 }
 
-// patience is how long a test waits for what must come. Processes on a machine that is
-// busy elsewhere may stand still for many seconds.
+// patience bounds every wait. On a busy machine a process may stall for many seconds.
 const patience = 3 * time.Minute
 
-// lease is the time after which a worker that says nothing has lost its call: long
-// enough that one which has no processor for a while is not taken for dead.
+// lease is the time after which a silent worker loses its call: long enough that a worker
+// that gets no CPU for a while is not presumed dead.
 const lease = 8 * time.Second
 
-// eventually waits for a condition, or fails the test when its patience is over.
+// eventually waits for a condition.
 func (d *deployment) eventually(what string, ok func(context.Context) bool) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
@@ -126,7 +119,7 @@ func (p *process) output() string {
 	return p.out.String()
 }
 
-// start runs a command beside the test and ends it with the test.
+// start runs a command in the background until the test ends.
 func (d *deployment) start(name string, args ...string) *process {
 	d.t.Helper()
 	p := &process{done: make(chan struct{})}
@@ -170,8 +163,7 @@ func (d *deployment) node(name string, flags ...string) *process {
 	return d.start("driver-node", append(flags, "--server", "nats://"+d.addr, "--name", name)...)
 }
 
-// workers starts n tool workers on one root and waits until their tools are on
-// offer.
+// workers starts n tool workers on one root and waits until they offer their tools.
 func (d *deployment) workers(n int, root string) []*process {
 	d.t.Helper()
 	out := make([]*process, n)

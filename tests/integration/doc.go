@@ -1,3 +1,3 @@
-// Package integration runs Turnlog as its users do: real binaries, real NATS over
-// TCP, processes killed with -9.
+// Package integration runs Turnlog as its users do: real binaries, NATS over TCP, and
+// processes killed with -9.
 package integration

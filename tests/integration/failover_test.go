@@ -21,8 +21,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// A node that ends in the middle of everything: models stream, tools run in the
-// foreground and in the background, approvals are open. Every session goes on.
+// TestAllSessionsSurviveTheirNode ends a node while models stream, tools run in the
+// foreground and in the background, and approvals are open. Every session continues.
 func TestAllSessionsSurviveTheirNode(t *testing.T) {
 	for _, w := range waysToEnd() {
 		t.Run(w.name, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestAllSessionsSurviveTheirNode(t *testing.T) {
 	}
 }
 
-// BenchmarkFailover says how long 200 sessions had no driver.
+// BenchmarkFailover measures how long 200 sessions have no driver.
 func BenchmarkFailover(b *testing.B) {
 	for _, w := range waysToEnd() {
 		b.Run(w.name, func(b *testing.B) {
@@ -48,12 +48,12 @@ func BenchmarkFailover(b *testing.B) {
 	}
 }
 
-// wayToEnd is how a node leaves.
+// wayToEnd is how a node ends.
 type wayToEnd struct {
 	name     string
 	sessions int // of the test
 	end      func(*process)
-	after    func(*process) // when others have its sessions
+	after    func(*process) // when other nodes have its sessions
 }
 
 func waysToEnd() []wayToEnd {
@@ -61,22 +61,22 @@ func waysToEnd() []wayToEnd {
 	return []wayToEnd{
 		{"killed", 200, (*process).kill, nothing},
 		{"drained", 40, func(p *process) { p.signal(syscall.SIGTERM) }, nothing},
-		// It goes on where it stood, and takes itself for the owner of them all.
+		// It resumes where it stood and believes that it owns all of them.
 		{"frozen", 40, func(p *process) { p.signal(syscall.SIGSTOP) }, func(p *process) { p.signal(syscall.SIGCONT) }},
 	}
 }
 
-// doing is what a session does when its node dies.
+// doing is the work of a session when its node ends.
 type doing struct {
 	name   string
 	prompt string
 	rules  []events.Rule
 	routes []events.RouteRule
-	busy   func(events.Event) bool // true of the last event before it does that
+	busy   func(events.Event) bool // matches the last event before that work
 	turns  int
 }
 
-// allDoing lists the kinds of work that a node may die in.
+// allDoing lists the kinds of work.
 func allDoing() []doing {
 	running := func(ev events.Event) bool { _, ok := ev.(events.ToolDispatched); return ok }
 	return []doing{
@@ -90,13 +90,13 @@ func allDoing() []doing {
 	}
 }
 
-// failover is a deployment whose sessions are all driven by one node.
+// failover is a deployment with one node that drives all sessions.
 type failover struct {
 	*deployment
 	ctx      context.Context //nolint:containedctx // the test's
 	first    *process
 	provider *provider
-	gate     string // a pipe that the tools wait at
+	gate     string // a pipe that the tools read from
 	sessions map[content.SessionID]doing
 	opened   []*client.Session
 }
@@ -146,8 +146,8 @@ func newFailover(tb testing.TB, sessions int) *failover {
 	return f
 }
 
-// survive ends the node, sees that all sessions come to their ends on others, and
-// returns for how long each had no driver.
+// survive ends the node, checks that all sessions finish on other nodes, and returns how
+// long each had no driver.
 func (f *failover) survive(way wayToEnd) []time.Duration {
 	f.t.Helper()
 	f.node("second")
@@ -164,12 +164,13 @@ func (f *failover) survive(way wayToEnd) []time.Duration {
 		took = append(took, f.claimed(id).Sub(ended))
 	}
 	way.after(f.first)
-	f.finish()
+	f.finish(way.name == "killed")
 	return took
 }
 
-// finish lets everything end that models and tools wait for, and judges the journals.
-func (f *failover) finish() {
+// finish lets models and tools finish, and checks the journals. A model call that died
+// with its node must be on record as lost.
+func (f *failover) finish(killed bool) {
 	f.t.Helper()
 	f.provider.release()
 	group, ctx := errgroup.WithContext(f.ctx)
@@ -183,16 +184,22 @@ func (f *failover) finish() {
 		}
 	}
 	for id, k := range f.sessions {
-		ended := 0
+		ended, lost := 0, false
 		f.until(f.ctx, id, func(ev events.Event) bool {
 			if r, ok := ev.(events.ToolResultReceived); ok && r.Result.Status != content.StatusOK {
 				f.t.Errorf("%s: a call ended with %s", id, r.Result.Status)
+			}
+			if m, ok := ev.(events.ModelCallFailed); ok && m.Class == content.ClassLost {
+				lost = true
 			}
 			if ends(ev) {
 				ended++
 			}
 			return ended == k.turns
 		})
+		if killed && k.name == "model" && !lost {
+			f.t.Errorf("%s: the lost model call is not on record", id)
+		}
 		f.audit(id)
 	}
 	done()
@@ -201,8 +208,8 @@ func (f *failover) finish() {
 	}
 }
 
-// claimed is when another node took the session, or when it was parked: then it needs
-// none, until somebody decides.
+// claimed returns when another node claimed the session, or when it was parked: a parked
+// session needs no driver until an approval is resolved.
 func (f *failover) claimed(id content.SessionID) content.Time {
 	f.t.Helper()
 	for rec, err := range f.cell.Journal().Follow(f.ctx, id, 0) {
@@ -220,14 +227,14 @@ func (f *failover) claimed(id content.SessionID) content.Time {
 	return 0
 }
 
-// letThrough lets every tool that waits at the gate through, until ctx ends.
+// letThrough opens the gate again and again until ctx ends.
 func (f *failover) letThrough(ctx context.Context) error {
 	for tick := time.NewTicker(50 * time.Millisecond); ; {
 		gate, err := os.OpenFile(f.gate, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 		if err == nil {
 			err = gate.Close()
 		}
-		if err != nil && !errors.Is(err, syscall.ENXIO) { // nobody waits
+		if err != nil && !errors.Is(err, syscall.ENXIO) { // no tool waits
 			return fmt.Errorf("open the gate: %w", err)
 		}
 		select {

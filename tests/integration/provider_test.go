@@ -10,16 +10,15 @@ import (
 	"time"
 )
 
-// provider is a model behind HTTP that a test holds up: every answer in words streams
-// until the test lets it end.
+// provider is an HTTP model whose answers stream until the test releases them.
 type provider struct {
 	srv *httptest.Server
 	end chan struct{}
 }
 
-// Prompts that the provider knows.
+// The provider's prompts.
 const (
-	promptStream = "stream" // an answer in words
+	promptStream = "stream" // a text answer
 	promptTool   = "tool"   // a call, then an answer
 )
 
@@ -31,7 +30,7 @@ func newProvider(tb testing.TB) *provider {
 	return p
 }
 
-// env has processes find the provider under the name of openai.
+// env makes processes use the provider as openai.
 func (p *provider) env() []string {
 	return []string{"OPENAI_API_KEY=none", "OPENAI_BASE_URL=" + p.srv.URL}
 }

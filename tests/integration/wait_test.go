@@ -46,8 +46,8 @@ func (d *deployment) turnlog(want int, args ...string) (got turn) {
 	return got
 }
 
-// TestAnApprovalOutlivesTheNode: nobody but the journal knows of it while no node
-// runs.
+// TestAnApprovalOutlivesTheNode kills the only node, so only the journal holds the open
+// approval.
 func TestAnApprovalOutlivesTheNode(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
@@ -62,7 +62,7 @@ replies:
 	if len(waiting.Approvals) != 1 || waiting.Approvals[0].Tool != "shell_exec" {
 		t.Fatalf("run printed %+v, want one approval", waiting)
 	}
-	d.eventually("the other nodes could know who has it", func(ctx context.Context) bool {
+	d.eventually("the node has announced that it holds the session", func(ctx context.Context) bool {
 		records, err := d.cell.Nodes().List(ctx)
 		return err == nil && len(records) == 1 && len(records[0].Held) == 1
 	})
@@ -73,7 +73,7 @@ replies:
 		t.Errorf("wait printed %+v", got)
 	}
 	if raw, err := os.ReadFile(filepath.Join(root, "log")); err != nil || string(raw) != "ran\n" {
-		t.Errorf("the log has %q, %v: want that it ran once", raw, err)
+		t.Errorf("log = %q, %v, want one run", raw, err)
 	}
 	var owners []string
 	for _, ev := range d.until(t.Context(), "patient", ends) {
@@ -87,8 +87,8 @@ replies:
 	d.verify("patient")
 }
 
-// TestABackgroundCallOutlivesItsTurnAndEndsWithItsWorker: the turn that began it is
-// over when the worker is killed; the outcome wakes the session.
+// TestABackgroundCallOutlivesItsTurnAndEndsWithItsWorker kills the worker after the turn
+// that started the call has ended. The outcome wakes the session.
 func TestABackgroundCallOutlivesItsTurnAndEndsWithItsWorker(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -135,8 +135,8 @@ replies:
 	d.verify("behind")
 }
 
-// TestAnObserverThatIsKilledGoesOnFromItsCursor: everything is shown at least once,
-// and what is shown again was shown just before.
+// TestAnObserverThatIsKilledGoesOnFromItsCursor checks that every entry is shown at least
+// once, and that repeated entries are the last ones before the kill.
 func TestAnObserverThatIsKilledGoesOnFromItsCursor(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
@@ -160,7 +160,7 @@ func TestAnObserverThatIsKilledGoesOnFromItsCursor(t *testing.T) {
 	}
 	var shown []uint64
 	for _, session := range []string{"a", "b", "c"} {
-		say(session + "1") // while nobody observes
+		say(session + "1") // while no observer runs
 		p := tail()
 		say(session + "2")
 		shows(p, session+"1")
@@ -177,7 +177,7 @@ func TestAnObserverThatIsKilledGoesOnFromItsCursor(t *testing.T) {
 	next := uint64(1)
 	for _, at := range shown {
 		if at > next {
-			t.Fatalf("%d is shown where %d is due: %v", at, next, shown)
+			t.Fatalf("entry %d is shown, want %d: %v", at, next, shown)
 		}
 		next = max(next, at+1)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -35,10 +36,10 @@ const canary = "c4n4ry"
 
 // shop is a deployment of real processes.
 type shop struct {
-	t   *testing.T
-	ctx context.Context //nolint:containedctx // the test's
-	bin string
-	url string
+	t         *testing.T
+	ctx       context.Context //nolint:containedctx // the test's
+	bin, home string
+	url       string
 }
 
 // outputs are what a process prints.
@@ -68,7 +69,7 @@ func as(program string) string {
 func (s *shop) command(out io.Writer, name string, args ...string) *exec.Cmd {
 	args = append(args, "--inbox-prefix", users()[as(name)].Inbox)
 	cmd := exec.CommandContext(context.WithoutCancel(s.ctx), filepath.Join(s.bin, name), args...)
-	cmd.Env = append(os.Environ(), "HOME="+s.bin, "XDG_CONFIG_HOME="+s.bin,
+	cmd.Env = append(os.Environ(), "HOME="+s.home, "XDG_CONFIG_HOME="+s.home,
 		"OPENAI_API_KEY=sk-"+canary, "WIKI_TOKEN="+canary+"-wiki", "NOTES_KEY="+canary+"-notes", "NATS_USER="+as(name), "NATS_PASSWORD="+canary+"-nats")
 	cmd.Stdout, cmd.Stderr = out, out
 	return cmd
@@ -178,13 +179,13 @@ func (s *shop) run(code int, name string, args ...string) string {
 	return out.String()
 }
 
-// newShop builds the programs and starts a server with a password.
+// newShop starts a server with a password, for programs that are built.
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	s := &shop{t: t, bin: t.TempDir()}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", s.bin, "../../cmd/...")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the programs: %v\n%s", err, out)
+	s := &shop{t: t, home: t.TempDir()}
+	var err error
+	if s.bin, err = clitest.Build(t.Context(), "./cmd/..."); err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
@@ -241,7 +242,7 @@ func tattler(t *testing.T) (url string, asked func() bool) {
 func TestNoSecretIsToldByProgramsWithTheirPermissions(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	notes := filepath.Join(s.bin, "notes")
+	notes := filepath.Join(s.home, "notes")
 	if err := os.WriteFile(notes, []byte("#!/bin/sh\ntest -n \"$NOTES_KEY\" && exit 3\nexit 4\n"), 0o700); err != nil { //nolint:gosec // it is to be run
 		t.Fatal(err)
 	}

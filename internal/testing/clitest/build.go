@@ -1,0 +1,46 @@
+package clitest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Build builds commands of this module, named by patterns like ./cmd/..., and returns
+// the folder that holds them. All test packages share that folder, so the go command
+// links a command only if it has changed since any of them built it.
+func Build(ctx context.Context, patterns ...string) (dir string, err error) {
+	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	root := filepath.Dir(strings.TrimSpace(string(mod)))
+	dir = filepath.Join(root, "bin", "test")
+	temp := filepath.Join(dir, "tmp")
+	if err := os.MkdirAll(temp, 0o755); err != nil { //nolint:gosec // like every other output of a build
+		return "", fmt.Errorf("build for tests: %w", err)
+	}
+	build := exec.CommandContext(ctx, "go", append([]string{"build", "-o", dir + string(os.PathSeparator)}, patterns...)...)
+	build.Dir = root
+	// On the same file system the go command renames what it linked, so another test
+	// package never sees half a program, and may run the old one meanwhile.
+	build.Env = append(os.Environ(), "GOTMPDIR="+temp)
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %v: %w\n%s", patterns, err, out)
+	}
+	return dir, nil
+}
+
+// Parallel is for TestMain of a package whose tests mostly wait for other processes: it
+// is how many of them run at once, unless the command line says otherwise.
+func Parallel(n int) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(strconv.Itoa(n)) // a number is a number
+	}
+}

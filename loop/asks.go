@@ -33,20 +33,45 @@ func (d *decision) claim(c commands.Claim) {
 	}
 }
 
-func (d *decision) open(c commands.OpenSession) error {
+// Brackets returns the point whose hooks a host asks before the command is decided: that of
+// the session's start or end, if the command would open or close the session.
+func Brackets(s *State, env commands.Envelope) string {
+	if s.Handled(env.ID) || s.Deleted != nil {
+		return ""
+	}
+	switch c := env.Command.(type) { //nolint:gochecksumtype // the others neither open nor close
+	case commands.OpenSession:
+		if s.mayOpen(c) == nil {
+			return pointSessionStart
+		}
+	case commands.Close:
+		if s.Opened && !s.Closed && s.mayClose() == nil {
+			return pointSessionEnd
+		}
+	}
+	return ""
+}
+
+// mayOpen refuses an ask that cannot open the session.
+func (s *State) mayOpen(c commands.OpenSession) error {
 	switch {
-	case d.Closed:
-		return refuse(ReasonClosed, "session %s is closed", d.Session)
-	case d.Opened:
-		return refuse(ReasonSessionExists, "session %s is open already", d.Session)
+	case s.Closed:
+		return refuse(ReasonClosed, "session %s is closed", s.Session)
+	case s.Opened:
+		return refuse(ReasonSessionExists, "session %s is open already", s.Session)
 	}
 	if err := checkPairs(c.Transcript); err != nil {
 		return err
 	}
 	if len(c.Input) > 0 {
-		if err := checkInput(c.Input); err != nil {
-			return err
-		}
+		return checkInput(c.Input)
+	}
+	return nil
+}
+
+func (d *decision) open(c commands.OpenSession) error {
+	if err := d.mayOpen(c); err != nil {
+		return err
 	}
 	for _, a := range d.env.Hooks {
 		if a.Point == pointSessionStart && a.Action == actionTerminate {
@@ -238,10 +263,17 @@ func (d *decision) setCache(c commands.SetNextTurnCache) error {
 	return nil
 }
 
-func (d *decision) closeSession(c commands.Close) error {
-	stopping := d.cancelling() && d.Turn.Cancel.Scope == commands.ScopeSession
-	if !d.idle() && !stopping {
+// mayClose refuses to close a session that is at work.
+func (s *State) mayClose() error {
+	if stopping := s.cancelling() && s.Turn.Cancel.Scope == commands.ScopeSession; !s.idle() && !stopping {
 		return refuse(ReasonBusy, "a turn is open; cancel the session first")
+	}
+	return nil
+}
+
+func (d *decision) closeSession(c commands.Close) error {
+	if err := d.mayClose(); err != nil {
+		return err
 	}
 	for _, b := range d.behind() {
 		if d.undecided(b.ID) { // nobody will decide

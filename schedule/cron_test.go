@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func mustParse(t *testing.T, expr, zone string) cron {
+func mustParse(t *testing.T, expr, zone string) crontab {
 	t.Helper()
 	loc, err := time.LoadLocation(zone)
 	if err != nil {
@@ -19,7 +19,7 @@ func mustParse(t *testing.T, expr, zone string) cron {
 	return c
 }
 
-func TestCrontabExpressions(t *testing.T) {
+func TestCrontabExpressionsAreWrittenForTheServer(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ expr, server string }{
 		{"* * * * *", "0 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46,47,48,49,50,51,52,53,54,55,56,57,58,59 " +
@@ -28,6 +28,7 @@ func TestCrontabExpressions(t *testing.T) {
 		{"5/25 0 * 2 mon-FRI", "0 5,30,55 0 * 2 1,2,3,4,5"},
 		{" 0  0 31 12 7 ", "0 0 0 31 12 0"},
 		{"0 0 1-3 1 5-7", "0 0 0 1,2,3 1 0,5,6"},
+		{"0 0 1 1 1-7/3,2-7/3", "0 0 0 1 1 0,1,2,4,5"},
 		{"@Weekly", "0 0 0 * 1,2,3,4,5,6,7,8,9,10,11,12 0"},
 		{"@yearly", "0 0 0 1 1 *"},
 	} {
@@ -37,28 +38,30 @@ func TestCrontabExpressions(t *testing.T) {
 	}
 }
 
-func TestBadCrontabExpressionsSayWhere(t *testing.T) {
+func TestBadCrontabExpressionsAreRefused(t *testing.T) {
 	t.Parallel()
 	for expr, want := range map[string]string{
-		"":                "0 fields",
-		"* * * *":         "4 fields",
-		"0 * * * * *":     "6 fields",
-		"@noon":           "use @hourly",
-		"60 * * * *":      `minute: "60": use 0 to 59`,
-		"-1 * * * *":      "minute",
-		"* 24 * * *":      "hour",
-		"* * 0 * *":       "day of the month",
-		"* * * foo *":     `month: "foo"`,
-		"* * * * 8":       "day of the week",
-		"* * * * mon-":    "day of the week",
-		"10-5 * * * *":    "backwards",
-		"*/0 * * * *":     "slash",
-		"*/x * * * *":     "slash",
-		"1,,2 * * * *":    "minute",
-		"1-2-3 * * * *":   "minute",
-		"? * * * *":       "minute",
-		"1e1 * * * *":     "minute",
-		"* * * * mon,fr*": "day of the week",
+		"":                 "empty",
+		"* * * *":          "expected exactly 5 fields",
+		"0 * * * * *":      "expected exactly 5 fields",
+		"@noon":            "@noon",
+		"@every 5m":        "use @hourly",
+		"60 * * * *":       "above maximum (59)",
+		"-1 * * * *":       "failed to parse",
+		"* 24 * * *":       "above maximum (23)",
+		"* * 0 * *":        "below minimum (1)",
+		"* * * foo *":      "foo",
+		"* * * * 8":        "above maximum (6)",
+		"* * * * 7-9":      "above maximum (6)",
+		"* * * * mon-":     "failed to parse",
+		"10-5 * * * *":     "beyond end of range",
+		"*/0 * * * *":      "step",
+		"*/x * * * *":      "failed to parse",
+		"1-2-3 * * * *":    "too many hyphens",
+		"? * * * *":        "use *, numbers",
+		"TZ=UTC * * * * *": "use *, numbers",
+		"1e1 * * * *":      "failed to parse",
+		"* * * * mon,fr*":  "failed to parse",
 	} {
 		if _, err := parseCron(expr, time.UTC); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("parse %q = %v, want an error that says %q", expr, err, want)
@@ -66,7 +69,7 @@ func TestBadCrontabExpressionsSayWhere(t *testing.T) {
 	}
 }
 
-func TestNextTimes(t *testing.T) {
+func TestNextFollowsTheClocksOfTheZone(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		expr, zone, after string
@@ -76,13 +79,13 @@ func TestNextTimes(t *testing.T) {
 		{"0 0 29 2 *", "UTC", "2026-01-01T00:00:00Z", []string{"2028-02-29T00:00:00Z", "2032-02-29T00:00:00Z"}},
 		{"0 12 13 * fri", "UTC", "2026-02-07T00:00:00Z", []string{"2026-02-13T12:00:00Z", "2026-02-20T12:00:00Z"}},
 		{"30 23 * * *", "Asia/Kolkata", "2026-01-01T00:00:00Z", []string{"2026-01-01T23:30:00+05:30"}},
-		// Clocks are put forward from 2:00 to 3:00, and back from 3:00 to 2:00.
+		// Clocks go forward from 2:00 to 3:00, and back from 3:00 to 2:00.
 		{"30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", []string{"2026-03-30T02:30:00+02:00"}},
 		{"30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", []string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00", "2026-10-26T02:30:00+01:00"}},
-		// Clocks are put forward at midnight, so the day begins at 1:00.
+		// Clocks go forward at midnight, so the day begins at 1:00.
 		{"0 0 * * *", "America/Sao_Paulo", "2018-11-03T12:00:00Z", []string{"2018-11-05T00:00:00-02:00"}},
 		{"0 1 4 11 *", "America/Sao_Paulo", "2018-11-03T12:00:00Z", []string{"2018-11-04T01:00:00-02:00"}},
-		// The 30th of December 2011 was left out.
+		// December 30, 2011 did not exist.
 		{"0 6 * * *", "Pacific/Apia", "2011-12-29T12:00:00-10:00", []string{"2011-12-31T06:00:00+14:00"}},
 		{"0 0 30 2 *", "UTC", "2026-01-01T00:00:00Z", []string{"0001-01-01T00:00:00Z"}},
 	} {
@@ -100,8 +103,7 @@ func TestNextTimes(t *testing.T) {
 	}
 }
 
-// TestTheLastTimeIsTheOneThatCameLast goes from time to time and asks back.
-func TestTheLastTimeIsTheOneThatCameLast(t *testing.T) {
+func TestLastIsTheInverseOfNext(t *testing.T) {
 	t.Parallel()
 	for _, expr := range []string{"* * * * *", "7 */5 * * *", "@daily", "0 9 * * mon", "0 0 31 * *", "0 0 29 2 *"} {
 		c := mustParse(t, expr, "Europe/Berlin")
@@ -136,7 +138,7 @@ func FuzzCrontab(f *testing.F) {
 		if next.IsZero() {
 			return
 		}
-		if !next.After(now) || !c.minute.has(next.Minute()) || !c.hour.has(next.Hour()) || !c.month.has(int(next.Month())) || !c.fits(next) {
+		if !next.After(now) || c.Minute>>next.Minute()&1 == 0 || c.Hour>>next.Hour()&1 == 0 || c.Month>>int(next.Month())&1 == 0 {
 			t.Errorf("%q: next is %v", expr, next)
 		}
 		if back := c.last(next); !back.Equal(next) {

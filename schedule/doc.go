@@ -1,17 +1,14 @@
-// Package schedule says what is to happen without anybody's doing, and when: a new
-// session, or input to one that exists, at a time, at intervals, or by a crontab
-// expression in a time zone.
+// Package schedule says what happens on its own, and when: a new session, or input to an
+// existing one, at a time, at intervals, or by a crontab expression in a time zone.
 //
-// The one idea: a firing is named by its schedule and the time at which it was due,
-// and everything that it leads to by that name, the new session as well as its
-// commands. Whoever handles a firing once more, on whatever node, sends the same
-// commands to the same session, and a session does nothing twice.
+// A firing is named by its schedule and the time it was due, and that name determines
+// everything that follows from it: the new session and its commands. So a node that
+// handles a firing again sends the same commands to the same session, and a session does
+// nothing twice.
 //
-// The package is pure: it keeps no clock and no state. The NATS server keeps the
-// definitions and the time (jetstream.Schedules), nodes do what is due (actor). The
-// times of a crontab expression are computed as the server does; a test there
-// compares the two.
+// The package is pure: it has no clock and no state. The NATS server stores the
+// definitions and keeps time (jetstream.Schedules), and nodes act on what is due (actor).
+// The times of crontab expressions are the server's; a test there compares the two.
 //
-// What it does not do: seconds in crontab expressions, calendars of holidays,
-// random delays.
+// It supports no seconds in crontab expressions, holiday calendars or random delays.
 package schedule

@@ -10,30 +10,30 @@ import (
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
-// Result says what became of a firing.
+// Result is what happened to a firing.
 type Result string
 
 // The results.
 const (
 	Started Result = "started" // a session was opened, or got the input
-	Skipped Result = "skipped" // one was still at work, or the firing came too late
-	Failed  Result = "failed"  // it could not be
+	Skipped Result = "skipped" // its session was still busy, or the firing came too late
+	Failed  Result = "failed"  // it was impossible
 )
 
-// Kept is how long it is kept what became of a schedule that was for once and came to
-// nothing. What it started is on record in its session.
+// Kept is how long the outcome of a one-time schedule that started nothing is kept. What a
+// schedule started is recorded in its session.
 const Kept = 7 * 24 * time.Hour
 
-// Outcome is what became of a schedule's last firing. It is written down before the
-// firing is acted on, and again, with Done, after that: who finds one that is not done
-// does it.
+// Outcome is what happened to a schedule's last firing. A node stores it before it acts on
+// the firing, and again, with Done, afterwards. A node that finds one that is not done acts
+// on it.
 type Outcome struct {
 	Created time.Time // of the schedule
 	Due     time.Time
 	Fired   uint64 // the firing's sequence in its stream
 	Result  Result
-	Detail  string            // why, unless it was started
-	Session content.SessionID // the last one that was started
+	Detail  string            // why, unless it started
+	Session content.SessionID // the last one that it started
 	Done    bool
 }
 
@@ -47,7 +47,7 @@ type storedOutcome struct {
 	Done    bool   `msgpack:"ok,omitempty"`
 }
 
-// Encode returns the bytes of o as they are stored.
+// Encode returns the stored form of o.
 func (o Outcome) Encode() ([]byte, error) {
 	w := storedOutcome{
 		Created: o.Created.UnixMilli(), Due: o.Due.Unix(), Fired: o.Fired,
@@ -60,7 +60,7 @@ func (o Outcome) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// DecodeOutcome reads what Encode wrote.
+// DecodeOutcome decodes what Encode returned.
 func DecodeOutcome(b []byte) (Outcome, error) {
 	var w storedOutcome
 	if err := wire.Unmarshal(b, wire.CommandDepth, &w); err != nil {

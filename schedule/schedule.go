@@ -14,40 +14,40 @@ import (
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
-// Overlap says what happens to a firing while the session of the one before, or the
-// session that the input is for, is still at work.
+// Overlap says what happens to a firing while the previous session, or the session that
+// the input is for, is still busy.
 type Overlap string
 
 // The policies. Skip is the default.
 const (
 	Skip  Overlap = "skip"  // nothing is started
-	Allow Overlap = "allow" // another session is started, or the input queued
+	Allow Overlap = "allow" // another session is started, or the input is queued
 )
 
-// Schedule is a standing order: what is sent to which session, when.
+// Schedule says what to send to which session, and when.
 type Schedule struct {
-	Name    string // a token of at most 64 characters; names its sessions, too
+	Name    string // a token of at most 64 characters; its sessions are named after it
 	Timing  Timing
-	Session content.SessionID // that gets the input; "": each firing is a new session
-	// Commands are what a firing sends, all of them asks: OpenSession and perhaps
-	// StartTask for a new session, SubmitInput or StartTask for one that exists.
+	Session content.SessionID // that gets the input; "": each firing opens a new session
+	// Commands are what a firing sends: OpenSession and perhaps StartTask to a new
+	// session, SubmitInput or StartTask to an existing one.
 	Commands []commands.Command
 	Overlap  Overlap       // "": Skip
-	Late     time.Duration // a firing that is handled later than that is dropped; 0: none is
+	Late     time.Duration // a firing handled later than this is dropped; 0: none is
 	By       string        // who added it
-	Created  time.Time     // when; tells it from others that had the name before
+	Created  time.Time     // when; distinguishes it from earlier schedules of that name
 }
 
-// ErrBadSchedule is returned for a schedule that cannot be. Its text says why.
+// ErrBadSchedule is returned for an invalid schedule. The text says why; correct it.
 var ErrBadSchedule = errors.New("bad schedule")
 
 const (
 	maxName = 64
-	// MaxSize bounds a schedule as it is stored, with all that it sends.
+	// MaxSize limits the stored form of a schedule, including what it sends.
 	MaxSize = 64 << 10
 )
 
-// Check returns ErrBadSchedule if s cannot be.
+// Check returns ErrBadSchedule if s is invalid.
 func (s Schedule) Check() error {
 	if err := s.check(); err != nil {
 		return fmt.Errorf("%w %q: %w", ErrBadSchedule, s.Name, err)
@@ -66,7 +66,7 @@ func (s Schedule) check() error {
 	case s.Late < 0:
 		return fmt.Errorf("lateness %v is negative", s.Late)
 	case s.Created.IsZero():
-		return errors.New("nobody says when it was created")
+		return errors.New("the time at which it was created is missing")
 	}
 	if err := s.Timing.check(); err != nil {
 		return err
@@ -74,20 +74,20 @@ func (s Schedule) check() error {
 	return s.checkCommands()
 }
 
-// checkCommands lets through what a client may send, and only what begins something:
-// a schedule gives nobody more than that.
+// checkCommands allows only commands that a client may send and that begin work, so a
+// schedule grants no other rights.
 func (s Schedule) checkCommands() error {
 	switch {
 	case len(s.Commands) == 0:
 		return errors.New("it sends nothing")
 	case s.Session == "" && !is[commands.OpenSession](s.Commands[0]):
-		return errors.New("a new session has to be opened")
+		return errors.New("a new session must be opened")
 	}
 	for i, c := range s.Commands {
 		switch {
 		case is[commands.SubmitInput](c), is[commands.StartTask](c):
 		case !is[commands.OpenSession](c):
-			return fmt.Errorf("no schedule may send %s", commands.NameOf(c))
+			return fmt.Errorf("a schedule may not send %s", commands.NameOf(c))
 		case s.Session != "" || i > 0:
 			return errors.New("a session is opened once, and only a new one")
 		}
@@ -100,7 +100,7 @@ func is[C commands.Command](c commands.Command) bool {
 	return ok
 }
 
-// Overlaps is the policy of s.
+// Overlaps returns the policy of s.
 func (s Schedule) Overlaps() Overlap {
 	if s.Overlap == "" {
 		return Skip
@@ -108,7 +108,7 @@ func (s Schedule) Overlaps() Overlap {
 	return s.Overlap
 }
 
-// SessionAt is the session of the firing that was due then.
+// SessionAt returns the session of the firing that was due at a time.
 func (s Schedule) SessionAt(due time.Time) content.SessionID {
 	if s.Session != "" {
 		return s.Session
@@ -116,8 +116,8 @@ func (s Schedule) SessionAt(due time.Time) content.SessionID {
 	return content.SessionID(s.Name + "-" + due.UTC().Format("20060102T150405Z"))
 }
 
-// Envelopes are what the firing that was due then sends. They are the same for
-// whoever asks, so to send them again does nothing.
+// Envelopes returns what the firing that was due at a time sends. They are always the
+// same, so sending them again does nothing.
 func (s Schedule) Envelopes(due time.Time) []commands.Envelope {
 	out := make([]commands.Envelope, len(s.Commands))
 	for i, c := range s.Commands {
@@ -129,7 +129,7 @@ func (s Schedule) Envelopes(due time.Time) []commands.Envelope {
 	return out
 }
 
-// stored is a schedule as it travels.
+// stored is the stored form of a schedule.
 type stored struct {
 	Name     string   `msgpack:"n"`
 	At       int64    `msgpack:"at,omitempty"`
@@ -144,8 +144,7 @@ type stored struct {
 	Created  int64    `msgpack:"t"`
 }
 
-// Encode returns the bytes of s as they are stored. It returns ErrBadSchedule for one
-// that is too large.
+// Encode returns the stored form of s. It returns ErrBadSchedule if that is too large.
 func (s Schedule) Encode() ([]byte, error) {
 	w := stored{
 		Name: s.Name, Every: int64(s.Timing.Every), Cron: s.Timing.Cron, Zone: s.Timing.Zone, Session: string(s.Session),
@@ -172,8 +171,8 @@ func (s Schedule) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads what Encode wrote. It returns ErrBadSchedule for anything else, and
-// for a schedule that cannot be.
+// Decode decodes what Encode returned. It returns ErrBadSchedule for anything else, and
+// for an invalid schedule.
 func Decode(b []byte) (Schedule, error) {
 	var w stored
 	if err := wire.Unmarshal(b, wire.CommandDepth, &w); err != nil {
@@ -198,7 +197,7 @@ func Decode(b []byte) (Schedule, error) {
 	return s, s.Check()
 }
 
-// Text is what a schedule says to the model: the first text that it sends.
+// Text returns the first text that the schedule sends to the model, or its goal.
 func (s Schedule) Text() string {
 	for _, c := range slices.Backward(s.Commands) {
 		if task, ok := c.(commands.StartTask); ok {
@@ -215,7 +214,7 @@ func (s Schedule) Text() string {
 	return ""
 }
 
-// Agent is the agent of the sessions that it opens, or nil.
+// Agent returns the agent of the sessions that the schedule opens, or nil.
 func (s Schedule) Agent() *events.AgentRef {
 	if len(s.Commands) > 0 {
 		if o, is := s.Commands[0].(commands.OpenSession); is {

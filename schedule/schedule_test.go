@@ -52,7 +52,37 @@ func TestASchedulePassesTheWire(t *testing.T) {
 	}
 }
 
-func TestASchedulesCommandsAreTheSameForWhoeverSendsThem(t *testing.T) {
+func TestAScheduleIsDescribed(t *testing.T) {
+	t.Parallel()
+	input := nightly()
+	input.Session, input.Overlap = "s", ""
+	input.Timing = schedule.Timing{At: time.Date(2026, 5, 6, 7, 8, 8, 1, time.UTC)}
+	input.Commands = []commands.Command{commands.SubmitInput{Items: []content.Item{content.UserText("hi")}}}
+	every := schedule.Schedule{Timing: schedule.Timing{Every: time.Hour}}
+	for _, tt := range []struct {
+		s                         schedule.Schedule
+		timing, pattern, text, to string
+		overlap                   schedule.Overlap
+		agent                     bool
+	}{
+		{nightly(), "0 2 * * * Europe/Berlin", "0 0 2 * 1,2,3,4,5,6,7,8,9,10,11,12 *", "review", "nightly-20261122T010000Z", schedule.Allow, true},
+		{input, "at 2026-05-06T07:08:09Z", "@at 2026-05-06T07:08:09Z", "hi", "s", schedule.Skip, false},
+		{every, "every 1h0m0s", "@every 1h0m0s", "", "-20261122T010000Z", schedule.Skip, false},
+	} {
+		due := time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
+		if got := tt.s.Timing.String(); got != tt.timing {
+			t.Errorf("Timing = %q, want %q", got, tt.timing)
+		}
+		if got := tt.s.Timing.Pattern(); got != tt.pattern {
+			t.Errorf("Pattern = %q, want %q", got, tt.pattern)
+		}
+		if got := tt.s.SessionAt(due); tt.s.Text() != tt.text || string(got) != tt.to || tt.s.Overlaps() != tt.overlap || (tt.s.Agent() != nil) != tt.agent {
+			t.Errorf("%s: text %q, session %s, overlap %s, agent %v", tt.timing, tt.s.Text(), got, tt.s.Overlaps(), tt.s.Agent())
+		}
+	}
+}
+
+func TestCommandsOfAFiringAreAlwaysTheSame(t *testing.T) {
 	t.Parallel()
 	due := time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
 	got := nightly().Envelopes(due)
@@ -70,7 +100,7 @@ func TestASchedulesCommandsAreTheSameForWhoeverSendsThem(t *testing.T) {
 	}
 }
 
-func TestWhatNoScheduleMayBe(t *testing.T) {
+func TestInvalidSchedulesAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*schedule.Schedule){
 		"name":               func(s *schedule.Schedule) { s.Name = "a b" },
@@ -80,13 +110,13 @@ func TestWhatNoScheduleMayBe(t *testing.T) {
 		"negative":           func(s *schedule.Schedule) { s.Late = -1 },
 		"created":            func(s *schedule.Schedule) { s.Created = time.Time{} },
 		"sends nothing":      func(s *schedule.Schedule) { s.Commands = nil },
-		"has to be opened":   func(s *schedule.Schedule) { s.Commands = s.Commands[1:] },
+		"must be opened":     func(s *schedule.Schedule) { s.Commands = s.Commands[1:] },
 		"only a new one":     func(s *schedule.Schedule) { s.Session = "s" },
 		"opened once":        func(s *schedule.Schedule) { s.Commands = append(s.Commands, s.Commands[0]) },
 		"resolve_approval":   func(s *schedule.Schedule) { s.Commands = append(s.Commands, commands.ResolveApproval{Approve: true}) },
 		"allow_tools":        func(s *schedule.Schedule) { s.Commands = append(s.Commands, commands.AllowTools{Tools: []string{"*"}}) },
 		"report_result":      func(s *schedule.Schedule) { s.Commands = append(s.Commands, commands.ReportResult{}) },
-		"may send cancel":    func(s *schedule.Schedule) { s.Commands = append(s.Commands, commands.Cancel{}) },
+		"not send cancel":    func(s *schedule.Schedule) { s.Commands = append(s.Commands, commands.Cancel{}) },
 		"give one of":        func(s *schedule.Schedule) { s.Timing.Every = time.Hour },
 		"whole seconds":      func(s *schedule.Schedule) { s.Timing = schedule.Timing{Every: 1500 * time.Millisecond} },
 		"at least one":       func(s *schedule.Schedule) { s.Timing = schedule.Timing{Every: -time.Second} },
@@ -94,7 +124,7 @@ func TestWhatNoScheduleMayBe(t *testing.T) {
 		`"Nowhere"`:          func(s *schedule.Schedule) { s.Timing.Zone = "Nowhere" },
 		`"Local"`:            func(s *schedule.Schedule) { s.Timing.Zone = "Local" },
 		"never comes":        func(s *schedule.Schedule) { s.Timing.Cron = "0 0 31 11 *" },
-		"day of the month":   func(s *schedule.Schedule) { s.Timing.Cron = "0 0 32 * *" },
+		"above maximum (31)": func(s *schedule.Schedule) { s.Timing.Cron = "0 0 32 * *" },
 		"a crontab expressi": func(s *schedule.Schedule) { s.Timing = schedule.Timing{} },
 	} {
 		s := nightly()
@@ -129,7 +159,7 @@ func TestIntervalsAreCountedFromTheLastTime(t *testing.T) {
 	}
 }
 
-// TestAFiringHasOneTime: the server may be a second early, or hours late.
+// The server may be a second early, or hours late.
 func TestAFiringHasOneTime(t *testing.T) {
 	t.Parallel()
 	two := time.Date(2026, 1, 2, 1, 0, 0, 0, time.UTC) // in Berlin
@@ -140,7 +170,7 @@ func TestAFiringHasOneTime(t *testing.T) {
 	}
 	at := schedule.Timing{At: two.Add(-time.Millisecond)}
 	if got := at.Due(two.Add(time.Hour)); !got.Equal(two) {
-		t.Errorf("what was to fire once was due at %v, want %v", got, two)
+		t.Errorf("what fires once was due at %v, want %v", got, two)
 	}
 	every := schedule.Timing{Every: time.Minute}
 	for off, want := range map[time.Duration]bool{0: true, -time.Hour: true, time.Second: true, 57 * time.Second: true, 58 * time.Second: false, time.Minute: false} {
@@ -149,11 +179,11 @@ func TestAFiringHasOneTime(t *testing.T) {
 		}
 	}
 	if !nightly().Timing.Repeats(two, two) || nightly().Timing.Repeats(two.Add(time.Minute), two) {
-		t.Error("of a crontab expression, exactly the same time is the same firing")
+		t.Error("firings of a crontab expression are the same only at the same time")
 	}
 }
 
-func TestWhatTheServerForgotIsOverdue(t *testing.T) {
+func TestMissedFiringsAreOverdue(t *testing.T) {
 	t.Parallel()
 	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	cron, every, once := schedule.Timing{Cron: "0 2 * * *"}, schedule.Timing{Every: time.Hour}, schedule.Timing{At: day}

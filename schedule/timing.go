@@ -4,19 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	_ "time/tzdata" // a machine without a database of time zones is no reason to refuse one
+	_ "time/tzdata" // for machines without a time zone database
 )
 
 // Timing says when a schedule fires: at a time, at intervals, or by a crontab
 // expression. Exactly one of them is set.
 type Timing struct {
 	At    time.Time     // once; whole seconds
-	Every time.Duration // from when it was added; a second at least
+	Every time.Duration // counted from when it was added; at least a second
 	Cron  string        // five fields, or @hourly, @daily, @weekly, @monthly, @yearly
-	Zone  string        // of Cron, by its IANA name; "": UTC
+	Zone  string        // IANA name of the zone of Cron; "": UTC
 }
 
-// slack is how much earlier than it should the server may fire.
+// slack is how early the server may fire.
 const slack = time.Second
 
 // check returns an error that says what is wrong with t.
@@ -44,18 +44,18 @@ func (t Timing) check() error {
 	return err
 }
 
-func (t Timing) cron() (cron, error) {
-	if t.Zone == "Local" { // which differs from one machine to the other
-		return cron{}, fmt.Errorf("time zone %q: use a name such as Europe/Berlin", t.Zone)
+func (t Timing) cron() (crontab, error) {
+	if t.Zone == "Local" { // which differs between machines
+		return crontab{}, fmt.Errorf("time zone %q: use a name such as Europe/Berlin", t.Zone)
 	}
 	zone, err := time.LoadLocation(t.Zone)
 	if err != nil {
-		return cron{}, fmt.Errorf("time zone %q is unknown: use a name such as Europe/Berlin", t.Zone)
+		return crontab{}, fmt.Errorf("time zone %q is unknown: use a name such as Europe/Berlin", t.Zone)
 	}
 	return parseCron(t.Cron, zone)
 }
 
-// Pattern is t as the NATS server understands it.
+// Pattern returns t in the NATS server's form.
 func (t Timing) Pattern() string {
 	switch {
 	case !t.At.IsZero():
@@ -70,7 +70,7 @@ func (t Timing) Pattern() string {
 	return c.String()
 }
 
-// wholeSecond is the first whole second that is not before t.
+// wholeSecond returns the first whole second that is not before t.
 func wholeSecond(t time.Time) time.Time {
 	s := t.UTC().Truncate(time.Second)
 	if s.Before(t) {
@@ -79,8 +79,8 @@ func wholeSecond(t time.Time) time.Time {
 	return s
 }
 
-// Next is the first time after now at which it fires, zero if it does no more. An
-// interval is counted from when it fired last, or else was added.
+// Next returns the first time after now at which it fires; zero if there is none. An
+// interval is counted from last, when it fired last or else was added.
 func (t Timing) Next(last, now time.Time) time.Time {
 	switch {
 	case !t.At.IsZero():
@@ -100,8 +100,8 @@ func (t Timing) Next(last, now time.Time) time.Time {
 	return c.next(now)
 }
 
-// Due is the time at which what the server fired then was due. Firings of one
-// schedule that are due at the same time are one.
+// Due returns the time at which a firing was due. Firings of one schedule that were due at
+// the same time are the same firing.
 func (t Timing) Due(fired time.Time) time.Time {
 	switch {
 	case !t.At.IsZero():
@@ -117,13 +117,12 @@ func (t Timing) Due(fired time.Time) time.Time {
 	return fired.UTC().Truncate(time.Second)
 }
 
-// Overdue is the last time until now at which it should have fired since then, zero if
-// there is none. A server that is killed forgets what it did not write to disk: it goes
-// on with the times that come, and counts intervals anew, so one of them may be nearly
-// twice as long.
+// Overdue returns the last time between since and now at which it should have fired; zero
+// if there is none. A killed server forgets what it did not write to disk: it continues
+// with the next time and restarts intervals, so one interval may take almost twice as long.
 func (t Timing) Overdue(since, now time.Time) time.Time {
 	switch {
-	case !t.At.IsZero(): // which the server fires as soon as it can
+	case !t.At.IsZero(): // the server fires it as soon as it can
 		return time.Time{}
 	case t.Every != 0:
 		if n := int(now.Sub(since) / t.Every); n > 1 {
@@ -141,13 +140,13 @@ func (t Timing) Overdue(since, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Repeats reports whether a firing is one that was handled before, older than that, or
-// sooner than the interval: a server that was killed may fire once more.
+// Repeats reports whether a firing was handled before, is older than the last one handled,
+// or comes before the interval is over: a killed server may fire twice.
 func (t Timing) Repeats(due, handled time.Time) bool {
 	return due.Before(handled.Add(max(t.Every-min(2*slack, t.Every/2), 1)))
 }
 
-// String is t for people.
+// String returns t for people to read.
 func (t Timing) String() string {
 	switch {
 	case !t.At.IsZero():

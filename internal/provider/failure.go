@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strconv"
@@ -13,11 +14,11 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// overloaded is the status, in no standard, with which providers say that they
-// have too much to do.
-const overloaded = 529
+// statusOverloaded is a nonstandard status of overloaded providers.
+const statusOverloaded = 529
 
-// ClassOf says what a status means. A provider's own code may mean more.
+// ClassOf returns the error class of an HTTP status. A provider's own error code
+// may be more specific.
 func ClassOf(status int) content.ErrorClass {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -30,9 +31,9 @@ func ClassOf(status int) content.ErrorClass {
 		return content.ClassTooLong
 	case http.StatusTooManyRequests:
 		return content.ClassRateLimit
-	case http.StatusServiceUnavailable, overloaded:
+	case http.StatusServiceUnavailable, statusOverloaded:
 		return content.ClassOverloaded
-	case http.StatusConflict: // two requests in each other's way
+	case http.StatusConflict: // of concurrent requests
 		return content.ClassServer
 	}
 	switch {
@@ -44,64 +45,79 @@ func ClassOf(status int) content.ErrorClass {
 	return content.ClassOther
 }
 
-// longestWait bounds what a provider can make a caller wait for.
-const longestWait = 24 * time.Hour
+// maxRetryAfter bounds how long a provider can delay the next attempt.
+const maxRetryAfter = 24 * time.Hour
 
-// RetryAfter reads how long to wait before another attempt: Retry-After-Ms, or
-// Retry-After in seconds or as a date; a day at most. Zero if the provider does
-// not say.
+// RetryAfter returns the delay before the next attempt, from Retry-After-Ms or
+// from Retry-After in seconds or as a date. It returns at most a day, and 0 if
+// neither header says anything.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	after := h.Get("Retry-After")
-	if d := wait(h.Get("Retry-After-Ms"), time.Millisecond); d > 0 {
+	if d := multiple(h.Get("Retry-After-Ms"), time.Millisecond); d > 0 {
 		return d
 	}
-	if d := wait(after, time.Second); d > 0 {
+	if d := multiple(after, time.Second); d > 0 {
 		return d
 	}
 	if at, err := http.ParseTime(after); err == nil && at.After(now) {
-		return min(at.Sub(now), longestWait)
+		return min(at.Sub(now), maxRetryAfter)
 	}
 	return 0
 }
 
-// wait reads a number of units; zero if there is none.
-func wait(number string, unit time.Duration) time.Duration {
+func multiple(number string, unit time.Duration) time.Duration {
 	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || !(n > 0) { // NaN is not
+	if err != nil || !(n > 0) { // also rejects NaN
 		return 0
 	}
-	return time.Duration(min(n*float64(unit), float64(longestWait)))
+	return time.Duration(min(n*float64(unit), float64(maxRetryAfter)))
 }
 
-// Broken says what it means that an exchange ended without an answer of the
-// provider: the cause of ctx if the caller left, a timeout if nothing came any
-// more, an invalid request if it was redirected, otherwise trouble on the way,
-// which may be over at the next attempt. A stream that ends before its reply does
-// is Broken with io.ErrUnexpectedEOF.
-func Broken(ctx context.Context, err error) error {
+// Invalid returns the failure of a request that is not sent.
+func Invalid(code, format string, args ...any) *model.Error {
+	return &model.Error{Class: content.ClassInvalid, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Failure returns the error that a call ends with: the cause of ctx if that has
+// ended, otherwise a *model.Error. An err that is not yet one is a failure of the
+// transport. The message is shortened and does not contain the key. An error
+// without usage gets the usage that the provider has reported so far.
+func Failure(ctx context.Context, err error, used content.Usage, key string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	class := content.ClassNetwork
-	if _, ok := errors.AsType[*RedirectError](err); ok {
-		class = content.ClassInvalid
+	e, ok := errors.AsType[*model.Error](err)
+	if !ok {
+		e = &model.Error{Class: transportClass(err), Message: err.Error()}
 	}
-	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-		class = content.ClassTimeout
+	if key != "" {
+		e.Code, e.Message = strings.ReplaceAll(e.Code, key, "[key]"), strings.ReplaceAll(e.Message, key, "[key]")
 	}
-	return &model.Error{Class: class, Message: err.Error()}
+	e.Message = Brief(e.Message)
+	if e.Usage == (content.Usage{}) {
+		e.Usage = used
+	}
+	return e
 }
 
-// hidden stands where a secret stood.
-const hidden = "[key]"
-
-// Scrub returns text without the secrets that are in it: what a provider or a
-// transport says of a failure may repeat the request's key.
-func Scrub(text string, secrets ...string) string {
-	for _, s := range secrets {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, hidden)
-		}
+// transportClass returns the class of an exchange that ended without a response
+// of the provider. Most of these failures may be gone at the next attempt.
+func transportClass(err error) content.ErrorClass {
+	if _, ok := errors.AsType[*RedirectError](err); ok {
+		return content.ClassInvalid
 	}
-	return text
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		return content.ClassTimeout
+	}
+	return content.ClassNetwork
+}
+
+// Brief returns at most the first 1000 bytes of a provider's message as UTF-8.
+func Brief(s string) string {
+	const most = 1000
+	s = strings.ToValidUTF8(strings.TrimSpace(s), "\uFFFD")
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func TestStatusesHaveClasses(t *testing.T) {
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
+func TestRetryAfterReadsEveryForm(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	const day = 24 * time.Hour
@@ -60,7 +61,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestBrokenExchanges(t *testing.T) {
+func TestTransportFailuresHaveClasses(t *testing.T) {
 	t.Parallel()
 	wrapped := func(err error) error { return &url.Error{Op: "Post", URL: "http://localhost", Err: err} }
 	for _, c := range []struct {
@@ -70,25 +71,71 @@ func TestBrokenExchanges(t *testing.T) {
 		{io.ErrUnexpectedEOF, content.ClassNetwork},
 		{wrapped(errors.New("connection refused")), content.ClassNetwork},
 		{wrapped(&provider.SilentError{After: time.Second}), content.ClassTimeout},
-		{wrapped(context.DeadlineExceeded), content.ClassTimeout}, // of a client with a timeout of its own
+		{wrapped(context.DeadlineExceeded), content.ClassTimeout}, // of a client with its own timeout
 		{wrapped(&provider.RedirectError{Host: "elsewhere"}), content.ClassInvalid},
 	} {
-		e, ok := errors.AsType[*model.Error](provider.Broken(t.Context(), c.err))
-		if !ok || e.Class != c.want || e.Message == "" {
-			t.Errorf("Broken(%v) = %v, want class %s", c.err, e, c.want)
+		used := content.Usage{InputTokens: 3}
+		e, ok := errors.AsType[*model.Error](provider.Failure(t.Context(), c.err, used, ""))
+		if !ok || e.Class != c.want || e.Message == "" || e.Usage != used {
+			t.Errorf("Failure(%v) = %v, want class %s", c.err, e, c.want)
 		}
-	}
-	gone := errors.New("gone")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(gone)
-	if err := provider.Broken(ctx, io.ErrUnexpectedEOF); !errors.Is(err, gone) {
-		t.Errorf("Broken of a caller that left = %v, want the cause", err)
 	}
 }
 
-func TestScrubTakesSecretsOut(t *testing.T) {
+func TestFailureKeepsTypedErrors(t *testing.T) {
 	t.Parallel()
-	if got := provider.Scrub("key sk-1 and sk-1, not sk-2", "sk-1", ""); got != "key [key] and [key], not sk-2" {
-		t.Errorf("Scrub = %q", got)
+	long := &model.Error{Class: content.ClassAuth, Code: "bad sk-1", Message: "sk-1 and sk-1" + strings.Repeat("x", 2000), Usage: content.Usage{InputTokens: 1}}
+	e, ok := errors.AsType[*model.Error](provider.Failure(t.Context(), long, content.Usage{InputTokens: 9}, "sk-1"))
+	if !ok || e.Class != content.ClassAuth || e.Code != "bad [key]" || !strings.HasPrefix(e.Message, "[key] and [key]x") ||
+		!strings.HasSuffix(e.Message, "x…") || len(e.Message) > 1010 || e.Usage.InputTokens != 1 {
+		t.Errorf("Failure = %+v", e)
+	}
+}
+
+func TestFailureOfACancelledCallIsTheCause(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	if err := provider.Failure(ctx, io.ErrUnexpectedEOF, content.Usage{}, ""); !errors.Is(err, gone) {
+		t.Errorf("Failure = %v, want the cause", err)
+	}
+}
+
+func TestSettingsAreChecked(t *testing.T) {
+	t.Parallel()
+	for base, want := range map[string]bool{
+		"http://127.0.0.1:1/v1": true, "https://example.com": true,
+		"": false, "example.com": false, "ftp://example.com": false, "http://": false, "http://a b": false,
+	} {
+		if u, err := provider.ParseBaseURL(base); (err == nil) != want || want && u.Host == "" {
+			t.Errorf("ParseBaseURL(%q) = %v, %v", base, u, err)
+		}
+	}
+	for key, want := range map[string]bool{"": true, "sk-1": true, "sk 1": false, "sk\n": false, "ské": false} {
+		if err := provider.CheckKey(key); (err == nil) != want {
+			t.Errorf("CheckKey(%q) = %v", key, err)
+		}
+	}
+}
+
+func TestPlaceholdersNameTheMedia(t *testing.T) {
+	t.Parallel()
+	for want, p := range map[string]content.Part{
+		"[data, which cannot be shown here]":                           {Media: &content.Media{}},
+		"[a.wav, audio/wav, 2 bytes, which cannot be shown here]":      {Name: "a.wav", Media: &content.Media{MIME: "audio/wav", Bytes: []byte("xx")}},
+		"[image at https://example.com/a, which cannot be shown here]": {Media: &content.Media{Modality: "image", URI: "https://example.com/a"}},
+		"[application/pdf, which cannot be shown here]":                {Media: &content.Media{MIME: "application/pdf", URI: "data:x"}},
+	} {
+		if got := provider.Placeholder(p); got != want {
+			t.Errorf("Placeholder = %q, want %q", got, want)
+		}
+	}
+	for mime, want := range map[string]bool{
+		"text/plain": true, "application/json": true, "image/svg+xml": true, "application/pdf": false, "": false,
+	} {
+		if provider.IsText(provider.MediaType(mime+"; charset=utf-8")) != want {
+			t.Errorf("IsText(%q) = %t", mime, !want)
+		}
 	}
 }

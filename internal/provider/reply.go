@@ -5,23 +5,24 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model"
 )
 
-// Reply gathers the parts of an answer while it streams, and tells of each change
-// as a delta. It is owned by the goroutine that called the model.
+// Reply collects the parts of a streamed reply and emits a delta for each change.
+// It is owned by the goroutine that called the model.
 //
-// Parts are begun in the order in which the reply will hold them; they may grow
-// and be committed in any. When the caller's context has ended, nothing is told
-// any more and every method returns the cause.
+// Parts begin in the order of the reply; they may grow and be committed in any
+// order. After the caller's context has ended, Reply emits nothing and its methods
+// return the cause.
 //
-// A call gets one JSON object as its input, always: no arguments are an empty
-// object, and arguments that are none stand in one under [InvalidArguments], as
-// they came. Such a call is for the record; [Reply.Check] keeps it from being run.
+// The input of a call is always a JSON object. Empty arguments become an empty
+// object. Anything else is kept as text in an object, under [InvalidArguments], for
+// the record; [Reply.Check] keeps such a call from running.
 type Reply struct {
-	ctx  context.Context //nolint:containedctx // it is the one call that this value lives in
+	ctx  context.Context //nolint:containedctx // a Reply lives as long as one call
 	emit func(content.Delta)
 
 	parts []growing
@@ -29,13 +30,13 @@ type Reply struct {
 
 type growing struct {
 	part      content.Part
-	text      []byte // of a text or reasoning, or the arguments of a call so far
+	text      []byte // text, reasoning or arguments so far
 	committed bool
 	malformed bool
 }
 
-// InvalidArguments is the one name in the input of a call whose arguments were no
-// JSON object; its value is their text.
+// InvalidArguments is the only field in the input of a call whose arguments are not
+// a JSON object. Its value is the text of the arguments.
 const InvalidArguments = "invalid_arguments"
 
 // NewReply returns a reply without parts.
@@ -43,8 +44,8 @@ func NewReply(ctx context.Context, emit func(content.Delta)) *Reply {
 	return &Reply{ctx: ctx, emit: emit}
 }
 
-// Begin adds a part and returns its index. The text and the arguments that the
-// part has already are told as its first piece.
+// Begin adds a part and returns its index. Text or arguments that the part has
+// already are emitted as its first piece.
 func (r *Reply) Begin(p content.Part) (int, error) {
 	i := len(r.parts)
 	d := content.Delta{Part: i, Op: content.BeginPart, Kind: p.Kind}
@@ -58,30 +59,30 @@ func (r *Reply) Begin(p content.Part) (int, error) {
 		d.Call = &content.ToolCall{ID: c.ID, Name: c.Name, ProviderID: c.ProviderID}
 	}
 	r.parts = append(r.parts, growing{part: p})
-	if err := r.tell(d); err != nil {
+	if err := r.send(d); err != nil {
 		return i, err
 	}
 	return i, r.Append(i, first)
 }
 
-// Append adds text to a text or reasoning, or a fragment to a call's arguments.
+// Append adds to the text of a part, or to the arguments of a call.
 func (r *Reply) Append(i int, text string) error {
 	if text == "" {
 		return context.Cause(r.ctx)
 	}
 	g := &r.parts[i]
 	g.text = append(g.text, text...)
-	return r.tell(content.Delta{Part: i, Op: content.AppendPart, Kind: g.part.Kind, Text: text})
+	return r.send(content.Delta{Part: i, Op: content.AppendPart, Kind: g.part.Kind, Text: text})
 }
 
-// Edit returns the part for changes to what no delta tells: metadata, signatures,
-// data. Its text and arguments are set by the part's commit.
+// Edit returns a part so that the caller can change fields without deltas, such as
+// metadata, signatures and data. Commit sets its text and arguments.
 func (r *Reply) Edit(i int) *content.Part { return &r.parts[i].part }
 
-// Text returns the text or the arguments that the part has so far.
+// Text returns the text or arguments of a part so far.
 func (r *Reply) Text(i int) string { return string(r.parts[i].text) }
 
-// Commit ends a part. A second commit of it does nothing.
+// Commit ends a part. Committing it again does nothing.
 func (r *Reply) Commit(i int) error {
 	g := &r.parts[i]
 	if g.committed {
@@ -96,10 +97,10 @@ func (r *Reply) Commit(i int) error {
 	} else {
 		g.part.Text = string(g.text)
 	}
-	return r.tell(d)
+	return r.send(d)
 }
 
-// CommitAll ends the parts that are still open, in order.
+// CommitAll commits all open parts, in order.
 func (r *Reply) CommitAll() error {
 	for i := range r.parts {
 		if err := r.Commit(i); err != nil {
@@ -109,11 +110,16 @@ func (r *Reply) CommitAll() error {
 	return context.Cause(r.ctx)
 }
 
-// Len is how many parts have begun.
+// Len returns the number of parts.
 func (r *Reply) Len() int { return len(r.parts) }
 
-// Items returns the reply as one Assistant item; none if nothing has begun. The
-// parts must be committed.
+// HasCalls reports whether a part is a tool call.
+func (r *Reply) HasCalls() bool {
+	return slices.ContainsFunc(r.parts, func(g growing) bool { return g.part.Call != nil })
+}
+
+// Items returns the committed parts as one Assistant item, or nil if there are no
+// parts.
 func (r *Reply) Items() []content.Item {
 	if len(r.parts) == 0 {
 		return nil
@@ -125,9 +131,9 @@ func (r *Reply) Items() []content.Item {
 	return []content.Item{content.NewItem(content.Assistant, parts...)}
 }
 
-// Check returns an error if the reply means to run calls, by how it finishes, and
-// one of them is malformed. Another attempt may do better; this one is paid for.
-// A reply that was cut off by a limit may end in such a call: it is not run.
+// Check returns an error if the finish reason says that calls run and the arguments
+// of one are malformed. Another attempt may succeed. A reply that a limit cut off
+// may end in a malformed call, which does not run.
 func (r *Reply) Check(finish content.FinishReason, usage content.Usage) error {
 	if finish != content.ToolCalls {
 		return nil
@@ -143,7 +149,7 @@ func (r *Reply) Check(finish content.FinishReason, usage content.Usage) error {
 	return nil
 }
 
-// object returns arguments as a JSON object, and whether they were none.
+// object returns arguments as a JSON object and reports whether they are malformed.
 func object(args []byte) (json.RawMessage, bool) {
 	switch text := bytes.TrimSpace(args); {
 	case len(text) == 0, string(text) == "null":
@@ -153,12 +159,12 @@ func object(args []byte) (json.RawMessage, bool) {
 	}
 	wrapped, err := json.Marshal(map[string]string{InvalidArguments: string(args)})
 	if err != nil {
-		return json.RawMessage("{}"), true // not reached: text is always JSON
+		return json.RawMessage("{}"), true // impossible for strings
 	}
 	return wrapped, true
 }
 
-func (r *Reply) tell(d content.Delta) error {
+func (r *Reply) send(d content.Delta) error {
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
 	}

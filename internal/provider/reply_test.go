@@ -13,8 +13,8 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// told renders deltas, one a line.
-func told(all []content.Delta) string {
+// render returns deltas, one per line.
+func render(all []content.Delta) string {
 	var b strings.Builder
 	for _, d := range all {
 		b.WriteString(strings.TrimRight(strings.Join([]string{string(d.Op), string(rune('0' + d.Part)), string(d.Kind), d.Text}, " "), " "))
@@ -26,7 +26,7 @@ func told(all []content.Delta) string {
 	return b.String()
 }
 
-func TestReplyTellsOfEachPart(t *testing.T) {
+func TestReplyEmitsEachPart(t *testing.T) {
 	t.Parallel()
 	var all []content.Delta
 	r := provider.NewReply(t.Context(), func(d content.Delta) { all = append(all, d) })
@@ -38,11 +38,14 @@ func TestReplyTellsOfEachPart(t *testing.T) {
 	r.Edit(0).Reasoning.Signature = []byte("sig")
 	do(t, r.Append(1, `1}`))
 	do(t, r.Commit(0))
+	if !r.HasCalls() {
+		t.Error("HasCalls = false")
+	}
 	if got := r.Text(1); got != `{"a":1}` {
 		t.Errorf("Text(1) = %q", got)
 	}
 	do(t, r.CommitAll())
-	do(t, r.Commit(1)) // once more does nothing
+	do(t, r.Commit(1)) // again has no effect
 	want := `begin 0 reasoning
 append 0 reasoning so
 begin 1 tool_call look
@@ -52,7 +55,7 @@ append 1 tool_call 1}
 commit 0 reasoning
 commit 1 tool_call look{"a":1}
 `
-	if diff := cmp.Diff(want, told(all)); diff != "" {
+	if diff := cmp.Diff(want, render(all)); diff != "" {
 		t.Errorf("deltas (-want +got):\n%s", diff)
 	}
 	items := []content.Item{content.NewItem(content.Assistant,
@@ -64,7 +67,7 @@ commit 1 tool_call look{"a":1}
 	}
 }
 
-func TestAReplyOfNothingHasNoItem(t *testing.T) {
+func TestEmptyReplyHasNoItem(t *testing.T) {
 	t.Parallel()
 	r := provider.NewReply(t.Context(), func(content.Delta) {})
 	if items := r.Items(); r.Len() != 0 || items != nil {
@@ -105,7 +108,7 @@ func TestArgumentsBecomeOneObject(t *testing.T) {
 	}
 }
 
-func TestNothingIsToldWhenTheCallerHasLeft(t *testing.T) {
+func TestNothingIsEmittedAfterCancel(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("gone")
@@ -123,7 +126,7 @@ func TestNothingIsToldWhenTheCallerHasLeft(t *testing.T) {
 		}
 	}
 	if seen != 1 {
-		t.Errorf("%d deltas were told, want 1", seen)
+		t.Errorf("%d deltas were emitted, want 1", seen)
 	}
 }
 

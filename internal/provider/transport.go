@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// SilentError is what ends an exchange in which nothing came for too long.
+// SilentError is returned when a provider sends nothing for too long.
 type SilentError struct{ After time.Duration }
 
-// Error says for how long nothing came.
+// Error says how long the provider was silent.
 func (e *SilentError) Error() string {
 	return fmt.Sprintf("the provider sent nothing for %s", e.After)
 }
 
-// Timeout reports that it is one, as a net.Error does.
+// Timeout makes the error a net.Error that is a timeout.
 func (e *SilentError) Timeout() bool { return true }
 
-// Temporary reports that another attempt may do better, as a net.Error does.
+// Temporary completes net.Error: another attempt may succeed.
 func (e *SilentError) Temporary() bool { return true }
 
-// Transport ends an exchange in which no byte came for Silence, at its head or
-// between the pieces of its body, with a *SilentError. A stream that goes on may
-// take as long as it wants.
+// Transport ends an exchange with a *SilentError if no byte arrives for Silence,
+// before the header or within the body. A stream that keeps sending may take any
+// time.
 type Transport struct {
 	Base    http.RoundTripper // nil: http.DefaultTransport
-	Silence time.Duration     // zero: forever
+	Silence time.Duration     // zero: no limit
 }
 
-// RoundTrip makes the exchange.
+// RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	base := t.Base
 	if base == nil {
@@ -53,7 +53,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// watch is the patience with one exchange.
+// watch is the silence timer of one exchange.
 type watch struct {
 	silence time.Duration
 	timer   *time.Timer
@@ -65,11 +65,11 @@ func (w *watch) stop() {
 	w.cancel(nil)
 }
 
-// watchedBody renews the patience with each piece.
+// watchedBody restarts the timer at each read.
 type watchedBody struct {
 	io.ReadCloser
 
-	ctx   context.Context //nolint:containedctx // of the one exchange that this body belongs to
+	ctx   context.Context //nolint:containedctx // the context of the exchange
 	watch *watch
 }
 
@@ -89,7 +89,7 @@ func (b *watchedBody) Close() error {
 	return b.ReadCloser.Close() //nolint:wrapcheck // nothing to add
 }
 
-// silent returns the SilentError that ended the exchange, if one did.
+// silent returns the SilentError that ended the exchange, otherwise err.
 func silent(ctx context.Context, err error) error {
 	if s, ok := errors.AsType[*SilentError](context.Cause(ctx)); ok {
 		return s

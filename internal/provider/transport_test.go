@@ -14,14 +14,14 @@ import (
 	"github.com/turnlog/turnlog/internal/provider"
 )
 
-// trip is a transport made of a function.
+// trip is a function as a transport.
 type trip func(*http.Request) (*http.Response, error)
 
 func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// slow is a body whose pieces come after a while each; then it ends.
+// slow is a body with a delay before each piece.
 type slow struct {
-	ctx    context.Context //nolint:containedctx // of the one exchange that it is the body of
+	ctx    context.Context //nolint:containedctx // the context of the exchange
 	pieces []time.Duration
 	closed bool
 }
@@ -45,7 +45,7 @@ func (s *slow) Close() error {
 	return nil
 }
 
-// read makes an exchange whose head and pieces come after the given waits.
+// read makes an exchange with the given delays before the header and each piece.
 func read(ctx context.Context, t *testing.T, silence, head time.Duration, pieces ...time.Duration) (string, error) {
 	t.Helper()
 	body := &slow{pieces: pieces}
@@ -73,7 +73,7 @@ func read(ctx context.Context, t *testing.T, silence, head time.Duration, pieces
 	return string(got), err
 }
 
-func TestAStreamThatGoesOnMayTakeLong(t *testing.T) {
+func TestSteadyStreamHasNoTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got, err := read(t.Context(), t, time.Minute, 59*time.Second, 59*time.Second, 59*time.Second, 59*time.Second)
 		if err != nil || got != "xxx" {
@@ -96,13 +96,13 @@ func TestSilenceEndsAnExchange(t *testing.T) {
 				t.Errorf("silence %s: %v", name, err)
 			}
 			if took := time.Since(begin); took > 5*time.Minute+2*time.Second {
-				t.Errorf("silence %s was suffered for %s", name, took)
+				t.Errorf("silence %s lasted %s", name, took)
 			}
 		}
 	})
 }
 
-func TestWithoutPatienceThereIsNoEnd(t *testing.T) {
+func TestWithoutLimitSilenceLastsForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if got, err := read(t.Context(), t, 0, time.Hour, 24*time.Hour); err != nil || got != "x" {
 			t.Errorf("read %q, %v", got, err)
@@ -110,7 +110,7 @@ func TestWithoutPatienceThereIsNoEnd(t *testing.T) {
 	})
 }
 
-func TestTheCallersEndIsNotSilence(t *testing.T) {
+func TestCancelIsNotSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -121,7 +121,7 @@ func TestTheCallersEndIsNotSilence(t *testing.T) {
 	})
 }
 
-func TestClientFollowsNobody(t *testing.T) {
+func TestClientFollowsNoRedirects(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("the redirect was followed")
@@ -140,7 +140,7 @@ func TestClientFollowsNobody(t *testing.T) {
 		_ = resp.Body.Close()
 	}
 	if e, ok := errors.AsType[*provider.RedirectError](err); !ok || !strings.Contains(other.URL, e.Host) {
-		t.Errorf("a redirect is told as %v", err)
+		t.Errorf("a redirect is reported as %v", err)
 	}
 	if base.Transport != nil || base.CheckRedirect != nil || c.Timeout != base.Timeout {
 		t.Error("the given client was written to, or not used")

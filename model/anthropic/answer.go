@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// answer is a reply in the making. It is owned by the goroutine of its call.
+// answer is a reply under construction, owned by the goroutine of the call.
 type answer struct {
 	reply  *provider.Reply
 	id     string
@@ -25,13 +25,13 @@ type answer struct {
 	open map[int]*custom // blocks that are kept as JSON, by index
 }
 
-// protocolError is an event that does not follow from those before it.
+// protocolError is returned for an event that does not fit the earlier ones.
 type protocolError struct{ message string }
 
-// Error says what was wrong with the event.
+// Error describes the event.
 func (e *protocolError) Error() string { return e.message }
 
-// take adds one event.
+// take handles one event.
 func (a *answer) take(ev sdk.BetaRawMessageStreamEventUnion) error {
 	i := int(ev.Index)
 	switch ev.Type {
@@ -40,12 +40,12 @@ func (a *answer) take(ev sdk.BetaRawMessageStreamEventUnion) error {
 		a.usage.start(ev.Message.Usage)
 	case "content_block_start":
 		if i != a.reply.Len() {
-			return &protocolError{fmt.Sprintf("block %d begins after %d blocks", i, a.reply.Len())}
+			return &protocolError{fmt.Sprintf("block %d starts after %d blocks", i, a.reply.Len())}
 		}
 		return a.begin(ev.ContentBlock)
 	case "content_block_delta", "content_block_stop":
 		if i < 0 || i >= a.reply.Len() {
-			return &protocolError{fmt.Sprintf("%s of block %d, which has not begun", ev.Type, i)}
+			return &protocolError{fmt.Sprintf("%s of block %d, which has not started", ev.Type, i)}
 		}
 		if ev.Type == "content_block_stop" {
 			return a.end(i)
@@ -57,7 +57,7 @@ func (a *answer) take(ev sdk.BetaRawMessageStreamEventUnion) error {
 	case "message_stop":
 		a.done = true
 	}
-	return nil // the API announces that there will be more kinds
+	return nil // the API may add event types
 }
 
 func (a *answer) begin(b sdk.BetaRawContentBlockStartEventContentBlockUnion) error {
@@ -72,7 +72,7 @@ func (a *answer) begin(b sdk.BetaRawContentBlockStartEventContentBlockUnion) err
 	case "tool_use":
 		c := content.ToolCall{Name: b.Name, ProviderID: b.ID}
 		if input := b.JSON.Input.Raw(); input != "" && input != "{}" {
-			c.Input = json.RawMessage(input) // of servers that do not stream them
+			c.Input = json.RawMessage(input) // from servers that do not stream arguments
 		}
 		p = content.CallPart(c)
 	default:
@@ -104,7 +104,7 @@ func (a *answer) grow(i int, ev sdk.BetaRawMessageStreamEventUnion) error {
 	case oneOf(d.Type, "text_delta", "thinking_delta", "input_json_delta", "signature_delta"):
 		return &protocolError{fmt.Sprintf("%s for block %d, which is %s", d.Type, i, p.Kind)}
 	}
-	return nil // citations and what else may come with a block
+	return nil // citations and the like
 }
 
 func (a *answer) end(i int) error {
@@ -119,10 +119,10 @@ func (a *answer) end(i int) error {
 	return a.reply.Commit(i)
 }
 
-// finish returns the reply. Blocks that the provider did not end, end here.
+// finish ends the open blocks and returns the reply.
 func (a *answer) finish() (model.Reply, error) {
 	if !a.done {
-		return model.Reply{}, fmt.Errorf("the answer ended before its last event: %w", io.ErrUnexpectedEOF)
+		return model.Reply{}, fmt.Errorf("the response ended before its last event: %w", io.ErrUnexpectedEOF)
 	}
 	for i := range a.reply.Len() {
 		if err := a.end(i); err != nil {
@@ -130,9 +130,9 @@ func (a *answer) finish() (model.Reply, error) {
 		}
 	}
 	r := model.Reply{Items: a.reply.Items(), Usage: a.usage.total(), Model: a.model, ResponseID: a.id}
-	r.FinishReason = finishReason(a.stop, calls(r.Items))
+	r.FinishReason = finishReason(a.stop, a.reply.HasCalls())
 	if r.FinishReason == content.Compaction && !compacted(r.Items) {
-		return r, &model.Error{Class: content.ClassServer, Code: "compaction", Message: "the provider could not compact the context"}
+		return r, &model.Error{Class: content.ClassServer, Code: "compaction", Message: "the provider did not compact the context"}
 	}
 	if a.stop == sdk.BetaStopReasonRefusal && len(r.Items) > 0 && a.detail.JSON.Type.Valid() {
 		r.Items[0].Metadata = r.Items[0].Metadata.With("refusal", map[string]string{
@@ -142,8 +142,8 @@ func (a *answer) finish() (model.Reply, error) {
 	return r, a.reply.Check(r.FinishReason, r.Usage)
 }
 
-// compacted reports whether a summary came; without one the next round would only
-// ask for it again.
+// compacted reports whether there is a summary. Without one, the next round would
+// only ask for it again.
 func compacted(items []content.Item) bool {
 	for _, it := range items {
 		for _, p := range it.Parts {
@@ -151,15 +151,6 @@ func compacted(items []content.Item) bool {
 			if p.Name == compaction && json.Unmarshal(p.Data, &b) == nil && b.Content != nil {
 				return true
 			}
-		}
-	}
-	return false
-}
-
-func calls(items []content.Item) bool {
-	for _, it := range items {
-		if len(it.Calls()) > 0 {
-			return true
 		}
 	}
 	return false

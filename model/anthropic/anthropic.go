@@ -12,18 +12,17 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// Provider is the first part of the models' names, and the name of the reasoning
-// parts that they want back.
+// Provider is the prefix of model names and the name of reasoning parts.
 const Provider = "anthropic"
 
 // Model calls one Claude model. It is safe for concurrent use.
 type Model struct {
 	cfg      Config // without the key
 	messages sdk.BetaMessageService
-	scrub    func(string) string // takes the key out of texts
+	key      func() string // a func, so that printing a Model does not show the key
 }
 
-// New returns a model. It makes no request; a wrong key shows at the first call.
+// New returns a model. It makes no request, so a wrong key fails the first call.
 func New(cfg Config) (*Model, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -31,7 +30,7 @@ func New(cfg Config) (*Model, error) {
 	}
 	key := cfg.APIKey
 	opts := []option.RequestOption{
-		option.WithoutOpenTelemetry(), // what it records is chosen in the environment
+		option.WithoutOpenTelemetry(), // the environment controls what it records
 		option.WithEnvironmentProduction(),
 		option.WithHTTPClient(provider.Client(cfg.HTTP, cfg.Silence)),
 		option.WithMaxRetries(0),
@@ -45,15 +44,15 @@ func New(cfg Config) (*Model, error) {
 	cfg.APIKey, cfg.HTTP = "", nil
 	return &Model{
 		cfg:      cfg,
-		messages: sdk.NewBetaMessageService(slices.Clip(opts)...), // unlike a client, it reads no environment
-		scrub:    func(text string) string { return provider.Scrub(text, key) },
+		messages: sdk.NewBetaMessageService(slices.Clip(opts)...), // unlike sdk.NewClient, it reads no environment variables
+		key:      func() string { return key },
 	}, nil
 }
 
-// Name is anthropic:model.
+// Name returns anthropic:MODEL.
 func (m *Model) Name() string { return m.cfg.String() }
 
-// Capabilities says that Claude models can do everything.
+// Capabilities reports that Claude models support everything.
 func (m *Model) Capabilities() model.Capabilities {
 	return model.Capabilities{
 		Tools: true, Parallel: true, Reasoning: true, Media: true, OutputSchema: true, PromptCache: true,

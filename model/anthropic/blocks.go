@@ -15,7 +15,7 @@ const (
 	compaction   = customPrefix + "compaction"
 )
 
-// blocks writes a part: as one block, or as none if the API has no place for it.
+// blocks returns the block of a part, or nothing if the API has none for it.
 func blocks(k content.Kind, p content.Part, calls map[content.CallID]string) []sdk.BetaContentBlockParamUnion {
 	switch p.Kind {
 	case content.TextKind:
@@ -42,7 +42,7 @@ func one(b sdk.BetaContentBlockParamUnion) []sdk.BetaContentBlockParamUnion {
 	return []sdk.BetaContentBlockParamUnion{b}
 }
 
-// text is a block unless it is blank, which the API refuses.
+// text returns a text block. The API rejects blank ones.
 func text(s string) []sdk.BetaContentBlockParamUnion {
 	if strings.TrimSpace(s) == "" {
 		return nil
@@ -50,8 +50,8 @@ func text(s string) []sdk.BetaContentBlockParamUnion {
 	return one(sdk.NewBetaTextBlock(s))
 }
 
-// reasoning goes back only to whom it came from, and only whole: thinking that was
-// cut off has no signature.
+// reasoning returns a thinking block, if this provider wrote it and it is complete:
+// thinking that was cut off has no signature.
 func reasoning(k content.Kind, p content.Part) []sdk.BetaContentBlockParamUnion {
 	r := p.Reasoning
 	switch {
@@ -76,8 +76,8 @@ func call(k content.Kind, c *content.ToolCall, calls map[content.CallID]string) 
 	return one(sdk.NewBetaToolUseBlock(calls[c.ID], input, c.Name))
 }
 
-// result answers a call; of a call that is not in the transcript any more it is
-// told as text. An error may hold nothing but text, so what else is in it follows.
+// result returns the result of a call, or its text if the call is no longer in the
+// transcript. An error may contain only text, so its media follow it.
 func result(k content.Kind, r *content.ToolResult, calls map[content.CallID]string) []sdk.BetaContentBlockParamUnion {
 	if r == nil || k == content.System || k == content.Developer || k == content.Assistant {
 		return nil
@@ -90,11 +90,11 @@ func result(k content.Kind, r *content.ToolResult, calls map[content.CallID]stri
 	if r.IsError {
 		b.IsError = sdk.Bool(true)
 	}
-	var behind []sdk.BetaContentBlockParamUnion
+	var after []sdk.BetaContentBlockParamUnion
 	for _, p := range r.Output {
 		for _, u := range blocks(k, p, nil) {
 			if r.IsError && u.OfText == nil {
-				behind = append(behind, u)
+				after = append(after, u)
 				continue
 			}
 			b.Content = append(b.Content, sdk.BetaToolResultBlockParamContentUnion{
@@ -102,16 +102,16 @@ func result(k content.Kind, r *content.ToolResult, calls map[content.CallID]stri
 			})
 		}
 	}
-	return append(one(sdk.BetaContentBlockParamUnion{OfToolResult: &b}), behind...)
+	return append(one(sdk.BetaContentBlockParamUnion{OfToolResult: &b}), after...)
 }
 
-// verbatim is JSON of the provider's, on its way back.
+// verbatim is a block of the provider that is sent back unchanged.
 type verbatim json.RawMessage
 
 // MarshalJSON returns the bytes.
 func (v verbatim) MarshalJSON() ([]byte, error) { return v, nil }
 
-// isCompaction reports whether b is a compaction that the provider made.
+// isCompaction reports whether b is a compaction by the provider.
 func isCompaction(b sdk.BetaContentBlockParamUnion) bool {
 	raw, ok := b.Overrides()
 	if !ok {

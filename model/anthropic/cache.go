@@ -1,20 +1,20 @@
 package anthropic
 
 import (
-	"fmt"
 	"slices"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/provider"
 )
 
-// maxBreakpoints is how many the API takes.
+// maxBreakpoints is the API's limit.
 const maxBreakpoints = 4
 
-// cache marks where cached prefixes end. A request that must be honoured fails if
-// one of its breakpoints cannot be set; otherwise those are left out, and of too
-// many the ones that come first.
+// cache marks where cached prefixes end. If the cache is required, a breakpoint
+// that cannot be set is an error. Otherwise it is left out, and so are the first
+// ones if there are too many.
 func (c Config) cache(r *content.CacheRequest, t *transcript, tools []sdk.BetaToolUnionParam) error {
 	if r == nil || r.Mode == "" && len(r.Breakpoints) == 0 {
 		if c.Cache == "" {
@@ -23,7 +23,7 @@ func (c Config) cache(r *content.CacheRequest, t *transcript, tools []sdk.BetaTo
 		r = &content.CacheRequest{Mode: "best_effort", Retention: c.Cache}
 	}
 	if !r.Valid() {
-		return invalid("cache", "the cache request has words that are not known")
+		return provider.Invalid("cache", "the cache request has an unknown mode, retention or breakpoint")
 	}
 	if r.Mode == "disabled" {
 		return nil
@@ -35,12 +35,12 @@ func (c Config) cache(r *content.CacheRequest, t *transcript, tools []sdk.BetaTo
 	}
 	if n := len(places) - maxBreakpoints; n > 0 {
 		if required {
-			return invalid("cache", fmt.Sprintf("%d cache breakpoints, at most %d", len(places), maxBreakpoints))
+			return provider.Invalid("cache", "%d cache breakpoints, at most %d", len(places), maxBreakpoints)
 		}
 		places = places[n:]
 	}
 	if required && len(places) == 0 {
-		return invalid("cache", "there is nothing that can be cached")
+		return provider.Invalid("cache", "there is nothing to cache")
 	}
 	mark := sdk.NewBetaCacheControlEphemeralParam()
 	switch r.Retention {
@@ -55,10 +55,10 @@ func (c Config) cache(r *content.CacheRequest, t *transcript, tools []sdk.BetaTo
 	return nil
 }
 
-// place is where a breakpoint can be set.
+// place is the field of a block that holds a breakpoint.
 type place = *sdk.BetaCacheControlEphemeralParam
 
-// places finds the places of the breakpoints, each once, in the order of the
+// places returns the places of the breakpoints, each once, in the order of the
 // prompt: tools, system, messages.
 func (t *transcript) places(r *content.CacheRequest, tools []sdk.BetaToolUnionParam, required bool) ([]place, error) {
 	var wanted []place
@@ -68,7 +68,7 @@ func (t *transcript) places(r *content.CacheRequest, tools []sdk.BetaToolUnionPa
 	for _, b := range r.Breakpoints {
 		p := t.find(b, tools)
 		if p == nil && required {
-			return nil, invalid("cache", fmt.Sprintf("no cache breakpoint can be set at %s of item %d, part %d", b.Kind, b.Item, b.Part))
+			return nil, provider.Invalid("cache", "no cache breakpoint can be set at %s of item %d, part %d", b.Kind, b.Item, b.Part)
 		}
 		wanted = append(wanted, p)
 	}
@@ -81,9 +81,9 @@ func (t *transcript) places(r *content.CacheRequest, tools []sdk.BetaToolUnionPa
 	return all, nil
 }
 
-// usual are the breakpoints of a provider that may choose: what stays the same all
-// through a session, and the two last user messages, so that the end of the last
-// round is still found when the next one has added many blocks.
+// usual returns the default breakpoints: the end of what stays the same during a
+// session, and the last two user messages, so that the end of the last round is
+// found even after the next one has added many blocks.
 func (t *transcript) usual(tools []sdk.BetaToolUnionParam) []place {
 	wanted := []place{toolsEnd(tools), lastOf(t.system, every)}
 	users := 0
@@ -102,7 +102,7 @@ func (t *transcript) usual(tools []sdk.BetaToolUnionParam) []place {
 	return wanted
 }
 
-// find returns the place of a breakpoint, nil if there is none.
+// find returns the place of a breakpoint, or nil.
 func (t *transcript) find(b content.Breakpoint, tools []sdk.BetaToolUnionParam) place {
 	if b.Kind == "tools_end" {
 		return toolsEnd(tools)
@@ -128,8 +128,8 @@ func toolsEnd(tools []sdk.BetaToolUnionParam) place {
 
 func every(block) bool { return true }
 
-// lastOf returns the place at the last of the blocks that has one and matches.
-// Thinking and blocks that go back verbatim have none.
+// lastOf returns the place in the last matching block that has one. Thinking and
+// verbatim blocks do not.
 func lastOf(blocks []block, match func(block) bool) place {
 	for _, b := range slices.Backward(blocks) {
 		if match(b) {
@@ -141,7 +141,7 @@ func lastOf(blocks []block, match func(block) bool) place {
 	return nil
 }
 
-// cacheable are all places outside of the tools, in order.
+// cacheable returns all places after the tools, in order.
 func (t *transcript) cacheable() []place {
 	var all []place
 	for _, b := range t.system {

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/turnlog/turnlog/internal/provider"
 )
 
 // Defaults of a [Config].
@@ -18,43 +19,43 @@ const (
 )
 
 const (
-	minThinking   = 1024   // tokens; the API's own bound
-	minCompaction = 50_000 // tokens; the API's own bound
+	minThinking   = 1024   // tokens, required by the API
+	minCompaction = 50_000 // tokens, required by the API
 	claudeContext = 200_000
 )
 
-// Config says which model is called and how.
+// Config configures a [Model].
 type Config struct {
-	Model   string // as the API names it; required
-	APIKey  string // required, unless BaseURL is set
-	BaseURL string // empty: Anthropic's own
+	Model   string // the API's name for it; required
+	APIKey  string // required unless BaseURL is set
+	BaseURL string // empty: Anthropic
 
 	HTTP    *http.Client  // nil: the default client
-	Silence time.Duration // ends a call in which nothing came for so long; zero: 5 minutes, negative: never
+	Silence time.Duration // fails a call that receives nothing for this long; zero: 5 minutes, negative: never
 
-	MaxTokens   int64    // of a reply, thinking included; zero: 32,000 beside the thinking budget
+	MaxTokens   int64    // of a reply, thinking included; zero: 32,000 plus the thinking budget
 	Temperature *float64 // 0 to 1; nil: the model's
 
 	Thinking        string // empty: the model's; off, adaptive, between_tools, or a budget in tokens, at least 1024
 	ThinkingDisplay string // empty: the model's; summarized or omitted; with adaptive or a budget
 	Effort          string // empty: the model's; low, medium, high, xhigh or max
 
-	Cache         string // for requests that say nothing of a cache; empty: none, short or extended
+	Cache         string // for requests without a cache request: short or extended; empty: none
 	CompactAt     int64  // input tokens at which the provider compacts the context, at least 50,000; zero: never
-	Strict        bool   // arguments follow the tools' schemas, which are narrowed to what the API can promise
-	EagerInput    bool   // arguments come as they are written, without the provider's checks
-	ContextTokens int    // size of the context window; zero: 200,000 for claude-*, else not known
+	Strict        bool   // enforce the tools' schemas, as far as the API supports them
+	EagerInput    bool   // stream arguments unchecked
+	ContextTokens int    // size of the context window; zero: 200,000 for claude-*, otherwise unknown
 
-	Betas []string // further beta features to ask for, by the API's names
+	Betas []string // additional beta features
 }
 
-// String names the model; the key is not part of it.
+// String returns the name of the model, without the key.
 func (c Config) String() string { return Provider + ":" + c.Model }
 
-// GoString is String, so that no format prints the key.
+// GoString returns String, so that no format verb prints the key.
 func (c Config) GoString() string { return c.String() }
 
-// MarshalJSON is String as JSON, so that no encoder writes the key.
+// MarshalJSON returns String as JSON, so that no encoder writes the key.
 func (c Config) MarshalJSON() ([]byte, error) { return strconv.AppendQuote(nil, c.String()), nil }
 
 func (c Config) withDefaults() Config {
@@ -72,16 +73,20 @@ func (c Config) validate() error {
 	if c.Model == "" {
 		return fmt.Errorf("%s: no model: write %s:MODEL", Provider, Provider)
 	}
+	if err := provider.CheckKey(c.APIKey); err != nil {
+		return fmt.Errorf("%s: %w", c, err)
+	}
+	if c.BaseURL != "" {
+		if _, err := provider.ParseBaseURL(c.BaseURL); err != nil {
+			return fmt.Errorf("%s: %w", c, err)
+		}
+	}
 	budget, err := c.budget()
 	switch {
 	case err != nil:
 		return c.wrong("thinking", c.Thinking, "want off, adaptive, between_tools or a number of tokens, at least 1024")
 	case c.APIKey == "" && c.BaseURL == "":
 		return fmt.Errorf("%s: no API key", c)
-	case !visible(c.APIKey):
-		return fmt.Errorf("%s: the API key has blanks or control characters in it", c)
-	case !address(c.BaseURL):
-		return c.wrong("base_url", c.BaseURL, "want http:// or https:// and a host")
 	case c.MaxTokens < 1:
 		return c.wrong("max_tokens", strconv.FormatInt(c.MaxTokens, 10), "want at least 1")
 	case c.MaxTokens <= budget:
@@ -108,7 +113,7 @@ func (c Config) wrong(option, value, want string) error {
 	return fmt.Errorf("%s: option %s=%s: %s", c, option, value, want)
 }
 
-// budget is how many tokens thinking may take; zero if Thinking is no number.
+// budget returns the thinking budget in tokens, or 0 if Thinking is not a number.
 func (c Config) budget() (int64, error) {
 	if oneOf(c.Thinking, "", "off", "adaptive", "between_tools") {
 		return 0, nil
@@ -124,16 +129,3 @@ func (c Config) budget() (int64, error) {
 }
 
 func oneOf(s string, all ...string) bool { return slices.Contains(all, s) }
-
-// visible reports whether s can stand in a header as it is.
-func visible(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
-}
-
-func address(s string) bool {
-	if s == "" {
-		return true
-	}
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
-}

@@ -13,21 +13,21 @@ func TestConfigurationsThatCannotWork(t *testing.T) {
 	t.Parallel()
 	hot := 1.5
 	for want, change := range map[string]func(*anthropic.Config){
-		"no model":               func(c *anthropic.Config) { c.Model = "" },
-		"no API key":             func(c *anthropic.Config) { c.APIKey = "" },
-		"the API key has blanks": func(c *anthropic.Config) { c.APIKey = canary + "\n" },
-		"base_url=localhost:1":   func(c *anthropic.Config) { c.BaseURL = "localhost:1" },
-		"max_tokens=-1":          func(c *anthropic.Config) { c.MaxTokens = -1 },
-		"max_tokens=2000":        func(c *anthropic.Config) { c.MaxTokens, c.Thinking = 2000, "2000" },
-		"temperature=1.5":        func(c *anthropic.Config) { c.Temperature = &hot },
-		"thinking=1023":          func(c *anthropic.Config) { c.Thinking = "1023" },
-		"thinking=much":          func(c *anthropic.Config) { c.Thinking = "much" },
-		"thinking_display=loud":  func(c *anthropic.Config) { c.Thinking, c.ThinkingDisplay = "adaptive", "loud" },
-		"it needs thinking":      func(c *anthropic.Config) { c.ThinkingDisplay = "omitted" },
-		"effort=some":            func(c *anthropic.Config) { c.Effort = "some" },
-		"cache=always":           func(c *anthropic.Config) { c.Cache = "always" },
-		"compact_at=49999":       func(c *anthropic.Config) { c.CompactAt = 49_999 },
-		"context=-1":             func(c *anthropic.Config) { c.ContextTokens = -1 },
+		"no model":                    func(c *anthropic.Config) { c.Model = "" },
+		"no API key":                  func(c *anthropic.Config) { c.APIKey = "" },
+		"the API key contains blanks": func(c *anthropic.Config) { c.APIKey = canary + "\n" },
+		"base_url: want http":         func(c *anthropic.Config) { c.BaseURL = "localhost:1" },
+		"max_tokens=-1":               func(c *anthropic.Config) { c.MaxTokens = -1 },
+		"max_tokens=2000":             func(c *anthropic.Config) { c.MaxTokens, c.Thinking = 2000, "2000" },
+		"temperature=1.5":             func(c *anthropic.Config) { c.Temperature = &hot },
+		"thinking=1023":               func(c *anthropic.Config) { c.Thinking = "1023" },
+		"thinking=much":               func(c *anthropic.Config) { c.Thinking = "much" },
+		"thinking_display=loud":       func(c *anthropic.Config) { c.Thinking, c.ThinkingDisplay = "adaptive", "loud" },
+		"it needs thinking":           func(c *anthropic.Config) { c.ThinkingDisplay = "omitted" },
+		"effort=some":                 func(c *anthropic.Config) { c.Effort = "some" },
+		"cache=always":                func(c *anthropic.Config) { c.Cache = "always" },
+		"compact_at=49999":            func(c *anthropic.Config) { c.CompactAt = 49_999 },
+		"context=-1":                  func(c *anthropic.Config) { c.ContextTokens = -1 },
 	} {
 		cfg := anthropic.Config{Model: "claude-test", APIKey: canary}
 		change(&cfg)

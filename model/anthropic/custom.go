@@ -9,15 +9,14 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 )
 
-// custom is a block that is kept as the provider's JSON.
+// custom is a block that is kept as JSON.
 type custom struct {
-	raw   json.RawMessage            // as it began
-	later map[string]json.RawMessage // fields that came in deltas
-	input []byte                     // of a call that the provider runs itself
+	raw   json.RawMessage            // at its start
+	later map[string]json.RawMessage // fields from deltas
+	input []byte                     // arguments of a call that the provider runs
 }
 
-// grow takes the fields of a delta over. Fragments of a call's arguments are
-// joined.
+// grow adds the fields of a delta. It joins fragments of arguments.
 func (c *custom) grow(ev sdk.BetaRawMessageStreamEventUnion) error {
 	if ev.Delta.Type == "input_json_delta" {
 		c.input = append(c.input, ev.Delta.PartialJSON...)
@@ -39,8 +38,8 @@ func (c *custom) grow(ev sdk.BetaRawMessageStreamEventUnion) error {
 	return nil
 }
 
-// whole is the block with all that came after its beginning. What no delta touched
-// stays byte for byte.
+// whole returns the complete block. A block without deltas stays unchanged byte for
+// byte.
 func (c *custom) whole() (json.RawMessage, error) {
 	if len(c.later) == 0 && len(c.input) == 0 {
 		return c.raw, nil
@@ -55,7 +54,7 @@ func (c *custom) whole() (json.RawMessage, error) {
 	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false) // the provider's strings stay as they are
+	enc.SetEscapeHTML(false) // keep the provider's strings
 	if err := enc.Encode(fields); err != nil {
 		return nil, &protocolError{fmt.Sprintf("a block is not JSON: %v", err)}
 	}

@@ -1,45 +1,45 @@
-// Package anthropic is the adapter for Claude models: the Messages API, streamed,
-// on Anthropic's own Go SDK.
+// Package anthropic adapts Claude models: the Messages API, streamed, with
+// Anthropic's Go SDK.
 //
-// The one idea: what the provider wants back is kept as it came. Thinking is a
-// reasoning part named "anthropic" with its signature; redacted thinking is one
-// with the encrypted bytes; a block that only this provider knows, such as a
-// compaction, is a Custom part named "anthropic.<type>" with the block's JSON.
-// Parts of other providers are left out of requests.
+// Whatever the API wants back is kept unchanged. Thinking is a reasoning part named
+// "anthropic" with its signature; redacted thinking is one with the encrypted
+// bytes. A block that only this API knows, such as a compaction, is a custom part
+// named "anthropic.<type>" with the JSON of the block. Requests leave out the
+// reasoning and custom parts of other providers.
 //
-// How a transcript is written:
+// How a transcript becomes a request:
 //
-//   - System and Developer items, wherever they stand, are the system prompt.
-//   - User items are user messages; so are Context and Notification items, with
-//     their text inside <context> and <notification> tags; so are Tool items, whose
-//     results come first in their message. Media of an error result come behind it,
-//     since it may hold only text.
-//   - Images (JPEG, PNG, GIF, WebP) and documents (PDF, text) go inline or by
-//     http(s) address. What the model cannot take is told to it in a line of text.
-//   - A cache request's breakpoints are marked on the blocks that they name, at most
-//     four. Without breakpoints they are the end of the tools, of the system prompt
-//     and of the last two user messages. If the request is required to be honoured
-//     and cannot be, the call fails.
-//   - A schema of the answer is the API's output format; parts of JSON Schema that
-//     the API does not know move into descriptions, as the SDK does it.
+//   - System and Developer items form the system prompt, wherever they appear.
+//   - User items are user messages. So are Context and Notification items, with
+//     their text in <context> and <notification> tags, and Tool items, whose results
+//     come first in their message. Media of an error result follow it, because an
+//     error may contain only text.
+//   - Images (JPEG, PNG, GIF, WebP) and documents (PDF, text) are sent inline or by
+//     http(s) URL. A line of text replaces anything else.
+//   - The breakpoints of a cache request, at most four, mark the blocks that they
+//     name. Without breakpoints they mark the end of the tools, of the system prompt
+//     and of the last two user messages. A cache that is required but impossible
+//     fails the call.
+//   - An answer schema is the output format of the API. The SDK moves JSON Schema
+//     keywords that the API does not support into descriptions.
 //
-// How a reply ends: stop reasons end_turn and stop_sequence are completed (tool_call
-// if there are calls), tool_use is tool_call, max_tokens and
-// model_context_window_exceeded are max_tokens, refusal is blocked with its category
-// and explanation in the item's metadata under "refusal", compaction is compaction,
-// pause_turn and reasons that are not known are other. A call whose arguments are
-// not a JSON object fails the attempt with class server, and may be retried; in a
-// reply that was cut off by a limit it is kept as
-// {"invalid_arguments": "<what came>"} and does not run. A compaction without a
-// summary fails the attempt too.
+// Stop reasons: end_turn and stop_sequence are completed (tool_call if there are
+// calls), tool_use is tool_call, max_tokens and model_context_window_exceeded are
+// max_tokens, and compaction is compaction. A refusal is blocked; its category and
+// explanation are in the item's metadata under "refusal". pause_turn and unknown
+// reasons are other.
 //
-// A compaction declares the beta feature that made it in every later request, with
-// a trigger out of reach if Config.CompactAt asks for no more of them.
+// A call whose arguments are not a JSON object fails the attempt with class server.
+// In a reply that a limit cut off, the call is kept as
+// {"invalid_arguments": "<text>"} and does not run. A compaction without a summary
+// also fails the attempt.
 //
-// Usage counts all input tokens, of which cache reads and writes are told, and what
-// the provider's compaction took. Nothing is read from the environment, nothing is
-// retried, no redirect is followed, and the key is in no error and in nothing that
-// can be printed.
+// After a compaction, every request declares its beta feature. Unless
+// Config.CompactAt asks for more compactions, its trigger is out of reach.
 //
-// To test what calls this package, point Config.BaseURL at a modeltest.Server.
+// Input tokens include cache reads and writes. The tokens of compactions count,
+// too. The package reads no environment variables, retries nothing, follows no
+// redirects, and never prints the key.
+//
+// To test code that calls this package, set Config.BaseURL to a modeltest.Server.
 package anthropic

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,34 +20,18 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// failure says what it means that a call ended with err: the cause of ctx if the
-// caller left, else a *model.Error without the key.
+// failure returns the error of a call that ended with err.
 func (m *Model) failure(ctx context.Context, err error, used content.Usage) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	var e *model.Error
 	if api, ok := errors.AsType[*sdk.Error](err); ok {
-		e = refused(api)
-	} else if own, ok := errors.AsType[*model.Error](err); ok {
-		e = own
-	} else if onTheWay(err) {
-		broken := provider.Broken(ctx, err)
-		if e, ok = errors.AsType[*model.Error](broken); !ok {
-			return broken
-		}
-	} else {
-		e = &model.Error{Class: content.ClassServer, Code: "malformed", Message: "the answer cannot be read: " + err.Error()}
+		err = apiError(api)
+	} else if _, ok := errors.AsType[*model.Error](err); !ok && !isTransport(err) {
+		err = &model.Error{Class: content.ClassServer, Code: "malformed", Message: "malformed response: " + err.Error()}
 	}
-	e.Message = m.scrub(e.Message)
-	if e.Usage == (content.Usage{}) {
-		e.Usage = used
-	}
-	return e
+	return provider.Failure(ctx, err, used, m.key())
 }
 
-// onTheWay reports whether err is of the transport and not of what came over it.
-func onTheWay(err error) bool {
+// isTransport reports whether err is about the connection, not about the data.
+func isTransport(err error) bool {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return true
 	}
@@ -57,8 +42,9 @@ func onTheWay(err error) bool {
 	return ok
 }
 
-// refused reads an error of the API, in place of a reply or in the middle of one.
-func refused(api *sdk.Error) *model.Error {
+// apiError translates an error of the API, which may come instead of a reply or in
+// the middle of one.
+func apiError(api *sdk.Error) *model.Error {
 	var body struct {
 		Error struct {
 			Type    string `json:"type"`
@@ -67,7 +53,7 @@ func refused(api *sdk.Error) *model.Error {
 		RequestID string `json:"request_id"`
 	}
 	if json.Unmarshal([]byte(api.RawJSON()), &body) != nil || body.Error.Message == "" {
-		body.Error.Message = firstWords(api.RawJSON())
+		body.Error.Message = cmp.Or(provider.Brief(api.RawJSON()), "no message") // such as a proxy's page
 	}
 	e := &model.Error{
 		Class:   classOf(api.StatusCode, body.Error.Type, body.Error.Message),
@@ -77,21 +63,17 @@ func refused(api *sdk.Error) *model.Error {
 	if api.StatusCode >= http.StatusBadRequest {
 		e.Message = fmt.Sprintf("%s (status %d)", e.Message, api.StatusCode)
 	}
-	if id := api.RequestID; id != "" || body.RequestID != "" {
-		if id == "" {
-			id = body.RequestID
-		}
+	if id := cmp.Or(api.RequestID, body.RequestID); id != "" {
 		e.Message += " (request " + id + ")"
 	}
 	if api.Response != nil && e.Class.Retryable() {
 		e.RetryAfter = provider.RetryAfter(api.Response.Header, time.Now())
 	}
-	e.Message = strings.TrimSpace(e.Message)
 	return e
 }
 
-// classOf sorts by the API's type of error, which a stream that has begun with
-// status 200 has alone, and then by status.
+// classOf returns the class of the API's error type, or else of the status. An
+// error within a stream has only a type, because the status was 200.
 func classOf(status int, kind, message string) content.ErrorClass {
 	switch kind {
 	case "invalid_request_error":
@@ -114,13 +96,13 @@ func classOf(status int, kind, message string) content.ErrorClass {
 		return content.ClassServer
 	}
 	if status < http.StatusBadRequest {
-		return content.ClassServer // a kind that is not known, in the middle of a stream
+		return content.ClassServer // an unknown type within a stream
 	}
 	return provider.ClassOf(status)
 }
 
-// invalidClass reads the message, because the API tells these three in no other
-// way.
+// invalidClass looks at the message, because the API gives these errors no type of
+// their own.
 func invalidClass(message string) content.ErrorClass {
 	text := strings.ToLower(message)
 	for _, sign := range []string{"prompt is too long", "exceed context limit", "exceeds the maximum allowed number of tokens"} {
@@ -134,18 +116,4 @@ func invalidClass(message string) content.ErrorClass {
 		}
 	}
 	return content.ClassInvalid
-}
-
-// firstWords is the beginning of what is no error of the API's own, such as the
-// page of a proxy.
-func firstWords(body string) string {
-	const most = 200
-	words := strings.Join(strings.Fields(body), " ")
-	if words == "" {
-		return "no message"
-	}
-	if runes := []rune(words); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return words
 }

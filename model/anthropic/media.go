@@ -1,36 +1,34 @@
 package anthropic
 
 import (
-	"cmp"
 	"encoding/base64"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/provider"
 )
 
-// media writes an image or a document, inline or by address. What the model cannot
-// take it is told of in text: a part that fails every call would end the session.
+// media returns the block of an image or a document, inline or by URL, or a
+// placeholder for what the model cannot take.
 func media(k content.Kind, p content.Part) []sdk.BetaContentBlockParamUnion {
-	m := p.Media
-	if m == nil {
+	if p.Media == nil {
 		return nil
 	}
-	if k != content.System && k != content.Developer && k != content.Assistant { // those are text only
-		if b, ok := shown(p.Name, m); ok {
+	if k != content.System && k != content.Developer && k != content.Assistant { // those take only text
+		if b, ok := mediaBlock(p.Name, p.Media); ok {
 			return one(b)
 		}
 	}
-	return text(tagged(k, notShown(p.Name, m)))
+	return text(tagged(k, provider.Placeholder(p)))
 }
 
-func shown(name string, m *content.Media) (sdk.BetaContentBlockParamUnion, bool) {
+func mediaBlock(name string, m *content.Media) (sdk.BetaContentBlockParamUnion, bool) {
 	web := strings.HasPrefix(m.URI, "https://") || strings.HasPrefix(m.URI, "http://")
 	inline := len(m.Bytes) > 0
-	mime, _, _ := strings.Cut(strings.ToLower(m.MIME), ";")
+	mime := provider.MediaType(m.MIME)
 	switch {
 	case inline && oneOf(mime, "image/jpeg", "image/png", "image/gif", "image/webp"):
 		return sdk.NewBetaImageBlock(sdk.BetaBase64ImageSourceParam{
@@ -40,7 +38,7 @@ func shown(name string, m *content.Media) (sdk.BetaContentBlockParamUnion, bool)
 		return document(name, sdk.NewBetaDocumentBlock(sdk.BetaBase64PDFSourceParam{
 			Data: base64.StdEncoding.EncodeToString(m.Bytes),
 		})), true
-	case inline && isText(mime) && utf8.Valid(m.Bytes):
+	case inline && provider.IsText(mime) && utf8.Valid(m.Bytes):
 		return document(name, sdk.NewBetaDocumentBlock(sdk.BetaPlainTextSourceParam{Data: string(m.Bytes)})), true
 	case inline:
 	case web && (strings.HasPrefix(mime, "image/") || m.Modality == "image"):
@@ -56,20 +54,4 @@ func document(title string, b sdk.BetaContentBlockParamUnion) sdk.BetaContentBlo
 		b.OfDocument.Title = sdk.String(title)
 	}
 	return b
-}
-
-func isText(mime string) bool {
-	return strings.HasPrefix(mime, "text/") || oneOf(mime, "application/json", "application/xml", "application/yaml")
-}
-
-// notShown says what stood where the model sees nothing.
-func notShown(name string, m *content.Media) string {
-	what := cmp.Or(m.MIME, m.Modality, "data")
-	if name != "" {
-		what = name + ", " + what
-	}
-	if m.URI != "" {
-		return fmt.Sprintf("[%s at %s, which cannot be shown here]", what, m.URI)
-	}
-	return fmt.Sprintf("[%s, %d bytes, which cannot be shown here]", what, len(m.Bytes))
 }

@@ -8,12 +8,12 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
-	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/provider"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/tool"
 )
 
-// params writes a request. Its bytes depend on r and the configuration alone.
+// params returns the request. Its bytes depend only on r and the configuration.
 func (c Config) params(r model.Request) (sdk.BetaMessageNewParams, error) {
 	p := sdk.BetaMessageNewParams{
 		Model:        c.Model,
@@ -28,7 +28,7 @@ func (c Config) params(r model.Request) (sdk.BetaMessageNewParams, error) {
 	if len(r.Schema) > 0 {
 		schema, err := object(r.Schema)
 		if err != nil {
-			return p, invalid("schema", "the answer's schema is not a JSON object")
+			return p, provider.Invalid("schema", "the answer schema is not a JSON object")
 		}
 		p.OutputConfig.Format = sdk.BetaJSONSchemaOutputFormat(schema)
 	}
@@ -46,7 +46,7 @@ func (c Config) params(r model.Request) (sdk.BetaMessageNewParams, error) {
 		p.Betas = append(p.Betas, sdk.AnthropicBetaCompact2026_01_12)
 		p.ContextManagement.Edits = []sdk.BetaContextManagementConfigEditUnionParam{{
 			OfCompact20260112: &sdk.BetaCompact20260112EditParam{
-				PauseAfterCompaction: sdk.Bool(true), // the session goes on with a round of its own
+				PauseAfterCompaction: sdk.Bool(true), // the session continues with another round
 				Trigger:              sdk.BetaInputTokensTriggerParam{Value: cmp.Or(c.CompactAt, neverCompact)},
 			},
 		}}
@@ -54,8 +54,8 @@ func (c Config) params(r model.Request) (sdk.BetaMessageNewParams, error) {
 	return p, nil
 }
 
-// neverCompact is more than any context holds. A transcript with a compaction is
-// taken only by a request that declares the feature, also if no more are wanted.
+// neverCompact exceeds every context window. The API accepts a transcript with a
+// compaction only if the request declares the feature, even if it wants no other.
 const neverCompact = 100_000_000
 
 func (c Config) thinking() sdk.BetaThinkingConfigParamUnion {
@@ -74,7 +74,7 @@ func (c Config) thinking() sdk.BetaThinkingConfigParamUnion {
 		}}
 	}
 	budget, _ := c.budget() // checked by validate
-	// Where it sees a budget, the SDK writes warnings about some models to stderr.
+	// The override avoids the SDK's budget warnings on stderr.
 	return param.Override[sdk.BetaThinkingConfigParamUnion](sdk.BetaThinkingConfigEnabledParam{
 		BudgetTokens: budget,
 		Display:      sdk.BetaThinkingConfigEnabledDisplay(c.ThinkingDisplay),
@@ -93,7 +93,7 @@ func (c Config) tools(specs []tool.Spec) ([]sdk.BetaToolUnionParam, error) {
 		}
 		schema, err := c.inputSchema(s)
 		if err != nil {
-			return nil, invalid("tool_schema", "the schema of tool "+s.Name+" is not a JSON object")
+			return nil, provider.Invalid("tool_schema", "the schema of tool %s is not a JSON object", s.Name)
 		}
 		if c.Strict {
 			t.Strict = sdk.Bool(true)
@@ -104,9 +104,8 @@ func (c Config) tools(specs []tool.Spec) ([]sdk.BetaToolUnionParam, error) {
 	return all, nil
 }
 
-// inputSchema is the tool's own schema, or the part of it that the API can promise.
-// It is written here, not by the SDK, whose order of fields changes from one request
-// to the next: no prompt would be found in the cache.
+// inputSchema returns the schema of a tool, or the part of it that the API can
+// enforce. The SDK would write the fields in random order, which defeats the cache.
 func (c Config) inputSchema(s tool.Spec) (json.RawMessage, error) {
 	schema := s.InputSchema
 	if len(schema) == 0 {
@@ -116,21 +115,16 @@ func (c Config) inputSchema(s tool.Spec) (json.RawMessage, error) {
 	if err != nil || !c.Strict {
 		return schema, err
 	}
-	return json.Marshal(sdk.BetaToolInputSchema(fields).ExtraFields) //nolint:wrapcheck // the caller says what it was
+	return json.Marshal(sdk.BetaToolInputSchema(fields).ExtraFields) //nolint:wrapcheck // the caller adds the context
 }
 
 func object(raw json.RawMessage) (map[string]any, error) {
 	var m map[string]any
 	if err := json.Unmarshal(raw, &m); err != nil {
-		return nil, err //nolint:wrapcheck // the caller says what it was
+		return nil, err //nolint:wrapcheck // the caller adds the context
 	}
 	if m == nil {
 		m = map[string]any{}
 	}
 	return m, nil
-}
-
-// invalid is the failure of a request that is not sent.
-func invalid(code, message string) error {
-	return &model.Error{Class: content.ClassInvalid, Code: code, Message: message}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// transcript is a conversation as the API wants it: a system prompt, and messages
-// of alternating roles.
+// transcript is a conversation in the shape of the API: a system prompt and messages
+// with alternating roles.
 type transcript struct {
 	system    []block
 	messages  []message
-	compacted bool // a compaction of the provider is in it
+	compacted bool // it contains a compaction by the provider
 }
 
 type message struct {
@@ -23,14 +23,14 @@ type message struct {
 	blocks []block
 }
 
-// block is a piece of a message, and the part of the transcript that it was.
+// block is a piece of a message and its position in the transcript.
 type block struct {
 	param      sdk.BetaContentBlockParamUnion
 	item, part int
 }
 
-// write brings items into the API's shape. What the API would refuse, empty texts
-// and thinking without a signature, is left out.
+// write converts items. It leaves out what the API would reject, such as empty text
+// and thinking without a signature.
 func write(items []content.Item) *transcript {
 	t := &transcript{}
 	calls := wireIDs(items)
@@ -41,7 +41,7 @@ func write(items []content.Item) *transcript {
 			}
 		}
 	}
-	for _, m := range t.messages { // answers come before anything new
+	for _, m := range t.messages { // results come before anything new
 		slices.SortStableFunc(m.blocks, func(a, b block) int { return rank(a) - rank(b) })
 	}
 	return t
@@ -81,7 +81,7 @@ func (t *transcript) params() ([]sdk.BetaTextBlockParam, []sdk.BetaMessageParam)
 	}
 	messages := []sdk.BetaMessageParam{}
 	if t.beginsCut() {
-		messages = append(messages, sdk.NewBetaUserMessage(sdk.NewBetaTextBlock("[what came before is left out]")))
+		messages = append(messages, sdk.NewBetaUserMessage(sdk.NewBetaTextBlock("[earlier messages are left out]")))
 	}
 	for _, m := range t.messages {
 		p := sdk.BetaMessageParam{Role: m.role}
@@ -93,8 +93,8 @@ func (t *transcript) params() ([]sdk.BetaTextBlockParam, []sdk.BetaMessageParam)
 	return system, messages
 }
 
-// beginsCut reports whether the first message is one that the API takes only after
-// another: an assistant's, unless it stands for all before it.
+// beginsCut reports whether the first message is the assistant's, which the API
+// accepts only if it starts with a compaction.
 func (t *transcript) beginsCut() bool {
 	if len(t.messages) == 0 {
 		return false
@@ -103,8 +103,8 @@ func (t *transcript) beginsCut() bool {
 	return first.role == sdk.BetaMessageParamRoleAssistant && !isCompaction(first.blocks[0].param)
 }
 
-// wireIDs finds an id for each call that the API takes and that no other call of
-// the transcript has: the one that it came with, or the session's own.
+// wireIDs returns a unique id for each call that the API accepts: the provider's, or
+// the session's.
 func wireIDs(items []content.Item) map[content.CallID]string {
 	ids, taken := map[content.CallID]string{}, map[string]bool{}
 	for _, it := range items {
@@ -122,7 +122,7 @@ func wireIDs(items []content.Item) map[content.CallID]string {
 	return ids
 }
 
-// tagged marks a text as something that the user did not say.
+// tagged marks text that the user did not write.
 func tagged(k content.Kind, text string) string {
 	if k != content.Context && k != content.Notification {
 		return text

@@ -6,12 +6,12 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// usage is what the provider counted so far. Its counts are totals; a later one
-// replaces an earlier one, and one that is not told stays.
+// usage is the provider's count so far. Counts are totals: a later one replaces an
+// earlier one, and a missing one changes nothing.
 type usage struct {
 	input, cacheRead, cacheWrite, output, thinking int64
 
-	compactions content.Usage // beside those counts
+	compactions content.Usage // in addition to those
 }
 
 func (u *usage) start(v sdk.BetaUsage) {
@@ -42,7 +42,7 @@ func (u *usage) update(v sdk.BetaMessageDeltaUsage) {
 	}
 }
 
-// iterations counts the compactions among all, which the totals leave out.
+// iterations counts the compactions, which the totals leave out.
 func (u *usage) iterations(all sdk.BetaIterationsUsage) {
 	u.compactions = content.Usage{}
 	for _, it := range all {

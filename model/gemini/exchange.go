@@ -10,55 +10,57 @@ import (
 	"github.com/turnlog/turnlog/internal/provider"
 )
 
-// notes are what the client does not tell of an exchange. They belong to the
-// goroutine of the call, which is the one that reads the body.
-type notes struct {
-	status     int // of HTTP; zero if there was no answer
+// exchange is what the SDK does not report about an HTTP exchange. It is owned by
+// the goroutine of the call, which also reads the body.
+type exchange struct {
+	status     int // 0: no response
 	retryAfter time.Duration
-	broken     error // how the body broke off
+	broken     error // the error that ended the body
 }
 
-type notesKey struct{}
+type exchangeKey struct{}
 
-// in returns a context by which the transport finds the notes, as httptrace does.
-func (n *notes) in(ctx context.Context) context.Context { return context.WithValue(ctx, notesKey{}, n) }
+// in returns a context through which the transport finds the exchange.
+func (x *exchange) in(ctx context.Context) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}
 
-// noting takes notes of exchanges. It ends a body that broke off as if it were
-// whole: the client would print the error to the process's log.
-type noting struct{ base http.RoundTripper }
+// observer is a transport that fills in an exchange. It hides errors of the body,
+// because the SDK would print them to the process's log.
+type observer struct{ base http.RoundTripper }
 
-// RoundTrip makes the exchange.
-func (t *noting) RoundTrip(req *http.Request) (*http.Response, error) {
+// RoundTrip implements http.RoundTripper.
+func (t *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(req)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // a RoundTripper adds nothing
 	}
-	n, ok := req.Context().Value(notesKey{}).(*notes)
+	x, ok := req.Context().Value(exchangeKey{}).(*exchange)
 	if !ok {
 		return resp, nil
 	}
-	n.status = resp.StatusCode
-	n.retryAfter = provider.RetryAfter(resp.Header, time.Now())
-	resp.Body = &notedBody{ReadCloser: resp.Body, notes: n}
+	x.status = resp.StatusCode
+	x.retryAfter = provider.RetryAfter(resp.Header, time.Now())
+	resp.Body = &observedBody{ReadCloser: resp.Body, exchange: x}
 	return resp, nil
 }
 
-type notedBody struct {
+type observedBody struct {
 	io.ReadCloser
 
-	notes *notes
+	exchange *exchange
 }
 
-func (b *notedBody) Read(p []byte) (int, error) {
+func (b *observedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		b.notes.broken = err
+		b.exchange.broken = err
 		err = io.EOF
 	}
 	return n, err
 }
 
-func (b *notedBody) Close() error {
-	_ = b.ReadCloser.Close() // the answer has been read, or is not wanted
+func (b *observedBody) Close() error {
+	_ = b.ReadCloser.Close() // nothing more is read
 	return nil
 }

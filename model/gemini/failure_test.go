@@ -86,12 +86,12 @@ func TestFailuresHaveAClass(t *testing.T) {
 		{
 			"malformed JSON",
 			modeltest.Answer{Body: events(begun, `{"candidates":[{"cont`)},
-			model.Error{Class: content.ClassServer, Code: "malformed", Message: "what is no answer", Usage: used},
+			model.Error{Class: content.ClassServer, Code: "malformed", Message: "malformed response", Usage: used},
 		},
 		{
 			"of another shape",
 			modeltest.Answer{Body: events(begun, `{"candidates":"none"}`)},
-			model.Error{Class: content.ClassServer, Code: "malformed", Message: "what is no answer", Usage: used},
+			model.Error{Class: content.ClassServer, Code: "malformed", Message: "malformed response", Usage: used},
 		},
 		{
 			"a broken connection",
@@ -106,7 +106,7 @@ func TestFailuresHaveAClass(t *testing.T) {
 		{
 			"an end without a reason",
 			modeltest.Answer{Body: events(begun)},
-			model.Error{Class: content.ClassNetwork, Code: "incomplete", Message: "before it was finished", Usage: used},
+			model.Error{Class: content.ClassNetwork, Code: "incomplete", Message: "before the reply was complete", Usage: used},
 		},
 		{
 			"silence",
@@ -116,17 +116,17 @@ func TestFailuresHaveAClass(t *testing.T) {
 		{
 			"a call that cannot be read",
 			modeltest.Answer{Body: events(begun, `{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`)},
-			model.Error{Class: content.ClassServer, Code: "MALFORMED_FUNCTION_CALL", Message: "cannot be understood", Usage: used},
+			model.Error{Class: content.ClassServer, Code: "MALFORMED_FUNCTION_CALL", Message: "malformed call", Usage: used},
 		},
 		{
 			"a call of no tool",
 			modeltest.Answer{Body: events(`{"candidates":[{"finishReason":"UNEXPECTED_TOOL_CALL"}]}`)},
-			model.Error{Class: content.ClassServer, Code: "UNEXPECTED_TOOL_CALL", Message: "cannot be understood"},
+			model.Error{Class: content.ClassServer, Code: "UNEXPECTED_TOOL_CALL", Message: "malformed call"},
 		},
 		{
 			"a signature is missed",
 			modeltest.Answer{Body: events(`{"candidates":[{"finishReason":"MISSING_THOUGHT_SIGNATURE"}]}`)},
-			model.Error{Class: content.ClassInvalid, Code: "MISSING_THOUGHT_SIGNATURE", Message: "misses a signature"},
+			model.Error{Class: content.ClassInvalid, Code: "MISSING_THOUGHT_SIGNATURE", Message: "lacks a thought signature"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -164,8 +164,8 @@ func TestTheKeyGoesNowhereElse(t *testing.T) {
 	other := modeltest.ServeOne(t, modeltest.Answer{Body: hello()})
 	s := modeltest.ServeOne(t, modeltest.Answer{Status: 307, Header: map[string]string{"Location": other.URL}})
 	_, err := open(t, s.URL, nil).Call(t.Context(), modeltest.Ask("hello"), func(content.Delta) {})
-	if e, ok := errors.AsType[*model.Error](err); !ok || e.Code != "307" {
-		t.Errorf("Call = %v, want that it was redirected", err)
+	if e, ok := errors.AsType[*model.Error](err); !ok || e.Class != content.ClassInvalid {
+		t.Errorf("Call = %v, want an invalid request", err)
 	}
 	if asked := other.Asked(); len(asked) != 0 {
 		t.Errorf("the other host was asked %d times", len(asked))

@@ -1,12 +1,12 @@
 package gemini
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -18,90 +18,80 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// name is the provider in names of models and of reasoning parts.
-const name = "gemini"
+const (
+	name           = "gemini" // prefix of model names and name of reasoning parts
+	defaultBaseURL = "https://generativelanguage.googleapis.com/"
+	defaultSilence = 5 * time.Minute
+)
 
-// defaultBaseURL is the provider's own address.
-const defaultBaseURL = "https://generativelanguage.googleapis.com/"
-
-// defaultSilence is how long the provider may send nothing.
-const defaultSilence = 5 * time.Minute
-
-// Config says which model is called, and how. Model and APIKey are required.
+// Config configures a [Model]. Model and APIKey are required.
 type Config struct {
-	Model  string // the provider's name for it, such as gemini-flash-latest
+	Model  string // the API's name for it, such as gemini-flash-latest
 	APIKey string // never printed
 
-	BaseURL string            // "": the provider's own
+	BaseURL string            // empty: Google
 	HTTP    http.RoundTripper // nil: http.DefaultTransport
-	Silence time.Duration     // an exchange in which nothing came for so long has failed; 0: 5 min
+	Silence time.Duration     // fails a call that receives nothing for this long; zero: 5 minutes
 
-	MaxTokens   int      // of one reply; 0: the model's own limit
-	Temperature *float64 // 0 to 2; nil: the model's own
+	MaxTokens   int      // of a reply; zero: the model's limit
+	Temperature *float64 // 0 to 2; nil: the model's default
 
-	ThinkingLevel  string // minimal, low, medium or high; "": the model's own
-	ThinkingBudget *int   // tokens for thoughts, -1: as many as it wants; nil: the model's own
-	Thoughts       bool   // show summaries of the thoughts
+	ThinkingLevel  string // minimal, low, medium or high; empty: the model's default
+	ThinkingBudget *int   // tokens for thoughts, -1: no limit; nil: the model's default
+	Thoughts       bool   // show summaries of thoughts
 
-	Context int // tokens of the context window; 0: as known for the model
+	Context int // size of the context window; zero: 1,048,576 for text models named gemini-*, otherwise unknown
 }
 
-// Model is one Gemini model.
+// Model calls one Gemini model. It is safe for concurrent use.
 type Model struct {
 	cfg    Config
 	client *genai.Client
 }
 
-// New returns the model. It returns an error for a setting that is missing or makes
-// no sense; the key is in none of them.
+// New returns a model, or an error for a missing or invalid setting. The error does
+// not contain the key.
 func New(cfg Config) (*Model, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	once := int32(1)
+	httpClient := provider.Client(&http.Client{Transport: cfg.HTTP}, cfg.Silence)
+	httpClient.Transport = &observer{base: httpClient.Transport}
 	client, err := genai.NewClient(context.Background(), &genai.ClientConfig{
-		APIKey:  cfg.APIKey,
-		Backend: genai.BackendGeminiAPI,
-		HTTPClient: &http.Client{
-			Transport:     &noting{base: &provider.Transport{Base: cfg.HTTP, Silence: cfg.Silence}},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the key is for one host
-		},
+		APIKey:     cfg.APIKey,
+		Backend:    genai.BackendGeminiAPI,
+		HTTPClient: httpClient,
 		HTTPOptions: genai.HTTPOptions{
 			BaseURL: cfg.BaseURL, RetryOptions: &genai.HTTPRetryOptions{Attempts: &once},
 		},
 	})
 	if err != nil {
-		return nil, errors.New(scrub(err.Error(), cfg.APIKey))
+		return nil, provider.Failure(context.Background(), err, content.Usage{}, cfg.APIKey)
 	}
 	return &Model{cfg: cfg, client: client}, nil
 }
 
 func (c Config) withDefaults() Config {
-	if c.BaseURL == "" {
-		c.BaseURL = defaultBaseURL
-	}
-	c.BaseURL = strings.TrimSuffix(strings.TrimSuffix(c.BaseURL, "/"), "/v1beta") + "/" // the client adds the version
-	if c.Silence == 0 {
-		c.Silence = defaultSilence
-	}
-	if c.Context == 0 {
-		c.Context = window(c.Model)
-	}
+	c.BaseURL = cmp.Or(c.BaseURL, defaultBaseURL)
+	c.BaseURL = strings.TrimSuffix(strings.TrimSuffix(c.BaseURL, "/"), "/v1beta") + "/" // the SDK adds the version
+	c.Silence = cmp.Or(c.Silence, defaultSilence)
+	c.Context = cmp.Or(c.Context, window(c.Model))
 	return c
 }
 
 func (c Config) validate() error {
-	at, err := url.Parse(c.BaseURL)
+	_, err := provider.ParseBaseURL(c.BaseURL)
 	switch {
 	case c.Model == "":
 		return errors.New("no model is named")
 	case strings.ContainsAny(c.Model, "?&") || strings.Contains(c.Model, ".."):
-		return fmt.Errorf("%q is no name of a model", c.Model)
+		return fmt.Errorf("%q is not the name of a model", c.Model)
 	case c.APIKey == "":
 		return errors.New("no API key")
-	case err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https":
-		return errors.New("base URL: want http://HOST or https://HOST")
+	case err != nil:
+		return err //nolint:wrapcheck // it names the option
 	case c.Silence < 0:
 		return fmt.Errorf("silence %v: use a positive time", c.Silence)
 	case c.MaxTokens < 0 || c.MaxTokens > math.MaxInt32:
@@ -113,7 +103,7 @@ func (c Config) validate() error {
 	case c.ThinkingBudget != nil && (*c.ThinkingBudget < -1 || *c.ThinkingBudget > math.MaxInt32):
 		return fmt.Errorf("thinking_budget %d: use 0 or more, or -1 for as much as the model wants", *c.ThinkingBudget)
 	case c.ThinkingLevel != "" && c.ThinkingBudget != nil:
-		return errors.New("thinking_level and thinking_budget at once: give one of them")
+		return errors.New("thinking_level and thinking_budget exclude each other")
 	case c.Context < 0:
 		return fmt.Errorf("context %d: use 1 or more", c.Context)
 	}
@@ -122,7 +112,7 @@ func (c Config) validate() error {
 
 func levels() []string { return []string{"minimal", "low", "medium", "high"} }
 
-// window is the context window of the models that are known by their names' form.
+// window returns the context window of text models, or 0 if unknown.
 func window(model string) int {
 	for _, other := range []string{"image", "tts", "audio", "live", "embedding"} {
 		if strings.Contains(model, other) {
@@ -135,17 +125,17 @@ func window(model string) int {
 	return 0
 }
 
-// Name is gemini: and the provider's name.
+// Name returns gemini:MODEL.
 func (m *Model) Name() string { return name + ":" + m.cfg.Model }
 
-// String is the name: nothing prints the key.
+// String returns the name, so that printing a model does not show the key.
 func (m *Model) String() string { return m.Name() }
 
-// GoString is the name: nothing prints the key.
+// GoString returns the name, so that printing a model does not show the key.
 func (m *Model) GoString() string { return m.Name() }
 
-// Capabilities says that Gemini models can do everything except keep a prompt's
-// prefix on request: what they cache, they cache by themselves.
+// Capabilities reports that Gemini models support everything except cache requests:
+// the API caches prefixes on its own.
 func (m *Model) Capabilities() model.Capabilities {
 	return model.Capabilities{
 		Tools: true, Parallel: true, Reasoning: true, Media: true, OutputSchema: true,
@@ -153,7 +143,7 @@ func (m *Model) Capabilities() model.Capabilities {
 	}
 }
 
-// Call makes one request and streams its answer.
+// Call makes one streamed request.
 func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
 	if ctx.Err() != nil {
 		return model.Reply{}, context.Cause(ctx)
@@ -162,16 +152,13 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 	if err != nil {
 		return model.Reply{}, err
 	}
-	noted := &notes{}
+	x := &exchange{}
 	a := &answer{reply: provider.NewReply(ctx, emit), model: m.cfg.Model}
-	if err := a.follow(m.client.Models.GenerateContentStream(noted.in(ctx), m.cfg.Model, contents, config)); err != nil {
-		return model.Reply{}, m.failure(ctx, err, noted, a.usage)
+	if err := a.follow(m.client.Models.GenerateContentStream(x.in(ctx), m.cfg.Model, contents, config)); err != nil {
+		return model.Reply{}, m.failure(ctx, err, x, a.usage)
 	}
-	if ctx.Err() != nil {
-		return model.Reply{}, context.Cause(ctx)
-	}
-	if noted.broken != nil {
-		return model.Reply{}, m.failure(ctx, noted.broken, noted, a.usage)
+	if ctx.Err() != nil || x.broken != nil {
+		return model.Reply{}, m.failure(ctx, x.broken, x, a.usage)
 	}
 	return a.end()
 }

@@ -171,15 +171,15 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 	hot := 3.0
 	for want, change := range map[string]func(*Config){
 		"no model is named":                 func(c *Config) { c.Model = "" },
-		`"a?b" is no name of a model`:       func(c *Config) { c.Model = "a?b" },
+		`"a?b" is not the name of a model`:  func(c *Config) { c.Model = "a?b" },
 		"no API key":                        func(c *Config) { c.APIKey = "" },
-		"base URL: want http://HOST":        func(c *Config) { c.BaseURL = "ftp://x" },
+		"base_url: want http://":            func(c *Config) { c.BaseURL = "ftp://x" },
 		"silence -1ns":                      func(c *Config) { c.Silence = -1 },
 		"max_tokens -1":                     func(c *Config) { c.MaxTokens = -1 },
 		"temperature 3: use 0 to 2":         func(c *Config) { c.Temperature = &hot },
 		`thinking_level "huge": use minima`: func(c *Config) { c.ThinkingLevel = "huge" },
 		"thinking_budget -2":                func(c *Config) { c.ThinkingBudget = ptr(-2) },
-		"at once: give one of them":         func(c *Config) { c.ThinkingLevel, c.ThinkingBudget = "low", ptr(1) },
+		"exclude each other":                func(c *Config) { c.ThinkingLevel, c.ThinkingBudget = "low", ptr(1) },
 		"context -1":                        func(c *Config) { c.Context = -1 },
 	} {
 		cfg := Config{Model: "m", APIKey: canary}

@@ -1,9 +1,7 @@
 package gemini
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -11,9 +9,10 @@ import (
 	"google.golang.org/genai"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/provider"
 )
 
-// input writes the parts of what a model is told.
+// input converts the parts of an item that the model reads.
 func input(parts []content.Part) []*genai.Part {
 	var all []*genai.Part
 	for _, p := range parts {
@@ -24,7 +23,7 @@ func input(parts []content.Part) []*genai.Part {
 	return all
 }
 
-// given writes one part; nil if there is nothing in it.
+// given converts one part. It returns nil for an empty one.
 func given(p content.Part) *genai.Part {
 	if p.Media != nil {
 		return media(p)
@@ -36,7 +35,7 @@ func given(p content.Part) *genai.Part {
 	return genai.NewPartFromText(text)
 }
 
-// textOf is what a part says in words.
+// textOf returns the text of a part.
 func textOf(p content.Part) string {
 	switch p.Kind {
 	case content.TextKind:
@@ -44,7 +43,7 @@ func textOf(p content.Part) string {
 	case content.StructuredKind:
 		return string(p.Data)
 	case content.ToolResultKind:
-		if p.Result != nil { // what a notification tells of
+		if p.Result != nil { // in a notification
 			return p.Result.Text()
 		}
 	case content.MediaKind, content.FileKind, content.ReasoningKind, content.ToolCallKind, content.CustomKind:
@@ -52,23 +51,23 @@ func textOf(p content.Part) string {
 	return ""
 }
 
-// media writes an image, a sound, a film or a document. What the model cannot take it
-// is told of in words: a part that fails every call would end the session.
+// media converts an image, audio, video or document. Text or a placeholder replaces
+// what the model cannot take.
 func media(p content.Part) *genai.Part {
 	m := p.Media
-	mime, _, _ := strings.Cut(strings.ToLower(m.MIME), ";")
+	mime := provider.MediaType(m.MIME)
 	switch inline := len(m.Bytes) > 0; {
-	case inline && textual(mime) && utf8.Valid(m.Bytes):
+	case inline && provider.IsText(mime) && utf8.Valid(m.Bytes):
 		return genai.NewPartFromText(heading(p.Name) + string(m.Bytes))
 	case inline && takes(mime):
 		return genai.NewPartFromBytes(m.Bytes, mime)
 	case !inline && m.URI != "" && takes(mime):
 		return genai.NewPartFromURI(m.URI, mime)
 	}
-	return genai.NewPartFromText(notShown(p))
+	return genai.NewPartFromText(provider.Placeholder(p))
 }
 
-// takes reports whether the provider takes media of that type.
+// takes reports whether the API accepts media of the type.
 func takes(mime string) bool {
 	switch mime {
 	case "image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf", "text/plain":
@@ -77,16 +76,7 @@ func takes(mime string) bool {
 	return strings.HasPrefix(mime, "audio/") || strings.HasPrefix(mime, "video/")
 }
 
-// textual reports whether bytes of that type can be read as they are.
-func textual(mime string) bool {
-	switch mime {
-	case "application/json", "application/xml", "application/yaml":
-		return true
-	}
-	return strings.HasPrefix(mime, "text/")
-}
-
-// heading says from which file a text is.
+// heading introduces the text of a named file.
 func heading(name string) string {
 	if name == "" {
 		return ""
@@ -94,19 +84,7 @@ func heading(name string) string {
 	return name + ":\n"
 }
 
-// notShown says what stands where the model sees nothing.
-func notShown(p content.Part) string {
-	what := cmp.Or(p.Media.MIME, p.Media.Modality, "data")
-	if p.Name != "" {
-		what = p.Name + ", " + what
-	}
-	if p.Media.URI != "" {
-		return fmt.Sprintf("[%s at %s, which cannot be shown here]", what, p.Media.URI)
-	}
-	return fmt.Sprintf("[%s, %d bytes, which cannot be shown here]", what, len(p.Media.Bytes))
-}
-
-// modality is the kind of media that a MIME type is of.
+// modality returns the modality of a MIME type.
 func modality(mime string) string {
 	switch kind, _, _ := strings.Cut(mime, "/"); kind {
 	case "image", "audio", "video":
@@ -120,7 +98,7 @@ func modality(mime string) string {
 	return "binary"
 }
 
-// results writes the results of calls. Those that follow each other are one message.
+// results adds the results of calls to the current message of results, or to a new one.
 func (t *transcript) results(it content.Item) {
 	var parts []*genai.Part
 	for _, r := range it.Results() {
@@ -136,7 +114,7 @@ func (t *transcript) results(it content.Item) {
 	t.answering = len(parts) > 0
 }
 
-// responsesFirst orders a message: the provider wants its results side by side.
+// responsesFirst puts the results of a message before its media, as the API requires.
 func responsesFirst(a, b *genai.Part) int {
 	rank := func(p *genai.Part) int {
 		if p.FunctionResponse != nil {
@@ -147,7 +125,8 @@ func responsesFirst(a, b *genai.Part) int {
 	return rank(a) - rank(b)
 }
 
-// result writes one result: its words as an object, and its media within or behind.
+// result converts one result: its text becomes an object, and its media go into the
+// result or after it.
 func (t *transcript) result(r content.ToolResult) []*genai.Part {
 	response := &genai.FunctionResponse{ID: t.wireID(r.CallID), Name: t.nameOf(r), Response: words(r)}
 	parts := []*genai.Part{{FunctionResponse: response}}
@@ -160,13 +139,13 @@ func (t *transcript) result(r content.ToolResult) []*genai.Part {
 			parts = append(parts, part)
 			continue
 		}
-		response.Parts = append(response.Parts, within(part))
+		response.Parts = append(response.Parts, resultPart(part))
 	}
 	return parts
 }
 
-// within makes a part one of a result.
-func within(p *genai.Part) *genai.FunctionResponsePart {
+// resultPart converts a media part to one inside a result.
+func resultPart(p *genai.Part) *genai.FunctionResponsePart {
 	if p.InlineData != nil {
 		return genai.NewFunctionResponsePartFromBytes(p.InlineData.Data, p.InlineData.MIMEType)
 	}
@@ -187,7 +166,7 @@ func words(r content.ToolResult) map[string]any {
 	return map[string]any{"output": value}
 }
 
-// wireID is the id that the call had on the wire; "" if it had none.
+// wireID returns the provider's id of a call, which may be empty.
 func (t *transcript) wireID(id content.CallID) string {
 	for _, c := range t.calls {
 		if c.ID == id {

@@ -13,10 +13,10 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// customPart is the name of parts that have none here.
+// customPart is the name of parts of an unknown kind.
 const customPart = name + ".part"
 
-// answer is a reply in the making.
+// answer is a reply under construction.
 type answer struct {
 	reply *provider.Reply
 	usage content.Usage
@@ -25,23 +25,22 @@ type answer struct {
 	finish    genai.FinishReason
 	blocked   bool // the prompt was
 
-	open  bool // the last part is a text to which more may be joined
-	calls int
+	open bool // the last part is text that may grow
 }
 
-// errShape is returned for an answer at which the client panics.
-var errShape = errors.New("the provider sent what is no answer")
+// errPanic is returned for a response that makes the SDK panic.
+var errPanic = errors.New("unexpected shape")
 
-// follow takes in the pieces of the answer as they come. The client panics at pieces
-// of another shape than it knows.
+// follow handles the pieces of the response. The SDK panics if one has an unexpected
+// shape.
 func (a *answer) follow(pieces iter.Seq2[*genai.GenerateContentResponse, error]) (err error) {
 	taking := false
 	defer func() {
 		if p := recover(); p != nil {
 			if taking {
-				panic(p) // not the client's
+				panic(p) // not the SDK's
 			}
-			err = fmt.Errorf("%w: %v", errShape, p)
+			err = fmt.Errorf("%w: %v", errPanic, p)
 		}
 	}()
 	for piece, err := range pieces {
@@ -57,7 +56,7 @@ func (a *answer) follow(pieces iter.Seq2[*genai.GenerateContentResponse, error])
 	return nil
 }
 
-// take takes in a piece of the answer.
+// take handles one piece of the response.
 func (a *answer) take(c *genai.GenerateContentResponse) error {
 	if c.ModelVersion != "" {
 		a.model = c.ModelVersion
@@ -89,8 +88,7 @@ func (a *answer) take(c *genai.GenerateContentResponse) error {
 	return nil
 }
 
-// usage counts all of the prompt as input and thoughts as output. What the provider
-// sends in each piece is the sum so far.
+// usage converts the totals so far. Thoughts count as output.
 func usage(u *genai.GenerateContentResponseUsageMetadata) content.Usage {
 	return content.Usage{
 		InputTokens:     int64(u.PromptTokenCount) + int64(u.ToolUsePromptTokenCount),
@@ -121,7 +119,7 @@ func (a *answer) part(p *genai.Part) error {
 	return a.text(p)
 }
 
-// foreign reports whether a part holds more than text.
+// foreign reports whether a part contains more than text.
 func foreign(p *genai.Part) bool {
 	return p.FileData != nil || p.ExecutableCode != nil || p.CodeExecutionResult != nil || p.FunctionResponse != nil ||
 		p.ToolCall != nil || p.ToolResponse != nil
@@ -144,13 +142,12 @@ func (a *answer) call(p *genai.Part) error {
 		}
 		input = raw
 	}
-	a.calls++
 	part := content.CallPart(content.ToolCall{Name: c.Name, Input: input, ProviderID: c.ID})
 	part.Reasoning = signed(p.ThoughtSignature)
 	return a.whole(part)
 }
 
-// whole adds a part that has come all at once.
+// whole adds a complete part.
 func (a *answer) whole(p content.Part) error {
 	if err := a.close(); err != nil {
 		return err
@@ -162,8 +159,8 @@ func (a *answer) whole(p content.Part) error {
 	return a.reply.Commit(i)
 }
 
-// text adds a piece of a text or a thought to the one before, or begins a new one.
-// A signature belongs to its own piece.
+// text appends to the text or thought that is open, or begins a new one. A piece with
+// a signature is a part of its own.
 func (a *answer) text(p *genai.Part) error {
 	part := content.Part{Kind: content.TextKind, Text: p.Text, Reasoning: signed(p.ThoughtSignature)}
 	if p.Thought || p.Text == "" && part.Reasoning != nil {
@@ -192,7 +189,7 @@ func (a *answer) close() error {
 	return a.reply.CommitAll()
 }
 
-// end returns the reply once everything has come.
+// end returns the complete reply.
 func (a *answer) end() (model.Reply, error) {
 	finish, err := a.reason()
 	if err != nil {
@@ -206,17 +203,17 @@ func (a *answer) end() (model.Reply, error) {
 	}, nil
 }
 
-// reason says why the reply ended. A call that the model could not write down, and
-// one of a tool that it does not have, are accidents: another attempt may go well.
+// reason returns why the reply ended. A malformed call and a call of an unknown tool
+// are errors, because another attempt may succeed.
 func (a *answer) reason() (content.FinishReason, error) {
 	switch a.finish {
 	case "":
 		if a.blocked {
 			return content.Blocked, nil
 		}
-		return "", &model.Error{Class: content.ClassNetwork, Code: "incomplete", Message: "the answer ended before it was finished", Usage: a.usage}
+		return "", &model.Error{Class: content.ClassNetwork, Code: "incomplete", Message: "the response ended before the reply was complete", Usage: a.usage}
 	case genai.FinishReasonStop:
-		if a.calls > 0 {
+		if a.reply.HasCalls() {
 			return content.ToolCalls, nil
 		}
 		return content.Completed, nil
@@ -227,9 +224,9 @@ func (a *answer) reason() (content.FinishReason, error) {
 		genai.FinishReasonImageProhibitedContent, genai.FinishReasonImageRecitation:
 		return content.Blocked, nil
 	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall:
-		return "", &model.Error{Class: content.ClassServer, Code: string(a.finish), Message: "the model made a call that cannot be understood", Usage: a.usage}
-	case "MISSING_THOUGHT_SIGNATURE": // which the client does not know
-		return "", &model.Error{Class: content.ClassInvalid, Code: string(a.finish), Message: "the provider misses a signature", Usage: a.usage}
+		return "", &model.Error{Class: content.ClassServer, Code: string(a.finish), Message: "the model made a malformed call", Usage: a.usage}
+	case "MISSING_THOUGHT_SIGNATURE": // unknown to the SDK
+		return "", &model.Error{Class: content.ClassInvalid, Code: string(a.finish), Message: "the request lacks a thought signature", Usage: a.usage}
 	default:
 		return content.Other, nil
 	}

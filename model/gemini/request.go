@@ -2,33 +2,32 @@ package gemini
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
 	"google.golang.org/genai"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/provider"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/tool"
 )
 
-// skipSignature is what the provider documents as the signature of a call that it
-// did not make itself.
+// skipSignature is the documented signature for calls that the API did not make.
 const skipSignature = "skip_thought_signature_validator"
 
-// old reports whether a model is of a generation before the third: it wants no
-// signature of foreign calls, takes no media within results, and no schema of the
-// answer beside tools.
+// old reports whether the model predates Gemini 3. Such a model needs no signatures
+// for calls of others, and supports neither media in results nor an answer schema
+// together with tools.
 func (m *Model) old() bool {
 	id := strings.TrimPrefix(m.cfg.Model, "models/")
 	return strings.HasPrefix(id, "gemini-1") || strings.HasPrefix(id, "gemini-2")
 }
 
-// request writes r in the provider's terms.
+// request converts r.
 func (m *Model) request(r model.Request) ([]*genai.Content, *genai.GenerateContentConfig, error) {
 	if r.Cache != nil && r.Cache.Mode == "required" {
-		return nil, nil, invalid("this provider keeps no prefix of a prompt on request, but the session requires it")
+		return nil, nil, provider.Invalid("", "the session requires a prompt cache, which this provider does not offer on request")
 	}
 	t := transcript{old: m.old()}
 	for _, it := range r.Transcript {
@@ -37,14 +36,10 @@ func (m *Model) request(r model.Request) ([]*genai.Content, *genai.GenerateConte
 		}
 	}
 	if len(t.contents) == 0 {
-		return nil, nil, invalid("there is nothing to answer")
+		return nil, nil, provider.Invalid("", "there is nothing to answer")
 	}
 	config, err := m.config(r, &t)
 	return t.contents, config, err
-}
-
-func invalid(format string, args ...any) error {
-	return &model.Error{Class: content.ClassInvalid, Message: fmt.Sprintf(format, args...)}
 }
 
 func (m *Model) config(r model.Request, t *transcript) (*genai.GenerateContentConfig, error) {
@@ -72,7 +67,7 @@ func (m *Model) config(r model.Request, t *transcript) (*genai.GenerateContentCo
 	default:
 		c.ResponseMIMEType = "application/json"
 		if err := json.Unmarshal(r.Schema, &c.ResponseJsonSchema); err != nil {
-			return nil, invalid("schema of the answer: %v", err)
+			return nil, provider.Invalid("", "answer schema: %v", err)
 		}
 	}
 	if len(t.system) > 0 {
@@ -83,7 +78,7 @@ func (m *Model) config(r model.Request, t *transcript) (*genai.GenerateContentCo
 
 func (m *Model) thinking() *genai.ThinkingConfig {
 	if m.cfg.ThinkingLevel == "" && m.cfg.ThinkingBudget == nil && !m.cfg.Thoughts {
-		return nil // some models refuse any
+		return nil // some models reject any config
 	}
 	c := &genai.ThinkingConfig{IncludeThoughts: m.cfg.Thoughts, ThinkingLevel: genai.ThinkingLevel(strings.ToUpper(m.cfg.ThinkingLevel))}
 	if b := m.cfg.ThinkingBudget; b != nil {
@@ -98,7 +93,7 @@ func declare(specs []tool.Spec) ([]*genai.FunctionDeclaration, error) {
 		d := &genai.FunctionDeclaration{Name: s.Name, Description: s.Description}
 		if len(s.InputSchema) > 0 {
 			if err := json.Unmarshal(s.InputSchema, &d.ParametersJsonSchema); err != nil {
-				return nil, invalid("schema of tool %s: %v", s.Name, err)
+				return nil, provider.Invalid("", "schema of tool %s: %v", s.Name, err)
 			}
 		}
 		all = append(all, d)
@@ -106,8 +101,8 @@ func declare(specs []tool.Spec) ([]*genai.FunctionDeclaration, error) {
 	return all, nil
 }
 
-// withText gives the parts that hold a signature and nothing else their empty text,
-// which the client leaves out and the provider wants.
+// withText adds an empty text to parts that contain only a signature. The SDK leaves
+// it out, but the API requires it.
 func withText(body map[string]any) map[string]any {
 	for _, c := range list(body["contents"]) {
 		for _, p := range list(c["parts"]) {
@@ -122,7 +117,7 @@ func withText(body map[string]any) map[string]any {
 	return body
 }
 
-// list reads a list of objects of either form in which the client holds one.
+// list converts either form in which the SDK holds a list of objects.
 func list(v any) []map[string]any {
 	switch v := v.(type) {
 	case []map[string]any:
@@ -139,14 +134,14 @@ func list(v any) []map[string]any {
 	return nil
 }
 
-// transcript is a transcript being written in the provider's terms.
+// transcript is a conversation in the shape of the API.
 type transcript struct {
 	old      bool
 	system   []*genai.Part
 	contents []*genai.Content
 	calls    []content.ToolCall // so far
 
-	answering bool // the last content holds results
+	answering bool // the last content contains results
 }
 
 func (t *transcript) add(it content.Item) error {
@@ -179,7 +174,7 @@ func (t *transcript) say(role genai.Role, parts []*genai.Part) {
 	t.contents = append(t.contents, &genai.Content{Role: string(role), Parts: parts})
 }
 
-// reply writes a reply of a model, maybe another provider's.
+// reply converts a reply of any provider.
 func (t *transcript) reply(it content.Item) error {
 	var parts []*genai.Part
 	calls := it.Calls()
@@ -211,12 +206,12 @@ func signature(p content.Part) []byte {
 	return p.Reasoning.Signature
 }
 
-// said writes a part of a reply; nil if it is not for this provider.
+// said converts a part of a reply. It returns nil for parts of other providers.
 func said(p content.Part) (*genai.Part, error) {
 	switch p.Kind {
 	case content.ReasoningKind:
 		if p.Name != name || p.Text == "" && len(signature(p)) == 0 {
-			return nil, nil //nolint:nilnil // nothing is to be said
+			return nil, nil //nolint:nilnil // nothing to send
 		}
 		return &genai.Part{Text: p.Text, Thought: p.Text != "", ThoughtSignature: signature(p)}, nil
 	case content.CustomKind:
@@ -225,7 +220,7 @@ func said(p content.Part) (*genai.Part, error) {
 		}
 		var part genai.Part
 		if err := json.Unmarshal(p.Data, &part); err != nil {
-			return nil, invalid("a part %s of the transcript: %v", customPart, err)
+			return nil, provider.Invalid("", "part %s of the transcript: %v", customPart, err)
 		}
 		return &part, nil
 	case content.ToolCallKind:
@@ -244,7 +239,7 @@ func called(p content.Part) (*genai.Part, error) {
 	args := map[string]any{}
 	if len(c.Input) > 0 {
 		if err := json.Unmarshal(c.Input, &args); err != nil {
-			return nil, invalid("arguments of call %s: %v", c.ID, err)
+			return nil, provider.Invalid("", "arguments of call %s: %v", c.ID, err)
 		}
 	}
 	return &genai.Part{

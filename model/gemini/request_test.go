@@ -157,8 +157,8 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 	broken.Schema = json.RawMessage(`{`)
 	for want, r := range map[string]model.Request{
 		"there is nothing to answer":    {},
-		"session requires it":           required,
-		"schema of the answer":          broken,
+		"requires a prompt cache":       required,
+		"answer schema":                 broken,
 		"arguments of call c1: invalid": {Transcript: []content.Item{content.NewItem(content.Assistant, content.CallPart(content.ToolCall{ID: "c1", Input: json.RawMessage(`x`)}))}},
 	} {
 		_, err := m.Call(t.Context(), r, func(content.Delta) {})

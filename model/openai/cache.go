@@ -7,11 +7,11 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// caching is what a cache request means here: a prefix is cached by itself, the
-// key finds it again.
+// caching is a cache request in OpenAI's terms: the provider caches prefixes on its
+// own, and the key finds them.
 type caching struct {
 	key      string
-	extended bool // the prefix is kept for a day
+	extended bool // keep the prefix for a day
 	off      bool
 }
 
@@ -26,8 +26,8 @@ func cacheOf(r model.Request) caching {
 	return caching{key: cmp.Or(c.Key, string(r.Session)), extended: c.Retention == "extended"}
 }
 
-// optsOutOfCache reports whether a model can be told not to cache: OpenAI's have
-// been since gpt-5.6.
+// optsOutOfCache reports whether requests to a model can turn the cache off, as
+// those since gpt-5.6 can.
 func optsOutOfCache(name string) bool {
 	m := regexp.MustCompile(`^gpt-(\d+)(?:\.(\d+))?`).FindStringSubmatch(bare(name))
 	if m == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// callDelta is what a call grows by.
+// callDelta is a fragment of a call.
 type callDelta struct {
 	Index    *int   `json:"index"`
 	ID       string `json:"id"`
@@ -17,14 +17,14 @@ type callDelta struct {
 	} `json:"function"`
 }
 
-// chatCall is a call that grows.
+// chatCall is a call under construction.
 type chatCall struct {
 	index int
 	id    string
 	part  int
 }
 
-// call takes a piece of a call.
+// call handles a fragment of a call.
 func (s *chatStream) call(d callDelta) error {
 	if err := s.stop(); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (s *chatStream) call(d callDelta) error {
 	c := s.which(d)
 	if c == nil {
 		if d.Function.Name == "" {
-			return s.m.malformed("a piece of a call belongs to none that has a name", d.Function.Arguments)
+			return malformed("a fragment of a call belongs to no call", d.Function.Arguments)
 		}
 		c = &chatCall{index: len(s.calls), id: d.ID}
 		if d.Index != nil {
@@ -47,19 +47,19 @@ func (s *chatStream) call(d callDelta) error {
 		c.part = i
 		s.calls = append(s.calls, c)
 	}
-	return s.reply.Append(c.part, argumentsOf(d.Function.Arguments))
+	return s.reply.Append(c.part, plain(d.Function.Arguments))
 }
 
-// which returns the call that a piece belongs to; nil if it begins one. The index
-// says so where there is one, except that some servers number all calls 0 and tell
-// them apart by their ids. Without an index a name begins a call.
+// which returns the call that a fragment belongs to, or nil if it begins a call. The
+// index decides, except that some servers number all calls 0 and distinguish them by
+// id. Without an index, a name begins a call.
 func (s *chatStream) which(d callDelta) *chatCall {
 	for _, c := range slices.Backward(s.calls) {
 		other := d.Function.Name != "" && d.ID != "" && d.ID != c.id
 		switch {
 		case d.Index != nil && c.index == *d.Index:
 			if other && json.Valid([]byte(s.reply.Text(c.part))) {
-				return nil // the one before it under this number is whole
+				return nil // the previous call with this number is complete
 			}
 			return c
 		case d.Index == nil && d.ID != "" && d.ID == c.id:
@@ -71,7 +71,3 @@ func (s *chatStream) which(d callDelta) *chatCall {
 	}
 	return nil
 }
-
-// argumentsOf reads a piece of arguments: a text, or with some servers the object
-// itself.
-func argumentsOf(raw json.RawMessage) string { return plain(raw) }

@@ -8,13 +8,12 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// detailsField holds reasoning as a list of pieces, signed or encrypted ones
-// among them, in the answers of servers that pass on other providers' models. The
-// list is wanted back as it came.
+// detailsField is the field in which proxies of other providers return reasoning: a
+// list of entries, some signed or encrypted, which they want back unchanged.
 const detailsField = "reasoning_details"
 
-// think takes a delta's reasoning. A server may give it twice, under two names:
-// once is enough.
+// think handles the reasoning of a delta. A server may send it under two names; one
+// is enough.
 func (s *chatStream) think(d delta) error {
 	for _, r := range []struct {
 		field string
@@ -32,12 +31,12 @@ func (s *chatStream) think(d delta) error {
 	return s.detail(d.ReasoningDetails)
 }
 
-// detail takes pieces of the list.
+// detail handles entries of the list.
 func (s *chatStream) detail(list []json.RawMessage) error {
 	if len(list) == 0 {
 		return nil
 	}
-	if !s.details.begun() { // they belong to the reasoning that shows their text
+	if !s.details.begun() { // attach them to the reasoning with their text
 		if !s.growing || s.reply.Edit(s.open).Kind != content.ReasoningKind {
 			if err := s.silentThought(); err != nil {
 				return err
@@ -51,7 +50,7 @@ func (s *chatStream) detail(list []json.RawMessage) error {
 	return nil
 }
 
-// silentThought begins a reasoning that shows nothing yet.
+// silentThought begins a reasoning part without text.
 func (s *chatStream) silentThought() error {
 	if err := s.stop(); err != nil {
 		return err
@@ -63,7 +62,7 @@ func (s *chatStream) silentThought() error {
 	return err
 }
 
-// finishDetails puts the list on its part.
+// finishDetails adds the list to its part.
 func (s *chatStream) finishDetails() error {
 	if !s.details.begun() {
 		return nil
@@ -76,8 +75,8 @@ func (s *chatStream) finishDetails() error {
 	return nil
 }
 
-// details puts the list together: consecutive pieces of one kind and number are
-// one entry, whose texts are joined and whose other fields come late or once.
+// details collects the list. Consecutive pieces with the same type and index are one
+// entry: their texts are joined, and the last value of any other field counts.
 type details struct {
 	entries []map[string]json.RawMessage
 }
@@ -98,7 +97,7 @@ func (d *details) add(raw json.RawMessage) {
 
 func sameEntry(a, b map[string]json.RawMessage) bool {
 	if plain(a["type"]) == "reasoning.encrypted" {
-		return false // its data comes whole
+		return false // its data is not split
 	}
 	return string(a["type"]) == string(b["type"]) && string(a["index"]) == string(b["index"])
 }
@@ -122,7 +121,7 @@ func join(entry, piece map[string]json.RawMessage) {
 	}
 }
 
-// list writes the entries.
+// list returns the entries as JSON.
 func (d *details) list() ([]byte, error) {
-	return json.Marshal(d.entries) //nolint:wrapcheck // not reached: it was JSON
+	return json.Marshal(d.entries) //nolint:wrapcheck // impossible: it was JSON
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// chatRequest writes the request for Chat.
+// chatRequest returns a request for Chat.
 func (m *Model) chatRequest(r model.Request) sdk.ChatCompletionNewParams {
 	p := sdk.ChatCompletionNewParams{
 		Model:           m.cfg.Model,
@@ -30,7 +30,7 @@ func (m *Model) chatRequest(r model.Request) sdk.ChatCompletionNewParams {
 	if n := int64(m.cfg.MaxTokens); n > 0 && m.own {
 		p.MaxCompletionTokens = sdk.Int(n)
 	} else if n > 0 {
-		p.MaxTokens = sdk.Int(n) // other servers do not all know the newer name
+		p.MaxTokens = sdk.Int(n) // some servers do not know the newer name
 	}
 	if m.cfg.Temperature != nil {
 		p.Temperature = sdk.Float(*m.cfg.Temperature)
@@ -58,7 +58,7 @@ func (m *Model) cacheChat(r model.Request, p *sdk.ChatCompletionNewParams) {
 		p.PromptCacheRetention = sdk.ChatCompletionNewParamsPromptCacheRetention24h
 	}
 	if c.off && optsOutOfCache(m.cfg.Model) {
-		p.PromptCacheOptions.Mode = "explicit" // with no breakpoint, nothing is cached
+		p.PromptCacheOptions.Mode = "explicit" // without breakpoints, nothing is cached
 	}
 }
 
@@ -69,7 +69,7 @@ func (m *Model) chatTools(specs []tool.Spec) []sdk.ChatCompletionToolUnionParam 
 		if s.Description != "" {
 			f.Description = sdk.String(s.Description)
 		}
-		if m.own && strict(s.InputSchema) { // left out it means false, and not all servers know it
+		if m.own && strict(s.InputSchema) { // the default is false, and not all servers know the field
 			f.Strict = sdk.Bool(true)
 		}
 		all = append(all, sdk.ChatCompletionFunctionTool(f))
@@ -77,17 +77,17 @@ func (m *Model) chatTools(specs []tool.Spec) []sdk.ChatCompletionToolUnionParam 
 	return all
 }
 
-// chatWriter writes a transcript as messages. What neighbours say in one role
-// becomes one message: many servers' templates want roles to alternate, and the
-// system to speak once, at the beginning.
+// chatWriter converts a transcript to messages. It merges neighboring items of one
+// role, because the templates of many servers require that roles alternate and that
+// there is one system message, at the start.
 type chatWriter struct {
 	m   *Model
 	ids wireIDs
 	out []sdk.ChatCompletionMessageParamUnion
 
 	role  string
-	open  [][]piece // what the items of the role say
-	shown []piece   // what results show beside text, until a message can hold it
+	open  [][]piece // the items of the current role
+	shown []piece   // media of results, waiting for a user message
 }
 
 func (m *Model) messages(items []content.Item) []sdk.ChatCompletionMessageParamUnion {
@@ -116,7 +116,7 @@ func (m *Model) messages(items []content.Item) []sdk.ChatCompletionMessageParamU
 	return w.out
 }
 
-// developer is the role of a developer: other servers do not know it.
+// developer returns the developer role, which other servers do not know.
 func (w *chatWriter) developer() string {
 	if w.m.own {
 		return "developer"
@@ -136,7 +136,7 @@ func (w *chatWriter) say(role string, it content.Item) {
 	w.open = append(w.open, all)
 }
 
-// flush writes what was said in the open role.
+// flush writes the message of the current role.
 func (w *chatWriter) flush() {
 	if len(w.open) == 0 {
 		return
@@ -148,7 +148,7 @@ func (w *chatWriter) flush() {
 		switch {
 		case ok:
 			said = []piece{{text: text}}
-		case w.role != "user": // only a user can show something
+		case w.role != "user": // only user messages may contain media
 			said = slices.DeleteFunc(said, func(p piece) bool { return !p.isText() })
 			text, _ = textOf(said, "")
 		}
@@ -169,7 +169,8 @@ func (w *chatWriter) flush() {
 	w.open = nil
 }
 
-// show gives the user's role what results show: a tool's message holds text only.
+// show adds the media of results to a user message, because tool messages may contain
+// only text.
 func (w *chatWriter) show() {
 	if len(w.shown) == 0 {
 		return
@@ -239,13 +240,13 @@ func (w *chatWriter) call(c content.ToolCall) sdk.ChatCompletionMessageToolCallU
 	}}
 }
 
-// thoughts returns the reasoning that goes back with a message, under the name
-// that it came with: signed details always, bare text beside the calls that it led
-// to. Servers which want it want it there, and the others ignore it.
+// thoughts returns the reasoning to send back with a message, in its original field:
+// signed details always, plain text only with calls. Servers that want it want it
+// there, and the others ignore it.
 func (m *Model) thoughts(it content.Item, calls bool) map[string]any {
 	extra := map[string]any{}
 	for _, p := range it.Parts {
-		if p.Kind != content.ReasoningKind || p.Name != Provider || !m.mine(p) {
+		if p.Kind != content.ReasoningKind || p.Name != Provider || !m.owns(p) {
 			continue
 		}
 		n := noteOf(p)
@@ -273,8 +274,8 @@ func (w *chatWriter) results(it content.Item) {
 		}
 		id := w.ids[r.CallID]
 		if len(shown) > 0 {
-			texts = append(texts, "\n[what it shows comes below]")
-			w.shown = append(w.shown, piece{text: "What the call " + id + " of " + r.Name + " shows:"})
+			texts = append(texts, "\n[media follow below]")
+			w.shown = append(w.shown, piece{text: "Media of the call " + id + " of " + r.Name + ":"})
 			w.shown = append(w.shown, shown...)
 		}
 		w.out = append(w.out, sdk.ToolMessage(strings.Join(texts, ""), id))

@@ -11,24 +11,24 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// chatStream makes a reply of the chunks of Chat.
+// chatStream builds a reply from the chunks of Chat.
 type chatStream struct {
 	m     *Model
 	reply *provider.Reply
 
-	open      int  // the text or reasoning that grows
-	growing   bool // there is one
+	open      int  // the text or reasoning part that grows
+	growing   bool // there is such a part
 	calls     []*chatCall
 	details   details
-	detailsAt int // the part that they belong to
+	detailsAt int // the part of the details
 
 	usage     content.Usage
-	reason    string // empty: the server has not said why it ended
+	reason    string // the server's finish reason; empty: not yet known
 	refused   bool
 	model, id string
 }
 
-// chunk is one event; of a server that does not stream it is the whole answer.
+// chunk is one event, or the whole response of a server that does not stream.
 type chunk struct {
 	ID      string          `json:"id"`
 	Object  string          `json:"object"`
@@ -42,8 +42,8 @@ type chunk struct {
 	} `json:"choices"`
 }
 
-// delta is what a message grows by. The fields that servers disagree on are read
-// one by one.
+// delta is a fragment of a message. Fields whose type differs between servers are
+// decoded later.
 type delta struct {
 	Content          json.RawMessage   `json:"content"`
 	Refusal          string            `json:"refusal"`
@@ -75,11 +75,11 @@ func (s *chatStream) event(name string, data []byte) (bool, error) {
 	}
 	var c chunk
 	if !lenient(data, &c) {
-		return false, s.m.malformed("a chunk of the stream cannot be read", data)
+		return false, malformed("malformed chunk", data)
 	}
 	s.note(c)
 	if name == "error" || c.Object == "error" || len(c.Error) > 0 && string(c.Error) != "null" {
-		return false, s.fail(complaintOf(data))
+		return false, parseError(data).failure(0)
 	}
 	for _, choice := range c.Choices {
 		for _, d := range []*delta{choice.Delta, choice.Message} {
@@ -93,12 +93,12 @@ func (s *chatStream) event(name string, data []byte) (bool, error) {
 		if choice.FinishReason != "" {
 			s.reason = choice.FinishReason
 		}
-		break // one answer was asked for
+		break // the request asks for one
 	}
 	return false, nil
 }
 
-// note keeps what a chunk says of the whole.
+// note keeps what a chunk says about the whole response.
 func (s *chatStream) note(c chunk) {
 	if c.ID != "" {
 		s.id = c.ID
@@ -117,14 +117,10 @@ func (s *chatStream) note(c chunk) {
 	}
 }
 
-// openRouter is the host of the one server that is known to say what a reply cost.
+// openRouter is the only host known to report the cost of a reply.
 const openRouter = "openrouter.ai"
 
-func (s *chatStream) fail(c complaint) error {
-	e := s.m.failure(0, c)
-	e.Usage = s.usage
-	return e
-}
+func (s *chatStream) used() content.Usage { return s.usage }
 
 func (s *chatStream) grow(d delta) error {
 	if err := s.think(d); err != nil {
@@ -141,7 +137,7 @@ func (s *chatStream) grow(d delta) error {
 	return nil
 }
 
-// speak takes a delta's text.
+// speak handles the text of a delta.
 func (s *chatStream) speak(d delta) error {
 	for _, c := range contents(d.Content) {
 		kind, field := content.TextKind, ""
@@ -159,7 +155,7 @@ func (s *chatStream) speak(d delta) error {
 	return s.add(content.TextKind, "", d.Refusal)
 }
 
-// add lets the text or reasoning grow, and begins one where the other ends.
+// add appends to the open part if it has the kind, otherwise it begins a new part.
 func (s *chatStream) add(kind content.PartKind, field, text string) error {
 	if text == "" {
 		return nil
@@ -180,7 +176,7 @@ func (s *chatStream) add(kind content.PartKind, field, text string) error {
 	return err
 }
 
-// stop ends the text or reasoning that grows.
+// stop commits the open part.
 func (s *chatStream) stop() error {
 	if !s.growing {
 		return nil
@@ -189,14 +185,14 @@ func (s *chatStream) stop() error {
 	return s.reply.Commit(s.open)
 }
 
-// said is a piece of what a message holds.
+// said is a piece of a message.
 type said struct {
 	text    string
 	thought bool
 }
 
-// contents reads a message's content: a text, or a list in which some servers put
-// their reasoning too.
+// contents decodes the content of a message: a string, or a list that may contain
+// reasoning.
 func contents(raw json.RawMessage) []said {
 	var text string
 	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {
@@ -223,8 +219,8 @@ func contents(raw json.RawMessage) []said {
 	return all
 }
 
-// end reports whether the server said why it ended: the mark behind that says
-// nothing more, and some servers leave it out.
+// end reports whether the server has sent a finish reason. Some servers omit the end
+// mark after it.
 func (s *chatStream) end() bool { return s.reason != "" }
 
 func (s *chatStream) finish() (model.Reply, error) {
@@ -246,8 +242,8 @@ func (s *chatStream) finish() (model.Reply, error) {
 	}, nil
 }
 
-// finishReason says what the server's word for it means. Some say stop when there
-// are calls, or give a word of their own.
+// finishReason translates the server's finish reason. Some servers say "stop" when
+// there are calls, or use a reason of their own.
 func (s *chatStream) finishReason() (content.FinishReason, error) {
 	switch strings.ToLower(s.reason) {
 	case "length", "max_tokens", "model_length":
@@ -255,7 +251,7 @@ func (s *chatStream) finishReason() (content.FinishReason, error) {
 	case "content_filter", "refusal", "safety":
 		return content.Blocked, nil
 	case "error", "insufficient_system_resource", "network_error":
-		return "", s.fail(complaint{code: s.reason, message: "the server broke off its answer"})
+		return "", apiError{code: s.reason, message: "the server ended the reply early"}.failure(0)
 	}
 	if len(s.calls) > 0 {
 		return content.ToolCalls, nil

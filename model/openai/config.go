@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/turnlog/turnlog/internal/provider"
 )
 
-// API is one of the two interfaces.
+// API is one of OpenAI's two HTTP APIs.
 type API string
 
-// The interfaces.
+// The APIs.
 const (
 	Responses API = "responses"
 	Chat      API = "chat"
@@ -23,10 +25,9 @@ const (
 // OpenAI is the base URL of OpenAI itself.
 const OpenAI = "https://api.openai.com/v1"
 
-// defaultSilence is how long a provider may send nothing.
 const defaultSilence = 5 * time.Minute
 
-// Config says which model of which server is asked, and how. Model is required.
+// Config configures a [Model]. Model is required.
 type Config struct {
 	Model   string
 	BaseURL string // empty: OpenAI
@@ -35,27 +36,27 @@ type Config struct {
 	// APIKey is required at OpenAI's own address. Empty: no Authorization header.
 	APIKey string `json:"-"`
 
-	HTTP    *http.Client  `json:"-"` // nil: a client of its own
-	Silence time.Duration // how long nothing may come; zero: five minutes, negative: for ever
+	HTTP    *http.Client  `json:"-"` // nil: the default client
+	Silence time.Duration // fails a call that receives nothing for this long; zero: 5 minutes, negative: never
 
-	MaxTokens   int      // of a reply, with its reasoning; zero: the provider's default
-	Temperature *float64 // nil: the provider's default
+	MaxTokens   int      // of a reply, reasoning included; zero: the provider's default
+	Temperature *float64 // 0 to 2; nil: the provider's default
 	Effort      string   // of reasoning: none, minimal, low, medium, high, xhigh or max; empty: the provider's default
-	Summary     string   // of reasoning, Responses only: auto, concise or detailed; empty: none
-	Context     int      // tokens in the model's window; zero: what is known of OpenAI's older models, else not known
-	Compact     int      // Responses only: the provider compacts contexts of more tokens; zero: never
+	Summary     string   // of reasoning, only for Responses: auto, concise or detailed; empty: none
+	Context     int      // size of the context window; zero: known for some of OpenAI's models, otherwise unknown
+	Compact     int      // only for Responses: input tokens at which the provider compacts the context; zero: never
 
-	// NoUsage keeps a request to Chat from asking for usage, for servers that
-	// refuse requests which do. Of Mistral's it is known.
+	// NoUsage keeps Chat requests from asking for usage, which some servers reject.
+	// It is set automatically for Mistral.
 	NoUsage bool
 }
 
-// String describes the configuration without its key.
+// String describes the configuration without the key.
 func (c Config) String() string {
 	return fmt.Sprintf("%s of %s through %s", c.Model, cmp.Or(c.BaseURL, OpenAI), cmp.Or(string(c.API), "the default API"))
 }
 
-// GoString describes the configuration without its key.
+// GoString returns String, so that no format verb prints the key.
 func (c Config) GoString() string { return c.String() }
 
 func (c Config) withDefaults() Config {
@@ -75,18 +76,17 @@ func (c Config) withDefaults() Config {
 
 func (c Config) validate() error {
 	if c.Model == "" {
-		return errors.New("openai: no model is named")
+		return errors.New("openai: no model")
 	}
-	base, err := url.Parse(c.BaseURL)
+	base, err := provider.ParseBaseURL(c.BaseURL)
+	if err = errors.Join(err, provider.CheckKey(c.APIKey)); err != nil {
+		return fmt.Errorf("openai: %w", err)
+	}
 	switch {
-	case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
-		return errors.New("openai: the base URL is none: write http:// or https://, a host and a path such as /v1")
 	case base.User != nil || base.RawQuery != "" || base.Fragment != "":
 		return fmt.Errorf("openai: base URL of %s: leave out user, query and fragment", base.Host)
 	case c.APIKey == "" && ownHost(base.Hostname()):
 		return fmt.Errorf("openai: %s needs an API key", base.Host)
-	case strings.ContainsFunc(c.APIKey, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return errors.New("openai: the API key has a character that no key has, such as a space or a line end")
 	}
 	return c.validateSettings()
 }
@@ -100,12 +100,12 @@ func (c Config) validateSettings() error {
 	}
 	notNegative := func(setting string, n int) error {
 		if n < 0 {
-			return fmt.Errorf("openai: %s is %d: it cannot be negative", setting, n)
+			return fmt.Errorf("openai: %s is %d: want 0 or more", setting, n)
 		}
 		return nil
 	}
 	if t := c.Temperature; t != nil && !(*t >= 0 && *t <= 2) {
-		return fmt.Errorf("openai: temperature is %v: it is between 0 and 2", *t)
+		return fmt.Errorf("openai: temperature is %v: want 0 to 2", *t)
 	}
 	if c.API == Chat && (c.Summary != "" || c.Compact != 0) {
 		return errors.New("openai: summary and compact need the responses API")
@@ -120,19 +120,19 @@ func (c Config) validateSettings() error {
 	)
 }
 
-// ownHost reports whether host is OpenAI's, in any of its regions.
+// ownHost reports whether host is OpenAI's, in any region.
 func ownHost(host string) bool {
 	return host == "api.openai.com" || strings.HasSuffix(host, ".api.openai.com")
 }
 
-// refusesUsage reports whether a host is known to refuse requests for usage. It
-// sends usage all the same.
+// refusesUsage reports whether a host rejects requests for usage. Mistral does, but
+// sends usage anyway.
 func refusesUsage(host string) bool {
 	return host == "mistral.ai" || strings.HasSuffix(host, ".mistral.ai")
 }
 
-// reasons reports whether one of OpenAI's models reasons. The others refuse
-// requests for encrypted reasoning.
+// reasons reports whether a model of OpenAI reasons. The others reject requests for
+// encrypted reasoning.
 func reasons(name string) bool {
 	name = bare(name)
 	for _, prefix := range []string{"gpt-3", "gpt-4", "chatgpt-4", "gpt-5-chat"} {
@@ -143,8 +143,7 @@ func reasons(name string) bool {
 	return true
 }
 
-// windowOf returns the context window of a model of OpenAI's that is so old that
-// it will not change; zero for the others.
+// windowOf returns the context window of OpenAI's older models, or 0 if unknown.
 func windowOf(name string) int {
 	name = bare(name)
 	for _, known := range []struct {
@@ -164,8 +163,8 @@ func windowOf(name string) int {
 	return 0
 }
 
-// bare returns a model's name without what may stand around it: the mark of a
-// fine-tuned one, and the vendor's name before a slash.
+// bare returns a model's name without the prefix of fine-tuned models and without
+// the vendor before a slash.
 func bare(name string) string {
 	name = strings.TrimPrefix(name, "ft:")
 	return name[strings.LastIndexByte(name, '/')+1:]

@@ -37,10 +37,10 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 	for want, cfg := range map[string]Config{
 		"no model":                 {APIKey: "k"},
 		"needs an API key":         {Model: "m"},
-		"the base URL is none":     {Model: "m", BaseURL: "localhost:11434/v1"},
+		"base_url: want":           {Model: "m", BaseURL: "localhost:11434/v1"},
 		"leave out user":           {Model: "m", BaseURL: "http://me:secret@localhost/v1"},
 		"query":                    {Model: "m", BaseURL: "http://localhost/v1?key=secret"},
-		"a character that no key":  {Model: "m", APIKey: "a b"},
+		"blanks or control":        {Model: "m", APIKey: "a b"},
 		"temperature is 2.5":       {Model: "m", APIKey: "k", Temperature: &hot},
 		`effort "much" is unknown`: {Model: "m", APIKey: "k", Effort: "much"},
 		`summary "long"`:           {Model: "m", APIKey: "k", Summary: "long"},

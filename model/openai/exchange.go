@@ -17,85 +17,88 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// stream makes a reply of events. It is owned by the goroutine of its call.
+// stream builds a reply from events. It is owned by the goroutine of the call.
 type stream interface {
-	// event takes the next one, with its name if it has one, and says whether the
-	// answer is whole with it.
-	event(name string, data []byte) (whole bool, err error)
-	// end is called when nothing comes any more without the answer having been said
-	// to be whole; it reports whether it is all the same.
+	// event handles an event, which may have a name, and reports whether it
+	// completes the response.
+	event(name string, data []byte) (complete bool, err error)
+	// end reports whether a stream that ended without a completing event is
+	// complete.
 	end() bool
 	// finish returns the reply.
 	finish() (model.Reply, error)
+	// used returns the usage so far.
+	used() content.Usage
 }
 
-// exchange asks once.
+// exchange makes one request.
 func (m *Model) exchange(ctx context.Context, path string, params any, s stream) (model.Reply, error) {
 	var resp *http.Response
 	err := m.client.Post(ctx, path, params, &resp)
 	if resp != nil {
-		defer resp.Body.Close() //nolint:errcheck // it has been read as far as it counts
+		defer resp.Body.Close() //nolint:errcheck // nothing more is read
 	}
+	var reply model.Reply
 	switch {
 	case resp != nil && resp.StatusCode >= http.StatusMultipleChoices:
-		return model.Reply{}, m.refused(resp)
-	case err != nil:
-		return model.Reply{}, m.unsent(ctx, err)
+		err = statusError(resp)
+	case err == nil:
+		if err = m.listen(resp, s); err == nil {
+			reply, err = s.finish()
+		}
+	default:
+		if _, sent := errors.AsType[*url.Error](err); !sent {
+			err = provider.Invalid("request", "%v", err)
+		}
 	}
-	if err := m.listen(ctx, resp, s); err != nil {
-		return model.Reply{}, err
+	if err != nil {
+		return model.Reply{}, provider.Failure(ctx, err, s.used(), m.cfg.APIKey)
 	}
-	return s.finish()
+	return reply, nil
 }
 
 // listen reads the stream to its end.
-func (m *Model) listen(ctx context.Context, resp *http.Response, s stream) error {
-	switch media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media { // if it cannot be read, it is none of these
+func (m *Model) listen(resp *http.Response, s stream) error {
+	switch media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media {
 	case "application/json":
-		return m.whole(ctx, resp, s)
+		return readWhole(resp, s)
 	case "text/html":
-		return &model.Error{
-			Class: content.ClassInvalid, Code: "not_an_api",
-			Message: "the server answered with a page for people: is " + m.cfg.BaseURL + " the base URL of its API?",
-		}
+		return provider.Invalid("not_an_api", "the server answered with a web page: is %s the base URL of its API?", m.cfg.BaseURL)
 	}
 	events := ssestream.NewDecoder(resp)
 	for events.Next() {
-		whole, err := s.event(events.Event().Type, events.Event().Data)
-		if err != nil || whole {
+		complete, err := s.event(events.Event().Type, events.Event().Data)
+		if err != nil || complete {
 			return err
 		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
 	}
 	if s.end() {
 		return nil
 	}
 	if err := events.Err(); err != nil {
-		return m.broken(ctx, err)
+		return err //nolint:wrapcheck // Failure translates it
 	}
-	return m.broken(ctx, io.ErrUnexpectedEOF)
+	return io.ErrUnexpectedEOF
 }
 
-// whole takes the answer of a server that does not stream.
-func (m *Model) whole(ctx context.Context, resp *http.Response, s stream) error {
+// readWhole reads the response of a server that does not stream.
+func readWhole(resp *http.Response, s stream) error {
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return m.broken(ctx, err)
+		return err //nolint:wrapcheck // Failure translates it
 	}
-	whole, err := s.event("", body)
+	complete, err := s.event("", body)
 	switch {
 	case err != nil:
 		return err
-	case whole || s.end():
+	case complete || s.end():
 		return nil
 	}
-	return m.malformed("the answer is not one", body)
+	return malformed("the response is incomplete", body)
 }
 
-// lenient reads the JSON object of an event. A field that has another type than it
-// should is left out: servers differ, new events come, and few fields count.
+// lenient decodes a JSON object and ignores fields of an unexpected type, because
+// servers differ and few fields matter.
 func lenient(data []byte, into any) bool {
 	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return false
@@ -103,22 +106,4 @@ func lenient(data []byte, into any) bool {
 	err := json.Unmarshal(data, into)
 	_, odd := errors.AsType[*json.UnmarshalTypeError](err)
 	return err == nil || odd
-}
-
-// unsent says why there is no response: trouble on the way, or a request that
-// could not be written at all.
-func (m *Model) unsent(ctx context.Context, err error) error {
-	if _, ok := errors.AsType[*url.Error](err); ok || ctx.Err() != nil {
-		return m.broken(ctx, err)
-	}
-	return &model.Error{Class: content.ClassInvalid, Code: "request", Message: m.scrub(err.Error())}
-}
-
-// broken is provider.Broken without the key.
-func (m *Model) broken(ctx context.Context, err error) error {
-	err = provider.Broken(ctx, err)
-	if e, ok := err.(*model.Error); ok { //nolint:errorlint // it is what Broken made, not what it may wrap
-		e.Message = m.scrub(e.Message)
-	}
-	return err
 }

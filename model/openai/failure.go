@@ -16,26 +16,26 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// maxErrorBody is how much of an error's body is read.
+// maxErrorBody limits how much of an error response is read.
 const maxErrorBody = 64 << 10
 
-// refused says why the server did not answer with a stream.
-func (m *Model) refused(resp *http.Response) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what has come is what there is
-	e := m.failure(resp.StatusCode, complaintOf(body))
+// statusError returns the error of a response with an error status.
+func statusError(resp *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // part of it is better than nothing
+	e := parseError(body).failure(resp.StatusCode)
 	e.RetryAfter = provider.RetryAfter(resp.Header, time.Now())
 	return e
 }
 
-// complaint is what a server says of a failure.
-type complaint struct {
+// apiError is an error as a server reports it.
+type apiError struct {
 	code, kind, message string
 }
 
-// complaintOf reads an error's body. OpenAI wraps {message, type, code} into
-// "error"; other servers do not wrap it, give a text instead, put a list around
-// it, or say "detail".
-func complaintOf(body []byte) complaint {
+// parseError parses an error. OpenAI puts {message, type, code} in "error". Other
+// servers leave out that level, use a string, wrap the error in a list, or call the
+// message "detail".
+func parseError(body []byte) apiError {
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		body = list[0]
@@ -48,7 +48,7 @@ func complaintOf(body []byte) complaint {
 		Code    json.RawMessage `json:"code"`
 	}
 	if json.Unmarshal(body, &outer) != nil {
-		return complaint{message: brief(string(body))}
+		return apiError{message: string(body)}
 	}
 	var inner struct {
 		Message json.RawMessage `json:"message"`
@@ -56,14 +56,14 @@ func complaintOf(body []byte) complaint {
 		Code    json.RawMessage `json:"code"`
 	}
 	if json.Unmarshal(outer.Error, &inner) == nil && len(inner.Message)+len(inner.Code)+len(inner.Type) > 0 {
-		return complaint{code: plain(inner.Code), kind: inner.Type, message: brief(plain(inner.Message))}
+		return apiError{code: plain(inner.Code), kind: inner.Type, message: plain(inner.Message)}
 	}
 	text := cmp.Or(plain(outer.Error), plain(outer.Message), plain(outer.Detail), string(body))
-	return complaint{code: plain(outer.Code), kind: outer.Type, message: brief(text)}
+	return apiError{code: plain(outer.Code), kind: outer.Type, message: text}
 }
 
-// plain returns the text of a JSON string, and any other value as it is written;
-// nothing for null.
+// plain returns the text of a JSON string, "" for null, and the JSON of any other
+// value.
 func plain(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -72,35 +72,21 @@ func plain(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// brief cuts what is too long for a message.
-func brief(s string) string {
-	const most = 1000
-	s = strings.ToValidUTF8(strings.TrimSpace(s), "\uFFFD")
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
-
-// failure returns what the complaint means. The status is 0 for a complaint that
-// came within a stream.
-func (m *Model) failure(status int, c complaint) *model.Error {
+// failure translates the error. The status is 0 for an error within a stream.
+func (c apiError) failure(status int) *model.Error {
 	if n, err := strconv.Atoi(c.code); err == nil && status == 0 && n >= http.StatusBadRequest {
-		status = n // some servers put the status where the code belongs
+		status = n // some servers use the status as the code
 	}
-	message := c.message
+	message := strings.TrimSpace(c.message)
 	if message == "" && status != 0 {
 		message = "status " + strconv.Itoa(status) + " " + http.StatusText(status)
 	}
 	return &model.Error{
-		Class: classOf(status, c), Code: m.scrub(cmp.Or(c.code, c.kind)),
-		Message: m.scrub(cmp.Or(message, "the server did not say why")),
+		Class: c.class(status), Code: cmp.Or(c.code, c.kind), Message: cmp.Or(message, "the server gave no reason"),
 	}
 }
 
-func (m *Model) scrub(text string) string { return provider.Scrub(text, m.cfg.APIKey) }
-
-func classOf(status int, c complaint) content.ErrorClass {
+func (c apiError) class(status int) content.ErrorClass {
 	for _, word := range []string{c.code, c.kind} {
 		if class, ok := classOfCode(word); ok {
 			return class
@@ -113,12 +99,13 @@ func classOf(status int, c complaint) content.ErrorClass {
 		return content.ClassRateLimit
 	}
 	if status == 0 {
-		return content.ClassServer // it had begun to answer
+		return content.ClassServer // within a stream
 	}
 	return provider.ClassOf(status)
 }
 
-// classOfCode knows the codes and types that mean more than their status.
+// classOfCode returns the class of codes and types that are more specific than the
+// status.
 func classOfCode(code string) (content.ErrorClass, bool) {
 	switch code {
 	case "insufficient_quota", "billing_not_active", "billing_hard_limit_reached", "insufficient_balance":
@@ -140,9 +127,8 @@ func classOfCode(code string) (content.ErrorClass, bool) {
 	return "", false
 }
 
-// mayBeTooLong keeps the message of a failure that is about something else from
-// being taken for one about the length. A 429 can be: a request may be larger than
-// what a minute allows, and then waiting does not help.
+// mayBeTooLong reports whether a status may mean that the prompt is too long. Even
+// 429 may: if a request exceeds the limit of a minute, waiting does not help.
 func mayBeTooLong(status int) bool {
 	return slices.Contains([]int{
 		0, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
@@ -150,7 +136,7 @@ func mayBeTooLong(status int) bool {
 	}, status)
 }
 
-// tooLong reads the message: only OpenAI and a few others have a code for it.
+// tooLong looks at the message, because few servers have a code for this.
 func tooLong(message string) bool {
 	message = strings.ToLower(message)
 	return slices.ContainsFunc([]string{
@@ -159,10 +145,9 @@ func tooLong(message string) bool {
 	}, func(words string) bool { return strings.Contains(message, words) })
 }
 
-// malformed is the failure of a stream that is not what it should be.
-func (m *Model) malformed(what string, data []byte) *model.Error {
+// malformed returns the error of a response that breaks the protocol.
+func malformed(what string, data []byte) *model.Error {
 	return &model.Error{
-		Class: content.ClassServer, Code: "malformed_stream",
-		Message: m.scrub(what + ": " + brief(string(bytes.TrimSpace(data)))),
+		Class: content.ClassServer, Code: "malformed_stream", Message: what + ": " + string(bytes.TrimSpace(data)),
 	}
 }

@@ -9,13 +9,12 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// note is what a part carries in its metadata, under the provider's name, for the
-// day on which it is sent back.
+// note is metadata of a part, under the provider's name, for sending the part back.
 type note struct {
-	Origin  string `json:"origin,omitempty"`  // the host that it came from
-	Item    string `json:"item,omitempty"`    // Responses: id of the output item
+	Origin  string `json:"origin,omitempty"`  // the host that sent it
+	Item    string `json:"item,omitempty"`    // Responses: the id of the output item
 	Phase   string `json:"phase,omitempty"`   // Responses: the message's phase
-	Field   string `json:"field,omitempty"`   // Chat: the field that held the reasoning
+	Field   string `json:"field,omitempty"`   // Chat: the field of the reasoning
 	Refusal bool   `json:"refusal,omitempty"` // the text is a refusal
 }
 
@@ -28,8 +27,8 @@ func noteOf(p content.Part) note {
 	return n
 }
 
-// mine reports whether a part came from the server that is asked.
-func (m *Model) mine(p content.Part) bool { return noteOf(p).Origin == m.origin }
+// owns reports whether a part came from this server.
+func (m *Model) owns(p content.Part) bool { return noteOf(p).Origin == m.origin }
 
 func (m *Model) mark(p *content.Part, change func(n *note)) {
 	n := noteOf(*p)
@@ -40,14 +39,14 @@ func (m *Model) mark(p *content.Part, change func(n *note)) {
 	p.Metadata = p.Metadata.With(Provider, n)
 }
 
-// wireIDs gives each call the id that it has on the wire.
+// wireIDs maps each call to its id on the wire.
 type wireIDs map[content.CallID]string
 
-// maxWireID is how long an id may be.
+// maxWireID is the maximum length of an id.
 const maxWireID = 64
 
-// wireIDs returns the ids of the calls of a transcript: the provider's where it
-// names no other call, else one made from the call's place.
+// wireIDs returns unique ids for the calls of a transcript: the provider's, or one
+// derived from the call's place.
 func (m *Model) wireIDs(items []content.Item) wireIDs {
 	ids, taken := wireIDs{}, map[string]bool{}
 	for _, it := range items {
@@ -56,7 +55,7 @@ func (m *Model) wireIDs(items []content.Item) wireIDs {
 				continue
 			}
 			id := p.Call.ProviderID
-			if id == "" || len(id) > maxWireID || taken[id] || m.picky() && !m.mine(p) {
+			if id == "" || len(id) > maxWireID || taken[id] || m.picky() && !m.owns(p) {
 				id = m.newID(*p.Call, taken)
 			}
 			taken[id] = true
@@ -66,11 +65,11 @@ func (m *Model) wireIDs(items []content.Item) wireIDs {
 	return ids
 }
 
-// picky reports whether the server may refuse ids that it did not make. Mistral's
-// and the templates of its models do.
+// picky reports whether the server may reject ids that it did not make. Mistral's
+// servers and the templates of its models do.
 func (m *Model) picky() bool { return m.cfg.API == Chat && !m.own }
 
-// newID returns an id that any server takes: a picky one wants nine letters and
+// newID returns an id that every server accepts. Picky ones want nine letters and
 // digits.
 func (m *Model) newID(c content.ToolCall, taken map[string]bool) string {
 	id := cmp.Or(string(c.Place), string(c.ID))

@@ -2,8 +2,6 @@ package openai
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -13,34 +11,32 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// Provider is the name of this provider: in names of models, and on the reasoning
-// parts that are its.
+// Provider is the prefix of model names and the name of reasoning parts.
 const Provider = "openai"
 
-// Model asks one model of one server. It is safe for concurrent use.
+// Model calls one model of one server. It is safe for concurrent use.
 type Model struct {
 	cfg    Config
-	origin string // the host whose reasoning may be sent back
-	own    bool   // it is OpenAI's
+	origin string // the host, which gets only its own reasoning back
+	own    bool   // the host is OpenAI's
 	client sdk.Client
 }
 
-// New returns the model that cfg describes. It makes no request. It returns an
-// error for settings that cannot work, for example no key for OpenAI's own
-// address.
+// New returns a model without making a request. It returns an error for settings
+// that cannot work, such as OpenAI's own address without a key.
 func New(cfg Config) (*Model, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	base, err := url.Parse(cfg.BaseURL)
+	base, err := provider.ParseBaseURL(cfg.BaseURL)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // not reached: validate has parsed it
+		return nil, err //nolint:wrapcheck // impossible after validate
 	}
 	options := []option.RequestOption{
 		option.WithBaseURL(cfg.BaseURL),
 		option.WithMaxRetries(0),
-		option.WithHTTPClient(client(cfg)),
+		option.WithHTTPClient(provider.Client(cfg.HTTP, cfg.Silence)),
 	}
 	if cfg.APIKey != "" {
 		options = append(options, option.WithAPIKey(cfg.APIKey))
@@ -49,34 +45,22 @@ func New(cfg Config) (*Model, error) {
 		cfg:    cfg,
 		origin: base.Host,
 		own:    ownHost(base.Hostname()),
-		// The SDK's constructor would read the environment.
+		// The SDK's constructor would read environment variables.
 		client: sdk.Client{Options: options},
 	}, nil
-}
-
-// client returns the HTTP client of cfg with patience for silence put around its
-// transport.
-func client(cfg Config) *http.Client {
-	var c http.Client
-	if cfg.HTTP != nil {
-		c = *cfg.HTTP
-	}
-	silence := max(cfg.Silence, 0)
-	c.Transport = &provider.Transport{Base: c.Transport, Silence: silence}
-	return &c
 }
 
 // Name returns openai:MODEL.
 func (m *Model) Name() string { return Provider + ":" + m.cfg.Model }
 
-// String returns the name. It keeps the key out of printed models.
+// String returns the name, so that printing a model does not show the key.
 func (m *Model) String() string { return m.Name() }
 
-// GoString returns the name. It keeps the key out of printed models.
+// GoString returns the name, so that printing a model does not show the key.
 func (m *Model) GoString() string { return m.Name() }
 
-// Capabilities says what may be asked. What a compatible server's model can do is
-// not known: it is taken to do anything.
+// Capabilities returns what the model supports. A model of a compatible server is
+// assumed to support everything.
 func (m *Model) Capabilities() model.Capabilities {
 	window := m.cfg.Context
 	if window == 0 && m.own {
@@ -88,19 +72,16 @@ func (m *Model) Capabilities() model.Capabilities {
 	}
 }
 
-// caches reports whether the server knows the fields of OpenAI's prompt cache.
+// caches reports whether the server supports OpenAI's prompt cache.
 func (m *Model) caches() bool { return m.own || m.cfg.API == Responses }
 
-// Call makes one attempt.
+// Call makes one request.
 func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
 	if ctx.Err() != nil {
 		return model.Reply{}, context.Cause(ctx)
 	}
 	if r.Cache != nil && r.Cache.Mode == "required" && !m.caches() {
-		return model.Reply{}, &model.Error{
-			Class: content.ClassInvalid, Code: "cache_unsupported",
-			Message: "the session requires a prompt cache, and it is not known that " + m.origin + " has one",
-		}
+		return model.Reply{}, provider.Invalid("cache_unsupported", "the session requires a prompt cache, which %s may not have", m.origin)
 	}
 	reply := provider.NewReply(ctx, emit)
 	if m.cfg.API == Chat {

@@ -4,33 +4,31 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
-	"mime"
 	"path"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/provider"
 )
 
-// piece is what a message is made of, the same for both interfaces. One of its
-// groups is set.
+// piece is part of a message, for both APIs. Exactly one group of fields is set.
 type piece struct {
 	text string
 
-	image string // its URL, often a data URL
+	image string // URL, often a data URL
 
-	file     string // its bytes as a data URL
+	file     string // data URL
 	fileURL  string
 	fileName string
 
-	audio       string // in base64
+	audio       string // base64
 	audioFormat string
 }
 
 func (p piece) isText() bool { return p == piece{text: p.text} }
 
-// pieces turns parts into pieces. What the interface cannot take is told in
-// words: an item that cannot be sent would end its session for good.
+// pieces converts parts. Placeholders replace what the API does not accept.
 func pieces(api API, parts []content.Part) []piece {
 	var all []piece
 	for _, p := range parts {
@@ -53,8 +51,8 @@ func pieces(api API, parts []content.Part) []piece {
 	return all
 }
 
-// resultPieces returns a result's output; of a failure the first words say so,
-// for the interfaces have no field for it.
+// resultPieces converts the output of a result. The APIs have no field for errors, so
+// the text of one begins with "Error".
 func resultPieces(api API, r content.ToolResult) []piece {
 	all := pieces(api, r.Output)
 	if !r.IsError {
@@ -71,21 +69,18 @@ func resultPieces(api API, r content.ToolResult) []piece {
 
 func mediaPiece(api API, p content.Part) piece {
 	m := *p.Media
-	mimeType, _, err := mime.ParseMediaType(m.MIME)
-	if err != nil {
-		mimeType = m.MIME
-	}
-	major, minor, _ := strings.Cut(mimeType, "/")
+	mediaType := provider.MediaType(m.MIME)
+	major, minor, _ := strings.Cut(mediaType, "/")
 	switch {
 	case len(m.Bytes) == 0 && m.URI == "":
-		return leftOut(p)
+		return placeholder(p)
 	case m.Modality == "image" || m.Modality == "" && major == "image":
 		return piece{image: urlOf(m, "image/png")}
 	case m.Modality == "audio" || m.Modality == "" && major == "audio":
 		return audioPiece(api, m, minor)
 	case m.Modality == "video" || major == "video":
-		return leftOut(p)
-	case len(m.Bytes) > 0 && textual(major, minor) && utf8.Valid(m.Bytes):
+		return placeholder(p)
+	case len(m.Bytes) > 0 && provider.IsText(mediaType) && utf8.Valid(m.Bytes):
 		return piece{text: fmt.Sprintf("File %s:\n%s", nameOf(p, minor), m.Bytes)}
 	case len(m.Bytes) > 0:
 		return piece{file: urlOf(m, "application/octet-stream"), fileName: nameOf(p, minor)}
@@ -94,30 +89,21 @@ func mediaPiece(api API, p content.Part) piece {
 	case api == Responses && m.URI != "":
 		return piece{fileURL: m.URI}
 	}
-	return leftOut(p)
+	return placeholder(p)
 }
 
-// audioPiece returns a sound. Only Chat takes any, in two formats.
+// audioPiece converts audio. Only Chat accepts it, in two formats.
 func audioPiece(api API, m content.Media, minor string) piece {
 	format := map[string]string{
 		"wav": "wav", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav", "mpeg": "mp3", "mp3": "mp3",
 	}[minor]
 	if api != Chat || len(m.Bytes) == 0 || format == "" {
-		return leftOut(content.Part{Kind: content.MediaKind, Media: &m})
+		return placeholder(content.Part{Kind: content.MediaKind, Media: &m})
 	}
 	return piece{audio: base64.StdEncoding.EncodeToString(m.Bytes), audioFormat: format}
 }
 
-// leftOut tells the model of what it cannot be given.
-func leftOut(p content.Part) piece {
-	m := *p.Media
-	what := cmp.Or(m.MIME, m.Modality, "media")
-	where := cmp.Or(p.Name, m.URI)
-	if where != "" && !strings.HasPrefix(where, "data:") {
-		what += " " + where
-	}
-	return piece{text: "[" + what + ": it cannot be shown to this model]"}
-}
+func placeholder(p content.Part) piece { return piece{text: provider.Placeholder(p)} }
 
 func urlOf(m content.Media, unknown string) string {
 	if len(m.Bytes) == 0 {
@@ -126,7 +112,7 @@ func urlOf(m content.Media, unknown string) string {
 	return "data:" + cmp.Or(m.MIME, unknown) + ";base64," + base64.StdEncoding.EncodeToString(m.Bytes)
 }
 
-// nameOf returns a file's name; the interfaces want one.
+// nameOf returns the name of a file, which the APIs require.
 func nameOf(p content.Part, minor string) string {
 	if p.Name != "" {
 		return p.Name
@@ -140,15 +126,7 @@ func nameOf(p content.Part, minor string) string {
 	return "file"
 }
 
-func textual(major, minor string) bool {
-	switch minor {
-	case "json", "xml", "yaml", "x-yaml", "toml", "javascript", "x-sh":
-		return true
-	}
-	return major == "text" || strings.HasSuffix(minor, "+json") || strings.HasSuffix(minor, "+xml")
-}
-
-// textOf joins pieces of text; it reports false if one is something else.
+// textOf joins pieces of text. It reports false if one is something else.
 func textOf(all []piece, sep string) (string, bool) {
 	texts := make([]string, len(all))
 	for i, p := range all {
@@ -160,12 +138,12 @@ func textOf(all []piece, sep string) (string, bool) {
 	return strings.Join(texts, sep), true
 }
 
-// inputPieces returns what an item that speaks to the model says.
+// inputPieces converts an item that the model reads.
 func inputPieces(api API, it content.Item) []piece {
 	if it.Kind != content.Notification {
 		return pieces(api, it.Parts)
 	}
-	// The text tells the outcome already; what else there is stands in the result.
+	// The text states the outcome already, so only the media of the result are added.
 	all := append([]piece{{text: "<notification>\n"}}, pieces(api, withoutResults(it.Parts))...)
 	for _, r := range it.Results() {
 		for _, p := range pieces(api, r.Output) {

@@ -23,13 +23,13 @@ func TestPiecesOfMedia(t *testing.T) {
 		"image, no type": {media("image", "", "x", ""), piece{image: "data:image/png;base64,eA=="}, piece{image: "data:image/png;base64,eA=="}},
 		"mp3": {
 			media("audio", "audio/mpeg", "x", ""),
-			piece{text: "[audio/mpeg: it cannot be shown to this model]"},
+			piece{text: "[audio/mpeg, 1 bytes, which cannot be shown here]"},
 			piece{audio: "eA==", audioFormat: "mp3"},
 		},
 		"ogg": {
 			media("", "audio/ogg", "x", ""),
-			piece{text: "[audio/ogg: it cannot be shown to this model]"},
-			piece{text: "[audio/ogg: it cannot be shown to this model]"},
+			piece{text: "[audio/ogg, 1 bytes, which cannot be shown here]"},
+			piece{text: "[audio/ogg, 1 bytes, which cannot be shown here]"},
 		},
 		"pdf": {
 			media("document", "application/pdf", "x", ""),
@@ -39,7 +39,7 @@ func TestPiecesOfMedia(t *testing.T) {
 		"pdf by URL": {
 			named("a.pdf", media("", "application/pdf", "", "https://e/a.pdf")),
 			piece{fileURL: "https://e/a.pdf"},
-			piece{text: "[application/pdf a.pdf: it cannot be shown to this model]"},
+			piece{text: "[a.pdf, application/pdf at https://e/a.pdf, which cannot be shown here]"},
 		},
 		"data URL": {
 			media("document", "application/pdf", "", "data:application/pdf;base64,eA=="),
@@ -49,7 +49,7 @@ func TestPiecesOfMedia(t *testing.T) {
 		"text":        {named("a.go", media("", "text/x-go", "package a", "")), piece{text: "File a.go:\npackage a"}, piece{text: "File a.go:\npackage a"}},
 		"JSON":        {media("", "application/vnd.x+json; charset=utf-8", "{}", "https://e/b.json"), piece{text: "File b.json:\n{}"}, piece{text: "File b.json:\n{}"}},
 		"no text":     {media("", "text/plain", "\xff", ""), piece{file: "data:text/plain;base64,/w==", fileName: "file"}, piece{file: "data:text/plain;base64,/w==", fileName: "file"}},
-		"nothing":     {media("image", "", "", ""), piece{text: "[image: it cannot be shown to this model]"}, piece{text: "[image: it cannot be shown to this model]"}},
+		"nothing":     {media("image", "", "", ""), piece{text: "[image, which cannot be shown here]"}, piece{text: "[image, which cannot be shown here]"}},
 		"broken type": {media("", "a/b/c;;", "x", ""), piece{file: "data:a/b/c;;;base64,eA==", fileName: "file"}, piece{file: "data:a/b/c;;;base64,eA==", fileName: "file"}},
 	} {
 		for api, want := range map[API]piece{Responses: tt.responses, Chat: tt.chat} {

@@ -7,17 +7,17 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// output is one output item that grows.
+// output is one output item under construction.
 type output struct {
 	kind  string
 	id    string
 	phase string
-	parts []int // of the reply: one for each content of a message, one for any other item
-	last  int   // the index of the summary or content that grew last
+	parts []int // in the reply: one per content of a message, one for any other item
+	last  int   // the index of the latest summary or content
 	whole bool
 }
 
-// outputItem has the fields of all output items that count.
+// outputItem has the relevant fields of all kinds of output items.
 type outputItem struct {
 	Type      string `json:"type"`
 	ID        string `json:"id"`
@@ -35,7 +35,7 @@ type outputItem struct {
 	} `json:"summary"`
 }
 
-// at returns the output with the index; nil if it has not begun.
+// at returns the output with the index, or nil if it has not begun.
 func (s *responseStream) at(index int) *output {
 	if index < 0 || index >= len(s.outputs) {
 		return nil
@@ -43,14 +43,14 @@ func (s *responseStream) at(index int) *output {
 	return s.outputs[index]
 }
 
-// maxOutputs bounds how far an index may reach.
+// maxOutputs limits indexes.
 const maxOutputs = 10_000
 
-// begin takes an item that is announced.
+// begin adds an item unless it has begun already.
 func (s *responseStream) begin(index int, raw json.RawMessage) (*output, error) {
 	var it outputItem
 	if !lenient(raw, &it) || index < 0 || index > maxOutputs {
-		return nil, s.m.malformed("an output item of the stream cannot be read", raw)
+		return nil, malformed("malformed output item", raw)
 	}
 	if o := s.at(index); o != nil {
 		return o, nil
@@ -71,7 +71,7 @@ func (s *responseStream) begin(index int, raw json.RawMessage) (*output, error) 
 	return o, s.part(o, content.Part{Kind: content.CustomKind, Name: customPrefix + it.Type})
 }
 
-// part begins a part of the output.
+// part begins a part of an output.
 func (s *responseStream) part(o *output, p content.Part) error {
 	s.m.mark(&p, func(n *note) { n.Item = o.id })
 	i, err := s.reply.Begin(p)
@@ -79,14 +79,14 @@ func (s *responseStream) part(o *output, p content.Part) error {
 	return err
 }
 
-// text takes a piece of a message's text or refusal.
+// text handles a fragment of a message's text or refusal.
 func (s *responseStream) text(e responseEvent) error {
-	o, err := s.begin(e.OutputIndex, json.RawMessage(`{"type":"message"}`)) // not all servers announce it
+	o, err := s.begin(e.OutputIndex, json.RawMessage(`{"type":"message"}`)) // not all servers send its start
 	if err != nil {
 		return err
 	}
 	if o.kind != "message" || e.ContentIndex < 0 || e.ContentIndex > maxOutputs {
-		return s.m.malformed("text of the stream belongs to no message", []byte(e.Delta))
+		return malformed("text belongs to no message", []byte(e.Delta))
 	}
 	i, err := s.content(o, e.ContentIndex, strings.HasPrefix(e.Type, "response.refusal"))
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *responseStream) text(e responseEvent) error {
 	return s.reply.Append(i, e.Delta)
 }
 
-// content returns the part of a message's content, which it begins.
+// content returns the part of a message's content, beginning it if necessary.
 func (s *responseStream) content(o *output, index int, refusal bool) (int, error) {
 	for len(o.parts) <= index {
 		if err := s.part(o, content.TextPart("")); err != nil {
@@ -110,11 +110,11 @@ func (s *responseStream) content(o *output, index int, refusal bool) (int, error
 	return i, nil
 }
 
-// thought takes a piece of a reasoning's summary or text.
+// thought handles a fragment of reasoning.
 func (s *responseStream) thought(e responseEvent) error {
 	o := s.at(e.OutputIndex)
 	if o == nil || o.kind != "reasoning" {
-		return s.m.malformed("reasoning of the stream belongs to no item", []byte(e.Delta))
+		return malformed("reasoning belongs to no item", []byte(e.Delta))
 	}
 	piece, index := e.Delta, e.SummaryIndex+e.ContentIndex
 	if index != o.last && s.reply.Text(o.parts[0]) != "" {
@@ -124,16 +124,16 @@ func (s *responseStream) thought(e responseEvent) error {
 	return s.reply.Append(o.parts[0], piece)
 }
 
-// arguments takes a piece of a call's arguments.
+// arguments handles a fragment of a call's arguments.
 func (s *responseStream) arguments(e responseEvent) error {
 	o := s.at(e.OutputIndex)
 	if o == nil || o.kind != "function_call" {
-		return s.m.malformed("arguments of the stream belong to no call", []byte(e.Delta))
+		return malformed("arguments belong to no call", []byte(e.Delta))
 	}
 	return s.reply.Append(o.parts[0], e.Delta)
 }
 
-// done takes an item that is whole, and from it what was not streamed.
+// done handles a complete item and adds what was not streamed.
 func (s *responseStream) done(index int, raw json.RawMessage) error {
 	o, err := s.begin(index, raw)
 	if err != nil || o.whole {
@@ -141,7 +141,7 @@ func (s *responseStream) done(index int, raw json.RawMessage) error {
 	}
 	var it outputItem
 	if !lenient(raw, &it) || it.Type != o.kind {
-		return nil // another item: the list at the end may leave some out
+		return nil // another item: the final list may omit some
 	}
 	o.whole = true
 	switch o.kind {
@@ -157,7 +157,7 @@ func (s *responseStream) done(index int, raw json.RawMessage) error {
 	return s.reply.Commit(o.parts[0])
 }
 
-// said ends a message.
+// said completes a message.
 func (s *responseStream) said(o *output, it outputItem) error {
 	for index, c := range it.Content {
 		i, err := s.content(o, index, c.Type == "refusal")
@@ -177,7 +177,7 @@ func (s *responseStream) said(o *output, it outputItem) error {
 	return nil
 }
 
-// rest appends what of the whole text was not streamed, and ends the part.
+// rest appends what was not streamed of the whole text, and commits the part.
 func (s *responseStream) rest(i int, whole string) error {
 	if missing, ok := strings.CutPrefix(whole, s.reply.Text(i)); ok {
 		if err := s.reply.Append(i, missing); err != nil {
@@ -187,7 +187,7 @@ func (s *responseStream) rest(i int, whole string) error {
 	return s.reply.Commit(i)
 }
 
-// reasoningText is what people see of a reasoning.
+// reasoningText returns the visible text of reasoning.
 func reasoningText(it outputItem) string {
 	var texts []string
 	for _, t := range it.Summary {

@@ -16,10 +16,10 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// answerName names the schema of a final answer; the provider wants a name.
+// answerName is the name of an answer schema, which the API requires.
 const answerName = "answer"
 
-// responsesRequest writes the request for Responses.
+// responsesRequest returns a request for Responses.
 func (m *Model) responsesRequest(r model.Request) responses.ResponseNewParams {
 	p := responses.ResponseNewParams{
 		Model: m.cfg.Model,
@@ -62,7 +62,7 @@ func (m *Model) cacheResponses(r model.Request, p *responses.ResponseNewParams) 
 		p.PromptCacheRetention = responses.ResponseNewParamsPromptCacheRetention24h
 	}
 	if c.off && optsOutOfCache(m.cfg.Model) {
-		p.PromptCacheOptions.Mode = "explicit" // with no breakpoint, nothing is cached
+		p.PromptCacheOptions.Mode = "explicit" // without breakpoints, nothing is cached
 	}
 }
 
@@ -71,7 +71,7 @@ func responseTools(specs []tool.Spec) []responses.ToolUnionParam {
 	for _, s := range specs {
 		f := &responses.FunctionToolParam{
 			Name: s.Name, Parameters: fields(s.InputSchema),
-			Strict: sdk.Bool(strict(s.InputSchema)), // left out it would mean true
+			Strict: sdk.Bool(strict(s.InputSchema)), // the default is true
 		}
 		if s.Description != "" {
 			f.Description = sdk.String(s.Description)
@@ -81,16 +81,16 @@ func responseTools(specs []tool.Spec) []responses.ToolUnionParam {
 	return all
 }
 
-// inputWriter writes a transcript as input items.
+// inputWriter converts a transcript to input items.
 type inputWriter struct {
 	m     *Model
 	ids   wireIDs
-	known map[content.CallID]bool // the calls that are in the input
+	known map[content.CallID]bool // calls in the input
 	out   responses.ResponseInputParam
 }
 
-// input writes the transcript. What the provider has compacted is left out, but
-// for what the system said.
+// input converts the transcript. It leaves out what the provider has compacted,
+// except system and developer messages.
 func (m *Model) input(items []content.Item) responses.ResponseInputParam {
 	w := &inputWriter{m: m, ids: m.wireIDs(items), known: map[content.CallID]bool{}}
 	start, part := m.compacted(items)
@@ -106,12 +106,11 @@ func (m *Model) input(items []content.Item) responses.ResponseInputParam {
 	return w.out
 }
 
-// compacted returns where the last compaction of this provider stands; 0, 0 if
-// there is none.
+// compacted returns the position of the last compaction by this provider, or 0, 0.
 func (m *Model) compacted(items []content.Item) (item, part int) {
 	for i, it := range slices.Backward(items) {
 		for j, p := range slices.Backward(it.Parts) {
-			if p.Kind == content.CustomKind && p.Name == compactionPart && m.mine(p) {
+			if p.Kind == content.CustomKind && p.Name == compactionPart && m.owns(p) {
 				return i, j
 			}
 		}
@@ -164,12 +163,11 @@ func (w *inputWriter) message(role responses.EasyInputMessageRole, it content.It
 	w.add(responses.ResponseInputItemParamOfMessage(list, role))
 }
 
-// assistant writes what the model said as the output items that it was, those of
-// this server with their ids.
+// assistant converts a reply to output items. Those of this server keep their ids.
 func (w *inputWriter) assistant(it content.Item) {
 	parts := it.Parts
 	last := len(parts) - 1
-	for ; last >= 0 && parts[last].Kind == content.ReasoningKind; last-- { // it led to nothing that is sent
+	for ; last >= 0 && parts[last].Kind == content.ReasoningKind; last-- { // nothing follows it
 	}
 	for i := 0; i <= last; i++ {
 		switch p := parts[i]; p.Kind {
@@ -187,7 +185,7 @@ func (w *inputWriter) assistant(it content.Item) {
 		case content.ToolCallKind:
 			w.call(p)
 		case content.CustomKind:
-			if strings.HasPrefix(p.Name, customPrefix) && w.m.mine(p) {
+			if strings.HasPrefix(p.Name, customPrefix) && w.m.owns(p) {
 				w.add(param.Override[responses.ResponseInputItemUnionParam](p.Data))
 			}
 		case content.MediaKind, content.FileKind, content.ToolResultKind:
@@ -195,7 +193,7 @@ func (w *inputWriter) assistant(it content.Item) {
 	}
 }
 
-// sameMessage reports whether two texts were contents of one message.
+// sameMessage reports whether two texts belong to one message.
 func sameMessage(a, b content.Part) bool {
 	return b.Kind == content.TextKind && noteOf(a).Item != "" && noteOf(a) == noteOf(b)
 }
@@ -227,11 +225,10 @@ func (w *inputWriter) spoken(texts []content.Part) {
 	w.add(responses.ResponseInputItemUnionParam{OfOutputMessage: msg})
 }
 
-// reasoning gives a reasoning item back as it came, if it can be read without
-// being stored at the provider: it is encrypted, or shown in full by a server that
-// has nothing to hide.
+// reasoning sends a reasoning item back unchanged if the server can read it without
+// having stored it: it is encrypted, or a compatible server sent its full text.
 func (w *inputWriter) reasoning(p content.Part) {
-	if p.Name != Provider || p.Reasoning == nil || !w.m.mine(p) {
+	if p.Name != Provider || p.Reasoning == nil || !w.m.owns(p) {
 		return
 	}
 	if item, ok := returnable(p.Reasoning.Encrypted, !w.m.own); ok {
@@ -239,8 +236,8 @@ func (w *inputWriter) reasoning(p content.Part) {
 	}
 }
 
-// returnable returns a reasoning item with the fields that input items may have,
-// each as it came.
+// returnable returns a reasoning item with only the fields allowed in input items,
+// each unchanged.
 func returnable(raw []byte, open bool) (json.RawMessage, bool) {
 	var item struct {
 		ID        json.RawMessage `json:"id,omitempty"`
@@ -285,7 +282,7 @@ func (w *inputWriter) call(p content.Part) {
 func (w *inputWriter) results(it content.Item) {
 	for _, r := range it.Results() {
 		if !w.known[r.CallID] {
-			continue // its call was compacted
+			continue // the call was compacted
 		}
 		f := &responses.ResponseInputItemFunctionCallOutputParam{CallID: sdk.String(w.ids[r.CallID])}
 		all := resultPieces(Responses, r)

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -10,29 +11,28 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// Custom parts carry output items of kinds that only this provider has, as they
-// came.
+// Custom parts hold output items that only this provider has, unchanged.
 const (
 	customPrefix   = Provider + "."
 	compactionPart = customPrefix + "compaction"
 )
 
-// commentary is the phase of a message that is not the answer.
+// commentary is the phase of messages before the final answer.
 const commentary = "commentary"
 
-// responseStream makes a reply of the events of Responses.
+// responseStream builds a reply from the events of Responses.
 type responseStream struct {
 	m     *Model
 	reply *provider.Reply
 
 	outputs   []*output
 	usage     content.Usage
-	finished  content.FinishReason // empty: the reply is not whole yet
+	finished  content.FinishReason // empty: not complete
 	model, id string
 	refused   bool
 }
 
-// responseEvent has the fields of all events that count.
+// responseEvent has the relevant fields of all events.
 type responseEvent struct {
 	Type         string          `json:"type"`
 	OutputIndex  int             `json:"output_index"`
@@ -43,7 +43,7 @@ type responseEvent struct {
 	Response     *response       `json:"response"`
 }
 
-// response is the whole, as the events that begin and end it have it.
+// response is the whole response, as in its first and last events.
 type response struct {
 	ID         string            `json:"id"`
 	Object     string            `json:"object"`
@@ -72,7 +72,7 @@ type responseUsage struct {
 func (s *responseStream) event(_ string, data []byte) (bool, error) {
 	var e responseEvent
 	if !lenient(data, &e) {
-		return false, s.m.malformed("an event of the stream cannot be read", data)
+		return false, malformed("malformed event", data)
 	}
 	switch e.Type {
 	case "response.output_item.added":
@@ -89,27 +89,26 @@ func (s *responseStream) event(_ string, data []byte) (bool, error) {
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
 		return true, s.close(e.Response)
 	case "error":
-		return false, s.fail(complaintOf(data))
-	case "": // no event, but perhaps a whole response
+		return false, parseError(data).failure(0)
+	case "": // perhaps a whole response
 		return s.plain(data)
 	}
-	return false, nil // progress, and what a later version may bring
+	return false, nil // progress or an unknown event
 }
 
-// plain takes what is no event: the answer of a server that does not stream, or a
-// failure.
+// plain handles what is not an event: a whole response or an error.
 func (s *responseStream) plain(data []byte) (bool, error) {
 	var r response
 	if json.Unmarshal(data, &r) == nil && r.Object == "response" {
 		return true, s.close(&r)
 	}
-	return false, s.fail(complaintOf(data))
+	return false, parseError(data).failure(0)
 }
 
-// close takes the event with which the response ends.
+// close handles the final response.
 func (s *responseStream) close(r *response) error {
 	if r == nil {
-		return s.m.malformed("the stream ends without its response", nil)
+		return malformed("the final event has no response", nil)
 	}
 	s.id, s.model = r.ID, r.Model
 	if u := r.Usage; u != nil {
@@ -119,7 +118,7 @@ func (s *responseStream) close(r *response) error {
 		}
 	}
 	if r.Status == "failed" || r.Status == "cancelled" {
-		return s.fail(complaintOf([]byte(`{"error":` + orNull(r.Error) + `}`)))
+		return parseError([]byte(`{"error":` + cmp.Or(string(r.Error), "null") + `}`)).failure(0)
 	}
 	for i, raw := range r.Output {
 		if err := s.done(i, raw); err != nil {
@@ -130,26 +129,15 @@ func (s *responseStream) close(r *response) error {
 	return nil
 }
 
-func orNull(raw json.RawMessage) string {
-	if len(raw) == 0 {
-		return "null"
-	}
-	return string(raw)
-}
+func (s *responseStream) used() content.Usage { return s.usage }
 
-func (s *responseStream) fail(c complaint) error {
-	e := s.m.failure(0, c)
-	e.Usage = s.usage
-	return e
-}
-
-// reason says why the reply ended.
+// reason returns why the reply ended.
 func (s *responseStream) reason(r *response) content.FinishReason {
 	if r.Incomplete != nil && r.Status != "completed" {
 		switch {
 		case r.Incomplete.Reason == "content_filter":
 			return content.Blocked
-		case strings.HasPrefix(r.Incomplete.Reason, "max_"): // max_output_tokens, with other servers max_tokens
+		case strings.HasPrefix(r.Incomplete.Reason, "max_"): // max_output_tokens, or max_tokens on other servers
 			return content.MaxTokens
 		}
 		return content.Other
@@ -179,7 +167,7 @@ func (s *responseStream) reason(r *response) content.FinishReason {
 	return content.Completed
 }
 
-// end reports that a response must say that it is whole.
+// end returns false, because a response must have a final event.
 func (s *responseStream) end() bool { return false }
 
 func (s *responseStream) finish() (model.Reply, error) {
@@ -196,8 +184,8 @@ func (s *responseStream) finish() (model.Reply, error) {
 	return model.Reply{Items: items, Usage: s.usage, FinishReason: s.finished, Model: s.model, ResponseID: s.id}, nil
 }
 
-// apart puts a final answer into an item of its own, behind what the model said
-// on the way to it: the last item is what people and schemas take for the answer.
+// apart moves the final answer after the commentary to its own item, because the last
+// item counts as the answer.
 func apart(items []content.Item) []content.Item {
 	if len(items) != 1 {
 		return items

@@ -5,18 +5,17 @@ import (
 	"slices"
 )
 
-// The bounds of the strict subset.
+// Limits of the strict subset.
 const (
 	strictDepth      = 10
 	strictProperties = 5000
 	strictEnum       = 1000
 )
 
-// strict reports whether a schema is within the subset of JSON Schema that the
-// provider can force a model to keep: every property required, none besides, and
-// only keywords that it knows. A schema outside of it is sent as it is, without
-// force: making a property required, or leaving a keyword out, would change what
-// the tool means. In doubt the answer is no.
+// strict reports whether the provider can enforce a schema: every property is
+// required, there are no others, and all keywords are supported. Any other schema is
+// sent unchanged and not enforced, because changing it would change the meaning of
+// the tool. In doubt, strict returns false.
 func strict(schema json.RawMessage) bool {
 	var root map[string]json.RawMessage
 	if json.Unmarshal(schema, &root) != nil || plain(root["type"]) != "object" || root["anyOf"] != nil {
@@ -48,7 +47,7 @@ func (c *strictCheck) schema(raw json.RawMessage, depth int) bool {
 	return !isObject || c.object(s)
 }
 
-// keyword reports whether the keyword may stand in the subset with this value.
+// keyword reports whether the subset contains the keyword with this value.
 func (c *strictCheck) keyword(keyword string, value json.RawMessage, depth int) bool {
 	switch keyword {
 	case "type", "title", "description", "required", "const", "pattern", "$ref",
@@ -77,7 +76,7 @@ func (c *strictCheck) keyword(keyword string, value json.RawMessage, depth int) 
 	return false
 }
 
-// each checks the schemas under the names of an object.
+// each checks the schemas in the values of an object.
 func (c *strictCheck) each(raw json.RawMessage, depth int, properties bool) bool {
 	var named map[string]json.RawMessage
 	if json.Unmarshal(raw, &named) != nil {
@@ -96,7 +95,7 @@ func (c *strictCheck) each(raw json.RawMessage, depth int, properties bool) bool
 	return true
 }
 
-// object reports whether exactly the properties that are named are required.
+// object reports whether the required properties are exactly the declared ones.
 func (c *strictCheck) object(s map[string]json.RawMessage) bool {
 	if string(s["additionalProperties"]) != "false" {
 		return false
@@ -117,7 +116,7 @@ func (c *strictCheck) object(s map[string]json.RawMessage) bool {
 	return !slices.ContainsFunc(required, func(name string) bool { _, ok := properties[name]; return !ok })
 }
 
-// types returns the type of a schema, or its types.
+// types returns the types of a schema.
 func types(raw json.RawMessage) []string {
 	var several []string
 	if json.Unmarshal(raw, &several) == nil {
@@ -126,7 +125,7 @@ func types(raw json.RawMessage) []string {
 	return []string{plain(raw)}
 }
 
-// fields takes a schema apart so that the SDK writes its values as they are, with
+// fields returns a schema as fields whose values the SDK does not change. This keeps
 // the order of the properties, which models follow.
 func fields(schema json.RawMessage) map[string]any {
 	var raw map[string]json.RawMessage
@@ -134,7 +133,7 @@ func fields(schema json.RawMessage) map[string]any {
 		raw = map[string]json.RawMessage{"type": json.RawMessage(`"object"`)}
 	}
 	if plain(raw["type"]) == "object" && raw["properties"] == nil {
-		raw["properties"] = json.RawMessage(`{}`) // some servers want it; it says nothing
+		raw["properties"] = json.RawMessage(`{}`) // some servers require it
 	}
 	named := make(map[string]any, len(raw))
 	for k, v := range raw {

@@ -148,7 +148,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		{"anthropic:x?thinking=a+lot", "", "thinking"},
 		{"gemini:x?thinking_level=huge", "", `thinking_level "huge"`},
 		{"gemini:x?base_url=", "", "option base_url: give an address"},
-		{"gemini:x?base_url=here", "", "base URL: want http"},
+		{"gemini:x?base_url=here", "", "base_url: want http"},
 		{"fallback", "", "which models? write fallback:NAME,NAME"},
 		{"fallback:demo,", "", "no model is named"},
 		{"fallback:demo,gpt:5", "", `unknown provider "gpt"`},

@@ -55,7 +55,7 @@ func TestAgentsCheckSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("check prints %q, want %q", told, want)
 		}
 	}
-	if p := expect(t, cli.CodeUsage, "agents", "check", bad, filepath.Join(dir, "none.yaml")); !strings.Contains(p.err.String(), "none.yaml is not there") {
+	if p := expect(t, cli.CodeUsage, "agents", "check", bad, filepath.Join(dir, "none.yaml")); !strings.Contains(p.err.String(), "none.yaml does not exist") {
 		t.Errorf("err = %q", p.err)
 	}
 }

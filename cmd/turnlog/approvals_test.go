@@ -63,7 +63,7 @@ func TestRunStopsAtAnApprovalAndSaysHowItIsDecided(t *testing.T) {
 		t.Errorf("code %d, err %s", code, p.err)
 	}
 	var r turnReport
-	if err := json.Unmarshal([]byte(p.out.String()), &r); err != nil || r.FinishReason != needsApproval || len(r.Approvals) != 1 {
+	if err := json.Unmarshal([]byte(p.out.String()), &r); err != nil || r.FinishReason != "needs_approval" || len(r.Approvals) != 1 {
 		t.Fatalf("%v, out = %s", err, p.out)
 	}
 	a := r.Approvals[0]
@@ -168,7 +168,7 @@ replies:
 	}
 	in, keys := io.Pipe()
 	p = prepare(t, in, nil)
-	p.app.term.isIn = true
+	p.app.IsIn = true
 	p.start(t, "run", "--server", url, "--model", model, "hi")
 	p.err.Await(t, "Run it?")
 	_, _ = fmt.Fprintln(keys, "always")
@@ -195,7 +195,7 @@ replies:
 `
 	in, keys := io.Pipe()
 	p := prepare(t, in, nil)
-	p.app.term.isIn = true
+	p.app.IsIn = true
 	p.start(t, "run", "--server", url, "--model", scripted(t, script), "hi")
 	p.err.Await(t, `? greet {"name":"Ada"}`)
 	p.err.Await(t, "wants to greet. Run it? [y, a for always, n, or n and a reason] ")
@@ -218,7 +218,7 @@ func TestAQuestionEndsWithItsApproval(t *testing.T) {
 	ask := func(session string) (*program, *io.PipeWriter) {
 		in, keys := io.Pipe()
 		p := prepare(t, in, nil)
-		p.app.term.isIn = true
+		p.app.IsIn = true
 		p.start(t, "run", "--server", url, "--session", session, "--model", model, "hi")
 		p.err.Await(t, "Run it?")
 		return p, keys
@@ -248,20 +248,9 @@ func TestADecisionThatNobodyTakesStaysQueued(t *testing.T) {
 	}
 	stop()
 	p := prepare(t, nil, nil)
-	p.app.patience.answer = 5 * time.Second // for sending, too
+	p.app.Patience.Answer = 5 * time.Second // for sending, too
 	p.start(t, "approve", "s", "call_1_1", "--server", url)
 	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "it stays queued until a driver-node takes it") {
 		t.Errorf("code %d, err %s", code, p.err)
-	}
-}
-
-func TestWithoutAServerAnApprovalCannotWait(t *testing.T) {
-	t.Parallel()
-	p := prepare(t, strings.NewReader(""), nil)
-	l := talk{app: p.app, local: true}
-	v := &conversation{people: people{}}
-	l.ask(v)
-	if got := v.people.how("c"); !strings.Contains(got, "--yes") || v.people.lines != nil {
-		t.Errorf("how = %q", got)
 	}
 }

@@ -40,7 +40,7 @@ func TestChatAtATerminal(t *testing.T) {
 	t.Parallel()
 	in, keys := io.Pipe()
 	p := prepare(t, in, nil)
-	p.app.term.isIn, p.app.term.style.Color = true, true
+	p.app.IsIn, p.app.Style.Color = true, true
 	model := scripted(t, "replies:\n  - calls: [{name: shell_exec, input: {argv: [sleep, \"60\"]}}]\n")
 	p.start(t, "chat", "--model", model, "--session", "talk", "--tools", "shell", "--root", t.TempDir())
 	p.err.Await(t, "session talk; /quit or Ctrl-D leaves")

@@ -157,7 +157,7 @@ func TestRunSaysThatNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, actor.Config{}) // no node
 	p := prepare(t, nil, nil)
-	p.app.patience.nudge, p.app.patience.answer = time.Millisecond, 3*time.Second // so far apart that the first comes first
+	p.app.Patience.Nudge, p.app.Patience.Answer = time.Millisecond, 3*time.Second // so far apart that the first comes first
 	p.start(t, "run", "--server", url, "--model", scripted(t, oneReply), "hi")
 	if code := p.end(t); code != cli.CodeFailed {
 		t.Errorf("code = %d", code)
@@ -180,7 +180,7 @@ func TestWhoIsNotAnsweredMayLeaveAtOnce(t *testing.T) {
 		"interrupt": {"0s", func(p *program) { p.signals <- os.Interrupt }},
 	} {
 		p := prepare(t, nil, nil)
-		p.app.patience.leave = time.Nanosecond
+		p.app.Patience.Leave = time.Nanosecond
 		p.start(t, "run", "--server", url, "--session", name, "--timeout", leave.flag, "--model", scripted(t, oneReply+"    repeat: true\n"), "hi")
 		for inbox := cellAt(t, url).Inbox(); ; {
 			if sent, err := inbox.Read(t.Context(), content.SessionID(name), nil); err != nil {
@@ -220,7 +220,7 @@ func TestAnAskWithNothingToDoIsNoRefusal(t *testing.T) {
 	url := cellOf(t, actor.Config{})
 	cell := cellAt(t, url)
 	p := prepare(t, nil, nil)
-	p.app.patience.cancel = 10 * time.Millisecond
+	p.app.Patience.Cancel = 10 * time.Millisecond
 	p.start(t, "run", "--server", url, "--session", "s", "--model", scripted(t, oneReply), "hi")
 	for told := false; !told; {
 		sent, err := cell.Inbox().Read(t.Context(), "s", nil)

@@ -111,26 +111,6 @@ func TestAClusterByProfile(t *testing.T) {
 	}
 }
 
-// A clock is compared in the doctor itself: a test cannot have a server with another
-// clock than its own.
-func TestClocksOfServersAreCompared(t *testing.T) {
-	t.Parallel()
-	clock := func(ahead, within time.Duration) jetstream.Clock {
-		return jetstream.Clock{Ahead: ahead, Within: within}
-	}
-	var d doctor
-	d.serverClocks(jetstream.Inspection{Streams: []jetstream.StreamState{
-		{Name: "JOURNAL", Servers: []string{"n1"}, Clock: clock(-3*time.Second, time.Millisecond)},
-		{Name: "INBOX", Servers: []string{"n2"}, Clock: clock(3*time.Second, 2500*time.Millisecond)}, // on a slow connection
-		{Name: "RUN", Servers: []string{"n3"}, Clock: clock(900*time.Millisecond, 0)},
-		{Name: "TASKS", Err: jetstream.ErrNotProvisioned},
-	}})
-	f := d.report.expect(t, "warning clock-skew n1")["clock-skew"]
-	if f.What != "the clock of server n1 is 3s behind that of this machine" {
-		t.Errorf("finding %+v", f)
-	}
-}
-
 func TestClocksOfNodesAreCompared(t *testing.T) {
 	t.Parallel()
 	p := admitted(t)

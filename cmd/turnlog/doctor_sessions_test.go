@@ -113,7 +113,7 @@ func TestOnlySoManySessionsAreLookedAt(t *testing.T) {
 		p.ask(content.SessionID(fmt.Sprint("s", n)))
 	}
 	f := p.impatient("--limit", "2").expect(t, "error session-unwoken", "warning not-examined sessions without a run token")
-	if len(f["session-unwoken"].Sessions) != 2 || f["not-examined"].What != "only 2 of 3 sessions without a run token were looked at" {
+	if len(f["session-unwoken"].Sessions) != 2 || f["not-examined"].What != "only 2 of 3 sessions without a run token were examined" {
 		t.Errorf("findings %+v", f)
 	}
 }
@@ -124,7 +124,7 @@ func TestNodesThatDoNotAnswerAreTold(t *testing.T) {
 	lost := p.take(p.cell.Runs(), "lost")
 	p.record("gone", jetstream.HeldToken{Session: "lost", Reply: lost.Reply()})
 	f := p.impatient().expect(t, "error node-dead gone", "error no-nodes")
-	if f["no-nodes"].Why != "1 session has something to do, and nobody does it" || f["node-dead"].Do != "driver-node" {
+	if f["no-nodes"].Why != "1 session has work to do, and no node does it" || f["node-dead"].Do != "driver-node" {
 		t.Errorf("findings %+v", f)
 	}
 	p.nurse()

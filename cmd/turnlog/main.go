@@ -1,37 +1,89 @@
 // Command turnlog runs agent sessions: one turn, a chat, or a deployment of its
 // own on an embedded NATS server.
 //
-// The one idea: every command is the same client of the same parts. Without a
-// server, run and chat start a NATS server in this process, with a driver node and
-// a worker beside it, and then do exactly what they do against a deployment.
+// The one idea: every command is a client of the same parts. Without a server, run
+// and chat start a NATS server in this process, with a driver node and a worker, and
+// then do exactly what they do against a deployment.
 //
-// This package is wiring: flags, streams and exit codes. What it prints of a turn
-// it learns from the session's journal; live deltas only make it come sooner. It
-// keeps no state of its own.
+// This package is wiring: it lists the commands and owns what a process has one of.
+// The commands are in the packages below internal, one for each topic.
 //
-// To test against it, give an app streams, signals and an environment of the
-// test's own, and execute its root command; the tests of this package do.
+// To test a command, execute the root command with an [app.App] of the test's own;
+// the scripts in testdata do.
 package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/agents"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/bench"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/deploy"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/doctor"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/schedule"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/sessions"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/talk"
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
 func main() {
-	signals := make(chan os.Signal, 4) // people press Ctrl-C more than once
+	signals := make(chan os.Signal, 4) // users press Ctrl-C more than once
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	a := &app{
-		term: newTerminal(os.Stdin, os.Stdout, os.Stderr, os.Getenv),
-		// Read by one at a time: whoever waits for something.
-		signals:  signals,
-		exit:     os.Exit,
-		getenv:   os.Getenv,
-		patience: defaultPatience(),
+	os.Exit(cli.Execute(context.Background(), newRootCommand(&app.App{
+		Terminal: app.NewTerminal(os.Stdin, os.Stdout, os.Stderr, os.Getenv),
+		Signals:  signals,
+		Exit:     os.Exit,
+		Getenv:   os.Getenv,
+		Patience: app.DefaultPatience(),
+	})))
+}
+
+func newRootCommand(a *app.App) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "turnlog",
+		Short: "Run AI-agent sessions whose every fact is in a journal on NATS JetStream",
+		Long: `Turnlog runs AI-agent sessions as event-sourced actors on NATS JetStream.
+
+"turnlog run" needs nothing: without a server it starts one in its own process.
+"turnlog dev" is a whole deployment for trying things out, on disk and with a port.`,
+		Example: `  turnlog run "Which Go files here are the longest, and what do they do?"
+  turnlog chat
+  turnlog dev`,
+		SuggestionsMinimumDistance: 2,
 	}
-	os.Exit(cli.Execute(context.Background(), newRootCommand(a)))
+	out := &app.Outlet{To: a.Out}
+	a.Out = out
+	root.PersistentPostRunE = func(*cobra.Command, []string) error { return out.Failure() }
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	for _, command := range []func(*app.App) *cobra.Command{
+		talk.Run, talk.Chat, talk.Task, talk.Send, talk.Wait,
+		deploy.Dev, deploy.Server, deploy.Provision, deploy.Permissions, doctor.Command,
+		agents.Command, agents.Models, agents.Tools, schedule.Command,
+		sessions.Command, sessions.GC, sessions.Calls, sessions.Cancel, sessions.Detach,
+		sessions.Approvals, sessions.Approve, sessions.Deny, sessions.Dead,
+		bench.Command, bench.Torture, version,
+	} {
+		root.AddCommand(command(a))
+	}
+	return root
+}
+
+func version(a *app.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  turnlog version",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(a.Out, "turnlog "+cli.Version())
+			return err
+		},
+	}
 }

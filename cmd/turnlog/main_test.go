@@ -7,24 +7,31 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
 )
 
 // program is one run of the binary.
 type program struct {
-	app      *app
+	app      *app.App
 	out, err *clitest.Screen
 	signals  chan os.Signal
 	code     chan int
@@ -38,12 +45,12 @@ func prepare(t *testing.T, in io.Reader, vars env) *program {
 	t.Helper()
 	p := &program{out: clitest.NewScreen(), err: clitest.NewScreen(), signals: make(chan os.Signal, 4), code: make(chan int, 1)}
 	home := t.TempDir()
-	p.app = &app{
-		term:     terminal{in: in, out: p.out, err: p.err},
-		signals:  p.signals,
-		exit:     func(code int) { t.Errorf("exit(%d)", code) },
-		patience: unhurried(),
-		getenv: func(name string) string {
+	p.app = &app.App{
+		Terminal: app.Terminal{In: in, Out: p.out, Err: p.err},
+		Signals:  p.signals,
+		Exit:     func(code int) { t.Errorf("exit(%d)", code) },
+		Patience: unhurried(),
+		Getenv: func(name string) string {
 			if v, ok := vars[name]; ok || name != "HOME" {
 				return v
 			}
@@ -55,9 +62,9 @@ func prepare(t *testing.T, in io.Reader, vars env) *program {
 
 // unhurried is the patience of a program on a machine that is busy elsewhere: what it
 // prints must not depend on how busy that is.
-func unhurried() patience {
-	return patience{
-		nudge: clitest.Patience, answer: clitest.Patience, cancel: clitest.Patience, leave: clitest.Patience, servers: clitest.Patience,
+func unhurried() app.Patience {
+	return app.Patience{
+		Nudge: clitest.Patience, Answer: clitest.Patience, Cancel: clitest.Patience, Leave: clitest.Patience, Servers: clitest.Patience,
 	}
 }
 
@@ -117,10 +124,11 @@ const (
 func cellOf(t *testing.T, cfg actor.Config, tools ...tool.Tool) string {
 	t.Helper()
 	srv := clitest.Serve(t)
-	d, err := provisionOn(t.Context(), srv, "", jetstream.QueueConfig{Name: defaultQueue})
-	if err != nil {
+	cell, nc := clitest.Open(t, srv)
+	if err := cell.Provision(t.Context(), jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: defaultQueue}}}); err != nil {
 		t.Fatal(err)
 	}
+	d := &cli.Cell{Cell: cell, Conn: nc}
 	if cfg.Models != nil {
 		hostOn(t, d, cfg, tools...)
 	}
@@ -135,36 +143,40 @@ func hostOn(t *testing.T, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) (st
 		t.Fatal(err)
 	}
 	cfg.Logger = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
-	cfg.Agents = agentfile.Host{Find: published(d.Cell), Models: cfg.Models, Notes: d.Memory()}
-	l := local{drain: time.Second, log: cfg.Logger}
+	cfg.Agents = agentfile.Host{Find: flags.Published(d.Cell), Models: cfg.Models, Notes: d.Memory()}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	up, down := make(chan struct{}), make(chan struct{})
-	var ended error
-	go func() {
-		defer close(down)
-		ended = l.host(ctx, d, cfg, []tool.Source{source}, func(ctx context.Context) error {
-			close(up)
-			<-ctx.Done()
-			return context.Cause(ctx)
-		})
-	}()
-	stop = func() {
-		cancel()
-		<-down
+	group, ctx := errgroup.WithContext(ctx)
+	queue, err := d.Queue(ctx, defaultQueue)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		stop()
-		if !errors.Is(ended, context.Canceled) {
-			t.Errorf("the deployment ended with %v", ended)
+	offers := d.Offers(ulid.Make().String(), defaultQueue)
+	w, err := worker.New(worker.Config{
+		Queue: queue, Tools: []tool.Source{source}, Logger: cfg.Logger, Offers: offers, DrainTimeout: time.Second, Progress: toolset.Progress(d.Live(), cfg.Logger),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	group.Go(func() error { return w.Run(ctx) })
+	<-offers.Made()
+	n, err := actor.NewNode(d.Cell, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group.Go(func() error { return n.Run(ctx) })
+	<-n.Ready()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("the deployment ended with %v", err)
 		}
 	})
-	select {
-	case <-up:
-	case <-down:
-		t.FailNow()
-	}
+	t.Cleanup(stop)
 	return stop
 }
+
+// defaultQueue is the queue of workers that name none.
+const defaultQueue = "default"
 
 // node is how a deployment's node is set up if a test does not care.
 func node() actor.Config { return actor.Config{Models: registry.New(nil).Open} }

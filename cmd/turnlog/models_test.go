@@ -34,7 +34,7 @@ func TestModelsSaysWhatIsMissing(t *testing.T) {
 		}
 	}
 	p = within(t, env{"OPENAI_API_KEY": canary, "OPENAI_BASE_URL": "http://me:" + canary + "@127.0.0.1:11434/v1", "GOOGLE_API_KEY": canary}, cli.CodeOK, "models")
-	for _, want := range []string{"ready, OPENAI_API_KEY at http://127.0.0.1:11434/v1", "ready, GOOGLE_API_KEY", "\nWithout --model: gemini:gemini-flash-latest, since GOOGLE_API_KEY is set\n"} {
+	for _, want := range []string{"ready, OPENAI_API_KEY at http://127.0.0.1:11434/v1", "ready, GOOGLE_API_KEY", "\nWithout --model: gemini:gemini-flash-latest, because GOOGLE_API_KEY is set\n"} {
 		if !strings.Contains(p.out.String(), want) {
 			t.Errorf("no %q in\n%s", want, p.out)
 		}
@@ -57,7 +57,7 @@ func TestAKeyInTheEnvironmentPicksTheModel(t *testing.T) {
 	if !strings.Contains(p.out.String(), "Hello from afar.") {
 		t.Errorf("out %s", p.out)
 	}
-	if want := "model gemini:gemini-flash-latest, since GEMINI_API_KEY is set; --model names another one\n"; !strings.HasPrefix(p.err.String(), want) {
+	if want := "model gemini:gemini-flash-latest, because GEMINI_API_KEY is set; --model names another one\n"; !strings.HasPrefix(p.err.String(), want) {
 		t.Errorf("err %q, want %q first", p.err, want)
 	}
 	if asked := s.Asked(); len(asked) != 1 || asked[0].Header.Get("X-Goog-Api-Key") != canary {
@@ -67,7 +67,7 @@ func TestAKeyInTheEnvironmentPicksTheModel(t *testing.T) {
 		t.Errorf("--model: out %s, err %s", p.out, p.err)
 	}
 	vars["TURNLOG_MODEL"] = scripted(t, oneReply)
-	if p := within(t, vars, cli.CodeOK, "run", "hi"); !strings.Contains(p.out.String(), "Hello.") || !strings.Contains(p.err.String(), "since TURNLOG_MODEL is set") {
+	if p := within(t, vars, cli.CodeOK, "run", "hi"); !strings.Contains(p.out.String(), "Hello.") || !strings.Contains(p.err.String(), "because TURNLOG_MODEL is set") {
 		t.Errorf("TURNLOG_MODEL: out %s, err %s", p.out, p.err)
 	}
 	vars["TURNLOG_MODEL"] = "gpt"

@@ -99,19 +99,3 @@ func TestAllowIsADecisionForTheSession(t *testing.T) {
 		t.Errorf("granted: %+v", granted)
 	}
 }
-
-func TestRulesThatTheSessionHasAreNotGivenAgain(t *testing.T) {
-	t.Parallel()
-	session := events.Config{
-		Rules:  []events.Rule{{Tool: "a", Action: events.RuleAllow}, {Tool: "b", Action: events.RuleDeny}},
-		Routes: []events.RouteRule{{Tool: "a", Route: "background"}},
-	}
-	same := ruleFlags{rules: session.Rules, routes: session.Routes}
-	if o, tools := same.options(session), same.allowed(session); o != nil || tools != nil {
-		t.Errorf("options %+v, allowed %v, want none", o, tools)
-	}
-	other := ruleFlags{rules: session.Rules[:1]}
-	if o, tools := other.options(session), other.allowed(session); o != nil || len(tools) != 1 {
-		t.Errorf("options %+v, allowed %v, want no options", o, tools)
-	}
-}

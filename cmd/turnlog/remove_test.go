@@ -17,7 +17,6 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
-	"github.com/turnlog/turnlog/jetstream"
 )
 
 func TestASessionIsDeletedForGood(t *testing.T) {
@@ -163,67 +162,6 @@ func TestGCDeletesOnlyWhatItIsToldTo(t *testing.T) {
 		p := at(t, url, append([]string{"gc"}, bad...)...)
 		if code := p.end(t); code != cli.CodeUsage {
 			t.Errorf("gc %v exits with %d: %s", bad, code, p.err)
-		}
-	}
-}
-
-func TestWhatNeedNotBeKept(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-	day := 24 * time.Hour
-	held := []jetstream.Holding{
-		{Session: "half", Entries: 3, Bytes: 5, Changed: now.Add(-100 * day), Deleted: true},
-		{Session: "grave", Entries: 1, Bytes: 5, Changed: now.Add(-99 * day), Deleted: true},
-		{Session: "old", Entries: 9, Bytes: 10, Changed: now.Add(-91 * day)},
-		{Session: "idle", Entries: 9, Bytes: 30, Changed: now.Add(-30 * day)},
-		{Session: "later", Entries: 9, Bytes: 40, Changed: now.Add(-20 * day)},
-		{Session: "busy", Entries: 9, Bytes: 60, Changed: now.Add(-time.Hour)},
-	}
-	for _, tt := range []struct {
-		age, bytes string
-		want       []content.SessionID
-	}{
-		{"", "", []content.SessionID{"half"}},
-		{"90d", "", []content.SessionID{"half", "old"}},
-		{"90d", "135", []content.SessionID{"half", "old"}},
-		{"90d", "134", []content.SessionID{"half", "old", "idle"}},
-		{"", "105", []content.SessionID{"half", "old", "idle"}},
-		{"", "1", []content.SessionID{"half", "old", "idle", "later"}},
-	} {
-		var r retention
-		if err := r.parse(tt.age, tt.bytes, "7d"); err != nil {
-			t.Fatal(err)
-		}
-		var got []content.SessionID
-		for _, e := range r.pick(held, now) {
-			got = append(got, e.Session)
-		}
-		if !slices.Equal(got, tt.want) {
-			t.Errorf("older than %q, at most %q: %v, want %v", tt.age, tt.bytes, got, tt.want)
-		}
-	}
-}
-
-func TestSizesAndAgesAreRead(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]uint64{"0": 0, "7": 7, "1kb": 1000, "1.5 KiB": 1536, "500MB": 500e6, "50GiB": 50 << 30, "2tib": 2 << 40} {
-		if got, err := parseBytes(text); err != nil || got != want {
-			t.Errorf("parseBytes(%q) = %d, %v, want %d", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "x", "-1", "1kk", "1e30", "NaN", "GiB"} {
-		if got, err := parseBytes(text); err == nil {
-			t.Errorf("parseBytes(%q) = %d", text, got)
-		}
-	}
-	for text, want := range map[string]time.Duration{"90d": 2160 * time.Hour, "0.5d": 12 * time.Hour, "12h30m": 12*time.Hour + 30*time.Minute} {
-		if got, err := parseAge(text); err != nil || got != want {
-			t.Errorf("parseAge(%q) = %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "d", "0d", "-3d", "3", "1e9d", "NaNd"} {
-		if got, err := parseAge(text); err == nil {
-			t.Errorf("parseAge(%q) = %v", text, got)
 		}
 	}
 }

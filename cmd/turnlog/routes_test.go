@@ -47,10 +47,10 @@ func TestRoutesThatMeanNothingAreRefused(t *testing.T) {
 	for route, want := range map[string]string{
 		"":                "use a tool's name",
 		"wait":            `"wait" has no route: use wait=foreground`,
-		"wait=":           `"" is no route: use foreground`,
+		"wait=":           `"" is not a route: use foreground`,
 		"=background":     "use a tool's name",
-		"wait=sideways":   `"sideways" is no route: use foreground`,
-		"wait=detach":     `"detach" is no route: use foreground`,
+		"wait=sideways":   `"sideways" is not a route: use foreground`,
+		"wait=detach":     `"detach" is not a route: use foreground`,
 		"wait=detach:":    `"": use a positive duration like 30s`,
 		"wait=detach:-1s": `"-1s": use a positive duration`,
 	} {

@@ -138,7 +138,7 @@ func TestFirstSignalEndsTheContextAndTheSecondTheProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		signals := make(chan os.Signal)
 		var exited []int
-		ctx, end := watch(t.Context(), signals, func(code int) { exited = append(exited, code) })
+		ctx, end := Watch(t.Context(), signals, func(code int) { exited = append(exited, code) })
 		signals <- os.Interrupt
 		<-ctx.Done()
 		if i, ok := errors.AsType[*Interrupted](context.Cause(ctx)); !ok || i.Signal != os.Interrupt {

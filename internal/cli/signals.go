@@ -35,14 +35,15 @@ func (i *Interrupted) code() int {
 func WithSignals(parent context.Context, exit func(code int)) (ctx context.Context, stop func()) {
 	signals := make(chan os.Signal, 2) // both, if they come faster than they are read
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	ctx, end := watch(parent, signals, exit)
+	ctx, end := Watch(parent, signals, exit)
 	return ctx, func() {
 		signal.Stop(signals)
 		end()
 	}
 }
 
-func watch(parent context.Context, signals <-chan os.Signal, exit func(int)) (ctx context.Context, end func()) {
+// Watch is WithSignals for a caller that already receives signals. end stops it.
+func Watch(parent context.Context, signals <-chan os.Signal, exit func(int)) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -1,0 +1,277 @@
+// Package agents holds the commands about what sessions are made of: agents and
+// their files, the models, and the tools that models are offered.
+//
+// The one idea: whatever a command here lists is computed the way a session would
+// compute it, so the list is what a session gets. Nothing here opens a session.
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/policy/agentfile"
+)
+
+// Command returns the command with its subcommands.
+func Command(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "agents",
+		Short: "Show, check and publish agents",
+		Example: `  turnlog agents check agents
+  turnlog agents publish agents/reviewer.yaml
+  turnlog run --server nats://127.0.0.1:4222 --agent reviewer "Look at the last change"`,
+	}
+	cmd.AddCommand(list(a), show(a), check(a), publish(a), withdraw(a), schema(a))
+	return cmd
+}
+
+// row is an agent that sessions can start with.
+type row struct {
+	Name        string          `json:"name"`
+	Version     string          `json:"version"`
+	Source      string          `json:"source"` // published, or the folder
+	Description string          `json:"description,omitempty"`
+	Definition  json.RawMessage `json:"definition,omitempty"`
+
+	Problems agentfile.Problems `json:"problems,omitempty"` // why a file of the folder defines no agent; it has no version then
+}
+
+func rowOf(d *agentfile.Definition, source string) (row, error) {
+	ref, err := d.Ref()
+	if err != nil {
+		return row{}, err
+	}
+	return row{Name: d.Name, Version: ref.Version, Source: source, Description: d.Description, Definition: ref.Data}, nil
+}
+
+// folderFlag names a folder of agent files.
+func folderFlag(cmd *cobra.Command) *string {
+	dir := cmd.Flags().String("agents", "", "`folder` of agent files, as driver nodes have")
+	_ = cmd.MarkFlagDirname("agents") // the flag exists
+	return dir
+}
+
+func list(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List agents, one per line: name, version, source, description",
+		Long: `Lists the agents of a folder, those published in a deployment, or both: a driver node searches
+its folder first. Without --agents the deployment is asked.
+
+Problems with files of the folder go to stderr, as with "turnlog agents check", and don't change
+the exit code. With -o json such a file is a row without a version, and its problems are under
+problems: file, line, column, path and message.`,
+		Example: `  turnlog agents ls --agents agents
+  turnlog agents ls --server nats://127.0.0.1:4222 -o json`,
+	}
+	dir := folderFlag(cmd)
+	output := a.Output(cmd)
+	r := a.Remote(cmd, jetstream.RoleClient)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		rows, err := listFolder(a, *dir)
+		if err == nil && (*dir == "" || r.Named()) {
+			err = r.Do(cmd.Context(), func(ctx context.Context, d *cli.Cell, _ *client.Client) error {
+				more, err := listPublished(ctx, d.Cell)
+				rows = append(rows, more...)
+				return err
+			})
+		}
+		if err != nil {
+			return err
+		}
+		return output.Print(rows, func(w io.Writer) error {
+			good := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return len(r.Problems) > 0 }) // reported already
+			return app.Table(w, "NAME VERSION SOURCE DESCRIPTION", good, func(r row) []any {
+				return []any{r.Name, r.Version, r.Source, render.Style{}.Line(r.Description)}
+			})
+		})
+	}
+	return cmd
+}
+
+// listFolder lists the agents of a folder and reports the files that define none.
+func listFolder(a *app.App, dir string) ([]row, error) {
+	rows := []row{}
+	if dir == "" {
+		return rows, nil
+	}
+	all, err := flags.KnownAgents(a, dir).List(agentfile.Folder(dir))
+	problems, bad := errors.AsType[agentfile.Problems](err)
+	if err != nil && !bad {
+		return nil, cli.Usage("--agents: %w", err)
+	}
+	for _, d := range all {
+		r, err := rowOf(d, dir)
+		if err != nil {
+			return nil, err
+		}
+		r.Definition = nil
+		rows = append(rows, r)
+	}
+	for _, p := range problems {
+		a.Complain(p)
+		i := slices.IndexFunc(rows, func(r row) bool { return len(r.Problems) > 0 && r.Source == p.File })
+		if i < 0 {
+			name := strings.TrimSuffix(filepath.Base(p.File), filepath.Ext(p.File))
+			i, rows = len(rows), append(rows, row{Name: name, Source: p.File})
+		}
+		rows[i].Problems = append(rows[i].Problems, p)
+	}
+	return rows, nil
+}
+
+func listPublished(ctx context.Context, cell *jetstream.Cell) ([]row, error) {
+	all, err := cell.Agents().List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var rows []row
+	for _, p := range all {
+		r := row{Name: p.Name, Version: p.Version, Source: "published"}
+		if d, err := agentfile.Parse(p.Name, p.Data, nil); err == nil {
+			r.Description = d.Description
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+func show(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show NAME|FILE",
+		Short: "Print the definition of an agent, with its version",
+		Long: `Prints the complete definition, including everything that a file takes from others. A NAME is
+looked up in the folder of --agents if there is one, else among the published agents.`,
+		Example: `  turnlog agents show agents/reviewer.yaml
+  turnlog agents show reviewer --server nats://127.0.0.1:4222 -o json
+  turnlog agents show reviewer --version 0123456789abcdef`,
+	}
+	dir := folderFlag(cmd)
+	version := cmd.Flags().String("version", "", "`version` of a published agent; default: the newest")
+	output := a.Output(cmd, "yaml", "json")
+	r := a.Remote(cmd, jetstream.RoleClient)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		d, source, err := find(cmd.Context(), r, args[0], *dir, *version)
+		if errors.Is(err, agentfile.ErrUnknown) {
+			return fmt.Errorf("%w: \"turnlog agents ls\" lists all agents", err)
+		}
+		if err != nil {
+			return err
+		}
+		one, err := rowOf(d, source)
+		if err != nil {
+			return err
+		}
+		return output.Print(one, func(w io.Writer) error {
+			text, err := yaml.MarshalWithOptions(d, yaml.UseLiteralStyleIfMultiline(true))
+			if err == nil {
+				_, err = fmt.Fprintf(w, "# version %s, %s\n%s", one.Version, source, text)
+			}
+			return err
+		})
+	}
+	return cmd
+}
+
+// find finds an agent by name or file and returns where it was found.
+func find(ctx context.Context, r *app.Remote, name, dir, version string) (d *agentfile.Definition, source string, err error) {
+	switch {
+	case agentfile.IsFile(name):
+		if d, err = agentfile.Load(name); err != nil {
+			err = cli.Usage("%w", err)
+		}
+		return d, name, err
+	case dir != "":
+		d, err = agentfile.Folder(dir).Find(ctx, name, version)
+		return d, dir, err
+	}
+	err = r.Do(ctx, func(ctx context.Context, c *cli.Cell, _ *client.Client) error {
+		d, err = flags.Published(c.Cell)(ctx, name, version)
+		return err
+	})
+	return d, "published", err
+}
+
+func publish(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "publish FILE...",
+		Short: "Make agents available by name in a deployment",
+		Long: `Publishes definitions in the deployment, each as the newest version of its agent, and prints name
+and version. New sessions that name the agent use that version; existing sessions keep theirs, and
+so do references to a specific version. A driver node with a file of that name in its folder uses
+the file. If "turnlog agents check" finds a problem with any of the files, none is published.`,
+		Example: `  turnlog agents publish agents/*.yaml --server nats://127.0.0.1:4222`,
+	}
+	r := a.Remote(cmd, jetstream.RoleClient)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var all []*agentfile.Definition
+		for _, file := range args {
+			d, err := flags.LoadFile(a, file)
+			if err != nil {
+				return err
+			}
+			all = append(all, d)
+		}
+		return r.Do(cmd.Context(), func(ctx context.Context, c *cli.Cell, _ *client.Client) error {
+			for _, d := range all {
+				ref, err := d.Ref()
+				if err == nil {
+					err = c.Agents().Publish(ctx, ref.Name, ref.Version, ref.Data)
+				}
+				if err == nil {
+					_, err = fmt.Fprintf(a.Out, "%s %s\n", ref.Name, ref.Version)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return cmd
+}
+
+func withdraw(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "withdraw NAME",
+		Short: "Make an agent unavailable to new sessions",
+		Long: `Removes the agent's name from the deployment: new sessions cannot start with it. Its versions
+stay, and so do the sessions that started with one of them.`,
+		Example: "  turnlog agents withdraw reviewer --server nats://127.0.0.1:4222",
+	}
+	r := a.Remote(cmd, jetstream.RoleClient)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return r.Do(cmd.Context(), func(ctx context.Context, c *cli.Cell, _ *client.Client) error {
+			return c.Agents().Withdraw(ctx, args[0])
+		})
+	}
+	return cmd
+}
+
+func schema(a *app.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "schema",
+		Short:   "Print the JSON Schema of agent files",
+		Example: "  turnlog agents schema > agent.schema.json",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := a.Out.Write(agentfile.Schema())
+			return err
+		},
+	}
+}

@@ -1,0 +1,81 @@
+package agents
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/policy/agentfile"
+)
+
+func check(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check FILE|FOLDER...",
+		Short: "Check agent files",
+		Long: `Reads agent files, or all in a folder (*.yaml, *.yml), and what they take from others, and
+prints every problem on a line, as file:line:column: key: problem. It needs no server and calls no
+model.
+
+Exit codes: 0 no problems, 1 problems, 2 a file does not exist.
+
+-o json prints a list of problems: file, line, column, path and message.`,
+		Example: `  turnlog agents check agents
+  turnlog agents check agents/reviewer.yaml -o json`,
+	}
+	output := a.Output(cmd)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		code, found := cli.CodeOK, agentfile.Problems{}
+		for _, arg := range args {
+			err := checkPath(a, arg)
+			problems, bad := errors.AsType[agentfile.Problems](err)
+			found = append(found, problems...)
+			switch {
+			case bad:
+				code = max(code, cli.CodeFailed)
+			case errors.Is(err, fs.ErrNotExist):
+				code = cli.CodeUsage
+				a.Complain(fmt.Errorf("%s does not exist", arg))
+			case err != nil:
+				return err
+			}
+		}
+		err := output.Print(found, func(w io.Writer) error {
+			for _, line := range found.Lines() {
+				if _, err := fmt.Fprintln(w, render.Safe(line)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil && code != cli.CodeOK {
+			err = &cli.ExitError{Code: code}
+		}
+		return err
+	}
+	return cmd
+}
+
+// checkPath checks a file, or those of a folder.
+func checkPath(a *app.App, path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		_, err := flags.LoadFile(a, path)
+		return err
+	}
+	all, err := flags.KnownAgents(a, path).List(agentfile.Folder(path))
+	if err == nil && len(all) == 0 {
+		return agentfile.Problems{{File: path, Message: "holds no agent file: they end in .yaml or .yml"}}
+	}
+	return err
+}

@@ -1,0 +1,205 @@
+package agents
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/deploy"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/output"
+)
+
+// Tools returns the command that lists tools.
+func Tools(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "tools",
+		Short:   "Show the tools that models are offered",
+		Example: "  turnlog tools ls",
+	}
+	cmd.AddCommand(listTools(a))
+	return cmd
+}
+
+func listTools(a *app.App) *cobra.Command {
+	l := lister{app: a}
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List tools, one per line: name, source, effects, calls, description",
+		Long: `Lists the tools that "turnlog run" would offer to a model with the same flags. With a server
+(a flag, NATS_URL or NATS_CONTEXT) it lists the tools that the workers of that deployment offer; a
+worker that started or stopped in the last ten seconds may not be reflected yet.
+
+The effects say what happens when a call runs twice: read_only and idempotent calls are retried
+when their worker is lost, and read_only ones need no approval; "-" stands for everything else.
+The source is a set of --tools, an MCP server, or, in a deployment, the worker and its queue.
+
+With --agent the list shows what sessions of the agent are offered, including its MCP servers,
+skills and agents in this process, and what its file says about each tool: whether a call is allowed
+or needs approval, and how a turn waits for it. Permissions for single paths and programs only take
+effect when a call runs.
+
+MCP servers that are not available go to stderr, and so do tools that the agent's file names but no
+worker offers.`,
+		Example: `  turnlog tools ls
+  turnlog tools ls --tools fs,shell --allow-write -o json
+  turnlog tools ls --mcp 'notes=npx -y @acme/notes'
+  turnlog tools ls --agent agents/reviewer.yaml
+  turnlog tools ls --server nats://127.0.0.1:4222`,
+	}
+	l.tools.Register(cmd)
+	cmd.Flags().StringVar(&l.file, "agent", "", "list what this agent is offered: its `file`, or its name in a deployment")
+	out := a.Output(cmd)
+	l.remote = a.RemoteAt(cmd, jetstream.RoleClient, zapcore.ErrorLevel)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		list := l.local
+		if l.remote.Named() {
+			list = l.offered
+			for _, name := range toolset.FlagNames() {
+				if cmd.Flags().Changed(name) {
+					return cli.Usage("--%s is for the worker of this process, but a deployment has its own workers", name)
+				}
+			}
+		}
+		if err := list(cmd.Context()); err != nil {
+			return err
+		}
+		return out.Print(append([]toolRow{}, l.rows...), l.print)
+	}
+	return cmd
+}
+
+// toolRow is an offered tool.
+type toolRow struct {
+	Name        string          `json:"name"`
+	Source      string          `json:"source"`
+	Effects     content.Effects `json:"effects"` // "": running it twice may do harm
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"input_schema"`
+
+	*ToolUse // with --agent
+}
+
+// lister collects the tools.
+type lister struct {
+	app    *app.App
+	remote *app.Remote
+	tools  toolset.Flags
+	file   string // or name of the agent
+
+	agent *toolsAgent // nil: none
+	rows  []toolRow
+	names []string // of all tools, including those that the agent is not offered
+}
+
+// local lists the tools that a worker in this process would have.
+func (l *lister) local(ctx context.Context) (err error) {
+	if l.agent, err = l.loadAgent(ctx, nil); err != nil {
+		return err
+	}
+	if err := l.agent.prepare(&l.tools); err != nil {
+		return err
+	}
+	sources, err := l.tools.Open()
+	if err != nil {
+		return cli.Usage("%w", err)
+	}
+	servers, err := l.tools.Connect(ctx, cli.Version(), l.app.Getenv, l.remote.Logger())
+	if err != nil {
+		return cli.Usage("%w", err)
+	}
+	defer servers.Close()
+	if err := deploy.AwaitServers(ctx, l.app, servers); err != nil {
+		return err
+	}
+	own, err := l.agent.sources(ctx, l.tools.Root, l.file)
+	if err != nil {
+		return err
+	}
+	sources, err = l.tools.Keep(slices.Concat(sources, servers.Sources(), own), output.NewMemory(0))
+	if err != nil {
+		return err
+	}
+	c, err := tool.Sample(ctx, l.agent.bindSources(sources), tool.FirstWins)
+	if err != nil {
+		return err
+	}
+	for _, o := range c.Offers {
+		l.add(o.Source, o.Spec)
+	}
+	l.agent.hintMissing(l.app, l.names)
+	return nil
+}
+
+// offered lists the tools that the workers of a deployment offer.
+func (l *lister) offered(ctx context.Context) error {
+	err := l.remote.Do(ctx, func(ctx context.Context, d *cli.Cell, _ *client.Client) (err error) {
+		if l.agent, err = l.loadAgent(ctx, d.Cell); err != nil {
+			return err
+		}
+		offers, err := d.Catalog().List(ctx)
+		if err != nil {
+			return err
+		}
+		for _, o := range offers {
+			for _, spec := range o.Tools {
+				l.add(o.Worker+"@"+o.Queue, l.agent.bind(spec))
+			}
+		}
+		l.agent.hintMissing(l.app, l.names)
+		return nil
+	})
+	slices.SortStableFunc(l.rows, func(a, b toolRow) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Source, b.Source))
+	})
+	return err
+}
+
+// add adds a tool, unless models are not offered it.
+func (l *lister) add(source string, spec tool.Spec) {
+	l.names = append(l.names, spec.Name)
+	use, offered := l.agent.use(spec)
+	if spec.Name == engine.GateTool || !offered {
+		return
+	}
+	schema := spec.InputSchema
+	if len(schema) == 0 {
+		schema = json.RawMessage(`{"type":"object"}`)
+	}
+	l.rows = append(l.rows, toolRow{spec.Name, source, spec.Effects, spec.Description, schema, use})
+}
+
+// descriptionWidth is how much of a description a line shows.
+const descriptionWidth = 80
+
+func (l *lister) print(w io.Writer) error {
+	header := "NAME SOURCE EFFECTS DESCRIPTION"
+	if l.agent != nil {
+		header = "NAME SOURCE EFFECTS CALLS DESCRIPTION"
+	}
+	return app.Table(w, header, l.rows, func(r toolRow) []any {
+		about := []rune(strings.Join(strings.Fields(r.Description), " "))
+		if len(about) > descriptionWidth {
+			about = append(about[:descriptionWidth-1], '…')
+		}
+		cells := []any{r.Name, r.Source, cmp.Or(string(r.Effects), "-")}
+		if r.ToolUse != nil {
+			cells = append(cells, string(r.Permission)+", "+r.Route)
+		}
+		return append(cells, string(about))
+	})
+}

@@ -1,0 +1,91 @@
+// Package app is what the commands of turnlog share: the terminal they talk to,
+// the way they are interrupted, how they reach a deployment, and how they print
+// a result as a table or as JSON.
+//
+// The one idea: an [App] holds everything that a process has only one of, so a
+// test runs a command by giving it an App with streams, signals and an
+// environment of its own. Main owns the App; commands only borrow it.
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+// App is the process as commands see it.
+type App struct {
+	Terminal
+
+	Signals  <-chan os.Signal // one reader at a time
+	Exit     func(code int)
+	Getenv   func(string) string
+	Patience Patience
+}
+
+// Patience is how long commands wait for others.
+type Patience struct {
+	Nudge   time.Duration // until the user is told that nothing happens yet
+	Answer  time.Duration // until a node has accepted a command
+	Cancel  time.Duration // until a turn ends whose time is over
+	Leave   time.Duration // until a node has accepted a command that is being cancelled
+	Servers time.Duration // until the user is told which MCP servers are still connecting
+}
+
+// DefaultPatience allows for a takeover: a session whose node was killed has a new
+// owner within 12 s.
+func DefaultPatience() Patience {
+	return Patience{
+		Nudge: 3 * time.Second, Answer: 30 * time.Second, Cancel: 10 * time.Second, Leave: 500 * time.Millisecond,
+		Servers: 2 * time.Second,
+	}
+}
+
+// Interruptible runs do with a context that the first signal ends. The second one
+// ends the process.
+func (a *App) Interruptible(ctx context.Context, do func(context.Context) error) error {
+	ctx, end := cli.Watch(ctx, a.Signals, a.Exit)
+	defer end()
+	return do(ctx)
+}
+
+// UntilInterrupted runs do until the first signal, which is its regular end.
+func (a *App) UntilInterrupted(ctx context.Context, do func(context.Context) error) error {
+	err := a.Interruptible(ctx, do)
+	if IsInterrupt(err) {
+		return nil
+	}
+	return err
+}
+
+// IsInterrupt reports whether a signal caused err.
+func IsInterrupt(err error) bool {
+	_, ok := errors.AsType[*cli.Interrupted](err)
+	return ok
+}
+
+// Person is the user's name, as journals record it.
+func (a *App) Person() string {
+	return cmp.Or(a.Getenv("USER"), a.Getenv("USERNAME"), "turnlog")
+}
+
+// Hint tells the user something that is not part of the output.
+func (a *App) Hint(format string, args ...any) {
+	_, _ = fmt.Fprintln(a.Err, a.Style.Dim(fmt.Sprintf(format, args...)))
+}
+
+// Complain reports an error that does not end the command.
+func (a *App) Complain(err error) {
+	_, _ = fmt.Fprintln(a.Err, a.Style.Bad(render.Safe(err.Error())))
+}
+
+// Failed returns an error that ends the program with a code.
+func Failed(code int, format string, args ...any) error {
+	return &cli.ExitError{Code: code, Err: fmt.Errorf(format, args...)}
+}

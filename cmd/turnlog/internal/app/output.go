@@ -1,0 +1,103 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+// Output is the flag -o of a command, and the way it prints its result.
+type Output struct {
+	*cli.Choice
+
+	app *App
+}
+
+// Output adds the flag -o to cmd. Without formats there are text and json.
+func (a *App) Output(cmd *cobra.Command, formats ...string) Output {
+	if len(formats) == 0 {
+		formats = []string{"text", "json"}
+	}
+	return Output{cli.OutputFlag(cmd, formats...), a}
+}
+
+// Print writes v as JSON if the flag says so, else calls text.
+func (o Output) Print(v any, text func(io.Writer) error) error {
+	if o.String() == "json" {
+		return WriteJSON(o.app.Out, v)
+	}
+	return text(o.app.Out)
+}
+
+// WriteJSON writes a value as one line.
+func WriteJSON(w io.Writer, value any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return err
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// Table writes rows in aligned columns below a header, or nothing if there are none. The
+// header separates columns by spaces, and words of one column by underscores.
+// Cells are printed with %v, on one line and without control characters.
+func Table[R any](w io.Writer, header string, rows []R, cells func(R) []any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, strings.NewReplacer(" ", "\t", "_", " ").Replace(header)) // Flush reports errors
+	for _, r := range rows {
+		for i, c := range cells(r) {
+			if i > 0 {
+				_, _ = io.WriteString(t, "\t")
+			}
+			_, _ = io.WriteString(t, render.Safe(fmt.Sprint(c)))
+		}
+		_, _ = io.WriteString(t, "\n")
+	}
+	return t.Flush()
+}
+
+// Fields writes names and values in two aligned columns.
+func Fields(w io.Writer, fill func(row func(name, format string, args ...any))) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fill(func(name, format string, args ...any) {
+		_, _ = fmt.Fprintf(t, "%s\t%s\n", name, render.Safe(fmt.Sprintf(format, args...))) // Flush reports errors
+	})
+	return t.Flush()
+}
+
+// Harmless returns text as it may be written to a terminal: what models and tools say
+// must not move the cursor.
+func Harmless(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = render.Safe(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Bytes formats a size.
+func Bytes(n uint64) string {
+	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
+	x, i := float64(n), 0
+	for ; x >= 1024 && i < len(units)-1; i++ {
+		x /= 1024
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%.1f %s", x, units[i])
+}

@@ -1,0 +1,132 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// Remote connects a command to the deployment that its flags name.
+type Remote struct {
+	*cli.Deployment
+
+	App  *App
+	Role jetstream.Role // whose permissions suffice
+
+	name string
+	logs *cli.Log
+}
+
+// Remote adds the flags that say where the deployment is to cmd and the commands
+// below it.
+func (a *App) Remote(cmd *cobra.Command, role jetstream.Role) *Remote {
+	return a.RemoteAt(cmd, role, zapcore.WarnLevel)
+}
+
+// RemoteAt is Remote for a command that logs from another level by default.
+func (a *App) RemoteAt(cmd *cobra.Command, role jetstream.Role, level zapcore.Level) *Remote {
+	return &Remote{
+		Deployment: cli.NewDeployment(cmd, a.Getenv), App: a, Role: role,
+		name: cmd.Name(), logs: cli.NewLog(cmd, level),
+	}
+}
+
+// As returns the same connection for the permissions of another role.
+func (r *Remote) As(role jetstream.Role) *Remote {
+	as := *r
+	as.Role = role
+	return &as
+}
+
+// Logger returns the logger that the flags describe.
+func (r *Remote) Logger() *zap.Logger { return r.logs.Logger(r.App.Err, r.App.Getenv) }
+
+// Program is the command's name, as the server shows it.
+func (r *Remote) Program() string { return "turnlog " + r.name }
+
+// Named reports whether the command line or the environment names a server. A context
+// that is selected in the nats command does not count: it must not redirect a command
+// that can do without a server.
+func (r *Remote) Named() bool {
+	for _, flag := range []string{r.Server, r.Context, r.Creds, r.User, r.Token, r.NKey} {
+		if flag != "" {
+			return true
+		}
+	}
+	return r.App.Getenv("NATS_URL") != "" || r.App.Getenv("NATS_CONTEXT") != ""
+}
+
+// Connect opens the deployment, unless a signal comes first. The caller closes it.
+func (r *Remote) Connect(ctx context.Context) (cell *cli.Cell, err error) {
+	err = r.App.Interruptible(ctx, func(ctx context.Context) error {
+		cell, err = r.Open(ctx, r.Program(), r.Logger(), r.Role)
+		return err
+	})
+	return cell, err
+}
+
+// Client returns a client on the connection of a deployment. Journals record its name.
+func (r *Remote) Client(d *cli.Cell, name string) (*client.Client, error) {
+	return client.Open(d.Conn, d.Namespace(), client.WithLogger(r.Logger()), client.WithName(name))
+}
+
+// Do runs something with a client of the deployment, until a signal comes.
+func (r *Remote) Do(ctx context.Context, do func(context.Context, *cli.Cell, *client.Client) error) error {
+	return r.App.Interruptible(ctx, func(ctx context.Context) error {
+		d, err := r.Open(ctx, r.Program(), r.Logger(), r.Role)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		c, err := r.Client(d, r.App.Person())
+		if err != nil {
+			return err
+		}
+		return d.Advise(do(ctx, d, c))
+	})
+}
+
+// Ask sends a session a command and waits for the answer, but not forever.
+func (r *Remote) Ask(ctx context.Context, c *client.Client, id content.SessionID, ask func(context.Context, *client.Session) error) error {
+	s, err := c.Attach(ctx, id)
+	if err != nil {
+		return NoSession(id, err)
+	}
+	defer s.Close()
+	ctx, done := context.WithTimeout(ctx, r.App.Patience.Answer)
+	defer done()
+	err = ask(ctx, s)
+	refused, ok := errors.AsType[*client.RefusedError](err)
+	switch {
+	case ok:
+		return fmt.Errorf("session %s: %s", id, refused.Detail)
+	case errors.Is(err, client.ErrNoAnswer) && errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("session %s: %w within %v: it stays queued until a driver-node takes it", id, client.ErrNoAnswer, r.App.Patience.Answer)
+	}
+	return err
+}
+
+// NoSession rewords the error for a session that does not exist.
+func NoSession(id content.SessionID, err error) error {
+	if errors.Is(err, client.ErrNotFound) {
+		return fmt.Errorf("there is no session %s: \"turnlog sessions ls\" lists all sessions", id)
+	}
+	return err
+}
+
+// ParseCall parses a call's ID from the command line.
+func ParseCall(text string) (content.CallID, error) {
+	if !content.IsToken(text) {
+		return "", cli.Usage("call %q: use the ID that \"turnlog calls\" shows", text)
+	}
+	return content.CallID(text), nil
+}

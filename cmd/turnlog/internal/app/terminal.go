@@ -1,0 +1,55 @@
+package app
+
+import (
+	"io"
+	"os"
+	"sync"
+
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+// Terminal is where a command talks to its user: output goes to Out, everything
+// about it to Err.
+type Terminal struct {
+	In       io.Reader
+	Out, Err io.Writer
+	IsIn     bool // In is a terminal
+	IsOut    bool
+	Style    render.Style // of Err
+}
+
+// NewTerminal returns the terminal of a process.
+func NewTerminal(in, out, err *os.File, getenv func(string) string) Terminal {
+	return Terminal{
+		In: in, Out: out, Err: err, IsIn: cli.IsTerminal(in), IsOut: cli.IsTerminal(out),
+		Style: render.Style{Color: cli.Colored(err, getenv)},
+	}
+}
+
+// Outlet remembers the first failed write. Commands that show a turn as it happens
+// don't stop for one, but a command whose output is lost has failed.
+type Outlet struct {
+	To io.Writer
+
+	mu  sync.Mutex
+	err error
+}
+
+// Write implements io.Writer.
+func (o *Outlet) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, err := o.To.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// Failure returns the error of the first failed write.
+func (o *Outlet) Failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}

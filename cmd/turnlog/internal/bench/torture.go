@@ -1,0 +1,154 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/natscli"
+	"github.com/turnlog/turnlog/internal/testing/torture"
+)
+
+// Torture returns the command that tests a deployment under faults.
+func Torture(a *app.App) *cobra.Command {
+	var c torture.Config
+	var servers natscli.Flags
+	var kinds []string
+	for _, k := range torture.Kinds() {
+		kinds = append(kinds, string(k))
+	}
+	cmd := &cobra.Command{
+		Use:   "torture",
+		Short: "Run sessions while nodes, workers, servers and connections fail, and check every guarantee",
+		Long: `Runs many sessions on several nodes and workers while faults happen to them, by a plan that
+the seed decides. Then everything is repaired, the sessions come to rest, every journal is
+audited, and the journals are compared with what clients were promised, what observers saw,
+and what the tools did, each of which kept a record of its own.
+
+Without --server it starts a cluster of three NATS servers in this process, with files on
+disk, and stops and restarts those too. With --server it uses yours, in a namespace of its
+own that it removes at the end, and causes only what a client can cause: it kills its own
+nodes and workers, and cuts, slows and blocks its own connections.
+
+A killed node or worker is one of this process that is cut off permanently, not a killed
+process. A stopped server is shut down at once and started again on its files.
+
+The seed decides the faults and what every session does. It cannot decide how threads,
+sockets and disks interleave, so it may take several runs with a seed to reproduce a
+failure.
+
+Ctrl-C ends the faults; the sessions still come to rest and are checked.
+
+Exit codes: 0 every guarantee held, 1 one did not or the run failed, 2 usage.`,
+		Example: `  turnlog torture
+  turnlog torture --duration 10m --sessions 100
+  turnlog torture --seed 42 -o json
+  turnlog torture --faults node_killed,server_stopped
+  turnlog torture --server nats://127.0.0.1:4222`,
+		Args: cobra.NoArgs,
+	}
+	fs := cmd.Flags()
+	fs.DurationVar(&c.Duration, "duration", 30*time.Second, "`time` for which faults happen")
+	fs.Uint64Var(&c.Seed, "seed", 0, "`number` that decides what happens; default: a random one")
+	fs.IntVar(&c.Sessions, "sessions", 24, "concurrent sessions")
+	fs.IntVar(&c.Nodes, "nodes", 3, "driver nodes")
+	fs.IntVar(&c.Workers, "workers", 3, "tool workers")
+	fs.DurationVar(&c.Rest, "rest", time.Minute, "`time` that sessions have to come to rest after the faults")
+	faults := fs.StringSlice("faults", nil, "only these `kinds`: "+strings.Join(kinds, ", "))
+	fs.IntVar(&c.Replicas, "replicas", 1, "`copies` of each stream on the servers of --server")
+	servers.Register(fs, a.Getenv)
+	output := a.Output(cmd)
+	logs := cli.NewLog(cmd, zapcore.FatalLevel)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		for _, k := range *faults {
+			c.Kinds = append(c.Kinds, torture.Kind(k))
+		}
+		if fs.Changed("server") || fs.Changed("context") { // the environment is not enough: it must be intentional
+			c.Servers = &servers
+		}
+		if err := checkTorture(c, fs.Changed("replicas")); err != nil {
+			return err
+		}
+		if !fs.Changed("seed") {
+			c.Seed = rand.Uint64N(1_000_000) //nolint:gosec // short enough to be typed
+		}
+		c.Logger = logs.Logger(a.Err, a.Getenv)
+		if output.String() == "text" {
+			_, _ = fmt.Fprintf(a.Err, "seed %d\n", c.Seed)
+			c.Told = func(x torture.Fault) { _, _ = fmt.Fprintln(a.Err, x) }
+		}
+		var res torture.Result
+		err := a.Interruptible(cmd.Context(), func(ctx context.Context) (err error) {
+			res, err = torture.Run(ctx, c)
+			return err
+		})
+		if err == nil {
+			err = output.Print(res, func(w io.Writer) error { return printTorture(w, res) })
+		}
+		if err != nil || res.OK() {
+			return err
+		}
+		for _, v := range res.Found {
+			_, _ = fmt.Fprintln(a.Err, v)
+		}
+		return app.Failed(cli.CodeFailed, "%d violations: journals and a log are in %s", len(res.Found), res.Kept)
+	}
+	return cmd
+}
+
+func checkTorture(c torture.Config, replicas bool) error {
+	for name, n := range map[string]int{"sessions": c.Sessions, "nodes": c.Nodes, "workers": c.Workers, "replicas": c.Replicas} {
+		if n < 1 {
+			return cli.Usage("--%s %d: use 1 or more", name, n)
+		}
+	}
+	for name, d := range map[string]time.Duration{"duration": c.Duration, "rest": c.Rest} {
+		if d <= 0 {
+			return cli.Usage("--%s %v: use a positive time", name, d)
+		}
+	}
+	if c.Servers == nil && replicas {
+		return cli.Usage("--replicas is for the servers of --server: the cluster in this process has three")
+	}
+	if err := c.Validate(); err != nil {
+		return cli.Usage("%w", err)
+	}
+	return nil
+}
+
+func printTorture(w io.Writer, r torture.Result) error {
+	var b strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-20s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("seed", "%d", r.Seed)
+	total := 0
+	for _, n := range r.Faults {
+		total += n
+	}
+	row("faults", "%d", total)
+	for _, k := range slices.Sorted(maps.Keys(r.Faults)) {
+		row("  "+string(k), "%d", r.Faults[k])
+	}
+	row("commands accepted", "%d", r.Commands)
+	row("sessions finished", "%d of %d", r.SessionsFinished, r.SessionsTotal)
+	row("entries", "%d", r.Entries)
+	row("calls", "%d", r.Calls)
+	row("recovery", "p50 %d ms, p99 %d ms, max %d ms (%d sessions lost their node)", r.Recovery.P50, r.Recovery.P99, r.Recovery.Max, r.Losses)
+	row("violations", "%d of %d invariants", len(r.Violations), len(torture.Invariants()))
+	for _, name := range slices.Sorted(maps.Keys(r.Violations)) {
+		row("  "+name, "%d", r.Violations[name])
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

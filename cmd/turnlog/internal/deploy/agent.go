@@ -1,0 +1,180 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/policy/memory"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/mcp"
+)
+
+// Agent is the agent of a session that is about to start in this process. The zero value
+// is none.
+type Agent struct {
+	Folder string // of the definition's file
+
+	definition *agentfile.Definition // nil: none, or one that only the nodes know
+	agentsMD   string                // replaces what the definition says, if not ""
+	hooks      bool                  // run the hooks of all agents, not only those of the definition and its delegates
+}
+
+// AgentOf returns the agent of the flags.
+func AgentOf(f *flags.Session, d *agentfile.Definition, given func(flag string) bool) Agent {
+	a := Agent{definition: d}
+	if d != nil {
+		a.Folder = filepath.Dir(f.Agent)
+	}
+	if given("agents-md") {
+		a.agentsMD = f.AgentsMD.String()
+	}
+	return a
+}
+
+// placed returns a definition with the context that the command line asks for.
+func (a Agent) placed(d *agentfile.Definition) *agentfile.Definition {
+	var out agentfile.Definition
+	if d != nil {
+		out = *d
+	}
+	if a.agentsMD == "" {
+		return &out
+	}
+	var c agentfile.Context
+	if out.Context != nil {
+		c = *out.Context
+	}
+	c.AgentsMD, out.Context = a.agentsMD, &c
+	return &out
+}
+
+// host returns the agents of the node in this process.
+func (a Agent) host(l Local, cell *jetstream.Cell) agentfile.Host {
+	return agentfile.Host{
+		Find: flags.Published(cell), Models: l.models, Notes: cell.Memory(), Commands: a.definition != nil || a.hooks, Folder: a.Folder, Root: l.tools.Root,
+		Sources: func(d *agentfile.Definition) []memory.Source { return a.placed(d).Sources(l.tools.Root) },
+	}
+}
+
+// effects configures tasks of sessions without an agent.
+func (a Agent) effects(root string) engine.Config {
+	if sources := a.placed(nil).Sources(root); len(sources) > 0 {
+		return engine.Config{Memory: memory.Plan(nil, sources...)}
+	}
+	return engine.Config{}
+}
+
+// Instructions returns what a session is told about the folder root.
+func (a Agent) Instructions(root string) ([]content.Item, error) {
+	abs, err := filepath.Abs(root)
+	if err != nil {
+		return nil, cli.Usage("--root %s: %w", root, err)
+	}
+	return a.placed(a.definition).Instructions(abs)
+}
+
+// all returns the agent and its delegates.
+func (a Agent) all(ctx context.Context) (all, delegates []*agentfile.Definition, err error) {
+	if a.definition == nil {
+		return nil, nil, nil
+	}
+	delegates, err = agentfile.Delegates(ctx, agentfile.Folder(a.Folder).Find, a.definition)
+	if err != nil {
+		return nil, nil, cli.Usage("%w", err)
+	}
+	return append([]*agentfile.Definition{a.definition}, delegates...), delegates, nil
+}
+
+// prepare adds what the agents need to the worker, before its tools are opened.
+func (a Agent) prepare(ctx context.Context, l *Local) error {
+	all, _, err := a.all(ctx)
+	if err != nil || all == nil {
+		return err
+	}
+	if a.definition.Gate != nil {
+		l.tools.RunGates()
+	}
+	servers, err := agentfile.Servers(all...)
+	if err != nil {
+		return cli.Usage("%w", err)
+	}
+	l.tools.AddServers(servers...)
+	return nil
+}
+
+// sources returns the tools of the agents besides those of MCP servers: skills, and
+// delegation to other agents.
+func (a Agent) sources(ctx context.Context, l Local, d *cli.Cell) ([]tool.Source, error) {
+	all, delegates, err := a.all(ctx)
+	if err != nil || all == nil {
+		return nil, err
+	}
+	var out []tool.Source
+	skills, err := agentfile.Skills(l.tools.Root, all...)
+	if err != nil {
+		return nil, cli.Usage("%w", err)
+	}
+	if skills != nil {
+		out = append(out, skills)
+	}
+	if len(delegates) == 0 {
+		return out, nil
+	}
+	c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName("turnlog-agents"))
+	if err != nil {
+		return nil, err
+	}
+	tools, err := agentfile.Delegations(func(d *agentfile.Definition) (tool.Tool, error) { return l.delegation(c, d) }, delegates...)
+	if err != nil {
+		return nil, cli.Usage("%w", err)
+	}
+	return append(out, tools), nil
+}
+
+// delegation returns the tool that delegates to an agent, with its definition as it is
+// now.
+func (l Local) delegation(c *client.Client, d *agentfile.Definition) (tool.Tool, error) {
+	ref, err := d.Ref()
+	if err != nil {
+		return nil, err
+	}
+	child := client.Options{Config: events.Config{Agent: ref, Model: d.ModelName()}}
+	if child.Config.Model == "" {
+		child.Config.Model, child.Config.ModelData = l.model.Name, l.model.Data
+	} else if child.Config.ModelData, err = flags.ModelData(flags.Models(l.app).In(l.agent.Folder), child.Config.Model, true); err != nil {
+		return nil, fmt.Errorf("agent %s: %w", d.Name, err)
+	}
+	return c.Tool(agentfile.ToolOf(d.Name), d.Purpose(), child)
+}
+
+// AwaitServers waits for the MCP servers and tells the user which are missing: nothing
+// else depends on them. It returns an error only if a signal comes.
+func AwaitServers(ctx context.Context, a *app.App, servers *mcp.Manager) error {
+	if len(servers.Sources()) == 0 {
+		return nil
+	}
+	return a.Interruptible(ctx, func(ctx context.Context) error {
+		soon, cancel := context.WithTimeout(ctx, a.Patience.Servers)
+		defer cancel()
+		for _, s := range servers.Settle(soon) {
+			if s.State == mcp.Connecting {
+				a.Hint("waiting for MCP server %s", s.Server)
+			}
+		}
+		for _, err := range toolset.Missing(ctx, servers) {
+			a.Complain(err)
+		}
+		return context.Cause(ctx)
+	})
+}

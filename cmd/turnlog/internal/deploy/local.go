@@ -1,0 +1,161 @@
+// Package deploy runs deployments and creates them: a NATS server, a driver node
+// and a worker in this process, or the streams and permissions of one elsewhere.
+//
+// The one idea: a deployment in this process is made of the same parts as any
+// other, so sessions cannot tell the difference. [Local] owns all of them and takes
+// them down in the reverse order when its work is done.
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
+)
+
+// DefaultQueue is the queue of workers that name none.
+const DefaultQueue = "default"
+
+// leaveTime is how long calls may still run when their turn has ended or was
+// abandoned: nothing waits for them anymore.
+const leaveTime = time.Millisecond
+
+// Local is a whole deployment in this process.
+type Local struct {
+	serverFlags
+
+	app    *app.App
+	models func(name string, data []byte) (model.Model, error)
+	model  flags.Model // of agents that name none
+	agent  Agent
+	tools  toolset.Flags
+	drain  time.Duration // how long running calls may take at the end
+	log    *zap.Logger
+}
+
+// ForSession returns a deployment in memory for one session, without a port.
+func ForSession(a *app.App, namespace string, agent Agent, start flags.Start, tools toolset.Flags, log *zap.Logger) Local {
+	return Local{
+		app: a, serverFlags: serverFlags{namespace: namespace}, models: flags.Models(a).In(agent.Folder).Open,
+		model: flags.Model{Name: start.Config.Model, Data: start.Config.ModelData}, agent: agent, tools: tools, drain: leaveTime, log: log,
+	}
+}
+
+// Run runs do while the deployment exists. The context of do ends early if a part of it
+// fails.
+func (l Local) Run(ctx context.Context, do func(context.Context, *cli.Cell) error) error {
+	return l.within(ctx, func(ctx context.Context, _ *embedded.Server, d *cli.Cell) error { return do(ctx, d) })
+}
+
+func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Server, *cli.Cell) error) error {
+	if err := l.agent.prepare(ctx, &l); err != nil {
+		return err
+	}
+	sources, err := l.tools.Open() //nolint:contextcheck // what it opens lives as long as this process
+	if err != nil {
+		return cli.Usage("%w", err)
+	}
+	servers, err := l.tools.Connect(ctx, cli.Version(), l.app.Getenv, l.log)
+	if err != nil {
+		return cli.Usage("%w", err)
+	}
+	defer servers.Close()
+	srv, err := l.start(ctx, l.log)
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
+	d, err := provisionOn(ctx, srv, l.namespace, jetstream.QueueConfig{Name: DefaultQueue})
+	if err != nil {
+		return err
+	}
+	if err := AwaitServers(ctx, l.app, servers); err != nil {
+		return err
+	}
+	if note := l.tools.SandboxNote(); note != "" {
+		_, _ = fmt.Fprintln(l.app.Err, note)
+	}
+	own, err := l.agent.sources(ctx, l, d)
+	if err != nil {
+		return err
+	}
+	sources, err = l.tools.Keep(slices.Concat(sources, servers.Sources(), own), d.Blobs())
+	if err != nil {
+		return err
+	}
+	cfg := actor.Config{Models: l.models, Logger: l.log, Agents: l.agent.host(l, d.Cell), Effects: l.agent.effects(l.tools.Root)}
+	return l.host(ctx, d, cfg, sources, func(ctx context.Context) error { return do(ctx, srv, d) })
+}
+
+// errDone ends a deployment whose work is done.
+var errDone = errors.New("done")
+
+// host runs do while a node and a worker serve a cell.
+func (l Local) host(ctx context.Context, d *cli.Cell, cfg actor.Config, sources []tool.Source, do func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := l.work(ctx, group, d, cfg, sources); err != nil {
+			return err
+		}
+		if err := do(ctx); err != nil {
+			return err
+		}
+		return errDone
+	})
+	if err := group.Wait(); !errors.Is(err, errDone) {
+		return err
+	}
+	return nil
+}
+
+// work starts the worker and, once its tools are on offer, the node, so that the first
+// model call sees them. It returns when the node takes sessions.
+func (l Local) work(ctx context.Context, group *errgroup.Group, d *cli.Cell, cfg actor.Config, sources []tool.Source) error {
+	queue, err := d.Queue(ctx, DefaultQueue)
+	if err != nil {
+		return err
+	}
+	offers := d.Offers(ulid.Make().String(), DefaultQueue)
+	w, err := worker.New(worker.Config{
+		Queue: queue, Tools: sources, Permissions: l.tools.Permissions(), Root: l.tools.Root, Logger: l.log, Offers: offers, DrainTimeout: l.drain,
+		Progress: toolset.Progress(d.Live(), l.log),
+	})
+	if err != nil {
+		return err
+	}
+	group.Go(func() error { return w.Run(ctx) })
+	if err := wait(ctx, offers.Made()); err != nil {
+		return err
+	}
+	node, err := actor.NewNode(d.Cell, cfg)
+	if err != nil {
+		return err
+	}
+	group.Go(func() error { return node.Run(ctx) })
+	return wait(ctx, node.Ready())
+}
+
+func wait(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,127 @@
+package deploy
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// Permissions returns the command that prints the NATS permissions of roles.
+func Permissions(a *app.App) *cobra.Command {
+	var g jetstream.Grant
+	var roles []string
+	for _, r := range jetstream.Grantable() {
+		roles = append(roles, string(r))
+	}
+	cmd := &cobra.Command{
+		Use:   "permissions ROLE...",
+		Short: "Print the NATS permissions that a user of a deployment needs",
+		Long: `Prints the NATS permissions of a user: exactly what the programs of its role publish, subscribe
+to and request. It needs no server.
+
+Roles:
+  client       opens sessions, sends input, cancels, reads: turnlog run, chat, task, send, sessions
+  approver     decides about approvals and dead letters, and reads: turnlog approvals, approve,
+               deny, dead
+  driver       drives sessions: driver-node
+  worker       runs the calls of one queue: tool-worker
+  observer     reads journals: observer
+  scheduler    manages schedules: turnlog schedule; with client also turnlog send --at
+  keeper       deletes sessions and unused blobs: turnlog sessions rm, turnlog gc
+  provisioner  creates the streams and queues, publishes agents: turnlog provision, turnlog agents publish
+
+A user with several roles names all of them. A worker that offers sub-agents is a client and an
+approver, too.
+
+A user who can subscribe to a reply can read it. Give every user, or every group that may share
+what it knows, an inbox prefix of its own: pass it to the program with --inbox-prefix, or put it
+into the context of the nats command.
+
+docs/permissions.md lists what the permissions cannot enforce.`,
+		Example: `  turnlog permissions client
+  turnlog permissions worker --queue gpu > worker-gpu.conf
+  turnlog permissions worker client approver --queue default --inbox-prefix _INBOX_crew
+  turnlog permissions driver --namespace team-a -o json | jq .permissions`,
+		ValidArgs: roles,
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&g.Namespace, "namespace", "", "`name` of the deployment on its server, default "+jetstream.DefaultNamespace+" [TURNLOG_NAMESPACE]")
+	fs.StringVar(&g.Queue, "queue", "", "`name` of the queue of a worker")
+	fs.StringVar(&g.Inbox, "inbox-prefix", "", "`text` that the subjects of replies to the user begin with; default: _INBOX_ and the role")
+	output := a.Output(cmd, "conf", "json")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		for _, arg := range args {
+			r := jetstream.Role(arg)
+			if !slices.Contains(jetstream.Grantable(), r) {
+				return cli.Usage("role %q is unknown: use %s", arg, strings.Join(roles, ", "))
+			}
+			if !slices.Contains(g.Roles, r) {
+				g.Roles = append(g.Roles, r)
+			}
+		}
+		switch worker := slices.Contains(g.Roles, jetstream.RoleWorker); {
+		case worker && g.Queue == "":
+			return cli.Usage("a worker needs a --queue: its permissions are for one")
+		case !worker && g.Queue != "":
+			return cli.Usage("--queue %s: only a worker has a queue", g.Queue)
+		}
+		g.Namespace = cmp.Or(g.Namespace, a.Getenv("TURNLOG_NAMESPACE"), jetstream.DefaultNamespace)
+		if g.Inbox == "" {
+			g.Inbox = "_INBOX_" + joined(g.Roles, "_")
+			if g.Queue != "" {
+				g.Inbox += "_" + g.Queue
+			}
+		}
+		p, err := jetstream.PermissionsOf(g)
+		if err != nil {
+			return cli.Usage("%w", err)
+		}
+		return output.Print(permissionsReport(g, p), func(w io.Writer) error {
+			who := strings.Replace(joined(g.Roles, ", "), "worker", "worker of the queue "+g.Queue, 1)
+			_, err := fmt.Fprintf(w, "# A user of the deployment %s: %s. Its programs connect with\n# --inbox-prefix %s.\n%s", g.Namespace, who, g.Inbox, p.Conf())
+			return err
+		})
+	}
+	return cmd
+}
+
+func joined(roles []jetstream.Role, sep string) string {
+	var words []string
+	for _, r := range roles {
+		words = append(words, string(r))
+	}
+	return strings.Join(words, sep)
+}
+
+// permissionsJSON is what -o json prints. Its member permissions is also what a user has
+// in a configuration file of nats-server.
+type permissionsJSON struct {
+	Namespace   string           `json:"namespace"`
+	Roles       []jetstream.Role `json:"roles"`
+	Queue       string           `json:"queue,omitempty"`
+	InboxPrefix string           `json:"inbox_prefix"`
+	Permissions struct {
+		Publish   allowList `json:"publish"`
+		Subscribe allowList `json:"subscribe"`
+		Responses bool      `json:"allow_responses,omitempty"`
+	} `json:"permissions"`
+}
+
+type allowList struct {
+	Allow []string `json:"allow"`
+}
+
+func permissionsReport(g jetstream.Grant, p jetstream.Permissions) permissionsJSON {
+	out := permissionsJSON{Namespace: g.Namespace, Roles: g.Roles, Queue: g.Queue, InboxPrefix: g.Inbox}
+	out.Permissions.Publish.Allow, out.Permissions.Subscribe.Allow = p.Publish, p.Subscribe
+	out.Permissions.Responses = p.Responses
+	return out
+}

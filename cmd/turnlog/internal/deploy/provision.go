@@ -1,0 +1,106 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// Provision returns the command that creates a deployment's streams.
+func Provision(a *app.App) *cobra.Command {
+	var cfg jetstream.Config
+	cmd := &cobra.Command{
+		Use:   "provision",
+		Short: "Create a deployment's streams on a NATS server",
+		Long: `Creates the missing streams and buckets of a deployment. Existing ones are never changed: if
+their settings differ from those requested, or another stream owns a subject, the command says so
+and creates nothing.
+
+A profile states how much the deployment must survive. "dev" is one copy, "standard" three, and
+"audit" three that are on disk before a write is acknowledged; stronger is fine. Servers configure
+themselves when they sync (sync_interval), and no client of NATS can read or change that: --monitor
+reads it from their monitoring ports, --assume-sync takes your word. What is weaker is an error that
+says what to change. "turnlog doctor --profile P" and "driver-node --profile P" check again later.`,
+		Example: `  turnlog provision --server nats://nats.example.com:4222 --profile standard
+  turnlog provision --profile audit --monitor http://n1:8222 --monitor http://n2:8222 --monitor http://n3:8222
+  turnlog provision --context production --namespace team-a --queue default --queue gpu`,
+	}
+	cmd.Flags().IntVar(&cfg.Replicas, "replicas", 1, "`copies` of everything, on as many servers")
+	cmd.Flags().BoolVar(&cfg.Memory, "memory", false, "keep everything in memory, for trying things out")
+	queues := cmd.Flags().StringArray("queue", nil, "`name` of a queue to create, for workers that lack the permission; may be repeated")
+	durability := cli.NewDurability(cmd, "durability `profile` that the deployment must have")
+	r := a.Remote(cmd, jetstream.RoleProvisioner)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if cfg.Memory && durability.Profile() != "" {
+			return cli.Usage("--memory is weaker than any --profile")
+		}
+		if cfg.Replicas, err = durability.Replicas(cmd, cfg.Replicas); err != nil {
+			return err
+		}
+		for _, q := range *queues {
+			cfg.Queues = append(cfg.Queues, jetstream.QueueConfig{Name: q})
+		}
+		return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
+			cell, err := r.Dial(ctx, r.Program(), r.Logger())
+			if err != nil {
+				return err
+			}
+			defer cell.Close()
+			if err := provision(ctx, cell, durability, cfg); err != nil {
+				return err
+			}
+			if err := durability.Require(ctx, cell, r.Logger()); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.Out, "%s is ready at %s\n", r.Namespace(), cell.Conn.ConnectedUrlRedacted())
+			return err
+		})
+	}
+	return cmd
+}
+
+// provision creates what is missing. A deployment that is stronger than its profile
+// stays that way.
+func provision(ctx context.Context, cell *cli.Cell, d *cli.Durability, cfg jetstream.Config) error {
+	if d.Profile() != "" {
+		seen, err := cell.Inspect(ctx)
+		if err == nil && len(seen.Weaker(d.Profile())) == 0 {
+			for _, s := range seen.Streams {
+				cfg.Replicas = max(cfg.Replicas, s.Replicas)
+			}
+		}
+	}
+	err := cell.Provision(ctx, cfg)
+	_, differs := errors.AsType[*jetstream.MismatchError](err)
+	switch {
+	case differs && d.Profile() != "":
+		return fmt.Errorf("%w (\"turnlog doctor --profile %s\" says how to change each)", err, d.Profile())
+	case err != nil && cfg.Replicas > 1:
+		return fmt.Errorf("%w (%d copies need a cluster of as many servers)", err, cfg.Replicas)
+	}
+	return err
+}
+
+// provisionOn creates the deployment's streams on an embedded server. The server closes
+// the connection of the cell.
+func provisionOn(ctx context.Context, srv *embedded.Server, namespace string, queues ...jetstream.QueueConfig) (*cli.Cell, error) {
+	nc, err := srv.Connect()
+	if err != nil {
+		return nil, err
+	}
+	cell, err := jetstream.Open(nc, namespace)
+	if err != nil {
+		return nil, cli.Usage("--%w", err)
+	}
+	if err := cell.Provision(ctx, jetstream.Config{Memory: srv.InMemory(), Queues: queues}); err != nil {
+		return nil, err
+	}
+	return &cli.Cell{Cell: cell, Conn: nc}, nil
+}

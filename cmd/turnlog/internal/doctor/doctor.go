@@ -1,0 +1,264 @@
+// Package doctor is the command that examines a deployment and reports what is
+// wrong with it: what, why it matters, and what to do.
+//
+// The one idea: a finding is data. Checks only look and add findings; what is
+// printed, and the exit code, follow from the list. The doctor changes nothing, and
+// it reads indexes rather than messages, so it is cheap on a busy deployment.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// Command returns the command.
+func Command(a *app.App) *cobra.Command {
+	d := &doctor{}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find out what is wrong with a deployment, and what to do about it",
+		Long: `Examines a deployment and says for every problem what it is, why it matters and what to do:
+streams and consumers that are missing or have other settings, durability below the profile, clocks
+that disagree, nodes that don't answer, sessions that no node drives, work that makes no progress,
+queues without workers, workers without tools, permissions that this user lacks.
+
+It changes nothing. It reads indexes of streams, and the journals of a few sessions that look
+stuck. Findings about permissions are about the user that it connects as.
+
+Exit codes: 0 no errors (there may be warnings), 1 errors were found, 2 wrong usage.`,
+		Example: `  turnlog doctor
+  turnlog doctor --context production --profile audit --monitor http://n1:8222 -o json
+  turnlog doctor --patience 5s --stalled 1m`,
+	}
+	fs := cmd.Flags()
+	fs.DurationVar(&d.patience, "patience", 30*time.Second, "`time` that a session may wait for a node")
+	fs.DurationVar(&d.stalled, "stalled", 10*time.Minute, "`time` that a model or tool call may take without anything being recorded")
+	fs.IntVar(&d.limit, "limit", 1000, "`sessions` to examine, of each kind that looks stuck")
+	d.durability = cli.NewDurability(cmd, "durability `profile` that the deployment must have")
+	output := a.Output(cmd)
+	r := a.RemoteAt(cmd, "", zapcore.ErrorLevel)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if d.patience < 0 || d.stalled < 0 || d.limit < 1 {
+			return cli.Usage("--patience %v, --stalled %v, --limit %d: use positive values", d.patience, d.stalled, d.limit)
+		}
+		if err := d.durability.Check(); err != nil {
+			return err
+		}
+		return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
+			if err := d.run(ctx, r); err != nil {
+				return err
+			}
+			err := output.Print(d.report, d.report.print)
+			if err == nil && !d.report.Healthy {
+				err = &cli.ExitError{Code: cli.CodeFailed}
+			}
+			return err
+		})
+	}
+	return cmd
+}
+
+// doctor examines one deployment, once.
+type doctor struct {
+	patience, stalled time.Duration
+	limit             int
+	durability        *cli.Durability
+
+	cell   *cli.Cell
+	client *client.Client
+	denied *denials
+	ahead  time.Duration // of the server's clock, by which ages are measured
+	report report
+}
+
+// report is what was found.
+type report struct {
+	Namespace string    `json:"namespace"`
+	Server    string    `json:"server"`
+	Healthy   bool      `json:"healthy"` // no errors; there may be warnings
+	Findings  []finding `json:"findings"`
+	Examined  examined  `json:"looked_at"`
+}
+
+// examined counts what was examined. A nil count means that it could not be.
+type examined struct {
+	Streams  *int  `json:"streams"`
+	Nodes    *int  `json:"nodes"` // that answer
+	Workers  *int  `json:"workers"`
+	Queues   *int  `json:"queues"`
+	Sessions *int  `json:"sessions_at_work"` // with an open turn, or a token
+	Took     int64 `json:"took_ms"`
+}
+
+// String lists what was examined and what was not.
+func (e examined) String() string {
+	var done, not []string
+	for _, c := range []struct {
+		n         *int
+		one, many string
+	}{
+		{e.Streams, "stream", "streams"},
+		{e.Nodes, "node", "nodes"},
+		{e.Workers, "worker", "workers"},
+		{e.Queues, "queue", "queues"},
+		{e.Sessions, "session at work", "sessions at work"},
+	} {
+		if c.n == nil {
+			not = append(not, c.many)
+		} else {
+			done = append(done, render.Plural(*c.n, c.one, c.many))
+		}
+	}
+	if len(not) > 0 {
+		done = append(done, "not looked at: "+strings.Join(not, " and "))
+		if len(not) > 2 {
+			done[len(done)-1] = "not looked at: " + strings.Join(not[:len(not)-1], ", ") + " and " + not[len(not)-1]
+		}
+	}
+	return strings.Join(done, ", ")
+}
+
+// Severities of findings.
+const (
+	severityError   = "error"   // something does not work, or violates a requirement
+	severityWarning = "warning" // something may fail soon, or could not be examined
+)
+
+// finding is one problem.
+type finding struct {
+	Severity string              `json:"severity"`
+	Check    string              `json:"check"` // stable, for scripts
+	Object   string              `json:"object,omitempty"`
+	What     string              `json:"what"`
+	Why      string              `json:"why"`
+	Do       string              `json:"do"`
+	Sessions []content.SessionID `json:"sessions,omitempty"` // some of them
+}
+
+// maxNamed is how many sessions a finding names.
+const maxNamed = 20
+
+func (d *doctor) found(f finding) {
+	f.Sessions = f.Sessions[:min(len(f.Sessions), maxNamed)]
+	d.report.Findings = append(d.report.Findings, f)
+}
+
+// run connects and examines.
+func (d *doctor) run(ctx context.Context, r *app.Remote) (err error) {
+	if d.cell, err = r.Dial(ctx, r.Program(), r.Logger()); err != nil {
+		return err
+	}
+	defer d.cell.Close()
+	if d.client, err = r.Client(d.cell, r.App.Person()); err != nil {
+		return err
+	}
+	d.denied = listenForDenials(d.cell.Conn)
+	began := time.Now()
+	d.report = report{Namespace: r.Namespace(), Server: d.cell.Conn.ConnectedUrlRedacted(), Findings: []finding{}}
+	d.examine(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	d.permissions()
+	d.report.Examined.Took = time.Since(began).Milliseconds()
+	d.report.Healthy = d.report.count(severityError) == 0
+	slices.SortStableFunc(d.report.Findings, func(a, b finding) int { return strings.Compare(a.Severity, b.Severity) })
+	return nil
+}
+
+func (r report) count(severity string) (n int) {
+	for _, f := range r.Findings {
+		if f.Severity == severity {
+			n++
+		}
+	}
+	return n
+}
+
+// examine runs the checks whose requirements are met.
+func (d *doctor) examine(ctx context.Context) {
+	seen, err := d.cell.Inspect(ctx)
+	if err != nil {
+		d.found(finding{
+			Severity: severityError, Check: "jetstream-off", What: err.Error(),
+			Why: "a deployment stores everything in JetStream",
+			Do:  "start the server with JetStream (nats-server -js), or connect to an account that has it",
+		})
+		return
+	}
+	whole := d.streams(seen)
+	d.durable(ctx, seen)
+	d.serverClocks(seen)
+	if !whole {
+		return // other checks would only report the same
+	}
+	if lacking := d.cell.Unreadable(ctx); len(lacking) > 0 {
+		d.unreadable(lacking)
+		return
+	}
+	consumers := d.cell.InspectConsumers(ctx)
+	d.consumers(consumers)
+	work, err := d.cell.Work(ctx)
+	if err != nil {
+		d.blind("sessions", err)
+		return
+	}
+	d.queues(ctx, consumers, work)
+	d.sessions(ctx, consumers, work)
+}
+
+// blind reports what could not be examined.
+func (d *doctor) blind(what string, err error) {
+	if err == nil {
+		return
+	}
+	d.found(finding{
+		Severity: severityError, Check: "not-examined", Object: what, What: fmt.Sprintf("%s could not be examined: %v", what, err),
+		Why: "it is not known whether anything is wrong there", Do: "try again; if the problem persists, look into the server's log",
+	})
+}
+
+func (r report) print(w io.Writer) error {
+	var b strings.Builder
+	line := render.Style{Full: true}.Line
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%s: %s", f.Severity, f.Check)
+		if f.Object != "" {
+			fmt.Fprintf(&b, " (%s)", line(f.Object))
+		}
+		fmt.Fprintf(&b, "\n  what: %s\n  why:  %s\n  do:   %s\n", line(f.What), line(f.Why), line(f.Do))
+		if len(f.Sessions) > 0 {
+			fmt.Fprintf(&b, "  sessions: %s\n", line(strings.Trim(fmt.Sprint(f.Sessions), "[]")))
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "%s at %s: %s, %s (%s; %d ms)\n", r.Namespace, r.Server,
+		render.Plural(r.count(severityError), "error", "errors"), render.Plural(r.count(severityWarning), "warning", "warnings"), r.Examined, r.Examined.Took)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// namespaceFlag names the cell in suggested commands, unless it is the default one.
+func (d *doctor) namespaceFlag() string {
+	if d.report.Namespace == jetstream.DefaultNamespace {
+		return ""
+	}
+	return " --namespace " + d.report.Namespace
+}
+
+// serverNow is the time by the server's clock, which stamps messages.
+func (d *doctor) serverNow() time.Time { return time.Now().Add(d.ahead) }

@@ -1,0 +1,109 @@
+package flags
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/model/registry"
+)
+
+// DemoModel is used if nothing says which model to use.
+const DemoModel = "demo"
+
+// Models opens models by name, with the process's environment.
+func Models(a *app.App) *registry.Registry { return registry.New(a.Getenv) }
+
+// registerModels adds the flag that names the model of a new session, and its fallbacks.
+func registerModels(cmd *cobra.Command, names *[]string) {
+	var usages []string
+	for _, p := range registry.Providers() {
+		usages = append(usages, p.Usage)
+	}
+	cmd.Flags().StringArrayVar(names, "model", nil, "`model` of a new session: "+strings.Join(usages, ", ")+
+		"; repeat it for fallbacks; default: "+registry.ModelVariable+
+		", else, in this process, a model of the first provider whose key is set, else "+DemoModel)
+	_ = cmd.RegisterFlagCompletionFunc("model", completeModel) // the flag exists
+}
+
+// Model is the model that a session starts with.
+type Model struct {
+	Name string
+	Data []byte
+}
+
+// chooseModel returns the named model, or else the one that the environment gives. In
+// this process the model must be available. In a deployment the nodes' environments
+// count, so only a name that every node would refuse is an error. Names of files are
+// relative to folder; "" is the current directory.
+func chooseModel(a *app.App, named []string, folder string, local bool) (Model, error) {
+	models := Models(a).In(folder)
+	name, because := registry.Fallback(named...), ""
+	if len(named) == 0 {
+		name = DemoModel
+		if byDefault, variable := models.Default(); byDefault != "" && (local || variable == registry.ModelVariable) {
+			name, because = byDefault, variable
+		}
+	}
+	data, err := ModelData(models, name, local)
+	switch {
+	case err != nil && because == registry.ModelVariable:
+		return Model{}, cli.Usage("%s: %w", because, err)
+	case err != nil:
+		return Model{}, cli.Usage("%w", err)
+	}
+	if because != "" && local {
+		a.Hint("model %s, because %s is set; --model names another one", name, because)
+	}
+	return Model{name, data}, nil
+}
+
+// ModelData returns what a session records of the model besides its name.
+func ModelData(models *registry.Registry, name string, local bool) ([]byte, error) {
+	m, err := models.Open(name, nil)
+	var data []byte
+	if err == nil {
+		data = registry.Data(m)
+	}
+	if local {
+		return data, err
+	}
+	if _, missing := errors.AsType[*registry.MissingError](err); missing || err == nil {
+		_, err = models.OpenShared(name, data)
+	}
+	if _, missing := errors.AsType[*registry.MissingError](err); missing {
+		err = nil // a node may have it
+	}
+	return data, err
+}
+
+// completeModel offers the providers, and files for those that read one.
+func completeModel(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var out []cobra.Completion
+	provider, file, inFile := strings.Cut(typed, ":")
+	for _, p := range registry.Providers() {
+		name := p.Name
+		if strings.Contains(p.Usage, ":") {
+			name += ":"
+		}
+		if !inFile {
+			out = append(out, name)
+		}
+		if !inFile || p.Name != provider || p.Usage != name+"FILE" {
+			continue
+		}
+		files, _ := filepath.Glob(file + "*") // a bad pattern has no matches
+		for _, f := range files {
+			if info, err := os.Stat(f); err == nil && info.IsDir() {
+				f += string(filepath.Separator)
+			}
+			out = append(out, name+f)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}

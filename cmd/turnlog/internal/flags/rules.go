@@ -1,0 +1,135 @@
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// Rules say what calls may do, how a turn waits for them and how much it may use. They
+// are part of a new session; in one that exists they narrow a single turn.
+type Rules struct {
+	List   []events.Rule
+	Routes []events.RouteRule
+	Limits events.Limits
+}
+
+// Register adds the flags to cmd.
+func (f *Rules) Register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	var keys []string
+	for _, l := range f.limits() {
+		keys = append(keys, l.name+"=")
+	}
+	fs.Func("limit", "end a turn beyond `limits`, separated by commas; they never widen a session's own: "+strings.Join(keys, "N, ")+"N", f.addLimits)
+	complete := cobra.FixedCompletions(keys, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
+	_ = cmd.RegisterFlagCompletionFunc("limit", complete) // the flag exists
+	rule := func(action events.Action, usage string) {
+		fs.Func(string(action), usage, func(pattern string) error {
+			if pattern == "" {
+				return errNoPattern
+			}
+			f.List = append(f.List, events.Rule{Tool: pattern, Action: action})
+			return nil
+		})
+	}
+	rule(events.RuleAllow, "run calls of the tools that match `pattern`; * stands for any characters; in an existing session the decision is permanent")
+	rule(events.RuleAsk, "ask a person to approve calls of the tools that match `pattern`")
+	rule(events.RuleDeny, "refuse calls of the tools that match `pattern`")
+	fs.Func("route", "how a turn waits for calls of the tools that match a pattern: `pattern`=foreground, =background or =detach:DURATION", f.addRoute)
+}
+
+var errNoPattern = errors.New("use a tool's name, in which * stands for any characters")
+
+// limit is a limit and its name on the command line.
+type limit struct {
+	name  string
+	value *int64
+}
+
+func (f *Rules) limits() []limit {
+	l := &f.Limits
+	return []limit{
+		{"requests", &l.Requests}, {"tokens", &l.TotalTokens}, {"input_tokens", &l.InputTokens},
+		{"output_tokens", &l.OutputTokens}, {"tool_calls", &l.ToolCalls}, {"rounds", &l.MaxRounds},
+	}
+}
+
+func (f *Rules) addLimits(text string) error {
+	all := f.limits()
+	for pair := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
+		i := slices.IndexFunc(all, func(l limit) bool { return l.name == name })
+		if i < 0 {
+			var names []string
+			for _, l := range all {
+				names = append(names, l.name)
+			}
+			return fmt.Errorf("%q is none of %s", name, strings.Join(names, ", "))
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n < 1 {
+			return fmt.Errorf("%s=%s: use a number from 1 on", name, value)
+		}
+		*all[i].value = n
+	}
+	return nil
+}
+
+func (f *Rules) addRoute(text string) error {
+	pattern, route, found := strings.Cut(text, "=")
+	switch {
+	case pattern == "":
+		return errNoPattern
+	case !found:
+		return fmt.Errorf("%[1]q has no route: use %[1]s=foreground, %[1]s=background or %[1]s=detach:30s", pattern)
+	}
+	way, after, err := content.ParseRoute(route)
+	if err != nil {
+		return fmt.Errorf("%q is not a route: %w", route, err)
+	}
+	f.Routes = append(f.Routes, events.RouteRule{Tool: pattern, Route: way, DetachAfter: after})
+	return nil
+}
+
+// Options returns how the flags narrow one turn of an existing session, or nil. Rules
+// that the session started with are not repeated.
+func (f *Rules) Options(session events.Config) *events.TurnOptions {
+	var o events.TurnOptions
+	if l := f.Limits; l != (events.Limits{}) {
+		o.Limits = &l
+	}
+	narrows := func(r events.Rule) bool { return r.Action != events.RuleAllow }
+	if slices.ContainsFunc(f.List, narrows) && !slices.Equal(f.List, session.Rules) {
+		o.Rules = [][]events.Rule{f.List}
+	}
+	if !slices.Equal(f.Routes, session.Routes) {
+		o.Routes = f.Routes
+	}
+	if o.Limits == nil && o.Rules == nil && len(o.Routes) == 0 {
+		return nil
+	}
+	return &o
+}
+
+// Allowed returns the tools that the flags allow in an existing session. That is a
+// decision about the session, not about a turn.
+func (f *Rules) Allowed(session events.Config) []string {
+	if slices.Equal(f.List, session.Rules) {
+		return nil
+	}
+	var out []string
+	for _, r := range f.List {
+		if r.Action == events.RuleAllow {
+			out = append(out, r.Tool)
+		}
+	}
+	return out
+}

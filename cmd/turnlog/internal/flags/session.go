@@ -1,0 +1,125 @@
+// Package flags holds the groups of flags that several commands of turnlog have:
+// how a session starts, what its calls may do, which agent and model it has, when
+// something happens.
+//
+// The one idea: a group registers its flags on a command and turns what was given
+// into the values that clients send, so every command reads a flag the same way.
+package flags
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/policy/agentfile"
+)
+
+// Session says how a session starts, or which one continues.
+type Session struct {
+	Rules
+
+	ID       string
+	OnBusy   *cli.Choice // nil: the command has no such flag
+	Agent    string
+	AgentsMD *cli.Choice
+
+	models    []string
+	system    string
+	maxRounds int64
+}
+
+// Register adds the flags to cmd.
+func (f *Session) Register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.ID, "session", "", "`id` of the session to continue, or of the new session")
+	registerModels(cmd, &f.models)
+	fs.StringVar(&f.system, "system", "", "system `prompt` of a new session")
+	fs.Int64Var(&f.maxRounds, "max-rounds", 0, "end a turn after this many `rounds` of model call and tools; 0: no limit")
+	fs.StringVar(&f.Agent, "agent", "", "agent of a new session: its `file`, or its name in a deployment; see \"turnlog agents\"")
+	f.AgentsMD = cli.NewChoice("none", "nearest", "all")
+	f.AgentsMD.Register(cmd, "agents-md", "", "which AGENTS.md of --root and its parents a new session gets; default: as the agent says, else none")
+	f.Rules.Register(cmd)
+}
+
+// RegisterBusy adds the flag of commands whose input may arrive while a turn is open.
+func (f *Session) RegisterBusy(cmd *cobra.Command) {
+	f.OnBusy = cli.NewChoice("queue", "steer", "interrupt", "reject")
+	f.OnBusy.Register(cmd, "on-busy", "", "what to do while another turn of the session is open")
+}
+
+// Start is how a session starts.
+type Start struct {
+	Config       events.Config
+	Agent        *agentfile.Definition // of the config, if it is known here
+	System       string                // "": none
+	Instructions []content.Item        // after the system prompt
+}
+
+// Open returns the command that starts the session, with its first input if there is any.
+func (s Start) Open(first ...content.Item) commands.Command {
+	open := commands.OpenSession{Config: s.Config, Input: first}
+	if s.System != "" {
+		open.Transcript = []content.Item{content.SystemText(s.System)}
+	}
+	open.Transcript = append(open.Transcript, s.Instructions...)
+	return open
+}
+
+// Start returns the session that the flags describe, for this process or for a
+// deployment.
+func (f *Session) Start(a *app.App, local bool) (Start, error) {
+	limits := f.Limits
+	switch {
+	case f.maxRounds < 0:
+		return Start{}, cli.Usage("--max-rounds %d: use 1 or more, or 0 for no limit", f.maxRounds)
+	case f.maxRounds > 0 && limits.MaxRounds > 0:
+		return Start{}, cli.Usage("--max-rounds and --limit rounds=%d: give one of them", limits.MaxRounds)
+	}
+	limits.MaxRounds = max(limits.MaxRounds, f.maxRounds)
+	d, ref, err := LoadAgent(a, f.Agent, local)
+	if err != nil {
+		return Start{}, err
+	}
+	models, folder := f.models, ""
+	if d != nil && len(models) == 0 && d.Model != "" {
+		models, folder = []string{d.ModelName()}, filepath.Dir(f.Agent)
+	}
+	var m Model
+	if ref == nil || d != nil || len(models) > 0 { // otherwise the nodes know the agent's model
+		if m, err = chooseModel(a, models, folder, local); err != nil {
+			return Start{}, err
+		}
+	}
+	rules := f.List
+	if len(rules) == 0 && ref == nil {
+		rules = []events.Rule{{Tool: "*", Action: events.RuleGuard}}
+	}
+	return Start{System: f.system, Agent: d, Config: events.Config{
+		Model: m.Name, ModelData: m.Data, Agent: ref, Limits: limits, Rules: rules, Routes: f.Routes,
+	}}, nil
+}
+
+// SessionID returns the ID that the flags name, or "".
+func (f *Session) SessionID() (content.SessionID, error) {
+	if f.ID == "" {
+		return "", nil
+	}
+	id, err := content.ParseSessionID(f.ID)
+	if err != nil {
+		return "", cli.Usage("--session: %w", err)
+	}
+	return id, nil
+}
+
+// BusyPolicy returns the policy with a name. To steer is the zero value.
+func BusyPolicy(name string) events.OnBusy {
+	if name == "steer" {
+		return events.Steer
+	}
+	return events.OnBusy(name)
+}

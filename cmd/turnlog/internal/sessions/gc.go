@@ -1,0 +1,245 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// GC returns the command that deletes old sessions and unused blobs.
+func GC(a *app.App) *cobra.Command {
+	var keep retention
+	cmd := &cobra.Command{
+		Use:   "gc",
+		Short: "Delete old sessions and unused blobs",
+		Long: `Lists what can be deleted, and with --delete deletes it:
+
+- sessions that recorded nothing for longer than --older-than,
+- the sessions that were idle longest, while all together hold more than --keep-bytes,
+- the remains of interrupted deletions,
+- blobs that nothing refers to and that are older than --grace.
+
+Only sessions at rest are deleted: no turn is open, nothing is queued or runs in the background, and
+for --keep-bytes they were idle for at least --idle. Each leaves its tombstone, which "observer
+verify" reports as expired, not as tampered with. The bytes of --keep-bytes are those of entries as
+they were written, without the files and long outputs that they refer to, which sessions may share.
+Disk usage is less where the server compresses, and more until it has compacted.
+
+It reads all journals once. Two of them running at the same time only repeat some work. Run it
+regularly, for example from cron. It needs the permissions of a keeper. See docs/operations.md.`,
+		Example: `  turnlog gc
+  turnlog gc --older-than 90d
+  turnlog gc --older-than 90d --keep-bytes 50GiB --delete -o json`,
+	}
+	fs := cmd.Flags()
+	age := fs.String("older-than", "", "delete sessions that last changed longer than this `time` ago: 90d, 12h")
+	size := fs.String("keep-bytes", "", "delete the sessions that were idle longest until the others hold at most this many `bytes`: 500MB, 50GiB")
+	idle := fs.String("idle", "7d", "with --keep-bytes, how long a session must have been idle: 7d, 12h")
+	fs.BoolVar(&keep.remove, "delete", false, "delete; without this nothing is changed")
+	grace := graceFlag(cmd)
+	output := a.Output(cmd)
+	r := a.Remote(cmd, jetstream.RoleKeeper)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := errors.Join(checkGrace(*grace), keep.parse(*age, *size, *idle)); err != nil {
+			return err
+		}
+		return r.Do(cmd.Context(), func(ctx context.Context, d *cli.Cell, c *client.Client) error {
+			out, err := keeper{d, c}.collect(ctx, keep, a.Person(), *grace)
+			return errors.Join(err, output.Print(out, func(w io.Writer) error { return out.print(w, *grace) }))
+		})
+	}
+	return cmd
+}
+
+// retention says which sessions can be deleted.
+type retention struct {
+	age    time.Duration // 0: of any age
+	bytes  uint64        // MaxUint64: of any size
+	idle   time.Duration
+	remove bool
+	why    [2]string // the reasons in tombstones: age, size
+}
+
+func (r *retention) parse(age, size, idle string) (err error) {
+	r.bytes = math.MaxUint64
+	if age != "" {
+		if r.age, err = parseAge(age); err != nil {
+			return cli.Usage("--older-than: %w", err)
+		}
+		r.why[0] = "not changed for " + age
+	}
+	if size != "" {
+		if r.bytes, err = parseBytes(size); err != nil {
+			return cli.Usage("--keep-bytes: %w", err)
+		}
+		r.why[1] = "over " + size + " in all"
+	}
+	if r.idle, err = parseAge(idle); err != nil {
+		return cli.Usage("--idle: %w", err)
+	}
+	return nil
+}
+
+// parseAge parses a duration that may be in days.
+func parseAge(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n float64
+		if n, err = strconv.ParseFloat(days, 64); err == nil && n > math.MaxInt64/float64(24*time.Hour) {
+			err = strconv.ErrRange
+		}
+		d = time.Duration(n * float64(24*time.Hour))
+	}
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q is not a time: write 90d, 12h or 30m", text)
+	}
+	return d, nil
+}
+
+// parseBytes parses a size with a unit, or in bytes.
+func parseBytes(text string) (uint64, error) {
+	digits := strings.TrimRight(strings.ToLower(text), "kmgtib ")
+	n, err := strconv.ParseFloat(digits, 64)
+	factor, known := map[string]float64{
+		"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
+		"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
+	}[strings.TrimSpace(strings.ToLower(text[len(digits):]))]
+	if n *= factor; err != nil || !known || n < 0 || n >= math.MaxUint64 || math.IsNaN(n) {
+		return 0, fmt.Errorf("%q is not a size: write 500MB or 50GiB", text)
+	}
+	return uint64(n), nil
+}
+
+// pick returns what can be deleted of held, which is sorted by the last change.
+func (r *retention) pick(held []jetstream.Holding, now time.Time) []expired {
+	var total uint64
+	for _, h := range held {
+		total += h.Bytes
+	}
+	var out []expired
+	for _, h := range held {
+		var why string
+		switch old := now.Sub(h.Changed); {
+		case h.Deleted && h.Entries > 1:
+			why = "its deletion was interrupted"
+		case h.Deleted:
+			continue
+		case r.age > 0 && old > r.age:
+			why = r.why[0]
+		case total > r.bytes && old > r.idle:
+			why = r.why[1]
+		default:
+			continue
+		}
+		total -= h.Bytes
+		out = append(out, expired{Session: h.Session, Changed: content.TimeOf(h.Changed), Entries: h.Entries, Bytes: h.Bytes, Why: why})
+	}
+	return out
+}
+
+// expired is a session that can be deleted.
+type expired struct {
+	Session content.SessionID `json:"session"`
+	Changed content.Time      `json:"changed_at"`
+	Entries uint64            `json:"entries"`
+	Bytes   uint64            `json:"bytes"`
+	Why     string            `json:"why"`
+	Kept    string            `json:"kept,omitempty"` // why it was not deleted
+}
+
+// gcReport is what "turnlog gc" did, or would do.
+type gcReport struct {
+	DryRun bool `json:"dry_run"`
+	Held   struct {
+		Sessions   int    `json:"sessions"`
+		Bytes      uint64 `json:"bytes"`
+		Tombstones int    `json:"tombstones"`
+	} `json:"held"` // before
+	Sessions []expired   `json:"sessions"`
+	Blobs    *blobReport `json:"blobs"`
+}
+
+func (k keeper) collect(ctx context.Context, keep retention, by string, grace time.Duration) (gcReport, error) {
+	out := gcReport{DryRun: !keep.remove, Sessions: []expired{}, Blobs: &blobReport{}}
+	held, err := k.cell.Keeper().Holdings(ctx)
+	if err != nil {
+		return out, err
+	}
+	for _, h := range held {
+		if h.Deleted {
+			out.Held.Tombstones++
+		} else {
+			out.Held.Sessions, out.Held.Bytes = out.Held.Sessions+1, out.Held.Bytes+h.Bytes
+		}
+	}
+	for _, e := range keep.pick(held, time.Now()) {
+		if keep.remove {
+			_, err = k.remove(ctx, e.Session, e.Entries, events.SessionDeleted{By: by, Reason: e.Why, Expired: true})
+		} else {
+			err = k.check(ctx, e.Session)
+		}
+		if err != nil && ctx.Err() != nil {
+			return out, err
+		}
+		if err != nil {
+			e.Kept = err.Error() // the others are still deleted
+		}
+		out.Sessions = append(out.Sessions, e)
+	}
+	if keep.remove {
+		if _, err := k.cell.Keeper().Unlist(ctx); err != nil {
+			return out, err
+		}
+	}
+	found, err := k.cell.Keeper().Collect(ctx, grace, !keep.remove)
+	out.Blobs = blobReportOf(found)
+	return out, err
+}
+
+// check returns why a session would not be deleted, or nil.
+func (k keeper) check(ctx context.Context, id content.SessionID) error {
+	state, _, err := k.client.Read(ctx, id)
+	if err != nil || state.Deleted != nil {
+		return err
+	}
+	if err := atRest(state); err != nil {
+		return notDeleted(id, err)
+	}
+	return nil
+}
+
+func (r gcReport) print(w io.Writer, grace time.Duration) error {
+	gone, size := 0, uint64(0)
+	err := app.Table(w, "SESSION LAST_CHANGE ENTRIES SIZE WHY", r.Sessions, func(e expired) []any {
+		why := e.Why
+		if e.Kept == "" {
+			gone, size = gone+1, size+e.Bytes
+		} else {
+			why = "kept: " + e.Kept
+		}
+		return []any{e.Session, e.Changed, e.Entries, app.Bytes(e.Bytes), why}
+	})
+	if err != nil {
+		return err
+	}
+	did, note := "deleted", ""
+	if r.DryRun {
+		did, note = "would be deleted", "Nothing was changed: --delete does it. Blobs that only these sessions refer to are not counted.\n"
+	}
+	_, err = fmt.Fprintf(w, "%d of %d sessions %s, %s of %s\n%s%s", gone, r.Held.Sessions, did, app.Bytes(size), app.Bytes(r.Held.Bytes), r.Blobs.text(did, grace), note)
+	return err
+}

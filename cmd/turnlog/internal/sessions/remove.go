@@ -1,0 +1,262 @@
+package sessions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// Bounds of the flag --grace. A message that refers to a blob arrives after the blob, in
+// an ordinary deployment within much less than a minute.
+const (
+	defaultGrace = time.Hour
+	minGrace     = time.Minute
+)
+
+// graceFlag adds the flag for the age of blobs that are removed.
+func graceFlag(cmd *cobra.Command) *time.Duration {
+	return cmd.Flags().Duration("grace", defaultGrace,
+		"keep blobs that were stored within this `time`: the message that refers to one may not have arrived yet")
+}
+
+func checkGrace(d time.Duration) error {
+	if d < minGrace {
+		return cli.Usage("--grace %v: use %v or more, or blobs are removed before the messages that refer to them arrive", d, minGrace)
+	}
+	return nil
+}
+
+// maxReason bounds a reason: it stays in the journal.
+const maxReason = 1000
+
+func checkReason(text string) error {
+	if len(text) > maxReason {
+		return cli.Usage("--reason has %d bytes: at most %d", len(text), maxReason)
+	}
+	return nil
+}
+
+func remove(a *app.App, r *app.Remote) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "rm SESSION...",
+		Aliases: []string{"delete"},
+		Short:   "Delete sessions permanently",
+		Long: `Deletes sessions: a tombstone ends the journal, then everything else is removed: the entries
+before the tombstone, commands, timers, calls, the snapshot, and the blobs that nothing else refers
+to. The ID cannot be used again. "observer verify" of a deleted session says when it was deleted, by
+whom, and what its journal was: how many entries, and the hash of the last one.
+
+A session that is working, or has queued input, is not deleted: cancel its turn first. An
+interrupted deletion is completed by running the command again.
+
+It needs the permissions of a keeper. docs/operations.md describes what remains, where and for how
+long.`,
+		Example: `  turnlog sessions rm plan-7 --reason "the customer asked for it"
+  turnlog sessions rm plan-7 plan-8 --keep-blobs && turnlog gc --delete`,
+	}
+	reason := cmd.Flags().String("reason", "", "`text` that the tombstone gives as the reason")
+	keepBlobs := cmd.Flags().Bool("keep-blobs", false, "leave blobs to \"turnlog gc\": finding unused ones means reading all journals")
+	grace := graceFlag(cmd)
+	output := a.Output(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := cmp.Or(checkGrace(*grace), checkReason(*reason)); err != nil {
+			return err
+		}
+		var ids []content.SessionID
+		for _, arg := range args {
+			id, err := cli.ParseSession(arg)
+			if err != nil {
+				return err
+			}
+			ids = append(ids, id)
+		}
+		return r.Do(cmd.Context(), func(ctx context.Context, d *cli.Cell, c *client.Client) error {
+			k := keeper{d, c}
+			var out removalReport
+			var errs []error
+			for _, id := range ids {
+				done, err := k.remove(ctx, id, anyLength, events.SessionDeleted{By: a.Person(), Reason: *reason})
+				if err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				out.Sessions = append(out.Sessions, done)
+			}
+			if len(out.Sessions) > 0 && !*keepBlobs {
+				found, err := d.Keeper().Collect(ctx, *grace, false)
+				out.Blobs, errs = blobReportOf(found), append(errs, err)
+			}
+			errs = append(errs, output.Print(out, func(w io.Writer) error { return out.print(w, *grace) }))
+			return errors.Join(errs...)
+		})
+	}
+	return cmd
+}
+
+// keeper deletes sessions of a deployment.
+type keeper struct {
+	cell   *cli.Cell
+	client *client.Client
+}
+
+// removal is a session that was deleted.
+type removal struct {
+	Session content.SessionID `json:"session"`
+	events.Deletion
+	Removed uint64 `json:"removed_entries"` // by this command
+}
+
+// anyLength deletes a session however many entries it has.
+const anyLength = 0
+
+// errChanged is returned for a session that changed after it was examined.
+var errChanged = errors.New("it has just changed")
+
+const (
+	attempts     = 10
+	attemptPause = 100 * time.Millisecond
+)
+
+// remove deletes a session at rest that has this many entries, or completes a deletion.
+// One of any length is tried again if it changes meanwhile: its driver may just have
+// recorded that it left.
+func (k keeper) remove(ctx context.Context, id content.SessionID, entries uint64, d events.SessionDeleted) (removal, error) {
+	for n := 1; ; n++ {
+		out, err := k.tryRemove(ctx, id, entries, d)
+		if !errors.Is(err, errChanged) || entries != anyLength || n == attempts {
+			return out, err
+		}
+		select {
+		case <-time.After(attemptPause):
+		case <-ctx.Done():
+			return out, err
+		}
+	}
+}
+
+func (k keeper) tryRemove(ctx context.Context, id content.SessionID, entries uint64, d events.SessionDeleted) (removal, error) {
+	state, head, err := k.client.Read(ctx, id)
+	if err != nil {
+		return removal{}, app.NoSession(id, err)
+	}
+	out := removal{Session: id}
+	if state.Deleted == nil {
+		if entries != anyLength && head.Seq != entries {
+			return removal{}, notDeleted(id, errChanged)
+		}
+		if out.Deletion, err = k.bury(ctx, state, head, d); err != nil {
+			return removal{}, err
+		}
+	} else {
+		out.Deletion = *state.Deleted
+	}
+	out.Removed, err = k.cell.Keeper().Clear(ctx, id)
+	if err != nil {
+		return removal{}, fmt.Errorf("session %s is deleted, but not all of its data is removed: run the command again: %w", id, err)
+	}
+	return out, nil
+}
+
+func notDeleted(id content.SessionID, why error) error {
+	return fmt.Errorf("session %s is not deleted: %w", id, why)
+}
+
+// bury writes the tombstone of a session at rest.
+func (k keeper) bury(ctx context.Context, state *loop.State, head journal.Head, d events.SessionDeleted) (events.Deletion, error) {
+	id := state.Session
+	if err := atRest(state); err != nil {
+		return events.Deletion{}, notDeleted(id, err)
+	}
+	pending, err := k.cell.Inbox().Read(ctx, id, state.Cursors)
+	if err != nil {
+		return events.Deletion{}, err
+	}
+	if len(pending) > 0 {
+		return events.Deletion{}, notDeleted(id, errors.New(render.Plural(len(pending), "command is", "commands are")+" pending"))
+	}
+	last := journal.Record{Head: head, Entry: events.Entry{Session: id, At: state.At, Epoch: state.Epoch}}
+	done, err := k.cell.Keeper().Delete(ctx, last, d)
+	switch {
+	case errors.Is(err, journal.ErrConflict):
+		return done, notDeleted(id, errChanged)
+	case errors.Is(err, journal.ErrUnknown):
+		return done, fmt.Errorf("session %s may or may not be deleted: run the command again: %w", id, err)
+	}
+	return done, err
+}
+
+// atRest returns why a session cannot be deleted now, or nil.
+func atRest(s *loop.State) error {
+	switch {
+	case s.Turn != nil:
+		return fmt.Errorf("%s is open: wait for its end, or \"turnlog cancel %s\" first", s.Turn.ID, s.Session)
+	case len(s.Queue) > 0 || s.Task != nil:
+		return errors.New("input is queued: wait until it is handled")
+	case slices.ContainsFunc(s.Background, loop.Call.Running):
+		return fmt.Errorf("calls run in the background: wait for them, or cancel each (\"turnlog calls %s\")", s.Session)
+	case !s.Closed && loop.Waiting(s) != commands.WaitInput:
+		return errors.New("it is working")
+	}
+	return nil
+}
+
+// removalReport is what "turnlog sessions rm" did.
+type removalReport struct {
+	Sessions []removal   `json:"sessions"`
+	Blobs    *blobReport `json:"blobs,omitempty"`
+}
+
+// blobReport counts unused blobs.
+type blobReport struct {
+	Checked int    `json:"checked"`
+	Removed int    `json:"removed"`
+	Bytes   uint64 `json:"bytes"`
+	Young   int    `json:"young"`
+	Parts   int    `json:"parts"`
+}
+
+func blobReportOf(c jetstream.Collected) *blobReport {
+	return &blobReport{Checked: c.Blobs, Removed: c.Removed, Bytes: c.Bytes, Young: c.Young, Parts: c.Parts}
+}
+
+func (r removalReport) print(w io.Writer, grace time.Duration) error {
+	for _, s := range r.Sessions {
+		if _, err := fmt.Fprintf(w, "%s %s; %s removed\n", s.Session, s.Deletion, render.Plural(int(s.Removed), "entry", "entries")); err != nil {
+			return err
+		}
+	}
+	if r.Blobs == nil {
+		return nil
+	}
+	_, err := io.WriteString(w, r.Blobs.text("removed", grace))
+	return err
+}
+
+func (b *blobReport) text(did string, grace time.Duration) string {
+	text := fmt.Sprintf("%d of %d blobs %s, %s\n", b.Removed, b.Checked, did, app.Bytes(b.Bytes))
+	if b.Parts > 0 {
+		text += fmt.Sprintf("%s %s\n", render.Plural(b.Parts, "unfinished blob", "unfinished blobs"), did)
+	}
+	if b.Young > 0 {
+		text += fmt.Sprintf("%s younger than %v: \"turnlog gc --delete\" removes them later\n",
+			render.Plural(b.Young, "unused blob is", "unused blobs are"), grace)
+	}
+	return text
+}

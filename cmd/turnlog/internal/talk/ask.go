@@ -1,0 +1,211 @@
+package talk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/schedule"
+)
+
+// sent is what -o json prints of an ask that was left in the inbox.
+type sent struct {
+	Session content.SessionID `json:"session"`
+	Command string            `json:"command"`
+}
+
+// Send returns the command that sends input.
+func Send(process *app.App) *cobra.Command {
+	a := talker{process}
+	var f sendFlags
+	cmd := &cobra.Command{
+		Use:   "send SESSION TEXT...",
+		Short: "Send input to a session of a deployment",
+		Long: `Puts input into the session's inbox and prints the id under which it is there: the input
+is safe then, whatever happens to driver nodes. With --wait the command goes on like
+"turnlog run" until the turn that takes the input in has ended.
+
+--ask, --deny, --limit and --route are for that turn; if the input joins one that is open, for
+the rest of it, where --limit counts what the turn has used before, too. They only narrow: of
+what they say and what the session says, the stricter counts. --route replaces what the session
+says. --allow is a decision for the rest of the session, as with "turnlog approve --always", and
+takes the same permission: calls of these tools run, but for what a policy asks or denies.
+
+With --at or --in the input comes later, whether or not anybody is there then: it is a schedule of
+its own, whose name is printed. "turnlog schedule ls" lists it, "turnlog schedule rm" takes it
+back, and it takes the permissions of a scheduler. --allow cannot be put off.
+
+--file attaches a file of up to 100 MiB, and may be repeated. Large ones are stored with the
+deployment and named in the journal; models are shown 32 MiB at most, and told of the rest.
+
+The text "-" is read from stdin.`,
+		Example: `  turnlog send plan-7 "Also look at the tests"
+  turnlog send plan-7 --in 2h "Has the build finished?"
+  turnlog send plan-7 --on-busy interrupt --wait "Stop that, and start over"
+  turnlog send plan-7 --deny 'shell_*' --limit rounds=5 "Only read, and tell me what is there"
+  turnlog send plan-7 --file plan.pdf "Does this still hold?"
+  turnlog send plan-7 - < notes.txt`,
+	}
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for the turn's end and show it")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "with --wait, cancel the turn after this `time`; 0: never")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --wait, approve whatever wants a person's approval")
+	f.rules.Register(cmd)
+	f.later.Register(cmd)
+	f.files.register(cmd)
+	f.onBusy = cli.NewChoice("steer", "queue", "interrupt", "reject")
+	f.onBusy.Register(cmd, "on-busy", "", "what to do while a turn of the session is open")
+	f.output = cli.OutputFlag(cmd, "text", "json")
+	f.remote = a.Remote(cmd, jetstream.RoleClient)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return ended(a.send(cmd, f, args[0], args[1:]))
+	}
+	return cmd
+}
+
+// sendFlags say what is sent how, and to which deployment.
+type sendFlags struct {
+	wait    bool
+	yes     bool
+	timeout time.Duration
+	rules   flags.Rules
+	later   flags.Timing
+	files   fileFlag
+	onBusy  *cli.Choice
+	output  *cli.Choice
+	remote  *app.Remote
+}
+
+func (a talker) send(cmd *cobra.Command, f sendFlags, session string, words []string) error {
+	id, err := content.ParseSessionID(session)
+	if err != nil {
+		return cli.Usage("%w", err)
+	}
+	switch {
+	case f.timeout < 0:
+		return cli.Usage("--timeout %v: use a positive time, or 0 for none", f.timeout)
+	case f.timeout != 0 && !f.wait:
+		return cli.Usage("--timeout is for --wait")
+	case f.yes && !f.wait:
+		return cli.Usage("--yes is for --wait")
+	}
+	later, err := f.later.When(time.Now())
+	switch {
+	case err != nil:
+		return err
+	case !later.IsZero() && f.wait:
+		return cli.Usage("--wait with --at or --in: nobody waits that long")
+	}
+	with, err := f.files.look()
+	if err != nil {
+		return err
+	}
+	text, err := a.Prompt(cmd.Context(), words)
+	if err != nil {
+		return err
+	}
+	in := input{text: text, onBusy: flags.BusyPolicy(f.onBusy.String()), busy: cmd.Flags().Changed("on-busy"), rules: f.rules, timeout: f.timeout}
+	d, err := f.remote.Connect(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	c, err := f.remote.Client(d, "turnlog-send")
+	if err != nil {
+		return err
+	}
+	last, err := d.Journal().Last(cmd.Context(), id)
+	if err != nil {
+		return app.NoSession(id, err)
+	}
+	if d, ok := events.DeletionOf(last.Entry); ok {
+		return &client.DeletedError{Session: id, Deletion: d}
+	}
+	v, err := a.converse(cmd.Context(), d.Cell, c, id)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	v.people.yes = f.yes
+	room := int64(maxInline)
+	if !later.IsZero() {
+		room = 0 // a schedule is small
+	}
+	if in.files, err = a.encloseIn(cmd.Context(), d.Cell, with, room); err != nil {
+		return err
+	}
+	ask := ulid.Make().String()
+	if !later.IsZero() {
+		return d.Advise(a.later(cmd.Context(), c, id, in.fit(v.tracker.config).delivery(&v.tracker, ask, v.people.name), later, f.output.String()))
+	}
+	if !f.wait {
+		return d.Advise(a.leave(cmd.Context(), c, id, in.fit(v.tracker.config).delivery(&v.tracker, ask, v.people.name), f.output.String()))
+	}
+	return d.Advise(a.turn(cmd.Context(), v, in, f.output.String()))
+}
+
+// leave puts an ask into a session's inbox, with what comes before it, and prints its
+// id.
+func (a talker) leave(ctx context.Context, c *client.Client, id content.SessionID, all delivery, output string) error {
+	name := all[len(all)-1].id
+	if err := a.Interruptible(ctx, func(ctx context.Context) error { return all.send(ctx, c, id) }); err != nil {
+		return err
+	}
+	if output == "json" {
+		return app.WriteJSON(a.Out, sent{Session: id, Command: name})
+	}
+	_, err := fmt.Fprintln(a.Out, name)
+	return err
+}
+
+// later puts off what brings input to a session, and prints the name of the schedule
+// that does so.
+func (a talker) later(ctx context.Context, c *client.Client, id content.SessionID, all delivery, at time.Time, output string) error {
+	p := schedule.Schedule{
+		Name: "send-" + all[len(all)-1].id, Timing: schedule.Timing{At: at}, Session: id,
+		Overlap: schedule.Allow, By: a.Person(), Created: time.Now(),
+	}
+	for _, e := range all {
+		if _, is := e.cmd.(commands.AllowTools); is {
+			return cli.Usage("--allow is a decision, which cannot be put off: leave it out, or run \"turnlog send --allow\" now")
+		}
+		p.Commands = append(p.Commands, e.cmd)
+	}
+	err := a.Interruptible(ctx, func(ctx context.Context) error { return c.Schedule(ctx, p, false) })
+	switch {
+	case errors.Is(err, schedule.ErrBadSchedule):
+		return cli.Usage("%w", err)
+	case err != nil:
+		return err
+	case output == "json":
+		return app.WriteJSON(a.Out, struct {
+			Session  content.SessionID `json:"session"`
+			Schedule string            `json:"schedule"`
+			At       time.Time         `json:"at"`
+		}{id, p.Name, at.UTC()})
+	}
+	_, err = fmt.Fprintln(a.Out, p.Name)
+	return err
+}
+
+// forbidden says what a command would have taken that the server did not let through.
+func forbidden(cmd commands.Command, err error) error {
+	if !errors.Is(err, client.ErrForbidden) {
+		return err
+	}
+	if _, ok := cmd.(commands.AllowTools); ok {
+		return fmt.Errorf("--allow in a session that exists is a decision, which this user may not take: nothing was sent: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,141 @@
+package talk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+// Chat returns the command that talks with a session.
+func Chat(process *app.App) *cobra.Command {
+	a := talker{process}
+	var f talkFlags
+	var files fileFlag
+	cmd := &cobra.Command{
+		Use:   "chat",
+		Short: "Talk with a session, turn after turn",
+		Long: `Reads a line, runs a turn with it, and so on, on one session. /quit or the end of the
+input (Ctrl-D) leaves; an interrupt cancels the turn, a second one leaves. /file PATH attaches a
+file to the next line, as --file does to the first one.
+
+Where it runs, and which calls want a person's approval, is as for "turnlog run": you are asked
+at a terminal; otherwise the chat ends there. What fails is shown, and the chat goes on; it exits
+with the code of its last turn if the input does not come from a terminal.`,
+		Example: `  turnlog chat
+  turnlog chat --tools fs,shell --root ./site
+  turnlog chat --server nats://127.0.0.1:4222 --session plan-7
+  printf 'What is here?\nWhich file is the longest?\n' | turnlog chat`,
+	}
+	f.register(cmd, a)
+	f.session.RegisterBusy(cmd)
+	files.register(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		with, err := files.look()
+		if err != nil {
+			return err
+		}
+		return ended(a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) error {
+			return a.chat(ctx, v, in, with)
+		}))
+	}
+	return cmd
+}
+
+// chat runs a turn for each line until there are no more. The files come with the first.
+func (a talker) chat(ctx context.Context, v *conversation, in input, files []attached) error {
+	lines := a.Lines()
+	if a.IsIn {
+		v.people.lines = func() <-chan app.Line { return lines }
+		a.Hint("session %s; /quit or Ctrl-D leaves", v.id)
+	}
+	var last error
+	for {
+		line, err := a.readLine(ctx, lines)
+		if err != nil || line == "/quit" {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			if e, failed := errors.AsType[*cli.ExitError](last); failed && err == nil && !a.IsIn {
+				err = &cli.ExitError{Code: e.Code} // it was told
+			}
+			return err
+		}
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		if !utf8.ValidString(line) {
+			a.Complain(cli.Usage("that line is not valid UTF-8"))
+			continue
+		}
+		if path, is := strings.CutPrefix(line, "/file "); is {
+			if files, err = a.addFile(files, strings.TrimSpace(path)); err != nil {
+				a.Complain(err)
+			}
+			continue
+		}
+		if in.files, err = a.enclose(ctx, v.cell, files); err != nil {
+			return err
+		}
+		in.text, files = line, nil
+		last = a.turn(ctx, v, in, "text")
+		if fatal(last) {
+			return last
+		}
+		if last != nil {
+			a.Complain(last)
+		}
+	}
+}
+
+// addFile has one more file come with the next line.
+func (a talker) addFile(files []attached, path string) ([]attached, error) {
+	if len(files) == maxFiles {
+		return files, fmt.Errorf("an input takes %d files at most", maxFiles)
+	}
+	file, err := examine(path)
+	if err != nil {
+		return files, fmt.Errorf("%s: %w", path, err)
+	}
+	a.Hint("%s (%s, %s) comes with the next line", path, file.mime, app.Bytes(uint64(file.size)))
+	return append(files, file), nil
+}
+
+// fatal reports whether the chat cannot go on after a turn's error. Behind a turn that
+// waits for somebody elsewhere, all that is said would wait, too.
+func fatal(err error) bool {
+	e, verdict := errors.AsType[*cli.ExitError](err)
+	return err != nil && (!verdict || e.Code == cli.CodeApproval)
+}
+
+// readLine prompts for a line and waits for it.
+func (a talker) readLine(ctx context.Context, lines <-chan app.Line) (string, error) {
+	for {
+		if a.IsIn {
+			_, _ = io.WriteString(a.Err, "> ")
+		}
+		select {
+		case t := <-lines:
+			if t.Err != nil && a.IsIn {
+				_, _ = io.WriteString(a.Err, "\n")
+			}
+			return t.Text, t.Err
+		case s := <-a.Signals:
+			if s != os.Interrupt {
+				return "", &cli.Interrupted{Signal: s}
+			}
+			_, _ = io.WriteString(a.Err, "\n")
+			a.Hint("nothing to cancel; /quit or Ctrl-D leaves")
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+}

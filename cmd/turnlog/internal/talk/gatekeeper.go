@@ -1,0 +1,82 @@
+package talk
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// gatekeeper is how approvals are decided while a turn is waited for. It belongs to
+// the goroutine that waits.
+type gatekeeper struct {
+	decided []content.ApprovalID // what was sent, whatever became of it
+	asked   *events.Approval     // the question on the screen; nil: none
+	answers <-chan app.Line      // of the terminal, while there is a question
+	gone    bool                 // nobody answers any more
+}
+
+// decide decides approvals, or asks the person at the terminal for the first. It
+// reports false if nobody here decides.
+func (w *wait) decide(ctx context.Context, held []events.Approval) bool {
+	g := &w.gate
+	if g.asked != nil && !slices.ContainsFunc(held, func(a events.Approval) bool { return a.ID == g.asked.ID }) {
+		w.show.note("decided elsewhere")
+		g.asked, g.answers = nil, nil
+	}
+	for _, a := range held {
+		switch {
+		case slices.Contains(g.decided, a.ID):
+		case w.people.yes && w.tracker.mine(): // it is not for what others have asked for
+			w.settle(ctx, a, commands.ResolveApproval{Approve: true})
+		case w.people.lines == nil || g.gone:
+			return false
+		case g.asked == nil:
+			g.asked = &a
+			g.answers = w.people.lines()
+			w.prompt()
+		}
+	}
+	return true
+}
+
+// settle sends a decision. What became of it the journal will tell.
+func (w *wait) settle(ctx context.Context, a events.Approval, c commands.ResolveApproval) {
+	c.Approval, c.By = a.ID, w.people.name
+	w.gate.decided = append(w.gate.decided, a.ID)
+	w.send(ctx, ulid.Make().String(), c)
+}
+
+func (w *wait) prompt() {
+	a := w.gate.asked
+	w.show.note(fmt.Sprintf("? %s %s", a.Tool, render.Style{Full: true}.Line(string(a.Input))))
+	w.show.ask(fmt.Sprintf("  %s. Run it? [y, a for always, n, or n and a reason] ", app.Question(*a)))
+}
+
+// answered takes what was app.Line behind the question.
+func (w *wait) answered(ctx context.Context, t app.Line) {
+	g := &w.gate
+	word, reason, _ := strings.Cut(strings.TrimSpace(t.Text), " ")
+	switch word = strings.ToLower(word); {
+	case t.Err != nil: // the terminal is gone
+		g.gone = true
+	case word == "y" || word == "yes":
+		w.settle(ctx, *g.asked, commands.ResolveApproval{Approve: true})
+	case word == "a" || word == "always":
+		w.settle(ctx, *g.asked, commands.ResolveApproval{Approve: true, Always: true})
+	case word == "n" || word == "no":
+		w.settle(ctx, *g.asked, commands.ResolveApproval{Reason: strings.TrimSpace(reason)})
+	default:
+		w.prompt()
+		return
+	}
+	g.asked, g.answers = nil, nil
+}

@@ -1,0 +1,161 @@
+package talk
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// taskReport is what task -o json prints.
+type taskReport struct {
+	Status       string            `json:"status"` // done, failed, cancelled or blocked; needs_approval while a person has to decide
+	Verified     bool              `json:"verified"`
+	VerifyStatus string            `json:"verify_status"` // passed, failed, skipped, cancelled, or empty: it never came to that
+	Cancelled    bool              `json:"cancelled"`
+	Attempts     int               `json:"attempts"`
+	FilesChanged []string          `json:"files_changed"`
+	Summary      string            `json:"summary"`
+	Text         string            `json:"text"`
+	Usage        app.Usage         `json:"usage"`
+	Approvals    []app.Approval    `json:"approvals"`
+	Session      content.SessionID `json:"session"`
+}
+
+// Task returns the command that works on a goal.
+func Task(process *app.App) *cobra.Command {
+	a := talker{process}
+	var f talkFlags
+	var files fileFlag
+	var goal flags.Goal
+	var output *cli.Choice
+	cmd := &cobra.Command{
+		Use:   "task GOAL...",
+		Short: "Work on a goal until a command says that it is reached",
+		Long: `Works on a goal in a context of its own, then runs the gate: a command that says by its exit
+status whether the goal is reached. If it is not, the model is shown what the command wrote and
+works on, up to --max-retries times. Without --gate the work is taken as it is. Without
+arguments, or with "-", the goal is read from stdin.
+
+Where it runs, and what --file does, is as for "turnlog run". The gate runs with a shell in the root of a worker: in
+this process that of --root, in a deployment that of a tool-worker with --tools gate or shell.
+Which calls run, and which want a person's approval, is as for "turnlog run", too.
+
+The phases are shown on stderr. The first interrupt cancels the task, and the command of the
+gate with it; the second one leaves at once.
+
+Exit codes: 0 the task is done, and the gate passed if there is one; 1 it failed, 2 the command
+line is wrong, 4 it was cancelled or left, 5 it waits for a person's approval.
+
+-o json prints one object at the end. -o jsonl prints every event of the session as it is
+recorded, one a line, then {"result": that object}.`,
+		Example: `  turnlog task --gate 'go test ./...' --tools fs,shell --allow-write --allow '*' "Make the tests pass"
+  turnlog task --gate 'grep -q done notes.txt' --max-retries 1 --allow-write --yes -o json - < goal.txt
+  turnlog task --server nats://127.0.0.1:4222 --gate 'make check' --yes "Fix the linter's findings"`,
+	}
+	f.register(cmd, a)
+	files.register(cmd)
+	goal.Register(cmd, "")
+	output = cli.OutputFlag(cmd, "text", "json", "jsonl")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		spec, err := goal.Spec("")
+		if err != nil {
+			return err
+		}
+		if len(spec.Gate) > 0 {
+			f.tools.RunGates()
+		}
+		return ended(a.runTask(cmd, f, files, spec, goal, output.String(), args))
+	}
+	return cmd
+}
+
+func (a talker) runTask(
+	cmd *cobra.Command, f talkFlags, files fileFlag, spec events.TaskSpec, goal flags.Goal, output string, args []string,
+) (err error) {
+	with, err := files.look()
+	if err != nil {
+		return err
+	}
+	if spec.Goal, err = a.Prompt(cmd.Context(), args); err != nil {
+		return err
+	}
+	return a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) (err error) {
+		if !v.tracker.opened {
+			goal.Inherit(&spec, in.start.Agent)
+		}
+		if len(spec.Gate) > 0 {
+			if err := gatesRun(ctx, v.cell); err != nil {
+				return err
+			}
+		}
+		in.task = &spec
+		if in.files, err = a.enclose(ctx, v.cell, with); err != nil {
+			return err
+		}
+		return a.report(output, func(show view) (*turnOutcome, error) { return v.say(ctx, in, show) }, v.taskEnd)
+	})
+}
+
+// gatesRun returns an error if no worker of the deployment runs gates.
+func gatesRun(ctx context.Context, cell *jetstream.Cell) error {
+	offers, err := cell.Catalog().List(ctx)
+	if err != nil {
+		return err
+	}
+	gate := func(s tool.Spec) bool { return s.Name == engine.GateTool }
+	if !slices.ContainsFunc(offers, func(o jetstream.Offer) bool { return slices.ContainsFunc(o.Tools, gate) }) {
+		return app.Failed(cli.CodeFailed, "no worker runs the gates of tasks: start a tool-worker with --tools gate, in the directory that is to be checked")
+	}
+	return nil
+}
+
+// taskEnd is what task prints and returns when a task has ended.
+func (v *conversation) taskEnd(o *turnOutcome) (result any, verdict error) {
+	r := taskReport{
+		Status: string(needsApproval), Text: o.text, Session: v.id, FilesChanged: []string{}, Approvals: o.report(v.id).Approvals,
+		Usage: app.UsageOf(o.Usage),
+	}
+	if t := o.task; t != nil {
+		r.Status, r.Verified, r.VerifyStatus, r.Cancelled = t.Status, t.Verified, t.VerifyStatus, t.Status == agent.TaskCancelled
+		r.Attempts, r.Summary, r.FilesChanged = t.Attempts, t.Summary, append(r.FilesChanged, t.FilesChanged...)
+	}
+	return r, o.taskVerdict(v.people.how)
+}
+
+// taskVerdict is nil for a task that is done, else what a person should be told, with
+// the exit code.
+func (o *turnOutcome) taskVerdict(how func(content.CallID) string) error {
+	worked := o.FinishReason == content.Completed || o.FinishReason == content.MaxTokens
+	switch {
+	case o.task == nil || o.task.Status == agent.TaskCancelled:
+		return o.verdict(how)
+	case o.task.Status == agent.TaskDone:
+		return nil
+	case worked && o.gate.Attempt > 0:
+		return app.Failed(cli.CodeFailed, "verification failed after %d attempts: %s", o.task.Attempts, lastLine(o.gate.Output))
+	}
+	why := o.verdict(how)
+	if why == nil {
+		why = fmt.Errorf("the task is %s", o.task.Status)
+	}
+	return &cli.ExitError{Code: cli.CodeFailed, Err: why}
+}
+
+// lastLine is the last line of a text that is not blank.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return app.Harmless(lines[len(lines)-1])
+}

@@ -1,0 +1,306 @@
+package talk
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/policy/agentfile"
+)
+
+// input is what is said, and how.
+type input struct {
+	text    string
+	task    *events.TaskSpec // what is said is this; nil: a text
+	files   []content.Part   // that come with it
+	start   flags.Start
+	onBusy  events.OnBusy
+	busy    bool          // onBusy was asked for, so that the agent's does not count
+	rules   flags.Rules   // of this turn, where the session goes on
+	timeout time.Duration // 0: none
+}
+
+// fit is the input as it is said to a session, whose agent may say what becomes of it.
+func (in input) fit(session events.Config) input {
+	if word := busyWord(session); word != "" && !in.busy {
+		in.onBusy = flags.BusyPolicy(word)
+	}
+	return in
+}
+
+// ask is the command that brings the input.
+func (in input) ask(t *tracker) commands.Command {
+	item := content.UserText(in.text)
+	item.Parts = append(item.Parts, in.files...)
+	switch {
+	case in.task != nil && !t.opened: // with what the session starts with
+		return commands.StartTask{Spec: *in.task, Files: in.files}
+	case in.task != nil:
+		return commands.StartTask{Spec: *in.task, Files: in.files, Options: in.rules.Options(t.config)}
+	case !t.opened:
+		return in.start.Open(item)
+	}
+	return commands.SubmitInput{Items: []content.Item{item}, OnBusy: in.onBusy, Options: in.rules.Options(t.config)}
+}
+
+// say brings input and waits for the end of the turn that takes it in, showing
+// what happens. The first interrupt and the end of the input's time cancel the
+// turn; the second interrupt leaves it behind.
+func (v *conversation) say(ctx context.Context, in input, show view) (*turnOutcome, error) {
+	return v.wait(ctx, in.timeout, show, func(ctx context.Context, w *wait) {
+		w.in = &in
+		w.submit(ctx)
+	})
+}
+
+// wait waits for the end of the turn that the tracker looks out for.
+func (v *conversation) wait(
+	ctx context.Context, timeout time.Duration, show view, begin func(context.Context, *wait),
+) (*turnOutcome, error) {
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	w := &wait{conversation: v, show: show, failed: make(chan error, 1), stored: make(chan struct{}, 1)}
+	w.startTimers(timeout)
+	defer w.stopTimers()
+	begin(ctx, w)
+	for {
+		out, err := w.stands(ctx)
+		if out == nil && err == nil {
+			out, err = w.next(ctx)
+		}
+		if out != nil || err != nil {
+			return out, err
+		}
+	}
+}
+
+// wait is one turn that is waited for.
+type wait struct {
+	*conversation
+	in   *input // nil: it was somebody else's
+	show view
+	gate gatekeeper
+
+	ask       string        // its id
+	allowing  string        // the id of what allows tools before it; "": nothing
+	failed    chan error    // what could not be sent
+	handled   bool          // the session had nothing to do with the input
+	cancelled bool          // a cancel is on its way
+	stored    chan struct{} // the inbox has the cancel
+
+	nudge, answer, deadline, leave *time.Timer
+}
+
+func (w *wait) startTimers(timeout time.Duration) {
+	w.nudge, w.answer = time.NewTimer(w.patience.Nudge), time.NewTimer(w.patience.Answer)
+	w.deadline, w.leave = time.NewTimer(timeout), time.NewTimer(0)
+	if timeout == 0 {
+		w.deadline.Stop()
+	}
+	w.leave.Stop()
+}
+
+func (w *wait) stopTimers() {
+	for _, t := range []*time.Timer{w.nudge, w.answer, w.deadline, w.leave} {
+		t.Stop()
+	}
+}
+
+// submit sends the ask. Sending waits for servers that do not answer, so it must
+// not hold up the rest.
+func (w *wait) submit(ctx context.Context) {
+	w.ask = ulid.Make().String()
+	in := w.in.fit(w.tracker.config)
+	w.in = &in
+	w.tracker.follow(w.ask, w.in.onBusy)
+	c, session, all := w.client, w.id, w.in.delivery(&w.tracker, w.ask, w.people.name)
+	w.allowing = ""
+	if _, ok := all[0].cmd.(commands.AllowTools); ok {
+		w.allowing = all[0].id
+	}
+	w.deliver(ctx, func(ctx context.Context) error { return all.send(ctx, c, session) })
+}
+
+func (w *wait) send(ctx context.Context, id string, cmd commands.Command) {
+	c, session := w.client, w.id
+	w.deliver(ctx, func(ctx context.Context) error { return c.Send(ctx, session, id, cmd) })
+}
+
+// deliver sends something beside the waiting.
+func (w *wait) deliver(ctx context.Context, send func(context.Context) error) {
+	failed := w.failed
+	go func() { // ends with ctx
+		if err := send(ctx); err != nil && ctx.Err() == nil {
+			select {
+			case failed <- err:
+			default: // one is enough
+			}
+		}
+	}()
+}
+
+// stands looks at what is known: the turn is over, it is held by what nobody here
+// decides, or, with nothing returned, it goes on.
+func (w *wait) stands(ctx context.Context) (*turnOutcome, error) {
+	if w.tracker.accepted() {
+		w.nudge.Stop()
+		w.answer.Stop()
+		w.leave.Stop()
+	}
+	if end := w.tracker.end; end != nil {
+		return end, nil
+	}
+	if held := w.tracker.held(); len(held) > 0 && !w.cancelled && !w.decide(ctx, held) {
+		return w.tracker.standing(), nil
+	}
+	return nil, nil
+}
+
+// next waits for one thing to happen.
+func (w *wait) next(ctx context.Context) (*turnOutcome, error) {
+	select {
+	case n := <-w.entries:
+		return nil, w.record(n)
+	case ev := <-w.live:
+		return nil, w.hear(ctx, ev)
+	case t := <-w.gate.answers:
+		w.answered(ctx, t)
+	case <-w.signals:
+		return nil, w.interrupted(ctx)
+	case <-w.deadline.C:
+		return nil, w.overdue(ctx)
+	case <-w.nudge.C:
+		w.show.note("nobody has answered yet: is a driver-node running? (turnlog dev starts one)")
+	case <-w.answer.C:
+		return nil, w.unanswered()
+	case <-w.stored:
+		if !w.tracker.accepted() {
+			w.leave.Reset(w.patience.Leave)
+		}
+	case <-w.leave.C:
+		return nil, fmt.Errorf("%w: no driver node has taken session %s: the input stays queued, with its cancel behind it", errLeft, w.id)
+	case err := <-w.failed:
+		return nil, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return nil, nil
+}
+
+func (w *wait) unanswered() error {
+	if w.handled {
+		return app.Failed(cli.CodeFailed, "session %s had nothing to do with the input: it was handled before", w.id)
+	}
+	return fmt.Errorf("session %s: %w within %v: start a driver-node; the input waits in the inbox",
+		w.id, client.ErrNoAnswer, w.patience.Answer)
+}
+
+func (w *wait) record(n news) error {
+	if n.err != nil {
+		return fmt.Errorf("session %s: %w", w.id, n.err)
+	}
+	w.take(n.rec, w.show)
+	return nil
+}
+
+// hear passes live events on, but for the refusal of our ask.
+func (w *wait) hear(ctx context.Context, ev events.Event) error {
+	r, ok := ev.(events.Refused)
+	if !ok {
+		w.show.live(ev)
+		return nil
+	}
+	if r.Command == w.allowing && r.Reason != "" {
+		return app.Failed(cli.CodeFailed, "session %s: --allow: %s", w.id, r.Detail)
+	}
+	if r.Command != w.ask || w.tracker.accepted() {
+		return nil
+	}
+	switch r.Reason {
+	case "": // there was nothing to do; if it was done before, the entry is on its way
+		w.handled = true
+		w.answer.Reset(w.patience.Cancel)
+		return nil
+	case loop.ReasonSessionExists: // somebody else started it meanwhile: go on with it
+		w.tracker.opened = true
+		w.submit(ctx)
+		return nil
+	case loop.ReasonBusy:
+		if w.in != nil && w.in.task != nil {
+			return app.Failed(cli.CodeFailed, "session %s is busy with another turn or task: try again later", w.id)
+		}
+		return app.Failed(cli.CodeFailed, "session %s is busy with another turn: try again later, or use --on-busy queue", w.id)
+	case loop.ReasonDeleted:
+		return app.Failed(cli.CodeFailed, "%s", r.Detail)
+	case loop.ReasonClosed:
+		return app.Failed(cli.CodeFailed, "session %s is closed: start another one", w.id)
+	}
+	return app.Failed(cli.CodeFailed, "session %s: %w", w.id, &client.RefusedError{Reason: r.Reason, Detail: r.Detail})
+}
+
+// interrupted cancels the turn, and leaves the second time.
+func (w *wait) interrupted(ctx context.Context) error {
+	if w.cancelled {
+		return errLeft
+	}
+	if err := w.cancel(ctx, ""); err != nil {
+		return err
+	}
+	w.show.note("cancelling; interrupt again to leave at once")
+	return nil
+}
+
+// overdue cancels the turn, and leaves if that does not end it.
+func (w *wait) overdue(ctx context.Context) error {
+	if w.cancelled {
+		return fmt.Errorf("%w: it was cancelled and does not end", errLeft)
+	}
+	w.deadline.Reset(w.patience.Cancel)
+	return w.cancel(ctx, "deadline")
+}
+
+// cancel asks for the end of the turn. Input that still waits behind somebody
+// else's turn cannot be taken back, and that turn is not ours to end. Where nobody
+// takes the input, nobody takes the cancel either, and nothing is gained by waiting.
+func (w *wait) cancel(ctx context.Context, reason string) error {
+	switch {
+	case w.in == nil:
+		return fmt.Errorf("%w: turn %s goes on in session %s", errLeft, w.tracker.turn, w.id)
+	case w.tracker.turn != "" && !w.tracker.mine():
+		return fmt.Errorf("%w: turn %s goes on, and the input waits behind it in session %s",
+			errLeft, w.tracker.turn, w.id)
+	}
+	w.cancelled = true
+	c, session, stored := w.client, w.id, w.stored
+	w.deliver(ctx, func(ctx context.Context) error {
+		err := c.Send(ctx, session, ulid.Make().String(), commands.Cancel{Scope: commands.ScopeTurn, Reason: reason})
+		if err == nil {
+			select {
+			case stored <- struct{}{}: // from now on nothing is lost with who leaves
+			default:
+			}
+		}
+		return err
+	})
+	return nil
+}
+
+// busyWord is what the agent of a session does with input while a turn is open; "": it
+// does not say.
+func busyWord(c events.Config) string {
+	d, err := agentfile.Recorded(c)
+	if err != nil || d == nil {
+		return ""
+	}
+	return d.OnBusy
+}

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/model/registry"
+	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/schedule"
+)
+
+type sessionReport struct {
+	Session   content.SessionID `json:"session"`
+	State     string            `json:"state"`           // idle, working, approval, yield, ready, closed, deleted
+	Agent     *agentReport      `json:"agent,omitempty"` // of which the session is, as it began
+	Model     string            `json:"model"`
+	Changed   content.Time      `json:"changed_at"`
+	Turns     int               `json:"turns"`
+	Turn      content.TurnID    `json:"turn,omitempty"` // the open one
+	Round     int               `json:"round,omitempty"`
+	Items     int               `json:"items"`
+	Queued    int               `json:"queued"`
+	Usage     usageReport       `json:"usage"`
+	Requests  int64             `json:"requests"`
+	ToolCalls int64             `json:"tool_calls"`
+	Approvals []events.Approval `json:"approvals,omitempty"`
+	Epoch     uint64            `json:"epoch"`
+	Journal   headReport        `json:"journal"`
+	Deleted   *events.Deletion  `json:"deleted,omitempty"` // nothing else is known of it then
+}
+
+type agentReport struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+type callReport struct {
+	ID         content.CallID `json:"id"`
+	Name       string         `json:"name"`
+	Status     string         `json:"status"` // ok, error, denied, cancelled or unknown
+	Route      string         `json:"route"`  // foreground, background or detach
+	Attempts   int            `json:"attempts"`
+	DurationMS int64          `json:"duration_ms"`
+
+	running bool // an attempt is out
+}
+
+type turnReport struct {
+	Session      content.SessionID    `json:"session"`
+	Turn         content.TurnID       `json:"turn"`
+	FinishReason content.FinishReason `json:"finish_reason"`
+	Text         string               `json:"text"`
+	Usage        usageReport          `json:"usage"`
+	Rounds       int                  `json:"rounds"`
+	ToolCalls    []callReport         `json:"tool_calls"`
+	Approvals    []approvalReport     `json:"approvals"`       // what it waits for
+	Limit        *limitReport         `json:"limit,omitempty"` // what ended it
+	Journal      headReport           `json:"journal"`
+}
+
+type approvalReport struct {
+	Call      content.CallID         `json:"call"`
+	Tool      string                 `json:"tool"`
+	Reason    content.ApprovalReason `json:"reason"`
+	Summary   string                 `json:"summary"`
+	Input     json.RawMessage        `json:"input"`
+	Digest    string                 `json:"digest"`
+	ExpiresAt *content.Time          `json:"expires_at"` // null: never
+}
+
+type limitReport struct {
+	Kind  events.LimitKind `json:"kind"`
+	Limit int64            `json:"limit"`
+	Used  int64            `json:"used"`
+}
+
+type usageReport struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+}
+
+type headReport struct {
+	Seq  uint64      `json:"seq"`
+	Hash events.Hash `json:"hash"`
+}
+
+type sent struct {
+	Session content.SessionID `json:"session"`
+	Command string            `json:"command"`
+}
+
+type openCall struct {
+	Call     content.CallID `json:"call"`
+	Tool     string         `json:"tool"`
+	State    string         `json:"state"` // waiting, approval, running, background or lost
+	Route    string         `json:"route"`
+	Turn     content.TurnID `json:"turn"`
+	Round    int            `json:"round"`
+	Attempts int            `json:"attempts"`
+	Deadline *content.Time  `json:"deadline"` // null: none
+}
+
+type deadLetter struct {
+	Session  content.SessionID `json:"session"`
+	Call     content.CallID    `json:"call"`
+	Tool     string            `json:"tool"`
+	State    string            `json:"state"` // dead, again, dropped, or over: it has an outcome, or its session is closed
+	Effects  string            `json:"effects"`
+	Queue    string            `json:"queue"`
+	Turn     content.TurnID    `json:"turn"`
+	Round    int               `json:"round"`
+	Input    json.RawMessage   `json:"input"`
+	Attempts int               `json:"attempts"` // that were dispatched
+	Lost     []lostAttempt     `json:"lost"`
+	Settled  []deadSettlement  `json:"settled"` // by people
+	Result   string            `json:"result"`  // the status of its last result; "": none yet
+}
+
+type lostAttempt struct {
+	Attempt int          `json:"attempt"`
+	At      content.Time `json:"at"`
+	Reason  string       `json:"reason"`
+}
+
+type deadSettlement struct {
+	Outcome events.Settlement `json:"outcome"`
+	By      string            `json:"by"`
+	Reason  string            `json:"reason"`
+	At      content.Time      `json:"at"`
+}
+
+type taskReport struct {
+	Status       string            `json:"status"` // done, failed, cancelled or blocked; needs_approval while a person has to decide
+	Verified     bool              `json:"verified"`
+	VerifyStatus string            `json:"verify_status"` // passed, failed, skipped, cancelled, or empty: it never came to that
+	Cancelled    bool              `json:"cancelled"`
+	Attempts     int               `json:"attempts"`
+	FilesChanged []string          `json:"files_changed"`
+	Summary      string            `json:"summary"`
+	Text         string            `json:"text"`
+	Usage        usageReport       `json:"usage"`
+	Approvals    []approvalReport  `json:"approvals"`
+	Session      content.SessionID `json:"session"`
+}
+
+type agentRow struct {
+	Name        string          `json:"name"`
+	Version     string          `json:"version"`
+	Source      string          `json:"source"` // published, or the folder
+	Description string          `json:"description,omitempty"`
+	Definition  json.RawMessage `json:"definition,omitempty"`
+
+	Problems agentfile.Problems `json:"problems,omitempty"` // why a file of the folder is no agent; it has no version then
+}
+
+type toolRow struct {
+	Name        string          `json:"name"`
+	Source      string          `json:"source"`
+	Effects     content.Effects `json:"effects"` // "": running it twice may do harm
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"input_schema"`
+
+	*ToolUse // with --agent
+}
+
+type ToolUse struct {
+	Permission events.Action `json:"permission"` // of the call as such: allow or ask
+	Route      string        `json:"route"`
+	Exclusive  bool          `json:"exclusive,omitempty"`
+	Timeout    string        `json:"timeout,omitempty"`
+	MaxOutput  int           `json:"max_output,omitempty"`
+}
+
+type scheduleRow struct {
+	Name    string            `json:"name"`
+	At      *time.Time        `json:"at,omitempty"`
+	Every   string            `json:"every,omitempty"`
+	Cron    string            `json:"cron,omitempty"`
+	Zone    string            `json:"time_zone,omitempty"`
+	Session content.SessionID `json:"session,omitempty"` // that gets the input; else each firing is a new one
+	Agent   string            `json:"agent,omitempty"`
+	Text    string            `json:"text,omitempty"`
+	Overlap schedule.Overlap  `json:"overlap,omitempty"`
+	MaxLate string            `json:"max_late,omitempty"`
+	By      string            `json:"by,omitempty"`
+	Created *time.Time        `json:"created_at,omitempty"`
+	Next    *time.Time        `json:"next,omitempty"`
+	Pending *time.Time        `json:"pending_since,omitempty"` // it fired, and no node has taken that in hand
+	Last    *outcomeRow       `json:"last,omitempty"`
+	Over    bool              `json:"over,omitempty"`  // it was for once, and came to nothing
+	Error   string            `json:"error,omitempty"` // it cannot be read
+
+	when string
+}
+
+type outcomeRow struct {
+	Due     time.Time         `json:"due"`
+	Result  schedule.Result   `json:"result"`
+	Detail  string            `json:"detail,omitempty"`
+	Session content.SessionID `json:"session,omitempty"` // the last that was started
+}
+
+type gcReport struct {
+	DryRun   bool        `json:"dry_run"`
+	Held     heldReport  `json:"held"`
+	Sessions []expiry    `json:"sessions"`
+	Blobs    *blobReport `json:"blobs"`
+}
+
+type expiry struct {
+	Session content.SessionID `json:"session"`
+	Changed content.Time      `json:"changed_at"`
+	Entries uint64            `json:"entries"`
+	Bytes   uint64            `json:"bytes"`
+	Why     string            `json:"why"`
+	Kept    string            `json:"kept,omitempty"` // why it is kept all the same
+}
+
+type heldReport struct {
+	Sessions   int    `json:"sessions"`
+	Bytes      uint64 `json:"bytes"`
+	Tombstones int    `json:"tombstones"`
+}
+
+type removalReport struct {
+	Sessions []removal   `json:"sessions"`
+	Blobs    *blobReport `json:"blobs,omitempty"`
+}
+
+type removal struct {
+	Session content.SessionID `json:"session"`
+	events.Deletion
+	Removed uint64 `json:"removed_entries"` // now; the others were before
+}
+
+type blobReport struct {
+	Checked int    `json:"checked"`
+	Removed int    `json:"removed"`
+	Bytes   uint64 `json:"bytes"`
+	Young   int    `json:"young"`
+	Parts   int    `json:"parts"`
+}
+
+type doctorReport struct {
+	Namespace string    `json:"namespace"`
+	Server    string    `json:"server"`
+	Healthy   bool      `json:"healthy"` // no errors; there may be warnings
+	Findings  []finding `json:"findings"`
+	Looked    looked    `json:"looked_at"`
+}
+
+type looked struct {
+	Streams  *int  `json:"streams"` // of all counts nil: nobody looked
+	Nodes    *int  `json:"nodes"`   // that answer
+	Workers  *int  `json:"workers"`
+	Queues   *int  `json:"queues"`
+	Sessions *int  `json:"sessions_at_work"` // with a turn that is open, or a token
+	Took     int64 `json:"took_ms"`
+}
+
+type finding struct {
+	Severity string              `json:"severity"`
+	Check    string              `json:"check"` // stable, for scripts
+	Object   string              `json:"object,omitempty"`
+	What     string              `json:"what"`
+	Why      string              `json:"why"`
+	Do       string              `json:"do"`
+	Sessions []content.SessionID `json:"sessions,omitempty"` // some of them
+}
+
+type openApproval struct {
+	Session content.SessionID `json:"session"`
+	approvalReport
+}
+
+type modelsReport struct {
+	Default   string            `json:"default"` // the model of a session that names none, in this process
+	Because   string            `json:"because"` // the variable that says so; "": none does
+	Providers []registry.Status `json:"providers"`
+}
+
+type permissionsJSON struct {
+	Namespace   string           `json:"namespace"`
+	Roles       []jetstream.Role `json:"roles"`
+	Queue       string           `json:"queue,omitempty"`
+	InboxPrefix string           `json:"inbox_prefix"`
+	Permissions struct {
+		Publish   allowList `json:"publish"`
+		Subscribe allowList `json:"subscribe"`
+		Responses bool      `json:"allow_responses,omitempty"`
+	} `json:"permissions"`
+}
+
+type allowList struct {
+	Allow []string `json:"allow"`
+}

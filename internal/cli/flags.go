@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// Choice is a flag that takes one of a few words.
+type Choice struct {
+	value   string
+	allowed []string
+}
+
+// NewChoice returns a choice of the allowed words; the first is the default.
+func NewChoice(allowed ...string) *Choice { return &Choice{value: allowed[0], allowed: allowed} }
+
+// OutputFlag adds the flag -o, --output to cmd, with the formats that it has.
+func OutputFlag(cmd *cobra.Command, formats ...string) *Choice {
+	c := NewChoice(formats...)
+	c.Register(cmd, "output", "o", "output `format`")
+	return c
+}
+
+// Register adds the choice to cmd as a flag, and its words to the help and to
+// shell completion.
+func (c *Choice) Register(cmd *cobra.Command, name, short, usage string) {
+	c.register(cmd, name, short, usage, false)
+}
+
+// RegisterPersistent is Register for a flag that the commands below cmd have too.
+func (c *Choice) RegisterPersistent(cmd *cobra.Command, name, usage string) {
+	c.register(cmd, name, "", usage, true)
+}
+
+func (c *Choice) register(cmd *cobra.Command, name, short, usage string, persistent bool) {
+	flags := cmd.Flags()
+	if persistent {
+		flags = cmd.PersistentFlags()
+	}
+	flags.VarP(c, name, short, usage+": "+strings.Join(c.allowed, ", "))
+	complete := cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp)
+	_ = cmd.RegisterFlagCompletionFunc(name, complete) // the flag is there
+}
+
+// String is the word that was chosen.
+func (c *Choice) String() string { return c.value }
+
+// Set chooses a word.
+func (c *Choice) Set(word string) error {
+	if !slices.Contains(c.allowed, word) {
+		words := slices.DeleteFunc(slices.Clone(c.allowed), func(word string) bool { return word == "" })
+		return fmt.Errorf("choose one of %s", strings.Join(words, ", "))
+	}
+	c.value = word
+	return nil
+}
+
+// Type names what the flag takes.
+func (c *Choice) Type() string { return "word" }
+
+// ParseSession parses a session's ID from the command line.
+func ParseSession(text string) (content.SessionID, error) {
+	id, err := content.ParseSessionID(text)
+	if err != nil {
+		return "", Usage("%w", err)
+	}
+	return id, nil
+}
+
+// AgentHooksFlag adds the flag with which the operator of a node lets it run the hooks of
+// every agent.
+func AgentHooksFlag(cmd *cobra.Command, hooks *bool) {
+	cmd.Flags().BoolVar(hooks, "agent-hooks", false,
+		"run the hooks of every agent, also of published ones: opening a session then means running commands here")
+}

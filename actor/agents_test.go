@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
-	"github.com/turnlog/turnlog/policy/memory"
+	"github.com/turnlog/turnlog/policy/notes"
 )
 
 // written are agent files by name.
@@ -34,7 +34,7 @@ func (w written) find(_ context.Context, name, _ string) (*agentfile.Definition,
 }
 
 // knowing makes a node know agents.
-func knowing(files written, notes memory.Store) func(*actor.Config) {
+func knowing(files written, notes notes.Store) func(*actor.Config) {
 	return func(c *actor.Config) {
 		c.Agents = agentfile.Host{
 			Find: files.find, Notes: notes,

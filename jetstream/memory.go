@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/policy/memory"
+	"github.com/turnlog/turnlog/policy/notes"
 )
 
 // Memory keeps the notes that tasks leave, for all nodes of the cell. It is safe for
@@ -18,13 +18,13 @@ type Memory struct {
 	cell *Cell
 }
 
-var _ memory.Store = (*Memory)(nil)
+var _ notes.Store = (*Memory)(nil)
 
 // Memory returns the cell's notes.
 func (c *Cell) Memory() *Memory { return &Memory{cell: c} }
 
 // Put leaves a note, in place of the scope's note of the same goal.
-func (m *Memory) Put(ctx context.Context, scope string, n memory.Note, ttl time.Duration) error {
+func (m *Memory) Put(ctx context.Context, scope string, n notes.Note, ttl time.Duration) error {
 	key, err := noteKey(scope, n.Goal)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (m *Memory) Put(ctx context.Context, scope string, n memory.Note, ttl time.
 }
 
 // Notes returns the notes of a scope, newest first. It reads all of them.
-func (m *Memory) Notes(ctx context.Context, scope string) ([]memory.Note, error) {
+func (m *Memory) Notes(ctx context.Context, scope string) ([]notes.Note, error) {
 	if !content.IsToken(scope) {
 		return nil, badScope(scope)
 	}
@@ -49,13 +49,13 @@ func (m *Memory) Notes(ctx context.Context, scope string) ([]memory.Note, error)
 	if err != nil {
 		return nil, fmt.Errorf("notes of %s: %w", scope, err)
 	}
-	var out []memory.Note
+	var out []notes.Note
 	for _, key := range keys {
 		s, err := m.cell.keyStored(ctx, bucket, key)
 		if errors.Is(err, errNoMessage) {
 			continue // it was forgotten
 		}
-		n := memory.Note{At: s.Time}
+		n := notes.Note{At: s.Time}
 		if err == nil {
 			err = unmarshal(s.Data, &n)
 		}
@@ -64,7 +64,7 @@ func (m *Memory) Notes(ctx context.Context, scope string) ([]memory.Note, error)
 		}
 		out = append(out, n)
 	}
-	memory.NewestFirst(out)
+	notes.NewestFirst(out)
 	return out, nil
 }
 

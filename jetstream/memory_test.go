@@ -5,20 +5,20 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/internal/testing/memorytest"
-	"github.com/turnlog/turnlog/policy/memory"
+	"github.com/turnlog/turnlog/policy/notes"
 )
 
 func TestMemoryIsAStore(t *testing.T) {
 	t.Parallel()
-	memorytest.Run(t, func(t testing.TB) memory.Store { return newCell(t).Memory() })
+	memorytest.Run(t, func(t testing.TB) notes.Store { return newCell(t).Memory() })
 }
 
 func TestNotesExpire(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, m := t.Context(), c.Memory()
-		must(t, m.Put(ctx, "a", memory.Note{Goal: "soon", Summary: "s"}, 2*time.Second))
-		must(t, m.Put(ctx, "a", memory.Note{Goal: "later", Summary: "l"}, time.Hour))
+		must(t, m.Put(ctx, "a", notes.Note{Goal: "soon", Summary: "s"}, 2*time.Second))
+		must(t, m.Put(ctx, "a", notes.Note{Goal: "later", Summary: "l"}, time.Hour))
 		<-time.After(5 * time.Second)
 		notes, err := m.Notes(ctx, "a")
 		if err != nil || len(notes) != 1 || notes[0].Goal != "later" {

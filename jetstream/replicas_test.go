@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
 	"github.com/turnlog/turnlog/internal/testing/memorytest"
 	"github.com/turnlog/turnlog/internal/testing/tasktest"
-	"github.com/turnlog/turnlog/policy/memory"
+	"github.com/turnlog/turnlog/policy/notes"
 )
 
 // What every implementation of a contract must do also holds with three replicas on
@@ -34,7 +34,7 @@ func TestContractsHoldWithThreeReplicas(t *testing.T) {
 		})
 	})
 	t.Run("memory", func(t *testing.T) {
-		memorytest.Run(t, func(t testing.TB) memory.Store { return r.open(t, r.provision(t)).Memory() })
+		memorytest.Run(t, func(t testing.TB) notes.Store { return r.open(t, r.provision(t)).Memory() })
 	})
 	t.Run("task", func(t *testing.T) {
 		shared := r.provision(t)

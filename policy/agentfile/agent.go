@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/policy/memory"
+	"github.com/turnlog/turnlog/policy/notes"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -25,7 +25,7 @@ type Kit struct {
 	Permissions tool.Permissions                                    // nil: only what the agents' files say
 	Root        string                                              // the folder they work in; "": the working directory
 	Folder      string                                              // of their files, where hooks start; "": the working directory
-	Notes       memory.Store                                        // nil: each agent keeps its notes in memory
+	Notes       notes.Store                                         // nil: each agent keeps its notes in memory
 	Find        FindFunc                                            // finds agents that they delegate to; nil: none
 	Journal     journal.Journal                                     // nil: each agent has one in memory
 }
@@ -61,10 +61,10 @@ func (d *Definition) agent(ctx context.Context, k Kit, callers []string) (agent.
 		return out, fmt.Errorf("agent %s: %w", d.Name, err)
 	}
 	if k.Notes == nil {
-		k.Notes = memory.NewLocal(nil)
+		k.Notes = notes.NewLocal(nil)
 	}
 	host := Host{
-		Models: k.Models, Notes: k.Notes, Sources: func(d *Definition) []memory.Source { return d.Sources(k.root()) },
+		Models: k.Models, Notes: k.Notes, Sources: func(d *Definition) []notes.Source { return d.Sources(k.root()) },
 		Commands: true, Folder: k.Folder, Root: k.Root, // the caller chose the agent
 	}
 	var with engine.Equipment

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/policy/memory"
+	"github.com/turnlog/turnlog/policy/notes"
 )
 
 // MaxData is the size limit of a definition in a session, in bytes of its canonical form.
@@ -30,8 +30,8 @@ type FindFunc func(ctx context.Context, name, version string) (*Definition, erro
 type Host struct {
 	Find    FindFunc                                            // nil: sessions must send their definition
 	Models  func(name string, data []byte) (model.Model, error) // for summaries; required
-	Notes   memory.Store                                        // nil: agents keep no notes
-	Sources func(*Definition) []memory.Source                   // what else planning recalls; nil: nothing
+	Notes   notes.Store                                         // nil: agents keep no notes
+	Sources func(*Definition) []notes.Source                    // what else planning recalls; nil: nothing
 
 	// Own reports whether the node's operator provides this version of an agent, in a
 	// folder of agent files. The hooks of such agents run here and on every other node.
@@ -204,7 +204,7 @@ func (h Host) Equip(c events.Config) (engine.Equipment, error) {
 	}
 	task := d.Task("")
 	e.Gate, e.Retries = task.Gate, task.MaxRetries
-	var sources []memory.Source
+	var sources []notes.Source
 	if h.Sources != nil {
 		sources = h.Sources(d)
 	}
@@ -214,14 +214,14 @@ func (h Host) Equip(c events.Config) (engine.Equipment, error) {
 
 // recall returns what planning a task recalls, and where the task leaves its note; nil:
 // the host's own.
-func (d *Definition) recall(notes memory.Store, sources []memory.Source) (memory.Keeper, error) {
-	var keeper memory.Keeper
-	if m := d.Memory; m != nil && notes != nil {
+func (d *Definition) recall(store notes.Store, sources []notes.Source) (notes.Keeper, error) {
+	var keeper notes.Keeper
+	if m := d.Memory; m != nil && store != nil {
 		scope := d.Name
 		if m.Scope == "all" {
 			scope = ""
 		}
-		kept, err := memory.New(memory.Config{Store: notes, Scope: scope, TTL: span(m.TTL)})
+		kept, err := notes.New(notes.Config{Store: store, Scope: scope, TTL: span(m.TTL)})
 		if err != nil {
 			return nil, fmt.Errorf("agent %s: %w", d.Name, err)
 		}
@@ -230,7 +230,7 @@ func (d *Definition) recall(notes memory.Store, sources []memory.Source) (memory
 	if keeper == nil && len(sources) == 0 {
 		return nil, nil //nolint:nilnil // it adds none
 	}
-	return memory.Plan(keeper, sources...), nil
+	return notes.Plan(keeper, sources...), nil
 }
 
 // onDemand returns a model that opens on its first call: a node that lacks the key of a

@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
-	"github.com/turnlog/turnlog/policy/memory"
+	"github.com/turnlog/turnlog/policy/notes"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -179,7 +179,7 @@ func TestWhatAnAgentBringsToItsHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	notes := memory.NewLocal(nil)
+	notes := notes.NewLocal(nil)
 	e, err := agentfile.Host{Models: opened, Notes: notes}.Equip(c)
 	if err != nil || len(e.Hooks) != 1 || len(e.Mutators) != 1 || e.Retries != 2 || len(e.Gate) != 3 {
 		t.Fatalf("Equip = %+v, %v; want it also where a model of summaries cannot be opened", e, err)

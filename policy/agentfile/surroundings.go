@@ -9,7 +9,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/policy/memory"
+	"github.com/turnlog/turnlog/policy/notes"
 	"github.com/turnlog/turnlog/policy/workspace"
 	"github.com/turnlog/turnlog/tool/mcp"
 	"github.com/turnlog/turnlog/tool/skill"
@@ -68,8 +68,8 @@ func (d *Definition) Instructions(root string) ([]content.Item, error) {
 
 // Sources returns what planning a task in a folder recalls: its AGENTS.md files and
 // matching specifications.
-func (d *Definition) Sources(root string) []memory.Source {
-	var all []memory.Source
+func (d *Definition) Sources(root string) []notes.Source {
+	var all []notes.Source
 	if d.Which() != "" {
 		all = append(all, workspace.Instructions{Folder: root, Which: d.Which()})
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/policy/memory"
+	"github.com/turnlog/turnlog/policy/notes"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -271,7 +271,7 @@ func TestEachRoleReachesTheBucketsThatItNeeds(t *testing.T) {
 		}
 		must("withdraw an agent", publisher.Agents().Withdraw(ctx, "ann"))
 
-		must("leave a note", driver.Memory().Put(ctx, "team", memory.Note{Goal: "g"}, time.Hour))
+		must("leave a note", driver.Memory().Put(ctx, "team", notes.Note{Goal: "g"}, time.Hour))
 		_, err := driver.Memory().Notes(ctx, "team")
 		must("read notes", err)
 		must("forget a note", driver.Memory().Forget(ctx, "team", "g"))

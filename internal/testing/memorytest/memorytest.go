@@ -1,5 +1,5 @@
 // Package memorytest holds what every store of notes must do, as tests: [Run] puts
-// a [memory.Store] through them. Stores are filled and read by their interface only,
+// a [notes.Store] through them. Stores are filled and read by their interface only,
 // in scopes that [Run] chooses.
 package memorytest
 
@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnlog/turnlog/policy/memory"
+	"github.com/turnlog/turnlog/policy/notes"
 )
 
 // long is a time to live that no test waits for.
 const long = time.Hour
 
 // Run checks the store that open returns. Each property is a subtest of its name.
-func Run(t *testing.T, open func(t testing.TB) memory.Store) {
+func Run(t *testing.T, open func(t testing.TB) notes.Store) {
 	t.Helper()
-	for name, check := range map[string]func(t *testing.T, s memory.Store){
+	for name, check := range map[string]func(t *testing.T, s notes.Store){
 		"an-empty-scope-has-no-notes":         empty,
 		"the-newest-note-comes-first":         newestFirst,
 		"a-goal-has-one-note":                 oneNote,
@@ -31,15 +31,15 @@ func Run(t *testing.T, open func(t testing.TB) memory.Store) {
 	}
 }
 
-func put(t *testing.T, s memory.Store, scope, goal, summary string) {
+func put(t *testing.T, s notes.Store, scope, goal, summary string) {
 	t.Helper()
-	if err := s.Put(t.Context(), scope, memory.Note{Goal: goal, Summary: summary}, long); err != nil {
+	if err := s.Put(t.Context(), scope, notes.Note{Goal: goal, Summary: summary}, long); err != nil {
 		t.Fatalf("Put(%s, %s) = %v", scope, goal, err)
 	}
 }
 
 // expect compares the goals and summaries of a scope.
-func expect(t *testing.T, s memory.Store, scope string, want ...string) {
+func expect(t *testing.T, s notes.Store, scope string, want ...string) {
 	t.Helper()
 	notes, err := s.Notes(t.Context(), scope)
 	if err != nil {
@@ -62,35 +62,35 @@ func expect(t *testing.T, s memory.Store, scope string, want ...string) {
 	}
 }
 
-func empty(t *testing.T, s memory.Store) {
+func empty(t *testing.T, s notes.Store) {
 	expect(t, s, "none")
 	if err := s.Forget(t.Context(), "none", "nothing"); err != nil {
 		t.Errorf("Forget of what is not there = %v", err)
 	}
 }
 
-func newestFirst(t *testing.T, s memory.Store) {
+func newestFirst(t *testing.T, s notes.Store) {
 	put(t, s, "a", "one", "1")
 	put(t, s, "a", "two", "2")
 	put(t, s, "a", "three", "3")
 	expect(t, s, "a", "three=3", "two=2", "one=1")
 }
 
-func oneNote(t *testing.T, s memory.Store) {
+func oneNote(t *testing.T, s notes.Store) {
 	put(t, s, "a", "one", "1")
 	put(t, s, "a", "two", "2")
 	put(t, s, "a", "one", "better")
 	expect(t, s, "a", "one=better", "two=2")
 }
 
-func scopes(t *testing.T, s memory.Store) {
+func scopes(t *testing.T, s notes.Store) {
 	put(t, s, "a", "goal", "of a")
 	put(t, s, "b", "goal", "of b")
 	expect(t, s, "a", "goal=of a")
 	expect(t, s, "b", "goal=of b")
 }
 
-func forget(t *testing.T, s memory.Store) {
+func forget(t *testing.T, s notes.Store) {
 	put(t, s, "a", "one", "1")
 	put(t, s, "a", "two", "2")
 	if err := s.Forget(t.Context(), "a", "one"); err != nil {
@@ -101,19 +101,19 @@ func forget(t *testing.T, s memory.Store) {
 	expect(t, s, "a", "one=again", "two=2")
 }
 
-func anyText(t *testing.T, s memory.Store) {
+func anyText(t *testing.T, s notes.Store) {
 	goal := "Why is *.go > 3? \n\t ünï 🙂 " + string(make([]byte, 2000))
 	put(t, s, "a", goal, "found")
 	expect(t, s, "a", goal+"=found")
 }
 
-func concurrent(t *testing.T, s memory.Store) {
+func concurrent(t *testing.T, s notes.Store) {
 	const tasks = 8
 	var wg sync.WaitGroup
 	errs := make([]error, tasks)
 	for i := range tasks {
 		wg.Go(func() {
-			errs[i] = s.Put(t.Context(), "a", memory.Note{Goal: string(rune('a' + i)), Summary: "s"}, long)
+			errs[i] = s.Put(t.Context(), "a", notes.Note{Goal: string(rune('a' + i)), Summary: "s"}, long)
 		})
 	}
 	wg.Wait()

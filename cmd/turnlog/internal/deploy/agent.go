@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/policy/agentfile"
-	"github.com/turnlog/turnlog/policy/memory"
+	"github.com/turnlog/turnlog/policy/notes"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/mcp"
 )
@@ -63,14 +63,14 @@ func (a Agent) placed(d *agentfile.Definition) *agentfile.Definition {
 func (a Agent) host(l Local, cell *jetstream.Cell) agentfile.Host {
 	return agentfile.Host{
 		Find: flags.Published(cell), Models: l.models, Notes: cell.Memory(), Commands: a.definition != nil || a.hooks, Folder: a.Folder, Root: l.tools.Root,
-		Sources: func(d *agentfile.Definition) []memory.Source { return a.placed(d).Sources(l.tools.Root) },
+		Sources: func(d *agentfile.Definition) []notes.Source { return a.placed(d).Sources(l.tools.Root) },
 	}
 }
 
 // effects configures tasks of sessions without an agent.
 func (a Agent) effects(root string) engine.Config {
 	if sources := a.placed(nil).Sources(root); len(sources) > 0 {
-		return engine.Config{Memory: memory.Plan(nil, sources...)}
+		return engine.Config{Memory: notes.Plan(nil, sources...)}
 	}
 	return engine.Config{}
 }

@@ -1,4 +1,4 @@
-package memory
+package notes
 
 import (
 	"context"
@@ -7,31 +7,28 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Source is something that planning may be told of.
+// Source recalls what may help with a goal.
 type Source interface {
-	// Recall returns what may help with the goal.
 	Recall(ctx context.Context, goal string) ([]content.Item, error)
 }
 
-// Keeper is a source that tasks leave notes in: an extension.Memory.
+// Keeper is a source that also stores the outcomes of tasks: an extension.Memory.
 type Keeper interface {
 	Source
-	// Remember leaves what came of the goal.
 	Remember(ctx context.Context, goal, summary string) error
 }
 
-// Plan is a memory that recalls what all of the sources know, in order, and leaves
-// its notes in m; with a nil m it leaves none. What one source fails at does not
-// keep the others from being heard.
-func Plan(m Keeper, sources ...Source) Keeper {
-	if m != nil {
-		sources = append(sources, m)
+// Plan returns a Keeper that recalls from all of the sources, then from k, and stores in
+// k; a nil k stores nothing. An error of one source does not stop the others.
+func Plan(k Keeper, sources ...Source) Keeper {
+	if k != nil {
+		sources = append(sources, k)
 	}
-	return &plan{notes: m, sources: sources}
+	return &plan{keeper: k, sources: sources}
 }
 
 type plan struct {
-	notes   Keeper // nil: none
+	keeper  Keeper // may be nil
 	sources []Source
 }
 
@@ -46,8 +43,8 @@ func (p *plan) Recall(ctx context.Context, goal string) ([]content.Item, error) 
 }
 
 func (p *plan) Remember(ctx context.Context, goal, summary string) error {
-	if p.notes == nil {
+	if p.keeper == nil {
 		return nil
 	}
-	return p.notes.Remember(ctx, goal, summary)
+	return p.keeper.Remember(ctx, goal, summary)
 }

@@ -1,6 +1,7 @@
-package memory
+package notes
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -24,7 +25,7 @@ type kept struct {
 	until time.Time
 }
 
-// NewLocal returns an empty store. Now is its clock; nil: time.Now.
+// NewLocal returns an empty store. now is its clock; nil: time.Now.
 func NewLocal(now func() time.Time) *Local {
 	if now == nil {
 		now = time.Now
@@ -32,7 +33,7 @@ func NewLocal(now func() time.Time) *Local {
 	return &Local{now: now, notes: map[key]kept{}}
 }
 
-// Put leaves a note.
+// Put stores a note.
 func (l *Local) Put(_ context.Context, scope string, n Note, ttl time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,7 +57,7 @@ func (l *Local) Notes(_ context.Context, scope string) ([]Note, error) {
 	return out, nil
 }
 
-// Forget takes a note away.
+// Forget deletes a note.
 func (l *Local) Forget(_ context.Context, scope, goal string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,12 +68,6 @@ func (l *Local) Forget(_ context.Context, scope, goal string) error {
 // NewestFirst sorts notes as Store.Notes returns them.
 func NewestFirst(notes []Note) {
 	slices.SortFunc(notes, func(a, b Note) int {
-		if c := b.At.Compare(a.At); c != 0 {
-			return c
-		}
-		if a.Goal < b.Goal {
-			return -1
-		}
-		return 1
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Goal, b.Goal))
 	})
 }

@@ -1,4 +1,4 @@
-package memory_test
+package notes_test
 
 import (
 	"context"
@@ -11,35 +11,35 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/testing/memorytest"
-	"github.com/turnlog/turnlog/policy/memory"
+	"github.com/turnlog/turnlog/policy/notes"
 )
 
 func TestLocalIsAStore(t *testing.T) {
 	t.Parallel()
-	memorytest.Run(t, func(testing.TB) memory.Store {
+	memorytest.Run(t, func(testing.TB) notes.Store {
 		tick := time.Unix(0, 0)
-		return memory.NewLocal(func() time.Time { tick = tick.Add(time.Second); return tick })
+		return notes.NewLocal(func() time.Time { tick = tick.Add(time.Second); return tick })
 	})
 }
 
-// What hosts plug in.
+// Hosts use both as their memory.
 var (
-	_ extension.Memory = (*memory.Memory)(nil)
-	_ extension.Memory = memory.Keeper(nil)
+	_ extension.Memory = (*notes.Notes)(nil)
+	_ extension.Memory = notes.Keeper(nil)
 )
 
-func open(t *testing.T, cfg memory.Config) *memory.Memory {
+func open(t *testing.T, cfg notes.Config) *notes.Notes {
 	t.Helper()
-	m, err := memory.New(cfg)
+	m, err := notes.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-func TestNotesThatHaveToDoWithTheGoalAreRecalled(t *testing.T) {
+func TestRecallReturnsTheMostSimilarNotes(t *testing.T) {
 	t.Parallel()
-	m := open(t, memory.Config{Store: memory.NewLocal(nil), Most: 2})
+	m := open(t, notes.Config{Store: notes.NewLocal(nil), Most: 2})
 	for goal, summary := range map[string]string{
 		"Fix the parser":        "quotes were not closed",
 		"Speed up the parser":   "tables help the parser most",
@@ -59,17 +59,17 @@ func TestNotesThatHaveToDoWithTheGoalAreRecalled(t *testing.T) {
 		t.Errorf("the best note is not there, in one line:\n%s", text)
 	}
 	if strings.Contains(text, "bread") || strings.Count(text, "\n- ") != 2 {
-		t.Errorf("want the two notes about the parser that fit best, got\n%s", text)
+		t.Errorf("want the two best notes about the parser, got\n%s", text)
 	}
 	if items, err := m.Recall(t.Context(), "Paint the fence"); err != nil || items != nil {
-		t.Errorf("Recall of what nobody knows = %v, %v", items, err)
+		t.Errorf("Recall of an unknown topic = %v, %v", items, err)
 	}
 }
 
-func TestNotesAreForgottenAfterTheirTime(t *testing.T) {
+func TestNotesExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := open(t, memory.Config{Store: memory.NewLocal(nil), TTL: time.Hour})
+		m := open(t, notes.Config{Store: notes.NewLocal(nil), TTL: time.Hour})
 		if err := m.Remember(t.Context(), "Fix the parser", "done"); err != nil {
 			t.Fatal(err)
 		}
@@ -85,10 +85,10 @@ func TestNotesAreForgottenAfterTheirTime(t *testing.T) {
 	})
 }
 
-func TestASummaryWithoutAWordLeavesNothing(t *testing.T) {
+func TestAnEmptySummaryIsNotStored(t *testing.T) {
 	t.Parallel()
-	store := memory.NewLocal(nil)
-	m := open(t, memory.Config{Store: store, Scope: "a"})
+	store := notes.NewLocal(nil)
+	m := open(t, notes.Config{Store: store, Scope: "a"})
 	if err := m.Remember(t.Context(), "goal", " \n"); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestASummaryWithoutAWordLeavesNothing(t *testing.T) {
 	}
 }
 
-// known is a source that knows one thing, and may fail besides.
+// known is a source with one text, and perhaps an error.
 type known struct {
 	text string
 	err  error
@@ -116,32 +116,32 @@ func (k known) Recall(context.Context, string) ([]content.Item, error) {
 	return []content.Item{content.UserText(k.text)}, k.err
 }
 
-func TestAPlanHearsAllItsSources(t *testing.T) {
+func TestAPlanRecallsFromAllSources(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no such folder")
-	m := open(t, memory.Config{Store: memory.NewLocal(nil)})
-	p := memory.Plan(m, known{text: "first"}, known{err: broken}, known{text: "third"})
+	m := open(t, notes.Config{Store: notes.NewLocal(nil)})
+	p := notes.Plan(m, known{text: "first"}, known{err: broken}, known{text: "third"})
 	if err := p.Remember(t.Context(), "parser", "done"); err != nil {
 		t.Fatal(err)
 	}
 	items, err := p.Recall(t.Context(), "the parser")
 	if !errors.Is(err, broken) || len(items) != 3 || items[1].Text() != "third" {
-		t.Errorf("Recall = %v, %v; want what three know, and what the fourth failed at", items, err)
+		t.Errorf("Recall = %v, %v; want three items and the error of the fourth source", items, err)
 	}
-	if err := memory.Plan(nil).Remember(t.Context(), "goal", "summary"); err != nil {
-		t.Errorf("a plan without a memory leaves nothing, got %v", err)
+	if err := notes.Plan(nil).Remember(t.Context(), "goal", "summary"); err != nil {
+		t.Errorf("Remember of a plan without notes = %v", err)
 	}
 }
 
-func TestWhatCannotBeAMemory(t *testing.T) {
+func TestInvalidConfigsAreRefused(t *testing.T) {
 	t.Parallel()
-	store := memory.NewLocal(nil)
-	for want, cfg := range map[string]memory.Config{
+	store := notes.NewLocal(nil)
+	for want, cfg := range map[string]notes.Config{
 		"Store is required":    {},
 		`Scope "a b"`:          {Store: store, Scope: "a b"},
 		"must not be negative": {Store: store, TTL: -1},
 	} {
-		if _, err := memory.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := notes.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New(%+v) = %v, want %q", cfg, err, want)
 		}
 	}

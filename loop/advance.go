@@ -3,64 +3,70 @@ package loop
 import (
 	"slices"
 
-	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
 
-// advance carries the session on until an effect is owed or it must wait.
+// advance carries the session on until it owes an effect or must wait.
 func (d *decision) advance() {
 	for d.step() {
 	}
 }
 
-// step does what the session's position asks for without the outside world, and
-// reports whether it moved.
+// step does what the session's position requires without the outside world, and reports
+// whether it moved.
 func (d *decision) step() bool {
 	p, hook := d.where()
 	switch p {
 	case atNothing, atInput, atPlanning, atMutator, atModel, atStopping, atRetry, atApproval, atWaitTools, atVerify, atReport:
 		return false
 	case atHooks:
-		return d.answered(hook)
+		return d.useAnswer(hook)
 	case atStart:
-		return (d.Task != nil || d.passes()) && d.start()
+		if d.Task == nil && !d.passes() {
+			return false
+		}
+		d.start()
 	case atAfterTurn:
-		d.startMutator(pointAfterTurn, d.After)
+		d.startMutator(d.After)
 	case atMutate:
 		point := pointBeforeModel
 		if d.Turn.Stage == StageReplied {
 			point = pointAfterTool
 		}
-		d.startMutator(point, d.Turn.Mut)
+		d.startMutator(d.Turn.Mut.at(point))
 	case atTop:
-		d.top()
+		d.startRound()
 	case atYield:
 		return d.boundary()
 	case atCall:
-		if !d.limited(d.overRequests()) { // the limits may be others than at the top
+		if !d.limited(d.overRequests()) { // the limits may have changed since the round started
 			d.callModel(1)
 		}
 	case atDeadTail:
-		d.turnEnd(content.Completed)
+		d.endTurn(content.Completed)
 	case atReply:
 		d.afterReply()
 	case atPreflight:
-		return d.gates()
+		return d.checkCalls()
 	case atHeld:
-		return d.passes() && d.dispatch()
+		if !d.passes() {
+			return false
+		}
+		d.dispatchNext()
 	case atTools:
-		return d.dispatch()
+		d.dispatchNext()
 	case atFailedTool:
-		d.failTurn()
+		i := slices.IndexFunc(d.Turn.Calls, Call.failsRun)
+		d.fail(codeToolFailed, "", d.Turn.Calls[i].failure())
 	case atRoundEnd:
-		d.emit(events.RoundFinished{Turn: d.Turn.ID, Round: d.Turn.Round, TranscriptLen: len(d.Transcript)})
+		d.finishRound()
 	}
 	return true
 }
 
-// passes reports whether the session may pass a wait of stepped sessions; Continue
-// pays for one.
+// passes reports whether the session may pass a wait of stepped sessions. Continue pays
+// for one.
 func (d *decision) passes() bool {
 	if d.Stepped && !d.pass {
 		return false
@@ -69,22 +75,21 @@ func (d *decision) passes() bool {
 	return true
 }
 
-// start opens a turn with what is queued: input first, else notifications; after a
-// merge of input that left notifications waiting, those first.
-func (d *decision) start() bool {
-	if d.startsTask() {
-		return true
+// start opens a queued task, else a turn.
+func (d *decision) start() {
+	if i := d.queuedTask(); d.Task == nil && i >= 0 {
+		d.openTask(d.Queue[i])
+		return
 	}
 	d.startTurn()
-	return true
 }
 
-// startTurn opens a turn: a task's with its goal alone, any other with what is
-// queued.
+// startTurn opens a turn: a task's with its goal alone, any other with what is queued.
 func (d *decision) startTurn() {
 	m := d.merge(false)
 	if d.Task != nil {
-		m = d.goal()
+		q := d.Queue[d.queuedTask()] // other input waits: a task has a context of its own
+		m = merged{q.Items, q.Origin, q.Options}
 	}
 	id := content.TurnIDFor(d.Turns + 1)
 	d.emit(
@@ -93,13 +98,15 @@ func (d *decision) startTurn() {
 	)
 }
 
-// merged is what one merge takes.
+// merged is what one merge takes from the queue.
 type merged struct {
 	items   []content.Item
 	origin  events.Origin
 	options *events.TurnOptions
 }
 
+// merge takes input first, else notifications; after a merge of input that left
+// notifications pending, those first.
 func (d *decision) merge(steering bool) merged {
 	var m merged
 	for _, q := range d.Queue {
@@ -121,19 +128,18 @@ func (d *decision) merge(steering bool) merged {
 	return m
 }
 
-// boundary passes a complete round: what was queued joins, then the next round
-// may start. A stepped session yields here, but not after a provider's compaction.
+// boundary passes a complete round: queued input joins, then the next round may start. A
+// stepped session yields here, but not after a provider's compaction.
 func (d *decision) boundary() bool {
 	if d.Turn.Reply != content.Compaction && !d.passes() {
 		return false
 	}
 	d.steer()
-	d.top()
+	d.startRound()
 	return true
 }
 
-// steer merges what joins an open turn. Its options hold for the rest of the turn,
-// beside those that hold already.
+// steer merges what joins an open turn. Its options narrow the rest of the turn.
 func (d *decision) steer() {
 	m := d.merge(true)
 	if len(m.items) == 0 {
@@ -146,36 +152,33 @@ func (d *decision) steer() {
 	d.emit(ev)
 }
 
-// top starts a round, if the limits allow one.
-func (d *decision) top() {
+// startRound starts a round if the limits allow one.
+func (d *decision) startRound() {
 	if d.limited(d.overAtTop()) {
 		return
 	}
-	d.emit(events.RoundStarted{Turn: d.Turn.ID, Round: d.Turn.Round + 1, Catalog: d.catalogDigest()})
-}
-
-// catalogDigest is the digest that the next request will have.
-func (d *decision) catalogDigest() string {
+	catalog := d.Catalog.Digest
 	if d.env.Catalog != nil {
-		return d.env.Catalog.Digest
+		catalog = d.env.Catalog.Digest // which the round's request will show
 	}
-	return d.Catalog.Digest
+	d.emit(events.RoundStarted{Turn: d.Turn.ID, Round: d.Turn.Round + 1, Catalog: catalog})
 }
 
-// callModel records that the model is about to be called, after the changes of
-// the catalog that its request shows.
+func (d *decision) finishRound() {
+	d.emit(events.RoundFinished{Turn: d.Turn.ID, Round: d.Turn.Round, TranscriptLen: len(d.Transcript)})
+}
+
+// callModel records that the model is about to be called, after the changes of the catalog
+// that its request shows.
 func (d *decision) callModel(attempt int) {
 	t := d.Turn
-	if attempt == 1 && d.env.Catalog != nil {
-		for _, change := range catalogChanges(d.Catalog, *d.env.Catalog) {
-			d.emit(change)
-		}
-	}
 	cache := t.Cache
 	if attempt == 1 {
-		cache = d.Config.Cache
-		if d.CacheOverride != nil {
-			cache = d.CacheOverride
+		if d.env.Catalog != nil {
+			d.catalogChanged(*d.env.Catalog)
+		}
+		if cache = d.CacheOverride; cache == nil {
+			cache = d.Config.Cache
 		}
 	}
 	d.emit(events.ModelCallStarted{
@@ -184,17 +187,18 @@ func (d *decision) callModel(attempt int) {
 	})
 }
 
-// catalogChanges lists what changed, a source at a time in order of registration.
-func catalogChanges(old, now events.Catalog) []events.ToolCatalogChanged {
+// catalogChanged records what changed, one source at a time in order of registration, the
+// removed sources last.
+func (d *decision) catalogChanged(now events.Catalog) {
+	old := d.Catalog
 	if old.Digest == now.Digest {
-		return nil
+		return
 	}
-	var out []events.ToolCatalogChanged
-	diff := func(name string, before, after []events.ToolRef) {
-		c := events.ToolCatalogChanged{Source: name, Digest: now.Digest}
+	diff := func(source string) {
+		before, after := toolsOf(old, source), toolsOf(now, source)
+		c := events.ToolCatalogChanged{Source: source, Digest: now.Digest}
 		for _, t := range after {
-			i := indexTool(before, t.Name)
-			switch {
+			switch i := indexTool(before, t.Name); {
 			case i < 0:
 				c.Added = append(c.Added, t)
 			case before[i].Digest != t.Digest:
@@ -207,118 +211,30 @@ func catalogChanges(old, now events.Catalog) []events.ToolCatalogChanged {
 			}
 		}
 		if len(c.Added)+len(c.Changed)+len(c.Removed) > 0 {
-			out = append(out, c)
+			d.emit(c)
 		}
 	}
-	for _, src := range now.Sources {
-		diff(src.Name, sourceTools(old, src.Name), src.Tools)
+	for _, source := range now.Sources {
+		diff(source.Name)
 	}
-	for _, src := range old.Sources {
-		if !slices.ContainsFunc(now.Sources, func(s events.CatalogSource) bool { return s.Name == src.Name }) {
-			diff(src.Name, src.Tools, nil)
+	for _, source := range old.Sources {
+		if indexSource(now, source.Name) < 0 {
+			diff(source.Name)
 		}
 	}
-	return out
+}
+
+func indexSource(c events.Catalog, name string) int {
+	return slices.IndexFunc(c.Sources, func(s events.CatalogSource) bool { return s.Name == name })
 }
 
 func indexTool(tools []events.ToolRef, name string) int {
 	return slices.IndexFunc(tools, func(t events.ToolRef) bool { return t.Name == name })
 }
 
-func sourceTools(c events.Catalog, name string) []events.ToolRef {
-	for _, s := range c.Sources {
-		if s.Name == name {
-			return s.Tools
-		}
+func toolsOf(c events.Catalog, source string) []events.ToolRef {
+	if i := indexSource(c, source); i >= 0 {
+		return c.Sources[i].Tools
 	}
 	return nil
 }
-
-// afterReply lets a reply that runs no tools decide: on after a compaction, else
-// the turn ends.
-func (d *decision) afterReply() {
-	t := d.Turn
-	if d.cancelled() || d.limited(d.overAfterReply()) {
-		return
-	}
-	for _, c := range t.Calls {
-		if !c.Answered() {
-			d.emitResult(c, content.StatusNotExecuted, "", "Not run: the reply ended with "+string(t.Reply), false)
-		}
-	}
-	if t.Reply == content.Compaction {
-		d.emit(events.RoundFinished{Turn: t.ID, Round: t.Round, TranscriptLen: len(d.Transcript)})
-		return
-	}
-	if t.Reply == content.ToolCalls {
-		d.warn("empty_tool_call", "the reply ended with tool_call but holds no call", "")
-		d.turnEnd(content.Completed)
-		return
-	}
-	if t.Invalid != "" {
-		d.repair()
-		return
-	}
-	d.turnEnd(t.Reply)
-}
-
-// defaultRepairs is how often an answer may be corrected.
-const defaultRepairs = 2
-
-// repair lets the model correct an answer that does not fit the session's schema, or
-// ends the turn.
-func (d *decision) repair() {
-	t := d.Turn
-	allowed := defaultRepairs
-	if o := d.Config.Output; o != nil {
-		allowed = orDefault(o.Repairs, defaultRepairs)
-	}
-	if t.Repairs >= allowed {
-		d.finish(ending{reason: content.Errored, failure: &events.RunFailed{Turn: t.ID, Code: "invalid_output", Message: t.Invalid}})
-		return
-	}
-	text := "The answer does not fit the required schema. Answer again, with nothing but JSON that does:\n" + t.Invalid
-	d.emit(
-		events.RoundFinished{Turn: t.ID, Round: t.Round, TranscriptLen: len(d.Transcript)},
-		events.InputAccepted{Turn: t.ID, Items: []content.Item{content.UserText(text)}, Origin: events.FromSchema},
-	)
-	d.steer()
-}
-
-// cancelled closes the turn if a cancel came before the report that just arrived.
-func (d *decision) cancelled() bool {
-	if d.Turn.Cancel == nil {
-		return false
-	}
-	d.finish(ending{reason: content.Cancelled})
-	return true
-}
-
-func (d *decision) startMutator(point string, m Mutating) {
-	if m.Point != point {
-		m = Mutating{Point: point}
-	}
-	name := d.Config.Mutators[d.mutatorAt(m)].Name
-	d.emit(events.MutationStarted{Turn: d.lastTurn(), Mutator: name, Point: point})
-}
-
-func (d *decision) lastTurn() content.TurnID {
-	if d.Turn != nil {
-		return d.Turn.ID
-	}
-	return d.Last.Turn
-}
-
-// answered uses a hook answer that came with the report, if there is one.
-func (d *decision) answered(h owedHook) bool {
-	for i, a := range d.answers {
-		if a.Point == h.point && a.Call == h.call {
-			d.answers = slices.Delete(d.answers, i, i+1)
-			d.takeHook(a)
-			return true
-		}
-	}
-	return false
-}
-
-func (d *decision) waiting() commands.Wait { return Waiting(&d.State) }

@@ -9,11 +9,15 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Fold takes the next entry of the journal into the state. It never fails; an
-// entry that cannot follow is a broken journal, and Fold panics with its place.
+// Fold applies the next entry of the journal to the state. It never fails: an entry that
+// cannot follow is a broken journal, and Fold panics with its place.
 func (s *State) Fold(e events.Entry) {
 	if d, ok := events.DeletionOf(e); ok && e.Session == s.Session && e.Seq > s.Seq {
-		s.delete(e, d)
+		// The tombstone counts whether or not all entries before it could be read.
+		*s = State{
+			Session: e.Session, Seq: e.Seq, At: e.At, Epoch: e.Epoch, Causes: []string{e.Cause},
+			Opened: true, Closed: true, Deleted: &d,
+		}
 		return
 	}
 	if e.Session != s.Session || e.Seq != s.Seq+1 {
@@ -29,15 +33,6 @@ func (s *State) Fold(e events.Entry) {
 	}
 }
 
-// delete takes the tombstone in, whether or not what came before it could be read:
-// nothing of the session is left.
-func (s *State) delete(e events.Entry, d events.Deletion) {
-	*s = State{
-		Session: e.Session, Seq: e.Seq, At: e.At, Epoch: e.Epoch, Causes: []string{e.Cause},
-		Opened: true, Closed: true, Deleted: &d,
-	}
-}
-
 // begin is what every entry does before its events.
 func (s *State) begin(cause string, at content.Time) {
 	s.At, s.Ends = at, nil
@@ -48,30 +43,30 @@ func (s *State) begin(cause string, at content.Time) {
 }
 
 func (s *State) moveCursor(c events.Cursor) {
-	for i := range s.Cursors {
-		if s.Cursors[i].Lane == c.Lane {
-			s.Cursors[i].Seq = c.Seq
-			return
-		}
+	i := slices.IndexFunc(s.Cursors, func(d events.Cursor) bool { return d.Lane == c.Lane })
+	if i < 0 {
+		s.Cursors = append(s.Cursors, c)
+		return
 	}
-	s.Cursors = append(s.Cursors, c)
+	s.Cursors[i].Seq = c.Seq
 }
 
-// apply takes one event in. It holds no policy: every event says what is.
+// apply applies one event. It holds no policy: every event says what is.
 func (s *State) apply(ev events.Event) {
-	s.demand(ev)
+	s.require(ev)
 	switch ev := ev.(type) {
+	case events.Parked, events.Warning:
 	case events.DriverClaimed:
 		s.Epoch, s.Tickets = ev.Epoch, ev.Tickets
-	case events.Parked, events.Warning, events.UsageUpdated, events.VerifyStarted, events.VerifyFinished,
-		events.TaskStarted, events.MemoryRecalled, events.MemoryStored, events.TaskFinished:
-		s.applyBeside(ev)
 	case events.RunStarted:
 		s.applyRunStarted(ev)
 	case events.ConfigChanged:
 		s.Config = ev.Config
 	case events.InputQueued:
-		s.Queue = append(s.Queue, Queued{Items: ev.Items, Origin: ev.Origin, OnBusy: ev.OnBusy, Options: ev.Options, Task: ev.Task, TaskName: ev.TaskName, Baseline: ev.Baseline})
+		s.Queue = append(s.Queue, Queued{
+			Items: ev.Items, Origin: ev.Origin, OnBusy: ev.OnBusy, Options: ev.Options,
+			Task: ev.Task, TaskName: ev.TaskName, Baseline: ev.Baseline,
+		})
 	case events.InputAccepted:
 		s.applyInputAccepted(ev)
 	case events.TurnStarted:
@@ -87,6 +82,8 @@ func (s *State) apply(ev events.Event) {
 		s.applyModelCallFailed(ev)
 	case events.ReplyRecorded:
 		s.applyReply(ev)
+	case events.UsageUpdated:
+		s.applyUsage(ev)
 	case events.ToolCallRequested:
 		s.applyToolCallRequested(ev)
 	case events.ToolCatalogChanged:
@@ -95,22 +92,18 @@ func (s *State) apply(ev events.Event) {
 		s.applyApprovalRequired(ev)
 	case events.ApprovalResolved:
 		s.applyApprovalResolved(ev)
+	case events.ToolsAllowed:
+		s.Allowed = append(slices.Clip(s.Allowed), Allowance{Grant: ev.Grant, By: ev.By, Tools: ev.Tools})
 	case events.ToolDispatched:
 		s.applyToolDispatched(ev)
 	case events.ToolAttemptLost:
-		if c, ok := s.Call(ev.Call); ok {
-			c.Dispatched = false
-			c.Lost++
-			if c.Retried() {
-				c.Letter = LetterDead
-			}
-		}
-	case events.DeadLetterSettled:
-		s.applySettled(ev)
+		s.applyAttemptLost(ev)
 	case events.ToolDetached:
 		s.applyToolDetached(ev)
 	case events.ToolResultReceived:
 		s.applyToolResult(ev)
+	case events.DeadLetterSettled:
+		s.applyDeadLetterSettled(ev)
 	case events.HookDecided:
 		s.applyHookDecided(ev)
 	case events.MutationStarted:
@@ -125,28 +118,6 @@ func (s *State) apply(ev events.Event) {
 		}
 	case events.CacheOverrideSet:
 		s.CacheOverride = &ev.Cache
-	case events.ToolsAllowed:
-		s.Allowed = append(slices.Clip(s.Allowed), Allowance{Grant: ev.Grant, By: ev.By, Tools: ev.Tools})
-	case events.RunFailed:
-		s.failing(ev)
-	case events.TurnFinished:
-		s.applyTurnFinished(ev)
-	case events.SessionClosed:
-		s.Closed = true
-	case events.ContentDelta, events.ToolProgress, events.StateChanged, events.Refused, events.SessionDeleted:
-		panic(fmt.Sprintf("loop: %s in the journal of %s/%d", events.KindOf(ev), s.Session, s.Seq))
-	}
-}
-
-// applyBeside takes in the events that change counters and tasks only.
-func (s *State) applyBeside(ev any) {
-	switch ev := ev.(type) {
-	case events.UsageUpdated:
-		s.Used.add(ev)
-		if s.Turn != nil {
-			s.Turn.Used.add(ev)
-		}
-		s.letGo(ev.Call)
 	case events.TaskStarted:
 		s.applyTaskStarted(ev)
 	case events.MemoryRecalled:
@@ -162,6 +133,47 @@ func (s *State) applyBeside(ev any) {
 		e := s.ended()
 		e.Task, e.Verifier = &ev, s.Task.Output
 		s.Task = nil
+	case events.RunFailed:
+		e := s.ended()
+		e.Error, e.Failure = &ev, s.Turn.failure(ev)
+	case events.TurnFinished:
+		s.applyTurnFinished(ev)
+	case events.SessionClosed:
+		s.Closed = true
+	case events.ContentDelta, events.ToolProgress, events.StateChanged, events.Refused, events.SessionDeleted:
+		panic(fmt.Sprintf("loop: %s in the journal of %s/%d", events.KindOf(ev), s.Session, s.Seq))
+	}
+}
+
+// require panics if the event needs an open turn or task and there is none: Decide did not
+// write this journal. It ignores kinds that may come at any time.
+func (s *State) require(ev events.Event) {
+	turn, task := true, false
+	switch ev := any(ev).(type) {
+	case events.RoundStarted, events.RoundFinished, events.ModelCallStarted, events.ModelCallFailed, events.ReplyRecorded,
+		events.ToolCallRequested, events.LimitReached, events.RunFailed, events.TurnFinished, events.ToolDetached:
+	case events.MutationStarted:
+		turn = ev.Point != pointAfterTurn
+	case events.MutationFinished:
+		turn = ev.Point != pointAfterTurn
+	case events.ToolResultReceived:
+		turn = !ev.Late
+	case events.ApprovalRequired:
+		turn = !s.asksBeside(ev.Approval.CallID)
+	case events.ApprovalResolved:
+		turn = !s.asksBeside(ev.Call)
+	case events.VerifyStarted, events.VerifyFinished, events.TaskFinished:
+		task = true
+	case events.MemoryRecalled, events.MemoryStored:
+		turn, task = false, true
+	default:
+		return
+	}
+	switch {
+	case turn && s.Turn == nil:
+		panic(fmt.Sprintf("loop: %s without a turn in %s/%d", events.KindOf(ev), s.Session, s.Seq))
+	case task && s.Task == nil:
+		panic(fmt.Sprintf("loop: %s without a task in %s/%d", events.KindOf(ev), s.Session, s.Seq))
 	}
 }
 
@@ -178,6 +190,10 @@ func (s *State) applyRunStarted(ev events.RunStarted) {
 }
 
 func (s *State) applyInputAccepted(ev events.InputAccepted) {
+	take := func(taken func(Queued) bool) {
+		s.NoticesFirst = len(s.Notices) > 0
+		s.Queue = slices.DeleteFunc(slices.Clone(s.Queue), taken)
+	}
 	switch ev.Origin {
 	case events.FromNotification:
 		s.Notices, s.NoticesFirst = nil, false
@@ -185,12 +201,9 @@ func (s *State) applyInputAccepted(ev events.InputAccepted) {
 	case events.FromSchema:
 		s.Turn.Repairs++
 	case events.FromTask:
-		s.NoticesFirst = len(s.Notices) > 0
-		s.Queue = slices.DeleteFunc(slices.Clone(s.Queue), func(q Queued) bool { return q.Task != nil })
+		take(func(q Queued) bool { return q.Task != nil })
 	case events.FromHost, events.FromParent:
-		s.NoticesFirst = len(s.Notices) > 0
-		steering := s.Turn != nil
-		s.Queue = slices.DeleteFunc(slices.Clone(s.Queue), func(q Queued) bool { return joins(q, steering) })
+		take(func(q Queued) bool { return joins(q, s.Turn != nil) })
 	}
 	s.add(ev.Items...)
 	if s.Turn != nil {
@@ -200,12 +213,6 @@ func (s *State) applyInputAccepted(ev events.InputAccepted) {
 		}
 		s.resume()
 	}
-}
-
-// joins reports whether queued input is merged now: at a round boundary only what
-// steers, at the start of a turn everything but tasks, which are turns of their own.
-func joins(q Queued, steering bool) bool {
-	return q.Task == nil && (!steering || q.OnBusy == events.Steer)
 }
 
 func (s *State) applyTurnStarted(ev events.TurnStarted) {
@@ -230,8 +237,7 @@ func (s *State) applyRoundStarted(ev events.RoundStarted) {
 
 func (s *State) applyModelCallStarted(ev events.ModelCallStarted) {
 	t := s.Turn
-	t.Stage, t.Attempt, t.Calling, t.RetryAt = StageModel, ev.Attempt, true, 0
-	t.Cache = ev.Cache
+	t.Stage, t.Attempt, t.Calling, t.RetryAt, t.Cache = StageModel, ev.Attempt, true, 0, ev.Cache
 	if ev.Attempt == 1 {
 		s.CacheOverride = nil
 	}
@@ -249,33 +255,42 @@ func (s *State) applyModelCallFailed(ev events.ModelCallFailed) {
 
 func (s *State) applyReply(ev events.ReplyRecorded) {
 	t := s.Turn
-	t.Stage, t.Calling, t.RetryAt, t.Reply, t.Replied = StageReplied, false, 0, ev.FinishReason, len(ev.Items)
-	t.Invalid = ev.Invalid
+	t.Stage, t.Calling, t.RetryAt = StageReplied, false, 0
+	t.Reply, t.Replied, t.Invalid = ev.FinishReason, len(ev.Items), ev.Invalid
 	from := len(s.Transcript)
 	s.add(ev.Items...)
 	t.Items = append(t.Items, s.Transcript[from:]...)
 }
 
-func (s *State) applyToolCallRequested(ev events.ToolCallRequested) {
-	s.Turn.Calls = append(s.Turn.Calls, Call{
-		ToolCall: ev.Call, Turn: ev.Turn, Round: ev.Round, Routing: ev.Routing, Digest: ev.Routing.Digest,
-		Rules: s.turnOptions().Rules,
-	})
-	s.CallIDs.add(ev.Call.ID)
-	s.Turn.Used.ToolCalls++
-	s.Used.ToolCalls++
+// applyUsage counts usage. A call that reports its usage after its answer has stopped, and
+// has nothing more to ask.
+func (s *State) applyUsage(ev events.UsageUpdated) {
+	s.Used.add(ev)
+	if s.Turn != nil {
+		s.Turn.Used.add(ev)
+	}
+	if ev.Call == "" {
+		return
+	}
+	if c, ok := s.Call(ev.Call); ok {
+		c.Dispatched, c.Asked = false, nil
+	}
+	for i := range s.Stops {
+		if c := &s.Stops[i]; c.ID == ev.Call {
+			c.Dispatched, c.Asked = false, nil
+		}
+	}
 }
 
 func (s *State) applyCatalog(ev events.ToolCatalogChanged) {
 	cat := events.Catalog{Digest: ev.Digest, Sources: slices.Clone(s.Catalog.Sources)}
-	i := slices.IndexFunc(cat.Sources, func(c events.CatalogSource) bool { return c.Name == ev.Source })
+	i := indexSource(cat, ev.Source)
 	if i < 0 {
 		i = len(cat.Sources)
 		cat.Sources = append(cat.Sources, events.CatalogSource{Name: ev.Source})
 	}
 	tools := slices.DeleteFunc(slices.Clone(cat.Sources[i].Tools), func(t events.ToolRef) bool {
-		return slices.Contains(ev.Removed, t.Name) ||
-			slices.ContainsFunc(ev.Changed, func(c events.ToolRef) bool { return c.Name == t.Name })
+		return slices.Contains(ev.Removed, t.Name) || indexTool(ev.Changed, t.Name) >= 0
 	})
 	tools = append(append(tools, ev.Added...), ev.Changed...)
 	slices.SortFunc(tools, func(a, b events.ToolRef) int { return strings.Compare(a.Name, b.Name) })
@@ -294,29 +309,14 @@ func (s *State) applyHookDecided(ev events.HookDecided) {
 	case pointPreTool:
 		t.Checked = true
 	}
-	t.Hooks = append(t.Hooks, Decided{Point: ev.Point, Call: ev.Call})
+	t.Hooks = append(t.Hooks, HookPoint{Point: ev.Point, Call: ev.Call})
 	if ev.Point == pointPostLlm && ev.Action == actionTerminate {
 		s.withhold()
 	}
 }
 
-// withhold marks the round's reply as vetoed. Answers of cancelled calls may stand
-// behind it in the transcript.
-func (s *State) withhold() {
-	t := s.Turn
-	t.Items, s.Transcript = slices.Clone(t.Items), slices.Clone(s.Transcript)
-	end := len(s.Transcript)
-	for end > 0 && s.Transcript[end-1].Kind != content.Assistant {
-		end--
-	}
-	for i := range t.Replied {
-		it := &s.Transcript[end-1-i]
-		it.Metadata = it.Metadata.With(content.MetaWithheld, true)
-		t.Items[len(t.Items)-1-i] = *it
-	}
-}
-
-func (s *State) mutating(point string) *Mutating {
+// mutatingAt is the progress of the mutators of a point.
+func (s *State) mutatingAt(point string) *Mutating {
 	if point == pointAfterTurn {
 		return &s.After
 	}
@@ -324,10 +324,8 @@ func (s *State) mutating(point string) *Mutating {
 }
 
 func (s *State) applyMutationStarted(ev events.MutationStarted) {
-	m := s.mutating(ev.Point)
-	if m.Point != ev.Point {
-		*m = Mutating{Point: ev.Point}
-	}
+	m := s.mutatingAt(ev.Point)
+	*m = m.at(ev.Point)
 	m.Open, m.Ran = true, append(m.Ran, ev.Mutator)
 	if s.Turn != nil {
 		s.Turn.Held = false
@@ -335,7 +333,7 @@ func (s *State) applyMutationStarted(ev events.MutationStarted) {
 }
 
 func (s *State) applyMutationFinished(ev events.MutationFinished) {
-	m := s.mutating(ev.Point)
+	m := s.mutatingAt(ev.Point)
 	m.Open = false
 	if !ev.Dirty {
 		return
@@ -344,13 +342,13 @@ func (s *State) applyMutationFinished(ev events.MutationFinished) {
 		m.Compacted++
 		m.Old, m.New = ev.OldTokens, ev.NewTokens
 	}
-	s.rewrite(ev.Replacement)
+	s.Transcript = make([]content.Item, 0, len(ev.Replacement))
+	s.add(ev.Replacement...) // items keep their IDs
 }
 
-// failing keeps what a turn dies of; its TurnFinished follows.
-func (s *State) failing(ev events.RunFailed) {
-	e := s.ended()
-	e.Error, e.Failure = &ev, s.Turn.failure(ev)
+func (s *State) applyTaskStarted(ev events.TaskStarted) {
+	s.Task = &Task{Name: ev.Task, Spec: ev.Spec}
+	s.Transcript = slices.DeleteFunc(slices.Clone(s.Transcript), func(it content.Item) bool { return it.Kind != content.System })
 }
 
 // failure finds what a failure is about. Only those of a model have a class.
@@ -362,7 +360,7 @@ func (t *Turn) failure(ev events.RunFailed) Failure {
 		return Failure{Mutator: t.Mut.current(), Point: t.Mut.Point}
 	case ev.Code == codeToolFailed:
 		for _, c := range t.Calls {
-			if c.Result != nil && ev.Message == c.failed() {
+			if c.Result != nil && ev.Message == c.failure() {
 				return Failure{Call: c.ID, Tool: c.Name, Code: c.Result.Code}
 			}
 		}
@@ -370,14 +368,13 @@ func (t *Turn) failure(ev events.RunFailed) Failure {
 	return Failure{}
 }
 
-// ended is the record of the turn that is about to end.
+// ended is the record of the turn that is about to end. Forks share the one before.
 func (s *State) ended() *Ended {
-	if s.Last == nil || s.Last.Turn != s.Turn.ID {
-		s.Last = &Ended{Turn: s.Turn.ID, N: s.Turn.N}
-	} else {
-		e := *s.Last
-		s.Last = &e
+	e := Ended{Turn: s.Turn.ID, N: s.Turn.N}
+	if s.Last != nil && s.Last.Turn == s.Turn.ID {
+		e = *s.Last
 	}
+	s.Last = &e
 	return s.Last
 }
 
@@ -396,7 +393,7 @@ func (s *State) applyTurnFinished(ev events.TurnFinished) {
 // rest and resume measure how long a turn waits for people.
 
 func (s *State) rest() {
-	if t := s.Turn; t.Since == 0 && (t.undecided("") || s.Stepped) {
+	if t := s.Turn; t.Since == 0 && (undecided(t.Approvals, "") || s.Stepped) {
 		t.Since = s.At
 	}
 }

@@ -1,19 +1,11 @@
 package loop
 
 import (
-	"slices"
+	"cmp"
 
 	"github.com/turnlog/turnlog/commands"
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
-
-// maxInputItems bounds one submission; larger inputs come as several.
-const maxInputItems = 1000
-
-// maxQueued bounds the submissions that wait for their turns, and with them what a
-// State costs.
-const maxQueued = 256
 
 func (d *decision) claim(c commands.Claim) {
 	d.emit(events.DriverClaimed{Epoch: d.Epoch + 1, Node: c.Node, Token: c.Token, Lost: c.Lost, Tickets: c.Tickets})
@@ -28,18 +20,18 @@ func (d *decision) claim(c commands.Claim) {
 	}
 	for _, p := range c.Lost {
 		if call, ok := d.CallAt(p); ok && call.Running() {
-			d.loseAttempt(call, "its host died")
+			d.loseAttempt(*call, "its host died")
 		}
 	}
 }
 
-// Brackets returns the point whose hooks a host asks before the command is decided: that of
+// Brackets returns the point whose hooks a host runs before the command is decided: that of
 // the session's start or end, if the command would open or close the session.
 func Brackets(s *State, env commands.Envelope) string {
 	if s.Handled(env.ID) || s.Deleted != nil {
 		return ""
 	}
-	switch c := env.Command.(type) { //nolint:gochecksumtype // the others neither open nor close
+	switch c := any(env.Command).(type) {
 	case commands.OpenSession:
 		if s.mayOpen(c) == nil {
 			return pointSessionStart
@@ -52,7 +44,6 @@ func Brackets(s *State, env commands.Envelope) string {
 	return ""
 }
 
-// mayOpen refuses an ask that cannot open the session.
 func (s *State) mayOpen(c commands.OpenSession) error {
 	switch {
 	case s.Closed:
@@ -60,8 +51,8 @@ func (s *State) mayOpen(c commands.OpenSession) error {
 	case s.Opened:
 		return refuse(ReasonSessionExists, "session %s is open already", s.Session)
 	}
-	if err := checkPairs(c.Transcript); err != nil {
-		return err
+	if i, call, problem := Unpaired(c.Transcript); problem != "" {
+		return refuse(ReasonBadTranscript, "item %d: call %s: %s", i+1, call, problem)
 	}
 	if len(c.Input) > 0 {
 		return checkInput(c.Input)
@@ -114,102 +105,43 @@ func (d *decision) submit(c commands.SubmitInput) error {
 	return nil
 }
 
-// cancelling reports whether a cancel waits for what is running.
-func (s *State) cancelling() bool { return s.Turn != nil && s.Turn.Cancel != nil }
-
-// idle reports whether nothing is under way: no turn, no task, none of the
-// mutators that follow a turn.
-func (s *State) idle() bool {
-	p := s.whereIdle()
-	return s.Turn == nil && s.Task == nil && p != atMutator && p != atAfterTurn
-}
-
-// checkInput refuses items that no host may hand in.
-func checkInput(items []content.Item) error {
-	if len(items) == 0 {
-		return refuse(ReasonEmptyInput, "there is no item in the input")
-	}
-	if len(items) > maxInputItems {
-		return refuse(ReasonTooLarge, "%d items in one input, at most %d", len(items), maxInputItems)
-	}
-	for i, it := range items {
-		switch it.Kind {
-		case content.System, content.Developer, content.User, content.Context:
-		case content.Assistant, content.Tool, content.Notification:
-			return refuse(ReasonBadItem, "item %d is of kind %q; input is system, developer, user or context", i+1, it.Kind)
-		default:
-			return refuse(ReasonBadItem, "item %d is of unknown kind %q", i+1, it.Kind)
-		}
-		if len(it.Parts) == 0 {
-			return refuse(ReasonBadItem, "item %d has no part", i+1)
-		}
-		if slices.ContainsFunc(it.Parts, func(p content.Part) bool { return p.Call != nil || p.Result != nil }) {
-			return refuse(ReasonBadItem, "item %d holds a tool call or a result", i+1)
-		}
-	}
-	return nil
-}
-
-func stripped(items []content.Item) []content.Item {
-	out := slices.Clone(items)
-	for i := range out {
-		out[i].Metadata = out[i].Metadata.WithoutReserved()
-		out[i].ID, out[i].CreatedAt, out[i].Usage, out[i].FinishReason = "", 0, nil, ""
-	}
-	return out
-}
-
-// checkPairs refuses a transcript in which a call has no result, two, or a result
-// no call before it.
-func checkPairs(items []content.Item) error {
-	if i, call, problem := Unpaired(items); problem != "" {
-		return refuse(ReasonBadTranscript, "item %d: call %s: %s", i+1, call, problem)
-	}
-	return nil
-}
-
-// passWait lets a stepped session pass the wait that holds it, if the command
-// names that one.
+// passWait lets a stepped session pass the wait it is in, if the command names that wait.
 func (d *decision) passWait(c commands.Continue) {
-	w := d.waiting()
+	w := Waiting(&d.State)
 	if c.Wait != w || w != commands.WaitReady && w != commands.WaitYield {
 		return
 	}
-	if t := d.Turn; t == nil && c.Turn != "" || t != nil && (c.Turn != t.ID || c.Round != t.Round) {
-		return
+	if t := d.Turn; t == nil {
+		d.pass = c.Turn == ""
+	} else {
+		d.pass = c.Turn == t.ID && c.Round == t.Round
 	}
-	d.pass = true
 }
 
 func (d *decision) cancel(c commands.Cancel) error {
-	reason := c.Reason
-	if reason == "" {
-		reason = "user_cancelled"
-	}
+	reason := cmp.Or(c.Reason, "user_cancelled")
 	switch c.Scope {
 	case commands.ScopeCall:
 		return d.cancelCall(c.Call, reason)
 	case commands.ScopeSession:
 		d.cancelTurn(commands.ScopeSession, reason)
-		for _, b := range d.behind() {
-			d.resolveAll(b.ID, events.ApprovalCancelled)
-			d.emitResult(b, content.StatusCancelled, "", textCancelled, true)
-		}
-		return nil
-	default:
-		if d.Turn == nil && d.Task == nil {
-			return refuse(ReasonNothingToCancel, "no turn is open")
-		}
-		if !d.cancelling() {
-			d.cancelTurn(commands.ScopeTurn, reason)
+		for _, b := range d.callsWhere(Call.InBackground) {
+			d.callCancelled(b)
 		}
 		return nil
 	}
+	if d.Turn == nil && d.Task == nil {
+		return refuse(ReasonNothingToCancel, "no turn is open")
+	}
+	if !d.cancelling() {
+		d.cancelTurn(commands.ScopeTurn, reason)
+	}
+	return nil
 }
 
-// cancelTurn records the cancel. What is running is stopped first and its report
-// closes the turn; everything else ends at once. A task that is still being planned
-// gets its turn in order to end in it.
+// cancelTurn records the cancel. A model, mutator or verifier that runs is stopped first,
+// and its report ends the turn; anything else ends at once. A task that is still being
+// planned gets a turn so that it can end in it.
 func (d *decision) cancelTurn(scope, reason string) {
 	if d.Turn == nil && d.Task != nil {
 		d.startTurn()
@@ -219,40 +151,7 @@ func (d *decision) cancelTurn(scope, reason string) {
 	if t == nil || t.Calling || t.Mut.Open || t.Stage == StageVerify && d.Task.Running {
 		return
 	}
-	d.finish(ending{reason: content.Cancelled})
-}
-
-func (d *decision) cancelCall(id content.CallID, reason string) error {
-	c, ok := d.Call(id)
-	switch {
-	case !ok && d.CallIDs.Has(id):
-		return refuse(ReasonAlreadyFinished, "call %s is over", id)
-	case !ok:
-		return refuse(ReasonUnknownCall, "no call %s", id)
-	case c.Status != "" && !c.Retried():
-		return refuse(ReasonAlreadyFinished, "call %s is %s", id, c.Status)
-	}
-	call := *c
-	d.emit(events.CancelRequested{Scope: commands.ScopeCall, Target: id, Reason: reason, By: d.env.By})
-	d.resolveAll(call.ID, events.ApprovalCancelled)
-	d.emitResult(call, content.StatusCancelled, "", textCancelled, call.Answered())
-	return nil
-}
-
-func (d *decision) detach(c commands.DetachCall) error {
-	call, ok := d.Call(c.Call)
-	switch {
-	case !ok && d.CallIDs.Has(c.Call):
-		return refuse(ReasonNotRunning, "call %s is over", c.Call)
-	case !ok:
-		return refuse(ReasonUnknownCall, "no call %s", c.Call)
-	case call.beside():
-		return refuse(ReasonAlreadyBackground, "call %s is in the background already", c.Call)
-	case !call.Running():
-		return refuse(ReasonNotRunning, "call %s is not running", c.Call)
-	}
-	d.emit(events.ToolDetached{Call: call.ID, Placeholder: placeholder(call.Name)})
-	return nil
+	d.cancelled()
 }
 
 func (d *decision) setCache(c commands.SetNextTurnCache) error {
@@ -263,9 +162,9 @@ func (d *decision) setCache(c commands.SetNextTurnCache) error {
 	return nil
 }
 
-// mayClose refuses to close a session that is at work.
 func (s *State) mayClose() error {
-	if stopping := s.cancelling() && s.Turn.Cancel.Scope == commands.ScopeSession; !s.idle() && !stopping {
+	stopping := s.cancelling() && s.Turn.Cancel.Scope == commands.ScopeSession
+	if !s.idle() && !stopping {
 		return refuse(ReasonBusy, "a turn is open; cancel the session first")
 	}
 	return nil
@@ -275,10 +174,9 @@ func (d *decision) closeSession(c commands.Close) error {
 	if err := d.mayClose(); err != nil {
 		return err
 	}
-	for _, b := range d.behind() {
-		if d.undecided(b.ID) { // nobody will decide
-			d.resolveAll(b.ID, events.ApprovalCancelled)
-			d.emitResult(b, content.StatusCancelled, "", textCancelled, true)
+	for _, b := range d.callsWhere(Call.InBackground) {
+		if d.undecided(b.ID) { // and will stay so
+			d.callCancelled(b)
 		}
 	}
 	d.bracketHooks(pointSessionEnd)

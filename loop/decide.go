@@ -9,14 +9,14 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Rejection is returned by Decide for an ask that the session turns down. Nothing
-// was decided; the reason is a stable code that clients may branch on.
+// Rejection is returned by Decide for an ask that the session refuses. Nothing was decided;
+// the reason is a stable code that clients may branch on.
 type Rejection struct {
 	Reason string
 	Detail string
 }
 
-// Error renders reason and detail.
+// Error returns the reason and the detail.
 func (r *Rejection) Error() string {
 	if r.Detail == "" {
 		return r.Reason
@@ -46,26 +46,26 @@ const (
 	ReasonNotRunning        = "not_running"
 	ReasonAlreadyBackground = "already_background"
 	ReasonInvalidCache      = "invalid_cache"
-	ReasonNotDead           = "not_dead"   // the call is no dead letter
-	ReasonMayRepeat         = "may_repeat" // running it again may do twice what it did
+	ReasonNotDead           = "not_dead"   // the call is not a dead letter
+	ReasonMayRepeat         = "may_repeat" // a retry may repeat the call's side effects
 	ReasonBadTranscript     = "bad_transcript"
 	ReasonHookTerminated    = "hook_terminated"
-	ReasonUnknownAgent      = "unknown_agent" // the host finds no agent of that name
-	ReasonBadAgent          = "bad_agent"     // its definition cannot be used
+	ReasonUnknownAgent      = "unknown_agent" // the host has no agent of that name
+	ReasonBadAgent          = "bad_agent"     // the agent's definition cannot be used
 )
 
 func refuse(reason, format string, args ...any) error {
 	return &Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }
 
-// ErrWrongSession is returned by Decide for an envelope that names another
-// session: a host mixed two up. Nothing was decided.
+// ErrWrongSession is returned by Decide for an envelope of another session, which is a bug
+// in the host. Nothing was decided.
 var ErrWrongSession = errors.New("envelope for another session")
 
-// Decide says which events follow from a command. It changes nothing: the events
-// become fact when their entry is written and folded. An ask may be refused with
-// a *Rejection. No events and no error means that there is nothing to do: the
-// command was handled before, or came too late.
+// Decide returns the events that follow from a command. It changes nothing: the events
+// become fact when their entry is appended and folded. An ask may be refused with a
+// *Rejection. No events and no error means there is nothing to do: the command was handled
+// before, or came too late.
 func Decide(s *State, env commands.Envelope) ([]events.Event, error) {
 	if env.Session != s.Session {
 		return nil, fmt.Errorf("%w: %s, want %s", ErrWrongSession, env.Session, s.Session)
@@ -89,17 +89,17 @@ func Decide(s *State, env commands.Envelope) ([]events.Event, error) {
 	return d.events, nil
 }
 
-// decision is a fork that folds each event as it is emitted, so that later rules
-// see earlier ones.
+// decision is a fork that folds each event as it is emitted, so later rules see earlier
+// events.
 type decision struct {
 	State
 	env    commands.Envelope
 	events []events.Event
 
 	pass    bool   // Continue lets the session pass one wait
-	stage   string // what a cancel cut off
+	stage   string // what a cancel interrupted
 	checks  []commands.Check
-	answers []commands.HookAnswer // of this decision alone: they are used up
+	answers []commands.HookAnswer // each is used once
 }
 
 func (d *decision) emit(evs ...events.Event) {
@@ -109,7 +109,7 @@ func (d *decision) emit(evs ...events.Event) {
 	}
 }
 
-// take dispatches the command.
+// take dispatches the command to the function that handles it.
 func (d *decision) take(c commands.Command) error {
 	if err := d.admit(c); err != nil {
 		return err
@@ -151,11 +151,11 @@ func (d *decision) take(c commands.Command) error {
 		d.result(c)
 	case commands.ReportAttemptLost:
 		d.attemptLost(c)
-	case commands.ReportOvertaken: // its driver's concern
+	case commands.ReportOvertaken: // for the session's driver
 	case commands.ReportPreflight:
 		d.preflight(c)
 	case commands.ReportGate:
-		d.lateGate(c)
+		d.lateQuestion(c)
 	case commands.ReportHooks:
 		d.hooks(c)
 	case commands.ReportMutation:
@@ -172,10 +172,15 @@ func (d *decision) take(c commands.Command) error {
 	return nil
 }
 
-// admit refuses what no session in this state takes.
+// admit refuses asks that no session in this state accepts. A host's own asks come at any
+// time.
 func (d *decision) admit(c commands.Command) error {
+	switch any(c).(type) {
+	case commands.Claim, commands.OpenSession, commands.Park:
+		return nil
+	}
 	switch {
-	case !commands.IsAsk(c) || anyTime(c):
+	case !commands.IsAsk(c):
 		return nil
 	case !d.Opened:
 		return refuse(ReasonNoSession, "session %s is not open", d.Session)
@@ -183,16 +188,6 @@ func (d *decision) admit(c commands.Command) error {
 		return refuse(ReasonClosed, "session %s is closed", d.Session)
 	}
 	return nil
-}
-
-// anyTime reports whether a session takes the ask in any state, also before it is
-// opened and after it is closed.
-func anyTime(c any) bool {
-	switch c.(type) {
-	case commands.Claim, commands.OpenSession, commands.Park:
-		return true
-	}
-	return false
 }
 
 func (d *decision) warn(code, message string, call content.CallID) {

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"github.com/turnlog/turnlog/commands"
@@ -10,9 +9,9 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Effect is something the session owes to the world. It is sealed: the kinds are
-// the structs of this package. Identity is computed from the effect's place, so
-// that doing it twice is recognisable.
+// Effect is something the session owes to the world. It is sealed: the kinds are the
+// structs of this package. Its identity is computed from its place, so a host recognizes
+// an effect that it already performs.
 //
 //sumtype:decl
 type Effect interface {
@@ -27,7 +26,7 @@ type CallModel struct {
 	Cache         *content.CacheRequest
 	Schema        json.RawMessage    // of the answer; empty: free text
 	Rules         Rules              // for the calls of the reply
-	Routes        []events.RouteRule // likewise
+	Routes        []events.RouteRule // for the calls of the reply
 }
 
 // StopModel owes the end of a running model call.
@@ -42,7 +41,7 @@ type Preflight struct {
 	Round int
 	Calls []Call
 	Rules Rules
-	Hooks bool // the answer has to carry the PreToolExecution hooks of the first call that may run
+	Hooks bool // the report must include the PreToolExecution hooks of the first call that may run
 }
 
 // RunTool owes one attempt at a tool call.
@@ -58,17 +57,17 @@ type StopTool struct {
 	Queue   string
 	Attempt int // the one that may run
 	Reason  string
-	Held    *Call // it does not run: its attempt waited for an approval when it was answered
+	Held    *Call // set if the attempt does not run but waited for an approval
 }
 
-// RunHooks owes the answer of the hooks of one point.
+// RunHooks owes the decision of the hooks of one point.
 type RunHooks struct {
 	Turn     content.TurnID
 	Round    int
 	Point    string
 	Call     content.CallID
 	N        int   // ContextCompaction: which of the round's mutations it follows
-	Old, New int64 // ContextCompaction
+	Old, New int64 // ContextCompaction: tokens before and after
 }
 
 // RunMutator owes one run of a mutator.
@@ -77,7 +76,7 @@ type RunMutator struct {
 	Round   int
 	Mutator string
 	Point   string
-	Stop    bool // it has to end: the turn is cancelled, and waits for what it cost
+	Stop    bool // the turn is cancelled: the mutator must end and report its usage
 }
 
 // ArmTimer owes a report at a time.
@@ -87,26 +86,26 @@ type ArmTimer struct {
 	At   content.Time
 }
 
-// Recall owes what planning a task needs.
+// Recall owes what is known that may help with a task.
 type Recall struct {
 	Task string
 	Goal string
 }
 
-// Verify owes a run of a task's gate.
+// Verify owes a run of a task's verifier.
 type Verify struct {
 	Task    string
 	Attempt int
-	Gate    []string // the command to run; empty: a function that the host knows by the task
+	Gate    []string // the verifier's command; empty: a function that the host knows by the task
 }
 
-// StopVerify owes the end of a running gate.
+// StopVerify owes the end of a running verifier.
 type StopVerify struct {
 	Task    string
 	Attempt int
 }
 
-// StoreMemory owes the memory of a task's summary.
+// StoreMemory owes a note of what a task came to.
 type StoreMemory struct {
 	Task    string
 	Goal    string
@@ -126,67 +125,58 @@ func (Verify) effect()      {}
 func (StopVerify) effect()  {}
 func (StoreMemory) effect() {}
 
-// Identity is model/turn/round/attempt.
-func (e CallModel) Identity() string {
-	return identity("model", string(e.Turn), "r", e.Round, "a", e.Attempt)
-}
+// Identity returns model/turn/round/attempt.
+func (e CallModel) Identity() string { return "model/" + atAttempt(e.ModelCall) }
 
-// Identity is stop/model/turn/round/attempt.
-func (e StopModel) Identity() string {
-	return identity("stop/model", string(e.Turn), "r", e.Round, "a", e.Attempt)
-}
+// Identity returns stop/model/turn/round/attempt.
+func (e StopModel) Identity() string { return "stop/model/" + atAttempt(e.ModelCall) }
 
-// Identity is preflight/turn/round.
-func (e Preflight) Identity() string { return identity("preflight", string(e.Turn), "r", e.Round) }
+// Identity returns preflight/turn/round.
+func (e Preflight) Identity() string { return "preflight/" + atRound(e.Turn, e.Round) }
 
-// Identity is tool/place/attempt, and how often the attempt came back for an
-// approval.
+// Identity returns tool/place/attempt, then how often the attempt came back with a question.
 func (e RunTool) Identity() string {
-	if n := e.Call.Gated; n > 0 {
-		return identity("tool", string(e.Call.Place), "a", e.Call.Attempt, "g", n)
+	id := "tool/" + string(e.Call.Place) + "/a" + strconv.Itoa(e.Call.Attempt)
+	if e.Call.Gated > 0 {
+		id += "/g" + strconv.Itoa(e.Call.Gated)
 	}
-	return identity("tool", string(e.Call.Place), "a", e.Call.Attempt)
+	return id
 }
 
-// Identity is stop/tool/place.
+// Identity returns stop/tool/place.
 func (e StopTool) Identity() string { return "stop/tool/" + string(e.Place) }
 
-// Identity is hooks/turn/round/point/call/n.
+// Identity returns hooks/turn/round/point/call/n.
 func (e RunHooks) Identity() string {
-	return fmt.Sprintf("hooks/%s/r%d/%s/%s/%d", e.Turn, e.Round, e.Point, e.Call, e.N)
+	return "hooks/" + atRound(e.Turn, e.Round) + "/" + e.Point + "/" + string(e.Call) + "/" + strconv.Itoa(e.N)
 }
 
-// Identity is mutator/turn/round/point/name.
+// Identity returns mutator/turn/round/point/name.
 func (e RunMutator) Identity() string {
-	return fmt.Sprintf("mutator/%s/r%d/%s/%s", e.Turn, e.Round, e.Point, e.Mutator)
+	return "mutator/" + atRound(e.Turn, e.Round) + "/" + e.Point + "/" + e.Mutator
 }
 
-// Identity is timer/kind/id/time.
-func (e ArmTimer) Identity() string { return fmt.Sprintf("timer/%s/%s/%d", e.Kind, e.ID, int64(e.At)) }
+// Identity returns timer/kind/id/time.
+func (e ArmTimer) Identity() string {
+	return "timer/" + e.Kind + "/" + e.ID + "/" + strconv.FormatInt(int64(e.At), 10)
+}
 
-// Identity is recall/task.
+// Identity returns recall/task.
 func (e Recall) Identity() string { return "recall/" + e.Task }
 
-// Identity is verify/task/attempt.
-func (e Verify) Identity() string { return fmt.Sprintf("verify/%s/a%d", e.Task, e.Attempt) }
+// Identity returns verify/task/attempt.
+func (e Verify) Identity() string { return "verify/" + e.Task + "/a" + strconv.Itoa(e.Attempt) }
 
-// Identity is stop/verify/task/attempt.
-func (e StopVerify) Identity() string { return fmt.Sprintf("stop/verify/%s/a%d", e.Task, e.Attempt) }
+// Identity returns stop/verify/task/attempt.
+func (e StopVerify) Identity() string {
+	return "stop/verify/" + e.Task + "/a" + strconv.Itoa(e.Attempt)
+}
 
-// Identity is memory/task.
+// Identity returns memory/task.
 func (e StoreMemory) Identity() string { return "memory/" + e.Task }
 
-// identity joins what an effect is, where, and the numbers of its place.
-func identity(what, where string, numbers ...any) string {
-	b := make([]byte, 0, len(what)+len(where)+8*len(numbers))
-	b = append(append(append(b, what...), '/'), where...)
-	for _, n := range numbers {
-		switch n := n.(type) {
-		case string:
-			b = append(append(b, '/'), n...)
-		case int:
-			b = strconv.AppendInt(b, int64(n), 10)
-		}
-	}
-	return string(b)
+func atRound(turn content.TurnID, round int) string { return string(turn) + "/r" + strconv.Itoa(round) }
+
+func atAttempt(m commands.ModelCall) string {
+	return atRound(m.Turn, m.Round) + "/a" + strconv.Itoa(m.Attempt)
 }

@@ -9,16 +9,17 @@ import (
 
 // LimitText is what people and models are told of a limit.
 func LimitText(l events.LimitReached) string {
-	if l.Kind == events.LimitRounds {
+	switch l.Kind {
+	case events.LimitRounds:
 		return fmt.Sprintf("max turns reached (%d)", l.Limit)
-	}
-	if l.Kind == events.LimitWallClock {
+	case events.LimitWallClock:
 		return fmt.Sprintf("%s limit exceeded: %s > %s", l.Kind, content.Duration(l.Used), content.Duration(l.Limit))
+	default:
+		return fmt.Sprintf("%s limit exceeded: %d > %d", l.Kind, l.Used, l.Limit)
 	}
-	return fmt.Sprintf("%s limit exceeded: %d > %d", l.Kind, l.Used, l.Limit)
 }
 
-// limited ends the turn if a limit was found to be exceeded.
+// limited ends the turn if a limit is exceeded.
 func (d *decision) limited(l *events.LimitReached) bool {
 	if l == nil {
 		return false
@@ -28,26 +29,8 @@ func (d *decision) limited(l *events.LimitReached) bool {
 	return true
 }
 
-// bound is one limit beside what is used of it.
-type bound struct {
-	kind  events.LimitKind
-	limit int64
-	used  int64
-}
-
-// exceeded returns the first bound that is exceeded. Zero is unlimited, negative
-// allows nothing.
-func exceeded(scope string, bounds ...bound) *events.LimitReached {
-	for _, b := range bounds {
-		limit := max(b.limit, 0)
-		if b.limit != 0 && b.used > limit {
-			return &events.LimitReached{Kind: b.kind, Limit: limit, Used: b.used, Scope: scope}
-		}
-	}
-	return nil
-}
-
-// scopes are the turn's limits and the session's, each with what counts on it.
+// scope is a set of limits, the turn's or the session's, and what counts against it. Zero
+// is unlimited, negative allows nothing.
 type scope struct {
 	name   string
 	limits events.Limits
@@ -59,86 +42,93 @@ func (s *State) scopes() []scope {
 	if s.Turn == nil {
 		return []scope{session}
 	}
-	turn := s.Config.Limits
-	if o := s.Turn.Options; o != nil && o.Limits != nil {
-		turn = *o.Limits
+	turn := scope{"turn", s.Config.Limits, s.Turn.Used}
+	if l := s.turnOptions().Limits; l != nil {
+		turn.limits = *l
 	}
-	return []scope{{"turn", turn, s.Turn.Used}, session}
+	worked := s.worked()
+	turn.used.Worked += worked
+	session.used.Worked += worked
+	return []scope{turn, session}
 }
 
-func (d *decision) firstOver(bounds func(scope) []bound) *events.LimitReached {
+// bound returns the limit of a kind and what counts against it: for rounds and requests,
+// one more than were started.
+func (sc scope) bound(k events.LimitKind) (limit, used int64) {
+	l, u := sc.limits, sc.used
+	switch k {
+	case events.LimitRounds:
+		return l.MaxRounds, u.Rounds + 1
+	case events.LimitRequests:
+		return l.Requests, u.Requests + 1
+	case events.LimitInputTokens:
+		return l.InputTokens, u.Usage.InputTokens
+	case events.LimitOutputTokens:
+		return l.OutputTokens, u.Usage.OutputTokens
+	case events.LimitTotalTokens:
+		return l.TotalTokens, u.Usage.TotalTokens()
+	case events.LimitToolCalls:
+		return l.ToolCalls, u.ToolCalls
+	case events.LimitCost:
+		return l.CostMicros, u.Usage.CostMicros
+	case events.LimitWallClock:
+	}
+	return int64(l.WallClock), int64(u.Worked)
+}
+
+// over returns the first limit of these kinds that is exceeded.
+func (d *decision) over(kinds ...events.LimitKind) *events.LimitReached {
 	for _, sc := range d.scopes() {
-		if l := exceeded(sc.name, bounds(sc)...); l != nil {
-			return l
+		for _, k := range kinds {
+			limit, used := sc.bound(k)
+			if limit == 0 || used <= max(limit, 0) {
+				continue
+			}
+			if k == events.LimitRounds {
+				used-- // a round that does not start
+			}
+			return &events.LimitReached{Kind: k, Limit: max(limit, 0), Used: used, Scope: sc.name}
 		}
 	}
 	return nil
 }
 
-// overAtTop checks what a further round would use. The rounds come first: of N
-// allowed ones the last one's tools do run.
+// overAtTop checks what a further round would use. Rounds come first: of N allowed ones,
+// the last one's tools do run.
 func (d *decision) overAtTop() *events.LimitReached {
-	for _, sc := range d.scopes() {
-		if n := sc.limits.MaxRounds; n != 0 && sc.used.Rounds >= max(n, 0) {
-			return &events.LimitReached{Kind: events.LimitRounds, Limit: max(n, 0), Used: sc.used.Rounds, Scope: sc.name}
-		}
+	if l := d.over(events.LimitRounds); l != nil {
+		return l
 	}
-	return d.firstOver(func(sc scope) []bound {
-		return append([]bound{{events.LimitRequests, sc.limits.Requests, sc.used.Requests + 1}}, d.consumed(sc)...)
-	})
+	return d.over(append([]events.LimitKind{events.LimitRequests}, consumed()...)...)
 }
 
-// overRequests checks whether another attempt at a model call may be started.
-func (d *decision) overRequests() *events.LimitReached {
-	return d.firstOver(func(sc scope) []bound {
-		return []bound{{events.LimitRequests, sc.limits.Requests, sc.used.Requests + 1}}
-	})
-}
+// overRequests checks whether another attempt at a model call may start.
+func (d *decision) overRequests() *events.LimitReached { return d.over(events.LimitRequests) }
 
 // overAfterReply checks what the reply used.
-func (d *decision) overAfterReply() *events.LimitReached { return d.firstOver(d.consumed) }
+func (d *decision) overAfterReply() *events.LimitReached { return d.over(consumed()...) }
 
-// overTools checks the calls of the reply, before any of them is judged or run.
-func (d *decision) overTools() *events.LimitReached {
-	return d.firstOver(func(sc scope) []bound {
-		return []bound{{events.LimitToolCalls, sc.limits.ToolCalls, sc.used.ToolCalls}}
-	})
-}
-
-func (d *decision) consumed(sc scope) []bound {
-	u := sc.used.Usage
-	return []bound{
-		{events.LimitInputTokens, sc.limits.InputTokens, u.InputTokens},
-		{events.LimitOutputTokens, sc.limits.OutputTokens, u.OutputTokens},
-		{events.LimitTotalTokens, sc.limits.TotalTokens, u.TotalTokens()},
-		{events.LimitCost, sc.limits.CostMicros, u.CostMicros},
-		d.spent(sc),
+// consumed lists the limits on what a turn consumes as it goes.
+func consumed() []events.LimitKind {
+	return []events.LimitKind{
+		events.LimitInputTokens, events.LimitOutputTokens, events.LimitTotalTokens, events.LimitCost, events.LimitWallClock,
 	}
 }
 
-// overTime checks the wall clock alone, for its timer.
-func (d *decision) overTime() *events.LimitReached {
-	return d.firstOver(func(sc scope) []bound { return []bound{d.spent(sc)} })
-}
-
-func (d *decision) spent(sc scope) bound {
-	return bound{events.LimitWallClock, int64(sc.limits.WallClock), int64(sc.used.Worked + d.worked())}
-}
-
-// Remaining is what the open turn may still use, by its own limits and by the
-// session's: bounds for whoever works on its behalf. Its rounds are its own, and its
-// time is kept by its timer.
+// Remaining is what the open turn may still use, by its own limits and by the session's:
+// bounds for those who work on its behalf. Its rounds are its own, and its timer keeps its
+// time.
 func Remaining(s *State) events.Limits {
 	var left events.Limits
 	for _, sc := range s.scopes() {
-		u := sc.used.Usage
+		l, u := sc.limits, sc.used
 		left = Tighter(left, events.Limits{
-			Requests:     rest(sc.limits.Requests, sc.used.Requests),
-			InputTokens:  rest(sc.limits.InputTokens, u.InputTokens),
-			OutputTokens: rest(sc.limits.OutputTokens, u.OutputTokens),
-			TotalTokens:  rest(sc.limits.TotalTokens, u.TotalTokens()),
-			ToolCalls:    rest(sc.limits.ToolCalls, sc.used.ToolCalls),
-			CostMicros:   rest(sc.limits.CostMicros, u.CostMicros),
+			Requests:     rest(l.Requests, u.Requests),
+			InputTokens:  rest(l.InputTokens, u.Usage.InputTokens),
+			OutputTokens: rest(l.OutputTokens, u.Usage.OutputTokens),
+			TotalTokens:  rest(l.TotalTokens, u.Usage.TotalTokens()),
+			ToolCalls:    rest(l.ToolCalls, u.ToolCalls),
+			CostMicros:   rest(l.CostMicros, u.Usage.CostMicros),
 		})
 	}
 	return left
@@ -155,7 +145,7 @@ func rest(limit, used int64) int64 {
 	return -1
 }
 
-// Tighter returns the limits that hold both a and b.
+// Tighter returns the limits that satisfy both a and b.
 func Tighter(a, b events.Limits) events.Limits {
 	return events.Limits{
 		MaxRounds:    tighter(a.MaxRounds, b.MaxRounds),
@@ -179,20 +169,20 @@ func tighter[T int64 | content.Duration](a, b T) T {
 	return min(a, b)
 }
 
-// wallClock is the first instant at which the turn has worked for too long if it
-// goes on working; zero while it waits, is being cancelled or has no limit.
+// wallClock is the first instant at which the turn has worked for too long if it goes on
+// working; zero while it waits, is being cancelled or has no limit.
 func (s *State) wallClock() content.Time {
 	t := s.Turn
 	if t.Since != 0 || t.Cancel != nil {
 		return 0
 	}
-	first := content.Time(0)
+	var first content.Time
 	for _, sc := range s.scopes() {
 		limit := sc.limits.WallClock
 		if limit == 0 {
 			continue
 		}
-		at := t.Started.Add(t.Waited+max(limit, 0)-sc.used.Worked) + 1
+		at := s.At.Add(max(limit, 0)-sc.used.Worked) + 1
 		if first == 0 || at < first {
 			first = at
 		}
@@ -200,7 +190,7 @@ func (s *State) wallClock() content.Time {
 	return first
 }
 
-// worked is how long the turn has been going on, less its waits.
+// worked is how long the open turn has been going on, less its waits.
 func (s *State) worked() content.Duration {
 	t := s.Turn
 	waited := t.Waited

@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"encoding/json"
 	"slices"
 
 	"github.com/turnlog/turnlog/commands"
@@ -9,85 +8,71 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// deadlineGrace is how long after a call's deadline the core answers it itself. Whoever
-// runs the call ends it at its deadline, leaves the tool five seconds to clean up or to
-// hand in a result after all, and reports: that is twice the time.
-const deadlineGrace = 10_000_000_000
-
-// Pending lists what the session owes to the world now, as a function of its
-// state alone: a host that has just replayed owes exactly what the dead one owed.
+// Pending lists what the session owes to the world now, as a function of its state alone:
+// a host that has just replayed owes exactly what the dead one owed.
 func Pending(s *State) []Effect {
 	var out []Effect
 	p, hook := s.where()
 	switch p {
 	case atModel:
-		out = append(out, CallModel{ModelCall: s.modelCall(), TranscriptLen: len(s.Transcript), Cache: s.Turn.Cache, Schema: s.schema(), Rules: s.rules(), Routes: s.routes()})
+		model := CallModel{
+			ModelCall: s.modelCall(), TranscriptLen: len(s.Transcript), Cache: s.Turn.Cache, Rules: s.rules(), Routes: s.routes(),
+		}
+		if o := s.Config.Output; o != nil {
+			model.Schema = o.Schema
+		}
+		out = append(out, model)
 	case atStopping:
-		out = append(out, s.stopping())
+		if s.Turn.Stage == StageVerify {
+			out = append(out, StopVerify{Task: s.Task.Name, Attempt: s.Task.Attempts})
+		} else {
+			out = append(out, StopModel{ModelCall: s.modelCall(), Reason: s.Turn.Cancel.Reason})
+		}
 	case atRetry:
 		out = append(out, ArmTimer{Kind: commands.TimerRetry, ID: string(s.Turn.ID), At: s.Turn.RetryAt})
 	case atPreflight:
-		out = append(out, s.owedPreflight())
+		open := slices.DeleteFunc(slices.Clone(s.Turn.Calls), Call.Answered)
+		out = append(out, Preflight{
+			Turn: s.Turn.ID, Round: s.Turn.Round, Calls: open, Rules: s.rules(), Hooks: s.hasHook(pointPreTool),
+		})
 	case atHooks:
-		out = append(out, s.owedHooks(hook))
+		e := RunHooks{Turn: s.Turn.ID, Round: s.Turn.Round, Point: hook.Point, Call: hook.Call}
+		if m := s.Turn.Mut; hook.Point == pointCompaction {
+			e.N, e.Old, e.New = len(m.Ran), m.Old, m.New
+		}
+		out = append(out, e)
 	case atMutator:
-		out = append(out, s.owedMutator())
+		m := *s.mutating()
+		out = append(out, RunMutator{
+			Turn: s.turnID(), Round: s.round(), Mutator: m.current(), Point: m.Point, Stop: s.cancelling(),
+		})
 	case atPlanning:
 		out = append(out, Recall{Task: s.Task.Name, Goal: s.Task.Spec.Goal})
 	case atVerify:
 		out = append(out, Verify{Task: s.Task.Name, Attempt: s.Task.Attempts, Gate: s.Task.Spec.Gate})
 	case atReport:
 		out = append(out, StoreMemory{Task: s.Task.Name, Goal: s.Task.Spec.Goal, Summary: s.summary()})
-	case atNothing, atInput, atStart, atAfterTurn, atTop, atYield, atMutate, atCall, atDeadTail, atReply,
-		atApproval, atHeld, atTools, atWaitTools, atFailedTool, atRoundEnd:
+	default:
 	}
-	out = append(out, s.owedTools()...)
-	return append(out, s.owedTimers()...)
-}
-
-func (s *State) schema() json.RawMessage {
-	if s.Config.Output == nil {
-		return nil
-	}
-	return s.Config.Output.Schema
+	return append(append(out, s.pendingTools()...), s.pendingTimers()...)
 }
 
 func (s *State) modelCall() commands.ModelCall {
 	return commands.ModelCall{Turn: s.Turn.ID, Round: s.Turn.Round, Attempt: s.Turn.Attempt}
 }
 
-func (s *State) stopping() Effect {
-	if s.Turn.Stage == StageVerify {
-		return StopVerify{Task: s.Task.Name, Attempt: s.Task.Attempts}
+// mutating is the progress of the turn's mutators, or of those that run after a turn.
+func (s *State) mutating() *Mutating {
+	if s.Turn != nil {
+		return &s.Turn.Mut
 	}
-	return StopModel{ModelCall: s.modelCall(), Reason: s.Turn.Cancel.Reason}
+	return &s.After
 }
 
-func (s *State) owedPreflight() Effect {
-	open := slices.DeleteFunc(slices.Clone(s.Turn.Calls), Call.Answered)
-	return Preflight{Turn: s.Turn.ID, Round: s.Turn.Round, Calls: open, Rules: s.rules(), Hooks: s.hasHook(pointPreTool)}
-}
-
-func (s *State) owedHooks(h owedHook) Effect {
-	t := s.Turn
-	e := RunHooks{Turn: t.ID, Round: t.Round, Point: h.point, Call: h.call}
-	if h.point == pointCompaction {
-		e.N, e.Old, e.New = len(t.Mut.Ran), t.Mut.Old, t.Mut.New
-	}
-	return e
-}
-
-func (s *State) owedMutator() Effect {
-	if t := s.Turn; t != nil {
-		return RunMutator{Turn: t.ID, Round: t.Round, Mutator: t.Mut.current(), Point: t.Mut.Point, Stop: t.Cancel != nil}
-	}
-	return RunMutator{Turn: s.Last.Turn, Round: s.Last.Rounds, Mutator: s.After.current(), Point: s.After.Point}
-}
-
-// owedTools are the calls that run, and those that have to stop.
-func (s *State) owedTools() []Effect {
+// pendingTools are the calls that run, and those that must stop.
+func (s *State) pendingTools() []Effect {
 	var out []Effect
-	each := func(c Call) {
+	for _, c := range slices.Concat(s.roundCalls(), s.Background, s.Stops) {
 		switch {
 		case c.Running():
 			out = append(out, RunTool{Session: s.Session, Call: c})
@@ -99,22 +84,16 @@ func (s *State) owedTools() []Effect {
 			out = append(out, stop)
 		}
 	}
-	if s.Turn != nil {
-		for _, c := range s.Turn.Calls {
-			each(c)
-		}
-	}
-	for _, c := range s.Background {
-		each(c)
-	}
-	for _, c := range s.Stops {
-		each(c)
-	}
 	return out
 }
 
-// owedTimers are the times at which something is decided without anybody's doing.
-func (s *State) owedTimers() []Effect {
+// deadlineGrace is how long after a call's deadline the core answers the call itself. Its
+// runner ends it at the deadline, gives the tool five seconds to clean up, and reports;
+// this is twice that time.
+const deadlineGrace = 10_000_000_000
+
+// pendingTimers are the times at which the core decides by itself.
+func (s *State) pendingTimers() []Effect {
 	var out []Effect
 	arm := func(kind, id string, at content.Time) {
 		if at != 0 {
@@ -141,19 +120,37 @@ func (s *State) owedTimers() []Effect {
 	return out
 }
 
-// overdueAt is when the core stops waiting for a running call; zero: never.
-func (c Call) overdueAt() content.Time {
-	if !c.Running() || c.Deadline == 0 {
-		return 0
+// timer handles a timer that fired, if Pending still owes it and its time has come.
+func (d *decision) timer(c commands.ReportTimer) {
+	due := slices.ContainsFunc(Pending(&d.State), func(e Effect) bool {
+		t, ok := e.(ArmTimer)
+		return ok && t.Kind == c.Kind && t.ID == c.ID && t.At <= d.At
+	})
+	if !due {
+		return
 	}
-	return c.Deadline.Add(deadlineGrace)
+	call, _ := d.CallAt(content.Place(c.ID))
+	switch c.Kind {
+	case commands.TimerRetry:
+		if !d.limited(d.overRequests()) {
+			d.callModel(d.Turn.Attempt + 1)
+		}
+	case commands.TimerApproval:
+		d.expire(content.ApprovalID(c.ID))
+	case commands.TimerDetach:
+		d.emit(events.ToolDetached{Call: call.ID, Placeholder: placeholder(call.Name)})
+	case commands.TimerDeadline:
+		id, text := call.ID, "Tool timed out after "+call.Routing.Timeout.String()
+		d.answer(*call, content.StatusError, codeTimeout, text)
+		d.warnTool(id, content.StatusError, text)
+	case commands.TimerWallClock:
+		d.limited(d.over(events.LimitWallClock))
+	}
 }
 
-// Waiting says what the session waits for. It is the only thing that a host's
-// Next looks at.
+// Waiting says what the session waits for. It is all that a host's Next looks at.
 func Waiting(s *State) commands.Wait {
-	p, _ := s.where()
-	switch p {
+	switch p, _ := s.where(); p {
 	case atNothing, atInput:
 		if undecided(s.Beside, "") && !s.Closed {
 			return commands.WaitApproval
@@ -169,32 +166,29 @@ func Waiting(s *State) commands.Wait {
 		return commands.WaitYield
 	case atStart, atHeld:
 		return commands.WaitReady
-	case atPlanning, atAfterTurn, atMutator, atHooks, atTop, atMutate, atCall, atDeadTail, atModel, atRetry,
-		atStopping, atReply, atPreflight, atTools, atFailedTool, atRoundEnd, atVerify, atReport:
+	default:
 	}
 	return commands.WaitWorking
 }
 
-// Parkable reports whether nothing is outstanding that needs a process: whatever
-// wakes the session comes as a command.
+// Parkable reports whether nothing is outstanding that needs a process: whatever wakes the
+// session arrives as a command.
 func (s *State) Parkable() bool {
-	if Waiting(s) == commands.WaitWorking {
-		return false
-	}
-	return s.Turn == nil || !slices.ContainsFunc(s.Turn.Calls, func(c Call) bool { return c.Running() && !c.Answered() })
+	working := func(c Call) bool { return c.Running() && !c.Answered() }
+	return Waiting(s) != commands.WaitWorking && !slices.ContainsFunc(s.roundCalls(), working)
 }
 
-// Phase projects what a task is doing.
+// Phase returns what a task is doing.
 func (s *State) Phase() events.Phase {
 	switch {
 	case s.Task == nil:
 		return events.Idle
 	case s.Turn == nil:
 		return events.Planning
-	case s.Turn.Stage == StageVerify && s.Task.Running:
+	case s.Turn.Stage != StageVerify:
+		return events.Executing
+	case s.Task.Running:
 		return events.Verifying
-	case s.Turn.Stage == StageVerify:
-		return events.Reporting
 	}
-	return events.Executing
+	return events.Reporting
 }

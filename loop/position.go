@@ -7,158 +7,92 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Points of hooks and mutators and the actions of hooks, as they are recorded.
-const (
-	pointLoop         = "loop_iteration"
-	pointPreLlm       = "pre_llm_call"
-	pointPostLlm      = "post_llm_call"
-	pointPreTool      = "pre_tool_execution"
-	pointPostTool     = "post_tool_execution"
-	pointCompaction   = "context_compaction"
-	pointSessionStart = "session_start"
-	pointSessionEnd   = "session_end"
-	pointBeforeModel  = "before_model"
-	pointAfterTool    = "after_tool_result"
-	pointAfterTurn    = "after_turn_ended"
-
-	actionContinue  = "continue"
-	actionSkip      = "skip"
-	actionTerminate = "terminate"
-)
-
-// position says where a session stands. advance emits at some positions, Pending
-// owes effects at others; both ask the same function, so they cannot disagree.
+// position says where a session stands. advance emits events at some positions and Pending
+// owes effects at others; both ask where, so they cannot disagree.
 type position int
 
 const (
 	atNothing    position = iota // not opened, or closed
 	atInput                      // idle with nothing to do
 	atStart                      // idle with something queued
-	atPlanning                   // a task wants its recall
-	atAfterTurn                  // a mutator of AfterTurnEnded is due
+	atPlanning                   // a task needs its notes recalled
+	atAfterTurn                  // a mutator is due after the turn
 	atMutator                    // a mutator is running
 	atHooks                      // hooks of a point are owed
 	atTop                        // a round may start
 	atYield                      // a round is complete
 	atMutate                     // a mutator of the round is due
 	atCall                       // the model may be called
-	atDeadTail                   // the transcript ends in what no model answers
+	atDeadTail                   // the transcript ends in nothing a model could answer
 	atModel                      // a model call is open
 	atRetry                      // a model call waits for its next attempt
 	atStopping                   // a cancel waits for the model or the verifier
 	atReply                      // the reply is recorded; its finish reason decides
-	atPreflight                  // the calls want their checks
-	atApproval                   // a person has to decide
-	atHeld                       // the last approval was just decided
-	atTools                      // calls may be dispatched
+	atPreflight                  // the calls need their checks
+	atApproval                   // a person must decide
+	atHeld                       // the last question was just decided
+	atTools                      // a call may be dispatched
 	atWaitTools                  // calls are running, none may be dispatched
-	atFailedTool                 // a failing tool ends the turn
+	atFailedTool                 // a failed tool ends the turn
 	atRoundEnd                   // all calls are answered
-	atVerify                     // a gate is owed or running
+	atVerify                     // a verifier is owed or running
 	atReport                     // a task's summary is owed
 )
 
-// owedHook is the hook point that position atHooks is about.
-type owedHook struct {
-	point string
-	call  content.CallID
-}
-
-// where returns the session's position.
-func (s *State) where() (position, owedHook) {
-	none := owedHook{}
+// where returns the session's position, and at atHooks the point in question.
+func (s *State) where() (p position, h HookPoint) {
 	switch {
 	case !s.Opened || s.Closed && s.Turn == nil:
-		return atNothing, none
+		return atNothing, h
 	case s.Turn == nil:
-		return s.whereIdle(), none
+		return s.whereIdle(), h
 	}
-	t := s.Turn
-	switch t.Stage {
+	switch s.Turn.Stage {
 	case StageTop:
-		return atTop, none
+		return atTop, h
 	case StageBoundary:
-		return atYield, none
+		return atYield, h
 	case StageRound:
 		return s.whereRound()
 	case StageModel:
-		return s.whereModel(), none
+		return s.whereModel(), h
 	case StageReplied:
 		return s.whereReplied()
 	case StageVerify:
 	}
-	return s.whereVerify(), none
+	return s.whereVerify(), h
 }
 
 func (s *State) whereIdle() position {
 	switch {
 	case s.After.Open:
 		return atMutator
-	case s.After.Point != "" && s.mutatorAt(s.After) >= 0:
+	case s.After.Point != "" && s.nextMutator(s.After) >= 0:
 		return atAfterTurn
-	}
-	if s.Task != nil && !s.Task.Recalled {
+	case s.Task != nil && !s.Task.Recalled:
 		return atPlanning
 	}
-	wakes := !s.Config.NotifyOnly && slices.ContainsFunc(s.Notices, func(n Notice) bool { return !n.Quiet })
-	if len(s.Queue) > 0 || s.Task != nil || wakes {
+	loud := func(n Notice) bool { return !n.Quiet }
+	if len(s.Queue) > 0 || s.Task != nil || !s.Config.NotifyOnly && slices.ContainsFunc(s.Notices, loud) {
 		return atStart
 	}
 	return atInput
 }
 
-func (s *State) whereRound() (position, owedHook) {
-	if s.owesHook(pointLoop, "") {
-		return atHooks, owedHook{point: pointLoop}
+func (s *State) whereRound() (position, HookPoint) {
+	if h, owed := s.owesHook(pointLoop, ""); owed {
+		return atHooks, h
 	}
 	if p, h, due := s.whereMutators(pointBeforeModel); due {
 		return p, h
 	}
 	if !runnable(s.Transcript) {
-		return atDeadTail, owedHook{}
+		return atDeadTail, HookPoint{}
 	}
-	if s.owesHook(pointPreLlm, "") {
-		return atHooks, owedHook{point: pointPreLlm}
+	if h, owed := s.owesHook(pointPreLlm, ""); owed {
+		return atHooks, h
 	}
-	return atCall, owedHook{}
-}
-
-// whereMutators reports what is due of the mutators of a point of the round.
-func (s *State) whereMutators(point string) (position, owedHook, bool) {
-	m := s.Turn.Mut
-	if m.Point != point {
-		m = Mutating{Point: point}
-	}
-	switch {
-	case m.Open:
-		return atMutator, owedHook{}, true
-	case m.Compacted > 0 && s.hasHook(pointCompaction):
-		return atHooks, owedHook{point: pointCompaction}, true
-	case s.mutatorAt(m) >= 0:
-		return atMutate, owedHook{}, true
-	}
-	return 0, owedHook{}, false
-}
-
-// mutatorAt is the index of the mutator that is next at a point, or -1. One that
-// names no points stands at all of them. The list may have changed since the first
-// of them ran.
-func (s *State) mutatorAt(m Mutating) int {
-	return slices.IndexFunc(s.Config.Mutators, func(r events.Registration) bool {
-		stands := len(r.Points) == 0 || slices.Contains(r.Points, m.Point)
-		return stands && !slices.Contains(m.Ran, r.Name)
-	})
-}
-
-// whereVerify is the gate until it gave its verdict, then the report.
-func (s *State) whereVerify() position {
-	switch {
-	case s.Task.Running && s.Turn.Cancel != nil:
-		return atStopping
-	case s.Task.Running:
-		return atVerify
-	}
-	return atReport
+	return atCall, HookPoint{}
 }
 
 func (s *State) whereModel() position {
@@ -172,90 +106,81 @@ func (s *State) whereModel() position {
 	return atRetry
 }
 
-func (s *State) whereReplied() (position, owedHook) {
+func (s *State) whereReplied() (position, HookPoint) {
 	t := s.Turn
+	if h, owed := s.owesHook(pointPostLlm, ""); owed {
+		return atHooks, h
+	}
 	switch {
-	case s.owesHook(pointPostLlm, ""):
-		return atHooks, owedHook{point: pointPostLlm}
 	case t.Reply != content.ToolCalls || len(t.Calls) == 0:
-		return atReply, owedHook{}
+		return atReply, HookPoint{}
 	case t.Cancel != nil && t.Mut.Open:
-		return atMutator, owedHook{} // until it has stopped
+		return atMutator, HookPoint{} // until it has stopped
 	case t.Cancel != nil:
-		return atReply, owedHook{}
+		return atReply, HookPoint{}
 	case !t.Checked && s.unanswered():
-		return atPreflight, owedHook{}
+		return atPreflight, HookPoint{}
 	}
 	for _, c := range t.Calls {
-		if c.Result != nil && c.Attempt > 0 && s.owesHook(pointPostTool, c.ID) {
-			return atHooks, owedHook{pointPostTool, c.ID}
+		if h, owed := s.owesHook(pointPostTool, c.ID); owed && c.Result != nil && c.Attempt > 0 {
+			return atHooks, h
 		}
 	}
-	if s.Config.FailRun && slices.ContainsFunc(t.Calls, failsRun) {
-		return atFailedTool, owedHook{}
-	}
-	if s.gated() {
-		return atApproval, owedHook{}
-	}
-	if s.unanswered() {
+	switch {
+	case s.Config.FailRun && slices.ContainsFunc(t.Calls, Call.failsRun):
+		return atFailedTool, HookPoint{}
+	case slices.ContainsFunc(t.Calls, func(c Call) bool { return c.Attempt == 0 && undecided(t.Approvals, c.ID) }):
+		return atApproval, HookPoint{} // a question about a call that never ran holds the whole round
+	case s.unanswered():
 		return s.whereDispatch()
-	}
-	if t.Held && s.Stepped {
-		return atHeld, owedHook{}
+	case t.Held && s.Stepped:
+		return atHeld, HookPoint{}
 	}
 	if p, h, due := s.whereMutators(pointAfterTool); due {
 		return p, h
 	}
-	return atRoundEnd, owedHook{}
+	return atRoundEnd, HookPoint{}
 }
 
 func (s *State) unanswered() bool {
 	return slices.ContainsFunc(s.Turn.Calls, func(c Call) bool { return !c.Answered() })
 }
 
-// whereDispatch says what may start now: calls in order, at most MaxParallel at a
-// time, an exclusive one alone. The hooks of the next call come before the wait of a
-// stepped session, which leaves no event: what they decided does.
-func (s *State) whereDispatch() (position, owedHook) {
+// whereDispatch says what may start now. The hooks of the next call come before the wait
+// of a stepped session: that wait leaves no event, and the hooks' decision does.
+func (s *State) whereDispatch() (position, HookPoint) {
 	t := s.Turn
 	i := s.nextCall()
-	switch {
-	case i < 0 && t.undecided("") && !slices.ContainsFunc(t.Calls, Call.Running):
-		return atApproval, owedHook{}
-	case i < 0:
-		return atWaitTools, owedHook{}
-	case s.owesHook(pointPreTool, t.Calls[i].ID):
-		return atHooks, owedHook{pointPreTool, t.Calls[i].ID}
-	case t.Held && s.Stepped:
-		return atHeld, owedHook{}
+	if i < 0 {
+		if undecided(t.Approvals, "") && !slices.ContainsFunc(t.Calls, Call.Running) {
+			return atApproval, HookPoint{}
+		}
+		return atWaitTools, HookPoint{}
 	}
-	return atTools, owedHook{}
+	if h, owed := s.owesHook(pointPreTool, t.Calls[i].ID); owed {
+		return atHooks, h
+	}
+	if t.Held && s.Stepped {
+		return atHeld, HookPoint{}
+	}
+	return atTools, HookPoint{}
 }
 
-// gated reports whether an approval is open that holds the whole round: one of a
-// call that never ran.
-func (s *State) gated() bool {
-	t := s.Turn
-	return slices.ContainsFunc(t.Calls, func(c Call) bool { return c.Attempt == 0 && t.undecided(c.ID) })
-}
-
-// nextCall is the index of the next call that may be dispatched, or -1. In the
-// background a call takes nobody's slot, but an exclusive one is beside no other there
-// either.
+// nextCall is the index of the next call that may be dispatched, or -1: calls start in
+// order, as many at a time as parallel allows, an exclusive one alone. A call in the
+// background takes no slot, but an exclusive one does not run beside it.
 func (s *State) nextCall() int {
-	t := s.Turn
-	slots, beside, exclusive := s.parallel(), false, false
-	for i := range t.Calls {
-		c := &t.Calls[i]
-		waits := c.Status == "" && s.undecided(c.ID) // a late gate keeps its call's slot
+	slots, others, exclusive := s.parallel(), false, false
+	for i, c := range s.Turn.Calls {
+		waits := c.Status == "" && s.undecided(c.ID) // a late question keeps its call's slot
 		switch {
 		case c.Running(), waits:
-			beside, exclusive = true, exclusive || c.Routing.Exclusive
+			others, exclusive = true, exclusive || c.Routing.Exclusive
 			if !c.Answered() {
 				slots--
 			}
 		case c.Answered():
-		case exclusive || c.Routing.Exclusive && beside || slots <= 0:
+		case exclusive || c.Routing.Exclusive && others || slots <= 0:
 			return -1
 		default:
 			return i
@@ -266,7 +191,7 @@ func (s *State) nextCall() int {
 
 func (s *State) parallel() int {
 	switch {
-	case s.Task != nil, s.Config.MaxParallel == 0, s.Turn.Options != nil && s.Turn.Options.Sequential:
+	case s.Task != nil, s.Config.MaxParallel == 0, s.turnOptions().Sequential:
 		return 1
 	case s.Config.MaxParallel < 0:
 		return len(s.Turn.Calls)
@@ -274,27 +199,46 @@ func (s *State) parallel() int {
 	return s.Config.MaxParallel
 }
 
-func failsRun(c Call) bool {
-	if c.Result == nil {
-		return false
+// whereMutators reports whether the mutators of a point of the round are due, and how.
+func (s *State) whereMutators(point string) (p position, h HookPoint, due bool) {
+	m := s.Turn.Mut.at(point)
+	switch {
+	case m.Open:
+		return atMutator, h, true
+	case m.Compacted > 0 && s.hasHook(pointCompaction):
+		return atHooks, HookPoint{Point: pointCompaction}, true
 	}
-	switch c.Result.Status {
-	case content.StatusError:
-		return c.Result.Code != codeRetry && c.Result.Code != codeAuth
-	case content.StatusDenied:
-		return c.Result.Code != codeDeniedByPerson
-	case content.StatusOK, content.StatusExpired, content.StatusSkipped, content.StatusCancelled, content.StatusLimit,
-		content.StatusTerminated, content.StatusNotExecuted, content.StatusUnknown:
-	}
-	return false
+	return atMutate, h, s.nextMutator(m) >= 0
+}
+
+// nextMutator is the index of the next mutator of a point, or -1. A mutator that names no
+// points runs at all of them. The list may have changed since the first one ran.
+func (s *State) nextMutator(m Mutating) int {
+	return slices.IndexFunc(s.Config.Mutators, func(r events.Registration) bool {
+		here := len(r.Points) == 0 || slices.Contains(r.Points, m.Point)
+		return here && !slices.Contains(m.Ran, r.Name)
+	})
 }
 
 func (s *State) hasHook(point string) bool {
 	return slices.ContainsFunc(s.Config.Hooks, func(r events.Registration) bool { return slices.Contains(r.Points, point) })
 }
 
-func (s *State) owesHook(point string, call content.CallID) bool {
-	return s.hasHook(point) && !slices.Contains(s.Turn.Hooks, Decided{Point: point, Call: call})
+// owesHook reports whether hooks have yet to decide at a point of the round.
+func (s *State) owesHook(point string, call content.CallID) (HookPoint, bool) {
+	h := HookPoint{Point: point, Call: call}
+	return h, s.hasHook(point) && !slices.Contains(s.Turn.Hooks, h)
+}
+
+// whereVerify is where a task stands whose work is done.
+func (s *State) whereVerify() position {
+	switch {
+	case s.Task.Running && s.Turn.Cancel != nil:
+		return atStopping
+	case s.Task.Running:
+		return atVerify
+	}
+	return atReport
 }
 
 // runnable reports whether a model may be called with this transcript.
@@ -302,14 +246,12 @@ func runnable(items []content.Item) bool {
 	if len(items) == 0 {
 		return false
 	}
-	last := items[len(items)-1]
-	switch last.Kind {
+	switch last := items[len(items)-1]; last.Kind {
 	case content.User, content.Tool, content.Notification:
 		return true
 	case content.Assistant:
 		return last.FinishReason == content.Compaction
-	case content.System, content.Developer, content.Context:
+	default:
 		return false
 	}
-	return false
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// State is everything a session is, folded from its journal. It has one owner,
-// which alone calls Fold; others read a State that is no longer folded.
+// State is everything a session is, folded from its journal. One owner calls Fold;
+// others may read a State only while it is not being folded.
 type State struct {
 	Session content.SessionID
 	Seq     uint64 // of the last entry
@@ -19,37 +19,37 @@ type State struct {
 
 	Opened     bool
 	Closed     bool
-	Deleted    *events.Deletion // nil: it was not; else it is closed and holds nothing
+	Deleted    *events.Deletion // nil: not deleted; else the session is closed and holds nothing
 	Stepped    bool
 	Config     events.Config
 	Metadata   content.Metadata
 	Parent     content.SessionID
 	Catalog    events.Catalog
-	Transcript []content.Item // append-only between rewrites: forks share it
-	Appended   int            // the number of the last item that got its id here
+	Transcript []content.Item // append-only between rewrites, so forks share it
+	Appended   int            // number of the last item that got its ID here
 
 	Queue         []Queued // input that is not yet in the transcript
 	Notices       []Notice
-	NoticesFirst  bool // the last merge took input and left notices waiting
+	NoticesFirst  bool // the last merge took input and left notices pending
 	CacheOverride *content.CacheRequest
 
 	Turns      int   // turns ever started
 	Turn       *Turn // nil: idle
 	Last       *Ended
-	Ends       []Ended    // the turns that ended in the last entry; Last is the last of them
-	After      Mutating   // the mutators of AfterTurnEnded
-	Background []Call     // answered calls whose real outcome may still come
-	Beside     []Approval // gates of calls in the background or once more under way: they hold no round and outlive turns
-	Stops      []Call     // answered calls that may still run and must not; until the end of the next turn
+	Ends       []Ended    // turns that ended in the last entry, up to Last
+	After      Mutating   // the mutators that run after a turn
+	Background []Call     // answered calls whose real outcome may still arrive, and dead letters
+	Beside     []Approval // questions about calls in the background: they hold no round and outlive turns
+	Stops      []Call     // answered calls that may still run and must be stopped; kept until the next turn ends
 	CallIDs    CallSet
-	Grants     []Grant // what was approved for always, in order
+	Grants     []Grant // lasting approvals, oldest first
 	Allowed    []Allowance
 	Used       Counters
-	Task       *Task // the open task
-	Tickets    bool  // calls that are dispatched now have tickets
+	Task       *Task // nil: no task is open
+	Tickets    bool  // calls dispatched from now on get tickets
 }
 
-// Queued is one submission that waits.
+// Queued is one submission in the queue.
 type Queued struct {
 	Items   []content.Item
 	Origin  events.Origin
@@ -60,18 +60,18 @@ type Queued struct {
 	TaskName, Baseline string
 }
 
-// Notice is a notification that waits.
+// Notice is a pending notification.
 type Notice struct {
 	Item  content.Item
 	Quiet bool // does not start a turn by itself
 }
 
-// Counters count against limits.
+// Counters count what limits bound.
 type Counters struct {
 	Rounds    int64
 	Requests  int64
 	ToolCalls int64
-	Worked    content.Duration // by the turns that are over
+	Worked    content.Duration // by finished turns
 	Usage     content.Usage
 }
 
@@ -81,17 +81,17 @@ func (c *Counters) add(ev events.UsageUpdated) {
 	c.ToolCalls += ev.ToolCalls
 }
 
-// Stage is where a turn stands between two facts.
+// Stage is how far a turn has come, as its last event says.
 type Stage string
 
 // The stages of a turn.
 const (
 	StageTop      Stage = "top"      // before a round
-	StageRound    Stage = "round"    // a round is open, its model not yet called
-	StageModel    Stage = "model"    // the model is called, or will be again
-	StageReplied  Stage = "replied"  // the reply is recorded; its calls are gated and run
+	StageRound    Stage = "round"    // a round is open, the model not yet called
+	StageModel    Stage = "model"    // the model is being called, or will be again
+	StageReplied  Stage = "replied"  // the reply is recorded; its calls are checked and run
 	StageBoundary Stage = "boundary" // the round is complete
-	StageVerify   Stage = "verify"   // the work is done: a task's gate, then its report
+	StageVerify   Stage = "verify"   // the work is done: a task's verifier, then its notes
 )
 
 // Turn is the open turn.
@@ -101,13 +101,13 @@ type Turn struct {
 	Trigger events.Origin
 	Options *events.TurnOptions
 	Started content.Time
-	Waited  content.Duration // for people and at yields
-	Since   content.Time     // since when it waits now; zero: it does not
+	Waited  content.Duration // for people, and for Continue in a stepped session
+	Since   content.Time     // start of the current wait; zero: the turn works
 	Stage   Stage
-	Stale   int // of State.Stops: those from before the turn
+	Stale   int // how many of State.Stops are older than the turn
 	Used    Counters
 	Items   []content.Item // all Assistant items of the turn
-	Repairs int            // rounds that correct an answer
+	Repairs int            // rounds spent correcting an answer
 	Cancel  *events.CancelRequested
 	Limit   *events.LimitReached
 
@@ -115,111 +115,61 @@ type Turn struct {
 	Round   int
 	Attempt int // of the model call
 	Calling bool
-	RetryAt content.Time     // the next attempt's time; zero: none
-	Waits   content.Duration // what the provider of the last failed attempt asked for
+	RetryAt content.Time     // of the next attempt; zero: none is scheduled
+	Waits   content.Duration // what the provider asked for when the last attempt failed
 	Lost    int              // model attempts that died with their host
 	Cache   *content.CacheRequest
 	Reply   content.FinishReason
-	Invalid string // why the reply does not fit the session's schema
+	Invalid string // why the reply violates the session's schema
 	Replied int    // items of the reply
 	Calls   []Call
-	Checked bool // preflight of the round is known
-	Held    bool // stepped: the last approval was just decided (W2)
-	Hooks   []Decided
+	Checked bool // the round's preflight is done
+	Held    bool // the last question was just decided; a stepped session waits for Continue
+	Hooks   []HookPoint
 	Mut     Mutating
 
 	Approvals []Approval
 }
 
-// Decided names a hook point of the round that is decided.
-type Decided struct {
+// HookPoint is a point of a round at which hooks decide, and the call in question.
+type HookPoint struct {
 	Point string
 	Call  content.CallID
 }
 
-// Mutating is how far the mutators of a point are.
+// Mutating is the progress of the mutators of one point.
 type Mutating struct {
 	Point     string
-	Ran       []string // by name: those that are done, then the one that is open
+	Ran       []string // names of those that ran, the open one last
 	Open      bool
-	Compacted int // dirty compactions whose hooks are not yet decided
+	Compacted int // compactions whose hooks have not decided yet
 	Old, New  int64
 }
 
 // current is the mutator that runs, or ran last.
 func (m Mutating) current() string { return m.Ran[len(m.Ran)-1] }
 
-// Approval is a gate of the turn.
+// at is m if it is about the point, else the start of that point.
+func (m Mutating) at(point string) Mutating {
+	if m.Point != point {
+		return Mutating{Point: point}
+	}
+	return m
+}
+
+// Approval is a question about a call, and its answer.
 type Approval struct {
 	events.Approval
 	Asked   content.Time
-	Outcome events.Outcome // empty: undecided
+	Outcome events.Outcome // empty: pending
 	By      string
-	Allowed bool // by an allowance, which answers for the session's rules alone
+	Allowed bool // by an allowance, which answers only what the session's rules ask
 }
 
-// Call is a tool call of the round, or one in the background.
-type Call struct {
-	content.ToolCall
-	Turn    content.TurnID
-	Round   int
-	Routing content.Routing
-	Rules   [][]events.Rule // of its turn
+// key names the approval's question.
+func (a Approval) key() content.GateKey { return content.GateKey{Kind: a.RequestKind, Scope: a.Scope} }
 
-	Input      []byte            // the effective input, if patched
-	Digest     string            // of the effective input
-	Attempt    int               // zero: never dispatched
-	Dispatched bool              // an attempt is out
-	Lost       int               // attempts whose worker was lost
-	Gates      int               // approvals that were asked for
-	Gated      int               // times that an attempt came back for an approval
-	Approved   []content.GateKey // the questions that were answered with yes: what whoever runs it need not ask
-	Asked      []content.GateKey // what the attempt that is held came back with
-	Deadline   content.Time
-	DetachAt   content.Time
-
-	Status      content.Status // empty: no result yet
-	Result      *content.ToolResult
-	Placeholder string // it goes on in the background
-	Placed      bool   // its answer is in the transcript
-	Late        bool   // its late outcome arrived
-	Ticketed    bool   // reports about its last dispatch come with a ticket
-	Letter      Letter // its workers were lost, and its outcome with them
-}
-
-// Letter is how a dead letter stands: a call whose workers were lost.
-type Letter string
-
-// How a dead letter stands.
-const (
-	NoLetter      Letter = ""
-	LetterDead    Letter = "dead"    // nobody has decided what is to become of it
-	LetterRetried Letter = "again"   // a person has it run once more
-	LetterDropped Letter = "dropped" // nobody will run it again
-)
-
-// Answered reports whether the round need not wait for the call any more.
-func (c Call) Answered() bool { return c.Status != "" || c.Placeholder != "" }
-
-// Running reports whether an attempt is out whose outcome still counts.
-func (c Call) Running() bool { return c.Dispatched && (c.Status == "" || c.Retried()) }
-
-// InBackground reports whether the call is in the background, or under way once more: its
-// outcome is still to come, and no round waits for it.
-func (c Call) InBackground() bool { return c.Placeholder != "" && c.Status == "" || c.Retried() }
-
-// beside reports whether the call's gates are beside the turns.
-func (c Call) beside() bool { return c.Placeholder != "" || c.Retried() }
-
-// EffectiveInput is what the tool gets.
-func (c Call) EffectiveInput() []byte {
-	if c.Input != nil {
-		return c.Input
-	}
-	return c.ToolCall.Input
-}
-
-// Ended is what is kept of the last turn.
+// Ended is what is kept of a finished turn.
 type Ended struct {
 	Turn         content.TurnID
 	N            int
@@ -229,15 +179,15 @@ type Ended struct {
 	Rounds       int
 	Metadata     content.Metadata
 	Error        *events.RunFailed
-	Failure      Failure // beside Error
+	Failure      Failure // details of Error
 	Limit        *events.LimitReached
 	Task         *events.TaskFinished
-	Verifier     string // a task's: what its gate said last
+	Verifier     string // the last output of the task's verifier
 	Calls        int
 }
 
-// Failure says where a turn failed: which call, which mutator, or how often the model
-// was called.
+// Failure says where a turn failed: in which call or mutator, or after how many calls of
+// the model.
 type Failure struct {
 	Call       content.CallID
 	Tool, Code string // the tool and its own code
@@ -247,32 +197,32 @@ type Failure struct {
 	RetryAfter content.Duration // what the provider asked for last
 }
 
-// Task is an open task with a gate.
+// Task is an open task.
 type Task struct {
 	Name     string
 	Spec     events.TaskSpec
 	Recalled bool
 	Attempts int  // verifications
-	Running  bool // a verification is
+	Running  bool // a verification is running
 	Verify   string
-	Output   string // what the gate said last
+	Output   string // the last output of the verifier
 	Stored   bool
 	Changed  []string
 }
 
-// CausesKept bounds how many entries back a redelivered command is recognised without
-// its cursor. One that is sent again later is another command with the same id.
+// CausesKept bounds how many entries back a redelivered command is recognized without its
+// cursor. One that is sent again later is another command with the same ID.
 const CausesKept = 64
 
 // New returns the state of a session without a journal.
 func New(id content.SessionID) *State { return &State{Session: id} }
 
-// Fork returns a copy to decide on. It shares what is only ever appended to with
-// s, so it must be thrown away before s is folded further.
+// Fork returns a copy to decide on. It shares append-only slices with s, so discard it
+// before s is folded further.
 func (s *State) Fork() State {
 	f := *s
 	f.Cursors = slices.Clone(s.Cursors)
-	f.Queue = slices.Clip(s.Queue) // it may be long, and is never changed in place
+	f.Queue = slices.Clip(s.Queue) // may be long, and never changes in place
 	f.Notices = slices.Clone(s.Notices)
 	f.Background = slices.Clone(s.Background)
 	f.Stops = slices.Clone(s.Stops)
@@ -292,7 +242,7 @@ func (s *State) Fork() State {
 	return f
 }
 
-// Cursor returns up to where the lane's commands are handled.
+// Cursor returns the last handled command of a lane.
 func (s *State) Cursor(l events.Lane) uint64 {
 	for _, c := range s.Cursors {
 		if c.Lane == l {
@@ -302,42 +252,44 @@ func (s *State) Cursor(l events.Lane) uint64 {
 	return 0
 }
 
-// Handled reports whether the cause is among the last that the session reacted to.
+// Handled reports whether the cause is among those of the last entries.
 func (s *State) Handled(cause string) bool { return slices.Contains(s.Causes, cause) }
 
-// Call finds an open or background call by id.
-func (s *State) Call(id content.CallID) (*Call, bool) {
-	return s.findCall(func(c *Call) bool { return c.ID == id })
+// idle reports whether nothing is in progress: no turn, no task, none of the mutators that
+// run after a turn.
+func (s *State) idle() bool {
+	p := s.whereIdle()
+	return s.Turn == nil && s.Task == nil && p != atMutator && p != atAfterTurn
 }
 
-// CallAt finds an open or background call by its place.
-func (s *State) CallAt(p content.Place) (*Call, bool) {
-	return s.findCall(func(c *Call) bool { return c.Place == p })
-}
+// cancelling reports whether the open turn is being cancelled.
+func (s *State) cancelling() bool { return s.Turn != nil && s.Turn.Cancel != nil }
 
-// inRound reports whether the call belongs to the open round.
-func (s *State) inRound(id content.CallID) bool {
-	return s.Turn != nil && slices.ContainsFunc(s.Turn.Calls, func(c Call) bool { return c.ID == id })
-}
+// turnID and round name the open turn and its round, or the last ones.
 
-func (s *State) findCall(match func(*Call) bool) (*Call, bool) {
+func (s *State) turnID() content.TurnID {
 	if s.Turn != nil {
-		for i := range s.Turn.Calls {
-			if match(&s.Turn.Calls[i]) {
-				return &s.Turn.Calls[i], true
-			}
-		}
+		return s.Turn.ID
 	}
-	for i := range s.Background {
-		if match(&s.Background[i]) {
-			return &s.Background[i], true
-		}
-	}
-	return nil, false
+	return s.Last.Turn
 }
 
-// PendingApprovals lists the approvals that wait for a person: those of calls in the
-// background, then the others by call and gate.
+func (s *State) round() int {
+	if s.Turn != nil {
+		return s.Turn.Round
+	}
+	return s.Last.Rounds
+}
+
+func (s *State) turnOptions() events.TurnOptions {
+	if s.Turn == nil || s.Turn.Options == nil {
+		return events.TurnOptions{}
+	}
+	return *s.Turn.Options
+}
+
+// PendingApprovals lists the questions that wait for a person: those about calls in the
+// background, then the others by call.
 func (s *State) PendingApprovals() []events.Approval {
 	var out []events.Approval
 	for _, a := range s.Beside {
@@ -345,10 +297,7 @@ func (s *State) PendingApprovals() []events.Approval {
 			out = append(out, a.Approval)
 		}
 	}
-	if s.Turn == nil {
-		return out
-	}
-	for _, c := range s.Turn.Calls {
+	for _, c := range s.roundCalls() {
 		for _, a := range s.Turn.Approvals {
 			if a.Outcome == "" && a.CallID == c.ID {
 				out = append(out, a.Approval)
@@ -358,27 +307,19 @@ func (s *State) PendingApprovals() []events.Approval {
 	return out
 }
 
-// approvals lists the gates of the turn and those beside it.
+// approvals lists all questions: those about calls in the background, then the turn's.
 func (s *State) approvals() []Approval {
 	if s.Turn == nil {
-		return s.Beside
+		return slices.Clone(s.Beside)
 	}
 	return slices.Concat(s.Beside, s.Turn.Approvals)
 }
 
-// undecided reports whether a gate of a call, or any, waits for a person.
+// undecided reports whether a question about the call is pending; without a call, any.
 func (s *State) undecided(c content.CallID) bool {
-	return s.Turn != nil && s.Turn.undecided(c) || undecided(s.Beside, c)
+	return s.Turn != nil && undecided(s.Turn.Approvals, c) || undecided(s.Beside, c)
 }
 
 func undecided(all []Approval, c content.CallID) bool {
 	return slices.ContainsFunc(all, func(a Approval) bool { return a.Outcome == "" && (c == "" || a.CallID == c) })
 }
-
-// asksBeside reports whether the call is one in the background.
-func (s *State) asksBeside(id content.CallID) bool {
-	c, ok := s.Call(id)
-	return ok && c.beside()
-}
-
-func (t *Turn) undecided(c content.CallID) bool { return undecided(t.Approvals, c) }

@@ -1,23 +1,13 @@
 package loop
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
-
-// Statuses of a verification.
-const (
-	verifyPassed    = "passed"
-	verifyFailed    = "failed"
-	verifySkipped   = "skipped"
-	verifyCancelled = "cancelled"
-)
-
-// maxVerifierOutput is how much of a verifier's output is kept, from its end.
-const maxVerifierOutput = 4000
 
 func (d *decision) startTask(c commands.StartTask) error {
 	if !d.idle() || d.queuedTask() >= 0 {
@@ -29,44 +19,24 @@ func (d *decision) startTask(c commands.StartTask) error {
 	if err := checkOptions(c.Options); err != nil {
 		return err
 	}
-	spec := c.Spec
-	goal := content.UserText(spec.Goal)
+	goal := content.UserText(c.Spec.Goal)
 	goal.Parts = append(goal.Parts, c.Files...)
 	d.emit(events.InputQueued{
 		Items: []content.Item{goal}, Origin: events.FromTask,
-		Task: &spec, TaskName: c.Task, Baseline: c.Baseline, Options: c.Options,
+		Task: &c.Spec, TaskName: c.Task, Baseline: c.Baseline, Options: c.Options,
 	})
 	return nil
-}
-
-// startsTask opens a queued task: a new context in which planning recalls what is
-// known, before the goal is merged.
-func (d *decision) startsTask() bool {
-	if d.Task != nil {
-		return false
-	}
-	i := d.queuedTask()
-	if i < 0 {
-		return false
-	}
-	q := d.Queue[i]
-	name := q.TaskName
-	if name == "" {
-		name = "task-" + string(content.TurnIDFor(d.Turns+1))
-	}
-	d.emit(events.TaskStarted{Task: name, Spec: *q.Task, Baseline: q.Baseline})
-	return true
 }
 
 func (s *State) queuedTask() int {
 	return slices.IndexFunc(s.Queue, func(q Queued) bool { return q.Task != nil })
 }
 
-// goal is what a task's turn starts with. Other input waits: the task begins in a
-// context of its own.
-func (d *decision) goal() merged {
-	q := d.Queue[d.queuedTask()]
-	return merged{items: q.Items, origin: q.Origin, options: q.Options}
+// openTask opens a queued task in a new context: notes are recalled before the goal is
+// merged.
+func (d *decision) openTask(q Queued) {
+	name := cmp.Or(q.TaskName, "task-"+string(content.TurnIDFor(d.Turns+1)))
+	d.emit(events.TaskStarted{Task: name, Spec: *q.Task, Baseline: q.Baseline})
 }
 
 func (d *decision) recall(c commands.ReportRecall) {
@@ -85,66 +55,44 @@ func (d *decision) recall(c commands.ReportRecall) {
 	}
 }
 
-// gateTask sends a task whose work is done to its gate, and reports whether the
-// turn goes on.
-func (d *decision) gateTask(reason content.FinishReason) bool {
-	if d.Task == nil {
+// verify sends a task whose work is done to its verifier, and reports whether the turn goes
+// on.
+func (d *decision) verify(reason content.FinishReason) bool {
+	switch {
+	case d.Task == nil:
 		return false
-	}
-	if reason != content.Completed && reason != content.MaxTokens {
+	case reason != content.Completed && reason != content.MaxTokens:
 		d.closeTask(reason)
 		return false
+	case len(d.Task.Spec.Gate) == 0 && !d.Task.Spec.GateFunc:
+		d.emit(events.VerifyFinished{Success: true, Status: "skipped"})
+	default:
+		d.emit(events.VerifyStarted{Attempt: d.Task.Attempts + 1})
 	}
-	if len(d.Task.Spec.Gate) == 0 && !d.Task.Spec.GateFunc {
-		d.emit(events.VerifyFinished{Success: true, Status: verifySkipped})
-		return true
-	}
-	d.emit(events.VerifyStarted{Attempt: d.Task.Attempts + 1})
 	return true
 }
 
-// verified takes in the gate's verdict: on to the report, another round with what
-// the verifier said, or the end.
+// verified handles the verifier's verdict: notes follow, or another round with the
+// verifier's output, or the end.
 func (d *decision) verified(c commands.ReportVerify) {
-	if d.Task == nil || !d.Task.Running || c.Task != d.Task.Name || c.Finished.Attempt != d.Task.Attempts {
+	f := c.Finished
+	if d.Task == nil || !d.Task.Running || c.Task != d.Task.Name || f.Attempt != d.Task.Attempts || d.cancelled() {
 		return
 	}
-	f := c.Finished
-	f.Output = lastRunes(f.Output, maxVerifierOutput)
-	switch {
-	case d.Turn.Cancel != nil:
-		d.finish(ending{reason: content.Cancelled})
-		return
-	case f.Success:
-		f.Status = verifyPassed
-	default:
-		f.Status = verifyFailed
+	f.Output, f.Status = lastRunes(f.Output, maxOutput), "failed"
+	if f.Success {
+		f.Status = "passed"
 	}
 	d.emit(f)
-	if f.Success {
-		return
-	}
-	if d.Task.Attempts <= d.Task.Spec.MaxRetries {
+	switch {
+	case f.Success:
+	case d.Task.Attempts <= d.Task.Spec.MaxRetries:
 		text := "Verification failed. Fix these errors and try again:\n" + f.Output
 		d.emit(events.InputAccepted{Turn: d.Turn.ID, Items: []content.Item{content.UserText(text)}, Origin: events.FromVerifier})
 		d.steer()
-		return
+	default:
+		d.finishTask("failed")
 	}
-	d.finishTask("failed")
-	d.finished(d.workEnded(), nil, nil)
-}
-
-// lastRunes is the end of s, at most n characters of it.
-func lastRunes(s string, n int) string {
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i]&0xC0 == 0x80 {
-			continue // inside a character
-		}
-		if n--; n == 0 {
-			return s[i:]
-		}
-	}
-	return s
 }
 
 func (d *decision) remembered(c commands.ReportMemory) {
@@ -156,15 +104,16 @@ func (d *decision) remembered(c commands.ReportMemory) {
 		d.warn("memory_failed", c.Error, "")
 	}
 	d.finishTask("done")
-	d.finished(d.workEnded(), nil, nil)
 }
 
-// workEnded is the finish reason of a turn whose gate has spoken.
-func (d *decision) workEnded() content.FinishReason {
+// finishTask ends a task after its verdict, and its turn.
+func (d *decision) finishTask(status string) {
+	reason := content.Completed
 	if d.Turn.Reply == content.MaxTokens {
-		return content.MaxTokens
+		reason = content.MaxTokens
 	}
-	return content.Completed
+	d.taskFinished(status)
+	d.finished(ending{reason: reason})
 }
 
 // closeTask ends a task without a verdict.
@@ -173,20 +122,19 @@ func (d *decision) closeTask(reason content.FinishReason) {
 		return
 	}
 	if d.Task.Running {
-		d.emit(events.VerifyFinished{Attempt: d.Task.Attempts, Status: verifyCancelled})
+		d.emit(events.VerifyFinished{Attempt: d.Task.Attempts, Status: "cancelled"})
 	}
 	switch reason {
 	case content.Cancelled:
-		d.finishTask("cancelled")
+		d.taskFinished("cancelled")
 	case content.Blocked:
-		d.finishTask("blocked")
-	case content.Completed, content.ToolCalls, content.MaxTokens, content.Compaction, content.Limit,
-		content.Terminated, content.Errored, content.Other:
-		d.finishTask("failed")
+		d.taskFinished("blocked")
+	default:
+		d.taskFinished("failed")
 	}
 }
 
-func (d *decision) finishTask(status string) {
+func (d *decision) taskFinished(status string) {
 	t := d.Task
 	d.emit(events.TaskFinished{
 		Status: status, Verified: status == "done", VerifyStatus: t.Verify,

@@ -1,0 +1,211 @@
+package loop
+
+import (
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+func (s *State) applyToolCallRequested(ev events.ToolCallRequested) {
+	s.Turn.Calls = append(s.Turn.Calls, Call{
+		ToolCall: ev.Call, Turn: ev.Turn, Round: ev.Round, Routing: ev.Routing, Digest: ev.Routing.Digest,
+		Rules: s.turnOptions().Rules,
+	})
+	s.CallIDs.add(ev.Call.ID)
+	s.Turn.Used.ToolCalls++
+	s.Used.ToolCalls++
+}
+
+func (s *State) applyApprovalRequired(ev events.ApprovalRequired) {
+	a := Approval{Approval: ev.Approval, Asked: s.At}
+	c, ok := s.Call(a.CallID)
+	if ok {
+		c.Gates++
+		if c.Dispatched {
+			c.Gated++ // a late question: the attempt waits
+		}
+		if c.Attempt > 0 {
+			c.Asked = append(slices.Clip(c.Asked), a.key())
+		}
+		c.Dispatched = false
+	}
+	if ok && c.beside() {
+		s.Beside = append(s.Beside, a)
+		return
+	}
+	t := s.Turn
+	t.Approvals = append(t.Approvals, a)
+	t.Checked, t.Held = true, false
+	s.rest()
+}
+
+func (s *State) applyApprovalResolved(ev events.ApprovalResolved) {
+	if s.asksBeside(ev.Call) {
+		s.resolve(s.Beside, ev)
+		return
+	}
+	t := s.Turn
+	s.resolve(t.Approvals, ev)
+	if !undecided(t.Approvals, "") {
+		t.Held = true
+		if !s.Stepped {
+			s.resume()
+		}
+	}
+}
+
+// resolve applies a decision to the questions it may be about. A decision with other
+// arguments patches the call, and its pending questions are about those.
+func (s *State) resolve(all []Approval, ev events.ApprovalResolved) {
+	for i := range all {
+		a := &all[i]
+		if a.ID != ev.Approval {
+			continue
+		}
+		a.Outcome, a.By = ev.Outcome, ev.By
+		a.Allowed = slices.ContainsFunc(s.Allowed, func(w Allowance) bool { return w.Grant == ev.Grant })
+		if len(ev.Input) > 0 {
+			a.Scope = ev.Scope
+		}
+		if ev.Outcome == events.Approved {
+			s.approved(*a, ev.Always)
+		}
+	}
+	if len(ev.Input) == 0 {
+		return
+	}
+	for i := range all {
+		if a := &all[i]; a.CallID == ev.Call && a.Outcome == "" {
+			a.Input, a.Digest = ev.Input, ev.Digest
+		}
+	}
+	if c, ok := s.Call(ev.Call); ok {
+		c.Input, c.Digest = ev.Input, ev.Digest
+	}
+}
+
+// approved keeps what an approval answers, for its call and, if it is lasting, for the
+// session. An allowance does not answer the call's runner.
+func (s *State) approved(a Approval, always bool) {
+	if c, ok := s.Call(a.CallID); ok && !a.Allowed {
+		c.Approved = append(slices.Clip(c.Approved), a.key())
+	}
+	if always {
+		s.Grants = append(slices.Clip(s.Grants), Grant{Approval: a.ID, By: a.By, Tool: a.Tool, Key: a.key(), Turn: a.Turn})
+	}
+}
+
+func (s *State) applyToolDispatched(ev events.ToolDispatched) {
+	if s.inRound(ev.Call) {
+		s.Turn.Checked, s.Turn.Held = true, false
+		s.resume()
+	}
+	c, ok := s.Call(ev.Call)
+	if !ok {
+		return
+	}
+	c.Attempt, c.Dispatched, c.Asked, c.Ticketed = ev.Attempt, true, nil, s.Tickets
+	c.Deadline, c.DetachAt, c.Digest = ev.Deadline, ev.DetachAt, ev.Digest
+	c.Routing.Route, c.Routing.Queue = ev.Route, ev.Queue
+	if len(ev.Approved) > 0 {
+		c.Approved = ev.Approved
+	}
+}
+
+func (s *State) applyAttemptLost(ev events.ToolAttemptLost) {
+	if c, ok := s.Call(ev.Call); ok {
+		c.Dispatched = false
+		c.Lost++
+		if c.Retried() {
+			c.Letter = LetterDead
+		}
+	}
+}
+
+func (s *State) applyToolDetached(ev events.ToolDetached) {
+	if c, ok := s.Call(ev.Call); ok {
+		c.Placeholder = ev.Placeholder
+		s.place()
+	}
+}
+
+func (s *State) applyToolResult(ev events.ToolResultReceived) {
+	c, ok := s.Call(ev.Result.CallID)
+	if !ok {
+		return
+	}
+	r := ev.Result
+	if s.Turn != nil && s.Task != nil && c.Turn == s.Turn.ID && c.Routing.Writes && r.Status == content.StatusOK {
+		s.changed(ev.ChangedPaths)
+	}
+	if ev.Attempt == c.Attempt {
+		c.Dispatched = false // else the answer is the core's or an earlier attempt's, and this one runs on
+	}
+	c.Letter = c.letterAfter(ev)
+	if ev.Late {
+		s.applyLate(c, r)
+		return
+	}
+	if c.Attempt == 0 && (r.Status == content.StatusError || r.Status == content.StatusDenied) {
+		s.Turn.Checked = true // only its preflight ends a call like that
+	}
+	c.Status, c.Result = r.Status, &r
+	s.place()
+}
+
+// applyLate applies the outcome of a call that was answered before. The model is told,
+// unless a worker confirms a cancel or the host wants the outcome for itself.
+func (s *State) applyLate(c *Call, r content.ToolResult) {
+	cancelled := r.Status == content.StatusCancelled
+	confirms := cancelled && c.Status == content.StatusCancelled
+	if !confirms && !c.Routing.Manual {
+		s.Notices = append(s.Notices, Notice{Item: notice(*c, r), Quiet: cancelled || c.Routing.Quiet})
+	}
+	if c.Status == "" {
+		c.Status = r.Status
+	}
+	c.Late = true
+	s.Beside = slices.DeleteFunc(s.Beside, func(a Approval) bool { return a.CallID == c.ID })
+	if s.inRound(c.ID) {
+		return
+	}
+	if c.stopping() {
+		s.Stops = append(s.Stops, *c)
+	}
+	s.Background = slices.DeleteFunc(s.Background, func(b Call) bool { return b.Late && b.Letter == NoLetter })
+}
+
+func (s *State) applyDeadLetterSettled(ev events.DeadLetterSettled) {
+	c, ok := s.Call(ev.Call)
+	switch {
+	case !ok:
+	case ev.Outcome == events.DeadRetried:
+		c.Letter = LetterRetried
+	default:
+		c.Letter = LetterDropped
+		s.Background = slices.DeleteFunc(s.Background, func(b Call) bool { return b.Late && b.Letter == LetterDropped })
+	}
+}
+
+// changed adds paths to the task's, sorted and without duplicates.
+func (s *State) changed(paths []string) {
+	for _, p := range paths {
+		if i, found := slices.BinarySearch(s.Task.Changed, p); !found {
+			s.Task.Changed = slices.Insert(s.Task.Changed, i, p)
+		}
+	}
+}
+
+// keepBackground keeps the round's calls that outlive it: those whose real outcome may
+// still arrive, and those that run although their outcome no longer matters.
+func (s *State) keepBackground() {
+	for _, c := range s.Turn.Calls {
+		switch {
+		case c.awaited(), c.DeadLetter():
+			s.Background = append(s.Background, c)
+		case c.stopping():
+			s.Stops = append(s.Stops, c)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package loop
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// Call is a tool call of the open round, or one in the background.
+type Call struct {
+	content.ToolCall
+	Turn    content.TurnID
+	Round   int
+	Routing content.Routing
+	Rules   [][]events.Rule // of its turn
+
+	Input      []byte            // the effective input, if patched
+	Digest     string            // of the effective input
+	Attempt    int               // zero: never dispatched
+	Dispatched bool              // an attempt is running
+	Lost       int               // attempts whose worker was lost
+	Gates      int               // questions asked about it
+	Gated      int               // times an attempt came back with a question
+	Approved   []content.GateKey // questions answered with yes, which its runner need not ask
+	Asked      []content.GateKey // questions the held attempt came back with
+	Deadline   content.Time
+	DetachAt   content.Time
+
+	Status      content.Status // empty: no result yet
+	Result      *content.ToolResult
+	Placeholder string // what the model was told when the call moved to the background
+	Placed      bool   // its answer is in the transcript
+	Late        bool   // its late outcome arrived
+	Ticketed    bool   // reports about its last dispatch come with a ticket
+	Letter      Letter // set when its workers were lost, and its outcome with them
+}
+
+// Letter is the state of a dead letter: a call whose workers were lost.
+type Letter string
+
+// The states of a dead letter.
+const (
+	NoLetter      Letter = ""
+	LetterDead    Letter = "dead"    // awaits a decision
+	LetterRetried Letter = "again"   // a person retried it
+	LetterDropped Letter = "dropped" // a person dropped it
+)
+
+// Answered reports whether the round need not wait for the call.
+func (c Call) Answered() bool { return c.Status != "" || c.Placeholder != "" }
+
+// Running reports whether an attempt is running whose outcome still counts.
+func (c Call) Running() bool { return c.Dispatched && (c.Status == "" || c.Retried()) }
+
+// InBackground reports whether the call's outcome is pending and no round waits for it.
+func (c Call) InBackground() bool { return c.Placeholder != "" && c.Status == "" || c.Retried() }
+
+// DeadLetter reports whether the call is a dead letter that awaits a decision.
+func (c Call) DeadLetter() bool { return c.Letter == LetterDead }
+
+// Retried reports whether the call is a dead letter that a person retried.
+func (c Call) Retried() bool { return c.Letter == LetterRetried }
+
+// EffectiveInput returns what the tool gets.
+func (c Call) EffectiveInput() []byte {
+	if c.Input != nil {
+		return c.Input
+	}
+	return c.ToolCall.Input
+}
+
+// beside reports whether questions about the call are kept apart from the turn's.
+func (c Call) beside() bool { return c.Placeholder != "" || c.Retried() }
+
+// awaited reports whether a late outcome of an answered call would still count: after a
+// placeholder, after unknown, after a cancel while it ran, and for a retried dead letter.
+func (c Call) awaited() bool {
+	switch {
+	case c.Retried():
+		return true
+	case c.Late:
+		return false
+	case c.Placeholder != "" && c.Status == "", c.Status == content.StatusUnknown:
+		return true
+	}
+	return c.Status == content.StatusCancelled && c.Dispatched
+}
+
+// stopping reports whether the call was answered while an attempt ran or waited for an
+// approval: its runner must be told.
+func (c Call) stopping() bool {
+	return c.Status != "" && !c.Retried() && (c.Dispatched || len(c.Asked) > 0)
+}
+
+// expendable reports whether a call in State.Stops may be forgotten after a whole turn. A
+// sub-agent's may not: refused a question, it goes on and may ask again, until it reports
+// its usage.
+func (c Call) expendable() bool {
+	return !slices.ContainsFunc(c.Asked, func(k content.GateKey) bool { return strings.HasPrefix(k.Kind, KindChild) })
+}
+
+// overdueAt is when the core stops waiting for a running call; zero: never.
+func (c Call) overdueAt() content.Time {
+	if !c.Running() || c.Deadline == 0 {
+		return 0
+	}
+	return c.Deadline.Add(deadlineGrace)
+}
+
+// failsRun reports whether the call fails its turn, where the session says failures do.
+func (c Call) failsRun() bool {
+	switch {
+	case c.Result == nil:
+		return false
+	case c.Result.Status == content.StatusError:
+		return c.Result.Code != codeRetry && c.Result.Code != codeAuth
+	}
+	return c.Result.Status == content.StatusDenied && c.Result.Code != codeDeniedByPerson
+}
+
+// failure is the message of a turn that the call failed.
+func (c Call) failure() string { return c.Name + " (" + string(c.ID) + "): " + c.Result.Text() }
+
+// letterAfter is the call's letter after a result. The call is dead if the core answers
+// that its outcome is unknown because the runner of the last attempt was lost.
+func (c Call) letterAfter(ev events.ToolResultReceived) Letter {
+	if ev.Result.Status == content.StatusUnknown && ev.Attempt == 0 && c.Attempt > 0 && c.Lost == c.Attempt {
+		return LetterDead
+	}
+	return NoLetter
+}
+
+// Call finds a call of the round or in the background by ID.
+func (s *State) Call(id content.CallID) (*Call, bool) {
+	return s.findCall(func(c *Call) bool { return c.ID == id })
+}
+
+// CallAt finds a call of the round or in the background by place.
+func (s *State) CallAt(p content.Place) (*Call, bool) {
+	return s.findCall(func(c *Call) bool { return c.Place == p })
+}
+
+func (s *State) findCall(match func(*Call) bool) (*Call, bool) {
+	for _, calls := range [][]Call{s.roundCalls(), s.Background} {
+		for i := range calls {
+			if match(&calls[i]) {
+				return &calls[i], true
+			}
+		}
+	}
+	return nil, false
+}
+
+// roundCalls lists the calls of the open round.
+func (s *State) roundCalls() []Call {
+	if s.Turn == nil {
+		return nil
+	}
+	return s.Turn.Calls
+}
+
+func (s *State) inRound(id content.CallID) bool {
+	return slices.ContainsFunc(s.roundCalls(), func(c Call) bool { return c.ID == id })
+}
+
+// callsWhere lists the calls that match: those in the background, then the round's.
+func (s *State) callsWhere(match func(Call) bool) []Call {
+	all := slices.Concat(s.Background, s.roundCalls())
+	return slices.DeleteFunc(all, func(c Call) bool { return !match(c) })
+}
+
+// DeadLetters lists the session's dead letters in the order of their calls. A closed
+// session has none: nothing in it runs again.
+func (s *State) DeadLetters() []Call {
+	if s.Closed {
+		return nil
+	}
+	return s.callsWhere(Call.DeadLetter)
+}
+
+// StoppingCall finds by place a call that is to be stopped.
+func (s *State) StoppingCall(p content.Place) (Call, bool) {
+	for _, c := range slices.Concat(s.roundCalls(), s.Background, s.Stops) {
+		if c.Place == p && c.stopping() {
+			return c, true
+		}
+	}
+	return Call{}, false
+}
+
+// asksBeside reports whether questions about the call are in State.Beside.
+func (s *State) asksBeside(id content.CallID) bool {
+	c, ok := s.Call(id)
+	return ok && c.beside()
+}
+
+// CallSet holds the IDs of all calls a session ever made. Forks share it: Sorted never
+// changes in place, and Recent only grows.
+type CallSet struct {
+	Sorted []content.CallID
+	Recent []content.CallID
+}
+
+// recentCalls is how many IDs collect before they are merged into Sorted.
+const recentCalls = 64
+
+// Has reports whether a call has the ID.
+func (c *CallSet) Has(id content.CallID) bool {
+	_, found := slices.BinarySearch(c.Sorted, id)
+	return found || slices.Contains(c.Recent, id)
+}
+
+func (c *CallSet) add(id content.CallID) {
+	c.Recent = append(c.Recent, id)
+	if len(c.Recent) < recentCalls {
+		return
+	}
+	// Merge in one pass: sorting everything again would make each call dearer than the last.
+	old, all := c.Sorted, make([]content.CallID, 0, len(c.Sorted)+len(c.Recent))
+	for _, id := range slices.Sorted(slices.Values(c.Recent)) {
+		n, _ := slices.BinarySearch(old, id)
+		all = append(append(all, old[:n]...), id)
+		old = old[n:]
+	}
+	c.Sorted, c.Recent = append(all, old...), nil
+}

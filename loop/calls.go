@@ -1,0 +1,237 @@
+package loop
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// dispatchNext starts the next call that may run. Without one, all that was left was
+// refused: the wait is over and the round goes on.
+func (d *decision) dispatchNext() {
+	i := d.nextCall()
+	if i < 0 {
+		d.Turn.Held = false
+		return
+	}
+	c := d.Turn.Calls[i]
+	ev := d.dispatched(c)
+	if c.Routing.Route == content.DetachSoon {
+		ev.DetachAt = d.At.Add(c.Routing.DetachAfter)
+	}
+	d.emit(ev)
+	if c.Routing.Route == content.Background {
+		d.emit(events.ToolDetached{Call: c.ID, Placeholder: placeholder(c.Name)})
+	}
+}
+
+// dispatched is the record of a call that starts, or starts again.
+func (d *decision) dispatched(c Call) events.ToolDispatched {
+	ev := events.ToolDispatched{
+		Call: c.ID, Place: c.Place, Attempt: c.Lost + 1, Route: c.Routing.Route, Queue: c.Routing.Queue,
+		Digest: c.Digest, Input: c.Input, Approved: d.approvedFor(c),
+	}
+	if c.Routing.Timeout > 0 {
+		ev.Deadline = d.At.Add(c.Routing.Timeout)
+	}
+	return ev
+}
+
+// resumeBackground dispatches the held calls in the background whose questions are all
+// approved.
+func (d *decision) resumeBackground() {
+	for _, c := range d.callsWhere(Call.InBackground) {
+		if len(c.Asked) > 0 && !d.undecided(c.ID) {
+			d.emit(d.dispatched(c))
+		}
+	}
+}
+
+// result handles a call's outcome: the first for an open call, or the first late one for a
+// call whose answer left it open.
+func (d *decision) result(c commands.ReportResult) {
+	call, ok := d.CallAt(c.Place)
+	if !ok || call.Attempt == 0 || c.Queue != call.Routing.Queue || call.Answered() && !call.awaited() {
+		d.wasted(c)
+		return
+	}
+	out := c.Outcome
+	r := reported(*call, out.Result)
+	switch {
+	case c.Attempt < call.Attempt && (r.Status == content.StatusUnknown || r.Status == content.StatusCancelled):
+		return // an abandoned attempt reports that it gave up
+	case r.Status == content.StatusUnknown && call.Status == r.Status:
+		if call.Running() {
+			d.loseAttempt(*call, r.Text())
+		}
+		return // the outcome was unknown before
+	}
+	ev := events.ToolResultReceived{
+		Turn: call.Turn, Round: call.Round, Result: r, Attempt: call.Attempt,
+		Duration: out.Duration, Late: call.Answered(), Auth: out.Auth,
+	}
+	if c.Attempt > 0 {
+		ev.Attempt = min(c.Attempt, call.Attempt)
+	}
+	if call.Routing.Writes && r.Status == content.StatusOK {
+		ev.ChangedPaths = out.ChangedPaths
+	}
+	d.answers = slices.Clone(c.Hooks)
+	bill, used := billed(*call, c)
+	d.settle(r.CallID, events.Moot) // an earlier attempt answered what a later one asked about
+	d.emit(ev)
+	if used {
+		d.emit(bill)
+	}
+	d.warnTool(r.CallID, r.Status, r.Text())
+}
+
+// wasted records the usage of a call that was answered before it reported: it was stopped,
+// or it waited for an approval. Its outcome no longer matters.
+func (d *decision) wasted(c commands.ReportResult) {
+	call, ok := d.StoppingCall(c.Place)
+	if !ok || c.Attempt != call.Attempt || c.Queue != call.Routing.Queue {
+		return
+	}
+	if bill, ok := billed(call, c); ok {
+		bill.Call = call.ID
+		d.emit(bill)
+	}
+}
+
+// billed is the record of what others used while they worked for a call.
+func billed(c Call, r commands.ReportResult) (ev events.UsageUpdated, ok bool) {
+	out := r.Outcome
+	ev = events.UsageUpdated{
+		Turn: c.Turn, Round: c.Round, Usage: out.Usage, Source: "child",
+		Requests: out.Counts.Requests, ToolCalls: out.Counts.ToolCalls,
+	}
+	return ev, ev.Usage != (content.Usage{}) || ev.Requests != 0 || ev.ToolCalls != 0
+}
+
+// reported is a worker's result as it is recorded. A worker may report only the statuses of
+// a call that ran, and may set two of the reserved keys.
+func reported(c Call, r content.ToolResult) content.ToolResult {
+	switch r.Status {
+	case content.StatusOK, content.StatusError, content.StatusDenied, content.StatusCancelled, content.StatusUnknown:
+	default:
+		r.Status = content.StatusError
+	}
+	r.CallID, r.Name, r.IsError = c.ID, c.Name, r.Status.IsError()
+	md := r.Metadata.WithoutReserved()
+	for _, key := range []string{content.MetaTruncated, content.MetaAuthRequest} {
+		if v, ok := r.Metadata.Get(key); ok {
+			md = md.With(key, v)
+		}
+	}
+	r.Metadata = md
+	return r
+}
+
+// warnTool records a tool's error that was reported to the model.
+func (d *decision) warnTool(id content.CallID, s content.Status, text string) {
+	if s == content.StatusError {
+		d.warn("tool_error", clip(text, maxWarning), id)
+	}
+}
+
+func (d *decision) attemptLost(c commands.ReportAttemptLost) {
+	call, ok := d.CallAt(c.Place)
+	if ok && call.Running() && call.Attempt == c.Attempt && c.Queue == call.Routing.Queue {
+		d.loseAttempt(*call, c.Reason)
+	}
+}
+
+// kindRetry is the kind of question about a call that was lost: may it run again?
+const kindRetry = "tool.retry"
+
+// loseAttempt records that a call's runner is gone, and does what the tool's declared
+// effects allow: another attempt, or an unknown outcome.
+func (d *decision) loseAttempt(c Call, reason string) {
+	d.emit(events.ToolAttemptLost{Call: c.ID, Attempt: c.Attempt, Reason: reason})
+	attempts := cmp.Or(d.Config.Retry.ToolAttempts, defaultToolAttempts)
+	switch {
+	case c.Retried(): // its outcome is as unknown as before
+	case !d.Closed && c.Routing.Effects.Retryable() && c.Attempt < attempts:
+		again := d.dispatched(c)
+		again.Attempt, again.DetachAt = c.Attempt+1, c.DetachAt
+		d.emit(again)
+	case !d.Closed && d.Config.Retry.AskLost:
+		d.ask(c, commands.Gate{
+			RequestKind: kindRetry, Reason: content.EscalatedRisk,
+			Summary: "run " + c.Name + " again, although its first run was lost and may have taken effect",
+		}, c.Digest)
+	default:
+		d.answer(c, content.StatusUnknown, "", textUnknown)
+	}
+}
+
+func (d *decision) detach(c commands.DetachCall) error {
+	call, ok := d.Call(c.Call)
+	switch {
+	case !ok && d.CallIDs.Has(c.Call):
+		return refuse(ReasonNotRunning, "call %s is over", c.Call)
+	case !ok:
+		return refuse(ReasonUnknownCall, "no call %s", c.Call)
+	case call.beside():
+		return refuse(ReasonAlreadyBackground, "call %s is in the background already", c.Call)
+	case !call.Running():
+		return refuse(ReasonNotRunning, "call %s is not running", c.Call)
+	}
+	d.emit(events.ToolDetached{Call: call.ID, Placeholder: placeholder(call.Name)})
+	return nil
+}
+
+func (d *decision) cancelCall(id content.CallID, reason string) error {
+	call, ok := d.Call(id)
+	switch {
+	case !ok && d.CallIDs.Has(id):
+		return refuse(ReasonAlreadyFinished, "call %s is over", id)
+	case !ok:
+		return refuse(ReasonUnknownCall, "no call %s", id)
+	case call.Status != "" && !call.Retried():
+		return refuse(ReasonAlreadyFinished, "call %s is %s", id, call.Status)
+	}
+	d.emit(events.CancelRequested{Scope: commands.ScopeCall, Target: id, Reason: reason, By: d.env.By})
+	d.callCancelled(*call)
+	return nil
+}
+
+func (d *decision) callCancelled(c Call) {
+	d.settle(c.ID, events.ApprovalCancelled)
+	d.answer(c, content.StatusCancelled, "", textCancelled)
+}
+
+// settleDead decides about a dead letter. One that is retried runs in the background: its
+// outcome arrives as a notification, and if its worker is lost again, it is a dead letter
+// as before.
+func (d *decision) settleDead(c commands.SettleDeadLetter) error {
+	call, ok := d.Call(c.Call)
+	switch {
+	case !ok && !d.CallIDs.Has(c.Call):
+		return refuse(ReasonUnknownCall, "no call %s", c.Call)
+	case ok && call.Retried():
+		return refuse(ReasonAlreadyDecided, "call %s runs again already", c.Call)
+	case ok && call.Letter == LetterDropped:
+		return refuse(ReasonAlreadyDecided, "call %s was dropped", c.Call)
+	case !ok || !call.DeadLetter():
+		return refuse(ReasonNotDead, "call %s is no dead letter", c.Call)
+	case c.Retry && !c.MayRepeat && !call.Routing.Effects.Retryable():
+		return refuse(ReasonMayRepeat, "call %s of %s may have taken effect, and running it again may do so twice", c.Call, call.Name)
+	case c.Retry && d.cancelling() && call.Turn == d.Turn.ID:
+		return refuse(ReasonBusy, "the turn of call %s is being cancelled", c.Call)
+	}
+	ev := events.DeadLetterSettled{Call: c.Call, Outcome: events.DeadDropped, By: cmp.Or(c.By, d.env.By), Reason: c.Reason}
+	if !c.Retry {
+		d.emit(ev)
+		return nil
+	}
+	ev.Outcome = events.DeadRetried
+	again := d.dispatched(*call)
+	again.Route = content.Background
+	d.emit(ev, again)
+	return nil
+}

@@ -1,0 +1,174 @@
+package loop
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// Bounds of what a command may carry, and of what is kept of it.
+const (
+	maxInputItems = 1000 // of one submission
+	maxQueued     = 256  // submissions in the queue
+	maxRules      = 100  // of one submission's options, and of one grant
+	maxPattern    = 256  // bytes
+	maxShown      = 64   // bytes of a pattern that is too long
+	maxWarnings   = 8    // of one reply
+	maxWarning    = 500  // bytes
+	maxProblem    = 2000 // bytes of why an answer violates the schema
+	maxOutput     = 4000 // characters of a verifier's output, from its end
+)
+
+// clip returns the beginning of s, at most n bytes of it.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// lastRunes returns the end of s, at most n characters of it.
+func lastRunes(s string, n int) string {
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i]&0xC0 == 0x80 {
+			continue // inside a character
+		}
+		if n--; n == 0 {
+			return s[i:]
+		}
+	}
+	return s
+}
+
+// checkInput refuses items that a host may not submit.
+func checkInput(items []content.Item) error {
+	if len(items) == 0 {
+		return refuse(ReasonEmptyInput, "there is no item in the input")
+	}
+	if len(items) > maxInputItems {
+		return refuse(ReasonTooLarge, "%d items in one input, at most %d", len(items), maxInputItems)
+	}
+	for i, it := range items {
+		switch it.Kind {
+		case content.System, content.Developer, content.User, content.Context:
+		case content.Assistant, content.Tool, content.Notification:
+			return refuse(ReasonBadItem, "item %d is of kind %q; input is system, developer, user or context", i+1, it.Kind)
+		default:
+			return refuse(ReasonBadItem, "item %d is of unknown kind %q", i+1, it.Kind)
+		}
+		if len(it.Parts) == 0 {
+			return refuse(ReasonBadItem, "item %d has no part", i+1)
+		}
+		if slices.ContainsFunc(it.Parts, func(p content.Part) bool { return p.Call != nil || p.Result != nil }) {
+			return refuse(ReasonBadItem, "item %d holds a tool call or a result", i+1)
+		}
+	}
+	return nil
+}
+
+// stripped returns the items without what only the core sets.
+func stripped(items []content.Item) []content.Item {
+	out := slices.Clone(items)
+	for i := range out {
+		out[i].Metadata = out[i].Metadata.WithoutReserved()
+		out[i].ID, out[i].CreatedAt, out[i].Usage, out[i].FinishReason = "", 0, nil, ""
+	}
+	return out
+}
+
+// joins reports whether queued input is merged now: at a round boundary only what steers,
+// at the start of a turn everything but tasks, which get turns of their own.
+func joins(q Queued, steering bool) bool {
+	return q.Task == nil && (!steering || q.OnBusy == events.Steer)
+}
+
+// Rules judge calls by the names of their tools: the session's, and those of the call's
+// turn. The strictest verdict counts.
+type Rules struct {
+	Session []events.Rule
+	Turn    [][]events.Rule
+}
+
+// RulesFor returns the rules for a call. Those of its turn outlive the turn.
+func (s *State) RulesFor(c Call) Rules { return Rules{Session: s.Config.Rules, Turn: c.Rules} }
+
+// rules are those for calls that the open turn makes now.
+func (s *State) rules() Rules { return Rules{Session: s.Config.Rules, Turn: s.turnOptions().Rules} }
+
+// routes are those for calls that the open turn makes now. The first match counts, so the
+// turn's come before the session's.
+func (s *State) routes() []events.RouteRule {
+	return slices.Concat(s.turnOptions().Routes, s.Config.Routes)
+}
+
+// checkOptions refuses options without a meaning.
+func checkOptions(o *events.TurnOptions) error {
+	if o == nil {
+		return nil
+	}
+	n := len(o.Routes)
+	for _, list := range o.Rules {
+		n += max(len(list), 1)
+		for _, r := range list {
+			switch {
+			case !validPattern(r.Tool):
+				return refusePattern(r.Tool)
+			case !slices.Contains([]events.Action{events.RuleAllow, events.RuleAsk, events.RuleDeny, events.RuleGuard}, r.Action):
+				return refuse(ReasonInvalidInput, "rule for %s: action %q: use allow, ask, deny or guard", r.Tool, r.Action)
+			}
+		}
+	}
+	if n > maxRules {
+		return refuse(ReasonTooLarge, "%d rules and routes for one turn, at most %d", n, maxRules)
+	}
+	for _, r := range o.Routes {
+		detach := r.Route == content.DetachSoon
+		switch {
+		case !validPattern(r.Tool):
+			return refusePattern(r.Tool)
+		case !detach && r.Route != content.Foreground && r.Route != content.Background:
+			return refuse(ReasonInvalidInput, "route for %s: %q: use foreground, background or detach", r.Tool, r.Route)
+		case detach != (r.DetachAfter > 0) || r.DetachAfter < 0:
+			return refuse(ReasonInvalidInput, "route for %s: detach after %v: use a positive time, with the route detach only", r.Tool, r.DetachAfter)
+		}
+	}
+	return nil
+}
+
+func validPattern(p string) bool { return p != "" && len(p) <= maxPattern }
+
+func refusePattern(pattern string) error {
+	return refuse(ReasonInvalidInput, "tool %q: use a name of 1 to %d bytes, in which * stands for any characters", clip(pattern, maxShown), maxPattern)
+}
+
+// narrowed is what the options of two submissions amount to in one turn: all rules, the
+// tighter limits, and the later routes first.
+func narrowed(a, b *events.TurnOptions) *events.TurnOptions {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	out := events.TurnOptions{
+		Limits: cmp.Or(a.Limits, b.Limits), Sequential: a.Sequential || b.Sequential,
+		Rules: slices.Concat(a.Rules, b.Rules), Routes: slices.Concat(b.Routes, a.Routes),
+	}
+	if a.Limits != nil && b.Limits != nil {
+		l := Tighter(*a.Limits, *b.Limits)
+		out.Limits = &l
+	}
+	return &out
+}
+
+// within bounds options by the session's limits, so the journal records what holds.
+func (d *decision) within(o *events.TurnOptions) *events.TurnOptions {
+	if o == nil || o.Limits == nil {
+		return o
+	}
+	out, l := *o, Tighter(*o.Limits, d.Config.Limits)
+	out.Limits = &l
+	return &out
+}

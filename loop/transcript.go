@@ -1,0 +1,166 @@
+package loop
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// add appends items to the transcript and gives them their ID and time.
+func (s *State) add(items ...content.Item) {
+	for _, it := range items {
+		if it.ID == "" {
+			s.Appended++
+			it.ID = content.ItemID("i" + strconv.Itoa(s.Appended))
+		} else {
+			s.Appended = max(s.Appended, ordinal(it.ID))
+		}
+		it.CreatedAt = cmp.Or(it.CreatedAt, s.At)
+		s.Transcript = append(s.Transcript, it)
+	}
+}
+
+// maxOrdinal keeps an invented ID from using up the numbers.
+const maxOrdinal = 1 << 30
+
+// ordinal is N of an ID iN, which was given here or in an earlier session; zero for any
+// other.
+func ordinal(id content.ItemID) int {
+	digits, ok := strings.CutPrefix(string(id), "i")
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil || n < 0 || n > maxOrdinal {
+		return 0
+	}
+	return n
+}
+
+// place appends the answers of the round's calls to the transcript, each once all earlier
+// calls have theirs, so that transcript order is call order.
+func (s *State) place() {
+	for i := range s.Turn.Calls {
+		c := &s.Turn.Calls[i]
+		switch {
+		case c.Placed:
+			continue
+		case c.Result != nil:
+			it := content.NewItem(content.Tool, content.ResultPart(*c.Result))
+			it.Metadata = resultMetadata(*c.Result)
+			s.add(it)
+		case c.Placeholder != "":
+			r := content.NewResult(c.ID, c.Name, content.StatusOK, c.Placeholder)
+			s.add(content.NewItem(content.Tool, content.ResultPart(r)))
+		default:
+			return
+		}
+		c.Placed = true
+	}
+}
+
+func resultMetadata(r content.ToolResult) content.Metadata {
+	if r.Status == content.StatusOK {
+		return nil
+	}
+	md := content.Metadata{}.With(content.MetaToolStatus, r.Status)
+	if r.Code != "" {
+		md = md.With(content.MetaFailureCode, r.Code)
+	}
+	for _, key := range []string{content.MetaInterrupted, content.MetaInterruptReason, content.MetaInterruptStage} {
+		if v, ok := r.Metadata.Get(key); ok {
+			md = md.With(key, v)
+		}
+	}
+	return md
+}
+
+// notice tells a model of an outcome that arrived after its call was answered.
+func notice(c Call, r content.ToolResult) content.Item {
+	verb := "completed"
+	if r.IsError {
+		verb = "failed"
+	}
+	head := content.TextPart("Background tool call " + string(c.ID) + " " + verb + ": " + r.Text())
+	return content.NewItem(content.Notification, head, content.ResultPart(r))
+}
+
+// withhold marks the round's reply as vetoed. Answers of cancelled calls may follow it in
+// the transcript.
+func (s *State) withhold() {
+	t := s.Turn
+	t.Items, s.Transcript = slices.Clone(t.Items), slices.Clone(s.Transcript)
+	end := len(s.Transcript)
+	for end > 0 && s.Transcript[end-1].Kind != content.Assistant {
+		end--
+	}
+	for i := range t.Replied {
+		it := &s.Transcript[end-1-i]
+		it.Metadata = it.Metadata.With(content.MetaWithheld, true)
+		t.Items[len(t.Items)-1-i] = *it
+	}
+}
+
+// mention is where a call or its result stands in a transcript.
+type mention struct {
+	id     content.CallID
+	index  int
+	result bool
+}
+
+// Unpaired finds the first call without a result, or result without a call before
+// it, in a transcript. problem is empty if there is none.
+func Unpaired(items []content.Item) (index int, call content.CallID, problem string) {
+	all := mentions(items)
+	slices.SortStableFunc(all, func(a, b mention) int { return cmp.Compare(a.id, b.id) })
+	index = len(items)
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].id == all[0].id {
+			n++
+		}
+		if at, what := mispaired(all[:n]); what != "" && at < index {
+			index, call, problem = at, all[0].id, what
+		}
+		all = all[n:]
+	}
+	if problem == "" {
+		return 0, "", ""
+	}
+	return index, call, problem
+}
+
+// mentions lists the calls and results, in order. A notification tells of a result
+// that came after the call was answered.
+func mentions(items []content.Item) []mention {
+	var all []mention
+	for i, it := range items {
+		for _, p := range it.Parts {
+			if p.Call != nil {
+				all = append(all, mention{id: p.Call.ID, index: i})
+			}
+			if p.Result != nil && it.Kind != content.Notification {
+				all = append(all, mention{id: p.Result.CallID, index: i, result: true})
+			}
+		}
+	}
+	return all
+}
+
+// mispaired judges the mentions of one call: it has to be made once, and then
+// answered once.
+func mispaired(m []mention) (index int, problem string) {
+	switch {
+	case m[0].result:
+		return m[0].index, "has a result before its call, or no call"
+	case len(m) == 1:
+		return m[0].index, "has no result"
+	case !m[1].result:
+		return m[1].index, "is made twice under one id"
+	case len(m) > 2 && m[2].result:
+		return m[2].index, "has two results"
+	case len(m) > 2:
+		return m[2].index, "is made twice under one id"
+	}
+	return 0, ""
+}

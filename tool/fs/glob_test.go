@@ -42,12 +42,12 @@ func TestGlob(t *testing.T) {
 	}
 	for _, pattern := range []string{"[", "a[b", "{a", "{a,{b}", strings.Repeat("{a,b}", 20)} {
 		if _, err := parseGlob(pattern); err == nil {
-			t.Errorf("%s is taken for a pattern", pattern)
+			t.Errorf("%s is accepted as a pattern", pattern)
 		}
 	}
 }
 
-// FuzzGlob fails by running into its deadline, too.
+// FuzzGlob also fails by exceeding its deadline.
 func FuzzGlob(f *testing.F) {
 	f.Add("**/a/**/a/**/a/**/b", strings.Repeat("a/", 40))
 	f.Add("{a,b,{c,d}}*", "cx")
@@ -57,8 +57,5 @@ func FuzzGlob(f *testing.F) {
 			return
 		}
 		g.match(name)
-		if len(g.alternatives) > maxAlternatives {
-			t.Errorf("%d alternatives", len(g.alternatives))
-		}
 	})
 }

@@ -6,45 +6,42 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
 )
 
-const (
-	ignoreFile    = ".gitignore"
-	plainIgnore   = ".ignore" // the same for whoever searches, whatever git thinks
-	maxIgnoreFile = 1 << 20
-)
+const maxIgnoreFile = 1 << 20
 
-// ignores knows what the .gitignore and .ignore files of a tree leave out: in each
-// directory, and for what lies below it, the last pattern that fits decides, and a
-// directory further down has the word before one further up. What .ignore files say,
-// of any directory, counts before what .gitignore files say, and a git repository
-// within the tree is judged by its own .gitignore files alone. It is made for one walk
-// and not safe for concurrent use.
+// ignores reads the .gitignore and .ignore files of a tree. For an entry, the last
+// matching pattern of the nearest directory decides. Patterns in .ignore files, of
+// any directory, come before those in .gitignore files, and only its own .gitignore
+// files apply to a git repository within the tree. An ignores serves one walk and is
+// not safe for concurrent use.
 type ignores struct {
 	dir   *dir
 	known map[string]ignoreRules // by directory
 }
 
-// ignoreRules are those of one directory.
+// ignoreRules are the rules of one directory.
 type ignoreRules struct {
-	rules      []ignoreRule // in order
-	plain      []ignoreRule // of .ignore, in order
-	repository bool         // what lies further up has no say
+	git        []ignoreRule // from .git/info/exclude and .gitignore
+	plain      []ignoreRule // from .ignore
+	repository bool         // .gitignore files further up do not apply
 }
 
-// ignoreRule is a line of a .gitignore file.
+// ignoreRule is one line.
 type ignoreRule struct {
-	pattern []string // split at slashes; one element: the last name of a path, if it is not anchored
-	rooted  bool     // the pattern counts from its file's directory
-	dirs    bool     // only directories are meant
-	keep    bool     // what fits is not left out after all
+	pattern string
+	base    bool // the pattern applies to the last name of a path
+	dirs    bool // only directories match
+	keep    bool // what matches is not ignored
 }
 
 func (d *dir) ignores() *ignores { return &ignores{dir: d, known: make(map[string]ignoreRules)} }
 
-// match reports whether an entry is left out. Its directories are not looked at:
-// whoever walks down does not enter those that are left out, and who begins within
-// one means it.
+// match reports whether an entry is ignored. It does not check the directories above
+// it: a walk does not enter those that are ignored, and one that starts in an ignored
+// directory was asked to.
 func (g *ignores) match(name string, isDir bool) bool {
 	for at := path.Dir(name); ; at = path.Dir(at) {
 		if out, ok := decide(g.rules(at).plain, at, name, isDir); ok {
@@ -56,7 +53,7 @@ func (g *ignores) match(name string, isDir bool) bool {
 	}
 	for at := path.Dir(name); ; at = path.Dir(at) {
 		r := g.rules(at)
-		if out, ok := decide(r.rules, at, name, isDir); ok {
+		if out, ok := decide(r.git, at, name, isDir); ok {
 			return out
 		}
 		if r.repository || at == "." {
@@ -65,29 +62,23 @@ func (g *ignores) match(name string, isDir bool) bool {
 	}
 }
 
-// decide reports what the rules of the directory at say of an entry below it, if they
-// say anything.
-func decide(rules []ignoreRule, at, name string, isDir bool) (out, ok bool) {
+// decide applies the rules of the directory at to an entry below it. ok is false if
+// none matches.
+func decide(rules []ignoreRule, at, name string, isDir bool) (ignored, ok bool) {
 	below := name
 	if at != "." {
 		below = strings.TrimPrefix(name, at+"/")
 	}
-	for _, rule := range slices.Backward(rules) {
-		if rule.match(below, isDir) {
-			return !rule.keep, true
+	for _, r := range slices.Backward(rules) {
+		subject := below
+		if r.base {
+			subject = path.Base(below)
+		}
+		if (isDir || !r.dirs) && doublestar.MatchUnvalidated(r.pattern, subject) {
+			return !r.keep, true
 		}
 	}
 	return false, false
-}
-
-func (r ignoreRule) match(below string, isDir bool) bool {
-	switch {
-	case r.dirs && !isDir:
-		return false
-	case r.rooted:
-		return matchPath(r.pattern, strings.Split(below, "/"))
-	}
-	return matchName(r.pattern[0], path.Base(below))
 }
 
 // rules returns the rules of a directory. A file that cannot be read has none.
@@ -99,11 +90,11 @@ func (g *ignores) rules(at string) ignoreRules {
 	if info, err := g.dir.Lstat(path.Join(at, ".git")); err == nil {
 		r.repository = true
 		if info.IsDir() {
-			r.rules = g.read(path.Join(at, ".git/info/exclude"))
+			r.git = g.read(path.Join(at, ".git/info/exclude"))
 		}
 	}
-	r.rules = append(r.rules, g.read(path.Join(at, ignoreFile))...)
-	r.plain = g.read(path.Join(at, plainIgnore))
+	r.git = append(r.git, g.read(path.Join(at, ".gitignore"))...)
+	r.plain = g.read(path.Join(at, ".ignore"))
 	g.known[at] = r
 	return r
 }
@@ -111,7 +102,7 @@ func (g *ignores) rules(at string) ignoreRules {
 func (g *ignores) read(name string) []ignoreRule {
 	info, err := g.dir.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() {
-		return nil // git does not follow symbolic links here either
+		return nil // like git, follow no symbolic link
 	}
 	f, err := g.dir.Open(name)
 	if err != nil {
@@ -122,21 +113,17 @@ func (g *ignores) read(name string) []ignoreRule {
 	if err != nil {
 		return nil
 	}
-	return parseIgnore(string(raw))
-}
-
-func parseIgnore(text string) []ignoreRule {
 	var rules []ignoreRule
-	for line := range strings.Lines(strings.TrimPrefix(text, "\uFEFF")) {
-		if rule, ok := parseIgnoreLine(strings.TrimRight(line, "\r\n")); ok {
+	for line := range strings.Lines(strings.TrimPrefix(string(raw), "\uFEFF")) {
+		if rule, ok := parseIgnore(strings.TrimRight(line, "\r\n")); ok {
 			rules = append(rules, rule)
 		}
 	}
 	return rules
 }
 
-// parseIgnoreLine reads a line in git's syntax, most of which is that of path.Match.
-func parseIgnoreLine(line string) (r ignoreRule, ok bool) {
+// parseIgnore reads a line in git's syntax.
+func parseIgnore(line string) (r ignoreRule, ok bool) {
 	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
 		line = line[:len(line)-1]
 	}
@@ -148,18 +135,25 @@ func parseIgnoreLine(line string) (r ignoreRule, ok bool) {
 	if line == "" {
 		return r, false
 	}
-	r.rooted = strings.Contains(line, "/")
-	line = plainClasses(strings.TrimPrefix(line, "/"))
-	r.pattern = strings.Split(line, "/")
-	for i, name := range r.pattern {
-		if len(name) > 2 && strings.Trim(name, "*") == "" {
-			r.pattern[i] = "**"
-		}
+	r.base = !strings.Contains(line, "/")
+	line = strings.TrimPrefix(line, "/")
+	if strings.HasSuffix(line, "/**") {
+		line += "/*" // what is in the directory, not the directory itself
 	}
-	if r.rooted && r.pattern[len(r.pattern)-1] == "**" {
-		r.pattern = append(r.pattern, "*") // what lies in a directory, not the directory itself
-	}
-	return r, true
+	r.pattern = translate(line)
+	return r, doublestar.ValidatePattern(r.pattern)
+}
+
+// translate rewrites what git and doublestar read differently: braces, brackets at
+// the start of a class, and named classes.
+func translate(pattern string) string {
+	return strings.NewReplacer(
+		`\\`, `\\`, `\{`, `\{`, `\}`, `\}`, `\[`, `\[`, `{`, `\{`, `}`, `\}`,
+		`[[]`, `[\[]`, `[]`, `[\]`, `[!]`, `[!\]`, `[^]`, `[^\]`,
+		"[:alnum:]", "a-zA-Z0-9", "[:alpha:]", "a-zA-Z", "[:blank:]", " \t", "[:cntrl:]", "\x00-\x1f\x7f",
+		"[:digit:]", "0-9", "[:graph:]", "!-~", "[:lower:]", "a-z", "[:print:]", " -~", "[:punct:]", "!-/:-@\\[-`{-~",
+		"[:space:]", " \t-\r", "[:upper:]", "A-Z", "[:xdigit:]", "0-9a-fA-F",
+	).Replace(pattern)
 }
 
 // walked is what a walk did not visit.

@@ -143,7 +143,7 @@ func TestFind(t *testing.T) {
 	} {
 		equal(t, fmt.Sprint(row.in), k.call(t, "fs_find", row.in), row.want)
 	}
-	equal(t, "bad glob", k.fail(t, tool.CodeInvalidArguments, "fs_find", args{"glob": "[a"}), `Invalid arguments: glob: "[a" is not a pattern: a [ has no ]`)
+	equal(t, "bad glob", k.fail(t, tool.CodeInvalidArguments, "fs_find", args{"glob": "[a"}), `Invalid arguments: glob: "[a" is not a pattern: a [ or { is not closed`)
 }
 
 func TestSearch(t *testing.T) {
@@ -180,7 +180,7 @@ func TestSearch(t *testing.T) {
 	if !strings.HasPrefix(got, "Invalid arguments: pattern: error parsing regexp") || !strings.HasSuffix(got, "; set literal to look for the text itself") {
 		t.Error(got)
 	}
-	equal(t, "include", k.fail(t, tool.CodeInvalidArguments, "fs_search", args{"pattern": "x", "include": "{a"}), `Invalid arguments: include: "{a" is not a pattern: a { has no }`)
+	equal(t, "include", k.fail(t, tool.CodeInvalidArguments, "fs_search", args{"pattern": "x", "include": "{a"}), `Invalid arguments: include: "{a" is not a pattern: a [ or { is not closed`)
 	k.fail(t, tool.CodeInvalidArguments, "fs_search", args{"pattern": "x", "exclude": "[a"})
 	k.fail(t, tool.CodeInvalidArguments, "fs_search", args{"pattern": ""})
 }

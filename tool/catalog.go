@@ -21,16 +21,16 @@ type Offer struct {
 	Digest string // of the spec
 }
 
-// Catalog is what a set of sources offers at one moment. What is shown to a model
-// and what its calls reach are the same offers.
+// Catalog is what a set of sources offers at one moment. A model sees the same
+// offers that its calls reach.
 type Catalog struct {
-	Offers []Offer // sorted by name, one of each
-	Digest string  // equal for equal names, sources and specs
+	Offers []Offer // sorted by name, without duplicates
+	Digest string  // equal if names, sources and specs are
 }
 
-// Sample asks every source in order. Where a name is offered twice, policy says
-// which offer counts. It returns an error if a source does, or if a source offers
-// a name that no model could call.
+// Sample lists the tools of every source. If several offer a tool of the same name,
+// policy decides which offer counts. It returns an error if a source does, or if a
+// source offers an invalid name.
 func Sample(ctx context.Context, sources []Source, policy Collision) (Catalog, error) {
 	var all []Offer
 	for _, s := range sources {
@@ -54,7 +54,7 @@ func Sample(ctx context.Context, sources []Source, policy Collision) (Catalog, e
 	return Catalog{Offers: all, Digest: digestOffers(all)}, nil
 }
 
-// settle sorts offers by name and keeps one of each.
+// settle sorts offers by name and keeps one per name.
 func settle(all []Offer, policy Collision) ([]Offer, error) {
 	if policy == LastWins {
 		slices.Reverse(all)
@@ -78,7 +78,7 @@ func offer(source string, t Tool) Offer {
 	return o
 }
 
-// Lookup finds the tool that a call of that name reaches.
+// Lookup returns the offer that a call of that name reaches.
 func (c Catalog) Lookup(name string) (Offer, bool) {
 	i, found := slices.BinarySearchFunc(c.Offers, name, func(o Offer, n string) int { return strings.Compare(o.Spec.Name, n) })
 	if !found {
@@ -87,7 +87,7 @@ func (c Catalog) Lookup(name string) (Offer, bool) {
 	return c.Offers[i], true
 }
 
-// Specs lists what a model is shown, sorted by name.
+// Specs lists what a model sees, sorted by name.
 func (c Catalog) Specs() []Spec {
 	specs := make([]Spec, len(c.Offers))
 	for i, o := range c.Offers {
@@ -96,8 +96,8 @@ func (c Catalog) Specs() []Spec {
 	return specs
 }
 
-// digestOffers hashes one line per offer. Only a source's name could hold a line
-// break, so it is quoted.
+// digestOffers hashes one line per offer. A source's name is quoted because it could
+// contain a line break.
 func digestOffers(offers []Offer) string {
 	lines := make([]byte, 0, 128*len(offers))
 	for _, o := range offers {
@@ -108,10 +108,10 @@ func digestOffers(offers []Offer) string {
 	return hash(lines)
 }
 
-// Digest returns the SHA-256 of an input in its canonical form (RFC 8785), in
-// hex: inputs that differ only in spacing, in the order of fields or in how they
-// write a number have the same. No input counts as {}. What has no canonical form
-// is hashed as it is; such bytes are never the canonical form of anything else.
+// Digest returns the SHA-256 of an input's canonical form (RFC 8785), in hex. Inputs
+// that differ only in spacing, field order or number format have the same digest.
+// Empty input counts as {}. Input without a canonical form is hashed as is; such
+// bytes are never the canonical form of anything else.
 func Digest(input json.RawMessage) string {
 	input = orEmpty(input)
 	if canonical, err := jcs.Transform(input); err == nil {

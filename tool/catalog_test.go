@@ -62,7 +62,7 @@ func TestCollidingNamesGoToOneSource(t *testing.T) {
 			t.Error(diff)
 		}
 		if _, ok := c.Lookup("d"); ok {
-			t.Error("found a tool that nobody offers")
+			t.Error("found a tool that is not offered")
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestCatalogDigestFollowsWhatIsOffered(t *testing.T) {
 	}
 }
 
-func TestSourceThatCannotBeUsed(t *testing.T) {
+func TestSampleReturnsSourceErrors(t *testing.T) {
 	t.Parallel()
 	down := errors.New("connection refused")
 	_, err := tool.Sample(t.Context(), []tool.Source{source{name: "mcp", err: down}}, tool.FirstWins)
@@ -108,7 +108,7 @@ func TestSourceThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-func TestDigestIsThatOfTheCanonicalForm(t *testing.T) {
+func TestDigestHashesTheCanonicalForm(t *testing.T) {
 	t.Parallel()
 	same := []string{`{"a":1,"b":[true,"é"]}`, "{ \"b\": [true, \"\\u00e9\"],\n\"a\": 1.0 }"}
 	if a, b := tool.Digest(json.RawMessage(same[0])), tool.Digest(json.RawMessage(same[1])); a != b {

@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// Clip keeps the beginning and the end of what is written to it and counts the
-// rest, so that any amount of output can be taken in bounded memory. It is not
-// safe for concurrent use.
+// Clip keeps the beginning and the end of what is written to it and counts the rest,
+// so that it takes any amount of output in bounded memory. It is not safe for
+// concurrent use.
 type Clip struct {
-	half int    // bytes kept at either end
+	half int    // bytes kept at each end
 	head []byte // the first half
-	tail []byte // the last half: a ring once it is full
-	next int    // where the ring goes on
-	size int64  // all that was written
+	tail []byte // the last half, a ring once full
+	next int    // next position in the ring
+	size int64  // bytes written
 }
 
 // NewClip returns a clip that keeps about limit bytes.
@@ -26,7 +26,7 @@ func (c *Clip) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// WriteString takes all of s, of which it copies no more than it keeps, and never fails.
+// WriteString takes all of s and never fails. It copies only what it keeps.
 func (c *Clip) WriteString(s string) (int, error) {
 	take(c, s)
 	return len(s), nil
@@ -47,11 +47,11 @@ func take[T []byte | string](c *Clip, p T) {
 	}
 }
 
-// holds reports whether nothing is cut when n bytes more are written.
+// holds reports whether n more bytes would fit without a cut.
 func (c *Clip) holds(n int) bool { return c.size+int64(n) <= int64(2*c.half) }
 
-// Text returns what was kept as valid UTF-8, with a note where something was cut,
-// and how many bytes that was.
+// Text returns what was kept as valid UTF-8, with a note in place of what was cut,
+// and the number of bytes cut.
 func (c *Clip) Text() (text string, cut int64) {
 	tail := append(bytes.Clone(c.tail[c.next:]), c.tail[:c.next]...)
 	cut = c.size - int64(len(c.head)) - int64(len(tail))
@@ -67,8 +67,7 @@ func (c *Clip) Text() (text string, cut int64) {
 	return fmt.Sprintf("%s\n[… %d bytes were cut here …]\n%s", valid(head), cut, valid(tail[skip:])), cut
 }
 
-// wholeRunes returns the length of b without a character that is cut off at its
-// end.
+// wholeRunes returns the length of b without an incomplete character at its end.
 func wholeRunes(b []byte) int {
 	for i := 1; i <= min(utf8.UTFMax-1, len(b)); i++ {
 		if start := len(b) - i; utf8.RuneStart(b[start]) {
@@ -81,7 +80,7 @@ func wholeRunes(b []byte) int {
 	return len(b)
 }
 
-// valid replaces what is not UTF-8; what is all valid is returned uncopied.
+// valid replaces invalid UTF-8. It returns valid text without a copy.
 func valid(b []byte) []byte {
 	if utf8.Valid(b) {
 		return b

@@ -1,17 +1,15 @@
-// Package tool says what a tool is: a name, a JSON schema, declared effects and
-// a function. The same [Tool] runs in process and on a remote worker without a
-// change.
+// Package tool defines tools: a name, a JSON schema, declared effects and a
+// function. The same [Tool] runs in process and on a remote worker.
 //
-// The one idea: a tool's failure belongs to the conversation. [Invoke] checks the
-// input against the schema, runs the tool with its deadline, isolates panics, and
-// turns whatever came of it into a result that the model can read; short of ending
-// the process, nothing a tool does can take its host down or leave a call
-// unanswered. A tool that ignores its deadline costs a goroutine, which is left
-// behind.
+// The one idea: a tool's failure is part of the conversation. [Invoke] checks the
+// input against the schema, runs the tool with its deadline, recovers panics and
+// turns every outcome into a result that the model can read. Nothing a tool does,
+// short of ending the process, can take its host down or leave a call without a
+// result. A tool that ignores its deadline is abandoned, which costs a goroutine.
 //
-// A [Source] offers tools; a [Registry] is the plain one, and [Sample] merges many
-// into the [Catalog] of one model call. [Prefix], [Rename], [Filter] and [Federate]
-// make sources of sources, and [Wrap] puts [Middleware] around a tool's calls.
-// [Func] makes a tool of any Go function. [Permissions] decide, before anything runs,
-// what a call may do. To test a tool, run it through package tooltest.
+// A [Source] offers tools. A [Registry] is the basic one; [Sample] merges many into
+// the [Catalog] of one model call. [Prefix], [Rename], [Filter] and [Federate]
+// derive sources from sources, and [Wrap] puts [Middleware] around a tool. [Func]
+// makes a tool from a Go function. [Permissions] decide before a call runs what it
+// may do. Test a tool with package tooltest.
 package tool

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// called is a tool that says under which name it was called.
+// called is a tool that returns the name it was called by.
 func called(name string) plain {
 	return plain{
 		spec: tool.Spec{Name: name, Description: "Answers.", Effects: content.ReadOnly},
@@ -32,7 +32,7 @@ func registry(t *testing.T, name string, tools ...tool.Tool) *tool.Registry {
 	return r
 }
 
-// offered lists name: source of what the sources offer together.
+// offered lists "name: source" for the merged sources.
 func offered(t *testing.T, policy tool.Collision, sources ...tool.Source) []string {
 	t.Helper()
 	c, err := tool.Sample(t.Context(), sources, policy)
@@ -67,7 +67,7 @@ func reach(t *testing.T, s tool.Source, name string) string {
 	return r.Text()
 }
 
-func TestToolsUnderOtherNames(t *testing.T) {
+func TestRenamedTools(t *testing.T) {
 	t.Parallel()
 	own := registry(t, "own", called("b"), called("a"), called("c"))
 	for name, row := range map[string]struct {
@@ -115,7 +115,7 @@ func TestToolsUnderOtherNames(t *testing.T) {
 	}
 }
 
-func TestNamesThatCannotBe(t *testing.T) {
+func TestInvalidNamesAreErrors(t *testing.T) {
 	t.Parallel()
 	own := registry(t, "own", called("a"), called("b"))
 	for want, s := range map[string]tool.Source{
@@ -129,7 +129,7 @@ func TestNamesThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestPatterns(t *testing.T) {
+func TestMatchingPatterns(t *testing.T) {
 	t.Parallel()
 	for pattern, row := range map[string]struct{ yes, no []string }{
 		"fs_read": {[]string{"fs_read"}, []string{"fs_read_file", "fs"}},
@@ -153,7 +153,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-func TestCollisions(t *testing.T) {
+func TestCollisionPolicies(t *testing.T) {
 	t.Parallel()
 	first, second := registry(t, "first", called("a"), called("b")), registry(t, "second", called("b"), called("c"))
 	if diff := cmp.Diff([]string{"a: first", "b: first", "c: second"}, offered(t, tool.FirstWins, first, second)); diff != "" {
@@ -203,7 +203,7 @@ func (c *changing) Tools(context.Context) ([]tool.Tool, error) {
 	return []tool.Tool{named("a", fmt.Sprint("version ", (c.n+1)/2))}, nil
 }
 
-func TestOtherNamesFollowTheirSource(t *testing.T) {
+func TestRenamedToolsFollowTheirSource(t *testing.T) {
 	t.Parallel()
 	s := tool.Prefix(new(changing), "x_")
 	for _, want := range []string{"version 1", "version 1", "version 2"} {
@@ -213,7 +213,7 @@ func TestOtherNamesFollowTheirSource(t *testing.T) {
 	}
 }
 
-func TestPoliciesJudgeTheNameThatModelsSee(t *testing.T) {
+func TestPoliciesSeeTheNameThatModelsSee(t *testing.T) {
 	t.Parallel()
 	r := registry(t, "own", proposing{named("do", "Does.")})
 	tools, err := tool.Prefix(r, "x_").Tools(t.Context())

@@ -15,19 +15,19 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Describer is an input type that says what a call with it is about to do, so
-// that [Permissions] can judge it: a kind such as filesystem.write, a summary for
-// people, and the target as JSON.
+// Describer is an input type that describes what a call with it does, for
+// [Permissions]: a kind such as filesystem.write, a summary for people, and a target
+// that is encoded as JSON.
 type Describer interface {
 	Describe() (kind, summary string, target any)
 }
 
-// Func makes a tool of a function. The input's schema is inferred from In, a
-// struct or a map: fields are named by their json tags, described by their
-// jsonschema tags, and required unless they say omitempty or omitzero. What the
-// function returns becomes the output: a string one text part, an [Output] is
-// taken as it is, and anything else one structured part, whose schema is inferred
-// too. It returns an error if the name, the description or a type cannot be used.
+// Func makes a tool from a function. The input schema is inferred from In, a struct
+// or a map: json tags name the fields, jsonschema tags describe them, and fields are
+// required unless tagged omitempty or omitzero. The function's result becomes the
+// output: a string is one text part, an [Output] is used as is, and anything else is
+// one structured part, whose schema is inferred too. It returns an error if the
+// name, the description or a type cannot be used.
 func Func[In, Out any](
 	name, description string, f func(ctx context.Context, in In) (Out, error), opts ...Option,
 ) (Tool, error) {
@@ -37,8 +37,8 @@ func Func[In, Out any](
 	return CallFunc(name, description, func(ctx context.Context, _ Call, in In) (Out, error) { return f(ctx, in) }, opts...)
 }
 
-// CallFunc is [Func] for a function that needs more of its call than the input:
-// its idempotency key, the host's resources, or a way to tell its progress.
+// CallFunc is [Func] for a function that also needs its call: the idempotency key,
+// the host's resources, or a way to report progress.
 func CallFunc[In, Out any](
 	name, description string, f func(ctx context.Context, c Call, in In) (Out, error), opts ...Option,
 ) (Tool, error) {
@@ -53,20 +53,20 @@ func CallFunc[In, Out any](
 	return t, t.err
 }
 
-// Option changes what [Func] makes.
+// Option configures [Func].
 type Option func(*definition)
 
 // ReadOnly declares that the tool changes nothing.
 func ReadOnly() Option { return WithSpec(func(s *Spec) { s.Effects = content.ReadOnly }) }
 
-// Idempotent declares that running a call twice is running it once.
+// Idempotent declares that running a call twice has the effect of running it once.
 func Idempotent() Option { return WithSpec(func(s *Spec) { s.Effects = content.Idempotent }) }
 
-// WithSpec edits the spec: its effects, timeout, route, and so on.
+// WithSpec edits the spec: its effects, timeout, route and so on.
 func WithSpec(edit func(s *Spec)) Option { return func(d *definition) { edit(&d.spec) } }
 
-// WithSchema edits the inferred schema of the input: bounds, alternatives,
-// patterns, whatever the types do not say.
+// WithSchema edits the inferred input schema, to add what types cannot express, such
+// as bounds and patterns.
 func WithSchema(edit func(s *jsonschema.Schema)) Option { return func(d *definition) { edit(d.input) } }
 
 type definition struct {
@@ -77,7 +77,7 @@ type definition struct {
 func define[In, Out any](name, description string, opts []Option) (definition, error) {
 	d := definition{spec: Spec{Name: name, Description: description}}
 	if strings.TrimSpace(description) == "" {
-		return d, errors.New("no description: a model has to be told what it does and when to use it")
+		return d, errors.New("no description: tell the model what it does and when to use it")
 	}
 	var err error
 	if d.input, err = inferInput[In](); err != nil {
@@ -128,8 +128,8 @@ func withoutNull(s *jsonschema.Schema) {
 	withoutNull(s.AdditionalProperties)
 }
 
-// inferOutput infers the schema of structured output. A type that has none, such
-// as one that contains itself, goes without.
+// inferOutput infers the schema of structured output. It returns none for a type
+// without a schema, such as one that contains itself.
 func inferOutput[Out any]() (json.RawMessage, error) {
 	switch reflect.TypeFor[Out]() {
 	case reflect.TypeFor[string](), reflect.TypeFor[Output](), reflect.TypeFor[any]():
@@ -151,7 +151,7 @@ type funcTool[In, Out any] struct {
 	f func(ctx context.Context, c Call, in In) (Out, error)
 }
 
-// Call reads the input, runs the function and writes down what it returned.
+// Call decodes the input, runs the function and encodes its result.
 func (t *funcTool[In, Out]) Call(ctx context.Context, c Call) (Output, error) {
 	in, err := read[In](c.Input)
 	if err != nil {
@@ -167,7 +167,7 @@ func (t *funcTool[In, Out]) Call(ctx context.Context, c Call) (Output, error) {
 	return write(out)
 }
 
-// Propose makes one request, with the kind that the input gives.
+// Propose makes one request, described by the input if that is a [Describer].
 func (t *funcTool[In, Out]) Propose(_ context.Context, c Call) ([]Request, error) {
 	r := RequestFor(t.spec, c)
 	in, err := read[In](c.Input)
@@ -184,8 +184,8 @@ func (t *funcTool[In, Out]) Propose(_ context.Context, c Call) ([]Request, error
 	return []Request{r}, nil
 }
 
-// read decodes an input. Models write whole numbers as 3.0 or 3e2, which the
-// schema takes for integers and encoding/json does not; their canonical form is 3.
+// read decodes an input. Models write whole numbers as 3.0 or 3e2, which are integers
+// to the schema but not to encoding/json; the canonical form is 3.
 func read[In any](input json.RawMessage) (In, error) {
 	var in In
 	err := json.Unmarshal(orEmpty(input), &in)

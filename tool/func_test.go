@@ -85,7 +85,7 @@ func TestFuncReadsAndWritesJSON(t *testing.T) {
 	}
 }
 
-func TestFuncWritesWhatItsFunctionReturns(t *testing.T) {
+func TestFuncEncodesTheResult(t *testing.T) {
 	t.Parallel()
 	type none struct{}
 	text, err := tool.Func("t", "d", func(context.Context, none) (string, error) { return "plain", nil })
@@ -132,7 +132,7 @@ func TestCallFuncSeesItsCall(t *testing.T) {
 	}
 }
 
-func TestInputSaysWhatTheCallIsAboutToDo(t *testing.T) {
+func TestDescriberDescribesTheRequest(t *testing.T) {
 	t.Parallel()
 	x := newFileTool(t)
 	call := tool.Call{Session: "s-1", ID: "c1", Place: "t1-r1-c1", Name: "file", Input: json.RawMessage(`{"path":"a"}`)}
@@ -152,7 +152,7 @@ func TestInputSaysWhatTheCallIsAboutToDo(t *testing.T) {
 	}
 }
 
-func TestFuncRefusesWhatNoModelCouldUse(t *testing.T) {
+func TestFuncRefusesInvalidDefinitions(t *testing.T) {
 	t.Parallel()
 	ok := func(context.Context, struct{}) (string, error) { return "", nil }
 	type cyclic struct{ Next []cyclic }

@@ -12,25 +12,25 @@ import (
 
 // Invoker runs calls. The zero value is ready for use.
 type Invoker struct {
-	// MaxOutput is how many bytes of output a result may have; what is more is cut
-	// out of its middle. Zero: 1 MiB.
+	// MaxOutput is how many bytes of output a result may have. Longer output loses its
+	// middle. Zero: 1 MiB.
 	MaxOutput int
-	// Grace is how long a tool may go on after its time is over, to clean up or to
-	// hand in a result after all. Zero: 5 s.
+	// Grace is how long a tool may run past its deadline, to clean up or still return
+	// a result. Zero: 5 s.
 	Grace time.Duration
-	// ProgressEvery is how often what a tool says of itself is passed on. What comes
-	// sooner waits for its turn, and of what waits the newest counts, so the last word
-	// is always told. Zero: 100 ms.
+	// ProgressEvery is the shortest interval between progress reports. A report that
+	// comes sooner is delayed and replaced by later ones, so the last is never lost.
+	// Zero: 100 ms.
 	ProgressEvery time.Duration
-	// OnGate is told that a call needs an approval, before Invoke returns; see
-	// [NeedsApproval]. The result then says that the call was denied, for hosts that
-	// have nobody to ask. Nil: nobody is asked.
+	// OnGate is called, before Invoke returns, if a call needs an approval; see
+	// [NeedsApproval]. The result says that the call was denied, for hosts that cannot
+	// ask a person. May be nil.
 	OnGate func(c Call, v Verdict)
-	// OnBegin is told that the tool is about to run: its input fits, and no other call is
-	// in a tool that is Exclusive. Nil: nobody is told.
+	// OnBegin is called just before the tool runs: its input is valid, and no other call
+	// is running in an Exclusive tool. May be nil.
 	OnBegin func(c Call)
-	// OnPanic is told of panics, with the stack that the model is not shown, on the
-	// goroutine that broke. Nil: nobody is told.
+	// OnPanic is called on the goroutine that panicked, with the stack, which the model
+	// does not see. May be nil.
 	OnPanic func(c Call, value any, stack []byte)
 }
 
@@ -40,16 +40,15 @@ const (
 	defaultProgress  = 100 * time.Millisecond
 )
 
-// TimeoutError is the cause that a call's context ends with when its time is over.
-// A host that bounds a call gives it to [context.WithTimeoutCause], so that the
-// result names the time that was set, and not what was left of it when the tool
-// began.
+// TimeoutError is the cause of a call's context when its deadline passes. A host that
+// limits a call passes it to [context.WithTimeoutCause], so that the result names the
+// timeout that was set and not what was left of it when the tool started.
 type TimeoutError struct {
 	After time.Duration
 }
 
-// Error says how long there was.
-func (e *TimeoutError) Error() string { return fmt.Sprintf("its time of %s is over", e.After) }
+// Error names the timeout.
+func (e *TimeoutError) Error() string { return fmt.Sprintf("the timeout of %s has passed", e.After) }
 
 // Unwrap makes it a context.DeadlineExceeded.
 func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
@@ -57,15 +56,16 @@ func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
 // Invoke runs one call of t with the zero [Invoker].
 func Invoke(ctx context.Context, t Tool, c Call) Result { return Invoker{}.Invoke(ctx, t, c) }
 
-// Invoke runs one call of t and returns its result; there always is one. The input
-// is checked first. A tool that is Exclusive gets one call at a time, of all sessions,
-// if it is compiled, as those of a [Registry] are. The tool's time begins then, and
-// ends with ctx or after its spec's timeout; a tool that does not come back within the
-// grace is abandoned: its goroutine is left to itself, whatever it still does, the
-// result says so under [MetaAbandoned], and nothing that it hands in later is seen.
+// Invoke runs one call of t. It always returns a result.
 //
-// Panics are results too. What ends the whole process is not isolated: os.Exit,
-// and the errors of the Go runtime that cannot be recovered from.
+// It checks the input first. An Exclusive tool then waits until no call of any
+// session is running in it, if it is compiled, as the tools of a [Registry] are. Only
+// then does the spec's timeout start. A tool that does not return within the grace
+// after its deadline is abandoned: its goroutine keeps running, the result has
+// [MetaAbandoned], and whatever the tool returns later is dropped.
+//
+// A panic becomes a result too. os.Exit and fatal errors of the Go runtime still end
+// the process.
 func (v Invoker) Invoke(ctx context.Context, t Tool, c Call) Result {
 	start := time.Now()
 	r := v.invoke(ctx, t, c)
@@ -83,7 +83,7 @@ func (v Invoker) invoke(ctx context.Context, t Tool, c Call) Result {
 	if err != nil {
 		return v.failed(c, err)
 	}
-	var limit time.Duration // for a deadline that does not say how long there was
+	var limit time.Duration // for a deadline without a TimeoutError
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = max(0, time.Until(deadline).Round(time.Millisecond))
 	}
@@ -108,7 +108,7 @@ func (v Invoker) invoke(ctx context.Context, t Tool, c Call) Result {
 		return v.failed(c, err)
 	}
 	r := ended(ctx, c, limit)
-	if e, ok := errors.AsType[*Error](err); ok { // what was used is paid for
+	if e, ok := errors.AsType[*Error](err); ok { // usage counts even without an output
 		r.Usage, r.Counts = e.Usage, e.Counts
 	}
 	if errors.Is(err, errAbandoned) {
@@ -117,8 +117,8 @@ func (v Invoker) invoke(ctx context.Context, t Tool, c Call) Result {
 	return r
 }
 
-// enter waits until no other call is in a tool that cannot bear two, or ctx ends.
-// leave must be called in either case.
+// enter waits for an exclusive tool's other call to return, or for ctx to end. The
+// caller must call leave in either case.
 func enter(ctx context.Context, t Tool) (leave func()) {
 	c, ok := t.(compiler)
 	if !ok || c.slot() == nil {
@@ -133,7 +133,7 @@ func enter(ctx context.Context, t Tool) (leave func()) {
 	}
 }
 
-// prepare asks the tool for its spec and checks the input.
+// prepare reads the tool's spec and checks the input.
 func (v Invoker) prepare(t Tool, c Call) (spec Spec, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -144,22 +144,22 @@ func (v Invoker) prepare(t Tool, c Call) (spec Spec, err error) {
 }
 
 var (
-	errAbandoned = errors.New("the tool did not end with its time")
+	errAbandoned = errors.New("the tool ignored its deadline")
 	errExited    = &Error{Code: CodePanic, Message: "its goroutine ended without a result"}
 )
 
-// run waits for the call, but not longer than ctx and the grace.
+// run waits for the call, but no longer than ctx and the grace.
 func (v Invoker) run(ctx context.Context, t Tool, c Call) (Output, error) {
 	type outcome struct {
 		out Output
 		err error
 	}
-	told := v.teller(c.Progress)
-	defer told.end()
-	c.Progress = told.tell
-	done := make(chan outcome, 1) // an abandoned tool must be able to end
+	progress := v.limitProgress(c.Progress)
+	defer progress.end()
+	c.Progress = progress.report
+	done := make(chan outcome, 1) // an abandoned tool must not block
 	go func() {
-		o := outcome{err: errExited} // for what runtime.Goexit leaves behind
+		o := outcome{err: errExited} // if the tool calls runtime.Goexit
 		defer func() {
 			if value := recover(); value != nil {
 				o = outcome{err: v.panicked(c, value)}
@@ -167,7 +167,7 @@ func (v Invoker) run(ctx context.Context, t Tool, c Call) (Output, error) {
 			done <- o
 		}()
 		if o.out, o.err = t.Call(ctx, c); o.err != nil {
-			o.err = asError(o.err) // here, because it runs methods of the tool's error
+			o.err = asError(o.err) // on this goroutine, because it calls methods of the tool's error
 		}
 	}()
 
@@ -180,12 +180,12 @@ func (v Invoker) run(ctx context.Context, t Tool, c Call) (Output, error) {
 	if grace <= 0 {
 		grace = defaultGrace
 	}
-	patience := time.NewTimer(grace)
-	defer patience.Stop()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
 	select {
 	case o := <-done:
 		return o.out, o.err
-	case <-patience.C:
+	case <-timer.C:
 		return Output{}, errAbandoned
 	}
 }
@@ -194,10 +194,10 @@ func (v Invoker) panicked(c Call, value any) error {
 	if v.OnPanic != nil {
 		v.OnPanic(c, value, debug.Stack())
 	}
-	return &Error{Code: CodePanic, Message: clipText(fmt.Sprintf("it broke: %v", value), 1000)}
+	return &Error{Code: CodePanic, Message: clipText(fmt.Sprintf("it panicked: %v", value), 1000)}
 }
 
-// ended is the result of a call whose time was over before it had one.
+// ended returns the result of a call whose context ended first.
 func ended(ctx context.Context, c Call, limit time.Duration) Result {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return Result{Result: content.NewResult(c.ID, c.Name, content.StatusCancelled, "Cancelled before it reported a result")}

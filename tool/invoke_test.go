@@ -65,7 +65,7 @@ func TestEveryFailureBecomesAResultWithItsText(t *testing.T) {
 		"not found":    {tool.NotFound("nope"), "Tool not found: nope", "not_found"},
 		"own missing":  {tool.Failure(tool.CodeNotFound, "no such page"), "Tool failed: no such page", "not_found"},
 		"own deadline": {context.DeadlineExceeded, "Tool failed: context deadline exceeded", "failed"},
-		"nil pointer":  {broken, "Tool failed: it broke: runtime error: invalid memory address or nil pointer dereference", "panic"},
+		"nil pointer":  {broken, "Tool failed: it panicked: runtime error: invalid memory address or nil pointer dereference", "panic"},
 		"invalid text": {errors.New("bad \xff byte"), "Tool failed: bad \uFFFD byte", "failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestEveryFailureBecomesAResultWithItsText(t *testing.T) {
 	}
 }
 
-func TestAuthorizationIsHandedOn(t *testing.T) {
+func TestAuthorizationIsInTheResult(t *testing.T) {
 	t.Parallel()
 	want := `{"id":"a1","provider":"github","operation":{"kind":"connect","server":"s"}}`
 	r := tool.Invoke(t.Context(), failing(tool.AuthRequired(tool.AuthRequest{
@@ -104,7 +104,7 @@ func TestPanicIsAResultAndItsStackGoesToTheHost(t *testing.T) {
 	r := invoker.Invoke(t.Context(), plain{call: func(context.Context, tool.Call) (tool.Output, error) {
 		panic("no such state")
 	}}, tool.Call{ID: "c1"}).Result
-	if r.Text() != "Tool failed: it broke: no such state" || r.Code != tool.CodePanic {
+	if r.Text() != "Tool failed: it panicked: no such state" || r.Code != tool.CodePanic {
 		t.Errorf("result = %q, code %q", r.Text(), r.Code)
 	}
 	if !strings.HasPrefix(stack, "c1 no such state ") || !strings.Contains(stack, "invoke_test.go") {
@@ -112,7 +112,7 @@ func TestPanicIsAResultAndItsStackGoesToTheHost(t *testing.T) {
 	}
 }
 
-func TestGoroutineThatEndsIsAResult(t *testing.T) {
+func TestGoexitIsAResult(t *testing.T) {
 	t.Parallel()
 	r := tool.Invoke(t.Context(), plain{call: func(context.Context, tool.Call) (tool.Output, error) {
 		runtime.Goexit()
@@ -130,12 +130,12 @@ func (panickySpec) Spec() tool.Spec { panic("no spec") }
 func TestPanicOfSpecIsAResult(t *testing.T) {
 	t.Parallel()
 	r := tool.Invoke(t.Context(), panickySpec{}, tool.Call{ID: "c1", Name: "n"}).Result
-	if r.Text() != "Tool failed: it broke: no spec" || r.Name != "n" {
+	if r.Text() != "Tool failed: it panicked: no spec" || r.Name != "n" {
 		t.Errorf("result = %q of %q", r.Text(), r.Name)
 	}
 }
 
-func TestTimeIsUp(t *testing.T) {
+func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		timeout, deadline time.Duration
@@ -173,7 +173,6 @@ func TestTimeIsUp(t *testing.T) {
 	}
 }
 
-// TestTimeoutNamesTheTimeThatWasSet: some of it is gone when the tool begins.
 func TestTimeoutNamesTheTimeThatWasSet(t *testing.T) {
 	t.Parallel()
 	obedient := plain{call: func(ctx context.Context, _ tool.Call) (tool.Output, error) {
@@ -250,7 +249,7 @@ func TestResultWithinTheGraceCounts(t *testing.T) {
 	})
 }
 
-func TestACallThatIsStoppedSaysWhatItUsed(t *testing.T) {
+func TestStoppedCallReportsItsUsage(t *testing.T) {
 	t.Parallel()
 	used := tool.Error{Message: "stopped", Usage: content.Usage{InputTokens: 7}, Counts: tool.Counts{Requests: 2, ToolCalls: 1}}
 	obedient := plain{call: func(ctx context.Context, _ tool.Call) (tool.Output, error) {
@@ -303,7 +302,7 @@ func TestCancelledCall(t *testing.T) {
 	}
 }
 
-func TestExclusiveToolHasOneCallAtATime(t *testing.T) {
+func TestExclusiveToolRunsOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		inside, most := 0, 0
@@ -377,7 +376,7 @@ func TestInputIsCheckedBeforeTheToolRuns(t *testing.T) {
 	}
 }
 
-func TestNoInputCountsAsTheEmptyObject(t *testing.T) {
+func TestEmptyInputIsAnEmptyObject(t *testing.T) {
 	t.Parallel()
 	for _, input := range []string{"", " ", "null", "\tnull\n", "{}"} {
 		var got string

@@ -7,27 +7,27 @@ import (
 	"slices"
 )
 
-// Handler runs a call: a tool's Call, or what [Middleware] made of it.
+// Handler runs a call: a tool's Call, perhaps inside [Middleware].
 type Handler func(ctx context.Context, c Call) (Output, error)
 
-// Middleware stands around a tool's calls. It may change the call or the output,
-// answer without calling next, or return an error as a tool may. Input that it
-// changes is checked against the schema again. A call whose input does not fit, or
-// of a tool that is not on offer, never gets here.
+// Middleware wraps a tool's calls. It may change the call or the output, return
+// without calling next, or return an error as a tool may. If it changes the input,
+// that is checked against the schema again. It never sees a call with invalid input
+// or of a tool that is not offered.
 type Middleware func(ctx context.Context, c Call, next Handler) (Output, error)
 
-// Wrap returns t with middleware around its calls, the first outermost. To models
-// and permissions it is the same tool.
+// Wrap returns t with middleware around its calls, the first outermost. Models and
+// permissions see no difference.
 func Wrap(t Tool, around ...Middleware) Tool {
 	if len(around) == 0 {
 		return t
 	}
-	inner, _ := Compile(t) // a tool that cannot be called says so when it is
+	inner, _ := Compile(t) // an invalid schema fails each call
 	return &wrapped{Tool: inner, compiler: inner.(compiler), around: slices.Clone(around)}
 }
 
-// WrapSource returns s with middleware around the calls of all its tools. It is
-// outside of what the tools were wrapped in themselves.
+// WrapSource returns s with middleware around all of its tools, outside of any
+// middleware that they already have.
 func WrapSource(s Source, around ...Middleware) Source {
 	if len(around) == 0 {
 		return s
@@ -41,7 +41,7 @@ func WrapSource(s Source, around ...Middleware) Source {
 	}}
 }
 
-// wrapped is a tool in its middleware.
+// wrapped is a tool with its middleware.
 type wrapped struct {
 	Tool
 	compiler
@@ -56,8 +56,8 @@ func (w *wrapped) Call(ctx context.Context, c Call) (Output, error) {
 	return w.handler(0, bytes.Clone(c.Input))(ctx, c)
 }
 
-// handler is what the i-th middleware is the first to see; checked is the input
-// that is known to fit the schema.
+// handler starts at the i-th middleware. checked is the input that is known to be
+// valid.
 func (w *wrapped) handler(i int, checked json.RawMessage) Handler {
 	if i < len(w.around) {
 		next := w.handler(i+1, checked)

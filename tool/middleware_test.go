@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// logging notes when a call goes in and comes out.
+// logging records when a call enters and leaves.
 func logging(log *[]string, name string) tool.Middleware {
 	return func(ctx context.Context, c tool.Call, next tool.Handler) (tool.Output, error) {
 		*log = append(*log, name+" in "+c.Name)
@@ -42,7 +42,7 @@ func callOf(name, input string) tool.Call {
 	return tool.Call{ID: "c1", Name: name, Input: json.RawMessage(input)}
 }
 
-func TestMiddlewareStandsAroundACall(t *testing.T) {
+func TestMiddlewareWrapsCalls(t *testing.T) {
 	t.Parallel()
 	var log []string
 	r, err := tool.NewRegistry("own", tool.Wrap(weather(t), logging(&log, "own 1"), logging(&log, "own 2")))
@@ -74,7 +74,7 @@ func TestMiddlewareStandsAroundACall(t *testing.T) {
 	}
 }
 
-func TestMiddlewareMayChangeWhatGoesInAndOut(t *testing.T) {
+func TestMiddlewareMayChangeInputAndOutput(t *testing.T) {
 	t.Parallel()
 	input := func(raw string) tool.Middleware {
 		return func(ctx context.Context, c tool.Call, next tool.Handler) (tool.Output, error) {
@@ -100,7 +100,7 @@ func TestMiddlewareMayChangeWhatGoesInAndOut(t *testing.T) {
 			out.Parts = append(out.Parts, content.TextPart(", they say"))
 			return out, err
 		}, "It rains in Bergen\n, they say", ""},
-		"panic": {func(context.Context, tool.Call, tool.Handler) (tool.Output, error) { panic("odd") }, "Tool failed: it broke: odd", tool.CodePanic},
+		"panic": {func(context.Context, tool.Call, tool.Handler) (tool.Output, error) { panic("odd") }, "Tool failed: it panicked: odd", tool.CodePanic},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +112,7 @@ func TestMiddlewareMayChangeWhatGoesInAndOut(t *testing.T) {
 	}
 }
 
-// proposing is a tool that says what it will do.
+// proposing is a tool that proposes a request.
 type proposing struct{ plain }
 
 func (p proposing) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
@@ -121,7 +121,7 @@ func (p proposing) Propose(_ context.Context, c tool.Call) ([]tool.Request, erro
 	return []tool.Request{r}, nil
 }
 
-func TestMiddlewareLeavesWhatAToolProposes(t *testing.T) {
+func TestMiddlewareKeepsProposals(t *testing.T) {
 	t.Parallel()
 	x := tool.Wrap(proposing{named("do", "Does.")}, logging(new([]string), "m"))
 	got, err := x.(tool.Proposer).Propose(t.Context(), tool.Call{Name: "do"})
@@ -130,7 +130,7 @@ func TestMiddlewareLeavesWhatAToolProposes(t *testing.T) {
 	}
 }
 
-func TestNoMiddlewareIsTheToolItself(t *testing.T) {
+func TestWrapWithoutMiddlewareReturnsTheTool(t *testing.T) {
 	t.Parallel()
 	x := weather(t)
 	if tool.Wrap(x) != x {
@@ -145,7 +145,7 @@ func TestNoMiddlewareIsTheToolItself(t *testing.T) {
 	}
 }
 
-func TestCallThatNeedsAnApprovalTellsTheHost(t *testing.T) {
+func TestHostHearsThatACallNeedsAnApproval(t *testing.T) {
 	t.Parallel()
 	ask := tool.NeedsApproval(tool.Verdict{RequestKind: "filesystem.write", Summary: "write /etc/hosts"})
 	var asked []tool.Verdict

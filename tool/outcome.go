@@ -13,15 +13,15 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Keys of metadata that [Invoke] adds where they apply, beside
-// [content.MetaTruncated], which holds the number of bytes that were cut.
+// Metadata keys that [Invoke] sets where they apply, in addition to
+// [content.MetaTruncated], the number of bytes that were cut.
 const (
-	MetaAbandoned   = "abandoned"    // true: the tool did not end with its time, and may still be at work
-	MetaInvalidUTF8 = "invalid_utf8" // true: bytes that are not UTF-8 were replaced
+	MetaAbandoned   = "abandoned"    // true: the tool ignored its deadline and may still be running
+	MetaInvalidUTF8 = "invalid_utf8" // true: invalid UTF-8 was replaced
 )
 
-// Failed returns the result of a call that ended with err, with the text for the
-// model, the code and, if it is wanted, the authorization that err stands for.
+// Failed returns the result of a call that ended with err: the text for the model,
+// the code and, if err asks for it, the authorization.
 func Failed(c Call, err error) Result { return Invoker{}.failed(c, err) }
 
 func (v Invoker) failed(c Call, err error) Result {
@@ -46,7 +46,8 @@ func (v Invoker) failed(c Call, err error) Result {
 	return Result{Result: r, Auth: auth, Usage: e.Usage, Counts: e.Counts}
 }
 
-// gated is the result of a call that needs an approval, for hosts that cannot ask.
+// gated returns the result of a call that needs an approval, for hosts that cannot
+// ask.
 func (v Invoker) gated(c Call, g Verdict) Result {
 	clean := v.cleaner()
 	var open []Verdict
@@ -61,7 +62,7 @@ func (v Invoker) gated(c Call, g Verdict) Result {
 		g.RequestKind = q.RequestKind
 	}
 	if len(open) == 0 {
-		return v.failed(c, Failure(CodeFailed, "it asks again for %q, which was approved", g.RequestKind))
+		return v.failed(c, Failure(CodeFailed, "it asked again for %q, which was approved", g.RequestKind))
 	}
 	g = open[0]
 	g.Also = append(g.Also, open[1:]...)
@@ -73,7 +74,7 @@ func (v Invoker) gated(c Call, g Verdict) Result {
 	return Result{Result: r}
 }
 
-// asError finds what an error says beside its text.
+// asError returns err as an Error.
 func asError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -81,7 +82,7 @@ func asError(err error) *Error {
 	return &Error{Code: CodeFailed, Message: err.Error()}
 }
 
-// text is what the model is told.
+// text is what the model sees.
 func (e *Error) text() string {
 	if e.Forbidden {
 		return "Permission denied: " + e.Code + ": " + e.Message
@@ -101,8 +102,8 @@ func (e *Error) text() string {
 	return "Tool failed: " + e.Message
 }
 
-// prefixed adds what the message may begin with already: some are made here, some
-// by tools.
+// prefixed adds a prefix unless the message has it: both this package and tools make
+// such errors.
 func prefixed(prefix, message string) string {
 	if strings.HasPrefix(message, prefix) {
 		return message
@@ -140,19 +141,19 @@ func (v Invoker) cleaner() *cleaner {
 	return &cleaner{room: defaultMaxOutput}
 }
 
-// cleaner makes output fit for a journal: valid, and not more than there is room.
+// cleaner makes output fit for a journal: valid and not too long.
 type cleaner struct {
-	room     int   // bytes that are left
+	room     int   // bytes left
 	cut      int64 // bytes that were cut
-	replaced bool  // something was not UTF-8
+	replaced bool  // invalid UTF-8 was replaced
 
 	stashed []string // blobs that parts may refer to
 }
 
-// maxParts bounds the parts of a result, which cost something even when empty.
+// maxParts limits the parts of a result, because even empty ones cost something.
 const maxParts = 1000
 
-// dropped stands for parts that there is no room for.
+// dropped returns a note in place of parts that do not fit.
 func (c *cleaner) dropped(parts []content.Part) content.Part {
 	for _, p := range parts {
 		c.cut += int64(len(p.Text) + len(p.Data))
@@ -160,10 +161,10 @@ func (c *cleaner) dropped(parts []content.Part) content.Part {
 			c.cut += int64(len(p.Media.Bytes))
 		}
 	}
-	return content.TextPart(fmt.Sprintf("\n[… %d more parts were left out here …]", len(parts)))
+	return content.TextPart(fmt.Sprintf("\n[… %d more parts were left out …]", len(parts)))
 }
 
-// part returns p as it may be recorded. It returns an error for what a result
+// part returns p as it may be recorded. It returns an error for a part that a result
 // cannot hold.
 func (c *cleaner) part(p content.Part) (content.Part, error) {
 	p.Name = c.short(p.Name)
@@ -177,10 +178,10 @@ func (c *cleaner) part(p content.Part) (content.Part, error) {
 		return c.media(p)
 	case content.ReasoningKind, content.ToolCallKind, content.ToolResultKind:
 	}
-	return p, fmt.Errorf("a part of kind %q cannot stand in a result", p.Kind)
+	return p, fmt.Errorf("a result cannot hold a part of kind %q", p.Kind)
 }
 
-// text cuts what there is no room for out of the middle of s.
+// text cuts the middle of s if s does not fit.
 func (c *cleaner) text(s string) string {
 	s = c.short(s)
 	if len(s) <= c.room {
@@ -195,7 +196,7 @@ func (c *cleaner) text(s string) string {
 	return text
 }
 
-// data keeps JSON whole or, where there is no room, shows a part of it as text.
+// data keeps JSON whole or, if it does not fit, shows part of it as text.
 func (c *cleaner) data(p content.Part) (content.Part, error) {
 	if len(p.Data) == 0 {
 		p.Data = json.RawMessage("null")
@@ -203,7 +204,7 @@ func (c *cleaner) data(p content.Part) (content.Part, error) {
 	if !json.Valid(p.Data) {
 		return p, errors.New("it is not valid JSON")
 	}
-	data := valid(p.Data) // in JSON, what is not UTF-8 stands within strings
+	data := valid(p.Data) // in JSON, invalid UTF-8 can only be inside strings
 	c.replaced = c.replaced || len(data) != len(p.Data) || string(data) != string(p.Data)
 	if len(data) > c.room {
 		return content.Part{Kind: content.TextKind, Text: c.text(string(data)), Metadata: p.Metadata}, nil
@@ -212,8 +213,8 @@ func (c *cleaner) data(p content.Part) (content.Part, error) {
 	return content.Part{Kind: p.Kind, Name: p.Name, Data: data, Metadata: p.Metadata}, nil
 }
 
-// media keeps bytes whole or leaves them out, and references to blobs that are not the
-// call's own: what a tool puts out must not have the host read others to a model.
+// media keeps bytes whole or leaves them out. It leaves out references to blobs of
+// other calls: a tool must not make the host read those to a model.
 func (c *cleaner) media(p content.Part) (content.Part, error) {
 	if p.Media == nil {
 		return p, errors.New("it has no content")
@@ -221,27 +222,27 @@ func (c *cleaner) media(p content.Part) (content.Part, error) {
 	m := *p.Media
 	m.Modality, m.MIME, m.URI = c.short(m.Modality), c.short(m.MIME), c.short(m.URI)
 	if id, ref := content.BlobID(m.URI); ref && !slices.Contains(c.stashed, id) {
-		note := fmt.Sprintf("[%s was left out here: it refers to a blob that is not of this call]", cmp.Or(p.Name, m.MIME, "media"))
+		note := fmt.Sprintf("[%s was left out: it refers to a blob of another call]", cmp.Or(p.Name, m.MIME, "media"))
 		return content.Part{Kind: content.TextKind, Text: note, Metadata: p.Metadata}, nil
 	}
 	if n := len(m.Bytes); n > c.room {
 		c.cut += int64(n)
-		note := fmt.Sprintf("[… %d bytes of %s were left out here …]", n, cmp.Or(m.MIME, "media"))
+		note := fmt.Sprintf("[… %d bytes of %s were left out …]", n, cmp.Or(m.MIME, "media"))
 		return content.Part{Kind: content.TextKind, Text: note, Metadata: p.Metadata}, nil
 	}
 	c.room -= len(m.Bytes)
 	return content.Part{Kind: p.Kind, Name: p.Name, Text: c.short(p.Text), Media: &m, Metadata: p.Metadata}, nil
 }
 
-// short makes s valid; what it is used for is not worth cutting.
+// short makes s valid. It is for texts that are not worth cutting.
 func (c *cleaner) short(s string) string {
 	fixed := strings.ToValidUTF8(s, "\uFFFD")
 	c.replaced = c.replaced || fixed != s
 	return fixed
 }
 
-// metadata drops what only Turnlog may set and what there is no room for, and
-// rebuilds the rest so that it is sorted and can be written as JSON.
+// metadata drops the keys reserved for Turnlog and whatever does not fit, and makes
+// the rest sorted and valid.
 func (c *cleaner) metadata(m content.Metadata) content.Metadata {
 	var out content.Metadata
 	for _, f := range m.WithoutReserved() {
@@ -255,7 +256,7 @@ func (c *cleaner) metadata(m content.Metadata) content.Metadata {
 	return out
 }
 
-// mark notes what was done to the output.
+// mark records in the metadata what was done to the output.
 func (c *cleaner) mark(m content.Metadata) content.Metadata {
 	if c.cut > 0 {
 		m = m.With(content.MetaTruncated, c.cut)
@@ -266,7 +267,7 @@ func (c *cleaner) mark(m content.Metadata) content.Metadata {
 	return m
 }
 
-// cleanPaths returns the paths that lie below the tool's root, sorted, each once.
+// cleanPaths returns the paths below the tool's root, sorted and without duplicates.
 func cleanPaths(paths []string) []string {
 	var out []string
 	for _, p := range paths {

@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestOutputIsHandedOnAsItIs(t *testing.T) {
+func TestOutputIsPassedOnUnchanged(t *testing.T) {
 	t.Parallel()
 	parts := []content.Part{
 		content.TextPart("one"),
@@ -111,10 +111,10 @@ func TestOutputThatDoesNotFit(t *testing.T) {
 		"fits":       {[]content.Part{content.TextPart("12345678901234567890")}, "12345678901234567890", ""},
 		"text":       {[]content.Part{content.TextPart("123456789012345678901")}, "1234567890\n[… 1 bytes were cut here …]\n2345678901", "1"},
 		"structured": {[]content.Part{content.StructuredPart(json.RawMessage(`{"a":"1234567890123456"}`))}, "{\"a\":\"1234\n[… 4 bytes were cut here …]\n90123456\"}", "4"},
-		"media":      {[]content.Part{{Kind: content.MediaKind, Media: image}}, "[… 30 bytes of image/png were left out here …]", "30"},
+		"media":      {[]content.Part{{Kind: content.MediaKind, Media: image}}, "[… 30 bytes of image/png were left out …]", "30"},
 		"more parts": {
 			[]content.Part{content.TextPart("12345678901234567890"), content.TextPart("x"), {Kind: content.MediaKind, Media: image}},
-			"12345678901234567890\n[… 2 more parts were left out here …]", "31",
+			"12345678901234567890\n[… 2 more parts were left out …]", "31",
 		},
 		"empty parts": {make([]content.Part, 5), "", ""},
 	} {
@@ -150,13 +150,13 @@ func TestOutputThatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestOutputThatNoResultCanHold(t *testing.T) {
+func TestInvalidOutputIsAFailure(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]content.Part{
 		"it is not valid JSON": content.StructuredPart(json.RawMessage(`{"a":`)),
 		"it has no content":    {Kind: content.MediaKind},
-		`a part of kind "tool_call" cannot stand in a result`: content.CallPart(content.ToolCall{ID: "x"}),
-		`a part of kind "" cannot stand in a result`:          {},
+		`a result cannot hold a part of kind "tool_call"`: content.CallPart(content.ToolCall{ID: "x"}),
+		`a result cannot hold a part of kind ""`:          {},
 	} {
 		r := tool.Invoke(t.Context(), returning(tool.Output{Parts: []content.Part{p}}), tool.Call{}).Result
 		if got := r.Text(); got != "Tool failed: part 1 of its output: "+want {

@@ -8,25 +8,24 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Permissions decide what a call may do, before anything of its round has
-// started.
+// Permissions decide what a call may do, before any call of its round starts.
 type Permissions interface {
-	// Evaluate judges one request of a call. An error counts as a denial.
+	// Evaluate rules on one request of a call. An error counts as a denial.
 	Evaluate(ctx context.Context, r Request) (Verdict, error)
 }
 
-// Request is one thing that a call wants to do.
+// Request is one thing that a call is about to do.
 type Request struct {
 	Session content.SessionID
 	Call    content.ToolCall // with the effective input
 	Spec    Spec
-	Kind    string // for example filesystem.write, shell.command; empty: the call as such
+	Kind    string // for example filesystem.write or shell.command; empty: the call as a whole
 	Summary string // for people
 	Target  json.RawMessage
 }
 
-// Proposer is a tool that names what a call will do, so that policies can judge
-// it; a tool without it makes one request with no kind.
+// Proposer is a tool that lists what a call will do, for policies to rule on. Any
+// other tool makes one request without a kind.
 type Proposer interface {
 	Propose(ctx context.Context, c Call) ([]Request, error)
 }
@@ -42,24 +41,24 @@ const (
 	Ask // a person decides
 )
 
-// Verdict is a policy's answer.
+// Verdict is a policy's answer to a request.
 type Verdict struct {
 	Ruling      Ruling
 	Code        string                 // Deny: a stable code
 	Message     string                 // Deny: for the model
-	RequestKind string                 // Ask: which gate; empty: the request's kind
-	Scope       string                 // Ask: what a lasting approval is about, beyond tool and kind; empty: what the request is about
+	RequestKind string                 // Ask: the kind of question; empty: the request's kind
+	Scope       string                 // Ask: what a lasting approval covers, beyond tool and kind; empty: what the request is about
 	Reason      content.ApprovalReason // Ask
 	Summary     string                 // Ask: for the person
 	Metadata    content.Metadata       // Ask
-	TTL         time.Duration          // Ask: how long a decision is awaited; zero: the session's default
-	Also        []Verdict              // Ask: what else has to be asked; each is a gate of its own
+	TTL         time.Duration          // Ask: how long to wait for a decision; zero: the session's default
+	Also        []Verdict              // Ask: further questions, each decided on its own
 }
 
-// Key names the question of a verdict that asks.
+// Key identifies the question of a verdict that asks.
 func (v Verdict) Key() content.GateKey { return content.GateKey{Kind: v.RequestKind, Scope: v.Scope} }
 
-// Questions lists what a verdict asks, each question by itself.
+// Questions lists every question that a verdict asks.
 func (v Verdict) Questions() []Verdict {
 	also := v.Also
 	v.Also = nil
@@ -71,7 +70,7 @@ func (v Verdict) Questions() []Verdict {
 	return out
 }
 
-// AllowAll lets every call run.
+// AllowAll allows every call.
 type AllowAll struct{}
 
 // Evaluate allows.

@@ -8,7 +8,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestQuestionsOfAVerdictStandByThemselves(t *testing.T) {
+func TestVerdictListsEachQuestion(t *testing.T) {
 	t.Parallel()
 	v := tool.Verdict{Ruling: tool.Ask, RequestKind: "a", Scope: "x", Also: []tool.Verdict{
 		{RequestKind: "b", Also: []tool.Verdict{{RequestKind: "c"}}}, {Ruling: tool.Ask, RequestKind: "d"},
@@ -28,7 +28,6 @@ func TestQuestionsOfAVerdictStandByThemselves(t *testing.T) {
 	}
 }
 
-// What was approved is not asked again, and what was not is.
 func TestOnlyOpenQuestionsAreAsked(t *testing.T) {
 	t.Parallel()
 	ask := tool.NeedsApproval(tool.Verdict{RequestKind: "a", Scope: "x", Also: []tool.Verdict{{RequestKind: "a", Scope: "y"}, {}}})
@@ -40,7 +39,7 @@ func TestOnlyOpenQuestionsAreAsked(t *testing.T) {
 	}
 }
 
-func TestWhatAPolicyForbidsIsADenial(t *testing.T) {
+func TestForbiddenCallIsDenied(t *testing.T) {
 	t.Parallel()
 	r := tool.Invoke(t.Context(), failing(tool.Forbidden("path_protected", "not there")), tool.Call{ID: "c1"}).Result
 	if r.Status != content.StatusDenied || !r.IsError || r.Code != "path_protected" || r.Text() != "Permission denied: path_protected: not there" {

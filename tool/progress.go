@@ -6,31 +6,30 @@ import (
 	"time"
 )
 
-// teller passes on what a tool says of itself: now and then, in a form that can be
-// shown, and not a word after the call is over.
-type teller struct {
-	every  time.Duration
-	report func(text string, share float64) // nil: nobody listens
+// progress limits how often a tool reports, and drops what it reports after the call.
+type progress struct {
+	every time.Duration
+	send  func(text string, share float64) // nil: the host does not listen
 
-	mu    sync.Mutex // also held while report runs, so that words keep their order
+	mu    sync.Mutex // also held during send, which keeps reports in order
 	over  bool
-	last  time.Time   // when something was told
-	timer *time.Timer // not nil: a word waits for it
+	last  time.Time   // of the last report sent
+	timer *time.Timer // not nil: a report is pending
 	text  string
 	share float64
 }
 
-func (v Invoker) teller(report func(string, float64)) *teller {
+func (v Invoker) limitProgress(send func(string, float64)) *progress {
 	every := v.ProgressEvery
 	if every <= 0 {
 		every = defaultProgress
 	}
-	return &teller{every: every, report: report}
+	return &progress{every: every, send: send}
 }
 
-// tell is a call's Progress.
-func (p *teller) tell(text string, share float64) {
-	if p.report == nil {
+// report is a call's Progress.
+func (p *progress) report(text string, share float64) {
+	if p.send == nil {
 		return
 	}
 	p.mu.Lock()
@@ -49,30 +48,30 @@ func (p *teller) tell(text string, share float64) {
 		p.timer = time.AfterFunc(wait, p.due)
 		return
 	}
-	p.say()
+	p.flush()
 }
 
-// due tells what has waited long enough.
-func (p *teller) due() {
+// due sends the pending report.
+func (p *progress) due() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.timer != nil {
-		p.say()
+		p.flush()
 	}
 }
 
-// end tells what still waits: it was the last word.
-func (p *teller) end() {
+// end sends the pending report at once and drops later ones.
+func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.timer != nil {
 		p.timer.Stop()
-		p.say()
+		p.flush()
 	}
 	p.over = true
 }
 
-func (p *teller) say() {
+func (p *progress) flush() {
 	p.timer, p.last = nil, time.Now()
-	p.report(p.text, p.share)
+	p.send(p.text, p.share)
 }

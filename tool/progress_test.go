@@ -11,14 +11,14 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// said is one word of progress and when it came.
+// said is a progress report and its time.
 type said struct {
 	Text  string
 	Share float64
 	At    time.Duration
 }
 
-// listen runs a call of t and returns what it said.
+// listen runs a call of t and returns its reports.
 func listen(t *testing.T, v tool.Invoker, talk func(progress func(string, float64))) []said {
 	t.Helper()
 	var got []said
@@ -30,7 +30,7 @@ func listen(t *testing.T, v tool.Invoker, talk func(progress func(string, float6
 	return got
 }
 
-func TestProgressIsMadeFitToShow(t *testing.T) {
+func TestProgressIsCleaned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var zero float64
@@ -50,7 +50,7 @@ func TestProgressIsMadeFitToShow(t *testing.T) {
 	})
 }
 
-func TestProgressIsPassedOnNowAndThenAndTheLastWordAlways(t *testing.T) {
+func TestProgressIsRateLimitedAndKeepsTheLastReport(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	for name, row := range map[string]struct {

@@ -9,18 +9,16 @@ import (
 	"strings"
 )
 
-// Root is the directory that a tool works in. Whatever is opened through it lies
-// below it, wherever symbolic links lead; Rel makes the paths that models give fit
-// for that.
+// Root is the directory that a tool works in. Files opened through it are always
+// below it, wherever symbolic links lead. Rel converts the paths that models give.
 type Root struct {
 	*os.Root
 
-	names   []string // its absolute names: without symbolic links, and as given
-	escapes error    // what os.Root says to a path that leads out
+	names   []string // its absolute names: with symbolic links resolved, and as given
+	escapes error    // what os.Root returns for a path that leads out
 }
 
-// OpenRoot opens a directory. It returns an error if there is none of that name
-// that can be opened.
+// OpenRoot opens a directory.
 func OpenRoot(name string) (*Root, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -44,21 +42,21 @@ func OpenRoot(name string) (*Root, error) {
 		return nil, fmt.Errorf("root %s: %w", name, cause(err))
 	}
 	r := &Root{Root: root, names: []string{plain, given}}
-	_, err = root.Lstat("..") // package os exports no name for this error
+	_, err = root.Lstat("..") // package os does not export this error
 	r.escapes = cause(err)
 	return r, nil
 }
 
-// Dir returns the absolute name of the directory, without symbolic links.
+// Dir returns the absolute name of the directory, with symbolic links resolved.
 func (r *Root) Dir() string { return r.names[0] }
 
-// maxDepth is how many names a path may have. An [os.Root] goes down from its top
-// for each of them when it makes directories, which takes seconds for thousands.
+// maxDepth is how many names a path may have. To create directories, an [os.Root]
+// walks down from its top for each name, which takes seconds for thousands.
 const maxDepth = 255
 
-// Rel makes a path that a model gave relative to the root, with slashes. The empty
-// path is the root itself; an absolute one that lies within it is fine. It returns
-// an [*Error], with [CodeDenied] for a path that leads out.
+// Rel returns a path relative to the root, with slashes. The empty path is the root
+// itself, and an absolute path must be within the root. It returns an [*Error], with
+// [CodeDenied] for a path that leads out.
 func (r *Root) Rel(path string) (string, error) {
 	for _, root := range r.names {
 		rel, ok := within(root, path)
@@ -67,7 +65,7 @@ func (r *Root) Rel(path string) (string, error) {
 		}
 		rel = filepath.ToSlash(rel)
 		if strings.Count(rel, "/") >= maxDepth {
-			return "", Failure(CodeFileSystem, "path of %d bytes: has more than %d names, which is too deep", len(path), maxDepth)
+			return "", Failure(CodeFileSystem, "path of %d bytes: too deep: it has more than %d names", len(path), maxDepth)
 		}
 		return rel, nil
 	}
@@ -103,7 +101,7 @@ func (r *Root) Subdir(path string) (string, error) {
 	return filepath.Join(r.names[0], filepath.FromSlash(rel)), nil
 }
 
-// Explain makes what went wrong with a path an [*Error] that a model understands.
+// Explain turns an error about a path into an [*Error] that a model understands.
 func (r *Root) Explain(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -115,8 +113,8 @@ func (r *Root) Explain(path string, err error) error {
 	}
 }
 
-// cause strips the operation and the path from an error of package os: they show
-// how things are done here.
+// cause strips the operation and the path from an error of package os, which would
+// show implementation details.
 func cause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

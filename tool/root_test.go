@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestPathsOfModelsAreMadeRelativeToTheRoot(t *testing.T) {
+func TestRelMakesPathsRelativeToTheRoot(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	alias := filepath.Join(t.TempDir(), "alias")
@@ -36,7 +36,7 @@ func TestPathsOfModelsAreMadeRelativeToTheRoot(t *testing.T) {
 	if got, err := r.Rel(strings.Repeat("x/", 255)); err != nil || len(got) != 2*255-1 {
 		t.Errorf("a path of 255 names = %d bytes, %v", len(got), err)
 	}
-	if _, err := r.Rel(strings.Repeat("x/", 256)); err == nil || err.Error() != "path of 512 bytes: has more than 255 names, which is too deep" {
+	if _, err := r.Rel(strings.Repeat("x/", 256)); err == nil || err.Error() != "path of 512 bytes: too deep: it has more than 255 names" {
 		t.Errorf("a path of 256 names: %v", err)
 	}
 	for _, path := range []string{"..", "a/../..", "../" + filepath.Base(dir) + "/a", "/", dir + "s/a", dir + "/../x", "/etc/passwd"} {
@@ -48,7 +48,7 @@ func TestPathsOfModelsAreMadeRelativeToTheRoot(t *testing.T) {
 	}
 }
 
-func TestErrorsOfPathsAreExplained(t *testing.T) {
+func TestExplainPathErrors(t *testing.T) {
 	t.Parallel()
 	r, err := tool.OpenRoot(t.TempDir())
 	if err != nil {
@@ -80,7 +80,7 @@ func TestErrorsOfPathsAreExplained(t *testing.T) {
 	}
 }
 
-func TestRootThatCannotBeUsed(t *testing.T) {
+func TestOpenRootErrors(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {

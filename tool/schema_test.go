@@ -45,7 +45,7 @@ func TestValidateClipsItsError(t *testing.T) {
 	}
 }
 
-// spied counts how often its spec was taken.
+// spied counts how often its spec is read.
 type spied struct {
 	plain
 	specs *int
@@ -60,7 +60,7 @@ func (s spied) Propose(context.Context, tool.Call) ([]tool.Request, error) {
 	return []tool.Request{{Kind: "spied.on"}}, nil
 }
 
-func TestCompiledToolIsAskedOnce(t *testing.T) {
+func TestCompiledToolReadsItsSpecOnce(t *testing.T) {
 	t.Parallel()
 	var specs int
 	s := spied{plain{spec: tool.Spec{Name: "s", InputSchema: json.RawMessage(`{"required": ["a"]}`)}}, &specs}
@@ -78,7 +78,7 @@ func TestCompiledToolIsAskedOnce(t *testing.T) {
 		}
 	}
 	if specs != 1 || c.Spec().Name != "s" {
-		t.Errorf("the spec was taken %d times", specs)
+		t.Errorf("the spec was read %d times", specs)
 	}
 	for want, x := range map[string]tool.Tool{"spied.on": c, "": mustCompile(t, s.plain)} {
 		rs, err := x.(tool.Proposer).Propose(t.Context(), tool.Call{ID: "c1", Session: "s-1"})

@@ -14,12 +14,12 @@ import (
 type Source interface {
 	// Name names the source in the journal.
 	Name() string
-	// Tools lists what is on offer now, sorted by name.
+	// Tools lists the tools on offer now, sorted by name.
 	Tools(ctx context.Context) ([]Tool, error)
 }
 
-// Collision says which source wins when two offer a tool of one name: for specs
-// and dispatch alike.
+// Collision says which source wins when two offer a tool of the same name, both in
+// what models see and in what calls reach.
 type Collision int
 
 // The collision policies.
@@ -29,29 +29,29 @@ const (
 	ErrorOnCollision // nothing is offered: sampling fails with a *CollisionError
 )
 
-// CollisionError is returned where two tools of one name are not allowed. Prefix or
-// rename one of the sources.
+// CollisionError is returned when two tools have the same name and that is not
+// allowed. Prefix or rename one of the sources.
 type CollisionError struct {
 	Tool          string
-	First, Second string // the sources, in their order
+	First, Second string // the sources, in order
 }
 
 // Error names the tool and both sources.
 func (e *CollisionError) Error() string {
-	return fmt.Sprintf("tool %q is offered twice, by source %s and by source %s", e.Tool, e.First, e.Second)
+	return fmt.Sprintf("tool %q is offered twice: by source %s and by source %s", e.Tool, e.First, e.Second)
 }
 
-// Registry is a source whose tools are set by its owner. It is safe for
+// Registry is a source whose owner adds and removes the tools. It is safe for
 // concurrent use.
 type Registry struct {
 	name string
 
 	mu    sync.Mutex
-	tools []Tool // sorted by name, replaced and never changed
+	tools []Tool // sorted by name; replaced, never modified
 }
 
 // NewRegistry returns a registry with the tools. It returns an error if a name is
-// empty, too long, not a token, or given twice, and if a schema cannot be used.
+// empty, too long, not a token or used twice, or if a schema is invalid.
 func NewRegistry(name string, tools ...Tool) (*Registry, error) {
 	r := &Registry{name: name}
 	for _, t := range tools {
@@ -80,8 +80,8 @@ func (r *Registry) Tools(context.Context) ([]Tool, error) {
 	return r.tools, nil
 }
 
-// Add registers t as [Compile] returns it; one of the same name is replaced. Calls
-// of a tool whose schema cannot be used fail and say so.
+// Add registers t, compiled, and replaces a tool of the same name. If the schema is
+// invalid, every call of the tool fails with that error.
 func (r *Registry) Add(t Tool) {
 	t, _ = Compile(t)
 	r.mu.Lock()
@@ -96,7 +96,7 @@ func (r *Registry) Add(t Tool) {
 	r.tools = tools
 }
 
-// Remove takes the named tool off the registry and reports whether it was there.
+// Remove removes the named tool and reports whether it was there.
 func (r *Registry) Remove(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +107,7 @@ func (r *Registry) Remove(name string) bool {
 	return found
 }
 
-// Lookup finds a registered tool by name.
+// Lookup returns the tool with that name.
 func (r *Registry) Lookup(name string) (Tool, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

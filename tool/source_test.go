@@ -49,7 +49,7 @@ func TestRegistryIsSortedAndReplaces(t *testing.T) {
 	}
 }
 
-func TestRegistryRefusesWhatCannotBeCalled(t *testing.T) {
+func TestRegistryRefusesInvalidTools(t *testing.T) {
 	t.Parallel()
 	broken := plain{spec: tool.Spec{Name: "x", InputSchema: json.RawMessage(`{"$ref":"#"}`)}}
 	for want, tools := range map[string][]tool.Tool{

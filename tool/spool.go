@@ -11,22 +11,22 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Spool takes the output of a call, however much there is, and holds no more of it in
-// memory than a result shows: the beginning and the end. Where the call has a [Stash],
-// all of a long output goes to a file without a name, as far as the stash has room, and
-// from there to the stash. It is not safe for concurrent use.
+// Spool takes any amount of a call's output. In memory it keeps only the beginning and
+// the end, which the result shows. If the call has a [Stash], a long output also goes
+// to an unnamed file, up to the stash's limit, and from there to the stash. It is not
+// safe for concurrent use.
 type Spool struct {
 	stash Stash
-	most  int64 // bytes that the file may have
+	most  int64 // limit of the file, in bytes
 	clip  *Clip
-	file  *scratch // nil until there is more than is shown
-	ahead *bufio.Writer
-	saved int64 // bytes in both
-	err   error // why the file does not hold them
+	file  *scratch      // nil while everything fits in the clip
+	buf   *bufio.Writer // writes to file
+	saved int64         // bytes written to buf
+	err   error         // why the file is incomplete
 }
 
-// Spool returns a place for the output of the call, of which a result shows limit bytes,
-// or less if the host wants less. Close it when the call ends.
+// Spool returns a spool for the call's output. The result shows up to limit bytes, or
+// fewer if the host says so. Close it when the call ends.
 func (c Call) Spool(limit int) *Spool {
 	s := &Spool{stash: c.Stash}
 	if s.stash != nil {
@@ -38,7 +38,7 @@ func (c Call) Spool(limit int) *Spool {
 	return s
 }
 
-// Write takes all of p and never fails; see Part for what could not be kept.
+// Write takes all of p and never fails. Part reports what could not be kept.
 func (s *Spool) Write(p []byte) (int, error) {
 	if s.stash != nil && s.err == nil {
 		s.err = s.save(p)
@@ -46,7 +46,7 @@ func (s *Spool) Write(p []byte) (int, error) {
 	return s.clip.Write(p)
 }
 
-// save writes to the file, beginning with what the clip still holds as a whole.
+// save writes to the file. The first time, it writes what the clip holds first.
 func (s *Spool) save(p []byte) error {
 	if s.file == nil {
 		if s.clip.holds(len(p)) {
@@ -56,7 +56,7 @@ func (s *Spool) save(p []byte) error {
 		if err != nil {
 			return err
 		}
-		s.file, s.ahead = &file, bufio.NewWriterSize(file, 64<<10)
+		s.file, s.buf = &file, bufio.NewWriterSize(file, 64<<10)
 		for _, before := range [][]byte{s.clip.head, s.clip.tail} {
 			if err := s.append(before); err != nil {
 				return err
@@ -67,25 +67,25 @@ func (s *Spool) save(p []byte) error {
 }
 
 func (s *Spool) append(p []byte) error {
-	n, err := s.ahead.Write(p[:min(int64(len(p)), s.most-s.saved)])
+	n, err := s.buf.Write(p[:min(int64(len(p)), s.most-s.saved)])
 	s.saved += int64(n)
-	return err //nolint:wrapcheck // the note in the result says what it was about
+	return err //nolint:wrapcheck // the note in the result gives context
 }
 
-// Keeps reports whether the whole of a long output is kept, as far as there is room.
+// Keeps reports whether the host keeps long outputs.
 func (s *Spool) Keeps() bool { return s.stash != nil }
 
-// Size is how many bytes were written.
+// Size is the number of bytes written.
 func (s *Spool) Size() int64 { return s.clip.size }
 
-// Cut is how many bytes a result leaves out that shows what the spool does.
+// Cut is the number of bytes that the shown text leaves out.
 func (s *Spool) Cut() int64 {
 	_, cut := s.clip.Text()
 	return cut
 }
 
-// Part returns what was written as a part of a result. Of a long output it shows the
-// beginning and the end, and says how to read the rest if that is kept.
+// Part returns the output as a part of a result. It shows the beginning and the end of
+// a long output and, if the host keeps it, says how to read the rest.
 func (s *Spool) Part(ctx context.Context) content.Part {
 	text, _ := s.clip.Text()
 	if s.clip.holds(0) {
@@ -94,10 +94,10 @@ func (s *Spool) Part(ctx context.Context) content.Part {
 	return s.Showing(ctx, text)
 }
 
-// Showing is Part with another text for what is shown.
+// Showing is Part with another text to show.
 func (s *Spool) Showing(ctx context.Context, text string) content.Part {
-	if s.ahead != nil && s.err == nil {
-		s.err = s.ahead.Flush()
+	if s.buf != nil && s.err == nil {
+		s.err = s.buf.Flush()
 	}
 	switch {
 	case s.stash == nil:
@@ -111,7 +111,7 @@ func (s *Spool) Showing(ctx context.Context, text string) content.Part {
 	return s.stash.Text(ctx, text, io.NewSectionReader(s.file, 0, s.saved), s.Size())
 }
 
-// Close gives up what was not kept.
+// Close deletes the file.
 func (s *Spool) Close() {
 	if s.file != nil {
 		s.file.Close()
@@ -119,8 +119,8 @@ func (s *Spool) Close() {
 	}
 }
 
-// scratch is an empty file that is gone when it is closed and, where a file that is open
-// can lose its name, also when its process is.
+// scratch is a temporary file. It is deleted when it is closed or, on systems that can
+// delete an open file, at once, so that it does not outlive a killed process.
 type scratch struct{ *os.File }
 
 func newScratch() (scratch, error) {
@@ -128,11 +128,11 @@ func newScratch() (scratch, error) {
 	if err != nil {
 		return scratch{}, err //nolint:wrapcheck // the caller says what it is for
 	}
-	_ = os.Remove(f.Name()) // or else when it is closed
+	_ = os.Remove(f.Name()) // Close tries again
 	return scratch{f}, nil
 }
 
-// Close gives the file up.
+// Close deletes the file.
 func (s scratch) Close() {
 	_ = s.File.Close()
 	_ = os.Remove(s.Name())

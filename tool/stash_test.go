@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// stash holds what it is given.
+// stash keeps everything in memory.
 type stash struct {
 	shown int
 	most  int64
@@ -39,7 +39,7 @@ func (s *stash) File(_ context.Context, name, mime string, src io.ReadSeeker) (c
 	return content.BlobPart(name, mime, "x", int64(len(raw))), errors.Join(err, readErr)
 }
 
-func TestASpoolKeepsWhatAResultDoesNotShow(t *testing.T) {
+func TestSpoolKeepsWhatAResultDoesNotShow(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("0123456789", 10)
 	for name, row := range map[string]struct {
@@ -117,7 +117,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// endless is read for as long as anybody reads.
+// endless never runs out.
 type endless struct{ tick func() }
 
 func (e endless) Read(p []byte) (int, error) {
@@ -125,8 +125,7 @@ func (e endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestACancelStopsAnAttachment: also one whose source has no end.
-func TestACancelStopsAnAttachment(t *testing.T) {
+func TestCancelStopsAnAttachment(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough, reads := errors.New("enough"), 0
@@ -141,8 +140,7 @@ func TestACancelStopsAnAttachment(t *testing.T) {
 	}
 }
 
-// TestAToolRefersToNoForeignBlob: only what the host kept for the call is referred to.
-func TestAToolRefersToNoForeignBlob(t *testing.T) {
+func TestToolCannotReferToForeignBlobs(t *testing.T) {
 	t.Parallel()
 	own, foreign := content.BlobPart("a.png", "image/png", "own", 7), content.BlobPart("b.png", "image/png", "foreign", 7)
 	web := content.Part{Kind: content.MediaKind, Media: &content.Media{MIME: "image/png", URI: "https://example.org/a.png"}}
@@ -156,7 +154,7 @@ func TestAToolRefersToNoForeignBlob(t *testing.T) {
 	if len(out) != 3 || out[0].Media == nil || out[0].Media.URI != "blob:own" || out[2].Media == nil {
 		t.Errorf("output %+v", out)
 	}
-	if out[1].Media != nil || out[1].Text != "[b.png was left out here: it refers to a blob that is not of this call]" {
+	if out[1].Media != nil || out[1].Text != "[b.png was left out: it refers to a blob of another call]" {
 		t.Errorf("the foreign one: %+v", out[1])
 	}
 }

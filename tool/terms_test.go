@@ -20,7 +20,7 @@ func only(t *testing.T, s tool.Source) tool.Tool {
 	return all[0]
 }
 
-func TestTermsStandInPlaceOfWhatAToolDeclares(t *testing.T) {
+func TestTermsOverrideWhatAToolDeclares(t *testing.T) {
 	t.Parallel()
 	yes, once := true, content.Once
 	own := called("a_b")
@@ -52,7 +52,7 @@ func TestTermsStandInPlaceOfWhatAToolDeclares(t *testing.T) {
 	}
 }
 
-func TestTermsBoundACall(t *testing.T) {
+func TestTermsLimitACall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := called("slow")
@@ -74,12 +74,12 @@ func TestTermsBoundACall(t *testing.T) {
 		}
 		wide := tool.Invoker{MaxOutput: 10}.Invoke(t.Context(), x, tool.Call{Input: []byte(`{"long":true}`)})
 		if text := wide.Result.Text(); !strings.Contains(text, "990 bytes were cut") {
-			t.Errorf("the host has room for less: %q", text)
+			t.Errorf("the host's lower limit: %q", text)
 		}
 	})
 }
 
-func TestAToolThatBearsOneCallAtATimeGetsNoMore(t *testing.T) {
+func TestExclusiveToolStaysExclusiveUnderTerms(t *testing.T) {
 	t.Parallel()
 	no := false
 	one := called("one")
@@ -95,7 +95,7 @@ func TestAToolThatBearsOneCallAtATimeGetsNoMore(t *testing.T) {
 	}
 	x := only(t, tool.Under(registry(t, "r", one), tool.Terms{Tool: "*", Exclusive: &no}))
 	if x.Spec().Exclusive {
-		t.Error("it says still that it is exclusive")
+		t.Error("its spec is still exclusive")
 	}
 	results := make(chan string)
 	for range 20 {

@@ -11,11 +11,11 @@ import (
 // Tool is something that a model can call. Implementations are safe for
 // concurrent use unless their Spec says Exclusive.
 type Tool interface {
-	// Spec describes the tool. It may be asked at any time and answers at once.
+	// Spec describes the tool. It returns at once and may be called at any time.
 	Spec() Spec
-	// Call runs the tool. An error becomes an error result for the model; see
-	// Retry, AuthRequired and Failure for errors that say more. Call returns
-	// promptly when ctx ends.
+	// Call runs the tool and returns promptly when ctx ends. An error becomes an
+	// error result for the model; see Retry, AuthRequired and Failure for errors
+	// that carry more than text.
 	Call(ctx context.Context, c Call) (Output, error)
 }
 
@@ -28,9 +28,9 @@ type Spec struct {
 
 	Effects   content.Effects `msgpack:"e,omitempty" json:"effects,omitempty"`     // zero: running it twice may do harm
 	Writes    bool            `msgpack:"w,omitempty" json:"writes,omitempty"`      // writes or edits files
-	Exclusive bool            `msgpack:"x,omitempty" json:"exclusive,omitempty"`   // never beside another call of its round
+	Exclusive bool            `msgpack:"x,omitempty" json:"exclusive,omitempty"`   // never at the same time as another call of its round
 	Timeout   time.Duration   `msgpack:"to,omitempty" json:"timeout_ns,omitempty"` // zero: the worker's default
-	MaxOutput int             `msgpack:"mo,omitempty" json:"max_output,omitempty"` // bytes of output that a result holds; zero: what the host has room for
+	MaxOutput int             `msgpack:"mo,omitempty" json:"max_output,omitempty"` // bytes of output in a result; zero: the host's limit
 
 	Route       content.Route `msgpack:"r,omitempty" json:"route,omitempty"`
 	DetachAfter time.Duration `msgpack:"da,omitempty" json:"detach_after_ns,omitempty"`
@@ -46,50 +46,50 @@ type Call struct {
 	Input          json.RawMessage
 	Attempt        int               // 1, 2, …
 	IdempotencyKey string            // the same for every attempt of this call
-	Approved       []content.GateKey // what people approved for this call; see NeedsApproval
+	Approved       []content.GateKey // what a person approved for this call; see NeedsApproval
 	Resources      any               // what the host shares with its tools; nil on a remote worker unless it sets some
 	Caller         Caller            // nil on a remote worker
-	Stash          Stash             // keeps what a result has no room for; nil where the host keeps nothing
+	Stash          Stash             // stores what does not fit in a result; nil if the host stores nothing
 
-	// Progress tells people what the tool is doing; never nil inside Call. share
-	// is between 0 and 1, or 0 when it is not known. It may be called as often as the
-	// tool likes: the host drops what nobody could read.
+	// Progress reports what the tool is doing; never nil inside Call. share is
+	// between 0 and 1, or 0 if unknown. Call it as often as you like: the host limits
+	// the rate.
 	Progress func(text string, share float64)
 }
 
-// Caller is the session that makes a call, for tools that do their work in a session of
-// their own. A host's own tools find more in it.
+// Caller is the session that makes a call, for tools that work in a session of their
+// own. A host's own tools may assert it to a larger interface.
 type Caller interface {
-	// Spend says what was used for the call until now, for a call that may end without an
-	// output. The last word counts.
+	// Spend records what the call has used so far, in case it ends without an output.
+	// Each call replaces the one before.
 	Spend(u content.Usage, n Counts)
 }
 
-// Counts is what sessions that worked for a call did, beside the tokens that they used.
+// Counts is what sessions did on behalf of a call, besides the tokens that they used.
 type Counts struct {
 	Requests  int64 `msgpack:"rq,omitempty" json:"requests,omitempty"` // attempts at model calls
 	ToolCalls int64 `msgpack:"tc,omitempty" json:"tool_calls,omitempty"`
 }
 
-// Output is what a tool hands back.
+// Output is what a tool returns.
 type Output struct {
 	Parts        []content.Part
-	ChangedPaths []string // relative to the tool's root; counted only if the Spec says Writes
+	ChangedPaths []string // relative to the tool's root; ignored unless the Spec says Writes
 	Metadata     content.Metadata
-	Usage        content.Usage // of models that the tool called; counted on the session's limits
-	Counts       Counts        // of sessions that worked for it; likewise
-	Stashed      []string      // blobs that the host's [Stash] holds for it, by their SHA-256; parts refer to no others
+	Usage        content.Usage // of models that the tool called; counts toward the session's limits
+	Counts       Counts        // of sessions that worked for the call; likewise
+	Stashed      []string      // SHA-256 of blobs in the host's [Stash]; parts may refer only to these
 }
 
-// Text returns an output of one text part.
+// Text returns an output with one text part.
 func Text(s string) Output { return Output{Parts: []content.Part{content.TextPart(s)}} }
 
-// Result is a call's outcome with what the journal records beside it.
+// Result is a call's outcome and what the journal records with it.
 type Result struct {
 	Result       content.ToolResult `msgpack:"r" json:"result"`
 	Duration     time.Duration      `msgpack:"d,omitempty" json:"duration_ns,omitempty"`
 	ChangedPaths []string           `msgpack:"cp,omitempty" json:"changed_paths,omitempty"`
 	Auth         json.RawMessage    `msgpack:"a,omitempty" json:"auth,omitempty"`
 	Usage        content.Usage      `msgpack:"u,omitempty" json:"usage,omitzero"`   // of models that the tool called
-	Counts       Counts             `msgpack:"co,omitempty" json:"counts,omitzero"` // of sessions that worked for it
+	Counts       Counts             `msgpack:"co,omitempty" json:"counts,omitzero"` // of sessions that worked for the call
 }

@@ -191,7 +191,7 @@ func TestPanicBecomesAResultAndTheWorkerGoesOn(t *testing.T) {
 		if len(all) != 2 || told.Load() == nil {
 			t.Fatalf("%d reports, want 2; panic told: %v", len(all), told.Load())
 		}
-		wantOutcome(t, all[0], content.StatusError, "Tool failed: it broke: out of cheese")
+		wantOutcome(t, all[0], content.StatusError, "Tool failed: it panicked: out of cheese")
 		if all[0].Outcome.Result.Code != tool.CodePanic {
 			t.Errorf("code = %s", all[0].Outcome.Result.Code)
 		}

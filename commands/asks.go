@@ -7,56 +7,56 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Claim takes the session for a host: the first command of every takeover, also
-// in process.
+// Claim makes a host the owner of the session. It is the first command of every
+// owner, including one in process.
 type Claim struct {
 	Node   string          `msgpack:"n,omitempty"`
 	Token  string          `msgpack:"t,omitempty"`
-	Lost   []content.Place `msgpack:"l,omitempty"` // dispatched calls that died with the previous holder
-	Config *events.Config  `msgpack:"c,omitempty"` // the host's own, if hosts bring it (in process)
+	Lost   []content.Place `msgpack:"l,omitempty"` // dispatched calls that were lost with the previous owner
+	Config *events.Config  `msgpack:"c,omitempty"` // the host's configuration, in process only
 
-	Tickets bool `msgpack:"tk,omitempty"` // the host gives every dispatch a ticket, and asks for it
+	Tickets bool `msgpack:"tk,omitempty"` // the host issues and requires tickets for dispatches
 }
 
 // OpenSession starts a session.
 type OpenSession struct {
 	Config     events.Config     `msgpack:"c"`
 	Transcript []content.Item    `msgpack:"t,omitempty"`
-	Input      []content.Item    `msgpack:"i,omitempty"` // queued at once
+	Input      []content.Item    `msgpack:"i,omitempty"` // queued immediately
 	Stepped    bool              `msgpack:"st,omitempty"`
 	Metadata   content.Metadata  `msgpack:"md,omitempty"`
 	Parent     content.SessionID `msgpack:"p,omitempty"`
 	From       string            `msgpack:"f,omitempty"`
 }
 
-// SubmitInput brings input.
+// SubmitInput submits input.
 type SubmitInput struct {
 	Items   []content.Item      `msgpack:"i"`
 	OnBusy  events.OnBusy       `msgpack:"b,omitempty"`
 	Options *events.TurnOptions `msgpack:"o,omitempty"`
 }
 
-// Wait names what holds a session back.
+// Wait says what a session is waiting for.
 type Wait string
 
-// The waits. Continue passes WaitReady and WaitYield.
+// The waits. Continue ends WaitReady and WaitYield.
 const (
-	WaitWorking  Wait = "working"  // an effect is owed or running
-	WaitApproval Wait = "approval" // a person has to decide
+	WaitWorking  Wait = "working"  // an effect is pending or running
+	WaitApproval Wait = "approval" // for a person's decision
 	WaitYield    Wait = "yield"    // a round is complete
-	WaitReady    Wait = "ready"    // only Continue is missing
+	WaitReady    Wait = "ready"    // for Continue
 	WaitInput    Wait = "input"    // nothing to do
 )
 
-// Continue passes the wait that holds a stepped session, if it still is that one.
+// Continue ends the wait of a stepped session, if the session is still in that wait.
 type Continue struct {
 	Turn  content.TurnID `msgpack:"t,omitempty"` // the open turn, empty when idle
 	Round int            `msgpack:"r,omitempty"`
 	Wait  Wait           `msgpack:"w"`
 }
 
-// ResolveApproval decides an approval: the one with that id, else the call's
-// oldest undecided one, else the only one of the session.
+// ResolveApproval decides an approval: the one with the id, otherwise the oldest
+// pending one of the call, otherwise the only pending one of the session.
 type ResolveApproval struct {
 	Approval content.ApprovalID `msgpack:"a,omitempty"`
 	Call     content.CallID     `msgpack:"c,omitempty"`
@@ -64,22 +64,22 @@ type ResolveApproval struct {
 	Reason   string             `msgpack:"r,omitempty"`
 	By       string             `msgpack:"b,omitempty"`
 	Input    json.RawMessage    `msgpack:"in,omitempty"` // patched input; implies Approve
-	Always   bool               `msgpack:"al,omitempty"` // with Approve, without Input: the same question about the same tool is not asked again
+	Always   bool               `msgpack:"al,omitempty"` // with Approve, without Input: do not ask the same question about the same tool again
 }
 
-// AllowTools lets the calls of some tools run for the rest of the session, as far as
-// the session's rules are asked: a decision in advance.
+// AllowTools approves the calls of some tools in advance, for the rest of the session.
+// It answers only questions of the session's rules.
 type AllowTools struct {
-	Tools []string `msgpack:"t"` // their names, in which * stands for any characters
+	Tools []string `msgpack:"t"` // name patterns, see content.Matches
 	By    string   `msgpack:"b,omitempty"`
 }
 
-// SettleDeadLetter decides about a call whose workers were lost and whose outcome is
-// unknown: it runs once more, or nobody will run it again.
+// SettleDeadLetter retries or drops a call whose workers were lost and whose outcome
+// is unknown.
 type SettleDeadLetter struct {
 	Call      content.CallID `msgpack:"c"`
 	Retry     bool           `msgpack:"rt,omitempty"`
-	MayRepeat bool           `msgpack:"mr,omitempty"` // with Retry: it is known that what the call did may be done twice
+	MayRepeat bool           `msgpack:"mr,omitempty"` // with Retry: running the call twice is acceptable
 	Reason    string         `msgpack:"r,omitempty"`
 	By        string         `msgpack:"b,omitempty"`
 }
@@ -91,14 +91,14 @@ const (
 	ScopeSession = "session"
 )
 
-// Cancel asks for the end of a turn, a call or everything.
+// Cancel ends a turn, a call or everything.
 type Cancel struct {
 	Scope  string         `msgpack:"s"`
 	Call   content.CallID `msgpack:"c,omitempty"`
 	Reason string         `msgpack:"r,omitempty"` // empty: user_cancelled
 }
 
-// DetachCall sends a running foreground call to the background.
+// DetachCall moves a running foreground call to the background.
 type DetachCall struct {
 	Call content.CallID `msgpack:"c"`
 }
@@ -108,12 +108,12 @@ type SetNextTurnCache struct {
 	Cache content.CacheRequest `msgpack:"c"`
 }
 
-// StartTask starts a task with a gate.
+// StartTask starts work on a goal.
 type StartTask struct {
 	Task     string          `msgpack:"t,omitempty"`
 	Spec     events.TaskSpec `msgpack:"s"`
 	Baseline string          `msgpack:"b,omitempty"`
-	Files    []content.Part  `msgpack:"f,omitempty"` // that come with the goal
+	Files    []content.Part  `msgpack:"f,omitempty"` // attached to the goal
 
 	Options *events.TurnOptions `msgpack:"o,omitempty"`
 }
@@ -123,19 +123,19 @@ type Close struct {
 	Reason string `msgpack:"r,omitempty"`
 }
 
-// Park lets an idle session go; a deployment's driver gives it to itself.
+// Park releases an idle session. Only a driver of a deployment sends it, to itself.
 type Park struct{}
 
-func (Claim) command()            {}
-func (OpenSession) command()      {}
-func (SubmitInput) command()      {}
-func (Continue) command()         {}
-func (ResolveApproval) command()  {}
-func (AllowTools) command()       {}
-func (SettleDeadLetter) command() {}
-func (Cancel) command()           {}
-func (DetachCall) command()       {}
-func (SetNextTurnCache) command() {}
-func (StartTask) command()        {}
-func (Close) command()            {}
-func (Park) command()             {}
+func (Claim) command() string            { return "claim" }
+func (OpenSession) command() string      { return "open_session" }
+func (SubmitInput) command() string      { return "submit_input" }
+func (Continue) command() string         { return "continue" }
+func (ResolveApproval) command() string  { return "resolve_approval" }
+func (AllowTools) command() string       { return "allow_tools" }
+func (SettleDeadLetter) command() string { return "settle_dead_letter" }
+func (Cancel) command() string           { return "cancel" }
+func (DetachCall) command() string       { return "detach_call" }
+func (SetNextTurnCache) command() string { return "set_next_turn_cache" }
+func (StartTask) command() string        { return "start_task" }
+func (Close) command() string            { return "close" }
+func (Park) command() string             { return "park" }

@@ -1,11 +1,11 @@
-// Package commands holds what a session may be asked and what may be reported to
-// it, and how that travels.
+// Package commands defines what clients and workers can send to a session, and its
+// wire format.
 //
-// Commands have two tempers. An ask (SubmitInput, Cancel, ResolveApproval, …) may
-// be refused. A report (ReportReply, ReportResult, …) says what came of an effect;
-// it is never refused, and one that is late or repeated decides to nothing.
+// There are two sorts of commands. An ask (SubmitInput, Cancel, ResolveApproval, …)
+// may be refused. A report (ReportReply, ReportResult, …) describes the outcome of an
+// effect. It is never refused, and a late or repeated one has no effect.
 //
-// An [Envelope] names the command's identity; idempotency is that id, checked by
-// the core against the causes it has handled. The core reads no clock: At is when
-// the driver took the command in hand.
+// The ID of an [Envelope] makes a command idempotent: the core ignores ids that it
+// has handled. The core reads no clock; At is the time at which the driver handles
+// the command.
 package commands

@@ -13,38 +13,35 @@ import (
 
 // Envelope carries one command to one session.
 type Envelope struct {
-	ID          string // names the command for all time; a repeated one decides to nothing
+	ID          string // a command with the id of an earlier one has no effect
 	Session     content.SessionID
-	By          string       // who sent it, as recorded with decisions
-	At          content.Time // when the driver took it in hand; set by the driver
+	By          string       // the sender, recorded with decisions
+	At          content.Time // set by the driver when it handles the command
 	TraceParent string
 	Command     Command
 
-	// Catalog is what the host's tool sources offer, if it differs from what the
-	// session knows. It is attached by the host and does not travel.
-	Catalog *events.Catalog
-	// Checks judge the patched call of a ResolveApproval that brings input.
-	Checks []Check
-	// Hooks are what the hooks of the session's start say of an OpenSession, and those of
-	// its end of a Close. They are attached by the host and do not travel.
-	Hooks []HookAnswer
+	// The host attaches the following fields. They are not encoded.
+
+	Catalog *events.Catalog // of the host's tool sources, if it differs from the session's
+	Checks  []Check         // of the patched call of a ResolveApproval with input
+	Hooks   []HookAnswer    // of the session's start for OpenSession, of its end for Close
 }
 
-// Command is an ask or a report. It is sealed: the kinds are the structs of this
-// package.
+// Command is an ask or a report. It is sealed: only the structs of this package are
+// commands.
 //
 //sumtype:decl
 type Command interface {
-	command()
+	command() string // the name on the wire
 }
 
-// ErrBadCommand is returned by Decode for bytes that are no command of this
-// release; count it and pass over it.
+// ErrBadCommand is returned by Decode for bytes that are not a command of this
+// release. Count the command and skip it.
 var ErrBadCommand = errors.New("bad command")
 
 const envelopeFields = 7
 
-// Encode returns the bytes of e as they travel.
+// Encode returns e in its wire format.
 func (e Envelope) Encode() ([]byte, error) {
 	b, err := wire.Encode(wire.CommandDepth, func(enc *msgpack.Encoder) error {
 		return errors.Join(
@@ -64,7 +61,7 @@ func (e Envelope) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads what Encode wrote. It returns ErrBadCommand for anything else.
+// Decode decodes the result of Encode. It returns ErrBadCommand for anything else.
 func Decode(b []byte) (e Envelope, err error) {
 	if err := wire.Decode(b, wire.CommandDepth, e.decode); err != nil {
 		return e, fmt.Errorf("%w: %w", ErrBadCommand, err)
@@ -72,11 +69,11 @@ func Decode(b []byte) (e Envelope, err error) {
 	return e, nil
 }
 
-// decode fills in as much as there is.
+// decode fills in as many fields as it can.
 func (e *Envelope) decode(dec *msgpack.Decoder) error {
 	var name string
 	if n, err := dec.DecodeArrayLen(); err != nil || n != envelopeFields {
-		return errors.New("no envelope")
+		return errors.New("not an envelope")
 	}
 	if err := dec.DecodeMulti(&e.ID, &e.Session, &e.By, &e.At, &e.TraceParent, &name); err != nil {
 		return err

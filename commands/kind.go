@@ -2,88 +2,30 @@ package commands
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/events"
 )
 
-// NameOf returns the command's name on the wire.
-func NameOf(c Command) string {
-	switch c.(type) {
-	case Claim:
-		return "claim"
-	case OpenSession:
-		return "open_session"
-	case SubmitInput:
-		return "submit_input"
-	case Continue:
-		return "continue"
-	case ResolveApproval:
-		return "resolve_approval"
-	case AllowTools:
-		return "allow_tools"
-	case SettleDeadLetter:
-		return "settle_dead_letter"
-	case Cancel:
-		return "cancel"
-	case DetachCall:
-		return "detach_call"
-	case SetNextTurnCache:
-		return "set_next_turn_cache"
-	case StartTask:
-		return "start_task"
-	case Close:
-		return "close"
-	case Park:
-		return "park"
-	case ReportReply:
-		return "report_reply"
-	case ReportModelFailed:
-		return "report_model_failed"
-	case ReportModelStopped:
-		return "report_model_stopped"
-	case ReportResult:
-		return "report_result"
-	case ReportAttemptLost:
-		return "report_attempt_lost"
-	case ReportOvertaken:
-		return "report_overtaken"
-	case ReportPreflight:
-		return "report_preflight"
-	case ReportGate:
-		return "report_gate"
-	case ReportHooks:
-		return "report_hooks"
-	case ReportMutation:
-		return "report_mutation"
-	case ReportRecall:
-		return "report_recall"
-	case ReportVerify:
-		return "report_verify"
-	case ReportMemory:
-		return "report_memory"
-	case ReportTimer:
-		return "report_timer"
-	}
-	panic(fmt.Sprintf("commands: %T is not a command of this package", c))
-}
+// NameOf returns the name of the command on the wire.
+func NameOf(c Command) string { return c.command() }
 
-// IsAsk reports whether c may be refused.
+// IsAsk reports whether c is an ask, which may be refused.
 func IsAsk(c Command) bool {
 	switch c.(type) {
-	case Claim, OpenSession, SubmitInput, Continue, ResolveApproval, AllowTools, SettleDeadLetter, Cancel, DetachCall, SetNextTurnCache, StartTask, Close, Park:
+	case Claim, OpenSession, SubmitInput, Continue, ResolveApproval, AllowTools, SettleDeadLetter, Cancel, DetachCall,
+		SetNextTurnCache, StartTask, Close, Park:
 		return true
-	case ReportReply, ReportModelFailed, ReportModelStopped, ReportResult, ReportAttemptLost, ReportOvertaken, ReportPreflight, ReportGate, ReportHooks, ReportMutation, ReportRecall, ReportVerify, ReportMemory, ReportTimer:
+	case ReportReply, ReportModelFailed, ReportModelStopped, ReportResult, ReportAttemptLost, ReportOvertaken,
+		ReportPreflight, ReportGate, ReportHooks, ReportMutation, ReportRecall, ReportVerify, ReportMemory, ReportTimer:
 		return false
 	}
 	return false
 }
 
-// LaneOf returns the lane that c travels on, one permission each: asks of
-// clients, decisions of approvers, reports of workers. What a host tells itself
-// has no lane.
+// LaneOf returns the lane of c. Each lane is a permission: asks of clients, decisions
+// of approvers, reports of workers. Commands of the host itself have no lane.
 func LaneOf(c Command) events.Lane {
 	switch c.(type) {
 	case OpenSession, SubmitInput, Continue, Cancel, DetachCall, SetNextTurnCache, StartTask, Close:

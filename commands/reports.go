@@ -15,8 +15,8 @@ type ModelCall struct {
 	Attempt int            `msgpack:"a"`
 }
 
-// ReportReply brings a model's whole reply, with what the edge could already
-// answer about it.
+// ReportReply reports a complete reply, with the checks that the host has already
+// made.
 type ReportReply struct {
 	ModelCall
 	Items        []content.Item       `msgpack:"i,omitempty"`
@@ -24,17 +24,17 @@ type ReportReply struct {
 	Usage        content.Usage        `msgpack:"u"`
 	Model        string               `msgpack:"m,omitempty"`
 	ResponseID   string               `msgpack:"id,omitempty"`
-	Invalid      string               `msgpack:"iv,omitempty"` // why the answer does not fit the session's schema
+	Invalid      string               `msgpack:"iv,omitempty"` // why the answer violates the session's schema
 	Routing      []content.Routing    `msgpack:"ro,omitempty"` // one per call of the reply, in order
-	Checks       []Check              `msgpack:"ch,omitempty"` // nil: preflight is still owed
+	Checks       []Check              `msgpack:"ch,omitempty"` // nil: preflight is pending
 	Hooks        []HookAnswer         `msgpack:"h,omitempty"`
-	Warnings     []events.Warning     `msgpack:"w,omitempty"` // of what the model was to be shown and was not
+	Warnings     []events.Warning     `msgpack:"w,omitempty"` // about content that the model was not shown
 }
 
-// Check is the preflight of one call: lookup, patch, schema, then permissions.
+// Check is the preflight of one call: lookup, patch, schema, permissions.
 type Check struct {
 	Place   content.Place `msgpack:"p"`
-	Refusal *Refusal      `msgpack:"r,omitempty"` // nil: it may run, once its gates are approved
+	Refusal *Refusal      `msgpack:"r,omitempty"` // nil: the call may run when its questions are approved
 	Gates   []Gate        `msgpack:"g,omitempty"`
 	Digest  string        `msgpack:"d,omitempty"` // of the effective input
 }
@@ -49,7 +49,7 @@ type Refusal struct {
 // Gate is a question that a person has to answer before a call runs.
 type Gate struct {
 	RequestKind string                 `msgpack:"k"`
-	Scope       string                 `msgpack:"sc,omitempty"` // what a lasting approval is about, beyond tool and kind
+	Scope       string                 `msgpack:"sc,omitempty"` // limits a lasting approval, in addition to tool and kind
 	Reason      content.ApprovalReason `msgpack:"r"`
 	Summary     string                 `msgpack:"s,omitempty"`
 	Metadata    content.Metadata       `msgpack:"md,omitempty"`
@@ -57,7 +57,7 @@ type Gate struct {
 	Asker       events.Asker           `msgpack:"as,omitempty"`
 }
 
-// GatesOf are the gates that a verdict asks for.
+// GatesOf returns the questions of a verdict.
 func GatesOf(v tool.Verdict) []Gate {
 	var out []Gate
 	for _, q := range v.Questions() {
@@ -68,7 +68,7 @@ func GatesOf(v tool.Verdict) []Gate {
 	return out
 }
 
-// ReportModelFailed says that an attempt brought no reply.
+// ReportModelFailed reports an attempt without a reply.
 type ReportModelFailed struct {
 	ModelCall
 	Class      content.ErrorClass `msgpack:"c"`
@@ -78,14 +78,14 @@ type ReportModelFailed struct {
 	Usage      content.Usage      `msgpack:"u"`
 }
 
-// ReportModelStopped brings what had come of a reply when it was stopped.
+// ReportModelStopped reports the part of a reply that arrived before it was stopped.
 type ReportModelStopped struct {
 	ModelCall
 	Items []content.Item `msgpack:"i,omitempty"`
 	Usage content.Usage  `msgpack:"u"`
 }
 
-// ReportResult brings a call's outcome.
+// ReportResult reports the outcome of a call.
 type ReportResult struct {
 	Place   content.Place `msgpack:"p"`
 	Attempt int           `msgpack:"a"`
@@ -94,7 +94,7 @@ type ReportResult struct {
 	Hooks   []HookAnswer  `msgpack:"h,omitempty"`
 }
 
-// ReportAttemptLost says that whoever ran an attempt is gone.
+// ReportAttemptLost reports that the worker of an attempt was lost.
 type ReportAttemptLost struct {
 	Place   content.Place `msgpack:"p"`
 	Attempt int           `msgpack:"a"`
@@ -102,16 +102,16 @@ type ReportAttemptLost struct {
 	Reason  string        `msgpack:"r,omitempty"`
 }
 
-// ReportOvertaken says that a worker got a task of a driver that was replaced, and does not
-// run it. If the call still has to run, the session's driver dispatches it anew. Nothing
-// of that is for the core, so it decides to nothing.
+// ReportOvertaken reports that a worker skipped a task because the driver that
+// dispatched it has been replaced. The current driver dispatches the call again if it
+// is still pending. The core ignores the report.
 type ReportOvertaken struct {
 	Place   content.Place `msgpack:"p"`
 	Attempt int           `msgpack:"a"`
-	Task    uint64        `msgpack:"n"` // its number in the stream of tasks
+	Task    uint64        `msgpack:"n"` // its sequence in the stream of tasks
 }
 
-// ReportPreflight brings the checks of the calls that wait for them.
+// ReportPreflight reports the checks of calls.
 type ReportPreflight struct {
 	Turn   content.TurnID `msgpack:"t"`
 	Round  int            `msgpack:"r"`
@@ -119,17 +119,17 @@ type ReportPreflight struct {
 	Hooks  []HookAnswer   `msgpack:"h,omitempty"`
 }
 
-// ReportGate says that a running call needs an approval that nobody could foresee.
-// Nothing of it has run; once it is approved it is dispatched again.
+// ReportGate reports that a dispatched call needs another approval. It has not run
+// and is dispatched again when it is approved.
 type ReportGate struct {
 	Place   content.Place `msgpack:"p"`
 	Attempt int           `msgpack:"a"`
-	N       int           `msgpack:"n,omitempty"` // approvals that the attempt came with
+	N       int           `msgpack:"n,omitempty"` // approvals that the attempt already had
 	Gate    Gate          `msgpack:"g"`
-	Also    []Gate        `msgpack:"al,omitempty"` // what else has to be approved
+	Also    []Gate        `msgpack:"al,omitempty"` // further questions
 }
 
-// HookAnswer is what the hooks of one point decided.
+// HookAnswer is the decision of the hooks at one point.
 type HookAnswer struct {
 	Point      string         `msgpack:"p"`
 	Call       content.CallID `msgpack:"c,omitempty"`
@@ -141,35 +141,35 @@ type HookAnswer struct {
 	Notes []events.HookNote `msgpack:"no,omitempty"`
 }
 
-// ReportHooks brings the answer of the hooks of one point.
+// ReportHooks reports the decision of the hooks at one point.
 type ReportHooks struct {
 	Turn   content.TurnID `msgpack:"t"`
 	Round  int            `msgpack:"r"`
-	N      int            `msgpack:"n,omitempty"` // ContextCompaction: which of the round's mutations it follows
+	N      int            `msgpack:"n,omitempty"` // for ContextCompaction: the number of the mutation in the round
 	Answer HookAnswer     `msgpack:"a"`
 }
 
-// ReportMutation brings what a mutator did.
+// ReportMutation reports the outcome of a mutator.
 type ReportMutation struct {
 	Turn     content.TurnID          `msgpack:"t"`
 	Round    int                     `msgpack:"r,omitempty"`
 	Finished events.MutationFinished `msgpack:"f"`
 }
 
-// ReportRecall brings what planning found.
+// ReportRecall reports what planning found.
 type ReportRecall struct {
 	Task  string         `msgpack:"t"`
 	Items []content.Item `msgpack:"i,omitempty"`
 	Error string         `msgpack:"e,omitempty"`
 }
 
-// ReportVerify brings a gate's answer.
+// ReportVerify reports the outcome of a verifier.
 type ReportVerify struct {
 	Task     string                `msgpack:"t"`
 	Finished events.VerifyFinished `msgpack:"f"`
 }
 
-// ReportMemory says that the task's summary was stored, or not.
+// ReportMemory reports whether the summary of a task was stored.
 type ReportMemory struct {
 	Task  string `msgpack:"t"`
 	Error string `msgpack:"e,omitempty"`
@@ -184,23 +184,23 @@ const (
 	TimerWallClock = "wall_clock"
 )
 
-// ReportTimer says that a timer fired. It may be early; the core checks again.
+// ReportTimer reports that a timer fired. The core checks the time again.
 type ReportTimer struct {
 	Kind string `msgpack:"k"`
 	ID   string `msgpack:"id,omitempty"` // the approval or the place
 }
 
-func (ReportReply) command()        {}
-func (ReportModelFailed) command()  {}
-func (ReportModelStopped) command() {}
-func (ReportResult) command()       {}
-func (ReportAttemptLost) command()  {}
-func (ReportOvertaken) command()    {}
-func (ReportPreflight) command()    {}
-func (ReportGate) command()         {}
-func (ReportHooks) command()        {}
-func (ReportMutation) command()     {}
-func (ReportRecall) command()       {}
-func (ReportVerify) command()       {}
-func (ReportMemory) command()       {}
-func (ReportTimer) command()        {}
+func (ReportReply) command() string        { return "report_reply" }
+func (ReportModelFailed) command() string  { return "report_model_failed" }
+func (ReportModelStopped) command() string { return "report_model_stopped" }
+func (ReportResult) command() string       { return "report_result" }
+func (ReportAttemptLost) command() string  { return "report_attempt_lost" }
+func (ReportOvertaken) command() string    { return "report_overtaken" }
+func (ReportPreflight) command() string    { return "report_preflight" }
+func (ReportGate) command() string         { return "report_gate" }
+func (ReportHooks) command() string        { return "report_hooks" }
+func (ReportMutation) command() string     { return "report_mutation" }
+func (ReportRecall) command() string       { return "report_recall" }
+func (ReportVerify) command() string       { return "report_verify" }
+func (ReportMemory) command() string       { return "report_memory" }
+func (ReportTimer) command() string        { return "report_timer" }

@@ -6,25 +6,24 @@ import (
 	"strings"
 )
 
-// MetaSize is the key of a part's metadata under which stands how many bytes its blob
-// has, as whoever attached it says.
+// MetaSize is the metadata key for the size of a part's blob in bytes, as stated by the
+// sender.
 const MetaSize = "size"
 
 const blobScheme = "blob:"
 
-// BlobURI is the reference to bytes that are kept under their SHA-256, in hexadecimal.
+// BlobURI returns the URI of a blob. Its id is the SHA-256 of its bytes in hexadecimal.
 func BlobURI(id string) string { return blobScheme + id }
 
-// BlobID returns what a reference to a blob names; ok is false for any other URI. The
-// name may be nonsense: no blob has it then.
+// BlobID returns the id in the URI of a blob, unvalidated. ok is false for other URIs.
 func BlobID(uri string) (id string, ok bool) { return strings.CutPrefix(uri, blobScheme) }
 
-// FilePart returns a part that holds a file.
+// FilePart returns a part that contains a file.
 func FilePart(name, mime string, data []byte) Part {
 	return Part{Kind: FileKind, Name: name, Media: &Media{Modality: Modality(mime), MIME: mime, Bytes: data}}
 }
 
-// BlobPart returns a part that refers to a file, of that many bytes, by its SHA-256.
+// BlobPart returns a part that refers to a file of the size by its blob id.
 func BlobPart(name, mime, id string, size int64) Part {
 	return Part{
 		Kind: FileKind, Name: name, Media: &Media{Modality: Modality(mime), MIME: mime, URI: BlobURI(id)},
@@ -32,8 +31,8 @@ func BlobPart(name, mime, id string, size int64) Part {
 	}
 }
 
-// Size is how many bytes the part's media have: those that it holds, or as many as
-// whoever attached them says; 0 if that is not known.
+// Size returns the size of the part's media in bytes: of the bytes that it contains, or
+// else as stated by the sender. It returns 0 if the size is unknown.
 func (p Part) Size() int64 {
 	if p.Media != nil && len(p.Media.Bytes) > 0 {
 		return int64(len(p.Media.Bytes))
@@ -46,7 +45,7 @@ func (p Part) Size() int64 {
 	return max(n, 0)
 }
 
-// Modality is the kind of media that a MIME type is of.
+// Modality returns the modality of a MIME type.
 func Modality(mime string) string {
 	kind, _, _ := strings.Cut(mime, "/")
 	switch kind {
@@ -59,7 +58,7 @@ func Modality(mime string) string {
 	return "binary"
 }
 
-// Textual reports whether bytes of a MIME type can be read as they are.
+// Textual reports whether data of the MIME type is text.
 func Textual(mime string) bool {
 	mime = baseType(mime)
 	switch mime {
@@ -69,7 +68,7 @@ func Textual(mime string) bool {
 	return strings.HasPrefix(mime, "text/")
 }
 
-// baseType is a MIME type without its parameters.
+// baseType returns the lowercase MIME type without its parameters.
 func baseType(mime string) string {
 	mime, _, _ = strings.Cut(strings.ToLower(mime), ";")
 	return strings.TrimSpace(mime)

@@ -2,6 +2,7 @@ package content
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -11,13 +12,13 @@ type ToolCall struct {
 	Place      Place           `msgpack:"pl,omitempty" json:"place,omitempty"`
 	Name       string          `msgpack:"n" json:"name"`
 	Input      json.RawMessage `msgpack:"in,omitempty" json:"input,omitempty"`
-	ProviderID string          `msgpack:"pid,omitempty" json:"provider_id,omitempty"` // the id on the provider's wire
+	ProviderID string          `msgpack:"pid,omitempty" json:"provider_id,omitempty"` // the id that the provider assigned
 }
 
-// Status says how a tool call ended.
+// Status is the outcome of a tool call.
 type Status string
 
-// The statuses of a result. Everything but StatusOK is an error to the model.
+// The statuses of a result. All but StatusOK are errors for the model.
 const (
 	StatusOK          Status = "ok"
 	StatusError       Status = "error"
@@ -31,11 +32,11 @@ const (
 	StatusUnknown     Status = "unknown"
 )
 
-// IsError reports whether the model is told of an error.
+// IsError reports whether the model sees the result as an error.
 func (s Status) IsError() bool { return s != StatusOK }
 
-// Public folds s into the five statuses that people are shown: ok, error,
-// denied, cancelled, unknown.
+// Public returns the status to show to people: ok, error, denied, cancelled or
+// unknown.
 func (s Status) Public() string {
 	switch s {
 	case StatusOK:
@@ -52,7 +53,7 @@ func (s Status) Public() string {
 	return "error"
 }
 
-// ToolResult is what came of a tool call.
+// ToolResult is the result of a tool call.
 type ToolResult struct {
 	CallID   CallID   `msgpack:"id" json:"call_id"`
 	Name     string   `msgpack:"n,omitempty" json:"name,omitempty"`
@@ -86,7 +87,7 @@ func (r ToolResult) Text() string {
 	return b.String()
 }
 
-// Usage counts what model calls consumed. The zero value is nothing.
+// Usage is what model calls consumed.
 type Usage struct {
 	InputTokens      int64  `msgpack:"i,omitempty" json:"input_tokens"`
 	OutputTokens     int64  `msgpack:"o,omitempty" json:"output_tokens"`
@@ -97,7 +98,7 @@ type Usage struct {
 	Currency         string `msgpack:"cu,omitempty" json:"currency,omitempty"`
 }
 
-// Add returns the sum of u and v. The currency is the first one that is set.
+// Add returns u+v, with the first currency that is set.
 func (u Usage) Add(v Usage) Usage {
 	u.InputTokens += v.InputTokens
 	u.OutputTokens += v.OutputTokens
@@ -111,10 +112,10 @@ func (u Usage) Add(v Usage) Usage {
 	return u
 }
 
-// TotalTokens is input plus output.
+// TotalTokens returns input plus output tokens.
 func (u Usage) TotalTokens() int64 { return u.InputTokens + u.OutputTokens }
 
-// ErrorClass sorts the failures of model calls by what can be done about them.
+// ErrorClass classifies failures of model calls by how to handle them.
 type ErrorClass string
 
 // The error classes. The first five may be retried.
@@ -129,23 +130,17 @@ const (
 	ClassInvalid    ErrorClass = "invalid_request"
 	ClassTooLong    ErrorClass = "context_too_long"
 	ClassBlocked    ErrorClass = "blocked"
-	ClassExhausted  ErrorClass = "exhausted" // a script or cassette has no reply left
-	ClassLost       ErrorClass = "lost"      // the host died during the call
+	ClassExhausted  ErrorClass = "exhausted" // a script or cassette has no more replies
+	ClassLost       ErrorClass = "lost"      // the host was lost during the call
 	ClassOther      ErrorClass = "other"
 )
 
 // Retryable reports whether another attempt may succeed.
 func (c ErrorClass) Retryable() bool {
-	switch c {
-	case ClassRateLimit, ClassOverloaded, ClassTimeout, ClassNetwork, ClassServer:
-		return true
-	case ClassAuth, ClassBilling, ClassInvalid, ClassTooLong, ClassBlocked, ClassExhausted, ClassLost, ClassOther:
-		return false
-	}
-	return false
+	return slices.Contains([]ErrorClass{ClassRateLimit, ClassOverloaded, ClassTimeout, ClassNetwork, ClassServer}, c)
 }
 
-// ApprovalReason says why a call needs a person's decision.
+// ApprovalReason is why a call needs a person's decision.
 type ApprovalReason string
 
 // The approval reasons.
@@ -159,8 +154,8 @@ const (
 	SensitiveAuthScope         ApprovalReason = "sensitive_auth_scope"
 )
 
-// CacheRequest asks a provider to cache a prefix of the prompt. The zero value
-// asks for nothing.
+// CacheRequest asks a provider to cache a prefix of the prompt. The zero value is no
+// request.
 type CacheRequest struct {
 	Mode        string       `msgpack:"m,omitempty" json:"mode,omitempty"`        // "", disabled, best_effort, required
 	Retention   string       `msgpack:"r,omitempty" json:"retention,omitempty"`   // "", short, extended
@@ -168,31 +163,20 @@ type CacheRequest struct {
 	Breakpoints []Breakpoint `msgpack:"b,omitempty" json:"breakpoints,omitempty"` // none: the provider chooses
 }
 
-// Breakpoint marks where a cached prefix ends.
+// Breakpoint is the end of a cached prefix.
 type Breakpoint struct {
 	Kind string `msgpack:"k" json:"kind"` // tools_end, item_end, part_end
 	Item int    `msgpack:"i,omitempty" json:"item,omitempty"`
 	Part int    `msgpack:"p,omitempty" json:"part,omitempty"`
 }
 
-// Valid reports whether the request's words are known.
+// Valid reports whether all values of the request are known.
 func (c CacheRequest) Valid() bool {
-	switch c.Mode {
-	case "", "disabled", "best_effort", "required":
-	default:
-		return false
-	}
-	switch c.Retention {
-	case "", "short", "extended":
-	default:
-		return false
-	}
+	known := func(s string, values ...string) bool { return slices.Contains(values, s) }
 	for _, b := range c.Breakpoints {
-		switch b.Kind {
-		case "tools_end", "item_end", "part_end":
-		default:
+		if !known(b.Kind, "tools_end", "item_end", "part_end") {
 			return false
 		}
 	}
-	return true
+	return known(c.Mode, "", "disabled", "best_effort", "required") && known(c.Retention, "", "short", "extended")
 }

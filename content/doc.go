@@ -1,13 +1,10 @@
-// Package content is the vocabulary of a conversation: items and their parts,
-// tool calls and their results, usage, and the identifiers of everything that
-// happens in a session.
+// Package content defines the vocabulary of a conversation: items and their parts,
+// tool calls and their results, usage, and identifiers.
 //
-// The one idea: a transcript is a plain value. An [Item] is data that can be
-// copied, compared, written to a journal and read back without loss; nothing in
-// this package talks to the world, reads a clock or holds a lock, so every other
-// package may depend on it.
+// A transcript is a plain value. An [Item] can be copied, compared, written to a
+// journal and read back without loss. Nothing in this package does I/O, reads a clock
+// or takes a lock, so every other package may depend on it.
 //
-// Identifiers are computed from their place wherever possible (turn 3, round 2,
-// call 1), so that doing something twice is recognisable; see [TurnID],
-// [PlaceOf] and [CallIDFor].
+// Identifiers are derived from positions where possible (turn 3, round 2, call 1), so
+// that repeated work is recognizable. See [TurnID], [PlaceOf] and [CallIDFor].
 package content

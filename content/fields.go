@@ -6,7 +6,7 @@ import (
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
-// EncodeMsgpack writes the item as its tags say.
+// EncodeMsgpack encodes the item as its tags say.
 func (it Item) EncodeMsgpack(e *msgpack.Encoder) error {
 	if wire.Write(e, &it, (*Item).Fields) {
 		return nil
@@ -15,7 +15,7 @@ func (it Item) EncodeMsgpack(e *msgpack.Encoder) error {
 	return e.Encode((*tagged)(&it))
 }
 
-// DecodeMsgpack reads what EncodeMsgpack wrote.
+// DecodeMsgpack decodes the result of EncodeMsgpack.
 func (it *Item) DecodeMsgpack(d *msgpack.Decoder) error {
 	if done, err := wire.Read(d, it, (*Item).Fields); done {
 		return err
@@ -24,7 +24,7 @@ func (it *Item) DecodeMsgpack(d *msgpack.Decoder) error {
 	return d.Decode((*tagged)(it))
 }
 
-// Fields names the fields of an item to who writes or reads them.
+// Fields lists the fields of the item for package wire.
 func (it *Item) Fields(r *wire.Record) {
 	wire.Text(r.Opt("id"), &it.ID)
 	wire.Text(r.Key("k"), &it.Kind)
@@ -60,13 +60,13 @@ func (s *Reasoning) fields(r *wire.Record) {
 	wire.Bool(r.Opt("r"), &s.Redacted)
 }
 
-// Fields names the fields of an entry of metadata to who writes or reads them.
+// Fields lists the fields of the field for package wire.
 func (f *Field) Fields(r *wire.Record) {
 	wire.Text(r.Key("k"), &f.Key)
 	wire.Bytes(r.Key("v"), &f.Value)
 }
 
-// Fields names the fields of a call to who writes or reads them.
+// Fields lists the fields of the call for package wire.
 func (c *ToolCall) Fields(r *wire.Record) {
 	wire.Text(r.Key("id"), &c.ID)
 	wire.Text(r.Opt("pl"), &c.Place)
@@ -75,7 +75,7 @@ func (c *ToolCall) Fields(r *wire.Record) {
 	wire.Text(r.Opt("pid"), &c.ProviderID)
 }
 
-// Fields names the fields of a result to who writes or reads them.
+// Fields lists the fields of the result for package wire.
 func (t *ToolResult) Fields(r *wire.Record) {
 	wire.Text(r.Key("id"), &t.CallID)
 	wire.Text(r.Opt("n"), &t.Name)
@@ -86,7 +86,7 @@ func (t *ToolResult) Fields(r *wire.Record) {
 	wire.List(r.Opt("md"), &t.Metadata, (*Field).Fields)
 }
 
-// Fields names the fields of a usage to who writes or reads them.
+// Fields lists the fields of the usage for package wire.
 func (u *Usage) Fields(r *wire.Record) {
 	wire.Int(r.Opt("i"), &u.InputTokens)
 	wire.Int(r.Opt("o"), &u.OutputTokens)
@@ -97,7 +97,7 @@ func (u *Usage) Fields(r *wire.Record) {
 	wire.Text(r.Opt("cu"), &u.Currency)
 }
 
-// Fields names the fields of a routing to who writes or reads them.
+// Fields lists the fields of the routing for package wire.
 func (o *Routing) Fields(r *wire.Record) {
 	wire.Bool(r.Opt("k"), &o.Known)
 	wire.Text(r.Opt("s"), &o.Source)
@@ -114,13 +114,13 @@ func (o *Routing) Fields(r *wire.Record) {
 	wire.Text(r.Opt("d"), &o.Digest)
 }
 
-// Fields names the fields of a question to who writes or reads them.
+// Fields lists the fields of the question for package wire.
 func (k *GateKey) Fields(r *wire.Record) {
 	wire.Text(r.Key("k"), &k.Kind)
 	wire.Text(r.Opt("s"), &k.Scope)
 }
 
-// Fields names the fields of a request to who writes or reads them.
+// Fields lists the fields of the cache request for package wire.
 func (c *CacheRequest) Fields(r *wire.Record) {
 	wire.Text(r.Opt("m"), &c.Mode)
 	wire.Text(r.Opt("r"), &c.Retention)

@@ -7,39 +7,38 @@ import (
 	"strings"
 )
 
-// SessionID names one conversation for all time. It is one token of a NATS
-// subject: letters, digits, '-' and '_' only.
+// SessionID identifies a session. It is a token of a NATS subject: letters, digits,
+// '-' and '_' only.
 type SessionID string
 
-// TurnID names a turn of a session: turn-1, turn-2, … over the session's life.
+// TurnID identifies a turn in its session: turn-1, turn-2, …
 type TurnID string
 
-// CallID names a tool call within its session. It is the model's own id where
-// that is usable, else the call's place.
+// CallID identifies a tool call in its session. It is the model's id if that is usable,
+// otherwise the call's place.
 type CallID string
 
-// Place says where a call stands: tN-rR-cC, turn N, round R, call C. Subjects
-// and idempotency keys use it, never an id that a model made up.
+// Place is the position of a call: tN-rR-cC for turn N, round R, call C. Subjects and
+// idempotency keys use places, never the ids of models.
 type Place string
 
-// TaskID names the task that carries a call to a worker; it is the call's place.
+// TaskID identifies the task that carries a call to a worker. It is the call's place.
 type TaskID = Place
 
-// ApprovalID names one question to a person: the call's place and the gate's
-// number.
+// ApprovalID identifies a question to a person: the call's place and the number of the
+// question.
 type ApprovalID string
 
-// ItemID names a transcript item within its session.
+// ItemID identifies an item of the transcript in its session.
 type ItemID string
 
 const maxIDLen = 128
 
-// ErrBadID is returned by the Parse functions when an identifier cannot be used
-// as a token of a subject; choose another one.
+// ErrBadID is returned by the Parse functions for an identifier that cannot be a token
+// of a subject. Choose another one.
 var ErrBadID = errors.New("bad id")
 
-// ParseSessionID checks s where it enters the system. It returns [ErrBadID] for
-// an empty, overlong or non-token string.
+// ParseSessionID validates a session id. It returns [ErrBadID] if s is not a token.
 func ParseSessionID(s string) (SessionID, error) {
 	if !IsToken(s) {
 		return "", fmt.Errorf("%w: session %q: use 1 to %d letters, digits, '-' or '_'", ErrBadID, s, maxIDLen)
@@ -47,8 +46,8 @@ func ParseSessionID(s string) (SessionID, error) {
 	return SessionID(s), nil
 }
 
-// IsToken reports whether s can stand as one token of a subject: 1 to 128
-// letters, digits, '-' or '_'.
+// IsToken reports whether s can be a token of a subject: 1 to 128 letters, digits, '-'
+// or '_'.
 func IsToken(s string) bool {
 	if s == "" || len(s) > maxIDLen {
 		return false
@@ -66,12 +65,12 @@ func IsToken(s string) bool {
 // TurnIDFor returns the id of the session's n-th turn, counted from 1.
 func TurnIDFor(n int) TurnID { return TurnID("turn-" + strconv.Itoa(n)) }
 
-// PlaceOf returns the place of call c of round r of turn n, all counted from 1.
+// PlaceOf returns the place of call c in round r of turn n, all counted from 1.
 func PlaceOf(n, r, c int) Place {
 	return Place("t" + strconv.Itoa(n) + "-r" + strconv.Itoa(r) + "-c" + strconv.Itoa(c))
 }
 
-// ParsePlace takes a place apart. It returns [ErrBadID] when s is not one.
+// ParsePlace parses a place. It returns [ErrBadID] if s is not one.
 func ParsePlace(s string) (turn, round, call int, err error) {
 	parts := strings.Split(s, "-")
 	if len(parts) != 3 {
@@ -90,8 +89,8 @@ func ParsePlace(s string) (turn, round, call int, err error) {
 	return n[0], n[1], n[2], nil
 }
 
-// CallIDFor returns the id of a call: the model's own if it is a usable token
-// that taken does not know, else the place.
+// CallIDFor returns the id of a call: the provider's if it is a token and not taken,
+// otherwise the place.
 func CallIDFor(provider string, p Place, taken func(CallID) bool) CallID {
 	if IsToken(provider) && !taken(CallID(provider)) {
 		return CallID(provider)

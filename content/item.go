@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Kind says who an item speaks for.
+// Kind is the author of an item.
 type Kind string
 
 // The kinds of items.
@@ -17,14 +17,14 @@ const (
 	Assistant    Kind = "assistant"
 	Tool         Kind = "tool"
 	Context      Kind = "context"
-	Notification Kind = "notification" // an out-of-band fact, for example a background call's outcome
+	Notification Kind = "notification" // an out-of-band fact, such as the outcome of a background call
 )
 
-// FinishReason says why a reply or a turn ended.
+// FinishReason is why a reply or a turn ended.
 type FinishReason string
 
-// The finish reasons. ToolCall and Compaction end replies only; Limit,
-// Terminated and Error end turns only.
+// The finish reasons. ToolCalls and Compaction end only replies; Cancelled, Limit,
+// Terminated and Errored end only turns.
 const (
 	Completed  FinishReason = "completed"
 	ToolCalls  FinishReason = "tool_call"
@@ -97,7 +97,7 @@ func (it Item) Results() []ToolResult {
 	return results
 }
 
-// PartKind names the variant that a [Part] holds.
+// PartKind is the variant of a [Part].
 type PartKind string
 
 // The kinds of parts.
@@ -112,14 +112,14 @@ const (
 	CustomKind     PartKind = "custom"
 )
 
-// Part is a piece of an item. Kind says which of the other fields count.
+// Part is a piece of an item. Kind determines which other fields are used.
 type Part struct {
 	Kind      PartKind        `msgpack:"k" json:"kind"`
 	Text      string          `msgpack:"t,omitempty" json:"text,omitempty"`      // text, reasoning
-	Name      string          `msgpack:"n,omitempty" json:"name,omitempty"`      // file name, schema of a structured part, kind of a custom one, provider whose reasoning it is
+	Name      string          `msgpack:"n,omitempty" json:"name,omitempty"`      // file name, schema of a structured part, kind of a custom part, provider of reasoning
 	Data      json.RawMessage `msgpack:"d,omitempty" json:"data,omitempty"`      // structured, custom
 	Media     *Media          `msgpack:"m,omitempty" json:"media,omitempty"`     // media, file
-	Reasoning *Reasoning      `msgpack:"r,omitempty" json:"reasoning,omitempty"` // reasoning, or what goes with a text or call
+	Reasoning *Reasoning      `msgpack:"r,omitempty" json:"reasoning,omitempty"` // of a reasoning part, text or call
 	Call      *ToolCall       `msgpack:"c,omitempty" json:"call,omitempty"`      // tool_call
 	Result    *ToolResult     `msgpack:"rs,omitempty" json:"result,omitempty"`   // tool_result
 	Metadata  Metadata        `msgpack:"md,omitempty" json:"metadata,omitempty"`
@@ -128,16 +128,16 @@ type Part struct {
 // TextPart returns a text part.
 func TextPart(text string) Part { return Part{Kind: TextKind, Text: text} }
 
-// CallPart returns a part that holds a tool call.
+// CallPart returns a part that contains a tool call.
 func CallPart(c ToolCall) Part { return Part{Kind: ToolCallKind, Call: &c} }
 
-// ResultPart returns a part that holds a tool result.
+// ResultPart returns a part that contains a tool result.
 func ResultPart(r ToolResult) Part { return Part{Kind: ToolResultKind, Result: &r} }
 
-// StructuredPart returns a part that holds a JSON value.
+// StructuredPart returns a part that contains a JSON value.
 func StructuredPart(data json.RawMessage) Part { return Part{Kind: StructuredKind, Data: data} }
 
-// Media is binary or referenced data: an image, a sound, a document, a file.
+// Media is an image, audio, video, document or file, inline or by reference.
 type Media struct {
 	Modality string `msgpack:"mo,omitempty" json:"modality,omitempty"` // image, audio, video, document, binary
 	MIME     string `msgpack:"mt,omitempty" json:"mime,omitempty"`
@@ -145,26 +145,25 @@ type Media struct {
 	URI      string `msgpack:"u,omitempty" json:"uri,omitempty"`   // by reference
 }
 
-// Reasoning holds what a provider wants back byte for byte with a reasoning part,
-// or with the text or the call that its reasoning led to. No other provider is
-// shown it.
+// Reasoning is data that a provider wants back unchanged with a reasoning part, text or
+// call. It is not sent to other providers.
 type Reasoning struct {
 	Signature []byte `msgpack:"s,omitempty" json:"signature,omitempty"`
 	Encrypted []byte `msgpack:"e,omitempty" json:"encrypted,omitempty"`
 	Redacted  bool   `msgpack:"r,omitempty" json:"redacted,omitempty"`
 }
 
-// Delta is an ephemeral piece of a reply in flight. Deltas are never journaled; a
-// new attempt supersedes the deltas of the old one.
+// Delta is a fragment of a reply in progress. Deltas are never stored. A new attempt
+// supersedes the deltas of the previous one.
 type Delta struct {
 	Part int       `msgpack:"p" json:"part"` // index of the part in the reply
 	Op   DeltaOp   `msgpack:"o" json:"op"`
 	Kind PartKind  `msgpack:"k,omitempty" json:"kind,omitempty"` // of the part
-	Text string    `msgpack:"t,omitempty" json:"text,omitempty"` // text, reasoning text, or a fragment of a call's arguments
-	Call *ToolCall `msgpack:"c,omitempty" json:"call,omitempty"` // begin: id and name of a call; commit: the complete call
+	Text string    `msgpack:"t,omitempty" json:"text,omitempty"` // fragment of text, reasoning or arguments
+	Call *ToolCall `msgpack:"c,omitempty" json:"call,omitempty"` // begin: id and name; commit: the complete call
 }
 
-// DeltaOp says what a [Delta] does to its part.
+// DeltaOp is what a [Delta] does to its part.
 type DeltaOp string
 
 // The operations of deltas.
@@ -174,8 +173,8 @@ const (
 	CommitPart DeltaOp = "commit"
 )
 
-// CloneItems returns a copy of items that shares no slice headers with it; parts
-// are copied one level deep.
+// CloneItems returns a copy of items with copies of their slices of parts. What parts
+// point to is shared.
 func CloneItems(items []Item) []Item {
 	out := slices.Clone(items)
 	for i := range out {
@@ -184,8 +183,7 @@ func CloneItems(items []Item) []Item {
 	return out
 }
 
-// DetachItems returns a copy of items that can be edited anywhere, also behind its
-// pointers, without a trace in the items.
+// DetachItems returns a deep copy of items.
 func DetachItems(items []Item) []Item {
 	out := slices.Clone(items)
 	for i := range out {

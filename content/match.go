@@ -2,8 +2,8 @@ package content
 
 import "strings"
 
-// Matches reports whether a name fits a pattern, in which * stands for any characters,
-// also for none: so tools are named in rules, routes and filters.
+// Matches reports whether a name matches a pattern, in which * matches any characters
+// or none. Rules, routes and filters name tools this way.
 func Matches(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

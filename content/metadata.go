@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Metadata is a set of named JSON values, kept sorted by key so that equal sets
-// have equal bytes. The zero value is an empty set.
+// Metadata is a set of named JSON values, sorted by key so that equal sets have equal
+// bytes. The zero value is an empty set.
 type Metadata []Field
 
 // Field is one entry of [Metadata].
@@ -17,27 +17,26 @@ type Field struct {
 	Value json.RawMessage `msgpack:"v"`
 }
 
-// Keys that Turnlog itself writes. They are reserved: hosts and tools cannot set
-// them ([Metadata.WithoutReserved]).
+// Reserved keys, which only Turnlog can set. See [Metadata.WithoutReserved].
 const (
-	MetaInterrupted     = "interrupted"      // true on what a cancel cut off
+	MetaInterrupted     = "interrupted"      // true if a cancel cut the content off
 	MetaInterruptReason = "interrupt_reason" // why the turn was cancelled
 	MetaInterruptStage  = "interrupt_stage"  // model, tool, approval, yield or verify
 	MetaLimitKind       = "limit_kind"       // which limit ended the turn
 	MetaLimit           = "limit"            // its value
-	MetaLimitUsed       = "limit_used"       // what was used when it ended the turn
+	MetaLimitUsed       = "limit_used"       // usage at that time
 	MetaHook            = "hook"             // the hook that ended the turn
-	MetaHookPoint       = "hook_point"       // where it did
-	MetaHookReason      = "hook_reason"      // and why
-	MetaToolStatus      = "tool_status"      // a result's status
-	MetaFailureCode     = "failure_code"     // a stable code of a failure
+	MetaHookPoint       = "hook_point"       // the point of the hook
+	MetaHookReason      = "hook_reason"      // the reason of the hook
+	MetaToolStatus      = "tool_status"      // status of a result
+	MetaFailureCode     = "failure_code"     // stable code of a failure
 	MetaChangedPaths    = "changed_paths"    // paths that a tool wrote
-	MetaAuthRequest     = "auth_request"     // the authorization that a tool needs
+	MetaAuthRequest     = "auth_request"     // authorization that a tool needs
 	MetaTruncated       = "truncated"        // output was cut
-	MetaWithheld        = "withheld"         // a reply that a hook vetoed
+	MetaWithheld        = "withheld"         // a hook vetoed the reply
 )
 
-// Reserved reports whether key belongs to Turnlog.
+// Reserved reports whether only Turnlog can set the key.
 func Reserved(key string) bool {
 	switch key {
 	case MetaInterrupted, MetaInterruptReason, MetaInterruptStage, MetaLimitKind, MetaLimit, MetaLimitUsed,
@@ -48,7 +47,7 @@ func Reserved(key string) bool {
 	return false
 }
 
-// Get returns the value under key and whether there is one.
+// Get returns the value of a key and reports whether there is one.
 func (m Metadata) Get(key string) (json.RawMessage, bool) {
 	i, ok := m.find(key)
 	if !ok {
@@ -57,7 +56,7 @@ func (m Metadata) Get(key string) (json.RawMessage, bool) {
 	return m[i].Value, true
 }
 
-// Text returns the string under key, or "" if there is none or it is no string.
+// Text returns the value of a key if it is a string, otherwise "".
 func (m Metadata) Text(key string) string {
 	v, ok := m.Get(key)
 	if !ok {
@@ -70,8 +69,8 @@ func (m Metadata) Text(key string) string {
 	return s
 }
 
-// With returns a copy of m in which key holds the JSON of value. A value that
-// cannot be written as JSON is stored as its printed form.
+// With returns a copy of m in which the key has the value, encoded as JSON. A value
+// without a JSON form is stored as printed by fmt.
 func (m Metadata) With(key string, value any) Metadata {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -86,7 +85,7 @@ func (m Metadata) With(key string, value any) Metadata {
 	return slices.Insert(out, i, Field{Key: key, Value: raw})
 }
 
-// WithoutReserved returns m without the keys that only Turnlog may set.
+// WithoutReserved returns m without the reserved keys.
 func (m Metadata) WithoutReserved() Metadata {
 	if !slices.ContainsFunc(m, func(f Field) bool { return Reserved(f.Key) }) {
 		return m
@@ -94,7 +93,7 @@ func (m Metadata) WithoutReserved() Metadata {
 	return slices.DeleteFunc(slices.Clone(m), func(f Field) bool { return Reserved(f.Key) })
 }
 
-// MarshalJSON writes m as one JSON object.
+// MarshalJSON encodes m as a JSON object.
 func (m Metadata) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -118,7 +117,7 @@ func (m Metadata) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// UnmarshalJSON reads one JSON object.
+// UnmarshalJSON decodes a JSON object.
 func (m *Metadata) UnmarshalJSON(b []byte) error {
 	var obj map[string]json.RawMessage
 	if err := json.Unmarshal(b, &obj); err != nil {
@@ -132,7 +131,7 @@ func (m *Metadata) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// detached is a copy that shares no value with m.
+// detached returns a deep copy of m.
 func (m Metadata) detached() Metadata {
 	out := slices.Clone(m)
 	for i := range out {

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// Time is an instant in nanoseconds since the Unix epoch, UTC. The zero Time
-// means "never" or "not known". It is an integer so that it survives every
-// encoding unchanged and compares with <.
+// Time is nanoseconds since the Unix epoch. Zero means never or unknown. As an integer
+// it survives every encoding unchanged and compares with <.
 type Time int64
 
-// Duration is time.Duration, named here for packages that may not see a clock.
+// Duration is time.Duration, for packages that may not import time.
 type Duration = time.Duration
 
 // TimeOf converts t.
@@ -21,7 +20,7 @@ func TimeOf(t time.Time) Time {
 	return Time(t.UnixNano())
 }
 
-// Std converts back to a time.Time in UTC; the zero Time gives the zero time.Time.
+// Std returns t as a time.Time in UTC. Zero becomes the zero time.Time.
 func (t Time) Std() time.Time {
 	if t == 0 {
 		return time.Time{}
@@ -35,7 +34,7 @@ func (t Time) Add(d time.Duration) Time { return t + Time(d) }
 // Sub returns t-u.
 func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }
 
-// String renders t as RFC 3339 with nanoseconds, and the zero Time as "never".
+// String returns t in RFC 3339 with nanoseconds, or "never" for zero.
 func (t Time) String() string {
 	if t == 0 {
 		return "never"
@@ -43,9 +42,8 @@ func (t Time) String() string {
 	return t.Std().Format(time.RFC3339Nano)
 }
 
-// MarshalJSON renders t for people: RFC 3339, an empty string for the zero Time.
-// There is no MarshalText on purpose: binary encodings would prefer it to the
-// integer.
+// MarshalJSON returns t in RFC 3339, or an empty string for zero. There is no
+// MarshalText, because binary encodings would use it instead of the integer.
 func (t Time) MarshalJSON() ([]byte, error) {
 	if t == 0 {
 		return []byte(`""`), nil
@@ -53,7 +51,7 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return []byte(`"` + t.Std().Format(time.RFC3339Nano) + `"`), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes the result of MarshalJSON.
 func (t *Time) UnmarshalJSON(b []byte) error {
 	switch string(b) {
 	case "null":

@@ -1,15 +1,15 @@
-// Package events holds the facts of a session and how they are written down.
+// Package events defines the facts of a session and their wire format.
 //
-// The one idea: an [Entry] is one atomic append. It carries one or more events
-// together with the command that caused them, and its bytes are frozen: what a
-// release wrote, every later release reads. Fields are only ever added; the
-// kinds and their golden bytes are in testdata.
+// An [Entry] is one atomic append to a journal. It holds one or more events and the
+// command that caused them. The format is frozen: every release reads the entries of
+// all earlier ones. Fields are only added. testdata contains golden bytes of every
+// kind.
 //
-// [Event] is sealed. Most events are journaled facts; three kinds
-// ([ContentDelta], [ToolProgress], [Refused]) are live only and may be lost, and
-// [StateChanged] is derived from the others and never stored; see [Journaled].
+// [Event] is sealed. Most events are stored in the journal. [ContentDelta],
+// [ToolProgress] and [Refused] are live only and may be lost; [StateChanged] is
+// derived from other events. See [Journaled].
 //
-// An entry names its predecessor by hash, and its own hash is the SHA-256 of its
-// exact bytes, so a journal is a chain that can be verified without a server
-// (package audit).
+// The hash of an entry is the SHA-256 of its exact bytes, and every entry contains the
+// hash of its predecessor. So a journal is a chain that package audit can verify
+// without a server.
 package events

@@ -13,11 +13,11 @@ import (
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
-// Version is the version of the entry format that this release writes.
+// Version is the entry format that this release writes.
 const Version = 1
 
-// ErrBadEntry is returned for bytes that are not an entry. The journal is damaged
-// or was not written by Turnlog; do not append to it.
+// ErrBadEntry is returned for bytes that are not an entry. The journal is damaged or
+// was not written by Turnlog. Do not append to it.
 var ErrBadEntry = errors.New("bad entry")
 
 // Hash is the SHA-256 of an entry's exact bytes.
@@ -26,17 +26,16 @@ type Hash [sha256.Size]byte
 // HashOf hashes the exact bytes of an entry.
 func HashOf(payload []byte) Hash { return sha256.Sum256(payload) }
 
-// String is the hash in hexadecimal.
+// String returns the hash in hexadecimal.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// IsZero reports whether h is the hash of nothing: what the first entry names as
-// its predecessor.
+// IsZero reports whether h is the predecessor of a journal's first entry.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
-// MarshalText renders the hash in hexadecimal.
+// MarshalText returns the hash in hexadecimal.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText decodes the result of MarshalText.
 func (h *Hash) UnmarshalText(b []byte) error {
 	if len(b) != 2*sha256.Size {
 		return fmt.Errorf("hash %q: want %d hexadecimal digits", b, 2*sha256.Size)
@@ -47,10 +46,10 @@ func (h *Hash) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// EncodeMsgpack writes the hash as bytes.
+// EncodeMsgpack encodes the hash as bytes.
 func (h Hash) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeBytes(h[:]) }
 
-// DecodeMsgpack reads what EncodeMsgpack wrote.
+// DecodeMsgpack decodes the result of EncodeMsgpack.
 func (h *Hash) DecodeMsgpack(d *msgpack.Decoder) error {
 	b, err := d.DecodeBytes()
 	if err != nil {
@@ -63,19 +62,19 @@ func (h *Hash) DecodeMsgpack(d *msgpack.Decoder) error {
 	return nil
 }
 
-// Lane separates the commands of a session by who may send them.
+// Lane separates the commands of a session by the sender's permissions.
 type Lane string
 
-// The lanes. LaneLocal is for commands that a host gives itself.
+// The lanes.
 const (
 	LaneAsk    Lane = "ask"    // clients
 	LaneDecide Lane = "decide" // approvers
 	LaneReport Lane = "report" // workers
-	LaneDue    Lane = "due"    // timers, written by the server alone
+	LaneDue    Lane = "due"    // timers, written only by the NATS server
 	LaneLocal  Lane = ""       // the host itself
 )
 
-// Cursor says up to where the commands of a lane are handled.
+// Cursor is the sequence of the last handled command of a lane.
 type Cursor struct {
 	Lane Lane   `msgpack:"l" json:"lane"`
 	Seq  uint64 `msgpack:"s" json:"seq"`
@@ -86,15 +85,15 @@ type Entry struct {
 	Version int               `json:"v"`
 	Session content.SessionID `json:"session"`
 	Seq     uint64            `json:"seq"`  // 1, 2, 3, … without gaps
-	Prev    Hash              `json:"prev"` // hash of the entry before; zero for the first
+	Prev    Hash              `json:"prev"` // hash of the previous entry; zero for the first
 	Cause   string            `json:"cause"`
 	At      content.Time      `json:"at"`
 	Epoch   uint64            `json:"epoch"`
-	Cursors []Cursor          `json:"cursors,omitempty"` // the lanes that moved with this entry
+	Cursors []Cursor          `json:"cursors,omitempty"` // lanes that advanced with this entry
 	Events  []Event           `json:"-"`
 }
 
-// Kinds lists the kinds of the entry's events, in order.
+// Kinds returns the kinds of the entry's events, in order.
 func (e Entry) Kinds() []Kind {
 	out := make([]Kind, len(e.Events))
 	for i, ev := range e.Events {
@@ -105,9 +104,9 @@ func (e Entry) Kinds() []Kind {
 
 const entryFields = 9
 
-// Encode returns the exact bytes of e: an array of its fields, then its events as
-// pairs of kind and fields. Equal entries have equal bytes. It returns an error
-// for an entry that Decode would refuse, because its items nest too deeply.
+// Encode returns the bytes of e: an array of its fields, with its events as pairs of
+// kind and fields. Equal entries have equal bytes. Encode returns an error if items
+// nest too deeply for Decode.
 func (e Entry) Encode() ([]byte, error) {
 	b, err := wire.Encode(wire.EntryDepth, func(enc *msgpack.Encoder) error {
 		err := errors.Join(
@@ -147,10 +146,10 @@ func encodeEvents(enc *msgpack.Encoder, evs []Event) error {
 	return nil
 }
 
-// Decode reads the bytes of an entry. It returns [ErrBadEntry] for bytes that are
-// no entry, [ErrUnknownKind] with everything before the unknown event filled in, and
-// a [*FormatError], which is one too, for an entry of a later format: with its head
-// if that can be read, and Seq 0 if not.
+// Decode decodes an entry. It returns [ErrBadEntry] for anything else. For an unknown
+// event it returns [ErrUnknownKind] and the entry up to that event. For an entry of a
+// later format it returns a [*FormatError], which is an ErrUnknownKind, and the head
+// of the entry if possible, otherwise Seq 0.
 func Decode(payload []byte) (Entry, error) {
 	var e Entry
 	err := wire.Decode(payload, wire.EntryDepth, func(dec *msgpack.Decoder) error {
@@ -178,7 +177,7 @@ func Decode(payload []byte) (Entry, error) {
 func (e *Entry) decodeEvents(dec *msgpack.Decoder) error {
 	n, err := dec.DecodeArrayLen()
 	if err != nil || n < 0 || n%2 != 0 {
-		return errors.New("events come as pairs of kind and fields")
+		return errors.New("events are not pairs of kind and fields")
 	}
 	e.Events = make([]Event, 0, n/2)
 	for range n / 2 {
@@ -209,7 +208,7 @@ func (e *Entry) decodeHead(dec *msgpack.Decoder) error {
 		return err
 	}
 	if done, err := wire.ReadList(dec, &e.Cursors, (*Cursor).fields); err != nil || !done {
-		return errors.Join(err, errors.New("its cursors cannot be read"))
+		return errors.Join(err, errors.New("malformed cursors"))
 	}
 	if e.Version < 1 || e.Version > Version {
 		return fmt.Errorf("format version %d; this release reads 1 to %d", e.Version, Version)
@@ -218,7 +217,7 @@ func (e *Entry) decodeHead(dec *msgpack.Decoder) error {
 	return nil
 }
 
-// EncodeLive returns the bytes of one event for live delivery beside the journal.
+// EncodeLive encodes one event for live delivery outside the journal.
 func EncodeLive(ev Event) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := msgpack.NewEncoder(&buf)
@@ -229,12 +228,12 @@ func EncodeLive(ev Event) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// DecodeLive reads what EncodeLive wrote. It returns [ErrBadEntry] or
-// [ErrUnknownKind] for anything else; nothing is lost by passing over it.
+// DecodeLive decodes the result of EncodeLive. It returns [ErrBadEntry] or
+// [ErrUnknownKind] for anything else, which the caller can skip.
 func DecodeLive(b []byte) (ev Event, err error) {
 	err = wire.Decode(b, wire.EntryDepth, func(dec *msgpack.Decoder) error {
 		if n, err := dec.DecodeArrayLen(); err != nil || n != 2 {
-			return errors.New("no live event")
+			return errors.New("not a live event")
 		}
 		kind, err := dec.DecodeString()
 		if err == nil {

@@ -7,12 +7,12 @@ import (
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
-// The events of every round name their fields, as their tags do: a long journal is
-// nearly all of them, and is read and written twice as fast so.
+// Most entries of a long journal are events of rounds. These events list their fields
+// in code, which is twice as fast as reading struct tags.
 
-// encodeFields writes an event that names its fields, and reports whether it is one.
+// encodeFields encodes an event that lists its fields and reports whether it does.
 func encodeFields(enc *msgpack.Encoder, ev Event) bool {
-	switch ev := any(ev).(type) { // of all others the tags are read
+	switch ev := any(ev).(type) { // the others use struct tags
 	case RoundStarted:
 		return wire.Write(enc, &ev, (*RoundStarted).fields)
 	case RoundFinished:
@@ -38,7 +38,7 @@ func encodeFields(enc *msgpack.Encoder, ev Event) bool {
 	}
 }
 
-// decodeFields reads an event that names its fields.
+// decodeFields decodes an event that lists its fields.
 func decodeFields[T Event, P interface {
 	*T
 	fields(r *wire.Record)

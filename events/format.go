@@ -9,25 +9,25 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// FormatError is returned by [Decode] for an entry that a later release wrote in a
-// format of its own. Like an unknown kind of event it is no damage: show the entry
-// raw, and read it with a later release. It is an [ErrUnknownKind].
+// FormatError is returned by [Decode] for an entry in the format of a later release.
+// The entry is not damaged: show it raw, or use a later release. A FormatError is an
+// [ErrUnknownKind].
 type FormatError struct {
 	Version int
 }
 
-// Error says which formats can be read.
+// Error says which formats this release reads.
 func (e *FormatError) Error() string {
 	return fmt.Sprintf("format version %d is newer than this release, which reads up to %d: use a release that reads %d",
 		e.Version, Version, e.Version)
 }
 
-// Is reports that the entry holds what this release does not know.
+// Is makes the error an [ErrUnknownKind].
 func (e *FormatError) Is(target error) bool { return target == ErrUnknownKind }
 
-// laterFormat reads what can be known of an entry of a later format, or returns nil
-// for one that is damaged. Whatever a format is, an entry is an array that begins with
-// the format's version; where its head stands as it does today, that is known too.
+// laterFormat decodes as much as possible of an entry in a later format. It returns
+// nil for a damaged one. In every format, an entry is an array that begins with the
+// version. The head is decoded if it has not changed.
 func laterFormat(payload []byte) (Entry, *FormatError) {
 	dec := msgpack.GetDecoder()
 	defer msgpack.PutDecoder(dec)

@@ -8,14 +8,12 @@ import (
 	"reflect"
 )
 
-// MarshalEvent renders e for people: one JSON object with its kind first, then
-// its fields. The stored bytes are the record, this is a view of them; but
-// exports show it beside them and are compared, so a field that is added later
-// must be left out while it is zero.
+// MarshalEvent returns e as a JSON object for people: its kind, then its fields. The
+// stored bytes are authoritative. But exports contain this view and are compared, so
+// new fields must be omitted when they are zero.
 //
-// What JSON cannot say is bent until it can: a raw value that is no JSON, such as
-// arguments that a model got wrong, becomes a string, a number that is none
-// becomes 0. It returns an error only for an event that cannot be shown at all.
+// A raw value that is not JSON, such as malformed arguments, becomes a string. NaN and
+// infinities become 0.
 func MarshalEvent(e Event) (json.RawMessage, error) {
 	fields, err := json.Marshal(e)
 	if err != nil {
@@ -40,8 +38,7 @@ func MarshalEvent(e Event) (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// presentable returns a deep copy of v that encoding/json accepts. It runs only
-// for events that it refused.
+// presentable returns a deep copy of v that encoding/json accepts.
 func presentable(v reflect.Value) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	switch v.Kind() {

@@ -7,7 +7,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// Kind is the name of an event kind on the wire; it never changes.
+// Kind is the name of a kind of event on the wire. It never changes.
 type Kind string
 
 // The kinds of events.
@@ -58,157 +58,30 @@ const (
 	KindRefused            Kind = "refused"
 )
 
-// ErrUnknownKind is returned when an entry holds an event that this release does
-// not know. A driver refuses the session; an observer shows the entry raw.
+// ErrUnknownKind is returned for an entry with an event that this release does not
+// know. A driver refuses the session; an observer shows the raw entry.
 var ErrUnknownKind = errors.New("unknown event kind")
 
-// Kinds returns every kind, in the order of a session's life.
+// Kinds returns every kind, roughly in the order of a session's life.
 func Kinds() []Kind {
 	return []Kind{
-		KindDriverClaimed,
-		KindParked,
-		KindRunStarted,
-		KindConfigChanged,
-		KindInputQueued,
-		KindInputAccepted,
-		KindTurnStarted,
-		KindRoundStarted,
-		KindRoundFinished,
-		KindModelCallStarted,
-		KindModelCallFailed,
-		KindContentDelta,
-		KindReplyRecorded,
-		KindUsageUpdated,
-		KindToolCallRequested,
-		KindToolCatalogChanged,
-		KindApprovalRequired,
-		KindApprovalResolved,
-		KindToolDispatched,
-		KindToolAttemptLost,
-		KindDeadLetterSettled,
-		KindToolDetached,
-		KindToolProgress,
-		KindToolResultReceived,
-		KindHookDecided,
-		KindMutationStarted,
-		KindMutationFinished,
-		KindLimitReached,
-		KindCancelRequested,
-		KindCacheOverrideSet,
-		KindToolsAllowed,
-		KindTaskStarted,
-		KindMemoryRecalled,
-		KindVerifyStarted,
-		KindVerifyFinished,
-		KindMemoryStored,
-		KindTaskFinished,
-		KindStateChanged,
-		KindWarning,
-		KindRunFailed,
-		KindTurnFinished,
-		KindSessionClosed,
-		KindSessionDeleted,
-		KindRefused,
+		KindDriverClaimed, KindParked, KindRunStarted, KindConfigChanged, KindInputQueued, KindInputAccepted,
+		KindTurnStarted, KindRoundStarted, KindRoundFinished, KindModelCallStarted, KindModelCallFailed,
+		KindContentDelta, KindReplyRecorded, KindUsageUpdated, KindToolCallRequested, KindToolCatalogChanged,
+		KindApprovalRequired, KindApprovalResolved, KindToolDispatched, KindToolAttemptLost, KindDeadLetterSettled,
+		KindToolDetached, KindToolProgress, KindToolResultReceived, KindHookDecided, KindMutationStarted,
+		KindMutationFinished, KindLimitReached, KindCancelRequested, KindCacheOverrideSet, KindToolsAllowed,
+		KindTaskStarted, KindMemoryRecalled, KindVerifyStarted, KindVerifyFinished, KindMemoryStored,
+		KindTaskFinished, KindStateChanged, KindWarning, KindRunFailed, KindTurnFinished, KindSessionClosed,
+		KindSessionDeleted, KindRefused,
 	}
 }
 
-// KindOf names the kind of e.
-func KindOf(e Event) Kind {
-	switch e.(type) {
-	case DriverClaimed:
-		return KindDriverClaimed
-	case Parked:
-		return KindParked
-	case RunStarted:
-		return KindRunStarted
-	case ConfigChanged:
-		return KindConfigChanged
-	case InputQueued:
-		return KindInputQueued
-	case InputAccepted:
-		return KindInputAccepted
-	case TurnStarted:
-		return KindTurnStarted
-	case RoundStarted:
-		return KindRoundStarted
-	case RoundFinished:
-		return KindRoundFinished
-	case ModelCallStarted:
-		return KindModelCallStarted
-	case ModelCallFailed:
-		return KindModelCallFailed
-	case ContentDelta:
-		return KindContentDelta
-	case ReplyRecorded:
-		return KindReplyRecorded
-	case UsageUpdated:
-		return KindUsageUpdated
-	case ToolCallRequested:
-		return KindToolCallRequested
-	case ToolCatalogChanged:
-		return KindToolCatalogChanged
-	case ApprovalRequired:
-		return KindApprovalRequired
-	case ApprovalResolved:
-		return KindApprovalResolved
-	case ToolDispatched:
-		return KindToolDispatched
-	case ToolAttemptLost:
-		return KindToolAttemptLost
-	case DeadLetterSettled:
-		return KindDeadLetterSettled
-	case ToolDetached:
-		return KindToolDetached
-	case ToolProgress:
-		return KindToolProgress
-	case ToolResultReceived:
-		return KindToolResultReceived
-	case HookDecided:
-		return KindHookDecided
-	case MutationStarted:
-		return KindMutationStarted
-	case MutationFinished:
-		return KindMutationFinished
-	case LimitReached:
-		return KindLimitReached
-	case CancelRequested:
-		return KindCancelRequested
-	case CacheOverrideSet:
-		return KindCacheOverrideSet
-	case ToolsAllowed:
-		return KindToolsAllowed
-	case TaskStarted:
-		return KindTaskStarted
-	case MemoryRecalled:
-		return KindMemoryRecalled
-	case VerifyStarted:
-		return KindVerifyStarted
-	case VerifyFinished:
-		return KindVerifyFinished
-	case MemoryStored:
-		return KindMemoryStored
-	case TaskFinished:
-		return KindTaskFinished
-	case StateChanged:
-		return KindStateChanged
-	case Warning:
-		return KindWarning
-	case RunFailed:
-		return KindRunFailed
-	case TurnFinished:
-		return KindTurnFinished
-	case SessionClosed:
-		return KindSessionClosed
-	case SessionDeleted:
-		return KindSessionDeleted
-	case Refused:
-		return KindRefused
-	}
-	panic(fmt.Sprintf("events: %T is not an event of this package", e))
-}
+// KindOf returns the kind of e.
+func KindOf(e Event) Kind { return e.event() }
 
-// Journaled reports whether events of the kind are stored in the journal; the
-// others are live only or derived.
+// Journaled reports whether the journal stores events of the kind. The others are
+// live only or derived.
 func Journaled(k Kind) bool {
 	switch k {
 	case KindContentDelta, KindToolProgress, KindStateChanged, KindRefused:

@@ -6,10 +6,10 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// ModelCallStarted records that a model is about to be called. The request is a
-// reference, never a copy: the first TranscriptLen items of the transcript and
-// the catalog with that digest. It counts as a request when it is recorded, so
-// that a crash loop cannot exceed a limit.
+// ModelCallStarted records that a model call is about to start. It refers to the
+// request instead of copying it: the first TranscriptLen items of the transcript, and
+// the catalog with the digest. The attempt counts against the limits from here on, so
+// a crash loop cannot exceed them.
 type ModelCallStarted struct {
 	Turn          content.TurnID        `msgpack:"t" json:"turn"`
 	Round         int                   `msgpack:"r" json:"round"`
@@ -19,7 +19,7 @@ type ModelCallStarted struct {
 	Cache         *content.CacheRequest `msgpack:"c,omitempty" json:"cache,omitempty"`
 }
 
-// ModelCallFailed records that an attempt brought no reply.
+// ModelCallFailed records an attempt without a reply.
 type ModelCallFailed struct {
 	Turn       content.TurnID     `msgpack:"t" json:"turn"`
 	Round      int                `msgpack:"r" json:"round"`
@@ -27,11 +27,11 @@ type ModelCallFailed struct {
 	Class      content.ErrorClass `msgpack:"cl" json:"class"`
 	Code       string             `msgpack:"c,omitempty" json:"code,omitempty"`
 	Message    string             `msgpack:"m,omitempty" json:"message,omitempty"`
-	RetryAfter time.Duration      `msgpack:"ra,omitempty" json:"retry_after_ns,omitempty"` // what the provider asked for
-	RetryAt    content.Time       `msgpack:"at,omitempty" json:"retry_at,omitempty"`       // set: another attempt follows then
+	RetryAfter time.Duration      `msgpack:"ra,omitempty" json:"retry_after_ns,omitempty"` // the delay that the provider asked for
+	RetryAt    content.Time       `msgpack:"at,omitempty" json:"retry_at,omitempty"`       // when the next attempt starts; zero: there is none
 }
 
-// ContentDelta is live only: a piece of a reply in flight.
+// ContentDelta is live only: a fragment of a reply in progress.
 type ContentDelta struct {
 	Turn    content.TurnID `msgpack:"t" json:"turn"`
 	Round   int            `msgpack:"r" json:"round"`
@@ -39,8 +39,8 @@ type ContentDelta struct {
 	Delta   content.Delta  `msgpack:"d" json:"delta"`
 }
 
-// ReplyRecorded records a whole reply, before anything can veto it: the log
-// holds what was paid for.
+// ReplyRecorded records a complete reply. It is recorded before anything can veto it,
+// because it has been paid for.
 type ReplyRecorded struct {
 	Turn         content.TurnID       `msgpack:"t" json:"turn"`
 	Round        int                  `msgpack:"r" json:"round"`
@@ -50,50 +50,50 @@ type ReplyRecorded struct {
 	Model        string               `msgpack:"m,omitempty" json:"model,omitempty"`
 	ResponseID   string               `msgpack:"id,omitempty" json:"response_id,omitempty"`
 	Interrupted  bool                 `msgpack:"x,omitempty" json:"interrupted,omitempty"`
-	Invalid      string               `msgpack:"iv,omitempty" json:"invalid,omitempty"` // why the answer does not fit the session's schema
+	Invalid      string               `msgpack:"iv,omitempty" json:"invalid,omitempty"` // why the answer violates the session's schema
 }
 
-// UsageUpdated records what a paid call used, once per call.
+// UsageUpdated records the usage of a model call, once per call.
 type UsageUpdated struct {
 	Turn   content.TurnID `msgpack:"t" json:"turn"`
 	Round  int            `msgpack:"r" json:"round"`
 	Usage  content.Usage  `msgpack:"u" json:"usage"`
 	Source string         `msgpack:"s" json:"source"`                   // model, compaction or child
-	Call   content.CallID `msgpack:"c,omitempty" json:"call,omitempty"` // of a child whose call had been answered before it said so
+	Call   content.CallID `msgpack:"c,omitempty" json:"call,omitempty"` // of a child that reported after its call was answered
 
-	Requests  int64 `msgpack:"rq,omitempty" json:"requests,omitempty"`   // of a child: attempts at model calls
+	Requests  int64 `msgpack:"rq,omitempty" json:"requests,omitempty"`   // of a child: model call attempts
 	ToolCalls int64 `msgpack:"tc,omitempty" json:"tool_calls,omitempty"` // of a child
 }
 
-// HookDecided records the answer of the hooks at one point.
+// HookDecided records the decision of the hooks at one point.
 type HookDecided struct {
 	Turn       content.TurnID `msgpack:"t" json:"turn"`
 	Round      int            `msgpack:"r" json:"round"`
 	Point      string         `msgpack:"p" json:"point"`
 	Call       content.CallID `msgpack:"c,omitempty" json:"call,omitempty"`
-	Hook       string         `msgpack:"h,omitempty" json:"hook,omitempty"` // whose action it is; empty: all continued
+	Hook       string         `msgpack:"h,omitempty" json:"hook,omitempty"` // the hook that decided; empty: all continued
 	Action     string         `msgpack:"a" json:"action"`                   // continue, skip, terminate
 	Reason     string         `msgpack:"r2,omitempty" json:"reason,omitempty"`
 	FailedOpen []string       `msgpack:"fo,omitempty" json:"failed_open,omitempty"`
 	Notes      []HookNote     `msgpack:"no,omitempty" json:"notes,omitempty"` // in the order of the hooks
 }
 
-// HookNote is what a hook that stood in nobody's way had to say: why it let the session
-// go on, or how it broke, if it fails open.
+// HookNote is the comment of a hook that let the session continue: its reason, or its
+// error if it fails open.
 type HookNote struct {
 	Hook string `msgpack:"h" json:"hook"`
 	Text string `msgpack:"t" json:"text"`
 }
 
-// MutationStarted records that a mutator is owed.
+// MutationStarted records that a mutator is pending.
 type MutationStarted struct {
 	Turn    content.TurnID `msgpack:"t" json:"turn"`
 	Mutator string         `msgpack:"m" json:"mutator"`
 	Point   string         `msgpack:"p" json:"point"`
 }
 
-// MutationFinished records what a mutator did to the transcript. If Dirty, the
-// transcript is Replacement from here on; the history stays readable.
+// MutationFinished records the outcome of a mutator. If Dirty, Replacement is the
+// transcript from here on. The journal keeps the history.
 type MutationFinished struct {
 	Turn        content.TurnID   `msgpack:"t" json:"turn"`
 	Mutator     string           `msgpack:"m" json:"mutator"`
@@ -115,21 +115,21 @@ type ToolRef struct {
 	Digest string `msgpack:"d" json:"digest"`
 }
 
-// CatalogSource is what one source offers, sorted by name.
+// CatalogSource lists the tools of one source, sorted by name.
 type CatalogSource struct {
 	Name  string    `msgpack:"n" json:"name"`
 	Tools []ToolRef `msgpack:"t,omitempty" json:"tools,omitempty"`
 }
 
-// Catalog is what all sources offer, in order of registration. Digest covers the
+// Catalog lists the tools of all sources, in order of registration. Digest covers the
 // specs, so equal digests mean equal requests.
 type Catalog struct {
 	Digest  string          `msgpack:"d,omitempty" json:"digest,omitempty"`
 	Sources []CatalogSource `msgpack:"s,omitempty" json:"sources,omitempty"`
 }
 
-// ToolCatalogChanged records that a source's tools differ from those of the last
-// model call; the next request sees the new list.
+// ToolCatalogChanged records that the tools of a source have changed since the last
+// model call. The next request contains the new ones.
 type ToolCatalogChanged struct {
 	Source  string    `msgpack:"s" json:"source"`
 	Added   []ToolRef `msgpack:"a,omitempty" json:"added,omitempty"`

@@ -8,32 +8,32 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// DriverClaimed records that a host took the session: the first entry of every
-// journal and of every takeover. Every older driver is fenced by it.
+// DriverClaimed records that a host became the owner of the session. It is the first
+// event of every journal and of every takeover, and fences all earlier drivers.
 type DriverClaimed struct {
 	Epoch uint64          `msgpack:"e" json:"epoch"`
 	Node  string          `msgpack:"n,omitempty" json:"node,omitempty"`
-	Token string          `msgpack:"t,omitempty" json:"token,omitempty"` // where the run token can be naked on the holder's behalf
-	Lost  []content.Place `msgpack:"l,omitempty" json:"lost,omitempty"`  // calls that died with the previous holder
+	Token string          `msgpack:"t,omitempty" json:"token,omitempty"` // where others can nak the run token for the owner
+	Lost  []content.Place `msgpack:"l,omitempty" json:"lost,omitempty"`  // calls that were lost with the previous owner
 
-	Tickets bool `msgpack:"tk,omitempty" json:"tickets,omitempty"` // a report about a call that is dispatched from here on counts only with the ticket of its dispatch
+	Tickets bool `msgpack:"tk,omitempty" json:"tickets,omitempty"` // reports about later dispatches need their tickets
 }
 
-// Parked records that a deployment's driver let an idle session go. All commands
-// up to the entry's cursors are handled.
+// Parked records that a driver released an idle session. All commands up to the
+// entry's cursors are handled.
 type Parked struct{}
 
 // RunStarted opens a session: once, never on resume.
 type RunStarted struct {
 	Config     Config            `msgpack:"c" json:"config"`
-	Transcript []content.Item    `msgpack:"t,omitempty" json:"transcript,omitempty"` // passive starting state
-	Stepped    bool              `msgpack:"st,omitempty" json:"stepped,omitempty"`   // only Continue passes its waits
+	Transcript []content.Item    `msgpack:"t,omitempty" json:"transcript,omitempty"` // initial items
+	Stepped    bool              `msgpack:"st,omitempty" json:"stepped,omitempty"`   // only Continue ends its waits
 	Metadata   content.Metadata  `msgpack:"md,omitempty" json:"metadata,omitempty"`
 	Parent     content.SessionID `msgpack:"p,omitempty" json:"parent,omitempty"`
-	From       string            `msgpack:"f,omitempty" json:"from,omitempty"` // session@seq of the snapshot it began with
+	From       string            `msgpack:"f,omitempty" json:"from,omitempty"` // session@seq of the initial snapshot
 }
 
-// ConfigChanged records that a host with another configuration took over.
+// ConfigChanged records the configuration of a new host.
 type ConfigChanged struct {
 	Config Config `msgpack:"c" json:"config"`
 }
@@ -43,17 +43,17 @@ type SessionClosed struct {
 	Reason string `msgpack:"r,omitempty" json:"reason,omitempty"`
 }
 
-// SessionDeleted records that a session was deleted, and its journal with it: the
-// tombstone, the last entry of its session and after a while the only one. Nothing
-// follows it, ever, so the session's id is not used again.
+// SessionDeleted is the tombstone of a deleted session: the last entry of its journal,
+// and the only one after the others are purged. Nothing follows it, so the session's
+// id is never used again.
 type SessionDeleted struct {
 	By      string `msgpack:"b,omitempty" json:"by,omitempty"`
 	Reason  string `msgpack:"r,omitempty" json:"reason,omitempty"`
-	Expired bool   `msgpack:"x,omitempty" json:"expired,omitempty"` // it was kept for as long as the retention said
+	Expired bool   `msgpack:"x,omitempty" json:"expired,omitempty"` // by the retention policy
 }
 
-// Deletion is what a tombstone says: the session had Entries, the last of which had
-// the hash Last.
+// Deletion describes a deleted session: when and why it was deleted, how many entries
+// it had, and the hash of the last one.
 type Deletion struct {
 	By      string       `json:"by,omitempty"`
 	Reason  string       `json:"reason,omitempty"`
@@ -63,7 +63,7 @@ type Deletion struct {
 	Last    Hash         `json:"last_hash"`
 }
 
-// String says when a session was deleted, by whom and why, and what it was then.
+// String returns the deletion in one line.
 func (d Deletion) String() string {
 	what := "was deleted"
 	if d.Expired {
@@ -80,8 +80,7 @@ func (d Deletion) String() string {
 	return fmt.Sprintf("%s at %s%s%s: %d entries, last hash %s", what, d.At, by, why, d.Entries, d.Last)
 }
 
-// DeletionOf returns what e says of the deletion of its session, and whether it is
-// the tombstone.
+// DeletionOf returns the deletion that e records. It reports whether e is a tombstone.
 func DeletionOf(e Entry) (Deletion, bool) {
 	if len(e.Events) != 1 || e.Seq == 0 {
 		return Deletion{}, false
@@ -90,91 +89,90 @@ func DeletionOf(e Entry) (Deletion, bool) {
 	return Deletion{By: d.By, Reason: d.Reason, Expired: d.Expired, At: e.At, Entries: e.Seq - 1, Last: e.Prev}, ok
 }
 
-// Config is what a journal knows of its host's configuration: names, limits and
-// digests, never code.
+// Config is the part of a host's configuration that a journal records: names, limits
+// and digests, but no code.
 type Config struct {
-	Digest    string `msgpack:"d,omitempty" json:"digest,omitempty"` // of the host's whole configuration
+	Digest    string `msgpack:"d,omitempty" json:"digest,omitempty"` // of the host's complete configuration
 	Model     string `msgpack:"m,omitempty" json:"model,omitempty"`
-	ModelData []byte `msgpack:"md,omitempty" json:"model_data,omitempty"` // what opening the model needs on any node, for example a script
+	ModelData []byte `msgpack:"md,omitempty" json:"model_data,omitempty"` // needed to open the model on any node, such as a script
 
-	Agent *AgentRef `msgpack:"ag,omitempty" json:"agent,omitempty"` // nil: the session is of no agent that is written down
+	Agent *AgentRef `msgpack:"ag,omitempty" json:"agent,omitempty"` // nil: the session has no agent definition
 
-	Catalog     Catalog        `msgpack:"ca,omitempty" json:"catalog"`          // the tools on offer at the start
-	Tools       []string       `msgpack:"tl,omitempty" json:"tools,omitempty"`  // patterns of what the session may use, the first that fits counts, and ! before one excludes; nil: all on offer
-	Rules       []Rule         `msgpack:"ru,omitempty" json:"rules,omitempty"`  // what its calls may do; nil: what the host permits
-	Routes      []RouteRule    `msgpack:"rt,omitempty" json:"routes,omitempty"` // how the loop waits for its calls; nil: as each tool asks
+	Catalog     Catalog        `msgpack:"ca,omitempty" json:"catalog"`          // the tools offered at the start
+	Tools       []string       `msgpack:"tl,omitempty" json:"tools,omitempty"`  // name patterns of the tools to use: the first match decides, ! excludes; nil: all
+	Rules       []Rule         `msgpack:"ru,omitempty" json:"rules,omitempty"`  // permissions of calls; nil: those of the host
+	Routes      []RouteRule    `msgpack:"rt,omitempty" json:"routes,omitempty"` // how the loop waits for calls; nil: as each tool asks
 	MaxParallel int            `msgpack:"mp,omitempty" json:"max_parallel,omitempty"`
-	FailRun     bool           `msgpack:"fr,omitempty" json:"fail_run,omitempty"` // a failing tool ends the turn
+	FailRun     bool           `msgpack:"fr,omitempty" json:"fail_run,omitempty"` // a failed tool call ends the turn
 	Hooks       []Registration `msgpack:"h,omitempty" json:"hooks,omitempty"`
 	Mutators    []Registration `msgpack:"mu,omitempty" json:"mutators,omitempty"`
 
 	Limits        Limits                `msgpack:"l" json:"limits"`          // per turn
-	SessionLimits Limits                `msgpack:"sl" json:"session_limits"` // over the session's life
+	SessionLimits Limits                `msgpack:"sl" json:"session_limits"` // of the whole session
 	Retry         Retry                 `msgpack:"re" json:"retry"`
 	Cache         *content.CacheRequest `msgpack:"cr,omitempty" json:"cache,omitempty"`
 	Output        *Output               `msgpack:"out,omitempty" json:"output,omitempty"`         // nil: answers are free text
 	ApprovalTTL   time.Duration         `msgpack:"at,omitempty" json:"approval_ttl_ns,omitempty"` // zero: approvals do not expire
-	NotifyOnly    bool                  `msgpack:"no,omitempty" json:"notify_only,omitempty"`     // notifications alone do not start a turn
+	NotifyOnly    bool                  `msgpack:"no,omitempty" json:"notify_only,omitempty"`     // notifications do not start a turn
 }
 
-// AgentRef says of which agent a session is, and in which version. A session holds the
-// definition that it began with, so whatever becomes of the file, it stays the same.
+// AgentRef identifies the agent of a session and its version. A session keeps the
+// definition that it started with, even if the file changes.
 type AgentRef struct {
 	Name    string          `msgpack:"n" json:"name"`
-	Version string          `msgpack:"v,omitempty" json:"version,omitempty"` // of the definition; in a command that names an agent: empty is the newest
-	Data    json.RawMessage `msgpack:"d,omitempty" json:"data,omitempty"`    // the definition, in its canonical form; in a command: empty, the node finds it
-	Local   bool            `msgpack:"l,omitempty" json:"local,omitempty"`   // the node that opened the session had it in a folder of its own, so nodes run its commands; without meaning in a command
+	Version string          `msgpack:"v,omitempty" json:"version,omitempty"` // of the definition; empty in a command: the latest
+	Data    json.RawMessage `msgpack:"d,omitempty" json:"data,omitempty"`    // the canonical definition; empty in a command: the node finds it
+	Local   bool            `msgpack:"l,omitempty" json:"local,omitempty"`   // from a folder of the node, so nodes run its commands; ignored in a command
 }
 
-// Rule says what becomes of calls of the tools that a pattern names. The first rule
-// of a session that matches counts. With rules, the last one is {*, guard}, whether or
-// not it is written down. What the host itself permits comes on top: whoever denies
-// wins, and whoever asks is heard.
+// Rule decides about calls of the tools that match a pattern. The first matching rule
+// of a session counts. An implicit last rule is {*, guard}. The host's own policy
+// applies as well: a denial by either wins, then a question by either.
 type Rule struct {
-	Tool   string `msgpack:"t" json:"tool"` // a tool's name, in which * stands for any characters
+	Tool   string `msgpack:"t" json:"tool"` // name pattern, see content.Matches
 	Action Action `msgpack:"a" json:"action"`
 }
 
-// Action is what a rule does. Anything but the four is a denial.
+// Action is the decision of a rule. An unknown action denies.
 type Action string
 
 // The actions of rules.
 const (
-	RuleAllow Action = "allow" // it runs, as far as the rules are concerned
-	RuleAsk   Action = "ask"   // a person decides
-	RuleDeny  Action = "deny"  // it does not run
-	RuleGuard Action = "guard" // it runs if its tool declares that it only reads; else a person decides
+	RuleAllow Action = "allow" // run the call
+	RuleAsk   Action = "ask"   // ask a person
+	RuleDeny  Action = "deny"  // do not run the call
+	RuleGuard Action = "guard" // run calls of read-only tools, ask a person about others
 )
 
-// ToolsAllowed records that a person lets the calls of some tools run for the rest of
-// the session. It answers the questions of the session's rules, and no others.
+// ToolsAllowed records that a person approved the calls of some tools for the rest of
+// the session. It answers only questions of the session's rules.
 type ToolsAllowed struct {
-	Grant content.ApprovalID `msgpack:"g" json:"grant"` // grant-1, grant-2, … in the session
-	Tools []string           `msgpack:"t" json:"tools"` // their names, in which * stands for any characters
+	Grant content.ApprovalID `msgpack:"g" json:"grant"` // grant-1, grant-2, …
+	Tools []string           `msgpack:"t" json:"tools"` // name patterns, see content.Matches
 	By    string             `msgpack:"b,omitempty" json:"by,omitempty"`
 }
 
-// RouteRule says how the loop waits for calls of the tools that a pattern names, in
-// place of what the tool asks for. The first rule of a session that matches counts.
+// RouteRule sets the route of the tools that match a pattern, instead of the route
+// that a tool asks for. The first matching rule of a session counts.
 type RouteRule struct {
-	Tool        string        `msgpack:"t" json:"tool"` // a tool's name, in which * stands for any characters
+	Tool        string        `msgpack:"t" json:"tool"` // name pattern, see content.Matches
 	Route       content.Route `msgpack:"r,omitempty" json:"route,omitempty"`
-	DetachAfter time.Duration `msgpack:"da,omitempty" json:"detach_after_ns,omitempty"` // of the route detach
+	DetachAfter time.Duration `msgpack:"da,omitempty" json:"detach_after_ns,omitempty"` // of the route DetachSoon
 }
 
-// Output says what a session's answers have to look like.
+// Output is the required format of a session's answers.
 type Output struct {
 	Schema  json.RawMessage `msgpack:"s" json:"schema"`                      // JSON Schema of the answer
-	Repairs int             `msgpack:"r,omitempty" json:"repairs,omitempty"` // rounds in which the model may correct an answer that does not fit; zero: 2, negative: none
+	Repairs int             `msgpack:"r,omitempty" json:"repairs,omitempty"` // rounds to correct an invalid answer; zero: 2, negative: none
 }
 
-// Registration names a hook or a mutator and the points where it stands.
+// Registration is a hook or mutator and the points at which it runs.
 type Registration struct {
 	Name   string   `msgpack:"n" json:"name"`
 	Points []string `msgpack:"p" json:"points"`
 }
 
-// Limits bound a turn or a session. Zero is unlimited, negative allows nothing.
+// Limits of a turn or a session. Zero is unlimited, negative allows nothing.
 type Limits struct {
 	MaxRounds    int64         `msgpack:"mr,omitempty" json:"max_rounds,omitempty"`
 	Requests     int64         `msgpack:"rq,omitempty" json:"requests,omitempty"`
@@ -186,12 +184,12 @@ type Limits struct {
 	WallClock    time.Duration `msgpack:"wc,omitempty" json:"wall_clock_ns,omitempty"`
 }
 
-// Retry says how often failed model calls and lost tool calls are tried.
+// Retry limits the attempts at model calls and tool calls.
 type Retry struct {
 	ModelAttempts int           `msgpack:"m,omitempty" json:"model_attempts,omitempty"`  // zero: 4
 	ToolAttempts  int           `msgpack:"t,omitempty" json:"tool_attempts,omitempty"`   // zero: 3
 	LostAttempts  int           `msgpack:"l,omitempty" json:"lost_attempts,omitempty"`   // zero: 10
-	Backoff       time.Duration `msgpack:"b,omitempty" json:"backoff_ns,omitempty"`      // at most, before the first retry, doubled for each further one; zero: 500 ms
+	Backoff       time.Duration `msgpack:"b,omitempty" json:"backoff_ns,omitempty"`      // maximum delay before the first retry, doubled for each further one; zero: 500 ms
 	MaxBackoff    time.Duration `msgpack:"mb,omitempty" json:"max_backoff_ns,omitempty"` // zero: 30 s
-	AskLost       bool          `msgpack:"al,omitempty" json:"ask_lost,omitempty"`       // a person decides whether a lost call that may do harm is run again; else its outcome is unknown
+	AskLost       bool          `msgpack:"al,omitempty" json:"ask_lost,omitempty"`       // ask a person whether to retry a lost call that is unsafe to repeat; otherwise its outcome is unknown
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// ToolCallRequested records a call that a reply asked for, with complete
-// arguments and where the edge found its tool.
+// ToolCallRequested records a call of a reply, with complete arguments and its
+// routing.
 type ToolCallRequested struct {
 	Turn    content.TurnID   `msgpack:"t" json:"turn"`
 	Round   int              `msgpack:"r" json:"round"`
@@ -27,7 +27,7 @@ type Approval struct {
 	Input       json.RawMessage        `msgpack:"in,omitempty" json:"input,omitempty"` // the effective input
 	Digest      string                 `msgpack:"d,omitempty" json:"digest,omitempty"` // SHA-256 of its canonical form
 	RequestKind string                 `msgpack:"k" json:"request_kind"`
-	Scope       string                 `msgpack:"sc,omitempty" json:"scope,omitempty"` // what a lasting approval is about, beyond tool and kind
+	Scope       string                 `msgpack:"sc,omitempty" json:"scope,omitempty"` // limits a lasting approval, in addition to tool and kind
 	Reason      content.ApprovalReason `msgpack:"re" json:"reason"`
 	Summary     string                 `msgpack:"s,omitempty" json:"summary,omitempty"`
 	Metadata    content.Metadata       `msgpack:"md,omitempty" json:"metadata,omitempty"`
@@ -35,22 +35,22 @@ type Approval struct {
 	Asker       Asker                  `msgpack:"as,omitempty" json:"asker,omitempty"`
 }
 
-// Asker says who asks a question about a call. The zero value is a policy, of the host
-// or of whoever runs the call.
+// Asker is the source of a question about a call. The zero value is a policy of the
+// host or the worker.
 type Asker string
 
-// The askers beside policies.
+// The askers other than policies.
 const (
-	AskedByRules Asker = "rules" // the session's, and nobody else: ToolsAllowed answers it
-	AskedByTurn  Asker = "turn"  // the turn's own rules: nothing that was given before it does
+	AskedByRules Asker = "rules" // only the session's rules: ToolsAllowed answers it
+	AskedByTurn  Asker = "turn"  // the turn's rules: earlier approvals do not answer it
 )
 
-// ApprovalRequired records that a gate wants a person's decision.
+// ApprovalRequired records a question that waits for a person's decision.
 type ApprovalRequired struct {
 	Approval Approval `msgpack:"a" json:"approval"`
 }
 
-// Outcome says how an approval was settled.
+// Outcome is the outcome of an approval.
 type Outcome string
 
 // The outcomes of approvals.
@@ -59,10 +59,10 @@ const (
 	Denied            Outcome = "denied"
 	Expired           Outcome = "expired"
 	ApprovalCancelled Outcome = "cancelled"
-	Moot              Outcome = "moot" // the call needs no decision any more: another gate of it was denied, or its answer came
+	Moot              Outcome = "moot" // no longer needed: another question was denied, or the call was answered
 )
 
-// ApprovalResolved settles an approval, once.
+// ApprovalResolved records the outcome of an approval, once.
 type ApprovalResolved struct {
 	Approval content.ApprovalID `msgpack:"a" json:"approval"`
 	Call     content.CallID     `msgpack:"c" json:"call"`
@@ -70,13 +70,13 @@ type ApprovalResolved struct {
 	By       string             `msgpack:"b,omitempty" json:"by,omitempty"`
 	Reason   string             `msgpack:"r,omitempty" json:"reason,omitempty"`
 	Input    json.RawMessage    `msgpack:"in,omitempty" json:"input,omitempty"`  // patched input
-	Digest   string             `msgpack:"d,omitempty" json:"digest,omitempty"`  // of the input that was decided on
-	Scope    string             `msgpack:"sc,omitempty" json:"scope,omitempty"`  // what the question is about with patched input
-	Always   bool               `msgpack:"al,omitempty" json:"always,omitempty"` // approved for the rest of the session: the same question about the same tool is not asked again
-	Grant    content.ApprovalID `msgpack:"g,omitempty" json:"grant,omitempty"`   // nobody was asked: that approval was given for always, or that grant allows the tool
+	Digest   string             `msgpack:"d,omitempty" json:"digest,omitempty"`  // of the approved input
+	Scope    string             `msgpack:"sc,omitempty" json:"scope,omitempty"`  // of the question with patched input
+	Always   bool               `msgpack:"al,omitempty" json:"always,omitempty"` // for the rest of the session: the same question about the same tool is not asked again
+	Grant    content.ApprovalID `msgpack:"g,omitempty" json:"grant,omitempty"`   // the lasting approval or the grant that answered instead of a person
 }
 
-// ToolDispatched records that a call may start; written before it does.
+// ToolDispatched records that a call may start, before it does.
 type ToolDispatched struct {
 	Call    content.CallID  `msgpack:"c" json:"call"`
 	Place   content.Place   `msgpack:"p" json:"place"`
@@ -86,30 +86,30 @@ type ToolDispatched struct {
 	Digest  string          `msgpack:"d,omitempty" json:"input_digest,omitempty"`
 	Input   json.RawMessage `msgpack:"in,omitempty" json:"input,omitempty"` // the effective input, if patched
 
-	Approved []content.GateKey `msgpack:"ap,omitempty" json:"approved,omitempty"` // what need not be asked any more
+	Approved []content.GateKey `msgpack:"ap,omitempty" json:"approved,omitempty"` // questions that are answered
 
 	Deadline content.Time `msgpack:"dl,omitempty" json:"deadline,omitempty"`
 	DetachAt content.Time `msgpack:"da,omitempty" json:"detach_at,omitempty"`
 }
 
-// ToolAttemptLost records that whoever ran an attempt is gone.
+// ToolAttemptLost records that the worker of an attempt was lost.
 type ToolAttemptLost struct {
 	Call    content.CallID `msgpack:"c" json:"call"`
 	Attempt int            `msgpack:"a" json:"attempt"`
 	Reason  string         `msgpack:"r,omitempty" json:"reason,omitempty"`
 }
 
-// Settlement is what a person did about a dead letter.
+// Settlement is a person's decision about a dead letter.
 type Settlement string
 
 // The settlements.
 const (
-	DeadRetried Settlement = "retried" // the call runs once more; its dispatch follows
-	DeadDropped Settlement = "dropped" // nobody will run it again
+	DeadRetried Settlement = "retried" // run it again; its dispatch follows
+	DeadDropped Settlement = "dropped" // do not run it again
 )
 
-// DeadLetterSettled records what a person did about a call whose workers were lost and
-// whose outcome is unknown.
+// DeadLetterSettled records a person's decision about a call whose workers were lost
+// and whose outcome is unknown.
 type DeadLetterSettled struct {
 	Call    content.CallID `msgpack:"c" json:"call"`
 	Outcome Settlement     `msgpack:"o" json:"outcome"`
@@ -117,22 +117,22 @@ type DeadLetterSettled struct {
 	Reason  string         `msgpack:"r,omitempty" json:"reason,omitempty"`
 }
 
-// ToolDetached records that a call goes on in the background; Placeholder is its
-// answer for now.
+// ToolDetached records that a call continues in the background. Placeholder is its
+// result for now.
 type ToolDetached struct {
 	Call        content.CallID `msgpack:"c" json:"call"`
 	Placeholder string         `msgpack:"p" json:"placeholder"`
 }
 
-// ToolProgress is live only: what a running tool says of itself.
+// ToolProgress is live only: the progress of a running tool.
 type ToolProgress struct {
 	Call  content.CallID `msgpack:"c" json:"call"`
 	Text  string         `msgpack:"t,omitempty" json:"text,omitempty"`
-	Share float64        `msgpack:"s,omitempty" json:"share,omitempty"` // 0 to 1; 0: not known
+	Share float64        `msgpack:"s,omitempty" json:"share,omitempty"` // 0 to 1; 0: unknown
 }
 
-// ToolResultReceived is the one terminal fact about a call, recorded on arrival;
-// a second one has Late set and is shown as a notification.
+// ToolResultReceived records the result of a call. A second result has Late set and
+// becomes a notification.
 type ToolResultReceived struct {
 	Turn         content.TurnID     `msgpack:"t" json:"turn"`
 	Round        int                `msgpack:"r" json:"round"`
@@ -141,5 +141,5 @@ type ToolResultReceived struct {
 	Duration     time.Duration      `msgpack:"d,omitempty" json:"duration_ns,omitempty"`
 	Late         bool               `msgpack:"l,omitempty" json:"late,omitempty"`
 	ChangedPaths []string           `msgpack:"cp,omitempty" json:"changed_paths,omitempty"`
-	Auth         json.RawMessage    `msgpack:"au,omitempty" json:"auth,omitempty"` // the authorization that the tool asked for
+	Auth         json.RawMessage    `msgpack:"au,omitempty" json:"auth,omitempty"` // the authorization that the tool needs
 }

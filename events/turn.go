@@ -6,7 +6,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Origin says where queued input came from.
+// Origin is the source of queued input.
 type Origin string
 
 // The origins of input.
@@ -16,10 +16,10 @@ const (
 	FromParent       Origin = "parent"
 	FromTask         Origin = "task"
 	FromNotification Origin = "notification"
-	FromSchema       Origin = "schema" // an answer did not fit the session's schema
+	FromSchema       Origin = "schema" // correction of an answer that violates the schema
 )
 
-// OnBusy says what becomes of input that arrives while a turn is open.
+// OnBusy is the policy for input that arrives while a turn is open.
 type OnBusy string
 
 // The policies for concurrent input. The zero value is [Steer].
@@ -27,19 +27,19 @@ const (
 	Steer     OnBusy = ""          // joins at the next round boundary
 	Queue     OnBusy = "queue"     // starts the next turn
 	Interrupt OnBusy = "interrupt" // cancels the open turn, then runs
-	Reject    OnBusy = "reject"    // is refused
+	Reject    OnBusy = "reject"    // refuses it
 )
 
-// TurnOptions narrow one turn; only its routes replace what the session says. Those of
-// a submission are what was asked for, those of a turn are what holds for it.
+// TurnOptions restrict one turn. Only routes override those of the session. The
+// options of a command are as requested, those of a turn are effective.
 type TurnOptions struct {
 	Limits     *Limits     `msgpack:"l,omitempty" json:"limits,omitempty"`      // nil: the session's per-turn limits
-	Sequential bool        `msgpack:"sq,omitempty" json:"sequential,omitempty"` // one tool at a time, whatever the session allows
-	Rules      [][]Rule    `msgpack:"ru,omitempty" json:"rules,omitempty"`      // lists that judge beside the session's: the strictest verdict counts
-	Routes     []RouteRule `msgpack:"rt,omitempty" json:"routes,omitempty"`     // they come before the session's
+	Sequential bool        `msgpack:"sq,omitempty" json:"sequential,omitempty"` // one call at a time
+	Rules      [][]Rule    `msgpack:"ru,omitempty" json:"rules,omitempty"`      // additional lists of rules; the strictest decision counts
+	Routes     []RouteRule `msgpack:"rt,omitempty" json:"routes,omitempty"`     // before those of the session
 }
 
-// InputQueued records input that was accepted but is not yet in the transcript.
+// InputQueued records accepted input that is not yet in the transcript.
 type InputQueued struct {
 	Items    []content.Item `msgpack:"i" json:"items"`
 	Origin   Origin         `msgpack:"o" json:"origin"`
@@ -50,12 +50,12 @@ type InputQueued struct {
 	Baseline string         `msgpack:"bl,omitempty" json:"baseline,omitempty"`  // of the task
 }
 
-// InputAccepted records that queued items were merged into the transcript.
+// InputAccepted records that queued input entered the transcript.
 type InputAccepted struct {
 	Turn    content.TurnID `msgpack:"t" json:"turn"`
 	Items   []content.Item `msgpack:"i" json:"items"`
 	Origin  Origin         `msgpack:"o" json:"origin"`
-	Options *TurnOptions   `msgpack:"op,omitempty" json:"options,omitempty"` // of the open turn from here on; nil: as before
+	Options *TurnOptions   `msgpack:"op,omitempty" json:"options,omitempty"` // of the open turn from here on; nil: unchanged
 }
 
 // TurnStarted opens a turn, once, before its first round.
@@ -72,7 +72,7 @@ type RoundStarted struct {
 	Catalog string         `msgpack:"c,omitempty" json:"catalog,omitempty"`
 }
 
-// RoundFinished closes a round whose calls are all answered.
+// RoundFinished closes a round when all its calls are answered.
 type RoundFinished struct {
 	Turn          content.TurnID `msgpack:"t" json:"turn"`
 	Round         int            `msgpack:"r" json:"round"`
@@ -102,7 +102,7 @@ type LimitReached struct {
 	Scope string    `msgpack:"s" json:"scope"` // turn or session
 }
 
-// CancelRequested records that somebody wants something to stop.
+// CancelRequested records a request to cancel.
 type CancelRequested struct {
 	Scope  string         `msgpack:"s" json:"scope"` // turn, call or session
 	Target content.CallID `msgpack:"t,omitempty" json:"target,omitempty"`
@@ -110,19 +110,19 @@ type CancelRequested struct {
 	By     string         `msgpack:"b,omitempty" json:"by,omitempty"`
 }
 
-// CacheOverrideSet records a prompt cache request for the next model call only.
+// CacheOverrideSet records a cache request for the next model call only.
 type CacheOverrideSet struct {
 	Cache content.CacheRequest `msgpack:"c" json:"cache"`
 }
 
-// Warning records something that went wrong and was coped with.
+// Warning records a problem that did not stop the session.
 type Warning struct {
 	Code    string         `msgpack:"c" json:"code"`
 	Message string         `msgpack:"m" json:"message"`
 	Call    content.CallID `msgpack:"cl,omitempty" json:"call,omitempty"`
 }
 
-// RunFailed records what a turn died of, directly before its TurnFinished.
+// RunFailed records why a turn failed, just before its TurnFinished.
 type RunFailed struct {
 	Turn    content.TurnID     `msgpack:"t" json:"turn"`
 	Code    string             `msgpack:"c" json:"code"`
@@ -130,7 +130,7 @@ type RunFailed struct {
 	Message string             `msgpack:"m" json:"message"`
 }
 
-// TurnFinished closes a turn, exactly once on every path.
+// TurnFinished closes a turn, exactly once.
 type TurnFinished struct {
 	Turn         content.TurnID       `msgpack:"t" json:"turn"`
 	FinishReason content.FinishReason `msgpack:"fr" json:"finish_reason"`
@@ -140,16 +140,16 @@ type TurnFinished struct {
 	Error        string               `msgpack:"e,omitempty" json:"error,omitempty"`
 }
 
-// Refused tells a client that its ask was turned down. It is live only: a client
-// that misses it learns the same from a later entry whose cursors pass the ask
-// without an entry that it caused.
+// Refused tells a client that its ask was refused. It is live only: a client that
+// misses it can see that the cursors of a later entry passed the ask, but that the ask
+// caused no entry.
 type Refused struct {
 	Command string `msgpack:"c" json:"command"` // id of the envelope
 	Reason  string `msgpack:"r" json:"reason"`  // stable code
 	Detail  string `msgpack:"d,omitempty" json:"detail,omitempty"`
 }
 
-// Phase is a projection of what a task is doing.
+// Phase is what a task is doing, derived from its events.
 type Phase string
 
 // The phases of a task.
@@ -174,15 +174,15 @@ type TaskSpec struct {
 	MaxRetries int      `msgpack:"mr,omitempty" json:"max_retries,omitempty"`
 }
 
-// TaskStarted opens a task and with it a context epoch: models see the System
-// items only.
+// TaskStarted opens a task. Of earlier items, models see only System items from here
+// on.
 type TaskStarted struct {
 	Task     string   `msgpack:"t" json:"task"`
 	Spec     TaskSpec `msgpack:"s" json:"spec"`
 	Baseline string   `msgpack:"b,omitempty" json:"baseline,omitempty"`
 }
 
-// MemoryRecalled records what planning found: memory, specs, context files.
+// MemoryRecalled records what planning found: notes, specs, context files.
 type MemoryRecalled struct {
 	Items []content.Item `msgpack:"i,omitempty" json:"items,omitempty"`
 }
@@ -202,7 +202,7 @@ type VerifyFinished struct {
 	Duration time.Duration `msgpack:"d,omitempty" json:"duration_ns,omitempty"`
 }
 
-// MemoryStored records that the task's summary was remembered.
+// MemoryStored records that the task's summary was stored as a note.
 type MemoryStored struct {
 	Error string `msgpack:"e,omitempty" json:"error,omitempty"`
 }

@@ -18,15 +18,15 @@ import (
 const defaultCounted = 20
 
 type countInput struct {
-	Path    string `json:"path,omitempty" jsonschema:"The directory or file to count in, relative to the root. Everything if left out."`
-	Include string `json:"include,omitempty" jsonschema:"Count only files that match this glob, for example *.go or docs/**/*.{md,txt}; with a slash it counts from path."`
+	Path    string `json:"path,omitempty" jsonschema:"The directory or file to count in, relative to the root. Default: everything."`
+	Include string `json:"include,omitempty" jsonschema:"Count only files that match this glob, for example *.go or docs/**/*.{md,txt}; with a slash it starts from path."`
 	Exclude string `json:"exclude,omitempty" jsonschema:"Leave out files and directories that match this glob, for example *_test.go."`
-	Sort    string `json:"sort,omitempty" jsonschema:"The order of the files: by lines, words or bytes, most first, or by path. By lines if left out."`
-	Ignored bool   `json:"include_ignored,omitempty" jsonschema:"Also count in what .gitignore leaves out, such as build output and dependencies."`
-	Limit   int    `json:"limit,omitempty" jsonschema:"How many files to name; all of them are counted. 20 if left out."`
+	Sort    string `json:"sort,omitempty" jsonschema:"The order of the files: lines, words or bytes, largest first, or path. Default: lines."`
+	Ignored bool   `json:"include_ignored,omitempty" jsonschema:"Also count files that .gitignore excludes, such as build output and dependencies."`
+	Limit   int    `json:"limit,omitempty" jsonschema:"How many files to list; all are counted. Default: 20."`
 }
 
-// Describe names the request for permission.
+// Describe describes the permission request.
 func (in countInput) Describe() (kind, summary string, target any) {
 	return describe("read", "count in", in.Path)
 }
@@ -40,7 +40,7 @@ type counted struct {
 	Ignored    int         `json:"left_out_by_gitignore,omitempty"`
 }
 
-// fileCount is one file of a count.
+// fileCount is the count of one file.
 type fileCount struct {
 	Path  string `json:"path"`
 	Lines int64  `json:"lines"`
@@ -48,7 +48,7 @@ type fileCount struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// total sums up all the files that were counted, also those that are not named.
+// total is the sum over all files, including those not listed.
 type total struct {
 	Files int   `json:"files"`
 	Lines int64 `json:"lines"`
@@ -58,7 +58,7 @@ type total struct {
 
 func newCount(d *dir) (tool.Tool, error) {
 	return tool.Func("fs_count",
-		"Counts lines, words and bytes of text files, but for those that .gitignore leaves out. Answers in JSON: files, the longest ones first unless sort says otherwise, and total, which covers all of them. "+
+		"Counts lines, words and bytes of text files, except those that .gitignore excludes. Returns JSON: files, the longest first unless sort is set, and total, over all of them. "+
 			"Use it for questions about size: which files are the longest, how much code there is, how many files of a kind.",
 		d.count, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["sort"].Enum = []any{"lines", "words", "bytes", "path"}
@@ -112,8 +112,7 @@ func (in countInput) compare(a, b fileCount) int {
 	}
 }
 
-// measure counts the way wc does, but takes a last line without a line break for
-// a line.
+// measure counts like wc, except that a last line without a newline is a line.
 func measure(r *bufio.Reader) (fileCount, error) {
 	var c fileCount
 	word, last := false, byte('\n')

@@ -14,22 +14,22 @@ import (
 const defaultFound = 200
 
 type findInput struct {
-	Glob    string `json:"glob" jsonschema:"The names to look for, for example *_test.go, cmd/**/main.go or *.{yml,yaml}. Without a slash it is about the last name of a path; with one it counts from path."`
-	Path    string `json:"path,omitempty" jsonschema:"The directory to look in, relative to the root. Everywhere if left out."`
-	Type    string `json:"type,omitempty" jsonschema:"Find only files or only directories. Both if left out."`
-	Ignored bool   `json:"include_ignored,omitempty" jsonschema:"Also find what .gitignore leaves out, such as build output and dependencies."`
-	Limit   int    `json:"limit,omitempty" jsonschema:"Stop after this many. 200 if left out."`
+	Glob    string `json:"glob" jsonschema:"The names to look for, for example *_test.go, cmd/**/main.go or *.{yml,yaml}. Without a slash it matches the last name of a path; with one it starts from path."`
+	Path    string `json:"path,omitempty" jsonschema:"The directory to look in, relative to the root. Default: everywhere."`
+	Type    string `json:"type,omitempty" jsonschema:"Find only files or only directories. Default: both."`
+	Ignored bool   `json:"include_ignored,omitempty" jsonschema:"Also find what .gitignore excludes, such as build output and dependencies."`
+	Limit   int    `json:"limit,omitempty" jsonschema:"Stop after this many. Default: 200."`
 }
 
-// Describe names the request for permission.
+// Describe describes the permission request.
 func (in findInput) Describe() (kind, summary string, target any) {
 	return describe("list", "find names in", in.Path)
 }
 
 func newFind(d *dir) (tool.Tool, error) {
 	return tool.Func("fs_find",
-		"Finds files and directories by name, anywhere below a directory, but for what .gitignore leaves out. Answers with one path a line, sorted; directories end with a slash. "+
-			"The last line sums up. To look for content use fs_search.",
+		"Finds files and directories by name, anywhere below a directory, except what .gitignore excludes. Returns one path per line, sorted; directories end with a slash. "+
+			"The last line is a summary. To look for content, use fs_search.",
 		d.find, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["glob"].MinLength = new(1)
 			s.Properties["type"].Enum = []any{"file", "directory"}

@@ -1,29 +1,26 @@
-// Package fs offers the files below one directory as tools: list, find, read,
-// search and count and, if that is wanted, write, edit, patch and delete.
+// Package fs offers the files below a directory as tools: list, find, read, search
+// and count and, optionally, write, edit, patch and delete.
 //
-// The one idea: nothing outside of the root can be reached. Every file is opened
-// through a [tool.Root], so that neither .. nor an absolute path nor a symbolic
-// link leads out, whatever happens to the tree meanwhile. Paths are relative to
-// the root, with slashes; an absolute path that lies within it is understood too.
+// The one idea: nothing outside the root can be reached. Every file is opened
+// through a [tool.Root], so neither .. nor an absolute path nor a symbolic link leads
+// out, even if the tree changes meanwhile. Paths are relative to the root, with
+// slashes; an absolute path within the root works too.
 //
-// Files are written whole or not at all: under another name first, then renamed; a
-// file that is replaced keeps its permissions, and where a symbolic link leads to is
-// written, not the link. Edits of one file by the same process don't get into each
-// other's way; those of other processes may. fs_patch changes several files or none:
-// what it has written is taken back if the rest cannot be, though not by a process
-// that is killed in between.
+// Writes are atomic: a temporary file is renamed. A replaced file keeps its
+// permissions, and a write through a symbolic link changes the link's target. Edits
+// by one process never interleave; those of several processes may. fs_patch changes
+// all of its files or none: if one write fails, it undoes the others, unless the
+// process is killed in between.
 //
-// With [Options].ReadFirst a file that exists is changed only by who has read it as it
-// is. A reading names the file's version, computed from its content, and a change has
-// to give it; so that holds for all workers together, and none keeps a record.
+// With [Options].ReadFirst, only a caller that has read a file can change it. Reading
+// returns the file's version, computed from its content, and a change has to present
+// it. This holds across workers, and none keeps a record.
 //
-// The tools answer in text that is made for a model, short and with the numbers it
-// needs to go on; fs_count answers in JSON. Their errors say what to do. Binary
-// files are refused, version control's own folders are not searched, and symbolic
-// links to directories are not followed on the way down. Nor is what .gitignore and
-// .ignore files leave out looked at, unless the call asks for it or begins there; the answer says
-// how much that was. Only files below the root have a say in it, not the user's own
-// configuration of git.
+// Results are short text for a model, with the numbers that it needs to continue;
+// fs_count returns JSON. Errors say what to do. Binary files are refused, the folders
+// of version control are not searched, and walks follow no symbolic links to
+// directories. Walks also leave out what .gitignore and .ignore files below the root
+// exclude, unless the call includes it or starts there, and report how much that was.
 package fs
 
 import (
@@ -40,27 +37,26 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Codes of failures, beside those of package tool.
+// Failure codes, in addition to those of package tool.
 const (
-	CodeKind      = "wrong_kind"    // a file where a directory is wanted, or the other way round
+	CodeKind      = "wrong_kind"    // a file where a directory is needed, or the reverse
 	CodeBinary    = "binary_file"   // not text
-	CodeTooLarge  = "file_too_big"  // more than the tool handles
-	CodeNotEmpty  = "not_empty"     // a directory with something in it
+	CodeTooLarge  = "file_too_big"  // larger than the tool handles
+	CodeNotEmpty  = "not_empty"     // a directory that has entries
 	CodeUnchanged = "nothing_to_do" // the edit would change nothing
-	CodeUnread    = "read_first"    // the file has to be read before it is changed
-	CodeChanged   = "changed_since" // the file is not any more what was read
-	CodePatch     = "patch_failed"  // the patch is none, or does not fit the files
+	CodeUnread    = "read_first"    // the file must be read before it is changed
+	CodeChanged   = "changed_since" // the file has changed since it was read
+	CodePatch     = "patch_failed"  // the patch is invalid or does not apply
 )
 
-// Options says what the tools may do.
+// Options configures [New].
 type Options struct {
-	Write     bool // offer the tools that change files; zero: only those that read
-	ReadFirst bool // what exists is written only with the version that a reading named; zero: as calls like
+	Write     bool // offer the tools that change files
+	ReadFirst bool // an existing file can be changed only with the version that reading it returned
 }
 
-// New returns the tools for the directory root, sorted by name. It returns an
-// error if root is not a directory that can be opened. The directory stays open
-// for as long as the tools are in use.
+// New returns the tools for the directory root, sorted by name. It returns an error
+// if root cannot be opened. The directory stays open as long as the tools are in use.
 func New(root string, opts Options) ([]tool.Tool, error) {
 	r, err := tool.OpenRoot(root)
 	if err != nil {
@@ -89,19 +85,19 @@ type dir struct {
 
 	readFirst bool
 
-	mu sync.Mutex // held while a file is read in order to be written
+	mu sync.Mutex // held from reading a file until it is written
 }
 
-// explain says what was wrong with a path and what to do.
+// explain returns an error about a path that says what to do.
 func (d *dir) explain(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return tool.Failure(tool.CodeNoFile, "%s does not exist: see what does with fs_list_directory or fs_find", show(name))
+		return tool.Failure(tool.CodeNoFile, "%s does not exist: use fs_list_directory or fs_find to see what does", show(name))
 	}
 	return d.Explain(show(name), err)
 }
 
-// regular finds the file of that name. What is not a plain file, a pipe for
-// example, might never end.
+// regular returns the info of a regular file. Reading anything else, such as a pipe,
+// might never end.
 func (d *dir) regular(name string) (fs.FileInfo, error) {
 	info, err := d.Stat(name)
 	switch {
@@ -115,7 +111,7 @@ func (d *dir) regular(name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// show prints a path so that it stays one word of one line.
+// show formats a path so that it stays on one line.
 func show(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) || name == "" {
 		return strconv.Quote(name)
@@ -123,7 +119,7 @@ func show(name string) string {
 	return name
 }
 
-// target is what a request for permission is about.
+// target is what a permission request is about.
 type target struct {
 	Path string `json:"path"`
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/turnlog/turnlog/tool/tooltest"
 )
 
-// kit is a root with files in it, and the tools for it.
+// kit is a root with files and the tools for it.
 type kit struct {
 	root  string
 	tools map[string]tool.Tool
 }
 
-// newKit writes the files, by name and content; a name that ends with a slash is
+// newKit creates files by name and content. A name that ends with a slash is
 // an empty directory.
 func newKit(t *testing.T, files map[string]string) kit {
 	t.Helper()
@@ -47,7 +47,7 @@ func newKit(t *testing.T, files map[string]string) kit {
 	return k
 }
 
-// open makes the tools anew.
+// open creates the tools again.
 func (k kit) open(t *testing.T, opts fs.Options) {
 	t.Helper()
 	tools, err := fs.New(k.root, opts)
@@ -70,7 +70,7 @@ func (k kit) invoke(t *testing.T, name string, in args) tool.Result {
 	return tool.Invoke(t.Context(), k.tools[name], tool.Call{ID: "c1", Name: name, Input: raw})
 }
 
-// call returns the text of a call that has to succeed.
+// call returns the text of a call that must succeed.
 func (k kit) call(t *testing.T, name string, in args) string {
 	t.Helper()
 	r := k.invoke(t, name, in).Result
@@ -80,7 +80,7 @@ func (k kit) call(t *testing.T, name string, in args) string {
 	return r.Text()
 }
 
-// fail returns the text of a call that has to fail with code.
+// fail returns the text of a call that must fail with code.
 func (k kit) fail(t *testing.T, code, name string, in args) string {
 	t.Helper()
 	r := k.invoke(t, name, in).Result
@@ -125,7 +125,7 @@ func TestToolsHoldTheContract(t *testing.T) {
 		"fs_write_file":      {{Name: "new", Input: `{"path":"n/new.txt","content":"x"}`, Text: "created", Paths: []string{"n/new.txt"}}},
 		"fs_replace_in_file": {{Name: "one", Input: `{"path":"a.txt","old":"one","new":"eins"}`, Text: "line 1", Paths: []string{"a.txt"}}},
 		"fs_patch":           {{Name: "one", Input: `{"patch":"--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-one\n+eins\n"}`, Text: "changed a.txt", Paths: []string{"a.txt"}}},
-		"fs_make_directory":  {{Name: "new", Input: `{"path":"m/n"}`, Text: "made m/n/"}},
+		"fs_make_directory":  {{Name: "new", Input: `{"path":"m/n"}`, Text: "created m/n/"}},
 		"fs_delete":          {{Name: "file", Input: `{"path":"a.txt"}`, Text: "deleted", Paths: []string{"a.txt"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestToolsHoldTheContract(t *testing.T) {
 	}
 }
 
-func TestOnlyReadingUnlessAskedFor(t *testing.T) {
+func TestWithoutWriteThereAreOnlyReadTools(t *testing.T) {
 	t.Parallel()
 	tools, err := fs.New(t.TempDir(), fs.Options{})
 	if err != nil {
@@ -168,7 +168,7 @@ func TestEffectsOfTheToolsThatWrite(t *testing.T) {
 	}
 }
 
-func TestRootThatIsNotThere(t *testing.T) {
+func TestMissingRootIsAnError(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join(t.TempDir(), "missing")
 	want := "root " + root + ": no such directory: create it or name another one"
@@ -268,7 +268,7 @@ func TestPathsWithinTheRoot(t *testing.T) {
 	equal(t, "alias", aliased.call(t, "fs_read_file", args{"path": alias + "/d/file"}), "d/file: lines 1 to 1 of 1 (2 bytes)\nx\n")
 }
 
-func TestRequestsForPermission(t *testing.T) {
+func TestPermissionRequests(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, nil)
 	for name, want := range map[string]string{

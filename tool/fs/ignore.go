@@ -156,13 +156,13 @@ func translate(pattern string) string {
 	).Replace(pattern)
 }
 
-// walked is what a walk did not visit.
+// walked counts what a walk did not visit.
 type walked struct {
 	unreadable int // directories
-	ignored    int // files and directories that ignore files leave out
+	ignored    int // files and directories that ignore files exclude
 }
 
-// entries wraps visit so that what is left out is counted instead of visited.
+// entries wraps visit to count ignored entries instead of visiting them.
 func (g *ignores) entries(w *walked, visit visitFunc) visitFunc {
 	return func(name, below string, e fs.DirEntry) error {
 		if !g.match(name, e.IsDir()) {

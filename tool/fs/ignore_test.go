@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/tool/fs"
 )
 
-// TestIgnoreRules has rows that git's own manual explains: the lines of a .gitignore
-// file, then the files that are there, those left out with a minus.
+// TestIgnoreRules has rows from git's manual: the lines of a .gitignore file, then the
+// files of the tree, with a minus if they are ignored.
 func TestIgnoreRules(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -85,8 +85,7 @@ func TestIgnoreRules(t *testing.T) {
 	}
 }
 
-// TestPlainIgnoreFiles has .ignore files, which count before .gitignore files.
-func TestPlainIgnoreFiles(t *testing.T) {
+func TestIgnoreFilesComeBeforeGitignoreFiles(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{
 		".gitignore": "*.log\nsecret\n", ".ignore": "!keep.log\nvendor/\n", "sub/.gitignore": "!b.log\nkeep.log\n", "sub/.ignore": "*.md\n",
@@ -101,7 +100,7 @@ func TestPlainIgnoreFiles(t *testing.T) {
 	}
 }
 
-func TestWhatIsIgnoredIsLeftOutAndSaid(t *testing.T) {
+func TestIgnoredFilesAreLeftOutAndReported(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{
 		".gitignore": "node/\n*.log\n", "a.go": "one\n", "x.log": "one\n", "node/m/m.go": "one\n", ".git/config": "one\n",
@@ -136,8 +135,7 @@ func TestWhatIsIgnoredIsLeftOutAndSaid(t *testing.T) {
 	}
 }
 
-// TestIgnoreFilesAboveCountBelow: the walk begins further down than they are.
-func TestIgnoreFilesAboveCountBelow(t *testing.T) {
+func TestIgnoreFilesAboveTheStartApply(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{
 		".gitignore": "*.log\n/a/b/x\n", "a/.gitignore": "y\n", ".git/info/exclude": "z\n",
@@ -146,8 +144,7 @@ func TestIgnoreFilesAboveCountBelow(t *testing.T) {
 	equal(t, "find", k.call(t, "fs_find", args{"glob": "*", "path": "a/b"}), "a/b/v\n[found: 1 of 1 names; left out by ignore files: 4]\n")
 }
 
-// TestIgnoreFileThatIsALinkIsNone, as git has it: it might be made to lead anywhere.
-func TestIgnoreFileThatIsALinkIsNone(t *testing.T) {
+func TestIgnoreFileThatIsALinkIsNotRead(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for name, content := range map[string]string{"rules": "a\n", "a": "x\n"} {

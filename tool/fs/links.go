@@ -10,12 +10,12 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// maxLinks is how many symbolic links one path may lead through.
+// maxLinks is how many symbolic links a path may go through.
 const maxLinks = 40
 
-// resolve follows symbolic links, so that what is written is the file that a link
-// leads to, and not the link. What is not there yet is what it would be. Whatever
-// changes afterwards, the root is not left: every file is opened through it.
+// resolve follows symbolic links, so that a write changes a link's target and not the
+// link. The target need not exist. A link that changes afterwards cannot lead out,
+// because every file is opened through the root.
 func (d *dir) resolve(name string) (string, error) {
 	left, at := strings.Split(name, "/"), "."
 	for links := 0; len(left) > 0; {
@@ -40,9 +40,9 @@ func (d *dir) resolve(name string) (string, error) {
 			return "", d.explain(name, err)
 		}
 		if links++; links > maxLinks {
-			return "", tool.Failure(tool.CodeFileSystem, "%s leads through more than %d symbolic links", show(name), maxLinks)
+			return "", tool.Failure(tool.CodeFileSystem, "%s goes through more than %d symbolic links", show(name), maxLinks)
 		}
-		if filepath.IsAbs(link) { // no root takes one, wherever it leads
+		if filepath.IsAbs(link) { // os.Root follows none, wherever it leads
 			return "", tool.Denied("%s leads out of the root through a symbolic link, which is not followed", show(name))
 		}
 		left = append(strings.Split(filepath.ToSlash(link), "/"), left...)

@@ -11,24 +11,24 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// maxEntries is how many entries one listing shows.
+// maxEntries is how many entries a listing shows.
 const maxEntries = 1000
 
 type listInput struct {
-	Path    string `json:"path,omitempty" jsonschema:"The directory, relative to the root. The root itself if left out."`
-	Depth   int    `json:"depth,omitempty" jsonschema:"How many levels to show. 1 if left out: only what is directly in the directory."`
-	Ignored bool   `json:"include_ignored,omitempty" jsonschema:"Also show what is in directories that .gitignore leaves out; otherwise only that they are there."`
+	Path    string `json:"path,omitempty" jsonschema:"The directory, relative to the root. Default: the root."`
+	Depth   int    `json:"depth,omitempty" jsonschema:"How many levels to show. Default: 1, only what is directly in the directory."`
+	Ignored bool   `json:"include_ignored,omitempty" jsonschema:"Also list the contents of directories that .gitignore excludes; otherwise only their names."`
 }
 
-// Describe names the request for permission.
+// Describe describes the permission request.
 func (in listInput) Describe() (kind, summary string, target any) {
 	return describe("list", "list", in.Path)
 }
 
 func newList(d *dir) (tool.Tool, error) {
 	return tool.Func("fs_list_directory",
-		"Lists a directory, sorted by name, one path a line: directories end with a slash, files are followed by their size in bytes. "+
-			"Use it to find your way around; with depth it shows subdirectories too. To look for names use fs_find, for content fs_search.",
+		"Lists a directory, sorted by name, one path per line: directories end with a slash, and files are followed by their size in bytes. "+
+			"Use it to get an overview; with depth it shows subdirectories too. To look for names, use fs_find; for content, fs_search.",
 		d.list, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) { between(s, "depth", 1, 20) }))
 }
 
@@ -64,7 +64,7 @@ func (d *dir) list(ctx context.Context, in listInput) (string, error) {
 	case entries == 0 && w.unreadable == 0:
 		return show(start) + " is empty\n", nil
 	case entries > maxEntries:
-		fmt.Fprintf(&b, "[stopped after %d entries: list a subdirectory, use less depth, or look with fs_find]\n", maxEntries)
+		fmt.Fprintf(&b, "[stopped after %d entries: list a subdirectory, use less depth, or use fs_find]\n", maxEntries)
 	}
 	if w.unreadable > 0 {
 		fmt.Fprintf(&b, "[directories that could not be read: %d]\n", w.unreadable)
@@ -72,7 +72,7 @@ func (d *dir) list(ctx context.Context, in listInput) (string, error) {
 	return b.String(), nil
 }
 
-// entry returns the line of one entry.
+// entry returns the line for an entry.
 func (d *dir) entry(name string, e fs.DirEntry) string {
 	switch {
 	case e.IsDir():
@@ -85,7 +85,7 @@ func (d *dir) entry(name string, e fs.DirEntry) string {
 		return show(name) + " -> " + show(to) + "\n"
 	}
 	info, err := e.Info()
-	if err != nil { // it is gone already
+	if err != nil { // it was deleted meanwhile
 		return show(name) + "\n"
 	}
 	if !info.Mode().IsRegular() {
@@ -94,7 +94,7 @@ func (d *dir) entry(name string, e fs.DirEntry) string {
 	return fmt.Sprintf("%s (%d bytes)\n", show(name), info.Size())
 }
 
-// between bounds a numeric property.
+// between limits a numeric property.
 func between(s *jsonschema.Schema, name string, low, high float64) {
 	s.Properties[name].Minimum, s.Properties[name].Maximum = &low, &high
 }

@@ -16,18 +16,18 @@ import (
 )
 
 type patchInput struct {
-	Patch    string            `json:"patch" jsonschema:"The patch: a unified diff as of diff -u or git diff, or the form that begins with *** Begin Patch. Paths are relative to the root."`
-	Versions map[string]string `json:"versions,omitempty" jsonschema:"The version of each file that is changed or deleted, by its path, as fs_read_file named it."`
+	Patch    string            `json:"patch" jsonschema:"A unified diff as from diff -u or git diff, or the form that begins with *** Begin Patch. Paths are relative to the root."`
+	Versions map[string]string `json:"versions,omitempty" jsonschema:"The version of each file to change or delete, by path, as fs_read_file returned it."`
 }
 
-// patchTool says of each file what the patch does to it; other tools of this package
-// are about one file.
+// patchTool proposes one request for each file. The other tools of this package change
+// a single file.
 type patchTool struct{ tool.Tool }
 
 func newPatch(d *dir) (tool.Tool, error) {
 	t, err := tool.Func("fs_patch",
-		"Changes, creates, deletes and renames text files by a patch, all of it or nothing. Lines of context and lines to remove must match exactly; line numbers are only hints. "+
-			"If anything does not fit, the answer says where and why, and no file is changed.",
+		"Applies a patch that changes, creates, deletes and renames text files, all or nothing. Context lines and removed lines must match exactly; line numbers are only hints. "+
+			"If anything does not match, the result says where and why, and no file is changed.",
 		d.patch, tool.WithSpec(writing), d.versions("versions"),
 		tool.WithSchema(func(s *jsonschema.Schema) { s.Properties["patch"].MinLength = new(1) }))
 	if err != nil {
@@ -36,8 +36,8 @@ func newPatch(d *dir) (tool.Tool, error) {
 	return tool.Compile(patchTool{t})
 }
 
-// Propose makes a request for every file. A patch that cannot be read, which will
-// change nothing, is a call as such.
+// Propose makes a request for every file. An invalid patch, which changes nothing, is
+// a request without a kind.
 func (t patchTool) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
 	var in patchInput
 	if err := json.Unmarshal(c.Input, &in); err != nil {
@@ -45,7 +45,7 @@ func (t patchTool) Propose(_ context.Context, c tool.Call) ([]tool.Request, erro
 	}
 	files, err := parsePatch(in.Patch)
 	if err != nil {
-		return []tool.Request{tool.RequestFor(t.Spec(), c)}, nil //nolint:nilerr // the call says what is wrong
+		return []tool.Request{tool.RequestFor(t.Spec(), c)}, nil //nolint:nilerr // the call reports it
 	}
 	var out []tool.Request
 	for _, f := range files {
@@ -118,19 +118,19 @@ func patchFailure(err error) error {
 	return tool.Failure(CodePatch, "%v. Nothing was changed.", err)
 }
 
-// change is what becomes of one file.
+// change is what happens to one file.
 type change struct {
 	name    string
-	done    string // the verb of the answer
+	done    string // the verb in the result
 	content []byte // nil: the file is deleted
 	mode    fs.FileMode
 
-	before  []byte      // what was there
+	before  []byte      // the content before
 	was     fs.FileMode // its mode
 	existed bool
 }
 
-// plan works out all that the patch changes, and changes nothing.
+// plan computes all changes without making any.
 func (d *dir) plan(ctx context.Context, files []filePatch, versions map[string]string) ([]change, error) {
 	var plan []change
 	for _, f := range files {
@@ -140,7 +140,7 @@ func (d *dir) plan(ctx context.Context, files []filePatch, versions map[string]s
 		}
 		for _, c := range changes {
 			if slices.ContainsFunc(plan, func(other change) bool { return other.name == c.name }) {
-				return nil, patchFailure(fmt.Errorf("line %d of the patch: %s comes twice: put its hunks together", f.line, show(c.name)))
+				return nil, patchFailure(fmt.Errorf("line %d of the patch: %s appears twice: put its hunks together", f.line, show(c.name)))
 			}
 			plan = append(plan, c)
 		}
@@ -182,14 +182,14 @@ func (d *dir) planFile(ctx context.Context, f filePatch, versions map[string]str
 	}
 	if f.action == remove {
 		if len(f.hunks) > 0 && len(after) > 0 {
-			return nil, fmt.Errorf("line %d of the patch: %s is to be deleted, but has more lines than the patch removes", f.line, show(name))
+			return nil, fmt.Errorf("line %d of the patch: %s is deleted, but has more lines than the patch removes", f.line, show(name))
 		}
 		c.done = "deleted"
 		return []change{c}, nil
 	}
 	if f.to == "" {
 		if string(after) == string(c.before) && c.mode == c.was {
-			return nil, fmt.Errorf("line %d of the patch: it would change nothing in %s", f.line, show(name))
+			return nil, fmt.Errorf("line %d of the patch: it changes nothing in %s", f.line, show(name))
 		}
 		c.content = after
 		return []change{c}, nil
@@ -207,14 +207,14 @@ func (d *dir) planNew(f filePatch, name, done string) (change, error) {
 	c := change{name: name, done: done}
 	switch _, err := d.Lstat(name); {
 	case err == nil:
-		return c, fmt.Errorf("line %d of the patch: %s exists already: change it, or delete it first", f.line, show(name))
+		return c, fmt.Errorf("line %d of the patch: %s already exists: change it, or delete it first", f.line, show(name))
 	case !errors.Is(err, fs.ErrNotExist):
 		return c, d.explain(name, err)
 	}
 	return c, nil
 }
 
-// destination is the file that a path of the patch means.
+// destination returns the file that a path in the patch refers to.
 func (d *dir) destination(name string) (string, error) {
 	rel, err := d.Rel(name)
 	if err != nil {
@@ -226,7 +226,7 @@ func (d *dir) destination(name string) (string, error) {
 	return d.resolve(rel)
 }
 
-// perform makes the changes, and takes back those that it made if one cannot be.
+// perform makes the changes and, if one fails, undoes those already made.
 func (d *dir) perform(ctx context.Context, plan []change) error {
 	for i, c := range plan {
 		err := d.make(ctx, c)
@@ -235,7 +235,7 @@ func (d *dir) perform(ctx context.Context, plan []change) error {
 		}
 		for _, made := range slices.Backward(plan[:i]) {
 			if undo := d.restore(context.WithoutCancel(ctx), made); undo != nil {
-				return tool.Failure(CodePatch, "%v; and %s, which was changed before, could not be put back: %v", err, show(made.name), undo)
+				return tool.Failure(CodePatch, "%v; and %s, which had been changed, could not be restored: %v", err, show(made.name), undo)
 			}
 		}
 		return err
@@ -258,10 +258,10 @@ func (d *dir) make(ctx context.Context, c change) error {
 	return d.put(ctx, c.name, c.content, c.mode)
 }
 
-// restore puts back what was there, although the call's time may be over.
+// restore undoes a change.
 func (d *dir) restore(ctx context.Context, c change) error {
 	if !c.existed {
-		return d.Remove(c.name) //nolint:wrapcheck // perform says what it was about
+		return d.Remove(c.name) //nolint:wrapcheck // perform names the file
 	}
 	return d.put(ctx, c.name, c.before, c.was)
 }

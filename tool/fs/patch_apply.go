@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// created is the content of a new file.
+// created returns the content of a new file.
 func (f filePatch) created() []byte {
 	out := []byte{}
 	for _, h := range f.hunks {
@@ -22,7 +22,7 @@ func (f filePatch) created() []byte {
 	return out
 }
 
-// permissions is the mode that a file of the mode was gets; zero is the usual one.
+// permissions returns the new mode of a file with mode was. Zero is the default.
 func (f filePatch) permissions(was fs.FileMode) fs.FileMode {
 	switch {
 	case f.mode == "" || was == 0 && f.mode != executable:
@@ -30,16 +30,16 @@ func (f filePatch) permissions(was fs.FileMode) fs.FileMode {
 	case was == 0:
 		return 0o755
 	case f.mode == executable:
-		return was | was&0o444>>2 // who may read it may run it
+		return was | was&0o444>>2 // every reader may read it may run it
 	}
 	return was &^ 0o111
 }
 
-// document is a file as lines, without their line breaks.
+// document is a file as lines without their newlines.
 type document struct {
 	lines []string
-	final bool // the last line has a line break
-	crlf  bool // lines end as on Windows
+	final bool // the last line ends with a newline
+	crlf  bool // lines end with \r\n
 }
 
 func documentOf(content []byte) document {
@@ -67,15 +67,15 @@ func (d document) bytes() []byte {
 	return []byte(text)
 }
 
-// same compares a line of the file with one of the patch, which does not show how
-// the file ends its lines.
+// same compares a line of the file with one of the patch, which does not show the
+// file's line endings.
 func same(have, want string) bool { return have == want || strings.TrimSuffix(have, "\r") == want }
 
-// apply returns what the patch makes of a file.
+// apply returns the content of a file after the patch.
 func (f filePatch) apply(content []byte) ([]byte, error) {
 	doc := documentOf(content)
 	out := document{final: doc.final, crlf: doc.crlf}
-	from, shift := 0, 0 // lines of the file that are done with; how far off the numbers are
+	from, shift := 0, 0 // lines already copied; how far off the line numbers are
 	for i, h := range f.hunks {
 		old := h.old()
 		at, err := h.find(doc, old, from, shift)
@@ -100,7 +100,7 @@ func (f filePatch) apply(content []byte) ([]byte, error) {
 	return out.bytes(), nil
 }
 
-// old is what the hunk wants to find.
+// old returns the lines that the hunk has to match.
 func (h hunk) old() []string {
 	var out []string
 	for _, l := range h.lines {
@@ -111,8 +111,8 @@ func (h hunk) old() []string {
 	return out
 }
 
-// replacement is what stands in the place at of the file afterwards: what the hunk
-// keeps, as the file has it, and what it adds.
+// replacement returns the new lines at a place: context as the file has it, and what
+// the hunk adds.
 func (h hunk) replacement(doc document, at int) []string {
 	var out []string
 	for _, l := range h.lines {
@@ -131,8 +131,8 @@ func (h hunk) replacement(doc document, at int) []string {
 	return out
 }
 
-// find returns where the hunk belongs: in the line that it says, else in the only
-// place where it fits, else, after lines that it says stand before, in the first one.
+// find returns where the hunk applies: at its line number, else at the only place
+// where it matches, else at the first place after the lines that it says precede it.
 func (h hunk) find(doc document, old []string, from, shift int) (int, error) {
 	said := h.at - 1 + shift
 	start, err := h.after(doc.lines, from)
@@ -163,12 +163,12 @@ func (h hunk) find(doc document, old []string, from, shift int) (int, error) {
 		for i := range places {
 			places[i]++
 		}
-		return 0, fmt.Errorf("it fits at %s: give more lines of context", where(places))
+		return 0, fmt.Errorf("it matches at %s: give more lines of context", where(places))
 	}
 	return 0, h.mismatch(doc.lines, old, start)
 }
 
-// after returns where to begin to look: behind the lines that stand before.
+// after returns where to start looking: after the lines that precede the hunk.
 func (h hunk) after(lines []string, from int) (int, error) {
 	for _, seek := range h.seek {
 		i := slices.IndexFunc(lines[from:], func(line string) bool { return strings.TrimSpace(line) == seek })
@@ -180,7 +180,7 @@ func (h hunk) after(lines []string, from int) (int, error) {
 	return from, nil
 }
 
-// mismatch tells how far the hunk fits where it fits best.
+// mismatch describes how far the hunk matches at its best place.
 func (h hunk) mismatch(lines, old []string, start int) error {
 	best, fits := 0, 0
 	for i := start; i < len(lines); i++ {
@@ -194,12 +194,12 @@ func (h hunk) mismatch(lines, old []string, start int) error {
 	}
 	switch {
 	case fits == len(old):
-		return fmt.Errorf("it fits at line %d, but is to be at the end of the file", best+1)
+		return fmt.Errorf("it matches at line %d, but must be at the end of the file", best+1)
 	case fits == 0:
 		return fmt.Errorf("no line from %d on is %q: read the file again", start+1, excerpt([]byte(old[0]), 0))
 	case best+fits == len(lines):
-		return fmt.Errorf("it fits from line %d on, but the file ends before %q", best+1, excerpt([]byte(old[fits]), 0))
+		return fmt.Errorf("it matches from line %d, but the file ends before %q", best+1, excerpt([]byte(old[fits]), 0))
 	}
-	return fmt.Errorf("it fits from line %d on, but line %d is %q and not %q: read the file again",
+	return fmt.Errorf("it matches from line %d, but line %d is %q, not %q: read the file again",
 		best+1, best+fits+1, excerpt([]byte(lines[best+fits]), 0), excerpt([]byte(old[fits]), 0))
 }

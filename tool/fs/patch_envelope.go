@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// Marks of the enveloped form of a patch.
+// Markers of the enveloped form of a patch.
 const (
 	beginPatch = "*** Begin Patch"
 	endPatch   = "*** End Patch"
@@ -15,7 +15,7 @@ const (
 	endOfFile  = "*** End of File"
 )
 
-// enveloped reads the form that begins with *** Begin Patch.
+// enveloped parses the form that begins with *** Begin Patch.
 func (p *patchParser) enveloped() ([]filePatch, error) {
 	for strings.TrimSpace(p.lines[p.next]) != beginPatch {
 		p.next++
@@ -44,23 +44,23 @@ func (p *patchParser) enveloped() ([]filePatch, error) {
 			err = p.fail(n, "%q: want %s, %s, %s or %s", line, strings.TrimSpace(addFile), strings.TrimSpace(updateFile), strings.TrimSpace(deleteFile), endPatch)
 		}
 		if err == nil && f.name == "" {
-			err = p.fail(n, "it names no file")
+			err = p.fail(n, "no file name")
 		}
 		if err != nil {
 			return nil, err
 		}
 		files = append(files, f)
 	}
-	return nil, p.fail(len(p.lines), "the patch has no end: %s is missing", endPatch)
+	return nil, p.fail(len(p.lines), "the patch does not end: %s is missing", endPatch)
 }
 
-// added reads the lines of a new file.
+// added parses the lines of a new file.
 func (p *patchParser) added(f *filePatch) error {
 	h := hunk{line: p.next + 1}
 	for ; p.more() && !strings.HasPrefix(p.lines[p.next], "***"); p.next++ {
 		text, ok := strings.CutPrefix(p.lines[p.next], "+")
 		if !ok {
-			return p.fail(p.next+1, "lines of a new file begin with +")
+			return p.fail(p.next+1, "the lines of a new file begin with +")
 		}
 		h.lines = append(h.lines, patchLine{'+', text})
 	}
@@ -70,7 +70,7 @@ func (p *patchParser) added(f *filePatch) error {
 	return nil
 }
 
-// updated reads the hunks of a file. The first one may do without a head.
+// updated parses the hunks of a file. The first needs no header.
 func (p *patchParser) updated(f *filePatch) error {
 	if p.more() && strings.HasPrefix(p.lines[p.next], moveTo) {
 		f.to = strings.TrimSpace(p.lines[p.next][len(moveTo):])

@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// Modes of files, as git writes them.
+// File modes as git writes them.
 const (
 	ordinary   = "100644"
 	executable = "100755"
 )
 
-// gitHead is what git says of a file before its hunks, if it has any.
+// gitHead is git's extended header for a file, before its hunks if it has any.
 type gitHead struct {
-	begun    bool   // by its first line; without one it can only be a renaming
-	line     int    // of the patch; 0: it says nothing
-	name     string // in both halves of its first line; empty: they differ
+	begun    bool   // it has a "diff --git" line; without one it can only be a rename
+	line     int    // of the patch; 0: there is no header
+	name     string // in the "diff --git" line; empty: its halves differ
 	from, to string
 	action   action
-	mode     string // that the file is to have; empty: nothing is said
+	mode     string // the new mode; empty: not given
 }
 
-// read takes a line of the head, if it is one.
+// read parses a line if it belongs to the header.
 func (g *gitHead) read(p *patchParser) error {
 	line, n := p.lines[p.next], p.next+1
 	for _, key := range []string{
@@ -42,10 +42,10 @@ func (g *gitHead) read(p *patchParser) error {
 		case "deleted file mode ":
 			g.action = remove
 		case "copy from ":
-			return p.fail(n, "a file cannot be copied by a patch: write the copy")
+			return p.fail(n, "a patch cannot copy a file: write the copy")
 		default:
 			if g.mode = strings.TrimSpace(value); g.mode != ordinary && g.mode != executable {
-				return p.fail(n, "mode %q: a patch makes files of the modes %s and %s", g.mode, ordinary, executable)
+				return p.fail(n, "mode %q: a patch can only set the modes %s and %s", g.mode, ordinary, executable)
 			}
 			if key == "new file mode " {
 				g.action = create
@@ -56,7 +56,7 @@ func (g *gitHead) read(p *patchParser) error {
 	return nil
 }
 
-// beginGit is the head whose first line is a line of git.
+// beginGit starts a header at a "diff --git" line.
 func beginGit(line string, n int) gitHead {
 	names := strings.TrimPrefix(line, "diff --git ")
 	g := gitHead{begun: true, line: n}
@@ -71,7 +71,7 @@ func beginGit(line string, n int) gitHead {
 	return g
 }
 
-// common is the name that both halves of a first line have.
+// common returns the name in both halves of a "diff --git" line, or "".
 func common(before, after string) string {
 	a, okA := strings.CutPrefix(before, "a/")
 	b, okB := strings.CutPrefix(after, "b/")
@@ -84,7 +84,7 @@ func common(before, after string) string {
 	return before
 }
 
-// alone is what the head says of a file if no hunk follows; ok is false if that is
+// alone returns what the header does to a file without hunks. ok is false if that is
 // nothing.
 func (g gitHead) alone(p *patchParser) (f filePatch, ok bool, err error) {
 	f = filePatch{action: g.action, name: g.name, mode: g.mode, line: g.line}
@@ -95,14 +95,14 @@ func (g gitHead) alone(p *patchParser) (f filePatch, ok bool, err error) {
 	case g.action == update && g.mode == "":
 		return f, false, nil
 	case g.name == "":
-		return f, false, p.fail(g.line, "it names no file")
+		return f, false, p.fail(g.line, "no file name")
 	case g.action == remove:
-		f.hunks = []hunk{{line: g.line}} // removes no line, so there may be none
+		f.hunks = []hunk{{line: g.line}} // removes no line, so the file must be empty
 	}
 	return f, true, nil
 }
 
-// onto puts what the head says on a file that has hunks.
+// onto applies the header to a file with hunks.
 func (g gitHead) onto(f filePatch) filePatch {
 	f.mode = g.mode
 	if g.to != "" && g.from != "" {
@@ -111,7 +111,7 @@ func (g gitHead) onto(f filePatch) filePatch {
 	return f
 }
 
-// unquoted is a name as git writes it, which quotes it if it is unusual.
+// unquoted returns a file name. Git quotes unusual ones.
 func unquoted(name string) string {
 	name = strings.TrimSpace(name)
 	if plain, err := strconv.Unquote(name); err == nil && strings.HasPrefix(name, `"`) {

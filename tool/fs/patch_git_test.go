@@ -8,8 +8,7 @@ import (
 	"github.com/turnlog/turnlog/tool/fs"
 )
 
-// What git says of a file without a hunk is done, or refused; it is not passed over.
-func TestPatchDoesWhatGitSays(t *testing.T) {
+func TestPatchAppliesGitHeaders(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		patch, answer string
@@ -102,22 +101,22 @@ func TestPatchDoesWhatGitSays(t *testing.T) {
 	}
 }
 
-func TestPatchRefusesWhatItCannotDoOfGit(t *testing.T) {
+func TestPatchRefusesUnsupportedGitHeaders(t *testing.T) {
 	t.Parallel()
 	const tail = ". Nothing was changed."
 	for name, row := range map[string]struct{ patch, want string }{
 		"a copy": {
 			"diff --git a/f b/g\nsimilarity index 100%\ncopy from f\ncopy to g\n",
-			"line 3 of the patch: a file cannot be copied by a patch: write the copy",
+			"line 3 of the patch: a patch cannot copy a file: write the copy",
 		},
 		"a link": {
 			"diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc/passwd\n\\ No newline at end of file\n",
-			`line 2 of the patch: mode "120000": a patch makes files of the modes 100644 and 100755`,
+			`line 2 of the patch: mode "120000": a patch can only set the modes 100644 and 100755`,
 		},
-		"not empty":  {"diff --git a/f b/f\ndeleted file mode 100644\n", "line 1 of the patch: f is to be deleted, but has more lines than the patch removes"},
-		"no name":    {"diff --git a/f b/g\nnew file mode 100644\n", "line 1 of the patch: it names no file"},
-		"there":      {"diff --git a/f b/f\nnew file mode 100644\n", "line 1 of the patch: f exists already: change it, or delete it first"},
-		"mode as is": {"diff --git a/f b/f\nold mode 100755\nnew mode 100644\n", "line 1 of the patch: it would change nothing in f"},
+		"not empty":  {"diff --git a/f b/f\ndeleted file mode 100644\n", "line 1 of the patch: f is deleted, but has more lines than the patch removes"},
+		"no name":    {"diff --git a/f b/g\nnew file mode 100644\n", "line 1 of the patch: no file name"},
+		"there":      {"diff --git a/f b/f\nnew file mode 100644\n", "line 1 of the patch: f already exists: change it, or delete it first"},
+		"mode as is": {"diff --git a/f b/f\nold mode 100755\nnew mode 100644\n", "line 1 of the patch: it changes nothing in f"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,25 +17,25 @@ const (
 	remove
 )
 
-// filePatch is what a patch says of one file.
+// filePatch is the part of a patch about one file.
 type filePatch struct {
 	action action
 	name   string
-	to     string // the new name; empty: it keeps its own
+	to     string // the new name; empty: unchanged
 	hunks  []hunk
-	mode   string // as git writes it; empty: as it was
+	mode   string // as git writes it; empty: unchanged
 	line   int    // of the patch, where it begins
 }
 
-// hunk is one place of a file.
+// hunk is a change at one place of a file.
 type hunk struct {
 	line   int      // of the patch
-	at     int      // the line of the file in which it is said to begin; 0: nothing is said
-	seek   []string // lines that stand before it, in their order
-	atEnd  bool     // nothing follows it
+	at     int      // the line of the file where it begins, according to the patch; 0: not given
+	seek   []string // lines that precede it, in order
+	atEnd  bool     // it is at the end of the file
 	lines  []patchLine
-	oldEnd bool // the last line of the old text has no line break
-	newEnd bool // nor has that of the new one
+	oldEnd bool // the old text does not end with a newline
+	newEnd bool // nor does the new text
 }
 
 // patchLine is a line of a hunk; op is ' ', '-' or '+'.
@@ -44,7 +44,7 @@ type patchLine struct {
 	text string
 }
 
-// parsePatch reads a patch in either form. Errors name its lines, counted from 1.
+// parsePatch parses a patch in either form. Errors name its lines, counted from 1.
 func parsePatch(text string) ([]filePatch, error) {
 	p := &patchParser{lines: strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")}
 	if n := len(p.lines); p.lines[n-1] == "" {
@@ -52,7 +52,7 @@ func parsePatch(text string) ([]filePatch, error) {
 	}
 	files, err := p.form()()
 	if err == nil && len(files) == 0 {
-		err = errors.New("the patch names no file: give a unified diff with lines --- and +++, or the form that begins with *** Begin Patch")
+		err = errors.New("the patch names no file: use a unified diff with lines --- and +++, or the form that begins with *** Begin Patch")
 	}
 	return files, err
 }
@@ -62,8 +62,8 @@ type patchParser struct {
 	next  int
 }
 
-// form is how the patch is to be read: by what comes first, for either form may be
-// about the other one.
+// form returns the parser for the patch: the first marker decides, because a patch of
+// either form may contain the other.
 func (p *patchParser) form() func() ([]filePatch, error) {
 	for i, line := range p.lines {
 		if strings.TrimSpace(line) == beginPatch {
@@ -82,8 +82,8 @@ func (p *patchParser) fail(line int, format string, args ...any) error {
 	return fmt.Errorf("line %d of the patch: "+format, append([]any{line}, args...)...)
 }
 
-// unified reads what diff -u and git diff write. What else stands between files is
-// passed over.
+// unified parses the output of diff -u and git diff. It skips other text between
+// files.
 func (p *patchParser) unified() ([]filePatch, error) {
 	var files []filePatch
 	var head gitHead
@@ -106,7 +106,7 @@ func (p *patchParser) unified() ([]filePatch, error) {
 			files, head = append(files, head.onto(f)), gitHead{}
 			continue
 		case strings.HasPrefix(line, "@@"):
-			return nil, p.fail(n, "a hunk without a file: lines --- and +++ with the file's name come first")
+			return nil, p.fail(n, "a hunk without a file: lines --- and +++ with the file name must come first")
 		case strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
 			return nil, p.fail(n, "binary files cannot be patched")
 		case strings.HasPrefix(line, "diff "):
@@ -146,7 +146,7 @@ func (p *patchParser) unifiedFile() (filePatch, error) {
 	}
 	switch {
 	case before == devNull && after == devNull:
-		return f, p.fail(f.line, "it names no file")
+		return f, p.fail(f.line, "no file name")
 	case before == devNull:
 		f.action, f.name = create, after
 	case after == devNull:
@@ -165,25 +165,25 @@ func (p *patchParser) unifiedFile() (filePatch, error) {
 		f.hunks = append(f.hunks, h)
 	}
 	if len(f.hunks) == 0 && f.to == "" {
-		return f, p.fail(f.line, "%s has no hunk: a line @@ has to follow", show(f.name))
+		return f, p.fail(f.line, "%s has no hunk: a line @@ must follow", show(f.name))
 	}
 	if f.action == create && slices.ContainsFunc(f.hunks, func(h hunk) bool { return len(h.old()) > 0 }) {
-		return f, p.fail(f.line, "%s is to be created, but not all of its lines begin with +", show(f.name))
+		return f, p.fail(f.line, "%s is created, but not all of its lines begin with +", show(f.name))
 	}
 	return f, nil
 }
 
-// headerName is the name in a line --- or +++, without the time that may follow.
+// headerName returns the name in a line --- or +++, without a timestamp.
 func headerName(line string) string {
 	name, _, _ := strings.Cut(line[len("--- "):], "\t")
 	return unquoted(name)
 }
 
-// unifiedHunk reads a hunk. What its head counts is taken for a hint: models count
-// badly, and what the lines say is unambiguous but at the hunk's end.
+// unifiedHunk parses a hunk. The counts in its header are only hints: models count
+// badly, and the lines are unambiguous except at the end of the hunk.
 func (p *patchParser) unifiedHunk() (hunk, error) {
 	h := hunk{line: p.next + 1}
-	olds, news := -1, -1 // lines still to come, where that is known
+	olds, news := -1, -1 // lines still expected, if known
 	head, ok := strings.CutPrefix(p.lines[p.next], "@@ -")
 	if ok {
 		oldSpan, rest, _ := strings.Cut(head, " +")
@@ -192,23 +192,23 @@ func (p *patchParser) unifiedHunk() (hunk, error) {
 		h.at, olds, err1 = span(oldSpan)
 		_, news, err2 = span(newSpan)
 		if !closed || err1 != nil || err2 != nil {
-			return h, p.fail(h.line, "%q is not the head of a hunk: write it like @@ -10,3 +10,4 @@", p.lines[p.next])
+			return h, p.fail(h.line, "%q is not a hunk header: write it like @@ -10,3 +10,4 @@", p.lines[p.next])
 		}
 		if olds == 0 {
-			h.at++ // it says after which line, otherwise in which line
+			h.at++ // without old lines, the number is that of the line before
 		}
 	} else if strings.Trim(p.lines[p.next], "@ ") != "" {
-		return h, p.fail(h.line, "%q is not the head of a hunk: write it like @@ -10,3 +10,4 @@", p.lines[p.next])
+		return h, p.fail(h.line, "%q is not a hunk header: write it like @@ -10,3 +10,4 @@", p.lines[p.next])
 	}
 	p.next++
-	blank := 0 // lines at the end without even the blank of a line of context
+	blank := 0 // empty lines at the end, without the space of a context line
 	for p.more() {
 		line := p.lines[p.next]
 		if strings.HasPrefix(line, "@@") || strings.HasPrefix(line, "diff ") || p.endsHunk(olds, news) {
 			break
 		}
 		if line == "-- " && olds == 0 && news == 0 {
-			break // what follows is the signature of a mail
+			break // an email signature follows
 		}
 		done, err := h.take(p.next+1, line)
 		if err != nil {
@@ -235,8 +235,8 @@ func (p *patchParser) unifiedHunk() (hunk, error) {
 	return h, h.check()
 }
 
-// endsHunk reports whether the next file begins here, and not a line to remove that
-// begins with -- and one to add that begins with ++.
+// endsHunk reports whether the next file begins here, as opposed to a removed line that
+// begins with -- and an added one that begins with ++.
 func (p *patchParser) endsHunk(olds, news int) bool {
 	switch {
 	case !p.isHeader() || olds == 1 && news == 1:
@@ -247,7 +247,7 @@ func (p *patchParser) endsHunk(olds, news int) bool {
 	return p.next+2 < len(p.lines) && strings.HasPrefix(p.lines[p.next+2], "@@")
 }
 
-// span reads 10,3 or 10.
+// span parses 10,3 or 10.
 func span(text string) (at, lines int, err error) {
 	first, count, counted := strings.Cut(text, ",")
 	if at, err = strconv.Atoi(first); err != nil {
@@ -260,7 +260,7 @@ func span(text string) (at, lines int, err error) {
 	return at, lines, err //nolint:wrapcheck // as above
 }
 
-// take adds a line of the patch. It reports whether that cannot belong to the hunk.
+// take adds a line of the patch. done reports that the line is not part of the hunk.
 func (h *hunk) take(n int, line string) (done bool, err error) {
 	if line == "" {
 		h.lines = append(h.lines, patchLine{op: ' '})
@@ -272,24 +272,24 @@ func (h *hunk) take(n int, line string) (done bool, err error) {
 		return false, nil
 	case '\\':
 		if len(h.lines) == 0 {
-			return false, fmt.Errorf("line %d of the patch: there is no line before it that could lack a line break", n)
+			return false, fmt.Errorf("line %d of the patch: no line before it can lack a newline", n)
 		}
 		op := h.lines[len(h.lines)-1].op
 		h.oldEnd = h.oldEnd || op != '+'
 		h.newEnd = h.newEnd || op != '-'
 		return false, nil
 	case 'G', 'B', 'i', 'n', 's', 'r', 'I', 'o', '*':
-		return true, nil // what git writes between files
+		return true, nil // git writes these between files
 	}
-	return false, fmt.Errorf("line %d of the patch: begins with %q: lines of a hunk begin with a blank, + or -", n, line[:1])
+	return false, fmt.Errorf("line %d of the patch: begins with %q: lines of a hunk begin with a space, + or -", n, line[:1])
 }
 
-// check says what is wrong with a hunk that is complete.
+// check checks a complete hunk.
 func (h *hunk) check() error {
 	for _, l := range h.lines {
 		if l.op != ' ' {
 			return nil
 		}
 	}
-	return fmt.Errorf("line %d of the patch: the hunk changes nothing: it has no line with + or -", h.line)
+	return fmt.Errorf("line %d of the patch: the hunk changes nothing: no line begins with + or -", h.line)
 }

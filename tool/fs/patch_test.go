@@ -20,7 +20,7 @@ func TestPatch(t *testing.T) {
 	for name, row := range map[string]struct {
 		files   map[string]string
 		patch   string
-		want    map[string]string // what is there afterwards, without what stays
+		want    map[string]string // files after the patch, without unchanged ones
 		answer  string
 		changed []string
 	}{
@@ -147,7 +147,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// patchKit writes files; content that begins with -> is a symbolic link.
+// patchKit creates files. Content that begins with -> is a symbolic link.
 func patchKit(t *testing.T, files map[string]string) kit {
 	t.Helper()
 	plain := map[string]string{}
@@ -165,8 +165,8 @@ func patchKit(t *testing.T, files map[string]string) kit {
 	return k
 }
 
-// holds checks what is there: files as they were but for those changed, where an
-// empty one is gone.
+// holds checks that files are unchanged except for those in changed, where an empty
+// one is deleted.
 func (k kit) holds(t *testing.T, files, changed map[string]string) {
 	t.Helper()
 	for name, before := range files {
@@ -184,34 +184,34 @@ func (k kit) holds(t *testing.T, files, changed map[string]string) {
 	noLeftovers(t, k)
 }
 
-func TestPatchThatDoesNotFitChangesNothing(t *testing.T) {
+func TestPatchThatDoesNotApplyChangesNothing(t *testing.T) {
 	t.Parallel()
 	const good = "--- f\n+++ f\n@@ -1 +1 @@\n-one\n+eins\n"
 	files := map[string]string{"f": poem, "g": "a\nb\na\nb\n", "d/x": "x\n", "bin": "a\x00b", "out": "->../secret"}
 	for name, row := range map[string]struct{ code, patch, want string }{
-		"no file":         {fs.CodePatch, "hello", "the patch names no file: give a unified diff with lines --- and +++, or the form that begins with *** Begin Patch. Nothing was changed."},
-		"no head":         {fs.CodePatch, "@@ -1 +1 @@\n-a\n", "line 1 of the patch: a hunk without a file: lines --- and +++ with the file's name come first. Nothing was changed."},
-		"bad head":        {fs.CodePatch, "--- f\n+++ f\n@@ one @@\n-a\n", `line 3 of the patch: "@@ one @@" is not the head of a hunk: write it like @@ -10,3 +10,4 @@. Nothing was changed.`},
-		"bad begin":       {fs.CodePatch, "--- f\n+++ f\n@@ -1,2 +1,2 @@\n-one\n#two\n", `line 5 of the patch: begins with "#": lines of a hunk begin with a blank, + or -. Nothing was changed.`},
-		"changes nothing": {fs.CodePatch, "--- f\n+++ f\n@@ -1 +1 @@\n one\n", "line 3 of the patch: the hunk changes nothing: it has no line with + or -. Nothing was changed."},
-		"to the same":     {fs.CodePatch, "--- f\n+++ f\n@@ -1 +1 @@\n-one\n+one\n", "line 1 of the patch: it would change nothing in f. Nothing was changed."},
-		"the second file": {fs.CodePatch, good + "--- g\n+++ g\n@@ -9,2 +9,2 @@\n a\n-c\n+d\n", `g: hunk 1 (line 8 of the patch): it fits from line 1 on, but line 2 is "b" and not "c": read the file again. Nothing was changed.`},
+		"no file":         {fs.CodePatch, "hello", "the patch names no file: use a unified diff with lines --- and +++, or the form that begins with *** Begin Patch. Nothing was changed."},
+		"no head":         {fs.CodePatch, "@@ -1 +1 @@\n-a\n", "line 1 of the patch: a hunk without a file: lines --- and +++ with the file name must come first. Nothing was changed."},
+		"bad head":        {fs.CodePatch, "--- f\n+++ f\n@@ one @@\n-a\n", `line 3 of the patch: "@@ one @@" is not a hunk header: write it like @@ -10,3 +10,4 @@. Nothing was changed.`},
+		"bad begin":       {fs.CodePatch, "--- f\n+++ f\n@@ -1,2 +1,2 @@\n-one\n#two\n", `line 5 of the patch: begins with "#": lines of a hunk begin with a space, + or -. Nothing was changed.`},
+		"changes nothing": {fs.CodePatch, "--- f\n+++ f\n@@ -1 +1 @@\n one\n", "line 3 of the patch: the hunk changes nothing: no line begins with + or -. Nothing was changed."},
+		"to the same":     {fs.CodePatch, "--- f\n+++ f\n@@ -1 +1 @@\n-one\n+one\n", "line 1 of the patch: it changes nothing in f. Nothing was changed."},
+		"the second file": {fs.CodePatch, good + "--- g\n+++ g\n@@ -9,2 +9,2 @@\n a\n-c\n+d\n", `g: hunk 1 (line 8 of the patch): it matches from line 1, but line 2 is "b", not "c": read the file again. Nothing was changed.`},
 		"not there":       {fs.CodePatch, "--- f\n+++ f\n@@ -1 +1 @@\n-uno\n+eins\n", `f: hunk 1 (line 3 of the patch): no line from 1 on is "uno": read the file again. Nothing was changed.`},
-		"beyond the end":  {fs.CodePatch, "--- f\n+++ f\n@@ -5,2 +5,2 @@\n five\n-six\n+sechs\n", `f: hunk 1 (line 3 of the patch): it fits from line 5 on, but the file ends before "six". Nothing was changed.`},
-		"several places":  {fs.CodePatch, "--- g\n+++ g\n@@ -9,2 +9,2 @@\n a\n-b\n+c\n", "g: hunk 1 (line 3 of the patch): it fits at lines 1, 3: give more lines of context. Nothing was changed."},
+		"beyond the end":  {fs.CodePatch, "--- f\n+++ f\n@@ -5,2 +5,2 @@\n five\n-six\n+sechs\n", `f: hunk 1 (line 3 of the patch): it matches from line 5, but the file ends before "six". Nothing was changed.`},
+		"several places":  {fs.CodePatch, "--- g\n+++ g\n@@ -9,2 +9,2 @@\n a\n-b\n+c\n", "g: hunk 1 (line 3 of the patch): it matches at lines 1, 3: give more lines of context. Nothing was changed."},
 		"wrong order":     {fs.CodePatch, "--- f\n+++ f\n@@ -4 +4 @@\n-four\n+4\n@@ -1 +1 @@\n-one\n+1\n", `f: hunk 2 (line 6 of the patch): no line from 5 on is "one": read the file again. Nothing was changed.`},
-		"twice":           {fs.CodePatch, good + good, "line 6 of the patch: f comes twice: put its hunks together. Nothing was changed."},
-		"exists":          {fs.CodePatch, "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n", "line 1 of the patch: f exists already: change it, or delete it first. Nothing was changed."},
-		"onto another":    {fs.CodePatch, "*** Begin Patch\n*** Update File: f\n*** Move to: g\n*** End Patch", "line 2 of the patch: g exists already: change it, or delete it first. Nothing was changed."},
-		"half deleted":    {fs.CodePatch, "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n", "line 1 of the patch: f is to be deleted, but has more lines than the patch removes. Nothing was changed."},
-		"new with old":    {fs.CodePatch, "--- /dev/null\n+++ b/n\n@@ -0,0 +1,2 @@\n+x\n y\n", "line 1 of the patch: n is to be created, but not all of its lines begin with +. Nothing was changed."},
-		"no end":          {fs.CodePatch, "*** Begin Patch\n*** Delete File: f\n", "line 2 of the patch: the patch has no end: *** End Patch is missing. Nothing was changed."},
+		"twice":           {fs.CodePatch, good + good, "line 6 of the patch: f appears twice: put its hunks together. Nothing was changed."},
+		"exists":          {fs.CodePatch, "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n", "line 1 of the patch: f already exists: change it, or delete it first. Nothing was changed."},
+		"onto another":    {fs.CodePatch, "*** Begin Patch\n*** Update File: f\n*** Move to: g\n*** End Patch", "line 2 of the patch: g already exists: change it, or delete it first. Nothing was changed."},
+		"half deleted":    {fs.CodePatch, "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n", "line 1 of the patch: f is deleted, but has more lines than the patch removes. Nothing was changed."},
+		"new with old":    {fs.CodePatch, "--- /dev/null\n+++ b/n\n@@ -0,0 +1,2 @@\n+x\n y\n", "line 1 of the patch: n is created, but not all of its lines begin with +. Nothing was changed."},
+		"no end":          {fs.CodePatch, "*** Begin Patch\n*** Delete File: f\n", "line 2 of the patch: the patch does not end: *** End Patch is missing. Nothing was changed."},
 		"unknown mark":    {fs.CodePatch, "*** Begin Patch\n*** Change File: f\n*** End Patch", `line 2 of the patch: "*** Change File: f": want *** Add File:, *** Update File:, *** Delete File: or *** End Patch. Nothing was changed.`},
 		"no such line":    {fs.CodePatch, "*** Begin Patch\n*** Update File: f\n@@ zero\n-one\n+eins\n*** End Patch", `f: hunk 1 (line 3 of the patch): no line from 1 on is "zero". Nothing was changed.`},
-		"not the end":     {fs.CodePatch, "*** Begin Patch\n*** Update File: f\n@@\n-one\n+eins\n*** End of File\n*** End Patch", "f: hunk 1 (line 3 of the patch): it fits at line 1, but is to be at the end of the file. Nothing was changed."},
+		"not the end":     {fs.CodePatch, "*** Begin Patch\n*** Update File: f\n@@\n-one\n+eins\n*** End of File\n*** End Patch", "f: hunk 1 (line 3 of the patch): it matches at line 1, but must be at the end of the file. Nothing was changed."},
 		"binary":          {fs.CodeBinary, "--- bin\n+++ bin\n@@ -1 +1 @@\n-a\n+b\n", "bin is a binary file of 3 bytes, not text"},
 		"directory":       {fs.CodeKind, "--- d\n+++ d\n@@ -1 +1 @@\n-a\n+b\n", "d is a directory: list it with fs_list_directory, or name a file in it"},
-		"missing":         {tool.CodeNoFile, good + "--- no\n+++ no\n@@ -1 +1 @@\n-a\n+b\n", "no does not exist: see what does with fs_list_directory or fs_find"},
+		"missing":         {tool.CodeNoFile, good + "--- no\n+++ no\n@@ -1 +1 @@\n-a\n+b\n", "no does not exist: use fs_list_directory or fs_find to see what does"},
 		"outside":         {tool.CodeDenied, good + "--- /dev/null\n+++ ../x\n@@ -0,0 +1 @@\n+x\n", `path "../x" is outside the root: use a path relative to it`},
 		"by a link out":   {tool.CodeDenied, good + "--- /dev/null\n+++ out\n@@ -0,0 +1 @@\n+x\n", "out leads out of the root through a symbolic link, which is not followed"},
 		"below a file":    {tool.CodeFileSystem, good + "--- /dev/null\n+++ d/x/y\n@@ -0,0 +1 @@\n+x\n", "d/x/y: not a directory"},
@@ -225,9 +225,9 @@ func TestPatchThatDoesNotFitChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAPatchIsTakenBackIfItCannotBeFinished ends with a file below one that the patch
-// itself creates, which shows only when it is written.
-func TestAPatchIsTakenBackIfItCannotBeFinished(t *testing.T) {
+// TestFailedPatchIsUndone ends with a file below one that the patch itself creates,
+// which fails only when it is written.
+func TestFailedPatchIsUndone(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"f": poem, "gone": "bye\n"}
 	k := patchKit(t, files)

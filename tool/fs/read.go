@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// What one call reads at most.
+// The most that one call reads.
 const (
 	maxReadLines = 2000
 	maxReadBytes = 256 << 10
@@ -23,19 +23,19 @@ const (
 
 type readInput struct {
 	Path  string `json:"path" jsonschema:"The file, relative to the root."`
-	First int    `json:"first_line,omitempty" jsonschema:"The first line to read, counted from 1. The beginning of the file if left out."`
-	Last  int    `json:"last_line,omitempty" jsonschema:"The last line to read. The end of the file if left out."`
+	First int    `json:"first_line,omitempty" jsonschema:"The first line to read, counted from 1. Default: the beginning of the file."`
+	Last  int    `json:"last_line,omitempty" jsonschema:"The last line to read. Default: the end of the file."`
 }
 
-// Describe names the request for permission.
+// Describe describes the permission request.
 func (in readInput) Describe() (kind, summary string, target any) {
 	return describe("read", "read", in.Path)
 }
 
 func newRead(d *dir) (tool.Tool, error) {
 	return tool.Func("fs_read_file",
-		fmt.Sprintf("Reads a text file, or a range of its lines. The first line of the answer says which lines follow, how many the file has, "+
-			"and where to go on; the content follows as it is. One call reads up to %d lines or %d KiB.", maxReadLines, maxReadBytes>>10),
+		fmt.Sprintf("Reads a text file, or a range of its lines. The first line of the result says which lines follow, how many the file has, "+
+			"and where to continue; the content follows unchanged. One call reads up to %d lines or %d KiB.", maxReadLines, maxReadBytes>>10),
 		d.read, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["first_line"].Minimum, s.Properties["last_line"].Minimum = new(1.0), new(1.0)
 		}))
@@ -67,7 +67,7 @@ func (d *dir) read(ctx context.Context, in readInput) (string, error) {
 	return p.render(name, size, p.version(d, sum)), nil
 }
 
-// page collects the lines that were asked for, and counts all of them.
+// page collects the requested lines and counts all lines.
 type page struct {
 	first, last int // last 0: to the end
 
@@ -75,7 +75,7 @@ type page struct {
 	lines   int  // of the whole file
 	shown   int  // the last line in content
 	full    bool // no more lines fit
-	cut     bool // the line shown last did not fit whole
+	cut     bool // the last line shown is incomplete
 }
 
 func (p *page) add(n int, line []byte) error {
@@ -99,7 +99,7 @@ func (p *page) add(n int, line []byte) error {
 	return nil
 }
 
-// version is the note on which version was read, where that is asked for later.
+// version is the note that names the version, if changes will need it.
 func (p *page) version(d *dir, sum hash.Hash) string {
 	if !d.readFirst {
 		return ""
@@ -112,10 +112,10 @@ func (p *page) render(name string, size int64, version string) string {
 	valid := strings.ToValidUTF8(text, "\uFFFD")
 	var notes []string
 	if p.cut {
-		notes = append(notes, fmt.Sprintf("line %d is too long and cut off", p.shown))
+		notes = append(notes, fmt.Sprintf("line %d is too long and was cut", p.shown))
 	}
 	if p.shown < p.lines && (p.last == 0 || p.shown < p.last) {
-		notes = append(notes, fmt.Sprintf("go on with first_line %d", p.shown+1))
+		notes = append(notes, fmt.Sprintf("continue with first_line %d", p.shown+1))
 	}
 	if valid != text {
 		notes = append(notes, "bytes that are not UTF-8 are shown as \uFFFD")
@@ -138,7 +138,7 @@ func (d *dir) whole(ctx context.Context, name string, limit int64) ([]byte, erro
 		return err
 	})
 	if errors.Is(err, errTooLarge) {
-		return nil, tool.Failure(CodeTooLarge, "%s is larger than %d MiB, which is too much to edit", show(name), limit>>20)
+		return nil, tool.Failure(CodeTooLarge, "%s is larger than %d MiB, too large to edit", show(name), limit>>20)
 	}
 	return content, err
 }

@@ -30,7 +30,7 @@ func TestListDirectory(t *testing.T) {
 	equal(t, "file", k.fail(t, fs.CodeKind, "fs_list_directory", args{"path": "b.txt"}),
 		"Tool failed: b.txt is a file of 5 bytes: read it with fs_read_file")
 	equal(t, "missing", k.fail(t, tool.CodeNoFile, "fs_list_directory", args{"path": "c"}),
-		"Tool failed: c does not exist: see what does with fs_list_directory or fs_find")
+		"Tool failed: c does not exist: use fs_list_directory or fs_find to see what does")
 	equal(t, "below a file", k.fail(t, tool.CodeFileSystem, "fs_list_directory", args{"path": "b.txt/c"}), "Tool failed: b.txt/c: not a directory")
 }
 
@@ -42,7 +42,7 @@ func TestLongListingStops(t *testing.T) {
 	}
 	k := newKit(t, files)
 	got := k.call(t, "fs_list_directory", nil)
-	want := "f0999 (0 bytes)\n[stopped after 1000 entries: list a subdirectory, use less depth, or look with fs_find]\n"
+	want := "f0999 (0 bytes)\n[stopped after 1000 entries: list a subdirectory, use less depth, or use fs_find]\n"
 	if !strings.HasSuffix(got, want) || strings.Count(got, "\n") != 1001 {
 		t.Errorf("ends with %q", got[len(got)-100:])
 	}
@@ -83,7 +83,7 @@ func TestReadFile(t *testing.T) {
 		{fs.CodeBinary, args{"path": "binary"}, "Tool failed: binary is a binary file of 5 bytes, not text"},
 		{fs.CodeKind, args{"path": "d"}, "Tool failed: d is a directory: list it with fs_list_directory, or name a file in it"},
 		{fs.CodeKind, args{"path": ""}, "Tool failed: . is a directory: list it with fs_list_directory, or name a file in it"},
-		{tool.CodeNoFile, args{"path": "no"}, "Tool failed: no does not exist: see what does with fs_list_directory or fs_find"},
+		{tool.CodeNoFile, args{"path": "no"}, "Tool failed: no does not exist: use fs_list_directory or fs_find to see what does"},
 		{tool.CodeFileSystem, args{"path": "a\x00b"}, `Tool failed: "a\x00b": invalid argument`},
 	} {
 		equal(t, fmt.Sprint(row.in), k.fail(t, row.code, "fs_read_file", row.in), row.want)
@@ -102,7 +102,7 @@ func TestLargeFileIsReadInRanges(t *testing.T) {
 		"one":  "é" + strings.Repeat("x", 1<<20) + "\nnext\n",
 	})
 	got := k.call(t, "fs_read_file", args{"path": "many"})
-	header := fmt.Sprintf("many: lines 1 to 2000 of 5000 (%d bytes); go on with first_line 2001\nline 1\n", b.Len())
+	header := fmt.Sprintf("many: lines 1 to 2000 of 5000 (%d bytes); continue with first_line 2001\nline 1\n", b.Len())
 	if !strings.HasPrefix(got, header) || !strings.HasSuffix(got, "\nline 2000\n") {
 		t.Errorf("got %q … %q", got[:100], got[len(got)-20:])
 	}
@@ -111,11 +111,11 @@ func TestLargeFileIsReadInRanges(t *testing.T) {
 		t.Errorf("got %q … %q", got[:100], got[len(got)-20:])
 	}
 	got = k.call(t, "fs_read_file", args{"path": "wide"})
-	if !strings.HasPrefix(got, "wide: lines 1 to 2 of 4 (491524 bytes); go on with first_line 3\n") {
+	if !strings.HasPrefix(got, "wide: lines 1 to 2 of 4 (491524 bytes); continue with first_line 3\n") {
 		t.Errorf("got %q", got[:100])
 	}
 	got = k.call(t, "fs_read_file", args{"path": "one"})
-	header = "one: lines 1 to 1 of 2 (1048584 bytes); line 1 is too long and cut off; go on with first_line 2\n"
+	header = "one: lines 1 to 1 of 2 (1048584 bytes); line 1 is too long and was cut; continue with first_line 2\n"
 	if !strings.HasPrefix(got, header) || len(got) != len(header)+256<<10 {
 		t.Errorf("got %d bytes: %q", len(got), got[:120])
 	}
@@ -168,16 +168,16 @@ func TestSearch(t *testing.T) {
 		{args{"pattern": "One", "path": "b/b.md"}, "b/b.md:1: About func One.\n[matching lines: 1, in 1 of 1 files]\n"},
 		{args{"pattern": "One|Two|Three", "path": "a.go", "context": 1}, "a.go-2- \na.go:3: func One() {}\na.go-4- \n--\na.go-6- \na.go:7: func Two() {}\na.go:8: func Three() {}\n[matching lines: 3, in 1 of 1 files]\n"},
 		{args{"pattern": "package|One|nothing", "include": "{a.go,*.md,c.go}", "context": 1}, "a.go:1: package a\na.go-2- \na.go:3: func One() {}\na.go-4- \n--\nb/b.md:1: About func One.\n--\nb/c.go:1: nothing\n[matching lines: 4, in 3 of 3 files]\n"},
-		{args{"pattern": "func", "path": "a.go", "limit": 2}, "a.go:3: func One() {}\na.go:7: func Two() {}\n[matching lines: 2, in 1 of 1 files]\n[stopped there: narrow the pattern, the path or include, or raise limit]\n"},
+		{args{"pattern": "func", "path": "a.go", "limit": 2}, "a.go:3: func One() {}\na.go:7: func Two() {}\n[matching lines: 2, in 1 of 1 files]\n[stopped: narrow the pattern, the path or include, or raise limit]\n"},
 		{args{"pattern": "func", "path": "a.go", "limit": 3}, "a.go:3: func One() {}\na.go:7: func Two() {}\na.go:8: func Three() {}\n[matching lines: 3, in 1 of 1 files]\n"},
-		{args{"pattern": "func", "path": "a.go", "limit": 1, "context": 1}, "a.go-2- \na.go:3: func One() {}\na.go-4- \n[matching lines: 1, in 1 of 1 files]\n[stopped there: narrow the pattern, the path or include, or raise limit]\n"},
+		{args{"pattern": "func", "path": "a.go", "limit": 1, "context": 1}, "a.go-2- \na.go:3: func One() {}\na.go-4- \n[matching lines: 1, in 1 of 1 files]\n[stopped: narrow the pattern, the path or include, or raise limit]\n"},
 		{args{"pattern": "absent", "include": "*.md"}, "no match in 1 files\n"},
 		{args{"pattern": "func", "path": "node"}, "node/long.txt:1: …" + strings.Repeat("é", 50) + "func" + strings.Repeat("x", 196) + "…\n[matching lines: 1, in 1 of 1 files]\n"},
 	} {
 		equal(t, fmt.Sprint(row.in), k.call(t, "fs_search", row.in), row.want)
 	}
 	got := k.fail(t, tool.CodeInvalidArguments, "fs_search", args{"pattern": "One("})
-	if !strings.HasPrefix(got, "Invalid arguments: pattern: error parsing regexp") || !strings.HasSuffix(got, "; set literal to look for the text itself") {
+	if !strings.HasPrefix(got, "Invalid arguments: pattern: error parsing regexp") || !strings.HasSuffix(got, "; set literal to search for plain text") {
 		t.Error(got)
 	}
 	equal(t, "include", k.fail(t, tool.CodeInvalidArguments, "fs_search", args{"pattern": "x", "include": "{a"}), `Invalid arguments: include: "{a" is not a pattern: a [ or { is not closed`)
@@ -235,7 +235,7 @@ func TestCount(t *testing.T) {
 	k.fail(t, tool.CodeNoFile, "fs_count", args{"path": "no"})
 }
 
-func TestUnreadableIsCountedAndSaid(t *testing.T) {
+func TestUnreadableFilesAreReported(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "x\n", "bad\xff/b": "x\n"}) // not even root can open such a name
 	equal(t, "search", k.call(t, "fs_search", args{"pattern": "x"}), "a:1: x\n[matching lines: 1, in 1 of 1 files; could not be read: 1]\n")

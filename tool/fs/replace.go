@@ -16,22 +16,22 @@ const maxEdit = 16 << 20
 
 type replaceInput struct {
 	Path string `json:"path" jsonschema:"The file, relative to the root."`
-	Old  string `json:"old" jsonschema:"The text to replace, exactly as it stands in the file, with its indentation and line breaks. Take enough of the lines around it to make it unique."`
+	Old  string `json:"old" jsonschema:"The text to replace, exactly as it is in the file, with indentation and line breaks. Include enough surrounding lines to make it unique."`
 	New  string `json:"new" jsonschema:"The text to put in its place. Empty to delete it."`
-	All  bool   `json:"all,omitempty" jsonschema:"Replace every match instead of the only one."`
+	All  bool   `json:"all,omitempty" jsonschema:"Replace every match instead of a single one."`
 
-	Version string `json:"version,omitempty" jsonschema:"The version of the file, as fs_read_file or the last edit named it."`
+	Version string `json:"version,omitempty" jsonschema:"The version of the file, as fs_read_file or the last edit returned it."`
 }
 
-// Describe names the request for permission.
+// Describe describes the permission request.
 func (in replaceInput) Describe() (kind, summary string, target any) {
 	return describe("edit", "edit", in.Path)
 }
 
 func newReplace(d *dir) (tool.Tool, error) {
 	return tool.Func("fs_replace_in_file",
-		"Replaces a text in a file by another one. The text must match exactly and, unless all is set, must stand in the file only once; "+
-			"otherwise nothing is changed and the answer says how many matches there are. Read the file first.",
+		"Replaces a text in a file. The text must match exactly and, unless all is set, must occur only once; "+
+			"otherwise nothing is changed and the result says how many matches there are. Read the file first.",
 		d.replace, tool.WithSpec(writing), d.versions("version"), tool.WithSchema(func(s *jsonschema.Schema) { s.Properties["old"].MinLength = new(1) }))
 }
 
@@ -68,7 +68,7 @@ func (d *dir) replace(ctx context.Context, in replaceInput) (tool.Output, error)
 	case len(lines) == 0:
 		return tool.Output{}, tool.Retry(in.notFound(name, content))
 	case len(lines) > 1 && !in.All:
-		return tool.Output{}, tool.Retry(fmt.Sprintf("old stands in %s %d times (%s): take more of the lines around it, or set all to replace every one. Nothing was changed.",
+		return tool.Output{}, tool.Retry(fmt.Sprintf("old occurs in %s %d times (%s): include more surrounding lines, or set all to replace every match. Nothing was changed.",
 			show(name), len(lines), where(lines)))
 	}
 	content = bytes.ReplaceAll(content, old, new)
@@ -78,8 +78,8 @@ func (d *dir) replace(ctx context.Context, in replaceInput) (tool.Output, error)
 	return changed(fmt.Sprintf("replaced %d in %s (%s)%s\n", len(lines), show(name), where(lines), d.versioned(content)), name), nil
 }
 
-// fit makes the texts end their lines as the file does: models write \n where a
-// file has \r\n, which they cannot see.
+// fit converts the texts to the file's line endings: models write \n for the \r\n
+// that they cannot see.
 func (in replaceInput) fit(content []byte) (old, new []byte) {
 	old, new = []byte(in.Old), []byte(in.New)
 	if bytes.Contains(content, old) || !bytes.Contains(content, []byte("\r\n")) || strings.Contains(in.Old, "\r") {
@@ -89,7 +89,7 @@ func (in replaceInput) fit(content []byte) (old, new []byte) {
 	return crlf(old), crlf(new)
 }
 
-// linesOf returns the number of the line in which each match begins.
+// linesOf returns the line number of each match.
 func linesOf(content, old []byte) []int {
 	var lines []int
 	line := 1
@@ -122,17 +122,17 @@ func where(lines []int) string {
 	return text
 }
 
-// notFound says what is there instead, if that is to be seen.
+// notFound explains why old does not match.
 func (in replaceInput) notFound(name string, content []byte) string {
-	text := "old does not stand in " + show(name)
+	text := "old is not in " + show(name)
 	if n := similar(string(content), in.Old); n > 0 {
-		return fmt.Sprintf("%s, but line %d and those after it differ from it only in spaces: read them and copy them exactly. Nothing was changed.", text, n)
+		return fmt.Sprintf("%s, but the lines from %d on differ from it only in spaces: read them and copy them exactly. Nothing was changed.", text, n)
 	}
 	return text + ": read the file again and copy the text exactly, with its spaces and line breaks. Nothing was changed."
 }
 
-// similar finds the line from which on content and old are the same but for white
-// space within and around lines, or 0.
+// similar returns the line from which on content equals old except for white space
+// within and around lines, or 0.
 func similar(content, old string) int {
 	have, want := squeezed(content), squeezed(strings.Trim(old, "\n"))
 	if strings.Join(want, "") == "" {

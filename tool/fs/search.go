@@ -17,31 +17,31 @@ import (
 
 const (
 	defaultMatches = 100
-	maxSearchLine  = 1 << 20 // of a longer line the beginning is searched
-	maxShownLine   = 300     // of a longer line the surroundings of the match are shown
+	maxSearchLine  = 1 << 20 // only the beginning of a longer line is searched
+	maxShownLine   = 300     // a longer line is cut around the match
 )
 
 type searchInput struct {
 	Pattern    string `json:"pattern" jsonschema:"What to look for: a regular expression (RE2 syntax, without lookaround or backreferences), matched against each line."`
-	Literal    bool   `json:"literal,omitempty" jsonschema:"Take the pattern as plain text instead."`
-	IgnoreCase bool   `json:"ignore_case,omitempty" jsonschema:"Make no difference between upper and lower case."`
-	Path       string `json:"path,omitempty" jsonschema:"The directory or file to search, relative to the root. Everything if left out."`
-	Include    string `json:"include,omitempty" jsonschema:"Search only files that match this glob, for example *.go or docs/**/*.{md,txt}; with a slash it counts from path."`
+	Literal    bool   `json:"literal,omitempty" jsonschema:"Treat the pattern as plain text."`
+	IgnoreCase bool   `json:"ignore_case,omitempty" jsonschema:"Ignore case."`
+	Path       string `json:"path,omitempty" jsonschema:"The directory or file to search, relative to the root. Default: everything."`
+	Include    string `json:"include,omitempty" jsonschema:"Search only files that match this glob, for example *.go or docs/**/*.{md,txt}; with a slash it starts from path."`
 	Exclude    string `json:"exclude,omitempty" jsonschema:"Leave out files and directories that match this glob, for example node_modules."`
-	Context    int    `json:"context,omitempty" jsonschema:"How many lines to show before and after each match. None if left out."`
-	Ignored    bool   `json:"include_ignored,omitempty" jsonschema:"Also search what .gitignore leaves out, such as build output and dependencies."`
-	Limit      int    `json:"limit,omitempty" jsonschema:"Stop after this many matching lines. 100 if left out."`
+	Context    int    `json:"context,omitempty" jsonschema:"How many lines to show before and after each match. Default: none."`
+	Ignored    bool   `json:"include_ignored,omitempty" jsonschema:"Also search files that .gitignore excludes, such as build output and dependencies."`
+	Limit      int    `json:"limit,omitempty" jsonschema:"Stop after this many matching lines. Default: 100."`
 }
 
-// Describe names the request for permission.
+// Describe describes the permission request.
 func (in searchInput) Describe() (kind, summary string, target any) {
 	return describe("read", "search", in.Path)
 }
 
 func newSearch(d *dir) (tool.Tool, error) {
 	return tool.Func("fs_search",
-		"Searches the content of text files, line by line, but for what .gitignore leaves out. Each match is one line, path:line: text; lines of context have - instead of the colons. "+
-			"The last line sums up. Use it to find where something is defined or used; then read around the line with fs_read_file.",
+		"Searches the content of text files, line by line, except files that .gitignore excludes. Each match is one line, path:line: text; context lines have - instead of the colons. "+
+			"The last line is a summary. Use it to find where something is defined or used; then read around the line with fs_read_file.",
 		d.search, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["pattern"].MinLength = new(1)
 			between(s, "context", 0, 20)
@@ -76,7 +76,7 @@ func (d *dir) search(ctx context.Context, in searchInput) (string, error) {
 	}
 	fmt.Fprintf(&m.out, "[matching lines: %d, in %d of %d files%s]\n", m.found, m.files, searched, skip)
 	if m.more {
-		m.out.WriteString("[stopped there: narrow the pattern, the path or include, or raise limit]\n")
+		m.out.WriteString("[stopped: narrow the pattern, the path or include, or raise limit]\n")
 	}
 	return m.out.String(), nil
 }
@@ -91,12 +91,12 @@ func (in searchInput) compile() (*regexp.Regexp, error) {
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, invalid("pattern", fmt.Errorf("%w; set literal to look for the text itself", err))
+		return nil, invalid("pattern", fmt.Errorf("%w; set literal to search for plain text", err))
 	}
 	return re, nil
 }
 
-// matches collects what a search finds.
+// matches collects the results of a search.
 type matches struct {
 	re      *regexp.Regexp
 	context int
@@ -104,7 +104,7 @@ type matches struct {
 
 	out          strings.Builder
 	found, files int
-	more         bool // there is at least one more
+	more         bool // there is at least one more match
 }
 
 // file searches one file.
@@ -117,15 +117,15 @@ func (m *matches) file(name string, r *bufio.Reader) error {
 	return err
 }
 
-// fileMatches is what a search knows of the file that it is in.
+// fileMatches is the state of a search within a file.
 type fileMatches struct {
 	*matches
 	name string
 
 	found  bool
-	last   int      // the last line that was shown, or 0
-	after  int      // how many lines are still to be shown after a match
-	before []string // lines to be shown if a match follows
+	last   int      // the last line shown, or 0
+	after  int      // how many context lines to show after the last match
+	before []string // context lines to show if a match follows
 }
 
 func (f *fileMatches) line(n int, line []byte) error {

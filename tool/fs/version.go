@@ -11,12 +11,12 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// A version names the content of a file. It is computed from the content alone, so
-// whoever has read a file can prove it to any worker, and no worker has to remember
-// who has read what.
+// A version identifies the content of a file. It is computed from the content alone,
+// so a caller can prove to any worker that it has read the file, and no worker keeps a
+// record.
 
-// versionBytes is how much of the digest a version shows: enough that nobody meets
-// one by chance, and little to copy.
+// versionBytes is how much of the digest a version shows: too much to guess, and short
+// enough to copy.
 const versionBytes = 8
 
 func newSum() hash.Hash { return sha256.New() }
@@ -29,9 +29,9 @@ func versionOf(content []byte) string {
 	return versionIn(sum)
 }
 
-// expect checks, where files have to be read before they are written, that a file
-// which is there is still the one that was read. The caller holds d.mu, so no call of
-// this process comes in between; another process may.
+// expect checks, if files must be read before they are changed, that an existing file
+// still has the version that was read. The caller holds d.mu, which keeps out other
+// calls of this process, but not other processes.
 func (d *dir) expect(name, version string) error {
 	if !d.readFirst {
 		return nil
@@ -41,13 +41,13 @@ func (d *dir) expect(name, version string) error {
 	case errors.Is(err, fs.ErrNotExist) && version == "":
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return tool.Failure(CodeChanged, "%s is not there any more: to write it anew leave version out. Nothing was changed.", show(name))
+		return tool.Failure(CodeChanged, "%s no longer exists: to create it, leave version out. Nothing was changed.", show(name))
 	case err != nil:
 		return d.explain(name, err)
 	case version == "":
-		return tool.Failure(CodeUnread, "%s exists: read it with fs_read_file first, then give the version that the answer names. Nothing was changed.", show(name))
+		return tool.Failure(CodeUnread, "%s exists: read it with fs_read_file first, then pass the version that it returns. Nothing was changed.", show(name))
 	case version != now:
-		return tool.Failure(CodeChanged, "%s is not at version %s any more: read it with fs_read_file again, and give the version that the answer names. Nothing was changed.",
+		return tool.Failure(CodeChanged, "%s is no longer at version %s: read it again with fs_read_file and pass the version that it returns. Nothing was changed.",
 			show(name), show(version))
 	}
 	return nil
@@ -66,7 +66,7 @@ func (d *dir) version(name string) (string, error) {
 	return versionIn(sum), nil
 }
 
-// versioned adds to an answer which version the file has now, for the next edit.
+// versioned returns the note that names the new version, for the next edit.
 func (d *dir) versioned(content []byte) string {
 	if !d.readFirst {
 		return ""

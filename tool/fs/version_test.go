@@ -29,7 +29,7 @@ func readFirst(t *testing.T, files map[string]string) kit {
 	return k
 }
 
-func TestWhatExistsIsReadBeforeItIsChanged(t *testing.T) {
+func TestExistingFileMustBeReadBeforeItIsChanged(t *testing.T) {
 	t.Parallel()
 	const patch = "--- f\n+++ f\n@@ -1 +1 @@\n-one\n+two\n"
 	for name, in := range map[string]args{
@@ -81,8 +81,8 @@ func TestNewFilesNeedNoVersion(t *testing.T) {
 	k.call(t, "fs_write_file", args{"path": "empty", "content": "a", "version": version})
 }
 
-// TestAVersionHoldsOnEveryWorker reads by one set of tools and writes by another one.
-func TestAVersionHoldsOnEveryWorker(t *testing.T) {
+// TestVersionHoldsOnEveryWorker reads with one set of tools and writes with another.
+func TestVersionHoldsOnEveryWorker(t *testing.T) {
 	t.Parallel()
 	k := readFirst(t, map[string]string{"f": "one\n"})
 	version := versionIn(t, k.call(t, "fs_read_file", args{"path": "f"}))
@@ -90,7 +90,7 @@ func TestAVersionHoldsOnEveryWorker(t *testing.T) {
 	k.call(t, "fs_write_file", args{"path": "f", "content": "two\n", "version": version})
 }
 
-func TestVersionsAreAskedForOnlyWithThePolicy(t *testing.T) {
+func TestVersionsAreRequiredOnlyWithReadFirst(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"f": "one\n"})
 	k.fail(t, tool.CodeInvalidArguments, "fs_write_file", args{"path": "f", "content": "two", "version": "x"})

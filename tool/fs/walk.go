@@ -14,15 +14,14 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// errStop ends a walk early, without an error.
+// errStop ends a walk early without an error.
 var errStop = errors.New("stop")
 
-// visitFunc visits an entry; below is its path relative to where the walk began.
+// visitFunc visits an entry. below is its path relative to the start of the walk.
 type visitFunc func(name, below string, e fs.DirEntry) error
 
-// walk visits what lies below start, in the order of names, start itself not
-// included; a start that is a file is visited alone, though it be ignored. Without
-// all, what .gitignore leaves out is passed over.
+// walk visits everything below start, sorted by name. If start is a file, it visits
+// only that, ignored or not. Without all, it skips what ignore files exclude.
 func (d *dir) walk(ctx context.Context, start string, all bool, visit visitFunc) (w walked, err error) {
 	visitAny := visit
 	if !all {
@@ -60,17 +59,17 @@ func (d *dir) walk(ctx context.Context, start string, all bool, visit visitFunc)
 	return w, err
 }
 
-// ownedByVCS reports whether a directory belongs to a version control system,
-// whose files nobody means when they search.
+// ownedByVCS reports whether a directory belongs to a version control system. Its
+// files are not worth searching.
 func ownedByVCS(name string) bool {
 	return name == ".git" || name == ".hg" || name == ".svn" || name == ".jj"
 }
 
-// selection says which files below a path are meant.
+// selection chooses files below a path.
 type selection struct {
 	start            string
 	include, exclude *glob
-	ignored          bool // what .gitignore leaves out is meant too
+	ignored          bool // include what ignore files exclude
 }
 
 func (d *dir) selection(start, include, exclude string) (selection, error) {
@@ -92,13 +91,13 @@ func invalid(field string, err error) error {
 	return &tool.Error{Code: tool.CodeInvalidArguments, Message: field + ": " + err.Error()}
 }
 
-// skipped counts files that were meant and could not be used.
+// skipped counts selected files that could not be read.
 type skipped struct {
 	walked
 	binary int
 }
 
-// String continues a sentence.
+// String returns a suffix for a summary.
 func (s skipped) String() string {
 	var b strings.Builder
 	if s.binary > 0 {
@@ -113,10 +112,10 @@ func (s skipped) String() string {
 	return b.String()
 }
 
-// readFunc reads the content of a file that is size bytes long.
+// readFunc reads the content of a file of size bytes.
 type readFunc func(name string, r *bufio.Reader, size int64) error
 
-// files calls read with every text file of a selection.
+// files calls read for every text file of a selection.
 func (d *dir) files(ctx context.Context, s selection, read readFunc) (skipped, error) {
 	var skip skipped
 	buffer := newBuffer()
@@ -146,18 +145,18 @@ func (d *dir) files(ctx context.Context, s selection, read readFunc) (skipped, e
 	return skip, err
 }
 
-// binaryProbe is how much of a file decides whether it is text.
+// binaryProbe is how many bytes decide whether a file is text.
 const binaryProbe = 8000
 
 func newBuffer() *bufio.Reader { return bufio.NewReaderSize(nil, 64<<10) }
 
-// text reads a text file by way of buffer. What is wrong with the file becomes a
-// [tool.Error]; other errors of read are returned as they are.
+// text reads a text file through buffer. A problem with the file becomes a
+// [tool.Error]; other errors from read are returned unchanged.
 func (d *dir) text(ctx context.Context, name string, buffer *bufio.Reader, read readFunc) error {
 	return d.summed(ctx, name, buffer, io.Discard, read)
 }
 
-// summed is text, and writes what it reads to sum, too.
+// summed is text and also writes what it reads to sum.
 func (d *dir) summed(ctx context.Context, name string, buffer *bufio.Reader, sum io.Writer, read readFunc) error {
 	info, err := d.regular(name)
 	if err != nil {
@@ -170,7 +169,7 @@ func (d *dir) summed(ctx context.Context, name string, buffer *bufio.Reader, sum
 	defer func() { _ = f.Close() }() // nothing was written
 	source := &source{ctx: ctx, r: io.TeeReader(f, sum)}
 	buffer.Reset(source)
-	probe, _ := buffer.Peek(binaryProbe) // source remembers the error
+	probe, _ := buffer.Peek(binaryProbe) // source keeps the error
 	if bytes.IndexByte(probe, 0) >= 0 {
 		return tool.Failure(CodeBinary, "%s is a binary file of %d bytes, not text", show(name), info.Size())
 	}
@@ -184,15 +183,15 @@ func (d *dir) summed(ctx context.Context, name string, buffer *bufio.Reader, sum
 	return err
 }
 
-// source stops when ctx ends, and remembers why it stopped, to tell errors of
-// reading from those of whoever reads.
+// source stops when ctx ends. It keeps its error, to distinguish errors of the file
+// from errors of the reader.
 type source struct {
 	ctx context.Context //nolint:containedctx // lives for one call
 	r   io.Reader
 	err error
 }
 
-// Read reads on.
+// Read reads the file.
 func (s *source) Read(p []byte) (int, error) {
 	if s.ctx.Err() != nil {
 		return 0, context.Cause(s.ctx)
@@ -204,10 +203,10 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // io.Reader
 }
 
-// eachLine calls do with every line of r, numbered from 1, with its line break.
-// Of a line longer than limit it gets the beginning.
+// eachLine calls do for every line of r, numbered from 1, with its newline. A line
+// longer than limit is cut.
 func eachLine(r *bufio.Reader, limit int, do func(n int, line []byte) error) error {
-	var long []byte // the beginning of a line that is longer than the buffer
+	var long []byte // the beginning of a line longer than the buffer
 	for n := 1; ; {
 		line, err := r.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {

@@ -17,27 +17,27 @@ import (
 )
 
 type writeInput struct {
-	Path    string `json:"path" jsonschema:"The file, relative to the root. Directories on the way are created."`
+	Path    string `json:"path" jsonschema:"The file, relative to the root. Missing directories are created."`
 	Content string `json:"content" jsonschema:"The whole content of the file."`
-	Version string `json:"version,omitempty" jsonschema:"The version of the file that is replaced, as fs_read_file named it. Leave it out for a new file."`
+	Version string `json:"version,omitempty" jsonschema:"The version of the file to replace, as fs_read_file returned it. Leave it out for a new file."`
 }
 
-// Describe names the request for permission.
+// Describe describes the permission request.
 func (in writeInput) Describe() (kind, summary string, target any) {
 	return describe("write", "write", in.Path)
 }
 
 func newWrite(d *dir) (tool.Tool, error) {
 	return tool.Func("fs_write_file",
-		"Writes a text file, whole: it creates the file or replaces all of its content. To change a part of a file use fs_replace_in_file.",
+		"Writes a whole text file: creates it or replaces all of its content. To change part of a file, use fs_replace_in_file.",
 		d.write, tool.Idempotent(), tool.WithSpec(writing), d.versions("version"))
 }
 
-// writing marks tools that change files. They run alone, so that a file that is
-// written and read in one round is read as the order of the calls promises.
+// writing marks tools that change files. They run alone, so that calls of a round that
+// write and read the same file take effect in order.
 func writing(s *tool.Spec) { s.Writes, s.Exclusive = true, true }
 
-// versions drops an argument that only counts where files have to be read first.
+// versions drops an argument that matters only if files must be read first.
 func (d *dir) versions(argument string) tool.Option {
 	return tool.WithSchema(func(s *jsonschema.Schema) {
 		if !d.readFirst {
@@ -74,7 +74,7 @@ func (d *dir) write(ctx context.Context, in writeInput) (tool.Output, error) {
 			return tool.Output{}, d.explain(path.Dir(name), err)
 		}
 	} else if old == int64(len(content)) && d.holds(name, content) {
-		return tool.Text(show(name) + " has this content already\n"), nil
+		return tool.Text(show(name) + " already has this content\n"), nil
 	}
 	if err := d.put(ctx, name, content, mode); err != nil {
 		return tool.Output{}, err
@@ -87,7 +87,7 @@ func (d *dir) write(ctx context.Context, in writeInput) (tool.Output, error) {
 	return changed(text+d.versioned(content)+"\n", name), nil
 }
 
-// lines is how many lines a text has; the last one may lack its line break.
+// lines counts the lines of a text. The last one may lack a newline.
 func lines(text []byte) int {
 	n := bytes.Count(text, []byte{'\n'})
 	if len(text) > 0 && text[len(text)-1] != '\n' {
@@ -96,7 +96,7 @@ func lines(text []byte) int {
 	return n
 }
 
-// count is a number of things in words.
+// count formats a number of things.
 func count(n int, what string) string {
 	if n != 1 {
 		what += "s"
@@ -110,8 +110,8 @@ func changed(text, name string) tool.Output {
 	return out
 }
 
-// replaceable looks at what a write would replace. The mode is zero if there is
-// nothing.
+// replaceable returns the size and mode of the file that a write would replace. The
+// mode is zero if there is none.
 func (d *dir) replaceable(name string) (size int64, mode fs.FileMode, err error) {
 	info, err := d.Lstat(name)
 	switch {
@@ -127,7 +127,7 @@ func (d *dir) replaceable(name string) (size int64, mode fs.FileMode, err error)
 	return info.Size(), info.Mode().Perm() | modeExists, nil
 }
 
-// modeExists tells a file that nobody may access from none at all.
+// modeExists distinguishes a file without permissions from no file.
 const modeExists = fs.ModeTemporary
 
 func (d *dir) holds(name string, content []byte) bool {
@@ -135,9 +135,9 @@ func (d *dir) holds(name string, content []byte) bool {
 	return err == nil && bytes.Equal(old, content)
 }
 
-// put replaces a file: nobody sees a part of the content, and if the machine stops
-// there is the old file or the new one. A new file gets the usual permissions, one
-// that is replaced keeps its own.
+// put replaces a file atomically: a reader, or a machine after a crash, sees the old
+// content or the new. A new file gets the usual permissions; a replaced one keeps its
+// own.
 func (d *dir) put(ctx context.Context, name string, content []byte, mode fs.FileMode) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -172,17 +172,17 @@ func (d *dir) put(ctx context.Context, name string, content []byte, mode fs.File
 }
 
 type makeDirectoryInput struct {
-	Path string `json:"path" jsonschema:"The directory, relative to the root. Directories on the way are created too."`
+	Path string `json:"path" jsonschema:"The directory, relative to the root. Missing parents are created too."`
 }
 
-// Describe names the request for permission.
+// Describe describes the permission request.
 func (in makeDirectoryInput) Describe() (kind, summary string, target any) {
 	return describe("mkdir", "make directory", in.Path)
 }
 
 func newMakeDirectory(d *dir) (tool.Tool, error) {
 	return tool.Func("fs_make_directory",
-		"Makes a directory. One that exists is left as it is. fs_write_file makes the directories that it needs by itself.",
+		"Creates a directory. An existing one is left unchanged. fs_write_file creates the directories that it needs.",
 		d.makeDirectory, tool.Idempotent(), tool.WithSpec(func(s *tool.Spec) { s.Exclusive = true }))
 }
 
@@ -195,27 +195,27 @@ func (d *dir) makeDirectory(_ context.Context, in makeDirectoryInput) (string, e
 		if !info.IsDir() {
 			return "", tool.Failure(CodeKind, "%s is a file: choose another name, or delete it first", show(name))
 		}
-		return show(name) + "/ exists already\n", nil
+		return show(name) + "/ already exists\n", nil
 	}
 	if err := d.MkdirAll(name, 0o755); err != nil {
 		return "", d.explain(name, err)
 	}
-	return "made " + show(name) + "/\n", nil
+	return "created " + show(name) + "/\n", nil
 }
 
 type deleteInput struct {
 	Path      string `json:"path" jsonschema:"The file, link or directory, relative to the root."`
-	Recursive bool   `json:"recursive,omitempty" jsonschema:"Delete a directory with all that is in it."`
+	Recursive bool   `json:"recursive,omitempty" jsonschema:"Delete a directory and everything in it."`
 }
 
-// Describe names the request for permission.
+// Describe describes the permission request.
 func (in deleteInput) Describe() (kind, summary string, target any) {
 	return describe("delete", "delete", in.Path)
 }
 
 func newDelete(d *dir) (tool.Tool, error) {
 	return tool.Func("fs_delete",
-		"Deletes a file, a symbolic link or an empty directory or, with recursive, a directory with all that is in it. It cannot be undone.",
+		"Deletes a file, a symbolic link or an empty directory or, with recursive, a directory and everything in it. It cannot be undone.",
 		d.delete, tool.WithSpec(writing))
 }
 
@@ -234,7 +234,7 @@ func (d *dir) delete(_ context.Context, in deleteInput) (tool.Output, error) {
 	if info.IsDir() && in.Recursive {
 		err = d.RemoveAll(name)
 	} else if err = d.Remove(name); err != nil && info.IsDir() && d.occupied(name) {
-		return tool.Output{}, tool.Failure(CodeNotEmpty, "%s is not empty: set recursive to delete it with all that is in it", show(name))
+		return tool.Output{}, tool.Failure(CodeNotEmpty, "%s is not empty: set recursive to delete it and everything in it", show(name))
 	}
 	if err != nil {
 		return tool.Output{}, d.explain(name, err)

@@ -31,7 +31,7 @@ func TestWriteFile(t *testing.T) {
 		{"new", "one\ntwo\n", "created new: 8 bytes, 2 lines\n", []string{"new"}},
 		{"x/y/z", "", "created x/y/z: 0 bytes, 0 lines\n", []string{"x/y/z"}},
 		{"old", "after\n", "replaced old: 6 bytes, 1 line; it had 7 bytes\n", []string{"old"}},
-		{"old", "after\n", "old has this content already\n", nil},
+		{"old", "after\n", "old already has this content\n", nil},
 		{"old", "AFTER\n", "replaced old: 6 bytes, 1 line; it had 6 bytes\n", []string{"old"}},
 		{k.root + "/d/../abs", "x", "created abs: 1 byte, 1 line\n", []string{"abs"}},
 		{"link", "by the link\n", "replaced old: 12 bytes, 1 line; it had 6 bytes\n", []string{"old"}},
@@ -52,7 +52,7 @@ func TestWriteFile(t *testing.T) {
 		{tool.CodeDenied, "out", "Tool failed: out leads out of the root through a symbolic link, which is not followed"},
 		{tool.CodeDenied, "out/x", "Tool failed: out/x leads out of the root through a symbolic link, which is not followed"},
 		{tool.CodeDenied, "absolute", "Tool failed: absolute leads out of the root through a symbolic link, which is not followed"},
-		{tool.CodeFileSystem, "loop1", "Tool failed: loop1 leads through more than 40 symbolic links"},
+		{tool.CodeFileSystem, "loop1", "Tool failed: loop1 goes through more than 40 symbolic links"},
 		{tool.CodeFileSystem, "f/x", "Tool failed: f/x: not a directory"},
 		{tool.CodeFileSystem, strings.Repeat("x", 300), "Tool failed: " + strings.Repeat("x", 300) + ": file name too long"},
 	} {
@@ -122,11 +122,11 @@ func TestReplaceInFile(t *testing.T) {
 		{"crlf as it is", "a\r\nb\n", args{"old": "a\r\nb", "new": "x\ny"}, "replaced 1 in f (line 1)\n", "x\ny\n"},
 		{"invalid bytes stay", "caf\xe9 one\n", args{"old": "one", "new": "two"}, "replaced 1 in f (line 1)\n", "caf\xe9 two\n"},
 		{"many", strings.Repeat("x\n", 12), args{"old": "x", "new": "y", "all": true}, "replaced 12 in f (lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …)\n", strings.Repeat("y\n", 12)},
-		{"twice", text, args{"old": "return 1", "new": "return 2"}, "old stands in f 2 times (lines 2, 6): take more of the lines around it, or set all to replace every one. Nothing was changed.", text},
-		{"absent", text, args{"old": "func d()", "new": ""}, "old does not stand in f: read the file again and copy the text exactly, with its spaces and line breaks. Nothing was changed.", text},
-		{"spaces", text, args{"old": "func b() {\n    return 1\n}", "new": ""}, "old does not stand in f, but line 5 and those after it differ from it only in spaces: read them and copy them exactly. Nothing was changed.", text},
-		{"longer than the file", "a", args{"old": "a\nb\nc", "new": ""}, "old does not stand in f: read the file again and copy the text exactly, with its spaces and line breaks. Nothing was changed.", "a"},
-		{"only spaces", "a\nb", args{"old": "\n\n", "new": ""}, "old does not stand in f: read the file again and copy the text exactly, with its spaces and line breaks. Nothing was changed.", "a\nb"},
+		{"twice", text, args{"old": "return 1", "new": "return 2"}, "old occurs in f 2 times (lines 2, 6): include more surrounding lines, or set all to replace every match. Nothing was changed.", text},
+		{"absent", text, args{"old": "func d()", "new": ""}, "old is not in f: read the file again and copy the text exactly, with its spaces and line breaks. Nothing was changed.", text},
+		{"spaces", text, args{"old": "func b() {\n    return 1\n}", "new": ""}, "old is not in f, but the lines from 5 on differ from it only in spaces: read them and copy them exactly. Nothing was changed.", text},
+		{"longer than the file", "a", args{"old": "a\nb\nc", "new": ""}, "old is not in f: read the file again and copy the text exactly, with its spaces and line breaks. Nothing was changed.", "a"},
+		{"only spaces", "a\nb", args{"old": "\n\n", "new": ""}, "old is not in f: read the file again and copy the text exactly, with its spaces and line breaks. Nothing was changed.", "a\nb"},
 		{"same", text, args{"old": "a", "new": "a"}, "Tool failed: old and new are the same text", text},
 		{"nothing", text, args{"old": "", "new": "a"}, "Invalid arguments: old: minLength: got 0, want 1", text},
 		{"binary", "a\x00b", args{"old": "a", "new": "b"}, "Tool failed: f is a binary file of 3 bytes, not text", "a\x00b"},
@@ -148,12 +148,12 @@ func TestReplaceInFile(t *testing.T) {
 	}
 }
 
-func TestReplaceNeedsAFileThatItCanHold(t *testing.T) {
+func TestReplaceRefusesLargeFiles(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"big": strings.Repeat("x", 16<<20+1), "old": "x", "d/": ""})
 	k.link(t, "old", "link")
 	in := func(path string) args { return args{"path": path, "old": "x", "new": "y", "all": true} }
-	equal(t, "big", k.fail(t, fs.CodeTooLarge, "fs_replace_in_file", in("big")), "Tool failed: big is larger than 16 MiB, which is too much to edit")
+	equal(t, "big", k.fail(t, fs.CodeTooLarge, "fs_replace_in_file", in("big")), "Tool failed: big is larger than 16 MiB, too large to edit")
 	equal(t, "link", k.call(t, "fs_replace_in_file", in("link")), "replaced 1 in old (line 1)\n")
 	k.fail(t, fs.CodeKind, "fs_replace_in_file", in("d"))
 	k.fail(t, tool.CodeNoFile, "fs_replace_in_file", in("no"))
@@ -181,13 +181,13 @@ func TestMakeDirectoryAndDelete(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"f": "x", "d/a/b": "x"})
 	k.link(t, "d", "link")
-	equal(t, "make", k.call(t, "fs_make_directory", args{"path": "m/n"}), "made m/n/\n")
-	equal(t, "again", k.call(t, "fs_make_directory", args{"path": "m/n"}), "m/n/ exists already\n")
+	equal(t, "make", k.call(t, "fs_make_directory", args{"path": "m/n"}), "created m/n/\n")
+	equal(t, "again", k.call(t, "fs_make_directory", args{"path": "m/n"}), "m/n/ already exists\n")
 	equal(t, "file", k.fail(t, fs.CodeKind, "fs_make_directory", args{"path": "f"}), "Tool failed: f is a file: choose another name, or delete it first")
 	equal(t, "below a file", k.fail(t, tool.CodeFileSystem, "fs_make_directory", args{"path": "f/x"}), "Tool failed: f/x: not a directory")
 
-	equal(t, "not empty", k.fail(t, fs.CodeNotEmpty, "fs_delete", args{"path": "d"}), "Tool failed: d is not empty: set recursive to delete it with all that is in it")
-	equal(t, "missing", k.fail(t, tool.CodeNoFile, "fs_delete", args{"path": "no", "recursive": true}), "Tool failed: no does not exist: see what does with fs_list_directory or fs_find")
+	equal(t, "not empty", k.fail(t, fs.CodeNotEmpty, "fs_delete", args{"path": "d"}), "Tool failed: d is not empty: set recursive to delete it and everything in it")
+	equal(t, "missing", k.fail(t, tool.CodeNoFile, "fs_delete", args{"path": "no", "recursive": true}), "Tool failed: no does not exist: use fs_list_directory or fs_find to see what does")
 	equal(t, "root", k.fail(t, tool.CodeDenied, "fs_delete", args{"path": "d/..", "recursive": true}), `Tool failed: path "d/.." is the root itself, which cannot be deleted`)
 	for _, path := range []string{"f", "m/n", "link"} {
 		equal(t, path, k.call(t, "fs_delete", args{"path": path}), "deleted "+path+"\n")

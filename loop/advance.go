@@ -40,7 +40,7 @@ func (d *decision) step() bool {
 	case atYield:
 		return d.boundary()
 	case atCall:
-		if !d.limited(d.overRequests()) { // the limits may have changed since the round started
+		if !d.limited(events.LimitRequests) { // the limits may have changed since the round started
 			d.callModel(1)
 		}
 	case atDeadTail:
@@ -152,9 +152,10 @@ func (d *decision) steer() {
 	d.emit(ev)
 }
 
-// startRound starts a round if the limits allow one.
+// startRound starts a round if the limits allow one. The limit on rounds comes first: of N
+// allowed ones, the last one's tools do run.
 func (d *decision) startRound() {
-	if d.limited(d.overAtTop()) {
+	if d.limited(events.LimitRounds) || d.limited(consumed(events.LimitRequests)...) {
 		return
 	}
 	catalog := d.Catalog.Digest

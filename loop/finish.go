@@ -27,7 +27,7 @@ func placeholder(tool string) string {
 // it ends.
 func (d *decision) afterReply() {
 	t := d.Turn
-	if d.cancelled() || d.limited(d.overAfterReply()) {
+	if d.cancelled() || d.limited(consumed()...) {
 		return
 	}
 	for _, c := range t.Calls {

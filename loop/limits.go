@@ -19,14 +19,21 @@ func LimitText(l events.LimitReached) string {
 	}
 }
 
-// limited ends the turn if a limit is exceeded.
-func (d *decision) limited(l *events.LimitReached) bool {
+// limited ends the turn if a limit of these kinds is exceeded.
+func (d *decision) limited(kinds ...events.LimitKind) bool {
+	l := d.over(kinds...)
 	if l == nil {
 		return false
 	}
 	d.emit(*l)
 	d.finish(ending{reason: content.Limit})
 	return true
+}
+
+// consumed lists the limits on what a turn consumes as it goes, after those to check first.
+func consumed(first ...events.LimitKind) []events.LimitKind {
+	return append(first,
+		events.LimitInputTokens, events.LimitOutputTokens, events.LimitTotalTokens, events.LimitCost, events.LimitWallClock)
 }
 
 // scope is a set of limits, the turn's or the session's, and what counts against it. Zero
@@ -91,28 +98,6 @@ func (d *decision) over(kinds ...events.LimitKind) *events.LimitReached {
 		}
 	}
 	return nil
-}
-
-// overAtTop checks what a further round would use. Rounds come first: of N allowed ones,
-// the last one's tools do run.
-func (d *decision) overAtTop() *events.LimitReached {
-	if l := d.over(events.LimitRounds); l != nil {
-		return l
-	}
-	return d.over(append([]events.LimitKind{events.LimitRequests}, consumed()...)...)
-}
-
-// overRequests checks whether another attempt at a model call may start.
-func (d *decision) overRequests() *events.LimitReached { return d.over(events.LimitRequests) }
-
-// overAfterReply checks what the reply used.
-func (d *decision) overAfterReply() *events.LimitReached { return d.over(consumed()...) }
-
-// consumed lists the limits on what a turn consumes as it goes.
-func consumed() []events.LimitKind {
-	return []events.LimitKind{
-		events.LimitInputTokens, events.LimitOutputTokens, events.LimitTotalTokens, events.LimitCost, events.LimitWallClock,
-	}
 }
 
 // Remaining is what the open turn may still use, by its own limits and by the session's:
@@ -182,8 +167,7 @@ func (s *State) wallClock() content.Time {
 		if limit == 0 {
 			continue
 		}
-		at := s.At.Add(max(limit, 0)-sc.used.Worked) + 1
-		if first == 0 || at < first {
+		if at := s.At.Add(max(limit, 0)-sc.used.Worked) + 1; first == 0 || at < first {
 			first = at
 		}
 	}

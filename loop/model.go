@@ -126,7 +126,7 @@ func (d *decision) modelFailed(c commands.ReportModelFailed) {
 	}
 	retry := c.Class.Retryable() && t.Cancel == nil &&
 		t.Attempt-t.Lost < cmp.Or(d.Config.Retry.ModelAttempts, defaultModelAttempts) &&
-		d.overRequests() == nil
+		d.over(events.LimitRequests) == nil
 	if retry {
 		ev.RetryAt = d.At.Add(max(c.RetryAfter, d.jitter(d.backoff(t.Attempt))))
 	}
@@ -199,7 +199,7 @@ func (d *decision) modelLost() {
 	case d.cancelled():
 	case t.Lost >= cmp.Or(d.Config.Retry.LostAttempts, defaultLostAttempts):
 		d.fail("lost", content.ClassLost, "every attempt died with its host")
-	case !d.limited(d.overRequests()):
+	case !d.limited(events.LimitRequests):
 		d.callModel(t.Attempt + 1)
 	}
 }

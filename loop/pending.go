@@ -132,7 +132,7 @@ func (d *decision) timer(c commands.ReportTimer) {
 	call, _ := d.CallAt(content.Place(c.ID))
 	switch c.Kind {
 	case commands.TimerRetry:
-		if !d.limited(d.overRequests()) {
+		if !d.limited(events.LimitRequests) {
 			d.callModel(d.Turn.Attempt + 1)
 		}
 	case commands.TimerApproval:
@@ -144,7 +144,7 @@ func (d *decision) timer(c commands.ReportTimer) {
 		d.answer(*call, content.StatusError, codeTimeout, text)
 		d.warnTool(id, content.StatusError, text)
 	case commands.TimerWallClock:
-		d.limited(d.over(events.LimitWallClock))
+		d.limited(events.LimitWallClock)
 	}
 }
 

@@ -24,7 +24,7 @@ func (d *decision) preflight(c commands.ReportPreflight) {
 // checks of every call in order. It reports whether the session moved; without checks, they
 // are owed.
 func (d *decision) checkCalls() bool {
-	if d.limited(d.overAfterReply()) || d.limited(d.over(events.LimitToolCalls)) {
+	if d.limited(consumed()...) || d.limited(events.LimitToolCalls) {
 		return true
 	}
 	open := slices.DeleteFunc(slices.Clone(d.Turn.Calls), Call.Answered)

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/turnlog/turnlog/content"
@@ -75,57 +76,48 @@ func (d *decision) passes() bool {
 	return true
 }
 
-// start opens a queued task, else a turn.
+// start opens a queued task, in a new context in which notes are recalled before the goal is
+// merged; else a turn.
 func (d *decision) start() {
-	if i := d.queuedTask(); d.Task == nil && i >= 0 {
-		d.openTask(d.Queue[i])
+	i := d.queuedTask()
+	if d.Task != nil || i < 0 {
+		d.startTurn()
 		return
 	}
-	d.startTurn()
+	q := d.Queue[i]
+	name := cmp.Or(q.TaskName, "task-"+string(content.TurnIDFor(d.Turns+1)))
+	d.emit(events.TaskStarted{Task: name, Spec: *q.Task, Baseline: q.Baseline})
 }
 
 // startTurn opens a turn: a task's with its goal alone, any other with what is queued.
 func (d *decision) startTurn() {
-	m := d.merge(false)
+	in := d.merge(false)
 	if d.Task != nil {
-		q := d.Queue[d.queuedTask()] // other input waits: a task has a context of its own
-		m = merged{q.Items, q.Origin, q.Options}
+		q := d.Queue[d.queuedTask()]
+		in = events.InputAccepted{Items: q.Items, Origin: q.Origin, Options: q.Options}
 	}
-	id := content.TurnIDFor(d.Turns + 1)
-	d.emit(
-		events.InputAccepted{Turn: id, Items: m.items, Origin: m.origin},
-		events.TurnStarted{Turn: id, Trigger: m.origin, Options: d.within(m.options)},
-	)
-}
-
-// merged is what one merge takes from the queue.
-type merged struct {
-	items   []content.Item
-	origin  events.Origin
-	options *events.TurnOptions
+	options := d.within(in.Options)
+	in.Turn, in.Options = content.TurnIDFor(d.Turns+1), nil
+	d.emit(in, events.TurnStarted{Turn: in.Turn, Trigger: in.Origin, Options: options})
 }
 
 // merge takes input first, else notifications; after a merge of input that left
 // notifications pending, those first.
-func (d *decision) merge(steering bool) merged {
-	var m merged
+func (d *decision) merge(steering bool) (in events.InputAccepted) {
 	for _, q := range d.Queue {
-		if !joins(q, steering) {
-			continue
+		if joins(q, steering) {
+			in.Origin = cmp.Or(in.Origin, q.Origin)
+			in.Items = append(in.Items, q.Items...)
+			in.Options = narrowed(in.Options, q.Options)
 		}
-		if len(m.items) == 0 {
-			m.origin = q.Origin
-		}
-		m.items = append(m.items, q.Items...)
-		m.options = narrowed(m.options, q.Options)
 	}
-	if len(d.Notices) > 0 && (len(m.items) == 0 || d.NoticesFirst) {
-		m = merged{origin: events.FromNotification}
+	if len(d.Notices) > 0 && (len(in.Items) == 0 || d.NoticesFirst) {
+		in = events.InputAccepted{Origin: events.FromNotification}
 		for _, n := range d.Notices {
-			m.items = append(m.items, n.Item)
+			in.Items = append(in.Items, n.Item)
 		}
 	}
-	return m
+	return in
 }
 
 // boundary passes a complete round: queued input joins, then the next round may start. A
@@ -141,15 +133,15 @@ func (d *decision) boundary() bool {
 
 // steer merges what joins an open turn. Its options narrow the rest of the turn.
 func (d *decision) steer() {
-	m := d.merge(true)
-	if len(m.items) == 0 {
+	in := d.merge(true)
+	if len(in.Items) == 0 {
 		return
 	}
-	ev := events.InputAccepted{Turn: d.Turn.ID, Items: m.items, Origin: m.origin}
-	if m.options != nil {
-		ev.Options = narrowed(d.Turn.Options, d.within(m.options))
+	in.Turn = d.Turn.ID
+	if in.Options != nil {
+		in.Options = narrowed(d.Turn.Options, d.within(in.Options))
 	}
-	d.emit(ev)
+	d.emit(in)
 }
 
 // startRound starts a round if the limits allow one. The limit on rounds comes first: of N
@@ -195,9 +187,11 @@ func (d *decision) catalogChanged(now events.Catalog) {
 	if old.Digest == now.Digest {
 		return
 	}
-	diff := func(source string) {
-		before, after := toolsOf(old, source), toolsOf(now, source)
-		c := events.ToolCatalogChanged{Source: source, Digest: now.Digest}
+	known := func(s events.CatalogSource) bool { return indexSource(now, s.Name) >= 0 }
+	removed := slices.DeleteFunc(slices.Clone(old.Sources), known)
+	for _, source := range slices.Concat(now.Sources, removed) {
+		c := events.ToolCatalogChanged{Source: source.Name, Digest: now.Digest}
+		before, after := toolsOf(old, source.Name), toolsOf(now, source.Name)
 		for _, t := range after {
 			switch i := indexTool(before, t.Name); {
 			case i < 0:
@@ -213,14 +207,6 @@ func (d *decision) catalogChanged(now events.Catalog) {
 		}
 		if len(c.Added)+len(c.Changed)+len(c.Removed) > 0 {
 			d.emit(c)
-		}
-	}
-	for _, source := range now.Sources {
-		diff(source.Name)
-	}
-	for _, source := range old.Sources {
-		if indexSource(now, source.Name) < 0 {
-			diff(source.Name)
 		}
 	}
 }

@@ -147,11 +147,9 @@ func (d *decision) cancelTurn(scope, reason string) {
 		d.startTurn()
 	}
 	d.emit(events.CancelRequested{Scope: scope, Reason: reason, By: d.env.By})
-	t := d.Turn
-	if t == nil || t.Calling || t.Mut.Open || t.Stage == StageVerify && d.Task.Running {
-		return
+	if d.Turn != nil && !d.stopsFirst() && !d.Turn.Mut.Open {
+		d.cancelled()
 	}
-	d.cancelled()
 }
 
 func (d *decision) setCache(c commands.SetNextTurnCache) error {

@@ -109,7 +109,7 @@ func (d *decision) finish(e ending) {
 	case e.reason == content.Cancelled:
 		d.stage = d.interrupted()
 		status, text = content.StatusCancelled, textCancelled
-		e.metadata = d.interruption()
+		e.metadata = d.interruption(nil)
 	case e.reason == content.Limit:
 		status, text = content.StatusLimit, "Not run: "+LimitText(*t.Limit)
 		e.metadata = e.metadata.With(content.MetaLimitKind, t.Limit.Kind).
@@ -153,9 +153,9 @@ func (d *decision) interrupted() string {
 	return "model"
 }
 
-// interruption is what a cancelled turn and its cancelled calls say about it.
-func (d *decision) interruption() content.Metadata {
-	return content.Metadata{}.With(content.MetaInterrupted, true).
+// interruption adds to md that a cancel interrupted it.
+func (d *decision) interruption(md content.Metadata) content.Metadata {
+	return md.With(content.MetaInterrupted, true).
 		With(content.MetaInterruptReason, d.Turn.Cancel.Reason).
 		With(content.MetaInterruptStage, d.stage)
 }
@@ -186,7 +186,7 @@ func (d *decision) answer(c Call, s content.Status, code, text string) {
 	r := content.NewResult(c.ID, c.Name, s, text)
 	r.Code = code
 	if s == content.StatusCancelled && d.stage != "" {
-		r.Metadata = d.interruption()
+		r.Metadata = d.interruption(nil)
 	}
 	d.emit(events.ToolResultReceived{Turn: c.Turn, Round: c.Round, Result: r, Late: c.Answered()})
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -59,42 +60,44 @@ func (s *State) scopes() []scope {
 	return []scope{turn, session}
 }
 
-// bound returns the limit of a kind and what counts against it: for rounds and requests,
-// one more than were started.
-func (sc scope) bound(k events.LimitKind) (limit, used int64) {
-	l, u := sc.limits, sc.used
-	switch k {
-	case events.LimitRounds:
-		return l.MaxRounds, u.Rounds + 1
-	case events.LimitRequests:
-		return l.Requests, u.Requests + 1
-	case events.LimitInputTokens:
-		return l.InputTokens, u.Usage.InputTokens
-	case events.LimitOutputTokens:
-		return l.OutputTokens, u.Usage.OutputTokens
-	case events.LimitTotalTokens:
-		return l.TotalTokens, u.Usage.TotalTokens()
-	case events.LimitToolCalls:
-		return l.ToolCalls, u.ToolCalls
-	case events.LimitCost:
-		return l.CostMicros, u.Usage.CostMicros
-	case events.LimitWallClock:
-	}
-	return int64(l.WallClock), int64(u.Worked)
+// bound is a limit and what counts against it.
+type bound struct {
+	kind  events.LimitKind
+	limit *int64
+	used  int64
 }
 
-// over returns the first limit of these kinds that is exceeded.
+func bounds(l *events.Limits, u Counters) []bound {
+	return []bound{
+		{events.LimitRounds, &l.MaxRounds, u.Rounds},
+		{events.LimitRequests, &l.Requests, u.Requests},
+		{events.LimitInputTokens, &l.InputTokens, u.Usage.InputTokens},
+		{events.LimitOutputTokens, &l.OutputTokens, u.Usage.OutputTokens},
+		{events.LimitTotalTokens, &l.TotalTokens, u.Usage.TotalTokens()},
+		{events.LimitToolCalls, &l.ToolCalls, u.ToolCalls},
+		{events.LimitCost, &l.CostMicros, u.Usage.CostMicros},
+		{events.LimitWallClock, (*int64)(&l.WallClock), int64(u.Worked)},
+	}
+}
+
+// over returns the first limit of these kinds that is exceeded; for rounds and requests,
+// that one more would exceed.
 func (d *decision) over(kinds ...events.LimitKind) *events.LimitReached {
 	for _, sc := range d.scopes() {
+		all := bounds(&sc.limits, sc.used)
 		for _, k := range kinds {
-			limit, used := sc.bound(k)
-			if limit == 0 || used <= max(limit, 0) {
+			b := all[slices.IndexFunc(all, func(b bound) bool { return b.kind == k })]
+			limit, next := max(*b.limit, 0), b.used
+			if k == events.LimitRounds || k == events.LimitRequests {
+				next++
+			}
+			if *b.limit == 0 || next <= limit {
 				continue
 			}
-			if k == events.LimitRounds {
-				used-- // a round that does not start
+			if k == events.LimitRequests {
+				b.used = next
 			}
-			return &events.LimitReached{Kind: k, Limit: max(limit, 0), Used: used, Scope: sc.name}
+			return &events.LimitReached{Kind: k, Limit: limit, Used: b.used, Scope: sc.name}
 		}
 	}
 	return nil
@@ -106,52 +109,29 @@ func (d *decision) over(kinds ...events.LimitKind) *events.LimitReached {
 func Remaining(s *State) events.Limits {
 	var left events.Limits
 	for _, sc := range s.scopes() {
-		l, u := sc.limits, sc.used
-		left = Tighter(left, events.Limits{
-			Requests:     rest(l.Requests, u.Requests),
-			InputTokens:  rest(l.InputTokens, u.Usage.InputTokens),
-			OutputTokens: rest(l.OutputTokens, u.Usage.OutputTokens),
-			TotalTokens:  rest(l.TotalTokens, u.Usage.TotalTokens()),
-			ToolCalls:    rest(l.ToolCalls, u.ToolCalls),
-			CostMicros:   rest(l.CostMicros, u.Usage.CostMicros),
-		})
+		l := sc.limits
+		for _, b := range bounds(&l, sc.used) {
+			if *b.limit != 0 {
+				if *b.limit = max(*b.limit, 0) - b.used; *b.limit <= 0 {
+					*b.limit = -1
+				}
+			}
+		}
+		l.MaxRounds, l.WallClock = 0, 0
+		left = Tighter(left, l)
 	}
 	return left
 }
 
-// rest is what is left of a limit, as a limit.
-func rest(limit, used int64) int64 {
-	if limit == 0 {
-		return 0
-	}
-	if left := max(limit, 0) - used; left > 0 {
-		return left
-	}
-	return -1
-}
-
 // Tighter returns the limits that satisfy both a and b.
 func Tighter(a, b events.Limits) events.Limits {
-	return events.Limits{
-		MaxRounds:    tighter(a.MaxRounds, b.MaxRounds),
-		Requests:     tighter(a.Requests, b.Requests),
-		InputTokens:  tighter(a.InputTokens, b.InputTokens),
-		OutputTokens: tighter(a.OutputTokens, b.OutputTokens),
-		TotalTokens:  tighter(a.TotalTokens, b.TotalTokens),
-		ToolCalls:    tighter(a.ToolCalls, b.ToolCalls),
-		CostMicros:   tighter(a.CostMicros, b.CostMicros),
-		WallClock:    tighter(a.WallClock, b.WallClock),
+	others := bounds(&b, Counters{})
+	for i, x := range bounds(&a, Counters{}) {
+		if y := *others[i].limit; *x.limit == 0 || y != 0 && y < *x.limit {
+			*x.limit = y
+		}
 	}
-}
-
-func tighter[T int64 | content.Duration](a, b T) T {
-	switch {
-	case a == 0:
-		return b
-	case b == 0:
-		return a
-	}
-	return min(a, b)
+	return a
 }
 
 // wallClock is the first instant at which the turn has worked for too long if it goes on

@@ -168,14 +168,12 @@ func (d *decision) modelStopped(c commands.ReportModelStopped) {
 		return
 	}
 	t := d.Turn
+	d.stage = d.interrupted()
 	items := content.CloneItems(c.Items)
 	for i := range items {
 		items[i].Kind = content.Assistant
 		items[i].Parts = slices.DeleteFunc(items[i].Parts, func(p content.Part) bool { return p.Call != nil })
-		items[i].Metadata = items[i].Metadata.WithoutReserved().
-			With(content.MetaInterrupted, true).
-			With(content.MetaInterruptReason, t.Cancel.Reason).
-			With(content.MetaInterruptStage, "model")
+		items[i].Metadata = d.interruption(items[i].Metadata.WithoutReserved())
 	}
 	items = slices.DeleteFunc(items, func(it content.Item) bool { return len(it.Parts) == 0 })
 	if len(items) > 0 {

@@ -47,20 +47,26 @@ func (s *State) where() (p position, h HookPoint) {
 	case s.Turn == nil:
 		return s.whereIdle(), h
 	}
-	switch s.Turn.Stage {
-	case StageTop:
+	t := s.Turn
+	switch {
+	case t.Stage == StageTop:
 		return atTop, h
-	case StageBoundary:
+	case t.Stage == StageBoundary:
 		return atYield, h
-	case StageRound:
+	case t.Stage == StageRound:
 		return s.whereRound()
-	case StageModel:
-		return s.whereModel(), h
-	case StageReplied:
+	case t.Stage == StageReplied:
 		return s.whereReplied()
-	case StageVerify:
+	case s.stopsFirst():
+		return atStopping, h
+	case t.Calling:
+		return atModel, h
+	case t.Stage == StageModel:
+		return atRetry, h
+	case s.Task.Running:
+		return atVerify, h
 	}
-	return s.whereVerify(), h
+	return atReport, h
 }
 
 func (s *State) whereIdle() position {
@@ -79,6 +85,12 @@ func (s *State) whereIdle() position {
 	return atInput
 }
 
+// stopsFirst reports whether a cancel waits for the model or the verifier.
+func (s *State) stopsFirst() bool {
+	t := s.Turn
+	return t.Cancel != nil && (t.Calling || t.Stage == StageVerify && s.Task.Running)
+}
+
 func (s *State) whereRound() (position, HookPoint) {
 	if h, owed := s.owesHook(pointLoop, ""); owed {
 		return atHooks, h
@@ -93,17 +105,6 @@ func (s *State) whereRound() (position, HookPoint) {
 		return atHooks, h
 	}
 	return atCall, HookPoint{}
-}
-
-func (s *State) whereModel() position {
-	t := s.Turn
-	switch {
-	case t.Calling && t.Cancel != nil:
-		return atStopping
-	case t.Calling:
-		return atModel
-	}
-	return atRetry
 }
 
 func (s *State) whereReplied() (position, HookPoint) {
@@ -228,17 +229,6 @@ func (s *State) hasHook(point string) bool {
 func (s *State) owesHook(point string, call content.CallID) (HookPoint, bool) {
 	h := HookPoint{Point: point, Call: call}
 	return h, s.hasHook(point) && !slices.Contains(s.Turn.Hooks, h)
-}
-
-// whereVerify is where a task stands whose work is done.
-func (s *State) whereVerify() position {
-	switch {
-	case s.Task.Running && s.Turn.Cancel != nil:
-		return atStopping
-	case s.Task.Running:
-		return atVerify
-	}
-	return atReport
 }
 
 // runnable reports whether a model may be called with this transcript.

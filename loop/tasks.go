@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/turnlog/turnlog/commands"
@@ -30,13 +29,6 @@ func (d *decision) startTask(c commands.StartTask) error {
 
 func (s *State) queuedTask() int {
 	return slices.IndexFunc(s.Queue, func(q Queued) bool { return q.Task != nil })
-}
-
-// openTask opens a queued task in a new context: notes are recalled before the goal is
-// merged.
-func (d *decision) openTask(q Queued) {
-	name := cmp.Or(q.TaskName, "task-"+string(content.TurnIDFor(d.Turns+1)))
-	d.emit(events.TaskStarted{Task: name, Spec: *q.Task, Baseline: q.Baseline})
 }
 
 func (d *decision) recall(c commands.ReportRecall) {

@@ -77,7 +77,7 @@ func wantAuth(t *testing.T, r tool.Result, want tool.AuthRequest) {
 	}
 }
 
-func TestCallThatWantsAuthorizationSaysSoAndTheNextOneUsesIt(t *testing.T) {
+func TestACallDemandsAuthorizationAndTheNextOneUsesIt(t *testing.T) {
 	t.Parallel()
 	for name, legacy := range map[string]bool{"now": false, "legacy": true} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestCallThatWantsAuthorizationSaysSoAndTheNextOneUsesIt(t *testing.T) {
 			f, k := newFake(legacy), &lock{token: "right", only: `"echo"`, hint: `, scope="notes:read"`}
 			m := open(t, Config{Servers: []Server{{Name: "x", URL: f.serve(t, k.around).URL}}})
 			ready(t, m)
-			session := m.links[0].snapshot().session
+			session := m.links[0].current().session
 			echo := named(t, m, "mcp_x_echo")
 			want := tool.AuthRequest{
 				ID: "mcp:x:tools/call", Provider: "x", Operation: tool.AuthOperation{Kind: "tool_call", Server: "x", Name: "echo"},
@@ -107,14 +107,14 @@ func TestCallThatWantsAuthorizationSaysSoAndTheNextOneUsesIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantText(t, invoke(t, echo, `{"text":"a"}`), content.StatusOK, "", "a")
-			if m.links[0].snapshot().session != session {
+			if m.links[0].current().session != session {
 				t.Error("the refusal cost the connection")
 			}
 		})
 	}
 }
 
-func TestServerThatWantsAuthorizationFirstIsConnectedToOnceItHasIt(t *testing.T) {
+func TestAServerThatDemandsAuthorizationConnectsOnceItHasIt(t *testing.T) {
 	t.Parallel()
 	k := &lock{token: "right"}
 	m := open(t, Config{
@@ -134,7 +134,7 @@ func TestServerThatWantsAuthorizationFirstIsConnectedToOnceItHasIt(t *testing.T)
 	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusOK, "", "a")
 }
 
-func TestTokenThatIsRevokedLeavesTheToolsOnOffer(t *testing.T) {
+func TestARevokedTokenLeavesTheToolsOnOffer(t *testing.T) {
 	t.Parallel()
 	f, k := newFake(true), &lock{token: "first"}
 	file := filepath.Join(t.TempDir(), "token")
@@ -169,7 +169,7 @@ func TestTokenThatIsRevokedLeavesTheToolsOnOffer(t *testing.T) {
 	wantText(t, invoke(t, echo, `{"text":"c"}`), content.StatusOK, "", "c")
 }
 
-func TestSecretsAreLookedUpLateAndNeverShown(t *testing.T) {
+func TestSecretsAreResolvedLateAndNeverShown(t *testing.T) {
 	t.Parallel()
 	k := &lock{token: "s3cret-token"}
 	var mu sync.Mutex
@@ -197,7 +197,7 @@ func TestSecretsAreLookedUpLateAndNeverShown(t *testing.T) {
 		}},
 	})
 	st := m.Settle(within(t))[0]
-	if st.Err == nil || st.Err.Error() != "authorization required: header X-Key: the environment has no KEY" {
+	if st.Err == nil || st.Err.Error() != "authorization required: header X-Key: environment variable KEY is not set" {
 		t.Errorf("error = %v", st.Err)
 	}
 	mu.Lock()
@@ -362,7 +362,7 @@ func TestAPersonAuthorizesOutOfBand(t *testing.T) {
 	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusOK, "", "a")
 }
 
-func TestResolutionsThatMeanNothing(t *testing.T) {
+func TestInvalidResolutionsAreRefused(t *testing.T) {
 	t.Parallel()
 	m := open(t, Config{Servers: []Server{{Name: "x", URL: newFake(false).serve(t).URL}, programServer(t, "p", "new")}})
 	for _, err := range []error{

@@ -20,53 +20,50 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Server says how one server is reached and what is thought of it. It has either a
-// Command or a URL.
+// Server is one server. It has either a Command or a URL.
 type Server struct {
 	Name string // letters, digits, '-' and '_', at most 32
 
 	Command []string          // a program and its arguments
-	Dir     string            // where it begins; "": where this process is
-	Env     map[string]string // all that it sees beside PATH and HOME; values may be references
+	Dir     string            // working directory; "": that of this process
+	Env     map[string]string // its environment in addition to PATH and HOME; values may be references
 
 	URL     string            // of a server that speaks streamable HTTP
 	Headers map[string]string // sent to its host only; values may be references
 	Token   string            // a reference to a bearer token; "": none
-	OAuth   auth.OAuthHandler // authorizes without a person, as client credentials do; nil: nobody
-	Scopes  []string          // what its credentials are good for, for policies to judge
-	Client  *http.Client      // nil: one of its own
+	OAuth   auth.OAuthHandler // authorizes without a person, such as with client credentials; nil: none
+	Scopes  []string          // of its credentials, for policies to judge
+	Client  *http.Client      // nil: a new one
 
 	Timeout        time.Duration // of a call; 0: 2 min
-	ConnectTimeout time.Duration // to connect and to ask what is on offer; 0: 30 s, for a command 2 min
+	ConnectTimeout time.Duration // to connect and list tools; 0: 30 s, for a command 2 min
 
-	// IgnoreHints takes every tool for one that may do harm, whatever the server says.
+	// IgnoreHints treats every tool as one that may do harm, whatever the server says.
 	IgnoreHints bool
 }
 
-// Config says which servers a [Manager] has, and how their questions are answered.
+// Config configures a [Manager].
 type Config struct {
 	Servers []Server
-	Roots   []string // directories that servers are told of; nil: none
+	Roots   []string // absolute directories that servers may ask for
 
-	// Sampling answers servers that want a model's reply. Nil: it is refused.
+	// Sampling answers requests for a model's reply. Nil: they are refused.
 	Sampling func(ctx context.Context, server string, p *sdk.CreateMessageParams) (*sdk.CreateMessageResult, error)
-	// Elicitation answers servers that want something of a person. Nil: it is refused.
+	// Elicitation answers requests for a person's input. Nil: they are refused.
 	Elicitation func(ctx context.Context, server string, p *sdk.ElicitParams) (*sdk.ElicitResult, error)
 
-	// Observer is told what becomes of servers, each server's events in order. Nil:
-	// nobody is told.
+	// Observer receives the events of servers, in order for each server. It may be nil.
 	Observer func(Event)
 
-	MaxMessage int                      // bytes that one message of a server may have; 0: 16 MiB
-	CheckEvery time.Duration            // how often an idle server is asked what it offers; 0: 1 min
+	MaxMessage int                      // bytes of one message of a server; 0: 16 MiB
+	CheckEvery time.Duration            // how often to ask an idle server what it offers; 0: 1 min
 	Backoff    Backoff                  // between attempts to connect
 	Getenv     func(name string) string // nil: os.Getenv
-	Version    string                   // of the program, told to servers
+	Version    string                   // of this program, sent to servers
 	Logger     *zap.Logger              // nil: silent
 }
 
-// Backoff says how long to wait between attempts to connect: from First, each time
-// twice as long, up to Most.
+// Backoff is the wait between attempts to connect: First, doubled each time up to Most.
 type Backoff struct {
 	First time.Duration // 0: 500 ms
 	Most  time.Duration // 0: 30 s
@@ -76,14 +73,14 @@ const (
 	maxServerName         = 32
 	defaultTimeout        = 2 * time.Minute
 	defaultConnectTimeout = 30 * time.Second
-	defaultStartTimeout   = 2 * time.Minute // commands like npx may have to install themselves
+	defaultStartTimeout   = 2 * time.Minute // npx and the like may download the program first
 	defaultCheckEvery     = time.Minute
 )
 
-// ErrUnknownServer is returned for a name that no server of the manager has.
+// ErrUnknownServer is returned if the manager has no server of a name.
 var ErrUnknownServer = errors.New("no such server")
 
-// Check returns an error if the server cannot be what it says.
+// Check returns an error if the server is invalid.
 func (s Server) Check() error {
 	switch {
 	case !content.IsToken(s.Name) || len(s.Name) > maxServerName:
@@ -93,7 +90,7 @@ func (s Server) Check() error {
 	case s.Timeout < 0 || s.ConnectTimeout < 0:
 		return fmt.Errorf("server %s: timeout %v, connect timeout %v: neither may be negative", s.Name, s.Timeout, s.ConnectTimeout)
 	case s.URL == "" && (s.Token != "" || s.OAuth != nil || len(s.Headers) > 0 || s.Client != nil):
-		return fmt.Errorf("server %s: headers, tokens and clients are for URLs; a command gets its secrets by Env", s.Name)
+		return fmt.Errorf("server %s: headers, tokens and clients are for URLs; pass secrets to a command in Env", s.Name)
 	case s.URL != "" && (s.Dir != "" || len(s.Env) > 0):
 		return fmt.Errorf("server %s: a directory and an environment are for commands", s.Name)
 	case s.Token != "" && !IsReference(s.Token):
@@ -111,16 +108,16 @@ func (s Server) Check() error {
 	return nil
 }
 
-// checkHeaders returns an error if a header cannot be sent, or is not the host's to say.
+// checkHeaders returns an error if a header is invalid or reserved.
 func (s Server) checkHeaders() error {
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		switch key := http.CanonicalHeaderKey(name); {
 		case !httpguts.ValidHeaderFieldName(name):
-			return fmt.Errorf("header %q: is no name of a header", name)
+			return fmt.Errorf("header %q: is not a header name", name)
 		case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Content-Type", "Accept"}, key), strings.HasPrefix(key, "Mcp-"):
-			return fmt.Errorf("header %s: is the protocol's own", name)
+			return fmt.Errorf("header %s: belongs to the protocol", name)
 		case key == "Authorization" && (s.Token != "" || s.OAuth != nil):
-			return fmt.Errorf("header %s: there is a token already", name)
+			return fmt.Errorf("header %s: there is a token too", name)
 		}
 	}
 	return nil
@@ -140,7 +137,7 @@ func (s Server) withDefaults() Server {
 	return s
 }
 
-// Address is how the server is reached, without anything that could be a secret.
+// Address returns the program or URL, without anything that could be secret.
 func (s Server) Address() string {
 	if len(s.Command) > 0 {
 		return filepath.Base(s.Command[0])
@@ -152,7 +149,7 @@ func (s Server) Address() string {
 	return u.Scheme + "://" + u.Host + u.Path
 }
 
-// Check returns an error if the Config cannot work.
+// Check returns an error if the Config is invalid.
 func (c Config) Check() error {
 	for i, s := range c.Servers {
 		if err := s.Check(); err != nil {
@@ -163,7 +160,7 @@ func (c Config) Check() error {
 				return fmt.Errorf("two servers are called %s", s.Name)
 			}
 			if clash(s.Name, other.Name) || clash(other.Name, s.Name) {
-				return fmt.Errorf("servers %s and %s: a tool of one could be called like one of the other; use '-' for '_'", other.Name, s.Name)
+				return fmt.Errorf("servers %s and %s: their tools could have the same names; use '-' for '_'", other.Name, s.Name)
 			}
 		}
 	}
@@ -178,6 +175,5 @@ func (c Config) Check() error {
 	return nil
 }
 
-// clash reports whether a tool of the server short could have the name of one of the
-// server long.
+// clash reports whether a tool of the server short could have the name of a tool of long.
 func clash(short, long string) bool { return strings.HasPrefix(long, short+"_") }

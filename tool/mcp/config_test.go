@@ -18,7 +18,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestServersOfCommandLines(t *testing.T) {
+func TestParseReadsServersOfCommandLines(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Server{
 		`files=npx -y server /tmp`:          {Name: "files", Command: []string{"npx", "-y", "server", "/tmp"}},
@@ -49,19 +49,19 @@ func TestServersOfCommandLines(t *testing.T) {
 	}
 }
 
-func TestConfigThatCannotWork(t *testing.T) {
+func TestInvalidConfigsAreRefused(t *testing.T) {
 	t.Parallel()
 	ok := Server{Name: "a", URL: "http://127.0.0.1:1"}
 	for want, cfg := range map[string]Config{
-		"two servers are called a":                                {Servers: []Server{ok, ok}},
-		"servers a and a_b: a tool of one":                        {Servers: []Server{ok, {Name: "a_b", Command: []string{"x"}}}},
-		"server a: give either a command or a URL":                {Servers: []Server{{Name: "a"}}},
-		"server a: token: use a reference":                        {Servers: []Server{{Name: "a", URL: ok.URL, Token: "hush"}}},
-		"server a: token: use a reference, env:NAME or file:PATH": {Servers: []Server{{Name: "a", URL: ok.URL, Token: "env:"}}},
-		`server a: header "X Y": is no name of a header`:          {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"X Y": "env:A"}}}},
-		"server a: header host: is the protocol's own":            {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"host": "env:A"}}}},
-		"server a: header Mcp-Session-Id: is the protocol's own":  {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"Mcp-Session-Id": "env:A"}}}},
-		"server a: header authorization: there is a token":        {Servers: []Server{{Name: "a", URL: ok.URL, Token: "env:A", Headers: map[string]string{"authorization": "env:A"}}}},
+		"two servers are called a":                                 {Servers: []Server{ok, ok}},
+		"servers a and a_b: their tools":                           {Servers: []Server{ok, {Name: "a_b", Command: []string{"x"}}}},
+		"server a: give either a command or a URL":                 {Servers: []Server{{Name: "a"}}},
+		"server a: token: use a reference":                         {Servers: []Server{{Name: "a", URL: ok.URL, Token: "hush"}}},
+		"server a: token: use a reference, env:NAME or file:PATH":  {Servers: []Server{{Name: "a", URL: ok.URL, Token: "env:"}}},
+		`server a: header "X Y": is not a header name`:             {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"X Y": "env:A"}}}},
+		"server a: header host: belongs to the protocol":           {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"host": "env:A"}}}},
+		"server a: header Mcp-Session-Id: belongs to the protocol": {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"Mcp-Session-Id": "env:A"}}}},
+		"server a: header authorization: there is a token too":     {Servers: []Server{{Name: "a", URL: ok.URL, Token: "env:A", Headers: map[string]string{"authorization": "env:A"}}}},
 		"are for URLs":                            {Servers: []Server{{Name: "a", Command: []string{"x"}, Token: "env:A"}}},
 		"are for commands":                        {Servers: []Server{{Name: "a", URL: ok.URL, Dir: "/"}}},
 		"neither may be negative":                 {Servers: []Server{{Name: "a", URL: ok.URL, Timeout: -1}}},
@@ -74,7 +74,7 @@ func TestConfigThatCannotWork(t *testing.T) {
 	}
 }
 
-func TestNamesAreFitForProvidersAndTellToolsApart(t *testing.T) {
+func TestToolNamesAreValidAndUnique(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 70)
 	given := []string{"plain", "a.b", "a_b", "c.d", "c/d", "", "über", long + "1", long + "2", "read_resource", "read_resource"}
@@ -91,13 +91,13 @@ func TestNamesAreFitForProvidersAndTellToolsApart(t *testing.T) {
 		}
 		seen[name] = true
 	}
-	// The order and the neighbours do not matter.
+	// Neither the order nor other names matter.
 	if other := nameAll("srv", []string{"c/d", "c.d", "a_b", "a.b"}, 4); other[0] != got[4] || other[1] != got[3] || other[2] != got[2] || other[3] != got[1] {
 		t.Errorf("in another order: %q, before: %q", other, got)
 	}
 }
 
-func TestReferencesAreLookedUp(t *testing.T) {
+func TestReferencesAreResolved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -109,12 +109,12 @@ func TestReferencesAreLookedUp(t *testing.T) {
 	}
 	env := func(name string) string { return map[string]string{"SET": "value"}[name] }
 	for value, want := range map[string]string{"plain": "plain", "env:SET": "value", write("good", " token\n"): "token"} {
-		if got, err := lookUp(value, env); got != want || err != nil {
+		if got, err := resolveSecret(value, env); got != want || err != nil {
 			t.Errorf("%s = %q, %v", value, got, err)
 		}
 	}
 	for _, value := range []string{"env:UNSET", write("empty", "\n"), "file:" + dir + "/none"} {
-		if got, err := lookUp(value, env); err == nil {
+		if got, err := resolveSecret(value, env); err == nil {
 			t.Errorf("%s = %q", value, got)
 		}
 	}
@@ -123,7 +123,7 @@ func TestReferencesAreLookedUp(t *testing.T) {
 func TestErrorsOfServersHaveCodes(t *testing.T) {
 	t.Parallel()
 	l := newLink(Config{Logger: zap.NewNop()}, Server{Name: "x"})
-	l.set(func(s *standing) { s.state = Ready })
+	l.update(func(s *snapshot) { s.state = Ready })
 	op := operation{kind: opToolCall, name: "a"}
 	for want, err := range errorsOfServers() {
 		code, text, _ := strings.Cut(want, ": ")
@@ -148,7 +148,7 @@ func errorsOfServers() map[string]error {
 		"failed: error -32099":            wire(-32099, "", ""),
 		"unavailable: not available":      fmt.Errorf("%w: %w", wire(sdkRejected, "rejected", ""), &url.Error{Op: "Post", URL: "http://x/?key=1", Err: io.EOF}),
 		"unavailable: EOF":                &url.Error{Op: "Post", URL: "http://x/?key=1", Err: io.EOF},
-		"elicitation_required: a person to open https://x.test/1, https://x.test/2 first": wire(sdk.CodeURLElicitationRequired, "", `{"elicitations":[{"url":"https://x.test/1"},{"url":"https://x.test/2"}]}`),
-		"elicitation_required: an address that it does not name":                          wire(sdk.CodeURLElicitationRequired, "", `{}`),
+		"elicitation_required: a person must open https://x.test/1, https://x.test/2 first": wire(sdk.CodeURLElicitationRequired, "", `{"elicitations":[{"url":"https://x.test/1"},{"url":"https://x.test/2"}]}`),
+		"elicitation_required: a URL that it does not name":                                 wire(sdk.CodeURLElicitationRequired, "", `{}`),
 	}
 }

@@ -10,21 +10,22 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/tool"
 )
 
-// legacyVersion is the newest version of the protocol that begins with initialize.
+// legacyVersion is the newest protocol version that begins with initialize.
 const legacyVersion = "2025-11-25"
 
 const (
-	maxTools = 1000 // that one server may offer
-	// maxSpecs is how many bytes the descriptions of one server's tools may have. A
-	// worker's offer is one message with the tools of all its servers.
+	maxTools = 1000 // of one server
+	// maxSpecs limits the bytes that describe one server's tools: a worker's offer is one
+	// message with the tools of all its servers.
 	maxSpecs = 256 << 10
 )
 
-// connection is what a link holds.
+// connection is a connection of a link.
 type connection struct {
 	session *sdk.ClientSession
 	tools   []tool.Tool
@@ -33,31 +34,30 @@ type connection struct {
 	cause   error         // once gone is closed
 }
 
-// transport is the way to a server, which stays to be closed when the SDK fails to
-// connect and leaves it open.
+// transport keeps its connection, since the SDK does not close it if connecting fails.
 type transport struct {
 	sdk.Transport
 	conn sdk.Connection
 }
 
-// Connect opens the way.
+// Connect opens the connection.
 func (t *transport) Connect(ctx context.Context) (sdk.Connection, error) {
 	conn, err := t.Transport.Connect(ctx)
 	t.conn = conn
 	return conn, err //nolint:wrapcheck // the SDK calls this, and wraps it
 }
 
-// timeoutError says that a server did not answer in time.
+// timeoutError is returned if a server does not answer in time.
 type timeoutError struct {
 	after time.Duration
-	last  string // what its program said last
+	last  string // the last line of its program
 }
 
-// Error says how long it had.
+// Error returns the time limit and what the program printed.
 func (e *timeoutError) Error() string {
 	text := fmt.Sprintf("connect: no answer within %v", e.after)
 	if e.last != "" {
-		text += "; it said: " + e.last
+		text += "; it printed: " + e.last
 	}
 	return text
 }
@@ -65,7 +65,7 @@ func (e *timeoutError) Error() string {
 // Unwrap makes it a context.DeadlineExceeded.
 func (e *timeoutError) Unwrap() error { return context.DeadlineExceeded }
 
-// connect connects and asks what is on offer, both within the time for that.
+// connect connects and lists what is on offer, within the time limit.
 func (l *link) connect(ctx context.Context) (*connection, error) {
 	late := &timeoutError{after: l.cfg.ConnectTimeout}
 	ctx, cancel := context.WithTimeoutCause(ctx, l.cfg.ConnectTimeout, late)
@@ -82,19 +82,18 @@ func (l *link) connect(ctx context.Context) (*connection, error) {
 	if ctx.Err() != nil {
 		l.legacy = !l.legacy
 		err = context.Cause(ctx)
-		if c.program != nil && errors.Is(err, late) {
-			err = &timeoutError{after: late.after, last: c.program.words.last()}
+		if c.program != nil && errors.Is(err, context.DeadlineExceeded) {
+			err = &timeoutError{after: late.after, last: c.program.output.last()}
 		}
-		return nil, err
 	}
 	return nil, err
 }
 
-// open starts the program, or turns to the URL, and shakes hands.
+// open connects to the program, which it starts, or to the URL.
 func (l *link) open(ctx context.Context, c *connection) error {
 	t := &transport{}
-	if l.door != nil {
-		t.Transport = &sdk.StreamableClientTransport{Endpoint: l.cfg.URL, HTTPClient: l.door.client(), MaxEventSize: l.all.MaxMessage}
+	if l.auth != nil {
+		t.Transport = &sdk.StreamableClientTransport{Endpoint: l.cfg.URL, HTTPClient: l.auth.client(), MaxEventSize: l.all.MaxMessage}
 	} else {
 		var err error
 		if c.program, err = l.start(ctx); err != nil {
@@ -114,7 +113,7 @@ func (l *link) open(ctx context.Context, c *connection) error {
 		if c.program != nil {
 			err = c.program.explain(err)
 		}
-		return plainly(err)
+		return unwrapped(err)
 	}
 	c.session = session
 	go func() {
@@ -124,22 +123,22 @@ func (l *link) open(ctx context.Context, c *connection) error {
 	return nil
 }
 
-// close ends the connection and waits for it, and for the program, to be gone.
+// close ends the connection and the program, and waits for both.
 func (c *connection) close() {
-	_ = c.session.Close() // there is nobody to tell
+	_ = c.session.Close() // the connection is gone either way
 	<-c.gone
 }
 
-// whyGone says why the connection was lost.
+// whyGone returns why the connection was lost.
 func (c *connection) whyGone() error {
 	err := cmp.Or(c.cause, errors.New("the server closed the connection"))
 	if c.program != nil {
 		return c.program.explain(err)
 	}
-	return plainly(err)
+	return unwrapped(err)
 }
 
-// discover asks for all that is on offer.
+// discover lists all that is on offer.
 func (l *link) discover(ctx context.Context, session *sdk.ClientSession) ([]tool.Tool, error) {
 	var offers []offer
 	var caps sdk.ServerCapabilities
@@ -150,7 +149,7 @@ func (l *link) discover(ctx context.Context, session *sdk.ClientSession) ([]tool
 		for t, err := range session.Tools(ctx, nil) {
 			switch {
 			case err != nil:
-				return nil, fmt.Errorf("list tools: %w", plainly(err))
+				return nil, fmt.Errorf("list tools: %w", unwrapped(err))
 			case len(offers) == maxTools:
 				return nil, fmt.Errorf("list tools: there are more than %d", maxTools)
 			}
@@ -169,7 +168,7 @@ func (l *link) discover(ctx context.Context, session *sdk.ClientSession) ([]tool
 	return l.compile(offers, own), nil
 }
 
-// compile makes tools of offers. One that cannot be called is left out.
+// compile turns offers into tools. It omits those that cannot be used.
 func (l *link) compile(offers []offer, own int) []tool.Tool {
 	names := make([]string, len(offers))
 	for i, o := range offers {
@@ -183,10 +182,10 @@ func (l *link) compile(offers []offer, own int) []tool.Tool {
 		t, err := tool.Compile(&remoteTool{offer: o, l: l})
 		size := len(o.spec.Description) + len(o.spec.InputSchema) + len(o.spec.OutputSchema)
 		if err == nil && size > room {
-			err = fmt.Errorf("tool %s: there is no room for its %d bytes of description", o.spec.Name, size)
+			err = fmt.Errorf("tool %s: its %d bytes of description exceed the limit", o.spec.Name, size)
 		}
 		if err != nil {
-			l.log.Warn("tool of an MCP server left out: " + err.Error())
+			l.log.Warn("tool of an MCP server omitted", zap.Error(err))
 			continue
 		}
 		room -= size

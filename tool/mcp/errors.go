@@ -15,10 +15,10 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Codes of failures, beside those of package tool.
+// Codes of failures, in addition to those of package tool.
 const (
-	CodeUnavailable = "unavailable"          // the server is not there, or the connection was lost in the middle
-	CodeElicitation = "elicitation_required" // a person has to open an address first
+	CodeUnavailable = "unavailable"          // the server is not connected, or the connection was lost during the call
+	CodeElicitation = "elicitation_required" // a person must open a URL first
 )
 
 // Kinds of operations of an authorization request.
@@ -29,21 +29,21 @@ const (
 	opPrompt   = "prompt_get"
 )
 
-// operation is one thing that is asked of a server.
+// operation is one request to a server.
 type operation struct {
-	kind   string // of an authorization request, and behind mcp. of a permission request
+	kind   string // of an authorization request, and after mcp. of a permission request
 	method string // of the protocol
-	name   string // of the tool or the prompt, or the address of the resource; "": a list of all
+	name   string // of the tool or prompt, or the URI of the resource; "": a list
 }
 
-// authError is a server's want of authorization. It holds no secrets.
+// authError is returned if a server demands authorization. It holds no secrets.
 type authError struct {
 	status     int
 	challenges []oauthex.Challenge
 	reason     string
 }
 
-// Error says what is known.
+// Error returns the reason, if there is one.
 func (e *authError) Error() string {
 	text := "authorization required"
 	if e.reason != "" {
@@ -52,7 +52,7 @@ func (e *authError) Error() string {
 	return text
 }
 
-// request is what a person, or whoever has credentials, is asked for.
+// request returns the authorization request for the host.
 func (e *authError) request(server, kind, name string) tool.AuthRequest {
 	methods := map[string]string{opConnect: "initialize", opToolCall: "tools/call", opResource: "resources/read", opPrompt: "prompts/get"}
 	r := tool.AuthRequest{
@@ -68,26 +68,26 @@ func (e *authError) request(server, kind, name string) tool.AuthRequest {
 	if len(e.challenges) > 0 {
 		challenge.Scheme, challenge.Params = e.challenges[0].Scheme, e.challenges[0].Params
 	}
-	r.Challenge, _ = json.Marshal(challenge) // it is of strings
+	r.Challenge, _ = json.Marshal(challenge) // strings only
 	return r
 }
 
-// unavailable is the error of a call whose server is not there.
+// unavailable returns the error of a call whose server is not connected.
 func unavailable(server string, err error) error {
 	if _, ok := errors.AsType[*authError](err); ok {
 		return err
 	}
-	return tool.Failure(CodeUnavailable, "server %s is not available: %v", server, plainly(err))
+	return tool.Failure(CodeUnavailable, "server %s is not available: %v", server, unwrapped(err))
 }
 
-// explain makes what went wrong with an operation an error that a model understands.
+// explain turns the error of an operation into one for the model.
 func (l *link) explain(ctx context.Context, op operation, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if e, ok := errors.AsType[*authError](err); ok {
 		kind := op.kind
-		if l.snapshot().state != Ready {
+		if l.current().state != Ready {
 			kind = opConnect
 		}
 		return tool.AuthRequired(e.request(l.cfg.Name, kind, op.name))
@@ -95,7 +95,7 @@ func (l *link) explain(ctx context.Context, op operation, err error) error {
 	if e, ok := errors.AsType[*tool.Error](err); ok {
 		return e
 	}
-	e, ok := answered(err)
+	e, ok := serverError(err)
 	switch {
 	case !ok && errors.Is(err, errForbidden):
 		return tool.Denied("server %s: %v", l.cfg.Name, errForbidden)
@@ -106,20 +106,20 @@ func (l *link) explain(ctx context.Context, op operation, err error) error {
 	case jsonrpc.CodeInvalidParams, jsonrpc.CodeInvalidRequest, jsonrpc.CodeParseError:
 		return tool.Failure(tool.CodeInvalidArguments, "%s", message(e))
 	case sdk.CodeURLElicitationRequired:
-		return tool.Failure(CodeElicitation, "server %s wants a person to open %s first, and then the call again", l.cfg.Name, addresses(e))
+		return tool.Failure(CodeElicitation, "server %s: a person must open %s first, then repeat the call", l.cfg.Name, urls(e))
 	}
 	return tool.Failure(tool.CodeFailed, "server %s: %s", l.cfg.Name, message(e))
 }
 
-// Codes of errors that the SDK makes itself, where a server was not heard.
+// Codes of errors that come from the SDK, not from a server.
 const (
 	sdkClientClosing = -32003
 	sdkServerClosing = -32004
 	sdkRejected      = -32005
 )
 
-// answered is the error that a server answered with, if it did.
-func answered(err error) (*jsonrpc.Error, bool) {
+// serverError returns the error that a server answered with, if it did.
+func serverError(err error) (*jsonrpc.Error, bool) {
 	e, ok := errors.AsType[*jsonrpc.Error](err)
 	if !ok || e.Code == sdkClientClosing || e.Code == sdkServerClosing || e.Code == sdkRejected {
 		return nil, false
@@ -134,26 +134,26 @@ func message(e *jsonrpc.Error) string {
 	return e.Message
 }
 
-// addresses lists what a person has to open.
-func addresses(e *jsonrpc.Error) string {
+// urls lists what a person must open.
+func urls(e *jsonrpc.Error) string {
 	var data struct {
 		Elicitations []struct {
 			URL string `json:"url"`
 		} `json:"elicitations"`
 	}
 	if json.Unmarshal(e.Data, &data) != nil || len(data.Elicitations) == 0 {
-		return "an address that it does not name"
+		return "a URL that it does not name"
 	}
-	var urls []string
+	var all []string
 	for _, e := range data.Elicitations {
-		urls = append(urls, e.URL)
+		all = append(all, e.URL)
 	}
-	return strings.Join(urls, ", ")
+	return strings.Join(all, ", ")
 }
 
-// plainly strips an error of what the layers below added: the address of the server,
-// which may hold secrets, among it.
-func plainly(err error) error {
+// unwrapped removes what lower layers added to an error, such as the URL, which may
+// contain secrets.
+func unwrapped(err error) error {
 	if e, ok := errors.AsType[*authError](err); ok {
 		return e
 	}

@@ -7,22 +7,22 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// EventKind says what became of a server.
+// EventKind is the kind of an [Event].
 type EventKind string
 
 // The kinds of events.
 const (
 	ServerConnected    EventKind = "server_connected"
-	ServerDisconnected EventKind = "server_disconnected" // the connection ended; Err says why, if nobody wanted that
+	ServerDisconnected EventKind = "server_disconnected" // the connection ended; Err says why, unless Disconnect ended it
 	ServerFailed       EventKind = "server_failed"       // an attempt to connect failed
-	AuthNeeded         EventKind = "auth_needed"         // it cannot be connected to without authorization
+	AuthNeeded         EventKind = "auth_needed"         // connecting needs authorization
 	ToolsChanged       EventKind = "tools_changed"
 	ResourcesChanged   EventKind = "resources_changed"
 	PromptsChanged     EventKind = "prompts_changed"
-	RefreshFailed      EventKind = "refresh_failed" // it stays connected, with the tools that it had
+	RefreshFailed      EventKind = "refresh_failed" // it stays connected and keeps its tools
 )
 
-// Event is something that became of a server.
+// Event is something that happened to a server.
 type Event struct {
 	Server string
 	Kind   EventKind
@@ -41,7 +41,7 @@ func (l *link) tell(e Event) {
 	l.all.Observer(e)
 }
 
-// tellTools tells what is different between two offers.
+// tellTools reports the difference between two offers.
 func (l *link) tellTools(before, after []tool.Tool) {
 	e := Event{Kind: ToolsChanged}
 	for _, t := range after {

@@ -12,32 +12,32 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// maxListed bounds the lists that a model is shown.
+// maxListed limits the lists that a model sees.
 const maxListed = 500
 
-// resources are the tools that list and read a server's resources.
+// resources returns the tools that list and read a server's resources.
 func (l *link) resources() []offer {
 	return []offer{
-		l.extra("list_resources", "Lists the resources of the MCP server "+l.cfg.Name+", and the templates of addresses of more, as JSON.",
+		l.extra("list_resources", "Lists the resources of the MCP server "+l.cfg.Name+", and URI templates for more, as JSON.",
 			`{"type":"object","additionalProperties":false}`,
 			func(json.RawMessage) operation { return operation{kind: opResource, method: "resources/list"} }, listResources),
 		l.extra("read_resource", "Reads a resource of the MCP server "+l.cfg.Name+".",
-			`{"type":"object","required":["uri"],"additionalProperties":false,"properties":{"uri":{"type":"string","description":"address of the resource, as the list has it, or as a template makes it"}}}`,
+			`{"type":"object","required":["uri"],"additionalProperties":false,"properties":{"uri":{"type":"string","description":"URI of the resource, from the list or made from a template"}}}`,
 			func(input json.RawMessage) operation {
 				return operation{kind: opResource, method: "resources/read", name: argument(input, "uri")}
 			}, readResource),
 	}
 }
 
-// prompts are the tools that list and get a server's prompts.
+// prompts returns the tools that list and get a server's prompts.
 func (l *link) prompts() []offer {
 	return []offer{
-		l.extra("list_prompts", "Lists the prompts that the MCP server "+l.cfg.Name+" has ready, and the arguments that they take, as JSON.",
+		l.extra("list_prompts", "Lists the prompts of the MCP server "+l.cfg.Name+" and their arguments, as JSON.",
 			`{"type":"object","additionalProperties":false}`,
 			func(json.RawMessage) operation { return operation{kind: opPrompt, method: "prompts/list"} }, listPrompts),
-		l.extra("get_prompt", "Gets a prompt that the MCP server "+l.cfg.Name+" has ready, filled in.",
+		l.extra("get_prompt", "Gets a prompt of the MCP server "+l.cfg.Name+", filled in.",
 			`{"type":"object","required":["name"],"additionalProperties":false,"properties":{"name":{"type":"string","description":"name of the prompt"},`+
-				`"arguments":{"type":"object","description":"what to fill in, by the names of its arguments","additionalProperties":{"type":"string"}}}}`,
+				`"arguments":{"type":"object","description":"values to fill in, by argument","additionalProperties":{"type":"string"}}}}`,
 			func(input json.RawMessage) operation {
 				return operation{kind: opPrompt, method: "prompts/get", name: argument(input, "name")}
 			}, getPrompt),
@@ -52,22 +52,22 @@ func (l *link) extra(name, about, schema string, op func(json.RawMessage) operat
 	}}
 }
 
-// argument is a text within an input, or empty.
+// argument returns a text argument of a call; "": there is none.
 func argument(input json.RawMessage, name string) string {
 	var fields map[string]any
-	_ = json.Unmarshal(input, &fields) // what is not there is empty
+	_ = json.Unmarshal(input, &fields) // an invalid input has no arguments
 	text, _ := fields[name].(string)
 	return text
 }
 
-// resourceList is what list_resources gives.
+// resourceList is the result of list_resources.
 type resourceList struct {
 	Resources []listedResource `json:"resources"`
 	Templates []listedResource `json:"templates,omitempty"`
 	More      bool             `json:"more,omitempty"` // than are shown
 }
 
-// promptList is what list_prompts gives.
+// promptList is the result of list_prompts.
 type promptList struct {
 	Prompts []listedPrompt `json:"prompts"`
 	More    bool           `json:"more,omitempty"` // than are shown
@@ -105,7 +105,7 @@ func listResources(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ str
 	}
 	for t, err := range s.ResourceTemplates(ctx, nil) {
 		if err != nil {
-			break // not every server that has resources has these
+			break // not every server with resources has templates
 		}
 		if out.More = len(out.Templates) == maxListed; out.More {
 			break
@@ -154,7 +154,7 @@ func listPrompts(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ strin
 	return structured(out)
 }
 
-// getPrompt gives the messages one after another, each behind who says it.
+// getPrompt returns the messages in order, each after its role.
 func getPrompt(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error) {
 	var in struct {
 		Name      string            `json:"name"`
@@ -186,7 +186,7 @@ func getPrompt(ctx context.Context, s *sdk.ClientSession, c tool.Call, token str
 func structured(v any) (tool.Output, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return tool.Output{}, fmt.Errorf("write the list: %w", err)
+		return tool.Output{}, fmt.Errorf("encode the list: %w", err)
 	}
 	return tool.Output{Parts: []content.Part{content.StructuredPart(raw)}}, nil
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// asProgram is the variable that makes the test binary a server.
+// asProgram is the variable that turns the test binary into a server.
 const asProgram = "TURNLOG_TEST_MCP_SERVER"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// fake is a server of the SDK, and what tests want to know of it.
+// fake is a server of the SDK that records what tests check.
 type fake struct {
 	*sdk.Server
 	mu       sync.Mutex
@@ -48,8 +48,8 @@ type sum struct {
 	Sum int `json:"sum"`
 }
 
-// newFake returns a server that offers a bit of everything. legacy makes it one of
-// before the handshake without a session.
+// newFake returns a server with a bit of everything. legacy makes it refuse the newest
+// handshake.
 func newFake(legacy bool) *fake {
 	f := &fake{
 		Server:  sdk.NewServer(&sdk.Implementation{Name: "fake", Version: "1"}, nil),
@@ -126,7 +126,7 @@ func (f *fake) addTools() {
 		})
 }
 
-// long tells its progress and ends when it is let, or told to stop.
+// long reports progress and ends when the test or a cancel ends it.
 func (f *fake) long(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	if token := r.Params.GetProgressToken(); token != nil {
 		_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Message: "half", Progress: 5, Total: 10})
@@ -141,7 +141,7 @@ func (f *fake) long(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolR
 	}
 }
 
-// serve puts the server behind HTTP.
+// serve serves HTTP.
 func (f *fake) serve(t *testing.T, around ...func(http.Handler) http.Handler) *httptest.Server {
 	t.Helper()
 	var h http.Handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return f.Server }, nil)
@@ -153,7 +153,7 @@ func (f *fake) serve(t *testing.T, around ...func(http.Handler) http.Handler) *h
 	return s
 }
 
-// end ends a server with all who are connected to it.
+// end ends a server and its connections.
 func end(server *sdk.Server, s *httptest.Server) {
 	s.CloseClientConnections()
 	for session := range server.Sessions() {
@@ -162,7 +162,7 @@ func end(server *sdk.Server, s *httptest.Server) {
 	s.Close()
 }
 
-// open opens a manager that gives up and comes back within a test's patience.
+// open opens a manager that retries quickly.
 func open(t *testing.T, cfg Config) *Manager {
 	t.Helper()
 	if cfg.Backoff == (Backoff{}) {
@@ -176,7 +176,7 @@ func open(t *testing.T, cfg Config) *Manager {
 	return m
 }
 
-// ready waits for all servers and wants them connected.
+// ready waits until all servers are connected.
 func ready(t *testing.T, m *Manager) {
 	t.Helper()
 	for _, s := range m.Settle(within(t)) {
@@ -186,7 +186,7 @@ func ready(t *testing.T, m *Manager) {
 	}
 }
 
-// within bounds what a test waits for.
+// within limits what a test waits for.
 func within(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -194,7 +194,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// names are those of all tools on offer.
+// names returns the names of all tools on offer.
 func names(t *testing.T, m *Manager) []string {
 	t.Helper()
 	var out []string
@@ -226,7 +226,7 @@ func named(t *testing.T, m *Manager, name string) tool.Tool {
 	return nil
 }
 
-// invoke runs a call as hosts do.
+// invoke runs a call the way hosts do.
 func invoke(t *testing.T, x tool.Tool, input string) tool.Result {
 	t.Helper()
 	return tool.Invoke(within(t), x, tool.Call{ID: "c1", Name: x.Spec().Name, Input: json.RawMessage(input), IdempotencyKey: "s1/t1-r1-c1"})
@@ -249,7 +249,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%s: not in time", what)
+			t.Fatalf("timeout waiting for %s", what)
 		}
 	}
 }

@@ -16,37 +16,35 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// link is one server. Its goroutine connects, holds and reconnects; everything else
-// looks at its board.
+// link is one server. Its goroutine connects, holds the connection and reconnects; all
+// other code uses its monitor.
 type link struct {
-	board
+	monitor
 	cfg  Server
 	all  Config
 	log  *zap.Logger
-	door *door // nil for commands
+	auth *authTransport // nil for commands
 
-	news     chan struct{}   // has an element when the server told of a change
-	asks     chan chan error // who wants a refresh, and awaits its outcome
-	calls    atomic.Int64    // under way
+	news     chan struct{}   // has an element when the server announced a change
+	asks     chan chan error // requests to refresh; each gets the outcome
+	calls    atomic.Int64    // in flight
 	progress listeners
-	telling  sync.Mutex // held while the observer is told, so that events come one by one
-	noise    sync.Once  // tells what its program writes beside messages
-	legacy   bool       // owned by run: the last attempt ran out of time, so the next one speaks the older handshake
+	telling  sync.Mutex // held while the observer runs, so that events are in order
+	noise    sync.Once  // logs lines that are not messages
+	legacy   bool       // owned by run: the last attempt timed out, so the next one uses the older handshake
 }
 
 func newLink(all Config, s Server) *link {
-	l := &link{
-		board: newBoard(), cfg: s, all: all, log: all.Logger.Named("mcp").With(zap.String("server", s.Name)),
-		news: make(chan struct{}, 1), asks: make(chan chan error),
+	return &link{
+		monitor: newMonitor(), cfg: s, all: all, log: all.Logger.Named("mcp").With(zap.String("server", s.Name)),
+		auth: newAuthTransport(s, all), news: make(chan struct{}, 1), asks: make(chan chan error),
 	}
-	l.door = newDoor(s, all)
-	return l
 }
 
-// run is the life of the server, until ctx ends.
+// run connects, again and again, until ctx ends.
 func (l *link) run(ctx context.Context) {
 	defer l.close()
-	wait := pause{Backoff: l.all.Backoff}
+	var wait time.Duration
 	for ctx.Err() == nil {
 		if !l.isWanted() {
 			l.leave(Disconnected, nil, 0)
@@ -56,7 +54,7 @@ func (l *link) run(ctx context.Context) {
 			}
 			continue
 		}
-		l.set(func(s *standing) {
+		l.update(func(s *snapshot) {
 			if s.state == Disconnected {
 				s.state, s.err = Connecting, nil
 			}
@@ -64,11 +62,23 @@ func (l *link) run(ctx context.Context) {
 		since := time.Now()
 		err := l.attempt(ctx)
 		if time.Since(since) > l.all.Backoff.Most+l.cfg.ConnectTimeout {
-			wait = pause{Backoff: l.all.Backoff} // it was up for a good while
+			wait = 0 // it was up for a while
 		}
 		if err != nil && ctx.Err() == nil && l.isWanted() {
-			wait.sleep(ctx, l.hurry)
+			wait = min(max(l.all.Backoff.First, 2*wait), l.all.Backoff.Most)
+			l.pause(ctx, wait/2+rand.N(wait/2+1))
 		}
+	}
+}
+
+// pause waits until the time is over, the link should hurry, or ctx ends.
+func (l *link) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.hurry:
+	case <-ctx.Done():
 	}
 }
 
@@ -87,38 +97,37 @@ func (l *link) attempt(ctx context.Context) error {
 	return err
 }
 
-// close is the end of the link: nobody need wait for it any more.
 func (l *link) close() {
-	l.set(func(s *standing) {
-		*s = standing{state: Disconnected, err: errClosed, outcomes: s.outcomes + 1, closed: true}
+	l.update(func(s *snapshot) {
+		*s = snapshot{state: Disconnected, err: errClosed, outcomes: s.outcomes + 1, closed: true}
 	})
-	if l.door != nil {
-		l.door.close()
+	if l.auth != nil {
+		l.auth.closeIdle()
 	}
 }
 
-// join puts what the server offers into the catalog.
+// join adds what the server offers to the catalog.
 func (l *link) join(c *connection) {
-	before := l.snapshot().tools
-	l.set(func(s *standing) {
-		*s = standing{state: Ready, session: c.session, tools: c.tools, outcomes: s.outcomes + 1}
+	before := l.current().tools
+	l.update(func(s *snapshot) {
+		*s = snapshot{state: Ready, session: c.session, tools: c.tools, outcomes: s.outcomes + 1}
 	})
 	l.log.Info("MCP server connected", zap.Int("tools", len(c.tools)))
 	l.tell(Event{Kind: ServerConnected})
 	l.tellTools(before, c.tools)
 }
 
-// leave takes it out again. The tools of a server that only wants credentials stay: a
-// call is what brings them.
+// leave removes it from the catalog. The tools of a server that only lacks credentials
+// stay, since a call is what gets them.
 func (l *link) leave(state State, err error, outcomes int) {
-	before := l.snapshot()
+	before := l.current()
 	_, auth := errors.AsType[*authError](err)
 	var tools []tool.Tool
 	if auth {
 		tools = before.tools
 	}
-	l.set(func(s *standing) {
-		*s = standing{state: state, err: err, tools: tools, outcomes: s.outcomes + outcomes}
+	l.update(func(s *snapshot) {
+		*s = snapshot{state: state, err: err, tools: tools, outcomes: s.outcomes + outcomes}
 	})
 	kind := ServerFailed
 	switch {
@@ -134,7 +143,7 @@ func (l *link) leave(state State, err error, outcomes int) {
 	l.tellTools(before.tools, tools)
 }
 
-// hold keeps the connection until it is lost, not wanted any more, or ctx ends.
+// hold keeps the connection until it is lost or no longer wanted, or ctx ends.
 func (l *link) hold(ctx context.Context, c *connection) error {
 	check := time.NewTicker(l.all.CheckEvery)
 	defer check.Stop()
@@ -151,16 +160,16 @@ func (l *link) hold(ctx context.Context, c *connection) error {
 			}
 		case <-l.news:
 			err = l.refresh(ctx, c)
-		case asker := <-l.asks:
+		case answer := <-l.asks:
 			err = l.refresh(ctx, c)
-			asker <- err
+			answer <- err
 		case <-check.C:
 			if l.calls.Load() == 0 {
 				err = l.refresh(ctx, c)
 			}
 		}
 		if err != nil {
-			l.log.Warn("MCP server not asked what it offers", zap.Error(err))
+			l.log.Warn("MCP server not refreshed", zap.Error(err))
 			l.tell(Event{Kind: RefreshFailed, Err: err})
 			if l.isLoss(err) {
 				return err
@@ -169,15 +178,15 @@ func (l *link) hold(ctx context.Context, c *connection) error {
 	}
 }
 
-// isLoss reports whether an error of a refresh means that the server is not there. One
-// that answers is; and a server may do one thing at a time, so that it does not answer
-// beside a call says nothing.
+// isLoss reports whether a failed refresh means that the server is gone. An error from
+// the server does not, and neither does a timeout during a call: it may do one thing at
+// a time.
 func (l *link) isLoss(err error) bool {
-	_, heard := answered(err)
-	return !heard && (l.calls.Load() == 0 || !errors.Is(err, context.DeadlineExceeded))
+	_, answered := serverError(err)
+	return !answered && (l.calls.Load() == 0 || !errors.Is(err, context.DeadlineExceeded))
 }
 
-// refresh asks for what is on offer and shows it.
+// refresh asks what is on offer and publishes it.
 func (l *link) refresh(ctx context.Context, c *connection) error {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.ConnectTimeout)
 	defer cancel()
@@ -185,17 +194,17 @@ func (l *link) refresh(ctx context.Context, c *connection) error {
 	if err != nil {
 		return fmt.Errorf("refresh: %w", err)
 	}
-	before := l.snapshot().tools
-	l.set(func(s *standing) { s.tools = tools })
+	before := l.current().tools
+	l.update(func(s *snapshot) { s.tools = tools })
 	l.tellTools(before, tools)
 	return nil
 }
 
-// refreshNow has the link's goroutine refresh.
-func (l *link) refreshNow(ctx context.Context) error {
+// requestRefresh has the link's goroutine refresh.
+func (l *link) requestRefresh(ctx context.Context) error {
 	answer := make(chan error, 1)
 	for {
-		s, changed := l.look()
+		s, changed := l.watch()
 		if s.state != Ready {
 			if s.err != nil {
 				return fmt.Errorf("server %s: %w", l.cfg.Name, s.err)
@@ -204,7 +213,7 @@ func (l *link) refreshNow(ctx context.Context) error {
 		}
 		select {
 		case l.asks <- answer:
-			return <-answer // refresh is bounded
+			return <-answer // refresh has a time limit
 		case <-changed:
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -212,48 +221,30 @@ func (l *link) refreshNow(ctx context.Context) error {
 	}
 }
 
-// changedOffer notes that the server told of a change.
-func (l *link) changedOffer() {
+// offerChanged records that the server announced a change.
+func (l *link) offerChanged() {
 	select {
 	case l.news <- struct{}{}:
 	default:
 	}
 }
 
-// pause is the time between attempts.
-type pause struct {
-	Backoff
-	next time.Duration
-}
-
-// sleep waits, longer each time, until ctx ends, or somebody is in a hurry.
-func (p *pause) sleep(ctx context.Context, hurry <-chan struct{}) {
-	p.next = min(max(p.First, 2*p.next), p.Most)
-	timer := time.NewTimer(p.next/2 + rand.N(p.next/2+1))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-hurry:
-	case <-ctx.Done():
-	}
-}
-
-// over runs do with the connection, which it waits for; see session. A server that has
-// forgotten the connection has not begun with what was asked over it, so it is asked
-// again over a new one; so is one whose connection was lost, if that does no harm.
-func (l *link) over(ctx context.Context, effects content.Effects, do func(*sdk.ClientSession) error) error {
+// do runs f with a connection, which it waits for; see session. It runs f again over a
+// new connection if the server forgot the session, so it did not start f, or if the
+// connection was lost and repeating f does no harm.
+func (l *link) do(ctx context.Context, effects content.Effects, f func(*sdk.ClientSession) error) error {
 	l.calls.Add(1)
 	defer l.calls.Add(-1)
 	s, err := l.session(ctx, nil)
 	if err != nil {
 		return unavailable(l.cfg.Name, err)
 	}
-	err = do(s)
+	err = f(s)
 	if !errors.Is(err, sdk.ErrSessionMissing) && (!errors.Is(err, sdk.ErrConnectionClosed) || !effects.Retryable()) {
 		return err
 	}
 	if s, err = l.session(ctx, s); err != nil {
 		return unavailable(l.cfg.Name, err)
 	}
-	return do(s)
+	return f(s)
 }

@@ -3,7 +3,6 @@ package mcp
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -15,17 +14,17 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Manager connects to servers and keeps what they offer. It owns a goroutine for each
-// server, and the programs that it started. Its methods are safe for concurrent use.
+// Manager connects to servers and publishes what they offer. It owns a goroutine for each
+// server and the programs that it starts. Its methods are safe for concurrent use.
 type Manager struct {
 	links []*link
 	stop  context.CancelFunc
 	done  sync.WaitGroup
 }
 
-// Open begins to connect to the servers and returns at once; see [Manager.Settle]. They
-// are held until Close, also beyond the end of ctx: calls that drain need them. It
-// returns an error for a Config that cannot work, and never because of a server.
+// Open starts to connect to the servers and returns at once; see [Manager.Settle]. The
+// connections last until Close, even if ctx ends, since draining calls need them. It
+// returns an error for an invalid Config, never because of a server.
 func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, fmt.Errorf("open MCP servers: %w", err)
@@ -50,15 +49,15 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// Close disconnects from all servers, ends the programs, and waits until that is done.
-// Calls that still run fail.
+// Close disconnects from all servers, ends the programs, and waits for that. Calls in
+// flight fail.
 func (m *Manager) Close() {
 	m.stop()
 	m.done.Wait()
 }
 
-// Sources returns what the servers offer, a source for each, in the order of the
-// Config. A source is empty while its server is not connected.
+// Sources returns a source of tools for each server, in the order of the Config. It is
+// empty while its server is not connected.
 func (m *Manager) Sources() []tool.Source {
 	sources := make([]tool.Source, len(m.links))
 	for i, l := range m.links {
@@ -67,39 +66,18 @@ func (m *Manager) Sources() []tool.Source {
 	return sources
 }
 
-// State says how a server stands.
-type State string
-
-// The states of servers.
-const (
-	Connecting   State = "connecting"
-	Ready        State = "ready"
-	Unavailable  State = "unavailable"  // the last attempt failed, or the connection was lost; another attempt follows
-	Disconnected State = "disconnected" // on demand, until Connect
-)
-
-// Status is how one server stands.
-type Status struct {
-	Server string
-	State  State
-	Err    error             // why it is unavailable
-	Auth   *tool.AuthRequest // the authorization that it wants before it can be connected to; nil: none
-	Tools  []string          // names on offer, sorted
-}
-
-// Status tells how each server stands, in the order of the Config.
+// Status returns the status of each server, in the order of the Config.
 func (m *Manager) Status() []Status {
 	out := make([]Status, len(m.links))
 	for i, l := range m.links {
-		out[i] = l.snapshot().status(l.cfg.Name)
+		out[i] = l.current().status(l.cfg.Name)
 	}
 	return out
 }
 
-// Settle waits until each of the named servers is connected or an attempt to do so has
-// failed, and tells how they stand; without names, of all of them. Those that did settle
-// before stay as they are. A status has ErrUnknownServer for a name that no server has,
-// and the cause of ctx for one that was not awaited.
+// Settle waits until each of the named servers, or all if there are no names, has connected
+// or failed to connect once, and returns their status. The error of a status is
+// ErrUnknownServer for an unknown name, and the cause of ctx if that ended first.
 func (m *Manager) Settle(ctx context.Context, names ...string) []Status {
 	if len(names) == 0 {
 		for _, l := range m.links {
@@ -124,8 +102,8 @@ func (m *Manager) Settle(ctx context.Context, names ...string) []Status {
 	return out
 }
 
-// Connect has the server connected to, now rather than when its turn comes, and waits
-// for the outcome. A connected one is left as it is.
+// Connect connects to the server now, without waiting for the next retry, and returns the
+// outcome. It does nothing if the server is connected.
 func (m *Manager) Connect(ctx context.Context, name string) error {
 	l, err := m.link(name)
 	if err != nil {
@@ -136,35 +114,35 @@ func (m *Manager) Connect(ctx context.Context, name string) error {
 	return err
 }
 
-// Disconnect ends the connection and takes the server's tools off the catalog until
-// Connect. That works with a server that is dead, too.
+// Disconnect ends the connection, and removes the server's tools from the catalog, until
+// Connect. It also works if the server does not respond.
 func (m *Manager) Disconnect(ctx context.Context, name string) error {
 	l, err := m.link(name)
 	if err != nil {
 		return err
 	}
 	l.want(false)
-	return l.await(ctx, func(s standing) bool { return s.state == Disconnected })
+	return l.await(ctx, func(s snapshot) bool { return s.state == Disconnected })
 }
 
-// Refresh asks the server what it offers, whether it has told of a change or not.
+// Refresh asks the server what it offers.
 func (m *Manager) Refresh(ctx context.Context, name string) error {
 	l, err := m.link(name)
 	if err != nil {
 		return err
 	}
-	return l.refreshNow(ctx)
+	return l.requestRefresh(ctx)
 }
 
-// ResolveAuth answers what a server asked for by [tool.AuthRequired]: the next call
-// uses it, or, if the server could not be connected to without, an attempt is made at
-// once. It returns an error if the authorization fails, or if the server refuses it.
+// ResolveAuth answers a server's [tool.AuthRequired]. The next call uses the resolution; if
+// the server needs it to connect, it tries to connect at once. It returns an error if the
+// authorization fails or the server refuses it.
 func (m *Manager) ResolveAuth(ctx context.Context, name string, r Resolution) error {
 	l, err := m.link(name)
 	if err != nil {
 		return err
 	}
-	if err := l.door.resolve(ctx, r); err != nil {
+	if err := l.auth.resolve(ctx, r); err != nil {
 		return fmt.Errorf("authorize %s: %w", name, err)
 	}
 	if r.Cancelled {
@@ -187,11 +165,8 @@ func (m *Manager) link(name string) (*link, error) {
 // source is what one server offers.
 type source struct{ l *link }
 
-// Name names the source in the journal.
+// Name returns the name of the source in the journal.
 func (s source) Name() string { return "mcp:" + s.l.cfg.Name }
 
-// Tools lists what is on offer now. It never waits.
-func (s source) Tools(context.Context) ([]tool.Tool, error) { return s.l.snapshot().tools, nil }
-
-// errClosed is why a server of a closed manager is not there.
-var errClosed = errors.New("the manager is closed")
+// Tools returns what is on offer now. It never waits.
+func (s source) Tools(context.Context) ([]tool.Tool, error) { return s.l.current().tools, nil }

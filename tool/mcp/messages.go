@@ -9,30 +9,29 @@ import (
 	"go.uber.org/zap"
 )
 
-// maxNoise is how much is kept of a line that is no message.
+// maxNoise limits what is kept of a line that is not a message.
 const maxNoise = 500
 
-// messages is what a program writes on stdout, without the lines that are no messages:
-// many a program greets there, or leaves the odd print. A message is an object or a list
-// of them, on a line of its own.
+// messages reads a program's stdout without the lines that are not messages, such as
+// greetings and stray prints. A message is an object, or a list of them, on its own line.
 type messages struct {
 	from   *bufio.Reader
 	close  func() error
-	words  *lastWords
-	inside bool // within a line that is passed on
+	output *output // gets the other lines
+	inside bool    // a message
 
-	over atomic.Bool // all was read
+	ended atomic.Bool
 }
 
-func newMessages(from io.ReadCloser, words *lastWords) *messages {
-	return &messages{from: bufio.NewReaderSize(from, 32<<10), close: from.Close, words: words}
+func newMessages(from io.ReadCloser, out *output) *messages {
+	return &messages{from: bufio.NewReaderSize(from, 32<<10), close: from.Close, output: out}
 }
 
-// Read passes on what belongs to messages.
+// Read returns the next bytes of messages.
 func (m *messages) Read(b []byte) (int, error) {
 	n, err := m.read(b)
 	if err != nil {
-		m.over.Store(true)
+		m.ended.Store(true)
 	}
 	return n, err
 }
@@ -47,9 +46,9 @@ func (m *messages) read(b []byte) (int, error) {
 		case '{', '[':
 			m.inside = true
 		case ' ', '\t', '\r', '\n':
-			_, _ = m.from.Discard(1) // it is there
+			_, _ = m.from.Discard(1) // it was peeked
 		default:
-			m.passOver()
+			m.skip()
 		}
 	}
 	if m.from.Buffered() == 0 {
@@ -57,31 +56,31 @@ func (m *messages) read(b []byte) (int, error) {
 			return 0, err //nolint:wrapcheck // as above
 		}
 	}
-	line, _ := m.from.Peek(min(len(b), m.from.Buffered())) // it is there
+	line, _ := m.from.Peek(min(len(b), m.from.Buffered())) // it is buffered
 	if end := bytes.IndexByte(line, '\n'); end >= 0 {
 		line, m.inside = line[:end+1], false
 	}
 	n := copy(b, line)
-	_, _ = m.from.Discard(n) // as above
+	_, _ = m.from.Discard(n) // it is buffered
 	return n, nil
 }
 
-// passOver reads a line that is no message. What ends it is met again by who reads on.
-func (m *messages) passOver() {
+// skip reads a line that is not a message. The next read returns its error again.
+func (m *messages) skip() {
 	var kept []byte
 	for {
 		part, err := m.from.ReadSlice('\n')
 		kept = append(kept, part[:min(len(part), maxNoise-len(kept))]...)
-		if err != bufio.ErrBufferFull { //nolint:errorlint // ReadSlice returns it as it is
+		if err != bufio.ErrBufferFull { //nolint:errorlint // ReadSlice returns it unwrapped
 			break
 		}
 	}
 	kept = bytes.TrimSpace(kept)
-	m.words.noise.Do(func() {
-		m.words.log.Warn("MCP server writes what is no message of the protocol", zap.String("line", m.words.hide(string(kept))))
+	m.output.noise.Do(func() {
+		m.output.log.Warn("MCP server wrote a line that is not a message", zap.String("line", m.output.hide(string(kept))))
 	})
-	_, _ = m.words.Write(append(kept, '\n')) // never fails
+	_, _ = m.output.Write(append(kept, '\n')) // never fails
 }
 
-// Close ends it.
+// Close closes the pipe.
 func (m *messages) Close() error { return m.close() }

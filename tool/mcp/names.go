@@ -7,15 +7,14 @@ import (
 )
 
 const (
-	maxName = 64 // what providers take
-	digits  = 8  // of the hash that tells names apart
+	maxName = 64 // what providers accept
+	digits  = 8  // of the hash that makes names unique
 )
 
-// nameAll gives each tool of a server the name that models see, in the order of names.
-// One that fits is kept; where two would be called the same, or a name is too long, those
-// that had to be changed end in a hash of their own name, so that no order and no
-// neighbour decides which is which. own holds as many names as there are of the server's
-// tools; those behind them are ours and give way.
+// nameAll returns the names that models see for the tools of a server, in order. It keeps
+// valid names. If two names would be equal, or one is too long, the changed ones end in a
+// hash of the original, so a name does not depend on the order or on other tools. The
+// first own names are the server's tools; the others are ours and give way.
 func nameAll(server string, names []string, own int) []string {
 	prefix := "mcp_" + server + "_"
 	out := make([]string, len(names))
@@ -40,7 +39,7 @@ func nameAll(server string, names []string, own int) []string {
 	return out
 }
 
-// sanitized keeps what every provider takes in a name.
+// sanitized replaces the characters that some provider does not accept in a name.
 func sanitized(name string) string {
 	if name == "" {
 		return "_"

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Parse reads a server as command lines have it: NAME=COMMAND ARGS or NAME=URL. Words
-// of a command are separated by blanks; quotes and backslashes keep blanks in a word, as
-// in a shell, but nothing is expanded and no shell is run.
+// Parse reads a server from a command line: NAME=COMMAND ARGS or NAME=URL. Blanks separate
+// the words of a command; quotes and backslashes work as in a shell, but nothing is
+// expanded and no shell runs.
 func Parse(text string) (Server, error) {
 	name, rest, ok := strings.Cut(text, "=")
 	rest = strings.TrimSpace(rest)
@@ -31,11 +31,11 @@ func Parse(text string) (Server, error) {
 	return s, s.Check()
 }
 
-// split cuts a command into words.
+// split splits a command into words.
 func split(text string) ([]string, error) {
 	var words []string
 	var word strings.Builder
-	var quote rune // within which quotes; 0: none
+	var quote rune // the open quote; 0: none
 	begun, escaped := false, false
 	for _, c := range text {
 		switch {

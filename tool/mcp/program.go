@@ -21,29 +21,29 @@ import (
 )
 
 const (
-	// patience is how long a program may go on when its input has ended, and once more
-	// when it was told to end.
-	patience = 2 * time.Second
-	// maxWords is how much of what a program says last on stderr is kept.
-	maxWords = 2 << 10
+	// gracePeriod is how long a program may take to end after its input has ended, and
+	// again after SIGTERM.
+	gracePeriod = 2 * time.Second
+	// maxOutput limits what is kept of a program's stderr.
+	maxOutput = 2 << 10
 )
 
-// program is a server that runs here, with all that it starts.
+// program is a server process, with all that it starts.
 type program struct {
 	answers  *os.File  // its stdout
-	messages *messages // in there
+	messages *messages // on its stdout
 	input    *os.File  // its stdin
 	kill     context.CancelFunc
-	words    *lastWords
+	output   *output
 	once     sync.Once
-	deaf     atomic.Bool // it takes no input any more
+	deaf     atomic.Bool // it no longer reads its input
 
-	ended chan struct{} // closed when nothing of it is left
+	ended chan struct{} // closed when all its processes have ended
 	state *os.ProcessState
 	err   error // why it did not start
 }
 
-// start starts the server's program, which outlives ctx.
+// start starts the server's program, which may outlive ctx.
 func (l *link) start(ctx context.Context) (*program, error) {
 	s := l.cfg
 	env, secrets, err := environment(s, l.all.Getenv)
@@ -66,19 +66,19 @@ func (l *link) start(ctx context.Context) (*program, error) {
 	ctx, kill := context.WithCancel(context.WithoutCancel(ctx))
 	p := &program{
 		answers: answers, input: input, kill: kill, ended: make(chan struct{}),
-		words: &lastWords{log: l.log, noise: &l.noise, secrets: secrets},
+		output: &output{log: l.log, noise: &l.noise, secrets: secrets},
 	}
-	p.messages = newMessages(answers, p.words)
+	p.messages = newMessages(answers, p.output)
 	go func() {
 		defer close(p.ended)
 		p.state, p.err = procgroup.Run(ctx, procgroup.Command{
-			Path: path, Args: s.Command, Dir: s.Dir, Env: env, Input: stdin, Answer: stdout, Output: p.words, Grace: patience,
+			Path: path, Args: s.Command, Dir: s.Dir, Env: env, Input: stdin, Answer: stdout, Output: p.output, Grace: gracePeriod,
 		})
 	}()
 	return p, nil
 }
 
-// environment is all that the program sees, and which of it are secrets.
+// environment returns the environment of the program, and the secrets in it.
 func environment(s Server, getenv func(string) string) (env, secrets []string, err error) {
 	for _, name := range []string{"PATH", "HOME"} {
 		if value := getenv(name); value != "" {
@@ -86,7 +86,7 @@ func environment(s Server, getenv func(string) string) (env, secrets []string, e
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		value, err := lookUp(s.Env[name], getenv)
+		value, err := resolveSecret(s.Env[name], getenv)
 		if err != nil {
 			return nil, nil, fmt.Errorf("environment variable %s: %w", name, err)
 		}
@@ -98,7 +98,7 @@ func environment(s Server, getenv func(string) string) (env, secrets []string, e
 	return env, secrets, nil
 }
 
-// Write sends to the program.
+// Write writes to the program's stdin.
 func (p *program) Write(b []byte) (int, error) {
 	n, err := p.input.Write(b)
 	if err != nil {
@@ -107,12 +107,12 @@ func (p *program) Write(b []byte) (int, error) {
 	return n, err //nolint:wrapcheck // a pipe's end
 }
 
-// Close ends the program as the protocol wants it: its input ends, after a while it is
-// told to end, and then it is made to, with all that it started.
+// Close ends the program as the protocol specifies: it closes the input, sends SIGTERM
+// after a while, and later SIGKILL, to the whole process group.
 func (p *program) Close() error {
 	p.once.Do(func() {
 		_ = p.input.Close()
-		timer := time.NewTimer(patience)
+		timer := time.NewTimer(gracePeriod)
 		defer timer.Stop()
 		select {
 		case <-p.ended:
@@ -125,55 +125,55 @@ func (p *program) Close() error {
 	return nil
 }
 
-// explain says what became of the program, if that explains err.
+// explain returns what happened to the program, if that explains err.
 func (p *program) explain(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	given := !p.messages.over.Load() && !p.deaf.Load() // it was not the program that ended it
+	alive := !p.messages.ended.Load() && !p.deaf.Load()
 	_ = p.Close()
-	if _, ok := answered(err); ok {
+	if _, ok := serverError(err); ok {
 		return err
 	}
 	text := "the program ended"
 	switch {
 	case p.err != nil:
 		return fmt.Errorf("start: %w", p.err)
-	case given:
-		text = "the program wrote what cannot be read: " + p.words.hide(err.Error())
+	case alive:
+		text = "the program wrote an invalid message: " + p.output.hide(err.Error())
 	case p.state != nil:
 		text += " (" + p.state.String() + ")"
 	}
-	if last := p.words.last(); last != "" {
+	if last := p.output.last(); last != "" {
 		text += ": " + last
 	}
 	return errors.New(text)
 }
 
-// lastWords keeps what a program said last on stderr.
-type lastWords struct {
+// output keeps the end of a program's stderr.
+type output struct {
 	log     *zap.Logger
-	noise   *sync.Once // tells of a server once, however often it is started
+	noise   *sync.Once // logs once per server, not per process
 	secrets []string
 
 	mu  sync.Mutex
 	buf []byte
 }
 
-var _ io.Writer = (*lastWords)(nil)
+var _ io.Writer = (*output)(nil)
 
-// Write takes all of b.
-func (w *lastWords) Write(b []byte) (int, error) {
-	w.log.Debug("MCP server says", zap.String("stderr", w.hide(string(bytes.TrimSpace(b)))))
+// Write never fails.
+func (w *output) Write(b []byte) (int, error) {
+	w.log.Debug("MCP server output", zap.String("stderr", w.hide(string(bytes.TrimSpace(b)))))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.buf = append(w.buf, b[max(0, len(b)-maxWords):]...)
-	w.buf = append(w.buf[:0], w.buf[max(0, len(w.buf)-maxWords):]...)
+	w.buf = append(w.buf, b[max(0, len(b)-maxOutput):]...)
+	w.buf = append(w.buf[:0], w.buf[max(0, len(w.buf)-maxOutput):]...)
 	return len(b), nil
 }
 
 // last returns the last line that is not blank.
-func (w *lastWords) last() string {
+func (w *output) last() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	lines := strings.FieldsFunc(strings.ToValidUTF8(string(w.buf), ""), func(r rune) bool { return r == '\n' || r == '\r' })
@@ -185,8 +185,8 @@ func (w *lastWords) last() string {
 	return ""
 }
 
-// hide takes the secrets that the program was given out of what it says.
-func (w *lastWords) hide(s string) string {
+// hide removes the program's secrets from a text.
+func (w *output) hide(s string) string {
 	for _, secret := range w.secrets {
 		s = strings.ReplaceAll(s, secret, "[secret]")
 	}

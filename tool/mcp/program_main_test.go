@@ -15,8 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// programMain is the test binary as a server over stdin and stdout. The mode says how
-// it behaves.
+// programMain is the test binary as a server over stdin and stdout, in a mode.
 func programMain(mode string) int {
 	switch mode {
 	case "slow":
@@ -28,7 +27,7 @@ func programMain(mode string) int {
 			continue
 		}
 		return 0
-	case "stubborn": // does not even end with its input
+	case "stubborn": // continues after its input has ended
 		select {}
 	case "broken":
 		fmt.Fprintln(os.Stderr, "no key: "+os.Getenv("API_KEY"))
@@ -40,7 +39,7 @@ func programMain(mode string) int {
 		fmt.Println("{this is no JSON: " + os.Getenv("API_KEY"))
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return 0
-	case "banner": // greets where its messages go
+	case "banner": // greets on stdout
 		fmt.Printf("Welcome!\r\n\n\t\n> listening%s\n  ", strings.Repeat(".", 100_000))
 	}
 	f := newFake(mode == "legacy")
@@ -67,7 +66,7 @@ func programMain(mode string) int {
 	return 0
 }
 
-// programServer is the test binary as a server.
+// programServer returns the test binary as a server.
 func programServer(t *testing.T, name, mode string) Server {
 	t.Helper()
 	self, err := os.Executable()

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -28,13 +29,13 @@ func TestProgramSeesOnlyItsEnvironment(t *testing.T) {
 	}
 }
 
-func TestProgramThatDiesIsStartedAgain(t *testing.T) {
+func TestProgramThatDiesIsRestarted(t *testing.T) {
 	t.Parallel()
 	m := open(t, Config{Servers: []Server{programServer(t, "x", "new")}, Backoff: Backoff{First: time.Hour, Most: time.Hour}})
 	ready(t, m)
 	die := named(t, m, "mcp_x_die")
 	wantText(t, invoke(t, die, `{}`), content.StatusError, CodeUnavailable, "server x is not available")
-	eventually(t, "it is seen", func() bool { return m.Status()[0].State == Unavailable })
+	eventually(t, "it is unavailable", func() bool { return m.Status()[0].State == Unavailable })
 	if err := m.Status()[0].Err; err == nil || err.Error() != "the program ended (exit status 7): out of paper" {
 		t.Errorf("error = %v", err)
 	}
@@ -47,18 +48,18 @@ func TestProgramThatDiesIsStartedAgain(t *testing.T) {
 	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusOK, "", "a")
 }
 
-func TestWhatIsNoMessageIsPassedOver(t *testing.T) {
+func TestLinesThatAreNotMessagesAreSkipped(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.WarnLevel)
 	m := open(t, Config{Servers: []Server{programServer(t, "x", "banner")}, Logger: zap.New(core)})
 	ready(t, m)
 	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusOK, "", "a")
-	if said := logs.FilterMessage("MCP server writes what is no message of the protocol").All(); len(said) != 1 || said[0].ContextMap()["line"] != "Welcome!" {
+	if said := logs.FilterMessage("MCP server wrote a line that is not a message").All(); len(said) != 1 || said[0].ContextMap()["line"] != "Welcome!" {
 		t.Errorf("logged: %v", logs.All())
 	}
 }
 
-func TestNothingOfAProgramIsLeft(t *testing.T) {
+func TestCloseEndsAllProcesses(t *testing.T) {
 	t.Parallel()
 	m := open(t, Config{Servers: []Server{programServer(t, "x", "new"), withTimeout(programServer(t, "y", "stubborn"), 50*time.Millisecond)}})
 	m.Settle(within(t))
@@ -68,11 +69,11 @@ func TestNothingOfAProgramIsLeft(t *testing.T) {
 	}
 	m.Close()
 	if alive(child) {
-		t.Errorf("child %s is left", child)
+		t.Errorf("child %s still runs", child)
 	}
 }
 
-// alive reports whether a process is there that is not dead.
+// alive reports whether a process runs.
 func alive(pid string) bool {
 	raw, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -109,7 +110,22 @@ func TestProgramWithoutItsSecretIsNotStarted(t *testing.T) {
 	s := programServer(t, "x", "new")
 	s.Env["API_KEY"] = "env:NO_SUCH_KEY_ANYWHERE"
 	m := open(t, Config{Servers: []Server{s}})
-	if st := m.Settle(within(t))[0]; st.Err == nil || st.Err.Error() != "environment variable API_KEY: the environment has no NO_SUCH_KEY_ANYWHERE" {
+	if st := m.Settle(within(t))[0]; st.Err == nil || st.Err.Error() != "environment variable API_KEY: environment variable NO_SUCH_KEY_ANYWHERE is not set" {
 		t.Errorf("error = %v", st.Err)
+	}
+}
+
+func TestTimeoutReportsTheProgramsOutput(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.DebugLevel)
+	l := newLink(Config{Logger: zap.New(core), Getenv: os.Getenv}, programServer(t, "x", "slow").withDefaults())
+	ctx, timeOut := context.WithCancelCause(within(t))
+	go func() {
+		eventually(t, "the output", func() bool { return logs.FilterMessage("MCP server output").Len() > 0 })
+		timeOut(context.DeadlineExceeded)
+	}()
+	_, err := l.connect(ctx)
+	if want := "connect: no answer within 2m0s; it printed: still installing"; err == nil || err.Error() != want {
+		t.Errorf("connect = %v, want %q", err, want)
 	}
 }

@@ -12,28 +12,28 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// metaKey is under what name a server finds a call's idempotency key.
+// metaKey is the key of a call's idempotency key in _meta.
 const metaKey = "turnlog/idempotency-key"
 
-// offer is something that a server can do, as a tool.
+// offer is something that a server can do.
 type offer struct {
-	name string // as the server has it
+	name string // the server's
 	spec tool.Spec
 	op   func(input json.RawMessage) operation
 	do   func(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error)
 }
 
-// remoteTool is an offer that can be called. It outlives connections.
+// remoteTool is an offer as a tool. It outlives connections.
 type remoteTool struct {
 	offer
 	l *link
 }
 
-// Spec describes the tool.
+// Spec returns the tool's spec.
 func (t *remoteTool) Spec() tool.Spec { return t.spec }
 
-// Call has the server run it. What the server tells of its progress is passed on, and
-// the end of ctx is told to the server.
+// Call calls the server, passes its progress reports on, and cancels the call there if ctx
+// ends.
 func (t *remoteTool) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
 	if input := bytes.TrimSpace(c.Input); len(input) == 0 || string(input) == "null" {
 		c.Input = json.RawMessage("{}")
@@ -41,7 +41,7 @@ func (t *remoteTool) Call(ctx context.Context, c tool.Call) (tool.Output, error)
 	token, end := t.l.progress.begin(c.Progress)
 	defer end()
 	var out tool.Output
-	err := t.l.over(ctx, t.spec.Effects, func(s *sdk.ClientSession) (err error) {
+	err := t.l.do(ctx, t.spec.Effects, func(s *sdk.ClientSession) (err error) {
 		out, err = t.do(ctx, s, c, token)
 		return err
 	})
@@ -51,7 +51,7 @@ func (t *remoteTool) Call(ctx context.Context, c tool.Call) (tool.Output, error)
 	return out, nil
 }
 
-// target is what a permission request is about.
+// target is the target of a permission request.
 type target struct {
 	Server string   `json:"server"`
 	Name   string   `json:"name,omitempty"`
@@ -59,7 +59,7 @@ type target struct {
 	Scopes []string `json:"scopes,omitempty"`
 }
 
-// Propose says which server is asked, and for what.
+// Propose returns a request for what is asked of which server.
 func (t *remoteTool) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
 	op := t.op(c.Input)
 	to := target{Server: t.l.cfg.Name, Name: op.name, Scopes: t.l.cfg.Scopes}
@@ -68,7 +68,7 @@ func (t *remoteTool) Propose(_ context.Context, c tool.Call) ([]tool.Request, er
 	}
 	raw, err := json.Marshal(to)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it is of strings
+		return nil, err //nolint:wrapcheck // strings only
 	}
 	r := tool.RequestFor(t.spec, c)
 	r.Kind, r.Target = "mcp."+op.kind, raw
@@ -79,7 +79,7 @@ func (t *remoteTool) Propose(_ context.Context, c tool.Call) ([]tool.Request, er
 	return []tool.Request{r}, nil
 }
 
-// remote is a tool of the server's own.
+// remote returns the offer of a tool of the server.
 func (l *link) remote(t *sdk.Tool) offer {
 	spec := tool.Spec{
 		Description:  cmp.Or(t.Description, title(t), "The tool "+t.Name+" of the MCP server "+l.cfg.Name+"."),
@@ -114,7 +114,7 @@ func title(t *sdk.Tool) string {
 	return t.Title
 }
 
-// schema writes a schema down as it came, for a server that gives one.
+// schema returns a server's schema as it is; nil: it has none.
 func schema(s any) json.RawMessage {
 	if s == nil {
 		return nil
@@ -129,7 +129,7 @@ func schema(s any) json.RawMessage {
 	return raw
 }
 
-// effects believes what the server hints at, unless its owner does not.
+// effects returns what the server hints at, unless hints are ignored.
 func (l *link) effects(a *sdk.ToolAnnotations) content.Effects {
 	switch {
 	case a == nil || l.cfg.IgnoreHints:

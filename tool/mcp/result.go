@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,8 +12,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// result converts what a tool gave. A text that says what the structured content holds
-// is left out.
+// result converts the result of a tool. It omits text that repeats the structured content.
 func result(r *sdk.CallToolResult) (tool.Output, error) {
 	if r.IsError {
 		return tool.Output{}, tool.Failure(tool.CodeFailed, "%s", problem(r))
@@ -38,7 +36,7 @@ func result(r *sdk.CallToolResult) (tool.Output, error) {
 	return out, nil
 }
 
-// problem is the text of a result that is an error.
+// problem returns the text of a result that is an error.
 func problem(r *sdk.CallToolResult) string {
 	var lines []string
 	for _, c := range r.Content {
@@ -47,19 +45,16 @@ func problem(r *sdk.CallToolResult) string {
 		}
 	}
 	if len(lines) == 0 {
-		return "the server does not say why"
+		return "the server gives no reason"
 	}
 	return strings.Join(lines, "\n")
 }
 
 func sameJSON(text string, want json.RawMessage) bool {
-	if !json.Valid([]byte(text)) {
-		return false
-	}
-	return bytes.Equal([]byte(tool.Digest(json.RawMessage(text))), []byte(tool.Digest(want)))
+	return json.Valid([]byte(text)) && tool.Digest(json.RawMessage(text)) == tool.Digest(want)
 }
 
-// holds reports whether a text stands somewhere in a value.
+// holds reports whether a value contains a text.
 func holds(v any, text string) bool {
 	switch v := v.(type) {
 	case string:
@@ -100,8 +95,8 @@ func part(c sdk.Content) content.Part {
 	return content.StructuredPart(raw)
 }
 
-// resource converts the content of a resource. Its address stands in the metadata, and
-// with media in the part's name.
+// resource converts the content of a resource. Its URI is in the metadata, or for media
+// in the part's name.
 func resource(r *sdk.ResourceContents) content.Part {
 	if len(r.Blob) == 0 {
 		p := content.TextPart(r.Text)
@@ -125,8 +120,8 @@ func media(modality, mime string, data []byte, name string) content.Part {
 	return p
 }
 
-// linked shows a link as text: its address means something to the server that gave
-// it, and to no model provider.
+// linked converts a link to text: only its server, not a model provider, can resolve the
+// URI.
 func linked(c *sdk.ResourceLink) content.Part {
 	text := "[resource " + c.URI
 	if c.Name != "" {

@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// How references begin.
+// Prefixes of references.
 const (
 	refEnv  = "env:"
 	refFile = "file:"
 )
 
-// maxSecret is how many bytes of a file are a secret.
+// maxSecret limits what is read of a file.
 const maxSecret = 64 << 10
 
-// IsReference reports whether a value stands for a secret, as env:NAME or file:PATH.
+// IsReference reports whether a value refers to a secret, as env:NAME or file:PATH.
 func IsReference(value string) bool {
 	return strings.HasPrefix(value, refEnv) && value != refEnv || strings.HasPrefix(value, refFile) && value != refFile
 }
 
-// lookUp returns what a value stands for: the variable or the file that it refers to,
-// or itself. Errors name the reference, never what it holds.
-func lookUp(value string, getenv func(string) string) (string, error) {
+// resolveSecret returns what a value refers to, or the value itself. Errors contain the
+// reference, never the secret.
+func resolveSecret(value string, getenv func(string) string) (string, error) {
 	if name, ok := strings.CutPrefix(value, refEnv); ok {
 		secret := getenv(name)
 		if secret == "" {
-			return "", fmt.Errorf("the environment has no %s", name)
+			return "", fmt.Errorf("environment variable %s is not set", name)
 		}
 		return secret, nil
 	}

@@ -33,7 +33,7 @@ func everyWay(t *testing.T, test func(t *testing.T, m *Manager)) {
 	}
 }
 
-func TestToolsOfAServerAreTools(t *testing.T) {
+func TestServerToolsBecomeTools(t *testing.T) {
 	t.Parallel()
 	everyWay(t, func(t *testing.T, m *Manager) {
 		for name, effects := range map[string]content.Effects{
@@ -59,7 +59,7 @@ func TestToolsOfAServerAreTools(t *testing.T) {
 	})
 }
 
-func TestContentOfEveryKindIsParts(t *testing.T) {
+func TestContentBecomesParts(t *testing.T) {
 	t.Parallel()
 	m := open(t, Config{Servers: []Server{{Name: "x", URL: newFake(false).serve(t).URL}}})
 	ready(t, m)
@@ -76,7 +76,7 @@ func TestContentOfEveryKindIsParts(t *testing.T) {
 	}
 }
 
-func TestTextsThatRepeatStructuredContentAreLeftOut(t *testing.T) {
+func TestTextThatRepeatsStructuredContentIsOmitted(t *testing.T) {
 	t.Parallel()
 	structured := map[string]any{"pages": []any{map[string]any{"text": "hello"}}}
 	for text, kept := range map[string]bool{`{ "pages": [{"text": "hello"}] }`: false, "hello": false, "hell": true, `{"pages":[]}`: true} {
@@ -107,7 +107,7 @@ func TestResourcesAndPromptsAreTools(t *testing.T) {
 	})
 }
 
-func TestProgressAndCancelCrossTheWire(t *testing.T) {
+func TestProgressAndCancelReachTheOtherSide(t *testing.T) {
 	t.Parallel()
 	for name, legacy := range map[string]bool{"now": false, "legacy": true} {
 		t.Run(name, func(t *testing.T) {
@@ -143,17 +143,20 @@ func TestProgressAndCancelCrossTheWire(t *testing.T) {
 	}
 }
 
-func TestCallHasATimeOfItsOwn(t *testing.T) {
+func TestCallsHaveATimeLimit(t *testing.T) {
 	t.Parallel()
 	f := newFake(false)
-	m := open(t, Config{Servers: []Server{{Name: "x", URL: f.serve(t).URL, Timeout: 4 * time.Second}}})
+	m := open(t, Config{Servers: []Server{{Name: "x", URL: f.serve(t).URL, Timeout: 300 * time.Millisecond}}})
 	ready(t, m)
-	wantText(t, invoke(t, named(t, m, "mcp_x_long"), `{}`), content.StatusError, tool.CodeTimeout, "Tool timed out after 4s")
+	for len(f.started) == 0 { // on a slow machine the limit may end the call before the server has it
+		wantText(t, invoke(t, named(t, m, "mcp_x_long"), `{}`), content.StatusError, tool.CodeTimeout, "Tool timed out after 300ms")
+	}
 	<-f.stopped
-	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"still there"}`), content.StatusOK, "", "still there")
+	echo := named(t, m, "mcp_x_echo")
+	eventually(t, "another call", func() bool { return invoke(t, echo, `{"text":"a"}`).Result.Status == content.StatusOK })
 }
 
-func TestServerLearnsTheIdempotencyKey(t *testing.T) {
+func TestServersReceiveTheIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	f := newFake(false)
 	m := open(t, Config{Servers: []Server{{Name: "x", URL: f.serve(t).URL}}})

@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// asking is a server whose tools ask the client back.
+// asking is a server whose tools send requests to the client.
 func asking() *fake {
 	f := newFake(true)
 	add := func(name string, ask func(context.Context, *sdk.ServerSession) (string, error)) {
@@ -55,7 +55,7 @@ func asking() *fake {
 	return f
 }
 
-func TestServersAreAnsweredByTheHost(t *testing.T) {
+func TestTheHostAnswersServers(t *testing.T) {
 	t.Parallel()
 	m := open(t, Config{
 		Servers: []Server{{Name: "x", URL: asking().serve(t).URL}}, Roots: []string{"/srv/a b", "/tmp"},
@@ -75,7 +75,7 @@ func TestServersAreAnsweredByTheHost(t *testing.T) {
 	wantText(t, invoke(t, named(t, m, "mcp_x_ask_roots"), `{}`), content.StatusOK, "", "file:///srv/a%20b file:///tmp")
 }
 
-func TestServersAreRefusedWhatNobodyAnswers(t *testing.T) {
+func TestRequestsAreRefusedWithoutAHandler(t *testing.T) {
 	t.Parallel()
 	m := open(t, Config{Servers: []Server{{Name: "x", URL: asking().serve(t).URL}}})
 	ready(t, m)
@@ -87,12 +87,12 @@ func TestServersAreRefusedWhatNobodyAnswers(t *testing.T) {
 	}
 }
 
-func TestServersThatDoNotLookAreToldWhy(t *testing.T) {
+func TestRefusedRequestsHaveAReason(t *testing.T) {
 	t.Parallel()
 	l := newLink(Config{Logger: zap.NewNop()}, Server{Name: "x"})
 	answered := l.refuse(func(context.Context, string, sdk.Request) (sdk.Result, error) { return &sdk.ListRootsResult{}, nil })
 	for method, want := range map[string]string{
-		"sampling/createMessage": "this client lends no model to servers", "elicitation/create": "this client asks nobody for servers", "roots/list": "",
+		"sampling/createMessage": "this client does not support sampling", "elicitation/create": "this client does not support elicitation", "roots/list": "",
 	} {
 		_, err := answered(t.Context(), method, nil)
 		e, _ := errors.AsType[*jsonrpc.Error](err)

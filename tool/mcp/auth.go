@@ -1,0 +1,281 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+)
+
+// Resolution answers a server's demand for authorization: with a token, with a handler
+// that obtains one, or by cancelling.
+type Resolution struct {
+	Token     string            // a bearer token
+	Handler   auth.OAuthHandler // of the SDK; it may send a person to a browser and wait
+	Cancelled bool              // calls continue to fail
+}
+
+var (
+	errForbidden = errors.New("the server forbids it (403)")
+	errTooLarge  = errors.New("the answer is too large")
+)
+
+// authTransport adds credentials and headers to each request to a server, and records
+// what the server refuses without them.
+type authTransport struct {
+	server    Server
+	origin    string // secrets go nowhere else
+	getenv    func(string) string
+	limit     int
+	base      http.RoundTripper
+	closeIdle func()
+
+	mu      sync.Mutex
+	token   string            // from ResolveAuth, until it is refused
+	handler auth.OAuthHandler // may be nil
+	request *http.Request     // the last one that was refused, for the handler; or nil
+	refusal *http.Response
+}
+
+// newAuthTransport returns nil for a command.
+func newAuthTransport(s Server, all Config) *authTransport {
+	u, err := url.Parse(s.URL)
+	if s.URL == "" || err != nil {
+		return nil
+	}
+	a := &authTransport{
+		server: s, origin: u.Scheme + "://" + u.Host, getenv: all.Getenv, limit: all.MaxMessage, handler: s.OAuth,
+		base: http.DefaultTransport, closeIdle: func() {},
+	}
+	if s.Client != nil && s.Client.Transport != nil {
+		a.base = s.Client.Transport
+	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
+		t = t.Clone()
+		a.base, a.closeIdle = t, t.CloseIdleConnections
+	}
+	return a
+}
+
+// client returns the HTTP client for the SDK.
+func (a *authTransport) client() *http.Client {
+	var c http.Client
+	if a.server.Client != nil {
+		c = *a.server.Client
+	}
+	c.Transport = a
+	return &c
+}
+
+// RoundTrip sends a request with credentials. If the server refuses them it retries with
+// better ones that need no person.
+func (a *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme+"://"+r.URL.Host != a.origin {
+		return a.base.RoundTrip(r) //nolint:wrapcheck // a redirect elsewhere gets no credentials
+	}
+	resp, bearer, err := a.send(r)
+	for retries := 0; err == nil && refused(resp) && retries < 2; retries++ {
+		again, why := a.retry(r, resp, bearer)
+		if why != nil {
+			return nil, why
+		}
+		resp, bearer, err = a.send(again)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if refused(resp) {
+		return nil, a.refuse(r, resp, bearer)
+	}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		resp.Body = &limited{ReadCloser: resp.Body, left: a.limit}
+	}
+	return resp, nil
+}
+
+func refused(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden
+}
+
+// send sends the request once, with the token that it returns.
+func (a *authTransport) send(r *http.Request) (resp *http.Response, bearer string, err error) {
+	sent := r.Clone(r.Context())
+	for _, name := range slices.Sorted(maps.Keys(a.server.Headers)) {
+		value, err := resolveSecret(a.server.Headers[name], a.getenv)
+		if err != nil {
+			return nil, "", &authError{reason: "header " + name + ": " + err.Error()}
+		}
+		sent.Header.Set(name, value)
+	}
+	if bearer, err = a.bearer(r.Context()); err != nil {
+		return nil, "", err
+	}
+	if bearer != "" {
+		sent.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	resp, err = a.base.RoundTrip(sent)
+	return resp, bearer, err //nolint:wrapcheck // the HTTP client says more
+}
+
+// bearer returns the current token: the one from ResolveAuth, the handler's, or the
+// reference's.
+func (a *authTransport) bearer(ctx context.Context) (string, error) {
+	a.mu.Lock()
+	token, handler := a.token, a.handler
+	a.mu.Unlock()
+	if token != "" {
+		return token, nil
+	}
+	if handler != nil {
+		source, err := handler.TokenSource(ctx)
+		if err != nil {
+			return "", &authError{reason: err.Error()}
+		}
+		if source != nil {
+			if t, err := source.Token(); err == nil {
+				return t.AccessToken, nil
+			}
+			return "", nil // expired: the server will say so
+		}
+	}
+	if a.server.Token == "" {
+		return "", nil
+	}
+	token, err := resolveSecret(a.server.Token, a.getenv)
+	if err != nil {
+		return "", &authError{reason: "token: " + err.Error()}
+	}
+	return token, nil
+}
+
+// retry returns the request to send again, if there is a better token now or one can be
+// had without a person.
+func (a *authTransport) retry(r *http.Request, resp *http.Response, bearer string) (*http.Request, error) {
+	a.drop(bearer)
+	now, err := a.bearer(r.Context())
+	if err != nil {
+		discard(resp)
+		return nil, err
+	}
+	switch own := a.server.OAuth; {
+	case resp.StatusCode == http.StatusUnauthorized && now != "" && now != bearer:
+		discard(resp)
+	case own != nil && (resp.StatusCode == http.StatusUnauthorized || wantsScope(resp)):
+		if err := own.Authorize(context.WithoutCancel(r.Context()), r, resp); err != nil {
+			return nil, &authError{status: resp.StatusCode, challenges: challenges(resp), reason: err.Error()}
+		}
+	default:
+		return nil, a.refuse(r, resp, bearer)
+	}
+	again := r.Clone(r.Context())
+	if r.GetBody != nil {
+		if again.Body, err = r.GetBody(); err != nil {
+			return nil, fmt.Errorf("send again: %w", err)
+		}
+	}
+	return again, nil
+}
+
+// drop forgets a token that was refused.
+func (a *authTransport) drop(bearer string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.token == bearer {
+		a.token = ""
+	}
+}
+
+// refuse records what was refused and returns the error.
+func (a *authTransport) refuse(r *http.Request, resp *http.Response, bearer string) error {
+	defer discard(resp)
+	if resp.StatusCode == http.StatusForbidden && !wantsScope(resp) {
+		return errForbidden
+	}
+	a.drop(bearer)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.request = r.Clone(context.WithoutCancel(r.Context()))
+	a.request.Body = http.NoBody
+	a.refusal = &http.Response{
+		Status: resp.Status, StatusCode: resp.StatusCode, Proto: resp.Proto, Header: resp.Header.Clone(), Request: a.request,
+	}
+	return &authError{status: resp.StatusCode, challenges: challenges(resp)}
+}
+
+// resolve takes the answer to a refusal.
+func (a *authTransport) resolve(ctx context.Context, r Resolution) error {
+	switch {
+	case a == nil:
+		return errors.New("it is a program, which gets its credentials in its environment")
+	case !r.Cancelled && (r.Token == "") == (r.Handler == nil):
+		return errors.New("give either a token or a handler, or cancel")
+	}
+	a.mu.Lock()
+	request, refusal := a.request, a.refusal
+	a.mu.Unlock()
+	if !r.Cancelled && r.Handler != nil && request != nil {
+		copied := *refusal
+		copied.Body = http.NoBody
+		// The handler's token source may keep this context beyond the call.
+		lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		stop := context.AfterFunc(ctx, cancel)
+		defer stop()
+		if err := r.Handler.Authorize(lasting, request, &copied); err != nil {
+			cancel()
+			return err //nolint:wrapcheck // ResolveAuth wraps it
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case r.Cancelled:
+		a.request, a.refusal = nil, nil
+	case r.Token != "":
+		a.token = r.Token
+	default:
+		a.handler, a.token = r.Handler, ""
+	}
+	return nil
+}
+
+// wantsScope reports whether a 403 asks for more authorization.
+func wantsScope(resp *http.Response) bool {
+	return slices.ContainsFunc(challenges(resp), func(c oauthex.Challenge) bool { return c.Params["error"] == "insufficient_scope" })
+}
+
+func challenges(resp *http.Response) []oauthex.Challenge {
+	cs, err := oauthex.ParseWWWAuthenticate(resp.Header.Values("WWW-Authenticate"))
+	if err != nil {
+		return nil
+	}
+	return cs
+}
+
+// discard reads the rest of a response, so that its connection can be reused.
+func discard(resp *http.Response) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+	_ = resp.Body.Close()
+}
+
+// limited is a body that fails beyond a limit.
+type limited struct {
+	io.ReadCloser
+	left int
+}
+
+// Read reads up to the limit.
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.ReadCloser.Read(p[:min(len(p), l.left+1)])
+	if l.left -= n; l.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err //nolint:wrapcheck // of the body
+}

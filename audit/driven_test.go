@@ -47,7 +47,7 @@ func (d *driven) envelope(c commands.Command) commands.Envelope {
 func (d *driven) do(c commands.Command) {
 	d.t.Helper()
 	if n := len(d.records); d.try(c) != nil || len(d.records) == n {
-		d.t.Fatalf("%s led to nothing", commands.NameOf(c))
+		d.t.Fatalf("%s led to nothing; %d approvals are open", commands.NameOf(c), len(d.state.PendingApprovals()))
 	}
 }
 

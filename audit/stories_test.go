@@ -8,6 +8,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -141,6 +142,31 @@ func toolStories(all map[string]func(*testing.T) *driven) {
 		d.result(d.place(4), content.StatusOK)
 		d.do(commands.ResolveApproval{Approve: true})
 		d.result(d.place(3), content.StatusOK)
+		d.reply("done")
+		return d
+	}
+	all["rules that ask, and change while a call waits"] = func(t *testing.T) *driven {
+		rules := []events.Rule{{Tool: "free", Action: events.RuleAsk}}
+		d := drive(t, commands.OpenSession{Config: events.Config{Rules: rules}})
+		d.do(commands.SubmitInput{
+			Items: []content.Item{content.UserText("hi")}, Options: &events.TurnOptions{Rules: [][]events.Rule{rules}},
+		})
+		d.reply("", "free")
+		d.do(commands.ReportPreflight{Turn: d.state.Turn.ID, Round: 1, Checks: []commands.Check{{
+			Place: d.place(1), Digest: "d-free", Gates: []commands.Gate{
+				{RequestKind: permission.KindCall, Asker: events.AskedByTurn}, {RequestKind: permission.KindCall, Asker: events.AskedByRules},
+			},
+		}}})
+		config := d.state.Config
+		config.Rules, config.Digest = nil, "changed"
+		d.do(commands.Claim{Config: &config})
+		for len(d.state.PendingApprovals()) > 0 {
+			d.do(commands.ResolveApproval{Approve: true})
+		}
+		d.result(d.place(1), content.StatusOK)
+		d.do(commands.SubmitInput{
+			Items: []content.Item{content.UserText("more")}, OnBusy: events.Steer, Options: &events.TurnOptions{Limits: &events.Limits{Requests: 2}},
+		})
 		d.reply("done")
 		return d
 	}

@@ -118,8 +118,8 @@ func TestTheNodeEndsWithItsConnection(t *testing.T) {
 		w.thinking("s")
 		n.nc.Close()
 		select {
-		case err := <-n.Ended():
-			if !errors.Is(err, nats.ErrConnectionClosed) {
+		case <-n.Done():
+			if err := n.Err(); !errors.Is(err, nats.ErrConnectionClosed) {
 				t.Errorf("Run = %v, want ErrConnectionClosed", err)
 			}
 		case <-time.After(time.Minute):

@@ -5,54 +5,37 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
-	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/internal/testing/cell"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
 
-// Process is something that runs on a connection of its own: a node, a worker.
-type Process struct {
-	Conn *nats.Conn
+// Process is a process of a world.
+type Process struct{ *cell.Process }
 
-	stop  context.CancelFunc
-	ended chan error
+// process returns a process that has a connection of its own.
+func (w *World) process(name string) *Process {
+	nc := w.Connect()
+	return &Process{cell.NewProcess(name, nc, w.Open(nc), nil)}
 }
-
-// Run runs something beside the test.
-func (w *World) Run(nc *nats.Conn, run func(context.Context) error) *Process {
-	ctx, stop := context.WithCancel(w.Ctx)
-	p := &Process{Conn: nc, stop: stop, ended: make(chan error, 1)}
-	go func() { p.ended <- run(ctx) }()
-	return p
-}
-
-// Ended brings what the process ended with, to whoever asks first: the test, Drain or
-// Crash.
-func (p *Process) Ended() <-chan error { return p.ended }
-
-// Stop tells the process to end, and does not wait.
-func (p *Process) Stop() { p.stop() }
 
 // Drain ends the process as SIGTERM does.
 func (p *Process) Drain(t testing.TB) {
 	t.Helper()
-	p.stop()
-	if err := <-p.ended; err != nil {
+	p.Stop()
+	if err := p.Wait(context.Background()); err != nil {
 		t.Errorf("drained: %v", err)
 	}
 }
 
-// Crash cuts the process off: nothing it does reaches anybody any more.
+// Crash cuts the process off, so that nothing it does reaches the server, and waits for it.
 func (p *Process) Crash(t testing.TB) {
 	t.Helper()
-	p.Conn.Close()
-	p.stop()
-	if err := <-p.ended; err != nil {
+	p.Kill()
+	if err := p.Wait(context.Background()); err != nil {
 		t.Logf("crashed: %v", err)
 	}
 }
@@ -61,75 +44,46 @@ func (p *Process) Crash(t testing.TB) {
 // configuration says otherwise.
 func (w *World) Node(cfg actor.Config, change ...func(*actor.Node)) *Process {
 	w.T.Helper()
-	if cfg.Models == nil {
-		cfg.Models = func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }
-	}
-	nc := w.Connect()
-	n, err := actor.NewNode(w.Open(nc), cfg)
+	p := w.process(cfg.Name)
+	n, err := p.Process.Node(cfg)
 	if err != nil {
 		w.T.Fatal(err)
 	}
 	for _, c := range change {
 		c(n)
 	}
-	p := w.Run(nc, n.Run)
+	p.Run(w.Ctx, n.Run)
 	select {
 	case <-n.Ready():
-	case err := <-p.ended:
-		w.T.Fatalf("node %s: %v", cfg.Name, err)
+	case <-p.Done():
+		w.T.Fatalf("node %s: %v", cfg.Name, p.Err())
 	}
 	return p
 }
 
-// Worker runs a worker on the world's queue, with tools that may use its connection.
-// They are on offer when it returns.
+// Worker runs a worker on the world's queue, with tools that may use its connection. They
+// are on offer when it returns.
 func (w *World) Worker(name string, cfg worker.Config, tools func(*nats.Conn) []tool.Tool) *Process {
 	w.T.Helper()
-	nc := w.Connect()
-	cell := w.Open(nc)
-	queue, err := cell.Queue(w.Ctx, Queue)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	all := tools(nc)
-	own, err := tool.NewRegistry("own", all...)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	cfg.Queue, cfg.Tools, cfg.Offers = queue, []tool.Source{own}, Offers{cell.Catalog(), name}
-	if cfg.Logger == nil {
-		cfg.Logger = zap.NewNop()
-	}
-	run, err := worker.New(cfg)
+	p := w.process(name)
+	all := tools(p.Conn)
+	run, err := p.Process.Worker(w.Ctx, Queue, cfg, all...)
 	if err != nil {
 		w.T.Fatal(err)
 	}
 	w.Offer(name, all...)
-	return w.Run(nc, run.Run)
+	p.Run(w.Ctx, run.Run)
+	return p
 }
 
 // Offer puts tools into the catalog, whether or not there is a worker of that name.
 func (w *World) Offer(name string, tools ...tool.Tool) {
 	w.T.Helper()
-	specs := make([]tool.Spec, len(tools))
-	for i, t := range tools {
-		specs[i] = t.Spec()
+	offer := jetstream.Offer{Worker: name, Queue: Queue}
+	for _, t := range tools {
+		offer.Tools = append(offer.Tools, t.Spec())
 	}
-	if err := (Offers{w.Cell.Catalog(), name}).Advertise(w.Ctx, specs); err != nil {
+	if err := w.Cell.Catalog().Advertise(w.Ctx, offer); err != nil {
 		w.T.Fatal(err)
 	}
 }
-
-// Offers puts a worker's tools into the catalog.
-type Offers struct {
-	Catalog *jetstream.Catalog
-	Worker  string
-}
-
-// Advertise offers the tools.
-func (o Offers) Advertise(ctx context.Context, tools []tool.Spec) error {
-	return o.Catalog.Advertise(ctx, jetstream.Offer{Worker: o.Worker, Queue: Queue, Tools: tools})
-}
-
-// Withdraw takes the offer back.
-func (o Offers) Withdraw(ctx context.Context) error { return o.Catalog.Withdraw(ctx, o.Worker) }

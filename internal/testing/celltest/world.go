@@ -1,12 +1,12 @@
-// Package celltest sets up a cell for tests: a server, nodes, workers and a client in
-// one process, any of which can be cut off as a crash would.
+// Package celltest sets up a deployment for tests: a server, nodes, workers and a client
+// in one process, any of which can be killed.
 //
-// The one idea: in a bubble of testing/synctest a whole deployment lives without
-// sockets and in virtual time, so a test says what dies when, and an hour costs
-// nothing. Everything ends with the test: what a world starts it stops and waits for,
-// and a goroutine that is left behind fails the bubble.
+// In a bubble of testing/synctest a whole deployment lives without sockets and in virtual
+// time, so a test decides what dies when, and an hour takes milliseconds. Everything ends
+// with the test: a world stops what it starts and waits for it, and a leaked goroutine
+// fails the bubble.
 //
-// TestMain of whoever uses it is [Main]. Nothing here judges; the tests do.
+// A package that uses it has [Main] as its TestMain.
 package celltest
 
 import (
@@ -39,7 +39,7 @@ type Connector interface {
 	Connect(opts ...nats.Option) (*nats.Conn, error)
 }
 
-// World is a cell and what lives in it.
+// World is a cell and its processes.
 type World struct {
 	T      testing.TB
 	Ctx    context.Context //nolint:containedctx // the test's
@@ -49,11 +49,11 @@ type World struct {
 	Conn   *nats.Conn // the client's
 }
 
-// Queue is the queue of tasks that worlds have.
+// Queue is the task queue of every world.
 const Queue = "q"
 
-// New returns a world in the bubble that the test runs in, which ends with ctx. Its
-// queue has the lease, or the usual one if that is zero.
+// New returns a world in the test's bubble, which ends with ctx. Zero means the default
+// lease of its queue.
 func New(ctx context.Context, t testing.TB, lease time.Duration) *World {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -63,13 +63,13 @@ func New(ctx context.Context, t testing.TB, lease time.Duration) *World {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		synctest.Wait() // a request that it still works on could not end while it closes, in virtual time
+		synctest.Wait() // in virtual time, a pending request could not finish while the server closes
 		srv.Close()
 	})
 	return On(ctx, t, srv, jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: Queue, AckWait: lease}}})
 }
 
-// On returns a world on a server that is there, with a cell like that.
+// On returns a world on an existing server, with a cell of that configuration.
 func On(ctx context.Context, t testing.TB, srv Connector, cfg jetstream.Config) *World {
 	t.Helper()
 	w := &World{T: t, Ctx: ctx, Server: srv}
@@ -86,7 +86,7 @@ func On(ctx context.Context, t testing.TB, srv Connector, cfg jetstream.Config) 
 	return w
 }
 
-// Connect returns a connection that ends with the test at the latest.
+// Connect returns a connection that is closed at the end of the test.
 func (w *World) Connect() *nats.Conn {
 	w.T.Helper()
 	nc, err := w.Server.Connect()
@@ -97,7 +97,7 @@ func (w *World) Connect() *nats.Conn {
 	return nc
 }
 
-// Open returns the cell as it is seen over a connection.
+// Open opens the cell over a connection.
 func (w *World) Open(nc *nats.Conn) *jetstream.Cell {
 	w.T.Helper()
 	cell, err := jetstream.Open(nc, "")
@@ -135,7 +135,7 @@ func (w *World) Until(id content.SessionID, k events.Kind) {
 	}
 }
 
-// Records reads a journal, and has it audited.
+// Records returns a journal's records after an audit.
 func (w *World) Records(id content.SessionID) []journal.Record {
 	w.T.Helper()
 	var out []journal.Record
@@ -151,7 +151,7 @@ func (w *World) Records(id content.SessionID) []journal.Record {
 	return out
 }
 
-// Facts are the events of one type in a journal, which it has audited.
+// Facts returns the events of one type in a journal, after an audit.
 func Facts[E events.Event](w *World, id content.SessionID) (out []E) {
 	w.T.Helper()
 	for _, rec := range w.Records(id) {

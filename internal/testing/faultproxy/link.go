@@ -10,7 +10,7 @@ import (
 const (
 	chunkSize = 32 << 10
 
-	// How many chunks may be under way in one direction: a slow way still holds much.
+	// How many chunks may be in flight in one direction: a slow link still buffers much.
 	inFlight = 256
 )
 
@@ -18,18 +18,18 @@ const (
 type link struct {
 	proxy          *Proxy
 	client, server net.Conn
-	torn           [2]atomic.Bool // bytes of the direction were swallowed
+	torn           [2]atomic.Bool // bytes in that direction were swallowed
 	over           chan struct{}  // closed when the link is cut
 	once           sync.Once
 }
 
-// chunk is some bytes and when they were sent.
+// chunk is a piece of the stream and the time it was read.
 type chunk struct {
 	bytes []byte
 	sent  time.Time
 }
 
-// join relays between two ends until one of them closes, or the link is cut.
+// join relays between two connections until one closes or the link is cut.
 func (p *Proxy) join(client, server net.Conn) error {
 	l := &link{proxy: p, client: client, server: server, over: make(chan struct{})}
 	p.mu.Lock()
@@ -53,21 +53,21 @@ func (l *link) run() {
 	delete(l.proxy.links, l)
 }
 
-// cut ends the link without a farewell: what was not delivered is lost.
+// cut resets both connections. What was not delivered is lost.
 func (l *link) cut() {
 	l.once.Do(func() {
 		close(l.over)
 		for _, c := range []net.Conn{l.client, l.server} {
 			if t, ok := c.(*net.TCPConn); ok {
-				_ = t.SetLinger(0) // a reset, not an orderly end
+				_ = t.SetLinger(0) // reset instead of an orderly close
 			}
-			_ = c.Close() // it is over whatever this says
+			_ = c.Close() // there is nothing left to save
 		}
 	})
 }
 
-// relay passes on what goes one way. When there is no more, what is under way is
-// delivered before the link ends.
+// relay forwards one direction. At the end of the stream, chunks in flight are delivered
+// before the link ends.
 func (l *link) relay(d Direction, from, to net.Conn) {
 	defer l.cut()
 	queue := make(chan chunk, inFlight)
@@ -102,8 +102,7 @@ func (l *link) read(from net.Conn, queue chan<- chunk) {
 	}
 }
 
-// deliver does with a chunk what the rules say, once they let it go. It reports
-// whether the link goes on.
+// deliver applies the rules to a chunk. It reports whether the link continues.
 func (l *link) deliver(d Direction, to net.Conn, c chunk) bool {
 	for {
 		r, changed := l.proxy.now(d)
@@ -124,8 +123,8 @@ func (l *link) deliver(d Direction, to net.Conn, c chunk) bool {
 	}
 }
 
-// rest waits until the rules change, and not longer than for the time unless it has to
-// hold on. It reports whether the link goes on.
+// rest waits until the rules change, or for d unless the direction is held. It reports
+// whether the link continues.
 func (l *link) rest(hold bool, d time.Duration, changed <-chan struct{}) bool {
 	var up <-chan time.Time
 	if !hold {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Direction is which way bytes go.
+// Direction is one of the two directions of a connection.
 type Direction int
 
 // The directions.
@@ -18,23 +18,24 @@ const (
 	ToClient
 )
 
-// ErrRefused is what Dial returns while the proxy lets nobody in.
-var ErrRefused = errors.New("connection refused by the fault proxy")
+// ErrRefused is what Dial returns while the proxy refuses connections, or is severed.
+var ErrRefused = errors.New("connection refused by the proxy")
 
-// rules say what becomes of bytes that go one way.
+// rules are the faults of one direction.
 type rules struct {
 	delay   time.Duration
-	rate    int // bytes a second; 0: as fast as they come
+	rate    int // bytes a second; 0: unlimited
 	hold    bool
 	swallow bool
 }
 
-// Proxy is a way between one party and its servers. Its methods are safe for
-// concurrent use. Without faults it passes on what it gets.
+// Proxy is the network between one process and its servers, whatever their number, so
+// that a fault hits that process alone. Without faults it forwards everything. It is safe
+// for concurrent use.
 type Proxy struct {
 	running sync.WaitGroup // relays and listeners
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	rules     [2]rules
 	changed   chan struct{} // closed when the rules change
 	refusing  bool
@@ -48,7 +49,7 @@ func New() *Proxy {
 	return &Proxy{changed: make(chan struct{}), links: make(map[*link]struct{})}
 }
 
-// Dial connects to an address by way of the proxy. It fits nats.SetCustomDialer.
+// Dial connects to an address through the proxy. It fits nats.SetCustomDialer.
 func (p *Proxy) Dial(network, address string) (net.Conn, error) {
 	if err := p.admits(); err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func (p *Proxy) Dial(network, address string) (net.Conn, error) {
 	defer cancel()
 	server, err := d.DialContext(ctx, network, address)
 	if err != nil {
-		return nil, fmt.Errorf("fault proxy: %w", err)
+		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	ours, theirs := net.Pipe()
 	if err := p.join(ours, server); err != nil {
@@ -69,16 +70,16 @@ func (p *Proxy) Dial(network, address string) (net.Conn, error) {
 
 const dialTimeout = 2 * time.Second
 
-// Listen takes connections at an address, port 0 for any free one, and passes each to
-// one of the targets: to the next one that takes it. It returns the address.
+// Listen accepts connections at an address, port 0 for any free one, and forwards each to
+// the next target that accepts it. It returns the address.
 func (p *Proxy) Listen(ctx context.Context, address string, targets ...string) (string, error) {
 	if len(targets) == 0 {
-		return "", errors.New("fault proxy: no target: say where connections go to")
+		return "", errors.New("proxy: no target to forward to")
 	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return "", fmt.Errorf("fault proxy: %w", err)
+		return "", fmt.Errorf("proxy: %w", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,13 +100,13 @@ func (p *Proxy) accept(l net.Listener, targets []string) {
 		}
 		p.running.Go(func() {
 			if err := p.forward(client, targets, n); err != nil {
-				_ = client.Close() // it learns by this that nobody is there
+				_ = client.Close() // so the client sees that no target answered
 			}
 		})
 	}
 }
 
-// forward joins a client with the first target that answers, from the n-th on.
+// forward joins a client with the first target that answers, starting at the n-th.
 func (p *Proxy) forward(client net.Conn, targets []string, n int) error {
 	if err := p.admits(); err != nil {
 		return err
@@ -133,15 +134,15 @@ func (p *Proxy) admits() error {
 	return nil
 }
 
-// Refuse lets nobody in any more, or everybody again. Connections that are there stay.
+// Refuse starts or stops refusing new connections. Existing ones stay.
 func (p *Proxy) Refuse(yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refusing = yes
 }
 
-// Cut ends all connections at once, with whatever is on its way, and returns how many
-// there were. New ones may come.
+// Cut resets all connections, drops what is in flight, and returns how many there were.
+// New connections are accepted.
 func (p *Proxy) Cut() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,24 +153,23 @@ func (p *Proxy) Cut() int {
 	return n
 }
 
-// Delay makes every byte of both directions take so much longer; 0 ends it.
+// Delay delays every byte in both directions by d; 0 ends it.
 func (p *Proxy) Delay(d time.Duration) {
 	p.change(func(r *rules) { r.delay = d }, ToServer, ToClient)
 }
 
-// Throttle lets no more than so many bytes a second pass in each direction of each
-// connection; 0 ends it.
+// Throttle limits each direction of each connection to a rate; 0 ends it.
 func (p *Proxy) Throttle(bytesPerSecond int) {
 	p.change(func(r *rules) { r.rate = bytesPerSecond }, ToServer, ToClient)
 }
 
-// Hold keeps what goes in a direction back. When it is let go, all of it arrives.
+// Hold holds a direction back. When it ends, everything that was held arrives.
 func (p *Proxy) Hold(d Direction, yes bool) {
 	p.change(func(r *rules) { r.hold = yes }, d)
 }
 
-// Swallow makes what goes in a direction disappear. When that ends, the connections
-// that lost something are cut.
+// Swallow drops everything in a direction. When it ends, the connections that lost bytes
+// are cut.
 func (p *Proxy) Swallow(d Direction, yes bool) {
 	p.change(func(r *rules) { r.swallow = yes }, d)
 	if yes {
@@ -192,18 +192,18 @@ func (p *Proxy) Heal() {
 	p.change(func(r *rules) { *r = rules{} }, ToServer, ToClient)
 }
 
-// Sever cuts all connections for good: nothing lets anybody in again.
+// Sever cuts all connections and refuses new ones for good. Heal does not undo it.
 func (p *Proxy) Sever() {
 	p.mu.Lock()
 	p.closed = true
 	for _, l := range p.listeners {
-		_ = l.Close() // nobody waits for it any more
+		_ = l.Close() // a listener that is closed is as good as one that fails to close
 	}
 	p.mu.Unlock()
 	p.Cut()
 }
 
-// Close severs the way and waits until nothing of the proxy runs.
+// Close severs the proxy and waits until none of its goroutines runs.
 func (p *Proxy) Close() {
 	p.Sever()
 	p.running.Wait()
@@ -219,7 +219,7 @@ func (p *Proxy) change(edit func(*rules), ds ...Direction) {
 	p.changed = make(chan struct{})
 }
 
-// now returns what holds for a direction, and what tells when that changes.
+// now returns the rules of a direction, and a channel that is closed when they change.
 func (p *Proxy) now(d Direction) (rules, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

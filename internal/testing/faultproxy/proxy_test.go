@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = 10 * time.Second
 
-// echo is a server that says back every line, and tells what it heard.
+// echo is a server that echoes every line and reports what it received.
 type echo struct {
 	addr  string
 	heard chan string
@@ -59,14 +59,14 @@ func newEcho(t *testing.T) *echo {
 	return e
 }
 
-// party is somebody who talks to the server.
+// party is a client of the server.
 type party struct {
 	t *testing.T
 	net.Conn
 	r *bufio.Reader
 }
 
-// ways are the two ways through a proxy.
+// ways runs a test through both kinds of proxies.
 func ways(t *testing.T, body func(t *testing.T, p *faultproxy.Proxy, e *echo, dial func() (*party, error))) {
 	t.Helper()
 	for name, listen := range map[string]bool{"dialled": false, "listening": true} {
@@ -75,7 +75,7 @@ func ways(t *testing.T, body func(t *testing.T, p *faultproxy.Proxy, e *echo, di
 			t.Cleanup(p.Close)
 			open := func() (net.Conn, error) { return p.Dial("tcp", e.addr) }
 			if listen {
-				addr, err := p.Listen(t.Context(), "127.0.0.1:0", "127.0.0.1:1", e.addr) // nobody is at the first
+				addr, err := p.Listen(t.Context(), "127.0.0.1:0", "127.0.0.1:1", e.addr) // nothing listens at the first
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -113,7 +113,7 @@ func (c *party) hears(want string) {
 	}
 }
 
-// hearsNothing checks that nothing comes for a while.
+// hearsNothing checks that nothing arrives for a while.
 func (c *party) hearsNothing() {
 	c.t.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
@@ -158,7 +158,7 @@ func must(t *testing.T, dial func() (*party, error)) *party {
 	return c
 }
 
-func TestItPassesOnAndCutsWhatIsThere(t *testing.T) {
+func TestProxyForwardsAndCuts(t *testing.T) {
 	ways(t, func(t *testing.T, p *faultproxy.Proxy, _ *echo, dial func() (*party, error)) {
 		a, b := must(t, dial), must(t, dial)
 		for _, c := range []*party{a, b} {
@@ -176,7 +176,7 @@ func TestItPassesOnAndCutsWhatIsThere(t *testing.T) {
 	})
 }
 
-func TestItRefusesNewConnectionsOnly(t *testing.T) {
+func TestProxyRefusesNewConnectionsOnly(t *testing.T) {
 	ways(t, func(t *testing.T, p *faultproxy.Proxy, _ *echo, dial func() (*party, error)) {
 		old := must(t, dial)
 		old.say("one")
@@ -194,7 +194,7 @@ func TestItRefusesNewConnectionsOnly(t *testing.T) {
 	})
 }
 
-func TestAnAckThatNeverComes(t *testing.T) {
+func TestSwallowedAnswersCutTheConnection(t *testing.T) {
 	ways(t, func(t *testing.T, p *faultproxy.Proxy, e *echo, dial func() (*party, error)) {
 		c := must(t, dial)
 		p.Swallow(faultproxy.ToClient, true)
@@ -206,7 +206,7 @@ func TestAnAckThatNeverComes(t *testing.T) {
 	})
 }
 
-func TestAQuestionThatNeverArrives(t *testing.T) {
+func TestSwallowedRequestsNeverArrive(t *testing.T) {
 	ways(t, func(t *testing.T, p *faultproxy.Proxy, e *echo, dial func() (*party, error)) {
 		c, other := must(t, dial), must(t, dial)
 		p.Swallow(faultproxy.ToServer, true)
@@ -219,7 +219,7 @@ func TestAQuestionThatNeverArrives(t *testing.T) {
 	})
 }
 
-func TestWhatIsHeldArrivesLater(t *testing.T) {
+func TestHeldBytesArriveLater(t *testing.T) {
 	ways(t, func(t *testing.T, p *faultproxy.Proxy, e *echo, dial func() (*party, error)) {
 		c := must(t, dial)
 		p.Hold(faultproxy.ToServer, true)
@@ -233,7 +233,7 @@ func TestWhatIsHeldArrivesLater(t *testing.T) {
 	})
 }
 
-func TestItSlowsDown(t *testing.T) {
+func TestProxyDelaysAndThrottles(t *testing.T) {
 	ways(t, func(t *testing.T, p *faultproxy.Proxy, _ *echo, dial func() (*party, error)) {
 		c := must(t, dial)
 		p.Delay(100 * time.Millisecond)
@@ -256,7 +256,7 @@ func TestItSlowsDown(t *testing.T) {
 	})
 }
 
-func TestAClosedProxyLetsNobodyIn(t *testing.T) {
+func TestASeveredProxyRefusesEverything(t *testing.T) {
 	e, p := newEcho(t), faultproxy.New()
 	c, err := p.Dial("tcp", e.addr)
 	if err != nil {
@@ -265,7 +265,7 @@ func TestAClosedProxyLetsNobodyIn(t *testing.T) {
 	p.Sever()
 	p.Heal()
 	if _, err := c.Read(make([]byte, 1)); err == nil {
-		t.Error("a severed connection goes on")
+		t.Error("a severed connection still works")
 	}
 	p.Close()
 	p.Close()
@@ -279,6 +279,6 @@ func TestAClosedProxyLetsNobodyIn(t *testing.T) {
 		t.Error("Listen without a target succeeds")
 	}
 	if _, err := faultproxy.New().Dial("tcp", "127.0.0.1:1"); err == nil {
-		t.Error("Dial to nobody succeeds")
+		t.Error("Dial to a closed port succeeds")
 	}
 }

@@ -11,28 +11,28 @@ import (
 	"github.com/turnlog/turnlog/internal/natscli"
 )
 
-// Config says what is tortured, for how long and how. The zero value is half a minute
-// on a cluster in this process.
+// Config configures a run. The zero value runs for half a minute on a cluster in this
+// process.
 type Config struct {
 	Seed     uint64        // decides faults and workload
 	Duration time.Duration // of the faults; 0: 30 s
-	Rest     time.Duration // what sessions have to come to rest behind them; 0: 60 s
+	Rest     time.Duration // how long sessions have to come to rest afterwards; 0: 60 s
 
 	Sessions int // at once; 0: 24
 	Nodes    int // 0: 3
 	Workers  int // 0: 3
 
-	// Kinds of faults; nil: all that are possible.
+	// Kinds of faults; nil: all possible ones.
 	Kinds []Kind
 
-	// Servers are the caller's own; nil: a cluster in this process. On these a namespace
-	// of its own is set up, and taken away at the end, and they themselves are left alone.
+	// Servers are the caller's own; nil: a cluster in this process. A run creates a namespace
+	// on them and removes it at the end. It does not stop them.
 	Servers  *natscli.Flags
 	Replicas int // of the streams on the caller's servers; 0: 1
 
-	Dir    string        // where what is kept of a violation goes; "": the system's place for temporary files
+	Dir    string        // where the evidence of violations goes; "": the system's temporary folder
 	Logger *zap.Logger   // of nodes, workers and clients; nil: silent
-	Told   func(f Fault) // hears of every fault as it is done; nil: nobody
+	Told   func(f Fault) // called with every fault as it happens; may be nil
 }
 
 const (
@@ -45,7 +45,7 @@ const (
 	maxParties  = 50
 )
 
-// withDefaults returns the configuration that the zero values stand for.
+// withDefaults returns a copy with zero values replaced.
 func (c Config) withDefaults() Config {
 	c.Duration, c.Rest = cmp.Or(c.Duration, defaultDuration), cmp.Or(c.Rest, defaultRest)
 	c.Sessions, c.Replicas = cmp.Or(c.Sessions, defaultSessions), cmp.Or(c.Replicas, 1)
@@ -62,7 +62,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate says what is wrong with the configuration, if anything is.
+// Validate returns an error if the configuration is not valid.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	switch {
@@ -82,7 +82,7 @@ func (c Config) Validate() error {
 			return fmt.Errorf("fault %q: use one of %v", k, possible(false))
 		}
 		if c.Servers != nil && needsServers(k) {
-			return fmt.Errorf("fault %q: only servers in this process are stopped or told what to do", k)
+			return fmt.Errorf("fault %q: only servers in this process can be stopped or controlled", k)
 		}
 	}
 	return nil

@@ -1,25 +1,22 @@
-// Package torture runs a deployment under faults and then judges what it did.
+// Package torture runs a deployment under faults and then checks what it did.
 //
-// The one idea: nobody is asked whether all went well. People, workers and followers
-// keep their own records outside of Turnlog: what was acknowledged to them, which calls
-// they ran, which entries they saw. At the end, when the faults are over and the
-// sessions have come to rest, the journals are audited and compared with those records.
+// Clients, workers and observers keep their own records outside Turnlog: the commands that
+// were acknowledged, the calls that ran, the entries that they saw. When the faults are over
+// and the sessions have come to rest, the journals are audited and compared with those
+// records. [Invariants] lists the checks.
 //
-// [Run] lives in three parts. It sets up a cell, on a cluster of three servers in this
-// process with files on disk, or on servers of the caller's; nodes, workers, people and
-// observers, each party on connections of its own that go through a fault proxy. Then,
-// for as long as it is told to, sessions come and go while a plan of faults is carried
-// out. Then everything is healed, and the checks are made; [Invariants] lists them.
+// [Run] sets up a cell on a cluster of three servers in this process with files on disk, or
+// on the caller's servers. Nodes, workers, clients and observers each have connections of
+// their own, through a proxy. Sessions come and go while a plan of faults is carried out;
+// then all faults end and everything is checked.
 //
-// What the seed decides, and what it cannot: the plan of faults, which is their order,
-// their moments, their lengths and whom they hit; and the workload, which is every
-// session's script, tools, rules and what its person does. How goroutines, sockets and
-// disks interleave is not the seed's, so the same seed takes the same blows but not
-// the same steps, and a violation may need several tries to be seen again.
+// The seed decides the plan of faults (their order, times, lengths and targets) and the
+// workload (every session's script, tools, rules and what its user does). It cannot decide
+// how goroutines, sockets and disks interleave, so it may take several runs of a seed to
+// see a violation again.
 //
-// What a fault really is, is said at its [Kind]. In particular a killed node is not a
-// killed process: its connections are cut and never made again, and what it had in
-// memory is dropped, so nobody hears of it any more; but it shares the process's clock
-// and heap. Servers are stopped and started again on their stores, which is not
-// kill -9. Both are done to real processes by tests/chaos and tests/integration.
+// [Kind] says what each fault is. A killed node is not a killed process: its connections are
+// cut for good, but it shares this process's clock and heap. Servers are stopped and
+// restarted on their stores, which is not kill -9. tests/chaos and tests/integration do both
+// to real processes.
 package torture

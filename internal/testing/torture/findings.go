@@ -10,24 +10,23 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// What is checked beside the invariants of package audit.
+// What is checked in addition to the invariants of package audit.
 const (
-	// NoStuckSession: behind the faults every session comes to rest.
+	// NoStuckSession: after the faults every session comes to rest.
 	NoStuckSession = "no-stuck-session"
-	// AtMostOnce: a call that must not be run twice was not.
+	// AtMostOnce: a call that must not run twice did not.
 	AtMostOnce = "at-most-once"
-	// LedgerAgrees: what a journal says of a call, that it was run or was not, is what
-	// those say who count the runs.
+	// LedgerAgrees: a journal's account of each call agrees with the count of its runs.
 	LedgerAgrees = "ledger-agrees"
-	// AckedIsKept: each append that was acknowledged is in the stream.
+	// AckedIsKept: every acknowledged append is in the stream.
 	AckedIsKept = "acked-is-kept"
-	// FollowExact: who follows sees each entry of the stream once and in order.
+	// FollowExact: a follower sees each entry of the stream once and in order.
 	FollowExact = "follow-exact"
-	// EndsInTime: whoever is told to end does.
+	// EndsInTime: every process that is stopped or killed ends.
 	EndsInTime = "ends-in-time"
 )
 
-// Invariants lists all that a run checks, by name.
+// Invariants lists the names of everything that a run checks.
 func Invariants() []string {
 	names := []string{NoStuckSession, AtMostOnce, LedgerAgrees, AckedIsKept, FollowExact, EndsInTime}
 	for _, i := range audit.Invariants() {
@@ -36,7 +35,7 @@ func Invariants() []string {
 	return names
 }
 
-// Violation is one broken promise.
+// Violation is one broken invariant.
 type Violation struct {
 	Session   content.SessionID // "": none in particular
 	Invariant string
@@ -51,13 +50,13 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s: %s", v.Session, v.Invariant, v.Detail)
 }
 
-// findings are what went wrong. They are safe for concurrent use.
+// findings collects what went wrong. It is safe for concurrent use.
 type findings struct {
 	began time.Time
 
 	mu         sync.Mutex
 	violations []Violation
-	notes      []string // what happened that may, for whoever looks into a violation
+	notes      []string // events that help to investigate a violation
 }
 
 func newFindings() *findings { return &findings{began: time.Now()} }
@@ -68,7 +67,7 @@ func (f *findings) violation(s content.SessionID, invariant, detail string) {
 	f.violations = append(f.violations, Violation{s, invariant, detail})
 }
 
-// maxNotes bounds what is kept of a run that goes wrong all the time.
+// maxNotes bounds the notes of a run with constant failures.
 const maxNotes = 20_000
 
 func (f *findings) note(format string, args ...any) {

@@ -14,10 +14,10 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// judge compares what is in the streams with what everybody was promised and saw.
+// judge compares the streams with what was acknowledged and seen.
 type judge struct {
 	world  *world
-	runs   map[callKey]deed
+	runs   map[callKey]runCount
 	losses []loss
 
 	hashes   map[content.SessionID][]events.Hash
@@ -27,15 +27,14 @@ type judge struct {
 	recovery []time.Duration
 }
 
-// readTimeout bounds the reading of one journal, which servers that have just come
-// back may delay.
+// readTimeout bounds the reading of one journal. Servers that just restarted are slow.
 const readTimeout = 20 * time.Second
 
-// read reads a journal up to its end as appends have it. A replica may lag behind.
+// read reads a journal up to the end that its leader reports. A replica may lag.
 func (j *judge) read(ctx context.Context, s content.SessionID) ([]journal.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	store := j.world.ground.cell.Journal()
+	store := j.world.site.cell.Journal()
 	for {
 		records, err := collect(ctx, store, s)
 		if err == nil {
@@ -64,13 +63,13 @@ func collect(ctx context.Context, store journal.Journal, s content.SessionID) (o
 	return out, nil
 }
 
-// all judges every session and what was done beside them.
-func (j *judge) all(ctx context.Context, people []*person) {
-	for _, p := range people {
+// all checks every session, the ledger and the writers.
+func (j *judge) all(ctx context.Context, users []*user) {
+	for _, p := range users {
 		j.session(ctx, p)
 	}
 	for k, d := range j.runs {
-		j.world.log.violation(k.session, LedgerAgrees, fmt.Sprintf("%s was run for call %s, which no journal knows", d.tool, k.call))
+		j.world.log.violation(k.session, LedgerAgrees, fmt.Sprintf("%s ran for call %s, which is in no journal", d.tool, k.call))
 	}
 	records, err := j.read(ctx, writerSession)
 	if err != nil {
@@ -92,9 +91,9 @@ func (j *judge) keep(s content.SessionID, records []journal.Record) {
 	j.entries += len(records)
 }
 
-// session judges one session by its journal.
-func (j *judge) session(ctx context.Context, p *person) {
-	log, id := j.world.log, p.story.id
+// session checks one session by its journal.
+func (j *judge) session(ctx context.Context, p *user) {
+	log, id := j.world.log, p.scenario.id
 	records, err := j.read(ctx, id)
 	if err != nil {
 		log.violation(id, AckedIsKept, fmt.Sprintf("the journal cannot be read: %v", err))
@@ -116,7 +115,7 @@ func (j *judge) session(ctx context.Context, p *person) {
 		log.violation(id, v.Invariant, fmt.Sprintf("entry %d: %s", v.Seq, v.Message))
 	}
 	if !finished || !atRest(state) {
-		log.violation(id, NoStuckSession, fmt.Sprintf("at entry %d it waits for %s, owes %v and has %d undecided approvals, %d queued inputs, %s",
+		log.violation(id, NoStuckSession, fmt.Sprintf("at entry %d it waits for %s, owes %v and has %d open approvals, %d queued inputs, %s",
 			state.Seq, loop.Waiting(state), owed(state), len(state.PendingApprovals()), len(state.Queue), j.traces(ctx, id)))
 	}
 	if wrong := p.seen.differs(j.hashes[id], false); wrong != "" {
@@ -126,17 +125,17 @@ func (j *judge) session(ctx context.Context, p *person) {
 	j.recovery = append(j.recovery, recoveries(records, j.losses)...)
 }
 
-// traces says what the streams hold of a session that should go on.
+// traces describes what the streams hold of a stuck session.
 func (j *judge) traces(ctx context.Context, id content.SessionID) string {
-	_, token, tokenErr := j.world.ground.cell.TokenOf(ctx, id)
-	_, command, commandErr := j.world.ground.cell.Command(ctx, id)
+	_, token, tokenErr := j.world.site.cell.TokenOf(ctx, id)
+	_, command, commandErr := j.world.site.cell.Command(ctx, id)
 	if err := errors.Join(tokenErr, commandErr); err != nil {
 		return err.Error()
 	}
 	return fmt.Sprintf("a run token: %v, commands in its inbox: %v", token, command)
 }
 
-// owed names what a session has to do.
+// owed names the effects that a session owes.
 func owed(s *loop.State) (out []string) {
 	for _, e := range loop.Pending(s) {
 		out = append(out, e.Identity())
@@ -144,14 +143,14 @@ func owed(s *loop.State) (out []string) {
 	return out
 }
 
-// account is what a journal says of a call.
+// account is what a journal says about a call.
 type account struct {
 	tool       string
 	dispatched bool
-	done       bool // it says that the tool did it
+	done       bool // it has a successful result
 }
 
-// callsOf compares what a journal says of its calls with the ledger.
+// callsOf compares the calls of a journal with the ledger.
 func (j *judge) callsOf(id content.SessionID, records []journal.Record) {
 	calls := make(map[content.CallID]*account)
 	for _, rec := range records {
@@ -180,28 +179,28 @@ func (j *judge) callsOf(id content.SessionID, records []journal.Record) {
 	}
 }
 
-// against compares the journal's account with what was done.
-func (a *account) against(d deed) (out []Violation) {
+// against compares the journal's account with the runs.
+func (a *account) against(d runCount) (out []Violation) {
 	say := func(invariant, format string, args ...any) {
 		out = append(out, Violation{Invariant: invariant, Detail: fmt.Sprintf(format, args...)})
 	}
 	if harmful(a.tool) && d.times > 1 {
-		say(AtMostOnce, "it was run %d times", d.times)
+		say(AtMostOnce, "it ran %d times", d.times)
 	}
 	if d.keys > 1 {
 		say(LedgerAgrees, "its runs had %d idempotency keys", d.keys)
 	}
 	switch {
 	case a.done && d.times == 0:
-		say(LedgerAgrees, "the journal says that it was done, and nobody did it")
+		say(LedgerAgrees, "the journal has its result, but it did not run")
 	case !a.dispatched && d.times > 0:
-		say(LedgerAgrees, "it was run, and the journal does not say that it may be")
+		say(LedgerAgrees, "it ran without a dispatch in the journal")
 	}
 	return out
 }
 
-// recoveries are the times from each loss of a session's node to the claim of its next
-// one, as the server dated it. A session that was parked had nothing to lose.
+// recoveries returns the times from each loss of a session's node to the claim of the
+// next, by the server's clock. A parked session lost nothing.
 func recoveries(records []journal.Record, losses []loss) (out []time.Duration) {
 	for _, l := range losses {
 		owner, parked, i := "", true, 0
@@ -218,7 +217,7 @@ func recoveries(records []journal.Record, losses []loss) (out []time.Duration) {
 		}
 		for ; i < len(records); i++ {
 			if kinds := records[i].Entry.Kinds(); slices.Contains(kinds, events.KindParked) {
-				break // its last word was on the way already
+				break // it parked before the kill took effect
 			} else if slices.Contains(kinds, events.KindDriverClaimed) {
 				out = append(out, records[i].Stored.Sub(l.at))
 				break
@@ -228,16 +227,16 @@ func recoveries(records []journal.Record, losses []loss) (out []time.Duration) {
 	return out
 }
 
-// catchUpTimeout is how long observers may take to see the last entries, with nothing
-// going wrong any more.
+// catchUpTimeout is how long observers may take to see the last entries once all faults
+// are over.
 const catchUpTimeout = 15 * time.Second
 
-// onlookersAgree waits until the observers have seen everything, and compares.
-func (j *judge) onlookersAgree(ctx context.Context) {
+// observersAgree waits until the observers have seen everything, and compares.
+func (j *judge) observersAgree(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
 	for s, hashes := range j.hashes {
-		for n, o := range j.world.onlookers {
+		for n, o := range j.world.observers {
 			wrong := o.of(s).differs(hashes, true)
 			for ; wrong != "" && pause(ctx, 50*time.Millisecond); wrong = o.of(s).differs(hashes, true) {
 			}

@@ -17,18 +17,18 @@ func TestTheLedgerIsHeldAgainstTheJournal(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		says account
-		did  deed
+		did  runCount
 		want string // the invariant; "": none
 	}{
-		"done once":                {account{toolAdd, true, true}, deed{times: 1, keys: 1}, ""},
-		"lost, and it was run":     {account{toolAdd, true, false}, deed{times: 1, keys: 1}, ""},
-		"lost, and it was not run": {account{toolAdd, true, false}, deed{}, ""},
-		"run twice":                {account{toolAdd, true, true}, deed{times: 2, keys: 1}, AtMostOnce},
-		"in the background, twice": {account{toolLater, true, true}, deed{times: 2, keys: 1}, AtMostOnce},
-		"harmless twice":           {account{toolPut, true, true}, deed{times: 2, keys: 1}, ""},
-		"under two keys":           {account{toolPut, true, true}, deed{times: 2, keys: 2}, LedgerAgrees},
-		"done by nobody":           {account{toolRead, true, true}, deed{}, LedgerAgrees},
-		"run without leave":        {account{toolRead, false, false}, deed{times: 1, keys: 1}, LedgerAgrees},
+		"done once":                {account{toolAdd, true, true}, runCount{times: 1, keys: 1}, ""},
+		"lost, and it was run":     {account{toolAdd, true, false}, runCount{times: 1, keys: 1}, ""},
+		"lost, and it was not run": {account{toolAdd, true, false}, runCount{}, ""},
+		"run twice":                {account{toolAdd, true, true}, runCount{times: 2, keys: 1}, AtMostOnce},
+		"in the background, twice": {account{toolLater, true, true}, runCount{times: 2, keys: 1}, AtMostOnce},
+		"harmless twice":           {account{toolPut, true, true}, runCount{times: 2, keys: 1}, ""},
+		"under two keys":           {account{toolPut, true, true}, runCount{times: 2, keys: 2}, LedgerAgrees},
+		"done by nobody":           {account{toolRead, true, true}, runCount{}, LedgerAgrees},
+		"run without leave":        {account{toolRead, false, false}, runCount{times: 1, keys: 1}, LedgerAgrees},
 	} {
 		var got []string
 		for _, v := range tt.says.against(tt.did) {

@@ -10,25 +10,25 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// The tools. What they do is what the ledger counts.
+// The tools, whose runs the ledger counts.
 const (
 	toolRead  = "torture_read"  // only reads
 	toolPut   = "torture_put"   // idempotent
 	toolAdd   = "torture_add"   // must not run twice
-	toolLater = "torture_later" // must not run twice, goes on in the background
-	toolLong  = "torture_long"  // idempotent, detached when it takes long
+	toolLater = "torture_later" // must not run twice, runs in the background
+	toolLong  = "torture_long"  // idempotent, detached after a while
 )
 
-// detachAfter is when a long call is sent to the background.
+// detachAfter is when a long call moves to the background.
 const detachAfter = 250 * time.Millisecond
 
-// harmful tells the tools of which no call may run twice.
+// harmful reports whether no call of the tool may run twice.
 func harmful(name string) bool { return name == toolAdd || name == toolLater }
 
-// ledger counts what tools did, outside of Turnlog. It is safe for concurrent use.
+// ledger counts what tools did, independently of Turnlog. It is safe for concurrent use.
 type ledger struct {
 	mu   sync.Mutex
-	runs map[callKey]deed
+	runs map[callKey]runCount
 }
 
 // callKey is a call of a session.
@@ -37,17 +37,17 @@ type callKey struct {
 	call    content.CallID
 }
 
-// deed is what was done for a call.
-type deed struct {
+// runCount is what was done for a call.
+type runCount struct {
 	key   string // the idempotency key
 	tool  string
 	times int
 	keys  int // different idempotency keys
 }
 
-func newLedger() *ledger { return &ledger{runs: make(map[callKey]deed)} }
+func newLedger() *ledger { return &ledger{runs: make(map[callKey]runCount)} }
 
-// errDead ends a tool whose worker was killed: what it had not done is never done.
+// errDead ends a tool whose worker was killed.
 var errDead = errors.New("the worker is dead")
 
 // do counts one run of a call, unless its worker is dead.
@@ -69,21 +69,21 @@ func (l *ledger) do(c tool.Call, dead <-chan struct{}) error {
 	return nil
 }
 
-// all returns what was done, and the ledger is the caller's from then on.
-func (l *ledger) all() map[callKey]deed {
+// all returns what was done and empties the ledger.
+func (l *ledger) all() map[callKey]runCount {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	runs := l.runs
-	l.runs = make(map[callKey]deed)
+	l.runs = make(map[callKey]runCount)
 	return runs
 }
 
-// work is what a call brings.
+// work is the input of every tool.
 type work struct {
 	Ms int `json:"ms" jsonschema:"how long it takes"`
 }
 
-// tools returns the tools of one worker, which do nothing any more once it is dead.
+// tools returns the tools of one worker. They do nothing once it is dead.
 func (l *ledger) tools(dead <-chan struct{}) ([]tool.Tool, error) {
 	run := func(ctx context.Context, c tool.Call, w work) (string, error) {
 		half := time.Duration(w.Ms) * time.Millisecond / 2
@@ -122,7 +122,7 @@ func (l *ledger) tools(dead <-chan struct{}) ([]tool.Tool, error) {
 	return out, nil
 }
 
-// wait lets time pass, unless the call is to end or its worker dies.
+// wait waits, unless the call is canceled or its worker dies.
 func wait(ctx context.Context, d time.Duration, dead <-chan struct{}) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// Kind is a sort of fault.
+// Kind is a kind of fault.
 type Kind string
 
-// The kinds of faults. Who is hit by one about connections is one node, worker, client
-// or observer, with all connections that it has.
+// The kinds of faults. A fault of connections hits all connections of one node, worker,
+// client or observer.
 const (
-	NodeKilled   Kind = "node_killed"   // its connections are cut for good and its memory is dropped; another one starts a while later
-	WorkerKilled Kind = "worker_killed" // the same; whatever its tools had not yet done is never done
-	NodeFrozen   Kind = "node_frozen"   // nothing reaches it or leaves it for a while, then all of it does at once: its lease may be another's by then
+	NodeKilled   Kind = "node_killed"   // its connections are cut for good; another node starts a while later
+	WorkerKilled Kind = "worker_killed" // the same; what its tools had not done yet is never done
+	NodeFrozen   Kind = "node_frozen"   // its traffic is held for a while and then arrives at once: another node may own its sessions by then
 	WorkerFrozen Kind = "worker_frozen" // the same for a worker
 
-	ConnectionsCut    Kind = "connections_cut"    // somebody's connections are reset; they may be made again at once
-	ConnectionsSlowed Kind = "connections_slowed" // somebody's bytes take 20 to 200 ms longer each way for a while
-	AcksSwallowed     Kind = "acks_swallowed"     // somebody is heard but hears nothing for a while: a publish is stored and its ack never comes
+	ConnectionsCut    Kind = "connections_cut"    // connections are reset and may reconnect at once
+	ConnectionsSlowed Kind = "connections_slowed" // bytes take 20 to 200 ms longer each way for a while
+	AcksSwallowed     Kind = "acks_swallowed"     // answers are lost for a while: a publish is stored and its ack never arrives
 
-	LeaderStepdown Kind = "leader_stepdown" // the leader of a stream, or of its consumer, is told to hand over
-	ServerStopped  Kind = "server_stopped"  // a server is shut down at once, without lame-duck mode, and started again on its store
+	LeaderStepdown Kind = "leader_stepdown" // the leader of a stream, or of its consumer, steps down
+	ServerStopped  Kind = "server_stopped"  // a server is shut down without lame-duck mode and restarted on its store
 )
 
-// weights say how often each kind comes among the others.
+// weights returns the relative frequency of each kind.
 func weights() map[Kind]int {
 	return map[Kind]int{
 		NodeKilled: 3, WorkerKilled: 3, NodeFrozen: 1, WorkerFrozen: 1,
@@ -36,13 +36,13 @@ func weights() map[Kind]int {
 	}
 }
 
-// needsServers tells the kinds that only whoever runs the servers can cause.
+// needsServers reports whether only the owner of the servers can cause the fault.
 func needsServers(k Kind) bool { return k == LeaderStepdown || k == ServerStopped }
 
 // Kinds lists all kinds, in a fixed order.
 func Kinds() []Kind { return possible(false) }
 
-// possible lists the kinds, in a fixed order: all, or those that a client can cause.
+// possible lists the kinds in a fixed order: all, or those that a client can cause.
 func possible(clientsOnly bool) []Kind {
 	var out []Kind
 	for k := range weights() {
@@ -56,30 +56,30 @@ func possible(clientsOnly bool) []Kind {
 
 // Fault is one fault of a plan.
 type Fault struct {
-	At     time.Duration // since the beginning
+	At     time.Duration // since the start
 	Kind   Kind
-	Length time.Duration // until it is mended, where it can be
-	Pick   uint64        // decides whom it hits
-	Whom   string        // who that was, once it is done
+	Length time.Duration // until it ends, if it lasts
+	Pick   uint64        // decides its target
+	Whom   string        // the target, once it has happened
 }
 
 // String renders the fault in one line.
 func (f Fault) String() string {
 	whom := f.Whom
 	if whom == "" {
-		whom = "somebody"
+		whom = "a process"
 	}
 	return fmt.Sprintf("%6.2fs %-18s %s, for %v", f.At.Seconds(), f.Kind, whom, f.Length.Round(time.Millisecond))
 }
 
 const (
-	firstFault = time.Second // sessions are under way by then
+	firstFault = time.Second // sessions are running by then
 	minGap     = 250 * time.Millisecond
 	maxGap     = 1250 * time.Millisecond
 )
 
-// plan deals out the faults of a run. The kinds come from a deck that is shuffled anew
-// when it is used up, so that none is left out of a run of half a minute.
+// plan returns the faults of a run. The kinds come from a deck that is reshuffled when it
+// is empty, so that a run of half a minute has all of them.
 func plan(seed uint64, kinds []Kind, d time.Duration) []Fault {
 	dice := diceOf(seed, "plan")
 	var deck []Kind
@@ -109,12 +109,11 @@ func shuffled(dice *rand.Rand, kinds []Kind) []Kind {
 	return deck
 }
 
-// diceOf returns the dice for one purpose: what happens elsewhere does not change how
-// they fall.
+// diceOf returns the random numbers for one purpose, independent of other purposes.
 func diceOf(seed uint64, purpose ...any) *rand.Rand {
 	h := fnv.New64a()
-	_, _ = fmt.Fprint(h, purpose...)              // a hash takes everything
-	return rand.New(rand.NewPCG(seed, h.Sum64())) //nolint:gosec // faults are to be repeated, not to be secret
+	_, _ = fmt.Fprint(h, purpose...)              // a hash never fails
+	return rand.New(rand.NewPCG(seed, h.Sum64())) //nolint:gosec // repeatable, not secret
 }
 
 func between(dice *rand.Rand, from, to time.Duration) time.Duration {

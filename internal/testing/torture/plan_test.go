@@ -47,12 +47,12 @@ func TestASeedDecidesTheStories(t *testing.T) {
 	t.Parallel()
 	scripts := make(map[string]bool)
 	for slot := range 20 {
-		s := storyOf(3, slot, 1)
-		if diff := cmp.Diff(s, storyOf(3, slot, 1), cmp.AllowUnexported(story{}, turn{})); diff != "" {
+		s := scenarioOf(3, slot, 1)
+		if diff := cmp.Diff(s, scenarioOf(3, slot, 1), cmp.AllowUnexported(scenario{}, turn{})); diff != "" {
 			t.Errorf("the same seed tells something else:\n%s", diff)
 		}
 		if _, err := scripted.Parse("story", s.config.ModelData); err != nil {
-			t.Errorf("story %d: %v\n%s", slot, err, s.config.ModelData)
+			t.Errorf("scenario %d: %v\n%s", slot, err, s.config.ModelData)
 		}
 		scripts[string(s.config.ModelData)] = true
 	}
@@ -62,7 +62,7 @@ func TestASeedDecidesTheStories(t *testing.T) {
 	}
 	for _, want := range []string{toolRead, toolPut, toolAdd, toolLater, toolLong, "delay:", "error:"} {
 		if !strings.Contains(all.String(), want) {
-			t.Errorf("no story of %d has %s", len(scripts), want)
+			t.Errorf("no scenario of %d has %s", len(scripts), want)
 		}
 	}
 	if len(scripts) < 15 {

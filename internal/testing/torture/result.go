@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Result is what came of a run. Its JSON is what programs read.
+// Result is the outcome of a run. Its JSON is stable, for programs.
 type Result struct {
 	Seed             uint64         `json:"seed"`
-	Faults           map[Kind]int   `json:"faults"`            // that were done
-	Commands         int            `json:"commands"`          // that were acknowledged
+	Faults           map[Kind]int   `json:"faults"`            // that happened
+	Commands         int            `json:"commands"`          // acknowledged
 	SessionsFinished int            `json:"sessions_finished"` // that came to rest
 	SessionsTotal    int            `json:"sessions_total"`
 	Entries          int            `json:"entries"`
@@ -18,19 +18,19 @@ type Result struct {
 	Recovery         Recovery       `json:"recovery_ms"`
 
 	Found  []Violation `json:"-"` // each of them
-	Kept   string      `json:"-"` // the folder with what is kept of a run with violations; "": there were none
-	Losses int         `json:"-"` // how many times a session was taken from its node
+	Kept   string      `json:"-"` // the folder with the evidence of violations; "": none
+	Losses int         `json:"-"` // how often a session lost its node
 }
 
-// Recovery is how long it took, in milliseconds, from a fault that took a session's
-// driver away to the claim of the next one. Zero: no session lost its driver.
+// Recovery is the time in milliseconds from the loss of a session's driver to the claim
+// of the next one. Zero means that no session lost its driver.
 type Recovery struct {
 	P50 int64 `json:"p50"`
 	P99 int64 `json:"p99"`
 	Max int64 `json:"max"`
 }
 
-// OK reports whether every promise was kept.
+// OK reports whether every invariant held.
 func (r Result) OK() bool { return len(r.Found) == 0 }
 
 func recoveryOf(times []time.Duration) Recovery {

@@ -19,12 +19,12 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// setUpTimeout bounds what comes before the faults.
+// setUpTimeout bounds the setup.
 const setUpTimeout = 2 * time.Minute
 
-// Run tortures a deployment and says what came of it. When ctx ends the faults are
-// over at once; sessions still come to rest, and all is checked. An error says why
-// there is no result.
+// Run runs a deployment under faults and checks it. When ctx ends, the faults end at once;
+// sessions still come to rest, and everything is checked. An error means that there is no
+// result.
 func Run(ctx context.Context, c Config) (_ Result, err error) {
 	if err := c.Validate(); err != nil {
 		return Result{}, fmt.Errorf("torture: %w", err)
@@ -38,7 +38,7 @@ func Run(ctx context.Context, c Config) (_ Result, err error) {
 	if err != nil {
 		return Result{}, errors.Join(fmt.Errorf("torture: %w", err), os.RemoveAll(dir))
 	}
-	c.Logger = beside(c.Logger, file)
+	c.Logger = tee(c.Logger, file)
 	var res Result
 	defer func() {
 		err = errors.Join(err, file.Close())
@@ -50,7 +50,7 @@ func Run(ctx context.Context, c Config) (_ Result, err error) {
 	}()
 	setUp, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
-	g, err := newGround(setUp, c, dir)
+	g, err := newSite(setUp, c, dir)
 	if err != nil {
 		return Result{}, fmt.Errorf("torture: %w", err)
 	}
@@ -60,7 +60,7 @@ func Run(ctx context.Context, c Config) (_ Result, err error) {
 		defer cancel()
 		err = errors.Join(err, g.close(end))
 	}()
-	w := &world{cfg: c, ground: g, ledger: newLedger(), log: newFindings()}
+	w := &world{cfg: c, site: g, ledger: newLedger(), log: newFindings()}
 	if err := w.populate(setUp); err != nil {
 		w.dismiss(after)
 		return Result{}, fmt.Errorf("torture: %w", err)
@@ -69,9 +69,8 @@ func Run(ctx context.Context, c Config) (_ Result, err error) {
 	return res, nil
 }
 
-// beside has a logger also write to a file, in which whoever looks into a violation finds
-// what the parties said.
-func beside(log *zap.Logger, file *os.File) *zap.Logger {
+// tee makes a logger also write to a file, as evidence of violations.
+func tee(log *zap.Logger, file *os.File) *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	enc.EncodeDuration = zapcore.StringDurationEncoder
@@ -79,58 +78,58 @@ func beside(log *zap.Logger, file *os.File) *zap.Logger {
 	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return zapcore.NewTee(core, also) }))
 }
 
-// dismiss ends everybody who lives in the world.
+// dismiss ends all processes.
 func (w *world) dismiss(ctx context.Context) {
 	w.leave(ctx, append(w.nodes.list(), w.workers.list()...))
-	w.leave(ctx, slices.Concat(w.clients, w.watchers, w.scribes))
-	w.forget(ctx)
+	w.leave(ctx, slices.Concat(w.clients, w.observerProcs, w.writerProcs))
+	w.awaitKilled(ctx)
 }
 
-// run is the faults, the rest behind them and the judgement.
+// run causes the faults, lets the sessions come to rest, and checks everything.
 func (w *world) run(ctx context.Context, dir string) Result {
 	after := context.WithoutCancel(ctx)
 	living, stop := context.WithCancel(after)
 	defer stop()
 	over := make(chan struct{})
-	talked := make(chan *company, 1)
+	talked := make(chan *crowd, 1)
 	go func() { talked <- w.converse(living, over) }()
 
-	f := &fate{world: w, plan: plan(w.cfg.Seed, w.cfg.Kinds, w.cfg.Duration), done: make(map[Kind]int)}
+	f := &injector{world: w, plan: plan(w.cfg.Seed, w.cfg.Kinds, w.cfg.Duration), done: make(map[Kind]int)}
 	chaos, calm := context.WithTimeout(ctx, w.cfg.Duration)
-	f.befall(chaos, time.Now())
+	f.inject(chaos, time.Now())
 	<-chaos.Done()
 	calm()
 	close(over)
 	w.log.note("the faults are over")
 	patience := time.AfterFunc(w.cfg.Rest, stop)
-	people := <-talked
-	people.settle(living)
+	users := <-talked
+	users.settle(living)
 	patience.Stop()
-	w.log.note("the sessions are at rest, or had their time")
+	w.log.note("the sessions are at rest, or out of time")
 	stop()
-	people.talking.Wait()
+	users.running.Wait()
 
 	w.leave(after, append(w.nodes.list(), w.workers.list()...))
-	w.forget(after)
+	w.awaitKilled(after)
 	j := &judge{
 		world: w, runs: w.ledger.all(), losses: f.losses,
 		hashes: make(map[content.SessionID][]events.Hash), records: make(map[content.SessionID][]journal.Record),
 	}
-	w.leave(after, w.scribes)
-	j.all(after, people.all)
-	j.onlookersAgree(after)
-	w.leave(after, slices.Concat(w.clients, w.watchers))
-	return j.result(f.done, people.all, dir)
+	w.leave(after, w.writerProcs)
+	j.all(after, users.all)
+	j.observersAgree(after)
+	w.leave(after, slices.Concat(w.clients, w.observerProcs))
+	return j.result(f.done, users.all, dir)
 }
 
-// result adds everything up, and keeps what is needed to look into violations.
-func (j *judge) result(done map[Kind]int, people []*person, dir string) Result {
+// result adds everything up, and stores the evidence of violations.
+func (j *judge) result(done map[Kind]int, users []*user, dir string) Result {
 	found, notes := j.world.log.all()
 	r := Result{
-		Seed: j.world.cfg.Seed, Faults: done, SessionsTotal: len(people), Entries: j.entries, Calls: j.calls,
+		Seed: j.world.cfg.Seed, Faults: done, SessionsTotal: len(users), Entries: j.entries, Calls: j.calls,
 		Violations: make(map[string]int), Recovery: recoveryOf(j.recovery), Found: found, Losses: len(j.recovery),
 	}
-	for _, p := range people {
+	for _, p := range users {
 		p.mu.Lock()
 		r.Commands += p.sent
 		if p.rests {
@@ -146,12 +145,12 @@ func (j *judge) result(done map[Kind]int, people []*person, dir string) Result {
 	}
 	r.Kept = dir
 	if err := j.store(dir, found, notes); err != nil {
-		j.world.cfg.Logger.Error("not everything could be kept", zap.Error(err))
+		j.world.cfg.Logger.Error("some evidence could not be stored", zap.Error(err))
 	}
 	return r
 }
 
-// store writes down what was found, what happened, and the journals that it is about.
+// store writes the violations, the notes and the journals concerned.
 func (j *judge) store(dir string, found []Violation, notes []string) error {
 	var lines []string
 	sessions := make(map[content.SessionID]bool)
@@ -172,7 +171,7 @@ func (j *judge) store(dir string, found []Violation, notes []string) error {
 }
 
 func (j *judge) export(dir string, s content.SessionID) error {
-	file, err := os.Create(filepath.Join(dir, string(s)+".jsonl")) //nolint:gosec // a session's id is one token
+	file, err := os.Create(filepath.Join(dir, string(s)+".jsonl")) //nolint:gosec // a session ID is one token
 	if err != nil {
 		return fmt.Errorf("keep the journal of %s: %w", s, err)
 	}

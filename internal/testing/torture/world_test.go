@@ -23,25 +23,25 @@ func TestObserversGoOnWhenTheWritersHaveLeft(t *testing.T) {
 	t.Cleanup(srv.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	g, err := newGround(ctx, Config{Replicas: 1, Servers: &natscli.Flags{Server: srv.ClientURL()}, Logger: zap.NewNop()}, t.TempDir())
+	g, err := newSite(ctx, Config{Replicas: 1, Servers: &natscli.Flags{Server: srv.ClientURL()}, Logger: zap.NewNop()}, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.direct.Close)
-	w := &world{ground: g, ledger: newLedger(), log: newFindings()}
+	w := &world{site: g, ledger: newLedger(), log: newFindings()}
 	t.Cleanup(func() { w.dismiss(context.WithoutCancel(ctx)) })
 	if err := w.look(ctx); err != nil {
 		t.Fatal(err)
 	}
-	w.leave(ctx, w.scribes)
-	w.scribes = nil
+	w.leave(ctx, w.writerProcs)
+	w.writerProcs = nil
 
 	late := newWriter("late", w.log)
 	writing, stop := context.WithCancel(ctx)
 	defer stop()
 	var end sync.WaitGroup
 	end.Go(func() { late.write(writing, g.cell.Journal()) })
-	for n, o := range w.onlookers {
+	for n, o := range w.observers {
 		for !late.seenBy(o) {
 			if !pause(ctx, 10*time.Millisecond) {
 				t.Fatalf("observer %d saw nothing of what was written when the other writers had left", n+1)
@@ -56,7 +56,7 @@ func TestObserversGoOnWhenTheWritersHaveLeft(t *testing.T) {
 }
 
 // seenBy reports whether an observer has seen something that was acknowledged to the writer.
-func (w *writer) seenBy(o *onlooker) bool {
+func (w *writer) seenBy(o *observer) bool {
 	last := o.of(writerSession).last()
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,9 +13,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// onlooker follows all sessions at once, over a connection of its own, and goes on from
-// the cursor that it keeps.
-type onlooker struct {
+// observer follows all sessions at once and resumes from its cursor.
+type observer struct {
 	log *findings
 
 	mu     sync.Mutex
@@ -23,12 +22,12 @@ type onlooker struct {
 	seen   map[content.SessionID]*sightings
 }
 
-func newOnlooker(f *findings) *onlooker {
-	return &onlooker{log: f, seen: make(map[content.SessionID]*sightings)}
+func newObserver(f *findings) *observer {
+	return &observer{log: f, seen: make(map[content.SessionID]*sightings)}
 }
 
 // watch observes until ctx ends.
-func (o *onlooker) watch(ctx context.Context, j *jetstream.Journal) {
+func (o *observer) watch(ctx context.Context, j *jetstream.Journal) {
 	for {
 		for rec, err := range j.Observe(ctx, jetstream.AllSessions, o.from()) {
 			if err != nil {
@@ -43,13 +42,13 @@ func (o *onlooker) watch(ctx context.Context, j *jetstream.Journal) {
 	}
 }
 
-func (o *onlooker) from() jetstream.Cursor {
+func (o *observer) from() jetstream.Cursor {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.cursor
 }
 
-func (o *onlooker) see(rec journal.Record) {
+func (o *observer) see(rec journal.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := rec.Entry.Session
@@ -57,13 +56,13 @@ func (o *onlooker) see(rec journal.Record) {
 		o.seen[s] = &sightings{}
 	}
 	if wrong := o.seen[s].add(rec); wrong != "" {
-		o.log.violation(s, FollowExact, "to an observer of all sessions "+wrong)
+		o.log.violation(s, FollowExact, "for an observer of all sessions, "+wrong)
 	}
 	o.cursor = jetstream.CursorAt(rec)
 }
 
-// of returns what was seen of a session.
-func (o *onlooker) of(s content.SessionID) *sightings {
+// of returns what it saw of a session.
+func (o *observer) of(s content.SessionID) *sightings {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.seen[s] == nil {
@@ -72,11 +71,11 @@ func (o *onlooker) of(s content.SessionID) *sightings {
 	return o.seen[s]
 }
 
-// writerSession is the journal that the writers share. No driver has it.
+// writerSession is the journal that the writers share. No driver owns it.
 const writerSession content.SessionID = "writers"
 
-// writer appends to a journal by hand, against another one, and keeps what was
-// acknowledged to it: what a driver's appends rely on, with somebody looking on.
+// writer appends to a journal in competition with another one, and records what was
+// acknowledged: what a driver's appends rely on, observed directly.
 type writer struct {
 	name string
 	log  *findings
@@ -89,8 +88,8 @@ func newWriter(name string, f *findings) *writer {
 	return &writer{name: name, log: f, acked: make(map[uint64]events.Hash)}
 }
 
-// write appends until ctx ends. After a conflict, and after an append of which it
-// cannot be told what became of it, it reads where the journal ends.
+// write appends until ctx ends. After a conflict, and after an append with an unknown
+// outcome, it reads where the journal ends.
 func (w *writer) write(ctx context.Context, j *jetstream.Journal) {
 	var head journal.Head
 	for n := 1; pause(ctx, 30*time.Millisecond); n++ {

@@ -16,36 +16,36 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// person opens a session, follows it, and does what its story says. What it was
-// promised and what it saw is kept for the judge.
-type person struct {
-	story  story
-	client *client.Client
-	log    *findings
-	news   chan struct{}   // something changed; one is enough
-	over   <-chan struct{} // closed when nothing new is to be begun
+// user opens a session, follows it, and does what its scenario says. It records what was
+// acknowledged and what it saw, for the judge.
+type user struct {
+	scenario scenario
+	client   *client.Client
+	log      *findings
+	news     chan struct{}   // something changed; one is enough
+	over     <-chan struct{} // closed when no new turn may start
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	state    *loop.State
 	seen     sightings
 	causes   map[string]bool
 	accepted []string // commands that must cause an entry
 	sent     int      // commands that were acknowledged
-	rests    bool     // all that was accepted is done, and nothing new is to come
+	rests    bool     // everything accepted is done, and nothing new will be sent
 
-	through chan struct{} // closed when the story is told: what still happens is of the session's own making
+	through chan struct{} // closed when the scenario is done
 }
 
-func newPerson(s story, c *client.Client, f *findings, over <-chan struct{}) *person {
-	return &person{
-		story: s, client: c, log: f, over: over, news: make(chan struct{}, 1),
+func newUser(s scenario, c *client.Client, f *findings, over <-chan struct{}) *user {
+	return &user{
+		scenario: s, client: c, log: f, over: over, news: make(chan struct{}, 1),
 		state: loop.New(s.id), causes: make(map[string]bool), through: make(chan struct{}),
 	}
 }
 
-// live follows the session and attends to it until ctx ends: behind the last turn of the
-// story, outcomes of calls may still come and lead to more, and to questions.
-func (p *person) live(ctx context.Context) {
+// live follows the session and attends to it until ctx ends: after the last turn of the
+// scenario, late outcomes of calls may still lead to more turns and questions.
+func (p *user) live(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	following.Go(func() { p.follow(ctx) })
@@ -54,13 +54,12 @@ func (p *person) live(ctx context.Context) {
 	following.Wait()
 }
 
-// follow keeps the state up with the journal. It begins again where it was if it is
-// told that it cannot go on.
-func (p *person) follow(ctx context.Context) {
+// follow keeps the state up to date with the journal. After an error it resumes.
+func (p *user) follow(ctx context.Context) {
 	for {
-		for u, err := range p.client.Follow(ctx, p.story.id, p.seen.last()) {
+		for u, err := range p.client.Follow(ctx, p.scenario.id, p.seen.last()) {
 			if err != nil {
-				p.log.note("%s: follow: %v", p.story.id, err)
+				p.log.note("%s: follow: %v", p.scenario.id, err)
 				break
 			}
 			if u.Record != nil {
@@ -73,11 +72,11 @@ func (p *person) follow(ctx context.Context) {
 	}
 }
 
-func (p *person) see(rec journal.Record) {
+func (p *user) see(rec journal.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if wrong := p.seen.add(rec); wrong != "" {
-		p.log.violation(p.story.id, FollowExact, wrong)
+		p.log.violation(p.scenario.id, FollowExact, wrong)
 		return
 	}
 	p.state.Fold(rec.Entry)
@@ -88,22 +87,22 @@ func (p *person) see(rec journal.Record) {
 	}
 }
 
-// act sends what the story and the state of the session ask for.
-func (p *person) act(ctx context.Context) {
-	dice := rand.New(rand.NewPCG(p.story.person, 0)) //nolint:gosec // to be repeated, not to be secret
-	if !p.send(ctx, "open", true, commands.OpenSession{Config: p.story.config}) {
+// act sends what the scenario and the state of the session call for.
+func (p *user) act(ctx context.Context) {
+	dice := rand.New(rand.NewPCG(p.scenario.user, 0)) //nolint:gosec // repeatable, not secret
+	if !p.send(ctx, "open", true, commands.OpenSession{Config: p.scenario.config}) {
 		return
 	}
 	settled := make(map[content.ApprovalID]bool)
 	next, due := 0, time.Now()
 	for {
 		open, rests, running := p.look()
-		told := next == len(p.story.turns) || p.isOver()
+		told := next == len(p.scenario.turns) || p.isOver()
 		switch {
 		case p.decide(ctx, dice, settled, open):
 			continue
-		case !told && (rests || p.story.turns[next].hasty && running != ""):
-			if t := p.story.turns[next]; time.Since(due) >= t.think {
+		case !told && (rests || p.scenario.turns[next].impatient && running != ""):
+			if t := p.scenario.turns[next]; time.Since(due) >= t.think {
 				p.submit(ctx, dice, t, next)
 				next, due = next+1, time.Now()
 				continue
@@ -117,8 +116,8 @@ func (p *person) act(ctx context.Context) {
 	}
 }
 
-// rest notes whether the session has nothing to do, now that its story is told.
-func (p *person) rest(yes bool) {
+// rest notes whether the session has nothing to do after its scenario.
+func (p *user) rest(yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rests = yes
@@ -127,14 +126,14 @@ func (p *person) rest(yes bool) {
 	}
 }
 
-func (p *person) atRest() bool {
+func (p *user) atRest() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.rests
 }
 
-// await waits for news, but looks again now and then.
-func (p *person) await(ctx context.Context) bool {
+// await waits for news, for 100 ms at most.
+func (p *user) await(ctx context.Context) bool {
 	t := time.NewTimer(100 * time.Millisecond)
 	defer t.Stop()
 	select {
@@ -146,11 +145,10 @@ func (p *person) await(ctx context.Context) bool {
 	return true
 }
 
-func (p *person) isOver() bool { return closed(p.over) }
+func (p *user) isOver() bool { return closed(p.over) }
 
-// look returns what is to be decided, whether the session has nothing to do, and a
-// turn that is open.
-func (p *person) look() (open []events.Approval, rests bool, running content.TurnID) {
+// look returns the open approvals, whether the session is at rest, and the open turn.
+func (p *user) look() (open []events.Approval, rests bool, running content.TurnID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Turn != nil {
@@ -159,8 +157,8 @@ func (p *person) look() (open []events.Approval, rests bool, running content.Tur
 	return p.state.PendingApprovals(), p.restsLocked(), running
 }
 
-// restsLocked reports whether all that was accepted is done.
-func (p *person) restsLocked() bool {
+// restsLocked reports whether everything accepted is done.
+func (p *user) restsLocked() bool {
 	for _, id := range p.accepted {
 		if !p.causes[id] {
 			return false
@@ -169,7 +167,7 @@ func (p *person) restsLocked() bool {
 	return atRest(p.state)
 }
 
-// atRest reports whether a session has nothing to do until somebody asks for more.
+// atRest reports whether a session has nothing to do until it gets input.
 func atRest(s *loop.State) bool {
 	return s.Seq > 0 && loop.Waiting(s) == commands.WaitInput && s.Turn == nil && len(s.Queue) == 0 &&
 		!slices.ContainsFunc(s.Background, loop.Call.Running) &&
@@ -177,8 +175,8 @@ func atRest(s *loop.State) bool {
 }
 
 // decide answers the first question that it has not answered yet, and reports whether
-// there was one.
-func (p *person) decide(ctx context.Context, dice *rand.Rand, settled map[content.ApprovalID]bool, open []events.Approval) bool {
+// there is one.
+func (p *user) decide(ctx context.Context, dice *rand.Rand, settled map[content.ApprovalID]bool, open []events.Approval) bool {
 	for _, a := range open {
 		if settled[a.ID] {
 			continue
@@ -194,9 +192,8 @@ func (p *person) decide(ctx context.Context, dice *rand.Rand, settled map[conten
 	return false
 }
 
-// submit brings the input of a turn, and sends what comes behind it: a change of mind,
-// or the wish not to wait for a call.
-func (p *person) submit(ctx context.Context, dice *rand.Rand, t turn, n int) {
+// submit sends the input of a turn, and sometimes a cancel or a detach after it.
+func (p *user) submit(ctx context.Context, dice *rand.Rand, t turn, n int) {
 	input := commands.SubmitInput{Items: []content.Item{content.UserText(t.text)}, OnBusy: t.busy}
 	p.send(ctx, fmt.Sprint("input-", n), true, input)
 	detach := dice.IntN(4) == 0
@@ -210,7 +207,7 @@ func (p *person) submit(ctx context.Context, dice *rand.Rand, t turn, n int) {
 	}
 }
 
-func (p *person) runningCall() content.CallID {
+func (p *user) runningCall() content.CallID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Turn == nil {
@@ -224,18 +221,18 @@ func (p *person) runningCall() content.CallID {
 	return ""
 }
 
-// send sends a command until it is acknowledged, always under the same id, and reports
-// whether it was. One that must not be refused has to cause an entry.
-func (p *person) send(ctx context.Context, what string, must bool, c commands.Command) bool {
-	id := string(p.story.id) + "/" + what
+// send retries a command under one ID until it is acknowledged, and reports whether it
+// was. A command that must succeed has to cause an entry.
+func (p *user) send(ctx context.Context, what string, must bool, c commands.Command) bool {
+	id := string(p.scenario.id) + "/" + what
 	for {
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := p.client.Send(try, p.story.id, id, c)
+		err := p.client.Send(try, p.scenario.id, id, c)
 		cancel()
 		if err == nil {
 			break
 		}
-		p.log.note("%s: %s: %v", p.story.id, what, err)
+		p.log.note("%s: %s: %v", p.scenario.id, what, err)
 		if !pause(ctx, 100*time.Millisecond) {
 			return false
 		}
@@ -249,45 +246,45 @@ func (p *person) send(ctx context.Context, what string, must bool, c commands.Co
 	return true
 }
 
-// sightings are the entries that somebody who follows a session saw, in order.
+// sightings are the entries that a follower of a session saw, in order.
 type sightings struct {
 	mu     sync.Mutex
 	hashes []events.Hash // of entry 1, 2, …
 }
 
-// last is the number of the last entry that was seen.
+// last returns the number of the last entry seen.
 func (s *sightings) last() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return uint64(len(s.hashes))
 }
 
-// add takes the next entry in, or says why it is not the next one.
+// add records the next entry, or returns why it is not the next one.
 func (s *sightings) add(rec journal.Record) (wrong string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if want := uint64(len(s.hashes)) + 1; rec.Seq != want {
-		return fmt.Sprintf("entry %d was shown where entry %d comes next", rec.Seq, want)
+		return fmt.Sprintf("entry %d arrived where entry %d comes next", rec.Seq, want)
 	}
 	s.hashes = append(s.hashes, rec.Hash)
 	return ""
 }
 
-// differs compares what was seen with what is in the stream. complete says that all of
-// it should have been seen.
+// differs compares the entries seen with the stream. complete means that all of them
+// should have been seen.
 func (s *sightings) differs(stream []events.Hash, complete bool) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, h := range s.hashes {
 		switch {
 		case i >= len(stream):
-			return fmt.Sprintf("entry %d was shown and is not in the stream", i+1)
+			return fmt.Sprintf("entry %d was seen and is not in the stream", i+1)
 		case stream[i] != h:
-			return fmt.Sprintf("entry %d was shown as another one than is in the stream", i+1)
+			return fmt.Sprintf("entry %d was seen with another hash than the stream has", i+1)
 		}
 	}
 	if complete && len(s.hashes) < len(stream) {
-		return fmt.Sprintf("%d of %d entries were shown", len(s.hashes), len(stream))
+		return fmt.Sprintf("%d of %d entries were seen", len(s.hashes), len(stream))
 	}
 	return ""
 }

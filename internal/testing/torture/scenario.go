@@ -10,31 +10,31 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// story is a session as the seed has it: what its model says and what its person does.
-type story struct {
+// scenario is a session that the seed decides: what its model replies and what its user does.
+type scenario struct {
 	id     content.SessionID
 	config events.Config
 	turns  []turn
-	person uint64 // seeds what the person decides
+	user   uint64 // seeds the decisions of the user
 }
 
 // turn is one input and what happens to it.
 type turn struct {
-	text   string
-	think  time.Duration // before it is sent
-	hasty  bool          // it is sent without waiting for the turn before
-	busy   events.OnBusy // what it asks for then
-	cancel time.Duration // behind its being sent the person has enough; 0: never
+	text      string
+	think     time.Duration // before it is sent
+	impatient bool          // it is sent without waiting for the turn before
+	busy      events.OnBusy // what it asks for then
+	cancel    time.Duration // after it was sent, the user cancels; 0: never
 }
 
-// storyOf writes the n-th session of a slot.
-func storyOf(seed uint64, slot, n int) story {
+// scenarioOf returns the n-th session of a slot.
+func scenarioOf(seed uint64, slot, n int) scenario {
 	id := content.SessionID(fmt.Sprintf("t%d-%d", slot, n))
 	dice := diceOf(seed, "story", slot, "/", n)
-	s := story{id: id, person: dice.Uint64()}
+	s := scenario{id: id, user: dice.Uint64()}
 	for k := range 1 + dice.IntN(4) {
 		t := turn{text: fmt.Sprintf("%s, input %d", id, k+1), think: between(dice, 0, 400*time.Millisecond)}
-		if t.hasty = dice.IntN(4) == 0; t.hasty {
+		if t.impatient = dice.IntN(4) == 0; t.impatient {
 			t.busy = among(dice, events.Steer, events.Queue, events.Interrupt)
 		}
 		if dice.IntN(6) == 0 {
@@ -51,7 +51,7 @@ func storyOf(seed uint64, slot, n int) story {
 	return s
 }
 
-// rulesOf has a person decide about some of the calls.
+// rulesOf makes some of the calls ask for approval.
 func rulesOf(dice *rand.Rand) []events.Rule {
 	rules := []events.Rule{{Tool: "*", Action: events.RuleAllow}}
 	for _, name := range []string{toolAdd, toolLater, toolPut} {
@@ -62,7 +62,7 @@ func rulesOf(dice *rand.Rand) []events.Rule {
 	return rules
 }
 
-// script is what a model says over some turns.
+// script returns a model's replies over some turns.
 func script(dice *rand.Rand, turns int) string {
 	var b strings.Builder
 	b.WriteString("replies:\n")

@@ -22,30 +22,30 @@ import (
 const (
 	queueName = "torture"
 
-	// How long a worker that says nothing keeps a call. Short, so that what a killed one
-	// had in hand comes to others while the run lasts.
+	// How long a silent worker keeps a call. Short, so that the calls of a killed worker are
+	// redelivered during the run.
 	queueLease = 3 * time.Second
 
 	clusterSize = 3
 )
 
-// ground is the servers that a run takes place on, and its cell there.
-type ground struct {
+// site is the servers of a run and its cell on them.
+type site struct {
 	namespace string
 	servers   *natscli.Flags
-	cluster   *embedded.Cluster // nil: the servers are the caller's
+	cluster   *embedded.Cluster // nil: the caller's servers
 	log       *zap.Logger
 
-	direct *nats.Conn // without a proxy: to provision, to tell servers what to do, and to judge
+	direct *nats.Conn // without a proxy: to provision, to control servers and to check
 	cell   *jetstream.Cell
 
 	mu   sync.Mutex
-	down int // a server that is stopped; -1: none
+	down int // the stopped server; -1: none
 }
 
-// newGround sets up a cell. The cluster's files are kept in a folder of its own.
-func newGround(ctx context.Context, c Config, dir string) (g *ground, err error) {
-	g = &ground{namespace: jetstream.DefaultNamespace, servers: c.Servers, log: c.Logger, down: -1}
+// newSite sets up a cell. The cluster keeps its files in dir.
+func newSite(ctx context.Context, c Config, dir string) (g *site, err error) {
+	g = &site{namespace: jetstream.DefaultNamespace, servers: c.Servers, log: c.Logger, down: -1}
 	layout := jetstream.Config{Replicas: c.Replicas, Queues: []jetstream.QueueConfig{{Name: queueName, AckWait: queueLease}}}
 	if c.Servers == nil {
 		g.cluster, err = embedded.StartCluster(ctx, clusterSize, embedded.WithStore(filepath.Join(dir, "nats")))
@@ -57,7 +57,7 @@ func newGround(ctx context.Context, c Config, dir string) (g *ground, err error)
 		g.namespace = "torture_" + strconv.FormatUint(c.Seed, 36) + "_" + strconv.FormatInt(time.Now().UnixMilli(), 36)
 	}
 	if err = g.settle(ctx, layout); err != nil {
-		// The end of ctx is a reason to give up, and none to leave anything behind.
+		// Clean up even if ctx has ended.
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		defer cancel()
 		return nil, errors.Join(err, g.close(end))
@@ -66,7 +66,7 @@ func newGround(ctx context.Context, c Config, dir string) (g *ground, err error)
 }
 
 // settle connects to the servers and creates the cell.
-func (g *ground) settle(ctx context.Context, layout jetstream.Config) (err error) {
+func (g *site) settle(ctx context.Context, layout jetstream.Config) (err error) {
 	if g.direct, err = g.servers.Connect(ctx, "turnlog-torture", g.log); err != nil {
 		return err
 	}
@@ -79,8 +79,8 @@ func (g *ground) settle(ctx context.Context, layout jetstream.Config) (err error
 	return nil
 }
 
-// connect opens a connection that goes through a proxy.
-func (g *ground) connect(ctx context.Context, name string, p *faultproxy.Proxy) (*nats.Conn, *jetstream.Cell, error) {
+// connect opens a connection through a proxy.
+func (g *site) connect(ctx context.Context, name string, p *faultproxy.Proxy) (*nats.Conn, *jetstream.Cell, error) {
 	servers := *g.servers
 	servers.Dial = p.Dial
 	nc, err := servers.Connect(ctx, "turnlog-torture-"+name, g.log)
@@ -95,8 +95,8 @@ func (g *ground) connect(ctx context.Context, name string, p *faultproxy.Proxy) 
 	return nc, cell, nil
 }
 
-// close ends the cluster, or takes away what was set up on the caller's servers.
-func (g *ground) close(ctx context.Context) error {
+// close ends the cluster, or removes the cell from the caller's servers.
+func (g *site) close(ctx context.Context) error {
 	if g.cluster != nil {
 		if g.direct != nil {
 			g.direct.Close()
@@ -108,11 +108,11 @@ func (g *ground) close(ctx context.Context) error {
 		return nil
 	}
 	defer g.direct.Close()
-	return g.takeAway(ctx)
+	return g.remove(ctx)
 }
 
-// takeAway deletes the streams of the namespace, which is this run's alone.
-func (g *ground) takeAway(ctx context.Context) error {
+// remove deletes the streams of the namespace, which belongs to this run alone.
+func (g *site) remove(ctx context.Context) error {
 	var failed []error
 	for _, row := range jetstream.Topology(g.namespace, jetstream.Config{}) {
 		if err := g.ask(ctx, "STREAM.DELETE."+row.Stream); err != nil {
@@ -124,8 +124,8 @@ func (g *ground) takeAway(ctx context.Context) error {
 
 const codeNoStream = 10059
 
-// ask makes a request of the servers' API. That there is no such stream is no error.
-func (g *ground) ask(ctx context.Context, what string) error {
+// ask sends a request to the JetStream API. A missing stream is not an error.
+func (g *site) ask(ctx context.Context, what string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	msg, err := g.direct.RequestWithContext(ctx, "$JS.API."+what, nil)
@@ -147,8 +147,8 @@ func (g *ground) ask(ctx context.Context, what string) error {
 	return nil
 }
 
-// stepdowns are what can be told to hand over.
-func (g *ground) stepdowns() []string {
+// stepdowns lists the requests that make a leader step down.
+func (g *site) stepdowns() []string {
 	var out []string
 	for _, row := range jetstream.Topology(g.namespace, jetstream.Config{}) {
 		switch row.Name {
@@ -167,9 +167,9 @@ func (g *ground) stepdowns() []string {
 	return out
 }
 
-// stopServer stops one of the servers, if all are there: two of three are needed. It
-// returns which.
-func (g *ground) stopServer(pick uint64) (int, bool) {
+// stopServer stops one of the servers and returns which, unless one is stopped already:
+// two of three are needed.
+func (g *site) stopServer(pick uint64) (int, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.down >= 0 {
@@ -180,8 +180,8 @@ func (g *ground) stopServer(pick uint64) (int, bool) {
 	return g.down, true
 }
 
-// startServer starts the server that is stopped, if one is.
-func (g *ground) startServer(ctx context.Context) error {
+// startServer starts the stopped server, if there is one.
+func (g *site) startServer(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.down < 0 {

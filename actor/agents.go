@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,138 +17,173 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Agents makes the agents that sessions are of: agentfile.Host does. Implementations are
-// safe for concurrent use.
+// Agents makes the agents of sessions: agentfile.Host does. Implementations are safe for
+// concurrent use.
 type Agents interface {
-	// Begin completes the configuration of a session that is to be opened and names an
-	// agent, and says what its transcript begins with. It returns a *loop.Rejection if
+	// Begin completes the configuration of a session that is about to be opened and names
+	// an agent, and returns what its transcript begins with. It returns a *loop.Rejection if
 	// such a session cannot be opened.
 	Begin(ctx context.Context, asked events.Config) (events.Config, []content.Item, error)
 	// Equip makes what the agent of a session with that configuration brings.
 	Equip(c events.Config) (engine.Equipment, error)
 }
 
-// outfit is how a node performs the effects of one agent's sessions, or of those of none.
-type outfit struct {
+// agentRuntime performs the effects of one agent's sessions, or of sessions without one.
+type agentRuntime struct {
 	engine.Equipment
 
 	runner *engine.Runner
 	own    ownConfig
+	digest string // of own
 	terms  string // tells its terms from those of others; "": it has none
-	digest string // of what the node and the agent decide of a session's configuration
 }
 
-// maxOutfits bounds how many agents a node remembers.
-const maxOutfits = 256
+// ownConfig is the part of a session's configuration that the node and the agent decide: the
+// hooks and mutators, and the policy that judges calls.
+type ownConfig struct {
+	Hooks    []events.Registration `json:"hooks,omitempty"`
+	Mutators []events.Registration `json:"mutators,omitempty"`
+	Policy   string                `json:"policy,omitempty"`
+}
 
-// wardrobe makes one outfit for all sessions of a version of an agent.
-type wardrobe struct {
-	agents Agents // nil: sessions are of none
-	node   Config
-	plain  *outfit // of sessions without an agent
+func newAgentRuntime(node Config, e engine.Equipment) (*agentRuntime, error) {
+	a := &agentRuntime{Equipment: e, runner: engine.NewRunner(node.Effects.With(e))}
+	a.own.Hooks, a.own.Mutators = a.runner.Registrations()
+	a.own.Policy = node.Policy
+	if len(a.own.Hooks) > 0 || len(a.own.Mutators) > 0 || a.own.Policy != "" {
+		raw, err := json.Marshal(a.own)
+		if err != nil {
+			return nil, fmt.Errorf("node config: %w", err)
+		}
+		sum := sha256.Sum256(raw)
+		a.digest = hex.EncodeToString(sum[:])
+	}
+	if len(e.Terms) > 0 {
+		terms, err := json.Marshal(e.Terms)
+		if err != nil {
+			return nil, fmt.Errorf("terms of tools: %w", err)
+		}
+		a.terms = "\x00" + string(terms)
+	}
+	return a, nil
+}
+
+// changed is the configuration of a session that comes to this node, or nil if it stays what
+// it was.
+func (a *agentRuntime) changed(s *loop.State) *events.Config {
+	if s.Config.Digest == a.digest {
+		return nil
+	}
+	c := s.Config
+	c.Digest, c.Hooks, c.Mutators = a.digest, a.own.Hooks, a.own.Mutators
+	return &c
+}
+
+// register adds the hooks and mutators of the node and of the agent to those that a client
+// names: a client cannot leave any out.
+func (a *agentRuntime) register(c *events.Config) {
+	c.Digest = a.digest
+	c.Hooks, c.Mutators = union(a.own.Hooks, c.Hooks), union(a.own.Mutators, c.Mutators)
+}
+
+// union lists own registrations, then the others.
+func union(own, others []events.Registration) []events.Registration {
+	own = slices.Clip(own)
+	for _, r := range others {
+		if !slices.ContainsFunc(own, func(o events.Registration) bool { return o.Name == r.Name }) {
+			own = append(own, r)
+		}
+	}
+	return own
+}
+
+// maxAgents bounds how many agents a node remembers.
+const maxAgents = 256
+
+// agentCache makes one runtime for all sessions of a version of an agent.
+type agentCache struct {
+	node Config
+	none *agentRuntime // of sessions without an agent
 
 	mu    sync.Mutex // guards known
-	known map[string]*outfit
+	known map[[sha256.Size]byte]*agentRuntime
 }
 
-func newWardrobe(c Config) (*wardrobe, error) {
-	w := &wardrobe{agents: c.Agents, node: c, known: make(map[string]*outfit)}
-	var err error
-	w.plain, err = w.make(engine.Equipment{})
-	return w, err
+func newAgentCache(c Config) (*agentCache, error) {
+	none, err := newAgentRuntime(c, engine.Equipment{})
+	return &agentCache{node: c, none: none, known: make(map[[sha256.Size]byte]*agentRuntime)}, err
 }
 
-func (w *wardrobe) make(e engine.Equipment) (*outfit, error) {
-	o := &outfit{Equipment: e, runner: engine.NewRunner(w.node.Effects.With(e))}
-	hooks, mutators := o.runner.Registrations()
-	o.own = ownConfig{Hooks: hooks, Mutators: mutators, Policy: w.node.Policy}
-	var err error
-	if o.digest, err = o.own.digest(); err != nil || len(e.Terms) == 0 {
-		return o, err
-	}
-	terms, err := json.Marshal(e.Terms)
-	if err != nil {
-		return nil, fmt.Errorf("terms of tools: %w", err)
-	}
-	o.terms = "\x00" + string(terms)
-	return o, nil
-}
-
-// errUnmade ends a driver whose session is of an agent that cannot be made on its node, as
-// one that a later release has written down.
+// errUnmade ends a driver whose session is of an agent that cannot be made on its node, such
+// as one that a later release wrote down.
 var errUnmade = errors.New("the session's agent cannot be made on this node")
 
-// of returns the outfit for sessions with that configuration. It returns errUnmade if there
+// of returns the runtime for sessions with that configuration. It returns errUnmade if there
 // can be none on this node.
-func (w *wardrobe) of(c events.Config) (*outfit, error) {
+func (a *agentCache) of(c events.Config) (*agentRuntime, error) {
 	if c.Agent == nil {
-		return w.plain, nil
+		return a.none, nil
 	}
-	if w.agents == nil {
+	if a.node.Agents == nil {
 		return nil, fmt.Errorf("%w: it knows no agents", errUnmade)
 	}
-	sum := sha256.Sum256(slices.Concat(c.Agent.Data, []byte("\x00"+c.Model+"\x00"), c.ModelData))
-	key := string(sum[:])
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if known, ok := w.known[key]; ok {
+	key := sha256.Sum256(slices.Concat(c.Agent.Data, []byte("\x00"+c.Model+"\x00"), c.ModelData))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if known, ok := a.known[key]; ok {
 		return known, nil
 	}
-	e, err := w.agents.Equip(c)
+	e, err := a.node.Agents.Equip(c)
 	if err != nil {
 		return nil, fmt.Errorf("%w: agent %s, version %s: %w", errUnmade, c.Agent.Name, c.Agent.Version, err)
 	}
-	o, err := w.make(e)
+	made, err := newAgentRuntime(a.node, e)
 	if err != nil {
 		return nil, err
 	}
-	if len(w.known) >= maxOutfits {
-		clear(w.known)
+	if len(a.known) >= maxAgents {
+		clear(a.known)
 	}
-	w.known[key] = o
-	return o, nil
+	a.known[key] = made
+	return made, nil
 }
 
-// dress gives the driver what the session's agent brings. That never changes once the
-// session is open.
-func (d *Driver) dress(c events.Config) error {
-	o, err := d.node.wardrobe.of(c)
+// bind gives the driver the runtime of the session's agent. It never changes once the session
+// is open.
+func (d *driver) bind(c events.Config) error {
+	a, err := d.node.agents.of(c)
 	if err == nil {
-		d.outfit = o
+		d.agent = a
 	}
 	return err
 }
 
-// begins is the ask that opens a session, with what its agent says.
-func (d *Driver) begins(ctx context.Context, c commands.OpenSession) (commands.OpenSession, error) {
-	if d.state.Opened {
-		return c, nil // it will be refused
+// openWithAgent completes the ask that opens a session with the configuration, the transcript
+// and the extensions of its agent.
+func (d *driver) openWithAgent(ctx context.Context, env *commands.Envelope) error {
+	c, ok := env.Command.(commands.OpenSession)
+	if !ok || d.State.Opened {
+		return nil // or it will be refused
 	}
 	if c.Config.Agent != nil {
-		if d.node.cfg.Agents == nil {
-			return c, &loop.Rejection{Reason: loop.ReasonUnknownAgent, Detail: "the node knows no agents"}
+		agents := d.node.cfg.Agents
+		if agents == nil {
+			return &loop.Rejection{Reason: loop.ReasonUnknownAgent, Detail: "the node knows no agents"}
 		}
-		said := c.Transcript
+		asked := c.Transcript
 		var err error
-		if c.Config, c.Transcript, err = d.node.cfg.Agents.Begin(ctx, c.Config); err != nil {
-			return c, err
+		if c.Config, c.Transcript, err = agents.Begin(ctx, c.Config); err != nil {
+			return err //nolint:wrapcheck // the step has a name
 		}
-		if len(said) > 0 && said[0].Kind == content.System { // the opener's prompt, in place of the agent's
+		if len(asked) > 0 && asked[0].Kind == content.System { // the opener's prompt, in place of the agent's
 			c.Transcript = nil
 		}
-		c.Transcript = slices.Concat(c.Transcript, said)
+		c.Transcript = slices.Concat(c.Transcript, asked)
 	}
-	if err := d.dress(c.Config); err != nil {
-		return c, &loop.Rejection{Reason: loop.ReasonBadAgent, Detail: err.Error()}
+	if err := d.bind(c.Config); err != nil {
+		return &loop.Rejection{Reason: loop.ReasonBadAgent, Detail: err.Error()}
 	}
-	return d.outfit.extended(c), nil
-}
-
-// gated is the ask that starts a task, with the gate of the session's agent if it brings
-// none.
-func (d *Driver) gated(c commands.StartTask) commands.StartTask {
-	if o := d.outfit; len(c.Spec.Gate) == 0 && !c.Spec.GateFunc && len(o.Gate) > 0 {
-		c.Spec.Gate, c.Spec.MaxRetries = o.Gate, o.Retries
-	}
-	return c
+	d.agent.register(&c.Config)
+	env.Command = c
+	return nil
 }

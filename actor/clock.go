@@ -31,9 +31,9 @@ func (c *clock) compared(ahead time.Duration) {
 	c.agreed.Store(&now)
 }
 
-// vouches returns a time that this node or an earlier one put on an entry, or zero if it may
+// comparable returns a time that this node or an earlier one put on an entry, or zero if it may
 // not be compared with the servers' clocks.
-func (c *clock) vouches(at content.Time) content.Time {
+func (c *clock) comparable(at content.Time) content.Time {
 	agreed := c.agreed.Load()
 	if now := time.Now(); agreed == nil || now.Sub(*agreed) > clockKnown || at.Std().After(now) {
 		return 0

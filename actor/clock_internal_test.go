@@ -40,7 +40,7 @@ func TestATimeIsPutOnTasksOnlyByAClockThatIsRight(t *testing.T) {
 			if x.vouched {
 				want = at
 			}
-			if got := c.vouches(at); got != want {
+			if got := c.comparable(at); got != want {
 				t.Errorf("%s: vouches for %v as %v, want %v", name, at, got, want)
 			}
 		})

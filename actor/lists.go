@@ -13,14 +13,13 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// The cell has lists of the sessions that hold something for a person to decide: open
-// approvals, and dead letters. A session is noted before the entry is written that
-// brings the first of them, so that none is ever missing from the list; it is struck out
-// after the entry that settles the last, so that a death in between leaves it on the list
-// until the session's next driver looks.
+// The cell lists the sessions that hold something for a person to decide: open approvals, and
+// dead letters. A session enters a list before the entry is written that brings the first of
+// them, so that none is ever missing; it leaves after the entry that settles the last. A
+// crash in between leaves it on the list until the session's next driver looks. Readers of a
+// list read the journals, too, so a name too many does no harm.
 
-// listing is the driver's session on one list. Whoever reads the list reads the journal,
-// too, so a name too many does no harm.
+// listing is the driver's session on one list.
 type listing struct {
 	list   *jetstream.List
 	of     string
@@ -38,16 +37,13 @@ func listings(c *jetstream.Cell) []*listing {
 
 // asks reports whether the events ask something that they do not settle.
 func asks(evs []events.Event) bool {
-	var open map[content.ApprovalID]bool
+	var open []content.ApprovalID
 	for _, ev := range evs {
 		switch ev := any(ev).(type) {
 		case events.ApprovalRequired:
-			if open == nil {
-				open = make(map[content.ApprovalID]bool)
-			}
-			open[ev.Approval.ID] = true
+			open = append(open, ev.Approval.ID)
 		case events.ApprovalResolved:
-			delete(open, ev.Approval)
+			open = slices.DeleteFunc(open, func(id content.ApprovalID) bool { return id == ev.Approval })
 		}
 	}
 	return len(open) > 0
@@ -61,31 +57,25 @@ func loses(evs []events.Event) bool {
 	})
 }
 
-// enlist puts the session on the lists that it has to be on once the events are written.
-func (d *Driver) enlist(ctx context.Context, evs []events.Event) error {
+// enterLists puts the session on the lists where it belongs once the events are written.
+func (d *driver) enterLists(ctx context.Context, evs []events.Event) (err error) {
 	for _, l := range d.listings {
-		if l.note != 0 || !l.brings(evs) {
-			continue
-		}
-		if err := l.enter(ctx, d.state.Session); err != nil {
-			return err
+		if l.note == 0 && l.brings(evs) {
+			if l.note, err = l.list.Note(ctx, d.State.Session); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (l *listing) enter(ctx context.Context, s content.SessionID) (err error) {
-	l.note, err = l.list.Note(ctx, s)
-	return err
-}
-
-// strike takes the session off the lists that it does not belong on any more.
-func (d *Driver) strike(ctx context.Context) {
+// leaveLists takes the session off the lists where it does not belong any more.
+func (d *driver) leaveLists(ctx context.Context) {
 	for _, l := range d.listings {
-		if l.note == 0 || l.waits(d.state) {
+		if l.note == 0 || l.waits(d.State) {
 			continue
 		}
-		if err := l.list.Strike(ctx, d.state.Session, l.note); err != nil {
+		if err := l.list.Strike(ctx, d.State.Session, l.note); err != nil {
 			d.log.Warn("session stays on a list", zap.String("list", l.of), zap.Error(err))
 			continue
 		}
@@ -93,25 +83,21 @@ func (d *Driver) strike(ctx context.Context) {
 	}
 }
 
-// settleLists makes the lists say of a session that was just claimed what its journal
-// says: the driver before may have died, or been of a release that knew no list.
-func (d *Driver) settleLists(ctx context.Context) error {
+// settleLists makes the lists agree with the journal of a session that was just claimed: the
+// driver before may have died, or been of a release without lists.
+func (d *driver) settleLists(ctx context.Context) (err error) {
 	for _, l := range d.listings {
-		if err := d.settleList(ctx, l); err != nil {
+		switch {
+		case l.waits(d.State):
+			l.note, err = l.list.Note(ctx, d.State.Session)
+		case d.Parked || d.State.Turns == 0: // the driver that parked it with nothing open has struck it out
+		default:
+			l.note, err = l.list.Noted(ctx, d.State.Session)
+		}
+		if err != nil {
 			return fmt.Errorf("list of %s: %w", l.of, err)
 		}
 	}
-	d.strike(ctx)
+	d.leaveLists(ctx)
 	return nil
-}
-
-func (d *Driver) settleList(ctx context.Context, l *listing) (err error) {
-	switch {
-	case l.waits(d.state):
-		return l.enter(ctx, d.state.Session)
-	case d.parked || d.state.Turns == 0:
-		return nil // whoever parked it with nothing open has struck it out
-	}
-	l.note, err = l.list.Noted(ctx, d.state.Session)
-	return err
 }

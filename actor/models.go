@@ -53,7 +53,7 @@ var errNotHere = errors.New("the session's model cannot be opened on this node")
 // unopened reports a call of a model that cannot be opened. If another node may open
 // it, the call has failed for now only: it is tried again, after the session was
 // handed over. So it ends with that failure if no node takes it that has the model.
-func (d *Driver) unopened(e loop.CallModel, err error) commands.Command {
+func (d *driver) unopened(e loop.CallModel, err error) commands.Command {
 	failed := commands.ReportModelFailed{
 		ModelCall: e.ModelCall, Class: content.ClassInvalid, Code: "unknown_model", Message: err.Error(),
 	}
@@ -73,7 +73,7 @@ type elsewhere interface {
 
 // notHere reports whether a report says that the session should go to another node,
 // and there is still something to do for it.
-func (d *Driver) notHere(c commands.Command) bool {
+func (d *driver) notHere(c commands.Command) bool {
 	f, ok := c.(commands.ReportModelFailed)
-	return ok && f.Code == codeNotHere && d.state.Turn != nil
+	return ok && f.Code == codeNotHere && d.State.Turn != nil
 }

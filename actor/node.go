@@ -33,13 +33,10 @@ type Node struct {
 	ready   chan struct{}
 	readied sync.Once
 	slots   chan struct{} // one per session that the node may hold
-	breaks  breaks
-
-	wardrobe *wardrobe
-
-	clock clock
-
-	moved chan struct{} // holds one if a token was taken since held was recorded
+	crashes crashBackoff
+	agents  *agentCache
+	clock   clock
+	moved   chan struct{} // holds one if a token was taken since held was recorded
 
 	mu       sync.Mutex                   // guards held and recorded
 	held     map[content.SessionID]string // the reply subjects of the tokens
@@ -67,7 +64,7 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 		moved: make(chan struct{}, 1),
 	}
 	var err error
-	if n.wardrobe, err = newWardrobe(cfg); err != nil {
+	if n.agents, err = newAgentCache(cfg); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -190,12 +187,12 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 	n.cfg.Metrics.SessionLeft(how)
 	switch {
 	case err == nil:
-		n.breaks.forget(s)
+		n.crashes.forget(s)
 		log.Info("session left", zap.String("how", how))
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrLeaseLost):
 		log.Warn("session lost", zap.String("how", how), zap.Error(err))
 	case how == "broken":
-		n.breaks.log(log, s, err)
+		n.crashes.log(log, s, err)
 	default:
 		log.Error("session cannot be driven", zap.String("how", how), zap.Error(err))
 	}

@@ -23,8 +23,8 @@ type offers struct {
 
 // offered is one state of the offers, with the catalogs that were made of it.
 type offered struct {
-	sources []tool.Source
-	gates   string // the first queue, by name, whose workers run gates; "": none does
+	sources   []tool.Source
+	verifiers string // the first queue, by name, whose workers run verifiers; "": none does
 
 	mu       sync.Mutex // guards catalogs
 	catalogs map[string]*engine.Catalog
@@ -61,7 +61,7 @@ func (o *offers) refresh() {
 		}
 		for _, spec := range offer.Tools {
 			if spec.Name == engine.GateTool {
-				next.gates = min(cmp.Or(next.gates, offer.Queue), offer.Queue)
+				next.verifiers = min(cmp.Or(next.verifiers, offer.Queue), offer.Queue)
 				continue
 			}
 			t, err := engine.Remote(spec)
@@ -75,11 +75,11 @@ func (o *offers) refresh() {
 	o.current.Store(next)
 }
 
-// gates is the queue of the workers that run the gates of tasks, "" if there are none.
-func (o *offers) gates() string { return o.current.Load().gates }
+// verifiers is the queue of the workers that run verifiers, "" if there are none.
+func (o *offers) verifiers() string { return o.current.Load().verifiers }
 
-// catalog is what a session with that outfit may use of the offers.
-func (o *offers) catalog(ctx context.Context, allowed []string, with *outfit) (*engine.Catalog, error) {
+// catalog is what a session of that agent may use of the offers.
+func (o *offers) catalog(ctx context.Context, allowed []string, with *agentRuntime) (*engine.Catalog, error) {
 	now := o.current.Load()
 	key := "*"
 	if allowed != nil {

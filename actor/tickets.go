@@ -12,27 +12,27 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// A report counts only with the ticket of the dispatch that it is about: whoever has the
-// ticket got the task, from the queue that it was dispatched to. What the report itself
-// says of its queue is its sender's word. Calls that a node without tickets dispatched
-// have none, and the journal says which those are.
+// A report counts only with the ticket of the dispatch that it is about: only a worker that
+// got the task from its queue has the ticket. What the report itself says of its queue
+// proves nothing. Calls that a node without tickets dispatched have none, and the journal
+// says which those are.
 //
-// A report without its ticket is passed over. Most likely it is forged. But it may also
-// come from a worker of a release without tickets, which then takes the task off its
-// queue. A call that has gone from its queue after such a report must not run again as
-// if nobody had begun it: its attempt is lost.
+// A report without its ticket is passed over. Most likely it is forged. But it may also come
+// from a worker of a release without tickets, which then takes the task off its queue. A call
+// that is gone from its queue after such a report must not run again as if it had never
+// started: its attempt is lost.
 
-// vouched reports whether a command of the lane of reports comes from who got the task
-// that it is about. Of a call that needs no ticket, and has not run yet, it takes note.
-func (d *Driver) vouched(m jetstream.Message) bool {
+// vouched reports whether a command of the lane of reports comes from the worker that got
+// the task. It remembers the calls that run and were reported on without a ticket.
+func (d *driver) vouched(m jetstream.Message) bool {
 	place, attempt := reportedOn(m.Envelope.Command)
-	if d.node.tickets.Fits(m.Ticket, d.state.Session, place, attempt) {
+	if d.node.tickets.Fits(m.Ticket, d.State.Session, place, attempt) {
 		return true
 	}
-	call, known := d.state.CallAt(place)
+	call, known := d.State.CallAt(place)
 	if !known {
-		if stopped, ok := d.state.StoppingCall(place); ok {
-			call, known = &stopped, true
+		if stopping, ok := d.State.StoppingCall(place); ok {
+			call, known = &stopping, true
 		}
 	}
 	if known && !call.Ticketed {
@@ -42,7 +42,7 @@ func (d *Driver) vouched(m jetstream.Message) bool {
 		if d.unproven == nil {
 			d.unproven = make(map[string]bool)
 		}
-		d.unproven[loop.RunTool{Session: d.state.Session, Call: *call}.Identity()] = true
+		d.unproven[loop.RunTool{Session: d.State.Session, Call: *call}.Identity()] = true
 	}
 	return false
 }
@@ -62,26 +62,22 @@ func reportedOn(c commands.Command) (content.Place, int) {
 	return "", 0
 }
 
-// giveUpUnproven takes the attempts for lost, of calls that are not on their queues any
-// more, about which nothing came but a report without their ticket.
-func (d *Driver) giveUpUnproven(ctx context.Context, ids []string) error {
+// loseUnproven reports the attempts lost of calls that are gone from their queues, and were
+// reported on only without a ticket.
+func (d *driver) loseUnproven(ctx context.Context, ids []string) error {
 	if len(d.unproven) == 0 {
 		return nil
 	}
 	for _, e := range d.openCalls() {
-		id := e.Identity()
+		id, c := e.Identity(), e.Call
 		if !d.unproven[id] || !slices.Contains(ids, id) {
 			continue
 		}
-		c := e.Call
 		d.log.Warn("call is gone from its queue, and its worker showed no ticket", zap.String("place", string(c.Place)))
-		err := d.decide(ctx, commands.Envelope{
-			ID: "unproven/" + id, Session: d.state.Session, By: d.node.cfg.Name,
-			Command: commands.ReportAttemptLost{
-				Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue,
-				Reason: "a report came without the ticket of the call, and the task is gone: its worker is of an earlier release, or the report was forged",
-			},
-		})
+		err := d.decide(ctx, d.envelope("unproven/"+id, commands.ReportAttemptLost{
+			Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue,
+			Reason: "a report came without the ticket of the call, and the task is gone: its worker is of an earlier release, or the report was forged",
+		}))
 		if err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func (a *Agent) start(ctx context.Context, s SessionConfig, within events.Limits
 	if d.facts, err = narrowed(a.facts, s, within); err != nil {
 		return nil, err
 	}
-	d.performer = engine.NewPerformer(context.WithoutCancel(ctx), d.perform)
+	d.performer = engine.NewPerformer(context.WithoutCancel(ctx), d.perform, d.panicked)
 	if err := d.begins(ctx, s); err != nil {
 		d.performer.Cancel(err)
 		return nil, fmt.Errorf("start %s: %w", s.ID, err)

@@ -60,10 +60,7 @@ func (d *Driver) decideLocked(ctx context.Context, cause string, c commands.Comm
 	// The caller's patience must not leave the outcome of a write unknown.
 	next, err := d.agent.cfg.Journal.Append(context.WithoutCancel(ctx), d.head, entry)
 	if err != nil {
-		d.dead = fmt.Errorf("append %s after %d: %w", d.state.Session, d.head.Seq, err)
-		d.performer.Cancel(d.dead)
-		d.stir()
-		d.wake() // no report will
+		d.die(fmt.Errorf("append %s after %d: %w", d.state.Session, d.head.Seq, err))
 		return d.dead
 	}
 	entry.Seq, d.head = next.Seq, next

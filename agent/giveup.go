@@ -2,11 +2,14 @@ package agent
 
 import (
 	"context"
+	"errors"
 
 	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -42,6 +45,28 @@ func (d *Driver) giveUp(cause error) error {
 		}
 	}
 	return cause
+}
+
+// panicked ends the driver whose effect panicked.
+func (d *Driver) panicked(e *engine.PanicError) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e.Session, e.Seq = d.state.Session, d.head.Seq
+	d.die(e)
+}
+
+// die makes the driver refuse everything from now on. The caller holds the lock.
+func (d *Driver) die(err error) {
+	if d.dead != nil {
+		return
+	}
+	if p, ok := errors.AsType[*engine.PanicError](err); ok {
+		d.log.Error("session panicked", zap.Error(err), zap.ByteString("stack", p.Stack))
+	}
+	d.dead = err
+	d.performer.Cancel(err)
+	d.stir()
+	d.wake() // no report will
 }
 
 // running lists the tool calls that are owed, by identity: those in the background,

@@ -40,7 +40,7 @@ func TestATimerThatComesEarlyIsArmedAgain(t *testing.T) {
 				return commands.ReportTimer{Kind: e.Kind, ID: e.ID}
 			}
 			return d.perform(ctx, e)
-		})
+		}, d.panicked)
 		res, err := d.RunText(t.Context(), "go")
 		if err != nil || res.Response != "done" || early != 3 {
 			t.Errorf("Run = %+v, %v after %d timers that came early", res, err, early)

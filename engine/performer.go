@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"runtime/debug"
 	"slices"
 
 	"github.com/turnlog/turnlog/commands"
@@ -20,8 +21,9 @@ type Report struct {
 // twice. Its methods belong to one goroutine at a time, except where they say
 // otherwise.
 type Performer struct {
-	perform func(context.Context, loop.Effect) commands.Command
-	reports chan Report
+	perform  func(context.Context, loop.Effect) commands.Command
+	panicked func(*PanicError)
+	reports  chan Report
 	running map[string]*run
 	ending  []*run // that Sync has stopped
 	round   int    // of Sync
@@ -38,11 +40,14 @@ type run struct {
 
 // NewPerformer returns a performer whose effects live at most as long as ctx.
 // perform does one effect in its own goroutine and returns its report, or nil if
-// there is none.
-func NewPerformer(ctx context.Context, perform func(context.Context, loop.Effect) commands.Command) *Performer {
+// there is none. If it panics, panicked is called with an error that lacks the session.
+func NewPerformer(
+	ctx context.Context, perform func(context.Context, loop.Effect) commands.Command, panicked func(*PanicError),
+) *Performer {
 	root, cancel := context.WithCancelCause(ctx)
 	return &Performer{
-		perform: perform, reports: make(chan Report), running: make(map[string]*run), root: root, cancel: cancel,
+		perform: perform, panicked: panicked,
+		reports: make(chan Report), running: make(map[string]*run), root: root, cancel: cancel,
 	}
 }
 
@@ -122,11 +127,22 @@ func (p *Performer) start(id string, e loop.Effect) *run {
 	go func() {
 		defer close(r.done)
 		defer cancel(nil)
-		if c := p.perform(ctx, e); c != nil {
+		if c := p.contained(ctx, id, e); c != nil {
 			p.deliver(Report{Cause: id, Command: c})
 		}
 	}()
 	return r
+}
+
+// contained performs an effect. A panic in it ends its session, not the process.
+func (p *Performer) contained(ctx context.Context, id string, e loop.Effect) (c commands.Command) {
+	defer func() {
+		if v := recover(); v != nil {
+			c = nil
+			p.panicked(&PanicError{During: id, Value: v, Stack: debug.Stack()})
+		}
+	}()
+	return p.perform(ctx, e)
 }
 
 // Has reports whether an effect runs, or is done and was owed when Sync last looked.

@@ -35,7 +35,7 @@ func host(ctx context.Context) *hosted {
 			h.note(func() { h.stopped = append(h.stopped, context.Cause(ctx)) })
 			return nil
 		}
-	})
+	}, nil)
 	return h
 }
 

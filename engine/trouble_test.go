@@ -23,7 +23,7 @@ func TestStopKeepsTheReportsOfWhatGoesOn(t *testing.T) {
 				}
 				<-ctx.Done()
 				return commands.ReportRecall{}
-			})
+			}, nil)
 			synced(t, p, []loop.Effect{recall("kept"), recall("stopped")})
 			synctest.Wait()
 			stopped := p.Stop(errors.New("the host gives up"), func(id string) bool { return id == "recall/kept" })

@@ -134,7 +134,7 @@ func (d *decision) deny(ev events.ApprovalResolved) {
 	d.emit(ev)
 	d.settle(ev.Call, events.Moot)
 	if call, ok := d.Call(ev.Call); ok {
-		text := "Permission denied: " + cmp.Or(ev.Reason, "denied by approver")
+		text := content.DenialText(cmp.Or(ev.Reason, "denied by approver"))
 		if call.Lost > 0 {
 			text += textNotRetry
 		}

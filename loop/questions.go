@@ -115,7 +115,7 @@ func (d *decision) lateQuestion(c commands.ReportGate) {
 	late := *call
 	if d.Closed && late.Answered() {
 		reason := string(c.Gate.Reason)
-		d.answer(late, content.StatusDenied, reason, "Permission denied: "+reason+": the session is closed")
+		d.answer(late, content.StatusDenied, reason, content.DenialText(reason+": the session is closed"))
 		return
 	}
 	for _, q := range append([]commands.Gate{c.Gate}, c.Also...) {

@@ -69,7 +69,7 @@ func (v Invoker) gated(c Call, g Verdict) Result {
 	if v.OnGate != nil {
 		v.OnGate(c, g)
 	}
-	r := content.NewResult(c.ID, c.Name, content.StatusDenied, "Permission denied: "+CodeNeedsApproval+": "+clean.text(g.Summary))
+	r := content.NewResult(c.ID, c.Name, content.StatusDenied, content.DenialText(CodeNeedsApproval+": "+clean.text(g.Summary)))
 	r.Code = CodeNeedsApproval
 	return Result{Result: r}
 }
@@ -85,7 +85,7 @@ func asError(err error) *Error {
 // text is what the model sees.
 func (e *Error) text() string {
 	if e.Forbidden {
-		return "Permission denied: " + e.Code + ": " + e.Message
+		return content.DenialText(e.Code + ": " + e.Message)
 	}
 	switch e.Code {
 	case CodeRetry:

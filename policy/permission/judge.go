@@ -33,7 +33,7 @@ func (r Refusal) Forbidden() bool { return r.Status == content.StatusDenied }
 // Text is what the model is told.
 func (r Refusal) Text() string {
 	if r.Forbidden() {
-		return "Permission denied: " + r.Code + ": " + r.Message
+		return content.DenialText(r.Code + ": " + r.Message)
 	}
 	return "Tool failed: " + r.Message
 }

@@ -1,0 +1,132 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// A claim is tried this often against other writers, with longer and longer pauses: the
+// replica that is read from may lag behind the one that is written to.
+const (
+	maxClaims  = 10
+	claimAgain = 20 * time.Millisecond
+)
+
+// claim hydrates the session and takes it. The claim is the read barrier: a conflict means
+// that there is more to read, success that everything was read. It reports whether there is
+// a session at all.
+func (d *driver) claim(ctx context.Context) (exists bool, err error) {
+	if err := d.adopt(d.node.reader(d.log).Read(ctx, d.token.Session())); err != nil {
+		return false, err
+	}
+	_, d.armed = firstTimer(loop.Pending(d.State))
+	if d.Head.Seq == 0 {
+		starts, err := d.starts(ctx)
+		if err != nil || !starts {
+			return false, err
+		}
+	}
+	for n := range maxClaims {
+		if d.State.Deleted != nil {
+			return d.refuseAll(ctx, events.Refused{
+				Reason: loop.ReasonDeleted, Detail: fmt.Sprintf("session %s %s", d.State.Session, d.State.Deleted),
+			}, func(jetstream.Message) bool { return false })
+		}
+		if err := d.bind(d.State.Config); err != nil {
+			return false, err
+		}
+		err := d.decide(ctx, d.envelope("claim/"+ulid.Make().String(), commands.Claim{
+			Node: d.node.cfg.Name, Token: d.token.Reply(), Config: d.agent.changed(d.State), Tickets: true,
+		}))
+		if err == nil {
+			return true, nil
+		}
+		if !errors.Is(err, journal.ErrConflict) {
+			return false, err
+		}
+		if !pause(ctx, time.Duration(n)*claimAgain) {
+			return false, context.Cause(ctx)
+		}
+		if err := d.catchUp(ctx); err != nil {
+			return false, err
+		}
+	}
+	return false, fmt.Errorf("claim %s: %w: others keep writing", d.State.Session, journal.ErrConflict)
+}
+
+// catchUp reads what others wrote. If the head is not one of the journal's, the snapshot that
+// it came from was wrong, and the whole journal is read.
+func (d *driver) catchUp(ctx context.Context) error {
+	r := d.node.reader(d.log)
+	last, err := d.node.cell.Journal().Last(ctx, d.State.Session)
+	switch {
+	case errors.Is(err, journal.ErrNotFound), err == nil && last.Guard < d.Head.Guard:
+		r.Snapshots = nil
+		return d.adopt(r.Read(ctx, d.State.Session))
+	case err != nil:
+		return fmt.Errorf("hydrate: %w", err)
+	}
+	read := d.Replica
+	err = r.Update(ctx, &read)
+	return d.adopt(read, err)
+}
+
+// adopt makes what was read the driver's session.
+func (d *driver) adopt(read engine.Replica, err error) error {
+	if err != nil {
+		return fmt.Errorf("hydrate: %w", err)
+	}
+	d.Adopt(read)
+	d.snapped = read.Base
+	for _, c := range read.State.Cursors {
+		d.cursors[c.Lane] = max(d.cursors[c.Lane], c.Seq)
+	}
+	return nil
+}
+
+// starts reports whether a session without a readable journal has one, or will have: its
+// inbox holds the command that opens it. All other commands are refused.
+func (d *driver) starts(ctx context.Context) (bool, error) {
+	_, err := d.node.cell.Journal().Last(ctx, d.State.Session)
+	if !errors.Is(err, journal.ErrNotFound) {
+		return err == nil, err
+	}
+	opens := func(m jetstream.Message) bool {
+		_, ok := m.Envelope.Command.(commands.OpenSession)
+		return ok && m.Err == nil
+	}
+	return d.refuseAll(ctx, events.Refused{Reason: loop.ReasonNoSession, Detail: "no such session"}, opens)
+}
+
+// refuseAll refuses everything that the inbox holds, since there is no session for it. If one
+// of the commands makes it one, refuseAll reports true and refuses nothing.
+func (d *driver) refuseAll(ctx context.Context, why events.Refused, unless func(jetstream.Message) bool) (bool, error) {
+	var refused []string
+	cursors := make(map[events.Lane]uint64)
+	for m, err := range d.node.cell.Inbox().All(ctx, d.State.Session, d.cursorList()) {
+		if err != nil {
+			return false, fmt.Errorf("read inbox: %w", err)
+		}
+		if unless(m) {
+			return true, nil
+		}
+		refused, cursors[m.Lane] = append(refused, m.Envelope.ID), m.Seq
+	}
+	maps.Copy(d.cursors, cursors)
+	for _, why.Command = range refused {
+		d.publish(why)
+	}
+	return false, nil
+}

@@ -1,0 +1,99 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/loop/snapshot"
+)
+
+// steps complete a command before it is decided.
+func (d *driver) steps() []engine.Step {
+	return []engine.Step{
+		{Name: "verdict", Do: d.takeVerdict},
+		d.Stamp(),
+		{Name: "caller", Do: d.checkCaller},
+		{Name: "agent", Do: d.openWithAgent},
+		d.Sample(func(ctx context.Context, c events.Config) (*engine.Catalog, error) {
+			return d.node.offers.catalog(ctx, c.Tools, d.agent)
+		}),
+		{Name: "verifier", Do: d.addVerifier},
+		d.CheckInput(func() *engine.Runner { return d.agent.runner }),
+		{Name: "hooks", Do: d.askHooks},
+	}
+}
+
+// decide handles a command and brings up to date what follows from its entry: lists,
+// metrics, the snapshot. A sync follows.
+func (d *driver) decide(ctx context.Context, env commands.Envelope) error {
+	entry, err := d.Handle(ctx, env)
+	if err != nil || entry.Seq == 0 {
+		return err
+	}
+	d.node.cfg.Metrics.CommandHandled(commands.NameOf(env.Command), "accepted")
+	d.leaveLists(ctx)
+	if d.Head.Seq-d.snapped >= max(d.node.cfg.Snapshot, d.snapped/4) { // a share, so that their cost stays linear
+		d.putSnapshot(ctx)
+	}
+	return nil
+}
+
+// appendAgain is the pause between attempts at an append that no server took.
+const appendAgain = 50 * time.Millisecond
+
+// append writes an entry after the head. nats.ErrNoResponders means that no server took it,
+// while a leader is elected, so it is tried again. No other error is certain.
+func (d *driver) append(ctx context.Context, head journal.Head, e events.Entry) (journal.Head, error) {
+	if err := d.enterLists(ctx, e.Events); err != nil {
+		return head, err
+	}
+	for began := time.Now(); ; {
+		next, err := d.node.cell.Journal().Append(context.WithoutCancel(ctx), head, e)
+		if err == nil {
+			d.node.cfg.Metrics.EntryAppended(len(e.Events), time.Since(began))
+		}
+		if !errors.Is(err, nats.ErrNoResponders) || !d.lease.fresh() || !pause(ctx, appendAgain) {
+			return next, err
+		}
+	}
+}
+
+// askHooks asks the hooks of the session's start or end.
+func (d *driver) askHooks(ctx context.Context, env *commands.Envelope) error {
+	point := extension.Point(loop.Brackets(d.State, *env))
+	if point == "" || !d.agent.runner.Stands(point) {
+		return nil
+	}
+	env.Hooks = []commands.HookAnswer{d.agent.runner.Hooks(ctx, extension.HookEvent{Point: point, Session: d.State.Session})}
+	return context.Cause(ctx)
+}
+
+// publish shows a live event to clients and observers; it may be lost.
+func (d *driver) publish(ev events.Event) {
+	if err := d.node.cell.Live().Publish(d.token.Session(), ev); err != nil {
+		d.log.Debug("live event lost", zap.Error(err))
+	}
+}
+
+// putSnapshot keeps the state, so that the next driver need not read everything.
+func (d *driver) putSnapshot(ctx context.Context) {
+	raw, err := snapshot.Encode(d.State)
+	if err == nil {
+		err = d.node.cell.Snapshots().Put(ctx, d.State.Session, journal.Snapshot{Head: d.Head, State: raw})
+	}
+	if err != nil {
+		d.log.Warn("snapshot not kept", zap.Error(err))
+		return
+	}
+	d.snapped = d.Head.Seq
+}

@@ -1,0 +1,179 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/logfield"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// receive takes a live command. If an earlier one may have been missed, it reads the inbox.
+func (d *driver) receive(ctx context.Context, m jetstream.Message) error {
+	switch {
+	case m.Gap || m.Last > d.cursors[m.Lane]:
+		return d.readInbox(ctx)
+	case m.Seq <= d.cursors[m.Lane]:
+		return nil
+	}
+	if err := d.take(ctx, m); err != nil {
+		return err
+	}
+	if len(d.overtaken) > 0 {
+		return d.readInbox(ctx)
+	}
+	return d.sync(ctx)
+}
+
+// readInbox handles the unread commands, and only then performs: the last report may be the
+// result of a call that the first one would start.
+func (d *driver) readInbox(ctx context.Context) error {
+	if err := d.handleInbox(ctx); err != nil {
+		return err
+	}
+	return d.sync(ctx)
+}
+
+// handleInbox handles what the inbox holds past the cursors. Reports are read to their end;
+// other lanes are read in bounded chunks.
+func (d *driver) handleInbox(ctx context.Context) error {
+	for reports := true; reports; {
+		messages, err := d.node.cell.Inbox().Read(ctx, d.State.Session, d.cursorList())
+		if err != nil {
+			return fmt.Errorf("read inbox: %w", err)
+		}
+		overtaken := len(d.overtaken)
+		reports = false
+		for _, m := range messages {
+			if m.More {
+				reports = reports || m.Lane == events.LaneReport
+				signal(d.unread)
+			}
+			if m.Seq <= d.cursors[m.Lane] {
+				continue
+			}
+			if err := d.take(ctx, m); err != nil {
+				return err
+			}
+		}
+		reports = reports || len(d.overtaken) > overtaken
+	}
+	d.forget(d.overtaken...)
+	d.overtaken = nil
+	return nil
+}
+
+// signal makes a channel of capacity one ready.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it is
+	}
+}
+
+// purgeEvery is how many commands are taken between two purges of a busy inbox.
+const purgeEvery = 256
+
+// take decides one command and moves its lane's cursor: with the entry that it causes, else
+// in memory until the next one.
+func (d *driver) take(ctx context.Context, m jetstream.Message) error {
+	d.cursors[m.Lane] = m.Seq
+	if d.taken++; d.taken%purgeEvery == 0 {
+		d.purgeHandled(ctx)
+	}
+	count := func(name, outcome string) { d.node.cfg.Metrics.CommandHandled(name, outcome) }
+	if m.Err != nil {
+		d.log.Warn("bad command passed over", logfield.Seq(m.Seq), zap.Error(m.Err))
+		count("bad", "passed_over")
+		return nil //nolint:nilerr // a bad command must not stop its session
+	}
+	env, name := m.Envelope, commands.NameOf(m.Envelope.Command)
+	switch {
+	case env.Session != d.State.Session, commands.LaneOf(env.Command) != m.Lane:
+		d.log.Warn("misplaced command passed over", logfield.Seq(m.Seq), logfield.Cause(env.ID))
+		count(name, "misplaced")
+		return nil
+	case m.Lane == events.LaneReport && !d.vouched(m):
+		d.log.Warn("report without the ticket of its call passed over", logfield.Seq(m.Seq), logfield.Cause(env.ID))
+		count(name, "forged")
+		return nil
+	}
+	if r, ok := env.Command.(commands.ReportOvertaken); ok {
+		if err := d.takeOvertaken(ctx, r); err != nil {
+			return err
+		}
+	}
+	before := d.Head.Seq
+	err := d.decide(ctx, env)
+	r, refused := errors.AsType[*loop.Rejection](err)
+	switch {
+	case refused:
+		count(name, "refused")
+		d.publish(events.Refused{Command: env.ID, Reason: r.Reason, Detail: r.Detail})
+		return nil
+	case err == nil && d.Head.Seq == before:
+		count(name, "ignored")
+		if commands.IsAsk(env.Command) && !d.State.Handled(env.ID) {
+			d.publish(events.Refused{Command: env.ID}) // without a reason: there was nothing to do
+		}
+	}
+	return err
+}
+
+// report handles what an effect reports. A timer that came before its time, by a clock that
+// was set back, is armed again.
+func (d *driver) report(ctx context.Context, r engine.Report) error {
+	if _, ok := r.Command.(commands.ReportTimer); ok {
+		d.performer.Forget(r.Cause)
+	}
+	if err := d.decide(ctx, d.envelope(r.Cause, r.Command)); err != nil {
+		return err
+	}
+	if d.notHere(r.Command) {
+		return errNotHere
+	}
+	return d.sync(ctx)
+}
+
+// envelope carries a command of the driver's own.
+func (d *driver) envelope(id string, c commands.Command) commands.Envelope {
+	return commands.Envelope{ID: id, Session: d.State.Session, By: d.node.cfg.Name, Command: c}
+}
+
+// purgeHandled purges the commands that the journal says are handled, except the last one of
+// each lane: while work is outstanding the inbox is not empty.
+func (d *driver) purgeHandled(ctx context.Context) {
+	if err := d.node.cell.Inbox().Purge(ctx, d.State.Session, d.State.Cursors, true); err != nil {
+		d.log.Warn("handled commands could not be purged", zap.Error(err))
+	}
+}
+
+// lanes in the order in which cursors are written.
+func lanes() [4]events.Lane {
+	return [4]events.Lane{events.LaneAsk, events.LaneDecide, events.LaneReport, events.LaneDue}
+}
+
+func (d *driver) cursorList() []events.Cursor {
+	out := make([]events.Cursor, 0, len(lanes()))
+	for _, l := range lanes() {
+		out = append(out, events.Cursor{Lane: l, Seq: d.cursors[l]})
+	}
+	return out
+}
+
+// movedCursors are those that the journal does not know yet.
+func (d *driver) movedCursors() (out []events.Cursor) {
+	for _, l := range lanes() {
+		if seq := d.cursors[l]; seq > d.State.Cursor(l) {
+			out = append(out, events.Cursor{Lane: l, Seq: seq})
+		}
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/logfield"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// The end of a call reaches the session of a sub-agent that works for it, also if the worker
+// between them is lost:
+//
+//  1. The end of the call is in the calling session's journal, which then owes StopTool.
+//  2. Its driver looks for the sub-agent's session, in the inbox and then in the journal, and
+//     sends it what ends it, after the command that opened it.
+//  3. A session is opened for a call only if, read after the command that opens it was sent,
+//     the calling session's journal says that the call is not over.
+//
+// So either 2 finds the session or 3 refuses it. Only then are workers told to stop: one that
+// was told need not stop the session.
+
+// stopSubagent ends the session that works for a call, if there is one, and reports what it
+// used.
+func (d *driver) stopSubagent(ctx context.Context, e loop.StopTool) (commands.Command, error) {
+	parent := d.token.Session()
+	c := child{node: d.node, call: e, parent: parent, id: agent.ChildID(parent, e.Place), sent: make(map[string]bool)}
+	now, err := c.find(ctx)
+	if err != nil || now == nil {
+		return nil, err
+	}
+	if err := c.end(ctx, now); err != nil {
+		return nil, err
+	}
+	if e.Held == nil {
+		if err := d.stopWorker(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+	d.log.Info("the end of a call was passed on", logfield.Call(e.Place), zap.String("child", string(c.id)))
+	s, err := c.ended(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return commands.ReportResult{Place: e.Place, Attempt: e.Attempt, Queue: e.Queue, Outcome: tool.Result{
+		Result: content.NewResult(e.Call, "", content.StatusCancelled, "Cancelled before it reported a result"),
+		Usage:  s.Used.Usage, Counts: tool.Counts{Requests: s.Used.Requests, ToolCalls: s.Used.ToolCalls},
+	}}, nil
+}
+
+// child is the session of a sub-agent, as its caller's driver sees it.
+type child struct {
+	node       *Node
+	call       loop.StopTool
+	parent, id content.SessionID
+	sent       map[string]bool // commands, by id
+	cancelled  uint64          // the sequence of the cancel that was sent; 0: none was
+}
+
+// find returns the session as far as it has come, or nil if there is none and will be none.
+func (c *child) find(ctx context.Context) (*loop.State, error) {
+	if _, err := content.ParseSessionID(string(c.id)); err != nil {
+		return nil, nil //nolint:nilnil,nilerr // no session can have that id
+	}
+	opens := false // looked for first: what opens a session leaves the inbox after its entry
+	for m, err := range c.node.cell.Inbox().All(ctx, c.id, nil) {
+		if err != nil {
+			return nil, err
+		}
+		o, ok := m.Envelope.Command.(commands.OpenSession)
+		opens = opens || ok && m.Err == nil && o.Parent == c.parent
+	}
+	r, err := c.node.reader(c.node.log).Read(ctx, c.id)
+	if err != nil || r.State.Opened && r.State.Parent != c.parent || !r.State.Opened && !opens {
+		return nil, err
+	}
+	return r.State, nil
+}
+
+// end sends the session what ends it, unless it is over: a denial of all that it asks if its
+// caller's question was denied or expired; else a cancel.
+func (c *child) end(ctx context.Context, s *loop.State) error {
+	held := c.call.Held
+	if turnOver(s) {
+		return nil
+	}
+	if held == nil || held.Result == nil || held.Status != content.StatusDenied && held.Status != content.StatusExpired {
+		seq, err := c.send(ctx, agent.ChildCancel(c.parent, c.call.Place), commands.Cancel{Scope: commands.ScopeSession, Reason: "caller_" + c.call.Reason})
+		c.cancelled = max(c.cancelled, seq)
+		return err
+	}
+	for _, a := range s.PendingApprovals() {
+		no := commands.ResolveApproval{Approval: a.ID, Reason: held.Result.DenialReason(), By: string(c.parent)}
+		if _, err := c.send(ctx, "denied/"+string(a.ID), no); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turnOver reports whether a session has had its turn.
+func turnOver(s *loop.State) bool { return s.Last != nil && s.Turn == nil }
+
+// send puts a command into the session's inbox, once, and wakes the session.
+func (c *child) send(ctx context.Context, id string, cmd commands.Command) (uint64, error) {
+	if c.sent[id] {
+		return 0, nil
+	}
+	seq, err := c.node.cell.Inbox().Send(ctx, commands.Envelope{ID: id, Session: c.id, By: string(c.parent), Command: cmd})
+	if err != nil {
+		return 0, err
+	}
+	c.sent[id] = true
+	c.node.runs.WakeSoon(c.id)
+	return seq, nil
+}
+
+// ended waits until the session has had its turn, or was never opened.
+func (c *child) ended(ctx context.Context) (*loop.State, error) {
+	s := loop.New(c.id)
+	for rec, err := range c.node.cell.Journal().Follow(ctx, c.id, 0) {
+		if err == nil {
+			err = rec.Err
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.Fold(rec.Entry)
+		if never := !s.Opened && c.cancelled != 0 && s.Cursor(events.LaneAsk) >= c.cancelled; never || turnOver(s) {
+			return s, nil
+		}
+		if err := c.end(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return nil, context.Cause(ctx)
+}
+
+// checkCaller refuses to open a session for a call that is over.
+func (d *driver) checkCaller(ctx context.Context, env *commands.Envelope) error {
+	o, ok := env.Command.(commands.OpenSession)
+	place, named := strings.CutPrefix(string(d.State.Session), string(o.Parent)+"-")
+	if _, _, _, err := content.ParsePlace(place); !ok || o.Parent == "" || !named || err != nil || d.State.Opened {
+		return nil //nolint:nilerr // it is opened for no call
+	}
+	s, err := d.node.read(ctx, o.Parent)
+	switch {
+	case errors.Is(err, journal.ErrNotFound):
+		return nil // the caller is outside of the deployment
+	case err != nil:
+		return err
+	}
+	if c, ok := s.CallAt(content.Place(place)); !ok || c.Status != "" && !c.Retried() {
+		return &loop.Rejection{Reason: loop.ReasonAlreadyFinished, Detail: "call " + place + " of " + string(o.Parent) + " is over"}
+	}
+	return nil
+}
+
+// read returns a session without taking it. It returns journal.ErrNotFound for one without a
+// journal.
+func (n *Node) read(ctx context.Context, id content.SessionID) (*loop.State, error) {
+	r, err := n.reader(n.log).Read(ctx, id)
+	if err == nil && r.Head.Seq == 0 {
+		err = fmt.Errorf("read %s: %w", id, journal.ErrNotFound)
+	}
+	return r.State, err
+}
+
+func (n *Node) reader(log *zap.Logger) engine.Reader {
+	return engine.Reader{Journal: n.cell.Journal(), Snapshots: n.cell.Snapshots(), Logger: log}
+}

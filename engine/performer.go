@@ -24,9 +24,9 @@ type Performer struct {
 	perform  func(context.Context, loop.Effect) commands.Command
 	panicked func(*PanicError)
 	reports  chan Report
-	running map[string]*run
-	ending  []*run // that Sync has stopped
-	round   int    // of Sync
+	running  map[string]*run
+	ending   []*run // that Sync has stopped
+	round    int    // of Sync
 
 	root   context.Context //nolint:containedctx // the life of all effects, ended by Cancel
 	cancel context.CancelCauseFunc

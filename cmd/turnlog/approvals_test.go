@@ -112,8 +112,8 @@ func TestAnApprovalIsDecidedFromAnywhere(t *testing.T) {
 		t.Errorf("approvals ls prints %q", got)
 	}
 	for args, want := range map[string]string{
-		"approve no call_1_1":       "greet (call call_1_1) is decided already: denied by turnlog: not now, 20",
-		"deny yes call_1_1":         "greet (call call_1_1) is decided already: approved by turnlog, 20",
+		"approve no call_1_1":       "greet (call call_1_1) is already decided: denied by turnlog: not now, 20",
+		"deny yes call_1_1":         "greet (call call_1_1) is already decided: approved by turnlog, 20",
 		"approve yes call_9_9":      `session yes has no call call_9_9: "turnlog approvals ls yes" lists`,
 		"approve nobody call_1_1":   "there is no session nobody",
 		"approvals ls nobody":       "there is no session nobody",

@@ -71,7 +71,7 @@ func TestDeadLettersAreListedRunAgainAndDropped(t *testing.T) {
 		}
 	}
 	refused := at(t, url, "dead", "retry", "s", "call_1_1")
-	if code := refused.end(t); code != cli.CodeFailed || !strings.Contains(refused.err.String(), "pay (call call_1_1) may have taken effect: look, and if it may be done twice, say --may-repeat") {
+	if code := refused.end(t); code != cli.CodeFailed || !strings.Contains(refused.err.String(), "pay (call call_1_1) may have taken effect: check, and if it may be done twice, add --may-repeat") {
 		t.Errorf("retry: code %d, err %s", code, refused.err)
 	}
 	if got := succeed(t, url, "dead", "retry", "s", "call_1_1", "--may-repeat", "--reason", "no such payment"); got != "pay (call call_1_1) runs again\n" {
@@ -139,7 +139,7 @@ func TestWhatIsNoDeadLetterIsSaidSo(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"dead ls --all s": "--all and a session at once", "dead show a.b c": `session "a.b"`, "dead show s a.b": `call "a.b"`, "dead retry s": "",
+		"dead ls --all s": "--all and a session: give one", "dead show a.b c": `session "a.b"`, "dead show s a.b": `call "a.b"`, "dead retry s": "",
 	} {
 		p := at(t, url, strings.Fields(args)...)
 		if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), want) {

@@ -248,7 +248,7 @@ func TestBadInputIsRefusedWithOneLine(t *testing.T) {
 		{[]string{"wait", "s", "--server", "localhost:99999"}, cli.CodeUsage, `server "localhost:99999" is not an address`},
 		{[]string{"wait", "s", "--server", "[::1]:1"}, cli.CodeFailed, "no server answers"},
 		{[]string{"send", "s", "--wait", "--timeout", "-1s", "hi"}, cli.CodeUsage, "--timeout -1s"},
-		{[]string{"approvals", "ls", "s", "--all"}, cli.CodeUsage, "--all and a session at once"},
+		{[]string{"approvals", "ls", "s", "--all"}, cli.CodeUsage, "--all and a session: give one"},
 		{[]string{"dev", "--listen", "nonsense"}, cli.CodeUsage, `listen address "nonsense" is not host:port`},
 		{[]string{"server", "--sync"}, cli.CodeUsage, "give a store directory too"},
 		{[]string{"server", "--listen", "nonsense"}, cli.CodeUsage, `listen address "nonsense" is not host:port`},

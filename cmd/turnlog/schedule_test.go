@@ -107,7 +107,7 @@ func TestBadSchedulesAreUsageErrors(t *testing.T) {
 		"say when":                          "n x",
 		"one of --cron":                     "n --every 1h --cron @daily x",
 		"minute":                            "n --cron 61.*.*.*.* x",
-		"5, minute":                         "n --cron 0.0 x",
+		"expected exactly 5 fields":                         "n --cron 0.0 x",
 		"Mars/Base":                         "n --cron @daily --tz Mars/Base x",
 		"time zone is for":                  "n --every 1h --tz UTC x",
 		"whole seconds":                     "n --every 1500ms x",

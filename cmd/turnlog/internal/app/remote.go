@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
@@ -95,8 +96,13 @@ func (r *Remote) Do(ctx context.Context, do func(context.Context, *cli.Cell, *cl
 	})
 }
 
+// DoAsk sends a session a command over a connection of its own.
+func (r *Remote) DoAsk(ctx context.Context, id content.SessionID, cmd commands.Command) error {
+	return r.Do(ctx, func(ctx context.Context, _ *cli.Cell, c *client.Client) error { return r.Ask(ctx, c, id, cmd) })
+}
+
 // Ask sends a session a command and waits for the answer, but not forever.
-func (r *Remote) Ask(ctx context.Context, c *client.Client, id content.SessionID, ask func(context.Context, *client.Session) error) error {
+func (r *Remote) Ask(ctx context.Context, c *client.Client, id content.SessionID, cmd commands.Command) error {
 	s, err := c.Attach(ctx, id)
 	if err != nil {
 		return NoSession(id, err)
@@ -104,7 +110,7 @@ func (r *Remote) Ask(ctx context.Context, c *client.Client, id content.SessionID
 	defer s.Close()
 	ctx, done := context.WithTimeout(ctx, r.App.Patience.Answer)
 	defer done()
-	err = ask(ctx, s)
+	err = s.Ask(ctx, cmd)
 	refused, ok := errors.AsType[*client.RefusedError](err)
 	switch {
 	case ok:

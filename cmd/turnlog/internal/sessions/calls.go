@@ -2,22 +2,20 @@ package sessions
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 )
 
-// openCall is a call whose outcome is still to come.
+// openCall is a call without an outcome.
 type openCall struct {
 	Call     content.CallID `json:"call"`
 	Tool     string         `json:"tool"`
@@ -29,8 +27,7 @@ type openCall struct {
 	Deadline *content.Time  `json:"deadline"` // null: none
 }
 
-// openCalls lists the calls of a session that are not over, those in the background
-// last.
+// openCalls returns the open calls of a session, those in the background last.
 func openCalls(s *loop.State) []openCall {
 	all := []openCall{}
 	asked := make(map[content.CallID]bool)
@@ -77,13 +74,13 @@ func openCallOf(c loop.Call, asked bool) openCall {
 func Calls(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calls SESSION",
-		Short: "List the tool calls of a session that are not over",
+		Short: "List the open tool calls of a session",
 		Long: `Lists the calls of the open turn that have no result yet, and those that run in the
-background. A call is waiting for its turn, for an approval, running, or in the background.`,
+background. A call waits to start, waits for approval, runs, or runs in the background.`,
 		Example: `  turnlog calls plan-7
   turnlog calls plan-7 -o json | jq -r '.[] | select(.state == "background") | .call'`,
 	}
-	output := cli.OutputFlag(cmd, "text", "json")
+	output := a.Output(cmd)
 	r := a.Remote(cmd, jetstream.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := cli.ParseSession(args[0])
@@ -91,37 +88,23 @@ background. A call is waiting for its turn, for an approval, running, or in the 
 			return err
 		}
 		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
-			state, _, err := c.Read(ctx, id)
+			state, err := readState(ctx, c, id)
 			if err != nil {
-				return app.NoSession(id, err)
-			}
-			if state.Deleted != nil {
-				return &client.DeletedError{Session: id, Deletion: *state.Deleted}
+				return err
 			}
 			all := openCalls(state)
-			if output.String() == "json" {
-				return app.WriteJSON(a.Out, all)
-			}
-			return printCalls(a.Out, all)
+			return output.Print(all, func(w io.Writer) error {
+				return app.Table(w, "CALL TOOL STATE ROUTE ATTEMPTS DEADLINE", all, func(c openCall) []any {
+					deadline := "none"
+					if c.Deadline != nil {
+						deadline = c.Deadline.String()
+					}
+					return []any{c.Call, c.Tool, c.State, c.Route, c.Attempts, deadline}
+				})
+			})
 		})
 	}
 	return cmd
-}
-
-func printCalls(w io.Writer, all []openCall) error {
-	if len(all) == 0 {
-		return nil
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "CALL\tTOOL\tSTATE\tROUTE\tATTEMPTS\tDEADLINE")
-	for _, c := range all {
-		deadline := "none"
-		if c.Deadline != nil {
-			deadline = c.Deadline.String()
-		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\n", c.Call, render.Safe(c.Tool), c.State, c.Route, c.Attempts, deadline)
-	}
-	return t.Flush()
 }
 
 // Detach returns the command that sends a call to the background.
@@ -129,61 +112,50 @@ func Detach(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "detach SESSION CALL",
 		Short: "Send a running call to the background",
-		Long: `Sends a running call to the background: the model is told so, the turn goes on, and the outcome
-comes later as a notification, which wakes the session.`,
+		Long: `Sends a running call to the background: the model sees that, the turn continues, and the outcome
+arrives later as a notification, which wakes the session.`,
 		Example: `  turnlog calls plan-7
   turnlog detach plan-7 call_2_1`,
 	}
 	r := a.Remote(cmd, jetstream.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, err := cli.ParseSession(args[0])
+		id, call, err := parseCall(args)
 		if err != nil {
 			return err
 		}
-		call, err := app.ParseCall(args[1])
-		if err != nil {
-			return err
-		}
-		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
-			return r.Ask(ctx, c, id, func(ctx context.Context, s *client.Session) error { return s.DetachCall(ctx, call) })
-		})
+		return r.DoAsk(cmd.Context(), id, commands.DetachCall{Call: call})
 	}
 	return cmd
 }
 
 // Cancel returns the command that cancels a turn or a call.
 func Cancel(a *app.App) *cobra.Command {
-	var reason, call string
+	v := commands.Cancel{Scope: commands.ScopeTurn}
+	var call string
 	cmd := &cobra.Command{
 		Use:   "cancel SESSION",
 		Short: "Cancel the open turn of a session, or one call",
-		Long: `Asks for the end of the session's open turn and waits until that is recorded. What has not
-started does not start; what runs is told to stop. The session can be used on.
+		Long: `Cancels the session's open turn and waits until that is recorded. What has not started does not
+start; what runs is told to stop. The session stays usable.
 
-With --call only that call ends, also in the background, and the turn goes on.`,
+With --call only that call ends, even in the background, and the turn continues.`,
 		Example: `  turnlog cancel plan-7
   turnlog cancel plan-7 --reason "wrong branch"
   turnlog cancel plan-7 --call call_2_1`,
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "`text` that is recorded as the reason; default user_cancelled")
+	cmd.Flags().StringVar(&v.Reason, "reason", "", "`text` that is recorded as the reason; default user_cancelled")
 	cmd.Flags().StringVar(&call, "call", "", "`id` of the call to cancel, instead of the turn")
 	r := a.Remote(cmd, jetstream.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := cli.ParseSession(args[0])
+		if err == nil && cmd.Flags().Changed("call") {
+			v.Scope = commands.ScopeCall
+			v.Call, err = app.ParseCall(call)
+		}
 		if err != nil {
 			return err
 		}
-		stop := func(ctx context.Context, s *client.Session) error { return s.Cancel(ctx, reason) }
-		if cmd.Flags().Changed("call") {
-			one, err := app.ParseCall(call)
-			if err != nil {
-				return err
-			}
-			stop = func(ctx context.Context, s *client.Session) error { return s.CancelCall(ctx, one, reason) }
-		}
-		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
-			return r.Ask(ctx, c, id, stop)
-		})
+		return r.DoAsk(cmd.Context(), id, v)
 	}
 	return cmd
 }

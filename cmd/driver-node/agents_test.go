@@ -103,13 +103,13 @@ func TestANodeTellsWhatIsWrongWithItsFolder(t *testing.T) {
 	s := clitest.Serve(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "odd.yaml")
-	if err := os.WriteFile(file, []byte("model: antropic:x\nlimits: {rounds: 0}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("on_busy: x\nlimits: {rounds: 0}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := start(t, "--server", s.ClientURL(), "--agents", dir, "--log-format", "json")
 	p.err.AwaitMatch(t, "node (started)")
 	log := p.err.String()
-	for _, want := range []string{`"agent file cannot be used"`, `"line":1,"column":8`, `did you mean anthropic?`, `"line":2,"column":18`} {
+	for _, want := range []string{`"agent file cannot be used"`, `"line":1,"column":10`, `"line":2,"column":18`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("no %s in the log:\n%s", want, log)
 		}
@@ -120,7 +120,7 @@ func TestANodeTellsWhatIsWrongWithItsFolder(t *testing.T) {
 	}
 	_, err = begun(t, c, "s-odd", "odd")
 	refused, ok := errors.AsType[*client.RefusedError](err)
-	if !ok || refused.Reason != "bad_agent" || !strings.Contains(err.Error(), file+":1:8: model: ") || !strings.Contains(err.Error(), file+":2:18: limits.rounds: 0") {
+	if !ok || refused.Reason != "bad_agent" || !strings.Contains(err.Error(), file+":1:10: on_busy: ") || !strings.Contains(err.Error(), file+":2:18: limits.rounds: 0") {
 		t.Errorf("odd began: %v", err)
 	}
 	p.stop(&cli.Interrupted{Signal: os.Interrupt})

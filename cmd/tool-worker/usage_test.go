@@ -39,7 +39,7 @@ func TestWhatItCannotDoIsOneLine(t *testing.T) {
 		"--server 127.0.0.1:1 --connect-timeout 10ms": {1, `127.0.0.1:1`},
 		"--namespace a.b":        {2, `--namespace "a.b": use letters, digits, '-' or '_'` + hint},
 		"--server http://x":      {2, `server "http://x" is not an address: write it like nats://127.0.0.1:4222` + hint},
-		"--creds /no/such/creds": {2, `file /no/such/creds: no such file or directory` + hint},
+		"--creds /no/such/creds": {2, `open /no/such/creds: no such file or directory` + hint},
 	} {
 		args := strings.Fields(line)
 		if !strings.Contains(line, "--server") {

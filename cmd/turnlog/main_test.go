@@ -35,6 +35,7 @@ type program struct {
 	out, err *clitest.Screen
 	signals  chan os.Signal
 	code     chan int
+	keys     io.Writer // what is typed
 }
 
 // env is the environment of a program.
@@ -121,7 +122,7 @@ const (
 )
 
 // cellOf starts a deployment with a port, and returns the URL.
-func cellOf(t *testing.T, cfg actor.Config, tools ...tool.Tool) string {
+func cellOf(t testing.TB, cfg actor.Config, tools ...tool.Tool) string {
 	t.Helper()
 	srv := clitest.Serve(t)
 	cell, nc := clitest.Open(t, srv)
@@ -136,7 +137,7 @@ func cellOf(t *testing.T, cfg actor.Config, tools ...tool.Tool) string {
 }
 
 // hostOn runs a node and a worker on a cell until the test ends, or stop is called.
-func hostOn(t *testing.T, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) (stop func()) {
+func hostOn(t testing.TB, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) (stop func()) {
 	t.Helper()
 	source, err := tool.NewRegistry("test", tools...)
 	if err != nil {

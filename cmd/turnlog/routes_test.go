@@ -41,22 +41,3 @@ func TestARouteSendsCallsToTheBackground(t *testing.T) {
 		}
 	}
 }
-
-func TestRoutesThatMeanNothingAreRefused(t *testing.T) {
-	t.Parallel()
-	for route, want := range map[string]string{
-		"":                "use a tool's name",
-		"wait":            `"wait" has no route: use wait=foreground`,
-		"wait=":           `"" is not a route: use foreground`,
-		"=background":     "use a tool's name",
-		"wait=sideways":   `"sideways" is not a route: use foreground`,
-		"wait=detach":     `"detach" is not a route: use foreground`,
-		"wait=detach:":    `"": use a positive duration like 30s`,
-		"wait=detach:-1s": `"-1s": use a positive duration`,
-	} {
-		p := expect(t, cli.CodeUsage, "run", "--route", route, "hi")
-		if !strings.Contains(p.err.String(), want) {
-			t.Errorf("%s: err %s, want %s", route, p.err, want)
-		}
-	}
-}

@@ -106,8 +106,8 @@ func TestBadSchedulesAreUsageErrors(t *testing.T) {
 	for want, args := range map[string]string{
 		"say when":                          "n x",
 		"one of --cron":                     "n --every 1h --cron @daily x",
-		"minute":                            "n --cron 61.*.*.*.* x",
-		"expected exactly 5 fields":                         "n --cron 0.0 x",
+		"above maximum":                     "n --cron 61.*.*.*.* x",
+		"expected exactly 5 fields":         "n --cron 0.0 x",
 		"Mars/Base":                         "n --cron @daily --tz Mars/Base x",
 		"time zone is for":                  "n --every 1h --tz UTC x",
 		"whole seconds":                     "n --every 1500ms x",

@@ -12,38 +12,6 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
-func TestTortureRefusesWhatCannotBe(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"--duration", "0s"}, "--duration 0s: use a positive time"},
-		{[]string{"--duration", "10ms"}, "use a second or more"},
-		{[]string{"--sessions", "0"}, "--sessions 0: use 1 or more"},
-		{[]string{"--sessions", "100000"}, "use 1 to 2000"},
-		{[]string{"--seed", "-1"}, "use a whole number, 0 or more"},
-		{[]string{"--faults", "meteor"}, `"meteor": use one of`},
-		{[]string{"--replicas", "3"}, "--replicas is for the servers of --server"},
-		{[]string{"--server", "127.0.0.1:1", "--faults", "server_stopped"}, "only servers in this process"},
-		{[]string{"-o", "xml"}, "text, json"},
-		{[]string{"now"}, "unknown command"},
-	} {
-		p := prepare(t, strings.NewReader(""), nil).start(t, append([]string{"torture"}, tt.args...)...)
-		if code := p.end(t); code != 2 || !strings.Contains(p.err.String(), tt.want) {
-			t.Errorf("torture %q exits with %d, want 2 and %q:\n%s", tt.args, code, tt.want, p.err)
-		}
-	}
-}
-
-func TestTortureSaysThatNobodyIsThere(t *testing.T) {
-	t.Parallel()
-	p := expect(t, 1, "torture", "--server", "127.0.0.1:1")
-	if !strings.Contains(p.err.String(), "127.0.0.1:1") {
-		t.Errorf("it does not say which address was tried:\n%s", p.err)
-	}
-}
-
 // TestTortureOfSomebodysServer also ends it early, with an interrupt.
 func TestTortureOfSomebodysServer(t *testing.T) {
 	t.Parallel()

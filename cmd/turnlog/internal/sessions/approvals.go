@@ -183,11 +183,18 @@ func listOf[R any](a *app.App, l listing[R]) *cobra.Command {
 		if *everywhere && len(args) > 0 {
 			return cli.Usage("--all and a session: give one of them")
 		}
-		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
-			if *everywhere {
-				l.listed = (*client.Client).Sessions
+		if *everywhere {
+			l.listed = (*client.Client).Sessions
+		}
+		var one content.SessionID
+		if len(args) > 0 {
+			var err error
+			if one, err = cli.ParseSession(args[0]); err != nil {
+				return err
 			}
-			rows, err := l.rows(ctx, a, c, args)
+		}
+		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
+			rows, err := l.rows(ctx, a, c, one)
 			if err != nil {
 				return err
 			}
@@ -197,16 +204,12 @@ func listOf[R any](a *app.App, l listing[R]) *cobra.Command {
 	return cmd
 }
 
-// rows reads the named session, or those that are listed. Of the latter, one that cannot
-// be read is reported and skipped.
-func (l listing[R]) rows(ctx context.Context, a *app.App, c *client.Client, args []string) ([]R, error) {
+// rows reads one session, or those that are listed. Of the latter, one that cannot be read
+// is reported and skipped.
+func (l listing[R]) rows(ctx context.Context, a *app.App, c *client.Client, one content.SessionID) ([]R, error) {
 	all := []R{}
-	if len(args) > 0 {
-		id, err := cli.ParseSession(args[0])
-		if err != nil {
-			return nil, err
-		}
-		rows, err := l.read(ctx, c, id)
+	if one != "" {
+		rows, err := l.read(ctx, c, one)
 		return append(all, rows...), err
 	}
 	ids, err := l.listed(c, ctx)

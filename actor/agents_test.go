@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/policy/notes"
+	"github.com/turnlog/turnlog/session"
 )
 
 // written are agent files by name.
@@ -112,7 +113,7 @@ func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
 		n := w.node("n1", knowing(written{"broken": "engine: x\n"}, nil))
 		for name, want := range map[string]string{"nobody": loop.ReasonUnknownAgent, "broken": loop.ReasonBadAgent} {
 			_, err := w.client.Start(w.ctx, client.Options{ID: content.SessionID(name), Config: events.Config{Agent: &events.AgentRef{Name: name}}})
-			refused, ok := errors.AsType[*client.RefusedError](err)
+			refused, ok := errors.AsType[*session.InvalidStateError](err)
 			if !ok || refused.Reason != want || !strings.Contains(refused.Detail, name) {
 				t.Errorf("%s: %v, want a refusal with reason %s", name, err, want)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -103,7 +104,7 @@ func benchmarkRoundTrip(b *testing.B, sessions int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	all := make([]*client.Session, sessions)
+	all := make([]*session.Session, sessions)
 	for i := range all {
 		if all[i], err = cl.Start(ctx, client.Options{ID: content.SessionID(fmt.Sprint("s", i)), Config: events.Config{Model: "rounds"}}); err != nil {
 			b.Fatal(err)
@@ -113,7 +114,7 @@ func benchmarkRoundTrip(b *testing.B, sessions int) {
 	var running sync.WaitGroup
 	for _, s := range all {
 		running.Go(func() {
-			if err := s.Submit(ctx, "", content.UserText("go")); err != nil {
+			if err := s.Send(ctx, "", content.UserText("go")); err != nil {
 				b.Error(err)
 				return
 			}
@@ -126,7 +127,7 @@ func benchmarkRoundTrip(b *testing.B, sessions int) {
 	b.StopTimer()
 	b.ReportMetric(float64(n*sessions)/b.Elapsed().Seconds(), "trips/s")
 	for _, s := range all {
-		s.Close()
+		_ = s.Close(b.Context())
 	}
 	cancel()
 	if err := <-ended; err != nil {

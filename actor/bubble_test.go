@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -19,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -119,32 +119,32 @@ func echoed(x task.Task) tool.Result {
 	return tool.Result{Result: content.NewResult(x.Call, x.Tool, content.StatusOK, string(x.Input))}
 }
 
-func (w *world) start(id content.SessionID, script string) *client.Session {
+func (w *world) start(id content.SessionID, script string) *session.Session {
 	w.t.Helper()
 	return w.startWith(id, script, func(*events.Config) {})
 }
 
-func (w *world) startWith(id content.SessionID, script string, change func(*events.Config)) *client.Session {
+func (w *world) startWith(id content.SessionID, script string, change func(*events.Config)) *session.Session {
 	w.t.Helper()
 	return w.Start(id, script, func(o *client.Options) { change(&o.Config) })
 }
 
-func (w *world) submit(s *client.Session, text string) {
+func (w *world) submit(s *session.Session, text string) {
 	w.t.Helper()
-	if err := s.Submit(w.ctx, events.Steer, content.UserText(text)); err != nil {
+	if err := s.Send(w.ctx, events.Steer, content.UserText(text)); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) finish(s *client.Session) agent.TurnResult {
+func (w *world) finish(s *session.Session) session.TurnResult {
 	w.t.Helper()
 	step, err := s.Next(w.ctx)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	fin, ok := step.(*agent.Finished)
+	fin, ok := step.(*session.Finished)
 	if !ok {
-		w.t.Fatalf("Next = %T, want *agent.Finished", step)
+		w.t.Fatalf("Next = %T, want *session.Finished", step)
 	}
 	return fin.Result
 }
@@ -185,7 +185,7 @@ func (w *world) claims(id content.SessionID) []events.DriverClaimed {
 const anHour = "replies:\n  - text: ok\n    delay: 1h\n"
 
 // thinking opens a session whose model has begun a call that takes an hour.
-func (w *world) thinking(id content.SessionID) *client.Session {
+func (w *world) thinking(id content.SessionID) *session.Session {
 	w.t.Helper()
 	s := w.start(id, anHour)
 	w.submit(s, "go")
@@ -376,9 +376,9 @@ func TestAnApprovalWaitsWithTheSessionParked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ask, ok := step.(*agent.ApprovalRequest)
+		ask, ok := step.(*session.ApprovalRequest)
 		if !ok {
-			t.Fatalf("Next = %T, want *agent.ApprovalRequest", step)
+			t.Fatalf("Next = %T, want *session.ApprovalRequest", step)
 		}
 		w.until("s", events.KindParked)
 		<-time.After(10 * time.Minute)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
@@ -17,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -68,13 +68,13 @@ func TestSessionsOutliveTheirLeaders(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			defer s.Close()
-			if err := s.Submit(ctx, "", content.UserText("go")); err != nil {
+			defer func() { _ = s.Close(t.Context()) }()
+			if err := s.Send(ctx, "", content.UserText("go")); err != nil {
 				t.Error(err)
 				return
 			}
 			step, err := s.Next(ctx)
-			if _, ok := step.(*agent.Finished); !ok {
+			if _, ok := step.(*session.Finished); !ok {
 				t.Errorf("s%d: Next = %T, %v", i, step, err)
 			}
 		})

@@ -28,7 +28,7 @@ func BenchmarkFlood(b *testing.B) {
 	counted := &handled{}
 	n := w.Node(actor.Config{Name: "n1", Metrics: counted})
 	s := w.Start("s", anHour)
-	if err := s.Submit(b.Context(), events.Steer, content.UserText("go")); err != nil {
+	if err := s.Send(b.Context(), events.Steer, content.UserText("go")); err != nil {
 		b.Fatal(err)
 	}
 	w.Until("s", events.KindModelCallStarted)

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/session"
 )
 
 // porter is a hook at the start and the end of sessions, of several nodes. It lets
@@ -109,7 +110,7 @@ func TestAHookMayKeepASessionFromStarting(t *testing.T) {
 		w, p := newWorld(t), newPorter()
 		n := w.node("n1", with(p))
 		_, err := w.client.Start(w.ctx, client.Options{ID: "intruder", Config: events.Config{Model: "scripted:x", ModelData: []byte(oneReply)}})
-		if e, ok := errors.AsType[*client.RefusedError](err); !ok || e.Reason != "hook_terminated" || e.Detail != "porter: no" {
+		if e, ok := errors.AsType[*session.InvalidStateError](err); !ok || e.Reason != "hook_terminated" || e.Detail != "porter: no" {
 			t.Errorf("Start = %v", err)
 		}
 		if started := told[events.RunStarted](w, "intruder"); len(started) != 0 {
@@ -123,7 +124,7 @@ func TestANodeOfAnotherConfigurationRecordsThat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newWorld(t), newPorter()
 		policy := func(name string) func(*actor.Config) { return func(c *actor.Config) { c.Policy = name } }
-		s := (*client.Session)(nil)
+		s := (*session.Session)(nil)
 		want := 0
 		for _, tc := range []struct {
 			node    string

@@ -9,10 +9,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -63,7 +63,7 @@ func TestAPersonIsAskedAboutALostCall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ask, ok := step.(*agent.ApprovalRequest)
+			ask, ok := step.(*session.ApprovalRequest)
 			if !ok || ask.RequestKind != "tool.retry" {
 				t.Fatalf("Next = %+v, want to be asked", step)
 			}

@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
@@ -16,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -91,8 +91,8 @@ func TestASessionEndToEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log("started", time.Since(began))
-	defer s.Close()
-	if err := s.Submit(ctx, "", content.UserText("say hi")); err != nil {
+	defer func() { _ = s.Close(t.Context()) }()
+	if err := s.Send(ctx, "", content.UserText("say hi")); err != nil {
 		t.Fatal(err)
 	}
 	step, err := s.Next(ctx)
@@ -100,7 +100,7 @@ func TestASessionEndToEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(time.Since(began))
-	fin, ok := step.(*agent.Finished)
+	fin, ok := step.(*session.Finished)
 	if !ok {
 		t.Fatalf("step = %T", step)
 	}

@@ -3,9 +3,9 @@ package actor_test
 import (
 	"errors"
 
-	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/session"
 )
 
-func asRefused(err error) (*client.RefusedError, bool) {
-	return errors.AsType[*client.RefusedError](err)
+func asRefused(err error) (*session.InvalidStateError, bool) {
+	return errors.AsType[*session.InvalidStateError](err)
 }

@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
@@ -35,7 +34,7 @@ import (
 // used.
 func (d *driver) stopSubagent(ctx context.Context, e loop.StopTool) (commands.Command, error) {
 	parent := d.token.Session()
-	c := child{node: d.node, call: e, parent: parent, id: agent.ChildID(parent, e.Place), sent: make(map[string]bool)}
+	c := child{node: d.node, call: e, parent: parent, id: engine.ChildID(parent, e.Place), sent: make(map[string]bool)}
 	now, err := c.find(ctx)
 	if err != nil || now == nil {
 		return nil, err
@@ -96,7 +95,7 @@ func (c *child) end(ctx context.Context, s *loop.State) error {
 		return nil
 	}
 	if held == nil || held.Result == nil || held.Status != content.StatusDenied && held.Status != content.StatusExpired {
-		seq, err := c.send(ctx, agent.ChildCancel(c.parent, c.call.Place), commands.Cancel{Scope: commands.ScopeSession, Reason: "caller_" + c.call.Reason})
+		seq, err := c.send(ctx, engine.ChildCancel(c.parent, c.call.Place), commands.Cancel{Scope: commands.ScopeSession, Reason: "caller_" + c.call.Reason})
 		c.cancelled = max(c.cancelled, seq)
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -27,6 +26,7 @@ import (
 	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -152,7 +152,7 @@ func TestALongDecisionKeepsItsLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		second := w.node("n2", slow)
-		if err := step.(*agent.ApprovalRequest).ApproveWithInput(w.ctx, []byte(`{"text":"patched"}`)); err != nil { //nolint:forcetypeassert // the test's point
+		if err := step.(*session.ApprovalRequest).ApproveWithInput(w.ctx, []byte(`{"text":"patched"}`)); err != nil { //nolint:forcetypeassert // the test's point
 			t.Fatal(err)
 		}
 		w.finish(s)
@@ -241,7 +241,7 @@ func TestAPanicEndsItsSessionOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer bad.Close()
+		defer func() { _ = bad.Close(t.Context()) }()
 		good := w.start("good", oneReply)
 		w.submit(bad, "go")
 		<-time.After(time.Minute)

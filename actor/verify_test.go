@@ -9,12 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -36,7 +36,7 @@ func judged(x task.Task, pass bool) tool.Result {
 	return tool.Result{Result: r}
 }
 
-func (w *world) startTask(s *client.Session, retries int) {
+func (w *world) startTask(s *session.Session, retries int) {
 	w.t.Helper()
 	spec := events.TaskSpec{Goal: "make it green", Gate: []string{"make", "check"}, MaxRetries: retries}
 	if err := s.Ask(w.ctx, commands.StartTask{Spec: spec}); err != nil {
@@ -149,7 +149,7 @@ func TestAGateWhoseWorkerDiesRunsAgain(t *testing.T) {
 }
 
 // gateAtWork is a session whose task is being verified by a worker of the test.
-func (w *world) gateAtWork() (*node, *client.Session, task.Claim) {
+func (w *world) gateAtWork() (*node, *session.Session, task.Claim) {
 	w.t.Helper()
 	offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{gates()}}
 	if err := w.cell.Catalog().Advertise(w.ctx, offer); err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
@@ -14,10 +15,13 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // Agent is an immutable configuration that mints any number of sessions. It is
@@ -78,26 +82,43 @@ type SessionConfig struct {
 	// open stays with the session that the snapshot is of, and so does what was used
 	// of its limits; calls without a result are answered with one that says so. A
 	// session that the journal knows is refused: to go on there, start it.
-	Resume *Snapshot
+	Resume *session.Snapshot
+	Tools  tool.Source // nil: none; of this session alone, beside the agent's; a *tool.Registry may change between steps
 }
 
-// Start takes the session and returns its driver. Whoever drove it before is
-// fenced: its next write fails. A session that the journal does not know is
-// opened; one that it knows goes on where it stood.
-func (a *Agent) Start(ctx context.Context, s SessionConfig) (*Driver, error) {
+// Start takes the session and returns it. The process that drove it before is fenced: its
+// next write fails. A session that the journal does not know is opened; one that it knows
+// goes on where it stood.
+func (a *Agent) Start(ctx context.Context, s SessionConfig) (*session.Session, error) {
 	return a.start(ctx, s, events.Limits{})
 }
 
-// start is Start for a session that may use no more than what is within limits,
-// beside its own.
-func (a *Agent) start(ctx context.Context, s SessionConfig, within events.Limits) (*Driver, error) {
+// start is Start for a session that may use no more than what is within limits, beside its
+// own.
+func (a *Agent) start(ctx context.Context, s SessionConfig, within events.Limits) (*session.Session, error) {
+	d, err := a.drive(ctx, s, within)
+	if err != nil {
+		return nil, err
+	}
+	return session.New(d, session.Config{Approver: a.cfg.Approver}), nil
+}
+
+// drive takes the session and returns its driver.
+func (a *Agent) drive(ctx context.Context, s SessionConfig, within events.Limits) (*Driver, error) {
 	if s.ID == "" {
 		s.ID = content.SessionID(ulid.Make().String())
 	}
 	if _, err := content.ParseSessionID(string(s.ID)); err != nil {
 		return nil, &ConfigError{"SessionConfig.ID", err.Error()}
 	}
-	d := &Driver{agent: a, log: a.cfg.Logger.Named("driver").With(logfield.Session(s.ID)), news: make(chan struct{}, 1), begun: make(map[content.Place]bool), changed: make(chan struct{}), ready: make(chan struct{}, 1)}
+	d := &Driver{
+		agent: a, log: a.cfg.Logger.Named("driver").With(logfield.Session(s.ID)),
+		news: make(chan struct{}, 1), begun: make(map[content.Place]bool), sources: a.cfg.Tools,
+		watcher: session.Watcher{Applied: func(*loop.State, journal.Record) {}, Live: func(events.Event) {}, Stopped: func() {}},
+	}
+	if s.Tools != nil {
+		d.sources = append(slices.Clip(d.sources), s.Tools)
+	}
 	var err error
 	if d.facts, err = narrowed(a.facts, s, within); err != nil {
 		return nil, err
@@ -144,7 +165,7 @@ func (d *Driver) admit(ctx context.Context, s SessionConfig) (commands.HookAnswe
 	}
 	a := d.agent.runner.Hooks(ctx, extension.HookEvent{Point: extension.SessionStart, Session: s.ID})
 	if a.Action == extension.Terminate.String() {
-		return a, &HookTerminatedError{Point: extension.SessionStart, Hook: a.Hook, Reason: a.Reason}
+		return a, &session.HookTerminatedError{Point: extension.SessionStart, Hook: a.Hook, Reason: a.Reason}
 	}
 	return a, nil
 }
@@ -179,18 +200,26 @@ func (d *Driver) open(ctx context.Context, s SessionConfig) error {
 		open := commands.OpenSession{
 			Config: d.facts, Transcript: d.agent.cfg.Transcript, Input: d.agent.cfg.Input, Stepped: true, Metadata: s.Metadata, Parent: s.Parent,
 		}
-		says := []commands.Command{open}
-		if s.Resume != nil {
-			resumed, more := s.Resume.resumed(open)
-			says = append([]commands.Command{resumed}, more...)
-		}
-		for _, c := range says {
+		for _, c := range resumed(open, s.Resume) {
 			if err := d.decide(ctx, ulid.Make().String(), c); err != nil {
 				return err
 			}
 		}
 	}
-	d.stepper = NewStepper(d, d.state)
 	d.log.Info("session started", logfield.Seq(d.state.Seq), zap.Uint64("epoch", d.state.Epoch))
 	return nil
+}
+
+// resumed lists the commands that open a new session, which begins with a snapshot if
+// there is one.
+func resumed(open commands.OpenSession, from *session.Snapshot) []commands.Command {
+	if from == nil {
+		return []commands.Command{open}
+	}
+	open.Transcript, open.From = from.Closed(), from.From()
+	open.Input = slices.Concat(from.PendingInput, open.Input)
+	if from.NextCache == nil {
+		return []commands.Command{open}
+	}
+	return []commands.Command{open, commands.SetNextTurnCache{Cache: *from.NextCache}}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -57,7 +58,7 @@ func registry(t *testing.T, tools ...tool.Tool) *tool.Registry {
 	return r
 }
 
-func start(t *testing.T, c agent.Config) *agent.Driver {
+func start(t *testing.T, c agent.Config) *session.Session {
 	t.Helper()
 	a, err := agent.New(c)
 	if err != nil {
@@ -72,7 +73,7 @@ func start(t *testing.T, c agent.Config) *agent.Driver {
 }
 
 // step calls Next and wants a step of type S.
-func step[S agent.Step](t *testing.T, d *agent.Driver) S {
+func step[S session.Step](t *testing.T, d *session.Session) S {
 	t.Helper()
 	got, err := d.Next(t.Context())
 	if err != nil {
@@ -87,8 +88,8 @@ func step[S agent.Step](t *testing.T, d *agent.Driver) S {
 }
 
 func reasonOf(err error) string {
-	e, ok := errors.AsType[*agent.InvalidStateError](err)
-	if !ok || !errors.Is(err, agent.ErrInvalidState) {
+	e, ok := errors.AsType[*session.InvalidStateError](err)
+	if !ok || !errors.Is(err, session.ErrInvalidState) {
 		return "not an InvalidStateError: " + errText(err)
 	}
 	return e.Reason
@@ -107,11 +108,11 @@ func TestNextGivesTheFourSteps(t *testing.T) {
 		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("done")),
 		Tools: []tool.Source{echo(t)}, Permissions: asking{},
 	})
-	awaiting := step[*agent.AwaitingInput](t, d)
+	awaiting := step[*session.AwaitingInput](t, d)
 	if awaiting.Reason != "driver is waiting for input" || awaiting.IsBlocking() {
 		t.Errorf("awaiting = %+v", awaiting)
 	}
-	again := step[*agent.AwaitingInput](t, d)
+	again := step[*session.AwaitingInput](t, d)
 	if err := awaiting.Submit(t.Context(), content.UserText("x")); reasonOf(err) != "handle_stale" {
 		t.Errorf("Submit on a stale handle = %v", err)
 	}
@@ -121,7 +122,7 @@ func TestNextGivesTheFourSteps(t *testing.T) {
 	if err := again.Submit(t.Context(), content.UserText("x")); reasonOf(err) != "handle_used" {
 		t.Errorf("second Submit = %v", err)
 	}
-	ask := step[*agent.ApprovalRequest](t, d)
+	ask := step[*session.ApprovalRequest](t, d)
 	if !ask.IsBlocking() || ask.Tool != "echo" || ask.CallID != "c1" || ask.Digest == "" {
 		t.Errorf("approval = %+v", ask.Approval)
 	}
@@ -131,18 +132,18 @@ func TestNextGivesTheFourSteps(t *testing.T) {
 	if err := ask.Approve(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	after := step[*agent.AfterToolResult](t, d)
+	after := step[*session.AfterToolResult](t, d)
 	if len(after.Calls) != 1 || len(after.Results) != 1 || after.Results[0].Text() != "hi" || after.TranscriptLen != 3 {
 		t.Errorf("after tools = %+v", after)
 	}
 	if err := after.Submit(t.Context(), content.UserText("be brief")); err != nil {
 		t.Fatal(err)
 	}
-	fin := step[*agent.Finished](t, d)
+	fin := step[*session.Finished](t, d)
 	if fin.Result.Text() != "done" || fin.Result.Rounds != 2 || len(fin.Result.Items) != 2 {
 		t.Errorf("result = %+v", fin.Result)
 	}
-	step[*agent.AwaitingInput](t, d)
+	step[*session.AwaitingInput](t, d)
 	kinds := kindsOf(d.Snapshot().Transcript)
 	if want := "user assistant tool user assistant"; kinds != want {
 		t.Errorf("transcript = %s, want %s", kinds, want)
@@ -170,10 +171,10 @@ func TestADeniedCallIsToldToTheModel(t *testing.T) {
 		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("ok")),
 		Tools: []tool.Source{echo(t)}, Permissions: asking{}, Input: []content.Item{content.UserText("go")},
 	})
-	if err := step[*agent.ApprovalRequest](t, d).DenyWithReason(t.Context(), "not now"); err != nil {
+	if err := step[*session.ApprovalRequest](t, d).DenyWithReason(t.Context(), "not now"); err != nil {
 		t.Fatal(err)
 	}
-	after := step[*agent.AfterToolResult](t, d)
+	after := step[*session.AfterToolResult](t, d)
 	if got := after.Results[0]; got.Text() != "Permission denied: not now" || !got.IsError || got.Status != content.StatusDenied {
 		t.Errorf("result = %+v", got)
 	}
@@ -185,14 +186,14 @@ func TestPatchedInputIsWhatTheToolGets(t *testing.T) {
 		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("ok")),
 		Tools: []tool.Source{echo(t)}, Permissions: asking{}, Input: []content.Item{content.UserText("go")},
 	})
-	ask := step[*agent.ApprovalRequest](t, d)
+	ask := step[*session.ApprovalRequest](t, d)
 	if err := ask.ApproveWithInput(t.Context(), json.RawMessage(`{"text":7}`)); reasonOf(err) != "invalid_input" {
 		t.Errorf("bad patch = %v", err)
 	}
 	if err := ask.ApproveWithInput(t.Context(), json.RawMessage(`{"text":"patched"}`)); err != nil {
 		t.Fatal(err)
 	}
-	after := step[*agent.AfterToolResult](t, d)
+	after := step[*session.AfterToolResult](t, d)
 	if after.Results[0].Text() != "patched" || string(after.Calls[0].Input) != `{"text":"hi"}` {
 		t.Errorf("calls %s, results %q", after.Calls[0].Input, after.Results[0].Text())
 	}
@@ -201,10 +202,10 @@ func TestPatchedInputIsWhatTheToolGets(t *testing.T) {
 func TestResolvingWithoutAnApprovalIsAnInvalidState(t *testing.T) {
 	t.Parallel()
 	d := start(t, agent.Config{Model: replies(modeltest.Text("ok"))})
-	if err := d.ResolveApproval(t.Context(), agent.Decision{Approve: true}); reasonOf(err) != "no_approval" {
+	if err := d.ResolveApproval(t.Context(), session.Decision{Approve: true}); reasonOf(err) != "no_approval" {
 		t.Errorf("ResolveApproval = %v", err)
 	}
-	if err := d.ResolveApprovalFor(t.Context(), "nope", agent.Decision{}); reasonOf(err) != "unknown_call" {
+	if err := d.ResolveApproval(t.Context(), session.Decision{Call: "nope"}); reasonOf(err) != "unknown_call" {
 		t.Errorf("ResolveApprovalFor = %v", err)
 	}
 	if err := d.Cancel(t.Context(), ""); reasonOf(err) != "nothing_to_cancel" {
@@ -271,7 +272,7 @@ func TestAFailingModelIsAProviderErrorAndTheSessionStaysUsable(t *testing.T) {
 	})
 	d := start(t, agent.Config{Model: m})
 	_, err := d.RunText(t.Context(), "go")
-	pe, ok := errors.AsType[*agent.ProviderError](err)
+	pe, ok := errors.AsType[*session.ProviderError](err)
 	if !ok || pe.Class != content.ClassAuth || pe.Partial == nil {
 		t.Fatalf("err = %v", err)
 	}
@@ -284,7 +285,7 @@ func TestAPanickingModelDoesNotTakeTheHostDown(t *testing.T) {
 	t.Parallel()
 	d := start(t, agent.Config{Model: modeltest.NewFake("broken", func(context.Context, model.Request) (model.Reply, error) { panic("boom") })})
 	_, err := d.RunText(t.Context(), "go")
-	if pe, ok := errors.AsType[*agent.ProviderError](err); !ok || pe.Code != "panic" {
+	if pe, ok := errors.AsType[*session.ProviderError](err); !ok || pe.Code != "panic" {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -302,15 +303,15 @@ func TestStreamYieldsWhatRunCollects(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch ev := ev.(type) {
-		case agent.TextDelta:
+		case session.TextDelta:
 			text += ev.Text
-		case agent.ReasoningDelta:
-		case agent.ToolUse:
+		case session.ReasoningDelta:
+		case session.ToolUse:
 			seen = append(seen, "use "+string(ev.Call.ID))
-		case agent.ToolDone:
+		case session.ToolDone:
 			seen = append(seen, "done "+ev.Result.Text())
-		case agent.UsageUpdate:
-		case agent.MessageComplete:
+		case session.UsageUpdate:
+		case session.MessageComplete:
 			seen = append(seen, "message")
 		}
 	}
@@ -333,7 +334,7 @@ func TestLeavingAStreamCancelsTheTurn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := ev.(agent.ToolDone); ok {
+		if _, ok := ev.(session.ToolDone); ok {
 			break
 		}
 	}
@@ -353,8 +354,8 @@ func TestTheEndOfRunsContextCancelsTheTurn(t *testing.T) {
 	})
 	d := start(t, agent.Config{Model: m})
 	_, err := d.RunText(ctx, "go")
-	ce, ok := errors.AsType[*agent.CancelledError](err)
-	if !ok || ce.Reason != "context_done" || ce.Stage != "model" || !errors.Is(err, agent.ErrCancelled) {
+	ce, ok := errors.AsType[*session.CancelledError](err)
+	if !ok || ce.Reason != "context_done" || ce.Stage != "model" || !errors.Is(err, session.ErrCancelled) {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -378,7 +379,7 @@ func TestTheEndOfNextsContextLeavesTheTurnOpen(t *testing.T) {
 	if _, err := d.Next(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatalf("Next = %v", err)
 	}
-	if fin := step[*agent.Finished](t, d); fin.Result.Text() != "ok" {
+	if fin := step[*session.Finished](t, d); fin.Result.Text() != "ok" {
 		t.Errorf("result = %+v", fin.Result)
 	}
 }
@@ -413,11 +414,11 @@ func TestASessionGoesOnOnItsJournalAfterACrash(t *testing.T) {
 	if _, err := first.Next(t.Context()); !errors.Is(err, journal.ErrConflict) {
 		t.Errorf("the fenced driver's Next = %v", err)
 	}
-	after := step[*agent.AfterToolResult](t, second)
+	after := step[*session.AfterToolResult](t, second)
 	if got := after.Results[0]; got.Status != content.StatusUnknown {
 		t.Errorf("result of the lost call = %+v", got)
 	}
-	if fin := step[*agent.Finished](t, second); fin.Result.Text() != "I see" {
+	if fin := step[*session.Finished](t, second); fin.Result.Text() != "I see" {
 		t.Errorf("result = %+v", fin.Result)
 	}
 }

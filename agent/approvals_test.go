@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -26,16 +27,16 @@ func TestApprovalsExpireIfTheConfigurationSaysWhen(t *testing.T) {
 				Tools: []tool.Source{echo(t)}, Permissions: asking{}, ApprovalTTL: ttl, Journal: log,
 				Input: []content.Item{content.UserText("go")},
 			})
-			ask := step[*agent.ApprovalRequest](t, d)
+			ask := step[*session.ApprovalRequest](t, d)
 			if got := ask.ExpiresAt; (got != 0) != (ttl != 0) || ttl != 0 && time.Until(got.Std()) != ttl {
 				t.Errorf("with %s it expires at %s", ttl, got.Std())
 			}
 			<-time.After(100 * time.Hour)
 			err := ask.Approve(t.Context())
-			if expired := errors.Is(err, agent.ErrInvalidState); expired != (ttl != 0) {
+			if expired := errors.Is(err, session.ErrInvalidState); expired != (ttl != 0) {
 				t.Errorf("Approve after a hundred hours, with %s = %v", ttl, err)
 			}
-			res := step[*agent.AfterToolResult](t, d).Results[0]
+			res := step[*session.AfterToolResult](t, d).Results[0]
 			if got := recorded[events.ApprovalResolved](t, log, "s")[0]; string(got.Outcome) != want {
 				t.Errorf("with %s it was %s: %+v", ttl, got.Outcome, res)
 			}

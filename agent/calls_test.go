@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -65,7 +66,7 @@ func TestTheSimpleManagerWaitsForEveryCall(t *testing.T) {
 			Model: replies(modeltest.Calls(call("c1", "bg", `{}`)), modeltest.Text("ok")),
 			Tools: []tool.Source{registry(t, f)}, Input: []content.Item{content.UserText("go")},
 		})
-		if got := step[*agent.AfterToolResult](t, d).Results[0].Text(); got != "did it" {
+		if got := step[*session.AfterToolResult](t, d).Results[0].Text(); got != "did it" {
 			t.Errorf("result = %q", got)
 		}
 	})
@@ -82,17 +83,17 @@ func TestBackgroundOutcomesComeAsNotifications(t *testing.T) {
 			TaskManager: task.Async(task.AsyncConfig{Route: routed("c1")}),
 			Input:       []content.Item{content.UserText("go")},
 		})
-		after := step[*agent.AfterToolResult](t, d)
+		after := step[*session.AfterToolResult](t, d)
 		running := " is now running in the background."
 		for i, want := range []string{running, running, "worked for 10ms"} {
 			if got := after.Results[i].Text(); !strings.Contains(got, want) {
 				t.Errorf("result %d = %q", i+1, got)
 			}
 		}
-		if got := step[*agent.Finished](t, d).Result.Text(); got != "started" {
+		if got := step[*session.Finished](t, d).Result.Text(); got != "started" {
 			t.Errorf("answer = %q", got)
 		}
-		step[*agent.AwaitingInput](t, d)
+		step[*session.AwaitingInput](t, d)
 		list := d.Calls().List()
 		if len(list) != 2 || list[0].Call != "c1" || !list[0].Background || !list[0].Running || list[1].Call != "c2" {
 			t.Errorf("calls = %+v", list)
@@ -104,7 +105,7 @@ func TestBackgroundOutcomesComeAsNotifications(t *testing.T) {
 		}
 		for _, want := range []string{"c2 is in", "c1 is in"} {
 			<-d.Ready()
-			if got := step[*agent.Finished](t, d).Result.Text(); got != want {
+			if got := step[*session.Finished](t, d).Result.Text(); got != want {
 				t.Errorf("answer = %q, want %q", got, want)
 			}
 		}
@@ -136,11 +137,11 @@ func TestOneCallIsCancelledAndItsTurnGoesOn(t *testing.T) {
 				t.Errorf("Cancel = %v", err)
 			}
 		}()
-		after := step[*agent.AfterToolResult](t, d)
+		after := step[*session.AfterToolResult](t, d)
 		if got := after.Results[0]; got.Status != content.StatusCancelled {
 			t.Errorf("result = %+v", got)
 		}
-		step[*agent.Finished](t, d)
+		step[*session.Finished](t, d)
 		if err := d.Calls().Cancel(t.Context(), "c2", ""); err != nil {
 			t.Errorf("Cancel of a background call = %v", err)
 		}
@@ -148,10 +149,10 @@ func TestOneCallIsCancelledAndItsTurnGoesOn(t *testing.T) {
 			t.Errorf("the second Cancel = %v", err)
 		}
 		err := d.Calls().Detach(t.Context(), "nope")
-		if e, ok := errors.AsType[*agent.InvalidStateError](err); !ok || e.Reason != "unknown_call" || e.Call != "nope" {
+		if e, ok := errors.AsType[*session.InvalidStateError](err); !ok || e.Reason != "unknown_call" || e.Call != "nope" {
 			t.Errorf("Detach of an unknown call = %v", err)
 		}
-		step[*agent.AwaitingInput](t, d)
+		step[*session.AwaitingInput](t, d)
 		if err := d.Calls().WaitIdle(t.Context()); err != nil {
 			t.Errorf("WaitIdle = %v", err)
 		}
@@ -170,12 +171,12 @@ func TestARunningCallIsDetached(t *testing.T) {
 				t.Errorf("Detach = %v", err)
 			}
 		}()
-		step[*agent.AfterToolResult](t, d)
-		step[*agent.Finished](t, d)
+		step[*session.AfterToolResult](t, d)
+		step[*session.Finished](t, d)
 		if err := d.Calls().WaitIdle(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := step[*agent.Finished](t, d).Result.Text(); got != "late" {
+		if got := step[*session.Finished](t, d).Result.Text(); got != "late" {
 			t.Errorf("answer = %q", got)
 		}
 	})
@@ -189,12 +190,12 @@ func TestManualResultsGoToTheHostAndQuietOnesWait(t *testing.T) {
 				Model: replies(modeltest.Calls(call("c1", "sleep", `{"for":"2h"}`), call("c2", "sleep", `{"for":"1h"}`)), modeltest.Text("ok")),
 				Tools: []tool.Source{sleeper(t)}, Input: []content.Item{content.UserText("go")}, TaskManager: task.Async(c), MaxParallel: 2,
 			})
-			step[*agent.AfterToolResult](t, d)
-			step[*agent.Finished](t, d)
+			step[*session.AfterToolResult](t, d)
+			step[*session.Finished](t, d)
 			if err := d.Calls().WaitIdle(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			step[*agent.AwaitingInput](t, d)
+			step[*session.AwaitingInput](t, d)
 			var drained []string
 			for _, it := range d.Calls().Drain() {
 				drained = append(drained, string(it.Parts[0].Result.CallID)+" "+it.Parts[0].Result.Text())
@@ -226,7 +227,7 @@ func TestWaitIdleHasItsOwnPatience(t *testing.T) {
 			Tools: []tool.Source{sleeper(t)}, Input: []content.Item{content.UserText("go")},
 			TaskManager: task.Async(task.AsyncConfig{Route: routed("c1")}),
 		})
-		step[*agent.AfterToolResult](t, d)
+		step[*session.AfterToolResult](t, d)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := d.Calls().WaitIdle(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -238,7 +239,7 @@ func TestWaitIdleHasItsOwnPatience(t *testing.T) {
 		if err := d.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-closed; !errors.Is(err, agent.ErrClosed) {
+		if err := <-closed; !errors.Is(err, session.ErrClosed) {
 			t.Errorf("WaitIdle of a closed driver = %v", err)
 		}
 	})
@@ -304,7 +305,7 @@ func TestAnExclusiveCallInTheBackgroundHoldsItsRoundUp(t *testing.T) {
 			Model: replies(modeltest.Calls(call("c1", "alone", `{}`), call("c2", "beside", `{}`))), Input: []content.Item{content.UserText("go")},
 			Tools: []tool.Source{registry(t, alone, beside)}, TaskManager: task.Async(task.AsyncConfig{}), MaxParallel: 2,
 		})
-		if got := step[*agent.AfterToolResult](t, d).Results[1].Text(); got != "done" || most != 1 {
+		if got := step[*session.AfterToolResult](t, d).Results[1].Text(); got != "done" || most != 1 {
 			t.Errorf("result = %q, with %d calls at once", got, most)
 		}
 	})
@@ -329,11 +330,11 @@ func TestACallInTheBackgroundMayAsk(t *testing.T) {
 				Input: []content.Item{content.UserText("go")}, Tools: []tool.Source{registry(t, mail)}, TaskManager: task.Async(task.AsyncConfig{}),
 			}
 			d := start(t, c)
-			step[*agent.AfterToolResult](t, d)
-			if got := step[*agent.Finished](t, d).Result.Text(); got != "started" {
+			step[*session.AfterToolResult](t, d)
+			if got := step[*session.Finished](t, d).Result.Text(); got != "started" {
 				t.Errorf("answer = %q", got)
 			}
-			step[*agent.AwaitingInput](t, d)
+			step[*session.AwaitingInput](t, d)
 			<-d.Ready()
 			if again {
 				if err := d.Close(t.Context()); err != nil {
@@ -341,16 +342,16 @@ func TestACallInTheBackgroundMayAsk(t *testing.T) {
 				}
 				d = start(t, c)
 			}
-			ask := step[*agent.ApprovalRequest](t, d)
+			ask := step[*session.ApprovalRequest](t, d)
 			if _, err := d.Next(t.Context()); reasonOf(err) != "approval_pending" || ask.CallID != "c1" {
 				t.Errorf("Next beside %+v = %v", ask.Approval, err)
 			}
 			if err := ask.Approve(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			step[*agent.AwaitingInput](t, d)
+			step[*session.AwaitingInput](t, d)
 			<-d.Ready()
-			if got := step[*agent.Finished](t, d).Result.Text(); got != "it is sent" {
+			if got := step[*session.Finished](t, d).Result.Text(); got != "it is sent" {
 				t.Errorf("answer = %q", got)
 			}
 		})

@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -115,7 +116,7 @@ func idle(t *testing.T) tool.Source {
 	return registry(t, f)
 }
 
-func (s *stopped) start() *agent.Driver {
+func (s *stopped) start() *session.Session {
 	s.t.Helper()
 	a, err := agent.New(s.cfg)
 	if err != nil {
@@ -131,7 +132,7 @@ func (s *stopped) start() *agent.Driver {
 // run drives the session to the end of its second turn, or of one that a limit ends. At
 // the step with the number at, counted from 1, another host takes over; 0: at none. It
 // returns what the session came to, and how many steps there were.
-func (s *stopped) run(at int) (agent.Snapshot, int) {
+func (s *stopped) run(at int) (session.Snapshot, int) {
 	s.t.Helper()
 	d, override := s.start(), true
 	for n := 1; ; n++ {
@@ -139,7 +140,7 @@ func (s *stopped) run(at int) (agent.Snapshot, int) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if _, ok := got.(*agent.AfterToolResult); ok && override {
+		if _, ok := got.(*session.AfterToolResult); ok && override {
 			override = false
 			if err := d.SetNextTurnCache(s.t.Context(), model.CacheRequest{Mode: "required"}); err != nil {
 				s.t.Fatal(err)
@@ -149,38 +150,38 @@ func (s *stopped) run(at int) (agent.Snapshot, int) {
 			s.check(d.Snapshot())
 			_ = d.Close(s.t.Context())
 			d = s.start()
-			if _, ended := got.(*agent.Finished); !ended { // a turn's end is surfaced once, all else again
+			if _, ended := got.(*session.Finished); !ended { // a turn's end is surfaced once, all else again
 				if got, err = d.Next(s.t.Context()); err != nil {
 					s.t.Fatal(err)
 				}
 			}
 		}
 		switch got := got.(type) {
-		case *agent.ApprovalRequest:
+		case *session.ApprovalRequest:
 			if err := got.Approve(s.t.Context()); err != nil {
 				s.t.Fatal(err)
 			}
-		case *agent.AwaitingInput:
+		case *session.AwaitingInput:
 			<-d.Ready() // the call in the background
-		case *agent.Finished:
+		case *session.Finished:
 			if got.Result.TurnID == "turn-2" || got.Result.Limit != nil {
 				defer func() { _ = d.Close(s.t.Context()) }()
 				return d.Snapshot(), n
 			}
-		case *agent.AfterToolResult:
+		case *session.AfterToolResult:
 		}
 	}
 }
 
 // check says that a snapshot holds the whole session: it is what its journal folds to,
 // also after a round trip, and what follows in the journal folds onto it.
-func (s *stopped) check(snap agent.Snapshot) {
+func (s *stopped) check(snap session.Snapshot) {
 	s.t.Helper()
 	raw, err := json.Marshal(snap)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var back agent.Snapshot
+	var back session.Snapshot
 	if err := json.Unmarshal(raw, &back); err != nil {
 		s.t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func (s *stopped) check(snap agent.Snapshot) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if diff := cmp.Diff(snap, agent.SnapshotOf(state, snap.Hash)); diff != "" {
+	if diff := cmp.Diff(snap, session.SnapshotOf(state, snap.Hash)); diff != "" {
 		s.t.Errorf("its state shows another session (-snapshot +state):\n%s", diff)
 	}
 	s.t.Cleanup(func() { // the journal is complete by then
@@ -224,7 +225,7 @@ func encoded(t *testing.T, s *loop.State) []byte {
 }
 
 // cameTo is what has to be the same whoever drove the session.
-func cameTo(s agent.Snapshot) (out []string) {
+func cameTo(s session.Snapshot) (out []string) {
 	for _, it := range s.Transcript {
 		out = append(out, fmt.Sprintf("%s %s %s", it.ID, it.Kind, it.Text()))
 		for _, p := range it.Parts {

@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -43,8 +44,8 @@ func TestALostCallIsRunAgainWhenItsHostSaysSo(t *testing.T) {
 		}()
 		_, _ = first.Next(ctx)
 		d := start(t, c)
-		step[*agent.AfterToolResult](t, d)
-		step[*agent.Finished](t, d)
+		step[*session.AfterToolResult](t, d)
+		step[*session.Finished](t, d)
 		again := commands.SettleDeadLetter{Call: "c1", Retry: true}
 		if err := d.Ask(t.Context(), again); reasonOf(err) != "may_repeat" {
 			t.Errorf("Ask = %v", err)
@@ -53,9 +54,9 @@ func TestALostCallIsRunAgainWhenItsHostSaysSo(t *testing.T) {
 		if err := d.Ask(t.Context(), again); err != nil {
 			t.Fatal(err)
 		}
-		step[*agent.AwaitingInput](t, d)
+		step[*session.AwaitingInput](t, d)
 		<-d.Ready()
-		if got := step[*agent.Finished](t, d).Result.Text(); got != "it is paid" || runs != 2 {
+		if got := step[*session.Finished](t, d).Result.Text(); got != "it is paid" || runs != 2 {
 			t.Errorf("answer = %q after %d runs", got, runs)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -33,7 +34,7 @@ func TestACallThatEndsWithinItsGraceCounts(t *testing.T) {
 				Input: []content.Item{content.UserText("go")},
 			})
 			began := time.Now()
-			res := step[*agent.AfterToolResult](t, d).Results[0]
+			res := step[*session.AfterToolResult](t, d).Results[0]
 			if res.Text() != want || time.Since(began) > 15*time.Second {
 				t.Errorf("a call of %s: %q after %s", took, res.Text(), time.Since(began))
 			}
@@ -61,7 +62,7 @@ func TestTheTimeOfACallBeginsWithItsDispatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = d.Close(context.WithoutCancel(t.Context())) }()
-			go func() { results <- step[*agent.AfterToolResult](t, d).Results[0].Text() }()
+			go func() { results <- step[*session.AfterToolResult](t, d).Results[0].Text() }()
 		}
 		began := time.Now()
 		for range 2 {

@@ -4,23 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop"
-	"github.com/turnlog/turnlog/tool"
 )
-
-func (d *Driver) command(ctx context.Context, c commands.Command) error {
-	return refusal(commands.NameOf(c), d.decide(ctx, ulid.Make().String(), c))
-}
 
 func (d *Driver) decide(ctx context.Context, cause string, c commands.Command) error {
 	d.mu.Lock()
@@ -64,19 +58,11 @@ func (d *Driver) decideLocked(ctx context.Context, cause string, c commands.Comm
 		return d.dead
 	}
 	entry.Seq, d.head = next.Seq, next
-	d.keepManual(evs)
 	before := seen{transcript: d.state.Transcript, phase: d.state.Phase()}
 	d.state.Fold(entry)
 	d.show(entry, before)
-	d.stir()
-	d.signal()
+	d.watcher.Applied(d.state, journal.Record{Head: next, Entry: entry})
 	return nil
-}
-
-// stir wakes whoever waits for a change. The caller holds the lock.
-func (d *Driver) stir() {
-	close(d.changed)
-	d.changed = make(chan struct{})
 }
 
 // epochOf is the epoch that an entry is written under: the one it claims, if it
@@ -90,24 +76,10 @@ func epochOf(evs []events.Event, now uint64) uint64 {
 
 // sample looks at what the tool sources offer now.
 func (d *Driver) sample(ctx context.Context) error {
-	sources := d.agent.cfg.Tools
-	if d.tools != nil {
-		sources = append(slices.Clip(sources), d.tools)
-	}
-	cat, err := engine.NewCatalog(ctx, sources, d.agent.cfg.Collision, d.agent.cfg.Offered, nil)
+	cat, err := engine.NewCatalog(ctx, d.sources, d.agent.cfg.Collision, d.agent.cfg.Offered, nil)
 	if err != nil {
 		return err
 	}
 	d.catalog = cat
 	return nil
-}
-
-// sessionTools are the tools of this session alone.
-func (d *Driver) sessionTools() *tool.Registry {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.tools == nil {
-		d.tools, _ = tool.NewRegistry("session") // without tools there is nothing to refuse
-	}
-	return d.tools
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/commands"
@@ -15,18 +14,19 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Driver drives one session. It belongs to one goroutine, except where a method
-// says otherwise.
+// Driver runs one session in this process. It is the backend of a session.Session:
+// effects run while a Next waits, calls in the background always.
 type Driver struct {
 	agent     *Agent
 	facts     events.Config
+	sources   []tool.Source
 	log       *zap.Logger
-	stepper   *Stepper
 	performer *engine.Performer
-	news      chan struct{}   // something was decided from outside Next; one is enough
+	news      chan struct{}   // something was decided outside of Next; one is enough
 	held      []engine.Report // could not be decided yet; Next's alone
 
 	mu      sync.Mutex // guards what follows; held while a command is decided
@@ -38,122 +38,105 @@ type Driver struct {
 	gaveUp  bool                   // effects were given up: the next Next reports them lost
 	lost    []content.Place        // the calls among them
 	ended   bool                   // the hooks of the session's end were asked
-	tools   *tool.Registry         // of this session alone, or nil
 	gate    extension.Verifier     // of the task that this driver started, or nil
-	drained []content.Item         // results for the host that it did not fetch yet
-	begun   map[content.Place]bool // the calls that were run here: they say themselves what they used
-	changed chan struct{}          // closed and replaced with every entry
+	begun   map[content.Place]bool // the calls that were run here: they report themselves what they used
+	watcher session.Watcher
 
-	ready chan struct{} // see Ready
-
-	live sync.Mutex         // one event at a time reaches the observers
-	tap  func(events.Event) // a stream that looks on, or nil
+	live sync.Mutex // one event at a time reaches the observers
 }
 
-// ID is the session's id.
-func (d *Driver) ID() content.SessionID { return d.state.Session }
-
-// Next carries the session on to the next step. ctx is the caller's patience: its
-// end stops local effects and leaves the turn open, and the following Next goes on
-// as after a crash. A turn that ended with an error is returned as *ProviderError,
-// *ToolError or *MutatorError; the session stays usable. ErrInvalidState says that
-// an approval has to be decided first, or that another Next is running.
-func (d *Driver) Next(ctx context.Context) (Step, error) {
-	return d.next(ctx, context.WithoutCancel(ctx))
+// Watch registers the watcher.
+func (d *Driver) Watch(w session.Watcher) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.live.Lock()
+	defer d.live.Unlock()
+	d.watcher = w
 }
 
-// next is Next for a facade, whose own context cancels the turn when it ends.
-func (d *Driver) next(ctx, turn context.Context) (Step, error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer d.leave()
-	for {
-		if err := d.takeArrived(ctx); err != nil {
-			return nil, err
-		}
-		if err := d.cancelIfOver(ctx, turn); err != nil {
-			return nil, err
-		}
-		step, cont, err := d.advance(ctx)
-		switch {
-		case err != nil || step != nil:
-			return step, err
-		case cont != nil:
-			if err := d.command(ctx, *cont); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if err := d.wait(ctx); err != nil {
-			return nil, err
-		}
-	}
+// View calls f with the session as it is now.
+func (d *Driver) View(f func(*loop.State, journal.Head)) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f(d.state, d.head)
+	return d.dead
 }
 
-// enter refuses a second Next, reports effects that were given up, and refuses to
-// pass an approval that is still undecided: time may have decided it meanwhile.
-func (d *Driver) enter(ctx context.Context) error {
-	if err := d.occupy(); err != nil {
-		return err
-	}
-	err := d.reclaim(ctx)
-	if err == nil && d.begin() != nil {
-		if err = d.takeArrived(ctx); err == nil {
-			err = d.begin()
-		}
-	}
-	if err != nil {
-		d.leave()
-	}
+// Ask decides a command, from any goroutine.
+func (d *Driver) Ask(ctx context.Context, id string, c commands.Command) error {
+	err := d.decide(ctx, id, c)
+	d.wake()
 	return err
 }
 
-func (d *Driver) occupy() error {
+// SetVerifier sets the verifier of the task that is open, or started next.
+func (d *Driver) SetVerifier(v extension.Verifier) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gate = v
+}
+
+// Enter refuses a second Next.
+func (d *Driver) Enter(context.Context) (leave func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case d.dead != nil:
-		return d.dead
+		return nil, d.dead
 	case d.driving:
-		return &InvalidStateError{Op: "next", Reason: "busy", Detail: "another Next is running"}
+		return nil, &session.InvalidStateError{Op: "next", Reason: "busy", Detail: "another Next is running"}
 	}
 	d.driving = true
-	return nil
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.driving = false
+	}, nil
 }
 
-func (d *Driver) begin() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.stepper.Begin(d.state)
-}
-
-func (d *Driver) leave() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.driving = false
-	d.signal()
-}
-
-// advance makes what runs equal to what is owed and asks the stepper.
-func (d *Driver) advance(ctx context.Context) (Step, *commands.Continue, error) {
+// Sync reports the effects that were given up as lost, decides on the reports that have
+// come, and makes what runs equal to what is owed.
+func (d *Driver) Sync(ctx context.Context) error {
+	if err := d.reclaim(ctx); err != nil {
+		return err
+	}
+	if err := d.takeArrived(ctx); err != nil {
+		return err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for {
 		if d.dead != nil {
-			return nil, nil, d.dead
+			return d.dead
 		}
 		owed := loop.Pending(d.state)
 		stop, report := d.unstarted(owed)
 		if stop == nil {
-			if err := d.performer.Sync(owed, nil); err != nil { //nolint:contextcheck // effects outlive this Next if they run in the background
-				return nil, nil, err
-			}
-			return d.stepper.Advance(d.state)
+			return d.performer.Sync(owed, nil) //nolint:contextcheck // effects outlive this Next if they run in the background
 		}
 		if err := d.decideLocked(ctx, stop.Identity(), report); err != nil {
-			return nil, nil, err
+			return err
 		}
+	}
+}
+
+// Wait decides on the next report, or returns when something was decided elsewhere.
+func (d *Driver) Wait(ctx context.Context) error {
+	select {
+	case r := <-d.performer.Reports():
+		return d.take(ctx, r)
+	case <-d.news:
+		return nil
+	case <-ctx.Done():
+		return d.giveUp(context.Cause(ctx))
+	}
+}
+
+// wake lets a Next that waits look again.
+func (d *Driver) wake() {
+	select {
+	case d.news <- struct{}{}:
+	default:
 	}
 }
 
@@ -176,31 +159,6 @@ func (d *Driver) unstarted(owed []loop.Effect) (stop loop.Effect, report command
 		}
 	}
 	return nil, nil
-}
-
-// cancelIfOver cancels the open turn if the context that it runs for has ended.
-func (d *Driver) cancelIfOver(ctx, turn context.Context) error {
-	if turn.Err() == nil {
-		return nil
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if t := d.state.Turn; d.dead != nil || t == nil && d.state.Task == nil || t != nil && t.Cancel != nil {
-		return d.dead
-	}
-	return d.decideLocked(ctx, ulid.Make().String(), commands.Cancel{Scope: commands.ScopeTurn, Reason: contextReason(turn)})
-}
-
-// wait takes in the next report, or notices that somebody else decided something.
-func (d *Driver) wait(ctx context.Context) error {
-	select {
-	case r := <-d.performer.Reports():
-		return d.take(ctx, r)
-	case <-d.news:
-		return nil
-	case <-ctx.Done():
-		return d.giveUp(context.Cause(ctx))
-	}
 }
 
 // takeArrived takes in the reports that have come already.
@@ -249,18 +207,18 @@ func (d *Driver) Close(ctx context.Context) error {
 		d.performer.Settle(ctx)
 	}
 	d.mu.Lock()
-	if d.dead == nil || !errors.Is(d.dead, ErrClosed) {
-		d.dead = ErrClosed
-		d.stir()
+	if d.dead == nil || !errors.Is(d.dead, session.ErrClosed) {
+		d.dead = session.ErrClosed
+		d.watcher.Stopped()
 	}
 	driving := d.driving
 	d.mu.Unlock()
-	d.performer.Cancel(ErrClosed)
+	d.performer.Cancel(session.ErrClosed)
 	if driving {
 		d.wake()
 		return nil
 	}
-	d.performer.Stop(ErrClosed, nil)
+	d.performer.Stop(session.ErrClosed, nil)
 	return nil
 }
 
@@ -278,3 +236,6 @@ func (d *Driver) end(ctx context.Context) {
 		d.log.Warn("what the hooks of the session's end said is not recorded", zap.Error(err))
 	}
 }
+
+// ID is the session's id.
+func (d *Driver) ID() content.SessionID { return d.state.Session }

@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -37,14 +38,14 @@ func TestErrorsSayWhereATurnFailed(t *testing.T) {
 				Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"a"}`), call("c2", "fails", `{}`))),
 				Tools: []tool.Source{registry(t, fails), echo(t)}, OnToolError: agent.FailRun,
 			},
-			&agent.ToolError{Call: "c2", Name: "fails", Code: "disk_full", Message: "Tool failed: no space"},
+			&session.ToolError{Call: "c2", Name: "fails", Code: "disk_full", Message: "Tool failed: no space"},
 			"tool failed: fails (c2): Tool failed: no space",
 		},
 		"a mutator": {
 			agent.Config{Model: replies(modeltest.Text("x")), Mutators: []extension.Mutator{
 				placed{extension.BeforeModel, func(context.Context, *extension.Mutation) error { return errors.New("no idea") }},
 			}},
-			&agent.MutatorError{Mutator: "placed", Point: extension.BeforeModel, Message: "no idea"},
+			&session.MutatorError{Mutator: "placed", Point: extension.BeforeModel, Message: "no idea"},
 			"mutator failed: placed at before_model: no idea",
 		},
 		"a provider": {
@@ -52,21 +53,21 @@ func TestErrorsSayWhereATurnFailed(t *testing.T) {
 				Model: modeltest.NewFake("m", func(context.Context, model.Request) (model.Reply, error) { return model.Reply{}, busy }),
 				Retry: events.Retry{ModelAttempts: 3},
 			},
-			&agent.ProviderError{Class: content.ClassRateLimit, Code: "429", Message: "slow down", RetryAfter: 3 * time.Second, Attempts: 3},
+			&session.ProviderError{Class: content.ClassRateLimit, Code: "429", Message: "slow down", RetryAfter: 3 * time.Second, Attempts: 3},
 			"model call failed (rate_limit): slow down",
 		},
 		"a provider with a code like ours": {
 			agent.Config{Model: modeltest.NewFake("m", func(context.Context, model.Request) (model.Reply, error) {
 				return model.Reply{}, &model.Error{Class: content.ClassOther, Code: "tool_failed", Message: "no"}
 			})},
-			&agent.ProviderError{Class: content.ClassOther, Code: "tool_failed", Message: "no", Attempts: 1},
+			&session.ProviderError{Class: content.ClassOther, Code: "tool_failed", Message: "no", Attempts: 1},
 			"model call failed (other): no",
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := start(t, tc.config)
 			_, got := d.RunText(t.Context(), "go")
-			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreTypes(&agent.RunResult{})); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreTypes(&session.RunResult{})); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
 			if errText(got) != tc.text {

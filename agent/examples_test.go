@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -37,7 +38,7 @@ func offers(t tool.Tool, err error) []tool.Source {
 }
 
 // open starts a session of an agent.
-func open(c agent.Config) *agent.Driver {
+func open(c agent.Config) *session.Session {
 	a, err := agent.New(c)
 	if err != nil {
 		log.Fatal(err)
@@ -49,8 +50,8 @@ func open(c agent.Config) *agent.Driver {
 	return d
 }
 
-// Steps hands control back after every round of tools.
-func ExampleDriver_Steps() {
+// A turn can be stepped through, round by round.
+func Example_steps() {
 	ctx := context.Background()
 	d := open(agent.Config{
 		Model: says(`
@@ -60,30 +61,27 @@ replies:
 `),
 		Tools: offers(tool.Func("count", "Counts.", func(context.Context, struct{}) (int, error) { return 3, nil })),
 	})
-	steps := d.Steps(ctx, content.UserText("How many?"))
-	for {
-		res, more := steps.Next(ctx)
-		if !more {
-			break
-		}
-		switch res := res.(type) {
-		case agent.ToolsExecuted:
-			fmt.Println(res.Calls[0].Name, "said", res.Results[0].Text())
-			steps.InjectMessage(content.UserText("Be brief."))
-		case agent.FinalResponse:
-			fmt.Println(res.Result.Response)
-		case agent.CompactionOccurred, agent.MaxTurnsReached:
-		case agent.StepError:
-			log.Fatal(res.Err)
+	turn, err := d.Submit(ctx, session.Input{Items: []content.Item{content.UserText("How many?")}})
+	for err == nil {
+		var step session.Step
+		step, err = turn.Next(ctx)
+		switch step := step.(type) {
+		case *session.AfterToolResult:
+			fmt.Println(step.Calls[0].Name, "said", step.Results[0].Text())
+			err = step.Submit(ctx, content.UserText("Be brief."))
+		case *session.Finished:
+			fmt.Println(step.Result.Text())
+			return
 		}
 	}
+	log.Fatal(err)
 	// Output:
 	// count said 3
 	// Three.
 }
 
 // A task is done when its gate says so.
-func ExampleDriver_RunTask() {
+func Example_runTask() {
 	attempts := 0
 	gate := gate(func(context.Context, string) (bool, string, error) {
 		attempts++
@@ -94,7 +92,7 @@ replies:
   - text: "I fixed it."
   - text: "Now it is fixed."
 `)})
-	res, err := d.RunTask(context.Background(), agent.Task{Goal: "Make the tests pass.", Gate: gate, MaxRetries: 3})
+	res, err := d.RunTask(context.Background(), session.Task{Goal: "Make the tests pass.", Verifier: gate, MaxRetries: 3})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -107,7 +105,7 @@ replies:
 }
 
 // A call in the background is answered at once; its outcome wakes the session.
-func ExampleDriver_Calls() {
+func Example_calls() {
 	ctx := context.Background()
 	finish := make(chan struct{})
 	d := open(agent.Config{
@@ -167,15 +165,15 @@ replies:
 			log.Fatal(err)
 		}
 		switch step := step.(type) {
-		case *agent.ApprovalRequest:
+		case *session.ApprovalRequest:
 			fmt.Println("may it run", step.Tool, string(step.Input)+"?")
 			if err := step.ApproveWithInput(ctx, []byte(`{"amount":80}`)); err != nil {
 				log.Fatal(err)
 			}
-		case *agent.AfterToolResult:
-		case *agent.Finished:
+		case *session.AfterToolResult:
+		case *session.Finished:
 			fmt.Println(step.Result.Text())
-		case *agent.AwaitingInput:
+		case *session.AwaitingInput:
 			return
 		}
 	}

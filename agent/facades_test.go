@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -128,10 +129,10 @@ type outcome struct {
 }
 
 // facades drive a turn to its end.
-func facades() map[string]func(*testing.T, *agent.Driver) (*agent.RunResult, error) {
+func facades() map[string]func(*testing.T, *session.Session) (*session.RunResult, error) {
 	input := content.UserText("go")
-	return map[string]func(*testing.T, *agent.Driver) (*agent.RunResult, error){
-		"run": func(t *testing.T, d *agent.Driver) (*agent.RunResult, error) {
+	return map[string]func(*testing.T, *session.Session) (*session.RunResult, error){
+		"run": func(t *testing.T, d *session.Session) (*session.RunResult, error) {
 			t.Helper()
 			res, err := d.Run(t.Context(), input)
 			if res == nil {
@@ -139,36 +140,28 @@ func facades() map[string]func(*testing.T, *agent.Driver) (*agent.RunResult, err
 			}
 			return res, err
 		},
-		"stream": func(t *testing.T, d *agent.Driver) (*agent.RunResult, error) {
+		"stream": func(t *testing.T, d *session.Session) (*session.RunResult, error) {
 			t.Helper()
 			return collected(d.Stream(t.Context(), input), d)
 		},
-		"steps": func(t *testing.T, d *agent.Driver) (*agent.RunResult, error) {
+		"steps": func(t *testing.T, d *session.Session) (*session.RunResult, error) {
 			t.Helper()
-			var last agent.StepResult
-			s := d.Steps(t.Context(), input)
+			turn := submitted(t, d, "go")
 			for {
-				res, more := s.Next(t.Context())
-				if !more {
-					break
+				switch step, err := turn.Next(t.Context()); step := step.(type) {
+				case *session.Finished:
+					return step.Outcome()
+				case *session.AfterToolResult:
+				case nil:
+					return partialOf(err), err
+				default:
+					t.Fatalf("%T is no step of this turn", step)
 				}
-				last = res
 			}
-			switch last := last.(type) {
-			case agent.FinalResponse:
-				return last.Result, nil
-			case agent.MaxTurnsReached:
-				return last.Result, &agent.MaxTurnsError{Max: last.Max}
-			case agent.StepError:
-				return partialOf(last.Err), last.Err
-			case agent.ToolsExecuted, agent.CompactionOccurred:
-			}
-			t.Fatalf("the last result = %s", stepText(last))
-			return nil, nil
 		},
-		"next": func(t *testing.T, d *agent.Driver) (*agent.RunResult, error) {
+		"next": func(t *testing.T, d *session.Session) (*session.RunResult, error) {
 			t.Helper()
-			if err := d.Send(t.Context(), agent.Steer, input); err != nil {
+			if err := d.Send(t.Context(), session.Steer, input); err != nil {
 				t.Fatal(err)
 			}
 			for {
@@ -176,21 +169,19 @@ func facades() map[string]func(*testing.T, *agent.Driver) (*agent.RunResult, err
 				if err != nil {
 					return partialOf(err), err
 				}
-				fin, ok := step.(*agent.Finished)
+				fin, ok := step.(*session.Finished)
 				if !ok {
 					continue
 				}
-				snap := d.Snapshot()
-				res := &agent.RunResult{Response: fin.Result.Text(), Messages: snap.Transcript, Usage: fin.Result.Usage, Turn: fin.Result}
-				return res, agent.Conclude(res)
+				return fin.Outcome()
 			}
 		},
 	}
 }
 
 // collected puts together what a stream yields.
-func collected(events func(func(agent.StreamEvent, error) bool), d *agent.Driver) (*agent.RunResult, error) {
-	res := &agent.RunResult{}
+func collected(events func(func(session.StreamEvent, error) bool), d *session.Session) (*session.RunResult, error) {
+	res := &session.RunResult{}
 	var failed error
 	for ev, err := range events {
 		if err != nil {
@@ -198,32 +189,32 @@ func collected(events func(func(agent.StreamEvent, error) bool), d *agent.Driver
 			break
 		}
 		switch ev := ev.(type) {
-		case agent.MessageComplete:
+		case session.MessageComplete:
 			res.Turn.Items = append(res.Turn.Items, ev.Item)
 			res.Response = ev.Item.Text()
-		case agent.UsageUpdate:
+		case session.UsageUpdate:
 			res.Usage = res.Usage.Add(ev.Usage)
-		case agent.TextDelta, agent.ReasoningDelta, agent.ToolUse, agent.ToolDone:
+		case session.TextDelta, session.ReasoningDelta, session.ToolUse, session.ToolDone:
 		}
 	}
 	res.Messages = d.Snapshot().Transcript
 	return res, failed
 }
 
-func partialOf(err error) *agent.RunResult {
-	if e, ok := errors.AsType[*agent.ProviderError](err); ok {
+func partialOf(err error) *session.RunResult {
+	if e, ok := errors.AsType[*session.ProviderError](err); ok {
 		return e.Partial
 	}
-	if e, ok := errors.AsType[*agent.ToolError](err); ok {
+	if e, ok := errors.AsType[*session.ToolError](err); ok {
 		return e.Partial
 	}
-	if e, ok := errors.AsType[*agent.MutatorError](err); ok {
+	if e, ok := errors.AsType[*session.MutatorError](err); ok {
 		return e.Partial
 	}
-	if e, ok := errors.AsType[*agent.HookTerminatedError](err); ok {
+	if e, ok := errors.AsType[*session.HookTerminatedError](err); ok {
 		return e.Partial
 	}
-	if e, ok := errors.AsType[*agent.UsageLimitError](err); ok {
+	if e, ok := errors.AsType[*session.UsageLimitError](err); ok {
 		return e.Partial
 	}
 	return nil
@@ -255,8 +246,8 @@ func TestTheFacadesAreOne(t *testing.T) {
 		}
 	}
 	for _, err := range []error{
-		nil, &agent.MaxTurnsError{}, &agent.UsageLimitError{}, &agent.HookTerminatedError{}, &agent.ProviderError{}, &agent.ToolError{},
-		&agent.MutatorError{},
+		nil, &session.MaxTurnsError{}, &session.UsageLimitError{}, &session.HookTerminatedError{}, &session.ProviderError{}, &session.ToolError{},
+		&session.MutatorError{},
 	} {
 		if ends[fmt.Sprintf("%T", err)] == 0 {
 			t.Errorf("no seed ended in %T: %v", err, ends)

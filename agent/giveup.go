@@ -65,7 +65,7 @@ func (d *Driver) die(err error) {
 	}
 	d.dead = err
 	d.performer.Cancel(err)
-	d.stir()
+	d.watcher.Stopped()
 	d.wake() // no report will
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -116,7 +117,7 @@ func TestACancelledMutatorIsPaidFor(t *testing.T) {
 				t.Errorf("Cancel = %v", err)
 			}
 		}()
-		fin := step[*agent.Finished](t, d).Result
+		fin := step[*session.Finished](t, d).Result
 		if fin.FinishReason != content.Cancelled || fin.Usage != spent || d.Snapshot().Usage != spent {
 			t.Errorf("result = %+v", fin)
 		}
@@ -141,7 +142,7 @@ func TestADrainDoesNotEndTheTurnOfAMutator(t *testing.T) {
 	if _, err := d.Next(ctx); err == nil {
 		t.Fatal("Next went on")
 	}
-	if got := step[*agent.Finished](t, d).Result.Text(); got != "done" || runs != 2 {
+	if got := step[*session.Finished](t, d).Result.Text(); got != "done" || runs != 2 {
 		t.Errorf("the turn ended with %q after %d runs", got, runs)
 	}
 }

@@ -63,13 +63,11 @@ func continues(items, before []content.Item) bool {
 func (d *Driver) showLive(ev events.Event) {
 	d.live.Lock()
 	defer d.live.Unlock()
+	d.watcher.Live(ev)
 	d.observe(extension.Observed{Session: d.ID(), At: time.Now(), Event: ev})
 }
 
 func (d *Driver) observe(o extension.Observed) {
-	if d.tap != nil {
-		d.tap(o.Event)
-	}
 	for _, obs := range d.agent.cfg.Observers {
 		d.guard("observer", func() { obs.HandleEvent(o) })
 	}

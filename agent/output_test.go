@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 )
 
 const citySchema = `{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`
@@ -40,7 +41,7 @@ func TestAnswersFitTheirSchema(t *testing.T) {
 			})
 			d := start(t, agent.Config{Model: m, Output: &events.Output{Schema: json.RawMessage(citySchema), Repairs: tc.repairs}})
 			res, err := d.RunText(t.Context(), "Which city?")
-			e, failed := errors.AsType[*agent.OutputError](err)
+			e, failed := errors.AsType[*session.OutputError](err)
 			if failed != tc.fails || n != tc.rounds {
 				t.Fatalf("after %d rounds: %v", n, err)
 			}

@@ -84,7 +84,7 @@ func unwanted(e loop.Effect) commands.Command {
 }
 
 func (d *Driver) runTool(ctx context.Context, e loop.RunTool, v view) commands.Command {
-	task := &errand{left: v.left}
+	task := &callBudget{left: v.left}
 	rep := d.agent.runner.RunTool(ctx, d.ID(), e.Call, v.catalog, task, func(text string, share float64) {
 		d.showLive(events.ToolProgress{Call: e.Call.ID, Text: text, Share: share})
 	})
@@ -92,7 +92,7 @@ func (d *Driver) runTool(ctx context.Context, e loop.RunTool, v view) commands.C
 		return nil
 	}
 	if r, ok := rep.(commands.ReportResult); ok {
-		r.Outcome = task.billed(r.Outcome)
+		r.Outcome = task.charged(r.Outcome)
 		rep = r
 	}
 	return d.outlived(ctx, e, e.Call.ID, rep)

@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model/modeltest"
 	"github.com/turnlog/turnlog/policy/permission"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -62,14 +63,14 @@ func TestRulesOfASessionAreAddedToWhatTheHostPermits(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			switch s := s.(type) {
-			case *agent.ApprovalRequest:
+			case *session.ApprovalRequest:
 				gates = append(gates, s.RequestKind)
 				if err := s.Approve(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-			case *agent.AfterToolResult:
+			case *session.AfterToolResult:
 				code = s.Results[0].Code
-			case *agent.AwaitingInput, *agent.Finished:
+			case *session.AwaitingInput, *session.Finished:
 				done = true
 			}
 		}
@@ -87,19 +88,19 @@ func TestRulesOfASessionAreAddedToWhatTheHostPermits(t *testing.T) {
 // about: other programs of the same tool are asked about.
 func TestAnApprovalForAlwaysIsRemembered(t *testing.T) {
 	t.Parallel()
-	asked := func(d *agent.Driver) (programs []string) {
+	asked := func(d *session.Session) (programs []string) {
 		for {
 			s, err := d.Next(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			switch s := s.(type) {
-			case *agent.ApprovalRequest:
+			case *session.ApprovalRequest:
 				programs = append(programs, s.Scope)
 				err = s.ApproveAlways(t.Context())
-			case *agent.Finished, *agent.AwaitingInput:
+			case *session.Finished, *session.AwaitingInput:
 				return programs
-			case *agent.AfterToolResult:
+			case *session.AfterToolResult:
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -122,7 +123,7 @@ func TestAnApprovalForAlwaysIsRemembered(t *testing.T) {
 		t.Errorf("asked about %v, want %v", got, want)
 	}
 	second := start(t, cfg)
-	if err := second.Send(t.Context(), agent.Queue, content.UserText("again")); err != nil {
+	if err := second.Send(t.Context(), session.Queue, content.UserText("again")); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := asked(second), []string{"make"}; !slices.Equal(got, want) {
@@ -147,7 +148,7 @@ func TestAGuardedToolAsksInTheMiddle(t *testing.T) {
 		Tools: []tool.Source{registry(t, tool.Wrap(plain[0], permission.Guard(policy, plain[0])))}, Input: []content.Item{content.UserText("go")},
 	})
 	for _, want := range []string{"shell.command", "shell.cwd"} {
-		ask := step[*agent.ApprovalRequest](t, d)
+		ask := step[*session.ApprovalRequest](t, d)
 		if ask.RequestKind != want {
 			t.Fatalf("asked about %s, want %s", ask.RequestKind, want)
 		}
@@ -155,7 +156,7 @@ func TestAGuardedToolAsksInTheMiddle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if after := step[*agent.AfterToolResult](t, d); after.Results[0].Text() != "ran git" {
+	if after := step[*session.AfterToolResult](t, d); after.Results[0].Text() != "ran git" {
 		t.Errorf("results = %+v", after.Results)
 	}
 }

@@ -17,12 +17,13 @@ import (
 	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
 // midway is a session that waits for an approval in its second turn, with input
 // queued and a cache override.
-func midway(t *testing.T, log journal.Journal) *agent.Driver {
+func midway(t *testing.T, log journal.Journal) *session.Session {
 	t.Helper()
 	d := start(t, agent.Config{
 		Model: replies(modeltest.Text("hello"), modeltest.Calls(call("c1", "echo", `{"text":"a"}`), call("c2", "echo", `{"text":"b"}`)), modeltest.Text("ok")),
@@ -31,11 +32,11 @@ func midway(t *testing.T, log journal.Journal) *agent.Driver {
 	if _, err := d.RunText(t.Context(), "hi"); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Send(t.Context(), agent.Steer, content.UserText("go")); err != nil {
+	if err := d.Send(t.Context(), session.Steer, content.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
-	step[*agent.ApprovalRequest](t, d)
-	if err := d.Send(t.Context(), agent.Queue, content.UserText("later")); err != nil {
+	step[*session.ApprovalRequest](t, d)
+	if err := d.Send(t.Context(), session.Queue, content.UserText("later")); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.SetNextTurnCache(t.Context(), model.CacheRequest{Mode: "required"}); err != nil {
@@ -55,7 +56,7 @@ func TestASnapshotHoldsTheSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again agent.Snapshot
+	var again session.Snapshot
 	if err := json.Unmarshal(raw, &again); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestASessionBeginsWithASnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := step[*agent.Finished](t, d).Result; got.TurnID != "turn-1" || got.Text() != "go on" {
+	if got := step[*session.Finished](t, d).Result; got.TurnID != "turn-1" || got.Text() != "go on" {
 		t.Errorf("result = %+v", got)
 	}
 	if _, err := d.RunText(t.Context(), "more"); err != nil {
@@ -152,7 +153,7 @@ func TestHooksStandAtTheSessionsEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = a.Start(t.Context(), agent.SessionConfig{ID: "s"})
-	if e, ok := errors.AsType[*agent.HookTerminatedError](err); !ok || e.Hook != "doorman" || e.Reason != "closed" {
+	if e, ok := errors.AsType[*session.HookTerminatedError](err); !ok || e.Hook != "doorman" || e.Reason != "closed" {
 		t.Errorf("Start = %v", err)
 	}
 	for rec, err := range log.Read(t.Context(), "s", 0) {
@@ -177,14 +178,14 @@ func TestAToolMayAskBeforeItBegins(t *testing.T) {
 		Model: replies(modeltest.Calls(call("c1", "send", `{}`)), modeltest.Text("ok")),
 		Tools: []tool.Source{registry(t, f)}, Input: []content.Item{content.UserText("go")},
 	})
-	ask := step[*agent.ApprovalRequest](t, d)
+	ask := step[*session.ApprovalRequest](t, d)
 	if ask.RequestKind != "mail.send" || ask.Summary != "send it" {
 		t.Errorf("approval = %+v", ask.Approval)
 	}
 	if err := ask.Approve(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := step[*agent.AfterToolResult](t, d).Results[0].Text(); got != "sent" || runs != 1 {
+	if got := step[*session.AfterToolResult](t, d).Results[0].Text(); got != "sent" || runs != 1 {
 		t.Errorf("result = %q after %d runs", got, runs)
 	}
 }

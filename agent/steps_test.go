@@ -14,42 +14,58 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
-// drained shows what Steps returns, to its end.
-func drained(t *testing.T, ctx context.Context, s *agent.Steps) (shown []string) { //nolint:revive // the context is the subject
+// stepped shows the steps of a turn, to its end.
+func stepped(t *testing.T, ctx context.Context, turn *session.Turn) string { //nolint:revive // the context is the subject
 	t.Helper()
+	var shown []string
 	for {
-		res, more := s.Next(ctx)
-		if !more {
-			return shown
+		step, err := turn.Next(ctx)
+		shown = append(shown, stepText(step, err)...)
+		if _, more := step.(*session.AfterToolResult); !more {
+			return strings.Join(shown, "|")
 		}
-		shown = append(shown, stepText(res))
 	}
 }
 
-func stepText(res agent.StepResult) string {
-	switch res := res.(type) {
-	case agent.ToolsExecuted:
+func stepText(step session.Step, err error) (shown []string) {
+	compacted := func(cs []session.Compaction) {
+		for _, c := range cs {
+			shown = append(shown, fmt.Sprintf("compaction %d %d", c.OldTokens, c.NewTokens))
+		}
+	}
+	switch step := step.(type) {
+	case *session.AfterToolResult:
+		compacted(step.Compactions)
 		var outs []string
-		for _, r := range res.Results {
+		for _, r := range step.Results {
 			outs = append(outs, r.Text())
 		}
-		return "tools " + strings.Join(outs, ",")
-	case agent.FinalResponse:
-		return "final " + res.Result.Response
-	case agent.CompactionOccurred:
-		return fmt.Sprintf("compaction %d %d", res.OldTokens, res.NewTokens)
-	case agent.MaxTurnsReached:
-		return fmt.Sprintf("max turns %d", res.Max)
-	case agent.StepError:
-		return "error " + res.Err.Error()
+		return append(shown, "tools "+strings.Join(outs, ","))
+	case *session.Finished:
+		compacted(step.Compactions)
+		return append(shown, string(step.Result.FinishReason)+" "+step.Result.Text())
+	case *session.ApprovalRequest:
+		return append(shown, "approval "+string(step.CallID))
+	case *session.AwaitingInput:
+		return append(shown, "input")
 	}
-	return "?"
+	return append(shown, "error "+err.Error())
 }
 
-func TestStepsYieldEveryRoundAndTheEnd(t *testing.T) {
+func submitted(t *testing.T, s *session.Session, text string) *session.Turn {
+	t.Helper()
+	turn, err := s.Submit(t.Context(), session.Input{Items: []content.Item{content.UserText(text)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn
+}
+
+func TestATurnStepsThroughEveryRoundToItsEnd(t *testing.T) {
 	t.Parallel()
 	compacted := modeltest.Text("summary")
 	compacted.FinishReason = content.Compaction
@@ -59,13 +75,13 @@ func TestStepsYieldEveryRoundAndTheEnd(t *testing.T) {
 		config agent.Config
 		want   string
 	}{
-		"to the final response": {agent.Config{Model: rounds}, "tools a,b|compaction 0 0|final done"},
+		"to the final response": {agent.Config{Model: rounds}, "tools a,b|compaction 0 0|completed done"},
 		"compacted by the host": {
-			agent.Config{Model: replies(modeltest.Text("ok")), Compaction: shrink{}}, "compaction 9 4|final ok",
+			agent.Config{Model: replies(modeltest.Text("ok")), Compaction: shrink{}}, "compaction 9 4|completed ok",
 		},
-		"max turns": {agent.Config{Model: forever, Limits: events.Limits{MaxRounds: 2}}, "tools a|tools a|max turns 2"},
+		"max turns": {agent.Config{Model: forever, Limits: events.Limits{MaxRounds: 2}}, "tools a|tools a|limit "},
 		"another limit": {
-			agent.Config{Model: forever, Limits: events.Limits{Requests: 1}}, "tools a|error request limit exceeded: 2 > 1",
+			agent.Config{Model: forever, Limits: events.Limits{Requests: 1}}, "tools a|limit ",
 		},
 		"a provider's error": {
 			agent.Config{Model: modeltest.NewFake("f", func(context.Context, model.Request) (model.Reply, error) {
@@ -77,20 +93,16 @@ func TestStepsYieldEveryRoundAndTheEnd(t *testing.T) {
 				extension.BeforeModel, func(context.Context, *extension.Mutation) error { return errors.New("no room") },
 			}}, "error mutator failed: placed at before_model: no room",
 		},
-		"nobody approves": {
-			agent.Config{Model: forever, Permissions: asking{}}, `error approval pending: echo {"text":"a"} (call t1-r1-c1)`,
+		"an approval": {
+			agent.Config{Model: forever, Permissions: asking{}}, `approval t1-r1-c1`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.config.Tools = []tool.Source{echo(t)}
 			d := start(t, tc.config)
-			s := d.Steps(t.Context(), content.UserText("go"))
-			if got := strings.Join(drained(t, t.Context(), s), "|"); got != tc.want {
+			if got := stepped(t, t.Context(), submitted(t, d, "go")); got != tc.want {
 				t.Errorf("steps: %s, want %s", got, tc.want)
-			}
-			if res, more := s.Next(t.Context()); more {
-				t.Errorf("after the end came %s", stepText(res))
 			}
 		})
 	}
@@ -109,7 +121,7 @@ func (shrink) Mutate(_ context.Context, m *extension.Mutation) error {
 	return nil
 }
 
-func TestStepsAreSteeredBetweenRounds(t *testing.T) {
+func TestASteppedTurnTakesInputAndToolsBetweenRounds(t *testing.T) {
 	t.Parallel()
 	var seen []string
 	m := modeltest.NewFake("fake", func(_ context.Context, r model.Request) (model.Reply, error) {
@@ -126,25 +138,36 @@ func TestStepsAreSteeredBetweenRounds(t *testing.T) {
 		}
 		return modeltest.Text("done"), nil
 	})
-	d := start(t, agent.Config{Model: m, Tools: []tool.Source{echo(t)}})
-	s := d.Steps(t.Context(), content.UserText("go"))
-	s.InjectMessage(content.UserText("first of all"))
-	if got := kindsOf(s.Messages()); got != "user user" {
-		t.Errorf("messages before the first step: %s", got)
+	own, err := tool.NewRegistry("own")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if res, _ := s.Next(t.Context()); stepText(res) != "tools a" {
-		t.Fatalf("the first step = %s", stepText(res))
+	a, err := agent.New(agent.Config{Model: m, Tools: []tool.Source{echo(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := a.Start(t.Context(), agent.SessionConfig{Tools: own})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Send(t.Context(), session.Steer, content.UserText("first of all")); err != nil {
+		t.Fatal(err)
+	}
+	turn := submitted(t, d, "go")
+	step, err := turn.Next(t.Context())
+	round, ok := step.(*session.AfterToolResult)
+	if !ok || stepText(step, err)[0] != "tools a" {
+		t.Fatalf("the first step = %s", stepText(step, err))
 	}
 	extra, err := tool.Func("extra", "More.", func(context.Context, struct{}) (string, error) { return "more", nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.ToolsMut().Add(extra)
-	s.InjectMessage(content.UserText("by the way"))
-	if got := kindsOf(s.Messages()); got != "user user assistant tool user" {
-		t.Errorf("messages after the injection: %s", got)
+	own.Add(extra)
+	if err := round.Submit(t.Context(), content.UserText("by the way")); err != nil {
+		t.Fatal(err)
 	}
-	if got := strings.Join(drained(t, t.Context(), s), "|"); got != "tools more|final done" {
+	if got := stepped(t, t.Context(), turn); got != "tools more|completed done" {
 		t.Errorf("then came %s", got)
 	}
 	want := []string{"user user with echo", "user user assistant tool user with echo,extra", "user user assistant tool user assistant tool with echo,extra"}
@@ -153,13 +176,13 @@ func TestStepsAreSteeredBetweenRounds(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAStepsContextCancels(t *testing.T) {
+func TestTheEndOfAStepsContextCancelsTheTurn(t *testing.T) {
 	t.Parallel()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	d := start(t, agent.Config{Model: silent()})
-	if got := drained(t, over, d.Steps(over, content.UserText("go"))); len(got) != 1 || got[0] != "error cancelled: context_done" {
-		t.Errorf("with a context that is over: %v", got)
+	if _, err := d.Submit(over, session.Input{Items: []content.Item{content.UserText("go")}}); !errors.Is(err, session.ErrCancelled) {
+		t.Errorf("Submit with a context that is over = %v", err)
 	}
 	if n := len(d.Snapshot().Transcript) + len(d.Snapshot().PendingInput); n != 0 {
 		t.Errorf("%d items were submitted", n)
@@ -171,30 +194,30 @@ func TestTheEndOfAStepsContextCancels(t *testing.T) {
 		return model.Reply{}, context.Cause(mctx)
 	})
 	d = start(t, agent.Config{Model: waiting})
-	res, _ := d.Steps(ctx, content.UserText("go")).Next(ctx)
-	if e, ok := res.(agent.StepError); !ok || !errors.Is(e.Err, agent.ErrCancelled) {
-		t.Errorf("a step whose context ended = %s", stepText(res))
+	if got := stepped(t, ctx, submitted(t, d, "go")); got != "cancelled " {
+		t.Errorf("a step whose context ended = %s", got)
 	}
-	if res, _ := d.Steps(t.Context()).Next(t.Context()); stepText(res) != "error invalid state: run: empty_input: there is nothing to go on with" {
-		t.Errorf("steps without items in an idle session: %s", stepText(res))
+	if got := stepped(t, t.Context(), d.Open()); got != "error invalid state: run: empty_input: no turn is open and no input is queued" {
+		t.Errorf("the open turn of an idle session: %s", got)
 	}
 }
 
-func TestStepsGoOnAfterAnApproval(t *testing.T) {
+func TestASteppedTurnGoesOnAfterAnApproval(t *testing.T) {
 	t.Parallel()
 	d := start(t, agent.Config{
 		Model:       replies(modeltest.Calls(call("c1", "echo", `{"text":"a"}`)), modeltest.Text("done")),
 		Permissions: asking{}, Tools: []tool.Source{echo(t)},
 	})
-	res, _ := d.Steps(t.Context(), content.UserText("go")).Next(t.Context())
-	e, ok := res.(agent.StepError)
-	if pending, is := errors.AsType[*agent.ApprovalPendingError](e.Err); !ok || !is || len(pending.Approvals) != 1 {
-		t.Fatalf("the first step = %s", stepText(res))
+	turn := submitted(t, d, "go")
+	step, err := turn.Next(t.Context())
+	approval, ok := step.(*session.ApprovalRequest)
+	if !ok {
+		t.Fatalf("the first step = %s", stepText(step, err))
 	}
-	if err := d.ResolveApproval(t.Context(), agent.Decision{Approve: true}); err != nil {
+	if err := approval.Approve(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(drained(t, t.Context(), d.Steps(t.Context())), "|"); got != "tools a|final done" {
+	if got := stepped(t, t.Context(), turn); got != "tools a|completed done" {
 		t.Errorf("then came %s", got)
 	}
 }

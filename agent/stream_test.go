@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -65,19 +66,19 @@ func TestAStreamShowsWhatTheDurableWrapperBrings(t *testing.T) {
 	}
 }
 
-func shown(ev agent.StreamEvent) string {
+func shown(ev session.StreamEvent) string {
 	switch ev := ev.(type) {
-	case agent.TextDelta:
+	case session.TextDelta:
 		return "text " + ev.Text
-	case agent.ReasoningDelta:
+	case session.ReasoningDelta:
 		return "reasoning " + ev.Text
-	case agent.ToolUse:
+	case session.ToolUse:
 		return "use " + ev.Call.Name
-	case agent.ToolDone:
+	case session.ToolDone:
 		return "done " + ev.Result.Text()
-	case agent.UsageUpdate:
+	case session.UsageUpdate:
 		return fmt.Sprintf("usage %d/%d", ev.Usage.InputTokens, ev.Usage.OutputTokens)
-	case agent.MessageComplete:
+	case session.MessageComplete:
 		return "message " + ev.Item.Text()
 	}
 	return ""
@@ -100,11 +101,11 @@ func TestASlowReaderOfAStreamLosesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch ev := any(ev).(type) {
-			case agent.TextDelta:
+			case session.TextDelta:
 				got += ev.Text
 				deltas++
 				<-time.After(time.Second)
-			case agent.MessageComplete:
+			case session.MessageComplete:
 				complete++
 			}
 		}
@@ -151,7 +152,7 @@ func TestAStreamShowsWhatComesBeforeTheReplyIsWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if piece, ok := ev.(agent.TextDelta); ok {
+		if piece, ok := ev.(session.TextDelta); ok {
 			if text += piece.Text; text == "one " {
 				close(heard)
 			}

@@ -8,10 +8,12 @@ import (
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -36,10 +38,10 @@ func TestASubAgentAnswersItsCall(t *testing.T) {
 	t.Parallel()
 	log := journal.NewMemory()
 	d := start(t, delegating(t, agent.Config{Model: replies(modeltest.Text("here you are")), Journal: log}))
-	if got := step[*agent.AfterToolResult](t, d).Results[0].Text(); got != "here you are" {
+	if got := step[*session.AfterToolResult](t, d).Results[0].Text(); got != "here you are" {
 		t.Errorf("result = %q", got)
 	}
-	for rec, err := range log.Read(t.Context(), agent.ChildID("s", "t1-r1-c1"), 0) {
+	for rec, err := range log.Read(t.Context(), engine.ChildID("s", "t1-r1-c1"), 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,8 +67,8 @@ func TestWhatASubAgentUsesIsCountedForItsCaller(t *testing.T) {
 		c := delegating(t, agent.Config{Model: m, Journal: journal.NewMemory()})
 		c.Limits.InputTokens = 30
 		d := start(t, c)
-		step[*agent.AfterToolResult](t, d)
-		fin := step[*agent.Finished](t, d).Result
+		step[*session.AfterToolResult](t, d)
+		fin := step[*session.Finished](t, d).Result
 		if fin.Usage != used || fin.Limit == nil || fin.Limit.Kind != events.LimitInputTokens {
 			t.Errorf("%s: the turn used %+v and ended by %+v", name, fin.Usage, fin.Limit)
 		}
@@ -80,7 +82,7 @@ func TestASubAgentsApprovalsAreTheCallers(t *testing.T) {
 		Permissions: asking{}, Tools: []tool.Source{echo(t)}, Journal: journal.NewMemory(),
 	}))
 	for _, want := range []string{`helper: echo {"text":"a"}`, `helper: echo {"text":"b"}`} {
-		ask := step[*agent.ApprovalRequest](t, d)
+		ask := step[*session.ApprovalRequest](t, d)
 		if ask.Summary != want || ask.CallID != "c1" {
 			t.Errorf("approval = %+v", ask.Approval)
 		}
@@ -88,7 +90,7 @@ func TestASubAgentsApprovalsAreTheCallers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := step[*agent.AfterToolResult](t, d).Results[0]; got.Text() != "done" || got.IsError {
+	if got := step[*session.AfterToolResult](t, d).Results[0]; got.Text() != "done" || got.IsError {
 		t.Errorf("result = %+v", got)
 	}
 }
@@ -104,11 +106,11 @@ func TestACancelReachesTheSubAgent(t *testing.T) {
 				t.Errorf("Cancel = %v", err)
 			}
 		}()
-		if got := step[*agent.Finished](t, d).Result.FinishReason; got != content.Cancelled {
+		if got := step[*session.Finished](t, d).Result.FinishReason; got != content.Cancelled {
 			t.Errorf("finish reason = %s", got)
 		}
 		synctest.Wait()
-		if got := lastReason(t, log, agent.ChildID("s", "t1-r1-c1")); got != content.Cancelled {
+		if got := lastReason(t, log, engine.ChildID("s", "t1-r1-c1")); got != content.Cancelled {
 			t.Errorf("the child's turn ended %q", got)
 		}
 	})
@@ -151,7 +153,7 @@ func TestASubAgentGoesOnAfterACrash(t *testing.T) {
 		t.Fatalf("Next = %v", err)
 	}
 	second := start(t, c)
-	if got := step[*agent.AfterToolResult](t, second).Results[0].Text(); got != "done" || calls != 2 {
+	if got := step[*session.AfterToolResult](t, second).Results[0].Text(); got != "done" || calls != 2 {
 		t.Errorf("result = %q after %d model calls", got, calls)
 	}
 }
@@ -186,7 +188,7 @@ func TestWhatIsLeftToTheCallerBoundsItsSubAgents(t *testing.T) {
 		c := delegating(t, agent.Config{Model: spending(content.Usage{InputTokens: 10}, 4), Tools: []tool.Source{echo(t)}})
 		c.Limits, c.SessionLimits = tc.turn, tc.session
 		d := start(t, c)
-		if got := step[*agent.AfterToolResult](t, d).Results[0].Text(); got != tc.text {
+		if got := step[*session.AfterToolResult](t, d).Results[0].Text(); got != tc.text {
 			t.Errorf("%s: result = %q, want %q", name, got, tc.text)
 		}
 		if got := d.Snapshot().Usage.InputTokens; got != tc.used {
@@ -216,7 +218,7 @@ func TestACancelledSubAgentIsPaidFor(t *testing.T) {
 				t.Errorf("Cancel = %v", err)
 			}
 		}()
-		if got := step[*agent.Finished](t, d).Result.FinishReason; got != content.Cancelled {
+		if got := step[*session.Finished](t, d).Result.FinishReason; got != content.Cancelled {
 			t.Errorf("finish reason = %s", got)
 		}
 		if err := d.Close(t.Context()); err != nil {
@@ -232,14 +234,14 @@ func TestADenialReachesTheSubAgent(t *testing.T) {
 	used := map[string]int64{"denied": 20, "cancelled": 10} // only who was denied goes on
 	ends := map[string]content.FinishReason{"denied": content.Completed, "cancelled": content.Cancelled}
 	statuses := map[string]content.Status{"denied": content.StatusDenied, "cancelled": content.StatusCancelled}
-	for name, end := range map[string]func(*testing.T, *agent.Driver, *agent.ApprovalRequest){
-		"denied": func(t *testing.T, _ *agent.Driver, ask *agent.ApprovalRequest) {
+	for name, end := range map[string]func(*testing.T, *session.Session, *session.ApprovalRequest){
+		"denied": func(t *testing.T, _ *session.Session, ask *session.ApprovalRequest) {
 			t.Helper()
 			if err := ask.DenyWithReason(t.Context(), "not that"); err != nil {
 				t.Error(err)
 			}
 		},
-		"cancelled": func(t *testing.T, d *agent.Driver, _ *agent.ApprovalRequest) {
+		"cancelled": func(t *testing.T, d *session.Session, _ *session.ApprovalRequest) {
 			t.Helper()
 			if err := d.Cancel(t.Context(), ""); err != nil {
 				t.Error(err)
@@ -253,13 +255,13 @@ func TestADenialReachesTheSubAgent(t *testing.T) {
 					Model: spending(content.Usage{InputTokens: 10}, 1), Permissions: asking{}, Tools: []tool.Source{echo(t)}, Journal: log,
 				})
 				d := start(t, c)
-				ask := step[*agent.ApprovalRequest](t, d)
+				ask := step[*session.ApprovalRequest](t, d)
 				if again { // what asked is gone
 					if err := d.Close(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 					d = start(t, c)
-					ask = step[*agent.ApprovalRequest](t, d)
+					ask = step[*session.ApprovalRequest](t, d)
 				}
 				end(t, d, ask)
 				for {
@@ -267,12 +269,12 @@ func TestADenialReachesTheSubAgent(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if _, ok := s.(*agent.Finished); ok {
+					if _, ok := s.(*session.Finished); ok {
 						break
 					}
 				}
 				synctest.Wait()
-				child := agent.ChildID("s", "t1-r1-c1")
+				child := engine.ChildID("s", "t1-r1-c1")
 				if got := lastReason(t, log, child); got != ends[name] {
 					t.Errorf("%s: the child's turn ended %q", name, got)
 				}
@@ -317,7 +319,7 @@ func TestAFailedSubAgentFailsItsCallAlsoWhenItIsRepeated(t *testing.T) {
 		t.Fatalf("Next = %v after %d model calls", err, asked)
 	}
 	c.Journal = log
-	res := step[*agent.AfterToolResult](t, start(t, c)).Results[0]
+	res := step[*session.AfterToolResult](t, start(t, c)).Results[0]
 	if want := "Tool failed: model call failed (auth): no key"; res.Text() != want || !res.IsError || asked != 1 {
 		t.Errorf("result = %+v after %d model calls, want %q", res, asked, want)
 	}

@@ -11,10 +11,12 @@ import (
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -35,10 +37,10 @@ func TestWhatASubAgentDoesCountsForItsCallersLimits(t *testing.T) {
 		})
 		c.Limits = tc.limits
 		d := start(t, c)
-		if got := step[*agent.AfterToolResult](t, d).Results[0].Text(); got != "done" {
+		if got := step[*session.AfterToolResult](t, d).Results[0].Text(); got != "done" {
 			t.Fatalf("%s: result = %q", name, got)
 		}
-		fin := step[*agent.Finished](t, d).Result
+		fin := step[*session.Finished](t, d).Result
 		if (fin.Limit == nil) != (tc.want == nil) || tc.want != nil && *fin.Limit != *tc.want {
 			t.Errorf("%s: the turn ended by %+v, want %+v", name, fin.Limit, tc.want)
 		}
@@ -94,23 +96,23 @@ func TestASubAgentIsStoppedAndPaidForAlsoIfItsHostDiesBeforeItHearsOfIt(t *testi
 		m := halfDone()
 		d := start(t, delegating(t, agent.Config{Model: m, Tools: []tool.Source{echo(t)}, Journal: sick}))
 		time.AfterFunc(time.Minute, func() { _ = d.Cancel(t.Context(), "") })
-		if got := step[*agent.Finished](t, d).Result.FinishReason; got != content.Cancelled {
+		if got := step[*session.Finished](t, d).Result.FinishReason; got != content.Cancelled {
 			t.Fatalf("the turn ended %s", got)
 		}
 		_ = d.Close(t.Context())
-		if got := lastReason(t, log, agent.ChildID("s", "t1-r1-c1")); got != "" {
+		if got := lastReason(t, log, engine.ChildID("s", "t1-r1-c1")); got != "" {
 			t.Fatalf("the sub-agent's turn ended %q before its host died", got)
 		}
 		for range 2 { // the second time there is nothing left to do
 			again := delegating(t, agent.Config{Model: m, Tools: []tool.Source{echo(t)}, Journal: log})
 			again.Input = nil
 			d = start(t, again)
-			step[*agent.AwaitingInput](t, d)
+			step[*session.AwaitingInput](t, d)
 			synctest.Wait()
 			if s := d.Snapshot(); s.Usage.InputTokens != 40 || s.Requests != 4 || s.ToolCalls != 2 { // one model call died with the host
 				t.Errorf("counted are %d requests, %d tool calls, %+v", s.Requests, s.ToolCalls, s.Usage)
 			}
-			if got := lastReason(t, log, agent.ChildID("s", "t1-r1-c1")); got != content.Cancelled {
+			if got := lastReason(t, log, engine.ChildID("s", "t1-r1-c1")); got != content.Cancelled {
 				t.Errorf("the sub-agent's turn ended %q", got)
 			}
 			if err := d.Close(t.Context()); err != nil {
@@ -125,26 +127,26 @@ func TestASubAgentThatIsStoppedIsPaidFor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*agent.Config)
 		opts   []tool.Option
-		steps  func(*testing.T, *agent.Driver) content.FinishReason
+		steps  func(*testing.T, *session.Session) content.FinishReason
 	}{
-		"cancelled": {steps: func(t *testing.T, d *agent.Driver) content.FinishReason {
+		"cancelled": {steps: func(t *testing.T, d *session.Session) content.FinishReason {
 			t.Helper()
 			time.AfterFunc(time.Minute, func() { _ = d.Cancel(t.Context(), "") })
-			return step[*agent.Finished](t, d).Result.FinishReason
+			return step[*session.Finished](t, d).Result.FinishReason
 		}},
 		"the call's time is over": {
 			opts: []tool.Option{tool.WithSpec(func(s *tool.Spec) { s.Timeout = time.Minute })},
-			steps: func(t *testing.T, d *agent.Driver) content.FinishReason {
+			steps: func(t *testing.T, d *session.Session) content.FinishReason {
 				t.Helper()
-				step[*agent.AfterToolResult](t, d)
-				return step[*agent.Finished](t, d).Result.FinishReason
+				step[*session.AfterToolResult](t, d)
+				return step[*session.Finished](t, d).Result.FinishReason
 			},
 		},
 		"the turn's time is over": {
 			change: func(c *agent.Config) { c.Limits.WallClock = time.Minute },
-			steps: func(t *testing.T, d *agent.Driver) content.FinishReason {
+			steps: func(t *testing.T, d *session.Session) content.FinishReason {
 				t.Helper()
-				return step[*agent.Finished](t, d).Result.FinishReason
+				return step[*session.Finished](t, d).Result.FinishReason
 			},
 		},
 	} {
@@ -167,7 +169,7 @@ func TestASubAgentThatIsStoppedIsPaidFor(t *testing.T) {
 			if s.Usage.InputTokens != 42 || s.Requests != own+2 || s.ToolCalls != 2 {
 				t.Errorf("%s: counted are %d requests, %d tool calls, %+v", name, s.Requests, s.ToolCalls, s.Usage)
 			}
-			if got := lastReason(t, log, agent.ChildID("s", "t1-r1-c1")); got != content.Cancelled {
+			if got := lastReason(t, log, engine.ChildID("s", "t1-r1-c1")); got != content.Cancelled {
 				t.Errorf("%s: the sub-agent's turn ended %q", name, got)
 			}
 			recorded[events.UsageUpdated](t, log, "s") // which has it audited

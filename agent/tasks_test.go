@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -50,31 +51,31 @@ func (p *phases) HandleEvent(o extension.Observed) {
 func TestATaskGoesThroughItsPhases(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		task   agent.Task
+		task   session.Task
 		noes   []string
 		none   bool
 		phases string
-		want   agent.TaskResult
+		want   session.TaskResult
 		err    string
 	}{
 		"the gate passes": {
 			phases: "planning executing verifying reporting idle",
-			want:   agent.TaskResult{Status: "done", Summary: "done", VerifyStatus: "passed", Verified: true, Attempts: 1},
+			want:   session.TaskResult{Status: "done", Summary: "done", VerifyStatus: "passed", Verified: true, Attempts: 1},
 		},
 		"the second time": {
-			task: agent.Task{MaxRetries: 3}, noes: []string{"FAIL: x"},
+			task: session.Task{MaxRetries: 3}, noes: []string{"FAIL: x"},
 			phases: "planning executing verifying executing verifying reporting idle",
-			want:   agent.TaskResult{Status: "done", Summary: "done", VerifyStatus: "passed", Verified: true, Attempts: 2},
+			want:   session.TaskResult{Status: "done", Summary: "done", VerifyStatus: "passed", Verified: true, Attempts: 2},
 		},
 		"never": {
-			task: agent.Task{MaxRetries: 1}, noes: []string{"FAIL: x", "FAIL: y"},
+			task: session.Task{MaxRetries: 1}, noes: []string{"FAIL: x", "FAIL: y"},
 			phases: "planning executing verifying executing verifying idle",
-			want:   agent.TaskResult{Status: "failed", Summary: "done", VerifyStatus: "failed", Attempts: 2},
+			want:   session.TaskResult{Status: "failed", Summary: "done", VerifyStatus: "failed", Attempts: 2},
 			err:    "verification failed after 2 attempts: FAIL: y",
 		},
 		"there is no gate": {
 			none: true, phases: "planning executing reporting idle",
-			want: agent.TaskResult{Status: "done", Summary: "done", VerifyStatus: "skipped", Verified: true},
+			want: session.TaskResult{Status: "done", Summary: "done", VerifyStatus: "skipped", Verified: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +84,7 @@ func TestATaskGoesThroughItsPhases(t *testing.T) {
 			d := start(t, agent.Config{Model: replies(modeltest.Text("done")), Observers: []extension.Observer{seen}})
 			tc.task.Goal = "fix it"
 			if !tc.none {
-				tc.task.Gate = verdicts(&runs, tc.noes...)
+				tc.task.Verifier = verdicts(&runs, tc.noes...)
 			}
 			res, err := d.RunTask(t.Context(), tc.task)
 			if want := max(tc.want.Attempts, 0); runs != want {
@@ -92,7 +93,7 @@ func TestATaskGoesThroughItsPhases(t *testing.T) {
 			if tc.err == "" && err != nil || tc.err != "" && errText(err) != tc.err {
 				t.Errorf("err = %v, want %q", err, tc.err)
 			}
-			if _, ok := errors.AsType[*agent.VerifyExhaustedError](err); ok != (tc.err != "") {
+			if _, ok := errors.AsType[*session.VerifyExhaustedError](err); ok != (tc.err != "") {
 				t.Errorf("err is %T", err)
 			}
 			if res.Turn == nil || res.Turn.FinishReason != content.Completed || res.Turn.Task == nil {
@@ -105,7 +106,7 @@ func TestATaskGoesThroughItsPhases(t *testing.T) {
 			if got := strings.Join(seen.seen, " "); got != tc.phases {
 				t.Errorf("phases: %s, want %s", got, tc.phases)
 			}
-			step[*agent.AwaitingInput](t, d)
+			step[*session.AwaitingInput](t, d)
 		})
 	}
 }
@@ -140,12 +141,12 @@ func TestATaskStartsWithWhatIsKnownAndLeavesItsSummary(t *testing.T) {
 	}
 	runs := 0
 	for _, goal := range []string{"one", "two"} {
-		if _, err := d.RunTask(t.Context(), agent.Task{Goal: goal, Gate: verdicts(&runs)}); err != nil {
+		if _, err := d.RunTask(t.Context(), session.Task{Goal: goal, Verifier: verdicts(&runs)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	runs = 0
-	if _, err := d.RunTask(t.Context(), agent.Task{Goal: "three", Gate: verdicts(&runs, "no")}); err == nil {
+	if _, err := d.RunTask(t.Context(), session.Task{Goal: "three", Verifier: verdicts(&runs, "no")}); err == nil {
 		t.Fatal("a task whose gate said no is fine")
 	}
 	want := []string{"sys|small talk", "sys|known of one|one", "sys|known of two|two", "sys|known of three|three"}
@@ -180,7 +181,7 @@ func TestATaskNamesTheFilesThatItChanged(t *testing.T) {
 			modeltest.Text("second"),
 		), Tools: []tool.Source{registry(t, edit)},
 	})
-	res, err := d.RunTask(t.Context(), agent.Task{Goal: "g", Gate: verdicts(&runs, "again"), MaxRetries: 1})
+	res, err := d.RunTask(t.Context(), session.Task{Goal: "g", Verifier: verdicts(&runs, "again"), MaxRetries: 1})
 	if err != nil || !slices.Equal(res.FilesChanged, []string{"a", "b"}) || res.Summary != "second" {
 		t.Errorf("result = %+v, %v", res, err)
 	}
@@ -214,8 +215,8 @@ func TestACancelledTaskIsAResult(t *testing.T) {
 			seen := &phases{}
 			c.Observers = []extension.Observer{seen}
 			d := start(t, c)
-			res, err := d.RunTask(ctx, agent.Task{Goal: "g", Gate: g, MaxRetries: 2})
-			if err != nil || !res.Cancelled || res.Verified || res.Status != agent.TaskCancelled {
+			res, err := d.RunTask(ctx, session.Task{Goal: "g", Verifier: g, MaxRetries: 2})
+			if err != nil || !res.Cancelled || res.Verified || res.Status != session.TaskCancelled {
 				t.Errorf("result = %+v, %v", res, err)
 			}
 			if n := len(seen.seen); n == 0 || seen.seen[n-1] != "idle" {
@@ -226,7 +227,7 @@ func TestACancelledTaskIsAResult(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	d := start(t, agent.Config{Model: replies(modeltest.Text("never"))})
-	if res, err := d.RunTask(over, agent.Task{Goal: "g"}); err != nil || !res.Cancelled {
+	if res, err := d.RunTask(over, session.Task{Goal: "g"}); err != nil || !res.Cancelled {
 		t.Errorf("with a context that is over: %+v, %v", res, err)
 	}
 	if d.Snapshot().LastTurn != nil {
@@ -251,21 +252,21 @@ func TestATaskThatEndsOtherwiseIsAnErrorWithItsResult(t *testing.T) {
 		Model: replies(modeltest.Calls(call("", "echo", `{"text":"x"}`))), Tools: []tool.Source{echo(t)},
 		Limits: events.Limits{MaxRounds: 2},
 	})
-	res, err := d.RunTask(t.Context(), agent.Task{Goal: "g", Gate: verdicts(&runs)})
-	if e, ok := errors.AsType[*agent.MaxTurnsError](err); !ok || e.Max != 2 || e.Partial.Turn.Task == nil {
+	res, err := d.RunTask(t.Context(), session.Task{Goal: "g", Verifier: verdicts(&runs)})
+	if e, ok := errors.AsType[*session.MaxTurnsError](err); !ok || e.Max != 2 || e.Partial.Turn.Task == nil {
 		t.Errorf("err = %v", err)
 	}
-	if res == nil || res.Status != agent.TaskFailed || res.Verified || runs != 0 {
+	if res == nil || res.Status != session.TaskFailed || res.Verified || runs != 0 {
 		t.Errorf("result = %+v after %d gates", res, runs)
 	}
 	failing := start(t, agent.Config{Model: modeltest.NewFake("down", func(context.Context, model.Request) (model.Reply, error) {
 		return model.Reply{}, &model.Error{Class: content.ClassAuth, Message: "no key"}
 	})})
-	res, err = failing.RunTask(t.Context(), agent.Task{Goal: "g"})
-	if _, ok := errors.AsType[*agent.ProviderError](err); !ok || res == nil || res.Status != agent.TaskFailed {
+	res, err = failing.RunTask(t.Context(), session.Task{Goal: "g"})
+	if _, ok := errors.AsType[*session.ProviderError](err); !ok || res == nil || res.Status != session.TaskFailed {
 		t.Errorf("with a failing model: %+v, %v", res, err)
 	}
-	if _, err := failing.RunTask(t.Context(), agent.Task{}); reasonOf(err) != "empty_input" {
+	if _, err := failing.RunTask(t.Context(), session.Task{}); reasonOf(err) != "empty_input" {
 		t.Errorf("without a goal and an open task: %v", err)
 	}
 }
@@ -284,7 +285,7 @@ func TestACommandIsAGateInTheRoot(t *testing.T) {
 		Tools: []tool.Source{registry(t, write)}, Root: dir,
 	})
 	gate := extension.Command("sh", "-c", "ls marker 2>/dev/null || { echo no marker; exit 4; }")
-	res, err := d.RunTask(t.Context(), agent.Task{Goal: "g", Gate: gate, MaxRetries: 1})
+	res, err := d.RunTask(t.Context(), session.Task{Goal: "g", Verifier: gate, MaxRetries: 1})
 	if err != nil || res.Attempts != 2 || !res.Verified {
 		t.Errorf("result = %+v, %v", res, err)
 	}
@@ -307,24 +308,24 @@ func TestATaskGoesOnAfterACrashInItsGate(t *testing.T) {
 				<-ctx.Done()
 				_ = first.Close(context.WithoutCancel(ctx))
 			}()
-			_, err := first.RunTask(t.Context(), agent.Task{Goal: "g", Gate: gate(func(gctx context.Context, _ string) (bool, string, error) {
+			_, err := first.RunTask(t.Context(), session.Task{Goal: "g", Verifier: gate(func(gctx context.Context, _ string) (bool, string, error) {
 				crash()
 				<-gctx.Done()
 				return false, "", context.Cause(gctx)
 			})})
-			if !errors.Is(err, agent.ErrClosed) {
+			if !errors.Is(err, session.ErrClosed) {
 				t.Fatalf("RunTask = %v", err)
 			}
 			second, runs := start(t, c), 0
 			if again {
-				res, err := second.RunTask(t.Context(), agent.Task{Gate: verdicts(&runs)})
+				res, err := second.RunTask(t.Context(), session.Task{Verifier: verdicts(&runs)})
 				if err != nil || !res.Verified || runs != 1 {
 					t.Errorf("result = %+v, %v", res, err)
 				}
 				return
 			}
-			_, err = second.RunTask(t.Context(), agent.Task{})
-			if e, ok := errors.AsType[*agent.VerifyExhaustedError](err); !ok || !strings.Contains(e.Output, "gone") {
+			_, err = second.RunTask(t.Context(), session.Task{})
+			if e, ok := errors.AsType[*session.VerifyExhaustedError](err); !ok || !strings.Contains(e.Output, "gone") {
 				t.Errorf("err = %v", err)
 			}
 		})
@@ -337,8 +338,8 @@ func TestATaskIsRefusedWhileATurnIsOpen(t *testing.T) {
 		Model: replies(modeltest.Calls(call("", "echo", `{"text":"x"}`)), modeltest.Text("ok")),
 		Tools: []tool.Source{echo(t)}, Input: []content.Item{content.UserText("go")},
 	})
-	step[*agent.AfterToolResult](t, d)
-	if res, err := d.RunTask(t.Context(), agent.Task{Goal: "g"}); reasonOf(err) != "busy" || res != nil {
+	step[*session.AfterToolResult](t, d)
+	if res, err := d.RunTask(t.Context(), session.Task{Goal: "g"}); reasonOf(err) != "busy" || res != nil {
 		t.Errorf("RunTask = %+v, %v", res, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 )
 
 // TestATimerThatComesEarlyIsArmedAgain: a clock that is set back makes it so.
@@ -28,7 +29,7 @@ func TestATimerThatComesEarlyIsArmedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := a.Start(t.Context(), SessionConfig{ID: "s"})
+		d, err := a.drive(t.Context(), SessionConfig{ID: "s"}, events.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,7 @@ func TestATimerThatComesEarlyIsArmedAgain(t *testing.T) {
 			}
 			return d.perform(ctx, e)
 		}, d.panicked)
-		res, err := d.RunText(t.Context(), "go")
+		res, err := session.New(d, session.Config{}).RunText(t.Context(), "go")
 		if err != nil || res.Response != "done" || early != 3 {
 			t.Errorf("Run = %+v, %v after %d timers that came early", res, err, early)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -64,7 +65,7 @@ func TestStartReturnsWhatBecameOfItsFirstAppend(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: the second Start = %v", fault, err)
 		}
-		step[*agent.AwaitingInput](t, d)
+		step[*session.AwaitingInput](t, d)
 	}
 }
 
@@ -98,7 +99,7 @@ func TestAReplyIsNotLostBecauseASourceIsDown(t *testing.T) {
 		}
 	}
 	down.Store(false)
-	if got := step[*agent.Finished](t, d).Result.Text(); got != "hi" || calls != 1 {
+	if got := step[*session.Finished](t, d).Result.Text(); got != "hi" || calls != 1 {
 		t.Errorf("text = %q after %d model calls", got, calls)
 	}
 }
@@ -118,7 +119,7 @@ func TestACallThatIsDetachedAfterItWasGivenUpIsNotRunAgain(t *testing.T) {
 		if err := d.Ask(t.Context(), commands.DetachCall{Call: "c1"}); err != nil {
 			t.Fatal(err)
 		}
-		step[*agent.AfterToolResult](t, d)
+		step[*session.AfterToolResult](t, d)
 		synctest.Wait()
 		if n := runs.Load(); n != 1 {
 			t.Errorf("the tool was run %d times under one attempt", n)
@@ -139,7 +140,7 @@ func TestACancelBeforeTheModelIsCalledEndsTheTurn(t *testing.T) {
 		if err := d.Cancel(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
-		if got := step[*agent.Finished](t, d).Result.FinishReason; got != content.Cancelled {
+		if got := step[*session.Finished](t, d).Result.FinishReason; got != content.Cancelled {
 			t.Errorf("finish reason = %s", got)
 		}
 	})
@@ -158,12 +159,12 @@ func TestTimeDecidesAnApprovalThatIsIgnored(t *testing.T) {
 			Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("ok")),
 			Tools: []tool.Source{echo(t)}, Permissions: brief{}, Input: []content.Item{content.UserText("go")},
 		})
-		step[*agent.ApprovalRequest](t, d)
+		step[*session.ApprovalRequest](t, d)
 		if _, err := d.Next(t.Context()); reasonOf(err) != "approval_pending" {
 			t.Errorf("Next = %v", err)
 		}
 		<-time.After(2 * time.Minute)
-		if got := step[*agent.AfterToolResult](t, d).Results[0].Status; got != content.StatusExpired {
+		if got := step[*session.AfterToolResult](t, d).Results[0].Status; got != content.StatusExpired {
 			t.Errorf("status = %s", got)
 		}
 	})
@@ -184,7 +185,7 @@ func TestARunWhoseContextEndsBeforeItsTurnBeginsIsCancelled(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			d := start(t, agent.Config{Model: silent(), Observers: []extension.Observer{onQueued(cancel)}})
-			if _, err := d.RunText(ctx, "go"); !errors.Is(err, agent.ErrCancelled) {
+			if _, err := d.RunText(ctx, "go"); !errors.Is(err, session.ErrCancelled) {
 				t.Fatalf("Run = %v", err)
 			}
 		})
@@ -208,10 +209,10 @@ func TestTheEndOfARunReachesItsApprover(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := d.RunText(ctx, "go")
-		if e, ok := errors.AsType[*agent.CancelledError](err); !ok || e.Reason != "deadline" || e.Stage != "approval" {
+		if e, ok := errors.AsType[*session.CancelledError](err); !ok || e.Reason != "deadline" || e.Stage != "approval" {
 			t.Errorf("Run = %v (%+v)", err, e)
 		}
-		step[*agent.AwaitingInput](t, d)
+		step[*session.AwaitingInput](t, d)
 	})
 }
 
@@ -228,7 +229,7 @@ func TestAPolicyThatBreaksLetsNothingRun(t *testing.T) {
 		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("ok")),
 		Tools: []tool.Source{echo(t)}, Permissions: panicking{}, Input: []content.Item{content.UserText("go")},
 	})
-	got := step[*agent.AfterToolResult](t, d).Results[0]
+	got := step[*session.AfterToolResult](t, d).Results[0]
 	if got.Status != content.StatusError || got.Code != tool.CodePanic {
 		t.Errorf("result = %+v", got)
 	}

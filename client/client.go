@@ -12,46 +12,14 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
 )
-
-// ErrNotFound is returned for a session that has no journal; start it first.
-var ErrNotFound = journal.ErrNotFound
-
-// ErrNoAnswer is returned when nobody took an ask in hand before the context
-// ended. It stays in the inbox and may still be handled: look into the journal
-// before asking again. Is a driver node running?
-var ErrNoAnswer = errors.New("no driver answered")
-
-// ReasonPassedOver is the Reason of a RefusedError when nobody heard why: the
-// session has handled the ask, and nothing came of it.
-const ReasonPassedOver = "passed_over"
-
-// DeletedError is returned for a session that was deleted. Its id is not used again.
-type DeletedError struct {
-	Session content.SessionID
-	events.Deletion
-}
-
-// Error says when it was deleted, by whom and why.
-func (e *DeletedError) Error() string { return fmt.Sprintf("session %s %s", e.Session, e.Deletion) }
-
-// RefusedError is returned for an ask that the session turned down.
-type RefusedError struct {
-	Reason string // a stable code, for example busy, session_exists or ReasonPassedOver
-	Detail string
-}
-
-// Error renders reason and detail.
-func (e *RefusedError) Error() string {
-	if e.Detail == "" {
-		return "refused: " + e.Reason
-	}
-	return "refused: " + e.Reason + ": " + e.Detail
-}
 
 // Client talks to one cell. It is safe for concurrent use; the connection stays
 // its opener's to close.
@@ -63,6 +31,8 @@ type Client struct {
 	runs    *jetstream.Runs
 	log     *zap.Logger
 	name    string
+
+	approver extension.Approver
 }
 
 // Option changes how a client works.
@@ -83,6 +53,15 @@ func WithLogger(log *zap.Logger) Option {
 func WithName(name string) Option {
 	return func(c *Client) error {
 		c.name = name
+		return nil
+	}
+}
+
+// WithApprover has the facades of this client's sessions ask for approvals; without it
+// they stop with *session.ApprovalPendingError.
+func WithApprover(a extension.Approver) Option {
+	return func(c *Client) error {
+		c.approver = a
 		return nil
 	}
 }
@@ -146,29 +125,22 @@ func (c *Client) Dead(ctx context.Context) ([]content.SessionID, error) {
 	return c.cell.DeadLetters().Sessions(ctx)
 }
 
-// Read folds a session's journal as it is now. It returns ErrNotFound for a
-// session without one.
+// Read returns a session as its journal has it now. It returns ErrNotFound for a session
+// without a journal.
 func (c *Client) Read(ctx context.Context, s content.SessionID) (*loop.State, journal.Head, error) {
-	state, head, err := c.fold(ctx, s)
-	if err == nil && head.Seq == 0 {
-		return nil, head, fmt.Errorf("read %s: %w", s, ErrNotFound)
-	}
-	return state, head, err
+	r, err := c.read(ctx, s)
+	return r.State, r.Head, err
 }
 
-func (c *Client) fold(ctx context.Context, s content.SessionID) (*loop.State, journal.Head, error) {
-	state, head := loop.New(s), journal.Head{}
-	for rec, err := range c.journal.Read(ctx, s, 0) {
-		if err != nil {
-			return nil, head, err // it names the session already
-		}
-		if rec.Err != nil {
-			return nil, head, fmt.Errorf("read %s/%d: %w", s, rec.Seq, rec.Err)
-		}
-		state.Fold(rec.Entry)
-		head = rec.Head
+func (c *Client) read(ctx context.Context, s content.SessionID) (engine.Replica, error) {
+	r, err := engine.Reader{Journal: c.journal, Snapshots: c.cell.Snapshots(), Logger: c.log}.Read(ctx, s)
+	if err == nil && r.Head.Seq == 0 {
+		err = session.ErrNotFound
 	}
-	return state, head, nil
+	if err != nil {
+		return r, fmt.Errorf("read %s: %w", s, err)
+	}
+	return r, nil
 }
 
 // Options say how a new session starts.
@@ -183,10 +155,10 @@ type Options struct {
 	Parent       content.SessionID // "": none; the session that this one works for
 }
 
-// Start opens a new session and attaches to it. It returns a *RefusedError with
-// reason session_exists if the id is taken, and ErrNoAnswer if no driver took it
-// in hand before ctx ended.
-func (c *Client) Start(ctx context.Context, o Options) (*Session, error) {
+// Start opens a new session and attaches to it. It returns an *session.InvalidStateError
+// with reason session_exists if the id is taken, and session.ErrNoAnswer if no driver took
+// it before ctx ended.
+func (c *Client) Start(ctx context.Context, o Options) (*session.Session, error) {
 	if o.ID == "" {
 		o.ID = content.SessionID(ulid.Make().String())
 	}
@@ -202,26 +174,26 @@ func (c *Client) Start(ctx context.Context, o Options) (*Session, error) {
 	if o.SystemPrompt != "" {
 		open.Transcript = append([]content.Item{content.SystemText(o.SystemPrompt)}, o.Transcript...)
 	}
-	s, err := c.attach(ctx, loop.New(o.ID), journal.Head{})
+	s, err := c.attach(ctx, engine.Replica{State: loop.New(o.ID)})
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
 	if err := s.Ask(ctx, open); err != nil {
-		s.Close()
+		_ = s.Close(ctx)
 		return nil, fmt.Errorf("start %s: %w", o.ID, err)
 	}
 	return s, nil
 }
 
-// Attach joins a session that exists, and was not deleted: *DeletedError. Turns that ended before are not surfaced
-// again; an open approval or yield is.
-func (c *Client) Attach(ctx context.Context, id content.SessionID) (*Session, error) {
-	state, head, err := c.Read(ctx, id)
+// Attach joins a session that exists and was not deleted: *session.DeletedError. Next does
+// not return turns that ended before; it does return an open approval or yield.
+func (c *Client) Attach(ctx context.Context, id content.SessionID) (*session.Session, error) {
+	r, err := c.read(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if state.Deleted != nil {
-		return nil, &DeletedError{Session: id, Deletion: *state.Deleted}
+	if r.State.Deleted != nil {
+		return nil, &session.DeletedError{Session: id, Deletion: *r.State.Deleted}
 	}
-	return c.attach(ctx, state, head)
+	return c.attach(ctx, r)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/session"
 )
 
 // TestADeletedSessionIsOverForAll deletes one while a driver still holds it, and one
@@ -23,8 +24,8 @@ func TestADeletedSessionIsOverForAll(t *testing.T) {
 				w := newWorld(t)
 				defer w.drive(engine.Config{})()
 				s := w.Start("s", "replies:\n  - text: Hello.\n    repeat: true\n")
-				defer s.Close()
-				if err := s.Submit(w.Ctx, events.Queue, content.UserText("hi")); err != nil {
+				defer func() { _ = s.Close(t.Context()) }()
+				if err := s.Send(w.Ctx, events.Queue, content.UserText("hi")); err != nil {
 					t.Fatal(err)
 				}
 				for range 2 { // the turn's end, and what comes then
@@ -48,8 +49,8 @@ func TestADeletedSessionIsOverForAll(t *testing.T) {
 				}
 				over := func(what string, err error) {
 					t.Helper()
-					d, ok := errors.AsType[*client.DeletedError](err)
-					r, refused := errors.AsType[*client.RefusedError](err)
+					d, ok := errors.AsType[*session.DeletedError](err)
+					r, refused := errors.AsType[*session.InvalidStateError](err)
 					switch {
 					case ok && d.By == "ada" && d.Entries == last.Seq && d.Last == last.Hash:
 					case refused && r.Reason == "deleted" && strings.Contains(r.Detail, "by ada (asked to)"):
@@ -60,7 +61,7 @@ func TestADeletedSessionIsOverForAll(t *testing.T) {
 				synctest.Wait() // until the word of it has come
 				_, err = s.Next(w.Ctx)
 				over("Next", err)
-				over("Submit", s.Submit(w.Ctx, events.Queue, content.UserText("more")))
+				over("Submit", s.Send(w.Ctx, events.Queue, content.UserText("more")))
 				c, err := client.Open(w.Conn, "")
 				if err != nil {
 					t.Fatal(err)
@@ -68,7 +69,7 @@ func TestADeletedSessionIsOverForAll(t *testing.T) {
 				_, err = c.Attach(w.Ctx, "s")
 				over("Attach", err)
 				_, err = c.Start(w.Ctx, client.Options{ID: "s", Config: events.Config{Model: "scripted"}})
-				if r, ok := errors.AsType[*client.RefusedError](err); !ok || wait > 0 || r.Reason != "session_exists" {
+				if r, ok := errors.AsType[*session.InvalidStateError](err); !ok || wait > 0 || r.Reason != "session_exists" {
 					over("Start under its id", err) // who still holds it may know no better, but can write nothing
 				}
 

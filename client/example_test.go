@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
@@ -13,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/session"
 )
 
 // A whole deployment in one process: a server, a node, and a client that drives a
@@ -62,19 +62,19 @@ func greet() error {
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() { _ = s.Close(ctx) }()
 	for greeted := false; !greeted; {
 		step, err := s.Next(ctx)
 		if err != nil {
 			return err
 		}
 		switch step := step.(type) {
-		case *agent.AwaitingInput:
+		case *session.AwaitingInput:
 			if err := step.Submit(ctx, content.UserText("world")); err != nil {
 				return err
 			}
-		case *agent.ApprovalRequest, *agent.AfterToolResult:
-		case *agent.Finished:
+		case *session.ApprovalRequest, *session.AfterToolResult:
+		case *session.Finished:
 			fmt.Println(step.Result.Text())
 			greeted = true
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -22,6 +21,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/session"
 )
 
 func TestMain(m *testing.M) { celltest.Main(m) }
@@ -58,7 +58,7 @@ func (m reluctant) Call(ctx context.Context, r model.Request, emit func(content.
 	return reply, err
 }
 
-func (w *world) start(id content.SessionID, script string, stepped bool, change func(*events.Config)) *client.Session {
+func (w *world) start(id content.SessionID, script string, stepped bool, change func(*events.Config)) *session.Session {
 	w.T.Helper()
 	return w.Start(id, script, func(o *client.Options) {
 		if o.Stepped = stepped; change != nil {
@@ -67,7 +67,7 @@ func (w *world) start(id content.SessionID, script string, stepped bool, change 
 	})
 }
 
-func next[S agent.Step](w *world, s *client.Session) S {
+func next[S session.Step](w *world, s *session.Session) S {
 	w.T.Helper()
 	step, err := s.Next(w.Ctx)
 	got, ok := step.(S)
@@ -116,20 +116,20 @@ func TestAnAskThatTheJournalPassesOverIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.Close()
+		defer func() { _ = s.Close(t.Context()) }()
 		refused := make(chan error, 1)
 		go func() { refused <- s.Cancel(w.Ctx, "") }()
 		first := h.asks()[0]
 		accepted := make(chan error, 1)
-		go func() { accepted <- s.Submit(w.Ctx, "", content.UserText("hi")) }()
+		go func() { accepted <- s.Send(w.Ctx, "", content.UserText("hi")) }()
 		second := h.asks()[1]
 		h.append(second.Envelope.ID, []events.Cursor{{Lane: second.Lane, Seq: second.Seq}},
 			events.InputQueued{Items: []content.Item{content.UserText("hi")}})
 		if err := <-accepted; err != nil {
 			t.Errorf("Submit = %v", err)
 		}
-		r, ok := errors.AsType[*client.RefusedError](<-refused)
-		if !ok || r.Reason != client.ReasonPassedOver {
+		r, ok := errors.AsType[*session.InvalidStateError](<-refused)
+		if !ok || r.Reason != session.ReasonPassedOver {
 			t.Errorf("Cancel = %v, want passed over at %d", r, first.Seq)
 		}
 	})
@@ -140,8 +140,8 @@ func TestASecondCancelIsNoRefusal(t *testing.T) {
 		w := newWorld(t)
 		defer w.drive(engine.Config{})()
 		s := w.start("s", "replies:\n  - text: ok\n    delay: 1h\n", false, func(c *events.Config) { c.Model = "reluctant" })
-		defer s.Close()
-		if err := s.Submit(w.Ctx, "", content.UserText("go")); err != nil {
+		defer func() { _ = s.Close(t.Context()) }()
+		if err := s.Send(w.Ctx, "", content.UserText("go")); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
@@ -151,7 +151,7 @@ func TestASecondCancelIsNoRefusal(t *testing.T) {
 			}
 			cancel()
 		}
-		if got := next[*agent.Finished](w, s); got.Result.FinishReason != content.Cancelled {
+		if got := next[*session.Finished](w, s); got.Result.FinishReason != content.Cancelled {
 			t.Errorf("finished as %s", got.Result.FinishReason)
 		}
 	})
@@ -177,27 +177,27 @@ func TestEveryTurnOfAnUnsteppedSessionIsSurfaced(t *testing.T) {
 		s := w.start("s", repeated, false, func(c *events.Config) {
 			c.Mutators = []events.Registration{{Name: "after", Points: []string{string(extension.AfterTurnEnded)}}}
 		})
-		defer s.Close()
+		defer func() { _ = s.Close(t.Context()) }()
 		for _, text := range []string{"one", "two", "three"} {
-			if err := s.Submit(w.Ctx, events.Queue, content.UserText(text)); err != nil {
+			if err := s.Send(w.Ctx, events.Queue, content.UserText(text)); err != nil {
 				t.Fatal(err)
 			}
 			<-time.After(100 * time.Millisecond)
 		}
 		<-time.After(time.Minute)
 		for _, want := range []content.TurnID{"turn-1", "turn-2"} { // the second one takes both that waited
-			if got := next[*agent.Finished](w, s); got.Result.TurnID != want {
+			if got := next[*session.Finished](w, s); got.Result.TurnID != want {
 				t.Errorf("turn = %s, want %s", got.Result.TurnID, want)
 			}
 		}
-		next[*agent.AwaitingInput](w, s)
+		next[*session.AwaitingInput](w, s)
 	})
 }
 
 func TestASteppedSessionIsContinuedOncePerWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		s, err := func() (*client.Session, error) {
+		s, err := func() (*session.Session, error) {
 			h := &hand{w: w, id: "s"}
 			h.append("claim", nil, events.DriverClaimed{Epoch: 1, Node: "hand"})
 			h.append("open", nil, events.RunStarted{Config: events.Config{Model: "none"}, Stepped: true})
@@ -207,7 +207,7 @@ func TestASteppedSessionIsContinuedOncePerWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.Close()
+		defer func() { _ = s.Close(t.Context()) }()
 		for range 3 {
 			ctx, cancel := context.WithTimeout(w.Ctx, time.Second)
 			if step, err := s.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -231,12 +231,12 @@ func TestEverythingEndsWithTheConnection(t *testing.T) {
 		w := newWorld(t)
 		stop := w.drive(engine.Config{})
 		s := w.start("s", "replies:\n  - text: ok\n    delay: 30m\n", false, nil)
-		if err := s.Submit(w.Ctx, "", content.UserText("go")); err != nil {
+		if err := s.Send(w.Ctx, "", content.UserText("go")); err != nil {
 			t.Fatal(err)
 		}
 		stop()
 		asked, stepped, followed := make(chan error, 1), make(chan error, 1), make(chan error, 1)
-		go func() { asked <- s.Submit(w.Ctx, "", content.UserText("nobody answers")) }()
+		go func() { asked <- s.Send(w.Ctx, "", content.UserText("nobody answers")) }()
 		go func() {
 			_, err := s.Next(w.Ctx)
 			stepped <- err
@@ -256,9 +256,9 @@ func TestEverythingEndsWithTheConnection(t *testing.T) {
 				t.Errorf("%s = %v, want ErrConnectionClosed", name, err)
 			}
 		}
-		s.Close()
-		s.Close() // does no harm
-		if err := s.Submit(w.Ctx, "", content.UserText("too late")); err == nil {
+		_ = s.Close(t.Context())
+		_ = s.Close(t.Context()) // does no harm
+		if err := s.Send(w.Ctx, "", content.UserText("too late")); err == nil {
 			t.Error("an ask after Close is accepted")
 		}
 	})
@@ -269,7 +269,7 @@ func TestFollowMayBeLeft(t *testing.T) {
 		w := newWorld(t)
 		defer w.drive(engine.Config{})()
 		s := w.start("s", repeated, false, nil)
-		s.Close()
+		_ = s.Close(t.Context())
 		n := 0
 		for u, err := range w.Client.Follow(w.Ctx, "s", 0) {
 			if err != nil {

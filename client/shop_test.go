@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -77,10 +78,10 @@ func (s *shop) work(name string) *celltest.Process {
 }
 
 // begin starts the calling session with a turn.
-func (s *shop) begin() *client.Session {
+func (s *shop) begin() *session.Session {
 	s.T.Helper()
 	x := s.start("s", delegating, false, nil)
-	if err := x.Submit(s.Ctx, "", content.UserText("go")); err != nil {
+	if err := x.Send(s.Ctx, "", content.UserText("go")); err != nil {
 		s.T.Fatal(err)
 	}
 	return x

@@ -6,13 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -87,7 +87,7 @@ func TestACancelReachesASubAgentWhateverBecameOfItsWorker(t *testing.T) {
 			if err := x.Cancel(s.Ctx, ""); err != nil {
 				t.Fatal(err)
 			}
-			if got := next[*agent.Finished](s.world, x).Result.FinishReason; got != content.Cancelled {
+			if got := next[*session.Finished](s.world, x).Result.FinishReason; got != content.Cancelled {
 				t.Errorf("%s: the turn ended %s", name, got)
 			}
 			if got, took := s.ended(), time.Since(began); got != content.Cancelled || took > time.Second {
@@ -142,8 +142,8 @@ func TestASubAgentIsStoppedAndPaidForWhenATimeIsOver(t *testing.T) {
 			w := s.work("w1")
 			defer s.drive(engine.Config{})()
 			x := s.start("s", delegating, false, func(c *events.Config) { c.Limits.WallClock = tc.turn })
-			t.Cleanup(x.Close)
-			if err := x.Submit(s.Ctx, "", content.UserText("go")); err != nil {
+			t.Cleanup(func() { _ = x.Close(t.Context()) })
+			if err := x.Send(s.Ctx, "", content.UserText("go")); err != nil {
 				t.Fatal(err)
 			}
 			s.Until(child, events.KindRoundFinished)
@@ -152,7 +152,7 @@ func TestASubAgentIsStoppedAndPaidForWhenATimeIsOver(t *testing.T) {
 			} else {
 				defer w.Drain(t)
 			}
-			next[*agent.Finished](s.world, x)
+			next[*session.Finished](s.world, x)
 			if got := s.result().Result.Status; got != tc.status {
 				t.Errorf("%s: the call ended %s", name, got)
 			}
@@ -178,7 +178,7 @@ func TestNoSessionIsOpenedForACallThatIsOver(t *testing.T) {
 		defer s.work("w1").Drain(t)
 		defer s.drive(engine.Config{})()
 		x := s.begin()
-		next[*agent.Finished](s.world, x)
+		next[*session.Finished](s.world, x)
 		for id, refused := range map[content.SessionID]bool{
 			"s-t1-r2-c1": true,  // there is no such call
 			"s-t1-r1":    false, // what is named like that works for no call
@@ -186,18 +186,18 @@ func TestNoSessionIsOpenedForACallThatIsOver(t *testing.T) {
 			late, err := s.Client.Start(s.Ctx, client.Options{
 				ID: id, Parent: "s", Config: events.Config{Model: "scripted:x", ModelData: []byte("replies:\n  - text: hi\n")},
 			})
-			e, is := errors.AsType[*client.RefusedError](err)
+			e, is := errors.AsType[*session.InvalidStateError](err)
 			if is != refused || is && e.Reason != "already_finished" {
 				t.Errorf("Start of %s = %v", id, err)
 			}
 			if err == nil {
-				late.Close()
+				_ = late.Close(t.Context())
 			}
 		}
 		late, err := s.Client.Start(s.Ctx, client.Options{ID: "gone-t1-r1-c1", Parent: "gone", Config: events.Config{Model: "scripted:x"}})
 		if err != nil {
 			t.Fatalf("Start for a caller outside of the deployment = %v", err)
 		}
-		late.Close()
+		_ = late.Close(t.Context())
 	})
 }

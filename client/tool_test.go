@@ -6,12 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -21,7 +21,7 @@ func TestASubAgentAnswersItsCall(t *testing.T) {
 		defer s.work("w1").Drain(t)
 		defer s.drive(engine.Config{})()
 		x := s.begin()
-		fin := next[*agent.Finished](s.world, x).Result
+		fin := next[*session.Finished](s.world, x).Result
 		if fin.Text() != "done: help" || fin.Usage.InputTokens != 40 || fin.Usage.OutputTokens != 2 {
 			t.Errorf("turn = %q, used %+v", fin.Text(), fin.Usage)
 		}
@@ -50,7 +50,7 @@ func TestWhatASubAgentAsksIsAskedInTheCallingSession(t *testing.T) {
 		w := s.work("w1")
 		defer s.drive(engine.Config{})()
 		x := s.begin()
-		ask := next[*agent.ApprovalRequest](s.world, x)
+		ask := next[*session.ApprovalRequest](s.world, x)
 		if ask.Tool != "helper" || !strings.HasPrefix(ask.Summary, "helper: ") || !strings.Contains(ask.Summary, "echo") {
 			t.Errorf("approval = %+v", ask.Approval)
 		}
@@ -60,7 +60,7 @@ func TestWhatASubAgentAsksIsAskedInTheCallingSession(t *testing.T) {
 		if err := ask.Approve(s.Ctx); err != nil {
 			t.Fatal(err)
 		}
-		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "it said hi" || s.echoes != 1 {
+		if got := next[*session.Finished](s.world, x).Result.Text(); got != "it said hi" || s.echoes != 1 {
 			t.Errorf("answer = %q after %d runs", got, s.echoes)
 		}
 		if all := celltest.Facts[events.ApprovalResolved](s.World, child); len(all) != 1 || all[0].Outcome != events.Approved {
@@ -77,7 +77,7 @@ func TestADenialReachesTheSubAgent(t *testing.T) {
 			w := s.work("w1")
 			defer s.drive(engine.Config{})()
 			x := s.begin()
-			ask := next[*agent.ApprovalRequest](s.world, x)
+			ask := next[*session.ApprovalRequest](s.world, x)
 			if lost {
 				w.Crash(t)
 			} else {
@@ -89,7 +89,7 @@ func TestADenialReachesTheSubAgent(t *testing.T) {
 			if lost {
 				defer s.work("w2").Drain(t)
 			}
-			if got := next[*agent.Finished](s.world, x).Result.Text(); got != "Permission denied: not today" {
+			if got := next[*session.Finished](s.world, x).Result.Text(); got != "Permission denied: not today" {
 				t.Errorf("%s: answer = %q", name, got)
 			}
 			if got := s.ended(); got != content.Completed || s.echoes != 0 {
@@ -113,7 +113,7 @@ func TestACancelReachesTheSubAgent(t *testing.T) {
 		if err := x.Cancel(s.Ctx, ""); err != nil {
 			t.Fatal(err)
 		}
-		if got := next[*agent.Finished](s.world, x).Result.FinishReason; got != content.Cancelled {
+		if got := next[*session.Finished](s.world, x).Result.FinishReason; got != content.Cancelled {
 			t.Errorf("the turn ended %s", got)
 		}
 		if got, took := s.ended(), time.Since(began); got != content.Cancelled || took > time.Second {
@@ -129,7 +129,7 @@ func TestACancelReachesASubAgentThatWaitsForAPerson(t *testing.T) {
 		defer s.work("w1").Drain(t)
 		defer s.drive(engine.Config{})()
 		x := s.begin()
-		next[*agent.ApprovalRequest](s.world, x)
+		next[*session.ApprovalRequest](s.world, x)
 		if err := x.Cancel(s.Ctx, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestASubAgentEndsWithTheTimeOfItsCall(t *testing.T) {
 		defer s.work("w1").Drain(t)
 		defer s.drive(engine.Config{})()
 		x := s.begin()
-		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "Tool timed out after 1m0s" {
+		if got := next[*session.Finished](s.world, x).Result.Text(); got != "Tool timed out after 1m0s" {
 			t.Errorf("answer = %q", got)
 		}
 		if got := s.ended(); got != content.Cancelled {
@@ -164,7 +164,7 @@ func TestASubAgentOutlivesItsWorker(t *testing.T) {
 		s.Until(child, events.KindModelCallStarted)
 		w.Crash(t)
 		defer s.work("w2").Drain(t)
-		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "done" {
+		if got := next[*session.Finished](s.world, x).Result.Text(); got != "done" {
 			t.Errorf("answer = %q", got)
 		}
 		if n := len(celltest.Facts[events.ModelCallStarted](s.World, child)); n != 1 {
@@ -186,7 +186,7 @@ func TestASubAgentOutlivesAWorkerThatLeaves(t *testing.T) {
 		w.Drain(t)
 		<-time.After(10 * time.Minute) // its turn is over before another worker comes
 		defer s.work("w2").Drain(t)
-		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "done" {
+		if got := next[*session.Finished](s.world, x).Result.Text(); got != "done" {
 			t.Errorf("answer = %q", got)
 		}
 	})
@@ -198,11 +198,11 @@ func TestASubAgentHasNoMoreThanItsCallerHasLeft(t *testing.T) {
 		defer s.work("w1").Drain(t)
 		defer s.drive(engine.Config{})()
 		x := s.start("s", delegating, false, func(c *events.Config) { c.Limits.InputTokens = 100 })
-		defer x.Close()
-		if err := x.Submit(s.Ctx, "", content.UserText("go")); err != nil {
+		defer func() { _ = x.Close(t.Context()) }()
+		if err := x.Send(s.Ctx, "", content.UserText("go")); err != nil {
 			t.Fatal(err)
 		}
-		fin := next[*agent.Finished](s.world, x).Result
+		fin := next[*session.Finished](s.world, x).Result
 		if fin.FinishReason != content.Limit || fin.Usage.InputTokens != 120 {
 			t.Errorf("the turn ended %s and used %+v", fin.FinishReason, fin.Usage)
 		}
@@ -238,7 +238,7 @@ func TestTwoAttemptsStartOneSession(t *testing.T) {
 			t.Errorf("%d asks to start it, %v", len(asks), err)
 		}
 		defer s.drive(engine.Config{})()
-		if got := next[*agent.Finished](s.world, x).Result.Text(); got != "done" {
+		if got := next[*session.Finished](s.world, x).Result.Text(); got != "done" {
 			t.Errorf("answer = %q", got)
 		}
 		if n := len(celltest.Facts[events.RunStarted](s.World, child)); n != 1 {
@@ -257,7 +257,7 @@ func TestAQuestionThatNobodyAnswersExpiresInBoth(t *testing.T) {
 		defer s.work("w1").Drain(t)
 		defer s.drive(engine.Config{})()
 		x := s.begin()
-		ask := next[*agent.ApprovalRequest](s.world, x)
+		ask := next[*session.ApprovalRequest](s.world, x)
 		if left := time.Until(ask.ExpiresAt.Std()); left < 9*time.Minute || left > 11*time.Minute {
 			t.Errorf("it expires in %s", left)
 		}
@@ -285,7 +285,7 @@ func TestASubAgentThatFailsFailsItsCall(t *testing.T) {
 			s.change = c.change
 			defer s.work("w1").Drain(t)
 			defer s.drive(engine.Config{})()
-			if got := next[*agent.Finished](s.world, s.begin()).Result.Text(); got != c.want {
+			if got := next[*session.Finished](s.world, s.begin()).Result.Text(); got != c.want {
 				t.Errorf("%s: answer = %q, want %q", name, got, c.want)
 			}
 			if r := s.result().Result; r.Status != content.StatusError || r.Code != tool.CodeFailed {
@@ -305,12 +305,12 @@ func TestASubAgentOfASubAgentAsksAndEndsWithTheFirst(t *testing.T) {
 		defer s.drive(engine.Config{})()
 		x := s.begin()
 		for range 2 { // each level asks before it goes deeper
-			ask := next[*agent.ApprovalRequest](s.world, x)
+			ask := next[*session.ApprovalRequest](s.world, x)
 			if err := ask.Approve(s.Ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
-		ask := next[*agent.ApprovalRequest](s.world, x)
+		ask := next[*session.ApprovalRequest](s.world, x)
 		if !strings.HasPrefix(ask.Summary, "helper: helper: helper: ") {
 			t.Errorf("the third question is %q", ask.Summary)
 		}

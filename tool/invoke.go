@@ -40,6 +40,10 @@ const (
 	defaultProgress  = 100 * time.Millisecond
 )
 
+// ErrCancelled is the cause that a call's context ends with when the call was cancelled.
+// The reason may follow it.
+var ErrCancelled = errors.New("call cancelled")
+
 // TimeoutError is the cause of a call's context when its deadline passes. A host that
 // limits a call passes it to [context.WithTimeoutCause], so that the result names the
 // timeout that was set and not what was left of it when the tool started.

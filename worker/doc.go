@@ -16,7 +16,7 @@
 //     call that was begun that it merely took too long. What becomes of the call then is for
 //     the core to say, never for a worker.
 //  3. The tool runs with its deadline. Its context ends with a cause: the deadline,
-//     [ErrCancelled], [ErrStopped] or [task.ErrGone].
+//     [tool.ErrCancelled], [ErrStopped] or [task.ErrGone].
 //  4. The report is sent, again and again while the lease lasts, and only then is
 //     the task taken off its queue. A crash between the two repeats the report,
 //     which decides to nothing. A question for an approval goes the other way round,

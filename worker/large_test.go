@@ -13,12 +13,12 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/output"
 	"github.com/turnlog/turnlog/worker"
@@ -123,7 +123,7 @@ replies:
   - calls: [{name: output_read, input: {id: "{{slice (index .Results 0).Text %[1]d %[2]d}}", offset: 99999990}}]
   - text: "{{(index .Results 1).Text}}"
 `, idAt(), idAt()+64))
-	if err := s.Submit(w.Ctx, events.Steer, content.UserText("go")); err != nil {
+	if err := s.Send(w.Ctx, events.Steer, content.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -138,9 +138,9 @@ replies:
 		t.Fatal(err)
 	}
 	second.Drain(t)
-	fin, ok := step.(*agent.Finished)
+	fin, ok := step.(*session.Finished)
 	if !ok {
-		t.Fatalf("Next = %T, want *agent.Finished", step)
+		t.Fatalf("Next = %T, want *session.Finished", step)
 	}
 	if got, want := fin.Result.Text(), "output: bytes 99999990 to 100000000 of 100000000; the end\n"; len(got) != len(want)+10 || got[:len(want)] != want {
 		t.Errorf("read %q", got)

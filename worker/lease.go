@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -88,7 +89,7 @@ func stoppable(ctx context.Context, c task.Claim, stopping <-chan struct{}) (cal
 	watching.Go(func() {
 		select {
 		case <-c.Cancelled():
-			stop(fmt.Errorf("%w: %s", ErrCancelled, c.CancelReason()))
+			stop(fmt.Errorf("%w: %s", tool.ErrCancelled, c.CancelReason()))
 		case <-stopping:
 			stop(ErrStopped)
 		case <-call.Done():

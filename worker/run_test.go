@@ -249,7 +249,7 @@ func TestCancelReachesTheToolAtOnce(t *testing.T) {
 		if waited := time.Since(start); waited > 0 {
 			t.Errorf("the cancel took %v", waited)
 		}
-		if !errors.Is(cause, worker.ErrCancelled) || cause.Error() != "call cancelled: user_cancelled" {
+		if !errors.Is(cause, tool.ErrCancelled) || cause.Error() != "call cancelled: user_cancelled" {
 			t.Errorf("cause = %v, want ErrCancelled with the reason", cause)
 		}
 		if b.queued(t, x) {

@@ -86,10 +86,6 @@ func (c Config) validate() error {
 	return nil
 }
 
-// ErrCancelled is the cause that a tool's context ends with when its call is
-// cancelled. The reason follows it.
-var ErrCancelled = errors.New("call cancelled")
-
 // ErrStopped is the cause that a tool's context ends with when the worker stops
 // and the call was not done within the drain timeout.
 var ErrStopped = errors.New("worker stopped")

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/session"
 )
 
 // begun is the configuration of a new session of an agent.
@@ -25,7 +26,7 @@ func begun(t *testing.T, c *client.Client, id content.SessionID, agent string) (
 	if err != nil {
 		return events.Config{}, err
 	}
-	defer s.Close()
+	defer func() { _ = s.Close(t.Context()) }()
 	state, _, err := c.Read(ctx, id)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +60,7 @@ func TestTheFolderOfANodeCountsBeforeWhatIsPublished(t *testing.T) {
 		t.Errorf("far began with %+v, %v", cfg, err)
 	}
 	_, err = begun(t, c, "s-none", "none")
-	if refused, ok := errors.AsType[*client.RefusedError](err); !ok || refused.Reason != "unknown_agent" {
+	if refused, ok := errors.AsType[*session.InvalidStateError](err); !ok || refused.Reason != "unknown_agent" {
 		t.Errorf("none began: %v", err)
 	}
 	p.stop(&cli.Interrupted{Signal: os.Interrupt})
@@ -89,7 +90,7 @@ func TestAScriptBesideAnAgentFileTravelsWithItsSessions(t *testing.T) {
 		t.Errorf("near began with the script %q, %v", cfg.ModelData, err)
 	}
 	_, err = begun(t, c, "s-gone", "gone")
-	if refused, ok := errors.AsType[*client.RefusedError](err); !ok || refused.Reason != "bad_agent" {
+	if refused, ok := errors.AsType[*session.InvalidStateError](err); !ok || refused.Reason != "bad_agent" {
 		t.Errorf("gone began: %v", err)
 	}
 	p.stop(&cli.Interrupted{Signal: os.Interrupt})
@@ -119,7 +120,7 @@ func TestANodeTellsWhatIsWrongWithItsFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = begun(t, c, "s-odd", "odd")
-	refused, ok := errors.AsType[*client.RefusedError](err)
+	refused, ok := errors.AsType[*session.InvalidStateError](err)
 	if !ok || refused.Reason != "bad_agent" || !strings.Contains(err.Error(), file+":1:10: on_busy: ") || !strings.Contains(err.Error(), file+":2:18: limits.rounds: 0") {
 		t.Errorf("odd began: %v", err)
 	}
@@ -162,7 +163,7 @@ func TestHooksOfOthersNeedTheFlag(t *testing.T) {
 		t.Errorf("own began with %+v, %v; its hook was told %s, %v", cfg.Agent, err, told, readErr)
 	}
 	_, err = begun(t, c, "s-far", "far")
-	if refused, ok := errors.AsType[*client.RefusedError](err); !ok || refused.Reason != "bad_agent" || !strings.Contains(err.Error(), "--agent-hooks") {
+	if refused, ok := errors.AsType[*session.InvalidStateError](err); !ok || refused.Reason != "bad_agent" || !strings.Contains(err.Error(), "--agent-hooks") {
 		t.Errorf("far began: %v, want a refusal that names the flag", err)
 	}
 	stop()

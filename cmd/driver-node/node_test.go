@@ -11,12 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/session"
 )
 
 // program is one run of the binary.
@@ -71,12 +71,12 @@ func TestTheNodeDrivesSessionsUntilItIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	if err := s.Submit(ctx, events.Steer, content.UserText("hi")); err != nil {
+	defer func() { _ = s.Close(t.Context()) }()
+	if err := s.Send(ctx, events.Steer, content.UserText("hi")); err != nil {
 		t.Fatal(err)
 	}
 	step, err := s.Next(ctx)
-	if fin, ok := step.(*agent.Finished); err != nil || !ok || fin.Result.Text() != "hello" {
+	if fin, ok := step.(*session.Finished); err != nil || !ok || fin.Result.Text() != "hello" {
 		t.Fatalf("Next = %v, %v", step, err)
 	}
 

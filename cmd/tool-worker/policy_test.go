@@ -11,12 +11,12 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/model/registry"
+	"github.com/turnlog/turnlog/session"
 )
 
 // node drives the deployment's sessions until the test ends.
@@ -38,7 +38,7 @@ func (d *deployment) node() {
 }
 
 // ask opens a session with a script and submits a prompt.
-func (d *deployment) ask(ctx context.Context, script string) *client.Session {
+func (d *deployment) ask(ctx context.Context, script string) *session.Session {
 	d.t.Helper()
 	c, err := client.Open(clitest.Dial(d.t, d.url), "")
 	if err != nil {
@@ -48,15 +48,15 @@ func (d *deployment) ask(ctx context.Context, script string) *client.Session {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.t.Cleanup(s.Close)
-	if err := s.Submit(ctx, events.Steer, content.UserText("go")); err != nil {
+	d.t.Cleanup(func() { _ = s.Close(d.t.Context()) })
+	if err := s.Send(ctx, events.Steer, content.UserText("go")); err != nil {
 		d.t.Fatal(err)
 	}
 	return s
 }
 
 // results are those of the session's calls so far, in the order of the journal.
-func (d *deployment) results(s *client.Session) []content.ToolResult {
+func (d *deployment) results(s *session.Session) []content.ToolResult {
 	d.t.Helper()
 	var out []content.ToolResult
 	for rec, err := range d.cell.Journal().Read(d.t.Context(), s.ID(), 0) {
@@ -72,7 +72,7 @@ func (d *deployment) results(s *client.Session) []content.ToolResult {
 	return out
 }
 
-func next(ctx context.Context, t *testing.T, s *client.Session) agent.Step {
+func next(ctx context.Context, t *testing.T, s *session.Session) session.Step {
 	t.Helper()
 	step, err := s.Next(ctx)
 	if err != nil {
@@ -128,14 +128,14 @@ replies:
       - {name: fs_write_file, input: {path: work/../elsewhere/c, content: x}}
   - text: done
 `)
-	req, ok := next(ctx, t, s).(*agent.ApprovalRequest)
+	req, ok := next(ctx, t, s).(*session.ApprovalRequest)
 	if !ok || req.RequestKind != "filesystem.write" || req.Reason != content.SensitivePath || !strings.HasSuffix(req.Scope, "/elsewhere/c") {
 		t.Fatalf("step = %+v, want to be asked about elsewhere/c", req)
 	}
 	if err := req.DenyWithReason(ctx, "not there"); err != nil {
 		t.Fatal(err)
 	}
-	if fin, ok := next(ctx, t, s).(*agent.Finished); !ok || fin.Result.Text() != "done" {
+	if fin, ok := next(ctx, t, s).(*session.Finished); !ok || fin.Result.Text() != "done" {
 		t.Fatalf("step = %+v, want the end", fin)
 	}
 	const protected = `Permission denied: path_protected: path "`
@@ -184,21 +184,21 @@ replies:
 		}
 		return strings.Count(string(raw), "ran")
 	}
-	req, ok := next(ctx, t, s).(*agent.ApprovalRequest)
+	req, ok := next(ctx, t, s).(*session.ApprovalRequest)
 	if !ok || req.RequestKind != "shell.command" || req.Reason != content.SensitiveCommand || ran() != 0 {
 		t.Fatalf("step = %+v after %d runs, want to be asked first", req, ran())
 	}
 	if err := req.Approve(ctx); err != nil {
 		t.Fatal(err)
 	}
-	script, ok := next(ctx, t, s).(*agent.ApprovalRequest)
+	script, ok := next(ctx, t, s).(*session.ApprovalRequest)
 	if !ok || script.RequestKind != "shell.script" || script.Reason != content.EscalatedRisk || ran() != 1 {
 		t.Fatalf("step = %+v after %d runs, want to be asked about the script after one", script, ran())
 	}
 	if err := script.Deny(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if fin, ok := next(ctx, t, s).(*agent.Finished); !ok || fin.Result.Text() != "done" {
+	if fin, ok := next(ctx, t, s).(*session.Finished); !ok || fin.Result.Text() != "done" {
 		t.Fatalf("step = %+v, want the end", fin)
 	}
 	var got []content.Status

@@ -119,7 +119,7 @@ func TestWhatIsNoDeadLetterIsSaidSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer func() { _ = s.Close(t.Context()) }()
 	if err := s.Ask(t.Context(), commands.Close{Reason: "done"}); err != nil {
 		t.Fatal(err)
 	}

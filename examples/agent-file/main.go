@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/fs"
 )
@@ -96,7 +97,7 @@ func run(ctx context.Context, out *log.Logger) error {
 		return err
 	}
 	task := editor.Task("Note what to buy.")
-	res, err := d.RunTask(ctx, agent.Task{Goal: task.Goal, Gate: extension.Command(task.Gate...), MaxRetries: task.MaxRetries})
+	res, err := d.RunTask(ctx, session.Task{Goal: task.Goal, Verifier: extension.Command(task.Gate...), MaxRetries: task.MaxRetries})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/permission"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -50,13 +51,13 @@ func run(ctx context.Context, out *log.Logger) error {
 			return err
 		}
 		switch step := step.(type) {
-		case *agent.AwaitingInput:
+		case *session.AwaitingInput:
 			err = step.Submit(ctx, content.UserText("Announce the release."))
-		case *agent.ApprovalRequest: // Next refuses to go on until it is decided
+		case *session.ApprovalRequest: // Next refuses to go on until it is decided
 			err = decide(ctx, out, step)
-		case *agent.AfterToolResult:
+		case *session.AfterToolResult:
 			out.Println("round", step.Round, "is complete")
-		case *agent.Finished:
+		case *session.Finished:
 			out.Print(step.Result.Text())
 			return nil
 		}
@@ -67,7 +68,7 @@ func run(ctx context.Context, out *log.Logger) error {
 }
 
 // decide is what a person would do at a prompt, minutes or days later.
-func decide(ctx context.Context, out *log.Logger, r *agent.ApprovalRequest) error {
+func decide(ctx context.Context, out *log.Logger, r *session.ApprovalRequest) error {
 	var m mail
 	if err := json.Unmarshal(r.Input, &m); err != nil {
 		return fmt.Errorf("input of %s: %w", r.CallID, err)
@@ -79,7 +80,7 @@ func decide(ctx context.Context, out *log.Logger, r *agent.ApprovalRequest) erro
 	return r.ApproveWithInput(ctx, json.RawMessage(`{"to":"team","text":"We ship today."}`))
 }
 
-func start(ctx context.Context) (*agent.Driver, error) {
+func start(ctx context.Context) (*session.Session, error) {
 	send, err := tool.Func("send_mail", "Sends a mail.", func(_ context.Context, m mail) (string, error) {
 		return "sent to " + m.To, nil
 	})

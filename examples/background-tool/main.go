@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -59,7 +60,7 @@ func run(ctx context.Context, out *log.Logger) error {
 	return nil
 }
 
-func start(ctx context.Context, finish <-chan struct{}) (*agent.Driver, error) {
+func start(ctx context.Context, finish <-chan struct{}) (*session.Session, error) {
 	build, err := tool.Func("build", "Builds the project.", func(ctx context.Context, _ struct{}) (string, error) {
 		select {
 		case <-finish:

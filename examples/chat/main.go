@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model/demo"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/fs"
 )
@@ -62,13 +63,13 @@ func chat(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 // shown is what a person sees of an event.
-func shown(ev agent.StreamEvent) string {
+func shown(ev session.StreamEvent) string {
 	switch ev := ev.(type) {
-	case agent.TextDelta:
+	case session.TextDelta:
 		return ev.Text
-	case agent.ToolUse:
+	case session.ToolUse:
 		return fmt.Sprintf("[%s %s]\n", ev.Call.Name, ev.Call.Input)
-	case agent.ReasoningDelta, agent.ToolDone, agent.UsageUpdate, agent.MessageComplete:
+	case session.ReasoningDelta, session.ToolDone, session.UsageUpdate, session.MessageComplete:
 	}
 	return ""
 }

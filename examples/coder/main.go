@@ -24,6 +24,7 @@ import (
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/policy/permission"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/fs"
 	"github.com/turnlog/turnlog/tool/shell"
@@ -82,7 +83,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	t.say("\n%s", diff(context.WithoutCancel(ctx), o.root, task.Baseline, res.FilesChanged)) // also of a task that failed
 	t.say("%s, verified: %t, attempts: %d, changed: %s\n", res.Status, res.Verified, res.Attempts, strings.Join(res.FilesChanged, ", "))
 	if err == nil && !res.Verified {
-		err = agent.ErrCancelled
+		err = session.ErrCancelled
 	}
 	return err
 }
@@ -118,19 +119,19 @@ func parse(args []string) (options, error) {
 }
 
 // agent makes the agent of its file, and the task of the goal.
-func (o options) agent(ctx context.Context, t *terminal) (*agent.Agent, agent.Task, error) {
+func (o options) agent(ctx context.Context, t *terminal) (*agent.Agent, session.Task, error) {
 	def, err := agentfile.Parse("coder.yaml", definition, nil)
 	if err != nil {
-		return nil, agent.Task{}, err
+		return nil, session.Task{}, err
 	}
 	def.Model = o.model
 	tools, err := workshop(o.root) //nolint:contextcheck // what shell.New looks for takes no time worth a context
 	if err != nil {
-		return nil, agent.Task{}, err
+		return nil, session.Task{}, err
 	}
 	protected, err := permission.NewPaths(permission.PathConfig{Root: o.root, Protected: []string{".git"}})
 	if err != nil {
-		return nil, agent.Task{}, err
+		return nil, session.Task{}, err
 	}
 	models := registry.New(os.Getenv)
 	cfg, err := def.Agent(ctx, agentfile.Kit{
@@ -140,12 +141,12 @@ func (o options) agent(ctx context.Context, t *terminal) (*agent.Agent, agent.Ta
 		Root:        o.root,
 	})
 	if err != nil {
-		return nil, agent.Task{}, err
+		return nil, session.Task{}, err
 	}
 	cfg.Approver, cfg.Observers = t, []extension.Observer{t}
 	a, err := agent.New(cfg)
 	spec := def.Task(o.goal)
-	task := agent.Task{Goal: spec.Goal, Gate: extension.Command(spec.Gate...), MaxRetries: spec.MaxRetries, Baseline: baseline(ctx, o.root)}
+	task := session.Task{Goal: spec.Goal, Verifier: extension.Command(spec.Gate...), MaxRetries: spec.MaxRetries, Baseline: baseline(ctx, o.root)}
 	return a, task, err
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/session"
 )
 
 func TestTheRepositoryIsChangedAsItIsApproved(t *testing.T) {
@@ -29,7 +29,7 @@ func TestTheRepositoryIsChangedAsItIsApproved(t *testing.T) {
 			t.Cleanup(func() { _ = os.RemoveAll(root) })
 			var out strings.Builder
 			err = run(t.Context(), []string{"--root", root, "--model", "scripted:offline.yaml", sampleGoal}, strings.NewReader(c.answers), &out)
-			if _, failed := errors.AsType[*agent.ProviderError](err); c.verified != (err == nil) || c.verified == failed {
+			if _, failed := errors.AsType[*session.ProviderError](err); c.verified != (err == nil) || c.verified == failed {
 				t.Errorf("run: %v\n%s", err, out.String())
 			}
 			if text := read(t, root, "cart.go"); !strings.Contains(text, c.condition) {

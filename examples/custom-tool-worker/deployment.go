@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
@@ -17,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -79,19 +79,19 @@ func ask(ctx context.Context, nc *nats.Conn) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer s.Close()
+	defer func() { _ = s.Close(context.WithoutCancel(ctx)) }()
 	for {
 		step, err := s.Next(ctx)
 		if err != nil {
 			return "", err
 		}
 		switch step := step.(type) {
-		case *agent.AwaitingInput:
+		case *session.AwaitingInput:
 			if err := step.Submit(ctx, content.UserText(prompt)); err != nil {
 				return "", err
 			}
-		case *agent.ApprovalRequest, *agent.AfterToolResult:
-		case *agent.Finished:
+		case *session.ApprovalRequest, *session.AfterToolResult:
+		case *session.Finished:
 			return step.Result.Text(), nil
 		}
 	}

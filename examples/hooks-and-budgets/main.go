@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -39,8 +40,8 @@ func run(ctx context.Context, out *log.Logger) error {
 	}
 	for _, goal := range []string{"What do my files say?", "Read everything.", "Read one more.", "Go on."} {
 		res, err := d.RunText(ctx, goal)
-		limit, isLimit := errors.AsType[*agent.UsageLimitError](err)
-		veto, isVeto := errors.AsType[*agent.HookTerminatedError](err)
+		limit, isLimit := errors.AsType[*session.UsageLimitError](err)
+		veto, isVeto := errors.AsType[*session.HookTerminatedError](err)
 		switch {
 		case isLimit:
 			out.Printf("%s\n  limit: %v; so far: %s\n", goal, err, limit.Partial.Response)
@@ -77,7 +78,7 @@ func (secrets) OnEvent(_ context.Context, e extension.HookEvent) (extension.Acti
 	return extension.Action{}, nil
 }
 
-func start(ctx context.Context) (*agent.Driver, error) {
+func start(ctx context.Context) (*session.Session, error) {
 	type file struct {
 		Path string `json:"path"`
 	}

@@ -11,10 +11,12 @@ import (
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/permission"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -56,17 +58,17 @@ func run(ctx context.Context, out *log.Logger) error {
 			return err
 		}
 		switch step := step.(type) {
-		case *agent.AwaitingInput:
+		case *session.AwaitingInput:
 			err = step.Submit(ctx, content.UserText("Turnlog"))
-		case *agent.ApprovalRequest: // the researcher's; it goes on where it was
+		case *session.ApprovalRequest: // the researcher's; it goes on where it was
 			out.Println("approved:", step.Summary)
 			err = step.Approve(ctx)
-		case *agent.AfterToolResult:
-		case *agent.Finished:
+		case *session.AfterToolResult:
+		case *session.Finished:
 			out.Println(step.Result.Text())
 			u := step.Result.Usage
 			out.Printf("both used %d tokens in, %d out\n", u.InputTokens, u.OutputTokens)
-			return show(ctx, out, sessions, agent.ChildID("editor", content.PlaceOf(1, 1, 1)))
+			return show(ctx, out, sessions, engine.ChildID("editor", content.PlaceOf(1, 1, 1)))
 		}
 		if err != nil {
 			return err
@@ -103,7 +105,7 @@ func newResearcher(sessions journal.Journal) (tool.Tool, error) {
 	return a.Tool("research", "Finds out about one question.")
 }
 
-func startEditor(ctx context.Context, sessions journal.Journal, research tool.Tool) (*agent.Driver, error) {
+func startEditor(ctx context.Context, sessions journal.Journal, research tool.Tool) (*session.Session, error) {
 	tools, err := tool.NewRegistry("staff", research)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/fs"
 )
@@ -57,7 +58,7 @@ func run(ctx context.Context, out *log.Logger) error {
 	if err != nil {
 		return err
 	}
-	res, err := d.RunTask(ctx, agent.Task{Goal: "Write hello into greeting.txt.", Gate: spelling{out}, MaxRetries: 2})
+	res, err := d.RunTask(ctx, session.Task{Goal: "Write hello into greeting.txt.", Verifier: spelling{out}, MaxRetries: 2})
 	if err != nil {
 		return err
 	}

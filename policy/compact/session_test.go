@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/policy/compact"
+	"github.com/turnlog/turnlog/session"
 )
 
 // echo answers the last input and keeps what it was shown. It counts a token for
@@ -38,7 +39,7 @@ func (e echo) Call(_ context.Context, r model.Request, _ func(content.Delta)) (m
 	}, nil
 }
 
-func start(t *testing.T, cfg agent.Config) *agent.Driver {
+func start(t *testing.T, cfg agent.Config) *session.Session {
 	t.Helper()
 	a, err := agent.New(cfg)
 	if err != nil {
@@ -51,7 +52,7 @@ func start(t *testing.T, cfg agent.Config) *agent.Driver {
 	return d
 }
 
-func say(t *testing.T, d *agent.Driver, text string) *agent.RunResult {
+func say(t *testing.T, d *session.Session, text string) *session.RunResult {
 	t.Helper()
 	res, err := d.RunText(t.Context(), text)
 	if err != nil {
@@ -227,7 +228,7 @@ func TestACompactionThatDiedWithItsHostIsMadeAgain(t *testing.T) {
 	for n := range 3 {
 		say(t, d, fmt.Sprintf("number %d", n))
 	}
-	if err := d.Send(t.Context(), agent.Steer, content.UserText("number 3")); err != nil {
+	if err := d.Send(t.Context(), session.Steer, content.UserText("number 3")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Next(ctx); !errors.Is(err, died) {
@@ -239,7 +240,7 @@ func TestACompactionThatDiedWithItsHostIsMadeAgain(t *testing.T) {
 
 	d = start(t, cfg)
 	step, err := d.Next(t.Context())
-	if f, ok := step.(*agent.Finished); !ok || err != nil || f.Result.Text() != "You said: number 3" {
+	if f, ok := step.(*session.Finished); !ok || err != nil || f.Result.Text() != "You said: number 3" {
 		t.Fatalf("Next = %+v, %v", step, err)
 	}
 	if got := short((*e.shown)[3]); got != "s x u a u" {
@@ -264,7 +265,7 @@ func TestAFailedSummaryEndsTheTurnAndChangesNothing(t *testing.T) {
 		say(t, d, fmt.Sprintf("number %d", n))
 	}
 	_, err = d.RunText(t.Context(), "number 3")
-	failed, ok := errors.AsType[*agent.MutatorError](err)
+	failed, ok := errors.AsType[*session.MutatorError](err)
 	if !ok || !strings.Contains(failed.Error(), "overloaded: try later") {
 		t.Fatalf("RunText = %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/guardrail"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -36,8 +37,8 @@ func (m counted) Call(ctx context.Context, r model.Request, emit func(content.De
 	return m.Model.Call(ctx, r, emit)
 }
 
-// session is one whose tool sees a bird and whose guard has the checks.
-func session(t *testing.T, calls *int, c guardrail.Config, wrap func(extension.Hook) extension.Hook) (*agent.Driver, *journal.Memory) {
+// guarded is a session whose tool sees a bird and whose guard has the checks.
+func guarded(t *testing.T, calls *int, c guardrail.Config, wrap func(extension.Hook) extension.Hook) (*session.Session, *journal.Memory) {
 	t.Helper()
 	look, err := tool.Func("look", "Looks.", func(context.Context, struct{}) (string, error) { return "a bird", nil }, tool.ReadOnly())
 	if err != nil {
@@ -102,9 +103,9 @@ func TestATripEndsTheTurnAndNotTheSession(t *testing.T) {
 		"output": {guardrail.Config{Output: deny}, "look", extension.PostLlmCall, 2, "I saw a bird.", true},
 	} {
 		calls := 0
-		d, log := session(t, &calls, c.cfg, nil)
+		d, log := guarded(t, &calls, c.cfg, nil)
 		_, err := d.RunText(t.Context(), c.input)
-		stopped, ok := errors.AsType[*agent.HookTerminatedError](err)
+		stopped, ok := errors.AsType[*session.HookTerminatedError](err)
 		if !ok || stopped.Hook != "guardrail" || stopped.Point != c.point || stopped.Reason != "birds: matches bird" {
 			t.Fatalf("%s: Run = %v", name, err)
 		}
@@ -131,7 +132,7 @@ func TestInputIsReadOnceInATurnOfManyRounds(t *testing.T) {
 	t.Parallel()
 	var read []string
 	calls := 0
-	d, _ := session(t, &calls, guardrail.Config{Input: []guardrail.Check{says("c", guardrail.Warn("hm"), nil, &read)}}, nil)
+	d, _ := guarded(t, &calls, guardrail.Config{Input: []guardrail.Check{says("c", guardrail.Warn("hm"), nil, &read)}}, nil)
 	res, err := d.RunText(t.Context(), "look")
 	if err != nil || res.Response != "I saw a bird." || calls != 2 || len(read) != 1 {
 		t.Errorf("Run = %+v, %v; the check read %q", res, err, read)
@@ -144,9 +145,9 @@ func TestACheckThatFailsEndsTheTurnUnlessItMayNot(t *testing.T) {
 		var read []string
 		calls := 0
 		check := says("c", guardrail.Pass(), errors.New("no connection"), &read)
-		d, _ := session(t, &calls, guardrail.Config{Input: []guardrail.Check{check}}, wrap)
+		d, _ := guarded(t, &calls, guardrail.Config{Input: []guardrail.Check{check}}, wrap)
 		_, err := d.RunText(t.Context(), "look")
-		stopped, ok := errors.AsType[*agent.HookTerminatedError](err)
+		stopped, ok := errors.AsType[*session.HookTerminatedError](err)
 		switch {
 		case wrap != nil && err != nil:
 			t.Errorf("%s: Run = %v", name, err)

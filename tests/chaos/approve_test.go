@@ -11,11 +11,11 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -100,8 +100,8 @@ func (a *arena) asksAndIsAnswered(s content.SessionID, clients []*client.Client)
 		a.T.Errorf("%s: %v", s, err)
 		return
 	}
-	defer started.Close()
-	if err := started.Submit(a.Ctx, "", content.UserText("go")); err != nil {
+	defer func() { _ = started.Close(a.Ctx) }()
+	if err := started.Send(a.Ctx, "", content.UserText("go")); err != nil {
 		a.T.Errorf("%s: %v", s, err)
 		return
 	}
@@ -129,13 +129,13 @@ func (a *arena) votes(s content.SessionID, i int, p *client.Client) {
 		a.T.Errorf("%s: %v", s, err)
 		return
 	}
-	defer joined.Close()
+	defer func() { _ = joined.Close(a.Ctx) }()
 	v := verdict{fmt.Sprint("p", i), i%2 == 0}
 	a.record(i, string(s), v, func() (any, outcome) {
 		ctx, cancel := context.WithTimeout(a.Ctx, patience)
 		defer cancel()
-		err := joined.ResolveApproval(ctx, "", agent.Decision{Approve: v.approve, By: v.by})
-		_, no := errors.AsType[*client.RefusedError](err)
+		err := joined.ResolveApproval(ctx, session.Decision{Approve: v.approve, By: v.by})
+		_, no := errors.AsType[*session.InvalidStateError](err)
 		switch {
 		case err == nil:
 			return nil, done

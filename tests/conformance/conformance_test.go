@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { celltest.Main(m) }
 // shape is a way to run a session.
 type shape struct {
 	name string
-	open func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) session
+	open func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) hosted
 }
 
 const id content.SessionID = "s"
@@ -72,7 +72,7 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	w := newWorkshop(t, sc)
-	p := &player{t: t, ctx: ctx, shop: w, session: sh.open(t, ctx, sc, w)}
+	p := &player{t: t, ctx: ctx, shop: w, hosted: sh.open(t, ctx, sc, w)}
 	for i, st := range sc.Steps {
 		p.at = fmt.Sprintf("step %d", i+1)
 		p.play(st)

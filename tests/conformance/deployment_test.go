@@ -14,7 +14,6 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
@@ -23,17 +22,9 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// remote is a session of a deployment.
-type remote struct {
-	*client.Session
-	cell *jetstream.Cell
-}
-
-func (r remote) Journal() journal.Journal { return r.cell.Journal() }
-
 // deployed is a server, a worker and as many nodes as die, in a bubble.
-func deployed(configure func(*deployment) actor.Config) func(*testing.T, context.Context, *scenario, *workshop) session {
-	return func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) session {
+func deployed(configure func(*deployment) actor.Config) func(*testing.T, context.Context, *scenario, *workshop) hosted {
+	return func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) hosted {
 		t.Helper()
 		d := &deployment{World: celltest.New(ctx, t, 5*time.Second), sc: sc, shop: w, configure: configure}
 		d.work(ctx)
@@ -46,7 +37,7 @@ func deployed(configure func(*deployment) actor.Config) func(*testing.T, context
 		s := d.Start(id, sc.Script, func(o *client.Options) {
 			o.SystemPrompt, o.Transcript, o.Stepped, o.Config = sc.Config.System, sc.Config.transcript(), !sc.Config.Unstepped, f
 		})
-		return remote{s, d.Cell}
+		return hosted{s, d.Cell.Journal()}
 	}
 }
 

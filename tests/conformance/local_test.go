@@ -2,12 +2,9 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
 	"testing"
 
 	"github.com/turnlog/turnlog/agent"
-	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
@@ -24,40 +21,9 @@ func shapes() []shape {
 	}
 }
 
-// local is a session in this process.
-type local struct {
-	*agent.Driver
-	journal journal.Journal
-}
-
-func (l local) Submit(ctx context.Context, b events.OnBusy, items ...content.Item) error {
-	return l.Send(ctx, b, items...)
-}
-
-func (l local) ResolveApproval(ctx context.Context, call content.CallID, v agent.Decision) error {
-	if call == "" {
-		return l.Driver.ResolveApproval(ctx, v)
-	}
-	return l.ResolveApprovalFor(ctx, call, v)
-}
-
-func (l local) ApproveWithInput(ctx context.Context, call content.CallID, input json.RawMessage, _ string) error {
-	return l.ResolveApprovalForWithPatchedInput(ctx, call, input)
-}
-
-func (l local) CancelCall(ctx context.Context, call content.CallID, reason string) error {
-	return l.Calls().Cancel(ctx, call, reason)
-}
-
-func (l local) DetachCall(ctx context.Context, call content.CallID) error {
-	return l.Calls().Detach(ctx, call)
-}
-
-func (l local) Journal() journal.Journal { return l.journal }
-
 // inProcess is a session whose tools run as its manager wants it.
-func inProcess(manager func(config) task.Manager) func(*testing.T, context.Context, *scenario, *workshop) session {
-	return func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) session {
+func inProcess(manager func(config) task.Manager) func(*testing.T, context.Context, *scenario, *workshop) hosted {
+	return func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) hosted {
 		t.Helper()
 		m, err := scripted.Parse(sc.name, []byte(sc.Script))
 		if err != nil {
@@ -94,6 +60,6 @@ func inProcess(manager func(config) task.Manager) func(*testing.T, context.Conte
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = d.Close(context.WithoutCancel(ctx)) }) // at its end there is nothing that could fail
-		return local{d, c.Journal}
+		return hosted{d, c.Journal}
 	}
 }

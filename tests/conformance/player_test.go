@@ -10,37 +10,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnlog/turnlog/agent"
-	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/session"
 )
 
-// session is what all shapes have in common.
-type session interface {
-	Next(ctx context.Context) (agent.Step, error)
-	Ask(ctx context.Context, c commands.Command) error
-	Submit(ctx context.Context, b events.OnBusy, items ...content.Item) error
-	Cancel(ctx context.Context, reason string) error
-	CancelCall(ctx context.Context, call content.CallID, reason string) error
-	DetachCall(ctx context.Context, call content.CallID) error
-	ResolveApproval(ctx context.Context, call content.CallID, v agent.Decision) error
-	ApproveWithInput(ctx context.Context, call content.CallID, input json.RawMessage, by string) error
-	Grant(ctx context.Context, patterns ...string) error
-	Snapshot() agent.Snapshot
-	Journal() journal.Journal
+// hosted is a session with the journal that holds it, wherever it runs.
+type hosted struct {
+	*session.Session
+	journal journal.Journal
 }
 
 // player is the host of a scenario.
 type player struct {
-	session
+	hosted
 	t    *testing.T
 	ctx  context.Context //nolint:containedctx // the run's
 	shop *workshop
 	at   string
-	last agent.Step
+	last session.Step
 }
 
 func (p *player) play(st step) {
@@ -79,13 +69,13 @@ func (p *player) next(st step) {
 	if !fits(text, st.Next, isApproval(got), err != nil) {
 		p.t.Errorf("%s: Next = %s, want %s", p.at, text, st.Next)
 	}
-	if a, ok := got.(*agent.ApprovalRequest); ok && (a.CallID == "" || a.TaskID == "" || a.Digest == "") {
+	if a, ok := got.(*session.ApprovalRequest); ok && (a.CallID == "" || a.TaskID == "" || a.Digest == "") {
 		p.t.Errorf("%s: the approval says too little of its call: %+v", p.at, a.Approval)
 	}
-	if y, ok := got.(*agent.AfterToolResult); st.Items > 0 && (!ok || y.TranscriptLen != st.Items) {
+	if y, ok := got.(*session.AfterToolResult); st.Items > 0 && (!ok || y.TranscriptLen != st.Items) {
 		p.t.Errorf("%s: Next = %+v, want a yield with %d items", p.at, got, st.Items)
 	}
-	if i, ok := got.(agent.Interrupt); ok && i.IsBlocking() != isApproval(got) {
+	if i, ok := got.(session.Interrupt); ok && i.IsBlocking() != isApproval(got) {
 		p.t.Errorf("%s: IsBlocking of %s = %t", p.at, text, i.IsBlocking())
 	}
 	if st.Result != nil {
@@ -99,24 +89,24 @@ func fits(text, want string, approval, failed bool) bool {
 	return text == want || strings.HasPrefix(text, want+":") || approval && says(text, want) || failed && strings.HasPrefix(text, want)
 }
 
-func isApproval(s agent.Step) bool {
-	_, ok := s.(*agent.ApprovalRequest)
+func isApproval(s session.Step) bool {
+	_, ok := s.(*session.ApprovalRequest)
 	return ok
 }
 
 // describe says what Next returned, in the words of scenarios.
-func describe(st agent.Step, err error) string {
+func describe(st session.Step, err error) string {
 	if err != nil {
 		return "error: " + err.Error()
 	}
 	switch st := st.(type) {
-	case *agent.AwaitingInput:
+	case *session.AwaitingInput:
 		return "awaiting_input"
-	case *agent.AfterToolResult:
+	case *session.AfterToolResult:
 		return "after_tool_result"
-	case *agent.ApprovalRequest:
+	case *session.ApprovalRequest:
 		return "approval " + st.Tool + " " + st.RequestKind
-	case *agent.Finished:
+	case *session.Finished:
 		text := "finished " + string(st.Result.FinishReason)
 		if answer := st.Result.Text(); answer != "" {
 			text += ": " + answer
@@ -129,7 +119,7 @@ func describe(st agent.Step, err error) string {
 // until waits for an event in the journal.
 func (p *player) until(begins string) {
 	var seen []journal.Record
-	for rec, err := range p.Journal().Follow(p.ctx, id, 0) {
+	for rec, err := range p.journal.Follow(p.ctx, id, 0) {
 		if err != nil {
 			p.t.Errorf("%s: follow: %v", p.at, err)
 			return
@@ -155,11 +145,13 @@ func (p *player) perform(a act) error {
 	case a.Cancel != "":
 		return p.Cancel(p.ctx, a.Reason)
 	case a.CancelCall != "":
-		return p.CancelCall(p.ctx, p.call(a.CancelCall), a.Reason)
+		return p.Calls().Cancel(p.ctx, p.call(a.CancelCall), a.Reason)
 	case a.Detach != "":
-		return p.DetachCall(p.ctx, p.call(a.Detach))
+		return p.Calls().Detach(p.ctx, p.call(a.Detach))
 	case a.Approve != "" && a.Input != "":
-		return p.ApproveWithInput(p.ctx, p.call(a.Approve), json.RawMessage(a.Input), "tester")
+		return p.ResolveApproval(p.ctx, session.Decision{
+			Call: p.call(a.Approve), Approve: true, Input: json.RawMessage(a.Input), By: "tester",
+		})
 	case a.Approve != "" || a.Deny != "":
 		return p.resolve(a)
 	case len(a.Allow) > 0:
@@ -179,28 +171,25 @@ func (p *player) submit(a act) error {
 	if a.Kind != "" {
 		it = content.NewItem(a.Kind, content.TextPart(a.Submit))
 	}
-	if o := a.Only.options(); o != nil {
-		return p.Ask(p.ctx, commands.SubmitInput{Items: []content.Item{it}, OnBusy: a.OnBusy, Options: o})
-	}
 	if a.By == "" {
-		return p.Submit(p.ctx, a.OnBusy, it)
+		return p.Ask(p.ctx, commands.SubmitInput{Items: []content.Item{it}, OnBusy: a.OnBusy, Options: a.Only.options()})
 	}
 	switch st := p.last.(type) { //nolint:gochecksumtype // the others take no input
-	case *agent.AwaitingInput:
+	case *session.AwaitingInput:
 		return st.Submit(p.ctx, it)
-	case *agent.AfterToolResult:
+	case *session.AfterToolResult:
 		return st.Submit(p.ctx, it)
 	}
 	return fmt.Errorf("%T has no Submit", p.last)
 }
 
 func (p *player) resolve(a act) error {
-	v := agent.Decision{Approve: a.Approve != "", Reason: a.Reason, Always: a.Always, By: "tester"}
+	v := session.Decision{Approve: a.Approve != "", Reason: a.Reason, Always: a.Always, By: "tester"}
 	switch a.By {
 	case "only":
-		return p.ResolveApproval(p.ctx, "", v)
+		return p.ResolveApproval(p.ctx, v)
 	case "handle":
-		h, ok := p.last.(*agent.ApprovalRequest)
+		h, ok := p.last.(*session.ApprovalRequest)
 		switch {
 		case !ok:
 			return fmt.Errorf("%T is no approval", p.last)
@@ -213,7 +202,8 @@ func (p *player) resolve(a act) error {
 		}
 		return h.Deny(p.ctx)
 	}
-	return p.ResolveApproval(p.ctx, p.call(a.Approve+a.Deny), v)
+	v.Call = p.call(a.Approve + a.Deny)
+	return p.ResolveApproval(p.ctx, v)
 }
 
 // check compares what became of an act with what should have.
@@ -226,10 +216,7 @@ func (p *player) check(err error, refused string) {
 
 // refusal is the code with which something was turned down.
 func refusal(err error) string {
-	if state, ok := errors.AsType[*agent.InvalidStateError](err); ok {
-		return state.Reason
-	}
-	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
+	if refused, ok := errors.AsType[*session.InvalidStateError](err); ok {
 		return refused.Reason
 	}
 	if err != nil {
@@ -254,7 +241,7 @@ func (p *player) call(name string) content.CallID {
 func (p *player) records() []journal.Record {
 	p.t.Helper()
 	var out []journal.Record
-	for rec, err := range p.Journal().Read(context.WithoutCancel(p.ctx), id, 0) {
+	for rec, err := range p.journal.Read(context.WithoutCancel(p.ctx), id, 0) {
 		if err != nil {
 			p.t.Fatalf("read the journal: %v", err)
 		}

@@ -3,15 +3,15 @@ package conformance
 import (
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
 )
 
 // result checks what is said of a turn.
-func (p *player) result(want result, st agent.Step) {
+func (p *player) result(want result, st session.Step) {
 	p.t.Helper()
-	f, ok := st.(*agent.Finished)
+	f, ok := st.(*session.Finished)
 	if !ok {
 		p.t.Errorf("%s: %T has no result", p.at, st)
 		return

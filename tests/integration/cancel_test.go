@@ -10,12 +10,11 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
-	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -48,9 +47,11 @@ func BenchmarkCancel(b *testing.B) {
 }
 
 // cancels are the ways to cancel a running call.
-var cancels = map[string]func(context.Context, *client.Session) error{
-	"turn": func(ctx context.Context, s *client.Session) error { return s.Cancel(ctx, "enough") },
-	"call": func(ctx context.Context, s *client.Session) error { return s.CancelCall(ctx, "call_1_1", "enough") },
+var cancels = map[string]func(context.Context, *session.Session) error{
+	"turn": func(ctx context.Context, s *session.Session) error { return s.Cancel(ctx, "enough") },
+	"call": func(ctx context.Context, s *session.Session) error {
+		return s.Calls().Cancel(ctx, "call_1_1", "enough")
+	},
 }
 
 // deploymentOfCancels is a deployment whose only tool waits until it is canceled.
@@ -102,14 +103,14 @@ func (c *deploymentOfCancels) Call(ctx context.Context, _ tool.Call) (tool.Outpu
 }
 
 // measure cancels a running call and returns how long it took the tool to notice.
-func (c *deploymentOfCancels) measure(tb testing.TB, cancel func(context.Context, *client.Session) error) time.Duration {
+func (c *deploymentOfCancels) measure(tb testing.TB, cancel func(context.Context, *session.Session) error) time.Duration {
 	tb.Helper()
 	c.sessions++
 	id := content.SessionID(fmt.Sprint("s", c.sessions))
 	s := c.Start(id, `{"replies":[{"calls":[{"name":"wait","input":{}}]},{"text":"done"}]}`)
 	ctx, stop := context.WithTimeout(c.Ctx, patience)
 	defer stop()
-	if err := s.Submit(ctx, "", content.UserText("go")); err != nil {
+	if err := s.Send(ctx, "", content.UserText("go")); err != nil {
 		tb.Fatal(err)
 	}
 	await(ctx, tb, c.began)
@@ -122,14 +123,14 @@ func (c *deploymentOfCancels) measure(tb testing.TB, cancel func(context.Context
 	return took
 }
 
-func untilFinished(ctx context.Context, tb testing.TB, s *client.Session) {
+func untilFinished(ctx context.Context, tb testing.TB, s *session.Session) {
 	tb.Helper()
 	for {
 		step, err := s.Next(ctx)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if _, ok := step.(*agent.Finished); ok {
+		if _, ok := step.(*session.Finished); ok {
 			return
 		}
 	}

@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/session"
 )
 
 // TestAllSessionsSurviveTheirNode ends a node while models stream, tools run in the
@@ -98,7 +98,7 @@ type failover struct {
 	provider *provider
 	gate     string // a pipe that the tools read from
 	sessions map[content.SessionID]doing
-	opened   []*client.Session
+	opened   []*session.Session
 }
 
 func newFailover(tb testing.TB, sessions int) *failover {
@@ -137,7 +137,7 @@ func newFailover(tb testing.TB, sessions int) *failover {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		tb.Cleanup(s.Close)
+		tb.Cleanup(func() { _ = s.Close(tb.Context()) })
 		f.sessions[s.ID()], f.opened = k, append(f.opened, s)
 	}
 	for id, k := range f.sessions {
@@ -178,7 +178,7 @@ func (f *failover) finish(killed bool) {
 	group.Go(func() error { return f.letThrough(letting) })
 	for _, s := range f.opened {
 		if f.sessions[s.ID()].rules != nil {
-			if err := s.ResolveApproval(f.ctx, "", agent.Decision{Approve: true}); err != nil {
+			if err := s.ResolveApproval(f.ctx, session.Decision{Approve: true}); err != nil {
 				f.t.Errorf("approve in %s: %v", s.ID(), err)
 			}
 		}

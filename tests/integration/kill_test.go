@@ -10,15 +10,15 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/session"
 )
 
 // open starts a session with a script and submits a prompt.
-func (d *deployment) open(ctx context.Context, id content.SessionID, script string) *client.Session {
+func (d *deployment) open(ctx context.Context, id content.SessionID, script string) *session.Session {
 	d.t.Helper()
 	c, err := client.Open(d.nc, "")
 	if err != nil {
@@ -28,8 +28,8 @@ func (d *deployment) open(ctx context.Context, id content.SessionID, script stri
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.t.Cleanup(s.Close)
-	if err := s.Submit(ctx, events.Steer, content.UserText("go")); err != nil {
+	d.t.Cleanup(func() { _ = s.Close(d.t.Context()) })
+	if err := s.Send(ctx, events.Steer, content.UserText("go")); err != nil {
 		d.t.Fatal(err)
 	}
 	return s
@@ -60,15 +60,15 @@ func ends(ev events.Event) bool {
 	return ok
 }
 
-func finished(ctx context.Context, t *testing.T, s *client.Session) agent.TurnResult {
+func finished(ctx context.Context, t *testing.T, s *session.Session) session.TurnResult {
 	t.Helper()
 	step, err := s.Next(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fin, ok := step.(*agent.Finished)
+	fin, ok := step.(*session.Finished)
 	if !ok {
-		t.Fatalf("Next = %T, want *agent.Finished", step)
+		t.Fatalf("Next = %T, want *session.Finished", step)
 	}
 	return fin.Result
 }

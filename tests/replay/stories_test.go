@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -36,7 +37,7 @@ func stories() map[string]func(*story) {
 			})
 			s.say("use tools")
 			s.afterTools()
-			s.sendTo(agent.Steer, "and be quick")
+			s.sendTo(session.Steer, "and be quick")
 			s.afterTools()
 			s.finished(content.Completed)
 		},
@@ -50,21 +51,21 @@ func stories() map[string]func(*story) {
 				),
 			})
 			s.say("ask me")
-			s.approval(func(r *agent.ApprovalRequest) error { return r.DenyWithReason(s.ctx, "not this one") })
-			s.approval(func(r *agent.ApprovalRequest) error {
+			s.approval(func(r *session.ApprovalRequest) error { return r.DenyWithReason(s.ctx, "not this one") })
+			s.approval(func(r *session.ApprovalRequest) error {
 				return r.ApproveWithInput(s.ctx, json.RawMessage(`{"text":"patched"}`))
 			})
-			s.approval(func(r *agent.ApprovalRequest) error { return r.Approve(s.ctx) })
+			s.approval(func(r *session.ApprovalRequest) error { return r.Approve(s.ctx) })
 			s.afterTools()
-			s.approval(func(*agent.ApprovalRequest) error { s.pass(2 * time.Minute); return nil }) // it expires
+			s.approval(func(*session.ApprovalRequest) error { s.pass(2 * time.Minute); return nil }) // it expires
 			s.afterTools()
 			s.finished(content.Completed)
 		},
 		"open_approval": func(s *story) {
 			s.start(agent.Config{Permissions: asking{}, Model: answering(modeltest.Calls(call("c1", "echo", `{"text":"a"}`)))})
 			s.say("ask me")
-			s.approval(func(*agent.ApprovalRequest) error { return nil })
-			s.sendTo(agent.Queue, "later")
+			s.approval(func(*session.ApprovalRequest) error { return nil })
+			s.sendTo(session.Queue, "later")
 		},
 		"crash": func(s *story) {
 			c := agent.Config{MaxParallel: 2, Model: answering(
@@ -92,7 +93,7 @@ func stories() map[string]func(*story) {
 			if _, err := s.driver.Next(s.ctx); err == nil {
 				s.t.Error("Next = nil, want the provider's error")
 			}
-			s.sendTo(agent.Steer, "again")
+			s.sendTo(session.Steer, "again")
 			s.finished(content.Completed)
 		},
 		"background": func(s *story) {
@@ -119,7 +120,7 @@ func stories() map[string]func(*story) {
 			s.say("again")
 			s.meanwhile(time.Second, commands.Cancel{Scope: commands.ScopeCall, Call: "c2"})
 			s.afterTools()
-			s.sendTo(agent.InterruptTurn, "no, this")
+			s.sendTo(session.InterruptTurn, "no, this")
 			s.finished(content.Cancelled)
 			s.finished(content.Completed)
 			s.ask(commands.Cancel{Scope: commands.ScopeSession})

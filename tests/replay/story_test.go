@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -25,8 +26,8 @@ type story struct {
 	id       content.SessionID
 	journal  *journal.Memory
 	registry *tool.Registry
-	driver   *agent.Driver
-	drivers  []*agent.Driver
+	driver   *session.Session
+	drivers  []*session.Session
 }
 
 // told tells a story and returns the journal that has it.
@@ -102,7 +103,7 @@ func (s *story) start(c agent.Config) {
 func (s *story) pass(d time.Duration) { <-time.After(d) }
 
 // want is the next step, which is an S.
-func want[S agent.Step](s *story) S {
+func want[S session.Step](s *story) S {
 	s.t.Helper()
 	step, err := s.driver.Next(s.ctx)
 	got, ok := step.(S)
@@ -112,29 +113,29 @@ func want[S agent.Step](s *story) S {
 	return got
 }
 
-func (s *story) awaiting() { s.t.Helper(); want[*agent.AwaitingInput](s) }
+func (s *story) awaiting() { s.t.Helper(); want[*session.AwaitingInput](s) }
 
 // say waits for the session's turn to listen, and submits.
 func (s *story) say(text string) {
 	s.t.Helper()
-	if err := want[*agent.AwaitingInput](s).Submit(s.ctx, content.UserText(text)); err != nil {
+	if err := want[*session.AwaitingInput](s).Submit(s.ctx, content.UserText(text)); err != nil {
 		s.t.Fatal(err)
 	}
 	s.pass(time.Second)
 }
 
-func (s *story) afterTools() { s.t.Helper(); want[*agent.AfterToolResult](s) }
+func (s *story) afterTools() { s.t.Helper(); want[*session.AfterToolResult](s) }
 
 func (s *story) finished(r content.FinishReason) {
 	s.t.Helper()
-	if got := want[*agent.Finished](s).Result.FinishReason; got != r {
+	if got := want[*session.Finished](s).Result.FinishReason; got != r {
 		s.t.Errorf("%s: finished %s, want %s", s.id, got, r)
 	}
 }
 
-func (s *story) approval(decide func(*agent.ApprovalRequest) error) {
+func (s *story) approval(decide func(*session.ApprovalRequest) error) {
 	s.t.Helper()
-	if err := decide(want[*agent.ApprovalRequest](s)); err != nil {
+	if err := decide(want[*session.ApprovalRequest](s)); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -146,7 +147,7 @@ func (s *story) ask(c commands.Command) {
 	}
 }
 
-func (s *story) sendTo(b agent.OnBusy, text string) {
+func (s *story) sendTo(b session.OnBusy, text string) {
 	s.t.Helper()
 	s.ask(commands.SubmitInput{Items: []content.Item{content.UserText(text)}, OnBusy: b})
 }
@@ -179,7 +180,7 @@ func (s *story) restful() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if _, ok := step.(*agent.AwaitingInput); ok {
+		if _, ok := step.(*session.AwaitingInput); ok {
 			return
 		}
 	}

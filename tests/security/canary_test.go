@@ -20,7 +20,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
@@ -28,6 +27,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -272,15 +272,15 @@ func TestNoSecretIsToldByProgramsWithTheirPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer x.Close()
-	if err := x.Submit(s.ctx, "", content.UserText("go")); err != nil {
+	defer func() { _ = x.Close(t.Context()) }()
+	if err := x.Send(s.ctx, "", content.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
 	step, err := x.Next(s.ctx)
-	if fin, ok := step.(*agent.Finished); err != nil || !ok || !strings.Contains(fin.Result.Text(), "ran") {
+	if fin, ok := step.(*session.Finished); err != nil || !ok || !strings.Contains(fin.Result.Text(), "ran") {
 		t.Fatalf("Next = %+v, %v", step, err)
 	}
-	told["the reply"] = step.(*agent.Finished).Result.Text()
+	told["the reply"] = step.(*session.Finished).Result.Text()
 	told["the journal"] = s.run(0, "observer", "export", "s", "--server", with("observer"))
 	told["metrics of the node"] = s.page(node, "/metrics")
 	told["metrics of the worker"] = s.page(crew, "/metrics")

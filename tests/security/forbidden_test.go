@@ -16,13 +16,13 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 	"github.com/turnlog/turnlog/worker/task"
@@ -351,7 +351,7 @@ func TestAForgedResultDoesNothing(t *testing.T) {
 		metrics := &forgeries{}
 		node := c.world("driver").Node(actor.Config{Metrics: metrics})
 		s := w.Start("s", "replies:\n  - calls: [{name: wait, input: {}}]\n  - text: '{{(index .Results 0).Text}}'\n")
-		defer s.Close()
+		defer func() { _ = s.Close(t.Context()) }()
 		submit(w, s)
 		w.Until("s", events.KindToolDispatched)
 
@@ -388,7 +388,7 @@ func TestAForgedResultDoesNothing(t *testing.T) {
 			t.Errorf("%d reports of another queue were taken", n)
 		}
 		close(release)
-		if got := next[*agent.Finished](w, s).Result.Text(); got != "true" {
+		if got := next[*session.Finished](w, s).Result.Text(); got != "true" {
 			t.Errorf("result = %q", got)
 		}
 		crew.Drain(t)
@@ -405,9 +405,9 @@ func TestAClientCannotApprove(t *testing.T) {
 		s := w.Start("s", "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n  - text: done\n", func(o *client.Options) {
 			o.Config.Rules = []events.Rule{{Tool: "echo", Action: events.RuleAsk}}
 		})
-		defer s.Close()
+		defer func() { _ = s.Close(t.Context()) }()
 		submit(w, s)
-		ask := next[*agent.ApprovalRequest](w, s)
+		ask := next[*session.ApprovalRequest](w, s)
 		if err := ask.Approve(c.ctx); err == nil {
 			t.Error("a client approved")
 		}

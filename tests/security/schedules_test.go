@@ -10,13 +10,13 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/schedule"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -95,9 +95,9 @@ func TestAScheduleIsNoWayToApprove(t *testing.T) {
 		s := w.Start("s", "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n  - text: done\n", func(o *client.Options) {
 			o.Config.Rules = []events.Rule{{Tool: "echo", Action: events.RuleAsk}}
 		})
-		defer s.Close()
+		defer func() { _ = s.Close(t.Context()) }()
 		submit(w, s)
-		ask := next[*agent.ApprovalRequest](w, s)
+		ask := next[*session.ApprovalRequest](w, s)
 
 		smuggled := plan("p", time.Second)
 		smuggled.Session = "s"

@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -20,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/policy/notes"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -55,7 +55,7 @@ func echoes(t testing.TB) func(*nats.Conn) []tool.Tool {
 	return func(*nats.Conn) []tool.Tool { return []tool.Tool{echo(t)} }
 }
 
-func next[S agent.Step](w *celltest.World, s *client.Session) S {
+func next[S session.Step](w *celltest.World, s *session.Session) S {
 	w.T.Helper()
 	step, err := s.Next(w.Ctx)
 	got, ok := step.(S)
@@ -81,9 +81,9 @@ func until(w *celltest.World, id content.SessionID, k events.Kind, n int) {
 	}
 }
 
-func submit(w *celltest.World, s *client.Session) {
+func submit(w *celltest.World, s *session.Session) {
 	w.T.Helper()
-	if err := s.Submit(w.Ctx, "", content.UserText("go")); err != nil {
+	if err := s.Send(w.Ctx, "", content.UserText("go")); err != nil {
 		w.T.Fatal(err)
 	}
 }
@@ -113,17 +113,17 @@ func TestEachRoleMayDoWhatASessionNeeds(t *testing.T) {
 			o.Config.ApprovalTTL = 10 * time.Minute
 		})
 		submit(w, s)
-		next[*agent.ApprovalRequest](w, s)
+		next[*session.ApprovalRequest](w, s)
 		c.decide("s", true)
-		if got := next[*agent.Finished](w, s).Result.Text(); got != "done" {
+		if got := next[*session.Finished](w, s).Result.Text(); got != "done" {
 			c.t.Errorf("first turn: %q", got)
 		}
 
 		submit(w, s) // and nobody decides: the session is parked, and its timer is NATS's
-		next[*agent.ApprovalRequest](w, s)
+		next[*session.ApprovalRequest](w, s)
 		until(w, "s", events.KindTurnFinished, 2)
 		synctest.Wait()
-		if got := next[*agent.Finished](w, s).Result.Text(); got != "nobody answered" {
+		if got := next[*session.Finished](w, s).Result.Text(); got != "nobody answered" {
 			c.t.Errorf("second turn: %q", got)
 		}
 
@@ -134,10 +134,10 @@ func TestEachRoleMayDoWhatASessionNeeds(t *testing.T) {
 		if err := s.Cancel(w.Ctx, ""); err != nil {
 			c.t.Fatal(err)
 		}
-		if got := next[*agent.Finished](w, s).Result.FinishReason; got != content.Cancelled {
+		if got := next[*session.Finished](w, s).Result.FinishReason; got != content.Cancelled {
 			c.t.Errorf("third turn: %s", got)
 		}
-		s.Close()
+		_ = s.Close(t.Context())
 		if ids, err := w.Client.Sessions(w.Ctx); err != nil || !slices.Equal(ids, []content.SessionID{"s"}) {
 			c.t.Errorf("sessions: %v, %v", ids, err)
 		}
@@ -197,8 +197,8 @@ func (c *cell) decide(id content.SessionID, yes bool) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	defer s.Close()
-	ask := next[*agent.ApprovalRequest](w, s)
+	defer func() { _ = s.Close(w.Ctx) }()
+	ask := next[*session.ApprovalRequest](w, s)
 	if yes {
 		err = ask.Approve(w.Ctx)
 	} else {
@@ -232,19 +232,19 @@ func TestAWorkerWithSubAgentsHasThreeRoles(t *testing.T) {
 		const script = "replies:\n  - calls: [{name: helper, input: {prompt: help}}]\n  - text: '{{(index .Results 0).Text}}'\n" +
 			"  - calls: [{name: helper, input: {prompt: more}}]\n  - text: '{{(index .Results 0).Text}}'\n"
 		s := w.Start("s", script)
-		defer s.Close()
+		defer func() { _ = s.Close(t.Context()) }()
 		submit(w, s)
-		next[*agent.ApprovalRequest](w, s)
+		next[*session.ApprovalRequest](w, s)
 		c.decide("s", true)
-		if got := next[*agent.Finished](w, s).Result.Text(); got != "ok" {
+		if got := next[*session.Finished](w, s).Result.Text(); got != "ok" {
 			c.t.Errorf("first turn: %q", got)
 		}
 		submit(w, s)
-		next[*agent.ApprovalRequest](w, s)
+		next[*session.ApprovalRequest](w, s)
 		if err := s.Cancel(w.Ctx, ""); err != nil { // the driver tells the sub-agent
 			c.t.Fatal(err)
 		}
-		next[*agent.Finished](w, s)
+		next[*session.Finished](w, s)
 		w.Until("s-t2-r1-c1", events.KindTurnFinished)
 		crew.Drain(c.t)
 		node.Drain(c.t)

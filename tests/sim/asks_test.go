@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/session"
 )
 
 // ignore steps on although an approval is open. Only time can have decided it.
@@ -32,7 +32,7 @@ func (h *host) ignore(ctx context.Context) {
 
 // reason is why a call did not fit, if that is the error.
 func reason(err error) string {
-	if e, ok := errors.AsType[*agent.InvalidStateError](err); ok {
+	if e, ok := errors.AsType[*session.InvalidStateError](err); ok {
 		return e.Reason
 	}
 	return ""
@@ -41,7 +41,7 @@ func reason(err error) string {
 // settleOldest decides an approval whose step is lost.
 func (h *host) settleOldest(ctx context.Context) {
 	for _, a := range h.driver.Snapshot().PendingApprovals {
-		h.ask("resolve by call", h.driver.ResolveApprovalFor(ctx, a.CallID, agent.Decision{Approve: h.dice.one(2)}))
+		h.ask("resolve by call", h.driver.ResolveApproval(ctx, session.Decision{Call: a.CallID, Approve: h.dice.one(2)}))
 		return
 	}
 }
@@ -59,13 +59,13 @@ func (h *host) answer(ctx context.Context) {
 	case 3:
 		h.ask("approve with bad input", a.ApproveWithInput(ctx, bad))
 	case 4:
-		h.ask("resolve the only one", h.driver.ResolveApproval(ctx, agent.Decision{Approve: true, By: "ann"}))
+		h.ask("resolve the only one", h.driver.ResolveApproval(ctx, session.Decision{Approve: true, By: "ann"}))
 	case 5:
-		h.ask("resolve by call", h.driver.ResolveApprovalFor(ctx, a.CallID, agent.Decision{By: "bob", Reason: "no"}))
+		h.ask("resolve by call", h.driver.ResolveApproval(ctx, session.Decision{Call: a.CallID, By: "bob", Reason: "no"}))
 	case 6:
-		h.ask("resolve with input", h.driver.ResolveApprovalForWithPatchedInput(ctx, a.CallID, good))
+		h.ask("resolve with input", h.driver.ResolveApproval(ctx, session.Decision{Call: a.CallID, Approve: true, Input: good}))
 	case 7:
-		h.ask("approve for always", h.driver.ResolveApprovalFor(ctx, a.CallID, agent.Decision{Approve: true, Always: true}))
+		h.ask("approve for always", h.driver.ResolveApproval(ctx, session.Decision{Call: a.CallID, Approve: true, Always: true}))
 	default:
 		h.ask("approve", a.Approve(ctx))
 	}
@@ -88,10 +88,10 @@ func (h *host) mischief(ctx context.Context) { h.askAnything(ctx, h.dice, h.driv
 
 func (h *host) send(ctx context.Context) { h.sendTo(ctx, h.dice, h.driver) }
 
-func (h *host) sendTo(ctx context.Context, d dice, to *agent.Driver) {
+func (h *host) sendTo(ctx context.Context, d dice, to *session.Session) {
 	busy := pick(d,
-		choice[agent.OnBusy]{3, agent.Steer}, choice[agent.OnBusy]{2, agent.Queue},
-		choice[agent.OnBusy]{1, agent.InterruptTurn}, choice[agent.OnBusy]{1, agent.Reject},
+		choice[session.OnBusy]{3, session.Steer}, choice[session.OnBusy]{2, session.Queue},
+		choice[session.OnBusy]{1, session.InterruptTurn}, choice[session.OnBusy]{1, session.Reject},
 	)
 	text, item := h.text()
 	err := to.Send(ctx, busy, item)
@@ -101,7 +101,7 @@ func (h *host) sendTo(ctx context.Context, d dice, to *agent.Driver) {
 
 // askAnything asks one thing, which may make no sense now. Any goroutine may call
 // it.
-func (h *host) askAnything(ctx context.Context, d dice, of *agent.Driver) {
+func (h *host) askAnything(ctx context.Context, d dice, of *session.Session) {
 	switch d.IntN(13) {
 	case 10, 11, 12:
 		h.ask("detach", of.Ask(ctx, commands.DetachCall{Call: h.anyCall(d, of)}))
@@ -112,7 +112,7 @@ func (h *host) askAnything(ctx context.Context, d dice, of *agent.Driver) {
 	case 4:
 		h.ask("cancel the session", of.Ask(ctx, commands.Cancel{Scope: commands.ScopeSession}))
 	case 5, 6:
-		h.ask("resolve the only one", of.ResolveApproval(ctx, agent.Decision{Approve: d.one(2)}))
+		h.ask("resolve the only one", of.ResolveApproval(ctx, session.Decision{Approve: d.one(2)}))
 	case 7:
 		mode := among(d, "best_effort", "disabled", "nonsense")
 		h.ask("set the cache", of.SetNextTurnCache(ctx, content.CacheRequest{Mode: mode}))
@@ -125,7 +125,7 @@ func (h *host) askAnything(ctx context.Context, d dice, of *agent.Driver) {
 
 // anyCall is a call of the transcript, the last ones rather than the first, or
 // none that there is.
-func (h *host) anyCall(d dice, of *agent.Driver) content.CallID {
+func (h *host) anyCall(d dice, of *session.Session) content.CallID {
 	for _, it := range slices.Backward(of.Snapshot().Transcript) {
 		if calls := it.Calls(); len(calls) > 0 && !d.one(6) {
 			return calls[d.IntN(len(calls))].ID

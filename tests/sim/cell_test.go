@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/actor"
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
@@ -27,6 +26,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -83,7 +83,7 @@ type deployed struct {
 	workers  []*celltest.Process
 	born     int
 	sent     int
-	sessions []*client.Session
+	sessions []*session.Session
 }
 
 // forged is what results say that come without the ticket of their call.
@@ -261,19 +261,19 @@ func (c *deployed) patient(what string, ask func(context.Context) error) {
 	defer cancel()
 	err := ask(ctx)
 	c.note("cell", "%s: %v", what, err)
-	var refused *client.RefusedError
+	var refused *session.InvalidStateError
 	if err != nil && !errors.As(err, &refused) && ctx.Err() == nil {
 		c.wrong("%s: %v", what, err)
 	}
 }
 
-func (c *deployed) session() *client.Session { return c.sessions[c.dice.IntN(len(c.sessions))] }
+func (c *deployed) session() *session.Session { return c.sessions[c.dice.IntN(len(c.sessions))] }
 
 func (c *deployed) submit() {
 	s, busy := c.session(), among(c.dice, events.Steer, events.Steer, events.Queue, events.Interrupt, events.Reject)
 	c.sent++
 	c.patient("submit", func(ctx context.Context) error {
-		return s.Submit(ctx, busy, content.UserText(fmt.Sprintf("input %d", c.sent)))
+		return s.Send(ctx, busy, content.UserText(fmt.Sprintf("input %d", c.sent)))
 	})
 }
 
@@ -282,7 +282,7 @@ func (c *deployed) decide() {
 	st := c.state(c.session().ID())
 	for _, a := range st.PendingApprovals() {
 		c.saw("cell: approval decided")
-		c.resolve(st.Session, a, agent.Decision{Approve: !c.dice.one(3), Always: c.dice.one(4), By: "ann"})
+		c.resolve(st.Session, a, session.Decision{Approve: !c.dice.one(3), Always: c.dice.one(4), By: "ann"})
 		return
 	}
 	c.wait()
@@ -302,10 +302,10 @@ func (c *deployed) bury() {
 	c.wait()
 }
 
-func (c *deployed) resolve(id content.SessionID, a events.Approval, v agent.Decision) {
-	i := slices.IndexFunc(c.sessions, func(s *client.Session) bool { return s.ID() == id })
-	v.Always = v.Always && v.Approve
-	c.patient("decide "+string(a.ID), func(ctx context.Context) error { return c.sessions[i].ResolveApproval(ctx, a.CallID, v) })
+func (c *deployed) resolve(id content.SessionID, a events.Approval, v session.Decision) {
+	i := slices.IndexFunc(c.sessions, func(s *session.Session) bool { return s.ID() == id })
+	v.Call, v.Always = a.CallID, v.Always && v.Approve
+	c.patient("decide "+string(a.ID), func(ctx context.Context) error { return c.sessions[i].ResolveApproval(ctx, v) })
 }
 
 // ask asks for what may make no sense now.
@@ -322,9 +322,9 @@ func (c *deployed) ask() {
 		case 0:
 			return s.Cancel(ctx, "enough")
 		case 1, 2:
-			return s.CancelCall(ctx, call, "not this")
+			return s.Calls().Cancel(ctx, call, "not this")
 		}
-		return s.DetachCall(ctx, call)
+		return s.Calls().Detach(ctx, call)
 	})
 }
 
@@ -345,7 +345,7 @@ func (c *deployed) settle(id content.SessionID) {
 		open := st.PendingApprovals()
 		switch {
 		case len(open) > 0:
-			c.resolve(id, open[0], agent.Decision{Approve: true, By: "ann"})
+			c.resolve(id, open[0], session.Decision{Approve: true, By: "ann"})
 		case loop.Waiting(st) == commands.WaitInput && len(st.Queue) == 0 && !wakes(st) && !slices.ContainsFunc(st.Background, loop.Call.Running):
 			return
 		default:

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/session"
 )
 
 // crash leaves a driver in the middle of whatever it does, and starts another. The
@@ -34,7 +34,7 @@ func (h *host) takeOver(ctx context.Context) {
 	old := h.driver
 	h.start(ctx)
 	text, item := h.text()
-	err := old.Send(ctx, agent.Steer, item)
+	err := old.Send(ctx, session.Steer, item)
 	h.settle(text, err)
 	h.note("the old driver is sent input: %v", err)
 	if err == nil {
@@ -53,7 +53,7 @@ func (h *host) reopen(ctx context.Context) {
 			h.w.wrong("%s: Close = %v", h.id, err)
 		}
 	}
-	if _, err := h.driver.Next(ctx); !errors.Is(err, agent.ErrClosed) {
+	if _, err := h.driver.Next(ctx); !errors.Is(err, session.ErrClosed) {
 		h.w.wrong("%s: Next after Close = %v", h.id, err)
 	}
 	h.start(ctx)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/session"
 )
 
 // facade has a turn run to its end, or cut off.
@@ -71,9 +71,9 @@ func (h *host) task(ctx context.Context) {
 		h.meanwhile(ctx)
 	}
 	h.asked = nil
-	t := agent.Task{Goal: "a goal with a gate", Gate: gate{h}, MaxRetries: h.dice.IntN(3)}
+	t := session.Task{Goal: "a goal with a gate", Verifier: gate{h}, MaxRetries: h.dice.IntN(3)}
 	if h.dice.one(4) {
-		t.Gate = nil
+		t.Verifier = nil
 	}
 	res, err := h.driver.RunTask(ctx, t)
 	h.note("task: %+v %v", res, err)
@@ -145,12 +145,12 @@ var errMemory = errors.New("the memory is away")
 // concluded judges the error of a facade.
 func (h *host) concluded(err error) {
 	var (
-		cancelled *agent.CancelledError
-		rounds    *agent.MaxTurnsError
-		usage     *agent.UsageLimitError
-		hook      *agent.HookTerminatedError
-		pending   *agent.ApprovalPendingError
-		exhausted *agent.VerifyExhaustedError
+		cancelled *session.CancelledError
+		rounds    *session.MaxTurnsError
+		usage     *session.UsageLimitError
+		hook      *session.HookTerminatedError
+		pending   *session.ApprovalPendingError
+		exhausted *session.VerifyExhaustedError
 	)
 	var what string
 	switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -25,10 +26,10 @@ type host struct {
 	dice     dice
 	source   source
 	extraOn  bool
-	configN  int           // of the present configuration
-	driver   *agent.Driver // nil: dead
-	retired  []*agent.Driver
-	asked    *agent.ApprovalRequest // the step that blocks
+	configN  int              // of the present configuration
+	driver   *session.Session // nil: dead
+	retired  []*session.Session
+	asked    *session.ApprovalRequest // the step that blocks
 	askedAt  time.Time
 	beside   sync.WaitGroup // who acts while the host steps
 	observed *observer
@@ -91,7 +92,7 @@ func (h *host) start(ctx context.Context) {
 }
 
 // try starts a driver with an observer of its own.
-func (h *host) try(ctx context.Context) (*agent.Driver, error) {
+func (h *host) try(ctx context.Context) (*session.Session, error) {
 	h.observed = newObserver(h)
 	h.watchers = append(h.watchers, h.observed)
 	c := h.config(h.configN)
@@ -108,7 +109,7 @@ func (h *host) try(ctx context.Context) (*agent.Driver, error) {
 
 // inTrouble reports whether an error means that the driver is dead.
 func inTrouble(err error) bool {
-	return errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrUnknown) || errors.Is(err, agent.ErrClosed)
+	return errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrUnknown) || errors.Is(err, session.ErrClosed)
 }
 
 // trouble records whether the driver may be dead without the host's knowing.
@@ -146,7 +147,7 @@ func (h *host) settle(text string, err error) {
 // ask judges what an ask came back with: hosts may ask at the wrong moment.
 func (h *host) ask(what string, err error) {
 	h.note("%s: %v", what, err)
-	refusal, ok := errors.AsType[*agent.InvalidStateError](err)
+	refusal, ok := errors.AsType[*session.InvalidStateError](err)
 	switch {
 	case err == nil:
 		h.w.saw("ask: " + what)
@@ -161,7 +162,7 @@ func (h *host) ask(what string, err error) {
 }
 
 // took judges what Next came back with.
-func (h *host) took(step agent.Step, err error) {
+func (h *host) took(step session.Step, err error) {
 	h.note("next: %s %v", describe(step), err)
 	h.asked = nil
 	if err != nil {
@@ -170,21 +171,21 @@ func (h *host) took(step agent.Step, err error) {
 	}
 	h.w.saw(fmt.Sprintf("step: %T", step))
 	switch step := step.(type) {
-	case *agent.ApprovalRequest:
+	case *session.ApprovalRequest:
 		h.asked, h.askedAt = step, time.Now()
-	case *agent.Finished:
+	case *session.Finished:
 		h.observed.finished(step.Result.TurnID)
-	case *agent.AwaitingInput, *agent.AfterToolResult:
+	case *session.AwaitingInput, *session.AfterToolResult:
 	}
 }
 
 // failed judges an error of Next or of a facade.
 func (h *host) failed(op string, err error) {
 	var (
-		provider   *agent.ProviderError
-		toolErr    *agent.ToolError
-		mutatorErr *agent.MutatorError
-		invalid    *agent.InvalidStateError
+		provider   *session.ProviderError
+		toolErr    *session.ToolError
+		mutatorErr *session.MutatorError
+		invalid    *session.InvalidStateError
 	)
 	kind := ""
 	switch {
@@ -210,15 +211,15 @@ func (h *host) failed(op string, err error) {
 	h.w.saw(op + " error: " + kind)
 }
 
-func describe(s agent.Step) string {
+func describe(s session.Step) string {
 	switch s := s.(type) {
-	case *agent.ApprovalRequest:
+	case *session.ApprovalRequest:
 		return fmt.Sprintf("approval %s of %s", s.ID, s.CallID)
-	case *agent.AwaitingInput:
+	case *session.AwaitingInput:
 		return "awaiting input"
-	case *agent.AfterToolResult:
+	case *session.AfterToolResult:
 		return fmt.Sprintf("after the tools of %s/%d", s.TurnID, s.Round)
-	case *agent.Finished:
+	case *session.Finished:
 		return fmt.Sprintf("finished %s %s", s.Result.TurnID, s.Result.FinishReason)
 	}
 	return "no step"
@@ -276,20 +277,20 @@ func (h *host) next(ctx context.Context) {
 		h.settleOldest(ctx)
 	}
 	switch step := step.(type) {
-	case *agent.AwaitingInput:
+	case *session.AwaitingInput:
 		if h.dice.one(2) {
 			text, item := h.text()
 			err := step.Submit(ctx, item)
 			h.settle(text, err)
 			h.ask("submit", err)
 		}
-	case *agent.AfterToolResult:
+	case *session.AfterToolResult:
 		if h.dice.one(4) {
 			text, item := h.text()
 			err := step.Submit(ctx, item)
 			h.settle(text, err)
 			h.ask("submit", err)
 		}
-	case *agent.ApprovalRequest, *agent.Finished:
+	case *session.ApprovalRequest, *session.Finished:
 	}
 }

@@ -12,11 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
 )
 
 // stuck is how long nothing may happen while everybody behaves.
@@ -37,7 +37,7 @@ func (h *host) rest(ctx context.Context) {
 		case h.asked != nil:
 			h.ask("approve", h.asked.Approve(ctx))
 		}
-		if _, idle := h.stepOn(ctx).(*agent.AwaitingInput); !idle {
+		if _, idle := h.stepOn(ctx).(*session.AwaitingInput); !idle {
 			quiet = 0
 			continue
 		}
@@ -54,7 +54,7 @@ func (h *host) rest(ctx context.Context) {
 }
 
 // stepOn is one Next that has all the time it wants.
-func (h *host) stepOn(ctx context.Context) agent.Step {
+func (h *host) stepOn(ctx context.Context) session.Step {
 	ctx, cancel := context.WithTimeout(ctx, stuck)
 	defer cancel()
 	step, err := h.driver.Next(ctx)
@@ -71,7 +71,7 @@ func (h *host) stepOn(ctx context.Context) agent.Step {
 // compare folds the journal from scratch and compares what comes of it with what
 // the driver shows. What ends in the background is recorded at any time, so it looks
 // again if the journal grew meanwhile.
-func (h *host) compare(ctx context.Context, d *agent.Driver) *loop.State {
+func (h *host) compare(ctx context.Context, d *session.Session) *loop.State {
 	for {
 		before := d.Snapshot().Seq
 		s, diff := h.difference(ctx, d)
@@ -85,7 +85,7 @@ func (h *host) compare(ctx context.Context, d *agent.Driver) *loop.State {
 	}
 }
 
-func (h *host) difference(ctx context.Context, d *agent.Driver) (*loop.State, string) {
+func (h *host) difference(ctx context.Context, d *session.Session) (*loop.State, string) {
 	s, err := audit.Replay(h.id, h.w.store.Read(ctx, h.id, 0))
 	if err != nil {
 		h.w.wrong("%s: Replay = %v", h.id, err)
@@ -96,7 +96,7 @@ func (h *host) difference(ctx context.Context, d *agent.Driver) (*loop.State, st
 		h.w.wrong("%s: Last = %v", h.id, err)
 		return s, ""
 	}
-	return s, cmp.Diff(pretty(agent.SnapshotOf(s, last.Hash)), pretty(d.Snapshot()))
+	return s, cmp.Diff(pretty(session.SnapshotOf(s, last.Hash)), pretty(d.Snapshot()))
 }
 
 func pretty(v any) string {

@@ -26,6 +26,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/session"
 )
 
 // Main runs the tests of a package whose bubbles hold servers.
@@ -108,7 +109,7 @@ func (w *World) Open(nc *nats.Conn) *jetstream.Cell {
 }
 
 // Start opens a session whose model follows a script.
-func (w *World) Start(id content.SessionID, script string, change ...func(*client.Options)) *client.Session {
+func (w *World) Start(id content.SessionID, script string, change ...func(*client.Options)) *session.Session {
 	w.T.Helper()
 	o := client.Options{ID: id, Config: events.Config{Model: "scripted:test", ModelData: []byte(script)}}
 	for _, c := range change {
@@ -118,7 +119,7 @@ func (w *World) Start(id content.SessionID, script string, change ...func(*clien
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	w.T.Cleanup(s.Close)
+	w.T.Cleanup(func() { _ = s.Close(context.WithoutCancel(w.T.Context())) })
 	return s
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/content"
@@ -18,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -151,7 +151,7 @@ func (a *toolsAgent) sources(ctx context.Context, root, file string) ([]tool.Sou
 
 // listedOnly returns the tool that delegates to an agent, for a list: it cannot be called.
 func listedOnly(d *agentfile.Definition) (tool.Tool, error) {
-	return tool.Func(agentfile.ToolOf(d.Name), d.Purpose(), func(context.Context, agent.Delegation) (string, error) {
+	return tool.Func(agentfile.ToolOf(d.Name), d.Purpose(), func(context.Context, session.Delegation) (string, error) {
 		return "", errors.New("this agent is only listed")
 	}, tool.Idempotent())
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/session"
 )
 
 // Remote connects a command to the deployment that its flags name.
@@ -107,23 +108,23 @@ func (r *Remote) Ask(ctx context.Context, c *client.Client, id content.SessionID
 	if err != nil {
 		return NoSession(id, err)
 	}
-	defer s.Close()
+	defer func() { _ = s.Close(ctx) }()
 	ctx, done := context.WithTimeout(ctx, r.App.Patience.Answer)
 	defer done()
 	err = s.Ask(ctx, cmd)
-	refused, ok := errors.AsType[*client.RefusedError](err)
+	refused, ok := errors.AsType[*session.InvalidStateError](err)
 	switch {
 	case ok:
 		return fmt.Errorf("session %s: %s", id, refused.Detail)
-	case errors.Is(err, client.ErrNoAnswer) && errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("session %s: %w within %v: it stays queued until a driver-node takes it", id, client.ErrNoAnswer, r.App.Patience.Answer)
+	case errors.Is(err, session.ErrNoAnswer) && errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("session %s: %w within %v: it stays queued until a driver-node takes it", id, session.ErrNoAnswer, r.App.Patience.Answer)
 	}
 	return err
 }
 
 // NoSession rewords the error for a session that does not exist.
 func NoSession(id content.SessionID, err error) error {
-	if errors.Is(err, client.ErrNotFound) {
+	if errors.Is(err, session.ErrNotFound) {
 		return fmt.Errorf("there is no session %s: \"turnlog sessions ls\" lists all sessions", id)
 	}
 	return err

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -114,7 +115,7 @@ func (b bench) drive(ctx context.Context, connect dial, m *benchModel) (time.Dur
 	if err != nil {
 		return 0, err
 	}
-	sessions := make([]*client.Session, b.sessions)
+	sessions := make([]*session.Session, b.sessions)
 	var starting errgroup.Group
 	for i := range sessions {
 		starting.Go(func() error {
@@ -128,7 +129,7 @@ func (b bench) drive(ctx context.Context, connect dial, m *benchModel) (time.Dur
 		return 0, err
 	}
 	for _, s := range sessions {
-		s.Close()
+		_ = s.Close(ctx)
 	}
 	began := time.Now()
 	for _, s := range sessions {

@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/schedule"
+	"github.com/turnlog/turnlog/session"
 )
 
 // adder adds a schedule: what its flags say.
@@ -172,12 +173,12 @@ func (f *adder) takesInput(ctx context.Context, c *client.Client, id content.Ses
 	case denied:
 		f.app.Hint("this user cannot look up session %s: if it does not exist, the firing fails", id)
 		return nil
-	case errors.Is(err, client.ErrNotFound):
+	case errors.Is(err, session.ErrNotFound):
 		return fmt.Errorf("there is no session %s: \"turnlog sessions ls\" lists all sessions; --session-later accepts one that does not exist yet", id)
 	case err != nil:
 		return err
 	case state.Deleted != nil:
-		return &client.DeletedError{Session: id, Deletion: *state.Deleted}
+		return &session.DeletedError{Session: id, Deletion: *state.Deleted}
 	case state.Closed:
 		return fmt.Errorf("session %s is closed: it takes no input", id)
 	}

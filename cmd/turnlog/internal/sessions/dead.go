@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/session"
 )
 
 // Dead returns the command about dead letters with its subcommands.
@@ -61,7 +62,7 @@ have been woken; --all reads all sessions instead.`,
 }
 
 func isDeleted(err error) bool {
-	_, deleted := errors.AsType[*client.DeletedError](err)
+	_, deleted := errors.AsType[*session.DeletedError](err)
 	return deleted
 }
 

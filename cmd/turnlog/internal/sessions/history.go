@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
 )
 
 // history is what a session's journal says about its calls.
@@ -60,7 +61,7 @@ func readState(ctx context.Context, c *client.Client, id content.SessionID) (*lo
 	case err != nil:
 		return nil, app.NoSession(id, err)
 	case state.Deleted != nil:
-		return nil, &client.DeletedError{Session: id, Deletion: *state.Deleted}
+		return nil, &session.DeletedError{Session: id, Deletion: *state.Deleted}
 	}
 	return state, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/schedule"
+	"github.com/turnlog/turnlog/session"
 )
 
 // sent is what -o json prints of an ask that was left in the inbox.
@@ -87,8 +88,8 @@ type sendFlags struct {
 	remote  *app.Remote
 }
 
-func (a talker) send(cmd *cobra.Command, f sendFlags, session string, words []string) error {
-	id, err := content.ParseSessionID(session)
+func (a talker) send(cmd *cobra.Command, f sendFlags, name string, words []string) error {
+	id, err := content.ParseSessionID(name)
 	if err != nil {
 		return cli.Usage("%w", err)
 	}
@@ -130,7 +131,7 @@ func (a talker) send(cmd *cobra.Command, f sendFlags, session string, words []st
 		return app.NoSession(id, err)
 	}
 	if d, ok := events.DeletionOf(last.Entry); ok {
-		return &client.DeletedError{Session: id, Deletion: d}
+		return &session.DeletedError{Session: id, Deletion: d}
 	}
 	v, err := a.converse(cmd.Context(), d.Cell, c, id)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -17,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
 )
 
 // awaitFlags say what is waited for how long, and how it is shown.
@@ -118,7 +118,7 @@ func (v *conversation) target(ctx context.Context, inbox *jetstream.Inbox) (now 
 	t := &v.tracker
 	switch {
 	case state.Deleted != nil:
-		return 0, &client.DeletedError{Session: v.id, Deletion: *state.Deleted}
+		return 0, &session.DeletedError{Session: v.id, Deletion: *state.Deleted}
 	case state.Turn != nil:
 		t.adopt(state.Turn.ID)
 		return head.Seq, nil
@@ -152,15 +152,15 @@ func (v *conversation) passed(ctx context.Context, timeout time.Duration) error 
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() { _ = s.Close(ctx) }()
 	patience := v.patience.Answer
 	if timeout > 0 {
 		patience = min(patience, timeout)
 	}
 	ctx, done := context.WithTimeoutCause(ctx, patience, errLeft)
 	defer done()
-	err = s.DetachCall(ctx, content.CallID(ulid.Make().String()))
-	_, refused := errors.AsType[*client.RefusedError](err)
+	err = s.Calls().Detach(ctx, content.CallID(ulid.Make().String()))
+	_, refused := errors.AsType[*session.InvalidStateError](err)
 	switch {
 	case refused:
 		return nil

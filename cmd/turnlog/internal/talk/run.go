@@ -25,6 +25,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/session"
 )
 
 // talker is the process as the commands of this package see it.
@@ -259,7 +260,7 @@ func (t *talk) join(ctx context.Context, d *cli.Cell, do func(*conversation) err
 	t.ask(v)
 	switch flag := v.tracker.differs(t.in.start, t.given); {
 	case v.tracker.deleted != nil:
-		return &client.DeletedError{Session: t.id, Deletion: *v.tracker.deleted}
+		return &session.DeletedError{Session: t.id, Deletion: *v.tracker.deleted}
 	case v.tracker.closed:
 		return fmt.Errorf("session %s is closed: start another one", t.id)
 	case v.tracker.opened && flag != "":

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/content"
@@ -16,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -129,7 +129,7 @@ func (v *conversation) taskEnd(o *turnOutcome) (result any, verdict error) {
 		Usage: app.UsageOf(o.Usage),
 	}
 	if t := o.task; t != nil {
-		r.Status, r.Verified, r.VerifyStatus, r.Cancelled = t.Status, t.Verified, t.VerifyStatus, t.Status == agent.TaskCancelled
+		r.Status, r.Verified, r.VerifyStatus, r.Cancelled = t.Status, t.Verified, t.VerifyStatus, t.Status == session.TaskCancelled
 		r.Attempts, r.Summary, r.FilesChanged = t.Attempts, t.Summary, append(r.FilesChanged, t.FilesChanged...)
 	}
 	return r, o.taskVerdict(v.people.how)
@@ -140,9 +140,9 @@ func (v *conversation) taskEnd(o *turnOutcome) (result any, verdict error) {
 func (o *turnOutcome) taskVerdict(how func(content.CallID) string) error {
 	worked := o.FinishReason == content.Completed || o.FinishReason == content.MaxTokens
 	switch {
-	case o.task == nil || o.task.Status == agent.TaskCancelled:
+	case o.task == nil || o.task.Status == session.TaskCancelled:
 		return o.verdict(how)
-	case o.task.Status == agent.TaskDone:
+	case o.task.Status == session.TaskDone:
 		return nil
 	case worked && o.gate.Attempt > 0:
 		return app.Failed(cli.CodeFailed, "verification failed after %d attempts: %s", o.task.Attempts, lastLine(o.gate.Output))

@@ -7,7 +7,6 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/commands"
@@ -16,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/session"
 )
 
 // input is what is said, and how.
@@ -202,7 +202,7 @@ func (w *wait) unanswered() error {
 		return app.Failed(cli.CodeFailed, "session %s had nothing to do with the input: it was handled before", w.id)
 	}
 	return fmt.Errorf("session %s: %w within %v: start a driver-node; the input waits in the inbox",
-		w.id, client.ErrNoAnswer, w.patience.Answer)
+		w.id, session.ErrNoAnswer, w.patience.Answer)
 }
 
 func (w *wait) record(n news) error {
@@ -245,7 +245,7 @@ func (w *wait) hear(ctx context.Context, ev events.Event) error {
 	case loop.ReasonClosed:
 		return app.Failed(cli.CodeFailed, "session %s is closed: start another one", w.id)
 	}
-	return app.Failed(cli.CodeFailed, "session %s: %w", w.id, &client.RefusedError{Reason: r.Reason, Detail: r.Detail})
+	return app.Failed(cli.CodeFailed, "session %s: %w", w.id, &session.InvalidStateError{Reason: r.Reason, Detail: r.Detail})
 }
 
 // interrupted cancels the turn, and leaves the second time.

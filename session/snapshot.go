@@ -1,13 +1,13 @@
-package agent
+package session
 
 import (
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/model"
@@ -46,18 +46,10 @@ type Used struct {
 	Usage     content.Usage `json:"usage"`
 }
 
-// Snapshot returns what the session is now. Any goroutine may call it.
-func (d *Driver) Snapshot() Snapshot {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return SnapshotOf(d.state, d.head.Hash)
-}
-
-// messages are the transcript and what waits to be merged.
-func (d *Driver) messages() []content.Item {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Concat(d.state.Transcript, pendingInput(d.state))
+// Snapshot returns what the session is now.
+func (s *Session) Snapshot() (snap Snapshot) {
+	_ = s.backend.View(func(st *loop.State, head journal.Head) { snap = SnapshotOf(st, head.Hash) })
+	return snap
 }
 
 func pendingInput(s *loop.State) []content.Item {
@@ -91,14 +83,14 @@ func SnapshotOf(s *loop.State, hash events.Hash) Snapshot {
 	return snap
 }
 
-// from names the snapshot in the journal that begins with it.
-func (s *Snapshot) from() string {
+// From names the snapshot in the journal that begins with it.
+func (s *Snapshot) From() string {
 	return string(s.SessionID) + "@" + strconv.FormatUint(s.Seq, 10)
 }
 
-// closed is the snapshot's transcript with an answer to every call: what was under
+// Closed returns the snapshot's transcript with an answer to every call: what was under
 // way stays with the session that the snapshot is of.
-func (s *Snapshot) closed() []content.Item {
+func (s *Snapshot) Closed() []content.Item {
 	items := slices.Clone(s.Transcript)
 	answered := make(map[content.CallID]bool)
 	for _, it := range items {
@@ -125,13 +117,9 @@ func (s *Snapshot) leftBehind(c content.ToolCall) content.ToolResult {
 	return content.NewResult(c.ID, c.Name, content.StatusNotExecuted, "Not run: the session was continued in another one")
 }
 
-// resumed makes a new session begin with the snapshot, and lists what has to be said
-// then.
-func (s *Snapshot) resumed(open commands.OpenSession) (commands.OpenSession, []commands.Command) {
-	open.Transcript, open.From = s.closed(), s.from()
-	open.Input = slices.Concat(s.PendingInput, open.Input)
-	if s.NextCache == nil {
-		return open, nil
+func resultOf(e *loop.Ended) TurnResult {
+	return TurnResult{
+		TurnID: e.Turn, FinishReason: e.FinishReason, Items: e.Items, Usage: e.Usage, Rounds: e.Rounds,
+		Metadata: e.Metadata, Limit: e.Limit, Task: taskResult(e),
 	}
-	return open, []commands.Command{commands.SetNextTurnCache{Cache: *s.NextCache}}
 }

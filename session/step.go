@@ -1,39 +1,35 @@
-package agent
+package session
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync/atomic"
+
+	"github.com/oklog/ulid/v2"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
 
-// Step is what Next has to say. It is sealed: *ApprovalRequest, *AwaitingInput,
-// *AfterToolResult and *Finished.
+// Step is what Next returns: *ApprovalRequest, *AwaitingInput, *AfterToolResult or
+// *Finished.
 //
 //sumtype:decl
 type Step interface{ step() }
 
-// Interrupt is a step with which the driver hands control back in the middle: all
-// but *Finished.
+// Interrupt is a step that hands control back in the middle of the work: all but
+// *Finished.
 type Interrupt interface {
 	Step
-	// IsBlocking reports whether Next refuses to go on until the step is
-	// answered: true for *ApprovalRequest only.
+	// IsBlocking reports whether Next refuses to go on until the step is answered:
+	// true for *ApprovalRequest only.
 	IsBlocking() bool
-}
-
-// Host takes the asks of step handles: a Driver, or a session of package client.
-type Host interface {
-	Ask(ctx context.Context, c commands.Command) error
 }
 
 // handle lets a step be answered once, and only until the next step.
 type handle struct {
-	host  Host
+	s     *Session
 	stale *atomic.Bool
 	used  atomic.Bool
 }
@@ -45,18 +41,15 @@ func (h *handle) ask(ctx context.Context, op string, call content.CallID, c comm
 	case !h.used.CompareAndSwap(false, true):
 		return &InvalidStateError{Op: op, Reason: "handle_used", Call: call}
 	}
-	if err := h.host.Ask(ctx, c); err != nil {
+	err := h.s.ask(ctx, ulid.Make().String(), call, c)
+	if err != nil {
 		h.used.Store(false)
-		if e, ok := errors.AsType[*InvalidStateError](err); ok && e.Call == "" {
-			e.Call = call
-		}
-		return err
 	}
-	return nil
+	return err
 }
 
-// ApprovalRequest asks a person about one call. It is blocking: Next refuses until
-// it is decided, by the handle or by any of the driver's Resolve methods.
+// ApprovalRequest asks a person about one call. It is blocking: Next refuses until it is
+// decided, by one of its methods or by Session.ResolveApproval.
 type ApprovalRequest struct {
 	events.Approval
 	handle handle
@@ -68,7 +61,7 @@ func (r *ApprovalRequest) Approve(ctx context.Context) error {
 }
 
 // ApproveAlways lets the call run, and for the rest of the session every call of the
-// tool about which the same is asked: the same kind and the same scope.
+// tool that raises the same question: the same kind and the same scope.
 func (r *ApprovalRequest) ApproveAlways(ctx context.Context) error {
 	return r.decide(ctx, "approve", commands.ResolveApproval{Approve: true, Always: true})
 }
@@ -80,12 +73,12 @@ func (r *ApprovalRequest) ApproveWithInput(ctx context.Context, input json.RawMe
 	return r.decide(ctx, "approve", commands.ResolveApproval{Approve: true, Input: input})
 }
 
-// Deny refuses the call; the model is told.
+// Deny refuses the call. The model sees that.
 func (r *ApprovalRequest) Deny(ctx context.Context) error {
 	return r.decide(ctx, "deny", commands.ResolveApproval{})
 }
 
-// DenyWithReason refuses the call; the model is told the reason.
+// DenyWithReason refuses the call. The model sees the reason.
 func (r *ApprovalRequest) DenyWithReason(ctx context.Context, reason string) error {
 	return r.decide(ctx, "deny", commands.ResolveApproval{Reason: reason})
 }
@@ -94,18 +87,18 @@ func (r *ApprovalRequest) DenyWithReason(ctx context.Context, reason string) err
 func (r *ApprovalRequest) IsBlocking() bool { return true }
 
 func (r *ApprovalRequest) decide(ctx context.Context, op string, c commands.ResolveApproval) error {
-	c.Approval = r.ID
+	c.Approval, c.By = r.ID, r.handle.s.config.By
 	return r.handle.ask(ctx, op, r.CallID, c)
 }
 
-// AwaitingInput says that there is nothing to do.
+// AwaitingInput says that the session is idle.
 type AwaitingInput struct {
 	SessionID content.SessionID
 	Reason    string
 	handle    handle
 }
 
-// Submit brings input; the following Next starts a turn with it. It works once.
+// Submit hands in input; the following Next starts a turn with it. It works once.
 func (r *AwaitingInput) Submit(ctx context.Context, items ...content.Item) error {
 	return r.handle.ask(ctx, "submit", "", commands.SubmitInput{Items: items})
 }
@@ -113,19 +106,20 @@ func (r *AwaitingInput) Submit(ctx context.Context, items ...content.Item) error
 // IsBlocking is false.
 func (r *AwaitingInput) IsBlocking() bool { return false }
 
-// AfterToolResult says that a round is complete; the following Next goes on with
-// the next model call.
+// AfterToolResult says that a round is complete. The following Next goes on with the
+// next model call.
 type AfterToolResult struct {
 	SessionID     content.SessionID
 	TurnID        content.TurnID
 	TranscriptLen int
 	Round         int
 	Calls         []content.ToolCall
-	Results       []content.ToolResult // in call order; a placeholder for what runs in the background
+	Results       []content.ToolResult // in call order; a placeholder for a call in the background
+	Compactions   []Compaction         // of the transcript, since the step before
 	handle        handle
 }
 
-// Submit brings input that joins before the next model call. It works once.
+// Submit hands in input that joins before the next model call. It works once.
 func (r *AfterToolResult) Submit(ctx context.Context, items ...content.Item) error {
 	return r.handle.ask(ctx, "submit", "", commands.SubmitInput{Items: items})
 }
@@ -133,16 +127,23 @@ func (r *AfterToolResult) Submit(ctx context.Context, items ...content.Item) err
 // IsBlocking is false.
 func (r *AfterToolResult) IsBlocking() bool { return false }
 
-// Finished is a turn's end, for every reason but error, which Next returns as an
-// error.
-type Finished struct{ Result TurnResult }
+// Compaction is one compaction of the transcript. Both numbers are zero if the model's
+// provider did it.
+type Compaction struct{ OldTokens, NewTokens int64 }
+
+// Finished is a turn's end, for every reason but error, which Next returns as an error.
+type Finished struct {
+	Result      TurnResult
+	Compactions []Compaction // of the transcript, since the step before
+	transcript  []content.Item
+}
 
 func (*ApprovalRequest) step() {}
 func (*AwaitingInput) step()   {}
 func (*AfterToolResult) step() {}
 func (*Finished) step()        {}
 
-// TurnResult is what came of a turn.
+// TurnResult is the outcome of a turn.
 type TurnResult struct {
 	TurnID       content.TurnID
 	FinishReason content.FinishReason

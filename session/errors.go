@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"errors"
@@ -8,20 +8,41 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 )
 
-// ErrInvalidState is what every *InvalidStateError is: the call does not fit what
-// the session is doing. Nothing was recorded.
+// ErrInvalidState is what every *InvalidStateError is: the call does not fit what the
+// session is doing. Nothing was recorded.
 var ErrInvalidState = errors.New("invalid state")
 
 // ErrCancelled is what every *CancelledError is: the turn was cancelled.
 var ErrCancelled = errors.New("cancelled")
 
-// ErrClosed is returned by a Driver after Close, or after it lost its session.
-var ErrClosed = errors.New("driver is closed")
+// ErrClosed is returned by a Session after Close.
+var ErrClosed = errors.New("session is closed")
+
+// ErrNotFound is returned for a session that has no journal; start it first.
+var ErrNotFound = journal.ErrNotFound
+
+// ErrNoAnswer is returned when no driver took a command before the context ended. The
+// command stays in the inbox and may still be handled: look at the session before asking
+// again, and check that a driver-node is running.
+var ErrNoAnswer = errors.New("no driver answered")
+
+// ReasonPassedOver is the Reason of an InvalidStateError when the session handled the
+// command without effect and the reason was lost on the way.
+const ReasonPassedOver = "passed_over"
+
+// DeletedError is returned for a session that was deleted. Its id is not used again.
+type DeletedError struct {
+	Session content.SessionID
+	events.Deletion
+}
+
+// Error says when it was deleted, by whom and why.
+func (e *DeletedError) Error() string { return fmt.Sprintf("session %s %s", e.Session, e.Deletion) }
 
 // InvalidStateError says why a call does not fit the session's state.
 type InvalidStateError struct {
@@ -87,8 +108,8 @@ func (e *MutatorError) Error() string {
 	return fmt.Sprintf("mutator failed: %s at %s: %s", e.Mutator, e.Point, e.Message)
 }
 
-// OutputError ends a turn whose answer did not fit Config.Output, however often the
-// model was asked to correct it.
+// OutputError ends a turn whose answer did not fit the session's output schema, after
+// the model was asked to correct it.
 type OutputError struct {
 	Message string // what was wrong in the end
 	Partial *RunResult
@@ -159,9 +180,18 @@ func (e *ApprovalPendingError) Error() string {
 	return fmt.Sprintf("approval pending: %s (call %s)", e.Approvals[0].Summary, e.Approvals[0].CallID)
 }
 
-// turnError is the typed error of a turn that ended with reason error.
-func turnError(s *loop.State, e *loop.Ended) error {
-	partial := runResult(s, resultOf(e))
+// step is the end of a turn as Next returns it: a *Finished, or the typed error of a
+// turn that failed.
+func (e *turnEnd) step() (Step, error) {
+	fin := &Finished{Result: resultOf(&e.Ended), transcript: e.transcript}
+	if e.FinishReason != content.Errored {
+		return fin, nil
+	}
+	return nil, e.failure(fin.run())
+}
+
+// failure is the error of a turn that failed.
+func (e *turnEnd) failure(partial *RunResult) error {
 	f, at := e.Error, e.Failure
 	switch {
 	case f == nil:
@@ -178,12 +208,4 @@ func turnError(s *loop.State, e *loop.Ended) error {
 	return &ProviderError{
 		Class: f.Class, Code: f.Code, Message: f.Message, RetryAfter: at.RetryAfter, Attempts: at.Attempts, Partial: partial,
 	}
-}
-
-// refusal turns a rejected ask into the error that callers branch on.
-func refusal(op string, err error) error {
-	if r, ok := errors.AsType[*loop.Rejection](err); ok {
-		return &InvalidStateError{Op: op, Reason: r.Reason, Detail: r.Detail}
-	}
-	return err
 }

@@ -1,10 +1,9 @@
-package agent_test
+package session
 
 import (
 	"strconv"
 	"testing"
 
-	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -24,35 +23,40 @@ func told(t *testing.T, s *loop.State, cs ...commands.Command) {
 	}
 }
 
-func TestTurnsThatEndInOneEntryAreSurfacedOneByOne(t *testing.T) {
+func TestTurnsThatEndInOneEntryAreReturnedOneByOne(t *testing.T) {
 	t.Parallel()
 	s := loop.New("s")
 	told(t, s, commands.Claim{}, commands.OpenSession{Config: events.Config{SessionLimits: events.Limits{Requests: 1}}})
-	st := agent.NewStepper(nil, s)
+	st := newStepper(nil, s)
 	told(t, s,
 		commands.SubmitInput{Items: []content.Item{content.UserText("go")}},
 		commands.SubmitInput{Items: []content.Item{content.UserText("more")}, OnBusy: events.Queue},
 		commands.ReportReply{
 			ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1}, Items: []content.Item{content.AssistantText("done")},
 		})
-	next := func() agent.Step {
+	next := func() Step {
 		t.Helper()
-		step, cont, err := st.Advance(s)
-		if err != nil || cont != nil {
-			t.Fatalf("Advance = %T, %+v, %v", step, cont, err)
+		st.collect(s)
+		a := st.advance(s)
+		if a.end == nil {
+			return a.step
+		}
+		step, err := a.end.step()
+		if err != nil {
+			t.Fatal(err)
 		}
 		return step
 	}
-	first, ok := next().(*agent.Finished)
+	first, ok := next().(*Finished)
 	if !ok || first.Result.TurnID != "turn-1" || first.Result.Text() != "done" {
 		t.Fatalf("the first step = %+v", first)
 	}
 	told(t, s, commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: "required"}})
-	second, ok := next().(*agent.Finished)
+	second, ok := next().(*Finished)
 	if !ok || second.Result.TurnID != "turn-2" || second.Result.FinishReason != content.Limit {
 		t.Fatalf("the second step = %+v", second)
 	}
-	if _, ok := next().(*agent.AwaitingInput); !ok {
-		t.Error("a turn is surfaced twice")
+	if _, ok := next().(*AwaitingInput); !ok {
+		t.Error("a turn is returned twice")
 	}
 }

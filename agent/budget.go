@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// callBudget is what a session tells the sub-agents that work for one of its calls, and
+// what they report that they used.
+type callBudget struct {
+	left    events.Limits       // of the calling turn
+	settled *content.ToolResult // nil: the call is open
+
+	mu     sync.Mutex
+	usage  content.Usage
+	counts tool.Counts
+}
+
+// Left is what the calling turn has left of its limits.
+func (b *callBudget) Left() events.Limits { return b.left }
+
+// Settled is the call's result if it has one already.
+func (b *callBudget) Settled() *content.ToolResult { return b.settled }
+
+// Spend keeps what was used until now.
+func (b *callBudget) Spend(u content.Usage, n tool.Counts) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.usage, b.counts = u, n
+}
+
+// charged is an outcome with what was used for it, if it does not say so itself.
+func (b *callBudget) charged(out tool.Result) tool.Result {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if out.Usage == (content.Usage{}) && out.Counts == (tool.Counts{}) {
+		out.Usage, out.Counts = b.usage, b.counts
+	}
+	return out
+}
+
+// decline tells the session that works for a call that nobody waits for it any more: its
+// question is settled without a yes, or its host died and the call has been ended. It
+// reports what the session had used. Other tools have nothing to undo.
+func (d *Driver) decline(ctx context.Context, e loop.StopTool, v view) commands.Command {
+	c := v.stops
+	o, ok := v.catalog.Lookup(c.Name)
+	asks := slices.ContainsFunc(c.Asked, func(k content.GateKey) bool { return strings.HasPrefix(k.Kind, loop.KindChild) })
+	if !ok || !asks && !d.works(ctx, c.Place) {
+		return nil
+	}
+	budget := &callBudget{left: v.left, settled: &content.ToolResult{Status: c.Status}}
+	if c.Result != nil {
+		budget.settled = c.Result
+	}
+	out := budget.charged(tool.Invoke(ctx, o.Tool, tool.Call{
+		Session: d.ID(), Turn: c.Turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.EffectiveInput(),
+		Attempt: c.Attempt, Resources: d.agent.cfg.Resources, Caller: budget,
+	}))
+	out.Result = content.NewResult(c.ID, c.Name, content.StatusCancelled, "Cancelled before it reported a result") // whatever it said
+	return d.outlived(ctx, e, c.ID, commands.ReportResult{Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Outcome: out})
+}
+
+// works reports whether the journal knows a session that works for a call of this one.
+func (d *Driver) works(ctx context.Context, p content.Place) bool {
+	for rec, err := range d.agent.cfg.Journal.Read(ctx, engine.ChildID(d.ID(), p), 0) {
+		if err != nil || rec.Err != nil {
+			return false
+		}
+		for _, ev := range rec.Entry.Events {
+			if began, ok := ev.(events.RunStarted); ok {
+				return began.Parent == d.ID()
+			}
+		}
+	}
+	return false
+}

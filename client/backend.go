@@ -1,0 +1,243 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
+)
+
+// remote is the backend of a session that a driver of the deployment drives: commands go
+// to its inbox, entries come from its journal.
+type remote struct {
+	client *Client
+	id     content.SessionID
+	cancel context.CancelFunc
+	done   chan struct{} // following has ended
+	news   chan struct{} // something arrived; one is enough
+
+	mu      sync.Mutex // guards what follows
+	state   *loop.State
+	head    journal.Head
+	failed  error // why nothing arrives any more
+	asks    []*ask
+	cursors map[events.Lane]uint64 // up to where the session has handled its inbox
+	watcher session.Watcher
+}
+
+// ask is a command whose outcome is awaited.
+type ask struct {
+	id      string
+	lane    events.Lane
+	seq     uint64 // on its lane; 0: not yet known
+	outcome chan error
+	silence *time.Timer // until the refusal is taken for lost; nil: the command may still be handled
+}
+
+// attach joins a session in the state that it is in at from.Head. It listens to live
+// events before anything is asked, so that it misses no refusal.
+func (c *Client) attach(ctx context.Context, from engine.Replica) (*session.Session, error) {
+	id := from.State.Session
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	updates, err := c.feed(ctx, id, func(ctx context.Context) records { return c.journal.FollowFrom(ctx, id, from.Head) })
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("attach %s: %w", id, err)
+	}
+	r := &remote{
+		client: c, id: id, cancel: cancel, done: make(chan struct{}), news: make(chan struct{}, 1),
+		state: from.State, head: from.Head, cursors: make(map[events.Lane]uint64),
+	}
+	r.moveCursors(from.State.Cursors)
+	s := session.New(r, session.Config{Approver: c.approver, By: c.name})
+	go r.follow(updates) // Close waits for it
+	return s, nil
+}
+
+// Watch registers the watcher.
+func (r *remote) Watch(w session.Watcher) { r.watcher = w }
+
+// View calls f with the session as far as its entries have arrived.
+func (r *remote) View(f func(*loop.State, journal.Head)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(r.state, r.head)
+	return r.failed
+}
+
+// Enter begins a Next. The session goes on without it.
+func (r *remote) Enter(context.Context) (leave func(), err error) { return func() {}, nil }
+
+// Sync does nothing: entries are folded as they arrive.
+func (r *remote) Sync(context.Context) error { return nil }
+
+// Wait waits for the next entry.
+func (r *remote) Wait(ctx context.Context) error {
+	select {
+	case <-r.news:
+		return nil
+	case <-r.done:
+		return r.failure()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Close stops following the session, which goes on.
+func (r *remote) Close(context.Context) error {
+	r.cancel()
+	<-r.done
+	return nil
+}
+
+func (r *remote) failure() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
+// follow takes in what arrives and answers the asks that wait for it.
+func (r *remote) follow(updates iter.Seq2[Update, error]) {
+	defer close(r.done)
+	err := r.takeAll(updates)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = fmt.Errorf("session %s: %w", r.id, err)
+	r.watcher.Stopped()
+}
+
+func (r *remote) takeAll(updates iter.Seq2[Update, error]) error {
+	for u, err := range updates {
+		switch {
+		case err != nil:
+			return err
+		case u.Record == nil:
+			r.hear(u.Live)
+		case u.Record.Err != nil:
+			return u.Record.Err
+		default:
+			r.take(*u.Record)
+			if d, ok := events.DeletionOf(u.Record.Entry); ok {
+				return &session.DeletedError{Session: r.id, Deletion: d}
+			}
+		}
+	}
+	return session.ErrClosed
+}
+
+// hear takes in a live event. A refusal without a reason says that the command asked for
+// what is the case already.
+func (r *remote) hear(ev events.Event) {
+	if refused, ok := ev.(events.Refused); ok {
+		var err error
+		if refused.Reason != "" {
+			err = &loop.Rejection{Reason: refused.Reason, Detail: refused.Detail}
+		}
+		r.answer(refused.Command, err)
+	}
+	r.watcher.Live(ev)
+}
+
+// take folds an entry. A command that its cursors pass without an entry of its own was
+// refused, or changed nothing, and the live event that said so was lost.
+func (r *remote) take(rec journal.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.Fold(rec.Entry)
+	r.head = rec.Head
+	r.answerLocked(rec.Entry.Cause, nil)
+	r.moveCursors(rec.Entry.Cursors)
+	for _, a := range slices.Clone(r.asks) {
+		r.passOver(a)
+	}
+	r.watcher.Applied(r.state, rec)
+	select {
+	case r.news <- struct{}{}:
+	default:
+	}
+}
+
+func (r *remote) moveCursors(cursors []events.Cursor) {
+	for _, c := range cursors {
+		r.cursors[c.Lane] = max(r.cursors[c.Lane], c.Seq)
+	}
+}
+
+// refusalDelay is how long a refusal may arrive after an entry that was written later:
+// the two come by different ways.
+const refusalDelay = 250 * time.Millisecond
+
+func (r *remote) passOver(a *ask) {
+	if a.seq != 0 && a.seq <= r.cursors[a.lane] && a.silence == nil {
+		a.silence = time.AfterFunc(refusalDelay, func() {
+			r.answer(a.id, &loop.Rejection{Reason: session.ReasonPassedOver, Detail: "the session handled it without effect, and the reason was lost"})
+		})
+	}
+}
+
+func (r *remote) answer(id string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answerLocked(id, err)
+}
+
+func (r *remote) answerLocked(id string, err error) {
+	if i := slices.IndexFunc(r.asks, func(a *ask) bool { return a.id == id }); i >= 0 {
+		r.asks[i].outcome <- err
+		r.asks = slices.Delete(r.asks, i, i+1)
+	}
+}
+
+// Ask sends a command and waits until its entry is in the journal, or it is refused.
+func (r *remote) Ask(ctx context.Context, id string, c commands.Command) error {
+	a := &ask{id: id, lane: commands.LaneOf(c), outcome: make(chan error, 1)}
+	r.mu.Lock()
+	failed := r.failed
+	r.asks = append(r.asks, a)
+	r.mu.Unlock()
+	defer r.forget(a)
+	if failed != nil {
+		return fmt.Errorf("%s: %w", commands.NameOf(c), failed)
+	}
+	seq, err := r.client.send(ctx, r.id, a.id, c)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	a.seq = seq
+	r.passOver(a)
+	r.mu.Unlock()
+	select {
+	case err := <-a.outcome:
+		return err
+	case <-ctx.Done():
+	case <-r.done:
+	}
+	select {
+	case err := <-a.outcome: // at the last moment
+		return err
+	case <-r.done:
+		return fmt.Errorf("%s: %w", commands.NameOf(c), r.failure())
+	default:
+		return fmt.Errorf("%s to %s: %w (%w)", commands.NameOf(c), r.id, session.ErrNoAnswer, context.Cause(ctx))
+	}
+}
+
+func (r *remote) forget(a *ask) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a.silence != nil {
+		a.silence.Stop()
+	}
+	r.asks = slices.DeleteFunc(r.asks, func(b *ask) bool { return a == b })
+}

@@ -1,0 +1,56 @@
+package session
+
+import (
+	"context"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// Backend is where a session runs: in this process or in a deployment. It is safe for
+// concurrent use, but for Sync and Wait, which are called between Enter and leave.
+type Backend interface {
+	// Watch registers the watcher. It is called once, before anything else.
+	Watch(w Watcher)
+
+	// View calls f with the session as it is now. Until f returns, nothing is folded;
+	// f must not keep s or call the backend. View returns why the backend has stopped,
+	// or nil.
+	View(f func(s *loop.State, head journal.Head)) error
+
+	// Ask has the session decide a command and returns once it is recorded. A refusal
+	// is a *loop.Rejection. The id names the command for all time: asking again under
+	// the same id does nothing twice.
+	Ask(ctx context.Context, id string, c commands.Command) error
+
+	// Enter begins a Next; leave ends it. A second Enter before leave is refused.
+	Enter(ctx context.Context) (leave func(), err error)
+
+	// Sync takes in what has arrived and starts what is owed, without waiting.
+	Sync(ctx context.Context) error
+
+	// Wait waits for something to arrive. When ctx ends first, it returns its cause.
+	Wait(ctx context.Context) error
+
+	// Close stops driving or following. The session can be opened again.
+	Close(ctx context.Context) error
+}
+
+// Watcher is called with everything that happens in a session.
+type Watcher struct {
+	// Applied is called after each entry was folded, in order, while nothing else is
+	// folded: it must not call the backend.
+	Applied func(s *loop.State, rec journal.Record)
+	// Live is called with what is not recorded: deltas, progress, refusals.
+	Live func(ev events.Event)
+	// Stopped is called when the backend cannot go on, under the rules of Applied.
+	Stopped func()
+}
+
+// verifying is a backend that can run a verifier that is a Go function.
+type verifying interface {
+	SetVerifier(v extension.Verifier)
+}

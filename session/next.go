@@ -1,0 +1,223 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// Next carries the session on to the next step. In a deployment the session goes on
+// without it, but for the waits of a stepped session, which Next passes.
+//
+// ctx is the caller's patience: when it ends, Next returns its cause and the turn stays
+// open; effects in this process are stopped, and the following Next goes on as after a
+// crash. A turn that ended with an error is returned as *ProviderError, *ToolError,
+// *MutatorError or *OutputError; the session stays usable. ErrInvalidState says that an
+// approval has to be decided first, or that another Next is running.
+func (s *Session) Next(ctx context.Context) (Step, error) {
+	step, end, err := s.next(ctx, context.WithoutCancel(ctx))
+	if end != nil {
+		return s.finish(end)
+	}
+	return step, err
+}
+
+// next returns the next step, or the end of a turn. The end of turn, which the facades
+// pass, cancels the open turn.
+func (s *Session) next(ctx, turn context.Context) (Step, *turnEnd, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer leave()
+	for {
+		if err := s.backend.Sync(ctx); err != nil {
+			return nil, nil, err
+		}
+		if err := s.cancelIfOver(ctx, turn); err != nil {
+			return nil, nil, err
+		}
+		var a advance
+		gone := s.backend.View(func(st *loop.State, _ journal.Head) { a = s.stepper.advance(st) })
+		switch {
+		case a.end != nil:
+			return nil, a.end, nil
+		case gone != nil:
+			return nil, nil, gone
+		case a.step != nil:
+			return s.complete(a.step), nil, nil
+		case a.pass != nil:
+			err := s.Ask(ctx, a.pass.wait)
+			if err == nil || errors.Is(err, ErrNoAnswer) { // it is in the inbox, and one is enough
+				s.view(func(*loop.State) { s.stepper.passed = *a.pass })
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		if err := s.backend.Wait(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// enter refuses a second Next, and to pass an approval that is still undecided: time may
+// have decided it meanwhile.
+func (s *Session) enter(ctx context.Context) (leave func(), err error) {
+	free, err := s.backend.Enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var busy bool
+	s.view(func(*loop.State) { busy, s.driving = s.driving, true })
+	if busy {
+		return nil, &InvalidStateError{Op: "next", Reason: "busy", Detail: "another Next is running"}
+	}
+	leave = func() {
+		free()
+		s.view(func(st *loop.State) {
+			s.driving = false
+			s.signal(st)
+		})
+	}
+	if err = s.blocked("next"); err != nil {
+		if e := s.backend.Sync(ctx); e != nil {
+			err = e
+		} else {
+			err = s.blocked("next")
+		}
+	}
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	s.view(func(*loop.State) { s.stepper.begin() })
+	return leave, nil
+}
+
+// blocked is the error of a Next while the approval that the last one returned is
+// undecided.
+func (s *Session) blocked(op string) (err error) {
+	s.view(func(st *loop.State) {
+		if a := s.stepper.blockedBy(st); a != nil {
+			err = &InvalidStateError{Op: op, Reason: "approval_pending", Call: a.CallID}
+		}
+	})
+	return err
+}
+
+// passable returns the error that a facade would meet before its first step, so that it
+// submits nothing. An approver is asked again about the approval that is still undecided.
+func (s *Session) passable(op string) error {
+	var busy bool
+	s.view(func(*loop.State) { busy = s.driving })
+	if busy {
+		return &InvalidStateError{Op: op, Reason: "busy", Detail: "another Next is running"}
+	}
+	if s.config.Approver != nil {
+		s.view(func(*loop.State) { s.stepper.unblock() })
+	}
+	return s.blocked(op)
+}
+
+// cancelIfOver cancels the open turn if the context that it runs for has ended.
+func (s *Session) cancelIfOver(ctx, turn context.Context) error {
+	if turn.Err() == nil {
+		return nil
+	}
+	var cancel bool
+	s.view(func(st *loop.State) {
+		cancel = st.Turn == nil && st.Task != nil || st.Turn != nil && st.Turn.Cancel == nil
+	})
+	if !cancel {
+		return nil
+	}
+	err := s.Cancel(ctx, contextReason(turn))
+	if errors.Is(err, ErrInvalidState) {
+		return nil // it has ended meanwhile
+	}
+	return err
+}
+
+// finish is the end of a turn as Next returns it.
+func (s *Session) finish(end *turnEnd) (Step, error) {
+	step, err := end.step()
+	if err != nil {
+		return nil, err
+	}
+	return s.complete(step), nil
+}
+
+// complete adds the compactions since the step before.
+func (s *Session) complete(step Step) Step {
+	s.live.Lock()
+	defer s.live.Unlock()
+	switch step := step.(type) {
+	case *AfterToolResult:
+		step.Compactions, s.compacted = s.compacted, nil
+	case *Finished:
+		step.Compactions, s.compacted = s.compacted, nil
+	case *ApprovalRequest, *AwaitingInput:
+	}
+	return step
+}
+
+// errDecided ends the context of an approver whose approval was decided elsewhere.
+var errDecided = &InvalidStateError{Op: "approve", Reason: "already_decided"}
+
+// asking is an approver at work.
+type asking struct {
+	approval content.ApprovalID
+	cancel   context.CancelCauseFunc
+}
+
+// approve asks Config.Approver, whose context ends when the approval is decided
+// elsewhere. The end of ctx cancels the turn, and the approval with it.
+func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
+	s := t.s
+	if s.config.Approver == nil {
+		var all []events.Approval
+		s.view(func(st *loop.State) { all = st.PendingApprovals() })
+		return &ApprovalPendingError{Approvals: all}
+	}
+	asked, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.view(func(st *loop.State) {
+		s.asking = &asking{r.ID, cancel}
+		if !undecided(st, r.ID) {
+			cancel(errDecided)
+		}
+	})
+	approve, reason, err := s.config.Approver.Approve(asked, r.Approval)
+	s.view(func(*loop.State) { s.asking = nil })
+	switch {
+	case ctx.Err() != nil:
+		return s.cancelIfOver(context.WithoutCancel(ctx), ctx)
+	case context.Cause(asked) == errDecided: //nolint:errorlint // it is this very one
+		return nil
+	case err != nil:
+		return err
+	case approve:
+		err = r.Approve(ctx)
+	default:
+		err = r.DenyWithReason(ctx, reason)
+	}
+	if errors.Is(err, ErrInvalidState) {
+		return nil // decided elsewhere meanwhile
+	}
+	return err
+}
+
+func undecided(st *loop.State, id content.ApprovalID) bool {
+	for _, a := range st.PendingApprovals() {
+		if a.ID == id {
+			return true
+		}
+	}
+	return false
+}

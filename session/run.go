@@ -1,0 +1,87 @@
+package session
+
+import (
+	"context"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+)
+
+// RunResult is what Run returns.
+type RunResult struct {
+	Response string         // text of the turn's last Assistant item
+	Messages []content.Item // the whole transcript at the turn's end
+	Usage    content.Usage  // of the turn
+	Turns    int            // model calls of the turn
+	Turn     TurnResult
+}
+
+// Outcome returns what Run returns for the turn.
+func (f *Finished) Outcome() (*RunResult, error) {
+	res := f.run()
+	return res, res.err()
+}
+
+func (f *Finished) run() *RunResult {
+	r := f.Result
+	return &RunResult{Response: r.Text(), Messages: f.transcript, Usage: r.Usage, Turns: r.Rounds, Turn: r}
+}
+
+// RunText runs one turn with a text from the user to its end.
+func (s *Session) RunText(ctx context.Context, text string) (*RunResult, error) {
+	return s.Run(ctx, content.UserText(text))
+}
+
+// Run submits items and carries the turn that takes them in to its end, with approvals
+// answered by Config.Approver. Without items it goes on with what is open. The end of ctx
+// cancels the turn. A turn that did not end by itself is one of *CancelledError,
+// *MaxTurnsError, *UsageLimitError, *HookTerminatedError, *ApprovalPendingError,
+// *ProviderError, *ToolError, *MutatorError or *OutputError, each with the partial result.
+// When Run returns ErrInvalidState, nothing was submitted.
+func (s *Session) Run(ctx context.Context, items ...content.Item) (*RunResult, error) {
+	t, err := s.turn(ctx, Input{Items: items})
+	if err != nil {
+		return nil, err
+	}
+	return t.Wait(ctx)
+}
+
+// turn is the turn of an input, or, if it is empty, the open one.
+func (s *Session) turn(ctx context.Context, in Input) (*Turn, error) {
+	if len(in.Items) > 0 {
+		return s.Submit(ctx, in)
+	}
+	if ctx.Err() != nil {
+		return nil, &CancelledError{Reason: contextReason(ctx)}
+	}
+	if err := s.passable("run"); err != nil {
+		return nil, err
+	}
+	return s.Open(), nil
+}
+
+// err is the error, if any, that a facade returns for the turn.
+func (res *RunResult) err() error {
+	md, limit := res.Turn.Metadata, res.Turn.Limit
+	switch res.Turn.FinishReason {
+	case content.Cancelled:
+		return &CancelledError{Reason: md.Text(content.MetaInterruptReason), Stage: md.Text(content.MetaInterruptStage), Partial: res}
+	case content.Limit:
+		if limit != nil && limit.Kind != events.LimitRounds {
+			return &UsageLimitError{Kind: limit.Kind, Used: limit.Used, Limit: limit.Limit, Partial: res}
+		}
+		e := &MaxTurnsError{Partial: res}
+		if limit != nil {
+			e.Max = int(limit.Limit)
+		}
+		return e
+	case content.Terminated:
+		return &HookTerminatedError{
+			Point: extension.Point(md.Text(content.MetaHookPoint)), Hook: md.Text(content.MetaHook),
+			Reason: md.Text(content.MetaHookReason), Partial: res,
+		}
+	case content.Completed, content.ToolCalls, content.MaxTokens, content.Blocked, content.Compaction, content.Errored, content.Other:
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/model"
+)
+
+// Config says how a session is used from here.
+type Config struct {
+	Approver extension.Approver // nil: the facades stop with *ApprovalPendingError
+	By       string             // recorded with decisions made here; "": the backend's name
+}
+
+// Session is one session. Packages agent and client open them.
+type Session struct {
+	id      content.SessionID
+	backend Backend
+	config  Config
+	ready   chan struct{} // see Ready
+
+	// Guarded by the backend: used within View and Watcher.Applied only.
+	stepper stepper
+	turns   []*Turn // whose end is not known yet
+	open    content.TurnID
+	manual  []content.CallID // calls whose late results the host fetches with Calls.Drain
+	drained []content.Item   // such results that were not fetched yet
+	driving bool             // a Next is running
+	changed chan struct{}    // closed and replaced with every entry
+	asking  *asking          // the approver at work, or nil
+
+	live      sync.Mutex // guards what follows; one event at a time reaches the streams
+	streams   []*Turn
+	compacted []Compaction // since the last step
+}
+
+// New returns the session of a backend. Packages agent and client call it.
+func New(b Backend, c Config) *Session {
+	s := &Session{backend: b, config: c, ready: make(chan struct{}, 1), changed: make(chan struct{})}
+	_ = b.View(func(st *loop.State, _ journal.Head) {
+		s.id = st.Session
+		s.stepper = newStepper(s, st)
+		if st.Turn != nil {
+			s.open = st.Turn.ID
+		}
+		for _, c := range openCalls(st) {
+			if call, ok := st.Call(c.Call); ok && call.Routing.Manual {
+				s.manual = append(s.manual, c.Call)
+			}
+		}
+	})
+	b.Watch(Watcher{Applied: s.applied, Live: s.heard, Stopped: s.stir})
+	return s
+}
+
+// ID is the session's id.
+func (s *Session) ID() content.SessionID { return s.id }
+
+// Close stops driving or following the session, which stays as it is and can be opened
+// again. A session of a deployment goes on by itself.
+func (s *Session) Close(ctx context.Context) error { return s.backend.Close(ctx) }
+
+// Ask has the session decide a command, and returns once it is recorded. A refusal is an
+// *InvalidStateError; asking for what is the case already is none. In a deployment it
+// returns ErrNoAnswer when ctx ends before a driver took the command: it may still be
+// handled then.
+func (s *Session) Ask(ctx context.Context, c commands.Command) error {
+	return s.ask(ctx, ulid.Make().String(), "", c)
+}
+
+// ask is Ask for a command about a call, if one is named.
+func (s *Session) ask(ctx context.Context, id string, call content.CallID, c commands.Command) error {
+	err := s.backend.Ask(ctx, id, c)
+	if r, ok := errors.AsType[*loop.Rejection](err); ok {
+		return &InvalidStateError{Op: commands.NameOf(c), Reason: r.Reason, Call: call, Detail: r.Detail}
+	}
+	return err
+}
+
+// OnBusy says what becomes of input that arrives while a turn is open.
+type OnBusy = events.OnBusy
+
+// The policies for input that arrives while a turn is open.
+const (
+	Steer         = events.Steer     // joins at the next round boundary
+	Queue         = events.Queue     // starts the next turn
+	InterruptTurn = events.Interrupt // cancels the open turn, then runs
+	Reject        = events.Reject    // is refused: ErrInvalidState
+)
+
+// Send hands in input and does not follow what comes of it.
+func (s *Session) Send(ctx context.Context, b OnBusy, items ...content.Item) error {
+	return s.Ask(ctx, commands.SubmitInput{Items: items, OnBusy: b})
+}
+
+// Cancel ends the open turn. The empty reason is user_cancelled. Without an open turn it
+// returns ErrInvalidState.
+func (s *Session) Cancel(ctx context.Context, reason string) error {
+	return s.Ask(ctx, commands.Cancel{Scope: commands.ScopeTurn, Reason: reason})
+}
+
+// Decision decides an approval.
+type Decision struct {
+	Call    content.CallID // whose oldest undecided approval; "": the only one of the session
+	Approve bool
+	Always  bool            // with Approve: the same question about the same tool is not asked again
+	Input   json.RawMessage // with Approve: the call runs with these arguments; nil: with the model's
+	Reason  string
+	By      string // "": Config.By
+}
+
+// ResolveApproval decides an approval. The transcript keeps the model's arguments also
+// if the decision has others. Arguments that do not fit the tool's schema are refused
+// with ErrInvalidState, and the approval stays open; so is a decision that names no
+// call when no approval or several are undecided.
+func (s *Session) ResolveApproval(ctx context.Context, v Decision) error {
+	return s.ask(ctx, ulid.Make().String(), v.Call, commands.ResolveApproval{
+		Call: v.Call, Approve: v.Approve, Always: v.Always, Input: v.Input, Reason: v.Reason, By: cmp.Or(v.By, s.config.By),
+	})
+}
+
+// Grant lets the calls of the tools that the patterns name run for the rest of the
+// session, as far as the session's rules ask about them. What a policy denies or asks
+// is not touched.
+func (s *Session) Grant(ctx context.Context, patterns ...string) error {
+	return s.Ask(ctx, commands.AllowTools{Tools: patterns, By: s.config.By})
+}
+
+// SetNextTurnCache sets the cache request of the next model call only.
+func (s *Session) SetNextTurnCache(ctx context.Context, c model.CacheRequest) error {
+	return s.Ask(ctx, commands.SetNextTurnCache{Cache: c})
+}
+
+// view calls f with the session as it is now, whether or not it can go on.
+func (s *Session) view(f func(st *loop.State)) {
+	_ = s.backend.View(func(st *loop.State, _ journal.Head) { f(st) })
+}
+
+// Ready returns a channel that holds an element while Next would return more than
+// AwaitingInput: something arrived while no Next was running.
+func (s *Session) Ready() <-chan struct{} { return s.ready }
+
+// signal keeps what Ready says true. It is called within View or Applied.
+func (s *Session) signal(st *loop.State) {
+	if s.driving {
+		return
+	}
+	if s.stepper.more(st) {
+		select {
+		case s.ready <- struct{}{}:
+		default:
+		}
+		return
+	}
+	select {
+	case <-s.ready:
+	default:
+	}
+}
+
+// applied takes note of an entry. The backend calls it.
+func (s *Session) applied(st *loop.State, rec journal.Record) {
+	s.live.Lock()
+	for _, ev := range rec.Entry.Events {
+		mine := s.track(rec.Entry.Cause, ev)
+		s.note(ev)
+		for _, t := range s.streams {
+			t.updates.put(Update{Record: &rec, Event: ev, Own: mine(t)})
+		}
+	}
+	s.live.Unlock()
+	s.stepper.collect(st)
+	s.settle()
+	if s.asking != nil && !undecided(st, s.asking.approval) {
+		s.asking.cancel(errDecided)
+	}
+	s.stir()
+	s.signal(st)
+}
+
+// stir wakes Calls.WaitIdle, which looks again.
+func (s *Session) stir() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// heard passes on what is not recorded.
+func (s *Session) heard(ev events.Event) {
+	s.live.Lock()
+	defer s.live.Unlock()
+	for _, t := range s.streams {
+		t.updates.put(Update{Event: ev})
+	}
+}
+
+// note keeps what steps and Calls.Drain return. An event comes as any, since a switch
+// over events.Event must know all kinds.
+func (s *Session) note(ev any) {
+	switch ev := ev.(type) {
+	case events.ToolCallRequested:
+		if ev.Routing.Manual {
+			s.manual = append(s.manual, ev.Call.ID)
+		}
+	case events.ToolResultReceived:
+		s.keepManual(ev)
+	case events.MutationFinished:
+		if ev.Dirty && ev.Point == string(extension.BeforeModel) {
+			s.compacted = append(s.compacted, Compaction{ev.OldTokens, ev.NewTokens})
+		}
+	case events.ReplyRecorded:
+		if ev.FinishReason == content.Compaction {
+			s.compacted = append(s.compacted, Compaction{})
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// Delegation is the input of the tools that NewTool makes.
+type Delegation struct {
+	Prompt string `json:"prompt" jsonschema:"what to do, with everything that has to be known for it"`
+}
+
+// Parent is a calling session in this process. It is the [tool.Caller] of its calls.
+type Parent interface {
+	tool.Caller
+	// Left is what the calling turn has left of its limits.
+	Left() events.Limits
+	// Settled is nil while the call is open; else the result that the call got while its
+	// sub-agent's question was open.
+	Settled() *content.ToolResult
+}
+
+// OpenChild opens the session of a sub-agent's call, which [engine.ChildID] names, or joins it if an
+// earlier attempt at the call opened it.
+type OpenChild func(ctx context.Context, c tool.Call, prompt string) (*Session, error)
+
+// NewTool returns a tool with which the model of one session hands work to another. Every
+// call has a session of its own; its answer is the call's result. A call that is repeated,
+// because its host was lost, goes on with its session, so nothing is done twice.
+//
+// The end of the call ends the session: to cancel the call, or to let its time run out,
+// cancels all that the session started. When only the host of the call goes away, the
+// session stays open. What a person has to approve in the session is asked in the calling
+// one; a denial there is a denial here, and the session goes on to the end of its turn. What
+// the session used is counted in the calling one too, also if it was stopped.
+func NewTool(name, description string, open OpenChild, opts ...tool.Option) (tool.Tool, error) {
+	return tool.CallFunc(name, description, func(ctx context.Context, c tool.Call, in Delegation) (tool.Output, error) {
+		s, err := open(ctx, c, in.Prompt)
+		if err != nil {
+			return tool.Output{}, err
+		}
+		defer func() { _ = s.Close(context.WithoutCancel(ctx)) }()
+		return (&child{Session: s, call: c, prompt: in.Prompt}).serve(ctx)
+	}, opts...)
+}
+
+// ChildQuestion is the question that the calling session asks for a child's approval. Other
+// children have approvals with the same ids, so the scope says what it is about.
+func ChildQuestion(a events.Approval) content.GateKey {
+	return content.GateKey{Kind: loop.KindChild + string(a.ID) + "." + a.RequestKind, Scope: a.Tool + " " + a.Scope}
+}
+
+// endWithin is how long a call that is over waits for its session to end: a little less
+// than worker and core wait for the call.
+const endWithin = 4 * time.Second
+
+// child is the session of one call.
+type child struct {
+	*Session
+	call   tool.Call
+	prompt string
+}
+
+// serve carries the session to its answer, or to a question for the calling session.
+func (c *child) serve(ctx context.Context) (tool.Output, error) {
+	patience, leave := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer leave(nil)
+	over, end := context.WithCancelCause(patience)
+	defer context.AfterFunc(ctx, func() {
+		reason := endReason(ctx)
+		if reason == "" {
+			leave(context.Cause(ctx)) // the host is going away: the turn stays open
+			return
+		}
+		end(reason)
+		c.cancel(patience, reason)
+		time.AfterFunc(endWithin, func() { leave(reason) })
+	})()
+	if p, ok := c.call.Caller.(Parent); ok {
+		defer func() { p.Spend(c.used()) }()
+		if r := p.Settled(); r != nil {
+			return tool.Output{}, c.settle(patience, over, end, *r)
+		}
+	}
+	return c.answer(patience, over)
+}
+
+// endReason is why a call is over, or "" if it will be handed to another host.
+func endReason(ctx context.Context) cancelReason {
+	cause := context.Cause(ctx)
+	if _, late := errors.AsType[*tool.TimeoutError](cause); late {
+		return "deadline"
+	}
+	if errors.Is(cause, engine.ErrStop) || errors.Is(cause, tool.ErrCancelled) {
+		return "caller_cancelled"
+	}
+	return ""
+}
+
+// cancel cancels the session with all that it started. It is sent whether or not its turn
+// has begun: commands are handled in order.
+func (c *child) cancel(ctx context.Context, reason cancelReason) {
+	_ = c.ask(ctx, engine.ChildCancel(c.call.Session, c.call.Place), "", commands.Cancel{Scope: commands.ScopeSession, Reason: string(reason)})
+}
+
+// answer carries the session to the end of its turn, which may have come already.
+func (c *child) answer(patience, over context.Context) (tool.Output, error) {
+	for end := c.before(); ; {
+		if end != nil {
+			return c.result(end)
+		}
+		step, e, err := c.next(patience, over)
+		switch end = e; {
+		case err != nil:
+			return tool.Output{}, c.failure(err)
+		case end != nil:
+			continue
+		}
+		switch step := step.(type) {
+		case *ApprovalRequest:
+			err = c.decide(over, step)
+		case *AwaitingInput:
+			err = step.Submit(patience, content.UserText(c.prompt))
+		case *AfterToolResult, *Finished:
+		}
+		if err != nil {
+			return tool.Output{}, err
+		}
+	}
+}
+
+// before is the end of the session's turn if it came before this attempt at the call.
+func (c *child) before() (end *turnEnd) {
+	c.view(func(st *loop.State) {
+		if st.Last != nil && st.Turn == nil {
+			end = &turnEnd{Ended: *st.Last}
+		}
+	})
+	return end
+}
+
+// decide passes a person's approval on, or returns the question for the calling session.
+func (c *child) decide(ctx context.Context, r *ApprovalRequest) error {
+	if c.config.Approver != nil {
+		return (&Turn{s: c.Session}).approve(ctx, r)
+	}
+	key := ChildQuestion(r.Approval)
+	if slices.Contains(c.call.Approved, key) {
+		err := r.decide(ctx, "approve", commands.ResolveApproval{Approve: true, Reason: "approved in " + string(c.call.Session)})
+		if errors.Is(err, ErrInvalidState) {
+			return nil // it was decided in the child's own session
+		}
+		return err
+	}
+	v := tool.Verdict{
+		RequestKind: key.Kind, Scope: key.Scope, Reason: r.Reason, Metadata: r.Metadata,
+		Summary: fmt.Sprintf("%s: %s", c.call.Name, cmp.Or(r.Summary, r.Tool)),
+	}
+	if r.ExpiresAt != 0 {
+		v.TTL = max(time.Until(r.ExpiresAt.Std()), time.Second)
+	}
+	return tool.NeedsApproval(v)
+}
+
+// settle answers what the session asks for a caller that has settled the call: with no, if
+// the question was denied or expired, and the turn goes on to its end; else the turn ends.
+func (c *child) settle(patience, over context.Context, end context.CancelCauseFunc, r content.ToolResult) error {
+	if c.before() != nil {
+		return nil
+	}
+	if r.Status != content.StatusDenied && r.Status != content.StatusExpired {
+		reason := cancelReason("caller_" + string(r.Status))
+		end(reason)
+		c.cancel(patience, reason)
+	}
+	for {
+		step, e, err := c.next(patience, over)
+		if err != nil || e != nil {
+			return err
+		}
+		switch step := step.(type) {
+		case *ApprovalRequest:
+			err = step.DenyWithReason(patience, strings.TrimPrefix(r.Text(), "Permission denied: "))
+		case *AwaitingInput:
+			return nil
+		case *AfterToolResult, *Finished:
+		}
+		if err != nil && !errors.Is(err, ErrInvalidState) {
+			return err
+		}
+	}
+}
+
+// result is what the turn's end is for the calling session.
+func (c *child) result(end *turnEnd) (tool.Output, error) {
+	step, err := end.step()
+	if err != nil {
+		return tool.Output{}, c.failure(err)
+	}
+	res, err := step.(*Finished).Outcome()
+	if err != nil {
+		return tool.Output{}, c.failure(err)
+	}
+	out := tool.Text(res.Response)
+	out.Usage, out.Counts = c.used()
+	return out, nil
+}
+
+func (c *child) failure(err error) error {
+	e := &tool.Error{Code: tool.CodeFailed, Message: err.Error()}
+	e.Usage, e.Counts = c.used()
+	return e
+}
+
+// used is what the session used over its life, with all that worked for it.
+func (c *child) used() (u content.Usage, n tool.Counts) {
+	c.view(func(st *loop.State) {
+		u, n = st.Used.Usage, tool.Counts{Requests: st.Used.Requests, ToolCalls: st.Used.ToolCalls}
+	})
+	return u, n
+}

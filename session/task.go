@@ -1,0 +1,116 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// Task is a goal, and how to tell that it is reached.
+type Task struct {
+	Goal string // "": RunTask goes on with the open task
+	// Verifier checks the work; nil: it is not verified. What extension.Command returns is
+	// recorded and can be run after a restart. A Go function is gone with its process,
+	// unless it is handed in again without a goal, and runs only in process.
+	Verifier   extension.Verifier
+	MaxRetries int    // 0: one verification
+	Baseline   string // recorded with the task: what its files were like before
+}
+
+// Statuses of tasks.
+const (
+	TaskDone      = "done"
+	TaskFailed    = "failed"
+	TaskCancelled = "cancelled"
+	TaskBlocked   = "blocked"
+)
+
+// TaskResult is what came of a task.
+type TaskResult struct {
+	Status       string // done, failed, cancelled or blocked
+	Summary      string // the text of its last answer
+	VerifyStatus string // passed, failed, skipped, cancelled, or empty: it never came to that
+	Verified     bool   // the verifier passed, or there is none
+	Cancelled    bool
+	Attempts     int         // verifications
+	FilesChanged []string    // sorted
+	Turn         *TurnResult `json:"-"` // nil if no turn was started
+}
+
+// VerifyExhaustedError is returned by RunTask when the verifier failed once more than there
+// are retries.
+type VerifyExhaustedError struct {
+	Result *TaskResult
+	Output string // of the last verification
+}
+
+// Error holds the output of the last verification.
+func (e *VerifyExhaustedError) Error() string {
+	return fmt.Sprintf("verification failed after %d attempts: %s", e.Result.Attempts, e.Output)
+}
+
+// RunTask works on a goal until its verifier passes: notes are recalled, the model works
+// in a context of its own, one tool at a time, and what the verifier found goes back to it
+// until the retries are used up, which is a *VerifyExhaustedError. The end of ctx cancels the
+// task; a cancelled task is a result, not an error. The other errors are those of Run.
+// There is a result beside every error but one that says that the task was not started.
+func (s *Session) RunTask(ctx context.Context, t Task) (*TaskResult, error) {
+	if ctx.Err() != nil {
+		return &TaskResult{Status: TaskCancelled, Cancelled: true}, nil //nolint:nilerr // a cancelled task is a result
+	}
+	turn, err := s.taskTurn(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	_, err = turn.Wait(ctx)
+	end := turn.ended()
+	if end == nil || end.Task == nil {
+		return nil, err // it is still open, or it was none
+	}
+	out := resultOf(&end.Ended)
+	res := out.Task
+	res.Turn = &out
+	switch {
+	case errors.Is(err, ErrCancelled):
+		return res, nil
+	case err == nil && res.VerifyStatus == "failed":
+		return res, &VerifyExhaustedError{Result: res, Output: end.Verifier}
+	}
+	return res, err
+}
+
+// taskTurn starts the task, or goes on with the open one.
+func (s *Session) taskTurn(ctx context.Context, t Task) (*Turn, error) {
+	argv := extension.Argv(t.Verifier)
+	host, local := s.backend.(verifying)
+	if t.Verifier != nil && argv == nil && !local {
+		return nil, &InvalidStateError{Op: "start_task", Reason: "verifier_func", Detail: "a verifier that is a Go function runs only in process; use extension.Command"}
+	}
+	if local && (t.Goal != "" || t.Verifier != nil) {
+		host.SetVerifier(t.Verifier)
+	}
+	if t.Goal == "" {
+		return s.turn(ctx, Input{})
+	}
+	spec := events.TaskSpec{Goal: t.Goal, Gate: argv, GateFunc: t.Verifier != nil && argv == nil, MaxRetries: t.MaxRetries}
+	return s.begin(ctx, &Turn{task: true}, ulid.Make().String(), commands.StartTask{Spec: spec, Baseline: t.Baseline})
+}
+
+// taskResult is what a turn's end says of its task.
+func taskResult(e *loop.Ended) *TaskResult {
+	t := e.Task
+	if t == nil {
+		return nil
+	}
+	return &TaskResult{
+		Status: t.Status, Summary: t.Summary, VerifyStatus: t.VerifyStatus, Verified: t.Verified,
+		Cancelled: t.Status == TaskCancelled, Attempts: t.Attempts, FilesChanged: t.FilesChanged,
+	}
+}

@@ -1,0 +1,282 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// Input is what Submit hands in.
+type Input struct {
+	Items   []content.Item
+	OnBusy  OnBusy              // zero: Steer
+	Options *events.TurnOptions // nil: none; they narrow the turn that takes the input in
+	ID      string              // "": a new one; under the same id the input counts once
+}
+
+// Turn is the turn that took an input in, or will. It belongs to one goroutine.
+type Turn struct {
+	s       *Session
+	updates *mailbox
+
+	// Guarded by the backend.
+	cause  string // of the entry that queues the input; "": any input
+	task   bool   // the input is a goal
+	steers bool   // the input may join an open turn
+	queued bool   // the input was recorded
+	id     content.TurnID
+	end    *turnEnd
+}
+
+// Update is one thing that happened in a session while a turn was followed.
+type Update struct {
+	Record *journal.Record // the entry that holds Event; nil: Event is live only, and may be lost
+	Event  events.Event
+	Own    bool // a recorded event of the turn that is followed
+}
+
+// Submit hands in input and returns the turn that will take it in: the open one, if the
+// input steers it, or a later one. It returns once the input is recorded. While Next
+// refuses to pass an undecided approval, so does Submit; nothing is recorded then.
+func (s *Session) Submit(ctx context.Context, in Input) (*Turn, error) {
+	return s.begin(ctx, &Turn{steers: in.OnBusy == Steer}, cmp.Or(in.ID, ulid.Make().String()),
+		commands.SubmitInput{Items: in.Items, OnBusy: in.OnBusy, Options: in.Options})
+}
+
+// begin asks for what the turn is to take in.
+func (s *Session) begin(ctx context.Context, t *Turn, id string, c commands.Command) (*Turn, error) {
+	if ctx.Err() != nil {
+		return nil, &CancelledError{Reason: contextReason(ctx)}
+	}
+	if err := s.passable(commands.NameOf(c)); err != nil {
+		return nil, err
+	}
+	t.cause = id
+	s.follow(t)
+	if err := s.ask(ctx, id, "", c); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Open returns the turn that is open, or the one that what is queued will open. Without
+// either, its Next and Wait return ErrInvalidState.
+func (s *Session) Open() *Turn {
+	t := &Turn{queued: true, steers: true}
+	s.follow(t)
+	return t
+}
+
+// follow has the turn tracked and its updates kept.
+func (s *Session) follow(t *Turn) {
+	t.s, t.updates = s, newMailbox()
+	s.live.Lock()
+	s.streams = append(s.streams, t)
+	s.live.Unlock()
+	s.view(func(st *loop.State) {
+		if t.cause == "" && st.Turn != nil {
+			t.id = st.Turn.ID
+		}
+		s.turns = append(s.turns, t)
+	})
+}
+
+// Close stops following the turn, which goes on.
+func (t *Turn) Close() {
+	t.quiet()
+	t.s.view(func(*loop.State) {
+		t.s.turns = slices.DeleteFunc(t.s.turns, func(o *Turn) bool { return o == t })
+	})
+}
+
+// quiet drops the updates that nobody reads.
+func (t *Turn) quiet() {
+	t.s.live.Lock()
+	defer t.s.live.Unlock()
+	t.s.streams = slices.DeleteFunc(t.s.streams, func(o *Turn) bool { return o == t })
+	t.updates = nil
+}
+
+// ID is the turn's id, or "" while the input is queued.
+func (t *Turn) ID() (id content.TurnID) {
+	t.s.view(func(*loop.State) { id = t.id })
+	return id
+}
+
+// Next carries the turn on to its next step: the end of a round of tools, an approval,
+// or its own end. The ends of turns before it are passed over. The end of ctx cancels
+// the turn. A turn that failed is an error, as for Session.Next.
+func (t *Turn) Next(ctx context.Context) (Step, error) {
+	stop := context.AfterFunc(ctx, func() {
+		// Without an open turn there is nothing to cancel yet: next looks again.
+		_ = t.s.Cancel(context.WithoutCancel(ctx), contextReason(ctx))
+	})
+	defer stop()
+	for {
+		if end := t.ended(); end != nil && end.returned {
+			return t.s.finish(end) // Session.Next was faster
+		}
+		step, end, err := t.s.next(context.WithoutCancel(ctx), ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case end != nil && end.Turn == t.ID():
+			return t.s.finish(end)
+		case end != nil:
+			continue
+		}
+		if _, idle := step.(*AwaitingInput); !idle {
+			return step, nil
+		}
+		if t.cause == "" {
+			return nil, &InvalidStateError{Op: "run", Reason: "empty_input", Detail: "no turn is open and no input is queued"}
+		}
+		return nil, &InvalidStateError{Op: "run", Reason: "cancelled_before_start"}
+	}
+}
+
+func (t *Turn) ended() (end *turnEnd) {
+	t.s.view(func(*loop.State) { end = t.end })
+	return end
+}
+
+// Wait carries the turn to its end, with approvals answered by Config.Approver. It
+// returns what Session.Run returns.
+func (t *Turn) Wait(ctx context.Context) (*RunResult, error) {
+	t.quiet()
+	return t.wait(ctx)
+}
+
+func (t *Turn) wait(ctx context.Context) (*RunResult, error) {
+	defer t.Close()
+	for {
+		step, err := t.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		switch step := step.(type) {
+		case *ApprovalRequest:
+			if err := t.approve(ctx, step); err != nil {
+				return nil, err
+			}
+		case *Finished:
+			return step.Outcome()
+		case *AfterToolResult, *AwaitingInput:
+		}
+	}
+}
+
+// Updates carries the turn to its end like Wait, and yields everything that happens in
+// the session meanwhile, beginning with what happened since Submit. An error is the last
+// pair. Leaving the loop cancels the turn.
+func (t *Turn) Updates(ctx context.Context) iter.Seq2[Update, error] {
+	return func(yield func(Update, error) bool) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		box := t.updates
+		result := make(chan error, 1)
+		go func() {
+			_, err := t.wait(ctx)
+			result <- err
+		}()
+		for {
+			select {
+			case <-box.news:
+			case err := <-result:
+				if box.drain(yield) && err != nil {
+					yield(Update{}, err)
+				}
+				return
+			}
+			if !box.drain(yield) {
+				cancel(errConsumerLeft)
+				<-result
+				return
+			}
+		}
+	}
+}
+
+// cancelReason is the cause of a context whose end cancels a turn, and is recorded as its
+// reason.
+type cancelReason string
+
+// Error is the reason.
+func (r cancelReason) Error() string { return string(r) }
+
+const errConsumerLeft cancelReason = "consumer_left"
+
+// contextReason is why a turn is cancelled whose context ended.
+func contextReason(ctx context.Context) string {
+	if r, ok := errors.AsType[cancelReason](context.Cause(ctx)); ok {
+		return string(r)
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "deadline"
+	}
+	return "context_done"
+}
+
+// track notes which turn took an input in, and returns whether the event is one of a
+// turn's. It is called within Applied, as settle is.
+func (s *Session) track(cause string, ev any) func(*Turn) bool {
+	before := s.open
+	switch ev := ev.(type) {
+	case events.InputQueued:
+		for _, t := range s.turns {
+			t.queued = t.queued || t.cause == cause
+		}
+	case events.InputAccepted:
+		for _, t := range s.turns {
+			if t.id == "" && t.takes(ev, s.open != "") {
+				t.id = ev.Turn
+			}
+		}
+		if s.open == "" {
+			s.open = ev.Turn // TurnStarted follows
+		}
+	case events.TurnStarted:
+		s.open = ev.Turn
+	case events.TurnFinished:
+		s.open = ""
+	}
+	_, plans := ev.(events.TaskStarted)
+	after := s.open
+	return func(t *Turn) bool {
+		return t.id != "" && (t.id == before || t.id == after) || plans && t.task && t.queued && t.id == ""
+	}
+}
+
+// takes reports whether a merge takes the turn's input in. Input that steers joins at
+// the end of a round; between turns all input that is queued is taken. A goal has a turn
+// to itself.
+func (t *Turn) takes(ev events.InputAccepted, open bool) bool {
+	switch ev.Origin {
+	case events.FromTask:
+		return t.queued && (t.task || t.cause == "") && !open
+	case events.FromHost, events.FromParent:
+		return t.queued && !t.task && (!open || t.steers)
+	}
+	return t.cause == "" && !open
+}
+
+// settle hands the ends that are known to the turns that wait for them.
+func (s *Session) settle() {
+	s.turns = slices.DeleteFunc(s.turns, func(t *Turn) bool {
+		if t.id != "" {
+			t.end = s.stepper.endOf(t.id)
+		}
+		return t.end != nil
+	})
+}

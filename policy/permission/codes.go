@@ -7,35 +7,35 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Codes of denials. They are recorded with the call's result.
+// Codes of denials, which are recorded with the call's result.
 const (
 	CodeRule       = "rule_denied"            // a rule names the tool
 	CodeNoOpinion  = "not_permitted"          // no policy has an opinion, and the default is to deny
 	CodeUnreadable = "unreadable_request"     // the request does not say what it is about
-	CodeProtected  = "path_protected"         // nobody gets at the path
+	CodeProtected  = "path_protected"         // the path may not be touched
 	CodeReadOnly   = "path_read_only"         // the path may only be read
-	CodePath       = "path_not_allowed"       // the path lies outside of what is allowed
+	CodePath       = "path_not_allowed"       // the path is outside of what is allowed
 	CodeCommand    = "command_not_allowed"    // the program
 	CodeScript     = "script_not_allowed"     // code handed to an interpreter
 	CodeEnv        = "env_not_allowed"        // an environment variable
-	CodeDir        = "cwd_not_allowed"        // where the command would begin
+	CodeDir        = "cwd_not_allowed"        // the directory in which the command would start
 	CodeServer     = "server_not_trusted"     // the MCP server
-	CodeAuthScope  = "auth_scope_not_allowed" // what the server would be authorized for
+	CodeAuthScope  = "auth_scope_not_allowed" // a scope of the server's credentials
 	CodeKind       = "kind_not_allowed"       // the kind of the request
-	CodePolicy     = "policy_unreadable"      // what a session's agent says cannot be read where its call runs
+	CodePolicy     = "policy_unreadable"      // the worker cannot read the policy of the session's agent
 )
 
-// Kinds of gates beside the kinds of requests, which name theirs.
+// Kinds of gates, in addition to the kinds of requests.
 const (
-	KindCall      = "tool.call"      // the call as such, whatever it does
+	KindCall      = "tool.call"      // the call itself, whatever it does
 	KindScript    = "shell.script"   // code handed to an interpreter
-	KindDir       = "shell.cwd"      // where a command begins
-	KindEnv       = "shell.env"      // what it finds in its environment
-	KindServer    = "mcp.server"     // the server that is asked
-	KindAuthScope = "mcp.auth_scope" // what it is authorized for
+	KindDir       = "shell.cwd"      // the directory in which a command starts
+	KindEnv       = "shell.env"      // the variables that it gets
+	KindServer    = "mcp.server"     // the server that is called
+	KindAuthScope = "mcp.auth_scope" // a scope of its credentials
 )
 
-// Kinds of requests that the policies here look at.
+// Kinds of requests that the policies of this package judge.
 const (
 	kindCommand = "shell.command"
 	kindsPath   = "filesystem."
@@ -52,8 +52,8 @@ func ask(kind, scope string, reason content.ApprovalReason, summary string) tool
 	return tool.Verdict{Ruling: tool.Ask, RequestKind: kind, Scope: scope, Reason: reason, Summary: summary}
 }
 
-// refuse makes the answer to what a policy does not allow by itself: a question,
-// unless the policy says that such things are denied.
+// refuse returns the verdict on what a policy does not allow: the question, unless the
+// ruling is Deny.
 func refuse(r tool.Ruling, question tool.Verdict, code, format string, args ...any) tool.Verdict {
 	if r == tool.Deny {
 		return deny(code, format, args...)

@@ -12,30 +12,28 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// CommandConfig says which commands calls may run. A program is given by its name,
-// git, or by its absolute path, /usr/bin/git. An environment variable is given by its
-// key, in which * stands for any characters.
+// CommandConfig says which commands calls may run. Programs are names, git, or absolute
+// paths, /usr/bin/git. In the names of environment variables * stands for any characters.
 type CommandConfig struct {
-	Root       string      // what a relative directory is relative to; required with Dirs
+	Root       string      // of relative directories; required with Dirs
 	Allowed    []string    // programs; none: all that are not denied
 	Denied     []string    // programs, under any path and in any case
-	Dirs       []string    // where commands may begin, and in what lies below; none: anywhere
-	AllowedEnv []string    // variables that a call may set; none: all that are not denied and steer nothing
+	Dirs       []string    // directories in which, or below which, commands may start; none: any
+	AllowedEnv []string    // variables that a call may set; none: all that are neither denied nor dangerous
 	DeniedEnv  []string    // variables that no call may set
-	Outside    tool.Ruling // of what is not allowed; zero: tool.Ask; or tool.Deny
-	Code       tool.Ruling // of code that is handed to an interpreter; zero: tool.Ask; or tool.Allow, tool.Deny
+	Outside    tool.Ruling // for what is not allowed; zero: tool.Ask; or tool.Deny
+	Code       tool.Ruling // for code passed to an interpreter; zero: tool.Ask; or tool.Allow, tool.Deny
 }
 
-// Commands is a policy for requests of the kind shell.command. It asks about the
-// program, about code for an interpreter, about the directory and about the
-// environment each by itself: leave for one is none for the others.
+// Commands is a policy for requests of the kind shell.command. It asks separately about
+// the program, code for an interpreter, the directory, and the environment: permission for
+// one covers none of the others.
 //
-// A program that is allowed by name has to be called by that name, so that it is the
-// one that the search path finds; one that is called by a path has to be allowed by
-// that path. Code for an interpreter (sh -c, python -c), and commands for programs
-// that start others (env, sudo, xargs), are asked about even if the program is
-// allowed. So are variables that steer what a program runs, such as PATH, unless
-// AllowedEnv names them.
+// A program allowed by name must be called by that name, so that it is the one that the
+// search path finds; one called by a path must be allowed by that path. Commands asks about
+// code for an interpreter (sh -c, python -c), and about commands for programs that start
+// others (env, sudo, xargs), even if the program is allowed; also about variables that
+// control what a program runs, such as PATH, unless AllowedEnv names them.
 type Commands struct {
 	cfg  CommandConfig
 	root string
@@ -45,7 +43,7 @@ type Commands struct {
 var _ tool.Permissions = (*Commands)(nil)
 
 // NewCommands returns the policy. It returns an error if Dirs needs a Root, and for
-// rulings that mean nothing.
+// invalid rulings and programs.
 func NewCommands(c CommandConfig) (*Commands, error) {
 	p := &Commands{cfg: c}
 	if err := checkRuling(c.Outside); err != nil {
@@ -71,7 +69,7 @@ func NewCommands(c CommandConfig) (*Commands, error) {
 	return p, nil
 }
 
-// Evaluate judges the command that the request is about.
+// Evaluate judges the command of the request.
 func (p *Commands) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
 	if r.Kind != kindCommand {
 		return tool.Verdict{}, nil
@@ -88,9 +86,9 @@ func (p *Commands) program(r tool.Request, c command) tool.Verdict {
 	if slices.ContainsFunc(p.cfg.Denied, func(d string) bool { return p.isDenied(d, c) }) {
 		return deny(CodeCommand, "program %s is denied", name)
 	}
-	if c.handsCode() && p.cfg.Code != tool.Allow {
+	if c.passesCode() && p.cfg.Code != tool.Allow {
 		question := ask(KindScript, c.exactly(), content.EscalatedRisk, summary(r))
-		return refuse(p.cfg.Code, question, CodeScript, "%s would run what its arguments say", name)
+		return refuse(p.cfg.Code, question, CodeScript, "%s would run code from its arguments", name)
 	}
 	if len(p.cfg.Allowed) == 0 || slices.ContainsFunc(p.cfg.Allowed, func(a string) bool { return isAllowed(a, name) }) {
 		return allow()
@@ -99,7 +97,7 @@ func (p *Commands) program(r tool.Request, c command) tool.Verdict {
 	return refuse(p.cfg.Outside, question, CodeCommand, "program %s is not allowed", name)
 }
 
-// isAllowed takes a program only as it is called.
+// isAllowed compares a program as it is called.
 func isAllowed(allowed, name string) bool {
 	if filepath.IsAbs(allowed) {
 		return filepath.Clean(allowed) == name
@@ -107,7 +105,7 @@ func isAllowed(allowed, name string) bool {
 	return allowed == name
 }
 
-// isDenied knows a program again under another path, behind a link, and behind a
+// isDenied recognizes a program under another path, through a link, and started by a
 // launcher.
 func (p *Commands) isDenied(denied string, c command) bool {
 	if slices.Contains(launchers(), base(c.Argv[0])) {
@@ -155,14 +153,14 @@ func (p *Commands) directory(r tool.Request, c command) tool.Verdict {
 		if slices.ContainsFunc(ends(p.dirs), func(d string) bool { return within(d, at, false) }) {
 			continue
 		}
-		text := fmt.Sprintf("%s: it begins in %s", summary(r), at)
-		return refuse(p.cfg.Outside, ask(KindDir, at, content.SensitivePath, text), CodeDir, "commands may not begin in %q", c.Cwd)
+		text := fmt.Sprintf("%s: it starts in %s", summary(r), at)
+		return refuse(p.cfg.Outside, ask(KindDir, at, content.SensitivePath, text), CodeDir, "commands may not start in %q", c.Cwd)
 	}
 	return allow()
 }
 
-// environment asks about variables by the whole input: a request names their keys
-// only, and their values are what matters.
+// environment asks about variables with the whole input as the scope: the request has only
+// their names, and the values matter.
 func (p *Commands) environment(r tool.Request, c command) tool.Verdict {
 	var asked []string
 	for _, key := range c.Env {
@@ -173,7 +171,7 @@ func (p *Commands) environment(r tool.Request, c command) tool.Verdict {
 		case in(p.cfg.DeniedEnv):
 			return deny(CodeEnv, "environment variable %s is denied", key)
 		case in(p.cfg.AllowedEnv):
-		case len(p.cfg.AllowedEnv) > 0, in(steering()):
+		case len(p.cfg.AllowedEnv) > 0, in(dangerousEnv()):
 			asked = append(asked, key)
 		}
 	}

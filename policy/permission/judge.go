@@ -10,14 +10,14 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Judgement is what came of judging a call: it is refused, or it runs once its gates
-// are approved. The zero Judgement lets it run.
+// Judgement is the outcome for a call: it is refused, or it runs once its gates are
+// approved. The zero Judgement lets it run.
 type Judgement struct {
 	Refusal *Refusal
-	Gates   []tool.Verdict // questions, with all that they leave to the request
+	Gates   []tool.Verdict // complete questions
 }
 
-// Question is all that has to be asked in one verdict. It is about at least one gate.
+// Question returns all gates, of which there must be one, as one verdict.
 func (j Judgement) Question() tool.Verdict { return together(j.Gates) }
 
 // Refusal says why a call cannot run.
@@ -30,7 +30,7 @@ type Refusal struct {
 // Forbidden reports whether a policy denies the call.
 func (r Refusal) Forbidden() bool { return r.Status == content.StatusDenied }
 
-// Text is what the model is told.
+// Text returns the refusal for the model.
 func (r Refusal) Text() string {
 	if r.Forbidden() {
 		return content.DenialText(r.Code + ": " + r.Message)
@@ -38,14 +38,35 @@ func (r Refusal) Text() string {
 	return "Tool failed: " + r.Message
 }
 
-// Judge asks t what the call will do, and p about each request, before anything
-// runs. A Deny of any request wins before anybody is asked. Questions that approved
-// answers are left out, and those that are the same are put together. Panics of the
-// tool and of the policy are the caller's.
+// Guard returns middleware that judges each call of t by p just before it runs. A denial
+// becomes the call's result. An unapproved question goes to people, and the call is made
+// again once it is approved. Guard must be the innermost middleware, so that it sees the
+// call that the tool gets.
+func Guard(p tool.Permissions, t tool.Tool) tool.Middleware {
+	return func(ctx context.Context, c tool.Call, next tool.Handler) (tool.Output, error) {
+		j := Judge(ctx, p, t, c, c.Approved...)
+		switch {
+		case j.Refusal != nil && j.Refusal.Forbidden():
+			return tool.Output{}, tool.Forbidden(j.Refusal.Code, j.Refusal.Message)
+		case j.Refusal != nil:
+			return tool.Output{}, tool.Failure(j.Refusal.Code, "%s", j.Refusal.Message)
+		case len(j.Gates) > 0:
+			return tool.Output{}, tool.NeedsApproval(j.Question())
+		}
+		return next(ctx, c)
+	}
+}
+
+// Judge asks t what the call will do, and p about each of those requests, before anything
+// runs. A Deny of any request wins before any question is asked. Questions that approved
+// answers are omitted, and equal ones are merged. Judge does not recover from panics.
 func Judge(ctx context.Context, p tool.Permissions, t tool.Tool, c tool.Call, approved ...content.GateKey) Judgement {
-	requests, err := propose(ctx, t, c)
-	if err != nil {
-		return refusal(content.StatusError, tool.CodeFailed, err.Error())
+	requests := []tool.Request{tool.RequestFor(t.Spec(), c)}
+	if proposer, ok := t.(tool.Proposer); ok {
+		var err error
+		if requests, err = proposer.Propose(ctx, c); err != nil {
+			return Judgement{Refusal: &Refusal{Status: content.StatusError, Code: tool.CodeFailed, Message: err.Error()}}
+		}
 	}
 	var j Judgement
 	spec := t.Spec()
@@ -69,23 +90,12 @@ func Judge(ctx context.Context, p tool.Permissions, t tool.Tool, c tool.Call, ap
 	return j
 }
 
-func propose(ctx context.Context, t tool.Tool, c tool.Call) ([]tool.Request, error) {
-	if p, ok := t.(tool.Proposer); ok {
-		return p.Propose(ctx, c)
-	}
-	return []tool.Request{tool.RequestFor(t.Spec(), c)}, nil
-}
-
 func denied(code, message string) Judgement {
-	return refusal(content.StatusDenied, code, message)
+	return Judgement{Refusal: &Refusal{Status: content.StatusDenied, Code: code, Message: message}}
 }
 
-func refusal(s content.Status, code, message string) Judgement {
-	return Judgement{Refusal: &Refusal{Status: s, Code: code, Message: message}}
-}
-
-// add adds a gate, unless its question is answered. Whoever is asked the same of two
-// requests sees both.
+// add adds a gate, unless it is approved. Equal questions about two requests become one
+// that shows both.
 func (j *Judgement) add(g tool.Verdict, approved []content.GateKey) {
 	if slices.Contains(approved, g.Key()) {
 		return

@@ -8,10 +8,9 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Kinds is a policy by the kind of the request. An entry fits the kind itself and
-// every kind below it: mail fits mail and mail.send. The longest entry that fits
-// counts, and of two equal ones deny before ask before allow. Where none fits it has
-// no opinion.
+// Kinds is a policy by the kind of the request. An entry matches its kind and every kind
+// below it: mail matches mail and mail.send. The longest match counts; of equal ones, deny
+// before ask before allow. Without a match it has no opinion.
 type Kinds struct {
 	Allow, Ask, Deny []string
 }
@@ -32,7 +31,7 @@ func (p Kinds) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error)
 	return allow(), nil
 }
 
-// longest is how long the longest entry is that fits the kind, or -1.
+// longest returns the length of the longest entry that matches the kind, or -1.
 func longest(entries []string, kind string) int {
 	n := -1
 	for _, e := range entries {

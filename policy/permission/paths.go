@@ -6,35 +6,35 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/tool"
 )
 
-// PathConfig says which paths calls may get at. Relative paths are relative to Root.
+// PathConfig says which paths calls may use. Relative paths are relative to Root.
 type PathConfig struct {
-	Root      string      // what paths of calls are relative to; required
-	Protected []string    // nobody gets at these and what lies in them
-	ReadOnly  []string    // these may be read
-	Allowed   []string    // these may be read and written; none: no opinion about what is not named above
-	Outside   tool.Ruling // of what lies outside of Allowed; zero: tool.Ask; or tool.Deny
+	Root      string      // of relative paths, in calls too; required
+	Protected []string    // these, and everything in them, may not be touched
+	ReadOnly  []string    // these, and everything in them, may only be read
+	Allowed   []string    // these may be read and written; none: no opinion about other paths
+	Outside   tool.Ruling // for paths outside of Allowed; zero: tool.Ask; or tool.Deny
 }
 
-// Paths is a policy for requests of the kinds filesystem.…. It judges where a path
-// leads to, not how it is written: symbolic links are followed, also those that lead
-// to what is not there yet, and so is each .. both as the operating system takes it
-// and as it reads. A file or directory is known again under another name, by a hard
-// link or in another case.
+// Paths is a policy for requests of the kinds filesystem.…. It judges where a path leads,
+// not how it is written: it follows symbolic links, even to targets that do not exist yet,
+// and resolves each .. both lexically and the way the operating system does. It recognizes
+// a file under another name, by a hard link or in another case.
 //
-// To read and to list is free in what is read-only; every other kind changes
-// something. To delete is about all that lies below the path, and a link is deleted
-// itself. To read a directory in which something protected lies is outside of what is
-// allowed: who searches it would see that. A path that cannot be resolved is denied.
+// Read-only paths may be read and listed; every other kind changes something. Deleting
+// concerns everything below the path, and the link itself, not its target. Reading a
+// directory that contains a protected path is outside of what is allowed, since a search
+// would see it. A path that cannot be resolved is denied.
 //
-// The file system is looked at when the policy is asked, so the policy belongs where
-// the files are, and as close before the call as can be. It does not replace a root
-// that cannot be left, as the tools of tool/fs have one.
+// Evaluate reads the file system, so the policy belongs where the files are, as close to
+// the call as possible. It does not replace a root that cannot be left, like that of
+// tool/fs.
 type Paths struct {
 	root                         string
 	protected, readOnly, allowed []string
@@ -90,9 +90,9 @@ func absolute(root string, paths []string) []string {
 
 // access is what a kind of request does to a path.
 type access struct {
-	reads   bool // sees the content of what lies below
+	reads   bool // the content of everything below
 	changes bool
-	removes bool // with all that lies below; the link and not where it leads
+	removes bool // everything below, and a link, not its target
 }
 
 func accessOf(kind string) access {
@@ -106,10 +106,10 @@ func accessOf(kind string) access {
 	case "delete":
 		return access{changes: true, removes: true}
 	}
-	return access{reads: true, changes: true, removes: true} // whatever it does
+	return access{reads: true, changes: true, removes: true} // unknown: assume anything
 }
 
-// Evaluate judges where the request's paths lead to.
+// Evaluate judges where the request's paths lead.
 func (p *Paths) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
 	if !strings.HasPrefix(r.Kind, kindsPath) {
 		return tool.Verdict{}, nil
@@ -139,7 +139,7 @@ func (p *Paths) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error
 	return v, nil
 }
 
-// places lists where a path may lead to, each once.
+// places returns where a path may lead.
 func (p *Paths) places(name, kind string, a access) ([]string, error) {
 	full := filepath.FromSlash(name)
 	if !filepath.IsAbs(full) {
@@ -167,8 +167,7 @@ func (p *Paths) places(name, kind string, a access) ([]string, error) {
 	return out, nil
 }
 
-// rulesOfPaths are a policy's paths, both as they are written and as they resolve
-// now.
+// rulesOfPaths are a policy's paths, as written and as they resolve now.
 type rulesOfPaths struct {
 	protected, readOnly, allowed []string
 	limited                      bool // to what is allowed
@@ -182,7 +181,7 @@ func (p *Paths) resolved() rulesOfPaths {
 	}
 }
 
-// everywhere adds to each path where it leads to.
+// everywhere returns the paths and where they lead.
 func everywhere(paths []string) []string { return append(ends(paths), paths...) }
 
 func ends(paths []string) []string {
@@ -206,36 +205,27 @@ func (p rulesOfPaths) judge(r tool.Request, name, at string, a access) tool.Verd
 	case a.changes && hit(p.readOnly, at), a.removes && covers(at, p.readOnly):
 		return deny(CodeReadOnly, "path %q may only be read", name)
 	case a.reads && covers(at, p.protected):
-		return outside("holds what is protected")
+		return outside("contains protected files")
 	case !a.changes && hit(p.readOnly, at):
 		return allow()
 	case !p.limited:
 		return tool.Verdict{}
 	}
-	for _, dir := range p.allowed {
-		if within(dir, at, false) {
-			return allow()
-		}
+	if slices.ContainsFunc(p.allowed, func(dir string) bool { return within(dir, at, false) }) {
+		return allow()
 	}
-	return outside("lies outside of what is allowed")
+	return outside("is outside of what is allowed")
 }
 
-// hit reports whether one of the paths is at or above the place.
+// hit reports whether a place is, or is below, one of the paths.
 func hit(paths []string, at string) bool {
-	for _, p := range paths {
-		if within(p, at, true) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(paths, func(p string) bool { return within(p, at, true) })
 }
 
-// covers reports whether one of the paths is there and lies below the place.
+// covers reports whether one of the paths exists at or below a place.
 func covers(at string, paths []string) bool {
-	for _, p := range paths {
-		if _, err := os.Lstat(p); err == nil && within(at, p, true) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(paths, func(p string) bool {
+		_, err := os.Lstat(p)
+		return err == nil && within(at, p, true)
+	})
 }

@@ -7,92 +7,102 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Policy is policies written down, for whoever runs the calls to hold. It is meant for
-// files that people write: every part and every list may be left out.
+// Policy is the written form of policies, for files that people write and for the process
+// that runs the calls. Every part and every list is optional; the schema of agent files
+// documents each key.
 type Policy struct {
-	Paths    *PathRules    `json:"paths,omitempty" jsonschema:"what calls may do with files, by where paths lead to"`
-	Commands *CommandRules `json:"commands,omitempty" jsonschema:"which programs calls may run"`
-	Servers  *ServerRules  `json:"servers,omitempty" jsonschema:"which MCP servers calls may reach"`
-	Kinds    *KindRules    `json:"kinds,omitempty" jsonschema:"what calls may do, by the kinds of their requests; an entry fits its kind and all below it, and the longest that fits counts"`
+	Paths    *PathRules    `json:"paths,omitempty"`
+	Commands *CommandRules `json:"commands,omitempty"`
+	Servers  *ServerRules  `json:"servers,omitempty"`
+	Kinds    *KindRules    `json:"kinds,omitempty"`
 }
 
-// PathRules are a [PathConfig] written down.
+// PathRules is the written form of a [PathConfig].
 type PathRules struct {
-	Protect  []string `json:"protect,omitempty" jsonschema:"paths that nobody gets at, nor at what lies in them; relative ones are below the root of the tools"`
-	ReadOnly []string `json:"read_only,omitempty" jsonschema:"paths that may only be read, with what lies in them"`
-	Allow    []string `json:"allow,omitempty" jsonschema:"directories that may be used freely; no opinion about what is not named above unless given"`
-	Outside  string   `json:"outside,omitempty" jsonschema:"what becomes of a path outside of allow; ask unless given"`
+	Protect  []string `json:"protect,omitempty"`
+	ReadOnly []string `json:"read_only,omitempty"`
+	Allow    []string `json:"allow,omitempty"`
+	Outside  string   `json:"outside,omitempty"`
 }
 
-// CommandRules are a [CommandConfig] written down, with programs that are asked about.
+// CommandRules is the written form of a [CommandConfig], with programs to ask about.
 type CommandRules struct {
-	Allow    []string `json:"allow,omitempty" jsonschema:"programs that may run, by name or absolute path; all that are not denied unless given"`
-	Ask      []string `json:"ask,omitempty" jsonschema:"programs that a person has to approve; with allow they have to be named there, too, where outside is deny"`
-	Deny     []string `json:"deny,omitempty" jsonschema:"programs that never run"`
-	Dirs     []string `json:"dirs,omitempty" jsonschema:"directories in which commands may begin; anywhere unless given"`
-	AllowEnv []string `json:"allow_env,omitempty" jsonschema:"variables that a call may set, in which * stands for any characters"`
-	DenyEnv  []string `json:"deny_env,omitempty" jsonschema:"variables that no call may set"`
-	Outside  string   `json:"outside,omitempty" jsonschema:"what becomes of a program or directory that is not allowed; ask unless given"`
-	Code     string   `json:"code,omitempty" jsonschema:"what becomes of code for an interpreter, thus of every script; ask unless given"`
+	Allow    []string `json:"allow,omitempty"`
+	Ask      []string `json:"ask,omitempty"`
+	Deny     []string `json:"deny,omitempty"`
+	Dirs     []string `json:"dirs,omitempty"`
+	AllowEnv []string `json:"allow_env,omitempty"`
+	DenyEnv  []string `json:"deny_env,omitempty"`
+	Outside  string   `json:"outside,omitempty"`
+	Code     string   `json:"code,omitempty"`
 }
 
-// ServerRules are a [Servers] written down.
+// ServerRules is the written form of [Servers].
 type ServerRules struct {
-	Trust   []string `json:"trust,omitempty" jsonschema:"servers that may be reached; all that are not denied unless given"`
-	Deny    []string `json:"deny,omitempty" jsonschema:"servers that may not"`
-	Scopes  []string `json:"scopes,omitempty" jsonschema:"what servers may be authorized for; anything unless given"`
-	Outside string   `json:"outside,omitempty" jsonschema:"what becomes of other servers and scopes; ask unless given"`
+	Trust   []string `json:"trust,omitempty"`
+	Deny    []string `json:"deny,omitempty"`
+	Scopes  []string `json:"scopes,omitempty"`
+	Outside string   `json:"outside,omitempty"`
 }
 
-// KindRules are a [Kinds] written down.
+// KindRules is the written form of [Kinds].
 type KindRules struct {
-	Allow []string `json:"allow,omitempty" jsonschema:"kinds of requests that are allowed, like filesystem.read"`
-	Ask   []string `json:"ask,omitempty" jsonschema:"kinds that a person has to approve"`
-	Deny  []string `json:"deny,omitempty" jsonschema:"kinds that are denied"`
+	Allow []string `json:"allow,omitempty"`
+	Ask   []string `json:"ask,omitempty"`
+	Deny  []string `json:"deny,omitempty"`
 }
 
-// The words of a [Policy] that stand for rulings.
-const (
-	wordAllow = "allow"
-	wordAsk   = "ask"
-	wordDeny  = "deny"
-)
+// Outsides returns the words for what happens to requests outside of what is allowed.
+func Outsides() []string { return []string{"ask", "deny"} }
 
-// Outsides are the words for what becomes of what is not allowed.
-func Outsides() []string { return []string{wordAsk, wordDeny} }
+// Codes returns the words for what happens to code for an interpreter.
+func Codes() []string { return []string{"allow", "ask", "deny"} }
 
-// Codes are the words for what becomes of code for an interpreter.
-func Codes() []string { return []string{wordAllow, wordAsk, wordDeny} }
+// ruling parses a word of the policy; "" leaves the ruling to the policy it belongs to.
+func ruling(key, word string, words []string) (tool.Ruling, error) {
+	if word != "" && !slices.Contains(words, word) {
+		return 0, fmt.Errorf("%s: %q: use one of %q", key, word, words)
+	}
+	return map[string]tool.Ruling{"": tool.NoOpinion, "allow": tool.Allow, "ask": tool.Ask, "deny": tool.Deny}[word], nil
+}
 
-// In makes the policy for calls whose tools work in a folder; nil if it says nothing. It
-// returns an error for what cannot be meant.
+// In returns the policy for calls of tools that work in a folder; nil if it is empty. It
+// returns an error for an invalid policy.
 func (p *Policy) In(root string) (tool.Permissions, error) {
 	if p == nil {
-		return nil, nil //nolint:nilnil // it says nothing
+		return nil, nil //nolint:nilnil // it is empty
 	}
 	var all []tool.Permissions
-	add := func(one tool.Permissions, err error) error {
-		if err == nil && one != nil {
-			all = append(all, one)
-		}
-		return err
+	var errs []error
+	add := func(one tool.Permissions, err error) {
+		all, errs = append(all, one), append(errs, err)
 	}
-	err := errors.Join(add(p.Paths.in(root)), add(p.Commands.in(root)), add(p.Servers.made()), add(p.Kinds.made()))
-	if err != nil || len(all) == 0 {
+	if p.Paths != nil {
+		add(p.Paths.in(root))
+	}
+	if p.Commands != nil {
+		add(p.Commands.in(root))
+	}
+	if s := p.Servers; s != nil {
+		outside, err := ruling("servers.outside", s.Outside, Outsides())
+		add(Servers{Trusted: s.Trust, Denied: s.Deny, Scopes: s.Scopes, Outside: outside}, err)
+	}
+	if k := p.Kinds; k != nil {
+		add(Kinds{Allow: k.Allow, Ask: k.Ask, Deny: k.Deny}, nil)
+	}
+	if err := errors.Join(errs...); err != nil || len(all) == 0 {
 		return nil, err
 	}
 	return All(all...), nil
 }
 
 func (r *PathRules) in(root string) (tool.Permissions, error) {
-	if r == nil {
-		return nil, nil //nolint:nilnil // it says nothing
-	}
 	outside, err := ruling("paths.outside", r.Outside, Outsides())
 	if err != nil {
 		return nil, err
@@ -101,9 +111,6 @@ func (r *PathRules) in(root string) (tool.Permissions, error) {
 }
 
 func (r *CommandRules) in(root string) (tool.Permissions, error) {
-	if r == nil {
-		return nil, nil //nolint:nilnil // it says nothing
-	}
 	outside, err := ruling("commands.outside", r.Outside, Outsides())
 	if err != nil {
 		return nil, err
@@ -112,47 +119,22 @@ func (r *CommandRules) in(root string) (tool.Permissions, error) {
 	if err != nil {
 		return nil, err
 	}
-	judged, err := NewCommands(CommandConfig{
+	commands, err := NewCommands(CommandConfig{
 		Root: root, Allowed: r.Allow, Denied: r.Deny, Dirs: r.Dirs, AllowedEnv: r.AllowEnv, DeniedEnv: r.DenyEnv, Outside: outside, Code: code,
 	})
 	if err != nil || len(r.Ask) == 0 {
-		return judged, err
+		return commands, err
 	}
-	asked, err := AskAbout(root, r.Ask...)
+	asking, err := AskAbout(root, r.Ask...)
 	if err != nil {
 		return nil, err
 	}
-	return All(judged, asked), nil
+	return All(commands, asking), nil
 }
 
-func (r *ServerRules) made() (tool.Permissions, error) {
-	if r == nil {
-		return nil, nil //nolint:nilnil // it says nothing
-	}
-	outside, err := ruling("servers.outside", r.Outside, Outsides())
-	return Servers{Trusted: r.Trust, Denied: r.Deny, Scopes: r.Scopes, Outside: outside}, err
-}
-
-func (r *KindRules) made() (tool.Permissions, error) {
-	if r == nil {
-		return nil, nil //nolint:nilnil // it says nothing
-	}
-	return Kinds{Allow: r.Allow, Ask: r.Ask, Deny: r.Deny}, nil
-}
-
-// ruling is what a word of the policy means; "" is for the policy it belongs to to say.
-func ruling(at, word string, words []string) (tool.Ruling, error) {
-	rulings := map[string]tool.Ruling{"": tool.NoOpinion, wordAllow: tool.Allow, wordAsk: tool.Ask, wordDeny: tool.Deny}
-	r, ok := rulings[word]
-	if !ok || r == tool.Allow && words[0] != wordAllow {
-		return 0, fmt.Errorf("%s: %q: use one of %q", at, word, words)
-	}
-	return r, nil
-}
-
-// Read makes the policy that was written down as JSON, for calls whose tools work in a
-// folder. What cannot be read, also what a later release can say, denies every call: who
-// wrote it wanted less than everything.
+// Read returns the policy from its JSON, for calls of tools that work in a folder. A
+// policy that cannot be read, such as one of a later release, denies every call: its
+// author wanted some limit.
 func Read(written json.RawMessage, root string) tool.Permissions {
 	var p Policy
 	d := json.NewDecoder(bytes.NewReader(written))
@@ -164,10 +146,10 @@ func Read(written json.RawMessage, root string) tool.Permissions {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("it is empty")
 	}
-	var made tool.Permissions
-	if err == nil {
-		made, err = p.In(root)
+	if err != nil {
+		return unreadable{err}
 	}
+	made, err := p.In(root)
 	switch {
 	case err != nil:
 		return unreadable{err}
@@ -177,7 +159,7 @@ func Read(written json.RawMessage, root string) tool.Permissions {
 	return made
 }
 
-// unreadable stands for a policy that nobody knows.
+// unreadable stands for a policy that cannot be read.
 type unreadable struct{ err error }
 
 // Evaluate denies.
@@ -185,22 +167,20 @@ func (u unreadable) Evaluate(context.Context, tool.Request) (tool.Verdict, error
 	return deny(CodePolicy, "the policy of the session's agent cannot be read here: %v", u.err), nil
 }
 
-// AskAbout is a policy that asks about programs, under any path, in any case, and behind a
-// launcher: it knows them as [Commands] knows those that it denies.
+// AskAbout returns a policy that asks about programs, recognizing them the way [Commands]
+// recognizes denied ones: under any path, in any case, and started by a launcher.
 func AskAbout(root string, programs ...string) (tool.Permissions, error) {
 	known, err := NewCommands(CommandConfig{Root: root, Denied: programs})
 	if err != nil {
 		return nil, err
 	}
-	return asked{known}, nil
+	return asking{known}, nil
 }
 
-type asked struct {
-	known *Commands
-}
+type asking struct{ known *Commands }
 
-// Evaluate asks about the request if it is about one of the programs.
-func (a asked) Evaluate(ctx context.Context, r tool.Request) (tool.Verdict, error) {
+// Evaluate asks if the request is about one of the programs.
+func (a asking) Evaluate(ctx context.Context, r tool.Request) (tool.Verdict, error) {
 	v, err := a.known.Evaluate(ctx, r)
 	switch {
 	case err != nil:

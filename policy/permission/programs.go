@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// command is what a request of the kind shell.command is about.
+// command is the target of a request of the kind shell.command.
 type command struct {
 	Argv []string `json:"argv"`
 	Cwd  string   `json:"cwd"`
@@ -22,8 +22,8 @@ func readCommand(target json.RawMessage) (command, bool) {
 	return c, err == nil && len(c.Argv) > 0 && c.Argv[0] != ""
 }
 
-// scope is what an approval of the command is about: its program, or exactly this
-// command if its program runs whatever it is told to.
+// scope returns the scope of an approval: the program, or exactly this command if the
+// program runs other programs.
 func (c command) scope() string {
 	switch name := c.Argv[0]; {
 	case c.runsOthers():
@@ -33,11 +33,11 @@ func (c command) scope() string {
 	case path.IsAbs(c.Cwd):
 		return path.Join(c.Cwd, name)
 	default:
-		return "./" + path.Join(c.Cwd, name) // not the program of that name on the search path
+		return "./" + path.Join(c.Cwd, name) // differs from a program on the search path
 	}
 }
 
-// exactly names the command with all of its arguments and where it begins.
+// exactly returns a digest of the command with its arguments and directory.
 func (c command) exactly() string {
 	raw, err := json.Marshal([]any{c.Argv, c.Cwd})
 	if err != nil {
@@ -46,7 +46,7 @@ func (c command) exactly() string {
 	return tool.Digest(raw)
 }
 
-// base is the name that a program goes by, whatever its version: python for
+// base returns the name of a program without path and version: python for
 // /usr/bin/python3.12, and cmd for CMD.EXE.
 func base(program string) string {
 	name := strings.ToLower(path.Base(strings.ReplaceAll(program, `\`, "/")))
@@ -57,8 +57,7 @@ func base(program string) string {
 	return name
 }
 
-// shells are the interpreters that take code behind a cluster of flags with a c in
-// it.
+// shells are the interpreters that take code after a cluster of flags with a c in it.
 func shells() []string {
 	return []string{"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "yash", "pwsh", "powershell", "cmd"}
 }
@@ -91,19 +90,18 @@ func flagsOfCode(name string) []string {
 	return nil
 }
 
-// runsOthers reports whether the program does what its arguments tell it to: an
-// interpreter or a launcher.
+// runsOthers reports whether the program is an interpreter or a launcher.
 func (c command) runsOthers() bool {
 	name := base(c.Argv[0])
 	return slices.Contains(launchers(), name) || isAwk(name) || name == "find" || flagsOfCode(name) != nil
 }
 
-// isAwk knows the interpreters whose first argument is code.
+// isAwk reports whether the first argument of the program is code.
 func isAwk(name string) bool { return slices.Contains([]string{"awk", "gawk", "mawk", "nawk"}, name) }
 
-// handsCode reports whether the command hands code to an interpreter, or another
-// command to a launcher. In doubt it does: then a person looks at it.
-func (c command) handsCode() bool {
+// passesCode reports whether the command passes code to an interpreter, or another command
+// to a launcher. In doubt it returns true, so a person decides.
+func (c command) passesCode() bool {
 	name := base(c.Argv[0])
 	flags := flagsOfCode(name)
 	switch {
@@ -119,8 +117,8 @@ func (c command) handsCode() bool {
 	return flags != nil && slices.ContainsFunc(c.Argv[1:], func(arg string) bool { return isFlag(arg, flags) })
 }
 
-// isFlag reports whether the argument is one of the flags, alone, with a value, or
-// in a cluster such as -xec.
+// isFlag reports whether the argument is one of the flags, alone, with a value, or in a
+// cluster such as -xec.
 func isFlag(arg string, flags []string) bool {
 	if strings.HasPrefix(arg, "--") {
 		name, _, _ := strings.Cut(arg[2:], "=")
@@ -134,8 +132,8 @@ func isFlag(arg string, flags []string) bool {
 	})
 }
 
-// steering are the environment variables that decide what a program runs or loads.
-func steering() []string {
+// dangerousEnv are the environment variables that control what a program runs or loads.
+func dangerousEnv() []string {
 	return []string{
 		"PATH", "LD_*", "DYLD_*", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "PROMPT_COMMAND", "BASH_FUNC_*", "ZDOTDIR",
 		"PYTHON*", "PERL*", "RUBY*", "NODE_*", "GIT_*", "SSH_*", "EDITOR", "VISUAL", "PAGER", "BROWSER", "GOFLAGS", "CC", "CXX",

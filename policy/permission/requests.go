@@ -8,8 +8,8 @@ import (
 	"github.com/turnlog/turnlog/internal/nearest"
 )
 
-// RequestKinds are the kinds of what the tools that come with Turnlog ask for. Tools of
-// others may have kinds of their own.
+// RequestKinds returns the kinds of requests of Turnlog's tools. Other tools may have their
+// own.
 func RequestKinds() []string {
 	return []string{
 		"filesystem.delete", "filesystem.edit", "filesystem.list", "filesystem.mkdir", "filesystem.read", "filesystem.write",
@@ -18,12 +18,12 @@ func RequestKinds() []string {
 	}
 }
 
-// CheckKind returns an error for an entry of [Kinds] that fits no request, as far as that
-// can be known: one that is not written like a kind, that begins like a kind of
-// [RequestKinds] and is none of them, or is but a slip away from one.
+// CheckKind returns an error for an entry of [Kinds] that probably matches no request: it is
+// not written like a kind, begins like one of [RequestKinds] but is none of them, or looks
+// like a misspelled one.
 func CheckKind(entry string) error {
 	if strings.ContainsAny(entry, "* \t,") {
-		return fmt.Errorf("%q: write a kind like filesystem.read; one like filesystem fits all below it", entry)
+		return fmt.Errorf("%q: write a kind like filesystem.read; filesystem matches all below it", entry)
 	}
 	entry = strings.TrimSuffix(entry, ".")
 	family, _, inner := strings.Cut(entry, ".")
@@ -38,9 +38,9 @@ func CheckKind(entry string) error {
 	hint := nearest.Hint(entry, slices.Concat(RequestKinds(), families))
 	switch {
 	case len(siblings) > 0 && inner && !slices.Contains(siblings, entry):
-		return fmt.Errorf("%q: no request is of that kind: of %s there are %s", entry, family, strings.Join(siblings, ", "))
+		return fmt.Errorf("%q: there is no such kind: the kinds of %s are %s", entry, family, strings.Join(siblings, ", "))
 	case len(siblings) == 0 && hint != "":
-		return fmt.Errorf("%q: no request is of that kind%s", entry, hint)
+		return fmt.Errorf("%q: there is no such kind%s", entry, hint)
 	}
 	return nil
 }

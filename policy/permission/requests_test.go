@@ -7,7 +7,7 @@ import (
 	"github.com/turnlog/turnlog/policy/permission"
 )
 
-func TestAKindThatFitsNoRequestIsTold(t *testing.T) {
+func TestKindsThatMatchNoRequestAreReported(t *testing.T) {
 	t.Parallel()
 	for _, entry := range append(permission.RequestKinds(), "filesystem", "mcp.", "mail", "mail.send", "pay.small") {
 		if err := permission.CheckKind(entry); err != nil {
@@ -15,9 +15,9 @@ func TestAKindThatFitsNoRequestIsTold(t *testing.T) {
 		}
 	}
 	for entry, want := range map[string]string{
-		"filesystem.*":    "one like filesystem fits all below it",
-		"filesystem.reed": "of filesystem there are filesystem.delete, filesystem.edit",
-		"shell.script":    "of shell there are shell.command",
+		"filesystem.*":    "filesystem matches all below it",
+		"filesystem.reed": "the kinds of filesystem are filesystem.delete, filesystem.edit",
+		"shell.script":    "the kinds of shell are shell.command",
 		"filesytem":       "did you mean filesystem?",
 		"Shell":           "did you mean shell?",
 		"filesytem.read":  "did you mean filesystem.read?",

@@ -10,17 +10,16 @@ import (
 	"syscall"
 )
 
-// maxLinks bounds the symbolic links on one path, as operating systems do.
+// maxLinks limits the symbolic links of one path, as operating systems do.
 const maxLinks = 255
 
-// errLinks is returned for a path whose links lead round in a circle.
+// errLinks is returned for a path whose links form a cycle.
 var errLinks = errors.New("too many symbolic links")
 
 const separator = string(filepath.Separator)
 
-// resolve returns where an absolute path leads to: name by name, as the operating
-// system goes, following symbolic links, also one whose target is not there. Names
-// that do not exist yet are kept as they are.
+// resolve returns where an absolute path leads, name by name like the operating system. It
+// follows symbolic links, even to missing targets, and keeps names that do not exist yet.
 func resolve(path string) (string, error) {
 	at, rest := begin(path)
 	links := 0
@@ -55,8 +54,7 @@ func resolve(path string) (string, error) {
 	return at, nil
 }
 
-// follow returns what a symbolic link says; empty for anything else, also for what
-// is not there.
+// follow returns the target of a symbolic link; "" for anything else, even if missing.
 func follow(name string) (string, error) {
 	info, err := os.Lstat(name)
 	switch {
@@ -74,7 +72,7 @@ func follow(name string) (string, error) {
 	return to, nil
 }
 
-// begin is where an absolute path begins, and the names to go from there.
+// begin returns the root of an absolute path and the names below it.
 func begin(path string) (at string, names []string) {
 	volume := filepath.VolumeName(path)
 	return volume + separator, split(path[len(volume):])
@@ -84,8 +82,7 @@ func split(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r < 0x80 && os.IsPathSeparator(uint8(r)) })
 }
 
-// resolveParent is resolve but for the last name: that is what a deletion is about,
-// also of a link.
+// resolveParent resolves all but the last name, which is what a deletion removes.
 func resolveParent(path string) (string, error) {
 	path = filepath.Clean(path)
 	dir, err := resolve(filepath.Dir(path))
@@ -95,9 +92,9 @@ func resolveParent(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(path)), nil
 }
 
-// within reports whether the path is dir or lies in it, by its names or because one
-// of the directories above it is the same. It follows no links; both have to be
-// resolved. With loose, names that differ only in case are the same.
+// within reports whether the path is dir or below it, by its names or because one of its
+// parents is the same file. It follows no links; both must be resolved. If loose, names that
+// differ only in case are equal.
 func within(dir, path string, loose bool) bool {
 	if below(dir, path, loose) {
 		return true

@@ -10,19 +10,17 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Rules say by the name of a tool what its calls may do. The first rule whose
-// pattern fits counts. Without any rule they have no opinion; with rules, a tool that
-// none fits is guarded: allowed if its spec says that it only reads, and asked about
-// otherwise.
+// Rules judge calls by the name of the tool. The first rule whose pattern matches counts.
+// An empty list has no opinion; otherwise a tool that no rule matches is guarded: it is
+// allowed if its spec says that it only reads, and asked about if not.
 //
-// A question is about the tool as such, so an approval for always is about all later
-// calls of that tool; of a tool that runs commands, about those of the same program.
+// A question is about the tool itself, so a permanent approval covers all later calls of
+// the tool; of a tool that runs commands, those of the same program.
 type Rules []events.Rule
 
 var _ tool.Permissions = Rules(nil)
 
-// Check returns an error if a rule cannot mean anything: it names no tool, or no
-// action that there is.
+// Check returns an error if a rule names no tool or an unknown action.
 func (rs Rules) Check() error {
 	actions := []events.Action{events.RuleAllow, events.RuleAsk, events.RuleDeny, events.RuleGuard}
 	for i, r := range rs {
@@ -48,8 +46,8 @@ func (rs Rules) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error
 	return judged(rule, r), nil
 }
 
-// Narrowing are rules that only take away: what they allow is left to others, and so is
-// a tool that none of them fits. The first rule whose pattern fits counts.
+// Narrowing are rules that only restrict: they have no opinion about what they allow and
+// about tools that no rule matches. The first rule whose pattern matches counts.
 type Narrowing []events.Rule
 
 var _ tool.Permissions = Narrowing(nil)
@@ -66,7 +64,7 @@ func (n Narrowing) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, er
 	return tool.Verdict{}, nil
 }
 
-// first is the rule that counts, if one fits.
+// first returns the first rule that matches.
 func first(rules []events.Rule, r tool.Request) (events.Rule, bool) {
 	i := slices.IndexFunc(rules, func(rule events.Rule) bool { return content.Matches(rule.Tool, r.Call.Name) })
 	if i < 0 {
@@ -75,7 +73,7 @@ func first(rules []events.Rule, r tool.Request) (events.Rule, bool) {
 	return rules[i], true
 }
 
-// judged is what a rule makes of a request that it fits.
+// judged returns a rule's verdict on a request that it matches.
 func judged(rule events.Rule, r tool.Request) tool.Verdict {
 	if rule.Action == events.RuleGuard {
 		rule.Action = events.RuleAsk

@@ -9,13 +9,12 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// ScopeOf says what a question about a request is about, so that an approval for
-// always opens nothing else. It is the rule for policies that name no scope:
+// ScopeOf returns the scope of a question about a request, so that a permanent approval
+// covers nothing else. It applies to policies that set no scope:
 //
-//   - a command: its program as it was called; where that depends on the directory,
-//     with the directory; with an interpreter or with a program that starts others,
-//     exactly this command in this directory
-//   - the call as such ([KindCall]) of any other tool: the tool, so nothing more
+//   - a command: its program as called, with the directory if that matters; for an
+//     interpreter or a launcher, exactly this command in this directory
+//   - the call itself ([KindCall]) of any other tool: nothing more than the tool
 //   - a path: that path
 //   - anything else with a target: that target
 func ScopeOf(kind string, r tool.Request) string {
@@ -35,7 +34,7 @@ func ScopeOf(kind string, r tool.Request) string {
 	return tool.Digest(r.Target)
 }
 
-// readPaths lists the paths that a request is about.
+// readPaths returns the paths in the target of a request.
 func readPaths(target json.RawMessage) []string {
 	var t struct {
 		Path  string   `json:"path"`

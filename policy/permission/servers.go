@@ -10,18 +10,18 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Servers is a policy for requests of the kinds mcp.…, whose target names a server
-// and, if they need authorization, its scopes: {"server":"files","scopes":["read"]}.
+// Servers is a policy for requests of the kinds mcp.…, whose target names a server and the
+// scopes of its credentials: {"server":"files","scopes":["read"]}.
 type Servers struct {
-	Trusted []string    // servers that may be asked; none: all that are not denied
+	Trusted []string    // servers that may be called; none: all that are not denied
 	Denied  []string    // servers that may not
-	Scopes  []string    // what they may be authorized for; none: anything
-	Outside tool.Ruling // of other servers and scopes; zero: tool.Ask; tool.Deny: not at all
+	Scopes  []string    // allowed scopes; none: any
+	Outside tool.Ruling // for other servers and scopes; zero: tool.Ask; or tool.Deny
 }
 
 var _ tool.Permissions = Servers{}
 
-// Evaluate judges the request by its server and its scopes, each by itself.
+// Evaluate judges the server and each scope of the request separately.
 func (p Servers) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
 	if !strings.HasPrefix(r.Kind, kindsServer) {
 		return tool.Verdict{}, nil

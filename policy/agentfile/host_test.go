@@ -141,7 +141,7 @@ func TestASessionThatCannotBeginIsRefused(t *testing.T) {
 	}
 }
 
-func TestAFolderIsReadAnew(t *testing.T) {
+func TestAFolderIsReadEachTime(t *testing.T) {
 	t.Parallel()
 	f := folder(t, map[string]string{"one.yaml": "model: a\n", "two.yml": "name: other\n", "bad.yaml": "engine: x", "three.yaml": "name: other\n", "notes.txt": ""})
 	all, err := f.List()
@@ -208,7 +208,7 @@ func TestOneNameIsOneServer(t *testing.T) {
 
 func TestAgentsThatDelegateInACircleEnd(t *testing.T) {
 	t.Parallel()
-	f := folder(t, map[string]string{"a.yaml": "model: m\nagents: [b]\n", "b.yaml": "model: m\nagents: [a]\n", "c.yaml": "agents: [nobody]"})
+	f := folder(t, map[string]string{"a.yaml": "model: m\nagents: [b]\n", "b.yaml": "model: m\nagents: [a]\n", "c.yaml": "agents: [absent]"})
 	a, err := f.Find(t.Context(), "a", "")
 	if err != nil {
 		t.Fatal(err)

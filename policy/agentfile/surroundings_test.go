@@ -8,7 +8,7 @@ import (
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
-func TestWhatNobodyOffersIsKnown(t *testing.T) {
+func TestMissingToolsAreReported(t *testing.T) {
 	t.Parallel()
 	text := `tools: [{name: "fs_*"}, {name: deploy}, {name: shell_exec, permission: deny}, {name: mcp_docs_read}]
 mcp: {docs: {command: [x]}, wiki: {command: [y]}}

@@ -11,28 +11,27 @@ import (
 	"github.com/turnlog/turnlog/extension"
 )
 
-// Keys of the metadata that a compaction leaves in its MutationFinished.
+// Keys of the metadata of a compaction's MutationFinished.
 const (
 	MetaReason  = "reason"        // why the trigger fired
 	MetaSteps   = "steps"         // the strategies that changed something, in order
-	MetaRemoved = "items_removed" // by how many items the transcript is shorter
+	MetaRemoved = "items_removed" // how many items shorter the transcript is
 )
 
-// Config says when and how a Compactor compacts. Trigger and Strategy are required.
+// Config configures a [Compactor]. Trigger and Strategy are required.
 type Config struct {
 	Name      string            // "": compaction; the mutator's name in the journal
 	Trigger   Trigger           // when
 	Strategy  Strategy          // how
 	Points    []extension.Point // nil: extension.BeforeModel alone
-	Pin       []content.Kind    // nil: none; kinds that stay, beside System and Developer
+	Pin       []content.Kind    // kinds to keep, in addition to System and Developer
 	Estimator Estimator         // nil: Bytes{}
 }
 
-// ConfigError is returned by New for a configuration that cannot work; correct the
-// field.
+// ConfigError is returned by New for an invalid configuration; correct the field.
 type ConfigError struct{ Field, Problem string }
 
-// Error names the field and its problem.
+// Error returns the field and its problem.
 func (e *ConfigError) Error() string { return "compact config: " + e.Field + ": " + e.Problem }
 
 // Compactor is a mutator that compacts. It is safe for concurrent use.
@@ -54,7 +53,7 @@ func New(c Config) (*Compactor, error) {
 	}
 	for _, k := range c.Pin {
 		if k == content.Assistant || k == content.Tool {
-			return nil, &ConfigError{"Pin", "cannot hold " + string(k) + " items: then nothing could be compacted"}
+			return nil, &ConfigError{"Pin", "cannot contain " + string(k) + ": then nothing could be compacted"}
 		}
 	}
 	if err := checked("Trigger", c.Trigger); err != nil {
@@ -66,8 +65,7 @@ func New(c Config) (*Compactor, error) {
 	return &Compactor{cfg: c}, nil
 }
 
-// checker is what the triggers and strategies of this package can say of their own
-// fields.
+// checker is implemented by triggers and strategies that check their fields.
 type checker interface{ check() error }
 
 func checked(field string, v any) error {
@@ -80,13 +78,13 @@ func checked(field string, v any) error {
 	return nil
 }
 
-// Name is the configured name.
+// Name returns the configured name.
 func (c *Compactor) Name() string { return c.cfg.Name }
 
-// Points lists where the compactor stands.
+// Points returns the points at which it runs.
 func (c *Compactor) Points() []extension.Point { return slices.Clone(c.cfg.Points) }
 
-// Mutate compacts the candidate if the trigger fires and there is something to gain.
+// Mutate compacts the transcript if the trigger fires and the result is smaller.
 func (c *Compactor) Mutate(ctx context.Context, m *extension.Mutation) error {
 	if !slices.Contains(c.cfg.Points, m.Point) {
 		return nil
@@ -116,8 +114,8 @@ func (c *Compactor) Mutate(ctx context.Context, m *extension.Mutation) error {
 	return nil
 }
 
-// damage says what a strategy did that none may do; empty: nothing. Pairing is
-// checked where the candidate is committed.
+// damage returns what a strategy did against the rules; "": nothing. The host checks the
+// pairing of calls and results.
 func damage(before, after []content.Item) string {
 	for i, it := range before {
 		if it.Kind != content.System {

@@ -7,21 +7,20 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// DropReasoning drops the reasoning of replies, but not of the tool rounds that are
-// still open: providers want it back there, as they signed it.
+// DropReasoning drops the reasoning of replies, except in open tool rounds, where providers
+// want it back as signed.
 type DropReasoning struct{}
 
-// Name is drop_reasoning.
+// Name returns drop_reasoning.
 func (DropReasoning) Name() string { return "drop_reasoning" }
 
-// Compact drops reasoning parts, and items that hold nothing else.
+// Compact drops reasoning parts, and items that have no other parts.
 func (DropReasoning) Compact(_ context.Context, j *Job) ([]content.Item, error) {
 	end := open(j.Items)
 	return edit(j.Items, func(i int, p content.Part) bool { return i < end && p.Kind == content.ReasoningKind }), nil
 }
 
-// edit drops parts, and the items that have none left. It returns items itself if
-// there was nothing to drop.
+// edit drops parts, and items without parts. It returns items itself if nothing changes.
 func edit(items []content.Item, drop func(item int, p content.Part) bool) []content.Item {
 	out := make([]content.Item, 0, len(items))
 	changed := false
@@ -42,20 +41,19 @@ func edit(items []content.Item, drop func(item int, p content.Part) bool) []cont
 	return out
 }
 
-// DropFailedResults drops calls that came to nothing, each together with its result,
-// except those of the newest reply, which the model has not seen yet. A reply that
-// consists of nothing else is dropped as a whole.
+// DropFailedResults drops failed calls with their results, except those of the newest reply,
+// which the model has not seen yet. It drops a reply that has nothing else.
 type DropFailedResults struct {
 	// Statuses that count as failed; nil: error, not_executed, limit and terminated.
-	// Others tell what a model must not forget: that a person said no, or that
-	// something may have taken effect.
+	// Others say what a model must remember: that a person refused, or that something may
+	// have had an effect.
 	Statuses []content.Status
 }
 
-// Name is drop_failed_results.
+// Name returns drop_failed_results.
 func (DropFailedResults) Name() string { return "drop_failed_results" }
 
-// Compact drops the pairs.
+// Compact drops the calls and results.
 func (s DropFailedResults) Compact(_ context.Context, j *Job) ([]content.Item, error) {
 	failed := s.failed(j.Items)
 	if len(failed) == 0 {
@@ -76,7 +74,7 @@ func (s DropFailedResults) Compact(_ context.Context, j *Job) ([]content.Item, e
 	return edit(j.Items, f.drops(j.Items)), nil
 }
 
-// failed collects the calls that have a failed result.
+// failed returns the calls that have a failed result.
 func (s DropFailedResults) failed(items []content.Item) map[content.CallID]bool {
 	statuses := s.Statuses
 	if statuses == nil {
@@ -91,7 +89,7 @@ func (s DropFailedResults) failed(items []content.Item) map[content.CallID]bool 
 		}
 		for _, r := range it.Results() {
 			status := r.Status
-			if status == "" && r.IsError { // preloaded from elsewhere
+			if status == "" && r.IsError { // loaded from another system
 				status = content.StatusError
 			}
 			if slices.Contains(statuses, status) {
@@ -102,14 +100,14 @@ func (s DropFailedResults) failed(items []content.Item) map[content.CallID]bool 
 	return failed
 }
 
-// fate says which calls go, and which replies lose their reasoning with them.
+// fate says which calls to drop, and which replies lose their reasoning with them.
 type fate struct {
 	failed map[content.CallID]bool
-	bare   []bool // by item: of its reply nothing is left but reasoning, or that would miss what it led to
+	bare   []bool // by item: its reply would keep only reasoning, or reasoning without its calls
 }
 
-// judge looks at the reply items[from:to]. seen: the model has seen its results;
-// closed: no provider wants its reasoning back any more.
+// judge decides about the reply items[from:to]. seen: the model has seen its results;
+// closed: providers no longer want its reasoning.
 func (f fate) judge(items []content.Item, from, to int, seen, closed bool) {
 	goes, stays, reasons := false, false, false
 	var calls []content.CallID

@@ -8,26 +8,25 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Estimator guesses how many tokens an item costs a model. It must be a function of
-// the item alone and leave its metadata out, which no model is shown; only the size of
-// what a part refers to is there.
+// Estimator estimates how many tokens an item costs. It must depend on the item alone, and
+// not on its metadata, which models do not see, except for the size of what a part refers
+// to.
 type Estimator interface {
-	// Tokens is the item's size. It is never negative.
+	// Tokens returns the item's size. It is never negative.
 	Tokens(it content.Item) int64
 }
 
-// itemTokens is what a provider wraps around an item.
+// itemTokens is a provider's overhead per item.
 const itemTokens = 4
 
-// Bytes is the default estimator: the UTF-8 bytes of text, calls and results, and of
-// files that are text, divided by PerToken and rounded up, and 4 tokens for each item.
-// Four bytes to a token suits English and code; other scripts need fewer.
+// Bytes is the default estimator: the UTF-8 bytes of text, calls, results and text files,
+// divided by PerToken and rounded up, plus 4 tokens per item. Four bytes per token suits
+// English and code; other scripts need fewer.
 //
-// Media cost about what providers say: an image a token for every 750 pixels, after it
-// was made to fit into 1568 by 1568, from 85 to 1,600 tokens, which is also taken for
-// one whose size its first bytes do not tell; a document 1,500 for a page of 50 KiB, a
-// hundred pages at most; sound and film one for 500 bytes. Of what is larger than 32 MiB
-// models are only told, which costs 50.
+// Media cost about what providers document. An image costs a token per 750 pixels after
+// scaling to 1568 by 1568, from 85 to 1,600 tokens, and 1,600 if its size is unknown. A
+// document costs 1,500 per page of 50 KiB, for at most a hundred pages. Audio and video cost
+// one per 500 bytes. A reference to anything larger than 32 MiB costs 50.
 type Bytes struct {
 	PerToken float64 // 0: 4
 }
@@ -42,7 +41,7 @@ func (b Bytes) Tokens(it content.Item) int64 {
 	return int64(math.Ceil(float64(size)/per)) + itemTokens + media
 }
 
-// weigh adds up the bytes of parts, and the tokens of the media among them.
+// weigh adds up the bytes of parts and the tokens of media.
 func weigh(parts []content.Part, perToken float64) (size int, media int64) {
 	for _, p := range parts {
 		size += len(p.Text) + len(p.Data)
@@ -63,11 +62,11 @@ func weigh(parts []content.Part, perToken float64) (size int, media int64) {
 	return size, media
 }
 
-// metaTokens marks the last item of a transcript that was compacted, with the size
-// that the transcript had then: what models counted before is of another one.
+// metaTokens marks the last item of a compacted transcript with its size then: earlier
+// counts are of another transcript.
 const metaTokens = "compacted_to_tokens"
 
-// meter measures what is left of one transcript.
+// meter measures parts of one transcript.
 type meter struct {
 	est Estimator
 	old int64 // the transcript's size: the base plus estimates
@@ -79,7 +78,7 @@ func newMeter(est Estimator, items []content.Item) meter {
 	m.sum = m.estimate(items)
 	base, from := known(items)
 	m.old = base + m.estimate(items[from:])
-	if from > 0 && base == 0 { // a provider compacted: it goes on from there
+	if from > 0 && base == 0 { // a provider compacted the transcript
 		for _, it := range items[:from] {
 			if it.Kind == content.System {
 				m.old += m.est.Tokens(it)
@@ -89,7 +88,7 @@ func newMeter(est Estimator, items []content.Item) meter {
 	return m
 }
 
-// known returns the size of items[:from], from the newest item that tells.
+// known returns the size of items[:from], from the newest item that has a count.
 func known(items []content.Item) (tokens int64, from int) {
 	for i, it := range slices.Backward(items) {
 		if raw, ok := it.Metadata.Get(metaTokens); ok && json.Unmarshal(raw, &tokens) == nil && tokens > 0 {
@@ -121,9 +120,9 @@ func (m meter) estimate(items []content.Item) int64 {
 	return sum
 }
 
-// size is that of a rest of the transcript whose estimates add up to sum. Estimates
-// may be off by a factor, or by what the model is shown beside the transcript; the
-// larger of both readings is taken.
+// size returns the size of a part of the transcript whose estimates add up to sum.
+// Estimates may be off by a factor, or by what the model sees besides the transcript; size
+// returns the larger of both corrections.
 func (m meter) size(sum int64) int64 {
 	if sum >= m.sum {
 		return m.old + sum - m.sum

@@ -3,7 +3,7 @@ package compact
 import (
 	"bytes"
 	"image"
-	_ "image/gif" // headers of the usual formats say how large an image is
+	_ "image/gif" // decode the sizes of common formats
 	_ "image/jpeg"
 	_ "image/png"
 	"math"
@@ -11,34 +11,32 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// What providers bill for media, as far as they say.
+// What providers document about the cost of media.
 const (
-	// An image is made smaller until its longer edge has imageEdge pixels, and costs a
-	// token for every pixelsPerToken of them. Of one whose size is not known the largest
-	// is assumed.
+	// An image is scaled down until its longer edge has imageEdge pixels, and costs a token
+	// per pixelsPerToken. An unknown size counts as the largest.
 	imageEdge      = 1568
 	pixelsPerToken = 750
 	minImage       = 85
 	maxImage       = 1600
 
-	// A page of a document has some bytes and costs some tokens; more pages than that
-	// are taken by none.
+	// No provider accepts more than maxPages pages of a document.
 	pageBytes  = 50 << 10
 	pageTokens = 1500
 	maxPages   = 100
 
-	streamBytes = 500      // of sound or film to a token
-	otherTokens = 500      // whatever else it is
-	maxShown    = 32 << 20 // bytes; of what is larger a model is only told
-	toldTokens  = 50
+	streamBytes     = 500      // of audio or video per token
+	otherTokens     = 500      // for anything else
+	maxShown        = 32 << 20 // bytes; models get only a reference to larger media
+	referenceTokens = 50
 )
 
-// mediaTokens is what an image, a document or the like costs, by its kind and size.
+// mediaTokens returns what media cost, by kind and size.
 func mediaTokens(p content.Part, perToken float64) int64 {
 	size := p.Size()
 	switch {
 	case size > maxShown:
-		return toldTokens
+		return referenceTokens
 	case content.Textual(p.Media.MIME):
 		return int64(math.Ceil(float64(size) / perToken))
 	}

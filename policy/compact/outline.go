@@ -6,12 +6,12 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// outline says where a transcript may be cut and what stays in any case.
+// outline says where a transcript may be cut and what is always kept.
 type outline struct {
 	items  []content.Item
 	pinned []bool
-	whole  []bool // a cut right before this index parts no reply, no input, and no call from its result
-	asked  []int  // where the run of input begins that stands last before this index; -1: there is none
+	whole  []bool // a cut before this index splits no reply, no input, and no call from its result
+	asked  []int  // start of the last run of input before this index; -1: none
 
 	from, to int // the newest input of the user is items[from:to]
 }
@@ -31,9 +31,8 @@ func (j *Job) outline() outline {
 	return o
 }
 
-// cuts marks the places where a transcript may be cut. A reply is a run of Assistant
-// items, which belong together as the provider gave them, and so does input that
-// nothing stands between.
+// cuts marks where a transcript may be cut. A run of Assistant items is one reply, and a run
+// of input items belongs together too.
 func cuts(items []content.Item) []bool {
 	whole := slices.Repeat([]bool{true}, len(items)+1)
 	called := make(map[content.CallID]int)
@@ -45,7 +44,7 @@ func cuts(items []content.Item) []bool {
 			called[c.ID] = i
 		}
 		if it.Kind == content.Notification {
-			continue // tells of a call that has its result
+			continue // about a call that has its result
 		}
 		for _, r := range it.Results() {
 			if at, ok := called[r.CallID]; ok {
@@ -58,13 +57,13 @@ func cuts(items []content.Item) []bool {
 	return whole
 }
 
-// sameReply reports whether next goes on with the reply that it is in. A provider's
-// compaction ends its reply.
+// sameReply reports whether next continues the reply of it. A provider's compaction ends a
+// reply.
 func sameReply(it, next content.Item) bool {
 	return it.Kind == content.Assistant && next.Kind == content.Assistant && it.FinishReason != content.Compaction
 }
 
-// newestInput is the last run of User items; none: an empty range.
+// newestInput returns the last run of User items; an empty range if there is none.
 func newestInput(items []content.Item) (from, to int) {
 	to = len(items)
 	for to > 0 && items[to-1].Kind != content.User {
@@ -79,7 +78,7 @@ func newestInput(items []content.Item) (from, to int) {
 
 func input(it content.Item) bool { return it.Kind == content.User || it.Kind == content.Notification }
 
-// cutBefore is the last place at or before i that may be cut.
+// cutBefore returns the last possible cut at or before i.
 func (o outline) cutBefore(i int) int {
 	for !o.whole[i] {
 		i--
@@ -87,10 +86,10 @@ func (o outline) cutBefore(i int) int {
 	return i
 }
 
-// last is the last cut that leaves something.
+// last returns the last cut that keeps something.
 func (o outline) last() int { return o.cutBefore(max(len(o.items)-1, 0)) }
 
-// opening is the run of input that the items from s on answer, if it stands before s.
+// opening returns the run of input that the items from s on answer, if it is before s.
 func (o outline) opening(s int) (from, to int) {
 	first := s
 	for first < len(o.items) && o.pinned[first] {
@@ -108,7 +107,7 @@ func (o outline) opening(s int) (from, to int) {
 	return from, to
 }
 
-// keep marks what stays if everything before the cut s is let go.
+// keep marks what is kept if the transcript is cut at s.
 func (o outline) keep(s int) []bool {
 	keep := slices.Clone(o.pinned)
 	mark := func(from, to int) {
@@ -135,7 +134,7 @@ func pick(items []content.Item, keep []bool) []content.Item {
 	return out
 }
 
-// newestReply is where the last reply begins; len(items) if there is none.
+// newestReply returns the start of the last reply; len(items) if there is none.
 func newestReply(items []content.Item) int {
 	i := len(items) - 1
 	for i >= 0 && items[i].Kind != content.Assistant {
@@ -150,8 +149,8 @@ func newestReply(items []content.Item) int {
 	return i
 }
 
-// open is where the tool rounds begin that a model still works on: those up to the
-// newest reply, as far back as nothing but replies and results stands.
+// open returns the start of the tool rounds that a model still works on: the run of replies
+// and results that ends with the newest reply.
 func open(items []content.Item) int {
 	i := newestReply(items)
 	calls := slices.ContainsFunc(items[i:], func(it content.Item) bool { return len(it.Calls()) > 0 })

@@ -7,18 +7,17 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// KeepRecent keeps the newest items or turns and drops what is older. It keeps more
-// where a cut would part a call from its result, or an answer from its question. Set
-// one of both.
+// KeepRecent keeps the newest items or turns and drops older items. It keeps more if a cut
+// would separate a call from its result, or an answer from its question. Set one field.
 type KeepRecent struct {
-	Items int // that many at least, not counting those that stay anyway
-	Turns int // a turn begins with input; input that joined in the middle begins one too
+	Items int // at least this many, not counting those that are always kept
+	Turns int // each run of input begins a turn
 }
 
-// Name is keep_recent.
+// Name returns keep_recent.
 func (KeepRecent) Name() string { return "keep_recent" }
 
-// Compact drops what is older.
+// Compact drops older items.
 func (s KeepRecent) Compact(_ context.Context, j *Job) ([]content.Item, error) {
 	o := j.outline()
 	return pick(j.Items, o.keep(s.cut(o))), nil
@@ -33,12 +32,12 @@ func (s KeepRecent) cut(o outline) int {
 
 func (s KeepRecent) check() error {
 	if s.Items < 0 || s.Turns < 0 || (s.Items > 0) == (s.Turns > 0) {
-		return &ConfigError{"Strategy", fmt.Sprintf("KeepRecent keeps %d items and %d turns: set one of both", s.Items, s.Turns)}
+		return &ConfigError{"Strategy", fmt.Sprintf("KeepRecent keeps %d items and %d turns: set one of them", s.Items, s.Turns)}
 	}
 	return nil
 }
 
-// recent is where the n newest items begin that are not pinned.
+// recent returns the start of the n newest items that are not pinned.
 func (o outline) recent(n int) int {
 	i := len(o.items)
 	for i > 0 && n > 0 {
@@ -50,7 +49,7 @@ func (o outline) recent(n int) int {
 	return i
 }
 
-// turns is where the n newest turns begin.
+// turns returns the start of the n newest turns.
 func (o outline) turns(n int) int {
 	for i := len(o.items) - 1; i > 0; i-- {
 		if !input(o.items[i]) || input(o.items[i-1]) {
@@ -63,14 +62,14 @@ func (o outline) turns(n int) int {
 	return 0
 }
 
-// Window keeps the newest part that fits into so many tokens, together with what
-// stays anyway. If not even the last item fits, it is all that is left beside that.
+// Window keeps the newest items that fit into so many tokens, with those that are always
+// kept. It keeps the last item even if that does not fit.
 type Window struct{ Tokens int64 }
 
-// Name is window.
+// Name returns window.
 func (Window) Name() string { return "window" }
 
-// Compact drops what does not fit.
+// Compact drops the items that do not fit.
 func (s Window) Compact(_ context.Context, j *Job) ([]content.Item, error) {
 	if j.Tokens(j.Items) <= s.Tokens {
 		return j.Items, nil
@@ -93,12 +92,11 @@ func (s Window) check() error {
 	return nil
 }
 
-// costs tells what keeping everything from a cut on costs, without looking at each
-// item again for every cut.
+// costs computes the cost of each cut from sums, without visiting the items again.
 type costs struct {
 	outline outline
 	all     []int64 // all[i]: items[:i]
-	pinned  []int64 // of these, those that are pinned
+	pinned  []int64 // the pinned ones of items[:i]
 }
 
 func (o outline) costs(j *Job) costs {
@@ -113,11 +111,11 @@ func (o outline) costs(j *Job) costs {
 	return c
 }
 
-// of is the estimate of what keep(s) keeps.
+// of returns the estimated cost of keep(s).
 func (c costs) of(s int) int64 {
 	o := c.outline
 	sum := c.all[len(o.items)] - c.all[s] + c.pinned[s]
-	free := func(from, to int) int64 { // what of items[from:to] is not counted yet
+	free := func(from, to int) int64 { // the part of items[from:to] that is not counted yet
 		to = min(to, s)
 		if from >= to {
 			return 0

@@ -11,10 +11,10 @@ import (
 
 // Strategy makes a transcript smaller.
 type Strategy interface {
-	// Name names the strategy in the journal.
+	// Name returns the strategy's name in the journal.
 	Name() string
-	// Compact returns what is left of j.Items, or j.Items itself if there is nothing
-	// to do. It edits nothing in place. An error leaves the transcript untouched.
+	// Compact returns the new items, or j.Items itself if there is nothing to do. It must
+	// not edit them in place. An error leaves the transcript unchanged.
 	Compact(ctx context.Context, j *Job) ([]content.Item, error)
 }
 
@@ -31,15 +31,14 @@ type Job struct {
 	steps []string
 }
 
-// Tokens is the estimated size of what is left of the transcript.
+// Tokens returns the estimated size of a part of the transcript.
 func (j *Job) Tokens(left []content.Item) int64 { return j.meter.size(j.meter.estimate(left)) }
 
-// Spend records what a strategy used of a model, also if it fails afterwards.
+// Spend records the usage of a strategy's model calls, even if the strategy fails later.
 func (j *Job) Spend(u content.Usage) { j.usage = j.usage.Add(u) }
 
-// Pinned reports whether an item has to stay: those that tell the model how to
-// behave, the kinds that the configuration names, and summaries, a provider's
-// included, which are all that is left of what they stand for.
+// Pinned reports whether an item must be kept: System and Developer items, the configured
+// kinds, and summaries, including a provider's, since they replace other items.
 func (j *Job) Pinned(it content.Item) bool {
 	switch {
 	case it.Kind == content.System, it.Kind == content.Developer, slices.Contains(j.pin, it.Kind):
@@ -50,14 +49,14 @@ func (j *Job) Pinned(it content.Item) bool {
 	return isSummary(it)
 }
 
-// run applies one strategy and takes note of it if it changed something.
+// run applies one strategy and records it if it changed something.
 func (j *Job) run(ctx context.Context, s Strategy) ([]content.Item, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	left, err := s.Compact(ctx, j)
 	if _, ok := s.(Pipeline); ok {
-		return left, err // its steps were run one by one
+		return left, err // its steps were recorded
 	}
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", s.Name(), err)
@@ -71,14 +70,14 @@ func (j *Job) run(ctx context.Context, s Strategy) ([]content.Item, error) {
 	return left, nil
 }
 
-// Pipeline applies strategies in order, each to what the one before left, until the
-// target is met. The cheap and harmless ones belong first.
+// Pipeline applies strategies in order, each to the result of the one before, until the
+// target is met. Put cheap and harmless ones first.
 type Pipeline struct {
 	Steps  []Strategy
 	Target int64 // tokens; 0: every step is applied
 }
 
-// Name is pipeline.
+// Name returns pipeline.
 func (Pipeline) Name() string { return "pipeline" }
 
 // Compact applies the steps.

@@ -11,28 +11,27 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// MetaSummary marks an item that stands for others; its value names them.
+// MetaSummary marks an item that replaces others; its value names them.
 const MetaSummary = "summary_of"
 
-// Summarise lets a model write down what the older items come to, and puts that in
-// their place: one Context item. It makes one model call. A summary is never
-// summarised again, so that nothing is told at third hand; if there are too many of
-// them, the oldest is dropped.
+// Summarise replaces older items with one Context item, a summary by a model. It makes one
+// model call. A summary is never summarized again; if there are too many, the oldest is
+// dropped.
 type Summarise struct {
 	Model     model.Model // required; may be a cheaper one than the session's
-	Keep      KeepRecent  // zero: the 10 newest items; what is not older
-	MaxTokens int64       // 0: 1,024; a summary is cut to it, and made only of what is twice as large
-	Summaries int         // 0: 8; how many summaries there may be
+	Keep      KeepRecent  // which items are not older; zero: the 10 newest
+	MaxTokens int64       // size of a summary; 0: 1,024. It replaces at least twice as much
+	Summaries int         // how many summaries to keep; 0: 8
 }
 
-// Name is summarise.
+// Name returns summarise.
 func (Summarise) Name() string { return "summarise" }
 
-// ErrNoSummary is returned by Summarise when its model answered without a text that
-// could stand for the older items; the transcript stays as it is.
+// ErrNoSummary is returned by Summarise if its model returns no usable text; the transcript
+// is unchanged.
 var ErrNoSummary = errors.New("no summary")
 
-// Compact summarises what is older, as much of it as the model can read at once.
+// Compact summarizes the older items, as many as the model can read at once.
 func (s Summarise) Compact(ctx context.Context, j *Job) ([]content.Item, error) {
 	s = s.withDefaults()
 	o := j.outline()
@@ -71,8 +70,8 @@ func (s Summarise) check() error {
 	return s.withDefaults().Keep.check()
 }
 
-// fit says what stays; nil: what is older is not worth a model call. A model with a
-// small window gets the oldest part only, and a later compaction the rest.
+// fit returns what to keep; nil: the older items are not worth a model call. A model with a
+// small window gets only the oldest part; a later compaction does the rest.
 func (s Summarise) fit(o outline, j *Job) []bool {
 	at := s.Keep.cut(o)
 	if window := s.Model.Capabilities().ContextTokens; window > 0 {
@@ -85,7 +84,7 @@ func (s Summarise) fit(o outline, j *Job) []bool {
 	return keep
 }
 
-// readable is how many of the first items a model can read in so many tokens.
+// readable returns how many of the first items fit into so many tokens of a request.
 func (o outline) readable(tokens int64) int {
 	for i, it := range o.items {
 		if o.pinned[i] {
@@ -98,7 +97,7 @@ func (o outline) readable(tokens int64) int {
 	return len(o.items)
 }
 
-// ask makes the model call. What it cost is recorded in any case.
+// ask makes the model call and records its usage in any case.
 func (s Summarise) ask(ctx context.Context, j *Job, older []content.Item) (string, error) {
 	reply, err := s.Model.Call(ctx, model.Request{
 		Session: j.Session, Turn: j.Turn, Attempt: 1, Transcript: prompt(older, s.MaxTokens),
@@ -127,7 +126,7 @@ func (s Summarise) ask(ctx context.Context, j *Job, older []content.Item) (strin
 	return text, nil
 }
 
-// item is the summary, cut so that it is smaller than what it stands for.
+// item returns the summary, cut to the size limit.
 func (s Summarise) item(j *Job, older []content.Item, text string) content.Item {
 	shortened := func(size int) content.Item {
 		return content.NewItem(content.Context, content.TextPart(heading+clip(text, size)))
@@ -144,7 +143,7 @@ func (s Summarise) item(j *Job, older []content.Item, text string) content.Item 
 	return it
 }
 
-// summaryOf leads from a summary to the items in the journal.
+// summaryOf refers to the summarized items in the journal.
 type summaryOf struct {
 	Items int            `json:"items"`
 	First content.ItemID `json:"first,omitempty"`
@@ -156,7 +155,7 @@ func isSummary(it content.Item) bool {
 	return ok && it.Kind == content.Context
 }
 
-// replace puts the summary where the first item stood that does not stay.
+// replace puts the summary in place of the first item that is not kept.
 func replace(items []content.Item, keep []bool, summary content.Item) []content.Item {
 	var out []content.Item
 	placed := false
@@ -172,7 +171,7 @@ func replace(items []content.Item, keep []bool, summary content.Item) []content.
 	return out
 }
 
-// limit drops the oldest summaries that are too many.
+// limit drops the oldest summaries beyond the limit.
 func (s Summarise) limit(items []content.Item) []content.Item {
 	over := -s.Summaries
 	for _, it := range items {

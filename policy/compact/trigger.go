@@ -7,10 +7,9 @@ import (
 	"github.com/turnlog/turnlog/extension"
 )
 
-// Trigger says when to compact. The result must follow from the view alone.
+// Trigger says when to compact. It must depend on the view alone.
 type Trigger interface {
-	// Fires returns why the transcript is to be compacted, in a word for the
-	// journal, or "" if it is not.
+	// Fires returns the reason to compact, one word for the journal; "": do not compact.
 	Fires(v View) (reason string)
 }
 
@@ -39,9 +38,9 @@ func (t ItemCount) check() error {
 	return nil
 }
 
-// WindowShare fires when the transcript is larger than a share of the model's
-// context window. What the model is shown beside the transcript counts only as far
-// as the model's own numbers tell, so leave room for tools and for the answer.
+// WindowShare fires when the transcript is larger than a share of the model's context
+// window. What the model sees besides the transcript counts only if the model reports it,
+// so leave room for tools and for the answer.
 type WindowShare struct {
 	Window int64   // tokens; model.Capabilities may know
 	Share  float64 // 0: 0.75; at most 1
@@ -67,22 +66,21 @@ func (t WindowShare) check() error {
 	case t.Window < 1:
 		return &ConfigError{"Trigger", fmt.Sprintf("WindowShare.Window is %d tokens, at least 1 is needed", t.Window)}
 	case t.share() <= 0 || t.share() > 1:
-		return &ConfigError{"Trigger", fmt.Sprintf("WindowShare.Share is %v, it has to be over 0 and at most 1", t.Share)}
+		return &ConfigError{"Trigger", fmt.Sprintf("WindowShare.Share is %v, it must be more than 0 and at most 1", t.Share)}
 	}
 	return nil
 }
 
-// Always fires every time; the strategy alone decides whether there is something to
-// gain.
+// Always fires every time; the strategy alone decides whether to change something.
 type Always struct{}
 
-// Fires says so.
+// Fires returns always.
 func (Always) Fires(View) string { return "always" }
 
-// AnyOf fires for the first of its triggers that does.
+// AnyOf fires if any of its triggers does.
 type AnyOf []Trigger
 
-// Fires asks one trigger after another.
+// Fires returns the reason of the first trigger that fires.
 func (t AnyOf) Fires(v View) string {
 	for _, one := range t {
 		if reason := one.Fires(v); reason != "" {

@@ -14,7 +14,7 @@ type Ruling int
 // The rulings.
 const (
 	Passed  Ruling = iota
-	Warned         // it goes on, and somebody is told
+	Warned         // the turn continues
 	Tripped        // the turn ends
 )
 
@@ -37,36 +37,36 @@ type Verdict struct {
 	Reason string // for people, and for the journal: it should not repeat the text
 }
 
-// Pass lets the text through.
+// Pass lets the text pass.
 func Pass() Verdict { return Verdict{} }
 
-// Warn lets the text through and tells why it nearly was not.
+// Warn lets the text pass with a warning.
 func Warn(reason string) Verdict { return Verdict{Ruling: Warned, Reason: reason} }
 
 // Trip ends the turn.
 func Trip(reason string) Verdict { return Verdict{Ruling: Tripped, Reason: reason} }
 
-// Check reads texts. Name names it where it trips or warns.
+// Check checks texts. Name is recorded if it trips or warns.
 type Check struct {
 	Name string
-	// Judge decides about a text. An error says that it could not; it ends the turn,
-	// unless extension.FailOpen wraps the guard. Judge returns promptly when ctx ends.
+	// Judge decides about a text. An error ends the turn, unless extension.FailOpen wraps
+	// the guard. Judge must return when ctx ends.
 	Judge func(ctx context.Context, s Subject) (Verdict, error)
 
-	err error // what is wrong with it, for New to say
+	err error // why it is invalid, for New to return
 }
 
-// judge isolates what breaks in a check, so that the others are asked still.
+// judge turns a panic of the check into an error, so that the other checks run.
 func (c Check) judge(ctx context.Context, s Subject) (v Verdict, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("it broke: %v", p)
+			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
 	return c.Judge(ctx, s)
 }
 
-// MaxLength trips for a text of more than n characters.
+// MaxLength trips for texts of more than n characters.
 func MaxLength(n int) Check {
 	c := Check{Name: "max_length", Judge: func(_ context.Context, s Subject) (Verdict, error) {
 		if got := utf8.RuneCountInString(s.Text); got > n {
@@ -80,8 +80,8 @@ func MaxLength(n int) Check {
 	return c
 }
 
-// Deny trips for a text in which any of the regular expressions matches. Its reason
-// names the expression, not what it matched.
+// Deny trips for texts that match any of the regular expressions. The reason is the
+// expression, not the text.
 func Deny(name string, expressions ...string) Check {
 	c := Check{Name: name}
 	if len(expressions) == 0 {
@@ -107,7 +107,7 @@ func Deny(name string, expressions ...string) Check {
 	return c
 }
 
-// Func makes a check of a function that needs the text only.
+// Func returns a check that calls f with the text.
 func Func(name string, f func(ctx context.Context, text string) (Verdict, error)) Check {
 	c := Check{Name: name}
 	if f != nil {
@@ -116,7 +116,7 @@ func Func(name string, f func(ctx context.Context, text string) (Verdict, error)
 	return c
 }
 
-// Warning is c, but warns where that trips.
+// Warning returns c, with warnings in place of trips.
 func Warning(c Check) Check {
 	judge := c.Judge
 	if judge == nil {

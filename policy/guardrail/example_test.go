@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/policy/guardrail"
 )
 
-// Keys are not shown to the model, and long answers are noticed.
+// The model sees no keys, and long answers cause warnings.
 func Example() {
 	if err := ask(context.Background()); err != nil {
 		fmt.Println(err)

@@ -21,31 +21,31 @@ type Subject struct {
 	Round   int                 // from 0
 	Text    string              // never empty
 	Call    *content.ToolCall   // of a result
-	Result  *content.ToolResult // of a result, with what is not text
+	Result  *content.ToolResult // of a result, with its other parts
 }
 
-// Config says what is checked, and how.
+// Config configures a [Guard].
 type Config struct {
 	Name string // in the journal; "": guardrail
 
 	Input   []Check // of new input of the user
 	Output  []Check // of replies
-	Results []Check // of what tools bring
+	Results []Check // of tool results
 
-	// OnWarn is told of each warning, before the guard decides. It returns at once.
-	// Nil: nobody is told.
+	// OnWarn gets each warning before the guard decides. It must return at once. It may be
+	// nil.
 	OnWarn func(s Subject, check, reason string)
 }
 
-// Guard is a hook that asks checks. It is safe for concurrent use if its checks are.
+// Guard is a hook that runs checks. It is safe for concurrent use if its checks are.
 type Guard struct {
 	cfg Config
 }
 
 var _ extension.Hook = (*Guard)(nil)
 
-// New returns a guard. It returns an error for a Config without checks, and for
-// checks without a name or a function.
+// New returns a guard. It returns an error for a Config without checks, and for invalid
+// checks.
 func New(cfg Config) (*Guard, error) {
 	cfg.Name = cmp.Or(cfg.Name, "guardrail")
 	cfg.Input, cfg.Output, cfg.Results = slices.Clone(cfg.Input), slices.Clone(cfg.Output), slices.Clone(cfg.Results)
@@ -66,10 +66,10 @@ func New(cfg Config) (*Guard, error) {
 	return &Guard{cfg: cfg}, nil
 }
 
-// Name names the guard in the journal.
+// Name returns the guard's name in the journal.
 func (g *Guard) Name() string { return g.cfg.Name }
 
-// Points lists where the guard has checks.
+// Points returns the points at which the guard has checks.
 func (g *Guard) Points() []extension.Point {
 	var out []extension.Point
 	for _, p := range []extension.Point{extension.PreLlmCall, extension.PostLlmCall, extension.PostToolExecution} {
@@ -94,8 +94,7 @@ func (g *Guard) checks(p extension.Point) []Check {
 	return nil
 }
 
-// OnEvent asks the checks of the event's point: the first that trips terminates the
-// turn.
+// OnEvent runs the checks of the event's point. The first trip terminates the turn.
 func (g *Guard) OnEvent(ctx context.Context, e extension.HookEvent) (extension.Action, error) {
 	s := Subject{Point: e.Point, Session: e.Session, Turn: e.Turn, Round: e.Round, Text: textOf(e)}
 	if e.Point == extension.PostToolExecution {
@@ -123,7 +122,7 @@ func (g *Guard) OnEvent(ctx context.Context, e extension.HookEvent) (extension.A
 	return extension.Action{Reason: strings.Join(warned, "; ")}, errors.Join(failed...)
 }
 
-// textOf is what an event's checks read.
+// textOf returns the text that an event's checks read.
 func textOf(e extension.HookEvent) string {
 	switch {
 	case e.Point == extension.PreLlmCall && e.Request != nil:
@@ -136,9 +135,9 @@ func textOf(e extension.HookEvent) string {
 	return ""
 }
 
-// newInput is what the user said since the model last spoke or a tool answered. Input
-// that came earlier and went unanswered, because it was stopped, was read then: what
-// enters a transcript together has the same time.
+// newInput returns what the user said since the model's last reply or a tool's last result.
+// Earlier input that a guard stopped was checked then: items that enter a transcript
+// together have the same time.
 func newInput(items []content.Item) string {
 	var texts []string
 	var at content.Time

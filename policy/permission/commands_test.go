@@ -91,7 +91,7 @@ func TestCommandsByProgramDirectoryAndEnvironment(t *testing.T) {
 	}
 }
 
-func TestCommandsThatAreNotAskedAbout(t *testing.T) {
+func TestOtherRequestsAreNotJudgedAsCommands(t *testing.T) {
 	t.Parallel()
 	strict := commands(t, permission.CommandConfig{
 		Root: "/", Allowed: []string{"git"}, Dirs: []string{"/nowhere"}, AllowedEnv: []string{"PATH", "CI_*"}, Outside: tool.Deny, Code: tool.Deny,
@@ -115,7 +115,7 @@ func TestCommandsThatAreNotAskedAbout(t *testing.T) {
 	}
 }
 
-func TestGatesOfCommandsSayWhatTheyAreAbout(t *testing.T) {
+func TestGatesOfCommandsHaveScopes(t *testing.T) {
 	t.Parallel()
 	p := commands(t, permission.CommandConfig{Root: "/", Allowed: []string{"none"}, Dirs: []string{"/nowhere"}})
 	v := evaluate(t, p, run(t, command{Argv: []string{"make", "all"}, Cwd: "tmp", Env: []string{"PATH"}}))
@@ -135,7 +135,7 @@ func TestGatesOfCommandsSayWhatTheyAreAbout(t *testing.T) {
 	}
 }
 
-func TestCommandConfigsThatMeanNothingAreRefused(t *testing.T) {
+func TestInvalidCommandConfigsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]permission.CommandConfig{
 		"a directory without a root": {Dirs: []string{"x"}},
@@ -151,7 +151,7 @@ func TestCommandConfigsThatMeanNothingAreRefused(t *testing.T) {
 }
 
 // What was approved for always must not open anything else.
-func TestScopesTellQuestionsApart(t *testing.T) {
+func TestDifferentQuestionsHaveDifferentScopes(t *testing.T) {
 	t.Parallel()
 	scope := permission.ScopeOf
 	git := scope(permission.KindCall, run(t, command{Argv: []string{"git", "status"}}))

@@ -37,7 +37,7 @@ func TestTheLawOfComposites(t *testing.T) {
 		els  tool.Ruling
 		want string
 	}{
-		"nobody":                        {nil, tool.NoOpinion, "none"},
+		"no policy":                     {nil, tool.NoOpinion, "none"},
 		"no opinion":                    {[]tool.Permissions{nothing, nothing}, tool.NoOpinion, "none"},
 		"no opinion, default allow":     {[]tool.Permissions{nothing}, tool.Allow, "allow"},
 		"no opinion, default ask":       {[]tool.Permissions{nothing}, tool.Ask, "ask "},
@@ -65,7 +65,7 @@ func TestTheLawOfComposites(t *testing.T) {
 	}
 }
 
-func TestRulesGoByTheNameOfTheTool(t *testing.T) {
+func TestRulesMatchTheNameOfTheTool(t *testing.T) {
 	t.Parallel()
 	rules := permission.Rules{
 		{Tool: "fs_delete", Action: events.RuleDeny},
@@ -111,7 +111,7 @@ func TestRulesGoByTheNameOfTheTool(t *testing.T) {
 	}
 }
 
-func TestStarsStandForAnything(t *testing.T) {
+func TestStarsMatchAnything(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		pattern, name string
@@ -138,7 +138,7 @@ func TestStarsStandForAnything(t *testing.T) {
 	}
 }
 
-func TestKindsGoByTheLongestEntry(t *testing.T) {
+func TestTheLongestKindCounts(t *testing.T) {
 	t.Parallel()
 	p := permission.Kinds{Allow: []string{"mail", "pay.small"}, Ask: []string{"mail.send", "same"}, Deny: []string{"mail.send.all", "pay.", "same"}}
 	for kind, want := range map[string]string{
@@ -152,7 +152,7 @@ func TestKindsGoByTheLongestEntry(t *testing.T) {
 	}
 }
 
-func TestServersAndScopesAreAskedAboutApart(t *testing.T) {
+func TestServersAndScopesAreSeparateQuestions(t *testing.T) {
 	t.Parallel()
 	type target struct {
 		Server string   `json:"server,omitempty"`
@@ -188,7 +188,7 @@ func TestServersAndScopesAreAskedAboutApart(t *testing.T) {
 	}
 }
 
-func TestNarrowingOnlyTakesAway(t *testing.T) {
+func TestNarrowingOnlyRestricts(t *testing.T) {
 	t.Parallel()
 	narrow := permission.Narrowing{
 		{Tool: "fs_delete", Action: events.RuleDeny},

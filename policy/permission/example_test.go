@@ -11,8 +11,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Rules come from whoever starts a session; what the host itself thinks comes on
-// top.
+// Rules come from the client that starts a session; the host adds its own policy.
 func ExampleAll() {
 	host, err := permission.NewCommands(permission.CommandConfig{Allowed: []string{"go", "git"}})
 	if err != nil {

@@ -61,7 +61,7 @@ func TestJudgeAsksAboutEveryRequest(t *testing.T) {
 		summary string // of the first gate
 	}{
 		"nothing proposed":           {tool: of()},
-		"allowed":                    {tool: of("yes", "nobody cares")},
+		"allowed":                    {tool: of("yes", "no opinion")},
 		"one gate":                   {tool: of("yes", "ask"), gates: []string{"ask"}, summary: "ask2"},
 		"the same gate twice":        {tool: of("ask", "ask"), gates: []string{"ask"}, summary: "ask1; ask2"},
 		"gates of several requests":  {tool: of("ask", "also"), gates: []string{"ask", "own", "other"}, summary: "ask1"},
@@ -96,7 +96,7 @@ func TestJudgeAsksAboutEveryRequest(t *testing.T) {
 }
 
 // A tool that does not say what it will do is asked about by its name and input.
-func TestJudgeOfAToolThatSaysNothing(t *testing.T) {
+func TestJudgeOfAToolThatProposesNothing(t *testing.T) {
 	t.Parallel()
 	j := permission.Judge(t.Context(), says{Ruling: tool.Ask}, silent{}, tool.Call{Name: "silent", Input: json.RawMessage(`{"a":1}`)})
 	if len(j.Gates) != 1 || j.Gates[0].RequestKind != "silent" || j.Gates[0].Summary != `silent {"a":1}` || j.Gates[0].Scope != "" {

@@ -50,7 +50,7 @@ func paths(t testing.TB, c permission.PathConfig) *permission.Paths {
 	return p
 }
 
-func TestPathsGoByWhereTheyLeadTo(t *testing.T) {
+func TestPathsAreJudgedByWhereTheyLead(t *testing.T) {
 	t.Parallel()
 	top := tree(t,
 		"work/src/a.go", "work/.git/config", "work/vendor/v.go", "work/.env", "elsewhere/secret",
@@ -197,7 +197,7 @@ func TestRootsMayBeLinks(t *testing.T) {
 	}
 }
 
-func TestPathConfigsThatMeanNothingAreRefused(t *testing.T) {
+func TestInvalidPathConfigsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]permission.PathConfig{"no root": {}, "allow outside": {Root: "/", Outside: tool.Allow}} {
 		if _, err := permission.NewPaths(c); err == nil {
@@ -206,9 +206,8 @@ func TestPathConfigsThatMeanNothingAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzPaths looks for a path that is allowed and leads elsewhere. What a write to an
-// allowed path touches lies in the root, for whoever reads the path before the
-// operating system does as for whoever does not.
+// FuzzPaths looks for an allowed path that leads elsewhere. A write to an allowed path
+// changes something in the root, whether the path is cleaned first or not.
 func FuzzPaths(f *testing.F) {
 	top := tree(f, "work/src/a", "work/.git/config", "out/secret",
 		"work/l1 -> ../out", "work/l2 -> src/../../out/new", "work/l3 -> ROOT/work/.git", "work/src/up -> ../..", "work/l4 -> l4", "work/l5 -> src")

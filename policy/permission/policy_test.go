@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestAWrittenPolicyJudgesAsItsPartsDo(t *testing.T) {
+func TestAWrittenPolicyJudgesLikeItsParts(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for _, tc := range []struct {
@@ -43,7 +43,7 @@ func TestAWrittenPolicyJudgesAsItsPartsDo(t *testing.T) {
 
 // A policy that cannot be read, also one that says more than this release knows, lets
 // nothing run.
-func TestAPolicyThatNobodyKnowsDeniesEverything(t *testing.T) {
+func TestAnUnreadablePolicyDeniesEverything(t *testing.T) {
 	t.Parallel()
 	for _, written := range []string{
 		``, `[]`, `{`, `{"disks":{"allow":["sda"]}}`, `{"paths":{"hide":["x"]}}`, `{"paths":{"outside":"allow"}}`,

@@ -13,22 +13,22 @@ import (
 	"github.com/turnlog/turnlog/internal/textfile"
 )
 
-// agentsFile is the name by which the field knows such files.
+// agentsFile is the conventional name of such files.
 const agentsFile = "AGENTS.md"
 
-// Which says which AGENTS.md files count.
+// Which says which AGENTS.md files to read.
 type Which string
 
 // The choices.
 const (
-	Nearest Which = "nearest" // the one in the folder, or in the nearest one above it that has one
-	All     Which = "all"     // that one and those above it, outermost first
+	Nearest Which = "nearest" // the one in the folder, or in its nearest parent that has one
+	All     Which = "all"     // that one and those of its parents, outermost first
 )
 
-// AgentsMD returns the AGENTS.md files that hold for a folder, each as one Context
-// item. It looks into the folder and those above it, up to the top of the repository
-// that the folder is in. Outside of a repository it looks nowhere else: what lies
-// about above it may be anybody's. A folder without such files has none.
+// AgentsMD returns the AGENTS.md files for a folder, each as one Context item; none if there
+// are no such files. It looks in the folder and its parents, up to the root of the
+// repository. Outside of a repository it looks only in the folder, since its parents may
+// belong to other users.
 func AgentsMD(folder string, which Which) ([]content.Item, error) {
 	if which != Nearest && which != All {
 		return nil, fmt.Errorf("agents_md %q: use nearest or all", which)
@@ -50,7 +50,7 @@ func AgentsMD(folder string, which Which) ([]content.Item, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s of %s: %w", agentsFile, folder, err)
 		}
-		items = append(items, told("Instructions for agents", filepath.ToSlash(path), text))
+		items = append(items, itemOf("Instructions for agents", filepath.ToSlash(path), text))
 		if which == Nearest {
 			break
 		}
@@ -59,7 +59,7 @@ func AgentsMD(folder string, which Which) ([]content.Item, error) {
 	return items, nil
 }
 
-// ancestry is the folder and those above it that count, from the inside.
+// ancestry returns the folder and the parents to look in, innermost first.
 func ancestry(dir string) []string {
 	var all []string
 	for at := dir; ; {
@@ -75,7 +75,7 @@ func ancestry(dir string) []string {
 	}
 }
 
-// readText reads a file of text below a folder.
+// readText reads a text file below a folder.
 func readText(dir, name string) (string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -87,25 +87,25 @@ func readText(dir, name string) (string, error) {
 
 // Keys of the metadata of the items.
 const (
-	MetaSource = "source" // what kind of file the text is from
+	MetaSource = "source" // the kind of file
 	MetaPath   = "path"   // of the file, relative to the folder
 )
 
-// told is what a file says, as an item.
-func told(source, path, text string) content.Item {
+// itemOf returns the text of a file as an item.
+func itemOf(source, path, text string) content.Item {
 	it := content.NewItem(content.Context, content.TextPart(fmt.Sprintf("%s, from the file %s:\n\n%s", source, path, text)))
 	it.Metadata = it.Metadata.With(MetaSource, source).With(MetaPath, path)
 	return it
 }
 
-// Instructions tell planning of the AGENTS.md files that hold for a folder: a task
-// begins with a context of its own.
+// Instructions recalls the AGENTS.md files for a folder when a task is planned, since a task
+// has its own context.
 type Instructions struct {
 	Folder string
 	Which  Which
 }
 
-// Recall returns the files, whatever the goal.
+// Recall returns the files, for any goal.
 func (i Instructions) Recall(context.Context, string) ([]content.Item, error) {
 	return AgentsMD(i.Folder, i.Which)
 }

@@ -16,23 +16,22 @@ import (
 	"github.com/turnlog/turnlog/internal/textfile"
 )
 
-// Bounds of how specifications are chosen.
+// Limits of the search for specifications.
 const (
-	maxSpecs = 3     // that a task is shown
-	maxFiles = 10000 // that a folder is searched for
+	maxSpecs = 3     // for one task
+	maxFiles = 10000 // in one folder
 )
 
-// Specs are folders of specifications: Markdown files of which a task is shown the
-// three whose names and titles have most to do with its goal. Of a specification
-// with sections called Purpose, Invariants, Public API or Error Cases a task is
-// shown those, of any other the whole.
+// Specs are folders of specifications: Markdown files. A task recalls the three whose names
+// and titles are most similar to its goal. If a specification has sections called Purpose,
+// Invariants, Public API or Error Cases, only those are returned.
 type Specs struct {
-	Root    string   // the folder that the others are in
+	Root    string   // contains the folders
 	Folders []string // relative to Root
 }
 
-// Recall returns the specifications that fit the goal, best first. A folder that is
-// not there has none.
+// Recall returns the specifications that match the goal, best first. A missing folder has
+// none.
 func (s Specs) Recall(ctx context.Context, goal string) ([]content.Item, error) {
 	root, err := os.OpenRoot(s.Root)
 	if err != nil {
@@ -54,18 +53,18 @@ func (s Specs) Recall(ctx context.Context, goal string) ([]content.Item, error) 
 	found = found[:min(len(found), maxSpecs)]
 	items := make([]content.Item, len(found))
 	for i, f := range found {
-		items[i] = told("Specification that has to be kept", f.path, essence(f.text))
+		items[i] = itemOf("Specification to follow", f.path, essence(f.text))
 	}
 	return items, nil
 }
 
-// spec is a file that has to do with the goal.
+// spec is a file that matches the goal.
 type spec struct {
 	path, text string
 	score      int
 }
 
-// search finds the files below a folder that share a word with the goal.
+// search returns the files below a folder that share a word with the goal.
 func search(ctx context.Context, fsys fs.FS, folder string, goal relevance.Words) ([]spec, error) {
 	var found []spec
 	files := 0
@@ -85,7 +84,7 @@ func search(ctx context.Context, fsys fs.FS, folder string, goal relevance.Words
 		}
 		text, err := textfile.Read(fsys, name)
 		if err != nil {
-			return nil //nolint:nilerr // a file that cannot be shown is passed over
+			return nil //nolint:nilerr // unreadable files are skipped
 		}
 		below := strings.TrimSuffix(strings.TrimPrefix(name, folder), path.Ext(name))
 		if score := goal.Shared(relevance.Of(below, title(text))); score > 0 {
@@ -96,7 +95,7 @@ func search(ctx context.Context, fsys fs.FS, folder string, goal relevance.Words
 	return found, err //nolint:wrapcheck // Recall names the folder
 }
 
-// title is the first heading of a text.
+// title returns the first heading of a text.
 func title(text string) string {
 	for line := range strings.Lines(text) {
 		if _, name, ok := heading(line); ok {
@@ -106,7 +105,7 @@ func title(text string) string {
 	return ""
 }
 
-// heading takes a heading of Markdown apart.
+// heading parses a Markdown heading.
 func heading(line string) (level int, name string, ok bool) {
 	line = strings.TrimRight(line, "\r\n")
 	rest := strings.TrimLeft(line, "#")
@@ -117,11 +116,10 @@ func heading(line string) (level int, name string, ok bool) {
 	return level, strings.TrimSpace(rest), true
 }
 
-// essence are the sections that bind, with their headings; the whole text if it has
-// none of them.
+// essence returns the binding sections with their headings; the whole text if it has none.
 func essence(text string) string {
 	var b strings.Builder
-	within := 0 // the level of the section that is kept; 0: none
+	within := 0 // level of the current binding section; 0: none
 	fenced := false
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(strings.TrimSpace(line), "```") {

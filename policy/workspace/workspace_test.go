@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/policy/workspace"
 )
 
-// folder makes a folder with the files.
+// folder returns a folder with the files.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,7 +36,7 @@ func paths(items []content.Item) []string {
 	return out
 }
 
-func TestAgentsMDOfTheFolderAndThoseAboveIt(t *testing.T) {
+func TestAgentsMDReadsTheFolderAndItsParents(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
 		"AGENTS.md": "not of this repository", "repo/.git/HEAD": "", "repo/AGENTS.md": "Be kind.",
@@ -65,7 +65,7 @@ func TestAgentsMDOfTheFolderAndThoseAboveIt(t *testing.T) {
 	}
 }
 
-func TestAnAgentsMDThatCannotBeReadIsAnError(t *testing.T) {
+func TestAnUnreadableAgentsMDIsAnError(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"\xff\xfe":                         "not UTF-8 text",
@@ -82,7 +82,7 @@ func TestAnAgentsMDThatCannotBeReadIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if items, err := workspace.AgentsMD(dir, workspace.Nearest); err == nil {
-		t.Errorf("a link that leads out of the folder was read: %+v", items)
+		t.Errorf("a link out of the folder was followed: %+v", items)
 	}
 	if _, err := workspace.AgentsMD(dir, "some"); err == nil || !strings.Contains(err.Error(), "use nearest or all") {
 		t.Errorf("AgentsMD(some) = %v", err)
@@ -107,11 +107,11 @@ Long ago.
 None.
 `
 
-func TestSpecsThatFitTheGoal(t *testing.T) {
+func TestSpecsAreRecalledByGoal(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
 		"specs/payments.md":     spec,
-		"specs/login.md":        "# Users and their login\n\nNo sections that bind.\n",
+		"specs/login.md":        "# Users and their login\n\nNo binding sections.\n",
 		"specs/deep/refunds.md": "# Refunding payments\n",
 		"specs/other.md":        "# Colours\n",
 		"specs/payments.txt":    "not Markdown",
@@ -133,7 +133,7 @@ func TestSpecsThatFitTheGoal(t *testing.T) {
 	}
 }
 
-func TestOfASpecTheSectionsThatBindAreShown(t *testing.T) {
+func TestOnlyBindingSectionsOfASpecAreRecalled(t *testing.T) {
 	t.Parallel()
 	s := workspace.Specs{Root: folder(t, map[string]string{"payments.md": spec}), Folders: []string{"."}}
 	items, err := s.Recall(t.Context(), "payments")
@@ -147,7 +147,7 @@ func TestOfASpecTheSectionsThatBindAreShown(t *testing.T) {
 	}
 }
 
-func TestSpecsOutsideOfTheRootAreNotRead(t *testing.T) {
+func TestSpecsOutsideTheRootAreNotRead(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{"..", "/etc", "a/../.."} {
 		s := workspace.Specs{Root: t.TempDir(), Folders: []string{folder}}
@@ -156,6 +156,6 @@ func TestSpecsOutsideOfTheRootAreNotRead(t *testing.T) {
 		}
 	}
 	if _, err := (workspace.Specs{Root: filepath.Join(t.TempDir(), "none")}).Recall(t.Context(), "x"); err == nil {
-		t.Error("a root that is not there is no error")
+		t.Error("a missing root is not an error")
 	}
 }

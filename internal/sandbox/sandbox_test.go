@@ -31,7 +31,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatWorksIsASandbox(t *testing.T) {
+func TestBrokenSandboxIsAnError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "bwrap")
@@ -54,9 +54,9 @@ func TestOnlyWhatWorksIsASandbox(t *testing.T) {
 	}
 }
 
-// TestAutoTellsWhatThereIs runs a command in the sandbox of this machine, if it has
-// one; if not, Auto has to say so.
-func TestAutoTellsWhatThereIs(t *testing.T) {
+// TestAutoReportsWhatItFound runs a command in this machine's sandbox. If it has none,
+// Auto must say so.
+func TestAutoReportsWhatItFound(t *testing.T) {
 	t.Parallel()
 	s, why, err := Open(t.Context(), Auto, Options{})
 	if err != nil || (s.Name() == None) == (why == "") {

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// decoded is text in UTF-8, whatever charset it came in: the one of its byte order
-// mark, the one that the server names, or, in HTML, the one that the page names, and
-// without any the one that browsers take. What is not text stays as it is.
+// decoded converts text to UTF-8 from the charset of its byte order mark, else the one
+// that the server states, else, for HTML, the one that the page states or that browsers
+// assume. Other content is returned unchanged.
 func decoded(body []byte, kind, header string, cut bool) []byte {
 	if !textKind(kind) {
 		return body
@@ -27,7 +27,7 @@ func decoded(body []byte, kind, header string, cut bool) []byte {
 	return bytes.TrimPrefix(body, []byte("\uFEFF"))
 }
 
-// valid reports whether a body is UTF-8, but for a last rune in which it was cut.
+// valid reports whether a body is UTF-8, except for a last character that was cut.
 func valid(body []byte, cut bool) bool {
 	for n := 1; cut && n < min(len(body), utf8.UTFMax); n++ {
 		if utf8.Valid(body[:len(body)-n]) {

@@ -1,20 +1,21 @@
 // Package fetch offers one tool that reads from the web: http_fetch.
 //
-// The one idea: a model says where to go, so where it may go is decided here, twice.
-// The host of a URL, and of each redirect, must be on the list of hosts; and the
-// address that is dialled must be a public one, whatever the name resolved to. The
-// second check is made on the connection itself, so a name that resolves to something
-// else the second time gains nothing. Addresses of this machine, of private networks,
-// link-local ones with the metadata services of clouds, and everything else that is not
-// the public internet are refused unless [Options].Private names them. Proxies of the
-// environment are not used, since they would dial for us.
+// The one idea: a model chooses where to go, so this package checks twice where it may
+// go. The host of a URL, and of each redirect, must be allowed; and the address that is
+// dialed must be public, whatever the name resolved to. The second check is on the
+// connection itself, so a name that resolves differently the second time gains nothing.
+// Addresses of this machine, private networks, link-local addresses with the metadata
+// services of clouds, and everything else outside the public internet are refused
+// unless [Options].Private names them. Proxies from the environment are not used,
+// because they would dial instead.
 //
-// Bodies are read up to a bound, in time, and shown as text: HTML without its markup,
-// JSON and other text as they are. What is not text is described and not shown. Where the
-// host keeps long outputs, see [tool.Stash], a longer body of text is kept as it came, and
-// images, sounds, films and PDF are attached to the result. No cookies are kept, and no header of the model's choice is sent but Accept.
+// Bodies are read up to a limit in size and time and shown as text: HTML without its
+// markup, JSON and other text unchanged. Other content is described, not shown. If the
+// host keeps long outputs (see [tool.Stash]), it keeps longer text whole, and images,
+// audio, video and PDF are attached to the result. No cookies are kept, and Accept is
+// the only header that a model can choose.
 //
-// To test against it, start an httptest server and allow 127.0.0.0/8.
+// To test with it, start an httptest server and allow 127.0.0.0/8.
 package fetch
 
 import (
@@ -34,25 +35,25 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Codes of failures, beside those of package tool.
+// Failure codes, in addition to those of package tool.
 const (
-	CodeHost    = "host_not_allowed"    // the host is not on the list
-	CodeAddress = "address_not_allowed" // the host's address is not a public one
-	CodeNetwork = "network"             // the server could not be reached, or broke off
+	CodeHost    = "host_not_allowed"    // the host is not allowed
+	CodeAddress = "address_not_allowed" // the host's address is not public
+	CodeNetwork = "network"             // the connection failed or broke off
 )
 
 // Options configures [New].
 type Options struct {
-	// Hosts are those that may be fetched from, required: example.com is that host,
-	// *.example.com every host below it, and * any host. A port may follow, as in
-	// example.com:8080; without one the usual port of the scheme is meant.
+	// Hosts are the allowed hosts, required: example.com is that host, *.example.com
+	// every host below it, and * any host. A port may follow, as in example.com:8080;
+	// the default is the scheme's port.
 	Hosts   []string
 	Methods []string       // zero: GET and HEAD; also POST, PUT, PATCH and DELETE, which may send a body
-	Private []netip.Prefix // addresses that may be dialled although they are not public
+	Private []netip.Prefix // addresses that may be dialed although they are not public
 
 	Timeout   time.Duration // of a fetch with its redirects; zero: 30 s
-	MaxBytes  int64         // of a body that are looked at; what is more is not read unless the host keeps it; zero: 1 MiB
-	Redirects int           // how many are followed; zero: 5; negative: none
+	MaxBytes  int64         // read of a body; the rest is read only if the host keeps it; zero: 1 MiB
+	Redirects int           // followed at most; zero: 5; negative: none
 
 	Resolver *net.Resolver // nil: the system's
 }
@@ -81,12 +82,12 @@ func methods() []string {
 }
 
 // New returns the tool http_fetch. It returns an error if no host is allowed, or if a
-// host or a method cannot be.
+// host or a method is invalid.
 func New(opts Options) (tool.Tool, error) {
 	opts = opts.withDefaults()
 	f := &fetcher{opts: opts}
 	if len(opts.Hosts) == 0 {
-		return nil, errors.New("http_fetch: no host is allowed: name those that are, or * for any")
+		return nil, errors.New("http_fetch: no host is allowed: name the allowed hosts, or * for any")
 	}
 	for _, h := range opts.Hosts {
 		rule, err := parseHost(h)
@@ -106,10 +107,10 @@ func New(opts Options) (tool.Tool, error) {
 		effects = tool.ReadOnly()
 	}
 	return tool.CallFunc("http_fetch",
-		fmt.Sprintf("Fetches a URL (http or https) and shows what it holds as text; of HTML only the text is shown unless raw is set. Hosts that may be fetched from: %s. "+
+		fmt.Sprintf("Fetches a URL (http or https) and shows its content as text; HTML is shown without markup unless raw is set. Allowed hosts: %s. "+
 			"Bodies are read up to %d bytes.", strings.Join(opts.Hosts, ", "), opts.MaxBytes),
 		f.fetch, effects,
-		tool.WithSpec(func(s *tool.Spec) { s.Timeout = opts.Timeout + 5*time.Second }), // the tool's own comes first: it says more
+		tool.WithSpec(func(s *tool.Spec) { s.Timeout = opts.Timeout + 5*time.Second }), // the tool's own timeout comes first: its error says more
 		tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["url"].MinLength = new(1)
 			s.Properties["method"].Enum = nil
@@ -125,20 +126,20 @@ func New(opts Options) (tool.Tool, error) {
 		}))
 }
 
-// changes reports whether a request of the method may change something.
+// changes reports whether a request with the method may change something.
 func changes(method string) bool { return method != http.MethodGet && method != http.MethodHead }
 
 type input struct {
 	URL    string `json:"url" jsonschema:"What to fetch, for example https://example.com/page."`
-	Method string `json:"method,omitempty" jsonschema:"The method of the request. GET if left out."`
-	Accept string `json:"accept,omitempty" jsonschema:"The kinds of content that are wanted, for example application/json. Any if left out."`
+	Method string `json:"method,omitempty" jsonschema:"The request method. Default: GET."`
+	Accept string `json:"accept,omitempty" jsonschema:"Acceptable content types, for example application/json. Default: any."`
 	Raw    bool   `json:"raw,omitempty" jsonschema:"Show HTML with its markup."`
 
-	Body        string `json:"body,omitempty" jsonschema:"What to send."`
-	ContentType string `json:"content_type,omitempty" jsonschema:"What kind of content body is. application/json if left out."`
+	Body        string `json:"body,omitempty" jsonschema:"The request body."`
+	ContentType string `json:"content_type,omitempty" jsonschema:"The content type of body. Default: application/json."`
 }
 
-// target is what a request for permission is about.
+// target is what a permission request is about.
 type target struct {
 	URL    string `json:"url"`
 	Method string `json:"method"`
@@ -152,7 +153,7 @@ func (in input) method() string {
 	return in.Method
 }
 
-// Describe names the request for permission.
+// Describe describes the permission request.
 func (in input) Describe() (kind, summary string, about any) {
 	t := target{URL: in.URL, Method: in.method()}
 	if u, err := url.Parse(in.URL); err == nil {
@@ -178,13 +179,13 @@ func (f *fetcher) fetch(ctx context.Context, c tool.Call, in input) (tool.Output
 	u, err := url.Parse(in.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return bad("url: %q is not an address of the web: write it like https://example.com/page", in.URL)
+		return bad("url: %q is not a web address: write it like https://example.com/page", in.URL)
 	case u.User != nil:
-		return bad("url: it holds a name or a password, which are not sent")
+		return bad("url: it contains a user name or a password, which are not sent")
 	case in.Body != "" && !changes(in.method()):
-		return bad("body: %s sends none", in.method())
+		return bad("body: %s cannot have one", in.method())
 	case strings.ContainsAny(in.Accept+in.ContentType, "\r\n\x00"):
-		return bad("accept, content_type: line breaks cannot be sent")
+		return bad("accept, content_type: a header cannot contain line breaks")
 	}
 	if err := f.allowed(u); err != nil {
 		return tool.Output{}, err
@@ -198,9 +199,9 @@ func (f *fetcher) fetch(ctx context.Context, c tool.Call, in input) (tool.Output
 	return tool.Output{}, f.explain(ctx, limited, u, err)
 }
 
-var errTimeout = errors.New("the time of the fetch is over")
+var errTimeout = errors.New("the fetch ran out of time")
 
-// explain makes what went wrong an error for the model.
+// explain turns an error into one that a model understands.
 func (f *fetcher) explain(ctx, limited context.Context, u *url.URL, err error) error {
 	if e, ok := errors.AsType[*tool.Error](err); ok {
 		return e
@@ -209,7 +210,7 @@ func (f *fetcher) explain(ctx, limited context.Context, u *url.URL, err error) e
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case limited.Err() != nil:
-		return tool.Failure(tool.CodeTimeout, "%s did not answer in full within %s", u.Host, f.opts.Timeout)
+		return tool.Failure(tool.CodeTimeout, "%s did not finish its response within %s", u.Host, f.opts.Timeout)
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
@@ -231,9 +232,9 @@ func (f *fetcher) exchange(ctx context.Context, c tool.Call, in input, u *url.UR
 	req.Header.Set("User-Agent", "turnlog-http_fetch")
 	resp, err := f.client.Do(req)
 	if err != nil {
-		return tool.Output{}, err //nolint:wrapcheck // explain does
+		return tool.Output{}, err //nolint:wrapcheck // explain wraps it
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read as far as it is wanted
+	defer func() { _ = resp.Body.Close() }() // it was read as far as needed
 	return f.show(ctx, c, resp, in.Raw)
 }
 

@@ -27,7 +27,7 @@ import (
 
 func loopback() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} }
 
-// serve starts a server of the pages, by path.
+// serve starts a server with the pages, by path.
 func serve(t *testing.T, pages map[string]http.HandlerFunc) *url.URL {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -175,8 +175,8 @@ func TestTextIsReadInItsCharset(t *testing.T) {
 	}
 }
 
-// A page may be deep so that laying it out takes thousands of times its size.
-func TestJSONIsLaidOutInBoundedRoom(t *testing.T) { // not beside others: it measures what is allocated
+// Indenting deeply nested JSON can take thousands of times its size.
+func TestIndentedJSONIsBounded(t *testing.T) { // not parallel: it measures what is allocated
 	deep := strings.Repeat("[", 9000) + strings.Repeat("1,", 20_000) + "1" + strings.Repeat("]", 9000)
 	wide := `{"a": "\"[,", "b":[` + strings.Repeat(`"a longer text of some words", `, 20) + `{}, []]}`
 	at := serve(t, map[string]http.HandlerFunc{"/deep": page("application/json", deep), "/wide": page("application/json", wide)})
@@ -201,7 +201,7 @@ func TestJSONIsLaidOutInBoundedRoom(t *testing.T) { // not beside others: it mea
 	}
 }
 
-func TestOnlyPublicAddressesAreDialled(t *testing.T) {
+func TestOnlyPublicAddressesAreDialed(t *testing.T) {
 	t.Parallel()
 	reached := false
 	at := serve(t, map[string]http.HandlerFunc{"/": func(http.ResponseWriter, *http.Request) { reached = true }})
@@ -224,15 +224,15 @@ func TestOnlyPublicAddressesAreDialled(t *testing.T) {
 	}
 }
 
-// TestANameMayNotLeadToThisMachine has a name of the list resolve to a private
-// address, as one that is bound anew after a check does.
-func TestANameMayNotLeadToThisMachine(t *testing.T) {
+// TestAllowedNameCannotLeadToThisMachine resolves an allowed name to a private
+// address, as DNS rebinding does.
+func TestAllowedNameCannotLeadToThisMachine(t *testing.T) {
 	t.Parallel()
 	at := serve(t, map[string]http.HandlerFunc{"/": page("text/plain", "secret")})
 	names := resolver(t, map[string]string{"good.test.": "127.0.0.1", "evil.test.": "127.0.0.1"})
 	opts := fetch.Options{Hosts: []string{"*.test:" + at.Port()}, Resolver: names}
 	r := get(t, fetcher(t, opts), map[string]any{"url": "http://evil.test:" + at.Port()})
-	if r.Code != fetch.CodeAddress || !strings.Contains(r.Text(), "127.0.0.1 is not a public one") {
+	if r.Code != fetch.CodeAddress || !strings.Contains(r.Text(), "127.0.0.1 is not public") {
 		t.Errorf("%q: %s", r.Code, r.Text())
 	}
 	opts.Private = loopback()
@@ -241,7 +241,7 @@ func TestANameMayNotLeadToThisMachine(t *testing.T) {
 	}
 }
 
-func TestRedirectsAreCheckedLikeTheFirstAddress(t *testing.T) {
+func TestRedirectsAreChecked(t *testing.T) {
 	t.Parallel()
 	var at *url.URL
 	to := func(target string) http.HandlerFunc {
@@ -255,10 +255,10 @@ func TestRedirectsAreCheckedLikeTheFirstAddress(t *testing.T) {
 	})
 	x := fetcher(t, fetch.Options{Hosts: []string{at.Host, "127.0.0.2:" + at.Port()}, Private: loopback()})
 	for path, want := range map[string]string{
-		"/host":    "host_not_allowed: Tool failed: example.com may not be fetched from: allowed are ",
-		"/port":    "host_not_allowed: Tool failed: 127.0.0.1:1 may not be fetched from: allowed are " + at.Host + ", 127.0.0.2:" + at.Port() + " (on the usual port, where none is named)",
-		"/scheme":  "host_not_allowed: Tool failed: file:///etc/passwd is not an address of the web",
-		"/address": "address_not_allowed: Tool failed: its address 127.0.0.2 is not a public one",
+		"/host":    "host_not_allowed: Tool failed: example.com is not an allowed host: allowed are ",
+		"/port":    "host_not_allowed: Tool failed: 127.0.0.1:1 is not an allowed host: allowed are " + at.Host + ", 127.0.0.2:" + at.Port() + " (on the default port unless one is given)",
+		"/scheme":  "host_not_allowed: Tool failed: file:///etc/passwd is not a web address",
+		"/address": "address_not_allowed: Tool failed: its address 127.0.0.2 is not public",
 		"/loop":    "network: Tool failed: " + at.Host + ": more than 5 redirects",
 	} {
 		r := get(t, x, map[string]any{"url": at.String() + path})
@@ -268,7 +268,7 @@ func TestRedirectsAreCheckedLikeTheFirstAddress(t *testing.T) {
 	}
 }
 
-func TestHostsAreNamedExactly(t *testing.T) {
+func TestHostsMatchExactly(t *testing.T) {
 	t.Parallel()
 	x := fetcher(t, fetch.Options{
 		Hosts: []string{"example.com", "*.example.org", "[2001:db8::1]:8443", "Dot.test.", "bücher.test", "*.xn--mnchen-3ya.test:8080"}, Timeout: time.Nanosecond,
@@ -321,7 +321,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-func TestAFetchEndsInTime(t *testing.T) {
+func TestFetchTimesOut(t *testing.T) {
 	t.Parallel()
 	at := serve(t, map[string]http.HandlerFunc{"/": func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "begin")
@@ -334,7 +334,7 @@ func TestAFetchEndsInTime(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMade(t *testing.T) {
+func TestInvalidOptionsAreErrors(t *testing.T) {
 	t.Parallel()
 	for want, opts := range map[string]fetch.Options{
 		"no host is allowed": {},
@@ -354,7 +354,7 @@ func TestWhatCannotBeMade(t *testing.T) {
 	}
 }
 
-// resolver answers from a table, by a server on a socket of this test.
+// resolver answers from a table, with a server on a local socket.
 func resolver(t *testing.T, table map[string]string) *net.Resolver {
 	t.Helper()
 	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")

@@ -19,11 +19,11 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// hostRule is an entry of the list of hosts.
+// hostRule is an entry in the list of allowed hosts.
 type hostRule struct {
-	name  string // as plainHost has it; empty: any
+	name  string // as plainHost returns it; empty: any
 	below bool   // hosts below name, not name itself
-	port  string // empty: the usual one of the scheme
+	port  string // empty: the scheme's default
 }
 
 func parseHost(entry string) (hostRule, error) {
@@ -56,8 +56,8 @@ func parseHost(entry string) (hostRule, error) {
 	return r, nil
 }
 
-// plainHost is a name as it is looked up: in lower case and ASCII, without a last dot;
-// an address is written in its shortest way.
+// plainHost returns a name as it is looked up: in lower case and ASCII, without a
+// trailing dot. An address is in its shortest form.
 func plainHost(name string) string {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return addr.String()
@@ -78,10 +78,10 @@ func (r hostRule) fits(host, port, usual string) bool {
 	return r.name == "" || r.name == host
 }
 
-// allowed checks a URL against the list of hosts.
+// allowed checks a URL against the list of allowed hosts.
 func (f *fetcher) allowed(u *url.URL) error {
-	if u.Scheme != "http" && u.Scheme != "https" { // only a redirect leads here
-		return tool.Failure(CodeHost, "%s is not an address of the web", u.Redacted())
+	if u.Scheme != "http" && u.Scheme != "https" { // only a redirect gets here
+		return tool.Failure(CodeHost, "%s is not a web address", u.Redacted())
 	}
 	usual := "80"
 	if u.Scheme == "https" {
@@ -90,28 +90,28 @@ func (f *fetcher) allowed(u *url.URL) error {
 	host, port := plainHost(u.Hostname()), first(u.Port(), usual)
 	if !slices.ContainsFunc(f.hosts, func(r hostRule) bool { return r.fits(host, port, usual) }) {
 		hint := ""
-		if port != usual { // the name alone may well stand in the list
-			hint = " (on the usual port, where none is named)"
+		if port != usual { // the name alone may be in the list
+			hint = " (on the default port unless one is given)"
 		}
-		return tool.Failure(CodeHost, "%s may not be fetched from: allowed are %s%s", u.Host, strings.Join(f.opts.Hosts, ", "), hint)
+		return tool.Failure(CodeHost, "%s is not an allowed host: allowed are %s%s", u.Host, strings.Join(f.opts.Hosts, ", "), hint)
 	}
 	return nil
 }
 
 func (f *fetcher) newClient() *http.Client {
-	dialer := &net.Dialer{Timeout: 10 * time.Second, Resolver: f.opts.Resolver, ControlContext: f.dialled}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, Resolver: f.opts.Resolver, ControlContext: f.dialed}
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy: nil, // it would dial in our stead
+			Proxy: nil, // it would dial instead of us
 			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 				return dialer.DialContext(ctx, network, address)
 			},
 			TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
-			DisableKeepAlives: true, // nothing is left behind when the tool is not used any more
+			DisableKeepAlives: true, // leaves nothing open when the tool is no longer used
 		},
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if len(via) > f.opts.Redirects {
-				return fmt.Errorf("more than %d redirects, the last one to %s", f.opts.Redirects, req.URL.Redacted())
+				return fmt.Errorf("more than %d redirects, the last to %s", f.opts.Redirects, req.URL.Redacted())
 			}
 			req.Header.Del("Referer")
 			return f.allowed(req.URL)
@@ -119,8 +119,8 @@ func (f *fetcher) newClient() *http.Client {
 	}
 }
 
-// dialled checks the address of a connection that is about to be made.
-func (f *fetcher) dialled(_ context.Context, _, address string, _ syscall.RawConn) error {
+// dialed checks the address of a connection before it is made.
+func (f *fetcher) dialed(_ context.Context, _, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return errors.New("its address cannot be checked")
@@ -129,10 +129,10 @@ func (f *fetcher) dialled(_ context.Context, _, address string, _ syscall.RawCon
 	if slices.ContainsFunc(f.opts.Private, func(p netip.Prefix) bool { return p.Contains(addr) }) || public(addr) {
 		return nil
 	}
-	return tool.Failure(CodeAddress, "its address %s is not a public one, and may not be fetched from", addr)
+	return tool.Failure(CodeAddress, "its address %s is not public, so fetching from it is not allowed", addr)
 }
 
-// public reports whether an address is one of the public internet.
+// public reports whether an address belongs to the public internet.
 func public(a netip.Addr) bool {
 	if !a.IsValid() || !a.IsGlobalUnicast() || a.IsPrivate() {
 		return false
@@ -140,30 +140,30 @@ func public(a netip.Addr) bool {
 	return !slices.ContainsFunc(special(), func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// special lists ranges that look like public ones and are not, or that stand for
-// other addresses, which may be any.
+// special lists ranges that look public but are not, or that stand for arbitrary
+// other addresses.
 func special() []netip.Prefix {
 	var out []netip.Prefix
 	for _, p := range []string{
 		"0.0.0.0/8",       // this network
-		"100.64.0.0/10",   // shared by carriers, and used for metadata by some clouds
-		"192.0.0.0/24",    // of the protocol itself
-		"192.0.2.0/24",    // for documentation
-		"192.88.99.0/24",  // relays
-		"198.18.0.0/15",   // for measurements
-		"198.51.100.0/24", // for documentation
-		"203.0.113.0/24",  // for documentation
+		"100.64.0.0/10",   // carrier-grade NAT, and metadata services of some clouds
+		"192.0.0.0/24",    // protocol assignments
+		"192.0.2.0/24",    // documentation
+		"192.88.99.0/24",  // 6to4 relays
+		"198.18.0.0/15",   // benchmarking
+		"198.51.100.0/24", // documentation
+		"203.0.113.0/24",  // documentation
 		"240.0.0.0/4",     // reserved, and broadcast
-		"::/96",           // IPv4 in an old way
-		"64:ff9b::/96",    // IPv4 behind a translator
-		"64:ff9b:1::/48",  // the same, locally
+		"::/96",           // IPv4-compatible, deprecated
+		"64:ff9b::/96",    // NAT64
+		"64:ff9b:1::/48",  // local NAT64
 		"100::/64",        // discarded
-		"2001::/23",       // of the protocol itself, with tunnels to IPv4
-		"2001:db8::/32",   // for documentation
-		"2002::/16",       // tunnels to IPv4
-		"3fff::/20",       // for documentation
+		"2001::/23",       // protocol assignments, with tunnels to IPv4
+		"2001:db8::/32",   // documentation
+		"2002::/16",       // 6to4
+		"3fff::/20",       // documentation
 		"5f00::/16",       // segment routing
-		"fec0::/10",       // local to a site, in an old way
+		"fec0::/10",       // site-local, deprecated
 	} {
 		out = append(out, netip.MustParsePrefix(p))
 	}

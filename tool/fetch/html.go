@@ -10,9 +10,9 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// textOf is what a page says, without its markup: headings with #, items with -,
-// addresses of links behind them. It reads tokens and builds no tree, so no page
-// nests too deep for it.
+// textOf returns the text of a page without markup: headings with #, list items with
+// -, and links followed by their address. It reads tokens and builds no tree, so no
+// page is nested too deep for it.
 func textOf(page []byte) string {
 	var p prose
 	z := html.NewTokenizer(bytes.NewReader(page))
@@ -21,7 +21,7 @@ func textOf(page []byte) string {
 		switch z.Next() {
 		case html.ErrorToken:
 			if err := z.Err(); !errors.Is(err, io.EOF) {
-				p.say("[… the page cannot be read on …]")
+				p.say("[… the rest of the page cannot be read …]")
 			}
 			return p.text()
 		case html.TextToken:
@@ -41,13 +41,13 @@ func textOf(page []byte) string {
 	}
 }
 
-// prose collects text, and keeps paragraphs apart.
+// prose collects text in paragraphs.
 type prose struct {
 	b      strings.Builder
-	breaks int  // line breaks owed before the next word
-	space  bool // a blank is owed
-	hidden int  // how many elements are open whose text nobody sees
-	pre    int  // how many are open whose text stays as it is
+	breaks int  // newlines due before the next word
+	space  bool // a space is due
+	hidden int  // open elements with invisible text
+	pre    int  // open elements with preformatted text
 	links  []string
 }
 
@@ -125,7 +125,7 @@ func (p *prose) end(a atom.Atom) {
 	}
 }
 
-// maxLink is how long an address may be to be worth showing.
+// maxLink is the longest address that is shown.
 const maxLink = 300
 
 // leads reports whether a link leads to another page.
@@ -135,9 +135,9 @@ func leads(link string) bool {
 		(!ok || scheme == "http" || scheme == "https" || strings.Contains(scheme, "/"))
 }
 
-// gap is how far an element keeps from its neighbours, in line breaks.
+// gap is the number of newlines around an element.
 func gap(a atom.Atom) int {
-	switch a { //nolint:exhaustive // the others are within a line
+	switch a { //nolint:exhaustive // the others are inline
 	case atom.P, atom.Blockquote, atom.Table, atom.Ul, atom.Ol, atom.Dl, atom.Hr, atom.Article, atom.Section, atom.Figure:
 		return 2
 	case atom.Div, atom.Tr, atom.Dt, atom.Dd, atom.Header, atom.Footer, atom.Nav, atom.Main, atom.Aside, atom.Form, atom.Option:
@@ -148,7 +148,7 @@ func gap(a atom.Atom) int {
 
 func (p *prose) block(breaks int) { p.breaks, p.space = max(p.breaks, breaks), false }
 
-// words takes text of the page, in which white space counts for a blank.
+// words adds text of the page and collapses its white space.
 func (p *prose) words(text string) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if p.pre > 0 {

@@ -15,16 +15,16 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// viewable reports whether models may be shown a kind of content as it is.
+// viewable reports whether a model can view a kind of content directly.
 func viewable(kind string) bool {
 	switch m := content.Modality(kind); m {
 	case "image", "audio", "video":
-		return kind != "image/svg+xml" // which is text
+		return kind != "image/svg+xml" // SVG is text
 	}
 	return kind == "application/pdf"
 }
 
-// attach makes a file of the result of a body, of which begun was read.
+// attach attaches a body to the result. begun is the part already read.
 func (f *fetcher) attach(ctx context.Context, c tool.Call, resp *http.Response, kind string, begun []byte) (tool.Output, error) {
 	name := path.Base(resp.Request.URL.Path)
 	if name == "/" || name == "." {
@@ -38,15 +38,15 @@ func (f *fetcher) attach(ctx context.Context, c tool.Call, resp *http.Response, 
 	return tool.Output{Parts: []content.Part{content.TextPart(head), part}}, nil
 }
 
-// keep shows the beginning of a text that is longer than what is looked at here, of which
-// begun was read, and keeps all of it.
+// keep shows the beginning of a text longer than the limit and stores all of it. begun
+// is the part already read.
 func (f *fetcher) keep(ctx context.Context, c tool.Call, resp *http.Response, kind string, begun []byte, raw bool) (tool.Output, error) {
 	whole := c.Spool(1)
 	defer whole.Close()
 	_, _ = whole.Write(begun) // never fails
 	_, err := io.Copy(whole, resp.Body)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return tool.Output{}, err //nolint:wrapcheck // explain does
+		return tool.Output{}, err //nolint:wrapcheck // explain wraps it
 	}
 	notes := []string{resp.Status, resp.Request.URL.Redacted(), kind, fmt.Sprintf("%d bytes", whole.Size())}
 	if err != nil {
@@ -58,11 +58,11 @@ func (f *fetcher) keep(ctx context.Context, c tool.Call, resp *http.Response, ki
 		notes = append(notes, note)
 	}
 	shown, _ := c.Stash.Room()
-	notes = append(notes, "here is its beginning")
+	notes = append(notes, "its beginning follows")
 	return tool.Output{Parts: []content.Part{whole.Showing(ctx, strings.Join(notes, "; ")+"\n\n"+beginning(text, shown))}}, nil
 }
 
-// beginning is the first bytes of a text, in whole characters.
+// beginning returns the first bytes of a text, in whole characters.
 func beginning(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -16,8 +16,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// show makes an answer of a response. Its first line says what came; a status other
-// than success is for the model to judge, as it is for who looks at a page.
+// show turns a response into output. The first line describes it; the model judges the
+// status.
 func (f *fetcher) show(ctx context.Context, c tool.Call, resp *http.Response, raw bool) (tool.Output, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, f.opts.MaxBytes+1))
 	cut := int64(len(body)) > f.opts.MaxBytes
@@ -29,7 +29,7 @@ func (f *fetcher) show(ctx context.Context, c tool.Call, resp *http.Response, ra
 		}
 	}
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return tool.Output{}, err //nolint:wrapcheck // explain does
+		return tool.Output{}, err //nolint:wrapcheck // explain wraps it
 	}
 	notes := []string{resp.Status, resp.Request.URL.Redacted()}
 	kind := contentType(resp, body)
@@ -46,7 +46,7 @@ func (f *fetcher) show(ctx context.Context, c tool.Call, resp *http.Response, ra
 		notes = append(notes, fmt.Sprintf("%d bytes", len(body)))
 	}
 	var text, note string
-	if as := resp.Header.Get("Content-Encoding"); as != "" && len(body) > 0 { // gzip was undone with the header
+	if as := resp.Header.Get("Content-Encoding"); as != "" && len(body) > 0 { // Go removes the header when it decompresses
 		note = "encoded as " + as + ", so it is not shown"
 	} else {
 		text, note = readable(decoded(body, kind, resp.Header.Get("Content-Type"), cut), kind, raw, cut)
@@ -57,7 +57,7 @@ func (f *fetcher) show(ctx context.Context, c tool.Call, resp *http.Response, ra
 	return tool.Text(strings.Join(notes, "; ") + "\n\n" + text), nil
 }
 
-// contentType is what the server says that the body is, or what it looks like.
+// contentType returns the type that the server states, or detects it.
 func contentType(resp *http.Response, body []byte) string {
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err == nil {
@@ -70,7 +70,7 @@ func contentType(resp *http.Response, body []byte) string {
 	return kind
 }
 
-// readable is the body as text for a model, and a note on what was done to it.
+// readable returns the body as text for a model, and a note on what was changed.
 func readable(body []byte, kind string, raw, cut bool) (text, note string) {
 	switch {
 	case len(body) == 0:
@@ -94,8 +94,8 @@ func isJSON(kind string) bool {
 
 func isHTML(kind string) bool { return kind == "text/html" || kind == "application/xhtml+xml" }
 
-// laidOut reports whether JSON that is indented stays within room. It is asked before:
-// a page of many levels takes thousands of times its size.
+// laidOut reports whether indented JSON fits in room. Deeply nested JSON could grow
+// thousands of times.
 func laidOut(body []byte, room int) bool {
 	level, quoted := 0, false
 	for i := 0; i < len(body) && room >= 0; i++ {
@@ -120,7 +120,7 @@ func laidOut(body []byte, room int) bool {
 	return room >= 0
 }
 
-// textual reports whether a body is text: by its kind, and by what it holds.
+// textual reports whether a body is text, by its type and its content.
 func textual(kind string, body []byte) bool {
 	if bytes.IndexByte(body[:min(len(body), 8000)], 0) >= 0 {
 		return false
@@ -128,7 +128,7 @@ func textual(kind string, body []byte) bool {
 	return textKind(kind) || kind == "application/octet-stream" && utf8.Valid(body)
 }
 
-// textKind reports whether a kind of content is one of text.
+// textKind reports whether a content type is text.
 func textKind(kind string) bool {
 	known := []string{
 		"application/xml", "application/xhtml+xml", "application/javascript", "application/ecmascript", "application/yaml",

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// keeper keeps what one call puts out.
+// keeper stores the output of one call.
 type keeper struct {
 	store   Store
 	session content.SessionID
@@ -21,25 +21,25 @@ type keeper struct {
 	most    int64
 
 	mu    sync.Mutex
-	texts int64    // bytes of what stands for texts that are kept
-	last  Kept     // the last of them
-	files []string // names of files that are kept
+	texts int64    // bytes of shown text that stands for stored text
+	last  Kept     // the last stored text
+	files []string // IDs of stored files
 }
 
 var _ tool.Stash = (*keeper)(nil)
 
-// Room says what a result shows, and what is kept.
+// Room returns how much a result shows and how much is stored.
 func (k *keeper) Room() (shown int, kept int64) { return k.limit, k.most }
 
-// told is how much of an output's text stands for what is kept already, and is not to be
-// shortened once more.
+// told returns how much of an output's text already stands for stored text and must not
+// be shortened again.
 func (k *keeper) told() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.texts
 }
 
-// Text keeps a text, with the session in front of it, so that the digest covers that.
+// Text stores a text after the name of its session, so that the digest covers both.
 func (k *keeper) Text(ctx context.Context, shown string, src io.ReadSeeker, total int64) content.Part {
 	head := seal(k.session)
 	id, size, err := k.store.PutFrom(ctx, &joined{readers: []io.ReadSeeker{strings.NewReader(head), &first{src: src, most: k.most}}})
@@ -62,7 +62,7 @@ func (k *keeper) Text(ctx context.Context, shown string, src io.ReadSeeker, tota
 	return content.TextPart(shown + note)
 }
 
-// File keeps a file.
+// File stores a file.
 func (k *keeper) File(ctx context.Context, name, mime string, src io.ReadSeeker) (content.Part, error) {
 	id, size, err := k.store.PutFrom(ctx, src)
 	if err != nil {
@@ -74,7 +74,7 @@ func (k *keeper) File(ctx context.Context, name, mime string, src io.ReadSeeker)
 	return content.BlobPart(name, mime, id, size), nil
 }
 
-// refer keeps the bytes of a part, and returns it with a reference in their place.
+// refer stores the bytes of a part and returns it with a reference in their place.
 func (k *keeper) refer(ctx context.Context, p content.Part) (content.Part, error) {
 	m := *p.Media
 	if int64(len(m.Bytes)) > k.most {
@@ -90,19 +90,19 @@ func (k *keeper) refer(ctx context.Context, p content.Part) (content.Part, error
 	return p, nil
 }
 
-// seal is what stands in front of what a session keeps.
+// seal is the prefix of the texts that a session stores.
 func seal(session content.SessionID) string { return "turnlog output of " + string(session) + "\n" }
 
-// joined reads several things as one, where they are. It has no WriteTo on purpose: what
-// a string is written to with it, such as a digest, may copy it as a whole.
+// joined reads several sources as one. It has no WriteTo on purpose: writing a string
+// that way, for example to a digest, may copy the whole string.
 type joined struct {
 	readers []io.ReadSeeker
 	at      int
 	size    int64
-	newline bool // the last one ends in one
+	newline bool // the last one ends with one
 }
 
-// add puts the text of a part on a line of its own.
+// add appends the text of a part on a new line.
 func (j *joined) add(p content.Part) {
 	if j.size > 0 && !j.newline {
 		j.push(strings.NewReader("\n"), 1, true)
@@ -119,12 +119,12 @@ func (j *joined) push(r io.ReadSeeker, n int, newline bool) {
 	j.readers, j.size, j.newline = append(j.readers, r), j.size+int64(n), newline
 }
 
-// Read reads on.
+// Read implements io.Reader.
 func (j *joined) Read(p []byte) (int, error) {
 	for j.at < len(j.readers) {
 		n, err := j.readers[j.at].Read(p)
 		if n > 0 || err != nil && !errors.Is(err, io.EOF) {
-			return n, err //nolint:wrapcheck // it stays what it is
+			return n, err //nolint:wrapcheck // unchanged, io.EOF included
 		}
 		if err != nil {
 			j.at++
@@ -144,39 +144,39 @@ func (j *joined) clip(limit int) string {
 	return shown
 }
 
-// Seek goes back to the start, and nowhere else.
+// Seek returns to the start. It can seek nowhere else.
 func (j *joined) Seek(offset int64, whence int) (int64, error) {
 	if offset != 0 || whence != io.SeekStart {
 		return 0, errors.ErrUnsupported
 	}
 	for _, r := range j.readers {
 		if _, err := r.Seek(0, io.SeekStart); err != nil {
-			return 0, err //nolint:wrapcheck // it stays what it is
+			return 0, err //nolint:wrapcheck // unchanged, io.EOF included
 		}
 	}
 	j.at = 0
 	return 0, nil
 }
 
-// first is the beginning of something.
+// first is the first part of a source.
 type first struct {
 	src  io.ReadSeeker
 	most int64
 	read int64
 }
 
-// Read reads on.
+// Read implements io.Reader.
 func (f *first) Read(p []byte) (int, error) {
 	if f.read >= f.most {
 		return 0, io.EOF
 	}
 	n, err := f.src.Read(p[:min(int64(len(p)), f.most-f.read)])
 	f.read += int64(n)
-	return n, err //nolint:wrapcheck // it stays what it is
+	return n, err //nolint:wrapcheck // unchanged, io.EOF included
 }
 
-// Seek goes back to the start.
+// Seek returns to the start.
 func (f *first) Seek(offset int64, whence int) (int64, error) {
 	f.read = 0
-	return f.src.Seek(offset, whence) //nolint:wrapcheck // it stays what it is
+	return f.src.Seek(offset, whence) //nolint:wrapcheck // unchanged, io.EOF included
 }

@@ -79,7 +79,7 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// largeTools put out as many bytes as large says, none of which they hold.
+// largeTools stream large bytes of output and hold none of it.
 func largeTools(t *testing.T) map[string]struct {
 	tool tool.Tool
 	in   map[string]any
@@ -117,8 +117,8 @@ func largeTools(t *testing.T) map[string]struct {
 	}
 }
 
-// TestLargeOutputIsNeverInMemory runs tools whose output comes as a stream, and reads
-// near its end.
+// TestLargeOutputIsNeverInMemory runs tools that stream their output and reads near its
+// end.
 func TestLargeOutputIsNeverInMemory(t *testing.T) { //nolint:paralleltest // it measures allocations
 	store := openDir(t)
 	read := reader(t, store)
@@ -152,8 +152,8 @@ func TestLargeOutputIsNeverInMemory(t *testing.T) { //nolint:paralleltest // it 
 	}
 }
 
-// TestALargeFileIsNeverInMemory attaches a stream.
-func TestALargeFileIsNeverInMemory(t *testing.T) { //nolint:paralleltest // it measures allocations
+// TestLargeFileIsNeverInMemory attaches a stream.
+func TestLargeFileIsNeverInMemory(t *testing.T) { //nolint:paralleltest // it measures allocations
 	store := openDir(t)
 	x := must[tool.Tool](t)(tool.CallFunc("f", "Attaches a film.", func(ctx context.Context, c tool.Call, _ struct{}) (tool.Output, error) {
 		p, err := c.Attach(ctx, "a.mp4", "video/mp4", &lines{left: large})
@@ -181,8 +181,8 @@ func (f writerFunc) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestWhatIsInMemoryIsNotCopied: a tool that returns a large value has it once.
-func TestWhatIsInMemoryIsNotCopied(t *testing.T) { //nolint:paralleltest // it measures allocations
+// TestOutputInMemoryIsNotCopied: a tool that returns a large value has it once.
+func TestOutputInMemoryIsNotCopied(t *testing.T) { //nolint:paralleltest // it measures allocations
 	const large = 20_000_000
 	store := openDir(t)
 	text := strings.Repeat("0123456789", large/10)
@@ -211,8 +211,8 @@ func TestWhatIsInMemoryIsNotCopied(t *testing.T) { //nolint:paralleltest // it m
 	}
 }
 
-// TestALongLineIsSearchedInPieces: a match may lie across the end of a piece.
-func TestALongLineIsSearchedInPieces(t *testing.T) {
+// TestLongLineIsSearchedInPieces: a match may lie across the end of a piece.
+func TestLongLineIsSearchedInPieces(t *testing.T) {
 	t.Parallel()
 	store := output.NewMemory(0)
 	const piece = 256 << 10

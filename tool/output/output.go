@@ -1,22 +1,20 @@
-// Package output keeps what tools put out and is too long for a conversation, and lets
+// Package output stores tool output that is too long for a conversation and lets
 // models read it in pieces.
 //
-// The one idea: nothing is lost by being cut. [Keep] stands around the calls of tools.
-// Where an output is longer than the limit, all of its text goes to a [Store], and the
-// result holds its beginning, its end, and how to read the rest with output_read, the
-// tool that [NewReader] makes. Images and files that a result has no room for go there
-// too, and the result refers to them, as input does to what is attached to it.
+// The one idea: cutting output loses nothing. [Keep] is middleware around tools. If an
+// output is longer than the limit, all of its text goes to a [Store], and the result
+// has the beginning, the end, and how to read the rest with output_read, the tool that
+// [NewReader] returns. Images and files that do not fit in a result go there too, and
+// the result refers to them.
 //
-// Nothing is held in memory for that. A tool that takes its output from somewhere else
-// hands it over as it comes, see [tool.Call.Spool] and [tool.Call.Attach], and what a
-// tool returns is read where it is.
+// Nothing of that is held in memory. A tool that reads its output from somewhere passes
+// it on as it arrives, see [tool.Call.Spool] and [tool.Call.Attach].
 //
-// A store is addressed by content: the name of an output is the digest of its bytes and
-// of the session that they belong to, so a session reads its own outputs only, and a
-// call that is repeated keeps its output once. Which stores there are: [Memory], for
-// one process, [Dir], for those that share a folder, and the blobs of a deployment, for
-// all workers of it; see the package jetstream. How long an output is kept is the
-// store's to say; one that is gone is told to be.
+// A store is addressed by content. The ID of a text is the digest of its bytes and of
+// its session, so a session reads only its own outputs, and a repeated call stores its
+// output once. [Memory] is a store for one process, [Dir] for processes that share a
+// folder, and package jetstream has one for all workers of a deployment. Each store
+// decides how long it keeps outputs; reading one that is gone is an error.
 package output
 
 import (
@@ -29,25 +27,23 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Store keeps bytes under the digest of them, which is its name for them: the SHA-256,
-// in hexadecimal. It is safe for concurrent use.
+// Store stores bytes by their digest, the SHA-256 in hex. It is safe for concurrent use.
 type Store interface {
-	// PutFrom keeps what src holds from its start, once, and returns its name and its
-	// size. It may read src twice, and fails if the two differ.
+	// PutFrom stores src from its start and returns its digest and size. It may read src
+	// twice and returns an error if the two differ.
 	PutFrom(ctx context.Context, src io.ReadSeeker) (id string, size int64, err error)
-	// CopyTo writes what is kept under a name to w, and has checked at the end that it is
-	// that; ok is false if there is nothing. Only without an error and with ok is what was
-	// written what was kept.
+	// CopyTo writes the bytes with a digest to w; ok is false if there are none. It checks
+	// the digest at the end, so what it wrote is valid only if ok and without an error.
 	CopyTo(ctx context.Context, id string, w io.Writer) (ok bool, err error)
 }
 
 // ReadTool is the name of the tool that reads outputs.
 const ReadTool = "output_read"
 
-// MetaKept is the key of a result's metadata under which [Kept] stands.
+// MetaKept is the metadata key for [Kept] in a result.
 const MetaKept = "kept_output"
 
-// Kept says where the whole output of a call is.
+// Kept says where the whole output of a call is stored.
 type Kept struct {
 	ID    string `json:"id"`
 	Bytes int    `json:"bytes"`
@@ -56,16 +52,16 @@ type Kept struct {
 
 // Options configures [Keep].
 type Options struct {
-	Limit  int            // bytes of text that a result may hold; zero: 32 KiB
-	Limits map[string]int // by the name of the tool, before Limit; negative: never kept here
-	Most   int64          // bytes that are kept of one output; zero: 100 MiB
+	Limit  int            // bytes of text in a result; zero: 32 KiB
+	Limits map[string]int // overrides Limit by tool name; negative: never store
+	Most   int64          // bytes stored of one output; zero: 100 MiB
 }
 
 const (
 	defaultLimit = 32 << 10
 	defaultMost  = 100 << 20
 
-	// mediaRoom is how many bytes of images and files a result holds itself.
+	// mediaRoom is how many bytes of images and files a result contains itself.
 	mediaRoom = 512 << 10
 )
 
@@ -76,9 +72,9 @@ func (o Options) limit(name string) int {
 	return cmp.Or(max(o.Limit, 0), defaultLimit)
 }
 
-// Keep returns middleware that keeps long outputs in the store, and long errors, too.
-// Where the store does not take one, the output is cut all the same, and says so. A
-// model is shown the files only if its host knows the store, see effect.Blobs.
+// Keep returns middleware that stores long outputs and long errors. If the store fails,
+// the output is still cut, and says so. A model sees stored files only if its host uses
+// the same store.
 func Keep(store Store, opts Options) tool.Middleware {
 	return func(ctx context.Context, c tool.Call, next tool.Handler) (tool.Output, error) {
 		limit := opts.limit(c.Name)
@@ -98,8 +94,8 @@ func Keep(store Store, opts Options) tool.Middleware {
 	}
 }
 
-// output shortens an output whose text, all in all, is too long, and takes media out of
-// it that there is no room for.
+// output shortens an output whose total text is too long and moves out media that does
+// not fit.
 func (k *keeper) output(ctx context.Context, out tool.Output) tool.Output {
 	var text joined
 	var rest []content.Part
@@ -125,7 +121,7 @@ func (k *keeper) output(ctx context.Context, out tool.Output) tool.Output {
 	return out
 }
 
-// media replaces what a result has no room for by references.
+// media replaces media that does not fit with references.
 func (k *keeper) media(ctx context.Context, parts []content.Part) []content.Part {
 	room, out := mediaRoom, append([]content.Part(nil), parts...)
 	for i, p := range out {
@@ -136,14 +132,14 @@ func (k *keeper) media(ctx context.Context, parts []content.Part) []content.Part
 			room -= n
 			continue
 		}
-		if ref, err := k.refer(ctx, p); err == nil { // else there is no room for it
+		if ref, err := k.refer(ctx, p); err == nil { // otherwise the invoker leaves it out
 			out[i] = ref
 		}
 	}
 	return out
 }
 
-// failure shortens an error whose text is too long.
+// failure shortens an error with a long text.
 func (k *keeper) failure(ctx context.Context, err error, e *tool.Error) error {
 	if int64(len(e.Message)) <= int64(k.limit)+k.told() {
 		return err

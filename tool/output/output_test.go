@@ -18,7 +18,7 @@ import (
 	"github.com/turnlog/turnlog/tool/tooltest"
 )
 
-// says makes a tool that puts out what it is given.
+// says returns a tool with fixed output.
 func says(t *testing.T, out tool.Output, err error) tool.Tool {
 	t.Helper()
 	x, defErr := tool.Func("says", "Says it.", func(context.Context, struct{}) (tool.Output, error) { return out, err })
@@ -87,7 +87,7 @@ func TestLongOutputIsReadBackInPieces(t *testing.T) {
 				text := call(t, read, map[string]any{"id": k.ID, "offset": next, "limit": 777}).Text()
 				head, piece, _ := strings.Cut(text, "\n")
 				got.WriteString(piece)
-				m := regexp.MustCompile(`; go on with offset (\d+)$`).FindStringSubmatch(head)
+				m := regexp.MustCompile(`; continue with offset (\d+)$`).FindStringSubmatch(head)
 				if m == nil {
 					break
 				}
@@ -102,7 +102,7 @@ func TestLongOutputIsReadBackInPieces(t *testing.T) {
 	}
 }
 
-func TestAPieceSaysWhereToGoOn(t *testing.T) {
+func TestPieceSaysWhereToContinue(t *testing.T) {
 	t.Parallel()
 	store := output.NewMemory(0)
 	x := tool.Wrap(says(t, tool.Text(strings.Repeat("0123456789", 20)+"é"), nil), output.Keep(store, output.Options{Limit: 50}))
@@ -112,9 +112,9 @@ func TestAPieceSaysWhereToGoOn(t *testing.T) {
 		in   map[string]any
 		want string
 	}{
-		{map[string]any{"limit": 50}, "output: bytes 0 to 50 of 202; go on with offset 50\n" + strings.Repeat("0123456789", 5)},
+		{map[string]any{"limit": 50}, "output: bytes 0 to 50 of 202; continue with offset 50\n" + strings.Repeat("0123456789", 5)},
 		{map[string]any{"offset": 195}, "output: bytes 195 to 202 of 202; the end\n56789é"},
-		{map[string]any{"offset": 198, "limit": 3}, "output: bytes 198 to 200 of 202; go on with offset 200\n89"},
+		{map[string]any{"offset": 198, "limit": 3}, "output: bytes 198 to 200 of 202; continue with offset 200\n89"},
 		{map[string]any{"offset": 200, "limit": 1}, "output: bytes 200 to 202 of 202; the end\né"},
 		{map[string]any{"offset": 201}, "output: bytes 202 to 202 of 202; the end\n"},
 		{map[string]any{"limit": 65536}, "output: bytes 0 to 202 of 202; the end\n" + strings.Repeat("0123456789", 20) + "é"},
@@ -138,9 +138,9 @@ func TestAPieceSaysWhereToGoOn(t *testing.T) {
 	tooltest.Run(t, read, tooltest.Case{Name: "gone", Input: `{"id":"x"}`, Status: content.StatusError, Code: output.CodeGone})
 }
 
-// TestAFullPieceIsNotKeptAgain reads as much as may be read, of text that grows when
-// it is written as JSON.
-func TestAFullPieceIsNotKeptAgain(t *testing.T) {
+// TestFullPieceIsNotStoredAgain reads as much as possible of a text that grows when it
+// is encoded as JSON.
+func TestFullPieceIsNotStoredAgain(t *testing.T) {
 	t.Parallel()
 	store := output.NewMemory(0)
 	keep := output.Keep(store, output.Options{Limit: 100})
@@ -172,12 +172,12 @@ func TestSearchInAnOutput(t *testing.T) {
 			t.Errorf("%s: %q, want %q", search, r.Text(), want)
 		}
 	}
-	if r := call(t, read, map[string]any{"id": id, "search": "^line"}); !strings.HasSuffix(r.Text(), "[stopped after 50: go on with offset 400]\n") {
+	if r := call(t, read, map[string]any{"id": id, "search": "^line"}); !strings.HasSuffix(r.Text(), "[stopped after 50: continue with offset 400]\n") {
 		t.Errorf("many: %q", r.Text())
 	}
 }
 
-func TestOnlyItsOwnSessionReadsAnOutput(t *testing.T) {
+func TestOutputIsReadableOnlyByItsSession(t *testing.T) {
 	t.Parallel()
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +210,7 @@ func (broken) PutFrom(context.Context, io.ReadSeeker) (string, int64, error) {
 
 func (broken) CopyTo(context.Context, string, io.Writer) (bool, error) { return false, nil }
 
-func TestWhatIsShortened(t *testing.T) {
+func TestOnlyLongOutputIsShortened(t *testing.T) {
 	t.Parallel()
 	image := content.Part{Kind: content.MediaKind, Media: &content.Media{Modality: "image", MIME: "image/png", Bytes: []byte("png")}}
 	long := strings.Repeat("x", 100)
@@ -242,7 +242,7 @@ func TestWhatIsShortened(t *testing.T) {
 	}
 }
 
-func TestMemoryMakesRoom(t *testing.T) {
+func TestMemoryEvictsTheOldest(t *testing.T) {
 	t.Parallel()
 	m := output.NewMemory(25)
 	var ids []string
@@ -263,7 +263,7 @@ func TestMemoryMakesRoom(t *testing.T) {
 	}
 }
 
-func TestDamagedFilesAreTold(t *testing.T) {
+func TestDamagedFileIsAnError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d, err := output.OpenDir(dir)
@@ -277,7 +277,7 @@ func TestDamagedFilesAreTold(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, id), []byte("y"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.CopyTo(t.Context(), id, io.Discard); err == nil || !strings.Contains(err.Error(), "holds other bytes") {
+	if _, err := d.CopyTo(t.Context(), id, io.Discard); err == nil || !strings.Contains(err.Error(), "does not match its digest") {
 		t.Errorf("CopyTo = %v", err)
 	}
 }

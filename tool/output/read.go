@@ -15,27 +15,27 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// CodeGone is the code of a failure: the store has no output of that name, for this
-// session.
+// CodeGone is the code for an output that the store does not have, at least not for
+// this session.
 const CodeGone = "output_gone"
 
-// Bounds of one reading.
+// Limits of one read.
 const (
 	maxRead     = 64 << 10
 	defaultRead = 16 << 10
 )
 
 type readInput struct {
-	ID     string `json:"id" jsonschema:"The id of the output, as the result said that was cut."`
-	Offset int    `json:"offset,omitempty" jsonschema:"The byte to begin at. The beginning if left out."`
-	Limit  int    `json:"limit,omitempty" jsonschema:"How many bytes to read. 16384 if left out."`
-	Search string `json:"search,omitempty" jsonschema:"Instead of reading on, show the lines from offset on that match this regular expression (RE2 syntax), each with its offset or, of a long line, the offset of what is shown of it."`
+	ID     string `json:"id" jsonschema:"The id of the output, from the result that was cut."`
+	Offset int    `json:"offset,omitempty" jsonschema:"The byte to start at. Default: the beginning."`
+	Limit  int    `json:"limit,omitempty" jsonschema:"How many bytes to read. Default: 16384."`
+	Search string `json:"search,omitempty" jsonschema:"Instead of reading, show the lines from offset on that match this regular expression (RE2 syntax), each with its offset or, for a long line, the offset of the part shown."`
 }
 
-// NewReader returns the tool output_read over a store.
+// NewReader returns the tool output_read for a store.
 func NewReader(store Store) (tool.Tool, error) {
 	return tool.CallFunc(ReadTool,
-		"Reads an output that was too long for its result, in pieces. The first line of the answer says which bytes follow, and where to go on. With search it shows matching lines instead.",
+		"Reads an output that was too long for its result, in pieces. The first line of the result says which bytes follow and where to continue. With search it shows matching lines instead.",
 		func(ctx context.Context, c tool.Call, in readInput) (string, error) { return read(ctx, store, c, in) },
 		tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["id"].MinLength = new(1)
@@ -59,7 +59,7 @@ func read(ctx context.Context, store Store, c tool.Call, in readInput) (string, 
 	ok, err := store.CopyTo(ctx, in.ID, &whole)
 	switch {
 	case errors.Is(err, errForeign) || err == nil && (!ok || whole.seal != ""):
-		return "", tool.Failure(CodeGone, "there is no output %.80q: it is not kept any more, or was not of this session. Make the call again, with less output", in.ID)
+		return "", tool.Failure(CodeGone, "there is no output %.80q: it is no longer stored, or belongs to another session. Repeat the call with less output", in.ID)
 	case err != nil:
 		return "", err
 	case in.Offset >= whole.size && in.Offset > 0:
@@ -70,17 +70,17 @@ func read(ctx context.Context, store Store, c tool.Call, in readInput) (string, 
 	return w.answer(whole.size), nil
 }
 
-// errForeign stops who reads what is of another session.
-var errForeign = errors.New("it is of another session")
+// errForeign stops reading an output of another session.
+var errForeign = errors.New("it belongs to another session")
 
-// opened takes what was kept, and passes on what stands behind the seal.
+// opened receives a stored text and passes on what follows the seal.
 type opened struct {
-	seal string // what of it is still to come
+	seal string // the rest of it
 	text io.Writer
 	size int // of the text, so far
 }
 
-// Write returns errForeign if it is not the seal that comes first.
+// Write returns errForeign if the text does not begin with the seal.
 func (o *opened) Write(p []byte) (int, error) {
 	n := min(len(o.seal), len(p))
 	if string(p[:n]) != o.seal[:n] {
@@ -94,17 +94,17 @@ func (o *opened) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// window takes a piece of what is written to it.
+// window keeps a piece of what is written to it.
 type window struct {
 	from, room int
-	at         int // in the whole
+	at         int // position in the whole text
 	piece      []byte
 }
 
 // Write takes all of p and never fails.
 func (w *window) Write(p []byte) (int, error) {
 	begin := max(0, w.from-w.at)
-	end := min(len(p), w.from+w.room+utf8.UTFMax-w.at) // and the characters that the piece ends and goes on with
+	end := min(len(p), w.from+w.room+utf8.UTFMax-w.at) // and room for characters at both ends
 	if begin < end {
 		w.piece = append(w.piece, p[begin:end]...)
 	}
@@ -112,7 +112,8 @@ func (w *window) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// answer is the piece, in whole characters, and where it stands in an output of that size.
+// answer returns the piece, in whole characters, and its position in an output of that
+// size.
 func (w *window) answer(size int) string {
 	begin := 0
 	if w.from > 0 {
@@ -125,18 +126,18 @@ func (w *window) answer(size int) string {
 			break
 		}
 	}
-	if end == begin && end < len(w.piece) { // not even one character fits: take it all the same, or nobody ever gets on
+	if end == begin && end < len(w.piece) { // not even one character fits: take it, or reading never advances
 		end = boundary(w.piece, begin+1)
 	}
 	next, from, to := "the end", w.from+begin, w.from+end
 	if to < size {
-		next = fmt.Sprintf("go on with offset %d", to)
+		next = fmt.Sprintf("continue with offset %d", to)
 	}
 	return fmt.Sprintf("output: bytes %d to %d of %d; %s\n%s", from, to, size, next, bytes.ToValidUTF8(w.piece[begin:end], []byte("\uFFFD")))
 }
 
-// boundary is where the next character begins, at i or after it. What is no text has
-// none, so it is not looked for any longer than a character may be.
+// boundary returns where the next character begins, at i or after it. Binary data has
+// none, so it looks no further than the length of a character.
 func boundary(text []byte, i int) int {
 	for n := i; n < len(text) && n < i+utf8.UTFMax; n++ {
 		if utf8.RuneStart(text[n]) {

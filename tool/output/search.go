@@ -7,28 +7,28 @@ import (
 	"strings"
 )
 
-// Bounds of one search.
+// Limits of one search.
 const (
 	maxMatches = 50
-	maxShown   = 300       // bytes of a line that are shown
-	maxLine    = 256 << 10 // bytes of a line that are looked at as one
-	overlap    = 1 << 10   // that the next piece of a longer line begins with
+	maxShown   = 300       // bytes shown of a line
+	maxLine    = 256 << 10 // bytes searched at once
+	overlap    = 1 << 10   // of consecutive pieces of a longer line
 )
 
-// search finds the lines that match in what is written to it, and holds one of them. A
-// line that is too long for that is taken in pieces.
+// search finds matching lines in what is written to it. It holds one line, or a piece of
+// one that is too long.
 type search struct {
 	re   *regexp.Regexp
-	from int // where it begins
+	from int // where it starts
 
-	at    int    // in the whole, of what comes next
-	line  []byte // what came of the line that is not at its end
-	start int    // in the whole, of that
-	known int    // bytes of it that were looked at as the end of the piece before
+	at    int    // position of the next byte
+	line  []byte // the current line so far
+	start int    // its position
+	known int    // bytes of it that were searched with the previous piece
 
 	found int
-	full  bool // there are more than are shown
-	next  int  // where the first of these stands
+	full  bool // there are more matches
+	next  int  // position of the first of these
 	out   strings.Builder
 }
 
@@ -37,7 +37,7 @@ func (s *search) Write(p []byte) (int, error) {
 	n := len(p)
 	skip := min(max(0, s.from-s.at), n)
 	s.at += skip
-	if skip < n && s.at == s.from && s.from > 0 { // what is left of a character that begins before
+	if skip < n && s.at == s.from && s.from > 0 { // the rest of a character that begins before
 		lead := boundary(p[skip:], 0)
 		skip, s.at = skip+lead, s.at+lead
 	}
@@ -67,8 +67,8 @@ func (s *search) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// look looks at the line, or at a piece of it. Of a line that is shown as a whole one
-// match counts, of a longer one those that were not shown with the one before.
+// look searches the line, or a piece of it. A line that is shown whole counts once; a
+// longer one counts each match that the previous excerpt does not show.
 func (s *search) look() {
 	bare := bytes.TrimRight(s.line, "\r\n")
 	for off := 0; off <= len(bare) && !s.full; {
@@ -79,7 +79,7 @@ func (s *search) look() {
 		at, end := off+m[0], off+max(m[1], m[0]+1)
 		off = end
 		if s.known > 0 && end <= s.known {
-			continue // it was found in the piece before
+			continue // found in the previous piece
 		}
 		from, to := excerpt(bare, at)
 		s.show(bare, from, to)
@@ -90,7 +90,7 @@ func (s *search) look() {
 	}
 }
 
-// show shows what surrounds a match.
+// show prints the text around a match.
 func (s *search) show(line []byte, from, to int) {
 	if s.found == maxMatches {
 		s.full, s.next = true, s.start+from
@@ -107,14 +107,14 @@ func (s *search) show(line []byte, from, to int) {
 	fmt.Fprintf(&s.out, "%d: %s\n", s.start+from, text)
 }
 
-// answer is what was found. It is asked once, behind the last line.
+// answer returns the result. Call it once, after the last write.
 func (s *search) answer() string {
 	if len(s.line) > s.known && !s.full {
 		s.look()
 	}
 	switch {
 	case s.full:
-		fmt.Fprintf(&s.out, "[stopped after %d: go on with offset %d]\n", maxMatches, s.next)
+		fmt.Fprintf(&s.out, "[stopped after %d: continue with offset %d]\n", maxMatches, s.next)
 	case s.found == 0:
 		return fmt.Sprintf("no line from byte %d on matches\n", s.from)
 	default:
@@ -123,7 +123,7 @@ func (s *search) answer() string {
 	return s.out.String()
 }
 
-// excerpt is what is shown of a line: all of it, or what surrounds the match.
+// excerpt returns the line, or the part of it around the match.
 func excerpt(line []byte, match int) (from, to int) {
 	if len(line) <= maxShown {
 		return 0, len(line)

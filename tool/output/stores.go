@@ -16,25 +16,25 @@ import (
 	"sync"
 )
 
-// isDigest reports whether a name can be one: what a model makes up is no path.
+// isDigest reports whether an ID can be a digest. A model could pass a path.
 func isDigest(id string) bool {
 	raw, err := hex.DecodeString(id)
 	return err == nil && len(raw) == sha256.Size && hex.EncodeToString(raw) == id
 }
 
-// Memory is a store in the memory of this process, where the oldest makes room.
+// Memory is a store in memory that evicts its oldest entries.
 type Memory struct {
 	room int
 
 	mu    sync.Mutex
 	size  int
 	order []string
-	data  map[string][]byte // never written to
+	data  map[string][]byte // never modified
 }
 
 const defaultRoom = 64 << 20
 
-// NewMemory returns a store for room bytes; zero: 64 MiB.
+// NewMemory returns a store for room bytes. Zero: 64 MiB.
 func NewMemory(room int) *Memory {
 	if room <= 0 {
 		room = defaultRoom
@@ -42,14 +42,14 @@ func NewMemory(room int) *Memory {
 	return &Memory{room: room, data: make(map[string][]byte)}
 }
 
-// Put keeps data. It returns an error if there is never room for it.
+// Put stores data. It returns an error if data is larger than the store.
 func (m *Memory) Put(ctx context.Context, data []byte) (string, error) {
 	id, _, err := m.PutFrom(ctx, bytes.NewReader(data))
 	return id, err
 }
 
-// PutFrom keeps what src holds from its start. It returns an error if there is never
-// room for it.
+// PutFrom stores src from its start. It returns an error if src is larger than the
+// store.
 func (m *Memory) PutFrom(_ context.Context, src io.ReadSeeker) (id string, size int64, err error) {
 	sum := sha256.New()
 	if _, err = src.Seek(0, io.SeekStart); err == nil {
@@ -57,7 +57,7 @@ func (m *Memory) PutFrom(_ context.Context, src io.ReadSeeker) (id string, size 
 	}
 	switch {
 	case err != nil:
-		return "", 0, fmt.Errorf("keep output: %w", err)
+		return "", 0, fmt.Errorf("store output: %w", err)
 	case size > int64(m.room):
 		return "", 0, fmt.Errorf("there is room for %d bytes", m.room)
 	}
@@ -69,7 +69,7 @@ func (m *Memory) PutFrom(_ context.Context, src io.ReadSeeker) (id string, size 
 	}
 	data, err := again(src, int(size), id)
 	if err != nil {
-		return "", 0, fmt.Errorf("keep output: %w", err)
+		return "", 0, fmt.Errorf("store output: %w", err)
 	}
 	for m.size+len(data) > m.room {
 		m.size -= len(m.data[m.order[0]])
@@ -80,14 +80,14 @@ func (m *Memory) PutFrom(_ context.Context, src io.ReadSeeker) (id string, size 
 	return id, size, nil
 }
 
-// again reads what was read once.
+// again reads a source a second time.
 func again(src io.ReadSeeker, size int, id string) ([]byte, error) {
 	data := make([]byte, size)
 	if _, err := src.Seek(0, io.SeekStart); err != nil {
-		return nil, err //nolint:wrapcheck // PutFrom does
+		return nil, err //nolint:wrapcheck // PutFrom wraps it
 	}
 	if _, err := io.ReadFull(src, data); err != nil {
-		return nil, err //nolint:wrapcheck // PutFrom does
+		return nil, err //nolint:wrapcheck // PutFrom wraps it
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != id {
 		return nil, errors.New("its bytes changed while they were stored")
@@ -95,7 +95,7 @@ func again(src io.ReadSeeker, size int, id string) ([]byte, error) {
 	return data, nil
 }
 
-// CopyTo writes what is kept to w.
+// CopyTo writes a stored output to w.
 func (m *Memory) CopyTo(_ context.Context, id string, w io.Writer) (bool, error) {
 	m.mu.Lock()
 	data, ok := m.data[id]
@@ -109,13 +109,13 @@ func (m *Memory) CopyTo(_ context.Context, id string, w io.Writer) (bool, error)
 	return true, nil
 }
 
-// Dir is a store in a folder, in a file for each output. It removes nothing: whoever
-// owns the folder does.
+// Dir is a store in a folder, with one file per output. It deletes nothing: that is up to
+// the owner of the folder.
 type Dir struct {
 	root *os.Root
 }
 
-// OpenDir returns the store in a folder, which it makes if it is not there.
+// OpenDir returns the store in a folder and creates the folder if necessary.
 func OpenDir(name string) (*Dir, error) {
 	if err := os.MkdirAll(name, 0o700); err != nil {
 		return nil, fmt.Errorf("store of outputs: %w", err)
@@ -127,25 +127,25 @@ func OpenDir(name string) (*Dir, error) {
 	return &Dir{root}, nil
 }
 
-// Put keeps data.
+// Put stores data.
 func (d *Dir) Put(ctx context.Context, data []byte) (string, error) {
 	id, _, err := d.PutFrom(ctx, bytes.NewReader(data))
 	return id, err
 }
 
-// PutFrom keeps what src holds from its start: under another name first, so that nobody
-// reads a part of it.
+// PutFrom stores src from its start. It renames a temporary file, so that a reader never
+// sees part of an output.
 func (d *Dir) PutFrom(_ context.Context, src io.ReadSeeker) (id string, size int64, err error) {
 	if _, err := src.Seek(0, io.SeekStart); err != nil {
-		return "", 0, fmt.Errorf("keep output: %w", err)
+		return "", 0, fmt.Errorf("store output: %w", err)
 	}
 	temp := rand.Text() + ".tmp"
 	if id, size, err = d.write(temp, src); err == nil {
 		err = d.root.Rename(temp, id)
 	}
 	if err != nil {
-		_ = d.root.Remove(temp) // it may not be there
-		return "", 0, fmt.Errorf("keep output: %w", err)
+		_ = d.root.Remove(temp) // it may not exist
+		return "", 0, fmt.Errorf("store output: %w", err)
 	}
 	return id, size, nil
 }
@@ -153,7 +153,7 @@ func (d *Dir) PutFrom(_ context.Context, src io.ReadSeeker) (id string, size int
 func (d *Dir) write(name string, src io.Reader) (id string, size int64, err error) {
 	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return "", 0, err //nolint:wrapcheck // PutFrom does
+		return "", 0, err //nolint:wrapcheck // PutFrom wraps it
 	}
 	sum := sha256.New()
 	size, err = io.Copy(io.MultiWriter(f, sum), src)
@@ -163,8 +163,8 @@ func (d *Dir) write(name string, src io.Reader) (id string, size int64, err erro
 	return hex.EncodeToString(sum.Sum(nil)), size, err
 }
 
-// CopyTo writes what is kept to w, a piece at a time. It returns an error for what is not
-// what was kept.
+// CopyTo writes a stored output to w piece by piece. It returns an error if the file does
+// not match its digest.
 func (d *Dir) CopyTo(_ context.Context, id string, w io.Writer) (bool, error) {
 	if !isDigest(id) {
 		return false, nil
@@ -182,7 +182,7 @@ func (d *Dir) CopyTo(_ context.Context, id string, w io.Writer) (bool, error) {
 		return false, fmt.Errorf("read output %s: %w", id, err)
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != id {
-		return false, fmt.Errorf("read output %s: %s holds other bytes", id, filepath.Join(d.root.Name(), id))
+		return false, fmt.Errorf("read output %s: %s does not match its digest", id, filepath.Join(d.root.Name(), id))
 	}
 	return true, nil
 }

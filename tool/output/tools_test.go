@@ -21,7 +21,7 @@ import (
 	"github.com/turnlog/turnlog/tool/shell"
 )
 
-// whole reads what a text says is kept.
+// whole reads the stored output that a text refers to.
 func whole(t *testing.T, s output.Store, text string) string {
 	t.Helper()
 	ids := regexp.MustCompile(`id "([0-9a-f]{64})"`).FindAllStringSubmatch(text, -1)
@@ -39,7 +39,7 @@ func keepIn(s output.Store, x tool.Tool) tool.Tool {
 	return tool.Wrap(x, output.Keep(s, output.Options{Limit: 1000}))
 }
 
-func TestWhatACommandWroteIsKept(t *testing.T) {
+func TestCommandOutputIsStored(t *testing.T) {
 	t.Parallel()
 	store, long := output.NewMemory(0), strings.Repeat("y\n", 10_000)
 	x := keepIn(store, must[tool.Tool](t)(shell.New(t.TempDir(), shell.Options{})))
@@ -60,7 +60,7 @@ func TestWhatACommandWroteIsKept(t *testing.T) {
 	}
 }
 
-func TestWhatAProgramWroteIsKept(t *testing.T) {
+func TestProgramOutputIsStored(t *testing.T) {
 	t.Parallel()
 	store, dir := output.NewMemory(0), t.TempDir()
 	program := func(keys, script string) tool.Tool {
@@ -90,7 +90,7 @@ func TestWhatAProgramWroteIsKept(t *testing.T) {
 	}
 }
 
-func TestWhatWasFetchedIsKept(t *testing.T) {
+func TestFetchedContentIsStored(t *testing.T) {
 	t.Parallel()
 	film, text := bytes.Repeat([]byte("film"), 100_000), strings.Repeat("line\n", 10_000)
 	pages := map[string]struct{ kind, body string }{
@@ -119,7 +119,7 @@ func TestWhatWasFetchedIsKept(t *testing.T) {
 		t.Errorf("a small image: %+v", r.Output)
 	}
 	r = get(keepIn(store, x), "/long")
-	if whole(t, store, r.Text()) != text[:50_000] || !strings.Contains(r.Text(), "; text/plain; 50000 bytes; here is its beginning\n\nline\n") {
+	if whole(t, store, r.Text()) != text[:50_000] || !strings.Contains(r.Text(), "; text/plain; 50000 bytes; its beginning follows\n\nline\n") {
 		t.Errorf("a long text: %q", r.Text())
 	}
 	if r = get(keepIn(store, x), "/x.zip"); len(r.Output) != 1 || !strings.Contains(r.Text(), "not text") {
@@ -130,8 +130,8 @@ func TestWhatWasFetchedIsKept(t *testing.T) {
 	}
 }
 
-// TestADamagedOutputIsNotServed: not even the part of it that is as it was.
-func TestADamagedOutputIsNotServed(t *testing.T) {
+// TestDamagedOutputIsNotServed: not even the part of it that is as it was.
+func TestDamagedOutputIsNotServed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	store := must[*output.Dir](t)(output.OpenDir(dir))
@@ -144,7 +144,7 @@ func TestADamagedOutputIsNotServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, in := range []map[string]any{{"id": id, "limit": 10}, {"id": id, "search": "good"}} {
-		if r := call(t, reader(t, store), in); !r.IsError || !strings.Contains(r.Text(), "holds other bytes") || strings.Contains(r.Text(), "good") {
+		if r := call(t, reader(t, store), in); !r.IsError || !strings.Contains(r.Text(), "does not match its digest") || strings.Contains(r.Text(), "good") {
 			t.Errorf("%v: %q", in, r.Text())
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/turnlog/turnlog/tool/shell"
 )
 
-// hostRoot names the directory in which this binary, started once more, is a host
-// whose only call never ends.
+// hostRoot names the directory in which this binary, run as a child, is a host whose
+// only call never ends.
 const hostRoot = "TURNLOG_TEST_SHELL_HOST"
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,6 @@ func host(root string) {
 	os.Exit(0)
 }
 
-// TestCommandEndsWithAHostThatIsKilled: a host has no chance to end it.
 func TestCommandEndsWithAHostThatIsKilled(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

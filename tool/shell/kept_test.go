@@ -19,8 +19,8 @@ import (
 	"github.com/turnlog/turnlog/tool/tooltest"
 )
 
-// in runs a script in a kept shell of a session and returns its result and the
-// shell's name.
+// in runs a script in a kept shell of a session. It returns the result and the shell's
+// name.
 func in(t *testing.T, x tool.Tool, session content.SessionID, a args) (r content.ToolResult, name string) {
 	t.Helper()
 	raw, err := json.Marshal(a)
@@ -34,13 +34,13 @@ func in(t *testing.T, x tool.Tool, session content.SessionID, a args) (r content
 	return r, name
 }
 
-// said is what the script wrote.
+// said returns what the script wrote.
 func said(r content.ToolResult) string {
 	text, _, _ := strings.Cut(r.Text(), "[shell ")
 	return text
 }
 
-func TestAKeptShellGoesOn(t *testing.T) {
+func TestKeptShellContinues(t *testing.T) {
 	t.Parallel()
 	x, root := newShell(t, shell.Options{Shells: 4})
 	r, name := in(t, x, "s", args{"shell": "new", "script": `mkdir -p "sub dir"; cd "sub dir"; export A="it's
@@ -89,7 +89,7 @@ two lines"; B=unexported; echo began`, "env": map[string]string{"C": "$(no)'"}})
 	}
 }
 
-func TestAKeptShellNamesTheLinesOfItsScript(t *testing.T) {
+func TestKeptShellReportsLinesOfTheScript(t *testing.T) {
 	t.Parallel()
 	x, _ := newShell(t, shell.Options{Shells: 4})
 	_, name := in(t, x, "s", args{"shell": "new", "script": "export A='one\ntwo'"})
@@ -107,7 +107,7 @@ func TestAKeptShellNamesTheLinesOfItsScript(t *testing.T) {
 	}
 }
 
-func TestAScriptThatIsStoppedChangesNothing(t *testing.T) {
+func TestStoppedScriptChangesNoState(t *testing.T) {
 	t.Parallel()
 	x, _ := newShell(t, shell.Options{Shells: 4})
 	_, name := in(t, x, "s", args{"shell": "new", "script": "export A=1"})
@@ -145,7 +145,7 @@ func TestShellsBelongToTheirSessionAndWorker(t *testing.T) {
 
 func first(r content.ToolResult, _ string) content.ToolResult { return r }
 
-func TestShellsAreBounded(t *testing.T) {
+func TestNumberOfShellsIsLimited(t *testing.T) {
 	t.Parallel()
 	x, _ := newShell(t, shell.Options{Shells: 2})
 	var names []string
@@ -170,7 +170,7 @@ func TestIdleShellsEnd(t *testing.T) {
 	}
 }
 
-func TestOneCallAtATimeInAShell(t *testing.T) {
+func TestKeptShellRunsOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	x, root := newShell(t, shell.Options{Shells: 2})
 	_, name := in(t, x, "s", args{"shell": "new", "script": "mkfifo go"})
@@ -215,9 +215,9 @@ func TestShellArguments(t *testing.T) {
 	tooltest.Run(t, x, tooltest.Case{Name: "new", Input: `{"shell":"new","script":"echo x"}`, Text: "x"})
 }
 
-// TestCommandsRunInTheSandboxOfThisMachine holds the tool in what auto finds; the tool
-// says if that is nothing.
-func TestCommandsRunInTheSandboxOfThisMachine(t *testing.T) {
+// TestCommandsRunInAnAvailableSandbox checks the tool in the sandbox that auto finds. If
+// there is none, the tool must say so.
+func TestCommandsRunInAnAvailableSandbox(t *testing.T) {
 	t.Parallel()
 	x, _ := newShell(t, shell.Options{Shells: 2, Sandbox: sandbox.Auto})
 	box, _, err := sandbox.Open(t.Context(), sandbox.Auto, sandbox.Options{})

@@ -55,7 +55,7 @@ type exit struct {
 	Cut      int64  `json:"cut_bytes"`
 }
 
-// run returns the output of a command that has to run.
+// run returns the output of a command that must run.
 func run(t *testing.T, x tool.Tool, in args) (string, exit) {
 	t.Helper()
 	r := invoke(t.Context(), t, x, in).Result
@@ -108,7 +108,7 @@ func TestOutputAndExitStatus(t *testing.T) {
 	}
 }
 
-func TestArgvIsPassedAsItIs(t *testing.T) {
+func TestArgvIsPassedUnchanged(t *testing.T) {
 	t.Parallel()
 	x, root := newShell(t, shell.Options{})
 	text, _ := run(t, x, args{"argv": []string{"printf", "<%s>", "a b", "$HOME", "*", "'", "é\n", ""}})
@@ -175,7 +175,7 @@ func TestEnvironmentIsSmall(t *testing.T) {
 	}
 }
 
-func TestCommandThatCannotRun(t *testing.T) {
+func TestCommandsThatCannotRun(t *testing.T) {
 	t.Parallel()
 	x, root := newShell(t, shell.Options{})
 	for name, content := range map[string]string{"text": "hello", "lost": "#!/no/such/interpreter\n", "odd": "\x7fELF nonsense"} {
@@ -213,8 +213,8 @@ func TestCommandThatCannotRun(t *testing.T) {
 	}
 }
 
-// TestEndlessOutputFitsIntoMemory is not parallel, to have the heap for itself.
-func TestEndlessOutputFitsIntoMemory(t *testing.T) {
+// TestHugeOutputFitsInMemory is not parallel because it measures allocations.
+func TestHugeOutputFitsInMemory(t *testing.T) {
 	x, _ := newShell(t, shell.Options{})
 	const size = 100 << 20
 	var before, after runtime.MemStats
@@ -232,7 +232,7 @@ func TestEndlessOutputFitsIntoMemory(t *testing.T) {
 	}
 }
 
-// gone waits until a process has ended; one that nobody has waited for yet counts.
+// gone waits until a process has ended. A zombie counts.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	poll(t, fmt.Sprintf("process %d to end", pid), func() bool {
@@ -245,7 +245,7 @@ func gone(t *testing.T, pid int) {
 	})
 }
 
-// readPID waits for a file with the number of a process.
+// readPID waits for a file with a process ID.
 func readPID(t *testing.T, name string) (pid int) {
 	t.Helper()
 	poll(t, name, func() bool {
@@ -269,14 +269,14 @@ func poll(t *testing.T, what string, done func() bool) {
 		select {
 		case <-tick.C:
 		case <-patience:
-			t.Errorf("waited in vain for %s", what)
+			t.Errorf("timed out waiting for %s", what)
 			return
 		}
 	}
 }
 
-// family is a script that starts a child and a grandchild, each of which writes
-// its number into a file and waits.
+// family is a script that starts a child and a grandchild. Each writes its process ID
+// to a file and waits.
 const family = `
 sh -c 'sleep 1000 & echo $! > grandchild; echo $$ > child; wait' &
 wait
@@ -300,8 +300,8 @@ func TestCancelEndsTheWholeFamily(t *testing.T) {
 	}
 }
 
-// timeOut runs a script that creates the file begun with timeouts that grow until
-// the script comes that far.
+// timeOut runs a script that writes the file begun, with timeouts that grow until the
+// script gets that far.
 func timeOut(t *testing.T, x tool.Tool, script, begun string) (r content.ToolResult, timeout time.Duration) {
 	t.Helper()
 	for timeout = 200 * time.Millisecond; ; timeout *= 4 {
@@ -357,7 +357,7 @@ func TestWhatACommandLeavesBehindIsEnded(t *testing.T) {
 	}
 }
 
-func TestLateOutputOfChildrenIsTaken(t *testing.T) {
+func TestLateOutputOfChildrenIsIncluded(t *testing.T) {
 	t.Parallel()
 	x, _ := newShell(t, shell.Options{})
 	text, _ := run(t, x, args{"script": "(sleep 0.2; echo late) & echo early"})
@@ -381,7 +381,7 @@ func TestProcessOfAnotherSessionIsNotWaitedFor(t *testing.T) {
 	gone(t, pid)
 }
 
-func TestProgressTellsTheLastLine(t *testing.T) {
+func TestProgressReportsTheLastLine(t *testing.T) {
 	t.Parallel()
 	x, root := newShell(t, shell.Options{Progress: 5 * time.Millisecond})
 	raw, err := json.Marshal(args{"script": `
@@ -414,7 +414,7 @@ printf 'never told'`})
 	}
 }
 
-func TestRequestForPermission(t *testing.T) {
+func TestPermissionRequest(t *testing.T) {
 	t.Parallel()
 	x, _ := newShell(t, shell.Options{})
 	for in, want := range map[string]string{
@@ -431,7 +431,7 @@ func TestRequestForPermission(t *testing.T) {
 	}
 }
 
-func TestRootThatIsNotThere(t *testing.T) {
+func TestMissingRootIsAnError(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "missing")
 	want := "root " + missing + ": no such directory: create it or name another one"

@@ -1,26 +1,25 @@
-// Package skill offers skills as a tool: folders with a SKILL.md, whose text a
-// model is given when it asks for it.
+// Package skill offers skills as a tool: folders with a SKILL.md file, whose text a
+// model gets when it asks for it.
 //
-// The one idea: a model knows the name and the description of each skill from the
-// tool's own description, and pays for a skill's text only when it activates it.
-// The folders are looked at anew whenever tools are listed, so a skill that is added
-// or mended is there at the next model call. Without skills there is no tool.
+// The one idea: a model sees the name and description of each skill in the tool's
+// description, and pays for the text only when it activates the skill. The folders are
+// read whenever tools are listed, so a new or changed skill is available at the next
+// model call. Without skills there is no tool.
 //
-// A skill is a subfolder with a file SKILL.md that begins with front matter in YAML:
+// A skill is a subfolder with a file SKILL.md that begins with YAML front matter:
 //
 //	---
 //	name: release-notes
 //	description: How we write release notes
 //	---
 //
-// The name is the folder's; other keys are for others. What is no skill by these
-// rules is left out, and [Source.Problems] says why. If two folders have a skill of
-// one name, the first counts. Files beside SKILL.md are listed with it; tools that
-// read files can read them, since all paths are relative to the root.
+// The name must be the folder's. Other keys are ignored. A folder that breaks these
+// rules is left out, and [Source.Problems] says why. If two folders have a skill with
+// the same name, the first wins. The other files of the folder are listed with the
+// text, with paths relative to the root, for tools that read files.
 //
-// Each activation answers with the whole text. That a skill was activated before is
-// no reason to hold it back: a compaction may have dropped it, and whichever worker
-// runs the call does not know.
+// Every activation returns the whole text, even if the model has had it before: a
+// compaction may have dropped it, and the worker that runs the call does not know.
 package skill
 
 import (
@@ -51,10 +50,10 @@ const (
 
 	maxName        = 64
 	maxDescription = 1024 // characters
-	maxResources   = 100  // files that are listed with a skill
+	maxResources   = 100  // files listed with a skill
 )
 
-// CodeUnknown is the code of a call for a skill that is not there.
+// CodeUnknown is the code for a skill that does not exist.
 const CodeUnknown = "no_such_skill"
 
 // Skill is one skill.
@@ -64,23 +63,23 @@ type Skill struct {
 	Folder      string // relative to the root
 }
 
-// Problem says why a folder is no skill.
+// Problem says why a folder is not a skill.
 type Problem struct {
 	Folder string
 	Err    error
 }
 
-// Source offers the skills below some folders. It is safe for concurrent use.
+// Source offers the skills in a list of folders. It is safe for concurrent use.
 type Source struct {
 	root    string
 	folders []string
 }
 
 // New returns the source of the skills in the subfolders of the folders, which are
-// relative to the root. A folder that is not there has none, now.
+// relative to the root. A folder need not exist yet.
 func New(root string, folders ...string) (*Source, error) {
 	if len(folders) == 0 {
-		return nil, errors.New("skills: name the folders that hold them")
+		return nil, errors.New("skills: name the folders that contain them")
 	}
 	info, err := os.Stat(root)
 	switch {
@@ -99,16 +98,16 @@ func New(root string, folders ...string) (*Source, error) {
 	return &Source{root: root, folders: clean}, nil
 }
 
-// Name is skills.
+// Name returns "skills".
 func (s *Source) Name() string { return "skills" }
 
-// Skills lists the skills that are there now, by name.
+// Skills lists the current skills, sorted by name.
 func (s *Source) Skills(ctx context.Context) ([]Skill, error) {
 	found, _, err := s.look(ctx)
 	return found, err
 }
 
-// Problems lists the folders that are meant as skills and are none.
+// Problems lists the folders that look like skills but are not.
 func (s *Source) Problems(ctx context.Context) ([]Problem, error) {
 	_, problems, err := s.look(ctx)
 	return problems, err
@@ -125,7 +124,7 @@ func (s *Source) Tools(ctx context.Context) ([]tool.Tool, error) {
 		return nil, err
 	}
 	var about strings.Builder
-	about.WriteString("Gives the instructions of a skill. Activate the skill that fits before you work on something it is about. Skills:")
+	about.WriteString("Returns the instructions of a skill. Activate the matching skill before you work on something that it covers. Skills:")
 	names := make([]any, len(skills))
 	for i, k := range skills {
 		fmt.Fprintf(&about, "\n- %s: %s", k.Name, k.Description)
@@ -146,13 +145,13 @@ func (s *Source) activate(ctx context.Context, in activateInput) (string, error)
 	}
 	i := slices.IndexFunc(skills, func(k Skill) bool { return k.Name == in.Name })
 	if i < 0 {
-		return "", tool.Failure(CodeUnknown, "there is no skill %q now", in.Name)
+		return "", tool.Failure(CodeUnknown, "there is no skill %q", in.Name)
 	}
 	root, err := os.OpenRoot(s.root)
 	if err != nil {
 		return "", fmt.Errorf("skills: %w", err)
 	}
-	defer func() { _ = root.Close() }() // it was only read
+	defer func() { _ = root.Close() }() // nothing was written
 	_, body, err := read(root.FS(), skills[i].Folder)
 	if err != nil {
 		return "", tool.Failure(CodeUnknown, "skill %s: %v", in.Name, err)
@@ -166,13 +165,13 @@ func (s *Source) look(ctx context.Context) ([]Skill, []Problem, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("skills: %w", err)
 	}
-	defer func() { _ = root.Close() }() // it was only read
+	defer func() { _ = root.Close() }() // nothing was written
 	var skills []Skill
 	var problems []Problem
 	for _, folder := range s.folders {
 		entries, err := fs.ReadDir(root.FS(), folder)
 		if err != nil {
-			continue // it has no skills, now
+			continue // it does not exist yet
 		}
 		for _, e := range entries {
 			if ctx.Err() != nil {
@@ -195,7 +194,7 @@ func (s *Source) look(ctx context.Context) ([]Skill, []Problem, error) {
 	return skills, problems, nil
 }
 
-// read takes a skill's file apart.
+// read parses a skill's file.
 func read(fsys fs.FS, folder string) (k Skill, body string, err error) {
 	text, err := textfile.Read(fsys, path.Join(folder, file))
 	if err != nil {
@@ -216,7 +215,7 @@ func read(fsys fs.FS, folder string) (k Skill, body string, err error) {
 	return k, body, k.check()
 }
 
-// frontMatter cuts a file behind the front matter that it begins with.
+// frontMatter splits a file into its front matter and its body.
 func frontMatter(text string) (front, body string, err error) {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(text, "\ufeff"), "---\n")
 	if ok {
@@ -231,7 +230,7 @@ func frontMatter(text string) (front, body string, err error) {
 func (k Skill) check() error {
 	switch {
 	case k.Name != path.Base(k.Folder):
-		return fmt.Errorf("name %q is not that of the folder, %q", k.Name, path.Base(k.Folder))
+		return fmt.Errorf("name %q differs from the folder name %q", k.Name, path.Base(k.Folder))
 	case len(k.Name) > maxName || strings.Trim(k.Name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
 		return fmt.Errorf("name %q: use 1 to %d of a-z, 0-9 and -", k.Name, maxName)
 	case k.Description == "":
@@ -242,14 +241,14 @@ func (k Skill) check() error {
 	return nil
 }
 
-// resources lists the files of a skill beside its text.
+// resources lists the other files of a skill.
 func resources(fsys fs.FS, folder string) string {
 	var b strings.Builder
 	n := 0
 	_ = fs.WalkDir(fsys, folder, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || d.IsDir() || name == path.Join(folder, file):
-			return nil //nolint:nilerr // what cannot be listed is left out
+			return nil //nolint:nilerr // leave out what cannot be listed
 		case n == maxResources:
 			b.WriteString("- and more\n")
 			return fs.SkipAll

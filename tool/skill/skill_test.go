@@ -38,7 +38,7 @@ func source(t *testing.T, root string, folders ...string) *skill.Source {
 	return s
 }
 
-// activate calls the tool of the source.
+// activate calls the source's tool.
 func activate(t *testing.T, s *skill.Source, name string) content.ToolResult {
 	t.Helper()
 	tools, err := s.Tools(t.Context())
@@ -52,7 +52,7 @@ func activate(t *testing.T, s *skill.Source, name string) content.ToolResult {
 	return tool.Invoke(t.Context(), tools[0], tool.Call{ID: "c", Name: skill.Tool, Input: input}).Result
 }
 
-func TestASkillIsGivenWhenItIsAskedFor(t *testing.T) {
+func TestActivationReturnsTheSkill(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	write(t, root, "skills/notes/SKILL.md", text("notes", "How we write\n  notes", "\nShort and true.\n"))
@@ -114,7 +114,7 @@ func TestSkillsComeAndGo(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSkillIsLeftOutWithAReason(t *testing.T) {
+func TestInvalidSkillsAreLeftOutWithAReason(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	write(t, root, "s/good/SKILL.md", text("good", "Fine", "."))
@@ -144,7 +144,7 @@ func TestWhatIsNoSkillIsLeftOutWithAReason(t *testing.T) {
 	for folder, want := range map[string]string{
 		"s/plain":  "does not begin with front matter",
 		"s/open":   "does not begin with front matter",
-		"s/other":  `name "another" is not that of the folder`,
+		"s/other":  `name "another" differs from the folder name`,
 		"s/Upper":  "use 1 to 64 of a-z, 0-9 and -",
 		"s/silent": "no description",
 		"s/long":   "longer than 1024",
@@ -162,7 +162,7 @@ func TestWhatIsNoSkillIsLeftOutWithAReason(t *testing.T) {
 	}
 }
 
-func TestALinkDoesNotLeadOut(t *testing.T) {
+func TestLinkCannotLeadOut(t *testing.T) {
 	t.Parallel()
 	outside, root := t.TempDir(), t.TempDir()
 	write(t, outside, "x/SKILL.md", text("x", "secret", "secret"))
@@ -175,7 +175,7 @@ func TestALinkDoesNotLeadOut(t *testing.T) {
 	}
 }
 
-func TestWhatCannotHoldSkills(t *testing.T) {
+func TestInvalidFoldersAreErrors(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	write(t, root, "file", "")

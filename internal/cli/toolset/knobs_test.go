@@ -24,7 +24,7 @@ func manifest(t *testing.T, text string) string {
 	return name
 }
 
-// tools opens what a command line names, by the names of the tools.
+// tools opens the tools of a command line, by name.
 func tools(t *testing.T, f *Flags, args ...string) map[string]tool.Tool {
 	t.Helper()
 	cmd := program(f)
@@ -62,7 +62,7 @@ func call(t *testing.T, x tool.Tool, in map[string]any) content.ToolResult {
 	return tool.Invoke(t.Context(), x, tool.Call{Session: "s", Name: x.Spec().Name, Input: raw}).Result
 }
 
-func TestKnobsReachTheirTools(t *testing.T) {
+func TestFlagsReachTheirTools(t *testing.T) {
 	t.Parallel()
 	var f Flags
 	counts := manifest(t, "name: hello\ndescription: Hello.\ncommand: [sh, -c, 'echo $GREETING']\n")
@@ -101,7 +101,7 @@ func TestKnobsReachTheirTools(t *testing.T) {
 	}
 }
 
-func TestKnobsThatDoNotFit(t *testing.T) {
+func TestInvalidFlagsAreErrors(t *testing.T) {
 	t.Parallel()
 	clash := manifest(t, "name: fs_read_file\ndescription: X.\ncommand: [ls]\n")
 	bad := manifest(t, "name: x\ndescription: X.\nfoo: 1\ncommand: [ls]\n")
@@ -130,7 +130,7 @@ func TestKnobsThatDoNotFit(t *testing.T) {
 	}
 }
 
-func TestKnobsAreForWorkersOnly(t *testing.T) {
+func TestFlagsAreForWorkersOnly(t *testing.T) {
 	t.Parallel()
 	cmd := program(new(Flags))
 	work, _, err := cmd.Find([]string{"work"})

@@ -11,9 +11,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// TestTheNamesAndKindsAreThoseOfTheSets holds the lists that agent files are checked
-// against.
-func TestTheNamesAndKindsAreThoseOfTheSets(t *testing.T) {
+// TestNamesAndKindsMatchTheSets checks the lists that agent files are checked against.
+func TestNamesAndKindsMatchTheSets(t *testing.T) {
 	t.Parallel()
 	sources, err := Open(Names(), all(t))
 	if err != nil {
@@ -47,7 +46,7 @@ func TestTheNamesAndKindsAreThoseOfTheSets(t *testing.T) {
 	}
 }
 
-func TestASlipInAPatternIsTold(t *testing.T) {
+func TestMisspelledPatternIsReported(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range append(ToolNames(), "*", "fs_*", "*_file", "deploy", "tickets_*", "fs_archive_folder", "mail_*") {
 		if err := CheckPattern(pattern); err != nil {

@@ -111,7 +111,7 @@ func TestPolicyFlags(t *testing.T) {
 	}
 }
 
-func TestPolicyFlagsThatMeanNothingAreRefused(t *testing.T) {
+func TestPolicyFlagsWithoutEffectAreRefused(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for args, want := range map[string]string{
@@ -141,7 +141,7 @@ func TestPolicyFlagsThatMeanNothingAreRefused(t *testing.T) {
 	}
 }
 
-func TestPolicyIsTold(t *testing.T) {
+func TestPolicyIsDescribed(t *testing.T) {
 	t.Parallel()
 	var f Flags
 	code, printed := run(t, &f, "work", "--tools", "fs,shell", "--root", t.TempDir(), "--deny-command", "a", "--protect", "x,y", "--protect", "z")

@@ -14,13 +14,13 @@ import (
 	"github.com/turnlog/turnlog/tool/tooltest"
 )
 
-// all lets every set do all that it can.
+// all enables everything in every set.
 func all(t *testing.T) Options {
 	t.Helper()
 	return Options{Root: t.TempDir(), AllowWrite: true, Shells: 2, Fetch: fetch.Options{Hosts: []string{"example.com"}, Timeout: time.Second}}
 }
 
-func TestSetsDoNotMeet(t *testing.T) {
+func TestSetsShareNoNames(t *testing.T) {
 	t.Parallel()
 	sources, err := Open(Names(), all(t))
 	if err != nil {
@@ -53,7 +53,7 @@ func TestEveryToolHoldsTheContract(t *testing.T) {
 	}
 }
 
-// program takes the flags and opens what they name.
+// program parses the flags and opens the tools.
 func program(f *Flags) *cobra.Command {
 	root := &cobra.Command{Use: "prog"}
 	work := &cobra.Command{Use: "work", RunE: func(*cobra.Command, []string) error {
@@ -77,7 +77,7 @@ func run(t *testing.T, f *Flags, args ...string) (code int, printed string) {
 	return cli.Execute(t.Context(), root), out.String()
 }
 
-func TestFlagsNameEachSetOnce(t *testing.T) {
+func TestEachSetIsOpenedOnce(t *testing.T) {
 	t.Parallel()
 	var f Flags
 	code, printed := run(t, &f, "work", "--tools", "shell, fs", "--tools", "fs", "--root", t.TempDir())
@@ -97,7 +97,7 @@ func TestFlagsNameEachSetOnce(t *testing.T) {
 	}
 }
 
-func TestNoSetAtAll(t *testing.T) {
+func TestToolsNone(t *testing.T) {
 	t.Parallel()
 	var f Flags
 	code, printed := run(t, &f, "work", "--tools", "none", "--root", t.TempDir())

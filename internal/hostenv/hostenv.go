@@ -1,8 +1,8 @@
 // Package hostenv makes the environment of the commands that tools run.
 //
-// The one idea: a command sees what was passed to it on purpose, and nothing else of
-// what this process has in its environment, so no secret leaks by default. What every
-// command needs is passed always: PATH, HOME, LANG and TMPDIR.
+// The one idea: a command sees only variables that are passed on purpose, so no secret
+// in this process's environment leaks by default. Every command gets PATH, HOME, LANG
+// and TMPDIR.
 package hostenv
 
 import (
@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Always lists the variables that every command gets, if this process has them.
+// Always lists the variables that every command gets if this process has them.
 func Always() []string { return []string{"PATH", "HOME", "LANG", "TMPDIR"} }
 
-// Base is the environment that every command gets.
+// Base returns the environment that every command gets.
 func Base() []string {
 	env := []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
 	for _, key := range Always() {
@@ -26,8 +26,8 @@ func Base() []string {
 	return env
 }
 
-// Pass makes variables of what somebody asks to pass: NAME is that of this process, if
-// it has one, and NAME=value is that value. It returns an error for what is neither.
+// Pass returns the variables for a list of entries: NAME is this process's variable, if
+// it is set, and NAME=value is that value. It returns an error for anything else.
 func Pass(entries []string) ([]string, error) {
 	var env []string
 	for _, e := range entries {
@@ -44,8 +44,8 @@ func Pass(entries []string) ([]string, error) {
 	return env, nil
 }
 
-// LookPath finds a program where a command with the environment would, not where this
-// process would. ok is false if it is in no directory of path.
+// LookPath finds a program in the PATH of env, as a command with that environment
+// would. It also returns that path. ok is false if the program is not in it.
 func LookPath(name string, env []string) (file, path string, ok bool) {
 	for _, v := range env {
 		if value, found := strings.CutPrefix(v, "PATH="); found {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// endWithParent has the kernel kill a command when the thread that started it ends.
+// endWithParent makes the kernel kill a command when the thread that started it ends.
 func endWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // allDead reports whether every process of a group is a zombie.
@@ -23,9 +23,9 @@ func allDead(group int) bool {
 		}
 		raw, err := os.ReadFile("/proc/" + e.Name() + "/stat")
 		if err != nil {
-			continue // it is gone
+			continue // it has ended
 		}
-		// After the name, which may hold anything, come state, parent and group.
+		// State, parent and group follow the name, which may contain anything.
 		after := string(raw[strings.LastIndexByte(string(raw), ')')+1:])
 		if f := strings.Fields(after); len(f) > 2 && f[2] == want && f[0] != "Z" && f[0] != "X" {
 			return false

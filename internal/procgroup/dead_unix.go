@@ -4,8 +4,8 @@ package procgroup
 
 import "syscall"
 
-// endWithParent knows no way here.
+// endWithParent does nothing: there is no way to do it here.
 func endWithParent(*syscall.SysProcAttr) {}
 
-// allDead knows nothing here: the dead are waited for.
+// allDead cannot tell here, so zombies count as alive.
 func allDead(int) bool { return false }

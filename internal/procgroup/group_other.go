@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Supported says whether this system has process groups.
+// Supported reports whether this system has process groups.
 const Supported = false
 
 func ownGroup() *syscall.SysProcAttr { return nil }

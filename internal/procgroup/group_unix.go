@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// Supported says whether this system has process groups.
+// Supported reports whether this system has process groups.
 const Supported = true
 
-// ownGroup makes a process the leader of a group of its own, which its children
-// are born into, and has it end with this process where the system knows how.
+// ownGroup makes a process the leader of a new group, and ends it with this process
+// where the system can do that.
 func ownGroup() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	endWithParent(attr)
 	return attr
 }
 
-// group is a command with all that it started.
+// group is a command and everything that it started.
 type group struct {
 	leader int
 	grace  time.Duration
 }
 
-// stop asks the group to end and, if its leader has not after the grace, makes it.
+// stop terminates the group and kills it if the leader outlives the grace.
 func (g group) stop(exited <-chan struct{}) {
 	g.signal(syscall.SIGTERM)
 	timer := time.NewTimer(g.grace)
@@ -37,8 +37,8 @@ func (g group) stop(exited <-chan struct{}) {
 	}
 }
 
-// clear ends what the leader, which is gone, has left behind. While anything is
-// left the number of the group is not given to another one.
+// clear ends what the leader has left behind after it exited. The system does not reuse
+// the group ID as long as the group has members.
 func (g group) clear() {
 	g.signal(syscall.SIGTERM)
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -51,9 +51,9 @@ func (g group) clear() {
 	}
 }
 
-// left reports whether anybody is left who is not dead. The dead stay in the
-// group until their parent takes note of them; a parent that is gone is replaced
-// by the first process of the system, which may take its time, or may be this one.
+// left reports whether the group has a live process. Zombies stay in the group until
+// their parent reaps them; orphans go to the system's first process, which may take its
+// time, or may be this process.
 func (g group) left() bool {
 	for {
 		pid, err := syscall.Wait4(-g.leader, nil, syscall.WNOHANG, nil)
@@ -64,7 +64,7 @@ func (g group) left() bool {
 	return g.signal(0) && !allDead(g.leader)
 }
 
-// signal reports whether there was anybody to be told.
+// signal reports whether the group has members.
 func (g group) signal(s syscall.Signal) bool {
 	return !errors.Is(syscall.Kill(-g.leader, s), syscall.ESRCH)
 }

@@ -1,17 +1,15 @@
-// Package sandbox confines the commands that tools run, where the machine offers a
-// way to.
+// Package sandbox confines the commands that tools run, on machines that can.
 //
-// The one idea: never pretend. [Open] either returns a sandbox that was tried, or says
-// that there is none and why; what [Sandbox].Name says is what commands get. The only
-// kind so far is bubblewrap (the program bwrap), on Linux.
+// The one idea: never pretend. [Open] returns a sandbox that has been tried, or says
+// that there is none and why; [Sandbox.Name] says what commands get. The only kind so
+// far is bubblewrap (the program bwrap) on Linux.
 //
-// In it a command may write below the root of its tool and in a /tmp of its own,
-// nothing else; it has no network unless that is allowed, sees no other processes, and
-// ends with whoever started it. It still reads whatever the host's user may read,
-// except for what is in /tmp and /run: a sandbox keeps a command from doing harm, not
-// from seeing.
+// A confined command can write below the root of its tool and in its own /tmp, and
+// nowhere else. It has no network unless allowed, sees no other processes, and ends
+// with the process that started it. It can still read what the host's user can read,
+// except for /tmp and /run: a sandbox prevents damage, not reading.
 //
-// To test against it, look at the command line that [Sandbox.Wrap] returns.
+// To test a caller, check the command line that [Sandbox.Wrap] returns.
 package sandbox
 
 import (
@@ -24,34 +22,33 @@ import (
 	"time"
 )
 
-// The kinds of sandboxes that [Open] knows.
+// The kinds of sandboxes.
 const (
-	Auto       = "auto" // bubblewrap if it works here, else none
+	Auto       = "auto" // bubblewrap if it works here, otherwise none
 	None       = "none"
 	Bubblewrap = "bwrap"
 )
 
-// Kinds lists what [Open] takes.
+// Kinds lists the kinds that [Open] accepts.
 func Kinds() []string { return []string{Auto, None, Bubblewrap} }
 
-// Options say what commands in a sandbox may do.
+// Options configures a sandbox.
 type Options struct {
-	Network  bool // use the network of the host; zero: they have none
-	ReadOnly bool // not write below the root either
+	Network  bool // allow the host's network
+	ReadOnly bool // also forbid writes below the root
 }
 
-// Sandbox confines commands. The zero value, and nil, confine nothing.
+// Sandbox confines commands. The zero value and nil confine nothing.
 type Sandbox struct {
 	program string // bwrap; empty: none
 	opts    Options
 }
 
-// probeTime is how long a sandbox may take to prove that it works.
+// probeTime is how long the test of a sandbox may take.
 const probeTime = 10 * time.Second
 
-// Open returns the sandbox of a kind. It returns an error if the kind is not known, or
-// is asked for by name and does not work here. For Auto, which takes what there is, why
-// says why there is none, and is empty if there is one.
+// Open returns the sandbox of a kind. It returns an error if the kind is unknown, or is
+// not Auto and does not work here. For Auto, why is the reason if there is none.
 func Open(ctx context.Context, kind string, opts Options) (s *Sandbox, why string, err error) {
 	switch kind {
 	case None, "":
@@ -70,8 +67,7 @@ func Open(ctx context.Context, kind string, opts Options) (s *Sandbox, why strin
 	return nil, "", fmt.Errorf("sandbox %s: %w", kind, err)
 }
 
-// openBubblewrap tries whether the program works: many systems have it and forbid what
-// it needs.
+// openBubblewrap tries the program: many systems have it but forbid what it needs.
 func openBubblewrap(ctx context.Context, name string, opts Options) (*Sandbox, error) {
 	program, err := exec.LookPath(name)
 	if err != nil {
@@ -92,7 +88,7 @@ func openBubblewrap(ctx context.Context, name string, opts Options) (*Sandbox, e
 	return s, nil
 }
 
-// Name says what commands get: bwrap or none.
+// Name returns what commands get: bwrap or none.
 func (s *Sandbox) Name() string {
 	if s == nil || s.program == "" {
 		return None
@@ -100,17 +96,16 @@ func (s *Sandbox) Name() string {
 	return Bubblewrap
 }
 
-// Command is what is to be confined.
+// Command is a command to confine.
 type Command struct {
-	Root  string   // the directory below which it may write, absolute
-	Dir   string   // where it begins, absolute
-	Files []string // more files that it may write, absolute
+	Root  string   // the directory that it may write in, absolute
+	Dir   string   // where it starts, absolute
+	Files []string // other files that it may write, absolute
 	Path  string   // the program, absolute; empty: Argv[0]
 	Argv  []string
 }
 
-// Wrap returns the command line that runs the command in the sandbox; without one, as
-// it is.
+// Wrap returns the command line that runs the command in the sandbox, if there is one.
 func (s *Sandbox) Wrap(c Command) []string {
 	argv := slices.Clone(c.Argv)
 	if c.Path != "" {

@@ -1,5 +1,5 @@
-// Package textfile reads files that people write and models are shown: regular
-// files of UTF-8 text, up to a size.
+// Package textfile reads files that people write for models: regular files of UTF-8
+// text, up to a size.
 package textfile
 
 import (
@@ -9,11 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxSize bounds what is read of one file.
+// MaxSize is the largest file that Read accepts.
 const MaxSize = 256 << 10
 
-// Read returns the text of a file. Its errors do not name the file, but those of the
-// file system do.
+// Read returns the text of a file. Only errors from the file system name the file.
 func Read(fsys fs.FS, name string) (string, error) {
 	info, err := fs.Stat(fsys, name)
 	switch {

@@ -30,8 +30,8 @@ const (
 
 var many = bytes.Repeat([]byte("this is a long line\n"), 1000)
 
-// allocated is how many bytes f and what it starts allocate, whether or not they are
-// freed: a bound that no collection of garbage can move. Tests that ask for it must not
+// allocated returns how many bytes f allocates, whether or not they are freed, so that
+// garbage collection has no influence. Tests that use it must not
 // be parallel.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
@@ -181,7 +181,7 @@ func (f writerFunc) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestOutputInMemoryIsNotCopied: a tool that returns a large value has it once.
+// TestOutputInMemoryIsNotCopied runs a tool that returns a large value.
 func TestOutputInMemoryIsNotCopied(t *testing.T) { //nolint:paralleltest // it measures allocations
 	const large = 20_000_000
 	store := openDir(t)
@@ -211,7 +211,7 @@ func TestOutputInMemoryIsNotCopied(t *testing.T) { //nolint:paralleltest // it m
 	}
 }
 
-// TestLongLineIsSearchedInPieces: a match may lie across the end of a piece.
+// TestLongLineIsSearchedInPieces has a match across two pieces.
 func TestLongLineIsSearchedInPieces(t *testing.T) {
 	t.Parallel()
 	store := output.NewMemory(0)

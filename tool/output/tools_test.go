@@ -130,7 +130,7 @@ func TestFetchedContentIsStored(t *testing.T) {
 	}
 }
 
-// TestDamagedOutputIsNotServed: not even the part of it that is as it was.
+// TestDamagedOutputIsNotServed also checks that the undamaged part is not shown.
 func TestDamagedOutputIsNotServed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

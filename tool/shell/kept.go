@@ -17,40 +17,40 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// A kept shell is a directory and exported variables that go on from one call to the
-// next. No process waits in between, so none can hang, leak or be lost: what is kept
-// is what the shell itself wrote down when the last script ended.
+// A kept shell is a directory and exported variables that carry over from one call to
+// the next. No process runs between calls, so none can hang or leak: the state is what
+// the shell wrote to files when the last script ended.
 
-// newShell is what a call says to begin one.
+// newShell is the name that starts one.
 const newShell = "new"
 
-// Bounds of kept shells.
+// Limits of kept shells.
 const (
 	shellsPerSession = 8
 	maxState         = 64 << 10 // bytes of variables
 )
 
-// kept are the shells of this worker.
+// kept is the set of kept shells of this worker.
 type kept struct {
 	limit int
 	idle  time.Duration
 
 	mu     sync.Mutex
-	shells []*keptShell // the one used last at the end
+	shells []*keptShell // the most recently used last
 }
 
-// keptShell is one of them. Its state is owned by the call that has taken it.
+// keptShell is one shell. The call that has taken it owns its state.
 type keptShell struct {
 	session content.SessionID
 	id      string
 	used    time.Time
 	busy    bool
 
-	state []byte // what sh prints for export -p; nil: it is new
-	dir   string // for people
+	state []byte // the output of export -p; nil: it is new
+	dir   string // for notes
 }
 
-// take returns the shell for a call, for which it is busy until it is put back.
+// take returns a shell and marks it busy until put.
 func (k *kept) take(session content.SessionID, id string) (*keptShell, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -65,17 +65,17 @@ func (k *kept) take(session content.SessionID, id string) (*keptShell, error) {
 	i := slices.IndexFunc(k.shells, func(s *keptShell) bool { return s.id == id && s.session == session })
 	switch {
 	case i < 0:
-		return nil, tool.Failure(CodeShellGone, "there is no shell %q here: it was ended, or not used for %s, or had to make room for others, "+
-			"or this call came to another worker than the one that had it. Begin another one with shell %q, and set its directory and variables again", id, k.idle, newShell)
+		return nil, tool.Failure(CodeShellGone, "there is no shell %q here: it was ended, unused for %s, or evicted, "+
+			"or this call reached another worker than the one that has it. Start another with shell %q, and set its directory and variables again", id, k.idle, newShell)
 	case k.shells[i].busy:
-		return nil, tool.Failure(CodeShellBusy, "another call still runs in shell %q: wait for its result, or begin another shell", id)
+		return nil, tool.Failure(CodeShellBusy, "another call is running in shell %q: wait for its result, or start another shell", id)
 	}
 	k.shells[i].busy = true
 	return k.shells[i], nil
 }
 
-// makeRoom ends the shell that was not used for longest, of the session or of all,
-// where there are too many.
+// makeRoom evicts the least recently used shell of the session, or of all, if there are
+// too many.
 func (k *kept) makeRoom(session content.SessionID) {
 	own := 0
 	for _, s := range k.shells {
@@ -97,7 +97,7 @@ func (k *kept) makeRoom(session content.SessionID) {
 	}
 }
 
-// put gives a shell back; end forgets it.
+// put returns a shell; end removes it.
 func (k *kept) put(s *keptShell, end bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -108,36 +108,35 @@ func (k *kept) put(s *keptShell, end bool) {
 	}
 }
 
-// variable is the name of a variable of a shell.
+// variable reports whether name is a valid shell variable.
 func variable(name string) bool {
 	ok, err := regexp.MatchString(`^[A-Za-z_][A-Za-z0-9_]*$`, name)
 	return ok && err == nil
 }
 
-// checkShell says what is wrong with a call in a kept shell.
+// checkShell checks the arguments for kept shells.
 func (in input) checkShell() error {
 	bad := func(format string, args ...any) error {
 		return &tool.Error{Code: tool.CodeInvalidArguments, Message: fmt.Sprintf(format, args...)}
 	}
 	if in.Shell == "" {
 		if in.End {
-			return bad("end_shell: names no shell: give shell, too")
+			return bad("end_shell: needs shell")
 		}
 		return nil
 	}
 	if in.Script == "" {
-		return bad("shell: give a script with it, not argv")
+		return bad("shell: needs a script, not argv")
 	}
 	for key := range in.Env {
 		if !variable(key) {
-			return bad("env: %q is no variable of a shell", key)
+			return bad("env: %q is not a shell variable", key)
 		}
 	}
 	return nil
 }
 
-// visit is one call in a kept shell: the files through which the state goes in and
-// comes out.
+// visit is one call in a kept shell, with the files that pass the state in and out.
 type visit struct {
 	*keptShell
 	files string // a directory of this call
@@ -162,8 +161,8 @@ func (v visit) file(name string) string { return filepath.Join(v.files, name) }
 
 func (v visit) leave() { _ = os.RemoveAll(v.files) }
 
-// enter is what runs before the script: the state comes in, then what the call sets;
-// and when the shell ends, however that is, it writes down what is to be kept.
+// enter returns the commands before the script. They restore the state, set the call's
+// variables, and make the shell write its state when it exits for any reason.
 func (v visit) enter(in input, dir string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "trap %s EXIT\n", quote(fmt.Sprintf("pwd >%s; export -p >%s", quote(v.file("pwd")), quote(v.file("after")))))
@@ -179,15 +178,16 @@ func (v visit) enter(in input, dir string) []byte {
 	return b.Bytes()
 }
 
-// script is what runs. It begins in the first line, which is what its errors name.
+// script returns what runs. The call's script starts on its first line, so that the line
+// numbers in errors are right.
 func (v visit) script(in input) string {
 	return fmt.Sprintf(". %s; %s\n", quote(v.file("enter")), in.Script)
 }
 
-// quote makes one word of a text, whatever it holds.
+// quote quotes a text for sh.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// keep takes the state that the script left, and says what became of the shell.
+// keep takes the state that the script left and returns a note about the shell.
 func (v visit) keep(end bool) string {
 	state, fits := read(v.file("after"), maxState)
 	dir, _ := read(v.file("pwd"), 4096)
@@ -196,9 +196,9 @@ func (v visit) keep(end bool) string {
 	case end:
 		return fmt.Sprintf("[shell %s has ended]\n", v.id)
 	case !fits:
-		note = "; it has too many variables to keep, so it is as it was before"
+		note = "; it has too many variables to keep, so it is unchanged"
 	case len(state) == 0:
-		note = "; its script did not run to its end, so it is as it was before"
+		note = "; the script did not finish, so it is unchanged"
 		if v.state == nil {
 			v.state = []byte{}
 		}
@@ -209,11 +209,11 @@ func (v visit) keep(end bool) string {
 	if v.dir != "" {
 		at = " in " + v.dir
 	}
-	return fmt.Sprintf("[shell %s%s: give shell %q to go on in it%s]\n", v.id, at, v.id, note)
+	return fmt.Sprintf("[shell %s%s: set shell to %q to continue in it%s]\n", v.id, at, v.id, note)
 }
 
-// read returns up to limit bytes of a file; fits is false if there is more. A file
-// that is not there is empty.
+// read returns up to limit bytes of a file. fits is false if there are more. A missing
+// file is empty.
 func read(name string, limit int64) (data []byte, fits bool) {
 	f, err := os.Open(name)
 	if err != nil {

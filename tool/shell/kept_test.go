@@ -49,7 +49,7 @@ two lines"; B=unexported; echo began`, "env": map[string]string{"C": "$(no)'"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("began\n[shell %s in %s/sub dir: give shell %q to go on in it]\n", name, real, name); r.Output[0].Text != want {
+	if want := fmt.Sprintf("began\n[shell %s in %s/sub dir: set shell to %q to continue in it]\n", name, real, name); r.Output[0].Text != want {
 		t.Fatalf("begin: %q, want %q", r.Output[0].Text, want)
 	}
 	for _, row := range []struct {
@@ -99,7 +99,7 @@ func TestKeptShellReportsLinesOfTheScript(t *testing.T) {
 		t.Errorf("%q, want %s", said(r), want)
 	}
 	r, _ = in(t, x, "s", args{"shell": name, "script": "if then fi"})
-	if !strings.Contains(r.Text(), "did not run to its end, so it is as it was before") {
+	if !strings.Contains(r.Text(), "did not finish, so it is unchanged") {
 		t.Errorf("a script that is none: %q", r.Text())
 	}
 	if r, _ := in(t, x, "s", args{"shell": name, "script": "# remark\necho \"$A\""}); said(r) != "one\ntwo\n" {
@@ -112,7 +112,7 @@ func TestStoppedScriptChangesNoState(t *testing.T) {
 	x, _ := newShell(t, shell.Options{Shells: 4})
 	_, name := in(t, x, "s", args{"shell": "new", "script": "export A=1"})
 	r, again := in(t, x, "s", args{"shell": name, "script": "export A=2; sleep 60", "timeout_seconds": 0.1})
-	if r.Code != tool.CodeTimeout || again != name || !strings.Contains(r.Text(), "so it is as it was before") {
+	if r.Code != tool.CodeTimeout || again != name || !strings.Contains(r.Text(), "so it is unchanged") {
 		t.Errorf("stopped: %q %q", r.Code, r.Text())
 	}
 	if r, _ := in(t, x, "s", args{"shell": name, "script": "echo $A; exec true"}); said(r) != "1\n" {

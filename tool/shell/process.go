@@ -17,9 +17,9 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-var errTimeout = errors.New("the command's time is over")
+var errTimeout = errors.New("the command ran out of time")
 
-// process is one command on its way through the operating system.
+// process is one command.
 type process struct {
 	path string
 	argv []string
@@ -37,7 +37,7 @@ type exit struct {
 	Cut      int64  `json:"cut_bytes,omitempty"`
 }
 
-// run is the life of a command: start, wait or stop, clear up, report.
+// run starts the command, waits for it or stops it, and returns its output.
 func (p process) run(ctx context.Context) (tool.Output, error) {
 	if ctx.Err() != nil {
 		return tool.Output{}, context.Cause(ctx)
@@ -56,7 +56,7 @@ func (p process) run(ctx context.Context) (tool.Output, error) {
 	case ctx.Err() != nil:
 		return tool.Output{}, context.Cause(ctx)
 	default:
-		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; %s", p.opts.Timeout, until(out.spool.Part(ctx).Text))
+		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; %s", p.opts.Timeout, outputUntil(out.spool.Part(ctx).Text))
 	}
 	e := exit{Code: state.ExitCode(), Duration: time.Since(start).Milliseconds(), Cut: out.spool.Cut()}
 	if !state.Exited() {
@@ -65,9 +65,9 @@ func (p process) run(ctx context.Context) (tool.Output, error) {
 	return report(out.spool.Part(ctx).Text, e, state)
 }
 
-func until(text string) string {
+func outputUntil(text string) string {
 	if text == "" {
-		return "it had not written anything"
+		return "it had written nothing"
 	}
 	return "until then it wrote:\n" + text
 }
@@ -88,49 +88,49 @@ func report(text string, e exit, state *os.ProcessState) (tool.Output, error) {
 	return tool.Output{Parts: []content.Part{content.TextPart(text), content.StructuredPart(raw)}}, nil
 }
 
-// wait runs the command until all of its group has ended, and tells the progress
+// wait runs the command until its whole group has ended and reports progress
 // meanwhile.
 func (p process) wait(ctx context.Context, out *sink) (*os.ProcessState, error) {
-	ended, told := make(chan struct{}), make(chan struct{})
+	ended, watched := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(told)
+		defer close(watched)
 		p.watch(out, ended)
 	}()
 	defer func() {
 		close(ended)
-		<-told
+		<-watched
 	}()
 	return procgroup.Run(ctx, procgroup.Command{
 		Path: p.path, Args: p.argv, Dir: p.dir, Env: p.env, Output: out, Grace: p.opts.Grace,
 	})
 }
 
-// watch tells the newest line from time to time.
+// watch reports the last line of output from time to time.
 func (p process) watch(out *sink, ended <-chan struct{}) {
 	tick := time.NewTicker(p.opts.Progress)
 	defer tick.Stop()
-	told := ""
+	reported := ""
 	for {
 		select {
 		case <-ended:
 			return
 		case <-tick.C:
-			if line := out.lastLine(); line != "" && line != told {
-				told = line
+			if line := out.lastLine(); line != "" && line != reported {
+				reported = line
 				p.call.Progress(line, 0)
 			}
 		}
 	}
 }
 
-// lastLineRoom is how much of the newest output is looked at for its last line.
+// lastLineRoom is how much of the latest output is searched for its last line.
 const lastLineRoom = 500
 
-// sink takes the output of a command.
+// sink receives the output of a command.
 type sink struct {
 	mu    sync.Mutex
 	spool *tool.Spool
-	last  []byte // the newest bytes
+	last  []byte // the latest bytes
 }
 
 // Write takes all of b.
@@ -142,7 +142,7 @@ func (s *sink) Write(b []byte) (int, error) {
 	return s.spool.Write(b)
 }
 
-// lastLine returns the newest line that is not blank.
+// lastLine returns the last line that is not blank.
 func (s *sink) lastLine() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,29 +1,26 @@
 // Package shell offers one tool that runs commands: shell_exec.
 //
-// The one idea: a call owns every process that it started. A command runs in a
-// process group of its own, and the whole group has ended when the call has: when
-// it is cancelled, when its time is over, and also when the command itself is done
-// and has left something behind. Only a process that made itself a new session
-// survives; nobody waits for it.
+// The one idea: a call owns every process that it started. A command runs in its own
+// process group, and when the call ends the whole group has ended, whether the call
+// was cancelled, timed out, or finished and left something in the background. Only a
+// process that starts its own session survives; the call does not wait for it.
 //
-// Output is taken as it comes, stdout and stderr in one stream, in bounded memory:
-// of too much of it the beginning and the end are kept, and all of it where the host
-// keeps long outputs, see [tool.Stash]. A command that ran is a
-// success of the tool, whatever its exit status; that is in the output, for the
-// model to judge.
+// Stdout and stderr are one stream, taken in bounded memory: the result shows the
+// beginning and the end, and the host may store all of it (see [tool.Stash]). A command
+// that ran is a success of the tool, whatever its exit status, which is part of the
+// output for the model to judge.
 //
-// A command sees a small environment, without whatever secrets the host has in its
-// own, and begins in a directory within the root. It is not confined to it: what
-// the host's user may do, a command may do. Let [tool.Permissions] decide on the
-// requests that the tool proposes (kind shell.command), or have commands run in a
-// sandbox, where the machine offers one: see [Options].Sandbox.
+// A command sees a small environment, without the host's secrets, and starts in a
+// directory below the root. It is not confined to that: it may do what the host's user
+// may do. Let [tool.Permissions] decide on the requests that the tool proposes (kind
+// shell.command), or run commands in a sandbox: see [Options].Sandbox.
 //
-// With [Options].Shells a call may keep its shell: the directory it ends in and its
-// exported variables, but no functions and no processes, are where the next call in it
-// begins. They are in this worker's memory alone. Where they are gone, since the worker
-// ended or another one got the call, the call fails and says so.
+// With [Options].Shells, a call may keep its shell: the next call starts with the same
+// directory and exported variables, but without functions and processes. Kept shells
+// are in the memory of one worker. If a shell is gone, because the worker restarted or
+// the call reached another one, the call fails and says so.
 //
-// There are process groups on Unix only; elsewhere [New] returns an error.
+// Only Unix has process groups; elsewhere [New] returns an error.
 package shell
 
 import (
@@ -44,28 +41,28 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Codes of failures, beside those of package tool.
+// Failure codes, in addition to those of package tool.
 const (
-	CodeNoProgram = "no_such_program" // the program is not there
-	CodeNotRun    = "not_run"         // the operating system does not run it
-	CodeShellGone = "shell_gone"      // the kept shell is not there, or not there any more
-	CodeShellBusy = "shell_busy"      // another call runs in the kept shell
+	CodeNoProgram = "no_such_program" // the program does not exist
+	CodeNotRun    = "not_run"         // the operating system cannot run it
+	CodeShellGone = "shell_gone"      // the kept shell does not exist or has ended
+	CodeShellBusy = "shell_busy"      // another call is running in the kept shell
 )
 
 // Options configures [New]. The zero value is ready for use.
 type Options struct {
-	Env        []string      // KEY=value, more for every command; of equal keys the last one counts
-	Timeout    time.Duration // of a command that does not say; zero: 2 min
-	MaxTimeout time.Duration // that a command may ask for; zero: 10 min, or Timeout if that is more
-	MaxOutput  int           // bytes of a command's output that a result shows; zero: 1 MiB less a little
+	Env        []string      // KEY=value, added to every command's environment; the last of equal keys wins
+	Timeout    time.Duration // default for a command; zero: 2 min
+	MaxTimeout time.Duration // longest that a command may ask for; zero: 10 min, or Timeout if that is longer
+	MaxOutput  int           // bytes of output that a result shows; zero: 1 MiB less room for notes
 	Grace      time.Duration // from SIGTERM to SIGKILL; zero: 2 s
-	Progress   time.Duration // how often the last line of output is told; zero: 500 ms
+	Progress   time.Duration // how often to report the last line of output; zero: 500 ms
 
-	Shells    int           // how many kept shells there may be; one more ends the one not used for longest; zero: none are offered
-	ShellIdle time.Duration // after which a kept shell that is not used ends; zero: 30 min
+	Shells    int           // how many shells are kept; one more evicts the least recently used; zero: none
+	ShellIdle time.Duration // how long an unused shell is kept; zero: 30 min
 
-	Sandbox string // auto, none or bwrap: what commands run in; zero: none. What auto found is in the tool's description
-	Network bool   // in a sandbox: use the network
+	Sandbox string // auto, none or bwrap; zero: none. The tool's description says what auto found
+	Network bool   // allow the network in a sandbox
 }
 
 func (o Options) withDefaults() Options {
@@ -80,13 +77,13 @@ func (o Options) withDefaults() Options {
 	set(&o.Progress, 500*time.Millisecond)
 	set(&o.ShellIdle, 30*time.Minute)
 	if o.MaxOutput <= 0 {
-		o.MaxOutput = 1<<20 - 4096 // the rest of what a result may hold is for what is said about it
+		o.MaxOutput = 1<<20 - 4096 // leaves room for notes in a result
 	}
 	return o
 }
 
-// New returns the tool shell_exec for the directory root. It returns an error if
-// root cannot be opened, or if there are no process groups on this system.
+// New returns the tool shell_exec for the directory root. It returns an error if root
+// cannot be opened, the sandbox does not work, or the system has no process groups.
 func New(root string, opts Options) (tool.Tool, error) {
 	if !procgroup.Supported {
 		return nil, errors.New("shell_exec needs the process groups of Unix, which this system does not have")
@@ -106,9 +103,9 @@ func New(root string, opts Options) (tool.Tool, error) {
 	}
 	return tool.CallFunc(
 		"shell_exec",
-		fmt.Sprintf("Runs a command and waits for it to end. Answers with its output, stdout and stderr as they came, and its exit status. "+
-			"Give either argv or script. It begins in the root unless cwd says otherwise, has no input, and is stopped after %s unless timeout_seconds says otherwise. "+
-			"Whatever it leaves running is stopped when it ends.%s", opts.Timeout, s.about()),
+		fmt.Sprintf("Runs a command and waits for it to end. Returns its output, stdout and stderr interleaved, and its exit status. "+
+			"Give either argv or script. It starts in the root unless cwd is set, has no input, and is stopped after %s unless timeout_seconds is set. "+
+			"Processes that it leaves running are stopped when it ends.%s", opts.Timeout, s.about()),
 		s.exec,
 		tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["argv"].MinItems = new(1)
@@ -122,7 +119,7 @@ func New(root string, opts Options) (tool.Tool, error) {
 			}
 		}),
 		tool.WithSpec(func(s *tool.Spec) {
-			s.Timeout = opts.MaxTimeout + 4*opts.Grace // the tool's own timeout comes first: it shows the output
+			s.Timeout = opts.MaxTimeout + 4*opts.Grace // the tool's own timeout comes first: its error shows the output
 			s.OutputSchema = []byte(`{"type":"object","required":["exit_code","duration_ms"],"properties":{` +
 				`"exit_code":{"type":"integer","description":"-1 if a signal ended the command"},` +
 				`"signal":{"type":"string"},"duration_ms":{"type":"integer"},"cut_bytes":{"type":"integer"}}}`)
@@ -130,14 +127,14 @@ func New(root string, opts Options) (tool.Tool, error) {
 	)
 }
 
-// about is what the description says of how the tool was set up.
+// about describes how the tool is configured.
 func (s *shell) about() string {
 	text := ""
 	if s.opts.Shells > 0 {
-		text += ` To keep the directory and the exported variables from one script to the next, give shell "new", then the name that the answer gives.`
+		text += ` To keep the directory and exported variables from one script to the next, set shell to "new", then to the name that the result gives.`
 	}
 	if s.box.Name() != sandbox.None {
-		text += " Commands may write below the root and in /tmp only, and /tmp is a new one for each."
+		text += " Commands can write only below the root and in /tmp, and each has its own empty /tmp."
 		if !s.opts.Network {
 			text += " They have no network."
 		}
@@ -146,23 +143,23 @@ func (s *shell) about() string {
 }
 
 type input struct {
-	Argv    []string          `json:"argv,omitempty" jsonschema:"The program and its arguments, one element each. No shell is involved: nothing is expanded and nothing needs to be quoted."`
+	Argv    []string          `json:"argv,omitempty" jsonschema:"The program and its arguments, one element each. There is no shell: nothing is expanded and nothing needs quotes."`
 	Script  string            `json:"script,omitempty" jsonschema:"A script for /bin/sh instead of argv, for pipes, redirections and several commands."`
-	Cwd     string            `json:"cwd,omitempty" jsonschema:"The directory to begin in, relative to the root. The root itself if left out."`
-	Env     map[string]string `json:"env,omitempty" jsonschema:"Environment variables to set. Only PATH, HOME, LANG and TMPDIR are set otherwise."`
-	Timeout float64           `json:"timeout_seconds,omitempty" jsonschema:"When to stop the command."`
-	Shell   string            `json:"shell,omitempty" jsonschema:"The shell to run the script in, as an earlier answer named it; or new to begin one that is kept. Not kept if left out."`
-	End     bool              `json:"end_shell,omitempty" jsonschema:"Do not keep the shell any longer."`
+	Cwd     string            `json:"cwd,omitempty" jsonschema:"The directory to start in, relative to the root. Default: the root."`
+	Env     map[string]string `json:"env,omitempty" jsonschema:"Environment variables to set, in addition to PATH, HOME, LANG and TMPDIR."`
+	Timeout float64           `json:"timeout_seconds,omitempty" jsonschema:"After how long to stop the command."`
+	Shell   string            `json:"shell,omitempty" jsonschema:"The shell to run the script in, as an earlier result named it, or new to start one that is kept. Default: a shell that is not kept."`
+	End     bool              `json:"end_shell,omitempty" jsonschema:"End the shell after this script."`
 }
 
-// target is what a request for permission is about.
+// target is what a permission request is about.
 type target struct {
 	Argv []string `json:"argv"`
 	Cwd  string   `json:"cwd"`
 	Env  []string `json:"env,omitempty"` // the keys
 }
 
-// Describe names the request for permission.
+// Describe describes the permission request.
 func (in input) Describe() (kind, summary string, about any) {
 	t := target{Argv: in.command(), Cwd: filepath.ToSlash(filepath.Clean(in.Cwd))}
 	for key := range in.Env {
@@ -193,14 +190,14 @@ func (in input) check() error {
 	case argv[0] == "":
 		return bad("argv[0]: is empty, want a program")
 	case slices.ContainsFunc(argv, hasNUL):
-		return bad("argv, script: a character NUL cannot be passed to a program")
+		return bad("argv, script: an argument cannot contain a NUL character")
 	}
 	if err := in.checkShell(); err != nil {
 		return err
 	}
 	for key, value := range in.Env {
 		if key == "" || strings.Contains(key, "=") || hasNUL(key) || hasNUL(value) {
-			return bad(fmt.Sprintf("env: %q is not the name of a variable, or its value has a character NUL", key))
+			return bad(fmt.Sprintf("env: %q is not a variable name, or its value contains a NUL character", key))
 		}
 	}
 	return nil
@@ -220,7 +217,7 @@ func (s *shell) exec(ctx context.Context, c tool.Call, in input) (tool.Output, e
 	if err := in.check(); err != nil {
 		return tool.Output{}, err
 	}
-	dir, err := s.directory(in.Cwd)
+	dir, err := s.root.Subdir(in.Cwd)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -268,7 +265,7 @@ func (s *shell) runKept(ctx context.Context, p process, k *keptShell, in input) 
 	return out, nil
 }
 
-// confined is the process in the sandbox, if there is one.
+// confined returns the process in the sandbox, if there is one.
 func (s *shell) confined(p process, files ...string) process {
 	if s.box.Name() == sandbox.None {
 		return p
@@ -278,25 +275,8 @@ func (s *shell) confined(p process, files ...string) process {
 	return p
 }
 
-// directory finds where the command begins.
-func (s *shell) directory(cwd string) (string, error) {
-	rel, err := s.root.Rel(cwd)
-	if err != nil {
-		return "", err
-	}
-	info, err := s.root.Stat(rel)
-	switch {
-	case err != nil:
-		return "", s.root.Explain("cwd: "+rel, err)
-	case !info.IsDir():
-		return "", tool.Failure(tool.CodeFileSystem, "cwd: %s is not a directory", rel)
-	}
-	return filepath.Join(s.root.Dir(), filepath.FromSlash(rel)), nil
-}
-
-// lookPath finds a program where the command would, not where this process would:
-// in the PATH of env. A name with a slash is taken as it is, relative to the
-// directory in which the command begins.
+// lookPath finds a program in the PATH of env, as the command would. A name with a
+// slash is used as is, relative to the directory in which the command starts.
 func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -305,16 +285,16 @@ func lookPath(name string, env []string) (string, error) {
 	if ok {
 		return full, nil
 	}
-	return "", tool.Failure(CodeNoProgram, "program %q is not in PATH (%s): check its name, or name its file", name, path)
+	return "", tool.Failure(CodeNoProgram, "program %q is not in PATH (%s): check the name, or give the path of its file", name, path)
 }
 
-// notStarted explains why a program did not run.
+// notStarted explains why a program did not start.
 func notStarted(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return tool.Failure(CodeNoProgram, "program %q does not exist, or what it is a script for", name)
+		return tool.Failure(CodeNoProgram, "program %q does not exist, or its interpreter does not", name)
 	case errors.Is(err, fs.ErrPermission):
-		return tool.Failure(CodeNotRun, "program %q may not be run: it is not executable", name)
+		return tool.Failure(CodeNotRun, "program %q cannot be run: it is not executable", name)
 	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err

@@ -191,18 +191,18 @@ func TestCommandsThatCannotRun(t *testing.T) {
 		in         args
 		code, text string
 	}{
-		{args{"argv": []string{"no-such-program"}, "env": map[string]string{"PATH": "/bin:relative"}}, shell.CodeNoProgram, `Tool failed: program "no-such-program" is not in PATH (/bin:relative): check its name, or name its file`},
-		{args{"argv": []string{"text"}, "env": map[string]string{"PATH": root}}, shell.CodeNoProgram, `Tool failed: program "text" is not in PATH (` + root + `): check its name, or name its file`},
-		{args{"argv": []string{"./none"}}, shell.CodeNoProgram, `Tool failed: program "./none" does not exist, or what it is a script for`},
-		{args{"argv": []string{"./lost"}}, shell.CodeNoProgram, `Tool failed: program "./lost" does not exist, or what it is a script for`},
-		{args{"argv": []string{"./text"}}, shell.CodeNotRun, `Tool failed: program "./text" may not be run: it is not executable`},
+		{args{"argv": []string{"no-such-program"}, "env": map[string]string{"PATH": "/bin:relative"}}, shell.CodeNoProgram, `Tool failed: program "no-such-program" is not in PATH (/bin:relative): check the name, or give the path of its file`},
+		{args{"argv": []string{"text"}, "env": map[string]string{"PATH": root}}, shell.CodeNoProgram, `Tool failed: program "text" is not in PATH (` + root + `): check the name, or give the path of its file`},
+		{args{"argv": []string{"./none"}}, shell.CodeNoProgram, `Tool failed: program "./none" does not exist, or its interpreter does not`},
+		{args{"argv": []string{"./lost"}}, shell.CodeNoProgram, `Tool failed: program "./lost" does not exist, or its interpreter does not`},
+		{args{"argv": []string{"./text"}}, shell.CodeNotRun, `Tool failed: program "./text" cannot be run: it is not executable`},
 		{args{"argv": []string{"./odd"}}, shell.CodeNotRun, `Tool failed: program "./odd" cannot be run: exec format error`},
 		{args{"argv": []string{}}, tool.CodeInvalidArguments, `Invalid arguments: argv: minItems: got 0, want 1`},
 		{args{}, tool.CodeInvalidArguments, `Invalid arguments: argv, script: give one of them`},
 		{args{"argv": []string{"a"}, "script": "b"}, tool.CodeInvalidArguments, `Invalid arguments: argv, script: give one of them, not both`},
 		{args{"argv": []string{""}}, tool.CodeInvalidArguments, `Invalid arguments: argv[0]: is empty, want a program`},
-		{args{"argv": []string{"a", "b\x00"}}, tool.CodeInvalidArguments, `Invalid arguments: argv, script: a character NUL cannot be passed to a program`},
-		{args{"script": "true", "env": map[string]string{"A=B": "x"}}, tool.CodeInvalidArguments, `Invalid arguments: env: "A=B" is not the name of a variable, or its value has a character NUL`},
+		{args{"argv": []string{"a", "b\x00"}}, tool.CodeInvalidArguments, `Invalid arguments: argv, script: an argument cannot contain a NUL character`},
+		{args{"script": "true", "env": map[string]string{"A=B": "x"}}, tool.CodeInvalidArguments, `Invalid arguments: env: "A=B" is not a variable name, or its value contains a NUL character`},
 		{args{"script": "true", "timeout_seconds": 0}, tool.CodeInvalidArguments, `Invalid arguments: timeout_seconds: exclusiveMinimum: got 0, want 0`},
 		{args{"script": "true", "timeout_seconds": 601}, tool.CodeInvalidArguments, `Invalid arguments: timeout_seconds: maximum: got 601, want 600`},
 	} {
@@ -323,7 +323,7 @@ func TestTimeoutEndsTheWholeFamilyAndShowsTheOutput(t *testing.T) {
 	gone(t, readPID(t, filepath.Join(root, "grandchild")))
 
 	r = invoke(t.Context(), t, x, args{"argv": []string{"sleep", "100"}, "timeout_seconds": 0.1}).Result
-	if r.Text() != "Tool failed: the command was stopped after 100ms; it had not written anything" {
+	if r.Text() != "Tool failed: the command was stopped after 100ms; it had written nothing" {
 		t.Errorf("result = %q", r.Text())
 	}
 }

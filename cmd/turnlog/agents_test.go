@@ -33,7 +33,7 @@ func TestWhoeverUsesAnAgentFileTellsAllThatIsWrong(t *testing.T) {
 		p := expect(t, cli.CodeUsage, args...)
 		for _, want := range []string{
 			file + `:1:8: model: model "antropic:x": unknown provider "antropic": did you mean anthropic?`, file + ":2:10: agents[0]: no file in",
-			file + `:3:16: tools[0].name: "fs_raed_file": no tool is called so: did you mean fs_read_file?`,
+			file + `:3:16: tools[0].name: "fs_raed_file": there is no such tool: did you mean fs_read_file?`,
 		} {
 			if !strings.Contains(p.err.String(), "turnlog: "+want) {
 				t.Errorf("%s: err = %s, want %q", args[0], p.err, want)

@@ -14,33 +14,33 @@ import (
 	"github.com/turnlog/turnlog/tool/mcp"
 )
 
-// Flags say which tools a worker has, and what calls of them may do.
+// Flags choose the tools of a worker and what their calls may do.
 type Flags struct {
 	Options
 
 	sets        []string
 	policy      policyFlags
-	knobs       knobs
+	settings    settings
 	servers     serverFlags
 	permissions tool.Permissions
-	more        []mcp.Server // beside those that the flags name
+	more        []mcp.Server // in addition to those of the flags
 	mcp         []mcp.Server
 }
 
 // Register adds the flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.sets, "tools", []string{"fs"}, "`sets` of tools, separated by commas: "+strings.Join(Names(), ", ")+"; or none; shell runs any command, as this user")
+	fs.StringSliceVar(&f.sets, "tools", []string{"fs"}, "comma-separated `sets` of tools: "+strings.Join(Names(), ", ")+"; or none; shell runs any command as this user")
 	fs.StringVar(&f.Root, "root", ".", "`directory` that the tools work in; file tools cannot leave it")
-	fs.BoolVar(&f.AllowWrite, "allow-write", false, "let the file tools write; without it they only read")
-	f.knobs.register(cmd)
+	fs.BoolVar(&f.AllowWrite, "allow-write", false, "let the file tools write; otherwise they only read")
+	f.settings.register(cmd)
 	f.servers.register(cmd)
 	f.policy.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("tools", completeSets) // the flag is there
-	_ = cmd.MarkFlagDirname("root")                           // as above
+	_ = cmd.MarkFlagDirname("root")                           // likewise
 }
 
-// completeSets offers the sets that are not named yet.
+// completeSets offers the sets that are not chosen yet.
 func completeSets(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	before := typed[:strings.LastIndexByte(typed, ',')+1]
 	var out []cobra.Completion
@@ -52,9 +52,9 @@ func completeSets(_ *cobra.Command, _ []string, typed string) ([]cobra.Completio
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// FlagNames are the flags that only count where a worker is started.
+// FlagNames lists the flags that only apply where a worker starts.
 func FlagNames() []string {
-	names := append([]string{"tools", "root", "allow-write"}, knobNames()...)
+	names := append([]string{"tools", "root", "allow-write"}, settingNames()...)
 	names = append(names, serverFlagNames()...)
 	for _, p := range new(policyFlags).all() {
 		names = append(names, p.name)
@@ -62,11 +62,10 @@ func FlagNames() []string {
 	return names
 }
 
-// noSet is what to name where no set is wanted: the tools are those of MCP servers, of
-// manifests or of agents.
+// noSet chooses no set, for tools that come from MCP servers, manifests or agents only.
 const noSet = "none"
 
-// Sets are the sets that the flags name, each once.
+// Sets lists the chosen sets, without duplicates.
 func (f *Flags) Sets() []string {
 	names := f.named()
 	return slices.DeleteFunc(names, func(name string) bool { return name == noSet })
@@ -81,7 +80,7 @@ func (f *Flags) named() []string {
 	return slices.Compact(names)
 }
 
-// openSets makes the tools of the sets.
+// openSets opens the chosen sets.
 func (f *Flags) openSets() ([]tool.Source, error) {
 	names := f.Sets()
 	if !slices.Contains(f.named(), noSet) {
@@ -90,20 +89,19 @@ func (f *Flags) openSets() ([]tool.Source, error) {
 	switch {
 	case len(names) == 0:
 		return nil, nil
-	case slices.Equal(names, []string{gateSet}): // which RunGates adds
+	case slices.Equal(names, []string{gateSet}): // RunGates added it
 		return Open(names, f.Options)
 	}
-	return nil, errors.New(noSet + " stands alone")
+	return nil, errors.New(noSet + " cannot be combined with sets")
 }
 
-// RunGates adds the set that runs the gates of tasks.
+// RunGates adds the set that runs the verifiers of tasks.
 func (f *Flags) RunGates() { f.sets = append(f.sets, gateSet) }
 
-// AddServers adds MCP servers to those that the flags name, before Open.
+// AddServers adds MCP servers to those of the flags. Call it before Open.
 func (f *Flags) AddServers(servers ...mcp.Server) { f.more = append(f.more, servers...) }
 
-// Open makes the tools that the flags name, a source for each set. What is wrong
-// is the command line's fault.
+// Open opens the tools of the flags, as one source per set. Its errors are usage errors.
 func (f *Flags) Open() ([]tool.Source, error) {
 	root, err := filepath.Abs(f.Root)
 	if err != nil {
@@ -112,20 +110,20 @@ func (f *Flags) Open() ([]tool.Source, error) {
 	f.Root = root
 	dir, err := tool.OpenRoot(root)
 	if err != nil {
-		return nil, fmt.Errorf("--%w", err) // it begins with root
+		return nil, fmt.Errorf("--%w", err) // the error begins with "root"
 	}
-	_ = dir.Close() // it was only looked at
-	if err := f.knobs.check(f.Sets()); err != nil {
+	_ = dir.Close() // this was only a check
+	if err := f.settings.check(f.Sets()); err != nil {
 		return nil, err
 	}
-	if err := f.knobs.options(context.Background(), &f.Options); err != nil {
+	if err := f.settings.options(context.Background(), &f.Options); err != nil {
 		return nil, err
 	}
 	sources, err := f.openSets()
 	if err != nil {
 		return nil, fmt.Errorf("--tools: %w", err)
 	}
-	manifests, err := f.knobs.manifestTools(f.Options, sources)
+	manifests, err := f.settings.manifestTools(f.Options, sources)
 	if err != nil {
 		return nil, err
 	}
@@ -145,9 +143,9 @@ func (f *Flags) Open() ([]tool.Source, error) {
 	return sources, nil
 }
 
-// Permissions is what the flags let calls do, once Open has made the tools: nil if they
-// say nothing about that. It is a worker's to enforce, where the files are.
+// Permissions returns the policy of the flags after Open, or nil if they set none. A
+// worker enforces it where the files are.
 func (f *Flags) Permissions() tool.Permissions { return f.permissions }
 
-// Policy lists the flags that say what calls may do, as they were given.
-func (f *Flags) Policy() []string { return f.policy.told() }
+// Policy lists the policy flags as they were given.
+func (f *Flags) Policy() []string { return f.policy.given() }

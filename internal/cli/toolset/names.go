@@ -11,8 +11,8 @@ import (
 	"github.com/turnlog/turnlog/tool/skill"
 )
 
-// ToolNames are those of all tools that models are shown by our binaries, whatever flags
-// they have, but for tools of MCP servers and those that delegate.
+// ToolNames lists every tool that our binaries can show to a model, under any flags,
+// except those of MCP servers and those that delegate.
 func ToolNames() []string {
 	return []string{
 		"fs_count", "fs_delete", "fs_find", "fs_list_directory", "fs_make_directory", "fs_patch", "fs_read_file",
@@ -21,9 +21,9 @@ func ToolNames() []string {
 	}
 }
 
-// CheckPattern returns an error for a pattern of tools that is a slip: one that fits no
-// tool of [ToolNames], but is near one or the name of a set. Others may be of tools that a
-// worker has of its own.
+// CheckPattern returns an error for a misspelled pattern: one that matches no tool of
+// [ToolNames] but is close to one, or is the name of a set. Other patterns may be for
+// tools that a worker adds.
 func CheckPattern(pattern string) error {
 	names := ToolNames()
 	fits := func(name string) bool { return content.Matches(pattern, name) }
@@ -32,16 +32,16 @@ func CheckPattern(pattern string) error {
 	}
 	if slices.Contains(Names(), pattern) {
 		if family := map[string]string{"fs": "fs_*", "shell": "shell_exec", "fetch": "http_fetch"}[pattern]; family != "" {
-			return fmt.Errorf("%q: that is a set of tools, none is called so: write %q", pattern, family)
+			return fmt.Errorf("%q is a set of tools, not a tool: write %q", pattern, family)
 		}
-		return fmt.Errorf("%q: that is a set of tools, none is called so, and models are not shown its tools", pattern)
+		return fmt.Errorf("%q is a set of tools, not a tool, and models do not see its tools", pattern)
 	}
 	near := names
 	if strings.Contains(pattern, "*") {
 		near = []string{"fs_*", "shell_*", "http_*", "skill_*", "output_*"}
 	}
 	if hint := nearest.Hint(pattern, near); hint != "" {
-		return fmt.Errorf("%q: no tool is called so%s", pattern, hint)
+		return fmt.Errorf("%q: there is no such tool%s", pattern, hint)
 	}
 	return nil
 }

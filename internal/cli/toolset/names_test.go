@@ -55,7 +55,7 @@ func TestMisspelledPatternIsReported(t *testing.T) {
 	}
 	for pattern, want := range map[string]string{
 		"fs_raed_file": "did you mean fs_read_file?", "shell_exce": "did you mean shell_exec?", "fs": `write "fs_*"`, "shell": `write "shell_exec"`,
-		"shel_*": "did you mean shell_*?", "Fs_*": "did you mean fs_*?", "gate": "models are not shown", "http-fetch": "did you mean http_fetch?",
+		"shel_*": "did you mean shell_*?", "Fs_*": "did you mean fs_*?", "gate": "models do not see", "http-fetch": "did you mean http_fetch?",
 	} {
 		if err := CheckPattern(pattern); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("CheckPattern(%q) = %v, want %q", pattern, err, want)

@@ -14,31 +14,31 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// policyFlags say what calls may do where the files and programs are.
+// policyFlags are the flags for what calls may do.
 type policyFlags struct {
 	protect, readOnly, roots   []string // paths
 	allow, deny, ask, allowEnv []string // programs, and variables of their environment
 }
 
-// policyFlag is one of them.
+// policyFlag is one flag.
 type policyFlag struct {
 	name   string
-	set    string // the set of tools that it is about
+	set    string // the set that it applies to
 	values *[]string
 	check  func(value string) error
 	usage  string
 }
 
-// all lists the flags, in the order of the help.
+// all lists the flags in the order of the help.
 func (f *policyFlags) all() []policyFlag {
 	return []policyFlag{
-		{"protect", "fs", &f.protect, checkPath, "`path` that no file tool gets at, nor at what lies in it; repeatable"},
-		{"read-only", "fs", &f.readOnly, checkPath, "`path` that file tools may only read, with what lies in it; repeatable"},
-		{"allow-root", "fs", &f.roots, checkPath, "`directory` that file tools use as they like; elsewhere a person has to approve; repeatable"},
-		{"allow-command", "shell", &f.allow, checkProgram, "`program`, by name or absolute path, that may run; others a person has to approve; repeatable"},
+		{"protect", "fs", &f.protect, checkPath, "`path` that file tools cannot access, nor anything in it; repeatable"},
+		{"read-only", "fs", &f.readOnly, checkPath, "`path` that file tools may only read, and anything in it; repeatable"},
+		{"allow-root", "fs", &f.roots, checkPath, "`directory` that file tools may use freely; elsewhere a person has to approve; repeatable"},
+		{"allow-command", "shell", &f.allow, checkProgram, "`program`, by name or absolute path, that may run; a person has to approve others; repeatable"},
 		{"ask-command", "shell", &f.ask, checkProgram, "`program` that a person has to approve; repeatable"},
 		{"deny-command", "shell", &f.deny, checkProgram, "`program` that never runs; repeatable"},
-		{"allow-env", "shell", &f.allowEnv, checkVariable, "`variable` that calls may set, in which * stands for any characters; others a person has to approve; repeatable"},
+		{"allow-env", "shell", &f.allowEnv, checkVariable, "`variable` that calls may set, where * matches any characters; a person has to approve others; repeatable"},
 	}
 }
 
@@ -49,8 +49,8 @@ func (f *policyFlags) register(cmd *cobra.Command) {
 	_ = cmd.MarkFlagDirname("allow-root") // the flag is there
 }
 
-// told lists the flags as they were given.
-func (f *policyFlags) told() []string {
+// given lists the flags as they were given.
+func (f *policyFlags) given() []string {
 	var out []string
 	for _, p := range f.all() {
 		for _, value := range *p.values {
@@ -62,7 +62,7 @@ func (f *policyFlags) told() []string {
 
 func checkPath(path string) error {
 	if path == "" {
-		return errors.New("it is empty: name a path, relative ones are below --root")
+		return errors.New("it is empty: name a path; relative paths are below --root")
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func checkVariable(key string) error {
 	return nil
 }
 
-// permissions makes the policy that the flags describe; nil if there are none.
+// permissions returns the policy of the flags, or nil if there are none.
 func (f *policyFlags) permissions(root string, sets []string) (tool.Permissions, error) {
 	if err := f.check(root, sets); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (f *policyFlags) permissions(root string, sets []string) (tool.Permissions,
 	return permission.All(policies...), nil
 }
 
-// check says what is wrong with the flags.
+// check checks the flags.
 func (f *policyFlags) check(root string, sets []string) error {
 	for _, p := range f.all() {
 		for _, value := range *p.values {
@@ -138,15 +138,15 @@ func (f *policyFlags) check(root string, sets []string) error {
 	return f.once()
 }
 
-// once checks that nothing else is said of a program a second time.
+// once checks that no program is in two of the lists.
 func (f *policyFlags) once() error {
-	said := map[string]string{}
+	seen := map[string]string{}
 	for _, p := range f.all()[3:6] {
 		for _, name := range *p.values {
-			if other, ok := said[name]; ok && other != p.name {
-				return fmt.Errorf("--%s %s and --%s %s at once: give one of them", other, name, p.name, name)
+			if other, ok := seen[name]; ok && other != p.name {
+				return fmt.Errorf("--%s %s and --%s %s: use only one of them", other, name, p.name, name)
 			}
-			said[name] = p.name
+			seen[name] = p.name
 		}
 	}
 	return nil

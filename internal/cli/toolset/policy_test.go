@@ -91,7 +91,7 @@ func TestPolicyFlags(t *testing.T) {
 		{"--allow-command ls", runs, `{"script":"ls"}`, "shell.script"},
 		{"--deny-command ls", runs, argv("cat"), "ok"},
 		{"--deny-command ls", runs, argv("/usr/bin/ls"), permission.CodeCommand},
-		{"--deny-command ls", runs, argv("./tool"), permission.CodeCommand}, // behind a link
+		{"--deny-command ls", runs, argv("./tool"), permission.CodeCommand}, // through a link
 		{"--deny-command ls", runs, argv("env", "ls"), permission.CodeCommand},
 		{"--deny-command ls", runs, `{"script":"ls"}`, "shell.script"},
 		{"--ask-command ls", runs, argv("cat"), "ok"},
@@ -115,7 +115,7 @@ func TestPolicyFlagsWithoutEffectAreRefused(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for args, want := range map[string]string{
-		"--protect=":                        `--protect "": it is empty: name a path, relative ones are below --root`,
+		"--protect=":                        `--protect "": it is empty: name a path; relative paths are below --root`,
 		"--read-only=":                      `--read-only "": it is empty`,
 		"--allow-root=":                     `--allow-root "": it is empty`,
 		"--allow-root none":                 "--allow-root none: there is no directory " + root + "/none: create it or name another one",
@@ -125,8 +125,8 @@ func TestPolicyFlagsWithoutEffectAreRefused(t *testing.T) {
 		"--ask-command ./ls":                `--ask-command "./ls": use the name of a program`,
 		"--allow-env A=1":                   `--allow-env "A=1": use the name of a variable, without a value`,
 		"--allow-env=":                      `--allow-env "": use the name of a variable`,
-		"--allow-command a --ask-command a": "--allow-command a and --ask-command a at once: give one of them",
-		"--ask-command a --deny-command a":  "--ask-command a and --deny-command a at once: give one of them",
+		"--allow-command a --ask-command a": "--allow-command a and --ask-command a: use only one of them",
+		"--ask-command a --deny-command a":  "--ask-command a and --deny-command a: use only one of them",
 		"--tools fs --deny-command a":       "--deny-command is about the tools of the set shell, which --tools does not name",
 		"--tools shell --protect a":         "--protect is about the tools of the set fs, which --tools does not name",
 	} {

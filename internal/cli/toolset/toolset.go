@@ -1,12 +1,12 @@
-// Package toolset is the list of tools that our binaries have, what a command line
-// lets their calls do, and how a worker shows them to a deployment.
+// Package toolset lists the tools of our binaries, their flags, and the policy that the
+// flags set.
 //
-// The one idea: a set is some tools that a command line names as one, and [Sets]
-// returns all of them as a slice to read. Nothing registers itself.
+// The one idea: a set is a group of tools that a command line enables by one name, and
+// [Sets] returns all of them as a slice. Nothing registers itself.
 //
-// A program owns its [Flags] and calls [Flags.Open] once, then [Flags.Permissions],
-// which it gives to its worker beside the tools, and [Flags.Keep] once it knows where
-// outputs are kept; what [Progress] returns belongs to the worker that it is given to.
+// A program registers its [Flags] and calls [Flags.Open] once. It passes
+// [Flags.Permissions] and the tools to its worker, after [Flags.Keep] once it has a
+// store for long outputs.
 package toolset
 
 import (
@@ -15,41 +15,46 @@ import (
 	"slices"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/fetch"
 	"github.com/turnlog/turnlog/tool/fs"
 	"github.com/turnlog/turnlog/tool/shell"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
-// Set is some tools that a command line names as one.
+// Set is a group of tools that a command line enables by one name.
 type Set struct {
 	Name  string
 	About string // for people
 	Open  func(o Options) ([]tool.Tool, error)
 }
 
-// Options are what a command line says about tools.
+// Options configure the tools.
 type Options struct {
 	Root       string // the directory that they work in
-	AllowWrite bool   // file tools write, too
-	ReadFirst  bool   // and change only what they read before
+	AllowWrite bool   // file tools may write
+	ReadFirst  bool   // and change only files that they have read
 
 	Shells  int      // how many shells are kept between calls
-	Env     []string // KEY=value, more for every command
-	Sandbox string   // what commands run in; empty: nothing
-	Network bool     // in a sandbox they use the network
+	Env     []string // KEY=value, added to every command's environment
+	Sandbox string   // what commands run in; empty: none
+	Network bool     // allow the network in a sandbox
 
 	Fetch fetch.Options
 }
 
-// Sets lists the tools that our binaries have. A new one is a line here.
+// Sets lists the sets of our binaries. To add one, add a line.
 func Sets() []Set {
 	return []Set{
 		{"fs", "list, find, read, search and count files; with --allow-write also write, edit, patch and delete them", openFiles},
-		{"shell", "run any command as this user, which --allow-write does not restrain; and what gate does", openShell},
-		{"fetch", "read pages and documents of the web, from the hosts that --fetch-allow names", openFetch},
-		{gateSet, "run the gates of tasks, as this user; models are not shown it", openGate},
+		{"shell", "run any command as this user, which --allow-write does not limit; includes gate", openShell},
+		{"fetch", "read from the web, from the hosts in --fetch-allow", openFetch},
+		{gateSet, "run the gates of tasks as this user; models do not see it", openGate},
 	}
 }
 
@@ -73,7 +78,7 @@ func openFetch(o Options) ([]tool.Tool, error) {
 	return []tool.Tool{t}, nil
 }
 
-// gateSet is the set that every worker has whose models run commands anyway.
+// gateSet runs verifiers. A worker that can run commands always has it.
 const gateSet = "gate"
 
 func openGate(o Options) ([]tool.Tool, error) {
@@ -84,7 +89,7 @@ func openGate(o Options) ([]tool.Tool, error) {
 	return []tool.Tool{gate}, nil
 }
 
-// Names are those of all sets.
+// Names lists the names of all sets.
 func Names() []string {
 	var names []string
 	for _, s := range Sets() {
@@ -93,7 +98,7 @@ func Names() []string {
 	return names
 }
 
-// About says what each set is, a line for each.
+// About describes each set on one line.
 func About() string {
 	var b strings.Builder
 	for _, s := range Sets() {
@@ -102,7 +107,7 @@ func About() string {
 	return b.String()
 }
 
-// Open makes the named tools, a source for each set.
+// Open opens the named sets, as one source each.
 func Open(names []string, o Options) ([]tool.Source, error) {
 	if len(names) == 0 {
 		return nil, errors.New("name at least one of " + strings.Join(Names(), ", ") + ", or " + noSet)
@@ -127,4 +132,13 @@ func Open(names []string, o Options) ([]tool.Source, error) {
 		sources = append(sources, source)
 	}
 	return sources, nil
+}
+
+// Progress returns a worker's callback that publishes the progress of running tools.
+func Progress(live *jetstream.Live, log *zap.Logger) func(task.Task, string, float64) {
+	return func(t task.Task, text string, share float64) {
+		if err := live.Publish(t.Session, events.ToolProgress{Call: t.Call, Text: text, Share: share}); err != nil {
+			log.Debug("progress not published", zap.Error(err))
+		}
+	}
 }

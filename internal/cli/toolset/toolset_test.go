@@ -87,7 +87,7 @@ func TestEachSetIsOpenedOnce(t *testing.T) {
 	for args, want := range map[string]string{
 		"--tools fs,nope":                 `--tools: there is no set "nope": known are ` + strings.Join(Names(), ", "),
 		"--tools=":                        "--tools: name at least one of " + strings.Join(Names(), ", ") + ", or none",
-		"--tools none,fs":                 "--tools: none stands alone",
+		"--tools none,fs":                 "--tools: none cannot be combined with sets",
 		"--tools none --allow-command ls": "--allow-command is about the tools of the set shell, which --tools does not name",
 		"--root /no/such/dir":             "--root /no/such/dir: no such directory",
 	} {

@@ -97,7 +97,7 @@ func TestFlagsReachTheirTools(t *testing.T) {
 	var plain Flags
 	names := tools(t, &plain)
 	if _, ok := names["output_read"]; ok || plain.SandboxNote() != "" {
-		t.Error("what nobody asked for is on")
+		t.Error("a setting without its flag is on")
 	}
 }
 
@@ -110,18 +110,18 @@ func TestInvalidFlagsAreErrors(t *testing.T) {
 		"--keep-shells -1":                                "--keep-shells -1: use a positive number, or 0 for none",
 		"--output-limit -1":                               "--output-limit -1: use a positive number, or 0",
 		"--tools shell --read-before-write":               "--read-before-write is about the tools of the set fs",
-		"--pass-env A":                                    "--pass-env is about commands, but there are none: neither --tools names shell nor is there a --tool-manifest",
-		"--sandbox auto":                                  "--sandbox is about commands",
+		"--pass-env A":                                    "--pass-env needs commands: add shell to --tools, or a --tool-manifest",
+		"--sandbox auto":                                  "--sandbox needs commands",
 		"--tools shell --sandbox jail":                    `--sandbox: sandbox "jail": known are auto, none, bwrap`,
 		"--tools shell --pass-env =x":                     `--pass-env: variable "=x": write NAME or NAME=value`,
-		"--tools fetch":                                   "--tools fetch: name the hosts that may be read from with --fetch-allow, or * for any",
+		"--tools fetch":                                   "--tools fetch: name the allowed hosts with --fetch-allow, or * for any",
 		"--fetch-allow x":                                 "--fetch-allow is about the tools of the set fetch",
 		"--tools fetch --fetch-allow a/b":                 `--tools: fetch: http_fetch: host "a/b": write example.com`,
 		"--tools fetch --fetch-allow a --fetch-method X":  `--tools: fetch: http_fetch: method "X": known are GET`,
 		"--tools fetch --fetch-allow a --fetch-private x": `--fetch-private "x": write an address or a range`,
 		"--tool-manifest /no/such":                        "--tool-manifest: manifest /no/such: no such file or folder",
 		"--tool-manifest " + bad:                          `--tool-manifest: ` + bad + `:3: unknown field "foo"`,
-		"--tool-manifest " + clash:                        `--tool-manifest: tool "fs_read_file" is offered twice, by source fs and by source manifests`,
+		"--tool-manifest " + clash:                        `--tool-manifest: tool "fs_read_file" is offered twice: by source fs and by source manifests`,
 	} {
 		code, printed := run(t, new(Flags), append([]string{"work", "--root", t.TempDir()}, strings.Fields(line)...)...)
 		if code != cli.CodeUsage || !strings.Contains(printed, want) {
@@ -137,7 +137,7 @@ func TestFlagsAreForWorkersOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range knobNames() {
+	for _, name := range settingNames() {
 		if work.Flags().Lookup(name) == nil || !slices.Contains(FlagNames(), name) {
 			t.Errorf("--%s is not a flag of workers", name)
 		}

@@ -17,15 +17,15 @@ import (
 	"github.com/turnlog/turnlog/tool/output"
 )
 
-// knobs are the flags that say how single sets of tools work.
-type knobs struct {
+// settings are the flags that configure individual sets.
+type settings struct {
 	readFirst bool
 
 	shells     int
 	passEnv    []string
 	sandbox    string
 	sandboxNet bool
-	box, why   string // what the sandbox is, and why there is none
+	box, why   string // the sandbox, and why there is none
 
 	fetchAllow, fetchMethods, fetchPrivate []string
 
@@ -47,29 +47,29 @@ const (
 	outputLimitFlag  = "output-limit"
 )
 
-func knobNames() []string {
+func settingNames() []string {
 	return []string{
 		readFirstFlag, shellsFlag, passEnvFlag, sandboxFlag, sandboxNetFlag, fetchAllowFlag, fetchMethodFlag, fetchPrivateFlag, manifestFlag, outputLimitFlag,
 	}
 }
 
-func (k *knobs) register(cmd *cobra.Command) {
+func (k *settings) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.BoolVar(&k.readFirst, readFirstFlag, false, "let file tools change a file that exists only in the version that they read before")
-	fs.IntVar(&k.shells, shellsFlag, 0, "`number` of shells that keep directory and variables between calls; 0: none")
-	fs.StringArrayVar(&k.passEnv, passEnvFlag, nil, "`NAME` or NAME=value: a variable that commands of tools get; repeatable")
-	fs.StringVar(&k.sandbox, sandboxFlag, sandbox.None, "what commands of tools run in: "+strings.Join(sandbox.Kinds(), ", ")+"; auto is bwrap, if it works here; gates run outside")
-	fs.BoolVar(&k.sandboxNet, sandboxNetFlag, false, "let commands in the sandbox use the network")
+	fs.BoolVar(&k.readFirst, readFirstFlag, false, "let file tools change an existing file only in the version that they have read")
+	fs.IntVar(&k.shells, shellsFlag, 0, "`number` of shells that keep their directory and variables between calls; 0: none")
+	fs.StringArrayVar(&k.passEnv, passEnvFlag, nil, "`NAME` or NAME=value of a variable to pass to commands; repeatable")
+	fs.StringVar(&k.sandbox, sandboxFlag, sandbox.None, "what commands run in: "+strings.Join(sandbox.Kinds(), ", ")+"; auto is bwrap if it works here; gates run outside")
+	fs.BoolVar(&k.sandboxNet, sandboxNetFlag, false, "allow the network in the sandbox")
 	fs.StringArrayVar(&k.fetchAllow, fetchAllowFlag, nil, "`host` that http_fetch may read from, such as example.com, *.example.com, example.com:8080, or * for any; repeatable")
 	fs.StringArrayVar(&k.fetchMethods, fetchMethodFlag, nil, "`method` that http_fetch may use; default: GET and HEAD; repeatable")
-	fs.StringArrayVar(&k.fetchPrivate, fetchPrivateFlag, nil, "`addresses`, such as 10.1.0.0/16, that http_fetch may reach although they are not public; repeatable")
-	fs.StringArrayVar(&k.manifests, manifestFlag, nil, "`file` that makes a tool of an executable, or folder of such files; repeatable")
-	fs.IntVar(&k.outputLimit, outputLimitFlag, 0, "`bytes` of output that a result holds; what is more is kept, and read in pieces with output_read; 0: it is cut at 1 MiB")
+	fs.StringArrayVar(&k.fetchPrivate, fetchPrivateFlag, nil, "`addresses`, such as 10.1.0.0/16, that http_fetch may reach although they are private; repeatable")
+	fs.StringArrayVar(&k.manifests, manifestFlag, nil, "manifest `file` that turns an executable into a tool, or a folder of manifests; repeatable")
+	fs.IntVar(&k.outputLimit, outputLimitFlag, 0, "`bytes` of output in a result; longer output is stored and read in pieces with output_read; 0: cut it at 1 MiB")
 	_ = cmd.RegisterFlagCompletionFunc(sandboxFlag, cobra.FixedCompletions(sandbox.Kinds(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 }
 
-// check says what is wrong with the flags, where a set is named or not.
-func (k *knobs) check(sets []string) error {
+// check checks the flags against the chosen sets.
+func (k *settings) check(sets []string) error {
 	about := func(set, name string) error {
 		if slices.Contains(sets, set) {
 			return nil
@@ -91,7 +91,7 @@ func (k *knobs) check(sets []string) error {
 		given bool
 	}{{passEnvFlag, len(k.passEnv) > 0}, {sandboxFlag, k.sandbox != sandbox.None}, {sandboxNetFlag, k.sandboxNet}} {
 		if err == nil && f.given && !commands {
-			err = fmt.Errorf("--%s is about commands, but there are none: neither --tools names shell nor is there a --%s", f.name, manifestFlag)
+			err = fmt.Errorf("--%s needs commands: add shell to --tools, or a --%s", f.name, manifestFlag)
 		}
 	}
 	for _, f := range []struct {
@@ -108,13 +108,13 @@ func (k *knobs) check(sets []string) error {
 		}
 	}
 	if err == nil && slices.Contains(sets, "fetch") && len(k.fetchAllow) == 0 {
-		err = fmt.Errorf("--tools fetch: name the hosts that may be read from with --%s, or * for any", fetchAllowFlag)
+		err = fmt.Errorf("--tools fetch: name the allowed hosts with --%s, or * for any", fetchAllowFlag)
 	}
 	return err
 }
 
-// options reads the flags into what the sets are made with.
-func (k *knobs) options(ctx context.Context, o *Options) error {
+// options sets the options from the flags.
+func (k *settings) options(ctx context.Context, o *Options) error {
 	o.ReadFirst, o.Shells, o.Network = k.readFirst, k.shells, k.sandboxNet
 	var err error
 	if o.Env, err = hostenv.Pass(k.passEnv); err != nil {
@@ -140,8 +140,8 @@ func (k *knobs) options(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// manifestTools makes the tools of the manifests; nil if there are none.
-func (k *knobs) manifestTools(o Options, others []tool.Source) (tool.Source, error) {
+// manifestTools opens the tools of the manifests. It returns nil if there are none.
+func (k *settings) manifestTools(o Options, others []tool.Source) (tool.Source, error) {
 	var tools []tool.Tool
 	for _, name := range k.manifests {
 		more, err := exec.Load(o.Root, name, exec.Options{Env: o.Env, Sandbox: o.Sandbox, Network: o.Network})
@@ -164,40 +164,39 @@ func (k *knobs) manifestTools(o Options, others []tool.Source) (tool.Source, err
 	return source, nil
 }
 
-// Sandbox says what commands of tools run in, once Open has made the tools; why says
-// why that is nothing although it was to be what there is.
-func (f *Flags) Sandbox() (name, why string) { return f.knobs.box, f.knobs.why }
+// Sandbox returns what commands run in, after Open. With --sandbox auto, why is the
+// reason if that is no sandbox.
+func (f *Flags) Sandbox() (name, why string) { return f.settings.box, f.settings.why }
 
-// SandboxNote is a line for people on what --sandbox auto chose; empty if nothing was
-// left to it.
+// SandboxNote returns a line about what --sandbox auto chose, or "" without auto.
 func (f *Flags) SandboxNote() string {
 	switch {
-	case f.knobs.sandbox != sandbox.Auto:
+	case f.settings.sandbox != sandbox.Auto:
 		return ""
-	case f.knobs.why != "":
-		return "commands of tools run in no sandbox: " + f.knobs.why
+	case f.settings.why != "":
+		return "commands run without a sandbox: " + f.settings.why
 	}
-	return "commands of tools run in a sandbox: " + f.knobs.box
+	return "commands run in a sandbox: " + f.settings.box
 }
 
-// Keep returns the sources such that long outputs of their tools are kept in the store,
-// and one more with the tool that reads them, if the flags say so.
+// Keep wraps the sources so that long outputs go to the store, and adds the tool that
+// reads them, if the flags ask for it.
 func (f *Flags) Keep(sources []tool.Source, store output.Store) ([]tool.Source, error) {
-	if f.knobs.outputLimit == 0 {
+	if f.settings.outputLimit == 0 {
 		return sources, nil
 	}
 	reader, err := output.NewReader(store)
 	if err != nil {
-		return nil, fmt.Errorf("keep outputs: %w", err)
+		return nil, fmt.Errorf("store outputs: %w", err)
 	}
 	registry, err := tool.NewRegistry("output", reader)
 	if err != nil {
-		return nil, fmt.Errorf("keep outputs: %w", err)
+		return nil, fmt.Errorf("store outputs: %w", err)
 	}
-	keep := output.Keep(store, output.Options{Limit: f.knobs.outputLimit})
+	keep := output.Keep(store, output.Options{Limit: f.settings.outputLimit})
 	out := make([]tool.Source, 0, len(sources)+1)
 	for _, s := range sources {
-		if s.Name() != gateSet { // what a gate puts out is not for the model to read
+		if s.Name() != gateSet { // the model does not read the output of a verifier
 			s = tool.WrapSource(s, keep)
 		}
 		out = append(out, s)

@@ -9,15 +9,14 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// generator makes up values that look like what a schema describes. They need not
-// fit it in every detail.
+// generator makes random values that roughly match a schema.
 type generator struct {
 	rng  *rand.Rand
 	root *jsonschema.Schema
 }
 
-// texts are what tools trip over. None of them does harm when it is taken for a
-// path, a pattern or a command.
+// texts are strings that tools often handle badly. They are harmless as paths, patterns
+// and commands.
 func texts() []string {
 	return []string{
 		"", " ", "a", "a.txt", ".", "..", "../..", "/", "/no/such/file", "a/../..", "a/b/c", "~", "-", "--", "-1", "*", "**/*",

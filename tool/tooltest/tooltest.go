@@ -1,14 +1,14 @@
-// Package tooltest holds any tool to the contract of package tool.
+// Package tooltest checks any tool against the contract of package tool.
 //
-// [Run] checks what models, drivers and workers rely on: a spec that can be shown
-// to a model, input that is refused before the tool sees it, an end to every call
-// whose time is over, no panic on any input that the schema allows, output that
-// can be recorded. What the tool is for is said by the cases.
+// [Run] checks what models, drivers and workers rely on: the spec is fit for a model,
+// invalid input never reaches the tool, every call ends with its deadline, no input
+// that the schema allows causes a panic, and output can be recorded. The cases say what
+// the tool is for.
 //
 //	tooltest.Run(t, weather, tooltest.Case{Name: "Paris", Input: `{"city":"Paris"}`, Text: "°C"})
 //
-// The suite calls the tool a few hundred times, also with made-up input; give it a
-// tool that works in a folder of the test.
+// The suite calls the tool a few hundred times, also with random input, so give it a
+// tool that works in a temporary folder.
 package tooltest
 
 import (
@@ -27,22 +27,22 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Case is one call and what has to come of it.
+// Case is one call and its expected result.
 type Case struct {
 	Name   string
 	Input  string         // JSON
 	Status content.Status // zero: ok
 	Code   string         // of a failure; empty: any
-	Text   string         // what the result's text must contain
+	Text   string         // a substring of the result's text
 	Paths  []string       // the changed paths; nil: any
 
-	// Blocks says that the call goes on until its time is over. The suite sees to
-	// that; the fields about the result don't count.
+	// Blocks says that the call runs until its context ends. The suite ends it and
+	// ignores the fields about the result.
 	Blocks bool
 }
 
-// Run checks x: its spec, then the cases in their order, then what has to hold for
-// any call. What builds on a check that failed is left out.
+// Run checks x: its spec, the cases in order, and what must hold for every call. It stops
+// at the first group of checks that fails.
 func Run(t *testing.T, x tool.Tool, cases ...Case) {
 	t.Helper()
 	suite{tool: x, spec: x.Spec(), cases: cases, patience: patience}.run(t)
@@ -54,7 +54,7 @@ func (s suite) run(t *testing.T) {
 		t.Run("bad input is refused", s.badInput) &&
 		t.Run("cases", s.runCases) &&
 		t.Run("an ended context ends a call", s.endedContext) &&
-		t.Run("calls run beside each other", s.concurrent) &&
+		t.Run("calls run concurrently", s.concurrent) &&
 		t.Run("any input that fits the schema", s.madeUp)
 }
 
@@ -77,10 +77,10 @@ func (s suite) checkSpec(t *testing.T) {
 		t.Error("no description: a model cannot know when to use the tool")
 	}
 	if tool.SpecDigest(s.tool.Spec()) != tool.SpecDigest(spec) {
-		t.Error("Spec gives something else when asked again")
+		t.Error("Spec returns something else the second time")
 	}
 	if spec.Writes && spec.Effects == content.ReadOnly {
-		t.Error("the tool writes and is declared read only")
+		t.Error("the tool writes but is declared read only")
 	}
 	if spec.Timeout < 0 || spec.DetachAfter < 0 {
 		t.Errorf("timeout %s, detach after %s: use positive durations", spec.Timeout, spec.DetachAfter)
@@ -93,7 +93,7 @@ func (s suite) checkSpec(t *testing.T) {
 	}
 	for _, name := range input.Required {
 		if input.Properties[name] == nil {
-			t.Errorf("property %q is required and not described", name)
+			t.Errorf("property %q is required but not described", name)
 		}
 	}
 	if len(spec.OutputSchema) > 0 {
@@ -125,7 +125,7 @@ func (s suite) outputSchema(t *testing.T) *jsonschema.Resolved {
 	return resolved
 }
 
-// guarded fails the test when input reaches the tool that should not.
+// guarded fails the test if invalid input reaches the tool.
 type guarded struct {
 	tool.Tool
 	called func(input string)
@@ -187,21 +187,21 @@ func (s suite) runCase(t *testing.T, c Case) {
 	}
 }
 
-// runOut lets the time of a call run out, and cancels another one.
+// runOut lets one call time out and cancels another.
 func (s suite) runOut(t *testing.T, c Case) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if r := s.invoke(ctx, t, c.Input).Result; r.Code != tool.CodeTimeout {
-		t.Errorf("the call did not go on until its time was over: %s %q", r.Status, r.Text())
+		t.Errorf("the call did not run until its deadline: %s %q", r.Status, r.Text())
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
 	if r := s.invoke(ctx, t, c.Input).Result; r.Status != content.StatusCancelled {
-		t.Errorf("the call did not go on until it was cancelled: %s %q", r.Status, r.Text())
+		t.Errorf("the call did not run until it was cancelled: %s %q", r.Status, r.Text())
 	}
 }
 
-// endedContext calls the tool itself, since Invoke would not.
+// endedContext calls the tool directly, because Invoke would not.
 func (s suite) endedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -282,7 +282,7 @@ func call(input string) tool.Call {
 	}
 }
 
-// invoke runs a call and checks what holds for every result.
+// invoke runs a call and checks what must hold for every result.
 func (s suite) invoke(ctx context.Context, t *testing.T, input string) tool.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -292,7 +292,7 @@ func (s suite) invoke(ctx context.Context, t *testing.T, input string) tool.Resu
 	}}
 	r := invoker.Invoke(ctx, s.tool, call(input))
 	for key, what := range map[string]string{
-		tool.MetaAbandoned:   "the tool went on after its time was over",
+		tool.MetaAbandoned:   "the tool ignored its deadline",
 		tool.MetaInvalidUTF8: "the output is not valid UTF-8",
 	} {
 		if _, bad := r.Result.Metadata.Get(key); bad {
@@ -326,7 +326,7 @@ func (s suite) checkOutput(t *testing.T, input string, r content.ToolResult) {
 	}
 }
 
-// shown cuts what is too long for a message: made-up paths are.
+// shown cuts input that is too long for a message.
 func shown(input string) string {
 	const most = 300
 	if len(input) <= most {

@@ -109,7 +109,7 @@ func brokenTools() map[string]func(b *broken) {
 		`"word" has no description`: func(b *broken) {
 			b.spec.InputSchema = json.RawMessage(`{"properties":{"word":{"type":"string"}}}`)
 		},
-		"is required and not described": func(b *broken) {
+		"is required but not described": func(b *broken) {
 			b.spec.InputSchema = json.RawMessage(`{"type":"object","required":["a"]}`)
 		},
 		"reached the tool": func(b *broken) { b.spec.InputSchema = json.RawMessage(`{}`) },
@@ -128,9 +128,9 @@ func brokenTools() map[string]func(b *broken) {
 		"not valid UTF-8": func(b *broken) {
 			b.call = func(context.Context, input) (tool.Output, error) { return tool.Text("\xff"), nil }
 		},
-		"until its time was over": func(b *broken) { b.cases[0].Blocks = true },
-		"until it was cancelled":  func(b *broken) { b.cases[0].Blocks = true; b.call = untilDeadline },
-		"the tool went on after its time was over": func(b *broken) {
+		"until its deadline":     func(b *broken) { b.cases[0].Blocks = true },
+		"until it was cancelled": func(b *broken) { b.cases[0].Blocks = true; b.call = untilDeadline },
+		"the tool ignored its deadline": func(b *broken) {
 			b.spec.Timeout, b.patience = time.Millisecond, 50*time.Millisecond
 			b.call = func(context.Context, input) (tool.Output, error) { select {} }
 		},

@@ -26,7 +26,11 @@ func (s *State) Fold(e events.Entry) {
 	s.begin(e.Cause, max(e.At, s.At))
 	s.Seq, s.Epoch = e.Seq, e.Epoch
 	for _, c := range e.Cursors {
-		s.moveCursor(c)
+		if i := slices.IndexFunc(s.Cursors, func(d events.Cursor) bool { return d.Lane == c.Lane }); i >= 0 {
+			s.Cursors[i] = c
+		} else {
+			s.Cursors = append(s.Cursors, c)
+		}
 	}
 	for _, ev := range e.Events {
 		s.apply(ev)
@@ -40,15 +44,6 @@ func (s *State) begin(cause string, at content.Time) {
 	if n := len(s.Causes); n > CausesKept {
 		s.Causes = s.Causes[n-CausesKept:]
 	}
-}
-
-func (s *State) moveCursor(c events.Cursor) {
-	i := slices.IndexFunc(s.Cursors, func(d events.Cursor) bool { return d.Lane == c.Lane })
-	if i < 0 {
-		s.Cursors = append(s.Cursors, c)
-		return
-	}
-	s.Cursors[i].Seq = c.Seq
 }
 
 // apply applies one event. It holds no policy: every event says what is.
@@ -79,7 +74,10 @@ func (s *State) apply(ev events.Event) {
 	case events.ModelCallStarted:
 		s.applyModelCallStarted(ev)
 	case events.ModelCallFailed:
-		s.applyModelCallFailed(ev)
+		s.Turn.Calling, s.Turn.RetryAt, s.Turn.Waits = false, ev.RetryAt, ev.RetryAfter
+		if ev.Class == content.ClassLost {
+			s.Turn.Lost++
+		}
 	case events.ReplyRecorded:
 		s.applyReply(ev)
 	case events.UsageUpdated:
@@ -97,9 +95,12 @@ func (s *State) apply(ev events.Event) {
 	case events.ToolDispatched:
 		s.applyToolDispatched(ev)
 	case events.ToolAttemptLost:
-		s.applyAttemptLost(ev)
+		s.applyToolAttemptLost(ev)
 	case events.ToolDetached:
-		s.applyToolDetached(ev)
+		if c, ok := s.Call(ev.Call); ok {
+			c.Placeholder = ev.Placeholder
+			s.place()
+		}
 	case events.ToolResultReceived:
 		s.applyToolResult(ev)
 	case events.DeadLetterSettled:
@@ -119,7 +120,9 @@ func (s *State) apply(ev events.Event) {
 	case events.CacheOverrideSet:
 		s.CacheOverride = &ev.Cache
 	case events.TaskStarted:
-		s.applyTaskStarted(ev)
+		s.Task = &Task{Name: ev.Task, Spec: ev.Spec}
+		old := func(it content.Item) bool { return it.Kind != content.System }
+		s.Transcript = slices.DeleteFunc(slices.Clone(s.Transcript), old)
 	case events.MemoryRecalled:
 		s.Task.Recalled = true
 		s.add(ev.Items...)
@@ -245,14 +248,6 @@ func (s *State) applyModelCallStarted(ev events.ModelCallStarted) {
 	s.Used.Requests++
 }
 
-func (s *State) applyModelCallFailed(ev events.ModelCallFailed) {
-	t := s.Turn
-	t.Calling, t.RetryAt, t.Waits = false, ev.RetryAt, ev.RetryAfter
-	if ev.Class == content.ClassLost {
-		t.Lost++
-	}
-}
-
 func (s *State) applyReply(ev events.ReplyRecorded) {
 	t := s.Turn
 	t.Stage, t.Calling, t.RetryAt = StageReplied, false, 0
@@ -315,16 +310,16 @@ func (s *State) applyHookDecided(ev events.HookDecided) {
 	}
 }
 
-// mutatingAt is the progress of the mutators of a point.
-func (s *State) mutatingAt(point string) *Mutating {
-	if point == pointAfterTurn {
+// mutating is the progress of the mutators of a point; without a turn, of those after it.
+func (s *State) mutating(point string) *Mutating {
+	if s.Turn == nil || point == pointAfterTurn {
 		return &s.After
 	}
 	return &s.Turn.Mut
 }
 
 func (s *State) applyMutationStarted(ev events.MutationStarted) {
-	m := s.mutatingAt(ev.Point)
+	m := s.mutating(ev.Point)
 	*m = m.at(ev.Point)
 	m.Open, m.Ran = true, append(m.Ran, ev.Mutator)
 	if s.Turn != nil {
@@ -333,7 +328,7 @@ func (s *State) applyMutationStarted(ev events.MutationStarted) {
 }
 
 func (s *State) applyMutationFinished(ev events.MutationFinished) {
-	m := s.mutatingAt(ev.Point)
+	m := s.mutating(ev.Point)
 	m.Open = false
 	if !ev.Dirty {
 		return
@@ -344,11 +339,6 @@ func (s *State) applyMutationFinished(ev events.MutationFinished) {
 	}
 	s.Transcript = make([]content.Item, 0, len(ev.Replacement))
 	s.add(ev.Replacement...) // items keep their IDs
-}
-
-func (s *State) applyTaskStarted(ev events.TaskStarted) {
-	s.Task = &Task{Name: ev.Task, Spec: ev.Spec}
-	s.Transcript = slices.DeleteFunc(slices.Clone(s.Transcript), func(it content.Item) bool { return it.Kind != content.System })
 }
 
 // failure finds what a failure is about. Only those of a model have a class.

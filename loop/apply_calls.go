@@ -55,32 +55,26 @@ func (s *State) applyApprovalResolved(ev events.ApprovalResolved) {
 	}
 }
 
-// resolve applies a decision to the questions it may be about. A decision with other
-// arguments patches the call, and its pending questions are about those.
+// resolve applies a decision to the questions it may be about. One with other arguments
+// patches the call, and its pending questions are about those.
 func (s *State) resolve(all []Approval, ev events.ApprovalResolved) {
+	patched := len(ev.Input) > 0
 	for i := range all {
-		a := &all[i]
-		if a.ID != ev.Approval {
-			continue
-		}
-		a.Outcome, a.By = ev.Outcome, ev.By
-		a.Allowed = slices.ContainsFunc(s.Allowed, func(w Allowance) bool { return w.Grant == ev.Grant })
-		if len(ev.Input) > 0 {
-			a.Scope = ev.Scope
-		}
-		if ev.Outcome == events.Approved {
-			s.approved(*a, ev.Always)
-		}
-	}
-	if len(ev.Input) == 0 {
-		return
-	}
-	for i := range all {
-		if a := &all[i]; a.CallID == ev.Call && a.Outcome == "" {
+		switch a := &all[i]; {
+		case a.ID == ev.Approval:
+			a.Outcome, a.By = ev.Outcome, ev.By
+			a.Allowed = slices.ContainsFunc(s.Allowed, func(w Allowance) bool { return w.Grant == ev.Grant })
+			if patched {
+				a.Scope = ev.Scope
+			}
+			if ev.Outcome == events.Approved {
+				s.approved(*a, ev.Always)
+			}
+		case patched && a.CallID == ev.Call && a.Outcome == "":
 			a.Input, a.Digest = ev.Input, ev.Digest
 		}
 	}
-	if c, ok := s.Call(ev.Call); ok {
+	if c, ok := s.Call(ev.Call); ok && patched {
 		c.Input, c.Digest = ev.Input, ev.Digest
 	}
 }
@@ -113,20 +107,13 @@ func (s *State) applyToolDispatched(ev events.ToolDispatched) {
 	}
 }
 
-func (s *State) applyAttemptLost(ev events.ToolAttemptLost) {
+func (s *State) applyToolAttemptLost(ev events.ToolAttemptLost) {
 	if c, ok := s.Call(ev.Call); ok {
 		c.Dispatched = false
 		c.Lost++
 		if c.Retried() {
 			c.Letter = LetterDead
 		}
-	}
-}
-
-func (s *State) applyToolDetached(ev events.ToolDetached) {
-	if c, ok := s.Call(ev.Call); ok {
-		c.Placeholder = ev.Placeholder
-		s.place()
 	}
 }
 
@@ -137,12 +124,17 @@ func (s *State) applyToolResult(ev events.ToolResultReceived) {
 	}
 	r := ev.Result
 	if s.Turn != nil && s.Task != nil && c.Turn == s.Turn.ID && c.Routing.Writes && r.Status == content.StatusOK {
-		s.changed(ev.ChangedPaths)
+		changed := slices.Concat(s.Task.Changed, ev.ChangedPaths)
+		slices.Sort(changed)
+		s.Task.Changed = slices.Compact(changed)
 	}
 	if ev.Attempt == c.Attempt {
 		c.Dispatched = false // else the answer is the core's or an earlier attempt's, and this one runs on
 	}
-	c.Letter = c.letterAfter(ev)
+	c.Letter = NoLetter
+	if r.Status == content.StatusUnknown && ev.Attempt == 0 && c.Attempt > 0 && c.Lost == c.Attempt {
+		c.Letter = LetterDead // the core answers for a runner that was lost
+	}
 	if ev.Late {
 		s.applyLate(c, r)
 		return
@@ -185,15 +177,6 @@ func (s *State) applyDeadLetterSettled(ev events.DeadLetterSettled) {
 	default:
 		c.Letter = LetterDropped
 		s.Background = slices.DeleteFunc(s.Background, func(b Call) bool { return b.Late && b.Letter == LetterDropped })
-	}
-}
-
-// changed adds paths to the task's, sorted and without duplicates.
-func (s *State) changed(paths []string) {
-	for _, p := range paths {
-		if i, found := slices.BinarySearch(s.Task.Changed, p); !found {
-			s.Task.Changed = slices.Insert(s.Task.Changed, i, p)
-		}
 	}
 }
 

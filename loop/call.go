@@ -123,15 +123,6 @@ func (c Call) failsRun() bool {
 // failure is the message of a turn that the call failed.
 func (c Call) failure() string { return c.Name + " (" + string(c.ID) + "): " + c.Result.Text() }
 
-// letterAfter is the call's letter after a result. The call is dead if the core answers
-// that its outcome is unknown because the runner of the last attempt was lost.
-func (c Call) letterAfter(ev events.ToolResultReceived) Letter {
-	if ev.Result.Status == content.StatusUnknown && ev.Attempt == 0 && c.Attempt > 0 && c.Lost == c.Attempt {
-		return LetterDead
-	}
-	return NoLetter
-}
-
 // Call finds a call of the round or in the background by ID.
 func (s *State) Call(id content.CallID) (*Call, bool) {
 	return s.findCall(func(c *Call) bool { return c.ID == id })

@@ -123,7 +123,8 @@ func (d *decision) startMutator(m Mutating) {
 }
 
 func (d *decision) mutation(c commands.ReportMutation) {
-	m, f := *d.mutating(), c.Finished
+	f := c.Finished
+	m := *d.mutating(f.Point)
 	if !m.Open || m.Point != f.Point || m.current() != f.Mutator || c.Turn != d.turnID() || c.Round != d.round() {
 		return
 	}

@@ -100,12 +100,6 @@ func (s *State) RulesFor(c Call) Rules { return Rules{Session: s.Config.Rules, T
 // rules are those for calls that the open turn makes now.
 func (s *State) rules() Rules { return Rules{Session: s.Config.Rules, Turn: s.turnOptions().Rules} }
 
-// routes are those for calls that the open turn makes now. The first match counts, so the
-// turn's come before the session's.
-func (s *State) routes() []events.RouteRule {
-	return slices.Concat(s.turnOptions().Routes, s.Config.Routes)
-}
-
 // checkOptions refuses options without a meaning.
 func checkOptions(o *events.TurnOptions) error {
 	if o == nil {
@@ -115,10 +109,10 @@ func checkOptions(o *events.TurnOptions) error {
 	for _, list := range o.Rules {
 		n += max(len(list), 1)
 		for _, r := range list {
-			switch {
-			case !validPattern(r.Tool):
-				return refusePattern(r.Tool)
-			case !slices.Contains([]events.Action{events.RuleAllow, events.RuleAsk, events.RuleDeny, events.RuleGuard}, r.Action):
+			if err := checkPattern(r.Tool); err != nil {
+				return err
+			}
+			if !slices.Contains([]events.Action{events.RuleAllow, events.RuleAsk, events.RuleDeny, events.RuleGuard}, r.Action) {
 				return refuse(ReasonInvalidInput, "rule for %s: action %q: use allow, ask, deny or guard", r.Tool, r.Action)
 			}
 		}
@@ -127,10 +121,11 @@ func checkOptions(o *events.TurnOptions) error {
 		return refuse(ReasonTooLarge, "%d rules and routes for one turn, at most %d", n, maxRules)
 	}
 	for _, r := range o.Routes {
+		if err := checkPattern(r.Tool); err != nil {
+			return err
+		}
 		detach := r.Route == content.DetachSoon
 		switch {
-		case !validPattern(r.Tool):
-			return refusePattern(r.Tool)
 		case !detach && r.Route != content.Foreground && r.Route != content.Background:
 			return refuse(ReasonInvalidInput, "route for %s: %q: use foreground, background or detach", r.Tool, r.Route)
 		case detach != (r.DetachAfter > 0) || r.DetachAfter < 0:
@@ -140,10 +135,11 @@ func checkOptions(o *events.TurnOptions) error {
 	return nil
 }
 
-func validPattern(p string) bool { return p != "" && len(p) <= maxPattern }
-
-func refusePattern(pattern string) error {
-	return refuse(ReasonInvalidInput, "tool %q: use a name of 1 to %d bytes, in which * stands for any characters", clip(pattern, maxShown), maxPattern)
+func checkPattern(p string) error {
+	if p != "" && len(p) <= maxPattern {
+		return nil
+	}
+	return refuse(ReasonInvalidInput, "tool %q: use a name of 1 to %d bytes, in which * stands for any characters", clip(p, maxShown), maxPattern)
 }
 
 // narrowed is what the options of two submissions amount to in one turn: all rules, the

@@ -16,7 +16,8 @@ func Pending(s *State) []Effect {
 	switch p {
 	case atModel:
 		model := CallModel{
-			ModelCall: s.modelCall(), TranscriptLen: len(s.Transcript), Cache: s.Turn.Cache, Rules: s.rules(), Routes: s.routes(),
+			ModelCall: s.modelCall(), TranscriptLen: len(s.Transcript), Cache: s.Turn.Cache, Rules: s.rules(),
+			Routes: slices.Concat(s.turnOptions().Routes, s.Config.Routes), // the first match counts
 		}
 		if o := s.Config.Output; o != nil {
 			model.Schema = o.Schema
@@ -42,7 +43,7 @@ func Pending(s *State) []Effect {
 		}
 		out = append(out, e)
 	case atMutator:
-		m := *s.mutating()
+		m := s.mutating("")
 		out = append(out, RunMutator{
 			Turn: s.turnID(), Round: s.round(), Mutator: m.current(), Point: m.Point, Stop: s.cancelling(),
 		})
@@ -59,14 +60,6 @@ func Pending(s *State) []Effect {
 
 func (s *State) modelCall() commands.ModelCall {
 	return commands.ModelCall{Turn: s.Turn.ID, Round: s.Turn.Round, Attempt: s.Turn.Attempt}
-}
-
-// mutating is the progress of the turn's mutators, or of those that run after a turn.
-func (s *State) mutating() *Mutating {
-	if s.Turn != nil {
-		return &s.Turn.Mut
-	}
-	return &s.After
 }
 
 // pendingTools are the calls that run, and those that must stop.

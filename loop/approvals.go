@@ -46,7 +46,7 @@ func (d *decision) checkCalls() bool {
 	}
 	// Every call may run, which left no event. So one follows now: a hook's decision about
 	// the first call, or its dispatch.
-	if h, owed := d.owesHook(pointPreTool, d.Turn.Calls[d.nextCall()].ID); owed {
+	if h := (HookPoint{pointPreTool, d.Turn.Calls[d.nextCall()].ID}); d.owesHook(h) {
 		return d.useAnswer(h)
 	}
 	d.dispatchNext()

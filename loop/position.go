@@ -39,34 +39,57 @@ const (
 	atReport                     // a task's summary is owed
 )
 
-// where returns the session's position, and at atHooks the point in question.
-func (s *State) where() (p position, h HookPoint) {
+// where returns the session's position, and at atHooks the point that is owed.
+func (s *State) where() (position, HookPoint) {
+	f := search{State: s}
+	return f.position(), f.hook
+}
+
+// search finds a position. hook is the point it looked at last.
+type search struct {
+	*State
+	hook HookPoint
+}
+
+func (f *search) position() position {
+	t := f.Turn
 	switch {
-	case !s.Opened || s.Closed && s.Turn == nil:
-		return atNothing, h
-	case s.Turn == nil:
-		return s.whereIdle(), h
-	}
-	t := s.Turn
-	switch {
+	case !f.Opened || f.Closed && t == nil:
+		return atNothing
+	case t == nil:
+		return f.whereIdle()
 	case t.Stage == StageTop:
-		return atTop, h
+		return atTop
 	case t.Stage == StageBoundary:
-		return atYield, h
+		return atYield
 	case t.Stage == StageRound:
-		return s.whereRound()
+		return f.inRound()
 	case t.Stage == StageReplied:
-		return s.whereReplied()
-	case s.stopsFirst():
-		return atStopping, h
+		return f.afterReply()
+	case f.stopsFirst():
+		return atStopping
 	case t.Calling:
-		return atModel, h
+		return atModel
 	case t.Stage == StageModel:
-		return atRetry, h
-	case s.Task.Running:
-		return atVerify, h
+		return atRetry
+	case f.Task.Running:
+		return atVerify
 	}
-	return atReport, h
+	return atReport
+}
+
+// owes reports whether hooks have yet to decide at a point of the round.
+func (f *search) owes(point string, call content.CallID) bool {
+	f.hook = HookPoint{Point: point, Call: call}
+	return f.owesHook(f.hook)
+}
+
+func (s *State) owesHook(h HookPoint) bool {
+	return s.hasHook(h.Point) && !slices.Contains(s.Turn.Hooks, h)
+}
+
+func (s *State) hasHook(point string) bool {
+	return slices.ContainsFunc(s.Config.Hooks, func(r events.Registration) bool { return slices.Contains(r.Points, point) })
 }
 
 func (s *State) whereIdle() position {
@@ -91,80 +114,72 @@ func (s *State) stopsFirst() bool {
 	return t.Cancel != nil && (t.Calling || t.Stage == StageVerify && s.Task.Running)
 }
 
-func (s *State) whereRound() (position, HookPoint) {
-	if h, owed := s.owesHook(pointLoop, ""); owed {
-		return atHooks, h
+func (f *search) inRound() position {
+	if f.owes(pointLoop, "") {
+		return atHooks
 	}
-	if p, h, due := s.whereMutators(pointBeforeModel); due {
-		return p, h
+	if p := f.mutators(pointBeforeModel); p != atNothing {
+		return p
 	}
-	if !runnable(s.Transcript) {
-		return atDeadTail, HookPoint{}
+	switch {
+	case !runnable(f.Transcript):
+		return atDeadTail
+	case f.owes(pointPreLlm, ""):
+		return atHooks
 	}
-	if h, owed := s.owesHook(pointPreLlm, ""); owed {
-		return atHooks, h
-	}
-	return atCall, HookPoint{}
+	return atCall
 }
 
-func (s *State) whereReplied() (position, HookPoint) {
-	t := s.Turn
-	if h, owed := s.owesHook(pointPostLlm, ""); owed {
-		return atHooks, h
-	}
+func (f *search) afterReply() position {
+	t := f.Turn
 	switch {
+	case f.owes(pointPostLlm, ""):
+		return atHooks
 	case t.Reply != content.ToolCalls || len(t.Calls) == 0:
-		return atReply, HookPoint{}
+		return atReply
 	case t.Cancel != nil && t.Mut.Open:
-		return atMutator, HookPoint{} // until it has stopped
+		return atMutator // until it has stopped
 	case t.Cancel != nil:
-		return atReply, HookPoint{}
-	case !t.Checked && s.unanswered():
-		return atPreflight, HookPoint{}
-	}
-	for _, c := range t.Calls {
-		if h, owed := s.owesHook(pointPostTool, c.ID); owed && c.Result != nil && c.Attempt > 0 {
-			return atHooks, h
-		}
-	}
-	switch {
-	case s.Config.FailRun && slices.ContainsFunc(t.Calls, Call.failsRun):
-		return atFailedTool, HookPoint{}
+		return atReply
+	case !t.Checked && f.unanswered():
+		return atPreflight
+	case slices.ContainsFunc(t.Calls, func(c Call) bool { return c.Result != nil && c.Attempt > 0 && f.owes(pointPostTool, c.ID) }):
+		return atHooks
+	case f.Config.FailRun && slices.ContainsFunc(t.Calls, Call.failsRun):
+		return atFailedTool
 	case slices.ContainsFunc(t.Calls, func(c Call) bool { return c.Attempt == 0 && undecided(t.Approvals, c.ID) }):
-		return atApproval, HookPoint{} // a question about a call that never ran holds the whole round
-	case s.unanswered():
-		return s.whereDispatch()
-	case t.Held && s.Stepped:
-		return atHeld, HookPoint{}
+		return atApproval // a question about a call that never ran holds the whole round
+	case f.unanswered():
+		return f.dispatching()
+	case t.Held && f.Stepped:
+		return atHeld
 	}
-	if p, h, due := s.whereMutators(pointAfterTool); due {
-		return p, h
+	if p := f.mutators(pointAfterTool); p != atNothing {
+		return p
 	}
-	return atRoundEnd, HookPoint{}
+	return atRoundEnd
 }
 
 func (s *State) unanswered() bool {
 	return slices.ContainsFunc(s.Turn.Calls, func(c Call) bool { return !c.Answered() })
 }
 
-// whereDispatch says what may start now. The hooks of the next call come before the wait
-// of a stepped session: that wait leaves no event, and the hooks' decision does.
-func (s *State) whereDispatch() (position, HookPoint) {
-	t := s.Turn
-	i := s.nextCall()
-	if i < 0 {
-		if undecided(t.Approvals, "") && !slices.ContainsFunc(t.Calls, Call.Running) {
-			return atApproval, HookPoint{}
-		}
-		return atWaitTools, HookPoint{}
+// dispatching says what may start now. The hooks of the next call come before the wait of a
+// stepped session: that wait leaves no event, and the hooks' decision does.
+func (f *search) dispatching() position {
+	t := f.Turn
+	i := f.nextCall()
+	switch {
+	case i < 0 && undecided(t.Approvals, "") && !slices.ContainsFunc(t.Calls, Call.Running):
+		return atApproval
+	case i < 0:
+		return atWaitTools
+	case f.owes(pointPreTool, t.Calls[i].ID):
+		return atHooks
+	case t.Held && f.Stepped:
+		return atHeld
 	}
-	if h, owed := s.owesHook(pointPreTool, t.Calls[i].ID); owed {
-		return atHooks, h
-	}
-	if t.Held && s.Stepped {
-		return atHeld, HookPoint{}
-	}
-	return atTools, HookPoint{}
+	return atTools
 }
 
 // nextCall is the index of the next call that may be dispatched, or -1: calls start in
@@ -200,16 +215,19 @@ func (s *State) parallel() int {
 	return s.Config.MaxParallel
 }
 
-// whereMutators reports whether the mutators of a point of the round are due, and how.
-func (s *State) whereMutators(point string) (p position, h HookPoint, due bool) {
-	m := s.Turn.Mut.at(point)
+// mutators is the position among the mutators of a point; atNothing: none is due.
+func (f *search) mutators(point string) position {
+	m := f.Turn.Mut.at(point)
 	switch {
 	case m.Open:
-		return atMutator, h, true
-	case m.Compacted > 0 && s.hasHook(pointCompaction):
-		return atHooks, HookPoint{Point: pointCompaction}, true
+		return atMutator
+	case m.Compacted > 0 && f.hasHook(pointCompaction):
+		f.hook = HookPoint{Point: pointCompaction}
+		return atHooks
+	case f.nextMutator(m) >= 0:
+		return atMutate
 	}
-	return atMutate, h, s.nextMutator(m) >= 0
+	return atNothing
 }
 
 // nextMutator is the index of the next mutator of a point, or -1. A mutator that names no
@@ -219,16 +237,6 @@ func (s *State) nextMutator(m Mutating) int {
 		here := len(r.Points) == 0 || slices.Contains(r.Points, m.Point)
 		return here && !slices.Contains(m.Ran, r.Name)
 	})
-}
-
-func (s *State) hasHook(point string) bool {
-	return slices.ContainsFunc(s.Config.Hooks, func(r events.Registration) bool { return slices.Contains(r.Points, point) })
-}
-
-// owesHook reports whether hooks have yet to decide at a point of the round.
-func (s *State) owesHook(point string, call content.CallID) (HookPoint, bool) {
-	h := HookPoint{Point: point, Call: call}
-	return h, s.hasHook(point) && !slices.Contains(s.Turn.Hooks, h)
 }
 
 // runnable reports whether a model may be called with this transcript.

@@ -1,30 +1,61 @@
-// Package loop is the pure core of an agent session: what follows from a command,
-// as a function of what has happened.
+// Package loop is the pure core of an agent session: a state machine that decides what
+// follows from each command.
 //
-// The one idea: a session is a value, [State], folded from its journal, and the
-// whole agent loop is four verbs over it:
+// The one idea: a session is a value, [State], folded from its journal, and the agent loop
+// is four verbs over it:
 //
 //	Decide(*State, commands.Envelope) ([]events.Event, error) // what becomes fact
 //	(*State).Fold(events.Entry)                               // facts become state
-//	Pending(*State) []Effect                                  // what is owed to the world now
-//	Waiting(*State) Wait                                      // what the session waits for
+//	Pending(*State) []Effect                                  // what is owed to the world
+//	Waiting(*State) commands.Wait                             // what the session waits for
 //
-// and a fork: Decide works on (*State).Fork(), so a decision that is never
-// written leaves no trace.
+// A host decides a command, appends the events to the journal as one entry, folds the entry,
+// and performs what is pending. What comes of an effect is a report, which is a command.
 //
-// The guarantees. No clock, randomness, goroutine or I/O: time and ids arrive in
-// the envelope, new ids are derived from their place. Fold never fails and holds
-// no policy; policy lives in Decide and its outcome is recorded, so Decide may
-// change with any release and old journals still replay. Effects are a function
-// of state, so a host that has just replayed owes exactly what the dead one owed.
-// An ask may be refused with a [*Rejection]; a report that is late or repeated
-// decides to no events.
+// # Laws
 //
-// What it does not do: talk to models, tools, people or stores. A host performs
-// the effects and reports what came of them (packages effect, agent and actor).
+//  1. No clock, randomness, goroutine or I/O. Time and identity arrive in the envelope; new
+//     IDs are computed from their place (turn 3, round 7, call 2).
+//  2. Decide changes nothing. It works on a fork and folds each event as it emits it, so
+//     later rules see earlier events. A decision that is never written leaves no trace.
+//  3. Policy lives in Decide, its outcome in events. Fold has no policy and never fails, so
+//     Decide may change with any release while old journals still replay.
+//  4. Effects are a function of state, never of the last command: a host that has just
+//     replayed owes what the dead one owed. An effect's identity is computed from its place,
+//     so performing it twice is detectable.
+//  5. One function, where, says where a session stands. Decide advances from some positions,
+//     Pending owes effects at the others; they cannot disagree.
+//  6. An ask may be refused with a [*Rejection]. A report is never refused: late or repeated,
+//     it decides to no events.
 //
-// The package reads like this: decide.go dispatches, asks.go, model.go, gates.go,
-// tools.go, tasks.go and reports.go take each command in, advance.go carries a
-// session on until something is owed, position.go says where it stands, apply.go
-// folds. The stories in testdata say what follows from what.
+// # Vocabulary
+//
+// A turn answers input. It is a sequence of rounds: one model call, then the tool calls of
+// its reply. A question is what an approval asks about a call. A task is a turn with a goal,
+// whose work a verifier checks. A call moves to the background when the model gets a
+// placeholder for its result; its outcome arrives later as a notification. A dead letter is
+// a call whose workers were lost. Hooks may veto at named points, mutators edit the
+// transcript between rounds.
+//
+// # Reading order
+//
+// decide.go takes a command to the function that handles it: asks.go and input.go (session
+// and input), model.go (replies), calls.go and approvals.go (tools and questions), tasks.go,
+// hooks.go. advance.go then carries the session on from position to position (position.go)
+// until it must wait, within limits.go, and finish.go ends turns. apply.go, apply_calls.go
+// and transcript.go fold what was decided into state.go and call.go. pending.go derives the
+// effects (effect.go) and timers.
+//
+// # Ownership
+//
+// One owner folds a State; everyone else gets a Fork. The package performs nothing: packages
+// agent and actor host it, package engine performs the effects, package snapshot stores a
+// State, and package audit checks the invariants of any journal.
+//
+// # Testing
+//
+// testdata holds scripts: what a session is told, and exactly what becomes fact. Add one
+// for any change in behavior, run the tests with -rewrite and review the diff. Random
+// sessions check what no script can: replay gives the same state, effects and waits, no
+// input is lost, and package audit finds nothing.
 package loop

@@ -1,5 +1,4 @@
-# Every target of check is a step of .ci/run, so that a change which passes here
-# passes there.
+# The steps of check are those of .ci/run, so a change that passes here passes there.
 .DEFAULT_GOAL := help
 
 FUZZTIME ?= 10s
@@ -10,20 +9,21 @@ CHAOSTIME ?= 60s
 export PROMPT ?= Which Go files here are the longest, and what do they do?
 tool     := go tool -modfile=.ci/tools/go.mod
 
-.PHONY: help check test race vet lint fmt-check fmt fuzz sim chaos bench run cover build
+.PHONY: help check test race rest vet lint fmt-check fmt fuzz sim chaos bench run cover build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 check: ## Run everything that a change must pass
-	@.ci/run fmt-check vet lint test race
+	@.ci/run fmt-check lint race rest
 
 test: ## Run every test
-race: ## Test the concurrent packages under the race detector
+race: ## Test the concurrent packages with the race detector
+rest: ## Test the other packages
 vet: ## Run go vet
 lint: ## Run the linters; the first time builds them, which takes minutes
 fmt-check: ## Show what fmt would change
-test race vet lint fmt-check:
+test race rest vet lint fmt-check:
 	@.ci/run $@
 
 fmt: ## Format the source and its imports
@@ -36,20 +36,20 @@ fuzz: ## Run each fuzz target for FUZZTIME
 	  done; \
 	done
 
-sim: ## Run SIMRUNS random sessions, and cells, from the seed SIMFROM on
+sim: ## Run SIMRUNS random sessions and cells, starting at seed SIMFROM
 	go test ./tests/sim -run Survive -timeout 0 -sim.from $(SIMFROM) -sim.runs $(SIMRUNS) -sim.cells $$(($(SIMRUNS) / 10))
 
-chaos: ## Torture CHAOSRUNS deployments for CHAOSTIME each, from the seed SIMFROM on
+chaos: ## Torture CHAOSRUNS deployments for CHAOSTIME each, starting at seed SIMFROM
 	go test ./tests/chaos -v -timeout 0 -chaos.seed $(SIMFROM) -chaos.runs $(CHAOSRUNS) -chaos.duration $(CHAOSTIME)
 
-bench: ## Run the Go benchmarks, then measure round trips beside their floor
+bench: ## Run the Go benchmarks, then measure round trips
 	go test -run '^$$' -bench . -benchmem ./...
 	go run ./cmd/turnlog bench
 
 run: ## Ask PROMPT about this directory
 	go run ./cmd/turnlog run "$$PROMPT"
 
-cover: ## Test and show how much of each function was run
+cover: ## Show the coverage of each function
 	@mkdir -p bin
 	go test -coverpkg=./... -coverprofile=bin/cover.out ./...
 	go tool cover -func=bin/cover.out

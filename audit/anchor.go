@@ -12,26 +12,26 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// AnchorsHeld is the invariant that what was once seen of a journal is still there. It
-// needs to be told what was seen: see [Checker.Anchored].
+// AnchorsHeld is the invariant that a journal still has the heads that were seen of it
+// earlier. A checker gets those through [Checker.Anchored].
 const AnchorsHeld = "anchors-held"
 
-// Anchor is where a journal once ended. Kept where whoever may change journals cannot
-// reach, it shows what a chain alone cannot: that entries were cut off at the end, or
-// all of them from some entry on were replaced.
+// Anchor is where a journal once ended. Stored out of reach of anyone who can write
+// journals, it shows what a chain alone cannot: that entries were cut off at the end, or
+// that all entries from one on were replaced.
 type Anchor struct {
 	Session content.SessionID `json:"session"`
 	Seq     uint64            `json:"seq"`
 	Hash    events.Hash       `json:"hash"`
 }
 
-// ErrBadAnchor is returned by ReadAnchors for a line that is none.
+// ErrBadAnchor is returned by ReadAnchors for a line that is not an anchor.
 var ErrBadAnchor = errors.New("bad anchor")
 
-// maxAnchor bounds a line of anchors, which may have more members than we read.
+// maxAnchor bounds a line, which may have members that are not read.
 const maxAnchor = 1 << 16
 
-// ReadAnchors reads anchors, one JSON object a line.
+// ReadAnchors reads anchors, one JSON object per line.
 func ReadAnchors(in io.Reader) ([]Anchor, error) {
 	var out []Anchor
 	lines := bufio.NewScanner(in)
@@ -58,15 +58,15 @@ func ReadAnchors(in io.Reader) ([]Anchor, error) {
 	return out, nil
 }
 
-// Anchored tells the checker where the journal once ended. Anchors of other sessions
-// are none of its business; tell it before the first Add.
+// Anchored adds anchors to check. Those of other sessions are ignored. It must be called
+// before the first Add.
 func (c *Checker) Anchored(anchors ...Anchor) {
 	for _, a := range anchors {
 		c.anchors = append(c.anchors, anchored{Anchor: a})
 	}
 }
 
-// anchored is an anchor and what became of it.
+// anchored is an anchor and what was found of it.
 type anchored struct {
 	Anchor
 
@@ -74,7 +74,7 @@ type anchored struct {
 	is   events.Hash // of the entry with that number
 }
 
-// pass notes the entry that an anchor is about.
+// pass records the hash of an entry that an anchor names.
 func (c *Checker) pass(seq uint64, hash events.Hash) {
 	for i := range c.anchors {
 		if a := &c.anchors[i]; a.Seq == seq && !a.seen {
@@ -83,7 +83,7 @@ func (c *Checker) pass(seq uint64, hash events.Hash) {
 	}
 }
 
-// adrift returns what is wrong with the anchors of the session.
+// adrift returns the violations of the session's anchors.
 func (c *Checker) adrift(r Report) []Violation {
 	var out []Violation
 	fail := func(a anchored, format string, args ...any) {
@@ -99,7 +99,7 @@ func (c *Checker) adrift(r Report) []Violation {
 			fail(a, "it was there, with the hash %s, but the journal is gone, and no tombstone says why", a.Hash)
 		case d == nil && r.Seq < a.Seq:
 			fail(a, "it was there, with the hash %s, but the journal ends with entry %d: its end was cut off", a.Hash, r.Seq)
-		case d == nil: // it is missing in between, which the chain tells
+		case d == nil: // missing in between, which the chain reports
 		case a.Seq == d.Entries && a.Hash != d.Last:
 			fail(a, "its hash was %s, but the session was deleted behind %s: the entry was replaced before", a.Hash, d.Last)
 		case a.Seq > d.Entries+1:

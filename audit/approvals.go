@@ -10,15 +10,15 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// approvalBeforeRun: gates that came up before anything of the round ran hold the
-// whole round, gates that came up later hold their call. A call runs only if each
-// of its gates was approved, with the arguments that were approved.
+// approvalBeforeRun: questions raised before the round ran block the whole round, later
+// ones block their call. A call runs only if each of its questions was approved, with the
+// approved arguments.
 func approvalBeforeRun() rule {
 	var gates []*gate // of the open turn
 	patches := map[content.CallID]json.RawMessage{}
 	return func(f fact) {
 		switch ev := f.event.(type) {
-		case events.TurnStarted: // what is in the background goes on
+		case events.TurnStarted: // background calls continue
 			gates = slices.DeleteFunc(gates, func(g *gate) bool { return !f.ledger.beside(g.call) })
 			maps.DeleteFunc(patches, func(id content.CallID, _ json.RawMessage) bool { return !f.ledger.beside(id) })
 		case events.ApprovalRequired:
@@ -55,7 +55,7 @@ type gate struct {
 	outcome events.Outcome
 }
 
-// judge says what the gate has against the dispatch.
+// judge returns why the question forbids the dispatch.
 func (g *gate) judge(f fact, ev events.ToolDispatched, patched bool) {
 	c, known := f.ledger.calls[ev.Call]
 	switch {
@@ -72,13 +72,13 @@ func (g *gate) judge(f fact, ev events.ToolDispatched, patched bool) {
 	}
 }
 
-// approvalOnce: an approval is asked for once, about an open call, settled once,
-// and settled when its round or its turn ends. What is decided on are the arguments
-// that the call has then, and it expires at its deadline and by nobody's doing.
+// approvalOnce: an approval is requested once, for an open call, and settled once, by the
+// end of its round or turn at the latest. A decision is about the call's current arguments,
+// and an approval expires at its deadline and without a decision.
 func approvalOnce() rule {
 	open := map[content.ApprovalID]content.CallID{}
 	deadlines := map[content.ApprovalID]content.Time{}
-	digests := map[content.CallID]string{} // of the arguments as they are now
+	digests := map[content.CallID]string{} // of the current arguments
 	asked := map[content.ApprovalID]bool{}
 	return func(f fact) {
 		switch ev := f.event.(type) {
@@ -116,7 +116,7 @@ func approvalOnce() rule {
 	}
 }
 
-// decision looks at what was decided, and when.
+// decision checks what was decided, and when.
 func decision(f fact, ev events.ApprovalResolved, deadline content.Time, digest string) {
 	switch {
 	case ev.Outcome != events.Expired:
@@ -130,8 +130,8 @@ func decision(f fact, ev events.ApprovalResolved, deadline content.Time, digest 
 	}
 }
 
-// undecided complains of the first gate that still waits, but for those of calls
-// in the background, which wait beside the turns.
+// undecided reports the first open question. Those of background calls may stay open
+// across turns.
 func undecided(f fact, open map[content.ApprovalID]content.CallID) {
 	for _, id := range slices.Sorted(maps.Keys(open)) {
 		if !f.ledger.beside(open[id]) {

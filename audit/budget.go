@@ -5,9 +5,9 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// budgetHeld: what starts is within every limit that held when it started, for the
-// turn and for the session. Rounds and attempts count when they start, calls when
-// they are asked for, tokens and cost when they are recorded.
+// budgetHeld: everything that starts is within every limit in force at that time, for the
+// turn and for the session. Rounds and attempts count when they start, calls when they are
+// requested, tokens and cost when they are recorded.
 func budgetHeld() rule {
 	var b budget
 	return func(f fact) {
@@ -133,9 +133,8 @@ func (b *budget) spend(f fact, ev events.UsageUpdated) {
 	}
 }
 
-// tool judges that a call of the open round is gated or started for the first
-// time. The limit may have been changed since the reply; it holds if it held then
-// and holds now.
+// tool checks a call of the open round when it is gated or started for the first time. The
+// limit may have changed since the reply; both must allow the call.
 func (b *budget) tool(f fact, id content.CallID) {
 	c, known := f.ledger.calls[id]
 	if !known || c.attempt > 0 || c.waits {

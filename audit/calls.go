@@ -7,8 +7,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// callsAsReplied: right behind a reply and its usage come its calls, each once, in
-// order, numbered in their place, under ids that the session has not used.
+// callsAsReplied: a reply and its usage are followed at once by its calls, each once, in
+// order, numbered in their place, with IDs that are new to the session.
 func callsAsReplied() rule {
 	var due []content.ToolCall
 	next := 0
@@ -50,8 +50,8 @@ func sameCall(a, b content.ToolCall) bool {
 	return a.ID == b.ID && a.Name == b.Name && bytes.Equal(a.Input, b.Input)
 }
 
-// oneTerminalResult: one answer for every call, before its turn ends; at most one
-// late result behind an answer that left the outcome open.
+// oneTerminalResult: every call has one answer before its turn ends, and at most one late
+// result after an answer that left the outcome open.
 func oneTerminalResult() rule {
 	return func(f fact) {
 		switch ev := f.event.(type) {
@@ -96,9 +96,10 @@ func lateResult(f fact, c *call) {
 	}
 }
 
-// dispatchBeforeResult: attempts of a call are numbered 1, 2, 3 …, another one
-// starts only when the one before is lost, the same one only after a late gate,
-// none after the answer, unless a person has a dead letter run once more. A result that only a run can bring has its attempt.
+// dispatchBeforeResult: attempts of a call are numbered 1, 2, 3 … The next one starts only
+// after the previous one is lost, the same one again only after a late question, and none
+// after the answer, unless a person retries a dead letter. A result that only a run can
+// produce belongs to an attempt.
 func dispatchBeforeResult() rule {
 	return func(f fact) {
 		switch ev := f.event.(type) {
@@ -152,7 +153,7 @@ func dispatched(f fact, c *call, ev events.ToolDispatched) {
 	}
 }
 
-// ran reports whether only a call that was started ends like this.
+// ran reports whether only a call that started can end with this status.
 func ran(s content.Status) bool {
 	switch s {
 	case content.StatusOK, content.StatusUnknown:

@@ -9,17 +9,17 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// Names of the invariants that look at entries rather than at what they say.
+// Names of the invariants about entries rather than their events.
 const (
 	SingleWriter = "single-writer" // entries form one chain
-	WholeEntries = "whole-entries" // every entry can be read and says something
+	WholeEntries = "whole-entries" // every entry can be read and has an event
 	EpochRises   = "epoch-rises"   // every takeover is recorded and has a higher epoch
-	CursorsRise  = "cursors-rise"  // no command is taken back
-	TimeGoesOn   = "time-goes-on"  // a warning only: hosts' clocks differ
+	CursorsRise  = "cursors-rise"  // no command is handled twice
+	TimeGoesOn   = "time-goes-on"  // only a warning: hosts' clocks differ
 )
 
-// Chain checks that records, added from the first entry of a journal on, form one
-// chain. The zero Chain expects the first entry.
+// Chain checks that the records of a journal form one chain. The zero Chain expects the
+// first entry.
 type Chain struct {
 	session content.SessionID
 	head    journal.Head
@@ -34,22 +34,22 @@ type Chain struct {
 	deleted  *events.Deletion
 }
 
-// Link is what Chain makes of one record.
+// Link is the result of adding one record to a Chain.
 type Link struct {
-	Entry   events.Entry     // as its payload says
-	Linked  bool             // it follows the record before, unchanged, and was read whole
-	Deleted *events.Deletion // it is the session's tombstone, behind which nothing comes
+	Entry   events.Entry     // decoded from its payload
+	Linked  bool             // it follows the previous record, unchanged, and was decoded completely
+	Deleted *events.Deletion // it is the session's tombstone, the last entry
 
-	gap        []Violation // those that say that entries before it are missing
+	gap        []Violation // those about missing entries before it
 	Violations []Violation
 	Warnings   []Violation
 }
 
-// Head is where the records so far end.
+// Head returns the head of the records so far.
 func (c *Chain) Head() journal.Head { return c.head }
 
-// Add judges the next record. After one that does not fit it goes on from there,
-// so that each fault is named once.
+// Add checks the next record. After one that does not fit it continues from there, so that
+// each fault is reported once.
 func (c *Chain) Add(r journal.Record) Link {
 	c.found, c.warnings, c.linked, c.gap = nil, nil, true, nil
 	e, readable := c.read(r)
@@ -68,8 +68,8 @@ func (c *Chain) Add(r journal.Record) Link {
 	return Link{Entry: e, Linked: c.linked, Deleted: c.deleted, Violations: c.found, Warnings: c.warnings, gap: c.gap}
 }
 
-// read takes the entry from its exact bytes, whatever the record says it is, and
-// reports whether its head is known.
+// read decodes the entry from its exact bytes, whatever the record claims, and reports
+// whether its head is known.
 func (c *Chain) read(r journal.Record) (events.Entry, bool) {
 	if h := events.HashOf(r.Payload); h != r.Hash {
 		c.broken(r.Seq, SingleWriter, "its hash is %s, that of its bytes is %s: the bytes were changed", r.Hash, h)
@@ -98,18 +98,18 @@ func (c *Chain) read(r journal.Record) (events.Entry, bool) {
 	return e, true
 }
 
-// link compares the entry's head with where the chain stands.
+// link compares the entry with the head of the chain.
 func (c *Chain) link(r journal.Record, e events.Entry) {
 	if e.Seq != r.Seq {
 		c.broken(r.Seq, SingleWriter, "it is stored as entry %d but says that it is entry %d", r.Seq, e.Seq)
 	}
 	switch want := c.head.Seq + 1; {
-	case e.Seq > want && c.deleted != nil: // what is missing was deleted
+	case e.Seq > want && c.deleted != nil: // the missing entries were deleted
 		c.epoch = e.Epoch
 	case e.Seq > want:
 		c.broken(e.Seq, SingleWriter, "entry %d is expected here: %s", want, missing(want, e.Seq-1))
 		c.gap = c.found[len(c.found)-1:]
-		c.epoch = e.Epoch // claimed in one of those
+		c.epoch = e.Epoch // claimed in one of the missing entries
 	case e.Seq < want:
 		c.broken(e.Seq, SingleWriter, "entry %d is expected here: this one is repeated or out of order", want)
 	case e.Prev != c.head.Hash:
@@ -136,8 +136,8 @@ func missing(from, to uint64) string {
 	return fmt.Sprintf("entries %d to %d are missing", from, to)
 }
 
-// claims checks that whoever writes has claimed the session before: every epoch
-// begins with a DriverClaimed, which stands first in its entry.
+// claims checks that every writer has claimed the session: an epoch begins with a
+// DriverClaimed as the first event of its entry.
 func (c *Chain) claims(e events.Entry) {
 	for i, ev := range e.Events {
 		claim, ok := ev.(events.DriverClaimed)
@@ -172,8 +172,7 @@ func (c *Chain) move(e events.Entry) {
 	}
 }
 
-// broken records a fault after which nobody can say what the entries mean
-// together.
+// broken records a fault after which later entries cannot be interpreted.
 func (c *Chain) broken(seq uint64, invariant, format string, args ...any) {
 	c.linked = false
 	c.fault(seq, invariant, format, args...)

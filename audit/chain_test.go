@@ -78,7 +78,7 @@ func TestABrokenChainIsNamedWhereItBreaks(t *testing.T) {
 		{"a live event", reseal(t, func(e []events.Entry) { e[5].Events = []events.Event{events.ToolProgress{}} }), 6, WholeEntries, "never stored"},
 		{"an empty entry", reseal(t, func(e []events.Entry) { e[5].Events = nil }), 6, WholeEntries, "it holds no event"},
 		{"an old epoch", reseal(t, func(e []events.Entry) { e[5].Epoch = 0 }), 6, EpochRises, "written in epoch 0, but epoch 1 holds"},
-		{"an epoch nobody claimed", reseal(t, func(e []events.Entry) { e[5].Epoch = 2 }), 6, EpochRises, "written in epoch 2, but epoch 1 holds"},
+		{"an epoch without a claim", reseal(t, func(e []events.Entry) { e[5].Epoch = 2 }), 6, EpochRises, "written in epoch 2, but epoch 1 holds"},
 		{"no claim", reseal(t, func(e []events.Entry) { e[0].Events = []events.Event{events.Warning{}} }), 1, EpochRises, "before any host claimed"},
 		{"a claim of an old epoch", tools().end(events.DriverClaimed{Epoch: 1}).records(t), 11, EpochRises, "claims epoch 1 after epoch 1"},
 		{"a claim behind others", tools().end(events.Warning{}, events.DriverClaimed{Epoch: 2}).records(t), 11, EpochRises, "behind other events"},

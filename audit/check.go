@@ -5,16 +5,63 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// NoLostCommand is the invariant that every accepted command has an entry that it
-// caused. It needs to be told what was accepted: see [Checker.Accepted].
+// Violation is a broken invariant, with the entry that breaks it.
+type Violation struct {
+	Invariant string `json:"invariant"`
+	Seq       uint64 `json:"seq"`
+	Message   string `json:"message"`
+}
+
+// String renders the violation in one line.
+func (v Violation) String() string {
+	return fmt.Sprintf("entry %d: %s: %s", v.Seq, v.Invariant, v.Message)
+}
+
+// Report is the result of checking a journal.
+type Report struct {
+	Session content.SessionID `json:"session"`
+	Entries int               `json:"entries"`
+	Events  int               `json:"events"`
+	Turns   int               `json:"turns"` // started
+
+	// The head of the journal. A journal whose end was cut off is intact in itself: compare
+	// the head with one that is stored elsewhere.
+	Seq  uint64      `json:"seq"`
+	Hash events.Hash `json:"hash"`
+
+	// Deleted is the tombstone of a deleted session, or nil. A deletion removes the entries
+	// before it one by one, from the first.
+	Deleted *events.Deletion `json:"deleted,omitempty"`
+
+	Violations []Violation `json:"violations"`         // in the order found
+	Warnings   []Violation `json:"warnings,omitempty"` // suspicious, but no violation
+
+	// UnjudgedFrom is the first entry of which only the chain was checked, because it or an
+	// earlier one cannot be read. Zero means that everything was checked.
+	UnjudgedFrom uint64 `json:"unjudged_from,omitempty"`
+}
+
+// OK reports whether every invariant holds.
+func (r Report) OK() bool { return len(r.Violations) == 0 }
+
+// First returns the first violation, if there is one.
+func (r Report) First() (Violation, bool) {
+	if r.OK() {
+		return Violation{}, false
+	}
+	return r.Violations[0], true
+}
+
+// NoLostCommand is the invariant that every accepted command caused an entry. A checker
+// gets the accepted commands through [Checker.Accepted].
 const NoLostCommand = "no-lost-command"
 
-// Check judges a whole journal and returns every broken promise, nil for a
-// journal without fault.
+// Check checks a whole journal and returns every violation.
 func Check(records []journal.Record) []Violation {
 	c := NewChecker()
 	for _, r := range records {
@@ -23,8 +70,8 @@ func Check(records []journal.Record) []Violation {
 	return c.Report().Violations
 }
 
-// Verify judges a journal as it is read, and whether the anchors of its session hold.
-// The error is the reader's: the report covers what came before it.
+// Verify checks a journal while it is read, and the anchors of its session. An error is the
+// reader's; the report covers the records before it.
 func Verify(records iter.Seq2[journal.Record, error], anchors ...Anchor) (Report, error) {
 	c := NewChecker()
 	c.Anchored(anchors...)
@@ -37,8 +84,7 @@ func Verify(records iter.Seq2[journal.Record, error], anchors ...Anchor) (Report
 	return c.Report(), nil
 }
 
-// Checker judges one journal entry by entry, from its first. It is not safe for
-// concurrent use.
+// Checker checks one journal entry by entry. It is not safe for concurrent use.
 type Checker struct {
 	chain    Chain
 	rules    []named
@@ -46,11 +92,11 @@ type Checker struct {
 	script   transcript
 	replay   replayer
 	report   Report
-	seq      uint64 // of the entry that is judged
+	seq      uint64 // of the current entry
 	causes   map[string]bool
 	accepted []string
 	anchors  []anchored
-	gaps     []Violation // those of the report that say that entries are missing
+	gaps     []Violation // those about missing entries
 }
 
 type named struct {
@@ -69,11 +115,11 @@ func NewChecker() *Checker {
 	return c
 }
 
-// Accepted tells the checker of commands that were accepted, by the id of their
-// envelope: each must have caused an entry by the time of the Report.
+// Accepted adds accepted commands by their envelopes' IDs. Each must have caused an entry
+// by the time of the Report.
 func (c *Checker) Accepted(ids ...string) { c.accepted = append(c.accepted, ids...) }
 
-// Add judges the next record.
+// Add checks the next record.
 func (c *Checker) Add(r journal.Record) {
 	link := c.chain.Add(r)
 	c.pass(r.Seq, events.HashOf(r.Payload))
@@ -97,7 +143,7 @@ func (c *Checker) Add(r journal.Record) {
 	}
 }
 
-// judge shows every rule every event of the entry.
+// judge applies every rule to every event of the entry.
 func (c *Checker) judge(e events.Entry) {
 	c.seq = e.Seq
 	for i, ev := range e.Events {
@@ -123,14 +169,14 @@ func (c *Checker) adding(name string, to *[]Violation) func(string, ...any) {
 	}
 }
 
-// Report returns what was found so far, and judges what only the end can show. It
-// may be asked again later.
+// Report returns what was found so far, including what only the end of a journal shows. It
+// may be called again later.
 func (c *Checker) Report() Report {
 	r := c.report
 	head := c.chain.Head()
 	r.Seq, r.Hash = head.Seq, head.Hash
 	r.Violations, r.Warnings = slices.Clone(r.Violations), slices.Clone(r.Warnings)
-	if r.Deleted != nil { // somebody is just removing the entries
+	if r.Deleted != nil { // a deletion is removing the entries
 		r.Violations = slices.DeleteFunc(r.Violations, func(v Violation) bool { return slices.Contains(c.gaps, v) })
 	}
 	for _, id := range c.accepted {

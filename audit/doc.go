@@ -1,22 +1,19 @@
-// Package audit is the second opinion on a journal: whether its entries form one
-// chain, and whether what they say keeps the promises that Turnlog makes.
+// Package audit gives a second opinion on a journal: whether its entries form one chain, and
+// whether their events keep the invariants of Turnlog.
 //
-// The one idea: a promise is a named [Invariant], a small function over the
-// stream of facts that knows nothing of how the core reached them. Tests,
-// simulations and observers run the same list, and the names are the ones that
-// the documentation uses. One invariant, replayable, folds the journal with the
-// core as well and compares what the two make of it.
+// An [Invariant] has a name and a rule, a small function over the stream of events that knows
+// nothing about how the core decided them. Tests, simulations and observers check the same
+// list, and the documentation uses the same names. One invariant, replayable, also folds the
+// journal with the core and compares the transcripts.
 //
-// What verification proves: the entries that are there follow each other, were
-// not changed, and keep every promise that can be judged from them. What it
-// cannot prove: that the journal does not go on. Its end cut off leaves a shorter
-// journal that is as whole as the one before; whoever needs to know compares the
-// head in the [Report] with one that was kept elsewhere.
+// Verification proves that the entries follow one another, were not changed, and keep every
+// invariant that they can show. It cannot prove that a journal is complete: with its end cut
+// off, a journal is still intact. To detect that, compare the head in the [Report] with one
+// that is stored elsewhere.
 //
-// [Check] and [Verify] judge a whole journal, a [Checker] one that is still
-// growing. [Export] writes a journal as lines of JSON that verify without a
-// server, [Import] reads them back. [Replay] folds one.
+// [Check] and [Verify] check a whole journal, a [Checker] one that is still growing. [Export]
+// writes a journal as lines of JSON that can be verified without a server, and [Import] reads
+// them. [Replay] folds a journal.
 //
-// The package reads no clock, logs nothing and writes nowhere but to the writer
-// that Export is given.
+// The package reads no clock, logs nothing, and writes only to the writer that Export gets.
 package audit

@@ -5,9 +5,9 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// endsHaveCauses: what ended a turn early, or answered a call in its tool's place,
-// is on record before: the cancel, the limit, the hook, the approval. A turn that
-// ended in its own time ends as its last reply did.
+// endsHaveCauses: whatever ends a turn early, or answers a call instead of its tool, is on
+// record before: the cancel, the limit, the hook, the approval. Any other turn ends as its
+// last reply did.
 func endsHaveCauses() rule {
 	var c causes
 	return func(f fact) {
@@ -38,7 +38,7 @@ func endsHaveCauses() rule {
 				f.fail("a reply was interrupted, but no cancel is recorded")
 			}
 		case events.ToolResultReceived:
-			// What has an attempt is what a worker said, in its own words.
+			// A result with an attempt comes from a worker, which decides its status.
 			if ev.Attempt == 0 && !ev.Late && !c.explain(ev.Result) {
 				f.fail("call %s is answered as %s, but nothing recorded explains that", ev.Result.CallID, ev.Result.Status)
 			}
@@ -63,7 +63,7 @@ func (c *causes) call(id content.CallID, s content.Status) {
 	c.calls[id] = s
 }
 
-// explain reports whether a result that no worker sent may be what it is.
+// explain reports whether something on record explains a result that no worker sent.
 func (c *causes) explain(r content.ToolResult) bool {
 	switch r.Status {
 	case content.StatusCancelled:
@@ -79,7 +79,7 @@ func (c *causes) explain(r content.ToolResult) bool {
 	return true
 }
 
-// finish reports whether a turn may end like that.
+// finish reports whether a turn may end for that reason.
 func (c *causes) finish(f fact, reason content.FinishReason) bool {
 	switch reason {
 	case content.Cancelled:
@@ -93,7 +93,7 @@ func (c *causes) finish(f fact, reason content.FinishReason) bool {
 	case content.Completed:
 		switch f.ledger.finish {
 		case "", content.Completed:
-			return true // without a reply: there was nobody to answer
+			return true // no reply: there was nothing to answer
 		case content.ToolCalls:
 			return len(f.ledger.open) == 0
 		case content.MaxTokens, content.Blocked, content.Compaction, content.Cancelled, content.Limit, content.Terminated,
@@ -105,8 +105,8 @@ func (c *causes) finish(f fact, reason content.FinishReason) bool {
 	return f.ledger.finish == reason
 }
 
-// hooksOnce: the hooks of a point are asked once in a round, or once per call, and
-// what they said stands. Only compactions may be several in a round.
+// hooksOnce: the hooks of a point are asked once per round, or once per call, and their
+// answer stands. Only compactions may occur several times in a round.
 func hooksOnce() rule {
 	type point struct {
 		name string
@@ -119,7 +119,7 @@ func hooksOnce() rule {
 			clear(decided)
 		case events.HookDecided:
 			if ev.Turn == "" {
-				return // of the session's start or end, once for each host
+				return // at the session's start or end, once per host
 			}
 			p := point{ev.Point, ev.Call}
 			if decided[p] && ev.Point != "context_compaction" {

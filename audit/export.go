@@ -19,8 +19,8 @@ const (
 	exportVersion = 1
 )
 
-// ErrNothingToExport is returned by Export for a journal without entries: there is
-// no such session, or not yet. Nothing was written.
+// ErrNothingToExport is returned by Export for a journal without entries. Nothing was
+// written.
 var ErrNothingToExport = errors.New("nothing to export: the journal has no entries")
 
 // header is the first line of an export.
@@ -30,8 +30,8 @@ type header struct {
 	Session content.SessionID `json:"session"`
 }
 
-// line is one entry of an export. The payload is the record; everything else is a
-// view of it for people and tools, and must agree with it.
+// line is one entry of an export. The payload is the record; the other fields are a view of
+// it and must agree with it.
 type line struct {
 	Seq     uint64            `json:"seq"`
 	Session content.SessionID `json:"session"`
@@ -46,11 +46,10 @@ type line struct {
 	Payload []byte            `json:"payload"`
 }
 
-// Export writes a journal as lines of JSON: one that names the format, then one
-// for each entry, with the exact bytes that were stored. The lines are enough to
-// verify the journal without a server; what they cannot show is that the journal
-// goes on behind them. After an error of the records the entries before it are
-// written all the same.
+// Export writes a journal as lines of JSON: one that names the format, then one per entry,
+// with the exact bytes that were stored. They suffice to verify the journal without a
+// server, but cannot show that it continues after them. When reading the records fails, the
+// entries before the error are still written.
 func Export(w io.Writer, records iter.Seq2[journal.Record, error]) error {
 	out := bufio.NewWriter(w)
 	err := export(json.NewEncoder(out), records)
@@ -86,7 +85,7 @@ func export(enc *json.Encoder, records iter.Seq2[journal.Record, error]) error {
 	return nil
 }
 
-// lineOf is the line that an intact record has.
+// lineOf returns the line of an intact record.
 func lineOf(r journal.Record) (line, error) {
 	e := r.Entry
 	l := line{

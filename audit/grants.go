@@ -7,7 +7,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// question is what an approval answers.
+// question is the question that an approval answers.
 type question struct {
 	tool  string
 	key   content.GateKey
@@ -15,8 +15,8 @@ type question struct {
 	turn  content.TurnID
 }
 
-// same reports whether an answer to q for always is one to o. A turn that asks on its
-// own account takes only what was answered for it.
+// same reports whether an approval of q for always answers o. A question of a turn's own
+// rules is answered only within that turn.
 func (q question) same(o question) bool {
 	return q.tool == o.tool && q.key == o.key && (o.asker != events.AskedByTurn || q.turn == o.turn)
 }
@@ -29,7 +29,7 @@ type grant struct {
 
 // grantHeld: a question is left out only if the same one about the same tool was
 // approved for always before, or if the session's rules alone ask it of a tool that was
-// allowed before; and a call starts with no approval that nobody gave.
+// allowed before; and a call starts with no approval that was not given.
 func grantHeld() rule {
 	asked := map[content.ApprovalID]question{} // and not settled
 	granted := map[content.ApprovalID]grant{}
@@ -88,7 +88,7 @@ func isGranted(granted map[content.ApprovalID]grant, q question) bool {
 	return false
 }
 
-// givenGrant: what is approved for always is what was asked, by a person.
+// givenGrant: an approval for always covers what a person was asked.
 func givenGrant(f fact, ev events.ApprovalResolved) {
 	switch {
 	case ev.Outcome != events.Approved:
@@ -96,7 +96,7 @@ func givenGrant(f fact, ev events.ApprovalResolved) {
 	case len(ev.Input) > 0:
 		f.fail("approval %s was given for always with other arguments", ev.Approval)
 	case ev.Grant != "":
-		f.fail("approval %s was given for always, but nobody was asked", ev.Approval)
+		f.fail("approval %s was given for always, but no question was asked", ev.Approval)
 	}
 }
 
@@ -115,8 +115,8 @@ func usedGrant(f fact, ev events.ApprovalResolved, q question, granted map[conte
 	}
 }
 
-// usedAllowance: it opens what the session's rules alone ask, of the tools that it
-// names.
+// usedAllowance: an allowance answers only questions of the session's rules, about the tools
+// that it names.
 func usedAllowance(f fact, ev events.ApprovalResolved, q question, a events.ToolsAllowed) {
 	named := slices.ContainsFunc(a.Tools, func(p string) bool { return content.Matches(p, q.tool) })
 	switch {

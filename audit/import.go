@@ -15,14 +15,14 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// ErrBadExport is what errors of Import wrap: the lines are no export, or one of
-// them was changed or cut off. The entries before that line are good.
+// ErrBadExport is wrapped by errors of Import: the lines are not an export, or one was
+// changed or truncated. The entries before that line are valid.
 var ErrBadExport = errors.New("bad export")
 
-// LineError says which line of an export is bad, and how. It wraps ErrBadExport.
+// LineError names the bad line of an export. It wraps ErrBadExport.
 type LineError struct {
 	Line   int    // counted from 1
-	Seq    uint64 // of the line's entry; zero if that is not known
+	Seq    uint64 // of the line's entry; zero: unknown
 	Reason string
 }
 
@@ -37,14 +37,13 @@ func (e *LineError) Error() string {
 // Unwrap returns ErrBadExport.
 func (e *LineError) Unwrap() error { return ErrBadExport }
 
-// maxLine bounds what is kept in memory of one line.
+// maxLine bounds the length of a line.
 const maxLine = 256 << 20
 
-// Import reads what Export wrote, a line at a time. Of every line it compares what
-// is shown with the payload, so a changed view is found as well as a changed
-// record; an error ends the sequence. Whether the records form one chain is for
-// [Verify] to say. An export that ends early at the end of a line cannot be told
-// from a shorter journal.
+// Import reads the output of Export, line by line. It compares the view in each line with
+// its payload, so it detects a changed view as well as a changed record. An error ends the
+// sequence. [Verify] checks the chain. An export that was cut off at the end of a line cannot
+// be told from a shorter journal.
 func Import(r io.Reader) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		in := importer{in: bufio.NewReaderSize(r, 1<<16)}
@@ -88,7 +87,7 @@ func (i *importer) begin() error {
 	return nil
 }
 
-// next reads the next entry; io.EOF behind the last.
+// next reads the next entry. It returns io.EOF after the last.
 func (i *importer) next() (journal.Record, error) {
 	raw, err := i.read()
 	if err != nil {
@@ -102,7 +101,7 @@ func (i *importer) next() (journal.Record, error) {
 	if err != nil && !errors.Is(err, events.ErrUnknownKind) {
 		return journal.Record{}, i.bad(shown.Seq, "its payload is no entry: %v", err)
 	}
-	if e.Seq == 0 && err != nil { // nobody can say whether the view of it is true
+	if e.Seq == 0 && err != nil { // the view cannot be checked
 		e.Seq, e.Session, e.Prev, e.At, e.Epoch, e.Cause = shown.Seq, shown.Session, shown.Prev, shown.At, shown.Epoch, shown.Cause
 	}
 	rec := journal.Record{
@@ -127,7 +126,7 @@ func (i *importer) next() (journal.Record, error) {
 	return rec, nil
 }
 
-// compare names the first thing that a line shows otherwise than its payload.
+// compare returns the first difference between a line's view and its payload.
 func (i *importer) compare(shown, real line) error {
 	for _, c := range []struct {
 		field       string
@@ -162,7 +161,7 @@ func (i *importer) compare(shown, real line) error {
 	return nil
 }
 
-// sameJSON compares values, so that a tool may have laid them out otherwise.
+// sameJSON compares JSON values, whatever their layout.
 func sameJSON(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -177,7 +176,7 @@ func decodeJSON(b []byte, v *any) bool {
 	return d.Decode(v) == nil
 }
 
-// read returns the next line that is not blank; io.EOF behind the last.
+// read returns the next line that is not blank, or io.EOF.
 func (i *importer) read() ([]byte, error) {
 	for {
 		raw, err := i.readLine()

@@ -7,8 +7,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// inputOnce: accepted items are items that were queued and not accepted yet. A
-// notification stands for one late result; a verifier's words need no queue.
+// inputOnce: accepted items were queued and not accepted before. A notification stands for
+// one late result. A verifier's output needs no queue.
 func inputOnce() rule {
 	var queued []content.Item
 	notices := 0

@@ -5,10 +5,10 @@ type Invariant struct {
 	Name    string // as in violations and in the documentation
 	Promise string // one sentence or two
 
-	rule func() rule // nil: judged on entries, by Chain and Checker
+	rule func() rule // nil: checked by Chain or Checker
 }
 
-// Names of the invariants that look at what entries say.
+// Names of the invariants about events.
 const (
 	CauseOnce         = "cause-once"
 	SessionBrackets   = "session-brackets"
@@ -37,8 +37,7 @@ const (
 	Replayable        = "replayable"
 )
 
-// Invariants lists every invariant that Check judges, in the order in which they
-// are judged.
+// Invariants lists every invariant in the order in which Check checks them.
 func Invariants() []Invariant {
 	return append(append(entryInvariants(), turnInvariants()...), callInvariants()...)
 }
@@ -180,7 +179,7 @@ func callInvariants() []Invariant {
 		},
 		{
 			Name:    GrantHeld,
-			Promise: "A question is left out only if the same one about the same tool was approved for always before, or if the session's rules alone ask it of a tool that was allowed before; and a call starts with no approval that nobody gave.",
+			Promise: "A question is left out only if the same one about the same tool was approved for always before, or if the session's rules alone ask it of a tool that was allowed before; and a call starts with no approval that was not given.",
 			rule:    grantHeld,
 		},
 		{

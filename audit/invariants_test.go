@@ -187,7 +187,7 @@ func brokenApprovals() []broken {
 		{GrantHeld, "by g0, which was not given for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant = "g0" })},
 		{GrantHeld, "g1 was denied for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.Always = events.Denied, true })},
 		{GrantHeld, "for always with other arguments", change(tools(), 1, func(e *events.ApprovalResolved) { e.Input, e.Always = []byte(`{}`), true })},
-		{GrantHeld, "nobody was asked", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant, e.Always = "g1", true })},
+		{GrantHeld, "no question was asked", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant, e.Always = "g1", true })},
 		{GrantHeld, "g2 is about l  of t, but g1", granted("l", "ada")},
 		{GrantHeld, "said to be bob's", granted("k", "bob")},
 		{GrantHeld, "but not the session's rules alone ask", allowed("t", "ada", "")},

@@ -8,13 +8,12 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// rule watches the facts of one session and says where they break a promise. The
-// ledger and the transcript it is shown stand as they did before the event.
+// rule watches the events of one session and reports violations. It gets the ledger and the
+// transcript as they were before the event.
 type rule func(f fact)
 
-// fact is one event with where it stands. A rule looks only at the kinds that it
-// is about, and kinds of later releases are none of its business: that is why the
-// event comes as any and not as an events.Event, whose switches must be complete.
+// fact is one event and its context. Rules look only at some kinds and ignore those of later
+// releases, so the event is an any: switches over an events.Event must be complete.
 type fact struct {
 	entry      *events.Entry
 	index      int // in the entry
@@ -22,12 +21,11 @@ type fact struct {
 	ledger     *ledger
 	transcript *transcript
 	fail       func(format string, args ...any)
-	warn       func(format string, args ...any) // of what is odd and breaks nothing
+	warn       func(format string, args ...any) // for what is suspicious but no violation
 }
 
-// ledger is what the rules know in common: which turn and round are open, and
-// what became of every call. It takes any sequence of events, also impossible
-// ones.
+// ledger is the state that rules share: the open turn and round, and the state of every
+// call. It accepts any sequence of events, even impossible ones.
 type ledger struct {
 	turn   content.TurnID // open; empty: idle
 	round  int            // of the open turn, zero before its first
@@ -36,25 +34,25 @@ type ledger struct {
 	open   []*call // of the round, in order
 }
 
-// call is what became of a tool call.
+// call is the state of a tool call.
 type call struct {
 	content.ToolCall
 	turn    content.TurnID
 	round   int
 	attempt int            // of the last dispatch; zero: never dispatched
 	running bool           // an attempt is out
-	gated   bool           // a gate came up after its dispatch
+	gated   bool           // a question was raised after its dispatch
 	status  content.Status // of its one terminal result
 	waits   bool           // a placeholder answered it
-	late    bool           // its late outcome came
-	dead    bool           // its workers were lost, and nobody has decided what is to become of it
-	again   bool           // a person has it run once more
+	late    bool           // it has a late outcome
+	dead    bool           // a dead letter: its workers were lost, and no decision was made
+	again   bool           // a person retried it
 }
 
-// answered reports whether the round need not wait for the call any more.
+// answered reports whether the round no longer waits for the call.
 func (c *call) answered() bool { return c.status != "" || c.waits }
 
-// beside reports whether the call is one in the background, or under way once more.
+// beside reports whether the call runs in the background, or again as a dead letter.
 func (l *ledger) beside(id content.CallID) bool {
 	c, known := l.calls[id]
 	return known && (c.waits || c.again)
@@ -83,7 +81,7 @@ func (l *ledger) apply(ev any) {
 	}
 }
 
-// applyRunning follows the attempts of a call.
+// applyRunning tracks the attempts of a call.
 func (l *ledger) applyRunning(ev any) {
 	switch ev := ev.(type) {
 	case events.ApprovalRequired:
@@ -134,7 +132,7 @@ func (l *ledger) unanswered() (content.CallID, bool) {
 	return "", false
 }
 
-// turnNumber is N of turn-N; zero for anything else.
+// turnNumber returns N of turn-N, and zero for anything else.
 func turnNumber(id content.TurnID) int {
 	digits, ok := strings.CutPrefix(string(id), "turn-")
 	n, err := strconv.Atoi(digits)

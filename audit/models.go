@@ -16,10 +16,9 @@ const (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// oneReply: attempts of a round are numbered 1, 2, 3 …, each ends in a reply or a
-// failure before the next begins, only a failure that is to be retried or was a
-// crash is followed by another, and after the reply there is none. A turn ends
-// without waiting for an open attempt only by cancel or limit.
+// oneReply: attempts of a round are numbered 1, 2, 3 … Each ends in a reply or a failure
+// before the next begins, another follows only a retryable failure or a crash, and none
+// follows the reply. Only a cancel or a limit ends a turn during an open attempt.
 func oneReply() rule {
 	var attempt int
 	var open, replied, again bool
@@ -61,9 +60,9 @@ func oneReply() rule {
 	}
 }
 
-// usageAddsUp: TurnFinished carries the sum of the turn's UsageUpdated, an attempt
-// at a model call is billed at most once, and so is a mutator, with what it said, and a
-// call whose outcome nobody waited for. Only sub-agents bring requests and tool calls.
+// usageAddsUp: TurnFinished has the sum of the turn's UsageUpdated. A model attempt is billed
+// at most once, and so are a mutator and a call whose outcome came after its turn. Only
+// sub-agents report requests and tool calls.
 func usageAddsUp() rule {
 	var sum, mutation content.Usage
 	billable := false
@@ -107,8 +106,7 @@ func usageAddsUp() rule {
 	}
 }
 
-// parkedAtRest: a driver lets a session go only while no model call would be cut
-// off by it.
+// parkedAtRest: a driver releases a session only while no model call is open.
 func parkedAtRest() rule {
 	calling := false
 	return func(f fact) {
@@ -125,9 +123,8 @@ func parkedAtRest() rule {
 	}
 }
 
-// cancelHolds: once a cancel is logged, nothing new starts in the open turn, and a
-// cancelled call does not start. Calls in the background go on, unless the whole
-// session is cancelled.
+// cancelHolds: after a cancel nothing new starts in the open turn, and a canceled call does
+// not start. Background calls continue unless the whole session is canceled.
 func cancelHolds() rule {
 	turn := false
 	calls := map[content.CallID]bool{}
@@ -153,9 +150,8 @@ func cancelHolds() rule {
 	}
 }
 
-// mutationsPaired: mutators run one at a time, each outcome belongs to the mutator
-// that was started, and a replacement is recorded only by one that changed
-// something and did not fail.
+// mutationsPaired: mutators run one at a time, each outcome belongs to the mutator that was
+// started, and only a mutator that succeeded with a change records a replacement.
 func mutationsPaired() rule {
 	var open *events.MutationStarted
 	return func(f fact) {

@@ -11,9 +11,9 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Replay folds a session's records into the State that its driver had. It returns
-// [journal.ErrDamaged] for records that the core cannot fold, with the State
-// before the first such record; see [Verify] for what is wrong with them.
+// Replay folds a session's records into its driver's State. For records that the core cannot
+// fold it returns [journal.ErrDamaged] and the State before the first such record; [Verify]
+// says what is wrong with them.
 func Replay(s content.SessionID, records iter.Seq2[journal.Record, error]) (*loop.State, error) {
 	r := replayer{state: loop.New(s)}
 	for rec, err := range records {
@@ -30,14 +30,14 @@ func Replay(s content.SessionID, records iter.Seq2[journal.Record, error]) (*loo
 	return r.state, nil
 }
 
-// replayer lets the core fold the entries that are judged.
+// replayer folds the checked entries with the core.
 type replayer struct {
 	state *loop.State
-	off   bool // it stumbled or went astray, and was told of
+	off   bool // it failed, and the failure was reported
 }
 
-// fold shows the core the entry, and says what is wrong if it cannot take it or
-// makes another transcript of it.
+// fold folds the entry, and returns what is wrong if the core panics or its transcript
+// differs.
 func (r *replayer) fold(e events.Entry, items []content.Item) string {
 	if r.off {
 		return ""
@@ -53,8 +53,7 @@ func (r *replayer) fold(e events.Entry, items []content.Item) string {
 	return problem
 }
 
-// safely folds an entry. The core panics on what cannot follow; in a journal that
-// is being judged that is a finding.
+// safely folds an entry. The core panics on an impossible event, which is a finding here.
 func (r *replayer) safely(e events.Entry) (problem string) {
 	defer func() {
 		if v := recover(); v != nil {

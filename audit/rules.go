@@ -10,10 +10,9 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// rulesHeld: no call starts that a rule of its session or of its turn denies, and one
-// that they ask about starts only once that question was approved. The session's rules
-// may change while a call waits: those that held when it was judged count, so it is
-// enough that it may start by one of them.
+// rulesHeld: no call starts that a rule of its session or turn denies, and one that they ask
+// about starts only after approval. The session's rules may change while a call waits. Those
+// in force when it was checked count, so it is enough that one version allows the call.
 func rulesHeld() rule {
 	var r ruled
 	return func(f fact) {
@@ -51,7 +50,7 @@ func rulesHeld() rule {
 	}
 }
 
-// ruled is what the rules say of the calls that have not started.
+// ruled tracks the rules and the calls that have not started.
 type ruled struct {
 	session []events.Rule
 	turn    [][]events.Rule
@@ -60,7 +59,7 @@ type ruled struct {
 
 type ruledCall struct {
 	request  tool.Request
-	session  [][]events.Rule // that held since it was asked for
+	session  [][]events.Rule // in force since it was requested
 	turn     [][]events.Rule
 	asked    map[content.ApprovalID]events.Asker // about the call as such
 	approved []events.Asker
@@ -98,7 +97,7 @@ func (r *ruled) approve(ev events.ApprovalResolved) {
 	}
 }
 
-// judge says what the rules have against the start of the call.
+// judge reports the rules that forbid the start of the call.
 func (c *ruledCall) judge(f fact) {
 	name := c.request.Call.Name
 	allowed := false

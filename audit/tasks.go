@@ -6,9 +6,9 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// gateHeld: verifications of a task are numbered, come one at a time and no more
-// often than its retries allow; work is sent back, and called verified, only on
-// their word. Memory is recalled and stored for a task, once.
+// gateHeld: verifications of a task are numbered, run one at a time, and are at most one more
+// than its retries. Work is retried, and called verified, only by their result. Memory is
+// recalled and stored once per task.
 func gateHeld() rule {
 	var g taskGate
 	return func(f fact) {
@@ -40,7 +40,7 @@ func gateHeld() rule {
 	}
 }
 
-// taskGate is what became of the open task.
+// taskGate is the state of the open task.
 type taskGate struct {
 	open              bool
 	retries, attempts int

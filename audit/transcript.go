@@ -7,9 +7,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Transcript returns what a model would be shown after the entries: a fold of its
-// own, that shares nothing with the core's. Items are as they were recorded;
-// those that stand for a result or a placeholder have no id.
+// Transcript returns what a model would see after the entries. Its fold is independent of the
+// core's. Items are as recorded; those for results and placeholders have no ID.
 func Transcript(entries []events.Entry) []content.Item {
 	var t transcript
 	for _, e := range entries {
@@ -20,14 +19,14 @@ func Transcript(entries []events.Entry) []content.Item {
 	return t.items
 }
 
-// transcript is the conversation as the facts add it up.
+// transcript is the conversation that the events add up to.
 type transcript struct {
 	items []content.Item
 	round []answer // the calls of the round, in order
 	pairs pairs
 }
 
-// answer is what a call of the round was answered with.
+// answer is the answer to a call of the round.
 type answer struct {
 	call   content.ToolCall
 	result *content.ToolResult
@@ -65,8 +64,8 @@ func (t *transcript) apply(ev any, at content.Time) {
 	}
 }
 
-// answer takes a call's answer, and places it and those that waited for it: an
-// answer stands in the transcript as soon as all earlier calls have theirs.
+// answer records a call's answer, and appends all answers that are next in order: one enters
+// the transcript as soon as all earlier calls have theirs.
 func (t *transcript) answer(id content.CallID, r content.ToolResult, at content.Time) {
 	for i := range t.round {
 		if a := &t.round[i]; a.call.ID == id && a.result == nil {
@@ -87,7 +86,7 @@ func (t *transcript) answer(id content.CallID, r content.ToolResult, at content.
 	}
 }
 
-// nameOf is the tool that the call of the round is for.
+// nameOf returns the tool of a call of the round.
 func (t *transcript) nameOf(id content.CallID) string {
 	for _, a := range t.round {
 		if a.call.ID == id {
@@ -109,11 +108,11 @@ func (t *transcript) replace(items []content.Item) {
 	t.add(items...)
 }
 
-// pairs matches the calls in a transcript with their results as items are added.
+// pairs matches calls with results as items are added.
 type pairs struct {
 	open    []content.CallID
 	done    map[content.CallID]bool // false: called, no result yet
-	problem string                  // the first that no further item can mend
+	problem string                  // the first that no later item can fix
 }
 
 func (p *pairs) add(it content.Item) {
@@ -157,8 +156,8 @@ func (p *pairs) fail(problem string) {
 	}
 }
 
-// pairedCalls: no model sees a call without its result, a result without its
-// call, or either of them twice. Later facts about a call are notifications.
+// pairedCalls: no model sees a call without its result, a result without its call, or either
+// of them twice. Later outcomes of a call are notifications.
 func pairedCalls() rule {
 	return func(f fact) {
 		if _, ok := f.event.(events.ModelCallStarted); !ok {
@@ -173,8 +172,8 @@ func pairedCalls() rule {
 	}
 }
 
-// runnableTail: a model answers somebody. An assistant's own item at the end is
-// nothing to answer, unless the provider compacted and wants to go on.
+// runnableTail: a model has something to answer. An assistant's item at the end is nothing to
+// answer, except after a compaction by the provider.
 func runnableTail() rule {
 	return func(f fact) {
 		if _, ok := f.event.(events.ModelCallStarted); !ok {
@@ -199,8 +198,8 @@ func runnableTail() rule {
 	}
 }
 
-// transcriptIsAFold: where events say how long the transcript is, the facts before
-// them add up to that.
+// transcriptIsAFold: where an event states the length of the transcript, the events before it
+// add up to that.
 func transcriptIsAFold() rule {
 	return func(f fact) {
 		var said int

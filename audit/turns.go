@@ -6,8 +6,8 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// causeOnce: a redelivered command decides to nothing, so its id stands in one
-// entry only. Who sends an id once more much later sends another command.
+// causeOnce: a redelivered command decides to nothing, so its ID occurs in one entry only. An
+// ID that is sent again much later is another command.
 func causeOnce() rule {
 	seen := map[string]uint64{}
 	return func(f fact) {
@@ -27,8 +27,8 @@ func causeOnce() rule {
 	}
 }
 
-// sessionBrackets: RunStarted comes once and before everything but claims;
-// SessionClosed ends all beginnings. What was under way may still report.
+// sessionBrackets: RunStarted comes once, before everything but claims. Nothing starts after
+// SessionClosed, but what was running may still report.
 func sessionBrackets() rule {
 	opened, closed := false, false
 	return func(f fact) {
@@ -60,9 +60,9 @@ func sessionBrackets() rule {
 	}
 }
 
-// turnBrackets: input is accepted, the turn starts, everything that names a turn
-// names the open one, the turn finishes. RunFailed stands directly before the end
-// of a turn that failed and nowhere else.
+// turnBrackets: input is accepted, the turn starts, every event that names a turn names the
+// open one, the turn finishes. RunFailed comes directly before the end of a failed turn and
+// nowhere else.
 func turnBrackets() rule {
 	var open, last content.TurnID
 	var before any
@@ -126,8 +126,8 @@ func isOpen(turn content.TurnID) string {
 	return string(turn) + " is open"
 }
 
-// turnOf says which turn the event belongs to, and whether it may also come
-// directly after that turn.
+// turnOf returns the turn of the event, and whether it may also come directly after that
+// turn.
 func turnOf(f fact) (turn content.TurnID, after, ok bool) {
 	switch ev := f.event.(type) {
 	case events.RoundStarted:
@@ -158,7 +158,7 @@ func turnOf(f fact) (turn content.TurnID, after, ok bool) {
 	case events.MutationFinished:
 		return ev.Turn, true, true
 	case events.ToolDispatched:
-		// A call beside the turns is tried again whatever turn is open.
+		// A background call is retried whatever turn is open.
 		c, known := f.ledger.calls[ev.Call]
 		if !known || f.ledger.beside(ev.Call) {
 			return "", false, false
@@ -168,8 +168,8 @@ func turnOf(f fact) (turn content.TurnID, after, ok bool) {
 	return "", false, false
 }
 
-// roundNumbers: 1, 2, 3 … within a turn. The next round starts when the one before
-// is finished, or when a verifier sent the work back. What names a round names the
+// roundNumbers: rounds count from 1 within a turn. The next one starts when the previous one
+// is finished, or when a verifier rejected the work. An event that names a round names the
 // open one.
 func roundNumbers() rule {
 	round, open, sentBack := 0, false, false

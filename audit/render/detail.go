@@ -4,7 +4,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Detail says in one line what an event holds beside its kind.
+// Detail returns the content of an event, without its kind, in one line.
 func (s Style) Detail(ev events.Event) string {
 	switch ev := ev.(type) {
 	case events.DriverClaimed:

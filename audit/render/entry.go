@@ -21,21 +21,20 @@ const (
 	kindWidth = len(events.KindToolResultReceived)
 )
 
-// Printer writes entries and live events as lines, one for each event. It is owned
-// by one goroutine.
+// Printer writes entries and live events, one line per event. It is not safe for concurrent
+// use.
 type Printer struct {
 	w        io.Writer
 	style    Style
 	sessions bool // each line names its session
 }
 
-// NewPrinter returns a printer. With sessions each line names its session, for
-// output that has several.
+// NewPrinter returns a printer. With sessions, each line names its session.
 func NewPrinter(w io.Writer, style Style, sessions bool) *Printer {
 	return &Printer{w: w, style: style, sessions: sessions}
 }
 
-// Entry writes an entry: its sequence and its time in front of its first event.
+// Entry writes an entry, with its sequence and its time before its first event.
 func (p *Printer) Entry(rec journal.Record) error {
 	e := rec.Entry
 	lines := make([]eventLine, 0, len(e.Events))
@@ -62,7 +61,7 @@ func (p *Printer) Live(s content.SessionID, ev events.Event) error {
 	return p.line(front, eventLine{string(events.KindOf(ev)), p.style.Detail(ev)})
 }
 
-// eventLine is an event as it is shown.
+// eventLine is one line for an event.
 type eventLine struct {
 	kind, detail string
 }
@@ -97,9 +96,9 @@ func (p *Printer) kindColor(kind string) color {
 	}
 }
 
-// entryJSON is an entry for programs: as in exports, without the exact bytes unless
-// they are all that can be shown, and with its position in the store, from which a
-// reader of all sessions may go on.
+// entryJSON is an entry for programs. It is like a line of an export, with the exact bytes
+// only if nothing else can be shown, and with the position in the store from which a reader
+// of all sessions can resume.
 type entryJSON struct {
 	Seq     uint64            `json:"seq"`
 	Session content.SessionID `json:"session"`

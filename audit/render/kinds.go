@@ -5,7 +5,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// config shows what decides how a session runs.
+// config shows the configuration of a session.
 func (s Style) config(c events.Config) string {
 	tools := 0
 	for _, src := range c.Catalog.Sources {
@@ -63,7 +63,7 @@ func (s Style) turnFinished(ev events.TurnFinished) string {
 	return out + s.after("", ev.Metadata.Text(content.MetaInterruptReason)) + s.colon(ev.Error)
 }
 
-// after is list for what follows something.
+// after is list with a separator in front.
 func (s Style) after(pairs ...any) string {
 	if out := s.list(pairs...); out != "" {
 		return ", " + out

@@ -22,8 +22,8 @@ func (s Style) Call(c content.ToolCall) string {
 	return out
 }
 
-// Result shows what came of a tool call: its tool, its status, how long it took if
-// that is known, and how its output begins.
+// Result shows the result of a tool call: its tool, its status, its duration if known, and
+// the start of its output.
 func (s Style) Result(r content.ToolResult, took time.Duration) string {
 	out := s.status(r.Status)
 	if r.Name != "" {
@@ -35,7 +35,7 @@ func (s Style) Result(r content.ToolResult, took time.Duration) string {
 	return out + s.colon(r.Text())
 }
 
-// status shows the word that people are shown, and the exact one if it differs.
+// status shows the word for people, and the exact status if it differs.
 func (s Style) status(st content.Status) string {
 	text := st.Public()
 	if text != string(st) {
@@ -47,7 +47,7 @@ func (s Style) status(st content.Status) string {
 	return s.Bad(text)
 }
 
-// rounded drops digits that nobody reads.
+// rounded drops insignificant digits.
 func rounded(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Second:
@@ -66,7 +66,7 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-// said shows how items begin.
+// said shows the start of items.
 func (s Style) said(items []content.Item) string {
 	if len(items) == 0 {
 		return ""
@@ -78,7 +78,7 @@ func (s Style) said(items []content.Item) string {
 	return ": " + strings.Join(texts, "; ")
 }
 
-// gist is what an item says, without what does not fit into a line.
+// gist returns the text of an item in one line.
 func gist(it content.Item) string {
 	var texts []string
 	for _, p := range it.Parts {
@@ -103,7 +103,7 @@ func gist(it content.Item) string {
 	return strings.Join(texts, " ")
 }
 
-// mediaName says what a part holds that cannot be shown.
+// mediaName names the content of a part that is not text.
 func mediaName(p content.Part) string {
 	name := string(p.Kind)
 	if p.Name != "" {
@@ -123,8 +123,7 @@ func mediaName(p content.Part) string {
 	return name
 }
 
-// list shows labels with their values, leaving out those that are zero. A value
-// without a label stands for itself.
+// list shows labels with their values, without zero values. A value may have no label.
 func (s Style) list(pairs ...any) string {
 	var out []string
 	for i := 0; i < len(pairs); i += 2 {
@@ -155,7 +154,7 @@ func value(v reflect.Value) string {
 	return strings.Join(texts, " ")
 }
 
-// colon shows a text behind what it belongs to, nothing if there is none.
+// colon shows a text after a colon, or nothing if it is empty.
 func (s Style) colon(text string) string {
 	if line := s.Line(text); line != "" {
 		return ": " + line
@@ -163,7 +162,7 @@ func (s Style) colon(text string) string {
 	return ""
 }
 
-// notes are what hooks said that stood in nobody's way.
+// notes shows the answers of hooks that stopped nothing.
 func (s Style) notes(all []events.HookNote) string {
 	var b strings.Builder
 	for _, n := range all {
@@ -179,7 +178,7 @@ func is(yes bool, word string) string {
 	return ""
 }
 
-// count shows a number of things; none is shown as nothing.
+// count shows a number of things, or nothing for zero.
 func count(n int, thing string) string {
 	if n == 0 {
 		return ""
@@ -187,7 +186,7 @@ func count(n int, thing string) string {
 	return Plural(n, thing, thing+"s")
 }
 
-// Plural is a number of things: "1 entry", "2 entries".
+// Plural returns a number of things: "1 entry", "2 entries".
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -210,7 +209,7 @@ func share(f float64) string {
 	return strconv.Itoa(int(f*100)) + "%"
 }
 
-// usage shows the tokens of a call, in and out.
+// usage shows the input and output tokens of a call.
 func usage(u content.Usage) string {
 	out := fmt.Sprintf("%d tokens in and %d out", u.InputTokens, u.OutputTokens)
 	if u.CostMicros > 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// raw shows the events of an entry that this release cannot read: the kinds and
-// fields as they are stored, or the bytes if even that is not to be seen.
+// raw shows the events of an entry that this release cannot read: the kinds and fields as
+// stored, or else the bytes.
 func (s Style) raw(payload []byte) []eventLine {
 	var fields []any
 	dec := msgpack.NewDecoder(bytes.NewReader(payload))
@@ -37,8 +37,7 @@ func (s Style) raw(payload []byte) []eventLine {
 	return lines
 }
 
-// why says what is wrong with a whole entry. Of one that only has events of unknown
-// kinds their names say enough.
+// why says why an entry cannot be read. For unknown kinds their names are enough.
 func (s Style) why(err error) []eventLine {
 	format, newer := errors.AsType[*events.FormatError](err)
 	switch {
@@ -54,8 +53,7 @@ func (s Style) bytesOf(payload []byte) eventLine {
 	return eventLine{"unreadable", s.Dim("raw") + " " + s.Line(hex.EncodeToString(payload))}
 }
 
-// presentable makes what was stored fit for JSON: bytes that are JSON stay JSON,
-// bytes that are text become text.
+// presentable converts stored bytes for JSON: JSON stays JSON, text becomes a string.
 func presentable(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

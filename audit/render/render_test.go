@@ -20,7 +20,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew; read the difference")
+var rewrite = flag.Bool("rewrite", false, "write the golden files")
 
 // golden compares got with a file of testdata.
 func golden(t *testing.T, name, got string) {

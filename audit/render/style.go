@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// Style says how things are shown. The zero value is without colour, and clips.
+// Style sets how content is shown. The zero value has no colors and clips.
 type Style struct {
-	Color bool // with ANSI colours
-	Full  bool // texts as long as they are
+	Color bool // with ANSI colors
+	Full  bool // long texts in full
 }
 
-// How much of a text is shown.
+// Limits of a text that is clipped.
 const (
 	clipLine  = 120  // runes of a text within a line
 	clipBlock = 2000 // runes of a block
@@ -35,7 +35,7 @@ const (
 	cyan   color = "36"
 )
 
-// paint puts text in a colour, if there are any.
+// paint colors a text, if the style has colors.
 func (s Style) paint(c color, text string) string {
 	if !s.Color || c == plain || text == "" {
 		return text
@@ -43,26 +43,24 @@ func (s Style) paint(c color, text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// Bold is for what matters most. Like all colours it shows only if the style has
-// them.
+// Bold emphasizes a text, if the style has colors.
 func (s Style) Bold(text string) string { return s.paint(bold, text) }
 
-// Dim is for what matters less.
+// Dim is for less important text.
 func (s Style) Dim(text string) string { return s.paint(dim, text) }
 
-// Good is for what went well.
+// Good is for success.
 func (s Style) Good(text string) string { return s.paint(green, text) }
 
-// Bad is for what went wrong.
+// Bad is for failure.
 func (s Style) Bad(text string) string { return s.paint(red, text) }
 
-// Line makes one line of a text that may be anything, clipped unless the style is
-// to show all.
+// Line makes one line of an untrusted text, clipped unless the style is full.
 func (s Style) Line(text string) string {
 	if s.Full {
 		return Safe(strings.Join(strings.Fields(text), " "))
 	}
-	// Far more than is shown is not worth looking at.
+	// Do not process far more than is shown.
 	short := text
 	if len(short) > 16*clipLine {
 		short = short[:16*clipLine]
@@ -75,7 +73,7 @@ func (s Style) Line(text string) string {
 	return kept + s.Dim(fmt.Sprintf(" … %d characters", utf8.RuneCountInString(text)))
 }
 
-// Block makes lines of a text that may be anything, each behind indent.
+// Block makes indented lines of an untrusted text.
 func (s Style) Block(text, indent string) string {
 	text = strings.TrimRight(text, " \t\r\n")
 	if text == "" {
@@ -120,8 +118,8 @@ func firstRunes(s string, n int) (kept string, cut bool) {
 	return s, false
 }
 
-// Safe returns text as it may be written to a terminal: tabs stay, every other
-// character that would do something instead of being seen is spelt out.
+// Safe returns a text that is safe for a terminal: tabs stay, every other control character is
+// escaped.
 func Safe(text string) string {
 	if clean(text) {
 		return text
@@ -147,8 +145,8 @@ func clean(text string) bool {
 	return true
 }
 
-// harmless reports whether r is only seen. Format characters are not: some of them
-// reverse the text behind them.
+// harmless reports whether r is printable. Format characters are not: some reverse the text
+// after them.
 func harmless(r rune) bool {
 	return r == '\t' || r == '\u200d' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Zl, r) && !unicode.Is(unicode.Zp, r)
 }

@@ -10,7 +10,7 @@ import (
 
 const indent = "    "
 
-// Transcript writes items as blocks of text, one for each, numbered from 1.
+// Transcript writes items as numbered blocks of text.
 func Transcript(w io.Writer, style Style, items []content.Item) error {
 	for i, it := range items {
 		block := style.item(i+1, it)

@@ -1,6 +1,6 @@
-// Command agent-file runs an agent that is written down, in this process: a task with
-// its gate, a file that no call gets at, a hook that says no to a call, and another
-// agent that it delegates to. The same two files run as
+// Command agent-file runs an agent from a file, in this process: a task with a verifier, a
+// file that no call may read, a hook that refuses a call, and another agent that it delegates
+// to. The same two files run as
 // "turnlog task --agent FILE", and by name in a deployment.
 package main
 
@@ -26,7 +26,7 @@ import (
 //go:embed agents
 var files embed.FS
 
-// scripts stand in for models. A program that has some says registry.New(os.Getenv).Open.
+// scripts replace models. A program with real models uses registry.New(os.Getenv).Open.
 func scripts(name string, _ []byte) (model.Model, error) {
 	return scripted.Parse(name, []byte(map[string]string{
 		"scripted:editor": `
@@ -48,7 +48,7 @@ replies:
 	}[name]))
 }
 
-// find finds an agent in the folder that this program holds.
+// find finds an agent in the embedded folder.
 func find(_ context.Context, name, _ string) (*agentfile.Definition, error) {
 	file := "agents/" + name + ".yaml"
 	text, err := files.ReadFile(file)
@@ -69,7 +69,7 @@ func run(ctx context.Context, out *log.Logger) error {
 	if err != nil {
 		return fmt.Errorf("make a directory: %w", err)
 	}
-	defer os.RemoveAll(root) //nolint:errcheck // it is a temporary one
+	defer os.RemoveAll(root) //nolint:errcheck // a temporary folder
 	all, err := fs.New(root, fs.Options{Write: true})
 	if err != nil {
 		return err
@@ -105,10 +105,10 @@ func run(ctx context.Context, out *log.Logger) error {
 	return nil
 }
 
-// narrator tells of what the journal holds.
+// narrator prints some events of the journal.
 type narrator struct{ out *log.Logger }
 
-// HandleEvent sees an event.
+// HandleEvent prints an event.
 func (n narrator) HandleEvent(o extension.Observed) {
 	switch ev := any(o.Event).(type) {
 	case events.RunStarted:
@@ -122,7 +122,7 @@ func (n narrator) HandleEvent(o extension.Observed) {
 	}
 }
 
-// why is what the model is told of a call that did not run.
+// why returns what the model sees of a call that did not run.
 func why(r content.ToolResult) string {
 	if r.Status == content.StatusOK {
 		return ""

@@ -1,5 +1,5 @@
-// Command approvals lets a person decide what a tool may do: one call is approved
-// with another input, one is refused, and the model is told why.
+// Command approvals lets a person decide what a tool may do: one call is approved with changed
+// input, one is denied, and the model sees the reason.
 package main
 
 import (
@@ -53,7 +53,7 @@ func run(ctx context.Context, out *log.Logger) error {
 		switch step := step.(type) {
 		case *session.AwaitingInput:
 			err = step.Submit(ctx, content.UserText("Announce the release."))
-		case *session.ApprovalRequest: // Next refuses to go on until it is decided
+		case *session.ApprovalRequest: // Next fails until it is decided
 			err = decide(ctx, out, step)
 		case *session.AfterToolResult:
 			out.Println("round", step.Round, "is complete")
@@ -67,7 +67,7 @@ func run(ctx context.Context, out *log.Logger) error {
 	}
 }
 
-// decide is what a person would do at a prompt, minutes or days later.
+// decide stands for a person, who may take minutes or days.
 func decide(ctx context.Context, out *log.Logger, r *session.ApprovalRequest) error {
 	var m mail
 	if err := json.Unmarshal(r.Input, &m); err != nil {

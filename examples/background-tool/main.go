@@ -1,5 +1,5 @@
-// Command background-tool runs a tool that takes longer than the conversation waits:
-// the model gets a placeholder at once, and is woken with the outcome.
+// Command background-tool runs a tool that takes longer than the conversation waits: the model
+// gets a placeholder at once, and the outcome starts another turn.
 package main
 
 import (
@@ -47,7 +47,7 @@ func run(ctx context.Context, out *log.Logger) error {
 	if err := d.Calls().WaitIdle(ctx); err != nil {
 		return err
 	}
-	res, err = d.Run(ctx) // nothing is said: the outcome starts the turn
+	res, err = d.Run(ctx) // without input: the outcome starts the turn
 	if err != nil {
 		return err
 	}

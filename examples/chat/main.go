@@ -1,5 +1,5 @@
-// Command chat is a conversation at the terminal: a line is a turn, the answer is
-// shown as it comes, and an empty line or the end of the input ends it.
+// Command chat is a conversation at the terminal: each line is a turn, the answer streams, and
+// an empty line or the end of the input ends it.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 }
 
 func chat(ctx context.Context, in io.Reader, out io.Writer) error {
-	files, err := fs.New(".", fs.Options{}) // without more options, they only read
+	files, err := fs.New(".", fs.Options{}) // read-only by default
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func chat(ctx context.Context, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// shown is what a person sees of an event.
+// shown returns the part of an event that a person sees.
 func shown(ev session.StreamEvent) string {
 	switch ev := ev.(type) {
 	case session.TextDelta:

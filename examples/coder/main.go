@@ -1,6 +1,6 @@
-// Command coder works on a Go repository until its tests pass. What its agent is made of
-// stands in coder.yaml: reading is free, edits and commands are asked about at the
-// terminal, and the work is done when "go test ./..." says so.
+// Command coder works on a Go repository until its tests pass. coder.yaml defines its agent: it
+// may read without asking, asks at the terminal before edits and commands, and is done when
+// "go test ./..." passes.
 //
 //	go run ./examples/coder                                          # offline, on a copy of testdata/shop
 //	go run ./examples/coder --root ~/src/app "Make the tests pass"   # with a provider's key in the environment
@@ -36,10 +36,10 @@ var definition []byte
 //go:embed offline.yaml
 var script []byte
 
-// options are what the command line says.
+// options are those of the command line.
 type options struct {
 	root, model, goal string
-	script            []byte // of a model that has no file
+	script            []byte // of a model without a file
 	yes               bool
 }
 
@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		if o.root, err = sample(ctx); err != nil {
 			return err
 		}
-		defer os.RemoveAll(o.root) //nolint:errcheck // it is a temporary one
+		defer os.RemoveAll(o.root) //nolint:errcheck // a temporary folder
 		o.goal = sampleGoal
 	}
 	t := newTerminal(ctx, in, out, o.yes)
@@ -80,7 +80,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	if res == nil {
 		return err
 	}
-	t.say("\n%s", diff(context.WithoutCancel(ctx), o.root, task.Baseline, res.FilesChanged)) // also of a task that failed
+	t.say("\n%s", diff(context.WithoutCancel(ctx), o.root, task.Baseline, res.FilesChanged)) // even of a failed task
 	t.say("%s, verified: %t, attempts: %d, changed: %s\n", res.Status, res.Verified, res.Attempts, strings.Join(res.FilesChanged, ", "))
 	if err == nil && !res.Verified {
 		err = session.ErrCancelled
@@ -99,12 +99,12 @@ func parse(args []string) (options, error) {
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {
-		return o, err //nolint:wrapcheck // it is shown with the usage already
+		return o, err //nolint:wrapcheck // already printed with the usage
 	}
 	o.goal = strings.Join(flags.Args(), " ")
 	switch {
 	case o.goal == "" && o.root != "":
-		return o, errors.New("there is no goal for the repository: say what to do, behind the flags")
+		return o, errors.New("no goal: say what to do after the flags")
 	case o.goal == "" && o.model == "":
 		o.model, o.script = "scripted:offline.yaml", script
 	case o.model == "":
@@ -118,14 +118,14 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// agent makes the agent of its file, and the task of the goal.
+// agent returns the agent of the file and the task of the goal.
 func (o options) agent(ctx context.Context, t *terminal) (*agent.Agent, session.Task, error) {
 	def, err := agentfile.Parse("coder.yaml", definition, nil)
 	if err != nil {
 		return nil, session.Task{}, err
 	}
 	def.Model = o.model
-	tools, err := workshop(o.root) //nolint:contextcheck // what shell.New looks for takes no time worth a context
+	tools, err := workshop(o.root) //nolint:contextcheck // shell.New takes no time worth a context
 	if err != nil {
 		return nil, session.Task{}, err
 	}
@@ -150,13 +150,13 @@ func (o options) agent(ctx context.Context, t *terminal) (*agent.Agent, session.
 	return a, task, err
 }
 
-// workshop holds the tools: the repository's files, and commands that begin in it.
+// workshop returns the tools: the repository's files, and commands that start in it.
 func workshop(root string) (tool.Source, error) {
 	tools, err := fs.New(root, fs.Options{Write: true})
 	if err != nil {
 		return nil, err
 	}
-	sh, err := shell.New(root, shell.Options{}) // Sandbox: "bwrap" confines commands, where the machine can
+	sh, err := shell.New(root, shell.Options{}) // Sandbox: "bwrap" confines commands where it is available
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func TestTheRepositoryIsChangedAsItIsApproved(t *testing.T) {
 	}
 }
 
-func TestNobodyAtTheTerminalMeansNo(t *testing.T) {
+func TestTheEndOfInputMeansNo(t *testing.T) {
 	t.Parallel()
 	root, err := sample(t.Context())
 	if err != nil {
@@ -56,14 +56,14 @@ func TestNobodyAtTheTerminalMeansNo(t *testing.T) {
 	var out strings.Builder
 	err = run(t.Context(), []string{"--root", root, "--model", "scripted:offline.yaml", sampleGoal}, strings.NewReader("y\n"), &out)
 	if err == nil || !strings.Contains(err.Error(), "--yes") {
-		t.Errorf("run: %v, want one that tells of --yes\n%s", err, out.String())
+		t.Errorf("run: %v, want one that mentions --yes\n%s", err, out.String())
 	}
 	if after := read(t, root, "cart.go"); after != before {
 		t.Errorf("cart.go was changed:\n%s", after)
 	}
 }
 
-// read returns what is in a file; "" if it is not there.
+// read returns the content of a file, or "" if it does not exist.
 func read(t *testing.T, root, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))

@@ -16,10 +16,10 @@ import (
 //go:embed testdata/shop
 var shop embed.FS
 
-// sampleGoal is what is wrong with the module in testdata/shop.
+// sampleGoal describes what is wrong with the module in testdata/shop.
 const sampleGoal = "Ten pieces of an article get no discount. Make them get it."
 
-// sample copies the module in testdata/shop to a repository of its own.
+// sample copies the module in testdata/shop to a new repository.
 func sample(ctx context.Context) (root string, err error) {
 	if root, err = os.MkdirTemp("", "coder"); err != nil {
 		return "", fmt.Errorf("make a directory: %w", err)
@@ -46,7 +46,7 @@ func sample(ctx context.Context) (root string, err error) {
 	return root, nil
 }
 
-// baseline names the commit that the repository stands at; "": there is none.
+// baseline returns the current commit of the repository, or "" if there is none.
 func baseline(ctx context.Context, root string) string {
 	out, err := git(ctx, root, "rev-parse", "--verify", "--quiet", "HEAD")
 	if err != nil {
@@ -55,9 +55,8 @@ func baseline(ctx context.Context, root string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// diff is what git says of the files since the commit, the new ones included. A person
-// may have changed them since then, too: who wants to see the agent's work alone commits
-// first.
+// diff returns the changes of the files since the commit, including new files. It includes
+// uncommitted changes from before: commit first to see only the agent's work.
 func diff(ctx context.Context, root, since string, files []string) string {
 	if since == "" {
 		return "no diff: there is no commit to compare with\n"
@@ -70,13 +69,13 @@ func diff(ctx context.Context, root, since string, files []string) string {
 		} else {
 			args = append(args, since, "--", file)
 		}
-		out, _ := git(ctx, root, args...) // its exit status says that there is a difference, and its output what is wrong
+		out, _ := git(ctx, root, args...) // the exit status says that there is a difference, and the output what is wrong
 		all.Write(out)
 	}
 	return printable(all.String())
 }
 
-// git runs git in a directory, whatever repository the environment says.
+// git runs git in a directory, ignoring the environment's repository.
 func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = dir

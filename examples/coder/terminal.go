@@ -16,16 +16,15 @@ import (
 	"github.com/turnlog/turnlog/extension"
 )
 
-// terminal is the person at work with the agent: it is shown what happens, and asked
-// what may. The agent calls it from one goroutine.
+// terminal shows a person what the agent does and asks for approval. The agent calls it from
+// one goroutine.
 type terminal struct {
 	out   io.Writer
-	lines <-chan string // what is typed; closed at its end
+	lines <-chan string // the input; closed at its end
 	yes   bool
 }
 
-// newTerminal reads lines beside whatever else happens, so that an interrupt ends also a
-// question. A line that is waited for when the program ends is never read.
+// newTerminal reads lines in the background, so that an interrupt also ends a question.
 func newTerminal(ctx context.Context, in io.Reader, out io.Writer, yes bool) *terminal {
 	lines := make(chan string)
 	go func() {
@@ -43,8 +42,7 @@ func newTerminal(ctx context.Context, in io.Reader, out io.Writer, yes bool) *te
 
 func (t *terminal) say(format string, args ...any) { _, _ = fmt.Fprintf(t.out, format, args...) }
 
-// Approve asks about one call. Whatever is neither yes nor no is told to the model as
-// the reason of a no.
+// Approve asks about one call. Any answer but yes or no is a denial with that reason.
 func (t *terminal) Approve(ctx context.Context, a events.Approval) (approve bool, reason string, err error) {
 	t.say("? %s\n%s", printable(a.Summary), readable(a.Input))
 	if t.yes {
@@ -55,7 +53,7 @@ func (t *terminal) Approve(ctx context.Context, a events.Approval) (approve bool
 	select {
 	case line, ok := <-t.lines:
 		if !ok {
-			return false, "", errors.New("nobody answers at the terminal: --yes approves everything")
+			return false, "", errors.New("no answer at the terminal: --yes approves everything")
 		}
 		t.say("\n")
 		switch line = strings.TrimSpace(line); line {
@@ -70,7 +68,7 @@ func (t *terminal) Approve(ctx context.Context, a events.Approval) (approve bool
 	}
 }
 
-// HandleEvent shows what a person wants to see of the session.
+// HandleEvent prints the events that a person wants to see.
 func (t *terminal) HandleEvent(o extension.Observed) {
 	switch ev := any(o.Event).(type) {
 	case events.StateChanged:
@@ -98,8 +96,7 @@ func (t *terminal) HandleEvent(o extension.Observed) {
 	}
 }
 
-// readable shows a call's arguments, with the line breaks of texts as such: a person is
-// to decide about all of it.
+// readable shows a call's arguments in full, with line breaks, for a person to decide.
 func readable(input json.RawMessage) string {
 	var fields map[string]any
 	if err := json.Unmarshal(input, &fields); err != nil {
@@ -118,7 +115,7 @@ func readable(input json.RawMessage) string {
 	return b.String()
 }
 
-// printable is a text without what steers a terminal.
+// printable returns a text without control characters.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
@@ -128,7 +125,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// firstLine is the beginning of a text.
+// firstLine returns the first line of a text.
 func firstLine(text string) string {
 	const most = 100
 	line, _, more := strings.Cut(printable(text), "\n")

@@ -1,5 +1,5 @@
-// Command compaction keeps a transcript small: older turns are summarised before the
-// model is called, while the journal keeps every word.
+// Command compaction keeps a transcript small: older turns are summarized before the model is
+// called, while the journal keeps everything.
 package main
 
 import (
@@ -31,7 +31,7 @@ func run(ctx context.Context, out *log.Logger) error {
 	if err != nil {
 		return err
 	}
-	writes, err := scripted.Parse("summariser", []byte(summariser)) // a smaller model would do
+	writes, err := scripted.Parse("summariser", []byte(summariser)) // a smaller model is enough
 	if err != nil {
 		return err
 	}
@@ -81,10 +81,10 @@ func run(ctx context.Context, out *log.Logger) error {
 	return nil
 }
 
-// watcher tells of compactions.
+// watcher prints compactions.
 type watcher struct{ out *log.Logger }
 
-// HandleEvent prints what a compaction came to.
+// HandleEvent prints the result of a compaction.
 func (w watcher) HandleEvent(o extension.Observed) {
 	if m, ok := o.Event.(events.MutationFinished); ok && m.Dirty {
 		w.out.Printf("%s before %s: %d tokens became %d (%s)\n", m.Mutator, m.Turn, m.OldTokens, m.NewTokens, m.Metadata.Text(compact.MetaReason))

@@ -20,11 +20,11 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// errDone ends what serves once the client has its answer.
+// errDone ends the deployment once the client has its answer.
 var errDone = errors.New("done")
 
-// deployed has a session of a deployment call the tool: the node that hosts it knows
-// nothing of the tool but what the worker offers.
+// deployed calls the tool from a session of a deployment. Its node knows only what the worker
+// offers.
 func deployed(ctx context.Context, tools tool.Source) (answer string, err error) {
 	srv, err := embedded.Start(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func deployed(ctx context.Context, tools tool.Source) (answer string, err error)
 	return answer, nil
 }
 
-// ask is the client: it may run anywhere that reaches the server.
+// ask is the client. It may run anywhere that reaches the server.
 func ask(ctx context.Context, nc *nats.Conn) (string, error) {
 	c, err := client.Open(nc, "")
 	if err != nil {

@@ -1,8 +1,8 @@
-// Command custom-tool-worker has a tool of its own (tool.go) and runs it in two ways
-// that models cannot tell apart: in the process of an agent, and on a worker
-// (worker.go) of a deployment, which is here a NATS server and a node in one process.
+// Command custom-tool-worker runs a tool of its own (tool.go) in two ways that look the same
+// to a model: in the process of an agent, and on a worker (worker.go) of a deployment, here a
+// NATS server and a node in this process.
 //
-// With the address of a server it is that worker alone, until it is interrupted.
+// With the address of a server it runs only that worker, until it is interrupted.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// script is the model: it calls the tool, and says what came of it.
+// script is the model: it calls the tool and repeats the result.
 const script = `
 replies:
   - calls: [{name: word_count, input: {text: "{{.Prompt}}"}}]
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, out *log.Logger) error {
 	return nil
 }
 
-// workFor is the worker by itself.
+// workFor runs the worker alone.
 func workFor(ctx context.Context, server string, tools tool.Source) error {
 	nc, err := nats.Connect(server)
 	if err != nil {
@@ -81,7 +81,7 @@ func workFor(ctx context.Context, server string, tools tool.Source) error {
 	return nil
 }
 
-// inProcess has an agent of this process call the tool.
+// inProcess calls the tool from an agent in this process.
 func inProcess(ctx context.Context, tools tool.Source) (string, error) {
 	m, err := scripted.Parse("count", []byte(script))
 	if err != nil {

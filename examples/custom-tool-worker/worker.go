@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// work runs calls of the tools until ctx ends. Any number of processes may do so.
+// work runs calls of the tools until ctx ends. Any number of processes may do that.
 func work(ctx context.Context, cell *jetstream.Cell, offers *jetstream.Offers, tools tool.Source) error {
 	if err := cell.EnsureQueue(ctx, jetstream.QueueConfig{Name: "words"}); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Command executable-tool makes a tool of a program, wc, by a manifest: the program
-// knows nothing of it. The same file works with --tool-manifest.
+// Command executable-tool makes a tool of an unmodified program, wc, by a manifest. The same
+// file works with --tool-manifest.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// programs are the tools; what they work on is the directory that this is started in.
+// programs are the tools. They run in the current directory.
 func programs() (tool.Source, error) {
 	count, err := exec.New(".", "words.yaml", manifest, exec.Options{})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command hooks-and-budgets shows what stops an agent: a hook that skips a call, one
-// that ends the turn, and limits; each leaves a partial result and a usable session.
+// Command hooks-and-budgets shows what stops an agent: a hook that skips a call, a hook that ends
+// the turn, and limits. Each leaves a partial result and a usable session.
 package main
 
 import (
@@ -56,18 +56,18 @@ func run(ctx context.Context, out *log.Logger) error {
 	return nil
 }
 
-// secrets is a hook at two points: it skips calls, and it ends turns.
+// secrets is a hook at two points: it skips calls and ends turns.
 type secrets struct{}
 
 // Name names the hook in the journal.
 func (secrets) Name() string { return "secrets" }
 
-// Points lists where it is asked.
+// Points lists the points at which it is asked.
 func (secrets) Points() []extension.Point {
 	return []extension.Point{extension.PreToolExecution, extension.PostLlmCall}
 }
 
-// OnEvent keeps secrets. Its decisions are recorded, so a replay does not ask again.
+// OnEvent protects secrets. Its decisions are recorded, so a replay does not ask again.
 func (secrets) OnEvent(_ context.Context, e extension.HookEvent) (extension.Action, error) {
 	switch {
 	case e.Call != nil && strings.Contains(string(e.Call.Input), "secret"):

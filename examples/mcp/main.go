@@ -1,5 +1,5 @@
-// Command mcp gives an agent the tools of an MCP server. The server is this program,
-// too: started with the argument "serve" it speaks the protocol over stdin and stdout.
+// Command mcp gives an agent the tools of an MCP server. The server is this program too: with
+// the argument "serve" it speaks the protocol over stdin and stdout.
 package main
 
 import (
@@ -38,7 +38,7 @@ type item struct {
 	Item string `json:"item" jsonschema:"what to buy"`
 }
 
-// serve is the server. It says of one tool that it only reads, and nothing of the other.
+// serve is the server. It declares one of its tools read-only.
 func serve(ctx context.Context, _ *log.Logger) error {
 	s := sdk.NewServer(&sdk.Implementation{Name: "shop", Version: "1"}, nil)
 	sdk.AddTool(s, &sdk.Tool{Name: "price", Description: "Says what an item costs.", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
@@ -55,7 +55,7 @@ func serve(ctx context.Context, _ *log.Logger) error {
 	return nil
 }
 
-// run is the agent. One of its servers is not there, which the other does not mind.
+// run is the agent. One of its servers does not exist, which does not affect the other.
 func run(ctx context.Context, out *log.Logger) error {
 	self, err := os.Executable()
 	if err != nil {

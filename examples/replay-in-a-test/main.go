@@ -1,5 +1,5 @@
-// Command replay-in-a-test records a session and replays its journal; the test beside
-// it does so with a recorded one, and holds it to all that sessions promise.
+// Command replay-in-a-test records a session and replays its journal. Its test replays a recorded
+// journal and checks every invariant.
 package main
 
 import (
@@ -36,7 +36,7 @@ func run(ctx context.Context, out *log.Logger) error {
 	if err := record(ctx, &exported); err != nil {
 		return err
 	}
-	if len(os.Args) > 1 { // to make a test of it
+	if len(os.Args) > 1 { // to keep it as a test
 		if err := os.WriteFile(os.Args[1], exported.Bytes(), 0o600); err != nil {
 			return fmt.Errorf("keep the journal: %w", err)
 		}
@@ -54,8 +54,8 @@ func run(ctx context.Context, out *log.Logger) error {
 	return nil
 }
 
-// record runs a session and exports its journal. `observer export` does the same for
-// a session of a deployment.
+// record runs a session and exports its journal. `observer export` does that for a session of a
+// deployment.
 func record(ctx context.Context, out io.Writer) error {
 	type pair struct {
 		A int `json:"a"`
@@ -88,8 +88,8 @@ func record(ctx context.Context, out io.Writer) error {
 	return audit.Export(out, j.Read(ctx, "sum", 0))
 }
 
-// replay checks an exported journal and folds it into the state that its driver had.
-// No model and no tool is called: replay never decides.
+// replay verifies an exported journal and folds it into its driver's state. It calls no model
+// and no tool: replay never decides.
 func replay(id content.SessionID, exported *bytes.Buffer) (*loop.State, error) {
 	again := bytes.NewReader(exported.Bytes())
 	report, err := audit.Verify(audit.Import(exported))

@@ -8,7 +8,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// A journal from an incident, or from an earlier release, is a test for ever.
+// A journal of an incident, or of an earlier release, is a permanent test.
 func TestTheRecordedSessionReplays(t *testing.T) {
 	t.Parallel()
 	exported, err := os.ReadFile("testdata/sum.jsonl")
@@ -35,6 +35,6 @@ func TestAForgedJournalIsFoundOut(t *testing.T) {
 	}
 	forged := bytes.Replace(exported, []byte("It is 5."), []byte("It is 6."), 1)
 	if s, err := replay("sum", bytes.NewBuffer(forged)); err == nil {
-		t.Errorf("nobody noticed: %q", s.Transcript[len(s.Transcript)-1].Text())
+		t.Errorf("the change was not detected: %q", s.Transcript[len(s.Transcript)-1].Text())
 	}
 }

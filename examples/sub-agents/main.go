@@ -1,6 +1,5 @@
-// Command sub-agents lets one agent hand work to another, which has a session, tools
-// and limits of its own. What a person has to approve there is asked here, and what
-// its model used is counted here too.
+// Command sub-agents lets one agent delegate work to another, which has its own session, tools
+// and limits. Its approvals are requested in the first session, and its usage counts there too.
 package main
 
 import (
@@ -60,7 +59,7 @@ func run(ctx context.Context, out *log.Logger) error {
 		switch step := step.(type) {
 		case *session.AwaitingInput:
 			err = step.Submit(ctx, content.UserText("Turnlog"))
-		case *session.ApprovalRequest: // the researcher's; it goes on where it was
+		case *session.ApprovalRequest: // the researcher's; it continues where it was
 			out.Println("approved:", step.Summary)
 			err = step.Approve(ctx)
 		case *session.AfterToolResult:
@@ -76,7 +75,7 @@ func run(ctx context.Context, out *log.Logger) error {
 	}
 }
 
-// newResearcher is an agent as a tool.
+// newResearcher returns an agent as a tool.
 func newResearcher(sessions journal.Journal) (tool.Tool, error) {
 	archive, err := tool.Func("archive", "Looks into the archive.", func(_ context.Context, _ struct {
 		Question string `json:"question"`
@@ -121,7 +120,7 @@ func startEditor(ctx context.Context, sessions journal.Journal, research tool.To
 	return a.Start(ctx, agent.SessionConfig{ID: "editor"})
 }
 
-// show prints what a session's journal says of its calls.
+// show prints the calls in a session's journal.
 func show(ctx context.Context, out *log.Logger, j journal.Journal, id content.SessionID) error {
 	for rec, err := range j.Read(ctx, id, 0) {
 		if err != nil {

@@ -1,5 +1,5 @@
-// Command verify-task works on a task until its gate passes: the first attempt is
-// wrong, the gate's complaint goes back to the model, the second is right.
+// Command verify-task works on a task until its verifier passes: the first attempt is wrong,
+// the model sees the verifier's output, and the second attempt is right.
 package main
 
 import (
@@ -37,7 +37,7 @@ func run(ctx context.Context, out *log.Logger) error {
 	if err != nil {
 		return fmt.Errorf("make a directory: %w", err)
 	}
-	defer os.RemoveAll(root) //nolint:errcheck // it is a temporary one
+	defer os.RemoveAll(root) //nolint:errcheck // a temporary folder
 	files, err := fs.New(root, fs.Options{Write: true})
 	if err != nil {
 		return err
@@ -67,11 +67,11 @@ func run(ctx context.Context, out *log.Logger) error {
 	return nil
 }
 
-// spelling is a gate in Go. One that runs a command, and that any worker can run, is
+// spelling is a verifier in Go. One that runs a command, on any worker, is
 // extension.Command("make", "test").
 type spelling struct{ out *log.Logger }
 
-// Verify looks at the work.
+// Verify checks the work.
 func (s spelling) Verify(_ context.Context, workdir string) (pass bool, output string, err error) {
 	text, err := os.ReadFile(filepath.Join(workdir, "greeting.txt"))
 	if errors.Is(err, os.ErrNotExist) {

@@ -28,7 +28,7 @@ func Build(ctx context.Context, patterns ...string) (dir string, err error) {
 	build := exec.CommandContext(ctx, "go", append([]string{"build", "-o", dir + string(os.PathSeparator)}, patterns...)...)
 	build.Dir = root
 	// On the same file system the go command renames what it linked, so another test
-	// package never sees half a program, and may run the old one meanwhile.
+	// package never sees a partial file, and may run the old one meanwhile.
 	build.Env = append(os.Environ(), "GOTMPDIR="+temp)
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %v: %w\n%s", patterns, err, out)
@@ -36,11 +36,11 @@ func Build(ctx context.Context, patterns ...string) (dir string, err error) {
 	return dir, nil
 }
 
-// Parallel is for TestMain of a package whose tests mostly wait for other processes: it
-// is how many of them run at once, unless the command line says otherwise.
+// Parallel sets how many tests run at once, unless the command line does. It is for TestMain of
+// a package whose tests mostly wait for other processes.
 func Parallel(n int) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(strconv.Itoa(n)) // a number is a number
+		_ = f.Value.Set(strconv.Itoa(n)) // an int is a valid value
 	}
 }

@@ -1,11 +1,8 @@
-// Package clitest is what the tests of the binaries have in common: servers to
-// run against, and what a program prints while it runs.
+// Package clitest is what the tests of the binaries share: servers to run against, the output
+// of a running program, and built binaries.
 //
-// The one idea: a binary is tested by executing its root command against an
-// embedded server with a port, and by waiting for what it prints, never for time
-// to pass.
-//
-// A test owns what it gets: it is closed when the test ends.
+// Most tests execute a binary's root command against an embedded server with a port, and wait
+// for output, never for time to pass. Everything is closed when the test ends.
 package clitest
 
 import (
@@ -24,7 +21,7 @@ import (
 // NoEnv is an environment without variables.
 func NoEnv(string) string { return "" }
 
-// Serve starts a NATS server in memory, with a port.
+// Serve starts an in-memory NATS server with a port.
 func Serve(t testing.TB) *embedded.Server {
 	t.Helper()
 	s, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"))
@@ -46,7 +43,7 @@ func Dial(t testing.TB, url string) *nats.Conn {
 	return nc
 }
 
-// Open returns the default cell of a server, provisioned or not.
+// Open opens the default cell of a server, provisioned or not.
 func Open(t testing.TB, s *embedded.Server) (*jetstream.Cell, *nats.Conn) {
 	t.Helper()
 	nc := Dial(t, s.ClientURL())
@@ -57,7 +54,7 @@ func Open(t testing.TB, s *embedded.Server) (*jetstream.Cell, *nats.Conn) {
 	return cell, nc
 }
 
-// Get asks for a page and returns the status and the body.
+// Get requests a page and returns the status and the body.
 func Get(t testing.TB, url string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -76,7 +73,7 @@ func Get(t testing.TB, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// Golden compares with a file, which it writes anew if rewrite is set.
+// Golden compares got with a file, or writes the file if rewrite is set.
 func Golden(t testing.TB, rewrite bool, path, got string) {
 	t.Helper()
 	if rewrite {

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// Metrics asks for the page of metrics, demands that it keeps the conventions of
-// Prometheus, and returns the names and types of those that are Turnlog's own, sorted.
+// Metrics requests the page of metrics, checks it against the conventions of Prometheus, and
+// returns the names and types of Turnlog's own metrics, sorted.
 func Metrics(t testing.TB, url string) []string {
 	t.Helper()
 	_, body := Get(t, url)
@@ -22,7 +22,7 @@ func Metrics(t testing.TB, url string) []string {
 		}
 	}
 	var own []string
-	for line := range strings.Lines(body) { // a registry writes them sorted
+	for line := range strings.Lines(body) { // a registry sorts them
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "# TYPE turnlog_"); ok {
 			own = append(own, "turnlog_"+rest)
 		}

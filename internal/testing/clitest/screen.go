@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what should come at once, on a machine that
-// is busy elsewhere.
+// Patience bounds the wait for output, on a busy machine.
 const Patience = time.Minute
 
-// Screen collects what a program prints, and lets a test wait for it. It is safe
-// for concurrent use.
+// Screen collects the output of a program, and lets a test wait for it. It is safe for
+// concurrent use.
 type Screen struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -24,17 +23,17 @@ type Screen struct {
 // NewScreen returns an empty screen.
 func NewScreen() *Screen { return &Screen{more: make(chan struct{})} }
 
-// Write adds to what is shown.
+// Write appends output.
 func (s *Screen) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.more)
 	s.more = make(chan struct{})
-	n, _ := s.text.Write(b) // memory takes all
+	n, _ := s.text.Write(b) // a buffer never fails
 	return n, nil
 }
 
-// String is all that was printed so far.
+// String returns the output so far.
 func (s *Screen) String() string {
 	text, _ := s.look()
 	return text
@@ -46,7 +45,7 @@ func (s *Screen) look() (text string, more <-chan struct{}) {
 	return s.text.String(), s.more
 }
 
-// Await waits until the text is on the screen.
+// Await waits for a text in the output.
 func (s *Screen) Await(t testing.TB, text string) {
 	t.Helper()
 	s.until(t, text, func(have string) bool { return strings.Contains(have, text) })
@@ -77,7 +76,7 @@ func (s *Screen) until(t testing.TB, what string, there func(string) bool) {
 		select {
 		case <-more:
 		case <-end:
-			t.Fatalf("%q did not come; there is:\n%s", what, have)
+			t.Fatalf("%q was not printed; output:\n%s", what, have)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 func nobodyWroteYet(t *testing.T, j journal.Journal) {
 	if got := collect(t, j.Read(t.Context(), "s", 0)); len(got) != 0 {
-		t.Errorf("Read yields %d records of a session that nobody wrote", len(got))
+		t.Errorf("Read yields %d records of a session without entries", len(got))
 	}
 	if _, err := j.Last(t.Context(), "s"); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("Last = %v, want ErrNotFound", err)
@@ -25,7 +25,7 @@ func nobodyWroteYet(t *testing.T, j journal.Journal) {
 
 func appendFillsInItsPlace(t *testing.T, j journal.Journal) {
 	e := Entry("s", 1)
-	e.Version, e.Seq, e.Prev = 77, 77, events.HashOf([]byte("nonsense")) // not for the caller to say
+	e.Version, e.Seq, e.Prev = 77, 77, events.HashOf([]byte("nonsense")) // Append sets these
 	head := mustAppend(t, j, journal.Head{}, e)
 	if head.Seq != 1 || head.Hash.IsZero() || head.Guard == 0 {
 		t.Fatalf("head of the first entry = %+v", head)

@@ -11,16 +11,16 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// Fault is what goes wrong with an append.
+// Fault is a failure of an append.
 type Fault int
 
 // The faults. The zero value is none.
 const (
 	None     Fault = iota
-	Conflict       // refused with ErrConflict although the head is the true one; nothing is written
-	LostAck        // written, but the answer is ErrUnknown
-	LostSend       // the answer is ErrUnknown, and nothing is ever written
-	Late           // the answer is ErrUnknown, and the entry arrives just before the session's next append or at Land
+	Conflict       // ErrConflict, although the head is current; nothing is written
+	LostAck        // ErrUnknown, and the entry is written
+	LostSend       // ErrUnknown, and the entry is never written
+	Late           // ErrUnknown, and the entry is written just before the session's next append, or at Land
 )
 
 // String names the fault.
@@ -40,8 +40,8 @@ func (f Fault) String() string {
 	return fmt.Sprintf("fault %d", int(f))
 }
 
-// Faulty is a journal whose appends fail when its predicate says so. Reading is
-// left alone. It is safe for concurrent use if the predicate is.
+// Faulty is a journal whose appends fail when its predicate says so. Reads always work. It is
+// safe for concurrent use if the predicate is.
 type Faulty struct {
 	inner journal.Journal
 	fault func(journal.Head, events.Entry) Fault
@@ -58,8 +58,7 @@ type lateWrite struct {
 
 var _ journal.Journal = (*Faulty)(nil)
 
-// NewFaulty wraps inner. fault is asked before each append, with what Append was
-// given, and says what becomes of it.
+// NewFaulty wraps inner. It calls fault before each append, with the arguments of Append.
 func NewFaulty(inner journal.Journal, fault func(journal.Head, events.Entry) Fault) *Faulty {
 	return &Faulty{inner: inner, fault: fault, late: map[content.SessionID][]lateWrite{}, counted: map[Fault]int{}}
 }
@@ -87,8 +86,8 @@ func (f *Faulty) Append(ctx context.Context, head journal.Head, e events.Entry) 
 	return journal.Head{}, fmt.Errorf("append %s after %d: %w: injected, %s", e.Session, head.Seq, journal.ErrUnknown, fault)
 }
 
-// Land lets the late entries of all sessions arrive now. One whose place was
-// taken in the meantime is refused like any other append, and gone.
+// Land appends the late entries of all sessions now. One whose place is taken meets a conflict
+// and is lost.
 func (f *Faulty) Land(ctx context.Context) {
 	f.mu.Lock()
 	sessions := make([]content.SessionID, 0, len(f.late))
@@ -107,7 +106,7 @@ func (f *Faulty) land(ctx context.Context, s content.SessionID) {
 	delete(f.late, s)
 	f.mu.Unlock()
 	for _, w := range writes {
-		_, _ = f.inner.Append(ctx, w.head, w.entry) // nobody waits for the answer any more
+		_, _ = f.inner.Append(ctx, w.head, w.entry) // its caller has returned
 	}
 }
 
@@ -117,8 +116,8 @@ func (f *Faulty) count(fault Fault) {
 	f.counted[fault]++
 }
 
-// Count returns how many appends met the fault so far, so that a test can tell
-// whether it tested anything.
+// Count returns how many appends had the fault so far, so that a test can check that it
+// tested something.
 func (f *Faulty) Count(fault Fault) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

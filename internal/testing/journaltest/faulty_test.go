@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
 )
 
-// failOnce meets one fault with the entry of the given cause, then none.
+// failOnce fails the first append with the given cause.
 func failOnce(cause string, fault journaltest.Fault) func(journal.Head, events.Entry) journaltest.Fault {
 	done := false
 	return func(_ journal.Head, e events.Entry) journaltest.Fault {
@@ -26,8 +26,8 @@ func TestFaultsLeaveTheJournalAsTheySay(t *testing.T) {
 	for _, tt := range []struct {
 		fault   journaltest.Fault
 		want    error
-		written bool // seen by who reads at once
-		landed  bool // seen after Land
+		written bool // visible at once
+		landed  bool // visible after Land
 	}{
 		{journaltest.Conflict, journal.ErrConflict, false, false},
 		{journaltest.LostAck, journal.ErrUnknown, true, true},
@@ -55,8 +55,8 @@ func TestFaultsLeaveTheJournalAsTheySay(t *testing.T) {
 	}
 }
 
-// TestALateEntryTakesThePlaceOfTheNext is what makes ErrUnknown dangerous: who
-// has read that the entry is not there, and writes, finds that it is.
+// TestALateEntryTakesThePlaceOfTheNext shows why ErrUnknown is dangerous: a writer that read
+// that the entry is missing, and appends, finds it there.
 func TestALateEntryTakesThePlaceOfTheNext(t *testing.T) {
 	t.Parallel()
 	j := journaltest.NewFaulty(journal.NewMemory(), failOnce("command-2", journaltest.Late))

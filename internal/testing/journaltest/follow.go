@@ -39,8 +39,8 @@ func followWaitsForTheFirstEntry(t *testing.T, j journal.Journal) {
 	later.end(t)
 }
 
-// followersSeeEachEntryOnce lets writers contend for one session while followers
-// come in at different times and places.
+// followersSeeEachEntryOnce has writers compete for one session while followers start at
+// different times and positions.
 func followersSeeEachEntryOnce(t *testing.T, j journal.Journal) {
 	const writers, entries = 4, 120
 	ctx, cancel := context.WithCancel(t.Context())
@@ -78,7 +78,7 @@ func followersSeeEachEntryOnce(t *testing.T, j journal.Journal) {
 	}
 }
 
-// contend appends behind whatever is last until the journal is long enough.
+// contend appends until the journal is long enough.
 func contend(t *testing.T, j journal.Journal, entries uint64) {
 	for {
 		var head journal.Head
@@ -107,7 +107,7 @@ func followEndsWithItsContext(t *testing.T, j journal.Journal) {
 		if err != nil || rec.Seq != 1 {
 			t.Errorf("Follow begins with %d, %v, want entry 1", rec.Seq, err)
 		}
-		break // leaving early must not hang
+		break // stopping early must not hang
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// Entry returns the n-th of a series of entries that are all different, ready for
-// Append. It uses every field that a writer sets.
+// Entry returns the n-th of a series of different entries, ready for Append. It sets every
+// field that a writer sets.
 func Entry(s content.SessionID, n int) events.Entry {
 	return events.Entry{
 		Session: s,
@@ -32,8 +32,7 @@ func Entry(s content.SessionID, n int) events.Entry {
 	}
 }
 
-// Fill appends n entries to a session behind head and returns all heads, the given
-// one first.
+// Fill appends n entries after head and returns all heads, the given one first.
 func Fill(t *testing.T, j journal.Journal, s content.SessionID, head journal.Head, n int) []journal.Head {
 	t.Helper()
 	heads := []journal.Head{head}
@@ -65,8 +64,8 @@ func collect(t *testing.T, records iter.Seq2[journal.Record, error]) []journal.R
 	return out
 }
 
-// checkRecords demands that records are the entries of heads behind the first of
-// them, each whole and true to its bytes.
+// checkRecords checks that records are the entries of all heads but the first, each complete
+// and equal to its bytes.
 func checkRecords(t *testing.T, records []journal.Record, heads []journal.Head) {
 	t.Helper()
 	if len(records) != len(heads)-1 {
@@ -100,7 +99,7 @@ func checkRecord(t *testing.T, rec journal.Record, before, head journal.Head) {
 	}
 }
 
-// checkBytes demands that a record holds exactly what Seal makes of an entry.
+// checkBytes checks that a record holds exactly what Seal returns for an entry.
 func checkBytes(t *testing.T, rec journal.Record, before journal.Head, e events.Entry) {
 	t.Helper()
 	_, payload, _, err := journal.Seal(before, e)
@@ -112,7 +111,7 @@ func checkBytes(t *testing.T, rec journal.Record, before journal.Head, e events.
 	}
 }
 
-// patience is for followers; in a bubble it costs nothing.
+// patience bounds the wait for followers.
 const patience = time.Minute
 
 // follower follows a session in its own goroutine.

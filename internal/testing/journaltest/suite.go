@@ -6,21 +6,19 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// Features says how a journal may differ from others. The zero value demands
-// everything.
+// Features says how a journal may differ from others. The zero value requires everything.
 type Features struct {
-	NoClock bool // the store keeps no time: Record.Stored is zero
+	NoClock bool // the store records no time: Record.Stored is zero
 }
 
-// Case is one demand on a journal. Run gets a journal in which nobody has
-// written.
+// Case is one requirement. Run gets an empty journal.
 type Case struct {
 	Name string
 	Run  func(t *testing.T, j journal.Journal)
 }
 
-// Run holds the journals that open returns to the contract. Each case gets its
-// own; open registers the clean-up.
+// Run tests journals against the contract. Each case gets its own from open, which registers
+// the cleanup.
 func Run(t *testing.T, f Features, open func(t *testing.T) journal.Journal) {
 	t.Helper()
 	for _, c := range Cases(f) {
@@ -31,7 +29,7 @@ func Run(t *testing.T, f Features, open func(t *testing.T) journal.Journal) {
 	}
 }
 
-// Cases returns the demands.
+// Cases returns all requirements.
 func Cases(f Features) []Case {
 	return []Case{
 		{"NobodyWroteYet", nobodyWroteYet},

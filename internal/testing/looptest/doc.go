@@ -1,20 +1,18 @@
-// Package looptest tells stories to the core: scripts that say what a session is
-// told, and exactly what becomes fact.
+// Package looptest runs scripts against the core: what a session receives, and exactly which
+// events follow.
 //
-// The one idea: a script is text, so that a story is read before it is run, and one
-// that a machine found is pasted among those that people wrote. It is a list of
-// blocks, with an empty line behind each: statements, a line of four dashes, and what
-// followed. A statement that needs more than a line goes on in indented ones. [Play]
-// runs a script and returns it with what happened, to be compared or kept.
+// A script is text, so people can read it before they run it, and paste one that a simulation
+// found among those that people wrote. It is a list of blocks that end with an empty line:
+// statements, a line of four dashes, and what followed. A long statement continues in indented
+// lines. [Play] runs a script and returns it with what happened, to compare or to keep.
 //
-// Most statements are short: what names an attempt, an effect or a wait is taken from
-// the state. Three say everything, for those that machines write: tell is any command,
-// in JSON; record is an entry as it stands in a journal, whatever the core thinks of
-// it; offer takes a catalog in JSON too. [Script] writes them from a journal and the
-// commands that led to it, so whatever a simulation or a deployment broke can be seen
-// again without it.
+// Most statements are short, because attempts, effects and waits default to those of the
+// state. Three are complete, for scripts that programs write: tell is any command in JSON;
+// record is an entry as it is in a journal, whether or not the core would decide it; offer
+// takes a catalog in JSON too. [Script] writes them from a journal and its commands, so a
+// failure of a simulation or a deployment can be reproduced without either.
 //
-// A [Session] holds what every story must: Decide only looks, whoever reads the
-// journal knows the same, a repeated command does nothing, a session is never stuck,
-// and package audit finds no promise broken.
+// A [Session] checks what must hold in every script: Decide does not change the state, a
+// replay of the journal knows the same, a repeated command does nothing, a session is never
+// stuck, and package audit finds no violation.
 package looptest

@@ -12,19 +12,18 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Epoch is when every story begins; times are shown relative to it.
+// Epoch is the start of every script. Times are shown relative to it.
 const Epoch = content.Time(1_700_000_000_000_000_000)
 
-// Render shows a value on one line: every field that is not zero, so that two
-// values that render alike are equal but for empty slices, which the wire does not
-// tell from none.
+// Render shows the fields of a value that are not zero, on one line. Two values that render
+// alike are equal, except that nil and empty slices look the same, as on the wire.
 func Render(v any) string {
 	var p printer
 	p.value(reflect.ValueOf(v))
 	return p.String()
 }
 
-// RenderEvent is the kind of an event and its fields.
+// RenderEvent shows the kind and the fields of an event.
 func RenderEvent(e events.Event) string {
 	var p printer
 	p.WriteString(string(events.KindOf(e)))
@@ -32,7 +31,7 @@ func RenderEvent(e events.Event) string {
 	return p.String()
 }
 
-// renderEffect is what the effect is called, with a timer's time made readable.
+// renderEffect shows the identity of an effect, with a readable time for timers.
 func renderEffect(e loop.Effect) string {
 	if t, ok := e.(loop.ArmTimer); ok {
 		return fmt.Sprintf("timer/%s/%s%s", t.Kind, t.ID, since(t.At))
@@ -112,7 +111,7 @@ func (p *printer) word(s string) {
 	p.printf("%q", s)
 }
 
-// fields shows turn, round and attempt by their value alone.
+// fields shows turn, round and attempt without their names.
 func (p *printer) fields(v reflect.Value) {
 	for i := range v.NumField() {
 		f, field := v.Field(i), v.Type().Field(i)

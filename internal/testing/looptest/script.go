@@ -12,7 +12,8 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Play runs a script and returns it with what happened. What does not hold fails t.
+// Play runs a script and returns it with what happened. It fails t if a check of Session
+// fails.
 func Play(t testing.TB, text string) string {
 	t.Helper()
 	var out strings.Builder
@@ -32,7 +33,7 @@ func Play(t testing.TB, text string) string {
 // runner is the session of a script.
 type runner struct{ *Session }
 
-// block runs the commands of one block and renders what followed.
+// block runs the statements of a block and renders what followed.
 func (r *runner) block(t testing.TB, text string) string {
 	t.Helper()
 	var out strings.Builder
@@ -91,7 +92,7 @@ func (r *runner) run(t testing.TB, st statement) (string, bool) {
 	return lines(evs), true
 }
 
-// said is a statement as the session hears it.
+// said returns the envelope of a statement.
 func (r *runner) said(t testing.TB, st statement) commands.Envelope {
 	t.Helper()
 	if st.verb == "tell" {
@@ -116,7 +117,7 @@ func lines(evs []events.Event) string {
 	return b.String()
 }
 
-// query answers the statements that only look or turn the clock.
+// query runs the statements that only look at the state or set the clock.
 func (r *runner) query(t testing.TB, st statement) (string, bool) {
 	t.Helper()
 	var b strings.Builder

@@ -14,15 +14,15 @@ import (
 	"github.com/turnlog/turnlog/loop/snapshot"
 )
 
-// Session does what a host does, without the world: decide, write down, fold. It
-// keeps three states of the same journal, folded live, from the written bytes, and
-// from a snapshot of the entry before, and holds them against each other.
+// Session does what a host does, without effects: decide, append, fold. It keeps three states
+// of the same journal, folded live, from the encoded bytes, and from a snapshot of the
+// previous entry, and compares them.
 type Session struct {
 	Live   *loop.State
-	At     content.Time    // of what is said next
-	Sent   int             // how many envelopes were made
-	Offers *events.Catalog // what comes with every envelope, or nil
-	Terse  bool            // compare less after each entry; the end is compared whole
+	At     content.Time    // of the next envelope
+	Sent   int             // number of envelopes
+	Offers *events.Catalog // attached to every envelope, or nil
+	Terse  bool            // compare less after each entry, and everything at the end
 
 	replay  *loop.State
 	resumed *loop.State
@@ -33,7 +33,7 @@ type Session struct {
 	told    map[string][]commands.Envelope // by id
 }
 
-// NewSession returns a session that nobody has opened yet.
+// NewSession returns a session that is not open yet.
 func NewSession(id content.SessionID) *Session {
 	return &Session{
 		Live: loop.New(id), replay: loop.New(id), resumed: loop.New(id),
@@ -42,7 +42,7 @@ func NewSession(id content.SessionID) *Session {
 	}
 }
 
-// Envelope is the next one, now and with what is on offer.
+// Envelope returns the next envelope, with the current time and catalog.
 func (s *Session) Envelope(c commands.Command) commands.Envelope {
 	s.Sent++
 	return commands.Envelope{
@@ -50,7 +50,7 @@ func (s *Session) Envelope(c commands.Command) commands.Envelope {
 	}
 }
 
-// decide asks the core and checks that it only looked.
+// decide decides a command and checks that the state and the command did not change.
 func (s *Session) decide(t testing.TB, env commands.Envelope) ([]events.Event, error) {
 	t.Helper()
 	if s.Terse && s.Live.Handled(env.ID) {
@@ -70,8 +70,7 @@ func (s *Session) decide(t testing.TB, env commands.Envelope) ([]events.Event, e
 	return evs, err
 }
 
-// Do decides a command, writes and folds its entry, and checks what holds after
-// every entry.
+// Do decides a command, encodes and folds its entry, and runs the checks of every entry.
 func (s *Session) Do(t testing.TB, env commands.Envelope) ([]events.Event, error) {
 	t.Helper()
 	evs, err := s.decide(t, env)
@@ -84,7 +83,7 @@ func (s *Session) Do(t testing.TB, env commands.Envelope) ([]events.Event, error
 	return evs, nil
 }
 
-// record writes facts down as the next entry.
+// record encodes and folds events as the next entry.
 func (s *Session) record(t testing.TB, cause string, at content.Time, evs []events.Event) {
 	t.Helper()
 	s.write(t, events.Entry{
@@ -126,7 +125,7 @@ func (s *Session) write(t testing.TB, e events.Entry) {
 	s.checker.Add(journal.Record{Head: s.head, Entry: read, Payload: payload})
 }
 
-// resume writes a state down and reads it back.
+// resume encodes a state and decodes it again.
 func resume(t testing.TB, s *loop.State) *loop.State {
 	t.Helper()
 	back, err := snapshot.Decode([]byte(encoded(t, s)))
@@ -136,8 +135,8 @@ func resume(t testing.TB, s *loop.State) *loop.State {
 	return back
 }
 
-// compare checks that whoever read the journal knows the same, that a repeated
-// command does nothing, and that the session is not stuck.
+// compare checks that a replay knows the same, that a repeated command does nothing, and that
+// the session is not stuck.
 func (s *Session) compare(t testing.TB, env commands.Envelope) {
 	t.Helper()
 	for name, other := range map[string]*loop.State{"replayed": s.replay, "resumed": s.resumed} {
@@ -160,8 +159,8 @@ func (s *Session) compare(t testing.TB, env commands.Envelope) {
 	}
 }
 
-// ofHost reports whether a report is about a host that begins or ends, as every host
-// does once.
+// ofHost reports whether a report is about the start or the end of a host, which each host
+// reports once.
 func ofHost(c commands.Command) bool {
 	r, ok := c.(commands.ReportHooks)
 	return ok && strings.HasPrefix(r.Answer.Point, "session_")
@@ -179,7 +178,7 @@ func (s *Session) owed(state *loop.State) string {
 	return strings.Join(out, " ")
 }
 
-// Script writes down what the session was told. It can be told again.
+// Script returns the session as a script that reproduces it.
 func (s *Session) Script(t testing.TB, about string) string {
 	t.Helper()
 	var recs []journal.Record
@@ -193,8 +192,8 @@ func (s *Session) Script(t testing.TB, about string) string {
 	return Script(t, about, s.Live.Session, recs, s.told)
 }
 
-// Finish compares the states whole, folds the journal once more from its first
-// byte, and lets the auditor judge it.
+// Finish compares the complete states, folds the journal again from its first byte, and
+// audits it.
 func (s *Session) Finish(t testing.TB) {
 	t.Helper()
 	fresh := loop.New(s.Live.Session)

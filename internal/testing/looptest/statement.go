@@ -13,10 +13,10 @@ type statement struct {
 	pos   []string
 	opt   map[string]string
 	lines []statement
-	json  string // the rest of a line, from its first {, where the verb takes it as it is
+	json  string // the rest of a line from its first {, for verbs that take JSON
 }
 
-// statements reads the commands of a block. Comments start with #.
+// statements parses the statements of a block. Comments start with #.
 func statements(text string) []statement {
 	var out []statement
 	for line := range strings.Lines(text) {
@@ -33,7 +33,7 @@ func statements(text string) []statement {
 	return out
 }
 
-// parse reads a line. What tell, its checks and an offer in JSON bring is left alone.
+// parse parses a line. The JSON of tell, its checks and offer is kept as it is.
 func parse(line string) statement {
 	st := statement{opt: map[string]string{}}
 	switch verb, _, _ := strings.Cut(strings.TrimSpace(line), " "); verb {
@@ -60,7 +60,7 @@ func isKey(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsLower(r) && r != '_' && r != '.' })
 }
 
-// words splits at spaces outside of quotes and braces.
+// words splits at spaces outside quotes and braces.
 func words(line string) []string {
 	depth, quoted := 0, false
 	return strings.FieldsFunc(line, func(r rune) bool {
@@ -103,7 +103,7 @@ func (st statement) get(key any, otherwise string) string {
 	return otherwise
 }
 
-// has reports whether the word stands alone or as an option.
+// has reports whether the word occurs alone or as an option.
 func (st statement) has(word string) bool {
 	_, ok := st.opt[word]
 	return ok || slices.Contains(st.pos, word)

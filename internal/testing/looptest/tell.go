@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// told is the envelope that a tell spells out: tell NAME id=… by=… at=… {…}, and a
-// line for each check that the host attached.
+// told returns the envelope of a tell: tell NAME id=… by=… at=… {…}, and a line for each
+// check that the host attached.
 func (r *runner) told(t testing.TB, st statement) commands.Envelope {
 	t.Helper()
 	c, err := commandOf(st.arg(0), []byte(st.json))
@@ -40,7 +40,7 @@ func (r *runner) told(t testing.TB, st statement) commands.Envelope {
 	return env
 }
 
-// clock sets the time that a statement says, which may be an earlier one.
+// clock sets the time to that of a statement, which may be earlier.
 func (r *runner) clock(t testing.TB, st statement) {
 	t.Helper()
 	if st.has("at") {
@@ -48,8 +48,7 @@ func (r *runner) clock(t testing.TB, st statement) {
 	}
 }
 
-// recorded writes the facts of an entry down, as they stand in the one that the
-// statement brings: record at=… ENTRY.
+// recorded appends the events of an entry as they are: record at=… ENTRY.
 func (r *runner) recorded(t testing.TB, st statement) string {
 	t.Helper()
 	raw, err := base64.RawURLEncoding.DecodeString(st.arg(0))
@@ -65,7 +64,7 @@ func (r *runner) recorded(t testing.TB, st statement) string {
 	return lines(e.Events)
 }
 
-// commandOf reads a command by its name on the wire.
+// commandOf decodes a command by its name on the wire.
 func commandOf(name string, raw []byte) (commands.Command, error) {
 	for _, c := range everyCommand() {
 		if commands.NameOf(c) != name {
@@ -114,8 +113,8 @@ func everyCommand() []commands.Command {
 	}
 }
 
-// spelled is a command in JSON, without what is zero where that says the same; ok is
-// false for one that JSON does not carry whole.
+// spelled returns a command in JSON, without zero fields where they mean the same. It returns
+// false if JSON does not preserve the command.
 func spelled(env commands.Envelope) (text string, ok bool) {
 	want, err := env.Encode()
 	if err != nil {
@@ -139,7 +138,7 @@ func spelled(env commands.Envelope) (text string, ok bool) {
 	return "", false
 }
 
-// sparse leaves out fields that are zero.
+// sparse drops zero fields.
 func sparse(raw []byte) []byte {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
@@ -188,5 +187,5 @@ func empty(v any) bool {
 	return false
 }
 
-// offset is a time as a script has it.
+// offset returns a time relative to Epoch, as scripts show it.
 func offset(at content.Time) string { return at.Sub(Epoch).String() }

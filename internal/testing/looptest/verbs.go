@@ -13,9 +13,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// command builds what a statement says. Whatever names an attempt, an effect or a
-// wait is taken from the state unless the statement gives it, so that scripts say
-// only what matters.
+// command builds the command of a statement. Attempts, effects and waits default to those of
+// the state, so scripts say only what matters.
 func (r *runner) command(t testing.TB, st statement) commands.Command {
 	t.Helper()
 	switch st.verb {
@@ -132,7 +131,7 @@ func (r *runner) report(t testing.TB, st statement) commands.Command {
 	return nil
 }
 
-// begin is how most stories start: a session is opened and its first input sent.
+// begin is how most scripts start: it opens a session and sends the first input.
 func (r *runner) begin(t testing.TB, st statement) {
 	t.Helper()
 	open := st
@@ -160,8 +159,7 @@ func (r *runner) continueOf(t testing.TB, st statement) commands.Continue {
 	return c
 }
 
-// resolution addresses an approval if the word has the shape of its id, else a
-// call, else nothing.
+// resolution addresses an approval if the word looks like its ID, else a call, else nothing.
 func (r *runner) resolution(st statement) commands.ResolveApproval {
 	c := commands.ResolveApproval{Approve: st.verb == "approve", Reason: st.opt["reason"], By: st.opt["by"], Always: st.has("always")}
 	switch id := st.arg(0); {
@@ -197,7 +195,7 @@ func (r *runner) round(t testing.TB, st statement) int {
 	return r.Live.Turn.Round
 }
 
-// place finds a call by its id; what is no id of a call is a place.
+// place returns the place of a call by its ID. Any other word is a place.
 func (r *runner) place(id string) content.Place {
 	if p, ok := r.places[content.CallID(id)]; ok {
 		return p
@@ -245,7 +243,7 @@ func (r *runner) reply(t testing.TB, st statement) commands.Command {
 	return c
 }
 
-// queueOf is the queue that a line names; what is local runs in the host's own process.
+// queueOf returns the queue that a line names. A local call runs in the host's process.
 func queueOf(l statement, otherwise string) string {
 	if l.has("local") {
 		return ""
@@ -280,8 +278,8 @@ func (r *runner) result(t testing.TB, st statement) commands.Command {
 	}
 }
 
-// checks says that every call of the round may run, but for those that the
-// statement's lines refuse or gate.
+// checks allows every call of the round, except those that the statement's lines refuse or
+// gate.
 func (r *runner) checks(t testing.TB, st statement) []commands.Check {
 	t.Helper()
 	var out []commands.Check
@@ -314,8 +312,8 @@ func gateOf(t testing.TB, l statement) commands.Gate {
 	return commands.Gate{RequestKind: l.arg(0), Scope: l.opt["scope"], Reason: content.PolicyRequiresConfirmation, Summary: l.opt["summary"], TTL: l.duration(t, "ttl"), Asker: events.Asker(l.opt["asker"])}
 }
 
-// patchedChecks are what the host found out about patched input: with the
-// statement's lines about the call, or that it may run.
+// patchedChecks returns the host's check of patched input: the statement's lines about the
+// call, or that it may run.
 func (r *runner) patchedChecks(t testing.TB, st statement) []commands.Check {
 	t.Helper()
 	if st.verb != "patch" || st.has("unchecked") {
@@ -328,7 +326,7 @@ func (r *runner) patchedChecks(t testing.TB, st statement) []commands.Check {
 	return []commands.Check{k}
 }
 
-// task is the one that a report is about: the open one, unless it says otherwise.
+// task returns the task of a report, by default the open one.
 func (r *runner) task(st statement) string {
 	if r.Live.Task == nil {
 		return st.opt["task"]
@@ -357,7 +355,7 @@ func answerOf(st statement) commands.HookAnswer {
 	}
 }
 
-// notesOf reads the lines note HOOK "text".
+// notesOf parses the lines note HOOK "text".
 func notesOf(st statement) (out []events.HookNote) {
 	for _, l := range st.of("note") {
 		out = append(out, events.HookNote{Hook: l.arg(0), Text: l.arg(1)})
@@ -394,7 +392,7 @@ func (r *runner) mutation(t testing.TB, st statement) commands.Command {
 	return c
 }
 
-// timer lets an armed timer come due. One that is not armed is sent as it is.
+// timer lets an armed timer fire. One that is not armed is sent as it is.
 func (r *runner) timer(t testing.TB, st statement) commands.Command {
 	t.Helper()
 	c := commands.ReportTimer{Kind: st.arg(0), ID: st.arg(1)}

@@ -14,10 +14,9 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Script writes the script of a journal: the commands that led to it, by their
-// ids, and what became fact, so that it runs among those of testdata and shows
-// there what is wrong. An entry that the core does not decide to now, or whose command
-// nobody kept, is recorded as it stands. Times count from [Epoch].
+// Script returns a journal as a script: its commands, by ID, and the events that followed. It
+// can run among those in testdata and reproduces what is wrong. An entry that the core does not
+// decide today, or whose command is unknown, becomes a record. Times count from [Epoch].
 func Script(t testing.TB, about string, session content.SessionID, recs []journal.Record, told map[string][]commands.Envelope) string {
 	t.Helper()
 	var out strings.Builder
@@ -37,11 +36,11 @@ type writer struct {
 	out     *strings.Builder
 	t       testing.TB
 	state   *loop.State
-	catalog string // as offered last
+	catalog string // the last one offered
 }
 
-// entry writes how an entry came about. Several commands may have had its cause, of
-// which others were in vain.
+// entry writes the command that led to an entry. Several commands may have its ID, of which
+// only one had an effect.
 func (w *writer) entry(e events.Entry, told []commands.Envelope) {
 	defer w.state.Fold(e)
 	for _, env := range told {
@@ -82,7 +81,7 @@ func (w *writer) tell(env commands.Envelope, text string) {
 	w.out.WriteString("----\n")
 }
 
-// decides reports whether the core, asked again, says what the journal says.
+// decides reports whether the core decides the same events again.
 func (w *writer) decides(env commands.Envelope, want []events.Event) bool {
 	got, err := loop.Decide(w.state, env)
 	return err == nil && len(got) == len(want) && lines(got) == lines(want)
@@ -103,7 +102,7 @@ func (w *writer) offer(c *events.Catalog) {
 	}
 }
 
-// deaf lets a script that shows what is wrong be written to its end.
+// deaf ignores failures, so that a script of a broken session is complete.
 type deaf struct{ testing.TB }
 
 func (*deaf) Errorf(string, ...any) {}

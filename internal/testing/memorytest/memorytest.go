@@ -1,6 +1,5 @@
-// Package memorytest holds what every store of notes must do, as tests: [Run] puts
-// a [notes.Store] through them. Stores are filled and read by their interface only,
-// in scopes that [Run] chooses.
+// Package memorytest tests implementations of [notes.Store]. [Run] writes and reads through that
+// interface only, in scopes that it chooses.
 package memorytest
 
 import (
@@ -15,7 +14,7 @@ import (
 // long is a time to live that no test waits for.
 const long = time.Hour
 
-// Run checks the store that open returns. Each property is a subtest of its name.
+// Run tests the store that open returns. Each property is a subtest.
 func Run(t *testing.T, open func(t testing.TB) notes.Store) {
 	t.Helper()
 	for name, check := range map[string]func(t *testing.T, s notes.Store){

@@ -10,32 +10,32 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// In real time.
+// Durations in real time.
 const (
-	shortLease = 2 * time.Second // of claims that have to lapse
-	longLease  = time.Minute     // of all others: longer than anything takes
+	shortLease = 2 * time.Second // of claims that have to expire
+	longLease  = time.Minute     // of all others: longer than any test
 	maxTrials  = 10
 
 	aMoment            = 200 * time.Millisecond
-	longerThanARequest = 6 * time.Second  // that stands at a server for a claim
-	promptEnough       = 20 * time.Second // shorter than a lease that does not lapse
+	longerThanARequest = 6 * time.Second  // for a claim that waits at a server
+	promptEnough       = 20 * time.Second // shorter than a lease that does not expire
 	cancelAgain        = 200 * time.Millisecond
 )
 
-// A claim is extended so often for each lease that it would last, and for longer than one.
+// How often a claim is extended per lease, for longer than one lease.
 const (
 	extensionsALease = 4
 	extensions       = 6
 )
 
-// bench is what a test works with: an implementation, names that are its own there, and
-// how time passes.
+// bench is the environment of a test: an implementation, names of its own, and the passage of
+// time.
 type bench struct {
 	Env
 
-	mark     string // of its names; "" in a bubble, where it is alone and time is virtual
+	mark     string // of its names; "" in a bubble
 	deadline content.Time
-	void     bool // the machine was too slow for the test to say anything
+	void     bool // the machine was too slow, so the test is inconclusive
 }
 
 func newBench(e Env, mark string) *bench {
@@ -68,7 +68,7 @@ func (b *bench) task(session string, p content.Place) task.Task {
 	}
 }
 
-// pass is how long to wait where nothing is to happen.
+// pass returns how long to wait where nothing should happen.
 func (b *bench) pass(virtual, live time.Duration) time.Duration {
 	if b.live() {
 		return live
@@ -76,7 +76,7 @@ func (b *bench) pass(virtual, live time.Duration) time.Duration {
 	return virtual
 }
 
-// prompt is how long something may take that happens at once.
+// prompt returns how long something immediate may take.
 func (b *bench) prompt(virtual time.Duration) time.Duration {
 	if b.live() {
 		return promptEnough
@@ -84,8 +84,8 @@ func (b *bench) prompt(virtual time.Duration) time.Duration {
 	return virtual
 }
 
-// cancel tells whoever runs x to stop and waits until that is heard. In real time a
-// cancel may come before the way to the worker is known everywhere.
+// cancel cancels x and waits until its worker receives that. In real time a cancel may come
+// before the worker's subscription is known everywhere.
 func (b *bench) cancel(t *testing.T, x task.Task, running task.Claim) {
 	t.Helper()
 	again := time.NewTicker(b.pass(time.Hour, cancelAgain))
@@ -98,13 +98,13 @@ func (b *bench) cancel(t *testing.T, x task.Task, running task.Claim) {
 			return
 		case <-again.C:
 		case <-late:
-			t.Fatalf("whoever runs %s was not told to stop", x.Place)
+			t.Fatalf("the worker of %s did not receive the cancel", x.Place)
 		}
 	}
 }
 
-// next claims the next task. In real time a server that is behind may still hand out what
-// was taken away a moment ago; stale tells such a claim.
+// next claims the next task. In real time a lagging server may still deliver one that was just
+// removed; stale recognizes such a claim.
 func (b *bench) next(t *testing.T, q task.Queue, stale func(task.Claim) bool) task.Claim {
 	t.Helper()
 	for {
@@ -118,7 +118,7 @@ func (b *bench) next(t *testing.T, q task.Queue, stale func(task.Claim) bool) ta
 	}
 }
 
-// hears reports whether the claim is told to stop.
+// hears reports whether the claim receives a cancel.
 func (b *bench) hears(c task.Claim) bool {
 	select {
 	case <-c.Cancelled():
@@ -128,17 +128,16 @@ func (b *bench) hears(c task.Claim) bool {
 	}
 }
 
-// held is a claim that must not lapse.
+// held is a claim that must not expire.
 type held struct {
 	task.Claim
 
-	since time.Time // when it was had, or extended
+	since time.Time // when it was received or extended
 }
 
 func hold(c task.Claim) *held { return &held{c, time.Now()} }
 
-// still fails the test if something went wrong with the claim. It reports false if that
-// was because the test came too late.
+// still fails the test if the claim was lost. It reports false if the test itself was too slow.
 func (h *held) still(t *testing.T, b *bench, err error) bool {
 	t.Helper()
 	if err == nil {
@@ -151,7 +150,7 @@ func (h *held) still(t *testing.T, b *bench, err error) bool {
 	return false
 }
 
-// extend renews the claim. It reports false as still does.
+// extend extends the claim. It reports false like still.
 func (h *held) extend(t *testing.T, b *bench) bool {
 	t.Helper()
 	now := time.Now()
@@ -162,8 +161,8 @@ func (h *held) extend(t *testing.T, b *bench) bool {
 	return true
 }
 
-// lapsed waits on the queue, where nothing may come. It reports true if the claim may
-// have lapsed meanwhile since the test stood still.
+// lapsed waits on the queue, where nothing may arrive. It reports true if the claim may have
+// expired because the test stalled.
 func (h *held) lapsed(t *testing.T, b *bench, q task.Queue, wait time.Duration) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait)

@@ -33,8 +33,8 @@ func claimEnds(t *testing.T, b *bench) {
 	}
 }
 
-// claimerLeft covers a worker that is drained: what its last wait left behind
-// must not look like a task that somebody began and lost.
+// claimerLeft covers a worker that drains: its last request must not look like a task that was
+// started and lost.
 func claimerLeft(t *testing.T, b *bench) {
 	leaving, staying := b.queue(t), b.queue(t)
 	for range 3 {
@@ -66,11 +66,11 @@ func closedClaims(t *testing.T, b *bench) {
 		t.Errorf("Claim of a closed queue = %v, want ErrClosed", err)
 	}
 	must(t, q.Close(t.Context()))
-	must(t, b.queue(t).Close(t.Context())) // one that never claimed
+	must(t, b.queue(t).Close(t.Context())) // a queue that never claimed
 }
 
-// closedLeaves covers a worker that drains in a process that goes on: what it had
-// asked for must not come to it any more.
+// closedLeaves covers a worker that drains in a process that continues: its pending request
+// must not receive a task.
 func closedLeaves(t *testing.T, b *bench) {
 	leaving := b.queue(t)
 	for range 3 {
@@ -110,7 +110,7 @@ func closedHeld(t *testing.T, b *bench) {
 	wantOff(t, b, x)
 }
 
-// reportOf is a report that x ran.
+// reportOf returns a report that x ran.
 func reportOf(x task.Task) task.Report {
 	return task.Report{
 		Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue,
@@ -153,7 +153,7 @@ func gone(t *testing.T, b *bench) {
 	dispatch(t, b, b.task("s1", "t1-r1-c1"))
 	first := claim(t, q)
 	second := hold(claim(t, q))
-	<-time.After(b.pass(0, second.Lease()/2)) // a holder may count from when it had the task, which came a little late
+	<-time.After(b.pass(0, second.Lease()/2)) // a holder may count from when it received the task, a little late
 	for what, do := range map[string]func(context.Context) error{
 		"Extend": first.Extend, "Release": first.Release, "Done": first.Done,
 	} {
@@ -215,8 +215,8 @@ func lost(t *testing.T, b *bench) {
 	wantReports(t, b, x.Session, want)
 }
 
-// asked: a question says that nothing was done, so the task may be gone when it is
-// told.
+// asked: a question means that nothing ran, so the task may be gone when the question is
+// reported.
 func asked(t *testing.T, b *bench) {
 	q := b.queue(t)
 	x := b.task("s1", "t1-r1-c1")
@@ -236,7 +236,7 @@ func asked(t *testing.T, b *bench) {
 	wantReports(t, b, x.Session, want)
 }
 
-// wantReports compares what arrived, but for what a report need not carry.
+// wantReports compares the reports that arrived, without the optional fields.
 func wantReports(t *testing.T, b *bench, s content.SessionID, want ...task.Report) {
 	t.Helper()
 	got := b.Reports(t, s)
@@ -246,7 +246,7 @@ func wantReports(t *testing.T, b *bench, s content.SessionID, want ...task.Repor
 	for i := range want {
 		got[i].Wake, got[i].Call = want[i].Wake, want[i].Call
 		if g := got[i].Gate; g != nil {
-			g.Ruling, got[i].Queue = tool.NoOpinion, "" // a question is about the call, whichever queue it is on
+			g.Ruling, got[i].Queue = tool.NoOpinion, "" // a question is about the call, on any queue
 		}
 		if diff := cmp.Diff(want[i], got[i]); diff != "" {
 			t.Errorf("report %d for %s (-want +got):\n%s", i, s, diff)

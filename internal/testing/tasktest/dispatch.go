@@ -122,10 +122,10 @@ func refusedWhileQueued(t *testing.T, b *bench) {
 	refused("waiting")
 	c := claim(t, q)
 	refused("running")
-	dispatch(t, b, b.task("s2", x.Place), b.task("s1", "t1-r1-c2")) // others are not affected
+	dispatch(t, b, b.task("s2", x.Place), b.task("s1", "t1-r1-c2")) // other calls are not affected
 	must(t, c.Done(t.Context()))
 	wantOff(t, b, x)
-	dispatch(t, b, x) // a new dispatch of a finished one is the driver's to avoid
+	dispatch(t, b, x) // drivers do not dispatch a finished call again
 }
 
 func laterAttempt(t *testing.T, b *bench) {
@@ -136,7 +136,7 @@ func laterAttempt(t *testing.T, b *bench) {
 	dispatch(t, b, first)
 	holder := claim(t, q)
 	wantTask(t, holder, first, 1)
-	dispatch(t, b, second) // while whoever reported the loss of the first has not taken it off yet
+	dispatch(t, b, second) // while the reporter of the loss has not removed the first yet
 	wantTask(t, claim(t, q), second, 1)
 	if err := b.Dispatcher.Dispatch(t.Context(), first); !errors.Is(err, task.ErrQueued) {
 		t.Errorf("Dispatch of an attempt that is over = %v, want ErrQueued", err)
@@ -147,8 +147,8 @@ func laterAttempt(t *testing.T, b *bench) {
 	wantQueued(t, b, second, true)
 }
 
-// earlierAttempt covers a driver that takes over while the task of an attempt whose
-// loss is on record is still there: its reporter is slow to take it off, or dead.
+// earlierAttempt covers a driver that takes over while the task of a lost attempt is still
+// queued, because its reporter is slow or dead.
 func earlierAttempt(t *testing.T, b *bench) {
 	q := b.queue(t)
 	first := b.task("s1", "t1-r1-c1")
@@ -160,7 +160,7 @@ func earlierAttempt(t *testing.T, b *bench) {
 	wantQueued(t, b, first, true)
 	wantQueued(t, b, second, false)
 	dispatch(t, b, second)
-	wantQueued(t, b, first, true) // a driver that is behind does not publish it again
+	wantQueued(t, b, first, true) // a driver that lags does not publish it again
 	wantQueued(t, b, second, true)
 	if err := holder.Extend(t.Context()); err != nil && !errors.Is(err, task.ErrGone) {
 		t.Errorf("Extend of a replaced task = %v, want nil or ErrGone", err)
@@ -168,9 +168,9 @@ func earlierAttempt(t *testing.T, b *bench) {
 	wantTask(t, claim(t, b.queue(t)), second, 1)
 }
 
-// approvedCall covers a call that asked for an approval in the middle: approved, it
-// is dispatched under the same attempt, perhaps before its worker has taken the task
-// that asked off the queue, and that worker's late word must not take the new one.
+// approvedCall covers a call that asked for approval while it ran. It is dispatched again with
+// the same attempt, perhaps before its worker has removed the first task, and that worker's
+// late removal must not remove the new task.
 func approvedCall(t *testing.T, b *bench) {
 	q := b.queue(t)
 	asking := b.task("s1", "t1-r1-c1")

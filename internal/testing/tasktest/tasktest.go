@@ -1,20 +1,16 @@
-// Package tasktest holds every implementation of task queues to the contract of
-// package task.
+// Package tasktest tests implementations of task queues against the contract of package task.
 //
-// The one idea: the contract is written as tests, and each says what has to happen and
-// not how long that takes. [Run] has each of them in a bubble of testing/synctest, with an
-// implementation of its own, so that leases of half a minute pass in virtual time.
-// [RunLive] is for what cannot live in a bubble, such as a cluster: the same tests beside
-// one another in real time, with leases of two seconds where one has to lapse.
+// The tests say what has to happen, not how long it takes. [Run] runs each in a bubble of
+// testing/synctest, with an implementation of its own, so leases of half a minute pass in
+// virtual time. [RunLive] is for what cannot live in a bubble, such as a cluster: the same
+// tests in parallel and in real time, with leases of two seconds where one has to expire.
 //
-// In real time a machine may stand still. What must happen is waited for then, however
-// long it takes within reason; what must not happen is looked for during a moment; and a
-// test whose own claim lapsed because it came too late to extend it says nothing, and is
-// made again.
+// In real time a machine may stall. The tests then wait for what must happen as long as
+// reasonable, and look for a moment for what must not happen. A test whose own claim expired
+// because it was too slow to extend it is inconclusive and runs again.
 //
-// Who owns what: the caller's open function makes an [Env] and ends everything that it
-// started by the end of the test. The suite claims and reports only as a worker may, and
-// dispatches only as a driver may.
+// The caller's open function makes an [Env] and ends everything it started by the end of the
+// test. The suite claims and reports only as a worker may, and dispatches only as a driver may.
 package tasktest
 
 import (
@@ -31,26 +27,24 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// Env is one implementation. In a bubble it is empty; otherwise tests may share one, for
-// each has sessions and queues of its own.
+// Env is one implementation. In a bubble it starts empty. Otherwise tests may share one, since
+// each has its own sessions and queues.
 type Env struct {
 	// Dispatcher is the driver's side.
 	Dispatcher task.Dispatcher
-	// Queue opens the worker's side of a queue, once more with every call, as
-	// another worker would. The first call makes the queue.
+	// Queue opens the worker's side of a queue. Every call is another worker; the first one
+	// creates the queue.
 	Queue func(t *testing.T, name string) task.Queue
-	// Reports returns what workers have reported for a session so far, in order.
-	// Call and Wake need not be kept: a place names the call. Nor need a gate's
-	// Ruling: it asks.
+	// Reports returns what workers have reported for a session so far, in order. Call, Wake
+	// and a gate's Ruling need not be preserved.
 	Reports func(t *testing.T, s content.SessionID) []task.Report
 }
 
-// OpenFunc makes what a test runs against. Claims of its queues last for lease; 0: as
-// long as they do where nobody says.
+// OpenFunc makes the implementation that a test runs against. Claims of its queues last for
+// lease; 0 means the default.
 type OpenFunc func(t *testing.T, lease time.Duration) Env
 
-// Run runs the contract against what open makes, which is called in every test's own
-// bubble.
+// Run runs all tests, each in its own bubble, in which it calls open.
 func Run(t *testing.T, open OpenFunc) {
 	for _, c := range contract() {
 		t.Run(c.name, func(t *testing.T) {
@@ -59,7 +53,7 @@ func Run(t *testing.T, open OpenFunc) {
 	}
 }
 
-// RunLive runs the contract in real time, all its tests at once.
+// RunLive runs all tests in real time, in parallel.
 func RunLive(t *testing.T, open OpenFunc) {
 	var tests sync.WaitGroup
 	for i, c := range contract() {
@@ -74,10 +68,10 @@ type clause struct {
 	name string
 	test func(*testing.T, *bench)
 
-	lapses bool // it waits for a lease to lapse, or nearly
+	lapses bool // it waits for a lease to expire, or nearly
 }
 
-// live runs a test until the machine kept up with it.
+// live runs a test until it is conclusive.
 func (c clause) live(t *testing.T, open OpenFunc, mark string) {
 	lease := longLease
 	if c.lapses {
@@ -133,8 +127,8 @@ func dispatch(t *testing.T, b *bench, tasks ...task.Task) {
 	}
 }
 
-// claim returns the next task of the queue, which has to come within five
-// minutes: longer than any lease.
+// claim returns the next task of the queue, which has to arrive within five minutes: longer
+// than any lease.
 func claim(t *testing.T, q task.Queue) task.Claim {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -146,7 +140,7 @@ func claim(t *testing.T, q task.Queue) task.Claim {
 	return c
 }
 
-// claimNothing waits on the queue and fails if a task comes.
+// claimNothing waits on the queue and fails if a task arrives.
 func claimNothing(t *testing.T, q task.Queue, wait time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
@@ -164,8 +158,8 @@ func wantQueued(t *testing.T, b *bench, x task.Task, want bool) {
 	}
 }
 
-// wantOff waits until x is off its queue, which is told at once that it is done: in real
-// time the word of a leader may come a little before it is so.
+// wantOff waits until x is off its queue. In real time, a leader may confirm its removal a
+// little early.
 func wantOff(t *testing.T, b *bench, x task.Task) {
 	t.Helper()
 	for end := time.Now().Add(promptEnough); b.live() && time.Now().Before(end); {

@@ -27,7 +27,7 @@ func TestTheLedgerIsHeldAgainstTheJournal(t *testing.T) {
 		"in the background, twice": {account{toolLater, true, true}, runCount{times: 2, keys: 1}, AtMostOnce},
 		"harmless twice":           {account{toolPut, true, true}, runCount{times: 2, keys: 1}, ""},
 		"under two keys":           {account{toolPut, true, true}, runCount{times: 2, keys: 2}, LedgerAgrees},
-		"done by nobody":           {account{toolRead, true, true}, runCount{}, LedgerAgrees},
+		"done without a run":       {account{toolRead, true, true}, runCount{}, LedgerAgrees},
 		"run without leave":        {account{toolRead, false, false}, runCount{times: 1, keys: 1}, LedgerAgrees},
 	} {
 		var got []string

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// NoJetStream starts a server that speaks just enough of the protocol to say that
-// nobody takes a request, as a NATS server without JetStream does. It returns its
-// URL.
+// NoJetStream starts a server that speaks just enough of the protocol to answer every request
+// with "no responders", as a NATS server without JetStream does. It returns its URL.
 func NoJetStream(t testing.TB) string {
 	t.Helper()
 	var lc net.ListenConfig
@@ -25,14 +24,14 @@ func NoJetStream(t testing.TB) string {
 			if err != nil {
 				return
 			}
-			go answerNobody(conn)
+			go noResponders(conn)
 		}
 	}()
 	return "nats://" + l.Addr().String()
 }
 
-// answerNobody answers every request with "no responders".
-func answerNobody(conn net.Conn) {
+// noResponders answers every request with "no responders".
+func noResponders(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(conn, format, args...) }
 	say("INFO {\"server_id\":\"X\",\"version\":\"2.15.0\",\"proto\":1,\"headers\":true,\"max_payload\":1048576}\r\n")

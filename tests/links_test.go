@@ -47,7 +47,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// TestReadmeLeadsToEveryPage keeps a page from being there for nobody.
+// TestReadmeLeadsToEveryPage keeps pages reachable.
 func TestReadmeLeadsToEveryPage(t *testing.T) {
 	t.Parallel()
 	said := links(prose(t, "README.md"))
@@ -58,13 +58,13 @@ func TestReadmeLeadsToEveryPage(t *testing.T) {
 	}
 }
 
-// pages lists the module's Markdown files, without those of testdata and of others.
+// pages lists the module's Markdown files, without testdata and dependencies.
 func pages(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
 		switch base := path.Base(name); {
-		case errors.Is(err, fs.ErrNotExist): // a test beside this one took it away
+		case errors.Is(err, fs.ErrNotExist): // a parallel test removed it
 			return nil
 		case err != nil:
 			return err
@@ -81,13 +81,13 @@ func pages(t *testing.T) []string {
 	return all
 }
 
-// prose is a page without the code in it.
+// prose returns a page without code.
 func prose(t *testing.T, name string) string {
 	t.Helper()
 	return spanned.ReplaceAllString(text(t, name), "`code`")
 }
 
-// text is a page without its blocks of code.
+// text returns a page without code blocks.
 func text(t *testing.T, name string) string {
 	t.Helper()
 	page, err := os.ReadFile(path.Join("..", name))
@@ -97,7 +97,7 @@ func text(t *testing.T, name string) string {
 	return fenced.ReplaceAllString(string(page), "")
 }
 
-// links lists where a text's links lead within the repository.
+// links lists the targets of a text's links within the repository.
 func links(text string) []string {
 	var all []string
 	for _, re := range []*regexp.Regexp{link, reference} {
@@ -110,7 +110,7 @@ func links(text string) []string {
 	return all
 }
 
-// anchors lists the names of a page's headings, as links name them.
+// anchors lists the anchors of a page's headings.
 func anchors(t *testing.T, name string) []string {
 	t.Helper()
 	var all []string

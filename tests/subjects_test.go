@@ -103,7 +103,7 @@ func roles(list []jetstream.Role) string {
 	return strings.Join(out, ", ")
 }
 
-// table returns the first table below a heading, without marks for code.
+// table returns the first table below a heading, without backticks.
 func table(t *testing.T, page, heading string) (header []string, rows [][]string) {
 	t.Helper()
 	_, section, ok := strings.Cut(page, "\n## "+heading+"\n")
@@ -128,9 +128,9 @@ func table(t *testing.T, page, heading string) (header []string, rows [][]string
 	return rows[0], rows[1:]
 }
 
-// TestEverySubjectIsKeptWhereThePageSays holds the list of subjects against the
-// subjects of the streams: what a stream takes is listed, and what is listed is
-// taken by that stream and no other.
+// TestEverySubjectIsKeptWhereThePageSays compares the list of subjects with the subjects of the
+// streams: each subject is stored by the stream that is listed and no other, and every subject of
+// a stream is listed.
 func TestEverySubjectIsKeptWhereThePageSays(t *testing.T) {
 	t.Parallel()
 	topology := jetstream.Topology(placeholder, jetstream.Config{})
@@ -158,8 +158,7 @@ func TestEverySubjectIsKeptWhereThePageSays(t *testing.T) {
 	}
 }
 
-// TestLiveCopiesAreTheServersAlone holds the live copies of streams against the
-// list of subjects.
+// TestLiveCopiesAreTheServersAlone compares the live copies of streams with the list of subjects.
 func TestLiveCopiesAreTheServersAlone(t *testing.T) {
 	t.Parallel()
 	copies := 0
@@ -182,7 +181,7 @@ func TestLiveCopiesAreTheServersAlone(t *testing.T) {
 	}
 }
 
-// covers reports whether a pattern with wildcards takes a subject.
+// covers reports whether a pattern with wildcards matches a subject.
 func covers(pattern, subject string) bool {
 	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
 	for i, token := range p {

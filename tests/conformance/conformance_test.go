@@ -48,7 +48,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// crashes lets the node die behind each append of the deployment's journal in turn.
+// crashes kills the node after each append of the deployment's journal in turn.
 func crashes(t *testing.T, sc *scenario, whole []journal.Record, tried *prefixes) {
 	t.Helper()
 	for n := 1; n <= len(whole) && !t.Failed(); n++ {
@@ -65,8 +65,8 @@ func crashes(t *testing.T, sc *scenario, whole []journal.Record, tried *prefixes
 	}
 }
 
-// run plays a scenario and checks what remains. Where a node died, a tool may have
-// begun more often than a scenario says, but only one that says so of itself.
+// run plays a scenario and checks the result. After a crash, only a tool that declares itself
+// repeatable may have started more often than the scenario says.
 func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -80,7 +80,7 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 			break
 		}
 	}
-	synctest.Wait() // what the last step led to is written, too
+	synctest.Wait() // effects of the last step are written too
 	records := p.records()
 	if diff := cmp.Diff(sc.Transcript, lines(p.Snapshot().Transcript)); diff != "" {
 		t.Errorf("transcript, -want +got:\n%s", diff)
@@ -101,9 +101,8 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 	return records
 }
 
-// checkEvents compares the journal with what a scenario says of it. Where a node
-// died, calls may have been lost and events moved, so only what must never occur
-// counts.
+// checkEvents compares the journal with the scenario. After a crash, calls may be lost and events
+// moved, so only events that must never occur count.
 func checkEvents(t *testing.T, sc *scenario, records []journal.Record, crash bool) {
 	t.Helper()
 	want := sc.Events

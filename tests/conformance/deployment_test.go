@@ -22,7 +22,7 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// deployed is a server, a worker and as many nodes as die, in a bubble.
+// deployed returns a deployment in a bubble: a server, a worker, and one node at a time.
 func deployed(configure func(*deployment) actor.Config) func(*testing.T, context.Context, *scenario, *workshop) hosted {
 	return func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) hosted {
 		t.Helper()
@@ -41,14 +41,14 @@ func deployed(configure func(*deployment) actor.Config) func(*testing.T, context
 	}
 }
 
-// deployment is where a deployed session lives.
+// deployment is the deployment of a session.
 type deployment struct {
 	*celltest.World
 	sc        *scenario
 	shop      *workshop
 	configure func(*deployment) actor.Config
 
-	node *nats.Conn // of the node that drives
+	node *nats.Conn // of the current node
 }
 
 // work runs a worker until the test ends.
@@ -83,7 +83,7 @@ func (d *deployment) work(ctx context.Context) {
 	})
 }
 
-// offer is what the worker has now.
+// offer returns the current tools of the worker.
 func (d *deployment) offer(ctx context.Context) jetstream.Offer {
 	o := jetstream.Offer{Worker: "w", Queue: celltest.Queue}
 	for _, source := range d.shop.sources(d.T) {
@@ -98,8 +98,8 @@ func (d *deployment) offer(ctx context.Context) jetstream.Offer {
 	return o
 }
 
-// drive runs nodes, one at a time, until the test ends: when one loses its
-// connection the next one begins.
+// drive runs one node after another until the test ends: when one loses its connection, the next
+// one starts.
 func (d *deployment) drive(ctx context.Context) {
 	d.T.Helper()
 	ready := make(chan struct{})
@@ -131,7 +131,7 @@ func (d *deployment) drive(ctx context.Context) {
 	<-ready
 }
 
-// keep runs something until the test ends, and waits for it then.
+// keep runs a function in the background until the test ends.
 func (d *deployment) keep(ctx context.Context, run func(context.Context) error) {
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -157,8 +157,8 @@ func nodeConfig(d *deployment) actor.Config {
 	}
 }
 
-// crashing is a deployment whose n-th append is the last thing that its node does.
-// died says whether there were so many.
+// crashing returns a deployment whose node dies after the n-th append. died reports whether there
+// were so many.
 func crashing(n int, died *bool) shape {
 	var appended atomic.Int64
 	return shape{"crash", deployed(func(d *deployment) actor.Config {

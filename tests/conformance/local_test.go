@@ -21,7 +21,7 @@ func shapes() []shape {
 	}
 }
 
-// inProcess is a session whose tools run as its manager wants it.
+// inProcess returns a session in this process with a task manager.
 func inProcess(manager func(config) task.Manager) func(*testing.T, context.Context, *scenario, *workshop) hosted {
 	return func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) hosted {
 		t.Helper()
@@ -59,7 +59,7 @@ func inProcess(manager func(config) task.Manager) func(*testing.T, context.Conte
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = d.Close(context.WithoutCancel(ctx)) }) // at its end there is nothing that could fail
+		t.Cleanup(func() { _ = d.Close(context.WithoutCancel(ctx)) }) // nothing to save
 		return hosted{d, c.Journal}
 	}
 }

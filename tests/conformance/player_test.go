@@ -83,8 +83,8 @@ func (p *player) next(st step) {
 	}
 }
 
-// fits reports whether Next returned what a scenario says: the whole of it, all but
-// the text of an answer, or the beginning of an approval or an error.
+// fits reports whether Next returned what a scenario wants: all of it, all but the text of an
+// answer, or the beginning of an approval or an error.
 func fits(text, want string, approval, failed bool) bool {
 	return text == want || strings.HasPrefix(text, want+":") || approval && says(text, want) || failed && strings.HasPrefix(text, want)
 }
@@ -94,7 +94,7 @@ func isApproval(s session.Step) bool {
 	return ok
 }
 
-// describe says what Next returned, in the words of scenarios.
+// describe returns the result of Next in the words of scenarios.
 func describe(st session.Step, err error) string {
 	if err != nil {
 		return "error: " + err.Error()
@@ -206,7 +206,7 @@ func (p *player) resolve(a act) error {
 	return p.ResolveApproval(p.ctx, v)
 }
 
-// check compares what became of an act with what should have.
+// check compares the error of an act with the refusal that the scenario wants.
 func (p *player) check(err error, refused string) {
 	p.t.Helper()
 	if code := refusal(err); code != refused {
@@ -214,7 +214,7 @@ func (p *player) check(err error, refused string) {
 	}
 }
 
-// refusal is the code with which something was turned down.
+// refusal returns the reason of a refusal.
 func refusal(err error) string {
 	if refused, ok := errors.AsType[*session.InvalidStateError](err); ok {
 		return refused.Reason
@@ -225,7 +225,7 @@ func refusal(err error) string {
 	return ""
 }
 
-// call finds the last call of a tool.
+// call returns the last call of a tool.
 func (p *player) call(name string) content.CallID {
 	found := content.CallID("no-such-call")
 	for _, rec := range p.records() {

@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/policy/compact"
 )
 
-// hooks are those of a scenario.
+// hooks returns the hooks of a scenario.
 func (w *workshop) hooks(sc *scenario) []extension.Hook {
 	var out []extension.Hook
 	for _, s := range sc.Hooks {
@@ -51,7 +51,7 @@ func (h hook) OnEvent(_ context.Context, e extension.HookEvent) (extension.Actio
 	return a, nil
 }
 
-// mutators are those of a scenario.
+// mutators returns the mutators of a scenario.
 func mutators(t testing.TB, sc *scenario) []extension.Mutator {
 	t.Helper()
 	var out []extension.Mutator
@@ -106,7 +106,7 @@ func (m mutator) Mutate(ctx context.Context, c *extension.Mutation) error {
 	return nil
 }
 
-// memory knows what its scenario says, or nothing.
+// memory returns the memory of a scenario, or nil.
 func memory(sc *scenario) extension.Memory {
 	if sc.Memory == nil {
 		return nil

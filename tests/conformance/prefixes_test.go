@@ -12,15 +12,15 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// prefixes are the beginnings of journals behind which a node has died already. Most
-// sessions begin alike, and to die there again would show nothing new.
+// prefixes are beginnings of journals after which a node has died already. Most sessions begin
+// alike, and another crash there would show nothing new.
 type prefixes struct {
 	mu   sync.Mutex // guards seen
 	seen map[string]bool
 }
 
-// before reports whether a node died behind the same entries before, in a session of
-// the same configuration, while its host did nothing at the same time.
+// before reports whether a node died after the same entries before, in a session with the same
+// configuration whose host did nothing at the same time.
 func (p *prefixes) before(sc *scenario, records []journal.Record) bool {
 	if slices.ContainsFunc(sc.Steps, func(s step) bool { return s.Do != nil || s.Task != nil }) {
 		return false
@@ -55,7 +55,7 @@ func kindsOf(items []content.Item) []content.Kind {
 	return out
 }
 
-// plain is a value's JSON; what has none is told apart by its text.
+// plain returns a value as JSON, or as text if that fails.
 func plain(v any) []byte {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// result checks what is said of a turn.
+// result compares a turn's result with the scenario.
 func (p *player) result(want result, st session.Step) {
 	p.t.Helper()
 	f, ok := st.(*session.Finished)

@@ -40,7 +40,7 @@ type scenario struct {
 	NotIn map[string]string `yaml:"not_in"` // shapes in which it does not run, with the reason
 }
 
-// toolSpec is a tool and what the policy says of it.
+// toolSpec is a tool and the policy for it.
 type toolSpec struct {
 	Name      string          `yaml:"name"`
 	Effects   content.Effects `yaml:"effects"`
@@ -53,7 +53,7 @@ type toolSpec struct {
 	Proposes  string          `yaml:"proposes"` // the kind of its request, whose target is its input
 
 	Takes    time.Duration `yaml:"takes"`    // until it answers
-	Stubborn bool          `yaml:"stubborn"` // and it does not listen to a cancel
+	Stubborn bool          `yaml:"stubborn"` // and it ignores a cancel
 	Text     string        `yaml:"text"`     // its answer; empty: its input
 	Creates  string        `yaml:"creates"`  // a file in the session's root
 	Fails    string        `yaml:"fails"`    // with this
@@ -62,11 +62,11 @@ type toolSpec struct {
 	Auth     string        `yaml:"auth"`     // the provider that has to authorize it
 	Breaks   string        `yaml:"breaks"`   // it panics with this
 
-	Ask     []string      `yaml:"ask"`      // gates
-	TTL     time.Duration `yaml:"ttl"`      // of their questions
+	Ask     []string      `yaml:"ask"`      // questions
+	TTL     time.Duration `yaml:"ttl"`      // of those questions
 	Deny    string        `yaml:"deny"`     // code: message
-	LateAsk string        `yaml:"late_ask"` // the gate that it finds when it runs
-	AskIn   time.Duration `yaml:"ask_in"`   // so long it takes to find it
+	LateAsk string        `yaml:"late_ask"` // the question that it raises while it runs
+	AskIn   time.Duration `yaml:"ask_in"`   // after this time
 }
 
 // hookSpec is a hook.
@@ -77,12 +77,11 @@ type hookSpec struct {
 	Reason   string            `yaml:"reason"`
 	Fails    string            `yaml:"fails"` // with this
 	FailOpen bool              `yaml:"fail_open"`
-	Round    *int              `yaml:"round"` // acts in that one only, counted from 0
-	Tool     string            `yaml:"tool"`  // acts on calls of it only
+	Round    *int              `yaml:"round"` // acts in that round only, counted from 0
+	Tool     string            `yaml:"tool"`  // acts on calls of that tool only
 }
 
-// mutatorSpec is a mutator. It acts at its points, if there are more items than
-// Over.
+// mutatorSpec is a mutator. It acts at its points if there are more items than Over.
 type mutatorSpec struct {
 	Name       string            `yaml:"name"`
 	At         []extension.Point `yaml:"at"`
@@ -93,12 +92,12 @@ type mutatorSpec struct {
 	Append     string            `yaml:"append"`      // an item with this text
 	Kind       content.Kind      `yaml:"kind"`        // of Append
 	KeepRecent int               `yaml:"keep_recent"` // items, as package compact does it
-	Rewrites   bool              `yaml:"rewrites"`    // it writes what is there already
+	Rewrites   bool              `yaml:"rewrites"`    // it replaces the transcript with itself
 	Fails      string            `yaml:"fails"`       // with this, after all that
 	Hangs      bool              `yaml:"hangs"`       // until it is stopped
 }
 
-// memorySpec is a memory that knows one thing.
+// memorySpec is a memory with one item.
 type memorySpec struct {
 	Knows string `yaml:"knows"`
 	Fails string `yaml:"fails"`
@@ -139,7 +138,7 @@ type output struct {
 	Repairs int    `yaml:"repairs"`
 }
 
-// preloaded is an item that the session begins with.
+// preloaded is an item at the start of the session.
 type preloaded struct {
 	Kind content.Kind `yaml:"kind"`
 	Text string       `yaml:"text"`
@@ -162,7 +161,7 @@ func (l limits) of() events.Limits {
 	}
 }
 
-// facts are what a session records of the configuration, in every shape.
+// facts returns the recorded configuration, the same in every shape.
 func (c config) facts() events.Config {
 	out := events.Config{
 		MaxParallel: c.MaxParallel, FailRun: c.FailRun, Limits: c.Limits.of(), SessionLimits: c.SessionLimits.of(),
@@ -192,7 +191,7 @@ func (c config) transcript() []content.Item {
 	return out
 }
 
-// definition is the agent that the session is of.
+// definition returns the agent of the session.
 func (sc *scenario) definition(t testing.TB) *agentfile.Definition {
 	t.Helper()
 	d, err := agentfile.Parse(sc.name+".yaml", []byte(sc.Agent), nil)
@@ -202,7 +201,7 @@ func (sc *scenario) definition(t testing.TB) *agentfile.Definition {
 	return d
 }
 
-// ref is that agent as a client sends it.
+// ref returns that agent as a client sends it.
 func (sc *scenario) ref(t testing.TB) *events.AgentRef {
 	t.Helper()
 	ref, err := sc.definition(t).Ref()

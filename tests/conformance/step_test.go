@@ -8,8 +8,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// step is one thing that the host does. Exactly one field is set, but for those
-// that belong to another.
+// step is one action of the host. Exactly one field is set, except for those that belong to
+// another.
 type step struct {
 	Submit string        `yaml:"submit"`
 	OnBusy events.OnBusy `yaml:"on_busy"` // of Submit
@@ -21,14 +21,14 @@ type step struct {
 	// Next is what the next step must be: awaiting_input; finished REASON, or
 	// finished REASON: TEXT; approval TOOL KIND; after_tool_result; error TEXT.
 	Next   string        `yaml:"next"`
-	Result *result       `yaml:"result"` // of Next: what came of the turn
+	Result *result       `yaml:"result"` // of Next: the result of the turn
 	Items  int           `yaml:"items"`  // of Next: how many items the transcript has at the yield
 	When   string        `yaml:"when"`   // of Next: once this event is in the journal, do …
 	After  time.Duration `yaml:"after"`  // … so much later
 	Do     *act          `yaml:"do"`
 }
 
-// act is what anybody may do at any time.
+// act is an action that is possible at any time.
 type act struct {
 	Approve string `yaml:"approve"` // a call's tool
 	Deny    string `yaml:"deny"`    // a call's tool
@@ -52,10 +52,10 @@ type act struct {
 	Offer string `yaml:"offer"` // a tool, from now on
 	Close string `yaml:"close"` // the session, for this reason
 
-	Refused string `yaml:"refused"` // the code with which it must be turned down
+	Refused string `yaml:"refused"` // the reason with which it must be refused
 }
 
-// narrowing is what holds for one turn.
+// narrowing is the options of one turn.
 type narrowing struct {
 	Rules  []rule  `yaml:"rules"`
 	Routes []route `yaml:"routes"`
@@ -100,7 +100,7 @@ func (s taskSpec) command() commands.StartTask {
 	return commands.StartTask{Spec: spec}
 }
 
-// result is what must be said of a turn. Only what is set is compared.
+// result is the expected result of a turn. Only fields that are set are compared.
 type result struct {
 	Rounds      int         `yaml:"rounds"`
 	Items       int         `yaml:"items"`
@@ -113,7 +113,7 @@ type result struct {
 	Task        *taskResult `yaml:"task"`
 }
 
-// taskResult is what must be said of a task.
+// taskResult is the expected result of a task.
 type taskResult struct {
 	Status   string   `yaml:"status"`
 	Verify   string   `yaml:"verify"`

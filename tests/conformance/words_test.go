@@ -9,8 +9,8 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// said is what a journal says, an event a line: its kind and what scenarios tell
-// events apart by. A scenario gives the beginning of such a line.
+// said renders a journal, one line per event: its kind and the fields that distinguish it. A
+// scenario names the beginning of a line.
 func said(records []journal.Record) []string {
 	tools := make(map[content.CallID]string)
 	kinds := make(map[content.ApprovalID]string)

@@ -19,14 +19,14 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// workshop is the tools, and what else a host plugs in, of one run.
+// workshop is the tools and extensions of one run.
 type workshop struct {
 	specs map[string]toolSpec
 	tools *tool.Registry
 	root  string // where gates and hooks run, and tools create files
-	offer func() // tells of tools that are new
+	offer func() // advertises new tools
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	began map[string]int
 	asked map[string]int // hooks
 }
@@ -59,7 +59,7 @@ func (w *workshop) reveal(name string) {
 	w.offer()
 }
 
-// sources are what a worker runs: the tools and, of a session with tasks, the gates.
+// sources returns what a worker runs: the tools and, for tasks, the verifiers.
 func (w *workshop) sources(t testing.TB) []tool.Source {
 	t.Helper()
 	if w.root == "" {
@@ -76,21 +76,21 @@ func (w *workshop) sources(t testing.TB) []tool.Source {
 	return []tool.Source{w.tools, gates}
 }
 
-// count counts one more.
+// count adds one.
 func (w *workshop) count(of map[string]int, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	of[name]++
 }
 
-// ran says how often each tool began.
+// ran returns how often each tool started.
 func (w *workshop) ran() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.began)
 }
 
-// heard says how often each hook was asked.
+// heard returns how often each hook was asked.
 func (w *workshop) heard() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +103,7 @@ type bench struct {
 	shop *workshop
 }
 
-// Spec is as the scenario says.
+// Spec returns the spec of the scenario.
 func (b bench) Spec() tool.Spec {
 	s := tool.Spec{
 		Name: b.Name, Description: "a scripted tool", Effects: b.Effects, Writes: b.Creates != "",
@@ -115,7 +115,7 @@ func (b bench) Spec() tool.Spec {
 	return s
 }
 
-// Propose makes one request, of the kind that the scenario says.
+// Propose returns one request of the scenario's kind.
 func (b bench) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
 	r := tool.RequestFor(b.Spec(), c)
 	if b.Proposes != "" {
@@ -124,7 +124,7 @@ func (b bench) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
 	return []tool.Request{r}, nil
 }
 
-// Call takes its time and answers.
+// Call waits and answers.
 func (b bench) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
 	if v := (tool.Verdict{Ruling: tool.Ask, RequestKind: b.LateAsk, Scope: b.Name, Reason: content.SensitivePath}); b.LateAsk != "" &&
 		!slices.Contains(c.Approved, v.Key()) {
@@ -169,7 +169,7 @@ func (b bench) answer(c tool.Call) (tool.Output, error) {
 	return tool.Text(string(c.Input)), nil
 }
 
-// Evaluate is the policy: it asks and denies as the tools' specs say.
+// Evaluate asks and denies as the tools' specs say.
 func (w *workshop) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
 	s := w.specs[r.Call.Name]
 	if code, message, denied := strings.Cut(s.Deny, ": "); denied {

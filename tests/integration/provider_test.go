@@ -82,7 +82,7 @@ func (p *provider) stream(w http.ResponseWriter, r *http.Request) {
 
 func finish(w http.ResponseWriter, reason string) {
 	chunk(w, `{}`, `"`+reason+`"`)
-	_, _ = fmt.Fprint(w, "data: [DONE]\n\n") // nobody may be there to read it
+	_, _ = fmt.Fprint(w, "data: [DONE]\n\n") // the caller may be gone
 }
 
 func chunk(w http.ResponseWriter, delta, reason string) {

@@ -23,7 +23,7 @@ import (
 	"github.com/turnlog/turnlog/tool/mcp"
 )
 
-// program is how a server of node_modules is started.
+// program returns the command that starts a server in node_modules.
 func program(t *testing.T, name string, args ...string) []string {
 	t.Helper()
 	file, err := filepath.Abs(filepath.Join("node_modules", "@modelcontextprotocol", "server-"+name, "dist", "index.js"))
@@ -69,7 +69,7 @@ func lookup(t *testing.T, m *mcp.Manager, name string) (tool.Tool, bool) {
 	return o.Tool, ok
 }
 
-// await waits for a tool, which servers may add when they know their client.
+// await waits for a tool, which servers may add once they know their client.
 func await(t *testing.T, m *mcp.Manager, name string) tool.Tool {
 	t.Helper()
 	ctx, tick := within(t), time.NewTicker(10*time.Millisecond)
@@ -104,7 +104,7 @@ func wantOK(t *testing.T, r content.ToolResult, text string) {
 	}
 }
 
-// everything is the server that has a bit of everything, over each transport.
+// everything is the server with every feature, over each transport.
 func everything(t *testing.T) map[string]mcp.Server {
 	t.Helper()
 	return map[string]mcp.Server{

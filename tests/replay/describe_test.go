@@ -13,8 +13,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// describe renders what a session is. Later releases may know more of a session;
-// what is here has to stay.
+// describe renders a session. Later releases may add to a session, but what is here has to stay.
 func describe(s *loop.State, rep audit.Report) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the files that are missing; existing ones are never changed")
 
-// It is not parallel: with -update it comes before the test that wants the files.
+// It is not parallel: with -update it runs before the test that needs the files.
 func TestEveryJournalReplaysForEver(t *testing.T) {
 	if *update {
 		record(t)
@@ -35,7 +35,7 @@ func TestEveryJournalReplaysForEver(t *testing.T) {
 	}
 }
 
-// replay holds one journal to all that it was when it was written.
+// replay compares one journal with what it was when it was written.
 func replay(t *testing.T, file string) {
 	t.Helper()
 	exported, err := os.ReadFile(file)
@@ -93,7 +93,7 @@ func load(t *testing.T, exported []byte) []journal.Record {
 	return out
 }
 
-// compare holds text to a file that was written once.
+// compare compares text with a file that never changes.
 func compare(t *testing.T, file, got string) {
 	t.Helper()
 	want, err := os.ReadFile(file)
@@ -109,8 +109,7 @@ func compare(t *testing.T, file, got string) {
 	}
 }
 
-// A story that cannot be told any more would leave the next release without its
-// journals.
+// A story that no longer runs would leave the next release without its journals.
 func TestEveryStoryCanBeTold(t *testing.T) {
 	t.Parallel()
 	for name, tell := range stories() {
@@ -127,7 +126,7 @@ func TestEveryStoryCanBeTold(t *testing.T) {
 	}
 }
 
-// record writes the journals that are missing.
+// record writes missing journals.
 func record(t *testing.T) {
 	t.Helper()
 	for name, tell := range stories() {

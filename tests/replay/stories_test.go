@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// stories are the sessions that a release is remembered by, by name.
+// stories are the sessions that represent a release, by name.
 func stories() map[string]func(*story) {
 	return map[string]func(*story){
 		"plain": func(s *story) {
@@ -73,8 +73,8 @@ func stories() map[string]func(*story) {
 			)}
 			s.start(c)
 			s.say("work")
-			s.impatient(time.Second) // c1 is unknown then, c2 is read again
-			s.start(c)               // and once more, by another driver
+			s.impatient(time.Second) // then c1 is unknown, and c2 runs again
+			s.start(c)               // and again, by another driver
 			s.pass(time.Second)
 			s.afterTools()
 			s.finished(content.Completed)
@@ -213,8 +213,7 @@ func call(id, name, input string) content.ToolCall {
 	return content.ToolCall{ID: content.CallID(id), Name: name, Input: json.RawMessage(input)}
 }
 
-// answering answers the n-th model call of a session with the n-th reply, counted
-// by what the session knows of itself; the last one again and again.
+// answering answers the n-th model call of a session with the n-th reply, and repeats the last.
 func answering(replies ...model.Reply) *modeltest.Fake {
 	n := 0
 	return modeltest.NewFake("story", func(context.Context, model.Request) (model.Reply, error) {
@@ -247,7 +246,7 @@ func failing(classes ...content.ErrorClass) model.Model {
 	})
 }
 
-// halfway says half of its answer.
+// halfway streams half of its answer.
 type halfway struct{ *modeltest.Fake }
 
 // Call never ends by itself.
@@ -258,7 +257,7 @@ func (halfway) Call(ctx context.Context, _ model.Request, emit func(content.Delt
 	return model.Reply{}, context.Cause(ctx)
 }
 
-// asking asks a person, who has a minute.
+// asking asks a person, with a minute to answer.
 type asking struct{}
 
 // Evaluate asks.
@@ -266,7 +265,7 @@ func (asking) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
 	return tool.Verdict{Ruling: tool.Ask, RequestKind: "story.call", Reason: content.SensitivePath, TTL: time.Minute}, nil
 }
 
-// guard skips and stops calls that say so.
+// guard skips and stops calls whose input says so.
 type guard struct{}
 
 // Name is guard.

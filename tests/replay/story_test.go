@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// story is a session while it is told, in virtual time.
+// story is a running session, in virtual time.
 type story struct {
 	t        *testing.T
 	ctx      context.Context //nolint:containedctx // a story is told under one, by many short lines
@@ -30,7 +30,7 @@ type story struct {
 	drivers  []*session.Session
 }
 
-// told tells a story and returns the journal that has it.
+// told runs a story and returns its journal.
 func told(t *testing.T, id content.SessionID, tell func(*story)) *journal.Memory {
 	t.Helper()
 	j := journal.NewMemory()
@@ -85,7 +85,7 @@ func tools(t *testing.T) []tool.Tool {
 	return out
 }
 
-// start has a fresh driver take the session.
+// start opens the session with a new driver.
 func (s *story) start(c agent.Config) {
 	s.t.Helper()
 	c.Journal, c.Tools = s.journal, []tool.Source{s.registry}
@@ -102,7 +102,7 @@ func (s *story) start(c agent.Config) {
 
 func (s *story) pass(d time.Duration) { <-time.After(d) }
 
-// want is the next step, which is an S.
+// want returns the next step, which must be an S.
 func want[S session.Step](s *story) S {
 	s.t.Helper()
 	step, err := s.driver.Next(s.ctx)
@@ -115,7 +115,7 @@ func want[S session.Step](s *story) S {
 
 func (s *story) awaiting() { s.t.Helper(); want[*session.AwaitingInput](s) }
 
-// say waits for the session's turn to listen, and submits.
+// say waits until the session awaits input, and submits.
 func (s *story) say(text string) {
 	s.t.Helper()
 	if err := want[*session.AwaitingInput](s).Submit(s.ctx, content.UserText(text)); err != nil {
@@ -152,7 +152,7 @@ func (s *story) sendTo(b session.OnBusy, text string) {
 	s.ask(commands.SubmitInput{Items: []content.Item{content.UserText(text)}, OnBusy: b})
 }
 
-// impatient steps until its patience ends.
+// impatient steps until its deadline.
 func (s *story) impatient(d time.Duration) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, d)
@@ -162,7 +162,7 @@ func (s *story) impatient(d time.Duration) {
 	}
 }
 
-// meanwhile asks something while the next step is awaited.
+// meanwhile sends a command while Next waits.
 func (s *story) meanwhile(d time.Duration, c commands.Command) {
 	driver := s.driver
 	time.AfterFunc(d, func() {
@@ -187,7 +187,7 @@ func (s *story) restful() {
 	s.t.Errorf("%s: never at rest", s.id)
 }
 
-// taskWithGate is told by hand, command by command: its gate runs elsewhere.
+// taskWithGate sends each command itself, since its verifier runs elsewhere.
 func taskWithGate(s *story) {
 	state, head, n := loop.New(s.id), journal.Head{}, 0
 	send := func(c commands.Command) {

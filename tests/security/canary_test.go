@@ -60,7 +60,7 @@ func (o *outputs) String() string {
 	return o.text.String()
 }
 
-// as are the users that the programs connect as, each with a role.
+// as returns the user that a program connects as.
 func as(program string) string {
 	return map[string]string{"driver-node": "driver", "tool-worker": "worker", "observer": "observer", "turnlog": "client"}[program]
 }
@@ -111,7 +111,7 @@ func (s *shop) await(out *outputs, text string) {
 	}
 }
 
-// offered waits until a tool is in the catalog: the first model call is to show it.
+// offered waits until a tool is in the catalog, so that the first model call shows it.
 func (s *shop) offered(name string) {
 	s.t.Helper()
 	nc, err := nats.Connect(s.url, s.login("driver")...)
@@ -214,7 +214,7 @@ func (s *shop) login(name string) []nats.Option {
 	return []nats.Option{nats.UserInfo(name, canary+"-nats"), nats.CustomInboxPrefix(users()[name].Inbox)}
 }
 
-// tattler is an MCP server that refuses everybody, and repeats the token.
+// tattler is an MCP server that refuses every request and repeats its token.
 func tattler(t *testing.T) (url string, asked func() bool) {
 	t.Helper()
 	came := make(chan struct{})
@@ -243,7 +243,7 @@ func TestNoSecretIsToldByProgramsWithTheirPermissions(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	notes := filepath.Join(s.home, "notes")
-	if err := os.WriteFile(notes, []byte("#!/bin/sh\ntest -n \"$NOTES_KEY\" && exit 3\nexit 4\n"), 0o700); err != nil { //nolint:gosec // it is to be run
+	if err := os.WriteFile(notes, []byte("#!/bin/sh\ntest -n \"$NOTES_KEY\" && exit 3\nexit 4\n"), 0o700); err != nil { //nolint:gosec // it is a program
 		t.Fatal(err)
 	}
 	wiki, asked := tattler(t)
@@ -287,7 +287,7 @@ func TestNoSecretIsToldByProgramsWithTheirPermissions(t *testing.T) {
 	told["a wrong password"] = s.run(1, "turnlog", "sessions", "ls", "--server", s.url, "--user", "client", "--password", canary+"-wrong", "--log-level", "debug")
 	told["a wrong URL"] = s.run(2, "turnlog", "sessions", "ls", "--server", "nats://client:"+canary+"-wrong@[::", "--log-level", "debug")
 	told["a token that is a flag"] = s.run(2, "tool-worker", "--server", s.url, "--mcp", "wiki="+wiki, "--mcp-token", "wiki="+canary)
-	s.await(crew, "status 3") // the other MCP server had its variable
+	s.await(crew, "status 3") // the other MCP server got its variable
 	told["the log of the node"], told["the log of the worker"] = node.String(), crew.String()
 	told["the sessions"] = s.run(0, "turnlog", "sessions", "ls", "--server", s.url)
 	for what, text := range told {

@@ -1,10 +1,7 @@
-// Package security holds what the permissions of `turnlog permissions` are held
-// against: a server that gives them to users, and users that try.
+// Package security tests the permissions of `turnlog permissions` on a server that grants them
+// to users.
 //
-// The one idea: for each role all that its code does is done by a user that has only
-// that role's permissions, and nothing may be forbidden; then each role tries what it
-// must not be able to do, and the server has to forbid it. Both are run with both forms
-// of the server's subjects for acknowledgements.
-//
-// It owns the servers that it starts. There is nothing here to import.
+// For each role, a user with only that role's permissions does everything that its code does,
+// and nothing may be forbidden. Then each role tries what it must not do, and the server has to
+// forbid it. Both run with both forms of the server's subjects for acknowledgments.
 package security

@@ -28,13 +28,13 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// single are the users with one role.
+// single lists the users with one role.
 func single() []string {
 	all := slices.Collect(maps.Keys(users()))
 	return slices.Sorted(slices.Values(slices.DeleteFunc(all, func(n string) bool { return len(users()[n].Roles) > 1 })))
 }
 
-// lets reports whether the server lets a connection do something.
+// lets reports whether the server permits an action on a connection.
 func (c *cell) lets(name string, nc *nats.Conn, do func(nc *nats.Conn) error) bool {
 	c.t.Helper()
 	c.violations(name)
@@ -50,13 +50,13 @@ func (c *cell) lets(name string, nc *nats.Conn, do func(nc *nats.Conn) error) bo
 	return len(c.violations(name)) == 0
 }
 
-// publishes reports whether the server takes a message of the user's.
+// publishes reports whether the server accepts a message of the user.
 func (c *cell) publishes(name string, nc *nats.Conn, subject string) bool {
 	c.t.Helper()
 	return c.lets(name, nc, func(nc *nats.Conn) error { return nc.PublishRequest(subject, nc.NewInbox(), []byte("{")) })
 }
 
-// hears reports whether the server lets the user subscribe.
+// hears reports whether the server allows a subscription.
 func (c *cell) hears(name string, nc *nats.Conn, subject string) bool {
 	c.t.Helper()
 	return c.lets(name, nc, func(nc *nats.Conn) error {
@@ -68,8 +68,7 @@ func (c *cell) hears(name string, nc *nats.Conn, subject string) bool {
 	})
 }
 
-// concrete fills in a subject of the table as it is written: a message for session s,
-// on the queue that worlds have.
+// concrete fills in a subject of the table: session s and the queue of worlds.
 func concrete(subject string) string {
 	tokens := strings.Split(subject, ".")
 	for i, t := range tokens {
@@ -125,8 +124,8 @@ func TestNobodyHearsTheRepliesToOthers(t *testing.T) {
 	})
 }
 
-// powers are the requests about a stream and those who may make them, beside the
-// provisioner, to whom the first five belong.
+// powers are the requests about a stream and the roles that may send them, besides the
+// provisioner, which may send the first five.
 func powers(stream string) map[string][]string {
 	everybody := []string{"approver", "client", "driver", "observer", "worker", "worker_other"}
 	readers := []string{"approver", "client", "driver", "observer"}
@@ -241,7 +240,7 @@ func TestAWorkerHasItsOwnQueueOnly(t *testing.T) {
 	})
 }
 
-// refusal asks the server with a header, and returns the error that it answers with.
+// refusal sends a request with a header and returns the server's error.
 func refusal(ctx context.Context, t *testing.T, nc *nats.Conn, subject, header, value string) string {
 	t.Helper()
 	msg := nats.NewMsg(subject)
@@ -284,7 +283,7 @@ func TestHeadersThatWipeOrPostponeAreRefused(t *testing.T) {
 	})
 }
 
-// forgeries counts the reports that came without the ticket of their call.
+// forgeries counts the reports without the ticket of their call.
 type forgeries struct{ forged atomic.Int64 }
 
 // SessionTaken counts nothing.
@@ -306,8 +305,7 @@ func (f *forgeries) CommandHandled(_, outcome string) {
 	}
 }
 
-// ticketOfOther is the ticket that the other queue's worker got with a call of the same
-// session.
+// ticketOfOther returns the ticket that the other queue's worker got for a call of the session.
 func (c *cell) ticketOfOther() string {
 	c.t.Helper()
 	driver := c.open("driver")
@@ -330,9 +328,8 @@ func (c *cell) ticketOfOther() string {
 	return claim.Task().Ticket
 }
 
-// TestAForgedResultDoesNothing: another queue's worker knows the session and guesses the
-// call. It says that it has its queue, or the right one, and shows the ticket of a call
-// that it did get.
+// TestAForgedResultDoesNothing has another queue's worker report a result for a call that it
+// guesses, with its own queue or the right one, and with the ticket of another call.
 func TestAForgedResultDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, false)
@@ -380,7 +377,7 @@ func TestAForgedResultDoesNothing(t *testing.T) {
 				}
 			}
 		}
-		<-time.After(time.Minute) // the driver looks after its call
+		<-time.After(time.Minute) // the driver checks on its call
 		if n := metrics.forged.Load(); n != 21 {
 			t.Errorf("%d forged reports were counted, want 21", n)
 		}
@@ -416,10 +413,10 @@ func TestAClientCannotApprove(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Conn.RequestWithContext(c.ctx, "turnlog.cmd.s.ask", data); err != nil { // on the lane that it may use
+		if _, err := w.Conn.RequestWithContext(c.ctx, "turnlog.cmd.s.ask", data); err != nil { // on its own lane
 			t.Fatal(err)
 		}
-		// What it may store, the server sends to whatever subject it says.
+		// The server publishes a stored schedule to any subject that it names.
 		if err := w.Conn.Publish("$O.TURNLOG_BLOBS.C.bait", data); err != nil {
 			t.Fatal(err)
 		}

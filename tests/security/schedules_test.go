@@ -84,8 +84,8 @@ func TestNobodyElseSchedules(t *testing.T) {
 	})
 }
 
-// TestAScheduleIsNoWayToApprove has the scheduler store, by hand, what package schedule
-// would refuse, and aim at what is not a schedule's to write.
+// TestAScheduleIsNoWayToApprove has the scheduler store schedules that package schedule would
+// refuse, with targets that schedules must not write to.
 func TestAScheduleIsNoWayToApprove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, false)
@@ -116,7 +116,7 @@ func TestAScheduleIsNoWayToApprove(t *testing.T) {
 			data   []byte
 			taken  bool
 		}{
-			{"turnlog.fired.p", data, true}, // and passed over by nodes
+			{"turnlog.fired.p", data, true}, // and ignored by nodes
 			{"turnlog.cmd.s.decide", decision, false},
 			{"turnlog.due.s", decision, false},
 			{"turnlog.journal.s", decision, false},

@@ -33,10 +33,10 @@ func bubble(t *testing.T, test func(c *cell)) {
 	}
 }
 
-// large is a text that does not fit a message.
+// large is a text that does not fit into a message.
 func large() string { return strings.Repeat("0123456789abcdef", 5<<10) }
 
-// echo is a tool that answers with what it is given, twice.
+// echo is a tool that answers with its input, twice.
 func echo(t testing.TB) tool.Tool {
 	t.Helper()
 	e, err := tool.Func("echo", "Echoes.", func(_ context.Context, in struct {
@@ -88,7 +88,7 @@ func submit(w *celltest.World, s *session.Session) {
 	}
 }
 
-// person is a world with a client in it.
+// person is a world with a client.
 func (c *cell) person(name string) *celltest.World {
 	c.t.Helper()
 	w := c.world(name)
@@ -107,7 +107,7 @@ func TestEachRoleMayDoWhatASessionNeeds(t *testing.T) {
 		seen := c.observe()
 
 		script := "replies:\n  - calls: [{name: echo, input: {text: " + large() + "}}]\n  - text: done\n" +
-			"  - calls: [{name: echo, input: {text: again}}]\n  - text: nobody answered\n  - text: slow\n    delay: 30m\n"
+			"  - calls: [{name: echo, input: {text: again}}]\n  - text: no answer\n  - text: slow\n    delay: 30m\n"
 		s := w.Start("s", script, func(o *client.Options) {
 			o.Config.Rules = []events.Rule{{Tool: "echo", Action: events.RuleAsk}}
 			o.Config.ApprovalTTL = 10 * time.Minute
@@ -119,17 +119,17 @@ func TestEachRoleMayDoWhatASessionNeeds(t *testing.T) {
 			c.t.Errorf("first turn: %q", got)
 		}
 
-		submit(w, s) // and nobody decides: the session is parked, and its timer is NATS's
+		submit(w, s) // without a decision: the session is parked, with its timer in NATS
 		next[*session.ApprovalRequest](w, s)
 		until(w, "s", events.KindTurnFinished, 2)
 		synctest.Wait()
-		if got := next[*session.Finished](w, s).Result.Text(); got != "nobody answered" {
+		if got := next[*session.Finished](w, s).Result.Text(); got != "no answer" {
 			c.t.Errorf("second turn: %q", got)
 		}
 
 		submit(w, s)
 		until(w, "s", events.KindModelCallStarted, 5)
-		node.Crash(c.t) // its peer hands its token on
+		node.Crash(c.t) // its peer returns its token
 		peer := c.world("driver").Node(actor.Config{Name: "n2", Snapshot: 3})
 		if err := s.Cancel(w.Ctx, ""); err != nil {
 			c.t.Fatal(err)
@@ -151,8 +151,8 @@ func TestEachRoleMayDoWhatASessionNeeds(t *testing.T) {
 	})
 }
 
-// observe follows all sessions as an observer, until the function that it returns is
-// called, which says how many entries came.
+// observe follows all sessions as an observer. The function that it returns stops it and returns
+// the number of entries.
 func (c *cell) observe() func() int {
 	c.t.Helper()
 	o := c.open("observer")
@@ -162,7 +162,7 @@ func (c *cell) observe() func() int {
 		c.t.Fatal(err)
 	}
 	go func() {
-		for range live { // that they may come is all
+		for range live { // being permitted is enough
 		}
 	}()
 	n, over := 0, make(chan struct{})
@@ -207,7 +207,7 @@ func (c *cell) decide(id content.SessionID, yes bool) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	synctest.Wait() // until all have heard of it
+	synctest.Wait() // until all have received it
 }
 
 func TestAWorkerWithSubAgentsHasThreeRoles(t *testing.T) {
@@ -241,7 +241,7 @@ func TestAWorkerWithSubAgentsHasThreeRoles(t *testing.T) {
 		}
 		submit(w, s)
 		next[*session.ApprovalRequest](w, s)
-		if err := s.Cancel(w.Ctx, ""); err != nil { // the driver tells the sub-agent
+		if err := s.Cancel(w.Ctx, ""); err != nil { // the driver cancels the sub-agent
 			c.t.Fatal(err)
 		}
 		next[*session.Finished](w, s)

@@ -19,13 +19,13 @@ import (
 
 func TestMain(m *testing.M) { celltest.Main(m) }
 
-// password is that of users whose password is no secret.
+// password is the password of users, which is not secret.
 const password = "p"
 
-// other is a second queue, beside the one that worlds have.
+// other is a second queue, in addition to that of worlds.
 const other = "other"
 
-// users are those of a cell, by name, and what each is there for.
+// users returns the users of a cell by name, with their roles.
 func users() map[string]jetstream.Grant {
 	all := map[string]jetstream.Grant{
 		"worker_other": {Roles: []jetstream.Role{jetstream.RoleWorker}, Queue: other},
@@ -46,8 +46,7 @@ func users() map[string]jetstream.Grant {
 	return all
 }
 
-// settings are those of a server with the users, in its own syntax. The password is
-// everybody's.
+// settings returns the configuration of a server with the users, all with one password.
 func settings(t testing.TB, v2 bool, password string) string {
 	t.Helper()
 	var b strings.Builder
@@ -70,10 +69,10 @@ type cell struct {
 	srv *embedded.Server
 
 	mu        sync.Mutex
-	forbidden map[string][]string // by user: what the server did not let it do
+	forbidden map[string][]string // by user: permission errors
 }
 
-// newCell is a cell all of whose users are in one account.
+// newCell returns a cell with all users in one account.
 func newCell(t testing.TB, v2 bool) *cell {
 	t.Helper()
 	return start(t, settings(t, v2, password))
@@ -120,7 +119,7 @@ func (c *cell) open(name string) *jetstream.Cell {
 	return cell
 }
 
-// world is the cell as a user has it.
+// world returns the cell as a user sees it.
 func (c *cell) world(name string) *celltest.World {
 	w := &celltest.World{T: c.t, Ctx: c.ctx, Server: user{c, name}}
 	w.Conn = w.Connect()
@@ -128,7 +127,7 @@ func (c *cell) world(name string) *celltest.World {
 	return w
 }
 
-// user is the server for who connects as that user.
+// user connects to the server as one user.
 type user struct {
 	cell *cell
 	name string
@@ -148,7 +147,7 @@ func (u user) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return u.cell.srv.Connect(opts...)
 }
 
-// violations are what a user was not let do, each once, and forgets them.
+// violations returns and clears a user's permission errors, each once.
 func (c *cell) violations(name string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +157,7 @@ func (c *cell) violations(name string) []string {
 	return slices.Compact(out)
 }
 
-// clean fails the test if anybody was not let do something.
+// clean fails the test if there is any permission error.
 func (c *cell) clean() {
 	c.t.Helper()
 	for name := range users() {

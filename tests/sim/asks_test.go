@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// ignore steps on although an approval is open. Only time can have decided it.
+// ignore calls Next although an approval is open. Only its expiry can have settled it.
 func (h *host) ignore(ctx context.Context) {
 	_ = nap(ctx, h.dice.upTo(3*time.Minute))
 	asked := h.asked
@@ -30,7 +30,7 @@ func (h *host) ignore(ctx context.Context) {
 	}
 }
 
-// reason is why a call did not fit, if that is the error.
+// reason returns the reason of an InvalidStateError, or "".
 func reason(err error) string {
 	if e, ok := errors.AsType[*session.InvalidStateError](err); ok {
 		return e.Reason
@@ -38,7 +38,7 @@ func reason(err error) string {
 	return ""
 }
 
-// settleOldest decides an approval whose step is lost.
+// settleOldest resolves an approval whose step is lost.
 func (h *host) settleOldest(ctx context.Context) {
 	for _, a := range h.driver.Snapshot().PendingApprovals {
 		h.ask("resolve by call", h.driver.ResolveApproval(ctx, session.Decision{Call: a.CallID, Approve: h.dice.one(2)}))
@@ -46,7 +46,7 @@ func (h *host) settleOldest(ctx context.Context) {
 	}
 }
 
-// answer decides the approval that blocks, one way or another.
+// answer resolves the blocking approval in one of many ways.
 func (h *host) answer(ctx context.Context) {
 	a, good, bad := h.asked, []byte(`{"n":2}`), []byte(`{"n":"y"}`)
 	switch h.dice.IntN(10) {
@@ -74,7 +74,7 @@ func (h *host) answer(ctx context.Context) {
 	}
 }
 
-// meanwhile asks something from another goroutine while the host steps.
+// meanwhile sends a command from another goroutine while the host steps.
 func (h *host) meanwhile(ctx context.Context) {
 	d, driver, wait := dice{h.w.dice("meanwhile", h.id, h.dice.Uint64()).Rand}, h.driver, h.dice.upTo(among(h.dice, time.Millisecond, 2*time.Second, 20*time.Second))
 	h.beside.Go(func() {
@@ -99,8 +99,7 @@ func (h *host) sendTo(ctx context.Context, d dice, to *session.Session) {
 	h.ask("send "+cmp.Or(string(busy), "steer"), err)
 }
 
-// askAnything asks one thing, which may make no sense now. Any goroutine may call
-// it.
+// askAnything sends a command that may make no sense now. It is safe for concurrent use.
 func (h *host) askAnything(ctx context.Context, d dice, of *session.Session) {
 	switch d.IntN(13) {
 	case 10, 11, 12:
@@ -123,13 +122,12 @@ func (h *host) askAnything(ctx context.Context, d dice, of *session.Session) {
 	}
 }
 
-// anyCall is a call of the transcript, the last ones rather than the first, or
-// none that there is.
+// anyCall returns a call of the transcript, more likely a late one, or an unknown ID.
 func (h *host) anyCall(d dice, of *session.Session) content.CallID {
 	for _, it := range slices.Backward(of.Snapshot().Transcript) {
 		if calls := it.Calls(); len(calls) > 0 && !d.one(6) {
 			return calls[d.IntN(len(calls))].ID
 		}
 	}
-	return "nobody"
+	return "no-such-call"
 }

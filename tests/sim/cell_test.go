@@ -35,8 +35,8 @@ func TestMain(m *testing.M) { celltest.Main(m) }
 
 var cells = flag.Uint64("sim.cells", 3, "how many seeds to run with nodes and workers over JetStream")
 
-// TestCellsSurviveWhateverHappens is the same for sessions of a deployment: nodes and
-// workers are killed, results come twice and late, people decide or do not.
+// TestCellsSurviveWhateverHappens runs sessions in a deployment whose nodes and workers are
+// killed, and whose results are repeated or late.
 func TestCellsSurviveWhateverHappens(t *testing.T) {
 	seen := tally{}
 	first, count := *from, *cells
@@ -74,7 +74,7 @@ func TestCellsSurviveWhateverHappens(t *testing.T) {
 	}
 }
 
-// deployed is a cell in which nodes and workers come and go.
+// deployed is a cell whose nodes and workers come and go.
 type deployed struct {
 	*world
 	dice     dice
@@ -86,7 +86,7 @@ type deployed struct {
 	sessions []*session.Session
 }
 
-// forged is what results say that come without the ticket of their call.
+// forged is the text of results without the ticket of their call.
 const forged = "forged"
 
 func (c *deployed) live() {
@@ -107,7 +107,7 @@ func (c *deployed) live() {
 	close(c.calm)
 	c.drive()
 	c.hire()
-	_ = nap(c.cell.Ctx, 3*time.Minute) // what is late has come by then, and what was left behind has ended
+	_ = nap(c.cell.Ctx, 3*time.Minute) // late results have arrived by then, and what was abandoned has ended
 	for _, s := range c.sessions {
 		c.settle(s.ID())
 	}
@@ -119,7 +119,7 @@ func (c *deployed) live() {
 	}
 }
 
-// hosts are the sessions as the checks see them.
+// hosts returns the sessions as hosts, for the checks.
 func (c *deployed) hosts() []*host {
 	var out []*host
 	for _, s := range c.sessions {
@@ -162,7 +162,7 @@ func (c *deployed) hire() {
 	c.workers = append(c.workers, c.cell.Worker(c.name("w"), cfg, func(*nats.Conn) []tool.Tool { return c.tools }))
 }
 
-// busy lets the cell work on something.
+// busy gives the cell something to do.
 func (c *deployed) busy() {
 	c.submit()
 	_ = nap(c.cell.Ctx, c.dice.upTo(3*time.Second))
@@ -201,8 +201,8 @@ func (c *deployed) leaving(of *[]*celltest.Process) *celltest.Process {
 	return p
 }
 
-// echoing tells a result of its own now and then, before the worker does, right behind
-// it, or much later; some of them without the ticket of the call.
+// echoing sometimes sends an additional result, at once or much later, sometimes without the
+// ticket of the call.
 func (c *deployed) echoing(ctx context.Context, call tool.Call, next tool.Handler) (tool.Output, error) {
 	out, err := next(ctx, call)
 	d := c.world.dice("echo", call.Session, call.Place, call.Attempt)
@@ -255,7 +255,7 @@ func (c *deployed) open(id content.SessionID) {
 	c.sessions = append(c.sessions, s)
 }
 
-// patient bounds an ask, for which there may be no node now.
+// patient sends a command with a deadline, since there may be no node now.
 func (c *deployed) patient(what string, ask func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(c.cell.Ctx, c.dice.upTo(2*time.Minute))
 	defer cancel()
@@ -277,7 +277,7 @@ func (c *deployed) submit() {
 	})
 }
 
-// decide answers the first open approval of a session, if there is one.
+// decide resolves the first open approval of a session, if there is one.
 func (c *deployed) decide() {
 	st := c.state(c.session().ID())
 	for _, a := range st.PendingApprovals() {
@@ -288,7 +288,7 @@ func (c *deployed) decide() {
 	c.wait()
 }
 
-// bury has a dead letter run once more, or drops it.
+// bury retries or drops a dead letter.
 func (c *deployed) bury() {
 	for _, s := range c.sessions {
 		for _, call := range c.state(s.ID()).DeadLetters() {
@@ -308,10 +308,10 @@ func (c *deployed) resolve(id content.SessionID, a events.Approval, v session.De
 	c.patient("decide "+string(a.ID), func(ctx context.Context) error { return c.sessions[i].ResolveApproval(ctx, v) })
 }
 
-// ask asks for what may make no sense now.
+// ask sends a command that may make no sense now.
 func (c *deployed) ask() {
 	s := c.session()
-	call := content.CallID("nobody")
+	call := content.CallID("no-such-call")
 	st := c.state(s.ID())
 	if st.Turn != nil && len(st.Turn.Calls) > 0 {
 		call = st.Turn.Calls[c.dice.IntN(len(st.Turn.Calls))].ID
@@ -328,7 +328,7 @@ func (c *deployed) ask() {
 	})
 }
 
-// state is a session's, folded from its journal.
+// state folds the state of a session from its journal.
 func (c *deployed) state(id content.SessionID) *loop.State {
 	s, err := audit.Replay(id, c.store.Read(c.cell.Ctx, id, 0))
 	if err != nil {
@@ -337,7 +337,7 @@ func (c *deployed) state(id content.SessionID) *loop.State {
 	return s
 }
 
-// settle waits until a session has nothing to do, and answers what it asks.
+// settle waits until a session is at rest, and resolves its approvals.
 func (c *deployed) settle(id content.SessionID) {
 	var st *loop.State
 	for range 200 {
@@ -355,7 +355,7 @@ func (c *deployed) settle(id content.SessionID) {
 	c.wrong("%s does not come to rest: it waits for %s and owes %d effects", id, loop.Waiting(st), len(loop.Pending(st)))
 }
 
-// checkCell judges the journal of a deployed session at rest.
+// checkCell checks the journal of a deployed session at rest.
 func (h *host) checkCell(ctx context.Context) {
 	rep, err := audit.Verify(h.w.store.Read(ctx, h.id, 0))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// check judges the journal of a session at rest.
+// check checks the journal of a session at rest.
 func (h *host) check(ctx context.Context) {
 	rep, err := audit.Verify(h.w.store.Read(ctx, h.id, 0))
 	if err != nil {
@@ -39,18 +39,17 @@ func (h *host) check(ctx context.Context) {
 	}
 }
 
-// wakes reports whether a notification waits that should have started a turn.
+// wakes reports whether a notification is pending that should have started a turn.
 func wakes(s *loop.State) bool {
 	return slices.ContainsFunc(s.Notices, func(n loop.Notice) bool { return !n.Quiet })
 }
 
-// ledger is what a journal says, counted by somebody who knows nothing of the
-// core or of package audit.
+// ledger counts the events of a journal, independently of the core and of package audit.
 type ledger struct {
 	queued, joined map[string]int // inputs by text
 	calls          map[content.CallID]*account
 	places         map[content.Place]content.CallID
-	started        map[string]bool // what may have been done, by identity
+	started        map[string]bool // what may have run, by identity
 	turns, tasks   int             // open
 }
 
@@ -128,8 +127,8 @@ func (l *ledger) add(s content.SessionID, ev events.Event) {
 	}
 }
 
-// checkInputs: what was accepted is there once and joined once, what was refused is
-// nowhere, and what nobody knows of is there at most once.
+// checkInputs: accepted input was queued once and joined once, refused input is nowhere, and
+// input with an unknown outcome is there at most once.
 func (h *host) checkInputs(l *ledger) {
 	h.sent[h.preload()] = accepted
 	for text, f := range h.sent {
@@ -149,8 +148,8 @@ func (h *host) checkInputs(l *ledger) {
 	}
 }
 
-// checkCalls: one answer each, a placeholder or a result, and one late outcome
-// where the answer left it open; for a dead letter that ran again another one.
+// checkCalls: every call has one answer, a placeholder or a result, and one late outcome if the
+// answer left it open. A retried dead letter may have another.
 func (h *host) checkCalls(l *ledger) {
 	for id, a := range l.calls {
 		ok := a.asked == 1 && a.results+a.detached == 1 && a.late <= 1+min(a.again, a.detached) && !a.forged
@@ -166,7 +165,7 @@ func (h *host) checkCalls(l *ledger) {
 	}
 }
 
-// checkDone: nothing that is paid for was done without the journal's word.
+// checkDone: nothing that is paid for ran without a record in the journal.
 func (h *host) checkDone(l *ledger) {
 	h.w.mu.Lock()
 	defer h.w.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// crash leaves a driver in the middle of whatever it does, and starts another. The
-// dead one finds out when it next writes, if ever.
+// crash abandons a driver in the middle of its work and starts another. The old one finds out
+// when it writes next.
 func (h *host) crash(ctx context.Context) {
 	h.w.saw("action: crash")
 	old := h.driver
@@ -27,8 +27,8 @@ func (h *host) crash(ctx context.Context) {
 	h.start(ctx)
 }
 
-// takeOver starts a second driver while the first one rests, which finds out when
-// it is asked.
+// takeOver starts a second driver while the first one is idle. The first one finds out with its
+// next command.
 func (h *host) takeOver(ctx context.Context) {
 	h.w.saw("action: take over")
 	old := h.driver
@@ -69,8 +69,7 @@ func (h *host) changeTools(context.Context) {
 	h.note("extra is on offer: %v", h.extraOn)
 }
 
-// breakSource lets the tool source be down the next time, or a few times, that it
-// is asked.
+// breakSource makes the next one or two requests to the tool source fail.
 func (h *host) breakSource(context.Context) {
 	h.w.saw("action: break source")
 	for range 1 + h.dice.IntN(2) {
@@ -79,7 +78,7 @@ func (h *host) breakSource(context.Context) {
 	h.note("the source will be down %d times", len(h.source.down))
 }
 
-// peek compares what the driver shows with a fold of its journal.
+// peek compares the driver's view with a fold of its journal.
 func (h *host) peek(ctx context.Context) {
 	h.beside.Wait() // or the old driver of a crash may write between the two
 	if met := h.trouble(false); !met {

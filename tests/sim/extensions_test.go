@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// config is what the n-th configuration of a session's hosts is.
+// config returns the n-th configuration of a session's hosts.
 func (h *host) config(n int) agent.Config {
 	d := h.w.dice("config", h.id, n)
 	c := agent.Config{
@@ -65,7 +65,7 @@ func limits(d dice, times int64) events.Limits {
 	)
 }
 
-// hook stands at every point.
+// hook is asked at every point.
 type hook struct {
 	w  *world
 	id content.SessionID
@@ -82,7 +82,7 @@ func (hook) Points() []extension.Point {
 	}
 }
 
-// OnEvent lets most things pass.
+// OnEvent mostly continues.
 func (h hook) OnEvent(ctx context.Context, e extension.HookEvent) (extension.Action, error) {
 	place := content.Place("")
 	if e.Call != nil {
@@ -107,7 +107,7 @@ func (h hook) OnEvent(ctx context.Context, e extension.HookEvent) (extension.Act
 	return extension.Action{}, nil
 }
 
-// mutator edits now and then.
+// mutator sometimes edits the transcript.
 type mutator struct {
 	w    *world
 	name string
@@ -116,7 +116,7 @@ type mutator struct {
 // Name is the mutator's.
 func (m mutator) Name() string { return m.name }
 
-// Mutate leaves most transcripts alone.
+// Mutate mostly changes nothing.
 func (m mutator) Mutate(ctx context.Context, c *extension.Mutation) error {
 	d := m.w.dice("mutator", m.name, c.Session, c.Point, c.Turn, len(c.Items))
 	if m.w.calmed() {
@@ -154,10 +154,10 @@ func shortened(items []content.Item) []content.Item {
 	return append(out, items[last:]...)
 }
 
-// approver decides for the facades.
+// approver resolves approvals for Run and Stream.
 type approver struct{ w *world }
 
-// Approve decides, or cannot.
+// Approve decides or fails.
 func (a approver) Approve(_ context.Context, q events.Approval) (bool, string, error) {
 	switch d := a.w.dice("approver", q.ID); {
 	case d.one(6):

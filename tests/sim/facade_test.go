@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// facade has a turn run to its end, or cut off.
+// facade runs a turn to its end, or until its context ends.
 func (h *host) facade(ctx context.Context) {
 	limit := h.dice.upTo(among(h.dice, time.Millisecond, 30*time.Second, 5*time.Minute))
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -34,7 +34,7 @@ func (h *host) facade(ctx context.Context) {
 	h.concluded(err)
 }
 
-// overdue ends a driver whose facade goes on long after the end of its context.
+// overdue closes a driver that keeps running long after the end of its context.
 func (h *host) overdue(ctx context.Context, limit time.Duration) (stop func()) {
 	driver := h.driver
 	late := time.AfterFunc(limit+10*time.Minute, func() {
@@ -44,7 +44,7 @@ func (h *host) overdue(ctx context.Context, limit time.Duration) (stop func()) {
 	return func() { late.Stop() }
 }
 
-// stream listens for a while.
+// stream reads from a stream for a while.
 func (h *host) stream(ctx context.Context, item content.Item) error {
 	left := h.dice.IntN(12)
 	for _, err := range h.driver.Stream(ctx, item) {
@@ -61,7 +61,7 @@ func (h *host) stream(ctx context.Context, item content.Item) error {
 
 var errLeft = errors.New("left the stream")
 
-// task has a task worked on until its gate passes, or cut off.
+// task runs a task to its end, or until its context ends.
 func (h *host) task(ctx context.Context) {
 	limit := h.dice.upTo(among(h.dice, 30*time.Second, 5*time.Minute, 20*time.Minute))
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -83,10 +83,10 @@ func (h *host) task(ctx context.Context) {
 	h.concluded(err)
 }
 
-// gate judges the work as it likes.
+// gate is a verifier with random results.
 type gate struct{ h *host }
 
-// Verify says yes, no, or nothing.
+// Verify passes, fails or breaks.
 func (g gate) Verify(ctx context.Context, _ string) (pass bool, output string, err error) {
 	d := g.h.w.dice("gate", g.h.id, time.Since(g.h.w.begun))
 	if g.h.w.calmed() {
@@ -109,19 +109,19 @@ func (g gate) Verify(ctx context.Context, _ string) (pass bool, output string, e
 	return false, "not yet", nil
 }
 
-// memory knows something, or cannot say.
+// memory recalls something, or fails.
 type memory struct {
 	w  *world
 	id content.SessionID
 }
 
-// Recall brings what is known.
+// Recall returns one item.
 func (m memory) Recall(ctx context.Context, goal string) ([]content.Item, error) {
 	d := m.w.dice("recall", m.id, time.Since(m.w.begun))
 	return []content.Item{content.NewItem(content.Context, content.TextPart("known about "+goal))}, m.at(ctx, d)
 }
 
-// Remember stores what was learned.
+// Remember stores nothing.
 func (m memory) Remember(ctx context.Context, _, _ string) error {
 	d := m.w.dice("remember", m.id, time.Since(m.w.begun))
 	return m.at(ctx, d)
@@ -142,7 +142,7 @@ func (m memory) at(ctx context.Context, d dice) error {
 
 var errMemory = errors.New("the memory is away")
 
-// concluded judges the error of a facade.
+// concluded checks the error of a facade.
 func (h *host) concluded(err error) {
 	var (
 		cancelled *session.CancelledError

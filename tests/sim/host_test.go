@@ -18,29 +18,29 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// host drives one session, and has it driven by one driver after another. What is
-// not guarded belongs to run's goroutine.
+// host runs one session with one driver after another. Fields without a guard belong to run's
+// goroutine.
 type host struct {
 	w        *world
 	id       content.SessionID
 	dice     dice
 	source   source
 	extraOn  bool
-	configN  int              // of the present configuration
+	configN  int              // of the current configuration
 	driver   *session.Session // nil: dead
 	retired  []*session.Session
-	asked    *session.ApprovalRequest // the step that blocks
+	asked    *session.ApprovalRequest // the blocking step
 	askedAt  time.Time
-	beside   sync.WaitGroup // who acts while the host steps
+	beside   sync.WaitGroup // goroutines that act while the host steps
 	observed *observer
 	watchers []*observer
 
 	mu       sync.Mutex
 	sent     map[string]fate // every input, by its text
-	troubled bool            // an ask met trouble since the driver was started
+	troubled bool            // a command failed since the driver started
 }
 
-// fate is what a host knows of an input that it sent.
+// fate is what a host knows about an input that it sent.
 type fate int
 
 const (
@@ -64,7 +64,7 @@ func (h *host) preload() string { return "preloaded " + string(h.id) }
 
 func (h *host) note(format string, args ...any) { h.w.note(h.id, format, args...) }
 
-// start has the session driven by a fresh driver, whatever became of the last one.
+// start starts a new driver, whatever happened to the last one.
 func (h *host) start(ctx context.Context) {
 	if h.driver != nil {
 		h.retired = append(h.retired, h.driver)
@@ -91,7 +91,7 @@ func (h *host) start(ctx context.Context) {
 	h.w.wrong("%s: Start fails for ever", h.id)
 }
 
-// try starts a driver with an observer of its own.
+// try starts a driver with its own observer.
 func (h *host) try(ctx context.Context) (*session.Session, error) {
 	h.observed = newObserver(h)
 	h.watchers = append(h.watchers, h.observed)
@@ -112,7 +112,7 @@ func inTrouble(err error) bool {
 	return errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrUnknown) || errors.Is(err, session.ErrClosed)
 }
 
-// trouble records whether the driver may be dead without the host's knowing.
+// trouble records whether the driver may be dead without the host knowing.
 func (h *host) trouble(met bool) (before bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,7 +120,7 @@ func (h *host) trouble(met bool) (before bool) {
 	return before
 }
 
-// text is one input that nobody sent before.
+// text returns a new, unique input.
 func (h *host) text() (string, content.Item) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,7 +129,7 @@ func (h *host) text() (string, content.Item) {
 	return s, content.UserText(s)
 }
 
-// settle records what became of an input.
+// settle records the fate of an input.
 func (h *host) settle(text string, err error) {
 	f := accepted
 	switch {
@@ -144,7 +144,7 @@ func (h *host) settle(text string, err error) {
 	h.sent[text] = f
 }
 
-// ask judges what an ask came back with: hosts may ask at the wrong moment.
+// ask checks the error of a command, which may have come at the wrong moment.
 func (h *host) ask(what string, err error) {
 	h.note("%s: %v", what, err)
 	refusal, ok := errors.AsType[*session.InvalidStateError](err)
@@ -161,7 +161,7 @@ func (h *host) ask(what string, err error) {
 	}
 }
 
-// took judges what Next came back with.
+// took checks the result of Next.
 func (h *host) took(step session.Step, err error) {
 	h.note("next: %s %v", describe(step), err)
 	h.asked = nil
@@ -179,7 +179,7 @@ func (h *host) took(step session.Step, err error) {
 	}
 }
 
-// failed judges an error of Next or of a facade.
+// failed checks an error of Next or of a facade.
 func (h *host) failed(op string, err error) {
 	var (
 		provider   *session.ProviderError
@@ -225,7 +225,7 @@ func describe(s session.Step) string {
 	return "no step"
 }
 
-// run does what the dice say, for a while.
+// run acts at random for a while.
 func (h *host) run(ctx context.Context, actions int) {
 	for range actions {
 		if h.w.t.Failed() {
@@ -240,7 +240,7 @@ func (h *host) run(ctx context.Context, actions int) {
 	h.beside.Wait()
 }
 
-// act picks what to do.
+// act picks an action.
 func (h *host) act() func(context.Context) {
 	return pick(h.dice,
 		choice[func(context.Context)]{40, h.next},
@@ -257,7 +257,7 @@ func (h *host) act() func(context.Context) {
 	)
 }
 
-// next steps, with a limited patience, and others who ask meanwhile.
+// next calls Next with a deadline, while other goroutines send commands.
 func (h *host) next(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, h.dice.upTo(among(h.dice, time.Second, time.Minute, 10*time.Minute)))
 	defer cancel()

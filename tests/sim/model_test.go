@@ -14,8 +14,8 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 
-// fickle is a model that does whatever a model may do. What it does depends on
-// the place of the call alone.
+// fickle is a model that does anything a model may do, depending only on the place of the
+// call.
 type fickle struct {
 	*modeltest.Fake
 	w *world
@@ -23,7 +23,7 @@ type fickle struct {
 
 func (w *world) model() model.Model { return &fickle{modeltest.NewFake("fickle", w.reply), w} }
 
-// Call talks for a while and never ends, or answers as a whole.
+// Call answers, or streams for a while and never ends.
 func (f *fickle) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
 	f.w.did("model ", r.Session, "/", r.Turn, "/", r.Round, "/", r.Attempt)
 	f.w.checkRequest(r)
@@ -40,7 +40,7 @@ func (f *fickle) Call(ctx context.Context, r model.Request, emit func(content.De
 	return modeltest.Text("half an answer"), nil
 }
 
-// checkRequest holds what every model call may rely on.
+// checkRequest checks what every model call may rely on.
 func (w *world) checkRequest(r model.Request) {
 	if i, call, problem := loop.Unpaired(r.Transcript); problem != "" {
 		w.wrong("%s/%s/%d: the model was shown item %d, call %s: %s", r.Session, r.Turn, r.Round, i, call, problem)
@@ -75,8 +75,7 @@ func says(d dice, r model.Request) (model.Reply, error) {
 	return modeltest.Text(fmt.Sprintf("answer %d of %s", d.IntN(100), r.Turn)), nil
 }
 
-// calls asks for one to four calls, with ids and names that come again, and
-// arguments that do not fit.
+// calls requests one to four calls, with repeated IDs and names, and invalid arguments.
 func calls(d dice, _ model.Request) (model.Reply, error) {
 	var out []content.ToolCall
 	for range 1 + d.IntN(4) {
@@ -97,7 +96,7 @@ func calls(d dice, _ model.Request) (model.Reply, error) {
 	return rep, nil
 }
 
-// fails brings an error of any class, or breaks.
+// fails returns an error of any class, or panics.
 func fails(d dice, _ model.Request) (model.Reply, error) {
 	switch d.IntN(12) {
 	case 0:
@@ -115,7 +114,7 @@ func fails(d dice, _ model.Request) (model.Reply, error) {
 	}
 }
 
-// ends brings the replies that end oddly.
+// ends returns replies with unusual ends.
 func ends(d dice, _ model.Request) (model.Reply, error) {
 	rep := modeltest.Text("so far")
 	rep.FinishReason = among(d, content.MaxTokens, content.Blocked, content.Compaction, content.Cancelled, content.ToolCalls, content.Limit, "novel")

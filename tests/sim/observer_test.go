@@ -8,7 +8,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 )
 
-// observer watches one driver and holds it to what observers are promised.
+// observer watches one driver and checks the promises to observers.
 type observer struct {
 	h *host
 
@@ -27,7 +27,7 @@ func newObserver(h *host) *observer {
 	}
 }
 
-// HandleEvent wants the journal's order.
+// HandleEvent checks the order of events.
 func (o *observer) HandleEvent(e extension.Observed) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -51,7 +51,7 @@ func (o *observer) HandleEvent(e extension.Observed) {
 	}
 }
 
-// OnItemAppended wants each item once.
+// OnItemAppended checks that each item comes once.
 func (o *observer) OnItemAppended(s content.SessionID, it content.Item) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -64,7 +64,7 @@ func (o *observer) OnItemAppended(s content.SessionID, it content.Item) {
 	}
 }
 
-// over wants every input that joined to have been shown as an item.
+// over checks that every accepted input was shown as an item.
 func (o *observer) over() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,8 +75,7 @@ func (o *observer) over() {
 	}
 }
 
-// finished is told of a turn whose end Next returned: each once, and not before it
-// was recorded.
+// finished checks that Next returns the end of each turn once, and after it was recorded.
 func (o *observer) finished(t content.TurnID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -19,11 +19,11 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// stuck is how long nothing may happen while everybody behaves.
+// stuck is how long nothing may happen in a calm world.
 const stuck = 2 * time.Hour
 
-// rest steps until there is nothing to do, in a world that is calm. A call that was
-// cancelled may still bring its outcome, so it looks twice.
+// rest steps until there is nothing to do in a calm world. A canceled call may still report its
+// outcome, so it checks twice.
 func (h *host) rest(ctx context.Context) {
 	h.beside.Wait()
 	quiet := 0
@@ -53,7 +53,7 @@ func (h *host) rest(ctx context.Context) {
 	h.w.wrong("%s: the session does not come to rest", h.id)
 }
 
-// stepOn is one Next that has all the time it wants.
+// stepOn calls Next without a deadline.
 func (h *host) stepOn(ctx context.Context) session.Step {
 	ctx, cancel := context.WithTimeout(ctx, stuck)
 	defer cancel()
@@ -68,9 +68,8 @@ func (h *host) stepOn(ctx context.Context) session.Step {
 	return step
 }
 
-// compare folds the journal from scratch and compares what comes of it with what
-// the driver shows. What ends in the background is recorded at any time, so it looks
-// again if the journal grew meanwhile.
+// compare compares a fold of the journal with the driver's view. Background calls end at any
+// time, so it checks again if the journal grew meanwhile.
 func (h *host) compare(ctx context.Context, d *session.Session) *loop.State {
 	for {
 		before := d.Snapshot().Seq
@@ -107,7 +106,7 @@ func pretty(v any) string {
 	return string(raw)
 }
 
-// close closes every driver that there ever was.
+// close closes all drivers of the session.
 func (h *host) close(ctx context.Context) {
 	for _, d := range append(h.retired, h.driver) {
 		if d == nil {
@@ -122,7 +121,7 @@ func (h *host) close(ctx context.Context) {
 	}
 }
 
-// goroutines counts those of the bubble that this one is in.
+// goroutines counts the goroutines of this bubble.
 func goroutines() (int, string) {
 	own := make([]byte, 256)
 	own = own[:runtime.Stack(own, false)]
@@ -140,7 +139,7 @@ func goroutines() (int, string) {
 	return len(in), strings.Join(in, "\n\n")
 }
 
-// noneLeft lets what may still end by itself end, and wants nothing left.
+// noneLeft waits for goroutines that end by themselves, and checks that none is left.
 func (w *world) noneLeft(ctx context.Context, before int) {
 	_ = nap(ctx, time.Hour)
 	synctest.Wait()
@@ -149,7 +148,7 @@ func (w *world) noneLeft(ctx context.Context, before int) {
 	}
 }
 
-// texts are the text of every item, as far as a host can know it.
+// texts returns the texts of items that a host can know.
 func texts(items []content.Item) []string {
 	var out []string
 	for _, it := range items {

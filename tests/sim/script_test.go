@@ -19,16 +19,16 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/looptest"
 )
 
-// ear listens to what drivers log, and keeps the commands that they take in hand.
+// ear is a log core that collects the commands that drivers handle.
 type ear struct {
 	zapcore.LevelEnabler
 	w *world
 }
 
-// With listens on.
+// With returns the core itself.
 func (e ear) With([]zapcore.Field) zapcore.Core { return e }
 
-// Check listens to everything.
+// Check accepts every entry.
 func (e ear) Check(entry zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	return to.AddCore(entry, e)
 }
@@ -53,10 +53,10 @@ func (w *world) hear(env commands.Envelope) {
 	w.told[id] = append(w.told[id], env)
 }
 
-// told is the key of a command: effects of two sessions may have one name.
+// told is the key of a command: effects of two sessions may have the same name.
 func told(s content.SessionID, id string) string { return string(s) + " " + id }
 
-// script is what the session was told, for loop/testdata.
+// script returns the session as a script for loop/testdata.
 func (h *host) script(ctx context.Context) string {
 	h.w.mu.Lock()
 	defer h.w.mu.Unlock()
@@ -72,7 +72,7 @@ func (h *host) script(ctx context.Context) string {
 	return looptest.Script(h.w.t, fmt.Sprintf("Session %s of seed %d.", h.id, h.w.seed), h.id, recs, said)
 }
 
-// complaints keeps what a test would have failed with.
+// complaints collects failures instead of failing the test.
 type complaints struct {
 	testing.TB
 
@@ -111,8 +111,8 @@ func (d doubling) Append(ctx context.Context, head journal.Head, e events.Entry)
 	return d.Journal.Append(ctx, head, e)
 }
 
-// What a seed finds must be seen again without it: here every result is written twice,
-// which is found, and the scripts of the sessions show the same.
+// A script must reproduce what a seed finds. Here every result is written twice, the audit finds
+// it, and so do the scripts of the sessions.
 func TestTheScriptOfAFailingSeedShowsWhatItFound(t *testing.T) {
 	const broken = "one-terminal-result"
 	found := 0
@@ -130,8 +130,8 @@ func TestTheScriptOfAFailingSeedShowsWhatItFound(t *testing.T) {
 	}
 }
 
-// shownAgain runs a session's script, and wants it to complain of what package audit
-// finds in the journal.
+// shownAgain runs a session's script and checks that it reproduces what package audit finds in
+// the journal.
 func (h *host) shownAgain(t *testing.T, invariant string) (found int) {
 	t.Helper()
 	rep, err := audit.Verify(h.w.store.Read(t.Context(), h.id, 0))
@@ -154,8 +154,7 @@ func (h *host) shownAgain(t *testing.T, invariant string) (found int) {
 	return 1
 }
 
-// A session in which all is well is told by its commands alone, and nothing follows
-// from them but what followed.
+// The script of a correct session has commands only, and they lead to the same events.
 func TestTheScriptOfASessionIsItsCommands(t *testing.T) {
 	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {

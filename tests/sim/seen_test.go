@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// sawEvent counts what a journal says, so that one can tell which paths were taken.
+// sawEvent counts events, to show which paths were taken.
 func (w *world) sawEvent(ev events.Event) {
 	w.saw("event: " + string(events.KindOf(ev)))
 	switch ev := ev.(type) { //nolint:gochecksumtype // the rest has no branches

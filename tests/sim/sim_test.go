@@ -56,7 +56,7 @@ func TestSessionsSurviveWhateverHappens(t *testing.T) {
 	}
 }
 
-// paths are those that the default seeds must take.
+// paths lists the paths that the default seeds must take.
 func paths(t *testing.T) []string {
 	raw, err := os.ReadFile("testdata/paths.txt")
 	if err != nil {
@@ -79,7 +79,7 @@ func simulate(t *testing.T, seed uint64) tally {
 	return seen
 }
 
-// live is all that happens in a world.
+// live runs the hosts of a world to the end.
 func (w *world) live(ctx context.Context) []*host {
 	before, _ := goroutines()
 	var hosts []*host
@@ -96,7 +96,7 @@ func (w *world) live(ctx context.Context) []*host {
 	return hosts
 }
 
-// each has the hosts do something at the same time.
+// each runs do for all hosts at once.
 func each(hosts []*host, do func(*host)) {
 	var wg sync.WaitGroup
 	for _, h := range hosts {
@@ -105,11 +105,10 @@ func each(hosts []*host, do func(*host)) {
 	wg.Wait()
 }
 
-// dump shows what led to a failure. Scripts are printed as they are, so that they can
-// be pasted.
+// dump prints what led to a failure. Scripts are printed without indentation, to be pasted.
 func (w *world) dump(ctx context.Context, hosts []*host) {
 	w.t.Logf("seed %d: what the hosts did:\n%s", w.seed, strings.Join(w.lines, "\n"))
 	for _, h := range hosts {
-		_, _ = os.Stdout.WriteString(h.script(ctx) + "\n") // there is nobody to tell
+		_, _ = os.Stdout.WriteString(h.script(ctx) + "\n") // best effort
 	}
 }

@@ -10,26 +10,26 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// doing is what a tool does.
+// doing is the function of a tool.
 type doing func(ctx context.Context, w *world, d dice) (tool.Output, error)
 
-// stub is a tool that counts how often it is run.
+// stub is a tool that records its runs.
 type stub struct {
 	w    *world
 	spec tool.Spec
 	do   doing
 }
 
-// Spec is the stub's.
+// Spec describes the stub.
 func (s stub) Spec() tool.Spec {
 	spec := s.spec
 	spec.InputSchema = json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}`)
 	return spec
 }
 
-// Call does what the stub does.
+// Call records the run and runs the function.
 func (s stub) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
-	if s.w.cell == nil || !s.spec.Effects.Retryable() { // a queue delivers the others again
+	if s.w.cell == nil || !s.spec.Effects.Retryable() { // a queue redelivers the others
 		s.w.did("tool ", c.Session, "/", c.Place, "/", c.Attempt)
 	}
 	d := s.w.dice("tool", c.Session, c.Place, c.Attempt)
@@ -40,10 +40,10 @@ func (s stub) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
 	return s.do(ctx, s.w, d)
 }
 
-// gated is a stub that wants to do two things at once, or cannot say what.
+// gated is a stub that proposes two requests, or fails to.
 type gated struct{ stub }
 
-// Propose names them.
+// Propose returns the requests.
 func (g gated) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
 	d := g.w.dice("propose", c.Session, c.Place)
 	if g.w.calmed() {
@@ -91,7 +91,7 @@ func hangs(ctx context.Context, w *world, _ dice) (tool.Output, error) {
 	return tool.Text("let go"), nil
 }
 
-// ignores does not care that its time is over.
+// ignores ignores the end of its context.
 func ignores(ctx context.Context, _ *world, d dice) (tool.Output, error) {
 	_ = nap(context.WithoutCancel(ctx), d.upTo(40*time.Second))
 	return tool.Text("never mind"), nil
@@ -133,14 +133,14 @@ func toolNames() []string {
 
 var errSource = errors.New("the source is down")
 
-// source is a registry that is down at times.
+// source is a registry that sometimes fails.
 type source struct {
 	*tool.Registry
 	w    *world
 	down chan struct{} // holds one token for each failure to come
 }
 
-// Tools lists the tools, unless the source is down.
+// Tools lists the tools or fails.
 func (s source) Tools(ctx context.Context) ([]tool.Tool, error) {
 	select {
 	case <-s.down:
@@ -152,10 +152,10 @@ func (s source) Tools(ctx context.Context) ([]tool.Tool, error) {
 	return s.Registry.Tools(ctx)
 }
 
-// policy decides by the call's place.
+// policy decides at random, by the call's place.
 type policy struct{ w *world }
 
-// Evaluate allows, denies, asks, or breaks.
+// Evaluate allows, denies, asks or fails.
 func (p policy) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
 	d := p.w.dice("policy", r.Session, r.Call.Place, r.Call.Input, r.Kind)
 	if p.w.calmed() {

@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// world is what the sessions of one run share.
+// world is shared by the sessions of a run.
 type world struct {
 	t       testing.TB
 	seed    uint64
@@ -27,21 +27,21 @@ type world struct {
 	store   journal.Journal
 	journal *journaltest.Faulty
 	tools   []tool.Tool
-	calm    chan struct{} // closed when everybody is to behave
+	calm    chan struct{} // closed when nothing may fail any more
 
 	mu      sync.Mutex
 	lines   []string
 	seen    tally
-	done    map[string]int               // what was really done, by identity
+	done    map[string]int               // what really ran, by identity
 	appends map[content.SessionID]uint64 // how often it was tried
 	cell    *celltest.World              // where sessions live, or nil: in this process
 	told    map[string][]commands.Envelope
 }
 
-// tally counts what was taken how often.
+// tally counts how often each path was taken.
 type tally map[string]int
 
-// newWorld begins at the time from which scripts count.
+// newWorld returns a world that starts at the epoch of scripts.
 func newWorld(t testing.TB, seed uint64, stored func(journal.Journal) journal.Journal) *world {
 	<-time.After(time.Until(looptest.Epoch.Std()))
 	w := &world{
@@ -59,26 +59,25 @@ func newWorld(t testing.TB, seed uint64, stored func(journal.Journal) journal.Jo
 	return w
 }
 
-// dice are the same for the same place in the same world, whatever was rolled
-// elsewhere before.
+// dice returns the random numbers of a place, independent of those of other places.
 func (w *world) dice(place ...any) dice {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintln(h, place...) // a hash takes everything
+	_, _ = fmt.Fprintln(h, place...) // a hash never fails
 	return dice{rand.New(rand.NewPCG(w.seed, h.Sum64()))}
 }
 
-// dice decide.
+// dice is a source of random decisions.
 type dice struct{ *rand.Rand }
 
-// one reports whether a chance of one in n came.
+// one returns true with a probability of 1/n.
 func (d dice) one(n int) bool { return d.IntN(n) == 0 }
 
-// upTo is a time span that no other roll of the world is likely to have.
+// upTo returns a random duration, unlikely to equal another one.
 func (d dice) upTo(limit time.Duration) time.Duration {
 	return time.Duration(d.Int64N(int64(limit))) + 1
 }
 
-// choice is one thing that may happen, and how likely.
+// choice is a value with a weight.
 type choice[T any] struct {
 	weight int
 	what   T
@@ -99,7 +98,7 @@ func pick[T any](d dice, from ...choice[T]) T {
 	panic("unreachable: the weights add up")
 }
 
-// among chooses one of equals.
+// among chooses one of several values.
 func among[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
 
 func (w *world) calmed() bool {
@@ -111,7 +110,7 @@ func (w *world) calmed() bool {
 	}
 }
 
-// fault decides what becomes of an append.
+// fault decides the fate of an append.
 func (w *world) fault(_ journal.Head, e events.Entry) journaltest.Fault {
 	w.mu.Lock()
 	w.appends[e.Session]++
@@ -127,7 +126,7 @@ func (w *world) fault(_ journal.Head, e events.Entry) journaltest.Fault {
 	return f
 }
 
-// did records something that must be done at most once.
+// did records something that must happen at most once.
 func (w *world) did(place ...any) {
 	id := fmt.Sprint(place...)
 	w.mu.Lock()
@@ -156,7 +155,7 @@ func (w *world) wrong(format string, args ...any) {
 	w.t.Errorf("seed %d: %s", w.seed, fmt.Sprintf(format, args...))
 }
 
-// nap lets time pass, unless ctx ends first.
+// nap sleeps unless ctx ends first.
 func nap(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

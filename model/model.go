@@ -1,13 +1,11 @@
-// Package model says what a model is: a function from a request to a stream of
-// deltas and one final reply.
+// Package model defines a model: a function from a request to a stream of deltas and
+// one final reply.
 //
-// A [Model] makes exactly one attempt per call: it never retries, because the
-// caller counts, records and bills attempts. It owns nothing of the session; the
-// whole transcript is in the request. Failures are [*Error] values whose class
-// says what can be done about them.
+// A [Model] makes exactly one attempt per call. It never retries, because the caller
+// counts, records and bills attempts. It keeps no state of the session: the request
+// contains the whole transcript. The class of an [*Error] says how to handle a failure.
 //
-// To test an adapter, run it through package modeltest; model/scripted is the
-// test double.
+// Test an adapter with package modeltest. Use model/scripted as a test double.
 package model
 
 import (
@@ -22,17 +20,17 @@ import (
 
 // Model answers requests. Implementations are safe for concurrent use.
 type Model interface {
-	// Name is provider:model, as given on a command line.
+	// Name returns provider:model, as on a command line.
 	Name() string
-	// Capabilities says what requests may ask for.
+	// Capabilities returns what requests may ask for.
 	Capabilities() Capabilities
-	// Call makes one attempt. Deltas are handed to emit as they come, one at a
-	// time, from the calling goroutine; emit is never nil and never blocks for
-	// long. The returned error is an *Error, or wraps the cause of ctx.
+	// Call makes one attempt. It passes deltas to emit as they arrive, from the
+	// calling goroutine. emit is not nil and does not block for long. The returned
+	// error is an *Error or wraps the cause of ctx.
 	Call(ctx context.Context, r Request, emit func(content.Delta)) (Reply, error)
 }
 
-// Capabilities says what a model can do.
+// Capabilities are the features of a model.
 type Capabilities struct {
 	Tools         bool
 	Parallel      bool // several calls in one reply
@@ -40,10 +38,10 @@ type Capabilities struct {
 	Media         bool
 	OutputSchema  bool
 	PromptCache   bool
-	ContextTokens int // size of the context window; zero: not known
+	ContextTokens int // size of the context window; zero: unknown
 }
 
-// Request is everything that a model gets.
+// Request is the input of one attempt.
 type Request struct {
 	Session    content.SessionID
 	Turn       content.TurnID
@@ -53,14 +51,14 @@ type Request struct {
 	Tools      []tool.Spec // in a deterministic order
 	Cache      *content.CacheRequest
 	Metadata   content.Metadata
-	Schema     json.RawMessage // JSON Schema of the final answer; empty: free text
+	Schema     json.RawMessage // JSON Schema of the answer; empty: free text
 }
 
-// Reply is a whole answer.
+// Reply is a complete reply.
 type Reply struct {
-	Items        []content.Item // Assistant items; tool calls carry the provider's id
+	Items        []content.Item // Assistant items; tool calls have the provider's id
 	Usage        content.Usage
-	FinishReason content.FinishReason // empty: tool_call if there are calls, else completed
+	FinishReason content.FinishReason // empty: tool_call if there are calls, otherwise completed
 	Model        string
 	ResponseID   string
 }
@@ -68,19 +66,19 @@ type Reply struct {
 // CacheRequest asks a provider to cache a prefix of the prompt.
 type CacheRequest = content.CacheRequest
 
-// ErrorClass sorts failures by what can be done about them.
+// ErrorClass classifies failures by how to handle them.
 type ErrorClass = content.ErrorClass
 
 // Error is a failed attempt.
 type Error struct {
 	Class      ErrorClass
-	Code       string // the provider's
+	Code       string // of the provider
 	Message    string // for people; never a secret
 	RetryAfter time.Duration
-	Usage      content.Usage // what the provider billed all the same
+	Usage      content.Usage // billed despite the failure
 }
 
-// Error renders class and message.
+// Error returns the class, code and message.
 func (e *Error) Error() string {
 	if e.Code != "" {
 		return fmt.Sprintf("%s (%s): %s", e.Class, e.Code, e.Message)

@@ -1,7 +1,6 @@
-// Package deltas turns a finished reply into the stream of deltas that a model
-// would have sent while writing it. Models that know their whole answer at once
-// use it, so that whoever watches them sees the same protocol from all: begin,
-// append, commit, part after part.
+// Package deltas splits a complete reply into the deltas that a streaming model would
+// have sent: begin, append, commit, part by part. Models that know the whole reply at
+// once use it.
 package deltas
 
 import (
@@ -11,9 +10,9 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Stream hands the parts of items to emit, chunk runes at a time; 0 or less
-// sends each text whole, and calls without fragments of their arguments. It
-// stops before the next delta when ctx ends, and returns the cause.
+// Stream emits the parts of items, with chunk runes per delta. If chunk is not
+// positive, each text is one delta, and calls have no fragments of arguments. When ctx
+// ends, Stream stops and returns the cause.
 func Stream(ctx context.Context, items []content.Item, chunk int, emit func(content.Delta)) error {
 	index := 0
 	send := func(d content.Delta) error {
@@ -59,7 +58,7 @@ func part(p content.Part, chunk int, send func(content.Delta) error) error {
 	return send(commit)
 }
 
-// cut takes the first n runes off text; all of it if n is not positive.
+// cut splits text after n runes. If n is not positive, piece is all of it.
 func cut(text string, n int) (piece, rest string) {
 	if n <= 0 {
 		return text, ""

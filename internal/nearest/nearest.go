@@ -1,7 +1,5 @@
-// Package nearest finds the word that somebody meant who wrote another one.
-//
-// The one idea: a slip of the hand changes a character or two, so of the words that there
-// are the one is meant from which the fewest changes lead to the one that was written.
+// Package nearest suggests the known word that is closest to a misspelled one, by edit
+// distance.
 package nearest
 
 import (
@@ -9,11 +7,11 @@ import (
 	"strings"
 )
 
-// most is how many characters a slip changes.
+// most is the maximum edit distance of a suggestion.
 const most = 2
 
-// To returns the word that was meant, or "" if none is near. Capitals, and the way in
-// which words are put together, do not count: maxParallel is max_parallel.
+// To returns the nearest word, or "" if none is near. Case and separators do not count:
+// maxParallel equals max_parallel.
 func To(written string, words []string) string {
 	best, least := "", most+1
 	for _, w := range words {
@@ -24,8 +22,7 @@ func To(written string, words []string) string {
 	return best
 }
 
-// Hint is what a message says of the word that was meant: ": did you mean WORD?", or
-// nothing.
+// Hint returns ": did you mean WORD?" for the nearest word, or "".
 func Hint(written string, words []string) string {
 	if w := To(written, words); w != "" {
 		return fmt.Sprintf(": did you mean %s?", w)
@@ -37,7 +34,7 @@ func plain(word string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(word))
 }
 
-// changes is how many characters of a have to be changed, added or taken away for b.
+// changes returns the edit distance between a and b.
 func changes(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

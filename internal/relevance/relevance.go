@@ -1,6 +1,5 @@
-// Package relevance says how much two texts have to do with each other, by the
-// words that they share. It is a measure for choosing a few of many, not for
-// understanding: no index, no model, the same answer everywhere.
+// Package relevance measures how similar two texts are by the words that they share.
+// It needs no index and no model, and is deterministic.
 package relevance
 
 import (
@@ -8,14 +7,14 @@ import (
 	"unicode"
 )
 
-// minLength is how long a word has to be to say something about a text.
+// minLength is the minimum length of a significant word.
 const minLength = 3
 
-// Words are what a text is about: its words in lower case, without the short ones,
-// those that any text has, and what tells one form of a word from another.
+// Words is the set of significant words of a text: lowercase stems of its words,
+// without short and common ones.
 type Words map[string]struct{}
 
-// Of returns the words of the texts.
+// Of returns the significant words of the texts.
 func Of(texts ...string) Words {
 	w := Words{}
 	for _, text := range texts {
@@ -29,7 +28,7 @@ func Of(texts ...string) Words {
 	return w
 }
 
-// Shared is how many words both have.
+// Shared returns the number of words in both sets.
 func (w Words) Shared(other Words) int {
 	n := 0
 	for word := range w {
@@ -40,7 +39,7 @@ func (w Words) Shared(other Words) int {
 	return n
 }
 
-// split parts words that are written as one: readFile is read File.
+// split separates the words of camel case: readFile becomes read File.
 func split(text string) string {
 	var b strings.Builder
 	var before rune
@@ -56,9 +55,9 @@ func split(text string) string {
 
 func isBreak(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// stem takes the endings off that English words of one meaning differ in.
+// stem removes the ending of an English word.
 func stem(word string) string {
-	const kept = 3 // letters that have to be left
+	const kept = 3 // minimum length of a stem
 	for _, ending := range []string{"ing", "ed", "es", "s"} {
 		if short, ok := strings.CutSuffix(word, ending); ok && len(short) >= kept {
 			return short

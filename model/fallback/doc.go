@@ -1,26 +1,23 @@
-// Package fallback is a model made of several: what one cannot answer, the next one
-// is asked.
+// Package fallback combines several models into one: if a model fails, the next one is
+// called.
 //
-// The one idea: an attempt that has shown nothing yet may change its mind. [Model]
-// asks its models in order. If one fails with a class at which it passes on
-// ([Defaults], [Config.On]) before its first delta, the next is asked within the
-// same attempt. If it fails after that, the attempt has failed: only the caller's
-// next one supersedes what was shown, and that one begins with the model after it.
+// [Model] calls its models in order. If one fails before its first delta, with a class
+// in [Config.On] (otherwise [Defaults]), the next model is called within the same
+// attempt. If one fails after its first delta, the attempt fails, because only the
+// next attempt can supersede what was emitted; that one starts with the next model.
 //
-// So an attempt may be several requests, one to each model at most. What the failed
-// ones were billed is in the reply's usage, or in the failure's. The reply says who
-// answered: in Model, by the provider's name for it, and if it was not the first
-// model, in the metadata of its first item under "fallback", with what the others
-// failed at.
+// So an attempt makes at most one request to each model. The usage of a reply or a
+// failure includes the failed requests. Reply.Model names the model that replied. If
+// that is not the first one, the first item has metadata under "fallback" with the
+// failures of the others.
 //
-// When all fail, the failure is the first one that another attempt may mend, if
-// there is one; its message has all of them.
+// If all models fail, the error is the first one that is retryable, or else the last
+// one. Its message contains all of them.
 //
-// By default a model that finds the request invalid, or refuses it for what it says,
-// is believed: neither passes on. A prompt that is too long does not either, since
-// compaction is its remedy; name context_too_long in On if the next model has the
-// larger window. A reply that ends as blocked is a reply.
+// By default, an invalid request and a blocked one end the attempt. So does a prompt
+// that is too long, which the session compacts; add context_too_long to On if the next
+// model has a larger window. A reply with finish reason blocked is a reply.
 //
-// What a model can do is what all of its models can do. To test against it, make it
-// of modeltest.Fake models.
+// The capabilities are those that all models have. Test code that uses this package
+// with modeltest.Fake models.
 package fallback

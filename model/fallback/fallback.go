@@ -13,19 +13,18 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// MetaKey is where the first item of a reply says in its metadata that it was not
-// the first model that answered.
+// MetaKey is the metadata key of a reply's first item if the first model did not reply.
 const MetaKey = "fallback"
 
-// maxPlaces bounds how many calls that failed while they spoke are remembered.
+// maxPlaces limits how many attempts are remembered that failed after their first delta.
 const maxPlaces = 1024
 
-// Config says when the next model is asked.
+// Config configures a [Model].
 type Config struct {
-	On []content.ErrorClass // nil: Defaults
+	On []content.ErrorClass // classes that pass a request on to the next model; nil: Defaults
 }
 
-// Defaults are the classes at which the next model is asked if nothing else is said.
+// Defaults returns the default of [Config.On].
 func Defaults() []content.ErrorClass {
 	return []content.ErrorClass{
 		content.ClassAuth, content.ClassBilling, content.ClassRateLimit, content.ClassOverloaded,
@@ -33,12 +32,12 @@ func Defaults() []content.ErrorClass {
 	}
 }
 
-// Classes are all classes that On may name.
+// Classes returns all classes that On may contain.
 func Classes() []content.ErrorClass {
 	return append(Defaults(), content.ClassInvalid, content.ClassTooLong, content.ClassBlocked, content.ClassExhausted, content.ClassOther)
 }
 
-// Model asks its models in order.
+// Model calls its models in order. It is safe for concurrent use.
 type Model struct {
 	models []model.Model
 	on     []content.ErrorClass
@@ -47,7 +46,7 @@ type Model struct {
 	places map[place]int
 }
 
-// place is an attempt that is to begin with another model than the first.
+// place is an attempt that does not start with the first model.
 type place struct {
 	session content.SessionID
 	turn    content.TurnID
@@ -55,8 +54,7 @@ type place struct {
 	attempt int
 }
 
-// New returns a model made of the given ones. It returns an error if there are none,
-// and for a class that is unknown.
+// New combines models. It returns an error for no models or an unknown class.
 func New(models []model.Model, cfg Config) (*Model, error) {
 	if len(models) == 0 {
 		return nil, errors.New("no models")
@@ -73,7 +71,7 @@ func New(models []model.Model, cfg Config) (*Model, error) {
 	return &Model{models: slices.Clone(models), on: slices.Clone(on), places: make(map[place]int)}, nil
 }
 
-// Name is fallback: and the names of the models.
+// Name returns fallback: and the names of the models.
 func (m *Model) Name() string {
 	names := make([]string, len(m.models))
 	for i, each := range m.models {
@@ -85,7 +83,7 @@ func (m *Model) Name() string {
 // Models returns the models, in order.
 func (m *Model) Models() []model.Model { return slices.Clone(m.models) }
 
-// Capabilities are what all of the models can do, and the smallest window.
+// Capabilities returns what all models support, and the smallest window.
 func (m *Model) Capabilities() model.Capabilities {
 	all := m.models[0].Capabilities()
 	for _, each := range m.models[1:] {
@@ -103,7 +101,7 @@ func (m *Model) Capabilities() model.Capabilities {
 	return all
 }
 
-// Call asks one model after the other until one answers.
+// Call calls the models in order until one replies.
 func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
 	var failed failures
 	for i := m.first(r); i < len(m.models); i++ {
@@ -130,7 +128,7 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 	return model.Reply{}, failed.err()
 }
 
-// first is the model with which an attempt begins.
+// first returns the index of the model that an attempt starts with.
 func (m *Model) first(r model.Request) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,8 +138,8 @@ func (m *Model) first(r model.Request) int {
 	return i
 }
 
-// beginWith has the attempt after r begin with the i-th model, and reports whether
-// there is one. That it is forgotten with the process does no harm.
+// beginWith makes the attempt after r start with model i and reports whether there is
+// one. Losing this with the process does no harm.
 func (m *Model) beginWith(i int, r model.Request) bool {
 	if i >= len(m.models) {
 		return false
@@ -155,7 +153,7 @@ func (m *Model) beginWith(i int, r model.Request) bool {
 	return true
 }
 
-// failure is how one model failed, as metadata shows it.
+// failure is the failure of one model, as shown in metadata.
 type failure struct {
 	Model string             `json:"model"`
 	Class content.ErrorClass `json:"class"`
@@ -164,14 +162,14 @@ type failure struct {
 	err *model.Error
 }
 
-// failures are those of one attempt.
+// failures are the failures of one attempt.
 type failures struct {
 	list  []failure
 	spent content.Usage
-	next  bool // the next attempt begins with another model
+	next  bool // the next attempt starts with another model
 }
 
-// add takes a failure in and returns its class.
+// add adds a failure and returns its class.
 func (f *failures) add(name string, err error) content.ErrorClass {
 	e, ok := errors.AsType[*model.Error](err)
 	if !ok {
@@ -182,7 +180,7 @@ func (f *failures) add(name string, err error) content.ErrorClass {
 	return e.Class
 }
 
-// answered is the reply of the model that answered.
+// answered completes the reply of the model that replied.
 func (f *failures) answered(name string, reply model.Reply) model.Reply {
 	reply.Model = cmp.Or(reply.Model, name)
 	reply.Usage = reply.Usage.Add(f.spent)
@@ -197,7 +195,7 @@ func (f *failures) answered(name string, reply model.Reply) model.Reply {
 	return reply
 }
 
-// cancelled is the error of a caller who left, with what was spent until then.
+// cancelled returns the error of a canceled call, with the usage so far.
 func (f *failures) cancelled(err error) error {
 	if f.spent == (content.Usage{}) {
 		return err
@@ -206,10 +204,10 @@ func (f *failures) cancelled(err error) error {
 	if e, ok := errors.AsType[*model.Error](err); ok {
 		used = used.Add(e.Usage)
 	}
-	return fmt.Errorf("%w (%w)", &model.Error{Class: content.ClassOther, Message: "left before an answer", Usage: used}, err)
+	return fmt.Errorf("%w (%w)", &model.Error{Class: content.ClassOther, Message: "canceled before a reply", Usage: used}, err)
 }
 
-// err is what the attempt failed at.
+// err returns the error of the attempt.
 func (f *failures) err() error {
 	if len(f.list) == 1 && !f.next {
 		return f.list[0].err
@@ -218,13 +216,13 @@ func (f *failures) err() error {
 	for i, each := range f.list {
 		texts[i] = each.Model + ": " + each.err.Error()
 	}
-	mended := f.mendable()
-	out := *mended
+	main := f.main()
+	out := *main
 	out.Message, out.Usage = strings.Join(texts, "; "), f.spent
 	switch {
 	case f.next:
 		out.RetryAfter = 0
-	case mended.Class.Retryable():
+	case main.Class.Retryable():
 		for _, each := range f.list {
 			if each.Class.Retryable() {
 				out.RetryAfter = min(out.RetryAfter, each.err.RetryAfter)
@@ -234,8 +232,8 @@ func (f *failures) err() error {
 	return &out
 }
 
-// mendable is the first failure that another attempt may mend, else the last one.
-func (f *failures) mendable() *model.Error {
+// main returns the first retryable failure, or else the last one.
+func (f *failures) main() *model.Error {
 	for _, each := range f.list {
 		if each.Class.Retryable() {
 			return each.err
@@ -244,8 +242,8 @@ func (f *failures) mendable() *model.Error {
 	return f.list[len(f.list)-1].err
 }
 
-// Name is how registries name the model that is made of the models with these names; of
-// one, it is that name.
+// Name returns the name of a fallback model in registries: of one model, that model's
+// name.
 func Name(names ...string) string {
 	if len(names) == 1 {
 		return names[0]

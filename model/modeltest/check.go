@@ -81,8 +81,7 @@ func checkGoroutine(t testing.TB, o observed) {
 	}
 }
 
-// goroutine returns the number of the running goroutine, which Go shows only in
-// stack traces.
+// goroutine returns the id of the current goroutine, which only stack traces contain.
 func goroutine() string {
 	buf := make([]byte, 64)
 	buf = buf[:runtime.Stack(buf, false)]
@@ -90,12 +89,12 @@ func goroutine() string {
 	return string(id)
 }
 
-// streamed is what the deltas of one part said.
+// streamed is one part according to its deltas.
 type streamed struct {
 	kind      content.PartKind
 	text      strings.Builder
-	call      *content.ToolCall // of the begin
-	final     *content.ToolCall // of the commit
+	call      *content.ToolCall // from the begin delta
+	final     *content.ToolCall // from the commit delta
 	committed bool
 }
 
@@ -114,7 +113,7 @@ func checkDeltas(t testing.TB, o observed) {
 	}
 }
 
-// gather adds the deltas up and checks their order.
+// gather adds up the deltas and checks their order.
 func gather(t testing.TB, all []content.Delta) []*streamed {
 	t.Helper()
 	var parts []*streamed
@@ -127,7 +126,7 @@ func gather(t testing.TB, all []content.Delta) []*streamed {
 			continue
 		}
 		if d.Part < 0 || d.Part >= len(parts) {
-			t.Fatalf("%s of part %d, which has not begun", d.Op, d.Part)
+			t.Fatalf("%s of part %d, which has not started", d.Op, d.Part)
 		}
 		p := parts[d.Part]
 		if p.committed {

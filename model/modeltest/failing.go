@@ -25,11 +25,11 @@ func (s suite) cutReply(t testing.TB) {
 	err := fails(t, s.Cut)
 	checkError(t, err)
 	if e, ok := errors.AsType[*model.Error](err); ok && !e.Class.Retryable() {
-		t.Errorf("an answer that broke off is of class %s, want one that is retried: %v", e.Class, err)
+		t.Errorf("a response that was cut off has class %s, want a retryable one: %v", e.Class, err)
 	}
 }
 
-// fails makes a call that must fail.
+// fails makes a call, which must fail.
 func fails(t testing.TB, make func(testing.TB) (model.Model, model.Request)) error {
 	t.Helper()
 	m, r := make(t)
@@ -56,7 +56,7 @@ func (s suite) keptSecret(t testing.TB) {
 	}
 }
 
-// hides checks that no printed form of v holds the secret, nor what it wraps.
+// hides checks that no printed form of v or of what it wraps contains the secret.
 func (s suite) hides(t testing.TB, what string, v any) {
 	t.Helper()
 	forms := []string{fmt.Sprintf("%v", v), fmt.Sprintf("%+v", v), fmt.Sprintf("%#v", v), fmt.Sprintf("%q", v)}

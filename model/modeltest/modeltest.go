@@ -14,38 +14,37 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// patience is how long a cancelled call may take to return.
+// patience is how long a canceled call may take to return.
 const patience = 5 * time.Second
 
-// Factory says how to get the model under test and what to ask it.
+// Factory makes the models under test and their requests.
 type Factory struct {
-	// New returns a model that is ready to answer Requests. It is called once for
-	// each test.
+	// New returns a model that replies to Requests. Each test calls it once.
 	New func(t testing.TB) model.Model
 
-	// Requests are what the model is asked. None: a greeting.
+	// Requests are sent to the model. None: a greeting.
 	Requests []model.Request
 
-	// Failing returns a model and a request at which it fails. Nil: typed-errors
-	// is checked only on failures that happen elsewhere.
+	// Failing returns a model and a request that fails. Nil: typed-errors is checked
+	// only for failures in other tests.
 	Failing func(t testing.TB) (model.Model, model.Request)
 
-	// Cut returns a model and a request whose answer breaks off on the way. Nil:
-	// cut-reply is not checked.
+	// Cut returns a model and a request whose response is cut off. Nil: cut-reply is
+	// not checked.
 	Cut func(t testing.TB) (model.Model, model.Request)
 
-	// Secret is the key that the models have. Empty: kept-secret is not checked.
+	// Secret is the key of the models. Empty: kept-secret is not checked.
 	Secret string
 
 	Features Features
 }
 
-// Features are the differences between models that are all right.
+// Features are permitted differences between models.
 type Features struct {
 	Deterministic bool // the same request gives the same reply
 }
 
-// suite is a Factory being run.
+// suite runs the tests of a Factory.
 type suite struct {
 	Factory
 }
@@ -57,7 +56,7 @@ func newSuite(f Factory) suite {
 	return suite{f}
 }
 
-// Run checks the model that f makes. Each property is a subtest of its name.
+// Run tests the model of f. Each property is a subtest with its name.
 func Run(t *testing.T, f Factory) {
 	t.Helper()
 	for _, p := range newSuite(f).properties() {
@@ -65,8 +64,7 @@ func Run(t *testing.T, f Factory) {
 	}
 }
 
-// property is one thing that must hold, under the name that the package's
-// documentation gives it.
+// property is a property in the package documentation.
 type property struct {
 	name  string
 	check func(t testing.TB)
@@ -92,7 +90,7 @@ func (s suite) properties() []property {
 	return all
 }
 
-// Ask returns a request for an answer to the prompt, with no tools.
+// Ask returns a request with the prompt and no tools.
 func Ask(prompt string) model.Request {
 	return model.Request{
 		Session: "modeltest", Turn: content.TurnIDFor(1), Round: 1, Attempt: 1,
@@ -114,7 +112,7 @@ func (s suite) name(t testing.TB) {
 	}
 }
 
-// each makes a test that checks what every request is answered with.
+// each returns a test that checks every reply.
 func (s suite) each(check func(t testing.TB, o observed)) func(t testing.TB) {
 	return func(t testing.TB) {
 		m := s.New(t)
@@ -124,15 +122,15 @@ func (s suite) each(check func(t testing.TB, o observed)) func(t testing.TB) {
 	}
 }
 
-// observed is one call as its caller sees it.
+// observed is one call as the caller sees it.
 type observed struct {
 	reply  model.Reply
 	deltas []content.Delta
-	caller string   // the goroutine that called
-	emits  []string // those that emitted
+	caller string   // the calling goroutine
+	emits  []string // the emitting goroutines
 }
 
-// call makes a call that must succeed.
+// call makes a call, which must succeed.
 func call(t testing.TB, m model.Model, r model.Request) observed {
 	t.Helper()
 	o := observed{caller: goroutine()}
@@ -159,7 +157,7 @@ func prompt(r model.Request) string {
 	return ""
 }
 
-// promptCancel ends the context before the call, and at each of the first deltas.
+// promptCancel cancels before the call and at each of the first deltas.
 func (s suite) promptCancel(t testing.TB) {
 	const moments = 4
 	for _, r := range s.Requests {
@@ -170,7 +168,7 @@ func (s suite) promptCancel(t testing.TB) {
 	}
 }
 
-// cancelAt ends the context when the at-th delta arrives; 0: before the call.
+// cancelAt cancels at delta number at; 0 is before the call.
 func (s suite) cancelAt(t testing.TB, r model.Request, at int) {
 	t.Helper()
 	gone := errors.New("modeltest: the caller is gone")
@@ -180,7 +178,7 @@ func (s suite) cancelAt(t testing.TB, r model.Request, at int) {
 		cancel(gone)
 	}
 	m, seen := s.New(t), 0
-	done := make(chan error, 1) // the call ends even if nobody waits any more
+	done := make(chan error, 1) // so that the call can end after the test
 	go func() {
 		_, err := m.Call(ctx, r, func(content.Delta) {
 			if seen++; seen == at {
@@ -222,7 +220,7 @@ func encode(t testing.TB, r model.Request) string {
 	return string(raw)
 }
 
-// concurrentCalls is most telling under the race detector.
+// concurrentCalls is most effective with the race detector.
 func (s suite) concurrentCalls(t testing.TB) {
 	const callers = 4
 	m := s.New(t)

@@ -11,17 +11,17 @@ import (
 	"testing"
 )
 
-// Answer is what a [Server] says to one request.
+// Answer is the response of a [Server] to one request.
 type Answer struct {
 	Status int               // zero: 200
 	Header map[string]string // Content-Type is text/event-stream unless given
 	Body   string
-	Pieces int  // the body is flushed in this many pieces; zero: one for each line
-	Silent bool // behind the body nothing comes, until the client leaves
-	Cut    bool // behind the body the connection breaks
+	Pieces int  // the body is flushed in this many pieces; zero: line by line
+	Silent bool // send nothing after the body until the client disconnects
+	Cut    bool // break the connection after the body
 }
 
-// Asked is a request that a [Server] got.
+// Asked is a request that a [Server] received.
 type Asked struct {
 	Method, Path string
 	Query        string
@@ -29,8 +29,7 @@ type Asked struct {
 	Body         []byte
 }
 
-// Server stands in for a provider: it answers over HTTP, on loopback, with bytes
-// that its test chose.
+// Server is a fake provider. It responds over HTTP, on loopback, with given bytes.
 type Server struct {
 	URL string
 
@@ -38,15 +37,15 @@ type Server struct {
 	asked []Asked
 }
 
-// Serve starts a server that gives each request what answer returns for it. It
-// ends with the test.
+// Serve starts a server that responds with the result of answer. It stops at the end of
+// the test.
 func Serve(t testing.TB, answer func(Asked) Answer) *Server {
 	t.Helper()
 	s := &Server{}
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the client has left
+			return // the client disconnected
 		}
 		a := Asked{Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Header: r.Header.Clone(), Body: body}
 		s.note(a)
@@ -60,7 +59,7 @@ func Serve(t testing.TB, answer func(Asked) Answer) *Server {
 	return s
 }
 
-// ServeOne starts a server that answers every request alike.
+// ServeOne starts a server with the same response to every request.
 func ServeOne(t testing.TB, a Answer) *Server {
 	t.Helper()
 	return Serve(t, func(Asked) Answer { return a })
@@ -92,7 +91,7 @@ func play(w http.ResponseWriter, r *http.Request, a Answer) {
 		if _, err := w.Write(piece); err != nil {
 			return
 		}
-		_ = flush.Flush() // the next write says if the client has left
+		_ = flush.Flush() // the next write fails if the client has disconnected
 	}
 	switch {
 	case a.Silent:
@@ -102,7 +101,7 @@ func play(w http.ResponseWriter, r *http.Request, a Answer) {
 	}
 }
 
-// pieces cuts body into n pieces of about one size; into its lines if n is zero.
+// pieces splits body into n pieces of about the same size, or into lines if n is 0.
 func pieces(body []byte, n int) iter.Seq[[]byte] {
 	if n <= 0 {
 		return bytes.Lines(body)

@@ -18,7 +18,7 @@ func ExampleDefinition_Agent() {
 		return
 	}
 	cfg, err := d.Agent(ctx, agentfile.Kit{
-		// A program that has models says registry.New(os.Getenv).Open here.
+		// A real program passes registry.New(os.Getenv).Open.
 		Models: func(name string, _ []byte) (model.Model, error) {
 			return scripted.Parse(name, []byte("replies: [{text: Hello.}]"))
 		},

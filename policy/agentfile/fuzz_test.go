@@ -8,8 +8,8 @@ import (
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
-// FuzzParse: whatever a file holds, it is an agent whose canonical form reads as the same
-// one, or problems that stand somewhere in it.
+// Every file is an agent whose canonical form is the same agent, or has problems with
+// positions in the file.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		full, "", "- a", "model: [", "a: &x {b: *x}", "<<: {model: a}\nname: b\n", "tools: [{name: x, permision: ask}, y]\nlimits: 5\n",

@@ -21,7 +21,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestHooksRunWhereSomebodySaidSo(t *testing.T) {
+func TestHooksRunWhereTheOperatorAllowsThem(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"own.yaml": "model: m\nhooks: [{command: 'exit 2', points: [pre_tool_execution]}]\n"})
 	own, err := dir.Find(t.Context(), "own", "")
@@ -42,7 +42,7 @@ func TestHooksRunWhereSomebodySaidSo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ref.Local = true // an opener may claim what it likes
+		ref.Local = true // an opener may claim anything
 		c, _, err := h.Begin(t.Context(), events.Config{Agent: ref})
 		return c, err
 	}
@@ -69,28 +69,28 @@ func TestHooksRunWhereSomebodySaidSo(t *testing.T) {
 			t.Errorf("%s: Begin = %+v, %v", name, c.Agent, err)
 			continue
 		}
-		// Any node drives what a node's folder had, and only the willing what somebody sent.
+		// Every node runs hooks of an operator's file; only some run those of other agents.
 		if e, err := plain.Equip(c); (err == nil) != tc.local || tc.local && len(e.Hooks) != 1 {
 			t.Errorf("%s: another node: %+v, %v", name, e, err)
 		}
 		if e, err := willing.Equip(c); err != nil || len(e.Hooks) != 1 || e.Hooks[0].Name() != "hook_1" {
-			t.Errorf("%s: a willing node: %+v, %v", name, e, err)
+			t.Errorf("%s: a node with Commands: %+v, %v", name, e, err)
 		}
 	}
 }
 
-func TestASecretThatAJournalHoldsDoesNotStopItsSession(t *testing.T) {
+func TestASecretInAJournalDoesNotStopItsSession(t *testing.T) {
 	t.Parallel()
 	old := []byte(`{"model":"m","name":"a","mcp":{"x":{"url":"http://h/?token=t","headers":{"Authorization":"Bearer t"}}}}`)
 	if _, err := agentfile.Parse("a", old, nil); err == nil {
-		t.Error("a new session takes it")
+		t.Error("a new session accepts it")
 	}
 	if d, err := agentfile.Recorded(events.Config{Agent: &events.AgentRef{Name: "a", Data: old}}); err != nil || d.Model != "m" {
 		t.Errorf("Recorded = %v, %v", d, err)
 	}
 }
 
-func TestAnAgentOfAFileKeepsToWhatItsFileSays(t *testing.T) {
+func TestAnAgentFollowsItsFile(t *testing.T) {
 	t.Parallel()
 	f := folder(t, map[string]string{"strict.yaml": `model: m
 tools:
@@ -149,11 +149,11 @@ hooks:
 	peek := strings.Repeat("peek", 20)
 	for _, want := range []string{peek + ";", "[… 30 bytes were cut here …]", "Tool call skipped: not that one", "kind_not_allowed"} {
 		if !strings.Contains(res.Response, want) {
-			t.Errorf("there is no %q in %s", want, res.Response)
+			t.Errorf("%q is missing in %s", want, res.Response)
 		}
 	}
 	if raw, err := os.ReadFile(filepath.Join(string(f), "told")); err != nil || !strings.Contains(string(raw), `"session_start"`) {
-		t.Errorf("the witness was told %s, %v", raw, err)
+		t.Errorf("the hook saw %s, %v", raw, err)
 	}
 	want := []string{
 		"session_start  continue [{witness strict in work, secret:}]",
@@ -171,7 +171,7 @@ type mailing struct {
 
 func (m mailing) Describe() (kind, summary string, target any) { return m.Kind, "mail", m }
 
-// decisions gathers what hooks decided.
+// decisions returns the decisions of hooks.
 type decisions struct{ words []string }
 
 func (d *decisions) HandleEvent(o extension.Observed) {

@@ -32,7 +32,7 @@ func parse(t *testing.T, text string) *agentfile.Definition {
 	return d
 }
 
-// folder holds the files, by name.
+// folder returns a folder with the files, by name.
 func folder(t *testing.T, files map[string]string) agentfile.Folder {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func opened(name string, data []byte) (model.Model, error) {
 	return scripted.Parse(name, data)
 }
 
-func TestAnAgentIsOfferedWhatItsFileNames(t *testing.T) {
+func TestAnAgentIsOfferedTheToolsOfItsFile(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		text    string
@@ -78,7 +78,7 @@ func TestAnAgentIsOfferedWhatItsFileNames(t *testing.T) {
 	}
 }
 
-func TestWhatASessionAsksForBesideItsAgent(t *testing.T) {
+func TestASessionMayOverrideItsAgent(t *testing.T) {
 	t.Parallel()
 	d := parse(t, "model: demo\nfallback: ['a:b?c=d']\ntools: [{name: x, permission: ask, route: background}]\nlimits: {rounds: 5, tokens: 100}\n")
 	c, err := d.Merge(events.Config{
@@ -106,12 +106,12 @@ func TestWhatASessionAsksForBesideItsAgent(t *testing.T) {
 		"approvals": {ApprovalTTL: time.Hour}, "parallel": {MaxParallel: 2},
 	} {
 		if _, err := d.Merge(asked); err == nil {
-			t.Errorf("%s can be asked for beside an agent", name)
+			t.Errorf("%s can be overridden", name)
 		}
 	}
 }
 
-func TestASessionThatCannotBeginIsRefused(t *testing.T) {
+func TestASessionOfABadAgentIsRefused(t *testing.T) {
 	t.Parallel()
 	h := agentfile.Host{Models: opened, Find: folder(t, map[string]string{
 		"good.yaml": "model: demo\nsystem: Be good.\n", "dumb.yaml": "system: x\n", "bad.yaml": "engine: x",
@@ -123,7 +123,7 @@ func TestASessionThatCannotBeginIsRefused(t *testing.T) {
 	}
 	again, _, err := agentfile.Host{}.Begin(t.Context(), events.Config{Agent: c.Agent})
 	if diff := cmp.Diff(c, again); err != nil || diff != "" {
-		t.Errorf("with its definition it is another: %v\n%s", err, diff)
+		t.Errorf("its definition differs: %v\n%s", err, diff)
 	}
 	for want, ref := range map[string]events.AgentRef{
 		loop.ReasonUnknownAgent: {Name: "none"},
@@ -164,14 +164,14 @@ func TestAFolderIsReadEachTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d, err := f.Find(t.Context(), "one", ""); err != nil || d.Model != "b" {
-		t.Errorf("Find = %+v, %v; want what the file says now", d, err)
+		t.Errorf("Find = %+v, %v; want the current content", d, err)
 	}
 	if _, err := f.Find(t.Context(), "one", version); !errors.Is(err, agentfile.ErrUnknown) {
 		t.Errorf("Find of the version that is gone = %v, want ErrUnknown", err)
 	}
 }
 
-func TestWhatAnAgentBringsToItsHost(t *testing.T) {
+func TestAnAgentEquipsItsHost(t *testing.T) {
 	t.Parallel()
 	d := parse(t, "model: own\ngate: {command: make check, max_retries: 2}\nmemory: {scope: all}\nguardrails: {input: [{max_length: 9}]}\n"+
 		"compaction: {items: 9, steps: [{summarise: {}}]}\n")
@@ -182,20 +182,20 @@ func TestWhatAnAgentBringsToItsHost(t *testing.T) {
 	notes := notes.NewLocal(nil)
 	e, err := agentfile.Host{Models: opened, Notes: notes}.Equip(c)
 	if err != nil || len(e.Hooks) != 1 || len(e.Mutators) != 1 || e.Retries != 2 || len(e.Gate) != 3 {
-		t.Fatalf("Equip = %+v, %v; want it also where a model of summaries cannot be opened", e, err)
+		t.Fatalf("Equip = %+v, %v; want it even if the model of summaries cannot be opened", e, err)
 	}
 	if err := e.Memory.Remember(t.Context(), "goal", "came of it"); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := notes.Notes(t.Context(), "all"); err != nil || len(all) != 1 {
-		t.Errorf("everybody knows %v, %v", all, err)
+		t.Errorf("shared notes are %v, %v", all, err)
 	}
 	if e, err := (agentfile.Host{}).Equip(events.Config{}); err != nil || e.Memory != nil {
-		t.Errorf("a session of no agent brings %+v, %v", e, err)
+		t.Errorf("a session without an agent adds %+v, %v", e, err)
 	}
 }
 
-func TestOneNameIsOneServer(t *testing.T) {
+func TestServersHaveUniqueNames(t *testing.T) {
 	t.Parallel()
 	a, b := parse(t, "mcp: {x: {command: [p], timeout: 3s, ignore_hints: true}}"), parse(t, "mcp: {x: {command: [q]}}")
 	if s, err := agentfile.Servers(a, a); err != nil || len(s) != 1 || s[0].Timeout != 3*time.Second || !s[0].IgnoreHints {
@@ -206,7 +206,7 @@ func TestOneNameIsOneServer(t *testing.T) {
 	}
 }
 
-func TestAgentsThatDelegateInACircleEnd(t *testing.T) {
+func TestCyclesOfDelegationEnd(t *testing.T) {
 	t.Parallel()
 	f := folder(t, map[string]string{"a.yaml": "model: m\nagents: [b]\n", "b.yaml": "model: m\nagents: [a]\n", "c.yaml": "agents: [absent]"})
 	a, err := f.Find(t.Context(), "a", "")
@@ -230,7 +230,7 @@ func TestAgentsThatDelegateInACircleEnd(t *testing.T) {
 	}
 }
 
-func TestAnAgentOfAFileRunsInThisProcess(t *testing.T) {
+func TestAnAgentRunsInThisProcess(t *testing.T) {
 	t.Parallel()
 	f := folder(t, map[string]string{
 		"lead.yaml":   "model: lead\nsystem: Lead.\ncontext: {agents_md: nearest, skills: [skills]}\ntools: [{name: shell, permission: deny}]\nagents: [tester]\nfail_run: true\nmax_parallel: -1\n",
@@ -272,7 +272,7 @@ func TestAnAgentOfAFileRunsInThisProcess(t *testing.T) {
 		t.Errorf("the agent answers %+v, %v", res, err)
 	}
 	if !strings.Contains(res.Messages[1].Text(), "Use tabs.") {
-		t.Errorf("the agent was told %q", res.Messages[1].Text())
+		t.Errorf("the prompt is %q", res.Messages[1].Text())
 	}
 	if cfg.Agent == nil || cfg.OnToolError != agent.FailRun {
 		t.Errorf("Agent = %+v", cfg)

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/policy/compact"
 )
 
-// talk is a transcript in short: "s" system, "d" developer, "u" user, "n"
+// talk returns a transcript from its short form: "s" system, "d" developer, "u" user, "n"
 // notification, "x" context, "a" a reply; "a>c" one with the call c, "a?>c" one with
 // reasoning before it, "t<c" the result, "t!c" a failed one, "t-c" a denied one.
 func talk(words string) []content.Item {
@@ -72,7 +72,7 @@ func short(items []content.Item) string {
 	return strings.Join(words, " ")
 }
 
-func TestWhatEachStrategyLeaves(t *testing.T) {
+func TestEachStrategyKeepsTheRightItems(t *testing.T) {
 	t.Parallel()
 	recent := func(n int) compact.Strategy { return compact.KeepRecent{Items: n} }
 	turns := func(n int) compact.Strategy { return compact.KeepRecent{Turns: n} }
@@ -124,7 +124,7 @@ func TestWhatEachStrategyLeaves(t *testing.T) {
 	}
 }
 
-// fixed is an estimator by which every item costs the same.
+// fixed is an estimator with one cost for every item.
 type fixed int64
 
 func (f fixed) Tokens(content.Item) int64 { return int64(f) }
@@ -133,9 +133,9 @@ func TestAWindowIsFilledFromTheEnd(t *testing.T) {
 	t.Parallel()
 	for want, tokens := range map[string]int64{
 		"s u a>c t<c a u": 60, // nothing to do
-		"s u a u":         59, // the pair goes as a whole, its question stays with the answer
+		"s u a u":         59, // the call and its result go together, the question stays
 		"s u":             25, // the newest input and the system
-		"s  u":            5,  // stays even if it does not fit
+		"s  u":            5,  // kept even if it does not fit
 	} {
 		c, err := compact.New(compact.Config{Trigger: compact.Always{}, Strategy: compact.Window{Tokens: tokens}, Estimator: fixed(10)})
 		if err != nil {
@@ -171,7 +171,7 @@ func TestAPipelineStopsAtItsTarget(t *testing.T) {
 	}
 }
 
-func TestPinnedKindsStay(t *testing.T) {
+func TestPinnedKindsAreKept(t *testing.T) {
 	t.Parallel()
 	c, err := compact.New(compact.Config{
 		Trigger: compact.Always{}, Strategy: compact.KeepRecent{Items: 1}, Pin: []content.Kind{content.Context},
@@ -184,7 +184,7 @@ func TestPinnedKindsStay(t *testing.T) {
 	}
 }
 
-func TestAProvidersCompactionStays(t *testing.T) {
+func TestAProvidersCompactionIsKept(t *testing.T) {
 	t.Parallel()
 	items := talk("u a a>c t<c a u")
 	items[1].FinishReason = content.Compaction
@@ -193,7 +193,7 @@ func TestAProvidersCompactionStays(t *testing.T) {
 	}
 }
 
-func TestItRunsWhereItIsTold(t *testing.T) {
+func TestACompactorRunsAtItsPoints(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		points []extension.Point
@@ -220,7 +220,7 @@ func TestItRunsWhereItIsTold(t *testing.T) {
 	}
 }
 
-// rogue is a strategy that keeps no promise.
+// rogue is a strategy that breaks the rules.
 type rogue func([]content.Item) ([]content.Item, error)
 
 func (rogue) Name() string { return "rogue" }
@@ -230,7 +230,7 @@ func (r rogue) Compact(_ context.Context, j *compact.Job) ([]content.Item, error
 	return r(j.Items)
 }
 
-func TestAStrategyThatBreaksAPromiseChangesNothing(t *testing.T) {
+func TestAStrategyThatBreaksARuleChangesNothing(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for want, r := range map[string]rogue{
@@ -253,7 +253,7 @@ func TestAStrategyThatBreaksAPromiseChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAStrategyThatOnlyMakesItLargerChangesNothing(t *testing.T) {
+func TestAStrategyThatGrowsTheTranscriptChangesNothing(t *testing.T) {
 	t.Parallel()
 	grow := rogue(func(items []content.Item) ([]content.Item, error) {
 		return append([]content.Item{items[0], content.SystemText("more and more")}, items[1:]...), nil

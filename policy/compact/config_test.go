@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/policy/compact"
 )
 
-func TestNewRefusesWhatCannotWork(t *testing.T) {
+func TestNewRefusesInvalidConfigs(t *testing.T) {
 	t.Parallel()
 	always, recent := compact.Always{}, compact.KeepRecent{Items: 1}
 	for name, tc := range map[string]struct {
@@ -89,7 +89,7 @@ func TestWhenEachTriggerFires(t *testing.T) {
 	}
 }
 
-func TestATriggerThatDoesNotFireLeavesNoTrace(t *testing.T) {
+func TestATriggerThatDoesNotFireChangesNothing(t *testing.T) {
 	t.Parallel()
 	c, err := compact.New(compact.Config{Trigger: compact.ItemCount{Max: 3}, Strategy: compact.KeepRecent{Items: 1}})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/policy/compact"
 )
 
-func TestBytesCountsWhatAModelIsShown(t *testing.T) {
+func TestBytesCountsWhatAModelSees(t *testing.T) {
 	t.Parallel()
 	part := func(p content.Part) content.Item { return content.NewItem(content.User, p) }
 	unknown := content.Part{Kind: content.MediaKind, Media: &content.Media{Bytes: make([]byte, 1<<20)}}
@@ -59,7 +59,7 @@ func TestBytesCountsWhatAModelIsShown(t *testing.T) {
 	}
 }
 
-// spy is a trigger that notes the size.
+// spy is a trigger that records the size.
 type spy struct{ tokens *int64 }
 
 func (s spy) Fires(v compact.View) string {
@@ -67,7 +67,7 @@ func (s spy) Fires(v compact.View) string {
 	return "spy"
 }
 
-func TestSizesBuildOnWhatTheModelCounted(t *testing.T) {
+func TestSizesStartFromTheModelsCount(t *testing.T) {
 	t.Parallel()
 	var seen int64
 	c, err := compact.New(compact.Config{Trigger: spy{&seen}, Strategy: compact.KeepRecent{Items: 2}, Estimator: fixed(10)})
@@ -87,9 +87,9 @@ func TestSizesBuildOnWhatTheModelCounted(t *testing.T) {
 	bill(4, 900, 50)
 	expect(980, 940) // and three more; what is not in the transcript is not saved
 	bill(6, 30, 5)
-	expect(45, 23) // estimates are too high: half of it is saved
+	expect(45, 23) // estimates are too high: half is saved
 	bill(6, 0, 0)
-	expect(980, 940) // no usage is no number
+	expect(980, 940) // no usage is no count
 }
 
 func TestUsageFromBeforeACompactionIsNotTrusted(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/policy/compact"
 )
 
-// What was tried in vain goes first, then what is old; a call and its result go
+// Failed calls are dropped first, then old items; a call and its result stay
 // together.
 func Example() {
 	c, err := compact.New(compact.Config{

@@ -32,9 +32,9 @@ func mutate(t testing.TB, c extension.Mutator, items []content.Item) extension.M
 	return m
 }
 
-// TestWhateverIsCompactedStaysASession holds what the package promises against
+// TestCompactedTranscriptsKeepTheRules checks the rules of the package with
 // random transcripts and strategies.
-func TestWhateverIsCompactedStaysASession(t *testing.T) {
+func TestCompactedTranscriptsKeepTheRules(t *testing.T) {
 	t.Parallel()
 	dirty := 0
 	for seed := range uint64(2000) {
@@ -71,7 +71,7 @@ func TestWhateverIsCompactedStaysASession(t *testing.T) {
 	}
 }
 
-// promises lists those that are broken.
+// promises returns the rules that are broken.
 func promises(before, after []content.Item) []string {
 	var broken []string
 	check := func(ok bool, what string, args ...any) {
@@ -113,8 +113,8 @@ func promises(before, after []content.Item) []string {
 	return append(broken, signed(before, after)...)
 }
 
-// signed checks that the rounds that a model still works on kept their reasoning, if
-// they were kept, and that no reasoning lost what it led to.
+// signed checks that open rounds kept their reasoning, if they were kept, and that no
+// reasoning lost its calls.
 func signed(before, after []content.Item) []string {
 	var broken []string
 	was := make(map[content.ItemID]int)
@@ -159,7 +159,7 @@ func shape(items []content.Item) []string {
 	return out
 }
 
-// kinds writes a transcript down in short.
+// kinds returns the short form of a transcript.
 func kinds(items []content.Item) []string {
 	var out []string
 	for _, it := range items {

@@ -12,14 +12,14 @@ import (
 	"github.com/turnlog/turnlog/policy/compact"
 )
 
-// writer makes up transcripts as sessions write them.
+// writer generates transcripts like those of sessions.
 type writer struct {
 	*rand.Rand
 	items []content.Item
 	calls int
 }
 
-// transcript is valid and ends in what a model answers.
+// transcript returns a valid transcript that a model can answer.
 func transcript(seed uint64) []content.Item {
 	w := &writer{Rand: rand.New(rand.NewPCG(seed, 7))} //nolint:gosec // a test wants to see it again
 	for range w.IntN(3) {
@@ -128,7 +128,7 @@ func (w *writer) round() {
 	}
 }
 
-// strategy makes one up, too.
+// strategy generates a strategy.
 func strategy(seed uint64) compact.Strategy {
 	r := rand.New(rand.NewPCG(seed, 11)) //nolint:gosec // a test wants to see it again
 	one := func() compact.Strategy {
@@ -161,7 +161,7 @@ func strategy(seed uint64) compact.Strategy {
 	return p
 }
 
-// scribe is a model that summarises at length.
+// scribe is a model that writes long summaries.
 type scribe struct{}
 
 func (scribe) Name() string                     { return "fake:scribe" }

@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// echo answers the last input and keeps what it was shown. It counts a token for
+// echo answers the last input and records its requests. It counts a token for
 // every item.
 type echo struct{ shown *[][]content.Item }
 
@@ -61,7 +61,7 @@ func say(t *testing.T, d *session.Session, text string) *session.RunResult {
 	return res
 }
 
-// recorded reads the session's journal, which has to keep every invariant.
+// recorded reads the session's journal, which must keep every invariant.
 func recorded(t *testing.T, j journal.Journal) []events.Event {
 	t.Helper()
 	report, err := audit.Verify(j.Read(t.Context(), "s", 0))
@@ -78,7 +78,7 @@ func recorded(t *testing.T, j journal.Journal) []events.Event {
 	return all
 }
 
-// mutations pairs what was started with what became of it.
+// mutations pairs starts with outcomes.
 func mutations(t *testing.T, all []events.Event) []events.MutationFinished {
 	t.Helper()
 	var finished []events.MutationFinished
@@ -110,7 +110,7 @@ func summarising(m model.Model) *compact.Config {
 	}
 }
 
-func TestTheJournalTellsOfACompactionAndKeepsTheHistory(t *testing.T) {
+func TestTheJournalRecordsACompactionAndKeepsTheHistory(t *testing.T) {
 	t.Parallel()
 	j, e := journal.NewMemory(), newEcho()
 	c, err := compact.New(*summarising(writes("Numbers were said.")))
@@ -132,16 +132,16 @@ func TestTheJournalTellsOfACompactionAndKeepsTheHistory(t *testing.T) {
 		t.Errorf("recorded %+v", m)
 	}
 	if got := short((*e.shown)[3]); got != "s x u a u" {
-		t.Errorf("the model is shown %s", got)
+		t.Errorf("the model sees %s", got)
 	}
 	if got := (*e.shown)[3][1].Text(); !strings.HasSuffix(got, "Numbers were said.") {
 		t.Errorf("the summary is %q", got)
 	}
-	// Everything that was said can still be read, and the summary says where.
+	// The journal still has everything, and the summary refers to it.
 	history := said(all)
 	for n := range 4 {
 		if !strings.Contains(history, fmt.Sprintf("number %d;You said: number %d;", n, n)) {
-			t.Errorf("number %d is gone from %s", n, history)
+			t.Errorf("number %d is missing in %s", n, history)
 		}
 	}
 	if got := d.Snapshot().Usage; got.InputTokens != 2+4+6+5+40 {
@@ -149,7 +149,7 @@ func TestTheJournalTellsOfACompactionAndKeepsTheHistory(t *testing.T) {
 	}
 }
 
-// said is the conversation as the journal has it.
+// said returns the conversation from the journal.
 func said(all []events.Event) string {
 	var b strings.Builder
 	for _, ev := range all {
@@ -167,7 +167,7 @@ func said(all []events.Event) string {
 	return b.String()
 }
 
-func TestARestartedSessionGoesOnCompacted(t *testing.T) {
+func TestARestartedSessionStaysCompacted(t *testing.T) {
 	t.Parallel()
 	j, e, p := journal.NewMemory(), newEcho(), writes("Numbers were said.")
 	c, err := compact.New(*summarising(p))
@@ -190,14 +190,14 @@ func TestARestartedSessionGoesOnCompacted(t *testing.T) {
 	}
 	say(t, d, "and on")
 	if got := short((*e.shown)[4]); got != "s x x u a u" || len(*p.requests) != 2 {
-		t.Errorf("the model is shown %s after %d summaries", got, len(*p.requests))
+		t.Errorf("the model sees %s after %d summaries", got, len(*p.requests))
 	}
 	if n := len(dirty(mutations(t, recorded(t, j)))); n != 2 {
 		t.Errorf("%d compactions are recorded", n)
 	}
 }
 
-// dying is a summarising model whose host ends in the middle of the first call.
+// dying is a summarizing model whose host dies during the first call.
 type dying struct {
 	pen
 	die func()
@@ -213,7 +213,7 @@ func (m dying) Call(ctx context.Context, r model.Request, emit func(content.Delt
 	return m.pen.Call(ctx, r, emit)
 }
 
-func TestACompactionThatDiedWithItsHostIsMadeAgain(t *testing.T) {
+func TestACompactionLostWithItsHostIsRepeated(t *testing.T) {
 	t.Parallel()
 	j, e := journal.NewMemory(), newEcho()
 	died := errors.New("the host died")
@@ -244,7 +244,7 @@ func TestACompactionThatDiedWithItsHostIsMadeAgain(t *testing.T) {
 		t.Fatalf("Next = %+v, %v", step, err)
 	}
 	if got := short((*e.shown)[3]); got != "s x u a u" {
-		t.Errorf("the model is shown %s", got)
+		t.Errorf("the model sees %s", got)
 	}
 	done := dirty(mutations(t, recorded(t, j)))
 	if len(done) != 1 || done[0].Usage.InputTokens != 40 {
@@ -277,7 +277,7 @@ func TestAFailedSummaryEndsTheTurnAndChangesNothing(t *testing.T) {
 	}
 }
 
-// witness is a hook that notes the compactions.
+// witness is a hook that records the compactions.
 type witness struct{ seen *[]string }
 
 func (witness) Name() string { return "witness" }
@@ -289,7 +289,7 @@ func (w witness) OnEvent(_ context.Context, e extension.HookEvent) (extension.Ac
 	return extension.Action{}, nil
 }
 
-func TestHooksAreAskedAfterEachCompactionOnly(t *testing.T) {
+func TestHooksRunOncePerCompaction(t *testing.T) {
 	t.Parallel()
 	j, e, w := journal.NewMemory(), newEcho(), witness{new([]string)}
 	c, err := compact.New(compact.Config{Trigger: compact.ItemCount{Max: 4}, Strategy: compact.KeepRecent{Turns: 2}, Estimator: fixed(20)})

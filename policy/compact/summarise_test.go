@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/policy/compact"
 )
 
-// pen is a model that answers with what it is given, and keeps the requests.
+// pen is a model that returns fixed answers and records the requests.
 type pen struct {
 	reply    model.Reply
 	err      error
@@ -39,7 +39,7 @@ func writes(text string) pen {
 	}}
 }
 
-func TestASummaryTakesThePlaceOfWhatIsOlder(t *testing.T) {
+func TestASummaryReplacesOlderItems(t *testing.T) {
 	t.Parallel()
 	p := writes("  They said hello.\n")
 	items := talk("s u a?,>c t!c a d u a")
@@ -66,11 +66,11 @@ func TestASummaryTakesThePlaceOfWhatIsOlder(t *testing.T) {
 	told := r.Transcript[1].Text()
 	if !strings.Contains(told, "[user] say hello say") || !strings.Contains(told, "[result of tool error] result\n") ||
 		strings.Contains(told, "hm") || strings.Contains(told, "and now?") {
-		t.Errorf("the model is shown\n%s", told)
+		t.Errorf("the model sees\n%s", told)
 	}
 }
 
-func TestASummaryIsNotSummarisedAgain(t *testing.T) {
+func TestASummaryIsNotSummarizedAgain(t *testing.T) {
 	t.Parallel()
 	p := writes("more")
 	c := compactor(t, compact.Summarise{Model: p, Keep: compact.KeepRecent{Turns: 1}, MaxTokens: 12, Summaries: 2})
@@ -81,10 +81,10 @@ func TestASummaryIsNotSummarisedAgain(t *testing.T) {
 			t.Fatalf("compaction %d left %s, want %s", n+1, got, want)
 		}
 		if told := (*p.requests)[n].Transcript[1].Text(); strings.Contains(told, "Summary of") {
-			t.Errorf("the model is shown\n%s", told)
+			t.Errorf("the model sees\n%s", told)
 		}
 		if again := mutate(t, c, m.Items); len(*p.requests) != n+1 || again.Usage != (content.Usage{}) {
-			t.Errorf("compaction %d is made once more", n+1)
+			t.Errorf("compaction %d is repeated", n+1)
 		}
 		p.reply.Items[0].Parts[0].Text = fmt.Sprintf("and %d", n)
 		items = slices.Concat(m.Items, talk("a u a u"))
@@ -103,7 +103,7 @@ func TestALongSummaryIsCut(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotWorthASummaryCostsNothing(t *testing.T) {
+func TestAFewOldItemsAreNotSummarized(t *testing.T) {
 	t.Parallel()
 	p := writes("short")
 	for _, before := range []string{"u a u", "s u", "u a u a u a u a u a u"} {
@@ -132,7 +132,7 @@ func TestASmallModelGetsTheOldestPartFirst(t *testing.T) {
 	}
 }
 
-func TestWithoutASummaryTheTranscriptStays(t *testing.T) {
+func TestAFailedSummaryChangesNothing(t *testing.T) {
 	t.Parallel()
 	down := &model.Error{Class: content.ClassOverloaded, Message: "try later", Usage: content.Usage{InputTokens: 3}}
 	blocked, called, empty := writes("no"), writes("no"), writes(" \n")
@@ -165,7 +165,7 @@ func TestWithoutASummaryTheTranscriptStays(t *testing.T) {
 	}
 }
 
-func TestASummaryIsToldOfWhatIsNotText(t *testing.T) {
+func TestSummariesCoverMediaAndCalls(t *testing.T) {
 	t.Parallel()
 	p := writes("short")
 	items := talk("u a u")
@@ -184,6 +184,6 @@ func TestASummaryIsToldOfWhatIsNotText(t *testing.T) {
 	want := "[user] look \uFFFD\n[user] {\"a\":1}\n[user] (image image/png)\n[user] (a.txt)\n[user] " +
 		strings.Repeat("é", 2000) + "…\n[assistant] text of a\n"
 	if !strings.Contains(told, want) {
-		t.Errorf("the model is shown\n%s", told)
+		t.Errorf("the model sees\n%s", told)
 	}
 }

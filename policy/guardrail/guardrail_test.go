@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/policy/guardrail"
 )
 
-// says is a check with a fixed verdict, which notes what it read.
+// says is a check with a fixed verdict that records what it read.
 func says(name string, v guardrail.Verdict, err error, read *[]string) guardrail.Check {
 	return guardrail.Func(name, func(_ context.Context, text string) (guardrail.Verdict, error) {
 		*read = append(*read, name+" "+text)
@@ -36,7 +36,7 @@ func input(items ...content.Item) extension.HookEvent {
 	return extension.HookEvent{Point: extension.PreLlmCall, Session: "s", Turn: "turn-1", Request: &model.Request{Transcript: items}}
 }
 
-func TestTheFirstThatTripsCounts(t *testing.T) {
+func TestTheFirstTripCounts(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no connection")
 	for name, c := range map[string]struct {
@@ -135,7 +135,7 @@ func at(when content.Time, it content.Item) content.Item {
 	return it
 }
 
-func TestNewInputIsReadOnce(t *testing.T) {
+func TestNewInputIsCheckedOnce(t *testing.T) {
 	t.Parallel()
 	old, reply := at(1, content.UserText("old")), at(2, content.AssistantText("reply"))
 	for name, c := range map[string]struct {
@@ -208,7 +208,7 @@ func TestEachPointHasItsChecks(t *testing.T) {
 	}
 }
 
-func TestReadyMadeChecks(t *testing.T) {
+func TestChecksOfThePackage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		check guardrail.Check
@@ -227,7 +227,7 @@ func TestReadyMadeChecks(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoGuardIsRefused(t *testing.T) {
+func TestInvalidConfigsAreRefused(t *testing.T) {
 	t.Parallel()
 	pass := func(context.Context, string) (guardrail.Verdict, error) { return guardrail.Pass(), nil }
 	for want, c := range map[string]guardrail.Config{

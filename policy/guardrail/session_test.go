@@ -37,7 +37,7 @@ func (m counted) Call(ctx context.Context, r model.Request, emit func(content.De
 	return m.Model.Call(ctx, r, emit)
 }
 
-// guarded is a session whose tool sees a bird and whose guard has the checks.
+// guarded returns a session with a tool and a guard with the checks.
 func guarded(t *testing.T, calls *int, c guardrail.Config, wrap func(extension.Hook) extension.Hook) (*session.Session, *journal.Memory) {
 	t.Helper()
 	look, err := tool.Func("look", "Looks.", func(context.Context, struct{}) (string, error) { return "a bird", nil }, tool.ReadOnly())
@@ -71,7 +71,7 @@ func guarded(t *testing.T, calls *int, c guardrail.Config, wrap func(extension.H
 	return d, log
 }
 
-// terminations are the decisions that ended turns.
+// terminations returns the decisions that ended turns.
 func terminations(t *testing.T, log *journal.Memory) (out []events.HookDecided) {
 	t.Helper()
 	for rec, err := range log.Read(t.Context(), "s", 0) {
@@ -121,14 +121,14 @@ func TestATripEndsTheTurnAndNotTheSession(t *testing.T) {
 		if got := terminations(t, log); len(got) != 1 || got[0].Hook != "guardrail" || got[0].Reason != stopped.Reason {
 			t.Errorf("%s: recorded %+v", name, got)
 		}
-		// What was stopped is not read again.
+		// Stopped input is not checked again.
 		if _, err := d.RunText(t.Context(), "go on"); name == "input" && err != nil {
 			t.Errorf("%s: the next turn ends with %v", name, err)
 		}
 	}
 }
 
-func TestInputIsReadOnceInATurnOfManyRounds(t *testing.T) {
+func TestInputIsCheckedOncePerTurn(t *testing.T) {
 	t.Parallel()
 	var read []string
 	calls := 0
@@ -139,7 +139,7 @@ func TestInputIsReadOnceInATurnOfManyRounds(t *testing.T) {
 	}
 }
 
-func TestACheckThatFailsEndsTheTurnUnlessItMayNot(t *testing.T) {
+func TestAFailingCheckEndsTheTurnUnlessItFailsOpen(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(extension.Hook) extension.Hook{"closed": nil, "open": extension.FailOpen} {
 		var read []string
@@ -157,7 +157,7 @@ func TestACheckThatFailsEndsTheTurnUnlessItMayNot(t *testing.T) {
 	}
 }
 
-func TestAResultIsReadWithItsStructure(t *testing.T) {
+func TestAResultIsCheckedWithItsStructure(t *testing.T) {
 	t.Parallel()
 	r := content.ToolResult{CallID: "c1", Output: []content.Part{{Kind: content.StructuredKind, Data: json.RawMessage(`{"bird":true}`)}}}
 	g := newGuard(t, guardrail.Config{Results: []guardrail.Check{guardrail.Deny("birds", `"bird":true`)}})

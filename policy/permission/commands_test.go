@@ -91,7 +91,7 @@ func TestCommandsByProgramDirectoryAndEnvironment(t *testing.T) {
 	}
 }
 
-func TestOtherRequestsAreNotJudgedAsCommands(t *testing.T) {
+func TestCommandsCanBeJudgedWithoutQuestions(t *testing.T) {
 	t.Parallel()
 	strict := commands(t, permission.CommandConfig{
 		Root: "/", Allowed: []string{"git"}, Dirs: []string{"/nowhere"}, AllowedEnv: []string{"PATH", "CI_*"}, Outside: tool.Deny, Code: tool.Deny,
@@ -150,7 +150,7 @@ func TestInvalidCommandConfigsAreRefused(t *testing.T) {
 	}
 }
 
-// What was approved for always must not open anything else.
+// A permanent approval must not cover anything else.
 func TestDifferentQuestionsHaveDifferentScopes(t *testing.T) {
 	t.Parallel()
 	scope := permission.ScopeOf

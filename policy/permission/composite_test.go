@@ -12,14 +12,14 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// says is a policy that always says the same.
+// says is a policy with a fixed verdict.
 type says tool.Verdict
 
 func (s says) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
 	return tool.Verdict(s), nil
 }
 
-// fails is a policy that cannot say anything.
+// fails is a policy that returns an error.
 type fails struct{}
 
 func (fails) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {

@@ -34,7 +34,7 @@ func ExampleAll() {
 	// ["sh","-c","go test"]: allowed false "shell.script" "escalated_risk"
 }
 
-// A worker denies or asks where the files are.
+// A worker judges paths where the files are.
 func ExampleNewPaths() {
 	policy, err := permission.NewPaths(permission.PathConfig{
 		Root: "/nowhere/project", Protected: []string{".git"}, ReadOnly: []string{"vendor"}, Allowed: []string{"."},

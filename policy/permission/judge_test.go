@@ -30,7 +30,7 @@ func (p proposing) Call(context.Context, tool.Call) (tool.Output, error) {
 	return tool.Text("done"), nil
 }
 
-// byKind answers requests by their kind.
+// byKind returns verdicts by kind.
 type byKind map[string]tool.Verdict
 
 func (b byKind) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
@@ -95,7 +95,7 @@ func TestJudgeAsksAboutEveryRequest(t *testing.T) {
 	}
 }
 
-// A tool that does not say what it will do is asked about by its name and input.
+// A tool that proposes nothing is judged by its name and input.
 func TestJudgeOfAToolThatProposesNothing(t *testing.T) {
 	t.Parallel()
 	j := permission.Judge(t.Context(), says{Ruling: tool.Ask}, silent{}, tool.Call{Name: "silent", Input: json.RawMessage(`{"a":1}`)})
@@ -111,7 +111,7 @@ func (silent) Call(context.Context, tool.Call) (tool.Output, error) {
 	return tool.Text("done"), nil
 }
 
-// write is a tool that says which path it writes.
+// write is a tool that proposes the path it writes.
 func write(t *testing.T) tool.Tool {
 	t.Helper()
 	w, err := tool.Func("write", "Writes.", func(_ context.Context, in writing) (string, error) { return "wrote " + in.Path, nil })
@@ -129,7 +129,7 @@ func (w writing) Describe() (kind, summary string, target any) {
 	return "filesystem.write", "write " + w.Path, w
 }
 
-// An approval opens its gate for this call, where it leads to now, and no other.
+// An approval covers one gate of this call, for the current target only.
 func TestGuardJudgesJustBeforeTheCall(t *testing.T) {
 	t.Parallel()
 	top := tree(t, "work/.git/x", "one/", "two/", "work/link -> ../one")

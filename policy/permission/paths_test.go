@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// tree makes files (a name, or a directory if it ends in a slash) and links (name ->
+// tree creates files (a name, or a directory if it ends in a slash) and links (name ->
 // target) below a new directory, without symbolic links on the way to it.
 func tree(t testing.TB, entries ...string) string {
 	t.Helper()
@@ -75,7 +75,7 @@ func TestPathsAreJudgedByWhereTheyLead(t *testing.T) {
 		{"write", "to_out/sub/../new", "ask filesystem.write"},
 		{"write", "to_nothing", "ask filesystem.write"},
 		{"write", "to_nothing/below", "ask filesystem.write"},
-		{"write", "to_out/../src/a.go", "ask filesystem.write"}, // the operating system goes to another place than it reads
+		{"write", "to_out/../src/a.go", "ask filesystem.write"}, // the operating system resolves it differently
 		{"read", "src/up/../elsewhere/secret", "ask filesystem.read"},
 		{"write", "to_src/a.go", "allow"},
 		{"write", "far/x", "ask filesystem.write"},
@@ -83,7 +83,7 @@ func TestPathsAreJudgedByWhereTheyLead(t *testing.T) {
 		{"read", ".git/config", "deny path_protected"},
 		{"list", ".git", "deny path_protected"},
 		{"list", ".", "allow"},
-		{"read", ".", "ask filesystem.read"}, // what reads it all would read what is protected
+		{"read", ".", "ask filesystem.read"}, // reading all of it would read protected files
 		{"read", "src", "allow"},
 		{"write", ".git", "deny path_protected"},
 		{"write", ".GIT/config", "deny path_protected"},
@@ -233,8 +233,8 @@ func FuzzPaths(f *testing.F) {
 	})
 }
 
-// existing asks the operating system where the part of a path leads to that is
-// there.
+// existing returns where the existing part of a path leads, according to the
+// operating system.
 func existing(full string) string {
 	for {
 		if at, err := filepath.EvalSymlinks(full); err == nil {

@@ -41,8 +41,7 @@ func TestAWrittenPolicyJudgesLikeItsParts(t *testing.T) {
 	}
 }
 
-// A policy that cannot be read, also one that says more than this release knows, lets
-// nothing run.
+// A policy that cannot be read, such as one of a later release, denies everything.
 func TestAnUnreadablePolicyDeniesEverything(t *testing.T) {
 	t.Parallel()
 	for _, written := range []string{
@@ -56,7 +55,7 @@ func TestAnUnreadablePolicyDeniesEverything(t *testing.T) {
 	}
 }
 
-// TestAskedQuestionIsAboutTheProgram: an approval for always opens no other program.
+// A permanent approval covers no other program.
 func TestAskedQuestionIsAboutTheProgram(t *testing.T) {
 	t.Parallel()
 	p, err := permission.AskAbout(t.TempDir(), "git", "hg")

@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// requestOf is a request of a tool, with a target as tools write it.
+// requestOf returns a request with a target like a tool's.
 func requestOf(t testing.TB, name, kind string, target any) tool.Request {
 	t.Helper()
 	r := tool.Request{Session: "s", Kind: kind, Spec: tool.Spec{Name: name}}
@@ -42,7 +42,7 @@ func run(t testing.TB, c command) tool.Request {
 	return r
 }
 
-// evaluate is a policy's verdict; a policy that fails breaks the test.
+// evaluate returns a policy's verdict, or fails the test.
 func evaluate(t testing.TB, p tool.Permissions, r tool.Request) tool.Verdict {
 	t.Helper()
 	v, err := p.Evaluate(t.Context(), r)
@@ -52,7 +52,7 @@ func evaluate(t testing.TB, p tool.Permissions, r tool.Request) tool.Verdict {
 	return v
 }
 
-// ruling shows what a verdict comes to: allow, none, deny CODE, or ask KIND KIND ….
+// ruling returns the short form of a verdict: allow, none, deny CODE, or ask KIND KIND ….
 func ruling(v tool.Verdict) string {
 	switch v.Ruling {
 	case tool.NoOpinion:

@@ -26,11 +26,11 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// lock wants a token for some requests.
+// lock demands a token for some requests.
 type lock struct {
 	mu    sync.Mutex
-	token string   // that fits; "": none does
-	only  string   // what must stand in a request's body for it to be locked; "": all are locked
+	token string   // the valid token; "": none is
+	only  string   // lock only requests whose body contains this; "": all
 	seen  []string // Authorization headers
 	hint  string   // of the challenge
 	code  int      // of the refusal; 0: 401
@@ -65,7 +65,7 @@ func (l *lock) around(next http.Handler) http.Handler {
 	})
 }
 
-// wantAuth wants a result that asks for authorization.
+// wantAuth checks that a result demands authorization.
 func wantAuth(t *testing.T, r tool.Result, want tool.AuthRequest) {
 	t.Helper()
 	var got tool.AuthRequest
@@ -118,7 +118,7 @@ func TestAServerThatDemandsAuthorizationConnectsOnceItHasIt(t *testing.T) {
 	t.Parallel()
 	k := &lock{token: "right"}
 	m := open(t, Config{
-		Backoff: Backoff{First: 1 << 40, Most: 1 << 40}, // nothing is tried again by itself
+		Backoff: Backoff{First: 1 << 40, Most: 1 << 40}, // no automatic retries
 		Servers: []Server{{Name: "x", URL: newFake(false).serve(t, k.around).URL}},
 	})
 	st := m.Settle(within(t))[0]
@@ -260,7 +260,7 @@ func TestForbiddenIsADenial(t *testing.T) {
 	})
 }
 
-// issuer is an authorization server that gives out the token "right".
+// issuer is an authorization server that issues the token "right".
 func issuer(t *testing.T) (url string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -285,7 +285,7 @@ func issuer(t *testing.T) (url string) {
 	return s.URL
 }
 
-// protected is a server whose tokens an issuer gives out.
+// protected is a server whose tokens come from an issuer.
 func protected(t *testing.T, k *lock) string {
 	t.Helper()
 	from := issuer(t)
@@ -319,7 +319,7 @@ func TestClientCredentialsNeedNoPerson(t *testing.T) {
 
 func TestAPersonAuthorizesOutOfBand(t *testing.T) {
 	t.Parallel()
-	// The browser: it is sent to the issuer and back, and the code is taken from there.
+	// The browser: the issuer redirects it back with the code.
 	browse := func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, args.URL, nil)
 		if err != nil {

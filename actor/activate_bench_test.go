@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/loop/snapshot"
 )
@@ -126,7 +127,7 @@ func BenchmarkActivate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := cell.Provision(b.Context(), jetstream.Config{}); err != nil {
+	if err := admin.Of(cell).Provision(b.Context(), admin.Config{}); err != nil {
 		b.Fatal(err)
 	}
 	for _, compacted := range []bool{true, false} {

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
@@ -61,7 +62,7 @@ func benchmarkRoundTrip(b *testing.B, sessions int) {
 		return c
 	}
 	c := cell()
-	if err := c.Provision(ctx, jetstream.Config{Queues: []jetstream.QueueConfig{{Name: "q"}}}); err != nil {
+	if err := admin.Of(c).Provision(ctx, admin.Config{Queues: []admin.QueueConfig{{Name: "q"}}}); err != nil {
 		b.Fatal(err)
 	}
 	wc := cell()

@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/schedule"
 )
 
@@ -28,7 +28,7 @@ func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	w := worldOf(t, celltest.On(ctx, t, cluster, jetstream.Config{Memory: true, Replicas: 3}))
+	w := worldOf(t, celltest.On(ctx, t, cluster, admin.Config{Memory: true, Replicas: 3}))
 	nodes := []*node{w.node("n1"), w.node("n2")}
 	moving, still := context.WithCancel(ctx)
 	defer still()

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
@@ -33,8 +34,8 @@ func TestSessionsOutliveTheirLeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	w := worldOf(t, celltest.On(ctx, t, cluster, jetstream.Config{
-		Memory: true, Replicas: 3, Queues: []jetstream.QueueConfig{{Name: celltest.Queue, AckWait: 2 * time.Second}},
+	w := worldOf(t, celltest.On(ctx, t, cluster, admin.Config{
+		Memory: true, Replicas: 3, Queues: []admin.QueueConfig{{Name: celltest.Queue, AckWait: 2 * time.Second}},
 	}))
 	moving, still := context.WithCancel(ctx)
 	defer still()

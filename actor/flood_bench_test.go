@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // BenchmarkFlood is what an input costs that a busy session refuses since its queue is
@@ -24,7 +24,7 @@ func BenchmarkFlood(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(srv.Close)
-	w := celltest.On(b.Context(), b, srv, jetstream.Config{})
+	w := celltest.On(b.Context(), b, srv, admin.Config{})
 	counted := &handled{}
 	n := w.Node(actor.Config{Name: "n1", Metrics: counted})
 	s := w.Start("s", anHour)

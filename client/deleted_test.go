@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/turnlog/turnlog/jetstream/admin"
+
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -40,7 +42,7 @@ func TestADeletedSessionIsOverForAll(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				k := w.Cell.Keeper()
+				k := admin.Of(w.Cell)
 				if _, err := k.Delete(w.Ctx, last, events.SessionDeleted{By: "ada", Reason: "asked to"}); err != nil {
 					t.Fatal(err)
 				}

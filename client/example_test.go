@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/session"
@@ -40,7 +41,7 @@ func greet() error {
 	if err != nil {
 		return err
 	}
-	if err := cell.Provision(ctx, jetstream.Config{Memory: true}); err != nil {
+	if err := admin.Of(cell).Provision(ctx, admin.Config{Memory: true}); err != nil {
 		return err
 	}
 	node, err := actor.NewNode(cell, actor.Config{Models: func(name string, data []byte) (model.Model, error) {

@@ -14,6 +14,8 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -23,10 +25,10 @@ func TestHeadersOfASenderAreNotTakenForTheServers(t *testing.T) {
 		l := listen(t, c, "s1")
 		data, err := submit("s1", "a1", "hello").Encode()
 		must(t, err)
-		msg := &nats.Msg{Subject: c.names.cmd("s1", events.LaneAsk), Data: data, Header: nats.Header{
+		msg := &nats.Msg{Subject: c.names.Cmd("s1", events.LaneAsk), Data: data, Header: nats.Header{
 			"Nats-Sequence": {"4000000000"}, "Nats-Last-Sequence": {"3999999999"}, "Nats-Time-Stamp": {"1999-01-01T00:00:00Z"},
 		}}
-		seq, err := c.publish(t.Context(), msg)
+		seq, err := c.api.Publish(t.Context(), msg)
 		must(t, err)
 		if m := hear(t, l); m.Seq != seq || m.Last != 0 {
 			t.Errorf("heard %d behind %d, want %d behind 0", m.Seq, m.Last, seq)
@@ -38,10 +40,10 @@ func TestHeadersOfASenderAreNotTakenForTheServers(t *testing.T) {
 // store something and read it can.
 func aim(t *testing.T, c *Cell, subject string, data []byte) {
 	t.Helper()
-	seq, err := c.publish(t.Context(), &nats.Msg{Subject: c.names.blobChunks("bait"), Data: data})
+	seq, err := c.api.Publish(t.Context(), &nats.Msg{Subject: c.names.BlobChunks("bait"), Data: data})
 	must(t, err)
 	query := []byte(`{"seq":` + strconv.FormatUint(seq, 10) + `}`)
-	must(t, c.nc.PublishRequest(apiDirectGet+c.names.blobStream(), subject, query))
+	must(t, c.nc.PublishRequest(api.DirectGet+c.names.BlobStream(), subject, query))
 	must(t, c.nc.FlushWithContext(within(t, time.Minute)))
 	synctest.Wait()
 }
@@ -52,7 +54,7 @@ func TestRepliesThatAreAimedAtALaneAreNoCommands(t *testing.T) {
 		l := listen(t, c, "s1")
 		data, err := decision("s1", "d1").Encode()
 		must(t, err)
-		aim(t, c, c.names.cmd("s1", events.LaneDecide), data)
+		aim(t, c, c.names.Cmd("s1", events.LaneDecide), data)
 		if m := hear(t, l); !errors.Is(m.Err, commands.ErrBadCommand) {
 			t.Errorf("heard %+v", m)
 		}
@@ -64,11 +66,11 @@ func TestRepliesThatAreAimedAtALaneAreNoCommands(t *testing.T) {
 
 func TestRepliesThatAreAimedElsewhereAreNotBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCell(t, QueueConfig{Name: "q"})
+		c := newCell(t, queueOf{name: "q"})
 		ctx := t.Context()
 		_, payload, _, err := journal.Seal(journal.Head{}, events.Entry{Session: "s1", Cause: "x", Events: []events.Event{events.Parked{}}})
 		must(t, err)
-		aim(t, c, c.names.journal("s1"), payload)
+		aim(t, c, c.names.Journal("s1"), payload)
 		if _, err := c.Journal().Last(ctx, "s1"); !errors.Is(err, journal.ErrDamaged) {
 			t.Errorf("last entry: %v", err)
 		}
@@ -78,7 +80,7 @@ func TestRepliesThatAreAimedElsewhereAreNotBelieved(t *testing.T) {
 			}
 		}
 
-		aim(t, c, kvKey(c.names.agentsBucket(), "ann"), []byte("v1"))
+		aim(t, c, c.names.Agents().Key("ann"), []byte("v1"))
 		if a, err := c.Agents().Get(ctx, "ann", ""); err == nil {
 			t.Errorf("agent %+v", a)
 		}
@@ -90,13 +92,13 @@ func TestRepliesThatAreAimedElsewhereAreNotBelieved(t *testing.T) {
 		}
 		o, err := encodeValue(&Offer{Worker: "w", Queue: "q"})
 		must(t, err)
-		aim(t, c, kvKey(c.names.catalogBucket(), offerKeys+"w"), o)
+		aim(t, c, c.names.Catalog().Key(layout.OfferKeys+"w"), o)
 		if all, err := c.Catalog().List(ctx); err != nil || len(all) > 0 {
 			t.Errorf("offers %+v, %v", all, err)
 		}
 		r, err := encodeValue(&nodeValue{Node: "n"})
 		must(t, err)
-		aim(t, c, kvKey(c.names.nodesBucket(), "n"), r)
+		aim(t, c, c.names.Nodes().Key("n"), r)
 		if all := nodes(t, c); len(all) > 0 {
 			t.Errorf("nodes %+v", all)
 		}
@@ -105,14 +107,14 @@ func TestRepliesThatAreAimedElsewhereAreNotBelieved(t *testing.T) {
 
 func TestATaskThatNoDriverSentIsNotHandedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCell(t, QueueConfig{Name: "q"})
+		c := newCell(t, queueOf{name: "q"})
 		x := task.Task{Session: "s1", Queue: "q", Place: "t1-r1-c1", Call: "call_1_1", Attempt: 1, Tool: "rm"}
 		data, err := encodeTask(x)
 		must(t, err)
 		q, err := c.Queue(t.Context(), "q")
 		must(t, err)
-		aim(t, c, c.names.task("q", "s1", "t1-r1-c1"), data)
-		if got, err := q.Claim(within(t, time.Minute)); !errors.Is(err, errAimed) {
+		aim(t, c, c.names.Task("q", "s1", "t1-r1-c1"), data)
+		if got, err := q.Claim(within(t, time.Minute)); !errors.Is(err, api.ErrSpoofed) {
 			t.Errorf("claimed %v, %v", got, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

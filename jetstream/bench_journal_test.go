@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
 )
@@ -19,7 +18,7 @@ func transports(b *testing.B, run func(b *testing.B, c *Cell)) {
 	b.Run("memory-inproc", func(b *testing.B) { run(b, newCell(b)) })
 	b.Run("disk-tcp", func(b *testing.B) {
 		cell := openCell(b, connectTCP(b, startServer(b, onDisk(b)...)))
-		must(b, cell.Provision(b.Context(), Config{}))
+		create(b, cell, jetstream.FileStorage, 1)
 		run(b, cell)
 	})
 }
@@ -43,10 +42,10 @@ func BenchmarkAppend(b *testing.B) {
 			s := newSession()
 			_, payload, _, err := journal.Seal(journal.Head{}, journaltest.Entry(s, 1))
 			must(b, err)
-			msg := &nats.Msg{Subject: c.names.journal(s), Data: payload}
+			msg := &nats.Msg{Subject: c.names.Journal(s), Data: payload}
 			var guard uint64
 			for b.Loop() {
-				ack, err := c.js.PublishMsg(b.Context(), msg, jetstream.WithExpectLastSequencePerSubject(guard))
+				ack, err := jsOf(b, c).PublishMsg(b.Context(), msg, jetstream.WithExpectLastSequencePerSubject(guard))
 				must(b, err)
 				guard = ack.Sequence
 			}
@@ -81,36 +80,4 @@ func BenchmarkHydrate(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*entries), "ns/entry")
 	})
-}
-
-// BenchmarkProvision sets up a cell on a fresh server, and again on one that has
-// it.
-func BenchmarkProvision(b *testing.B) {
-	for _, disk := range []bool{false, true} {
-		var opts []embedded.Option
-		if disk {
-			opts = onDisk(b)
-		}
-		b.Run(fmt.Sprintf("fresh/disk=%v", disk), func(b *testing.B) {
-			nc := connect(b, startServer(b, opts...))
-			for i := 0; b.Loop(); i++ {
-				c, err := Open(nc, fmt.Sprintf("ns%d", i))
-				must(b, err)
-				must(b, c.Provision(b.Context(), Config{Memory: !disk}))
-			}
-		})
-		b.Run(fmt.Sprintf("again/disk=%v", disk), func(b *testing.B) {
-			c := openCell(b, connect(b, startServer(b, opts...)))
-			for b.Loop() {
-				must(b, c.Provision(b.Context(), Config{Memory: !disk}))
-			}
-		})
-		b.Run(fmt.Sprintf("check/disk=%v", disk), func(b *testing.B) {
-			c := openCell(b, connect(b, startServer(b, opts...)))
-			must(b, c.Provision(b.Context(), Config{Memory: !disk}))
-			for b.Loop() {
-				must(b, c.Check(b.Context()))
-			}
-		})
-	}
 }

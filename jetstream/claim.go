@@ -7,18 +7,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
 // claim is a task that a worker of this process holds.
 //
-// The server confirms whatever a holder says, also one whose lease has lapsed, so
-// the lease is kept here, by the monotonic clock and counted from before each
-// renewal was sent: once it is over the claim is gone, whether or not another
-// worker has the task already.
+// The server confirms every answer of a holder, even after its lease expired. So the claim
+// keeps its own lease, by the monotonic clock and counted from before each renewal was sent:
+// once it is over the claim is gone, whether or not another worker already has the task.
 type claim struct {
 	queue    *Queue
 	task     task.Task
@@ -41,13 +39,13 @@ func (c *claim) Delivery() int { return c.delivery }
 
 func (c *claim) Lease() time.Duration { return c.queue.lease }
 
-// Extend renews the lease and waits for the server's word.
+// Extend renews the lease and waits for the server's confirmation.
 func (c *claim) Extend(ctx context.Context) error {
 	if err := c.check("extend"); err != nil {
 		return err
 	}
 	now := time.Now()
-	if err := c.queue.cell.answer(ctx, c.reply, answerProgress); err != nil {
+	if err := c.queue.cell.api.Answer(ctx, c.reply, api.Progress); err != nil {
 		return c.wrap("extend", err)
 	}
 	c.mu.Lock()
@@ -56,9 +54,8 @@ func (c *claim) Extend(ctx context.Context) error {
 	return nil
 }
 
-// Report sends what became of the attempt into the session's inbox. It does not
-// look at the lease: what a worker found out is worth telling, and the core knows
-// what to do with a report that comes late or twice.
+// Report sends the outcome of the attempt to the session's inbox. It ignores the lease: an
+// outcome is worth reporting, and the core handles reports that come late or twice.
 func (c *claim) Report(ctx context.Context, r task.Report) error {
 	if _, err := c.queue.inbox.SendReport(ctx, envelopeOf(r, c.task), c.task.Ticket); err != nil {
 		return c.wrap("report", err)
@@ -69,8 +66,8 @@ func (c *claim) Report(ctx context.Context, r task.Report) error {
 	return nil
 }
 
-// envelopeOf makes the command that brings a report. Its id is computed from the
-// attempt, so a repeated report is recognised.
+// envelopeOf returns the command for a report. Its id is computed from the attempt, so a
+// repeated report is recognized.
 func envelopeOf(r task.Report, x task.Task) commands.Envelope {
 	attempt := string(r.Place) + "/" + strconv.Itoa(r.Attempt)
 	env := commands.Envelope{
@@ -89,26 +86,26 @@ func envelopeOf(r task.Report, x task.Task) commands.Envelope {
 	return env
 }
 
-// Done takes the task off the queue and waits for the server's word.
+// Done removes the task from the queue and waits for the server's confirmation.
 func (c *claim) Done(ctx context.Context) error {
 	if err := c.check("done"); err != nil {
 		return err
 	}
-	if err := c.queue.cell.confirm(ctx, c.reply, answerAck); err != nil {
+	if err := c.queue.cell.api.Confirm(ctx, c.reply, api.Ack); err != nil {
 		return c.wrap("done", err)
 	}
 	c.queue.drop(c)
 	return nil
 }
 
-// Release hands the task back. It is tried once: a second attempt might take it
-// from the next worker.
+// Release returns the task to the queue. It does not retry: a second attempt might take the
+// task from the next worker.
 func (c *claim) Release(ctx context.Context) error {
 	if err := c.check("release"); err != nil {
 		return err
 	}
 	c.queue.drop(c)
-	if err := c.queue.cell.answer(ctx, c.reply, answerNak); err != nil {
+	if err := c.queue.cell.api.Answer(ctx, c.reply, api.Nak); err != nil {
 		return c.wrap("release", err)
 	}
 	return nil
@@ -136,31 +133,16 @@ func (c *claim) cancel(reason string) {
 }
 
 // check returns task.ErrGone if the lease is over.
-func (c *claim) check(what string) error {
+func (c *claim) check(op string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Now().Before(c.until) {
 		return nil
 	}
 	c.queue.drop(c)
-	return c.wrap(what, task.ErrGone)
+	return c.wrap(op, task.ErrGone)
 }
 
-func (c *claim) wrap(what string, err error) error {
-	return fmt.Errorf("%s %s/%s: %w", what, c.task.Session, c.task.Place, err)
-}
-
-// answer answers a delivered message, once, and waits until the server has heard
-// it.
-func (c *Cell) answer(ctx context.Context, reply, what string) error {
-	ctx, done := c.answered(ctx, askTimeout, c.sending(reply))
-	defer done()
-	_, err := c.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: reply, Data: []byte(what)})
-	return whyEnded(ctx, err)
-}
-
-// confirm is answer for as long as trying can help, which is harmless with all
-// answers but a nak.
-func (c *Cell) confirm(ctx context.Context, reply, what string) error {
-	return promptly(ctx, func(ctx context.Context) error { return c.answer(ctx, reply, what) })
+func (c *claim) wrap(op string, err error) error {
+	return fmt.Errorf("%s %s/%s: %w", op, c.task.Session, c.task.Place, err)
 }

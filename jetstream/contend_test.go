@@ -7,10 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
 // contest lets writers on connections of their own append to the same sessions.
@@ -57,7 +60,7 @@ func (c *contest) step(ctx context.Context, j *Journal, s content.SessionID, n i
 		return true, nil
 	}
 	next, err := j.Append(ctx, head, journaltest.Entry(s, n))
-	if errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrUnknown) || isTransient(err) {
+	if errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrUnknown) || api.IsTransient(err) {
 		return false, nil
 	}
 	if err == nil {
@@ -85,14 +88,14 @@ func TestLeadersChangeUnderManyWriters(t *testing.T) {
 		must(t, err)
 		c.cells = append(c.cells, openCell(t, nc))
 	}
-	must(t, c.cells[0].Provision(ctx, Config{Memory: true, Replicas: 3}))
+	create(t, c.cells[0], jetstream.MemoryStorage, 3)
 
 	moving, stop := context.WithCancel(ctx)
 	var mover sync.WaitGroup
 	mover.Go(func() {
 		for tick := time.Tick(200 * time.Millisecond); moving.Err() == nil; {
 			<-tick
-			_, _ = c.cells[0].ask(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+c.cells[0].names.journalStream(), nil)
+			_, _ = c.cells[0].api.Ask(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+c.cells[0].names.JournalStream(), nil)
 		}
 	})
 	live := map[content.SessionID]chan []journal.Record{}
@@ -105,13 +108,13 @@ func TestLeadersChangeUnderManyWriters(t *testing.T) {
 	stop()
 	mover.Wait()
 	for _, s := range c.sessions {
-		stored := first(ctx, c.cells[2].Journal(), s, c.entries)
-		if got := <-live[s]; len(got) != int(c.entries) || len(stored) != int(c.entries) {
-			t.Fatalf("%s: followed to %d live and to %d later, want %d", s, len(got), len(stored), c.entries)
+		later := first(ctx, c.cells[2].Journal(), s, c.entries)
+		if got := <-live[s]; len(got) != int(c.entries) || len(later) != int(c.entries) {
+			t.Fatalf("%s: followed to %d live and to %d later, want %d", s, len(got), len(later), c.entries)
 		}
 		for _, ack := range c.acked[s] {
-			if stored[ack.Seq-1].Head != ack {
-				t.Errorf("%s: %+v was acknowledged, %+v is stored", s, ack, stored[ack.Seq-1].Head)
+			if later[ack.Seq-1].Head != ack {
+				t.Errorf("%s: %+v was acknowledged, %+v is stored", s, ack, later[ack.Seq-1].Head)
 			}
 		}
 	}

@@ -2,13 +2,11 @@ package jetstream
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/commands"
@@ -16,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
 // A server does not answer what it denies: whoever waits must not wait for that.
@@ -46,11 +45,11 @@ func TestWhatIsDeniedFailsAtOnce(t *testing.T) {
 			}
 			return err
 		}, "turnlog.journal.s"},
-		"a read":   {func(c *Cell) error { _, err := c.Journal().Last(ctx, "s"); return err }, apiMsgGet + "TURNLOG_JOURNAL"},
-		"a scan":   {func(c *Cell) error { _, err := c.DeadLetters().Sessions(ctx); return err }, apiDirectGet + "KV_TURNLOG_DEAD"},
+		"a read":   {func(c *Cell) error { _, err := c.Journal().Last(ctx, "s"); return err }, api.MsgGet + "TURNLOG_JOURNAL"},
+		"a scan":   {func(c *Cell) error { _, err := c.DeadLetters().Sessions(ctx); return err }, api.DirectGet + "KV_TURNLOG_DEAD"},
 		"a note":   {func(c *Cell) error { _, err := c.DeadLetters().Note(ctx, "s"); return err }, "$KV.TURNLOG_DEAD.s"},
-		"a purge":  {func(c *Cell) error { return c.Schedules().Settle(ctx, "x", 1) }, apiStreamPurge + "TURNLOG_SCHEDULES"},
-		"a blob":   {func(c *Cell) error { return c.putBlob(ctx, sha256.Sum256([]byte("x")), []byte("x")) }, ""},
+		"a purge":  {func(c *Cell) error { return c.Schedules().Settle(ctx, "x", 1) }, api.StreamPurge + "TURNLOG_SCHEDULES"},
+		"a blob":   {func(c *Cell) error { _, err := c.Blobs().Put(ctx, []byte("x")); return err }, ""},
 		"an agent": {func(c *Cell) error { return c.Agents().Publish(ctx, "x", "v1", []byte("x")) }, ""},
 	}
 	for what, x := range cases {
@@ -79,7 +78,7 @@ func TestADenialIsOfItsOwnRequest(t *testing.T) {
 	c := provision(t, connect(t, s, nats.UserInfo("admin", "p"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err := together([]content.SessionID{"a", "b", "c", "d"}, func(s content.SessionID) error {
+	err := api.ForEach([]content.SessionID{"a", "b", "c", "d"}, func(s content.SessionID) error {
 		if _, err := c.DeadLetters().Note(ctx, s); !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), "$KV.TURNLOG_DEAD."+string(s)) {
 			t.Errorf("Note of %s = %v, want its own denial", s, err)
 		}
@@ -87,23 +86,4 @@ func TestADenialIsOfItsOwnRequest(t *testing.T) {
 		return err
 	})
 	must(t, err)
-}
-
-func TestRolesThatMayAreKnown(t *testing.T) {
-	t.Parallel()
-	c := &Cell{names: newNames("turnlog")}
-	for subject, want := range map[string][]Role{
-		"turnlog.cmd.s-1.decide":                        {RoleApprover, RoleDriver},
-		"$JS.API.STREAM.PURGE.TURNLOG_SCHEDULES":        {RoleDriver, RoleScheduler, RoleProvisioner},
-		"turnlog.task.q.s.c":                            {RoleDriver},
-		"$JS.API.CONSUMER.MSG.NEXT.TURNLOG_TASKS.q_gpu": {RoleWorker},
-		"somewhere.else":                                {},
-	} {
-		if diff := cmp.Diff(want, c.Allowed(&DeniedError{Subject: subject})); diff != "" {
-			t.Errorf("roles that may publish to %s (-want +got):\n%s", subject, diff)
-		}
-	}
-	if got := c.Allowed(&DeniedError{Subject: "turnlog.delta.s", Hearing: true}); len(got) == 0 {
-		t.Error("nobody may hear deltas")
-	}
 }

@@ -4,73 +4,67 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
 // Fences.
 //
-// A publish may be stored long after it was sent: a driver was frozen, or its network
-// was. By then another driver may have the session, have found no task, have published
-// it itself, and its worker may be done. The late one then finds its subject free, and
-// a call that must not run twice would. So a driver that takes a session over with such
-// calls open puts up a fence, before it looks at the queues: no task of an earlier epoch
-// begins behind it, wherever it comes from and whenever it was stored. Whoever gets one
-// says so in the session's inbox, and only then takes it off its queue; the driver, if the
-// call still has to run, dispatches it anew. Until that word is handled the session cannot be
-// let go for good, and if the worker dies on its way, the task comes again or the driver
-// takes it off.
+// A publish may be stored long after it was sent: the driver or its network was frozen. By then
+// another driver may own the session, have found no task, have published the task itself, and
+// its worker may be done. The late task then finds its subject free, and a call that must not
+// run twice would. So a driver that takes over a session with such calls open sets a fence
+// before it looks at the queues: after that, no task of an earlier epoch may start, whatever
+// stored it and whenever. A worker that gets one reports it to the session's inbox, and only
+// then removes it from the queue; the driver dispatches the call again if it still has to run.
+// Until that report is handled the session cannot be released for good, and if the worker dies
+// meanwhile, the task is redelivered or the driver removes it.
 //
-// Whoever takes such a task off a queue would have to look for a fence each time. Only
-// if it was stored late is there any need: nobody takes a session over within that
-// time, since a probe that is not answered takes longer, and so does a new connection.
-// The two times are of different clocks; where these differ more, it always looks.
+// A worker that removes a task would have to read the fence each time. It needs to only if the
+// task was stored late: no takeover is faster than lateAfter, since an unanswered probe takes
+// longer, and so does a new connection. The two times are of different clocks; where these
+// differ by more, the worker always reads the fence.
 const (
-	late     = 100 * time.Millisecond
-	fenceTTL = 7 * 24 * time.Hour
+	lateAfter = 100 * time.Millisecond
+	fenceTTL  = 7 * 24 * time.Hour
 )
 
-func fenceKey(s content.SessionID) string { return "fence." + string(s) }
-
-// fence is what stands between a session's workers and its earlier drivers.
+// fence separates a session's workers from its earlier drivers.
 type fence struct {
-	Epoch uint64 `msgpack:"e"` // of the driver that put it up
+	Epoch uint64 `msgpack:"e"` // of the driver that set it
 }
 
-// Fence keeps tasks of drivers of the session's earlier epochs from being begun from now on,
-// if they must not run twice. A fence never moves back: that of a replaced driver may come
-// late too.
+func (c *Cell) fences() bucket[fence] {
+	return valueBucket[fence](c, c.names.Catalog(), layout.FenceKeys, fenceTTL)
+}
+
+// Fence keeps tasks that must not run twice from starting, if drivers of the session's earlier
+// epochs dispatched them. A fence never moves back: the fence of a replaced driver may come
+// late, too.
 func (t *Tasks) Fence(ctx context.Context, s content.SessionID, epoch uint64) error {
-	value, err := encodeValue(fence{Epoch: epoch})
-	if err != nil {
-		return fmt.Errorf("fence %s: %w", s, err)
-	}
 	for {
-		there, last, err := t.cell.fenceOf(ctx, s)
-		if err != nil || there.Epoch >= epoch {
+		there, _, err := t.cell.fences().get(ctx, string(s))
+		if err != nil || there.Value.Epoch >= epoch {
 			return err
 		}
-		msg := nats.NewMsg("")
-		msg.Data = value
-		msg.Header.Set(headerGuard, strconv.FormatUint(last, 10))
-		msg.Header.Set(jetstream.MsgTTLHeader, fenceTTL.String())
-		if err := t.cell.keyWrite(ctx, t.cell.names.catalogBucket(), fenceKey(s), msg); !isConflict(err) {
+		_, err = t.cell.fences().swap(ctx, string(s), fence{Epoch: epoch}, there.Seq)
+		if !api.IsConflict(err) {
 			return err
 		}
 	}
 }
 
-// TakeOff takes the task with that number off its queue, if it is x, and reports whether x
-// is on no queue now: neither that one nor another dispatch of it.
+// TakeOff removes the task with that number from its queue, if it is x, and reports whether
+// neither it nor another dispatch of x is queued now.
 func (t *Tasks) TakeOff(ctx context.Context, x task.Task, number uint64) (bool, error) {
-	there, queued, err := t.look(ctx, x, t.cell.names.task(x.Queue, x.Session, x.Place))
+	there, queued, err := t.look(ctx, x, t.cell.names.Task(x.Queue, x.Session, x.Place))
 	if err == nil && queued && there == number {
 		queued, err = false, t.remove(ctx, there)
 	}
@@ -80,65 +74,46 @@ func (t *Tasks) TakeOff(ctx context.Context, x task.Task, number uint64) (bool, 
 	return !queued, nil
 }
 
-// fenceOf returns a session's fence, the zero one if there is none, and its place in the
-// stream.
-func (c *Cell) fenceOf(ctx context.Context, s content.SessionID) (f fence, seq uint64, err error) {
-	m, err := c.leaderLast(ctx, kvStream(c.names.catalogBucket()), kvKey(c.names.catalogBucket(), fenceKey(s)))
-	switch {
-	case errors.Is(err, errNoMessage):
-		return fence{}, 0, nil
-	case err == nil && m.Aimed:
-		err = errAimed
-	case err == nil && !m.gone():
-		err = unmarshal(m.Data, &f)
-	}
-	if err != nil {
-		return fence{}, 0, fmt.Errorf("look for the fence of %s: %w", s, err)
-	}
-	return f, m.Seq, nil
-}
-
-// overtaken reports whether a claim is about a task of a driver that another one has
-// replaced.
-func (q *Queue) overtaken(ctx context.Context, c *claim, stored time.Time) (bool, error) {
+// isFenced reports whether a claim is for a task of a driver that was replaced.
+func (q *Queue) isFenced(ctx context.Context, c *claim, stored time.Time) (bool, error) {
 	x := c.task
-	if x.Effects.Retryable() || x.Epoch == 0 || stored.Sub(x.Decided.Std()).Abs() < late {
+	if x.Effects.Retryable() || x.Epoch == 0 || stored.Sub(x.Decided.Std()).Abs() < lateAfter {
 		return false, nil
 	}
-	f, _, err := q.cell.fenceOf(ctx, x.Session)
-	return f.Epoch > x.Epoch, err
+	f, _, err := q.cell.fences().get(ctx, string(x.Session))
+	return f.Value.Epoch > x.Epoch, err
 }
 
-// errOvertaken says that a task came too late to be run: if it still has to be, the
-// session's driver publishes it again.
-var errOvertaken = errors.New("task of a driver that was replaced")
+// errFenced is returned for a task that came too late to run: if the call still has to, the
+// session's driver dispatches it again.
+var errFenced = errors.New("task of a driver that was replaced")
 
-// admit takes a task off its queue that must not run any more, once its session's inbox says
-// so. A task of which it cannot be told goes back. One that was handed out before may have
-// been run, which is for whoever claims it to report.
+// admit removes a fenced task from its queue, once its session's inbox says so. It returns the
+// task if it cannot report it. A task that was delivered before may have run, which is for its
+// claimer to report.
 func (q *Queue) admit(ctx context.Context, c *claim, msg *nats.Msg, stored time.Time) error {
 	if c.delivery > 1 {
 		return nil
 	}
-	over, err := q.overtaken(ctx, c, stored)
-	if err == nil && over {
-		err = q.tellOvertaken(ctx, c)
+	fenced, err := q.isFenced(ctx, c, stored)
+	if err == nil && fenced {
+		err = q.reportFenced(ctx, c)
 	}
 	if err != nil {
 		q.giveBack(context.WithoutCancel(ctx), msg)
 		return err
 	}
-	if !over {
+	if !fenced {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), api.PublishTimeout)
 	defer cancel()
-	_ = q.cell.confirm(ctx, c.reply, answerTerm) // unheard, its driver takes it off
-	return errOvertaken
+	_ = q.cell.api.Confirm(ctx, c.reply, api.Term) // if it is lost, the driver removes the task
+	return errFenced
 }
 
-// tellOvertaken tells the session's driver that a task was not run, and will not be.
-func (q *Queue) tellOvertaken(ctx context.Context, c *claim) error {
+// reportFenced tells the session's driver that a task was not run, and will not be.
+func (q *Queue) reportFenced(ctx context.Context, c *claim) error {
 	x := c.task
 	env := commands.Envelope{
 		ID: fmt.Sprintf("overtaken/%s/%d/%d", x.Place, x.Attempt, c.seq), Session: x.Session, TraceParent: x.TraceParent,

@@ -39,7 +39,7 @@ func TestATaskOfAReplacedDriverIsNotRunTwice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c := newCell(t, QueueConfig{Name: "tools"})
+				c := newCell(t, queueOf{name: "tools"})
 				q := worker(t, c.nc)
 				task1 := shellTask("t1-r1-c1")
 				task1.Effects, task1.Epoch, task1.Decided = x.effects, x.epoch, content.TimeOf(time.Now().Add(-x.decided))
@@ -72,7 +72,7 @@ func TestATaskOfAReplacedDriverIsNotRunTwice(t *testing.T) {
 func TestATaskThatWasBegunIsNotDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCell(t, QueueConfig{Name: "tools"})
+		c := newCell(t, queueOf{name: "tools"})
 		q := worker(t, c.nc)
 		x := shellTask("t1-r1-c1")
 		x.Epoch, x.Decided = 1, content.TimeOf(time.Now().Add(-time.Second))
@@ -96,7 +96,7 @@ func TestThatATaskIsDroppedIsSaidFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
-		c := provision(t, connect(t, s), QueueConfig{Name: "tools"})
+		c := provision(t, connect(t, s), queueOf{name: "tools"})
 		x := shellTask("t1-r1-c1")
 		x.Epoch, x.Decided, x.Ticket = 1, content.TimeOf(time.Now().Add(-time.Second)), "its ticket"
 		must(t, c.Tasks().Fence(t.Context(), x.Session, 2))
@@ -117,7 +117,7 @@ func TestThatATaskIsDroppedIsSaidFirst(t *testing.T) {
 		if got, err := q.Claim(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("Claim = %v, %v, want nothing", got, err)
 		}
-		m, err := said.Next(within(t, time.Second))
+		m, err := next(within(t, time.Second), said)
 		must(t, err)
 		number := m.Envelope.Command.(commands.ReportOvertaken).Task
 		want := Message{Lane: events.LaneReport, Seq: m.Seq, Ticket: x.Ticket, Envelope: commands.Envelope{
@@ -127,8 +127,8 @@ func TestThatATaskIsDroppedIsSaidFirst(t *testing.T) {
 		if diff := cmp.Diff(want, m); diff != "" || number == 0 {
 			t.Errorf("what was said (-want +got):\n%s", diff)
 		}
-		if _, woken, err := c.TokenOf(t.Context(), x.Session); !woken || err != nil {
-			t.Errorf("the session of what was dropped has a token: %v, %v", woken, err)
+		if _, err := c.api.Last(t.Context(), c.names.RunStream(), c.names.Run(x.Session)); err != nil {
+			t.Errorf("the session of a dropped task has no token: %v", err)
 		}
 		must(t, q.Close(t.Context()))
 	})
@@ -139,7 +139,7 @@ func TestThatATaskIsDroppedIsSaidFirst(t *testing.T) {
 func TestOnlyTheTaskThatIsNamedIsTakenOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCell(t, QueueConfig{Name: "tools"})
+		c := newCell(t, queueOf{name: "tools"})
 		other, x := shellTask("t1-r1-c2"), shellTask("t1-r1-c1")
 		must(t, c.Tasks().Dispatch(t.Context(), other)) // number 1
 		must(t, c.Tasks().Dispatch(t.Context(), x))     // number 2
@@ -163,17 +163,17 @@ func TestAFenceNeverMovesBack(t *testing.T) {
 		c := newCell(t)
 		for _, x := range []struct{ put, want uint64 }{{3, 3}, {2, 3}, {4, 4}, {4, 4}} {
 			must(t, c.Tasks().Fence(t.Context(), "s1", x.put))
-			got, at, err := c.fenceOf(t.Context(), "s1")
-			if got.Epoch != x.want || err != nil {
-				t.Errorf("behind %d the fence is %v, %v, want %d", x.put, got, err, x.want)
+			got, _, err := c.fences().get(t.Context(), "s1")
+			if got.Value.Epoch != x.want || err != nil {
+				t.Errorf("behind %d the fence is %v, %v, want %d", x.put, got.Value, err, x.want)
 			}
-			if at == 0 {
+			if got.Seq == 0 {
 				t.Error("the fence has no place")
 			}
 		}
 		<-time.After(2 * fenceTTL)
 		must(t, c.Tasks().Fence(t.Context(), "s1", 1))
-		if got, _, err := c.fenceOf(t.Context(), "s1"); got.Epoch != 1 || err != nil {
+		if got, _, err := c.fences().get(t.Context(), "s1"); got.Value.Epoch != 1 || err != nil {
 			t.Errorf("behind one that expired the fence is %v, %v", got, err)
 		}
 	})
@@ -184,7 +184,7 @@ func TestAFenceNeverMovesBack(t *testing.T) {
 func TestWhatIsDroppedCanBePublishedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCell(t, QueueConfig{Name: "tools"})
+		c := newCell(t, queueOf{name: "tools"})
 		q := worker(t, c.nc)
 		old := shellTask("t1-r1-c1")
 		old.Epoch, old.Decided = 1, content.TimeOf(time.Now().Add(-time.Minute))

@@ -5,40 +5,90 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-const (
-	// Live copies that wait for a slow reader. What does not fit is read from the
-	// stream later.
-	liveBuffer = 256
+// ErrCursor is returned by Observe when the entry that a cursor names is missing from the
+// journal or is another one: the cursor is of another cell or session, or the store lost
+// entries. Investigate, then start with another cursor.
+var ErrCursor = errors.New("cursor does not fit the journal")
 
-	// The server may lose live copies without a word when leaders change, so a
-	// quiet stream is asked now and then whether it really is.
-	quiet = 3 * time.Second
-)
+// Cursor is the position of an observer: after an entry. The zero Cursor is before the first
+// one. An observer that stores a cursor after it has handled the entry, and continues from there
+// when it restarts, receives every entry at least once. In JSON a cursor is one line.
+type Cursor struct {
+	Position uint64            `json:"position"`          // in the journal of the cell, the same for all observers
+	Session  content.SessionID `json:"session,omitempty"` // of the entry
+	Seq      uint64            `json:"seq,omitempty"`     // of the entry in its session
+	Hash     events.Hash       `json:"hash,omitzero"`     // of the entry; zero matches any
+}
 
-// Follow yields the entries behind a sequence number, then new ones as they are
-// written. It ends without an error when ctx ends. While the servers do not
-// answer it waits for them. Live copies are taken as hints only: each entry is
-// checked against the chain, and read from the stream when in doubt.
+// CursorAt returns the cursor after a record of this package.
+func CursorAt(rec journal.Record) Cursor {
+	return Cursor{Position: rec.Guard, Session: rec.Entry.Session, Seq: rec.Seq, Hash: rec.Hash}
+}
+
+// Follow yields the entries after a sequence number, then new ones as they are written. It ends
+// without an error when ctx ends. While the servers do not answer it waits for them. Live copies
+// are only hints: each entry is verified against the chain, and read from the stream when in
+// doubt.
 func (j *Journal) Follow(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[journal.Record, error] {
 	return j.follow(ctx, s, journal.Head{}, after, nil)
 }
 
-// FollowFrom is Follow from behind head, without looking at earlier entries. What
-// follows must continue head's chain, else it ends with journal.ErrDamaged.
+// FollowFrom is Follow from head on, without looking at earlier entries. What follows must
+// continue head's chain, else it ends with journal.ErrDamaged.
 func (j *Journal) FollowFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[journal.Record, error] {
 	return j.follow(ctx, s, head, head.Seq, nil)
 }
 
-// follow reads from behind head, and yields from behind a sequence number. begin comes
-// before both.
+// End returns the cursor after the last entry of a session, or of AllSessions, so that Observe
+// yields what is written from now on. Without entries it is the zero Cursor.
+func (j *Journal) End(ctx context.Context, s content.SessionID) (Cursor, error) {
+	n := j.cell.names
+	if s != AllSessions && !content.IsToken(string(s)) {
+		return Cursor{}, fmt.Errorf("end of %q: %w", s, content.ErrBadID)
+	}
+	m, err := j.cell.api.Last(ctx, n.JournalStream(), n.Journal(s))
+	if api.IsNotFound(err) {
+		return Cursor{}, nil
+	}
+	var rec journal.Record
+	if err == nil {
+		rec, err = j.record(ctx, n.SessionOf(m.Subject), m)
+	}
+	if err != nil && !errors.Is(err, journal.ErrDamaged) {
+		return Cursor{}, fmt.Errorf("end of %s: %w", s, err)
+	}
+	return CursorAt(rec), nil
+}
+
+// Observe yields the entries after a cursor, those of one session or, in the order in which they
+// were written, those of AllSessions; then new ones as they come. There is no gap and no
+// repetition, whatever happens to connections and servers; CursorAt returns the cursor after
+// each. If the cursor has a hash, the entry that it names must exist, else Observe ends with
+// ErrCursor.
+//
+// For one session the chain is verified, and a damaged entry ends it with journal.ErrDamaged.
+// For all sessions a damaged entry is yielded with that as its Err, and chains are not verified,
+// so only the server may publish under the live prefix. Observe ends without an error when ctx
+// ends.
+func (j *Journal) Observe(ctx context.Context, s content.SessionID, from Cursor) iter.Seq2[journal.Record, error] {
+	if s == AllSessions {
+		return j.observeAll(ctx, from)
+	}
+	head := journal.Head{Seq: from.Seq, Hash: from.Hash, Guard: from.Position}
+	if from.Hash.IsZero() {
+		head = journal.Head{}
+	}
+	return j.follow(ctx, s, head, from.Seq, j.confirming(s, from))
+}
+
+// follow reads from head on, and yields from a sequence number on. begin runs first.
 func (j *Journal) follow(
 	ctx context.Context, s content.SessionID, head journal.Head, after uint64, begin func(context.Context) error,
 ) iter.Seq2[journal.Record, error] {
@@ -47,11 +97,10 @@ func (j *Journal) follow(
 			yield(journal.Record{}, fmt.Errorf("follow %q: %w", s, content.ErrBadID))
 			return
 		}
-		n := j.cell.names
 		ch := chain{session: s, head: head}
-		t := tail{cell: j.cell, stream: n.journalStream(), subject: n.journal(s), at: head.Guard, begin: begin}
-		t.adjacent = func(_ stored, before uint64) bool { return before == t.at }
-		t.use = func(m stored, _ bool) error {
+		t := j.tail(j.cell.names.Journal(s), head.Guard, begin)
+		t.Adjacent = func(_ api.Message, before uint64) bool { return before == t.At }
+		t.Use = func(m api.Message, _ bool) error {
 			if ch.head.Seq < after && ch.skip(m, after) || ch.deleted && m.Seq <= ch.head.Guard {
 				return nil
 			}
@@ -62,139 +111,82 @@ func (j *Journal) follow(
 			if err != nil || rec.Seq <= after {
 				return err
 			}
-			return goOn(yield(rec, nil))
+			return enough(yield(rec, nil))
 		}
-		if err := t.run(ctx); err != nil {
+		if err := j.cell.api.Follow(ctx, t); err != nil {
 			yield(journal.Record{}, fmt.Errorf("follow %s after %d: %w", s, ch.head.Seq, err))
 		}
 	}
 }
 
-// errEnough says that the reader wants no more.
-var errEnough = errors.New("enough")
-
-func goOn(more bool) error {
-	if more {
-		return nil
-	}
-	return errEnough
-}
-
-// tail follows the messages on a subject of a stream, without gap or repetition.
-// It is owned by the goroutine that iterates.
-type tail struct {
-	cell    *Cell
-	stream  string
-	subject string
-
-	begin    func(context.Context) error        // before anything is read, until it succeeds; nil: nothing to do
-	use      func(m stored, live bool) error    // takes a message, or does not and leaves no trace of it
-	adjacent func(m stored, before uint64) bool // whether a live copy is the next message
-
-	at uint64 // position of the last message that was used
-}
-
-// run subscribes first and reads the history then, so that nothing falls between
-// the two.
-func (t *tail) run(ctx context.Context) error {
-	nc := t.cell.nc
-	live := make(chan *nats.Msg, liveBuffer)
-	sub, err := nc.Subscribe(t.cell.names.live(t.subject), func(msg *nats.Msg) {
-		select {
-		case live <- msg:
-		default: // the next one that fits tells of the gap
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("subscribe: %w", err)
-	}
-	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
-	status := nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
-	defer nc.RemoveStatusListener(status)
-
-	idle := time.NewTimer(quiet)
-	defer idle.Stop()
-	err = t.catchUp(ctx)
-	for ; err == nil; err = t.tolerate(err) {
-		idle.Reset(quiet)
-		select {
-		case <-ctx.Done():
-			return nil
-		case msg := <-live:
-			err = t.hint(ctx, msg)
-		case <-status:
-			if nc.IsClosed() {
-				return nats.ErrConnectionClosed
+func (j *Journal) observeAll(ctx context.Context, from Cursor) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		n := j.cell.names
+		t := j.tail(n.AllJournals(), from.Position, j.confirming(AllSessions, from))
+		t.Adjacent = func(m api.Message, _ uint64) bool { return m.Seq == t.At+1 }
+		t.Use = func(m api.Message, live bool) error {
+			rec, err := j.record(ctx, n.SessionOf(m.Subject), m)
+			if errors.Is(err, journal.ErrDamaged) && !live {
+				rec.Err, err = err, nil // the other sessions continue
 			}
-			err = t.catchUp(ctx)
-		case <-idle.C:
-			err = t.catchUp(ctx)
-		}
-	}
-	if errors.Is(err, errEnough) || ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
-// tolerate drops errors that a later attempt may not meet.
-func (t *tail) tolerate(err error) error {
-	if isTransient(err) || isNoJetStream(err) && !t.cell.nc.IsClosed() {
-		return nil
-	}
-	return err
-}
-
-// hint takes a live copy if it is the next message, and reads the stream if one
-// is missing in between or the copy does not fit.
-func (t *tail) hint(ctx context.Context, msg *nats.Msg) error {
-	m, before, err := parseDirect(msg)
-	if err != nil || m.Seq <= t.at {
-		return nil //nolint:nilerr // not published by the server: nobody's business
-	}
-	if t.begin == nil && t.adjacent(m, before) {
-		if err = t.take(m, true); err == nil || errors.Is(err, errEnough) {
-			return err
-		}
-	}
-	return t.catchUp(ctx)
-}
-
-func (t *tail) take(m stored, live bool) error {
-	if err := t.use(m, live); err != nil {
-		return err
-	}
-	t.at = m.Seq
-	return nil
-}
-
-// catchUp reads from the stream whatever there is: in batches from any replica,
-// then from the leader, whose word is the last.
-func (t *tail) catchUp(ctx context.Context) error {
-	if t.begin != nil {
-		if err := t.begin(ctx); err != nil {
-			return err
-		}
-		t.begin = nil
-	}
-	for {
-		for m, err := range t.cell.batchGet(ctx, t.stream, t.subject, t.at+1) {
 			if err != nil {
 				return err
 			}
-			if err := t.take(m, false); err != nil {
-				return err
-			}
+			return enough(yield(rec, nil))
 		}
-		m, err := t.cell.leaderNext(ctx, t.stream, t.subject, t.at+1)
-		if isNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := t.take(m, false); err != nil {
-			return err
+		if err := j.cell.api.Follow(ctx, t); err != nil {
+			yield(journal.Record{}, fmt.Errorf("observe all sessions after position %d: %w", t.At, err))
 		}
 	}
+}
+
+func (j *Journal) tail(subject string, at uint64, begin func(context.Context) error) *api.Tail {
+	n := j.cell.names
+	return &api.Tail{Stream: n.JournalStream(), Subject: subject, Live: n.Live(subject), At: at, Begin: begin}
+}
+
+// enough returns the error that ends a Tail unless its reader wants more.
+func enough(more bool) error {
+	if more {
+		return nil
+	}
+	return api.ErrEnough
+}
+
+// confirming returns a function that confirms that the entry of a cursor exists; nil if the
+// cursor names none.
+func (j *Journal) confirming(s content.SessionID, c Cursor) func(context.Context) error {
+	switch {
+	case s != AllSessions && c.Session != "" && c.Session != s:
+		return func(context.Context) error { return fmt.Errorf("%w: it is of session %s", ErrCursor, c.Session) }
+	case c.Hash.IsZero():
+		return nil
+	}
+	return func(ctx context.Context) error { return j.confirm(ctx, c) }
+}
+
+func (j *Journal) confirm(ctx context.Context, c Cursor) error {
+	n := j.cell.names
+	m, err := j.cell.api.Next(ctx, n.JournalStream(), n.AllJournals(), c.Position)
+	if api.IsNotFound(err) || err == nil && m.Seq != c.Position {
+		if last, err := j.Last(ctx, c.Session); err == nil && last.Guard > c.Position {
+			if _, deleted := events.DeletionOf(last.Entry); deleted {
+				return nil // it was deleted with its session
+			}
+		}
+		return fmt.Errorf("%w: there is no entry at position %d", ErrCursor, c.Position)
+	}
+	if err != nil {
+		return err
+	}
+	s := n.SessionOf(m.Subject)
+	rec, err := j.record(ctx, s, m)
+	switch {
+	case err != nil && !errors.Is(err, journal.ErrDamaged):
+		return err
+	case c.Session != s || rec.Hash != c.Hash:
+		return fmt.Errorf("%w: at position %d is entry %d of session %s with hash %s, not %d of %s with %s",
+			ErrCursor, c.Position, rec.Seq, s, rec.Hash, c.Seq, c.Session, c.Hash)
+	}
+	return nil
 }

@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
 // scribe writes entries of several sessions in turn.
@@ -174,8 +176,8 @@ func TestAnObserverOfAllRepairsAGapAtOnce(t *testing.T) {
 			t.Errorf("took %v, want no time: the copy behind a gap tells of it", took)
 		}
 		expect(t, records, w.write(3)...) // of these there is no copy at all
-		if took := time.Since(start); took > quiet {
-			t.Errorf("took %v, want at most %v", took, quiet)
+		if took := time.Since(start); took > api.Quiet {
+			t.Errorf("took %v, want at most %v", took, api.Quiet)
 		}
 		cancel()
 	})
@@ -248,7 +250,7 @@ func TestAnObserverWaitsForTheServers(t *testing.T) {
 	u, err := url.Parse(s.ClientURL())
 	must(t, err)
 	c := openCell(t, connectTCP(t, s, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectBufSize(-1)))
-	must(t, c.Provision(t.Context(), Config{}))
+	create(t, c, jetstream.FileStorage, 1)
 	w := newScribe(t, c)
 	w.write(5)
 	o := &observer{t: t, j: c.Journal(), of: AllSessions}
@@ -280,11 +282,11 @@ func TestAnObserverMissesNothingWhileLeadersChange(t *testing.T) {
 		must(t, err)
 		cells = append(cells, openCell(t, nc))
 	}
-	must(t, cells[0].Provision(ctx, Config{Memory: true, Replicas: 3}))
+	create(t, cells[0], jetstream.MemoryStorage, 3)
 	all := &observer{t: t, j: cells[1].Journal(), of: AllSessions}
 	w := newScribe(t, cells[0])
 	for range 4 {
-		stepDown(ctx, t, cells[1], "STREAM.LEADER.STEPDOWN."+cells[0].names.journalStream())
+		stepDown(ctx, t, cells[1], "STREAM.LEADER.STEPDOWN."+cells[0].names.JournalStream())
 		for range 10 {
 			w.persist(ctx)
 		}

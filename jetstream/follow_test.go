@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
 // following follows in a goroutine of its own; the records come on a channel that
@@ -72,9 +73,10 @@ func expectNone(t *testing.T, records <-chan journal.Record) {
 func muteCell(t *testing.T) *Cell {
 	t.Helper()
 	c := openCell(t, connect(t, startServer(t)))
-	cfg := Topology(c.names.ns, Config{Memory: true})[0].stream
+	cfg := c.names.Streams()[0].Config
+	cfg.Storage = jetstream.MemoryStorage
 	cfg.RePublish = nil
-	_, err := c.js.CreateStream(t.Context(), cfg)
+	_, err := jsOf(t, c).CreateStream(t.Context(), cfg)
 	must(t, err)
 	return c
 }
@@ -82,9 +84,9 @@ func muteCell(t *testing.T) *Cell {
 // liveCopy publishes what the server would have of the entry at a guard.
 func liveCopy(t *testing.T, c *Cell, s content.SessionID, guard, before uint64) {
 	t.Helper()
-	m, err := c.leaderNext(t.Context(), c.names.journalStream(), c.names.journal(s), guard)
+	m, err := c.api.Next(t.Context(), c.names.JournalStream(), c.names.Journal(s), guard)
 	must(t, err)
-	msg := &nats.Msg{Subject: c.names.live(m.Subject), Header: m.Header, Data: m.Data}
+	msg := &nats.Msg{Subject: c.names.Live(m.Subject), Header: m.Header, Data: m.Data}
 	msg.Header.Set(jetstream.SubjectHeader, m.Subject)
 	msg.Header.Set(jetstream.SequenceHeader, strconv.FormatUint(m.Seq, 10))
 	msg.Header.Set(jetstream.TimeStampHeaer, m.Time.Format(time.RFC3339Nano))
@@ -102,8 +104,8 @@ func TestFollowNeedsNoLiveCopies(t *testing.T) {
 			start := time.Now()
 			end := heads[len(heads)-1]
 			expect(t, records, heads[1:]...)
-			if took := time.Since(start); took > quiet {
-				t.Errorf("entries came after %v, want at most %v", took, quiet)
+			if took := time.Since(start); took > api.Quiet {
+				t.Errorf("entries came after %v, want at most %v", took, api.Quiet)
 			}
 			heads = journaltest.Fill(t, c.Journal(), "s", end, 5)
 		}
@@ -144,9 +146,9 @@ func TestFollowChecksLiveCopies(t *testing.T) {
 		expect(t, records, h[1])
 
 		payload, header := sealed(t, h[1], journaltest.Entry("s", 666))
-		forged := &nats.Msg{Subject: c.names.live(c.names.journal("s")), Header: header, Data: payload}
+		forged := &nats.Msg{Subject: c.names.Live(c.names.Journal("s")), Header: header, Data: payload}
 		must(t, c.nc.PublishMsg(forged)) // not even a sequence
-		forged.Header.Set(jetstream.SubjectHeader, c.names.journal("s"))
+		forged.Header.Set(jetstream.SubjectHeader, c.names.Journal("s"))
 		forged.Header.Set(jetstream.SequenceHeader, "2")
 		forged.Header.Set(jetstream.TimeStampHeaer, time.Now().Format(time.RFC3339Nano))
 		forged.Header.Set("Nats-Last-Sequence", "77") // pretends that entries were missed
@@ -165,7 +167,7 @@ func TestASlowFollowerMissesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, cancel := context.WithCancel(t.Context())
 		records := following(ctx, t, c.Journal().Follow(ctx, "s", 0))
-		h := journaltest.Fill(t, c.Journal(), "s", journal.Head{}, 4*liveBuffer) // far more than waits in memory
+		h := journaltest.Fill(t, c.Journal(), "s", journal.Head{}, 4*api.LiveBuffer) // far more than waits in memory
 		expect(t, records, h[1:]...)
 		h = journaltest.Fill(t, c.Journal(), "s", h[len(h)-1], 1)
 		expect(t, records, h[1])
@@ -200,7 +202,7 @@ func TestFollowOutlivesTheServer(t *testing.T) {
 	must(t, err)
 	reconnect := []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectBufSize(-1)}
 	reader, writer := openCell(t, connectTCP(t, s, reconnect...)), openCell(t, connectTCP(t, s, reconnect...))
-	must(t, writer.Provision(t.Context(), Config{}))
+	create(t, writer, jetstream.FileStorage, 1)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	records := following(ctx, t, reader.Journal().Follow(ctx, "s", 0))

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
 // hostile returns what anybody may have written where a value of a map is expected
@@ -54,13 +56,13 @@ func TestForeignOffersAreLeftOut(t *testing.T) {
 			must(t, c.Catalog().Advertise(t.Context(), offer("w1", "a")))
 			wantOffers(t, v, offer("w1", "a"))
 			n := allocated(func() {
-				must(t, c.keyPut(t.Context(), c.names.catalogBucket(), offerKeys+"w2", value, offerTTL))
+				putRaw(t, c, c.names.Catalog().Key(layout.OfferKeys+"w2"), value)
 				wantOffers(t, v, offer("w1", "a"))
 			})
 			if n > mostAllocated {
 				t.Errorf("%s: %d bytes of memory for %d bytes", what, n, len(value))
 			}
-			must(t, c.keyPut(t.Context(), c.names.catalogBucket(), offerKeys+"w1", value, offerTTL))
+			putRaw(t, c, c.names.Catalog().Key(layout.OfferKeys+"w1"), value)
 			wantOffers(t, v) // what w1 offered is not on offer any more
 		})
 	}
@@ -71,10 +73,10 @@ func TestForeignNodeRecordsAreLeftOut(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCell(t)
 			must(t, c.Nodes().Record(t.Context(), "n1", nil))
-			must(t, c.keyPut(t.Context(), c.names.nodesBucket(), "n2", value, nodeTTL))
+			putRaw(t, c, c.names.Nodes().Key("n2"), value)
 			var got []NodeRecord
 			n := allocated(func() { got = nodes(t, c) })
-			if diff := cmp.Diff([]NodeRecord{{Node: "n1", Held: []HeldToken{}}}, got); diff != "" {
+			if diff := cmp.Diff([]NodeRecord{{Node: "n1", AheadKnown: true, Held: []HeldToken{}}}, got); diff != "" {
 				t.Errorf("%s: nodes (-want +got):\n%s", what, diff)
 			}
 			if n > mostAllocated {

@@ -5,24 +5,37 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-const apiStreamPurge = "$JS.API.STREAM.PURGE."
+const (
+	// maxAsk is the largest ask: the session's driver holds it in memory, briefly several
+	// times, and then once for as long as it drives the session.
+	maxAsk = 128 << 20
 
-// ErrNoLane is returned by Send for a command that a host gives itself or that
-// only the server sends. There is no lane for it: apply it where it arose.
+	// A read returns at most this much of a lane, so that its cost is bounded however many
+	// commands were sent.
+	readMessages = 256
+	readBytes    = 4 << 20 // it ends after the message that exceeds it
+
+	// maxAhead is how many messages of a lane are requested at once.
+	maxAhead = 16
+)
+
+// ErrNoLane is returned by Send for a command that hosts give themselves or that only the
+// server sends. It has no lane: apply it where it arose.
 var ErrNoLane = errors.New("command has no lane")
 
-// Inbox holds the commands of all sessions until they are handled. A session's
-// commands come on lanes, one permission each, and consumption is a cursor per
-// lane that the driver keeps in its journal; the inbox itself remembers nothing.
+// Inbox holds the commands of all sessions until they are handled. A session's commands arrive
+// on lanes, one permission each. Consumption is a cursor per lane that the driver keeps in its
+// journal; the inbox itself remembers nothing.
 type Inbox struct {
 	cell *Cell
 }
@@ -30,19 +43,19 @@ type Inbox struct {
 // Inbox returns the cell's inbox.
 func (c *Cell) Inbox() *Inbox { return &Inbox{cell: c} }
 
-// Message is one command of a session, as it was read or heard.
+// Message is one command of a session, as it was read or received.
 type Message struct {
 	Lane     events.Lane
-	Seq      uint64 // of the message, which is the lane's cursor once it is handled
-	Last     uint64 // of the lane's message before; what lies between that and the cursor was missed
+	Seq      uint64 // of the message; the lane's cursor once it is handled
+	Last     uint64 // of the lane's previous message; messages between the cursor and it were missed
 	Envelope commands.Envelope
 	Ticket   string // that came with it
-	Err      error  // commands.ErrBadCommand or ErrBlobMissing: pass over it
+	Err      error  // commands.ErrBadCommand or ErrBlobMissing: skip it
 	Gap      bool   // from a Listener only: commands may have been missed, read the inbox
-	More     bool   // from Read only: its lane goes on behind this one, read again
+	More     bool   // from Read only: its lane continues, read again
 }
 
-// lanes of a session, in the order in which their commands are taken.
+// lanes returns the lanes of a session, in the order in which their commands are handled.
 func lanes() []events.Lane {
 	return []events.Lane{events.LaneAsk, events.LaneDecide, events.LaneReport, events.LaneDue}
 }
@@ -50,14 +63,14 @@ func lanes() []events.Lane {
 // lane returns the stream and the subject of a session's lane.
 func (c *Cell) lane(s content.SessionID, l events.Lane) (stream, subject string) {
 	if l == events.LaneDue {
-		return c.names.timersStream(), c.names.due(s)
+		return c.names.TimersStream(), c.names.Due(s)
 	}
-	return c.names.inboxStream(), c.names.cmd(s, l)
+	return c.names.InboxStream(), c.names.Cmd(s, l)
 }
 
-// Send puts a command into its session's inbox and returns its sequence there.
-// It tries again for as long as trying can help, so a command may arrive twice;
-// its id tells. It wakes nobody; see Runs.
+// Send puts a command into its session's inbox and returns its sequence there. It retries as
+// long as that can help, so a command may arrive twice; its id shows that. It does not wake the
+// session; see Runs.
 func (i *Inbox) Send(ctx context.Context, env commands.Envelope) (uint64, error) {
 	return i.SendReport(ctx, env, "")
 }
@@ -74,20 +87,17 @@ func (i *Inbox) SendReport(ctx context.Context, env commands.Envelope, ticket st
 	stream, subject := i.cell.lane(env.Session, lane)
 	msg := &nats.Msg{Subject: subject}
 	if ticket != "" {
-		msg.Header = withHeader(nil, headerTicket, ticket)
+		msg.Header = withHeader(nil, layout.HeaderTicket, ticket)
 	}
 	seq, err := i.cell.sendEnvelope(ctx, msg, env)
 	if err != nil {
-		return 0, fmt.Errorf("send %s to %s: %w", env.ID, env.Session, i.cell.explain(ctx, stream, err))
+		return 0, fmt.Errorf("send %s to %s: %w", env.ID, env.Session, i.cell.api.Explain(ctx, stream, err))
 	}
 	return seq, nil
 }
 
-// maxAsk is the largest ask: whoever drives the session holds it in memory, several
-// times for a moment, and then for as long as the session is driven.
-const maxAsk = 128 << 20
-
-// sendEnvelope publishes a command as msg says, more than once if need be.
+// sendEnvelope publishes a command with the subject and headers of msg, more than once if need
+// be.
 func (c *Cell) sendEnvelope(ctx context.Context, msg *nats.Msg, env commands.Envelope) (seq uint64, err error) {
 	data, err := env.Encode()
 	if err != nil {
@@ -104,33 +114,28 @@ func (c *Cell) sendEnvelope(ctx context.Context, msg *nats.Msg, env commands.Env
 	for k, v := range header {
 		msg.Header = withHeader(msg.Header, k, v...)
 	}
-	err = promptly(ctx, func(ctx context.Context) error {
-		seq, err = c.publish(ctx, msg)
+	err = api.Promptly(ctx, func(ctx context.Context) error {
+		seq, err = c.api.Publish(ctx, msg)
 		return err
 	})
 	return seq, err
 }
 
-// promptly is patiently for what comes with every call: only when the first
-// attempt fails is there anything to be patient about.
-func promptly(ctx context.Context, do func(context.Context) error) error {
-	err := do(ctx)
-	if err == nil || !isTransient(err) {
-		return err
-	}
-	return patiently(ctx, do)
+// laneRead is the part of a read that concerns one lane.
+type laneRead struct {
+	from  events.Cursor
+	found []Message
 }
 
-// Read returns the commands behind the cursors, which name each lane at most
-// once, lane by lane and in order: first what clients ask, then decisions,
-// reports and timers. It asks the leaders, so it sees whatever was acknowledged
-// before. Of a lane that holds very many it brings the first ones.
+// Read returns the commands after the cursors, which name each lane at most once, lane by lane
+// and in order: first asks, then decisions, reports and timers. It asks the leaders, so it
+// includes everything that was acknowledged before. Of a long lane it returns the first part.
 func (i *Inbox) Read(ctx context.Context, s content.SessionID, cursors []events.Cursor) ([]Message, error) {
 	var reads []*laneRead
 	for _, lane := range lanes() {
 		reads = append(reads, &laneRead{from: events.Cursor{Lane: lane, Seq: cursorOf(cursors, lane)}})
 	}
-	err := together(reads, func(r *laneRead) (err error) {
+	err := api.ForEach(reads, func(r *laneRead) (err error) {
 		r.found, err = i.readLane(ctx, s, r.from)
 		return err
 	})
@@ -144,7 +149,7 @@ func (i *Inbox) Read(ctx context.Context, s content.SessionID, cursors []events.
 	return out, nil
 }
 
-// All yields every command behind the cursors, as Read does, again and again.
+// All yields every command after the cursors in bounded reads.
 func (i *Inbox) All(ctx context.Context, s content.SessionID, cursors []events.Cursor) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		at := make(map[events.Lane]uint64)
@@ -181,7 +186,58 @@ func cursorOf(cursors []events.Cursor, l events.Lane) uint64 {
 	return 0
 }
 
-// decode fills in the command, if the bytes are one for the session.
+func (i *Inbox) readLane(ctx context.Context, s content.SessionID, from events.Cursor) ([]Message, error) {
+	var out []Message
+	stream, subject := i.cell.lane(s, from.Lane)
+	for last, size, ahead := from.Seq, 0, 1; ; {
+		found, err := i.cell.api.Run(ctx, stream, subject, last+1, ahead)
+		if err != nil || len(found) == 0 {
+			return out, err
+		}
+		for _, m := range found {
+			msg := Message{Lane: from.Lane, Seq: m.Seq, Last: last, Ticket: m.Header.Get(layout.HeaderTicket)}
+			n, err := i.fill(ctx, &msg, s, m)
+			if err != nil {
+				return nil, err
+			}
+			size += n
+			msg.More = len(out) == readMessages-1 || size > readBytes
+			out = append(out, msg)
+			if msg.More {
+				return out, nil
+			}
+			last = m.Seq
+		}
+		if ahead = min(2*ahead, maxAhead); len(found)*2 < ahead { // other sessions' messages lie between
+			ahead = 1
+		}
+	}
+}
+
+// fill decodes a stored message into msg and returns its size. A message that cannot be a
+// command gets an Err.
+func (i *Inbox) fill(ctx context.Context, msg *Message, s content.SessionID, m api.Message) (size int, err error) {
+	limit := maxAsk
+	if msg.Lane == events.LaneReport {
+		limit = 0 // a tool's output is never skipped
+	}
+	data, err := i.cell.unpack(ctx, m.Header, m.Data, limit)
+	switch {
+	case errors.Is(err, ErrTooLarge):
+		msg.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, err)
+	case m.Spoofed:
+		msg.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, api.ErrSpoofed)
+	case errors.Is(err, ErrBlobMissing):
+		msg.Err = err
+	case err != nil:
+		return 0, err
+	default:
+		msg.decode(s, data)
+	}
+	return len(data), nil
+}
+
+// decode decodes the command, which must be for the session and on its lane.
 func (m *Message) decode(s content.SessionID, data []byte) {
 	m.Envelope, m.Err = commands.Decode(data)
 	if m.Err == nil && m.Envelope.Session != s {
@@ -192,21 +248,20 @@ func (m *Message) decode(s content.SessionID, data []byte) {
 	}
 }
 
-// Purge removes the handled commands, up to and with each lane's cursor. While
-// work is outstanding keepLast must be set: the last handled command of each lane
-// then stays, so that the inbox alone says which sessions have to run (the
-// invariant inbox-empty-only-at-rest).
+// Purge deletes the handled commands, up to and including each lane's cursor. While work is
+// outstanding keepLast must be set: the last handled command of each lane then stays, so that
+// the inbox alone says which sessions have to run (the invariant inbox-empty-only-at-rest).
 func (i *Inbox) Purge(ctx context.Context, s content.SessionID, cursors []events.Cursor, keepLast bool) error {
-	err := together(cursors, func(c events.Cursor) error {
+	err := api.ForEach(cursors, func(c events.Cursor) error {
 		if c.Lane == events.LaneLocal || c.Seq == 0 {
 			return nil
 		}
-		end := c.Seq + 1 // what is before it goes
+		end := c.Seq + 1 // exclusive
 		if keepLast {
 			end = c.Seq
 		}
 		stream, subject := i.cell.lane(s, c.Lane)
-		return i.cell.purge(ctx, stream, subject, end)
+		return i.cell.api.Purge(ctx, stream, subject, end)
 	})
 	if err != nil {
 		return fmt.Errorf("purge inbox of %s: %w", s, err)
@@ -214,46 +269,21 @@ func (i *Inbox) Purge(ctx context.Context, s content.SessionID, cursors []events
 	return nil
 }
 
-// purge removes the messages on a subject before a sequence, 0 for all.
-func (c *Cell) purge(ctx context.Context, stream, subject string, before uint64) error {
-	query := fmt.Appendf(nil, `{"filter":%q,"seq":%d}`, subject, before)
-	if before == 0 {
-		query = fmt.Appendf(nil, `{"filter":%q}`, subject)
-	}
-	err := patiently(ctx, func(ctx context.Context) error {
-		_, err := c.ask(ctx, apiStreamPurge+stream, query)
-		return err
-	})
-	if err != nil {
-		return c.explain(ctx, stream, err)
-	}
-	return nil
-}
-
-// HasAny reports whether a command of the session is there, handled or not. It
-// asks the leaders.
+// HasAny reports whether the inbox holds a command of the session, handled or not. It asks the
+// leaders.
 func (i *Inbox) HasAny(ctx context.Context, s content.SessionID) (bool, error) {
 	places := []struct{ stream, subject string }{
-		{i.cell.names.inboxStream(), i.cell.names.cmds(s)},
-		{i.cell.names.timersStream(), i.cell.names.due(s)},
+		{i.cell.names.InboxStream(), i.cell.names.Cmds(s)},
+		{i.cell.names.TimersStream(), i.cell.names.Due(s)},
 	}
 	for _, p := range places {
-		_, err := i.cell.leaderNext(ctx, p.stream, p.subject, 1)
+		_, err := i.cell.api.Next(ctx, p.stream, p.subject, 1)
 		if err == nil {
 			return true, nil
 		}
-		if !errors.Is(err, errNoMessage) {
+		if !errors.Is(err, api.ErrNoMessage) {
 			return false, fmt.Errorf("look into inbox of %s: %w", s, err)
 		}
 	}
 	return false, nil
-}
-
-// laneOf returns the lane of a subject of commands or of its live copy.
-func (n names) laneOf(subject string) events.Lane {
-	subject = strings.TrimPrefix(strings.TrimPrefix(subject, n.ns+"."), "live.")
-	if strings.HasPrefix(subject, "due.") {
-		return events.LaneDue
-	}
-	return events.Lane(subject[strings.LastIndexByte(subject, '.')+1:])
 }

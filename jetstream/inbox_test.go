@@ -3,17 +3,23 @@ package jetstream
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
 // Commands of each lane that a test sends.
@@ -74,11 +80,11 @@ func dueNow(t testing.TB, c *Cell, s content.SessionID, id string) {
 	t.Helper()
 	must(t, c.Timers().Arm(t.Context(), s, id, time.Now(), fired(s, id)))
 	for {
-		m, err := c.leaderLast(t.Context(), c.names.timersStream(), c.names.due(s))
+		m, err := c.api.Last(t.Context(), c.names.TimersStream(), c.names.Due(s))
 		if err == nil && strings.Contains(string(m.Data), id) {
 			return
 		}
-		if err != nil && !isNotFound(err) {
+		if err != nil && !api.IsNotFound(err) {
 			t.Fatal(err)
 		}
 		<-time.After(10 * time.Millisecond) // of the bubble's time
@@ -214,7 +220,7 @@ func TestBadCommandsAreShownAndPassedOver(t *testing.T) {
 		c := newCell(t)
 		put := func(lane events.Lane, header nats.Header, data []byte) {
 			t.Helper()
-			_, err := c.publish(t.Context(), &nats.Msg{Subject: c.names.cmd("s1", lane), Header: header, Data: data})
+			_, err := c.api.Publish(t.Context(), &nats.Msg{Subject: c.names.Cmd("s1", lane), Header: header, Data: data})
 			must(t, err)
 		}
 		encoded := func(env commands.Envelope) []byte {
@@ -226,7 +232,7 @@ func TestBadCommandsAreShownAndPassedOver(t *testing.T) {
 		put(events.LaneAsk, nil, []byte("no command"))
 		put(events.LaneAsk, nil, encoded(submit("s2", "foreign", "")))
 		put(events.LaneAsk, nil, encoded(lostReport("s1", "forged"))) // a client may not report
-		put(events.LaneAsk, nats.Header{headerBlob: {strings.Repeat("0", 64)}}, nil)
+		put(events.LaneAsk, nats.Header{layout.HeaderBlob: {strings.Repeat("0", 64)}}, nil)
 		send(t, c, submit("s1", "good", ""))
 		got := read(t, c, "s1")
 		if len(got) != 5 {
@@ -273,7 +279,7 @@ func TestSendWaitsForAServerThatComes(t *testing.T) {
 			sent <- err
 		}()
 		<-time.After(5 * time.Second) // as long as an election may take
-		must(t, c.Provision(t.Context(), Config{Memory: true}))
+		create(t, c, jetstream.MemoryStorage, 1)
 		must(t, <-sent)
 		wantIDs(t, read(t, c, "s1"), "ask a1")
 	})
@@ -311,9 +317,9 @@ func TestAnAskThatIsTooLargeIsPassedOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		id, err := c.Blobs().Put(t.Context(), make([]byte, maxAsk+1))
 		must(t, err)
-		msg := nats.NewMsg(c.names.cmd("s", events.LaneAsk))
-		msg.Header.Set(headerBlob, id)
-		_, err = c.publish(t.Context(), msg)
+		msg := nats.NewMsg(c.names.Cmd("s", events.LaneAsk))
+		msg.Header.Set(layout.HeaderBlob, id)
+		_, err = c.api.Publish(t.Context(), msg)
 		must(t, err)
 		send(t, c, submit("s", "next", ""))
 		got := read(t, c, "s")
@@ -335,4 +341,59 @@ func TestAnAskThatIsTooLargeIsNotSent(t *testing.T) {
 			t.Errorf("HasAny = %v, %v", any, err)
 		}
 	})
+}
+
+// TestAReadSkipsNothingThatIsSentMeanwhile reads two sessions' commands while they are
+// sent, in rows and in turns: a command that was passed over would never be handled.
+func TestAReadSkipsNothingThatIsSentMeanwhile(t *testing.T) {
+	t.Parallel()
+	const each = 1500
+	s := startServer(t)
+	c := provision(t, connect(t, s))
+	sessions := []content.SessionID{"s1", "s2"}
+	nc := connect(t, s)
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		sent := make([]int, len(sessions))
+		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's
+		for sent[0] < each || sent[1] < each {
+			i := r.IntN(len(sessions))
+			for range 1 + r.IntN(40) {
+				if sent[i] == each {
+					break
+				}
+				raw, err := submit(sessions[i], strconv.Itoa(sent[i]), "").Encode()
+				if err == nil {
+					err = nc.Publish(c.names.Cmd(sessions[i], events.LaneAsk), raw)
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				sent[i]++
+			}
+		}
+	})
+	var reading sync.WaitGroup
+	for _, id := range sessions {
+		reading.Go(func() {
+			ctx := within(t, api.Patience*10)
+			for got, at := 0, uint64(0); got < each; {
+				found, err := c.Inbox().Read(ctx, id, []events.Cursor{{Lane: events.LaneAsk, Seq: at}})
+				if err != nil {
+					t.Errorf("Read behind %d commands = %v", got, err)
+					return
+				}
+				for _, m := range found {
+					if m.Envelope.ID != strconv.Itoa(got) || m.Last != at {
+						t.Errorf("%s behind %d: command %q, behind %d, want number %d", id, at, m.Envelope.ID, m.Last, got)
+						return
+					}
+					got, at = got+1, m.Seq
+				}
+			}
+		})
+	}
+	sending.Wait()
+	reading.Wait()
 }

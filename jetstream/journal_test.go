@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
 func TestJournalKeepsTheContract(t *testing.T) {
@@ -30,7 +33,7 @@ func TestJournalKeepsTheContractOnDiskAndOverTCP(t *testing.T) {
 	journaltest.Run(t, journaltest.Features{}, func(t *testing.T) journal.Journal {
 		s := startServer(t, onDisk(t)...)
 		cell := openCell(t, connectTCP(t, s))
-		must(t, cell.Provision(t.Context(), Config{}))
+		create(t, cell, jetstream.FileStorage, 1)
 		return cell.Journal()
 	})
 }
@@ -45,16 +48,16 @@ func TestEntriesCarryTheirHeaders(t *testing.T) {
 		e.Events = append(e.Events, e.Events[0])
 		second, err := j.Append(journal.WithTraceParent(t.Context(), trace), first, e)
 		must(t, err)
-		m, err := c.leaderLast(t.Context(), c.names.journalStream(), c.names.journal("s"))
+		m, err := c.api.Last(t.Context(), c.names.JournalStream(), c.names.Journal("s"))
 		must(t, err)
 		for key, want := range map[string]string{
-			headerGuard:   strconv.FormatUint(first.Guard, 10),
-			headerSeq:     "2",
-			headerHash:    second.Hash.String(),
-			headerPrev:    first.Hash.String(),
-			headerKinds:   "input_queued,warning",
-			headerVersion: strconv.Itoa(events.Version),
-			headerTrace:   trace,
+			layout.HeaderGuard:   strconv.FormatUint(first.Guard, 10),
+			layout.HeaderSeq:     "2",
+			layout.HeaderHash:    second.Hash.String(),
+			layout.HeaderPrev:    first.Hash.String(),
+			layout.HeaderKinds:   "input_queued,warning",
+			layout.HeaderVersion: strconv.Itoa(events.Version),
+			layout.HeaderTrace:   trace,
 		} {
 			if got := m.Header.Get(key); got != want {
 				t.Errorf("%s = %q, want %q", key, got, want)
@@ -106,7 +109,7 @@ func drain(records func(func(journal.Record, error) bool)) (out []journal.Record
 // forge writes a message into a journal without any of the checks of Append.
 func forge(t *testing.T, c *Cell, s content.SessionID, payload []byte, header nats.Header) {
 	t.Helper()
-	_, err := c.publish(t.Context(), &nats.Msg{Subject: c.names.journal(s), Data: payload, Header: header})
+	_, err := c.api.Publish(t.Context(), &nats.Msg{Subject: c.names.Journal(s), Data: payload, Header: header})
 	must(t, err)
 }
 
@@ -117,7 +120,7 @@ func sealed(t *testing.T, head journal.Head, e events.Entry) (payload []byte, he
 	must(t, err)
 	var msg nats.Msg
 	describe(&msg, head, e, next)
-	delete(msg.Header, headerGuard)
+	delete(msg.Header, layout.HeaderGuard)
 	return payload, msg.Header
 }
 
@@ -154,10 +157,10 @@ func TestDamageIsNamed(t *testing.T) {
 			forge(t, c, "s", []byte("hello"), nil)
 		}, "journal damaged: s, message 4 of the stream: its bytes have the hash 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824, its header says"},
 		{"no entry with a good hash", func(t *testing.T, c *Cell, _ journal.Head) {
-			forge(t, c, "s", []byte("hello"), nats.Header{headerHash: {events.HashOf([]byte("hello")).String()}})
+			forge(t, c, "s", []byte("hello"), nats.Header{layout.HeaderHash: {events.HashOf([]byte("hello")).String()}})
 		}, "bad entry"},
 		{"a blob is gone", func(t *testing.T, c *Cell, _ journal.Head) {
-			forge(t, c, "s", nil, nats.Header{headerBlob: {strings.Repeat("ab", 32)}, headerSeq: {"4"}})
+			forge(t, c, "s", nil, nats.Header{layout.HeaderBlob: {strings.Repeat("ab", 32)}, layout.HeaderSeq: {"4"}})
 		}, "blob is missing"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -189,7 +192,7 @@ func TestUnknownKindsAreShownRaw(t *testing.T) {
 		head := journaltest.Fill(t, j, "s", journal.Head{}, 1)[1]
 		payload, header := sealed(t, head, journaltest.Entry("s", 2))
 		payload = []byte(strings.Replace(string(payload), "warning", "wArning", 1))
-		header[headerHash] = []string{events.HashOf(payload).String()}
+		header[layout.HeaderHash] = []string{events.HashOf(payload).String()}
 		forge(t, c, "s", payload, header)
 		head, err := j.Append(t.Context(), journal.Head{Seq: 2, Hash: events.HashOf(payload), Guard: 2}, journaltest.Entry("s", 3))
 		must(t, err)
@@ -217,7 +220,7 @@ func TestEntriesOfALaterFormatAreShownRaw(t *testing.T) {
 			t.Helper()
 			payload, header := sealed(t, head, journaltest.Entry("s", int(head.Seq)+1))
 			payload = spoil(payload)
-			header[headerHash] = []string{events.HashOf(payload).String()}
+			header[layout.HeaderHash] = []string{events.HashOf(payload).String()}
 			forge(t, c, "s", payload, header)
 			head = journal.Head{Seq: head.Seq + 1, Hash: events.HashOf(payload), Guard: head.Guard + 1}
 		}
@@ -244,8 +247,8 @@ func TestAppendTellsItsOutcomesApart(t *testing.T) {
 	const plain = "neither"
 	for _, tt := range []struct{ name, answer, want string }{
 		{"stored", `{"stream":"S","seq":7}`, ""},
-		{"stored in a domain", `{"stream":"S","domain":"d","seq":7}`, ""},
-		{"stored, with more to say", `{"stream":"S","seq":7,"duplicate": true}`, ""},
+		{"api.Message in a domain", `{"stream":"S","domain":"d","seq":7}`, ""},
+		{"api.Message, with more to say", `{"stream":"S","seq":7,"duplicate": true}`, ""},
 		{"guard refused", `{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"}}`, "conflict"},
 		{"a write is in flight", `{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"}}`, "conflict"},
 		{"too large", `{"error":{"code":400,"err_code":10054,"description":"message size exceeds maximum allowed"}}`, plain},
@@ -258,7 +261,7 @@ func TestAppendTellsItsOutcomesApart(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBareBubble(t, func(t *testing.T, c *Cell) {
-				_, err := c.nc.Subscribe(c.names.allJournals(), func(m *nats.Msg) {
+				_, err := c.nc.Subscribe(c.names.AllJournals(), func(m *nats.Msg) {
 					if tt.answer != "" {
 						must(t, m.Respond([]byte(tt.answer)))
 					}
@@ -272,8 +275,8 @@ func TestAppendTellsItsOutcomesApart(t *testing.T) {
 				if wantGuard := map[bool]uint64{true: 7}[tt.want == ""]; head.Guard != wantGuard {
 					t.Errorf("guard = %d, want %d", head.Guard, wantGuard)
 				}
-				if took := time.Since(start); took > publishTimeout {
-					t.Errorf("took %v, want at most %v", took, publishTimeout)
+				if took := time.Since(start); took > api.PublishTimeout {
+					t.Errorf("took %v, want at most %v", took, api.PublishTimeout)
 				}
 			})
 		})
@@ -345,18 +348,18 @@ func TestSessionsAreListed(t *testing.T) {
 // lagging has the next direct read of a stream answered as by a replica that has nothing yet.
 func lagging(t *testing.T, c *Cell, name string) {
 	t.Helper()
-	stream, err := c.js.Stream(t.Context(), name)
+	stream, err := jsOf(t, c).Stream(t.Context(), name)
 	must(t, err)
 	cfg := stream.CachedInfo().Config
 	direct := func(is bool) {
 		cfg.AllowDirect = is
-		if _, err := c.js.UpdateStream(t.Context(), cfg); err != nil {
+		if _, err := jsOf(t, c).UpdateStream(t.Context(), cfg); err != nil {
 			t.Error(err)
 		}
 	}
 	direct(false)
 	var sub *nats.Subscription
-	sub, err = c.nc.Subscribe(apiDirectGet+name, func(msg *nats.Msg) {
+	sub, err = c.nc.Subscribe(api.DirectGet+name, func(msg *nats.Msg) {
 		_ = sub.Unsubscribe()
 		direct(true)
 		_ = c.nc.PublishMsg(&nats.Msg{Subject: msg.Reply, Header: nats.Header{"Status": {"404"}}})
@@ -370,11 +373,11 @@ func TestAReadBringsWhatWasAcknowledgedAlthoughAReplicaLags(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		j := c.Journal()
 		heads := journaltest.Fill(t, j, "s", journal.Head{}, 3)
-		lagging(t, c, c.names.journalStream())
+		lagging(t, c, c.names.JournalStream())
 		if got, err := drain(j.Read(t.Context(), "s", 0)); err != nil || len(got) != 3 {
 			t.Errorf("Read = %d records, %v, want 3", len(got), err)
 		}
-		lagging(t, c, c.names.journalStream())
+		lagging(t, c, c.names.JournalStream())
 		if got, err := drain(j.ReadFrom(t.Context(), "s", heads[2])); err != nil || len(got) != 1 {
 			t.Errorf("ReadFrom = %d records, %v, want 1", len(got), err)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
@@ -18,7 +19,7 @@ import (
 func onEachTransport(b *testing.B, run func(b *testing.B, driver, worker *Cell)) {
 	b.Run("inproc", func(b *testing.B) {
 		s := startServer(b)
-		run(b, provision(b, connect(b, s), QueueConfig{Name: "tools"}), openCell(b, connect(b, s)))
+		run(b, provision(b, connect(b, s), queueOf{name: "tools"}), openCell(b, connect(b, s)))
 	})
 	b.Run("tcp", func(b *testing.B) {
 		s := startServer(b, embedded.WithListener("127.0.0.1:0"), embedded.WithStore(b.TempDir()))
@@ -29,7 +30,7 @@ func onEachTransport(b *testing.B, run func(b *testing.B, driver, worker *Cell))
 			b.Cleanup(nc.Close)
 			cells = append(cells, openCell(b, nc))
 		}
-		must(b, cells[0].Provision(b.Context(), Config{Queues: []QueueConfig{{Name: "tools"}}}))
+		create(b, cells[0], jetstream.FileStorage, 1, queueOf{name: "tools"})
 		run(b, cells[0], cells[1])
 	})
 }

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -21,9 +22,19 @@ func listen(t *testing.T, c *Cell, s content.SessionID) *Listener {
 	return l
 }
 
+// next waits for the next message.
+func next(ctx context.Context, l *Listener) (Message, error) {
+	select {
+	case m := <-l.C():
+		return m, nil
+	case <-ctx.Done():
+		return Message{}, context.Cause(ctx)
+	}
+}
+
 func hear(t *testing.T, l *Listener) Message {
 	t.Helper()
-	m, err := l.Next(within(t, time.Minute))
+	m, err := next(within(t, time.Minute), l)
 	must(t, err)
 	return m
 }

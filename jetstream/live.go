@@ -6,20 +6,30 @@ import (
 	"iter"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// AllSessions stands for every session where one is asked for.
+// AllSessions stands for every session where a session is expected.
 const AllSessions content.SessionID = "*"
 
-// eventBuffer is how many live events may wait for their reader. A reply streams
-// hundreds a second, and a reader that stalls for a second should miss none.
-const eventBuffer = 1024
+const (
+	// eventBuffer is how many live events may wait for their reader. A reply streams hundreds
+	// per second, and a reader that stalls for a second should miss none.
+	eventBuffer = 1024
 
-// Live carries what is not worth keeping: pieces of a reply in flight, progress
-// of tools, refusals. An event arrives at most once and may be lost.
+	// listenBuffer is how many commands of a session may wait for its driver; one more is a
+	// gap, and the driver reads the inbox.
+	listenBuffer = 128
+)
+
+// Live carries events that are not stored: pieces of a reply in flight, progress of tools,
+// refusals. An event arrives at most once and may be lost.
 type Live struct {
 	cell *Cell
 }
@@ -27,11 +37,11 @@ type Live struct {
 // Live returns the cell's live events.
 func (c *Cell) Live() *Live { return &Live{cell: c} }
 
-// Publish sends an event to whoever listens now.
+// Publish sends an event to all current subscribers.
 func (l *Live) Publish(s content.SessionID, ev events.Event) error {
 	data, err := events.EncodeLive(ev)
 	if err == nil {
-		err = l.cell.nc.Publish(l.cell.names.delta(s), data)
+		err = l.cell.nc.Publish(l.cell.names.Delta(s), data)
 	}
 	if err != nil {
 		return fmt.Errorf("live event of %s: %w", s, err)
@@ -39,12 +49,12 @@ func (l *Live) Publish(s content.SessionID, ev events.Event) error {
 	return nil
 }
 
-// Subscribe listens to a session's live events, or to those of AllSessions, from
-// now until ctx ends. The sequence is for one reader; what it is too slow for is
-// lost, and so is what this release does not know.
+// Subscribe receives the live events of a session, or of AllSessions, from now until ctx ends.
+// The sequence is for one reader; events that it is too slow for, or that this release does not
+// know, are dropped.
 func (l *Live) Subscribe(ctx context.Context, s content.SessionID) (iter.Seq2[content.SessionID, events.Event], error) {
 	raw := make(chan *nats.Msg, eventBuffer)
-	sub, err := l.cell.nc.ChanSubscribe(l.cell.names.delta(s), raw)
+	sub, err := l.cell.nc.ChanSubscribe(l.cell.names.Delta(s), raw)
 	if err != nil {
 		return nil, fmt.Errorf("live events of %s: %w", s, err)
 	}
@@ -56,10 +66,141 @@ func (l *Live) Subscribe(ctx context.Context, s content.SessionID) (iter.Seq2[co
 				return
 			case msg := <-raw:
 				ev, err := events.DecodeLive(msg.Data)
-				if err == nil && !yield(l.cell.names.sessionOf(msg.Subject), ev) {
+				if err == nil && !yield(l.cell.names.SessionOf(msg.Subject), ev) {
 					return
 				}
 			}
 		}
 	}, nil
+}
+
+// Listener receives the commands of one session as they are stored. It may miss some: a live
+// copy is sent once, and a server that loses its leadership sends none. A Message with Gap set,
+// or whose Last is after the lane's cursor, means that the inbox has to be read.
+//
+// A read of the inbox that is made after Listen on the same connection finds everything that
+// the Listener was too late for.
+type Listener struct {
+	cell    *Cell
+	session content.SessionID
+
+	subs   []*nats.Subscription
+	raw    chan *nats.Msg   // bounded; the client drops what does not fit and counts it
+	status chan nats.Status // the connection was re-established
+	out    chan Message
+	quit   chan struct{}
+	done   chan struct{}
+}
+
+// Listen starts to listen to a session. Close ends it; ctx does not.
+func (i *Inbox) Listen(ctx context.Context, s content.SessionID) (*Listener, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	l := &Listener{
+		cell:    i.cell,
+		session: s,
+		raw:     make(chan *nats.Msg, listenBuffer),
+		out:     make(chan Message),
+		quit:    make(chan struct{}),
+		done:    make(chan struct{}),
+	}
+	n := i.cell.names
+	for _, subject := range []string{n.Live(n.Cmds(s)), n.Live(n.Due(s))} {
+		sub, err := i.cell.nc.ChanSubscribe(subject, l.raw)
+		if err != nil {
+			l.unsubscribe()
+			return nil, fmt.Errorf("listen to %s: %w", s, err)
+		}
+		l.subs = append(l.subs, sub)
+	}
+	l.status = i.cell.nc.StatusChanged(nats.CONNECTED)
+	go l.run() // Close waits for it
+	return l, nil
+}
+
+// C delivers the messages. It is never closed.
+func (l *Listener) C() <-chan Message { return l.out }
+
+// Close stops listening and waits until it has ended. It is called once.
+func (l *Listener) Close() {
+	close(l.quit)
+	<-l.done
+	l.unsubscribe()
+	l.cell.nc.RemoveStatusListener(l.status)
+}
+
+func (l *Listener) unsubscribe() {
+	for _, sub := range l.subs {
+		_ = sub.Unsubscribe() // the connection may be gone
+	}
+}
+
+// run passes messages on until Close. It waits only for its reader, and while it does, the
+// client counts what does not fit.
+func (l *Listener) run() {
+	defer close(l.done)
+	missed := 0
+	for {
+		var m Message
+		select {
+		case raw := <-l.raw:
+			m = l.read(raw)
+		case <-l.status:
+			m = Message{Gap: true}
+		case <-l.quit:
+			return
+		}
+		if n := l.dropped(); n > missed {
+			missed = n
+			if !l.pass(Message{Gap: true}) {
+				return
+			}
+		}
+		if !l.pass(m) {
+			return
+		}
+	}
+}
+
+func (l *Listener) pass(m Message) bool {
+	select {
+	case l.out <- m:
+		return true
+	case <-l.quit:
+		return false
+	}
+}
+
+// dropped returns the number of messages that did not fit.
+func (l *Listener) dropped() int {
+	total := 0
+	for _, sub := range l.subs {
+		n, err := sub.Dropped()
+		if err == nil { // else the connection is closed, and nothing more arrives
+			total += n
+		}
+	}
+	return total
+}
+
+// read decodes a live copy. A copy whose payload is a blob is a gap: the payload takes time to
+// read, which a read of the inbox may take.
+func (l *Listener) read(raw *nats.Msg) Message {
+	m := Message{
+		Lane: l.cell.names.LaneOf(raw.Subject),
+		Seq:  api.HeaderUint(raw.Header, jetstream.SequenceHeader),
+		Last: api.HeaderUint(raw.Header, jetstream.LastSequenceHeader),
+
+		Ticket: raw.Header.Get(layout.HeaderTicket),
+	}
+	if api.IsSpoofedCopy(raw.Header) {
+		m.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, api.ErrSpoofed)
+		return m
+	}
+	if m.Seq == 0 || raw.Header.Get(layout.HeaderBlob) != "" {
+		return Message{Gap: true}
+	}
+	m.decode(l.session, raw.Data)
+	return m
 }

@@ -49,7 +49,7 @@ func TestLiveEventsReachWhoListens(t *testing.T) {
 		synctest.Wait()
 		publish("s1", "a")
 		publish("s2", "b")
-		must(t, c.nc.Publish(c.names.delta("s1"), []byte("no event")))
+		must(t, c.nc.Publish(c.names.Delta("s1"), []byte("no event")))
 		publish("s1", "c")
 		if diff := cmp.Diff([]string{"s1 a", "s1 c"}, one()); diff != "" {
 			t.Errorf("events of s1 (-want +got):\n%s", diff)

@@ -2,77 +2,142 @@ package jetstream
 
 import (
 	"context"
-	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 )
 
-func TestMain(m *testing.M) {
-	embedded.PrepareForSynctest()
-	os.Exit(m.Run())
+func TestMain(m *testing.M) { natstest.Main(m) }
+
+func startServer(tb testing.TB, opts ...embedded.Option) *embedded.Server {
+	tb.Helper()
+	return natstest.Start(tb, opts...)
 }
 
-// startServer starts a server in memory, inside the bubble if the test is in one.
-func startServer(t testing.TB, opts ...embedded.Option) *embedded.Server {
-	t.Helper()
-	s, err := embedded.Start(t.Context(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
+func connect(tb testing.TB, s *embedded.Server, opts ...nats.Option) *nats.Conn {
+	tb.Helper()
+	return natstest.Connect(tb, s, opts...)
 }
 
-func connect(t testing.TB, s *embedded.Server, opts ...nats.Option) *nats.Conn {
-	t.Helper()
-	nc, err := s.Connect(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	return nc
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	natstest.Must(tb, err)
 }
 
-// provision opens the default cell over a connection and provisions it in memory.
-func provision(t testing.TB, nc *nats.Conn, queues ...QueueConfig) *Cell {
-	t.Helper()
-	c := openCell(t, nc)
-	if err := c.Provision(t.Context(), Config{Memory: true, Queues: queues}); err != nil {
-		t.Fatal(err)
-	}
+func within(tb testing.TB, d time.Duration) context.Context {
+	tb.Helper()
+	return natstest.Within(tb, d)
+}
+
+func noise(n int, seed uint64) []byte { return natstest.Noise(n, seed) }
+
+// queueOf is a task queue with a lease of its own; 0 is the default.
+type queueOf struct {
+	name        string
+	lease       time.Duration
+	concurrency int
+}
+
+// provision opens the default cell and creates its streams in memory.
+func provision(tb testing.TB, nc *nats.Conn, queues ...queueOf) *Cell {
+	tb.Helper()
+	c := openCell(tb, nc)
+	create(tb, c, jetstream.MemoryStorage, 1, queues...)
 	return c
 }
 
-func openCell(t testing.TB, nc *nats.Conn) *Cell {
-	t.Helper()
-	c, err := Open(nc, "")
-	if err != nil {
-		t.Fatal(err)
+// create creates the streams of a cell. Package admin does, too, but imports this one.
+func create(tb testing.TB, c *Cell, storage jetstream.StorageType, replicas int, queues ...queueOf) {
+	tb.Helper()
+	js := jsOf(tb, c)
+	for _, s := range c.names.Streams() {
+		s.Config.Storage, s.Config.Replicas = storage, replicas
+		stream, err := js.CreateStream(tb.Context(), s.Config)
+		must(tb, err)
+		for _, consumer := range s.Consumers {
+			_, err := stream.CreateConsumer(tb.Context(), consumer)
+			must(tb, err)
+		}
 	}
+	for _, q := range queues {
+		createQueue(tb, c, q)
+	}
+}
+
+func createQueue(tb testing.TB, c *Cell, q queueOf) {
+	tb.Helper()
+	cfg := c.names.Queue(q.name)
+	if q.lease > 0 {
+		cfg.AckWait = q.lease
+	}
+	if q.concurrency > 0 {
+		cfg.MaxAckPending = q.concurrency
+	}
+	_, err := jsOf(tb, c).CreateConsumer(tb.Context(), c.names.TasksStream(), cfg)
+	must(tb, err)
+}
+
+func jsOf(tb testing.TB, c *Cell) jetstream.JetStream {
+	tb.Helper()
+	js, err := jetstream.New(c.nc)
+	must(tb, err)
+	return js
+}
+
+func openCell(tb testing.TB, nc *nats.Conn) *Cell {
+	tb.Helper()
+	c, err := Open(nc, "")
+	must(tb, err)
 	return c
 }
 
 // newCell returns a provisioned cell on a server of its own.
-func newCell(t testing.TB, queues ...QueueConfig) *Cell {
-	t.Helper()
-	return provision(t, connect(t, startServer(t)), queues...)
+func newCell(tb testing.TB, queues ...queueOf) *Cell {
+	tb.Helper()
+	return provision(tb, connect(tb, startServer(tb)), queues...)
 }
 
-func must(t testing.TB, err error) {
+// inBubble runs a test in virtual time with a provisioned cell on a server of its own.
+func inBubble(t *testing.T, test func(t *testing.T, c *Cell)) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	synctest.Test(t, func(t *testing.T) { test(t, newCell(t)) })
 }
 
-// within bounds a wait; the clock is the bubble's if the test is in one.
-func within(t testing.TB, d time.Duration) context.Context {
+// inBareBubble is inBubble with a cell that is not provisioned.
+func inBareBubble(t *testing.T, test func(t *testing.T, c *Cell)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
+	synctest.Test(t, func(t *testing.T) { test(t, openCell(t, connect(t, startServer(t)))) })
+}
+
+func onDisk(tb testing.TB) []embedded.Option {
+	return []embedded.Option{embedded.WithStore(tb.TempDir()), embedded.WithListener("127.0.0.1:0")}
+}
+
+func connectTCP(tb testing.TB, s *embedded.Server, opts ...nats.Option) *nats.Conn {
+	tb.Helper()
+	nc, err := nats.Connect(s.ClientURL(), opts...)
+	must(tb, err)
+	tb.Cleanup(nc.Close)
+	return nc
+}
+
+// cellAt opens the cell with a namespace.
+func cellAt(tb testing.TB, nc *nats.Conn, namespace string) *Cell {
+	tb.Helper()
+	c, err := Open(nc, namespace)
+	must(tb, err)
+	return c
+}
+
+// putRaw stores bytes under the subject of a key.
+func putRaw(tb testing.TB, c *Cell, subject string, value []byte) {
+	tb.Helper()
+	_, err := c.api.Publish(tb.Context(), &nats.Msg{Subject: subject, Data: value})
+	must(tb, err)
 }

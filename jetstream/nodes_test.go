@@ -15,6 +15,8 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/testing/faultproxy"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
 func nodes(t *testing.T, c *Cell) []NodeRecord {
@@ -32,7 +34,7 @@ func TestANodeSaysWhatItsRecordLacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
 		var held []HeldToken
-		for i := range 3 * maxTold {
+		for i := range 3 * maxUnrecorded {
 			held = append(held, HeldToken{
 				Session: content.SessionID(fmt.Sprintf("%0100d", i)),
 				Reply:   fmt.Sprintf("%s.1.%d.1234567890.1234567890123456789.1234", strings.TrimSuffix(c.Nodes().replyPrefix(), "."), i),
@@ -40,7 +42,7 @@ func TestANodeSaysWhatItsRecordLacks(t *testing.T) {
 		}
 		must(t, c.Nodes().Answer(t.Context(), "n1", func() []HeldToken { return held }))
 		got, lives := c.Nodes().Ask(t.Context(), "n1")
-		if diff := cmp.Diff(held[:maxTold], got); diff != "" || !lives {
+		if diff := cmp.Diff(held[:maxUnrecorded], got); diff != "" || !lives {
 			t.Errorf("lives: %v, tokens (-want +got):\n%.1000s", lives, diff)
 		}
 	})
@@ -53,11 +55,11 @@ func TestNodesAreListedWhileTheyRecord(t *testing.T) {
 		wake(t, c.Runs(), "s1")
 		held := []HeldToken{
 			{Session: "s1", Reply: take(t, c.Runs(), time.Second).Reply()},
-			{Session: "s2", Reply: "$JS.ACK.domain.hash." + c.names.runStream() + ".drivers.1.1.1.1.1"},
+			{Session: "s2", Reply: "$JS.ACK.domain.hash." + c.names.RunStream() + ".drivers.1.1.1.1.1"},
 		}
 		must(t, c.Nodes().Record(t.Context(), "n1", held))
 		must(t, c.Nodes().Record(t.Context(), "n2", nil))
-		want := []NodeRecord{{Node: "n1", Held: held}, {Node: "n2", Held: []HeldToken{}}}
+		want := []NodeRecord{{Node: "n1", AheadKnown: true, Held: held}, {Node: "n2", AheadKnown: true, Held: []HeldToken{}}}
 		if diff := cmp.Diff(want, nodes(t, c)); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}
@@ -65,7 +67,7 @@ func TestNodesAreListedWhileTheyRecord(t *testing.T) {
 		if diff := cmp.Diff(want[1:], nodes(t, c)); diff != "" {
 			t.Errorf("nodes after one left (-want +got):\n%s", diff)
 		}
-		<-time.After(tokenAckWait)
+		<-time.After(layout.TokenAckWait)
 		if len(nodes(t, c)) != 1 {
 			t.Error("a record is gone before the leases in it lapsed")
 		}
@@ -84,7 +86,7 @@ func TestRecordOfAFullNodeFitsAMessage(t *testing.T) {
 		for i := range held {
 			held[i] = HeldToken{
 				Session: content.SessionID(fmt.Sprintf("01JD0000000000000000%06d", i)),
-				Reply:   fmt.Sprintf("$JS.ACK.%s.drivers.1.%d.%d.1732186000000000000.0", c.names.runStream(), i+1_000_000, i+2_000_000),
+				Reply:   fmt.Sprintf("$JS.ACK.%s.drivers.1.%d.%d.1732186000000000000.0", c.names.RunStream(), i+1_000_000, i+2_000_000),
 			}
 		}
 		must(t, c.Nodes().Record(t.Context(), "n1", held))
@@ -104,7 +106,7 @@ func TestProbeTellsTheDeadFromTheLiving(t *testing.T) {
 		c := provision(t, connect(t, s))
 		ctx, leave := context.WithCancel(t.Context())
 		must(t, openCell(t, connect(t, s)).Nodes().Answer(ctx, "alive", nothingNew))
-		_, err := connect(t, s).Subscribe(c.names.probe("hung"), func(*nats.Msg) {})
+		_, err := connect(t, s).Subscribe(c.names.Probe("hung"), func(*nats.Msg) {})
 		must(t, err)
 		synctest.Wait()
 		for _, p := range []struct {
@@ -214,7 +216,7 @@ func TestARecordDoesNotWaitForItsAcknowledgement(t *testing.T) {
 	if err := c.Nodes().Record(t.Context(), "n1", nil); err == nil {
 		t.Error("Record = nil, and nothing was acknowledged")
 	}
-	if took := time.Since(start); took > publishTimeout {
+	if took := time.Since(start); took > api.PublishTimeout {
 		t.Errorf("Record took %v", took)
 	}
 	if got := nodes(t, other); len(got) != 1 {

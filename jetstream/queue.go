@@ -8,31 +8,39 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/internal/pull"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// rememberedCancels is how many cancels a queue keeps in mind for tasks that it
-// hands out later: those on their way here when the cancel came, and those that
-// come back from another worker.
-const rememberedCancels = 256
+const (
+	// rememberedCancels is how many cancels a queue remembers for tasks that it hands out
+	// later: tasks on their way here when the cancel came, and those that another worker
+	// returns.
+	rememberedCancels = 256
 
-// Queue is the worker's side of one task queue. It is safe for concurrent use; the
-// slots of a worker share one. Close it when nothing more is to be claimed.
+	// unclaimedTTL is how long an unclaimed delivery is remembered.
+	unclaimedTTL = time.Hour
+)
+
+// Queue is the worker's side of one task queue. It is safe for concurrent use; the slots of a
+// worker share one. Close it when nothing more is to be claimed.
 type Queue struct {
-	cell  *Cell
-	name  string
-	lease time.Duration
-	tasks *puller
-	inbox *Inbox
-	runs  *Runs
+	cell      *Cell
+	name      string
+	lease     time.Duration
+	tasks     *pull.Puller
+	inbox     *Inbox
+	runs      *Runs
+	unclaimed bucket[int]
 
 	mu      sync.Mutex
 	held    map[*claim]struct{}
 	cancels []cancelOf         // the last ones, oldest first
-	hears   *nats.Subscription // to cancels; nil once nothing is left that they could mean
+	sub     *nats.Subscription // to cancels; nil once they cannot concern any claim
 	closed  bool
 }
 
@@ -44,87 +52,86 @@ type cancelOf struct {
 	session content.SessionID
 }
 
-// matches reports whether the cancel means that claim. A place may be dispatched
-// again, so the task's own sequence counts where it is known.
+// matches reports whether the cancel is for a claim. A place may be dispatched again, so the
+// task's own sequence counts where it is known.
 func (n cancelOf) matches(c *claim) bool {
 	return n.session == c.task.Session && n.Place == c.task.Place && n.Queue == c.task.Queue &&
 		(n.Seq == 0 || n.Seq == c.seq)
 }
 
-// Queue returns the worker's side of the named queue, which has to be there: see
-// EnsureQueue.
+// Queue returns the worker's side of a queue, which must exist: see admin's EnsureQueue.
 func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
-	q := &Queue{cell: c, name: name, inbox: c.Inbox(), runs: c.Runs(), held: make(map[*claim]struct{})}
+	q := &Queue{
+		cell: c, name: name, inbox: c.Inbox(), runs: c.Runs(), held: make(map[*claim]struct{}),
+		unclaimed: valueBucket[int](c, c.names.Catalog(), layout.UnclaimedKeys, unclaimedTTL),
+	}
 	var err error
-	// Behind the answer to the next request it hears every cancel.
-	if q.hears, err = c.nc.Subscribe(c.names.allCancels(), q.hearCancel); err != nil {
+	// It receives every cancel that is sent after the next request is answered.
+	if q.sub, err = c.nc.Subscribe(c.names.AllCancels(), q.cancel); err != nil {
 		return nil, fmt.Errorf("queue %s: listen for cancels: %w", name, err)
 	}
-	stream, consumer := c.names.tasksStream(), c.names.queueConsumer(name)
-	info, err := c.consumerInfo(ctx, stream, consumer)
+	stream, consumer := c.names.TasksStream(), c.names.QueueConsumer(name)
+	info, err := c.api.Consumer(ctx, stream, consumer)
 	if err != nil {
-		_ = q.hears.Unsubscribe() // the connection may be gone
-		if isNoConsumer(err) {
-			return nil, fmt.Errorf("queue %s: %w: consumer %s of %s is missing", name, ErrNotProvisioned, consumer, stream)
+		_ = q.sub.Unsubscribe() // the connection may be gone
+		if api.IsNoConsumer(err) {
+			err = fmt.Errorf("%w: consumer %s of %s is missing", ErrNotProvisioned, consumer, stream)
 		}
-		return nil, fmt.Errorf("queue %s: %w", name, c.explain(ctx, stream, err))
+		return nil, fmt.Errorf("queue %s: %w", name, err)
 	}
 	q.lease = time.Duration(info.Config.AckWait)
-	life := context.WithoutCancel(ctx) // the queue outlives the call that opens it
-	q.tasks = newPuller(c.nc, stream, consumer, func(msg *nats.Msg) { q.giveBack(life, msg) })
+	life := context.WithoutCancel(ctx) // the queue outlives this call
+	q.tasks = pull.New(c.nc, stream, consumer, func(msg *nats.Msg) { q.giveBack(life, msg) })
 	return q, nil
 }
 
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
 
-// Claim waits for a task. It returns context.Cause(ctx) when ctx ends, and
-// task.ErrClosed when the queue is closed; a task that arrives later goes back to the
-// queue, and its Delivery does not count it.
-// After another error the task that could not be read is tried again when its
-// lease lapses, and Claim may go on.
+// Claim waits for a task. It returns context.Cause(ctx) when ctx ends, and task.ErrClosed when
+// the queue is closed; a task that arrives later returns to the queue, and its Delivery does not
+// count it. After another error the task that could not be read is redelivered when its lease
+// expires, and the caller may claim the next one.
 func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
-	msg, err := q.tasks.take(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c, err := q.open(ctx, msg)
-	if errors.Is(err, errOvertaken) {
-		return q.Claim(ctx)
-	}
-	if err != nil {
-		if ctx.Err() != nil {
+	for {
+		msg, err := q.tasks.Take(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c, err := q.open(ctx, msg)
+		switch {
+		case errors.Is(err, errFenced):
+			continue
+		case err != nil && ctx.Err() != nil:
 			q.giveBack(context.WithoutCancel(ctx), msg)
 			return nil, context.Cause(ctx)
+		case err != nil:
+			return nil, fmt.Errorf("task %s: %w", msg.Subject, err)
 		}
-		return nil, fmt.Errorf("task %s: %w", msg.Subject, err)
+		q.hold(c)
+		return c, nil
 	}
-	q.hold(c)
-	return c, nil
 }
 
-// Close withdraws the requests that stand at the server for claims that were given
-// up, and waits until what came for them meanwhile is back on the queue. A request
-// that stood on would take the next task away from the others, until its lease
-// lapses if this process has ended by then. Claims that are held go on, and hear of
-// cancels.
+// Close withdraws pending requests and waits until tasks that arrived for them are back on the
+// queue. A request that stood on would take the next task away from other workers, until its
+// lease expires if this process has ended by then. Held claims continue, and receive cancels.
 func (q *Queue) Close(ctx context.Context) error {
 	q.mu.Lock()
 	q.closed = true
-	q.hush()
+	q.unsubscribe()
 	q.mu.Unlock()
-	if err := q.tasks.close(ctx); err != nil {
+	if err := q.tasks.Close(ctx); err != nil {
 		return fmt.Errorf("close queue %s: %w", q.name, err)
 	}
 	return nil
 }
 
-// hush ends the listening to cancels of a closed queue once it holds no claim. The
-// lock is held.
-func (q *Queue) hush() {
-	if q.closed && len(q.held) == 0 && q.hears != nil {
-		_ = q.hears.Unsubscribe() // or the connection is gone, and with it the subscription
-		q.hears = nil
+// unsubscribe stops a closed queue without claims from receiving cancels. The lock is held.
+func (q *Queue) unsubscribe() {
+	if q.closed && len(q.held) == 0 && q.sub != nil {
+		_ = q.sub.Unsubscribe() // the connection may be gone
+		q.sub = nil
 	}
 }
 
@@ -135,17 +142,17 @@ func (q *Queue) open(ctx context.Context, msg *nats.Msg) (*claim, error) {
 		return nil, fmt.Errorf("read its reply subject: %w", err)
 	}
 	c.seq = meta.Sequence.Stream
-	if isAimed(msg.Header) {
-		_ = msg.Respond([]byte(answerTerm)) // unheard, it comes again and is refused again
-		return nil, errAimed
+	if api.IsSpoofed(msg.Header) {
+		_ = msg.Respond([]byte(api.Term)) // if it is lost, the message is redelivered and refused again
+		return nil, api.ErrSpoofed
 	}
-	c.delivery = int(meta.NumDelivered) - q.neverHandedOut(ctx, meta)
-	data, err := q.cell.unpack(ctx, msg.Header, msg.Data)
+	c.delivery = int(meta.NumDelivered) - q.neverClaimed(ctx, meta)
+	data, err := q.cell.unpack(ctx, msg.Header, msg.Data, 0)
 	if err != nil {
 		return nil, err
 	}
 	c.task, err = decodeTask(data)
-	c.task.Ticket = msg.Header.Get(headerTicket)
+	c.task.Ticket = msg.Header.Get(layout.HeaderTicket)
 	if err != nil {
 		return nil, err
 	}
@@ -169,13 +176,13 @@ func (q *Queue) drop(c *claim) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.held, c)
-	q.hush()
+	q.unsubscribe()
 }
 
-// hearCancel passes a cancel on to the claim that it means and remembers it.
-func (q *Queue) hearCancel(msg *nats.Msg) {
-	n := cancelOf{session: q.cell.names.sessionOf(msg.Subject)}
-	if unmarshal(msg.Data, &n.cancelNotice) != nil || n.Queue != q.name {
+// cancel receives a cancel, passes it on to its claim and remembers it.
+func (q *Queue) cancel(msg *nats.Msg) {
+	n := cancelOf{session: q.cell.names.SessionOf(msg.Subject)}
+	if decodeValue(msg.Data, &n.cancelNotice) != nil || n.Queue != q.name {
 		return
 	}
 	q.mu.Lock()
@@ -186,7 +193,7 @@ func (q *Queue) hearCancel(msg *nats.Msg) {
 		}
 	}
 	if n.Seq == 0 {
-		return // of no task that could come later
+		return // no task that could come later
 	}
 	if len(q.cancels) == rememberedCancels {
 		q.cancels = append(q.cancels[:0], q.cancels[1:]...)
@@ -194,45 +201,38 @@ func (q *Queue) hearCancel(msg *nats.Msg) {
 	q.cancels = append(q.cancels, n)
 }
 
-// Deliveries that nobody began.
+// Unclaimed deliveries.
 //
-// The server counts every delivery, also one for a claimer that had just left. A
-// worker must tell such a one from a delivery whose worker was lost: the call of
-// a tool that must not run twice would end as unknown although it never ran. So
-// the number of a task's deliveries that were never handed out is kept beside the
-// catalog, written before the task goes back, and read only for redeliveries.
+// The server counts every delivery, also one for a claimer that had just left. A worker must
+// tell such a delivery from one whose worker was lost: the call of a tool that must not run
+// twice would end as unknown although it never ran. So the number of a task's deliveries that
+// were never claimed is stored in the catalog's bucket, written before the task is returned, and
+// read only for redeliveries.
 
 func (q *Queue) unclaimedKey(meta *nats.MsgMetadata) string {
-	return fmt.Sprintf("unclaimed.%s.%d", q.name, meta.Sequence.Stream)
+	return fmt.Sprintf("%s.%d", q.name, meta.Sequence.Stream)
 }
 
-// neverHandedOut returns how many deliveries of a task before this one nobody
-// began. When in doubt they count as begun.
-func (q *Queue) neverHandedOut(ctx context.Context, meta *nats.MsgMetadata) int {
+// neverClaimed returns how many earlier deliveries of a task were never claimed. In doubt a
+// delivery counts as claimed.
+func (q *Queue) neverClaimed(ctx context.Context, meta *nats.MsgMetadata) int {
 	if meta.NumDelivered < 2 {
 		return 0
 	}
-	var n int
-	data, err := q.cell.keyGet(ctx, q.cell.names.catalogBucket(), q.unclaimedKey(meta))
-	if err != nil || unmarshal(data, &n) != nil {
+	n, _, err := q.unclaimed.get(ctx, q.unclaimedKey(meta))
+	if err != nil {
 		return 0
 	}
-	return min(n, int(meta.NumDelivered)-1)
+	return min(n.Value, int(meta.NumDelivered)-1)
 }
 
-// unclaimedTTL is how long it is remembered that a delivery was not begun.
-const unclaimedTTL = time.Hour
-
-// giveBack returns a task that nobody waits for any more.
+// giveBack returns a task that has no claimer.
 func (q *Queue) giveBack(ctx context.Context, msg *nats.Msg) {
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	ctx, cancel := context.WithTimeout(ctx, api.PublishTimeout)
 	defer cancel()
 	if meta, err := msg.Metadata(); err == nil {
-		n, err := msgpack.Marshal(q.neverHandedOut(ctx, meta) + 1)
-		if err == nil {
-			// Without it the delivery counts, which errs on the safe side.
-			_ = q.cell.keyPut(ctx, q.cell.names.catalogBucket(), q.unclaimedKey(meta), n, unclaimedTTL)
-		}
+		// If this fails the delivery counts, which errs on the safe side.
+		_, _ = q.unclaimed.put(ctx, q.unclaimedKey(meta), q.neverClaimed(ctx, meta)+1)
 	}
-	_ = msg.Respond([]byte(answerNak)) // unheard, the task comes back when its lease lapses
+	_ = msg.Respond([]byte(api.Nak)) // if it is lost, the task returns when its lease expires
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events/journal"
@@ -57,7 +58,7 @@ func (r *replicated) provision(t testing.TB) (namespace string) {
 	namespace = fmt.Sprint("cell", r.cells.Add(1))
 	r.making.Lock()
 	defer r.making.Unlock()
-	must(t, r.open(t, namespace).Provision(t.Context(), Config{Replicas: 3}))
+	create(t, r.open(t, namespace), jetstream.FileStorage, 3)
 	return namespace
 }
 

@@ -4,67 +4,59 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/internal/pull"
 )
 
-// Answers to a delivered message.
-const (
-	answerAck      = "+ACK"
-	answerNak      = "-NAK"
-	answerProgress = "+WPI"
-	answerTerm     = "+TERM"
-
-	answerPrefix = "$JS.ACK."
-)
-
-// Runs holds the run tokens: the un-acknowledged token of a session is the lease
-// to drive it. Whoever wants a session driven wakes it; whoever has capacity
-// takes a token.
+// Runs holds the run tokens: the unacknowledged token of a session is the lease to drive it. A
+// process that wants a session driven wakes it; a node with capacity takes its token.
 //
-// No answer of the server proves that a token is still held: it accepts renewals
-// and acknowledgements of a holder that was replaced long ago. The proof is a
-// guarded append to the session's journal, and nothing else.
+// No answer of the server proves that a token is still held: it accepts renewals and
+// acknowledgements of a holder that was replaced long ago. Only a guarded append to the
+// session's journal is proof.
 type Runs struct {
 	cell   *Cell
-	tokens *puller
+	tokens *pull.Puller
 }
 
-// Runs returns the cell's run tokens. All takers of a process share one of it.
+// Runs returns the cell's run tokens. All takers of a process share one.
 func (c *Cell) Runs() *Runs {
-	r := &Runs{cell: c}
-	r.tokens = newPuller(c.nc, c.names.runStream(), c.names.runConsumer(), func(msg *nats.Msg) {
-		_ = msg.Respond([]byte(answerNak)) // unheard, the token comes back after AckWait
-	})
-	return r
+	return &Runs{c, pull.New(c.nc, c.names.RunStream(), c.names.RunConsumer(), func(msg *nats.Msg) {
+		_ = msg.Respond([]byte(api.Nak)) // if it is lost, the token returns when its lease expires
+	})}
 }
 
-// Wake sees to it that the session has a token, waiting or held.
+// Wake ensures that the session has a token, waiting or held.
 func (r *Runs) Wake(ctx context.Context, s content.SessionID) error {
-	msg := &nats.Msg{Subject: r.cell.names.run(s)}
-	err := promptly(ctx, func(ctx context.Context) error {
-		_, err := r.cell.publish(ctx, msg)
+	msg := &nats.Msg{Subject: r.cell.names.Run(s)}
+	err := api.Promptly(ctx, func(ctx context.Context) error {
+		_, err := r.cell.api.Publish(ctx, msg)
 		return err
 	})
-	if err == nil || isAlreadyThere(err) {
+	if err == nil || api.IsAlreadyThere(err) {
 		return nil
 	}
-	return fmt.Errorf("wake %s: %w", s, r.cell.explain(ctx, r.cell.names.runStream(), err))
+	return fmt.Errorf("wake %s: %w", s, r.cell.api.Explain(ctx, r.cell.names.RunStream(), err))
 }
 
-// WakeSoon is Wake without waiting for what came of it; the sweep heals what is
-// lost. Behind a command that was acknowledged it never comes too early.
+// WakeSoon is Wake without waiting for the outcome; a sweep wakes sessions whose wake was lost.
+// It may be called as soon as a command was acknowledged.
 func (r *Runs) WakeSoon(s content.SessionID) {
-	_ = r.cell.nc.Publish(r.cell.names.run(s), nil) // healed by the sweep
+	_ = r.cell.nc.Publish(r.cell.names.Run(s), nil)
 }
 
-// Take waits for a token. It returns context.Cause(ctx) when ctx ends; a token
-// that arrives later goes back at once. Any number of goroutines may wait.
+// Take waits for a token. It returns context.Cause(ctx) when ctx ends; a token that arrives
+// later is returned at once. Any number of goroutines may wait.
 func (r *Runs) Take(ctx context.Context) (*Token, error) {
-	msg, err := r.tokens.take(ctx)
+	msg, err := r.tokens.Take(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,35 +65,153 @@ func (r *Runs) Take(ctx context.Context) (*Token, error) {
 		return nil, fmt.Errorf("take %s: %w", msg.Subject, err)
 	}
 	return &Token{
-		cell: r.cell, session: r.cell.names.sessionOf(msg.Subject),
+		cell: r.cell, session: r.cell.names.SessionOf(msg.Subject),
 		reply: msg.Reply, seq: meta.Sequence.Stream,
 	}, nil
 }
 
-// Close withdraws the requests that stand at the server for takers that have left, and
-// waits until what came for them meanwhile is back. A request that stood on would be
-// given the next token, which waits for its lease if this process has ended by then.
-// Tokens that are held stay held.
+// Close withdraws pending requests and waits until tokens that arrived for them are returned. A
+// request that stood on would be given the next token, which would wait for its lease if this
+// process has ended by then. Held tokens stay held.
 func (r *Runs) Close(ctx context.Context) error {
-	if err := r.tokens.close(ctx); err != nil {
+	if err := r.tokens.Close(ctx); err != nil {
 		return fmt.Errorf("close run tokens: %w", err)
 	}
 	return nil
 }
 
-// errNoReply says that something is not the reply subject of a token.
-var errNoReply = errors.New("no reply subject of a token")
+var errNoReply = errors.New("not the reply subject of a token")
 
-// NakFor hands a token back on behalf of a holder that is dead, whose reply
-// subject is known from its last claim. A false alarm costs that holder a
-// conflict.
+// NakFor returns a token for a holder that is dead, whose reply subject is known from its last
+// claim. A false alarm costs that holder a conflict.
 func (r *Runs) NakFor(reply string) error {
-	owner := "." + r.cell.names.runStream() + "." + r.cell.names.runConsumer() + "."
-	if !strings.HasPrefix(reply, answerPrefix) || !strings.Contains(reply, owner) {
+	owner := "." + r.cell.names.RunStream() + "." + r.cell.names.RunConsumer() + "."
+	if !strings.HasPrefix(reply, api.AckPrefix) || !strings.Contains(reply, owner) {
 		return fmt.Errorf("nak for %q: %w", reply, errNoReply)
 	}
-	if err := r.cell.nc.Publish(reply, []byte(answerNak)); err != nil {
+	if err := r.cell.nc.Publish(reply, []byte(api.Nak)); err != nil {
 		return fmt.Errorf("nak for %s: %w", reply, err)
 	}
 	return nil
+}
+
+// Orphans lists the sessions that have a command, handled or not, and no token: they have work
+// and nothing is about to do it. A sweep wakes them; waking a session twice does no harm.
+//
+// It lists RUN last: a session whose token comes or goes meanwhile is woken once too often
+// rather than never.
+func (r *Runs) Orphans(ctx context.Context) ([]content.SessionID, error) {
+	n := r.cell.names
+	waiting := make(map[content.SessionID]bool)
+	for _, p := range []struct{ stream, subjects string }{
+		{n.InboxStream(), n.AllCmds()},
+		{n.TimersStream(), n.AllDue()},
+		{n.RunStream(), n.AllRuns()},
+	} {
+		subjects, err := r.cell.api.Subjects(ctx, p.stream, p.subjects)
+		if err != nil {
+			return nil, fmt.Errorf("list orphans: %w", err)
+		}
+		for s := range subjects {
+			waiting[n.SessionOf(s)] = p.stream != n.RunStream()
+		}
+	}
+	out := make([]content.SessionID, 0, len(waiting))
+	for s, orphan := range waiting {
+		if orphan {
+			out = append(out, s)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// Pauses between checks whether a token is gone.
+const (
+	firstCheck = time.Millisecond
+	lastCheck  = 50 * time.Millisecond
+)
+
+// Token is the lease to drive one session. It is owned by the goroutine that took it. A holder
+// that was fenced drops it without an answer, which would concern the new holder.
+type Token struct {
+	cell    *Cell
+	session content.SessionID
+	reply   string
+	seq     uint64 // of the token in its stream
+}
+
+// Session returns the session that the token is for.
+func (t *Token) Session() content.SessionID { return t.session }
+
+// Reply returns the subject that answers go to, for Runs.NakFor.
+func (t *Token) Reply() string { return t.reply }
+
+// AckWait returns how long the token is held without a renewal; renew it at a third of that.
+func (t *Token) AckWait() time.Duration { return layout.TokenAckWait }
+
+// Extend renews the lease. It does not wait for an answer, which would prove nothing; it fails
+// if there is no connection.
+func (t *Token) Extend() error { return t.answer(api.Progress) }
+
+// Release hands the token to another node at once.
+func (t *Token) Release() error { return t.answer(api.Nak) }
+
+// ReleaseAfter hands the token to any node, including this one, after d.
+func (t *Token) ReleaseAfter(d time.Duration) error {
+	return t.answer(fmt.Sprintf(`%s {"delay": %d}`, api.Nak, d.Nanoseconds()))
+}
+
+func (t *Token) answer(what string) error {
+	err := nats.ErrDisconnected
+	if t.cell.nc.IsConnected() {
+		err = t.cell.nc.Publish(t.reply, []byte(what))
+	}
+	if err != nil {
+		return fmt.Errorf("token of %s: %s: %w", t.session, what, err)
+	}
+	return nil
+}
+
+// Done ends the lease and deletes the token. The server confirms it even to a holder that was
+// replaced, and then deletes the new holder's token: Done may follow only a guarded append
+// under a fresh lease.
+func (t *Token) Done(ctx context.Context) error {
+	if err := t.cell.api.Confirm(ctx, t.reply, api.Ack); err != nil {
+		return fmt.Errorf("token of %s: done: %w", t.session, err)
+	}
+	return nil
+}
+
+// WaitGone waits until the stream's leader no longer has the token. With several replicas that
+// is a little after Done was confirmed, and until then a wake is refused.
+func (t *Token) WaitGone(ctx context.Context) error {
+	for pause := firstCheck; ; pause = min(2*pause, lastCheck) {
+		m, err := t.cell.api.Last(ctx, t.cell.names.RunStream(), t.cell.names.Run(t.session))
+		if errors.Is(err, api.ErrNoMessage) || err == nil && m.Seq != t.seq {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("token of %s: wait until it is gone: %w", t.session, err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("token of %s: wait until it is gone: %w", t.session, context.Cause(ctx))
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Held reports whether the session still has a token, by publishing one: for a holder it is
+// refused. If it is accepted, the lease was lost, and the new token wakes the session for its
+// next driver. That there is a token does not prove whose it is.
+func (t *Token) Held(ctx context.Context) (bool, error) {
+	_, err := t.cell.api.Publish(ctx, &nats.Msg{Subject: t.cell.names.Run(t.session)})
+	switch {
+	case err == nil:
+		return false, nil
+	case api.IsAlreadyThere(err):
+		return true, nil
+	}
+	return false, fmt.Errorf("token of %s: still held: %w", t.session, err)
 }

@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/turnlog/turnlog/content"
 )
 
@@ -282,7 +285,7 @@ func TestTakeWaitsForACellThatComes(t *testing.T) {
 			got <- err
 		}()
 		<-time.After(10 * time.Second)
-		must(t, c.Provision(t.Context(), Config{Memory: true}))
+		create(t, c, jetstream.MemoryStorage, 1)
 		<-time.After(time.Minute)
 		wake(t, r, "s1")
 		must(t, <-got)
@@ -306,11 +309,11 @@ func TestTakeEndsWithItsConnection(t *testing.T) {
 		synctest.Wait()
 		nc.Close()
 		for range 2 {
-			if err := <-ended; !isClosed(err) {
+			if err := <-ended; !errors.Is(err, nats.ErrConnectionClosed) {
 				t.Errorf("Take = %v, want that the connection is closed", err)
 			}
 		}
-		if _, err := r.Take(t.Context()); !isClosed(err) {
+		if _, err := r.Take(t.Context()); !errors.Is(err, nats.ErrConnectionClosed) {
 			t.Errorf("Take later = %v, want that the connection is closed", err)
 		}
 	})

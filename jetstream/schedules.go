@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/schedule"
 )
 
@@ -50,33 +52,33 @@ func (s *Schedules) Add(ctx context.Context, p schedule.Schedule, replace bool) 
 		return fmt.Errorf("add schedule: %w", err)
 	}
 	n := s.cell.names
-	msg := &nats.Msg{Subject: n.schedule(p.Name), Data: data, Header: nats.Header{
+	msg := &nats.Msg{Subject: n.Schedule(p.Name), Data: data, Header: nats.Header{
 		jetstream.ScheduleHeader:       []string{p.Timing.Pattern()},
-		jetstream.ScheduleTargetHeader: []string{n.fired(p.Name)},
+		jetstream.ScheduleTargetHeader: []string{n.Fired(p.Name)},
 	}}
 	if p.Timing.Zone != "" {
 		msg.Header[jetstream.ScheduleTimeZoneHeader] = []string{p.Timing.Zone}
 	}
 	if !replace {
-		msg.Header[headerGuard] = []string{"0"}
-		if _, err := s.get(ctx, n.fired(p.Name)); !errors.Is(err, errNoMessage) {
+		msg.Header[layout.HeaderGuard] = []string{"0"}
+		if _, err := s.get(ctx, n.Fired(p.Name)); !errors.Is(err, api.ErrNoMessage) {
 			return fmt.Errorf("add schedule %s: %w", p.Name, orElse(err, ErrScheduled))
 		}
 	}
-	err = promptly(ctx, func(ctx context.Context) error {
-		_, err := s.cell.publish(ctx, msg)
+	err = api.Promptly(ctx, func(ctx context.Context) error {
+		_, err := s.cell.api.Publish(ctx, msg)
 		return err
 	})
 	switch {
-	case isConflict(err):
-		if have, err := s.get(ctx, n.schedule(p.Name)); err == nil && bytes.Equal(have.Data, data) {
+	case api.IsConflict(err):
+		if have, err := s.get(ctx, n.Schedule(p.Name)); err == nil && bytes.Equal(have.Data, data) {
 			return nil // an attempt that nobody answered
 		}
 		err = ErrScheduled
-	case isBadSchedule(err):
+	case api.IsBadSchedule(err):
 		err = fmt.Errorf("%w: the server: %w", schedule.ErrBadSchedule, err)
 	case err != nil:
-		err = s.cell.explain(ctx, n.schedulesStream(), err)
+		err = s.cell.api.Explain(ctx, n.SchedulesStream(), err)
 	}
 	if err != nil {
 		return fmt.Errorf("add schedule %s: %w", p.Name, err)
@@ -99,9 +101,9 @@ func (s *Schedules) Remove(ctx context.Context, name string) error {
 		return fmt.Errorf("remove schedule %q: %w", name, ErrNoSchedule)
 	}
 	n, there := s.cell.names, false
-	for _, subject := range []string{n.schedule(name), n.fired(name), n.outcome(name)} {
+	for _, subject := range []string{n.Schedule(name), n.Fired(name), n.Outcome(name)} {
 		_, err := s.get(ctx, subject)
-		if err != nil && !errors.Is(err, errNoMessage) {
+		if err != nil && !errors.Is(err, api.ErrNoMessage) {
 			return fmt.Errorf("remove schedule %s: %w", name, err)
 		}
 		there = there || err == nil
@@ -109,8 +111,8 @@ func (s *Schedules) Remove(ctx context.Context, name string) error {
 	if !there {
 		return fmt.Errorf("remove schedule %s: %w", name, ErrNoSchedule)
 	}
-	for _, subject := range []string{n.schedule(name), n.fired(name), n.outcome(name)} {
-		if err := s.cell.purge(ctx, n.schedulesStream(), subject, 0); err != nil {
+	for _, subject := range []string{n.Schedule(name), n.Fired(name), n.Outcome(name)} {
+		if err := s.cell.api.Purge(ctx, n.SchedulesStream(), subject, 0); err != nil {
 			return fmt.Errorf("remove schedule %s: %w", name, err)
 		}
 	}
@@ -134,7 +136,7 @@ type Standing struct {
 // are not handled yet, or came to nothing.
 func (s *Schedules) List(ctx context.Context) ([]Standing, error) {
 	var names []string
-	for _, filter := range []string{s.cell.names.schedule("*"), s.cell.names.fired("*"), s.cell.names.outcome("*")} {
+	for _, filter := range []string{s.cell.names.Schedule("*"), s.cell.names.Fired("*"), s.cell.names.Outcome("*")} {
 		more, err := s.names(ctx, filter)
 		if err != nil {
 			return nil, fmt.Errorf("list schedules: %w", err)
@@ -146,7 +148,7 @@ func (s *Schedules) List(ctx context.Context) ([]Standing, error) {
 	for _, name := range slices.Compact(names) {
 		one, err := s.standing(ctx, name)
 		switch {
-		case errors.Is(err, errNoMessage): // it went meanwhile
+		case errors.Is(err, api.ErrNoMessage): // it went meanwhile
 		case err != nil:
 			return nil, fmt.Errorf("list schedules: %s: %w", name, err)
 		default:
@@ -158,13 +160,13 @@ func (s *Schedules) List(ctx context.Context) ([]Standing, error) {
 
 func (s *Schedules) standing(ctx context.Context, name string) (out Standing, err error) {
 	n := s.cell.names
-	fired, err := s.get(ctx, n.fired(name))
-	if err != nil && !errors.Is(err, errNoMessage) {
+	fired, err := s.get(ctx, n.Fired(name))
+	if err != nil && !errors.Is(err, api.ErrNoMessage) {
 		return out, err
 	}
 	out.Pending = fired.Time
-	kept, err := s.get(ctx, n.schedule(name))
-	if errors.Is(err, errNoMessage) {
+	kept, err := s.get(ctx, n.Schedule(name))
+	if errors.Is(err, api.ErrNoMessage) {
 		if fired.Seq == 0 {
 			return s.over(ctx, name)
 		}
@@ -174,8 +176,8 @@ func (s *Schedules) standing(ctx context.Context, name string) (out Standing, er
 		return out, err
 	}
 	out.Schedule, out.Err = schedule.Decode(kept.Data)
-	if kept.Aimed {
-		out.Err = errAimed
+	if kept.Spoofed {
+		out.Err = api.ErrSpoofed
 	}
 	if out.Err != nil {
 		out.Schedule = schedule.Schedule{Name: name}
@@ -191,7 +193,7 @@ func (s *Schedules) standing(ctx context.Context, name string) (out Standing, er
 func (s *Schedules) over(ctx context.Context, name string) (Standing, error) {
 	o, record, err := s.Outcome(ctx, name)
 	if record == 0 {
-		return Standing{}, orElse(err, errNoMessage)
+		return Standing{}, orElse(err, api.ErrNoMessage)
 	}
 	once := schedule.Schedule{Name: name, Timing: schedule.Timing{At: o.Due}, Created: o.Created}
 	return Standing{Schedule: once, Added: o.Created, Last: o, Over: true, record: record, Err: err}, nil
@@ -199,7 +201,7 @@ func (s *Schedules) over(ctx context.Context, name string) (Standing, error) {
 
 // Fired lists the schedules with a firing that nobody has handled.
 func (s *Schedules) Fired(ctx context.Context) ([]string, error) {
-	names, err := s.names(ctx, s.cell.names.fired("*"))
+	names, err := s.names(ctx, s.cell.names.Fired("*"))
 	if err != nil {
 		return nil, fmt.Errorf("list firings: %w", err)
 	}
@@ -208,7 +210,7 @@ func (s *Schedules) Fired(ctx context.Context) ([]string, error) {
 
 // names lists the last tokens of the subjects that are there.
 func (s *Schedules) names(ctx context.Context, filter string) ([]string, error) {
-	all, err := s.cell.subjects(ctx, s.cell.names.schedulesStream(), filter)
+	all, err := s.cell.api.Subjects(ctx, s.cell.names.SchedulesStream(), filter)
 	var out []string
 	for subject := range all {
 		out = append(out, strings.TrimPrefix(subject, strings.TrimSuffix(filter, "*")))
@@ -216,9 +218,9 @@ func (s *Schedules) names(ctx context.Context, filter string) ([]string, error) 
 	return out, err
 }
 
-// get is the message on a subject, as the leader knows it, or errNoMessage.
-func (s *Schedules) get(ctx context.Context, subject string) (stored, error) {
-	return s.cell.leaderLast(ctx, s.cell.names.schedulesStream(), subject)
+// get is the message on a subject, as the leader knows it, or api.ErrNoMessage.
+func (s *Schedules) get(ctx context.Context, subject string) (api.Message, error) {
+	return s.cell.api.Last(ctx, s.cell.names.SchedulesStream(), subject)
 }
 
 // Firing is a schedule that fired.
@@ -233,17 +235,17 @@ type Firing struct {
 // is none.
 func (s *Schedules) Firing(ctx context.Context, name string) (Firing, bool, error) {
 	n := s.cell.names
-	m, err := s.get(ctx, n.fired(name))
+	m, err := s.get(ctx, n.Fired(name))
 	switch {
-	case errors.Is(err, errNoMessage):
+	case errors.Is(err, api.ErrNoMessage):
 		return Firing{}, false, nil
 	case err != nil:
 		return Firing{}, false, fmt.Errorf("firing of %s: %w", name, err)
 	}
 	f := Firing{Seq: m.Seq, At: m.Time}
 	f.Schedule, f.Err = schedule.Decode(m.Data)
-	by := n.schedule(name)
-	if m.Aimed || f.Err == nil && (f.Schedule.Name != name || m.Header.Get(jetstream.SchedulerHeader) != by) {
+	by := n.Schedule(name)
+	if m.Spoofed || f.Err == nil && (f.Schedule.Name != name || m.Header.Get(jetstream.SchedulerHeader) != by) {
 		f.Err = fmt.Errorf("%w %q: something else than the schedule fired it", schedule.ErrBadSchedule, name)
 	}
 	return f, true, nil
@@ -252,12 +254,12 @@ func (s *Schedules) Firing(ctx context.Context, name string) (Firing, bool, erro
 // Outcome returns what became of a schedule's last firing, and the number of that
 // record; 0: there is none.
 func (s *Schedules) Outcome(ctx context.Context, name string) (schedule.Outcome, uint64, error) {
-	m, err := s.get(ctx, s.cell.names.outcome(name))
+	m, err := s.get(ctx, s.cell.names.Outcome(name))
 	switch {
-	case errors.Is(err, errNoMessage):
+	case errors.Is(err, api.ErrNoMessage):
 		return schedule.Outcome{}, 0, nil
-	case err == nil && m.Aimed:
-		err = errAimed
+	case err == nil && m.Spoofed:
+		err = api.ErrSpoofed
 	}
 	var o schedule.Outcome
 	if err == nil {
@@ -276,22 +278,22 @@ func (s *Schedules) Record(ctx context.Context, name string, o schedule.Outcome,
 	if err != nil {
 		return 0, err
 	}
-	msg := &nats.Msg{Subject: s.cell.names.outcome(name), Data: data, Header: nats.Header{
-		headerGuard: []string{strconv.FormatUint(behind, 10)},
+	msg := &nats.Msg{Subject: s.cell.names.Outcome(name), Data: data, Header: nats.Header{
+		layout.HeaderGuard: []string{strconv.FormatUint(behind, 10)},
 	}}
-	seq, err := s.cell.publish(ctx, msg)
+	seq, err := s.cell.api.Publish(ctx, msg)
 	switch {
-	case isConflict(err):
+	case api.IsConflict(err):
 		return 0, fmt.Errorf("record outcome of %s: %w", name, ErrHandled)
 	case err != nil:
-		return 0, fmt.Errorf("record outcome of %s: %w", name, s.cell.explain(ctx, s.cell.names.schedulesStream(), err))
+		return 0, fmt.Errorf("record outcome of %s: %w", name, s.cell.api.Explain(ctx, s.cell.names.SchedulesStream(), err))
 	}
 	return seq, nil
 }
 
 // Settle takes a firing away that is handled. A newer one stays.
 func (s *Schedules) Settle(ctx context.Context, name string, seq uint64) error {
-	if err := s.cell.purge(ctx, s.cell.names.schedulesStream(), s.cell.names.fired(name), seq+1); err != nil {
+	if err := s.cell.api.Purge(ctx, s.cell.names.SchedulesStream(), s.cell.names.Fired(name), seq+1); err != nil {
 		return fmt.Errorf("settle firing of %s: %w", name, err)
 	}
 	return nil
@@ -300,7 +302,7 @@ func (s *Schedules) Settle(ctx context.Context, name string, seq uint64) error {
 // Forget takes the record of that number away, of a schedule that fires no more. A newer
 // one stays.
 func (s *Schedules) Forget(ctx context.Context, name string, record uint64) error {
-	if err := s.cell.purge(ctx, s.cell.names.schedulesStream(), s.cell.names.outcome(name), record+1); err != nil {
+	if err := s.cell.api.Purge(ctx, s.cell.names.SchedulesStream(), s.cell.names.Outcome(name), record+1); err != nil {
 		return fmt.Errorf("forget outcome of %s: %w", name, err)
 	}
 	return nil

@@ -9,11 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/schedule"
 )
 
@@ -90,7 +92,7 @@ func TestWhatIsMissedIsOneFiring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, embedded.WithStore(dir))
 		c := openCell(t, connect(t, s))
-		must(t, c.Provision(t.Context(), Config{}))
+		create(t, c, jetstream.FileStorage, 1)
 		hourly, every := schedule.Timing{Cron: "@hourly"}, schedule.Timing{Every: 10 * time.Minute}
 		once := schedule.Timing{At: time.Now().Add(90 * time.Minute)}
 		must(t, c.Schedules().Add(t.Context(), planned("hourly", hourly), false))
@@ -209,8 +211,8 @@ func TestWhatAnotherScheduleFiredIsNoFiring(t *testing.T) {
 		must(t, c.Schedules().Add(t.Context(), p, false))
 		forged, err := p.Encode()
 		must(t, err)
-		_, err = c.publish(t.Context(), &nats.Msg{Subject: c.names.schedule("mine"), Data: forged, Header: nats.Header{
-			"Nats-Schedule": {"@every 1s"}, "Nats-Schedule-Target": {c.names.fired("victim")},
+		_, err = c.api.Publish(t.Context(), &nats.Msg{Subject: c.names.Schedule("mine"), Data: forged, Header: nats.Header{
+			"Nats-Schedule": {"@every 1s"}, "Nats-Schedule-Target": {c.names.Fired("victim")},
 		}})
 		must(t, err)
 		<-time.After(3 * time.Second)
@@ -225,13 +227,13 @@ func TestTheServersWordAboutABadTimeIsABadSchedule(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		for _, pattern := range [][]string{{"0 61 * * * *", ""}, {"@daily", "Nowhere/Town"}} {
-			msg := &nats.Msg{Subject: c.names.schedule("p"), Header: nats.Header{
-				"Nats-Schedule": {pattern[0]}, "Nats-Schedule-Target": {c.names.fired("p")},
+			msg := &nats.Msg{Subject: c.names.Schedule("p"), Header: nats.Header{
+				"Nats-Schedule": {pattern[0]}, "Nats-Schedule-Target": {c.names.Fired("p")},
 			}}
 			if pattern[1] != "" {
 				msg.Header.Set("Nats-Schedule-Time-Zone", pattern[1])
 			}
-			if _, err := c.publish(t.Context(), msg); !isBadSchedule(err) {
+			if _, err := c.api.Publish(t.Context(), msg); !api.IsBadSchedule(err) {
 				t.Errorf("%v: %v", pattern, err)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/worker/task"
@@ -28,7 +30,7 @@ func TestNothingIsLostWhileLeadersChange(t *testing.T) {
 		cells = append(cells, openCell(t, nc))
 	}
 	driver, client, workers := cells[0], cells[1], cells[2]
-	must(t, driver.Provision(ctx, Config{Memory: true, Replicas: 3, Queues: []QueueConfig{{Name: "tools", AckWait: 2 * time.Second}}}))
+	create(t, driver, jetstream.MemoryStorage, 3, queueOf{name: "tools", lease: 2 * time.Second})
 	q, err := workers.Queue(ctx, "tools")
 	must(t, err)
 
@@ -36,7 +38,7 @@ func TestNothingIsLostWhileLeadersChange(t *testing.T) {
 	h := handler{cell: driver, cursors: make(map[events.Lane]uint64)}
 	must(t, h.listen(ctx))
 	defer func() { h.l.Close() }()
-	stepDown(ctx, t, client, "CONSUMER.LEADER.STEPDOWN."+n.runStream()+"."+n.runConsumer(), "STREAM.LEADER.STEPDOWN."+n.inboxStream())
+	stepDown(ctx, t, client, "CONSUMER.LEADER.STEPDOWN."+n.RunStream()+"."+n.RunConsumer(), "STREAM.LEADER.STEPDOWN."+n.InboxStream())
 	sent := make(chan error, 1)
 	go func() {
 		_, err := client.Inbox().Send(ctx, submit("s1", "a1", ""))
@@ -52,7 +54,7 @@ func TestNothingIsLostWhileLeadersChange(t *testing.T) {
 
 	x := task.Task{Session: "s1", Place: "t1-r1-c1", Attempt: 1, Queue: "tools"}
 	must(t, driver.Tasks().Dispatch(ctx, x))
-	stepDown(ctx, t, client, "CONSUMER.LEADER.STEPDOWN."+n.tasksStream()+"."+n.queueConsumer("tools"))
+	stepDown(ctx, t, client, "CONSUMER.LEADER.STEPDOWN."+n.TasksStream()+"."+n.QueueConsumer("tools"))
 	c, err := q.Claim(ctx)
 	must(t, err)
 	must(t, c.Report(ctx, task.Report{Session: "s1", Place: x.Place, Attempt: x.Attempt, Queue: "tools"}))
@@ -93,7 +95,7 @@ func (h *handler) list() []events.Cursor {
 func (h *handler) until(ctx context.Context, id string) error {
 	for {
 		wait, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
-		m, err := h.l.Next(wait)
+		m, err := next(wait, h.l)
 		cancel()
 		batch := []Message{m}
 		if err != nil || m.Gap || m.Last > h.cursors[m.Lane] {

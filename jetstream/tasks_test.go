@@ -25,7 +25,7 @@ func tasksOf(driver *Cell, lease time.Duration, worker func(*testing.T) *Cell) t
 	return tasktest.Env{
 		Dispatcher: driver.Tasks(),
 		Queue: func(t *testing.T, name string) task.Queue {
-			must(t, driver.EnsureQueue(t.Context(), QueueConfig{Name: name, AckWait: lease}))
+			createQueue(t, driver, queueOf{name: name, lease: lease})
 			q, err := worker(t).Queue(t.Context(), name)
 			must(t, err)
 			return q

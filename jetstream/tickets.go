@@ -10,71 +10,47 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// headerTicket carries the ticket of a dispatch, with the task and with the reports about
-// it. It is no part of their bodies: those are in the store of blobs when they are large,
-// which every worker reads.
-const headerTicket = "Turnlog-Ticket"
-
 const (
-	ticketsKey    = "tickets.key" // in the bucket of the nodes, which drivers alone read
 	ticketKeySize = 32
 	ticketSize    = 16
 )
 
-var errBadTicketKey = errors.New("it is no key")
+var errBadTicketKey = errors.New("the stored key is not valid")
 
-// Tickets makes the tickets of dispatches and knows them again. A ticket is a keyed hash
-// of the session, the place and the attempt. The key is the cell's: every driver has it
-// and nobody else, no journal holds it or anything made of it, and a worker gets no
-// tickets but those of the tasks on its queue. So who shows the ticket of a dispatch got
-// its task. It is safe for concurrent use.
+// Tickets makes and verifies the tickets of dispatches. A ticket is a keyed hash of session,
+// place and attempt. Only drivers have the cell's key; no journal holds it or anything derived
+// from it, and a worker gets only the tickets of tasks on its queue. So a process that shows
+// the ticket of a dispatch was given its task. It is safe for concurrent use.
 type Tickets struct {
 	key []byte
 }
 
-// Tickets returns what makes the cell's tickets. The first driver of a cell makes the key.
+// Tickets returns the cell's tickets. The first driver of a cell makes the key.
 func (c *Cell) Tickets(ctx context.Context) (*Tickets, error) {
+	keys := byteBucket(c, c.names.Nodes(), 0)
 	for {
-		key, made, err := c.ticketKey(ctx)
+		it, ok, err := keys.get(ctx, layout.TicketsKey)
+		if err == nil && !ok {
+			it.Value = make([]byte, ticketKeySize)
+			_, _ = rand.Read(it.Value) // it never fails
+			_, err = keys.swap(ctx, layout.TicketsKey, it.Value, it.Seq)
+		}
+		switch {
+		case api.IsConflict(err): // also with our own write, if its acknowledgement was lost
+			continue
+		case err == nil && len(it.Value) != ticketKeySize:
+			err = errBadTicketKey
+		}
 		if err != nil {
 			return nil, fmt.Errorf("key of tickets: %w", err)
 		}
-		if made {
-			return &Tickets{key: key}, nil
-		}
+		return &Tickets{key: it.Value}, nil
 	}
-}
-
-// ticketKey reads the key, or makes it; made is false if somebody else did in between.
-func (c *Cell) ticketKey(ctx context.Context) (key []byte, made bool, err error) {
-	bucket := c.names.nodesBucket()
-	m, err := c.leaderLast(ctx, kvStream(bucket), kvKey(bucket, ticketsKey))
-	none := errors.Is(err, errNoMessage)
-	switch {
-	case err != nil && !none:
-		return nil, false, c.explain(ctx, kvStream(bucket), err)
-	case !none && !isMarker(m.Header) && (m.Aimed || len(m.Data) != ticketKeySize):
-		return nil, false, errBadTicketKey
-	case !none && !isMarker(m.Header):
-		return m.Data, true, nil
-	}
-	key = make([]byte, ticketKeySize)
-	_, _ = rand.Read(key) // it never fails
-	msg := &nats.Msg{Subject: kvKey(bucket, ticketsKey), Header: nats.Header{}, Data: key}
-	msg.Header.Set(headerGuard, strconv.FormatUint(m.Seq, 10))
-	err = patiently(ctx, func(ctx context.Context) error {
-		_, err := c.publish(ctx, msg)
-		return err
-	})
-	if isConflict(err) { // also with our own, if its acknowledgement was lost
-		return nil, false, nil
-	}
-	return key, err == nil, err
 }
 
 // Of returns the ticket of a dispatch.

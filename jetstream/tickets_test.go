@@ -6,6 +6,7 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -52,13 +53,13 @@ func TestAKeyThatWasTakenAwayIsMadeAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		before, err := c.Tickets(t.Context())
 		must(t, err)
-		must(t, c.keyDelete(t.Context(), c.names.nodesBucket(), ticketsKey, 0))
+		must(t, byteBucket(c, c.names.Nodes(), 0).delete(t.Context(), layout.TicketsKey))
 		after, err := c.Tickets(t.Context())
 		must(t, err)
 		if before.Of("s", "t1-r1-c1", 1) == after.Of("s", "t1-r1-c1", 1) {
 			t.Error("the key is the one that was taken away")
 		}
-		must(t, c.keyPut(t.Context(), c.names.nodesBucket(), ticketsKey, []byte("short"), 0))
+		putRaw(t, c, c.names.Nodes().Key(layout.TicketsKey), []byte("short"))
 		if _, err := c.Tickets(t.Context()); err == nil || !strings.Contains(err.Error(), "key of tickets") {
 			t.Errorf("Tickets = %v, want an error", err)
 		}
@@ -70,7 +71,7 @@ func TestATicketTravelsBesideItsTask(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx := t.Context()
-		must(t, c.EnsureQueue(ctx, QueueConfig{Name: "tools"}))
+		createQueue(t, c, queueOf{name: "tools"})
 		q, err := c.Queue(ctx, "tools")
 		must(t, err)
 		big := []byte(`"` + strings.Repeat("x", maxInline) + `"`)

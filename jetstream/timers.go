@@ -3,6 +3,8 @@ package jetstream
 import (
 	"context"
 	"fmt"
+	"iter"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -13,9 +15,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Timers are durable: the server sends the command of a timer that is due into
-// its session's inbox, on a lane that nobody else writes. It cannot wake the
-// session; whoever sweeps does.
+// Timers are durable: the server sends the command of a due timer to its session's inbox, on a
+// lane that only the server writes. It cannot wake the session; a sweep does.
 type Timers struct {
 	cell *Cell
 }
@@ -23,9 +24,8 @@ type Timers struct {
 // Timers returns the cell's timers.
 func (c *Cell) Timers() *Timers { return &Timers{cell: c} }
 
-// Arm sets a timer of the session; one with the same id is replaced. The timer
-// may fire up to a second early or late, and once more than once: whoever
-// handles it looks at the clock again.
+// Arm sets a timer of a session and replaces one with the same id. A timer may fire up to a
+// second early or late, and occasionally twice, so its handler checks the clock again.
 func (t *Timers) Arm(ctx context.Context, s content.SessionID, id string, at time.Time, env commands.Envelope) error {
 	if !content.IsToken(id) || !content.IsToken(string(s)) {
 		return fmt.Errorf("arm timer %q of %q: %w", id, s, content.ErrBadID)
@@ -34,30 +34,70 @@ func (t *Timers) Arm(ctx context.Context, s content.SessionID, id string, at tim
 		return fmt.Errorf("arm timer %s of %s: %s: %w", id, s, commands.NameOf(env.Command), ErrNoLane)
 	}
 	msg := &nats.Msg{
-		Subject: t.cell.names.timer(s, id),
+		Subject: t.cell.names.Timer(s, id),
 		Header: nats.Header{
 			jetstream.ScheduleHeader:       []string{"@at " + at.UTC().Format(time.RFC3339Nano)},
-			jetstream.ScheduleTargetHeader: []string{t.cell.names.due(s)},
+			jetstream.ScheduleTargetHeader: []string{t.cell.names.Due(s)},
 		},
 	}
 	if _, err := t.cell.sendEnvelope(ctx, msg, env); err != nil {
-		return fmt.Errorf("arm timer %s of %s: %w", id, s, t.cell.explain(ctx, t.cell.names.timersStream(), err))
+		return fmt.Errorf("arm timer %s of %s: %w", id, s, t.cell.api.Explain(ctx, t.cell.names.TimersStream(), err))
 	}
 	return nil
 }
 
-// Disarm takes a timer away. One that fired already stays in the inbox.
+// Disarm deletes a timer. The command of one that already fired stays in the inbox.
 func (t *Timers) Disarm(ctx context.Context, s content.SessionID, id string) error {
-	if err := t.cell.purge(ctx, t.cell.names.timersStream(), t.cell.names.timer(s, id), 0); err != nil {
+	if err := t.cell.api.Purge(ctx, t.cell.names.TimersStream(), t.cell.names.Timer(s, id), 0); err != nil {
 		return fmt.Errorf("disarm timer %s of %s: %w", id, s, err)
 	}
 	return nil
 }
 
-// DisarmAll takes all timers of a session away.
+// DisarmAll deletes all timers of a session.
 func (t *Timers) DisarmAll(ctx context.Context, s content.SessionID) error {
-	if err := t.cell.purge(ctx, t.cell.names.timersStream(), t.cell.names.timers(s), 0); err != nil {
+	if err := t.cell.api.Purge(ctx, t.cell.names.TimersStream(), t.cell.names.Timers(s), 0); err != nil {
 		return fmt.Errorf("disarm timers of %s: %w", s, err)
 	}
 	return nil
+}
+
+// Alarm says that a timer of a session or a schedule is due. Exactly one field is set.
+type Alarm struct {
+	Session  content.SessionID
+	Schedule string
+}
+
+// alarmGroup is the queue group in which one member receives each alarm.
+const alarmGroup = "nodes"
+
+// Alarms listens to timers and schedules that become due, from now until ctx ends. Of all
+// listeners in a cell one receives each alarm, and some are lost: a sweep finds those. The
+// sequence is for one reader.
+func (c *Cell) Alarms(ctx context.Context) (iter.Seq[Alarm], error) {
+	raw := make(chan *nats.Msg, eventBuffer)
+	due, fired := c.names.Live(c.names.AllDue()), c.names.Live(c.names.Fired("*"))
+	for _, subject := range []string{due, fired} {
+		sub, err := c.nc.ChanQueueSubscribe(subject, alarmGroup, raw)
+		if err != nil {
+			return nil, fmt.Errorf("listen to alarms: %w", err)
+		}
+		context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection may be gone
+	}
+	return func(yield func(Alarm) bool) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case msg := <-raw:
+				a := Alarm{Session: c.names.SessionOf(msg.Subject)}
+				if name, ok := strings.CutPrefix(msg.Subject, strings.TrimSuffix(fired, "*")); ok {
+					a = Alarm{Schedule: name}
+				}
+				if !yield(a) {
+					return
+				}
+			}
+		}
+	}, nil
 }

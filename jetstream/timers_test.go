@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -85,7 +86,7 @@ func TestTimersSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, embedded.WithStore(dir))
 		c := openCell(t, connect(t, s))
-		must(t, c.Provision(t.Context(), Config{}))
+		create(t, c, jetstream.FileStorage, 1)
 		must(t, c.Timers().Arm(t.Context(), "s1", "soon", time.Now().Add(time.Minute), fired("s1", "soon")))
 		must(t, c.Timers().Arm(t.Context(), "s1", "later", time.Now().Add(time.Hour), fired("s1", "later")))
 		s.Close()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // placeholder is how subjects.md writes the namespace.
@@ -22,8 +22,8 @@ func TestSubjectsPageSaysWhatTheCodeDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := jetstream.Config{Queues: []jetstream.QueueConfig{{Name: "<queue>"}}}
-	topology := jetstream.Topology(placeholder, cfg)
+	cfg := admin.Config{Queues: []admin.QueueConfig{{Name: "<queue>"}}}
+	topology := admin.Topology(placeholder, cfg)
 	for _, tt := range []struct {
 		heading string
 		columns []string
@@ -31,8 +31,8 @@ func TestSubjectsPageSaysWhatTheCodeDoes(t *testing.T) {
 	}{
 		{"Streams", []string{"Name", "Stream", "Subjects", "Settings", "Live copies"}, streamRows(topology)},
 		{"Consumers", []string{"Stream", "Consumer", "Filter", "Settings"}, consumerRows(topology)},
-		{"Who may write what", []string{"Subject", "Kept in", "Written by", "Read by"}, subjectRows(jetstream.Subjects(placeholder))},
-		{"Headers", []string{"Header", "On"}, headerRows(jetstream.Headers())},
+		{"Who may write what", []string{"Subject", "Kept in", "Written by", "Read by"}, subjectRows(admin.Subjects(placeholder))},
+		{"Headers", []string{"Header", "On"}, headerRows(admin.Headers())},
 	} {
 		t.Run(tt.heading, func(t *testing.T) {
 			t.Parallel()
@@ -53,7 +53,7 @@ func TestSubjectsPageSaysWhatTheCodeDoes(t *testing.T) {
 	}
 }
 
-func streamRows(topology []jetstream.Row) [][]string {
+func streamRows(topology []admin.Row) [][]string {
 	var out [][]string
 	for _, r := range topology {
 		out = append(out, []string{r.Name, r.Stream, strings.Join(r.Subjects, ", "), settings(r.Settings), r.Live})
@@ -61,7 +61,7 @@ func streamRows(topology []jetstream.Row) [][]string {
 	return out
 }
 
-func consumerRows(topology []jetstream.Row) [][]string {
+func consumerRows(topology []admin.Row) [][]string {
 	var out [][]string
 	for _, r := range topology {
 		for _, c := range r.Consumers {
@@ -71,7 +71,7 @@ func consumerRows(topology []jetstream.Row) [][]string {
 	return out
 }
 
-func subjectRows(subjects []jetstream.SubjectRow) [][]string {
+func subjectRows(subjects []admin.SubjectRow) [][]string {
 	var out [][]string
 	for _, s := range subjects {
 		out = append(out, []string{s.Subject, s.Kept, roles(s.Writers), roles(s.Readers)})
@@ -79,7 +79,7 @@ func subjectRows(subjects []jetstream.SubjectRow) [][]string {
 	return out
 }
 
-func headerRows(headers []jetstream.HeaderRow) [][]string {
+func headerRows(headers []admin.HeaderRow) [][]string {
 	var out [][]string
 	for _, h := range headers {
 		out = append(out, []string{h.Name, strings.Join(h.On, ", ")})
@@ -87,7 +87,7 @@ func headerRows(headers []jetstream.HeaderRow) [][]string {
 	return out
 }
 
-func settings(list []jetstream.Setting) string {
+func settings(list []admin.Setting) string {
 	var out []string
 	for _, s := range list {
 		out = append(out, s.String())
@@ -95,7 +95,7 @@ func settings(list []jetstream.Setting) string {
 	return strings.Join(out, ", ")
 }
 
-func roles(list []jetstream.Role) string {
+func roles(list []admin.Role) string {
 	var out []string
 	for _, r := range list {
 		out = append(out, string(r))
@@ -133,9 +133,9 @@ func table(t *testing.T, page, heading string) (header []string, rows [][]string
 // a stream is listed.
 func TestEverySubjectIsKeptWhereThePageSays(t *testing.T) {
 	t.Parallel()
-	topology := jetstream.Topology(placeholder, jetstream.Config{})
+	topology := admin.Topology(placeholder, admin.Config{})
 	used := map[string]bool{}
-	for _, s := range jetstream.Subjects(placeholder) {
+	for _, s := range admin.Subjects(placeholder) {
 		var kept []string
 		for _, r := range topology {
 			for _, pattern := range r.Subjects {
@@ -162,12 +162,12 @@ func TestEverySubjectIsKeptWhereThePageSays(t *testing.T) {
 func TestLiveCopiesAreTheServersAlone(t *testing.T) {
 	t.Parallel()
 	copies := 0
-	for _, s := range jetstream.Subjects(placeholder) {
+	for _, s := range admin.Subjects(placeholder) {
 		live := strings.HasPrefix(s.Subject, placeholder+".live.")
-		if servers := slices.Equal(s.Writers, []jetstream.Role{jetstream.RoleServer}); live && !servers {
+		if servers := slices.Equal(s.Writers, []admin.Role{admin.RoleServer}); live && !servers {
 			t.Errorf("%s may be written by %v, want the server alone", s.Subject, s.Writers)
 		}
-		if live != slices.ContainsFunc(jetstream.Topology(placeholder, jetstream.Config{}), func(r jetstream.Row) bool {
+		if live != slices.ContainsFunc(admin.Topology(placeholder, admin.Config{}), func(r admin.Row) bool {
 			return covers(r.Live, s.Subject)
 		}) {
 			t.Errorf("%s: the streams' live copies say otherwise", s.Subject)

@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/output"
 )
@@ -76,7 +77,7 @@ func otherProcess(b *testing.B) *jetstream.Cell {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := cell.Provision(b.Context(), jetstream.Config{}); err != nil {
+	if err := admin.Of(cell).Provision(b.Context(), admin.Config{}); err != nil {
 		b.Fatal(err)
 	}
 	return cell

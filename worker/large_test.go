@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/output"
@@ -50,7 +50,7 @@ func largeWorld(t *testing.T) *celltest.World {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Close)
-	return celltest.On(ctx, t, srv, jetstream.Config{Queues: []jetstream.QueueConfig{{Name: celltest.Queue, AckWait: 8 * time.Second}}})
+	return celltest.On(ctx, t, srv, admin.Config{Queues: []admin.QueueConfig{{Name: celltest.Queue, AckWait: 8 * time.Second}}})
 }
 
 // streams are the tools of a worker: one with much output, which may run twice, and the
@@ -150,7 +150,7 @@ replies:
 	if results[0].Attempt != 1 || k.Bytes != much {
 		t.Errorf("attempt %d kept %+v", results[0].Attempt, k)
 	}
-	collected, err := w.Cell.Keeper().Collect(w.Ctx, 0, false)
+	collected, err := admin.Of(w.Cell).Collect(w.Ctx, 0, false)
 	if err != nil || collected.Parts != 1 || collected.Removed != 0 {
 		t.Errorf("Collect = %+v, %v, want the part of the worker that was lost", collected, err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model/registry"
 )
 
@@ -102,7 +102,7 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 		return err
 	}
 	defer cell.Close()
-	if err := f.durability.Require(ctx, cell, log, jetstream.RoleDriver); err != nil {
+	if err := f.durability.Require(ctx, cell, log, admin.RoleDriver); err != nil {
 		return err
 	}
 	metrics := newMetrics()

@@ -8,6 +8,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // refused runs the program and returns why it does not start.
@@ -38,7 +39,7 @@ func TestTheNodeRefusesWhatIsWeakerThanItsProfile(t *testing.T) {
 	}
 	t.Cleanup(s.Close)
 	cell, _ := clitest.Open(t, s)
-	if err := cell.Provision(t.Context(), jetstream.Config{}); err != nil {
+	if err := admin.Of(cell).Provision(t.Context(), admin.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	if why := refused(t, cli.CodeFailed, "--server", s.ClientURL(), "--profile", "standard"); !strings.HasPrefix(why,
@@ -78,7 +79,7 @@ func TestTheNodeRefusesServersThatMayBeLazy(t *testing.T) {
 
 func TestANodesOwnPermissionsAreEnoughForItsProfile(t *testing.T) {
 	t.Parallel()
-	may, err := jetstream.PermissionsOf(jetstream.Grant{Roles: []jetstream.Role{jetstream.RoleDriver}, Inbox: "_INBOX_node"})
+	may, err := admin.PermissionsOf(admin.Grant{Roles: []admin.Role{admin.RoleDriver}, Inbox: "_INBOX_node"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestANodesOwnPermissionsAreEnoughForItsProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cell.Provision(t.Context(), jetstream.Config{}); err != nil {
+	if err := admin.Of(cell).Provision(t.Context(), admin.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	log := starts(t, "--server", as("node:n"), "--inbox-prefix", "_INBOX_node", "--provision=false", "--profile", "dev")

@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 func TestHeadsShowLaterThatAJournalWasCut(t *testing.T) {
@@ -76,7 +77,7 @@ func TestHeadsShowLaterThatAJournalWasCut(t *testing.T) {
 // remove deletes a session as "turnlog sessions rm" does.
 func (d *deployment) remove(last journal.Record) {
 	d.t.Helper()
-	k := d.cell.Keeper()
+	k := admin.Of(d.cell)
 	if _, err := k.Delete(d.t.Context(), last, events.SessionDeleted{By: "ada", Reason: "asked to"}); err != nil {
 		d.t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -44,7 +45,7 @@ func deploy(t *testing.T) *deployment {
 	t.Helper()
 	s := clitest.Serve(t)
 	cell, nc := clitest.Open(t, s)
-	if err := cell.Provision(t.Context(), jetstream.Config{Memory: true}); err != nil {
+	if err := admin.Of(cell).Provision(t.Context(), admin.Config{Memory: true}); err != nil {
 		t.Fatal(err)
 	}
 	return &deployment{t: t, url: s.ClientURL(), nc: nc, cell: cell}

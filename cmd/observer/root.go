@@ -6,7 +6,7 @@ import (
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // app is what all commands share.
@@ -41,7 +41,7 @@ It only reads. Unknown session, broken journal: one line on standard error, exit
 
 // open connects to the deployment.
 func (a *app) open(cmd *cobra.Command) (*cli.Cell, error) {
-	return a.deployment.Open(cmd.Context(), "observer", a.log.Logger(cmd.ErrOrStderr(), a.getenv), jetstream.RoleObserver)
+	return a.deployment.Open(cmd.Context(), "observer", a.log.Logger(cmd.ErrOrStderr(), a.getenv), admin.RoleObserver)
 }
 
 // fullFlag adds the flag that shows texts as long as they are.

@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/mcp"
@@ -41,11 +41,11 @@ func gather(ctx context.Context, folder string) (c crew, err error) {
 
 // roles are what the worker is there for. One that hands calls to agents opens their
 // sessions, and passes on what people decide about them.
-func (c crew) roles() []jetstream.Role {
+func (c crew) roles() []admin.Role {
 	if len(c.others) == 0 {
-		return []jetstream.Role{jetstream.RoleWorker}
+		return []admin.Role{admin.RoleWorker}
 	}
-	return []jetstream.Role{jetstream.RoleWorker, jetstream.RoleClient, jetstream.RoleApprover}
+	return []admin.Role{admin.RoleWorker, admin.RoleClient, admin.RoleApprover}
 }
 
 // sources are the tools that the agents need beside those of MCP servers.

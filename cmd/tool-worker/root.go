@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/ops"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -144,7 +145,9 @@ func openQueue(ctx context.Context, cell *cli.Cell, name string) (*jetstream.Que
 	if !errors.Is(err, jetstream.ErrNotProvisioned) {
 		return queue, err
 	}
-	create := func(ctx context.Context) error { return cell.EnsureQueue(ctx, jetstream.QueueConfig{Name: name}) }
+	create := func(ctx context.Context) error {
+		return admin.Of(cell.Cell).EnsureQueue(ctx, admin.QueueConfig{Name: name})
+	}
 	if err := cell.Permitted(ctx, create); err != nil {
 		return nil, fmt.Errorf("%w (the queue is missing, and \"turnlog provision --queue %s\" creates it)", err, name)
 	}

@@ -8,12 +8,13 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // Approvers may look at less than clients, and their commands have to do with that.
 func TestApproversCommandsNeedNoMoreThanTheirRole(t *testing.T) {
 	t.Parallel()
-	p, err := jetstream.PermissionsOf(jetstream.Grant{Roles: []jetstream.Role{jetstream.RoleApprover}, Inbox: "_INBOX_approver"})
+	p, err := admin.PermissionsOf(admin.Grant{Roles: []admin.Role{admin.RoleApprover}, Inbox: "_INBOX_approver"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func TestApproversCommandsNeedNoMoreThanTheirRole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cell.Provision(t.Context(), jetstream.Config{}); err != nil {
+	if err := admin.Of(cell).Provision(t.Context(), admin.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"approvals ls", "approvals ls s-1", "approve s-1 c", "deny s-1 c", "dead ls", "dead show s-1 c", "dead retry s-1 c", "dead drop s-1 c"} {

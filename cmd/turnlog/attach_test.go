@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model/modeltest"
 	"github.com/turnlog/turnlog/model/registry"
 )
@@ -82,9 +83,9 @@ func inline(t *testing.T, s *modeltest.Server) (mime string, data []byte) {
 }
 
 // collected collects blobs of any age.
-func collected(t *testing.T, cell *jetstream.Cell) jetstream.Collected {
+func collected(t *testing.T, cell *jetstream.Cell) admin.Collected {
 	t.Helper()
-	c, err := cell.Keeper().Collect(t.Context(), 0, false)
+	c, err := admin.Of(cell).Collect(t.Context(), 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}

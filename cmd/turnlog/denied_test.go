@@ -13,20 +13,21 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // restricted is a deployment with a user of each role's permissions. It returns a
 // function that says how to connect as one.
-func restricted(t *testing.T) (as func(role jetstream.Role) []string, cell *jetstream.Cell) {
+func restricted(t *testing.T) (as func(role admin.Role) []string, cell *jetstream.Cell) {
 	t.Helper()
 	var users strings.Builder
 	users.WriteString("{ user: all, password: p }\n")
-	for _, role := range jetstream.Grantable() {
-		g := jetstream.Grant{Roles: []jetstream.Role{role}, Inbox: "_INBOX_" + string(role)}
-		if role == jetstream.RoleWorker {
+	for _, role := range admin.Grantable() {
+		g := admin.Grant{Roles: []admin.Role{role}, Inbox: "_INBOX_" + string(role)}
+		if role == admin.RoleWorker {
 			g.Queue = defaultQueue
 		}
-		p, err := jetstream.PermissionsOf(g)
+		p, err := admin.PermissionsOf(g)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,10 +42,10 @@ func restricted(t *testing.T) (as func(role jetstream.Role) []string, cell *jets
 	if cell, err = jetstream.Open(clitest.Dial(t, url("all")), ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := cell.Provision(t.Context(), jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: defaultQueue}}}); err != nil {
+	if err := admin.Of(cell).Provision(t.Context(), admin.Config{Memory: true, Queues: []admin.QueueConfig{{Name: defaultQueue}}}); err != nil {
 		t.Fatal(err)
 	}
-	return func(role jetstream.Role) []string {
+	return func(role admin.Role) []string {
 		return []string{"--server", url(string(role)), "--inbox-prefix", "_INBOX_" + string(role)}
 	}, cell
 }
@@ -64,22 +65,22 @@ func TestWhatARoleMayNotFailsAtOnceAndNamesTheRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range []struct {
-		role jetstream.Role
+		role admin.Role
 		args []string
 		want string // that has the permission
 	}{
-		{jetstream.RoleClient, []string{"agents", "publish", agent}, "provisioner"},
-		{jetstream.RoleClient, []string{"schedule", "ls"}, "scheduler"},
-		{jetstream.RoleClient, []string{"schedule", "add", "x", "--in", "1h", "hi"}, "scheduler"},
-		{jetstream.RoleClient, []string{"sessions", "rm", "s"}, "keeper"},
-		{jetstream.RoleClient, []string{"gc"}, "keeper"},
-		{jetstream.RoleClient, []string{"provision"}, "provisioner"},
-		{jetstream.RoleObserver, []string{"send", "s", "hi"}, "client"},
-		{jetstream.RoleObserver, []string{"run", "--model", "demo", "hi"}, "client"},
-		{jetstream.RoleObserver, []string{"dead", "ls"}, "approver"},
-		{jetstream.RoleObserver, []string{"approvals", "ls"}, "approver"},
-		{jetstream.RoleScheduler, []string{"sessions", "ls"}, "client"},
-		{jetstream.RoleKeeper, []string{"agents", "ls"}, "client"},
+		{admin.RoleClient, []string{"agents", "publish", agent}, "provisioner"},
+		{admin.RoleClient, []string{"schedule", "ls"}, "scheduler"},
+		{admin.RoleClient, []string{"schedule", "add", "x", "--in", "1h", "hi"}, "scheduler"},
+		{admin.RoleClient, []string{"sessions", "rm", "s"}, "keeper"},
+		{admin.RoleClient, []string{"gc"}, "keeper"},
+		{admin.RoleClient, []string{"provision"}, "provisioner"},
+		{admin.RoleObserver, []string{"send", "s", "hi"}, "client"},
+		{admin.RoleObserver, []string{"run", "--model", "demo", "hi"}, "client"},
+		{admin.RoleObserver, []string{"dead", "ls"}, "approver"},
+		{admin.RoleObserver, []string{"approvals", "ls"}, "approver"},
+		{admin.RoleScheduler, []string{"sessions", "ls"}, "client"},
+		{admin.RoleKeeper, []string{"agents", "ls"}, "client"},
 	} {
 		began := time.Now()
 		p := prepare(t, strings.NewReader(""), nil).start(t, append(x.args, as(x.role)...)...)
@@ -101,7 +102,7 @@ func TestAClientIsToldWhatTakesMore(t *testing.T) {
 	hostOn(t, &cli.Cell{Cell: cell}, node())
 	client := func(args ...string) (code int, told string) {
 		t.Helper()
-		p := prepare(t, strings.NewReader(""), nil).start(t, append(args, as(jetstream.RoleClient)...)...)
+		p := prepare(t, strings.NewReader(""), nil).start(t, append(args, as(admin.RoleClient)...)...)
 		code = p.end(t)
 		return code, p.err.String()
 	}
@@ -130,7 +131,7 @@ func TestAClientWaitsWithoutReadingTheInbox(t *testing.T) {
 	as, cell := restricted(t)
 	client := func(args ...string) *program {
 		t.Helper()
-		return prepare(t, strings.NewReader(""), nil).start(t, append(args, as(jetstream.RoleClient)...)...)
+		return prepare(t, strings.NewReader(""), nil).start(t, append(args, as(admin.RoleClient)...)...)
 	}
 	says := func(p *program, want string) {
 		t.Helper()

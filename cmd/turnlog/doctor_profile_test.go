@@ -9,13 +9,13 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // everything names all streams, as a finding does.
 func everything() string {
 	var names []string
-	for _, r := range jetstream.Topology("turnlog", jetstream.Config{}) {
+	for _, r := range admin.Topology("turnlog", admin.Config{}) {
 		names = append(names, r.Stream)
 	}
 	return strings.Join(names, " ")

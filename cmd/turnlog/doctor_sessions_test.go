@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -134,7 +135,7 @@ func TestNodesThatDoNotAnswerAreTold(t *testing.T) {
 func TestWorkThatDoesNotGetOnIsTold(t *testing.T) {
 	t.Parallel()
 	p := admitted(t)
-	p.must(p.cell.EnsureQueue(t.Context(), jetstream.QueueConfig{Name: defaultQueue}))
+	p.must(admin.Of(p.cell).EnsureQueue(t.Context(), admin.QueueConfig{Name: defaultQueue}))
 	began := make(chan struct{}, 1)
 	hang, err := tool.Func("hang", "Hangs.", func(ctx context.Context, _ struct{}) (string, error) {
 		began <- struct{}{}
@@ -181,9 +182,9 @@ func TestQueuesAndWorkersAreLookedAt(t *testing.T) {
 	}
 	spec := []tool.Spec{{Name: "x"}}
 	call("nowhere", 1)
-	p.must(p.cell.EnsureQueue(t.Context(), jetstream.QueueConfig{Name: "alone"}))
-	p.must(p.cell.EnsureQueue(t.Context(), jetstream.QueueConfig{Name: "narrow", Concurrency: 1}))
-	p.must(p.cell.EnsureQueue(t.Context(), jetstream.QueueConfig{Name: "mute"}))
+	p.must(admin.Of(p.cell).EnsureQueue(t.Context(), admin.QueueConfig{Name: "alone"}))
+	p.must(admin.Of(p.cell).EnsureQueue(t.Context(), admin.QueueConfig{Name: "narrow", Concurrency: 1}))
+	p.must(admin.Of(p.cell).EnsureQueue(t.Context(), admin.QueueConfig{Name: "mute"}))
 	p.look("--profile", "dev").expect(t, "error queue-missing nowhere")
 	call("alone", 2)
 	f := p.look("--profile", "dev").expect(t, "error queue-missing nowhere", "error queue-unattended alone")
@@ -245,7 +246,7 @@ func TestTenThousandSessionsAtWorkCostLittle(t *testing.T) {
 	defer cancel()
 	p.must(p.conn.FlushWithContext(ctx))
 	for ctx.Err() == nil { // publishing is not confirmed
-		work, err := p.cell.Work(ctx)
+		work, err := admin.Of(p.cell).Work(ctx)
 		p.must(err)
 		if len(work.Tokens) == sessions && len(work.Active) == sessions {
 			break

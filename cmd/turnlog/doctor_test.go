@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -50,7 +51,7 @@ func bare(t *testing.T, opts ...embedded.Option) *patient {
 func admitted(t *testing.T, opts ...embedded.Option) *patient {
 	t.Helper()
 	p := bare(t, opts...)
-	if err := p.cell.Provision(t.Context(), jetstream.Config{}); err != nil {
+	if err := admin.Of(p.cell).Provision(t.Context(), admin.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -167,7 +168,7 @@ func TestNothingIsWrongWithAHealthyDeployment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.cell.EnsureQueue(t.Context(), jetstream.QueueConfig{Name: defaultQueue}); err != nil {
+	if err := admin.Of(p.cell).EnsureQueue(t.Context(), admin.QueueConfig{Name: defaultQueue}); err != nil {
 		t.Fatal(err)
 	}
 	hostOn(t, &cli.Cell{Cell: p.cell, Conn: p.conn}, actor.Config{Models: registry.New(nil).Open}, greet)
@@ -280,7 +281,7 @@ func TestEverySettingThatDiffersIsToldWithItsChange(t *testing.T) {
 func TestConsumersAreLookedAt(t *testing.T) {
 	t.Parallel()
 	p := admitted(t)
-	if err := p.cell.EnsureQueue(t.Context(), jetstream.QueueConfig{Name: "slow", AckWait: time.Hour, Concurrency: 3}); err != nil {
+	if err := admin.Of(p.cell).EnsureQueue(t.Context(), admin.QueueConfig{Name: "slow", AckWait: time.Hour, Concurrency: 3}); err != nil {
 		t.Fatal(err)
 	}
 	p.look("--profile", "dev").expect(t, noNodes) // a queue's lease and concurrency are its own

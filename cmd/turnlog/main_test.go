@@ -22,7 +22,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
@@ -126,7 +126,7 @@ func cellOf(t testing.TB, cfg actor.Config, tools ...tool.Tool) string {
 	t.Helper()
 	srv := clitest.Serve(t)
 	cell, nc := clitest.Open(t, srv)
-	if err := cell.Provision(t.Context(), jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: defaultQueue}}}); err != nil {
+	if err := admin.Of(cell).Provision(t.Context(), admin.Config{Memory: true, Queues: []admin.QueueConfig{{Name: defaultQueue}}}); err != nil {
 		t.Fatal(err)
 	}
 	d := &cli.Cell{Cell: cell, Conn: nc}

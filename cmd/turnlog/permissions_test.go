@@ -8,14 +8,14 @@ import (
 
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 func TestPermissionsAreInTheSyntaxOfTheServer(t *testing.T) {
 	t.Parallel()
-	for _, role := range jetstream.Grantable() {
+	for _, role := range admin.Grantable() {
 		args := []string{"permissions", string(role), "--namespace", "team-a"}
-		if role == jetstream.RoleWorker {
+		if role == admin.RoleWorker {
 			args = append(args, "--queue", "gpu")
 		}
 		for _, format := range []string{"conf", "json"} {

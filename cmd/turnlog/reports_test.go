@@ -6,7 +6,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/schedule"
@@ -283,10 +283,10 @@ type modelsReport struct {
 }
 
 type permissionsJSON struct {
-	Namespace   string           `json:"namespace"`
-	Roles       []jetstream.Role `json:"roles"`
-	Queue       string           `json:"queue,omitempty"`
-	InboxPrefix string           `json:"inbox_prefix"`
+	Namespace   string       `json:"namespace"`
+	Roles       []admin.Role `json:"roles"`
+	Queue       string       `json:"queue,omitempty"`
+	InboxPrefix string       `json:"inbox_prefix"`
 	Permissions struct {
 		Publish   allowList `json:"publish"`
 		Subscribe allowList `json:"subscribe"`

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/session"
@@ -39,7 +40,7 @@ func deployed(ctx context.Context, tools tool.Source) (answer string, err error)
 	if err != nil {
 		return "", err
 	}
-	if err := cell.Provision(ctx, jetstream.Config{Memory: true}); err != nil {
+	if err := admin.Of(cell).Provision(ctx, admin.Config{Memory: true}); err != nil {
 		return "", err
 	}
 	node, err := actor.NewNode(cell, actor.Config{Models: func(name string, data []byte) (model.Model, error) {

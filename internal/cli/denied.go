@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // Permitted does something that sends requests, and gives it up as soon as the server
@@ -70,17 +71,17 @@ func (c *Cell) Advise(err error) error {
 
 // deniedHint says what to do about something that the server does not let the user do,
 // who needs the permissions of all the roles, or else of any that may.
-func (c *Cell) deniedHint(d *jetstream.DeniedError, as []jetstream.Role) string {
+func (c *Cell) deniedHint(d *jetstream.DeniedError, as []admin.Role) string {
 	if d.Hearing && strings.HasPrefix(d.Subject, strings.TrimSuffix(cmp.Or(c.Conn.Opts.InboxPrefix, nats.InboxPrefix), ".")+".") {
 		return `it hears no replies there: give the --inbox-prefix that "turnlog permissions" prints with the user's role`
 	}
 	if len(as) == 0 {
-		return "connect as a user who may (" + anyOf(c.Allowed(d)) + ")"
+		return "connect as a user who may (" + anyOf(admin.Of(c.Cell).Allowed(d)) + ")"
 	}
 	return fmt.Sprintf("connect as a user with what %q prints", permissionsOf(as...))
 }
 
-func anyOf(roles []jetstream.Role) string {
+func anyOf(roles []admin.Role) string {
 	if len(roles) == 0 {
 		return `"turnlog permissions ROLE" prints what a role does`
 	}
@@ -92,12 +93,12 @@ func anyOf(roles []jetstream.Role) string {
 }
 
 // permissionsOf is the command that prints the permissions of roles.
-func permissionsOf(roles ...jetstream.Role) string {
+func permissionsOf(roles ...admin.Role) string {
 	words := []string{"turnlog permissions"}
 	for _, r := range roles {
 		words = append(words, string(r))
 	}
-	if slices.Contains(roles, jetstream.RoleWorker) {
+	if slices.Contains(roles, admin.RoleWorker) {
 		words = append(words, "--queue NAME")
 	}
 	return strings.Join(words, " ")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnlog/turnlog/internal/natscli"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 const envNamespace = "TURNLOG_NAMESPACE"
@@ -66,7 +67,7 @@ func (c *Cell) Close() { c.Conn.Close() }
 // Open connects and returns the cell once everything is there. The connection
 // shows up as program on the server. The error says what is missing, and what to
 // do. A program that creates nothing looks only at what its roles may look at.
-func (d *Deployment) Open(ctx context.Context, program string, log *zap.Logger, as ...jetstream.Role) (*Cell, error) {
+func (d *Deployment) Open(ctx context.Context, program string, log *zap.Logger, as ...admin.Role) (*Cell, error) {
 	cell, err := d.Dial(ctx, program, log)
 	if err != nil {
 		return nil, err
@@ -131,12 +132,12 @@ func (d *Deployment) connect(ctx context.Context, program string, log *zap.Logge
 
 // complete checks that everything is there, and creates it if it is not and the
 // program does so.
-func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger, as []jetstream.Role) error {
+func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger, as []admin.Role) error {
 	if d.provision {
 		as = nil // all is looked for
 	}
 	within, stop := untilDenied(ctx, cell.Conn)
-	err := cell.explain(cell.Check(within, as...), as)
+	err := cell.explain(admin.Of(cell.Cell).Check(within, as...), as)
 	stop()
 	switch {
 	case d.provision && errors.Is(err, nats.ErrPermissionViolation):
@@ -144,7 +145,7 @@ func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger, 
 	case !d.provision || !errors.Is(err, jetstream.ErrNotProvisioned):
 		return err
 	}
-	if err := cell.Provision(ctx, jetstream.Config{Replicas: d.replicas}); err != nil {
+	if err := admin.Of(cell.Cell).Provision(ctx, admin.Config{Replicas: d.replicas}); err != nil {
 		return err
 	}
 	log.Info("cell provisioned", zap.String("namespace", cell.Namespace()), zap.Int("replicas", d.replicas))
@@ -152,17 +153,17 @@ func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger, 
 }
 
 // Provision creates what is missing of the cell. The error says what to do.
-func (c *Cell) Provision(ctx context.Context, cfg jetstream.Config) error {
-	return c.Permitted(ctx, func(ctx context.Context) error { return c.Cell.Provision(ctx, cfg) })
+func (c *Cell) Provision(ctx context.Context, cfg admin.Config) error {
+	return c.Permitted(ctx, func(ctx context.Context) error { return admin.Of(c.Cell).Provision(ctx, cfg) })
 }
 
 // explain adds where, and what to do about it. as is whose permissions suffice, if that
 // is known.
-func (c *Cell) explain(err error, as []jetstream.Role) error {
+func (c *Cell) explain(err error, as []admin.Role) error {
 	at := c.Conn.ConnectedUrlRedacted()
-	_, differs := errors.AsType[*jetstream.MismatchError](err)
+	_, differs := errors.AsType[*admin.MismatchError](err)
 	denied, isDenied := jetstream.Denied(err)
-	_, overlaps := errors.AsType[*jetstream.OverlapError](err)
+	_, overlaps := errors.AsType[*admin.OverlapError](err)
 	switch {
 	case err == nil:
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // syncAlways is the only thing that can be said of servers that nobody can look at.
@@ -26,7 +26,7 @@ type Durability struct {
 // NewDurability adds the flags that ask for a profile to cmd.
 func NewDurability(cmd *cobra.Command, usage string) *Durability {
 	words := []string{""}
-	for _, p := range jetstream.Profiles() {
+	for _, p := range admin.Profiles() {
 		words = append(words, string(p))
 	}
 	d := &Durability{profile: NewChoice(words...), assumed: NewChoice("", syncAlways)}
@@ -46,12 +46,12 @@ func optional(cmd *cobra.Command, c *Choice, name, usage string) {
 }
 
 // Profile is the profile that is asked for; "": none.
-func (d *Durability) Profile() jetstream.Profile { return jetstream.Profile(d.profile.String()) }
+func (d *Durability) Profile() admin.Profile { return admin.Profile(d.profile.String()) }
 
 // Check returns an error for monitoring ports that cannot be any.
 func (d *Durability) Check() error {
 	for _, m := range d.monitors {
-		if err := jetstream.CheckMonitor(m); err != nil {
+		if err := admin.CheckMonitor(m); err != nil {
 			return Usage("--monitor: %w", err)
 		}
 	}
@@ -76,19 +76,19 @@ func (d *Durability) Replicas(cmd *cobra.Command, replicas int) (int, error) {
 
 // Verdict is how durable a deployment was found to be.
 type Verdict struct {
-	Weak    []jetstream.Difference // each with what to change, by Cell.Change
-	Unseen  []string               // servers of which nobody knows when they sync
-	Unread  []error                // monitoring ports that did not tell
-	Assumed bool                   // of unseen ones it was said that they sync always
-	Seen    []jetstream.ServerSync
+	Weak    []admin.Difference // each with what to change, by Cell.Change
+	Unseen  []string           // servers of which nobody knows when they sync
+	Unread  []error            // monitoring ports that did not tell
+	Assumed bool               // of unseen ones it was said that they sync always
+	Seen    []admin.ServerSync
 }
 
 // Judge compares a deployment with the profile.
-func (d *Durability) Judge(ctx context.Context, seen jetstream.Inspection) Verdict {
+func (d *Durability) Judge(ctx context.Context, seen admin.Inspection) Verdict {
 	p := d.Profile()
 	v := Verdict{Weak: seen.Weaker(p), Assumed: d.assumed.String() == syncAlways}
 	for _, url := range d.monitors {
-		s, err := jetstream.ReadSync(ctx, url)
+		s, err := admin.ReadSync(ctx, url)
 		if err != nil {
 			v.Unread = append(v.Unread, err)
 			continue
@@ -106,11 +106,11 @@ var ErrWeak = errors.New("the deployment is weaker than its profile")
 
 // Require returns an error unless the deployment is known, or said, to be as durable
 // as the profile asks for. It looks at what the roles may look at.
-func (d *Durability) Require(ctx context.Context, cell *Cell, log *zap.Logger, as ...jetstream.Role) error {
+func (d *Durability) Require(ctx context.Context, cell *Cell, log *zap.Logger, as ...admin.Role) error {
 	if d.Profile() == "" {
 		return nil
 	}
-	seen, err := cell.Inspect(ctx, as...)
+	seen, err := admin.Of(cell.Cell).Inspect(ctx, as...)
 	if err != nil {
 		return cell.explain(err, as)
 	}
@@ -129,10 +129,10 @@ func (d *Durability) Require(ctx context.Context, cell *Cell, log *zap.Logger, a
 }
 
 // err says what has to be changed.
-func (v Verdict) err(cell *Cell, p jetstream.Profile) error {
+func (v Verdict) err(cell *Cell, p admin.Profile) error {
 	var lines []string
 	for _, w := range v.Weak {
-		lines = append(lines, fmt.Sprintf("%s: %s is %s, must be %s: %s", w.Object, w.Setting, w.Have, w.Want, cell.Change(w)))
+		lines = append(lines, fmt.Sprintf("%s: %s is %s, must be %s: %s", w.Object, w.Setting, w.Have, w.Want, admin.Of(cell.Cell).Change(w)))
 	}
 	if len(v.Unseen) > 0 && !v.Assumed {
 		lines = append(lines, v.Blind())

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/faultproxy"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // arena is a cluster on disk whose leaders move and whose servers restart, and the
@@ -38,8 +39,8 @@ func newArena(t *testing.T) *arena {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	w := celltest.On(ctx, t, cluster, jetstream.Config{
-		Replicas: 3, Queues: []jetstream.QueueConfig{{Name: celltest.Queue, AckWait: 3 * time.Second}},
+	w := celltest.On(ctx, t, cluster, admin.Config{
+		Replicas: 3, Queues: []admin.QueueConfig{{Name: celltest.Queue, AckWait: 3 * time.Second}},
 	})
 	return &arena{World: w, cluster: cluster, began: time.Now()}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // crowd is clients that keep sending input to sessions.
@@ -133,7 +134,7 @@ func TestAFullStoreLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Close)
-	w := celltest.On(ctx, t, srv, jetstream.Config{Queues: []jetstream.QueueConfig{{Name: celltest.Queue, AckWait: 3 * time.Second}}})
+	w := celltest.On(ctx, t, srv, admin.Config{Queues: []admin.QueueConfig{{Name: celltest.Queue, AckWait: 3 * time.Second}}})
 	nc := w.Connect()
 	eventually(t, "a stream to fill the store with", func(ctx context.Context) bool {
 		return ask(ctx, nc, "STREAM.CREATE.FILL", []byte(`{"name":"FILL","subjects":["fill"]}`), &struct{}{})
@@ -200,8 +201,8 @@ func TestJetStreamGoneForAWhile(t *testing.T) {
 	await(t, urlsOf(servers))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	t.Cleanup(cancel)
-	w := celltest.On(ctx, t, processes(urlsOf(servers)), jetstream.Config{
-		Replicas: 3, Queues: []jetstream.QueueConfig{{Name: celltest.Queue, AckWait: 3 * time.Second}},
+	w := celltest.On(ctx, t, processes(urlsOf(servers)), admin.Config{
+		Replicas: 3, Queues: []admin.QueueConfig{{Name: celltest.Queue, AckWait: 3 * time.Second}},
 	})
 	var taken atomic.Int64
 	c := talk(w, &taken, 3*time.Second)

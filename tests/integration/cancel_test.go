@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
@@ -71,7 +71,7 @@ func newCancels(tb testing.TB) *deploymentOfCancels {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(srv.Close)
-	queues := jetstream.Config{Queues: []jetstream.QueueConfig{{Name: celltest.Queue}}}
+	queues := admin.Config{Queues: []admin.QueueConfig{{Name: celltest.Queue}}}
 	c := &deploymentOfCancels{
 		World: celltest.On(ctx, tb, overTCP(srv.ClientURL()), queues),
 		began: make(chan struct{}, 1),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // binaries is where TestMain built the commands.
@@ -57,7 +58,7 @@ func deploy(t testing.TB) *deployment {
 		t.Fatal(err)
 	}
 	d.cell = cell
-	d.eventually("the cell is provisioned", func(ctx context.Context) bool { return cell.Check(ctx) == nil })
+	d.eventually("the cell is provisioned", func(ctx context.Context) bool { return admin.Of(cell).Check(ctx) == nil })
 	return d
 }
 

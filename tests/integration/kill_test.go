@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -78,7 +78,7 @@ func TestALostCallEndsUnknownAndTheTurnGoesOn(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	d := deploy(t)
-	if err := d.cell.EnsureQueue(ctx, jetstream.QueueConfig{Name: "default", AckWait: lease}); err != nil {
+	if err := admin.Of(d.cell).EnsureQueue(ctx, admin.QueueConfig{Name: "default", AckWait: lease}); err != nil {
 		t.Fatal(err)
 	}
 	root := t.TempDir()

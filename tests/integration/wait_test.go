@@ -10,7 +10,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // script writes a model's script and returns how the command line names it.
@@ -94,7 +94,7 @@ func TestABackgroundCallOutlivesItsTurnAndEndsWithItsWorker(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	d := deploy(t)
-	if err := d.cell.EnsureQueue(ctx, jetstream.QueueConfig{Name: "default", AckWait: lease}); err != nil {
+	if err := admin.Of(d.cell).EnsureQueue(ctx, admin.QueueConfig{Name: "default", AckWait: lease}); err != nil {
 		t.Fatal(err)
 	}
 	root := t.TempDir()

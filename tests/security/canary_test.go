@@ -27,6 +27,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -202,7 +203,7 @@ func newShop(t *testing.T) *shop {
 	}
 	cell, err := jetstream.Open(nc, "")
 	if err == nil {
-		err = cell.Provision(ctx, jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: celltest.Queue}}})
+		err = admin.Of(cell).Provision(ctx, admin.Config{Memory: true, Queues: []admin.QueueConfig{{Name: celltest.Queue}}})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
@@ -87,7 +88,7 @@ func TestNobodyWritesOrHearsWhatTheTableDoesNotSay(t *testing.T) {
 		c := newCell(t, false)
 		for _, name := range single() {
 			nc, role := c.connect(name), users()[name].Roles[0]
-			for _, row := range jetstream.Subjects(jetstream.DefaultNamespace) {
+			for _, row := range admin.Subjects(jetstream.DefaultNamespace) {
 				subject := concrete(row.Subject)
 				may := slices.Contains(row.Writers, role)
 				if name == "worker_other" && strings.Contains(row.Subject, "<queue>") {
@@ -196,7 +197,7 @@ func TestRequestsToTheServerAreThoseOfTheRole(t *testing.T) {
 		c := newCell(t, false)
 		for _, name := range single() {
 			nc := c.connect(name)
-			for _, row := range jetstream.Topology(jetstream.DefaultNamespace, jetstream.Config{}) {
+			for _, row := range admin.Topology(jetstream.DefaultNamespace, admin.Config{}) {
 				for request, who := range powers(row.Name) {
 					if got, want := c.publishes(name, nc, request+row.Stream), slices.Contains(who, name); got != want {
 						t.Errorf("%s asks %s%s: %t, want %t", name, request, row.Stream, got, want)

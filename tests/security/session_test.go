@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/policy/notes"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
@@ -300,7 +301,7 @@ func TestEachRoleReachesTheBucketsThatItNeeds(t *testing.T) {
 		_, err = driver.Journal().Append(ctx, journal.Head{}, events.Entry{Session: "old", Cause: "c", Epoch: 1, Events: []events.Event{events.Parked{}}})
 		must("append an entry", err)
 		keeper := c.open("keeper")
-		held, err := keeper.Keeper().Holdings(ctx)
+		held, err := admin.Of(keeper).Holdings(ctx)
 		must("list what is held", err)
 		if len(held) != 1 || held[0].Session != "old" {
 			c.t.Errorf("held: %+v", held)
@@ -309,21 +310,21 @@ func TestEachRoleReachesTheBucketsThatItNeeds(t *testing.T) {
 		must("look at a session", err)
 		_, err = keeper.Inbox().Read(ctx, "old", nil)
 		must("look into its inbox", err)
-		_, err = keeper.Keeper().Delete(ctx, last, events.SessionDeleted{By: "ada"})
+		_, err = admin.Of(keeper).Delete(ctx, last, events.SessionDeleted{By: "ada"})
 		must("delete a session", err)
-		_, err = keeper.Keeper().Clear(ctx, "old")
+		_, err = admin.Of(keeper).Clear(ctx, "old")
 		must("clear a session", err)
 		<-time.After(time.Hour)
-		if found, err := keeper.Keeper().Collect(ctx, time.Minute, false); err != nil || found.Removed != 5 {
+		if found, err := admin.Of(keeper).Collect(ctx, time.Minute, false); err != nil || found.Removed != 5 {
 			c.t.Errorf("collect blobs: %+v, %v", found, err)
 		}
-		for name, role := range map[string]jetstream.Role{
-			"client": jetstream.RoleClient, "approver": jetstream.RoleApprover, "worker": jetstream.RoleWorker,
-			"driver": jetstream.RoleDriver, "observer": jetstream.RoleObserver, "keeper": jetstream.RoleKeeper,
+		for name, role := range map[string]admin.Role{
+			"client": admin.RoleClient, "approver": admin.RoleApprover, "worker": admin.RoleWorker,
+			"driver": admin.RoleDriver, "observer": admin.RoleObserver, "keeper": admin.RoleKeeper,
 		} {
-			must(name+" checks the cell", c.open(name).Check(ctx, role))
+			must(name+" checks the cell", admin.Of(c.open(name)).Check(ctx, role))
 		}
-		must("the driver checks all of it", driver.Check(ctx))
+		must("the driver checks all of it", admin.Of(driver).Check(ctx))
 		c.clean()
 	})
 }

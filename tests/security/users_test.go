@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 func TestMain(m *testing.M) { celltest.Main(m) }
@@ -26,15 +27,15 @@ const password = "p"
 const other = "other"
 
 // users returns the users of a cell by name, with their roles.
-func users() map[string]jetstream.Grant {
-	all := map[string]jetstream.Grant{
-		"worker_other": {Roles: []jetstream.Role{jetstream.RoleWorker}, Queue: other},
+func users() map[string]admin.Grant {
+	all := map[string]admin.Grant{
+		"worker_other": {Roles: []admin.Role{admin.RoleWorker}, Queue: other},
 		// A worker that offers sub-agents is a client of the cell, and approves for them.
-		"delegate": {Roles: []jetstream.Role{jetstream.RoleWorker, jetstream.RoleClient, jetstream.RoleApprover}, Queue: celltest.Queue},
+		"delegate": {Roles: []admin.Role{admin.RoleWorker, admin.RoleClient, admin.RoleApprover}, Queue: celltest.Queue},
 	}
-	for _, r := range jetstream.Grantable() {
-		g := jetstream.Grant{Roles: []jetstream.Role{r}}
-		if r == jetstream.RoleWorker {
+	for _, r := range admin.Grantable() {
+		g := admin.Grant{Roles: []admin.Role{r}}
+		if r == admin.RoleWorker {
 			g.Queue = celltest.Queue
 		}
 		all[string(r)] = g
@@ -52,7 +53,7 @@ func settings(t testing.TB, v2 bool, password string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "feature_flags { js_ack_fc_v2: %t }\nauthorization { users: [\n", v2)
 	for name, g := range users() {
-		p, err := jetstream.PermissionsOf(g)
+		p, err := admin.PermissionsOf(g)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,8 +93,8 @@ func start(t testing.TB, settings string) *cell {
 		srv.Close()
 	})
 	c := &cell{t: t, ctx: ctx, srv: srv, forbidden: make(map[string][]string)}
-	cfg := jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: celltest.Queue}, {Name: other}}}
-	if err := c.open("provisioner").Provision(ctx, cfg); err != nil {
+	cfg := admin.Config{Memory: true, Queues: []admin.QueueConfig{{Name: celltest.Queue}, {Name: other}}}
+	if err := admin.Of(c.open("provisioner")).Provision(ctx, cfg); err != nil {
 		t.Fatal(err)
 	}
 	return c

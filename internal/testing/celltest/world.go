@@ -26,6 +26,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -67,15 +68,15 @@ func New(ctx context.Context, t testing.TB, lease time.Duration) *World {
 		synctest.Wait() // in virtual time, a pending request could not finish while the server closes
 		srv.Close()
 	})
-	return On(ctx, t, srv, jetstream.Config{Memory: true, Queues: []jetstream.QueueConfig{{Name: Queue, AckWait: lease}}})
+	return On(ctx, t, srv, admin.Config{Memory: true, Queues: []admin.QueueConfig{{Name: Queue, AckWait: lease}}})
 }
 
 // On returns a world on an existing server, with a cell of that configuration.
-func On(ctx context.Context, t testing.TB, srv Connector, cfg jetstream.Config) *World {
+func On(ctx context.Context, t testing.TB, srv Connector, cfg admin.Config) *World {
 	t.Helper()
 	w := &World{T: t, Ctx: ctx, Server: srv}
 	w.Cell = w.Open(w.Connect())
-	if err := w.Cell.Provision(ctx, cfg); err != nil {
+	if err := admin.Of(w.Cell).Provision(ctx, cfg); err != nil {
 		t.Fatal(err)
 	}
 	w.Conn = w.Connect()

@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -127,8 +128,8 @@ func (j *judge) session(ctx context.Context, p *user) {
 
 // traces describes what the streams hold of a stuck session.
 func (j *judge) traces(ctx context.Context, id content.SessionID) string {
-	_, token, tokenErr := j.world.site.cell.TokenOf(ctx, id)
-	_, command, commandErr := j.world.site.cell.Command(ctx, id)
+	_, token, tokenErr := admin.Of(j.world.site.cell).TokenOf(ctx, id)
+	_, command, commandErr := admin.Of(j.world.site.cell).Command(ctx, id)
 	if err := errors.Join(tokenErr, commandErr); err != nil {
 		return err.Error()
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/internal/natscli"
 	"github.com/turnlog/turnlog/internal/testing/faultproxy"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 const (
@@ -46,7 +47,7 @@ type site struct {
 // newSite sets up a cell. The cluster keeps its files in dir.
 func newSite(ctx context.Context, c Config, dir string) (g *site, err error) {
 	g = &site{namespace: jetstream.DefaultNamespace, servers: c.Servers, log: c.Logger, down: -1}
-	layout := jetstream.Config{Replicas: c.Replicas, Queues: []jetstream.QueueConfig{{Name: queueName, AckWait: queueLease}}}
+	layout := admin.Config{Replicas: c.Replicas, Queues: []admin.QueueConfig{{Name: queueName, AckWait: queueLease}}}
 	if c.Servers == nil {
 		g.cluster, err = embedded.StartCluster(ctx, clusterSize, embedded.WithStore(filepath.Join(dir, "nats")))
 		if err != nil {
@@ -66,14 +67,14 @@ func newSite(ctx context.Context, c Config, dir string) (g *site, err error) {
 }
 
 // settle connects to the servers and creates the cell.
-func (g *site) settle(ctx context.Context, layout jetstream.Config) (err error) {
+func (g *site) settle(ctx context.Context, layout admin.Config) (err error) {
 	if g.direct, err = g.servers.Connect(ctx, "turnlog-torture", g.log); err != nil {
 		return err
 	}
 	if g.cell, err = jetstream.Open(g.direct, g.namespace); err != nil {
 		return err
 	}
-	if err = g.cell.Provision(ctx, layout); err != nil {
+	if err = admin.Of(g.cell).Provision(ctx, layout); err != nil {
 		return fmt.Errorf("set up namespace %s: %w", g.namespace, err)
 	}
 	return nil
@@ -114,7 +115,7 @@ func (g *site) close(ctx context.Context) error {
 // remove deletes the streams of the namespace, which belongs to this run alone.
 func (g *site) remove(ctx context.Context) error {
 	var failed []error
-	for _, row := range jetstream.Topology(g.namespace, jetstream.Config{}) {
+	for _, row := range admin.Topology(g.namespace, admin.Config{}) {
 		if err := g.ask(ctx, "STREAM.DELETE."+row.Stream); err != nil {
 			failed = append(failed, fmt.Errorf("delete stream %s: %w", row.Stream, err))
 		}
@@ -150,7 +151,7 @@ func (g *site) ask(ctx context.Context, what string) error {
 // stepdowns lists the requests that make a leader step down.
 func (g *site) stepdowns() []string {
 	var out []string
-	for _, row := range jetstream.Topology(g.namespace, jetstream.Config{}) {
+	for _, row := range admin.Topology(g.namespace, admin.Config{}) {
 		switch row.Name {
 		case "JOURNAL", "INBOX", "RUN", "TASKS", "TIMERS":
 			out = append(out, "STREAM.LEADER.STEPDOWN."+row.Stream)

@@ -24,6 +24,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
@@ -82,7 +83,7 @@ problems: file, line, column, path and message.`,
 	}
 	dir := folderFlag(cmd)
 	output := a.Output(cmd)
-	r := a.Remote(cmd, jetstream.RoleClient)
+	r := a.Remote(cmd, admin.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		rows, err := listFolder(a, *dir)
 		if err == nil && (*dir == "" || r.Named()) {
@@ -165,7 +166,7 @@ looked up in the folder of --agents if there is one, else among the published ag
 	dir := folderFlag(cmd)
 	version := cmd.Flags().String("version", "", "`version` of a published agent; default: the newest")
 	output := a.Output(cmd, "yaml", "json")
-	r := a.Remote(cmd, jetstream.RoleClient)
+	r := a.Remote(cmd, admin.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d, source, err := find(cmd.Context(), r, args[0], *dir, *version)
 		if errors.Is(err, agentfile.ErrUnknown) {
@@ -218,7 +219,7 @@ so do references to a specific version. A driver node with a file of that name i
 the file. If "turnlog agents check" finds a problem with any of the files, none is published.`,
 		Example: `  turnlog agents publish agents/*.yaml --server nats://127.0.0.1:4222`,
 	}
-	r := a.Remote(cmd, jetstream.RoleClient)
+	r := a.Remote(cmd, admin.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var all []*agentfile.Definition
 		for _, file := range args {
@@ -255,7 +256,7 @@ func withdraw(a *app.App) *cobra.Command {
 stay, and so do the sessions that started with one of them.`,
 		Example: "  turnlog agents withdraw reviewer --server nats://127.0.0.1:4222",
 	}
-	r := a.Remote(cmd, jetstream.RoleClient)
+	r := a.Remote(cmd, admin.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return r.Do(cmd.Context(), func(ctx context.Context, c *cli.Cell, _ *client.Client) error {
 			return c.Agents().Withdraw(ctx, args[0])

@@ -18,7 +18,7 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/output"
 )
@@ -64,7 +64,7 @@ worker offers.`,
 	l.tools.Register(cmd)
 	cmd.Flags().StringVar(&l.file, "agent", "", "list what this agent is offered: its `file`, or its name in a deployment")
 	out := a.Output(cmd)
-	l.remote = a.RemoteAt(cmd, jetstream.RoleClient, zapcore.ErrorLevel)
+	l.remote = a.RemoteAt(cmd, admin.RoleClient, zapcore.ErrorLevel)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		list := l.local
 		if l.remote.Named() {

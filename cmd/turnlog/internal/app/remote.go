@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -22,7 +22,7 @@ type Remote struct {
 	*cli.Deployment
 
 	App  *App
-	Role jetstream.Role // whose permissions suffice
+	Role admin.Role // whose permissions suffice
 
 	name string
 	logs *cli.Log
@@ -30,12 +30,12 @@ type Remote struct {
 
 // Remote adds the flags that say where the deployment is to cmd and the commands
 // below it.
-func (a *App) Remote(cmd *cobra.Command, role jetstream.Role) *Remote {
+func (a *App) Remote(cmd *cobra.Command, role admin.Role) *Remote {
 	return a.RemoteAt(cmd, role, zapcore.WarnLevel)
 }
 
 // RemoteAt is Remote for a command that logs from another level by default.
-func (a *App) RemoteAt(cmd *cobra.Command, role jetstream.Role, level zapcore.Level) *Remote {
+func (a *App) RemoteAt(cmd *cobra.Command, role admin.Role, level zapcore.Level) *Remote {
 	return &Remote{
 		Deployment: cli.NewDeployment(cmd, a.Getenv), App: a, Role: role,
 		name: cmd.Name(), logs: cli.NewLog(cmd, level),
@@ -43,7 +43,7 @@ func (a *App) RemoteAt(cmd *cobra.Command, role jetstream.Role, level zapcore.Le
 }
 
 // As returns the same connection for the permissions of another role.
-func (r *Remote) As(role jetstream.Role) *Remote {
+func (r *Remote) As(role admin.Role) *Remote {
 	as := *r
 	as.Role = role
 	return &as

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // floor performs the JetStream operations of a round trip over the client's core
@@ -29,7 +30,7 @@ func (b bench) floor(ctx context.Context, connect dial) (measured, error) {
 	if err != nil {
 		return measured{}, err
 	}
-	if err := cell.Provision(ctx, b.config()); err != nil {
+	if err := admin.Of(cell).Provision(ctx, b.config()); err != nil {
 		return measured{}, err
 	}
 	fl := floor{ns: jetstream.DefaultNamespace, stream: "TURNLOG_TASKS"}

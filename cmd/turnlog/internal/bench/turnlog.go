@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
@@ -33,7 +34,7 @@ func (b bench) turnlog(ctx context.Context, connect dial) (measured, error) {
 	if err != nil {
 		return measured{}, err
 	}
-	if err := driving.Provision(ctx, b.config()); err != nil {
+	if err := admin.Of(driving).Provision(ctx, b.config()); err != nil {
 		return measured{}, err
 	}
 	stopWorker, err := b.startWorker(ctx, connect)
@@ -61,8 +62,8 @@ func (b bench) turnlog(ctx context.Context, connect dial) (measured, error) {
 	return measured{took: took, trips: b.sessions * b.rounds, times: m.times}, nil
 }
 
-func (b bench) config() jetstream.Config {
-	return jetstream.Config{Queues: []jetstream.QueueConfig{{Name: queueName, Concurrency: 2 * max(b.sessions, 500)}}}
+func (b bench) config() admin.Config {
+	return admin.Config{Queues: []admin.QueueConfig{{Name: queueName, Concurrency: 2 * max(b.sessions, 500)}}}
 }
 
 func openCell(connect dial) (*jetstream.Cell, error) {

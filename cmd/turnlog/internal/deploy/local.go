@@ -23,7 +23,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
@@ -81,7 +81,7 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 		return err
 	}
 	defer srv.Close()
-	d, err := provisionOn(ctx, srv, l.namespace, jetstream.QueueConfig{Name: DefaultQueue})
+	d, err := provisionOn(ctx, srv, l.namespace, admin.QueueConfig{Name: DefaultQueue})
 	if err != nil {
 		return err
 	}

@@ -12,13 +12,14 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // Permissions returns the command that prints the NATS permissions of roles.
 func Permissions(a *app.App) *cobra.Command {
-	var g jetstream.Grant
+	var g admin.Grant
 	var roles []string
-	for _, r := range jetstream.Grantable() {
+	for _, r := range admin.Grantable() {
 		roles = append(roles, string(r))
 	}
 	cmd := &cobra.Command{
@@ -59,15 +60,15 @@ docs/permissions.md lists what the permissions cannot enforce.`,
 	output := a.Output(cmd, "conf", "json")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		for _, arg := range args {
-			r := jetstream.Role(arg)
-			if !slices.Contains(jetstream.Grantable(), r) {
+			r := admin.Role(arg)
+			if !slices.Contains(admin.Grantable(), r) {
 				return cli.Usage("role %q is unknown: use %s", arg, strings.Join(roles, ", "))
 			}
 			if !slices.Contains(g.Roles, r) {
 				g.Roles = append(g.Roles, r)
 			}
 		}
-		switch worker := slices.Contains(g.Roles, jetstream.RoleWorker); {
+		switch worker := slices.Contains(g.Roles, admin.RoleWorker); {
 		case worker && g.Queue == "":
 			return cli.Usage("a worker needs a --queue: its permissions are for one")
 		case !worker && g.Queue != "":
@@ -80,7 +81,7 @@ docs/permissions.md lists what the permissions cannot enforce.`,
 				g.Inbox += "_" + g.Queue
 			}
 		}
-		p, err := jetstream.PermissionsOf(g)
+		p, err := admin.PermissionsOf(g)
 		if err != nil {
 			return cli.Usage("%w", err)
 		}
@@ -93,7 +94,7 @@ docs/permissions.md lists what the permissions cannot enforce.`,
 	return cmd
 }
 
-func joined(roles []jetstream.Role, sep string) string {
+func joined(roles []admin.Role, sep string) string {
 	var words []string
 	for _, r := range roles {
 		words = append(words, string(r))
@@ -104,10 +105,10 @@ func joined(roles []jetstream.Role, sep string) string {
 // permissionsJSON is what -o json prints. Its member permissions is also what a user has
 // in a configuration file of nats-server.
 type permissionsJSON struct {
-	Namespace   string           `json:"namespace"`
-	Roles       []jetstream.Role `json:"roles"`
-	Queue       string           `json:"queue,omitempty"`
-	InboxPrefix string           `json:"inbox_prefix"`
+	Namespace   string       `json:"namespace"`
+	Roles       []admin.Role `json:"roles"`
+	Queue       string       `json:"queue,omitempty"`
+	InboxPrefix string       `json:"inbox_prefix"`
 	Permissions struct {
 		Publish   allowList `json:"publish"`
 		Subscribe allowList `json:"subscribe"`
@@ -119,7 +120,7 @@ type allowList struct {
 	Allow []string `json:"allow"`
 }
 
-func permissionsReport(g jetstream.Grant, p jetstream.Permissions) permissionsJSON {
+func permissionsReport(g admin.Grant, p admin.Permissions) permissionsJSON {
 	out := permissionsJSON{Namespace: g.Namespace, Roles: g.Roles, Queue: g.Queue, InboxPrefix: g.Inbox}
 	out.Permissions.Publish.Allow, out.Permissions.Subscribe.Allow = p.Publish, p.Subscribe
 	out.Permissions.Responses = p.Responses

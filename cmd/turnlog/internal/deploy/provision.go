@@ -11,11 +11,12 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // Provision returns the command that creates a deployment's streams.
 func Provision(a *app.App) *cobra.Command {
-	var cfg jetstream.Config
+	var cfg admin.Config
 	cmd := &cobra.Command{
 		Use:   "provision",
 		Short: "Create a deployment's streams on a NATS server",
@@ -36,7 +37,7 @@ says what to change. "turnlog doctor --profile P" and "driver-node --profile P" 
 	cmd.Flags().BoolVar(&cfg.Memory, "memory", false, "keep everything in memory, for trying things out")
 	queues := cmd.Flags().StringArray("queue", nil, "`name` of a queue to create, for workers that lack the permission; may be repeated")
 	durability := cli.NewDurability(cmd, "durability `profile` that the deployment must have")
-	r := a.Remote(cmd, jetstream.RoleProvisioner)
+	r := a.Remote(cmd, admin.RoleProvisioner)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if cfg.Memory && durability.Profile() != "" {
 			return cli.Usage("--memory is weaker than any --profile")
@@ -45,7 +46,7 @@ says what to change. "turnlog doctor --profile P" and "driver-node --profile P" 
 			return err
 		}
 		for _, q := range *queues {
-			cfg.Queues = append(cfg.Queues, jetstream.QueueConfig{Name: q})
+			cfg.Queues = append(cfg.Queues, admin.QueueConfig{Name: q})
 		}
 		return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
 			cell, err := r.Dial(ctx, r.Program(), r.Logger())
@@ -68,17 +69,17 @@ says what to change. "turnlog doctor --profile P" and "driver-node --profile P" 
 
 // provision creates what is missing. A deployment that is stronger than its profile
 // stays that way.
-func provision(ctx context.Context, cell *cli.Cell, d *cli.Durability, cfg jetstream.Config) error {
+func provision(ctx context.Context, cell *cli.Cell, d *cli.Durability, cfg admin.Config) error {
 	if d.Profile() != "" {
-		seen, err := cell.Inspect(ctx)
+		seen, err := admin.Of(cell.Cell).Inspect(ctx)
 		if err == nil && len(seen.Weaker(d.Profile())) == 0 {
 			for _, s := range seen.Streams {
 				cfg.Replicas = max(cfg.Replicas, s.Replicas)
 			}
 		}
 	}
-	err := cell.Provision(ctx, cfg)
-	_, differs := errors.AsType[*jetstream.MismatchError](err)
+	err := admin.Of(cell.Cell).Provision(ctx, cfg)
+	_, differs := errors.AsType[*admin.MismatchError](err)
 	switch {
 	case differs && d.Profile() != "":
 		return fmt.Errorf("%w (\"turnlog doctor --profile %s\" says how to change each)", err, d.Profile())
@@ -90,7 +91,7 @@ func provision(ctx context.Context, cell *cli.Cell, d *cli.Durability, cfg jetst
 
 // provisionOn creates the deployment's streams on an embedded server. The server closes
 // the connection of the cell.
-func provisionOn(ctx context.Context, srv *embedded.Server, namespace string, queues ...jetstream.QueueConfig) (*cli.Cell, error) {
+func provisionOn(ctx context.Context, srv *embedded.Server, namespace string, queues ...admin.QueueConfig) (*cli.Cell, error) {
 	nc, err := srv.Connect()
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func provisionOn(ctx context.Context, srv *embedded.Server, namespace string, qu
 	if err != nil {
 		return nil, cli.Usage("--%w", err)
 	}
-	if err := cell.Provision(ctx, jetstream.Config{Memory: srv.InMemory(), Queues: queues}); err != nil {
+	if err := admin.Of(cell).Provision(ctx, admin.Config{Memory: srv.InMemory(), Queues: queues}); err != nil {
 		return nil, err
 	}
 	return &cli.Cell{Cell: cell, Conn: nc}, nil

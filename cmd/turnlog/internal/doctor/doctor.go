@@ -23,6 +23,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // Command returns the command.
@@ -191,7 +192,7 @@ func (r report) count(severity string) (n int) {
 
 // examine runs the checks whose requirements are met.
 func (d *doctor) examine(ctx context.Context) {
-	seen, err := d.cell.Inspect(ctx)
+	seen, err := admin.Of(d.cell.Cell).Inspect(ctx)
 	if err != nil {
 		d.found(finding{
 			Severity: severityError, Check: "jetstream-off", What: err.Error(),
@@ -206,13 +207,13 @@ func (d *doctor) examine(ctx context.Context) {
 	if !whole {
 		return // other checks would only report the same
 	}
-	if lacking := d.cell.Unreadable(ctx); len(lacking) > 0 {
+	if lacking := admin.Of(d.cell.Cell).Unreadable(ctx); len(lacking) > 0 {
 		d.unreadable(lacking)
 		return
 	}
-	consumers := d.cell.InspectConsumers(ctx)
+	consumers := admin.Of(d.cell.Cell).InspectConsumers(ctx)
 	d.consumers(consumers)
-	work, err := d.cell.Work(ctx)
+	work, err := admin.Of(d.cell.Cell).Work(ctx)
 	if err != nil {
 		d.blind("sessions", err)
 		return

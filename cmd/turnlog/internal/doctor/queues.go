@@ -9,19 +9,20 @@ import (
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // queueView is what the deployment shows of a queue.
 type queueView struct {
 	name     string
-	consumer *jetstream.ConsumerState // nil: none
+	consumer *admin.ConsumerState // nil: none
 	calls    map[content.SessionID]int
 	workers  []jetstream.Offer
 	tools    int
 }
 
 // queues looks for calls without workers and workers without calls.
-func (d *doctor) queues(ctx context.Context, consumers []jetstream.ConsumerState, work jetstream.Work) {
+func (d *doctor) queues(ctx context.Context, consumers []admin.ConsumerState, work admin.Work) {
 	offers, err := d.cell.Catalog().List(ctx)
 	if err != nil {
 		d.blind("workers", err)

@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -73,7 +73,7 @@ func (d *doctor) nodes(ctx context.Context) (clusterView, error) {
 }
 
 // sessions looks for sessions that no node drives, and for work without progress.
-func (d *doctor) sessions(ctx context.Context, consumers []jetstream.ConsumerState, work jetstream.Work) {
+func (d *doctor) sessions(ctx context.Context, consumers []admin.ConsumerState, work admin.Work) {
 	all := maps.Clone(work.Active)
 	maps.Copy(all, work.Tokens)
 	d.report.Examined.Sessions = new(len(all))
@@ -122,7 +122,7 @@ func (d *doctor) deadNodes(w clusterView) {
 
 // nodeClocks compares the clocks of nodes with the server's.
 func (d *doctor) nodeClocks(ctx context.Context) {
-	clocks, err := d.cell.Nodes().Clocks(ctx)
+	clocks, err := admin.Of(d.cell.Cell).Clocks(ctx)
 	d.blind("clocks of nodes", err)
 	for _, node := range slices.Sorted(maps.Keys(clocks)) {
 		if clocks[node].Abs() <= maxSkew {
@@ -174,7 +174,7 @@ func (d *doctor) partly(what string, n int, of string) {
 }
 
 // orphans looks for sessions that have commands, handled or not, but no token.
-func (d *doctor) orphans(ctx context.Context, work jetstream.Work) {
+func (d *doctor) orphans(ctx context.Context, work admin.Work) {
 	var ids []content.SessionID
 	for s := range work.Active {
 		if !work.Tokens[s] {
@@ -182,11 +182,11 @@ func (d *doctor) orphans(ctx context.Context, work jetstream.Work) {
 		}
 	}
 	stuck := d.suspect(ctx, "sessions without a run token", ids, func(ctx context.Context, s content.SessionID) (bool, error) {
-		m, there, err := d.cell.Command(ctx, s)
+		m, there, err := admin.Of(d.cell.Cell).Command(ctx, s)
 		if err != nil || !there || d.serverNow().Sub(m.At) < d.patience {
 			return false, err
 		}
-		_, woken, err := d.cell.TokenOf(ctx, s)
+		_, woken, err := admin.Of(d.cell.Cell).TokenOf(ctx, s)
 		return !woken, err
 	})
 	if len(stuck) == 0 {
@@ -201,7 +201,7 @@ func (d *doctor) orphans(ctx context.Context, work jetstream.Work) {
 }
 
 // undriven looks for sessions whose token no live node holds.
-func (d *doctor) undriven(ctx context.Context, work jetstream.Work, w clusterView, consumers []jetstream.ConsumerState) {
+func (d *doctor) undriven(ctx context.Context, work admin.Work, w clusterView, consumers []admin.ConsumerState) {
 	unheld := maps.Clone(work.Tokens)
 	maps.DeleteFunc(unheld, func(s content.SessionID, _ bool) bool { return w.held[s] != "" })
 	for _, sessions := range w.dead { // reported already
@@ -209,10 +209,10 @@ func (d *doctor) undriven(ctx context.Context, work jetstream.Work, w clusterVie
 			delete(unheld, s)
 		}
 	}
-	tokens := make(map[content.SessionID]jetstream.Mark)
+	tokens := make(map[content.SessionID]admin.Mark)
 	var mu sync.Mutex
 	old := func(ctx context.Context, s content.SessionID) (bool, error) {
-		m, there, err := d.cell.TokenOf(ctx, s)
+		m, there, err := admin.Of(d.cell.Cell).TokenOf(ctx, s)
 		if err != nil || !there || d.serverNow().Sub(m.At) < d.patience {
 			return false, err
 		}
@@ -237,8 +237,8 @@ func (d *doctor) undriven(ctx context.Context, work jetstream.Work, w clusterVie
 }
 
 // waitingOrBroken tells sessions that wait for a node from those that nodes gave up.
-func (d *doctor) waitingOrBroken(ctx context.Context, stuck []content.SessionID, tokens map[content.SessionID]jetstream.Mark, consumers []jetstream.ConsumerState, nodes int) {
-	i := slices.IndexFunc(consumers, func(c jetstream.ConsumerState) bool { return c.Queue == "" && c.Err == nil })
+func (d *doctor) waitingOrBroken(ctx context.Context, stuck []content.SessionID, tokens map[content.SessionID]admin.Mark, consumers []admin.ConsumerState, nodes int) {
+	i := slices.IndexFunc(consumers, func(c admin.ConsumerState) bool { return c.Queue == "" && c.Err == nil })
 	if i < 0 {
 		return // reported as a missing consumer
 	}
@@ -313,7 +313,7 @@ func (d *doctor) claims(ctx context.Context, s content.SessionID) (n int, node s
 
 // stalledWork looks for driven sessions that recorded nothing for a long time.
 func (d *doctor) stalledWork(ctx context.Context, w clusterView) {
-	ids, more, err := d.cell.Waiting(ctx, d.serverNow().Add(-d.stalled), d.limit)
+	ids, more, err := admin.Of(d.cell.Cell).Waiting(ctx, d.serverNow().Add(-d.stalled), d.limit)
 	if err != nil {
 		d.blind("sessions at work", err)
 		return
@@ -323,7 +323,7 @@ func (d *doctor) stalledWork(ctx context.Context, w clusterView) {
 	}
 	ids = slices.DeleteFunc(ids, func(s content.SessionID) bool { return w.held[s] == "" })
 	stuck := d.suspect(ctx, "sessions at work", ids, func(ctx context.Context, s content.SessionID) (bool, error) {
-		m, there, err := d.cell.Command(ctx, s)
+		m, there, err := admin.Of(d.cell.Cell).Command(ctx, s)
 		if err != nil || !there || d.serverNow().Sub(m.At) < d.stalled {
 			return false, err
 		}

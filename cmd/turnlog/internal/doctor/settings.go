@@ -14,11 +14,12 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // streams checks the settings of all streams and reports whether all of them exist
 // and answer.
-func (d *doctor) streams(seen jetstream.Inspection) (whole bool) {
+func (d *doctor) streams(seen admin.Inspection) (whole bool) {
 	var missing []string
 	whole = true
 	d.report.Examined.Streams = new(0)
@@ -52,7 +53,7 @@ func missingStreams(names []string, of int) string {
 }
 
 // lagging looks for copies that are out of date.
-func (d *doctor) lagging(s jetstream.StreamState) {
+func (d *doctor) lagging(s admin.StreamState) {
 	for _, l := range s.Lagging {
 		what := fmt.Sprintf("the copy of %s on server %s lacks %d entries", s.Stream, l.Server, l.Entries)
 		if l.Offline {
@@ -68,8 +69,8 @@ func (d *doctor) lagging(s jetstream.StreamState) {
 
 // streamMissing reports whether a stream does not exist. Any other reason why it cannot
 // be read becomes a finding.
-func (d *doctor) streamMissing(s jetstream.StreamState) bool {
-	overlap, inTheWay := errors.AsType[*jetstream.OverlapError](s.Err)
+func (d *doctor) streamMissing(s admin.StreamState) bool {
+	overlap, inTheWay := errors.AsType[*admin.OverlapError](s.Err)
 	switch {
 	case inTheWay:
 		d.found(finding{
@@ -89,19 +90,19 @@ func (d *doctor) streamMissing(s jetstream.StreamState) bool {
 	return false
 }
 
-func (d *doctor) differences(check string, all []jetstream.Difference) {
+func (d *doctor) differences(check string, all []admin.Difference) {
 	for _, x := range all {
 		d.found(finding{
 			Severity: severityError, Check: check, Object: x.Object,
 			What: fmt.Sprintf("%s is %s, must be %s", x.Setting, x.Have, x.Want),
 			Why:  "the deployment relies on these settings (subjects.md)",
-			Do:   d.cell.Change(x),
+			Do:   admin.Of(d.cell.Cell).Change(x),
 		})
 	}
 }
 
 // consumers checks the settings of all consumers.
-func (d *doctor) consumers(all []jetstream.ConsumerState) {
+func (d *doctor) consumers(all []admin.ConsumerState) {
 	for _, c := range all {
 		object := c.Stream
 		if c.Name != "" {
@@ -127,11 +128,11 @@ func (d *doctor) consumers(all []jetstream.ConsumerState) {
 
 // durable compares copies and syncs with the profile. Without a profile it warns about
 // what is too weak for production.
-func (d *doctor) durable(ctx context.Context, seen jetstream.Inspection) {
+func (d *doctor) durable(ctx context.Context, seen admin.Inspection) {
 	p := d.durability.Profile()
 	v := d.durability.Judge(ctx, seen)
 	if p == "" {
-		d.weak(severityWarning, jetstream.ProfileStandard, seen.Weaker(jetstream.ProfileStandard))
+		d.weak(severityWarning, admin.ProfileStandard, seen.Weaker(admin.ProfileStandard))
 	}
 	d.weak(severityError, p, v.Weak)
 	if len(v.Unseen) > 0 && !v.Assumed {
@@ -150,15 +151,15 @@ func (d *doctor) durable(ctx context.Context, seen jetstream.Inspection) {
 }
 
 // weak reports what is weaker than the profile, similar streams together.
-func (d *doctor) weak(severity string, p jetstream.Profile, all []jetstream.Difference) {
+func (d *doctor) weak(severity string, p admin.Profile, all []admin.Difference) {
 	for len(all) > 0 {
 		first := all[0]
 		var objects, changes []string
-		all = slices.DeleteFunc(slices.Clone(all), func(x jetstream.Difference) bool {
+		all = slices.DeleteFunc(slices.Clone(all), func(x admin.Difference) bool {
 			if x.Setting != first.Setting || x.Have != first.Have {
 				return false
 			}
-			objects, changes = append(objects, x.Object), append(changes, d.cell.Change(x))
+			objects, changes = append(objects, x.Object), append(changes, admin.Of(d.cell.Cell).Change(x))
 			return true
 		})
 		f := finding{
@@ -184,7 +185,7 @@ func weakness(setting string) string {
 }
 
 // unequal looks for streams that keep fewer copies than others, whatever the profile.
-func (d *doctor) unequal(seen jetstream.Inspection) {
+func (d *doctor) unequal(seen admin.Inspection) {
 	most := 0
 	for _, s := range seen.Streams {
 		most = max(most, s.Replicas)
@@ -193,11 +194,11 @@ func (d *doctor) unequal(seen jetstream.Inspection) {
 		if s.Err != nil || s.Replicas == most || s.Replicas < d.durability.Profile().Replicas() {
 			continue
 		}
-		x := jetstream.Difference{Object: s.Stream, Setting: "num_replicas", Have: strconv.Itoa(s.Replicas), Want: strconv.Itoa(most)}
+		x := admin.Difference{Object: s.Stream, Setting: "num_replicas", Have: strconv.Itoa(s.Replicas), Want: strconv.Itoa(most)}
 		d.found(finding{
 			Severity: severityWarning, Check: "replicas-unequal", Object: s.Stream,
 			What: fmt.Sprintf("%s has %d copies, other streams have %d", s.Stream, s.Replicas, most),
-			Why:  "the deployment is as durable as its weakest stream", Do: d.cell.Change(x),
+			Why:  "the deployment is as durable as its weakest stream", Do: admin.Of(d.cell.Cell).Change(x),
 		})
 	}
 }
@@ -208,7 +209,7 @@ const maxSkew = time.Second
 
 // serverClocks compares the clocks of the streams' leaders with this machine's, and
 // adopts that of the journal's leader.
-func (d *doctor) serverClocks(seen jetstream.Inspection) {
+func (d *doctor) serverClocks(seen admin.Inspection) {
 	apart := make(map[string]time.Duration)
 	for _, s := range seen.Streams {
 		if s.Err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/schedule"
 )
 
@@ -37,7 +38,7 @@ It needs the permissions of a scheduler. docs/schedules.md describes the guarant
   turnlog schedule ls
   turnlog schedule rm nightly`,
 	}
-	r := a.Remote(cmd, jetstream.RoleScheduler)
+	r := a.Remote(cmd, admin.RoleScheduler)
 	cmd.AddCommand(add(a, r), list(a, r), remove(r))
 	return cmd
 }

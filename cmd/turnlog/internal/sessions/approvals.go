@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // pendingApproval is an approval of some session.
@@ -85,7 +85,7 @@ With --input the tool gets other arguments than the model gave; they must match 
 	}
 	cmd.Flags().BoolVar(&v.Always, "always", false, "do not ask the same about the same tool again in this session")
 	cmd.Flags().StringVar(&input, "input", "", "the `JSON` object that the tool gets instead of the model's")
-	r := a.Remote(cmd, jetstream.RoleApprover)
+	r := a.Remote(cmd, admin.RoleApprover)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("input") {
 			if v.Input = json.RawMessage(input); !json.Valid(v.Input) {
@@ -112,7 +112,7 @@ the reason, and the turn continues. The first decision counts.`,
   turnlog deny plan-7 call_1_1 --reason "not on a Friday"`,
 	}
 	cmd.Flags().StringVar(&v.Reason, "reason", "", "`text` that the model sees")
-	r := a.Remote(cmd, jetstream.RoleApprover)
+	r := a.Remote(cmd, admin.RoleApprover)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return decide(cmd.Context(), r, args, v, "denied") }
 	return cmd
 }
@@ -178,7 +178,7 @@ func listOf[R any](a *app.App, l listing[R]) *cobra.Command {
 	cmd := &cobra.Command{Use: "ls [SESSION]", Aliases: []string{"list"}, Short: l.short, Long: l.long, Example: l.example}
 	everywhere := cmd.Flags().Bool("all", false, "read all sessions")
 	output := a.Output(cmd)
-	r := a.Remote(cmd, jetstream.RoleApprover)
+	r := a.Remote(cmd, admin.RoleApprover)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *everywhere && len(args) > 0 {
 			return cli.Usage("--all and a session: give one of them")

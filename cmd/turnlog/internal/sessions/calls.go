@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -81,7 +81,7 @@ background. A call waits to start, waits for approval, runs, or runs in the back
   turnlog calls plan-7 -o json | jq -r '.[] | select(.state == "background") | .call'`,
 	}
 	output := a.Output(cmd)
-	r := a.Remote(cmd, jetstream.RoleClient)
+	r := a.Remote(cmd, admin.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := cli.ParseSession(args[0])
 		if err != nil {
@@ -117,7 +117,7 @@ arrives later as a notification, which wakes the session.`,
 		Example: `  turnlog calls plan-7
   turnlog detach plan-7 call_2_1`,
 	}
-	r := a.Remote(cmd, jetstream.RoleClient)
+	r := a.Remote(cmd, admin.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, call, err := parseCall(args)
 		if err != nil {
@@ -145,7 +145,7 @@ With --call only that call ends, even in the background, and the turn continues.
 	}
 	cmd.Flags().StringVar(&v.Reason, "reason", "", "`text` that is recorded as the reason; default user_cancelled")
 	cmd.Flags().StringVar(&call, "call", "", "`id` of the call to cancel, instead of the turn")
-	r := a.Remote(cmd, jetstream.RoleClient)
+	r := a.Remote(cmd, admin.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := cli.ParseSession(args[0])
 		if err == nil && cmd.Flags().Changed("call") {

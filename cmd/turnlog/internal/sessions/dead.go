@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -76,7 +76,7 @@ attempts were lost, when and why, and what people decided about it.`,
   turnlog dead show plan-7 call_1_1 -o json | jq .input`,
 	}
 	output := a.Output(cmd)
-	r := a.Remote(cmd, jetstream.RoleApprover)
+	r := a.Remote(cmd, admin.RoleApprover)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, call, err := parseCall(args)
 		if err != nil {
@@ -154,7 +154,7 @@ unknown; if the lost worker returns with one after all, and it is the first, it 
 // settling completes a command that decides about a dead letter.
 func settling(a *app.App, cmd *cobra.Command, v *commands.SettleDeadLetter, done string) *cobra.Command {
 	cmd.Flags().StringVar(&v.Reason, "reason", "", "`text` that is recorded with the decision")
-	r := a.Remote(cmd, jetstream.RoleApprover)
+	r := a.Remote(cmd, admin.RoleApprover)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, call, err := parseCall(args)
 		if err := cmp.Or(err, checkReason(v.Reason)); err != nil {

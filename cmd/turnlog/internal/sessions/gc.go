@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // GC returns the command that deletes old sessions and unused blobs.
@@ -52,7 +52,7 @@ regularly, for example from cron. It needs the permissions of a keeper. See docs
 	fs.BoolVar(&keep.remove, "delete", false, "delete; without this nothing is changed")
 	grace := graceFlag(cmd)
 	output := a.Output(cmd)
-	r := a.Remote(cmd, jetstream.RoleKeeper)
+	r := a.Remote(cmd, admin.RoleKeeper)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := errors.Join(checkGrace(*grace), keep.parse(*age, *size, *idle)); err != nil {
 			return err
@@ -125,7 +125,7 @@ func parseBytes(text string) (uint64, error) {
 }
 
 // pick returns what can be deleted of held, which is sorted by the last change.
-func (r *retention) pick(held []jetstream.Holding, now time.Time) []expired {
+func (r *retention) pick(held []admin.Holding, now time.Time) []expired {
 	var total uint64
 	for _, h := range held {
 		total += h.Bytes
@@ -175,7 +175,7 @@ type gcReport struct {
 
 func (k keeper) collect(ctx context.Context, keep retention, by string, grace time.Duration) (gcReport, error) {
 	out := gcReport{DryRun: !keep.remove, Sessions: []expired{}, Blobs: &blobReport{}}
-	held, err := k.cell.Keeper().Holdings(ctx)
+	held, err := admin.Of(k.cell.Cell).Holdings(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -201,11 +201,11 @@ func (k keeper) collect(ctx context.Context, keep retention, by string, grace ti
 		out.Sessions = append(out.Sessions, e)
 	}
 	if keep.remove {
-		if _, err := k.cell.Keeper().Unlist(ctx); err != nil {
+		if _, err := admin.Of(k.cell.Cell).Unlist(ctx); err != nil {
 			return out, err
 		}
 	}
-	found, err := k.cell.Keeper().Collect(ctx, grace, !keep.remove)
+	found, err := admin.Of(k.cell.Cell).Collect(ctx, grace, !keep.remove)
 	out.Blobs = blobReportOf(found)
 	return out, err
 }

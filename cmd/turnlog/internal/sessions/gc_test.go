@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 func TestWhatNeedNotBeKept(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	day := 24 * time.Hour
-	held := []jetstream.Holding{
+	held := []admin.Holding{
 		{Session: "half", Entries: 3, Bytes: 5, Changed: now.Add(-100 * day), Deleted: true},
 		{Session: "grave", Entries: 1, Bytes: 5, Changed: now.Add(-99 * day), Deleted: true},
 		{Session: "old", Entries: 9, Bytes: 10, Changed: now.Add(-91 * day)},

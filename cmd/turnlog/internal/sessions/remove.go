@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -100,7 +100,7 @@ long.`,
 				out.Sessions = append(out.Sessions, done)
 			}
 			if len(out.Sessions) > 0 && !*keepBlobs {
-				found, err := d.Keeper().Collect(ctx, *grace, false)
+				found, err := admin.Of(d.Cell).Collect(ctx, *grace, false)
 				out.Blobs, errs = blobReportOf(found), append(errs, err)
 			}
 			errs = append(errs, output.Print(out, func(w io.Writer) error { return out.print(w, *grace) }))
@@ -167,7 +167,7 @@ func (k keeper) tryRemove(ctx context.Context, id content.SessionID, entries uin
 	} else {
 		out.Deletion = *state.Deleted
 	}
-	out.Removed, err = k.cell.Keeper().Clear(ctx, id)
+	out.Removed, err = admin.Of(k.cell.Cell).Clear(ctx, id)
 	if err != nil {
 		return removal{}, fmt.Errorf("session %s is deleted, but not all of its data is removed: run the command again: %w", id, err)
 	}
@@ -192,7 +192,7 @@ func (k keeper) bury(ctx context.Context, state *loop.State, head journal.Head, 
 		return events.Deletion{}, notDeleted(id, errors.New(render.Plural(len(pending), "command is", "commands are")+" pending"))
 	}
 	last := journal.Record{Head: head, Entry: events.Entry{Session: id, At: state.At, Epoch: state.Epoch}}
-	done, err := k.cell.Keeper().Delete(ctx, last, d)
+	done, err := admin.Of(k.cell.Cell).Delete(ctx, last, d)
 	switch {
 	case errors.Is(err, journal.ErrConflict):
 		return done, notDeleted(id, errChanged)
@@ -232,7 +232,7 @@ type blobReport struct {
 	Parts   int    `json:"parts"`
 }
 
-func blobReportOf(c jetstream.Collected) *blobReport {
+func blobReportOf(c admin.Collected) *blobReport {
 	return &blobReport{Checked: c.Blobs, Removed: c.Removed, Bytes: c.Bytes, Young: c.Young, Parts: c.Parts}
 }
 

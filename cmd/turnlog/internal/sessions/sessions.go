@@ -20,7 +20,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -33,8 +33,8 @@ func Command(a *app.App) *cobra.Command {
   turnlog sessions show plan-7 -o json
   turnlog sessions rm plan-7`,
 	}
-	r := a.Remote(cmd, jetstream.RoleClient)
-	cmd.AddCommand(list(a, r), show(a, r), remove(a, r.As(jetstream.RoleKeeper)))
+	r := a.Remote(cmd, admin.RoleClient)
+	cmd.AddCommand(list(a, r), show(a, r), remove(a, r.As(admin.RoleKeeper)))
 	return cmd
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 )
@@ -45,7 +46,7 @@ An interrupt, or the end of --timeout, ends the waiting with 4; the turn goes on
 	}
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "stop waiting after this `time`; 0: never")
 	f.output = cli.OutputFlag(cmd, "text", "json", "jsonl")
-	f.remote = a.Remote(cmd, jetstream.RoleClient)
+	f.remote = a.Remote(cmd, admin.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return ended(a.await(cmd, f, args[0]))
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/session"
 )
@@ -45,7 +46,7 @@ func (f *talkFlags) register(cmd *cobra.Command, a talker) {
 	f.tools.Register(cmd)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "cancel a turn after this `time`; 0: never")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve whatever wants a person's approval")
-	f.remote = a.Remote(cmd, jetstream.RoleClient)
+	f.remote = a.Remote(cmd, admin.RoleClient)
 }
 
 // Run returns the command that runs one turn.

@@ -1,0 +1,64 @@
+// Package natstest starts NATS servers for tests, in virtual time if the test is in a bubble of
+// testing/synctest.
+package natstest
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/embedded"
+)
+
+// Main runs the tests of a package whose servers run in bubbles. Call it from TestMain.
+func Main(m *testing.M) {
+	embedded.PrepareForSynctest()
+	os.Exit(m.Run())
+}
+
+// Start starts a server, in memory unless an option says otherwise, that stops with the test.
+func Start(tb testing.TB, opts ...embedded.Option) *embedded.Server {
+	tb.Helper()
+	s, err := embedded.Start(tb.Context(), opts...)
+	Must(tb, err)
+	tb.Cleanup(s.Close)
+	return s
+}
+
+// Connect returns an in-process connection that closes with the test.
+func Connect(tb testing.TB, s *embedded.Server, opts ...nats.Option) *nats.Conn {
+	tb.Helper()
+	nc, err := s.Connect(opts...)
+	Must(tb, err)
+	tb.Cleanup(nc.Close)
+	return nc
+}
+
+// Must fails the test at once if err is not nil.
+func Must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Within returns a context that ends with the test, or after d by the clock of its bubble.
+func Within(tb testing.TB, d time.Duration) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), d)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// Noise returns n bytes that do not compress, the same for the same seed.
+func Noise(n int, seed uint64) []byte {
+	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
+	out := make([]byte, n)
+	_, _ = io.ReadFull(r, out) // it never fails
+	return out
+}

@@ -1,0 +1,80 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+)
+
+// Change says how to resolve a difference: a command of the nats tool where there is one, which
+// leaves all other settings alone.
+func (c *Cell) Change(d Difference) string {
+	if server, ok := strings.CutPrefix(d.Object, serverObject); ok {
+		return fmt.Sprintf("in the configuration of server %s set jetstream { %s: %s }, and restart it", server, d.Setting, d.Want)
+	}
+	if stream, consumer, ok := strings.Cut(d.Object, " > "); ok {
+		return c.changeConsumer(stream, consumer)
+	}
+	switch {
+	case d.Setting == "num_replicas":
+		return fmt.Sprintf("nats stream edit %s --replicas %s --force", d.Object, d.Want)
+	case isFixed(d):
+		return fmt.Sprintf("%s cannot be changed on a stream that exists: take another --namespace, or, if what %s holds may go, "+
+			"stop everything, nats stream rm %[2]s --force, and turnlog provision%s", d.Setting, d.Object, c.flag())
+	}
+	i := slices.IndexFunc(Topology(c.names.NS, Config{}), func(r Row) bool { return r.Stream == d.Object })
+	if i < 0 {
+		return fmt.Sprintf("set %s of %s to %s", d.Setting, d.Object, d.Want)
+	}
+	return fmt.Sprintf("nats stream info %s --json | jq '.config | %s' > %[1]s.json && nats stream edit %[1]s --config %[1]s.json --force",
+		d.Object, assignment(Topology(c.names.NS, Config{})[i], d.Setting))
+}
+
+// changeConsumer says how to recreate a consumer. Consumers hold no messages of their own, but a
+// new one delivers again what was delivered and not acknowledged, so its users must stop first.
+func (c *Cell) changeConsumer(stream, consumer string) string {
+	rm := fmt.Sprintf("nats consumer rm %s %s --force", stream, consumer)
+	if queue, ok := strings.CutPrefix(consumer, c.names.QueueConsumer("")); ok {
+		return "stop the workers of queue " + queue + ", " + rm + ", and start them again, which recreates it"
+	}
+	return "stop the nodes, " + rm + ", turnlog provision" + c.flag() + ", and start them again"
+}
+
+// flag returns the flag that names the cell, unless it is the default one.
+func (c *Cell) flag() string {
+	if c.names.NS == layout.DefaultNamespace {
+		return ""
+	}
+	return " --namespace " + c.names.NS
+}
+
+// isFixed reports whether the server refuses to change the setting.
+func isFixed(d Difference) bool {
+	switch d.Setting {
+	case "storage", "retention", "mirror", "sealed", "persist_mode", "allow_msg_counter":
+		return true
+	case "deny_delete", "deny_purge", "allow_msg_ttl", "allow_msg_schedules":
+		return d.Want == "false"
+	}
+	return false
+}
+
+// assignment returns a jq expression that sets one setting of a stream's configuration.
+func assignment(r Row, setting string) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // subjects contain >
+	var want map[string]json.RawMessage
+	err := enc.Encode(r.config)
+	if err == nil {
+		err = json.Unmarshal(b.Bytes(), &want)
+	}
+	if err != nil || want[setting] == nil {
+		return "del(." + setting + ")"
+	}
+	return "." + setting + "=" + string(want[setting])
+}

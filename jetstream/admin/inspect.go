@@ -1,0 +1,295 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+)
+
+const apiConsumerList = "$JS.API.CONSUMER.LIST."
+
+// inspectTries is how often a description is asked for: a server that does not
+// answer may not be allowed to, and whoever inspects wants to hear that soon.
+const inspectTries = 2
+
+// A copy is always a little behind while there are writes, and is heard of every second.
+const (
+	maxLag     = 1000
+	maxSilence = 5 * time.Second
+)
+
+// Inspection is what the servers say of the streams of a cell, in the order of
+// Topology.
+type Inspection struct {
+	Streams []StreamState
+}
+
+// StreamState is what a stream's leader says of it.
+type StreamState struct {
+	Name   string // what it is called here, for example JOURNAL
+	Stream string
+	Err    error // api.ErrNotProvisioned: it is missing; an *OverlapError: and why; else why nothing is known of it
+
+	Differences []Difference // from what Provision makes, but for storage and copies
+	Memory      bool
+	Replicas    int      // as configured
+	Servers     []string // that keep a copy, the leader first
+	Lagging     []Lag
+
+	Clock Clock // of the leader
+}
+
+// Lag is a copy that is far behind, or not heard of.
+type Lag struct {
+	Server  string
+	Offline bool
+	Entries uint64 // that it has to catch up with
+}
+
+// Clock compares a clock with that of this machine.
+type Clock struct {
+	Ahead  time.Duration // of ours; negative: behind
+	Within time.Duration // how wrong that may be
+}
+
+// ConsumerState is what a consumer's leader says of it.
+type ConsumerState struct {
+	Stream      string
+	Name        string
+	Queue       string // of tasks; "": it hands out run tokens
+	Err         error  // api.ErrNotProvisioned: it is missing
+	Differences []Difference
+	Paused      bool
+
+	Pulls     int    // requests that wait for a message
+	Waiting   uint64 // messages that were never handed out
+	Held      int    // messages that are handed out
+	MaxHeld   int    // at once; 0: no limit
+	Delivered uint64 // the last message that was handed out
+}
+
+// Inspect asks for all streams of the cell and compares them with what Provision
+// makes. It changes nothing, and an answer that does not come is no error of it:
+// only ErrNoJetStream is. With roles it looks only at the streams that these are
+// permitted to look at.
+func (c *Cell) Inspect(ctx context.Context, as ...Role) (Inspection, error) {
+	rows := c.names.visible(as)
+	out := Inspection{Streams: make([]StreamState, len(rows))}
+	err := api.ForEach(slices.Collect(indices(len(rows))), func(i int) error {
+		out.Streams[i] = c.inspectStream(ctx, rows[i])
+		if api.IsNoJetStream(out.Streams[i].Err) {
+			return out.Streams[i].Err
+		}
+		return nil
+	})
+	if err != nil {
+		return out, fmt.Errorf("inspect %s: %w", c.names.NS, err)
+	}
+	return out, nil
+}
+
+// InspectConsumers asks for the consumer of run tokens and for those of all queues.
+func (c *Cell) InspectConsumers(ctx context.Context) []ConsumerState {
+	return append(c.inspectConsumers(ctx, c.names.RunStream()), c.inspectConsumers(ctx, c.names.TasksStream())...)
+}
+
+func indices(n int) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Cell) inspectStream(ctx context.Context, r Row) StreamState {
+	s := StreamState{Name: r.Name, Stream: r.Stream}
+	data, clock, err := c.describe(ctx, api.StreamInfo+r.Stream, nil)
+	switch {
+	case api.IsNoStream(err):
+		s.Err = fmt.Errorf("%w: stream %s is missing", api.ErrNotProvisioned, r.Stream)
+		if p, err := c.provisioner(); err == nil {
+			if overlap := p.overlap(ctx, r); overlap != nil {
+				s.Err = fmt.Errorf("%w: %w", s.Err, overlap)
+			}
+		}
+		return s
+	case err != nil:
+		s.Err = fmt.Errorf("stream %s: %w", r.Stream, noJetStream(err))
+		return s
+	}
+	var info jetstream.StreamInfo
+	if err := json.Unmarshal(data, &info); err != nil {
+		s.Err = fmt.Errorf("description of stream %s: %w", r.Stream, err)
+		return s
+	}
+	s.Differences = slices.DeleteFunc(differences(r.Stream, streamSettings(info.Config), streamSettings(r.config)), func(d Difference) bool {
+		return d.Setting == "storage" || d.Setting == "num_replicas"
+	})
+	s.Memory, s.Replicas = info.Config.Storage == jetstream.MemoryStorage, max(info.Config.Replicas, 1)
+	s.Clock = clock.at(info.TimeStamp)
+	s.placed(info.Cluster, c.nc.ConnectedServerName())
+	return s
+}
+
+// placed notes where the copies are; a server without a cluster does not say.
+func (s *StreamState) placed(cl *jetstream.ClusterInfo, connected string) {
+	if cl == nil {
+		s.Servers = []string{connected}
+		return
+	}
+	s.Servers = []string{cmp.Or(cl.Leader, connected)}
+	for _, p := range cl.Replicas {
+		s.Servers = append(s.Servers, p.Name)
+		if silent := p.Active > maxSilence; p.Offline || silent || p.Lag > maxLag {
+			s.Lagging = append(s.Lagging, Lag{Server: p.Name, Offline: p.Offline || silent, Entries: p.Lag})
+		}
+	}
+}
+
+// asked is when a request was sent and answered.
+type asked struct{ sent, answered time.Time }
+
+// at compares the time at which a server answered with ours.
+func (a asked) at(server time.Time) Clock {
+	half := a.answered.Sub(a.sent) / 2
+	return Clock{Ahead: server.Sub(a.sent.Add(half)), Within: half}
+}
+
+// unknownPause is how long the servers' leader, if it was elected a moment ago, may take to
+// learn what there is.
+const unknownPause = 300 * time.Millisecond
+
+// surely asks once more, a little later, if there is no such stream: a new leader of the
+// servers says so of some that are there.
+func surely(ctx context.Context, ask func() error) error {
+	err := ask()
+	if !api.IsNoStream(err) {
+		return err
+	}
+	select {
+	case <-time.After(unknownPause):
+		return ask()
+	case <-ctx.Done():
+		return err
+	}
+}
+
+// describe asks for a description, and notes when.
+func (c *Cell) describe(ctx context.Context, subject string, query []byte) (data []byte, when asked, err error) {
+	err = surely(ctx, func() (err error) {
+		for range inspectTries {
+			when.sent = time.Now()
+			data, err = c.api.Ask(ctx, subject, query)
+			when.answered = time.Now()
+			if err == nil || !api.IsTransient(err) || ctx.Err() != nil {
+				break
+			}
+		}
+		return err
+	})
+	return data, when, err
+}
+
+// inspectConsumers describes the consumers of RUN or of TASKS that are the cell's.
+func (c *Cell) inspectConsumers(ctx context.Context, stream string) []ConsumerState {
+	infos, err := c.consumers(ctx, stream)
+	if err != nil {
+		return []ConsumerState{{Stream: stream, Err: fmt.Errorf("consumers of %s: %w", stream, noJetStream(err))}}
+	}
+	var out []ConsumerState
+	for _, info := range infos {
+		if d, ours := c.ours(stream, info.Name); ours {
+			out = append(out, stateOf(info, d))
+		}
+	}
+	if drivers := c.names.drivers(); stream == drivers.stream && len(out) == 0 {
+		name := drivers.config.Durable
+		err := fmt.Errorf("%w: consumer %s of %s is missing", api.ErrNotProvisioned, name, stream)
+		return []ConsumerState{{Stream: stream, Name: name, Err: err}}
+	}
+	return out
+}
+
+// ours returns how a consumer of that name should be, if it is one of the cell's.
+func (c *Cell) ours(stream, name string) (durable, bool) {
+	if d := c.names.drivers(); stream == d.stream {
+		return d, name == d.config.Durable
+	}
+	queue, ok := strings.CutPrefix(name, c.names.QueueConsumer(""))
+	return c.names.queue(QueueConfig{Name: queue}), ok
+}
+
+func stateOf(info jetstream.ConsumerInfo, d durable) ConsumerState {
+	queue := ""
+	if name, ok := strings.CutPrefix(info.Name, layout.Names{}.QueueConsumer("")); ok {
+		queue = name
+	}
+	return ConsumerState{
+		Stream: d.stream, Name: info.Name, Queue: queue,
+		Differences: d.differences(info.Config),
+		Paused:      info.Paused, Pulls: info.NumWaiting, Waiting: info.NumPending,
+		Held: info.NumAckPending, MaxHeld: max(info.Config.MaxAckPending, 0), Delivered: info.Delivered.Stream,
+	}
+}
+
+// consumers describes all consumers of a stream.
+func (c *Cell) consumers(ctx context.Context, stream string) ([]jetstream.ConsumerInfo, error) {
+	var all []jetstream.ConsumerInfo
+	for {
+		data, _, err := c.describe(ctx, apiConsumerList+stream, fmt.Appendf(nil, `{"offset":%d}`, len(all)))
+		if err != nil {
+			return nil, err
+		}
+		var page struct {
+			Total     int                      `json:"total"`
+			Consumers []jetstream.ConsumerInfo `json:"consumers"`
+		}
+		if err := json.Unmarshal(data, &page); err != nil {
+			return nil, fmt.Errorf("description of consumers: %w", err)
+		}
+		all = append(all, page.Consumers...)
+		if len(all) >= page.Total || len(page.Consumers) == 0 {
+			return all, nil
+		}
+	}
+}
+
+// Unreadable tries the requests by which sessions are looked at, each once and without
+// any effect, and returns why those failed that did, by subject. A server does not
+// answer what it does not permit.
+func (c *Cell) Unreadable(ctx context.Context) map[string]error {
+	n := c.names
+	none := []byte(`{"last_by_subj":"` + n.NS + `.nothing"}`)
+	subjects := []string{
+		api.MsgGet + n.JournalStream(), api.MsgGet + n.InboxStream(), api.MsgGet + n.TimersStream(), api.MsgGet + n.RunStream(),
+		api.DirectGet + n.JournalStream(), api.DirectGet + n.Nodes().Stream(), api.DirectGet + n.Catalog().Stream(),
+		n.Probe("nobody"),
+	}
+	failed := make([]error, len(subjects))
+	_ = api.ForEach(slices.Collect(indices(len(subjects))), func(i int) error {
+		_, _, err := c.describe(ctx, subjects[i], none)
+		if !api.IsNotFound(err) && !api.IsNoStream(err) && !api.IsNoResponders(err) && !errors.Is(err, api.ErrNoMessage) {
+			failed[i] = err
+		}
+		return nil
+	}) // the errors are in failed
+	out := make(map[string]error)
+	for i, err := range failed {
+		if err != nil {
+			out[subjects[i]] = err
+		}
+	}
+	return out
+}

@@ -1,0 +1,273 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+)
+
+// Permissions is what NATS is to let a user do, and nothing else: an allow list each
+// way. Responses lets it answer a request once, wherever the reply goes.
+type Permissions struct {
+	Publish   []string
+	Subscribe []string
+	Responses bool
+}
+
+// Grant says for whom permissions are.
+type Grant struct {
+	Namespace string // "": DefaultNamespace
+	Roles     []Role // one or more
+	Queue     string // of a worker, whose permissions are for one queue
+	Inbox     string // what replies to this user begin with; others must not be allowed to hear it
+}
+
+// ErrBadGrant is returned for a grant that no permissions can be made of. Correct it.
+var ErrBadGrant = errors.New("no permissions can be made of it")
+
+// Grantable lists the roles that permissions are made for.
+func Grantable() []Role {
+	return []Role{RoleClient, RoleApprover, RoleDriver, RoleWorker, RoleObserver, RoleScheduler, RoleKeeper, RoleProvisioner}
+}
+
+// PermissionsOf returns what the code of the roles needs in a cell, as far as NATS can
+// tell subjects apart: what the table of subjects says that they write and hear, and
+// the requests to the server's API with which they read what is kept.
+func PermissionsOf(g Grant) (Permissions, error) {
+	ns, err := g.check()
+	if err != nil {
+		return Permissions{}, err
+	}
+	p := Permissions{Subscribe: []string{g.Inbox + ".>"}}
+	for _, role := range g.Roles {
+		publish, hear := names{layout.New(ns)}.grant(role, g.Queue)
+		p.Publish, p.Subscribe = append(p.Publish, publish...), append(p.Subscribe, hear...)
+		p.Responses = p.Responses || role == RoleDriver // to probes of other nodes
+	}
+	p.Publish, p.Subscribe = tidy(p.Publish), tidy(p.Subscribe)
+	return p, nil
+}
+
+// grant lists what a role publishes to and hears, beside its inbox.
+func (n names) grant(role Role, queue string) (publish, hear []string) {
+	for _, row := range Subjects(n.NS) {
+		subject := wildcard(row.Subject, role, queue)
+		if slices.Contains(row.Writers, role) {
+			publish = append(publish, subject)
+		}
+		if row.Kept == "" && slices.Contains(row.Readers, role) {
+			hear = append(hear, subject)
+		}
+	}
+	return append(publish, n.requests(role, queue)...), hear
+}
+
+func (g Grant) check() (namespace string, err error) {
+	namespace, err = layout.ParseNamespace(g.Namespace)
+	worker := slices.Contains(g.Roles, RoleWorker)
+	switch {
+	case err != nil:
+	case len(g.Roles) == 0:
+		err = errors.New("it names no role")
+	case worker && !content.IsToken(g.Queue):
+		err = fmt.Errorf("a worker needs a queue, not %q", g.Queue)
+	case !worker && g.Queue != "":
+		err = errors.New("only a worker has a queue")
+	case !content.IsToken(g.Inbox):
+		err = fmt.Errorf("inbox prefix %q: use letters, digits, '-' or '_'", g.Inbox)
+	}
+	for _, r := range g.Roles {
+		if err == nil && !slices.Contains(Grantable(), r) {
+			err = fmt.Errorf("role %q", r)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("permissions: %w: %w", ErrBadGrant, err)
+	}
+	return namespace, nil
+}
+
+// wildcard turns a row of the table into a subject of NATS.
+func wildcard(row string, role Role, queue string) string {
+	tokens := strings.Split(row, ".")
+	for i, t := range tokens {
+		switch {
+		case t == "<queue>" && role == RoleWorker:
+			tokens[i] = queue
+		case strings.HasPrefix(t, "<"):
+			tokens[i] = "*"
+		}
+	}
+	return strings.Join(tokens, ".")
+}
+
+// tidy sorts subjects and drops repetitions.
+func tidy(subjects []string) []string {
+	slices.Sort(subjects)
+	return slices.Compact(subjects)
+}
+
+// Requests to the API that concern one stream, by what they are for.
+const (
+	toLook   = api.StreamInfo // also lists the subjects of the stream
+	toRead   = api.MsgGet     // from the leader
+	toScan   = api.DirectGet  // from any replica
+	toPurge  = api.StreamPurge
+	toDelete = api.MsgDelete
+)
+
+// requests lists the subjects of the API that a role's code publishes to. The server
+// finds in a request's body which subjects of a stream it is about, so who may read
+// one may read all of them.
+func (n names) requests(role Role, queue string) []string {
+	var (
+		journal   = n.JournalStream()
+		inbox     = n.InboxStream()
+		timers    = n.TimersStream()
+		run       = n.RunStream()
+		schedules = n.SchedulesStream()
+		tasks     = n.TasksStream()
+		catalog   = n.Catalog().Stream()
+		nodes     = n.Nodes().Stream()
+		snapshots = n.Snapshots().Stream()
+		approvals = n.Approvals().Stream()
+		dead      = n.Dead().Stream()
+		agents    = n.Agents().Stream()
+		memory    = n.Memory().Stream()
+		blobs     = n.BlobStream()
+	)
+	switch role {
+	case RoleProvisioner:
+		return append(n.maintenance(), toRead+agents)
+	case RoleScheduler:
+		return each([]string{toLook, toRead, toPurge}, schedules)
+	case RoleKeeper:
+		out := append(each([]string{toPurge}, n.keeps()...), each([]string{toRead}, n.mayName()...)...)
+		out = append(out, each([]string{toScan}, journal, snapshots)...)
+		out = append(out, each([]string{toLook}, approvals, dead)...)
+		return append(out, toLook+journal, toLook+blobs, toRead+blobs, toScan+blobs)
+	default:
+	}
+	out := each([]string{toRead, toScan}, blobs) // large payloads are everybody's
+	switch role {
+	case RoleClient:
+		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
+		out = append(out, each([]string{toLook, toRead}, agents)...)
+		out = append(out, each([]string{toScan}, approvals, dead, catalog)...)
+	case RoleApprover:
+		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
+		out = append(out, each([]string{toScan}, approvals, dead)...)
+	case RoleObserver:
+		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
+	case RoleWorker:
+		out = append(out, each([]string{toRead}, catalog)...)
+		out = append(out, claims(tasks, n.QueueConsumer(queue))...)
+	case RoleDriver:
+		out = append(out, each([]string{toLook, toRead}, inbox, timers, run, tasks, schedules, snapshots, approvals, dead, agents, memory)...)
+		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
+		out = append(out, each([]string{toLook, toRead, toScan}, nodes)...)
+		out = append(out, each([]string{toLook}, catalog, blobs)...)
+		out = append(out, each([]string{toPurge}, inbox, timers, schedules, blobs)...)
+		out = append(out, toDelete+tasks, api.ConsumerInfo+tasks+".*")
+		out = append(out, claims(run, n.RunConsumer())...)
+		out = append(out, watches(catalog, n.Catalog().Key(layout.OfferKeys+"*"))...)
+	case RoleProvisioner, RoleScheduler, RoleKeeper, RoleServer:
+	}
+	return out
+}
+
+func each(requests []string, streams ...string) []string {
+	var out []string
+	for _, s := range streams {
+		for _, r := range requests {
+			out = append(out, r+s)
+		}
+	}
+	return out
+}
+
+// claims lists what it takes to pull from a durable consumer. Answers to what was
+// delivered have two forms: servers name their domain and account in the newer one.
+func claims(stream, consumer string) []string {
+	of := stream + "." + consumer
+	return []string{api.ConsumerInfo + of, api.MsgNext + of, api.AckPrefix + of + ".>", api.AckPrefix + "*.*." + of + ".>"}
+}
+
+// watches lists what it takes to follow the keys of a bucket with the client's own
+// watcher: a consumer that it makes and drops, and answers to the server's questions
+// whether it keeps up, again in two forms.
+func watches(stream, keys string) []string {
+	const create, drop, pace = "$JS.API.CONSUMER.CREATE.", "$JS.API.CONSUMER.DELETE.", "$JS.FC."
+	return []string{create + stream + ".*." + keys, drop + stream + ".*", pace + stream + ".>", pace + "*.*." + stream + ".>"}
+}
+
+// maintenance lists what it takes to create the cell and to look after it.
+func (n names) maintenance() []string {
+	out := []string{"$JS.API.STREAM.NAMES"}
+	for _, r := range Topology(n.NS, Config{}) {
+		for _, verb := range []string{"CREATE", "UPDATE", "INFO", "PURGE", "DELETE"} {
+			out = append(out, "$JS.API.STREAM."+verb+"."+r.Stream)
+		}
+		for _, verb := range []string{"CREATE", "INFO", "DELETE"} {
+			out = append(out, "$JS.API.CONSUMER."+verb+"."+r.Stream+".>")
+		}
+	}
+	return out
+}
+
+// Conf writes p in the syntax of nats-server's configuration files, as the permissions
+// of a user.
+func (p Permissions) Conf() string {
+	var b strings.Builder
+	b.WriteString("permissions: {\n")
+	for _, way := range []struct {
+		name  string
+		allow []string
+	}{{"publish", p.Publish}, {"subscribe", p.Subscribe}} {
+		fmt.Fprintf(&b, "  %s: {\n    allow: [\n", way.name)
+		for _, s := range way.allow {
+			fmt.Fprintf(&b, "      %q\n", s)
+		}
+		b.WriteString("    ]\n  }\n")
+	}
+	if p.Responses {
+		b.WriteString("  allow_responses: true\n")
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// Allowed returns the roles whose permissions allow what was denied to a user of the cell.
+func (c *Cell) Allowed(d *api.DeniedError) []Role {
+	return slices.DeleteFunc(Grantable(), func(r Role) bool {
+		publish, hear := c.names.grant(r, "*")
+		if d.Hearing {
+			publish = hear
+		}
+		return !slices.ContainsFunc(publish, func(pattern string) bool { return covers(pattern, d.Subject) })
+	})
+}
+
+// covers reports whether a pattern of subjects includes a subject, which may be a pattern.
+func covers(pattern, subject string) bool {
+	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
+	for i, token := range p {
+		switch {
+		case token == ">":
+			return len(s) > i
+		case i >= len(s):
+			return false
+		case token != s[i]:
+			start, any := strings.CutSuffix(token, "*") // q_* names the consumers of all queues
+			if !any || !strings.HasPrefix(s[i], start) {
+				return false
+			}
+		}
+	}
+	return len(p) == len(s)
+}

@@ -1,0 +1,146 @@
+package admin
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+)
+
+// Config is the layout of a cell. The zero value is one copy of everything, on disk, and no task
+// queues.
+type Config struct {
+	Memory   bool          // keep everything in memory instead of on disk
+	Replicas int           // copies of everything; 0: 1
+	Queues   []QueueConfig // task queues to create; none: each worker creates its own
+}
+
+// QueueConfig is a class of tools with its own queue of tasks.
+type QueueConfig struct {
+	Name        string
+	Concurrency int           // calls that run at once, over all workers; 0: unchanged, 1,000 for a new queue
+	AckWait     time.Duration // a worker's lease on a call; 0: unchanged, 30 s for a new queue
+}
+
+const maxReplicas = 5 // the server's own limit
+
+func (c Config) validate() error {
+	if c.Replicas < 0 || c.Replicas > maxReplicas {
+		return fmt.Errorf("%d replicas: use 1 to %d, or 0 for 1", c.Replicas, maxReplicas)
+	}
+	for _, q := range c.Queues {
+		if err := q.validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q QueueConfig) validate() error {
+	switch {
+	case !content.IsToken(q.Name):
+		return fmt.Errorf("queue %q: use 1 to 128 letters, digits, '-' or '_'", q.Name)
+	case q.Concurrency < 0 || q.AckWait < 0:
+		return fmt.Errorf("queue %s: concurrency %d and ack wait %v must not be negative", q.Name, q.Concurrency, q.AckWait)
+	}
+	return nil
+}
+
+// Row describes one stream of a cell, as Provision creates it.
+type Row struct {
+	Name      string // in this project, for example JOURNAL
+	Stream    string // on the server
+	Subjects  []string
+	Live      string    // where the server publishes copies of stored messages; "" for nowhere
+	Settings  []Setting // those that are neither the server's default nor set by Config
+	Consumers []ConsumerRow
+
+	config    jetstream.StreamConfig
+	consumers []durable
+}
+
+// ConsumerRow describes a durable consumer of a stream.
+type ConsumerRow struct {
+	Name     string
+	Filter   string // "" for all subjects of the stream
+	Settings []Setting
+}
+
+// Topology returns the streams of a cell, buckets included. It is what Provision creates, and
+// what subjects.md is compared with.
+func Topology(namespace string, cfg Config) []Row {
+	n := names{layout.New(namespace)}
+	var rows []Row
+	for _, s := range n.Streams() {
+		r := Row{Name: s.Name, Stream: s.Config.Name, Subjects: s.Config.Subjects, config: s.Config}
+		r.config.Replicas = max(cfg.Replicas, 1)
+		r.config.Storage = jetstream.FileStorage
+		if cfg.Memory {
+			r.config.Storage = jetstream.MemoryStorage
+		}
+		for _, c := range s.Consumers {
+			r.consumers = append(r.consumers, durable{stream: r.Stream, config: c})
+		}
+		if r.Stream == n.TasksStream() {
+			for _, q := range cfg.Queues {
+				r.consumers = append(r.consumers, n.queue(q))
+			}
+		}
+		r.describe()
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// describe fills in what follows from the configurations.
+func (r *Row) describe() {
+	if r.config.RePublish != nil {
+		r.Live = r.config.RePublish.Destination
+	}
+	defaults := streamSettings(jetstream.StreamConfig{})
+	for i, s := range streamSettings(r.config) {
+		if s != defaults[i] && !slices.Contains([]string{"subjects", "republish", "storage", "num_replicas"}, s.Name) {
+			r.Settings = append(r.Settings, s)
+		}
+	}
+	for _, d := range r.consumers {
+		row := ConsumerRow{Name: d.config.Durable, Filter: d.config.FilterSubject}
+		for _, s := range consumerSettings(d.config) {
+			if s.Name != "filter_subject" {
+				row.Settings = append(row.Settings, s)
+			}
+		}
+		r.Consumers = append(r.Consumers, row)
+	}
+}
+
+// durable is a consumer of a stream.
+type durable struct {
+	stream string
+	config jetstream.ConsumerConfig
+	free   []string // settings that may have any value
+}
+
+// String names d and its stream.
+func (d durable) String() string { return d.stream + " > " + d.config.Durable }
+
+func (n names) drivers() durable { return durable{stream: n.RunStream(), config: n.Drivers()} }
+
+func (n names) queue(q QueueConfig) durable {
+	d := durable{stream: n.TasksStream(), config: n.Queue(q.Name)}
+	if q.AckWait == 0 {
+		d.free = append(d.free, "ack_wait")
+	} else {
+		d.config.AckWait = q.AckWait
+	}
+	if q.Concurrency == 0 {
+		d.free = append(d.free, "max_ack_pending")
+	} else {
+		d.config.MaxAckPending = q.Concurrency
+	}
+	return d
+}

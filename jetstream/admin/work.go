@@ -1,0 +1,136 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+)
+
+// Work says which sessions have work, and where their calls are. It is read from the indexes of
+// the streams, so its cost does not depend on what the sessions hold.
+type Work struct {
+	Active map[content.SessionID]bool           // have a command, handled or not: a turn is open
+	Tokens map[content.SessionID]bool           // have a run token
+	Calls  map[string]map[content.SessionID]int // by queue: pending and running calls
+}
+
+// Work lists the sessions with work. It lists tokens last, so that a session that is just woken
+// has one.
+func (c *Cell) Work(ctx context.Context) (Work, error) {
+	n := c.names
+	w := Work{Active: make(map[content.SessionID]bool), Tokens: make(map[content.SessionID]bool), Calls: make(map[string]map[content.SessionID]int)}
+	for _, l := range []struct {
+		stream, subjects string
+		note             func(subject string)
+	}{
+		{n.TasksStream(), n.AllTasks(), w.call},
+		{n.InboxStream(), n.AllCmds(), func(s string) { w.Active[n.SessionOf(s)] = true }},
+		{n.TimersStream(), n.AllDue(), func(s string) { w.Active[n.SessionOf(s)] = true }},
+		{n.RunStream(), n.AllRuns(), func(s string) { w.Tokens[n.SessionOf(s)] = true }},
+	} {
+		subjects, err := c.api.Subjects(ctx, l.stream, l.subjects)
+		if err != nil {
+			return w, fmt.Errorf("list work: %w", err)
+		}
+		for s := range subjects {
+			l.note(s)
+		}
+	}
+	return w, nil
+}
+
+// call records the call of a subject: <ns>.task.<queue>.<session>.<place>.
+func (w Work) call(subject string) {
+	tokens := strings.Split(subject, ".")
+	if len(tokens) != len(strings.Split(layout.Names{}.AllTasks(), ".")) {
+		return
+	}
+	queue, session := tokens[2], content.SessionID(tokens[3])
+	if w.Calls[queue] == nil {
+		w.Calls[queue] = make(map[content.SessionID]int)
+	}
+	w.Calls[queue][session]++
+}
+
+// Mark is the position of a message, which tells since when a state holds.
+type Mark struct {
+	Seq uint64    // in its stream
+	At  time.Time // by the server's clock
+}
+
+// Command returns the newest command of a session, handled or not, and whether there is one.
+func (c *Cell) Command(ctx context.Context, s content.SessionID) (Mark, bool, error) {
+	m, ok, err := c.mark(ctx, c.names.InboxStream(), c.names.Cmds(s))
+	if err != nil || ok {
+		return m, ok, err
+	}
+	return c.mark(ctx, c.names.TimersStream(), c.names.Due(s))
+}
+
+// Waiting returns the sessions with a command, handled or not, that was sent before a time by
+// the server's clock. It reads at most limit messages and reports whether there may be more
+// sessions.
+func (c *Cell) Waiting(ctx context.Context, before time.Time, limit int) (sessions []content.SessionID, more bool, err error) {
+	for _, l := range []struct{ stream, subjects string }{
+		{c.names.InboxStream(), c.names.AllCmds()},
+		{c.names.TimersStream(), c.names.AllDue()},
+	} {
+		for seq := uint64(1); ; limit-- {
+			m, err := c.api.Next(ctx, l.stream, l.subjects, seq)
+			if errors.Is(err, api.ErrNoMessage) || err == nil && !m.Time.Before(before) {
+				break
+			}
+			if err != nil {
+				return nil, false, fmt.Errorf("commands before %v: %w", before, err)
+			}
+			if limit == 0 {
+				return sessions, true, nil
+			}
+			if s := c.names.SessionOf(m.Subject); !slices.Contains(sessions, s) {
+				sessions = append(sessions, s)
+			}
+			seq = m.Seq + 1
+		}
+	}
+	return sessions, false, nil
+}
+
+// TokenOf returns the run token of a session and whether it has one. A token stays the same from
+// the wake on, through all its holders.
+func (c *Cell) TokenOf(ctx context.Context, s content.SessionID) (Mark, bool, error) {
+	return c.mark(ctx, c.names.RunStream(), c.names.Run(s))
+}
+
+func (c *Cell) mark(ctx context.Context, stream, subject string) (Mark, bool, error) {
+	m, err := c.api.Last(ctx, stream, subject)
+	switch {
+	case errors.Is(err, api.ErrNoMessage):
+		return Mark{}, false, nil
+	case err != nil:
+		return Mark{}, false, fmt.Errorf("last message on %s: %w", subject, err)
+	}
+	return Mark{Seq: m.Seq, At: m.Time}, true, nil
+}
+
+// Clocks compares the clock of each recorded node with the server's, as of the time of its
+// record. The time that the record took to arrive is part of the difference.
+func (c *Cell) Clocks(ctx context.Context) (map[string]time.Duration, error) {
+	records, err := c.cell.Nodes().List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("clocks of nodes: %w", err)
+	}
+	out := make(map[string]time.Duration)
+	for _, r := range records {
+		if r.AheadKnown {
+			out[r.Node] = r.Ahead
+		}
+	}
+	return out, nil
+}

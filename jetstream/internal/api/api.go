@@ -1,0 +1,210 @@
+// Package api makes requests to the JetStream API: publishes, reads at a stream's leader,
+// batches of direct gets, purges, and acknowledgements of delivered messages.
+//
+// The one idea: a request is one message each way, made by hand. The client's own calls need
+// consumers where batches of direct gets do not, and hide which failures are certain. What an
+// error of the server means is decided here and nowhere else: see [IsUnknown] and
+// [Patiently].
+//
+// A server does not answer what it denies; it tells the connection. Every wait here notices
+// that within milliseconds and ends with a [*DeniedError].
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Subjects of the API; the name of a stream follows.
+const (
+	MsgGet       = "$JS.API.STREAM.MSG.GET."
+	MsgDelete    = "$JS.API.STREAM.MSG.DELETE."
+	DirectGet    = "$JS.API.DIRECT.GET."
+	StreamInfo   = "$JS.API.STREAM.INFO."
+	StreamPurge  = "$JS.API.STREAM.PURGE."
+	ConsumerInfo = "$JS.API.CONSUMER.INFO."
+	MsgNext      = "$JS.API.CONSUMER.MSG.NEXT."
+)
+
+// Answers to a delivered message, and what its reply subject begins with.
+const (
+	Ack      = "+ACK"
+	Nak      = "-NAK"
+	Progress = "+WPI"
+	Term     = "+TERM"
+
+	AckPrefix = "$JS.ACK."
+)
+
+const (
+	// AskTimeout bounds one request.
+	AskTimeout = time.Second
+
+	// PublishTimeout bounds the wait for an acknowledgement. A leader that was just elected
+	// answers within it; a message that found no leader is gone.
+	PublishTimeout = 2 * time.Second
+
+	// Patience bounds all attempts of [Patiently]; an election takes up to half of it.
+	Patience = 15 * time.Second
+
+	listTimeout = 10 * time.Second // one page of a list, which may be megabytes
+	firstPause  = 20 * time.Millisecond
+	lastPause   = 500 * time.Millisecond
+)
+
+// Conn makes requests over one connection. It is safe for concurrent use.
+type Conn struct {
+	nc *nats.Conn
+}
+
+// New returns a Conn over nc, which stays the caller's to close.
+func New(nc *nats.Conn) *Conn { return &Conn{nc: nc} }
+
+// Ask makes one request and returns the data of its answer. An answer that is an error is
+// returned as a *jetstream.APIError.
+func (c *Conn) Ask(ctx context.Context, subject string, body []byte) ([]byte, error) {
+	return c.askWithin(ctx, AskTimeout, subject, body)
+}
+
+func (c *Conn) askWithin(ctx context.Context, d time.Duration, subject string, body []byte) ([]byte, error) {
+	ctx, done := c.await(ctx, d, c.sending(subject))
+	defer done()
+	msg, err := c.nc.RequestWithContext(ctx, subject, body)
+	if err != nil {
+		return nil, endOf(ctx, err)
+	}
+	if !bytes.Contains(msg.Data, []byte(`"error":`)) {
+		return msg.Data, nil // large answers are not parsed twice
+	}
+	var answer struct {
+		Err *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return nil, fmt.Errorf("answer of the API: %w", err)
+	}
+	if answer.Err != nil {
+		return nil, answer.Err
+	}
+	return msg.Data, nil
+}
+
+// Publish sends a message to a stream and returns its sequence. It makes one request and does
+// not retry: only the caller knows whether a second attempt is harmless. [IsUnknown] tells
+// what an error means.
+func (c *Conn) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
+	ctx, done := c.await(ctx, PublishTimeout, c.sending(msg.Subject))
+	defer done()
+	answer, err := c.nc.RequestMsgWithContext(ctx, msg)
+	if err != nil {
+		return 0, endOf(ctx, err)
+	}
+	return parseAck(answer)
+}
+
+// Answer answers a delivered message once and waits until the server has received it.
+func (c *Conn) Answer(ctx context.Context, reply, what string) error {
+	ctx, done := c.await(ctx, AskTimeout, c.sending(reply))
+	defer done()
+	_, err := c.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: reply, Data: []byte(what)})
+	return endOf(ctx, err)
+}
+
+// Confirm is Answer with retries, which are harmless for every answer but a nak.
+func (c *Conn) Confirm(ctx context.Context, reply, what string) error {
+	return Promptly(ctx, func(ctx context.Context) error { return c.Answer(ctx, reply, what) })
+}
+
+// Purge deletes the messages on a subject before a sequence; 0 means all.
+func (c *Conn) Purge(ctx context.Context, stream, subject string, before uint64) error {
+	query := fmt.Appendf(nil, `{"filter":%q,"seq":%d}`, subject, before)
+	if before == 0 {
+		query = fmt.Appendf(nil, `{"filter":%q}`, subject)
+	}
+	err := Patiently(ctx, func(ctx context.Context) error {
+		_, err := c.Ask(ctx, StreamPurge+stream, query)
+		return err
+	})
+	if err != nil {
+		return c.Explain(ctx, stream, err)
+	}
+	return nil
+}
+
+// Delete deletes one message. It is no error if the message is already gone.
+func (c *Conn) Delete(ctx context.Context, stream string, seq uint64) error {
+	query := fmt.Appendf(nil, `{"seq":%d,"no_erase":true}`, seq)
+	err := Patiently(ctx, func(ctx context.Context) error {
+		_, err := c.Ask(ctx, MsgDelete+stream, query)
+		return err
+	})
+	if apiError(err) != nil && !IsTransient(err) {
+		return nil
+	}
+	return err
+}
+
+// Patiently retries something harmless for as long as its failure may be temporary: leaders
+// are elected, connections are re-established. It returns the last error, or the cause of
+// ctx's end.
+func Patiently(ctx context.Context, do func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := do(bounded)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !IsTransient(err):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-bounded.Done():
+			return fmt.Errorf("no success in %v: %w", Patience, err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Promptly is Patiently for the hot path: it sets up retries only after a first attempt
+// failed.
+func Promptly(ctx context.Context, do func(context.Context) error) error {
+	err := do(ctx)
+	if err == nil || !IsTransient(err) {
+		return err
+	}
+	return Patiently(ctx, do)
+}
+
+// Together calls do for all items at once, so that their requests are pipelined, and returns
+// the errors by item.
+func Together[T any](items []T, do func(T) error) []error {
+	errs := make([]error, len(items))
+	var wg sync.WaitGroup
+	for i, item := range items {
+		wg.Go(func() { errs[i] = do(item) })
+	}
+	wg.Wait()
+	return errs
+}
+
+// ForEach is Together for callers that need only the first error: all of them tend to have
+// one reason.
+func ForEach[T any](items []T, do func(T) error) error {
+	for _, err := range Together(items, do) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

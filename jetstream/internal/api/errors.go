@@ -1,0 +1,173 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrNoJetStream is returned when the connection's account has no JetStream. Enable it on the
+// server, or connect to a server that has it.
+var ErrNoJetStream = errors.New("JetStream is not enabled")
+
+// ErrFull is returned when a server or the account has no room for a write. Nothing was
+// written. Give JetStream more room or delete something, then retry.
+var ErrFull = errors.New("JetStream has no room left")
+
+// ErrNotProvisioned is returned when a stream or bucket of the cell is missing. Provision the
+// cell, or correct the namespace.
+var ErrNotProvisioned = errors.New("cell is not provisioned")
+
+// ErrNoMessage is returned when a subject holds no message, or none from a sequence on.
+var ErrNoMessage = errors.New("no message")
+
+// Codes that nats.go does not name.
+const (
+	codeAccountFull         jetstream.ErrorCode = 10002
+	codeNoPeers             jetstream.ErrorCode = 10005
+	codeClusterNotAvailable jetstream.ErrorCode = 10008
+	codeClusterNotLeader    jetstream.ErrorCode = 10009
+	codeServerFull          jetstream.ErrorCode = 10023
+	codeSubjectOverlap      jetstream.ErrorCode = 10065
+	codeStoreFailed         jetstream.ErrorCode = 10077
+	codeGuardNotReady       jetstream.ErrorCode = 10163
+	codeBadSchedule         jetstream.ErrorCode = 10189
+	codeBadTimeZone         jetstream.ErrorCode = 10223
+)
+
+// The server reports every failure of its store under one code; only the text tells a full
+// subject from a full disk.
+const textSubjectFull = "maximum messages per subject exceeded"
+
+// apiError returns the server's answer inside err, or nil.
+func apiError(err error) *jetstream.APIError {
+	if e, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[jetstream.JetStreamError](err); ok {
+		return e.APIError()
+	}
+	return nil
+}
+
+func hasCode(err error, codes ...jetstream.ErrorCode) bool {
+	e := apiError(err)
+	return e != nil && slices.Contains(codes, e.ErrorCode)
+}
+
+// IsConflict reports whether a guarded write found another last sequence. The server has two
+// codes for it; the second one means that a write is in flight.
+func IsConflict(err error) bool {
+	return hasCode(err, jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// IsBadSchedule reports whether the server rejected the time or the time zone of a schedule.
+func IsBadSchedule(err error) bool { return hasCode(err, codeBadSchedule, codeBadTimeZone) }
+
+// IsAlreadyThere reports whether a subject that may hold one message already holds it.
+func IsAlreadyThere(err error) bool {
+	e := apiError(err)
+	return e != nil && e.ErrorCode == codeStoreFailed && e.Description == textSubjectFull
+}
+
+// IsNotFound reports whether there is no such message.
+func IsNotFound(err error) bool {
+	return errors.Is(err, ErrNoMessage) || hasCode(err, jetstream.JSErrCodeMessageNotFound)
+}
+
+// IsFull reports whether a limit of a server or of the account is reached. Servers check
+// before they store.
+func IsFull(err error) bool { return hasCode(err, codeServerFull, codeAccountFull) }
+
+// IsNoStream reports whether there is no such stream.
+func IsNoStream(err error) bool { return hasCode(err, jetstream.JSErrCodeStreamNotFound) }
+
+// IsNoConsumer reports whether there is no such consumer.
+func IsNoConsumer(err error) bool {
+	return hasCode(err, jetstream.JSErrCodeConsumerNotFound, jetstream.JSErrCodeConsumerDoesNotExist)
+}
+
+// IsNameInUse reports whether a stream or a consumer of that name has other settings.
+func IsNameInUse(err error) bool {
+	return hasCode(err, jetstream.JSErrCodeStreamNameInUse, jetstream.JSErrCodeConsumerAlreadyExists,
+		jetstream.JSErrCodeConsumerNameExists, jetstream.JSErrCodeConsumerExists)
+}
+
+// IsOverlap reports whether another stream has one of the subjects.
+func IsOverlap(err error) bool { return hasCode(err, codeSubjectOverlap) }
+
+// IsNoJetStream reports whether the server or the account has no JetStream.
+func IsNoJetStream(err error) bool {
+	return errors.Is(err, ErrNoJetStream) ||
+		hasCode(err, jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount)
+}
+
+// IsNoResponders reports whether no server took the request: it had no effect.
+func IsNoResponders(err error) bool {
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
+}
+
+// IsTransient reports whether the same request may succeed a little later: a leader is being
+// elected, or the connection is being re-established.
+func IsTransient(err error) bool {
+	if errors.Is(err, nats.ErrConnectionClosed) || IsNoJetStream(err) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	if e := apiError(err); e != nil {
+		return hasCode(err, codeClusterNotAvailable, codeClusterNotLeader, codeGuardNotReady) ||
+			hasCode(err, codeNoPeers) && strings.Contains(e.Description, "peer offline")
+	}
+	return IsNoResponders(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
+		errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrReconnectBufExceeded) ||
+		errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, errTorn)
+}
+
+// IsUnknown reports whether the outcome of a publish is unknown. Only a negative answer, or
+// the absence of any responder, is certain.
+func IsUnknown(err error) bool {
+	if err == nil || IsNoResponders(err) || neverSent(err) {
+		return false
+	}
+	if e := apiError(err); e != nil {
+		return e.Code >= 500 && !IsAlreadyThere(err) && !IsFull(err) && !hasCode(err, codeGuardNotReady)
+	}
+	return true
+}
+
+// neverSent reports whether the client refused to send the message, or the server to accept
+// it.
+func neverSent(err error) bool {
+	if d, denied := Denied(err); denied {
+		return !d.Hearing
+	}
+	return errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) ||
+		errors.Is(err, nats.ErrHeadersNotSupported) || errors.Is(err, nats.ErrReconnectBufExceeded)
+}
+
+// Explain wraps the error of a failed request to a stream with what it means for the cell.
+func (c *Conn) Explain(ctx context.Context, stream string, err error) error {
+	if IsNoResponders(err) {
+		// Either the stream or the whole API is not served; the API knows which.
+		_, infoErr := c.Ask(ctx, StreamInfo+stream, nil)
+		if IsNoResponders(infoErr) {
+			return fmt.Errorf("%w: %w", ErrNoJetStream, infoErr)
+		}
+		if apiError(infoErr) != nil {
+			err = infoErr
+		}
+	}
+	switch {
+	case IsNoStream(err):
+		return fmt.Errorf("%w: stream %s is missing: %w", ErrNotProvisioned, stream, err)
+	case IsNoJetStream(err):
+		return fmt.Errorf("%w: %w", ErrNoJetStream, err)
+	case IsFull(err):
+		return fmt.Errorf("stream %s: %w: %w", stream, ErrFull, err)
+	}
+	return fmt.Errorf("stream %s: %w", stream, err)
+}

@@ -1,0 +1,100 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// code is the server's answer no.
+func code(class int, code jetstream.ErrorCode, text string) error {
+	return fmt.Errorf("wrapped: %w", &jetstream.APIError{Code: class, ErrorCode: code, Description: text})
+}
+
+func TestErrorsAreSorted(t *testing.T) {
+	t.Parallel()
+	is := map[string]func(error) bool{
+		"conflict": IsConflict, "already there": IsAlreadyThere, "not found": IsNotFound, "no stream": IsNoStream,
+		"no consumer": IsNoConsumer, "name in use": IsNameInUse, "no jetstream": IsNoJetStream,
+		"full": IsFull, "no responders": IsNoResponders, "transient": IsTransient, "unknown": IsUnknown,
+	}
+	for _, tt := range []struct {
+		err  error
+		want []string
+	}{
+		{nil, nil},
+		{code(400, 10071, "wrong last sequence: 4"), []string{"conflict"}},
+		{code(400, 10164, "wrong last sequence"), []string{"conflict"}},
+		{code(503, 10077, "maximum messages per subject exceeded"), []string{"already there"}},
+		{code(503, 10077, "no space left on device"), []string{"unknown"}},
+		{code(503, 10077, "maximum bytes exceeded"), []string{"unknown"}},
+		{code(503, 10023, "insufficient resources"), []string{"full"}},
+		{code(400, 10002, "resource limits exceeded for account"), []string{"full"}},
+		{code(404, 10037, "no message found"), []string{"not found"}},
+		{ErrNoMessage, []string{"not found", "unknown"}},
+		{code(404, 10059, "stream not found"), []string{"no stream"}},
+		{jetstream.ErrStreamNotFound, []string{"no stream"}},
+		{code(404, 10014, "consumer not found"), []string{"no consumer"}},
+		{jetstream.ErrStreamNameAlreadyInUse, []string{"name in use"}},
+		{code(400, 10148, "consumer already exists"), []string{"name in use"}},
+		{code(503, 10039, "JetStream not enabled for account"), []string{"no jetstream", "unknown"}},
+		{jetstream.ErrJetStreamNotEnabled, []string{"no jetstream", "unknown"}},
+		{code(503, 10008, "JetStream system temporarily unavailable"), []string{"transient", "unknown"}},
+		{code(500, 10009, "can not handle request"), []string{"transient", "unknown"}},
+		{code(503, 10163, "temporarily unavailable"), []string{"transient"}},
+		{code(400, 10005, "no suitable peers for placement, peer offline"), []string{"transient"}},
+		{code(400, 10005, "no suitable peers for placement, insufficient storage"), nil},
+		{code(400, 10054, "message size exceeds maximum allowed"), nil},
+		{nats.ErrNoResponders, []string{"no responders", "transient"}},
+		{nats.ErrTimeout, []string{"transient", "unknown"}},
+		{context.DeadlineExceeded, []string{"transient", "unknown"}},
+		{context.Canceled, []string{"unknown"}},
+		{nats.ErrDisconnected, []string{"transient", "unknown"}},
+		{nats.ErrReconnectBufExceeded, []string{"transient"}},
+		{nats.ErrConnectionClosed, []string{"unknown"}},
+		{nats.ErrMaxPayload, nil},
+		{errTorn, []string{"transient", "unknown"}},
+		{errors.New("anything else"), []string{"unknown"}},
+	} {
+		want := map[string]bool{}
+		for _, w := range tt.want {
+			want[w] = true
+		}
+		for name, f := range is {
+			if got := f(tt.err); got != want[name] {
+				t.Errorf("%v: %s = %v, want %v", tt.err, name, got, want[name])
+			}
+		}
+	}
+}
+
+// FuzzAcknowledgements demands that the short way to read an acknowledgement never
+// disagrees with the JSON in it, where it is JSON.
+func FuzzAcknowledgements(f *testing.F) {
+	for _, s := range []string{
+		`{"stream":"S","seq":7}`, `{"stream":"S","seq":0}`, `{"stream":"S","seq":18446744073709551615}`,
+		`{"stream":"S","seq":18446744073709551616}`, `{"stream":"S","domain":"d","seq":7}`,
+		`{"stream":"a,\"seq\":5}","seq":7}`, `{"stream":"S","seq":7,"duplicate": true}`, `{"stream":"S","seq":07}`,
+		`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"}}`, `+OK`, ``,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		seq, ok := ackSeq(data)
+		if !ok {
+			return
+		}
+		var ack struct {
+			Seq uint64              `json:"seq"`
+			Err *jetstream.APIError `json:"error"`
+		}
+		if json.Valid(data) && (json.Unmarshal(data, &ack) != nil || ack.Err != nil || ack.Seq != seq) {
+			t.Errorf("%s: read as %d, JSON says %d, %v", data, seq, ack.Seq, ack.Err)
+		}
+	})
+}

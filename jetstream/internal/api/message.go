@@ -1,0 +1,116 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+)
+
+// Message is a message as a stream keeps it.
+type Message struct {
+	Subject string
+	Seq     uint64
+	Time    time.Time
+	Header  nats.Header
+	Data    []byte
+	Spoofed bool // see ErrSpoofed
+}
+
+// ErrSpoofed is returned for a message that was not published by a permitted sender.
+//
+// A server sends a reply wherever its request says, whatever the requester may publish to, and
+// streams store it like any other message. A user who may store something and read it directly
+// can so place it on any subject of the cell. Such a reply names the stream that it was read
+// from, which no message of a cell does by itself, so readers skip it.
+var ErrSpoofed = errors.New("the message is a reply of the server that a requester addressed to this subject")
+
+// IsSpoofed reports whether a message, as its sender sent it, is such a reply.
+func IsSpoofed(h nats.Header) bool { return len(h[jetstream.StreamHeader]) > 0 }
+
+// IsSpoofedCopy is IsSpoofed for a copy to which the server has added its own headers.
+func IsSpoofedCopy(h nats.Header) bool { return len(h[jetstream.StreamHeader]) > 1 }
+
+// fromServer returns the server's value of a header. The sender may have set the header, too;
+// the server's value comes last.
+func fromServer(h nats.Header, key string) string {
+	if all := h[key]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return ""
+}
+
+// HeaderUint returns the number in a header as the server set it, 0 if there is none.
+func HeaderUint(h nats.Header, key string) uint64 {
+	n, err := strconv.ParseUint(fromServer(h, key), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// lateExpiry is how much longer than its time to live a key counts as present: clocks differ.
+const lateExpiry = time.Minute
+
+// Gone reports whether a message is a deleted or expired key. A server that was killed forgets
+// to expire its keys, so they return with it.
+func (m Message) Gone() bool {
+	ttl, err := time.ParseDuration(m.Header.Get(jetstream.MsgTTLHeader))
+	return IsMarker(m.Header) || err == nil && Expired(m.Time, ttl)
+}
+
+// Expired reports whether a key that was written at a time has outlived its time to live.
+func Expired(written time.Time, ttl time.Duration) bool { return time.Since(written) > ttl+lateExpiry }
+
+// IsMarker reports whether a message stands for a key that was deleted or has expired.
+func IsMarker(h nats.Header) bool {
+	return h.Get(layout.HeaderOperation) != "" || h.Get(jetstream.MarkerReasonHeader) != ""
+}
+
+// parseStored reads the answer to a read at the leader.
+func parseStored(data []byte) (Message, error) {
+	var answer struct {
+		Message struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Header  []byte    `json:"hdrs"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return Message{}, fmt.Errorf("stored message: %w", err)
+	}
+	m := answer.Message
+	out := Message{Subject: m.Subject, Seq: m.Seq, Time: m.Time, Data: m.Data}
+	if len(m.Header) > 0 {
+		h, err := nats.DecodeHeadersMsg(m.Header)
+		if err != nil {
+			return Message{}, fmt.Errorf("header of stored message %d: %w", m.Seq, err)
+		}
+		out.Header, out.Spoofed = h, IsSpoofed(h)
+	}
+	return out, nil
+}
+
+// parseCopy reads a copy that the server sent, directly or live, and the sequence of the
+// message before it, 0 for the first one.
+func parseCopy(msg *nats.Msg) (m Message, before uint64, err error) {
+	m = Message{
+		Subject: fromServer(msg.Header, jetstream.SubjectHeader),
+		Seq:     HeaderUint(msg.Header, jetstream.SequenceHeader),
+		Header:  msg.Header,
+		Data:    msg.Data,
+		Spoofed: IsSpoofedCopy(msg.Header),
+	}
+	if m.Time, err = time.Parse(time.RFC3339Nano, fromServer(msg.Header, jetstream.TimeStampHeaer)); err != nil || m.Seq == 0 {
+		return Message{}, 0, fmt.Errorf("copy of a message without sequence or time: %w", err)
+	}
+	return m, HeaderUint(msg.Header, jetstream.LastSequenceHeader), nil
+}

@@ -1,0 +1,169 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+)
+
+// Last returns the last message on a subject, which may hold wildcards, as the stream's leader
+// knows it, or ErrNoMessage.
+func (c *Conn) Last(ctx context.Context, stream, subject string) (Message, error) {
+	return c.get(ctx, stream, fmt.Appendf(nil, `{"last_by_subj":%q}`, subject))
+}
+
+// Next returns the first message on a subject, which may hold wildcards, at or after a
+// sequence, as the stream's leader knows it, or ErrNoMessage.
+func (c *Conn) Next(ctx context.Context, stream, subject string, seq uint64) (Message, error) {
+	return c.get(ctx, stream, fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%q}`, max(seq, 1), subject))
+}
+
+func (c *Conn) get(ctx context.Context, stream string, query []byte) (Message, error) {
+	var data []byte
+	err := Patiently(ctx, func(ctx context.Context) (err error) {
+		data, err = c.Ask(ctx, MsgGet+stream, query)
+		return err
+	})
+	switch {
+	case IsNotFound(err):
+		return Message{}, ErrNoMessage
+	case err != nil:
+		return Message{}, c.Explain(ctx, stream, err)
+	}
+	return parseStored(data)
+}
+
+// All yields the messages on a subject, which may hold wildcards, from a sequence on, in order
+// and including everything that was acknowledged before: first what some replica has, which is
+// fast, then the rest from the leader.
+func (c *Conn) All(ctx context.Context, stream, subject string, seq uint64) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		for m, err := range c.Batches(ctx, stream, subject, seq) {
+			if !yield(m, err) || err != nil {
+				return
+			}
+			seq = m.Seq + 1
+		}
+		for m, err := range c.AllFromLeader(ctx, stream, subject, seq) {
+			if !yield(m, err) {
+				return
+			}
+		}
+	}
+}
+
+// AllFromLeader is All for a stream that only its leader serves, message by message.
+func (c *Conn) AllFromLeader(ctx context.Context, stream, subject string, seq uint64) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		for {
+			m, err := c.Next(ctx, stream, subject, seq)
+			if errors.Is(err, ErrNoMessage) || !yield(m, err) || err != nil {
+				return
+			}
+			seq = m.Seq + 1
+		}
+	}
+}
+
+// question asks for the next message on a subject from one sequence on.
+type question struct {
+	from   uint64
+	answer Message
+	none   bool // there is no message
+}
+
+// Run returns the next messages on a subject at or after a sequence, as the stream's leader
+// knows them: at least one, if there is any. It sends ahead requests at once, guessing that the
+// messages follow each other directly.
+func (c *Conn) Run(ctx context.Context, stream, subject string, seq uint64, ahead int) ([]Message, error) {
+	run := make([]*question, ahead)
+	for n := range run {
+		run[n] = &question{from: seq + uint64(n)}
+	}
+	err := ForEach(run, func(q *question) (err error) {
+		q.answer, err = c.Next(ctx, stream, subject, q.from)
+		if q.none = errors.Is(err, ErrNoMessage); q.none {
+			err = nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return contiguous(run), nil
+}
+
+// contiguous returns the answers that leave nothing out. An answer counts if its question
+// started no later than right after the messages before it: streams only grow at their end, so
+// nothing can appear in between. The first question without an answer ends the run, whatever
+// was stored while the others were answered.
+func contiguous(run []*question) []Message {
+	var out []Message
+	next := run[0].from // everything before it is known
+	for _, q := range run {
+		if q.none || q.from > next {
+			break
+		}
+		if q.answer.Seq >= next {
+			out, next = append(out, q.answer), q.answer.Seq+1
+		}
+	}
+	return out
+}
+
+// Subjects returns the subjects of a stream that match a filter, with the number of messages
+// on each, as the leader knows them.
+func (c *Conn) Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error) {
+	all := map[string]uint64{}
+	for {
+		query := fmt.Appendf(nil, `{"subjects_filter":%q,"offset":%d}`, filter, len(all))
+		var page struct {
+			Total int `json:"total"` // of the subjects
+			State struct {
+				Subjects map[string]uint64 `json:"subjects"`
+			} `json:"state"`
+		}
+		if err := c.describe(ctx, stream, StreamInfo+stream, query, &page); err != nil {
+			return nil, err
+		}
+		before := len(all)
+		maps.Copy(all, page.State.Subjects)
+		if len(all) >= page.Total || len(all) == before {
+			return all, nil
+		}
+	}
+}
+
+// Consumer describes a durable consumer.
+type Consumer struct {
+	Config struct {
+		AckWait int64 `json:"ack_wait"`
+	} `json:"config"`
+	Delivered struct {
+		StreamSeq uint64 `json:"stream_seq"`
+	} `json:"delivered"`
+}
+
+// Consumer returns the description of a durable consumer.
+func (c *Conn) Consumer(ctx context.Context, stream, name string) (info Consumer, err error) {
+	err = c.describe(ctx, stream, ConsumerInfo+stream+"."+name, nil, &info)
+	return info, err
+}
+
+func (c *Conn) describe(ctx context.Context, stream, subject string, query []byte, into any) error {
+	var data []byte
+	err := Patiently(ctx, func(ctx context.Context) (err error) {
+		data, err = c.askWithin(ctx, listTimeout, subject, query)
+		return err
+	})
+	if err != nil {
+		return c.Explain(ctx, stream, err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("description of stream %s: %w", stream, err)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// LiveBuffer is how many live copies wait for a slow reader. The rest is read from the
+	// stream later.
+	LiveBuffer = 256
+
+	// Quiet is how long a stream may be silent before it is read: the server may lose live
+	// copies without notice when leaders change.
+	Quiet = 3 * time.Second
+)
+
+// ErrEnough is returned by a Tail's Use when its reader wants no more.
+var ErrEnough = errors.New("enough")
+
+// Tail follows the messages on a subject of a stream, without gap or repetition. It is owned by
+// the goroutine that runs it.
+type Tail struct {
+	Stream  string
+	Subject string
+	Live    string // the subject of live copies
+
+	Begin    func(context.Context) error         // runs before anything is read, until it succeeds; may be nil
+	Use      func(m Message, live bool) error    // takes a message, or fails without a trace
+	Adjacent func(m Message, before uint64) bool // reports whether a live copy is the next message
+
+	At uint64 // position of the last message that was used
+}
+
+// Follow runs t until ctx ends, Use returns ErrEnough, or an error that no later attempt may
+// heal. It subscribes before it reads the history, so that nothing falls between the two.
+func (c *Conn) Follow(ctx context.Context, t *Tail) error {
+	live := make(chan *nats.Msg, LiveBuffer)
+	sub, err := c.nc.Subscribe(t.Live, func(msg *nats.Msg) {
+		select {
+		case live <- msg:
+		default: // the next one that fits shows the gap
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("subscribe: %w", err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
+	status := c.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	defer c.nc.RemoveStatusListener(status)
+
+	idle := time.NewTimer(Quiet)
+	defer idle.Stop()
+	err = c.catchUp(ctx, t)
+	for ; err == nil; err = c.tolerate(err) {
+		idle.Reset(Quiet)
+		select {
+		case <-ctx.Done():
+			return nil
+		case msg := <-live:
+			err = c.hint(ctx, t, msg)
+		case <-status:
+			if c.nc.IsClosed() {
+				return nats.ErrConnectionClosed
+			}
+			err = c.catchUp(ctx, t)
+		case <-idle.C:
+			err = c.catchUp(ctx, t)
+		}
+	}
+	if errors.Is(err, ErrEnough) || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// tolerate drops errors that a later attempt may not meet.
+func (c *Conn) tolerate(err error) error {
+	if IsTransient(err) || IsNoJetStream(err) && !c.nc.IsClosed() {
+		return nil
+	}
+	return err
+}
+
+// hint uses a live copy if it is the next message, and reads the stream if one is missing in
+// between or the copy is rejected.
+func (c *Conn) hint(ctx context.Context, t *Tail, msg *nats.Msg) error {
+	m, before, err := parseCopy(msg)
+	if err != nil || m.Seq <= t.At {
+		return nil //nolint:nilerr // the server did not publish it
+	}
+	if t.Begin == nil && t.Adjacent(m, before) {
+		if err = t.take(m, true); err == nil || errors.Is(err, ErrEnough) {
+			return err
+		}
+	}
+	return c.catchUp(ctx, t)
+}
+
+func (t *Tail) take(m Message, live bool) error {
+	if err := t.Use(m, live); err != nil {
+		return err
+	}
+	t.At = m.Seq
+	return nil
+}
+
+// catchUp reads everything that is new: in batches from any replica, then from the leader,
+// until that has no more.
+func (c *Conn) catchUp(ctx context.Context, t *Tail) error {
+	if t.Begin != nil {
+		if err := t.Begin(ctx); err != nil {
+			return err
+		}
+		t.Begin = nil
+	}
+	for {
+		for m, err := range c.Batches(ctx, t.Stream, t.Subject, t.At+1) {
+			if err != nil {
+				return err
+			}
+			if err := t.take(m, false); err != nil {
+				return err
+			}
+		}
+		m, err := c.Next(ctx, t.Stream, t.Subject, t.At+1)
+		if IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := t.take(m, false); err != nil {
+			return err
+		}
+	}
+}

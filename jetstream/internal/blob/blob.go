@@ -1,0 +1,70 @@
+// Package blob keeps large payloads in a NATS object store, named by the hexadecimal SHA-256
+// of their bytes, in the store's own format, so that its tools can read them.
+//
+// It does not use the store's client: reading with batches of direct gets needs no consumer,
+// and an existing blob is not written again.
+//
+// Unreferenced blobs are collected, so a writer that finds its blob there says that the blob is
+// wanted: it writes the description once more, guarded by the last one. A collector retires a
+// blob with a description that says so, guarded likewise, and only if the last one is old. One
+// of the two comes first, and the other one notices.
+package blob
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+)
+
+// ErrMissing is returned for a blob that is not in the store or does not have the digest that
+// is its name.
+var ErrMissing = errors.New("blob is missing or damaged")
+
+// ErrTooLarge is returned for a payload that exceeds a limit.
+var ErrTooLarge = errors.New("payload is too large")
+
+// chunkSize is the size of the messages that hold a blob.
+const chunkSize = 128 << 10
+
+// Store is the object store of a cell. It is safe for concurrent use.
+type Store struct {
+	api   *api.Conn
+	names layout.Names
+}
+
+// NewStore returns the store of a cell.
+func NewStore(c *api.Conn, n layout.Names) *Store { return &Store{api: c, names: n} }
+
+// Meta is an object store's description of an object.
+type Meta struct {
+	Name    string    `json:"name"`
+	Bucket  string    `json:"bucket"`
+	NUID    string    `json:"nuid"`
+	Size    uint64    `json:"size"`
+	Chunks  uint32    `json:"chunks"`
+	Digest  string    `json:"digest"`
+	ModTime time.Time `json:"mtime"`
+	Deleted bool      `json:"deleted,omitempty"` // retired: earlier descriptions no longer count
+	Options *options  `json:"options,omitempty"`
+}
+
+type options struct {
+	ChunkSize uint32 `json:"max_chunk_size,omitempty"`
+}
+
+func digestText(d [sha256.Size]byte) string {
+	return "SHA-256=" + base64.URLEncoding.EncodeToString(d[:])
+}
+
+// parse returns the description in a message, if it is one of an existing blob.
+func (s *Store) parse(m api.Message) (Meta, bool) {
+	var meta Meta
+	ok := !m.Spoofed && json.Unmarshal(m.Data, &meta) == nil && !meta.Deleted &&
+		m.Subject == s.names.BlobMeta(meta.Name)
+	return meta, ok
+}

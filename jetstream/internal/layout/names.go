@@ -1,0 +1,167 @@
+// Package layout defines how a cell looks on the wire: the names of its streams, buckets
+// and consumers, every subject and header, and the configuration of each stream.
+//
+// It is pure data and does not talk to a server. subjects.md at the root of the repository
+// documents the same facts; a test compares the two.
+package layout
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// DefaultNamespace is the namespace of a cell that is not given one.
+const DefaultNamespace = "turnlog"
+
+// ParseNamespace validates the name of a cell. The empty name means DefaultNamespace.
+func ParseNamespace(name string) (string, error) {
+	if name == "" {
+		return DefaultNamespace, nil
+	}
+	if !content.IsToken(name) {
+		return "", fmt.Errorf("namespace %q: use letters, digits, '-' or '_'", name)
+	}
+	return name, nil
+}
+
+// Names builds the stream names and subjects of a cell.
+type Names struct {
+	NS     string // the namespace: the first token of every subject
+	prefix string // of stream and bucket names
+}
+
+// New returns the names of a namespace. Streams are prefixed with its upper case, as is
+// usual for them. A namespace whose upper case is ambiguous keeps its own form, followed by
+// a dash, which no other prefix ends in.
+func New(ns string) Names {
+	if strings.ToLower(ns) != ns || strings.Contains(ns, "-") {
+		return Names{NS: ns, prefix: ns + "-"}
+	}
+	return Names{NS: ns, prefix: strings.ToUpper(ns) + "_"}
+}
+
+// Streams.
+
+func (n Names) JournalStream() string   { return n.prefix + "JOURNAL" }
+func (n Names) InboxStream() string     { return n.prefix + "INBOX" }
+func (n Names) TimersStream() string    { return n.prefix + "TIMERS" }
+func (n Names) RunStream() string       { return n.prefix + "RUN" }
+func (n Names) SchedulesStream() string { return n.prefix + "SCHEDULES" }
+func (n Names) TasksStream() string     { return n.prefix + "TASKS" }
+
+// Buckets.
+
+func (n Names) Catalog() Bucket   { return Bucket(n.prefix + "CATALOG") }
+func (n Names) Nodes() Bucket     { return Bucket(n.prefix + "NODES") }
+func (n Names) Snapshots() Bucket { return Bucket(n.prefix + "SNAPSHOTS") }
+func (n Names) Agents() Bucket    { return Bucket(n.prefix + "AGENTS") }
+func (n Names) Approvals() Bucket { return Bucket(n.prefix + "APPROVALS") }
+func (n Names) Dead() Bucket      { return Bucket(n.prefix + "DEAD") }
+func (n Names) Memory() Bucket    { return Bucket(n.prefix + "MEMORY") }
+
+// Bucket is the name of a key-value bucket. Its stream and subjects have the form that every
+// NATS client uses.
+type Bucket string
+
+// Stream returns the name of the stream that holds the bucket.
+func (b Bucket) Stream() string { return "KV_" + string(b) }
+
+// Key returns the subject of a key, which may hold wildcards.
+func (b Bucket) Key(key string) string { return "$KV." + string(b) + "." + key }
+
+// Keys of the buckets that hold more than one kind of value.
+const (
+	OfferKeys     = "offer."      // followed by a worker, in the catalog
+	UnclaimedKeys = "unclaimed."  // followed by a queue and a task's number, in the catalog
+	FenceKeys     = "fence."      // followed by a session, in the catalog
+	TicketsKey    = "tickets.key" // in the bucket of the nodes, which only drivers read
+)
+
+// The object store of large payloads.
+
+func (n Names) BlobBucket() string          { return n.prefix + "BLOBS" }
+func (n Names) BlobStream() string          { return "OBJ_" + n.BlobBucket() }
+func (n Names) BlobChunks(id string) string { return "$O." + n.BlobBucket() + ".C." + id }
+func (n Names) BlobMetaPrefix() string      { return "$O." + n.BlobBucket() + ".M." }
+func (n Names) BlobMetas() string           { return n.BlobMetaPrefix() + ">" }
+
+func (n Names) BlobMeta(name string) string {
+	return n.BlobMetaPrefix() + base64.URLEncoding.EncodeToString([]byte(name))
+}
+
+// Consumers.
+
+func (n Names) RunConsumer() string               { return "drivers" }
+func (n Names) QueueConsumer(queue string) string { return "q_" + queue }
+func (n Names) queueFilter(queue string) string   { return n.NS + ".task." + queue + ".>" }
+
+// Subjects.
+
+func (n Names) Journal(s content.SessionID) string { return n.NS + ".journal." + string(s) }
+func (n Names) AllJournals() string                { return n.NS + ".journal.*" }
+
+func (n Names) Cmd(s content.SessionID, l events.Lane) string {
+	return n.NS + ".cmd." + string(s) + "." + string(l)
+}
+func (n Names) Cmds(s content.SessionID) string { return n.NS + ".cmd." + string(s) + ".*" }
+func (n Names) AllCmds() string                 { return n.NS + ".cmd.*.*" }
+
+func (n Names) Timer(s content.SessionID, id string) string {
+	return n.NS + ".timer." + string(s) + "." + id
+}
+func (n Names) Timers(s content.SessionID) string { return n.NS + ".timer." + string(s) + ".*" }
+func (n Names) allTimers() string                 { return n.NS + ".timer.*.*" }
+func (n Names) Due(s content.SessionID) string    { return n.NS + ".due." + string(s) }
+func (n Names) AllDue() string                    { return n.NS + ".due.*" }
+
+func (n Names) Schedule(name string) string { return n.NS + ".schedule." + name }
+func (n Names) Fired(name string) string    { return n.NS + ".fired." + name }
+func (n Names) Outcome(name string) string  { return n.NS + ".outcome." + name }
+
+func (n Names) Run(s content.SessionID) string { return n.NS + ".run." + string(s) }
+func (n Names) AllRuns() string                { return n.NS + ".run.*" }
+
+func (n Names) Task(queue string, s content.SessionID, p content.Place) string {
+	return n.NS + ".task." + queue + "." + string(s) + "." + string(p)
+}
+func (n Names) AllTasks() string { return n.NS + ".task.*.*.*" }
+
+func (n Names) Delta(s content.SessionID) string  { return n.NS + ".delta." + string(s) }
+func (n Names) Cancel(s content.SessionID) string { return n.NS + ".cancel." + string(s) }
+func (n Names) AllCancels() string                { return n.NS + ".cancel.*" }
+func (n Names) Probe(node string) string          { return n.NS + ".node." + node }
+
+// Live returns the subject of the copy that the server publishes of a stored message. Only
+// the server publishes there.
+func (n Names) Live(subject string) string {
+	return n.NS + ".live." + strings.TrimPrefix(subject, n.NS+".")
+}
+
+// SessionOf returns the session token of a subject or of its live copy: the token after the
+// kind, or for tasks the one after the queue.
+func (n Names) SessionOf(subject string) content.SessionID {
+	tokens := strings.Split(strings.TrimPrefix(subject, n.NS+".live."), ".")
+	if tokens[0] == n.NS {
+		tokens = tokens[1:]
+	}
+	switch {
+	case len(tokens) >= 3 && tokens[0] == "task":
+		return content.SessionID(tokens[2])
+	case len(tokens) >= 2:
+		return content.SessionID(tokens[1])
+	}
+	return ""
+}
+
+// LaneOf returns the lane of a command's subject or of its live copy.
+func (n Names) LaneOf(subject string) events.Lane {
+	subject = strings.TrimPrefix(strings.TrimPrefix(subject, n.NS+"."), "live.")
+	if strings.HasPrefix(subject, "due.") {
+		return events.LaneDue
+	}
+	return events.Lane(subject[strings.LastIndexByte(subject, '.')+1:])
+}

@@ -1,0 +1,54 @@
+package layout
+
+import (
+	"testing"
+
+	"github.com/turnlog/turnlog/events"
+)
+
+func TestNamespacesDoNotShareStreams(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	for _, ns := range []string{"turnlog", "TURNLOG", "Turnlog", "turn-log", "turn_log", "TURN_LOG", "TURN-LOG", "a", "A", "a-", "A-"} {
+		for _, s := range New(ns).Streams() {
+			if other, ok := seen[s.Config.Name]; ok {
+				t.Errorf("stream %s belongs to namespaces %s and %s", s.Config.Name, other, ns)
+			}
+			seen[s.Config.Name] = ns
+		}
+	}
+}
+
+func TestSessionIsReadFromEverySubject(t *testing.T) {
+	t.Parallel()
+	n := New("ns")
+	for _, subject := range []string{
+		n.Journal("s-1"), n.Cmd("s-1", "ask"), n.Timer("s-1", "retry"), n.Due("s-1"), n.Run("s-1"),
+		n.Task("queue", "s-1", "t1-r1-c1"), n.Delta("s-1"), n.Cancel("s-1"),
+	} {
+		for _, subject := range []string{subject, n.Live(subject)} {
+			if got := n.SessionOf(subject); got != "s-1" {
+				t.Errorf("session of %s = %q, want s-1", subject, got)
+			}
+		}
+	}
+	if got := n.SessionOf("ns"); got != "" {
+		t.Errorf("session of a bare namespace = %q", got)
+	}
+}
+
+func TestLanesOfSubjects(t *testing.T) {
+	t.Parallel()
+	n := New("x")
+	for subject, want := range map[string]events.Lane{
+		n.Cmd("s1", events.LaneAsk):            events.LaneAsk,
+		n.Live(n.Cmd("s1", events.LaneDecide)): events.LaneDecide,
+		n.Live(n.Cmd("due", events.LaneAsk)):   events.LaneAsk,
+		n.Due("s1"):                            events.LaneDue,
+		n.Live(n.Due("ask")):                   events.LaneDue,
+	} {
+		if got := n.LaneOf(subject); got != want {
+			t.Errorf("lane of %s = %q, want %q", subject, got, want)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package layout
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// TokenAckWait is how long a run token is held without a renewal. Replacing a server
+	// that was killed takes up to 7 s, and no token may change hands because of that.
+	TokenAckWait = 12 * time.Second
+
+	// MarkerTTL is how long the marker of a deleted or expired key stays. A reader that
+	// was disconnected for less than this still sees the change.
+	MarkerTTL = 5 * time.Minute
+)
+
+const (
+	maxTokenPulls = 1 << 20 // every node keeps a pull open for each session that it could take
+
+	queueConcurrency = 1000
+	queueAckWait     = 30 * time.Second
+	maxQueuePulls    = 1 << 16 // one per free slot of a worker
+
+	// No message of a cell carries an id for the server to deduplicate by: a guessed one
+	// would suppress another sender's message. This is the smallest window that the server
+	// accepts.
+	dedupeWindow = 100 * time.Millisecond
+)
+
+// Stream is one stream of a cell and its durable consumers.
+type Stream struct {
+	Name      string // in this project, for example JOURNAL
+	Config    jetstream.StreamConfig
+	Consumers []jetstream.ConsumerConfig
+}
+
+// Streams returns the streams of a cell, buckets included. Storage and replicas are not set.
+func (n Names) Streams() []Stream {
+	streams := []Stream{
+		{Name: "JOURNAL", Config: n.journalConfig()},
+		{Name: "INBOX", Config: n.inboxConfig()},
+		{Name: "TIMERS", Config: n.timersConfig()},
+		{Name: "RUN", Config: onePerSubject(n.RunStream(), n.AllRuns()), Consumers: []jetstream.ConsumerConfig{n.Drivers()}},
+		{Name: "TASKS", Config: onePerSubject(n.TasksStream(), n.AllTasks())},
+		{Name: "CATALOG", Config: bucketConfig(n.Catalog(), MarkerTTL)},
+		{Name: "NODES", Config: bucketConfig(n.Nodes(), MarkerTTL)},
+		{Name: "SNAPSHOTS", Config: bucketConfig(n.Snapshots(), 0)},
+		{Name: "APPROVALS", Config: bucketConfig(n.Approvals(), MarkerTTL)},
+		{Name: "DEAD", Config: bucketConfig(n.Dead(), MarkerTTL)},
+		{Name: "AGENTS", Config: bucketConfig(n.Agents(), 0)},
+		{Name: "MEMORY", Config: bucketConfig(n.Memory(), MarkerTTL)},
+		{Name: "SCHEDULES", Config: n.schedulesConfig()},
+		{Name: "BLOBS", Config: n.blobsConfig()},
+	}
+	for i := range streams {
+		streams[i].Config.Duplicates = dedupeWindow
+	}
+	return streams
+}
+
+func (n Names) journalConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        n.JournalStream(),
+		Subjects:    []string{n.AllJournals()},
+		Compression: jetstream.S2Compression,
+		AllowDirect: true,
+		RePublish:   n.republish("journal"),
+	}
+}
+
+// inboxConfig is minimal on purpose. With schedules, a purge of handled commands would delete
+// pending ones; with roll-ups, one client could delete every session's commands; with direct
+// gets, a replica that lags would answer.
+func (n Names) inboxConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:      n.InboxStream(),
+		Subjects:  []string{n.AllCmds()},
+		RePublish: n.republish("cmd"),
+	}
+}
+
+func (n Names) timersConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              n.TimersStream(),
+		Subjects:          []string{n.allTimers(), n.AllDue()},
+		AllowMsgSchedules: true,
+		AllowRollup:       true, // schedules need it
+		RePublish:         n.republish("due"),
+	}
+}
+
+// schedulesConfig keeps one message of each kind: the schedule, its pending firing, and the
+// outcome of the last one. However many firings were missed, one is pending.
+func (n Names) schedulesConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              n.SchedulesStream(),
+		Subjects:          []string{n.Schedule("*"), n.Fired("*"), n.Outcome("*")},
+		MaxMsgsPerSubject: 1,
+		AllowMsgSchedules: true,
+		AllowRollup:       true, // schedules need it
+		RePublish:         n.republish("fired"),
+	}
+}
+
+func (n Names) republish(kind string) *jetstream.RePublish {
+	source := n.NS + "." + kind + ".>"
+	return &jetstream.RePublish{Source: source, Destination: n.Live(source)}
+}
+
+// onePerSubject is a work queue that refuses a message for a subject which already has one,
+// pending or delivered.
+func onePerSubject(stream, subjects string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:                 stream,
+		Subjects:             []string{subjects},
+		Retention:            jetstream.WorkQueuePolicy,
+		MaxMsgsPerSubject:    1,
+		Discard:              jetstream.DiscardNew,
+		DiscardNewPerSubject: true,
+	}
+}
+
+// bucketConfig is a key-value bucket as every NATS client creates it. With markers, keys may
+// expire, and readers are told.
+func bucketConfig(b Bucket, markers time.Duration) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:                   b.Stream(),
+		Subjects:               []string{b.Key(">")},
+		MaxMsgsPerSubject:      1,
+		Discard:                jetstream.DiscardNew,
+		AllowRollup:            true,
+		DenyDelete:             true,
+		AllowDirect:            true,
+		Compression:            jetstream.S2Compression,
+		AllowMsgTTL:            markers > 0,
+		SubjectDeleteMarkerTTL: markers,
+	}
+}
+
+// blobsConfig is an object store that every NATS client can read. Every role that sends large
+// payloads writes here, so it allows no roll-ups: with them one writer could delete what all
+// others stored.
+func (n Names) blobsConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        n.BlobStream(),
+		Subjects:    []string{n.BlobChunks(">"), n.BlobMetas()},
+		Discard:     jetstream.DiscardNew,
+		AllowDirect: true,
+		Compression: jetstream.S2Compression,
+	}
+}
+
+// Drivers returns the consumer of run tokens.
+func (n Names) Drivers() jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Durable:       n.RunConsumer(),
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       TokenAckWait,
+		MaxAckPending: -1,
+		MaxDeliver:    -1,
+		MaxWaiting:    maxTokenPulls,
+	}
+}
+
+// Queue returns the consumer of a task queue with default limits.
+func (n Names) Queue(name string) jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Durable:       n.QueueConsumer(name),
+		FilterSubject: n.queueFilter(name),
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       queueAckWait,
+		MaxAckPending: queueConcurrency,
+		MaxDeliver:    -1, // attempts are counted in the journal, where they are decided
+		MaxWaiting:    maxQueuePulls,
+	}
+}

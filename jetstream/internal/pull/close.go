@@ -1,0 +1,104 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/worker/task"
+)
+
+const (
+	// spareAnswers is how many answers may come beyond those to pending requests.
+	spareAnswers = 8
+	// withdrawTime is how long the server has to answer; a flood of refusals takes it a
+	// millisecond.
+	withdrawTime = 250 * time.Millisecond
+	// refusable is a request that a consumer refuses without looking for a message.
+	refusable = `{"batch":"none"}`
+)
+
+// errUnconfirmed is returned when the server may not know that its answers are unwanted.
+var errUnconfirmed = errors.New("no answer")
+
+// Close withdraws all requests, so that the server delivers nothing to a process that no longer
+// listens. When Close returns, messages that were on their way have been handed back, and
+// takers have received task.ErrClosed. If ctx ends first, Close returns its cause.
+func (p *Puller) Close(ctx context.Context) error {
+	p.mu.Lock()
+	sub, pending, resumed := p.sub, len(p.pending), p.resumed
+	p.closed, p.sub = true, nil
+	for len(p.pending) > 0 {
+		p.drop(p.pending[0].number)
+	}
+	p.fail(task.ErrClosed)
+	if p.status != nil {
+		p.nc.RemoveStatusListener(p.status)
+		p.status = nil
+	}
+	p.mu.Unlock()
+	if sub == nil {
+		return nil
+	}
+	if err := p.withdraw(ctx, sub, pending, resumed); err != nil {
+		return fmt.Errorf("withdraw requests to %s: %w", p.next, err)
+	}
+	return nil
+}
+
+// withdraw ends the interest in answers. A message that is on its way must not be lost, so the
+// server is told to end the interest after more answers than the pending requests can cause,
+// and is then sent requests that it refuses until that many have come. After a reconnect the
+// server's count of answers is not known here, and the interest ends at once.
+func (p *Puller) withdraw(ctx context.Context, sub *nats.Subscription, pending int, resumed bool) error {
+	over := make(chan struct{})
+	sub.SetClosedHandler(func(string) { close(over) })
+	if !sub.IsValid() {
+		return nil // it went with its connection
+	}
+	if !resumed && p.flood(sub, pending+spareAnswers) == nil {
+		patience := time.NewTimer(withdrawTime)
+		defer patience.Stop()
+		select {
+		case <-over:
+			return nil
+		case <-patience.C:
+		case <-ctx.Done():
+		}
+	}
+	_ = sub.Unsubscribe() // fails only if it is over
+	flush, cancel := context.WithTimeout(ctx, api.AskTimeout)
+	defer cancel()
+	if err := p.nc.FlushWithContext(flush); err == nil || p.nc.IsClosed() {
+		return nil // without a connection there are no requests either
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return errUnconfirmed
+}
+
+// flood makes the server send n more answers and no others after them.
+func (p *Puller) flood(sub *nats.Subscription, n int) error {
+	pending, _, err := sub.Pending()
+	if err != nil {
+		return err //nolint:wrapcheck // means that it is over
+	}
+	delivered, err := sub.Delivered()
+	if err != nil {
+		return err //nolint:wrapcheck // likewise
+	}
+	if err := sub.AutoUnsubscribe(int(delivered) + pending + n); err != nil {
+		return err //nolint:wrapcheck // likewise
+	}
+	for range n + 2 { // a message that is just being handled was counted twice
+		if err := p.nc.PublishRequest(p.next, p.inbox+"0", []byte(refusable)); err != nil {
+			return err //nolint:wrapcheck // likewise
+		}
+	}
+	return nil
+}

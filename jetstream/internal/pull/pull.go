@@ -1,0 +1,272 @@
+// Package pull takes messages from a durable consumer one by one, for any number of waiting
+// takers.
+//
+// One request stands on the server for each taker, so a message is delivered the moment it is
+// there. None is fetched ahead, since its lease would run while it waits here. A single request
+// cannot be withdrawn: a message for a taker that has left goes to the next one in line, or
+// back to the server. All requests are withdrawn together when the Puller is closed.
+package pull
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/worker/task"
+)
+
+const (
+	// A request that the server loses without notice, as it may when leaders change, blocks
+	// its taker until it expires. So requests are short while the server is in trouble.
+	expiry       = 5 * time.Second
+	shortExpiry  = time.Second
+	grace        = 500 * time.Millisecond // after the expiry, for the server's notice of it
+	pause        = 100 * time.Millisecond // after a refusal
+	troubleLasts = 10 * time.Second       // after the last refusal
+)
+
+// Statuses that the server sends instead of a message.
+const (
+	statusExpired      = "408"
+	statusNoResponders = "503"
+)
+
+// Puller takes messages from one durable consumer. It is safe for concurrent use.
+type Puller struct {
+	nc     *nats.Conn
+	next   string          // the subject of requests
+	unused func(*nats.Msg) // hands a message back
+
+	mu      sync.Mutex
+	sub     *nats.Subscription // nil before the first take
+	status  chan nats.Status   // of the connection: re-established, or closed for good
+	inbox   string
+	takers  []chan result // in order of arrival; each has room for one
+	pending []request     // on the server, oldest first
+	number  uint64        // of the last request
+	resumed bool          // on another connection, which counts answers from zero
+	closed  bool
+	trouble trouble
+}
+
+// request stands on the server. Messages do not say which request they answer; the server
+// takes the oldest.
+type request struct {
+	number uint64
+	lost   *time.Timer // fires when the server should have answered
+}
+
+type result struct {
+	msg *nats.Msg
+	err error
+}
+
+// trouble is a series of refusals.
+type trouble struct {
+	since, last time.Time
+}
+
+// refused records a refusal and returns for how long there have been only refusals.
+func (t *trouble) refused(now time.Time) time.Duration {
+	if now.Sub(t.last) > shortExpiry { // a request was accepted in between
+		t.since = now
+	}
+	t.last = now
+	return now.Sub(t.since)
+}
+
+// New returns a Puller for a consumer. It calls unused with messages that have no taker.
+func New(nc *nats.Conn, stream, consumer string, unused func(*nats.Msg)) *Puller {
+	return &Puller{nc: nc, next: api.MsgNext + stream + "." + consumer, unused: unused}
+}
+
+// Take waits for the next message. It returns context.Cause(ctx) when ctx ends, task.ErrClosed
+// when the Puller is closed, and an error if the server refuses for longer than an election
+// may take.
+func (p *Puller) Take(ctx context.Context) (*nats.Msg, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	taker, status, err := p.join()
+	if err != nil {
+		return nil, err
+	}
+	for {
+		select {
+		case got := <-taker:
+			return got.msg, got.err
+		case <-ctx.Done():
+			p.leave(taker)
+			return nil, context.Cause(ctx)
+		case <-status:
+			p.reconnected()
+		}
+	}
+}
+
+func (p *Puller) join() (chan result, chan nats.Status, error) {
+	taker := make(chan result, 1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, fmt.Errorf("pull from %s: %w", p.next, task.ErrClosed)
+	}
+	if p.sub == nil {
+		inbox := p.nc.NewInbox()
+		sub, err := p.nc.Subscribe(inbox+".*", p.receive)
+		if err != nil {
+			return nil, nil, fmt.Errorf("pull from %s: %w", p.next, err)
+		}
+		p.sub, p.inbox, p.status = sub, inbox+".", p.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	}
+	if p.nc.IsClosed() {
+		return nil, nil, fmt.Errorf("pull from %s: %w", p.next, nats.ErrConnectionClosed)
+	}
+	p.takers = append(p.takers, taker)
+	p.ask()
+	return taker, p.status, nil
+}
+
+// leave takes a taker out of the line, and passes on a message that it was handed in that
+// instant.
+func (p *Puller) leave(taker chan result) {
+	p.mu.Lock()
+	p.takers = slices.DeleteFunc(p.takers, func(t chan result) bool { return t == taker })
+	p.mu.Unlock()
+	select {
+	case got := <-taker:
+		if got.msg != nil {
+			p.deliver(got.msg)
+		}
+	default:
+	}
+}
+
+// ask sends a request for each taker without one. The lock is held.
+func (p *Puller) ask() {
+	if p.closed {
+		return
+	}
+	expires := expiry
+	if !p.trouble.last.IsZero() && time.Since(p.trouble.last) < troubleLasts {
+		expires = shortExpiry
+	}
+	body := []byte(`{"batch":1,"expires":` + strconv.FormatInt(int64(expires), 10) + `}`)
+	for len(p.pending) < len(p.takers) {
+		p.number++
+		number := p.number
+		if err := p.nc.PublishRequest(p.next, p.inbox+strconv.FormatUint(number, 10), body); err != nil {
+			time.AfterFunc(expires, p.askAgain) // disconnected; a new connection asks at once
+			return
+		}
+		lost := time.AfterFunc(expires+grace, func() { p.lost(number) })
+		p.pending = append(p.pending, request{number, lost})
+	}
+}
+
+func (p *Puller) askAgain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ask()
+}
+
+// lost replaces a request that the server did not answer.
+func (p *Puller) lost(number uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop(number)
+	p.ask()
+}
+
+// drop removes a pending request. The lock is held.
+func (p *Puller) drop(number uint64) {
+	i := slices.IndexFunc(p.pending, func(r request) bool { return r.number == number })
+	if i >= 0 {
+		p.pending[i].lost.Stop()
+		p.pending = slices.Delete(p.pending, i, i+1)
+	}
+}
+
+// reconnected drops all requests, which went with the server that kept them, and ends the wait
+// if the connection is closed for good.
+func (p *Puller) reconnected() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.pending) > 0 {
+		p.drop(p.pending[0].number)
+	}
+	p.resumed = true
+	if p.nc.IsClosed() {
+		p.fail(nats.ErrConnectionClosed)
+		return
+	}
+	p.ask()
+}
+
+// receive gets everything that the server answers: messages, under their own subjects, and
+// statuses, under the subject of their request.
+func (p *Puller) receive(msg *nats.Msg) {
+	p.mu.Lock()
+	suffix, isStatus := strings.CutPrefix(msg.Subject, p.inbox)
+	if !isStatus {
+		if len(p.pending) > 0 {
+			p.drop(p.pending[0].number)
+		}
+		p.mu.Unlock()
+		p.deliver(msg)
+		return
+	}
+	defer p.mu.Unlock()
+	if number, err := strconv.ParseUint(suffix, 10, 64); err == nil {
+		p.drop(number)
+	}
+	if p.closed {
+		return
+	}
+	if status := msg.Header.Get("Status"); status != statusExpired {
+		p.refused(status, msg.Header.Get("Description"))
+		return
+	}
+	p.ask()
+}
+
+// deliver hands a message to the first taker in line.
+func (p *Puller) deliver(msg *nats.Msg) {
+	p.mu.Lock()
+	if len(p.takers) == 0 {
+		p.mu.Unlock()
+		p.unused(msg)
+		return
+	}
+	first := p.takers[0]
+	p.takers = p.takers[1:]
+	p.mu.Unlock()
+	first <- result{msg: msg}
+}
+
+// refused asks again a little later, as long as that can help. The lock is held.
+func (p *Puller) refused(status, description string) {
+	switch {
+	case p.trouble.refused(time.Now()) < api.Patience:
+		time.AfterFunc(pause, p.askAgain)
+	case status == statusNoResponders:
+		p.fail(api.ErrNotProvisioned)
+	default:
+		p.fail(fmt.Errorf("refused: %s %s", status, description))
+	}
+}
+
+// fail ends the wait of every taker. The lock is held.
+func (p *Puller) fail(err error) {
+	for _, t := range p.takers {
+		t <- result{err: fmt.Errorf("pull from %s: %w", p.next, err)}
+	}
+	p.takers, p.trouble.since = nil, time.Now()
+}

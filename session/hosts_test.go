@@ -1,0 +1,285 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
+)
+
+func TestMain(m *testing.M) { celltest.Main(m) }
+
+// hosts open the same session, one line apart.
+var hosts = map[string]func(*testing.T, context.Context, string, events.Config) *session.Session{
+	"in process":      inProcess,
+	"in a deployment": deployed,
+}
+
+func inProcess(t *testing.T, ctx context.Context, script string, c events.Config) *session.Session { //nolint:revive // as for deployed
+	t.Helper()
+	m, err := scripted.Parse("test", []byte(script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := agent.New(agent.Config{Model: m, Tools: []tool.Source{registry(t)}, Rules: c.Rules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := a.Start(ctx, agent.SessionConfig{ID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.WithoutCancel(ctx)) })
+	return s
+}
+
+func deployed(t *testing.T, ctx context.Context, script string, c events.Config) *session.Session { //nolint:revive // the world takes both
+	t.Helper()
+	w := celltest.New(ctx, t, 5*time.Second)
+	wk := w.Worker("w", worker.Config{Logger: zap.NewNop()}, func(*nats.Conn) []tool.Tool { return []tool.Tool{echo(t)} })
+	t.Cleanup(func() { wk.Drain(t) })
+	node := w.Node(actor.Config{Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }})
+	t.Cleanup(func() { node.Drain(t) })
+	c.Model, c.ModelData = "scripted:test", []byte(script)
+	return w.Start("s", script, func(o *client.Options) { o.Config, o.Stepped = c, true })
+}
+
+func registry(t *testing.T) *tool.Registry {
+	t.Helper()
+	r, err := tool.NewRegistry("own", echo(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func echo(t *testing.T) tool.Tool {
+	t.Helper()
+	e, err := tool.Func("echo", "Echoes.", func(_ context.Context, in struct {
+		Text string `json:"text"`
+	},
+	) (string, error) {
+		return in.Text, nil
+	}, tool.ReadOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+const echoes = `
+replies:
+  - calls: [{name: echo, input: {text: hi}}]
+  - text: "first: {{.Prompt}}"
+  - text: "second: {{.Prompt}}"
+  - text: "third: {{.Prompt}}"
+`
+
+// A program that works with a session does the same wherever the session runs.
+func TestAProgramDoesTheSameInProcessAndInADeployment(t *testing.T) {
+	asking := events.Config{Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}}
+	for name, tc := range map[string]struct {
+		config  events.Config
+		program func(context.Context, *session.Session) []string
+		want    []string
+	}{
+		"run": {program: runTwice, want: []string{"first: one", "second: two"}},
+		"stream": {program: streamed, want: []string{
+			"*events echo", "hi", "first: one",
+		}},
+		"step through a turn": {program: stepThrough, want: []string{"echo", "finished first: more"}},
+		"approve": {config: asking, program: approve, want: []string{
+			"pending echo", "first: one",
+		}},
+		"a new turn after a cancelled one": {config: asking, program: cancelAndGoOn, want: []string{
+			"approval echo", "first: two", "idle 0",
+		}},
+		"refused while an approval is open": {config: asking, program: refusedWhileAsking, want: []string{
+			"approval_pending", "pending input 0", "nothing_to_cancel",
+		}},
+		"task": {program: task, want: []string{"done first: reach it"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for host, open := range hosts {
+				t.Run(host, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+						defer cancel()
+						if got := tc.program(ctx, open(t, ctx, echoes, tc.config)); !slices.Equal(got, tc.want) {
+							t.Errorf("got  %q\nwant %q", got, tc.want)
+						}
+					})
+				})
+			}
+		})
+	}
+}
+
+func runTwice(ctx context.Context, s *session.Session) (out []string) {
+	for _, text := range []string{"one", "two"} {
+		out = append(out, response(s.RunText(ctx, text)))
+	}
+	return out
+}
+
+func response(res *session.RunResult, err error) string {
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	return res.Response
+}
+
+func streamed(ctx context.Context, s *session.Session) (out []string) {
+	for ev, err := range s.Stream(ctx, content.UserText("one")) {
+		switch ev := ev.(type) {
+		case session.ToolUse:
+			out = append(out, "*events "+ev.Call.Name)
+		case session.ToolDone:
+			out = append(out, ev.Result.Text())
+		case session.MessageComplete:
+			if text := ev.Item.Text(); text != "" {
+				out = append(out, text)
+			}
+		case session.TextDelta, session.ReasoningDelta, session.UsageUpdate:
+		case nil:
+			out = append(out, "error: "+err.Error())
+		}
+	}
+	return out
+}
+
+func stepThrough(ctx context.Context, s *session.Session) (out []string) {
+	turn, err := s.Submit(ctx, session.Input{Items: []content.Item{content.UserText("one")}})
+	for err == nil {
+		var step session.Step
+		step, err = turn.Next(ctx)
+		switch step := step.(type) {
+		case *session.AfterToolResult:
+			out = append(out, step.Calls[0].Name)
+			err = step.Submit(ctx, content.UserText("more"))
+		case *session.Finished:
+			return append(out, "finished "+step.Result.Text())
+		default:
+			return append(out, fmt.Sprintf("%T %v", step, err))
+		}
+	}
+	return append(out, "error: "+err.Error())
+}
+
+func approve(ctx context.Context, s *session.Session) (out []string) {
+	_, err := s.RunText(ctx, "one")
+	pending, ok := errors.AsType[*session.ApprovalPendingError](err)
+	if !ok {
+		return []string{fmt.Sprint(err)}
+	}
+	out = append(out, "pending "+pending.Approvals[0].Tool)
+	if err := s.ResolveApproval(ctx, session.Decision{Call: pending.Approvals[0].CallID, Approve: true}); err != nil {
+		return append(out, err.Error())
+	}
+	return append(out, response(s.Run(ctx)))
+}
+
+// The answer is that of the turn that took the input in, not of the one before.
+func cancelAndGoOn(ctx context.Context, s *session.Session) (out []string) {
+	turn, err := s.Submit(ctx, session.Input{Items: []content.Item{content.UserText("one")}})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	step, err := turn.Next(ctx)
+	ask, ok := step.(*session.ApprovalRequest)
+	if !ok {
+		return []string{fmt.Sprintf("%T %v", step, err)}
+	}
+	out = append(out, "approval "+ask.Tool)
+	if err := s.Cancel(ctx, ""); err != nil {
+		return append(out, err.Error())
+	}
+	out = append(out, response(s.RunText(ctx, "two")))
+	return append(out, fmt.Sprintf("idle %d", len(s.Snapshot().PendingInput)))
+}
+
+// A refused Run has submitted nothing, so repeating it duplicates nothing.
+func refusedWhileAsking(ctx context.Context, s *session.Session) (out []string) {
+	if _, err := s.RunText(ctx, "one"); err == nil {
+		return []string{"no approval is pending"}
+	}
+	reason := func(err error) string {
+		e, ok := errors.AsType[*session.InvalidStateError](err)
+		if !ok || !errors.Is(err, session.ErrInvalidState) {
+			return fmt.Sprint(err)
+		}
+		return e.Reason
+	}
+	_, err := s.RunText(ctx, "two")
+	out = append(out, reason(err), fmt.Sprintf("pending input %d", len(s.Snapshot().PendingInput)))
+	if err := s.Cancel(ctx, ""); err != nil {
+		return append(out, err.Error())
+	}
+	return append(out, reason(s.Cancel(ctx, "")))
+}
+
+func task(ctx context.Context, s *session.Session) []string {
+	res, err := s.RunTask(ctx, session.Task{Goal: "reach it"})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return []string{res.Status + " " + res.Summary}
+}
+
+type approver func(context.Context, events.Approval) (bool, string, error)
+
+func (f approver) Approve(ctx context.Context, a events.Approval) (bool, string, error) { return f(ctx, a) }
+
+// An approver whose approval is decided elsewhere is told so by the end of its context, and
+// one that failed is asked again by the next Run.
+func TestAnApproverIsAskedUntilTheApprovalIsDecided(t *testing.T) {
+	m, err := scripted.Parse("test", []byte(echoes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s *session.Session
+	asked := 0
+	a, err := agent.New(agent.Config{
+		Model: m, Tools: []tool.Source{registry(t)}, Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}},
+		Approver: approver(func(ctx context.Context, a events.Approval) (bool, string, error) {
+			if asked++; asked == 1 {
+				return false, "", errors.New("no network")
+			}
+			if err := s.ResolveApproval(ctx, session.Decision{Call: a.CallID, Approve: true}); err != nil {
+				t.Error(err)
+			}
+			<-ctx.Done()
+			return false, "", context.Cause(ctx)
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = a.Start(t.Context(), agent.SessionConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.RunText(t.Context(), "one"); err == nil || err.Error() != "no network" {
+		t.Errorf("Run = %v, want the approver's error", err)
+	}
+	if got := response(s.Run(t.Context())); got != "first: one" || asked != 2 {
+		t.Errorf("Run = %s after %d questions", got, asked)
+	}
+}

@@ -246,7 +246,9 @@ func task(ctx context.Context, s *session.Session) []string {
 
 type approver func(context.Context, events.Approval) (bool, string, error)
 
-func (f approver) Approve(ctx context.Context, a events.Approval) (bool, string, error) { return f(ctx, a) }
+func (f approver) Approve(ctx context.Context, a events.Approval) (bool, string, error) {
+	return f(ctx, a)
+}
 
 // An approver whose approval is decided elsewhere is told so by the end of its context, and
 // one that failed is asked again by the next Run.

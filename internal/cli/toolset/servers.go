@@ -2,6 +2,7 @@ package toolset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,15 +56,14 @@ func (f *serverFlags) parse() ([]mcp.Server, error) {
 			i := slices.IndexFunc(servers, func(s mcp.Server) bool { return s.Name == name })
 			switch {
 			case !ok || value == "":
-				return nil, fmt.Errorf("--%s %q: write NAME=VALUE with the server's name", extra.flag, name)
+				return nil, fmt.Errorf("--%s %q: write the server's name, = and what it gets", extra.flag, name)
 			case i < 0:
 				return nil, fmt.Errorf("--%s %s: no --mcp names that server", extra.flag, name)
 			}
-			err := extra.set(&servers[i], value)
-			if err == nil {
-				err = servers[i].Check()
+			if err := extra.set(&servers[i], value); err != nil {
+				return nil, fmt.Errorf("--%s %s: %w", extra.flag, name, err)
 			}
-			if err != nil {
+			if err := servers[i].Check(); err != nil {
 				return nil, fmt.Errorf("--%s: %w", extra.flag, err)
 			}
 		}
@@ -79,7 +79,7 @@ func setToken(s *mcp.Server, reference string) error {
 func setHeader(s *mcp.Server, value string) error {
 	header, reference, ok := strings.Cut(value, "=")
 	if !ok || header == "" || !mcp.IsReference(reference) {
-		return fmt.Errorf("%s: write the header, = and a reference, env:VARIABLE or file:PATH", s.Name)
+		return errors.New("write the header, = and a reference, env:VARIABLE or file:PATH")
 	}
 	if s.Headers == nil {
 		s.Headers = make(map[string]string)
@@ -90,7 +90,7 @@ func setHeader(s *mcp.Server, value string) error {
 
 func setVariable(s *mcp.Server, name string) error {
 	if err := checkVariable(name); err != nil {
-		return fmt.Errorf("%s: %w", s.Name, err)
+		return err
 	}
 	if s.Env == nil {
 		s.Env = make(map[string]string)

@@ -213,46 +213,12 @@ func (h hookCommand) run(ctx context.Context, e HookEvent) (state *os.ProcessSta
 	if err != nil {
 		return nil, "", "", err
 	}
-	input, err := spooled(in)
-	if err != nil {
-		return nil, "", "", fmt.Errorf("pass the input: %w", err)
-	}
-	said, write, err := os.Pipe()
-	if err != nil {
-		_ = input.Close()
-		return nil, "", "", fmt.Errorf("take the answer: %w", err)
-	}
-	defer func() { _ = said.Close() }()
 	var out bounded
 	var problems tail
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
-		_, _ = io.Copy(&out, said) // ends with the last writer, or by the deadline below
-	}()
 	state, err = procgroup.Run(ctx, procgroup.Command{
-		Path: path, Args: h.Argv, Dir: h.Dir, Env: h.Env, Input: input, Answer: write, Output: &problems, Grace: hookGrace,
+		Path: path, Args: h.Argv, Dir: h.Dir, Env: h.Env, Input: bytes.NewReader(in), Answer: &out, Output: &problems, Grace: hookGrace,
 	})
-	_ = said.SetReadDeadline(time.Now().Add(hookGrace)) // only a process outside of the group can still hold the pipe
-	<-drained
 	return state, out.text(), strings.TrimSpace(problems.text()), err
-}
-
-// spooled is a file that holds the input and has no name any more.
-func spooled(in []byte) (*os.File, error) {
-	f, err := os.CreateTemp("", "turnlog-hook-*")
-	if err != nil {
-		return nil, err //nolint:wrapcheck // run says what it was for
-	}
-	_ = os.Remove(f.Name()) // it lives until it is closed
-	if _, err = f.Write(in); err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err //nolint:wrapcheck // as above
-	}
-	return f, nil
 }
 
 // bounded keeps the beginning of what is written to it.

@@ -24,6 +24,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/schema"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -112,17 +113,13 @@ func (s suite) inputSchema(t *testing.T) *jsonschema.Schema {
 	return schema
 }
 
-func (s suite) outputSchema(t *testing.T) *jsonschema.Resolved {
+func (s suite) outputSchema(t *testing.T) *schema.Schema {
 	t.Helper()
-	schema := new(jsonschema.Schema)
-	if err := json.Unmarshal(s.spec.OutputSchema, schema); err != nil {
-		t.Fatalf("output schema: %v", err)
-	}
-	resolved, err := schema.Resolve(nil)
+	compiled, err := schema.Compile(s.spec.OutputSchema)
 	if err != nil {
 		t.Fatalf("output schema: %v", err)
 	}
-	return resolved
+	return compiled
 }
 
 // guarded fails the test if invalid input reaches the tool.
@@ -310,7 +307,7 @@ func (s suite) invoke(ctx context.Context, t *testing.T, input string) tool.Resu
 
 func (s suite) checkOutput(t *testing.T, input string, r content.ToolResult) {
 	t.Helper()
-	schema := s.outputSchema(t)
+	output := s.outputSchema(t)
 	for _, p := range r.Output {
 		if p.Kind != content.StructuredKind {
 			continue
@@ -320,7 +317,7 @@ func (s suite) checkOutput(t *testing.T, input string, r content.ToolResult) {
 			t.Errorf("input %s: structured output: %v", shown(input), err)
 			continue
 		}
-		if err := schema.Validate(v); err != nil {
+		if err := output.Check(v); err != nil {
 			t.Errorf("input %s: structured output does not fit its schema: %v", shown(input), err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
@@ -21,7 +22,7 @@ const dispatchAgain = 500 * time.Millisecond
 // dispatch publishes a call. Its outcome comes as a command. If it is not certain that the
 // call is on its queue, the queue is asked; a call that is not there may have been there and
 // be over, so the driver reads the inbox before another try.
-func (d *driver) dispatch(ctx context.Context, e loop.RunTool) commands.Command {
+func (d *driver) dispatch(ctx context.Context, e loop.RunTool, v *engine.View) commands.Command {
 	c := e.Call
 	if unplaced(c) {
 		return d.awaitVerifiers(ctx, e)
@@ -35,9 +36,7 @@ func (d *driver) dispatch(ctx context.Context, e loop.RunTool) commands.Command 
 	t.Wake = c.InBackground() || c.Routing.Route != content.Foreground
 	t.IdempotencyKey = string(t.Session) + "/" + string(c.Place)
 	t.Ticket = d.node.tickets.Of(t.Session, c.Place, c.Attempt)
-	if v := d.view.Load(); v != nil {
-		t.Epoch, t.Decided = v.epoch, v.decided
-	}
+	t.Epoch, t.Decided = v.Epoch, d.node.clock.comparable(v.At)
 	err := d.node.tasks.Dispatch(ctx, t)
 	queued, unclear := err == nil || errors.Is(err, task.ErrQueued), errors.Is(err, jetstream.ErrUnclear)
 	for ; !queued && err != nil; queued, err = d.node.tasks.Queued(ctx, t) {

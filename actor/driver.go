@@ -3,7 +3,6 @@ package actor
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -27,7 +26,6 @@ type driver struct {
 	agent *agentRuntime           // of the session's agent, or of sessions without one
 
 	performer  *engine.Performer
-	view       atomic.Pointer[view]
 	dispatched dispatched
 	overtaken  []string    // calls that an earlier driver's task held up, until the inbox is read
 	missing    chan string // calls that are not on their queues after all
@@ -64,10 +62,7 @@ func (d *driver) Run(ctx context.Context) (how string, err error) {
 	defer d.fail(nil)
 	d.lease.start(ctx, d.fail)
 	defer d.lease.stop()
-	d.performer = engine.NewPerformer(ctx, d.perform, func(e *engine.PanicError) {
-		e.Session, e.Seq = d.token.Session(), d.view.Load().seq
-		d.fail(e)
-	})
+	d.performer = engine.NewPerformer(ctx, d.perform, func(e *engine.PanicError) { d.fail(e) })
 	defer d.performer.Stop(ErrDrain, nil)
 	if err := d.drive(ctx); err != nil {
 		return d.left(ctx, err)

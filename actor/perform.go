@@ -8,57 +8,27 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/commands"
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/model"
 )
 
 // maxOpenTasks bounds a session's calls on one queue, so that one session with thousands of
 // calls does not hold up the others. The rest stays pending.
 const maxOpenTasks = 16
 
-// view is what effects see of the session: values that later entries do not change.
-type view struct {
-	seq        uint64
-	transcript []content.Item
-	config     events.Config
-	catalog    *engine.Catalog
-	turn       *loop.Turn
-	called     commands.ModelCall // the last one that this driver began
-	epoch      uint64
-	decided    content.Time // the time of the last entry; zero if it may not be compared with the servers' clocks
-}
-
 // sync makes what runs equal to what is owed. Before anything that costs or acts, the lease
 // must be fresh.
 func (d *driver) sync(context.Context) error {
 	owed := d.owed()
-	return d.performer.Sync(owed, func() error { return d.prepare(owed) })
-}
-
-// prepare takes the view that effects which are about to start have of the session.
-func (d *driver) prepare(owed []loop.Effect) error {
-	if !d.lease.fresh() {
-		return ErrLeaseLost
-	}
-	v := &view{
-		seq: d.Head.Seq, transcript: slices.Clip(d.State.Transcript), config: d.State.Config, catalog: d.Catalog, epoch: d.State.Epoch,
-		decided: d.node.clock.comparable(d.State.At),
-	}
-	if old := d.view.Load(); old != nil {
-		v.called = old.called
-	}
-	for _, e := range owed {
-		switch e := any(e).(type) {
-		case loop.CallModel:
-			v.called = e.ModelCall
-		case loop.RunHooks:
-			v.turn = d.State.Fork().Turn
+	return d.performer.Sync(owed, func() (*engine.View, error) {
+		if !d.lease.fresh() {
+			return nil, ErrLeaseLost
 		}
-	}
-	d.view.Store(v)
-	return nil
+		return d.View(owed), nil
+	})
 }
 
 // owed is what the session owes now, less what was dispatched and the calls beyond those that
@@ -104,52 +74,43 @@ func isCall(id string) bool {
 	return strings.HasPrefix(id, "tool/") || strings.HasPrefix(id, "stop/tool/")
 }
 
-// perform does one effect, in its own goroutine.
-func (d *driver) perform(ctx context.Context, e loop.Effect) commands.Command {
-	r, v := d.agent.runner, d.view.Load()
-	in := engine.Input{Session: d.token.Session(), Transcript: v.transcript, Catalog: v.catalog, Turn: v.turn} // a verifier is a call
-	if c, done := r.Perform(ctx, e, in); done {
-		return c
-	}
-	switch e := any(e).(type) {
-	case loop.CallModel:
-		d.node.cfg.Metrics.EffectStarted("model")
-		return d.callModel(ctx, e, v)
-	case loop.StopModel:
-		if v.called != e.ModelCall { // by this driver; a call that runs says itself how it was stopped
-			return commands.ReportModelStopped{ModelCall: e.ModelCall}
-		}
-	case loop.RunTool:
-		d.node.cfg.Metrics.EffectStarted("tool")
-		return d.dispatch(ctx, e)
-	case loop.StopTool:
-		return d.stopTool(ctx, e)
-	case loop.ArmTimer:
-		return fire(ctx, e)
-	case loop.StopVerify:
-		return commands.ReportVerify{Task: e.Task, Finished: events.VerifyFinished{Attempt: e.Attempt}}
-	}
-	return nil
+// perform performs one effect, in its own goroutine.
+func (d *driver) perform(ctx context.Context, e loop.Effect, v *engine.View) commands.Command {
+	return d.agent.runner.Perform(ctx, e, v, host{d})
 }
 
-func (d *driver) callModel(ctx context.Context, e loop.CallModel, v *view) commands.Command {
-	if e.TranscriptLen > len(v.transcript) {
-		return nil // the session went on without the call before it was begun
-	}
-	m, err := d.node.models.open(v.config.Model, v.config.ModelData)
+// host performs what is particular to a node: tools run on workers, models are opened by name.
+type host struct{ d *driver }
+
+// OpenModel opens the session's model.
+func (h host) OpenModel(e loop.CallModel, v *engine.View) (model.Model, commands.Command) {
+	h.d.node.cfg.Metrics.EffectStarted("model")
+	m, err := h.d.node.models.open(v.Config.Model, v.Config.ModelData)
 	if err != nil {
-		return d.unopened(e, err)
+		return nil, h.d.unopened(e, err)
 	}
-	in := engine.ModelInput{Session: d.token.Session(), Model: m, Transcript: v.transcript, Catalog: v.catalog}
-	return d.agent.runner.CallModel(ctx, e, in, d.publish)
+	return m, nil
 }
 
-func fire(ctx context.Context, e loop.ArmTimer) commands.Command {
-	if !pause(ctx, max(time.Until(due(e)), time.Millisecond)) {
-		return nil
-	}
-	return commands.ReportTimer{Kind: e.Kind, ID: e.ID}
+// RunTool dispatches the call to a worker.
+func (h host) RunTool(ctx context.Context, e loop.RunTool, v *engine.View) commands.Command {
+	h.d.node.cfg.Metrics.EffectStarted("tool")
+	return h.d.dispatch(ctx, e, v)
 }
+
+// StopTool stops the call's worker and its sub-agent.
+func (h host) StopTool(ctx context.Context, e loop.StopTool, _ *engine.View) commands.Command {
+	return h.d.stopTool(ctx, e)
+}
+
+// Verifier returns none: verifiers run on workers, as calls.
+func (host) Verifier() (extension.Verifier, string) { return nil, "" }
+
+// Due returns when a timer is reported.
+func (host) Due(e loop.ArmTimer) time.Time { return due(e) }
+
+// Publish shows a live event to clients and observers.
+func (h host) Publish(ev events.Event) { h.d.publish(ev) }
 
 // dispatched holds the identities of the calls that are on their queues, and of those that
 // were told to stop. It is safe for concurrent use: the effect that dispatches a call adds

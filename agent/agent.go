@@ -178,15 +178,12 @@ func (d *Driver) recordHooks(ctx context.Context, a commands.HookAnswer) error {
 // hydrate folds the session's journal.
 func (d *Driver) hydrate(ctx context.Context, id content.SessionID) error {
 	read, err := engine.Reader{Journal: d.agent.cfg.Journal}.Read(ctx, id)
-	d.state, d.head = read.State, read.Head
+	d.newSession(read)
 	return err
 }
 
 // open claims the session and starts it if it is new.
 func (d *Driver) open(ctx context.Context, s SessionConfig) error {
-	if err := d.sample(ctx); err != nil {
-		return err
-	}
 	claim := commands.Claim{Node: "in-process", Config: &d.facts}
 	for _, e := range loop.Pending(d.state) {
 		if t, ok := e.(loop.RunTool); ok {

@@ -48,17 +48,16 @@ func (b *callBudget) charged(out tool.Result) tool.Result {
 	return out
 }
 
-// decline tells the session that works for a call that nobody waits for it any more: its
-// question is settled without a yes, or its host died and the call has been ended. It
-// reports what the session had used. Other tools have nothing to undo.
-func (d *Driver) decline(ctx context.Context, e loop.StopTool, v view) commands.Command {
-	c := v.stops
-	o, ok := v.catalog.Lookup(c.Name)
+// decline ends the session that works for a call that is over: its question was denied or
+// expired, or its host died and the call was ended. It reports what the session had used.
+// Other tools have nothing to undo.
+func (d *Driver) decline(ctx context.Context, e loop.StopTool, c loop.Call, left events.Limits, tools *engine.Catalog) commands.Command {
+	o, ok := tools.Lookup(c.Name)
 	asks := slices.ContainsFunc(c.Asked, func(k content.GateKey) bool { return strings.HasPrefix(k.Kind, loop.KindChild) })
 	if !ok || !asks && !d.works(ctx, c.Place) {
 		return nil
 	}
-	budget := &callBudget{left: v.left, settled: &content.ToolResult{Status: c.Status}}
+	budget := &callBudget{left: left, settled: &content.ToolResult{Status: c.Status}}
 	if c.Result != nil {
 		budget.settled = c.Result
 	}
@@ -66,7 +65,7 @@ func (d *Driver) decline(ctx context.Context, e loop.StopTool, v view) commands.
 		Session: d.ID(), Turn: c.Turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.EffectiveInput(),
 		Attempt: c.Attempt, Resources: d.agent.cfg.Resources, Caller: budget,
 	}))
-	out.Result = content.NewResult(c.ID, c.Name, content.StatusCancelled, "Cancelled before it reported a result") // whatever it said
+	out.Result = content.NewResult(c.ID, c.Name, content.StatusCancelled, "Cancelled before it reported a result")
 	return d.outlived(ctx, e, c.ID, commands.ReportResult{Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Outcome: out})
 }
 

@@ -30,9 +30,8 @@ type Driver struct {
 	held      []engine.Report // could not be decided yet; Next's alone
 
 	mu      sync.Mutex // guards what follows; held while a command is decided
-	state   *loop.State
-	head    journal.Head
-	catalog *engine.Catalog
+	session engine.Session
+	state   *loop.State            // the session's
 	dead    error                  // why nothing can be decided any more
 	driving bool                   // a Next is running
 	gaveUp  bool                   // effects were given up: the next Next reports them lost
@@ -58,7 +57,7 @@ func (d *Driver) Watch(w session.Watcher) {
 func (d *Driver) View(f func(*loop.State, journal.Head)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f(d.state, d.head)
+	f(d.state, d.session.Head)
 	return d.dead
 }
 
@@ -105,19 +104,11 @@ func (d *Driver) Sync(ctx context.Context) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for {
-		if d.dead != nil {
-			return d.dead
-		}
-		owed := loop.Pending(d.state)
-		stop, report := d.unstarted(owed)
-		if stop == nil {
-			return d.performer.Sync(owed, nil) //nolint:contextcheck // effects outlive this Next if they run in the background
-		}
-		if err := d.decideLocked(ctx, stop.Identity(), report); err != nil {
-			return err
-		}
+	if d.dead != nil {
+		return d.dead
 	}
+	owed := loop.Pending(d.state)
+	return d.performer.Sync(owed, func() (*engine.View, error) { return d.session.View(owed), nil }) //nolint:contextcheck // effects outlive this Next if they run in the background
 }
 
 // Wait decides on the next report, or returns when something was decided elsewhere.
@@ -138,27 +129,6 @@ func (d *Driver) wake() {
 	case d.news <- struct{}{}:
 	default:
 	}
-}
-
-// unstarted finds the model call or the verification that was cancelled before it
-// was begun: nobody else would report that it has stopped.
-func (d *Driver) unstarted(owed []loop.Effect) (stop loop.Effect, report commands.Command) {
-	for _, e := range owed {
-		var begun loop.Effect
-		switch e := any(e).(type) {
-		case loop.StopModel:
-			begun, report = loop.CallModel{ModelCall: e.ModelCall}, commands.ReportModelStopped{ModelCall: e.ModelCall}
-		case loop.StopVerify:
-			begun = loop.Verify{Task: e.Task, Attempt: e.Attempt}
-			report = commands.ReportVerify{Task: e.Task, Finished: events.VerifyFinished{Attempt: e.Attempt}}
-		default:
-			continue
-		}
-		if !d.performer.Has(begun.Identity()) && !d.performer.Has(e.Identity()) {
-			return e, report
-		}
-	}
-	return nil, nil
 }
 
 // takeArrived takes in the reports that have come already.

@@ -51,7 +51,6 @@ func (d *Driver) giveUp(cause error) error {
 func (d *Driver) panicked(e *engine.PanicError) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e.Session, e.Seq = d.state.Session, d.head.Seq
 	d.die(e)
 }
 

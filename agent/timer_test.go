@@ -35,12 +35,12 @@ func TestATimerThatComesEarlyIsArmedAgain(t *testing.T) {
 		}
 		defer func() { _ = d.Close(context.WithoutCancel(t.Context())) }()
 		early := 0
-		d.performer = engine.NewPerformer(t.Context(), func(ctx context.Context, e loop.Effect) commands.Command {
+		d.performer = engine.NewPerformer(t.Context(), func(ctx context.Context, e loop.Effect, v *engine.View) commands.Command {
 			if e, ok := e.(loop.ArmTimer); ok && early < 3 {
 				early++
 				return commands.ReportTimer{Kind: e.Kind, ID: e.ID}
 			}
-			return d.perform(ctx, e)
+			return d.perform(ctx, e, v)
 		}, d.panicked)
 		res, err := session.New(d, session.Config{}).RunText(t.Context(), "go")
 		if err != nil || res.Response != "done" || early != 3 {

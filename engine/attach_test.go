@@ -41,7 +41,7 @@ func shows(t *testing.T, blobs engine.Blobs, text bool, round int, items ...cont
 	before := content.DetachItems(items)
 	e := loop.CallModel{ModelCall: commands.ModelCall{Turn: "turn-1", Round: round, Attempt: 1}, TranscriptLen: len(items)}
 	rep := engine.NewRunner(engine.Config{Blobs: blobs}).CallModel(
-		t.Context(), e, engine.ModelInput{Session: "s", Model: m, Transcript: items, Catalog: catalog(t)}, func(events.Event) {},
+		t.Context(), e, m, &engine.View{Session: "s", Transcript: items, Catalog: catalog(t)}, func(events.Event) {},
 	)
 	if diff := cmp.Diff(before, items); diff != "" {
 		t.Errorf("the transcript changed: %s", diff)

@@ -133,17 +133,9 @@ func (r *Runner) Remember(ctx context.Context, e loop.StoreMemory) commands.Comm
 	return commands.ReportMemory{Task: e.Task}
 }
 
-// HookInput is what hooks need beside the effect.
-type HookInput struct {
-	Session    content.SessionID
-	Transcript []content.Item
-	Catalog    *Catalog
-	Turn       *loop.Turn
-}
-
 // RunHooks asks the hooks of the point that the session has come to. It returns nil
 // if the turn ended meanwhile, and nobody waits for the answer any more.
-func (r *Runner) RunHooks(ctx context.Context, e loop.RunHooks, in HookInput) commands.Command {
+func (r *Runner) RunHooks(ctx context.Context, e loop.RunHooks, in *View) commands.Command {
 	if in.Turn == nil || in.Turn.ID != e.Turn {
 		return nil
 	}
@@ -177,7 +169,7 @@ func (r *Runner) RunHooks(ctx context.Context, e loop.RunHooks, in HookInput) co
 	return commands.ReportHooks{Turn: e.Turn, Round: e.Round, N: e.N, Answer: a}
 }
 
-func lastReply(in HookInput) *model.Reply {
+func lastReply(in *View) *model.Reply {
 	n := len(in.Turn.Items)
 	if n == 0 {
 		return &model.Reply{FinishReason: in.Turn.Reply}

@@ -16,32 +16,11 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// ModelInput is what a model call needs beside the effect.
-type ModelInput struct {
-	Session    content.SessionID
-	Model      model.Model
-	Transcript []content.Item // at least the effect's TranscriptLen
-	Catalog    *Catalog
-	Metadata   content.Metadata
-}
-
-// Request builds what the model gets.
-func Request(e loop.CallModel, in ModelInput) model.Request {
-	return model.Request{
-		Session: in.Session, Turn: e.Turn, Round: e.Round, Attempt: e.Attempt,
-		Transcript: in.Transcript[:e.TranscriptLen:e.TranscriptLen],
-		Tools:      in.Catalog.Specs(),
-		Cache:      e.Cache,
-		Schema:     e.Schema,
-		Metadata:   in.Metadata,
-	}
-}
-
 // CallModel makes one attempt and returns its report: a reply with its calls
 // looked up and, if no hook has to see the reply first, checked; a failure; or
 // what had come when it was stopped. It returns nil if ctx ended for any other
 // cause than ErrStop: the attempt is lost.
-func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, in ModelInput, emit func(events.Event)) commands.Command {
+func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, m model.Model, v *View, emit func(events.Event)) commands.Command {
 	var partial partial
 	seen := false
 	show := func(d content.Delta) {
@@ -50,13 +29,16 @@ func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, in ModelInput,
 		emit(events.ContentDelta{Turn: e.Turn, Round: e.Round, Attempt: e.Attempt, Delta: d})
 	}
 	files := attachments{blobs: r.cfg.Blobs}
-	reply, err := r.call(ctx, Request(e, in), in.Model, &files, show)
+	reply, err := r.call(ctx, model.Request{
+		Session: v.Session, Turn: e.Turn, Round: e.Round, Attempt: e.Attempt,
+		Transcript: v.Transcript[:e.TranscriptLen:e.TranscriptLen], Tools: v.Catalog.Specs(), Cache: e.Cache, Schema: e.Schema,
+	}, m, &files, show)
 	if err == nil && !seen && r.cfg.Durable != nil {
 		_ = deltas.Stream(ctx, reply.Items, 0, show) // the wrapper knew it from before; it counts, shown or not
 	}
 	switch {
 	case err == nil:
-		rep := r.replied(ctx, e, in, reply)
+		rep := r.replied(ctx, e, v, reply)
 		rep.Warnings = files.missing
 		return rep
 	case errors.Is(context.Cause(ctx), ErrStop):
@@ -88,7 +70,7 @@ func (r *Runner) call(
 	return next(ctx, req)
 }
 
-func (r *Runner) replied(ctx context.Context, e loop.CallModel, in ModelInput, reply model.Reply) commands.ReportReply {
+func (r *Runner) replied(ctx context.Context, e loop.CallModel, v *View, reply model.Reply) commands.ReportReply {
 	rep := commands.ReportReply{
 		ModelCall: e.ModelCall, Items: reply.Items, FinishReason: reply.FinishReason,
 		Usage: reply.Usage, Model: reply.Model, ResponseID: reply.ResponseID,
@@ -98,13 +80,13 @@ func (r *Runner) replied(ctx context.Context, e loop.CallModel, in ModelInput, r
 	for _, it := range reply.Items {
 		for _, c := range it.Calls() {
 			c.Place = place(e, len(calls)+1)
-			routing := r.route(c, in.Catalog.Route(c, e.Routes))
+			routing := r.route(c, v.Catalog.Route(c, e.Routes))
 			rep.Routing = append(rep.Routing, routing)
 			calls = append(calls, Call{ToolCall: c, Digest: routing.Digest})
 		}
 	}
 	if len(calls) > 0 && !r.has(extension.PostLlmCall) && !r.has(extension.PreToolExecution) {
-		rep.Checks = r.Check(ctx, in.Session, e.Turn, e.Rules, in.Catalog, calls)
+		rep.Checks = r.Check(ctx, v.Session, e.Turn, e.Rules, v.Catalog, calls)
 	}
 	return rep
 }

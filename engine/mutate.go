@@ -19,14 +19,14 @@ import (
 // Mutate runs one mutator on a candidate of the transcript, which it may edit as it
 // likes. One that is stopped reports what it spent. It returns nil if ctx ended for
 // any other cause than ErrStop: the mutator is owed again.
-func (r *Runner) Mutate(ctx context.Context, s content.SessionID, e loop.RunMutator, transcript []content.Item) commands.Command {
+func (r *Runner) Mutate(ctx context.Context, e loop.RunMutator, v *View) commands.Command {
 	f := events.MutationFinished{Mutator: e.Mutator, Point: e.Point}
-	m := extension.Mutation{Point: extension.Point(e.Point), Session: s, Turn: e.Turn, Items: content.DetachItems(transcript)}
+	m := extension.Mutation{Point: extension.Point(e.Point), Session: v.Session, Turn: e.Turn, Items: content.DetachItems(v.Transcript)}
 	err := r.mutate(ctx, e.Mutator, &m)
 	if abandoned(ctx) {
 		return nil
 	}
-	was, is, digestErr := digests(transcript, m.Items)
+	was, is, digestErr := digests(v.Transcript, m.Items)
 	if err = cmp.Or(err, digestErr); err != nil {
 		is, f.Error = was, err.Error()
 	}

@@ -31,7 +31,7 @@ func (e editor) Mutate(ctx context.Context, m *extension.Mutation) error {
 
 func mutate(ctx context.Context, items []content.Item, edit func(context.Context, *extension.Mutation) error) commands.Command {
 	r := engine.NewRunner(engine.Config{Mutators: []extension.Mutator{editor{edit: edit}}})
-	return r.Mutate(ctx, "s", loop.RunMutator{Turn: "turn-1", Round: 1, Mutator: "editor", Point: "before_model"}, items)
+	return r.Mutate(ctx, loop.RunMutator{Turn: "turn-1", Round: 1, Mutator: "editor", Point: "before_model"}, &engine.View{Session: "s", Transcript: items})
 }
 
 func mutation(t *testing.T, c commands.Command) events.MutationFinished {
@@ -157,7 +157,7 @@ func (anywhere) Mutate(context.Context, *extension.Mutation) error { return nil 
 func TestAMutatorThatHasToStopIsStoppedAndHeard(t *testing.T) {
 	t.Parallel()
 	for _, started := range []bool{true, false} {
-		p := engine.NewPerformer(t.Context(), func(ctx context.Context, e loop.Effect) commands.Command {
+		p := engine.NewPerformer(t.Context(), func(ctx context.Context, e loop.Effect, _ *engine.View) commands.Command {
 			<-ctx.Done()
 			return commands.ReportMutation{Finished: events.MutationFinished{Error: context.Cause(ctx).Error()}}
 		}, nil)

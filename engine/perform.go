@@ -2,40 +2,119 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"time"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/model"
 )
 
-// Input is what the effects that every host performs alike see of a session.
-type Input struct {
+// View is what effects see of a session: values that later entries do not change.
+type View struct {
 	Session    content.SessionID
+	Seq        uint64 // of the last entry
+	At         content.Time
+	Epoch      uint64
+	Config     events.Config
 	Transcript []content.Item
 	Catalog    *Catalog
-	Turn       *loop.Turn         // for hooks
-	Gate       extension.Verifier // of the task, if it is a function; nil: none
-	Root       string             // where gates run
+	Turn       *loop.Turn // nil unless hooks are pending
 }
 
-// Perform does an effect that every host performs alike, and returns its report. done
-// is false for one that is the host's own: models, tools, timers, and what stops them.
-func (r *Runner) Perform(ctx context.Context, e loop.Effect, in Input) (c commands.Command, done bool) {
-	switch e := e.(type) {
-	case loop.Preflight:
-		return r.Preflight(ctx, in.Session, e, in.Catalog), true
-	case loop.RunHooks:
-		return r.RunHooks(ctx, e, HookInput{Session: in.Session, Transcript: in.Transcript, Catalog: in.Catalog, Turn: in.Turn}), true
-	case loop.RunMutator:
-		return r.Mutate(ctx, in.Session, e, in.Transcript), true
-	case loop.Recall:
-		return r.Recall(ctx, e), true
-	case loop.StoreMemory:
-		return r.Remember(ctx, e), true
-	case loop.Verify:
-		return r.Verify(ctx, e, in.Gate, in.Root), true
-	case loop.CallModel, loop.StopModel, loop.RunTool, loop.StopTool, loop.ArmTimer, loop.StopVerify:
+// View returns what effects that start now see of the session.
+func (s *Session) View(pending []loop.Effect) *View {
+	v := &View{
+		Session: s.State.Session, Seq: s.Head.Seq, At: s.State.At, Epoch: s.State.Epoch, Config: s.State.Config,
+		Transcript: slices.Clip(s.State.Transcript), Catalog: s.Catalog,
 	}
-	return nil, false
+	if slices.ContainsFunc(pending, func(e loop.Effect) bool { _, ok := e.(loop.RunHooks); return ok }) {
+		v.Turn = s.State.Fork().Turn
+	}
+	return v
+}
+
+// Host performs what differs between hosts. Its methods are called from the goroutines of
+// effects.
+type Host interface {
+	// OpenModel returns the model of a call, or the report of a call that cannot be made.
+	OpenModel(e loop.CallModel, v *View) (model.Model, commands.Command)
+	RunTool(ctx context.Context, e loop.RunTool, v *View) commands.Command
+	StopTool(ctx context.Context, e loop.StopTool, v *View) commands.Command
+	// Verifier returns the verifier of the open task if it is a function, else nil, and the
+	// directory where verifiers run.
+	Verifier() (extension.Verifier, string)
+	// Due returns when a timer is reported.
+	Due(e loop.ArmTimer) time.Time
+	// Publish shows a live event, which may be lost.
+	Publish(ev events.Event)
+}
+
+// Perform performs an effect and returns its report, or nil if there is none.
+func (r *Runner) Perform(ctx context.Context, e loop.Effect, v *View, h Host) commands.Command {
+	switch e := e.(type) {
+	case loop.CallModel:
+		if errors.Is(context.Cause(ctx), ErrStop) { // before it started
+			return commands.ReportModelStopped{ModelCall: e.ModelCall}
+		}
+		m, report := h.OpenModel(e, v)
+		if m == nil {
+			return report
+		}
+		return r.CallModel(ctx, e, m, v, h.Publish)
+	case loop.StopModel: // another host began the call
+		return commands.ReportModelStopped{ModelCall: e.ModelCall}
+	case loop.Preflight:
+		return r.Preflight(ctx, e, v)
+	case loop.RunTool:
+		if ctx.Err() != nil {
+			return nil
+		}
+		return h.RunTool(ctx, e, v)
+	case loop.StopTool:
+		return h.StopTool(ctx, e, v)
+	case loop.RunHooks:
+		return r.RunHooks(ctx, e, v)
+	case loop.RunMutator:
+		return r.Mutate(ctx, e, v)
+	case loop.ArmTimer:
+		return wait(ctx, e, h.Due(e))
+	case loop.Recall:
+		return r.Recall(ctx, e)
+	case loop.StoreMemory:
+		return r.Remember(ctx, e)
+	case loop.Verify:
+		fn, dir := h.Verifier()
+		return r.Verify(ctx, e, fn, dir)
+	case loop.StopVerify: // another host began it
+		return commands.ReportVerify{Task: e.Task, Finished: events.VerifyFinished{Attempt: e.Attempt}}
+	}
+	return nil
+}
+
+// stops is the effect that another one stops, if that effect reports its own end.
+func stops(e loop.Effect) loop.Effect {
+	switch e := e.(type) { //nolint:gochecksumtype // the others stop nothing, or report themselves
+	case loop.StopModel:
+		return loop.CallModel{ModelCall: e.ModelCall}
+	case loop.StopVerify:
+		return loop.Verify{Task: e.Task, Attempt: e.Attempt}
+	}
+	return nil
+}
+
+// wait reports a timer when it is due.
+func wait(ctx context.Context, e loop.ArmTimer, due time.Time) commands.Command {
+	t := time.NewTimer(max(time.Until(due), time.Millisecond))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return commands.ReportTimer{Kind: e.Kind, ID: e.ID}
+	case <-ctx.Done():
+		return nil
+	}
 }

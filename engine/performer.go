@@ -21,7 +21,7 @@ type Report struct {
 // twice. Its methods belong to one goroutine at a time, except where they say
 // otherwise.
 type Performer struct {
-	perform  func(context.Context, loop.Effect) commands.Command
+	perform  func(context.Context, loop.Effect, *View) commands.Command
 	panicked func(*PanicError)
 	reports  chan Report
 	running  map[string]*run
@@ -40,9 +40,9 @@ type run struct {
 
 // NewPerformer returns a performer whose effects live at most as long as ctx.
 // perform does one effect in its own goroutine and returns its report, or nil if
-// there is none. If it panics, panicked is called with an error that lacks the session.
+// there is none. If it panics, panicked is called.
 func NewPerformer(
-	ctx context.Context, perform func(context.Context, loop.Effect) commands.Command, panicked func(*PanicError),
+	ctx context.Context, perform func(context.Context, loop.Effect, *View) commands.Command, panicked func(*PanicError),
 ) *Performer {
 	root, cancel := context.WithCancelCause(ctx)
 	return &Performer{
@@ -54,24 +54,27 @@ func NewPerformer(
 // Reports delivers what effects bring.
 func (p *Performer) Reports() <-chan Report { return p.reports }
 
-// Sync starts and stops effects. Before the first one that it starts it calls ready,
-// if that is not nil, and does nothing more if that fails.
-func (p *Performer) Sync(owed []loop.Effect, ready func() error) error {
+// Sync starts and stops effects. Before the first one that it starts it calls ready for what
+// effects see of the session, and does nothing more if that fails. An effect that stops
+// another one is not started if this performer began that one, which reports its own end.
+func (p *Performer) Sync(owed []loop.Effect, ready func() (*View, error)) error {
 	p.round++
+	view := &View{}
 	for _, e := range owed {
 		id := e.Identity()
 		r, known := p.running[id]
 		if !known {
 			if ready != nil {
-				if err := ready(); err != nil {
+				var err error
+				if view, err = ready(); err != nil {
 					return err
 				}
 				ready = nil
 			}
-			r = p.start(id, e)
+			r = p.start(id, e, view)
 		}
 		if m, ok := e.(loop.RunMutator); ok && m.Stop {
-			r.cancel(ErrStop) // it stays owed until it has said what it came to
+			r.cancel(ErrStop) // it stays owed until it has reported its outcome
 		}
 		r.round = p.round
 	}
@@ -120,14 +123,18 @@ func (p *Performer) handBack(kept []Report) {
 	}
 }
 
-func (p *Performer) start(id string, e loop.Effect) *run {
+func (p *Performer) start(id string, e loop.Effect, v *View) *run {
 	ctx, cancel := context.WithCancelCause(p.root)
 	r := &run{cancel: cancel, done: make(chan struct{})}
 	p.running[id] = r
+	if s := stops(e); s != nil && p.Has(s.Identity()) {
+		close(r.done)
+		return r
+	}
 	go func() {
 		defer close(r.done)
 		defer cancel(nil)
-		if c := p.contained(ctx, id, e); c != nil {
+		if c := p.contained(ctx, id, e, v); c != nil {
 			p.deliver(Report{Cause: id, Command: c})
 		}
 	}()
@@ -135,14 +142,14 @@ func (p *Performer) start(id string, e loop.Effect) *run {
 }
 
 // contained performs an effect. A panic in it ends its session, not the process.
-func (p *Performer) contained(ctx context.Context, id string, e loop.Effect) (c commands.Command) {
+func (p *Performer) contained(ctx context.Context, id string, e loop.Effect, v *View) (c commands.Command) {
 	defer func() {
-		if v := recover(); v != nil {
+		if value := recover(); value != nil {
 			c = nil
-			p.panicked(&PanicError{During: id, Value: v, Stack: debug.Stack()})
+			p.panicked(&PanicError{Session: v.Session, Seq: v.Seq, During: id, Value: value, Stack: debug.Stack()})
 		}
 	}()
-	return p.perform(ctx, e)
+	return p.perform(ctx, e, v)
 }
 
 // Has reports whether an effect runs, or is done and was owed when Sync last looked.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/loop"
@@ -26,7 +28,7 @@ type hosted struct {
 
 func host(ctx context.Context) *hosted {
 	h := &hosted{release: make(chan struct{})}
-	h.Performer = engine.NewPerformer(ctx, func(ctx context.Context, e loop.Effect) commands.Command {
+	h.Performer = engine.NewPerformer(ctx, func(ctx context.Context, e loop.Effect, _ *engine.View) commands.Command {
 		h.note(func() { h.started = append(h.started, e.Identity()) })
 		select {
 		case <-h.release:
@@ -55,7 +57,7 @@ func synced(t *testing.T, p *engine.Performer, owed []loop.Effect) {
 func TestNothingStartsUnlessTheHostIsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, asked, no := host(t.Context()), 0, errors.New("no lease")
-		ready := func() error { asked++; return no }
+		ready := func() (*engine.View, error) { asked++; return nil, no }
 		owed := []loop.Effect{recall("a"), recall("b")}
 		if err := h.Sync(owed, ready); !errors.Is(err, no) || asked != 1 {
 			t.Errorf("Sync = %v, asked %d times", err, asked)
@@ -130,5 +132,24 @@ func TestStopEndsEffectsAndLetsThemBeOwedAgain(t *testing.T) {
 			t.Errorf("started %v, want a twice and b once", h.started)
 		}
 		h.Cancel(cause)
+	})
+}
+
+func TestAnEffectThatThisHostBeganReportsItsOwnStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		call, stop := loop.CallModel{ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1}}, loop.StopModel{ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1}}
+		here, elsewhere := host(t.Context()), host(t.Context())
+		synced(t, here.Performer, []loop.Effect{call})
+		synced(t, here.Performer, []loop.Effect{stop})
+		synced(t, elsewhere.Performer, []loop.Effect{stop})
+		synctest.Wait()
+		if diff := cmp.Diff([]string{call.Identity()}, here.started); diff != "" || len(here.stopped) != 1 || !errors.Is(here.stopped[0], engine.ErrStop) {
+			t.Errorf("the host that began the call stopped %v (-want +got)\n%s", here.stopped, diff)
+		}
+		if diff := cmp.Diff([]string{stop.Identity()}, elsewhere.started); diff != "" {
+			t.Errorf("another host (-want +got)\n%s", diff)
+		}
+		elsewhere.Cancel(errors.New("over"))
+		synctest.Wait()
 	})
 }

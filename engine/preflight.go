@@ -114,12 +114,12 @@ func refused(s content.Status, code, message string) commands.Check {
 
 // Preflight checks the calls of a round. If hooks stand at PreToolExecution and
 // every call may run, the answer carries theirs for the first call.
-func (r *Runner) Preflight(ctx context.Context, s content.SessionID, e loop.Preflight, cat *Catalog) commands.Command {
+func (r *Runner) Preflight(ctx context.Context, e loop.Preflight, v *View) commands.Command {
 	calls := CallsOf(e.Calls)
-	rep := commands.ReportPreflight{Turn: e.Turn, Round: e.Round, Checks: r.Check(ctx, s, e.Turn, e.Rules, cat, calls)}
+	rep := commands.ReportPreflight{Turn: e.Turn, Round: e.Round, Checks: r.Check(ctx, v.Session, e.Turn, e.Rules, v.Catalog, calls)}
 	if e.Hooks && len(calls) > 0 {
 		rep.Hooks = []commands.HookAnswer{r.Hooks(ctx, extension.HookEvent{
-			Point: extension.PreToolExecution, Session: s, Turn: e.Turn, Round: e.Round - 1, Call: &calls[0].ToolCall,
+			Point: extension.PreToolExecution, Session: v.Session, Turn: e.Turn, Round: e.Round - 1, Call: &calls[0].ToolCall,
 		})}
 	}
 	if ctx.Err() != nil {

@@ -40,7 +40,7 @@ func TestPreflightJudgesByTheSessionsRulesAndByTheHost(t *testing.T) {
 	} {
 		r := engine.NewRunner(engine.Config{Permissions: tc.host})
 		e := loop.Preflight{Turn: "turn-1", Round: 1, Rules: loop.Rules{Session: tc.rules}, Calls: []loop.Call{{ToolCall: call.ToolCall, Digest: "d"}}}
-		rep, ok := r.Preflight(t.Context(), "s", e, cat).(commands.ReportPreflight)
+		rep, ok := r.Preflight(t.Context(), e, &engine.View{Session: "s", Catalog: cat}).(commands.ReportPreflight)
 		if !ok || len(rep.Checks) != 1 || rep.Checks[0].Digest != "d" {
 			t.Fatalf("%s: report = %+v", name, rep)
 		}

@@ -47,7 +47,7 @@ func TestCallsOfAReplyAreRoutedByTheSession(t *testing.T) {
 		ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1},
 		Routes:    []events.RouteRule{{Tool: "lamp", Route: content.Background}},
 	}
-	rep, ok := engine.NewRunner(engine.Config{}).CallModel(t.Context(), e, engine.ModelInput{Session: "s", Model: m, Catalog: catalog(t, "lamp")}, func(events.Event) {}).(commands.ReportReply)
+	rep, ok := engine.NewRunner(engine.Config{}).CallModel(t.Context(), e, m, &engine.View{Session: "s", Catalog: catalog(t, "lamp")}, func(events.Event) {}).(commands.ReportReply)
 	if !ok || len(rep.Routing) != 1 || rep.Routing[0].Route != content.Background || rep.Routing[0].Queue != "q" {
 		t.Errorf("report = %+v", rep)
 	}

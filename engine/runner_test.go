@@ -99,7 +99,7 @@ func TestAReplyCarriesWhereItsCallsGo(t *testing.T) {
 		return modeltest.Calls(content.ToolCall{Name: "free", Input: json.RawMessage(`{"n":1}`)}, content.ToolCall{Name: "nope"}), nil
 	})
 	e := loop.CallModel{ModelCall: commands.ModelCall{Turn: "turn-3", Round: 2, Attempt: 1}}
-	got := r.CallModel(t.Context(), e, engine.ModelInput{Session: "s", Model: m, Catalog: catalog(t, "free")}, func(events.Event) {})
+	got := r.CallModel(t.Context(), e, m, &engine.View{Session: "s", Catalog: catalog(t, "free")}, func(events.Event) {})
 	rep, ok := got.(commands.ReportReply)
 	if !ok {
 		t.Fatalf("report = %T", got)
@@ -117,7 +117,7 @@ func TestAStoppedModelCallReportsWhatItHad(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	m := halfway{cancel: func() { cancel(engine.ErrStop) }}
 	e := loop.CallModel{ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1}}
-	got := engine.NewRunner(engine.Config{}).CallModel(ctx, e, engine.ModelInput{Model: m, Catalog: catalog(t)}, func(events.Event) {})
+	got := engine.NewRunner(engine.Config{}).CallModel(ctx, e, m, &engine.View{Catalog: catalog(t)}, func(events.Event) {})
 	rep, ok := got.(commands.ReportModelStopped)
 	if !ok || len(rep.Items) != 1 || rep.Items[0].Text() != "half an ans" {
 		t.Errorf("report = %+v", got)

@@ -17,7 +17,7 @@ import (
 func TestStopKeepsTheReportsOfWhatGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 20 { // who is heard first is a matter of luck
-			p := engine.NewPerformer(t.Context(), func(ctx context.Context, e loop.Effect) commands.Command {
+			p := engine.NewPerformer(t.Context(), func(ctx context.Context, e loop.Effect, _ *engine.View) commands.Command {
 				if e.Identity() == "recall/kept" {
 					return commands.ReportRecall{} // it waits to be taken
 				}
@@ -109,7 +109,7 @@ func TestHooksOfATurnThatIsOverAreNotAsked(t *testing.T) {
 	t.Parallel()
 	r := engine.NewRunner(engine.Config{Hooks: []extension.Hook{hook{name: "h"}}})
 	for _, turn := range []*loop.Turn{nil, {ID: "turn-2"}} {
-		got := r.RunHooks(t.Context(), loop.RunHooks{Turn: "turn-1", Round: 1, Point: string(extension.PostLlmCall)}, engine.HookInput{Turn: turn})
+		got := r.RunHooks(t.Context(), loop.RunHooks{Turn: "turn-1", Round: 1, Point: string(extension.PostLlmCall)}, &engine.View{Turn: turn})
 		if got != nil {
 			t.Errorf("answer = %+v", got)
 		}

@@ -12,6 +12,7 @@ package celltest
 import (
 	"context"
 	"os"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -32,6 +33,7 @@ import (
 
 // Main runs the tests of a package whose bubbles hold servers.
 func Main(m *testing.M) {
+	debug.SetGCPercent(400) // servers are short-lived, so fewer collections save a quarter of the time
 	embedded.PrepareForSynctest()
 	os.Exit(m.Run())
 }

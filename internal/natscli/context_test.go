@@ -2,7 +2,10 @@ package natscli
 
 import (
 	"errors"
+	"slices"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 )
 
 func TestAnUnknownContextIsAnError(t *testing.T) {
@@ -29,6 +32,24 @@ func TestAContextThatCannotBeFollowedIsRefused(t *testing.T) {
 		env.context(t, "dev", c.body, true)
 		_, err := dial(t, env.flags(t))
 		wantError(t, err, []string{`context "dev"`, c.says}, "12345")
+	}
+}
+
+func TestAContextWithoutAURLMeansTheDefaultServer(t *testing.T) {
+	env := newEnvironment(t)
+	env.context(t, "dev", `{"description":"d"}`, true)
+	f := env.flags(t).merged()
+	var servers []string
+	stop := errors.New("stop")
+	_, err := f.open(func(o *nats.Options) error {
+		if err := f.apply(o); err != nil {
+			return err
+		}
+		servers = o.Servers
+		return stop
+	})
+	if !errors.Is(err, stop) || !slices.Equal(servers, []string{nats.DefaultURL}) {
+		t.Errorf("servers = %q, %v", servers, err)
 	}
 }
 

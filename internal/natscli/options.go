@@ -57,6 +57,8 @@ func (f *Flags) open(opts ...nats.Option) (*nats.Conn, error) {
 func (f *Flags) apply(o *nats.Options) error {
 	if f.Server != "" {
 		o.Servers = strings.Split(f.Server, ",")
+	} else if len(o.Servers) == 0 { // a context without a URL
+		o.Servers = []string{nats.DefaultURL}
 	}
 	if err := normalize(o); err != nil {
 		return err

@@ -25,10 +25,8 @@ func (r *reader) validate(d *Definition) {
 	}
 	r.servers(d.MCP)
 	r.hooks(d.Hooks)
-	if made, err := d.Permissions.In("."); err != nil {
+	if _, err := d.Permissions.In("."); err != nil {
 		r.report("$.permissions", "%v", err)
-	} else if d.Permissions != nil && made == nil {
-		r.report("$.permissions", "is empty")
 	}
 	if o := d.Output; o != nil {
 		raw, err := json.Marshal(o.Schema)

@@ -2,6 +2,7 @@ package natscli
 
 import (
 	"errors"
+	"net"
 	"slices"
 	"testing"
 
@@ -81,5 +82,22 @@ func TestTheFlagForTheInboxPrefixWinsOverTheContext(t *testing.T) {
 		if _, err := dial(t, env.flags(t, "--inbox-prefix", bad)); !errors.Is(err, ErrSettings) {
 			t.Errorf("inbox prefix %q: %v", bad, err)
 		}
+	}
+}
+
+func TestConnectionsGoThroughAContextsProxyOrTheGivenDialer(t *testing.T) {
+	_, url := serve(t)
+	env := newEnvironment(t)
+	env.context(t, "dev", `{"url":"`+url+`","socks_proxy":"socks5://127.0.0.1:1"}`, true)
+	f := env.flags(t)
+	_, err := dial(t, f)
+	wantError(t, err, []string{"no server answers", "127.0.0.1:1"})
+	var dialed []string
+	f.Dial = func(network, address string) (net.Conn, error) {
+		dialed = append(dialed, address)
+		return (&net.Dialer{}).DialContext(t.Context(), network, address)
+	}
+	if _, err := dial(t, f); err != nil || len(dialed) != 1 || "nats://"+dialed[0] != url {
+		t.Errorf("Connect = %v, dialed %q", err, dialed)
 	}
 }

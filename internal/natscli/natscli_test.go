@@ -219,6 +219,8 @@ func TestBadServerAddressesAreReportedWithoutSecrets(t *testing.T) {
 		{"nats://ann:hu sh@host:x", "number 1"},
 		{"nats://ann:hush,hush@127.0.0.1", "number 1"},
 		{",", "no server address"},
+		{"localhost:99999", `"localhost:99999"`},
+		{"nats://[x:y]:1", `"nats://[x:y]:1"`},
 	} {
 		_, err := dial(t, newEnvironment(t).flags(t, "-s", c.arg))
 		wantError(t, err, []string{c.says, "write it like nats://127.0.0.1:4222"}, "hush", "hu sh")

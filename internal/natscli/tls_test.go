@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/turnlog/turnlog/embedded"
 )
 
@@ -108,4 +110,20 @@ func TestTLSIsForTheListenerOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	nc.Close()
+}
+
+func TestErrorsOfEncryptionAndAuthorizationHaveHints(t *testing.T) {
+	for want, err := range map[string]error{
+		"not valid now":     x509.CertificateInvalidError{},
+		"write tls://":      nats.ErrSecureConnRequired,
+		"handshake failed":  nats.ErrTLS,
+		"wants credentials": nats.ErrAuthExpired,
+	} {
+		if got := hintFor(err, &nats.Options{}); !strings.Contains(got, want) {
+			t.Errorf("%v: hint %q, want %q", err, got, want)
+		}
+	}
+	if got := hintFor(nats.ErrTimeout, &nats.Options{}); got != "" {
+		t.Errorf("another error has the hint %q", got)
+	}
 }

@@ -278,3 +278,56 @@ func TestAnAgentRunsInThisProcess(t *testing.T) {
 		t.Errorf("Agent = %+v", cfg)
 	}
 }
+
+func TestASessionHasTheSettingsOfItsFile(t *testing.T) {
+	t.Parallel()
+	d, err := agentfile.Parse("full.yaml", []byte(full), files())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.Session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Retry.ModelAttempts != 2 || !c.Retry.AskLost || c.ApprovalTTL != 24*time.Hour || c.Output == nil || c.Cache.Mode != "best_effort" ||
+		len(c.Routes) != 1 || c.Routes[0].DetachAfter != 30*time.Second || c.Model != d.ModelName() || c.Limits.WallClock != 10*time.Minute {
+		t.Errorf("Session = %+v", c)
+	}
+	guards, err := d.Guards()
+	if err != nil || len(guards) != 1 {
+		t.Errorf("Guards = %v, %v", guards, err)
+	}
+}
+
+func TestEveryStepOfACompactionIsAStrategy(t *testing.T) {
+	t.Parallel()
+	d := parse(t, `model: m
+compaction:
+  items: 9
+  steps: [{drop_reasoning: true}, {drop_failed_results: true}, {keep_items: 1}, {keep_turns: 1}, {keep_tokens: 1}, {summarise: {model: n}}]
+`)
+	var asked []string
+	m, err := d.Mutators(func(name string) (model.Model, error) {
+		asked = append(asked, name)
+		return opened(name, []byte("replies: [{text: hi}]"))
+	})
+	if err != nil || len(m) != 1 || !slices.Equal(asked, []string{"n"}) {
+		t.Errorf("Mutators = %v, %v; opened %q", m, err, asked)
+	}
+	recorded, err := agentfile.Recorded(events.Config{Agent: &events.AgentRef{Data: []byte(`{"compaction":{"items":1,"steps":[{}]}}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := recorded.Mutators(nil); err == nil {
+		t.Error("a recorded step without a strategy is accepted")
+	}
+}
+
+func TestFilesAreToldFromNames(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"a": false, "a.yaml": true, "a.json": true, "./a": true, "dir/a.yml": true} {
+		if got := agentfile.IsFile(text); got != want {
+			t.Errorf("IsFile(%q) = %t, want %t", text, got, want)
+		}
+	}
+}

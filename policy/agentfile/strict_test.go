@@ -62,6 +62,8 @@ func TestValuesOfTheWrongTypeAreReported(t *testing.T) {
 		{"permissions: {commands: {allow: []}}", "permissions.commands.allow: is an empty list"},
 		{"tools:\n  fs: allow", "tools: want a list, not keys with values"},
 		{"mcp: {x: {command: npx -y @acme/notes}}", `mcp.x.command: want a list, not the text "npx -y @acme/notes"`},
+		{"gate: {command: ' '}", "gate.command: is empty"},
+		{"name: '!'", `name: "!": use 1 to 64 of a-z, 0-9, - and _, a letter or digit first`},
 		{"memory: true", "memory: want keys with values, not true"},
 		{"agents: tester", `agents: want a list, not the text "tester"`},
 		{"gate: go test ./...", `gate: want keys with values, not the text "go test ./..."`},
@@ -223,6 +225,30 @@ func TestARecordedDefinitionIsNotCheckedAgain(t *testing.T) {
 		}
 		if _, err := agentfile.Parse("a", []byte(data), nil); err == nil {
 			t.Errorf("Parse(%s) accepts it", data)
+		}
+	}
+}
+
+func TestLargeFilesAndDefinitionsAreRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.yaml")
+	for want, prompt := range map[string]string{
+		"a definition of":           strings.Repeat("x", agentfile.MaxData),
+		"bytes, more than":          strings.Repeat("x", 300<<10),
+		"name a file in the folder": "",
+	} {
+		name := "prompt.md"
+		if prompt == "" {
+			name = "../prompt.md"
+		}
+		for path, text := range map[string]string{file: "system_file: " + name, filepath.Join(dir, "prompt.md"): prompt} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := (agentfile.Known{Held: true}).Load(file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Load = %v, want %q", err, want)
 		}
 	}
 }

@@ -166,7 +166,7 @@ func mustEncode(t testing.TB, e Envelope) []byte {
 	return b
 }
 
-// A field of a command that is missing on the wire is one that nobody tagged.
+// A field of a command that is missing on the wire has no tag.
 func TestEveryFieldOfACommandHasAKey(t *testing.T) {
 	t.Parallel()
 	for _, c := range samples() {

@@ -40,7 +40,7 @@ func TestEverySealedTypeHasASampleAndAName(t *testing.T) {
 	}
 }
 
-func TestAsksAndReportsAreToldApart(t *testing.T) {
+func TestAsksAndReportsAreDistinguished(t *testing.T) {
 	t.Parallel()
 	for _, c := range askSamples() {
 		if !IsAsk(c) {

@@ -123,7 +123,7 @@ func TestInADeploymentTheNodesEnvironmentCounts(t *testing.T) {
 		t.Errorf("err %s", p.err)
 	}
 	p = within(t, vars, cli.CodeUsage, "run", "--server", url, "--model", "gemini:x?base_url=http://127.0.0.1:1", "hi")
-	if !strings.Contains(p.err.String(), "set GOOGLE_GEMINI_BASE_URL where it is driven") {
+	if !strings.Contains(p.err.String(), "set GOOGLE_GEMINI_BASE_URL on the node") {
 		t.Errorf("err %s", p.err)
 	}
 	if p := within(t, nil, cli.CodeOK, "run", "--server", url, "--model", scripted(t, oneReply), "hi"); !strings.Contains(p.out.String(), "Hello.") {

@@ -61,7 +61,7 @@ func TestChunksAreRunes(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentOnceTheContextEnds(t *testing.T) {
+func TestNothingIsEmittedAfterCancel(t *testing.T) {
 	t.Parallel()
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())

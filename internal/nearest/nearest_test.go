@@ -6,7 +6,7 @@ import (
 	"github.com/turnlog/turnlog/internal/nearest"
 )
 
-func TestASlipIsNearAndAnotherWordIsNot(t *testing.T) {
+func TestMisspelledWordIsNear(t *testing.T) {
 	t.Parallel()
 	words := []string{"tools", "max_parallel", "system", "mcp", "on_busy"}
 	for written, want := range map[string]string{

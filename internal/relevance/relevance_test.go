@@ -6,7 +6,7 @@ import (
 	"github.com/turnlog/turnlog/internal/relevance"
 )
 
-func TestTextsShareTheWordsThatSaySomething(t *testing.T) {
+func TestTextsShareSignificantWords(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		a, b string

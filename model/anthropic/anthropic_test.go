@@ -62,7 +62,7 @@ func modelError(t *testing.T, err error) *model.Error {
 	return e
 }
 
-func TestItIsAModel(t *testing.T) {
+func TestModelConforms(t *testing.T) {
 	t.Parallel()
 	// byPrompt answers with the stream that the prompt names.
 	byPrompt := func(a modeltest.Asked) modeltest.Answer {
@@ -165,7 +165,7 @@ func TestStopReasons(t *testing.T) {
 	}
 }
 
-func TestRefusalsSayWhy(t *testing.T) {
+func TestRefusalsHaveAReason(t *testing.T) {
 	t.Parallel()
 	got, err := replay(t, recorded(t, "refusal"))
 	if err != nil {
@@ -201,7 +201,7 @@ func TestACompactionWithoutASummaryIsAFailure(t *testing.T) {
 	}
 }
 
-func TestBlocksOfTheProviderStayAsTheyCame(t *testing.T) {
+func TestCustomBlocksAreUnchanged(t *testing.T) {
 	t.Parallel()
 	block := `{"type":"server_tool_use",  "name":"web_search","id":"srvtoolu_1","input":{}}`
 	result := `{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[{"b":1,  "a":"<x>"}]}`
@@ -232,7 +232,7 @@ event: message_delta`, 1)
 	}
 }
 
-func TestArgumentsThatAreNoObject(t *testing.T) {
+func TestMalformedArgumentsFailTheAttempt(t *testing.T) {
 	t.Parallel()
 	got, err := replay(t, recorded(t, "cut_call"))
 	if err != nil {
@@ -262,7 +262,7 @@ func TestSilenceEndsACall(t *testing.T) {
 	}
 }
 
-func TestACallerThatLeavesGetsItsCause(t *testing.T) {
+func TestCanceledCallReturnsTheCause(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")
 	s := modeltest.ServeOne(t, modeltest.Answer{Body: recorded(t, "text")[:700], Silent: true})

@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/model/anthropic"
 )
 
-func TestConfigurationsThatCannotWork(t *testing.T) {
+func TestInvalidConfigsAreRejected(t *testing.T) {
 	t.Parallel()
 	hot := 1.5
 	for want, change := range map[string]func(*anthropic.Config){
@@ -38,7 +38,7 @@ func TestConfigurationsThatCannotWork(t *testing.T) {
 	}
 }
 
-func TestAConfigurationDoesNotShowItsKey(t *testing.T) {
+func TestConfigDoesNotShowTheKey(t *testing.T) {
 	t.Parallel()
 	cfg := anthropic.Config{Model: "claude-test", APIKey: canary}
 	raw, err := json.Marshal(cfg)
@@ -52,7 +52,7 @@ func TestAConfigurationDoesNotShowItsKey(t *testing.T) {
 	}
 }
 
-func TestWhatAModelSaysOfItself(t *testing.T) {
+func TestNameAndCapabilities(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		cfg  anthropic.Config

@@ -22,9 +22,9 @@ func (f trip) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// TestACutAnywhereIsAFailureToRetry ends each recorded stream early, cleanly and
+// TestCutAnywhereIsRetryable ends each recorded stream early, cleanly and
 // with an error. Half an answer must never pass for a whole one.
-func TestACutAnywhereIsAFailureToRetry(t *testing.T) {
+func TestCutAnywhereIsRetryable(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"text", "thinking_calls", "compaction", "refusal", "cut_call"} {
 		whole := recorded(t, name)

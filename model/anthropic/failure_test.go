@@ -108,7 +108,7 @@ func TestStreamsThatBreak(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestRefusedConnectionIsANetworkFailure(t *testing.T) {
 	t.Parallel()
 	h := httptest.NewServer(http.NotFoundHandler())
 	h.Close()
@@ -118,7 +118,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-func TestAKeyIsNotTakenElsewhere(t *testing.T) {
+func TestKeyIsNotSentToRedirects(t *testing.T) {
 	t.Parallel()
 	other := modeltest.ServeOne(t, modeltest.Answer{Body: recorded(t, "text")})
 	s := modeltest.ServeOne(t, modeltest.Answer{Status: http.StatusTemporaryRedirect, Header: map[string]string{"Location": other.URL}})
@@ -128,7 +128,7 @@ func TestAKeyIsNotTakenElsewhere(t *testing.T) {
 	}
 }
 
-func TestDeadlinesAreTheCallers(t *testing.T) {
+func TestDeadlineIsTheCause(t *testing.T) {
 	t.Parallel()
 	s := modeltest.ServeOne(t, modeltest.Answer{Silent: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -138,13 +138,13 @@ func TestDeadlinesAreTheCallers(t *testing.T) {
 	}
 }
 
-func TestNothingComesFromTheEnvironment(t *testing.T) {
+func TestEnvironmentIsNotRead(t *testing.T) {
 	elsewhere := modeltest.ServeOne(t, modeltest.Answer{Body: recorded(t, "text")})
 	t.Setenv("ANTHROPIC_API_KEY", "sk-of-the-environment")
 	t.Setenv("ANTHROPIC_AUTH_TOKEN", "token-of-the-environment")
 	t.Setenv("ANTHROPIC_BASE_URL", elsewhere.URL)
 	t.Setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Custom: environment")
-	t.Setenv("ANTHROPIC_PROFILE", "nobody")
+	t.Setenv("ANTHROPIC_PROFILE", "none")
 	a := sent(t, modeltest.Ask("hi"), func(c *anthropic.Config) { c.APIKey = "" })
 	for name, values := range a.Header {
 		if strings.Contains(strings.Join(values, " "), "environment") {

@@ -154,7 +154,7 @@ func TestRequestWithEveryOption(t *testing.T) {
 	}
 }
 
-func TestWaysOfThinking(t *testing.T) {
+func TestThinkingOptions(t *testing.T) {
 	t.Parallel()
 	for thinking, want := range map[string]string{
 		"":              ``,
@@ -181,7 +181,7 @@ func TestWaysOfThinking(t *testing.T) {
 }
 
 // An error result may hold nothing but text, and the first message must be a user's.
-func TestWhatTheAPIRefusesIsNotSent(t *testing.T) {
+func TestInvalidContentIsNotSent(t *testing.T) {
 	t.Parallel()
 	failed := content.NewResult("c1", "shot", content.StatusError, "Tool failed: half a picture")
 	failed.Output = append(failed.Output, mediaPart("image/png", "", 1))
@@ -214,9 +214,9 @@ func TestTheSameRequestHasTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestRepliesGoBackAsTheyCame sends each recorded reply back and compares its
+// TestRepliesAreSentBackUnchanged sends each recorded reply back and compares its
 // blocks with what the stream said.
-func TestRepliesGoBackAsTheyCame(t *testing.T) {
+func TestRepliesAreSentBackUnchanged(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"thinking_calls": `[

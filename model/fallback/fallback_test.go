@@ -76,7 +76,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-func TestTheNextOneAnswersWithinTheAttempt(t *testing.T) {
+func TestNextModelRepliesWithinTheAttempt(t *testing.T) {
 	t.Parallel()
 	for _, class := range fallback.Defaults() {
 		m := open(t, fallback.Config{},
@@ -99,7 +99,7 @@ func TestTheNextOneAnswersWithinTheAttempt(t *testing.T) {
 	}
 }
 
-func TestTheFirstOneLeavesNoNote(t *testing.T) {
+func TestFirstModelAddsNoMetadata(t *testing.T) {
 	t.Parallel()
 	m := open(t, fallback.Config{}, says("a", "hello"), says("b", "never"))
 	reply, err := m.Call(t.Context(), modeltest.Ask("hi"), quiet)
@@ -108,7 +108,7 @@ func TestTheFirstOneLeavesNoNote(t *testing.T) {
 	}
 }
 
-func TestWhatANextModelWouldNotMendIsTheAnswer(t *testing.T) {
+func TestOtherClassesEndTheAttempt(t *testing.T) {
 	t.Parallel()
 	for _, class := range []content.ErrorClass{content.ClassInvalid, content.ClassBlocked, content.ClassTooLong, content.ClassExhausted, content.ClassOther} {
 		want := model.Error{Class: class, Message: "no", Usage: content.Usage{InputTokens: 3}}
@@ -122,7 +122,7 @@ func TestWhatANextModelWouldNotMendIsTheAnswer(t *testing.T) {
 	}
 }
 
-func TestWhatHasSpokenEndsItsAttempt(t *testing.T) {
+func TestFailureAfterADeltaEndsTheAttempt(t *testing.T) {
 	t.Parallel()
 	broken := breaks{says("a", ""), model.Error{Class: content.ClassNetwork, Message: "cut", RetryAfter: time.Minute, Usage: content.Usage{OutputTokens: 1}}}
 	m := open(t, fallback.Config{}, broken, says("b", "hello"))
@@ -145,7 +145,7 @@ func TestWhatHasSpokenEndsItsAttempt(t *testing.T) {
 	failure(t, m, r, quiet) // and the one after it with the first again
 }
 
-func TestTheLastOneHasNoNext(t *testing.T) {
+func TestLastModelHasNoNext(t *testing.T) {
 	t.Parallel()
 	m := open(t, fallback.Config{}, fails("a", model.Error{Class: content.ClassAuth, Message: "no"}), breaks{says("b", ""), model.Error{Class: content.ClassServer, Message: "cut", RetryAfter: time.Second}})
 	r := modeltest.Ask("hi")
@@ -156,7 +156,7 @@ func TestTheLastOneHasNoNext(t *testing.T) {
 	}
 }
 
-func TestAllFail(t *testing.T) {
+func TestFailureOfAllModelsNamesEach(t *testing.T) {
 	t.Parallel()
 	used := content.Usage{InputTokens: 1}
 	m := open(t, fallback.Config{},
@@ -177,7 +177,7 @@ func TestAllFail(t *testing.T) {
 	}
 }
 
-func TestWhoLeavesIsToldWhatWasSpent(t *testing.T) {
+func TestCanceledCallReportsUsage(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -193,7 +193,7 @@ func TestWhoLeavesIsToldWhatWasSpent(t *testing.T) {
 	}
 }
 
-func TestCapabilitiesAreThoseOfAll(t *testing.T) {
+func TestCapabilitiesAreThoseOfAllModels(t *testing.T) {
 	t.Parallel()
 	m := open(t, fallback.Config{}, can{model.Capabilities{Tools: true, Media: true, ContextTokens: 200}},
 		can{model.Capabilities{Tools: true}}, can{model.Capabilities{Tools: true, Media: true, PromptCache: true, ContextTokens: 100}})
@@ -214,14 +214,14 @@ func (can) Call(context.Context, model.Request, func(content.Delta)) (model.Repl
 	return model.Reply{}, errors.New("not in this test")
 }
 
-func TestAnUntypedFailureIsNotPassedOn(t *testing.T) {
+func TestUntypedFailureEndsTheAttempt(t *testing.T) {
 	t.Parallel()
 	if got := failure(t, open(t, fallback.Config{}, can{}, says("b", "x")), modeltest.Ask("hi"), quiet); got.Class != content.ClassOther || !strings.Contains(got.Message, "not in this test") {
 		t.Errorf("%+v", got)
 	}
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestInvalidConfigsAreRejected(t *testing.T) {
 	t.Parallel()
 	if _, err := fallback.New(nil, fallback.Config{}); err == nil {
 		t.Error("no models")

@@ -159,7 +159,7 @@ func TestFailuresHaveAClass(t *testing.T) {
 	}
 }
 
-func TestTheKeyGoesNowhereElse(t *testing.T) {
+func TestKeyIsNotSentToRedirects(t *testing.T) {
 	t.Parallel()
 	other := modeltest.ServeOne(t, modeltest.Answer{Body: hello()})
 	s := modeltest.ServeOne(t, modeltest.Answer{Status: 307, Header: map[string]string{"Location": other.URL}})
@@ -172,7 +172,7 @@ func TestTheKeyGoesNowhereElse(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestRefusedConnectionIsANetworkFailure(t *testing.T) {
 	t.Parallel()
 	m := open(t, "http://127.0.0.1:1", nil)
 	_, err := m.Call(t.Context(), modeltest.Ask("hello"), func(content.Delta) {})
@@ -181,7 +181,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-func TestACallerMayLeaveWhileNothingComes(t *testing.T) {
+func TestCancelEndsASilentCall(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")
 	m := open(t, modeltest.ServeOne(t, modeltest.Answer{Body: events(`{"candidates":[{"content":{"parts":[{"text":"Hel"}]}}]}`), Silent: true}).URL, nil)

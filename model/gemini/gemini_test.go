@@ -95,7 +95,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-func TestAReplyKeepsTheProvidersParts(t *testing.T) {
+func TestReplyKeepsPartsOfTheProvider(t *testing.T) {
 	t.Parallel()
 	thought := func(text string, signature []byte) content.Part {
 		p := content.Part{Kind: content.ReasoningKind, Name: "gemini", Text: text}
@@ -165,7 +165,7 @@ func TestAReplyKeepsTheProvidersParts(t *testing.T) {
 	}
 }
 
-func TestWhatMakesNoSenseIsRefused(t *testing.T) {
+func TestInvalidConfigsAreRejected(t *testing.T) {
 	t.Parallel()
 	ptr := func(n int) *int { return &n }
 	hot := 3.0

@@ -118,7 +118,7 @@ func golden(t *testing.T, name string, body []byte) {
 	}
 }
 
-func TestWhatAReplyBringsGoesBackAsItCame(t *testing.T) {
+func TestRepliesAreSentBackUnchanged(t *testing.T) {
 	t.Parallel()
 	s := modeltest.ServeOne(t, modeltest.Answer{Body: interleaved()})
 	m := open(t, s.URL, nil)
@@ -148,7 +148,7 @@ func TestWhatAReplyBringsGoesBackAsItCame(t *testing.T) {
 	}
 }
 
-func TestRequestsThatCannotBeWritten(t *testing.T) {
+func TestInvalidRequestsAreNotSent(t *testing.T) {
 	t.Parallel()
 	m := open(t, "http://127.0.0.1:1", nil)
 	required := modeltest.Ask("hello")
@@ -169,7 +169,7 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestMediaThatCannotBeTakenAreToldInWords(t *testing.T) {
+func TestPlaceholdersReplaceUnsupportedMedia(t *testing.T) {
 	t.Parallel()
 	file := func(name, mime, uri, data string) content.Part {
 		return content.Part{Kind: content.FileKind, Name: name, Media: &content.Media{MIME: mime, URI: uri, Bytes: []byte(data)}}

@@ -34,7 +34,7 @@ func exchange(ctx context.Context, t *testing.T, url, body string) (answered, er
 	return answered{resp.StatusCode, resp.Header, string(got)}, err
 }
 
-func TestServerAnswersAndNotesWhatItWasAsked(t *testing.T) {
+func TestServerRespondsAndRecordsRequests(t *testing.T) {
 	t.Parallel()
 	s := Serve(t, func(a Asked) Answer {
 		return Answer{Status: http.StatusTooManyRequests, Header: map[string]string{"Retry-After": "7"}, Body: string(a.Body) + "\n!"}
@@ -59,7 +59,7 @@ func TestServerAnswersAndNotesWhatItWasAsked(t *testing.T) {
 	}
 }
 
-func TestServerBreaksOff(t *testing.T) {
+func TestServerBreaksTheConnection(t *testing.T) {
 	t.Parallel()
 	s := ServeOne(t, Answer{Body: "half", Cut: true})
 	if got, err := exchange(t.Context(), t, s.URL, ""); !errors.Is(err, io.ErrUnexpectedEOF) || got.body != "half" {
@@ -67,7 +67,7 @@ func TestServerBreaksOff(t *testing.T) {
 	}
 }
 
-func TestServerIsSilentUntilTheClientLeaves(t *testing.T) {
+func TestServerIsSilentUntilTheClientDisconnects(t *testing.T) {
 	t.Parallel()
 	s := ServeOne(t, Answer{Body: "first\n", Silent: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -78,7 +78,7 @@ func TestServerIsSilentUntilTheClientLeaves(t *testing.T) {
 	}
 }
 
-func TestBodiesAreCutIntoPieces(t *testing.T) {
+func TestBodiesAreSplitIntoPieces(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		body string

@@ -37,7 +37,7 @@ func TestChatReasoningAndParallelCalls(t *testing.T) {
 	}
 }
 
-func TestOpenRouterSaysWhatAReplyCost(t *testing.T) {
+func TestCostOfOpenRouterIsCounted(t *testing.T) {
 	t.Parallel()
 	body := events(choice(`{"content":"Hm"}`), stopped("stop"), `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":0.0000123}}`, "[DONE]")
 	s := modeltest.ServeOne(t, modeltest.Answer{Body: body})
@@ -89,7 +89,7 @@ func TestChatEndings(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsWholeSurvivesACut(t *testing.T) {
+func TestCompleteResponseSurvivesACut(t *testing.T) {
 	t.Parallel()
 	s := modeltest.ServeOne(t, modeltest.Answer{Body: events(choice(`{"content":"Hm"}`), stopped("stop")), Cut: true})
 	wantShown(t, ask(t, open(t, s, Config{}), modeltest.Ask("x")), content.Completed, "text Hm")
@@ -204,18 +204,18 @@ func TestChatFailuresInMidStream(t *testing.T) {
 		body, code string
 		class      content.ErrorClass
 	}{
-		"error":               {events(`{"error":{"message":"overloaded","type":"server_error","code":"server_is_overloaded"}}`), "server_is_overloaded", content.ClassOverloaded},
-		"error with a status": {events(`{"id":"c","error":{"code":429,"message":"upstream is busy"},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}`), "429", content.ClassRateLimit},
-		"error without money": {events(`{"error":{"code":402,"message":"no credits"}}`), "402", content.ClassBilling},
-		"error as text":       {events(`{"error":"the runner is gone"}`), "", content.ClassServer},
-		"error by name":       {"event: error\ndata: {\"message\":\"gone\"}\n\n", "", content.ClassServer},
-		"error as an object":  {events(`{"object":"error","message":"gone","type":"InternalServerError","code":500}`), "500", content.ClassServer},
-		"error in the reason": {events(stopped("error"), "[DONE]"), "error", content.ClassServer},
-		"context too long":    {events(`{"error":{"message":"This model's maximum context length is 8192 tokens.","code":400}}`), "400", content.ClassTooLong},
-		"malformed JSON":      {events(`{"choices":[{`), "malformed_stream", content.ClassServer},
-		"no JSON":             {events(`oops`), "malformed_stream", content.ClassServer},
-		"arguments of nobody": {events(choice(`{"tool_calls":[{"index":3,"function":{"arguments":"{}"}}]}`)), "malformed_stream", content.ClassServer},
-		"arguments no object": {events(choice(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"now","arguments":"[1]"}}]}`), stopped("tool_calls"), "[DONE]"), "invalid_arguments", content.ClassServer},
+		"error":                {events(`{"error":{"message":"overloaded","type":"server_error","code":"server_is_overloaded"}}`), "server_is_overloaded", content.ClassOverloaded},
+		"error with a status":  {events(`{"id":"c","error":{"code":429,"message":"upstream is busy"},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}`), "429", content.ClassRateLimit},
+		"error without money":  {events(`{"error":{"code":402,"message":"no credits"}}`), "402", content.ClassBilling},
+		"error as text":        {events(`{"error":"the runner is gone"}`), "", content.ClassServer},
+		"error by name":        {"event: error\ndata: {\"message\":\"gone\"}\n\n", "", content.ClassServer},
+		"error as an object":   {events(`{"object":"error","message":"gone","type":"InternalServerError","code":500}`), "500", content.ClassServer},
+		"error in the reason":  {events(stopped("error"), "[DONE]"), "error", content.ClassServer},
+		"context too long":     {events(`{"error":{"message":"This model's maximum context length is 8192 tokens.","code":400}}`), "400", content.ClassTooLong},
+		"malformed JSON":       {events(`{"choices":[{`), "malformed_stream", content.ClassServer},
+		"no JSON":              {events(`oops`), "malformed_stream", content.ClassServer},
+		"arguments of no call": {events(choice(`{"tool_calls":[{"index":3,"function":{"arguments":"{}"}}]}`)), "malformed_stream", content.ClassServer},
+		"arguments no object":  {events(choice(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"now","arguments":"[1]"}}]}`), stopped("tool_calls"), "[DONE]"), "invalid_arguments", content.ClassServer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -227,7 +227,7 @@ func TestChatFailuresInMidStream(t *testing.T) {
 	}
 }
 
-func TestChatOfAServerThatDoesNotStream(t *testing.T) {
+func TestChatWithoutStreaming(t *testing.T) {
 	t.Parallel()
 	s := modeltest.ServeOne(t, modeltest.Answer{
 		Header: map[string]string{"Content-Type": "application/json"},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheAddressChoosesTheAPI(t *testing.T) {
+func TestBaseURLDeterminesTheAPI(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		base string
@@ -31,7 +31,7 @@ func TestTheAddressChoosesTheAPI(t *testing.T) {
 	}
 }
 
-func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
+func TestInvalidSettingsAreRejected(t *testing.T) {
 	t.Parallel()
 	hot := 2.5
 	for want, cfg := range map[string]Config{
@@ -57,7 +57,7 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-func TestUsageIsNotAskedForWhereThatIsRefused(t *testing.T) {
+func TestUsageIsNotRequestedFromMistral(t *testing.T) {
 	t.Parallel()
 	for base, want := range map[string]bool{
 		"https://api.mistral.ai/v1": true, "http://localhost/v1": false, "https://mistral.ai.example/v1": false,
@@ -72,7 +72,7 @@ func TestUsageIsNotAskedForWhereThatIsRefused(t *testing.T) {
 	}
 }
 
-func TestCapabilitiesSayWhatIsKnown(t *testing.T) {
+func TestCapabilitiesOfKnownModels(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		cfg       Config
@@ -103,7 +103,7 @@ func TestCapabilitiesSayWhatIsKnown(t *testing.T) {
 	}
 }
 
-func TestModelsThatCanBeToldNotToCache(t *testing.T) {
+func TestModelsThatCanTurnTheCacheOff(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
 		"gpt-5": false, "gpt-5.5": false, "gpt-5.6": true, "gpt-5.10": true, "gpt-6-astra": true, "gpt-10": true,

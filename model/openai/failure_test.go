@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 
-func TestRefusedRequests(t *testing.T) {
+func TestErrorResponsesHaveClasses(t *testing.T) {
 	t.Parallel()
 	wrapped := func(kind, code, message string) string {
 		return `{"error":{"message":"` + message + `","type":"` + kind + `","param":null,"code":` + code + `}}`
@@ -61,7 +61,7 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsHonoured(t *testing.T) {
+func TestRetryAfterIsReported(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[[2]string]time.Duration{
 		{"Retry-After", "7"}:         7 * time.Second,
@@ -75,7 +75,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-func TestAPageForPeopleIsNoAPI(t *testing.T) {
+func TestWebPageIsNotAnAPI(t *testing.T) {
 	t.Parallel()
 	s := modeltest.ServeOne(t, modeltest.Answer{Header: map[string]string{"Content-Type": "text/html"}, Body: "<html>"})
 	e := askFailing(t, open(t, s, Config{}), modeltest.Ask("x"))
@@ -84,7 +84,7 @@ func TestAPageForPeopleIsNoAPI(t *testing.T) {
 	}
 }
 
-func TestARequestThatCannotBeWrittenIsInvalid(t *testing.T) {
+func TestUnencodableRequestIsInvalid(t *testing.T) {
 	t.Parallel()
 	s := modeltest.ServeOne(t, modeltest.Answer{})
 	r := modeltest.Ask("x")
@@ -96,7 +96,7 @@ func TestARequestThatCannotBeWrittenIsInvalid(t *testing.T) {
 	}
 }
 
-func TestARequiredCacheIsRefusedWhereThereMayBeNone(t *testing.T) {
+func TestRequiredCacheFailsOnCompatibleServers(t *testing.T) {
 	t.Parallel()
 	s := modeltest.ServeOne(t, modeltest.Answer{Body: recorded(t, "responses_text.sse")})
 	r := modeltest.Ask("x")
@@ -110,7 +110,7 @@ func TestARequiredCacheIsRefusedWhereThereMayBeNone(t *testing.T) {
 	}
 }
 
-func TestCancelWhileNothingComes(t *testing.T) {
+func TestCancelEndsASilentCall(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the caller is gone")
 	for _, api := range []API{Responses, Chat} {
@@ -130,7 +130,7 @@ func TestCancelWhileNothingComes(t *testing.T) {
 	}
 }
 
-func TestTheClientIsNotChanged(t *testing.T) {
+func TestHTTPClientIsNotModified(t *testing.T) {
 	t.Parallel()
 	s := modeltest.ServeOne(t, modeltest.Answer{Body: events(choice(`{"content":"Hm"}`), "[DONE]")})
 	c := &http.Client{}

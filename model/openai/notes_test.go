@@ -7,7 +7,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-func TestEachCallHasAnIDOfItsOwnOnTheWire(t *testing.T) {
+func TestCallsHaveUniqueIDsOnTheWire(t *testing.T) {
 	t.Parallel()
 	const host = "127.0.0.1:1"
 	long := strings.Repeat("x", maxWireID+1)
@@ -53,7 +53,7 @@ func (w wireIDs) in(parts []content.Part) []string {
 	return ids
 }
 
-func TestReasoningThatCanBeGivenBack(t *testing.T) {
+func TestReturnableReasoning(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		item string

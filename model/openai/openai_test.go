@@ -156,7 +156,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func TestStreamsMayComeInAnyPieces(t *testing.T) {
+func TestStreamsMayArriveInAnyPieces(t *testing.T) {
 	t.Parallel()
 	for _, api := range []API{Responses, Chat} {
 		body := recorded(t, string(api)+"_tools.sse")
@@ -184,7 +184,7 @@ func TestSilenceEndsACall(t *testing.T) {
 	}
 }
 
-func TestACutIsTroubleOnTheWay(t *testing.T) {
+func TestCutIsANetworkFailure(t *testing.T) {
 	t.Parallel()
 	for _, api := range []API{Responses, Chat} {
 		head, _, _ := strings.Cut(recorded(t, string(api)+"_text.sse"), "wörld")
@@ -231,7 +231,7 @@ func TestTheEnvironmentIsNotRead(t *testing.T) {
 	}
 }
 
-func TestTheKeyIsInItsHeaderAndNowhereElse(t *testing.T) {
+func TestKeyIsOnlyInItsHeader(t *testing.T) {
 	t.Parallel()
 	leak := `{"error":{"message":"Incorrect API key provided: ` + canary + `.","type":"invalid_request_error","code":"invalid_api_key"}}`
 	s := modeltest.ServeOne(t, modeltest.Answer{Status: 401, Body: leak})

@@ -81,7 +81,7 @@ func TestPiecesOfFailures(t *testing.T) {
 	}
 }
 
-func TestANotificationShowsWhatCannotBeTold(t *testing.T) {
+func TestNotificationContainsMediaOfTheResult(t *testing.T) {
 	t.Parallel()
 	late := content.NewResult("c", "t", content.StatusOK, "told already")
 	late.Output = append(late.Output, media("image", "", "", "u"))

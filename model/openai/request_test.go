@@ -173,7 +173,7 @@ func golden(t *testing.T, name string, body []byte) {
 	}
 }
 
-func TestWhatAReplyHoldsGoesBackAsItCame(t *testing.T) {
+func TestRepliesAreSentBackUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		api  API

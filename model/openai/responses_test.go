@@ -51,7 +51,7 @@ func TestResponsesInterleavedReasoningAndParallelCalls(t *testing.T) {
 	}
 }
 
-func TestAFinalAnswerStandsApart(t *testing.T) {
+func TestFinalAnswerIsAnItemOfItsOwn(t *testing.T) {
 	t.Parallel()
 	r := answered(t, Responses, events(
 		itemDone+`{"id":"m1","type":"message","phase":"commentary","content":[{"type":"output_text","text":"Thinking aloud."}]}}`,
@@ -169,7 +169,7 @@ func TestResponsesFailuresInMidStream(t *testing.T) {
 	}
 }
 
-func TestACallThatIsNoObjectIsNotRun(t *testing.T) {
+func TestCallWithMalformedArgumentsDoesNotRun(t *testing.T) {
 	t.Parallel()
 	call := itemDone + `{"id":"f","type":"function_call","call_id":"c","name":"read","arguments":"{\"path\":"}}`
 	e := failed(t, Responses, events(call, strings.Replace(completed, `"output"`, `"usage":{"output_tokens":5},"output"`, 1)))
@@ -178,7 +178,7 @@ func TestACallThatIsNoObjectIsNotRun(t *testing.T) {
 	}
 }
 
-func TestResponsesOfAServerThatDoesNotStream(t *testing.T) {
+func TestResponsesWithoutStreaming(t *testing.T) {
 	t.Parallel()
 	s := modeltest.ServeOne(t, modeltest.Answer{
 		Header: map[string]string{"Content-Type": "application/json; charset=utf-8"},

@@ -59,7 +59,7 @@ func TestStrictSubset(t *testing.T) {
 	}
 }
 
-func TestSchemasAreSentAsTheyAre(t *testing.T) {
+func TestSchemasAreSentUnchanged(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{
 		``:                          `{"properties":{},"type":"object"}`,

@@ -13,13 +13,13 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// request is what a model would get.
+// request is the canonical form of a request.
 type request struct {
 	key       string
 	canonical json.RawMessage
 }
 
-// form is what counts of a request.
+// form is the part of a request that identifies it.
 type form struct {
 	Transcript []content.Item  `json:"transcript"`
 	Tools      []toolForm      `json:"tools,omitempty"`
@@ -49,8 +49,8 @@ func (m *Model) canonical(r model.Request) (request, error) {
 	return request{key: "sha256:" + hex.EncodeToString(sum[:]), canonical: raw}, nil
 }
 
-// plain is a transcript without what differs from one session to the next. Calls are
-// numbered in their order.
+// plain returns a transcript without what differs between sessions. Calls are numbered
+// in order.
 func plain(items []content.Item) []content.Item {
 	calls := make(map[content.CallID]content.CallID)
 	number := func(id content.CallID) content.CallID {
@@ -81,10 +81,10 @@ func plainParts(parts []content.Part, number func(content.CallID) content.CallID
 	return parts
 }
 
-// secret is a text that must not be written, as it stands in JSON.
+// secret is text to remove, escaped as in JSON.
 type secret []byte
 
-// minSecret is how long a text must be to be a secret: shorter ones are in many words.
+// minSecret is the minimum length of a secret. Shorter ones may be parts of words.
 const minSecret = 8
 
 func secrets(texts []string) []secret {
@@ -98,7 +98,7 @@ func secrets(texts []string) []secret {
 	return all
 }
 
-// conceal takes secrets out of JSON.
+// conceal removes secrets from JSON.
 func conceal(raw []byte, all []secret) []byte {
 	for _, s := range all {
 		raw = bytes.ReplaceAll(raw, s, []byte("[secret]"))

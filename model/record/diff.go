@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// Sizes of what is shown of a difference.
+// Limits of a difference.
 const (
-	around   = 2    // lines before and behind a change
+	around   = 2    // unchanged lines before and after a change
 	maxShown = 60   // lines
 	maxWidth = 160  // bytes of a line
-	maxLines = 4000 // lines that are compared one with each other
+	maxLines = 4000 // product limit: lines of one text times lines of the other, see changes
 )
 
-// explain says what is different in a request that is not on the tape.
+// explain describes how a request differs from the most similar recorded one.
 func (t *tape) explain(asked request) string {
 	if len(t.played) == 0 {
-		return "the request was not recorded: the cassette has no exchange"
+		return "the request was not recorded: the cassette is empty"
 	}
 	got := lines(asked.canonical)
 	best, score := 0, -1
@@ -29,11 +29,11 @@ func (t *tape) explain(asked request) string {
 			best, score = i, s
 		}
 	}
-	return fmt.Sprintf("the request was not recorded; of %d the most alike is number %d, which differs so (- recorded, + asked):\n%s",
+	return fmt.Sprintf("the request was not recorded; the most similar of %d is number %d (- recorded, + requested):\n%s",
 		len(t.played), best+1, strings.Join(difference(lines(t.played[best].Request), got), "\n"))
 }
 
-// lines is a request, one value a line.
+// lines returns a request, one value per line.
 func lines(raw json.RawMessage) []string {
 	var b bytes.Buffer
 	if err := json.Indent(&b, raw, "", " "); err != nil {
@@ -42,13 +42,13 @@ func lines(raw json.RawMessage) []string {
 	return strings.Split(b.String(), "\n")
 }
 
-// alike counts the lines that two requests have in common at their beginning and end.
+// alike counts the common lines at the start and end of two requests.
 func alike(a, b []string) int {
 	head, tail := frame(a, b)
 	return head + tail
 }
 
-// frame counts the lines that are the same at the beginning, and at the end.
+// frame counts the common lines at the start and at the end.
 func frame(a, b []string) (head, tail int) {
 	for head < min(len(a), len(b)) && a[head] == b[head] {
 		head++
@@ -59,7 +59,7 @@ func frame(a, b []string) (head, tail int) {
 	return head, tail
 }
 
-// difference is how a becomes b, line by line, with some of what is the same.
+// difference returns the changed lines from a to b, with some context.
 func difference(a, b []string) []string {
 	head, tail := frame(a, b)
 	var out []string
@@ -71,12 +71,12 @@ func difference(a, b []string) []string {
 		out = append(out, "  "+clip(l, 0))
 	}
 	if len(out) > maxShown {
-		out = append(out[:maxShown], fmt.Sprintf("… and %d lines more", len(out)-maxShown))
+		out = append(out[:maxShown], fmt.Sprintf("… and %d more lines", len(out)-maxShown))
 	}
 	return out
 }
 
-// changes is the difference of what lies between the frame.
+// changes returns the difference between the common start and end.
 func changes(a, b []string) []string {
 	if len(a)*len(b) > maxLines*maxLines/16 {
 		a, b = a[:min(len(a), maxShown)], b[:min(len(b), maxShown)]
@@ -100,7 +100,7 @@ func changes(a, b []string) []string {
 	return out
 }
 
-// same is how much of a line is the beginning of the one that it stands against.
+// same returns the length of the common prefix of a line and its counterpart.
 func same(line string, others []string, k int) int {
 	if k >= len(others) {
 		return 0
@@ -112,7 +112,7 @@ func same(line string, others []string, k int) int {
 	return n
 }
 
-// common is a longest sequence of lines that both have, as pairs of indices.
+// common returns a longest common subsequence as pairs of indexes.
 func common(a, b []string) [][2]int {
 	table := make([][]int, len(a)+1)
 	for i := range table {
@@ -142,7 +142,7 @@ func common(a, b []string) [][2]int {
 	return pairs
 }
 
-// clip shortens a line, around the place where it differs.
+// clip shortens a line around the position of a difference.
 func clip(line string, differs int) string {
 	if len(line) <= maxWidth {
 		return line

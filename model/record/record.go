@@ -14,15 +14,15 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// chunk is how many runes a delta of a replayed answer has.
+// chunk is the number of runes per delta of a replayed reply.
 const chunk = 24
 
-// Config is how a cassette is kept.
+// Config configures a [Model].
 type Config struct {
-	Secrets []string // taken out of what is written; those under 8 bytes are ignored
+	Secrets []string // removed from what is written; ignored if shorter than 8 bytes
 }
 
-// Model records the answers of another model, or replays them. It is safe for
+// Model records the replies of another model, or replays them. It is safe for
 // concurrent use.
 type Model struct {
 	name    string
@@ -35,21 +35,21 @@ type Model struct {
 	tape tape
 }
 
-// Open opens the cassette in a file. With a model, it records what that answers: the
-// file is replaced at the first call. Without one (nil), it replays the file.
+// Open opens a cassette. With a model, it records the model's replies; the first call
+// replaces the file. With nil, it replays the file.
 func Open(file string, inner model.Model, cfg Config) (*Model, error) {
 	if file == "" {
-		return nil, errors.New("which cassette? name a file")
+		return nil, errors.New("no cassette: name a file")
 	}
 	if inner == nil {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("cassette %s: %w", file, reason(err))
 		}
-		return parse(file, data, cfg)
+		return Parse(file, data, cfg)
 	}
 	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("cassette %s: there is no directory %s", file, filepath.Dir(file))
+		return nil, fmt.Errorf("cassette %s: no directory %s", file, filepath.Dir(file))
 	}
 	return &Model{
 		name: "record:" + filepath.Base(file), inner: inner, file: file, secrets: secrets(cfg.Secrets),
@@ -57,11 +57,9 @@ func Open(file string, inner model.Model, cfg Config) (*Model, error) {
 	}, nil
 }
 
-// Parse replays the cassette that data holds. The name stands in errors, and its last
-// element in the model's name; it need not be that of a file.
-func Parse(name string, data []byte, cfg Config) (*Model, error) { return parse(name, data, cfg) }
-
-func parse(name string, data []byte, cfg Config) (*Model, error) {
+// Parse replays the cassette in data. The name appears in errors, and its last element
+// in the model's name. It need not be a file.
+func Parse(name string, data []byte, cfg Config) (*Model, error) {
 	t, err := parseTape(data)
 	if err != nil {
 		return nil, fmt.Errorf("cassette %s: %w", name, err)
@@ -69,7 +67,7 @@ func parse(name string, data []byte, cfg Config) (*Model, error) {
 	return &Model{name: "replay:" + filepath.Base(name), source: bytes.Clone(data), secrets: secrets(cfg.Secrets), tape: t}, nil
 }
 
-// reason strips the operation and the path, which the caller names itself.
+// reason removes the operation and the path, which the caller adds itself.
 func reason(err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return e.Err
@@ -77,13 +75,13 @@ func reason(err error) error {
 	return err
 }
 
-// Name is record: or replay: and the last element of the cassette's name.
+// Name returns record: or replay: and the last element of the cassette's name.
 func (m *Model) Name() string { return m.name }
 
-// Source returns the cassette that is replayed, byte for byte; nil while recording.
+// Source returns the bytes of the replayed cassette, or nil when recording.
 func (m *Model) Source() []byte { return bytes.Clone(m.source) }
 
-// Capabilities are those of the recorded model.
+// Capabilities returns those of the recorded model.
 func (m *Model) Capabilities() model.Capabilities {
 	if m.inner != nil {
 		return m.inner.Capabilities()
@@ -91,7 +89,7 @@ func (m *Model) Capabilities() model.Capabilities {
 	return model.Capabilities(m.tape.header.Capabilities)
 }
 
-// Call answers from the cassette, or from the model whose answer it records.
+// Call replays a reply, or calls the model and records its reply.
 func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
 	if ctx.Err() != nil {
 		return model.Reply{}, context.Cause(ctx)
@@ -124,7 +122,7 @@ func (m *Model) replay(ctx context.Context, r model.Request, asked request, emit
 func (m *Model) record(ctx context.Context, r model.Request, asked request, emit func(content.Delta)) (model.Reply, error) {
 	reply, err := m.inner.Call(ctx, r, emit)
 	if ctx.Err() != nil {
-		return reply, err // an answer that nobody waited for
+		return reply, err // a canceled call is not recorded
 	}
 	x := exchange{Key: asked.key, Attempt: r.Attempt, Request: asked.canonical}
 	switch e, typed := errors.AsType[*model.Error](err); {
@@ -141,7 +139,7 @@ func (m *Model) record(ctx context.Context, r model.Request, asked request, emit
 	return reply, err
 }
 
-// keep adds an exchange to the cassette and writes it.
+// keep adds an exchange and writes the cassette.
 func (m *Model) keep(x exchange) error {
 	line, err := x.line(m.secrets)
 	if err != nil {
@@ -157,7 +155,7 @@ func (m *Model) keep(x exchange) error {
 	return replace(m.file, data)
 }
 
-// replace writes a file so that readers see the old one or the new one.
+// replace writes a file atomically.
 func replace(file string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
 	if err != nil {
@@ -175,7 +173,7 @@ func replace(file string, data []byte) error {
 		err = os.Rename(f.Name(), file)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // it is of no use
+		_ = os.Remove(f.Name()) // incomplete
 		return fmt.Errorf("write: %w", err)
 	}
 	return nil

@@ -84,7 +84,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-func TestAReplayAnswersAsTheModelDid(t *testing.T) {
+func TestReplayRepeatsTheModelsReplies(t *testing.T) {
 	t.Parallel()
 	r := modeltest.Ask("hello")
 	file := recorded(t, rich(), record.Config{}, r)
@@ -115,7 +115,7 @@ func TestAReplayAnswersAsTheModelDid(t *testing.T) {
 	}
 }
 
-func TestFailuresComeAgainAtTheirAttempt(t *testing.T) {
+func TestFailuresAreReplayedAtTheirAttempt(t *testing.T) {
 	t.Parallel()
 	r := modeltest.Ask("fail")
 	second, third := r, r
@@ -137,7 +137,7 @@ func TestFailuresComeAgainAtTheirAttempt(t *testing.T) {
 	}
 }
 
-func TestIDsOfCallsDoNotCount(t *testing.T) {
+func TestCallIDsDoNotCount(t *testing.T) {
 	t.Parallel()
 	with := func(id content.CallID) model.Request {
 		r := modeltest.Ask("go")
@@ -152,7 +152,7 @@ func TestIDsOfCallsDoNotCount(t *testing.T) {
 	}
 }
 
-func TestARequestThatDriftsFailsWithADiff(t *testing.T) {
+func TestChangedRequestFailsWithADiff(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("The same words again. ", 40)
 	r := modeltest.Ask("Read the file a.txt, please.")
@@ -168,7 +168,7 @@ func TestARequestThatDriftsFailsWithADiff(t *testing.T) {
 		t.Fatalf("Call = %v, want class exhausted", err)
 	}
 	for _, want := range []string{
-		"of 2 the most alike is number 2", "Be brief.", "Be thorough.",
+		"the most similar of 2 is number 2", "Be brief.", "Be thorough.",
 		`-      "text": "Read the file a.txt, please."`, `+      "text": "Read the file b.txt, please."`,
 	} {
 		if !strings.Contains(e.Message, want) {
@@ -199,7 +199,7 @@ func TestAnEmptyCassetteSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Call(t.Context(), modeltest.Ask("hi"), quiet); err == nil || !strings.Contains(err.Error(), "has no exchange") {
+	if _, err := m.Call(t.Context(), modeltest.Ask("hi"), quiet); err == nil || !strings.Contains(err.Error(), "cassette is empty") {
 		t.Errorf("Call = %v", err)
 	}
 }
@@ -270,28 +270,28 @@ func TestACallThatIsCancelledIsNotRecorded(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCassette(t *testing.T) {
+func TestInvalidCassettesAreRejected(t *testing.T) {
 	t.Parallel()
 	const head = `{"turnlog_cassette":1,"model":"m","capabilities":{}}` + "\n"
 	for data, want := range map[string]string{
-		"":                             "it is empty",
+		"":                             "empty",
 		"hello":                        "line 1: not the header",
 		`{"model":"m"}`:                "line 1: not the header",
-		`{"turnlog_cassette":9}`:       "its format is 9, this program reads 1",
+		`{"turnlog_cassette":9}`:       "format 9, but this program reads 1",
 		head + "\n{":                   "line 3: not an exchange",
-		head + `{"key":"k"}`:           "want a key, and a reply or a failure",
+		head + `{"key":"k"}`:           "want a key and either",
 		head + `{"key":"k","color":1}`: `unknown field "color"`,
 	} {
 		if m, err := record.Parse("t.jsonl", []byte(data), record.Config{}); m != nil || err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "cassette t.jsonl: ") {
 			t.Errorf("Parse(%q) = %v, want %q", data, err, want)
 		}
 	}
-	for file, want := range map[string]string{"": "which cassette", "none.jsonl": "cassette none.jsonl: no such file or directory"} {
+	for file, want := range map[string]string{"": "no cassette", "none.jsonl": "cassette none.jsonl: no such file or directory"} {
 		if _, err := record.Open(file, nil, record.Config{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Open(%q) = %v, want %q", file, err, want)
 		}
 	}
-	if _, err := record.Open("not/there/x.jsonl", rich(), record.Config{}); err == nil || !strings.Contains(err.Error(), "there is no directory not/there") {
+	if _, err := record.Open("not/there/x.jsonl", rich(), record.Config{}); err == nil || !strings.Contains(err.Error(), "no directory not/there") {
 		t.Errorf("Open = %v", err)
 	}
 }

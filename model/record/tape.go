@@ -12,18 +12,18 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// version is that of the file's format.
+// version is the version of the file format.
 const version = 1
 
-// tape is what a cassette holds.
+// tape is the content of a cassette.
 type tape struct {
 	header header
 	marks  []mark
-	lines  [][]byte // as they are written, while recording
+	lines  [][]byte // encoded, when recording
 	played []exchange
 }
 
-// mark says what a line answers.
+// mark identifies the request of a line.
 type mark struct {
 	key     string
 	attempt int
@@ -36,7 +36,7 @@ type header struct {
 	Capabilities capabilities `json:"capabilities"`
 }
 
-// capabilities are model.Capabilities as they are written.
+// capabilities is model.Capabilities in JSON.
 type capabilities struct {
 	Tools         bool `json:"tools,omitempty"`
 	Parallel      bool `json:"parallel,omitempty"`
@@ -51,7 +51,7 @@ func newHeader(m model.Model) header {
 	return header{Version: version, Model: m.Name(), Capabilities: capabilities(m.Capabilities())}
 }
 
-// exchange is one request and its answer.
+// exchange is one request and its reply or failure.
 type exchange struct {
 	Key     string          `json:"key"`
 	Attempt int             `json:"attempt"`
@@ -94,7 +94,7 @@ func (f *failure) err() error {
 	return &model.Error{Class: f.Class, Code: f.Code, Message: f.Message, RetryAfter: f.RetryAfter, Usage: f.Usage}
 }
 
-// line is the exchange as it is written.
+// line returns the encoded exchange.
 func (x exchange) line(secrets []secret) ([]byte, error) {
 	raw, err := json.Marshal(x)
 	if err != nil {
@@ -103,7 +103,7 @@ func (x exchange) line(secrets []secret) ([]byte, error) {
 	return conceal(raw, secrets), nil
 }
 
-// add puts an exchange on the tape. One that is there already is replaced.
+// add adds an exchange, replacing an earlier one for the same request.
 func (t *tape) add(key string, attempt int, line []byte) {
 	m := mark{key, attempt}
 	if i := slices.Index(t.marks, m); i >= 0 {
@@ -122,7 +122,7 @@ func (t *tape) bytes() ([]byte, error) {
 	return append(bytes.Join(lines, []byte("\n")), '\n'), nil
 }
 
-// parseTape reads a cassette.
+// parseTape parses a cassette.
 func parseTape(data []byte) (tape, error) {
 	var t tape
 	n := 0
@@ -136,7 +136,7 @@ func parseTape(data []byte) (tape, error) {
 		}
 	}
 	if t.header.Version == 0 {
-		return tape{}, errors.New("it is empty")
+		return tape{}, errors.New("empty")
 	}
 	return t, nil
 }
@@ -150,7 +150,7 @@ func (t *tape) read(line []byte) error {
 		case t.header.Version == 0:
 			return errors.New("not the header of a cassette")
 		case t.header.Version != version:
-			return fmt.Errorf("its format is %d, this program reads %d", t.header.Version, version)
+			return fmt.Errorf("format %d, but this program reads %d", t.header.Version, version)
 		}
 		return nil
 	}
@@ -161,14 +161,14 @@ func (t *tape) read(line []byte) error {
 		return fmt.Errorf("not an exchange: %w", err)
 	}
 	if x.Key == "" || (x.Reply == nil) == (x.Failure == nil) {
-		return errors.New("not an exchange: want a key, and a reply or a failure")
+		return errors.New("not an exchange: want a key and either a reply or a failure")
 	}
 	t.played = append(t.played, x)
 	return nil
 }
 
-// find returns the exchange that answers: the one of that attempt, else the one
-// before it, else the first.
+// find returns the exchange of an attempt, otherwise of the latest earlier attempt,
+// otherwise of the first one.
 func (t *tape) find(key string, attempt int) (found exchange, ok bool) {
 	for _, x := range t.played {
 		if x.Key != key {

@@ -12,11 +12,10 @@ import (
 	"github.com/turnlog/turnlog/model/record"
 )
 
-// maxCassette is how large a cassette may be that travels with a session's name.
+// maxCassette is the maximum size of a cassette that a session contains.
 const maxCassette = 1 << 20
 
-// Fallback is the name of the model that is made of the models with these names; of
-// one, it is that name.
+// Fallback returns the name of the fallback model of the models: of one, its own name.
 func Fallback(names ...string) string { return fallback.Name(names...) }
 
 func openFallback(s Setup) (model.Model, error) {
@@ -53,7 +52,7 @@ func openRecord(s Setup) (model.Model, error) {
 	case s.Ref.Model == "" || !given:
 		return nil, errors.New("write record:FILE?model=NAME")
 	case s.Shared:
-		return nil, errors.New("a session does not write files where it is driven: record in this process, without a server")
+		return nil, errors.New("a session does not write files on a node: record in this process, without a server")
 	case s.Data != nil:
 		return nil, noData(s)
 	}

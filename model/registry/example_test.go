@@ -19,5 +19,5 @@ func ExampleRegistry_Open() {
 	fmt.Println(err)
 	// Output:
 	// scripted:hello.yaml
-	// model openai:gpt-5: OPENAI_API_KEY is not set in the environment of this process: set it, or the address of a server that wants no key as OPENAI_BASE_URL
+	// model openai:gpt-5: OPENAI_API_KEY is not set in the environment of this process: set it, or set the address of a server that needs no key as OPENAI_BASE_URL
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/turnlog/turnlog/model/scripted"
 )
 
-// Providers returns the providers that come with Turnlog. Those with a key are in the
-// order in which a default is looked for.
+// Providers returns Turnlog's providers. Those with a key are in the order of defaults.
 func Providers() []Provider {
 	return []Provider{
 		{
@@ -42,7 +41,7 @@ func Providers() []Provider {
 	}
 }
 
-// remote is what models behind a network have in common.
+// remote is the common setup of models behind a network.
 type remote struct {
 	key, base string
 	numbers   *numbers
@@ -67,7 +66,7 @@ func (s Setup) remote() (remote, error) {
 }
 
 func noData(s Setup) error {
-	return fmt.Errorf("the %s model takes no data, but %d bytes came along", s.Ref.Provider, len(s.Data))
+	return fmt.Errorf("the %s model takes no data, but got %d bytes", s.Ref.Provider, len(s.Data))
 }
 
 func openAnthropic(s Setup) (model.Model, error) {
@@ -126,7 +125,7 @@ func openGemini(s Setup) (model.Model, error) {
 	return made(gemini.New(cfg))
 }
 
-// made makes a model of a pointer to one, and nothing of an error.
+// made returns a nil interface on error, instead of one with a nil pointer.
 func made[M model.Model](m M, err error) (model.Model, error) {
 	if err != nil {
 		return nil, err

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Ref is a model's name taken apart.
+// Ref is a parsed model name.
 type Ref struct {
 	Provider string
-	Model    string // empty: none given
+	Model    string // may be empty
 	Options  []Option
 }
 
-// Option is one setting in a model's name.
+// Option is one setting in a model name.
 type Option struct {
 	Key   string
 	Value string
 }
 
-// Option returns the value of the option, and whether it was given.
+// Option returns the value of an option and reports whether it is given.
 func (r Ref) Option(key string) (string, bool) {
 	for _, o := range r.Options {
 		if o.Key == key {
@@ -29,7 +29,7 @@ func (r Ref) Option(key string) (string, bool) {
 	return "", false
 }
 
-// String puts the name together again.
+// String returns the name.
 func (r Ref) String() string {
 	s := r.Provider
 	if r.Model != "" {
@@ -45,9 +45,9 @@ func (r Ref) String() string {
 	return s + "?" + strings.Join(pairs, "&")
 }
 
-// ParseRef takes provider:model?option=value&option=value apart. It returns an
-// error if there is no provider, and for an option without a value or given
-// twice. Keys and values are escaped as in URLs.
+// ParseRef parses provider:model?option=value&option=value. The provider is required,
+// and so is the value of each option. An option may be given once. Keys and values
+// are escaped as in URLs.
 func ParseRef(name string) (Ref, error) {
 	base, query, hasQuery := strings.Cut(name, "?")
 	var r Ref

@@ -1,15 +1,13 @@
-// Package registry finds the model that a name on a command line means.
+// Package registry opens models by name.
 //
-// The one idea: a name is data, provider:model?option=value, and what it needs beside
-// that comes from an environment which is passed in. [Providers] returns all that our
-// binaries know as a slice to read; a program that knows more gives its own to [New].
-// Nothing registers itself.
+// A name is data: provider:model?option=value. Everything else comes from an
+// environment that the caller passes in. [Providers] returns the providers of
+// Turnlog's binaries; a program can pass more to [New]. Nothing registers itself. The
+// name of a model cannot contain '?'.
 //
-// A name has at most one '?', so a model whose own name has one cannot be named.
-//
-// Who opens a model by a name that somebody else wrote, as a node does, calls
-// [Registry.OpenShared]: such a name opens no file here and sends no key of this
-// process to an address of its choice.
+// To open a name from an untrusted source, as a node does, call
+// [Registry.OpenShared]: the name cannot open local files and cannot send this
+// process's keys to an address of its choice.
 package registry
 
 import (
@@ -23,30 +21,29 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// Provider makes models of one kind.
+// Provider opens models of one kind.
 type Provider struct {
-	Name    string   // the part of a model's name before the colon
-	Usage   string   // how a name is written, for people
-	Options []string // the options that it knows
+	Name    string   // the prefix of model names
+	Usage   string   // the form of names, for people
+	Options []string // the supported options
 
-	Keys    []string // variables that may hold the key, the first that is set counts; none: it needs none
-	Address string   // variable that may hold a base URL
-	Default string   // the model that counts if none is named and there is a key
-	Foreign bool     // a base URL may be another company's, which has other models and may want no key
+	Keys    []string // variables for the key, the first one set counts; none: no key is needed
+	Address string   // variable for the base URL
+	Default string   // the default model if there is a key
+	Foreign bool     // a base URL may belong to another provider, with other models and perhaps no key
 
-	// Open makes the model.
+	// Open opens a model.
 	Open func(s Setup) (model.Model, error)
 }
 
-// Registry opens models by their names.
+// Registry opens models by name.
 type Registry struct {
 	providers []Provider
 	getenv    func(string) string
-	folder    string // where names look for files; "": where the process is
+	folder    string // base of relative files; "": the working directory
 }
 
-// New returns a registry of [Providers] and more. The environment is what getenv
-// returns; nil is an empty one.
+// New returns a registry of [Providers] and more. A nil getenv is an empty environment.
 func New(getenv func(string) string, more ...Provider) *Registry {
 	if getenv == nil {
 		getenv = func(string) string { return "" }
@@ -54,46 +51,44 @@ func New(getenv func(string) string, more ...Provider) *Registry {
 	return &Registry{providers: append(Providers(), more...), getenv: getenv}
 }
 
-// In returns the registry for names that were written down in a folder: files that they
-// name are relative to that.
+// In returns a registry that resolves relative files in names against a folder.
 func (r *Registry) In(folder string) *Registry {
 	in := *r
 	in.folder = folder
 	return &in
 }
 
-// Providers returns the providers that the registry knows.
+// Providers returns the providers of the registry.
 func (r *Registry) Providers() []Provider { return slices.Clone(r.providers) }
 
-// Open makes the model that the name means. Data is what [Data] returned for it
-// elsewhere; if it is nil, the file is read that the name names.
+// Open opens the model with the name. Data is the result of [Data] for it; if nil, Open
+// reads the file in the name.
 //
-// It returns an error for a name that ParseRef refuses, an unknown provider, an
-// option that the provider does not know, a *[MissingError] if the environment lacks
-// what the provider needs, and what the provider refuses.
+// Open returns a *[MissingError] if the environment lacks what the provider needs, and
+// other errors for a malformed name, an unknown provider or option, and invalid
+// values.
 func (r *Registry) Open(name string, data []byte) (model.Model, error) {
 	return r.open(name, data, false)
 }
 
-// OpenShared is Open for a name that came with a session. It refuses a name that
-// would read or write a file of this machine, or that says to which address a key is
-// sent.
+// OpenShared is Open for a name from a session. It rejects names that would read or
+// write local files or choose the address to which a key is sent.
 func (r *Registry) OpenShared(name string, data []byte) (model.Model, error) {
 	return r.open(name, data, true)
 }
 
-// Check returns an error if a name can mean no model, whatever keys the environment has:
-// its form is wrong, nobody knows its provider or one of its options, an option has a value
-// that cannot be, or a file that it names is not there. Nothing is called.
+// Check returns an error if a name is invalid in every environment: it is malformed, its
+// provider or an option is unknown, a value is invalid, or a file is missing. It calls
+// no provider.
 func (r *Registry) Check(name string) error {
 	with := *r
-	with.getenv = r.pretended
+	with.getenv = r.withKeys
 	_, err := with.Open(name, nil)
 	return err
 }
 
-// pretended is an environment in which every key is set and no address.
-func (r *Registry) pretended(variable string) string {
+// withKeys is the environment with every key set and no base URL.
+func (r *Registry) withKeys(variable string) string {
 	for _, p := range r.providers {
 		switch {
 		case slices.Contains(p.Keys, variable):
@@ -107,7 +102,7 @@ func (r *Registry) pretended(variable string) string {
 
 func (r *Registry) find(name string) (Ref, Provider, error) {
 	if name == "" {
-		return Ref{}, Provider{}, fmt.Errorf("no model is named: use %s", r.usage())
+		return Ref{}, Provider{}, fmt.Errorf("no model: use %s", r.usage())
 	}
 	ref, err := ParseRef(name)
 	if err != nil {
@@ -115,7 +110,7 @@ func (r *Registry) find(name string) (Ref, Provider, error) {
 	}
 	i := slices.IndexFunc(r.providers, func(p Provider) bool { return p.Name == ref.Provider })
 	if i < 0 {
-		return Ref{}, Provider{}, fmt.Errorf("model %q: unknown provider %q%s", name, ref.Provider, cmp.Or(r.meant(ref), ": use "+r.usage()))
+		return Ref{}, Provider{}, fmt.Errorf("model %q: unknown provider %q%s", name, ref.Provider, cmp.Or(r.hint(ref), ": use "+r.usage()))
 	}
 	p := r.providers[i]
 	for _, o := range ref.Options {
@@ -127,9 +122,9 @@ func (r *Registry) find(name string) (Ref, Provider, error) {
 	return ref, p, nil
 }
 
-// meant suggests the provider of a name whose own nobody knows: one that is a slip away, or
-// one that makes models of such names.
-func (r *Registry) meant(ref Ref) string {
+// hint suggests a provider for an unknown one: one with a similar name, or one whose
+// models have such names.
+func (r *Registry) hint(ref Ref) string {
 	var names []string
 	for _, p := range r.providers {
 		names = append(names, p.Name)
@@ -153,7 +148,7 @@ func (r *Registry) open(name string, data []byte, shared bool) (model.Model, err
 	return m, nil
 }
 
-// usage lists how models are named: "a, b or c".
+// usage lists the forms of names: "a, b or c".
 func (r *Registry) usage() string {
 	words := make([]string, len(r.providers))
 	for i, p := range r.providers {
@@ -170,9 +165,8 @@ func options(p Provider) string {
 	return strings.Join(p.Options, ", ")
 }
 
-// Data returns what must travel with the model's name so that a registry makes the
-// same model elsewhere: a script's or a cassette's content, those of a fallback's
-// models together, or nil.
+// Data returns the data that another process needs in addition to the name to open the
+// same model: the content of scripts and cassettes, or nil.
 func Data(m model.Model) []byte {
 	switch m := m.(type) {
 	case interface{ Source() []byte }:
@@ -183,7 +177,7 @@ func Data(m model.Model) []byte {
 	return nil
 }
 
-// bundle is the data of several models; nil if none has any.
+// bundle returns the data of several models, or nil if none has any.
 func bundle(models []model.Model) []byte {
 	all := make([][]byte, len(models))
 	some := false
@@ -196,7 +190,7 @@ func bundle(models []model.Model) []byte {
 	}
 	raw, err := json.Marshal(all)
 	if err != nil {
-		return nil // bytes can always be written
+		return nil // impossible for bytes
 	}
 	return raw
 }

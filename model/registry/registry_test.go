@@ -118,13 +118,13 @@ func ask(t *testing.T, m model.Model, want string) {
 	}
 }
 
-func TestWhatCannotBeOpened(t *testing.T) {
+func TestInvalidNamesAreRejected(t *testing.T) {
 	t.Parallel()
 	r := registry.New(keys().get)
 	for _, tt := range []struct {
 		name, data, want string
 	}{
-		{"", "", "no model is named: use anthropic:MODEL, openai:MODEL, gemini:MODEL, fallback:NAME,NAME, record:FILE?model=NAME, replay:FILE, scripted:FILE or demo"},
+		{"", "", "no model: use anthropic:MODEL, openai:MODEL, gemini:MODEL, fallback:NAME,NAME, record:FILE?model=NAME, replay:FILE, scripted:FILE or demo"},
 		{":x", "", `model ":x": no provider`},
 		{"gpt:5", "", `model "gpt:5": unknown provider "gpt": use anthropic:MODEL`},
 		{"Demo", "", `unknown provider "Demo": did you mean demo?`},
@@ -132,7 +132,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		{"claude-x?effort=low", "", `unknown provider "claude-x": did you mean anthropic:claude-x?effort=low?`},
 		{"openai:x?effrt=low", "", `unknown option "effrt": did you mean effort?`},
 		{"demo:large", "", `model demo:large: there is one demo model: write demo, without "large"`},
-		{"demo", script, "model demo: the demo model takes no data, but 25 bytes came along"},
+		{"demo", script, "model demo: the demo model takes no data, but got 25 bytes"},
 		{"demo?speed=9", "", `model "demo?speed=9": unknown option "speed": demo has none`},
 		{"scripted", "", "model scripted: which script? write scripted:FILE"},
 		{"scripted:", "", "model scripted: which script? write scripted:FILE"},
@@ -150,7 +150,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		{"gemini:x?base_url=", "", "option base_url: give an address"},
 		{"gemini:x?base_url=here", "", "base_url: want http"},
 		{"fallback", "", "which models? write fallback:NAME,NAME"},
-		{"fallback:demo,", "", "no model is named"},
+		{"fallback:demo,", "", "no model"},
 		{"fallback:demo,gpt:5", "", `unknown provider "gpt"`},
 		{"fallback:demo,%zz", "", "name 2: invalid URL escape"},
 		{"fallback:demo?on=rain", "", `unknown class "rain"`},
@@ -158,7 +158,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		{"fallback:demo,demo", "x", "the models' data: invalid"},
 		{"record:x", "", "write record:FILE?model=NAME"},
 		{"record:x?model=gpt:5", "", `unknown provider "gpt"`},
-		{"record:no/where/x?model=demo", "", "there is no directory no/where"},
+		{"record:no/where/x?model=demo", "", "no directory no/where"},
 		{"replay", "", "which cassette? write replay:FILE"},
 		{"replay:none.jsonl", "", "cassette none.jsonl: no such file"},
 		{"replay:x", "nonsense", "line 1: not the header of a cassette"},
@@ -173,14 +173,14 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	}
 }
 
-func TestANameFromElsewhereIsHarmless(t *testing.T) {
+func TestSharedNamesAreHarmless(t *testing.T) {
 	t.Parallel()
 	r := registry.New(keys().get)
 	hello := file(t, "hello.yaml", script)
 	for name, want := range map[string]string{
-		"openai:x?base_url=http://127.0.0.1:1":                   "set OPENAI_BASE_URL where it is driven",
-		"anthropic:x?base_url=http://127.0.0.1:1":                "set ANTHROPIC_BASE_URL where it is driven",
-		"fallback:demo,gemini:x%3Fbase_url=http://127.0.0.1:1":   "set GOOGLE_GEMINI_BASE_URL where it is driven",
+		"openai:x?base_url=http://127.0.0.1:1":                   "set OPENAI_BASE_URL on the node",
+		"anthropic:x?base_url=http://127.0.0.1:1":                "set ANTHROPIC_BASE_URL on the node",
+		"fallback:demo,gemini:x%3Fbase_url=http://127.0.0.1:1":   "set GOOGLE_GEMINI_BASE_URL on the node",
 		"scripted:" + hello:                                      "without the script's content",
 		"replay:" + hello:                                        "without the cassette's content",
 		"record:" + hello + "?model=demo":                        "does not write files",
@@ -196,7 +196,7 @@ func TestANameFromElsewhereIsHarmless(t *testing.T) {
 	}
 }
 
-func TestFallbackNamesCanBeTakenApart(t *testing.T) {
+func TestFallbackNamesCanBeParsed(t *testing.T) {
 	t.Parallel()
 	if got := registry.Fallback("demo"); got != "demo" {
 		t.Errorf("of one: %q", got)
@@ -222,7 +222,7 @@ func (opened) Call(context.Context, model.Request, func(content.Delta)) (model.R
 	return model.Reply{}, nil
 }
 
-func TestProvidersOfOnesOwn(t *testing.T) {
+func TestCustomProvidersCanBeOpened(t *testing.T) {
 	t.Parallel()
 	r := registry.New(env{"OWN": "v"}.get, registry.Provider{
 		Name: "own", Usage: "own:NAME", Options: []string{"url", "key"},
@@ -285,7 +285,7 @@ func TestACassetteHoldsNoKey(t *testing.T) {
 	ask(t, open(t, r.Open, "replay:"+tape, nil), "the key is [secret]")
 }
 
-func TestFilesOfNamesAreWhereTheNamesWereWrittenDown(t *testing.T) {
+func TestRelativeFilesAreResolvedAgainstTheFolder(t *testing.T) {
 	t.Parallel()
 	here := file(t, "hello.yaml", "replies: [{text: here}]")
 	r := registry.New(nil)
@@ -301,7 +301,7 @@ func TestFilesOfNamesAreWhereTheNamesWereWrittenDown(t *testing.T) {
 	}
 }
 
-func TestANameIsCheckedWithoutKeysAndAddresses(t *testing.T) {
+func TestCheckNeedsNoKeys(t *testing.T) {
 	t.Parallel()
 	r := registry.New(env{"OPENAI_BASE_URL": "nonsense"}.get)
 	for _, name := range []string{"demo", "openai:x?effort=low&max_tokens=5", "anthropic:x?thinking=off", "gemini:x", "fallback:demo,openai:x"} {
@@ -320,11 +320,11 @@ func TestANameIsCheckedWithoutKeysAndAddresses(t *testing.T) {
 	}
 }
 
-func TestAMissingKeySaysWhatElseWouldDo(t *testing.T) {
+func TestMissingKeyErrorHasAHint(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"openai:x":    "OPENAI_API_KEY is not set in the environment of this process: set it, or the address of a server that wants no key as OPENAI_BASE_URL",
-		"anthropic:x": "ANTHROPIC_API_KEY is not set in the environment of this process: also at the address http://proxy:8080/a a key is sent; if the server there takes any, any text will do",
+		"openai:x":    "OPENAI_API_KEY is not set in the environment of this process: set it, or set the address of a server that needs no key as OPENAI_BASE_URL",
+		"anthropic:x": "ANTHROPIC_API_KEY is not set in the environment of this process: the server at http://proxy:8080/a gets a key, too; if it accepts any, use any text",
 		"gemini:x":    "GEMINI_API_KEY or GOOGLE_API_KEY is not set in the environment of this process",
 	} {
 		_, err := registry.New(env{"ANTHROPIC_BASE_URL": "http://me:secret@proxy:8080/a"}.get).Open(name, nil)

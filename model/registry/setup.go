@@ -10,17 +10,17 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// Setup is what a provider makes a model of.
+// Setup is what a provider needs to open a model.
 type Setup struct {
 	Ref    Ref
-	Data   []byte // what came along with the name; nil if nothing did
-	Shared bool   // the name came with a session; see OpenShared
+	Data   []byte // see [Data]; may be nil
+	Shared bool   // the name is from a session, see OpenShared
 
 	provider Provider
 	registry *Registry
 }
 
-// file is where the file is that the name names.
+// file returns the path of the file in the name.
 func (s Setup) file() string {
 	if name := s.Ref.Model; s.registry.folder == "" || filepath.IsAbs(name) {
 		return name
@@ -28,12 +28,12 @@ func (s Setup) file() string {
 	return filepath.Join(s.registry.folder, s.Ref.Model)
 }
 
-// MissingError is returned when the environment of this process lacks what a provider
+// MissingError is returned if the environment of this process lacks what a provider
 // needs. Another process may have it.
 type MissingError struct {
 	Provider  string
-	Variables []string // any one of them would do
-	Hint      string   // what else would do; "": nothing
+	Variables []string // any one is enough
+	Hint      string   // what else helps, if anything
 }
 
 // Error names the variables.
@@ -45,15 +45,14 @@ func (e *MissingError) Error() string {
 	return text
 }
 
-// Elsewhere says that a model which cannot be opened here may be opened by another
-// process.
+// Elsewhere reports that another process may be able to open the model.
 func (e *MissingError) Elsewhere() bool { return true }
 
-// Getenv returns a variable of the environment.
+// Getenv returns an environment variable.
 func (s Setup) Getenv(name string) string { return s.registry.getenv(name) }
 
-// Key returns the provider's key. Without one it returns a *MissingError, unless the
-// address is one that may want none.
+// Key returns the provider's key. It returns a *MissingError if there is none, unless a
+// server at the base URL may not need one.
 func (s Setup) Key(base string) (string, error) {
 	if key := s.registry.key(s.provider); key != "" {
 		return s.Getenv(key), nil
@@ -64,14 +63,14 @@ func (s Setup) Key(base string) (string, error) {
 	missing := &MissingError{Provider: s.provider.Name, Variables: s.provider.Keys}
 	switch {
 	case s.provider.Foreign:
-		missing.Hint = "set it, or the address of a server that wants no key as " + s.provider.Address
+		missing.Hint = "set it, or set the address of a server that needs no key as " + s.provider.Address
 	case base != "":
-		missing.Hint = "also at the address " + shown(base) + " a key is sent; if the server there takes any, any text will do"
+		missing.Hint = "the server at " + shown(base) + " gets a key, too; if it accepts any, use any text"
 	}
 	return "", missing
 }
 
-// BaseURL returns the address that the name or the environment gives; "": the
+// BaseURL returns the base URL from the name or the environment, or "" for the
 // provider's own.
 func (s Setup) BaseURL() (string, error) {
 	base, given := s.Ref.Option("base_url")
@@ -79,7 +78,7 @@ func (s Setup) BaseURL() (string, error) {
 		return s.Getenv(s.provider.Address), nil
 	}
 	if s.Shared {
-		return "", fmt.Errorf("option base_url: a session does not say where keys are sent: set %s where it is driven", s.provider.Address)
+		return "", fmt.Errorf("option base_url: a session cannot choose where keys are sent: set %s on the node", s.provider.Address)
 	}
 	if base == "" {
 		return "", errors.New("option base_url: give an address")
@@ -87,18 +86,18 @@ func (s Setup) BaseURL() (string, error) {
 	return base, nil
 }
 
-// Open makes a model that this one is made of.
+// Open opens a model that this one contains.
 func (s Setup) Open(name string, data []byte) (model.Model, error) {
 	return s.registry.open(name, data, s.Shared)
 }
 
-// text is an option, or "".
+// text returns an option, or "".
 func (s Setup) text(key string) string {
 	v, _ := s.Ref.Option(key)
 	return v
 }
 
-// numbers reads options that are numbers, and keeps the first error.
+// numbers parses numeric options and keeps the first error.
 type numbers struct {
 	setup Setup
 	err   error
@@ -110,7 +109,7 @@ func (n *numbers) wrong(key, value, want string) {
 	}
 }
 
-// int64 is a whole number; 0 if it is not given.
+// int64 returns an integer option, or 0.
 func (n *numbers) int64(key string) int64 {
 	value, given := n.setup.Ref.Option(key)
 	if !given {
@@ -125,7 +124,7 @@ func (n *numbers) int64(key string) int64 {
 
 func (n *numbers) int(key string) int { return int(n.int64(key)) }
 
-// float is a number; nil if it is not given.
+// float returns a number option, or nil.
 func (n *numbers) float(key string) *float64 {
 	value, given := n.setup.Ref.Option(key)
 	if !given {
@@ -138,7 +137,7 @@ func (n *numbers) float(key string) *float64 {
 	return &f
 }
 
-// bool is true or false; otherwise if it is not given.
+// bool returns a boolean option, or a default.
 func (n *numbers) bool(key string, otherwise bool) bool {
 	value, given := n.setup.Ref.Option(key)
 	if !given {

@@ -5,24 +5,23 @@ import (
 	"strings"
 )
 
-// ModelVariable names the variable that holds the name of the model to use when none
-// is named.
+// ModelVariable is the environment variable for the name of the default model.
 const ModelVariable = "TURNLOG_MODEL"
 
-// Status says whether the models of a provider can be opened.
+// Status is whether the models of a provider can be opened.
 type Status struct {
 	Provider string   `json:"provider"`
 	Usage    string   `json:"usage"`
 	Options  []string `json:"options,omitempty"`
 	Ready    bool     `json:"ready"`
-	Key      string   `json:"key,omitempty"`      // the variable that holds the key
-	Missing  []string `json:"missing,omitempty"`  // one of these would make it ready
-	Address  string   `json:"address,omitempty"`  // the variable that makes it ready without a key, by a server that wants none
-	BaseURL  string   `json:"base_url,omitempty"` // if the environment gives one; without user and query
-	Default  string   `json:"default,omitempty"`  // the name that counts for this provider if none is named
+	Key      string   `json:"key,omitempty"`      // the variable that is set
+	Missing  []string `json:"missing,omitempty"`  // any one of these variables is enough
+	Address  string   `json:"address,omitempty"`  // variable for a server that needs no key
+	BaseURL  string   `json:"base_url,omitempty"` // from the environment, without user and query
+	Default  string   `json:"default,omitempty"`  // the name of the default model
 }
 
-// Status says of each provider whether its models can be opened.
+// Status returns the status of each provider.
 func (r *Registry) Status() []Status {
 	all := make([]Status, 0, len(r.providers))
 	for _, p := range r.providers {
@@ -44,9 +43,9 @@ func (r *Registry) Status() []Status {
 	return all
 }
 
-// Default returns the name of the model to use when none is named, and the variable
-// that says so: [ModelVariable], or else the key of the first provider that has one
-// and a model that counts. Both are empty if the environment says nothing.
+// Default returns the name of the default model and the variable that determines it:
+// [ModelVariable], or else the key of the first provider with a key and a default
+// model. Both are empty if there is none.
 func (r *Registry) Default() (name, variable string) {
 	if name := r.getenv(ModelVariable); name != "" {
 		return name, ModelVariable
@@ -59,7 +58,7 @@ func (r *Registry) Default() (name, variable string) {
 	return "", ""
 }
 
-// key is the variable that holds the provider's key; "" if none does.
+// key returns the variable that contains the provider's key, or "".
 func (r *Registry) key(p Provider) string {
 	for _, v := range p.Keys {
 		if r.getenv(v) != "" {
@@ -76,20 +75,20 @@ func (r *Registry) address(p Provider) string {
 	return r.getenv(p.Address)
 }
 
-// shown is an address without what may be secret in it.
+// shown returns a URL without its potential secrets.
 func shown(base string) string {
 	if base == "" {
 		return ""
 	}
 	u, err := url.Parse(base)
 	if err != nil {
-		return "(not an address)"
+		return "(not a URL)"
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
 	return u.String()
 }
 
-// secrets are the keys that the environment holds.
+// secrets returns all keys in the environment.
 func (r *Registry) secrets() []string {
 	var all []string
 	for _, p := range r.providers {

@@ -35,7 +35,7 @@ func TestStatus(t *testing.T) {
 			"gemini": {Ready: true, Key: "GOOGLE_API_KEY", Counts: "gemini:gemini-flash-latest"},
 		}},
 		"no address": {env{"OPENAI_BASE_URL": "http://[", "OPENAI_API_KEY": canary}, map[string]brief{
-			"openai": {Ready: true, Key: "OPENAI_API_KEY", Base: "(not an address)"},
+			"openai": {Ready: true, Key: "OPENAI_API_KEY", Base: "(not a URL)"},
 		}},
 	} {
 		all := registry.New(tt.env.get).Status()
@@ -52,7 +52,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func TestTheDefaultIsThatOfTheFirstKey(t *testing.T) {
+func TestDefaultIsThatOfTheFirstKey(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		env            env

@@ -1,9 +1,8 @@
-// Package scripted is a model that answers from a script: the double for tests,
-// and a way to run an agent with no provider.
+// Package scripted is a model that replies from a script, as a test double or to run an
+// agent without a provider.
 //
-// The one idea: which reply comes next is a function of the request alone, the
-// number of assistant items in its transcript. A [Model] remembers nothing, so a
-// second attempt after a crash, on another machine, gives the same reply.
+// The number of assistant items in the transcript selects the reply. A [Model] has no
+// state, so a second attempt after a crash, on another machine, gets the same reply.
 //
 // A script is YAML:
 //
@@ -16,21 +15,19 @@
 //	    usage: {input: 120, output: 8}
 //	    delay: 50ms # before the first delta
 //	    chunk: 4    # runes per delta
-//	repeat: true # the last reply is given again and again
+//	repeat: true # repeat the last reply forever
 //
-// A reply may also have reasoning, finish_reason (completed, tool_call,
-// max_tokens, blocked, compaction, other) and error: {class, message, code,
-// retry_after, attempts}. With attempts, only so many attempts fail and the next
-// one gets the reply. A call may have an id; otherwise the n-th call of the r-th
-// reply is call_r_n, both counted from 1.
+// A reply may also have reasoning, finish_reason (completed, tool_call, max_tokens,
+// blocked, compaction, other) and error: {class, message, code, retry_after,
+// attempts}. With attempts, only that many attempts fail, and the next one gets the
+// reply. A call may have an id; the default is call_r_n for call n of reply r, both
+// counted from 1.
 //
-// Text, and strings inside an input, are Go templates over .Prompt, the text of
-// the last User item, and .Results, the results of the tools since then, in
-// order, each with .Name, .Text, .JSON and .IsError. In .JSON, whole numbers are
-// ints, so {{if gt .JSON.total 3}} works.
+// Text and the strings in an input are Go templates. .Prompt is the text of the last
+// User item. .Results are the tool results since then, each with .Name, .Text, .JSON
+// and .IsError. Integers in .JSON are ints, so {{if gt .JSON.total 3}} works.
 //
-// A script that does not parse is refused as a whole, with line and column;
-// unknown fields, wrong types, duplicate keys, anchors, aliases and tags are
-// errors. [Model.Source] returns its exact bytes, which a deployment carries with
-// the session so that any node can answer.
+// Errors in a script have a line and column. Unknown fields, wrong types, duplicate
+// keys, anchors, aliases and tags are errors. [Model.Source] returns the exact bytes
+// of the script, which a session contains so that any node can reply.
 package scripted

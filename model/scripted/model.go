@@ -15,16 +15,15 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// Model answers from a script. It is safe for concurrent use.
+// Model replies from a script. It is safe for concurrent use.
 type Model struct {
 	name   string
 	source []byte
 	script script
 }
 
-// Parse reads a script. The name stands in errors, and its last element in the
-// model's name; it need not be that of a file. An error says where the script is
-// wrong.
+// Parse parses a script. The name appears in errors, and its last element in the
+// model's name. It need not be a file.
 func Parse(name string, data []byte) (*Model, error) {
 	if name == "" {
 		name = "script"
@@ -36,13 +35,13 @@ func Parse(name string, data []byte) (*Model, error) {
 	return &Model{name: "scripted:" + filepath.Base(name), source: bytes.Clone(data), script: s}, nil
 }
 
-// Load reads the script in the file at path.
+// Load parses the script in a file.
 func Load(path string) (*Model, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("script %s: %w", path, reason(err))
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close() //nolint:errcheck // only read
 	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("script %s: %w", path, reason(err))
@@ -53,7 +52,7 @@ func Load(path string) (*Model, error) {
 	return Parse(path, data)
 }
 
-// reason strips the operation and the path, which the caller names itself.
+// reason removes the operation and the path, which the caller adds itself.
 func reason(err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return e.Err
@@ -64,17 +63,16 @@ func reason(err error) error {
 // Name returns scripted: and the last element of the script's name.
 func (m *Model) Name() string { return m.name }
 
-// Source returns the script, byte for byte as it was parsed.
+// Source returns the exact bytes of the script.
 func (m *Model) Source() []byte { return bytes.Clone(m.source) }
 
-// Capabilities says that a script may do all that a reply can hold.
+// Capabilities reports what scripts can express.
 func (m *Model) Capabilities() model.Capabilities {
 	return model.Capabilities{Tools: true, Parallel: true, Reasoning: true}
 }
 
-// Call gives the reply whose turn it is. It fails as the script says, with class
-// exhausted when no reply is left, and with class invalid_request when a template
-// cannot be filled in.
+// Call returns the next reply of the script. It fails if the script says so, with class
+// exhausted if no reply is left, and with class invalid_request if a template fails.
 func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
 	given := assistants(r.Transcript)
 	rep, err := m.pick(given)
@@ -117,7 +115,7 @@ func assistants(transcript []content.Item) int {
 	return n
 }
 
-// pick returns the reply that follows the given ones.
+// pick returns the reply after the given ones.
 func (m *Model) pick(given int) (reply, error) {
 	all := m.script.replies
 	if given < len(all) {
@@ -132,7 +130,7 @@ func (m *Model) pick(given int) (reply, error) {
 	}
 	return reply{}, &model.Error{
 		Class: content.ClassExhausted,
-		Message: fmt.Sprintf("%s: the script is exhausted: it has %d %s, and reply %d is asked for; add one, or end the script with repeat: true",
+		Message: fmt.Sprintf("%s: the script is exhausted: it has %d %s, but reply %d is requested; add one, or end the script with repeat: true",
 			m.name, len(all), noun, given+1),
 	}
 }
@@ -152,7 +150,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// item fills the reply in for one request. It is the number-th of its session.
+// item renders reply number of a session.
 func (r reply) item(ctx context.Context, number int, data view) (content.Item, error) {
 	item := content.Item{Kind: content.Assistant}
 	if r.reasoning != "" {

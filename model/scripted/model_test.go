@@ -73,7 +73,7 @@ replies:
 	})
 }
 
-func TestReplyHoldsAllThatTheScriptSays(t *testing.T) {
+func TestReplyContainsEveryFieldOfTheScript(t *testing.T) {
 	t.Parallel()
 	m := parse(t, `
 replies:
@@ -123,7 +123,7 @@ func TestExhaustedScript(t *testing.T) {
 	t.Parallel()
 	m := parse(t, "replies:\n  - text: one\n")
 	e := fails(t, m, after(content.AssistantText("one")))
-	want := "scripted:test.yaml: the script is exhausted: it has 1 reply, and reply 2 is asked for; add one, or end the script with repeat: true"
+	want := "scripted:test.yaml: the script is exhausted: it has 1 reply, but reply 2 is requested; add one, or end the script with repeat: true"
 	if e.Class != content.ClassExhausted || e.Message != want {
 		t.Errorf("Call = %v, want exhausted: %s", e, want)
 	}
@@ -179,7 +179,7 @@ replies:
 	}
 }
 
-func TestTemplatesThatCannotBeFilledIn(t *testing.T) {
+func TestFailingTemplatesFailTheCall(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{
 		`{text: "a {{(index .Results 3).Text}}"}`:             "reply 1, text, line 1: at <index .Results 3>: error calling index: ",
@@ -254,7 +254,7 @@ func TestCancelEndsTheDelay(t *testing.T) {
 	})
 }
 
-func TestCancelEndsATemplateThatRunsForMinutes(t *testing.T) {
+func TestCancelEndsASlowTemplate(t *testing.T) {
 	t.Parallel()
 	m := parse(t, `replies: [{text: '{{range 20000000000}}{{""}}{{end}}'}]`)
 	gone := errors.New("gone")

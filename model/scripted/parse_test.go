@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/model/scripted"
 )
 
-func TestWhatDoesNotParseIsRefused(t *testing.T) {
+func TestInvalidScriptsAreRejected(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		source string
@@ -35,8 +35,8 @@ func TestWhatDoesNotParseIsRefused(t *testing.T) {
 		"same key, quoted":       {"replies:\n  - calls: [{name: x, input: {a: 1, 'a': 2}}]\n", `script s.yaml:2:37: mapping key "a" already defined`},
 		"bad indentation":        {"replies:\n  - text: hi\n\tx: 1\n", "script s.yaml:3:"},
 		"unclosed list":          {"replies: [\n", "script s.yaml:1:10:"},
-		"two documents":          {"replies:\n  - text: a\n---\nreplies:\n  - text: b\n", "script s.yaml:3:1: a second document begins"},
-		"an empty second":        {"replies:\n  - text: a\n---\n", "script s.yaml:3:1: a second document begins"},
+		"two documents":          {"replies:\n  - text: a\n---\nreplies:\n  - text: b\n", "script s.yaml:3:1: a script is one document"},
+		"an empty second":        {"replies:\n  - text: a\n---\n", "script s.yaml:3:1: a script is one document"},
 		"anchor":                 {"replies:\n  - text: &x hi\n", "script s.yaml:2:11: reply 1, text: want a string, not an anchor or alias"},
 		"alias in an input":      {"replies:\n  - calls: [{name: x, input: {a: *b}}]\n", "want a plain value, list or mapping, not an anchor or alias"},
 		"merge key":              {"replies:\n  - calls: [{name: x, input: {<<: {a: 1}}}]\n", "keys are strings"},
@@ -46,8 +46,8 @@ func TestWhatDoesNotParseIsRefused(t *testing.T) {
 		"name missing":           {"replies:\n  - calls: [{input: {}}]\n", "reply 1, call 1: name is missing"},
 		"input is a list":        {"replies:\n  - calls: [{name: x, input: [1]}]\n", "script s.yaml:2:30: reply 1, call 1, input: want a mapping, not a list"},
 		"delay without unit":     {"replies:\n  - {text: a, delay: 5}\n", "reply 1, delay: want a duration like 250ms or 2s, not a number"},
-		"delay nonsense":         {"replies:\n  - {text: a, delay: soon}\n", `reply 1, delay: "soon" is no duration`},
-		"delay negative":         {"replies:\n  - {text: a, delay: -1s}\n", `reply 1, delay: "-1s" is no duration`},
+		"delay nonsense":         {"replies:\n  - {text: a, delay: soon}\n", `reply 1, delay: "soon" is not a duration`},
+		"delay negative":         {"replies:\n  - {text: a, delay: -1s}\n", `reply 1, delay: "-1s" is not a duration`},
 		"chunk negative":         {"replies:\n  - {text: a, chunk: -1}\n", "reply 1, chunk: -1 is out of range"},
 		"chunk is huge":          {"replies:\n  - {text: a, chunk: 4294967296}\n", "reply 1, chunk: 4294967296 is out of range"},
 		"usage negative":         {"replies:\n  - {text: a, usage: {input: -3}}\n", "reply 1, usage.input: -3 is out of range"},
@@ -71,7 +71,7 @@ func TestWhatDoesNotParseIsRefused(t *testing.T) {
 		"nested entries":     {strings.Repeat("- ", 20_000), "nest deeper than 64"},
 		"empty entries":      {strings.Repeat("-\n", 20_000), "nest deeper than 64"},
 		"nested by indents":  {indented(200), "nests deeper than 64"},
-		"too large":          {strings.Repeat("#", 1<<20) + "\n", "script s.yaml: 1048577 bytes, at most 1048576 are read"},
+		"too large":          {strings.Repeat("#", 1<<20) + "\n", "script s.yaml: 1048577 bytes, at most 1048576"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// script is what a file says.
+// script is a parsed script.
 type script struct {
 	replies []reply
 	repeat  bool // the last one
@@ -23,7 +23,7 @@ type reply struct {
 	reasoning string
 	calls     []call
 	usage     content.Usage
-	finish    content.FinishReason // empty: as the calls have it
+	finish    content.FinishReason // empty: depends on the calls
 	delay     time.Duration
 	chunk     int
 	fail      *failure // nil: never
@@ -85,7 +85,7 @@ func (d document) replies(n ast.Node, s *script) error {
 	return nil
 }
 
-// repeat may stand beside the replies and in the last of them; once is enough.
+// repeat is a field of the script or of its last reply.
 func (d document) repeat(n ast.Node, s *script) error {
 	v, err := d.boolean(n, "repeat")
 	s.repeat = s.repeat || v
@@ -116,14 +116,14 @@ func (d document) reply(n ast.Node, number int, repeat fieldFunc) (reply, error)
 	return r, d.sensible(n, who, r)
 }
 
-// sensible refuses a reply that says nothing, and one that can never be given.
+// sensible rejects a reply without content and content that can never be returned.
 func (d document) sensible(n ast.Node, who string, r reply) error {
 	says := r.text != nil || r.reasoning != "" || len(r.calls) > 0
 	switch {
 	case r.fail == nil && !says:
 		return d.errorf(n, "%s says nothing: give it text, calls or error", who)
 	case r.fail != nil && r.fail.attempts == 0 && says:
-		return d.errorf(n, "%s always fails, so what it says is never given: limit the failures with error.attempts", who)
+		return d.errorf(n, "%s always fails, so its content is never returned: limit the failures with error.attempts", who)
 	case r.fail != nil && r.fail.attempts > 0 && !says:
 		return d.errorf(n, "%s says nothing once its failing attempts are over: give it text or calls", who)
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// text is a string of the script: plain, or a template.
+// text is a string of the script, plain or a template.
 type text struct {
 	where string // which reply and field, for errors
 	plain string
 	tmpl  *template.Template // nil: plain
 }
 
-// template reads a string node and parses what it holds.
+// template parses a string node.
 func (d document) template(n ast.Node, where string) (text, error) {
 	s, err := d.text(n, where)
 	if err != nil || !strings.Contains(s, "{{") {
@@ -36,8 +36,8 @@ func (d document) template(n ast.Node, where string) (text, error) {
 	return text{where: where, tmpl: tmpl}, nil
 }
 
-// errorAtLine reports an error in line, counted from 1, of the text of n. Only in
-// a literal block are the lines of the text those of the file.
+// errorAtLine returns an error at a line, counted from 1, of the text of n. Only a
+// literal block has the same lines as the file.
 func (d document) errorAtLine(n ast.Node, line int, message string) error {
 	block, ok := n.(*ast.LiteralNode)
 	if !ok || line == 0 || !strings.HasPrefix(block.Start.Value, "|") {
@@ -46,8 +46,8 @@ func (d document) errorAtLine(n ast.Node, line int, message string) error {
 	return fmt.Errorf("script %s:%d: %s", d.name, block.Start.Position.Line+line, message)
 }
 
-// templateLine takes "template: where:line: message" apart, or the same with a
-// column, as it is when a template runs.
+// templateLine parses "template: where:line: message" and, from a running template,
+// "template: where:line:column: message".
 func templateLine(err error, where string) (line int, message string) {
 	message = err.Error()
 	rest, ok := strings.CutPrefix(message, "template: "+where+":")
@@ -68,12 +68,12 @@ func templateLine(err error, where string) (line int, message string) {
 	return line, rest
 }
 
-// render returns the text for one request.
+// render returns the text for a request.
 func (t text) render(ctx context.Context, v view) (string, error) {
 	if t.tmpl == nil {
 		return t.plain, nil
 	}
-	out := sheet{ctx: ctx}
+	out := output{ctx: ctx}
 	err := t.tmpl.Execute(&out, v)
 	if err == nil {
 		return out.buf.String(), nil
@@ -85,24 +85,24 @@ func (t text) render(ctx context.Context, v view) (string, error) {
 	return "", fmt.Errorf("%s, line %d: %s", t.where, max(line, 1), message)
 }
 
-// sheet is what a template writes on. A template that loops for ever ends when
-// the call is cancelled or its sheet is full.
-type sheet struct {
-	ctx context.Context //nolint:containedctx // io.Writer leaves no other way in
+// output is the output of a template. It ends an endless template when the call is
+// canceled or the output is too long.
+type output struct {
+	ctx context.Context //nolint:containedctx // io.Writer has no context
 	buf bytes.Buffer
 }
 
-func (s *sheet) Write(p []byte) (int, error) {
+func (s *output) Write(p []byte) (int, error) {
 	if s.ctx.Err() != nil {
 		return 0, context.Cause(s.ctx)
 	}
 	if s.buf.Len()+len(p) > maxSize {
 		return 0, errors.New("wrote more than 1 MiB")
 	}
-	return s.buf.Write(p) //nolint:wrapcheck // a buffer gives none
+	return s.buf.Write(p) //nolint:wrapcheck // never fails
 }
 
-// view is what templates see.
+// view is the data of templates.
 type view struct {
 	Prompt  string
 	Results []result
@@ -111,11 +111,11 @@ type view struct {
 type result struct {
 	Name    string
 	Text    string
-	JSON    any // nil: the tool returned none
+	JSON    any // nil: none
 	IsError bool
 }
 
-// viewOf collects the last User item and the results after it.
+// viewOf returns the last User item and the results after it.
 func viewOf(transcript []content.Item) view {
 	var v view
 	for _, it := range transcript {
@@ -129,7 +129,7 @@ func viewOf(transcript []content.Item) view {
 	return v
 }
 
-// jsonOf decodes the structured part of a result, or its text if that is JSON.
+// jsonOf decodes the structured part of a result, or its text if it is JSON.
 func jsonOf(r content.ToolResult) any {
 	raw := json.RawMessage(r.Text())
 	for _, p := range r.Output {
@@ -147,8 +147,8 @@ func jsonOf(r content.ToolResult) any {
 	return plainNumbers(v)
 }
 
-// plainNumbers turns whole numbers into ints and others into floats, because
-// templates compare numbers only with their own kind.
+// plainNumbers converts numbers to ints where possible, otherwise to floats, because
+// templates compare only numbers of the same kind.
 func plainNumbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:

@@ -10,14 +10,13 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// value is a JSON value whose strings may be templates. It keeps the order in
-// which the script names the fields.
+// value is a JSON value whose strings may be templates. It keeps the order of fields.
 type value struct {
 	kind   valueKind
 	raw    json.RawMessage // scalar
 	text   text            // str
 	values []value         // list, object
-	names  []string        // object, beside values
+	names  []string        // object, parallel to values
 }
 
 type valueKind int
@@ -29,7 +28,7 @@ const (
 	object
 )
 
-// value reads the JSON value that a node stands for.
+// value converts a node to a JSON value.
 func (d document) value(n ast.Node, where string, depth int) (value, error) {
 	if depth > maxDepth {
 		return value{}, d.errorf(n, "%s: nests deeper than %d", where, maxDepth)
@@ -88,7 +87,7 @@ func (d document) objectValue(n *ast.MappingNode, where string, depth int) (valu
 	return out, err
 }
 
-// render returns the JSON for one request.
+// render returns the JSON for a request.
 func (v value) render(ctx context.Context, data view) (json.RawMessage, error) {
 	var b bytes.Buffer
 	if err := v.write(ctx, &b, data); err != nil {
@@ -133,11 +132,11 @@ func (v value) writeAll(ctx context.Context, b *bytes.Buffer, data view, open, e
 	return nil
 }
 
-// writeString writes s as JSON and leaves <, > and & readable.
+// writeString writes s as JSON without escaping <, > and &.
 func writeString(b *bytes.Buffer, s string) {
 	enc := json.NewEncoder(b)
 	enc.SetEscapeHTML(false)
-	if enc.Encode(s) == nil { // a string always is JSON
-		b.Truncate(b.Len() - 1) // the line's end
+	if enc.Encode(s) == nil { // always, for a string
+		b.Truncate(b.Len() - 1) // the newline
 	}
 }

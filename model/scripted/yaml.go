@@ -19,16 +19,16 @@ import (
 
 const (
 	maxSize  = 1 << 20
-	maxDepth = 64 // of lists and mappings in one another
+	maxDepth = 64 // of nested lists and mappings
 )
 
-// document is one YAML text being read. Its methods give errors that begin with
-// the script's name, the line and the column.
+// document is a YAML document. Errors of its methods start with the name of the script,
+// the line and the column.
 type document struct {
 	name string
 }
 
-// fieldFunc takes the value of one field of a mapping.
+// fieldFunc handles the value of a field in a mapping.
 type fieldFunc = func(value ast.Node) error
 
 func (d document) errorf(n ast.Node, format string, args ...any) error {
@@ -46,10 +46,10 @@ func (d document) errorAt(at *token.Position, message string) error {
 	return fmt.Errorf("script %s:%d:%d: %s", d.name, at.Line, at.Column, message)
 }
 
-// parse reads the one document that data holds; nil if it holds nothing.
+// parse parses the document in data. It returns nil if data is empty.
 func (d document) parse(data []byte) (ast.Node, error) {
 	if len(data) > maxSize {
-		return nil, fmt.Errorf("script %s: %d bytes, at most %d are read", d.name, len(data), maxSize)
+		return nil, fmt.Errorf("script %s: %d bytes, at most %d", d.name, len(data), maxSize)
 	}
 	if bad := invalidUTF8(data); bad >= 0 {
 		return nil, fmt.Errorf("script %s:%d: not UTF-8", d.name, 1+bytes.Count(data[:bad], []byte("\n")))
@@ -76,11 +76,11 @@ func (d document) second(doc *ast.DocumentNode) error {
 	if doc.Start != nil {
 		at = doc.Start.Position
 	}
-	return d.errorAt(at, "a second document begins: a script is one")
+	return d.errorAt(at, "a script is one document, but a second one begins here")
 }
 
-// syntax takes the position out of the parser's error, which draws a picture of
-// several lines.
+// syntax returns the position and message of the parser's error, which has several
+// lines.
 func (d document) syntax(err error) error {
 	if e, ok := errors.AsType[yaml.Error](err); ok && e.GetToken() != nil {
 		return d.errorAt(e.GetToken().Position, e.GetMessage())
@@ -99,9 +99,8 @@ func invalidUTF8(data []byte) int {
 	return -1
 }
 
-// tooDeep looks for brackets in brackets, and for list entries one right behind
-// the other. The parser takes minutes over a hundred thousand of them; what is
-// nested by indentation grows by a line per level and is harmless.
+// tooDeep returns the position of brackets or list entries that nest too deeply on one
+// line, for which the parser would take minutes. Nesting by indentation is harmless.
 func tooDeep(tokens token.Tokens) *token.Position {
 	brackets, entries := 0, 0
 	for _, t := range tokens {
@@ -124,7 +123,7 @@ func tooDeep(tokens token.Tokens) *token.Position {
 	return nil
 }
 
-// mapping hands each field of n to its function.
+// mapping passes each field of n to its function.
 func (d document) mapping(n ast.Node, what string, known map[string]fieldFunc) error {
 	return d.each(n, what, func(key ast.Node, name string, value ast.Node) error {
 		set, ok := known[name]
@@ -136,7 +135,7 @@ func (d document) mapping(n ast.Node, what string, known map[string]fieldFunc) e
 	})
 }
 
-// each goes over the entries of a mapping whose keys are strings, each once.
+// each visits the entries of a mapping. Keys must be distinct strings.
 func (d document) each(n ast.Node, what string, visit func(key ast.Node, name string, value ast.Node) error) error {
 	m, ok := n.(*ast.MappingNode)
 	if !ok {
@@ -149,7 +148,7 @@ func (d document) each(n ast.Node, what string, visit func(key ast.Node, name st
 			return d.errorf(entry.Key, "%s: keys are strings: put %q in quotes", what, entry.Key.String())
 		}
 		if seen[key.Value] {
-			return d.errorf(key, "%s: %q is given twice", what, key.Value)
+			return d.errorf(key, "%s: duplicate key %q", what, key.Value)
 		}
 		seen[key.Value] = true
 		if err := visit(key, key.Value, entry.Value); err != nil {
@@ -177,7 +176,7 @@ func (d document) text(n ast.Node, what string) (string, error) {
 	return "", d.wrongType(n, what, "a string")
 }
 
-// count reads a whole number that is not negative.
+// count returns a nonnegative integer.
 func (d document) count(n ast.Node, what string) (int64, error) {
 	v, ok := n.(*ast.IntegerNode)
 	if !ok {
@@ -203,7 +202,7 @@ func (d document) duration(n ast.Node, what string) (time.Duration, error) {
 	}
 	v, err := time.ParseDuration(s)
 	if err != nil || v < 0 {
-		return 0, d.errorf(n, "%s: %q is no duration: write it like 250ms or 2s", what, s)
+		return 0, d.errorf(n, "%s: %q is not a duration: write it like 250ms or 2s", what, s)
 	}
 	return v, nil
 }

@@ -158,9 +158,11 @@ func (n names) requests(role Role, queue string) []string {
 	case RoleClient:
 		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
 		out = append(out, each([]string{toLook, toRead}, agents)...)
+		out = append(out, each([]string{toRead}, snapshots)...)
 		out = append(out, each([]string{toScan}, approvals, dead, catalog)...)
 	case RoleApprover:
 		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
+		out = append(out, each([]string{toRead}, snapshots)...)
 		out = append(out, each([]string{toScan}, approvals, dead)...)
 	case RoleObserver:
 		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)

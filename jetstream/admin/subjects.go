@@ -82,7 +82,7 @@ func Subjects(namespace string) []SubjectRow {
 		{n.Catalog().Key(layout.FenceKeys + session), "CATALOG", driver, runners},
 		{n.Nodes().Key(node), "NODES", driver, driver},
 		{n.Nodes().Key(layout.TicketsKey), "NODES", driver, driver},
-		{n.Snapshots().Key(session), "SNAPSHOTS", driver, driver},
+		{n.Snapshots().Key(session), "SNAPSHOTS", driver, lookers},
 		{n.Approvals().Key(session), "APPROVALS", driver, lookers},
 		{n.Dead().Key(session), "DEAD", driver, lookers},
 		{n.Agents().Key("<agent>"), "AGENTS", publisher, takers},

@@ -157,7 +157,7 @@ func powers(stream string) map[string][]string {
 		may(get, "driver", "keeper")
 		may(purge, "driver", "keeper")
 	case "SNAPSHOTS":
-		may(get, "driver", "keeper")
+		may(get, "approver", "client", "driver", "keeper")
 		may(direct, "keeper")
 		may(purge, "keeper")
 	case "RUN":

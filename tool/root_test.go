@@ -97,3 +97,27 @@ func TestOpenRootErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestSubdir(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r, err := tool.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Subdir("a/../a/b"); err != nil || got != filepath.Join(r.Dir(), "a", "b") {
+		t.Errorf("Subdir = %q, %v", got, err)
+	}
+	for path, code := range map[string]string{"none": tool.CodeNoFile, "file": tool.CodeFileSystem, "..": tool.CodeDenied} {
+		_, err := r.Subdir(path)
+		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != code {
+			t.Errorf("Subdir(%q) = %v, want code %s", path, err, code)
+		}
+	}
+}

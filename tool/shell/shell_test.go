@@ -328,6 +328,15 @@ func TestTimeoutEndsTheWholeFamilyAndShowsTheOutput(t *testing.T) {
 	}
 }
 
+func TestOutputOfATermHandlerIsShown(t *testing.T) {
+	t.Parallel()
+	x, root := newShell(t, shell.Options{Grace: 30 * time.Second})
+	script := "trap 'echo bye; exit 1' TERM; echo >begun; while :; do sleep 0.05; done"
+	if r, _ := timeOut(t, x, script, filepath.Join(root, "begun")); !strings.HasSuffix(r.Text(), "bye\n") {
+		t.Errorf("%s: %q", r.Code, r.Text())
+	}
+}
+
 func TestFamilyThatIgnoresTermIsKilled(t *testing.T) {
 	t.Parallel()
 	x, root := newShell(t, shell.Options{Grace: 100 * time.Millisecond})

@@ -1,11 +1,10 @@
-// Package extension is the code that a host plugs into a session: hooks,
-// mutators, observers, an approver, a verifier, a memory, and a durable wrapper.
+// Package extension defines the code a host plugs into a session: hooks, mutators,
+// observers, an approver, a verifier, a memory, and a durable wrapper.
 //
-// They are kept apart because they may do different things. A [Hook] may veto at
-// named points, and its decision is recorded. A [Mutator] edits the transcript,
-// whole or not at all. An [Observer] sees every fact and can change nothing. The
-// same values serve a session in process (package agent) and one in a deployment
-// (package actor).
+// They are separate because they have different powers. A [Hook] may veto at named points,
+// and its decision is recorded. A [Mutator] edits the transcript, whole or not at all. An
+// [Observer] sees every fact and can change nothing. The same values serve a session in
+// process (package agent) and in a deployment (package actor).
 package extension
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// Point names a place in the order of a round.
+// Point names a point in a session at which hooks or mutators run.
 type Point string
 
 // The points. The last three are those of mutators.
@@ -28,33 +27,30 @@ const (
 	PreToolExecution  Point = "pre_tool_execution"
 	PostToolExecution Point = "post_tool_execution"
 	ContextCompaction Point = "context_compaction"
-	SessionStart      Point = "session_start" // in process at every start of a host, in a deployment when the session is opened
-	SessionEnd        Point = "session_end"   // in process when a host closes it, in a deployment when the session is closed
+	SessionStart      Point = "session_start" // in process: a host starts; in a deployment: the session is opened
+	SessionEnd        Point = "session_end"   // in process: a host closes it; in a deployment: the session is closed
 
 	BeforeModel     Point = "before_model"
 	AfterToolResult Point = "after_tool_result"
 	AfterTurnEnded  Point = "after_turn_ended"
 )
 
-// ForMutators reports whether mutators stand at the point, and not hooks.
+// ForMutators reports whether mutators run at the point, not hooks.
 func (p Point) ForMutators() bool {
 	return p == BeforeModel || p == AfterToolResult || p == AfterTurnEnded
 }
 
-// Hook may veto at its points. Its decision is recorded, so a hook never runs
-// again on replay.
+// Hook may veto at its points. Its decision is recorded, so replay never runs a hook.
 type Hook interface {
 	// Name names the hook in the journal.
 	Name() string
-	// Points lists where the hook wants to be asked.
+	// Points lists where the hook runs.
 	Points() []Point
-	// OnEvent decides. An error terminates the turn, unless FailOpen wraps the
-	// hook.
+	// OnEvent decides. An error terminates the turn unless FailOpen wraps the hook.
 	OnEvent(ctx context.Context, e HookEvent) (Action, error)
 }
 
-// HookEvent carries what its Point has; the rest is zero. Everything in it is
-// read only.
+// HookEvent is what happens at a point; fields that do not apply are zero. It is read only.
 type HookEvent struct {
 	Point   Point
 	Session content.SessionID
@@ -72,10 +68,10 @@ type HookEvent struct {
 // Action is a hook's decision.
 type Action struct {
 	Kind   ActionKind
-	Reason string // recorded with every kind: one that lets the session go on may say why
+	Reason string // recorded with every kind
 }
 
-// ActionKind says what a hook wants.
+// ActionKind is what a hook decides.
 type ActionKind int
 
 // The kinds of actions.
@@ -85,7 +81,7 @@ const (
 	Terminate
 )
 
-// String returns the action's name as it is recorded.
+// String returns the recorded name of the action.
 func (k ActionKind) String() string {
 	switch k {
 	case Continue:
@@ -100,7 +96,7 @@ func (k ActionKind) String() string {
 
 type failOpen struct{ Hook }
 
-// FailOpen wraps a hook whose errors must not stop the turn: they become warnings.
+// FailOpen wraps a hook so that its errors become warnings and do not end the turn.
 func FailOpen(h Hook) Hook { return failOpen{h} }
 
 // FailsOpen reports whether h was wrapped by FailOpen.
@@ -109,27 +105,24 @@ func FailsOpen(h Hook) bool {
 	return ok
 }
 
-// Mutator edits a candidate of the transcript, which is committed whole or not at
-// all. It is asked at every mutation point, unless it is [Placed], and decides for
-// itself whether to act.
+// Mutator edits a copy of the transcript, which is committed whole or not at all. It runs at
+// every mutation point, unless it is [Placed], and decides for itself whether to act.
 type Mutator interface {
 	// Name names the mutator in the journal.
 	Name() string
-	// Mutate edits the candidate. An error leaves the transcript untouched. Mutate
-	// returns promptly when ctx ends: a cancelled turn waits for it, because what it
-	// used of a model is recorded also then.
+	// Mutate edits the candidate. An error leaves the transcript untouched. Mutate must
+	// return promptly when ctx ends: a cancelled turn waits for it to record its usage.
 	Mutate(ctx context.Context, m *Mutation) error
 }
 
-// Placed is a Mutator that acts at some of the points only, so that nothing is
-// recorded of it at the others.
+// Placed is a Mutator that runs at some of the points only. The others record nothing of it.
 type Placed interface {
 	Mutator
-	// Points lists where the mutator wants to be asked; none: everywhere.
+	// Points lists where the mutator runs; none: everywhere.
 	Points() []Point
 }
 
-// PointsOf returns where a mutator wants to be asked; none: everywhere.
+// PointsOf returns where a mutator runs; none: everywhere.
 func PointsOf(m Mutator) []Point {
 	if p, ok := m.(Placed); ok {
 		return p.Points()
@@ -142,7 +135,7 @@ type Mutation struct {
 	Point   Point
 	Session content.SessionID
 	Turn    content.TurnID
-	Items   []content.Item // the candidate: replace or edit
+	Items   []content.Item // the candidate, to be edited or replaced
 
 	// For the record.
 	OldTokens, NewTokens int64
@@ -150,13 +143,13 @@ type Mutation struct {
 	Metadata             content.Metadata
 }
 
-// Observer sees every event in order and cannot fail the loop.
+// Observer sees every event in order and cannot fail the session.
 type Observer interface {
 	// HandleEvent sees one event. It must not call back into the session's driver.
 	HandleEvent(e Observed)
 }
 
-// Observed is an event with where it stands. Seq is zero for what is live only.
+// Observed is an event and its place in the journal. Seq is zero for live-only events.
 type Observed struct {
 	Session content.SessionID
 	Seq     uint64
@@ -186,18 +179,17 @@ type Verifier interface {
 
 // Memory recalls and stores what tasks learned.
 type Memory interface {
-	// Recall returns what is known that may help with the goal; beside an error, what is
-	// known all the same.
+	// Recall returns what is known that may help with the goal, and with an error what it
+	// found nevertheless.
 	Recall(ctx context.Context, goal string) ([]content.Item, error)
-	// Remember stores what a task came to.
+	// Remember stores a task's outcome.
 	Remember(ctx context.Context, goal, summary string) error
 }
 
-// Durable wraps the two paid effects, for hosts that journal them elsewhere too.
+// Durable wraps the two effects that cost money, for hosts that also journal them elsewhere.
 type Durable interface {
-	// CallModel makes the call by next, once, or returns what an earlier one
-	// brought.
+	// CallModel calls next once, or returns the reply of an earlier call.
 	CallModel(ctx context.Context, r model.Request, next func(context.Context, model.Request) (model.Reply, error)) (model.Reply, error)
-	// CallTool runs the call by next, once, or returns what an earlier one brought.
+	// CallTool calls next once, or returns the result of an earlier call.
 	CallTool(ctx context.Context, c content.ToolCall, next func(context.Context, content.ToolCall) (content.ToolResult, error)) (content.ToolResult, error)
 }

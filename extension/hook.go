@@ -18,14 +18,13 @@ import (
 	"github.com/turnlog/turnlog/internal/procgroup"
 )
 
-// HookCommand is a command that decides at points of the loop; [NewHookCommand] makes a
-// hook of it.
+// HookCommand configures a hook that is a command; see [NewHookCommand].
 type HookCommand struct {
 	Name    string
 	Points  []Point
-	Tools   []string      // calls of which tools it is asked about, in which * stands for any characters; none: of all
-	Argv    []string      // looked for in this process's PATH, or relative to Dir
-	Dir     string        // where it begins; "": where this process is
+	Tools   []string      // only calls of these tools, in which * stands for any characters; none: all
+	Argv    []string      // found in this process's PATH, or relative to Dir
+	Dir     string        // working directory; "": this process's
 	Env     []string      // nil: this process's
 	Timeout time.Duration // 0: 30 s
 }
@@ -33,21 +32,20 @@ type HookCommand struct {
 const (
 	defaultHookTimeout = 30 * time.Second
 	hookGrace          = time.Second
-	vetoCode           = 2        // the exit code of a command that says no
-	maxAnswer          = 64 << 10 // bytes of what a command says that are read
-	maxReason          = 2000     // bytes of it that are recorded
+	vetoCode           = 2        // exit code of a veto
+	maxAnswer          = 64 << 10 // bytes of output that are read
+	maxReason          = 2000     // bytes of output that are recorded
 )
 
-// NewHookCommand returns the hook. It is told what happens as one JSON object on stdin: the
-// point, session, turn and round, and what there is of call, result, request, reply, and
-// tokens before and after a compaction.
+// NewHookCommand returns a hook that runs a command. The command reads one JSON object from
+// stdin: the point, session, turn and round, and, where they apply, the call, result,
+// request, reply, and tokens before and after a compaction.
 //
-// It goes on if the command exits with 0. What that then wrote to stdout is its decision
-// if it begins with {: an object with an action, continue, skip or terminate, and a
-// reason; any other text is a note for the journal. A command that exits with 2 says no,
-// for the reason on stderr: the call is skipped, and at every other point the turn ends.
-// Whatever else it does is an error, also when its time is over. The command and all that
-// it has started end with it, and with ctx.
+// Exit code 0 continues. If stdout then starts with {, it is the decision: an object with an
+// action (continue, skip or terminate) and a reason. Any other text is a note for the
+// journal. Exit code 2 is a veto with stderr as its reason: it skips the call, and at every
+// other point it ends the turn. Any other exit and a timeout are errors. The command's whole
+// process group ends with it and with ctx.
 func NewHookCommand(c HookCommand) (Hook, error) {
 	switch {
 	case c.Name == "":
@@ -55,16 +53,16 @@ func NewHookCommand(c HookCommand) (Hook, error) {
 	case len(c.Argv) == 0 || c.Argv[0] == "":
 		return nil, fmt.Errorf("hook %s: no command", c.Name)
 	case len(c.Points) == 0:
-		return nil, fmt.Errorf("hook %s: no point at which it stands", c.Name)
+		return nil, fmt.Errorf("hook %s: no point", c.Name)
 	case c.Timeout < 0:
 		return nil, fmt.Errorf("hook %s: timeout %v: use a positive time", c.Name, c.Timeout)
 	}
 	for _, p := range c.Points {
 		switch {
 		case !slices.Contains(HookPoints(), p):
-			return nil, fmt.Errorf("hook %s: %q is no point of hooks", c.Name, p)
+			return nil, fmt.Errorf("hook %s: no hooks run at %q", c.Name, p)
 		case len(c.Tools) > 0 && !p.ConcernsCall():
-			return nil, fmt.Errorf("hook %s: at %s there is no call whose tool could be looked at", c.Name, p)
+			return nil, fmt.Errorf("hook %s: tools apply only to points with a call, not to %s", c.Name, p)
 		}
 	}
 	c.Points, c.Tools, c.Argv = slices.Clone(c.Points), slices.Clone(c.Tools), slices.Clone(c.Argv)
@@ -72,7 +70,7 @@ func NewHookCommand(c HookCommand) (Hook, error) {
 	return hookCommand{c}, nil
 }
 
-// HookPoints lists the points at which hooks stand.
+// HookPoints lists the points at which hooks run.
 func HookPoints() []Point {
 	return []Point{
 		SessionStart, LoopIteration, PreLlmCall, PostLlmCall, PreToolExecution, PostToolExecution, ContextCompaction, SessionEnd,
@@ -84,10 +82,10 @@ func (p Point) ConcernsCall() bool { return p == PreToolExecution || p == PostTo
 
 type hookCommand struct{ HookCommand }
 
-// Name is the hook's.
+// Name returns the hook's name.
 func (h hookCommand) Name() string { return h.HookCommand.Name }
 
-// Points are those of the command.
+// Points returns where the command runs.
 func (h hookCommand) Points() []Point { return h.HookCommand.Points }
 
 // OnEvent runs the command.
@@ -102,7 +100,7 @@ func (h hookCommand) OnEvent(ctx context.Context, e HookEvent) (Action, error) {
 	case ctx.Err() != nil:
 		return Action{}, context.Cause(ctx)
 	case err != nil:
-		return Action{}, err // whoever asked knows whom
+		return Action{}, err // the caller adds the hook's name
 	case limited.Err() != nil:
 		return Action{}, fmt.Errorf("it was stopped after %s", h.Timeout)
 	case state.ExitCode() == vetoCode:
@@ -120,7 +118,7 @@ func (h hookCommand) concerns(e HookEvent) bool {
 	return e.Call != nil && slices.ContainsFunc(h.Tools, func(p string) bool { return content.Matches(p, e.Call.Name) })
 }
 
-// vetoAt is what a plain no means: a skip where that means something.
+// vetoAt is what a veto means: a skip where there is a call to skip.
 func vetoAt(p Point) ActionKind {
 	if p == PreToolExecution {
 		return Skip
@@ -128,7 +126,7 @@ func vetoAt(p Point) ActionKind {
 	return Terminate
 }
 
-// decision reads what a command wrote that ended well.
+// decision parses the output of a command that exited with 0.
 func decision(answer string) (Action, error) {
 	if !strings.HasPrefix(answer, "{") {
 		return Action{Reason: short(answer)}, nil
@@ -153,7 +151,7 @@ func decision(answer string) (Action, error) {
 	return Action{}, fmt.Errorf("its answer has the action %q: use continue, skip or terminate", said.Action)
 }
 
-// hookInput is what a command is told.
+// hookInput is what a command reads from stdin.
 type hookInput struct {
 	Point   Point             `json:"point"`
 	Session content.SessionID `json:"session"`
@@ -234,7 +232,7 @@ func (o *bounded) text() string {
 	return strings.TrimSpace(strings.ToValidUTF8(o.kept.String(), "\uFFFD"))
 }
 
-// short is a text as it is recorded.
+// short cuts a text for the record.
 func short(text string) string {
 	if len(text) <= maxReason {
 		return text

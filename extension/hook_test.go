@@ -31,7 +31,7 @@ func shellHook(t *testing.T, script string, change ...func(*extension.HookComman
 	return h
 }
 
-func TestACommandDecidesAsAHook(t *testing.T) {
+func TestHookCommandDecides(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		script string
@@ -72,10 +72,10 @@ func TestACommandDecidesAsAHook(t *testing.T) {
 	}
 }
 
-func TestACommandIsToldWhatHappens(t *testing.T) {
+func TestHookCommandReadsTheEvent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	h := shellHook(t, "cat > told", func(c *extension.HookCommand) { c.Dir = dir })
+	h := shellHook(t, "cat > input", func(c *extension.HookCommand) { c.Dir = dir })
 	big := strings.Repeat("long ", 100_000)
 	for _, e := range []extension.HookEvent{
 		{Call: &content.ToolCall{ID: "c", Name: "rm", Input: json.RawMessage(`{"path":"x"}`)}},
@@ -87,11 +87,11 @@ func TestACommandIsToldWhatHappens(t *testing.T) {
 		if _, err := h.OnEvent(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
-		raw, err := os.ReadFile(filepath.Join(dir, "told"))
+		raw, err := os.ReadFile(filepath.Join(dir, "input"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var told struct {
+		var got struct {
 			Point, Session, Turn string
 			Round                int
 			Call                 *content.ToolCall
@@ -104,20 +104,20 @@ func TestACommandIsToldWhatHappens(t *testing.T) {
 			}
 			OldTokens int `json:"old_tokens"`
 		}
-		if err := json.Unmarshal(raw, &told); err != nil {
+		if err := json.Unmarshal(raw, &got); err != nil {
 			t.Fatalf("%v: %.200s", err, raw)
 		}
 		switch {
-		case told.Point != "pre_llm_call" || told.Session != "s" || told.Turn != "turn-1" || told.Round != 2,
-			(told.Call != nil) != (e.Call != nil), told.Call != nil && told.Call.Name != "rm",
-			(told.Request != nil) != (e.Request != nil), told.Request != nil && (told.Request.Transcript[0].Text() != big || told.Request.Tools[0] != "rm"),
-			(told.Reply != nil) != (e.Reply != nil), told.Reply != nil && told.Reply.FinishReason != "completed", told.OldTokens != e.OldTokens:
-			t.Errorf("it was told %.300s", raw)
+		case got.Point != "pre_llm_call" || got.Session != "s" || got.Turn != "turn-1" || got.Round != 2,
+			(got.Call != nil) != (e.Call != nil), got.Call != nil && got.Call.Name != "rm",
+			(got.Request != nil) != (e.Request != nil), got.Request != nil && (got.Request.Transcript[0].Text() != big || got.Request.Tools[0] != "rm"),
+			(got.Reply != nil) != (e.Reply != nil), got.Reply != nil && got.Reply.FinishReason != "completed", got.OldTokens != e.OldTokens:
+			t.Errorf("stdin = %.300s", raw)
 		}
 	}
 }
 
-func TestACommandIsAskedAboutItsToolsOnly(t *testing.T) {
+func TestHookCommandSeesOnlyItsTools(t *testing.T) {
 	t.Parallel()
 	h := shellHook(t, "exit 2", func(c *extension.HookCommand) {
 		c.Points, c.Tools = []extension.Point{extension.PreToolExecution}, []string{"shell_*", "rm"}
@@ -130,7 +130,7 @@ func TestACommandIsAskedAboutItsToolsOnly(t *testing.T) {
 	}
 }
 
-func TestACommandEndsWithItsTime(t *testing.T) {
+func TestHookCommandStopsAtItsTimeout(t *testing.T) {
 	t.Parallel()
 	slow := shellHook(t, "sleep 600 & sleep 600", func(c *extension.HookCommand) { c.Timeout = 200 * time.Millisecond })
 	if a, err := slow.OnEvent(t.Context(), extension.HookEvent{}); err == nil || !strings.Contains(err.Error(), "stopped after 200ms") {
@@ -140,21 +140,21 @@ func TestACommandEndsWithItsTime(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(100*time.Millisecond, func() { cancel(enough) })
 	if _, err := shellHook(t, "sleep 600").OnEvent(ctx, extension.HookEvent{}); !errors.Is(err, enough) {
-		t.Errorf("OnEvent = %v, want why it was stopped", err)
+		t.Errorf("OnEvent = %v, want the cause", err)
 	}
 }
 
-func TestACommandThatCannotBeAHook(t *testing.T) {
+func TestNewHookCommandRefusesBadConfig(t *testing.T) {
 	t.Parallel()
 	points := []extension.Point{extension.PreToolExecution}
 	argv := []string{"true"}
 	for want, c := range map[string]extension.HookCommand{
-		"no name":              {Points: points, Argv: argv},
-		"no command":           {Name: "h", Points: points},
-		"no point":             {Name: "h", Argv: argv},
-		"positive":             {Name: "h", Points: points, Argv: argv, Timeout: -1},
-		`"before_model" is no`: {Name: "h", Points: []extension.Point{extension.BeforeModel}, Argv: argv},
-		"there is no call":     {Name: "h", Points: []extension.Point{extension.PreLlmCall}, Tools: []string{"x"}, Argv: argv},
+		"no name":               {Points: points, Argv: argv},
+		"no command":            {Name: "h", Points: points},
+		"no point":              {Name: "h", Argv: argv},
+		"positive":              {Name: "h", Points: points, Argv: argv, Timeout: -1},
+		`run at "before_model"`: {Name: "h", Points: []extension.Point{extension.BeforeModel}, Argv: argv},
+		"points with a call":    {Name: "h", Points: []extension.Point{extension.PreLlmCall}, Tools: []string{"x"}, Argv: argv},
 	} {
 		if h, err := extension.NewHookCommand(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("NewHookCommand = %v, %v, want %q", h, err, want)
@@ -162,6 +162,6 @@ func TestACommandThatCannotBeAHook(t *testing.T) {
 	}
 	gone := shellHook(t, "", func(c *extension.HookCommand) { c.Argv = []string{"no-such-command-here"} })
 	if _, err := gone.OnEvent(t.Context(), extension.HookEvent{}); err == nil {
-		t.Error("a command that is not there decides")
+		t.Error("OnEvent = nil error for a missing command")
 	}
 }

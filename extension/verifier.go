@@ -53,7 +53,7 @@ func (c command) Verify(ctx context.Context, workdir string) (pass bool, output 
 		return false, "", errors.New("verifier: no command")
 	}
 	path := c.argv[0]
-	if !strings.ContainsRune(path, os.PathSeparator) { // else the system looks in workdir
+	if !strings.ContainsRune(path, os.PathSeparator) { // else the path is relative to workdir
 		if path, err = exec.LookPath(path); err != nil {
 			return false, "", fmt.Errorf("verifier: %w", err)
 		}

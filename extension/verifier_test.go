@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 )
 
-func TestACommandIsAGate(t *testing.T) {
+func TestCommandVerifies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "marker"), nil, 0o600); err != nil {
@@ -43,7 +43,7 @@ func TestACommandIsAGate(t *testing.T) {
 	}
 }
 
-func TestACommandThatCannotRunSaysWhy(t *testing.T) {
+func TestCommandThatCannotRunReturnsAnError(t *testing.T) {
 	t.Parallel()
 	for _, argv := range [][]string{nil, {"no-such-command-here"}, {"./nor-here"}} {
 		if pass, _, err := extension.Command(argv...).Verify(t.Context(), t.TempDir()); pass || err == nil {
@@ -52,7 +52,7 @@ func TestACommandThatCannotRunSaysWhy(t *testing.T) {
 	}
 }
 
-func TestACancelledGateLeavesNothingBehind(t *testing.T) {
+func TestCancelledCommandLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -73,11 +73,11 @@ func TestACancelledGateLeavesNothingBehind(t *testing.T) {
 		t.Errorf("Verify = %t, %v", pass, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "after")); err == nil {
-		t.Error("a child went on")
+		t.Error("a child process survived")
 	}
 }
 
-func TestOnlyCommandsTravel(t *testing.T) {
+func TestArgvReturnsTheCommand(t *testing.T) {
 	t.Parallel()
 	if got := extension.Argv(extension.Command("go", "test")); !slices.Equal(got, []string{"go", "test"}) {
 		t.Errorf("Argv = %q", got)

@@ -11,9 +11,8 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// rounds drives a session through n rounds of one tool call each, in turns of ten
-// rounds, and leaves it while the last call runs. Each round is two entries and two
-// items of transcript.
+// rounds drives a session through n rounds of one tool call each, ten rounds a turn, until
+// the last call runs. Each round adds two entries and two transcript items.
 func rounds(tb testing.TB, n int) (*loop.State, []events.Entry) {
 	tb.Helper()
 	s := loop.New("s")
@@ -67,8 +66,8 @@ func toolResult(s *loop.State) commands.Command {
 	return r
 }
 
-// What a decision costs does not depend on how long the conversation is.
-func TestDecidingCostsTheSameInLongSessions(t *testing.T) {
+// The cost of a decision does not depend on the length of the conversation.
+func TestDecideCostsTheSameInLongSessions(t *testing.T) {
 	short, _ := rounds(t, 50)
 	long, _ := rounds(t, 5000)
 	if n, m := len(short.Transcript), len(long.Transcript); n > 150 || m < 10_000 {

@@ -14,15 +14,14 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// What no story tells of was not thought through: every command, event, effect,
-// refusal, status and finish reason has to turn up in testdata.
-func TestStoriesTellOfEverything(t *testing.T) {
+// Every command, event, effect, refusal, status and finish reason appears in a script.
+func TestScriptsCoverTheVocabulary(t *testing.T) {
 	t.Parallel()
-	text := stories(t)
+	text := scripts(t)
 	has := func(what, pattern string) {
 		t.Helper()
 		if !regexp.MustCompile(`(?m)` + pattern).MatchString(text) {
-			t.Errorf("no story tells of %s", what)
+			t.Errorf("no script shows %s", what)
 		}
 	}
 	for _, k := range events.Kinds() {
@@ -52,7 +51,7 @@ func TestStoriesTellOfEverything(t *testing.T) {
 	}
 }
 
-func stories(t *testing.T) string {
+func scripts(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil {
@@ -69,7 +68,7 @@ func stories(t *testing.T) string {
 	return all.String()
 }
 
-// refusals are all but too_large, which would be a long story.
+// refusals are all but too_large, whose script would be long.
 func refusals() []string {
 	return []string{
 		loop.ReasonSessionExists, loop.ReasonNoSession, loop.ReasonBadItem, loop.ReasonEmptyInput, loop.ReasonBusy, loop.ReasonClosed,
@@ -92,8 +91,8 @@ func finishReasons() []content.FinishReason {
 	}
 }
 
-// Two effects with one identity would be done once.
-func TestIdentitiesTellEffectsApart(t *testing.T) {
+// Of two effects with the same identity, a host would perform one.
+func TestIdentitiesAreUnique(t *testing.T) {
 	t.Parallel()
 	call := func(p content.Place, attempt int) loop.Call {
 		return loop.Call{ToolCall: content.ToolCall{Place: p}, Attempt: attempt}

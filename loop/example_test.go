@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// A turn by hand: what a host does, with a host's effects written out.
+// A turn by hand, with the reports of a host's effects written out.
 func Example() {
 	s := loop.New("s-1")
 	send := func(id string, c commands.Command) {

@@ -14,9 +14,9 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// FuzzCommands lets bytes choose what a session is told. Whatever it is, the core
-// does not panic, Decide only looks, everybody who folds the journal knows the
-// same, the session is never stuck, and the auditor finds every promise kept.
+// FuzzCommands lets bytes choose the commands. Whatever they are, the core does not panic,
+// Decide changes nothing, replay gives the same state, the session never gets stuck, and
+// package audit finds no violation.
 func FuzzCommands(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(randomBytes(seed, 120))
@@ -28,7 +28,7 @@ func FuzzCommands(f *testing.F) {
 
 var seeds = flag.Uint64("seeds", 100, "how many random sessions to try")
 
-// TestRandomSessions is the same for fixed seeds, fast enough for every run.
+// TestRandomSessions does the same for fixed seeds.
 func TestRandomSessions(t *testing.T) {
 	t.Parallel()
 	for seed := range *seeds {
@@ -51,7 +51,7 @@ func wander(t *testing.T, choices []byte) *generator {
 	g.Terse = true
 	defer func() {
 		if t.Failed() {
-			t.Logf("as a script:\n%s", g.Script(t, "What a random session found."))
+			t.Logf("as a script:\n%s", g.Script(t, "Found by a random session."))
 		}
 	}()
 	g.tell(t, g.Envelope(commands.Claim{}))
@@ -70,12 +70,12 @@ func (g *generator) tell(t *testing.T, env commands.Envelope) {
 	if err != nil && !commands.IsAsk(env.Command) {
 		t.Fatalf("the report %s was refused: %v", looptest.Render(env.Command), err)
 	}
-	atEase(t, g.Live)
+	checkWait(t, g.Live)
 	g.judgeDispatches(t, env, evs)
 	g.countInput(t, evs)
 }
 
-// judgeDispatches checks that nothing runs that no preflight allowed.
+// judgeDispatches checks that every call that starts was allowed by a preflight.
 func (g *generator) judgeDispatches(t *testing.T, env commands.Envelope, evs []events.Event) {
 	t.Helper()
 	checks := env.Checks
@@ -102,7 +102,7 @@ func (g *generator) judgeDispatches(t *testing.T, env commands.Envelope, evs []e
 			case !g.allowed[ev.Place]:
 				t.Fatalf("call %s at %s starts, but no preflight allowed it", ev.Call, ev.Place)
 			case hooked && !g.judged[ev.Call] && !g.reconfigured:
-				t.Fatalf("call %s starts, but no hook was asked", ev.Call)
+				t.Fatalf("call %s starts, but no hook ran", ev.Call)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func (g *generator) judgeDispatches(t *testing.T, env commands.Envelope, evs []e
 	}
 }
 
-// countRunning checks that no more calls of the round run at a time than may.
+// countRunning checks the limit on parallel calls.
 func (g *generator) countRunning(t *testing.T, turn *loop.Turn) {
 	t.Helper()
 	most := g.Live.Config.MaxParallel
@@ -130,7 +130,7 @@ func (g *generator) countRunning(t *testing.T, turn *loop.Turn) {
 	}
 }
 
-// countInput checks that input is accepted or still waits, and never gets lost.
+// countInput checks that input is accepted or queued, and never lost.
 func (g *generator) countInput(t *testing.T, evs []events.Event) {
 	t.Helper()
 	for _, ev := range evs {
@@ -152,9 +152,8 @@ func (g *generator) countInput(t *testing.T, evs []events.Event) {
 	}
 }
 
-// atEase checks that a session that waits for others owes nothing that would carry
-// it on.
-func atEase(t *testing.T, s *loop.State) {
+// checkWait checks that a session that waits for others owes nothing that would advance it.
+func checkWait(t *testing.T, s *loop.State) {
 	t.Helper()
 	wait := loop.Waiting(s)
 	if wait == commands.WaitWorking {
@@ -169,8 +168,7 @@ func atEase(t *testing.T, s *loop.State) {
 	}
 }
 
-// comeToRest answers whatever is owed, with nothing more to choose, until the
-// session waits for input: it must not take long.
+// comeToRest answers everything that is owed until the session waits for input.
 func (g *generator) comeToRest(t *testing.T) {
 	t.Helper()
 	for range 300 {

@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// dice turns bytes into choices. When they are used up, every throw is zero.
+// dice turns bytes into choices. Once the bytes are used up, every throw is zero.
 type dice struct{ rest []byte }
 
 func (d *dice) empty() bool { return len(d.rest) == 0 }
@@ -29,21 +29,21 @@ func (d *dice) throw(n int) int {
 	return int(b) % n
 }
 
-// once says yes one time in n, and no when there are no bytes left.
+// once returns true one time in n, and false when no bytes are left.
 func (d *dice) once(n int) bool { return !d.empty() && d.throw(n) == n-1 }
 
 func pick[T any](d *dice, of ...T) T { return of[d.throw(len(of))] }
 
-// generator makes up commands that mostly make sense in the session's state: the
-// answer to something owed, the Continue that is waited for, now and then an ask,
-// and sometimes what is late, repeated or nonsense.
+// generator generates commands that mostly make sense in the session's state: the report of
+// a pending effect, the Continue that the session waits for, sometimes an ask, and sometimes
+// a late, repeated or meaningless command.
 type generator struct {
 	*looptest.Session
 	dice
 
 	sentBefore []commands.Envelope
 
-	// What is known without asking the core.
+	// What the test tracks by itself.
 	allowed      map[content.Place]bool  // by a preflight
 	judged       map[content.CallID]bool // by hooks
 	waiting      int                     // items of input that are queued
@@ -81,7 +81,7 @@ func (g *generator) limits() events.Limits {
 	}
 }
 
-// next is the next command to send.
+// next returns the next command to send.
 func (g *generator) next() commands.Envelope {
 	if g.once(3) {
 		g.At = g.At.Add(pick(&g.dice, time.Millisecond, time.Second, time.Minute, time.Hour))
@@ -109,8 +109,8 @@ func (g *generator) next() commands.Envelope {
 	return env
 }
 
-// expected is the answer to one of the effects that are owed, or the Continue that
-// is waited for, or input.
+// expected returns the report of a pending effect, the Continue that the session waits for,
+// or input.
 func (g *generator) expected() commands.Command {
 	owed := loop.Pending(g.Live)
 	if len(owed) > 0 && !g.once(5) {
@@ -149,13 +149,13 @@ func (g *generator) submit() commands.Command {
 			c.Options.Limits = &l
 		}
 		if g.once(2) {
-			c.Options.Rules = [][]events.Rule{{{Tool: pick(&g.dice, "nobody", "no_*", ""), Action: events.RuleDeny}}} // checks here do not ask rules
+			c.Options.Rules = [][]events.Rule{{{Tool: pick(&g.dice, "none", "no_*", ""), Action: events.RuleDeny}}} // the generated checks ignore rules
 		}
 	}
 	return c
 }
 
-// answer reports what came of an effect.
+// answer returns a report of an effect.
 func (g *generator) answer(e loop.Effect) commands.Command {
 	switch e := e.(type) {
 	case loop.CallModel:
@@ -330,7 +330,7 @@ func (g *generator) mutation(e loop.RunMutator) commands.Command {
 	return commands.ReportMutation{Turn: e.Turn, Round: e.Round, Finished: f}
 }
 
-// ask is something that nobody waits for.
+// ask returns a command that the session does not wait for.
 func (g *generator) ask() commands.Envelope {
 	c := g.anyCall()
 	if open := g.Live.PendingApprovals(); len(open) > 0 && g.once(2) {
@@ -400,12 +400,12 @@ func (g *generator) anyCall() loop.Call {
 	}
 	all = append(all, g.Live.Background...)
 	if len(all) == 0 {
-		return loop.Call{ToolCall: content.ToolCall{ID: "nobody", Place: content.PlaceOf(1, 1, 1)}}
+		return loop.Call{ToolCall: content.ToolCall{ID: "none", Place: content.PlaceOf(1, 1, 1)}}
 	}
 	return all[g.throw(len(all))]
 }
 
-// nonsense is a report that nothing owed is about, most of the time.
+// nonsense returns a report that rarely matches anything owed.
 func (g *generator) nonsense() commands.Command {
 	m := commands.ModelCall{Turn: content.TurnIDFor(1 + g.throw(3)), Round: 1 + g.throw(3), Attempt: 1 + g.throw(2)}
 	place := content.PlaceOf(1+g.throw(3), 1+g.throw(3), 1+g.throw(3))

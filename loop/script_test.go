@@ -12,12 +12,10 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/looptest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite what the scripts in testdata expect")
+var rewrite = flag.Bool("rewrite", false, "rewrite the expected output of the scripts in testdata")
 
-// TestScripts tells the stories in testdata: what is said to a session, and exactly
-// what becomes fact.
-//
-// What a script may say is told by package looptest.
+// TestScripts plays the scripts in testdata: what a session is told, and exactly what becomes
+// fact. Package looptest documents their language.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -45,12 +43,12 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// What a machine wrote down is told again, word for word, with the same outcome.
-func TestASessionIsToldAgainByItsScript(t *testing.T) {
+// A recorded script plays back with the same outcome.
+func TestScriptOfARandomSessionPlaysBack(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		g := wander(t, randomBytes(seed, 150))
-		script := g.Script(t, "Told again.")
+		script := g.Script(t, "Random session.")
 		if n := strings.Count(script, "\nrecord "); n > 0 {
 			t.Errorf("seed %d: %d entries have no command", seed, n)
 		}

@@ -15,9 +15,8 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// A state is a plain value: what cannot be written down and compared has no place
-// in it.
-func TestStateIsPlain(t *testing.T) {
+// A State is a plain value that can be encoded and compared.
+func TestStateIsPlainData(t *testing.T) {
 	t.Parallel()
 	seen := map[reflect.Type]bool{}
 	var walk func(path string, typ reflect.Type)
@@ -44,7 +43,7 @@ func TestStateIsPlain(t *testing.T) {
 	walk("State", reflect.TypeFor[loop.State]())
 }
 
-// open returns a session that waits for input.
+// open returns an open session that waits for input.
 func open(t testing.TB, cfg events.Config) *looptest.Session {
 	t.Helper()
 	s := looptest.NewSession("s")
@@ -66,35 +65,6 @@ func TestEnvelopesOfOtherSessionsAreRefused(t *testing.T) {
 	}
 }
 
-func TestInputIsBounded(t *testing.T) {
-	t.Parallel()
-	s := open(t, events.Config{})
-	many := slices.Repeat([]content.Item{content.UserText("x")}, 1001)
-	for n, want := range map[int]string{0: loop.ReasonEmptyInput, 1000: "", 1001: loop.ReasonTooLarge} {
-		_, err := loop.Decide(s.Live, s.Envelope(commands.SubmitInput{Items: many[:n]}))
-		if got := reasonOf(err); got != want {
-			t.Errorf("input of %d items: %v, want %q", n, err, want)
-		}
-	}
-}
-
-func TestInputsThatWaitAreBounded(t *testing.T) {
-	t.Parallel()
-	s := open(t, events.Config{})
-	input := commands.SubmitInput{Items: []content.Item{content.UserText("x")}, OnBusy: events.Queue}
-	if _, err := s.Do(t, s.Envelope(input)); err != nil { // begins a turn
-		t.Fatal(err)
-	}
-	for range 256 {
-		if _, err := s.Do(t, s.Envelope(input)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := s.Do(t, s.Envelope(input)); reasonOf(err) != loop.ReasonQueueFull {
-		t.Errorf("one more than 256 inputs: %v, want %s", err, loop.ReasonQueueFull)
-	}
-}
-
 func reasonOf(err error) string {
 	if rej, ok := errors.AsType[*loop.Rejection](err); ok {
 		return rej.Reason
@@ -102,7 +72,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-func TestRejectionsSayWhy(t *testing.T) {
+func TestRejectionErrorHasReasonAndDetail(t *testing.T) {
 	t.Parallel()
 	if got := (&loop.Rejection{Reason: "busy"}).Error(); got != "busy" {
 		t.Errorf("Error() = %q", got)
@@ -112,9 +82,9 @@ func TestRejectionsSayWhy(t *testing.T) {
 	}
 }
 
-// A redelivered command is recognised among the last 64 entries; beyond them the
-// cursor of its lane tells.
-func TestRecentCausesAreRemembered(t *testing.T) {
+// A redelivered command is recognized within 64 entries, and after that by its lane's
+// cursor.
+func TestRecentCausesAreHandled(t *testing.T) {
 	t.Parallel()
 	s := open(t, events.Config{})
 	first := s.Envelope(commands.SetNextTurnCache{})
@@ -156,7 +126,7 @@ func TestFoldMovesCursors(t *testing.T) {
 	}
 }
 
-func TestFoldRefusesWhatCannotFollow(t *testing.T) {
+func TestFoldPanicsOnABrokenJournal(t *testing.T) {
 	t.Parallel()
 	turn := content.TurnID("turn-1")
 	for name, e := range map[string]events.Entry{
@@ -177,17 +147,17 @@ func TestFoldRefusesWhatCannotFollow(t *testing.T) {
 			t.Parallel()
 			defer func() {
 				if p, ok := recover().(string); !ok || !strings.HasPrefix(p, "loop: ") || !strings.Contains(p, "s/") {
-					t.Errorf("Fold panicked with %v, want its own words with the place", p)
+					t.Errorf("Fold panicked with %v, want a message with the place", p)
 				}
 			}()
 			loop.New("s").Fold(e)
-			t.Error("Fold took it")
+			t.Error("Fold returned")
 		})
 	}
 }
 
-// Journals may tell of what an older release did not keep.
-func TestFoldPassesOverCallsItDoesNotKnow(t *testing.T) {
+// Older journals may mention calls that their release did not keep.
+func TestFoldSkipsUnknownCalls(t *testing.T) {
 	t.Parallel()
 	s := loop.New("s")
 	s.Fold(events.Entry{Session: "s", Seq: 1, Events: []events.Event{
@@ -205,7 +175,31 @@ func TestFoldPassesOverCallsItDoesNotKnow(t *testing.T) {
 	}
 }
 
-func TestLimitTexts(t *testing.T) {
+func TestWarningsOfAReplyAreRecorded(t *testing.T) {
+	t.Parallel()
+	s := open(t, events.Config{})
+	if _, err := s.Do(t, s.Envelope(commands.SubmitInput{Items: []content.Item{content.UserText("go")}})); err != nil {
+		t.Fatal(err)
+	}
+	evs, err := s.Do(t, s.Envelope(commands.ReportReply{
+		ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1},
+		Warnings:  slices.Repeat([]events.Warning{{Code: "image", Message: "left out"}}, 9),
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, ev := range evs {
+		if w, ok := ev.(events.Warning); ok && w.Code == "image" {
+			n++
+		}
+	}
+	if n != 8 {
+		t.Errorf("%d warnings of 9 are recorded, want 8", n)
+	}
+}
+
+func TestLimitText(t *testing.T) {
 	t.Parallel()
 	for want, l := range map[string]events.LimitReached{
 		"max turns reached (2)":                {Kind: events.LimitRounds, Limit: 2, Used: 2},
@@ -221,7 +215,7 @@ func TestLimitTexts(t *testing.T) {
 	}
 }
 
-func TestUnpairedNamesTheFirst(t *testing.T) {
+func TestUnpairedReturnsTheFirst(t *testing.T) {
 	t.Parallel()
 	call := func(ids ...content.CallID) content.Item {
 		it := content.NewItem(content.Assistant)
@@ -257,8 +251,8 @@ func TestUnpairedNamesTheFirst(t *testing.T) {
 	}
 }
 
-// Warnings are for people; what a tool said in full is in its result.
-func TestWarningsAreShort(t *testing.T) {
+// Warnings are for people; the full text is in the result.
+func TestWarningsAreClipped(t *testing.T) {
 	t.Parallel()
 	s := toolRunning(t)
 	long := strings.Repeat("é", 400)
@@ -277,7 +271,7 @@ func TestWarningsAreShort(t *testing.T) {
 	t.Error("no warning")
 }
 
-// toolRunning is a session in which call c runs.
+// toolRunning returns a session in which call c runs.
 func toolRunning(t testing.TB) *looptest.Session {
 	t.Helper()
 	s := open(t, events.Config{})
@@ -300,7 +294,7 @@ func resultOf(status content.Status, text string) commands.ReportResult {
 	return c
 }
 
-func TestVerifiersAreKeptByTheirEnd(t *testing.T) {
+func TestVerifierOutputKeepsItsEnd(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]string{
 		"short":                               "short",
@@ -321,14 +315,14 @@ func TestVerifiersAreKeptByTheirEnd(t *testing.T) {
 		}
 		last := s.Live.Transcript[len(s.Live.Transcript)-1].Text()
 		if got := strings.TrimPrefix(last, "Verification failed. Fix these errors and try again:\n"); got != want {
-			t.Errorf("of %d bytes the model is told %d, want %d", len(said), len(got), len(want))
+			t.Errorf("of %d bytes the model gets %d, want %d", len(said), len(got), len(want))
 		}
 		s.Finish(t)
 	}
 }
 
-// Readers may fork a state and look at the fork while its owner folds on.
-func TestAForkKeepsWhatItSaw(t *testing.T) {
+// Readers may look at a fork while the owner folds the state.
+func TestForkDoesNotChange(t *testing.T) {
 	t.Parallel()
 	s := toolRunning(t)
 	fork := s.Live.Fork()
@@ -348,7 +342,7 @@ func TestAForkKeepsWhatItSaw(t *testing.T) {
 	}
 }
 
-func TestWhatATurnMayStillUse(t *testing.T) {
+func TestRemainingLimits(t *testing.T) {
 	t.Parallel()
 	s := open(t, events.Config{
 		Limits:        events.Limits{Requests: 3, InputTokens: 100, OutputTokens: 5, MaxRounds: 9},

@@ -9,8 +9,7 @@ import (
 	"github.com/turnlog/turnlog/loop/snapshot"
 )
 
-// long is a session whose transcript was never compacted: 50,000 calls and their
-// results.
+// long returns a session with 50,000 calls and their results in its transcript.
 func long() *loop.State {
 	s := loop.New("long")
 	for i := range 50_000 {

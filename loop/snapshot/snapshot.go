@@ -1,9 +1,9 @@
-// Package snapshot writes a loop.State down and reads it back, so that a host need
-// not fold a long journal from its beginning.
+// Package snapshot encodes a loop.State, so a host need not fold a long journal from its
+// start.
 //
-// A snapshot is a cache: it may be lost or refused at any time, and the journal
-// says the same. It names its format, and a release that does not know it reads
-// the journal instead.
+// A snapshot is a cache: it may be lost or refused at any time, and folding the journal gives
+// the same state. It starts with its format, and a release that does not know that format
+// folds the journal instead.
 package snapshot
 
 import (
@@ -19,27 +19,25 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Version is the format that this release writes. It changes with the fields of
-// loop.State.
+// Version is the format of this release. It changes with the fields of loop.State.
 const Version = 7
 
-// depth is how deep a state may nest: its items stand a little deeper than in the
-// entries that brought them.
+// depth is how deep a state may nest: its items nest slightly deeper than in entries.
 const depth = wire.EntryDepth + 16
 
-// ErrUnusable is returned by Decode for bytes of another format; fold the journal.
+// ErrUnusable is returned by Decode for bytes of another format. Fold the journal instead.
 var ErrUnusable = errors.New("snapshot cannot be used")
 
-// segment is how many items are read by one goroutine, beside others.
+// segment is how many items one goroutine decodes.
 const segment = 8192
 
-// head is what stands before the transcript.
+// head precedes the transcript.
 type head struct {
 	State    *loop.State `msgpack:"s"` // without its transcript
-	Segments []int       `msgpack:"g"` // of the transcript, their lengths in bytes
+	Segments []int       `msgpack:"g"` // lengths of the transcript's segments in bytes
 }
 
-// Encode returns the bytes of s: the format, the head, the segments of the transcript.
+// Encode returns the snapshot of s: the format, the head, the transcript in segments.
 func Encode(s *loop.State) ([]byte, error) {
 	short := *s
 	short.Transcript = nil
@@ -59,13 +57,13 @@ func Encode(s *loop.State) ([]byte, error) {
 
 // Decode reads what Encode wrote. It returns ErrUnusable for anything else.
 func Decode(b []byte) (*loop.State, error) {
-	if len(b) == 0 || b[0] != Version { // which is a value of its own
-		return nil, fmt.Errorf("%w: it is not of format %d", ErrUnusable, Version)
+	if len(b) == 0 || b[0] != Version {
+		return nil, fmt.Errorf("%w: not of format %d", ErrUnusable, Version)
 	}
 	h := head{State: new(loop.State)}
 	rest, err := wire.DecodeFirst(b[1:], depth, func(d *msgpack.Decoder) error { return d.Decode(&h) })
 	if err == nil && h.State == nil {
-		err = errors.New("it has no state")
+		err = errors.New("no state")
 	}
 	if err == nil {
 		h.State.Transcript, err = decodeTranscript(rest, h.Segments)
@@ -88,10 +86,10 @@ func decodeTranscript(b []byte, lengths []int) ([]content.Item, error) {
 		return nil, fmt.Errorf("%d bytes follow the last segment", len(b))
 	}
 	items, errs := make([][]content.Item, len(segments)), make([]error, len(segments))
-	var reading sync.WaitGroup
+	var group sync.WaitGroup
 	for i, one := range segments {
-		reading.Go(func() { items[i], errs[i] = wire.DecodeList(one, depth, (*content.Item).Fields) })
+		group.Go(func() { items[i], errs[i] = wire.DecodeList(one, depth, (*content.Item).Fields) })
 	}
-	reading.Wait()
+	group.Wait()
 	return slices.Concat(items...), errors.Join(errs...)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/turnlog/turnlog/loop/snapshot"
 )
 
-// entries is the journal of two calls, one of which a person has to approve, and of
-// the turn after it.
+// entries returns a journal of two calls, one of which needs an approval, and the turn after
+// it.
 func entries(t *testing.T) []events.Entry {
 	t.Helper()
 	s := loop.New("s")
@@ -61,9 +61,8 @@ func entries(t *testing.T) []events.Entry {
 	return out
 }
 
-// Going on from a snapshot is going on from the state that it was taken of,
-// wherever that was.
-func TestFoldingOnFromASnapshot(t *testing.T) {
+// A state decoded from a snapshot folds the rest of the journal as the original does.
+func TestFoldContinuesFromASnapshot(t *testing.T) {
 	t.Parallel()
 	journal := entries(t)
 	whole := loop.New("s")
@@ -85,7 +84,7 @@ func TestFoldingOnFromASnapshot(t *testing.T) {
 		}
 		again, err := snapshot.Encode(back)
 		if err != nil || string(again) != string(b) {
-			t.Fatalf("after %d entries the snapshot of the snapshot differs, %v", n, err)
+			t.Fatalf("after %d entries a second snapshot differs, %v", n, err)
 		}
 		for _, e := range journal[n:] {
 			back.Fold(e)
@@ -96,7 +95,7 @@ func TestFoldingOnFromASnapshot(t *testing.T) {
 	}
 }
 
-func TestSnapshotsAreRefusedUnlessTheyAreOurs(t *testing.T) {
+func TestDecodeRefusesOtherFormats(t *testing.T) {
 	t.Parallel()
 	b, err := snapshot.Encode(loop.New("s"))
 	if err != nil {
@@ -107,7 +106,7 @@ func TestSnapshotsAreRefusedUnlessTheyAreOurs(t *testing.T) {
 	newer[0]++
 	for name, bad := range map[string][]byte{
 		"empty": nil, "version only": b[:1], "cut": b[:len(b)/2], "longer": append(slices.Clone(b), 0), "older": older, "newer": newer,
-		"text": []byte("{}"), "another thing": {snapshot.Version, 0xa1, 'x'},
+		"text": []byte("{}"), "no state": {snapshot.Version, 0xa1, 'x'},
 	} {
 		if s, err := snapshot.Decode(bad); !errors.Is(err, snapshot.ErrUnusable) || s != nil {
 			t.Errorf("%s: Decode = %v, %v, want ErrUnusable", name, s, err)
@@ -115,7 +114,7 @@ func TestSnapshotsAreRefusedUnlessTheyAreOurs(t *testing.T) {
 	}
 }
 
-func TestALongTranscriptIsReadInSegments(t *testing.T) {
+func TestLongTranscriptsHaveSegments(t *testing.T) {
 	t.Parallel()
 	s := loop.New("s")
 	for n := range 20_000 { // three segments
@@ -130,7 +129,7 @@ func TestALongTranscriptIsReadInSegments(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := snapshot.Encode(back); err != nil || string(again) != string(b) || len(back.Transcript) != len(s.Transcript) {
-		t.Errorf("the snapshot of the snapshot differs, %v", err)
+		t.Errorf("a second snapshot differs, %v", err)
 	}
 	for name, bad := range map[string][]byte{"cut": b[:len(b)-1], "longer": append(slices.Clone(b), 0), "halved": b[:len(b)/2]} {
 		if s, err := snapshot.Decode(bad); !errors.Is(err, snapshot.ErrUnusable) || s != nil {

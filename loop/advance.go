@@ -14,8 +14,7 @@ func (d *decision) advance() {
 	}
 }
 
-// step does what the session's position requires without the outside world, and reports
-// whether it moved.
+// step does what the position requires without the outside world, if anything.
 func (d *decision) step() bool {
 	p, hook := d.where()
 	switch p {
@@ -66,8 +65,7 @@ func (d *decision) step() bool {
 	return true
 }
 
-// passes reports whether the session may pass a wait of stepped sessions. Continue pays
-// for one.
+// passes reports whether the session may pass a stepped wait. Continue pays for one.
 func (d *decision) passes() bool {
 	if d.Stepped && !d.pass {
 		return false
@@ -76,8 +74,7 @@ func (d *decision) passes() bool {
 	return true
 }
 
-// start opens a queued task, in a new context in which notes are recalled before the goal is
-// merged; else a turn.
+// start opens a queued task, whose notes are recalled before its goal is merged, or a turn.
 func (d *decision) start() {
 	i := d.queuedTask()
 	if d.Task != nil || i < 0 {
@@ -161,8 +158,7 @@ func (d *decision) finishRound() {
 	d.emit(events.RoundFinished{Turn: d.Turn.ID, Round: d.Turn.Round, TranscriptLen: len(d.Transcript)})
 }
 
-// callModel records that the model is about to be called, after the changes of the catalog
-// that its request shows.
+// callModel records a model call, after the catalog changes that its request shows.
 func (d *decision) callModel(attempt int) {
 	t := d.Turn
 	cache := t.Cache
@@ -180,8 +176,7 @@ func (d *decision) callModel(attempt int) {
 	})
 }
 
-// catalogChanged records what changed, one source at a time in order of registration, the
-// removed sources last.
+// catalogChanged records the changes of each source, those of removed sources last.
 func (d *decision) catalogChanged(now events.Catalog) {
 	old := d.Catalog
 	if old.Digest == now.Digest {

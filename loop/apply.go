@@ -257,8 +257,7 @@ func (s *State) applyReply(ev events.ReplyRecorded) {
 	t.Items = append(t.Items, s.Transcript[from:]...)
 }
 
-// applyUsage counts usage. A call that reports its usage after its answer has stopped, and
-// has nothing more to ask.
+// applyUsage counts usage. A call that reports it after its answer has stopped for good.
 func (s *State) applyUsage(ev events.UsageUpdated) {
 	s.Used.add(ev)
 	if s.Turn != nil {

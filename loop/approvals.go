@@ -21,9 +21,8 @@ func (d *decision) preflight(c commands.ReportPreflight) {
 	d.advance()
 }
 
-// checkCalls judges the calls of a reply before any of them runs: limits first, then the
-// checks of every call in order. It reports whether the session moved; without checks, they
-// are owed.
+// checkCalls judges the calls of a reply before any of them runs: limits first, then each
+// call's checks in order. It reports whether the session moved; missing checks are owed.
 func (d *decision) checkCalls() bool {
 	if d.limited(consumed()...) || d.limited(events.LimitToolCalls) {
 		return true
@@ -53,8 +52,7 @@ func (d *decision) checkCalls() bool {
 	return true
 }
 
-// check records the outcome of one call's preflight. A call that may simply run leaves no
-// trace here; its dispatch does.
+// check records the outcome of a preflight. A call that may run shows in its dispatch only.
 func (d *decision) check(c Call, k commands.Check) {
 	if r := k.Refusal; r != nil {
 		status := content.StatusError
@@ -145,8 +143,7 @@ type Grant struct {
 	Turn     content.TurnID // of the call in question
 }
 
-// Allowance lists tools that a person lets run for the rest of the session although the
-// session's rules ask.
+// Allowance lists tools that may run although the session's rules ask.
 type Allowance struct {
 	Grant content.ApprovalID
 	By    string
@@ -294,8 +291,7 @@ func (d *decision) resolvePatched(ev events.ApprovalResolved, kind string, c com
 	return nil
 }
 
-// findApproval finds the oldest pending approval that the command names, or says what
-// became of it.
+// findApproval finds the oldest pending approval that the command names, or its outcome.
 func (d *decision) findApproval(c commands.ResolveApproval) (a Approval, err error) {
 	open := d.PendingApprovals()
 	what, match := "", func(a Approval) bool { return a.Outcome == "" }

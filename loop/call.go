@@ -88,15 +88,13 @@ func (c Call) awaited() bool {
 	return c.Status == content.StatusCancelled && c.Dispatched
 }
 
-// stopping reports whether the call was answered while an attempt ran or waited for an
-// approval: its runner must be told.
+// stopping reports whether an attempt ran or was held when the call was answered.
 func (c Call) stopping() bool {
 	return c.Status != "" && !c.Retried() && (c.Dispatched || len(c.Asked) > 0)
 }
 
 // expendable reports whether a call in State.Stops may be forgotten after a whole turn. A
-// sub-agent's may not: refused a question, it goes on and may ask again, until it reports
-// its usage.
+// sub-agent's may not: refused a question, it may ask again until it reports its usage.
 func (c Call) expendable() bool {
 	return !slices.ContainsFunc(c.Asked, func(k content.GateKey) bool { return strings.HasPrefix(k.Kind, KindChild) })
 }

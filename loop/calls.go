@@ -40,8 +40,7 @@ func (d *decision) dispatched(c Call) events.ToolDispatched {
 	return ev
 }
 
-// resumeBackground dispatches the held calls in the background whose questions are all
-// approved.
+// resumeBackground dispatches held calls in the background that have all their approvals.
 func (d *decision) resumeBackground() {
 	for _, c := range d.callsWhere(Call.InBackground) {
 		if len(c.Asked) > 0 && !d.undecided(c.ID) {
@@ -50,8 +49,7 @@ func (d *decision) resumeBackground() {
 	}
 }
 
-// result handles a call's outcome: the first for an open call, or the first late one for a
-// call whose answer left it open.
+// result handles a call's outcome: its first, or a late one that its answer left open.
 func (d *decision) result(c commands.ReportResult) {
 	call, ok := d.CallAt(c.Place)
 	if !ok || call.Attempt == 0 || c.Queue != call.Routing.Queue || call.Answered() && !call.awaited() {
@@ -205,9 +203,8 @@ func (d *decision) callCancelled(c Call) {
 	d.answer(c, content.StatusCancelled, "", textCancelled)
 }
 
-// settleDead decides about a dead letter. One that is retried runs in the background: its
-// outcome arrives as a notification, and if its worker is lost again, it is a dead letter
-// as before.
+// settleDead decides about a dead letter. A retry runs in the background: its outcome arrives
+// as a notification, and if its worker is lost again, the call is a dead letter as before.
 func (d *decision) settleDead(c commands.SettleDeadLetter) error {
 	call, ok := d.Call(c.Call)
 	switch {

@@ -58,14 +58,12 @@ func refuse(reason, format string, args ...any) error {
 	return &Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }
 
-// ErrWrongSession is returned by Decide for an envelope of another session, which is a bug
-// in the host. Nothing was decided.
+// ErrWrongSession is returned by Decide for another session's envelope: a bug in the host.
 var ErrWrongSession = errors.New("envelope for another session")
 
 // Decide returns the events that follow from a command. It changes nothing: the events
-// become fact when their entry is appended and folded. An ask may be refused with a
-// *Rejection. No events and no error means there is nothing to do: the command was handled
-// before, or came too late.
+// become fact when their entry is appended and folded. It may refuse an ask with a
+// *Rejection. No events and no error: the command was handled before, or came too late.
 func Decide(s *State, env commands.Envelope) ([]events.Event, error) {
 	if env.Session != s.Session {
 		return nil, fmt.Errorf("%w: %s, want %s", ErrWrongSession, env.Session, s.Session)
@@ -89,8 +87,7 @@ func Decide(s *State, env commands.Envelope) ([]events.Event, error) {
 	return d.events, nil
 }
 
-// decision is a fork that folds each event as it is emitted, so later rules see earlier
-// events.
+// decision is a fork that folds each event it emits, so later rules see earlier events.
 type decision struct {
 	State
 	env    commands.Envelope
@@ -172,8 +169,7 @@ func (d *decision) take(c commands.Command) error {
 	return nil
 }
 
-// admit refuses asks that no session in this state accepts. A host's own asks come at any
-// time.
+// admit refuses asks that come before a session opens or after it closes.
 func (d *decision) admit(c commands.Command) error {
 	switch any(c).(type) {
 	case commands.Claim, commands.OpenSession, commands.Park:

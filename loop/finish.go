@@ -23,8 +23,7 @@ func placeholder(tool string) string {
 	return "Tool " + tool + " is now running in the background. The result will be delivered when it completes."
 }
 
-// afterReply handles a reply that runs no tools: the turn goes on after a compaction, else
-// it ends.
+// afterReply handles a reply that runs no tools: a compaction, an invalid answer, or the end.
 func (d *decision) afterReply() {
 	t := d.Turn
 	if d.cancelled() || d.limited(consumed()...) {
@@ -48,8 +47,7 @@ func (d *decision) afterReply() {
 	}
 }
 
-// repair asks the model to correct an answer that violates the session's schema, or ends
-// the turn.
+// repair asks the model to correct an invalid answer, or ends the turn.
 func (d *decision) repair() {
 	t := d.Turn
 	allowed := defaultRepairs
@@ -180,8 +178,7 @@ func (d *decision) settle(call content.CallID, o events.Outcome) {
 	}
 }
 
-// answer records a result of the core's own. It comes from no attempt: one that is running
-// still runs.
+// answer records a result of the core's own. An attempt that is running still runs.
 func (d *decision) answer(c Call, s content.Status, code, text string) {
 	r := content.NewResult(c.ID, c.Name, s, text)
 	r.Code = code

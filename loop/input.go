@@ -87,8 +87,7 @@ func joins(q Queued, steering bool) bool {
 	return q.Task == nil && (!steering || q.OnBusy == events.Steer)
 }
 
-// Rules judge calls by the names of their tools: the session's, and those of the call's
-// turn. The strictest verdict counts.
+// Rules judge calls by tool name. The strictest verdict of session and turn counts.
 type Rules struct {
 	Session []events.Rule
 	Turn    [][]events.Rule

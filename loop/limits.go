@@ -80,8 +80,7 @@ func bounds(l *events.Limits, u Counters) []bound {
 	}
 }
 
-// over returns the first limit of these kinds that is exceeded; for rounds and requests,
-// that one more would exceed.
+// over returns the first of the limits that is exceeded, or would be by one round or request.
 func (d *decision) over(kinds ...events.LimitKind) *events.LimitReached {
 	for _, sc := range d.scopes() {
 		all := bounds(&sc.limits, sc.used)
@@ -103,9 +102,8 @@ func (d *decision) over(kinds ...events.LimitKind) *events.LimitReached {
 	return nil
 }
 
-// Remaining is what the open turn may still use, by its own limits and by the session's:
-// bounds for those who work on its behalf. Its rounds are its own, and its timer keeps its
-// time.
+// Remaining is what the open turn may still use, by its own limits and the session's: bounds
+// for work on its behalf. Rounds and time are not passed on.
 func Remaining(s *State) events.Limits {
 	var left events.Limits
 	for _, sc := range s.scopes() {

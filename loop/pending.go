@@ -80,9 +80,8 @@ func (s *State) pendingTools() []Effect {
 	return out
 }
 
-// deadlineGrace is how long after a call's deadline the core answers the call itself. Its
-// runner ends it at the deadline, gives the tool five seconds to clean up, and reports;
-// this is twice that time.
+// deadlineGrace is how long after a call's deadline the core answers it: twice the five
+// seconds that its runner gives the tool to clean up.
 const deadlineGrace = 10_000_000_000
 
 // pendingTimers are the times at which the core decides by itself.
@@ -164,8 +163,7 @@ func Waiting(s *State) commands.Wait {
 	return commands.WaitWorking
 }
 
-// Parkable reports whether nothing is outstanding that needs a process: whatever wakes the
-// session arrives as a command.
+// Parkable reports whether the session needs no process: a command will wake it.
 func (s *State) Parkable() bool {
 	working := func(c Call) bool { return c.Running() && !c.Answered() }
 	return Waiting(s) != commands.WaitWorking && !slices.ContainsFunc(s.roundCalls(), working)

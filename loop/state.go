@@ -186,8 +186,7 @@ type Ended struct {
 	Calls        int
 }
 
-// Failure says where a turn failed: in which call or mutator, or after how many calls of
-// the model.
+// Failure says where a turn failed: in which call, which mutator, or after how many attempts.
 type Failure struct {
 	Call       content.CallID
 	Tool, Code string // the tool and its own code
@@ -217,8 +216,7 @@ const CausesKept = 64
 // New returns the state of a session without a journal.
 func New(id content.SessionID) *State { return &State{Session: id} }
 
-// Fork returns a copy to decide on. It shares append-only slices with s, so discard it
-// before s is folded further.
+// Fork returns a copy to decide on or to read. Do not fold it once s is folded further.
 func (s *State) Fork() State {
 	f := *s
 	f.Cursors = slices.Clone(s.Cursors)
@@ -255,8 +253,7 @@ func (s *State) Cursor(l events.Lane) uint64 {
 // Handled reports whether the cause is among those of the last entries.
 func (s *State) Handled(cause string) bool { return slices.Contains(s.Causes, cause) }
 
-// idle reports whether nothing is in progress: no turn, no task, none of the mutators that
-// run after a turn.
+// idle reports whether no turn, task or mutator is in progress.
 func (s *State) idle() bool {
 	p := s.whereIdle()
 	return s.Turn == nil && s.Task == nil && p != atMutator && p != atAfterTurn
@@ -288,8 +285,7 @@ func (s *State) turnOptions() events.TurnOptions {
 	return *s.Turn.Options
 }
 
-// PendingApprovals lists the questions that wait for a person: those about calls in the
-// background, then the others by call.
+// PendingApprovals lists the open questions: about calls in the background, then by call.
 func (s *State) PendingApprovals() []events.Approval {
 	var out []events.Approval
 	for _, a := range s.Beside {

@@ -47,8 +47,7 @@ func (d *decision) recall(c commands.ReportRecall) {
 	}
 }
 
-// verify sends a task whose work is done to its verifier, and reports whether the turn goes
-// on.
+// verify sends finished work to its verifier, and reports whether the turn goes on.
 func (d *decision) verify(reason content.FinishReason) bool {
 	switch {
 	case d.Task == nil:
@@ -64,8 +63,7 @@ func (d *decision) verify(reason content.FinishReason) bool {
 	return true
 }
 
-// verified handles the verifier's verdict: notes follow, or another round with the
-// verifier's output, or the end.
+// verified handles the verdict: notes follow, or another round with the output, or the end.
 func (d *decision) verified(c commands.ReportVerify) {
 	f := c.Finished
 	if d.Task == nil || !d.Task.Running || c.Task != d.Task.Name || f.Attempt != d.Task.Attempts || d.cancelled() {

@@ -26,8 +26,7 @@ func (s *State) add(items ...content.Item) {
 // maxOrdinal keeps an invented ID from using up the numbers.
 const maxOrdinal = 1 << 30
 
-// ordinal is N of an ID iN, which was given here or in an earlier session; zero for any
-// other.
+// ordinal is N of an ID iN, given here or in an earlier session; zero for any other.
 func ordinal(id content.ItemID) int {
 	digits, ok := strings.CutPrefix(string(id), "i")
 	n, err := strconv.Atoi(digits)
@@ -85,8 +84,7 @@ func notice(c Call, r content.ToolResult) content.Item {
 	return content.NewItem(content.Notification, head, content.ResultPart(r))
 }
 
-// withhold marks the round's reply as vetoed. Answers of cancelled calls may follow it in
-// the transcript.
+// withhold marks the round's reply as vetoed. Answers of cancelled calls may follow it.
 func (s *State) withhold() {
 	t := s.Turn
 	t.Items, s.Transcript = slices.Clone(t.Items), slices.Clone(s.Transcript)

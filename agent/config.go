@@ -44,7 +44,7 @@ type Config struct {
 	Observers           []extension.Observer           // nil: none; inline, in order
 	TranscriptObservers []extension.TranscriptObserver // nil: none
 	Approver            extension.Approver             // nil: facades stop with *ApprovalPendingError; Next never asks it
-	Memory              extension.Memory               // nil: tasks recall and store nothing
+	Memory              extension.Notes                // nil: tasks recall and store nothing
 	Durable             extension.Durable              // nil: model and tools are called directly
 	Blobs               engine.Blobs                   // nil: none; what input refers to, see content.BlobPart
 	Root                string                         // "": the process's working directory; where gates run

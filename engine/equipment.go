@@ -13,7 +13,7 @@ import (
 type Equipment struct {
 	Hooks    []extension.Hook    // after the host's
 	Mutators []extension.Mutator // as above
-	Memory   extension.Memory    // in place of the host's; nil: the host's
+	Memory   extension.Notes     // in place of the host's; nil: the host's
 	Terms    []tool.Terms        // of the tools that the session uses
 	Policy   json.RawMessage     // what calls may do, a permission.Policy for the workers that run them; nil: nothing is said
 	Gate     []string            // the gate of tasks that bring none; nil: none

@@ -28,7 +28,7 @@ type Config struct {
 	Resources   any                 // handed to tools that run in this process
 	Hooks       []extension.Hook    // in order
 	Mutators    []extension.Mutator // in order
-	Memory      extension.Memory    // nil: tasks recall and store nothing
+	Memory      extension.Notes     // nil: tasks recall and store nothing
 	Durable     extension.Durable   // nil: models and tools are called directly
 	Manager     task.Manager        // nil: calls go where their tools ask, and those of this process run as they are owed
 	Blobs       Blobs               // what input refers to; nil: nothing is found

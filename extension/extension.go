@@ -1,5 +1,5 @@
 // Package extension defines the code a host plugs into a session: hooks, mutators,
-// observers, an approver, a verifier, a memory, and a durable wrapper.
+// observers, an approver, a verifier, notes, and a durable wrapper.
 //
 // They are separate because they have different powers. A [Hook] may veto at named points,
 // and its decision is recorded. A [Mutator] edits the transcript, whole or not at all. An
@@ -177,8 +177,8 @@ type Verifier interface {
 	Verify(ctx context.Context, workdir string) (pass bool, output string, err error)
 }
 
-// Memory recalls and stores what tasks learned.
-type Memory interface {
+// Notes recalls and stores what tasks learned.
+type Notes interface {
 	// Recall returns what is known that may help with the goal, and with an error what it
 	// found nevertheless.
 	Recall(ctx context.Context, goal string) ([]content.Item, error)

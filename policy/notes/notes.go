@@ -1,4 +1,4 @@
-// Package notes keeps what tasks learned for later ones: it is an extension.Memory over
+// Package notes keeps what tasks learned for later ones: it is an extension.Notes over
 // a [Store].
 //
 // A note is a goal and its outcome, in one line each. Planning a task recalls the notes

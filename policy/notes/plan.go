@@ -12,7 +12,7 @@ type Source interface {
 	Recall(ctx context.Context, goal string) ([]content.Item, error)
 }
 
-// Keeper is a source that also stores the outcomes of tasks: an extension.Memory.
+// Keeper is a source that also stores the outcomes of tasks: an extension.Notes.
 type Keeper interface {
 	Source
 	Remember(ctx context.Context, goal, summary string) error

@@ -107,7 +107,7 @@ func (m mutator) Mutate(ctx context.Context, c *extension.Mutation) error {
 }
 
 // memory returns the memory of a scenario, or nil.
-func memory(sc *scenario) extension.Memory {
+func memory(sc *scenario) extension.Notes {
 	if sc.Memory == nil {
 		return nil
 	}

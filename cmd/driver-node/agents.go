@@ -15,8 +15,8 @@ import (
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
-// checkAgents looks whether the folder is there. What is wrong with a file in it is logged
-// when the node starts, and told to whoever names its agent.
+// checkAgents checks that the folder exists. Problems with a file in it are logged when the
+// node starts, and returned to sessions that name its agent.
 func (f flags) checkAgents() error {
 	if f.agents == "" {
 		return nil
@@ -27,14 +27,14 @@ func (f flags) checkAgents() error {
 	return nil
 }
 
-// knownAgents is what this program knows about agents whose files are in a folder. Whom they
-// delegate to is for the workers to offer.
+// knownAgents is what this program knows about agents whose files are in a folder. Their
+// delegates are offered by workers.
 func knownAgents(dir string, known *registry.Registry) agentfile.Known {
 	return agentfile.Known{Models: known.In(dir).Check, Tools: toolset.CheckPattern, Held: true}
 }
 
-// tellAgents logs what is wrong with files of the folder now.
-func (f flags) tellAgents(known *registry.Registry, log *zap.Logger) {
+// logAgents logs the problems with files of the folder.
+func (f flags) logAgents(known *registry.Registry, log *zap.Logger) {
 	if f.agents == "" {
 		return
 	}
@@ -48,7 +48,7 @@ func (f flags) tellAgents(known *registry.Registry, log *zap.Logger) {
 	}
 }
 
-// host makes the agents of the folder, if there is one, and those that are published.
+// host returns the agents of the folder, if there is one, and the published ones.
 func (f flags) host(cell *jetstream.Cell, known *registry.Registry) agentfile.Host {
 	h := agentfile.Host{Find: published(cell), Models: known.OpenShared, Notes: cell.Memory(), Commands: f.hooks, Folder: f.agents}
 	if f.agents == "" {
@@ -69,7 +69,7 @@ func (f flags) host(cell *jetstream.Cell, known *registry.Registry) agentfile.Ho
 	h.Data = func(name string) ([]byte, error) {
 		m, err := known.In(f.agents).Open(name, nil)
 		if _, missing := errors.AsType[*registry.MissingError](err); missing {
-			return nil, nil // another node may have what it lacks
+			return nil, nil // another node may have what is missing
 		}
 		if err != nil {
 			return nil, err

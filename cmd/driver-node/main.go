@@ -1,9 +1,8 @@
 // Command driver-node hosts the drivers of a deployment's sessions.
 //
-// The one idea: any number of nodes run beside each other and know nothing of one
-// another. Each takes sessions from the deployment as they wake, up to its
-// capacity, and hands them over when it is told to stop; what a killed one held is
-// taken over by the others.
+// The one idea: any number of nodes run side by side without knowing one another.
+// Each takes sessions as they wake, up to its capacity, and hands them over when it
+// stops; the sessions of a killed node are taken over by the others.
 //
 // This package is wiring: flags, metrics and the list of models ([models]). The
 // node itself is package actor.

@@ -20,8 +20,7 @@ type metrics struct {
 
 var _ actor.Metrics = (*metrics)(nil)
 
-// newMetrics returns counts that are all zero, and there as soon as it is known what
-// they count.
+// newMetrics returns metrics that are all zero. Known label values exist from the start.
 func newMetrics() *metrics {
 	counter := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Namespace: "turnlog", Subsystem: "node", Name: name, Help: help}
@@ -48,7 +47,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// register makes the counts visible, and how many sessions the node holds.
+// register registers the metrics, and a gauge of the sessions that the node holds.
 func (m *metrics) register(r *prometheus.Registry, node *actor.Node) {
 	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "turnlog", Subsystem: "node", Name: "sessions", Help: "Sessions that this node holds now.",

@@ -38,22 +38,21 @@ func newRootCommand(stderr io.Writer, getenv func(string) string) *cobra.Command
 	cmd := &cobra.Command{
 		Use:   "driver-node",
 		Short: "Drive the sessions of a deployment",
-		Long: `Drives sessions until SIGTERM or an interrupt: it takes what wakes, runs the agent loop,
-records it, and puts tool calls on the workers' queues. Any number of nodes share a
-deployment. Told to stop, it hands its sessions over to the others and exits with 0.
+		Long: `Drives sessions until SIGTERM or an interrupt: it takes sessions that wake, runs the agent loop,
+records it, and dispatches tool calls to the workers' queues. Any number of nodes share a
+deployment. When it stops, it hands its sessions over to the others and exits with 0.
 
 Models are called with the keys of the node's environment, such as OPENAI_API_KEY; "turnlog
-models" lists the variables. A session whose model's key the node lacks goes to another node.
+models" lists the variables. If the node lacks the key for a session's model, another node takes the session.
 
-A session that names an agent begins with the file of that agent in the folder of --agents, else
-with what "turnlog agents publish" put into the deployment last. It keeps that version, on
-whatever node it is driven. Hooks of agents are commands that nodes run: those of files in the
-folder, on every node of the deployment, and those of agents that somebody published or sent only
-with --agent-hooks. Give all nodes of a deployment the same.
+A session that names an agent starts with the file of that agent in the folder of --agents, else
+with the newest version from "turnlog agents publish". It keeps that version on every node. Hooks of
+agents are commands that nodes run: always for agents of the folder, and for agents that were
+published or sent only with --agent-hooks. Configure all nodes of a deployment alike.
 
-With --profile the node does not start on a deployment that is weaker: "dev" is one copy on disk,
-"standard" three, "audit" three that are synced before a write is acknowledged. When servers sync
-is their own setting, which NATS does not tell its clients: see --monitor and --assume-sync.`,
+With --profile the node refuses a weaker deployment: "dev" is one copy on disk, "standard" three,
+"audit" three that are synced before a write is acknowledged. NATS does not tell its clients when
+servers sync: see --monitor and --assume-sync.`,
 		Example: `  driver-node --server nats://127.0.0.1:4222
   driver-node --context production --namespace team-a --capacity 5000
   driver-node --server nats://127.0.0.1:4222 --agents /etc/turnlog/agents
@@ -64,9 +63,9 @@ is their own setting, which NATS does not tell its clients: see --monitor and --
 	fs := cmd.Flags()
 	fs.StringVar(&f.name, "name", "", "`name` of the node in journals, letters, digits, '-' and '_'; default: a new one")
 	fs.IntVar(&f.capacity, "capacity", 1000, "`sessions` at a time")
-	fs.DurationVar(&f.idle, "idle", 2*time.Second, "let a session go after so much `time` with nothing to do")
-	fs.StringVar(&f.agents, "agents", "", "`folder` of agent files, which count before agents that are published; read whenever a session begins")
-	_ = cmd.MarkFlagDirname("agents") // the flag is there
+	fs.DurationVar(&f.idle, "idle", 2*time.Second, "release a session after this `time` without work")
+	fs.StringVar(&f.agents, "agents", "", "`folder` of agent files, which take precedence over published agents; read when a session starts")
+	_ = cmd.MarkFlagDirname("agents") // the flag exists
 	cli.AgentHooksFlag(cmd, &f.hooks)
 	f.http = ops.AddressFlag(cmd)
 	f.deployment = cli.NewDeployment(cmd, getenv)
@@ -95,7 +94,7 @@ func (f flags) validate() error {
 	return f.checkAgents()
 }
 
-// run drives sessions until ctx ends, which is how it is meant to end.
+// run drives sessions until ctx ends, its regular end.
 func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger) error {
 	cell, err := f.deployment.Open(ctx, "driver-node", log)
 	if err != nil {
@@ -119,7 +118,7 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	if err != nil {
 		return err
 	}
-	f.tellAgents(known, log)
+	f.logAgents(known, log)
 	log.Info("configuration",
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
 		zap.String("name", node.Name()), zap.Strings("models", ready(known)), zap.Int("capacity", f.capacity), zap.Duration("idle", f.idle),
@@ -139,7 +138,7 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	return nil
 }
 
-// readiness says why the node takes no sessions, or nil.
+// readiness returns why the node takes no sessions, or nil.
 func readiness(node *actor.Node, cell *cli.Cell) error {
 	if !cell.Conn.IsConnected() {
 		return fmt.Errorf("not connected to NATS: %v", cell.Conn.Status())

@@ -69,7 +69,7 @@ func TestTheNodeRefusesServersThatMayBeLazy(t *testing.T) {
 	t.Cleanup(c.Close)
 	audit := []string{"--server", c.ClientURL(), "--profile", "audit"} // it creates the streams
 	why := refused(t, cli.CodeFailed, audit...)
-	if !strings.Contains(why, "no client can see the sync_interval of "+c.Servers()[0].Name()) || !strings.Contains(why, "--assume-sync always") {
+	if !strings.Contains(why, "no client can read the sync_interval of "+c.Servers()[0].Name()) || !strings.Contains(why, "--assume-sync always") {
 		t.Errorf("without a word of the servers: %s", why)
 	}
 	if log := starts(t, append(audit, "--assume-sync", "always")...); !strings.Contains(log, `"sync_assumed_of": ["`+c.Servers()[0].Name()+`"`) {

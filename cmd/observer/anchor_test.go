@@ -96,7 +96,7 @@ func TestAnchorsOfOthersSayNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := d.observe("verify", "s-42", "--anchor", ghost)
-	if want := "observer: session s-42: --anchor names no head of it: whether its end was cut off is not known\n"; code != 1 || errs != want || !strings.Contains(out, "is whole") {
+	if want := "observer: session s-42: --anchor has no head of it: it is unknown whether it was truncated\n"; code != 1 || errs != want || !strings.Contains(out, "is whole") {
 		t.Errorf("verify with anchors of another session = %d %q %q, want %q", code, out, errs, want)
 	}
 	code, out, errs = d.observe("verify", "--anchor", ghost)

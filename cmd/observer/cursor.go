@@ -15,11 +15,11 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// storeEvery is how long an entry that was shown may not be in the file.
+// storeEvery bounds how long the file may lag behind what was shown.
 const storeEvery = 250 * time.Millisecond
 
-// bookmark keeps a cursor in a file. Without a path it keeps nothing. It is owned by
-// the goroutine that shows entries.
+// bookmark stores a cursor in a file, or nowhere without a path. It is owned by the
+// goroutine that shows entries.
 type bookmark struct {
 	path string
 	page
@@ -28,7 +28,7 @@ type bookmark struct {
 	moved bool
 }
 
-// page is what the file says.
+// page is the content of the file.
 type page struct {
 	Namespace string            `json:"namespace"`
 	Of        content.SessionID `json:"of"` // the session that is followed, or jetstream.AllSessions
@@ -52,14 +52,14 @@ func (b *bookmark) load() (at jetstream.Cursor, stored bool, err error) {
 	d.DisallowUnknownFields()
 	switch err := d.Decode(&p); {
 	case err != nil || d.More() || p.Of == "":
-		return at, false, cli.Usage("--cursor %s: the file holds no cursor: name another one", b.path)
+		return at, false, cli.Usage("--cursor %s: the file does not contain a cursor: name another one", b.path)
 	case p.Namespace != b.Namespace || p.Of != b.Of:
 		return at, false, cli.Usage("--cursor %s: it is for %s, not for %s: name another file", b.path, p.about(), b.about())
 	}
 	return p.At, true, nil
 }
 
-// about says what a cursor is for.
+// about describes what a cursor is for.
 func (p page) about() string {
 	if p.Of == jetstream.AllSessions {
 		return "all sessions of namespace " + p.Namespace
@@ -67,7 +67,7 @@ func (p page) about() string {
 	return fmt.Sprintf("session %s of namespace %s", p.Of, p.Namespace)
 }
 
-// move notes where the cursor stands now.
+// move sets the cursor.
 func (b *bookmark) move(to jetstream.Cursor) {
 	if b.path == "" {
 		return
@@ -78,8 +78,8 @@ func (b *bookmark) move(to jetstream.Cursor) {
 	}
 }
 
-// store writes the file, if the cursor moved. The file is replaced as a whole: whoever
-// reads it, also after a crash, finds the cursor as it was or as it is.
+// store writes the file if the cursor moved. It replaces the whole file, so a reader finds
+// either the old or the new cursor, even after a crash.
 func (b *bookmark) store() error {
 	if !b.moved {
 		return nil
@@ -95,7 +95,7 @@ func (b *bookmark) store() error {
 	return nil
 }
 
-// replace puts a file in the place of another one, once it is on disk.
+// replace replaces a file once the new one is on disk.
 func replace(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {

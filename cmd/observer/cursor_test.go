@@ -168,9 +168,9 @@ func TestCursorsThatDoNotFitAreRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--cursor", write("empty", "")}, 2, "the file holds no cursor: name another one"},
-		{[]string{"--cursor", write("other", `{"a":1}`)}, 2, "the file holds no cursor"},
-		{[]string{"--cursor", write("twice", of+`{"position":1}}{}`)}, 2, "the file holds no cursor"},
+		{[]string{"--cursor", write("empty", "")}, 2, "the file does not contain a cursor: name another one"},
+		{[]string{"--cursor", write("other", `{"a":1}`)}, 2, "the file does not contain a cursor"},
+		{[]string{"--cursor", write("twice", of+`{"position":1}}{}`)}, 2, "the file does not contain a cursor"},
 		{[]string{"--cursor", dir}, 2, "is a directory"},
 		{[]string{"s-42", "--cursor", write("all", of+`{"position":1}}`)}, 2, "it is for all sessions of namespace turnlog, not for session s-42 of namespace turnlog: name another file"},
 		{[]string{"--cursor", write("one", `{"namespace":"x","of":"s-42","at":{"position":1}}`)}, 2, "it is for session s-42 of namespace x, not for all"},

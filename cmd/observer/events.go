@@ -12,8 +12,8 @@ func newEventsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events SESSION",
 		Short: "Show the events of a session's journal",
-		Long: `Shows the events of a session's journal up to its end: sequence and time of each entry, and
-one line for each of its events. Entries of a later release are shown raw.`,
+		Long: `Shows a session's journal: sequence and time of each entry, and one line for each of its events.
+Entries of a later release are shown raw.`,
 		Example: `  observer events s-42
   observer events s-42 --from 100 --full
   observer events s-42 -o jsonl | jq 'select(.kinds[] == "tool_result_received")'`,
@@ -22,7 +22,7 @@ one line for each of its events. Entries of a later release are shown raw.`,
 	full := fullFlag(cmd)
 	output := cli.OutputFlag(cmd, asText, asJSON, asLines)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := parseSession(args[0])
+		s, err := cli.ParseSession(args[0])
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/internal/cli"
 )
 
 func newExportCommand(a *app) *cobra.Command {
@@ -13,15 +14,15 @@ func newExportCommand(a *app) *cobra.Command {
 		Use:   "export SESSION",
 		Short: "Write a session's journal in a form that verifies without a server",
 		Long: `Writes a session's journal to standard output as lines of JSON: one that names the format, then
-one for each entry, with its events for people and programs and with the exact bytes that are
-stored. "observer verify --file" verifies such a file with nothing else.
+one per entry, with its events and the exact stored bytes. "observer verify --file" verifies such
+a file without a server.
 
-A file cannot show that the journal goes on behind its end: to be sure of that, keep the hash
-of the last entry elsewhere too.`,
+A file cannot show whether the journal continues after its end: to be sure, also keep the hash of
+the last entry elsewhere.`,
 		Example: `  observer export s-42 > s-42.jsonl
   observer export s-42 | zstd > s-42.jsonl.zst`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := parseSession(args[0])
+			s, err := cli.ParseSession(args[0])
 			if err != nil {
 				return err
 			}

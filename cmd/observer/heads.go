@@ -10,24 +10,25 @@ import (
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
 )
 
 func newHeadsCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "heads [SESSION...]",
-		Short: "Show where journals end, to be compared later",
-		Long: `Writes one line of JSON for each session, or for each that is named: the sequence and the hash
-of its last entry. Each hash stands for its whole journal.
+		Short: "Print the heads of journals, for later comparison",
+		Long: `Writes one line of JSON per session, or per named session: the sequence and the hash of its last
+entry. Each hash covers the whole journal.
 
-Kept where whoever may change journals cannot reach, such a file shows later that a journal was cut
-off at its end or replaced, which no journal can show by itself: "observer verify --anchor FILE".`,
+Kept out of reach of users who can change journals, such a file reveals later that a journal was
+truncated or replaced, which no journal can show by itself: "observer verify --anchor FILE".`,
 		Example: `  observer heads > heads-2026-11-21.jsonl
   observer heads s-42 | ssh vault "cat >> heads.jsonl"`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var sessions []content.SessionID
 			for _, arg := range args {
-				s, err := parseSession(arg)
+				s, err := cli.ParseSession(arg)
 				if err != nil {
 					return err
 				}
@@ -47,7 +48,7 @@ off at its end or replaced, which no journal can show by itself: "observer verif
 			for _, s := range sessions {
 				rec, err := last(cmd.Context(), cell, s)
 				if errors.Is(err, journal.ErrNotFound) && len(args) == 0 {
-					continue // it was deleted meanwhile
+					continue // it has just been deleted
 				}
 				if err != nil {
 					return err
@@ -61,7 +62,7 @@ off at its end or replaced, which no journal can show by itself: "observer verif
 	}
 }
 
-// head is where a journal ends.
+// head is the end of a journal.
 type head struct {
 	audit.Anchor
 	At content.Time `json:"at"`

@@ -11,17 +11,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
-// parseSession checks the name of a session.
-func parseSession(name string) (content.SessionID, error) {
-	s, err := content.ParseSessionID(name)
-	if err != nil {
-		return "", cli.Usage("%w", err)
-	}
-	return s, nil
-}
-
-// last returns the last entry of a session, and says in plain words if there is
-// none.
+// last returns the last entry of a session, or an error that says where none was found.
 func last(ctx context.Context, cell *cli.Cell, s content.SessionID) (journal.Record, error) {
 	rec, err := cell.Journal().Last(ctx, s)
 	if errors.Is(err, journal.ErrNotFound) {
@@ -30,8 +20,7 @@ func last(ctx context.Context, cell *cli.Cell, s content.SessionID) (journal.Rec
 	return rec, err
 }
 
-// read yields a session's entries from a sequence on, up to the one that is the
-// last now.
+// read yields a session's entries from a sequence on, up to its present end.
 func read(ctx context.Context, cell *cli.Cell, s content.SessionID, from uint64) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		if _, err := last(ctx, cell, s); err != nil && !errors.Is(err, journal.ErrDamaged) {

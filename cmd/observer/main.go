@@ -1,9 +1,9 @@
 // Command observer reads and verifies the journals of sessions: live, as events,
 // as a transcript, as a file that verifies without a server.
 //
-// The one idea: an observer only reads. It takes part in nothing, owns nothing,
-// and may be stopped and started anywhere; what it shows is what the journal
-// holds, also of releases that it does not know.
+// The one idea: an observer only reads. It owns nothing and can be stopped and
+// started anywhere; it shows what the journal holds, including entries of releases
+// that it does not know.
 //
 // This package is wiring: flags and output. What events look like is package
 // render's, what a whole journal is package audit's.

@@ -20,7 +20,7 @@ const (
 	asLines = "jsonl" // one value a line
 )
 
-// sink is where entries go, in one of the formats.
+// sink writes entries in one of the formats.
 type sink struct {
 	out    *bufio.Writer
 	format string
@@ -28,15 +28,15 @@ type sink struct {
 	values int // written so far
 }
 
-// newSink returns a sink on the command's output. With sessions each line of text
-// names its session.
+// newSink returns a sink for the command's output. With sessions each line of text names
+// its session.
 func newSink(cmd *cobra.Command, format string, style render.Style, sessions bool) *sink {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	return &sink{out: out, format: format, text: render.NewPrinter(out, style, sessions)}
 }
 
-// news writes what has just come, at once.
-func (k *sink) news(n news) error {
+// update writes and flushes an update.
+func (k *sink) update(n update) error {
 	var err error
 	if n.live != nil {
 		err = k.live(n.session, n.live)
@@ -70,33 +70,33 @@ func (k *sink) live(s content.SessionID, ev events.Event) error {
 
 // value writes one JSON value.
 func (k *sink) value(raw []byte) error {
-	before, behind := "", "\n"
+	before, after := "", "\n"
 	if k.format == asJSON {
-		before, behind = ",\n", ""
+		before, after = ",\n", ""
 		if k.values == 0 {
 			before = "[\n"
 		}
 	}
 	k.values++
-	if _, err := fmt.Fprintf(k.out, "%s%s%s", before, raw, behind); err != nil {
+	if _, err := fmt.Fprintf(k.out, "%s%s%s", before, raw, after); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
 	return nil
 }
 
-// end completes what was written.
+// end completes the output.
 func (k *sink) end() error {
 	if k.format == asJSON {
 		text := "\n]\n"
 		if k.values == 0 {
 			text = "[]\n"
 		}
-		_, _ = k.out.WriteString(text) // flush tells
+		_, _ = k.out.WriteString(text) // flush reports it
 	}
 	return k.flush()
 }
 
-// flush writes what waits in memory.
+// flush writes buffered output.
 func (k *sink) flush() error {
 	if err := k.out.Flush(); err != nil {
 		return fmt.Errorf("write: %w", err)

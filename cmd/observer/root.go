@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// app is what all commands share.
+// app is shared by all commands.
 type app struct {
 	getenv     func(string) string
 	log        *cli.Log
@@ -22,7 +22,7 @@ func newRootCommand(getenv func(string) string) *cobra.Command {
 		Short: "Read and verify the journals of agent sessions",
 		Long: `Observer reads the journals of agent sessions: live or from the beginning, event by event or
 as a transcript. It exports them to files, and verifies a journal or a file: that its entries
-form one unbroken chain, and that what they say keeps the promises that Turnlog makes.
+form one unbroken chain, and that they keep every guarantee of Turnlog.
 
 It only reads. Unknown session, broken journal: one line on standard error, exit code 1.`,
 		Example: `  observer tail
@@ -44,12 +44,12 @@ func (a *app) open(cmd *cobra.Command) (*cli.Cell, error) {
 	return a.deployment.Open(cmd.Context(), "observer", a.log.Logger(cmd.ErrOrStderr(), a.getenv), admin.RoleObserver)
 }
 
-// fullFlag adds the flag that shows texts as long as they are.
+// fullFlag adds the flag that disables clipping.
 func fullFlag(cmd *cobra.Command) *bool {
-	return cmd.Flags().Bool("full", false, "show texts as long as they are")
+	return cmd.Flags().Bool("full", false, "show texts in full")
 }
 
-// style is how cmd shows things.
+// style is the style of cmd's output.
 func (a *app) style(cmd *cobra.Command, full bool) render.Style {
 	return render.Style{Color: cli.Colored(cmd.OutOrStdout(), a.getenv), Full: full}
 }

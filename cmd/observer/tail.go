@@ -18,17 +18,17 @@ import (
 func newTailCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail [SESSION]",
-		Short: "Follow the journal of a session, or those of all",
-		Long: `Shows entries as they are written, without gap or repetition, until it is interrupted: those of
-one session, or of all. It goes on through the loss of servers and connections.
+		Short: "Follow the journal of a session, or of all sessions",
+		Long: `Shows entries of one session, or of all, as they are written, without gaps or repetitions, until it
+is interrupted. It survives the loss of servers and connections.
 
 For one session --from is the sequence of an entry. For all sessions it is a position in the
-deployment's whole journal, which -o jsonl shows with every entry.
+deployment's whole journal, which -o jsonl prints with every entry.
 
-With --cursor it stores in a file where it stands, and goes on from there when it is started
-again; --from then says where it begins the first time. Every entry is shown at least once:
-what was written meanwhile comes first, and after a kill the entries of the last quarter of a
-second may come twice. What is only live is not stored. One tail uses a file at a time.`,
+With --cursor it stores its position in a file, and continues from there when it is started
+again; --from then sets where it starts the first time. Every entry is shown at least once: entries
+written in the meantime come first, and after a kill those of the last quarter of a second may be
+repeated. Live events have no position. Only one tail at a time can use a file.`,
 		Example: `  observer tail
   observer tail s-42 --from 1
   observer tail --from 1 --cursor audit.cursor -o jsonl >> audit.jsonl
@@ -36,17 +36,17 @@ second may come twice. What is only live is not stored. One tail uses a file at 
   observer tail -o jsonl | jq -c 'select(.kinds[] == "run_failed")'`,
 	}
 	t := tail{app: a}
-	cmd.Flags().Uint64Var(&t.from, "from", 0, "begin with this `sequence` instead of what comes next")
-	cmd.Flags().StringVar(&t.cursor.path, "cursor", "", "store in this `file` where it stands, and go on from there")
-	_ = cmd.MarkFlagFilename("cursor") // the flag is there
-	cmd.Flags().BoolVar(&t.deltas, "deltas", false, "show what is only live too: pieces of replies, progress, refusals")
+	cmd.Flags().Uint64Var(&t.from, "from", 0, "start at this `sequence` instead of the end")
+	cmd.Flags().StringVar(&t.cursor.path, "cursor", "", "store the position in this `file`, and continue from it")
+	_ = cmd.MarkFlagFilename("cursor") // the flag exists
+	cmd.Flags().BoolVar(&t.deltas, "deltas", false, "also show live events: pieces of replies, progress, refusals")
 	t.full = fullFlag(cmd)
 	t.output = cli.OutputFlag(cmd, asText, asLines)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		t.session = jetstream.AllSessions
 		if len(args) > 0 {
 			var err error
-			if t.session, err = parseSession(args[0]); err != nil {
+			if t.session, err = cli.ParseSession(args[0]); err != nil {
 				return err
 			}
 		}
@@ -60,11 +60,11 @@ second may come twice. What is only live is not stored. One tail uses a file at 
 	return cmd
 }
 
-// tail is what the command is asked for.
+// tail is what the command line asks for.
 type tail struct {
 	app     *app
 	session content.SessionID
-	from    uint64 // 0: what comes next
+	from    uint64 // 0: the end
 	cursor  bookmark
 	deltas  bool
 	full    *bool
@@ -73,21 +73,21 @@ type tail struct {
 
 func (t *tail) all() bool { return t.session == jetstream.AllSessions }
 
-// news is an entry or a live event.
-type news struct {
+// update is an entry or a live event.
+type update struct {
 	rec     journal.Record
 	session content.SessionID
-	live    events.Event // nil: an entry
+	live    events.Event // nil: rec is an entry
 }
 
-// run shows what comes until the context of cmd ends.
+// run shows updates until the context of cmd ends.
 func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) (err error) {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	var sources sync.WaitGroup
 	defer sources.Wait()
 	defer cancel()
 
-	live, err := t.live(ctx, cell) // before the entries: nothing is to fall between
+	live, err := t.live(ctx, cell) // before the entries, so that nothing is missed
 	if err != nil {
 		return err
 	}
@@ -97,8 +97,8 @@ func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) (err error) {
 	}
 	defer func() { err = errors.Join(err, t.cursor.store()) }()
 	entries := cell.Journal().Observe(ctx, t.session, from)
-	all := make(chan news)
-	ended := make(chan error, 1) // nobody may be left to hear it
+	all := make(chan update)
+	ended := make(chan error, 1) // its reader may be gone
 	sources.Go(func() { ended <- passEntries(ctx, entries, all) })
 	sources.Go(func() { passLive(ctx, live, all) })
 
@@ -106,7 +106,7 @@ func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) (err error) {
 	for {
 		select {
 		case n := <-all:
-			if err := out.news(n); err != nil {
+			if err := out.update(n); err != nil {
 				return err
 			}
 			if n.live == nil {
@@ -125,13 +125,13 @@ func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) (err error) {
 	}
 }
 
-func passEntries(ctx context.Context, entries iter.Seq2[journal.Record, error], out chan<- news) error {
+func passEntries(ctx context.Context, entries iter.Seq2[journal.Record, error], out chan<- update) error {
 	for rec, err := range entries {
 		if err != nil {
 			return err
 		}
 		select {
-		case out <- news{rec: rec}:
+		case out <- update{rec: rec}:
 		case <-ctx.Done():
 			return nil
 		}
@@ -139,17 +139,17 @@ func passEntries(ctx context.Context, entries iter.Seq2[journal.Record, error], 
 	return nil
 }
 
-func passLive(ctx context.Context, live iter.Seq2[content.SessionID, events.Event], out chan<- news) {
+func passLive(ctx context.Context, live iter.Seq2[content.SessionID, events.Event], out chan<- update) {
 	for s, ev := range live {
 		select {
-		case out <- news{session: s, live: ev}:
+		case out <- update{session: s, live: ev}:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// live listens to what is in no journal, if that is wanted.
+// live subscribes to live events, if they are requested.
 func (t *tail) live(ctx context.Context, cell *cli.Cell) (iter.Seq2[content.SessionID, events.Event], error) {
 	if !t.deltas {
 		return func(func(content.SessionID, events.Event) bool) {}, nil
@@ -157,7 +157,7 @@ func (t *tail) live(ctx context.Context, cell *cli.Cell) (iter.Seq2[content.Sess
 	return cell.Live().Subscribe(ctx, t.session)
 }
 
-// begin is where to begin: where the stored cursor stands, or where the flags say.
+// begin returns where to start: at the stored cursor, or where the flags say.
 func (t *tail) begin(ctx context.Context, cell *cli.Cell) (jetstream.Cursor, error) {
 	t.cursor.Namespace, t.cursor.Of = cell.Namespace(), t.session
 	at, stored, err := t.cursor.load()
@@ -168,10 +168,10 @@ func (t *tail) begin(ctx context.Context, cell *cli.Cell) (jetstream.Cursor, err
 		return at, err
 	}
 	t.cursor.move(at)
-	return at, t.cursor.store() // so that what is written from now on is shown, whatever happens
+	return at, t.cursor.store() // entries written from now on are shown even after a crash
 }
 
-// first is where the flags say to begin.
+// first returns where the flags say to start.
 func (t *tail) first(ctx context.Context, cell *cli.Cell) (jetstream.Cursor, error) {
 	if !t.all() {
 		if _, err := last(ctx, cell, t.session); err != nil {

@@ -19,8 +19,8 @@ func newTranscriptCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "transcript SESSION",
 		Short: "Show the conversation as a model would see it now",
-		Long: `Shows the transcript that a session's journal adds up to: what a model would be shown now. What
-was compacted away or withheld is in the journal (see "observer events"), and not here.`,
+		Long: `Shows the transcript of a session: what a model would see now. Items that were compacted away or
+withheld are only in the journal (see "observer events").`,
 		Example: `  observer transcript s-42
   observer transcript s-42 --full | less
   observer transcript s-42 -o json | jq '.[] | select(.kind == "assistant")'`,
@@ -28,7 +28,7 @@ was compacted away or withheld is in the journal (see "observer events"), and no
 	full := fullFlag(cmd)
 	output := cli.OutputFlag(cmd, asText, asJSON, asLines)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := parseSession(args[0])
+		s, err := cli.ParseSession(args[0])
 		if err != nil {
 			return err
 		}

@@ -22,19 +22,19 @@ func newVerifyCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [SESSION]",
 		Short: "Verify a session's journal, or an exported one",
-		Long: `Verifies that the entries of a journal form one unbroken chain, and that what they say keeps
-every promise that Turnlog makes: each call has one result, no budget is exceeded, nothing ran
-before it was approved, and so on. With --file it needs no server.
+		Long: `Verifies that the entries of a journal form one unbroken chain, and that they keep every guarantee
+of Turnlog: each call has one result, no budget is exceeded, nothing ran before it was approved, and
+so on. With --file it needs no server.
 
-A journal that is whole gets a summary, and exit code 0. Otherwise every fault is listed, the
-first one is named on standard error, and the exit code is 1.
+An intact journal gets a summary and exit code 0. Otherwise every fault is listed, the first one is
+reported on standard error, and the exit code is 1.
 
-Of a session that was deleted or has expired only the tombstone is left. It says when, by whom and
-why, and how many entries there were and the hash of the last one; that is exit code 0.
+A deleted or expired session consists of its tombstone: when, by whom and why it was deleted, how
+many entries it had and the hash of the last one. The exit code is 0.
 
-What no chain can show is that a journal was cut off at its end, or replaced from some entry on.
-For that, keep where journals end ("observer heads") out of reach of whoever may change them, and
-give that file as --anchor. Without SESSION all sessions that it names are verified.`,
+No chain can show that a journal was truncated, or replaced from some entry on. To detect that, keep
+the output of "observer heads" out of reach of users who can change journals, and pass it as
+--anchor. Without SESSION all sessions in that file are verified.`,
 		Example: `  observer verify s-42
   observer verify --file s-42.jsonl
   observer verify --file s-42.jsonl -o json
@@ -43,7 +43,7 @@ give that file as --anchor. Without SESSION all sessions that it names are verif
 	}
 	file := cmd.Flags().String("file", "", "verify an exported `file`; - is standard input")
 	output := cli.OutputFlag(cmd, asText, asJSON)
-	anchor := cmd.Flags().String("anchor", "", "`file` with earlier heads, which have to be in the journals still; - is standard input")
+	anchor := cmd.Flags().String("anchor", "", "`file` with earlier heads, which must still be in the journals; - is standard input")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if (*file == "") == (len(args) == 0) && (*anchor == "" || *file != "") {
 			return cli.Usage("give a SESSION, --file or --anchor")
@@ -67,7 +67,7 @@ give that file as --anchor. Without SESSION all sessions that it names are verif
 	return cmd
 }
 
-// verifier verifies one journal after the other.
+// verifier verifies journals one by one.
 type verifier struct {
 	app     *app
 	cmd     *cobra.Command
@@ -76,7 +76,7 @@ type verifier struct {
 	anchors []audit.Anchor
 }
 
-// readAnchors reads the earlier heads.
+// readAnchors reads earlier heads.
 func (v *verifier) readAnchors(name string) error {
 	in := v.cmd.InOrStdin()
 	switch {
@@ -89,12 +89,12 @@ func (v *verifier) readAnchors(name string) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = f.Close() }() // nothing was written
+		defer func() { _ = f.Close() }() // only read
 		in = f
 	}
 	anchors, err := audit.ReadAnchors(in)
 	if err == nil && len(anchors) == 0 {
-		err = fmt.Errorf("%w: it holds none", audit.ErrBadAnchor)
+		err = fmt.Errorf("%w: it is empty", audit.ErrBadAnchor)
 	}
 	if err != nil {
 		return fmt.Errorf("--anchor %s: %w", name, err)
@@ -103,7 +103,7 @@ func (v *verifier) readAnchors(name string) error {
 	return nil
 }
 
-// anchored lists the sessions that the anchors are about.
+// anchored returns the sessions of the anchors.
 func (v *verifier) anchored() []string {
 	var out []string
 	for _, a := range v.anchors {
@@ -114,12 +114,12 @@ func (v *verifier) anchored() []string {
 	return out
 }
 
-// of are the anchors of a session.
+// of returns the anchors of a session.
 func (v *verifier) of(s content.SessionID) []audit.Anchor {
 	return slices.DeleteFunc(slices.Clone(v.anchors), func(a audit.Anchor) bool { return a.Session != s })
 }
 
-// verify verifies a session, or the file, and shows what came of it.
+// verify verifies a session, or the file, and prints the result.
 func (v *verifier) verify(session string) error {
 	subject, report, err := v.judge(session)
 	if err != nil && report.Entries == 0 && report.OK() {
@@ -134,16 +134,15 @@ func (v *verifier) verify(session string) error {
 	return errors.Join(fault(subject, report, err), v.unanchored(subject, report))
 }
 
-// unanchored is the error for a journal that was to be compared with earlier heads,
-// of which none is its own.
+// unanchored returns an error if anchors were given, but none for this journal.
 func (v *verifier) unanchored(subject string, r audit.Report) error {
 	if len(v.anchors) == 0 || r.Session == "" || len(v.of(r.Session)) > 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: --anchor names no head of it: whether its end was cut off is not known", subject)
+	return fmt.Errorf("%s: --anchor has no head of it: it is unknown whether it was truncated", subject)
 }
 
-// judge verifies a session or a file. subject is what it is called.
+// judge verifies a session or a file. subject names it in output.
 func (v *verifier) judge(session string) (subject string, r audit.Report, err error) {
 	switch {
 	case v.file == "-":
@@ -154,11 +153,11 @@ func (v *verifier) judge(session string) (subject string, r audit.Report, err er
 		if err != nil {
 			return v.file, r, err
 		}
-		defer func() { _ = f.Close() }() // nothing was written
+		defer func() { _ = f.Close() }() // only read
 		r, err = v.judgeFile(v.file, f)
 		return v.file, r, err
 	}
-	s, err := parseSession(session)
+	s, err := cli.ParseSession(session)
 	if err != nil {
 		return "", r, err
 	}
@@ -168,7 +167,7 @@ func (v *verifier) judge(session string) (subject string, r audit.Report, err er
 	}
 	defer cell.Close()
 	r, err = audit.Verify(read(v.cmd.Context(), cell, s, 1), v.of(s)...)
-	r.Session = s // also if there is no entry that says so
+	r.Session = s // even if there is no entry
 	return "session " + string(s), r, err
 }
 
@@ -188,8 +187,7 @@ func (v *verifier) judgeFile(name string, in io.Reader) (audit.Report, error) {
 	return r, nil
 }
 
-// fault is the error for a journal that is not whole: the first thing that is wrong
-// with it.
+// fault returns the first fault of a journal as an error.
 func fault(subject string, r audit.Report, err error) error {
 	v, bad := r.First()
 	switch {
@@ -205,8 +203,8 @@ func fault(subject string, r audit.Report, err error) error {
 	return fmt.Errorf("%s: entry %d breaks %s: %s%s", subject, v.Seq, v.Invariant, v.Message, more)
 }
 
-// show writes whether the journal is whole, what is wrong with it, and how far it
-// goes. It was compared with so many anchors.
+// show prints whether the journal is intact, its faults, and its head. It was compared
+// with so many anchors.
 func show(w io.Writer, style render.Style, subject string, r audit.Report, anchors int, err error) error {
 	var b strings.Builder
 	switch whole := r.OK() && err == nil; {
@@ -244,12 +242,12 @@ func show(w io.Writer, style render.Style, subject string, r audit.Report, ancho
 	return nil
 }
 
-// showJSON writes the report for programs.
+// showJSON prints the report as JSON.
 func showJSON(w io.Writer, r audit.Report, anchors int, err error) error {
 	out := struct {
 		OK bool `json:"ok"`
 		audit.Report
-		Anchors int    `json:"anchors,omitempty"` // that it was compared with
+		Anchors int    `json:"anchors,omitempty"` // compared with
 		Error   string `json:"error,omitempty"`   // why the journal could not be read to its end
 	}{OK: r.OK() && err == nil, Report: r, Anchors: anchors}
 	if err != nil {

@@ -15,20 +15,20 @@ import (
 	"github.com/turnlog/turnlog/tool/mcp"
 )
 
-// crew is the agents of a folder as they were when the worker started.
+// crew is the agents of a folder when the worker started.
 type crew struct {
 	all     []*agentfile.Definition
 	others  []*agentfile.Definition // those that some of them delegate to
 	servers []mcp.Server
 }
 
-// gather reads the agents of a folder; without one there are none.
+// gather reads the agents of a folder, if there is one.
 func gather(ctx context.Context, folder string) (c crew, err error) {
 	if folder == "" {
 		return c, nil
 	}
 	f := agentfile.Folder(folder)
-	known := agentfile.Known{Tools: toolset.CheckPattern, Beside: true, Held: true} // models are the nodes' to know
+	known := agentfile.Known{Tools: toolset.CheckPattern, Beside: true, Held: true} // only nodes know models
 	if c.all, err = known.List(f); err != nil {
 		return c, err
 	}
@@ -39,8 +39,8 @@ func gather(ctx context.Context, folder string) (c crew, err error) {
 	return c, err
 }
 
-// roles are what the worker is there for. One that hands calls to agents opens their
-// sessions, and passes on what people decide about them.
+// roles returns the roles of the worker. One that delegates to agents opens their sessions
+// and forwards the decisions of people about them.
 func (c crew) roles() []admin.Role {
 	if len(c.others) == 0 {
 		return []admin.Role{admin.RoleWorker}
@@ -48,7 +48,7 @@ func (c crew) roles() []admin.Role {
 	return []admin.Role{admin.RoleWorker, admin.RoleClient, admin.RoleApprover}
 }
 
-// sources are the tools that the agents need beside those of MCP servers.
+// sources returns the tools of the agents besides those of MCP servers.
 func (c crew) sources(root string, cell *cli.Cell, log *zap.Logger) ([]tool.Source, error) {
 	var out []tool.Source
 	skills, err := agentfile.Skills(root, c.all...)

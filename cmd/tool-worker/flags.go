@@ -32,17 +32,17 @@ type flags struct {
 func (f *flags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.name, "name", "", "`name` of the worker in the catalog, letters, digits, '-' and '_'; default: a new one")
-	fs.StringVar(&f.queue, "queue", "default", "`name` of the queue that it takes calls from; created if it is not there")
+	fs.StringVar(&f.queue, "queue", "default", "`name` of the queue that it takes calls from; created if it does not exist")
 	fs.IntVar(&f.slots, "slots", 0, "`calls` at a time; 0: four for each CPU")
 	f.tools.Register(cmd)
 	fs.StringVar(&f.agents, "agents", "", "`folder` of agent files: offer what they need, their MCP servers, skills, and the agents that they delegate to")
-	_ = cmd.MarkFlagDirname("agents") // the flag is there
-	fs.DurationVar(&f.timeout, "timeout", 2*time.Minute, "`time` for a call whose tool sets none")
-	fs.DurationVar(&f.drain, "drain", 10*time.Second, "`time` that running calls have to finish when the worker is told to stop")
+	_ = cmd.MarkFlagDirname("agents") // the flag exists
+	fs.DurationVar(&f.timeout, "timeout", 2*time.Minute, "`time` limit of calls whose tool sets none")
+	fs.DurationVar(&f.drain, "drain", 10*time.Second, "`time` that running calls have to finish when the worker stops")
 	f.http = ops.AddressFlag(cmd)
 }
 
-// complete checks the flags and fills in what they leave open.
+// complete validates the flags and fills in defaults.
 func (f *flags) complete() error {
 	switch {
 	case f.name == "":

@@ -1,10 +1,10 @@
 // Command tool-worker runs the tools of a deployment.
 //
-// The one idea: any number of workers share a queue and know nothing of one
-// another. Each offers its tools to the deployment's models, claims calls as it has
-// slots, and keeps each claim alive while its tool runs; what a killed one had in
-// hand comes to another. Told to stop, it withdraws its offer and lets running
-// calls finish.
+// The one idea: any number of workers share a queue without knowing one another.
+// Each offers its tools to the deployment's models, claims calls while it has free
+// slots, and keeps each claim alive while its tool runs; the calls of a killed worker
+// are redelivered. When it stops, it withdraws its offer and lets running calls
+// finish.
 //
 // This package is wiring: flags and metrics. The list of tools is package toolset's,
 // the worker itself package worker's.

@@ -21,8 +21,7 @@ type metrics struct {
 
 var _ worker.Observer = (*metrics)(nil)
 
-// newMetrics returns counts that are all zero, and there as soon as it is known what
-// they count.
+// newMetrics returns metrics that are all zero. Known label values exist from the start.
 func newMetrics() *metrics {
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "turnlog", Subsystem: "worker", Name: name, Help: help}

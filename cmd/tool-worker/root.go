@@ -26,21 +26,19 @@ func newRootCommand(stderr io.Writer, getenv func(string) string) *cobra.Command
 		Use:   "tool-worker",
 		Short: "Run the tools of a deployment",
 		Long: `Runs tools until SIGTERM or an interrupt: it offers them to the models of a deployment, takes
-their calls from a queue and reports what came of them. Any number of workers share a queue.
-Told to stop, it lets running calls finish, hands back those that another worker may run, and
-exits with 0.
+their calls from a queue and reports the results. Any number of workers share a queue. When it
+stops, it lets running calls finish, returns those that another worker may run, and exits with 0.
 
 Sets of tools:` + toolset.About() + `
 
-What calls may do is judged here, just before each runs, by where paths really lead to.
-A denial is told to the model; a question becomes an approval of the session, and once it
-is approved the call runs. With one of the flags for commands, programs behind other
-programs and code for an interpreter, thus every script, have to be approved, too. What a
-command that may run does to files, the flags for paths do not see; and gates of tasks are
-no calls of a model, so they are not judged.
+The worker checks each call just before it runs, by the real targets of its paths. The model sees a
+denial; a question becomes an approval of the session, and the call runs once it is approved. With
+one of the flags for commands, programs started by other programs and code for an interpreter, thus
+every script, need approval, too. The flags for paths do not see what an allowed command does to
+files; and gates of tasks are not calls of a model, so they are not checked.
 
-MCP servers are connected to in the background; their tools are on offer while they are
-there, and one that is not is told in the log and tried again.`,
+MCP servers are connected in the background. Their tools are offered while they are connected; one
+that is not is logged and retried.`,
 		Example: `  tool-worker --server nats://127.0.0.1:4222 --root /srv/project
   tool-worker --tools fs,shell --root . --allow-write --protect .git --allow-command go --deny-command rm
   tool-worker --mcp 'notes=npx -y @acme/notes' --mcp-env notes=NOTES_KEY --mcp wiki=https://wiki.test/mcp --mcp-token wiki=file:/run/wiki-token
@@ -75,7 +73,7 @@ there, and one that is not is told in the log and tried again.`,
 	return cmd
 }
 
-// run works until ctx ends, which is how it is meant to end.
+// run works until ctx ends, its regular end.
 func run(ctx context.Context, f flags, crew crew, sources []tool.Source, log *zap.Logger) error {
 	cell, err := f.deployment.Open(ctx, "tool-worker", log, crew.roles()...)
 	if err != nil {
@@ -108,7 +106,7 @@ func run(ctx context.Context, f flags, crew crew, sources []tool.Source, log *za
 	if err != nil {
 		return err
 	}
-	f.tell(log, cell, server)
+	f.logConfig(log, cell, server)
 
 	ctx, stop := cell.Lasting(ctx)
 	defer stop()
@@ -134,7 +132,7 @@ func serve(ctx context.Context, w *worker.Worker, server *ops.Server) error {
 	return nil
 }
 
-// openQueue returns the queue, which comes to be with its first worker.
+// openQueue returns the queue, and creates it if it is missing.
 func openQueue(ctx context.Context, cell *cli.Cell, name string) (*jetstream.Queue, error) {
 	var queue *jetstream.Queue
 	open := func(ctx context.Context) (err error) {
@@ -154,8 +152,8 @@ func openQueue(ctx context.Context, cell *cli.Cell, name string) (*jetstream.Que
 	return queue, open(ctx)
 }
 
-// tell logs the configuration that the worker runs with.
-func (f flags) tell(log *zap.Logger, cell *cli.Cell, server *ops.Server) {
+// logConfig logs the effective configuration.
+func (f flags) logConfig(log *zap.Logger, cell *cli.Cell, server *ops.Server) {
 	log.Info("configuration",
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
 		zap.String("name", f.name), zap.String("queue", f.queue), zap.Int("slots", f.slots),
@@ -165,7 +163,7 @@ func (f flags) tell(log *zap.Logger, cell *cli.Cell, server *ops.Server) {
 		zap.String("http", server.Address()), zap.String("version", cli.Version()))
 }
 
-// sandbox says what commands of tools run in, and if that is nothing, why.
+// sandbox names the sandbox of commands, or says why there is none.
 func (f flags) sandbox() string {
 	name, why := f.tools.Sandbox()
 	if why != "" {
@@ -174,7 +172,7 @@ func (f flags) sandbox() string {
 	return name
 }
 
-// readiness says why the worker gets no calls, or nil.
+// readiness returns why the worker gets no calls, or nil.
 func readiness(w *worker.Worker, cell *cli.Cell) error {
 	if !cell.Conn.IsConnected() {
 		return fmt.Errorf("not connected to NATS: %v", cell.Conn.Status())

@@ -34,7 +34,7 @@ func TestModelsSaysWhatIsMissing(t *testing.T) {
 		}
 	}
 	p = within(t, env{"OPENAI_API_KEY": canary, "OPENAI_BASE_URL": "http://me:" + canary + "@127.0.0.1:11434/v1", "GOOGLE_API_KEY": canary}, cli.CodeOK, "models")
-	for _, want := range []string{"ready, OPENAI_API_KEY at http://127.0.0.1:11434/v1", "ready, GOOGLE_API_KEY", "\nWithout --model: gemini:gemini-flash-latest, because GOOGLE_API_KEY is set\n"} {
+	for _, want := range []string{"ready, OPENAI_API_KEY at http://127.0.0.1:11434/v1", "ready, GOOGLE_API_KEY", "\nWithout --model: gemini:gemini-flash-latest, since GOOGLE_API_KEY is set\n"} {
 		if !strings.Contains(p.out.String(), want) {
 			t.Errorf("no %q in\n%s", want, p.out)
 		}

@@ -7,19 +7,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// prepare makes a command and those below it behave as all of them do. began is
-// set when a command's own code begins: what went wrong before is the command
-// line's fault.
+// prepare applies the conventions of this package to a command and its subcommands. It
+// sets began when a command's own code starts: earlier errors are usage errors.
 func prepare(cmd *cobra.Command, began *bool) {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	if !cmd.HasParent() {
 		cmd.Version = Version()
 		cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-		cmd.SetFlagErrorFunc(flagError) // and of those below
+		cmd.SetFlagErrorFunc(flagError) // and of subcommands
 	}
 	if cmd.HasSubCommands() && !cmd.Runnable() {
 		cmd.Args, cmd.SuggestionsMinimumDistance = subcommand, 2
-		// The usage is that of its commands, though it can be run.
+		// Its usage lists its commands, although it can be run.
 		cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), "{{if .Runnable}}", "{{if not .HasSubCommands}}", 1))
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
@@ -37,7 +36,7 @@ func prepare(cmd *cobra.Command, began *bool) {
 	}
 }
 
-// subcommand refuses whatever follows a command that only has commands below it.
+// subcommand rejects arguments of a command that only has subcommands.
 func subcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -49,7 +48,7 @@ func subcommand(cmd *cobra.Command, args []string) error {
 }
 
 // argumentsOf checks arguments against a usage line: NAME is required, [NAME] is
-// not, NAME... takes all that is left.
+// optional, NAME... takes the rest.
 func argumentsOf(use string) cobra.PositionalArgs {
 	var names []string
 	required, most := 0, 0

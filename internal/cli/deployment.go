@@ -18,20 +18,19 @@ import (
 
 const envNamespace = "TURNLOG_NAMESPACE"
 
-// Deployment says which cell is meant, and on which server.
+// Deployment names a cell, and its server.
 type Deployment struct {
 	natscli.Flags
 
 	namespace string
 	provision bool
 	replicas  int
-	patience  time.Duration // with a server that is not up yet
+	patience  time.Duration // how long to wait for the server
 	lasting   bool          // the program runs until it is stopped
 	getenv    func(string) string
 }
 
-// NewDeployment adds the flags that say where to connect to cmd and the commands
-// below it.
+// NewDeployment adds the flags that say where to connect to cmd and its subcommands.
 func NewDeployment(cmd *cobra.Command, getenv func(string) string) *Deployment {
 	d := &Deployment{getenv: getenv}
 	fs := cmd.PersistentFlags()
@@ -41,7 +40,7 @@ func NewDeployment(cmd *cobra.Command, getenv func(string) string) *Deployment {
 	return d
 }
 
-// Provisions adds the flags of a program that creates what the cell is missing.
+// Provisions adds the flags of a program that creates what is missing in the cell.
 func (d *Deployment) Provisions(cmd *cobra.Command) {
 	d.lasting = true
 	fs := cmd.PersistentFlags()
@@ -50,12 +49,12 @@ func (d *Deployment) Provisions(cmd *cobra.Command) {
 	fs.DurationVar(&d.patience, "connect-timeout", 5*time.Second, "`time` to wait for a server that is not up yet")
 }
 
-// Namespace is the cell's.
+// Namespace returns the namespace of the cell.
 func (d *Deployment) Namespace() string {
 	return cmp.Or(d.namespace, d.getenv(envNamespace), jetstream.DefaultNamespace)
 }
 
-// Cell is a cell and the connection that it is reached over.
+// Cell is a cell and its connection.
 type Cell struct {
 	*jetstream.Cell
 	Conn *nats.Conn
@@ -64,9 +63,9 @@ type Cell struct {
 // Close closes the connection.
 func (c *Cell) Close() { c.Conn.Close() }
 
-// Open connects and returns the cell once everything is there. The connection
-// shows up as program on the server. The error says what is missing, and what to
-// do. A program that creates nothing looks only at what its roles may look at.
+// Open connects and returns the cell if it is complete. The server shows the connection
+// under the name of the program. The error says what is missing, and what to do. A
+// program that creates nothing checks only what its roles can read.
 func (d *Deployment) Open(ctx context.Context, program string, log *zap.Logger, as ...admin.Role) (*Cell, error) {
 	cell, err := d.Dial(ctx, program, log)
 	if err != nil {
@@ -79,8 +78,7 @@ func (d *Deployment) Open(ctx context.Context, program string, log *zap.Logger, 
 	return cell, nil
 }
 
-// Dial connects and returns the cell, whatever is there of it. Settings that make
-// no sense are usage errors.
+// Dial connects and returns the cell, complete or not. Invalid settings are usage errors.
 func (d *Deployment) Dial(ctx context.Context, program string, log *zap.Logger) (*Cell, error) {
 	if _, err := jetstream.ParseNamespace(d.Namespace()); err != nil {
 		return nil, Usage("--%w", err)
@@ -93,7 +91,7 @@ func (d *Deployment) Dial(ctx context.Context, program string, log *zap.Logger) 
 		return nil, err
 	}
 	if !d.lasting {
-		hushed(nc)
+		muteDenials(nc)
 	}
 	cell, err := jetstream.Open(nc, d.Namespace())
 	if err != nil {
@@ -103,10 +101,10 @@ func (d *Deployment) Dial(ctx context.Context, program string, log *zap.Logger) 
 	return &Cell{Cell: cell, Conn: nc}, nil
 }
 
-// connectPause is how long a server that is not there is left alone.
+// connectPause is the time between attempts to connect.
 const connectPause = 200 * time.Millisecond
 
-// connect waits for a server that may be about to start.
+// connect waits for a server that may be starting.
 func (d *Deployment) connect(ctx context.Context, program string, log *zap.Logger) (*nats.Conn, error) {
 	nc, err := d.Connect(ctx, program, log)
 	if d.patience <= 0 || !errors.Is(err, natscli.ErrNoServer) {
@@ -130,18 +128,18 @@ func (d *Deployment) connect(ctx context.Context, program string, log *zap.Logge
 	return nc, err
 }
 
-// complete checks that everything is there, and creates it if it is not and the
-// program does so.
+// complete checks that the cell is complete, and creates what is missing if the program
+// does that.
 func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger, as []admin.Role) error {
 	if d.provision {
-		as = nil // all is looked for
+		as = nil // check everything
 	}
 	within, stop := untilDenied(ctx, cell.Conn)
 	err := cell.explain(admin.Of(cell.Cell).Check(within, as...), as)
 	stop()
 	switch {
 	case d.provision && errors.Is(err, nats.ErrPermissionViolation):
-		return fmt.Errorf("%w, or give --provision=false if all streams are there", err)
+		return fmt.Errorf("%w, or give --provision=false if all streams exist", err)
 	case !d.provision || !errors.Is(err, jetstream.ErrNotProvisioned):
 		return err
 	}
@@ -152,13 +150,13 @@ func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger, 
 	return nil
 }
 
-// Provision creates what is missing of the cell. The error says what to do.
+// Provision creates what is missing in the cell. The error says what to do.
 func (c *Cell) Provision(ctx context.Context, cfg admin.Config) error {
 	return c.Permitted(ctx, func(ctx context.Context) error { return admin.Of(c.Cell).Provision(ctx, cfg) })
 }
 
-// explain adds where, and what to do about it. as is whose permissions suffice, if that
-// is known.
+// explain adds the server to an error, and what to do. as is the role whose permissions
+// suffice, if that is known.
 func (c *Cell) explain(err error, as []admin.Role) error {
 	at := c.Conn.ConnectedUrlRedacted()
 	_, differs := errors.AsType[*admin.MismatchError](err)
@@ -172,17 +170,17 @@ func (c *Cell) explain(err error, as []admin.Role) error {
 	case errors.Is(err, jetstream.ErrNotProvisioned):
 		return c.Advise(fmt.Errorf("%s: %w", at, err))
 	case differs:
-		return fmt.Errorf("%s: %w: nothing was created: ask for the settings that are there, change them, or take another --namespace", at, err)
+		return fmt.Errorf("%s: %w: nothing was created: request the existing settings, change them, or use another --namespace", at, err)
 	case overlaps:
-		return fmt.Errorf("%s: %w: nothing was created: delete that stream, or take another --namespace", at, err)
+		return fmt.Errorf("%s: %w: nothing was created: delete that stream, or use another --namespace", at, err)
 	case isDenied:
 		return fmt.Errorf("%s: %w: %s", at, err, c.deniedHint(denied, as))
 	}
 	return fmt.Errorf("%s: %w", at, err)
 }
 
-// Lasting returns a context that also ends when the connection is closed for good,
-// as the server does when credentials are revoked.
+// Lasting returns a context that also ends when the connection is closed permanently, for
+// example because credentials were revoked.
 func (c *Cell) Lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	status := c.Conn.StatusChanged(nats.CLOSED)
@@ -190,7 +188,7 @@ func (c *Cell) Lasting(ctx context.Context) (context.Context, context.CancelFunc
 		select {
 		case <-status:
 			if ctx.Err() == nil {
-				cancel(fmt.Errorf("connection closed for good: %w", cmp.Or(c.Conn.LastError(), nats.ErrConnectionClosed)))
+				cancel(fmt.Errorf("connection closed permanently: %w", cmp.Or(c.Conn.LastError(), nats.ErrConnectionClosed)))
 			}
 		case <-ctx.Done():
 		}

@@ -100,7 +100,7 @@ func TestStreamsWithOtherSettingsAreNamed(t *testing.T) {
 	}
 	_, err = open(t, true, nil, "--server", url, "--replicas", "3")
 	if err == nil || !strings.Contains(oneLine(err.Error()), "TURNLOG_INBOX: num_replicas is 1, must be 3") ||
-		!strings.HasSuffix(err.Error(), "nothing was created: ask for the settings that are there, change them, or take another --namespace") {
+		!strings.HasSuffix(err.Error(), "nothing was created: request the existing settings, change them, or use another --namespace") {
 		t.Errorf("Open = %v, want what differs", err)
 	}
 	if _, err := open(t, false, nil, "--server", url); !errors.Is(err, jetstream.ErrNotProvisioned) ||
@@ -200,7 +200,7 @@ func TestContextEndsWithItsConnection(t *testing.T) {
 	case <-time.After(clitest.Patience):
 		t.Fatal("the context goes on")
 	}
-	if cause := context.Cause(ctx).Error(); !strings.HasPrefix(cause, "connection closed for good") {
+	if cause := context.Cause(ctx).Error(); !strings.HasPrefix(cause, "connection closed permanently") {
 		t.Errorf("cause = %s", cause)
 	}
 }

@@ -1,12 +1,10 @@
-// Package cli is what the binaries have in common: how they fail, how they end,
-// where they log, and how they reach a deployment.
+// Package cli is what the binaries have in common: how they fail and end, where they
+// log, and how they reach a deployment.
 //
-// The one idea: whoever runs a program that cannot go on gets one line on standard
-// error, saying what, why and what to do, and an exit code to branch on. [Main]
-// sees to it for every command of a program: commands return errors and never
-// print them. What is wrong with the command line itself is found out before a
-// command's own code begins, and exits with [CodeUsage] and the hint where help
-// is.
+// The one idea: a program that fails prints one line on standard error, with what
+// happened, why, and what to do, and exits with a code to branch on. Commands only
+// return errors; [Main] prints them. Errors in the command line are found before a
+// command's own code starts, and exit with [CodeUsage] and a hint to the help.
 //
 // Who owns what: a program owns its root command and registers the flags that it
 // needs ([Log], [Deployment], [Choice]); a [Cell] belongs to the command that

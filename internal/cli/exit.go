@@ -22,17 +22,16 @@ const (
 	CodeApproval  = 5 // the turn waits for a person's approval
 )
 
-// codeSignal is added to a signal's number, as shells do.
+// codeSignal is added to a signal's number, by the convention of shells.
 const codeSignal = 128
 
-// ExitError ends a program with a code of its own. Err may be nil: then nothing is
-// printed, because all that was to be said has been.
+// ExitError ends a program with a given code. If Err is nil, nothing is printed.
 type ExitError struct {
 	Code int
 	Err  error
 }
 
-// Error is the text of Err.
+// Error returns the text of Err.
 func (e *ExitError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit code %d", e.Code)
@@ -43,19 +42,19 @@ func (e *ExitError) Error() string {
 // Unwrap returns Err.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Usage returns an error about the command line that a command found out by
-// itself. It is printed with a hint where help is.
+// Usage returns a usage error that a command found itself. It is printed with a hint to
+// the help.
 func Usage(format string, args ...any) error {
 	return &ExitError{Code: CodeUsage, Err: fmt.Errorf(format, args...)}
 }
 
-// gcPercent lets the heap grow to four times what lives, where Go's default is
-// twice: commands and entries are garbage at once, and collecting them less often
-// is worth 7 % of a busy node's time. The environment's GOGC counts instead.
+// gcPercent lets the heap grow to four times the live data, where Go's default is twice.
+// Commands and entries are short-lived, and collecting them less often saves 7 % of a
+// busy node's time. The environment's GOGC overrides it.
 const gcPercent = 300
 
-// Main runs a program: its root command with the process's arguments, until it
-// ends or a signal comes. It returns the exit code.
+// Main runs the root command with the process's arguments until it ends or a signal
+// arrives, and returns the exit code.
 func Main(root *cobra.Command) int {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -65,9 +64,8 @@ func Main(root *cobra.Command) int {
 	return Execute(ctx, root)
 }
 
-// Execute runs root and returns the exit code. If that is not 0, one line on the
-// command's standard error says why; of an error that is many, as what is wrong with a
-// file, each gets its line.
+// Execute runs root and returns the exit code. If that is not 0, one line on the command's
+// standard error says why. An error that is a list gets a line for each element.
 func Execute(ctx context.Context, root *cobra.Command) int {
 	began := false
 	prepare(root, &began)
@@ -83,18 +81,18 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 		text += fmt.Sprintf(" (see %q)", cmd.CommandPath()+" --help")
 	}
 	if text != "" {
-		_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), text) // there is nobody to tell
+		_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), text) // nothing else can be done
 	}
 	return code
 }
 
-// severalError is an error that is a list of several.
+// severalError is a list of errors.
 type severalError interface {
 	error
 	Lines() []string
 }
 
-// verdict says what an error means for who ran the program.
+// verdict returns the exit code and the text for an error.
 func verdict(err error, began bool) (code int, text string) {
 	if err == nil {
 		return CodeOK, ""
@@ -115,7 +113,7 @@ func verdict(err error, began bool) (code int, text string) {
 	return CodeFailed, text
 }
 
-// oneLine joins the lines of a text and drops what does not belong on a terminal.
+// oneLine joins the lines of a text and drops control characters.
 func oneLine(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

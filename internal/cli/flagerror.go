@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// badValue is the parser's error for a value that a flag does not take.
+// badValue is the parser's error for an invalid value of a flag.
 type badValue interface {
 	error
 	GetValue() string
 	Unwrap() error
 }
 
-// flagError words what is wrong with a flag: what it takes, not what a parser says.
+// flagError rewords the parser's error about a flag: it says what the flag takes.
 func flagError(cmd *cobra.Command, err error) error {
 	if name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --"); unknown {
 		if near := nearest(cmd, name); near != "" {

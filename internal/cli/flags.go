@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Choice is a flag that takes one of a few words.
+// Choice is a flag with a fixed set of values.
 type Choice struct {
 	value   string
 	allowed []string
@@ -19,20 +19,19 @@ type Choice struct {
 // NewChoice returns a choice of the allowed words; the first is the default.
 func NewChoice(allowed ...string) *Choice { return &Choice{value: allowed[0], allowed: allowed} }
 
-// OutputFlag adds the flag -o, --output to cmd, with the formats that it has.
+// OutputFlag adds the flag -o, --output to cmd.
 func OutputFlag(cmd *cobra.Command, formats ...string) *Choice {
 	c := NewChoice(formats...)
 	c.Register(cmd, "output", "o", "output `format`")
 	return c
 }
 
-// Register adds the choice to cmd as a flag, and its words to the help and to
-// shell completion.
+// Register adds the flag to cmd, with its words in the help and in shell completion.
 func (c *Choice) Register(cmd *cobra.Command, name, short, usage string) {
 	c.register(cmd, name, short, usage, false)
 }
 
-// RegisterPersistent is Register for a flag that the commands below cmd have too.
+// RegisterPersistent is Register for cmd and its subcommands.
 func (c *Choice) RegisterPersistent(cmd *cobra.Command, name, usage string) {
 	c.register(cmd, name, "", usage, true)
 }
@@ -44,13 +43,13 @@ func (c *Choice) register(cmd *cobra.Command, name, short, usage string, persist
 	}
 	flags.VarP(c, name, short, usage+": "+strings.Join(c.allowed, ", "))
 	complete := cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp)
-	_ = cmd.RegisterFlagCompletionFunc(name, complete) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc(name, complete) // the flag exists
 }
 
-// String is the word that was chosen.
+// String returns the chosen word.
 func (c *Choice) String() string { return c.value }
 
-// Set chooses a word.
+// Set implements pflag.Value.
 func (c *Choice) Set(word string) error {
 	if !slices.Contains(c.allowed, word) {
 		words := slices.DeleteFunc(slices.Clone(c.allowed), func(word string) bool { return word == "" })
@@ -60,7 +59,7 @@ func (c *Choice) Set(word string) error {
 	return nil
 }
 
-// Type names what the flag takes.
+// Type implements pflag.Value.
 func (c *Choice) Type() string { return "word" }
 
 // ParseSession parses a session's ID from the command line.

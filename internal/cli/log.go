@@ -8,27 +8,26 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Log says what is logged, and how.
+// Log is the logging flags of a command.
 type Log struct {
 	level, format *Choice
 }
 
-// NewLog adds the flags --log-level and --log-format to cmd and the commands below
-// it. level is the default; programs that run for days log more than those that
-// answer a question.
+// NewLog adds the flags --log-level and --log-format to cmd and its subcommands. level is
+// the default: long-running programs log more than short ones.
 func NewLog(cmd *cobra.Command, level zapcore.Level) *Log {
 	l := &Log{
 		level:  NewChoice("debug", "info", "warn", "error"),
 		format: NewChoice("console", "json"),
 	}
 	l.level.value = level.String()
-	l.level.RegisterPersistent(cmd, "log-level", "least `level` that is logged")
+	l.level.RegisterPersistent(cmd, "log-level", "minimum `level` that is logged")
 	l.format.RegisterPersistent(cmd, "log-format", "`format` of the log")
 	return l
 }
 
-// Logger returns the logger that the flags describe. It writes to w, standard
-// error in a program, and colours the levels if that can show them.
+// Logger returns the logger that the flags describe. It writes to w, in a program standard
+// error, and colors the levels if w supports that.
 func (l *Log) Logger(w io.Writer, getenv func(string) string) *zap.Logger {
 	level, err := zapcore.ParseLevel(l.level.String())
 	if err != nil {

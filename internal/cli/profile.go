@@ -12,10 +12,11 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// syncAlways is the only thing that can be said of servers that nobody can look at.
+// syncAlways is the only sync_interval that can be assumed of a server without a
+// monitoring port.
 const syncAlways = "always"
 
-// Durability is a profile that a deployment is to have, and what is known of its
+// Durability is the profile that a deployment must have, and what is known about its
 // servers that NATS does not tell its clients.
 type Durability struct {
 	profile  *Choice
@@ -23,7 +24,7 @@ type Durability struct {
 	assumed  *Choice
 }
 
-// NewDurability adds the flags that ask for a profile to cmd.
+// NewDurability adds the flags for a profile to cmd.
 func NewDurability(cmd *cobra.Command, usage string) *Durability {
 	words := []string{""}
 	for _, p := range admin.Profiles() {
@@ -32,23 +33,23 @@ func NewDurability(cmd *cobra.Command, usage string) *Durability {
 	d := &Durability{profile: NewChoice(words...), assumed: NewChoice("", syncAlways)}
 	optional(cmd, d.profile, "profile", usage)
 	cmd.Flags().StringArrayVar(&d.monitors, "monitor", nil,
-		"`URL` of a NATS server's monitoring port, such as http://127.0.0.1:8222, which tells when that server syncs to disk; once for each server")
-	optional(cmd, d.assumed, "assume-sync", "take for granted that all servers have that `sync_interval`, where --monitor cannot look")
+		"`URL` of a NATS server's monitoring port, such as http://127.0.0.1:8222, which tells when that server syncs to disk; repeat it for each server")
+	optional(cmd, d.assumed, "assume-sync", "assume that all servers that --monitor cannot read have this `sync_interval`")
 	return d
 }
 
-// optional adds a choice whose first word is "", for a flag that is left out.
+// optional adds a choice whose first word is "", the default of an optional flag.
 func optional(cmd *cobra.Command, c *Choice, name, usage string) {
 	words := c.allowed[1:]
 	cmd.Flags().Var(c, name, usage+": "+strings.Join(words, ", "))
 	complete := cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
-	_ = cmd.RegisterFlagCompletionFunc(name, complete) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc(name, complete) // the flag exists
 }
 
-// Profile is the profile that is asked for; "": none.
+// Profile returns the requested profile, or "".
 func (d *Durability) Profile() admin.Profile { return admin.Profile(d.profile.String()) }
 
-// Check returns an error for monitoring ports that cannot be any.
+// Check validates the monitoring ports.
 func (d *Durability) Check() error {
 	for _, m := range d.monitors {
 		if err := admin.CheckMonitor(m); err != nil {
@@ -58,8 +59,7 @@ func (d *Durability) Check() error {
 	return nil
 }
 
-// Replicas is the number of copies for streams that are created, given the number that
-// --replicas says or has by default.
+// Replicas returns the number of copies of created streams, given the value of --replicas.
 func (d *Durability) Replicas(cmd *cobra.Command, replicas int) (int, error) {
 	least := d.Profile().Replicas()
 	if err := d.Check(); err != nil {
@@ -74,7 +74,7 @@ func (d *Durability) Replicas(cmd *cobra.Command, replicas int) (int, error) {
 	return max(replicas, least), nil
 }
 
-// Verdict is how durable a deployment was found to be.
+// Verdict is the measured durability of a deployment.
 type Verdict struct {
 	Weak    []admin.Difference // each with what to change, by Cell.Change
 	Unseen  []string           // servers of which nobody knows when they sync
@@ -100,12 +100,12 @@ func (d *Durability) Judge(ctx context.Context, seen admin.Inspection) Verdict {
 	return v
 }
 
-// ErrWeak is returned for a deployment that is less durable than its profile, or may
-// be. Change what is named.
+// ErrWeak is returned for a deployment that is, or may be, less durable than its profile.
+// Change the settings that it names.
 var ErrWeak = errors.New("the deployment is weaker than its profile")
 
-// Require returns an error unless the deployment is known, or said, to be as durable
-// as the profile asks for. It looks at what the roles may look at.
+// Require returns an error unless the deployment is known, or assumed, to be as durable as
+// the profile requires. It reads what the roles can read.
 func (d *Durability) Require(ctx context.Context, cell *Cell, log *zap.Logger, as ...admin.Role) error {
 	if d.Profile() == "" {
 		return nil
@@ -116,7 +116,7 @@ func (d *Durability) Require(ctx context.Context, cell *Cell, log *zap.Logger, a
 	}
 	for _, s := range seen.Streams {
 		if s.Err != nil {
-			return fmt.Errorf("durability of %s cannot be told: %w", s.Stream, s.Err)
+			return fmt.Errorf("durability of %s is unknown: %w", s.Stream, s.Err)
 		}
 	}
 	v := d.Judge(ctx, seen)
@@ -128,7 +128,7 @@ func (d *Durability) Require(ctx context.Context, cell *Cell, log *zap.Logger, a
 	return nil
 }
 
-// err says what has to be changed.
+// err says what must be changed.
 func (v Verdict) err(cell *Cell, p admin.Profile) error {
 	var lines []string
 	for _, w := range v.Weak {
@@ -143,17 +143,17 @@ func (v Verdict) err(cell *Cell, p admin.Profile) error {
 	return fmt.Errorf("%w %s\n%s", ErrWeak, p, strings.Join(lines, "\n"))
 }
 
-// Blind says what is not known of the servers, and how it can be.
+// Blind says what is unknown about the servers, and how to find out.
 func (v Verdict) Blind() string {
 	why := ""
 	if err := errors.Join(v.Unread...); err != nil {
 		why = " (" + strings.ReplaceAll(err.Error(), "\n", "; ") + ")"
 	}
-	return fmt.Sprintf("no client can see the sync_interval of %s%s: name the monitoring ports with --monitor http://HOST:8222, "+
-		"or, if you know that sync_interval is always, say so with --assume-sync always", strings.Join(v.Unseen, ", "), why)
+	return fmt.Sprintf("no client can read the sync_interval of %s%s: name the monitoring ports with --monitor http://HOST:8222, "+
+		"or, if you know that sync_interval is always, add --assume-sync always", strings.Join(v.Unseen, ", "), why)
 }
 
-// Replicate has the streams that are created keep at least so many copies.
+// Replicate sets the number of copies of created streams to at least the profile's.
 func (d *Deployment) Replicate(cmd *cobra.Command, p *Durability) (err error) {
 	d.replicas, err = p.Replicas(cmd, d.replicas)
 	return err

@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// Interrupted is the cause of a context that a signal ended.
+// Interrupted is the cause of a context that was ended by a signal.
 //
-//nolint:errname // a signal is no failure, but the cause of an end
+//nolint:errname // a signal is not a failure
 type Interrupted struct {
 	Signal os.Signal
 }
 
-// Error says which signal it was.
+// Error names the signal.
 func (i *Interrupted) Error() string {
 	if i.Signal == os.Interrupt {
 		return "interrupted"
@@ -29,11 +29,10 @@ func (i *Interrupted) code() int {
 	return CodeFailed
 }
 
-// WithSignals returns a context that the first SIGINT or SIGTERM ends. The second
-// one calls exit: who asks twice does not want to wait. stop gives the signals
-// back to the process.
+// WithSignals returns a context that the first SIGINT or SIGTERM ends. The second one calls
+// exit. stop restores the default behavior of the signals.
 func WithSignals(parent context.Context, exit func(code int)) (ctx context.Context, stop func()) {
-	signals := make(chan os.Signal, 2) // both, if they come faster than they are read
+	signals := make(chan os.Signal, 2) // both may arrive before the first is read
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	ctx, end := Watch(parent, signals, exit)
 	return ctx, func() {

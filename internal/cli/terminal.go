@@ -13,8 +13,7 @@ func IsTerminal(w io.Writer) bool {
 	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()))
 }
 
-// Colored reports whether colours may be written to w: it is a terminal that has
-// them, and nobody has set NO_COLOR.
+// Colored reports whether w is a terminal with colors, and NO_COLOR is not set.
 func Colored(w io.Writer, getenv func(string) string) bool {
 	return IsTerminal(w) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }

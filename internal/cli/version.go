@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Version says what was built, from what Go records in every binary: the module's
-// version, the commit, and the release of Go.
+// Version describes the build: the module's version, the commit, and the release of Go.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

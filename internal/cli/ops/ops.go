@@ -1,17 +1,16 @@
-// Package ops serves over HTTP what operators and their systems ask of a program
-// that runs for days: whether it lives, whether it is ready, and its metrics.
+// Package ops serves the health, readiness and metrics of a long-running program over
+// HTTP.
 //
-// The one idea: it is off unless an address is given, and it is nothing that the
-// program needs; metrics are kept in a registry of the program's own, so two
-// programs in one process do not meet in a global one.
+// The one idea: it is off unless an address is given, and the program does not depend
+// on it. Each program has its own registry of metrics, so two programs in one process
+// do not share a global one.
 //
 //	/healthz  200 as long as the process answers
 //	/readyz   200 when it can do its work, else 503 and why
 //	/metrics  for Prometheus
 //
-// The program owns the [Server] and runs it with [Server.Run] until it is to end.
-// The endpoints tell no secrets, and have no authentication: give an address that
-// only the right people reach.
+// The program owns the [Server] and runs it with [Server.Run]. The endpoints expose no
+// secrets and have no authentication: use an address that only operators can reach.
 package ops
 
 import (
@@ -29,12 +28,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// AddressFlag adds the flag --http to cmd. Empty means that nothing is served.
+// AddressFlag adds the flag --http to cmd; empty is off.
 func AddressFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("http", "", "serve /healthz, /readyz and /metrics at this `address`, like 127.0.0.1:8080; off if empty")
 }
 
-// NewRegistry returns a registry that knows of the process and of Go's runtime.
+// NewRegistry returns a registry with the metrics of the process and of Go's runtime.
 func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
@@ -45,21 +44,21 @@ func NewRegistry() *prometheus.Registry {
 	return r
 }
 
-// Server answers the endpoints. Nil is a server that is off.
+// Server serves the endpoints. A nil Server is off.
 type Server struct {
 	log      *zap.Logger
 	listener net.Listener
 	http     *http.Server
 }
 
-// How long requests may take, and how long those under way have at the end.
+// Time limits of requests, and of open requests at shutdown.
 const (
 	requestTimeout  = 10 * time.Second
 	shutdownTimeout = time.Second
 )
 
-// Listen begins to listen at address, or returns nil if that is empty. ready says
-// why the program cannot do its work, or nil.
+// Listen listens at address, or returns nil if that is empty. ready returns why the
+// program cannot do its work, or nil.
 func Listen(ctx context.Context, address string, registry *prometheus.Registry, ready func() error, log *zap.Logger) (*Server, error) {
 	if address == "" {
 		return nil, nil //nolint:nilnil // a nil server is one that is off
@@ -67,7 +66,7 @@ func Listen(ctx context.Context, address string, registry *prometheus.Registry, 
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("serve http at %s: %w: give an address of this machine that is free, like 127.0.0.1:8080", address, err)
+		return nil, fmt.Errorf("serve http at %s: %w: use a free address of this machine, like 127.0.0.1:8080", address, err)
 	}
 	log = log.Named("http")
 	log.Info("http endpoints served", zap.Stringer("address", l.Addr()))
@@ -97,10 +96,10 @@ func handler(registry *prometheus.Registry, ready func() error) http.Handler {
 func say(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintln(w, text) // the client has gone
+	_, _ = fmt.Fprintln(w, text) // the client is gone
 }
 
-// Address is where the server listens, "" if it is off.
+// Address returns where the server listens, or "" if it is off.
 func (s *Server) Address() string {
 	if s == nil {
 		return ""

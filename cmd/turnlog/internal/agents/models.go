@@ -47,7 +47,7 @@ deployment the environment of the driver nodes counts, not this one.`,
 			}
 			because := ""
 			if report.Because != "" {
-				because = ", because " + report.Because + " is set"
+				because = ", since " + report.Because + " is set"
 			}
 			_, err = fmt.Fprintf(w, "\nWithout --model: %s%s\n", report.Default, because)
 			return err

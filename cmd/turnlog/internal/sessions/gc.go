@@ -238,7 +238,7 @@ func (r gcReport) print(w io.Writer, grace time.Duration) error {
 	}
 	did, note := "deleted", ""
 	if r.DryRun {
-		did, note = "would be deleted", "Nothing was changed: --delete does it. Blobs that only these sessions refer to are not counted.\n"
+		did, note = "would be deleted", "Nothing was changed: --delete does it. Blobs that only these sessions name come on top.\n"
 	}
 	_, err = fmt.Fprintf(w, "%d of %d sessions %s, %s of %s\n%s%s", gone, r.Held.Sessions, did, app.Bytes(size), app.Bytes(r.Held.Bytes), r.Blobs.text(did, grace), note)
 	return err

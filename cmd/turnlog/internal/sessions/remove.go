@@ -256,7 +256,7 @@ func (b *blobReport) text(did string, grace time.Duration) string {
 	}
 	if b.Young > 0 {
 		text += fmt.Sprintf("%s younger than %v: \"turnlog gc --delete\" removes them later\n",
-			render.Plural(b.Young, "unused blob is", "unused blobs are"), grace)
+			render.Plural(b.Young, "blob that nothing names is", "blobs that nothing names are"), grace)
 	}
 	return text
 }

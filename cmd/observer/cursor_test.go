@@ -78,7 +78,7 @@ func TestTailGoesOnFromItsCursor(t *testing.T) {
 	if code := stop(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, first)
 	}
-	d.session("s-43") // 3 and 4, while nobody looks
+	d.session("s-43") // 3 and 4, while it is stopped
 	second, stop := d.tail(args...)
 	second.Await(t, `"position":4`)
 	w.turn()

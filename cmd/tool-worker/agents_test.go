@@ -32,7 +32,7 @@ func TestAWorkerOffersWhatTheAgentsOfAFolderNeed(t *testing.T) {
 		d.eventually(name+" is on offer", func(ctx context.Context) bool { return d.hasTool(ctx, name) })
 	}
 	if d.hasTool(t.Context(), "agent_lead") {
-		t.Error("an agent is on offer that nobody delegates to")
+		t.Error("an agent is on offer that is no delegate")
 	}
 	w.end()
 }

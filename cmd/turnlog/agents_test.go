@@ -26,7 +26,7 @@ func folderOf(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func TestWhoeverUsesAnAgentFileTellsAllThatIsWrong(t *testing.T) {
+func TestEveryCommandReportsAllProblemsOfAnAgentFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(folderOf(t, map[string]string{"a.yaml": "model: antropic:x\nagents: [none]\ntools: [{name: fs_raed_file}]\n"}), "a.yaml")
 	for _, args := range [][]string{{"run", "--agent", file, "hi"}, {"task", "--agent", file, "hi"}, {"tools", "ls", "--agent", file}} {
@@ -119,7 +119,7 @@ func TestAnAgentThatCannotBeUsedIsSaid(t *testing.T) {
 	for want, args := range map[string][]string{
 		"in this process name a file": {"--agent", "reviewer"},
 		"no such file":                {"--agent", "none.yaml"},
-		`no file in `:                 {"--agent", filepath.Join(folderOf(t, map[string]string{"reviewer.yaml": "model: demo\nagents: [nobody]\n"}), "reviewer.yaml")},
+		`no file in `:                 {"--agent", filepath.Join(folderOf(t, map[string]string{"reviewer.yaml": "model: demo\nagents: [none]\n"}), "reviewer.yaml")},
 	} {
 		if p := expect(t, cli.CodeUsage, append([]string{"run"}, append(args, "hi")...)...); !strings.Contains(p.err.String(), want) {
 			t.Errorf("%v: err = %q, want %q", args, p.err, want)

@@ -22,7 +22,7 @@ import (
 type askFirst struct{}
 
 func (askFirst) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
-	return tool.Verdict{Ruling: tool.Ask, RequestKind: "greeting", Scope: "anybody", Summary: "wants to greet", Reason: content.PolicyRequiresConfirmation}, nil
+	return tool.Verdict{Ruling: tool.Ask, RequestKind: "greeting", Scope: "anyone", Summary: "wants to greet", Reason: content.PolicyRequiresConfirmation}, nil
 }
 
 // guarded starts a deployment whose tool greet wants an approval for every call.
@@ -115,8 +115,8 @@ func TestAnApprovalIsDecidedFromAnywhere(t *testing.T) {
 		"approve no call_1_1":       "greet (call call_1_1) is already decided: denied by turnlog: not now, 20",
 		"deny yes call_1_1":         "greet (call call_1_1) is already decided: approved by turnlog, 20",
 		"approve yes call_9_9":      `session yes has no call call_9_9: "turnlog approvals ls yes" lists`,
-		"approve nobody call_1_1":   "there is no session nobody",
-		"approvals ls nobody":       "there is no session nobody",
+		"approve ghost call_1_1":    "there is no session ghost",
+		"approvals ls ghost":        "there is no session ghost",
 		"approve other call_1_1 -h": "",
 	} {
 		p := at(t, url, strings.Fields(args)...)
@@ -240,7 +240,7 @@ func TestAQuestionEndsWithItsApproval(t *testing.T) {
 	}
 }
 
-func TestADecisionThatNobodyTakesStaysQueued(t *testing.T) {
+func TestADecisionWithoutANodeStaysQueued(t *testing.T) {
 	t.Parallel()
 	url, stop := guardedUntil(t)
 	if code := at(t, url, "run", "--session", "s", "--model", scripted(t, greeting), "hi").end(t); code != cli.CodeApproval {

@@ -155,9 +155,9 @@ func TestWaitPrintsWhatRunPrints(t *testing.T) {
 	if got := succeed(t, url, "wait", "s"); got != "2: more\n" {
 		t.Errorf("wait behind send prints %q", got)
 	}
-	nobody := at(t, url, "wait", "nobody")
-	if code := nobody.end(t); code != cli.CodeFailed || !strings.Contains(nobody.err.String(), "there is no session nobody") {
-		t.Errorf("code %d, err %s", code, nobody.err)
+	ghost := at(t, url, "wait", "ghost")
+	if code := ghost.end(t); code != cli.CodeFailed || !strings.Contains(ghost.err.String(), "there is no session ghost") {
+		t.Errorf("code %d, err %s", code, ghost.err)
 	}
 }
 

@@ -50,8 +50,7 @@ func restricted(t *testing.T) (as func(role admin.Role) []string, cell *jetstrea
 	}, cell
 }
 
-// A server does not answer what it denies. Nobody has to wait for that, and everybody
-// is told what it takes.
+// A server never answers a denied request. The command fails at once and names the role.
 func TestWhatARoleMayNotFailsAtOnceAndNamesTheRole(t *testing.T) {
 	t.Parallel()
 	as, cell := restricted(t)
@@ -148,7 +147,7 @@ func TestAClientWaitsWithoutReadingTheInbox(t *testing.T) {
 		t.Fatal(p.err)
 	}
 	p := client("wait", "s", "--timeout", "10ms")
-	if code := p.end(t); code != cli.CodeCancelled || !strings.Contains(p.err.String(), "no driver node has taken up what was sent to session s") {
+	if code := p.end(t); code != cli.CodeCancelled || !strings.Contains(p.err.String(), "no driver node has handled what was sent to session s") {
 		t.Errorf("without a node: code %d, out %q, err %s", code, p.out, p.err)
 	}
 	p = client("wait", "s")

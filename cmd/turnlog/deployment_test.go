@@ -141,9 +141,9 @@ func TestSendLeavesInputAndCanWaitForTheTurn(t *testing.T) {
 	if code := p.end(t); code != cli.CodeOK || p.out.String() != "You said four.\n" {
 		t.Errorf("send -: code %d, out %q, err %q", code, p.out, p.err)
 	}
-	for _, args := range [][]string{{"send", "nobody", "hi"}, {"send", "--wait", "nobody", "hi"}, {"cancel", "nobody"}, {"sessions", "show", "nobody"}} {
+	for _, args := range [][]string{{"send", "ghost", "hi"}, {"send", "--wait", "ghost", "hi"}, {"cancel", "ghost"}, {"sessions", "show", "ghost"}} {
 		p := at(t, url, args...)
-		if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "there is no session nobody") {
+		if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "there is no session ghost") {
 			t.Errorf("%q: code %d, err %s", args, code, p.err)
 		}
 	}
@@ -153,7 +153,7 @@ func TestSendLeavesInputAndCanWaitForTheTurn(t *testing.T) {
 	}
 }
 
-func TestRunSaysThatNobodyAnswers(t *testing.T) {
+func TestRunSaysThatNoNodeAnswers(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, actor.Config{}) // no node
 	p := prepare(t, nil, nil)
@@ -162,7 +162,7 @@ func TestRunSaysThatNobodyAnswers(t *testing.T) {
 	if code := p.end(t); code != cli.CodeFailed {
 		t.Errorf("code = %d", code)
 	}
-	for _, want := range []string{"nobody has answered yet", "no driver answered within 3s"} {
+	for _, want := range []string{"no answer yet", "no driver answered within 3s"} {
 		if !strings.Contains(p.err.String(), want) {
 			t.Errorf("err = %q, want %q", p.err, want)
 		}
@@ -201,7 +201,7 @@ func TestWhoIsNotAnsweredMayLeaveAtOnce(t *testing.T) {
 		if err != nil || len(sent) != 2 || commands.NameOf(sent[1].Envelope.Command) != commands.NameOf(commands.Cancel{}) {
 			t.Errorf("%s: it left %d commands, %v; want the input and its cancel", name, len(sent), err)
 		}
-		if want := "no driver node has taken session " + name + ": the input stays queued, with its cancel behind it"; !strings.Contains(p.err.String(), want) {
+		if want := "no driver node has taken session " + name + ": the input stays queued, followed by its cancel"; !strings.Contains(p.err.String(), want) {
 			t.Errorf("%s: err = %q, want %q", name, p.err, want)
 		}
 	}
@@ -234,7 +234,7 @@ func TestAnAskWithNothingToDoIsNoRefusal(t *testing.T) {
 			}
 		}
 	}
-	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "session s had nothing to do with the input: it was handled before") {
+	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "session s ignored the input: it was handled before") {
 		t.Errorf("code %d, err %s", code, p.err)
 	}
 }

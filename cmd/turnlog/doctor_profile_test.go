@@ -86,7 +86,7 @@ func TestAClusterByProfile(t *testing.T) {
 	lookAt(t, url, "--profile", "standard").expect(t, noNodes)
 	run := at(t, url, "provision", "--profile", "audit")
 	if code := run.end(t); code != cli.CodeFailed || !strings.Contains(run.err.String(), "--assume-sync always") {
-		t.Errorf("nobody knows when servers sync: code %d, %s", code, run.err)
+		t.Errorf("unknown sync: code %d, %s", code, run.err)
 	}
 	succeed(t, url, "provision", "--profile", "audit", "--assume-sync", "always")
 	var names []string

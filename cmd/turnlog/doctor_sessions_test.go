@@ -38,7 +38,7 @@ func (p *patient) must(err error) {
 	}
 }
 
-// ask puts a command into a session's inbox and wakes nobody.
+// ask puts a command into a session's inbox without waking it.
 func (p *patient) ask(s content.SessionID) {
 	p.t.Helper()
 	_, err := p.cell.Inbox().Send(p.t.Context(), commands.Envelope{
@@ -60,7 +60,7 @@ func (p *patient) take(runs *jetstream.Runs, s content.SessionID) *jetstream.Tok
 	return token
 }
 
-func TestSessionsThatNobodyDrivesAreTold(t *testing.T) {
+func TestSessionsWithoutANodeAreReported(t *testing.T) {
 	t.Parallel()
 	p := admitted(t)
 	runs := p.cell.Runs()

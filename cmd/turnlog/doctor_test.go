@@ -328,7 +328,7 @@ func TestWhatTheUserMayNotIsTold(t *testing.T) {
 	}
 }
 
-// freePort returns an address that nobody listens on now.
+// freePort returns an address with a free port.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -43,7 +43,7 @@ func TestPermissionsAreInTheSyntaxOfTheServer(t *testing.T) {
 	}
 }
 
-func TestPermissionsOfNobodyAreAUsageError(t *testing.T) {
+func TestPermissionsWithoutARoleAreAUsageError(t *testing.T) {
 	t.Parallel()
 	for say, args := range map[string][]string{
 		`role "boss" is unknown: use client, approver, driver`: {"boss"},

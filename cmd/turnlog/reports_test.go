@@ -253,7 +253,7 @@ type doctorReport struct {
 }
 
 type looked struct {
-	Streams  *int  `json:"streams"` // of all counts nil: nobody looked
+	Streams  *int  `json:"streams"` // of all counts nil: not examined
 	Nodes    *int  `json:"nodes"`   // that answer
 	Workers  *int  `json:"workers"`
 	Queues   *int  `json:"queues"`

@@ -109,7 +109,7 @@ func TestServersThatAreNamedWrongly(t *testing.T) {
 		"--mcp x":                               "--mcp \"x\": use NAME=COMMAND ARGS or NAME=URL",
 		"--mcp a.b=prog":                        `--mcp server "a.b": use a name of 1 to 32 letters`,
 		"--mcp x=prog --mcp x=other":            "--mcp: two servers are called x",
-		"--mcp x=prog --mcp x_y=other":          "--mcp: servers x and x_y: a tool of one could be called like one of the other",
+		"--mcp x=prog --mcp x_y=other":          "--mcp: servers x and x_y: their tools could have the same names",
 		"--mcp x=http://h --mcp-token y=env:T":  "--mcp-token y: no --mcp names that server",
 		"--mcp x=http://h --mcp-token x=s3cret": "--mcp-token: server x: token: use a reference, env:NAME or file:PATH",
 		"--mcp x=prog --mcp-token x=env:T":      "--mcp-token: server x: headers, tokens and clients are for URLs",
@@ -164,7 +164,7 @@ func TestToolsOfAnAgent(t *testing.T) {
 }
 
 // TestSecretsOfServersAreNeverTold: a server of an agent file wants a token and a header,
-// gets both from where they are referred to, and nobody else sees them.
+// gets both from where they are referred to, and they are printed nowhere.
 func TestSecretsOfServersAreNeverTold(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-7f3a"

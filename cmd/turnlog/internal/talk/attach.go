@@ -24,30 +24,30 @@ import (
 )
 
 const (
-	maxFile   = 100 << 20 // bytes of a file that is attached
+	maxFile   = 100 << 20 // bytes of a file
 	maxFiles  = 20        // of one input
-	maxInline = 48 << 10  // bytes of files that the input holds itself, all in all
+	maxInline = 48 << 10  // total bytes of files within the input
 )
 
-// fileFlag names the files that come with an input.
+// fileFlag names the files of an input.
 type fileFlag struct {
 	paths []string
 }
 
 func (f *fileFlag) register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.paths, "file", nil, "attach the file at this `path`, of 100 MiB at most; repeat it for more")
-	_ = cmd.MarkFlagFilename("file") // fails only for a flag that is not there
+	_ = cmd.MarkFlagFilename("file") // the flag exists
 }
 
-// attached is a file that is to be attached. The connection to a deployment comes after
-// the first look at it, so that a wrong path is told at once.
+// attached is a file to attach. It is checked before connecting, so that a wrong path is
+// reported at once.
 type attached struct {
 	path string
 	mime string
 	size int64
 }
 
-// look looks at all files.
+// look checks all files.
 func (f *fileFlag) look() ([]attached, error) {
 	if len(f.paths) > maxFiles {
 		return nil, cli.Usage("--file: %d files, but an input takes %d at most", len(f.paths), maxFiles)
@@ -64,7 +64,7 @@ func (f *fileFlag) look() ([]attached, error) {
 }
 
 func examine(path string) (attached, error) {
-	info, err := os.Stat(path) // before it is opened: a pipe would not open until somebody writes
+	info, err := os.Stat(path) // before opening: opening a pipe blocks until it has a writer
 	switch {
 	case err != nil:
 		return attached{}, cause(err)
@@ -81,7 +81,7 @@ func examine(path string) (attached, error) {
 	if err != nil {
 		return attached{}, cause(err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // only read
 	head, err := io.ReadAll(io.LimitReader(file, maxInline))
 	if err != nil {
 		return attached{}, cause(err)
@@ -89,7 +89,7 @@ func examine(path string) (attached, error) {
 	return attached{path: path, mime: mimeOf(path, head), size: info.Size()}, nil
 }
 
-// cause is an error without the path, which is told already.
+// cause returns an error without the path, which the caller adds.
 func cause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -97,7 +97,7 @@ func cause(err error) error {
 	return err
 }
 
-// mimeOf is the type of a file by its first bytes, or by its name where these say little.
+// mimeOf returns the type of a file by its first bytes, or by its name if those are vague.
 func mimeOf(path string, head []byte) string {
 	sniffed, _, _ := strings.Cut(http.DetectContentType(head), ";")
 	named, _, _ := strings.Cut(mime.TypeByExtension(strings.ToLower(filepath.Ext(path))), ";")
@@ -109,15 +109,15 @@ func mimeOf(path string, head []byte) string {
 		return cmp.Or(named, sniffed)
 	case isText(head):
 		return "text/plain"
-	case content.Textual(sniffed) || content.Textual(named): // it looks like a text, and is none
+	case content.Textual(sniffed) || content.Textual(named): // text types need valid text
 		return "application/octet-stream"
 	}
 	return cmp.Or(named, sniffed)
 }
 
-// isText reports whether a file that begins like that is text in UTF-8.
+// isText reports whether the start of a file is UTF-8 text.
 func isText(head []byte) bool {
-	for range utf8.UTFMax - 1 { // it may end within a character
+	for range utf8.UTFMax - 1 { // it may end inside a character
 		if utf8.Valid(head) || len(head) == 0 {
 			break
 		}
@@ -126,13 +126,13 @@ func isText(head []byte) bool {
 	return utf8.Valid(head) && bytes.IndexByte(head, 0) < 0
 }
 
-// enclose makes parts of an input of files: what is small the input holds, and what is
-// large is stored with the cell, a piece at a time, and named.
+// enclose turns files into parts of an input: small files are part of the input, large ones
+// are stored with the deployment and referenced.
 func (a talker) enclose(ctx context.Context, cell *jetstream.Cell, files []attached) ([]content.Part, error) {
 	return a.encloseIn(ctx, cell, files, maxInline)
 }
 
-// encloseIn is enclose for an input that has room for so many bytes.
+// encloseIn is enclose for an input with this much room.
 func (a talker) encloseIn(ctx context.Context, cell *jetstream.Cell, files []attached, room int64) ([]content.Part, error) {
 	var parts []content.Part
 	err := a.Interruptible(ctx, func(ctx context.Context) error {
@@ -142,7 +142,7 @@ func (a talker) encloseIn(ctx context.Context, cell *jetstream.Cell, files []att
 				return fmt.Errorf("attach %s: %w", f.path, cause(err))
 			}
 			if f.size > engine.MaxAttached {
-				a.Hint("%s has more than %d MiB: it is kept, but models are only told of it", f.path, engine.MaxAttached>>20)
+				a.Hint("%s has more than %d MiB: it is stored, but models only see its name", f.path, engine.MaxAttached>>20)
 			}
 			parts = append(parts, p)
 		}
@@ -151,13 +151,13 @@ func (a talker) encloseIn(ctx context.Context, cell *jetstream.Cell, files []att
 	return parts, err
 }
 
-// part reads the file, as much as it had when it was looked at.
+// part reads the file up to the size that it had when it was checked.
 func (f attached) part(ctx context.Context, blobs *jetstream.Blobs, room *int64) (content.Part, error) {
 	file, err := os.Open(f.path)
 	if err != nil {
 		return content.Part{}, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // only read
 	src, name := io.NewSectionReader(file, 0, f.size), strings.ToValidUTF8(filepath.Base(f.path), "\uFFFD")
 	if f.size <= *room {
 		*room -= f.size

@@ -23,13 +23,13 @@ func Chat(process *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chat",
 		Short: "Talk with a session, turn after turn",
-		Long: `Reads a line, runs a turn with it, and so on, on one session. /quit or the end of the
-input (Ctrl-D) leaves; an interrupt cancels the turn, a second one leaves. /file PATH attaches a
-file to the next line, as --file does to the first one.
+		Long: `Runs a turn for each line of input, in one session. /quit or the end of the input (Ctrl-D)
+ends it; an interrupt cancels the turn, a second one ends the chat. /file PATH attaches a file to the
+next line, as --file does to the first one.
 
-Where it runs, and which calls want a person's approval, is as for "turnlog run": you are asked
-at a terminal; otherwise the chat ends there. What fails is shown, and the chat goes on; it exits
-with the code of its last turn if the input does not come from a terminal.`,
+Where it runs, and which calls need approval, is as for "turnlog run": you are asked at a terminal;
+otherwise the chat ends. A failed turn is reported, and the chat continues; if the input does not
+come from a terminal, it exits with the code of its last turn.`,
 		Example: `  turnlog chat
   turnlog chat --tools fs,shell --root ./site
   turnlog chat --server nats://127.0.0.1:4222 --session plan-7
@@ -50,7 +50,7 @@ with the code of its last turn if the input does not come from a terminal.`,
 	return cmd
 }
 
-// chat runs a turn for each line until there are no more. The files come with the first.
+// chat runs a turn for each line. The files are attached to the first.
 func (a talker) chat(ctx context.Context, v *conversation, in input, files []attached) error {
 	lines := a.Lines()
 	if a.IsIn {
@@ -65,7 +65,7 @@ func (a talker) chat(ctx context.Context, v *conversation, in input, files []att
 				err = nil
 			}
 			if e, failed := errors.AsType[*cli.ExitError](last); failed && err == nil && !a.IsIn {
-				err = &cli.ExitError{Code: e.Code} // it was told
+				err = &cli.ExitError{Code: e.Code} // it was printed
 			}
 			return err
 		}
@@ -96,7 +96,7 @@ func (a talker) chat(ctx context.Context, v *conversation, in input, files []att
 	}
 }
 
-// addFile has one more file come with the next line.
+// addFile attaches a file to the next line.
 func (a talker) addFile(files []attached, path string) ([]attached, error) {
 	if len(files) == maxFiles {
 		return files, fmt.Errorf("an input takes %d files at most", maxFiles)
@@ -109,8 +109,8 @@ func (a talker) addFile(files []attached, path string) ([]attached, error) {
 	return append(files, file), nil
 }
 
-// fatal reports whether the chat cannot go on after a turn's error. Behind a turn that
-// waits for somebody elsewhere, all that is said would wait, too.
+// fatal reports whether the chat cannot continue after a turn's error. While a turn waits
+// for an approval, further input would wait, too.
 func fatal(err error) bool {
 	e, verdict := errors.AsType[*cli.ExitError](err)
 	return err != nil && (!verdict || e.Code == cli.CodeApproval)

@@ -14,22 +14,22 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// errLeft is returned when the caller went away before the turn's end.
+// errLeft is returned when the user left before the turn's end.
 var errLeft = errors.New("left before the turn's end")
 
-// view is shown what happens while a turn is waited for. It belongs to the
-// goroutine that waits.
+// view shows what happens while a turn is followed. It belongs to the goroutine that
+// waits.
 type view interface {
 	entry(rec journal.Record) // every new entry of the session
 	event(ev events.Event)    // every recorded event of the turn, in order
-	live(ev events.Event)     // deltas and progress, of any turn, early or late
-	note(text string)         // what a person should know meanwhile
+	live(ev events.Event)     // deltas and progress of any turn, early or late
+	note(text string)         // a hint to the user
 	ask(text string)          // a question; the answer is app.Line behind it
-	strict()                  // answers have to fit a schema: what does not is not the output
+	strict()                  // answers must match a schema: only one that does is output
 }
 
-// conversation is a session seen from here: asks go out, entries and live events
-// come in. It belongs to one goroutine.
+// conversation is a session as a command sees it: it sends commands and receives entries
+// and live events. It belongs to one goroutine.
 type conversation struct {
 	client   *client.Client
 	cell     *jetstream.Cell
@@ -43,22 +43,21 @@ type conversation struct {
 	hangUp   context.CancelFunc
 }
 
-// people are those here who decide approvals.
+// people says how approvals are decided.
 type people struct {
-	name  string                      // as it is recorded
-	yes   bool                        // to all
-	lines func() <-chan app.Line      // what they type; nil: they cannot be asked
-	how   func(content.CallID) string // a call's approval is decided, if not here
+	name  string                      // recorded with decisions
+	yes   bool                        // approve everything
+	lines func() <-chan app.Line      // what the user types; nil: no terminal
+	how   func(content.CallID) string // to decide a call's approval elsewhere
 }
 
-// news is what following the journal brought.
+// news is an entry of the journal, or why there are no more.
 type news struct {
 	rec journal.Record
 	err error
 }
 
-// converse joins the session with that id, or one that is still to be started, and
-// reads what the journal holds.
+// converse attaches to a session, which may not exist yet, and reads its journal.
 func (a talker) converse(ctx context.Context, cell *jetstream.Cell, c *client.Client, id content.SessionID) (*conversation, error) {
 	v, err := a.attach(ctx, cell, c, id)
 	if err != nil {
@@ -78,8 +77,8 @@ func (a talker) converse(ctx context.Context, cell *jetstream.Cell, c *client.Cl
 	return v, nil
 }
 
-// attach joins a session and has read nothing of its journal yet. The live events
-// are heard from before the first ask, so that no refusal is missed.
+// attach attaches to a session without reading its journal. It subscribes to live events
+// before anything is sent, so that no refusal is missed.
 func (a talker) attach(ctx context.Context, cell *jetstream.Cell, c *client.Client, id content.SessionID) (*conversation, error) {
 	following, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	v := &conversation{client: c, cell: cell, id: id, signals: a.Signals, patience: a.Patience, hangUp: hangUp}
@@ -95,7 +94,7 @@ func (a talker) attach(ctx context.Context, cell *jetstream.Cell, c *client.Clie
 	return v, nil
 }
 
-// hear listens to a session's live events.
+// hear subscribes to a session's live events.
 func hear(ctx context.Context, cell *jetstream.Cell, id content.SessionID) (<-chan events.Event, error) {
 	live, err := cell.Live().Subscribe(ctx, id)
 	if err != nil {
@@ -114,7 +113,7 @@ func hear(ctx context.Context, cell *jetstream.Cell, id content.SessionID) (<-ch
 	return out, nil
 }
 
-// follow reads a session's journal from its beginning, and goes on with it.
+// follow reads a session's journal from its start, and follows it.
 func follow(ctx context.Context, cell *jetstream.Cell, id content.SessionID) <-chan news {
 	out := make(chan news)
 	go func() { // ends with ctx
@@ -142,7 +141,7 @@ func (silent) note(string)          {}
 func (silent) ask(string)           {}
 func (silent) strict()              {}
 
-// catchUp takes in the journal up to a sequence number.
+// catchUp reads the journal up to a sequence number.
 func (v *conversation) catchUp(ctx context.Context, seq uint64, show view) error {
 	for v.tracker.head.Seq < seq {
 		select {
@@ -158,7 +157,7 @@ func (v *conversation) catchUp(ctx context.Context, seq uint64, show view) error
 	return nil
 }
 
-// take takes in an entry.
+// take tracks and shows an entry.
 func (v *conversation) take(rec journal.Record, show view) {
 	v.tracker.take(rec, func(ev events.Event) {
 		if v.tracker.config.Output != nil {
@@ -169,5 +168,5 @@ func (v *conversation) take(rec journal.Record, show view) {
 	show.entry(rec)
 }
 
-// close lets go of the session, which goes on without us.
+// close stops following the session.
 func (v *conversation) close() { v.hangUp() }

@@ -21,8 +21,8 @@ type turnReport struct {
 	Usage        app.Usage            `json:"usage"`
 	Rounds       int                  `json:"rounds"`
 	ToolCalls    []callReport         `json:"tool_calls"`
-	Approvals    []app.Approval       `json:"approvals"`       // what it waits for
-	Limit        *limitReport         `json:"limit,omitempty"` // what ended it
+	Approvals    []app.Approval       `json:"approvals"`       // pending
+	Limit        *limitReport         `json:"limit,omitempty"` // that ended it
 	Journal      app.Head             `json:"journal"`
 }
 
@@ -33,8 +33,7 @@ type limitReport struct {
 	Used  int64            `json:"used"`
 }
 
-// needsApproval is reported in place of a finish reason for a turn that waits for
-// a person.
+// needsApproval is reported instead of a finish reason for a turn that waits for approval.
 const needsApproval content.FinishReason = "needs_approval"
 
 func (o *turnOutcome) report(session content.SessionID) turnReport {
@@ -54,8 +53,8 @@ func (o *turnOutcome) report(session content.SessionID) turnReport {
 	return r
 }
 
-// verdict is nil for a turn that completed, else what a person should be told,
-// with the exit code. decide says how a call's approval is decided.
+// verdict returns nil for a turn that completed, else an error with the exit code. decide
+// says how to decide a call's approval.
 func (o *turnOutcome) verdict(decide func(content.CallID) string) error {
 	switch {
 	case len(o.held) > 0:
@@ -97,7 +96,7 @@ func (o *turnOutcome) plainVerdict() error {
 	return app.Failed(cli.CodeFailed, "the turn ended with %s", o.FinishReason)
 }
 
-// cancelReason words a recorded reason for people.
+// cancelReason describes a recorded reason.
 func cancelReason(m content.Metadata) string {
 	switch why := m.Text(content.MetaInterruptReason); why {
 	case "deadline":

@@ -32,7 +32,7 @@ import (
 // talker is the process as the commands of this package see it.
 type talker struct{ *app.App }
 
-// talkFlags are those of the commands that hold a conversation.
+// talkFlags are the flags of run, chat and task.
 type talkFlags struct {
 	session flags.Session
 	tools   toolset.Flags
@@ -45,7 +45,7 @@ func (f *talkFlags) register(cmd *cobra.Command, a talker) {
 	f.session.Register(cmd)
 	f.tools.Register(cmd)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "cancel a turn after this `time`; 0: never")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve whatever wants a person's approval")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve everything")
 	f.remote = a.Remote(cmd, admin.RoleClient)
 }
 
@@ -62,23 +62,22 @@ func Run(process *app.App) *cobra.Command {
 stderr. Without arguments, or with "-", the prompt is read from stdin.
 
 If neither a flag nor NATS_URL or NATS_CONTEXT names a server, everything runs in this
-process: a NATS server in memory, a driver node, and a worker whose tools see --root and
-only read. With a server the turn runs on that deployment, with the tools of its workers.
+process: a NATS server in memory, a driver node, and a worker whose tools only read, below
+--root. With a server the turn runs on that deployment, with the tools of its workers.
 
-Calls of tools that only read run. All others want a person's approval, unless --allow, --ask
-and --deny say otherwise: the first of them whose pattern fits counts. You are asked if this is
-a terminal. Otherwise the command exits with 5 and says how to decide it; --yes approves
-everything. In a session that exists these flags, --limit and --route are for the one turn and
-narrow it; but --allow is a decision for the rest of the session.
+Calls of tools that only read run. All others need approval, unless --allow, --ask and --deny
+say otherwise: the first one whose pattern matches applies. At a terminal you are asked.
+Otherwise the command exits with 5 and says how to decide; --yes approves everything. In an
+existing session these flags, --limit and --route narrow this turn; but --allow is a decision
+for the rest of the session.
 
---file attaches a file of up to 100 MiB, and may be repeated. Large ones are stored with the
-deployment and named in the journal; models are shown 32 MiB at most, and told of the rest.
+--file attaches a file of up to 100 MiB, and may be repeated. Large files are stored with the
+deployment and referenced in the journal; models see at most 32 MiB, and the names of the rest.
 
 The first interrupt cancels the turn, the second one leaves at once.
 
-Exit codes: 0 the turn completed, 1 it failed, 2 the command line is wrong, 3 a limit ended
-it (also the model's own limit on tokens), 4 it was cancelled or left, 5 it waits for a
-person's approval.
+Exit codes: 0 the turn completed, 1 it failed, 2 wrong usage, 3 a limit ended it (including the
+model's own token limit), 4 it was cancelled or left, 5 it waits for approval.
 
 -o json prints one object when the turn has ended. -o jsonl prints every event of the
 session as it is recorded, one a line, then {"result": that object}.`,
@@ -118,17 +117,17 @@ func (a talker) runTurn(cmd *cobra.Command, f talkFlags, files fileFlag, output 
 	})
 }
 
-// turn says something and prints what comes of it.
+// turn submits input and prints the turn.
 func (a talker) turn(ctx context.Context, v *conversation, in input, output string) error {
 	return a.report(output, func(show view) (*turnOutcome, error) { return v.say(ctx, in, show) }, v.turnEnd)
 }
 
-// turnEnd is what run prints and returns when a turn has ended.
+// turnEnd returns what run prints for the end of a turn, and the command's error.
 func (v *conversation) turnEnd(o *turnOutcome) (result any, verdict error) {
 	return o.report(v.id), o.verdict(v.people.how)
 }
 
-// report prints what becomes of a turn, and returns what is to be said of its end.
+// report shows a turn while wait follows it, prints its result, and returns its verdict.
 func (a talker) report(
 	output string, wait func(view) (*turnOutcome, error), end func(*turnOutcome) (result any, verdict error),
 ) error {
@@ -164,20 +163,20 @@ func (a talker) report(
 	return verdict
 }
 
-// talk is a conversation that is about to begin.
+// talk is a conversation that is about to start.
 type talk struct {
 	talker
 	name  string                 // of the command
 	given func(flag string) bool // whether a flag was given
 	id    content.SessionID      // "": a new session
-	in    input                  // how things are said
-	yes   bool                   // to every approval
+	in    input                  // without its text
+	yes   bool                   // approve everything
 	local bool                   // the session ends with this process
 	log   *zap.Logger
 }
 
 // talk opens the conversation that the flags describe, in this process or with a
-// deployment, and hands it to do.
+// deployment, and passes it to do.
 func (a talker) talk(cmd *cobra.Command, f talkFlags, do func(context.Context, *conversation, input) error) error {
 	t := talk{talker: a, name: cmd.Name(), given: cmd.Flags().Changed, yes: f.yes, log: f.remote.Logger()}
 	t.local = !f.remote.Named()
@@ -198,7 +197,7 @@ func (a talker) talk(cmd *cobra.Command, f talkFlags, do func(context.Context, *
 		return t.remotely(cmd.Context(), f.remote, with)
 	}
 	log := t.log
-	if !t.given("log-level") { // it would stand between the replies, about parts that nobody asked for
+	if !t.given("log-level") { // the log of this process's own parts would clutter the replies
 		log = log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))
 	}
 	if t.in.start.Instructions, err = of.Instructions(f.tools.Root); err != nil {
@@ -207,7 +206,7 @@ func (a talker) talk(cmd *cobra.Command, f talkFlags, do func(context.Context, *
 	return deploy.ForSession(a.App, f.remote.Namespace(), of, t.in.start, f.tools, log).Run(cmd.Context(), with)
 }
 
-// input is how the flags have things said.
+// input returns the input that the flags describe, without its text.
 func (f *talkFlags) input(a talker, local bool) (input, error) {
 	begin, err := f.session.Start(a.App, local)
 	if err == nil && f.timeout < 0 {
@@ -220,10 +219,10 @@ func (f *talkFlags) input(a talker, local bool) (input, error) {
 	return in, err
 }
 
-// unseen tells what of the agent's surroundings nobody in a deployment sees.
+// unseen hints at files that an agent reads only in this process.
 func (t *talk) unseen() {
 	if d := t.in.start.Agent; d != nil && len(d.Sources("")) > 0 {
-		t.Hint("agent %s is not told of AGENTS.md and specifications: they are where the workers are", d.Name)
+		t.Hint("agent %s does not see AGENTS.md and specifications: only workers have them", d.Name)
 	}
 }
 
@@ -244,7 +243,7 @@ func (t *talk) remotely(ctx context.Context, to *app.Remote, do func(context.Con
 	return do(ctx, d)
 }
 
-// join joins the session and checks that the flags fit it.
+// join attaches to the session and checks that the flags match it.
 func (t *talk) join(ctx context.Context, d *cli.Cell, do func(*conversation) error) error {
 	if t.id == "" {
 		t.id = content.SessionID(ulid.Make().String())
@@ -265,7 +264,7 @@ func (t *talk) join(ctx context.Context, d *cli.Cell, do func(*conversation) err
 	case v.tracker.closed:
 		return fmt.Errorf("session %s is closed: start another one", t.id)
 	case v.tracker.opened && flag != "":
-		return cli.Usage("--%s is for a new session, but %s goes on with what it was started with", flag, t.id)
+		return cli.Usage("--%s is for a new session, but %s exists and keeps its own", flag, t.id)
 	}
 	if d := t.in.start.Agent; d != nil && !v.tracker.opened {
 		t.unoffered(ctx, d, v.cell)
@@ -273,11 +272,11 @@ func (t *talk) join(ctx context.Context, d *cli.Cell, do func(*conversation) err
 	return do(v)
 }
 
-// unoffered tells what the agent's file names and nobody offers now. A worker may still come.
+// unoffered hints at tools that the agent's file names but no worker offers yet.
 func (t *talk) unoffered(ctx context.Context, d *agentfile.Definition, cell *jetstream.Cell) {
 	offers, err := cell.Catalog().List(ctx)
 	if err != nil {
-		return // whoever may not see it goes without the hint
+		return // without the permission there is no hint
 	}
 	var names []string
 	for _, o := range offers {
@@ -288,7 +287,7 @@ func (t *talk) unoffered(ctx context.Context, d *agentfile.Definition, cell *jet
 	flags.HintMissing(t.App, d, names)
 }
 
-// ask lets people here decide approvals, if there are any.
+// ask sets how approvals are decided.
 func (t *talk) ask(v *conversation) {
 	v.people.yes = t.yes
 	if t.IsIn {

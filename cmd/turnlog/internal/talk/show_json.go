@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// jsonView shows nothing but notes while a turn runs; its end is one object.
+// jsonView shows only notes while a turn runs; its end is one object.
 type jsonView struct{ term app.Terminal }
 
 func (v jsonView) entry(journal.Record) {}
@@ -19,7 +19,7 @@ func (v jsonView) event(events.Event)   {}
 func (v jsonView) live(events.Event)    {}
 func (v jsonView) note(text string)     { _, _ = fmt.Fprintln(v.term.Err, v.term.Style.Dim(text)) }
 func (v jsonView) ask(text string)      { _, _ = io.WriteString(v.term.Err, text) }
-func (v jsonView) strict()              {} // the end is what fits
+func (v jsonView) strict()              {} // the end has the answer
 
 // eventLine is a line of -o jsonl.
 type eventLine struct {
@@ -32,7 +32,7 @@ type eventLine struct {
 // jsonlView prints every event of the session as it is recorded, one a line.
 type jsonlView struct {
 	jsonView
-	failed error // why nothing was printed any more
+	failed error // the first failed write
 }
 
 func (v *jsonlView) entry(rec journal.Record) {

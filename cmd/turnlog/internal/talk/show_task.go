@@ -7,7 +7,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// phase shows how far a task is. Of a turn that is no task's it shows nothing.
+// phase shows the phase of a task. It shows nothing for other turns.
 func (v *textView) phase(ev any) {
 	switch ev := ev.(type) {
 	case events.TaskStarted:

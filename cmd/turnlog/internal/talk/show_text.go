@@ -20,27 +20,26 @@ type attempt struct {
 	number int
 }
 
-// textView shows a turn to a person: the text of replies as it comes, tool calls
-// as they start and end.
+// textView shows a turn as text: replies as they stream in, tool calls as they start and
+// end.
 //
-// Deltas may come before the entry that says what they belong to, after the reply
-// that holds them all, or never. So those of a call that has not begun yet wait,
-// those of one that is over are dropped, and what is missing when the reply is
-// recorded is printed then.
+// Deltas may arrive before the entry that starts their model call, after its reply, or
+// never. Those of a call that has not started are kept, those of one that is over are
+// dropped, and what is missing is printed when the reply is recorded.
 type textView struct {
 	term app.Terminal
 
 	now     attempt
-	over    bool                  // its reply is recorded, or it failed
-	printed strings.Builder       // of its text
-	early   []events.ContentDelta // of one call that has not begun yet
-	midline bool                  // out does not stand at the beginning of a line
-	fits    bool                  // only an answer that fits a schema is the output
+	over    bool                  // it has a reply, or failed
+	printed strings.Builder       // its text so far
+	early   []events.ContentDelta // of one call that has not started
+	midline bool                  // the cursor is not at the start of a line
+	fits    bool                  // only an answer that matches the schema is output
 	calls   map[content.CallID]content.ToolCall
-	task    *events.TaskStarted // nil: the turn is no task's
+	task    *events.TaskStarted // nil: not a task
 }
 
-// earlyMax bounds the deltas that wait; the reply has what was dropped.
+// earlyMax bounds early deltas; the reply has what was dropped.
 const earlyMax = 10_000
 
 func newTextView(t app.Terminal) *textView {
@@ -53,8 +52,8 @@ func (v *textView) event(ev events.Event) { v.show(ev) }
 
 func (v *textView) live(ev events.Event) { v.show(ev) }
 
-// show prints what people want to see. The event comes as any, since a switch over
-// events.Event must know all kinds.
+// show prints an event. It comes as any, since a switch over events.Event must have all
+// kinds.
 func (v *textView) show(ev any) {
 	switch ev := ev.(type) {
 	case events.ModelCallStarted:
@@ -94,7 +93,7 @@ func (v *textView) ask(text string) {
 	_, _ = io.WriteString(v.term.Err, text)
 }
 
-// begin is the start of a model call. A second attempt says everything again.
+// begin starts a model call. A second attempt repeats everything.
 func (v *textView) begin(a attempt) {
 	v.now, v.over = a, false
 	v.printed.Reset()
@@ -117,8 +116,8 @@ func (v *textView) delta(ev events.ContentDelta) {
 	}
 }
 
-// keep puts a delta aside until its call begins. Calls come one after the other,
-// so what waits of another one is over.
+// keep keeps a delta until its call starts. Calls are sequential, so deltas of another call
+// are obsolete.
 func (v *textView) keep(of attempt, ev events.ContentDelta) {
 	if len(v.early) > 0 {
 		if w := v.early[0]; (attempt{w.Turn, w.Round, w.Attempt}) != of {
@@ -146,7 +145,7 @@ func (v *textView) print(text string) {
 	v.midline = !strings.HasSuffix(text, "\n")
 }
 
-// complete prints what of the reply was not shown yet.
+// complete prints the rest of the reply.
 func (v *textView) complete(ev events.ReplyRecorded) {
 	var all strings.Builder
 	for _, it := range ev.Items {
@@ -170,8 +169,8 @@ func (v *textView) complete(ev events.ReplyRecorded) {
 	v.over = true
 }
 
-// answer prints a reply of a session whose answers have to fit a schema: one that does is
-// the output, and what else the model says is shown beside it.
+// answer prints a reply of a session with an output schema: an answer that matches goes to
+// stdout, anything else to stderr.
 func (v *textView) answer(ev events.ReplyRecorded, text string) {
 	calls := slices.ContainsFunc(ev.Items, func(it content.Item) bool { return len(it.Calls()) > 0 })
 	if ev.Invalid == "" && !calls && ev.FinishReason == content.Completed {
@@ -187,7 +186,7 @@ func (v *textView) answer(ev events.ReplyRecorded, text string) {
 	}
 }
 
-// endLine begins a new line, unless one has just begun.
+// endLine starts a new line, unless the cursor is at the start of one.
 func (v *textView) endLine() {
 	if v.midline {
 		v.print("\n")
@@ -201,7 +200,7 @@ func (v *textView) line(style func(string) string, format string, args ...any) {
 
 func (v *textView) retrying(ev events.ModelCallFailed) {
 	if ev.RetryAt == 0 {
-		return // the turn's end says why
+		return // the turn's end has the reason
 	}
 	wait := time.Until(ev.RetryAt.Std()).Round(100 * time.Millisecond)
 	v.line(v.term.Style.Bad, "! model call failed (%s): %s; trying again in %v", ev.Class, v.term.Style.Line(ev.Message), max(wait, 0))
@@ -222,7 +221,7 @@ func (v *textView) toolEnded(ev events.ToolResultReceived) {
 	if name == "" {
 		name = v.calls[r.CallID].Name
 	}
-	delete(v.calls, r.CallID) // what it says of itself from now on comes late
+	delete(v.calls, r.CallID) // later progress is obsolete
 	if r.Status == content.StatusOK {
 		v.line(v.term.Style.Dim, "✓ %s %v", name, readable(ev.Duration))
 		return
@@ -230,7 +229,7 @@ func (v *textView) toolEnded(ev events.ToolResultReceived) {
 	v.line(v.term.Style.Bad, "✗ %s %s: %s", name, r.Status.Public(), v.term.Style.Line(r.Text()))
 }
 
-// readable drops the digits of a duration that nobody reads.
+// readable rounds a duration.
 func readable(d time.Duration) time.Duration {
 	if d >= time.Second {
 		return d.Round(10 * time.Millisecond)

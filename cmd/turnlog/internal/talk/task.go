@@ -44,20 +44,20 @@ func Task(process *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "task GOAL...",
 		Short: "Work on a goal until a command says that it is reached",
-		Long: `Works on a goal in a context of its own, then runs the gate: a command that says by its exit
-status whether the goal is reached. If it is not, the model is shown what the command wrote and
-works on, up to --max-retries times. Without --gate the work is taken as it is. Without
-arguments, or with "-", the goal is read from stdin.
+		Long: `Works on a goal in a context of its own, then runs the gate: a command whose exit status says
+whether the goal is reached. If it is not, the model sees the command's output and continues, up to
+--max-retries times. Without --gate the work is accepted as it is. Without arguments, or with "-",
+the goal is read from stdin.
 
-Where it runs, and what --file does, is as for "turnlog run". The gate runs with a shell in the root of a worker: in
-this process that of --root, in a deployment that of a tool-worker with --tools gate or shell.
-Which calls run, and which want a person's approval, is as for "turnlog run", too.
+Where it runs, which calls need approval, and what --file does, is as for "turnlog run". The gate
+runs with a shell in the root of a worker: in this process --root, in a deployment the root of a
+tool-worker with --tools gate or shell.
 
-The phases are shown on stderr. The first interrupt cancels the task, and the command of the
-gate with it; the second one leaves at once.
+The phases are shown on stderr. The first interrupt cancels the task and its gate; the second one
+leaves at once.
 
-Exit codes: 0 the task is done, and the gate passed if there is one; 1 it failed, 2 the command
-line is wrong, 4 it was cancelled or left, 5 it waits for a person's approval.
+Exit codes: 0 the task is done, and the gate passed if there is one; 1 it failed, 2 wrong usage, 4 it
+was cancelled or left, 5 it waits for approval.
 
 -o json prints one object at the end. -o jsonl prints every event of the session as it is
 recorded, one a line, then {"result": that object}.`,
@@ -117,12 +117,12 @@ func gatesRun(ctx context.Context, cell *jetstream.Cell) error {
 	}
 	gate := func(s tool.Spec) bool { return s.Name == engine.GateTool }
 	if !slices.ContainsFunc(offers, func(o jetstream.Offer) bool { return slices.ContainsFunc(o.Tools, gate) }) {
-		return app.Failed(cli.CodeFailed, "no worker runs the gates of tasks: start a tool-worker with --tools gate, in the directory that is to be checked")
+		return app.Failed(cli.CodeFailed, "no worker runs the gates of tasks: start a tool-worker with --tools gate, in the directory to be checked")
 	}
 	return nil
 }
 
-// taskEnd is what task prints and returns when a task has ended.
+// taskEnd returns what task prints for the end of a task, and the command's error.
 func (v *conversation) taskEnd(o *turnOutcome) (result any, verdict error) {
 	r := taskReport{
 		Status: string(needsApproval), Text: o.text, Session: v.id, FilesChanged: []string{}, Approvals: o.report(v.id).Approvals,
@@ -135,8 +135,7 @@ func (v *conversation) taskEnd(o *turnOutcome) (result any, verdict error) {
 	return r, o.taskVerdict(v.people.how)
 }
 
-// taskVerdict is nil for a task that is done, else what a person should be told, with
-// the exit code.
+// taskVerdict returns nil for a task that is done, else an error with the exit code.
 func (o *turnOutcome) taskVerdict(how func(content.CallID) string) error {
 	worked := o.FinishReason == content.Completed || o.FinishReason == content.MaxTokens
 	switch {

@@ -11,48 +11,48 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// tracker reads a session's journal, entry by entry from the first one on, and
-// knows what became of one submission: which turn took it in, what that turn did,
-// how it ended. Between two submissions it keeps what is known of the session.
+// tracker reads a session's journal from its first entry and follows one submission:
+// which turn took it, what that turn did, how it ended. Between two submissions it keeps
+// the state of the session.
 type tracker struct {
 	opened  bool             // the session has started
-	closed  bool             // and has ended for good
-	deleted *events.Deletion // nil: it was not
+	closed  bool             // and is closed
+	deleted *events.Deletion // nil: it exists
 	config  events.Config    // with which it started
 	system  string           // prompt with which it started
-	head    journal.Head     // up to where the journal was read
+	head    journal.Head     // of what was read
 
 	openTurn
 
-	last *turnOutcome // how the last turn ended, whoever's it was
+	last *turnOutcome // the end of the last turn of any submission
 
-	ask string       // id of the submission while its entry was not seen
-	own *submission  // what became of it; nil: none is tracked
-	end *turnOutcome // how its turn ended
+	ask string       // ID of the submission until its entry was read
+	own *submission  // nil: none is tracked
+	end *turnOutcome // the end of its turn
 }
 
-// openTurn is what is known of a turn while it is open; the zero value is none.
+// openTurn is the open turn; the zero value is none.
 type openTurn struct {
 	turn    content.TurnID
 	calls   []callReport
-	waits   []events.Approval // that nobody has decided
+	waits   []events.Approval // pending
 	text    string            // of its last reply
 	round   int
 	usage   content.Usage
-	limit   *events.LimitReached  // why it is about to end
-	failure *events.RunFailed     // as above
-	gate    events.VerifyFinished // what a task's gate said last
+	limit   *events.LimitReached  // that will end it
+	failure *events.RunFailed     // the failure that will end it
+	gate    events.VerifyFinished // the last verification of a task
 	task    *events.TaskFinished
 }
 
-// submission is an ask with input.
+// submission is a command with input.
 type submission struct {
 	onBusy events.OnBusy
 	task   bool           // it is a task
-	turn   content.TurnID // the turn that took it in; "": still queued
+	turn   content.TurnID // the turn that took it; "": still queued
 }
 
-// callReport is a tool call as it is reported at the end.
+// callReport is a tool call in a turn's report.
 type callReport struct {
 	ID         content.CallID `json:"id"`
 	Name       string         `json:"name"`
@@ -61,10 +61,10 @@ type callReport struct {
 	Attempts   int            `json:"attempts"`
 	DurationMS int64          `json:"duration_ms"`
 
-	running bool // an attempt is out
+	running bool // an attempt is running
 }
 
-// turnOutcome is how a turn ended, or what holds it.
+// turnOutcome is the end of a turn, or its state while approvals are pending.
 type turnOutcome struct {
 	events.TurnFinished
 	text    string
@@ -72,27 +72,25 @@ type turnOutcome struct {
 	failure *events.RunFailed
 	limit   *events.LimitReached
 	gate    events.VerifyFinished
-	task    *events.TaskFinished // nil: the turn is no task's, or is not over
-	held    []events.Approval    // what it waits for; its FinishReason is empty then
-	head    journal.Head         // behind the entry that ended it
+	task    *events.TaskFinished // nil: not a task, or not over
+	held    []events.Approval    // pending approvals; FinishReason is empty then
+	head    journal.Head         // the entry that ended it
 }
 
-// follow makes the tracker look out for what the ask with that id causes.
+// follow tracks the command with an ID.
 func (t *tracker) follow(ask string, onBusy events.OnBusy) {
 	t.ask, t.own, t.end = ask, &submission{onBusy: onBusy}, nil
 }
 
-// adopt makes the tracker look out for the end of a turn, whoever's it is; with an
-// empty one, of the next that begins with input.
+// adopt tracks a turn; with an empty one, the next turn that starts with input.
 func (t *tracker) adopt(turn content.TurnID) {
 	t.ask, t.own, t.end = "", &submission{turn: turn}, nil
 }
 
-// accepted reports whether the entry that the ask caused was seen.
+// accepted reports whether the command's entry was read.
 func (t *tracker) accepted() bool { return t.own != nil && t.ask == "" }
 
-// take reads the next entry and hands on, in order, the events of the turn that
-// took the submission in.
+// take reads the next entry and calls happened for each event of the submission's turn.
 func (t *tracker) take(rec journal.Record, happened func(events.Event)) {
 	t.head = rec.Head
 	if d, ok := events.DeletionOf(rec.Entry); ok {
@@ -118,20 +116,20 @@ func (t *tracker) take(rec journal.Record, happened func(events.Event)) {
 	}
 }
 
-// mine reports whether the open turn is the one that took the submission in.
+// mine reports whether the open turn is the submission's.
 func (t *tracker) mine() bool {
 	return t.own != nil && t.end == nil && t.own.turn != "" && t.own.turn == t.turn
 }
 
-// planned reports whether an event begins the submission's task, before its turn. Of
-// a session only one task is queued at a time.
+// planned reports whether an event starts the submission's task, before its turn. A session
+// queues only one task at a time.
 func (t *tracker) planned(ev any) bool {
 	_, ok := ev.(events.TaskStarted)
 	return ok && t.own.task
 }
 
-// apply takes in an event of the kinds that matter here. It comes as any, since a
-// switch over events.Event must know all kinds.
+// apply folds an event of the kinds that matter here. It comes as any, since a switch over
+// events.Event must have all kinds.
 func (t *tracker) apply(ev any, queued bool) {
 	switch ev := ev.(type) {
 	case events.RunStarted:
@@ -166,15 +164,15 @@ func (t *tracker) apply(ev any, queued bool) {
 			t.text = ev.Items[n-1].Text()
 		}
 		if ev.Invalid != "" {
-			t.text = "" // it was refused
+			t.text = "" // it was rejected
 		}
 	default:
 		t.applyCall(ev)
 	}
 }
 
-// merge notes which turn took the submission in. At a round boundary only input
-// that steers joins; between two turns everything that is queued does.
+// merge notes which turn took the submission. At a round boundary only steering input
+// joins; between turns all queued input does.
 func (t *tracker) merge(ev events.InputAccepted, queued bool) {
 	if ev.Origin != events.FromHost && ev.Origin != events.FromParent && ev.Origin != events.FromTask {
 		return
@@ -206,7 +204,7 @@ func (t *tracker) applyCall(ev any) {
 		}
 	case events.ToolDetached:
 		if c := t.call(ev.Call); c != nil {
-			c.running = false // the turn does not wait for it any more
+			c.running = false // the turn no longer waits for it
 			if c.Route == app.RouteName(content.Foreground) {
 				c.Route = string(content.Background)
 			}
@@ -218,7 +216,7 @@ func (t *tracker) applyCall(ev any) {
 	case events.ApprovalRequired:
 		t.waits = append(t.waits, ev.Approval)
 		if c := t.call(ev.Approval.CallID); c != nil {
-			c.running = false // it was asked where it ran, and waits now
+			c.running = false // the worker asked, so it waits
 		}
 	case events.ApprovalResolved:
 		t.waits = slices.DeleteFunc(t.waits, func(a events.Approval) bool { return a.ID == ev.Approval })
@@ -233,18 +231,18 @@ func (t *tracker) call(id content.CallID) *callReport {
 	return &t.calls[i]
 }
 
-// held returns the approvals that the submission's turn waits for, or the one that it
-// is queued behind, if nothing else goes on there.
+// held returns the approvals that block the submission's turn, or the turn that it is
+// queued after, if nothing is running there.
 func (t *tracker) held() []events.Approval {
-	behind := t.accepted() && t.own.turn == ""
+	queued := t.accepted() && t.own.turn == ""
 	running := slices.ContainsFunc(t.calls, func(c callReport) bool { return c.running })
-	if !t.mine() && !behind || running {
+	if !t.mine() && !queued || running {
 		return nil
 	}
 	return t.waits
 }
 
-// standing is how the submission's turn stands while a person has to decide.
+// standing returns the state of the submission's turn while approvals are pending.
 func (t *tracker) standing() *turnOutcome {
 	return &turnOutcome{
 		TurnFinished: events.TurnFinished{Turn: t.turn, Rounds: t.round, Usage: t.usage},
@@ -252,8 +250,7 @@ func (t *tracker) standing() *turnOutcome {
 	}
 }
 
-// differs names a flag that was given and asks for another start than the one that
-// the session had, or "".
+// differs returns a flag that contradicts how the session started, or "".
 func (t *tracker) differs(s flags.Start, given func(flag string) bool) string {
 	switch {
 	case given("model") && (s.Config.Model != t.config.Model || !bytes.Equal(s.Config.ModelData, t.config.ModelData)):
@@ -266,8 +263,8 @@ func (t *tracker) differs(s flags.Start, given func(flag string) bool) string {
 	return ""
 }
 
-// sameAgent reports whether a session is of the agent that was asked for. One that was
-// named may be of any version.
+// sameAgent reports whether a session has the requested agent. Without a version any
+// version matches.
 func sameAgent(asked, is *events.AgentRef) bool {
 	return is != nil && asked.Name == is.Name && (asked.Version == "" || asked.Version == is.Version)
 }

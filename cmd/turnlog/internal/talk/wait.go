@@ -18,19 +18,19 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// input is what is said, and how.
+// input is what is submitted, and how.
 type input struct {
 	text    string
-	task    *events.TaskSpec // what is said is this; nil: a text
-	files   []content.Part   // that come with it
+	task    *events.TaskSpec // nil: a text
+	files   []content.Part   // attachments
 	start   flags.Start
 	onBusy  events.OnBusy
-	busy    bool          // onBusy was asked for, so that the agent's does not count
-	rules   flags.Rules   // of this turn, where the session goes on
+	busy    bool          // onBusy was given: it overrides the agent's
+	rules   flags.Rules   // of this turn, in an existing session
 	timeout time.Duration // 0: none
 }
 
-// fit is the input as it is said to a session, whose agent may say what becomes of it.
+// fit returns the input for a session, whose agent may have a policy for busy turns.
 func (in input) fit(session events.Config) input {
 	if word := busyWord(session); word != "" && !in.busy {
 		in.onBusy = flags.BusyPolicy(word)
@@ -38,12 +38,12 @@ func (in input) fit(session events.Config) input {
 	return in
 }
 
-// ask is the command that brings the input.
+// ask returns the command that submits the input.
 func (in input) ask(t *tracker) commands.Command {
 	item := content.UserText(in.text)
 	item.Parts = append(item.Parts, in.files...)
 	switch {
-	case in.task != nil && !t.opened: // with what the session starts with
+	case in.task != nil && !t.opened: // with the options of the new session
 		return commands.StartTask{Spec: *in.task, Files: in.files}
 	case in.task != nil:
 		return commands.StartTask{Spec: *in.task, Files: in.files, Options: in.rules.Options(t.config)}
@@ -53,9 +53,8 @@ func (in input) ask(t *tracker) commands.Command {
 	return commands.SubmitInput{Items: []content.Item{item}, OnBusy: in.onBusy, Options: in.rules.Options(t.config)}
 }
 
-// say brings input and waits for the end of the turn that takes it in, showing
-// what happens. The first interrupt and the end of the input's time cancel the
-// turn; the second interrupt leaves it behind.
+// say submits input and follows its turn to the end. The first interrupt and the timeout
+// cancel the turn; the second interrupt leaves it.
 func (v *conversation) say(ctx context.Context, in input, show view) (*turnOutcome, error) {
 	return v.wait(ctx, in.timeout, show, func(ctx context.Context, w *wait) {
 		w.in = &in
@@ -63,7 +62,7 @@ func (v *conversation) say(ctx context.Context, in input, show view) (*turnOutco
 	})
 }
 
-// wait waits for the end of the turn that the tracker looks out for.
+// wait follows the tracked turn to its end.
 func (v *conversation) wait(
 	ctx context.Context, timeout time.Duration, show view, begin func(context.Context, *wait),
 ) (*turnOutcome, error) {
@@ -84,19 +83,19 @@ func (v *conversation) wait(
 	}
 }
 
-// wait is one turn that is waited for.
+// wait is one turn that is followed.
 type wait struct {
 	*conversation
-	in   *input // nil: it was somebody else's
+	in   *input // nil: of another client
 	show view
-	gate gatekeeper
+	gate approver
 
-	ask       string        // its id
-	allowing  string        // the id of what allows tools before it; "": nothing
-	failed    chan error    // what could not be sent
-	handled   bool          // the session had nothing to do with the input
-	cancelled bool          // a cancel is on its way
-	stored    chan struct{} // the inbox has the cancel
+	ask       string        // the ID of its command
+	allowing  string        // the ID of the command for --allow; "": none
+	failed    chan error    // errors of sending
+	handled   bool          // the session ignored the input
+	cancelled bool          // a cancel was sent
+	stored    chan struct{} // signals that the cancel is durable
 
 	nudge, answer, deadline, leave *time.Timer
 }
@@ -116,8 +115,8 @@ func (w *wait) stopTimers() {
 	}
 }
 
-// submit sends the ask. Sending waits for servers that do not answer, so it must
-// not hold up the rest.
+// submit sends the input. Sending may block while servers don't answer, so it must not
+// block the rest.
 func (w *wait) submit(ctx context.Context) {
 	w.ask = ulid.Make().String()
 	in := w.in.fit(w.tracker.config)
@@ -136,21 +135,21 @@ func (w *wait) send(ctx context.Context, id string, cmd commands.Command) {
 	w.deliver(ctx, func(ctx context.Context) error { return c.Send(ctx, session, id, cmd) })
 }
 
-// deliver sends something beside the waiting.
+// deliver sends in the background.
 func (w *wait) deliver(ctx context.Context, send func(context.Context) error) {
 	failed := w.failed
 	go func() { // ends with ctx
 		if err := send(ctx); err != nil && ctx.Err() == nil {
 			select {
 			case failed <- err:
-			default: // one is enough
+			default: // one error is enough
 			}
 		}
 	}()
 }
 
-// stands looks at what is known: the turn is over, it is held by what nobody here
-// decides, or, with nothing returned, it goes on.
+// stands returns the end of the turn, or its state if it is blocked by approvals that
+// cannot be decided here. It returns nothing while the turn continues.
 func (w *wait) stands(ctx context.Context) (*turnOutcome, error) {
 	if w.tracker.accepted() {
 		w.nudge.Stop()
@@ -166,7 +165,7 @@ func (w *wait) stands(ctx context.Context) (*turnOutcome, error) {
 	return nil, nil
 }
 
-// next waits for one thing to happen.
+// next waits for one event.
 func (w *wait) next(ctx context.Context) (*turnOutcome, error) {
 	select {
 	case n := <-w.entries:
@@ -180,7 +179,7 @@ func (w *wait) next(ctx context.Context) (*turnOutcome, error) {
 	case <-w.deadline.C:
 		return nil, w.overdue(ctx)
 	case <-w.nudge.C:
-		w.show.note("nobody has answered yet: is a driver-node running? (turnlog dev starts one)")
+		w.show.note("no answer yet: is a driver-node running? (turnlog dev starts one)")
 	case <-w.answer.C:
 		return nil, w.unanswered()
 	case <-w.stored:
@@ -188,7 +187,7 @@ func (w *wait) next(ctx context.Context) (*turnOutcome, error) {
 			w.leave.Reset(w.patience.Leave)
 		}
 	case <-w.leave.C:
-		return nil, fmt.Errorf("%w: no driver node has taken session %s: the input stays queued, with its cancel behind it", errLeft, w.id)
+		return nil, fmt.Errorf("%w: no driver node has taken session %s: the input stays queued, followed by its cancel", errLeft, w.id)
 	case err := <-w.failed:
 		return nil, err
 	case <-ctx.Done():
@@ -199,7 +198,7 @@ func (w *wait) next(ctx context.Context) (*turnOutcome, error) {
 
 func (w *wait) unanswered() error {
 	if w.handled {
-		return app.Failed(cli.CodeFailed, "session %s had nothing to do with the input: it was handled before", w.id)
+		return app.Failed(cli.CodeFailed, "session %s ignored the input: it was handled before", w.id)
 	}
 	return fmt.Errorf("session %s: %w within %v: start a driver-node; the input waits in the inbox",
 		w.id, session.ErrNoAnswer, w.patience.Answer)
@@ -213,7 +212,7 @@ func (w *wait) record(n news) error {
 	return nil
 }
 
-// hear passes live events on, but for the refusal of our ask.
+// hear shows live events and handles the refusal of our command.
 func (w *wait) hear(ctx context.Context, ev events.Event) error {
 	r, ok := ev.(events.Refused)
 	if !ok {
@@ -227,11 +226,11 @@ func (w *wait) hear(ctx context.Context, ev events.Event) error {
 		return nil
 	}
 	switch r.Reason {
-	case "": // there was nothing to do; if it was done before, the entry is on its way
+	case "": // it was ignored; if it was handled before, its entry will arrive
 		w.handled = true
 		w.answer.Reset(w.patience.Cancel)
 		return nil
-	case loop.ReasonSessionExists: // somebody else started it meanwhile: go on with it
+	case loop.ReasonSessionExists: // another client has just started it: use that session
 		w.tracker.opened = true
 		w.submit(ctx)
 		return nil
@@ -248,7 +247,7 @@ func (w *wait) hear(ctx context.Context, ev events.Event) error {
 	return app.Failed(cli.CodeFailed, "session %s: %w", w.id, &session.InvalidStateError{Reason: r.Reason, Detail: r.Detail})
 }
 
-// interrupted cancels the turn, and leaves the second time.
+// interrupted cancels the turn, and leaves on the second interrupt.
 func (w *wait) interrupted(ctx context.Context) error {
 	if w.cancelled {
 		return errLeft
@@ -260,18 +259,18 @@ func (w *wait) interrupted(ctx context.Context) error {
 	return nil
 }
 
-// overdue cancels the turn, and leaves if that does not end it.
+// overdue cancels the turn, and leaves if that does not end it in time.
 func (w *wait) overdue(ctx context.Context) error {
 	if w.cancelled {
-		return fmt.Errorf("%w: it was cancelled and does not end", errLeft)
+		return fmt.Errorf("%w: it was cancelled but does not end", errLeft)
 	}
 	w.deadline.Reset(w.patience.Cancel)
 	return w.cancel(ctx, "deadline")
 }
 
-// cancel asks for the end of the turn. Input that still waits behind somebody
-// else's turn cannot be taken back, and that turn is not ours to end. Where nobody
-// takes the input, nobody takes the cancel either, and nothing is gained by waiting.
+// cancel cancels the turn. Input that is queued after the turn of another client cannot be
+// withdrawn, and that turn is not ours to cancel. If no node takes the input, none takes
+// the cancel either, so waiting is pointless.
 func (w *wait) cancel(ctx context.Context, reason string) error {
 	switch {
 	case w.in == nil:
@@ -286,7 +285,7 @@ func (w *wait) cancel(ctx context.Context, reason string) error {
 		err := c.Send(ctx, session, ulid.Make().String(), commands.Cancel{Scope: commands.ScopeTurn, Reason: reason})
 		if err == nil {
 			select {
-			case stored <- struct{}{}: // from now on nothing is lost with who leaves
+			case stored <- struct{}{}: // now leaving loses nothing
 			default:
 			}
 		}

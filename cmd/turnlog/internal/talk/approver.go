@@ -15,17 +15,17 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// gatekeeper is how approvals are decided while a turn is waited for. It belongs to
-// the goroutine that waits.
-type gatekeeper struct {
-	decided []content.ApprovalID // what was sent, whatever became of it
+// approver decides approvals while a turn is followed. It belongs to the goroutine that
+// waits.
+type approver struct {
+	decided []content.ApprovalID // decisions that were sent
 	asked   *events.Approval     // the question on the screen; nil: none
-	answers <-chan app.Line      // of the terminal, while there is a question
-	gone    bool                 // nobody answers any more
+	answers <-chan app.Line      // from the terminal, while a question is open
+	gone    bool                 // the terminal is closed
 }
 
-// decide decides approvals, or asks the person at the terminal for the first. It
-// reports false if nobody here decides.
+// decide decides approvals, or asks the user at the terminal about the first one. It
+// reports false if approvals cannot be decided here.
 func (w *wait) decide(ctx context.Context, held []events.Approval) bool {
 	g := &w.gate
 	if g.asked != nil && !slices.ContainsFunc(held, func(a events.Approval) bool { return a.ID == g.asked.ID }) {
@@ -35,7 +35,7 @@ func (w *wait) decide(ctx context.Context, held []events.Approval) bool {
 	for _, a := range held {
 		switch {
 		case slices.Contains(g.decided, a.ID):
-		case w.people.yes && w.tracker.mine(): // it is not for what others have asked for
+		case w.people.yes && w.tracker.mine(): // --yes is not for the turns of others
 			w.settle(ctx, a, commands.ResolveApproval{Approve: true})
 		case w.people.lines == nil || g.gone:
 			return false
@@ -48,7 +48,7 @@ func (w *wait) decide(ctx context.Context, held []events.Approval) bool {
 	return true
 }
 
-// settle sends a decision. What became of it the journal will tell.
+// settle sends a decision. Its outcome is in the journal.
 func (w *wait) settle(ctx context.Context, a events.Approval, c commands.ResolveApproval) {
 	c.Approval, c.By = a.ID, w.people.name
 	w.gate.decided = append(w.gate.decided, a.ID)
@@ -66,7 +66,7 @@ func (w *wait) answered(ctx context.Context, t app.Line) {
 	g := &w.gate
 	word, reason, _ := strings.Cut(strings.TrimSpace(t.Text), " ")
 	switch word = strings.ToLower(word); {
-	case t.Err != nil: // the terminal is gone
+	case t.Err != nil: // end of input
 		g.gone = true
 	case word == "y" || word == "yes":
 		w.settle(ctx, *g.asked, commands.ResolveApproval{Approve: true})

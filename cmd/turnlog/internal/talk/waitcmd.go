@@ -20,7 +20,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// awaitFlags say what is waited for how long, and how it is shown.
+// awaitFlags are the flags of the command wait.
 type awaitFlags struct {
 	timeout time.Duration
 	output  *cli.Choice
@@ -34,12 +34,12 @@ func Wait(process *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait SESSION",
 		Short: "Wait for the end of a session's turn, or for an approval",
-		Long: `Waits until the open turn of a session ends or needs a person's approval, and prints what "turnlog
-run" prints, with the same exit codes. Input that was sent and not taken up yet is waited for; if
-there is nothing to wait for, the last turn's end is printed. A user who may not read inboxes, as
-a client may not, learns that from the session, which takes a driver node.
+		Long: `Waits until the open turn of a session ends or needs approval, and prints what "turnlog run" prints,
+with the same exit codes. Pending input is waited for; if there is nothing to wait for, the last
+turn's end is printed. A user without the permission to read inboxes, such as a client, has to ask
+the session about pending input, which needs a driver node.
 
-An interrupt, or the end of --timeout, ends the waiting with 4; the turn goes on.`,
+An interrupt, or the end of --timeout, ends the command with 4; the turn continues.`,
 		Example: `  turnlog wait plan-7
   turnlog send plan-7 "Also look at the tests" && turnlog wait plan-7 -o json
   turnlog approve plan-7 call_1_1 && turnlog wait plan-7`,
@@ -95,7 +95,7 @@ func (a talker) await(cmd *cobra.Command, f awaitFlags, session string) error {
 	}, v.turnEnd)
 }
 
-// onlyMine shows no entries but those of the turn that is waited for.
+// onlyMine shows only entries of the awaited turn.
 type onlyMine struct {
 	view
 
@@ -108,9 +108,9 @@ func (o onlyMine) entry(rec journal.Record) {
 	}
 }
 
-// target makes the tracker look out for the turn that is open or about to be, or
-// else for the last one, and returns where the journal ends now. It is an error if
-// there never was one. Without an inbox nothing is looked for there.
+// target tracks the turn that is open or pending, or else the last one, and returns the
+// present end of the journal. It returns an error if there never was a turn. Without an
+// inbox it ignores pending input.
 func (v *conversation) target(ctx context.Context, inbox *jetstream.Inbox) (now uint64, err error) {
 	state, head, err := v.client.Read(ctx, v.id)
 	if err != nil {
@@ -139,15 +139,15 @@ func (v *conversation) target(ctx context.Context, inbox *jetstream.Inbox) (now 
 		}
 	}
 	if state.Last == nil {
-		return 0, app.Failed(cli.CodeFailed, "session %s has had no turn yet: \"turnlog send %s\" begins one", v.id, v.id)
+		return 0, app.Failed(cli.CodeFailed, "session %s has had no turn yet: \"turnlog send %s\" starts one", v.id, v.id)
 	}
 	t.adopt(state.Last.Turn)
 	return head.Seq, nil
 }
 
-// passed waits until the session has taken up whatever clients sent to it before. It is
-// for who may not read inboxes, as clients may not: an ask goes behind the others, about
-// a call that there is not, and is refused in its turn.
+// passed waits until the session has handled what clients sent before, for users without
+// the permission to read inboxes: it sends a command about a call that does not exist,
+// which is refused when all earlier commands are handled.
 func (v *conversation) passed(ctx context.Context, timeout time.Duration) error {
 	s, err := v.client.Attach(ctx, v.id)
 	if err != nil {
@@ -165,8 +165,8 @@ func (v *conversation) passed(ctx context.Context, timeout time.Duration) error 
 	switch {
 	case refused:
 		return nil
-	case ctx.Err() != nil: // also while it was sent
-		return fmt.Errorf("%w: no driver node has taken up what was sent to session %s, if anything was", context.Cause(ctx), v.id)
+	case ctx.Err() != nil: // possibly while it was sent
+		return fmt.Errorf("%w: no driver node has handled what was sent to session %s, if anything was", context.Cause(ctx), v.id)
 	}
 	return err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// delivery is what brings input to a session: commands, in order.
+// delivery is the commands that submit input, in order.
 type delivery []envelope
 
 type envelope struct {
@@ -18,7 +18,7 @@ type envelope struct {
 	cmd commands.Command
 }
 
-// send sends all, or as many as go.
+// send sends the commands until one fails.
 func (d delivery) send(ctx context.Context, c *client.Client, session content.SessionID) error {
 	for _, e := range d {
 		if err := c.Send(ctx, session, e.id, e.cmd); err != nil {
@@ -28,9 +28,8 @@ func (d delivery) send(ctx context.Context, c *client.Client, session content.Se
 	return nil
 }
 
-// delivery is how the input comes to the session that the tracker knows, with the ask
-// that brings it last: a session for a task has to be there, and what is allowed has to
-// be allowed by somebody who may.
+// delivery returns the commands that submit the input. The last one has the ID ask. A task
+// needs an open session, and --allow is a command of its own, which needs its own permission.
 func (in input) delivery(t *tracker, ask, by string) delivery {
 	var d delivery
 	first := func(c commands.Command) { d = append(d, envelope{ulid.Make().String(), c}) }

@@ -21,7 +21,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// sent is what -o json prints of an ask that was left in the inbox.
+// sent is what -o json prints for a command in the inbox.
 type sent struct {
 	Session content.SessionID `json:"session"`
 	Command string            `json:"command"`
@@ -34,22 +34,22 @@ func Send(process *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send SESSION TEXT...",
 		Short: "Send input to a session of a deployment",
-		Long: `Puts input into the session's inbox and prints the id under which it is there: the input
-is safe then, whatever happens to driver nodes. With --wait the command goes on like
-"turnlog run" until the turn that takes the input in has ended.
+		Long: `Puts input into the session's inbox and prints its ID. The input is durable then, even if no
+driver node is running. With --wait the command continues like "turnlog run" until the turn that
+takes the input has ended.
 
---ask, --deny, --limit and --route are for that turn; if the input joins one that is open, for
-the rest of it, where --limit counts what the turn has used before, too. They only narrow: of
-what they say and what the session says, the stricter counts. --route replaces what the session
-says. --allow is a decision for the rest of the session, as with "turnlog approve --always", and
-takes the same permission: calls of these tools run, but for what a policy asks or denies.
+--ask, --deny, --limit and --route apply to that turn; if the input joins an open turn, to the rest
+of it, and --limit includes what the turn has already used. They only narrow: the stricter of the
+flags and the session's settings applies, except that --route replaces the session's routes.
+--allow is a decision for the rest of the session, like "turnlog approve --always", and needs the
+same permission: calls of these tools run unless a policy asks or denies.
 
-With --at or --in the input comes later, whether or not anybody is there then: it is a schedule of
-its own, whose name is printed. "turnlog schedule ls" lists it, "turnlog schedule rm" takes it
-back, and it takes the permissions of a scheduler. --allow cannot be put off.
+With --at or --in the input is sent later by a schedule, whose name is printed. "turnlog schedule
+ls" lists it, "turnlog schedule rm" removes it. It needs the permissions of a scheduler, and
+--allow cannot be scheduled.
 
---file attaches a file of up to 100 MiB, and may be repeated. Large ones are stored with the
-deployment and named in the journal; models are shown 32 MiB at most, and told of the rest.
+--file attaches a file of up to 100 MiB, and may be repeated. Large files are stored with the
+deployment and referenced in the journal; models see at most 32 MiB, and the names of the rest.
 
 The text "-" is read from stdin.`,
 		Example: `  turnlog send plan-7 "Also look at the tests"
@@ -61,7 +61,7 @@ The text "-" is read from stdin.`,
 	}
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for the turn's end and show it")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "with --wait, cancel the turn after this `time`; 0: never")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --wait, approve whatever wants a person's approval")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --wait, approve everything")
 	f.rules.Register(cmd)
 	f.later.Register(cmd)
 	f.files.register(cmd)
@@ -75,7 +75,7 @@ The text "-" is read from stdin.`,
 	return cmd
 }
 
-// sendFlags say what is sent how, and to which deployment.
+// sendFlags are the flags of the command send.
 type sendFlags struct {
 	wait    bool
 	yes     bool
@@ -106,7 +106,7 @@ func (a talker) send(cmd *cobra.Command, f sendFlags, name string, words []strin
 	case err != nil:
 		return err
 	case !later.IsZero() && f.wait:
-		return cli.Usage("--wait with --at or --in: nobody waits that long")
+		return cli.Usage("--wait cannot be used with --at or --in")
 	}
 	with, err := f.files.look()
 	if err != nil {
@@ -141,7 +141,7 @@ func (a talker) send(cmd *cobra.Command, f sendFlags, name string, words []strin
 	v.people.yes = f.yes
 	room := int64(maxInline)
 	if !later.IsZero() {
-		room = 0 // a schedule is small
+		room = 0 // schedules must be small
 	}
 	if in.files, err = a.encloseIn(cmd.Context(), d.Cell, with, room); err != nil {
 		return err
@@ -156,8 +156,7 @@ func (a talker) send(cmd *cobra.Command, f sendFlags, name string, words []strin
 	return d.Advise(a.turn(cmd.Context(), v, in, f.output.String()))
 }
 
-// leave puts an ask into a session's inbox, with what comes before it, and prints its
-// id.
+// leave sends the commands and prints the ID of the last one.
 func (a talker) leave(ctx context.Context, c *client.Client, id content.SessionID, all delivery, output string) error {
 	name := all[len(all)-1].id
 	if err := a.Interruptible(ctx, func(ctx context.Context) error { return all.send(ctx, c, id) }); err != nil {
@@ -170,8 +169,7 @@ func (a talker) leave(ctx context.Context, c *client.Client, id content.SessionI
 	return err
 }
 
-// later puts off what brings input to a session, and prints the name of the schedule
-// that does so.
+// later schedules the commands and prints the name of the schedule.
 func (a talker) later(ctx context.Context, c *client.Client, id content.SessionID, all delivery, at time.Time, output string) error {
 	p := schedule.Schedule{
 		Name: "send-" + all[len(all)-1].id, Timing: schedule.Timing{At: at}, Session: id,
@@ -179,7 +177,7 @@ func (a talker) later(ctx context.Context, c *client.Client, id content.SessionI
 	}
 	for _, e := range all {
 		if _, is := e.cmd.(commands.AllowTools); is {
-			return cli.Usage("--allow is a decision, which cannot be put off: leave it out, or run \"turnlog send --allow\" now")
+			return cli.Usage("--allow is a decision and cannot be scheduled: omit it, or run \"turnlog send --allow\" now")
 		}
 		p.Commands = append(p.Commands, e.cmd)
 	}
@@ -200,13 +198,13 @@ func (a talker) later(ctx context.Context, c *client.Client, id content.SessionI
 	return err
 }
 
-// forbidden says what a command would have taken that the server did not let through.
+// forbidden explains why the server denied a command.
 func forbidden(cmd commands.Command, err error) error {
 	if !errors.Is(err, client.ErrForbidden) {
 		return err
 	}
 	if _, ok := cmd.(commands.AllowTools); ok {
-		return fmt.Errorf("--allow in a session that exists is a decision, which this user may not take: nothing was sent: %w", err)
+		return fmt.Errorf("--allow in an existing session is a decision, for which this user lacks the permission: nothing was sent: %w", err)
 	}
 	return err
 }

@@ -143,7 +143,7 @@ func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger, 
 	case !d.provision || !errors.Is(err, jetstream.ErrNotProvisioned):
 		return err
 	}
-	if err := admin.Of(cell.Cell).Provision(ctx, admin.Config{Replicas: d.replicas}); err != nil {
+	if err := cell.Provision(ctx, admin.Config{Replicas: d.replicas}); err != nil {
 		return err
 	}
 	log.Info("cell provisioned", zap.String("namespace", cell.Namespace()), zap.Int("replicas", d.replicas))

@@ -78,7 +78,7 @@ func provision(ctx context.Context, cell *cli.Cell, d *cli.Durability, cfg admin
 			}
 		}
 	}
-	err := admin.Of(cell.Cell).Provision(ctx, cfg)
+	err := cell.Provision(ctx, cfg)
 	_, differs := errors.AsType[*admin.MismatchError](err)
 	switch {
 	case differs && d.Profile() != "":

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
@@ -235,3 +236,15 @@ func (s *Server) stopped() bool {
 // NextMsgWithContext, FlushWithContext) instead of Request, NextMsg, Flush and
 // FlushTimeout; the JetStream API of the client does so by itself.
 func PrepareForSynctest() { ats.Register() }
+
+// oneUser lets in one name and password. The server has that too, but warns that
+// the password it was given is readable, which is for configuration files.
+type oneUser struct{ name, pass string }
+
+// Check implements the server's authentication.
+func (u oneUser) Check(c server.ClientAuthentication) bool {
+	o := c.GetOpts()
+	name := subtle.ConstantTimeCompare([]byte(o.Username), []byte(u.name))
+	pass := subtle.ConstantTimeCompare([]byte(o.Password), []byte(u.pass))
+	return name&pass == 1
+}

@@ -19,21 +19,19 @@ import (
 	"github.com/turnlog/turnlog/schedule"
 )
 
-// ErrScheduled is returned by Add for a name that a schedule has. Replace that one,
-// remove it, or take another name.
+// ErrScheduled is returned by Add if a schedule has the name. Replace or remove that one, or use
+// another name.
 var ErrScheduled = errors.New("a schedule has this name")
 
-// ErrNoSchedule is returned for a schedule that is not there. List says which are.
+// ErrNoSchedule is returned for a schedule that does not exist. List says which ones do.
 var ErrNoSchedule = errors.New("no such schedule")
 
-// ErrHandled is returned by Record when somebody else recorded an outcome meanwhile:
-// leave the firing to them.
-var ErrHandled = errors.New("somebody else handles the firing")
+// ErrHandled is returned by Record when another node recorded an outcome: leave the firing to it.
+var ErrHandled = errors.New("another node handles the firing")
 
-// Schedules holds what is to happen when. The server keeps the time: when a schedule
-// is due it stores a firing, at most one for each schedule that is not handled yet. It
-// can start nothing; whoever hears of a firing or sweeps does. It is safe for
-// concurrent use.
+// Schedules holds the schedules of a cell. The server keeps the time: when a schedule is due it
+// stores a firing, at most one pending per schedule. It starts nothing; a node that receives the
+// alarm, or sweeps, does. It is safe for concurrent use.
 type Schedules struct {
 	cell *Cell
 }
@@ -41,8 +39,8 @@ type Schedules struct {
 // Schedules returns the cell's schedules.
 func (c *Cell) Schedules() *Schedules { return &Schedules{cell: c} }
 
-// Add stores a schedule. It returns ErrScheduled if there is one of that name, unless
-// it may replace it, and schedule.ErrBadSchedule for one that cannot be.
+// Add stores a schedule. It returns ErrScheduled if one has the name and replace is false, and
+// schedule.ErrBadSchedule for an invalid one.
 func (s *Schedules) Add(ctx context.Context, p schedule.Schedule, replace bool) error {
 	if err := p.Check(); err != nil {
 		return fmt.Errorf("add schedule: %w", err)
@@ -72,7 +70,7 @@ func (s *Schedules) Add(ctx context.Context, p schedule.Schedule, replace bool) 
 	switch {
 	case api.IsConflict(err):
 		if have, err := s.get(ctx, n.Schedule(p.Name)); err == nil && bytes.Equal(have.Data, data) {
-			return nil // an attempt that nobody answered
+			return nil // an earlier attempt whose answer was lost
 		}
 		err = ErrScheduled
 	case api.IsBadSchedule(err):
@@ -86,7 +84,7 @@ func (s *Schedules) Add(ctx context.Context, p schedule.Schedule, replace bool) 
 	return nil
 }
 
-// orElse is err, or other if there is none.
+// orElse returns err, or other if err is nil.
 func orElse(err, other error) error {
 	if err != nil {
 		return err
@@ -94,8 +92,7 @@ func orElse(err, other error) error {
 	return other
 }
 
-// Remove takes a schedule away, its firing that nobody has handled yet, and what is kept
-// of one that is over. What a firing has begun goes on.
+// Remove deletes a schedule, its pending firing, and its outcome. What a firing started continues.
 func (s *Schedules) Remove(ctx context.Context, name string) error {
 	if !content.IsToken(name) {
 		return fmt.Errorf("remove schedule %q: %w", name, ErrNoSchedule)
@@ -119,21 +116,21 @@ func (s *Schedules) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// Standing is a schedule and how it stands.
+// Standing is a schedule and its state.
 type Standing struct {
 	schedule.Schedule
 
 	Added   time.Time        // by the server's clock
-	Pending time.Time        // when it fired, if nobody has handled that yet; else zero
-	Last    schedule.Outcome // of the last firing that was handled; zero: there was none
-	Over    bool             // it was for once, and came to nothing: only name, time and Last are known
-	Err     error            // it cannot be read, by this release; only its name is known
+	Pending time.Time        // when it fired, if that is not handled yet; else zero
+	Last    schedule.Outcome // of the last handled firing; zero if there is none
+	Over    bool             // it fired once and failed: only name, time and Last are known
+	Err     error            // this release cannot decode it; only its name is known
 
-	record uint64 // the number of the record that Last is from
+	record uint64 // the number of Last's record
 }
 
-// List returns all schedules, by name: also those that fired for the last time and
-// are not handled yet, or came to nothing.
+// List returns all schedules, by name, including those that fired for the last time and are not
+// handled yet, or failed.
 func (s *Schedules) List(ctx context.Context) ([]Standing, error) {
 	var names []string
 	for _, filter := range []string{s.cell.names.Schedule("*"), s.cell.names.Fired("*"), s.cell.names.Outcome("*")} {
@@ -148,7 +145,7 @@ func (s *Schedules) List(ctx context.Context) ([]Standing, error) {
 	for _, name := range slices.Compact(names) {
 		one, err := s.standing(ctx, name)
 		switch {
-		case errors.Is(err, api.ErrNoMessage): // it went meanwhile
+		case errors.Is(err, api.ErrNoMessage): // it was removed meanwhile
 		case err != nil:
 			return nil, fmt.Errorf("list schedules: %s: %w", name, err)
 		default:
@@ -184,12 +181,12 @@ func (s *Schedules) standing(ctx context.Context, name string) (out Standing, er
 	}
 	out.Added = kept.Time
 	if out.Last, _, err = s.Outcome(ctx, name); out.Err == nil && !out.Last.Created.Equal(out.Created) {
-		out.Last = schedule.Outcome{} // of one that had the name before
+		out.Last = schedule.Outcome{} // of an earlier schedule with this name
 	}
 	return out, err
 }
 
-// over is a schedule that is not there any more, if it is kept what became of it.
+// over returns a schedule that no longer exists, if its outcome does.
 func (s *Schedules) over(ctx context.Context, name string) (Standing, error) {
 	o, record, err := s.Outcome(ctx, name)
 	if record == 0 {
@@ -199,7 +196,7 @@ func (s *Schedules) over(ctx context.Context, name string) (Standing, error) {
 	return Standing{Schedule: once, Added: o.Created, Last: o, Over: true, record: record, Err: err}, nil
 }
 
-// Fired lists the schedules with a firing that nobody has handled.
+// Fired returns the schedules with a pending firing.
 func (s *Schedules) Fired(ctx context.Context) ([]string, error) {
 	names, err := s.names(ctx, s.cell.names.Fired("*"))
 	if err != nil {
@@ -208,7 +205,7 @@ func (s *Schedules) Fired(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// names lists the last tokens of the subjects that are there.
+// names returns the last tokens of the subjects that match a filter.
 func (s *Schedules) names(ctx context.Context, filter string) ([]string, error) {
 	all, err := s.cell.api.Subjects(ctx, s.cell.names.SchedulesStream(), filter)
 	var out []string
@@ -218,7 +215,7 @@ func (s *Schedules) names(ctx context.Context, filter string) ([]string, error) 
 	return out, err
 }
 
-// get is the message on a subject, as the leader knows it, or api.ErrNoMessage.
+// get returns the message on a subject, as the leader knows it, or api.ErrNoMessage.
 func (s *Schedules) get(ctx context.Context, subject string) (api.Message, error) {
 	return s.cell.api.Last(ctx, s.cell.names.SchedulesStream(), subject)
 }
@@ -228,11 +225,10 @@ type Firing struct {
 	Schedule schedule.Schedule
 	Seq      uint64
 	At       time.Time
-	Err      error // it is none that this release can act on: settle it
+	Err      error // this release cannot act on it: settle it
 }
 
-// Firing returns the firing of a schedule that nobody has handled, and false if there
-// is none.
+// Firing returns the pending firing of a schedule, and whether there is one.
 func (s *Schedules) Firing(ctx context.Context, name string) (Firing, bool, error) {
 	n := s.cell.names
 	m, err := s.get(ctx, n.Fired(name))
@@ -246,13 +242,13 @@ func (s *Schedules) Firing(ctx context.Context, name string) (Firing, bool, erro
 	f.Schedule, f.Err = schedule.Decode(m.Data)
 	by := n.Schedule(name)
 	if m.Spoofed || f.Err == nil && (f.Schedule.Name != name || m.Header.Get(jetstream.SchedulerHeader) != by) {
-		f.Err = fmt.Errorf("%w %q: something else than the schedule fired it", schedule.ErrBadSchedule, name)
+		f.Err = fmt.Errorf("%w %q: another schedule fired it", schedule.ErrBadSchedule, name)
 	}
 	return f, true, nil
 }
 
-// Outcome returns what became of a schedule's last firing, and the number of that
-// record; 0: there is none.
+// Outcome returns the outcome of a schedule's last firing and the number of its record, 0 for
+// none.
 func (s *Schedules) Outcome(ctx context.Context, name string) (schedule.Outcome, uint64, error) {
 	m, err := s.get(ctx, s.cell.names.Outcome(name))
 	switch {
@@ -271,8 +267,8 @@ func (s *Schedules) Outcome(ctx context.Context, name string) (schedule.Outcome,
 	return o, m.Seq, nil
 }
 
-// Record writes down what becomes of a firing, behind the record of that number. It
-// returns the number of its own, or ErrHandled if there is another one by now.
+// Record stores the outcome of a firing after the record with a number. It returns the number of
+// the new record, or ErrHandled if another one was stored meanwhile.
 func (s *Schedules) Record(ctx context.Context, name string, o schedule.Outcome, behind uint64) (uint64, error) {
 	data, err := o.Encode()
 	if err != nil {
@@ -291,7 +287,7 @@ func (s *Schedules) Record(ctx context.Context, name string, o schedule.Outcome,
 	return seq, nil
 }
 
-// Settle takes a firing away that is handled. A newer one stays.
+// Settle deletes a handled firing. A newer one stays.
 func (s *Schedules) Settle(ctx context.Context, name string, seq uint64) error {
 	if err := s.cell.api.Purge(ctx, s.cell.names.SchedulesStream(), s.cell.names.Fired(name), seq+1); err != nil {
 		return fmt.Errorf("settle firing of %s: %w", name, err)
@@ -299,8 +295,7 @@ func (s *Schedules) Settle(ctx context.Context, name string, seq uint64) error {
 	return nil
 }
 
-// Forget takes the record of that number away, of a schedule that fires no more. A newer
-// one stays.
+// Forget deletes the record with a number, of a schedule that fires no more. A newer one stays.
 func (s *Schedules) Forget(ctx context.Context, name string, record uint64) error {
 	if err := s.cell.api.Purge(ctx, s.cell.names.SchedulesStream(), s.cell.names.Outcome(name), record+1); err != nil {
 		return fmt.Errorf("forget outcome of %s: %w", name, err)
@@ -308,7 +303,7 @@ func (s *Schedules) Forget(ctx context.Context, name string, record uint64) erro
 	return nil
 }
 
-// Expire forgets what became of a schedule that is over, if that is long ago.
+// Expire deletes the outcome of a schedule that ended long ago.
 func (s *Schedules) Expire(ctx context.Context, p Standing, now time.Time) error {
 	if !p.Over || now.Sub(p.Last.Due) < schedule.Kept {
 		return nil

@@ -46,14 +46,6 @@ func (t *Timers) Arm(ctx context.Context, s content.SessionID, id string, at tim
 	return nil
 }
 
-// Disarm deletes a timer. The command of one that already fired stays in the inbox.
-func (t *Timers) Disarm(ctx context.Context, s content.SessionID, id string) error {
-	if err := t.cell.api.Purge(ctx, t.cell.names.TimersStream(), t.cell.names.Timer(s, id), 0); err != nil {
-		return fmt.Errorf("disarm timer %s of %s: %w", id, s, err)
-	}
-	return nil
-}
-
 // DisarmAll deletes all timers of a session.
 func (t *Timers) DisarmAll(ctx context.Context, s content.SessionID) error {
 	if err := t.cell.api.Purge(ctx, t.cell.names.TimersStream(), t.cell.names.Timers(s), 0); err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // maxDeliveries is how often a task that may run twice is begun. What takes down
-// every worker that touches it must not go round for ever.
+// every worker that touches it must not be redelivered forever.
 const maxDeliveries = 3
 
 // CodeNotRun marks the failure of a call that its worker had no time left to
@@ -32,7 +32,7 @@ func (w *Worker) handle(ctx context.Context, c task.Claim, stopping <-chan struc
 	log := w.log.WithLazy(logfield.Session(t.Session), logfield.Call(t.Place), logfield.Attempt(t.Attempt), logfield.Tool(t.Tool))
 	w.cfg.Observer.Claimed(t, c.Delivery())
 	if c.Delivery() > 1 {
-		log.Warn("task was handed out before", zap.Int("delivery", c.Delivery()))
+		log.Warn("task was delivered before", zap.Int("delivery", c.Delivery()))
 	}
 	alive, end := keep(ctx, c, log)
 	defer end()
@@ -50,7 +50,7 @@ func (w *Worker) handle(ctx context.Context, c task.Claim, stopping <-chan struc
 }
 
 // ending is what is to become of a claim: its fate if all goes well, and the
-// report that brings it about.
+// report that carries it out.
 type ending struct {
 	fate   Fate
 	report task.Report
@@ -109,7 +109,7 @@ func overdue(t task.Task) bool { return t.Deadline != 0 && !time.Now().Before(t.
 
 // run runs the tool and decides what its outcome means for the claim.
 func (w *Worker) run(ctx context.Context, t task.Task, log *zap.Logger) ending {
-	o, ok := w.shelf.lookup(ctx, t.Tool)
+	o, ok := w.tools.lookup(ctx, t.Tool)
 	if !ok {
 		return outcome(t, tool.Failed(tool.Call{ID: t.Call, Name: t.Tool}, tool.NotFound(t.Tool)))
 	}
@@ -154,7 +154,7 @@ func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap
 	}
 	w.cfg.Observer.Finished(t, r)
 	if _, abandoned := r.Result.Metadata.Get(tool.MetaAbandoned); abandoned {
-		log.Warn("tool did not end with its time and was left behind")
+		log.Warn("tool did not return in time and was abandoned")
 	}
 	return r, gate, began
 }

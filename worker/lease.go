@@ -13,8 +13,8 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// The lease is renewed at a third of its length; a renewal that fails is tried
-// again after a quarter of that.
+// The lease is renewed at a third of its length; a failed renewal is retried
+// after a quarter of that.
 const (
 	renewals = 3
 	retries  = 4
@@ -41,9 +41,8 @@ func keep(ctx context.Context, c task.Claim, log *zap.Logger) (alive context.Con
 	}
 }
 
-// renew extends the lease, which lasts until then, now and again until ctx ends or
-// the lease does. The claim says when it does; the clock is asked too, in case that
-// the claim cannot be.
+// renew extends the lease periodically until ctx or the lease ends. The claim reports the end of
+// the lease; renew also checks the clock, in case the claim cannot be reached.
 func renew(ctx context.Context, c task.Claim, until time.Time, log *zap.Logger) error {
 	length := c.Lease()
 	every := length / renewals
@@ -82,7 +81,7 @@ func extend(ctx context.Context, c task.Claim, limit time.Duration) error {
 func gone(ctx context.Context) bool { return errors.Is(context.Cause(ctx), task.ErrGone) }
 
 // stoppable returns the context of a call: it ends with ctx, when the claim is
-// cancelled, and when stopping is closed. done must be called behind the call.
+// cancelled, and when stopping is closed. done must be called after the call.
 func stoppable(ctx context.Context, c task.Claim, stopping <-chan struct{}) (call context.Context, done func()) {
 	call, stop := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
@@ -101,7 +100,7 @@ func stoppable(ctx context.Context, c task.Claim, stopping <-chan struct{}) (cal
 	}
 }
 
-// cancelled reports whether somebody wants the claim's call to stop.
+// cancelled reports whether the claim's call was canceled.
 func cancelled(c task.Claim) bool {
 	select {
 	case <-c.Cancelled():

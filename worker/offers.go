@@ -10,23 +10,22 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Offers is where a worker tells which tools it has, for models to be offered
-// them.
+// Offers is where a worker advertises its tools.
 type Offers interface {
-	// Advertise makes or renews the offer, which lapses if it is not renewed.
+	// Advertise makes or renews the offer, which expires if it is not renewed.
 	Advertise(ctx context.Context, tools []tool.Spec) error
-	// Withdraw takes the offer back.
+	// Withdraw removes the offer.
 	Withdraw(ctx context.Context) error
 }
 
-// shelf holds the tools as they were when the sources were last asked.
-type shelf struct {
+// toolCache holds the tools that the sources last listed.
+type toolCache struct {
 	sources []tool.Source
 	current atomic.Pointer[tool.Catalog]
 }
 
-// refresh asks the sources.
-func (s *shelf) refresh(ctx context.Context) error {
+// refresh lists the sources again.
+func (s *toolCache) refresh(ctx context.Context) error {
 	c, err := tool.Sample(ctx, s.sources, tool.FirstWins)
 	if err != nil {
 		return err
@@ -35,11 +34,11 @@ func (s *shelf) refresh(ctx context.Context) error {
 	return nil
 }
 
-func (s *shelf) specs() []tool.Spec { return s.current.Load().Specs() }
+func (s *toolCache) specs() []tool.Spec { return s.current.Load().Specs() }
 
-// lookup finds a tool. A name that is not known yet may be of a tool that came
-// since, so the sources are asked once more.
-func (s *shelf) lookup(ctx context.Context, name string) (tool.Offer, bool) {
+// lookup finds a tool. An unknown name may belong to a new tool, so the sources are listed once
+// more.
+func (s *toolCache) lookup(ctx context.Context, name string) (tool.Offer, bool) {
 	if o, ok := s.current.Load().Lookup(name); ok {
 		return o, true
 	}
@@ -51,12 +50,11 @@ func (s *shelf) lookup(ctx context.Context, name string) (tool.Offer, bool) {
 	return s.current.Load().Lookup(name)
 }
 
-// offerTimeout bounds one round of questions to the sources and one word to
-// whoever keeps the offers.
+// offerTimeout bounds one listing of the sources and one request to the Offers.
 const offerTimeout = 2 * time.Second
 
-// advertise keeps the tools fresh and the offer standing until ctx ends, then
-// takes it back: drivers should send no more here.
+// advertise keeps the tools and the offer current until ctx ends, then withdraws the offer, so
+// that drivers send no more calls.
 func (w *Worker) advertise(ctx context.Context) {
 	tick := time.NewTicker(w.cfg.AdvertiseEvery)
 	defer tick.Stop()
@@ -82,13 +80,13 @@ func (w *Worker) advertise(ctx context.Context) {
 func (w *Worker) offer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
 	defer cancel()
-	if err := w.shelf.refresh(ctx); err != nil {
+	if err := w.tools.refresh(ctx); err != nil {
 		return err
 	}
 	if w.cfg.Offers == nil {
 		return nil
 	}
-	return w.cfg.Offers.Advertise(ctx, w.shelf.specs())
+	return w.cfg.Offers.Advertise(ctx, w.tools.specs())
 }
 
 func (w *Worker) withdraw(ctx context.Context) {
@@ -98,6 +96,6 @@ func (w *Worker) withdraw(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
 	defer cancel()
 	if err := w.cfg.Offers.Withdraw(ctx); err != nil {
-		w.log.Warn("tools not withdrawn", zap.Error(err)) // the offer lapses
+		w.log.Warn("tools not withdrawn", zap.Error(err)) // the offer expires
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// attemptTimeout bounds one attempt to tell the queue something, but for what a large
-// report takes beyond that, at slowest bytes a second: an attempt begins anew.
+// attemptTimeout bounds one request to the queue. A large report gets more time, at slowest bytes
+// per second, since each attempt starts over.
 const (
 	attemptTimeout = 10 * time.Second
 	slowest        = 1 << 20
 )
 
-// patience is how long one attempt to bring a report may take.
+// patience returns how long one attempt to send a report may take.
 func patience(r task.Report) time.Duration {
 	size := 0
 	for _, p := range r.Outcome.Result.Output {
@@ -29,15 +29,15 @@ func patience(r task.Report) time.Duration {
 	return attemptTimeout + time.Duration(size/slowest)*time.Second
 }
 
-// settle brings an ending about and returns the fate that the claim really had.
-// ctx lasts as long as the lease.
+// settle carries out an ending and returns the actual fate of the claim. ctx lasts as long as the
+// lease.
 func settle(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 	switch {
 	case gone(ctx):
-		log.Warn("lease lost in the middle of the call")
+		log.Warn("lease lost during the call")
 		return Gone
 	case e.fate == Released:
-		// It is tried once: unheard, the lease lapses, which leads to the same.
+		// It is not retried: if it is lost, the lease expires, with the same effect.
 		if err := attempt(ctx, attemptTimeout, c.Release); err != nil {
 			log.Warn("task not handed back", zap.Error(err))
 		}
@@ -52,20 +52,19 @@ func settle(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 	}
 	err := persist(ctx, "done", attemptTimeout, c.Done, log)
 	if err != nil && !errors.Is(err, task.ErrGone) {
-		log.Warn("task not taken off its queue", zap.Error(err)) // it comes back; its report is known
+		log.Warn("task not taken off its queue", zap.Error(err)) // it is redelivered; its report is known
 	}
 	return e.fate
 }
 
-// ask takes a task off its queue and then reports its question: it is safe to make
-// the call again, and not to have it handed out again. A question that is lost on the
-// way is asked by the next dispatch.
+// ask removes a task from its queue and then reports its question: dispatching the call again is
+// safe, redelivering it is not. If the question is lost, the next dispatch asks it.
 func ask(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 	if err := persist(ctx, "done", attemptTimeout, c.Done, log); err != nil {
 		log.Warn("task not taken off its queue", zap.Error(err))
 		return Gone
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout) // there is no lease any more
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout) // the lease is over
 	defer cancel()
 	report := func(ctx context.Context) error { return c.Report(ctx, e.report) }
 	if err := persist(ctx, "report", patience(e.report), report, log); err != nil {
@@ -75,8 +74,7 @@ func ask(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 	return Asked
 }
 
-// persist does something at least once, and again for as long as it fails and ctx
-// lasts.
+// persist retries do until it succeeds or ctx ends.
 func persist(ctx context.Context, step string, limit time.Duration, do func(context.Context) error, log *zap.Logger) error {
 	var pause backoff
 	for {
@@ -84,15 +82,15 @@ func persist(ctx context.Context, step string, limit time.Duration, do func(cont
 		if err == nil || errors.Is(err, task.ErrGone) || ctx.Err() != nil {
 			return err
 		}
-		log.Warn("queue was not told", zap.String("step", step), zap.Error(err))
+		log.Warn("request to the queue failed", zap.String("step", step), zap.Error(err))
 		if !pause.wait(ctx) {
 			return err
 		}
 	}
 }
 
-// attempt does something once. It is not cut off when ctx ends: a report that
-// comes behind its lease does no harm.
+// attempt does something once. The end of ctx does not interrupt it: a report after the lease does
+// no harm.
 func attempt(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()

@@ -39,13 +39,13 @@ type Config struct {
 	Middleware []tool.Middleware // stands around every call of a tool, the first outermost
 	Invoker    tool.Invoker      // how tools are run; OnPanic is called beside the log, OnGate not at all
 
-	Offers         Offers        // who is told of its tools; nil: nobody
+	Offers         Offers        // where it advertises its tools; nil: nowhere
 	AdvertiseEvery time.Duration // how often; 0: 3 s
 
 	// Progress passes on what a running tool says of itself, for each call as often as
-	// Invoker allows, the last word always. Nil: nobody is told.
+	// Invoker allows, always including the last update. Nil: progress is dropped.
 	Progress func(t task.Task, text string, share float64)
-	// Observer is told what becomes of tasks. Nil: nobody is told.
+	// Observer receives the events of tasks; may be nil.
 	Observer Observer
 }
 
@@ -55,7 +55,7 @@ const (
 	defaultDrainTimeout   = 10 * time.Second
 	defaultAdvertiseEvery = 3 * time.Second
 
-	// settleTimeout is how long reports may take behind the drain.
+	// settleTimeout is how long reports may take after the drain.
 	settleTimeout = 15 * time.Second
 )
 
@@ -66,7 +66,7 @@ func (c Config) withDefaults() Config {
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, defaultDrainTimeout)
 	c.AdvertiseEvery = cmp.Or(c.AdvertiseEvery, defaultAdvertiseEvery)
 	if c.Observer == nil {
-		c.Observer = nobody{}
+		c.Observer = noObserver{}
 	}
 	return c
 }
@@ -94,33 +94,32 @@ var ErrStopped = errors.New("worker stopped")
 type Worker struct {
 	cfg     Config
 	log     *zap.Logger
-	shelf   shelf
+	tools   toolCache
 	trouble atomic.Pointer[error] // why it gets no tasks
 }
 
-// New returns a worker that has not begun. It returns an error for a Config that
-// cannot work.
+// New returns a worker that has not started. It returns an error for an invalid Config.
 func New(cfg Config) (*Worker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
 	log := cfg.Logger.Named("worker").With(logfield.Queue(cfg.Queue.Name()))
-	return &Worker{cfg: cfg, log: log, shelf: shelf{sources: cfg.Tools}}, nil
+	return &Worker{cfg: cfg, log: log, tools: toolCache{sources: cfg.Tools}}, nil
 }
 
 // Run claims and runs tasks until ctx ends, then drains and returns nil. It
 // returns an error, and has done nothing, if the tools cannot be listed. A worker
 // runs once.
 func (w *Worker) Run(ctx context.Context) error {
-	if err := w.shelf.refresh(ctx); err != nil {
+	if err := w.tools.refresh(ctx); err != nil {
 		return fmt.Errorf("worker of queue %s: %w", w.cfg.Queue.Name(), err)
 	}
 	outlast, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
 	stopping := make(chan struct{}) // closed when calls are to end
 
-	w.log.Info("worker started", zap.Int("slots", w.cfg.Slots), zap.Int("tools", len(w.shelf.specs())))
+	w.log.Info("worker started", zap.Int("slots", w.cfg.Slots), zap.Int("tools", len(w.tools.specs())))
 	var offers, slots, queue sync.WaitGroup
 	offers.Go(func() { w.advertise(ctx) })
 	for range w.cfg.Slots {
@@ -141,7 +140,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// closeTimeout bounds the withdrawal of what the worker has asked its queue for.
+// closeTimeout bounds the withdrawal of pending requests to the queue.
 const closeTimeout = 2 * time.Second
 
 func (w *Worker) closeQueue(ctx context.Context) {
@@ -164,8 +163,7 @@ func (w *Worker) Ready() error {
 	return nil
 }
 
-// serve is one slot: a claim at a time until ctx ends. What was claimed goes on
-// under outlast.
+// serve is one slot: one claim at a time until ctx ends. Claims continue under outlast.
 func (w *Worker) serve(ctx, outlast context.Context, stopping <-chan struct{}) {
 	var pause backoff
 	for {
@@ -186,7 +184,7 @@ func (w *Worker) serve(ctx, outlast context.Context, stopping <-chan struct{}) {
 	}
 }
 
-// cannotClaim notes why there are no tasks; of all slots only the first says so.
+// cannotClaim records why there are no tasks; only the first slot logs it.
 func (w *Worker) cannotClaim(err error) {
 	if w.trouble.Swap(&err) == nil {
 		w.log.Warn("queue gives no tasks", zap.Error(err))

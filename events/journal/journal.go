@@ -20,10 +20,10 @@ import (
 )
 
 // ErrConflict is returned by Append when the journal does not end where the
-// writer thinks: somebody else wrote. Stop; read again from the last entry known.
+// writer thinks: another writer appended. Stop; read again from the last known entry.
 var ErrConflict = errors.New("journal conflict")
 
-// ErrUnknown is returned by Append when it cannot be told whether the entry was
+// ErrUnknown is returned by Append when it is unknown whether the entry was
 // written. Stop; a fresh reader finds the entry by its cause, or does not.
 var ErrUnknown = errors.New("journal append outcome unknown")
 
@@ -60,7 +60,7 @@ type Record struct {
 // Journal keeps the journals of many sessions. Implementations are safe for
 // concurrent use.
 type Journal interface {
-	// Append writes e behind head and returns the new head. It fills in the
+	// Append writes e after head and returns the new head. It fills in the
 	// entry's Version, Seq and Prev. Errors: ErrConflict, ErrUnknown, or a plain
 	// one if nothing was written for certain.
 	Append(ctx context.Context, head Head, e events.Entry) (Head, error)

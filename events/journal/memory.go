@@ -14,7 +14,7 @@ import (
 
 // Memory keeps journals in the process, for tests and for agents whose sessions
 // need not outlive them. It stores bytes and decodes them for each reader, so
-// nothing is shared between who writes and who reads. Its Append is never unknown.
+// nothing is shared between writers and readers. Its Append is never unknown.
 type Memory struct {
 	mu       sync.Mutex
 	sessions map[content.SessionID]*memoryLog
@@ -38,7 +38,7 @@ func NewMemory() *Memory {
 	return &Memory{sessions: map[content.SessionID]*memoryLog{}}
 }
 
-// Append writes e behind head.
+// Append writes e after head.
 func (m *Memory) Append(ctx context.Context, head Head, e events.Entry) (Head, error) {
 	if ctx.Err() != nil {
 		return Head{}, fmt.Errorf("append %s after %d: %w", e.Session, head.Seq, context.Cause(ctx))
@@ -81,7 +81,7 @@ func (l *memoryLog) end() Head {
 	return l.entries[len(l.entries)-1].head
 }
 
-// Read yields the entries behind a sequence number.
+// Read yields the entries after a sequence number.
 func (m *Memory) Read(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		entries, _ := m.since(s, after)
@@ -98,7 +98,7 @@ func (m *Memory) Read(ctx context.Context, s content.SessionID, after uint64) it
 	}
 }
 
-// since returns the entries behind a sequence number, and a channel that is
+// since returns the entries after a sequence number, and a channel that is
 // closed when there are more. Entries are never changed, so they may be shared.
 func (m *Memory) since(s content.SessionID, after uint64) ([]memoryEntry, <-chan struct{}) {
 	m.mu.Lock()
@@ -135,7 +135,7 @@ func (m *Memory) Last(ctx context.Context, s content.SessionID) (Record, error) 
 	return log.entries[len(log.entries)-1].record(s)
 }
 
-// Follow yields the entries behind a sequence number, then new ones as they are
+// Follow yields the entries after a sequence number, then new ones as they are
 // written, until ctx ends.
 func (m *Memory) Follow(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {

@@ -15,19 +15,19 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/blob"
 )
 
-// Collected says what a collection of blobs found.
+// Collected is the result of a collection of blobs.
 type Collected struct {
-	Blobs   int    // that there were
-	Removed int    // to which nothing refers, or what would be removed
-	Bytes   uint64 // of these
-	Young   int    // to which nothing refers either, but which were api.Message only now
-	Parts   int    // of blobs that were never completed or removed halfway
+	Blobs   int    // that were there
+	Removed int    // that nothing references; with dry, that would be removed
+	Bytes   uint64 // of the removed ones
+	Young   int    // that nothing references, but that are within the grace period
+	Parts   int    // of blobs that were not completely stored or removed
 }
 
-// Collect removes the blobs to which nothing has referred for the time of the grace:
-// no message of the cell names them, and no payload that is a blob itself. A name
-// counts wherever it stands, also in a text. Whoever stores a blob names it soon after
-// in a message; the grace is what "soon" may take. With dry nothing is removed.
+// Collect removes the blobs that nothing has referenced for the grace period: no message of the
+// cell names them, and no payload that is a blob itself. A name counts anywhere, also in text.
+// grace is how long a writer may take between storing a blob and naming it in a message. With dry
+// nothing is removed.
 func (c *Cell) Collect(ctx context.Context, grace time.Duration, dry bool) (Collected, error) {
 	found, err := c.collect(ctx, time.Now().Add(-grace), dry)
 	if err != nil {
@@ -36,7 +36,7 @@ func (c *Cell) Collect(ctx context.Context, grace time.Duration, dry bool) (Coll
 	return found, nil
 }
 
-// kept is a blob as its descriptions have it.
+// kept is a blob according to its descriptions.
 type kept struct {
 	name    string
 	size    uint64
@@ -44,8 +44,8 @@ type kept struct {
 	first   uint64   // position of the first description
 	last    uint64   // and of the last one
 	at      time.Time
-	retired bool // the last word is that
-	live    bool // something refers to it
+	retired bool // by the last description
+	live    bool // something references it
 	read    bool // as a payload
 }
 
@@ -69,8 +69,7 @@ func (c *Cell) collect(ctx context.Context, before time.Time, dry bool) (Collect
 	return sw.run(ctx, blobs)
 }
 
-// blobs lists the blobs by name: all, since the chunks of one that is missing here would
-// be taken for those of none.
+// blobMetas returns all blobs by name: if one were missing, its chunks would count as unused.
 func (c *Cell) blobMetas(ctx context.Context) (map[string]*kept, error) {
 	n := c.names
 	out := make(map[string]*kept)
@@ -89,7 +88,7 @@ func (c *Cell) blobMetas(ctx context.Context) (map[string]*kept, error) {
 	return out, nil
 }
 
-// note takes in the next description.
+// note adds the next description.
 func (b *kept) note(m api.Message) {
 	var meta blob.Meta
 	b.last, b.at = m.Seq, m.Time
@@ -106,12 +105,12 @@ func (b *kept) note(m api.Message) {
 	b.chunks = append(b.chunks, meta.NUID)
 }
 
-// sweep removes what was not marked.
+// sweep removes the blobs that were not marked.
 type sweep struct {
 	cell   *Cell
 	before time.Time // what is younger stays
 	dry    bool
-	taken  map[string]bool // chunks of blobs that stay, also those that somebody else claims
+	taken  map[string]bool // chunks of blobs that stay, even if other blobs claim them
 	out    Collected
 }
 
@@ -134,7 +133,7 @@ func (c *sweep) run(ctx context.Context, blobs map[string]*kept) (Collected, err
 	return c.out, c.parts(ctx, blobs)
 }
 
-// tidy forgets how often a blob was api.Message again.
+// tidy deletes repeated descriptions of a blob.
 func (c *sweep) tidy(ctx context.Context, b *kept) error {
 	if b.last == b.first || len(b.chunks) != 1 || b.retired || c.dry {
 		return nil
@@ -162,8 +161,8 @@ func (c *sweep) remove(ctx context.Context, b *kept) error {
 	return nil
 }
 
-// parts removes chunks that no description names: their writer was killed, or found
-// the blob there when it was done, or a removal did not come to its end.
+// parts removes chunks that no description names: their writer was killed or lost a race, or a
+// removal was interrupted.
 func (c *sweep) parts(ctx context.Context, blobs map[string]*kept) error {
 	n := c.cell.names
 	subjects, err := c.cell.api.Subjects(ctx, n.BlobStream(), n.BlobChunks("*"))

@@ -16,15 +16,13 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// ErrNotDeleted is returned by Clear for a session without a tombstone. Delete it
-// first.
+// ErrNotDeleted is returned by Clear for a session without a tombstone. Delete it first.
 var ErrNotDeleted = errors.New("session is not deleted")
 
-// Delete writes the tombstone behind the last entry of a session. From then on the
-// session is deleted, whatever becomes of what is left of it, which Clear removes. It
-// returns journal.ErrConflict if last is not the last entry any more: the session goes
-// on, and was not deleted; and ErrNotProvisioned if the cell lacks something that Clear
-// needs: nothing was changed.
+// Delete appends the tombstone to a session, which is deleted from then on; Clear removes what is
+// left of it. Delete returns journal.ErrConflict if last is no longer the last entry: the session
+// was not deleted. It returns ErrNotProvisioned if the cell lacks something that Clear needs:
+// nothing was changed.
 func (c *Cell) Delete(ctx context.Context, last journal.Record, d events.SessionDeleted) (events.Deletion, error) {
 	s := last.Entry.Session
 	if err := c.tryPurges(ctx); err != nil {
@@ -42,10 +40,10 @@ func (c *Cell) Delete(ctx context.Context, last journal.Record, d events.Session
 	return done, nil
 }
 
-// Clear removes what is left of a session that was deleted: its commands, timers,
-// calls, run token, snapshot and notes, and at last its entries but for the tombstone.
-// With nothing left it does nothing. The blobs that only this session referred to are
-// left to Collect. It returns the number of entries that it removed.
+// Clear removes what is left of a deleted session: its commands, timers, calls, run token,
+// snapshot and notes, and last its entries except the tombstone. An interrupted Clear can be
+// repeated. Blobs that only this session referenced are left to Collect. Clear returns the number
+// of entries that it removed.
 func (c *Cell) Clear(ctx context.Context, s content.SessionID) (entries uint64, err error) {
 	if entries, err = c.clear(ctx, s); err != nil {
 		return 0, fmt.Errorf("clear %s: %w", s, err)
@@ -72,17 +70,16 @@ func (c *Cell) clear(ctx context.Context, s content.SessionID) (uint64, error) {
 	return there[subject] - 1, c.api.Purge(ctx, stream, subject, last.Guard)
 }
 
-// check tries to remove what is not there from wherever something is to be removed. So
-// it needs no other permissions.
+// tryPurges purges a subject without messages from every stream that Clear purges. It verifies
+// that they exist with no permissions beyond those of Clear.
 func (c *Cell) tryPurges(ctx context.Context) error {
 	return api.ForEach(c.names.keeps(), func(stream string) error {
 		return c.api.Purge(ctx, stream, c.names.NS+".nothing", 0)
 	})
 }
 
-// Unlist takes sessions that are deleted off the lists of what waits for a person. A
-// driver which the tombstone fenced may have noted one behind its bacc. It returns how
-// many notes there were.
+// Unlist removes deleted sessions from the lists of pending approvals and dead letters, where a
+// driver that the tombstone fenced may have noted one. It returns the number of removed notes.
 func (c *Cell) Unlist(ctx context.Context) (notes int, err error) {
 	for _, l := range []struct {
 		bucket layout.Bucket
@@ -117,8 +114,8 @@ func (c *Cell) unlist(ctx context.Context, b layout.Bucket) (notes int, err erro
 	return notes, nil
 }
 
-// clearBeside removes what the cell keeps of a session beside its journal: whatever
-// the table of subjects names after it.
+// clearBeside removes everything about a session except its journal: all subjects in the table
+// that name a session.
 func (c *Cell) clearBeside(ctx context.Context, s content.SessionID) error {
 	n := c.names
 	streams := make(map[string]string)
@@ -137,17 +134,17 @@ func (c *Cell) clearBeside(ctx context.Context, s content.SessionID) error {
 	return nil
 }
 
-// Holding is what the cell holds of one session.
+// Holding is what the cell stores of one session.
 type Holding struct {
 	Session content.SessionID
 	Entries uint64
-	Bytes   uint64    // of the entries, with those that are blobs
+	Bytes   uint64    // of the entries, including those that are blobs
 	Changed time.Time // when the last entry was written, by the server's clock
 	Deleted bool      // the last entry is the tombstone
 }
 
-// Holdings lists what the cell holds, in the order in which sessions were last
-// changed. It reads the whole journal stream once, but no blobs.
+// Holdings returns what the cell stores, in the order in which sessions last changed. It reads the
+// whole journal stream once, but no blobs.
 func (c *Cell) Holdings(ctx context.Context) ([]Holding, error) {
 	blobs, err := c.blobMetas(ctx)
 	if err != nil {

@@ -18,70 +18,68 @@ import (
 
 const apiConsumerList = "$JS.API.CONSUMER.LIST."
 
-// inspectTries is how often a description is asked for: a server that does not
-// answer may not be allowed to, and whoever inspects wants to hear that soon.
+// inspectTries is how often a description is requested. A server that does not answer may not be
+// permitted to, which a caller wants to know soon.
 const inspectTries = 2
 
-// A copy is always a little behind while there are writes, and is heard of every second.
+// A copy always lags a little while there are writes, and reports every second.
 const (
 	maxLag     = 1000
 	maxSilence = 5 * time.Second
 )
 
-// Inspection is what the servers say of the streams of a cell, in the order of
-// Topology.
+// Inspection is what the servers report about the streams of a cell, in the order of Topology.
 type Inspection struct {
 	Streams []StreamState
 }
 
-// StreamState is what a stream's leader says of it.
+// StreamState is what a stream's leader reports.
 type StreamState struct {
-	Name   string // what it is called here, for example JOURNAL
+	Name   string // in this project, for example JOURNAL
 	Stream string
-	Err    error // api.ErrNotProvisioned: it is missing; an *OverlapError: and why; else why nothing is known of it
+	Err    error // api.ErrNotProvisioned: it is missing, with an *OverlapError as the reason; else why nothing is known
 
-	Differences []Difference // from what Provision makes, but for storage and copies
+	Differences []Difference // from what Provision creates, except storage and replicas
 	Memory      bool
 	Replicas    int      // as configured
-	Servers     []string // that keep a copy, the leader first
+	Servers     []string // with a copy, the leader first
 	Lagging     []Lag
 
 	Clock Clock // of the leader
 }
 
-// Lag is a copy that is far behind, or not heard of.
+// Lag is a copy that is far behind or silent.
 type Lag struct {
 	Server  string
 	Offline bool
-	Entries uint64 // that it has to catch up with
+	Entries uint64 // that it is behind
 }
 
 // Clock compares a clock with that of this machine.
 type Clock struct {
-	Ahead  time.Duration // of ours; negative: behind
-	Within time.Duration // how wrong that may be
+	Ahead  time.Duration // of this machine; negative: behind
+	Within time.Duration // the error bound
 }
 
-// ConsumerState is what a consumer's leader says of it.
+// ConsumerState is what a consumer's leader reports.
 type ConsumerState struct {
 	Stream      string
 	Name        string
-	Queue       string // of tasks; "": it hands out run tokens
+	Queue       string // of tasks; "" for run tokens
 	Err         error  // api.ErrNotProvisioned: it is missing
 	Differences []Difference
 	Paused      bool
 
-	Pulls     int    // requests that wait for a message
-	Waiting   uint64 // messages that were never handed out
-	Held      int    // messages that are handed out
-	MaxHeld   int    // at once; 0: no limit
-	Delivered uint64 // the last message that was handed out
+	Pulls     int    // pending requests for messages
+	Waiting   uint64 // messages that were never delivered
+	Held      int    // messages that are delivered and not acknowledged
+	MaxHeld   int    // limit of Held; 0: none
+	Delivered uint64 // sequence of the last delivered message
 }
 
-// Inspect asks for all streams of the cell and compares them with what Provision
-// makes. It changes nothing, and an answer that does not come is no error of it:
-// only ErrNoJetStream is. With roles it looks only at the streams that these are
-// permitted to look at.
+// Inspect describes all streams of the cell and compares them with what Provision creates. It
+// changes nothing. Its only error is ErrNoJetStream; other failures are in the StreamStates. With
+// roles it looks only at the streams that these may look at.
 func (c *Cell) Inspect(ctx context.Context, as ...Role) (Inspection, error) {
 	rows := c.names.visible(as)
 	out := Inspection{Streams: make([]StreamState, len(rows))}
@@ -98,7 +96,7 @@ func (c *Cell) Inspect(ctx context.Context, as ...Role) (Inspection, error) {
 	return out, nil
 }
 
-// InspectConsumers asks for the consumer of run tokens and for those of all queues.
+// InspectConsumers describes the consumer of run tokens and those of all queues.
 func (c *Cell) InspectConsumers(ctx context.Context) []ConsumerState {
 	return append(c.inspectConsumers(ctx, c.names.RunStream()), c.inspectConsumers(ctx, c.names.TasksStream())...)
 }
@@ -143,7 +141,7 @@ func (c *Cell) inspectStream(ctx context.Context, r Row) StreamState {
 	return s
 }
 
-// placed notes where the copies are; a server without a cluster does not say.
+// placed records where the copies are; a server without a cluster does not tell.
 func (s *StreamState) placed(cl *jetstream.ClusterInfo, connected string) {
 	if cl == nil {
 		s.Servers = []string{connected}
@@ -161,18 +159,18 @@ func (s *StreamState) placed(cl *jetstream.ClusterInfo, connected string) {
 // asked is when a request was sent and answered.
 type asked struct{ sent, answered time.Time }
 
-// at compares the time at which a server answered with ours.
+// at compares the time at which a server answered with this machine's.
 func (a asked) at(server time.Time) Clock {
 	half := a.answered.Sub(a.sent) / 2
 	return Clock{Ahead: server.Sub(a.sent.Add(half)), Within: half}
 }
 
-// unknownPause is how long the servers' leader, if it was elected a moment ago, may take to
-// learn what there is.
+// unknownPause is how long a newly elected leader of the servers may take to learn which streams
+// exist.
 const unknownPause = 300 * time.Millisecond
 
-// surely asks once more, a little later, if there is no such stream: a new leader of the
-// servers says so of some that are there.
+// surely asks again, a little later, if there is no such stream: a new leader of the servers may
+// say so about existing ones.
 func surely(ctx context.Context, ask func() error) error {
 	err := ask()
 	if !api.IsNoStream(err) {
@@ -186,7 +184,7 @@ func surely(ctx context.Context, ask func() error) error {
 	}
 }
 
-// describe asks for a description, and notes when.
+// describe requests a description and records when.
 func (c *Cell) describe(ctx context.Context, subject string, query []byte) (data []byte, when asked, err error) {
 	err = surely(ctx, func() (err error) {
 		for range inspectTries {
@@ -202,7 +200,7 @@ func (c *Cell) describe(ctx context.Context, subject string, query []byte) (data
 	return data, when, err
 }
 
-// inspectConsumers describes the consumers of RUN or of TASKS that are the cell's.
+// inspectConsumers describes the cell's consumers of RUN or TASKS.
 func (c *Cell) inspectConsumers(ctx context.Context, stream string) []ConsumerState {
 	infos, err := c.consumers(ctx, stream)
 	if err != nil {
@@ -222,7 +220,7 @@ func (c *Cell) inspectConsumers(ctx context.Context, stream string) []ConsumerSt
 	return out
 }
 
-// ours returns how a consumer of that name should be, if it is one of the cell's.
+// ours returns the configuration that a consumer should have, if it is one of the cell's.
 func (c *Cell) ours(stream, name string) (durable, bool) {
 	if d := c.names.drivers(); stream == d.stream {
 		return d, name == d.config.Durable
@@ -266,16 +264,15 @@ func (c *Cell) consumers(ctx context.Context, stream string) ([]jetstream.Consum
 	}
 }
 
-// Unreadable tries the requests by which sessions are looked at, each once and without
-// any effect, and returns why those failed that did, by subject. A server does not
-// answer what it does not permit.
+// Unreadable tries the requests that reading sessions takes, without any effect, and returns the
+// errors of those that failed, by subject. A server does not answer what it does not permit.
 func (c *Cell) Unreadable(ctx context.Context) map[string]error {
 	n := c.names
 	none := []byte(`{"last_by_subj":"` + n.NS + `.nothing"}`)
 	subjects := []string{
 		api.MsgGet + n.JournalStream(), api.MsgGet + n.InboxStream(), api.MsgGet + n.TimersStream(), api.MsgGet + n.RunStream(),
 		api.DirectGet + n.JournalStream(), api.DirectGet + n.Nodes().Stream(), api.DirectGet + n.Catalog().Stream(),
-		n.Probe("nobody"),
+		n.Probe("none"),
 	}
 	failed := make([]error, len(subjects))
 	_ = api.ForEach(slices.Collect(indices(len(subjects))), func(i int) error {

@@ -11,14 +11,14 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// marker finds which blobs are referred to.
+// marker finds the blobs that something references.
 type marker struct {
 	cell  *Cell
 	blobs map[string]*kept
 }
 
-// all marks what any message of the cell names. The journals come behind what leads to
-// entries, so that what moves there meanwhile is found.
+// all marks the blobs that messages of the cell name. It reads journals last, since names move
+// from the other streams into entries.
 func (m *marker) all(ctx context.Context) error {
 	n := m.cell.names
 	for _, name := range n.mayName() {
@@ -29,8 +29,8 @@ func (m *marker) all(ctx context.Context) error {
 	return nil
 }
 
-// mayName lists the streams with messages that name blobs: schedules before the commands
-// that they send, and journals last.
+// mayName returns the streams whose messages may name blobs: schedules before the commands that
+// they send, and journals last.
 func (n names) mayName() []string {
 	var on []string
 	for _, h := range Headers() {
@@ -42,7 +42,7 @@ func (n names) mayName() []string {
 	return slices.Concat([]string{n.SchedulesStream()}, out, []string{n.JournalStream()})
 }
 
-// keeps lists the streams that hold something of sessions, and that of the blobs.
+// keeps returns the streams that hold data of sessions, and the stream of the blobs.
 func (n names) keeps() []string {
 	on := []string{"BLOBS"}
 	for _, row := range Subjects(n.NS) {
@@ -63,8 +63,8 @@ func (n names) streams(want func(Row) bool) []string {
 	return out
 }
 
-// stream marks what the messages of a stream name. Of one that not every replica serves
-// the leader is asked for each message.
+// stream marks what the messages of a stream name. A stream that only its leader serves is read
+// message by message.
 func (m *marker) stream(ctx context.Context, stream string) error {
 	read := m.cell.api.All
 	if !m.direct(stream) {
@@ -85,8 +85,8 @@ func (m *marker) direct(stream string) bool {
 	return slices.Contains(m.cell.names.streams(func(r Row) bool { return r.config.AllowDirect }), stream)
 }
 
-// message marks what a message names, and what its payload names if that is a blob. A
-// snapshot names nothing that its journal does not.
+// message marks what a message names, and what its payload names if that is a blob. A snapshot
+// names nothing that its journal does not.
 func (m *marker) message(ctx context.Context, stream string, msg api.Message) error {
 	scan := nameScanner{found: m.name}
 	_, _ = scan.Write(msg.Data) // never fails
@@ -101,7 +101,7 @@ func (m *marker) message(ctx context.Context, stream string, msg api.Message) er
 	b.read = true
 	err := m.cell.blobs.CopyTo(ctx, b.name, &nameScanner{found: m.name})
 	if errors.Is(err, blob.ErrMissing) {
-		return nil // whoever reads the message is told
+		return nil // readers of the message get the error
 	}
 	return err
 }
@@ -117,11 +117,10 @@ const digestLen = 64
 
 func notHex(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }
 
-// nameScanner finds whatever may be the name of a blob in the bytes that are written
-// to it, wherever it stands.
+// nameScanner finds everything in the bytes written to it that may be the name of a blob.
 type nameScanner struct {
 	found func(name []byte)
-	run   []byte // the hexadecimal digits before what comes next, at most as many as a name has
+	run   []byte // the last hexadecimal digits, at most as many as a name has
 }
 
 // Write implements io.Writer and never fails.

@@ -11,33 +11,33 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// Permissions is what NATS is to let a user do, and nothing else: an allow list each
-// way. Responses lets it answer a request once, wherever the reply goes.
+// Permissions is everything that a user may do: the subjects that it may publish and subscribe to.
+// Responses allows one reply to each request, on any subject.
 type Permissions struct {
 	Publish   []string
 	Subscribe []string
 	Responses bool
 }
 
-// Grant says for whom permissions are.
+// Grant names the user that permissions are for.
 type Grant struct {
 	Namespace string // "": DefaultNamespace
 	Roles     []Role // one or more
-	Queue     string // of a worker, whose permissions are for one queue
-	Inbox     string // what replies to this user begin with; others must not be allowed to hear it
+	Queue     string // of a worker, which gets permissions for one queue
+	Inbox     string // prefix of replies to this user, which others must not be able to subscribe to
 }
 
-// ErrBadGrant is returned for a grant that no permissions can be made of. Correct it.
-var ErrBadGrant = errors.New("no permissions can be made of it")
+// ErrBadGrant is returned for an invalid grant. Correct it.
+var ErrBadGrant = errors.New("invalid grant")
 
-// Grantable lists the roles that permissions are made for.
+// Grantable returns the roles that permissions can be granted for.
 func Grantable() []Role {
 	return []Role{RoleClient, RoleApprover, RoleDriver, RoleWorker, RoleObserver, RoleScheduler, RoleKeeper, RoleProvisioner}
 }
 
-// PermissionsOf returns what the code of the roles needs in a cell, as far as NATS can
-// tell subjects apart: what the table of subjects says that they write and hear, and
-// the requests to the server's API with which they read what is kept.
+// PermissionsOf returns what the code of the roles needs in a cell, as far as NATS can tell
+// subjects apart: the subjects that they write and hear according to the table, and the requests
+// to the server's API with which they read streams.
 func PermissionsOf(g Grant) (Permissions, error) {
 	ns, err := g.check()
 	if err != nil {
@@ -53,7 +53,7 @@ func PermissionsOf(g Grant) (Permissions, error) {
 	return p, nil
 }
 
-// grant lists what a role publishes to and hears, beside its inbox.
+// grant returns what a role publishes and subscribes to, except its inbox.
 func (n names) grant(role Role, queue string) (publish, hear []string) {
 	for _, row := range Subjects(n.NS) {
 		subject := wildcard(row.Subject, role, queue)
@@ -92,7 +92,7 @@ func (g Grant) check() (namespace string, err error) {
 	return namespace, nil
 }
 
-// wildcard turns a row of the table into a subject of NATS.
+// wildcard turns a row of the table into a NATS subject.
 func wildcard(row string, role Role, queue string) string {
 	tokens := strings.Split(row, ".")
 	for i, t := range tokens {
@@ -106,13 +106,13 @@ func wildcard(row string, role Role, queue string) string {
 	return strings.Join(tokens, ".")
 }
 
-// tidy sorts subjects and drops repetitions.
+// tidy sorts subjects and removes duplicates.
 func tidy(subjects []string) []string {
 	slices.Sort(subjects)
 	return slices.Compact(subjects)
 }
 
-// Requests to the API that concern one stream, by what they are for.
+// Requests to the API for one stream, by purpose.
 const (
 	toLook   = api.StreamInfo // also lists the subjects of the stream
 	toRead   = api.MsgGet     // from the leader
@@ -121,9 +121,8 @@ const (
 	toDelete = api.MsgDelete
 )
 
-// requests lists the subjects of the API that a role's code publishes to. The server
-// finds in a request's body which subjects of a stream it is about, so who may read
-// one may read all of them.
+// requests returns the subjects of the API that a role's code publishes to. The subjects of a
+// stream are in the body of a request, so a user that may read one may read all of them.
 func (n names) requests(role Role, queue string) []string {
 	var (
 		journal   = n.JournalStream()
@@ -153,7 +152,7 @@ func (n names) requests(role Role, queue string) []string {
 		return append(out, toLook+journal, toLook+blobs, toRead+blobs, toScan+blobs)
 	default:
 	}
-	out := each([]string{toRead, toScan}, blobs) // large payloads are everybody's
+	out := each([]string{toRead, toScan}, blobs) // every role reads large payloads
 	switch role {
 	case RoleClient:
 		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
@@ -193,22 +192,21 @@ func each(requests []string, streams ...string) []string {
 	return out
 }
 
-// claims lists what it takes to pull from a durable consumer. Answers to what was
-// delivered have two forms: servers name their domain and account in the newer one.
+// claims returns what pulling from a durable consumer takes. Answers to deliveries have two forms:
+// the newer one names the server's domain and account.
 func claims(stream, consumer string) []string {
 	of := stream + "." + consumer
 	return []string{api.ConsumerInfo + of, api.MsgNext + of, api.AckPrefix + of + ".>", api.AckPrefix + "*.*." + of + ".>"}
 }
 
-// watches lists what it takes to follow the keys of a bucket with the client's own
-// watcher: a consumer that it makes and drops, and answers to the server's questions
-// whether it keeps up, again in two forms.
+// watches returns what following the keys of a bucket with the client's watcher takes: a consumer
+// that it creates and deletes, and flow control, again in two forms.
 func watches(stream, keys string) []string {
 	const create, drop, pace = "$JS.API.CONSUMER.CREATE.", "$JS.API.CONSUMER.DELETE.", "$JS.FC."
 	return []string{create + stream + ".*." + keys, drop + stream + ".*", pace + stream + ".>", pace + "*.*." + stream + ".>"}
 }
 
-// maintenance lists what it takes to create the cell and to look after it.
+// maintenance returns what creating and maintaining the cell takes.
 func (n names) maintenance() []string {
 	out := []string{"$JS.API.STREAM.NAMES"}
 	for _, r := range Topology(n.NS, Config{}) {
@@ -222,8 +220,7 @@ func (n names) maintenance() []string {
 	return out
 }
 
-// Conf writes p in the syntax of nats-server's configuration files, as the permissions
-// of a user.
+// Conf returns p in the syntax of nats-server's configuration files, as a user's permissions.
 func (p Permissions) Conf() string {
 	var b strings.Builder
 	b.WriteString("permissions: {\n")

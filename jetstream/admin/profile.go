@@ -15,22 +15,22 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// Profile names how much a cell must survive. A cell may be stronger than its
-// profile, never weaker.
+// Profile names how much a cell must survive. A cell may be stronger than its profile, never
+// weaker.
 type Profile string
 
-// The profiles. All of them keep everything on disk; what an acknowledgement means
-// is said in docs/operations.md.
+// The profiles. All of them keep everything on disk; docs/operations.md says what an
+// acknowledgement guarantees in each.
 const (
-	ProfileDev      Profile = "dev"      // one copy, synced to disk now and then
-	ProfileStandard Profile = "standard" // three copies, synced to disk now and then
-	ProfileAudit    Profile = "audit"    // three copies, synced to disk before they are acknowledged
+	ProfileDev      Profile = "dev"      // one copy, synced to disk periodically
+	ProfileStandard Profile = "standard" // three copies, synced to disk periodically
+	ProfileAudit    Profile = "audit"    // three copies, synced to disk before a write is acknowledged
 )
 
-// Profiles lists the profiles, the weakest first.
+// Profiles returns the profiles, weakest first.
 func Profiles() []Profile { return []Profile{ProfileDev, ProfileStandard, ProfileAudit} }
 
-// Replicas is the least number of copies.
+// Replicas returns the minimum number of copies.
 func (p Profile) Replicas() int {
 	if p == ProfileDev || p == "" {
 		return 1
@@ -38,11 +38,11 @@ func (p Profile) Replicas() int {
 	return 3
 }
 
-// Syncs reports whether a write has to be on disk before it is acknowledged.
-func (p Profile) Syncs() bool { return p == ProfileAudit }
+// syncs reports whether a write must be on disk before it is acknowledged.
+func (p Profile) syncs() bool { return p == ProfileAudit }
 
-// Weaker lists what of the streams is weaker than the profile asks for, as far as
-// the streams could be described.
+// Weaker returns the settings that are weaker than the profile requires, as far as the streams
+// could be described.
 func (i Inspection) Weaker(p Profile) []Difference {
 	var out []Difference
 	for _, s := range i.Streams {
@@ -61,7 +61,7 @@ func (i Inspection) Weaker(p Profile) []Difference {
 	return out
 }
 
-// Servers lists the servers that keep a copy of a stream, sorted.
+// Servers returns the servers with a copy of a stream, sorted.
 func (i Inspection) Servers() []string {
 	var out []string
 	for _, s := range i.Streams {
@@ -71,13 +71,13 @@ func (i Inspection) Servers() []string {
 	return slices.Compact(out)
 }
 
-// ServerSync is when a server syncs what it stores to its disk. It is a setting of
-// the server and not of a stream, and no client of an ordinary account can see it:
-// the server tells it on its monitoring port, and to its system account.
+// ServerSync is when a server syncs to disk. It is a setting of the server, not of a stream, and
+// ordinary clients cannot see it: the server shows it on its monitoring port and to its system
+// account.
 type ServerSync struct {
 	Server   string        `json:"server"`
 	Always   bool          `json:"always"`   // before a write is acknowledged
-	Interval time.Duration `json:"interval"` // else so often
+	Interval time.Duration `json:"interval"` // otherwise this often
 }
 
 // String renders the setting as the server's configuration has it.
@@ -88,10 +88,10 @@ func (s ServerSync) String() string {
 	return s.Interval.String()
 }
 
-// WeakSync compares what servers were seen to do with what a profile asks of those
-// that keep copies. Unseen are those of which nothing is known.
+// WeakSync compares the sync settings of servers with what the profile requires. It returns the
+// servers that do not sync, and those whose setting is unknown.
 func (p Profile) WeakSync(servers []string, seen []ServerSync) (lazy []Difference, unseen []string) {
-	if !p.Syncs() {
+	if !p.syncs() {
 		return nil, nil
 	}
 	for _, name := range servers {
@@ -107,18 +107,17 @@ func (p Profile) WeakSync(servers []string, seen []ServerSync) (lazy []Differenc
 }
 
 const (
-	serverObject = "server " // before the name of a server where else a stream is named
+	serverObject = "server " // precedes the name of a server in a Difference
 	settingSync  = "sync_interval"
 
 	monitorTimeout = 5 * time.Second
-	monitorBytes   = 1 << 20 // a page of a server that is not one is not read to its end
+	monitorBytes   = 1 << 20 // bounds the page of a server that is not a NATS server
 )
 
-// errNoAddress says that something is not where a monitoring port could be. It does not
-// repeat what it is, which may have a password.
-var errNoAddress = errors.New("no address such as http://127.0.0.1:8222")
+// errNoAddress does not repeat the address, which may contain a password.
+var errNoAddress = errors.New("not an address such as http://127.0.0.1:8222")
 
-// CheckMonitor returns an error for what cannot be the address of a monitoring port.
+// CheckMonitor returns an error if its argument cannot be the address of a monitoring port.
 func CheckMonitor(monitor string) error {
 	_, err := monitorURL(monitor)
 	return err
@@ -132,8 +131,8 @@ func monitorURL(monitor string) (*url.URL, error) {
 	return u, nil
 }
 
-// ReadSync asks a server's monitoring port, such as http://127.0.0.1:8222, when that
-// server syncs.
+// ReadSync reads the sync setting of a server from its monitoring port, such as
+// http://127.0.0.1:8222.
 func ReadSync(ctx context.Context, monitor string) (ServerSync, error) {
 	u, err := monitorURL(monitor)
 	if err != nil {

@@ -55,8 +55,8 @@ func (m *Memory) line(name string) *line {
 	return l
 }
 
-// Dispatch puts t on its queue, in the place of an earlier dispatch of the call. It
-// returns ErrQueued if t is there, or one that supersedes it.
+// Dispatch puts t on its queue, replacing an earlier dispatch of the call. It
+// returns ErrQueued if t or a task that supersedes it is there.
 func (m *Memory) Dispatch(ctx context.Context, t Task) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("dispatch %s/%s: %w", t.Session, t.Place, context.Cause(ctx))
@@ -86,8 +86,7 @@ func (m *Memory) Queued(_ context.Context, t Task) (bool, error) {
 	return j != nil && !t.Supersedes(j.task), nil
 }
 
-// Cancel tells whoever runs the call to stop, and takes it off the queue if
-// nobody does.
+// Cancel tells the worker that runs the call to stop, and removes it from the queue if none does.
 func (m *Memory) Cancel(_ context.Context, queue string, s content.SessionID, p content.Place, reason string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,8 +115,8 @@ type line struct {
 	memory *Memory
 
 	jobs    []*memoryJob // all of the queue, in order of dispatch
-	ready   []*memoryJob // those that nobody holds, in the order of handing out
-	waiting []waiter     // who waits in Claim, in order of arrival
+	ready   []*memoryJob // those without a holder, in order of delivery
+	waiting []waiter     // waiting Claims, in order of arrival
 }
 
 // waiter is a Claim that waits.
@@ -306,7 +305,7 @@ func (c *memoryClaim) lapsed() {
 }
 
 // giveBack puts the job in front of the line, or off the queue if it was
-// cancelled: nobody runs it any more.
+// cancelled: it has no worker any more.
 func (c *memoryClaim) giveBack() {
 	c.lapse.Stop()
 	c.job.holder = nil

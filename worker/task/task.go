@@ -7,13 +7,13 @@
 // A call may be dispatched more than once: again after its worker was lost, as a
 // later attempt, and again under the same attempt once a person has approved what
 // the tool asked for in the middle. Dispatches of a call have an order, see
-// [Task.Supersedes], and whoever asks about the queue asks about one of them: a later
+// [Task.Supersedes], and a question about the queue is about one of them: a later
 // one takes the place of an earlier one, whose holder has lost it from then on, and
 // an earlier one is never taken for a later one. So a driver need not know whether
 // the worker of the dispatch before has acknowledged yet, is slow, or is dead.
 //
 // A worker reports first and acknowledges afterwards: a crash between the two
-// repeats a report, which decides to nothing, and a driver that finds no task
+// repeats a report, which has no effect, and a driver that finds no task
 // finds the report. With a question it is the other way round. A question says that
 // nothing was done, so a crash between the two only loses the question, and the call
 // is dispatched and asks once more; reported first, it could come to a second worker
@@ -49,7 +49,7 @@ type Task struct {
 	IdempotencyKey string            `msgpack:"k" json:"idempotency_key"`
 	Timeout        time.Duration     `msgpack:"to,omitempty" json:"timeout_ns,omitempty"` // that Deadline was made of; zero: not known
 	MaxOutput      int               `msgpack:"mo,omitempty" json:"max_output,omitempty"` // bytes of output that the result holds; zero: as the worker has it
-	Policy         json.RawMessage   `msgpack:"po,omitempty" json:"policy,omitempty"`     // what the session's agent lets its calls do, a permission.Policy for whoever runs them; empty: nothing is said
+	Policy         json.RawMessage   `msgpack:"po,omitempty" json:"policy,omitempty"`     // what the session's agent lets its calls do, a permission.Policy for the worker; empty: none
 	Approved       []content.GateKey `msgpack:"ap,omitempty" json:"approved,omitempty"`   // what people approved for the call, or for always
 	TraceParent    string            `msgpack:"tp,omitempty" json:"traceparent,omitempty"`
 	Epoch          uint64            `msgpack:"ep,omitempty" json:"epoch,omitempty"`   // of the driver that dispatches it; zero: there is only one
@@ -66,19 +66,18 @@ func (t Task) Supersedes(other Task) bool {
 	return len(t.Approved) > len(other.Approved)
 }
 
-// Report is what became of an attempt: an outcome, the loss of whoever ran it, or
-// a question.
+// Report is the end of an attempt: an outcome, the loss of its worker, or a question.
 type Report struct {
 	Session content.SessionID `msgpack:"s" json:"session"`
 	Call    content.CallID    `msgpack:"c" json:"call"`
 	Place   content.Place     `msgpack:"p" json:"place"`
 	Attempt int               `msgpack:"a" json:"attempt"`
 	Queue   string            `msgpack:"q" json:"queue"`
-	Lost    bool              `msgpack:"l,omitempty" json:"lost,omitempty"` // no outcome: whoever ran it is gone
+	Lost    bool              `msgpack:"l,omitempty" json:"lost,omitempty"` // no outcome: its worker is gone
 	Reason  string            `msgpack:"r,omitempty" json:"reason,omitempty"`
 	Gate    *tool.Verdict     `msgpack:"g,omitempty" json:"gate,omitempty"` // no outcome: nothing was done, a person has to decide first
 	Outcome tool.Result       `msgpack:"o" json:"outcome"`
-	Wake    bool              `msgpack:"-" json:"-"` // wake the session behind the report
+	Wake    bool              `msgpack:"-" json:"-"` // wake the session after the report
 }
 
 // ErrQueued is returned by Dispatch when the task is on its queue already, waiting
@@ -106,8 +105,8 @@ type Dispatcher interface {
 	// supersedes it: whether Dispatch would return ErrQueued. It reads what is true
 	// now, not a copy that may lag.
 	Queued(ctx context.Context, t Task) (bool, error)
-	// Cancel tells whoever runs the call to stop, and takes it off the queue if
-	// nobody does. It is best effort: the call's report, if any, is ignored by the
+	// Cancel tells the worker that runs the call to stop, and removes it from the queue if
+	// none does. It is best effort: the call's report, if any, is ignored by the
 	// core.
 	Cancel(ctx context.Context, queue string, s content.SessionID, p content.Place, reason string) error
 }
@@ -122,7 +121,7 @@ type Queue interface {
 	// Close withdraws what this side of the queue has asked for: once it returns, no
 	// task is on its way here. It ends every Claim that waits and leaves the claims
 	// that are held alone, cancels included. If ctx ends first, its cause is returned,
-	// and a task may have come this way that nobody has until its lease lapses.
+	// and a task may be held here until its lease expires.
 	Close(ctx context.Context) error
 }
 

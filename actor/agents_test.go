@@ -111,7 +111,7 @@ func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", knowing(written{"broken": "engine: x\n"}, nil))
-		for name, want := range map[string]string{"nobody": loop.ReasonUnknownAgent, "broken": loop.ReasonBadAgent} {
+		for name, want := range map[string]string{"absent": loop.ReasonUnknownAgent, "broken": loop.ReasonBadAgent} {
 			_, err := w.client.Start(w.ctx, client.Options{ID: content.SessionID(name), Config: events.Config{Agent: &events.AgentRef{Name: name}}})
 			refused, ok := errors.AsType[*session.InvalidStateError](err)
 			if !ok || refused.Reason != want || !strings.Contains(refused.Detail, name) {

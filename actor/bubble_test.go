@@ -77,7 +77,7 @@ func (n *node) drain(t *testing.T) {
 	n.Drain(t)
 }
 
-// crash cuts the node off: nothing it does reaches anybody any more.
+// crash cuts the node off: nothing it does reaches the servers.
 func (n *node) crash(t *testing.T) {
 	t.Helper()
 	n.Crash(t)
@@ -285,7 +285,7 @@ func TestADrainingNodeParksWhatIsIdle(t *testing.T) {
 		s := w.start("s", oneReply)
 		w.submit(s, "go")
 		w.finish(s)
-		synctest.Wait() // the submission's wake may come behind its turn
+		synctest.Wait() // the submission's wake may come after its turn
 		n.drain(t)
 		all := w.records("s")
 		if last := all[len(all)-1].Entry.Kinds(); !slices.Contains(last, events.KindParked) {
@@ -392,7 +392,7 @@ func TestAnApprovalWaitsWithTheSessionParked(t *testing.T) {
 	})
 }
 
-func TestAnApprovalThatNobodyDecidesExpires(t *testing.T) {
+func TestAnUndecidedApprovalExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)

@@ -92,9 +92,9 @@ func (c *crew) hire(name string) {
 	})
 }
 
-// killWhoeverRuns lets workers die of the call until its session's turn is over, and
+// killWorkers lets workers die of the call until its session's turn is over, and
 // returns how many did.
-func (c *crew) killWhoeverRuns(id content.SessionID) (killed int) {
+func (c *crew) killWorkers(id content.SessionID) (killed int) {
 	c.w.t.Helper()
 	over := make(chan struct{})
 	go func() {
@@ -144,7 +144,7 @@ func TestACallThatKillsItsWorkersIsADeadLetter(t *testing.T) {
 		defer c.drain()
 		first := w.node("n1")
 		w.submit(w.start("s", oneMortal), "go")
-		if killed := c.killWhoeverRuns("s"); killed != 9 {
+		if killed := c.killWorkers("s"); killed != 9 {
 			t.Errorf("the call killed %d workers, want 9", killed)
 		}
 		if got := w.results("s"); !slices.Equal(got, []string{"unknown"}) {
@@ -191,7 +191,7 @@ func TestALostCallThatMayNotRunTwiceWaitsForAPerson(t *testing.T) {
 		n := w.node("n1")
 		s := w.start("s", oneMortal)
 		w.submit(s, "go")
-		if killed := c.killWhoeverRuns("s"); killed != 1 {
+		if killed := c.killWorkers("s"); killed != 1 {
 			t.Errorf("the call killed %d workers, want 1", killed)
 		}
 		w.until("s", events.KindParked)

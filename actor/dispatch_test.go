@@ -288,8 +288,8 @@ func TestACallWhoseWorkerDiedDidNotMerelyTakeTooLong(t *testing.T) {
 	})
 }
 
-// TestACallThatNobodyTakesTimesOut: there is no worker that could say anything.
-func TestACallThatNobodyTakesTimesOut(t *testing.T) {
+// TestACallWithoutAWorkerTimesOut: there is no worker that could say anything.
+func TestACallWithoutAWorkerTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Timeout: 5 * time.Second}}}

@@ -1,8 +1,8 @@
 // Package actor runs sessions as actors over a cell of NATS JetStream: a [Node]
-// takes run tokens as it has room, and a [Driver] owns one session for as long as
-// it holds its token.
+// takes run tokens as it has room, and a driver owns one session for as long as it
+// holds its token.
 //
-// The one idea: a Driver is a goroutine that owns one State. It takes commands one
+// The one idea: a driver is a goroutine that owns one State. It takes commands one
 // at a time; for each it decides, appends one guarded entry, folds it, and makes
 // what runs equal to what is owed. Everything that matters is in the journal:
 // kill a node at any instant and another one goes on from there.
@@ -10,8 +10,8 @@
 // The guarantees, each with what holds it:
 //
 //   - single-writer: every append is guarded by the journal's end. A driver whose
-//     append fails, for whatever reason, stops at once; whoever holds the token
-//     next reads what became of it.
+//     append fails, for whatever reason, stops at once; the next holder of the token
+//     reads what became of it.
 //   - no-lost-command: commands are consumed by a cursor per lane, recorded in the
 //     entry that reacts. Live copies are a shortcut; whenever one may be missing,
 //     the inbox is read from the cursors.

@@ -103,29 +103,29 @@ func TestAFloodForNoSessionIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 600 {
-			env := commands.Envelope{ID: fmt.Sprint("x-", i), Session: "nobody", Command: commands.Cancel{Scope: commands.ScopeTurn}}
+			env := commands.Envelope{ID: fmt.Sprint("x-", i), Session: "absent", Command: commands.Cancel{Scope: commands.ScopeTurn}}
 			if _, err := w.cell.Inbox().Send(w.ctx, env); err != nil {
 				t.Fatal(err)
 			}
 		}
-		feed, err := w.connect().SubscribeSync("turnlog.delta.nobody")
+		feed, err := w.connect().SubscribeSync("turnlog.delta.absent")
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := w.node("n1")
-		w.send("nobody", "last", commands.Cancel{Scope: commands.ScopeTurn})
+		w.send("absent", "last", commands.Cancel{Scope: commands.ScopeTurn})
 		<-time.After(10 * time.Second)
 		if refused, _, err := feed.Pending(); refused != 601 || err != nil {
 			t.Errorf("%d refusals, %v, want 601", refused, err)
 		}
-		if any, err := w.cell.Inbox().HasAny(w.ctx, "nobody"); any || err != nil {
+		if any, err := w.cell.Inbox().HasAny(w.ctx, "absent"); any || err != nil {
 			t.Errorf("its inbox holds something: %v, %v", any, err)
 		}
 		n.drain(t)
 	})
 }
 
-func TestASessionOpensBehindAFlood(t *testing.T) {
+func TestASessionOpensAfterAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 600 {

@@ -18,8 +18,8 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// porter is a hook at the start and the end of sessions, of several nodes. It lets
-// nobody in who is called intruder.
+// porter is a hook at the start and the end of sessions, of several nodes. It refuses
+// the session intruder.
 type porter struct {
 	mu   *sync.Mutex
 	seen *[]string

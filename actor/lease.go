@@ -27,7 +27,7 @@ type extender interface {
 }
 
 // extendAgain is how long after a renewal that could not be sent the next one is
-// tried: a connection is made anew within seconds.
+// tried: a connection is reestablished within seconds.
 const extendAgain = 250 * time.Millisecond
 
 func newLease(token extender, log *zap.Logger) *lease {
@@ -39,7 +39,7 @@ func newLease(token extender, log *zap.Logger) *lease {
 
 // start renews until stop, or until ctx ends. lost is called once, with
 // ErrLeaseLost, if nothing could be renewed for as long as the token lasts: it may
-// be somebody else's then, and to renew it would be to take it from them.
+// belong to another driver then, and to renew it would steal it.
 func (l *lease) start(ctx context.Context, lost context.CancelCauseFunc) {
 	ctx, l.quit = context.WithCancel(ctx)
 	l.done = make(chan struct{})

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,13 +18,13 @@ import (
 )
 
 // Nodes look after one another: each keeps a record of the tokens that it holds,
-// and whoever finds one dead hands them on before their leases lapse. Nothing
+// and a node that finds another dead hands them on before their leases lapse. Nothing
 // depends on it but how long that takes.
 //
-// A token that nobody knows of waits for its lease when its node dies, so one that was
+// An unrecorded token waits for its lease when its node dies, so one that was
 // taken is recorded at once. A record names all tokens: the more there are, the
-// longer the pause behind it. What could not be recorded yet, because the records have no
-// leader, say, the node tells whoever asks whether it lives.
+// longer the pause after it. What could not be recorded yet, because the records have no
+// leader, for example, the node tells each node that asks whether it lives.
 const (
 	recordEvery    = 5 * time.Second
 	recordPause    = 20 * time.Millisecond
@@ -117,7 +118,7 @@ func (n *Node) unrecorded() (held []jetstream.HeldToken) {
 }
 
 // guard looks for nodes that died. Of those who find one dead the first by name hands its
-// tokens on at once, and the others if it did not: what somebody has taken meanwhile must not
+// tokens on at once, and the others if it did not: what another node has taken meanwhile must not
 // be taken from them.
 func (n *Node) guard(ctx context.Context) error {
 	told := make(map[string][]jetstream.HeldToken) // by each node, when it lived
@@ -199,7 +200,7 @@ func (n *Node) census(ctx context.Context, records []jetstream.NodeRecord, told 
 			c.living[h.Session] = true
 		}
 	}
-	if !known { // somebody took this node for dead
+	if !known { // another node took this one for dead
 		n.recordSoon()
 	}
 	return c
@@ -255,4 +256,38 @@ func (n *Node) drives(s content.SessionID) bool {
 	defer n.mu.Unlock()
 	_, held := n.held[s]
 	return held
+}
+
+// clock knows whether the node's clock can be compared with the servers'. A worker that
+// gets a task sees how long it was on its way by the two; were the node's clock ahead by just
+// as much, one that came late would seem to have come in time. So a node whose clock differs,
+// or that does not know, puts no time on its tasks, and workers always look for a fence. It
+// is safe for concurrent use.
+type clock struct {
+	agreed atomic.Pointer[time.Time] // when it was last found right; with the monotonic clock
+}
+
+const (
+	clockOff   = 50 * time.Millisecond // half of what a worker takes for in time
+	clockKnown = 3 * recordEvery
+)
+
+// compared hears how far ahead the clock was when the node's record was made.
+func (c *clock) compared(ahead time.Duration) {
+	if ahead.Abs() > clockOff {
+		c.agreed.Store(nil)
+		return
+	}
+	now := time.Now()
+	c.agreed.Store(&now)
+}
+
+// comparable returns a time that this node or an earlier one put on an entry, or zero if it may
+// not be compared with the servers' clocks.
+func (c *clock) comparable(at content.Time) content.Time {
+	agreed := c.agreed.Load()
+	if now := time.Now(); agreed == nil || now.Sub(*agreed) > clockKnown || at.Std().After(now) {
+		return 0
+	}
+	return at
 }

@@ -52,7 +52,7 @@ func TestANodeThatWasTakenForDeadRecordsItsTokensAgain(t *testing.T) {
 	})
 }
 
-// TestADriverThatCannotReadReturnsItsToken: nobody else has it, so there is no lease to
+// TestADriverThatCannotReadReturnsItsToken: no other node has it, so there is no lease to
 // wait for. The stream of commands is gone for a while.
 func TestADriverThatCannotReadReturnsItsToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -53,7 +53,7 @@ func (n *Node) follow(ctx context.Context, fired <-chan string) error {
 	}
 }
 
-// sweepSchedules acts on the firings that nobody heard, or did not get done with, and,
+// sweepSchedules acts on the firings that no node heard, or finished, and,
 // if it is to look at all schedules, on those that should have fired.
 func (n *Node) sweepSchedules(ctx context.Context, all bool) {
 	names, err := n.cell.Schedules().Fired(ctx)
@@ -79,7 +79,7 @@ func (n *Node) sweepSchedules(ctx context.Context, all bool) {
 }
 
 const (
-	// forgotten is how long behind its time a firing may come before it is thought that
+	// forgotten is how long after its time a firing may come before it is thought that
 	// the server has forgotten it: one that is killed does.
 	forgotten = 30 * time.Second
 	// sweepsToAll is how often firings are swept until all schedules are looked at.
@@ -105,7 +105,7 @@ func (n *Node) fireOverdue(ctx context.Context, s jetstream.Standing) {
 	f.tell(ctx, f.handle(ctx, s.Schedule, due, 0))
 }
 
-// fire acts on a schedule's firing, if nobody has yet.
+// fire acts on a schedule's firing, if no node has yet.
 func (n *Node) fire(ctx context.Context, name string) {
 	f := n.fired(name)
 	f.tell(ctx, f.act(ctx))
@@ -151,14 +151,14 @@ func (f *fired) act(ctx context.Context) error {
 	if err := f.store.Settle(ctx, f.name, firing.Seq); err != nil {
 		return err
 	}
-	if !s.Timing.At.IsZero() && f.last.Result == schedule.Started { // else somebody wants to know
+	if !s.Timing.At.IsZero() && f.last.Result == schedule.Started { // else its outcome is kept for readers
 		return f.store.Forget(ctx, f.name, f.number)
 	}
 	return nil
 }
 
 // handle decides what becomes of a firing, records that, does it, and records that it is
-// done: in this order, so that whoever comes later knows how far somebody got.
+// done: in this order, so that the next node knows how far this one got.
 func (f *fired) handle(ctx context.Context, s schedule.Schedule, due time.Time, seq uint64) (err error) {
 	if f.last, f.number, err = f.store.Outcome(ctx, f.name); err != nil && f.number == 0 {
 		return err
@@ -243,7 +243,7 @@ func (f *fired) judge(ctx context.Context, s schedule.Schedule, due time.Time) (
 }
 
 // atWork reports whether a session has something to do, or waits for a person's
-// decision. One that is not there is at work while somebody may yet start it.
+// decision. One that is not there is at work while a command in its inbox may yet start it.
 func (n *Node) atWork(ctx context.Context, s content.SessionID) (bool, error) {
 	state, err := n.peek(ctx, s)
 	if errors.Is(err, journal.ErrNotFound) {

@@ -104,7 +104,7 @@ func TestEachFiringIsOneSession(t *testing.T) {
 			t.Errorf("outcome = %+v", o)
 		}
 		if got := w.pending(); len(got) > 0 {
-			t.Errorf("firings that nobody handled: %v", got)
+			t.Errorf("unhandled firings: %v", got)
 		}
 		if err := w.cell.Schedules().Remove(w.ctx, "often"); err != nil {
 			t.Fatal(err)
@@ -279,9 +279,9 @@ func TestAFiringIsNotLostWithItsNode(t *testing.T) {
 	}
 }
 
-// TestWhatSomebodyBeganIsFinished has the outcome of a firing on record whose commands
+// TestWhatAnotherNodeBeganIsFinished has the outcome of a firing on record whose commands
 // were never sent: its node died, and the next firing has come since.
-func TestWhatSomebodyBeganIsFinished(t *testing.T) {
+func TestWhatAnotherNodeBeganIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		p := plan("p", tenMinutes(), oneReply)
@@ -303,7 +303,7 @@ func TestWhatSomebodyBeganIsFinished(t *testing.T) {
 	})
 }
 
-// TestAFiringThatIsNoneIsPassedOver: nobody but the server writes there, but a release
+// TestAFiringThatIsNoneIsPassedOver: only the server writes there, but a release
 // that comes later may mean something by it.
 func TestAFiringThatIsNoneIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -259,12 +259,12 @@ func TestAnAskForNoSessionIsRefusedAndForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		w.send("nobody", "x", commands.Cancel{Scope: commands.ScopeTurn})
+		w.send("absent", "x", commands.Cancel{Scope: commands.ScopeTurn})
 		<-time.After(time.Minute)
-		if any, err := w.cell.Inbox().HasAny(w.ctx, "nobody"); any || err != nil {
+		if any, err := w.cell.Inbox().HasAny(w.ctx, "absent"); any || err != nil {
 			t.Errorf("inbox = %v, %v, want it empty", any, err)
 		}
-		if held, err := w.tokens("nobody"); held || err != nil {
+		if held, err := w.tokens("absent"); held || err != nil {
 			t.Errorf("there is a token: %v, %v", held, err)
 		}
 		n.drain(t)

@@ -256,7 +256,7 @@ func TestATimerThatIsEarlyOrComesTwiceDecidesNothing(t *testing.T) {
 	})
 }
 
-func TestATimerThatIsNoLongerOwedWakesNobody(t *testing.T) {
+func TestATimerThatIsNoLongerOwedWakesNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)

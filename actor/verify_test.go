@@ -66,7 +66,7 @@ func TestAGateRunsOnAWorkerUntilItPasses(t *testing.T) {
 		var ran []string
 		w.workerOf(gates(), func(x task.Task) tool.Result {
 			ran = append(ran, string(x.Place))
-			<-time.After(4 * time.Second) // nobody parks the session meanwhile
+			<-time.After(4 * time.Second) // the session is not parked meanwhile
 			return judged(x, len(ran) == 2)
 		})
 		n := w.node("n1")

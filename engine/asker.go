@@ -9,10 +9,10 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// overheard is what the host permits, and remembers whether it asked about a call as
+// recordingPolicy is what the host permits, and remembers whether it asked about a call as
 // such, as rules do. The host judges by what the tool declares, whatever the session's
 // agent says of it.
-type overheard struct {
+type recordingPolicy struct {
 	tool.Permissions
 
 	spec  tool.Spec
@@ -20,7 +20,7 @@ type overheard struct {
 }
 
 // Evaluate asks the host.
-func (o *overheard) Evaluate(ctx context.Context, r tool.Request) (tool.Verdict, error) {
+func (o *recordingPolicy) Evaluate(ctx context.Context, r tool.Request) (tool.Verdict, error) {
 	r.Spec = o.spec
 	v, err := o.Permissions.Evaluate(ctx, r)
 	for _, q := range v.Questions() {
@@ -39,8 +39,8 @@ func narrowing(lists [][]events.Rule) tool.Permissions {
 }
 
 // asker says who asks about a call as such, once the host was heard: its turn before
-// everybody, the session's rules only if nobody else does.
-func (o *overheard) asker(ctx context.Context, rules loop.Rules, about tool.Request) events.Asker {
+// everything else, the session's rules only if nothing else does.
+func (o *recordingPolicy) asker(ctx context.Context, rules loop.Rules, about tool.Request) events.Asker {
 	asks := func(p tool.Permissions) bool {
 		v, err := p.Evaluate(ctx, about)
 		return err == nil && v.Ruling == tool.Ask

@@ -38,7 +38,7 @@ func TestAQuestionSaysWhoAsks(t *testing.T) {
 		gates  map[string]events.Asker
 		denied bool
 	}{
-		"nobody":                   {},
+		"no policy":                {},
 		"the session":              {rules: loop.Rules{Session: list(events.RuleAsk)}, gates: map[string]events.Asker{permission.KindCall: events.AskedByRules}},
 		"the host":                 {host: asAll{}, gates: map[string]events.Asker{permission.KindCall: "", "other": ""}},
 		"the session and the host": {rules: loop.Rules{Session: list(events.RuleAsk)}, host: asAll{}, gates: map[string]events.Asker{permission.KindCall: "", "other": ""}},

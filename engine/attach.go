@@ -199,7 +199,7 @@ func notShown(p content.Part, why string) content.Part {
 	return content.TextPart(fmt.Sprintf("[attached: %s; not shown: %s]", strings.Join(what, ", "), why))
 }
 
-// errFull stops whoever writes more than there is room for.
+// errFull stops a writer that exceeds its bound.
 var errFull = errors.New("there is no room for more")
 
 // bounded takes so many bytes and no more, whatever was said of their number.

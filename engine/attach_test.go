@@ -119,7 +119,7 @@ func TestABlobThatIsGoneIsSaidAndWarnedOf(t *testing.T) {
 	}
 }
 
-// TestModelsReferToNoBlobs: no model has the host read anything, and nobody has it read
+// TestModelsReferToNoBlobs: no model has the host read anything, and none has it read
 // anything but blobs.
 func TestModelsReferToNoBlobs(t *testing.T) {
 	t.Parallel()

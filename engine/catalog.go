@@ -96,7 +96,7 @@ func restrict(sources []tool.Source, allowed []string) []tool.Source {
 }
 
 // Offered reports whether a session with these patterns may use a tool. The first pattern
-// that fits its name counts, and one behind a ! excludes it; a tool that none fits is not
+// that fits its name counts, and one after a ! excludes it; a tool that none fits is not
 // offered. * stands for any characters.
 func Offered(patterns []string, s tool.Spec) bool {
 	for _, p := range patterns {

@@ -75,7 +75,7 @@ func (r *Runner) Hooks(ctx context.Context, e extension.HookEvent) commands.Hook
 	return a
 }
 
-// note keeps what a hook has to say that stands in nobody's way.
+// note keeps the text of a hook that stops nothing.
 func note(a *commands.HookAnswer, h extension.Hook, text string) {
 	if text != "" {
 		a.Notes = append(a.Notes, events.HookNote{Hook: h.Name(), Text: strings.ToValidUTF8(text, "\uFFFD")})
@@ -134,7 +134,7 @@ func (r *Runner) Remember(ctx context.Context, e loop.StoreMemory) commands.Comm
 }
 
 // RunHooks asks the hooks of the point that the session has come to. It returns nil
-// if the turn ended meanwhile, and nobody waits for the answer any more.
+// if the turn ended meanwhile, so the answer is not needed.
 func (r *Runner) RunHooks(ctx context.Context, e loop.RunHooks, in *View) commands.Command {
 	if in.Turn == nil || in.Turn.ID != e.Turn {
 		return nil

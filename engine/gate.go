@@ -66,7 +66,7 @@ func (r *Runner) gate(ctx context.Context, argv []string, dir string) (tool.Outp
 }
 
 // GateCall returns the call that runs a task's gate on a worker of a queue. Running
-// it twice is running it once: whoever asks only wants to know how things are.
+// it twice does no harm.
 func GateCall(turn *loop.Turn, v loop.Verify, queue string) loop.Call {
 	input, _ := json.Marshal(gateInput{v.Gate}) // strings always can be
 	place := GatePlace(turn.N, v.Attempt)

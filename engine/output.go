@@ -71,14 +71,14 @@ func answer(r model.Reply) []byte {
 	return []byte(strings.TrimSpace(last.Text()))
 }
 
-// decodeOne reads one JSON value and nothing behind it.
+// decodeOne reads one JSON value and nothing after it.
 func decodeOne(raw []byte) (v any, err error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if err := dec.Decode(&v); err != nil {
 		return nil, err //nolint:wrapcheck // misfit says what it is about
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("there is more behind it")
+		return nil, errors.New("there is more after it")
 	}
 	return v, nil
 }

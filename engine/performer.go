@@ -116,7 +116,7 @@ func (p *Performer) Settle(ctx context.Context) {
 	p.handBack(kept)
 }
 
-// handBack delivers reports that somebody else has to take.
+// handBack delivers reports that were received while waiting for other effects.
 func (p *Performer) handBack(kept []Report) {
 	for _, rep := range kept {
 		go p.deliver(rep)
@@ -184,7 +184,7 @@ func (p *Performer) Stop(cause error, keep func(id string) bool) (stopped []stri
 	return stopped
 }
 
-// deliver hands a report to whoever takes the next one.
+// deliver hands over a report once it is received.
 func (p *Performer) deliver(r Report) {
 	select {
 	case p.reports <- r:

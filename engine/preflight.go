@@ -33,7 +33,7 @@ func CallsOf(calls []loop.Call) []Call {
 
 // Check judges calls before any of them runs: lookup, schema, then all permission
 // requests of each, by the rules of the session and of the turn, and by what the host permits. A Deny of
-// any request wins before anybody is asked.
+// any request wins before any question is asked.
 func (r *Runner) Check(
 	ctx context.Context, s content.SessionID, turn content.TurnID, rules loop.Rules, cat *Catalog, calls []Call,
 ) []commands.Check {
@@ -90,7 +90,7 @@ func (r *Runner) checkOne(
 		return refused(content.StatusError, tool.CodeInvalidArguments, err.Error())
 	}
 	call := tool.Call{Session: s, Turn: turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.Input}
-	host := &overheard{Permissions: r.cfg.Permissions, spec: tool.Declared(o.Tool)}
+	host := &recordingPolicy{Permissions: r.cfg.Permissions, spec: tool.Declared(o.Tool)}
 	j := permission.Judge(ctx, permission.All(permission.Rules(rules.Session), narrowing(rules.Turn), host), o.Tool, call)
 	if no := j.Refusal; no != nil {
 		return refused(no.Status, no.Code, no.Text())

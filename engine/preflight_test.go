@@ -61,7 +61,7 @@ func TestPreflightJudgesByTheSessionsRulesAndByTheHost(t *testing.T) {
 
 // A patched call is judged by the rules of its session, for the gate that the
 // decision is about.
-func TestAPatchedCallIsJudgedAnew(t *testing.T) {
+func TestAPatchedCallIsJudgedAgain(t *testing.T) {
 	t.Parallel()
 	s := loop.New("s")
 	tell := func(cs ...commands.Command) {

@@ -33,7 +33,7 @@ func (r *Runner) route(c content.ToolCall, found content.Routing) content.Routin
 // otherwise, and returns its report: a result, or the question that has to be
 // answered first. It returns nil if ctx ended for any other cause than ErrStop: the
 // attempt is lost. caller is for tools that do their work in a session of their own;
-// nil: nobody tells them anything, or wants to hear of it.
+// nil: none.
 func (r *Runner) RunTool(
 	ctx context.Context, s content.SessionID, c loop.Call, cat *Catalog, caller tool.Caller, progress func(string, float64),
 ) commands.Command {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/turnlog/turnlog/commands"
@@ -192,7 +191,7 @@ func (c *child) settle(patience, over context.Context, end context.CancelCauseFu
 		}
 		switch step := step.(type) {
 		case *ApprovalRequest:
-			err = step.DenyWithReason(patience, strings.TrimPrefix(r.Text(), "Permission denied: "))
+			err = step.DenyWithReason(patience, r.DenialReason())
 		case *AwaitingInput:
 			return nil
 		case *AfterToolResult, *Finished:

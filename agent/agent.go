@@ -59,7 +59,7 @@ func New(c Config) (*Agent, error) {
 	return a, nil
 }
 
-// digested is a configuration with its digest, by which another one is told from it.
+// digested returns the configuration with its digest, which tells it from others.
 func digested(c events.Config) (events.Config, error) {
 	c.Digest = ""
 	raw, err := json.Marshal(c)
@@ -77,11 +77,11 @@ type SessionConfig struct {
 	Metadata content.Metadata    // nil: none
 	Cache    *model.CacheRequest // nil: Config.Cache
 	Parent   content.SessionID   // "": none; recorded with a new session that works for another
-	// Resume is nil, or what a new session begins with: the snapshot's transcript,
-	// pending input and cache override, instead of Config.Transcript. A turn that was
-	// open stays with the session that the snapshot is of, and so does what was used
-	// of its limits; calls without a result are answered with one that says so. A
-	// session that the journal knows is refused: to go on there, start it.
+	// Resume is the snapshot that a new session begins with, or nil: its transcript,
+	// pending input and cache override replace Config.Transcript. An open turn stays with
+	// the snapshot's own session, and so does what was used of its limits; calls without a
+	// result get one that says so. A session that the journal knows is refused: start it
+	// to go on there.
 	Resume *session.Snapshot
 	Tools  tool.Source // nil: none; of this session alone, beside the agent's; a *tool.Registry may change between steps
 }
@@ -131,7 +131,7 @@ func (a *Agent) drive(ctx context.Context, s SessionConfig, within events.Limits
 	return d, nil
 }
 
-// narrowed is an agent's configuration as it holds for one session.
+// narrowed returns an agent's configuration as it holds for one session.
 func narrowed(c events.Config, s SessionConfig, within events.Limits) (events.Config, error) {
 	if s.Cache != nil {
 		c.Cache = s.Cache
@@ -143,7 +143,7 @@ func narrowed(c events.Config, s SessionConfig, within events.Limits) (events.Co
 	return digested(c)
 }
 
-// begins takes the session, if nobody objects.
+// begins takes the session, unless a hook refuses it.
 func (d *Driver) begins(ctx context.Context, s SessionConfig) error {
 	if err := d.hydrate(ctx, s.ID); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (d *Driver) begins(ctx context.Context, s SessionConfig) error {
 	return d.recordHooks(ctx, said)
 }
 
-// admit asks the hooks of the session's start, before anything is recorded.
+// admit runs the hooks of the session's start before anything is recorded.
 func (d *Driver) admit(ctx context.Context, s SessionConfig) (commands.HookAnswer, error) {
 	if s.Resume != nil && d.state.Opened {
 		return commands.HookAnswer{}, &ConfigError{"SessionConfig.Resume", "begins a new session, and the journal knows this one"}
@@ -170,7 +170,7 @@ func (d *Driver) admit(ctx context.Context, s SessionConfig) (commands.HookAnswe
 	return a, nil
 }
 
-// recordHooks records what the hooks of the session's start or end said.
+// recordHooks records the answers of the hooks of the session's start or end.
 func (d *Driver) recordHooks(ctx context.Context, a commands.HookAnswer) error {
 	return d.decide(ctx, ulid.Make().String(), commands.ReportHooks{Answer: a})
 }

@@ -36,7 +36,7 @@ type Config struct {
 	TaskManager task.Manager       // nil: task.Simple(), inline and in call order
 	MaxParallel int                // 0, 1: one at a time; n: at most n; negative: the whole round; more than one needs task.Async
 	OnToolError ToolErrorPolicy    // zero: ReportToModel
-	ApprovalTTL time.Duration      // 0: approvals wait for as long as it takes; else who asks for no other time has this one
+	ApprovalTTL time.Duration      // 0: approvals do not expire; else the default for questions that set no time of their own
 
 	Mutators            []extension.Mutator            // nil: none; in order
 	Compaction          extension.Mutator              // nil: the transcript grows without bound; runs after Mutators
@@ -46,8 +46,8 @@ type Config struct {
 	Approver            extension.Approver             // nil: facades stop with *ApprovalPendingError; Next never asks it
 	Memory              extension.Notes                // nil: tasks recall and store nothing
 	Durable             extension.Durable              // nil: model and tools are called directly
-	Blobs               engine.Blobs                   // nil: none; what input refers to, see content.BlobPart
-	Root                string                         // "": the process's working directory; where gates run
+	Blobs               engine.Blobs                   // nil: none; holds what input refers to, see content.BlobPart
+	Root                string                         // "": the process's working directory; where verifiers run
 
 	Limits        events.Limits       // per turn; zero: none
 	SessionLimits events.Limits       // over the session's life; zero: none
@@ -57,7 +57,7 @@ type Config struct {
 	Journal       journal.Journal     // nil: journal.NewMemory()
 	Logger        *zap.Logger         // nil: silent
 
-	Agent *events.AgentRef // nil: none; recorded: the definition that this configuration was made of
+	Agent *events.AgentRef // nil: none; recorded with the session: the definition behind this configuration
 }
 
 // ToolErrorPolicy says what a failed tool call does to the turn.
@@ -70,15 +70,14 @@ const (
 	FailRun
 )
 
-// ConfigError is returned by New for a configuration that cannot work; correct
-// the field.
+// ConfigError is returned by New for a configuration that cannot work. Correct the field.
 type ConfigError struct{ Field, Problem string }
 
 // Error names the field and its problem.
 func (e *ConfigError) Error() string { return fmt.Sprintf("agent config: %s: %s", e.Field, e.Problem) }
 
-// TranscriptError is returned by New for a transcript in which a tool call has no
-// result, two, or a result no call.
+// TranscriptError is returned by New for a transcript in which a tool call has no result
+// or two, or a result has no call.
 type TranscriptError struct {
 	Index   int
 	Call    content.CallID
@@ -139,10 +138,10 @@ func (c Config) validate() error {
 		}
 	}
 	if name := repeated(c.Mutators); name != "" {
-		return &ConfigError{"Mutators", "holds two mutators of the name " + name + ", by which the journal tells them apart"}
+		return &ConfigError{"Mutators", "holds two mutators named " + name + "; the journal tells them apart by name"}
 	}
 	if m, at := misplaced(c.Mutators); m != "" {
-		return &ConfigError{"Mutators", m + " stands at " + string(at) + ", which is no point of mutators"}
+		return &ConfigError{"Mutators", m + " is registered at " + string(at) + ", which has no mutators"}
 	}
 	if i, call, problem := loop.Unpaired(c.Transcript); problem != "" {
 		return &TranscriptError{Index: i, Call: call, Problem: problem}
@@ -150,7 +149,7 @@ func (c Config) validate() error {
 	return nil
 }
 
-// misplaced is a mutator that wants to stand where none can, and where.
+// misplaced finds a mutator that is registered at a point without mutators.
 func misplaced(ms []extension.Mutator) (name string, at extension.Point) {
 	for _, m := range ms {
 		for _, p := range extension.PointsOf(m) {
@@ -162,7 +161,7 @@ func misplaced(ms []extension.Mutator) (name string, at extension.Point) {
 	return "", ""
 }
 
-// repeated is a name that two mutators have, or empty.
+// repeated returns a name that two mutators share, or "".
 func repeated(ms []extension.Mutator) string {
 	var names []string
 	for _, m := range ms {

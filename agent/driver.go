@@ -131,7 +131,7 @@ func (d *Driver) wake() {
 	}
 }
 
-// takeArrived takes in the reports that have come already.
+// takeArrived decides on the reports that have arrived.
 func (d *Driver) takeArrived(ctx context.Context) error {
 	for len(d.held) > 0 {
 		r := d.held[0]

@@ -21,8 +21,8 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// Client talks to one cell. It is safe for concurrent use; the connection stays
-// its opener's to close.
+// Client talks to one cell. It is safe for concurrent use. Its opener closes the
+// connection.
 type Client struct {
 	nc      *nats.Conn
 	cell    *jetstream.Cell
@@ -83,15 +83,15 @@ func Open(nc *nats.Conn, namespace string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Send puts an ask into a session's inbox and wakes whoever drives it. It does not
-// wait for what becomes of it. The id names the ask for all time: sending it again
-// under the same id does nothing twice.
+// Send puts a command into a session's inbox and wakes its driver. It does not wait for
+// the outcome. The id names the command for all time: sending it again under the same id
+// does nothing twice.
 func (c *Client) Send(ctx context.Context, s content.SessionID, id string, cmd commands.Command) error {
 	_, err := c.send(ctx, s, id, cmd)
 	return err
 }
 
-// send returns the ask's sequence on its lane.
+// send returns the command's sequence on its lane.
 func (c *Client) send(ctx context.Context, s content.SessionID, id string, cmd commands.Command) (uint64, error) {
 	env := commands.Envelope{ID: id, Session: s, By: c.name, At: content.TimeOf(time.Now()), Command: cmd}
 	seq, err := c.inbox.Send(ctx, env)
@@ -111,16 +111,15 @@ func (c *Client) Sessions(ctx context.Context) ([]content.SessionID, error) {
 	return ids, nil
 }
 
-// Asking lists the sessions that have approvals which nobody has decided, and maybe
-// some that had one a moment ago: their journals say. It does not know what a release
-// without this list left behind, before such a session has been woken.
+// Asking lists the sessions with undecided approvals, and possibly some that had one a
+// moment ago: their journals are the authority. Sessions from a release without this list
+// appear once they have been woken.
 func (c *Client) Asking(ctx context.Context) ([]content.SessionID, error) {
 	return c.cell.Approvals().Sessions(ctx)
 }
 
-// Dead lists the sessions that have dead letters, calls whose workers were lost, and
-// maybe some that had one a moment ago: their journals say. It does not know what a
-// release without this list left behind, before such a session has been woken.
+// Dead lists the sessions with dead letters, which are calls whose workers were lost, and
+// possibly some that had one a moment ago. The same caveats hold as for Asking.
 func (c *Client) Dead(ctx context.Context) ([]content.SessionID, error) {
 	return c.cell.DeadLetters().Sessions(ctx)
 }

@@ -7,9 +7,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// ErrForbidden is returned when the server does not let this user do something: asks,
-// decisions and schedules are a permission each. The *jetstream.DeniedError in it says
-// which is missing. Ask whoever gives permissions, or have somebody else do it.
+// ErrForbidden is returned when the server denies this user something: asks, decisions and
+// schedules are a permission each. The *jetstream.DeniedError in it says which is missing.
 var ErrForbidden = errors.New("forbidden")
 
 // forbidden returns err as ErrForbidden if it is because the server denies it.

@@ -7,8 +7,8 @@ import (
 	"github.com/turnlog/turnlog/schedule"
 )
 
-// Schedule adds a schedule. It returns jetstream.ErrScheduled if there is one of that
-// name, unless it may replace it, schedule.ErrBadSchedule for one that cannot be, and
+// Schedule adds a schedule. It returns jetstream.ErrScheduled if the name is taken and
+// replace is false, schedule.ErrBadSchedule for a schedule that cannot work, and
 // ErrForbidden if this user is no scheduler.
 func (c *Client) Schedule(ctx context.Context, s schedule.Schedule, replace bool) error {
 	return forbidden(c.cell.Schedules().Add(ctx, s, replace))
@@ -21,7 +21,7 @@ func (c *Client) Schedules(ctx context.Context) ([]jetstream.Standing, error) {
 	return all, forbidden(err)
 }
 
-// Unschedule removes a schedule, with its firing that nobody has handled yet. It returns
+// Unschedule removes a schedule, with a firing that was not handled yet. It returns
 // jetstream.ErrNoSchedule if there is none, and ErrForbidden if this user is no
 // scheduler.
 func (c *Client) Unschedule(ctx context.Context, name string) error {

@@ -101,7 +101,7 @@ func TestAPromisedLengthAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What a command brings is recorded in an entry, which adds levels of its own.
+// An entry records the content of a command, with additional nesting.
 func TestACommandNestsLessDeeplyThanAnEntryMay(t *testing.T) {
 	t.Parallel()
 	result := content.NewResult("c", "t", content.StatusOK, "x")

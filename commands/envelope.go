@@ -90,11 +90,3 @@ func (e *Envelope) decode(dec *msgpack.Decoder) error {
 }
 
 const maxIDLen = 256
-
-func decodeAs[T Command](dec *msgpack.Decoder) (Command, error) {
-	var v T
-	if err := dec.Decode(&v); err != nil {
-		return nil, fmt.Errorf("decode %T: %w", v, err)
-	}
-	return v, nil
-}

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -43,64 +44,32 @@ func LaneOf(c Command) events.Lane {
 	return events.LaneLocal
 }
 
-var errUnknownName = errors.New("unknown command")
-
+// decodeCommand decodes the command with the name on the wire.
 func decodeCommand(name string, dec *msgpack.Decoder) (Command, error) {
-	switch name {
-	case "claim":
-		return decodeAs[Claim](dec)
-	case "open_session":
-		return decodeAs[OpenSession](dec)
-	case "submit_input":
-		return decodeAs[SubmitInput](dec)
-	case "continue":
-		return decodeAs[Continue](dec)
-	case "resolve_approval":
-		return decodeAs[ResolveApproval](dec)
-	case "allow_tools":
-		return decodeAs[AllowTools](dec)
-	case "settle_dead_letter":
-		return decodeAs[SettleDeadLetter](dec)
-	case "cancel":
-		return decodeAs[Cancel](dec)
-	case "detach_call":
-		return decodeAs[DetachCall](dec)
-	case "set_next_turn_cache":
-		return decodeAs[SetNextTurnCache](dec)
-	case "start_task":
-		return decodeAs[StartTask](dec)
-	case "close":
-		return decodeAs[Close](dec)
-	case "park":
-		return decodeAs[Park](dec)
-	case "report_reply":
-		return decodeAs[ReportReply](dec)
-	case "report_model_failed":
-		return decodeAs[ReportModelFailed](dec)
-	case "report_model_stopped":
-		return decodeAs[ReportModelStopped](dec)
-	case "report_result":
-		return decodeAs[ReportResult](dec)
-	case "report_attempt_lost":
-		return decodeAs[ReportAttemptLost](dec)
-	case "report_overtaken":
-		return decodeAs[ReportOvertaken](dec)
-	case "report_preflight":
-		return decodeAs[ReportPreflight](dec)
-	case "report_gate":
-		return decodeAs[ReportGate](dec)
-	case "report_hooks":
-		return decodeAs[ReportHooks](dec)
-	case "report_mutation":
-		return decodeAs[ReportMutation](dec)
-	case "report_recall":
-		return decodeAs[ReportRecall](dec)
-	case "report_verify":
-		return decodeAs[ReportVerify](dec)
-	case "report_memory":
-		return decodeAs[ReportMemory](dec)
-	case "report_timer":
-		return decodeAs[ReportTimer](dec)
+	for _, decode := range []func(string, *msgpack.Decoder) (Command, error){
+		decodeIf[Claim], decodeIf[OpenSession], decodeIf[SubmitInput], decodeIf[Continue], decodeIf[ResolveApproval],
+		decodeIf[AllowTools], decodeIf[SettleDeadLetter], decodeIf[Cancel], decodeIf[DetachCall],
+		decodeIf[SetNextTurnCache], decodeIf[StartTask], decodeIf[Close], decodeIf[Park],
+		decodeIf[ReportReply], decodeIf[ReportModelFailed], decodeIf[ReportModelStopped], decodeIf[ReportResult],
+		decodeIf[ReportAttemptLost], decodeIf[ReportOvertaken], decodeIf[ReportPreflight], decodeIf[ReportGate],
+		decodeIf[ReportHooks], decodeIf[ReportMutation], decodeIf[ReportRecall], decodeIf[ReportVerify],
+		decodeIf[ReportMemory], decodeIf[ReportTimer],
+	} {
+		if c, err := decode(name, dec); c != nil || err != nil {
+			return c, err
+		}
 	}
-	return nil, errUnknownName
+	return nil, errors.New("unknown command")
+}
+
+// decodeIf decodes a T. It returns nil if name is not the name of T.
+func decodeIf[T Command](name string, dec *msgpack.Decoder) (Command, error) {
+	var v T
+	if v.command() != name {
+		return nil, nil //nolint:nilnil // not this one
+	}
+	if err := dec.Decode(&v); err != nil {
+		return nil, fmt.Errorf("decode %T: %w", v, err)
+	}
+	return v, nil
 }

@@ -54,8 +54,7 @@ func TestAsksAndReportsAreDistinguished(t *testing.T) {
 	}
 }
 
-// Who may send what is a permission on a lane; a command on the wrong one is a
-// forged command.
+// Permissions are per lane, so a command in the wrong lane is forged.
 func TestEveryCommandHasTheLaneOfItsSender(t *testing.T) {
 	t.Parallel()
 	want := map[events.Lane][]string{

@@ -14,7 +14,7 @@ const (
 	samplePlace = content.Place("t3-r2-c1")
 )
 
-// samples holds one command of every kind that shows every field of its own.
+// samples returns one command of each kind with all fields set.
 func samples() []Command {
 	return append(askSamples(), reportSamples()...)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
-// sample is an item that shows every field.
+// sample is an item with all fields set.
 func sample() Item {
 	result := NewResult("c2", "read", StatusError, "no such file")
 	result.Code, result.Metadata = "failed", Metadata{}.With("k", "v")
@@ -30,7 +30,7 @@ func sample() Item {
 	}
 }
 
-// write is what an item is written as among what the module writes.
+// write encodes an item as part of other content.
 func write(t *testing.T, it Item) []byte {
 	t.Helper()
 	b, err := wire.Encode(64, func(e *msgpack.Encoder) error { return e.Encode(it) })
@@ -40,7 +40,7 @@ func write(t *testing.T, it Item) []byte {
 	return b
 }
 
-// writeByTags is what the library writes.
+// writeByTags encodes an item by its struct tags.
 func writeByTags(t *testing.T, it Item) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -67,8 +67,8 @@ func TestItemsAreWrittenAsTheirTagsSay(t *testing.T) {
 	}
 }
 
-// What is written elsewhere, as digests are, stays as it was, with integers at full
-// length.
+// Other encoders, such as those of digests, keep their settings and write full-length
+// integers.
 func TestItemsInOtherHandsAreWrittenAsBefore(t *testing.T) {
 	t.Parallel()
 	type tagged Item
@@ -81,7 +81,7 @@ func TestItemsInOtherHandsAreWrittenAsBefore(t *testing.T) {
 	}
 }
 
-// Every byte of an item is replaced by those that begin something else.
+// Each byte of an item is replaced by bytes that start other values.
 func TestItemsAreReadAsTheirTagsSay(t *testing.T) {
 	t.Parallel()
 	raw := write(t, sample())

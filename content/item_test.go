@@ -152,7 +152,7 @@ func TestDetachedItemsShareNothing(t *testing.T) {
 	}
 }
 
-// ruin changes in place everything that can be reached.
+// ruin modifies everything reachable in place.
 func ruin(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -6,8 +6,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// benchEntries are the two entries of a round with one call: what was replied, and what
-// came of the call.
+// benchEntries are the two entries of a round with one call: the reply and the result.
 func benchEntries() []Entry {
 	const place = content.Place("t12-r3-c1")
 	call := content.ToolCall{ID: "t12-r3-c1", Place: place, Name: "read", Input: []byte(`{"path":"a.go"}`)}

@@ -180,7 +180,7 @@ func mustEncode(t testing.TB, e Entry) []byte {
 	return payload
 }
 
-// encodeRaw returns the bytes of an entry whose one event holds any fields.
+// encodeRaw encodes an entry with one event of any fields.
 func encodeRaw(t *testing.T, kind string, fields any) []byte {
 	t.Helper()
 	return encodeWith(t, func(e *msgpack.Encoder) error {
@@ -188,7 +188,7 @@ func encodeRaw(t *testing.T, kind string, fields any) []byte {
 	})
 }
 
-// encodeWith returns the bytes of an entry with an event list of any shape.
+// encodeWith encodes an entry with any list of events.
 func encodeWith(t *testing.T, eventList func(*msgpack.Encoder) error) []byte {
 	t.Helper()
 	head := mustEncode(t, Entry{Version: Version, Session: "s", Seq: 1, Cause: "c"})

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
-// byTags is what the library writes of an event.
+// byTags encodes an event by its struct tags.
 func byTags(t *testing.T, ev Event) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -26,7 +26,7 @@ func byTags(t *testing.T, ev Event) []byte {
 	return b.Bytes()
 }
 
-// inRounds are the kinds of which there are many.
+// inRounds are the most frequent kinds.
 func inRounds() []Kind {
 	return []Kind{
 		KindRoundStarted, KindRoundFinished, KindModelCallStarted, KindReplyRecorded, KindUsageUpdated,
@@ -58,7 +58,7 @@ func TestEventsAreWrittenAsTheirTagsSay(t *testing.T) {
 	}
 }
 
-// Every byte of an event is replaced by those that begin something else.
+// Each byte of an event is replaced by bytes that start other values.
 func TestEventsAreReadAsTheirTagsSay(t *testing.T) {
 	t.Parallel()
 	for _, ev := range samples() {
@@ -88,7 +88,7 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// compareEvents reads an event as entries are read, and as the library reads it.
+// compareEvents decodes an event with its fields and by its struct tags.
 func compareEvents(t *testing.T, k Kind, b []byte) {
 	t.Helper()
 	if wire.Check(b, 32) != nil {

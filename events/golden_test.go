@@ -16,9 +16,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files that are missing; existing ones are never changed")
 
-// A golden file holds the base64 of an entry with one event, a blank line, and
-// the event as it is shown to people. Both are frozen: what a release wrote,
-// every later release reads and shows in the same way.
+// A golden file contains the base64 of an entry with one event, a blank line, and the
+// event in JSON. Both are frozen: every later release must read the entry and return
+// the same JSON.
 func TestGoldenBytesOfEveryKindAreReadAndWrittenUnchanged(t *testing.T) {
 	t.Parallel()
 	if *update {

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Each of these is a few bytes that promise four billion of something.
+// Each of these claims in a few bytes to contain four billion elements.
 func TestAPromisedLengthAllocatesNothing(t *testing.T) {
 	promise := func(code byte) []byte { return binary.BigEndian.AppendUint32([]byte{code}, 1<<32-1) }
 	inItems := func(payload []byte) []byte { // in place of the one item of an InputAccepted

@@ -60,8 +60,8 @@ func TestOnlyLiveAndDerivedKindsStayOutOfJournals(t *testing.T) {
 	}
 }
 
-// Two fields of one name would overwrite each other, and a field without a tag
-// would put a Go name on the wire.
+// Fields with the same key would overwrite each other, and a field without a tag would
+// put a Go name on the wire.
 func TestEveryFieldOnTheWireHasItsOwnShortKey(t *testing.T) {
 	t.Parallel()
 	seen := map[reflect.Type]bool{reflect.TypeFor[Hash](): true}

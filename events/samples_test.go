@@ -11,7 +11,7 @@ import (
 
 const sampleTime = content.Time(1_700_000_000_123_456_789)
 
-// samples holds one event of every kind that shows every field.
+// samples returns one event of each kind with all fields set.
 func samples() []Event {
 	return append(append(sessionSamples(), modelSamples()...), append(toolSamples(), turnSamples()...)...)
 }
@@ -56,7 +56,7 @@ func sampleCall() content.ToolCall {
 	}
 }
 
-// sampleItems shows every field of items and parts between them.
+// sampleItems returns items that together have all fields set.
 func sampleItems() []content.Item {
 	usage, call, result := sampleUsage(), sampleCall(), sampleResult()
 	return []content.Item{{

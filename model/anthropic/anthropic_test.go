@@ -19,10 +19,10 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 
-// canary is the key of all models here. It must come out nowhere.
+// canary is the key of all models here. It must not be printed.
 const canary = "sk-ant-canary-4711"
 
-// open returns a model that talks to s.
+// open returns a model that calls s.
 func open(t testing.TB, s *modeltest.Server, change ...func(*anthropic.Config)) *anthropic.Model {
 	t.Helper()
 	cfg := anthropic.Config{Model: "claude-test", APIKey: canary, BaseURL: s.URL}
@@ -36,7 +36,7 @@ func open(t testing.TB, s *modeltest.Server, change ...func(*anthropic.Config)) 
 	return m
 }
 
-// recorded is a stream of testdata.
+// recorded returns a stream in testdata.
 func recorded(t testing.TB, name string) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", name+".sse"))
@@ -46,7 +46,7 @@ func recorded(t testing.TB, name string) string {
 	return string(raw)
 }
 
-// replay makes one call that the recorded stream answers.
+// replay makes one call whose response is the recorded stream.
 func replay(t *testing.T, body string) (model.Reply, error) {
 	t.Helper()
 	s := modeltest.ServeOne(t, modeltest.Answer{Body: body})
@@ -64,7 +64,7 @@ func modelError(t *testing.T, err error) *model.Error {
 
 func TestModelConforms(t *testing.T) {
 	t.Parallel()
-	// byPrompt answers with the stream that the prompt names.
+	// byPrompt responds with the stream that the prompt names.
 	byPrompt := func(a modeltest.Asked) modeltest.Answer {
 		var r struct {
 			Messages []struct{ Content []struct{ Text string } }

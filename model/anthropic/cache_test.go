@@ -15,8 +15,8 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 
-// marked lists where a request has breakpoints: tool, system or message number and
-// block number, and for how long.
+// marked lists the breakpoints of a request: tool, system or message number, block
+// number, and retention.
 func marked(t *testing.T, body []byte) string {
 	t.Helper()
 	type block struct {
@@ -49,9 +49,8 @@ func marked(t *testing.T, body []byte) string {
 	return strings.Join(all, ", ")
 }
 
-// rounds is a session of one system prompt and some rounds, of three items each:
-// an assistant item with thinking behind its text, a result, a user text of two
-// parts.
+// rounds returns a session with one system prompt and some rounds of three items each:
+// an assistant item with text and thinking, a result, and user text in two parts.
 func rounds(n int) []content.Item {
 	items := []content.Item{content.SystemText("careful"), content.UserText("begin")}
 	for i := range n {

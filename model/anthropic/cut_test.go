@@ -23,7 +23,7 @@ func (f trip) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestCutAnywhereIsRetryable ends each recorded stream early, cleanly and
-// with an error. Half an answer must never pass for a whole one.
+// with an error. Part of a response must never count as a reply.
 func TestCutAnywhereIsRetryable(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"text", "thinking_calls", "compaction", "refusal", "cut_call"} {

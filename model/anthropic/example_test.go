@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/model/anthropic"
 )
 
-// stream is what the API sends for a short text.
+// stream is the API's response for a short text.
 const stream = `event: message_start
 data: {"type":"message_start","message":{"id":"msg_1","model":"claude-opus-5","usage":{"input_tokens":12,"output_tokens":1}}}
 

@@ -15,8 +15,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// TestLive asks the real API for a call, answers it, and has it told. It costs a
-// few hundred tokens. The key is ANTHROPIC_API_KEY, the model ANTHROPIC_MODEL.
+// TestLive gets a tool call from the real API and sends the result. It costs a few
+// hundred tokens. The key is ANTHROPIC_API_KEY, the model ANTHROPIC_MODEL.
 func TestLive(t *testing.T) {
 	key := os.Getenv("ANTHROPIC_API_KEY")
 	if key == "" {

@@ -21,7 +21,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the request files anew")
 
-// sent makes a call and returns what went over the wire.
+// sent makes a call and returns the request body.
 func sent(t *testing.T, r model.Request, change ...func(*anthropic.Config)) modeltest.Asked {
 	t.Helper()
 	s := modeltest.ServeOne(t, modeltest.Answer{Body: recorded(t, "text")})
@@ -74,7 +74,7 @@ func custom(name, data string) content.Part {
 	return content.Part{Kind: content.CustomKind, Name: name, Data: json.RawMessage(data)}
 }
 
-// conversation has everything that a transcript can have.
+// conversation contains everything that a transcript can contain.
 func conversation() []content.Item {
 	call := func(id content.CallID, wire, input string) content.Part {
 		return content.CallPart(content.ToolCall{ID: id, ProviderID: wire, Name: "read_file", Input: json.RawMessage(input)})
@@ -180,7 +180,7 @@ func TestThinkingOptions(t *testing.T) {
 	}
 }
 
-// An error result may hold nothing but text, and the first message must be a user's.
+// An error result may contain only text, and the first message must be a user's.
 func TestInvalidContentIsNotSent(t *testing.T) {
 	t.Parallel()
 	failed := content.NewResult("c1", "shot", content.StatusError, "Tool failed: half a picture")
@@ -215,7 +215,7 @@ func TestTheSameRequestHasTheSameBytes(t *testing.T) {
 }
 
 // TestRepliesAreSentBackUnchanged sends each recorded reply back and compares its
-// blocks with what the stream said.
+// blocks with those of the stream.
 func TestRepliesAreSentBackUnchanged(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 
-// fails is a model that never answers.
+// fails is a model that always fails.
 func fails(name string, e model.Error) model.Model {
 	return modeltest.NewFake(name, func(context.Context, model.Request) (model.Reply, error) { return model.Reply{}, &e })
 }
@@ -28,7 +28,7 @@ func says(name, text string) model.Model {
 	})
 }
 
-// breaks begins to speak and fails.
+// breaks is a model that fails after its first deltas.
 type breaks struct {
 	model.Model
 
@@ -50,7 +50,7 @@ func open(t testing.TB, cfg fallback.Config, models ...model.Model) *fallback.Mo
 	return m
 }
 
-// failure is what a call fails with.
+// failure returns the error of a call.
 func failure(t *testing.T, m model.Model, r model.Request, emit func(content.Delta)) model.Error {
 	t.Helper()
 	_, err := m.Call(t.Context(), r, emit)
@@ -205,7 +205,7 @@ func TestCapabilitiesAreThoseOfAllModels(t *testing.T) {
 	}
 }
 
-// can is a model that can do something.
+// can is a model with capabilities.
 type can struct{ c model.Capabilities }
 
 func (can) Name() string                       { return "can" }

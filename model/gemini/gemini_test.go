@@ -16,7 +16,7 @@ import (
 
 const canary = "AIza-canary-0123456789"
 
-// events writes pieces of an answer as the provider streams them.
+// events returns pieces of a response as the provider streams them.
 func events(pieces ...string) string {
 	var b strings.Builder
 	for _, p := range pieces {

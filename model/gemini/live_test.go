@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 
-// TestLive talks with the provider: go test -tags live ./model/gemini -run TestLive
+// TestLive calls the provider: go test -tags live ./model/gemini -run TestLive
 func TestLive(t *testing.T) {
 	key := os.Getenv("GEMINI_API_KEY")
 	if key == "" {

@@ -19,7 +19,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// conversation has everything that a request may hold.
+// conversation contains everything that a request can contain.
 func conversation() []content.Item {
 	thought := content.Part{Kind: content.ReasoningKind, Name: "gemini", Text: "I must look."}
 	alien := content.Part{Kind: content.ReasoningKind, Name: "anthropic", Text: "Hm.", Reasoning: &content.Reasoning{Signature: []byte("x")}}
@@ -95,7 +95,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// golden compares a request's body with the file of that name.
+// golden compares the body of a request with a file.
 func golden(t *testing.T, name string, body []byte) {
 	t.Helper()
 	var pretty bytes.Buffer

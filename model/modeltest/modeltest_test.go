@@ -46,7 +46,7 @@ func (b broken) Call(ctx context.Context, r model.Request, emit func(content.Del
 	return b(ctx, r, emit)
 }
 
-// honest answers as it should; the broken models change one thing about it.
+// honest is a correct model. The broken ones change one thing.
 func honest(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
 	return giving(Text("hello"))(ctx, r, emit)
 }
@@ -148,7 +148,7 @@ func untyped(ctx context.Context, r model.Request, emit func(content.Delta)) (mo
 
 const secret = "sk-canary"
 
-// when is honest, but for one prompt: that fails with err, or succeeds for nil.
+// when is honest except for one prompt, which fails with err or, for nil, succeeds.
 func when(what string, err error) broken {
 	return func(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
 		if prompt(r) == what {
@@ -158,18 +158,17 @@ func when(what string, err error) broken {
 	}
 }
 
-// errWhole stands for no error where the harness would put its own.
+// errWhole means no error where the harness would use its own.
 var errWhole = errors.New("whole")
 
-// blurting hides its key from its message, but not from who prints all of it.
+// blurting hides its key in its message, but not in its other printed forms.
 type blurting struct{}
 
 func (*blurting) Error() string { return "no" }
 
 func (*blurting) Unwrap() error { return errors.New("sent " + secret) }
 
-// scribbling writes to its requests, one call at a time: what is to be found is
-// the writing, not a race.
+// scribbling modifies its requests, one call at a time, so that there is no race.
 func scribbling() broken {
 	var mu sync.Mutex
 	return func(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
@@ -180,7 +179,7 @@ func scribbling() broken {
 	}
 }
 
-// failing runs the suite and returns the properties that m does not have.
+// failing runs the suite and returns the properties that m violates.
 func failing(t *testing.T, m broken) []string {
 	t.Helper()
 	s := newSuite(Factory{
@@ -210,7 +209,7 @@ func failing(t *testing.T, m broken) []string {
 	return names
 }
 
-// cutting is m, but that its answers break off.
+// cutting is m with responses that are cut off.
 func cutting(m broken) broken {
 	return func(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
 		reply, err := m(ctx, r, emit)
@@ -224,7 +223,7 @@ func cutting(m broken) broken {
 	}
 }
 
-// recorder notes failures instead of failing.
+// recorder records failures instead of failing.
 type recorder struct {
 	testing.TB
 	failed bool

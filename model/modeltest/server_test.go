@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// answered is an answer as its client sees it.
+// answered is a response as the client sees it.
 type answered struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// exchange posts body and reads the whole answer.
+// exchange posts body and reads the complete response.
 func exchange(ctx context.Context, t *testing.T, url, body string) (answered, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))

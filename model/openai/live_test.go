@@ -15,8 +15,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// TestLive asks a real server: OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL
-// say which.
+// TestLive calls a real server, according to OPENAI_API_KEY, OPENAI_BASE_URL and
+// OPENAI_MODEL.
 func TestLive(t *testing.T) {
 	key, base := os.Getenv("OPENAI_API_KEY"), os.Getenv("OPENAI_BASE_URL")
 	if key == "" && base == "" {
@@ -39,7 +39,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// round lets the model call a tool and tell what came of it.
+// round makes the model call a tool and report the result.
 func round(t *testing.T, m *Model) {
 	t.Helper()
 	r := modeltest.Ask("What is the secret word of Berlin? Look it up, then answer with the word alone.")

@@ -19,10 +19,10 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 
-// canary is the key of all tests. It must show up nowhere but in its header.
+// canary is the key of all tests. It may be only in its header.
 const canary = "sk-canary-1234567890"
 
-// open returns the model of the configuration, asking the server.
+// open returns a model that calls the server.
 func open(t testing.TB, s *modeltest.Server, cfg Config) *Model {
 	t.Helper()
 	if cfg.Model == "" {
@@ -38,7 +38,7 @@ func open(t testing.TB, s *modeltest.Server, cfg Config) *Model {
 	return m
 }
 
-// openOwn returns the model at OpenAI's own address, which the server stands for.
+// openOwn returns a model at OpenAI's own address, replaced by the server.
 func openOwn(t testing.TB, s *modeltest.Server, cfg Config) *Model {
 	t.Helper()
 	cfg.BaseURL, cfg.APIKey = OpenAI, canary
@@ -69,7 +69,7 @@ func recorded(t testing.TB, name string) string {
 	return string(raw)
 }
 
-// events writes a stream whose events have the given data.
+// events returns a stream of events with the data.
 func events(data ...string) string {
 	var b strings.Builder
 	for _, d := range data {
@@ -78,7 +78,7 @@ func events(data ...string) string {
 	return b.String()
 }
 
-// ask makes a call that must succeed.
+// ask makes a call, which must succeed.
 func ask(t testing.TB, m model.Model, r model.Request) model.Reply {
 	t.Helper()
 	reply, err := m.Call(t.Context(), r, func(content.Delta) {})
@@ -88,7 +88,7 @@ func ask(t testing.TB, m model.Model, r model.Request) model.Reply {
 	return reply
 }
 
-// askFailing makes a call that must fail.
+// askFailing makes a call, which must fail.
 func askFailing(t testing.TB, m model.Model, r model.Request) *model.Error {
 	t.Helper()
 	reply, err := m.Call(t.Context(), r, func(content.Delta) {})

@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew; read the diff")
+var rewrite = flag.Bool("rewrite", false, "update the golden files; review the diff")
 
 func specs() []tool.Spec {
 	return []tool.Spec{
@@ -33,7 +33,7 @@ func specs() []tool.Spec {
 	}
 }
 
-// own returns a part as the model of origin made it.
+// own returns a part that the model at origin sent.
 func own(origin string, p content.Part, n note) content.Part {
 	n.Origin = origin
 	p.Metadata = p.Metadata.With(Provider, n)
@@ -48,8 +48,8 @@ func media(modality, mime, bytes, uri string) content.Part {
 	return content.Part{Kind: content.MediaKind, Media: &content.Media{Modality: modality, MIME: mime, Bytes: []byte(bytes), URI: uri}}
 }
 
-// conversation has all that a transcript may hold; what this provider said came
-// from the origin.
+// conversation contains everything that a transcript can contain. The provider's parts
+// are from origin.
 func conversation(origin string) []content.Item {
 	thought := own(origin, content.Part{
 		Kind: content.ReasoningKind, Name: Provider, Text: "**Looking**",
@@ -150,7 +150,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// golden compares a request's body with the file, both laid out for people.
+// golden compares the indented body of a request with a file.
 func golden(t *testing.T, name string, body []byte) {
 	t.Helper()
 	var got bytes.Buffer

@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 
-// answered returns the reply of the API to a stream.
+// answered returns the reply for a stream.
 func answered(t *testing.T, api API, body string) model.Reply {
 	t.Helper()
 	return ask(t, open(t, modeltest.ServeOne(t, modeltest.Answer{Body: body}), Config{API: api}), modeltest.Ask("x"))

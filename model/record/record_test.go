@@ -21,7 +21,7 @@ import (
 
 func quiet(content.Delta) {}
 
-// rich answers with everything that a reply can hold; to "fail" it says no at first.
+// rich replies with everything that a reply can contain. Its first attempt at "fail" fails.
 func rich() model.Model {
 	return modeltest.NewFake("rich:1", func(_ context.Context, r model.Request) (model.Reply, error) {
 		last := r.Transcript[len(r.Transcript)-1].Text()
@@ -40,7 +40,7 @@ func rich() model.Model {
 	})
 }
 
-// recorded makes a cassette of the requests, and returns its file.
+// recorded records the requests and returns the file of the cassette.
 func recorded(t testing.TB, inner model.Model, cfg record.Config, requests ...model.Request) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tape.jsonl")

@@ -26,7 +26,7 @@ type env map[string]string
 
 func (e env) get(name string) string { return e[name] }
 
-// keys are those of all providers.
+// keys has the keys of all providers.
 func keys() env {
 	return env{"ANTHROPIC_API_KEY": canary, "OPENAI_API_KEY": canary, "GEMINI_API_KEY": canary}
 }
@@ -211,7 +211,7 @@ func TestFallbackNamesCanBeParsed(t *testing.T) {
 	}
 }
 
-// opened is a model that remembers how it was opened.
+// opened is a model that keeps its setup.
 type opened struct {
 	setup registry.Setup
 }

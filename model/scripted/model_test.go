@@ -35,7 +35,7 @@ func ask(t *testing.T, m model.Model, r model.Request) model.Reply {
 	return reply
 }
 
-// after is a request whose transcript is a question and the items.
+// after returns a request with a question and the items.
 func after(items ...content.Item) model.Request {
 	r := modeltest.Ask("What is in a.txt?")
 	r.Transcript = append(r.Transcript, items...)

@@ -44,8 +44,7 @@ func cannotListen(a address, err error) error {
 	return fmt.Errorf("listen on %s: %w: use a host and port of this machine, like 127.0.0.1:4222", a, cause)
 }
 
-// warnIfOpen tells the operator when anybody on the network may read and write
-// everything.
+// warnIfOpen warns if every host on the network may read and write everything.
 func warnIfOpen(cfg config) {
 	if cfg.listen == nil || cfg.user != "" {
 		return

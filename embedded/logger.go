@@ -7,8 +7,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// serverLog hands the server's printf lines to zap. The server tells much that
-// only its developers want, so notices arrive as debug.
+// serverLog passes the server's log lines to zap. Most of them interest only its
+// developers, so notices are logged at debug level.
 type serverLog struct {
 	log *zap.Logger
 
@@ -40,8 +40,8 @@ func (l *serverLog) Warnf(format string, v ...any) { l.log.Warn("server warning"
 // Errorf implements the server's logger.
 func (l *serverLog) Errorf(format string, v ...any) { l.log.Error("server error", line(format, v)) }
 
-// Fatalf implements the server's logger. A server in somebody's process must not
-// end that process: the line is kept, and Start returns it as an error.
+// Fatalf implements the server's logger. An embedded server must not
+// end its process: the line is kept, and Start returns it as an error.
 func (l *serverLog) Fatalf(format string, v ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

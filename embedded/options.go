@@ -31,7 +31,7 @@ type config struct {
 	maxStore  int64
 	maxMemory int64
 
-	// Who may come in, and how. Without listen there is no socket.
+	// Access. Without listen there is no socket.
 	listen     *address
 	tls        *tls.Config
 	user, pass string
@@ -152,8 +152,8 @@ func WithTLS(cfg *tls.Config) Option {
 	}
 }
 
-// WithUser lets in only who gives this name and password. [Server.Connect] gives
-// them by itself.
+// WithUser requires this name and password of every connection. [Server.Connect]
+// supplies them.
 func WithUser(name, password string) Option {
 	return func(c *config) error {
 		if name == "" || password == "" {
@@ -177,8 +177,8 @@ func WithSettings(text string) Option {
 	}
 }
 
-// WithLogger sends what the server has to say to log: its warnings and errors as
-// such, all else at debug level. Without this option it is silent.
+// WithLogger logs the server's warnings and errors as such, everything else at
+// debug level. Without this option it is silent.
 func WithLogger(log *zap.Logger) Option {
 	return func(c *config) error {
 		if log == nil {

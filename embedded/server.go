@@ -81,7 +81,7 @@ func start(ctx context.Context, cfg config, name string, routes *routing) (*Serv
 	return &Server{nats: ns, cfg: cfg, store: st, closed: make(chan struct{})}, nil
 }
 
-// launch brings the server itself up, or leaves nothing of it behind.
+// launch starts the server, or cleans up after a failure.
 func launch(ctx context.Context, cfg config, o *server.Options) (*server.Server, error) {
 	ns, err := server.NewServer(o)
 	if err != nil {
@@ -237,7 +237,7 @@ func (s *Server) stopped() bool {
 // FlushTimeout; the JetStream API of the client does so by itself.
 func PrepareForSynctest() { ats.Register() }
 
-// oneUser lets in one name and password. The server has that too, but warns that
+// oneUser authenticates one name and password. The server has that too, but warns that
 // the password it was given is readable, which is for configuration files.
 type oneUser struct{ name, pass string }
 

@@ -17,7 +17,7 @@ import (
 // or use another directory.
 var ErrStoreInUse = errors.New("store directory is in use")
 
-// errLocked is what lockFile returns when somebody else has the lock.
+// errLocked is what lockFile returns when another server has the lock.
 var errLocked = errors.New("locked")
 
 // lockName is the file in a store directory that its owner keeps locked. It is
@@ -28,10 +28,10 @@ const lockName = "turnlog.lock"
 // store is a directory that this server alone uses.
 type store struct {
 	dir  string
-	lock *os.File // nil for a private directory, which nobody else can know
+	lock *os.File // nil for a private directory, which only this server knows
 }
 
-// openStore takes hold of dir, or of a new private directory if dir is empty.
+// openStore locks dir, or of a new private directory if dir is empty.
 func openStore(dir string) (*store, error) {
 	if dir == "" {
 		tmp, err := os.MkdirTemp("", "turnlog-")
@@ -71,15 +71,15 @@ func unusable(dir string, err error) error {
 	return fmt.Errorf("store %s: %w: %s", dir, cause, hint)
 }
 
-// sign writes the process id into the lock file, for the error of the next one
-// who comes. It is a courtesy: failing to write it changes nothing.
+// sign writes the process id into the lock file, for the error of the next server
+// that tries. Failing to write it changes nothing.
 func sign(lock *os.File) {
 	if lock.Truncate(0) == nil {
 		_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 }
 
-// owner tells which process signed the lock file, as far as that can be read.
+// owner names the process that signed the lock file, if that can be read.
 func owner(lock *os.File) string {
 	b, err := io.ReadAll(io.LimitReader(lock, 32))
 	if err != nil {
@@ -95,7 +95,7 @@ func owner(lock *os.File) string {
 	return " (process " + strconv.Itoa(pid) + ")"
 }
 
-// release gives the directory up, and removes it if it was private.
+// release unlocks the directory, and removes it if it was private.
 func (s *store) release() error {
 	if s.lock == nil {
 		if err := os.RemoveAll(s.dir); err != nil {

@@ -14,7 +14,7 @@ func TestAgentsArePublishedInVersions(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, agents := t.Context(), c.Agents()
 		if _, err := agents.Get(ctx, "reviewer", ""); !errors.Is(err, ErrNoAgent) {
-			t.Errorf("Get of what nobody published = %v, want ErrNoAgent", err)
+			t.Errorf("Get of an unpublished agent = %v, want ErrNoAgent", err)
 		}
 		must(t, agents.Publish(ctx, "reviewer", "v1", []byte("one")))
 		must(t, agents.Publish(ctx, "reviewer", "v2", []byte("two")))

@@ -36,7 +36,7 @@ func TestHeadersOfASenderAreNotTakenForTheServers(t *testing.T) {
 	})
 }
 
-// aim has the server send a message with that content to a subject, as whoever may
+// aim has the server send a message with that content to a subject, as a user who may
 // store something and read it can.
 func aim(t *testing.T, c *Cell, subject string, data []byte) {
 	t.Helper()

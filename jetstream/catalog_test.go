@@ -95,7 +95,7 @@ func TestWorkerThatWithdrawsIsGoneAtOnce(t *testing.T) {
 		if !time.Now().Equal(start) {
 			t.Errorf("it took %v", time.Since(start))
 		}
-		must(t, c.Catalog().Withdraw(t.Context(), "nobody"))
+		must(t, c.Catalog().Withdraw(t.Context(), "absent"))
 		must(t, c.Catalog().Advertise(t.Context(), offer("w1", "a"))) // it comes back
 		wantOffers(t, v, offer("w1", "a"), offer("w2", "b"))
 	})
@@ -194,7 +194,7 @@ func TestWatchOutlivesALostRequest(t *testing.T) {
 			o.InProcessServer = way
 			return nil
 		})
-		if _, err := nc.RequestWithContext(within(t, time.Second), "nobody", nil); !errors.Is(err, nats.ErrNoResponders) { // now it hears answers
+		if _, err := nc.RequestWithContext(within(t, time.Second), "absent", nil); !errors.Is(err, nats.ErrNoResponders) { // now it hears answers
 			t.Fatal(err)
 		}
 		way.kinds = []string{"STREAM.INFO", "CONSUMER.CREATE"}

@@ -46,7 +46,7 @@ func (c *contest) run(ctx context.Context, t *testing.T) {
 	wg.Wait()
 }
 
-// step appends behind what is last, if nobody else does.
+// step appends after the last entry, unless another writer does.
 func (c *contest) step(ctx context.Context, j *Journal, s content.SessionID, n int) (done bool, _ error) {
 	var head journal.Head
 	last, err := j.Last(ctx, s)

@@ -17,17 +17,17 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// A server does not answer what it denies: whoever waits must not wait for that.
+// A server does not answer what it denies: requests must not wait for that.
 func TestWhatIsDeniedFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, embedded.WithSettings(`authorization { users: [
 		{ user: admin, password: p }
-		{ user: nobody, password: p, permissions: { publish: { allow: "nothing" } } }
+		{ user: silent, password: p, permissions: { publish: { allow: "nothing" } } }
 		{ user: deaf, password: p, permissions: { subscribe: { allow: "nothing" } } }
 	] }`))
 	provision(t, connect(t, s, nats.UserInfo("admin", "p")))
 	quiet := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
-	mute := openCell(t, connect(t, s, nats.UserInfo("nobody", "p"), quiet))
+	mute := openCell(t, connect(t, s, nats.UserInfo("silent", "p"), quiet))
 	deaf := openCell(t, connect(t, s, nats.UserInfo("deaf", "p"), quiet))
 	ctx := within(t, time.Minute)
 	cases := map[string]struct {
@@ -41,7 +41,7 @@ func TestWhatIsDeniedFailsAtOnce(t *testing.T) {
 		"an entry": {func(c *Cell) error {
 			_, err := c.Journal().Append(ctx, journal.Head{}, events.Entry{Session: "s", Cause: "a", Events: []events.Event{events.SessionClosed{}}})
 			if errors.Is(err, journal.ErrUnknown) != strings.Contains(err.Error(), "may not hear") {
-				t.Errorf("Append = %v: what the server did not take was not written, and of what it took nobody knows", err)
+				t.Errorf("Append = %v: a refused entry was not written, and the outcome of an accepted one is unknown", err)
 			}
 			return err
 		}, "turnlog.journal.s"},
@@ -69,7 +69,7 @@ func TestWhatIsDeniedFailsAtOnce(t *testing.T) {
 	}
 }
 
-// Nobody is denied anything by what somebody else was denied on the same connection.
+// A denial affects no other request on the same connection.
 func TestADenialIsOfItsOwnRequest(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, embedded.WithSettings(`authorization { users: [

@@ -107,7 +107,7 @@ func TestAnObserverThatIsStartedAgainMissesNothing(t *testing.T) {
 			if i%3 == 1 {
 				one.run(t.Context(), 1)
 			}
-			w.write(2) // while nobody observes
+			w.write(2) // without an observer
 		}
 		all.run(t.Context(), len(w.all)-len(all.dealt))
 		all.expect(w.all)

@@ -12,9 +12,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// hostile returns what anybody may have written where a value of a map is expected
-// under key: promises that are not kept, nesting without end, types that nobody
-// writes, and something behind a good value.
+// hostile returns untrusted bytes where a value of a map is expected under key: promises that are
+// not kept, endless nesting, unknown types, and trailing bytes.
 func hostile(t *testing.T, key string, good any) map[string][]byte {
 	t.Helper()
 	under := func(value ...byte) []byte {

@@ -301,7 +301,7 @@ func TestAppendWithoutAStreamSaysSo(t *testing.T) {
 	inBareBubble(t, func(t *testing.T, c *Cell) {
 		_, err := c.Journal().Append(t.Context(), journal.Head{}, journaltest.Entry("s", 1))
 		if !errors.Is(err, ErrNotProvisioned) || outcome(err) != "neither" {
-			t.Errorf("Append = %v, want ErrNotProvisioned: nobody can have written it", err)
+			t.Errorf("Append = %v, want ErrNotProvisioned: it cannot have been written", err)
 		}
 		if _, err := c.Journal().Last(t.Context(), "s"); !errors.Is(err, ErrNotProvisioned) {
 			t.Errorf("Last = %v, want ErrNotProvisioned", err)

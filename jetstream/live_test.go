@@ -43,7 +43,7 @@ func TestLiveEventsReachWhoListens(t *testing.T) {
 			t.Helper()
 			must(t, c.Live().Publish(id, events.ToolProgress{Call: "c1", Text: text, Share: 0.5}))
 		}
-		publish("s1", "before anybody listened")
+		publish("s1", "before the subscription")
 		synctest.Wait()
 		one, all := heard(t.Context(), t, other, "s1"), heard(t.Context(), t, other, AllSessions)
 		synctest.Wait()

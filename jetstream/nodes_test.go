@@ -127,7 +127,7 @@ func TestProbeTellsTheDeadFromTheLiving(t *testing.T) {
 	})
 }
 
-func TestProbeWithoutAConnectionAccusesNobody(t *testing.T) {
+func TestProbeWithoutAConnectionCondemnsNoNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -144,8 +144,8 @@ func TestProbeWithoutAConnectionAccusesNobody(t *testing.T) {
 	})
 }
 
-// TestProbeOfADeafConnectionAccusesNobody: all nodes are silent to who hears nothing.
-func TestProbeOfADeafConnectionAccusesNobody(t *testing.T) {
+// TestProbeOfADeafConnectionCondemnsNoNode: all nodes seem silent on such a connection.
+func TestProbeOfADeafConnectionCondemnsNoNode(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, embedded.WithListener("127.0.0.1:0"))
 	p := faultproxy.New()
@@ -203,7 +203,7 @@ func TestProbeOfANodeThatConnectsAgain(t *testing.T) {
 }
 
 // TestARecordDoesNotWaitForItsAcknowledgement: what is taken meanwhile is to be recorded,
-// too, and nobody may hear of this one.
+// too, and this one may reach no node.
 func TestARecordDoesNotWaitForItsAcknowledgement(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, embedded.WithListener("127.0.0.1:0"))

@@ -138,7 +138,7 @@ func TestDeliveryCountsOnlyWhatWasHandedOut(t *testing.T) {
 		must(t, c.Tasks().Dispatch(t.Context(), shellTask("t1-r1-c1")))
 		first := claimTask(t, worker(t, connect(t, s)), time.Second)
 		if first.Delivery() != 1 {
-			t.Fatalf("Delivery = %d, want 1: nobody has begun the task", first.Delivery())
+			t.Fatalf("Delivery = %d, want 1: no worker has begun the task", first.Delivery())
 		}
 		raw := first.(*claim)
 		if meta, err := (&nats.Msg{Reply: raw.reply, Sub: &nats.Subscription{}}).Metadata(); err != nil || meta.NumDelivered != 4 {
@@ -187,7 +187,7 @@ func TestClosedQueueAsksForNothing(t *testing.T) {
 }
 
 // TestNoTaskIsLostToAQueueThatCloses has tasks come while requests are withdrawn:
-// whichever side got them, each is claimed at once and nobody's lease has to lapse.
+// whichever side got them, each is claimed at once and no lease has to expire.
 func TestNoTaskIsLostToAQueueThatCloses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

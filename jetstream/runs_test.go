@@ -132,7 +132,7 @@ func TestHeldTellsALostToken(t *testing.T) {
 		if held, err = token.Held(t.Context()); held || err != nil {
 			t.Fatalf("Held of a token that is gone = %v, %v, want false", held, err)
 		}
-		take(t, r, time.Second) // the probe has woken whoever drives it next
+		take(t, r, time.Second) // the probe woke the session for its next driver
 	})
 }
 

@@ -99,7 +99,7 @@ func TestWhatIsMissedIsOneFiring(t *testing.T) {
 		must(t, c.Schedules().Add(t.Context(), planned("every", every), false))
 		must(t, c.Schedules().Add(t.Context(), planned("once", once), false))
 
-		<-time.After(5*time.Hour + 30*time.Minute + 5*time.Second) // nobody handles them
+		<-time.After(5*time.Hour + 30*time.Minute + 5*time.Second) // they are not handled
 		last := time.Now().Truncate(time.Hour)
 		for name, want := range map[string]time.Time{"hourly": last, "every": last.Add(30 * time.Minute), "once": once.At} {
 			f := firing(t, c, name, 0)

@@ -92,7 +92,7 @@ func TestTimersSurviveARestart(t *testing.T) {
 		<-time.After(10 * time.Minute)
 		c = openCell(t, connect(t, startServer(t, embedded.WithStore(dir))))
 		<-time.After(2 * time.Second)
-		wantIDs(t, read(t, c, "s1"), "due soon") // it was due while nobody was there
+		wantIDs(t, read(t, c, "s1"), "due soon") // it was due while the server was down
 		<-time.After(time.Hour)
 		wantIDs(t, read(t, c, "s1"), "due soon", "due later")
 	})

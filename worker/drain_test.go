@@ -182,7 +182,7 @@ func TestDrainSaysWhichCallsNeverBegan(t *testing.T) {
 	})
 }
 
-func TestDrainEndsThoughNobodyTakesTheReport(t *testing.T) {
+func TestDrainEndsAlthoughReportsFail(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

@@ -79,7 +79,7 @@ func TestPermissionsAreEnforcedWhereTheFilesAre(t *testing.T) {
 		w.end(t)
 	})
 	if _, err := os.Stat(filepath.Join(top, "out", "other")); err == nil {
-		t.Error("what nobody approved was written")
+		t.Error("an unapproved file was written")
 	}
 }
 

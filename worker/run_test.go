@@ -296,7 +296,7 @@ func TestQuestionIsReportedAndTheCallMadeAgain(t *testing.T) {
 	})
 }
 
-// TestQuestionThatIsLostIsNoLoss: the worker took the task off, and nobody heard the
+// TestQuestionThatIsLostIsNoLoss: the worker took the task off, and no driver heard the
 // question. A call that may not run twice must not end as unknown for that.
 func TestQuestionThatIsLostIsNoLoss(t *testing.T) {
 	t.Parallel()

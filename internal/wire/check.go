@@ -1,11 +1,10 @@
-// Package wire guards the decoders of bytes that anybody may have written, and reads
-// and writes what there is most of faster than they do.
+// Package wire protects MessagePack decoders from untrusted bytes, and reads and writes the
+// most frequent structs faster than they do.
 //
 // The one idea: a msgpack header is a promise of what follows, and a decoder
-// that believes it allocates room for four billion elements on the word of five
-// bytes. [Check] walks the bytes first, without allocating, and lets only those
-// through whose promises are kept and whose nesting is bounded; what passes can
-// be handed to any decoder.
+// that trusts it allocates four billion elements because of five bytes. [Check] walks the
+// bytes first, without allocating, and accepts only those whose promises are kept and whose
+// nesting is bounded; accepted bytes are safe for any decoder.
 //
 // [Record] is for the few structs that long journals consist of. It reads and writes
 // exactly what the library does by their tags, among what the library reads and writes

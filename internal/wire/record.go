@@ -129,7 +129,7 @@ func readStruct[T any](r *Record, v *T, fields func(*T, *Record)) {
 		switch {
 		case listed && r.open.fields > 0:
 			r.fail(errFields)
-		case r.open.fields == before: // nobody here knows it
+		case r.open.fields == before: // this release does not know it
 			r.skip()
 			r.next()
 		}

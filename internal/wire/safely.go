@@ -5,11 +5,10 @@ import (
 	"fmt"
 )
 
-// ErrBroke is returned by Safely when a decoder broke on what it read.
+// ErrBroke is returned by Safely when a decoder panicked.
 var ErrBroke = errors.New("it cannot be read")
 
-// Safely runs a decoder of other people's making on bytes that anybody may have
-// written: where it panics, that is an error.
+// Safely runs a third-party decoder on untrusted bytes and turns a panic into an error.
 func Safely(decode func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -267,7 +267,7 @@ func (s *stopped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo reads as anybody would.
+// WriteTo reads through Read.
 func (s *stopped) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{s}) }
 
 func TestWhatOnlyAScheduleNamesIsKept(t *testing.T) {

@@ -24,6 +24,6 @@ func TestRolesThatMayAreKnown(t *testing.T) {
 		}
 	}
 	if got := c.Allowed(&jetstream.DeniedError{Subject: "turnlog.delta.s", Hearing: true}); len(got) == 0 {
-		t.Error("nobody may hear deltas")
+		t.Error("no role may hear deltas")
 	}
 }

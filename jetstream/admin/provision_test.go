@@ -212,7 +212,7 @@ func TestBadConfigsAreRefused(t *testing.T) {
 	})
 }
 
-func TestQueuesKeepTheSettingsThatNobodyNames(t *testing.T) {
+func TestQueuesKeepTheirOtherSettings(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		must(t, c.EnsureQueue(t.Context(), QueueConfig{Name: "q", Concurrency: 5}))
 		for _, same := range []QueueConfig{{Name: "q"}, {Name: "q", Concurrency: 5}, {Name: "q", AckWait: 30 * time.Second}} {
@@ -276,7 +276,7 @@ func TestAServerWithoutJetStreamIsCalledThat(t *testing.T) {
 }
 
 // serverWithoutJetStream speaks as much of the protocol as it takes to say that
-// nobody takes a request, and returns its URL.
+// no responder takes a request, and returns its URL.
 func serverWithoutJetStream(t *testing.T) string {
 	t.Helper()
 	var lc net.ListenConfig
@@ -291,13 +291,13 @@ func serverWithoutJetStream(t *testing.T) string {
 			if err != nil {
 				return
 			}
-			wg.Go(func() { serveNobody(conn) })
+			wg.Go(func() { serveNoResponders(conn) })
 		}
 	})
 	return "nats://" + l.Addr().String()
 }
 
-func serveNobody(conn net.Conn) {
+func serveNoResponders(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	_, _ = fmt.Fprintf(conn, "INFO {\"server_id\":\"N\",\"version\":\"2.15.2\",\"headers\":true,\"max_payload\":1048576}\r\n")
 	sid := "1"

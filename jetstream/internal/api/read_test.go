@@ -103,7 +103,7 @@ func TestTornBatchesAreAskedForAgain(t *testing.T) {
 		},
 		{"the end is lost", [][]reply{{{seq: 3}}, end}, []uint64{1, 4}, []uint64{3}},
 		{"no answer at all", [][]reply{{}, {{seq: 3}, {status: "204", before: 3}}}, []uint64{1, 1}, []uint64{3}},
-		{"nobody serves it for a while", [][]reply{{{status: "503"}}, {{status: "503"}}, end}, []uint64{1, 1, 1}, nil},
+		{"no server serves it for a while", [][]reply{{{status: "503"}}, {{status: "503"}}, end}, []uint64{1, 1, 1}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, c *Conn) {
@@ -131,7 +131,7 @@ func TestBatchesThatFailSaySo(t *testing.T) {
 		want   error
 	}{
 		{"refused", []reply{{status: "408"}}, nil},
-		{"nobody serves the stream", []reply{{status: "503"}}, ErrNotProvisioned},
+		{"no server serves the stream", []reply{{status: "503"}}, ErrNotProvisioned},
 		{"never an end", []reply{}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// fakeConsumer answers requests for messages as a test says; nobody else does.
+// fakeConsumer answers requests for messages as a test says.
 type fakeConsumer struct {
 	nc       *nats.Conn
 	requests chan *nats.Msg
@@ -181,7 +181,7 @@ func TestPullerAsksOncePerClaimer(t *testing.T) {
 		}
 		f.give(t, p, "a")
 		wantTaken(t, got, "a")
-		f.give(t, p, "b") // nobody waits
+		f.give(t, p, "b") // there is no taker
 		if len(*strays) != 1 || (*strays)[0] != "b" {
 			t.Errorf("strays %v, want b", *strays)
 		}

@@ -176,7 +176,7 @@ func (d *driver) openWithAgent(ctx context.Context, env *commands.Envelope) erro
 		asked := c.Transcript
 		var err error
 		if c.Config, c.Transcript, err = agents.Begin(ctx, c.Config); err != nil {
-			return err //nolint:wrapcheck // the step has a name
+			return err
 		}
 		if len(asked) > 0 && asked[0].Kind == content.System { // the opener's prompt, in place of the agent's
 			c.Transcript = nil

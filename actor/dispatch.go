@@ -94,7 +94,7 @@ func (d *driver) stopTool(ctx context.Context, e loop.StopTool) commands.Command
 		err = d.stopWorker(ctx, e)
 	}
 	if err != nil {
-		return nil //nolint:nilerr // ctx has ended
+		return nil
 	}
 	d.dispatched.set(e.Identity(), true)
 	return report

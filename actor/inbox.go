@@ -161,8 +161,9 @@ func lanes() [4]events.Lane {
 }
 
 func (d *driver) cursorList() []events.Cursor {
-	out := make([]events.Cursor, 0, len(lanes()))
-	for _, l := range lanes() {
+	all := lanes()
+	out := make([]events.Cursor, 0, len(all))
+	for _, l := range all {
 		out = append(out, events.Cursor{Lane: l, Seq: d.cursors[l]})
 	}
 	return out

@@ -23,7 +23,7 @@ const maxOpenTasks = 16
 // must be fresh.
 func (d *driver) sync(context.Context) error {
 	owed := d.owed()
-	return d.performer.Sync(owed, func() (*engine.View, error) {
+	return d.performer.Sync(owed, func() (*engine.View, error) { //nolint:contextcheck // effects outlive the command
 		if !d.lease.fresh() {
 			return nil, ErrLeaseLost
 		}

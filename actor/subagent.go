@@ -70,7 +70,7 @@ type child struct {
 // find returns the session as far as it has come, or nil if there is none and will be none.
 func (c *child) find(ctx context.Context) (*loop.State, error) {
 	if _, err := content.ParseSessionID(string(c.id)); err != nil {
-		return nil, nil //nolint:nilnil,nilerr // no session can have that id
+		return nil, nil //nolint:nilnil // no session can have that id
 	}
 	opens := false // looked for first: what opens a session leaves the inbox after its entry
 	for m, err := range c.node.cell.Inbox().All(ctx, c.id, nil) {

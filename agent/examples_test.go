@@ -72,6 +72,7 @@ replies:
 		case *session.Finished:
 			fmt.Println(step.Result.Text())
 			return
+		case *session.ApprovalRequest, *session.AwaitingInput:
 		}
 	}
 	log.Fatal(err)

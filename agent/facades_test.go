@@ -154,7 +154,7 @@ func facades() map[string]func(*testing.T, *session.Session) (*session.RunResult
 				case *session.AfterToolResult:
 				case nil:
 					return partialOf(err), err
-				default:
+				case *session.ApprovalRequest, *session.AwaitingInput:
 					t.Fatalf("%T is no step of this turn", step)
 				}
 			}

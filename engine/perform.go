@@ -43,7 +43,9 @@ func (s *Session) View(pending []loop.Effect) *View {
 type Host interface {
 	// OpenModel returns the model of a call, or the report of a call that cannot be made.
 	OpenModel(e loop.CallModel, v *View) (model.Model, commands.Command)
+	// RunTool runs a call and returns its report, or nil if the report comes another way.
 	RunTool(ctx context.Context, e loop.RunTool, v *View) commands.Command
+	// StopTool stops a call that is no longer wanted, and may report what it used.
 	StopTool(ctx context.Context, e loop.StopTool, v *View) commands.Command
 	// Verifier returns the verifier of the open task if it is a function, else nil, and the
 	// directory where verifiers run.

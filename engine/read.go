@@ -19,6 +19,7 @@ import (
 
 // Snapshots finds the newest snapshot of a session and reports whether there is one.
 type Snapshots interface {
+	// Get returns the newest snapshot, and false if there is none.
 	Get(ctx context.Context, s content.SessionID) (journal.Snapshot, bool, error)
 }
 

@@ -24,7 +24,10 @@ type chained struct {
 
 func (c chained) ReadFrom(ctx context.Context, s content.SessionID, h journal.Head) iter.Seq2[journal.Record, error] {
 	*c.from = append(*c.from, h.Seq)
-	for rec := range c.Read(ctx, s, 0) {
+	for rec, err := range c.Read(ctx, s, 0) {
+		if err != nil {
+			return func(yield func(journal.Record, error) bool) { yield(rec, err) }
+		}
 		if rec.Seq == h.Seq && rec.Hash != h.Hash {
 			return func(yield func(journal.Record, error) bool) { yield(journal.Record{}, journal.ErrDamaged) }
 		}

@@ -213,5 +213,6 @@ func (c *CallSet) add(id content.CallID) {
 		all = append(append(all, old[:n]...), id)
 		old = old[n:]
 	}
-	c.Sorted, c.Recent = append(all, old...), nil
+	all = append(all, old...)
+	c.Sorted, c.Recent = all, nil
 }

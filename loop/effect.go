@@ -15,6 +15,7 @@ import (
 //
 //sumtype:decl
 type Effect interface {
+	// Identity is the same for the same effect of the same session, on any host.
 	Identity() string
 	effect()
 }

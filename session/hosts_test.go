@@ -177,7 +177,7 @@ func stepThrough(ctx context.Context, s *session.Session) (out []string) {
 			err = step.Submit(ctx, content.UserText("more"))
 		case *session.Finished:
 			return append(out, "finished "+step.Result.Text())
-		default:
+		case *session.ApprovalRequest, *session.AwaitingInput, nil:
 			return append(out, fmt.Sprintf("%T %v", step, err))
 		}
 	}

@@ -201,7 +201,7 @@ func (t *Turn) Updates(ctx context.Context) iter.Seq2[Update, error] {
 			}
 			if !box.drain(yield) {
 				cancel(errConsumerLeft)
-				<-result
+				_ = <-result // it was cancelled
 				return
 			}
 		}
@@ -210,7 +210,7 @@ func (t *Turn) Updates(ctx context.Context) iter.Seq2[Update, error] {
 
 // cancelReason is the cause of a context whose end cancels a turn, and is recorded as its
 // reason.
-type cancelReason string
+type cancelReason string //nolint:errname // it is recorded as it is
 
 // Error is the reason.
 func (r cancelReason) Error() string { return string(r) }
@@ -267,6 +267,7 @@ func (t *Turn) takes(ev events.InputAccepted, open bool) bool {
 		return t.queued && (t.task || t.cause == "") && !open
 	case events.FromHost, events.FromParent:
 		return t.queued && !t.task && (!open || t.steers)
+	case events.FromNotification, events.FromVerifier, events.FromSchema:
 	}
 	return t.cause == "" && !open
 }

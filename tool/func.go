@@ -19,6 +19,7 @@ import (
 // [Permissions]: a kind such as filesystem.write, a summary for people, and a target
 // that is encoded as JSON.
 type Describer interface {
+	// Describe returns the kind, the summary and the target of the call.
 	Describe() (kind, summary string, target any)
 }
 

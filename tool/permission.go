@@ -27,6 +27,7 @@ type Request struct {
 // Proposer is a tool that lists what a call will do, for policies to rule on. Any
 // other tool makes one request without a kind.
 type Proposer interface {
+	// Propose lists the requests of a call, or fails if its input makes no sense.
 	Propose(ctx context.Context, c Call) ([]Request, error)
 }
 

@@ -92,7 +92,7 @@ func inputSchema(raw json.RawMessage) (*schema.Schema, error) {
 	if err == nil && !s.AllowsObjects() {
 		err = errors.New("it must describe an object")
 	}
-	return s, err //nolint:wrapcheck // check wraps it
+	return s, err
 }
 
 // compiled wraps a tool of any other kind.

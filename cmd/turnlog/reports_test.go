@@ -6,9 +6,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model/registry"
-	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/schedule"
 )
 
@@ -44,8 +42,6 @@ type callReport struct {
 	Route      string         `json:"route"`  // foreground, background or detach
 	Attempts   int            `json:"attempts"`
 	DurationMS int64          `json:"duration_ms"`
-
-	running bool // an attempt is out
 }
 
 type turnReport struct {
@@ -146,16 +142,6 @@ type taskReport struct {
 	Session      content.SessionID `json:"session"`
 }
 
-type agentRow struct {
-	Name        string          `json:"name"`
-	Version     string          `json:"version"`
-	Source      string          `json:"source"` // published, or the folder
-	Description string          `json:"description,omitempty"`
-	Definition  json.RawMessage `json:"definition,omitempty"`
-
-	Problems agentfile.Problems `json:"problems,omitempty"` // why a file of the folder is no agent; it has no version then
-}
-
 type toolRow struct {
 	Name        string          `json:"name"`
 	Source      string          `json:"source"`
@@ -192,8 +178,6 @@ type scheduleRow struct {
 	Last    *outcomeRow       `json:"last,omitempty"`
 	Over    bool              `json:"over,omitempty"`  // it was for once, and came to nothing
 	Error   string            `json:"error,omitempty"` // it cannot be read
-
-	when string
 }
 
 type outcomeRow struct {
@@ -280,20 +264,4 @@ type modelsReport struct {
 	Default   string            `json:"default"` // the model of a session that names none, in this process
 	Because   string            `json:"because"` // the variable that says so; "": none does
 	Providers []registry.Status `json:"providers"`
-}
-
-type permissionsJSON struct {
-	Namespace   string       `json:"namespace"`
-	Roles       []admin.Role `json:"roles"`
-	Queue       string       `json:"queue,omitempty"`
-	InboxPrefix string       `json:"inbox_prefix"`
-	Permissions struct {
-		Publish   allowList `json:"publish"`
-		Subscribe allowList `json:"subscribe"`
-		Responses bool      `json:"allow_responses,omitempty"`
-	} `json:"permissions"`
-}
-
-type allowList struct {
-	Allow []string `json:"allow"`
 }

@@ -11,18 +11,6 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
-// repairing does its work when the gate complains about the first try.
-const repairing = `
-replies:
-  - text: It is done.
-    usage: {input: 10, output: 1}
-  - calls: [{name: fs_write_file, input: {path: done, content: "yes\n"}}]
-    usage: {input: 20, output: 2}
-  - text: "Now it is: {{.Prompt}}"
-    usage: {input: 30, output: 3}
-    repeat: true
-`
-
 // begin starts turnlog task in a new directory.
 func begin(t *testing.T, root, script string, args ...string) *program {
 	t.Helper()

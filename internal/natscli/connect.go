@@ -42,7 +42,7 @@ func (f *Flags) Connect(ctx context.Context, name string, log *zap.Logger) (*nat
 		return nil
 	}
 	nc, err := m.open(append(lasting(log.Named("nats")), nats.Name(name), last)...)
-	failures := d.settle() //nolint:contextcheck // later connections are made when ctx has long ended
+	failures := d.settle()
 	switch {
 	case err == nil && ctx.Err() == nil:
 		return nc, nil

@@ -23,6 +23,7 @@ import (
 
 // FlagSet is where a command keeps its flags: a *pflag.FlagSet.
 type FlagSet interface {
+	// StringVarP adds a flag with a one-letter shorthand.
 	StringVarP(p *string, name, shorthand, value, usage string)
 }
 

@@ -32,7 +32,7 @@ func badSettings(format string, args ...any) error {
 // open connects with opts, which override everything that a context says.
 func (f *Flags) open(opts ...nats.Option) (*nats.Conn, error) {
 	if f.Context == "" {
-		return nats.Connect(nats.DefaultURL, opts...)
+		return nats.Connect(nats.DefaultURL, opts...) //nolint:wrapcheck // Connect says what it tried
 	}
 	file := f.file("context", f.Context+".json")
 	if file == "" {

@@ -91,7 +91,7 @@ func (c Config) validate() error {
 	case c.APIKey == "":
 		return errors.New("no API key")
 	case err != nil:
-		return err //nolint:wrapcheck // it names the option
+		return err
 	case c.Silence < 0:
 		return fmt.Errorf("silence %v: use a positive time", c.Silence)
 	case c.MaxTokens < 0 || c.MaxTokens > math.MaxInt32:

@@ -31,7 +31,7 @@ func New(cfg Config) (*Model, error) {
 	}
 	base, err := provider.ParseBaseURL(cfg.BaseURL)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // impossible after validate
+		return nil, err
 	}
 	options := []option.RequestOption{
 		option.WithBaseURL(cfg.BaseURL),

@@ -126,17 +126,17 @@ func (d *docs) section(path string, s schema) {
 	if path == "" {
 		title = "The file"
 	}
-	fmt.Fprintf(d, "## %s\n\n| key | value | meaning |\n|---|---|---|\n", title)
+	_, _ = fmt.Fprintf(d, "## %s\n\n| key | value | meaning |\n|---|---|---|\n", title)
 	for _, item := range s.sub("properties") {
 		p := d.resolve(s.sub("properties").sub(item.Key.(string)))
 		name := "`" + item.Key.(string) + "`"
 		if slices.Contains(s.list("required"), item.Key) {
 			name += " (required)"
 		}
-		fmt.Fprintf(d, "| %s | %s | %s |\n", name, d.value(p), strings.ReplaceAll(p.text("description"), "|", `\|`))
+		_, _ = fmt.Fprintf(d, "| %s | %s | %s |\n", name, d.value(p), strings.ReplaceAll(p.text("description"), "|", `\|`))
 	}
 	if rules := rules(s); rules != "" {
-		fmt.Fprintf(d, "\n%s\n", rules)
+		_, _ = fmt.Fprintf(d, "\n%s\n", rules)
 	}
 	d.WriteByte('\n')
 	for _, item := range s.sub("properties") {

@@ -22,7 +22,7 @@ func formats() map[string]func(text string) error {
 		"name":             checkName,
 		"go-duration":      checkDuration,
 		"route":            checkRoute,
-		"re2":              func(s string) error { _, err := regexp.Compile(s); return err },
+		"re2":              checkExpression,
 		"request-kind":     permission.CheckKind,
 		"http-url":         checkURL,
 		"folder-below":     checkFolder,
@@ -79,10 +79,17 @@ func checkURL(s string) error {
 	return nil
 }
 
+func checkExpression(s string) error {
+	if _, err := regexp.Compile(s); err != nil {
+		return fmt.Errorf("not a regular expression: %w", err)
+	}
+	return nil
+}
+
 // checkFolder accepts relative paths that stay in the folder they start in.
 func checkFolder(s string) error {
 	if s == "" || !fs.ValidPath(path.Clean(strings.ReplaceAll(s, `\`, "/"))) {
-		return fmt.Errorf("%q: use a folder below the one that the agent works in, as a relative path without ..", s)
+		return fmt.Errorf("%q: use a folder below the one that the agent works in, as a relative path that does not go up", s)
 	}
 	return nil
 }

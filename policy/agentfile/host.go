@@ -52,7 +52,7 @@ type Host struct {
 // opened, as [Definition.Merge] does. The items are the beginning of its transcript. It
 // returns a *loop.Rejection if the agent cannot be used.
 func (h Host) Begin(ctx context.Context, asked events.Config) (events.Config, []content.Item, error) {
-	reject := func(reason string, format string, args ...any) (events.Config, []content.Item, error) {
+	reject := func(reason, format string, args ...any) (events.Config, []content.Item, error) {
 		return asked, nil, &loop.Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 	}
 	d, err := h.definition(ctx, *asked.Agent)

@@ -107,7 +107,7 @@ func decode(raw []byte) (*Definition, error) {
 	var d Definition
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
-	return &d, dec.Decode(&d)
+	return &d, dec.Decode(&d) //nolint:wrapcheck // it names the field
 }
 
 // baseName is the name of a file without its folder and extension.

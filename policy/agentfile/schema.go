@@ -29,7 +29,7 @@ func compileSchema() (*jsonschema.Schema, error) {
 	const name = "agent.schema.json"
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaJSON))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("agent schema: %w", err)
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
@@ -43,9 +43,9 @@ func compileSchema() (*jsonschema.Schema, error) {
 		}})
 	}
 	if err := c.AddResource(name, doc); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("agent schema: %w", err)
 	}
-	return c.Compile(name)
+	return c.Compile(name) //nolint:wrapcheck // it names the schema
 }
 
 // matchSchema reports where the file does not match the schema.

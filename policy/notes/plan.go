@@ -9,12 +9,14 @@ import (
 
 // Source recalls what may help with a goal.
 type Source interface {
+	// Recall returns the items, best first; beside an error, those found all the same.
 	Recall(ctx context.Context, goal string) ([]content.Item, error)
 }
 
 // Keeper is a source that also stores the outcomes of tasks: an extension.Notes.
 type Keeper interface {
 	Source
+	// Remember stores the outcome of a task.
 	Remember(ctx context.Context, goal, summary string) error
 }
 

@@ -52,6 +52,7 @@ func (c Composite) Evaluate(ctx context.Context, r tool.Request) (tool.Verdict, 
 		return tool.Verdict{Ruling: tool.Ask, Reason: content.UnknownTarget}, nil
 	case tool.Deny:
 		return deny(CodeNoOpinion, "no policy permits %s", r.Call.Name), nil
+	case tool.NoOpinion, tool.Allow:
 	}
 	return tool.Verdict{Ruling: c.otherwise}, nil
 }

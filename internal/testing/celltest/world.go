@@ -40,6 +40,7 @@ func Main(m *testing.M) {
 
 // Connector is a server or a cluster.
 type Connector interface {
+	// Connect returns a new connection.
 	Connect(opts ...nats.Option) (*nats.Conn, error)
 }
 

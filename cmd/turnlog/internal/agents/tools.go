@@ -114,7 +114,7 @@ func (l *lister) local(ctx context.Context) (err error) {
 	if err := l.agent.prepare(&l.tools); err != nil {
 		return err
 	}
-	sources, err := l.tools.Open()
+	sources, err := l.tools.Open() //nolint:contextcheck // programs live as long as the command
 	if err != nil {
 		return cli.Usage("%w", err)
 	}

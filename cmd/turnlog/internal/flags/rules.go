@@ -57,8 +57,12 @@ type limit struct {
 func (f *Rules) limits() []limit {
 	l := &f.Limits
 	return []limit{
-		{"requests", &l.Requests}, {"tokens", &l.TotalTokens}, {"input_tokens", &l.InputTokens},
-		{"output_tokens", &l.OutputTokens}, {"tool_calls", &l.ToolCalls}, {"rounds", &l.MaxRounds},
+		{"requests", &l.Requests},
+		{"tokens", &l.TotalTokens},
+		{"input_tokens", &l.InputTokens},
+		{"output_tokens", &l.OutputTokens},
+		{"tool_calls", &l.ToolCalls},
+		{"rounds", &l.MaxRounds},
 	}
 }
 

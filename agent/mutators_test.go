@@ -95,7 +95,7 @@ func TestAMutatorIsRecordedOnlyWhereItStands(t *testing.T) {
 		t.Errorf("it was started at %v", points)
 	}
 	_, err := agent.New(agent.Config{Model: replies(), Mutators: []extension.Mutator{placed{at: extension.PreLlmCall}}})
-	if want := "agent config: Mutators: placed stands at pre_llm_call, which is no point of mutators"; errText(err) != want {
+	if want := "agent config: Mutators: placed is registered at pre_llm_call, which has no mutators"; errText(err) != want {
 		t.Errorf("New = %v", err)
 	}
 }

@@ -86,8 +86,8 @@ func (r *remote) Wait(ctx context.Context) error {
 	select {
 	case <-r.news:
 		return nil
-	case <-r.done:
-		return r.failure()
+	case <-r.done: // what has arrived before the end still counts
+		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -112,9 +112,11 @@ func (r *remote) follow(updates iter.Seq2[Update, error]) {
 	err := r.takeAll(updates)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failed = fmt.Errorf("session %s: %w", r.id, err)
+	r.fail(err)
 	r.watcher.Stopped()
 }
+
+func (r *remote) fail(err error) { r.failed = fmt.Errorf("session %s: %w", r.id, err) }
 
 func (r *remote) takeAll(updates iter.Seq2[Update, error]) error {
 	for u, err := range updates {
@@ -153,6 +155,9 @@ func (r *remote) hear(ev events.Event) {
 func (r *remote) take(rec journal.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if d, ok := events.DeletionOf(rec.Entry); ok { // a session without anything is not idle
+		r.fail(&session.DeletedError{Session: r.id, Deletion: d})
+	}
 	r.state.Fold(rec.Entry)
 	r.head = rec.Head
 	r.answerLocked(rec.Entry.Cause, nil)
@@ -178,7 +183,10 @@ func (r *remote) moveCursors(cursors []events.Cursor) {
 const refusalDelay = 250 * time.Millisecond
 
 func (r *remote) passOver(a *ask) {
-	if a.seq != 0 && a.seq <= r.cursors[a.lane] && a.silence == nil {
+	switch {
+	case r.state.Handled(a.id): // when it was asked before
+		r.answerLocked(a.id, nil)
+	case a.seq != 0 && a.seq <= r.cursors[a.lane] && a.silence == nil:
 		a.silence = time.AfterFunc(refusalDelay, func() {
 			r.answer(a.id, &loop.Rejection{Reason: session.ReasonPassedOver, Detail: "the session handled it without effect, and the reason was lost"})
 		})

@@ -19,16 +19,16 @@ import (
 // *MutatorError or *OutputError; the session stays usable. ErrInvalidState says that an
 // approval has to be decided first, or that another Next is running.
 func (s *Session) Next(ctx context.Context) (Step, error) {
-	step, end, err := s.next(ctx, context.WithoutCancel(ctx))
+	step, end, err := s.next(ctx, context.WithoutCancel(ctx), &Turn{})
 	if end != nil {
 		return s.finish(end)
 	}
 	return step, err
 }
 
-// next returns the next step, or the end of a turn. The end of turn, which the facades
-// pass, cancels the open turn.
-func (s *Session) next(ctx, turn context.Context) (Step, *turnEnd, error) {
+// next returns the next step, or the end of a turn. The end of over, which the facades
+// pass, cancels the turn t if it is open.
+func (s *Session) next(ctx, over context.Context, t *Turn) (Step, *turnEnd, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -38,7 +38,7 @@ func (s *Session) next(ctx, turn context.Context) (Step, *turnEnd, error) {
 		if err := s.backend.Sync(ctx); err != nil {
 			return nil, nil, err
 		}
-		if err := s.cancelIfOver(ctx, turn); err != nil {
+		if err := s.cancelIfOver(ctx, over, t); err != nil {
 			return nil, nil, err
 		}
 		var a advance
@@ -51,11 +51,7 @@ func (s *Session) next(ctx, turn context.Context) (Step, *turnEnd, error) {
 		case a.step != nil:
 			return s.complete(a.step), nil, nil
 		case a.pass != nil:
-			err := s.Ask(ctx, a.pass.wait)
-			if err == nil || errors.Is(err, ErrNoAnswer) { // it is in the inbox, and one is enough
-				s.view(func(*loop.State) { s.stepper.passed = *a.pass })
-			}
-			if err != nil {
+			if err := s.pass(ctx, a.pass); err != nil {
 				return nil, nil, err
 			}
 			continue
@@ -64,6 +60,18 @@ func (s *Session) next(ctx, turn context.Context) (Step, *turnEnd, error) {
 			return nil, nil, err
 		}
 	}
+}
+
+// pass passes a wait, once. A Continue that came too late passes nothing, which is no error.
+func (s *Session) pass(ctx context.Context, p *position) error {
+	err := s.Ask(ctx, p.wait)
+	if e, ok := errors.AsType[*InvalidStateError](err); ok && e.Reason == ReasonPassedOver {
+		err = nil
+	}
+	if err == nil || errors.Is(err, ErrNoAnswer) { // it is in the inbox, and one is enough
+		s.view(func(*loop.State) { s.stepper.passed = *p })
+	}
+	return err
 }
 
 // enter refuses a second Next, and to pass an approval that is still undecided: time may
@@ -76,14 +84,15 @@ func (s *Session) enter(ctx context.Context) (leave func(), err error) {
 	var busy bool
 	s.view(func(*loop.State) { busy, s.driving = s.driving, true })
 	if busy {
+		free()
 		return nil, &InvalidStateError{Op: "next", Reason: "busy", Detail: "another Next is running"}
 	}
 	leave = func() {
-		free()
 		s.view(func(st *loop.State) {
 			s.driving = false
 			s.signal(st)
 		})
+		free()
 	}
 	if err = s.blocked("next"); err != nil {
 		if e := s.backend.Sync(ctx); e != nil {
@@ -125,19 +134,20 @@ func (s *Session) passable(op string) error {
 	return s.blocked(op)
 }
 
-// cancelIfOver cancels the open turn if the context that it runs for has ended.
-func (s *Session) cancelIfOver(ctx, turn context.Context) error {
-	if turn.Err() == nil {
+// cancelIfOver cancels the turn t, if it is open, once the context that it runs for has ended.
+func (s *Session) cancelIfOver(ctx, over context.Context, t *Turn) error {
+	if over.Err() == nil {
 		return nil
 	}
 	var cancel bool
 	s.view(func(st *loop.State) {
-		cancel = st.Turn == nil && st.Task != nil || st.Turn != nil && st.Turn.Cancel == nil
+		open := st.Turn == nil && st.Task != nil || st.Turn != nil && st.Turn.Cancel == nil
+		cancel = open && t.isOpen(st)
 	})
 	if !cancel {
 		return nil
 	}
-	err := s.Cancel(ctx, contextReason(turn))
+	err := s.Cancel(ctx, contextReason(over))
 	if errors.Is(err, ErrInvalidState) {
 		return nil // it has ended meanwhile
 	}
@@ -197,7 +207,7 @@ func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 	s.view(func(*loop.State) { s.asking = nil })
 	switch {
 	case ctx.Err() != nil:
-		return s.cancelIfOver(context.WithoutCancel(ctx), ctx)
+		return s.cancelIfOver(context.WithoutCancel(ctx), ctx, t)
 	case context.Cause(asked) == errDecided: //nolint:errorlint // it is this very one
 		return nil
 	case err != nil:

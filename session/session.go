@@ -60,6 +60,7 @@ func New(b Backend, c Config) *Session {
 				s.manual = append(s.manual, c.Call)
 			}
 		}
+		s.signal(st)
 	})
 	b.Watch(Watcher{Applied: s.applied, Live: s.heard, Stopped: s.stir})
 	return s

@@ -91,7 +91,7 @@ func (p *stepper) advance(st *loop.State) advance {
 	}
 	if wait == commands.WaitYield || wait == commands.WaitReady {
 		if a, ok := p.unasked(st); ok {
-			return advance{step: p.ask(a)}
+			return advance{step: p.ask(st, a)}
 		}
 	}
 	switch wait {
@@ -158,7 +158,7 @@ func (p *stepper) approval(st *loop.State) Step {
 	if !ok {
 		a = st.PendingApprovals()[0]
 	}
-	return p.ask(a)
+	return p.ask(st, a)
 }
 
 func (p *stepper) unasked(st *loop.State) (a events.Approval, ok bool) {
@@ -170,7 +170,8 @@ func (p *stepper) unasked(st *loop.State) (a events.Approval, ok bool) {
 	return a, false
 }
 
-func (p *stepper) ask(a events.Approval) Step {
+func (p *stepper) ask(st *loop.State, a events.Approval) Step {
+	p.asked = slices.DeleteFunc(p.asked, func(id content.ApprovalID) bool { return id == a.ID || !undecided(st, id) })
 	p.asked = append(p.asked, a.ID)
 	p.blocking = a.ID
 	return &ApprovalRequest{Approval: a, handle: p.handle()}

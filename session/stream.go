@@ -80,6 +80,9 @@ func (s *Session) Stream(ctx context.Context, items ...content.Item) iter.Seq2[S
 			if u.Record != nil && !u.Own {
 				continue
 			}
+			if d, ok := u.Event.(events.ContentDelta); ok && t.foreign(d.Turn) {
+				continue
+			}
 			for _, ev := range streamed(u.Event) {
 				if !yield(ev, nil) {
 					return

@@ -84,8 +84,8 @@ func (c *child) serve(ctx context.Context) (tool.Output, error) {
 			return
 		}
 		end(reason)
+		time.AfterFunc(endWithin, func() { leave(reason) }) // also if no driver takes the cancel
 		c.cancel(patience, reason)
-		time.AfterFunc(endWithin, func() { leave(reason) })
 	})()
 	if p, ok := c.call.Caller.(Parent); ok {
 		defer func() { p.Spend(c.used()) }()
@@ -120,7 +120,7 @@ func (c *child) answer(patience, over context.Context) (tool.Output, error) {
 		if end != nil {
 			return c.result(end)
 		}
-		step, e, err := c.next(patience, over)
+		step, e, err := c.next(patience, over, &Turn{})
 		switch end = e; {
 		case err != nil:
 			return tool.Output{}, c.failure(err)
@@ -185,7 +185,7 @@ func (c *child) settle(patience, over context.Context, end context.CancelCauseFu
 		c.cancel(patience, reason)
 	}
 	for {
-		step, e, err := c.next(patience, over)
+		step, e, err := c.next(patience, over, &Turn{})
 		if err != nil || e != nil {
 			return err
 		}

@@ -93,14 +93,18 @@ func (s *Session) taskTurn(ctx context.Context, t Task) (*Turn, error) {
 	if t.Verifier != nil && argv == nil && !local {
 		return nil, &InvalidStateError{Op: "start_task", Reason: "verifier_func", Detail: "a verifier that is a Go function runs only in process; use extension.Command"}
 	}
-	if local && (t.Goal != "" || t.Verifier != nil) {
-		host.SetVerifier(t.Verifier)
-	}
 	if t.Goal == "" {
+		if local && t.Verifier != nil {
+			host.SetVerifier(t.Verifier)
+		}
 		return s.turn(ctx, Input{})
 	}
 	spec := events.TaskSpec{Goal: t.Goal, Gate: argv, GateFunc: t.Verifier != nil && argv == nil, MaxRetries: t.MaxRetries}
-	return s.begin(ctx, &Turn{task: true}, ulid.Make().String(), commands.StartTask{Spec: spec, Baseline: t.Baseline})
+	turn, err := s.begin(ctx, &Turn{task: true}, ulid.Make().String(), commands.StartTask{Spec: spec, Baseline: t.Baseline})
+	if err == nil && local { // a task that is refused leaves the open one its verifier
+		host.SetVerifier(t.Verifier)
+	}
+	return turn, err
 }
 
 // taskResult is what a turn's end says of its task.

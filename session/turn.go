@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
@@ -67,11 +68,18 @@ func (s *Session) begin(ctx context.Context, t *Turn, id string, c commands.Comm
 		t.Close()
 		return nil, err
 	}
+	s.view(func(st *loop.State) {
+		if !t.queued { // it was recorded before, under the same id
+			t.cause, t.queued, t.steers = "", true, true
+			s.adopt(t, st)
+		}
+	})
 	return t, nil
 }
 
-// Open returns the turn that is open, or the one that what is queued will open. Without
-// either, its Next and Wait return ErrInvalidState.
+// Open returns the turn that is open, or the one that what is queued will open, or the one
+// that ended last, if Next has not returned its end. Without any, its Next and Wait return
+// ErrInvalidState.
 func (s *Session) Open() *Turn {
 	t := &Turn{queued: true, steers: true}
 	s.follow(t)
@@ -85,11 +93,25 @@ func (s *Session) follow(t *Turn) {
 	s.streams = append(s.streams, t)
 	s.live.Unlock()
 	s.view(func(st *loop.State) {
-		if t.cause == "" && st.Turn != nil {
-			t.id = st.Turn.ID
+		s.adopt(t, st)
+		if t.end == nil && !slices.Contains(s.turns, t) {
+			s.turns = append(s.turns, t)
 		}
-		s.turns = append(s.turns, t)
 	})
+}
+
+// adopt finds the turn of any input: see Open.
+func (s *Session) adopt(t *Turn, st *loop.State) {
+	switch {
+	case t.cause != "" || t.id != "":
+	case st.Turn != nil:
+		t.id = st.Turn.ID
+	case st.Task == nil && len(st.Queue) == 0 && loop.Waiting(st) != commands.WaitReady && len(s.stepper.ended) > 0:
+		t.id = s.stepper.ended[len(s.stepper.ended)-1].Turn
+	}
+	if t.id != "" && t.end == nil {
+		t.end = s.stepper.endOf(t.id)
+	}
 }
 
 // Close stops following the turn, which goes on.
@@ -116,18 +138,27 @@ func (t *Turn) ID() (id content.TurnID) {
 
 // Next carries the turn on to its next step: the end of a round of tools, an approval,
 // or its own end. The ends of turns before it are passed over. The end of ctx cancels
-// the turn. A turn that failed is an error, as for Session.Next.
+// the turn; while the input waits for the end of another turn, it stays queued. If no
+// driver takes the cancel, Next returns ErrNoAnswer. A turn that failed is an error, as for
+// Session.Next.
 func (t *Turn) Next(ctx context.Context) (Step, error) {
+	patience, leave := context.WithCancelCause(context.WithoutCancel(ctx))
+	cancelled := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		// Without an open turn there is nothing to cancel yet: next looks again.
-		_ = t.s.Cancel(context.WithoutCancel(ctx), contextReason(ctx))
+		defer close(cancelled)
+		t.giveUp(ctx, patience, leave)
 	})
-	defer stop()
+	defer func() {
+		leave(nil)
+		if !stop() {
+			<-cancelled // so that it hits no later turn
+		}
+	}()
 	for {
 		if end := t.ended(); end != nil && end.returned {
 			return t.s.finish(end) // Session.Next was faster
 		}
-		step, end, err := t.s.next(context.WithoutCancel(ctx), ctx)
+		step, end, err := t.s.next(patience, ctx, t)
 		switch {
 		case err != nil:
 			return nil, err
@@ -144,6 +175,47 @@ func (t *Turn) Next(ctx context.Context) (Step, error) {
 		}
 		return nil, &InvalidStateError{Op: "run", Reason: "cancelled_before_start"}
 	}
+}
+
+// cancelWithin is how long a driver has to take the cancel of a turn whose context ended.
+const cancelWithin = 10 * time.Second
+
+// giveUp cancels the turn, whose context over has ended. Without an open turn there is
+// nothing to cancel yet: next looks again. It leaves a turn that another one holds up, and
+// a session that no driver drives.
+func (t *Turn) giveUp(over, patience context.Context, leave context.CancelCauseFunc) {
+	var held bool
+	t.s.view(func(st *loop.State) { held = t.isBehind(st) })
+	if held {
+		leave(&CancelledError{Reason: contextReason(over)})
+		return
+	}
+	ctx, stop := context.WithTimeout(patience, cancelWithin)
+	defer stop()
+	if err := t.s.cancelIfOver(ctx, over, t); err != nil && ctx.Err() != nil {
+		leave(err)
+	}
+}
+
+// isOpen reports whether to cancel the open turn is to cancel this one.
+func (t *Turn) isOpen(st *loop.State) bool {
+	if t.end != nil || t.isBehind(st) {
+		return false
+	}
+	return t.id == "" || st.Turn != nil && st.Turn.ID == t.id
+}
+
+// isBehind reports whether the input waits for the end of another turn.
+func (t *Turn) isBehind(st *loop.State) bool {
+	return t.cause != "" && t.id == "" && !t.steers && st.Turn != nil && st.Turn.Cancel == nil
+}
+
+// foreign reports whether what is live belongs to another turn.
+func (t *Turn) foreign(turn content.TurnID) (foreign bool) {
+	t.s.view(func(st *loop.State) {
+		foreign = t.id != "" && t.id != turn || t.id == "" && st.Turn != nil && st.Turn.ID == turn
+	})
+	return foreign
 }
 
 func (t *Turn) ended() (end *turnEnd) {
@@ -184,6 +256,9 @@ func (t *Turn) Updates(ctx context.Context) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
+		if t.updates == nil { // an earlier Wait or Updates has closed it
+			t.s.follow(t)
+		}
 		box := t.updates
 		result := make(chan error, 1)
 		go func() {
@@ -248,6 +323,7 @@ func (s *Session) track(cause string, ev any) func(*Turn) bool {
 		}
 	case events.TurnStarted:
 		s.open = ev.Turn
+		s.streams = slices.DeleteFunc(s.streams, func(t *Turn) bool { return t.end != nil })
 	case events.TurnFinished:
 		s.open = ""
 	}
@@ -275,7 +351,7 @@ func (t *Turn) takes(ev events.InputAccepted, open bool) bool {
 // settle hands the ends that are known to the turns that wait for them.
 func (s *Session) settle() {
 	s.turns = slices.DeleteFunc(s.turns, func(t *Turn) bool {
-		if t.id != "" {
+		if t.id != "" && t.end == nil {
 			t.end = s.stepper.endOf(t.id)
 		}
 		return t.end != nil

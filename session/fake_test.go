@@ -1,0 +1,309 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// fake is a backend without a model: the test reports what effects did.
+type fake struct {
+	news   chan struct{}
+	stops  bool                         // a model that is cancelled stops at once
+	refuse func(commands.Command) error // nil: nothing is refused
+	leave  func()                       // called by the end of a Next; nil: nothing
+	inside int                          // Nexts
+
+	mu       sync.Mutex
+	state    *loop.State
+	watcher  Watcher
+	verifier extension.Verifier
+}
+
+func newFake(t *testing.T, stepped bool) (*fake, *Session) {
+	t.Helper()
+	f := &fake{state: loop.New("s"), news: make(chan struct{}, 1)}
+	told(t, f.state, commands.Claim{}, commands.OpenSession{Stepped: stepped})
+	return f, New(f, Config{})
+}
+
+func (f *fake) Watch(w Watcher) { f.watcher = w }
+
+func (f *fake) View(see func(*loop.State, journal.Head)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	see(f.state, journal.Head{})
+	return nil
+}
+
+func (f *fake) Ask(_ context.Context, id string, c commands.Command) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	env := commands.Envelope{ID: id, Session: "s", At: f.state.At + 1, Command: c}
+	evs, err := loop.Decide(f.state, env)
+	if err == nil && len(evs) > 0 {
+		e := events.Entry{Session: "s", Seq: f.state.Seq + 1, Cause: id, At: env.At, Epoch: 1, Events: evs}
+		f.state.Fold(e)
+		f.watcher.Applied(f.state, journal.Record{Entry: e})
+		select {
+		case f.news <- struct{}{}:
+		default:
+		}
+	}
+	if err == nil && f.refuse != nil {
+		err = f.refuse(c)
+	}
+	return err
+}
+
+func (f *fake) Enter(context.Context) (func(), error) {
+	f.inside++
+	return func() {
+		f.inside--
+		if f.leave != nil {
+			f.leave()
+		}
+	}, nil
+}
+
+func (f *fake) Sync(ctx context.Context) error {
+	var stopped *commands.ReportModelStopped
+	_ = f.View(func(s *loop.State, _ journal.Head) {
+		if f.stops && s.Turn != nil && s.Turn.Cancel != nil {
+			stopped = &commands.ReportModelStopped{ModelCall: commands.ModelCall{Turn: s.Turn.ID, Round: s.Turn.Round, Attempt: 1}}
+		}
+	})
+	if stopped == nil {
+		return nil
+	}
+	return f.Ask(ctx, "stopped-"+string(stopped.Turn), *stopped)
+}
+
+func (f *fake) Wait(ctx context.Context) error {
+	select {
+	case <-f.news:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (f *fake) Close(context.Context) error { return nil }
+
+func (f *fake) SetVerifier(v extension.Verifier) { f.verifier = v }
+
+// answers reports the model's answer to the open turn.
+func (f *fake) answers(t *testing.T, text string) {
+	t.Helper()
+	var c commands.ReportReply
+	_ = f.View(func(s *loop.State, _ journal.Head) {
+		c.ModelCall = commands.ModelCall{Turn: s.Turn.ID, Round: s.Turn.Round, Attempt: s.Turn.Attempt}
+	})
+	c.Items = []content.Item{content.AssistantText(text)}
+	if err := f.Ask(t.Context(), "answer-"+text, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func submit(t *testing.T, s *Session, text string, b OnBusy) *Turn {
+	t.Helper()
+	turn, err := s.Submit(t.Context(), Input{Items: []content.Item{content.UserText(text)}, OnBusy: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn
+}
+
+func over() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func (f *fake) cancelled(turn content.TurnID) (yes bool) {
+	_ = f.View(func(s *loop.State, _ journal.Head) { yes = s.Turn == nil || s.Turn.ID != turn || s.Turn.Cancel != nil })
+	return yes
+}
+
+func TestAContextThatEndsCancelsNoTurnOfAnotherInput(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, false)
+	f.stops = true
+	first := submit(t, s, "one", Steer)
+	if err := s.Send(t.Context(), Queue, content.UserText("two")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Wait(over()); !errors.Is(err, ErrCancelled) {
+		t.Errorf("Wait = %v", err)
+	}
+	if f.cancelled("turn-2") {
+		t.Error("the turn that started with the end of the first one was cancelled, too")
+	}
+	third := submit(t, s, "three", Queue)
+	if _, err := third.Wait(over()); !errors.Is(err, ErrCancelled) {
+		t.Errorf("Wait = %v", err)
+	}
+	if f.cancelled("turn-2") || len(s.Snapshot().PendingInput) != 1 {
+		t.Error("the turn in front of the third input was cancelled")
+	}
+}
+
+func TestATurnThatEndedMeanwhileIsStillReturned(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, false)
+	if err := s.Send(t.Context(), Steer, content.UserText("one")); err != nil {
+		t.Fatal(err)
+	}
+	f.answers(t, "done")
+	res, err := s.Run(t.Context())
+	if err != nil || res.Response != "done" {
+		t.Errorf("Run = %+v, %v", res, err)
+	}
+	if _, err := s.Run(t.Context()); !errors.Is(err, ErrInvalidState) {
+		t.Errorf("a turn is returned twice: %v", err)
+	}
+}
+
+func TestATurnThatIsNotClosedKeepsNoUpdatesOfLaterOnes(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, false)
+	for _, text := range []string{"one", "two", "three"} {
+		turn := submit(t, s, text, Steer)
+		f.answers(t, text)
+		if step, err := turn.Next(t.Context()); err != nil {
+			t.Fatal(step, err)
+		}
+	}
+	if len(s.turns) != 0 || len(s.streams) != 1 {
+		t.Errorf("%d turns and %d streams are kept", len(s.turns), len(s.streams))
+	}
+}
+
+func TestUpdatesGoOnAfterATurnWasLeft(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, false)
+	turn := submit(t, s, "one", Steer)
+	turn.Close()
+	f.answers(t, "done")
+	for _, err := range turn.Updates(t.Context()) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if end := turn.ended(); end == nil || end.Items[0].Text() != "done" {
+		t.Errorf("the turn's end = %+v", end)
+	}
+}
+
+func TestInputThatIsSubmittedTwiceUnderOneIDIsFollowed(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, false)
+	in := Input{Items: []content.Item{content.UserText("one")}, ID: "in"}
+	if _, err := s.Submit(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.Submit(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.answers(t, "done")
+	if res, err := again.Wait(t.Context()); err != nil || res.Response != "done" {
+		t.Errorf("Wait = %+v, %v", res, err)
+	}
+}
+
+func TestANextThatIsRefusedLeavesTheBackend(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, true)
+	f.leave = func() {
+		f.leave = nil
+		_, _ = s.Next(t.Context())
+	}
+	if _, err := s.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if f.inside != 0 {
+		t.Errorf("%d Nexts never left", f.inside)
+	}
+}
+
+func TestAContinueThatWasPassedOverIsNoError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, s := newFake(t, true)
+		turn := submit(t, s, "one", Steer)
+		f.refuse = func(c commands.Command) error {
+			if _, ok := c.(commands.Continue); !ok {
+				return nil
+			}
+			return &loop.Rejection{Reason: ReasonPassedOver}
+		}
+		answer := make(chan error, 1)
+		go func() {
+			_, err := turn.Wait(t.Context())
+			answer <- err
+		}()
+		synctest.Wait()
+		if turn.ID() == "" {
+			t.Fatal(<-answer)
+		}
+		f.answers(t, "done")
+		if err := <-answer; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+type never struct{ extension.Verifier }
+
+func TestARefusedTaskLeavesTheVerifierOfTheOpenOne(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, true)
+	if _, err := s.taskTurn(t.Context(), Task{Goal: "one", Verifier: never{}}); err != nil || f.verifier == nil {
+		t.Fatal(f.verifier, err)
+	}
+	if _, err := s.taskTurn(t.Context(), Task{Goal: "two"}); !errors.Is(err, ErrInvalidState) {
+		t.Fatal(err)
+	}
+	if f.verifier == nil {
+		t.Error("the open task has lost its verifier")
+	}
+}
+
+func TestReadyHoldsWhenASessionIsOpenedWithSomethingToDo(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, true)
+	submit(t, s, "one", Steer)
+	select {
+	case <-New(f, Config{}).Ready():
+	default:
+		t.Error("Ready holds nothing")
+	}
+}
+
+func TestAStreamYieldsNoDeltasOfOtherTurns(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, false)
+	submit(t, s, "one", Steer)
+	second := submit(t, s, "two", Queue)
+	for _, turn := range []content.TurnID{"turn-1", "turn-2"} {
+		if got := second.foreign(turn); got != (turn == "turn-1") {
+			t.Errorf("while it is queued, a delta of %s is foreign: %v", turn, got)
+		}
+	}
+	f.answers(t, "done")
+	for _, turn := range []content.TurnID{"turn-1", "turn-2"} {
+		if got := second.foreign(turn); got != (turn == "turn-1") {
+			t.Errorf("while it is open, a delta of %s is foreign: %v", turn, got)
+		}
+	}
+}

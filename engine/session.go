@@ -110,15 +110,17 @@ func (s *Session) Stamp() Step {
 // Sample is the step that attaches what the tool sources offer a session with a
 // configuration. A command that opens the session brings the configuration itself.
 func (s *Session) Sample(offers func(context.Context, events.Config) (*Catalog, error)) Step {
-	return Step{"catalog", func(ctx context.Context, env *commands.Envelope) (err error) {
+	return Step{"catalog", func(ctx context.Context, env *commands.Envelope) error {
 		config := &s.State.Config
 		if o, ok := env.Command.(commands.OpenSession); ok {
 			config = &o.Config
 		}
-		if s.Catalog, err = offers(ctx, *config); err == nil {
-			env.Catalog = s.Catalog.Facts()
+		catalog, err := offers(ctx, *config)
+		if err != nil {
+			return err // effects that run go on with what was offered before
 		}
-		return err
+		s.Catalog, env.Catalog = catalog, catalog.Facts()
+		return nil
 	}}
 }
 

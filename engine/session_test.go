@@ -152,3 +152,23 @@ func TestASessionThatOpensIsOfferedWhatItsConfigurationAllows(t *testing.T) {
 		t.Errorf("asked for the tools of %q at %v", asked, s.State.At)
 	}
 }
+
+// A tool source that is down fails commands, but takes no tools from the calls that run.
+func TestTheCatalogStaysWhileASourceIsDown(t *testing.T) {
+	t.Parallel()
+	down := false
+	s := newSession(journal.NewMemory())
+	s.Steps = []engine.Step{s.Sample(func(ctx context.Context, _ events.Config) (*engine.Catalog, error) {
+		if down {
+			return nil, errors.New("the source is down")
+		}
+		return engine.NewCatalog(ctx, nil, 0, nil, nil)
+	})}
+	if _, err := s.Handle(t.Context(), claim("first")); err != nil {
+		t.Fatal(err)
+	}
+	down = true
+	if _, err := s.Handle(t.Context(), claim("second")); err == nil || s.View(nil).Catalog == nil {
+		t.Errorf("Handle = %v, catalog %v", err, s.View(nil).Catalog)
+	}
+}

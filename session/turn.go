@@ -276,7 +276,7 @@ func (t *Turn) Updates(ctx context.Context) iter.Seq2[Update, error] {
 			}
 			if !box.drain(yield) {
 				cancel(errConsumerLeft)
-				_ = <-result // it was cancelled
+				<-result //nolint:errcheck // it was cancelled
 				return
 			}
 		}

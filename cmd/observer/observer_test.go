@@ -61,7 +61,7 @@ func (d *deployment) observe(args ...string) (code int, stdout, stderr string) {
 
 func observe(ctx context.Context, in io.Reader, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	root := newRootCommand(clitest.NoEnv) //nolint:contextcheck // its commands get it from Execute
+	root := newRootCommand(clitest.NoEnv)
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(&out)

@@ -23,7 +23,7 @@ import (
 // execute runs the program to its end.
 func execute(ctx context.Context, args ...string) (code int, printed string) {
 	out := clitest.NewScreen()
-	root := newRootCommand(out, clitest.NoEnv) //nolint:contextcheck // it gets it from Execute
+	root := newRootCommand(out, clitest.NoEnv)
 	root.SetArgs(args)
 	root.SetOut(out)
 	return cli.Execute(ctx, root), out.String()

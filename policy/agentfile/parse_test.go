@@ -143,7 +143,7 @@ func TestProblemsAreReportedWithTheirLine(t *testing.T) {
 		{"compaction: {steps: [{keep_items: 2}]}", "compaction: give at least one of items and window"},
 		{"compaction: {items: 3, steps: [{keep_items: 2, keep_turns: 1}]}", "compaction.steps[0]: give exactly one of drop_reasoning"},
 		{"guardrails: {input: [{name: x}]}", "guardrails.input[0]: give exactly one of max_length and deny"},
-		{"guardrails: {input: [{deny: ['(']}]}", "guardrails.input[0].deny[0]: error parsing regexp"},
+		{"guardrails: {input: [{deny: ['(']}]}", "guardrails.input[0].deny[0]: not a regular expression: error parsing regexp"},
 		{"gate: {max_retries: 1}", "gate: give command"},
 		{"tools:\n  - {name: x, effects: some}", `a.yaml:2:24: tools[0].effects: "some": use read_only, idempotent or none`},
 		{"tools: [{name: x, timeout: 0s}]", `tools[0].timeout: "0s": use a positive duration`},
@@ -214,8 +214,8 @@ a.yaml:5:5: tools[2]: want keys with values, not the text "y"
 a.yaml:6:18: limits.rounds: want a whole number, not the text "many"
 a.yaml:6:32: limits.tokens: -1: use a number from 1 up
 a.yaml:9:14: hooks[0].points[0]: "nowhere": use session_start, loop_iteration, pre_llm_call, post_llm_call, pre_tool_execution, post_tool_execution, context_compaction or session_end
-a.yaml:10:28: context.skills[1]: "../x": use a folder below the one that the agent works in, as a relative path without ..
-a.yaml:10:43: context.specs[0]: "/etc": use a folder below the one that the agent works in, as a relative path without ..
+a.yaml:10:28: context.skills[1]: "../x": use a folder below the one that the agent works in, as a relative path that does not go up
+a.yaml:10:43: context.specs[0]: "/etc": use a folder below the one that the agent works in, as a relative path that does not go up
 a.yaml:11:31: permissions.kinds.allow[0]: "filesystem.reed": there is no such kind: the kinds of filesystem are filesystem.delete, filesystem.edit, filesystem.list, filesystem.mkdir, filesystem.read, filesystem.write
 a.yaml:11:67: permissions.kinds.deny[0]: "shell.*": write a kind like filesystem.read; filesystem matches all below it
 a.yaml:12:1: unknown field "engine"

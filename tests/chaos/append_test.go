@@ -55,10 +55,10 @@ func (a *arena) appendUntil(ctx context.Context, i int, nc *nats.Conn) {
 	for n := 1; ctx.Err() == nil; n++ {
 		<-time.After(20 * time.Millisecond)
 		cause := fmt.Sprintf("c%d-%d", i, n)
-		if a.appends(i, j, s, &head, &at, cause) == done { //nolint:contextcheck // an append that began runs to its end
+		if a.appends(i, j, s, &head, &at, cause) == done {
 			continue
 		}
-		head, at = a.reads(i, j, s) //nolint:contextcheck // likewise
+		head, at = a.reads(i, j, s)
 	}
 }
 

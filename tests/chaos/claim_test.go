@@ -50,7 +50,7 @@ func (a *arena) claimUntil(ctx context.Context, i int, nc *nats.Conn) {
 	j := a.open(nc).Journal()
 	for n := 1; ctx.Err() == nil; n++ {
 		<-time.After(time.Duration(20+10*i) * time.Millisecond)
-		a.drives(i, n, j, s) //nolint:contextcheck // a claim that began runs to its end
+		a.drives(i, n, j, s)
 	}
 }
 

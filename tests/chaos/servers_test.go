@@ -250,7 +250,7 @@ func killLeaders(ctx context.Context, nc *nats.Conn, servers []*natsServer, d ti
 				s.kill()
 				killed++
 				<-time.After(500 * time.Millisecond)
-				s.start() //nolint:contextcheck // it outlives ctx
+				s.start()
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func talk(w *celltest.World, taken *atomic.Int64, patience time.Duration) *crowd
 		cell := w.Open(w.Connect())
 		c.talks.Go(func() {
 			for n := 1; ctx.Err() == nil; n++ {
-				c.say(w.Ctx, cell, s, fmt.Sprint("m", n)) //nolint:contextcheck // a send that began runs to its end
+				c.say(w.Ctx, cell, s, fmt.Sprint("m", n))
 				<-time.After(100 * time.Millisecond)
 			}
 		})

@@ -64,6 +64,7 @@ func (h *host) stepOn(ctx context.Context) session.Step {
 	h.took(step, err)
 	if reason(err) == "approval_pending" {
 		h.settleOldest(ctx)
+		_ = nap(ctx, time.Second) // the timer of one that has expired fires only as time passes
 	}
 	return step
 }

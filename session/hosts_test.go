@@ -23,6 +23,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 func TestMain(m *testing.M) { celltest.Main(m) }
@@ -39,7 +40,9 @@ func inProcess(t *testing.T, ctx context.Context, script string, c events.Config
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := agent.New(agent.Config{Model: m, Tools: []tool.Source{registry(t)}, Rules: c.Rules})
+	a, err := agent.New(agent.Config{
+		Model: m, Tools: []tool.Source{registry(t)}, Rules: c.Rules, TaskManager: task.Async(task.AsyncConfig{}),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +57,7 @@ func inProcess(t *testing.T, ctx context.Context, script string, c events.Config
 func deployed(t *testing.T, ctx context.Context, script string, c events.Config) *session.Session { //nolint:revive // the world takes both
 	t.Helper()
 	w := celltest.New(ctx, t, 5*time.Second)
-	wk := w.Worker("w", worker.Config{Logger: zap.NewNop()}, func(*nats.Conn) []tool.Tool { return []tool.Tool{echo(t)} })
+	wk := w.Worker("w", worker.Config{Logger: zap.NewNop()}, func(*nats.Conn) []tool.Tool { return []tool.Tool{echo(t), slow(t)} })
 	t.Cleanup(func() { wk.Drain(t) })
 	node := w.Node(actor.Config{Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }})
 	t.Cleanup(func() { node.Drain(t) })
@@ -64,7 +67,7 @@ func deployed(t *testing.T, ctx context.Context, script string, c events.Config)
 
 func registry(t *testing.T) *tool.Registry {
 	t.Helper()
-	r, err := tool.NewRegistry("own", echo(t))
+	r, err := tool.NewRegistry("own", echo(t), slow(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +86,19 @@ func echo(t *testing.T) tool.Tool {
 		t.Fatal(err)
 	}
 	return e
+}
+
+// slow works for a minute, in the background.
+func slow(t *testing.T) tool.Tool {
+	t.Helper()
+	f, err := tool.Func("slow", "Works.", func(context.Context, struct{}) (string, error) {
+		<-time.After(time.Minute)
+		return "worked", nil
+	}, tool.ReadOnly(), tool.WithSpec(func(s *tool.Spec) { s.Route = content.Background }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 const echoes = `
@@ -115,7 +131,7 @@ func TestAProgramDoesTheSameInProcessAndInADeployment(t *testing.T) {
 		"refused while an approval is open": {config: asking, program: refusedWhileAsking, want: []string{
 			"approval_pending", "pending input 0", "nothing_to_cancel",
 		}},
-		"task": {program: task, want: []string{"done first: reach it"}},
+		"task": {program: reached, want: []string{"done first: reach it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for host, open := range hosts {
@@ -236,12 +252,44 @@ func refusedWhileAsking(ctx context.Context, s *session.Session) (out []string) 
 	return append(out, reason(s.Cancel(ctx, "")))
 }
 
-func task(ctx context.Context, s *session.Session) []string {
+func reached(ctx context.Context, s *session.Session) []string {
 	res, err := s.RunTask(ctx, session.Task{Goal: "reach it"})
 	if err != nil {
 		return []string{err.Error()}
 	}
 	return []string{res.Status + " " + res.Summary}
+}
+
+const notified = `
+replies:
+  - calls: [{name: slow, input: {}}]
+  - text: "answer to {{.Prompt}}"
+    repeat: true
+`
+
+// The outcome of a call in the background is there when the second input is submitted. It
+// joins neither that input's merge nor its answer, and comes before the third input.
+func TestTheAnswerIsThatToTheInputAndNotToANotification(t *testing.T) {
+	t.Parallel()
+	for host, open := range hosts {
+		t.Run(host, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				s := open(t, ctx, notified, events.Config{})
+				got := []string{response(s.RunText(ctx, "first"))}
+				if err := s.Calls().WaitIdle(ctx); err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, response(s.RunText(ctx, "second")), response(s.RunText(ctx, "third")))
+				want := []string{"answer to first", "answer to second", "answer to third"}
+				if !slices.Equal(got, want) || s.Snapshot().LastTurn.TurnID != "turn-4" {
+					t.Errorf("got %q in %s", got, s.Snapshot().LastTurn.TurnID)
+				}
+			})
+		})
+	}
 }
 
 type approver func(context.Context, events.Approval) (bool, string, error)

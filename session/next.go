@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -51,7 +52,7 @@ func (s *Session) next(ctx, over context.Context, t *Turn) (Step, *turnEnd, erro
 		case a.step != nil:
 			return s.complete(a.step), nil, nil
 		case a.pass != nil:
-			if err := s.pass(ctx, a.pass); err != nil {
+			if err := s.pass(ctx, over, a.pass); err != nil {
 				return nil, nil, err
 			}
 			continue
@@ -63,7 +64,13 @@ func (s *Session) next(ctx, over context.Context, t *Turn) (Step, *turnEnd, erro
 }
 
 // pass passes a wait, once. A Continue that came too late passes nothing, which is no error.
-func (s *Session) pass(ctx context.Context, p *position) error {
+// The end of over ends the wait for a driver that takes it.
+func (s *Session) pass(ctx, over context.Context, p *position) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer context.AfterFunc(over, func() {
+		time.AfterFunc(cancelWithin, func() { end(context.Cause(over)) })
+	})()
 	err := s.Ask(ctx, p.wait)
 	if e, ok := errors.AsType[*InvalidStateError](err); ok && e.Reason == ReasonPassedOver {
 		err = nil

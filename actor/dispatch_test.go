@@ -200,7 +200,7 @@ func TestAnApprovedCallIsDispatchedThoughItsTaskIsStillThere(t *testing.T) {
 		s := w.start("s", oneCall)
 		w.submit(s, "go")
 		var claims []task.Claim
-		for _, want := range [][]content.GateKey{nil, {{Kind: "first"}}, {{Kind: "first"}, {Kind: "second"}}} {
+		for _, want := range [][]content.QuestionKey{nil, {{Kind: "first"}}, {{Kind: "first"}, {Kind: "second"}}} {
 			within, cancel := context.WithTimeout(w.ctx, time.Second)
 			defer cancel()
 			c, err := q.Claim(within)

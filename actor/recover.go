@@ -164,7 +164,7 @@ func reportedOn(c commands.Command) (content.Place, int) {
 		return r.Place, r.Attempt
 	case commands.ReportOvertaken:
 		return r.Place, r.Attempt
-	case commands.ReportGate:
+	case commands.ReportQuestion:
 		return r.Place, r.Attempt
 	}
 	return "", 0

@@ -41,7 +41,7 @@ func TestAReportWithoutItsTicketDoesNothing(t *testing.T) {
 		for id, c := range map[string]commands.Command{
 			"a result":   commands.ReportResult{Place: "t1-r1-c1", Attempt: 1, Queue: "q"},
 			"a loss":     commands.ReportAttemptLost{Place: "t1-r1-c1", Attempt: 1, Queue: "q"},
-			"a question": commands.ReportGate{Place: "t1-r1-c1", Attempt: 1, Gate: commands.Gate{RequestKind: "x"}},
+			"a question": commands.ReportQuestion{Place: "t1-r1-c1", Attempt: 1, Question: commands.Question{RequestKind: "x"}},
 		} {
 			w.send("s", id, c)
 		}

@@ -84,8 +84,8 @@ func (d *driver) takeVerdict(_ context.Context, env *commands.Envelope) error {
 		of, f = r.Place, engine.GateVerdict(t.Attempts, r.Outcome)
 	case commands.ReportAttemptLost:
 		of, f.Output = r.Place, "the verifier has no verdict: "+r.Reason
-	case commands.ReportGate:
-		of, f.Output = r.Place, "the verifier has no verdict: its worker asks for an approval ("+r.Gate.RequestKind+"), and verifiers do not wait for one: have the worker allow it"
+	case commands.ReportQuestion:
+		of, f.Output = r.Place, "the verifier has no verdict: its worker asks for an approval ("+r.Question.RequestKind+"), and verifiers do not wait for one: have the worker allow it"
 	}
 	if of == engine.GatePlace(d.State.Turn.N, t.Attempts) {
 		d.verifier = loop.Call{}
@@ -97,8 +97,8 @@ func (d *driver) takeVerdict(_ context.Context, env *commands.Envelope) error {
 // addVerifier gives a task without a verifier that of the session's agent.
 func (d *driver) addVerifier(_ context.Context, env *commands.Envelope) error {
 	c, ok := env.Command.(commands.StartTask)
-	if ok && len(c.Spec.Gate) == 0 && !c.Spec.GateFunc && len(d.agent.Gate) > 0 {
-		c.Spec.Gate, c.Spec.MaxRetries = d.agent.Gate, d.agent.Retries
+	if ok && len(c.Spec.Verifier) == 0 && !c.Spec.VerifierFunc && len(d.agent.Gate) > 0 {
+		c.Spec.Verifier, c.Spec.MaxRetries = d.agent.Gate, d.agent.Retries
 		env.Command = c
 	}
 	return nil

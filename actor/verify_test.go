@@ -38,7 +38,7 @@ func judged(x task.Task, pass bool) tool.Result {
 
 func (w *world) startTask(s *session.Session, retries int) {
 	w.t.Helper()
-	spec := events.TaskSpec{Goal: "make it green", Gate: []string{"make", "check"}, MaxRetries: retries}
+	spec := events.TaskSpec{Goal: "make it green", Verifier: []string{"make", "check"}, MaxRetries: retries}
 	if err := s.Ask(w.ctx, commands.StartTask{Spec: spec}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestAGateThatIsAFunctionCannotRunHere(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
 		s := w.start("s", oneReply)
-		if err := s.Ask(w.ctx, commands.StartTask{Spec: events.TaskSpec{Goal: "g", GateFunc: true}}); err != nil {
+		if err := s.Ask(w.ctx, commands.StartTask{Spec: events.TaskSpec{Goal: "g", VerifierFunc: true}}); err != nil {
 			t.Fatal(err)
 		}
 		w.until("s", events.KindTaskFinished)

@@ -104,14 +104,14 @@ func (a *Agent) start(ctx context.Context, s SessionConfig, within events.Limits
 }
 
 // drive takes the session and returns its driver.
-func (a *Agent) drive(ctx context.Context, s SessionConfig, within events.Limits) (*Driver, error) {
+func (a *Agent) drive(ctx context.Context, s SessionConfig, within events.Limits) (*driver, error) {
 	if s.ID == "" {
 		s.ID = content.SessionID(ulid.Make().String())
 	}
 	if _, err := content.ParseSessionID(string(s.ID)); err != nil {
 		return nil, &ConfigError{"SessionConfig.ID", err.Error()}
 	}
-	d := &Driver{
+	d := &driver{
 		agent: a, log: a.cfg.Logger.Named("driver").With(logfield.Session(s.ID)),
 		news: make(chan struct{}, 1), begun: make(map[content.Place]bool), sources: a.cfg.Tools,
 		watcher: session.Watcher{Applied: func(*loop.State, journal.Record) {}, Live: func(events.Event) {}, Stopped: func() {}},
@@ -144,7 +144,7 @@ func narrowed(c events.Config, s SessionConfig, within events.Limits) (events.Co
 }
 
 // begins takes the session, unless a hook refuses it.
-func (d *Driver) begins(ctx context.Context, s SessionConfig) error {
+func (d *driver) begins(ctx context.Context, s SessionConfig) error {
 	if err := d.hydrate(ctx, s.ID); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (d *Driver) begins(ctx context.Context, s SessionConfig) error {
 }
 
 // admit runs the hooks of the session's start before anything is recorded.
-func (d *Driver) admit(ctx context.Context, s SessionConfig) (commands.HookAnswer, error) {
+func (d *driver) admit(ctx context.Context, s SessionConfig) (commands.HookAnswer, error) {
 	if s.Resume != nil && d.state.Opened {
 		return commands.HookAnswer{}, &ConfigError{"SessionConfig.Resume", "begins a new session, and the journal knows this one"}
 	}
@@ -171,19 +171,19 @@ func (d *Driver) admit(ctx context.Context, s SessionConfig) (commands.HookAnswe
 }
 
 // recordHooks records the answers of the hooks of the session's start or end.
-func (d *Driver) recordHooks(ctx context.Context, a commands.HookAnswer) error {
+func (d *driver) recordHooks(ctx context.Context, a commands.HookAnswer) error {
 	return d.decide(ctx, ulid.Make().String(), commands.ReportHooks{Answer: a})
 }
 
 // hydrate folds the session's journal.
-func (d *Driver) hydrate(ctx context.Context, id content.SessionID) error {
+func (d *driver) hydrate(ctx context.Context, id content.SessionID) error {
 	read, err := engine.Reader{Journal: d.agent.cfg.Journal}.Read(ctx, id)
 	d.newSession(read)
 	return err
 }
 
 // open claims the session and starts it if it is new.
-func (d *Driver) open(ctx context.Context, s SessionConfig) error {
+func (d *driver) open(ctx context.Context, s SessionConfig) error {
 	claim := commands.Claim{Node: "in-process", Config: &d.facts}
 	for _, e := range loop.Pending(d.state) {
 		if t, ok := e.(loop.RunTool); ok {

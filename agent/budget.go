@@ -51,9 +51,9 @@ func (b *callBudget) charged(out tool.Result) tool.Result {
 // decline ends the session that works for a call that is over: its question was denied or
 // expired, or its host died and the call was ended. It reports what the session had used.
 // Other tools have nothing to undo.
-func (d *Driver) decline(ctx context.Context, e loop.StopTool, c loop.Call, left events.Limits, tools *engine.Catalog) commands.Command {
+func (d *driver) decline(ctx context.Context, e loop.StopTool, c loop.Call, left events.Limits, tools *engine.Catalog) commands.Command {
 	o, ok := tools.Lookup(c.Name)
-	asks := slices.ContainsFunc(c.Asked, func(k content.GateKey) bool { return strings.HasPrefix(k.Kind, loop.KindChild) })
+	asks := slices.ContainsFunc(c.Asked, func(k content.QuestionKey) bool { return strings.HasPrefix(k.Kind, loop.KindChild) })
 	if !ok || !asks && !d.works(ctx, c.Place) {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (d *Driver) decline(ctx context.Context, e loop.StopTool, c loop.Call, left
 }
 
 // works reports whether the journal knows a session that works for a call of this one.
-func (d *Driver) works(ctx context.Context, p content.Place) bool {
+func (d *driver) works(ctx context.Context, p content.Place) bool {
 	for rec, err := range d.agent.cfg.Journal.Read(ctx, engine.ChildID(d.ID(), p), 0) {
 		if err != nil || rec.Err != nil {
 			return false

@@ -312,7 +312,7 @@ func TestAnExclusiveCallInTheBackgroundHoldsItsRoundUp(t *testing.T) {
 }
 
 func TestACallInTheBackgroundMayAsk(t *testing.T) {
-	asking := content.GateKey{Kind: "mail.send"}
+	asking := content.QuestionKey{Kind: "mail.send"}
 	mail, err := tool.CallFunc("mail", "Sends mail.", func(_ context.Context, c tool.Call, _ struct{}) (string, error) {
 		<-time.After(time.Minute)
 		if !slices.Contains(c.Approved, asking) {

@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-func (d *Driver) decide(ctx context.Context, cause string, c commands.Command) error {
+func (d *driver) decide(ctx context.Context, cause string, c commands.Command) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.dead != nil {
@@ -22,7 +22,7 @@ func (d *Driver) decide(ctx context.Context, cause string, c commands.Command) e
 
 // decideLocked handles a command. After an append that is not certainly written, or a panic,
 // the driver is dead: a fresh one reads what became of it.
-func (d *Driver) decideLocked(ctx context.Context, cause string, c commands.Command) error {
+func (d *driver) decideLocked(ctx context.Context, cause string, c commands.Command) error {
 	before := seen{transcript: d.state.Transcript, phase: d.state.Phase()}
 	entry, err := d.session.Handle(ctx, commands.Envelope{ID: cause, Session: d.state.Session, Command: c})
 	if failed := d.session.Failed(); failed != nil {
@@ -41,7 +41,7 @@ func (d *Driver) decideLocked(ctx context.Context, cause string, c commands.Comm
 }
 
 // newSession prepares the session that was read for its commands.
-func (d *Driver) newSession(read engine.Replica) {
+func (d *driver) newSession(read engine.Replica) {
 	d.session = engine.Session{Replica: read, Log: d.log, Append: d.append}
 	d.session.Steps = []engine.Step{
 		d.session.Stamp(),
@@ -55,6 +55,6 @@ func (d *Driver) newSession(read engine.Replica) {
 
 // append writes an entry. The end of ctx, the caller's patience, must not leave the outcome of
 // a write unknown.
-func (d *Driver) append(ctx context.Context, head journal.Head, e events.Entry) (journal.Head, error) {
+func (d *driver) append(ctx context.Context, head journal.Head, e events.Entry) (journal.Head, error) {
 	return d.agent.cfg.Journal.Append(context.WithoutCancel(ctx), head, e)
 }

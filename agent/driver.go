@@ -18,9 +18,9 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Driver runs one session in this process. It is the backend of a session.Session:
+// driver runs one session in this process. It is the backend of a session.Session:
 // effects run while a Next waits, calls in the background always.
-type Driver struct {
+type driver struct {
 	agent     *Agent
 	facts     events.Config
 	sources   []tool.Source
@@ -45,7 +45,7 @@ type Driver struct {
 }
 
 // Watch registers the watcher.
-func (d *Driver) Watch(w session.Watcher) {
+func (d *driver) Watch(w session.Watcher) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.live.Lock()
@@ -54,7 +54,7 @@ func (d *Driver) Watch(w session.Watcher) {
 }
 
 // View calls f with the session as it is now.
-func (d *Driver) View(f func(*loop.State, journal.Head)) error {
+func (d *driver) View(f func(*loop.State, journal.Head)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f(d.state, d.session.Head)
@@ -62,21 +62,21 @@ func (d *Driver) View(f func(*loop.State, journal.Head)) error {
 }
 
 // Ask decides a command, from any goroutine.
-func (d *Driver) Ask(ctx context.Context, id string, c commands.Command) error {
+func (d *driver) Ask(ctx context.Context, id string, c commands.Command) error {
 	err := d.decide(ctx, id, c)
 	d.wake()
 	return err
 }
 
 // SetVerifier sets the verifier of the task that is open, or started next.
-func (d *Driver) SetVerifier(v extension.Verifier) {
+func (d *driver) SetVerifier(v extension.Verifier) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gate = v
 }
 
 // Enter refuses a second Next.
-func (d *Driver) Enter(context.Context) (leave func(), err error) {
+func (d *driver) Enter(context.Context) (leave func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -95,7 +95,7 @@ func (d *Driver) Enter(context.Context) (leave func(), err error) {
 
 // Sync reports the effects that were given up as lost, decides on the reports that have
 // come, and makes what runs equal to what is owed.
-func (d *Driver) Sync(ctx context.Context) error {
+func (d *driver) Sync(ctx context.Context) error {
 	if err := d.reclaim(ctx); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (d *Driver) Sync(ctx context.Context) error {
 }
 
 // Wait decides on the next report, or returns when something was decided elsewhere.
-func (d *Driver) Wait(ctx context.Context) error {
+func (d *driver) Wait(ctx context.Context) error {
 	select {
 	case r := <-d.performer.Reports():
 		return d.take(ctx, r)
@@ -124,7 +124,7 @@ func (d *Driver) Wait(ctx context.Context) error {
 }
 
 // wake lets a Next that waits look again.
-func (d *Driver) wake() {
+func (d *driver) wake() {
 	select {
 	case d.news <- struct{}{}:
 	default:
@@ -132,7 +132,7 @@ func (d *Driver) wake() {
 }
 
 // takeArrived decides on the reports that have arrived.
-func (d *Driver) takeArrived(ctx context.Context) error {
+func (d *driver) takeArrived(ctx context.Context) error {
 	for len(d.held) > 0 {
 		r := d.held[0]
 		d.held = d.held[1:]
@@ -155,7 +155,7 @@ func (d *Driver) takeArrived(ctx context.Context) error {
 // take decides on a report. Effects report once, so one that cannot be decided now,
 // say because a tool source is down, is kept for the following Next; and a timer that
 // came before its time, by a clock that was set back, is armed again.
-func (d *Driver) take(ctx context.Context, r engine.Report) error {
+func (d *driver) take(ctx context.Context, r engine.Report) error {
 	if _, ok := r.Command.(commands.ReportTimer); ok {
 		d.performer.Forget(r.Cause)
 	}
@@ -168,7 +168,7 @@ func (d *Driver) take(ctx context.Context, r engine.Report) error {
 
 // Close stops driving. The session stays as it is and can be started again. Close
 // waits for what was stopped and still has to say what it used.
-func (d *Driver) Close(ctx context.Context) error {
+func (d *driver) Close(ctx context.Context) error {
 	d.end(ctx)
 	d.mu.Lock()
 	idle := !d.driving && d.dead == nil
@@ -193,7 +193,7 @@ func (d *Driver) Close(ctx context.Context) error {
 }
 
 // end asks the hooks of the session's end, once. Nobody can veto it.
-func (d *Driver) end(ctx context.Context) {
+func (d *driver) end(ctx context.Context) {
 	d.mu.Lock()
 	asked := d.ended
 	d.ended = true
@@ -208,4 +208,4 @@ func (d *Driver) end(ctx context.Context) {
 }
 
 // ID is the session's id.
-func (d *Driver) ID() content.SessionID { return d.state.Session }
+func (d *driver) ID() content.SessionID { return d.state.Session }

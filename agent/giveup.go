@@ -14,7 +14,7 @@ import (
 )
 
 // reclaim reports what was given up.
-func (d *Driver) reclaim(ctx context.Context) error {
+func (d *driver) reclaim(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -33,7 +33,7 @@ func (d *Driver) reclaim(ctx context.Context) error {
 
 // giveUp stops local effects; background calls go on. The following Next reports
 // the others lost.
-func (d *Driver) giveUp(cause error) error {
+func (d *driver) giveUp(cause error) error {
 	background, places := d.running()
 	stopped := d.performer.Stop(cause, func(id string) bool { return background[id] })
 	d.mu.Lock()
@@ -48,14 +48,14 @@ func (d *Driver) giveUp(cause error) error {
 }
 
 // panicked ends the driver whose effect panicked.
-func (d *Driver) panicked(e *engine.PanicError) {
+func (d *driver) panicked(e *engine.PanicError) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.die(e)
 }
 
 // die makes the driver refuse everything from now on. The caller holds the lock.
-func (d *Driver) die(err error) {
+func (d *driver) die(err error) {
 	if d.dead != nil {
 		return
 	}
@@ -70,7 +70,7 @@ func (d *Driver) die(err error) {
 
 // running lists the tool calls that are owed, by identity: those in the background,
 // and the places of the others.
-func (d *Driver) running() (background map[string]bool, places map[string]content.Place) {
+func (d *driver) running() (background map[string]bool, places map[string]content.Place) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	background, places = make(map[string]bool), make(map[string]content.Place)

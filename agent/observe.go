@@ -19,7 +19,7 @@ type seen struct {
 
 // show hands an entry's events to the observers, then the phase if a task came to
 // another one, then the items it appended to the transcript observers.
-func (d *Driver) show(e events.Entry, before seen) {
+func (d *driver) show(e events.Entry, before seen) {
 	d.live.Lock()
 	defer d.live.Unlock()
 	for _, ev := range e.Events {
@@ -60,21 +60,21 @@ func continues(items, before []content.Item) bool {
 }
 
 // showLive hands what is live only to the observers.
-func (d *Driver) showLive(ev events.Event) {
+func (d *driver) showLive(ev events.Event) {
 	d.live.Lock()
 	defer d.live.Unlock()
 	d.watcher.Live(ev)
 	d.observe(extension.Observed{Session: d.ID(), At: time.Now(), Event: ev})
 }
 
-func (d *Driver) observe(o extension.Observed) {
+func (d *driver) observe(o extension.Observed) {
 	for _, obs := range d.agent.cfg.Observers {
 		d.guard("observer", func() { obs.HandleEvent(o) })
 	}
 }
 
 // guard keeps a broken observer from breaking the loop.
-func (d *Driver) guard(what string, f func()) {
+func (d *driver) guard(what string, f func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			d.log.Error(what+" broke", zap.Any("panic", p))

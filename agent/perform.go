@@ -14,12 +14,12 @@ import (
 )
 
 // perform performs one effect, in its own goroutine.
-func (d *Driver) perform(ctx context.Context, e loop.Effect, v *engine.View) commands.Command {
+func (d *driver) perform(ctx context.Context, e loop.Effect, v *engine.View) commands.Command {
 	return d.agent.runner.Perform(ctx, e, v, host{d})
 }
 
 // host performs what is particular to this process: it runs tools itself.
-type host struct{ d *Driver }
+type host struct{ d *driver }
 
 // OpenModel returns the agent's model.
 func (h host) OpenModel(loop.CallModel, *engine.View) (model.Model, commands.Command) {
@@ -60,7 +60,7 @@ func (host) Due(e loop.ArmTimer) time.Time { return e.At.Std() }
 // Publish shows a live event to the observers.
 func (h host) Publish(ev events.Event) { h.d.showLive(ev) }
 
-func (d *Driver) runTool(ctx context.Context, e loop.RunTool, v *engine.View) commands.Command {
+func (d *driver) runTool(ctx context.Context, e loop.RunTool, v *engine.View) commands.Command {
 	d.mu.Lock()
 	d.begun[e.Call.Place] = true
 	task := &callBudget{left: loop.Remaining(d.state)}
@@ -81,7 +81,7 @@ func (d *Driver) runTool(ctx context.Context, e loop.RunTool, v *engine.View) co
 // outlived records the outcome of a call that nobody waits for as it comes, whether or
 // not a Next is running; what follows from it is Next's. It returns what is left for
 // Next to decide.
-func (d *Driver) outlived(ctx context.Context, e loop.Effect, id content.CallID, rep commands.Command) commands.Command {
+func (d *driver) outlived(ctx context.Context, e loop.Effect, id content.CallID, rep commands.Command) commands.Command {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c, ok := d.state.Call(id); ok && !c.Answered() {

@@ -133,7 +133,7 @@ func (d *driven) preflight(hooks ...commands.HookAnswer) {
 		check := commands.Check{Place: c.Place, Digest: "d-" + c.Name}
 		switch c.Name {
 		case "gated":
-			check.Gates = []commands.Gate{{RequestKind: "one"}, {RequestKind: "two"}}
+			check.Questions = []commands.Question{{RequestKind: "one"}, {RequestKind: "two"}}
 		case "forbidden":
 			check.Refusal = &commands.Refusal{Status: content.StatusDenied, Code: "no", Message: "Permission denied: no"}
 		}

@@ -10,7 +10,7 @@ import (
 // question is the question that an approval answers.
 type question struct {
 	tool  string
-	key   content.GateKey
+	key   content.QuestionKey
 	asker events.Asker
 	turn  content.TurnID
 }
@@ -34,12 +34,12 @@ func grantHeld() rule {
 	asked := map[content.ApprovalID]question{} // and not settled
 	granted := map[content.ApprovalID]grant{}
 	allowed := map[content.ApprovalID]events.ToolsAllowed{}
-	approved := map[content.CallID][]content.GateKey{}
+	approved := map[content.CallID][]content.QuestionKey{}
 	return func(f fact) {
 		switch ev := f.event.(type) {
 		case events.ApprovalRequired:
 			a := ev.Approval
-			asked[a.ID] = question{a.Tool, content.GateKey{Kind: a.RequestKind, Scope: a.Scope}, a.Asker, a.Turn}
+			asked[a.ID] = question{a.Tool, content.QuestionKey{Kind: a.RequestKind, Scope: a.Scope}, a.Asker, a.Turn}
 		case events.ApprovalResolved:
 			q := asked[ev.Approval]
 			delete(asked, ev.Approval)

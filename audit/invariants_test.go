@@ -183,7 +183,7 @@ func brokenApprovals() []broken {
 		{ApprovalOnce, "decided on arguments of digest d7", change(tools(), 1, func(e *events.ApprovalResolved) { e.Digest = "d7" })},
 		{ApprovalOnce, "expired before its deadline", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.By = events.Expired, "" })},
 		{ApprovalOnce, "ada is said to have decided", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome = events.Expired })},
-		{GrantHeld, "as if k /x was approved", change(tools(), 1, func(e *events.ToolDispatched) { e.Approved = []content.GateKey{{Kind: "k", Scope: "/x"}} })},
+		{GrantHeld, "as if k /x was approved", change(tools(), 1, func(e *events.ToolDispatched) { e.Approved = []content.QuestionKey{{Kind: "k", Scope: "/x"}} })},
 		{GrantHeld, "by g0, which was not given for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant = "g0" })},
 		{GrantHeld, "g1 was denied for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.Always = events.Denied, true })},
 		{GrantHeld, "for always with other arguments", change(tools(), 1, func(e *events.ApprovalResolved) { e.Input, e.Always = []byte(`{}`), true })},

@@ -120,7 +120,7 @@ func toolStories(all map[string]func(*testing.T) *driven) {
 		d.do(commands.ResolveApproval{Call: calls[0].ID, Reason: "no"})
 		d.do(commands.ResolveApproval{Call: calls[2].ID, Approve: true})
 		d.do(commands.ResolveApproval{Call: calls[2].ID, Approve: true})
-		d.checks = []commands.Check{{Place: calls[3].Place, Digest: "d-new", Gates: []commands.Gate{{RequestKind: "three"}}}}
+		d.checks = []commands.Check{{Place: calls[3].Place, Digest: "d-new", Questions: []commands.Question{{RequestKind: "three"}}}}
 		d.do(commands.ResolveApproval{Call: calls[3].ID, Input: []byte(`{"a":2}`)})
 		d.do(commands.ResolveApproval{Call: calls[3].ID, Approve: true})
 		d.do(commands.ResolveApproval{Call: calls[3].ID, Approve: true})
@@ -138,7 +138,7 @@ func toolStories(all map[string]func(*testing.T) *driven) {
 		d.preflight()
 		a := d.state.PendingApprovals()[0].ID
 		d.do(commands.ReportTimer{Kind: commands.TimerApproval, ID: string(a)})
-		d.do(commands.ReportGate{Place: d.place(3), Attempt: 1, Gate: commands.Gate{RequestKind: "late", TTL: time.Hour}})
+		d.do(commands.ReportQuestion{Place: d.place(3), Attempt: 1, Question: commands.Question{RequestKind: "late", TTL: time.Hour}})
 		d.result(d.place(4), content.StatusOK)
 		d.do(commands.ResolveApproval{Approve: true})
 		d.result(d.place(3), content.StatusOK)
@@ -153,7 +153,7 @@ func toolStories(all map[string]func(*testing.T) *driven) {
 		})
 		d.reply("", "free")
 		d.do(commands.ReportPreflight{Turn: d.state.Turn.ID, Round: 1, Checks: []commands.Check{{
-			Place: d.place(1), Digest: "d-free", Gates: []commands.Gate{
+			Place: d.place(1), Digest: "d-free", Questions: []commands.Question{
 				{RequestKind: permission.KindCall, Asker: events.AskedByTurn}, {RequestKind: permission.KindCall, Asker: events.AskedByRules},
 			},
 		}}})
@@ -320,7 +320,7 @@ func endStories(all map[string]func(*testing.T) *driven) {
 
 func taskStories(all map[string]func(*testing.T) *driven) {
 	task := func(gate ...string) commands.StartTask {
-		return commands.StartTask{Spec: events.TaskSpec{Goal: "green", Gate: gate, MaxRetries: 1}}
+		return commands.StartTask{Spec: events.TaskSpec{Goal: "green", Verifier: gate, MaxRetries: 1}}
 	}
 	all["a task that passes at the second try"] = func(t *testing.T) *driven {
 		d := drive(t, commands.OpenSession{Transcript: []content.Item{content.SystemText("be brief"), content.UserText("old")}})

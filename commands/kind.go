@@ -19,7 +19,7 @@ func IsAsk(c Command) bool {
 		SetNextTurnCache, StartTask, Close, Park:
 		return true
 	case ReportReply, ReportModelFailed, ReportModelStopped, ReportResult, ReportAttemptLost, ReportOvertaken,
-		ReportPreflight, ReportGate, ReportHooks, ReportMutation, ReportRecall, ReportVerify, ReportMemory, ReportTimer:
+		ReportPreflight, ReportQuestion, ReportHooks, ReportMutation, ReportRecall, ReportVerify, ReportMemory, ReportTimer:
 		return false
 	}
 	return false
@@ -33,7 +33,7 @@ func LaneOf(c Command) events.Lane {
 		return events.LaneAsk
 	case ResolveApproval, AllowTools, SettleDeadLetter:
 		return events.LaneDecide
-	case ReportResult, ReportAttemptLost, ReportOvertaken, ReportGate:
+	case ReportResult, ReportAttemptLost, ReportOvertaken, ReportQuestion:
 		return events.LaneReport
 	case ReportTimer:
 		return events.LaneDue
@@ -51,7 +51,7 @@ func decodeCommand(name string, dec *msgpack.Decoder) (Command, error) {
 		decodeIf[AllowTools], decodeIf[SettleDeadLetter], decodeIf[Cancel], decodeIf[DetachCall],
 		decodeIf[SetNextTurnCache], decodeIf[StartTask], decodeIf[Close], decodeIf[Park],
 		decodeIf[ReportReply], decodeIf[ReportModelFailed], decodeIf[ReportModelStopped], decodeIf[ReportResult],
-		decodeIf[ReportAttemptLost], decodeIf[ReportOvertaken], decodeIf[ReportPreflight], decodeIf[ReportGate],
+		decodeIf[ReportAttemptLost], decodeIf[ReportOvertaken], decodeIf[ReportPreflight], decodeIf[ReportQuestion],
 		decodeIf[ReportHooks], decodeIf[ReportMutation], decodeIf[ReportRecall], decodeIf[ReportVerify],
 		decodeIf[ReportMemory], decodeIf[ReportTimer],
 	} {

@@ -33,10 +33,10 @@ type ReportReply struct {
 
 // Check is the preflight of one call: lookup, patch, schema, permissions.
 type Check struct {
-	Place   content.Place `msgpack:"p"`
-	Refusal *Refusal      `msgpack:"r,omitempty"` // nil: the call may run when its questions are approved
-	Gates   []Gate        `msgpack:"g,omitempty"`
-	Digest  string        `msgpack:"d,omitempty"` // of the effective input
+	Place     content.Place `msgpack:"p"`
+	Refusal   *Refusal      `msgpack:"r,omitempty"` // nil: the call may run when its questions are approved
+	Questions []Question    `msgpack:"g,omitempty"`
+	Digest    string        `msgpack:"d,omitempty"` // of the effective input
 }
 
 // Refusal says why a call cannot run.
@@ -46,8 +46,8 @@ type Refusal struct {
 	Message string         `msgpack:"m"` // for the model
 }
 
-// Gate is a question that a person has to answer before a call runs.
-type Gate struct {
+// Question is a question that a person has to answer before a call runs.
+type Question struct {
 	RequestKind string                 `msgpack:"k"`
 	Scope       string                 `msgpack:"sc,omitempty"` // limits a lasting approval, in addition to tool and kind
 	Reason      content.ApprovalReason `msgpack:"r"`
@@ -57,11 +57,11 @@ type Gate struct {
 	Asker       events.Asker           `msgpack:"as,omitempty"`
 }
 
-// GatesOf returns the questions of a verdict.
-func GatesOf(v tool.Verdict) []Gate {
-	var out []Gate
+// QuestionsOf returns the questions of a verdict.
+func QuestionsOf(v tool.Verdict) []Question {
+	var out []Question
 	for _, q := range v.Questions() {
-		out = append(out, Gate{
+		out = append(out, Question{
 			RequestKind: q.RequestKind, Scope: q.Scope, Reason: q.Reason, Summary: q.Summary, Metadata: q.Metadata, TTL: q.TTL,
 		})
 	}
@@ -119,14 +119,14 @@ type ReportPreflight struct {
 	Hooks  []HookAnswer   `msgpack:"h,omitempty"`
 }
 
-// ReportGate reports that a dispatched call needs another approval. It has not run
+// ReportQuestion reports that a dispatched call needs another approval. It has not run
 // and is dispatched again when it is approved.
-type ReportGate struct {
-	Place   content.Place `msgpack:"p"`
-	Attempt int           `msgpack:"a"`
-	N       int           `msgpack:"n,omitempty"` // approvals that the attempt already had
-	Gate    Gate          `msgpack:"g"`
-	Also    []Gate        `msgpack:"al,omitempty"` // further questions
+type ReportQuestion struct {
+	Place    content.Place `msgpack:"p"`
+	Attempt  int           `msgpack:"a"`
+	N        int           `msgpack:"n,omitempty"` // approvals that the attempt already had
+	Question Question      `msgpack:"g"`
+	Also     []Question    `msgpack:"al,omitempty"` // further questions
 }
 
 // HookAnswer is the decision of the hooks at one point.
@@ -197,7 +197,7 @@ func (ReportResult) command() string       { return "report_result" }
 func (ReportAttemptLost) command() string  { return "report_attempt_lost" }
 func (ReportOvertaken) command() string    { return "report_overtaken" }
 func (ReportPreflight) command() string    { return "report_preflight" }
-func (ReportGate) command() string         { return "report_gate" }
+func (ReportQuestion) command() string     { return "report_gate" }
 func (ReportHooks) command() string        { return "report_hooks" }
 func (ReportMutation) command() string     { return "report_mutation" }
 func (ReportRecall) command() string       { return "report_recall" }

@@ -154,6 +154,13 @@ const (
 	SensitiveAuthScope         ApprovalReason = "sensitive_auth_scope"
 )
 
+// QuestionKey identifies a question about a call. An approval answers exactly that
+// question: no other kind and, with a scope, nothing outside of it.
+type QuestionKey struct {
+	Kind  string `msgpack:"k" json:"request_kind"`
+	Scope string `msgpack:"s,omitempty" json:"scope,omitempty"` // such as a program or a path; empty: any call
+}
+
 // CacheRequest asks a provider to cache a prefix of the prompt. The zero value is no
 // request.
 type CacheRequest struct {

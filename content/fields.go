@@ -115,7 +115,7 @@ func (o *Routing) Fields(r *wire.Record) {
 }
 
 // Fields lists the fields of the question for package wire.
-func (k *GateKey) Fields(r *wire.Record) {
+func (k *QuestionKey) Fields(r *wire.Record) {
 	wire.Text(r.Key("k"), &k.Kind)
 	wire.Text(r.Opt("s"), &k.Scope)
 }

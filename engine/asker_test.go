@@ -54,10 +54,10 @@ func TestAQuestionSaysWhoAsks(t *testing.T) {
 		if denied := checks[0].Refusal != nil; denied != tc.denied {
 			t.Errorf("%s: refusal = %+v", name, checks[0].Refusal)
 		}
-		if len(checks[0].Gates) != len(tc.gates) {
-			t.Errorf("%s: gates = %+v", name, checks[0].Gates)
+		if len(checks[0].Questions) != len(tc.gates) {
+			t.Errorf("%s: gates = %+v", name, checks[0].Questions)
 		}
-		for _, g := range checks[0].Gates {
+		for _, g := range checks[0].Questions {
 			if want, known := tc.gates[g.RequestKind]; !known || g.Asker != want {
 				t.Errorf("%s: %s is asked by %q, want %q", name, g.RequestKind, g.Asker, want)
 			}
@@ -93,7 +93,7 @@ func TestAPatchedCallIsJudgedByItsTurn(t *testing.T) {
 		Options: &events.TurnOptions{Rules: [][]events.Rule{{{Tool: "free", Action: events.RuleAllow}, {Tool: "*", Action: events.RuleDeny}}}},
 	})
 	tell("4", reply(1, content.CallPart(made)))
-	tell("5", commands.ReportGate{Place: "t1-r1-c1", Attempt: 1, Gate: commands.Gate{RequestKind: "path"}})
+	tell("5", commands.ReportQuestion{Place: "t1-r1-c1", Attempt: 1, Question: commands.Question{RequestKind: "path"}})
 	tell("6", reply(2, content.TextPart("it goes on")))
 	tell("7", commands.SubmitInput{Items: []content.Item{content.UserText("more")}, Options: &events.TurnOptions{Rules: [][]events.Rule{{{Tool: "free", Action: events.RuleDeny}}}}})
 	checks := engine.NewRunner(engine.Config{}).CheckPatched(t.Context(), s, catalog(t, "free"), commands.ResolveApproval{Call: "c1", Input: json.RawMessage(`{"n": 2}`)})

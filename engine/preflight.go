@@ -97,12 +97,12 @@ func (r *Runner) checkOne(
 	}
 	var k commands.Check
 	for _, g := range j.Gates {
-		k.Gates = append(k.Gates, commands.GatesOf(g)...)
+		k.Questions = append(k.Questions, commands.QuestionsOf(g)...)
 	}
 	about := tool.Request{Call: c.ToolCall, Spec: o.Spec}
-	for i := range k.Gates {
-		if k.Gates[i].RequestKind == permission.KindCall {
-			k.Gates[i].Asker = host.asker(ctx, rules, about)
+	for i := range k.Questions {
+		if k.Questions[i].RequestKind == permission.KindCall {
+			k.Questions[i].Asker = host.asker(ctx, rules, about)
 		}
 	}
 	return k

@@ -48,10 +48,10 @@ func TestPreflightJudgesByTheSessionsRulesAndByTheHost(t *testing.T) {
 		if got := k.Refusal; (got == nil) != (tc.code == "") || got != nil && (got.Code != tc.code || got.Status != content.StatusDenied) {
 			t.Errorf("%s: refusal = %+v, want %q", name, got, tc.code)
 		}
-		if len(k.Gates) != len(tc.gates) {
-			t.Fatalf("%s: gates = %+v, want %v", name, k.Gates, tc.gates)
+		if len(k.Questions) != len(tc.gates) {
+			t.Fatalf("%s: gates = %+v, want %v", name, k.Questions, tc.gates)
 		}
-		for i, g := range k.Gates {
+		for i, g := range k.Questions {
 			if g.RequestKind != tc.gates[i] || g.Summary == "" || g.Reason == "" {
 				t.Errorf("%s: gate = %+v, want %s", name, g, tc.gates[i])
 			}
@@ -81,7 +81,7 @@ func TestAPatchedCallIsJudgedAgain(t *testing.T) {
 		commands.ReportReply{
 			ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1}, Routing: []content.Routing{{Known: true}},
 			Items:  []content.Item{content.NewItem(content.Assistant, content.CallPart(made))},
-			Checks: []commands.Check{{Place: "t1-r1-c1", Gates: []commands.Gate{{RequestKind: "tool.call"}}}},
+			Checks: []commands.Check{{Place: "t1-r1-c1", Questions: []commands.Question{{RequestKind: "tool.call"}}}},
 		},
 	)
 	r := engine.NewRunner(engine.Config{})
@@ -102,7 +102,7 @@ func TestAPatchedCallIsJudgedAgain(t *testing.T) {
 			t.Errorf("%s: %d checks, want %d", name, len(checks), tc.want)
 		}
 		for _, k := range checks {
-			if k.Place != "t1-r1-c1" || k.Digest != tool.Digest(patch) || len(k.Gates) != 1 || k.Gates[0].RequestKind != "tool.call" {
+			if k.Place != "t1-r1-c1" || k.Digest != tool.Digest(patch) || len(k.Questions) != 1 || k.Questions[0].RequestKind != "tool.call" {
 				t.Errorf("%s: check = %+v", name, k)
 			}
 		}

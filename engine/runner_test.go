@@ -76,7 +76,7 @@ func TestPreflightLooksUpThenChecksThenAsks(t *testing.T) {
 		input := json.RawMessage(`{"n":1}`)
 		checks := r.Check(t.Context(), "s", "turn-1", loop.Rules{}, cat, []engine.Call{{ToolCall: content.ToolCall{ID: "c", Place: "t1-r1-c1", Name: tc.tool, Input: input}}})
 		k := checks[0]
-		if k.Place != "t1-r1-c1" || len(k.Gates) != tc.gates {
+		if k.Place != "t1-r1-c1" || len(k.Questions) != tc.gates {
 			t.Errorf("%s: check = %+v", name, k)
 		}
 		switch {
@@ -199,7 +199,7 @@ func TestAManagerIsToldWhatWasApproved(t *testing.T) {
 	t.Parallel()
 	var got task.Task
 	r := engine.NewRunner(engine.Config{Manager: manager{task.Simple(), &got}})
-	approved := []content.GateKey{{Kind: "network", Scope: "example.org"}}
+	approved := []content.QuestionKey{{Kind: "network", Scope: "example.org"}}
 	c := loop.Call{ToolCall: content.ToolCall{ID: "c", Place: "t1-r1-c1", Name: "a"}, Attempt: 1, Approved: approved}
 	r.RunTool(t.Context(), "s", c, catalog(t), nil, nil)
 	if !slices.Equal(got.Approved, approved) || got.IdempotencyKey != "s/t1-r1-c1" {

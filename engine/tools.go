@@ -43,8 +43,8 @@ func (r *Runner) RunTool(
 	case abandoned(ctx):
 		return nil
 	case v != nil:
-		gates := commands.GatesOf(*v)
-		return commands.ReportGate{Place: c.Place, Attempt: c.Attempt, N: len(c.Approved), Gate: gates[0], Also: gates[1:]}
+		gates := commands.QuestionsOf(*v)
+		return commands.ReportQuestion{Place: c.Place, Attempt: c.Attempt, N: len(c.Approved), Question: gates[0], Also: gates[1:]}
 	}
 	return commands.ReportResult{Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Outcome: res}
 }

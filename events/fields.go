@@ -113,7 +113,7 @@ func (e *ToolDispatched) fields(r *wire.Record) {
 	wire.Text(r.Opt("q"), &e.Queue)
 	wire.Text(r.Opt("d"), &e.Digest)
 	wire.Bytes(r.Opt("in"), &e.Input)
-	wire.List(r.Opt("ap"), &e.Approved, (*content.GateKey).Fields)
+	wire.List(r.Opt("ap"), &e.Approved, (*content.QuestionKey).Fields)
 	wire.Int(r.Opt("dl"), &e.Deadline)
 	wire.Int(r.Opt("da"), &e.DetachAt)
 }

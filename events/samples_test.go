@@ -114,7 +114,7 @@ func sampleConfig() Config {
 }
 
 func sampleTask() TaskSpec {
-	return TaskSpec{Goal: "make it green", Gate: []string{"go", "test", "./..."}, GateFunc: true, MaxRetries: 2}
+	return TaskSpec{Goal: "make it green", Verifier: []string{"go", "test", "./..."}, VerifierFunc: true, MaxRetries: 2}
 }
 
 func sampleOptions() *TurnOptions {
@@ -195,7 +195,7 @@ func toolSamples() []Event {
 			Input: json.RawMessage(`{"path":"go.sum"}`), Digest: "d9", Scope: "/src/go.sum", Always: true, Grant: "t1-r1-c1-g1",
 		},
 		ToolDispatched{
-			Approved: []content.GateKey{{Kind: "filesystem.read", Scope: "/src/go.sum"}},
+			Approved: []content.QuestionKey{{Kind: "filesystem.read", Scope: "/src/go.sum"}},
 			Call:     "call_b", Place: content.PlaceOf(3, 2, 1), Attempt: 2, Route: content.Background, Queue: "default",
 			Digest: "d9", Input: json.RawMessage(`{"path":"go.sum"}`), Deadline: sampleTime.Add(time.Minute),
 			DetachAt: sampleTime.Add(time.Second),

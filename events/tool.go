@@ -86,7 +86,7 @@ type ToolDispatched struct {
 	Digest  string          `msgpack:"d,omitempty" json:"input_digest,omitempty"`
 	Input   json.RawMessage `msgpack:"in,omitempty" json:"input,omitempty"` // the effective input, if patched
 
-	Approved []content.GateKey `msgpack:"ap,omitempty" json:"approved,omitempty"` // questions that are answered
+	Approved []content.QuestionKey `msgpack:"ap,omitempty" json:"approved,omitempty"` // questions that are answered
 
 	Deadline content.Time `msgpack:"dl,omitempty" json:"deadline,omitempty"`
 	DetachAt content.Time `msgpack:"da,omitempty" json:"detach_at,omitempty"`

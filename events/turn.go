@@ -166,12 +166,12 @@ type StateChanged struct {
 	Phase Phase `msgpack:"p" json:"phase"`
 }
 
-// TaskSpec is a goal with a gate.
+// TaskSpec is a goal and how to verify that it is reached.
 type TaskSpec struct {
-	Goal       string   `msgpack:"g" json:"goal"`
-	Gate       []string `msgpack:"ga,omitempty" json:"gate,omitempty"` // argv of the verifier; empty with GateFunc false: none
-	GateFunc   bool     `msgpack:"gf,omitempty" json:"gate_func,omitempty"`
-	MaxRetries int      `msgpack:"mr,omitempty" json:"max_retries,omitempty"`
+	Goal         string   `msgpack:"g" json:"goal"`
+	Verifier     []string `msgpack:"ga,omitempty" json:"gate,omitempty"` // argv; empty: none, or a func of the host
+	VerifierFunc bool     `msgpack:"gf,omitempty" json:"gate_func,omitempty"`
+	MaxRetries   int      `msgpack:"mr,omitempty" json:"max_retries,omitempty"`
 }
 
 // TaskStarted opens a task. Of earlier items, models see only System items from here
@@ -187,12 +187,12 @@ type MemoryRecalled struct {
 	Items []content.Item `msgpack:"i,omitempty" json:"items,omitempty"`
 }
 
-// VerifyStarted records that the gate is about to run.
+// VerifyStarted records that the verifier is about to run.
 type VerifyStarted struct {
 	Attempt int `msgpack:"a" json:"attempt"`
 }
 
-// VerifyFinished records the gate's answer.
+// VerifyFinished records the outcome of the verifier.
 type VerifyFinished struct {
 	Attempt  int           `msgpack:"a" json:"attempt"`
 	Success  bool          `msgpack:"s,omitempty" json:"success"`

@@ -77,8 +77,8 @@ func envelopeOf(r task.Report, x task.Task) commands.Envelope {
 	switch {
 	case r.Gate != nil: // another one may follow when this one is approved
 		env.ID = "gate/" + attempt + "/" + strconv.Itoa(len(x.Approved))
-		gates := commands.GatesOf(*r.Gate)
-		env.Command = commands.ReportGate{Place: r.Place, Attempt: r.Attempt, N: len(x.Approved), Gate: gates[0], Also: gates[1:]}
+		gates := commands.QuestionsOf(*r.Gate)
+		env.Command = commands.ReportQuestion{Place: r.Place, Attempt: r.Attempt, N: len(x.Approved), Question: gates[0], Also: gates[1:]}
 	case r.Lost:
 		env.ID = "lost/" + attempt
 		env.Command = commands.ReportAttemptLost{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Reason: r.Reason}

@@ -48,8 +48,8 @@ func reportsOf(t *testing.T, c *Cell, id content.SessionID) []task.Report {
 		if r, ok := m.Envelope.Command.(commands.ReportAttemptLost); ok {
 			out = append(out, task.Report{Session: id, Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Lost: true, Reason: r.Reason})
 		}
-		if r, ok := m.Envelope.Command.(commands.ReportGate); ok {
-			g := r.Gate
+		if r, ok := m.Envelope.Command.(commands.ReportQuestion); ok {
+			g := r.Question
 			out = append(out, task.Report{Session: id, Place: r.Place, Attempt: r.Attempt, Gate: &tool.Verdict{
 				RequestKind: g.RequestKind, Reason: g.Reason, Summary: g.Summary, Metadata: g.Metadata, TTL: g.TTL,
 			}})

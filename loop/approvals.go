@@ -63,14 +63,14 @@ func (d *decision) check(c Call, k commands.Check) {
 		d.warnTool(c.ID, status, r.Message)
 		return
 	}
-	for _, q := range k.Gates {
+	for _, q := range k.Questions {
 		d.ask(c, q, k.Digest)
 	}
 }
 
 // ask records a question about a call, unless it is pending or answered already. One that a
 // lasting approval answers is recorded as approved at once.
-func (d *decision) ask(c Call, q commands.Gate, digest string) {
+func (d *decision) ask(c Call, q commands.Question, digest string) {
 	for _, a := range d.approvals() {
 		same := a.CallID == c.ID && a.RequestKind == q.RequestKind && a.Scope == q.Scope && q.RequestKind != kindRetry
 		answered := a.Outcome == events.Approved && (!a.Allowed || q.Asker == events.AskedByRules)
@@ -102,18 +102,18 @@ func (d *decision) ask(c Call, q commands.Gate, digest string) {
 }
 
 // lateQuestion handles a question that came up while a call ran.
-func (d *decision) lateQuestion(c commands.ReportGate) {
+func (d *decision) lateQuestion(c commands.ReportQuestion) {
 	call, ok := d.CallAt(c.Place)
 	if !ok || !call.Running() || call.Attempt != c.Attempt || len(call.Approved) != c.N {
 		return
 	}
 	late := *call
 	if d.Closed && late.Answered() {
-		reason := string(c.Gate.Reason)
+		reason := string(c.Question.Reason)
 		d.answer(late, content.StatusDenied, reason, content.DenialText(reason+": the session is closed"))
 		return
 	}
-	for _, q := range append([]commands.Gate{c.Gate}, c.Also...) {
+	for _, q := range append([]commands.Question{c.Question}, c.Also...) {
 		d.ask(late, q, late.Digest)
 	}
 	d.resumeBackground()
@@ -139,7 +139,7 @@ type Grant struct {
 	Approval content.ApprovalID // the one that was approved
 	By       string
 	Tool     string
-	Key      content.GateKey
+	Key      content.QuestionKey
 	Turn     content.TurnID // of the call in question
 }
 
@@ -172,7 +172,7 @@ func (s *State) preapproved(a events.Approval) (events.ApprovalResolved, bool) {
 }
 
 // approvedFor lists the answered questions about a call, which its runner need not ask.
-func (s *State) approvedFor(c Call) []content.GateKey {
+func (s *State) approvedFor(c Call) []content.QuestionKey {
 	out := slices.Clone(c.Approved)
 	for _, g := range s.Grants {
 		if g.Tool == c.Name && !slices.Contains(out, g.Key) {
@@ -278,8 +278,8 @@ func (d *decision) resolvePatched(ev events.ApprovalResolved, kind string, c com
 		return refuse(ReasonInvalidInput, "%s", r.Message)
 	}
 	ev.Input, ev.Digest = c.Input, check.Digest
-	if i := slices.IndexFunc(check.Gates, func(q commands.Gate) bool { return q.RequestKind == kind }); i >= 0 {
-		ev.Scope = check.Gates[i].Scope
+	if i := slices.IndexFunc(check.Questions, func(q commands.Question) bool { return q.RequestKind == kind }); i >= 0 {
+		ev.Scope = check.Questions[i].Scope
 	}
 	d.emit(ev)
 	if check.Refusal != nil {

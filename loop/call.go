@@ -16,15 +16,15 @@ type Call struct {
 	Routing content.Routing
 	Rules   [][]events.Rule // of its turn
 
-	Input      []byte            // the effective input, if patched
-	Digest     string            // of the effective input
-	Attempt    int               // zero: never dispatched
-	Dispatched bool              // an attempt is running
-	Lost       int               // attempts whose worker was lost
-	Gates      int               // questions asked about it
-	Gated      int               // times an attempt came back with a question
-	Approved   []content.GateKey // questions answered with yes, which its runner need not ask
-	Asked      []content.GateKey // questions the held attempt came back with
+	Input      []byte                // the effective input, if patched
+	Digest     string                // of the effective input
+	Attempt    int                   // zero: never dispatched
+	Dispatched bool                  // an attempt is running
+	Lost       int                   // attempts whose worker was lost
+	Gates      int                   // questions asked about it
+	Gated      int                   // times an attempt came back with a question
+	Approved   []content.QuestionKey // questions answered with yes, which its runner need not ask
+	Asked      []content.QuestionKey // questions the held attempt came back with
 	Deadline   content.Time
 	DetachAt   content.Time
 
@@ -96,7 +96,7 @@ func (c Call) stopping() bool {
 // expendable reports whether a call in State.Stops may be forgotten after a whole turn. A
 // sub-agent's may not: refused a question, it may ask again until it reports its usage.
 func (c Call) expendable() bool {
-	return !slices.ContainsFunc(c.Asked, func(k content.GateKey) bool { return strings.HasPrefix(k.Kind, KindChild) })
+	return !slices.ContainsFunc(c.Asked, func(k content.QuestionKey) bool { return strings.HasPrefix(k.Kind, KindChild) })
 }
 
 // overdueAt is when the core stops waiting for a running call; zero: never.

@@ -158,7 +158,7 @@ func (d *decision) loseAttempt(c Call, reason string) {
 		again.Attempt, again.DetachAt = c.Attempt+1, c.DetachAt
 		d.emit(again)
 	case !d.Closed && d.Config.Retry.AskLost:
-		d.ask(c, commands.Gate{
+		d.ask(c, commands.Question{
 			RequestKind: kindRetry, Reason: content.EscalatedRisk,
 			Summary: "run " + c.Name + " again, although its first run was lost and may have taken effect",
 		}, c.Digest)

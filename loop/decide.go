@@ -151,7 +151,7 @@ func (d *decision) take(c commands.Command) error {
 	case commands.ReportOvertaken: // for the session's driver
 	case commands.ReportPreflight:
 		d.preflight(c)
-	case commands.ReportGate:
+	case commands.ReportQuestion:
 		d.lateQuestion(c)
 	case commands.ReportHooks:
 		d.hooks(c)

@@ -124,7 +124,7 @@ func (g *generator) expected() commands.Command {
 	case commands.WaitWorking, commands.WaitInput:
 	}
 	if g.once(6) {
-		return commands.StartTask{Spec: events.TaskSpec{Goal: "g", GateFunc: !g.once(3), MaxRetries: g.throw(3)}}
+		return commands.StartTask{Spec: events.TaskSpec{Goal: "g", VerifierFunc: !g.once(3), MaxRetries: g.throw(3)}}
 	}
 	return g.submit()
 }
@@ -258,14 +258,14 @@ func (g *generator) check(p content.Place) commands.Check {
 		k.Refusal = &commands.Refusal{Status: pick(&g.dice, content.StatusError, content.StatusDenied, ""), Code: "c", Message: "m"}
 	case 4:
 		for range 1 + g.throw(2) {
-			k.Gates = append(k.Gates, g.gate())
+			k.Questions = append(k.Questions, g.gate())
 		}
 	}
 	return k
 }
 
-func (g *generator) gate() commands.Gate {
-	return commands.Gate{
+func (g *generator) gate() commands.Question {
+	return commands.Question{
 		RequestKind: pick(&g.dice, "a", "b", "c"), Scope: pick(&g.dice, "", "", "s"), Reason: content.EscalatedRisk, TTL: pick(&g.dice, 0, time.Second),
 		Asker: pick(&g.dice, "", "", events.AskedByRules, events.AskedByTurn),
 	}
@@ -298,9 +298,9 @@ func (g *generator) toolReport(c loop.Call) commands.Command {
 	case 5, 6:
 		return commands.ReportAttemptLost{Place: c.Place, Attempt: attempt, Queue: c.Routing.Queue}
 	case 7:
-		gate := commands.ReportGate{Place: c.Place, Attempt: attempt, N: len(c.Approved), Gate: g.gate()}
+		gate := commands.ReportQuestion{Place: c.Place, Attempt: attempt, N: len(c.Approved), Question: g.gate()}
 		if g.once(4) {
-			gate.Also = []commands.Gate{g.gate()}
+			gate.Also = []commands.Question{g.gate()}
 		}
 		return gate
 	}
@@ -359,7 +359,7 @@ func (g *generator) ask() commands.Envelope {
 	case 6:
 		return g.Envelope(commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: pick(&g.dice, "required", "disabled", "?")}})
 	case 7:
-		return g.Envelope(commands.StartTask{Spec: events.TaskSpec{Goal: "g", GateFunc: !g.once(3), MaxRetries: g.throw(3)}})
+		return g.Envelope(commands.StartTask{Spec: events.TaskSpec{Goal: "g", VerifierFunc: !g.once(3), MaxRetries: g.throw(3)}})
 	case 8:
 		if g.once(10) {
 			return g.Envelope(commands.Close{})

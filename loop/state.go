@@ -167,7 +167,9 @@ type Approval struct {
 }
 
 // key names the approval's question.
-func (a Approval) key() content.GateKey { return content.GateKey{Kind: a.RequestKind, Scope: a.Scope} }
+func (a Approval) key() content.QuestionKey {
+	return content.QuestionKey{Kind: a.RequestKind, Scope: a.Scope}
+}
 
 // Ended is what is kept of a finished turn.
 type Ended struct {

@@ -304,7 +304,7 @@ func TestVerifierOutputKeepsItsEnd(t *testing.T) {
 	} {
 		s := open(t, events.Config{})
 		for _, c := range []commands.Command{
-			commands.StartTask{Spec: events.TaskSpec{Goal: "g", GateFunc: true, MaxRetries: 1}},
+			commands.StartTask{Spec: events.TaskSpec{Goal: "g", VerifierFunc: true, MaxRetries: 1}},
 			commands.ReportRecall{Task: "task-turn-1"},
 			commands.ReportReply{ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1}},
 			commands.ReportVerify{Task: "task-turn-1", Finished: events.VerifyFinished{Attempt: 1, Output: said}},

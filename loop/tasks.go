@@ -55,7 +55,7 @@ func (d *decision) verify(reason content.FinishReason) bool {
 	case reason != content.Completed && reason != content.MaxTokens:
 		d.closeTask(reason)
 		return false
-	case len(d.Task.Spec.Gate) == 0 && !d.Task.Spec.GateFunc:
+	case len(d.Task.Spec.Verifier) == 0 && !d.Task.Spec.VerifierFunc:
 		d.emit(events.VerifyFinished{Success: true, Status: "skipped"})
 	default:
 		d.emit(events.VerifyStarted{Attempt: d.Task.Attempts + 1})

@@ -57,8 +57,8 @@ func NewTool(name, description string, open OpenChild, opts ...tool.Option) (too
 
 // ChildQuestion is the question that the calling session asks for a child's approval. Other
 // children have approvals with the same ids, so the scope says what it is about.
-func ChildQuestion(a events.Approval) content.GateKey {
-	return content.GateKey{Kind: loop.KindChild + string(a.ID) + "." + a.RequestKind, Scope: a.Tool + " " + a.Scope}
+func ChildQuestion(a events.Approval) content.QuestionKey {
+	return content.QuestionKey{Kind: loop.KindChild + string(a.ID) + "." + a.RequestKind, Scope: a.Tool + " " + a.Scope}
 }
 
 // endWithin is how long a call that is over waits for its session to end: a little less

@@ -99,7 +99,7 @@ func (s *Session) taskTurn(ctx context.Context, t Task) (*Turn, error) {
 		}
 		return s.turn(ctx, Input{})
 	}
-	spec := events.TaskSpec{Goal: t.Goal, Gate: argv, GateFunc: t.Verifier != nil && argv == nil, MaxRetries: t.MaxRetries}
+	spec := events.TaskSpec{Goal: t.Goal, Verifier: argv, VerifierFunc: t.Verifier != nil && argv == nil, MaxRetries: t.MaxRetries}
 	turn, err := s.begin(ctx, &Turn{task: true}, ulid.Make().String(), commands.StartTask{Spec: spec, Baseline: t.Baseline})
 	if err == nil && local { // a task that is refused leaves the open one its verifier
 		host.SetVerifier(t.Verifier)

@@ -165,7 +165,7 @@ func TestHostHearsThatACallNeedsAnApproval(t *testing.T) {
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
-	r = v.Invoke(t.Context(), failing(ask), tool.Call{ID: "c1", Approved: []content.GateKey{{Kind: "filesystem.write"}}}).Result
+	r = v.Invoke(t.Context(), failing(ask), tool.Call{ID: "c1", Approved: []content.QuestionKey{{Kind: "filesystem.write"}}}).Result
 	if r.Status != content.StatusError || !strings.Contains(r.Text(), "was approved") || len(asked) != 1 {
 		t.Errorf("a tool that asks again gets %s %q, and %d questions", r.Status, r.Text(), len(asked))
 	}

@@ -57,7 +57,9 @@ type Verdict struct {
 }
 
 // Key identifies the question of a verdict that asks.
-func (v Verdict) Key() content.GateKey { return content.GateKey{Kind: v.RequestKind, Scope: v.Scope} }
+func (v Verdict) Key() content.QuestionKey {
+	return content.QuestionKey{Kind: v.RequestKind, Scope: v.Scope}
+}
 
 // Questions lists every question that a verdict asks.
 func (v Verdict) Questions() []Verdict {

@@ -23,7 +23,7 @@ func TestVerdictListsEachQuestion(t *testing.T) {
 	if want := []string{"a", "b", "c", "d"}; !slices.Equal(kinds, want) {
 		t.Errorf("questions %v, want %v", kinds, want)
 	}
-	if k := v.Key(); k != (content.GateKey{Kind: "a", Scope: "x"}) {
+	if k := v.Key(); k != (content.QuestionKey{Kind: "a", Scope: "x"}) {
 		t.Errorf("key = %+v", k)
 	}
 }
@@ -33,7 +33,7 @@ func TestOnlyOpenQuestionsAreAsked(t *testing.T) {
 	ask := tool.NeedsApproval(tool.Verdict{RequestKind: "a", Scope: "x", Also: []tool.Verdict{{RequestKind: "a", Scope: "y"}, {}}})
 	var asked []tool.Verdict
 	v := tool.Invoker{OnGate: func(_ tool.Call, g tool.Verdict) { asked = g.Questions() }}
-	v.Invoke(t.Context(), failing(ask), tool.Call{ID: "c1", Name: "fails", Approved: []content.GateKey{{Kind: "a", Scope: "x"}, {Kind: "b"}}})
+	v.Invoke(t.Context(), failing(ask), tool.Call{ID: "c1", Name: "fails", Approved: []content.QuestionKey{{Kind: "a", Scope: "x"}, {Kind: "b"}}})
 	if len(asked) != 2 || asked[0].Scope != "y" || asked[1].RequestKind != "fails" || asked[1].Reason == "" {
 		t.Errorf("asked %+v", asked)
 	}

@@ -44,12 +44,12 @@ type Call struct {
 	Place          content.Place
 	Name           string
 	Input          json.RawMessage
-	Attempt        int               // 1, 2, …
-	IdempotencyKey string            // the same for every attempt of this call
-	Approved       []content.GateKey // what a person approved for this call; see NeedsApproval
-	Resources      any               // what the host shares with its tools; nil on a remote worker unless it sets some
-	Caller         Caller            // nil on a remote worker
-	Stash          Stash             // stores what does not fit in a result; nil if the host stores nothing
+	Attempt        int                   // 1, 2, …
+	IdempotencyKey string                // the same for every attempt of this call
+	Approved       []content.QuestionKey // what a person approved for this call; see NeedsApproval
+	Resources      any                   // what the host shares with its tools; nil on a remote worker unless it sets some
+	Caller         Caller                // nil on a remote worker
+	Stash          Stash                 // stores what does not fit in a result; nil if the host stores nothing
 
 	// Progress reports what the tool is doing; never nil inside Call. share is
 	// between 0 and 1, or 0 if unknown. Call it as often as you like: the host limits

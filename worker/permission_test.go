@@ -55,7 +55,7 @@ func TestPermissionsAreEnforcedWhereTheFilesAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		w := b.start(t, worker.Config{Slots: 1, Permissions: policy}, write)
-		try := func(n int, path string, approved ...content.GateKey) task.Report {
+		try := func(n int, path string, approved ...content.QuestionKey) task.Report {
 			b.dispatch(t, "write", func(x *task.Task) {
 				x.Input, x.Approved = json.RawMessage(`{"path":"`+path+`"}`), approved
 			})
@@ -68,7 +68,7 @@ func TestPermissionsAreEnforcedWhereTheFilesAre(t *testing.T) {
 		}
 		wantOutcome(t, try(1, "a"), content.StatusOK, "wrote a")
 		wantOutcome(t, try(2, ".git/hook"), content.StatusDenied, `Permission denied: path_protected: path ".git/hook" is protected`)
-		key := content.GateKey{Kind: "filesystem.write", Scope: filepath.Join(top, "out", "new")}
+		key := content.QuestionKey{Kind: "filesystem.write", Scope: filepath.Join(top, "out", "new")}
 		if r := try(3, "link/new"); r.Gate == nil || r.Gate.Key() != key || r.Gate.Reason != content.SensitivePath {
 			t.Fatalf("report = %+v, want to be asked about %v", r, key)
 		}

@@ -262,7 +262,7 @@ func TestCancelReachesTheToolAtOnce(t *testing.T) {
 // guarded asks for an approval in the middle of its first call.
 func guarded(runs *atomic.Int32) fake {
 	return named("write", func(_ context.Context, c tool.Call) (tool.Output, error) {
-		if !slices.Contains(c.Approved, content.GateKey{Kind: "filesystem.write"}) {
+		if !slices.Contains(c.Approved, content.QuestionKey{Kind: "filesystem.write"}) {
 			return tool.Output{}, tool.NeedsApproval(tool.Verdict{RequestKind: "filesystem.write", Summary: "write /etc/hosts"})
 		}
 		runs.Add(1)
@@ -286,7 +286,7 @@ func TestQuestionIsReportedAndTheCallMadeAgain(t *testing.T) {
 		if b.queued(t, x) || runs.Load() != 0 || counts["asked"] != 1 {
 			t.Errorf("queued = %v, %d runs, counts %v", b.queued(t, x), runs.Load(), counts)
 		}
-		b.dispatch(t, "write", func(x *task.Task) { x.Approved = []content.GateKey{{Kind: "filesystem.write"}} })
+		b.dispatch(t, "write", func(x *task.Task) { x.Approved = []content.QuestionKey{{Kind: "filesystem.write"}} })
 		synctest.Wait()
 		if all := b.all(); len(all) != 2 || runs.Load() != 1 {
 			t.Fatalf("%d reports, want 2, %d runs, want 1", len(all), runs.Load())

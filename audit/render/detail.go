@@ -70,7 +70,7 @@ func (s Style) Detail(ev events.Event) string {
 	case events.ToolsAllowed:
 		return s.list("", ev.Grant, "tools", ev.Tools, "by", ev.By)
 	case events.TaskStarted:
-		return s.list("", ev.Task, "gate", ev.Spec.Gate, "retries", ev.Spec.MaxRetries) + s.colon(ev.Spec.Goal)
+		return s.list("", ev.Task, "gate", ev.Spec.Verifier, "retries", ev.Spec.MaxRetries) + s.colon(ev.Spec.Goal)
 	case events.MemoryRecalled:
 		return count(len(ev.Items), "item") + s.said(ev.Items)
 	case events.VerifyStarted:

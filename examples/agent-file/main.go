@@ -97,7 +97,7 @@ func run(ctx context.Context, out *log.Logger) error {
 		return err
 	}
 	task := editor.Task("Note what to buy.")
-	res, err := d.RunTask(ctx, session.Task{Goal: task.Goal, Verifier: extension.Command(task.Gate...), MaxRetries: task.MaxRetries})
+	res, err := d.RunTask(ctx, session.Task{Goal: task.Goal, Verifier: extension.Command(task.Verifier...), MaxRetries: task.MaxRetries})
 	if err != nil {
 		return err
 	}

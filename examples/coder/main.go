@@ -146,7 +146,7 @@ func (o options) agent(ctx context.Context, t *terminal) (*agent.Agent, session.
 	cfg.Approver, cfg.Observers = t, []extension.Observer{t}
 	a, err := agent.New(cfg)
 	spec := def.Task(o.goal)
-	task := session.Task{Goal: spec.Goal, Verifier: extension.Command(spec.Gate...), MaxRetries: spec.MaxRetries, Baseline: baseline(ctx, o.root)}
+	task := session.Task{Goal: spec.Goal, Verifier: extension.Command(spec.Verifier...), MaxRetries: spec.MaxRetries, Baseline: baseline(ctx, o.root)}
 	return a, task, err
 }
 

@@ -38,7 +38,7 @@ func entries(t *testing.T) []events.Entry {
 				content.CallPart(content.ToolCall{ID: "a", Name: "x", Input: []byte(`{"n":1}`)}),
 				content.CallPart(content.ToolCall{ID: "b", Name: "x"}))},
 			Routing: []content.Routing{{Route: content.Background}},
-			Checks:  []commands.Check{{Place: "t1-r1-c1"}, {Place: "t1-r1-c2", Gates: []commands.Gate{{RequestKind: "k"}}}},
+			Checks:  []commands.Check{{Place: "t1-r1-c1"}, {Place: "t1-r1-c2", Questions: []commands.Question{{RequestKind: "k"}}}},
 		},
 		commands.ResolveApproval{Reason: "no"},
 		commands.SubmitInput{Items: []content.Item{content.UserText("later")}, OnBusy: events.Queue},
@@ -142,7 +142,7 @@ func TestLongTranscriptsHaveSegments(t *testing.T) {
 // by what they hold, not by their names, which no snapshot contains.
 func TestTheVersionFollowsTheShapeOfTheState(t *testing.T) {
 	t.Parallel()
-	const version, shape = 7, "a9ebf303cb3e4e0e"
+	const version, shape = 7, "cca2f566b17b6325"
 	h := fnv.New64a()
 	seen := map[reflect.Type]int{}
 	var walk func(reflect.Type)
@@ -158,7 +158,11 @@ func TestTheVersionFollowsTheShapeOfTheState(t *testing.T) {
 			}
 			seen[typ] = len(seen)
 			for f := range typ.Fields() {
-				_, _ = fmt.Fprintln(h, f.Name, f.Tag.Get("msgpack"))
+				name := f.Tag.Get("msgpack")
+				if name == "" {
+					name = f.Name
+				}
+				_, _ = fmt.Fprintln(h, name)
 				walk(f.Type)
 			}
 		default:

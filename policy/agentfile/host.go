@@ -203,7 +203,7 @@ func (h Host) Equip(c events.Config) (engine.Equipment, error) {
 		return e, err
 	}
 	task := d.Task("")
-	e.Gate, e.Retries = task.Gate, task.MaxRetries
+	e.Gate, e.Retries = task.Verifier, task.MaxRetries
 	var sources []notes.Source
 	if h.Sources != nil {
 		sources = h.Sources(d)

@@ -104,7 +104,7 @@ func (d *Definition) offered() []string {
 func (d *Definition) Task(goal string) events.TaskSpec {
 	spec := events.TaskSpec{Goal: goal}
 	if g := d.Gate; g != nil {
-		spec.Gate = []string{"sh", "-c", g.Command}
+		spec.Verifier = []string{"sh", "-c", g.Command}
 		spec.MaxRetries = max(0, cmp.Or(g.MaxRetries, defaultGateRetries))
 	}
 	return spec

@@ -7,7 +7,7 @@
 // question is a gate of its own, and a stated default applies if no policy has an
 // opinion. So adding a policy can only narrow what the others allow.
 //
-// A gate is named by its kind and its scope ([content.GateKey]). An approval answers that
+// A gate is named by its kind and its scope ([content.QuestionKey]). An approval answers that
 // question and no other: permission to run git covers no other program, and permission to
 // start in a directory covers no program at all. A permanent approval answers the same
 // question, kind and scope, about the same tool for the rest of the session; [ScopeOf]

@@ -60,7 +60,7 @@ func Guard(p tool.Permissions, t tool.Tool) tool.Middleware {
 // Judge asks t what the call will do, and p about each of those requests, before anything
 // runs. A Deny of any request wins before any question is asked. Questions that approved
 // answers are omitted, and equal ones are merged. Judge does not recover from panics.
-func Judge(ctx context.Context, p tool.Permissions, t tool.Tool, c tool.Call, approved ...content.GateKey) Judgement {
+func Judge(ctx context.Context, p tool.Permissions, t tool.Tool, c tool.Call, approved ...content.QuestionKey) Judgement {
 	requests := []tool.Request{tool.RequestFor(t.Spec(), c)}
 	if proposer, ok := t.(tool.Proposer); ok {
 		var err error
@@ -96,7 +96,7 @@ func denied(code, message string) Judgement {
 
 // add adds a gate, unless it is approved. Equal questions about two requests become one
 // that shows both.
-func (j *Judgement) add(g tool.Verdict, approved []content.GateKey) {
+func (j *Judgement) add(g tool.Verdict, approved []content.QuestionKey) {
 	if slices.Contains(approved, g.Key()) {
 		return
 	}

@@ -136,7 +136,7 @@ func TestGuardJudgesJustBeforeTheCall(t *testing.T) {
 	p := paths(t, permission.PathConfig{Root: filepath.Join(top, "work"), Protected: []string{".git"}, Allowed: []string{"."}})
 	w := write(t)
 	guarded := tool.Wrap(w, permission.Guard(p, w))
-	call := func(path string, approved ...content.GateKey) (content.ToolResult, *tool.Verdict) {
+	call := func(path string, approved ...content.QuestionKey) (content.ToolResult, *tool.Verdict) {
 		var asked *tool.Verdict
 		v := tool.Invoker{OnGate: func(_ tool.Call, v tool.Verdict) { asked = &v }}
 		r := v.Invoke(t.Context(), guarded, tool.Call{ID: "c", Name: "write", Input: json.RawMessage(`{"path":"` + path + `"}`), Approved: approved})
@@ -150,7 +150,7 @@ func TestGuardJudgesJustBeforeTheCall(t *testing.T) {
 		t.Errorf("protected: %+v", r)
 	}
 	r, asked := call("link/new")
-	key := content.GateKey{Kind: "filesystem.write", Scope: filepath.Join(top, "one", "new")}
+	key := content.QuestionKey{Kind: "filesystem.write", Scope: filepath.Join(top, "one", "new")}
 	if asked == nil || asked.Key() != key || r.Status != content.StatusDenied {
 		t.Fatalf("outside: %+v, %+v, want to be asked about %v", r, asked, key)
 	}

@@ -95,7 +95,7 @@ type taskSpec struct {
 func (s taskSpec) command() commands.StartTask {
 	spec := events.TaskSpec{Goal: s.Goal, MaxRetries: s.Retries}
 	if s.Gate != "" {
-		spec.Gate = []string{"sh", "-c", s.Gate}
+		spec.Verifier = []string{"sh", "-c", s.Gate}
 	}
 	return commands.StartTask{Spec: spec}
 }

@@ -363,7 +363,7 @@ func TestAForgedResultDoesNothing(t *testing.T) {
 			commands.ReportResult{Place: "t1-r1-c1", Attempt: 1, Queue: celltest.Queue, Outcome: forged},
 			commands.ReportAttemptLost{Place: "t1-r1-c1", Attempt: 1, Queue: celltest.Queue},
 			commands.ReportOvertaken{Place: "t1-r1-c1", Attempt: 1, Task: 1},
-			commands.ReportGate{Place: "t1-r1-c1", Attempt: 1, Gate: commands.Gate{RequestKind: "x"}},
+			commands.ReportQuestion{Place: "t1-r1-c1", Attempt: 1, Question: commands.Question{RequestKind: "x"}},
 		} {
 			env := commands.Envelope{ID: fmt.Sprint("forged/", i), Session: "s", Command: cmd}
 			data, err := env.Encode()

@@ -35,26 +35,26 @@ import (
 
 // Task is one attempt at one tool call on its way to a worker.
 type Task struct {
-	Session        content.SessionID `msgpack:"s" json:"session"`
-	Turn           content.TurnID    `msgpack:"t" json:"turn"`
-	Call           content.CallID    `msgpack:"c" json:"call"`
-	Place          content.Place     `msgpack:"p" json:"place"`
-	Attempt        int               `msgpack:"a" json:"attempt"`
-	Queue          string            `msgpack:"q" json:"queue"`
-	Tool           string            `msgpack:"n" json:"tool"`
-	Input          json.RawMessage   `msgpack:"in,omitempty" json:"input,omitempty"`
-	Effects        content.Effects   `msgpack:"e,omitempty" json:"effects,omitempty"`
-	Deadline       content.Time      `msgpack:"dl,omitempty" json:"deadline,omitempty"` // zero: the worker's default timeout
-	Wake           bool              `msgpack:"w,omitempty" json:"wake,omitempty"`      // the session may be parked when the result comes
-	IdempotencyKey string            `msgpack:"k" json:"idempotency_key"`
-	Timeout        time.Duration     `msgpack:"to,omitempty" json:"timeout_ns,omitempty"` // that Deadline was made of; zero: not known
-	MaxOutput      int               `msgpack:"mo,omitempty" json:"max_output,omitempty"` // bytes of output that the result holds; zero: as the worker has it
-	Policy         json.RawMessage   `msgpack:"po,omitempty" json:"policy,omitempty"`     // what the session's agent lets its calls do, a permission.Policy for the worker; empty: none
-	Approved       []content.GateKey `msgpack:"ap,omitempty" json:"approved,omitempty"`   // what people approved for the call, or for always
-	TraceParent    string            `msgpack:"tp,omitempty" json:"traceparent,omitempty"`
-	Epoch          uint64            `msgpack:"ep,omitempty" json:"epoch,omitempty"`   // of the driver that dispatches it; zero: there is only one
-	Decided        content.Time      `msgpack:"da,omitempty" json:"decided,omitempty"` // when that driver wrote what the dispatch follows from, by a clock that agrees with the servers'; zero: it has none
-	Ticket         string            `msgpack:"-" json:"-"`                            // proves that a report is about this dispatch; travels beside the task
+	Session        content.SessionID     `msgpack:"s" json:"session"`
+	Turn           content.TurnID        `msgpack:"t" json:"turn"`
+	Call           content.CallID        `msgpack:"c" json:"call"`
+	Place          content.Place         `msgpack:"p" json:"place"`
+	Attempt        int                   `msgpack:"a" json:"attempt"`
+	Queue          string                `msgpack:"q" json:"queue"`
+	Tool           string                `msgpack:"n" json:"tool"`
+	Input          json.RawMessage       `msgpack:"in,omitempty" json:"input,omitempty"`
+	Effects        content.Effects       `msgpack:"e,omitempty" json:"effects,omitempty"`
+	Deadline       content.Time          `msgpack:"dl,omitempty" json:"deadline,omitempty"` // zero: the worker's default timeout
+	Wake           bool                  `msgpack:"w,omitempty" json:"wake,omitempty"`      // the session may be parked when the result comes
+	IdempotencyKey string                `msgpack:"k" json:"idempotency_key"`
+	Timeout        time.Duration         `msgpack:"to,omitempty" json:"timeout_ns,omitempty"` // that Deadline was made of; zero: not known
+	MaxOutput      int                   `msgpack:"mo,omitempty" json:"max_output,omitempty"` // bytes of output that the result holds; zero: as the worker has it
+	Policy         json.RawMessage       `msgpack:"po,omitempty" json:"policy,omitempty"`     // what the session's agent lets its calls do, a permission.Policy for the worker; empty: none
+	Approved       []content.QuestionKey `msgpack:"ap,omitempty" json:"approved,omitempty"`   // what people approved for the call, or for always
+	TraceParent    string                `msgpack:"tp,omitempty" json:"traceparent,omitempty"`
+	Epoch          uint64                `msgpack:"ep,omitempty" json:"epoch,omitempty"`   // of the driver that dispatches it; zero: there is only one
+	Decided        content.Time          `msgpack:"da,omitempty" json:"decided,omitempty"` // when that driver wrote what the dispatch follows from, by a clock that agrees with the servers'; zero: it has none
+	Ticket         string                `msgpack:"-" json:"-"`                            // proves that a report is about this dispatch; travels beside the task
 }
 
 // Supersedes reports whether t was dispatched after another task of the same call:

@@ -103,7 +103,7 @@ func everyCommand() []commands.Command {
 		commands.ReportAttemptLost{},
 		commands.ReportOvertaken{},
 		commands.ReportPreflight{},
-		commands.ReportGate{},
+		commands.ReportQuestion{},
 		commands.ReportHooks{},
 		commands.ReportMutation{},
 		commands.ReportRecall{},

@@ -60,7 +60,7 @@ func (r *runner) command(t testing.TB, st statement) commands.Command {
 	case "cache":
 		return commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: st.arg(0), Key: st.opt["key"]}}
 	case "task":
-		spec := events.TaskSpec{Goal: st.arg(0), Gate: list(st.opt["gate"]), MaxRetries: st.number(t, "retries"), GateFunc: st.has("func")}
+		spec := events.TaskSpec{Goal: st.arg(0), Verifier: list(st.opt["gate"]), MaxRetries: st.number(t, "retries"), VerifierFunc: st.has("func")}
 		return commands.StartTask{Spec: spec, Task: st.opt["name"], Baseline: st.opt["baseline"], Options: optionsOf(t, st)}
 	case "close":
 		return commands.Close{Reason: st.arg(0)}
@@ -96,7 +96,7 @@ func (r *runner) report(t testing.TB, st statement) commands.Command {
 		return commands.ReportAttemptLost{Place: r.place(st.arg(0)), Attempt: attempt, Queue: st.get("queue", call.Routing.Queue), Reason: "worker gone"}
 	case "gate":
 		call, attempt := r.openCall(t, st)
-		c := commands.ReportGate{Place: r.place(st.arg(0)), Attempt: attempt, N: len(call.Approved), Gate: gateOf(t, statement{pos: st.pos[1:], opt: st.opt})}
+		c := commands.ReportQuestion{Place: r.place(st.arg(0)), Attempt: attempt, N: len(call.Approved), Question: gateOf(t, statement{pos: st.pos[1:], opt: st.opt})}
 		if st.has("n") {
 			c.N = st.number(t, "n")
 		}
@@ -300,16 +300,16 @@ func judged(t testing.TB, k commands.Check, l statement) commands.Check {
 	t.Helper()
 	switch l.arg(0) {
 	case "gate":
-		k.Gates = append(k.Gates, gateOf(t, statement{pos: l.pos[1:], opt: l.opt}))
+		k.Questions = append(k.Questions, gateOf(t, statement{pos: l.pos[1:], opt: l.opt}))
 	default:
 		k.Refusal = &commands.Refusal{Status: content.Status(l.arg(0)), Code: l.arg(1), Message: l.arg(2)}
 	}
 	return k
 }
 
-func gateOf(t testing.TB, l statement) commands.Gate {
+func gateOf(t testing.TB, l statement) commands.Question {
 	t.Helper()
-	return commands.Gate{RequestKind: l.arg(0), Scope: l.opt["scope"], Reason: content.PolicyRequiresConfirmation, Summary: l.opt["summary"], TTL: l.duration(t, "ttl"), Asker: events.Asker(l.opt["asker"])}
+	return commands.Question{RequestKind: l.arg(0), Scope: l.opt["scope"], Reason: content.PolicyRequiresConfirmation, Summary: l.opt["summary"], TTL: l.duration(t, "ttl"), Asker: events.Asker(l.opt["asker"])}
 }
 
 // patchedChecks returns the host's check of patched input: the statement's lines about the

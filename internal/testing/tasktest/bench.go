@@ -63,7 +63,7 @@ func (b *bench) task(session string, p content.Place) task.Task {
 	return task.Task{
 		Session: s, Turn: "turn-1", Call: "call-" + content.CallID(p), Place: p, Attempt: 1,
 		Queue: b.name("tools"), Tool: "echo", Input: []byte(`{"text":"hello"}`), Effects: content.Idempotent,
-		Approved: []content.GateKey{{Kind: "echo"}}, Deadline: b.deadline,
+		Approved: []content.QuestionKey{{Kind: "echo"}}, Deadline: b.deadline,
 		IdempotencyKey: string(s) + "/" + string(p), TraceParent: "00-trace-span-01",
 	}
 }

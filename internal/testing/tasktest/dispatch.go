@@ -175,7 +175,7 @@ func approvedCall(t *testing.T, b *bench) {
 	q := b.queue(t)
 	asking := b.task("s1", "t1-r1-c1")
 	approved := asking
-	approved.Approved = append(slices.Clone(asking.Approved), content.GateKey{Kind: "filesystem.write"})
+	approved.Approved = append(slices.Clone(asking.Approved), content.QuestionKey{Kind: "filesystem.write"})
 	dispatch(t, b, asking)
 	holder := claim(t, q)
 	wantQueued(t, b, approved, false)
@@ -195,7 +195,7 @@ func ordered(t *testing.T, b *bench) {
 	q := b.queue(t)
 	x := func(attempt, approvals int) task.Task {
 		y := b.task("s1", "t1-r1-c1")
-		y.Attempt, y.Approved = attempt, slices.Repeat([]content.GateKey{{Kind: "echo"}}, approvals)
+		y.Attempt, y.Approved = attempt, slices.Repeat([]content.QuestionKey{{Kind: "echo"}}, approvals)
 		return y
 	}
 	order := []task.Task{x(1, 0), x(1, 1), x(1, 2), x(2, 0), x(2, 2), x(3, 1)}

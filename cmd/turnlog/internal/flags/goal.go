@@ -39,7 +39,7 @@ func (f *Goal) Spec(goal string) (events.TaskSpec, error) {
 	case f.retries < 0:
 		return spec, cli.Usage("--max-retries %d: use 0 or more", f.retries)
 	case f.command != "":
-		spec.Gate = []string{"/bin/sh", "-c", f.command}
+		spec.Verifier = []string{"/bin/sh", "-c", f.command}
 	case f.given("gate"):
 		return spec, cli.Usage("--gate is empty: give a command, or leave it out")
 	}
@@ -48,11 +48,11 @@ func (f *Goal) Spec(goal string) (events.TaskSpec, error) {
 
 // Inherit adds the agent's gate to a task that has none.
 func (f *Goal) Inherit(spec *events.TaskSpec, d *agentfile.Definition) {
-	if d == nil || len(spec.Gate) > 0 {
+	if d == nil || len(spec.Verifier) > 0 {
 		return
 	}
 	of := d.Task(spec.Goal)
-	if spec.Gate = of.Gate; !f.given("max-retries") {
+	if spec.Verifier = of.Verifier; !f.given("max-retries") {
 		spec.MaxRetries = of.MaxRetries
 	}
 }

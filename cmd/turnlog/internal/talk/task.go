@@ -74,7 +74,7 @@ recorded, one a line, then {"result": that object}.`,
 		if err != nil {
 			return err
 		}
-		if len(spec.Gate) > 0 {
+		if len(spec.Verifier) > 0 {
 			f.tools.RunGates()
 		}
 		return ended(a.runTask(cmd, f, files, spec, goal, output.String(), args))
@@ -96,7 +96,7 @@ func (a talker) runTask(
 		if !v.tracker.opened {
 			goal.Inherit(&spec, in.start.Agent)
 		}
-		if len(spec.Gate) > 0 {
+		if len(spec.Verifier) > 0 {
 			if err := gatesRun(ctx, v.cell); err != nil {
 				return err
 			}

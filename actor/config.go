@@ -21,7 +21,7 @@ type Config struct {
 	Name     string        // "": a new ULID; one token
 	Capacity int           // sessions at once; 0: 1,000
 	Idle     time.Duration // how long an idle session is held before it is parked; 0: 2 s
-	Sweep    time.Duration // between two looks for sessions that nobody woke; 0: 5 s
+	Sweep    time.Duration // between two searches for sessions that were not woken; 0: 5 s
 	Snapshot uint64        // entries between two snapshots, more in long sessions; 0: 500
 
 	Effects engine.Config // permissions, hooks, mutators, memory

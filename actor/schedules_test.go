@@ -184,7 +184,7 @@ func TestASessionThatCannotStartHoldsNothingBack(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
 		p := plan("p", tenMinutes(), oneReply)
-		p.Commands = []commands.Command{commands.OpenSession{Config: events.Config{Agent: &events.AgentRef{Name: "nobody"}}}}
+		p.Commands = []commands.Command{commands.OpenSession{Config: events.Config{Agent: &events.AgentRef{Name: "absent"}}}}
 		w.add(p)
 		<-time.After(21 * time.Minute)
 		if o := w.outcome("p"); o.Result != schedule.Started || o.Session != "p-20000101T002000Z" {
@@ -239,16 +239,16 @@ func TestInputForASessionThatCannotTakeItFails(t *testing.T) {
 		}
 		every := schedule.Timing{Every: 10 * time.Minute}
 		w.add(remind("a", every, "closed", "hello"))
-		w.add(remind("b", every, "nobody", "hello"))
+		w.add(remind("b", every, "absent", "hello"))
 		<-time.After(11 * time.Minute)
-		for name, want := range map[string]string{"a": "session closed is closed", "b": "there is no session nobody"} {
+		for name, want := range map[string]string{"a": "session closed is closed", "b": "there is no session absent"} {
 			if o := w.outcome(name); o.Result != schedule.Failed || o.Detail != want {
 				t.Errorf("outcome of %s = %+v, want %q", name, o, want)
 			}
 		}
-		w.add(remind("once", schedule.Timing{At: time.Now().Add(time.Minute)}, "nobody", "hello"))
+		w.add(remind("once", schedule.Timing{At: time.Now().Add(time.Minute)}, "absent", "hello"))
 		<-time.After(10 * time.Minute)
-		if o := w.outcome("once"); o.Result != schedule.Failed || o.Detail != "there is no session nobody" {
+		if o := w.outcome("once"); o.Result != schedule.Failed || o.Detail != "there is no session absent" {
 			t.Errorf("outcome of what was for once = %+v, want that it is kept", o)
 		}
 		n.drain(t)

@@ -25,7 +25,7 @@ func reportOn(x task.Task) task.Report {
 }
 
 // TestAReportWithoutItsTicketDoesNothing: neither a result, a loss nor a question counts
-// that does not come from who got the task, and the call goes on as if nobody had spoken.
+// that does not come from the owner of the task, and the call goes on as if there was no report.
 func TestAReportWithoutItsTicketDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

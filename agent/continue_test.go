@@ -224,7 +224,7 @@ func encoded(t *testing.T, s *loop.State) []byte {
 	return b
 }
 
-// cameTo is what has to be the same whoever drove the session.
+// cameTo is what must be the same for every driver of the session.
 func cameTo(s session.Snapshot) (out []string) {
 	for _, it := range s.Transcript {
 		out = append(out, fmt.Sprintf("%s %s %s", it.ID, it.Kind, it.Text()))

@@ -192,7 +192,7 @@ func (d *driver) Close(ctx context.Context) error {
 	return nil
 }
 
-// end asks the hooks of the session's end, once. Nobody can veto it.
+// end runs the hooks of the session's end, once. They cannot veto it.
 func (d *driver) end(ctx context.Context) {
 	d.mu.Lock()
 	asked := d.ended

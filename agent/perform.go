@@ -78,9 +78,8 @@ func (d *driver) runTool(ctx context.Context, e loop.RunTool, v *engine.View) co
 	return d.outlived(ctx, e, e.Call.ID, rep)
 }
 
-// outlived records the outcome of a call that nobody waits for as it comes, whether or
-// not a Next is running; what follows from it is Next's. It returns what is left for
-// Next to decide.
+// outlived records the outcome of an answered call at once, whether or not a Next is
+// running. It returns the report if Next has to decide on it.
 func (d *driver) outlived(ctx context.Context, e loop.Effect, id content.CallID, rep commands.Command) commands.Command {
 	d.mu.Lock()
 	defer d.mu.Unlock()

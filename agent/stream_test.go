@@ -17,8 +17,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// record is a durable wrapper that knows every reply and result from before, and asks
-// nobody.
+// record is a durable wrapper that has every reply and result recorded, and calls nothing.
 type record struct {
 	replies []model.Reply
 	result  string
@@ -84,8 +83,8 @@ func shown(ev session.StreamEvent) string {
 	return ""
 }
 
-// A consumer that takes a second for each delta holds nobody up and misses nothing,
-// however many come meanwhile.
+// A consumer that takes a second for each delta delays nothing and misses nothing, however
+// many deltas arrive meanwhile.
 func TestASlowReaderOfAStreamLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pieces = 500

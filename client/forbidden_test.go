@@ -15,8 +15,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 )
 
-// A server does not answer what it forbids; whoever waits for an answer would wait for
-// ever.
+// A server does not answer what it forbids, so waiting for an answer would never end.
 func TestWhatTheServerForbidsIsSaidAtOnce(t *testing.T) {
 	t.Parallel()
 	nc, err := nats.Connect(forbidding(t), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))

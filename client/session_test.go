@@ -79,7 +79,7 @@ func next[S session.Step](w *world, s *session.Session) S {
 
 const repeated = "replies:\n  - text: ok\n    repeat: true\n"
 
-// hand is a driver by hand, which tells nobody of refusals.
+// hand is a driver by hand, which publishes no refusals.
 type hand struct {
 	w    *world
 	id   content.SessionID
@@ -236,7 +236,7 @@ func TestEverythingEndsWithTheConnection(t *testing.T) {
 		}
 		stop()
 		asked, stepped, followed := make(chan error, 1), make(chan error, 1), make(chan error, 1)
-		go func() { asked <- s.Send(w.Ctx, "", content.UserText("nobody answers")) }()
+		go func() { asked <- s.Send(w.Ctx, "", content.UserText("no answer")) }()
 		go func() {
 			_, err := s.Next(w.Ctx)
 			stepped <- err

@@ -101,7 +101,7 @@ func TestACancelReachesASubAgentWhateverBecameOfItsWorker(t *testing.T) {
 	}
 }
 
-// A session is told to stop, and whoever drives it is gone before it has told anybody.
+// A session is cancelled, and its driver is gone before it reported that.
 func TestACancelReachesTheSubAgentAlsoIfTheCallersDriverIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, halfDone)

@@ -122,7 +122,7 @@ func (t *Turn) Close() {
 	})
 }
 
-// quiet drops the updates that nobody reads.
+// quiet drops the updates, which are not read.
 func (t *Turn) quiet() {
 	t.s.live.Lock()
 	defer t.s.live.Unlock()

@@ -77,7 +77,7 @@ func (d *Durability) Replicas(cmd *cobra.Command, replicas int) (int, error) {
 // Verdict is the measured durability of a deployment.
 type Verdict struct {
 	Weak    []admin.Difference // each with what to change, by Cell.Change
-	Unseen  []string           // servers of which nobody knows when they sync
+	Unseen  []string           // servers that do not say when they sync
 	Unread  []error            // monitoring ports that did not tell
 	Assumed bool               // of unseen ones it was said that they sync always
 	Seen    []admin.ServerSync

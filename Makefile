@@ -9,21 +9,20 @@ CHAOSTIME ?= 60s
 export PROMPT ?= Which Go files here are the longest, and what do they do?
 tool     := go tool -modfile=.ci/tools/go.mod
 
-.PHONY: help check test race rest vet lint fmt-check fmt fuzz sim chaos bench run cover build
+.PHONY: help check test race vet lint fmt-check fmt fuzz sim chaos bench run cover build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 check: ## Run everything that a change must pass
-	@.ci/run fmt-check lint race rest
+	@.ci/run fmt-check lint test race
 
 test: ## Run every test
 race: ## Test the concurrent packages with the race detector
-rest: ## Test the other packages
 vet: ## Run go vet
 lint: ## Run the linters; the first time builds them, which takes minutes
 fmt-check: ## Show what fmt would change
-test race rest vet lint fmt-check:
+test race vet lint fmt-check:
 	@.ci/run $@
 
 fmt: ## Format the source and its imports

@@ -54,9 +54,10 @@ const (
 	// Patience bounds all attempts of [Patiently]; an election takes up to half of it.
 	Patience = 15 * time.Second
 
-	listTimeout = 10 * time.Second // one page of a list, which may be megabytes
-	firstPause  = 20 * time.Millisecond
-	lastPause   = 500 * time.Millisecond
+	listTimeout   = 10 * time.Second // one page of a list, which may be megabytes
+	firstPause    = 20 * time.Millisecond
+	inFlightPause = time.Millisecond // a write ends within a few of these
+	lastPause     = 500 * time.Millisecond
 )
 
 // Conn makes requests over one connection. It is safe for concurrent use.
@@ -95,17 +96,31 @@ func (c *Conn) askWithin(ctx context.Context, d time.Duration, subject string, b
 	return msg.Data, nil
 }
 
-// Publish sends a message to a stream and returns its sequence. It makes one request and does
-// not retry: only the caller knows whether a second attempt is harmless. [IsUnknown] tells
-// what an error means.
+// Publish sends a message to a stream and returns its sequence. It does not retry after an
+// unknown outcome: only the caller knows whether a second attempt is harmless. [IsUnknown]
+// tells what an error means.
+//
+// A replicated stream rejects a guarded write while another one is in flight on its subject,
+// which may be the same writer's last one just after its acknowledgement. That has no effect,
+// so Publish repeats it until the other write has ended and the guard can be compared.
 func (c *Conn) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	ctx, done := c.await(ctx, PublishTimeout, c.sending(msg.Subject))
 	defer done()
-	answer, err := c.nc.RequestMsgWithContext(ctx, msg)
-	if err != nil {
-		return 0, endOf(ctx, err)
+	for pause := inFlightPause; ; pause = min(2*pause, lastPause) {
+		answer, err := c.nc.RequestMsgWithContext(ctx, msg)
+		if err != nil {
+			return 0, endOf(ctx, err)
+		}
+		seq, err := parseAck(answer)
+		if !hasCode(err, jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+			return seq, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, err
+		case <-time.After(pause):
+		}
 	}
-	return parseAck(answer)
 }
 
 // Answer answers a delivered message once and waits until the server has received it.

@@ -4,8 +4,8 @@ package procgroup
 
 import "syscall"
 
-// endWithParent does nothing: there is no way to do it here.
+// endWithParent does nothing: this system has no such feature.
 func endWithParent(*syscall.SysProcAttr) {}
 
-// allDead cannot tell here, so zombies count as alive.
+// allDead returns false: zombies count as alive, since this system does not list them.
 func allDead(int) bool { return false }

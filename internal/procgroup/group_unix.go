@@ -19,13 +19,14 @@ func ownGroup() *syscall.SysProcAttr {
 	return attr
 }
 
-// group is a command and everything that it started.
+// group is a command and the processes that it started.
 type group struct {
 	leader int
 	grace  time.Duration
 }
 
-// stop terminates the group and kills it if the leader outlives the grace.
+// stop terminates the group, and kills it if the leader is still running after the grace
+// period.
 func (g group) stop(exited <-chan struct{}) {
 	g.signal(syscall.SIGTERM)
 	timer := time.NewTimer(g.grace)
@@ -37,8 +38,8 @@ func (g group) stop(exited <-chan struct{}) {
 	}
 }
 
-// clear ends what the leader has left behind after it exited. The system does not reuse
-// the group ID as long as the group has members.
+// clear ends the processes that outlive the leader. The system does not reuse the group
+// ID while the group has members.
 func (g group) clear() {
 	g.signal(syscall.SIGTERM)
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -52,8 +53,8 @@ func (g group) clear() {
 }
 
 // left reports whether the group has a live process. Zombies stay in the group until
-// their parent reaps them; orphans go to the system's first process, which may take its
-// time, or may be this process.
+// their parent reaps them. The parent of orphans is the system's first process, which may
+// be slow, or may be this process.
 func (g group) left() bool {
 	for {
 		pid, err := syscall.Wait4(-g.leader, nil, syscall.WNOHANG, nil)

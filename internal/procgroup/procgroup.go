@@ -1,18 +1,18 @@
 // Package procgroup runs a command together with everything that it starts, and
 // leaves no process behind.
 //
-// The one idea: a command leads its own process group, which its children are born
-// into. When the command ends or its context does, the whole group is terminated
-// and, after a grace period, killed. Only Unix has process groups; elsewhere Run
-// returns an error.
+// The one idea: a command leads its own process group, and its children inherit that
+// group. When the command or its context ends, the whole group is terminated and,
+// after a grace period, killed. Only Unix has process groups; elsewhere Run returns an
+// error.
 //
-// A host that is itself killed with SIGKILL cannot do this. On Linux, the kernel
-// then kills the command, unless it runs as another user, but not what the command
-// has started: that goes on until it is done or writes to the closed output. On
-// other systems nothing is killed.
+// A host that is itself killed with SIGKILL cannot do this. On Linux, the kernel then
+// kills the command, unless it runs as another user, but not the command's children:
+// they continue until they finish or write to the closed output. Other systems kill
+// nothing.
 //
-// To test a caller, run a shell that leaves a child in the background and check
-// that the child is gone.
+// To test a caller, run a shell that leaves a child in the background and check that
+// the child has ended.
 package procgroup
 
 import (
@@ -28,14 +28,14 @@ import (
 // linger is how long processes that a command left behind may keep writing.
 const linger = time.Second
 
-// Command describes what to run. An [os.File] as Input or Answer is handed to the
-// command itself, and Run closes it.
+// Command describes what to run. An [os.File] as Input, Answer or Output is passed to
+// the command itself, and Run closes it.
 type Command struct {
 	Path   string
 	Args   []string      // the first is the command's name
-	Dir    string        // empty: this process's own
+	Dir    string        // "": this process's own
 	Env    []string      // nil: this process's own
-	Input  io.Reader     // stdin, read to its end before the command starts unless it is a file; nil: empty
+	Input  io.Reader     // stdin; nil: empty
 	Answer io.Writer     // stdout; nil: Output
 	Output io.Writer     // stderr, and stdout without an Answer
 	Grace  time.Duration // from SIGTERM to SIGKILL
@@ -45,15 +45,20 @@ type Command struct {
 // group when ctx ends. The state says how the command itself ended; the error says
 // why it did not start.
 func Run(ctx context.Context, c Command) (*os.ProcessState, error) {
-	var s streams
-	defer s.end()
-	cmd := &exec.Cmd{Path: c.Path, Args: c.Args, Dir: c.Dir, Env: c.Env, SysProcAttr: ownGroup()}
-	if err := s.connect(cmd, c); err != nil {
-		return nil, err
+	cmd := &exec.Cmd{
+		Path: c.Path, Args: c.Args, Dir: c.Dir, Env: c.Env, SysProcAttr: ownGroup(), WaitDelay: linger,
+		Stdin: c.Input, Stdout: c.Answer, Stderr: c.Output,
+	}
+	if c.Answer == nil {
+		cmd.Stdout = c.Output
 	}
 	exited := make(chan struct{})
 	err := start(cmd, exited)
-	s.handOver()
+	for _, end := range []any{c.Input, c.Answer, c.Output} {
+		if f, ok := end.(*os.File); ok {
+			_ = f.Close() // the command has its own copy
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -64,14 +69,13 @@ func Run(ctx context.Context, c Command) (*os.ProcessState, error) {
 		g.stop(exited)
 		<-exited
 	}
-	s.wait(ctx, linger)
 	g.clear()
 	return cmd.ProcessState, nil
 }
 
-// start starts a command and closes exited when it has ended. The kernel takes the
-// end of the thread that started a command for the end of its parent, so it keeps
-// that thread for as long as the command runs.
+// start starts a command and closes exited once it has ended and its output was read.
+// The kernel treats the end of the thread that started a command as the end of the
+// command's parent, so that thread exists for as long as the command runs.
 func start(cmd *exec.Cmd, exited chan<- struct{}) error {
 	if !Supported {
 		return errors.New("this system has no process groups")
@@ -84,7 +88,7 @@ func start(cmd *exec.Cmd, exited chan<- struct{}) error {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // its state says more than the error
+			_ = cmd.Wait() // the state has more detail than the error
 		}
 	}()
 	return <-started

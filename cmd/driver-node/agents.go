@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 
 	"go.uber.org/zap"
@@ -50,7 +49,7 @@ func (f flags) logAgents(known *registry.Registry, log *zap.Logger) {
 
 // host returns the agents of the folder, if there is one, and the published ones.
 func (f flags) host(cell *jetstream.Cell, known *registry.Registry) agentfile.Host {
-	h := agentfile.Host{Find: published(cell), Models: known.OpenShared, Notes: cell.Memory(), Commands: f.hooks, Folder: f.agents}
+	h := agentfile.Host{Find: toolset.Published(cell), Models: known.OpenShared, Notes: cell.Memory(), Commands: f.hooks, Folder: f.agents}
 	if f.agents == "" {
 		return h
 	}
@@ -58,7 +57,7 @@ func (f flags) host(cell *jetstream.Cell, known *registry.Registry) agentfile.Ho
 	h.Find = func(ctx context.Context, name, version string) (*agentfile.Definition, error) {
 		d, err := find(ctx, name, version)
 		if errors.Is(err, agentfile.ErrUnknown) {
-			return published(cell)(ctx, name, version)
+			return toolset.Published(cell)(ctx, name, version)
 		}
 		return d, err
 	}
@@ -77,18 +76,4 @@ func (f flags) host(cell *jetstream.Cell, known *registry.Registry) agentfile.Ho
 		return registry.Data(m), nil
 	}
 	return h
-}
-
-// published finds agents in the bucket of a deployment.
-func published(cell *jetstream.Cell) agentfile.FindFunc {
-	return func(ctx context.Context, name, version string) (*agentfile.Definition, error) {
-		a, err := cell.Agents().Get(ctx, name, version)
-		if errors.Is(err, jetstream.ErrNoAgent) {
-			return nil, fmt.Errorf("agent %q: %w: it is not published", name, agentfile.ErrUnknown)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return agentfile.Parse(name, a.Data, nil)
-	}
 }

@@ -15,65 +15,50 @@ import (
 	"github.com/turnlog/turnlog/tool/mcp"
 )
 
-// crew is the agents of a folder when the worker started.
-type crew struct {
-	all     []*agentfile.Definition
-	others  []*agentfile.Definition // those that some of them delegate to
-	servers []mcp.Server
+// agentSet is the agents of a folder when the worker started.
+type agentSet struct {
+	all       []*agentfile.Definition
+	delegates []*agentfile.Definition // of any of them
+	servers   []mcp.Server
 }
 
-// gather reads the agents of a folder, if there is one.
-func gather(ctx context.Context, folder string) (c crew, err error) {
+// loadAgents reads the agents of a folder, if there is one.
+func loadAgents(ctx context.Context, folder string) (s agentSet, err error) {
 	if folder == "" {
-		return c, nil
+		return s, nil
 	}
 	f := agentfile.Folder(folder)
 	known := agentfile.Known{Tools: toolset.CheckPattern, Beside: true, Held: true} // only nodes know models
-	if c.all, err = known.List(f); err != nil {
-		return c, err
+	if s.all, err = known.List(f); err != nil {
+		return s, err
 	}
-	if c.others, err = agentfile.Delegates(ctx, f.Find, c.all...); err != nil {
-		return c, err
+	if s.delegates, err = agentfile.Delegates(ctx, f.Find, s.all...); err != nil {
+		return s, err
 	}
-	c.servers, err = agentfile.Servers(c.all...)
-	return c, err
+	s.servers, err = agentfile.Servers(s.all...)
+	return s, err
 }
 
-// roles returns the roles of the worker. One that delegates to agents opens their sessions
-// and forwards the decisions of people about them.
-func (c crew) roles() []admin.Role {
-	if len(c.others) == 0 {
+// roles returns the roles of the worker. A worker that delegates to agents also opens
+// their sessions and forwards people's decisions about them.
+func (s agentSet) roles() []admin.Role {
+	if len(s.delegates) == 0 {
 		return []admin.Role{admin.RoleWorker}
 	}
 	return []admin.Role{admin.RoleWorker, admin.RoleClient, admin.RoleApprover}
 }
 
 // sources returns the tools of the agents besides those of MCP servers.
-func (c crew) sources(root string, cell *cli.Cell, log *zap.Logger) ([]tool.Source, error) {
-	var out []tool.Source
-	skills, err := agentfile.Skills(root, c.all...)
-	if err != nil {
-		return nil, err
-	}
-	if skills != nil {
-		out = append(out, skills)
-	}
-	if len(c.others) == 0 {
-		return out, nil
-	}
+func (s agentSet) sources(root string, cell *cli.Cell, log *zap.Logger) ([]tool.Source, error) {
 	caller, err := client.Open(cell.Conn, cell.Namespace(), client.WithLogger(log), client.WithName("tool-worker"))
 	if err != nil {
 		return nil, err
 	}
-	tools, err := agentfile.Delegations(func(d *agentfile.Definition) (tool.Tool, error) {
+	return toolset.AgentSources(root, s.all, s.delegates, func(d *agentfile.Definition) (tool.Tool, error) {
 		ref, err := d.Ref()
 		if err != nil {
 			return nil, err
 		}
 		return caller.Tool(agentfile.ToolOf(d.Name), d.Purpose(), client.Options{Config: events.Config{Agent: ref}})
-	}, c.others...)
-	if err != nil {
-		return nil, err
-	}
-	return append(out, tools), nil
+	})
 }

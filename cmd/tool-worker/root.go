@@ -53,11 +53,11 @@ that is not is logged and retried.`,
 		if err := f.complete(); err != nil {
 			return err
 		}
-		crew, err := gather(cmd.Context(), f.agents)
+		agents, err := loadAgents(cmd.Context(), f.agents)
 		if err != nil {
 			return cli.Usage("--agents: %w", err)
 		}
-		f.tools.AddServers(crew.servers...)
+		f.tools.AddServers(agents.servers...)
 		sources, err := f.tools.Open()
 		if err != nil {
 			return cli.Usage("%w", err)
@@ -68,14 +68,14 @@ that is not is logged and retried.`,
 			return cli.Usage("%w", err)
 		}
 		defer servers.Close()
-		return run(cmd.Context(), f, crew, append(sources, servers.Sources()...), log)
+		return run(cmd.Context(), f, agents, append(sources, servers.Sources()...), log)
 	}
 	return cmd
 }
 
 // run works until ctx ends, its regular end.
-func run(ctx context.Context, f flags, crew crew, sources []tool.Source, log *zap.Logger) error {
-	cell, err := f.deployment.Open(ctx, "tool-worker", log, crew.roles()...)
+func run(ctx context.Context, f flags, agents agentSet, sources []tool.Source, log *zap.Logger) error {
+	cell, err := f.deployment.Open(ctx, "tool-worker", log, agents.roles()...)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func run(ctx context.Context, f flags, crew crew, sources []tool.Source, log *za
 	if err != nil {
 		return err
 	}
-	own, err := crew.sources(f.tools.Root, cell, log)
+	own, err := agents.sources(f.tools.Root, cell, log)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func hostOn(t testing.TB, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) (st
 		t.Fatal(err)
 	}
 	cfg.Logger = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
-	cfg.Agents = agentfile.Host{Find: flags.Published(d.Cell), Models: cfg.Models, Notes: d.Memory()}
+	cfg.Agents = agentfile.Host{Find: toolset.Published(d.Cell), Models: cfg.Models, Notes: d.Memory()}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	group, ctx := errgroup.WithContext(ctx)
 	queue, err := d.Queue(ctx, defaultQueue)

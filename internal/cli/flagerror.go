@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/turnlog/turnlog/internal/nearest"
 )
 
 // badValue is the parser's error for an invalid value of a flag.
@@ -20,7 +23,7 @@ type badValue interface {
 // flagError rewords the parser's error about a flag: it says what the flag takes.
 func flagError(cmd *cobra.Command, err error) error {
 	if name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --"); unknown {
-		if near := nearest(cmd, name); near != "" {
+		if near := similarFlag(cmd, name); near != "" {
 			return fmt.Errorf("%w: did you mean --%s?", err, near)
 		}
 		return err
@@ -50,42 +53,12 @@ func flagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %q: %s", name, bad.GetValue(), takes)
 }
 
-// nearest is the flag of cmd that is most like a name, or "" if none is.
-func nearest(cmd *cobra.Command, name string) string {
-	best, least := "", 1+len(name)/3
-	for _, f := range all(cmd.Flags().VisitAll) {
-		d := distance(name, f.Name)
-		if strings.HasPrefix(f.Name, name) {
-			d = 1
-		}
-		if !f.Hidden && d <= least {
-			best, least = f.Name, d-1
-		}
+// similarFlag returns the flag of cmd that is most like a name, or "".
+func similarFlag(cmd *cobra.Command, name string) string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if i := slices.IndexFunc(names, func(flag string) bool { return strings.HasPrefix(flag, name) }); i >= 0 {
+		return names[i]
 	}
-	return best
-}
-
-func all[F any](visit func(func(F))) (out []F) {
-	visit(func(f F) { out = append(out, f) })
-	return out
-}
-
-// distance is how many letters have to be put in, left out or changed to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := slices.Clone(row)
-		row[0] = i + 1
-		for j := range len(b) {
-			change := before[j]
-			if a[i] != b[j] {
-				change++
-			}
-			row[j+1] = min(change, before[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	return nearest.To(name, names)
 }

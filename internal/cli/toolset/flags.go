@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/mcp"
@@ -18,6 +19,7 @@ import (
 type Flags struct {
 	Options
 
+	flags       *pflag.FlagSet
 	sets        []string
 	policy      policyFlags
 	settings    settings
@@ -30,14 +32,15 @@ type Flags struct {
 // Register adds the flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) {
 	fs := cmd.Flags()
+	f.flags = fs
 	fs.StringSliceVar(&f.sets, "tools", []string{"fs"}, "comma-separated `sets` of tools: "+strings.Join(Names(), ", ")+"; or none; shell runs any command as this user")
 	fs.StringVar(&f.Root, "root", ".", "`directory` that the tools work in; file tools cannot leave it")
 	fs.BoolVar(&f.AllowWrite, "allow-write", false, "let the file tools write; otherwise they only read")
 	f.settings.register(cmd)
 	f.servers.register(cmd)
 	f.policy.register(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("tools", completeSets) // the flag is there
-	_ = cmd.MarkFlagDirname("root")                           // likewise
+	_ = cmd.RegisterFlagCompletionFunc("tools", completeSets) // the flag exists
+	_ = cmd.MarkFlagDirname("root")                           // the flag exists
 }
 
 // completeSets offers the sets that are not chosen yet.
@@ -52,14 +55,43 @@ func completeSets(_ *cobra.Command, _ []string, typed string) ([]cobra.Completio
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// FlagNames lists the flags that only apply where a worker starts.
-func FlagNames() []string {
-	names := append([]string{"tools", "root", "allow-write"}, settingNames()...)
-	names = append(names, serverFlagNames()...)
-	for _, p := range new(policyFlags).all() {
-		names = append(names, p.name)
-	}
+// FlagNames lists the flags, which only apply where a worker starts.
+func FlagNames() (names []string) {
+	var cmd cobra.Command
+	new(Flags).Register(&cmd)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names
+}
+
+const (
+	aboutSet = "set"      // annotation of flags: the set whose tools they configure
+	commands = "commands" // instead of a set: commands of any tool
+)
+
+// about says that flags configure the tools of one set.
+func about(fs *pflag.FlagSet, set string, names ...string) {
+	for _, name := range names {
+		_ = fs.SetAnnotation(name, aboutSet, []string{set}) // the flag exists
+	}
+}
+
+// checkSets returns an error for a flag without effect: its set of tools is not chosen.
+func (f *Flags) checkSets() (err error) {
+	sets := f.Sets()
+	if slices.Contains(sets, "shell") || len(f.settings.manifests) > 0 {
+		sets = append(sets, commands)
+	}
+	f.flags.Visit(func(given *pflag.Flag) {
+		set := given.Annotations[aboutSet]
+		switch {
+		case err != nil || set == nil || slices.Contains(sets, set[0]) || given.Value.String() == given.DefValue:
+		case set[0] == commands:
+			err = fmt.Errorf("--%s needs commands: add shell to --tools, or a --tool-manifest", given.Name)
+		default:
+			err = fmt.Errorf("--%s is about the tools of the set %s, which --tools does not name", given.Name, set[0])
+		}
+	})
+	return err
 }
 
 // noSet chooses no set, for tools that come from MCP servers, manifests or agents only.
@@ -116,6 +148,9 @@ func (f *Flags) Open() ([]tool.Source, error) {
 	if err := f.settings.check(f.Sets()); err != nil {
 		return nil, err
 	}
+	if err := f.checkSets(); err != nil {
+		return nil, err
+	}
 	if err := f.settings.options(context.Background(), &f.Options); err != nil {
 		return nil, err
 	}
@@ -130,7 +165,7 @@ func (f *Flags) Open() ([]tool.Source, error) {
 	if manifests != nil {
 		sources = append(sources, manifests)
 	}
-	if f.permissions, err = f.policy.permissions(root, f.Sets()); err != nil {
+	if f.permissions, err = f.policy.permissions(root); err != nil {
 		return nil, err
 	}
 	if f.mcp, err = f.servers.parse(); err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,8 +44,9 @@ func (f *policyFlags) all() []policyFlag {
 func (f *policyFlags) register(cmd *cobra.Command) {
 	for _, p := range f.all() {
 		cmd.Flags().StringArrayVar(p.values, p.name, nil, p.usage)
+		about(cmd.Flags(), p.set, p.name)
 	}
-	_ = cmd.MarkFlagDirname("allow-root") // the flag is there
+	_ = cmd.MarkFlagDirname("allow-root") // the flag exists
 }
 
 // given lists the flags as they were given.
@@ -82,8 +82,8 @@ func checkVariable(key string) error {
 }
 
 // permissions returns the policy of the flags, or nil if there are none.
-func (f *policyFlags) permissions(root string, sets []string) (tool.Permissions, error) {
-	if err := f.check(root, sets); err != nil {
+func (f *policyFlags) permissions(root string) (tool.Permissions, error) {
+	if err := f.check(root); err != nil {
 		return nil, err
 	}
 	var policies []tool.Permissions
@@ -115,15 +115,12 @@ func (f *policyFlags) permissions(root string, sets []string) (tool.Permissions,
 }
 
 // check checks the flags.
-func (f *policyFlags) check(root string, sets []string) error {
+func (f *policyFlags) check(root string) error {
 	for _, p := range f.all() {
 		for _, value := range *p.values {
 			if err := p.check(value); err != nil {
 				return fmt.Errorf("--%s %q: %w", p.name, value, err)
 			}
-		}
-		if len(*p.values) > 0 && !slices.Contains(sets, p.set) {
-			return fmt.Errorf("--%s is about the tools of the set %s, which --tools does not name", p.name, p.set)
 		}
 	}
 	for _, dir := range f.roots {

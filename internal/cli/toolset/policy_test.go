@@ -148,9 +148,4 @@ func TestPolicyIsDescribed(t *testing.T) {
 	if want := []string{"protect=x,y", "protect=z", "deny-command=a"}; code != 0 || !slices.Equal(f.Policy(), want) {
 		t.Errorf("code %d %s, policy %q, want %q", code, printed, f.Policy(), want)
 	}
-	for _, name := range []string{"tools", "protect", "read-only", "allow-root", "allow-command", "ask-command", "deny-command", "allow-env"} {
-		if !slices.Contains(FlagNames(), name) {
-			t.Errorf("--%s counts where no worker is started", name)
-		}
-	}
 }

@@ -21,9 +21,6 @@ type serverFlags struct {
 	env     []string // NAME=VARIABLE
 }
 
-// serverFlagNames lists the flags that only apply where a worker starts.
-func serverFlagNames() []string { return []string{"mcp", "mcp-token", "mcp-header", "mcp-env"} }
-
 func (f *serverFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.servers, "mcp", nil, "MCP `server` whose tools to add, as 'NAME=COMMAND ARGS' or NAME=URL; repeatable")

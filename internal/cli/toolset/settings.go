@@ -33,84 +33,36 @@ type settings struct {
 	outputLimit int
 }
 
-// The flags' names.
-const (
-	readFirstFlag    = "read-before-write"
-	shellsFlag       = "keep-shells"
-	passEnvFlag      = "pass-env"
-	sandboxFlag      = "sandbox"
-	sandboxNetFlag   = "sandbox-network"
-	fetchAllowFlag   = "fetch-allow"
-	fetchMethodFlag  = "fetch-method"
-	fetchPrivateFlag = "fetch-private"
-	manifestFlag     = "tool-manifest"
-	outputLimitFlag  = "output-limit"
-)
-
-func settingNames() []string {
-	return []string{
-		readFirstFlag, shellsFlag, passEnvFlag, sandboxFlag, sandboxNetFlag, fetchAllowFlag, fetchMethodFlag, fetchPrivateFlag, manifestFlag, outputLimitFlag,
-	}
-}
-
 func (k *settings) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.BoolVar(&k.readFirst, readFirstFlag, false, "let file tools change an existing file only in the version that they have read")
-	fs.IntVar(&k.shells, shellsFlag, 0, "`number` of shells that keep their directory and variables between calls; 0: none")
-	fs.StringArrayVar(&k.passEnv, passEnvFlag, nil, "`NAME` or NAME=value of a variable to pass to commands; repeatable")
-	fs.StringVar(&k.sandbox, sandboxFlag, sandbox.None, "what commands run in: "+strings.Join(sandbox.Kinds(), ", ")+"; auto is bwrap if it works here; gates run outside")
-	fs.BoolVar(&k.sandboxNet, sandboxNetFlag, false, "allow the network in the sandbox")
-	fs.StringArrayVar(&k.fetchAllow, fetchAllowFlag, nil, "`host` that http_fetch may read from, such as example.com, *.example.com, example.com:8080, or * for any; repeatable")
-	fs.StringArrayVar(&k.fetchMethods, fetchMethodFlag, nil, "`method` that http_fetch may use; default: GET and HEAD; repeatable")
-	fs.StringArrayVar(&k.fetchPrivate, fetchPrivateFlag, nil, "`addresses`, such as 10.1.0.0/16, that http_fetch may reach although they are private; repeatable")
-	fs.StringArrayVar(&k.manifests, manifestFlag, nil, "manifest `file` that turns an executable into a tool, or a folder of manifests; repeatable")
-	fs.IntVar(&k.outputLimit, outputLimitFlag, 0, "`bytes` of output in a result; longer output is stored and read in pieces with output_read; 0: cut it at 1 MiB")
-	_ = cmd.RegisterFlagCompletionFunc(sandboxFlag, cobra.FixedCompletions(sandbox.Kinds(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	fs.BoolVar(&k.readFirst, "read-before-write", false, "let file tools change an existing file only in the version that they have read")
+	fs.IntVar(&k.shells, "keep-shells", 0, "`number` of shells that keep their directory and variables between calls; 0: none")
+	fs.StringArrayVar(&k.passEnv, "pass-env", nil, "`NAME` or NAME=value of a variable to pass to commands; repeatable")
+	fs.StringVar(&k.sandbox, "sandbox", sandbox.None, "what commands run in: "+strings.Join(sandbox.Kinds(), ", ")+"; auto is bwrap if it works here; gates run outside")
+	fs.BoolVar(&k.sandboxNet, "sandbox-network", false, "allow the network in the sandbox")
+	fs.StringArrayVar(&k.fetchAllow, "fetch-allow", nil, "`host` that http_fetch may read from, such as example.com, *.example.com, example.com:8080, or * for any; repeatable")
+	fs.StringArrayVar(&k.fetchMethods, "fetch-method", nil, "`method` that http_fetch may use; default: GET and HEAD; repeatable")
+	fs.StringArrayVar(&k.fetchPrivate, "fetch-private", nil, "`addresses`, such as 10.1.0.0/16, that http_fetch may reach although they are private; repeatable")
+	fs.StringArrayVar(&k.manifests, "tool-manifest", nil, "manifest `file` that turns an executable into a tool, or a folder of manifests; repeatable")
+	fs.IntVar(&k.outputLimit, "output-limit", 0, "`bytes` of output in a result; longer output is stored and read in pieces with output_read; 0: cut it at 1 MiB")
+	_ = cmd.RegisterFlagCompletionFunc("sandbox", cobra.FixedCompletions(sandbox.Kinds(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	about(fs, "fs", "read-before-write")
+	about(fs, "shell", "keep-shells")
+	about(fs, "fetch", "fetch-allow", "fetch-method", "fetch-private")
+	about(fs, commands, "pass-env", "sandbox", "sandbox-network")
 }
 
-// check checks the flags against the chosen sets.
+// check checks the values of the flags, given the chosen sets.
 func (k *settings) check(sets []string) error {
-	about := func(set, name string) error {
-		if slices.Contains(sets, set) {
-			return nil
-		}
-		return fmt.Errorf("--%s is about the tools of the set %s, which --tools does not name", name, set)
-	}
-	commands := slices.Contains(sets, "shell") || len(k.manifests) > 0
-	var err error
 	switch {
 	case k.shells < 0:
-		err = fmt.Errorf("--%s %d: use a positive number, or 0 for none", shellsFlag, k.shells)
+		return fmt.Errorf("--keep-shells %d: use a positive number, or 0 for none", k.shells)
 	case k.outputLimit < 0:
-		err = fmt.Errorf("--%s %d: use a positive number, or 0", outputLimitFlag, k.outputLimit)
-	case k.readFirst:
-		err = about("fs", readFirstFlag)
+		return fmt.Errorf("--output-limit %d: use a positive number, or 0", k.outputLimit)
+	case slices.Contains(sets, "fetch") && len(k.fetchAllow) == 0:
+		return errors.New("--tools fetch: name the allowed hosts with --fetch-allow, or * for any")
 	}
-	for _, f := range []struct {
-		name  string
-		given bool
-	}{{passEnvFlag, len(k.passEnv) > 0}, {sandboxFlag, k.sandbox != sandbox.None}, {sandboxNetFlag, k.sandboxNet}} {
-		if err == nil && f.given && !commands {
-			err = fmt.Errorf("--%s needs commands: add shell to --tools, or a --%s", f.name, manifestFlag)
-		}
-	}
-	for _, f := range []struct {
-		set, name string
-		given     bool
-	}{
-		{"shell", shellsFlag, k.shells > 0},
-		{"fetch", fetchAllowFlag, len(k.fetchAllow) > 0},
-		{"fetch", fetchMethodFlag, len(k.fetchMethods) > 0},
-		{"fetch", fetchPrivateFlag, len(k.fetchPrivate) > 0},
-	} {
-		if err == nil && f.given {
-			err = about(f.set, f.name)
-		}
-	}
-	if err == nil && slices.Contains(sets, "fetch") && len(k.fetchAllow) == 0 {
-		err = fmt.Errorf("--tools fetch: name the allowed hosts with --%s, or * for any", fetchAllowFlag)
-	}
-	return err
+	return nil
 }
 
 // options sets the options from the flags.
@@ -118,11 +70,11 @@ func (k *settings) options(ctx context.Context, o *Options) error {
 	o.ReadFirst, o.Shells, o.Network = k.readFirst, k.shells, k.sandboxNet
 	var err error
 	if o.Env, err = hostenv.Pass(k.passEnv); err != nil {
-		return fmt.Errorf("--%s: %w", passEnvFlag, err)
+		return fmt.Errorf("--pass-env: %w", err)
 	}
 	box, why, err := sandbox.Open(ctx, k.sandbox, sandbox.Options{Network: k.sandboxNet})
 	if err != nil {
-		return fmt.Errorf("--%s: %w", sandboxFlag, err)
+		return fmt.Errorf("--sandbox: %w", err)
 	}
 	k.box, k.why = box.Name(), why
 	o.Sandbox = k.box
@@ -133,7 +85,7 @@ func (k *settings) options(ctx context.Context, o *Options) error {
 			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
 		}
 		if err != nil {
-			return fmt.Errorf("--%s %q: write an address or a range such as 10.1.0.0/16", fetchPrivateFlag, text)
+			return fmt.Errorf("--fetch-private %q: write an address or a range such as 10.1.0.0/16", text)
 		}
 		o.Fetch.Private = append(o.Fetch.Private, p)
 	}
@@ -146,7 +98,7 @@ func (k *settings) manifestTools(o Options, others []tool.Source) (tool.Source, 
 	for _, name := range k.manifests {
 		more, err := exec.Load(o.Root, name, exec.Options{Env: o.Env, Sandbox: o.Sandbox, Network: o.Network})
 		if err != nil {
-			return nil, fmt.Errorf("--%s: %w", manifestFlag, err)
+			return nil, fmt.Errorf("--tool-manifest: %w", err)
 		}
 		tools = append(tools, more...)
 	}
@@ -155,11 +107,11 @@ func (k *settings) manifestTools(o Options, others []tool.Source) (tool.Source, 
 	}
 	source, err := tool.NewRegistry("manifests", tools...)
 	if err != nil {
-		return nil, fmt.Errorf("--%s: %w", manifestFlag, err)
+		return nil, fmt.Errorf("--tool-manifest: %w", err)
 	}
 	_, err = tool.Sample(context.Background(), append(slices.Clone(others), source), tool.ErrorOnCollision)
 	if e, ok := errors.AsType[*tool.CollisionError](err); ok {
-		return nil, fmt.Errorf("--%s: %w", manifestFlag, e)
+		return nil, fmt.Errorf("--tool-manifest: %w", e)
 	}
 	return source, nil
 }

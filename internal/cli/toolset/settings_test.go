@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -126,20 +125,6 @@ func TestInvalidFlagsAreErrors(t *testing.T) {
 		code, printed := run(t, new(Flags), append([]string{"work", "--root", t.TempDir()}, strings.Fields(line)...)...)
 		if code != cli.CodeUsage || !strings.Contains(printed, want) {
 			t.Errorf("%s = %d %q, want %q", line, code, printed, want)
-		}
-	}
-}
-
-func TestFlagsAreForWorkersOnly(t *testing.T) {
-	t.Parallel()
-	cmd := program(new(Flags))
-	work, _, err := cmd.Find([]string{"work"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range settingNames() {
-		if work.Flags().Lookup(name) == nil || !slices.Contains(FlagNames(), name) {
-			t.Errorf("--%s is not a flag of workers", name)
 		}
 	}
 }

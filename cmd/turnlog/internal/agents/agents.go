@@ -23,6 +23,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/policy/agentfile"
@@ -203,7 +204,7 @@ func find(ctx context.Context, r *app.Remote, name, dir, version string) (d *age
 		return d, dir, err
 	}
 	err = r.Do(ctx, func(ctx context.Context, c *cli.Cell, _ *client.Client) error {
-		d, err = flags.Published(c.Cell)(ctx, name, version)
+		d, err = toolset.Published(c.Cell)(ctx, name, version)
 		return err
 	})
 	return d, "published", err

@@ -41,7 +41,7 @@ type toolsAgent struct {
 func (l *lister) loadAgent(ctx context.Context, cell *jetstream.Cell) (*toolsAgent, error) {
 	d, ref, err := flags.LoadAgent(l.app, l.file, cell == nil)
 	if err == nil && d == nil && ref != nil {
-		d, err = flags.Published(cell)(ctx, ref.Name, "")
+		d, err = toolset.Published(cell)(ctx, ref.Name, "")
 		if errors.Is(err, agentfile.ErrUnknown) {
 			return nil, cli.Usage("--agent: %w: if only nodes have its file, name the file", err)
 		}
@@ -128,25 +128,18 @@ func (a *toolsAgent) sources(ctx context.Context, root, file string) ([]tool.Sou
 	if a == nil {
 		return nil, nil
 	}
-	var out []tool.Source
-	skills, err := agentfile.Skills(root, a.definition)
-	if err != nil {
-		return nil, cli.Usage("%w", err)
-	}
-	if skills != nil {
-		out = append(out, skills)
-	}
 	delegates := make([]*agentfile.Definition, len(a.definition.Agents))
 	for i, name := range a.definition.Agents {
+		var err error
 		if delegates[i], err = agentfile.Folder(filepath.Dir(file)).Find(ctx, name, ""); err != nil {
 			return nil, cli.Usage("agent %s delegates: %w", a.definition.Name, err)
 		}
 	}
-	delegations, err := agentfile.Delegations(listedOnly, delegates...)
+	out, err := toolset.AgentSources(root, []*agentfile.Definition{a.definition}, delegates, listedOnly)
 	if err != nil {
-		return nil, err
+		return nil, cli.Usage("%w", err)
 	}
-	return append(out, delegations), nil
+	return out, nil
 }
 
 // listedOnly returns the tool that delegates to an agent, for a list: it cannot be called.

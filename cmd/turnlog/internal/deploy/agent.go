@@ -62,7 +62,7 @@ func (a Agent) placed(d *agentfile.Definition) *agentfile.Definition {
 // host returns the agents of the node in this process.
 func (a Agent) host(l Local, cell *jetstream.Cell) agentfile.Host {
 	return agentfile.Host{
-		Find: flags.Published(cell), Models: l.models, Notes: cell.Memory(), Commands: a.definition != nil || a.hooks, Folder: a.Folder, Root: l.tools.Root,
+		Find: toolset.Published(cell), Models: l.models, Notes: cell.Memory(), Commands: a.definition != nil || a.hooks, Folder: a.Folder, Root: l.tools.Root,
 		Sources: func(d *agentfile.Definition) []notes.Source { return a.placed(d).Sources(l.tools.Root) },
 	}
 }
@@ -120,26 +120,15 @@ func (a Agent) sources(ctx context.Context, l Local, d *cli.Cell) ([]tool.Source
 	if err != nil || all == nil {
 		return nil, err
 	}
-	var out []tool.Source
-	skills, err := agentfile.Skills(l.tools.Root, all...)
-	if err != nil {
-		return nil, cli.Usage("%w", err)
-	}
-	if skills != nil {
-		out = append(out, skills)
-	}
-	if len(delegates) == 0 {
-		return out, nil
-	}
 	c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName("turnlog-agents"))
 	if err != nil {
 		return nil, err
 	}
-	tools, err := agentfile.Delegations(func(d *agentfile.Definition) (tool.Tool, error) { return l.delegation(c, d) }, delegates...)
+	out, err := toolset.AgentSources(l.tools.Root, all, delegates, func(d *agentfile.Definition) (tool.Tool, error) { return l.delegation(c, d) })
 	if err != nil {
 		return nil, cli.Usage("%w", err)
 	}
-	return append(out, tools), nil
+	return out, nil
 }
 
 // delegation returns the tool that delegates to an agent, with its definition as it is

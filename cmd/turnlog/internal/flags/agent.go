@@ -1,16 +1,12 @@
 package flags
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"path/filepath"
 
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
-	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
@@ -45,20 +41,6 @@ func LoadAgent(a *app.App, agent string, local bool) (*agentfile.Definition, *ev
 		return nil, nil, cli.Usage("--agent %s: in this process name a file, such as %s.yaml", agent, agent)
 	}
 	return nil, &events.AgentRef{Name: agent}, nil
-}
-
-// Published finds agents in the bucket of a deployment.
-func Published(cell *jetstream.Cell) agentfile.FindFunc {
-	return func(ctx context.Context, name, version string) (*agentfile.Definition, error) {
-		p, err := cell.Agents().Get(ctx, name, version)
-		if errors.Is(err, jetstream.ErrNoAgent) {
-			return nil, fmt.Errorf("agent %q: %w: it is not published", name, agentfile.ErrUnknown)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return agentfile.Parse(name, p.Data, nil)
-	}
 }
 
 // HintMissing tells the user which tools the agent's file names and no worker offers.

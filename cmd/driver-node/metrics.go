@@ -4,11 +4,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/turnlog/turnlog/actor"
 )
 
-// metrics counts what a node does. It implements actor.Metrics.
+// metrics counts the sessions, commands and effects of a node. It implements actor.Metrics.
 type metrics struct {
 	taken    prometheus.Counter
 	left     *prometheus.CounterVec
@@ -20,21 +21,22 @@ type metrics struct {
 
 var _ actor.Metrics = (*metrics)(nil)
 
-// newMetrics returns metrics that are all zero. Known label values exist from the start.
-func newMetrics() *metrics {
+// newMetrics registers metrics that are all zero. Known label values exist from the start.
+func newMetrics(r *prometheus.Registry) *metrics {
 	counter := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Namespace: "turnlog", Subsystem: "node", Name: name, Help: help}
 	}
+	register := promauto.With(r)
 	m := &metrics{
-		taken: prometheus.NewCounter(counter("sessions_taken_total", "Sessions that this node took.")),
-		left: prometheus.NewCounterVec(counter("sessions_left_total",
+		taken: register.NewCounter(counter("sessions_taken_total", "Sessions that this node took.")),
+		left: register.NewCounterVec(counter("sessions_left_total",
 			"Sessions that this node left, by how: parked, drained, handed, fenced, lost, broken."), []string{"how"}),
-		commands: prometheus.NewCounterVec(counter("commands_total",
+		commands: register.NewCounterVec(counter("commands_total",
 			"Commands handled, by name and outcome: accepted, ignored, refused, passed_over, misplaced, forged."), []string{"command", "outcome"}),
-		effects: prometheus.NewCounterVec(counter("effects_total", "Effects started, by kind: model, tool."), []string{"kind"}),
-		events:  prometheus.NewCounter(counter("events_total", "Events recorded.")),
-		appends: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: "turnlog", Subsystem: "node", Name: "append_duration_seconds", Help: "How long an entry took to be recorded.",
+		effects: register.NewCounterVec(counter("effects_total", "Effects started, by kind: model, tool."), []string{"kind"}),
+		events:  register.NewCounter(counter("events_total", "Events recorded.")),
+		appends: register.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "turnlog", Subsystem: "node", Name: "append_duration_seconds", Help: "Time to record an entry.",
 			Buckets: prometheus.ExponentialBuckets(25e-6, 2, 16), // 25 µs to 0.8 s
 		}),
 	}
@@ -47,12 +49,11 @@ func newMetrics() *metrics {
 	return m
 }
 
-// register registers the metrics, and a gauge of the sessions that the node holds.
-func (m *metrics) register(r *prometheus.Registry, node *actor.Node) {
-	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+// registerSessions registers the gauge of the sessions that the node holds.
+func registerSessions(r *prometheus.Registry, node *actor.Node) {
+	promauto.With(r).NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "turnlog", Subsystem: "node", Name: "sessions", Help: "Sessions that this node holds now.",
 	}, func() float64 { return float64(node.Sessions()) })
-	r.MustRegister(held, m.taken, m.left, m.commands, m.effects, m.events, m.appends)
 }
 
 // SessionTaken implements actor.Metrics.

@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -104,17 +102,16 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	if err := f.durability.Require(ctx, cell, log, admin.RoleDriver); err != nil {
 		return err
 	}
-	metrics := newMetrics()
+	registry := ops.NewRegistry()
 	node, err := actor.NewNode(cell.Cell, actor.Config{
-		Models: known.OpenShared, Name: f.name, Capacity: f.capacity, Idle: f.idle, Logger: log, Metrics: metrics,
+		Models: known.OpenShared, Name: f.name, Capacity: f.capacity, Idle: f.idle, Logger: log, Metrics: newMetrics(registry),
 		Agents: f.host(cell.Cell, known),
 	})
 	if err != nil {
 		return cli.Usage("%w", err)
 	}
-	gathered := ops.NewRegistry()
-	metrics.register(gathered, node)
-	server, err := ops.Listen(ctx, *f.http, gathered, func() error { return readiness(node, cell) }, log)
+	registerSessions(registry, node)
+	server, err := ops.Listen(ctx, *f.http, registry, cell, func() error { return readiness(node) }, log)
 	if err != nil {
 		return err
 	}
@@ -124,25 +121,11 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 		zap.String("name", node.Name()), zap.Strings("models", ready(known)), zap.Int("capacity", f.capacity), zap.Duration("idle", f.idle),
 		zap.String("agents", f.agents), zap.Bool("agent_hooks", f.hooks), zap.String("http", server.Address()), zap.String("version", cli.Version()))
 
-	ctx, stop := cell.Lasting(ctx)
-	defer stop()
-	group, gctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return server.Run(gctx) })
-	group.Go(func() error { return node.Run(gctx) })
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	if _, ok := errors.AsType[*cli.Interrupted](context.Cause(ctx)); !ok {
-		return context.Cause(ctx)
-	}
-	return nil
+	return server.Serve(ctx, cell, node.Run)
 }
 
 // readiness returns why the node takes no sessions, or nil.
-func readiness(node *actor.Node, cell *cli.Cell) error {
-	if !cell.Conn.IsConnected() {
-		return fmt.Errorf("not connected to NATS: %v", cell.Conn.Status())
-	}
+func readiness(node *actor.Node) error {
 	select {
 	case <-node.Ready():
 		return nil

@@ -2,14 +2,15 @@ package main
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// metrics counts what a worker does. It implements worker.Observer. Names of tools
-// are labels: they are the worker's own, never what a model made up.
+// metrics counts the claims and calls of a worker. It implements worker.Observer. The
+// labels include tool names, but only of the worker's own tools: models cannot add labels.
 type metrics struct {
 	claims    prometheus.Counter
 	again     prometheus.Counter
@@ -21,22 +22,23 @@ type metrics struct {
 
 var _ worker.Observer = (*metrics)(nil)
 
-// newMetrics returns metrics that are all zero. Known label values exist from the start.
-func newMetrics() *metrics {
+// newMetrics registers metrics that are all zero. Known label values exist from the start.
+func newMetrics(r *prometheus.Registry) *metrics {
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "turnlog", Subsystem: "worker", Name: name, Help: help}
 	}
+	register := promauto.With(r)
 	m := &metrics{
-		claims: prometheus.NewCounter(prometheus.CounterOpts(opts("claims_total", "Tasks that this worker claimed."))),
-		again: prometheus.NewCounter(prometheus.CounterOpts(opts("redeliveries_total",
-			"Claims of tasks that another worker had been given before."))),
-		settled: prometheus.NewCounterVec(prometheus.CounterOpts(opts("claims_settled_total",
-			"Claims by what became of them: reported, asked, lost, released, gone, unreported.")), []string{"fate"}),
-		running: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("running_calls", "Calls that run now.")), []string{"tool"}),
-		calls: prometheus.NewCounterVec(prometheus.CounterOpts(opts("calls_total",
+		claims: register.NewCounter(prometheus.CounterOpts(opts("claims_total", "Tasks that this worker claimed."))),
+		again: register.NewCounter(prometheus.CounterOpts(opts("redeliveries_total",
+			"Claims of tasks that were delivered before."))),
+		settled: register.NewCounterVec(prometheus.CounterOpts(opts("claims_settled_total",
+			"Claims by outcome: reported, asked, lost, released, gone, unreported.")), []string{"fate"}),
+		running: register.NewGaugeVec(prometheus.GaugeOpts(opts("running_calls", "Calls that run now.")), []string{"tool"}),
+		calls: register.NewCounterVec(prometheus.CounterOpts(opts("calls_total",
 			"Calls that ran, by tool and status of their result.")), []string{"tool", "status"}),
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: "turnlog", Subsystem: "worker", Name: "call_duration_seconds", Help: "How long calls ran.",
+		durations: register.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "turnlog", Subsystem: "worker", Name: "call_duration_seconds", Help: "Duration of calls.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10), // 1 ms to 4 min
 		}, []string{"tool"}),
 	}
@@ -44,10 +46,6 @@ func newMetrics() *metrics {
 		m.settled.WithLabelValues(string(f))
 	}
 	return m
-}
-
-func (m *metrics) register(r *prometheus.Registry) {
-	r.MustRegister(m.claims, m.again, m.settled, m.running, m.calls, m.durations)
 }
 
 // Claimed implements worker.Observer.

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
@@ -91,45 +90,22 @@ func run(ctx context.Context, f flags, agents agentSet, sources []tool.Source, l
 	if sources, err = f.tools.Keep(append(sources, own...), cell.Blobs()); err != nil {
 		return err
 	}
-	metrics := newMetrics()
+	registry := ops.NewRegistry()
 	w, err := worker.New(worker.Config{
 		Queue: queue, Tools: sources, Permissions: f.tools.Permissions(), Root: f.tools.Root, Slots: f.slots, DefaultTimeout: f.timeout, DrainTimeout: f.drain,
 		Offers: cell.Offers(f.name, f.queue), Progress: toolset.Progress(cell.Live(), log),
-		Observer: metrics, Logger: log,
+		Observer: newMetrics(registry), Logger: log,
 	})
 	if err != nil {
 		return err
 	}
-	registry := ops.NewRegistry()
-	metrics.register(registry)
-	server, err := ops.Listen(ctx, *f.http, registry, func() error { return readiness(w, cell) }, log)
+	server, err := ops.Listen(ctx, *f.http, registry, cell, w.Ready, log)
 	if err != nil {
 		return err
 	}
 	f.logConfig(log, cell, server)
 
-	ctx, stop := cell.Lasting(ctx)
-	defer stop()
-	return serve(ctx, w, server)
-}
-
-// serve runs the worker, and the endpoints for as long as it takes to drain.
-func serve(ctx context.Context, w *worker.Worker, server *ops.Server) error {
-	group, gctx := errgroup.WithContext(ctx)
-	drained, done := context.WithCancel(context.WithoutCancel(ctx))
-	defer done()
-	group.Go(func() error {
-		defer done()
-		return w.Run(gctx)
-	})
-	group.Go(func() error { return server.Run(drained) })
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	if _, asked := errors.AsType[*cli.Interrupted](context.Cause(ctx)); !asked {
-		return context.Cause(ctx)
-	}
-	return nil
+	return server.Serve(ctx, cell, w.Run)
 }
 
 // openQueue returns the queue, and creates it if it is missing.
@@ -170,12 +146,4 @@ func (f flags) sandbox() string {
 		name += ": " + why
 	}
 	return name
-}
-
-// readiness returns why the worker gets no calls, or nil.
-func readiness(w *worker.Worker, cell *cli.Cell) error {
-	if !cell.Conn.IsConnected() {
-		return fmt.Errorf("not connected to NATS: %v", cell.Conn.Status())
-	}
-	return w.Ready()
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
-	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
@@ -33,6 +32,7 @@ import (
 type program struct {
 	app      *app.App
 	out, err *clitest.Screen
+	both     *clitest.Screen // of scripts: out and err
 	signals  chan os.Signal
 	code     chan int
 	keys     io.Writer // what is typed

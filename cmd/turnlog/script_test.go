@@ -80,9 +80,12 @@ func with(do func(*script, *testscript.TestScript, bool, []string)) func(*testsc
 
 // begin starts a command with what the script set up for it.
 func (s *script) begin(ts *testscript.TestScript, args []string) *program {
-	p := &program{out: clitest.NewScreen(), err: clitest.NewScreen(), signals: make(chan os.Signal, 4), code: make(chan int, 1), keys: s.keys}
+	p := &program{
+		out: clitest.NewScreen(), err: clitest.NewScreen(), both: clitest.NewScreen(),
+		signals: make(chan os.Signal, 4), code: make(chan int, 1), keys: s.keys,
+	}
 	p.app = &app.App{
-		Terminal: app.Terminal{In: s.stdin, Out: p.out, Err: p.err, IsIn: s.isTerm},
+		Terminal: app.Terminal{In: s.stdin, Out: io.MultiWriter(p.out, p.both), Err: io.MultiWriter(p.err, p.both), IsIn: s.isTerm},
 		Signals:  p.signals, Exit: func(int) {}, Getenv: ts.Getenv, Patience: unhurried(),
 	}
 	if s.stdin == nil {
@@ -132,13 +135,8 @@ func (s *script) start(ts *testscript.TestScript, _ bool, args []string) {
 	s.running[args[0]] = s.begin(ts, args[1:])
 }
 
-func (s *script) await(ts *testscript.TestScript, _ bool, args []string) {
-	p, text := s.running[args[0]], strings.Join(args[1:], " ")
-	for end := time.Now().Add(clitest.Patience); !strings.Contains(p.out.String()+p.err.String(), text); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			ts.Fatalf("%s does not print %q:\n%s%s", args[0], text, p.out, p.err)
-		}
-	}
+func (s *script) await(_ *testscript.TestScript, _ bool, args []string) {
+	s.running[args[0]].both.Await(s.t, strings.Join(args[1:], " "))
 }
 
 func (s *script) typeLine(_ *testscript.TestScript, _ bool, args []string) {

@@ -28,6 +28,12 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
+// TestMain runs more tests at once than there are CPUs: most of them wait for a session.
+func TestMain(m *testing.M) {
+	clitest.Parallel(8)
+	os.Exit(m.Run())
+}
+
 // program is one run of the binary.
 type program struct {
 	app      *app.App

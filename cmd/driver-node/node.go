@@ -111,7 +111,7 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 		return cli.Usage("%w", err)
 	}
 	registerSessions(registry, node)
-	server, err := ops.Listen(ctx, *f.http, registry, cell, func() error { return readiness(node) }, log)
+	server, err := ops.Listen(ctx, *f.http, registry, cell.Ready(func() error { return readiness(node) }), log)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 		zap.String("name", node.Name()), zap.Strings("models", ready(known)), zap.Int("capacity", f.capacity), zap.Duration("idle", f.idle),
 		zap.String("agents", f.agents), zap.Bool("agent_hooks", f.hooks), zap.String("http", server.Address()), zap.String("version", cli.Version()))
 
-	return server.Serve(ctx, cell, node.Run)
+	return cell.Work(ctx, server.Run, node.Run)
 }
 
 // readiness returns why the node takes no sessions, or nil.

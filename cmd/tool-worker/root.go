@@ -99,13 +99,13 @@ func run(ctx context.Context, f flags, agents agentSet, sources []tool.Source, l
 	if err != nil {
 		return err
 	}
-	server, err := ops.Listen(ctx, *f.http, registry, cell, w.Ready, log)
+	server, err := ops.Listen(ctx, *f.http, registry, cell.Ready(w.Ready), log)
 	if err != nil {
 		return err
 	}
 	f.logConfig(log, cell, server)
 
-	return server.Serve(ctx, cell, w.Run)
+	return cell.Work(ctx, server.Run, w.Run)
 }
 
 // openQueue returns the queue, and creates it if it is missing.

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/internal/natscli"
 	"github.com/turnlog/turnlog/jetstream"
@@ -196,5 +197,38 @@ func (c *Cell) Lasting(ctx context.Context) (context.Context, context.CancelFunc
 	return ctx, func() {
 		cancel(nil)
 		c.Conn.RemoveStatusListener(status)
+	}
+}
+
+// Work runs the work of a program, and serves its endpoints until the work returns. ctx
+// ends the work; a signal is its regular end. So does the permanent loss of the
+// connection, which is an error.
+func (c *Cell) Work(ctx context.Context, serve, work func(context.Context) error) error {
+	ctx, stop := c.Lasting(ctx)
+	defer stop()
+	group, gctx := errgroup.WithContext(ctx)
+	serving, done := context.WithCancel(context.WithoutCancel(ctx))
+	defer done()
+	group.Go(func() error {
+		defer done()
+		return work(gctx)
+	})
+	group.Go(func() error { return serve(serving) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if _, ok := errors.AsType[*Interrupted](context.Cause(ctx)); !ok {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// Ready returns a check of the connection, and then of the program.
+func (c *Cell) Ready(program func() error) func() error {
+	return func() error {
+		if !c.Conn.IsConnected() {
+			return fmt.Errorf("not connected to NATS: %v", c.Conn.Status())
+		}
+		return program()
 	}
 }

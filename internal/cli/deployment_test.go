@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -183,24 +185,46 @@ func TestServerWithoutJetStreamIsSaid(t *testing.T) {
 	}
 }
 
-func TestContextEndsWithItsConnection(t *testing.T) {
+func TestWorkEndsWithASignalOrItsConnection(t *testing.T) {
 	t.Parallel()
-	cell, err := open(t, true, nil, "--server", clitest.Serve(t).ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := cell.Lasting(t.Context())
-	defer stop()
-	if ctx.Err() != nil {
-		t.Fatal("the context is over already")
-	}
-	cell.Close()
-	select {
-	case <-ctx.Done():
-	case <-time.After(clitest.Patience):
-		t.Fatal("the context goes on")
-	}
-	if cause := context.Cause(ctx).Error(); !strings.HasPrefix(cause, "connection closed permanently") {
-		t.Errorf("cause = %s", cause)
+	srv := clitest.Serve(t)
+	for name, c := range map[string]struct {
+		end  func(*Cell, context.CancelCauseFunc)
+		want string
+	}{
+		"signal":     {func(_ *Cell, cancel context.CancelCauseFunc) { cancel(&Interrupted{os.Interrupt}) }, "<nil>"},
+		"connection": {func(cell *Cell, _ context.CancelCauseFunc) { cell.Close() }, "connection closed permanently"},
+		"other":      {func(_ *Cell, cancel context.CancelCauseFunc) { cancel(errors.New("gone")) }, "gone"},
+	} {
+		cell, err := open(t, true, nil, "--server", srv.ClientURL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		worked := false
+		err = cell.Work(ctx, func(serving context.Context) error {
+			<-serving.Done()
+			if !worked {
+				t.Errorf("%s: the endpoints ended before the work", name)
+			}
+			return nil
+		}, func(ctx context.Context) error {
+			ready := cell.Ready(func() error { return errors.New("starting") })
+			if got := ready().Error(); got != "starting" {
+				t.Errorf("%s: not ready: %s", name, got)
+			}
+			c.end(cell, cancel)
+			<-ctx.Done()
+			if got := ready().Error(); name == "connection" && got != "not connected to NATS: CLOSED" {
+				t.Errorf("%s: not ready: %s", name, got)
+			}
+			worked = true
+			return nil
+		})
+		if !strings.HasPrefix(fmt.Sprint(err), c.want) {
+			t.Errorf("%s: Work = %v, want %s", name, err, c.want)
+		}
+		cancel(nil)
+		cell.Close()
 	}
 }

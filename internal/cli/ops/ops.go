@@ -9,9 +9,8 @@
 //	/readyz   200 when it can do its work, else 503 and why
 //	/metrics  for Prometheus
 //
-// The program owns the [Server] and passes its work to [Server.Serve]. The endpoints
-// expose no secrets and have no authentication: use an address that only operators can
-// reach.
+// The program owns the [Server] and runs it with [Server.Run]. The endpoints expose no
+// secrets and have no authentication: use an address that only operators can reach.
 package ops
 
 import (
@@ -27,9 +26,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
-
-	"github.com/turnlog/turnlog/internal/cli"
 )
 
 // AddressFlag adds the flag --http to cmd; empty is off.
@@ -61,9 +57,9 @@ const (
 	shutdownTimeout = time.Second
 )
 
-// Listen listens at address, or returns nil if address is "". ready returns why the
-// connected program cannot do its work, or nil.
-func Listen(ctx context.Context, address string, registry *prometheus.Registry, cell *cli.Cell, ready func() error, log *zap.Logger) (*Server, error) {
+// Listen listens at address, or returns nil if that is empty. ready returns why the
+// program cannot do its work, or nil.
+func Listen(ctx context.Context, address string, registry *prometheus.Registry, ready func() error, log *zap.Logger) (*Server, error) {
 	if address == "" {
 		return nil, nil //nolint:nilnil // a nil server is one that is off
 	}
@@ -75,7 +71,7 @@ func Listen(ctx context.Context, address string, registry *prometheus.Registry, 
 	log = log.Named("http")
 	log.Info("http endpoints served", zap.Stringer("address", l.Addr()))
 	return &Server{log: log, listener: l, http: &http.Server{
-		Handler:           handler(registry, cell, ready),
+		Handler:           handler(registry, ready),
 		ReadHeaderTimeout: requestTimeout,
 		ReadTimeout:       requestTimeout,
 		WriteTimeout:      requestTimeout,
@@ -83,15 +79,11 @@ func Listen(ctx context.Context, address string, registry *prometheus.Registry, 
 	}}, nil
 }
 
-func handler(registry *prometheus.Registry, cell *cli.Cell, ready func() error) http.Handler {
+func handler(registry *prometheus.Registry, ready func() error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		err := ready()
-		if !cell.Conn.IsConnected() {
-			err = fmt.Errorf("not connected to NATS: %v", cell.Conn.Status())
-		}
-		if err != nil {
+		if err := ready(); err != nil {
 			say(w, http.StatusServiceUnavailable, err.Error())
 			return
 		}
@@ -115,33 +107,12 @@ func (s *Server) Address() string {
 	return s.listener.Addr().String()
 }
 
-// Serve runs the work of a program, and serves the endpoints until the work returns. ctx
-// ends the work; a signal is its regular end. So does the permanent loss of the cell's
-// connection, which is an error.
-func (s *Server) Serve(ctx context.Context, cell *cli.Cell, work func(context.Context) error) error {
-	ctx, stop := cell.Lasting(ctx)
-	defer stop()
-	group, gctx := errgroup.WithContext(ctx)
-	serving, done := context.WithCancel(context.WithoutCancel(ctx))
-	defer done()
-	group.Go(func() error {
-		defer done()
-		return work(gctx)
-	})
-	if s != nil {
-		group.Go(func() error { return s.run(serving) })
+// Run serves until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	if s == nil {
+		<-ctx.Done()
+		return nil
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	if _, ok := errors.AsType[*cli.Interrupted](context.Cause(ctx)); !ok {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-// run serves until ctx ends.
-func (s *Server) run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(s.listener) }()
 	select {

@@ -4,46 +4,20 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
-// open returns a connected cell and its server.
-func open(t *testing.T) (*cli.Cell, *embedded.Server) {
-	t.Helper()
-	srv := clitest.Serve(t)
-	cell, nc := clitest.Open(t, srv)
-	return &cli.Cell{Cell: cell, Conn: nc}, srv
-}
-
-// stopped returns a context that a signal ended.
-func stopped(t *testing.T) context.Context {
-	t.Helper()
-	ctx, stop := context.WithCancelCause(t.Context())
-	stop(&cli.Interrupted{Signal: os.Interrupt})
-	return ctx
-}
-
-func idle(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
-}
-
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
-	cell, srv := open(t)
 	var trouble atomic.Value
 	registry := ops.NewRegistry()
 	calls := prometheus.NewCounter(prometheus.CounterOpts{Name: "calls_total", Help: "Calls."})
@@ -55,13 +29,13 @@ func TestEndpoints(t *testing.T) {
 		}
 		return nil
 	}
-	s, err := ops.Listen(t.Context(), "127.0.0.1:0", registry, cell, ready, zap.NewNop())
+	s, err := ops.Listen(t.Context(), "127.0.0.1:0", registry, ready, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancelCause(t.Context())
+	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, cell, idle) }()
+	go func() { ended <- s.Run(ctx) }()
 	base := "http://" + s.Address()
 
 	if code, body := clitest.Get(t, base+"/healthz"); code != http.StatusOK || body != "ok\n" {
@@ -80,28 +54,22 @@ func TestEndpoints(t *testing.T) {
 	if code, _ := clitest.Get(t, base+"/"); code != http.StatusNotFound {
 		t.Errorf("/ = %d, want 404", code)
 	}
-	trouble.Store("")
-	lost := cell.Conn.StatusChanged(nats.RECONNECTING)
-	srv.Close()
-	<-lost
-	if code, body := clitest.Get(t, base+"/readyz"); code != http.StatusServiceUnavailable || body != "not connected to NATS: RECONNECTING\n" {
-		t.Errorf("readyz without a server = %d %q, want 503 and why", code, body)
-	}
-	stop(&cli.Interrupted{Signal: os.Interrupt})
+	stop()
 	if err := <-ended; err != nil {
-		t.Errorf("Serve = %v", err)
+		t.Errorf("Run = %v", err)
 	}
 }
 
 func TestAddressInUseIsRefused(t *testing.T) {
 	t.Parallel()
-	cell, _ := open(t)
-	first, err := ops.Listen(t.Context(), "127.0.0.1:0", ops.NewRegistry(), cell, nil, zap.NewNop())
+	first, err := ops.Listen(t.Context(), "127.0.0.1:0", ops.NewRegistry(), nil, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = first.Serve(stopped(t), cell, idle) }()
-	if s, err := ops.Listen(t.Context(), first.Address(), ops.NewRegistry(), cell, nil, zap.NewNop()); err == nil || s != nil {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	defer func() { _ = first.Run(ctx) }()
+	if s, err := ops.Listen(t.Context(), first.Address(), ops.NewRegistry(), nil, zap.NewNop()); err == nil || s != nil {
 		t.Errorf("Listen = %v, %v, want an error", s, err)
 	}
 }
@@ -109,12 +77,13 @@ func TestAddressInUseIsRefused(t *testing.T) {
 func TestOffByDefault(t *testing.T) {
 	t.Parallel()
 	address := ops.AddressFlag(&cobra.Command{Use: "x"})
-	cell, _ := open(t)
-	s, err := ops.Listen(t.Context(), *address, nil, cell, nil, zap.NewNop())
+	s, err := ops.Listen(t.Context(), *address, nil, nil, zap.NewNop())
 	if err != nil || s.Address() != "" {
 		t.Fatalf("Listen = %v, %v, want a server that is off", s, err)
 	}
-	if err := s.Serve(stopped(t), cell, idle); err != nil {
-		t.Errorf("Serve = %v", err)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := s.Run(ctx); err != nil {
+		t.Errorf("Run = %v", err)
 	}
 }

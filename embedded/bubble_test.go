@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// watch ends the process with an explanation if the test outlives limit of real
-// time, for a bubble whose clock stands still only hangs. The timer is made
-// outside of the bubble, so it goes by the real clock.
+// watch ends the process with an explanation if the test takes longer than limit in real time,
+// because a bubble whose clock stands still only hangs. The timer is outside the bubble, so it uses
+// the real clock.
 func watch(t *testing.T, limit time.Duration) {
 	t.Helper()
 	timer := time.AfterFunc(limit, func() {
@@ -23,15 +23,15 @@ func watch(t *testing.T, limit time.Duration) {
 The clock of a synctest bubble does not move while a server runs inside.
 Time stands still in a bubble as long as one of its goroutines waits for something outside.
 Look above for a goroutine of nats-server with "synctest bubble" in its header that waits without
-"(durable)": most likely on a channel made when a package was initialised, as with the access
-time service (server/ats). What starts that goroutine has to run in PrepareForSynctest.`)
+"(durable)", most likely on a channel made when a package was initialized, like that of the access
+time service (server/ats). Start that goroutine in PrepareForSynctest.`)
 		os.Exit(2)
 	})
 	t.Cleanup(func() { timer.Stop() })
 }
 
-// TestBubbleClockMovesWithTheServerInside is a canary: tests all over the module
-// rely on what it checks, and an upgrade of nats-server can break it.
+// TestBubbleClockMovesWithTheServerInside is a canary: many tests of the module depend on this, and
+// an upgrade of nats-server can break it.
 func TestBubbleClockMovesWithTheServerInside(t *testing.T) {
 	watch(t, 30*time.Second)
 	dir := t.TempDir()
@@ -47,7 +47,7 @@ func TestBubbleClockMovesWithTheServerInside(t *testing.T) {
 			t.Fatalf("first delivery = %q", got)
 		}
 		if got := pull(t, nc, 29*time.Second); got != "" {
-			t.Fatalf("delivered again before the ack wait was over: %q", got)
+			t.Fatalf("delivered again before the ack wait ended: %q", got)
 		}
 		if got := pull(t, nc, 10*time.Second); got != "hello" {
 			t.Fatalf("second delivery = %q, want the message after its ack wait", got)
@@ -59,13 +59,12 @@ func TestBubbleClockMovesWithTheServerInside(t *testing.T) {
 			t.Errorf("messages after a restart in the bubble = %d, want 1", a.State.Messages)
 		}
 		if passed := time.Since(start); passed < 30*time.Second {
-			t.Errorf("only %v of the bubble's time passed", passed)
+			t.Errorf("only %v of virtual time passed", passed)
 		}
 	})
 }
 
-// pull asks consumer C for one message and returns its data, or "" if none comes
-// within wait.
+// pull requests one message from consumer C and returns its data, or "" if none arrives within wait.
 func pull(t *testing.T, nc *nats.Conn, wait time.Duration) string {
 	t.Helper()
 	inbox, err := nc.SubscribeSync(nc.NewInbox())

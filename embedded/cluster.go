@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -23,204 +22,185 @@ import (
 const (
 	loopback = "127.0.0.1"
 
-	// Fewer servers than this cannot lose one and still have a majority.
+	// A smaller cluster has no majority after losing a server.
 	minClusterSize = 3
 
-	// Ports are chosen below the ranges from which systems take the ports of
-	// outgoing connections, so that a stopped server finds its own free again.
+	// These are below the ports that operating systems use for outgoing connections, so a stopped
+	// server finds its own still free.
 	firstPort, lastPort = 12_000, 32_000
 
-	// A chosen port may be taken before the server has it.
+	// Another process may take a port before the server does.
 	portAttempts = 5
 
-	// An election after a hard stop takes up to ten seconds.
+	// An election after a crash takes up to ten seconds.
 	clusterTimeout = 30 * time.Second
 	pollInterval   = 5 * time.Millisecond
 )
 
-// Cluster is a small NATS cluster in this process, on loopback sockets, for
-// streams with replicas: to test what happens when a leader moves, a server
-// stops and comes back. Its methods may be called from any goroutine.
+// Cluster is a small NATS cluster in this process, on loopback sockets. It is for testing what
+// happens to replicated streams when leaders move and servers stop and restart. It is safe for
+// concurrent use.
 type Cluster struct {
-	cfg   config
-	base  *store // holds one directory per server
-	nodes []node
+	cfg     config
+	base    *store // holds a directory per server
+	clients clients
+	closing sync.Once
 
 	mu      sync.Mutex // held while servers start and stop
+	members []config
 	servers []*Server
-	conns   []*nats.Conn
 }
 
-// node is what a server of a cluster keeps over restarts.
-type node struct {
-	name string
-	cfg  config
-	net  routing
+// routes are the ports on which the servers of a cluster reach each other.
+type routes struct {
+	own int
+	all []int
 }
 
-// routing is what makes a server part of a cluster.
-type routing struct {
-	port  int   // where this server takes routes
-	ports []int // of all servers, this one included
-}
-
-func (r *routing) apply(o *server.Options) {
+func (r *routes) apply(o *server.Options) {
 	if r == nil {
 		return
 	}
-	// A pool of routes per pair of servers is for throughput between machines.
-	o.Cluster = server.ClusterOpts{Name: serverName, Host: loopback, Port: r.port, PoolSize: -1}
-	for _, p := range r.ports {
-		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: net.JoinHostPort(loopback, strconv.Itoa(p))})
+	// A pool of routes per pair of servers adds throughput only between machines.
+	o.Cluster = server.ClusterOpts{Name: serverName, Host: loopback, Port: r.own, PoolSize: -1}
+	for _, p := range r.all {
+		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: address{loopback, p}.String()})
 	}
 }
 
-// StartCluster starts n servers, three at least, and returns when they have
-// elected a leader and see each other. The options are those of [Start], without
-// a listener: every server has one, on a port that it keeps over restarts. A
-// store directory holds one directory per server.
+// StartCluster starts n servers, at least three, and returns when they have elected a leader and
+// see each other. It takes the options of [Start] except a listener: each server gets one, on a
+// port that it keeps across restarts. A store directory holds one directory per server.
 func StartCluster(ctx context.Context, n int, opts ...Option) (*Cluster, error) {
-	cfg, err := configure(opts)
+	c, err := startCluster(ctx, n, opts)
 	if err != nil {
 		return nil, fmt.Errorf("start embedded cluster: %w", err)
-	}
-	switch {
-	case n < minClusterSize:
-		return nil, fmt.Errorf("start embedded cluster: %d servers cannot lose one: give %d or more", n, minClusterSize)
-	case cfg.listen != nil:
-		return nil, errors.New("start embedded cluster: it chooses its own listen addresses: leave the listener out")
-	}
-	base, err := openStore(cfg.store)
-	if err != nil {
-		return nil, fmt.Errorf("start embedded cluster: %w", err)
-	}
-	c := &Cluster{cfg: cfg, base: base}
-	for attempt := range portAttempts {
-		err = c.startAll(ctx, n)
-		if !errors.Is(err, syscall.EADDRINUSE) || attempt == portAttempts-1 {
-			break
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("start embedded cluster: %w", errors.Join(err, base.release()))
 	}
 	return c, nil
 }
 
-// startAll starts every server on fresh ports, or none.
-func (c *Cluster) startAll(ctx context.Context, n int) error {
+func startCluster(ctx context.Context, n int, opts []Option) (*Cluster, error) {
+	cfg, err := configure(opts)
+	switch {
+	case err != nil:
+		return nil, err
+	case n < minClusterSize:
+		return nil, fmt.Errorf("%d servers have no majority after losing one: give %d or more", n, minClusterSize)
+	case cfg.listen != nil:
+		return nil, errors.New("a cluster chooses its own addresses: omit the listener")
+	}
+	base, err := openStore(cfg.store)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{cfg: cfg, base: base}
+	for range portAttempts {
+		if err = c.startAll(ctx, n); !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, base.release())
+	}
+	return c, nil
+}
+
+// startAll starts every server on new ports, or none.
+func (c *Cluster) startAll(ctx context.Context, n int) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.nodes, c.servers = plan(c.cfg, c.base.dir, n), nil
-	for _, nd := range c.nodes {
-		s, err := nd.start(ctx)
+	defer func() {
 		if err != nil {
 			c.closeServers()
+		}
+	}()
+	c.members, c.servers = members(c.cfg, c.base.dir, n), nil
+	for _, m := range c.members {
+		s, err := startMember(ctx, m)
+		if err != nil {
 			return err
 		}
 		c.servers = append(c.servers, s)
 	}
-	if err := c.awaitReady(ctx); err != nil {
-		c.closeServers()
-		return err
-	}
-	return nil
+	return c.awaitReady(ctx)
 }
 
-// plan gives each server its name, directory and ports.
-func plan(cfg config, dir string, n int) []node {
-	ports := choosePorts(2 * n)
-	nodes := make([]node, n)
-	for i := range nodes {
-		nd := node{name: serverName + "-" + strconv.Itoa(i+1), cfg: cfg}
-		nd.cfg.store = filepath.Join(dir, nd.name)
-		nd.cfg.listen = &address{host: loopback, port: ports[i]}
-		nd.net = routing{port: ports[n+i], ports: ports[n:]}
-		nodes[i] = nd
-	}
-	return nodes
-}
-
-// choosePorts returns n different ports; whether they are free shows when the
-// servers start.
-func choosePorts(n int) []int {
+// members returns the configuration of each server. Whether the ports are free shows at the start.
+func members(cfg config, dir string, n int) []config {
 	var ports []int
-	for len(ports) < n {
+	for len(ports) < 2*n {
 		if p := firstPort + rand.IntN(lastPort-firstPort); !slices.Contains(ports, p) {
 			ports = append(ports, p)
 		}
 	}
-	return ports
+	all := make([]config, n)
+	for i := range all {
+		all[i] = cfg
+		all[i].name = serverName + "-" + strconv.Itoa(i+1)
+		all[i].store = filepath.Join(dir, all[i].name)
+		all[i].listen = &address{loopback, ports[i]}
+		all[i].routes = &routes{own: ports[n+i], all: ports[n:]}
+	}
+	return all
 }
 
-func (nd node) start(ctx context.Context) (*Server, error) {
-	if err := probe(ctx, address{host: loopback, port: nd.net.port}); err != nil {
-		return nil, fmt.Errorf("server %s: routes: %w", nd.name, err)
-	}
-	s, err := start(ctx, nd.cfg, nd.name, &nd.net)
+func startMember(ctx context.Context, m config) (*Server, error) {
+	err := probe(ctx, address{loopback, m.routes.own})
 	if err != nil {
-		return nil, fmt.Errorf("server %s: %w", nd.name, err)
+		return nil, fmt.Errorf("server %s: routes: %w", m.name, err)
+	}
+	s, err := start(ctx, m)
+	if err != nil {
+		return nil, fmt.Errorf("server %s: %w", m.name, err)
 	}
 	return s, nil
 }
 
-// Servers returns all servers in a fixed order. One that was stopped stays in its
-// place, closed, until Restart puts a new one there.
+// Servers returns all servers in a fixed order. A stopped server keeps its place until Restart
+// replaces it.
 func (c *Cluster) Servers() []*Server {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.servers)
 }
 
-// ClientURL returns the URLs of all servers, separated by commas, as every NATS
-// client takes them.
+// ClientURL returns the URLs of all servers, separated by commas.
 func (c *Cluster) ClientURL() string {
-	urls := make([]string, len(c.nodes))
-	for i, nd := range c.nodes {
-		urls[i] = "nats://" + nd.cfg.listen.String()
+	var urls []string
+	for _, m := range c.members {
+		urls = append(urls, "nats://"+m.listen.String())
 	}
 	return strings.Join(urls, ",")
 }
 
-// Connect opens a connection over TCP that knows all servers, moves to another
-// one when its own stops, and never gives up. While it is cut off it refuses to
-// publish. The cluster's Close closes it, if the caller has not.
+// Connect opens a TCP connection that moves to another server when its own stops, and never gives
+// up. While it is down it refuses to publish. Close closes the connection.
 func (c *Cluster) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	base := []nats.Option{
-		nats.Name("turnlog"),
-		nats.ReconnectBufSize(-1),
+	nc, err := c.clients.connect(c.cfg, c.ClientURL(), append([]nats.Option{
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(50 * time.Millisecond),
 		nats.ReconnectJitter(10*time.Millisecond, 10*time.Millisecond),
-	}
-	if c.cfg.user != "" {
-		base = append(base, nats.UserInfo(c.cfg.user, c.cfg.pass))
-	}
-	nc, err := nats.Connect(c.ClientURL(), append(base, opts...)...)
+	}, opts...))
 	if err != nil {
 		return nil, fmt.Errorf("connect to embedded cluster: %w", err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.conns = append(slices.DeleteFunc(c.conns, (*nats.Conn).IsClosed), nc)
 	return nc, nil
 }
 
-// Stop stops server i, counted from 0, in good order: it hands its leaderships
-// over first. Its store stays.
+// Stop stops server i, counted from 0, after it has handed over its leaderships. Its store remains.
 func (c *Cluster) Stop(i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.servers[i].Close()
 }
 
-// Restart stops server i if it runs, starts it again on the same store and
-// ports, and returns when it has caught up with the others.
+// Restart stops server i if it is running, starts it on the same store and ports, and returns when
+// it has caught up.
 func (c *Cluster) Restart(ctx context.Context, i int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.servers[i].Close()
-	s, err := c.nodes[i].start(ctx)
+	s, err := startMember(ctx, c.members[i])
 	if err != nil {
 		return fmt.Errorf("restart embedded cluster: %w", err)
 	}
@@ -231,26 +211,22 @@ func (c *Cluster) Restart(ctx context.Context, i int) error {
 	return nil
 }
 
-// Close closes the connections made by Connect and all servers, and gives the
-// store directory up. Further calls do nothing.
+// Close closes the connections made by Connect and all servers, and releases the store directory.
+// Later calls wait for the first one.
 func (c *Cluster) Close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.base == nil {
-		return
-	}
-	for _, nc := range c.conns {
-		nc.Close()
-	}
-	c.closeServers()
-	if err := c.base.release(); err != nil {
-		c.cfg.log.Warn("store not released", zap.Error(err))
-	}
-	c.base = nil
+	c.closing.Do(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.clients.close()
+		c.closeServers()
+		if err := c.base.release(); err != nil {
+			c.cfg.log.Warn("store not released", zap.Error(err))
+		}
+	})
 }
 
-// closeServers stops the servers at the same time: one after the other, each
-// would try to hand its leaderships to one that is about to go.
+// closeServers stops all servers at once. One at a time, each would hand its leaderships to the
+// next one to stop.
 func (c *Cluster) closeServers() {
 	var wg sync.WaitGroup
 	for _, s := range c.servers {
@@ -259,10 +235,10 @@ func (c *Cluster) closeServers() {
 	wg.Wait()
 }
 
-// awaitReady waits until the running servers have a leader that sees them all,
-// and each of them says that it is up to date.
+// awaitReady waits until the running servers have a leader that sees them all, and each of them
+// reports that it is healthy.
 func (c *Cluster) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, clusterTimeout, fmt.Errorf("no leader and full view after %v", clusterTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, clusterTimeout, fmt.Errorf("no leader of all servers after %v", clusterTimeout))
 	defer cancel()
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -279,7 +255,7 @@ func (c *Cluster) awaitReady(ctx context.Context) error {
 func (c *Cluster) ready() bool {
 	running, seen := 0, 0
 	for _, s := range c.servers {
-		if s.stopped() {
+		if !s.nats.Running() {
 			continue
 		}
 		if s.nats.Healthz(nil).Status != "ok" {

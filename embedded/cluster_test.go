@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestClusterLosesNothingWhenAServerGoesAndComesBack(t *testing.T) {
+func TestClusterLosesNothingWhenServersStopAndRestart(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -44,7 +44,7 @@ func TestClusterLosesNothingWhenAServerGoesAndComesBack(t *testing.T) {
 		t.Errorf("restarted server is %s, want %s", got, leader)
 	}
 
-	// With another one gone, the majority needs the one that came back.
+	// Without another server, the majority includes the restarted one.
 	c.Stop((i + 1) % 3)
 	publish(ctx, t, nc, "three")
 	if a := mustAsk(t, nc, "$JS.API.STREAM.INFO.S", ""); a.State.Messages != 3 {
@@ -58,8 +58,8 @@ func TestClusterLosesNothingWhenAServerGoesAndComesBack(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
-// publish repeats until the stream has a leader again. Each message has an id, so
-// one whose answer was lost is not stored twice.
+// publish retries until the stream has a leader. Each message has an ID, so a retry after a lost
+// answer is not stored twice.
 func publish(ctx context.Context, t *testing.T, nc *nats.Conn, text string) {
 	t.Helper()
 	for {
@@ -73,11 +73,11 @@ func publish(ctx context.Context, t *testing.T, nc *nats.Conn, text string) {
 		if ctx.Err() != nil {
 			t.Fatalf("publish %s: %v, %v", text, context.Cause(ctx), err)
 		}
-		<-try.Done() // do not spin while there is no leader
+		<-try.Done() // do not retry at once while there is no leader
 	}
 }
 
-func TestClusterHoldsItsStore(t *testing.T) {
+func TestClusterLocksItsStore(t *testing.T) {
 	dir := t.TempDir()
 	c, err := StartCluster(t.Context(), 3, WithStore(dir), WithUser("ann", "pw"))
 	if err != nil {
@@ -102,14 +102,14 @@ func TestClusterHoldsItsStore(t *testing.T) {
 	}
 }
 
-func TestClusterRefusesWhatItCannotDo(t *testing.T) {
+func TestClusterRejectsBadOptions(t *testing.T) {
 	for _, c := range []struct {
 		n    int
 		opts []Option
 		want string
 	}{
 		{2, nil, "give 3 or more"},
-		{3, []Option{WithListener("127.0.0.1:0")}, "leave the listener out"},
+		{3, []Option{WithListener("127.0.0.1:0")}, "omit the listener"},
 		{3, []Option{WithSync()}, "give a store directory"},
 	} {
 		_, err := StartCluster(t.Context(), c.n, c.opts...)

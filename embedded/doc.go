@@ -1,30 +1,24 @@
 // Package embedded runs a NATS server with JetStream inside the process.
 //
-// The one idea: the server is the real one, only without a process of its own.
-// A one-shot command, a development setup, a test and a bubble of
-// testing/synctest all talk to the same JetStream that a deployment talks to, so
-// there is no second implementation to keep honest. It starts in a few
-// milliseconds and needs no configuration.
+// It is the real server. A one-shot command, a development setup, a test and a testing/synctest
+// bubble all use the JetStream that a deployment uses, so there is no second implementation to
+// keep in step. It starts in a few milliseconds and needs no configuration.
 //
-// Who owns what: a [Server] owns its store directory from Start to Close, and a
-// lock file in it says so to every other process; the operating system drops
-// the lock when the owner is killed. It also owns the connections made with
-// Connect, and closes them before the server goes. A [Cluster] owns its servers.
+// A [Server] owns its store directory from Start to Close and holds a lock file in it, which the
+// operating system releases if the process is killed. It also owns the connections made with
+// Connect and closes them first. A [Cluster] owns its servers.
 //
-// What is guaranteed:
-//   - at most one server of this package uses a store directory at a time; a
-//     second one gets [ErrStoreInUse];
-//   - with [WithSync] an acknowledged write has been synced to disk; without it
-//     an acknowledged write survives the death of the process, not that of the
-//     machine;
-//   - without [WithStore] nothing is left on disk after Close;
-//   - when Close returns, the server's goroutines have ended.
+// Guarantees:
+//   - At most one server of this package uses a store directory at a time. A second one gets
+//     [ErrStoreInUse].
+//   - With [WithSync], an acknowledged write is on disk. Without it, an acknowledged write
+//     survives a crash of the process but not of the machine.
+//   - Without [WithStore], Close leaves nothing on disk.
+//   - When Close returns, the server's goroutines have ended.
 //
-// What it does not do: a plain nats-server that is pointed at the same directory
-// does not look at the lock file. A listener speaks to everyone who reaches it
-// unless [WithUser] or [WithTLS] says otherwise.
+// A plain nats-server pointed at the same directory ignores the lock file. A listener accepts
+// every client that can reach it unless [WithUser] or [WithSettings] restricts it.
 //
-// To test against it, start one per test; to do so in a synctest bubble, call
-// [PrepareForSynctest] in TestMain, and use neither a listener nor a cluster
-// there: sockets do not work in bubbles.
+// Tests start one server each. In a synctest bubble, call [PrepareForSynctest] in TestMain and use
+// neither listeners nor clusters: sockets do not work in bubbles.
 package embedded

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap/zaptest"
 )
 
-// heldStore names the directory that a copy of this test binary is to hold until
-// it is killed.
+// heldStore is the environment variable with the directory that a copy of this test binary locks
+// until it is killed.
 const heldStore = "EMBEDDED_TEST_HOLD_STORE"
 
 func TestMain(m *testing.M) {
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// holdStore runs a server on dir, says so on standard output, and stays.
+// holdStore runs a server on dir until the process is killed. It reports the start on stdout.
 func holdStore(dir string) {
 	if _, err := Start(context.Background(), WithStore(dir)); err != nil {
 		fmt.Println(err)
@@ -34,7 +34,7 @@ func holdStore(dir string) {
 	select {}
 }
 
-// run starts a server that the test's end closes.
+// run starts a server that is closed when the test ends.
 func run(t *testing.T, opts ...Option) *Server {
 	t.Helper()
 	s, err := Start(t.Context(), append([]Option{WithLogger(zaptest.NewLogger(t))}, opts...)...)
@@ -54,7 +54,7 @@ func connect(t *testing.T, s *Server) *nats.Conn {
 	return nc
 }
 
-// answer is what these tests read of a reply of the JetStream API.
+// answer holds the fields of a JetStream API reply that these tests read.
 type answer struct {
 	Error *struct {
 		Code        int    `json:"err_code"`
@@ -69,7 +69,7 @@ type answer struct {
 	} `json:"cluster"`
 }
 
-// ask sends a request and returns the answer, or the error that it carries.
+// ask sends a request and returns the answer, or the error in it.
 func ask(nc *nats.Conn, subject, body string) (answer, error) {
 	var a answer
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -10,8 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// probe listens on a for a moment. The server would only log why it cannot
-// listen; asking first gives an error that can be told apart and worded.
+// probe listens on a for a moment. The server would only log why it cannot listen.
 func probe(ctx context.Context, a address) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", a.String())
@@ -31,14 +30,14 @@ func cannotListen(a address, err error) error {
 	}
 	for _, known := range []struct {
 		errno syscall.Errno
-		say   string
+		hint  string
 	}{
-		{syscall.EADDRINUSE, "stop the program that listens there, or choose another port (0 takes any free one)"},
+		{syscall.EADDRINUSE, "stop the program that listens there, or choose another port (0 takes any free port)"},
 		{syscall.EACCES, "this user may not use that port: choose one above 1023"},
-		{syscall.EADDRNOTAVAIL, "this machine has no such address: use 127.0.0.1, or one of its own"},
+		{syscall.EADDRNOTAVAIL, "this machine has no such address: use 127.0.0.1 or another of its addresses"},
 	} {
 		if errors.Is(err, known.errno) {
-			return fmt.Errorf("listen on %s: %w: %s", a, known.errno, known.say)
+			return fmt.Errorf("listen on %s: %w: %s", a, known.errno, known.hint)
 		}
 	}
 	return fmt.Errorf("listen on %s: %w: use a host and port of this machine, like 127.0.0.1:4222", a, cause)

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// lockFile locks f for this open file alone, or returns errLocked at once. The
-// kernel drops the lock when the process ends, however it ends.
+// lockFile locks f, or returns errLocked at once. The kernel releases the lock when the process
+// ends for any reason.
 func lockFile(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -25,8 +25,8 @@ func lockFile(f *os.File) error {
 	}
 }
 
-// unlockFile unlocks and closes f. Closing alone is not enough: a child that is
-// being started at this instant still has a copy of the descriptor.
+// unlockFile unlocks and closes f. Closing is not enough: a child process that is just starting may
+// have a copy of the descriptor.
 func unlockFile(f *os.File) error {
 	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }

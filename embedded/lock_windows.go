@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// The lock covers one byte far behind the content, for a lock keeps others from
-// reading what it covers, and they want to read the owner's process id.
+// lockedByte is far beyond the file's content, because other processes cannot read a locked range,
+// and they need to read the owner's process ID.
 func lockedByte() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1} }
 
-// lockFile locks f, or returns errLocked at once. Windows drops the lock when the
-// process ends, however it ends.
+// lockFile locks f, or returns errLocked at once. Windows releases the lock when the process ends
+// for any reason.
 func lockFile(f *os.File) error {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, lockedByte())

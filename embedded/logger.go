@@ -7,13 +7,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// serverLog passes the server's log lines to zap. Most of them interest only its
-// developers, so notices are logged at debug level.
+// serverLog passes the server's log lines to zap. Most notices are of interest only to developers
+// of the server, so they are logged at debug level.
 type serverLog struct {
 	log *zap.Logger
 
 	mu    sync.Mutex
-	fatal string // the first fatal line; the server returns after it, and so must we
+	fatal string // the first fatal line
 }
 
 func newServerLog(log *zap.Logger) *serverLog {
@@ -30,8 +30,7 @@ func (l *serverLog) Debugf(format string, v ...any) {
 	}
 }
 
-// Tracef implements the server's logger. Traces hold whole messages, which never
-// belong in a log.
+// Tracef implements the server's logger. It drops traces, which contain whole messages.
 func (l *serverLog) Tracef(string, ...any) {}
 
 // Warnf implements the server's logger.
@@ -40,8 +39,8 @@ func (l *serverLog) Warnf(format string, v ...any) { l.log.Warn("server warning"
 // Errorf implements the server's logger.
 func (l *serverLog) Errorf(format string, v ...any) { l.log.Error("server error", line(format, v)) }
 
-// Fatalf implements the server's logger. An embedded server must not
-// end its process: the line is kept, and Start returns it as an error.
+// Fatalf implements the server's logger. An embedded server must not end its process, so the line is
+// kept and Start returns it as an error.
 func (l *serverLog) Fatalf(format string, v ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +50,7 @@ func (l *serverLog) Fatalf(format string, v ...any) {
 	l.log.Debug("server gave up", line(format, v))
 }
 
-// failure returns the first fatal line, or "".
+// failure returns the first fatal line; "" if there is none.
 func (l *serverLog) failure() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-func TestServerLinesKeepTheirWeight(t *testing.T) {
+func TestServerLinesKeepTheirLevel(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	l := newServerLog(zap.New(core))
 	l.Noticef("n %d", 1)
@@ -34,7 +34,7 @@ func TestServerLinesKeepTheirWeight(t *testing.T) {
 	}
 }
 
-func TestOpenListenerIsWarnedAbout(t *testing.T) {
+func TestOpenListenerLogsAWarning(t *testing.T) {
 	for _, c := range []struct {
 		opts []Option
 		warn bool
@@ -59,7 +59,7 @@ func TestOpenListenerIsWarnedAbout(t *testing.T) {
 	}
 }
 
-func TestPlainStartAndStopWarnsOfNothing(t *testing.T) {
+func TestStartAndStopLogNoWarnings(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	s, err := Start(t.Context(), WithLogger(zap.New(core)), WithStore(t.TempDir()),
 		WithListener("127.0.0.1:0"), WithUser("ann", "pw"))

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
@@ -47,7 +48,7 @@ func TestInMemoryLeavesNoFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("files left: %v", left)
 	}
 }
 
@@ -69,7 +70,7 @@ func TestListenerTakesConnectionsOverTCP(t *testing.T) {
 	}
 }
 
-func TestUserIsNeededOverTCPAndGivenInProcess(t *testing.T) {
+func TestUserIsRequiredOverTCPAndSuppliedInProcess(t *testing.T) {
 	s := run(t, WithListener("127.0.0.1:0"), WithUser("ann", "pw"))
 	if _, err := nats.Connect(s.ClientURL()); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("connect without a user: %v, want %v", err, nats.ErrAuthorization)
@@ -77,7 +78,7 @@ func TestUserIsNeededOverTCPAndGivenInProcess(t *testing.T) {
 	mustAsk(t, connect(t, s), "$JS.API.INFO", "")
 }
 
-func TestStoreHeldByAnotherServerIsRefused(t *testing.T) {
+func TestStoreOfAnotherServerIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	first := run(t, WithStore(dir))
 	_, err := Start(t.Context(), WithStore(dir))
@@ -86,7 +87,7 @@ func TestStoreHeldByAnotherServerIsRefused(t *testing.T) {
 	}
 	for _, want := range []string{dir, "of this process", "use another directory"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error %q does not say %q", err, want)
+			t.Errorf("error %q does not contain %q", err, want)
 		}
 	}
 	first.Close()
@@ -105,11 +106,11 @@ func TestStoreOfAKilledProcessIsFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if said, _ := bufio.NewReader(out).ReadString('\n'); said != "holding\n" {
-		t.Fatalf("child said %q", said)
+		t.Fatalf("child printed %q", said)
 	}
 	_, err = Start(t.Context(), WithStore(dir))
 	if !errors.Is(err, ErrStoreInUse) || !strings.Contains(err.Error(), "(process ") {
-		t.Errorf("Start beside the child = %v, want %v with its process", err, ErrStoreInUse)
+		t.Errorf("Start while the child runs = %v, want %v with its process ID", err, ErrStoreInUse)
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -118,7 +119,7 @@ func TestStoreOfAKilledProcessIsFree(t *testing.T) {
 	run(t, WithStore(dir))
 }
 
-func TestStartErrorsSayWhatAndWhatToDo(t *testing.T) {
+func TestStartErrorsNameTheCauseAndTheRemedy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -140,11 +141,12 @@ func TestStartErrorsSayWhatAndWhatToDo(t *testing.T) {
 		{"two stores", []Option{WithStore("/a"), WithStore("/b")}, []string{"/a", "/b", "give one"}},
 		{"two listeners", []Option{WithListener(":1"), WithListener(":2")}, []string{"0.0.0.0:1", "0.0.0.0:2"}},
 		{"sync in memory", []Option{WithSync()}, []string{"give a store directory"}},
-		{"store limit in memory", []Option{WithMaxStore(1)}, []string{"needs a store directory"}},
-		{"payload too large", []Option{WithMaxPayload(9 << 20)}, []string{"9437184", "8388608"}},
+		{"settings without an end", []Option{WithSettings("authorization {")}, []string{"settings of nats-server: "}},
+		{"unknown setting", []Option{WithSettings("no_such_setting: 1")}, []string{"settings of nats-server: ", "no_such_setting"}},
+		{"wrong setting", []Option{WithSettings("port: many")}, []string{"settings of nats-server: "}},
+		{"user twice", []Option{WithSettings("debug: false"), WithUser("ann", "p")}, []string{"name the user in the settings"}},
 		{"no logger", []Option{WithLogger(nil)}, []string{"logger is nil"}},
 		{"no password", []Option{WithUser("ann", "")}, []string{"name and a password"}},
-		{"no certificate", []Option{WithTLS(nil)}, []string{"no certificate"}},
 	} {
 		s, err := Start(t.Context(), c.opts...)
 		if err == nil {
@@ -154,7 +156,7 @@ func TestStartErrorsSayWhatAndWhatToDo(t *testing.T) {
 		}
 		for _, want := range append(c.want, "start embedded server: ") {
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: error %q does not say %q", c.name, err, want)
+				t.Errorf("%s: error %q does not contain %q", c.name, err, want)
 			}
 		}
 		if strings.Contains(err.Error(), "\n") {
@@ -163,7 +165,7 @@ func TestStartErrorsSayWhatAndWhatToDo(t *testing.T) {
 	}
 }
 
-func TestStartObeysItsContext(t *testing.T) {
+func TestStartUnderAnEndedContextFails(t *testing.T) {
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gone)
@@ -173,7 +175,8 @@ func TestStartObeysItsContext(t *testing.T) {
 }
 
 func TestOptionsReachTheServer(t *testing.T) {
-	s := run(t, WithStore(t.TempDir()), WithSync(), WithMaxStore(1<<30), WithMaxMemory(1<<20), WithMaxPayload(2<<20))
+	s := run(t, WithStore(t.TempDir()), WithSync(),
+		WithSettings("max_payload: 2MB, jetstream { max_file_store: 1GB, max_memory_store: 1MB }"))
 	js := s.nats.JetStreamConfig()
 	if !js.SyncAlways || js.MaxStore != 1<<30 || js.MaxMemory != 1<<20 {
 		t.Errorf("sync %v, store %d, memory %d; want true, %d, %d", js.SyncAlways, js.MaxStore, js.MaxMemory, 1<<30, 1<<20)
@@ -181,10 +184,25 @@ func TestOptionsReachTheServer(t *testing.T) {
 	if got := connect(t, s).MaxPayload(); got != 2<<20 {
 		t.Errorf("MaxPayload = %d, want %d", got, 2<<20)
 	}
-	// The limits left out must not switch syncing off.
+	// Omitting the limits must not disable syncing.
 	if s := run(t, WithStore(t.TempDir()), WithSync()); !s.nats.JetStreamConfig().SyncAlways {
 		t.Error("WithSync alone does not sync")
 	}
+}
+
+func TestUsersOfSettingsHaveToConnectByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a refused connection in the process takes ten seconds
+		s := run(t, WithSettings(`authorization { users: [ { user: ann, password: p, permissions: { publish: "a.>" } } ] }`))
+		if _, err := s.Connect(); err == nil {
+			t.Error("connected without a name")
+		}
+		nc, err := s.Connect(nats.UserInfo("ann", "p"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc.Close()
+		s.Close()
+	})
 }
 
 func TestCloseEndsConnectionsAndGoroutines(t *testing.T) {

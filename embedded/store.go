@@ -12,26 +12,24 @@ import (
 	"syscall"
 )
 
-// ErrStoreInUse is returned by [Start] and [StartCluster] when another server, of
-// this process or of another one, holds the store directory. Stop that server,
-// or use another directory.
+// ErrStoreInUse is returned by [Start] and [StartCluster] when another server, in this process or
+// another one, holds the store directory. Stop that server, or use another directory.
 var ErrStoreInUse = errors.New("store directory is in use")
 
-// errLocked is what lockFile returns when another server has the lock.
+// errLocked is returned by lockFile when another server holds the lock.
 var errLocked = errors.New("locked")
 
-// lockName is the file in a store directory that its owner keeps locked. It is
-// never removed: between removing and creating, two owners could each lock
-// their own file.
+// lockName is the file in a store directory that its owner keeps locked. It is never removed, since
+// two owners could otherwise lock two different files.
 const lockName = "turnlog.lock"
 
-// store is a directory that this server alone uses.
+// store is a directory that only this server uses.
 type store struct {
 	dir  string
-	lock *os.File // nil for a private directory, which only this server knows
+	lock *os.File // nil for a private directory
 }
 
-// openStore locks dir, or of a new private directory if dir is empty.
+// openStore locks dir, or creates a private directory if dir is empty.
 func openStore(dir string) (*store, error) {
 	if dir == "" {
 		tmp, err := os.MkdirTemp("", "turnlog-")
@@ -49,7 +47,7 @@ func openStore(dir string) (*store, error) {
 	}
 	if err := lockFile(lock); err != nil {
 		if errors.Is(err, errLocked) {
-			err = fmt.Errorf("%w by another server%s: stop that one, or use another directory", ErrStoreInUse, owner(lock))
+			err = fmt.Errorf("%w by another server%s: stop it, or use another directory", ErrStoreInUse, owner(lock))
 		}
 		_ = lock.Close() // nothing was written
 		return nil, fmt.Errorf("store %s: %w", dir, err)
@@ -58,7 +56,7 @@ func openStore(dir string) (*store, error) {
 	return &store{dir: dir, lock: lock}, nil
 }
 
-// unusable words an error of the file system so that the reader knows what to do.
+// unusable adds a hint to an error of the file system.
 func unusable(dir string, err error) error {
 	cause := err
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
@@ -66,20 +64,20 @@ func unusable(dir string, err error) error {
 	}
 	hint := "use a directory that this user can create and write"
 	if errors.Is(cause, syscall.ENOTDIR) {
-		hint = "a file is in the way, use another directory"
+		hint = "part of the path is a file: use another directory"
 	}
 	return fmt.Errorf("store %s: %w: %s", dir, cause, hint)
 }
 
-// sign writes the process id into the lock file, for the error of the next server
-// that tries. Failing to write it changes nothing.
+// sign writes the process ID into the lock file, for the error of the next server that tries to open
+// it. Errors are ignored.
 func sign(lock *os.File) {
 	if lock.Truncate(0) == nil {
 		_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 }
 
-// owner names the process that signed the lock file, if that can be read.
+// owner describes the process that signed the lock file; "" if it is unknown.
 func owner(lock *os.File) string {
 	b, err := io.ReadAll(io.LimitReader(lock, 32))
 	if err != nil {

@@ -4,10 +4,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"path/filepath"
@@ -20,11 +20,12 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 )
 
-// identity is a certificate that is its own authority, in memory and in files.
-type identity struct {
-	pair      tls.Certificate
-	pool      *x509.CertPool
-	cert, key string
+// identity is a certificate that is its own authority, in files.
+type identity struct{ cert, key string }
+
+// encrypts returns a listener's TLS settings, with more of them in the syntax of nats-server.
+func (id identity) encrypts(more string) embedded.Option {
+	return embedded.WithSettings(fmt.Sprintf("tls { cert_file: %q, key_file: %q, %s }", id.cert, id.key, more))
 }
 
 func newIdentity(t *testing.T) identity {
@@ -53,16 +54,8 @@ func newIdentity(t *testing.T) identity {
 	}
 	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(certPEM)
 	dir := t.TempDir()
 	return identity{
-		pair: pair,
-		pool: pool,
 		cert: write(t, filepath.Join(dir, "cert.pem"), string(certPEM)),
 		key:  write(t, filepath.Join(dir, "key.pem"), string(keyPEM)),
 	}
@@ -70,11 +63,8 @@ func newIdentity(t *testing.T) identity {
 
 func TestTLSFlagsReachTheServer(t *testing.T) {
 	id := newIdentity(t)
-	_, url := serve(t, embedded.WithTLS(&tls.Config{Certificates: []tls.Certificate{id.pair}, MinVersion: tls.VersionTLS12}))
-	_, strict := serve(t, embedded.WithTLS(&tls.Config{
-		Certificates: []tls.Certificate{id.pair}, MinVersion: tls.VersionTLS12,
-		ClientCAs: id.pool, ClientAuth: tls.RequireAndVerifyClientCert,
-	}))
+	_, url := serve(t, id.encrypts(""))
+	_, strict := serve(t, id.encrypts(fmt.Sprintf("ca_file: %q, verify: true", id.cert)))
 	_, plain := serve(t)
 	named := strings.Replace(url, "127.0.0.1", "localhost", 1)
 
@@ -104,7 +94,7 @@ func TestTLSFlagsReachTheServer(t *testing.T) {
 // The server's own connections need neither certificate nor encryption.
 func TestTLSIsForTheListenerOnly(t *testing.T) {
 	id := newIdentity(t)
-	s, _ := serve(t, embedded.WithTLS(&tls.Config{Certificates: []tls.Certificate{id.pair}, MinVersion: tls.VersionTLS12}))
+	s, _ := serve(t, id.encrypts(""))
 	nc, err := s.Connect()
 	if err != nil {
 		t.Fatal(err)

@@ -129,7 +129,7 @@ func TestAFullStoreLosesNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	t.Cleanup(cancel)
-	srv, err := embedded.Start(ctx, embedded.WithStore(t.TempDir()), embedded.WithMaxStore(16<<20), embedded.WithListener("127.0.0.1:0"))
+	srv, err := embedded.Start(ctx, embedded.WithStore(t.TempDir()), embedded.WithSettings("jetstream { max_file_store: 16MB }"), embedded.WithListener("127.0.0.1:0"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,75 +5,64 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/turnlog/turnlog/content"
 )
 
 // ErrNoAgent is returned for an agent, or a version of one, that is not published. Agents.List
-// says which ones are.
+// returns those that are.
 var ErrNoAgent = errors.New("no such agent")
 
-// Agents holds the definitions of agents by name and version. A version never changes; which
-// one is the newest does. It is safe for concurrent use.
+// Agents holds the definitions of agents by name and version. A version never changes, but the
+// newest one may be replaced. It is safe for concurrent use.
 type Agents struct {
-	bucket bucket[[]byte] // versions under name.version, and under the name which one is the newest
+	newest   bucket[[]byte] // versions, by name
+	versions bucket[[]byte] // definitions, by name.version
 }
 
 // Agents returns the cell's agent definitions.
-func (c *Cell) Agents() *Agents { return &Agents{byteBucket(c, c.names.Agents(), 0)} }
+func (c *Cell) Agents() *Agents {
+	return &Agents{byteBucket(c, "agent", c.names.Agents(), 1), byteBucket(c, "agent", c.names.Agents(), 2)}
+}
 
 // Agent is one version of a definition.
 type Agent struct {
 	Name      string
 	Version   string
-	Data      []byte    // the definition, as it was published
+	Data      []byte    // the definition as published
 	Published time.Time // when this version became the newest
 }
 
-// Publish makes a definition the newest version of its agent. Publishing the newest version
-// again has no effect.
+// Publish makes a definition the newest version of its agent. Publishing the newest version again
+// has no effect.
 func (a *Agents) Publish(ctx context.Context, name, version string, data []byte) error {
-	if !content.IsToken(name) || !content.IsToken(version) {
-		return fmt.Errorf("publish agent: %w: %q, version %q", content.ErrBadID, name, version)
-	}
-	if newest, ok, err := a.bucket.get(ctx, name); err == nil && ok && string(newest.Value) == version {
+	if newest, ok, err := a.newest.get(ctx, name); err == nil && ok && string(newest.Value) == version {
 		return nil
 	}
-	_, err := a.bucket.put(ctx, name+"."+version, data)
-	if err == nil {
-		_, err = a.bucket.put(ctx, name, []byte(version))
+	if _, err := a.versions.put(ctx, name+"."+version, data); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("publish agent %s: %w", name, err)
-	}
-	return nil
+	_, err := a.newest.put(ctx, name, []byte(version))
+	return err
 }
 
-// Get returns a version of an agent; "" means the newest. It returns ErrNoAgent if there is
-// none.
+// Get returns a version of an agent; "" means the newest. It returns ErrNoAgent if there is none.
 func (a *Agents) Get(ctx context.Context, name, version string) (Agent, error) {
-	if !content.IsToken(name) || version != "" && !content.IsToken(version) {
-		return Agent{}, fmt.Errorf("agent %q: %w", name, ErrNoAgent)
-	}
 	out := Agent{Name: name, Version: version}
-	newest, ok, err := a.bucket.get(ctx, name)
-	if err == nil && !ok && version == "" {
-		err = ErrNoAgent
-	}
-	if err != nil {
-		return Agent{}, fmt.Errorf("agent %s: %w", name, err)
-	}
-	if ok && (version == "" || version == string(newest.Value)) {
+	newest, ok, err := a.newest.get(ctx, name)
+	switch {
+	case err != nil:
+		return Agent{}, err
+	case !ok && version == "":
+		return Agent{}, fmt.Errorf("agent %q: %w", name, ErrNoAgent)
+	case ok && (version == "" || version == string(newest.Value)):
 		out.Version, out.Published = string(newest.Value), newest.At
 	}
-	it, ok, err := a.bucket.get(ctx, name+"."+out.Version)
-	if err == nil && !ok {
-		err = ErrNoAgent
-	}
-	if err != nil {
-		return Agent{}, fmt.Errorf("agent %s, version %s: %w", name, out.Version, err)
-	}
-	if out.Published.IsZero() {
+	it, ok, err := a.versions.get(ctx, name+"."+out.Version)
+	switch {
+	case err != nil:
+		return Agent{}, err
+	case !ok:
+		return Agent{}, fmt.Errorf("agent %q, version %q: %w", name, out.Version, ErrNoAgent)
+	case out.Published.IsZero():
 		out.Published = it.At
 	}
 	out.Data = it.Value
@@ -82,9 +71,9 @@ func (a *Agents) Get(ctx context.Context, name, version string) (Agent, error) {
 
 // List returns the newest version of every agent, by name.
 func (a *Agents) List(ctx context.Context) ([]Agent, error) {
-	names, err := a.bucket.keys(ctx, "*")
+	names, err := a.newest.keys(ctx, "*")
 	if err != nil {
-		return nil, fmt.Errorf("list agents: %w", err)
+		return nil, err
 	}
 	var out []Agent
 	for _, name := range names {
@@ -92,7 +81,7 @@ func (a *Agents) List(ctx context.Context) ([]Agent, error) {
 		switch {
 		case errors.Is(err, ErrNoAgent):
 		case err != nil:
-			return nil, fmt.Errorf("list agents: %w", err)
+			return nil, err
 		default:
 			out = append(out, agent)
 		}
@@ -100,21 +89,15 @@ func (a *Agents) List(ctx context.Context) ([]Agent, error) {
 	return out, nil
 }
 
-// Withdraw removes an agent: no new session can start with it by name. Its versions stay and
-// can be requested by name and version.
+// Withdraw removes an agent, so that no new session can start with it by name. Its versions remain
+// and can be requested by name and version.
 func (a *Agents) Withdraw(ctx context.Context, name string) error {
-	if !content.IsToken(name) {
+	_, ok, err := a.newest.get(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
 		return fmt.Errorf("withdraw agent %q: %w", name, ErrNoAgent)
 	}
-	_, ok, err := a.bucket.get(ctx, name)
-	if err == nil && !ok {
-		err = ErrNoAgent
-	}
-	if err == nil {
-		err = a.bucket.delete(ctx, name)
-	}
-	if err != nil {
-		return fmt.Errorf("withdraw agent %s: %w", name, err)
-	}
-	return nil
+	return a.newest.delete(ctx, name)
 }

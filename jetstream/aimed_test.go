@@ -84,9 +84,9 @@ func TestRepliesThatAreAimedElsewhereAreNotBelieved(t *testing.T) {
 		if a, err := c.Agents().Get(ctx, "ann", ""); err == nil {
 			t.Errorf("agent %+v", a)
 		}
-		snap, err := encodeSnapshot(journal.Snapshot{Head: journal.Head{Seq: 1}})
+		snap, err := encodeSnapshot(&journal.Snapshot{Head: journal.Head{Seq: 1}})
 		must(t, err)
-		aim(t, c, c.Snapshots().key("s1"), snap)
+		aim(t, c, c.names.Snapshots().Key("s1"), snap)
 		if s, ok, err := c.Snapshots().Get(ctx, "s1"); ok || err == nil {
 			t.Errorf("snapshot %+v, %t, %v", s, ok, err)
 		}

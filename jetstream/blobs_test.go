@@ -101,7 +101,7 @@ func TestBadSnapshotsAreErrors(t *testing.T) {
 		head := "\x94\x01\xc4\x20" + strings.Repeat("h", 32) + "\x02"
 		for i, value := range []string{"", "hello", "\x94\x01", "\x95\x01\x02\x03\x04\x05", head + "\xc4\x03ab", head + "\xc4\x01ab"} {
 			id := content.SessionID(fmt.Sprintf("s-%d", i))
-			_, err := c.api.Publish(t.Context(), &nats.Msg{Subject: s.key(id), Data: []byte(value)})
+			_, err := c.api.Publish(t.Context(), &nats.Msg{Subject: c.names.Snapshots().Key(string(id)), Data: []byte(value)})
 			must(t, err)
 			if _, ok, err := s.Get(t.Context(), id); ok || err == nil {
 				t.Errorf("Get of the snapshot %q = %v, %v, want an error", value, ok, err)

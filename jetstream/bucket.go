@@ -13,47 +13,53 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// bucket is the part of a key-value bucket whose keys have a prefix and whose values have one
-// type. It writes messages by hand: the client's Update has no time to live, and would make a
-// key permanent that another write had limited.
+// bucket stores values of one type by key, one message per key. Most are part of a key-value
+// bucket. It writes messages by hand: the client's Update takes no time to live, so it would make
+// an expiring key permanent.
 type bucket[T any] struct {
-	api    *api.Conn
-	name   layout.Bucket
-	prefix string
-	ttl    time.Duration // of values and of deletion markers; 0: they stay
+	cell   *Cell
+	what   string // a value, in errors
+	stream string
+	prefix string        // of subjects; the key follows
+	tokens int           // of a key
+	ttl    time.Duration // of values and deletion markers; 0: forever
 
 	encode func(*T) ([]byte, error)
-	decode func([]byte, *T) error
+	decode func([]byte) (T, error)
 }
 
-// item is a key as a stream keeps it.
+// item is the last message of a key.
 type item[T any] struct {
-	Key   string // without the bucket's prefix
-	Value T
-	Seq   uint64 // also of a deleted key; 0 for one that never existed
-	At    time.Time
+	Key    string
+	Value  T
+	Err    error  // Value cannot be decoded
+	Seq    uint64 // also of a deleted key; 0 if the key was never set
+	At     time.Time
+	Header nats.Header
 }
 
-// valueBucket returns a bucket of values in MessagePack.
-func valueBucket[T any](c *Cell, name layout.Bucket, prefix string, ttl time.Duration) bucket[T] {
+// valueBucket returns the part of a key-value bucket whose keys have a prefix. Its values are
+// MessagePack.
+func valueBucket[T any](c *Cell, what string, name layout.Bucket, prefix string, tokens int, ttl time.Duration) bucket[T] {
 	return bucket[T]{
-		api: c.api, name: name, prefix: prefix, ttl: ttl,
+		cell: c, what: what, stream: name.Stream(), prefix: name.Key(prefix), tokens: tokens, ttl: ttl,
 		encode: func(v *T) ([]byte, error) { return encodeValue(v) },
-		decode: func(data []byte, v *T) error { return decodeValue(data, v) },
+		decode: func(data []byte) (v T, err error) { return v, decodeValue(data, &v) },
 	}
 }
 
-// byteBucket returns a bucket of raw bytes.
-func byteBucket(c *Cell, name layout.Bucket, ttl time.Duration) bucket[[]byte] {
+// byteBucket returns a key-value bucket of raw bytes.
+func byteBucket(c *Cell, what string, name layout.Bucket, tokens int) bucket[[]byte] {
 	return bucket[[]byte]{
-		api: c.api, name: name, ttl: ttl,
+		cell: c, what: what, stream: name.Stream(), prefix: name.Key(""), tokens: tokens,
 		encode: func(v *[]byte) ([]byte, error) { return *v, nil },
-		decode: func(data []byte, v *[]byte) error { *v = data; return nil },
+		decode: func(data []byte) ([]byte, error) { return data, nil },
 	}
 }
 
@@ -61,39 +67,50 @@ func encodeValue(v any) ([]byte, error) {
 	return wire.Encode(wire.CommandDepth, func(e *msgpack.Encoder) error { return e.Encode(v) })
 }
 
-// decodeValue decodes bytes that are not trusted.
+// decodeValue decodes untrusted bytes.
 func decodeValue(data []byte, v any) error { return wire.Unmarshal(data, wire.CommandDepth, v) }
 
-func (b bucket[T]) stream() string            { return b.name.Stream() }
-func (b bucket[T]) subject(key string) string { return b.name.Key(b.prefix + key) }
+// valid reports whether a key can exist.
+func (b bucket[T]) valid(key string) bool {
+	tokens := strings.Split(key, ".")
+	return len(tokens) == b.tokens && !slices.ContainsFunc(tokens, func(t string) bool { return !content.IsToken(t) })
+}
+
+func (b bucket[T]) failed(op, key string, err error) error {
+	return fmt.Errorf("%s %s %q: %w", op, b.what, key, err)
+}
 
 // put sets a key and returns its sequence.
 func (b bucket[T]) put(ctx context.Context, key string, v T) (uint64, error) {
-	data, err := b.encode(&v)
-	if err != nil {
-		return 0, fmt.Errorf("key %s: %w", key, err)
-	}
-	return b.write(ctx, key, data, nats.Header{})
+	return b.set(ctx, key, v, nats.Header{})
 }
 
-// swap is put if the key's last sequence is still last; else it fails with a conflict.
+// swap is put if the key's last sequence is still last; otherwise it fails with a conflict.
 func (b bucket[T]) swap(ctx context.Context, key string, v T, last uint64) (uint64, error) {
+	return b.set(ctx, key, v, guard(last))
+}
+
+func (b bucket[T]) set(ctx context.Context, key string, v T, h nats.Header) (uint64, error) {
 	data, err := b.encode(&v)
 	if err != nil {
-		return 0, fmt.Errorf("key %s: %w", key, err)
+		return 0, b.failed("put", key, err)
 	}
-	return b.write(ctx, key, data, guard(last))
+	return b.write(ctx, api.Promptly, "put", key, data, h)
 }
 
 // delete deletes a key.
 func (b bucket[T]) delete(ctx context.Context, key string) error {
-	_, err := b.write(ctx, key, nil, nats.Header{layout.HeaderOperation: {"DEL"}})
-	return err
+	return b.mark(ctx, key, nats.Header{})
 }
 
-// deleteAt deletes a key if its last sequence is still last; else it fails with a conflict.
+// deleteAt deletes a key if its last sequence is still last; otherwise it fails with a conflict.
 func (b bucket[T]) deleteAt(ctx context.Context, key string, last uint64) error {
-	_, err := b.write(ctx, key, nil, withHeader(guard(last), layout.HeaderOperation, "DEL"))
+	return b.mark(ctx, key, guard(last))
+}
+
+func (b bucket[T]) mark(ctx context.Context, key string, h nats.Header) error {
+	h.Set(layout.HeaderOperation, "DEL")
+	_, err := b.write(ctx, api.Promptly, "delete", key, nil, h)
 	return err
 }
 
@@ -102,67 +119,98 @@ func guard(last uint64) nats.Header {
 	return nats.Header{layout.HeaderGuard: {strconv.FormatUint(last, 10)}}
 }
 
-func (b bucket[T]) write(ctx context.Context, key string, data []byte, h nats.Header) (seq uint64, err error) {
+// attempts calls a function until it succeeds or a retry cannot help.
+type attempts func(ctx context.Context, do func(context.Context) error) error
+
+func once(ctx context.Context, do func(context.Context) error) error { return do(ctx) }
+
+// write publishes a message of a key.
+func (b bucket[T]) write(ctx context.Context, try attempts, op, key string, data []byte, h nats.Header) (seq uint64, err error) {
+	if !b.valid(key) {
+		return 0, b.failed(op, key, content.ErrBadID)
+	}
 	if b.ttl > 0 {
 		h.Set(jetstream.MsgTTLHeader, b.ttl.String())
 	}
-	err = api.Patiently(ctx, func(ctx context.Context) error {
-		seq, err = b.api.Publish(ctx, &nats.Msg{Subject: b.subject(key), Header: h, Data: data})
+	err = try(ctx, func(ctx context.Context) error {
+		seq, err = b.cell.api.Publish(ctx, &nats.Msg{Subject: b.prefix + key, Header: h, Data: data})
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("key %s: %w", key, b.api.Explain(ctx, b.stream(), err))
+		return 0, b.failed(op, key, b.cell.api.Explain(ctx, b.stream, err))
 	}
 	return seq, nil
 }
 
-// get returns a key as the leader knows it; ok is false if it is deleted, expired or was never
-// set.
+// purge removes the messages of a key up to a sequence.
+func (b bucket[T]) purge(ctx context.Context, key string, last uint64) error {
+	if err := b.cell.api.Purge(ctx, b.stream, b.prefix+key, last+1); err != nil {
+		return b.failed("purge", key, err)
+	}
+	return nil
+}
+
+// get returns a key as the leader knows it. ok is false if it is deleted, expired or was never set.
 func (b bucket[T]) get(ctx context.Context, key string) (it item[T], ok bool, err error) {
+	it, ok, err = b.look(ctx, key)
+	if it.Err != nil {
+		return it, false, b.failed("get", key, it.Err)
+	}
+	return it, ok, err
+}
+
+// look is get without an error for a value that cannot be decoded.
+func (b bucket[T]) look(ctx context.Context, key string) (it item[T], ok bool, err error) {
 	it.Key = key
-	m, err := b.api.Last(ctx, b.stream(), b.subject(key))
+	if !b.valid(key) {
+		return it, false, nil
+	}
+	m, err := b.cell.api.Last(ctx, b.stream, b.prefix+key)
 	if errors.Is(err, api.ErrNoMessage) {
 		return it, false, nil
 	}
-	it.Seq, it.At = m.Seq, m.Time
+	it.Seq, it.At, it.Header = m.Seq, m.Time, m.Header
+	var data []byte
 	switch {
 	case err == nil && m.Spoofed:
-		err = api.ErrSpoofed
+		it.Err = api.ErrSpoofed
+		return it, true, nil
 	case err == nil && m.Gone():
 		return it, false, nil
 	case err == nil:
-		err = b.decode(m.Data, &it.Value)
+		data, err = b.cell.unpack(ctx, m.Header, m.Data, 0)
 	}
 	if err != nil {
-		return it, false, fmt.Errorf("key %s: %w", key, err)
+		return it, false, b.failed("get", key, err)
 	}
+	it.Value, it.Err = b.decode(data)
 	return it, true, nil
 }
 
-// keys lists the keys that match a filter, sorted. Some of them may be deleted.
+// keys lists the keys that match a filter, sorted. Some may be deleted.
 func (b bucket[T]) keys(ctx context.Context, filter string) ([]string, error) {
-	subjects, err := b.api.Subjects(ctx, b.stream(), b.subject(filter))
+	subjects, err := b.cell.api.Subjects(ctx, b.stream, b.prefix+filter)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list %ss: %w", b.what, err)
 	}
 	out := make([]string, 0, len(subjects))
 	for subject := range subjects {
-		out = append(out, strings.TrimPrefix(subject, b.subject("")))
+		out = append(out, strings.TrimPrefix(subject, b.prefix))
 	}
 	slices.Sort(out)
 	return out, nil
 }
 
-// scan returns the keys that match a filter, as any replica has them, in the order in which
-// they were written. It skips values that cannot be decoded.
-func (b bucket[T]) scan(ctx context.Context, filter string) ([]item[T], error) {
+// scan returns all keys of one token in the order in which they were written. Any replica may
+// answer, so the latest may be missing. It skips values that cannot be decoded.
+func (b bucket[T]) scan(ctx context.Context) ([]item[T], error) {
 	var out []item[T]
-	for m, err := range b.api.Batches(ctx, b.stream(), b.subject(filter), 0) {
+	for m, err := range b.cell.api.Batches(ctx, b.stream, b.prefix+"*", 0) {
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("list %ss: %w", b.what, err)
 		}
-		it := item[T]{Key: strings.TrimPrefix(m.Subject, b.subject("")), Seq: m.Seq, At: m.Time}
-		if !m.Spoofed && !m.Gone() && b.decode(m.Data, &it.Value) == nil {
+		it := item[T]{Key: strings.TrimPrefix(m.Subject, b.prefix), Seq: m.Seq, At: m.Time}
+		if it.Value, err = b.decode(m.Data); err == nil && !m.Spoofed && !m.Gone() {
 			out = append(out, it)
 		}
 	}

@@ -13,14 +13,12 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/tool"
 )
 
-// offerTTL is how long an offer stands without renewal: three times the 3 s at which workers
-// renew it, and a margin.
+// offerTTL is how long an offer stands without renewal. Workers renew it every 3 s.
 const offerTTL = 10 * time.Second
 
 // Offer is what one worker offers.
@@ -30,52 +28,41 @@ type Offer struct {
 	Tools  []tool.Spec `msgpack:"t"`
 }
 
-// Catalog holds the tools that workers offer at the moment.
+// Catalog holds the tools that workers currently offer.
 type Catalog struct {
-	cell   *Cell
 	offers bucket[Offer]
 }
 
 // Catalog returns the cell's catalog.
 func (c *Cell) Catalog() *Catalog {
-	return &Catalog{c, valueBucket[Offer](c, c.names.Catalog(), layout.OfferKeys, offerTTL)}
+	return &Catalog{valueBucket[Offer](c, "offer", c.names.Catalog(), layout.OfferKeys, 1, offerTTL)}
 }
 
-// Advertise makes or renews a worker's offer, which stands for 10 s: call it every 3 s.
+// Advertise makes or renews a worker's offer. It stands for 10 s; renew it every 3 s.
 func (c *Catalog) Advertise(ctx context.Context, o Offer) error {
-	if !content.IsToken(o.Worker) {
-		return fmt.Errorf("advertise: %w: worker %q", content.ErrBadID, o.Worker)
-	}
-	if _, err := c.offers.put(ctx, o.Worker, o); err != nil {
-		return fmt.Errorf("advertise tools of %s: %w", o.Worker, err)
-	}
-	return nil
+	_, err := c.offers.put(ctx, o.Worker, o)
+	return err
 }
 
 // Withdraw removes a worker's offer at once.
 func (c *Catalog) Withdraw(ctx context.Context, worker string) error {
-	if err := c.offers.delete(ctx, worker); err != nil {
-		return fmt.Errorf("withdraw tools of %s: %w", worker, err)
-	}
-	return nil
+	return c.offers.delete(ctx, worker)
 }
 
-// List returns the current offers, by worker. It reads once and needs no consumer as Watch
-// does.
+// List returns the current offers, by worker. Unlike Watch it needs no consumer.
 func (c *Catalog) List(ctx context.Context) ([]Offer, error) {
-	items, err := c.offers.scan(ctx, "*")
-	if err != nil {
-		return nil, fmt.Errorf("list catalog: %w", err)
-	}
+	items, err := c.offers.scan(ctx)
 	var out []Offer
 	for _, it := range items {
-		if it.Value.Worker == it.Key { // else it is not an offer of the worker that the key names
+		if it.Value.Worker == it.Key {
 			out = append(out, it.Value)
 		}
 	}
-	slices.SortFunc(out, func(a, b Offer) int { return cmp.Compare(a.Worker, b.Worker) })
-	return out, nil
+	slices.SortFunc(out, byWorker)
+	return out, err
 }
+
+func byWorker(a, b Offer) int { return cmp.Compare(a.Worker, b.Worker) }
 
 // CatalogView is an up-to-date copy of the catalog. It is safe for concurrent use.
 type CatalogView struct {
@@ -84,21 +71,27 @@ type CatalogView struct {
 	cancel  context.CancelFunc
 
 	mu     sync.Mutex
-	offers []entry // sorted by worker
+	offers map[string]entry // by worker
 }
 
-// entry is an offer with its bytes, which show that a renewal is not a change.
+// entry is an offer with its encoding, which tells a change from a renewal.
 type entry struct {
-	worker string
-	value  []byte
-	offer  Offer
+	Offer
+
+	value []byte
 }
 
-// Watch follows the catalog until ctx ends or the view is closed. The view is complete when
-// Watch returns. While the connection is down it stays as it was.
+func newCatalogView(cancel context.CancelFunc) *CatalogView {
+	return &CatalogView{
+		changed: make(chan struct{}, 1), done: make(chan struct{}), cancel: cancel, offers: make(map[string]entry),
+	}
+}
+
+// Watch follows the catalog until ctx ends or the view is closed. The view is complete when Watch
+// returns. It does not change while the connection is down.
 func (c *Catalog) Watch(ctx context.Context) (*CatalogView, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	v := &CatalogView{changed: make(chan struct{}, 1), done: make(chan struct{}), cancel: cancel}
+	v := newCatalogView(cancel)
 	keys, err := c.watch(ctx)
 	if err != nil {
 		cancel()
@@ -116,15 +109,16 @@ func (c *Catalog) Watch(ctx context.Context) (*CatalogView, error) {
 }
 
 func (c *Catalog) watch(ctx context.Context) (jetstream.KeyWatcher, error) {
-	js, err := jetstream.New(c.cell.nc)
+	cell := c.offers.cell
+	js, err := jetstream.New(cell.nc)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // Watch names itself
 	}
-	// The client bounds its requests only if ctx has no deadline; with one it would wait for
-	// a single answer until then.
+	// The client limits the time of a request only if ctx has no deadline. Otherwise it would
+	// wait for one answer until then.
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, stop)
-	name := c.offers.name
+	name := cell.names.Catalog()
 	var keys jetstream.KeyWatcher
 	err = api.Patiently(ctx, func(context.Context) error {
 		kv, err := js.KeyValue(life, string(name))
@@ -138,7 +132,7 @@ func (c *Catalog) watch(ctx context.Context) (jetstream.KeyWatcher, error) {
 	case errors.Is(err, jetstream.ErrBucketNotFound):
 		return nil, fmt.Errorf("%w: bucket %s is missing", ErrNotProvisioned, name)
 	case err != nil:
-		return nil, c.cell.api.Explain(ctx, name.Stream(), err)
+		return nil, cell.api.Explain(ctx, name.Stream(), err)
 	}
 	return keys, nil
 }
@@ -164,24 +158,22 @@ func (v *CatalogView) follow(ctx context.Context, keys jetstream.KeyWatcher, rea
 	}
 }
 
-// apply applies one change of a key. A value that is not an offer of the key's worker counts as
-// none.
+// apply applies one change of a key. A value that is not an offer of the key's worker counts as a
+// deleted key.
 func (v *CatalogView) apply(k jetstream.KeyValueEntry) {
-	e := entry{worker: strings.TrimPrefix(k.Key(), layout.OfferKeys), value: k.Value()}
+	worker, e := strings.TrimPrefix(k.Key(), layout.OfferKeys), entry{value: k.Value()}
 	offered := k.Operation() == jetstream.KeyValuePut && !api.Expired(k.Created(), offerTTL) &&
-		decodeValue(e.value, &e.offer) == nil && e.offer.Worker == e.worker
+		decodeValue(e.value, &e.Offer) == nil && e.Worker == worker
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	i, found := slices.BinarySearchFunc(v.offers, e.worker, func(o entry, w string) int { return cmp.Compare(o.worker, w) })
+	old, found := v.offers[worker]
 	switch {
-	case offered && found && bytes.Equal(v.offers[i].value, e.value) || !offered && !found:
+	case offered && found && bytes.Equal(old.value, e.value) || !offered && !found:
 		return
-	case offered && found:
-		v.offers[i] = e
 	case offered:
-		v.offers = slices.Insert(v.offers, i, e)
+		v.offers[worker] = e
 	default:
-		v.offers = slices.Delete(v.offers, i, i+1)
+		delete(v.offers, worker)
 	}
 	select {
 	case v.changed <- struct{}{}:
@@ -193,15 +185,15 @@ func (v *CatalogView) apply(k jetstream.KeyValueEntry) {
 func (v *CatalogView) Snapshot() []Offer {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	out := make([]Offer, len(v.offers))
-	for i, e := range v.offers {
-		out[i] = e.offer
+	out := make([]Offer, 0, len(v.offers))
+	for _, e := range v.offers {
+		out = append(out, e.Offer)
 	}
+	slices.SortFunc(out, byWorker)
 	return out
 }
 
-// Changed receives after the offers changed: at least once after the last change that Snapshot
-// does not show yet, not once per change. One reader may use it.
+// Changed receives after one or more changes of the offers. It has one reader.
 func (v *CatalogView) Changed() <-chan struct{} { return v.changed }
 
 // Close ends the watch and waits until it has ended.
@@ -210,7 +202,7 @@ func (v *CatalogView) Close() {
 	<-v.done
 }
 
-// Offers advertises the tools of one worker. It is a worker.Offers.
+// Offers advertises the tools of one worker. It implements worker.Offers.
 type Offers struct {
 	catalog *Catalog
 	worker  string
@@ -220,21 +212,21 @@ type Offers struct {
 	once sync.Once
 }
 
-// Offers returns the offers of a worker, whose name must be unique, for calls of a queue.
+// Offers returns the offers of a worker for calls of a queue. The worker's name must be unique.
 func (c *Cell) Offers(worker, queue string) *Offers {
 	return &Offers{catalog: c.Catalog(), worker: worker, queue: queue, made: make(chan struct{})}
 }
 
-// Made is closed when the tools are first in the catalog.
+// Made returns a channel that is closed when the tools are in the catalog.
 func (o *Offers) Made() <-chan struct{} { return o.made }
 
 // Advertise makes or renews the worker's offer.
 func (o *Offers) Advertise(ctx context.Context, tools []tool.Spec) error {
-	if err := o.catalog.Advertise(ctx, Offer{Worker: o.worker, Queue: o.queue, Tools: tools}); err != nil {
-		return fmt.Errorf("offer tools: %w", err)
+	err := o.catalog.Advertise(ctx, Offer{Worker: o.worker, Queue: o.queue, Tools: tools})
+	if err == nil {
+		o.once.Do(func() { close(o.made) })
 	}
-	o.once.Do(func() { close(o.made) })
-	return nil
+	return err
 }
 
 // Withdraw removes the worker's offer.

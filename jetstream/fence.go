@@ -15,22 +15,23 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// Fences.
+// Fences keep the tasks of a replaced driver from running.
 //
-// A publish may be stored long after it was sent: the driver or its network was frozen. By then
-// another driver may own the session, have found no task, have published the task itself, and
-// its worker may be done. The late task then finds its subject free, and a call that must not
-// run twice would. So a driver that takes over a session with such calls open sets a fence
-// before it looks at the queues: after that, no task of an earlier epoch may start, whatever
-// stored it and whenever. A worker that gets one reports it to the session's inbox, and only
-// then removes it from the queue; the driver dispatches the call again if it still has to run.
-// Until that report is handled the session cannot be released for good, and if the worker dies
-// meanwhile, the task is redelivered or the driver removes it.
+// A publish may be stored long after it was sent, because its driver or the network was frozen. By
+// then another driver may have taken over the session, found no task, and dispatched the call
+// again, and its worker may be done. The late task then finds its subject free, and a call that
+// must not run twice would run again.
 //
-// A worker that removes a task would have to read the fence each time. It needs to only if the
-// task was stored late: no takeover is faster than lateAfter, since an unanswered probe takes
-// longer, and so does a new connection. The two times are of different clocks; where these
-// differ by more, the worker always reads the fence.
+// So a driver that takes over a session with such calls sets a fence before it looks at the queues.
+// From then on no task of an earlier epoch may start. A worker that gets one reports it to the
+// session's inbox and only then removes it from the queue; the driver dispatches the call again if
+// it is still owed. The session cannot park until it has handled that report. If the worker dies
+// first, the task is redelivered, or the driver removes it.
+//
+// Workers read the fence only for tasks that were stored late, which saves a request for almost all
+// tasks. No takeover is faster than lateAfter, since an unanswered probe and a new connection both
+// take longer. The two times come from different clocks; if these differ by more than lateAfter,
+// workers always read the fence.
 const (
 	lateAfter = 100 * time.Millisecond
 	fenceTTL  = 7 * 24 * time.Hour
@@ -42,12 +43,11 @@ type fence struct {
 }
 
 func (c *Cell) fences() bucket[fence] {
-	return valueBucket[fence](c, c.names.Catalog(), layout.FenceKeys, fenceTTL)
+	return valueBucket[fence](c, "fence", c.names.Catalog(), layout.FenceKeys, 1, fenceTTL)
 }
 
-// Fence keeps tasks that must not run twice from starting, if drivers of the session's earlier
-// epochs dispatched them. A fence never moves back: the fence of a replaced driver may come
-// late, too.
+// Fence keeps tasks that must not run twice from starting if drivers of earlier epochs dispatched
+// them. A fence never moves back, even if a replaced driver sets one late.
 func (t *Tasks) Fence(ctx context.Context, s content.SessionID, epoch uint64) error {
 	for {
 		there, _, err := t.cell.fences().get(ctx, string(s))
@@ -61,8 +61,8 @@ func (t *Tasks) Fence(ctx context.Context, s content.SessionID, epoch uint64) er
 	}
 }
 
-// TakeOff removes the task with that number from its queue, if it is x, and reports whether
-// neither it nor another dispatch of x is queued now.
+// TakeOff removes x from its queue if the queued task has this number. It reports whether no dispatch
+// of x is queued afterwards.
 func (t *Tasks) TakeOff(ctx context.Context, x task.Task, number uint64) (bool, error) {
 	there, queued, err := t.look(ctx, x, t.cell.names.Task(x.Queue, x.Session, x.Place))
 	if err == nil && queued && there == number {
@@ -74,7 +74,7 @@ func (t *Tasks) TakeOff(ctx context.Context, x task.Task, number uint64) (bool, 
 	return !queued, nil
 }
 
-// isFenced reports whether a claim is for a task of a driver that was replaced.
+// isFenced reports whether a claim's task came from a replaced driver.
 func (q *Queue) isFenced(ctx context.Context, c *claim, stored time.Time) (bool, error) {
 	x := c.task
 	if x.Effects.Retryable() || x.Epoch == 0 || stored.Sub(x.Decided.Std()).Abs() < lateAfter {
@@ -84,13 +84,13 @@ func (q *Queue) isFenced(ctx context.Context, c *claim, stored time.Time) (bool,
 	return f.Value.Epoch > x.Epoch, err
 }
 
-// errFenced is returned for a task that came too late to run: if the call still has to, the
-// session's driver dispatches it again.
-var errFenced = errors.New("task of a driver that was replaced")
+// errFenced is returned for a fenced task. The session's driver dispatches the call again if it is
+// still owed.
+var errFenced = errors.New("task of a replaced driver")
 
-// admit removes a fenced task from its queue, once its session's inbox says so. It returns the
-// task if it cannot report it. A task that was delivered before may have run, which is for its
-// claimer to report.
+// admit reports a fenced task to its session and removes it from the queue. If the report fails, the
+// task returns to the queue. A task that was delivered before may have run; its claimer reports
+// that.
 func (q *Queue) admit(ctx context.Context, c *claim, msg *nats.Msg, stored time.Time) error {
 	if c.delivery > 1 {
 		return nil
@@ -112,7 +112,7 @@ func (q *Queue) admit(ctx context.Context, c *claim, msg *nats.Msg, stored time.
 	return errFenced
 }
 
-// reportFenced tells the session's driver that a task was not run, and will not be.
+// reportFenced tells the session's driver that a task will not run.
 func (q *Queue) reportFenced(ctx context.Context, c *claim) error {
 	x := c.task
 	env := commands.Envelope{

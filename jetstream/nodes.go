@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// nodeTTL is how long a node's record stands without renewal. It must outlast the leases
-	// of the tokens in it, which expire by themselves after that.
+	// nodeTTL is how long a node's record stands without renewal: longer than the leases of the
+	// tokens in it.
 	nodeTTL = layout.TokenAckWait + 3*time.Second
 
 	recordTimeout = 500 * time.Millisecond // for a record's acknowledgement
@@ -25,7 +25,7 @@ const (
 	patientTimeout = 2 * time.Second // of a probe by Answers
 	probeTries     = 3
 
-	// maxUnrecorded is how many tokens an answer to a probe names: as many as fit a message.
+	// maxUnrecorded is how many tokens fit into the answer to a probe.
 	maxUnrecorded = 4096
 )
 
@@ -35,24 +35,24 @@ type HeldToken struct {
 	Reply   string            `msgpack:"r"`
 }
 
-// NodeRecord is what a node says about itself.
+// NodeRecord is what a node reported about itself.
 type NodeRecord struct {
 	Node string
 	Held []HeldToken
 
-	Ahead      time.Duration // of the server's clock, less the time that the record took to arrive
+	Ahead      time.Duration // by which its clock is ahead of the server's, less the record's travel time
 	AheadKnown bool          // false for a record of an earlier release
 }
 
-// nodeValue is a record as it is stored.
+// nodeValue is a stored record.
 type nodeValue struct {
 	Node string       `msgpack:"n"`
 	Held []HeldToken  `msgpack:"h"`
 	At   content.Time `msgpack:"a,omitempty"` // by the node's clock; zero in records of an earlier release
 }
 
-// Nodes is how nodes learn of each other, so that the tokens of a dead node are handed on
-// before their leases expire. Nothing else depends on it.
+// Nodes lets nodes find dead peers and hand on their tokens before the leases expire. Nothing else
+// depends on it.
 type Nodes struct {
 	cell    *Cell
 	records bucket[nodeValue]
@@ -60,40 +60,25 @@ type Nodes struct {
 
 // Nodes returns the cell's nodes.
 func (c *Cell) Nodes() *Nodes {
-	return &Nodes{c, valueBucket[nodeValue](c, c.names.Nodes(), "", nodeTTL)}
+	return &Nodes{c, valueBucket[nodeValue](c, "record of node", c.names.Nodes(), "", 1, nodeTTL)}
 }
 
-// Record stores which tokens a node holds. The record stands for 15 s: renew it every 5 s, when
-// the tokens change, and after an error. It does not wait for a silent server, since what is
-// held may change meanwhile.
+// Record stores which tokens a node holds. The record stands for 15 s: renew it every 5 s, when the
+// tokens change, and after an error. Record waits at most half a second, since the tokens may change
+// meanwhile.
 func (n *Nodes) Record(ctx context.Context, node string, held []HeldToken) error {
-	if !content.IsToken(node) {
-		return fmt.Errorf("record node: %w: %q", content.ErrBadID, node)
-	}
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	v := nodeValue{Node: node, Held: n.abbreviate(held), At: content.TimeOf(time.Now())}
-	if _, err := n.records.put(ctx, node, v); err != nil {
-		return fmt.Errorf("record node %s: %w", node, err)
-	}
-	return nil
+	_, err := n.records.put(ctx, node, nodeValue{Node: node, Held: n.abbreviate(held), At: content.TimeOf(time.Now())})
+	return err
 }
 
 // Forget deletes the record of a node that holds no tokens.
-func (n *Nodes) Forget(ctx context.Context, node string) error {
-	if err := n.records.delete(ctx, node); err != nil {
-		return fmt.Errorf("forget node %s: %w", node, err)
-	}
-	return nil
-}
+func (n *Nodes) Forget(ctx context.Context, node string) error { return n.records.delete(ctx, node) }
 
-// List returns the current records in the order in which they were made. It skips a value that
-// is not a record of the node that its key names.
+// List returns the current records, oldest first.
 func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
-	items, err := n.records.scan(ctx, "*")
-	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
+	items, err := n.records.scan(ctx)
 	var out []NodeRecord
 	for _, it := range items {
 		v := it.Value
@@ -107,11 +92,11 @@ func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
 		n.expand(r.Held)
 		out = append(out, r)
 	}
-	return out, nil
+	return out, err
 }
 
-// replyPrefix is what the reply subjects of all tokens begin with. A node holds thousands, and
-// its record must fit a message, so records leave the prefix out.
+// replyPrefix begins the reply subjects of all tokens. Records omit it, since a node holds thousands
+// of tokens and its record must fit into a message.
 func (n *Nodes) replyPrefix() string {
 	return api.AckPrefix + n.cell.names.RunStream() + "." + n.cell.names.RunConsumer() + "."
 }
@@ -132,14 +117,14 @@ func (n *Nodes) expand(held []HeldToken) {
 	}
 }
 
-// Answer answers probes of the node until ctx ends, with the tokens that it holds and that its
-// record does not name yet. It returns at once. The record's leader may be down when the node
-// dies; a peer that probed the node just before knows these tokens anyway.
+// Answer answers probes of the node until ctx ends, with the held tokens that its record does not
+// name yet. It returns at once. If the node dies while the record's leader is down, a peer that
+// probed the node just before still knows these tokens.
 func (n *Nodes) Answer(ctx context.Context, node string, unrecorded func() []HeldToken) error {
 	sub, err := n.cell.nc.Subscribe(n.cell.names.Probe(node), func(msg *nats.Msg) {
 		var answer []byte
 		if held := unrecorded(); len(held) > 0 {
-			answer, _ = encodeValue(n.abbreviate(held[:min(len(held), maxUnrecorded)])) // without them it is still alive
+			answer, _ = encodeValue(n.abbreviate(held[:min(len(held), maxUnrecorded)])) // without them the answer still shows that it is alive
 		}
 		_ = msg.Respond(answer) // an unanswered probe is repeated
 	})
@@ -150,10 +135,10 @@ func (n *Nodes) Answer(ctx context.Context, node string, unrecorded func() []Hel
 	return nil
 }
 
-// Ask reports whether a node is alive, and returns the tokens that it holds and that its record
-// lacks. A node is dead if nothing subscribes to its subject, twice, with a pause in which a
-// disconnected node returns; or if it misses three probes of 250 ms, as a frozen host does.
-// While the caller's own connection is in trouble, nodes count as alive.
+// Ask reports whether a node is alive, and returns the held tokens that its record lacks. A node is
+// dead if nothing subscribes to its subject, twice, with a pause in which a disconnected node can
+// reconnect; or if it misses three probes of 250 ms, as a frozen host does. While the caller's own
+// connection has problems, nodes count as alive.
 func (n *Nodes) Ask(ctx context.Context, node string) (unrecorded []HeldToken, alive bool) {
 	absent := false
 	for range probeTries {
@@ -177,8 +162,8 @@ func (n *Nodes) Ask(ctx context.Context, node string) (unrecorded []HeldToken, a
 	return nil, false
 }
 
-// Answers reports whether a node answers. It is for tools that inspect a deployment, rather
-// than wait for its sessions: it gives a busy node time, and any failure counts as no answer.
+// Answers reports whether a node answers. It is for tools that inspect a deployment: it gives a busy
+// node more time, and any failure counts as no answer.
 func (n *Nodes) Answers(ctx context.Context, node string) bool {
 	for range probeTries {
 		_, err := n.probe(ctx, node, patientTimeout)
@@ -195,7 +180,7 @@ func (n *Nodes) Answers(ctx context.Context, node string) bool {
 	return false
 }
 
-// unrecorded decodes an answer; one that cannot be decoded names no tokens.
+// unrecorded decodes the tokens in an answer; none if it is damaged.
 func (n *Nodes) unrecorded(answer []byte) (held []HeldToken) {
 	if len(answer) == 0 || decodeValue(answer, &held) != nil {
 		return nil

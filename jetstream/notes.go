@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/policy/notes"
 )
 
-// Memory keeps the notes that tasks leave, for all nodes of the cell. It is safe for
-// concurrent use.
+// Memory keeps the notes that tasks leave, for all nodes of the cell. It is safe for concurrent
+// use.
 type Memory struct {
 	bucket bucket[notes.Note]
 }
@@ -22,37 +22,31 @@ var _ notes.Store = (*Memory)(nil)
 
 // Memory returns the cell's notes.
 func (c *Cell) Memory() *Memory {
-	return &Memory{valueBucket[notes.Note](c, c.names.Memory(), "", layout.MarkerTTL)}
+	return &Memory{valueBucket[notes.Note](c, "note", c.names.Memory(), "", 2, layout.MarkerTTL)}
 }
 
 // Put stores a note and replaces the scope's note of the same goal.
 func (m *Memory) Put(ctx context.Context, scope string, n notes.Note, ttl time.Duration) error {
-	key, err := noteKey(scope, n.Goal)
-	if err != nil {
-		return err
-	}
 	b := m.bucket
 	b.ttl = ttl
-	if _, err := b.put(ctx, key, n); err != nil {
-		return fmt.Errorf("put note: %w", err)
-	}
-	return nil
+	_, err := b.put(ctx, noteKey(scope, n.Goal), n)
+	return err
 }
 
-// Notes returns the notes of a scope, newest first. It reads all of them.
+// Notes returns the notes of a scope, newest first.
 func (m *Memory) Notes(ctx context.Context, scope string) ([]notes.Note, error) {
 	if !content.IsToken(scope) {
-		return nil, badScope(scope)
+		return nil, fmt.Errorf("notes of scope %q: %w", scope, content.ErrBadID)
 	}
 	keys, err := m.bucket.keys(ctx, scope+".*")
 	if err != nil {
-		return nil, fmt.Errorf("notes of %s: %w", scope, err)
+		return nil, err
 	}
 	var out []notes.Note
 	for _, key := range keys {
 		it, ok, err := m.bucket.get(ctx, key)
 		if err != nil {
-			return nil, fmt.Errorf("notes of %s: %w", scope, err)
+			return nil, err
 		}
 		if ok {
 			it.Value.At = it.At
@@ -65,25 +59,11 @@ func (m *Memory) Notes(ctx context.Context, scope string) ([]notes.Note, error) 
 
 // Forget deletes the scope's note of a goal, if there is one.
 func (m *Memory) Forget(ctx context.Context, scope, goal string) error {
-	key, err := noteKey(scope, goal)
-	if err != nil {
-		return err
-	}
-	if err := m.bucket.delete(ctx, key); err != nil {
-		return fmt.Errorf("forget note: %w", err)
-	}
-	return nil
+	return m.bucket.delete(ctx, noteKey(scope, goal))
 }
 
 // noteKey returns the key of a scope's note of a goal, which may be any text.
-func noteKey(scope, goal string) (string, error) {
-	if !content.IsToken(scope) {
-		return "", badScope(scope)
-	}
+func noteKey(scope, goal string) string {
 	sum := sha256.Sum256([]byte(goal))
-	return scope + "." + hex.EncodeToString(sum[:16]), nil
-}
-
-func badScope(scope string) error {
-	return fmt.Errorf("%w: scope %q", content.ErrBadID, scope)
+	return scope + "." + hex.EncodeToString(sum[:16])
 }

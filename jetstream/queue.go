@@ -63,7 +63,7 @@ func (n cancelOf) matches(c *claim) bool {
 func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
 	q := &Queue{
 		cell: c, name: name, inbox: c.Inbox(), runs: c.Runs(), held: make(map[*claim]struct{}),
-		unclaimed: valueBucket[int](c, c.names.Catalog(), layout.UnclaimedKeys, unclaimedTTL),
+		unclaimed: valueBucket[int](c, "unclaimed delivery", c.names.Catalog(), layout.UnclaimedKeys, 2, unclaimedTTL),
 	}
 	var err error
 	// It receives every cancel that is sent after the next request is answered.

@@ -6,16 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
-	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/schedule"
 )
 
@@ -23,65 +19,77 @@ import (
 // another name.
 var ErrScheduled = errors.New("a schedule has this name")
 
-// ErrNoSchedule is returned for a schedule that does not exist. List says which ones do.
+// ErrNoSchedule is returned for a schedule that does not exist. List returns those that do.
 var ErrNoSchedule = errors.New("no such schedule")
 
-// ErrHandled is returned by Record when another node recorded an outcome: leave the firing to it.
+// ErrHandled is returned by Record when another node recorded an outcome. Leave the firing to it.
 var ErrHandled = errors.New("another node handles the firing")
 
 // Schedules holds the schedules of a cell. The server keeps the time: when a schedule is due it
-// stores a firing, at most one pending per schedule. It starts nothing; a node that receives the
-// alarm, or sweeps, does. It is safe for concurrent use.
+// stores a firing, at most one pending per schedule. A node that receives the alarm, or sweeps,
+// then acts on it. It is safe for concurrent use.
 type Schedules struct {
-	cell *Cell
+	cell      *Cell
+	schedules bucket[schedule.Schedule] // all by name
+	fired     bucket[schedule.Schedule]
+	outcomes  bucket[schedule.Outcome]
 }
 
 // Schedules returns the cell's schedules.
-func (c *Cell) Schedules() *Schedules { return &Schedules{cell: c} }
+func (c *Cell) Schedules() *Schedules {
+	stream, n := c.names.SchedulesStream(), c.names
+	schedules := bucket[schedule.Schedule]{
+		cell: c, what: "schedule", stream: stream, prefix: n.Schedule(""), tokens: 1, decode: schedule.Decode,
+	}
+	fired := schedules
+	fired.what, fired.prefix = "firing", n.Fired("")
+	return &Schedules{c, schedules, fired, bucket[schedule.Outcome]{
+		cell: c, what: "outcome", stream: stream, prefix: n.Outcome(""), tokens: 1, decode: schedule.DecodeOutcome,
+	}}
+}
 
 // Add stores a schedule. It returns ErrScheduled if one has the name and replace is false, and
 // schedule.ErrBadSchedule for an invalid one.
 func (s *Schedules) Add(ctx context.Context, p schedule.Schedule, replace bool) error {
+	err := s.add(ctx, p, replace)
+	if api.IsBadSchedule(err) {
+		err = fmt.Errorf("%w: the server: %w", schedule.ErrBadSchedule, err)
+	}
+	if err != nil {
+		return fmt.Errorf("add schedule %q: %w", p.Name, err)
+	}
+	return nil
+}
+
+func (s *Schedules) add(ctx context.Context, p schedule.Schedule, replace bool) error {
 	if err := p.Check(); err != nil {
-		return fmt.Errorf("add schedule: %w", err)
+		return err
 	}
 	data, err := p.Encode()
 	if err != nil {
-		return fmt.Errorf("add schedule: %w", err)
-	}
-	n := s.cell.names
-	msg := &nats.Msg{Subject: n.Schedule(p.Name), Data: data, Header: nats.Header{
-		jetstream.ScheduleHeader:       []string{p.Timing.Pattern()},
-		jetstream.ScheduleTargetHeader: []string{n.Fired(p.Name)},
-	}}
-	if p.Timing.Zone != "" {
-		msg.Header[jetstream.ScheduleTimeZoneHeader] = []string{p.Timing.Zone}
-	}
-	if !replace {
-		msg.Header[layout.HeaderGuard] = []string{"0"}
-		if _, err := s.get(ctx, n.Fired(p.Name)); !errors.Is(err, api.ErrNoMessage) {
-			return fmt.Errorf("add schedule %s: %w", p.Name, orElse(err, ErrScheduled))
-		}
-	}
-	err = api.Promptly(ctx, func(ctx context.Context) error {
-		_, err := s.cell.api.Publish(ctx, msg)
 		return err
-	})
-	switch {
-	case api.IsConflict(err):
-		if have, err := s.get(ctx, n.Schedule(p.Name)); err == nil && bytes.Equal(have.Data, data) {
-			return nil // an earlier attempt whose answer was lost
+	}
+	h := nats.Header{}
+	if !replace {
+		if _, pending, err := s.fired.look(ctx, p.Name); err != nil || pending {
+			return orElse(err, ErrScheduled)
 		}
-		err = ErrScheduled
-	case api.IsBadSchedule(err):
-		err = fmt.Errorf("%w: the server: %w", schedule.ErrBadSchedule, err)
-	case err != nil:
-		err = s.cell.api.Explain(ctx, n.SchedulesStream(), err)
+		h = guard(0)
 	}
-	if err != nil {
-		return fmt.Errorf("add schedule %s: %w", p.Name, err)
+	h[jetstream.ScheduleHeader] = []string{p.Timing.Pattern()}
+	h[jetstream.ScheduleTargetHeader] = []string{s.cell.names.Fired(p.Name)}
+	if p.Timing.Zone != "" {
+		h[jetstream.ScheduleTimeZoneHeader] = []string{p.Timing.Zone}
 	}
-	return nil
+	_, err = s.schedules.write(ctx, api.Promptly, "put", p.Name, data, h)
+	if !api.IsConflict(err) {
+		return err
+	}
+	stored, err := s.cell.api.Last(ctx, s.schedules.stream, s.schedules.prefix+p.Name)
+	if err == nil && bytes.Equal(stored.Data, data) {
+		return nil // by an earlier attempt whose answer was lost
+	}
+	return ErrScheduled
 }
 
 // orElse returns err, or other if err is nil.
@@ -92,26 +100,23 @@ func orElse(err, other error) error {
 	return other
 }
 
-// Remove deletes a schedule, its pending firing, and its outcome. What a firing started continues.
+// Remove deletes a schedule, its pending firing, and its outcome. The effects of a firing continue.
 func (s *Schedules) Remove(ctx context.Context, name string) error {
-	if !content.IsToken(name) {
+	if !s.schedules.valid(name) {
 		return fmt.Errorf("remove schedule %q: %w", name, ErrNoSchedule)
 	}
-	n, there := s.cell.names, false
-	for _, subject := range []string{n.Schedule(name), n.Fired(name), n.Outcome(name)} {
-		_, err := s.get(ctx, subject)
-		if err != nil && !errors.Is(err, api.ErrNoMessage) {
-			return fmt.Errorf("remove schedule %s: %w", name, err)
-		}
-		there = there || err == nil
-	}
-	if !there {
-		return fmt.Errorf("remove schedule %s: %w", name, ErrNoSchedule)
+	n := s.cell.names
+	there, err := s.cell.api.Subjects(ctx, s.schedules.stream, n.AllOfSchedule(name))
+	if err == nil && len(there) == 0 {
+		err = ErrNoSchedule
 	}
 	for _, subject := range []string{n.Schedule(name), n.Fired(name), n.Outcome(name)} {
-		if err := s.cell.api.Purge(ctx, n.SchedulesStream(), subject, 0); err != nil {
-			return fmt.Errorf("remove schedule %s: %w", name, err)
+		if err == nil {
+			err = s.cell.api.Purge(ctx, s.schedules.stream, subject, 0)
 		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove schedule %q: %w", name, err)
 	}
 	return nil
 }
@@ -124,101 +129,68 @@ type Standing struct {
 	Pending time.Time        // when it fired, if that is not handled yet; else zero
 	Last    schedule.Outcome // of the last handled firing; zero if there is none
 	Over    bool             // it fired once and failed: only name, time and Last are known
-	Err     error            // this release cannot decode it; only its name is known
+	Err     error            // this release cannot decode it: only its name is known
 
 	record uint64 // the number of Last's record
 }
 
 // List returns all schedules, by name, including those that fired for the last time and are not
-// handled yet, or failed.
+// handled yet or failed.
 func (s *Schedules) List(ctx context.Context) ([]Standing, error) {
 	var names []string
-	for _, filter := range []string{s.cell.names.Schedule("*"), s.cell.names.Fired("*"), s.cell.names.Outcome("*")} {
-		more, err := s.names(ctx, filter)
+	for _, list := range []func(context.Context, string) ([]string, error){s.schedules.keys, s.fired.keys, s.outcomes.keys} {
+		more, err := list(ctx, "*")
 		if err != nil {
-			return nil, fmt.Errorf("list schedules: %w", err)
+			return nil, err
 		}
 		names = append(names, more...)
 	}
 	slices.Sort(names)
 	var out []Standing
 	for _, name := range slices.Compact(names) {
-		one, err := s.standing(ctx, name)
-		switch {
-		case errors.Is(err, api.ErrNoMessage): // it was removed meanwhile
-		case err != nil:
-			return nil, fmt.Errorf("list schedules: %s: %w", name, err)
-		default:
+		one, ok, err := s.standing(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("list schedules: %w", err)
+		}
+		if ok { // else it was removed meanwhile
 			out = append(out, one)
 		}
 	}
 	return out, nil
 }
 
-func (s *Schedules) standing(ctx context.Context, name string) (out Standing, err error) {
-	n := s.cell.names
-	fired, err := s.get(ctx, n.Fired(name))
-	if err != nil && !errors.Is(err, api.ErrNoMessage) {
-		return out, err
-	}
-	out.Pending = fired.Time
-	kept, err := s.get(ctx, n.Schedule(name))
-	if errors.Is(err, api.ErrNoMessage) {
-		if fired.Seq == 0 {
-			return s.over(ctx, name)
-		}
-		kept, err = fired, nil // the last time
-	}
+func (s *Schedules) standing(ctx context.Context, name string) (out Standing, ok bool, err error) {
+	fired, pending, err := s.fired.look(ctx, name)
 	if err != nil {
-		return out, err
+		return out, false, err
 	}
-	out.Schedule, out.Err = schedule.Decode(kept.Data)
-	if kept.Spoofed {
-		out.Err = api.ErrSpoofed
+	kept, there, err := s.schedules.look(ctx, name)
+	if err != nil {
+		return out, false, err
 	}
-	if out.Err != nil {
+	last, record, err := s.Outcome(ctx, name)
+	switch {
+	case there:
+	case pending: // the last time
+		kept = fired
+	case record > 0:
+		once := schedule.Schedule{Name: name, Timing: schedule.Timing{At: last.Due}, Created: last.Created}
+		return Standing{Schedule: once, Added: last.Created, Last: last, Over: true, record: record, Err: err}, true, nil
+	default:
+		return out, false, err
+	}
+	out = Standing{Schedule: kept.Value, Added: kept.At, Pending: fired.At, Err: kept.Err}
+	if kept.Err != nil {
 		out.Schedule = schedule.Schedule{Name: name}
 	}
-	out.Added = kept.Time
-	if out.Last, _, err = s.Outcome(ctx, name); out.Err == nil && !out.Last.Created.Equal(out.Created) {
-		out.Last = schedule.Outcome{} // of an earlier schedule with this name
+	if kept.Err != nil || last.Created.Equal(out.Created) { // else it is of an earlier schedule with this name
+		out.Last = last
 	}
-	return out, err
-}
-
-// over returns a schedule that no longer exists, if its outcome does.
-func (s *Schedules) over(ctx context.Context, name string) (Standing, error) {
-	o, record, err := s.Outcome(ctx, name)
-	if record == 0 {
-		return Standing{}, orElse(err, api.ErrNoMessage)
-	}
-	once := schedule.Schedule{Name: name, Timing: schedule.Timing{At: o.Due}, Created: o.Created}
-	return Standing{Schedule: once, Added: o.Created, Last: o, Over: true, record: record, Err: err}, nil
+	return out, true, err
 }
 
 // Fired returns the schedules with a pending firing.
-func (s *Schedules) Fired(ctx context.Context) ([]string, error) {
-	names, err := s.names(ctx, s.cell.names.Fired("*"))
-	if err != nil {
-		return nil, fmt.Errorf("list firings: %w", err)
-	}
-	return names, nil
-}
-
-// names returns the last tokens of the subjects that match a filter.
-func (s *Schedules) names(ctx context.Context, filter string) ([]string, error) {
-	all, err := s.cell.api.Subjects(ctx, s.cell.names.SchedulesStream(), filter)
-	var out []string
-	for subject := range all {
-		out = append(out, strings.TrimPrefix(subject, strings.TrimSuffix(filter, "*")))
-	}
-	return out, err
-}
-
-// get returns the message on a subject, as the leader knows it, or api.ErrNoMessage.
-func (s *Schedules) get(ctx context.Context, subject string) (api.Message, error) {
-	return s.cell.api.Last(ctx, s.cell.names.SchedulesStream(), subject)
-}
+func (s *Schedules) Fired(ctx context.Context) ([]string, error) { return s.fired.keys(ctx, "*") }
 
 // Firing is a schedule that fired.
 type Firing struct {
@@ -230,77 +202,46 @@ type Firing struct {
 
 // Firing returns the pending firing of a schedule, and whether there is one.
 func (s *Schedules) Firing(ctx context.Context, name string) (Firing, bool, error) {
-	n := s.cell.names
-	m, err := s.get(ctx, n.Fired(name))
-	switch {
-	case errors.Is(err, api.ErrNoMessage):
-		return Firing{}, false, nil
-	case err != nil:
-		return Firing{}, false, fmt.Errorf("firing of %s: %w", name, err)
+	it, pending, err := s.fired.look(ctx, name)
+	if !pending {
+		return Firing{}, false, err
 	}
-	f := Firing{Seq: m.Seq, At: m.Time}
-	f.Schedule, f.Err = schedule.Decode(m.Data)
-	by := n.Schedule(name)
-	if m.Spoofed || f.Err == nil && (f.Schedule.Name != name || m.Header.Get(jetstream.SchedulerHeader) != by) {
+	f := Firing{Schedule: it.Value, Seq: it.Seq, At: it.At, Err: it.Err}
+	by := it.Header.Get(jetstream.SchedulerHeader)
+	if errors.Is(f.Err, api.ErrSpoofed) || f.Err == nil && (f.Schedule.Name != name || by != s.cell.names.Schedule(name)) {
 		f.Err = fmt.Errorf("%w %q: another schedule fired it", schedule.ErrBadSchedule, name)
 	}
 	return f, true, nil
 }
 
-// Outcome returns the outcome of a schedule's last firing and the number of its record, 0 for
-// none.
+// Outcome returns the outcome of a schedule's last firing and the number of its record, 0 for none.
 func (s *Schedules) Outcome(ctx context.Context, name string) (schedule.Outcome, uint64, error) {
-	m, err := s.get(ctx, s.cell.names.Outcome(name))
-	switch {
-	case errors.Is(err, api.ErrNoMessage):
-		return schedule.Outcome{}, 0, nil
-	case err == nil && m.Spoofed:
-		err = api.ErrSpoofed
-	}
-	var o schedule.Outcome
-	if err == nil {
-		o, err = schedule.DecodeOutcome(m.Data)
-	}
-	if err != nil {
-		return o, m.Seq, fmt.Errorf("outcome of %s: %w", name, err)
-	}
-	return o, m.Seq, nil
+	it, _, err := s.outcomes.get(ctx, name)
+	return it.Value, it.Seq, err
 }
 
-// Record stores the outcome of a firing after the record with a number. It returns the number of
-// the new record, or ErrHandled if another one was stored meanwhile.
-func (s *Schedules) Record(ctx context.Context, name string, o schedule.Outcome, behind uint64) (uint64, error) {
+// Record stores the outcome of a firing after the record with the number last. It returns the number
+// of the new record, or ErrHandled if another one was stored meanwhile.
+func (s *Schedules) Record(ctx context.Context, name string, o schedule.Outcome, last uint64) (uint64, error) {
 	data, err := o.Encode()
 	if err != nil {
 		return 0, err
 	}
-	msg := &nats.Msg{Subject: s.cell.names.Outcome(name), Data: data, Header: nats.Header{
-		layout.HeaderGuard: []string{strconv.FormatUint(behind, 10)},
-	}}
-	seq, err := s.cell.api.Publish(ctx, msg)
-	switch {
-	case api.IsConflict(err):
-		return 0, fmt.Errorf("record outcome of %s: %w", name, ErrHandled)
-	case err != nil:
-		return 0, fmt.Errorf("record outcome of %s: %w", name, s.cell.api.Explain(ctx, s.cell.names.SchedulesStream(), err))
+	seq, err := s.outcomes.write(ctx, once, "put", name, data, guard(last))
+	if api.IsConflict(err) {
+		err = fmt.Errorf("record outcome of %q: %w", name, ErrHandled)
 	}
-	return seq, nil
+	return seq, err
 }
 
 // Settle deletes a handled firing. A newer one stays.
 func (s *Schedules) Settle(ctx context.Context, name string, seq uint64) error {
-	if err := s.cell.api.Purge(ctx, s.cell.names.SchedulesStream(), s.cell.names.Fired(name), seq+1); err != nil {
-		return fmt.Errorf("settle firing of %s: %w", name, err)
-	}
-	return nil
+	return s.fired.purge(ctx, name, seq)
 }
 
 // Forget deletes the record with a number, of a schedule that fires no more. A newer one stays.
 func (s *Schedules) Forget(ctx context.Context, name string, record uint64) error {
-	if err := s.cell.api.Purge(ctx, s.cell.names.SchedulesStream(), s.cell.names.Outcome(name), record+1); err != nil {
-		return fmt.Errorf("forget outcome of %s: %w", name, err)
-	}
-	return nil
+	return s.outcomes.purge(ctx, name, record)
 }
 
 // Expire deletes the outcome of a schedule that ended long ago.

@@ -200,7 +200,7 @@ const (
 	ticketSize    = 16
 )
 
-var errBadTicketKey = errors.New("the stored key is not valid")
+var errBadTicketKey = errors.New("the stored key of tickets is not valid")
 
 // Tickets makes and verifies the tickets of dispatches. A ticket is a keyed hash of session,
 // place and attempt. Only drivers have the cell's key; no journal holds it or anything derived
@@ -212,7 +212,7 @@ type Tickets struct {
 
 // Tickets returns the cell's tickets. The first driver of a cell makes the key.
 func (c *Cell) Tickets(ctx context.Context) (*Tickets, error) {
-	keys := byteBucket(c, c.names.Nodes(), 0)
+	keys := byteBucket(c, "key of tickets", c.names.Nodes(), 2)
 	for {
 		it, ok, err := keys.get(ctx, layout.TicketsKey)
 		if err == nil && !ok {
@@ -226,10 +226,7 @@ func (c *Cell) Tickets(ctx context.Context) (*Tickets, error) {
 		case err == nil && len(it.Value) != ticketKeySize:
 			err = errBadTicketKey
 		}
-		if err != nil {
-			return nil, fmt.Errorf("key of tickets: %w", err)
-		}
-		return &Tickets{key: it.Value}, nil
+		return &Tickets{key: it.Value}, err
 	}
 }
 

@@ -53,7 +53,7 @@ func TestAKeyThatWasTakenAwayIsMadeAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		before, err := c.Tickets(t.Context())
 		must(t, err)
-		must(t, byteBucket(c, c.names.Nodes(), 0).delete(t.Context(), layout.TicketsKey))
+		must(t, byteBucket(c, "key of tickets", c.names.Nodes(), 2).delete(t.Context(), layout.TicketsKey))
 		after, err := c.Tickets(t.Context())
 		must(t, err)
 		if before.Of("s", "t1-r1-c1", 1) == after.Of("s", "t1-r1-c1", 1) {

@@ -122,6 +122,9 @@ func (n Names) Schedule(name string) string { return n.NS + ".schedule." + name 
 func (n Names) Fired(name string) string    { return n.NS + ".fired." + name }
 func (n Names) Outcome(name string) string  { return n.NS + ".outcome." + name }
 
+// AllOfSchedule matches the subjects of a schedule, in the stream of schedules.
+func (n Names) AllOfSchedule(name string) string { return n.NS + ".*." + name }
+
 func (n Names) Run(s content.SessionID) string { return n.NS + ".run." + string(s) }
 func (n Names) AllRuns() string                { return n.NS + ".run.*" }
 

@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -53,7 +54,7 @@ func Open(file string, inner model.Model, cfg Config) (*Model, error) {
 	}
 	return &Model{
 		name: "record:" + filepath.Base(file), inner: inner, file: file, secrets: secrets(cfg.Secrets),
-		tape: tape{header: newHeader(inner)},
+		tape: tape{header: header{Version: version, Model: inner.Name(), Capabilities: capabilities(inner.Capabilities())}},
 	}, nil
 }
 
@@ -110,9 +111,11 @@ func (m *Model) replay(ctx context.Context, r model.Request, asked request, emit
 		return model.Reply{}, &model.Error{Class: content.ClassExhausted, Code: "not_recorded", Message: m.name + ": " + m.tape.explain(asked)}
 	}
 	if x.Failure != nil {
-		return model.Reply{}, x.Failure.err()
+		failed := model.Error(*x.Failure)
+		return model.Reply{}, &failed
 	}
-	reply := x.Reply.reply()
+	reply := model.Reply(*x.Reply)
+	reply.Items = content.DetachItems(reply.Items)
 	if err := deltas.Stream(ctx, reply.Items, chunk, emit); err != nil {
 		return model.Reply{}, err
 	}
@@ -127,11 +130,11 @@ func (m *Model) record(ctx context.Context, r model.Request, asked request, emit
 	x := exchange{Key: asked.key, Attempt: r.Attempt, Request: asked.canonical}
 	switch e, typed := errors.AsType[*model.Error](err); {
 	case typed:
-		x.Failure = newFailure(e)
+		x.Failure = (*recordedFailure)(e)
 	case err != nil:
 		return reply, err
 	default:
-		x.Reply = newReply(reply)
+		x.Reply = new(recordedReply(reply))
 	}
 	if failed := m.keep(x); failed != nil {
 		return model.Reply{}, &model.Error{Class: content.ClassOther, Code: "record", Message: fmt.Sprintf("cassette %s: %v", m.file, failed), Usage: reply.Usage}
@@ -141,13 +144,14 @@ func (m *Model) record(ctx context.Context, r model.Request, asked request, emit
 
 // keep adds an exchange and writes the cassette.
 func (m *Model) keep(x exchange) error {
-	line, err := x.line(m.secrets)
+	raw, err := json.Marshal(x)
 	if err != nil {
-		return err
+		return fmt.Errorf("an exchange: %w", err)
 	}
+	x.line = conceal(raw, m.secrets)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tape.add(x.Key, x.Attempt, line)
+	m.tape.add(x)
 	data, err := m.tape.bytes()
 	if err != nil {
 		return err

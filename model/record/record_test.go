@@ -110,6 +110,9 @@ func TestReplayRepeatsTheModelsReplies(t *testing.T) {
 	if got := m.Capabilities(); got != rich().Capabilities() {
 		t.Errorf("capabilities %+v", got)
 	}
+	if data, err := os.ReadFile(file); err != nil || string(m.Source()) != string(data) {
+		t.Errorf("Source = %q, %v", m.Source(), err)
+	}
 	if m.Name() != "replay:tape.jsonl" {
 		t.Errorf("name %q", m.Name())
 	}
@@ -169,11 +172,14 @@ func TestChangedRequestFailsWithADiff(t *testing.T) {
 	}
 	for _, want := range []string{
 		"the most similar of 2 is number 2", "Be brief.", "Be thorough.",
-		`-      "text": "Read the file a.txt, please."`, `+      "text": "Read the file b.txt, please."`,
+		`-     "text": "Read the file a.txt, please."`, `+     "text": "Read the file b.txt, please."`,
 	} {
 		if !strings.Contains(e.Message, want) {
 			t.Errorf("the message lacks %q:\n%s", want, e.Message)
 		}
+	}
+	if got, want := e.Message[strings.Index(e.Message, "\n-"):], "\n-…"; !strings.HasPrefix(got, want) {
+		t.Errorf("the first removed line is not shortened:\n%s", e.Message)
 	}
 	if len(e.Message) > 3000 {
 		t.Errorf("the message has %d bytes:\n%s", len(e.Message), e.Message)
@@ -190,6 +196,21 @@ func TestChangedRequestFailsWithADiff(t *testing.T) {
 		if _, err := m.Call(t.Context(), other, quiet); err == nil {
 			t.Errorf("%s: answered all the same", name)
 		}
+	}
+}
+
+func TestALongDiffIsCut(t *testing.T) {
+	t.Parallel()
+	var much []content.Item
+	for i := range 100 {
+		much = append(much, content.UserText(strings.Repeat("x", 10*i)))
+	}
+	m := open(t, recorded(t, rich(), record.Config{}, modeltest.Ask("hi")), nil, record.Config{})
+	r := modeltest.Ask("hi")
+	r.Transcript = append(r.Transcript, much...)
+	_, err := m.Call(t.Context(), r, quiet)
+	if err == nil || !strings.Contains(err.Error(), " more lines") || len(err.Error()) > 5000 || !strings.Contains(err.Error(), "xxx…") {
+		t.Errorf("Call = %v", err)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/model"
 )
 
 // version is the version of the file format.
@@ -17,16 +16,8 @@ const version = 1
 
 // tape is the content of a cassette.
 type tape struct {
-	header header
-	marks  []mark
-	lines  [][]byte // encoded, when recording
-	played []exchange
-}
-
-// mark identifies the request of a line.
-type mark struct {
-	key     string
-	attempt int
+	header    header
+	exchanges []exchange
 }
 
 // header is the first line.
@@ -47,20 +38,19 @@ type capabilities struct {
 	ContextTokens int  `json:"context_tokens,omitempty"`
 }
 
-func newHeader(m model.Model) header {
-	return header{Version: version, Model: m.Name(), Capabilities: capabilities(m.Capabilities())}
-}
-
 // exchange is one request and its reply or failure.
 type exchange struct {
-	Key     string          `json:"key"`
-	Attempt int             `json:"attempt"`
-	Reply   *reply          `json:"reply,omitempty"`
-	Failure *failure        `json:"failure,omitempty"`
-	Request json.RawMessage `json:"request"`
+	Key     string           `json:"key"`
+	Attempt int              `json:"attempt"`
+	Reply   *recordedReply   `json:"reply,omitempty"`
+	Failure *recordedFailure `json:"failure,omitempty"`
+	Request json.RawMessage  `json:"request"`
+
+	line []byte // encoded, when recording
 }
 
-type reply struct {
+// recordedReply is a model.Reply in JSON.
+type recordedReply struct {
 	Items        []content.Item       `json:"items,omitempty"`
 	Usage        content.Usage        `json:"usage"`
 	FinishReason content.FinishReason `json:"finish_reason,omitempty"`
@@ -68,17 +58,8 @@ type reply struct {
 	ResponseID   string               `json:"response_id,omitempty"`
 }
 
-func newReply(r model.Reply) *reply {
-	return &reply{Items: r.Items, Usage: r.Usage, FinishReason: r.FinishReason, Model: r.Model, ResponseID: r.ResponseID}
-}
-
-func (r *reply) reply() model.Reply {
-	return model.Reply{
-		Items: content.DetachItems(r.Items), Usage: r.Usage, FinishReason: r.FinishReason, Model: r.Model, ResponseID: r.ResponseID,
-	}
-}
-
-type failure struct {
+// recordedFailure is a model.Error in JSON.
+type recordedFailure struct {
 	Class      content.ErrorClass `json:"class"`
 	Code       string             `json:"code,omitempty"`
 	Message    string             `json:"message"`
@@ -86,31 +67,14 @@ type failure struct {
 	Usage      content.Usage      `json:"usage"`
 }
 
-func newFailure(e *model.Error) *failure {
-	return &failure{Class: e.Class, Code: e.Code, Message: e.Message, RetryAfter: e.RetryAfter, Usage: e.Usage}
-}
-
-func (f *failure) err() error {
-	return &model.Error{Class: f.Class, Code: f.Code, Message: f.Message, RetryAfter: f.RetryAfter, Usage: f.Usage}
-}
-
-// line returns the encoded exchange.
-func (x exchange) line(secrets []secret) ([]byte, error) {
-	raw, err := json.Marshal(x)
-	if err != nil {
-		return nil, fmt.Errorf("an exchange: %w", err)
-	}
-	return conceal(raw, secrets), nil
-}
-
 // add adds an exchange, replacing an earlier one for the same request.
-func (t *tape) add(key string, attempt int, line []byte) {
-	m := mark{key, attempt}
-	if i := slices.Index(t.marks, m); i >= 0 {
-		t.lines[i] = line
+func (t *tape) add(x exchange) {
+	same := func(y exchange) bool { return y.Key == x.Key && y.Attempt == x.Attempt }
+	if i := slices.IndexFunc(t.exchanges, same); i >= 0 {
+		t.exchanges[i] = x
 		return
 	}
-	t.marks, t.lines = append(t.marks, m), append(t.lines, line)
+	t.exchanges = append(t.exchanges, x)
 }
 
 func (t *tape) bytes() ([]byte, error) {
@@ -118,8 +82,11 @@ func (t *tape) bytes() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the header: %w", err)
 	}
-	lines := append([][]byte{head}, t.lines...)
-	return append(bytes.Join(lines, []byte("\n")), '\n'), nil
+	out := append(head, '\n')
+	for _, x := range t.exchanges {
+		out = append(append(out, x.line...), '\n')
+	}
+	return out, nil
 }
 
 // parseTape parses a cassette.
@@ -163,14 +130,14 @@ func (t *tape) read(line []byte) error {
 	if x.Key == "" || (x.Reply == nil) == (x.Failure == nil) {
 		return errors.New("not an exchange: want a key and either a reply or a failure")
 	}
-	t.played = append(t.played, x)
+	t.exchanges = append(t.exchanges, x)
 	return nil
 }
 
 // find returns the exchange of an attempt, otherwise of the latest earlier attempt,
 // otherwise of the first one.
 func (t *tape) find(key string, attempt int) (found exchange, ok bool) {
-	for _, x := range t.played {
+	for _, x := range t.exchanges {
 		if x.Key != key {
 			continue
 		}

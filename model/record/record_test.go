@@ -203,7 +203,7 @@ func TestALongDiffIsCut(t *testing.T) {
 	t.Parallel()
 	var much []content.Item
 	for i := range 100 {
-		much = append(much, content.UserText(strings.Repeat("x", 10*i)))
+		much = append(much, content.UserText(strings.Repeat("x", 100*i)))
 	}
 	m := open(t, recorded(t, rich(), record.Config{}, modeltest.Ask("hi")), nil, record.Config{})
 	r := modeltest.Ask("hi")

@@ -42,5 +42,5 @@ replies:
 func ExampleParse_wrong() {
 	_, err := scripted.Parse("hello.yaml", []byte("replies:\n  - text: Hi\n    dealy: 2s\n"))
 	fmt.Println(err)
-	// Output: script hello.yaml:3:5: reply 1 has no field "dealy": it has calls, chunk, delay, error, finish_reason, reasoning, repeat, text, usage
+	// Output: script hello.yaml:3:5: unknown field "dealy"
 }

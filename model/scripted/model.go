@@ -2,6 +2,7 @@ package scripted
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ func Parse(name string, data []byte) (*Model, error) {
 	if name == "" {
 		name = "script"
 	}
-	s, err := document{name: name}.script(data)
+	s, err := parse(name, data)
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +80,13 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 	if err != nil {
 		return model.Reply{}, err
 	}
-	if err := wait(ctx, rep.delay); err != nil {
+	if err := wait(ctx, time.Duration(rep.Delay)); err != nil {
 		return model.Reply{}, err
 	}
-	if f := rep.fail; f != nil && (f.attempts == 0 || r.Attempt <= f.attempts) {
-		return model.Reply{}, &model.Error{Class: f.class, Code: f.code, Message: f.message, RetryAfter: f.retryAfter}
+	if f := rep.Failure; f != nil && (f.Attempts == 0 || r.Attempt <= int(f.Attempts)) {
+		return model.Reply{}, &model.Error{
+			Class: f.Class, Code: string(f.Code), Message: cmp.Or(string(f.Message), "the script says so"), RetryAfter: time.Duration(f.RetryAfter),
+		}
 	}
 	item, err := rep.item(ctx, given+1, viewOf(r.Transcript))
 	if ctx.Err() != nil {
@@ -93,12 +96,12 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 		return model.Reply{}, &model.Error{Class: content.ClassInvalid, Code: "template", Message: m.name + ": " + err.Error()}
 	}
 	items := []content.Item{item}
-	if err := deltas.Stream(ctx, items, rep.chunk, emit); err != nil {
+	if err := deltas.Stream(ctx, items, int(min(rep.Chunk, maxSize)), emit); err != nil {
 		return model.Reply{}, err
 	}
 	return model.Reply{
 		Items:        items,
-		Usage:        rep.usage,
+		Usage:        content.Usage{InputTokens: int64(rep.Usage.Input), OutputTokens: int64(rep.Usage.Output)},
 		FinishReason: rep.finishReason(),
 		Model:        m.name,
 		ResponseID:   fmt.Sprintf("scripted_%d", given+1),
@@ -117,11 +120,11 @@ func assistants(transcript []content.Item) int {
 
 // pick returns the reply after the given ones.
 func (m *Model) pick(given int) (reply, error) {
-	all := m.script.replies
+	all := m.script.Replies
 	if given < len(all) {
 		return all[given], nil
 	}
-	if m.script.repeat {
+	if m.script.Repeat {
 		return all[len(all)-1], nil
 	}
 	noun := "replies"
@@ -153,35 +156,32 @@ func wait(ctx context.Context, d time.Duration) error {
 // item renders reply number of a session.
 func (r reply) item(ctx context.Context, number int, data view) (content.Item, error) {
 	item := content.Item{Kind: content.Assistant}
-	if r.reasoning != "" {
-		item.Parts = append(item.Parts, content.Part{Kind: content.ReasoningKind, Text: r.reasoning})
+	if r.Reasoning != "" {
+		item.Parts = append(item.Parts, content.Part{Kind: content.ReasoningKind, Text: string(r.Reasoning)})
 	}
-	if r.text != nil {
-		s, err := r.text.render(ctx, data)
+	if r.Text != nil {
+		s, err := r.Text.render(ctx, data)
 		if err != nil {
 			return content.Item{}, err
 		}
 		item.Parts = append(item.Parts, content.TextPart(s))
 	}
-	for i, c := range r.calls {
-		input, err := c.input.render(ctx, data)
+	for i, c := range r.Calls {
+		input, err := c.Input.render(ctx, data)
 		if err != nil {
 			return content.Item{}, err
 		}
-		id := c.id
-		if id == "" {
-			id = fmt.Sprintf("call_%d_%d", number, i+1)
-		}
-		item.Parts = append(item.Parts, content.CallPart(content.ToolCall{Name: c.name, Input: input, ProviderID: id}))
+		id := cmp.Or(string(c.ID), fmt.Sprintf("call_%d_%d", number, i+1))
+		item.Parts = append(item.Parts, content.CallPart(content.ToolCall{Name: string(c.Name), Input: input, ProviderID: id}))
 	}
 	return item, nil
 }
 
 func (r reply) finishReason() content.FinishReason {
 	switch {
-	case r.finish != "":
-		return r.finish
-	case len(r.calls) > 0:
+	case r.Finish != "":
+		return r.Finish
+	case len(r.Calls) > 0:
 		return content.ToolCalls
 	}
 	return content.Completed

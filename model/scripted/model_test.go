@@ -182,11 +182,11 @@ replies:
 func TestFailingTemplatesFailTheCall(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{
-		`{text: "a {{(index .Results 3).Text}}"}`:             "reply 1, text, line 1: at <index .Results 3>: error calling index: ",
-		`{text: "{{.Nope}}"}`:                                 "reply 1, text, line 1: at <.Nope>: can't evaluate field Nope",
-		`{text: a, calls: [{name: x, input: {p: "{{.X}}"}}]}`: "reply 1, call 1, input.p, line 1: at <.X>",
-		`{text: "{{range 2000000}}xxx{{end}}"}`:               "reply 1, text, line 1: wrote more than 1 MiB",
-		`{text: "{{(index .Results 0).JSON.none}}"}`:          `reply 1, text, line 1: at <index .Results 0>`,
+		`{text: "a {{(index .Results 3).Text}}"}`:             "replies[0].text, line 1: at <index .Results 3>: error calling index: ",
+		`{text: "{{.Nope}}"}`:                                 "replies[0].text, line 1: at <.Nope>: can't evaluate field Nope",
+		`{text: a, calls: [{name: x, input: {p: "{{.X}}"}}]}`: "replies[0].calls[0].input.p, line 1: at <.X>",
+		`{text: "{{range 2000000}}xxx{{end}}"}`:               "replies[0].text, line 1: wrote more than 1 MiB",
+		`{text: "{{(index .Results 0).JSON.none}}"}`:          `replies[0].text, line 1: at <index .Results 0>`,
 	} {
 		e := fails(t, parse(t, "replies:\n  - "+source), after())
 		if e.Class != content.ClassInvalid || e.Code != "template" || !strings.Contains(e.Message, want) {

@@ -1,12 +1,12 @@
 package scripted
 
 import (
+	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/turnlog/turnlog/content"
@@ -14,205 +14,95 @@ import (
 
 // script is a parsed script.
 type script struct {
-	replies []reply
-	repeat  bool // the last one
+	Replies []reply `yaml:"replies"`
+	Repeat  bool    `yaml:"repeat"` // the last reply
 }
 
 type reply struct {
-	text      *text // nil: none
-	reasoning string
-	calls     []call
-	usage     content.Usage
-	finish    content.FinishReason // empty: depends on the calls
-	delay     time.Duration
-	chunk     int
-	fail      *failure // nil: never
+	Text      *text                `yaml:"text"` // nil: none
+	Reasoning str                  `yaml:"reasoning"`
+	Calls     []call               `yaml:"calls"`
+	Usage     usage                `yaml:"usage"`
+	Finish    content.FinishReason `yaml:"finish_reason"` // empty: depends on the calls
+	Delay     duration             `yaml:"delay"`
+	Chunk     count                `yaml:"chunk"`
+	Failure   *failure             `yaml:"error"` // nil: never fails
+	Repeat    bool                 `yaml:"repeat"`
 }
 
 type call struct {
-	id    string // empty: derived
-	name  string
-	input value
+	ID    str   `yaml:"id"` // empty: derived
+	Name  str   `yaml:"name"`
+	Input input `yaml:"input"`
+}
+
+type usage struct {
+	Input  count `yaml:"input"`
+	Output count `yaml:"output"`
 }
 
 type failure struct {
-	class      content.ErrorClass
-	code       string
-	message    string
-	retryAfter time.Duration
-	attempts   int // 0: all
+	Class      content.ErrorClass `yaml:"class"`
+	Code       str                `yaml:"code"`
+	Message    str                `yaml:"message"`
+	RetryAfter duration           `yaml:"retry_after"`
+	Attempts   count              `yaml:"attempts"` // 0: all
 }
 
-func (d document) script(data []byte) (script, error) {
-	root, err := d.parse(data)
-	if err != nil {
-		return script{}, err
+// check rejects what can never be returned, and completes the script.
+func (s *script) check(root ast.Node) error {
+	if len(s.Replies) == 0 {
+		return errors.New("no replies: write replies: with at least one reply")
 	}
-	if root == nil {
-		return script{}, fmt.Errorf("script %s: the file is empty: write replies: with at least one reply", d.name)
-	}
-	var s script
-	err = d.mapping(root, "a script", map[string]fieldFunc{
-		"replies": func(n ast.Node) error { return d.replies(n, &s) },
-		"repeat":  func(n ast.Node) error { return d.repeat(n, &s) },
-	})
-	if err != nil {
-		return script{}, err
-	}
-	if len(s.replies) == 0 {
-		return script{}, fmt.Errorf("script %s: no replies: write replies: with at least one reply", d.name)
-	}
-	return s, nil
-}
-
-func (d document) replies(n ast.Node, s *script) error {
-	nodes, err := d.list(n, "replies")
-	if err != nil {
-		return err
-	}
-	for i, node := range nodes {
-		r, err := d.reply(node, i+1, func(repeat ast.Node) error {
-			if i != len(nodes)-1 {
-				return d.errorf(repeat, "reply %d: repeat: only the last reply can be repeated", i+1)
-			}
-			return d.repeat(repeat, s)
-		})
-		if err != nil {
-			return err
+	for i := range s.Replies {
+		r := &s.Replies[i]
+		problem := r.problem()
+		if r.Repeat && i < len(s.Replies)-1 {
+			problem = "only the last reply can be repeated"
 		}
-		s.replies = append(s.replies, r)
+		if problem != "" {
+			at := root
+			if path, err := yaml.PathString(fmt.Sprintf("$.replies[%d]", i)); err == nil {
+				at, _ = path.FilterNode(root) // which holds the reply
+			}
+			return wrong(at.GetToken(), "replies[%d]: %s", i, problem)
+		}
+		s.Repeat = s.Repeat || r.Repeat
 	}
 	return nil
 }
 
-// repeat is a field of the script or of its last reply.
-func (d document) repeat(n ast.Node, s *script) error {
-	v, err := d.boolean(n, "repeat")
-	s.repeat = s.repeat || v
-	return err
-}
-
-func (d document) reply(n ast.Node, number int, repeat fieldFunc) (reply, error) {
-	var r reply
-	who := fmt.Sprintf("reply %d", number)
-	err := d.mapping(n, who, map[string]fieldFunc{
-		"text": func(n ast.Node) error {
-			t, err := d.template(n, who+", text")
-			r.text = &t
-			return err
-		},
-		"reasoning":     func(n ast.Node) (err error) { r.reasoning, err = d.text(n, who+", reasoning"); return err },
-		"calls":         func(n ast.Node) (err error) { r.calls, err = d.calls(n, who); return err },
-		"usage":         func(n ast.Node) (err error) { r.usage, err = d.usage(n, who+", usage"); return err },
-		"delay":         func(n ast.Node) (err error) { r.delay, err = d.duration(n, who+", delay"); return err },
-		"chunk":         func(n ast.Node) (err error) { r.chunk, err = d.small(n, who+", chunk"); return err },
-		"finish_reason": func(n ast.Node) (err error) { r.finish, err = d.finish(n, who+", finish_reason"); return err },
-		"error":         func(n ast.Node) (err error) { r.fail, err = d.failure(n, who+", error"); return err },
-		"repeat":        repeat,
-	})
-	if err != nil {
-		return reply{}, err
-	}
-	return r, d.sensible(n, who, r)
-}
-
-// sensible rejects a reply without content and content that can never be returned.
-func (d document) sensible(n ast.Node, who string, r reply) error {
-	says := r.text != nil || r.reasoning != "" || len(r.calls) > 0
+// problem returns why a reply can never be returned, or "".
+func (r *reply) problem() string {
+	says := r.Text != nil || r.Reasoning != "" || len(r.Calls) > 0
+	f := r.Failure
 	switch {
-	case r.fail == nil && !says:
-		return d.errorf(n, "%s says nothing: give it text, calls or error", who)
-	case r.fail != nil && r.fail.attempts == 0 && says:
-		return d.errorf(n, "%s always fails, so its content is never returned: limit the failures with error.attempts", who)
-	case r.fail != nil && r.fail.attempts > 0 && !says:
-		return d.errorf(n, "%s says nothing once its failing attempts are over: give it text or calls", who)
+	case slices.ContainsFunc(r.Calls, func(c call) bool { return c.Name == "" }):
+		return "a call has no name: say which tool is called"
+	case r.Finish != "" && !slices.Contains(finishReasons(), r.Finish):
+		return fmt.Sprintf("finish_reason %q is unknown: use one of %s", r.Finish, join(finishReasons()))
+	case f == nil && !says:
+		return "it says nothing: give it text, calls or error"
+	case f == nil:
+		return ""
+	case !slices.Contains(errorClasses(), f.Class):
+		return fmt.Sprintf("error.class %q is unknown: use one of %s", f.Class, join(errorClasses()))
+	case f.Attempts == 0 && says:
+		return "it always fails, so its content is never returned: limit the failures with error.attempts"
+	case f.Attempts > 0 && !says:
+		return "it says nothing after its failing attempts: give it text or calls"
 	}
-	return nil
+	return ""
 }
 
-func (d document) calls(n ast.Node, who string) ([]call, error) {
-	nodes, err := d.list(n, who+", calls")
-	if err != nil {
-		return nil, err
-	}
-	var calls []call
-	for i, node := range nodes {
-		c, err := d.call(node, fmt.Sprintf("%s, call %d", who, i+1))
-		if err != nil {
-			return nil, err
-		}
-		calls = append(calls, c)
-	}
-	return calls, nil
+func join[T ~string](words []T) string {
+	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(words)), ", "), "[]")
 }
 
-func (d document) call(n ast.Node, who string) (call, error) {
-	c := call{input: value{kind: object}}
-	err := d.mapping(n, who, map[string]fieldFunc{
-		"name": func(n ast.Node) (err error) { c.name, err = d.text(n, who+", name"); return err },
-		"id":   func(n ast.Node) (err error) { c.id, err = d.text(n, who+", id"); return err },
-		"input": func(n ast.Node) (err error) {
-			if _, ok := n.(*ast.MappingNode); !ok {
-				return d.wrongType(n, who+", input", "a mapping")
-			}
-			c.input, err = d.value(n, who+", input", 0)
-			return err
-		},
-	})
-	if err == nil && c.name == "" {
-		err = d.errorf(n, "%s: name is missing: say which tool is called", who)
-	}
-	return c, err
-}
-
-func (d document) usage(n ast.Node, who string) (content.Usage, error) {
-	var u content.Usage
-	err := d.mapping(n, who, map[string]fieldFunc{
-		"input":  func(n ast.Node) (err error) { u.InputTokens, err = d.count(n, who+".input"); return err },
-		"output": func(n ast.Node) (err error) { u.OutputTokens, err = d.count(n, who+".output"); return err },
-	})
-	return u, err
-}
-
-func (d document) failure(n ast.Node, who string) (*failure, error) {
-	f := &failure{message: "the script says so"}
-	err := d.mapping(n, who, map[string]fieldFunc{
-		"class":       func(n ast.Node) (err error) { f.class, err = d.class(n, who+".class"); return err },
-		"code":        func(n ast.Node) (err error) { f.code, err = d.text(n, who+".code"); return err },
-		"message":     func(n ast.Node) (err error) { f.message, err = d.text(n, who+".message"); return err },
-		"retry_after": func(n ast.Node) (err error) { f.retryAfter, err = d.duration(n, who+".retry_after"); return err },
-		"attempts":    func(n ast.Node) (err error) { f.attempts, err = d.small(n, who+".attempts"); return err },
-	})
-	if err == nil && f.class == "" {
-		err = d.errorf(n, "%s: class is missing: one of %s", who, join(errorClasses()))
-	}
-	return f, err
-}
-
-func (d document) small(n ast.Node, what string) (int, error) {
-	v, err := d.count(n, what)
-	if err == nil && v > math.MaxInt32 {
-		err = d.errorf(n, "%s: %d is out of range", what, v)
-	}
-	return int(v), err
-}
-
-func (d document) class(n ast.Node, what string) (content.ErrorClass, error) {
-	return oneOf(d, n, what, errorClasses())
-}
-
-func (d document) finish(n ast.Node, what string) (content.FinishReason, error) {
-	return oneOf(d, n, what, []content.FinishReason{
+func finishReasons() []content.FinishReason {
+	return []content.FinishReason{
 		content.Completed, content.ToolCalls, content.MaxTokens, content.Blocked, content.Compaction, content.Other,
-	})
-}
-
-func oneOf[T ~string](d document, n ast.Node, what string, known []T) (T, error) {
-	s, err := d.text(n, what)
-	if err == nil && !slices.Contains(known, T(s)) {
-		err = d.errorf(n, "%s: %q is unknown: use one of %s", what, s, join(known))
 	}
-	return T(s), err
 }
 
 func errorClasses() []content.ErrorClass {
@@ -221,15 +111,4 @@ func errorClasses() []content.ErrorClass {
 		content.ClassAuth, content.ClassBilling, content.ClassInvalid, content.ClassTooLong, content.ClassBlocked,
 		content.ClassExhausted, content.ClassLost, content.ClassOther,
 	}
-}
-
-func join[T ~string](words []T) string {
-	var b strings.Builder
-	for i, w := range words {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(string(w))
-	}
-	return b.String()
 }

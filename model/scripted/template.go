@@ -11,6 +11,7 @@ import (
 	"text/template"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -22,28 +23,27 @@ type text struct {
 	tmpl  *template.Template // nil: plain
 }
 
-// template parses a string node.
-func (d document) template(n ast.Node, where string) (text, error) {
-	s, err := d.text(n, where)
-	if err != nil || !strings.Contains(s, "{{") {
-		return text{where: where, plain: s}, err
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (t *text) UnmarshalYAML(n ast.Node) error {
+	var s str
+	if err := s.UnmarshalYAML(n); err != nil {
+		return err
 	}
-	tmpl, err := template.New(where).Option("missingkey=error").Parse(s)
-	if err != nil {
-		line, message := templateLine(err, where)
-		return text{}, d.errorAtLine(n, line, where+": "+message)
+	*t = text{where: place(n), plain: string(s)}
+	if !strings.Contains(t.plain, "{{") {
+		return nil
 	}
-	return text{where: where, tmpl: tmpl}, nil
-}
-
-// errorAtLine returns an error at a line, counted from 1, of the text of n. Only a
-// literal block has the same lines as the file.
-func (d document) errorAtLine(n ast.Node, line int, message string) error {
-	block, ok := n.(*ast.LiteralNode)
-	if !ok || line == 0 || !strings.HasPrefix(block.Start.Value, "|") {
-		return d.errorf(n, "%s", message)
+	var err error
+	t.tmpl, err = template.New(t.where).Option("missingkey=error").Parse(t.plain)
+	if err == nil {
+		return nil
 	}
-	return fmt.Errorf("script %s:%d: %s", d.name, block.Start.Position.Line+line, message)
+	line, message := templateLine(err, t.where)
+	at := *n.GetToken()
+	if block, ok := n.(*ast.LiteralNode); ok && strings.HasPrefix(block.Start.Value, "|") { // with the lines of the file
+		at = token.Token{Position: &token.Position{Line: block.Start.Position.Line + line, Column: 1}}
+	}
+	return wrong(&at, "%s: %s", t.where, message)
 }
 
 // templateLine parses "template: where:line: message" and, from a running template,

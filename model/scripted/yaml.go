@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -22,86 +21,59 @@ const (
 	maxDepth = 64 // of nested lists and mappings
 )
 
-// document is a YAML document. Errors of its methods start with the name of the script,
-// the line and the column.
-type document struct {
-	name string
-}
-
-// fieldFunc handles the value of a field in a mapping.
-type fieldFunc = func(value ast.Node) error
-
-func (d document) errorf(n ast.Node, format string, args ...any) error {
-	var at *token.Position
-	if t := n.GetToken(); t != nil {
-		at = t.Position
+// parse parses a script. Its errors have one line that begins with the name, the line and
+// the column.
+func parse(name string, data []byte) (script, error) {
+	var s script
+	err := s.decode(data)
+	if e, ok := errors.AsType[yaml.Error](err); ok && e.GetToken() != nil {
+		at, message := e.GetToken().Position, e.GetMessage()
+		if typed, ok := errors.AsType[*yaml.TypeError](err); ok {
+			message = fmt.Sprintf("want a %s", typed.DstType)
+		}
+		return s, fmt.Errorf("script %s:%d:%d: %s", name, at.Line, at.Column, message)
 	}
-	return d.errorAt(at, fmt.Sprintf(format, args...))
-}
-
-func (d document) errorAt(at *token.Position, message string) error {
-	if at == nil {
-		return fmt.Errorf("script %s: %s", d.name, message)
+	if err != nil {
+		return s, fmt.Errorf("script %s: %w", name, err)
 	}
-	return fmt.Errorf("script %s:%d:%d: %s", d.name, at.Line, at.Column, message)
+	return s, nil
 }
 
-// parse parses the document in data. It returns nil if data is empty.
-func (d document) parse(data []byte) (ast.Node, error) {
+func (s *script) decode(data []byte) error {
 	if len(data) > maxSize {
-		return nil, fmt.Errorf("script %s: %d bytes, at most %d", d.name, len(data), maxSize)
+		return fmt.Errorf("%d bytes, at most %d", len(data), maxSize)
 	}
-	if bad := invalidUTF8(data); bad >= 0 {
-		return nil, fmt.Errorf("script %s:%d: not UTF-8", d.name, 1+bytes.Count(data[:bad], []byte("\n")))
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		if !utf8.Valid(line) {
+			return fmt.Errorf("line %d is not UTF-8", i+1)
+		}
 	}
 	tokens := lexer.Tokenize(strings.TrimPrefix(string(data), "\ufeff"))
-	if at := tooDeep(tokens); at != nil {
-		return nil, d.errorAt(at, fmt.Sprintf("lists and mappings nest deeper than %d", maxDepth))
+	if t := tooDeep(tokens); t != nil {
+		return wrong(t, "lists and mappings nest deeper than %d", maxDepth)
 	}
 	file, err := parser.Parse(tokens, 0)
-	if err != nil {
-		return nil, d.syntax(err)
+	switch {
+	case err != nil:
+		return err //nolint:wrapcheck // parse adds the name
+	case len(file.Docs) > 1:
+		return wrong(file.Docs[1].Start, "a script is one document, but a second one begins here")
+	case len(file.Docs) == 0 || file.Docs[0].Body == nil:
+		return errors.New("the file is empty: write replies: with at least one reply")
 	}
-	if len(file.Docs) == 0 {
-		return nil, nil
+	var c checker
+	if ast.Walk(&c, file.Docs[0].Body); c.err != nil {
+		return c.err
 	}
-	if len(file.Docs) > 1 {
-		return nil, d.second(file.Docs[1])
+	if err := yaml.NodeToValue(file.Docs[0].Body, s, yaml.Strict()); err != nil {
+		return err //nolint:wrapcheck // parse adds the name
 	}
-	return file.Docs[0].Body, nil
+	return s.check(file.Docs[0].Body)
 }
 
-func (d document) second(doc *ast.DocumentNode) error {
-	var at *token.Position
-	if doc.Start != nil {
-		at = doc.Start.Position
-	}
-	return d.errorAt(at, "a script is one document, but a second one begins here")
-}
-
-// syntax returns the position and message of the parser's error, which has several
-// lines.
-func (d document) syntax(err error) error {
-	if e, ok := errors.AsType[yaml.Error](err); ok && e.GetToken() != nil {
-		return d.errorAt(e.GetToken().Position, e.GetMessage())
-	}
-	return fmt.Errorf("script %s: %w", d.name, err)
-}
-
-func invalidUTF8(data []byte) int {
-	for i := 0; i < len(data); {
-		r, size := utf8.DecodeRune(data[i:])
-		if r == utf8.RuneError && size == 1 {
-			return i
-		}
-		i += size
-	}
-	return -1
-}
-
-// tooDeep returns the position of brackets or list entries that nest too deeply on one
+// tooDeep returns the first of the brackets or list entries that nest too deeply on one
 // line, for which the parser would take minutes. Nesting by indentation is harmless.
-func tooDeep(tokens token.Tokens) *token.Position {
+func tooDeep(tokens token.Tokens) *token.Token {
 	brackets, entries := 0, 0
 	for _, t := range tokens {
 		switch t.Type {
@@ -117,126 +89,80 @@ func tooDeep(tokens token.Tokens) *token.Position {
 			entries = 0
 		}
 		if brackets > maxDepth || entries > maxDepth {
-			return t.Position
+			return t
 		}
 	}
 	return nil
 }
 
-// mapping passes each field of n to its function.
-func (d document) mapping(n ast.Node, what string, known map[string]fieldFunc) error {
-	return d.each(n, what, func(key ast.Node, name string, value ast.Node) error {
-		set, ok := known[name]
-		if !ok {
-			names := slices.Sorted(maps.Keys(known))
-			return d.errorf(key, "%s has no field %q: it has %s", what, name, strings.Join(names, ", "))
-		}
-		return set(value)
-	})
-}
+// checker finds what YAML has and scripts do not.
+type checker struct{ err error }
 
-// each visits the entries of a mapping. Keys must be distinct strings.
-func (d document) each(n ast.Node, what string, visit func(key ast.Node, name string, value ast.Node) error) error {
-	m, ok := n.(*ast.MappingNode)
-	if !ok {
-		return d.wrongType(n, what, "a mapping")
-	}
-	seen := make(map[string]bool, len(m.Values))
-	for _, entry := range m.Values {
-		key, ok := entry.Key.(*ast.StringNode)
-		if !ok {
-			return d.errorf(entry.Key, "%s: keys are strings: put %q in quotes", what, entry.Key.String())
-		}
-		if seen[key.Value] {
-			return d.errorf(key, "%s: duplicate key %q", what, key.Value)
-		}
-		seen[key.Value] = true
-		if err := visit(key, key.Value, entry.Value); err != nil {
-			return err
+// Visit implements ast.Visitor.
+func (c *checker) Visit(n ast.Node) ast.Visitor {
+	switch n := n.(type) {
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+		c.err = wrong(n.GetToken(), "a script has no anchors, aliases or tags")
+	case *ast.MappingValueNode:
+		if _, ok := n.Key.(*ast.StringNode); !ok {
+			c.err = wrong(n.Key.GetToken(), "keys are strings: put %q in quotes", n.Key)
 		}
 	}
-	return nil
-}
-
-func (d document) list(n ast.Node, what string) ([]ast.Node, error) {
-	s, ok := n.(*ast.SequenceNode)
-	if !ok {
-		return nil, d.wrongType(n, what, "a list")
+	if c.err != nil {
+		return nil
 	}
-	return s.Values, nil
+	return c
 }
 
-func (d document) text(n ast.Node, what string) (string, error) {
+// wrong returns an error at a token.
+func wrong(t *token.Token, format string, args ...any) error {
+	return &yaml.SyntaxError{Token: t, Message: fmt.Sprintf(format, args...)}
+}
+
+// place names the field of a node in errors, as in replies[0].text.
+func place(n ast.Node) string { return strings.TrimPrefix(n.GetPath(), "$.") }
+
+// str is a string in the script. Numbers and the like need quotes.
+type str string
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (s *str) UnmarshalYAML(n ast.Node) error {
 	switch n := n.(type) {
 	case *ast.StringNode:
-		return n.Value, nil
+		*s = str(n.Value)
 	case *ast.LiteralNode:
-		return n.Value.Value, nil
+		*s = str(n.Value.Value)
+	default:
+		return wrong(n.GetToken(), "%s: want a string", place(n))
 	}
-	return "", d.wrongType(n, what, "a string")
+	return nil
 }
 
-// count returns a nonnegative integer.
-func (d document) count(n ast.Node, what string) (int64, error) {
-	v, ok := n.(*ast.IntegerNode)
-	if !ok {
-		return 0, d.wrongType(n, what, "a whole number")
-	}
-	switch i := v.Value.(type) {
-	case int64:
-		if i >= 0 {
-			return i, nil
-		}
-	case uint64:
-		if i <= 1<<53 {
-			return int64(i), nil
+// count is a whole number, at least 0.
+type count int64
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (c *count) UnmarshalYAML(n ast.Node) error {
+	if i, ok := n.(*ast.IntegerNode); ok {
+		if v, err := strconv.ParseInt(fmt.Sprint(i.Value), 10, 64); err == nil && v >= 0 {
+			*c = count(v)
+			return nil
 		}
 	}
-	return 0, d.errorf(n, "%s: %s is out of range: want 0 or more, at most 2^53", what, v.Token.Value)
+	return wrong(n.GetToken(), "%s: want a whole number, at least 0", place(n))
 }
 
-func (d document) duration(n ast.Node, what string) (time.Duration, error) {
-	s, err := d.text(n, what)
-	if err != nil {
-		return 0, d.wrongType(n, what, "a duration like 250ms or 2s")
-	}
-	v, err := time.ParseDuration(s)
+// duration is a time.Duration, as in 250ms.
+type duration time.Duration
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (d *duration) UnmarshalYAML(n ast.Node) error {
+	var s str
+	_ = s.UnmarshalYAML(n) // otherwise empty, which is no duration
+	v, err := time.ParseDuration(string(s))
 	if err != nil || v < 0 {
-		return 0, d.errorf(n, "%s: %q is not a duration: write it like 250ms or 2s", what, s)
+		return wrong(n.GetToken(), "%s: want a duration like 250ms or 2s", place(n))
 	}
-	return v, nil
-}
-
-func (d document) boolean(n ast.Node, what string) (bool, error) {
-	v, ok := n.(*ast.BoolNode)
-	if !ok {
-		return false, d.wrongType(n, what, "true or false")
-	}
-	return v.Value, nil
-}
-
-func (d document) wrongType(n ast.Node, what, want string) error {
-	return d.errorf(n, "%s: want %s, not %s", what, want, kindOf(n))
-}
-
-func kindOf(n ast.Node) string {
-	switch n.(type) {
-	case *ast.StringNode, *ast.LiteralNode:
-		return "a string"
-	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		return "a number"
-	case *ast.BoolNode:
-		return "true or false"
-	case *ast.NullNode:
-		return "nothing"
-	case *ast.SequenceNode:
-		return "a list"
-	case *ast.MappingNode:
-		return "a mapping"
-	case *ast.AnchorNode, *ast.AliasNode:
-		return "an anchor or alias"
-	case *ast.TagNode:
-		return "a tag"
-	}
-	return "something else"
+	*d = duration(v)
+	return nil
 }

@@ -12,10 +12,6 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// AnchorsHeld is the invariant that a journal still has the heads that were seen of it
-// earlier. A checker gets those through [Checker.Anchored].
-const AnchorsHeld = "anchors-held"
-
 // Anchor is where a journal once ended. Stored out of reach of anyone who can write
 // journals, it shows what a chain alone cannot: that entries were cut off at the end, or
 // that all entries from one on were replaced.
@@ -87,7 +83,7 @@ func (c *Checker) pass(seq uint64, hash events.Hash) {
 func (c *Checker) adrift(r Report) []Violation {
 	var out []Violation
 	fail := func(a anchored, format string, args ...any) {
-		out = append(out, Violation{Invariant: AnchorsHeld, Seq: a.Seq, Message: fmt.Sprintf(format, args...)})
+		out = append(out, Violation{Invariant: anchorsHeld, Seq: a.Seq, Message: fmt.Sprintf(format, args...)})
 	}
 	for _, a := range c.anchors {
 		switch d := r.Deleted; {

@@ -96,7 +96,7 @@ func TestAnchorsShowWhatTheChainCannot(t *testing.T) {
 			t.Fatal(err)
 		}
 		v, bad := r.First()
-		if bad != (row.says != "") || bad && (v.Invariant != AnchorsHeld || !strings.Contains(v.Message, row.says)) {
+		if bad != (row.says != "") || bad && (v.Invariant != anchorsHeld || !strings.Contains(v.Message, row.says)) {
 			t.Errorf("%s: %v, want %q", row.name, r.Violations, row.says)
 		}
 	}

@@ -9,54 +9,32 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// Names of the invariants about entries rather than their events.
-const (
-	SingleWriter = "single-writer" // entries form one chain
-	WholeEntries = "whole-entries" // every entry can be read and has an event
-	EpochRises   = "epoch-rises"   // every takeover is recorded and has a higher epoch
-	CursorsRise  = "cursors-rise"  // no command is handled twice
-	TimeGoesOn   = "time-goes-on"  // only a warning: hosts' clocks differ
-)
-
-// Chain checks that the records of a journal form one chain. The zero Chain expects the
+// chain checks that the records of a journal form one chain. The zero chain expects the
 // first entry.
-type Chain struct {
+type chain struct {
 	session content.SessionID
 	head    journal.Head
 	at      content.Time
 	epoch   uint64
 	cursors map[events.Lane]uint64
+	deleted *events.Deletion // the tombstone, the last entry
 
-	found    []Violation
-	warnings []Violation
-	linked   bool
-	gap      []Violation
-	deleted  *events.Deletion
+	// About the latest record.
+	linked bool // it follows the previous one, unchanged, and was decoded completely
+	found  []Violation
+	gap    []Violation // those of found about missing entries before it
+	warned []Violation
 }
 
-// Link is the result of adding one record to a Chain.
-type Link struct {
-	Entry   events.Entry     // decoded from its payload
-	Linked  bool             // it follows the previous record, unchanged, and was decoded completely
-	Deleted *events.Deletion // it is the session's tombstone, the last entry
-
-	gap        []Violation // those about missing entries before it
-	Violations []Violation
-	Warnings   []Violation
-}
-
-// Head returns the head of the records so far.
-func (c *Chain) Head() journal.Head { return c.head }
-
-// Add checks the next record. After one that does not fit it continues from there, so that
-// each fault is reported once.
-func (c *Chain) Add(r journal.Record) Link {
-	c.found, c.warnings, c.linked, c.gap = nil, nil, true, nil
+// add checks the next record and returns its entry. After a record that does not fit it
+// continues from there, so that each fault is reported once.
+func (c *chain) add(r journal.Record) events.Entry {
+	c.linked, c.found, c.gap, c.warned = true, nil, nil, nil
 	e, readable := c.read(r)
 	if c.deleted != nil {
-		c.broken(r.Seq, SingleWriter, "it follows the tombstone: the session was deleted before")
+		c.broken(r.Seq, singleWriter, "it follows the tombstone: the session was deleted before")
 	}
-	if d, ok := events.DeletionOf(e); ok && readable {
+	if d, ok := events.DeletionOf(e); ok && readable && c.deleted == nil {
 		c.deleted = &d
 	}
 	seq := r.Seq
@@ -65,65 +43,65 @@ func (c *Chain) Add(r journal.Record) Link {
 		seq = e.Seq
 	}
 	c.head = journal.Head{Seq: seq, Hash: events.HashOf(r.Payload), Guard: r.Guard}
-	return Link{Entry: e, Linked: c.linked, Deleted: c.deleted, Violations: c.found, Warnings: c.warnings, gap: c.gap}
+	return e
 }
 
-// read decodes the entry from its exact bytes, whatever the record claims, and reports
-// whether its head is known.
-func (c *Chain) read(r journal.Record) (events.Entry, bool) {
+// read decodes the entry from its exact bytes, not from what the record says about them. It
+// reports whether the entry's head is known.
+func (c *chain) read(r journal.Record) (events.Entry, bool) {
 	if h := events.HashOf(r.Payload); h != r.Hash {
-		c.broken(r.Seq, SingleWriter, "its hash is %s, that of its bytes is %s: the bytes were changed", r.Hash, h)
+		c.broken(r.Seq, singleWriter, "its hash is %s, that of its bytes is %s: the bytes were changed", r.Hash, h)
 	}
 	e, err := events.Decode(r.Payload)
 	format, isFormat := errors.AsType[*events.FormatError](err)
 	switch {
 	case isFormat:
-		c.broken(r.Seq, WholeEntries, "it cannot be judged: %v", format)
+		c.broken(r.Seq, wholeEntries, "it cannot be judged: %v", format)
 		return e, e.Seq > 0
 	case errors.Is(err, events.ErrUnknownKind):
-		c.broken(r.Seq, WholeEntries, "%v: a newer release wrote it", err)
+		c.broken(r.Seq, wholeEntries, "%v: a newer release wrote it", err)
 		return e, true
 	case err != nil:
-		c.broken(r.Seq, WholeEntries, "it cannot be read: %v", err)
+		c.broken(r.Seq, wholeEntries, "it cannot be read: %v", err)
 		return e, false
 	}
 	if len(e.Events) == 0 {
-		c.fault(r.Seq, WholeEntries, "it holds no event")
+		c.fault(r.Seq, wholeEntries, "it holds no event")
 	}
 	for _, k := range e.Kinds() {
 		if !events.Journaled(k) {
-			c.broken(r.Seq, WholeEntries, "it holds a %s, which is never stored", k)
+			c.broken(r.Seq, wholeEntries, "it holds a %s, which is never stored", k)
 		}
 	}
 	return e, true
 }
 
 // link compares the entry with the head of the chain.
-func (c *Chain) link(r journal.Record, e events.Entry) {
+func (c *chain) link(r journal.Record, e events.Entry) {
 	if e.Seq != r.Seq {
-		c.broken(r.Seq, SingleWriter, "it is stored as entry %d but says that it is entry %d", r.Seq, e.Seq)
+		c.broken(r.Seq, singleWriter, "it is stored as entry %d but says that it is entry %d", r.Seq, e.Seq)
 	}
 	switch want := c.head.Seq + 1; {
 	case e.Seq > want && c.deleted != nil: // the missing entries were deleted
 		c.epoch = e.Epoch
 	case e.Seq > want:
-		c.broken(e.Seq, SingleWriter, "entry %d is expected here: %s", want, missing(want, e.Seq-1))
+		c.broken(e.Seq, singleWriter, "entry %d is expected here: %s", want, missing(want, e.Seq-1))
 		c.gap = c.found[len(c.found)-1:]
 		c.epoch = e.Epoch // claimed in one of the missing entries
 	case e.Seq < want:
-		c.broken(e.Seq, SingleWriter, "entry %d is expected here: this one is repeated or out of order", want)
+		c.broken(e.Seq, singleWriter, "entry %d is expected here: this one is repeated or out of order", want)
 	case e.Prev != c.head.Hash:
-		c.broken(e.Seq, SingleWriter, "it names %s as the entry before it, which is %s: one of the two was changed or replaced", e.Prev, c.head.Hash)
+		c.broken(e.Seq, singleWriter, "it names %s as the entry before it, which is %s: one of the two was changed or replaced", e.Prev, c.head.Hash)
 	}
 	if c.session == "" {
 		c.session = e.Session
 	}
 	if e.Session != c.session {
-		c.broken(e.Seq, SingleWriter, "it belongs to session %s, not to %s", e.Session, c.session)
+		c.broken(e.Seq, singleWriter, "it belongs to session %s, not to %s", e.Session, c.session)
 	}
 	c.claims(e)
 	if e.At < c.at {
-		c.warnings = append(c.warnings, Violation{TimeGoesOn, e.Seq, fmt.Sprintf("its time %s is before that of the entry before it, %s", e.At, c.at)})
+		c.warned = append(c.warned, Violation{timeGoesOn, e.Seq, fmt.Sprintf("its time %s is before that of the entry before it, %s", e.At, c.at)})
 	}
 	c.at = e.At
 	c.move(e)
@@ -138,32 +116,32 @@ func missing(from, to uint64) string {
 
 // claims checks that every writer has claimed the session: an epoch begins with a
 // DriverClaimed as the first event of its entry.
-func (c *Chain) claims(e events.Entry) {
+func (c *chain) claims(e events.Entry) {
 	for i, ev := range e.Events {
 		claim, ok := ev.(events.DriverClaimed)
 		if !ok {
 			continue
 		}
 		if i > 0 {
-			c.fault(e.Seq, EpochRises, "a claim stands behind other events of its entry")
+			c.fault(e.Seq, epochRises, "a claim is not the first event of its entry")
 		}
 		if claim.Epoch <= c.epoch {
-			c.fault(e.Seq, EpochRises, "a host claims epoch %d after epoch %d", claim.Epoch, c.epoch)
+			c.fault(e.Seq, epochRises, "a host claims epoch %d after epoch %d", claim.Epoch, c.epoch)
 		}
 		c.epoch = max(c.epoch, claim.Epoch)
 	}
 	switch {
 	case c.epoch == 0:
-		c.fault(e.Seq, EpochRises, "it was written before any host claimed the session")
+		c.fault(e.Seq, epochRises, "it was written before any host claimed the session")
 	case e.Epoch != c.epoch:
-		c.fault(e.Seq, EpochRises, "it was written in epoch %d, but epoch %d holds the session", e.Epoch, c.epoch)
+		c.fault(e.Seq, epochRises, "it was written in epoch %d, but epoch %d holds the session", e.Epoch, c.epoch)
 	}
 }
 
-func (c *Chain) move(e events.Entry) {
+func (c *chain) move(e events.Entry) {
 	for _, cur := range e.Cursors {
 		if cur.Seq < c.cursors[cur.Lane] {
-			c.fault(e.Seq, CursorsRise, "the cursor of lane %q falls from %d to %d", cur.Lane, c.cursors[cur.Lane], cur.Seq)
+			c.fault(e.Seq, cursorsRise, "the cursor of lane %q falls from %d to %d", cur.Lane, c.cursors[cur.Lane], cur.Seq)
 		}
 		if c.cursors == nil {
 			c.cursors = map[events.Lane]uint64{}
@@ -173,11 +151,11 @@ func (c *Chain) move(e events.Entry) {
 }
 
 // broken records a fault after which later entries cannot be interpreted.
-func (c *Chain) broken(seq uint64, invariant, format string, args ...any) {
+func (c *chain) broken(seq uint64, invariant, format string, args ...any) {
 	c.linked = false
 	c.fault(seq, invariant, format, args...)
 }
 
-func (c *Chain) fault(seq uint64, invariant, format string, args ...any) {
+func (c *chain) fault(seq uint64, invariant, format string, args ...any) {
 	c.found = append(c.found, Violation{Invariant: invariant, Seq: seq, Message: fmt.Sprintf(format, args...)})
 }

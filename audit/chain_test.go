@@ -48,46 +48,46 @@ func TestABrokenChainIsNamedWhereItBreaks(t *testing.T) {
 		invariant string
 		says      string
 	}{
-		{"an entry left out", edited(func(r []journal.Record) []journal.Record { return slices.Delete(r, 4, 5) }), 6, SingleWriter, "entry 5 is missing"},
-		{"entries left out", edited(func(r []journal.Record) []journal.Record { return slices.Delete(r, 3, 6) }), 7, SingleWriter, "entries 4 to 6 are missing"},
-		{"no beginning", good[2:], 3, SingleWriter, "entries 1 to 2 are missing"},
-		{"an entry twice", edited(func(r []journal.Record) []journal.Record { return slices.Insert(r, 4, r[3]) }), 4, SingleWriter, "repeated or out of order"},
-		{"two entries swapped", edited(func(r []journal.Record) []journal.Record { r[3], r[4] = r[4], r[3]; return r }), 5, SingleWriter, "entry 4 is missing"},
-		{"an entry of another writer", edited(func(r []journal.Record) []journal.Record { r[1] = other[1]; return r }), 3, SingleWriter, "changed or replaced"},
+		{"an entry left out", edited(func(r []journal.Record) []journal.Record { return slices.Delete(r, 4, 5) }), 6, singleWriter, "entry 5 is missing"},
+		{"entries left out", edited(func(r []journal.Record) []journal.Record { return slices.Delete(r, 3, 6) }), 7, singleWriter, "entries 4 to 6 are missing"},
+		{"no beginning", good[2:], 3, singleWriter, "entries 1 to 2 are missing"},
+		{"an entry twice", edited(func(r []journal.Record) []journal.Record { return slices.Insert(r, 4, r[3]) }), 4, singleWriter, "repeated or out of order"},
+		{"two entries swapped", edited(func(r []journal.Record) []journal.Record { r[3], r[4] = r[4], r[3]; return r }), 5, singleWriter, "entry 4 is missing"},
+		{"an entry of another writer", edited(func(r []journal.Record) []journal.Record { r[1] = other[1]; return r }), 3, singleWriter, "changed or replaced"},
 		{"a changed payload", edited(func(r []journal.Record) []journal.Record {
 			r[4].Payload = bytes.Replace(r[4].Payload, []byte("c2"), []byte("c3"), 1)
 			return r
-		}), 5, SingleWriter, "the bytes were changed"},
-		{"a changed hash", edited(func(r []journal.Record) []journal.Record { r[4].Hash[0]++; return r }), 5, SingleWriter, "the bytes were changed"},
-		{"a wrong place", edited(func(r []journal.Record) []journal.Record { r[4].Seq = 9; return r }), 9, SingleWriter, "stored as entry 9 but says that it is entry 5"},
-		{"another session", reseal(t, func(e []events.Entry) { e[5].Session = "s-2" }), 6, SingleWriter, "belongs to session s-2, not to s-1"},
+		}), 5, singleWriter, "the bytes were changed"},
+		{"a changed hash", edited(func(r []journal.Record) []journal.Record { r[4].Hash[0]++; return r }), 5, singleWriter, "the bytes were changed"},
+		{"a wrong place", edited(func(r []journal.Record) []journal.Record { r[4].Seq = 9; return r }), 9, singleWriter, "stored as entry 9 but says that it is entry 5"},
+		{"another session", reseal(t, func(e []events.Entry) { e[5].Session = "s-2" }), 6, singleWriter, "belongs to session s-2, not to s-1"},
 		{"no entry at all", edited(func(r []journal.Record) []journal.Record {
 			r[4].Payload = []byte("gone")
 			r[4].Hash = events.HashOf(r[4].Payload)
 			return r
-		}), 5, WholeEntries, "it cannot be read"},
+		}), 5, wholeEntries, "it cannot be read"},
 		{"a newer format", edited(func(r []journal.Record) []journal.Record {
 			r[4] = forge(t, r[4], func(e *events.Entry) { e.Version = 2 })
 			return r
-		}), 5, WholeEntries, "format version 2"},
+		}), 5, wholeEntries, "format version 2"},
 		{"an unknown kind", edited(func(r []journal.Record) []journal.Record {
 			r[5].Payload = bytes.Replace(r[5].Payload, []byte("approval_required"), []byte("approval_inspired"), 1)
 			r[5].Hash = events.HashOf(r[5].Payload)
 			return r
-		}), 6, WholeEntries, `unknown event kind "approval_inspired": a newer release wrote it`},
-		{"a live event", reseal(t, func(e []events.Entry) { e[5].Events = []events.Event{events.ToolProgress{}} }), 6, WholeEntries, "never stored"},
-		{"an empty entry", reseal(t, func(e []events.Entry) { e[5].Events = nil }), 6, WholeEntries, "it holds no event"},
-		{"an old epoch", reseal(t, func(e []events.Entry) { e[5].Epoch = 0 }), 6, EpochRises, "written in epoch 0, but epoch 1 holds"},
-		{"an epoch without a claim", reseal(t, func(e []events.Entry) { e[5].Epoch = 2 }), 6, EpochRises, "written in epoch 2, but epoch 1 holds"},
-		{"no claim", reseal(t, func(e []events.Entry) { e[0].Events = []events.Event{events.Warning{}} }), 1, EpochRises, "before any host claimed"},
-		{"a claim of an old epoch", tools().end(events.DriverClaimed{Epoch: 1}).records(t), 11, EpochRises, "claims epoch 1 after epoch 1"},
-		{"a claim behind others", tools().end(events.Warning{}, events.DriverClaimed{Epoch: 2}).records(t), 11, EpochRises, "behind other events"},
+		}), 6, wholeEntries, `unknown event kind "approval_inspired": a newer release wrote it`},
+		{"a live event", reseal(t, func(e []events.Entry) { e[5].Events = []events.Event{events.ToolProgress{}} }), 6, wholeEntries, "never stored"},
+		{"an empty entry", reseal(t, func(e []events.Entry) { e[5].Events = nil }), 6, wholeEntries, "it holds no event"},
+		{"an old epoch", reseal(t, func(e []events.Entry) { e[5].Epoch = 0 }), 6, epochRises, "written in epoch 0, but epoch 1 holds"},
+		{"an epoch without a claim", reseal(t, func(e []events.Entry) { e[5].Epoch = 2 }), 6, epochRises, "written in epoch 2, but epoch 1 holds"},
+		{"no claim", reseal(t, func(e []events.Entry) { e[0].Events = []events.Event{events.Warning{}} }), 1, epochRises, "before any host claimed"},
+		{"a claim of an old epoch", tools().end(events.DriverClaimed{Epoch: 1}).records(t), 11, epochRises, "claims epoch 1 after epoch 1"},
+		{"a claim after other events", tools().end(events.Warning{}, events.DriverClaimed{Epoch: 2}).records(t), 11, epochRises, "not the first event of its entry"},
 		{"a falling cursor", reseal(t, func(e []events.Entry) {
 			e[5].Cursors = []events.Cursor{{Lane: events.LaneAsk, Seq: 7}, {Lane: events.LaneReport, Seq: 3}}
 			e[6].Cursors = []events.Cursor{{Lane: events.LaneAsk, Seq: 7}, {Lane: events.LaneReport, Seq: 2}}
-		}), 7, CursorsRise, `"report" falls from 3 to 2`},
-		{"a cause twice", reseal(t, func(e []events.Entry) { e[6].Cause = e[4].Cause }), 7, CauseOnce, "cmd-5 caused entry 5 already"},
-		{"no cause", reseal(t, func(e []events.Entry) { e[6].Cause = "" }), 7, CauseOnce, "names no command"},
+		}), 7, cursorsRise, `"report" falls from 3 to 2`},
+		{"a cause twice", reseal(t, func(e []events.Entry) { e[6].Cause = e[4].Cause }), 7, "cause-once", "cmd-5 caused entry 5 already"},
+		{"no cause", reseal(t, func(e []events.Entry) { e[6].Cause = "" }), 7, "cause-once", "names no command"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -128,7 +128,7 @@ func TestACommandThatComesAgainMuchLaterIsAWarning(t *testing.T) {
 	entries[len(entries)-1].Cause = entries[4].Cause
 	records := seal(t, entries)
 	report, err := Verify(each(records))
-	if err != nil || !report.OK() || len(report.Warnings) != 1 || report.Warnings[0].Invariant != CauseOnce {
+	if err != nil || !report.OK() || len(report.Warnings) != 1 || report.Warnings[0].Invariant != "cause-once" {
 		t.Errorf("%v, warnings %v, error %v", report.Violations, report.Warnings, err)
 	}
 }
@@ -140,7 +140,7 @@ func TestAClockThatGoesBackIsAWarning(t *testing.T) {
 	if err != nil || !report.OK() {
 		t.Fatalf("%v, %v", report.Violations, err)
 	}
-	if len(report.Warnings) != 1 || report.Warnings[0].Seq != 6 || report.Warnings[0].Invariant != TimeGoesOn {
+	if len(report.Warnings) != 1 || report.Warnings[0].Seq != 6 || report.Warnings[0].Invariant != timeGoesOn {
 		t.Errorf("warnings are %v", report.Warnings)
 	}
 	if _, found := report.First(); found {
@@ -157,7 +157,7 @@ func TestAnAcceptedCommandMustHaveCausedAnEntry(t *testing.T) {
 	}
 	for range 2 { // asking twice finds nothing twice
 		found := c.Report().Violations
-		if len(found) != 1 || found[0].Invariant != NoLostCommand || !strings.Contains(found[0].String(), "entry 10: no-lost-command: command cmd-77") {
+		if len(found) != 1 || found[0].Invariant != noLostCommand || !strings.Contains(found[0].String(), "entry 10: no-lost-command: command cmd-77") {
 			t.Errorf("found %v", found)
 		}
 	}
@@ -197,7 +197,7 @@ func TestWhatTheCoreCannotFoldIsAFinding(t *testing.T) {
 	t.Parallel()
 	records := tools().after(events.KindTurnFinished, 1, events.RoundFinished{Turn: "turn-1", Round: 2, TranscriptLen: 5}).records(t)
 	found := Check(records)
-	if !slices.ContainsFunc(found, func(v Violation) bool { return v.Invariant == Replayable && v.Seq == 10 }) {
+	if !slices.ContainsFunc(found, func(v Violation) bool { return v.Invariant == replayable && v.Seq == 10 }) {
 		t.Errorf("found %v", found)
 	}
 	state, err := Replay("s-1", each(records))

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -57,10 +58,6 @@ func (r Report) First() (Violation, bool) {
 	return r.Violations[0], true
 }
 
-// NoLostCommand is the invariant that every accepted command caused an entry. A checker
-// gets the accepted commands through [Checker.Accepted].
-const NoLostCommand = "no-lost-command"
-
 // Check checks a whole journal and returns every violation.
 func Check(records []journal.Record) []Violation {
 	c := NewChecker()
@@ -86,7 +83,7 @@ func Verify(records iter.Seq2[journal.Record, error], anchors ...Anchor) (Report
 
 // Checker checks one journal entry by entry. It is not safe for concurrent use.
 type Checker struct {
-	chain    Chain
+	chain    chain
 	rules    []named
 	ledger   ledger
 	script   transcript
@@ -121,25 +118,21 @@ func (c *Checker) Accepted(ids ...string) { c.accepted = append(c.accepted, ids.
 
 // Add checks the next record.
 func (c *Checker) Add(r journal.Record) {
-	link := c.chain.Add(r)
-	c.pass(r.Seq, events.HashOf(r.Payload))
-	c.report.Violations = append(c.report.Violations, link.Violations...)
-	c.gaps = append(c.gaps, link.gap...)
-	if c.report.Deleted == nil {
-		c.report.Deleted = link.Deleted
-	}
-	c.report.Warnings = append(c.report.Warnings, link.Warnings...)
+	e := c.chain.add(r)
+	c.pass(r.Seq, c.chain.head.Hash)
+	c.report.Violations = append(c.report.Violations, c.chain.found...)
+	c.report.Warnings = append(c.report.Warnings, c.chain.warned...)
+	c.gaps = append(c.gaps, c.chain.gap...)
+	c.report.Deleted = c.chain.deleted
 	c.report.Entries++
-	c.report.Events += len(link.Entry.Events)
-	c.causes[link.Entry.Cause] = true
-	if c.report.Session == "" {
-		c.report.Session = link.Entry.Session
-	}
-	if !link.Linked && c.report.UnjudgedFrom == 0 {
+	c.report.Events += len(e.Events)
+	c.causes[e.Cause] = true
+	c.report.Session = cmp.Or(c.report.Session, e.Session)
+	if !c.chain.linked && c.report.UnjudgedFrom == 0 {
 		c.report.UnjudgedFrom = r.Seq
 	}
 	if c.report.UnjudgedFrom == 0 {
-		c.judge(link.Entry)
+		c.judge(e)
 	}
 }
 
@@ -159,7 +152,7 @@ func (c *Checker) judge(e events.Entry) {
 		c.script.apply(ev, e.At)
 	}
 	if problem := c.replay.fold(e, c.script.items); problem != "" {
-		c.adding(Replayable, &c.report.Violations)("%s", problem)
+		c.adding(replayable, &c.report.Violations)("%s", problem)
 	}
 }
 
@@ -173,21 +166,20 @@ func (c *Checker) adding(name string, to *[]Violation) func(string, ...any) {
 // may be called again later.
 func (c *Checker) Report() Report {
 	r := c.report
-	head := c.chain.Head()
-	r.Seq, r.Hash = head.Seq, head.Hash
+	r.Seq, r.Hash = c.chain.head.Seq, c.chain.head.Hash
 	r.Violations, r.Warnings = slices.Clone(r.Violations), slices.Clone(r.Warnings)
 	if r.Deleted != nil { // a deletion is removing the entries
 		r.Violations = slices.DeleteFunc(r.Violations, func(v Violation) bool { return slices.Contains(c.gaps, v) })
 	}
 	for _, id := range c.accepted {
 		if !c.causes[id] {
-			r.Violations = append(r.Violations, Violation{NoLostCommand, r.Seq, fmt.Sprintf("command %s was accepted, but no entry has it as its cause", id)})
+			r.Violations = append(r.Violations, Violation{noLostCommand, r.Seq, fmt.Sprintf("command %s was accepted, but no entry has it as its cause", id)})
 		}
 	}
 	r.Violations = append(r.Violations, c.adrift(r)...)
 	if r.UnjudgedFrom == 0 {
 		if problem := c.replay.differs(c.script.items); problem != "" {
-			r.Violations = append(r.Violations, Violation{Replayable, r.Seq, problem})
+			r.Violations = append(r.Violations, Violation{replayable, r.Seq, problem})
 		}
 	}
 	return r

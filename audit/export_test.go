@@ -151,7 +151,7 @@ func TestAForgedLineBreaksTheChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first, found := report.First(); !found || first.Seq != 6 || first.Invariant != SingleWriter {
+	if first, found := report.First(); !found || first.Seq != 6 || first.Invariant != singleWriter {
 		t.Errorf("first is %v", first)
 	}
 }
@@ -317,7 +317,7 @@ func TestAnEntryOfALaterFormatIsExportedAndTold(t *testing.T) {
 		}
 		r, err := Verify(each(back))
 		first, bad := r.First()
-		if err != nil || !bad || first.Seq != last.Seq || first.Invariant != WholeEntries || len(r.Violations) != 1 ||
+		if err != nil || !bad || first.Seq != last.Seq || first.Invariant != wholeEntries || len(r.Violations) != 1 ||
 			!strings.Contains(first.Message, "format version 9 is newer than this release, which reads up to 1") {
 			t.Errorf("%+v, %v", r.Violations, err)
 		}

@@ -47,7 +47,7 @@ func TestEveryBrokenPromiseIsNamed(t *testing.T) {
 		})
 	}
 	for _, inv := range Invariants() {
-		if inv.rule != nil && inv.Name != CauseOnce && !seen[inv.Name] {
+		if inv.rule != nil && inv.Name != "cause-once" && !seen[inv.Name] {
 			t.Errorf("no journal breaks %s", inv.Name)
 		}
 	}
@@ -56,11 +56,11 @@ func TestEveryBrokenPromiseIsNamed(t *testing.T) {
 func brokenSessions() []broken {
 	begin := events.InputQueued{Items: []content.Item{content.UserText("x")}, Origin: events.FromHost}
 	return []broken{
-		{SessionBrackets, "opens a second time", tools().end(events.RunStarted{})},
-		{SessionBrackets, "stands before", tools().before(events.KindRunStarted, 1, events.Warning{Code: "x"})},
-		{SessionBrackets, "closes a second time", tools().end(events.SessionClosed{}).end(events.SessionClosed{})},
-		{SessionBrackets, "behind the session's close", tools().end(events.SessionClosed{}).end(begin)},
-		{ParkedAtRest, "while a model is being called", tools().after(events.KindModelCallStarted, 1, events.Parked{})},
+		{"session-brackets", "opens a second time", tools().end(events.RunStarted{})},
+		{"session-brackets", "stands before", tools().before(events.KindRunStarted, 1, events.Warning{Code: "x"})},
+		{"session-brackets", "closes a second time", tools().end(events.SessionClosed{}).end(events.SessionClosed{})},
+		{"session-brackets", "behind the session's close", tools().end(events.SessionClosed{}).end(begin)},
+		{"parked-at-rest", "while a model is being called", tools().after(events.KindModelCallStarted, 1, events.Parked{})},
 	}
 }
 
@@ -68,27 +68,27 @@ func brokenTurns() []broken {
 	finish := events.TurnFinished{Turn: "turn-1", FinishReason: content.Completed}
 	failed := events.RunFailed{Turn: "turn-1", Code: "x"}
 	return []broken{
-		{TurnBrackets, "starts without input", tools().drop(events.KindInputAccepted, 1)},
-		{TurnBrackets, "which does not start", tools().drop(events.KindTurnStarted, 1)},
-		{TurnBrackets, "no turn is open", tools().end(finish)},
-		{TurnBrackets, "starts while turn-1 is open", tools().drop(events.KindTurnFinished, 1).next(2, 6, "x")},
-		{TurnBrackets, "turn-3 starts where turn-2 is due", tools().next(3, 6, "x")},
-		{TurnBrackets, "input is accepted into turn-3, want turn-2", tools().next(3, 6, "x")},
-		{TurnBrackets, `RoundStarted of "turn-7"`, change(tools(), 2, func(e *events.RoundStarted) { e.Turn = "turn-7" })},
-		{TurnBrackets, "RunFailed before it: false", change(tools(), 1, func(e *events.TurnFinished) { e.FinishReason = content.Errored })},
-		{TurnBrackets, "RunFailed before it: true", tools().before(events.KindTurnFinished, 1, failed)},
-		{TurnBrackets, "follows RunFailed", tools().after(events.KindRoundFinished, 1, failed)},
-		{RoundNumbers, "round 3 starts where round 2 is due", change(tools(), 2, func(e *events.RoundStarted) { e.Round = 3 })},
-		{RoundNumbers, "while round 1 is open", tools().drop(events.KindRoundFinished, 1)},
-		{RoundNumbers, "no round was started", tools().drop(events.KindRoundStarted, 1)},
-		{RoundNumbers, "round 1 is finished", tools().drop(events.KindRoundStarted, 2)},
-		{RoundNumbers, "the open round is 2", change(tools(), 2, func(e *events.ReplyRecorded) { e.Round = 1 })},
-		{RoundNumbers, "while call c2 is unanswered", tools().drop(events.KindToolResultReceived, 2)},
-		{RoundNumbers, "without a reply", tools().after(events.KindModelCallStarted, 2, events.RoundFinished{Turn: "turn-1", Round: 2, TranscriptLen: 4})},
-		{RoundNumbers, "finishes with 1 rounds, 2 were started", change(tools(), 1, func(e *events.TurnFinished) { e.Rounds = 1 })},
-		{CancelHolds, "c2 starts after its cancel", tools().before(events.KindToolDispatched, 2, events.CancelRequested{Scope: "call", Target: "c2"})},
-		{CancelHolds, "c1 starts after its cancel", tools().before(events.KindToolDispatched, 1, events.CancelRequested{Scope: "turn"})},
-		{CancelHolds, "in a cancelled turn", tools().after(events.KindToolResultReceived, 2, events.CancelRequested{Scope: "session"})},
+		{"turn-brackets", "starts without input", tools().drop(events.KindInputAccepted, 1)},
+		{"turn-brackets", "which does not start", tools().drop(events.KindTurnStarted, 1)},
+		{"turn-brackets", "no turn is open", tools().end(finish)},
+		{"turn-brackets", "starts while turn-1 is open", tools().drop(events.KindTurnFinished, 1).next(2, 6, "x")},
+		{"turn-brackets", "turn-3 starts where turn-2 is due", tools().next(3, 6, "x")},
+		{"turn-brackets", "input is accepted into turn-3, want turn-2", tools().next(3, 6, "x")},
+		{"turn-brackets", `RoundStarted of "turn-7"`, change(tools(), 2, func(e *events.RoundStarted) { e.Turn = "turn-7" })},
+		{"turn-brackets", "RunFailed before it: false", change(tools(), 1, func(e *events.TurnFinished) { e.FinishReason = content.Errored })},
+		{"turn-brackets", "RunFailed before it: true", tools().before(events.KindTurnFinished, 1, failed)},
+		{"turn-brackets", "follows RunFailed", tools().after(events.KindRoundFinished, 1, failed)},
+		{"round-numbers", "round 3 starts where round 2 is due", change(tools(), 2, func(e *events.RoundStarted) { e.Round = 3 })},
+		{"round-numbers", "while round 1 is open", tools().drop(events.KindRoundFinished, 1)},
+		{"round-numbers", "no round was started", tools().drop(events.KindRoundStarted, 1)},
+		{"round-numbers", "round 1 is finished", tools().drop(events.KindRoundStarted, 2)},
+		{"round-numbers", "the open round is 2", change(tools(), 2, func(e *events.ReplyRecorded) { e.Round = 1 })},
+		{"round-numbers", "while call c2 is unanswered", tools().drop(events.KindToolResultReceived, 2)},
+		{"round-numbers", "without a reply", tools().after(events.KindModelCallStarted, 2, events.RoundFinished{Turn: "turn-1", Round: 2, TranscriptLen: 4})},
+		{"round-numbers", "finishes with 1 rounds, 2 were started", change(tools(), 1, func(e *events.TurnFinished) { e.Rounds = 1 })},
+		{"cancel-holds", "c2 starts after its cancel", tools().before(events.KindToolDispatched, 2, events.CancelRequested{Scope: "call", Target: "c2"})},
+		{"cancel-holds", "c1 starts after its cancel", tools().before(events.KindToolDispatched, 1, events.CancelRequested{Scope: "turn"})},
+		{"cancel-holds", "in a cancelled turn", tools().after(events.KindToolResultReceived, 2, events.CancelRequested{Scope: "session"})},
 	}
 }
 
@@ -98,16 +98,16 @@ func brokenModels() []broken {
 	paid := events.UsageUpdated{Turn: "turn-1", Round: 2, Source: "model"}
 	child := events.UsageUpdated{Turn: "turn-1", Round: 1, Source: "child", Call: "call_a", Requests: 1}
 	return []broken{
-		{UsageAddsUp, "call call_a is billed twice", tools().end(child).end(child)},
-		{UsageAddsUp, "a model is billed for 1 requests", change(tools(), 1, func(e *events.UsageUpdated) { e.Requests = 1 })},
-		{OneReply, "while attempt 1 is open", tools().after(events.KindModelCallStarted, 1, again)},
-		{OneReply, "that has its reply", tools().after(events.KindUsageUpdated, 2, events.ModelCallStarted{Turn: "turn-1", Round: 2, Attempt: 2, TranscriptLen: 5})},
-		{OneReply, "follows a failure that was final", tools().after(events.KindModelCallStarted, 1, lost, again)},
-		{OneReply, "attempt 2 starts where attempt 1 is due", change(tools(), 1, func(e *events.ModelCallStarted) { e.Attempt = 2 })},
-		{OneReply, "ReplyRecorded of attempt 4", change(tools(), 1, func(e *events.ReplyRecorded) { e.Attempt = 4 })},
-		{OneReply, "ReplyRecorded of attempt 1", tools().drop(events.KindModelCallStarted, 1)},
-		{UsageAddsUp, "finishes with usage", change(tools(), 1, func(e *events.TurnFinished) { e.Usage.InputTokens++ })},
-		{UsageAddsUp, "recorded twice", tools().after(events.KindUsageUpdated, 2, paid)},
+		{"usage-adds-up", "call call_a is billed twice", tools().end(child).end(child)},
+		{"usage-adds-up", "a model is billed for 1 requests", change(tools(), 1, func(e *events.UsageUpdated) { e.Requests = 1 })},
+		{"one-reply-per-round", "while attempt 1 is open", tools().after(events.KindModelCallStarted, 1, again)},
+		{"one-reply-per-round", "that has its reply", tools().after(events.KindUsageUpdated, 2, events.ModelCallStarted{Turn: "turn-1", Round: 2, Attempt: 2, TranscriptLen: 5})},
+		{"one-reply-per-round", "follows a failure that was final", tools().after(events.KindModelCallStarted, 1, lost, again)},
+		{"one-reply-per-round", "attempt 2 starts where attempt 1 is due", change(tools(), 1, func(e *events.ModelCallStarted) { e.Attempt = 2 })},
+		{"one-reply-per-round", "ReplyRecorded of attempt 4", change(tools(), 1, func(e *events.ReplyRecorded) { e.Attempt = 4 })},
+		{"one-reply-per-round", "ReplyRecorded of attempt 1", tools().drop(events.KindModelCallStarted, 1)},
+		{"usage-adds-up", "finishes with usage", change(tools(), 1, func(e *events.TurnFinished) { e.Usage.InputTokens++ })},
+		{"usage-adds-up", "recorded twice", tools().after(events.KindUsageUpdated, 2, paid)},
 	}
 }
 
@@ -121,21 +121,21 @@ func brokenCalls() []broken {
 	misplaced.Round = 2
 	detached := events.ToolDetached{Call: "c1", Placeholder: "…"}
 	return []broken{
-		{CallsAsReplied, "does not ask for it", tools().after(events.KindToolCallRequested, 2, c9)},
-		{CallsAsReplied, "should be requested", tools().drop(events.KindToolCallRequested, 2)},
-		{CallsAsReplied, "where the reply asks for c2", twice},
-		{CallsAsReplied, "a call before it has that id", twice},
-		{CallsAsReplied, "stands at t1-r1-c7, want t1-r1-c2", change(tools(), 2, func(e *events.ToolCallRequested) { e.Call.Place = "t1-r1-c7" })},
-		{OneTerminalResult, "c1 gets a second result, after ok", tools().after(events.KindToolResultReceived, 1, resultOf("c1", content.StatusOK))},
-		{OneTerminalResult, "never requested", tools().after(events.KindToolResultReceived, 1, resultOf("c7", content.StatusError))},
-		{OneTerminalResult, "its outcome was known: ok", tools().after(events.KindToolResultReceived, 1, late)},
-		{OneTerminalResult, "has no answer yet", tools().before(events.KindToolResultReceived, 1, late)},
-		{OneTerminalResult, "second late result", tools().before(events.KindToolResultReceived, 1, detached, late, late)},
-		{OneTerminalResult, "has to be late", tools().before(events.KindToolResultReceived, 1, detached)},
-		{OneTerminalResult, "has its answer", tools().after(events.KindToolResultReceived, 1, detached)},
-		{OneTerminalResult, "c7 is detached, but was never requested", tools().after(events.KindToolResultReceived, 1, events.ToolDetached{Call: "c7"})},
-		{OneTerminalResult, "gets a result in turn-1, round 2", tools().drop(events.KindToolResultReceived, 1).before(events.KindToolDispatched, 2, misplaced)},
-		{OneTerminalResult, "turn-1 finishes while call c2 is unanswered", tools()[:8].end(events.TurnFinished{
+		{"calls-as-replied", "does not ask for it", tools().after(events.KindToolCallRequested, 2, c9)},
+		{"calls-as-replied", "should be requested", tools().drop(events.KindToolCallRequested, 2)},
+		{"calls-as-replied", "where the reply asks for c2", twice},
+		{"calls-as-replied", "a call before it has that id", twice},
+		{"calls-as-replied", "stands at t1-r1-c7, want t1-r1-c2", change(tools(), 2, func(e *events.ToolCallRequested) { e.Call.Place = "t1-r1-c7" })},
+		{"one-terminal-result", "c1 gets a second result, after ok", tools().after(events.KindToolResultReceived, 1, resultOf("c1", content.StatusOK))},
+		{"one-terminal-result", "never requested", tools().after(events.KindToolResultReceived, 1, resultOf("c7", content.StatusError))},
+		{"one-terminal-result", "its outcome was known: ok", tools().after(events.KindToolResultReceived, 1, late)},
+		{"one-terminal-result", "has no answer yet", tools().before(events.KindToolResultReceived, 1, late)},
+		{"one-terminal-result", "second late result", tools().before(events.KindToolResultReceived, 1, detached, late, late)},
+		{"one-terminal-result", "has to be late", tools().before(events.KindToolResultReceived, 1, detached)},
+		{"one-terminal-result", "has its answer", tools().after(events.KindToolResultReceived, 1, detached)},
+		{"one-terminal-result", "c7 is detached, but was never requested", tools().after(events.KindToolResultReceived, 1, events.ToolDetached{Call: "c7"})},
+		{"one-terminal-result", "gets a result in turn-1, round 2", tools().drop(events.KindToolResultReceived, 1).before(events.KindToolDispatched, 2, misplaced)},
+		{"one-terminal-result", "turn-1 finishes while call c2 is unanswered", tools()[:8].end(events.TurnFinished{
 			Turn: "turn-1", FinishReason: content.Completed, Rounds: 1, Usage: content.Usage{InputTokens: 10, OutputTokens: 1},
 		})},
 	}
@@ -147,17 +147,17 @@ func brokenRuns() []broken {
 	second.Attempt, third.Attempt = 2, 3
 	lost := events.ToolAttemptLost{Call: "c1", Attempt: 1}
 	return []broken{
-		{DispatchFirst, "c1 is dropped as a dead letter, which it is not", tools().end(events.DeadLetterSettled{Call: "c1", Outcome: events.DeadDropped})},
-		{DispatchFirst, "c2 has the result ok of a run", tools().drop(events.KindToolDispatched, 2)},
-		{DispatchFirst, "has a result of attempt 5, the last one started was 1", change(tools(), 2, func(e *events.ToolResultReceived) { e.Attempt = 5 })},
-		{DispatchFirst, "c7 starts, but was never requested", change(tools(), 2, func(e *events.ToolDispatched) { e.Call = "c7" })},
-		{DispatchFirst, "starts at t9-r9-c9", change(tools(), 2, func(e *events.ToolDispatched) { e.Place = "t9-r9-c9" })},
-		{DispatchFirst, "attempt 1 of call c1 starts twice", tools().after(events.KindToolDispatched, 1, again)},
-		{DispatchFirst, "while attempt 1 is running", tools().after(events.KindToolDispatched, 1, second)},
-		{DispatchFirst, "starts where attempt 2 is due", tools().after(events.KindToolDispatched, 1, lost, third)},
-		{DispatchFirst, "has its result", tools().after(events.KindToolResultReceived, 1, second)},
-		{DispatchFirst, "is lost, but was not running", tools().after(events.KindToolResultReceived, 1, lost)},
-		{DispatchFirst, "c2 is detached, but was never started", tools().before(events.KindToolDispatched, 2, events.ToolDetached{Call: "c2"})},
+		{"dispatch-before-result", "c1 is dropped as a dead letter, which it is not", tools().end(events.DeadLetterSettled{Call: "c1", Outcome: events.DeadDropped})},
+		{"dispatch-before-result", "c2 has the result ok of a run", tools().drop(events.KindToolDispatched, 2)},
+		{"dispatch-before-result", "has a result of attempt 5, the last one started was 1", change(tools(), 2, func(e *events.ToolResultReceived) { e.Attempt = 5 })},
+		{"dispatch-before-result", "c7 starts, but was never requested", change(tools(), 2, func(e *events.ToolDispatched) { e.Call = "c7" })},
+		{"dispatch-before-result", "starts at t9-r9-c9", change(tools(), 2, func(e *events.ToolDispatched) { e.Place = "t9-r9-c9" })},
+		{"dispatch-before-result", "attempt 1 of call c1 starts twice", tools().after(events.KindToolDispatched, 1, again)},
+		{"dispatch-before-result", "while attempt 1 is running", tools().after(events.KindToolDispatched, 1, second)},
+		{"dispatch-before-result", "starts where attempt 2 is due", tools().after(events.KindToolDispatched, 1, lost, third)},
+		{"dispatch-before-result", "has its result", tools().after(events.KindToolResultReceived, 1, second)},
+		{"dispatch-before-result", "is lost, but was not running", tools().after(events.KindToolResultReceived, 1, lost)},
+		{"dispatch-before-result", "c2 is detached, but was never started", tools().before(events.KindToolDispatched, 2, events.ToolDetached{Call: "c2"})},
 	}
 }
 
@@ -170,35 +170,35 @@ func brokenApprovals() []broken {
 	other = other.drop(events.KindApprovalResolved, 1)
 	g2 := events.ApprovalRequired{Approval: events.Approval{ID: "g2", CallID: "c2", Turn: "turn-1", Round: 1}}
 	return []broken{
-		{ApprovalBeforeRun, "c1 starts while its approval g1 is undecided", tools().drop(events.KindApprovalResolved, 1)},
-		{ApprovalBeforeRun, "c2 starts while approval g1 of its round is undecided", other},
-		{ApprovalBeforeRun, "g1 was denied", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome = events.Denied })},
-		{ApprovalBeforeRun, "but runs with d9", change(tools(), 1, func(e *events.ToolDispatched) { e.Digest = "d9" })},
-		{ApprovalBeforeRun, `approved with the arguments {"a":2}`, patched},
-		{ApprovalOnce, "settled twice", tools().after(events.KindApprovalResolved, 1, settle(events.Moot))},
-		{ApprovalOnce, "never asked for", tools().drop(events.KindApprovalRequired, 1)},
-		{ApprovalOnce, "is settled for c2", change(tools(), 1, func(e *events.ApprovalResolved) { e.Call = "c2" })},
-		{ApprovalOnce, "asked for twice", change(tools().after(events.KindApprovalRequired, 1, g2), 2, func(e *events.ApprovalRequired) { e.Approval.ID = "g1" })},
-		{ApprovalOnce, "which is not open", tools().after(events.KindToolResultReceived, 2, g2)},
-		{ApprovalOnce, "decided on arguments of digest d7", change(tools(), 1, func(e *events.ApprovalResolved) { e.Digest = "d7" })},
-		{ApprovalOnce, "expired before its deadline", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.By = events.Expired, "" })},
-		{ApprovalOnce, "ada is said to have decided", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome = events.Expired })},
-		{GrantHeld, "as if k /x was approved", change(tools(), 1, func(e *events.ToolDispatched) { e.Approved = []content.QuestionKey{{Kind: "k", Scope: "/x"}} })},
-		{GrantHeld, "by g0, which was not given for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant = "g0" })},
-		{GrantHeld, "g1 was denied for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.Always = events.Denied, true })},
-		{GrantHeld, "for always with other arguments", change(tools(), 1, func(e *events.ApprovalResolved) { e.Input, e.Always = []byte(`{}`), true })},
-		{GrantHeld, "no question was asked", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant, e.Always = "g1", true })},
-		{GrantHeld, "g2 is about l  of t, but g1", granted("l", "ada")},
-		{GrantHeld, "said to be bob's", granted("k", "bob")},
-		{GrantHeld, "but not the session's rules alone ask", allowed("t", "ada", "")},
-		{GrantHeld, "is about t, which grant-1 does not allow", allowed("fs_*", "ada", events.AskedByRules)},
-		{GrantHeld, "said to be ada's, but grant-1 was bob's", allowed("*", "bob", events.AskedByRules)},
-		{GrantHeld, "not the first of that name: true", allowed("*", "ada", events.AskedByRules).end(events.ToolsAllowed{Grant: "grant-1", Tools: []string{"x"}})},
-		{RulesHeld, "neither allow nor had approved", ruledBy(events.RuleDeny)},
-		{RulesHeld, "neither allow nor had approved", ruledBy(events.RuleAsk)},
-		{RulesHeld, "its turn's rules deny", narrowedBy(events.RuleDeny)},
-		{RulesHeld, "its turn's rules wanted approved", narrowedBy(events.RuleAsk)},
-		{ApprovalOnce, "but approval g2 is undecided", tools().before(events.KindToolResultReceived, 2, g2)},
+		{"approval-before-run", "c1 starts while its approval g1 is undecided", tools().drop(events.KindApprovalResolved, 1)},
+		{"approval-before-run", "c2 starts while approval g1 of its round is undecided", other},
+		{"approval-before-run", "g1 was denied", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome = events.Denied })},
+		{"approval-before-run", "but runs with d9", change(tools(), 1, func(e *events.ToolDispatched) { e.Digest = "d9" })},
+		{"approval-before-run", `approved with the arguments {"a":2}`, patched},
+		{"approval-once", "settled twice", tools().after(events.KindApprovalResolved, 1, settle(events.Moot))},
+		{"approval-once", "never asked for", tools().drop(events.KindApprovalRequired, 1)},
+		{"approval-once", "is settled for c2", change(tools(), 1, func(e *events.ApprovalResolved) { e.Call = "c2" })},
+		{"approval-once", "asked for twice", change(tools().after(events.KindApprovalRequired, 1, g2), 2, func(e *events.ApprovalRequired) { e.Approval.ID = "g1" })},
+		{"approval-once", "which is not open", tools().after(events.KindToolResultReceived, 2, g2)},
+		{"approval-once", "decided on arguments of digest d7", change(tools(), 1, func(e *events.ApprovalResolved) { e.Digest = "d7" })},
+		{"approval-once", "expired before its deadline", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.By = events.Expired, "" })},
+		{"approval-once", "ada is said to have decided", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome = events.Expired })},
+		{"grant-held", "as if k /x was approved", change(tools(), 1, func(e *events.ToolDispatched) { e.Approved = []content.QuestionKey{{Kind: "k", Scope: "/x"}} })},
+		{"grant-held", "by g0, which was not given for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant = "g0" })},
+		{"grant-held", "g1 was denied for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.Always = events.Denied, true })},
+		{"grant-held", "for always with other arguments", change(tools(), 1, func(e *events.ApprovalResolved) { e.Input, e.Always = []byte(`{}`), true })},
+		{"grant-held", "no question was asked", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant, e.Always = "g1", true })},
+		{"grant-held", "g2 is about l  of t, but g1", granted("l", "ada")},
+		{"grant-held", "said to be bob's", granted("k", "bob")},
+		{"grant-held", "but not the session's rules alone ask", allowed("t", "ada", "")},
+		{"grant-held", "is about t, which grant-1 does not allow", allowed("fs_*", "ada", events.AskedByRules)},
+		{"grant-held", "said to be ada's, but grant-1 was bob's", allowed("*", "bob", events.AskedByRules)},
+		{"grant-held", "not the first of that name: true", allowed("*", "ada", events.AskedByRules).end(events.ToolsAllowed{Grant: "grant-1", Tools: []string{"x"}})},
+		{"rules-held", "neither allow nor had approved", ruledBy(events.RuleDeny)},
+		{"rules-held", "neither allow nor had approved", ruledBy(events.RuleAsk)},
+		{"rules-held", "its turn's rules deny", narrowedBy(events.RuleDeny)},
+		{"rules-held", "its turn's rules wanted approved", narrowedBy(events.RuleAsk)},
+		{"approval-once", "but approval g2 is undecided", tools().before(events.KindToolResultReceived, 2, g2)},
 	}
 }
 
@@ -245,20 +245,20 @@ func brokenBudgets() []broken {
 		return b.before(events.KindRoundFinished, 1, events.UsageUpdated{Turn: "turn-1", Round: 1, Source: "child", Requests: 3})
 	}
 	return []broken{
-		{BudgetHeld, "turn's limit of requests", helped(limited(events.Limits{Requests: 4}))},
-		{BudgetHeld, "session's limit of requests", helped(session(events.Limits{Requests: 4}))},
-		{BudgetHeld, "turn's limit of rounds", limited(events.Limits{MaxRounds: 1})},
-		{BudgetHeld, "turn's limit of rounds", options},
-		{BudgetHeld, "turn's limit of rounds", limited(events.Limits{MaxRounds: -1})},
-		{BudgetHeld, "turn's limit of requests", limited(events.Limits{Requests: 1})},
-		{BudgetHeld, "session's limit of requests", session(events.Limits{Requests: 1})},
-		{BudgetHeld, "turn's limit of tool calls", limited(events.Limits{ToolCalls: 1})},
-		{BudgetHeld, "turn's limit of tokens or cost", limited(events.Limits{InputTokens: 9})},
-		{BudgetHeld, "session's limit of tokens or cost", session(events.Limits{TotalTokens: 10})},
-		{BudgetHeld, "after the cost limit was reached", tools().after(events.KindRoundFinished, 1, reached)},
-		{BudgetHeld, "in a turn that the cost limit ended", tools().before(events.KindTurnFinished, 1, reached, reached)},
-		{BudgetHeld, "finishes as completed after", tools().before(events.KindTurnFinished, 1, reached)},
-		{BudgetHeld, "is said to be reached by 1", tools().before(events.KindTurnFinished, 1, events.LimitReached{Kind: events.LimitCost, Limit: 1, Used: 1})},
+		{"budget-held", "turn's limit of requests", helped(limited(events.Limits{Requests: 4}))},
+		{"budget-held", "session's limit of requests", helped(session(events.Limits{Requests: 4}))},
+		{"budget-held", "turn's limit of rounds", limited(events.Limits{MaxRounds: 1})},
+		{"budget-held", "turn's limit of rounds", options},
+		{"budget-held", "turn's limit of rounds", limited(events.Limits{MaxRounds: -1})},
+		{"budget-held", "turn's limit of requests", limited(events.Limits{Requests: 1})},
+		{"budget-held", "session's limit of requests", session(events.Limits{Requests: 1})},
+		{"budget-held", "turn's limit of tool calls", limited(events.Limits{ToolCalls: 1})},
+		{"budget-held", "turn's limit of tokens or cost", limited(events.Limits{InputTokens: 9})},
+		{"budget-held", "session's limit of tokens or cost", session(events.Limits{TotalTokens: 10})},
+		{"budget-held", "after the cost limit was reached", tools().after(events.KindRoundFinished, 1, reached)},
+		{"budget-held", "in a turn that the cost limit ended", tools().before(events.KindTurnFinished, 1, reached, reached)},
+		{"budget-held", "finishes as completed after", tools().before(events.KindTurnFinished, 1, reached)},
+		{"budget-held", "is said to be reached by 1", tools().before(events.KindTurnFinished, 1, events.LimitReached{Kind: events.LimitCost, Limit: 1, Used: 1})},
 	}
 }
 
@@ -270,15 +270,15 @@ func brokenInputs() []broken {
 	sneaky.Replacement = items
 	failing.Dirty, failing.Error, failing.Replacement = true, "x", items
 	return []broken{
-		{InputOnce, "is not in the queue", tools().drop(events.KindInputQueued, 1)},
-		{InputOnce, "is not in the queue", tools().after(events.KindRoundFinished, 1, events.InputAccepted{Turn: "turn-1", Items: items, Origin: events.FromHost})},
-		{InputOnce, "1 notifications are accepted", tools().after(events.KindRoundFinished, 1, events.InputAccepted{
+		{"input-once", "is not in the queue", tools().drop(events.KindInputQueued, 1)},
+		{"input-once", "is not in the queue", tools().after(events.KindRoundFinished, 1, events.InputAccepted{Turn: "turn-1", Items: items, Origin: events.FromHost})},
+		{"input-once", "1 notifications are accepted", tools().after(events.KindRoundFinished, 1, events.InputAccepted{
 			Turn: "turn-1", Items: items, Origin: events.FromNotification,
 		})},
-		{MutationsPaired, "without having started", tools().after(events.KindRoundStarted, 1, done)},
-		{MutationsPaired, "while m is running", tools().after(events.KindRoundStarted, 1, started, started)},
-		{MutationsPaired, "dirty false", tools().after(events.KindRoundStarted, 1, started, sneaky)},
-		{MutationsPaired, `error "x"`, tools().after(events.KindRoundStarted, 1, started, failing)},
+		{"mutations-paired", "without having started", tools().after(events.KindRoundStarted, 1, done)},
+		{"mutations-paired", "while m is running", tools().after(events.KindRoundStarted, 1, started, started)},
+		{"mutations-paired", "dirty false", tools().after(events.KindRoundStarted, 1, started, sneaky)},
+		{"mutations-paired", `error "x"`, tools().after(events.KindRoundStarted, 1, started, failing)},
 	}
 }
 
@@ -289,22 +289,22 @@ func brokenTasks() []broken {
 	started, failed := events.VerifyStarted{Attempt: 1}, events.VerifyFinished{Attempt: 1, Status: "failed"}
 	back := events.InputAccepted{Turn: "turn-1", Items: []content.Item{content.UserText("again")}, Origin: events.FromVerifier}
 	return []broken{
-		{GateHeld, "inside another", within(events.TaskStarted{Task: "u"})},
-		{GateHeld, "starts, but no task is open", tools().before(events.KindTurnFinished, 1, started)},
-		{GateHeld, "while one is running", within(started, events.VerifyStarted{Attempt: 2})},
-		{GateHeld, "verification 2 starts where verification 1 is due", within(events.VerifyStarted{Attempt: 2})},
-		{GateHeld, "for a task with 0 retries", within(started, failed, events.VerifyStarted{Attempt: 2})},
-		{GateHeld, "passed, with success false", within(started, events.VerifyFinished{Attempt: 1, Status: "passed"})},
-		{GateHeld, "the one that started last is 1", within(started, events.VerifyFinished{Attempt: 3, Status: "failed"})},
-		{GateHeld, "but did not run", within(failed)},
-		{GateHeld, "and had one before", within(started, failed, failed)},
-		{GateHeld, "no verification failed", within(back)},
-		{GateHeld, "recalled twice", within(events.MemoryRecalled{}, events.MemoryRecalled{})},
-		{GateHeld, "stored, but no task is open", tools().before(events.KindTurnFinished, 1, events.MemoryStored{})},
-		{GateHeld, "called verified", within(events.TaskFinished{Status: "done", Verified: true})},
-		{GateHeld, "while its verification is running", within(started, events.TaskFinished{Status: "failed"})},
-		{GateHeld, "was not started", tools().before(events.KindTurnFinished, 1, events.TaskFinished{Status: "done"})},
-		{GateHeld, "while its task is open", within()},
+		{"gate-held", "inside another", within(events.TaskStarted{Task: "u"})},
+		{"gate-held", "starts, but no task is open", tools().before(events.KindTurnFinished, 1, started)},
+		{"gate-held", "while one is running", within(started, events.VerifyStarted{Attempt: 2})},
+		{"gate-held", "verification 2 starts where verification 1 is due", within(events.VerifyStarted{Attempt: 2})},
+		{"gate-held", "for a task with 0 retries", within(started, failed, events.VerifyStarted{Attempt: 2})},
+		{"gate-held", "passed, with success false", within(started, events.VerifyFinished{Attempt: 1, Status: "passed"})},
+		{"gate-held", "the one that started last is 1", within(started, events.VerifyFinished{Attempt: 3, Status: "failed"})},
+		{"gate-held", "but did not run", within(failed)},
+		{"gate-held", "and had one before", within(started, failed, failed)},
+		{"gate-held", "no verification failed", within(back)},
+		{"gate-held", "recalled twice", within(events.MemoryRecalled{}, events.MemoryRecalled{})},
+		{"gate-held", "stored, but no task is open", tools().before(events.KindTurnFinished, 1, events.MemoryStored{})},
+		{"gate-held", "called verified", within(events.TaskFinished{Status: "done", Verified: true})},
+		{"gate-held", "while its verification is running", within(started, events.TaskFinished{Status: "failed"})},
+		{"gate-held", "was not started", tools().before(events.KindTurnFinished, 1, events.TaskFinished{Status: "done"})},
+		{"gate-held", "while its task is open", within()},
 	}
 }
 
@@ -320,20 +320,20 @@ func brokenEnds() []broken {
 	hook := events.HookDecided{Turn: "turn-1", Round: 1, Point: "pre_llm_call", Action: "continue"}
 	unanswered := tools().drop(events.KindReplyRecorded, 2)
 	return []broken{
-		{EndsHaveCauses, "finishes as cancelled", ends(content.Cancelled)},
-		{EndsHaveCauses, "finishes as limit", ends(content.Limit)},
-		{EndsHaveCauses, "finishes as terminated", ends(content.Terminated)},
-		{EndsHaveCauses, "finishes as blocked", ends(content.Blocked)},
-		{EndsHaveCauses, `a reply that ended as "max_tokens"`, change(tools(), 2, func(e *events.ReplyRecorded) { e.FinishReason = content.MaxTokens })},
-		{EndsHaveCauses, "answered as skipped", answered(content.StatusSkipped)},
-		{EndsHaveCauses, "answered as expired", answered(content.StatusExpired)},
-		{EndsHaveCauses, "answered as limit", answered(content.StatusLimit)},
-		{EndsHaveCauses, "answered as terminated", answered(content.StatusTerminated)},
-		{EndsHaveCauses, "answered as cancelled", answered(content.StatusCancelled)},
-		{EndsHaveCauses, "no cancel is recorded", change(tools(), 2, func(e *events.ReplyRecorded) { e.Interrupted = true })},
-		{OneReply, "finishes as completed while attempt 1 is open", unanswered},
-		{HooksOnce, "asked twice in round 1", tools().after(events.KindRoundStarted, 1, hook, hook)},
-		{UsageAddsUp, "a mutator is billed", tools().after(events.KindUsageUpdated, 2, events.UsageUpdated{
+		{"ends-have-causes", "finishes as cancelled", ends(content.Cancelled)},
+		{"ends-have-causes", "finishes as limit", ends(content.Limit)},
+		{"ends-have-causes", "finishes as terminated", ends(content.Terminated)},
+		{"ends-have-causes", "finishes as blocked", ends(content.Blocked)},
+		{"ends-have-causes", `a reply that ended as "max_tokens"`, change(tools(), 2, func(e *events.ReplyRecorded) { e.FinishReason = content.MaxTokens })},
+		{"ends-have-causes", "answered as skipped", answered(content.StatusSkipped)},
+		{"ends-have-causes", "answered as expired", answered(content.StatusExpired)},
+		{"ends-have-causes", "answered as limit", answered(content.StatusLimit)},
+		{"ends-have-causes", "answered as terminated", answered(content.StatusTerminated)},
+		{"ends-have-causes", "answered as cancelled", answered(content.StatusCancelled)},
+		{"ends-have-causes", "no cancel is recorded", change(tools(), 2, func(e *events.ReplyRecorded) { e.Interrupted = true })},
+		{"one-reply-per-round", "finishes as completed while attempt 1 is open", unanswered},
+		{"hooks-once", "asked twice in round 1", tools().after(events.KindRoundStarted, 1, hook, hook)},
+		{"usage-adds-up", "a mutator is billed", tools().after(events.KindUsageUpdated, 2, events.UsageUpdated{
 			Turn: "turn-1", Round: 2, Source: "compaction", Usage: content.Usage{InputTokens: 1},
 		})},
 	}
@@ -359,14 +359,14 @@ func brokenTranscripts() []broken {
 	answered = answered.after(events.KindUsageUpdated, 2, events.RoundFinished{Turn: "turn-1", Round: 2, TranscriptLen: 5},
 		events.RoundStarted{Turn: "turn-1", Round: 3}, events.ModelCallStarted{Turn: "turn-1", Round: 3, Attempt: 1, TranscriptLen: 5})
 	return []broken{
-		{PairedCalls, "call x has no result", preloaded(call)},
-		{PairedCalls, "has no call before it", preloaded(result)},
-		{PairedCalls, "has two results", preloaded(call, result, result)},
-		{PairedCalls, "is made twice", preloaded(call, result, call)},
-		{RunnableTail, "ends in an item of kind context", contextOnly},
-		{RunnableTail, "ends in an item of kind assistant", answered},
-		{RunnableTail, "an empty transcript", emptied},
-		{TranscriptIsAFold, "has 7 items, the facts add up to 1", change(tools(), 1, func(e *events.ModelCallStarted) { e.TranscriptLen = 7 })},
-		{TranscriptIsAFold, "has 3 items, the facts add up to 4", change(tools(), 1, func(e *events.RoundFinished) { e.TranscriptLen = 3 })},
+		{"paired-calls", "call x has no result", preloaded(call)},
+		{"paired-calls", "has no call before it", preloaded(result)},
+		{"paired-calls", "has two results", preloaded(call, result, result)},
+		{"paired-calls", "is made twice", preloaded(call, result, call)},
+		{"runnable-tail", "ends in an item of kind context", contextOnly},
+		{"runnable-tail", "ends in an item of kind assistant", answered},
+		{"runnable-tail", "an empty transcript", emptied},
+		{"transcript-is-a-fold", "has 7 items, the facts add up to 1", change(tools(), 1, func(e *events.ModelCallStarted) { e.TranscriptLen = 7 })},
+		{"transcript-is-a-fold", "has 3 items, the facts add up to 4", change(tools(), 1, func(e *events.RoundFinished) { e.TranscriptLen = 3 })},
 	}
 }

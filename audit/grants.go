@@ -21,28 +21,28 @@ func (q question) same(o question) bool {
 	return q.tool == o.tool && q.key == o.key && (o.asker != events.AskedByTurn || q.turn == o.turn)
 }
 
+func questionOf(a *approval) question {
+	if a == nil {
+		return question{}
+	}
+	return question{a.Tool, content.QuestionKey{Kind: a.RequestKind, Scope: a.Scope}, a.Asker, a.Turn}
+}
+
 // grant is an approval that was given for always.
 type grant struct {
 	question
 	by string
 }
 
-// grantHeld: a question is left out only if the same one about the same tool was
-// approved for always before, or if the session's rules alone ask it of a tool that was
-// allowed before; and a call starts with no approval that was not given.
+// grantHeld: an approval for always, or an allowance of tools, answers later questions.
 func grantHeld() rule {
-	asked := map[content.ApprovalID]question{} // and not settled
 	granted := map[content.ApprovalID]grant{}
 	allowed := map[content.ApprovalID]events.ToolsAllowed{}
 	approved := map[content.CallID][]content.QuestionKey{}
 	return func(f fact) {
 		switch ev := f.event.(type) {
-		case events.ApprovalRequired:
-			a := ev.Approval
-			asked[a.ID] = question{a.Tool, content.QuestionKey{Kind: a.RequestKind, Scope: a.Scope}, a.Asker, a.Turn}
 		case events.ApprovalResolved:
-			q := asked[ev.Approval]
-			delete(asked, ev.Approval)
+			q := questionOf(f.ledger.approvals[ev.Approval])
 			if len(ev.Input) > 0 {
 				q.key.Scope = ev.Scope
 			}
@@ -66,10 +66,7 @@ func grantHeld() rule {
 			}
 			allowed[ev.Grant] = ev
 		case events.ToolDispatched:
-			name := ""
-			if c, known := f.ledger.calls[ev.Call]; known {
-				name = c.Name
-			}
+			name := f.ledger.of(ev.Call).Name
 			for _, k := range ev.Approved {
 				if !slices.Contains(approved[ev.Call], k) && !isGranted(granted, question{tool: name, key: k}) {
 					f.fail("call %s starts as if %s %s was approved, which it was not", ev.Call, k.Kind, k.Scope)

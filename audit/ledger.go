@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,14 +26,19 @@ type fact struct {
 	warn       func(format string, args ...any) // for what is suspicious but no violation
 }
 
-// ledger is the state that rules share: the open turn and round, and the state of every
-// call. It accepts any sequence of events, even impossible ones.
+// ledger is the state that rules share: the open turn and the state of every call and
+// approval. It accepts any sequence of events, even impossible ones.
 type ledger struct {
-	turn   content.TurnID // open; empty: idle
-	round  int            // of the open turn, zero before its first
-	finish content.FinishReason
-	calls  map[content.CallID]*call
-	open   []*call // of the round, in order
+	turn      content.TurnID       // open; empty: idle
+	finish    content.FinishReason // of the round's reply
+	calls     map[content.CallID]*call
+	open      []*call // of the round, in order
+	approvals map[content.ApprovalID]*approval
+	asked     []*approval // of the open turn and of calls that run beside it, in order
+}
+
+func newLedger() ledger {
+	return ledger{calls: map[content.CallID]*call{}, approvals: map[content.ApprovalID]*approval{}}
 }
 
 // call is the state of a tool call.
@@ -39,87 +46,115 @@ type call struct {
 	content.ToolCall
 	turn    content.TurnID
 	round   int
-	attempt int            // of the last dispatch; zero: never dispatched
-	running bool           // an attempt is out
-	gated   bool           // a question was raised after its dispatch
-	status  content.Status // of its one terminal result
-	waits   bool           // a placeholder answered it
-	late    bool           // it has a late outcome
-	dead    bool           // a dead letter: its workers were lost, and no decision was made
-	again   bool           // a person retried it
+	attempt int             // of the last dispatch; zero: never dispatched
+	running bool            // an attempt is out
+	gated   bool            // a question was raised after its dispatch
+	digest  string          // of its current arguments, as approvers saw them
+	patch   json.RawMessage // the arguments that an approver gave it
+	status  content.Status  // of its one terminal result
+	waits   bool            // a placeholder answered it
+	late    bool            // it has a late outcome
+	dead    bool            // a dead letter: its workers were lost, and no decision was made
+	again   bool            // a person retried it
+}
+
+// approval is a question and its answer.
+type approval struct {
+	events.Approval
+	late    bool // its call was running
+	settled bool
+	outcome events.Outcome
 }
 
 // answered reports whether the round no longer waits for the call.
 func (c *call) answered() bool { return c.status != "" || c.waits }
 
-// beside reports whether the call runs in the background, or again as a dead letter.
-func (l *ledger) beside(id content.CallID) bool {
-	c, known := l.calls[id]
-	return known && (c.waits || c.again)
+// ended reports whether the call has its outcome and may not start.
+func (c *call) ended() bool { return (c.status != "" || c.late) && !c.again }
+
+// of returns the state of a call, or an empty one for an unknown call.
+func (l *ledger) of(id content.CallID) *call {
+	if c, known := l.calls[id]; known {
+		return c
+	}
+	return &call{}
 }
 
-func newLedger() ledger { return ledger{calls: map[content.CallID]*call{}} }
+// beside reports whether the call runs in the background, or again as a dead letter.
+func (l *ledger) beside(id content.CallID) bool { return l.of(id).waits || l.of(id).again }
 
 func (l *ledger) apply(ev any) {
 	switch ev := ev.(type) {
 	case events.TurnStarted:
-		l.turn, l.round, l.finish, l.open = ev.Turn, 0, "", nil
+		l.turn, l.finish, l.open = ev.Turn, "", nil
+		l.forget()
 	case events.TurnFinished:
 		l.turn, l.open = "", nil
 	case events.RoundStarted:
-		l.round, l.finish, l.open = ev.Round, "", nil
+		l.finish, l.open = "", nil
 	case events.ReplyRecorded:
 		l.finish = ev.FinishReason
 	case events.ToolCallRequested:
 		c := &call{ToolCall: ev.Call, turn: ev.Turn, round: ev.Round}
 		l.calls[ev.Call.ID] = c
 		l.open = append(l.open, c)
-	case events.ToolResultReceived:
-		l.result(ev)
-	default:
-		l.applyRunning(ev)
-	}
-}
-
-// applyRunning tracks the attempts of a call.
-func (l *ledger) applyRunning(ev any) {
-	switch ev := ev.(type) {
 	case events.ApprovalRequired:
-		if c, ok := l.calls[ev.Approval.CallID]; ok && c.attempt > 0 {
-			c.gated = true
-		}
+		l.ask(ev.Approval)
+	case events.ApprovalResolved:
+		l.settle(ev)
 	case events.ToolDispatched:
-		if c, ok := l.calls[ev.Call]; ok {
-			c.attempt, c.running, c.gated = ev.Attempt, true, false
-		}
+		c := l.of(ev.Call)
+		c.attempt, c.running, c.gated = ev.Attempt, true, false
 	case events.ToolAttemptLost:
-		if c, ok := l.calls[ev.Call]; ok {
-			c.running, c.dead, c.again = false, c.again, false
-		}
+		c := l.of(ev.Call)
+		c.running, c.dead, c.again = false, c.again, false
 	case events.DeadLetterSettled:
-		if c, ok := l.calls[ev.Call]; ok {
-			c.dead, c.again = false, ev.Outcome == events.DeadRetried
-		}
+		c := l.of(ev.Call)
+		c.dead, c.again = false, ev.Outcome == events.DeadRetried
 	case events.ToolDetached:
-		if c, ok := l.calls[ev.Call]; ok {
-			c.waits = true
-		}
+		l.of(ev.Call).waits = true
+	case events.ToolResultReceived:
+		l.of(ev.Result.CallID).answer(ev)
 	}
 }
 
-func (l *ledger) result(ev events.ToolResultReceived) {
-	c, ok := l.calls[ev.Result.CallID]
-	if ok {
-		c.dead = ev.Result.Status == content.StatusUnknown && ev.Attempt == 0 && c.attempt > 0 && !c.running
+// forget drops what was asked in the turn before. Background calls go on.
+func (l *ledger) forget() {
+	l.asked = slices.DeleteFunc(l.asked, func(a *approval) bool {
+		ended := !l.beside(a.CallID)
+		if c := l.of(a.CallID); ended {
+			c.digest, c.patch = "", nil
+		}
+		return ended
+	})
+}
+
+func (l *ledger) ask(a events.Approval) {
+	c := l.of(a.CallID)
+	c.digest = a.Digest
+	c.gated = c.gated || c.attempt > 0
+	asked := &approval{Approval: a, late: c.attempt > 0}
+	l.approvals[a.ID] = asked
+	l.asked = append(l.asked, asked)
+}
+
+func (l *ledger) settle(ev events.ApprovalResolved) {
+	if a, known := l.approvals[ev.Approval]; known {
+		a.settled, a.outcome = true, ev.Outcome
 	}
-	switch {
-	case !ok:
-	case ev.Late:
+	if c := l.of(ev.Call); len(ev.Input) > 0 {
+		c.digest, c.patch = ev.Digest, ev.Input
+	}
+}
+
+func (c *call) answer(ev events.ToolResultReceived) {
+	c.dead = ev.Result.Status == content.StatusUnknown && ev.Attempt == 0 && c.attempt > 0 && !c.running
+	if ev.Late {
 		c.late, c.running, c.again = true, false, false
-	default:
-		c.status = ev.Result.Status
-		c.running = c.running && c.status == content.StatusCancelled
+		return
 	}
+	c.status = ev.Result.Status
+	c.running = c.running && c.status == content.StatusCancelled
 }
 
 // unanswered returns the first call of the round without an answer.

@@ -31,13 +31,10 @@ func rulesHeld() rule {
 			r.options(ev.Options)
 		case events.ToolCallRequested:
 			r.request(ev)
-		case events.ApprovalRequired:
-			if ev.Approval.RequestKind == permission.KindCall {
-				r.note(ev.Approval)
-			}
 		case events.ApprovalResolved:
-			if ev.Outcome == events.Approved {
-				r.approve(ev)
+			if c, a := r.calls[ev.Call], f.ledger.approvals[ev.Approval]; c != nil && a != nil && ev.Outcome == events.Approved &&
+				a.RequestKind == permission.KindCall && a.CallID == ev.Call {
+				c.approved = append(c.approved, a.Asker)
 			}
 		case events.ToolDispatched:
 			if c, ok := r.calls[ev.Call]; ok {
@@ -61,8 +58,7 @@ type ruledCall struct {
 	request  tool.Request
 	session  [][]events.Rule // in force since it was requested
 	turn     [][]events.Rule
-	asked    map[content.ApprovalID]events.Asker // about the call as such
-	approved []events.Asker
+	approved []events.Asker // of the questions about the call itself
 }
 
 func (r *ruled) options(o *events.TurnOptions) {
@@ -77,23 +73,7 @@ func (r *ruled) request(ev events.ToolCallRequested) {
 	}
 	r.calls[ev.Call.ID] = &ruledCall{
 		request: tool.Request{Call: ev.Call, Spec: tool.Spec{Name: ev.Call.Name, Effects: ev.Routing.Effects}},
-		session: [][]events.Rule{r.session}, turn: r.turn, asked: map[content.ApprovalID]events.Asker{},
-	}
-}
-
-func (r *ruled) note(a events.Approval) {
-	if c, ok := r.calls[a.CallID]; ok {
-		c.asked[a.ID] = a.Asker
-	}
-}
-
-func (r *ruled) approve(ev events.ApprovalResolved) {
-	c, ok := r.calls[ev.Call]
-	if !ok {
-		return
-	}
-	if asker, asked := c.asked[ev.Approval]; asked {
-		c.approved = append(c.approved, asker)
+		session: [][]events.Rule{r.session}, turn: r.turn,
 	}
 }
 

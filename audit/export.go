@@ -30,8 +30,8 @@ type header struct {
 	Session content.SessionID `json:"session"`
 }
 
-// line is one entry of an export. The payload is the record; the other fields are a view of
-// it and must agree with it.
+// line is one entry as JSON. In an export the payload is the record; the other fields are a
+// view of it and must agree with it.
 type line struct {
 	Seq     uint64            `json:"seq"`
 	Session content.SessionID `json:"session"`
@@ -40,10 +40,12 @@ type line struct {
 	At      content.Time      `json:"at"`
 	Epoch   uint64            `json:"epoch"`
 	Cause   string            `json:"cause"`
+	Cursors []events.Cursor   `json:"cursors,omitempty"`  // not in exports
+	Store   uint64            `json:"position,omitempty"` // not in exports
 	Kinds   []events.Kind     `json:"kinds"`
 	Events  []json.RawMessage `json:"events"`
 	Unread  string            `json:"unread,omitempty"` // why kinds and events are missing
-	Payload []byte            `json:"payload"`
+	Payload []byte            `json:"payload,omitempty"`
 }
 
 // Export writes a journal as lines of JSON: one that names the format, then one per entry,
@@ -85,7 +87,26 @@ func export(enc *json.Encoder, records iter.Seq2[journal.Record, error]) error {
 	return nil
 }
 
-// lineOf returns the line of an intact record.
+// EntryJSON renders an entry for programs, like a line of an export. It has the exact bytes
+// only if this release cannot read them. It also has the cursors, and the position in the
+// store from which a reader of all sessions can resume.
+func EntryJSON(r journal.Record) ([]byte, error) {
+	l, err := lineOf(r)
+	if err != nil {
+		return nil, err
+	}
+	l.Cursors, l.Store = r.Entry.Cursors, r.Guard
+	if r.Err == nil {
+		l.Payload = nil
+	}
+	raw, err := json.Marshal(l)
+	if err != nil {
+		return nil, fmt.Errorf("show %s/%d: %w", l.Session, l.Seq, err)
+	}
+	return raw, nil
+}
+
+// lineOf returns the line of a record.
 func lineOf(r journal.Record) (line, error) {
 	e := r.Entry
 	l := line{
@@ -99,7 +120,7 @@ func lineOf(r journal.Record) (line, error) {
 	for _, ev := range evs {
 		raw, err := events.MarshalEvent(ev)
 		if err != nil {
-			return l, fmt.Errorf("export %s/%d: %w", e.Session, r.Seq, err)
+			return l, fmt.Errorf("show %s/%d: %w", e.Session, r.Seq, err)
 		}
 		l.Kinds = append(l.Kinds, events.KindOf(ev))
 		l.Events = append(l.Events, raw)

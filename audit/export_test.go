@@ -323,3 +323,30 @@ func TestAnEntryOfALaterFormatIsExportedAndTold(t *testing.T) {
 		}
 	}
 }
+
+func TestEntryJSONIsALineWithCursorsInsteadOfBytes(t *testing.T) {
+	t.Parallel()
+	r := journal.Record{
+		Head: journal.Head{Seq: 7, Guard: 90}, Payload: []byte("bytes"),
+		Entry: events.Entry{
+			Session: "s-42", Seq: 7, At: 1_700_000_000_123_456_789, Epoch: 1, Cause: "c-7",
+			Cursors: []events.Cursor{{Lane: "ask", Seq: 3}}, Events: []events.Event{events.RoundStarted{Turn: "turn-1", Round: 2}},
+		},
+	}
+	zero := strings.Repeat("0", 64)
+	want := `{"seq":7,"session":"s-42","prev":"` + zero + `","hash":"` + zero + `","at":"2023-11-14T22:13:20.123456789Z","epoch":1,` +
+		`"cause":"c-7","cursors":[{"lane":"ask","seq":3}],"position":90,`
+	for _, tt := range []struct {
+		unread error
+		rest   string
+	}{
+		{nil, `"kinds":["round_started"],"events":[{"kind":"round_started","turn":"turn-1","round":2}]}`},
+		{events.ErrUnknownKind, `"kinds":[],"events":[],"unread":"` + events.ErrUnknownKind.Error() + `","payload":"Ynl0ZXM="}`},
+	} {
+		r.Err = tt.unread
+		raw, err := EntryJSON(r)
+		if diff := cmp.Diff(want+tt.rest, string(raw)); err != nil || diff != "" {
+			t.Errorf("EntryJSON = %v (-want +got):\n%s", err, diff)
+		}
+	}
+}

@@ -96,63 +96,18 @@ func (p *Printer) kindColor(kind string) color {
 	}
 }
 
-// entryJSON is an entry for programs. It is like a line of an export, with the exact bytes
-// only if nothing else can be shown, and with the position in the store from which a reader
-// of all sessions can resume.
-type entryJSON struct {
-	Seq     uint64            `json:"seq"`
-	Session content.SessionID `json:"session"`
-	Prev    events.Hash       `json:"prev"`
-	Hash    events.Hash       `json:"hash"`
-	At      content.Time      `json:"at"`
-	Epoch   uint64            `json:"epoch"`
-	Cause   string            `json:"cause"`
-	Cursors []events.Cursor   `json:"cursors,omitempty"`
-	Store   uint64            `json:"position,omitempty"`
-	Kinds   []events.Kind     `json:"kinds"`
-	Events  []json.RawMessage `json:"events"`
-	Unread  string            `json:"unread,omitempty"` // why kinds and events are missing
-	Payload []byte            `json:"payload,omitempty"`
-}
-
-// EntryJSON renders an entry as one JSON object.
-func EntryJSON(rec journal.Record) ([]byte, error) {
-	e := rec.Entry
-	out := entryJSON{
-		Seq: rec.Seq, Session: e.Session, Prev: e.Prev, Hash: rec.Hash, At: e.At, Epoch: e.Epoch, Cause: e.Cause,
-		Cursors: e.Cursors, Store: rec.Guard, Kinds: []events.Kind{}, Events: []json.RawMessage{},
-	}
-	if rec.Err != nil {
-		out.Unread, out.Payload = rec.Err.Error(), rec.Payload
-		return marshal(out, e.Session, rec.Seq)
-	}
-	for _, ev := range e.Events {
-		raw, err := events.MarshalEvent(ev)
-		if err != nil {
-			return nil, fmt.Errorf("show %s/%d: %w", e.Session, rec.Seq, err)
-		}
-		out.Kinds = append(out.Kinds, events.KindOf(ev))
-		out.Events = append(out.Events, raw)
-	}
-	return marshal(out, e.Session, rec.Seq)
-}
-
 // LiveJSON renders an event that is in no journal as one JSON object.
 func LiveJSON(s content.SessionID, ev events.Event) ([]byte, error) {
 	raw, err := events.MarshalEvent(ev)
 	if err != nil {
 		return nil, fmt.Errorf("show live event of %s: %w", s, err)
 	}
-	return marshal(struct {
+	raw, err = json.Marshal(struct {
 		Session content.SessionID `json:"session"`
 		Live    json.RawMessage   `json:"live"`
-	}{s, raw}, s, 0)
-}
-
-func marshal(v any, s content.SessionID, seq uint64) ([]byte, error) {
-	b, err := json.Marshal(v)
+	}{s, raw})
 	if err != nil {
-		return nil, fmt.Errorf("show %s/%d: %w", s, seq, err)
+		return nil, fmt.Errorf("show live event of %s: %w", s, err)
 	}
-	return b, nil
+	return raw, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -50,7 +51,7 @@ func (k *sink) entry(rec journal.Record) error {
 	if k.format == asText {
 		return k.text.Entry(rec)
 	}
-	raw, err := render.EntryJSON(rec)
+	raw, err := audit.EntryJSON(rec)
 	if err != nil {
 		return err
 	}

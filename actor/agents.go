@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"go.uber.org/zap"
 
@@ -20,29 +19,28 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// Agents makes the agents of sessions: agentfile.Host does. Implementations are safe for
+// Agents makes the agents of sessions; agentfile.Host does. Implementations are safe for
 // concurrent use.
 type Agents interface {
-	// Begin completes the configuration of a session that is about to be opened and names
-	// an agent, and returns what its transcript begins with. It returns a *loop.Rejection if
-	// such a session cannot be opened.
+	// Begin completes the configuration of a new session that names an agent, and returns
+	// the start of its transcript. It returns a *loop.Rejection if the session cannot be
+	// opened.
 	Begin(ctx context.Context, asked events.Config) (events.Config, []content.Item, error)
-	// Equip makes what the agent of a session with that configuration brings.
+	// Equip returns what the session's agent adds to its node.
 	Equip(c events.Config) (engine.Equipment, error)
 }
 
-// agentRuntime performs the effects of one agent's sessions, or of sessions without one.
+// agentRuntime performs the effects of one agent's sessions, or of sessions without an agent.
 type agentRuntime struct {
 	engine.Equipment
 
 	runner *engine.Runner
 	own    ownConfig
 	digest string // of own
-	terms  string // tells its terms from those of others; "": it has none
+	terms  string // identifies the terms of the agent's tools; "": it has none
 }
 
-// ownConfig is the part of a session's configuration that the node and the agent decide: the
-// hooks and mutators, and the policy that judges calls.
+// ownConfig is the part of a session's configuration that the node and the agent decide.
 type ownConfig struct {
 	Hooks    []events.Registration `json:"hooks,omitempty"`
 	Mutators []events.Registration `json:"mutators,omitempty"`
@@ -71,8 +69,8 @@ func newAgentRuntime(node Config, e engine.Equipment) (*agentRuntime, error) {
 	return a, nil
 }
 
-// changed is the configuration of a session that comes to this node, or nil if it stays what
-// it was.
+// changed returns the new configuration of a session that moves to this node, or nil if it
+// stays the same.
 func (a *agentRuntime) changed(s *loop.State) *events.Config {
 	if s.Config.Digest == a.digest {
 		return nil
@@ -82,8 +80,8 @@ func (a *agentRuntime) changed(s *loop.State) *events.Config {
 	return &c
 }
 
-// register adds the hooks and mutators of the node and of the agent to those that a client
-// names: a client cannot leave any out.
+// register adds the client's hooks and mutators to those of the node and the agent. A client
+// cannot leave any of those out.
 func (a *agentRuntime) register(c *events.Config) {
 	c.Digest = a.digest
 	c.Hooks, c.Mutators = union(a.own.Hooks, c.Hooks), union(a.own.Mutators, c.Mutators)
@@ -100,61 +98,33 @@ func union(own, others []events.Registration) []events.Registration {
 	return own
 }
 
-// maxAgents bounds how many agents a node remembers.
-const maxAgents = 256
-
-// agentCache makes one runtime for all sessions of a version of an agent.
-type agentCache struct {
-	node Config
-	none *agentRuntime // of sessions without an agent
-
-	mu    sync.Mutex // guards known
-	known map[[sha256.Size]byte]*agentRuntime
-}
-
-func newAgentCache(c Config) (*agentCache, error) {
-	none, err := newAgentRuntime(c, engine.Equipment{})
-	return &agentCache{node: c, none: none, known: make(map[[sha256.Size]byte]*agentRuntime)}, err
-}
-
-// errUnmade ends a driver whose session is of an agent that cannot be made on its node, such
-// as one that a later release wrote down.
+// errUnmade ends a driver whose session's agent cannot be made on its node, for example because
+// a later release wrote it.
 var errUnmade = errors.New("the session's agent cannot be made on this node")
 
-// of returns the runtime for sessions with that configuration. It returns errUnmade if there
-// can be none on this node.
-func (a *agentCache) of(c events.Config) (*agentRuntime, error) {
+// agentOf returns the runtime for sessions with that configuration, one per version of an agent.
+// It returns errUnmade if the node cannot make the agent.
+func (n *Node) agentOf(c events.Config) (*agentRuntime, error) {
 	if c.Agent == nil {
-		return a.none, nil
+		return n.noAgent, nil
 	}
-	if a.node.Agents == nil {
+	if n.cfg.Agents == nil {
 		return nil, fmt.Errorf("%w: it knows no agents", errUnmade)
 	}
 	key := sha256.Sum256(slices.Concat(c.Agent.Data, []byte("\x00"+c.Model+"\x00"), c.ModelData))
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if known, ok := a.known[key]; ok {
-		return known, nil
-	}
-	e, err := a.node.Agents.Equip(c)
-	if err != nil {
-		return nil, fmt.Errorf("%w: agent %s, version %s: %w", errUnmade, c.Agent.Name, c.Agent.Version, err)
-	}
-	made, err := newAgentRuntime(a.node, e)
-	if err != nil {
-		return nil, err
-	}
-	if len(a.known) >= maxAgents {
-		clear(a.known)
-	}
-	a.known[key] = made
-	return made, nil
+	return n.agents.get(key, func() (*agentRuntime, error) {
+		e, err := n.cfg.Agents.Equip(c)
+		if err != nil {
+			return nil, fmt.Errorf("%w: agent %s, version %s: %w", errUnmade, c.Agent.Name, c.Agent.Version, err)
+		}
+		return newAgentRuntime(n.cfg, e)
+	})
 }
 
-// bind gives the driver the runtime of the session's agent. It never changes once the session
+// bind gives the driver the runtime of the session's agent, which never changes once the session
 // is open.
 func (d *driver) bind(c events.Config) error {
-	a, err := d.node.agents.of(c)
+	a, err := d.node.agentOf(c)
 	if err == nil {
 		d.agent = a
 	}
@@ -178,7 +148,7 @@ func (d *driver) openWithAgent(ctx context.Context, env *commands.Envelope) erro
 		if c.Config, c.Transcript, err = agents.Begin(ctx, c.Config); err != nil {
 			return err
 		}
-		if len(asked) > 0 && asked[0].Kind == content.System { // the opener's prompt, in place of the agent's
+		if len(asked) > 0 && asked[0].Kind == content.System { // replaces the agent's prompt
 			c.Transcript = nil
 		}
 		c.Transcript = slices.Concat(c.Transcript, asked)
@@ -191,46 +161,21 @@ func (d *driver) openWithAgent(ctx context.Context, env *commands.Envelope) erro
 	return nil
 }
 
-// maxModels bounds how many opened models a node remembers.
-const maxModels = 256
-
-// models opens each model once for all sessions that name it with the same data.
-type models struct {
-	opener func(name string, data []byte) (model.Model, error)
-
-	mu    sync.Mutex // guards known
-	known map[string]model.Model
-}
-
-func (m *models) open(name string, data []byte) (model.Model, error) {
+// openModel opens each model once for all sessions that name it with the same data.
+func (n *Node) openModel(name string, data []byte) (model.Model, error) {
 	sum := sha256.Sum256(data)
-	key := name + "\x00" + string(sum[:])
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if found, ok := m.known[key]; ok {
-		return found, nil
-	}
-	opened, err := m.opener(name, data)
-	if err != nil {
-		return nil, err
-	}
-	if len(m.known) >= maxModels {
-		clear(m.known)
-	}
-	m.known[key] = opened
-	return opened, nil
+	return n.models.get(name+"\x00"+string(sum[:]), func() (model.Model, error) { return n.cfg.Models(name, data) })
 }
 
-// codeNotHere is the code of a model call whose model this node cannot open, but
-// another one may.
+// codeNotHere is the code of a failed model call that another node may be able to make.
 const codeNotHere = "model_not_here"
 
-// errNotHere ends a driver whose session is for another node.
+// errNotHere ends a driver whose session needs another node.
 var errNotHere = errors.New("the session's model cannot be opened on this node")
 
-// unopened reports a call of a model that cannot be opened. If another node may open
-// it, the call has failed for now only: it is tried again, after the session was
-// handed over. So it ends with that failure if no node takes it that has the model.
+// unopened reports the call of a model that cannot be opened. If another node may open it, the
+// failure is temporary: the session is handed over and the call retried there, until its
+// attempts are used up.
 func (d *driver) unopened(e loop.CallModel, err error) commands.Command {
 	failed := commands.ReportModelFailed{
 		ModelCall: e.ModelCall, Class: content.ClassInvalid, Code: "unknown_model", Message: err.Error(),
@@ -243,14 +188,14 @@ func (d *driver) unopened(e loop.CallModel, err error) commands.Command {
 	return failed
 }
 
-// elsewhere is an error of Config.Models that may tell that another node can do it.
+// elsewhere is an error of Config.Models that may report that another node can open the model.
 type elsewhere interface {
 	error
 	Elsewhere() bool
 }
 
-// notHere reports whether a report says that the session should go to another node,
-// and there is still something to do for it.
+// notHere reports whether a report means that the session must move to another node, and there
+// is still work to do.
 func (d *driver) notHere(c commands.Command) bool {
 	f, ok := c.(commands.ReportModelFailed)
 	return ok && f.Code == codeNotHere && d.State.Turn != nil

@@ -17,16 +17,16 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// A claim is tried this often against other writers, with longer and longer pauses: the
-// replica that is read from may lag behind the one that is written to.
+// A claim that conflicts with other writers is retried, with longer and longer pauses: reads may
+// come from a replica that lags.
 const (
 	maxClaims  = 10
 	claimAgain = 20 * time.Millisecond
 )
 
-// claim hydrates the session and takes it. The claim is the read barrier: a conflict means
-// that there is more to read, success that everything was read. It reports whether there is
-// a session at all.
+// claim reads the session and takes it. The claim is the read barrier: a conflict means that
+// there is more to read, success that everything was read. It reports whether the session
+// exists.
 func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 	if err := d.adopt(d.node.reader(d.log).Read(ctx, d.token.Session())); err != nil {
 		return false, err
@@ -66,8 +66,8 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 	return false, fmt.Errorf("claim %s: %w: others keep writing", d.State.Session, journal.ErrConflict)
 }
 
-// catchUp reads what others wrote. If the head is not one of the journal's, the snapshot that
-// it came from was wrong, and the whole journal is read.
+// catchUp reads the entries of others. If the head is not in the journal, it came from a wrong
+// snapshot, and the whole journal is read.
 func (d *driver) catchUp(ctx context.Context) error {
 	r := d.node.reader(d.log)
 	last, err := d.node.cell.Journal().Last(ctx, d.State.Session)
@@ -83,7 +83,7 @@ func (d *driver) catchUp(ctx context.Context) error {
 	return d.adopt(read, err)
 }
 
-// adopt makes what was read the driver's session.
+// adopt replaces the driver's session with one that was read.
 func (d *driver) adopt(read engine.Replica, err error) error {
 	if err != nil {
 		return fmt.Errorf("hydrate: %w", err)
@@ -96,8 +96,8 @@ func (d *driver) adopt(read engine.Replica, err error) error {
 	return nil
 }
 
-// starts reports whether a session without a readable journal has one, or will have: its
-// inbox holds the command that opens it. All other commands are refused.
+// starts reports whether a session without a readable journal has one, or will have one because
+// its inbox holds the command that opens it. Without that command all others are refused.
 func (d *driver) starts(ctx context.Context) (bool, error) {
 	_, err := d.node.cell.Journal().Last(ctx, d.State.Session)
 	if !errors.Is(err, journal.ErrNotFound) {
@@ -110,8 +110,8 @@ func (d *driver) starts(ctx context.Context) (bool, error) {
 	return d.refuseAll(ctx, events.Refused{Reason: loop.ReasonNoSession, Detail: "no such session"}, opens)
 }
 
-// refuseAll refuses everything that the inbox holds, since there is no session for it. If one
-// of the commands makes it one, refuseAll reports true and refuses nothing.
+// refuseAll refuses all commands in the inbox, since there is no session for them. If unless
+// accepts one of them, refuseAll refuses nothing and reports true.
 func (d *driver) refuseAll(ctx context.Context, why events.Refused, unless func(jetstream.Message) bool) (bool, error) {
 	var refused []string
 	cursors := make(map[events.Lane]uint64)
@@ -126,7 +126,7 @@ func (d *driver) refuseAll(ctx context.Context, why events.Refused, unless func(
 	}
 	maps.Copy(d.cursors, cursors)
 	for _, why.Command = range refused {
-		d.publish(why)
+		d.Publish(why)
 	}
 	return false, nil
 }

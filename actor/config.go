@@ -1,36 +1,38 @@
 package actor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/model"
 )
 
 // Config is how a node drives its sessions. Only Models is required.
 type Config struct {
-	// Models opens a session's model by the name and data that it was started with. An
-	// error of it that has a method Elsewhere() bool, which is true, says that another
-	// node may be able to: the session is handed over, and its call tried again there.
+	// Models opens a session's model by the name and data that it was started with. If its
+	// error has a method Elsewhere() bool that returns true, another node may be able to
+	// open the model: the session is handed over, and the call retried there.
 	Models func(name string, data []byte) (model.Model, error)
 
 	Name     string        // "": a new ULID; one token
 	Capacity int           // sessions at once; 0: 1,000
-	Idle     time.Duration // how long an idle session is held before it is parked; 0: 2 s
+	Idle     time.Duration // how long an idle session is held before it parks; 0: 2 s
 	Sweep    time.Duration // between two searches for sessions that were not woken; 0: 5 s
 	Snapshot uint64        // entries between two snapshots, more in long sessions; 0: 500
 
-	Effects engine.Config // permissions, hooks, mutators, memory
-	// Agents makes the agents that sessions are of, whose hooks and mutators come after
-	// those of Effects; nil: a session that names one is refused.
+	Effects engine.Config // permissions, hooks, mutators, notes
+	// Agents makes the sessions' agents, whose hooks and mutators run after those of
+	// Effects; nil: a session that names an agent is refused.
 	Agents Agents
-	// Policy names what Effects.Permissions decide. A session that comes to a node with
-	// another name, or with other hooks or mutators, records that. "": permissions are not
-	// told apart.
+	// Policy names the version of Effects.Permissions. A session that moves to a node with
+	// another name, or with other hooks or mutators, records that. "": all are the same.
 	Policy  string
 	Logger  *zap.Logger // nil: silent
 	Metrics Metrics     // nil: none
@@ -38,12 +40,12 @@ type Config struct {
 
 // Metrics counts what a node does. Implementations are safe for concurrent use.
 type Metrics interface {
-	// SessionTaken counts run tokens that were taken.
+	// SessionTaken counts taken run tokens.
 	SessionTaken()
-	// SessionLeft counts how sessions were left: parked, drained, handed (to a
-	// node that has its model), fenced, lost or broken.
+	// SessionLeft counts the ways in which sessions were left: parked, drained, handed (to
+	// another node), fenced, lost or broken.
 	SessionLeft(how string)
-	// CommandHandled counts commands by name and by what became of them.
+	// CommandHandled counts commands by name and outcome.
 	CommandHandled(name, outcome string)
 	// EntryAppended measures appends.
 	EntryAppended(events int, took time.Duration)
@@ -51,33 +53,24 @@ type Metrics interface {
 	EffectStarted(kind string)
 }
 
-// Causes with which a driver's context ends.
+// The causes with which a driver's context ends.
 var (
-	// ErrDrain ends drivers whose node is shutting down: they hand their tokens over.
+	// ErrDrain ends the drivers of a node that shuts down. They hand their tokens over.
 	ErrDrain = errors.New("node is draining")
-	// ErrFenced ends a driver that found another one's entry, and must neither
-	// acknowledge nor return its token, or that could not tell what became of its own.
+	// ErrFenced ends a driver that found another driver's entry, so its token is no longer
+	// its own, or whose append has an unknown outcome.
 	ErrFenced = errors.New("driver is fenced")
-	// ErrLeaseLost ends a driver that may not hold its token any more.
+	// ErrLeaseLost ends a driver that may no longer hold its token.
 	ErrLeaseLost = errors.New("run token is lost")
 )
 
 func (c Config) withDefaults() Config {
-	if c.Capacity == 0 {
-		c.Capacity = 1000
-	}
-	if c.Idle == 0 {
-		c.Idle = 2 * time.Second
-	}
-	if c.Sweep == 0 {
-		c.Sweep = 5 * time.Second
-	}
-	if c.Snapshot == 0 {
-		c.Snapshot = 500
-	}
-	if c.Logger == nil {
-		c.Logger = zap.NewNop()
-	}
+	c.Name = cmp.Or(c.Name, ulid.Make().String())
+	c.Capacity = cmp.Or(c.Capacity, 1000)
+	c.Idle = cmp.Or(c.Idle, 2*time.Second)
+	c.Sweep = cmp.Or(c.Sweep, 5*time.Second)
+	c.Snapshot = cmp.Or(c.Snapshot, 500)
+	c.Logger = cmp.Or(c.Logger, zap.NewNop())
 	if c.Metrics == nil {
 		c.Metrics = noMetrics{}
 	}
@@ -90,6 +83,8 @@ func (c Config) validate() error {
 		return errors.New("node config: Models is required")
 	case c.Capacity < 0:
 		return fmt.Errorf("node config: Capacity %d: use a positive number of sessions", c.Capacity)
+	case c.Name != "" && !content.IsToken(c.Name):
+		return fmt.Errorf("node config: Name %q: use letters, digits, '-' or '_'", c.Name)
 	}
 	return nil
 }

@@ -33,8 +33,8 @@ func (d *driver) steps() []engine.Step {
 	}
 }
 
-// decide handles a command and brings up to date what follows from its entry: lists,
-// metrics, the snapshot. A sync follows.
+// decide handles a command and then updates the metrics, the lists and the snapshot. The caller
+// syncs.
 func (d *driver) decide(ctx context.Context, env commands.Envelope) error {
 	entry, err := d.Handle(ctx, env)
 	if err != nil || entry.Seq == 0 {
@@ -42,17 +42,17 @@ func (d *driver) decide(ctx context.Context, env commands.Envelope) error {
 	}
 	d.node.cfg.Metrics.CommandHandled(commands.NameOf(env.Command), "accepted")
 	d.leaveLists(ctx)
-	if d.Head.Seq-d.snapped >= max(d.node.cfg.Snapshot, d.snapped/4) { // a share, so that their cost stays linear
+	if d.Head.Seq-d.snapped >= max(d.node.cfg.Snapshot, d.snapped/4) { // a share, so the total cost stays linear
 		d.putSnapshot(ctx)
 	}
 	return nil
 }
 
-// appendAgain is the pause between attempts at an append that no server took.
+// appendAgain is the pause between attempts at an append that no server accepted.
 const appendAgain = 50 * time.Millisecond
 
-// append writes an entry after the head. nats.ErrNoResponders means that no server took it,
-// while a leader is elected, so it is tried again. No other error is certain.
+// append writes an entry after the head. nats.ErrNoResponders means that no server accepted it,
+// as happens during an election, so it is retried. Every other error is uncertain.
 func (d *driver) append(ctx context.Context, head journal.Head, e events.Entry) (journal.Head, error) {
 	if err := d.enterLists(ctx, e.Events); err != nil {
 		return head, err
@@ -71,28 +71,21 @@ func (d *driver) append(ctx context.Context, head journal.Head, e events.Entry) 
 // askHooks asks the hooks of the session's start or end.
 func (d *driver) askHooks(ctx context.Context, env *commands.Envelope) error {
 	point := extension.Point(loop.Brackets(d.State, *env))
-	if point == "" || !d.agent.runner.Stands(point) {
+	if point == "" || !d.agent.runner.HasHooks(point) {
 		return nil
 	}
 	env.Hooks = []commands.HookAnswer{d.agent.runner.Hooks(ctx, extension.HookEvent{Point: point, Session: d.State.Session})}
 	return context.Cause(ctx)
 }
 
-// publish shows a live event to clients and observers; it may be lost.
-func (d *driver) publish(ev events.Event) {
-	if err := d.node.cell.Live().Publish(d.token.Session(), ev); err != nil {
-		d.log.Debug("live event lost", zap.Error(err))
-	}
-}
-
-// putSnapshot keeps the state, so that the next driver need not read everything.
+// putSnapshot stores the state, so that the next driver need not read the whole journal.
 func (d *driver) putSnapshot(ctx context.Context) {
 	raw, err := snapshot.Encode(d.State)
 	if err == nil {
 		err = d.node.cell.Snapshots().Put(ctx, d.State.Session, journal.Snapshot{Head: d.Head, State: raw})
 	}
 	if err != nil {
-		d.log.Warn("snapshot not kept", zap.Error(err))
+		d.log.Warn("snapshot not stored", zap.Error(err))
 		return
 	}
 	d.snapped = d.Head.Seq

@@ -19,10 +19,11 @@ import (
 // dispatchAgain is the pause after a failure to reach a queue.
 const dispatchAgain = 500 * time.Millisecond
 
-// dispatch publishes a call. Its outcome comes as a command. If it is not certain that the
-// call is on its queue, the queue is asked; a call that is not there may have been there and
-// be over, so the driver reads the inbox before another try.
-func (d *driver) dispatch(ctx context.Context, e loop.RunTool, v *engine.View) commands.Command {
+// RunTool publishes a call; its outcome arrives as a command. If it is uncertain whether the
+// call is on its queue, the queue is asked. A call that is not there may have been there and
+// have ended, so the driver reads the inbox before it tries again.
+func (d *driver) RunTool(ctx context.Context, e loop.RunTool, v *engine.View) commands.Command {
+	d.node.cfg.Metrics.EffectStarted("tool")
 	c := e.Call
 	if unplaced(c) {
 		return d.awaitVerifiers(ctx, e)
@@ -40,14 +41,13 @@ func (d *driver) dispatch(ctx context.Context, e loop.RunTool, v *engine.View) c
 	err := d.node.tasks.Dispatch(ctx, t)
 	queued, unclear := err == nil || errors.Is(err, task.ErrQueued), errors.Is(err, jetstream.ErrUnclear)
 	for ; !queued && err != nil; queued, err = d.node.tasks.Queued(ctx, t) {
-		d.log.Warn("call could not be put on its queue", zap.String("place", string(c.Place)), zap.Error(err))
+		d.log.Warn("call not put on its queue", zap.String("place", string(c.Place)), zap.Error(err))
 		if !pause(ctx, dispatchAgain) {
 			return nil
 		}
 	}
 	switch {
-	case queued:
-		d.dispatched.set(e.Identity(), true)
+	case queued: // the effect is done
 	case unclear && !c.Routing.Effects.Retryable():
 		d.fail(errUnsettled)
 	default:
@@ -56,13 +56,13 @@ func (d *driver) dispatch(ctx context.Context, e loop.RunTool, v *engine.View) c
 	return nil
 }
 
-// taskOf is a call's dispatch, as far as it takes to find it.
+// taskOf returns as much of a call's task as identifies it.
 func (d *driver) taskOf(e loop.RunTool) task.Task {
 	c := e.Call
 	return task.Task{Session: d.token.Session(), Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Approved: c.Approved}
 }
 
-// unrunnable is the result of a call for which there are no workers.
+// unrunnable returns the result of a call that no worker can run.
 func unrunnable(c loop.Call, format string, args ...any) commands.Command {
 	return commands.ReportResult{
 		Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue,
@@ -70,11 +70,11 @@ func unrunnable(c loop.Call, format string, args ...any) commands.Command {
 	}
 }
 
-// errUnsettled ends a driver whose task may yet arrive on its queue, after another one of the
-// same call: its successor fences it off, like all tasks of this one.
-var errUnsettled = errors.New("a call that must not run twice may yet arrive on its queue")
+// errUnsettled ends a driver whose task may still arrive on its queue, later than another task of
+// the same call. The next driver fences off all tasks of this one.
+var errUnsettled = errors.New("a call that must not run twice may still arrive on its queue")
 
-// reportMissing tells the driver of a call that is not on its queue, and perhaps was.
+// reportMissing reports a call to the driver that is not on its queue, but may have been.
 func (d *driver) reportMissing(ctx context.Context, id string) {
 	select {
 	case d.missing <- id:
@@ -82,27 +82,23 @@ func (d *driver) reportMissing(ctx context.Context, id string) {
 	}
 }
 
-// stopTool stops a call: the session that works for it, if one does, and its worker. It
-// retries until the message is sent.
-func (d *driver) stopTool(ctx context.Context, e loop.StopTool) commands.Command {
+// StopTool ends the session that works for a call, if there is one, and stops the call's worker.
+// It retries until both know.
+func (d *driver) StopTool(ctx context.Context, e loop.StopTool, _ *engine.View) commands.Command {
 	var report commands.Command
-	err := d.until(ctx, e.Place, "the end of a call could not be passed on", func() (err error) {
+	err := d.until(ctx, e.Place, "end of a call not passed on", func() (err error) {
 		report, err = d.stopSubagent(ctx, e)
 		return err
 	})
 	if err == nil && report == nil && e.Held == nil {
-		err = d.stopWorker(ctx, e)
+		_ = d.stopWorker(ctx, e)
 	}
-	if err != nil {
-		return nil
-	}
-	d.dispatched.set(e.Identity(), true)
 	return report
 }
 
 // stopWorker tells a call's worker to stop.
 func (d *driver) stopWorker(ctx context.Context, e loop.StopTool) error {
-	return d.until(ctx, e.Place, "call could not be told to stop", func() error {
+	return d.until(ctx, e.Place, "worker of a call not stopped", func() error {
 		return d.node.tasks.Cancel(ctx, e.Queue, d.token.Session(), e.Place, e.Reason)
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// driver owns one session while it holds its run token. Everything in it belongs to Run's
-// goroutine, except what effects are given.
+// driver owns one session while it holds the session's run token. Its fields belong to Run's
+// goroutine; effects use only those above performer.
 type driver struct {
 	engine.Session
 
@@ -25,17 +25,16 @@ type driver struct {
 	fail  context.CancelCauseFunc // ends Run
 	agent *agentRuntime           // of the session's agent, or of sessions without one
 
-	performer  *engine.Performer
-	dispatched dispatched
-	overtaken  []string    // calls that an earlier driver's task held up, until the inbox is read
-	missing    chan string // calls that are not on their queues after all
-	verifier   loop.Call   // the last verifier that was owed, until its verdict is in
+	missing   chan string // calls that turned out not to be on their queues
+	performer *engine.Performer
+	overtaken []string  // calls that an earlier driver's task blocked, until the inbox is read
+	verifier  loop.Call // the last verifier that was owed, until its verdict arrives
 
-	cursors  map[events.Lane]uint64 // handled, also what no entry records yet
-	unread   chan struct{}          // holds one if the inbox held more than was read of it
-	unproven map[string]bool        // calls about which a report came without their ticket, by identity
-	taken    int                    // commands
-	looked   int                    // taken when the inbox was last read
+	cursors  map[events.Lane]uint64 // of handled commands, recorded or not
+	unread   chan struct{}          // holds one if the inbox held more than one read returned
+	unproven map[string]bool        // calls reported without their ticket, by identity
+	taken    int                    // counts commands
+	looked   int                    // taken, when the inbox was last read
 
 	listings []*listing // of sessions with something for a person to decide
 	serving  bool       // it has claimed the session and read its inbox
@@ -55,8 +54,8 @@ func newDriver(n *Node, token *jetstream.Token, log *zap.Logger) *driver {
 	return d
 }
 
-// Run drives the session until it can be parked, the node drains, or the session is lost. It
-// returns how the session was left.
+// Run drives the session until it parks, the node drains, or the session is lost. It returns how
+// the session was left.
 func (d *driver) Run(ctx context.Context) (how string, err error) {
 	ctx, d.fail = context.WithCancelCause(ctx)
 	defer d.fail(nil)
@@ -70,7 +69,7 @@ func (d *driver) Run(ctx context.Context) (how string, err error) {
 	return "parked", nil
 }
 
-// drive returns nil when the session was let go.
+// drive returns nil once the session was released.
 func (d *driver) drive(ctx context.Context) (err error) {
 	defer d.Contain("driving", &err)
 	listener, err := d.node.cell.Inbox().Listen(ctx, d.token.Session())
@@ -83,7 +82,7 @@ func (d *driver) drive(ctx context.Context) (err error) {
 		return err
 	}
 	if !exists {
-		return d.letGo(ctx) // what its inbox holds can never be handled
+		return d.letGo(ctx) // the commands in its inbox can never be handled
 	}
 	if err := d.settleLists(ctx); err != nil {
 		return err
@@ -103,10 +102,10 @@ func (d *driver) drive(ctx context.Context) (err error) {
 	return nil
 }
 
-// serve handles commands and reports until the session is idle and can be parked.
+// serve handles commands and reports until the session is idle and can park.
 func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
 	look, proof, idle := every(d.token.AckWait()/3), every(d.token.AckWait()), every(d.node.cfg.Idle)
-	beat := time.NewTicker(min(idle.period, look.period) / 2) // one: each costs with every command
+	beat := time.NewTicker(min(idle.period, look.period) / 2) // one, since each ticker costs with every command
 	defer beat.Stop()
 	for {
 		var err error
@@ -138,7 +137,7 @@ func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
 	}
 }
 
-// periodic is something that is due a period after it last was.
+// periodic is due once per period.
 type periodic struct {
 	period time.Duration
 	last   time.Time
@@ -154,24 +153,24 @@ func (p *periodic) due(now time.Time) bool {
 	return true
 }
 
-// look reads the inbox if no command arrived for a while: a leader that is replaced may
-// lose live copies.
+// look reads the inbox if no command arrived for a while: live copies may be lost when a leader
+// is replaced.
 func (d *driver) look(ctx context.Context) error {
-	heard := d.taken > d.looked
+	busy := d.taken > d.looked
 	d.looked = d.taken
-	if heard {
+	if busy {
 		return nil
 	}
 	return d.readInbox(ctx)
 }
 
-// prove finds out whether the token is still held: publishing it again is refused while it
-// is. Then it checks the calls that wait for their workers.
+// prove checks that the token is still held: the server refuses to publish it again while it is.
+// Then it checks the calls that wait for their workers.
 func (d *driver) prove(ctx context.Context) error {
 	held, err := d.token.Held(ctx)
 	switch {
 	case err != nil:
-		d.log.Warn("the lease could not be proved", zap.Error(err))
+		d.log.Warn("lease not verified", zap.Error(err))
 		return nil
 	case !held:
 		return ErrLeaseLost

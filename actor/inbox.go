@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// receive takes a live command. If an earlier one may have been missed, it reads the inbox.
+// receive handles a live command. If an earlier one may be missing, it reads the inbox.
 func (d *driver) receive(ctx context.Context, m jetstream.Message) error {
 	switch {
 	case m.Gap || m.Last > d.cursors[m.Lane]:
@@ -32,8 +33,8 @@ func (d *driver) receive(ctx context.Context, m jetstream.Message) error {
 	return d.sync(ctx)
 }
 
-// readInbox handles the unread commands, and only then performs: the last report may be the
-// result of a call that the first one would start.
+// readInbox handles the unread commands and only then performs effects: the last report may be
+// the result of a call that the first one would start.
 func (d *driver) readInbox(ctx context.Context) error {
 	if err := d.handleInbox(ctx); err != nil {
 		return err
@@ -41,7 +42,7 @@ func (d *driver) readInbox(ctx context.Context) error {
 	return d.sync(ctx)
 }
 
-// handleInbox handles what the inbox holds past the cursors. Reports are read to their end;
+// handleInbox handles the commands after the cursors. The lane of reports is read to its end;
 // other lanes are read in bounded chunks.
 func (d *driver) handleInbox(ctx context.Context) error {
 	for reports := true; reports; {
@@ -74,34 +75,34 @@ func (d *driver) handleInbox(ctx context.Context) error {
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // it is
+	default: // it is ready
 	}
 }
 
 // purgeEvery is how many commands are taken between two purges of a busy inbox.
 const purgeEvery = 256
 
-// take decides one command and moves its lane's cursor: with the entry that it causes, else
-// in memory until the next one.
+// take decides one command and moves its lane's cursor: in the entry that it causes, or else in
+// memory until the next entry.
 func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 	d.cursors[m.Lane] = m.Seq
 	if d.taken++; d.taken%purgeEvery == 0 {
 		d.purgeHandled(ctx)
 	}
-	count := func(name, outcome string) { d.node.cfg.Metrics.CommandHandled(name, outcome) }
+	count := d.node.cfg.Metrics.CommandHandled
 	if m.Err != nil {
-		d.log.Warn("bad command passed over", logfield.Seq(m.Seq), zap.Error(m.Err))
+		d.log.Warn("bad command skipped", logfield.Seq(m.Seq), zap.Error(m.Err))
 		count("bad", "passed_over")
 		return nil //nolint:nilerr // a bad command must not stop its session
 	}
 	env, name := m.Envelope, commands.NameOf(m.Envelope.Command)
 	switch {
 	case env.Session != d.State.Session, commands.LaneOf(env.Command) != m.Lane:
-		d.log.Warn("misplaced command passed over", logfield.Seq(m.Seq), logfield.Cause(env.ID))
+		d.log.Warn("misplaced command skipped", logfield.Seq(m.Seq), logfield.Cause(env.ID))
 		count(name, "misplaced")
 		return nil
 	case m.Lane == events.LaneReport && !d.vouched(m):
-		d.log.Warn("report without the ticket of its call passed over", logfield.Seq(m.Seq), logfield.Cause(env.ID))
+		d.log.Warn("report without the ticket of its call skipped", logfield.Seq(m.Seq), logfield.Cause(env.ID))
 		count(name, "forged")
 		return nil
 	}
@@ -116,19 +117,19 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 	switch {
 	case refused:
 		count(name, "refused")
-		d.publish(events.Refused{Command: env.ID, Reason: r.Reason, Detail: r.Detail})
+		d.Publish(events.Refused{Command: env.ID, Reason: r.Reason, Detail: r.Detail})
 		return nil
 	case err == nil && d.Head.Seq == before:
 		count(name, "ignored")
 		if commands.IsAsk(env.Command) && !d.State.Handled(env.ID) {
-			d.publish(events.Refused{Command: env.ID}) // without a reason: there was nothing to do
+			d.Publish(events.Refused{Command: env.ID}) // without a reason: it had no effect
 		}
 	}
 	return err
 }
 
-// report handles what an effect reports. A timer that came before its time, by a clock that
-// was set back, is armed again.
+// report handles the report of an effect. A timer that is early, because a clock was set back, is
+// armed again.
 func (d *driver) report(ctx context.Context, r engine.Report) error {
 	if _, ok := r.Command.(commands.ReportTimer); ok {
 		d.performer.Forget(r.Cause)
@@ -142,16 +143,16 @@ func (d *driver) report(ctx context.Context, r engine.Report) error {
 	return d.sync(ctx)
 }
 
-// envelope carries a command of the driver's own.
+// envelope returns the envelope of a command of the driver's own.
 func (d *driver) envelope(id string, c commands.Command) commands.Envelope {
 	return commands.Envelope{ID: id, Session: d.State.Session, By: d.node.cfg.Name, Command: c}
 }
 
-// purgeHandled purges the commands that the journal says are handled, except the last one of
+// purgeHandled purges the commands that the journal records as handled, except the last one of
 // each lane: while work is outstanding the inbox is not empty.
 func (d *driver) purgeHandled(ctx context.Context) {
 	if err := d.node.cell.Inbox().Purge(ctx, d.State.Session, d.State.Cursors, true); err != nil {
-		d.log.Warn("handled commands could not be purged", zap.Error(err))
+		d.log.Warn("handled commands not purged", zap.Error(err))
 	}
 }
 
@@ -160,21 +161,14 @@ func lanes() [4]events.Lane {
 	return [4]events.Lane{events.LaneAsk, events.LaneDecide, events.LaneReport, events.LaneDue}
 }
 
-func (d *driver) cursorList() []events.Cursor {
-	all := lanes()
-	out := make([]events.Cursor, 0, len(all))
-	for _, l := range all {
+func (d *driver) cursorList() (out []events.Cursor) {
+	for _, l := range lanes() {
 		out = append(out, events.Cursor{Lane: l, Seq: d.cursors[l]})
 	}
 	return out
 }
 
-// movedCursors are those that the journal does not know yet.
-func (d *driver) movedCursors() (out []events.Cursor) {
-	for _, l := range lanes() {
-		if seq := d.cursors[l]; seq > d.State.Cursor(l) {
-			out = append(out, events.Cursor{Lane: l, Seq: seq})
-		}
-	}
-	return out
+// movedCursors returns the cursors that the journal does not have yet.
+func (d *driver) movedCursors() []events.Cursor {
+	return slices.DeleteFunc(d.cursorList(), func(c events.Cursor) bool { return c.Seq <= d.State.Cursor(c.Lane) })
 }

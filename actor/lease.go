@@ -8,9 +8,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// lease renews a run token beside its driver, which may have to wait for a server
-// or for a slow decision longer than the token lasts. start and stop belong to the
-// driver's goroutine; fresh is for any.
+// lease renews a run token in the background, because its driver may wait for a server or for a
+// slow decision longer than the token lasts. start and stop belong to the driver's goroutine;
+// any goroutine may call fresh.
 type lease struct {
 	token   extender
 	log     *zap.Logger
@@ -26,8 +26,7 @@ type extender interface {
 	AckWait() time.Duration
 }
 
-// extendAgain is how long after a renewal that could not be sent the next one is
-// tried: a connection is reestablished within seconds.
+// extendAgain is the pause after a failed renewal: connections return within seconds.
 const extendAgain = 250 * time.Millisecond
 
 func newLease(token extender, log *zap.Logger) *lease {
@@ -37,9 +36,9 @@ func newLease(token extender, log *zap.Logger) *lease {
 	return l
 }
 
-// start renews until stop, or until ctx ends. lost is called once, with
-// ErrLeaseLost, if nothing could be renewed for as long as the token lasts: it may
-// belong to another driver then, and to renew it would steal it.
+// start renews until stop, or until ctx ends. If no renewal succeeds for as long as the token
+// lasts, it calls lost with ErrLeaseLost: another driver may have the token by then, and a
+// renewal would steal it.
 func (l *lease) start(ctx context.Context, lost context.CancelCauseFunc) {
 	ctx, l.quit = context.WithCancel(ctx)
 	l.done = make(chan struct{})
@@ -70,14 +69,13 @@ func (l *lease) keep(ctx context.Context) bool {
 	return true
 }
 
-// stop ends the renewals. Nothing is renewed once it has returned, so the token
-// may be given away.
+// stop ends the renewals. Once it has returned, the token may be given away.
 func (l *lease) stop() {
 	l.quit()
 	<-l.done
 }
 
-// fresh reports whether the last renewal is younger than half of what the token
-// lasts. Without it nothing that costs or acts may be begun: the process may have
-// stood still for longer than the lease.
+// fresh reports whether the last renewal is younger than half of the token's lifetime. Without
+// a fresh lease nothing that costs or acts may start: the process may have been suspended for
+// longer than the lease.
 func (l *lease) fresh() bool { return time.Since(*l.renewed.Load()) < l.token.AckWait()/2 }

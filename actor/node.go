@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -25,23 +25,25 @@ import (
 type Node struct {
 	cell    *jetstream.Cell
 	cfg     Config
+	log     *zap.Logger
 	runs    *jetstream.Runs
 	tasks   task.Dispatcher
-	tickets *jetstream.Tickets // while it runs
-	log     *zap.Logger
-	offers  *offers
-	models  *models
+	tickets *jetstream.Tickets // set by Run
+	offers  *offers            // set by Run
+	noAgent *agentRuntime      // of sessions without an agent
+	agents  cache[[sha256.Size]byte, *agentRuntime]
+	models  cache[string, model.Model]
+	crashes crashBackoff
+	clock   clock
+
 	ready   chan struct{}
 	readied sync.Once
 	slots   chan struct{} // one per session that the node may hold
-	crashes crashBackoff
-	agents  *agentCache
-	clock   clock
 	moved   chan struct{} // holds one if a token was taken since held was recorded
 
 	mu       sync.Mutex                   // guards held and recorded
 	held     map[content.SessionID]string // the reply subjects of the tokens
-	recorded map[content.SessionID]string // those that the node's record names
+	recorded map[content.SessionID]string // those in the node's record
 }
 
 // NewNode returns a node that is not yet running.
@@ -50,25 +52,17 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	if cfg.Name == "" {
-		cfg.Name = ulid.Make().String()
-	}
-	if !content.IsToken(cfg.Name) {
-		return nil, fmt.Errorf("node config: Name %q: use letters, digits, '-' or '_'", cfg.Name)
-	}
 	cfg.Effects.Blobs = cell.Blobs() // input refers to nothing else
-	n := &Node{
-		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(),
-		log:    cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
-		models: &models{opener: cfg.Models, known: make(map[string]model.Model)},
-		ready:  make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), held: make(map[content.SessionID]string),
-		moved: make(chan struct{}, 1),
-	}
-	var err error
-	if n.agents, err = newAgentCache(cfg); err != nil {
+	none, err := newAgentRuntime(cfg, engine.Equipment{})
+	if err != nil {
 		return nil, err
 	}
-	return n, nil
+	return &Node{
+		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), noAgent: none,
+		log:   cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
+		ready: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), moved: make(chan struct{}, 1),
+		held: make(map[content.SessionID]string),
+	}, nil
 }
 
 // Name names the node in journals.
@@ -77,53 +71,51 @@ func (n *Node) Name() string { return n.cfg.Name }
 // Ready is closed once the node takes sessions.
 func (n *Node) Ready() <-chan struct{} { return n.ready }
 
-// Sessions is how many sessions the node holds now.
+// Sessions returns how many sessions the node holds now.
 func (n *Node) Sessions() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.held)
 }
 
-// Run drives sessions until ctx ends; then it hands its tokens over and returns
-// nil. An error says why it could not go on.
+// Run drives sessions until ctx ends, then hands its tokens over and returns nil.
 func (n *Node) Run(ctx context.Context) error {
-	view, err := n.cell.Catalog().Watch(ctx)
-	if ctx.Err() != nil {
-		return nil
-	}
-	if err != nil {
+	if err := n.run(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("node %s: %w", n.cfg.Name, err)
+	}
+	return nil
+}
+
+func (n *Node) run(ctx context.Context) error {
+	view, err := n.cell.Catalog().Watch(ctx)
+	if err != nil {
+		return err
 	}
 	defer view.Close()
 	n.offers = newOffers(view, n.log)
 	if n.tickets, err = n.cell.Tickets(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return fmt.Errorf("node %s: %w", n.cfg.Name, err)
+		return err
 	}
 	n.log.Info("node started", zap.Int("capacity", n.cfg.Capacity))
 
 	drivers, drain := context.WithCancelCause(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
+	fired := make(chan string, maxFired)
 	group, gctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return n.offers.follow(gctx) })
-	group.Go(func() error { return n.sweep(gctx) })
-	fired := make(chan string, alarmsKept)
-	group.Go(func() error { return n.alarms(gctx, fired) })
-	group.Go(func() error { return n.follow(gctx, fired) })
-	group.Go(func() error { return n.record(gctx) })
-	group.Go(func() error { return n.guard(gctx) })
-	group.Go(func() error { return n.take(gctx, drivers, &running) })
+	for _, background := range []func(context.Context) error{
+		n.offers.follow, n.sweep, n.record, n.guard,
+		func(ctx context.Context) error { return n.alarms(ctx, fired) },
+		func(ctx context.Context) error { return n.follow(ctx, fired) },
+		func(ctx context.Context) error { return n.take(ctx, drivers, &running) },
+	} {
+		group.Go(func() error { return background(gctx) })
+	}
 	err = group.Wait()
 	n.takeNoMore(ctx)
 	drain(ErrDrain)
 	running.Wait()
 	n.log.Info("node stopped")
-	if ctx.Err() != nil {
-		return nil
-	}
-	return fmt.Errorf("node %s: %w", n.cfg.Name, err)
+	return err
 }
 
 // take pulls run tokens, one for every free slot.
@@ -144,7 +136,7 @@ func (n *Node) take(ctx, drivers context.Context, running *sync.WaitGroup) error
 			case errors.Is(err, nats.ErrConnectionClosed):
 				return fmt.Errorf("take a run token: %w", err)
 			}
-			n.log.Warn("no run token could be taken", zap.Error(err))
+			n.log.Warn("run token not taken", zap.Error(err))
 			if !pause(ctx, time.Second) {
 				return context.Cause(ctx)
 			}
@@ -157,16 +149,16 @@ func (n *Node) take(ctx, drivers context.Context, running *sync.WaitGroup) error
 	}
 }
 
-// takeNoMoreTimeout bounds how long a server that does not answer holds up a drain.
+// takeNoMoreTimeout bounds how long an unresponsive server delays a drain.
 const takeNoMoreTimeout = time.Second
 
-// takeNoMore sees to it that the server gives this node no token any more, and so none
-// of those that it hands over next.
+// takeNoMore makes sure that the server gives this node no more tokens, in particular none that
+// it is about to hand over.
 func (n *Node) takeNoMore(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeNoMoreTimeout)
 	defer cancel()
 	if err := n.runs.Close(ctx); err != nil {
-		n.log.Warn("the server may give this node tokens yet", zap.Error(err))
+		n.log.Warn("the server may still give this node tokens", zap.Error(err))
 	}
 }
 
@@ -177,11 +169,11 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 	n.mu.Lock()
 	n.held[s] = token.Reply()
 	n.mu.Unlock()
-	n.recordSoon()
+	signal(n.moved)
 	n.cfg.Metrics.SessionTaken()
 	how, err := newDriver(n, token, log).Run(ctx)
 	n.mu.Lock()
-	if n.held[s] == token.Reply() { // else another driver of this node has the session by now
+	if n.held[s] == token.Reply() { // else another driver of this node has the session
 		delete(n.held, s)
 	}
 	n.mu.Unlock()
@@ -199,26 +191,26 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 	}
 }
 
-// sweep wakes the sessions that have commands and no token: their wake was lost. It
-// looks after the schedules that fired, too.
+// sweep wakes the sessions that have commands but no token, because their wake was lost. It also
+// handles schedules whose firing was missed.
 func (n *Node) sweep(ctx context.Context) error {
 	for sweeps := 0; pause(ctx, n.cfg.Sweep/2+rand.N(n.cfg.Sweep)); sweeps++ { //nolint:gosec // jitter
 		n.sweepSchedules(ctx, sweeps%sweepsToAll == 0)
 		orphans, err := n.runs.Orphans(ctx)
 		if err != nil {
-			n.log.Warn("sweep went wrong", zap.Error(err))
+			n.log.Warn("sweep failed", zap.Error(err))
 			continue
 		}
 		for _, s := range orphans {
 			if err := n.runs.Wake(ctx, s); err != nil {
-				n.log.Warn("session could not be woken", logfield.Session(s), zap.Error(err))
+				n.log.Warn("session not woken", logfield.Session(s), zap.Error(err))
 			}
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// pause waits and reports whether ctx still holds.
+// pause waits and reports whether ctx has not ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -230,11 +222,10 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// maxBackoff is the longest pause before a session that broke its driver is tried again: by
-// then an operator may have repaired what it needs.
+// maxBackoff is the longest pause before a session that crashed its driver is retried.
 const maxBackoff = 10 * time.Minute
 
-// crashBackoff remembers the sessions that broke their drivers on this node.
+// crashBackoff remembers the sessions that crashed their drivers on this node.
 type crashBackoff struct {
 	mu    sync.Mutex // guards known
 	known map[content.SessionID]*crash
@@ -242,11 +233,11 @@ type crashBackoff struct {
 
 type crash struct {
 	pause time.Duration
-	why   string // as it was logged
+	why   string // the last logged error
 }
 
-// next is the pause before the session is tried again: at first as after a crashed node,
-// then twice the one before.
+// next returns the pause before the session is retried: at first as long as after a crashed
+// node, then twice as long each time.
 func (b *crashBackoff) next(t *jetstream.Token) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -255,9 +246,8 @@ func (b *crashBackoff) next(t *jetstream.Token) time.Duration {
 	}
 	c := b.known[t.Session()]
 	if c == nil {
-		c = &crash{pause: t.AckWait()}
+		c = &crash{pause: t.AckWait() / 2}
 		b.known[t.Session()] = c
-		return c.pause
 	}
 	c.pause = min(2*c.pause, maxBackoff)
 	return c.pause
@@ -269,7 +259,7 @@ func (b *crashBackoff) forget(s content.SessionID) {
 	delete(b.known, s)
 }
 
-// log logs an error once, and again when the session breaks for another reason.
+// log logs an error once, and again when the session fails for another reason.
 func (b *crashBackoff) log(log *zap.Logger, s content.SessionID, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

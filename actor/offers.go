@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -14,20 +13,18 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// offers is what the cell's workers offer now, a source per queue.
+// offers are the tools that the cell's workers offer now, with one source per queue.
 type offers struct {
 	view    *jetstream.CatalogView
 	log     *zap.Logger
 	current atomic.Pointer[offered]
 }
 
-// offered is one state of the offers, with the catalogs that were made of it.
+// offered is one state of the offers, with the catalogs made from it.
 type offered struct {
 	sources   []tool.Source
-	verifiers string // the first queue, by name, whose workers run verifiers; "": none does
-
-	mu       sync.Mutex // guards catalogs
-	catalogs map[string]*engine.Catalog
+	verifiers string // the first queue, by name, whose workers run verifiers; "": none
+	catalogs  cache[string, *engine.Catalog]
 }
 
 func newOffers(view *jetstream.CatalogView, log *zap.Logger) *offers {
@@ -47,20 +44,20 @@ func (o *offers) follow(ctx context.Context) error {
 	}
 }
 
-// refresh groups the offers by queue: workers of one queue stand in for each
-// other, and the first one's spec of a tool counts.
+// refresh groups the offers by queue. Workers of one queue are interchangeable, so the first
+// one's spec of a tool counts.
 func (o *offers) refresh() {
-	next := &offered{catalogs: make(map[string]*engine.Catalog)}
+	next := &offered{}
 	queues := make(map[string]*queueTools)
 	for _, offer := range o.view.Snapshot() {
 		q, known := queues[offer.Queue]
 		if !known {
-			q = &queueTools{queue: offer.Queue, names: make(map[string]bool)}
+			q = &queueTools{queue: offer.Queue}
 			queues[offer.Queue] = q
 			next.sources = append(next.sources, q)
 		}
 		for _, spec := range offer.Tools {
-			if spec.Name == engine.GateTool {
+			if spec.Name == engine.VerifierTool {
 				next.verifiers = min(cmp.Or(next.verifiers, offer.Queue), offer.Queue)
 				continue
 			}
@@ -69,65 +66,39 @@ func (o *offers) refresh() {
 				o.log.Warn("tool left out", zap.String("worker", offer.Worker), zap.Error(err))
 				continue
 			}
-			q.add(t)
+			q.tools = append(q.tools, t)
 		}
 	}
 	o.current.Store(next)
 }
 
-// verifiers is the queue of the workers that run verifiers, "" if there are none.
+// verifiers returns the queue of the workers that run verifiers, "" if there are none.
 func (o *offers) verifiers() string { return o.current.Load().verifiers }
 
-// catalog is what a session of that agent may use of the offers.
+// catalog returns the offers that a session of that agent may use.
 func (o *offers) catalog(ctx context.Context, allowed []string, with *agentRuntime) (*engine.Catalog, error) {
 	now := o.current.Load()
 	key := "*"
 	if allowed != nil {
 		key = strings.Join(allowed, "\x00")
 	}
-	key += with.terms
-	now.mu.Lock()
-	defer now.mu.Unlock()
-	if c, ok := now.catalogs[key]; ok {
-		return c, nil
-	}
-	byName := func(source string) string { return source }
-	c, err := engine.NewCatalog(ctx, now.under(with.Terms), tool.FirstWins, allowed, byName)
-	if err != nil {
-		return nil, err
-	}
-	now.catalogs[key] = c
-	return c, nil
+	return now.catalogs.get(key+with.terms, func() (*engine.Catalog, error) {
+		sources := make([]tool.Source, len(now.sources))
+		for i, s := range now.sources {
+			sources[i] = tool.Under(s, with.Terms...)
+		}
+		return engine.NewCatalog(ctx, sources, tool.FirstWins, allowed, true)
+	})
 }
 
-// under are the sources with what an agent says of their tools.
-func (o *offered) under(terms []tool.Terms) []tool.Source {
-	if len(terms) == 0 {
-		return o.sources
-	}
-	out := make([]tool.Source, len(o.sources))
-	for i, s := range o.sources {
-		out[i] = tool.Under(s, terms...)
-	}
-	return out
-}
-
-// queueTools is what the workers of one queue offer.
+// queueTools are the tools that the workers of one queue offer; several may offer the same.
 type queueTools struct {
 	queue string
 	tools []tool.Tool
-	names map[string]bool
 }
 
-// Name is the queue's.
+// Name returns the queue's name.
 func (q *queueTools) Name() string { return q.queue }
 
-// Tools lists what was offered.
+// Tools lists the offered tools.
 func (q *queueTools) Tools(context.Context) ([]tool.Tool, error) { return q.tools, nil }
-
-func (q *queueTools) add(t tool.Tool) {
-	if name := t.Spec().Name; !q.names[name] {
-		q.names[name] = true
-		q.tools = append(q.tools, t)
-	}
-}

@@ -15,8 +15,8 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// park lets an idle session go, in the one order that loses no command: record it, empty the
-// inbox, give the token up, see that it is gone, look once more.
+// park releases an idle session, in the only order that loses no command: record it, empty the
+// inbox, give the token up, wait until it is gone, look at the inbox again.
 func (d *driver) park(ctx context.Context) (bool, error) {
 	if err := d.armDurable(ctx); err != nil {
 		return false, err
@@ -31,8 +31,8 @@ func (d *driver) park(ctx context.Context) (bool, error) {
 	return true, d.letGo(ctx)
 }
 
-// letGo empties the inbox of what is handled, gives the token up, sees that it is gone, and
-// wakes the session again if a command came meanwhile.
+// letGo purges the handled commands, gives the token up, waits until it is gone, and wakes the
+// session again if a command arrived in the meantime.
 func (d *driver) letGo(ctx context.Context) error {
 	inbox, s := d.node.cell.Inbox(), d.token.Session()
 	if err := inbox.Purge(ctx, s, d.cursorList(), false); err != nil {
@@ -53,29 +53,28 @@ func (d *driver) letGo(ctx context.Context) error {
 		err = d.node.runs.Wake(ctx, s)
 	}
 	if err != nil {
-		return fmt.Errorf("wake if a command came: %w", err)
+		return fmt.Errorf("wake after a late command: %w", err)
 	}
 	return nil
 }
 
-// releaseAfter is how long after a driver failed another one may try. What it could not
-// reach may be back by then.
+// releaseAfter is the pause between a driver that failed and the next one.
 const releaseAfter = 3 * time.Second
 
-// left decides what becomes of the token when a driver ends before it could park:
+// left decides what happens to the token when a driver ends before it parks:
 //
 //   - An uncertain append, a draining node, a model that only another node has, a task whose
-//     dispatch is uncertain: the token is returned at once, and the next driver reads what
-//     became of it. An uncertain claim returns it a little later, else one driver would
-//     follow another at once.
-//   - A conflict or a lost lease: another driver has the session. The token stays alone.
+//     dispatch is uncertain: the token is returned at once, and the next driver reads the
+//     outcome. After an uncertain claim it is returned a little later, or drivers would
+//     follow each other in a tight loop.
+//   - A conflict or a lost lease: another driver has the session, and the token is left alone.
 //   - Any other error: the token is returned for later, after longer and longer pauses if
 //     the session would end its next driver in the same way.
 func (d *driver) left(ctx context.Context, err error) (string, error) {
 	d.lease.stop()
 	unknown := errors.Is(err, journal.ErrUnknown)
 	if ctx.Err() != nil && !unknown && !errors.Is(err, journal.ErrConflict) {
-		err = context.Cause(ctx) // and not what that led to
+		err = context.Cause(ctx) // not one of its consequences
 	}
 	d.fail(err)
 	switch fresh := d.lease.fresh(); {
@@ -108,8 +107,8 @@ func hopeless(err error) bool {
 // drainTimeout bounds the parking of a session whose node drains.
 const drainTimeout = 2 * time.Second
 
-// drain parks a session that is idle already, which leaves no lease behind that could lapse,
-// and hands any other over.
+// drain parks a session that is already idle, so that no lease has to expire, and hands any
+// other over.
 func (d *driver) drain(ctx context.Context) (string, error) {
 	if !d.serving || !d.atRest() {
 		return "drained", d.handOver()
@@ -126,9 +125,9 @@ func (d *driver) drain(ctx context.Context) (string, error) {
 	return "parked", nil
 }
 
-// handOver returns the token, so that another node goes on at once. It waits for tasks that
-// are on their way to a queue, so that the next driver finds them there, but not for a model
-// that is slow to stop.
+// handOver returns the token, so that another node continues at once. It waits for tasks on
+// their way to a queue, so that the next driver finds them there, but not for a model that is
+// slow to stop.
 func (d *driver) handOver() error {
 	d.performer.Stop(ErrDrain, func(id string) bool { return !isCall(id) })
 	if !d.lease.fresh() {
@@ -140,12 +139,11 @@ func (d *driver) handOver() error {
 	return nil
 }
 
-// lostWord is how long after a call's deadline its queue may take to say that the worker was
-// lost: a lease, and the next worker's report. Until then the call may not merely have taken
-// too long; a worker that lives says so itself.
+// lostWord is how long after a call's deadline the loss of its worker may be reported: a lease,
+// and the next worker's report. A live worker reports the deadline itself.
 const lostWord = 40 * time.Second
 
-// due is when a timer is reported.
+// due returns when to report a timer.
 func due(e loop.ArmTimer) time.Time {
 	if e.Kind == commands.TimerDeadline {
 		return e.At.Std().Add(lostWord)
@@ -153,10 +151,9 @@ func due(e loop.ArmTimer) time.Time {
 	return e.At.Std()
 }
 
-// armDurable leaves the first timer of a parked session to the server, and removes those that
-// the server may still have. The driver that this timer wakes holds all of them itself, and
-// leaves the next one when it parks: so parking costs the same however many calls have
-// deadlines.
+// armDurable gives the first timer of a session that parks to the server, and removes those that
+// the server may still hold. The driver that this timer wakes arms all of them itself, so parking
+// costs the same for any number of deadlines.
 func (d *driver) armDurable(ctx context.Context) error {
 	timers, s := d.node.cell.Timers(), d.State.Session
 	if d.armed {
@@ -177,7 +174,7 @@ func (d *driver) armDurable(ctx context.Context) error {
 	return nil
 }
 
-// firstTimer is the one that is due first.
+// firstTimer returns the timer that is due first.
 func firstTimer(owed []loop.Effect) (first loop.ArmTimer, found bool) {
 	for _, e := range owed {
 		if t, ok := e.(loop.ArmTimer); ok && (!found || due(t).Before(due(first))) {

@@ -17,7 +17,7 @@ import (
 // lets the others be dispatched again. In any other order a call could run twice: a worker
 // reports before it takes its task off the queue.
 //
-// First it fences off what the driver before may still have on its way to a queue.
+// First it fences off the tasks that the previous driver may still publish.
 func (d *driver) recover(ctx context.Context) error {
 	if err := d.fence(ctx); err != nil {
 		return err
@@ -29,10 +29,10 @@ func (d *driver) recover(ctx context.Context) error {
 	return d.redispatch(ctx, gone...)
 }
 
-// recheck looks for the calls that were on their queues: one that is gone without a report is
+// recheck looks for the dispatched calls on their queues. A call that is gone without a report is
 // dispatched again.
 func (d *driver) recheck(ctx context.Context) error {
-	open := slices.DeleteFunc(d.openCalls(), func(e loop.RunTool) bool { return !d.dispatched.has(e.Identity()) })
+	open := slices.DeleteFunc(d.openCalls(), func(e loop.RunTool) bool { return !d.performer.Done(e.Identity()) })
 	gone, err := d.gone(ctx, open)
 	if err != nil || len(gone) == 0 {
 		return err
@@ -40,22 +40,23 @@ func (d *driver) recheck(ctx context.Context) error {
 	return d.redispatch(ctx, gone...)
 }
 
-// gone asks the queues for calls, and lists those that are not there.
+// gone asks the queues for calls and lists those that are not there. The others need no dispatch.
 func (d *driver) gone(ctx context.Context, calls []loop.RunTool) (gone []string, err error) {
 	for _, e := range calls {
 		queued, err := d.node.tasks.Queued(ctx, d.taskOf(e))
 		if err != nil {
 			return nil, fmt.Errorf("look for %s on its queue: %w", e.Call.Place, err)
 		}
-		d.dispatched.set(e.Identity(), queued)
-		if !queued {
+		if queued {
+			d.performer.Skip(e.Identity())
+		} else {
 			gone = append(gone, e.Identity())
 		}
 	}
 	return gone, nil
 }
 
-// redispatch lets calls that are not on their queues be dispatched, if the inbox holds no
+// redispatch lets calls that are not on their queues be dispatched, unless the inbox holds a
 // report of them.
 func (d *driver) redispatch(ctx context.Context, ids ...string) error {
 	if err := d.handleInbox(ctx); err != nil {
@@ -71,12 +72,11 @@ func (d *driver) redispatch(ctx context.Context, ids ...string) error {
 // forget lets calls be dispatched again.
 func (d *driver) forget(ids ...string) {
 	for _, id := range ids {
-		d.dispatched.set(id, false)
 		d.performer.Forget(id)
 	}
 }
 
-// openCalls are the calls that wait for their workers.
+// openCalls returns the calls that wait for their workers.
 func (d *driver) openCalls() []loop.RunTool {
 	var out []loop.RunTool
 	for _, e := range d.pending() {
@@ -87,8 +87,8 @@ func (d *driver) openCalls() []loop.RunTool {
 	return out
 }
 
-// fence keeps workers from starting what earlier drivers of the session have on the queues, or
-// may yet publish, if it must not run twice.
+// fence keeps workers from starting the tasks of earlier drivers, published or not, if an open
+// call must not run twice.
 func (d *driver) fence(ctx context.Context) error {
 	once := func(e loop.RunTool) bool { return !e.Call.Routing.Effects.Retryable() }
 	if d.State.Epoch <= 1 || !slices.ContainsFunc(d.openCalls(), once) {
@@ -101,9 +101,8 @@ func (d *driver) fence(ctx context.Context) error {
 }
 
 // takeOvertaken takes a task off its queue that a worker refused because an earlier driver
-// dispatched it: the worker may have died before it did. If the call has to run, it is
-// dispatched again once the inbox was read to its end: this driver's own dispatch may have
-// been run meanwhile.
+// dispatched it; the worker may have died before it could. The call is dispatched again once the
+// inbox was read to its end, since this driver's own task may have run in the meantime.
 func (d *driver) takeOvertaken(ctx context.Context, r commands.ReportOvertaken) error {
 	for _, e := range d.openCalls() {
 		if e.Call.Place != r.Place || e.Call.Attempt != r.Attempt {
@@ -120,18 +119,16 @@ func (d *driver) takeOvertaken(ctx context.Context, r commands.ReportOvertaken) 
 	return nil
 }
 
-// A report counts only with the ticket of the dispatch that it is about: only a worker that
-// got the task from its queue has the ticket. What the report itself says of its queue
-// proves nothing. Calls that a node without tickets dispatched have none, and the journal
-// says which those are.
+// A report counts only with the ticket of its dispatch, which only the worker that got the task
+// from its queue has. The journal records which calls a node without tickets dispatched; those
+// need none.
 //
-// A report without its ticket is passed over. Most likely it is forged. But it may also come
-// from a worker of a release without tickets, which then takes the task off its queue. A call
-// that is gone from its queue after such a report must not run again as if it had never
-// started: its attempt is lost.
+// A report without its ticket is skipped. It is probably forged, but it may come from a worker of
+// a release without tickets, which then takes the task off its queue. If the task is gone after
+// such a report, the attempt is lost: the call may have started and must not silently run again.
 
-// vouched reports whether a command of the lane of reports comes from the worker that got
-// the task. It remembers the calls that run and were reported on without a ticket.
+// vouched reports whether a command in the lane of reports comes from the worker that got the
+// task. It remembers the running calls that were reported without a ticket.
 func (d *driver) vouched(m jetstream.Message) bool {
 	place, attempt := reportedOn(m.Envelope.Command)
 	if d.node.tickets.Fits(m.Ticket, d.State.Session, place, attempt) {
@@ -155,7 +152,7 @@ func (d *driver) vouched(m jetstream.Message) bool {
 	return false
 }
 
-// reportedOn is what a report is about.
+// reportedOn returns the call and attempt of a worker's report.
 func reportedOn(c commands.Command) (content.Place, int) {
 	switch r := c.(type) { //nolint:gochecksumtype // the others are not reports of workers
 	case commands.ReportResult:
@@ -170,8 +167,8 @@ func reportedOn(c commands.Command) (content.Place, int) {
 	return "", 0
 }
 
-// loseUnproven reports the attempts lost of calls that are gone from their queues, and were
-// reported on only without a ticket.
+// loseUnproven reports the attempt of each call lost that is gone from its queue and was reported
+// only without a ticket.
 func (d *driver) loseUnproven(ctx context.Context, ids []string) error {
 	if len(d.unproven) == 0 {
 		return nil
@@ -181,10 +178,10 @@ func (d *driver) loseUnproven(ctx context.Context, ids []string) error {
 		if !d.unproven[id] || !slices.Contains(ids, id) {
 			continue
 		}
-		d.log.Warn("call is gone from its queue, and its worker showed no ticket", zap.String("place", string(c.Place)))
+		d.log.Warn("call is gone from its queue after a report without its ticket", zap.String("place", string(c.Place)))
 		err := d.decide(ctx, d.envelope("unproven/"+id, commands.ReportAttemptLost{
 			Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue,
-			Reason: "a report came without the ticket of the call, and the task is gone: its worker is of an earlier release, or the report was forged",
+			Reason: "the task is gone after a report without its ticket: its worker is of an earlier release, or the report was forged",
 		}))
 		if err != nil {
 			return err

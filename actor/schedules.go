@@ -17,18 +17,17 @@ import (
 	"github.com/turnlog/turnlog/schedule"
 )
 
-// alarmsKept is how many schedules that fired may wait for their turn. The sweep finds
-// those beyond.
-const alarmsKept = 1024
+// maxFired bounds the queue of fired schedules. The sweep finds the rest.
+const maxFired = 1024
 
-// alarms wakes the sessions whose timers fired, and passes on which schedules did.
-// What it misses the sweep finds.
+// alarms wakes the sessions whose timers fired, and passes on the schedules that did. The sweep
+// finds missed ones.
 func (n *Node) alarms(ctx context.Context, fired chan<- string) error {
-	heard, err := n.cell.Alarms(ctx)
+	alarms, err := n.cell.Alarms(ctx)
 	if err != nil {
 		return fmt.Errorf("alarms: %w", err)
 	}
-	for a := range heard {
+	for a := range alarms {
 		if a.Schedule == "" {
 			n.runs.WakeSoon(a.Session)
 			continue
@@ -41,7 +40,7 @@ func (n *Node) alarms(ctx context.Context, fired chan<- string) error {
 	return context.Cause(ctx)
 }
 
-// follow acts on the schedules that fired, one after another.
+// follow handles the fired schedules, one after another.
 func (n *Node) follow(ctx context.Context, fired <-chan string) error {
 	for {
 		select {
@@ -53,40 +52,36 @@ func (n *Node) follow(ctx context.Context, fired <-chan string) error {
 	}
 }
 
-// sweepSchedules acts on the firings that no node heard, or finished, and,
-// if it is to look at all schedules, on those that should have fired.
+// sweepSchedules handles the firings that were missed or not finished and, if all is set, looks
+// at every schedule for one that should have fired.
 func (n *Node) sweepSchedules(ctx context.Context, all bool) {
-	names, err := n.cell.Schedules().Fired(ctx)
-	if err != nil {
-		n.log.Warn("sweep of schedules went wrong", zap.Error(err))
-	}
+	store := n.cell.Schedules()
+	names, err := store.Fired(ctx)
 	for _, name := range names {
 		n.fire(ctx, name)
 	}
-	if !all || err != nil {
-		return
-	}
-	standing, err := n.cell.Schedules().List(ctx)
-	if err != nil {
-		n.log.Warn("sweep of schedules went wrong", zap.Error(err))
+	var standing []jetstream.Standing
+	if all && err == nil {
+		standing, err = store.List(ctx)
 	}
 	for _, s := range standing {
 		n.fireOverdue(ctx, s)
-		if err := n.cell.Schedules().Expire(ctx, s, time.Now()); err != nil {
-			n.log.Warn("sweep of schedules went wrong", zap.Error(err))
-		}
+		err = errors.Join(err, store.Expire(ctx, s, time.Now()))
+	}
+	if err != nil {
+		n.log.Warn("sweep of schedules failed", zap.Error(err))
 	}
 }
 
 const (
-	// forgotten is how long after its time a firing may come before it is thought that
-	// the server has forgotten it: one that is killed does.
+	// forgotten is how late a firing may be before it counts as lost: a server that is
+	// killed forgets it.
 	forgotten = 30 * time.Second
-	// sweepsToAll is how often firings are swept until all schedules are looked at.
+	// sweepsToAll is the number of sweeps between two looks at every schedule.
 	sweepsToAll = 6
 )
 
-// fireOverdue acts on a firing that should have come. If it comes after all, it is a
+// fireOverdue handles a firing that should have arrived. If it still arrives, it counts as a
 // repetition.
 func (n *Node) fireOverdue(ctx context.Context, s jetstream.Standing) {
 	if s.Err != nil || s.Over || !s.Pending.IsZero() {
@@ -100,32 +95,20 @@ func (n *Node) fireOverdue(ctx context.Context, s jetstream.Standing) {
 	if due.IsZero() {
 		return
 	}
-	f := n.fired(s.Name)
+	f := n.firing(s.Name)
 	f.log.Warn("schedule did not fire when it was due", zap.Time("due", due))
-	f.tell(ctx, f.handle(ctx, s.Schedule, due, 0))
+	f.warn(ctx, f.handle(ctx, s.Schedule, due, 0))
 }
 
-// fire acts on a schedule's firing, if no node has yet.
+// fire handles a schedule's pending firing, if there is one.
 func (n *Node) fire(ctx context.Context, name string) {
-	f := n.fired(name)
-	f.tell(ctx, f.act(ctx))
+	f := n.firing(name)
+	f.warn(ctx, f.settle(ctx))
 }
 
-func (n *Node) fired(name string) *fired {
-	return &fired{node: n, store: n.cell.Schedules(), name: name, log: n.log.With(zap.String("schedule", name))}
-}
-
-// tell logs that the schedule has to be left to the next sweep.
-func (f *fired) tell(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil && !errors.Is(err, jetstream.ErrHandled) {
-		f.log.Warn("schedule could not be followed, yet", zap.Error(err))
-	}
-}
-
-// fired is a schedule with a firing in the hand of one node. Any number of nodes may
-// have it in hand: the outcome is recorded by one of them, and what all of them send is
-// the same.
-type fired struct {
+// firing is a schedule's firing on one node. Several nodes may handle the same one: the outcome is
+// recorded once, and all of them send the same commands.
+type firing struct {
 	node   *Node
 	store  *jetstream.Schedules
 	name   string
@@ -134,36 +117,45 @@ type fired struct {
 	number uint64 // of its record
 }
 
-// act handles the firing that is there, if there is one, and takes it away.
-func (f *fired) act(ctx context.Context) error {
-	firing, there, err := f.store.Firing(ctx, f.name)
-	if err != nil || !there {
+func (n *Node) firing(name string) *firing {
+	return &firing{node: n, store: n.cell.Schedules(), name: name, log: n.log.With(zap.String("schedule", name))}
+}
+
+// warn logs that the next sweep has to retry.
+func (f *firing) warn(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, jetstream.ErrHandled) {
+		f.log.Warn("schedule not handled yet", zap.Error(err))
+	}
+}
+
+// settle handles the pending firing, if there is one, and removes it.
+func (f *firing) settle(ctx context.Context) error {
+	pending, found, err := f.store.Firing(ctx, f.name)
+	if err != nil || !found {
 		return err
 	}
-	if firing.Err != nil {
-		f.log.Error("firing of a schedule passed over", zap.Error(firing.Err))
-		return f.store.Settle(ctx, f.name, firing.Seq)
-	}
-	s := firing.Schedule
-	if err := f.handle(ctx, s, s.Timing.Due(firing.At), firing.Seq); err != nil {
+	s := pending.Schedule
+	if pending.Err != nil {
+		f.log.Error("firing of a schedule skipped", zap.Error(pending.Err))
+	} else if err := f.handle(ctx, s, s.Timing.Due(pending.At), pending.Seq); err != nil {
 		return err
 	}
-	if err := f.store.Settle(ctx, f.name, firing.Seq); err != nil {
+	if err := f.store.Settle(ctx, f.name, pending.Seq); err != nil || pending.Err != nil {
 		return err
 	}
-	if !s.Timing.At.IsZero() && f.last.Result == schedule.Started { // else its outcome is kept for readers
+	if !s.Timing.At.IsZero() && f.last.Result == schedule.Started { // any other outcome is kept for readers
 		return f.store.Forget(ctx, f.name, f.number)
 	}
 	return nil
 }
 
-// handle decides what becomes of a firing, records that, does it, and records that it is
-// done: in this order, so that the next node knows how far this one got.
-func (f *fired) handle(ctx context.Context, s schedule.Schedule, due time.Time, seq uint64) (err error) {
+// handle decides the outcome of a firing, records it, carries it out, and records that too: in
+// this order, so the next node knows how far this one got.
+func (f *firing) handle(ctx context.Context, s schedule.Schedule, due time.Time, seq uint64) (err error) {
 	if f.last, f.number, err = f.store.Outcome(ctx, f.name); err != nil && f.number == 0 {
 		return err
 	}
-	if err != nil || !f.last.Created.Equal(s.Created) { // it is unreadable, or of one that had the name before
+	if err != nil || !f.last.Created.Equal(s.Created) { // unreadable, or of an earlier schedule of that name
 		f.last = schedule.Outcome{}
 	}
 	if err := f.finish(ctx, s); err != nil {
@@ -177,10 +169,9 @@ func (f *fired) handle(ctx context.Context, s schedule.Schedule, due time.Time, 
 		return err
 	}
 	o.Created, o.Due, o.Fired, o.Done = s.Created, due, seq, o.Result != schedule.Started
-	if f.number, err = f.store.Record(ctx, f.name, o, f.number); err != nil {
+	if err := f.record(ctx, o); err != nil {
 		return err
 	}
-	f.last = o
 	if err := f.finish(ctx, s); err != nil {
 		return err
 	}
@@ -189,8 +180,8 @@ func (f *fired) handle(ctx context.Context, s schedule.Schedule, due time.Time, 
 	return nil
 }
 
-// finish sends what the last outcome says was started, unless that is done.
-func (f *fired) finish(ctx context.Context, s schedule.Schedule) error {
+// finish sends the commands of a started outcome, unless that is done.
+func (f *firing) finish(ctx context.Context, s schedule.Schedule) error {
 	if f.last.Result == "" || f.last.Done {
 		return nil
 	}
@@ -202,20 +193,26 @@ func (f *fired) finish(ctx context.Context, s schedule.Schedule) error {
 	if err := f.node.runs.Wake(ctx, f.last.Session); err != nil {
 		return err
 	}
-	f.last.Done = true
-	number, err := f.store.Record(ctx, f.name, f.last, f.number)
-	f.number = number
+	o := f.last
+	o.Done = true
+	return f.record(ctx, o)
+}
+
+func (f *firing) record(ctx context.Context, o schedule.Outcome) (err error) {
+	if f.number, err = f.store.Record(ctx, f.name, o, f.number); err == nil {
+		f.last = o
+	}
 	return err
 }
 
-// judge says what becomes of a firing.
-func (f *fired) judge(ctx context.Context, s schedule.Schedule, due time.Time) (schedule.Outcome, error) {
+// judge decides the outcome of a firing.
+func (f *firing) judge(ctx context.Context, s schedule.Schedule, due time.Time) (schedule.Outcome, error) {
 	o := schedule.Outcome{Result: schedule.Skipped, Session: f.last.Session}
 	if late := time.Since(due); s.Late > 0 && late > s.Late {
-		o.Detail = fmt.Sprintf("it came %v late", late.Round(time.Second))
+		o.Detail = fmt.Sprintf("it fired %v late", late.Round(time.Second))
 		return o, nil
 	}
-	before := f.last.Session // the session that must not be at work
+	before := f.last.Session // the session that must not be busy
 	if s.Session != "" {
 		before = s.Session
 		switch state, err := f.node.peek(ctx, s.Session); {
@@ -230,21 +227,21 @@ func (f *fired) judge(ctx context.Context, s schedule.Schedule, due time.Time) (
 		}
 	}
 	if s.Overlaps() == schedule.Skip && before != "" {
-		busy, err := f.node.atWork(ctx, before)
+		busy, err := f.node.busy(ctx, before)
 		if err != nil {
 			return o, err
 		}
 		if busy {
-			o.Detail = fmt.Sprintf("session %s is still at work", before)
+			o.Detail = fmt.Sprintf("session %s is still busy", before)
 			return o, nil
 		}
 	}
 	return schedule.Outcome{Result: schedule.Started, Session: s.SessionAt(due)}, nil
 }
 
-// atWork reports whether a session has something to do, or waits for a person's
-// decision. One that is not there is at work while a command in its inbox may yet start it.
-func (n *Node) atWork(ctx context.Context, s content.SessionID) (bool, error) {
+// busy reports whether a session has work or waits for a person's decision. A session without a
+// journal is busy while a command in its inbox may still start it.
+func (n *Node) busy(ctx context.Context, s content.SessionID) (bool, error) {
 	state, err := n.peek(ctx, s)
 	if errors.Is(err, journal.ErrNotFound) {
 		return n.cell.Inbox().HasAny(ctx, s)
@@ -255,8 +252,8 @@ func (n *Node) atWork(ctx context.Context, s content.SessionID) (bool, error) {
 	return !state.Closed && (loop.Waiting(state) != commands.WaitInput || len(state.Queue) > 0), nil
 }
 
-// peek reads how a session stands, without taking it. It returns journal.ErrNotFound
-// for one that has no journal, or was deleted.
+// peek reads a session without taking it. It returns journal.ErrNotFound for one that has no
+// journal or was deleted.
 func (n *Node) peek(ctx context.Context, s content.SessionID) (*loop.State, error) {
 	state, err := n.read(ctx, s)
 	if err == nil && state.Deleted != nil {

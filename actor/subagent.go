@@ -18,20 +18,19 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// The end of a call reaches the session of a sub-agent that works for it, also if the worker
+// The end of a call reaches the session of the sub-agent that works for it, even if the worker
 // between them is lost:
 //
 //  1. The end of the call is in the calling session's journal, which then owes StopTool.
 //  2. Its driver looks for the sub-agent's session, in the inbox and then in the journal, and
 //     sends it what ends it, after the command that opened it.
-//  3. A session is opened for a call only if, read after the command that opens it was sent,
-//     the calling session's journal says that the call is not over.
+//  3. A session is opened for a call only if the calling session's journal, read after the
+//     command that opens it was sent, has no end of the call.
 //
-// So either 2 finds the session or 3 refuses it. Only then are workers told to stop: one that
-// was told need not stop the session.
+// So either 2 finds the session or 3 refuses it. Only then is the worker stopped, which
+// therefore need not stop the session.
 
-// stopSubagent ends the session that works for a call, if there is one, and reports what it
-// used.
+// stopSubagent ends the session that works for a call, if there is one, and reports its usage.
 func (d *driver) stopSubagent(ctx context.Context, e loop.StopTool) (commands.Command, error) {
 	parent := d.token.Session()
 	c := child{node: d.node, call: e, parent: parent, id: engine.ChildID(parent, e.Place), sent: make(map[string]bool)}
@@ -47,7 +46,7 @@ func (d *driver) stopSubagent(ctx context.Context, e loop.StopTool) (commands.Co
 			return nil, err
 		}
 	}
-	d.log.Info("the end of a call was passed on", logfield.Call(e.Place), zap.String("child", string(c.id)))
+	d.log.Info("end of a call passed on", logfield.Call(e.Place), zap.String("child", string(c.id)))
 	s, err := c.ended(ctx)
 	if err != nil {
 		return nil, err
@@ -64,15 +63,15 @@ type child struct {
 	call       loop.StopTool
 	parent, id content.SessionID
 	sent       map[string]bool // commands, by id
-	cancelled  uint64          // the sequence of the cancel that was sent; 0: none was
+	cancelled  uint64          // the sequence of the cancel that was sent; 0: none
 }
 
-// find returns the session as far as it has come, or nil if there is none and will be none.
+// find returns the session, or nil if there is none and will be none.
 func (c *child) find(ctx context.Context) (*loop.State, error) {
 	if _, err := content.ParseSessionID(string(c.id)); err != nil {
 		return nil, nil //nolint:nilnil // no session can have that id
 	}
-	opens := false // looked for first: what opens a session leaves the inbox after its entry
+	opens := false // read first: the command that opens a session leaves the inbox after its entry
 	for m, err := range c.node.cell.Inbox().All(ctx, c.id, nil) {
 		if err != nil {
 			return nil, err
@@ -87,8 +86,8 @@ func (c *child) find(ctx context.Context) (*loop.State, error) {
 	return r.State, nil
 }
 
-// end sends the session what ends it, unless it is over: a denial of all that it asks if its
-// caller's question was denied or expired; else a cancel.
+// end sends the session the command that ends it, unless it has ended: a denial of all its
+// questions if its caller's question was denied or expired, else a cancel.
 func (c *child) end(ctx context.Context, s *loop.State) error {
 	held := c.call.Held
 	if turnOver(s) {
@@ -108,7 +107,7 @@ func (c *child) end(ctx context.Context, s *loop.State) error {
 	return nil
 }
 
-// turnOver reports whether a session has had its turn.
+// turnOver reports whether a session has finished its turn.
 func turnOver(s *loop.State) bool { return s.Last != nil && s.Turn == nil }
 
 // send puts a command into the session's inbox, once, and wakes the session.
@@ -125,7 +124,7 @@ func (c *child) send(ctx context.Context, id string, cmd commands.Command) (uint
 	return seq, nil
 }
 
-// ended waits until the session has had its turn, or was never opened.
+// ended waits until the session has finished its turn, or was refused.
 func (c *child) ended(ctx context.Context) (*loop.State, error) {
 	s := loop.New(c.id)
 	for rec, err := range c.node.cell.Journal().Follow(ctx, c.id, 0) {
@@ -146,28 +145,27 @@ func (c *child) ended(ctx context.Context) (*loop.State, error) {
 	return nil, context.Cause(ctx)
 }
 
-// checkCaller refuses to open a session for a call that is over.
+// checkCaller refuses to open a session for a call that has ended.
 func (d *driver) checkCaller(ctx context.Context, env *commands.Envelope) error {
 	o, ok := env.Command.(commands.OpenSession)
 	place, named := strings.CutPrefix(string(d.State.Session), string(o.Parent)+"-")
 	if _, _, _, err := content.ParsePlace(place); !ok || o.Parent == "" || !named || err != nil || d.State.Opened {
-		return nil //nolint:nilerr // it is opened for no call
+		return nil //nolint:nilerr // not opened for a call
 	}
 	s, err := d.node.read(ctx, o.Parent)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
-		return nil // the caller is outside of the deployment
+		return nil // the caller runs outside the deployment
 	case err != nil:
 		return err
 	}
 	if c, ok := s.CallAt(content.Place(place)); !ok || c.Status != "" && !c.Retried() {
-		return &loop.Rejection{Reason: loop.ReasonAlreadyFinished, Detail: "call " + place + " of " + string(o.Parent) + " is over"}
+		return &loop.Rejection{Reason: loop.ReasonAlreadyFinished, Detail: "call " + place + " of " + string(o.Parent) + " has ended"}
 	}
 	return nil
 }
 
-// read returns a session without taking it. It returns journal.ErrNotFound for one without a
-// journal.
+// read reads a session without taking it. It returns journal.ErrNotFound if there is no journal.
 func (n *Node) read(ctx context.Context, id content.SessionID) (*loop.State, error) {
 	r, err := n.reader(n.log).Read(ctx, id)
 	if err == nil && r.Head.Seq == 0 {

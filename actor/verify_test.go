@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-func gates() tool.Spec { return tool.Spec{Name: engine.GateTool, Effects: content.Idempotent} }
+func gates() tool.Spec { return tool.Spec{Name: engine.VerifierTool, Effects: content.Idempotent} }
 
 // judged is what a worker reports of a gate.
 func judged(x task.Task, pass bool) tool.Result {
@@ -90,9 +90,9 @@ func TestAGateIsShownToNoModel(t *testing.T) {
 		w := newWorld(t)
 		w.workerOf(gates(), func(x task.Task) tool.Result { return judged(x, true) })
 		n := w.node("n1")
-		s := w.start("s", "replies:\n  - calls: [{name: "+engine.GateTool+", input: {argv: [rm]}}]\n  - text: \"{{(index .Results 0).Text}}\"\n")
+		s := w.start("s", "replies:\n  - calls: [{name: "+engine.VerifierTool+", input: {argv: [rm]}}]\n  - text: \"{{(index .Results 0).Text}}\"\n")
 		w.submit(s, "go")
-		if got := w.finish(s).Text(); got != "Tool not found: "+engine.GateTool {
+		if got := w.finish(s).Text(); got != "Tool not found: "+engine.VerifierTool {
 			t.Errorf("the model is told %q", got)
 		}
 		n.drain(t)
@@ -210,7 +210,7 @@ func TestAGateWaitsForAWorkerButNotForEver(t *testing.T) {
 		w.workerOf(gates(), func(x task.Task) tool.Result { return judged(x, true) })
 		w.until("s", events.KindTaskFinished)
 		got, end := w.verdicts("s")
-		if end.Status != "done" || len(got) != 2 || !strings.HasPrefix(got[0], "failed -1 Tool failed: no worker runs the gates of tasks") {
+		if end.Status != "done" || len(got) != 2 || !strings.HasPrefix(got[0], "failed -1 Tool failed: no worker runs the verifiers of tasks") {
 			t.Errorf("task = %+v, verdicts %q", end, got)
 		}
 		n.drain(t)
@@ -226,7 +226,7 @@ func TestAGateThatIsAFunctionCannotRunHere(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.until("s", events.KindTaskFinished)
-		if got, end := w.verdicts("s"); end.Status != "failed" || len(got) != 1 || !strings.Contains(got[0], "a function of a process that is gone") {
+		if got, end := w.verdicts("s"); end.Status != "failed" || len(got) != 1 || !strings.Contains(got[0], "a function of a process that has ended") {
 			t.Errorf("task = %+v, verdicts %q", end, got)
 		}
 		n.drain(t)

@@ -41,7 +41,7 @@ func New(c Config) (*Agent, error) {
 	}
 	a := &Agent{cfg: c, runner: engine.NewRunner(engine.Config{
 		Permissions: c.Permissions, Resources: c.Resources, Hooks: c.Hooks, Mutators: c.Mutators,
-		Memory: c.Memory, Durable: c.Durable, Manager: c.TaskManager, Blobs: c.Blobs, Logger: c.Logger,
+		Notes: c.Memory, Durable: c.Durable, Manager: c.TaskManager, Blobs: c.Blobs, Logger: c.Logger,
 	})}
 	parallel, err := c.TaskManager.Parallel(c.MaxParallel)
 	if err != nil {

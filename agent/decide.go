@@ -46,7 +46,7 @@ func (d *driver) newSession(read engine.Replica) {
 	d.session.Steps = []engine.Step{
 		d.session.Stamp(),
 		d.session.Sample(func(ctx context.Context, _ events.Config) (*engine.Catalog, error) {
-			return engine.NewCatalog(ctx, d.sources, d.agent.cfg.Collision, d.agent.cfg.Offered, nil)
+			return engine.NewCatalog(ctx, d.sources, d.agent.cfg.Collision, d.agent.cfg.Offered, false)
 		}),
 		d.session.CheckInput(func() *engine.Runner { return d.agent.runner }),
 	}

@@ -65,7 +65,7 @@ func (d *driver) runTool(ctx context.Context, e loop.RunTool, v *engine.View) co
 	d.begun[e.Call.Place] = true
 	task := &callBudget{left: loop.Remaining(d.state)}
 	d.mu.Unlock()
-	rep := d.agent.runner.RunTool(ctx, d.ID(), e.Call, v.Catalog, task, func(text string, share float64) {
+	rep := d.agent.runner.RunTool(ctx, e.Call, v, task, func(text string, share float64) {
 		d.showLive(events.ToolProgress{Call: e.Call.ID, Text: text, Share: share})
 	})
 	if rep == nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -16,49 +15,52 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// MaxAttached bounds how many bytes of blobs a model is shown in one call: the newest
-// ones that fit. Providers take no larger requests.
+// MaxAttached bounds how many bytes of blobs a model sees in one call: the newest ones that
+// fit. Providers take no larger requests.
 const MaxAttached = 32 << 20
 
 // Blobs are the bytes that input refers to. It is safe for concurrent use.
 type Blobs interface {
-	// CopyTo writes what is kept under a SHA-256, in hexadecimal, to w, and has checked
-	// at the end that it is that; ok is false if there is nothing.
+	// CopyTo writes the blob with that SHA-256, in hexadecimal, to w and verifies the sum
+	// at the end. ok is false if there is no such blob.
 	CopyTo(ctx context.Context, id string, w io.Writer) (ok bool, err error)
 }
 
-// codeBlobMissing is the code of the warning that a blob is not there.
+// codeBlobMissing is the code of the warning about a missing blob.
 const codeBlobMissing = "blob_missing"
 
-// attachments puts what a transcript refers to in the place of the references, for one
-// model call. Input refers to blobs, and results to what their workers kept of them: a
-// tool.Invoker lets no other reference of a tool's through. What models wrote stays as it
-// is, so that none can have the host read anything.
+// attachments replaces the references in a transcript by their blobs, for one model call. Input
+// refers to blobs, and results to blobs that their workers kept: tool.Invoker lets no other
+// reference of a tool through. References in a model's own output stay, so no model can make
+// the host read anything.
 type attachments struct {
 	blobs   Blobs
-	media   bool // whether the model takes anything but text
+	media   bool // the model takes more than text
 	left    int64
 	missing []events.Warning
 }
 
-// open returns the request with what its transcript refers to. It returns an error, which
-// another attempt may not see, if the blobs cannot be read now.
+// open returns the request with the blobs in place. If they cannot be read now it returns an
+// error, and another attempt may succeed.
 func (a *attachments) open(ctx context.Context, req model.Request, m model.Model) (model.Request, error) {
 	a.media, a.left, a.missing = m.Capabilities().Media, MaxAttached, nil
-	items := req.Transcript
-	copied := false
+	items, copied := req.Transcript, false
 	for i := len(items) - 1; i >= 0; i-- { // the newest first
-		it := &req.Transcript[i]
-		if !a.concerns(it) {
+		kind := items[i].Kind
+		if kind == content.Assistant {
 			continue
 		}
-		if !copied {
-			items, copied = content.CloneItems(items), true
-		}
-		missing, err := a.parts(ctx, items[i].Parts, it.Kind == content.Tool)
+		parts, missing, err := a.parts(ctx, items[i].Parts, kind == content.Tool)
 		if err != nil {
 			return req, err
 		}
+		if parts == nil {
+			continue
+		}
+		if !copied {
+			items, copied = slices.Clone(items), true
+		}
+		items[i].Parts = parts
 		if req.Round == 1 || fresh(items[i+1:]) {
 			a.missing = append(a.missing, missing...)
 		}
@@ -67,50 +69,48 @@ func (a *attachments) open(ctx context.Context, req model.Request, m model.Model
 	return req, nil
 }
 
-// fresh reports whether an item in front of these is new to the model.
+// fresh reports whether an item before these is new to the model.
 func fresh(after []content.Item) bool {
 	return !slices.ContainsFunc(after, func(it content.Item) bool { return it.Kind == content.Assistant })
 }
 
-// parts puts what parts refer to in their place, the last first, and says what is not
-// there. Of the parts of a result nothing but references is touched.
-func (a *attachments) parts(ctx context.Context, parts []content.Part, result bool) (missing []events.Warning, err error) {
+// parts returns the parts as the model sees them, or nil if nothing changes, and a warning for
+// each missing blob. Only references change in a result.
+func (a *attachments) parts(ctx context.Context, parts []content.Part, result bool) (shown []content.Part, missing []events.Warning, err error) {
 	for i := len(parts) - 1; i >= 0; i-- {
-		p := &parts[i]
+		p := parts[i]
 		switch {
-		case p.Result != nil && refer(p.Result.Output):
-			r := *p.Result
-			r.Output = slices.Clone(r.Output)
-			more, err := a.parts(ctx, r.Output, true)
+		case p.Result != nil:
+			output, more, err := a.parts(ctx, p.Result.Output, true)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
+			if output == nil {
+				continue
+			}
+			r := *p.Result
+			r.Output = output
 			p.Result, missing = &r, append(missing, more...)
-		case p.Result == nil && (!result || refers(p)):
-			shown, lost, err := a.part(ctx, *p)
-			if err != nil {
-				return nil, err
+		case refers(p), !result && !a.media && p.Media != nil && len(p.Media.Bytes) > 0:
+			var lost bool
+			if p, lost, err = a.part(ctx, p); err != nil {
+				return nil, nil, err
 			}
 			if lost {
-				missing = append(missing, events.Warning{Code: codeBlobMissing, Message: shown.Text})
+				missing = append(missing, events.Warning{Code: codeBlobMissing, Message: p.Text})
 			}
-			*p = shown
+		default:
+			continue
 		}
+		if shown == nil { // most lists do not change and are not copied
+			shown = slices.Clone(parts)
+		}
+		shown[i] = p
 	}
-	return missing, nil
+	return shown, missing, nil
 }
 
-// refer reports whether any of the parts refers to a blob.
-func refer(parts []content.Part) bool {
-	for i := range parts { // nearly all do not, and none is copied
-		if refers(&parts[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-func refers(p *content.Part) bool {
+func refers(p content.Part) bool {
 	if p.Media == nil || len(p.Media.Bytes) > 0 {
 		return false
 	}
@@ -118,37 +118,16 @@ func refers(p *content.Part) bool {
 	return ref
 }
 
-func (a *attachments) concerns(it *content.Item) bool {
-	if it.Kind == content.Assistant {
-		return false
-	}
-	for i := range it.Parts {
-		p := &it.Parts[i]
-		switch {
-		case p.Result != nil && refer(p.Result.Output):
-			return true
-		case p.Result != nil, it.Kind == content.Tool:
-		case refers(p), !a.media && p.Media != nil && len(p.Media.Bytes) > 0:
-			return true
-		}
-	}
-	return false
-}
-
-// part is what the model is shown of a part; missing: its blob is not there.
+// part returns a part with media as the model sees it; missing: its blob is gone.
 func (a *attachments) part(ctx context.Context, p content.Part) (shown content.Part, missing bool, err error) {
-	if p.Media == nil {
-		return p, false, nil
-	}
 	id, ref := content.BlobID(p.Media.URI)
-	readable := a.media || content.Textual(p.Media.MIME)
 	switch {
 	case len(p.Media.Bytes) > 0 && !a.media:
 		return asText(p, p.Media.Bytes), false, nil
 	case len(p.Media.Bytes) > 0 || !ref:
 		return p, false, nil
-	case !readable:
-		return notShown(p, "this model takes text only"), false, nil
+	case !a.media && !content.Textual(p.Media.MIME):
+		return notShown(p, textOnly), false, nil
 	case p.Size() > a.left:
 		return notShown(p, tooLarge), false, nil
 	case a.blobs == nil:
@@ -163,7 +142,7 @@ func (a *attachments) part(ctx context.Context, p content.Part) (shown content.P
 	case err != nil && ctx.Err() != nil:
 		return p, false, context.Cause(ctx)
 	case err != nil:
-		return p, false, &model.Error{Class: content.ClassNetwork, Code: "blob_unread", Message: "what is attached could not be read: " + err.Error()}
+		return p, false, &model.Error{Class: content.ClassNetwork, Code: "blob_unread", Message: "attachment could not be read: " + err.Error()}
 	case !ok:
 		return notShown(p, gone), true, nil
 	}
@@ -176,21 +155,22 @@ func (a *attachments) part(ctx context.Context, p content.Part) (shown content.P
 	return p, false, nil
 }
 
-// Why something that is attached is not shown.
+// Why an attachment is not shown.
 const (
-	gone     = "it is not kept any more"
-	tooLarge = "it is too large, for at most 32 MiB are shown at a time, the newest first"
+	gone     = "it is no longer stored"
+	textOnly = "this model takes text only"
+	tooLarge = "it is too large: at most 32 MiB are shown at a time, the newest first"
 )
 
-// asText shows a file to a model that takes nothing but text.
+// asText shows a file to a model that takes only text.
 func asText(p content.Part, data []byte) content.Part {
 	if !content.Textual(p.Media.MIME) || !utf8.Valid(data) {
-		return notShown(p, "this model takes text only")
+		return notShown(p, textOnly)
 	}
 	return content.TextPart(fmt.Sprintf("\nFile %s:\n%s\n", cmp.Or(p.Name, "attached"), data))
 }
 
-// notShown stands where a model sees nothing of a file.
+// notShown replaces an attachment that the model cannot see.
 func notShown(p content.Part, why string) content.Part {
 	what := []string{cmp.Or(p.Name, "a file"), cmp.Or(p.Media.MIME, p.Media.Modality, "data")}
 	if n := p.Size(); n > 0 {
@@ -199,10 +179,7 @@ func notShown(p content.Part, why string) content.Part {
 	return content.TextPart(fmt.Sprintf("[attached: %s; not shown: %s]", strings.Join(what, ", "), why))
 }
 
-// errFull stops a writer that exceeds its bound.
-var errFull = errors.New("there is no room for more")
-
-// bounded takes so many bytes and no more, whatever was said of their number.
+// bounded is a buffer that takes at most left more bytes, whatever size was declared.
 type bounded struct {
 	buf  bytes.Buffer
 	left int64
@@ -212,7 +189,7 @@ type bounded struct {
 func (b *bounded) Write(p []byte) (int, error) {
 	if int64(len(p)) > b.left {
 		b.full = true
-		return 0, errFull
+		return 0, io.ErrShortWrite
 	}
 	b.left -= int64(len(p))
 	return b.buf.Write(p) //nolint:wrapcheck // never fails

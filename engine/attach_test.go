@@ -22,7 +22,7 @@ import (
 	"github.com/turnlog/turnlog/tool/output"
 )
 
-// textOnly is a model that takes nothing but text.
+// textOnly is a model that takes only text.
 type textOnly struct{ model.Model }
 
 func (textOnly) Capabilities() model.Capabilities { return model.Capabilities{} }
@@ -49,7 +49,7 @@ func shows(t *testing.T, blobs engine.Blobs, text bool, round int, items ...cont
 	return seen, rep
 }
 
-// put keeps data and returns a part that refers to it.
+// put stores data and returns a part that refers to it.
 func put(t *testing.T, s output.Store, name, mime string, data []byte) content.Part {
 	t.Helper()
 	id, _, err := s.PutFrom(t.Context(), bytes.NewReader(data))
@@ -92,10 +92,10 @@ func TestAModelSeesTheBytesOfABlob(t *testing.T) {
 	}
 }
 
-func TestABlobThatIsGoneIsSaidAndWarnedOf(t *testing.T) {
+func TestTheModelAndAWarningNameAMissingBlob(t *testing.T) {
 	t.Parallel()
 	gone := content.BlobPart("a.png", "image/png", strings.Repeat("0", 64), 7)
-	const want = "[attached: a.png, image/png, 7 bytes; not shown: it is not kept any more]"
+	const want = "[attached: a.png, image/png, 7 bytes; not shown: it is no longer stored]"
 	answered := content.AssistantText("I see")
 	for name, tc := range map[string]struct {
 		blobs  engine.Blobs
@@ -109,19 +109,18 @@ func TestABlobThatIsGoneIsSaidAndWarnedOf(t *testing.T) {
 		"no store":          {nil, 1, []content.Item{said(gone)}, true},
 	} {
 		seen, rep := shows(t, tc.blobs, false, tc.round, tc.items...)
-		told := false
+		named := false
 		for _, it := range seen {
-			told = told || it.Text() == want
+			named = named || it.Text() == want
 		}
-		if w := warnings(t, rep); !told || (len(w) == 1) != tc.warned || tc.warned && (w[0].Code != "blob_missing" || w[0].Message != want) {
+		if w := warnings(t, rep); !named || (len(w) == 1) != tc.warned || tc.warned && (w[0].Code != "blob_missing" || w[0].Message != want) {
 			t.Errorf("%s: the model saw %+v, warnings %v", name, seen, w)
 		}
 	}
 }
 
-// TestModelsReferToNoBlobs: no model has the host read anything, and none has it read
-// anything but blobs.
-func TestModelsReferToNoBlobs(t *testing.T) {
+// No model makes the host read anything, and input refers to blobs only.
+func TestReferencesOfModelsAreNotRead(t *testing.T) {
 	t.Parallel()
 	store := output.NewMemory(0)
 	secret := put(t, store, "a.txt", "text/plain", []byte("secret"))
@@ -143,13 +142,13 @@ func TestModelsReferToNoBlobs(t *testing.T) {
 		}
 	}
 	seen, rep := shows(t, store, false, 1, said(other(content.BlobURI("../../etc/passwd"))))
-	if w := warnings(t, rep); len(w) != 1 || !strings.Contains(seen[0].Text(), "not kept") {
+	if w := warnings(t, rep); len(w) != 1 || !strings.Contains(seen[0].Text(), "no longer stored") {
 		t.Errorf("a path: the model saw %+v", seen)
 	}
 }
 
-// TestAModelSeesWhatWasKeptOfAResult: of results that were handed in in time, and late.
-func TestAModelSeesWhatWasKeptOfAResult(t *testing.T) {
+// Both results in time and late ones refer to blobs.
+func TestAModelSeesTheBlobsOfAResult(t *testing.T) {
 	t.Parallel()
 	store := output.NewMemory(0)
 	want := bytes.Repeat([]byte{0, 1, 2, 3}, 50_000)
@@ -168,7 +167,7 @@ func TestAModelSeesWhatWasKeptOfAResult(t *testing.T) {
 			t.Errorf("item %d: the model saw %.200v", i, parts)
 		}
 	}
-	if w := warnings(t, rep); len(w) != 1 || !strings.Contains(w[0].Message, "c.png, image/png, 7 bytes; not shown: it is not kept any more") {
+	if w := warnings(t, rep); len(w) != 1 || !strings.Contains(w[0].Message, "c.png, image/png, 7 bytes; not shown: it is no longer stored") {
 		t.Errorf("warnings %v", w)
 	}
 	seen, _ = shows(t, store, true, 2, items...)
@@ -177,7 +176,7 @@ func TestAModelSeesWhatWasKeptOfAResult(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLargeIsToldOf(t *testing.T) {
+func TestTheModelSeesANoteInsteadOfALargeBlob(t *testing.T) {
 	t.Parallel()
 	store := output.NewMemory(4 * engine.MaxAttached)
 	const half = engine.MaxAttached/2 + 1

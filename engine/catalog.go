@@ -11,31 +11,28 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Catalog is what the tool sources offer a session at one moment, and where its
-// calls go. It is immutable.
+// Catalog is what the tool sources offer a session at one moment, and where its calls go. It
+// is immutable.
 type Catalog struct {
 	tool.Catalog
-	facts events.Catalog
-	queue func(source string) string
+	facts  events.Catalog
+	remote bool // calls go to the queue with their source's name, else they run in this process
 }
 
-// NewCatalog samples the sources. A session may use the allowed tools only, as [Offered]
-// says; nil allows all. queue says which task queue reaches a source's tools; nil means
-// that they run in this process.
-func NewCatalog(
-	ctx context.Context, sources []tool.Source, policy tool.Collision, allowed []string, queue func(source string) string,
-) (*Catalog, error) {
+// NewCatalog samples the sources. A session may use only the allowed tools, as [Offered]
+// reports; nil allows all. If remote is set, a source's calls go to the queue of its name.
+func NewCatalog(ctx context.Context, sources []tool.Source, policy tool.Collision, allowed []string, remote bool) (*Catalog, error) {
 	if allowed != nil {
-		sources = restrict(sources, allowed)
+		sources = slices.Clone(sources)
+		for i, s := range sources {
+			sources[i] = restricted{s, allowed}
+		}
 	}
 	sampled, err := tool.Sample(ctx, sources, policy)
 	if err != nil {
 		return nil, err
 	}
-	if queue == nil {
-		queue = func(string) string { return "" }
-	}
-	c := &Catalog{Catalog: sampled, facts: events.Catalog{Digest: sampled.Digest}, queue: queue}
+	c := &Catalog{Catalog: sampled, facts: events.Catalog{Digest: sampled.Digest}, remote: remote}
 	for _, s := range sources {
 		cs := events.CatalogSource{Name: s.Name()}
 		for _, o := range sampled.Offers {
@@ -48,11 +45,11 @@ func NewCatalog(
 	return c, nil
 }
 
-// Facts is what the journal knows of the catalog.
+// Facts returns what the journal records of the catalog.
 func (c *Catalog) Facts() *events.Catalog { return &c.facts }
 
-// Route says where a call goes and what may be done with it. The rules, which are its
-// session's, say how the loop waits for it, before its tool does.
+// Route returns where a call goes and how it may be treated. The session's rules, if one
+// matches, decide how the loop waits for the call; else its tool does.
 func (c *Catalog) Route(call content.ToolCall, rules []events.RouteRule) content.Routing {
 	r := content.Routing{Digest: tool.Digest(call.Input)}
 	o, ok := c.Lookup(call.Name)
@@ -60,18 +57,21 @@ func (c *Catalog) Route(call content.ToolCall, rules []events.RouteRule) content
 		return r
 	}
 	s := o.Spec
-	r.Known, r.Source, r.Queue = true, o.Source, c.queue(o.Source)
+	r.Known, r.Source = true, o.Source
+	if c.remote {
+		r.Queue = o.Source
+	}
 	r.Effects, r.Exclusive, r.Writes, r.Timeout, r.MaxOutput = s.Effects, s.Exclusive, s.Writes, s.Timeout, s.MaxOutput
 	r.Route, r.DetachAfter = s.Route, s.DetachAfter
 	i := slices.IndexFunc(rules, func(rule events.RouteRule) bool { return tool.Matching(rule.Tool)(s) })
-	if i >= 0 && CheckRoutes(rules[i:i+1]) == nil { // one of a later release leaves it to the tool
+	if i >= 0 && CheckRoutes(rules[i:i+1]) == nil { // else the rule is of a later release
 		r.Route, r.DetachAfter = rules[i].Route, rules[i].DetachAfter
 	}
 	return r
 }
 
-// CheckRoutes returns an error if a rule cannot mean anything: it names no tool, no
-// route that there is, or no time after which to detach.
+// CheckRoutes returns an error for a rule without a tool, with an unknown route, or with a
+// detach time that does not fit the route.
 func CheckRoutes(rules []events.RouteRule) error {
 	for i, r := range rules {
 		known := slices.Contains([]content.Route{content.Foreground, content.Background, content.DetachSoon}, r.Route)
@@ -87,17 +87,9 @@ func CheckRoutes(rules []events.RouteRule) error {
 	return nil
 }
 
-func restrict(sources []tool.Source, allowed []string) []tool.Source {
-	out := make([]tool.Source, len(sources))
-	for i, s := range sources {
-		out[i] = restricted{s, allowed}
-	}
-	return out
-}
-
-// Offered reports whether a session with these patterns may use a tool. The first pattern
-// that fits its name counts, and one after a ! excludes it; a tool that none fits is not
-// offered. * stands for any characters.
+// Offered reports whether a session with these patterns may use a tool. The first pattern that
+// matches its name counts, and a ! before it excludes the tool; without a match the tool is not
+// offered. * matches any characters.
 func Offered(patterns []string, s tool.Spec) bool {
 	for _, p := range patterns {
 		name, excludes := strings.CutPrefix(p, "!")
@@ -129,18 +121,16 @@ func (r restricted) Tools(ctx context.Context) ([]tool.Tool, error) {
 	return out, nil
 }
 
-// Remote returns a stand-in for a tool that runs elsewhere: it has a spec, and
-// cannot be called here. It returns an error if the spec's schema cannot be used.
-func Remote(s tool.Spec) (tool.Tool, error) {
-	return tool.Compile(remote{s})
-}
+// Remote returns a stand-in for a tool that runs elsewhere: it has a spec and cannot be called
+// here. It returns an error for an unusable schema.
+func Remote(s tool.Spec) (tool.Tool, error) { return tool.Compile(remote{s}) }
 
 type remote struct{ spec tool.Spec }
 
-// Spec is the remote tool's.
+// Spec returns the remote tool's spec.
 func (r remote) Spec() tool.Spec { return r.spec }
 
-// Call says that the tool is not here.
+// Call always fails: the tool runs elsewhere.
 func (r remote) Call(context.Context, tool.Call) (tool.Output, error) {
 	return tool.Output{}, tool.Failure(tool.CodeFailed, "tool %s runs on a worker, not here", r.spec.Name)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestTheFirstPatternThatFitsSaysWhatIsOffered(t *testing.T) {
+func TestTheFirstMatchingPatternDecidesWhetherAToolIsOffered(t *testing.T) {
 	t.Parallel()
 	patterns := []string{"fs_read_file", "!fs_*", "*"}
 	for name, want := range map[string]bool{"fs_read_file": true, "fs_write_file": false, "shell_exec": true} {
@@ -18,11 +18,11 @@ func TestTheFirstPatternThatFitsSaysWhatIsOffered(t *testing.T) {
 		}
 	}
 	if engine.Offered([]string{"!fs_*"}, tool.Spec{Name: "shell_exec"}) {
-		t.Error("what no pattern fits is offered")
+		t.Error("a tool without a matching pattern is offered")
 	}
 }
 
-func TestWhatAnAgentBringsComesAfterWhatItsHostHas(t *testing.T) {
+func TestTheHooksOfAnAgentRunAfterItsHosts(t *testing.T) {
 	t.Parallel()
 	host := engine.Config{Hooks: []extension.Hook{hook{name: "host"}}}
 	var names []string

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -16,10 +15,10 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// CallModel makes one attempt and returns its report: a reply with its calls
-// looked up and, if no hook has to see the reply first, checked; a failure; or
-// what had come when it was stopped. It returns nil if ctx ended for any other
-// cause than ErrStop: the attempt is lost.
+// CallModel makes one attempt and returns its report: a reply, a failure, or what had arrived
+// when the attempt was stopped. The reply's calls are routed and, unless a hook must see the
+// reply first, checked. CallModel returns nil if ctx ended for another cause than ErrStop: the
+// attempt is lost.
 func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, m model.Model, v *View, emit func(events.Event)) commands.Command {
 	var partial partial
 	seen := false
@@ -34,7 +33,7 @@ func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, m model.Model,
 		Transcript: v.Transcript[:e.TranscriptLen:e.TranscriptLen], Tools: v.Catalog.Specs(), Cache: e.Cache, Schema: e.Schema,
 	}, m, &files, show)
 	if err == nil && !seen && r.cfg.Durable != nil {
-		_ = deltas.Stream(ctx, reply.Items, 0, show) // the wrapper knew it from before; it counts, shown or not
+		_ = deltas.Stream(ctx, reply.Items, 0, show) // the wrapper knew the reply; it counts even if it is not shown
 	}
 	switch {
 	case err == nil:
@@ -52,11 +51,6 @@ func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, m model.Model,
 func (r *Runner) call(
 	ctx context.Context, req model.Request, m model.Model, files *attachments, emit func(content.Delta),
 ) (reply model.Reply, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &model.Error{Class: content.ClassOther, Code: "panic", Message: fmt.Sprintf("the model adapter broke: %v", p)}
-		}
-	}()
 	next := func(ctx context.Context, req model.Request) (model.Reply, error) {
 		req, err := files.open(ctx, req, m)
 		if err != nil {
@@ -64,10 +58,15 @@ func (r *Runner) call(
 		}
 		return m.Call(ctx, req, emit)
 	}
-	if d := r.cfg.Durable; d != nil {
-		return d.CallModel(ctx, req, next)
-	}
-	return next(ctx, req)
+	err = safely("the model adapter", func() error {
+		if d := r.cfg.Durable; d != nil {
+			reply, err = d.CallModel(ctx, req, next)
+		} else {
+			reply, err = next(ctx, req)
+		}
+		return err
+	})
+	return reply, err
 }
 
 func (r *Runner) replied(ctx context.Context, e loop.CallModel, v *View, reply model.Reply) commands.ReportReply {
@@ -76,17 +75,17 @@ func (r *Runner) replied(ctx context.Context, e loop.CallModel, v *View, reply m
 		Usage: reply.Usage, Model: reply.Model, ResponseID: reply.ResponseID,
 	}
 	rep.Invalid = misfit(e.Schema, reply)
-	var calls []Call
+	round := loop.Preflight{Turn: e.Turn, Rules: e.Rules}
 	for _, it := range reply.Items {
 		for _, c := range it.Calls() {
-			c.Place = place(e, len(calls)+1)
+			c.Place = place(e, len(round.Calls)+1)
 			routing := r.route(c, v.Catalog.Route(c, e.Routes))
 			rep.Routing = append(rep.Routing, routing)
-			calls = append(calls, Call{ToolCall: c, Digest: routing.Digest})
+			round.Calls = append(round.Calls, loop.Call{ToolCall: c, Digest: routing.Digest})
 		}
 	}
-	if len(calls) > 0 && !r.has(extension.PostLlmCall) && !r.has(extension.PreToolExecution) {
-		rep.Checks = r.Check(ctx, v.Session, e.Turn, e.Rules, v.Catalog, calls)
+	if len(round.Calls) > 0 && !r.HasHooks(extension.PostLlmCall) && !r.HasHooks(extension.PreToolExecution) {
+		rep.Checks = r.check(ctx, round, v)
 	}
 	return rep
 }
@@ -103,6 +102,8 @@ func failed(m commands.ModelCall, err error) commands.Command {
 	rep := commands.ReportModelFailed{ModelCall: m, Class: content.ClassOther, Message: err.Error(), Usage: usageOf(err)}
 	if e, ok := errors.AsType[*model.Error](err); ok {
 		rep.Class, rep.Code, rep.Message, rep.RetryAfter = e.Class, e.Code, e.Message, e.RetryAfter
+	} else if _, ok := errors.AsType[*brokenError](err); ok {
+		rep.Code = "panic"
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		rep.Class = content.ClassTimeout
 	}
@@ -117,7 +118,7 @@ func usageOf(err error) content.Usage {
 	return content.Usage{}
 }
 
-// partial keeps the text of a reply in flight, for a call that is stopped.
+// partial collects the text of an unfinished reply, in case the call is stopped.
 type partial struct {
 	parts []content.Part
 }
@@ -138,7 +139,7 @@ func (p *partial) add(d content.Delta) {
 	}
 }
 
-// items is what came, without calls: their arguments may be incomplete.
+// items returns what arrived, without calls: their arguments may be incomplete.
 func (p *partial) items() []content.Item {
 	var parts []content.Part
 	for _, part := range p.parts {

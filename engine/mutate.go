@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -16,9 +17,9 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Mutate runs one mutator on a candidate of the transcript, which it may edit as it
-// likes. One that is stopped reports what it spent. It returns nil if ctx ended for
-// any other cause than ErrStop: the mutator is owed again.
+// Mutate runs one mutator on a copy of the transcript, which it may edit freely. A stopped
+// mutator reports what it spent. Mutate returns nil if ctx ended for another cause than
+// ErrStop: the mutator is owed again.
 func (r *Runner) Mutate(ctx context.Context, e loop.RunMutator, v *View) commands.Command {
 	f := events.MutationFinished{Mutator: e.Mutator, Point: e.Point}
 	m := extension.Mutation{Point: extension.Point(e.Point), Session: v.Session, Turn: e.Turn, Items: content.DetachItems(v.Transcript)}
@@ -26,47 +27,31 @@ func (r *Runner) Mutate(ctx context.Context, e loop.RunMutator, v *View) command
 	if abandoned(ctx) {
 		return nil
 	}
-	was, is, digestErr := digests(v.Transcript, m.Items)
-	if err = cmp.Or(err, digestErr); err != nil {
-		is, f.Error = was, err.Error()
+	before, errBefore := digest(v.Transcript)
+	after, errAfter := digest(m.Items)
+	if err = cmp.Or(err, errBefore, errAfter); err != nil {
+		after, f.Error = before, err.Error()
 	}
-	f.Before, f.After = was, is
+	f.Before, f.After = before, after
 	f.OldTokens, f.NewTokens, f.Usage, f.Metadata = m.OldTokens, m.NewTokens, m.Usage, m.Metadata.WithoutReserved()
-	if is != was {
+	if after != before {
 		f.Dirty, f.Replacement = true, m.Items
 	}
 	return commands.ReportMutation{Turn: e.Turn, Round: e.Round, Finished: f}
 }
 
-func (r *Runner) mutate(ctx context.Context, name string, m *extension.Mutation) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("mutator %s broke: %v", name, p)
-		}
-	}()
+func (r *Runner) mutate(ctx context.Context, name string, m *extension.Mutation) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	for _, mut := range r.cfg.Mutators {
-		if mut.Name() == name {
-			return mut.Mutate(ctx, m)
-		}
+	i := slices.IndexFunc(r.cfg.Mutators, func(x extension.Mutator) bool { return x.Name() == name })
+	if i < 0 {
+		return fmt.Errorf("mutator %s is not configured here", name)
 	}
-	return fmt.Errorf("mutator %s is not configured here", name)
+	return safely("mutator "+name, func() error { return r.cfg.Mutators[i].Mutate(ctx, m) })
 }
 
-// digests says what the transcript was and what a mutator made of it.
-func digests(before, after []content.Item) (was, is string, err error) {
-	if was, err = digest(before); err != nil {
-		return "", "", err
-	}
-	if is, err = digest(after); err != nil {
-		return "", "", err
-	}
-	return was, is, nil
-}
-
-// digest covers the items as they are journaled: what a model says need not be JSON.
+// digest covers the items as they are journaled: a model's output need not be valid JSON.
 func digest(items []content.Item) (string, error) {
 	raw, err := msgpack.Marshal(items)
 	if err != nil {

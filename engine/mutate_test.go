@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// editor is a mutator that does as its function says.
+// editor is a mutator that calls its function.
 type editor struct {
 	edit   func(context.Context, *extension.Mutation) error
 	points []extension.Point
@@ -67,7 +67,7 @@ func TestAMutatorThatFailsChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAnEditInPlaceIsSeen(t *testing.T) {
+func TestAnEditInPlaceIsFound(t *testing.T) {
 	t.Parallel()
 	for name, input := range map[string]string{"JSON": `{"n":1}`, "no JSON": `{"n":`} {
 		items := conversation()
@@ -86,7 +86,7 @@ func TestAnEditInPlaceIsSeen(t *testing.T) {
 	}
 }
 
-func TestAMutatorWhoseHostGivesUpReportsNothing(t *testing.T) {
+func TestAnAbandonedMutatorReportsNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	got := mutate(ctx, conversation(), func(ctx context.Context, _ *extension.Mutation) error {
@@ -98,7 +98,7 @@ func TestAMutatorWhoseHostGivesUpReportsNothing(t *testing.T) {
 	}
 }
 
-func TestAMutatorThatIsStoppedReportsWhatItSpent(t *testing.T) {
+func TestAStoppedMutatorReportsItsUsage(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	f := mutation(t, mutate(ctx, conversation(), func(ctx context.Context, m *extension.Mutation) error {
@@ -110,7 +110,7 @@ func TestAMutatorThatIsStoppedReportsWhatItSpent(t *testing.T) {
 		t.Errorf("mutation = %+v", f)
 	}
 	f = mutation(t, mutate(ctx, conversation(), func(context.Context, *extension.Mutation) error {
-		t.Error("it was begun after it was stopped")
+		t.Error("it started although it was stopped")
 		return nil
 	}))
 	if f.Error == "" || f.Dirty {
@@ -118,11 +118,11 @@ func TestAMutatorThatIsStoppedReportsWhatItSpent(t *testing.T) {
 	}
 }
 
-func TestAMemoryWhoseHostGivesUpReportsNothing(t *testing.T) {
+func TestAbandonedNotesReportNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r := engine.NewRunner(engine.Config{Memory: obedient{}})
+	r := engine.NewRunner(engine.Config{Notes: obedient{}})
 	if got := r.Recall(ctx, loop.Recall{}); got != nil {
 		t.Errorf("recall = %+v", got)
 	}
@@ -131,13 +131,13 @@ func TestAMemoryWhoseHostGivesUpReportsNothing(t *testing.T) {
 	}
 }
 
-// obedient is a memory that ends with its context.
+// obedient are notes that stop with their context.
 type obedient struct{}
 
 func (obedient) Recall(ctx context.Context, _ string) ([]content.Item, error) { return nil, ctx.Err() }
 func (obedient) Remember(ctx context.Context, _, _ string) error              { return ctx.Err() }
 
-func TestMutatorsAreRegisteredWhereTheyStand(t *testing.T) {
+func TestMutatorsAreRegisteredWithTheirPoints(t *testing.T) {
 	t.Parallel()
 	_, got := engine.NewRunner(engine.Config{Mutators: []extension.Mutator{
 		editor{points: []extension.Point{extension.BeforeModel, extension.AfterTurnEnded}}, anywhere{},
@@ -154,7 +154,7 @@ type anywhere struct{}
 func (anywhere) Name() string                                      { return "anywhere" }
 func (anywhere) Mutate(context.Context, *extension.Mutation) error { return nil }
 
-func TestAMutatorThatHasToStopIsStoppedAndHeard(t *testing.T) {
+func TestAMutatorThatMustStopStillReports(t *testing.T) {
 	t.Parallel()
 	for _, started := range []bool{true, false} {
 		p := engine.NewPerformer(t.Context(), func(ctx context.Context, e loop.Effect, _ *engine.View) commands.Command {

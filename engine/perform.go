@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// View is what effects see of a session: values that later entries do not change.
+// View is a session as effects see it: values that later entries do not change.
 type View struct {
 	Session    content.SessionID
 	Seq        uint64 // of the last entry
@@ -26,7 +26,7 @@ type View struct {
 	Turn       *loop.Turn // nil unless hooks are pending
 }
 
-// View returns what effects that start now see of the session.
+// View returns the session for effects that start now.
 func (s *Session) View(pending []loop.Effect) *View {
 	v := &View{
 		Session: s.State.Session, Seq: s.Head.Seq, At: s.State.At, Epoch: s.State.Epoch, Config: s.State.Config,
@@ -38,21 +38,21 @@ func (s *Session) View(pending []loop.Effect) *View {
 	return v
 }
 
-// Host performs what differs between hosts. Its methods are called from the goroutines of
-// effects.
+// Host is the part of performing effects that differs between hosts. Effects call its methods
+// on their own goroutines.
 type Host interface {
-	// OpenModel returns the model of a call, or the report of a call that cannot be made.
+	// OpenModel returns the model for a call, or the report if there is none.
 	OpenModel(e loop.CallModel, v *View) (model.Model, commands.Command)
-	// RunTool runs a call and returns its report, or nil if the report comes another way.
+	// RunTool runs a call and returns its report, or nil if the report arrives another way.
 	RunTool(ctx context.Context, e loop.RunTool, v *View) commands.Command
-	// StopTool stops a call that is no longer wanted, and may report what it used.
+	// StopTool stops a call that is no longer wanted, and may report its usage.
 	StopTool(ctx context.Context, e loop.StopTool, v *View) commands.Command
 	// Verifier returns the verifier of the open task if it is a function, else nil, and the
 	// directory where verifiers run.
 	Verifier() (extension.Verifier, string)
-	// Due returns when a timer is reported.
+	// Due returns when to report a timer.
 	Due(e loop.ArmTimer) time.Time
-	// Publish shows a live event, which may be lost.
+	// Publish sends a live event, which may be lost.
 	Publish(ev events.Event)
 }
 
@@ -98,9 +98,9 @@ func (r *Runner) Perform(ctx context.Context, e loop.Effect, v *View, h Host) co
 	return nil
 }
 
-// stops is the effect that another one stops, if that effect reports its own end.
+// stops returns the effect that e stops, if that one reports its own end.
 func stops(e loop.Effect) loop.Effect {
-	switch e := e.(type) { //nolint:gochecksumtype // the others stop nothing, or report themselves
+	switch e := e.(type) { //nolint:gochecksumtype // the others stop nothing, or send a report
 	case loop.StopModel:
 		return loop.CallModel{ModelCall: e.ModelCall}
 	case loop.StopVerify:

@@ -9,26 +9,24 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Report is what an effect brought, with the effect's identity as its cause.
+// Report is an effect's report, with the effect's identity as its cause.
 type Report struct {
 	Cause   string
 	Command commands.Command
 }
 
-// Performer keeps what runs equal to what is owed: Sync starts an effect that is
-// owed and not yet running, and stops one that is not owed any more. An effect
-// that is done stays known until it is no longer owed, so that nothing is done
-// twice. Its methods belong to one goroutine at a time, except where they say
-// otherwise.
+// Performer keeps the running effects equal to the owed ones: Sync starts effects that are owed
+// and stops those that no longer are. A finished effect stays known until it is no longer owed,
+// so nothing is done twice. Only one goroutine at a time may call its methods, except Cancel.
 type Performer struct {
 	perform  func(context.Context, loop.Effect, *View) commands.Command
 	panicked func(*PanicError)
 	reports  chan Report
 	running  map[string]*run
-	ending   []*run // that Sync has stopped
-	round    int    // of Sync
+	ending   []*run // stopped by Sync
+	round    int    // counts calls of Sync
 
-	root   context.Context //nolint:containedctx // the life of all effects, ended by Cancel
+	root   context.Context //nolint:containedctx // spans all effects; ended by Cancel
 	cancel context.CancelCauseFunc
 }
 
@@ -38,9 +36,9 @@ type run struct {
 	done   chan struct{}
 }
 
-// NewPerformer returns a performer whose effects live at most as long as ctx.
-// perform does one effect in its own goroutine and returns its report, or nil if
-// there is none. If it panics, panicked is called.
+// NewPerformer returns a performer whose effects end with ctx. perform performs one effect, in
+// its own goroutine, and returns its report, or nil if there is none. If it panics, panicked is
+// called.
 func NewPerformer(
 	ctx context.Context, perform func(context.Context, loop.Effect, *View) commands.Command, panicked func(*PanicError),
 ) *Performer {
@@ -51,12 +49,12 @@ func NewPerformer(
 	}
 }
 
-// Reports delivers what effects bring.
+// Reports delivers the effects' reports.
 func (p *Performer) Reports() <-chan Report { return p.reports }
 
-// Sync starts and stops effects. Before the first one that it starts it calls ready for what
-// effects see of the session, and does nothing more if that fails. An effect that stops
-// another one is not started if this performer began that one, which reports its own end.
+// Sync starts and stops effects. Before it starts the first one it calls ready for the view of
+// the session, and returns its error. An effect that stops another one is not started if this
+// performer began that one, which reports its own end.
 func (p *Performer) Sync(owed []loop.Effect, ready func() (*View, error)) error {
 	p.round++
 	view := &View{}
@@ -71,7 +69,12 @@ func (p *Performer) Sync(owed []loop.Effect, ready func() (*View, error)) error 
 				}
 				ready = nil
 			}
-			r = p.start(id, e, view)
+			if s := stops(e); s != nil && p.Has(s.Identity()) {
+				p.Skip(id)
+				r = p.running[id]
+			} else {
+				r = p.start(id, e, view)
+			}
 		}
 		if m, ok := e.(loop.RunMutator); ok && m.Stop {
 			r.cancel(ErrStop) // it stays owed until it has reported its outcome
@@ -98,22 +101,28 @@ func (r *run) over() bool {
 	}
 }
 
-// Settle waits until what Sync has stopped is over, or ctx is.
+// Settle waits for the effects that Sync has stopped, or until ctx ends.
 func (p *Performer) Settle(ctx context.Context) {
 	var kept []Report
 	for _, r := range p.ending {
-		for ended := false; !ended && ctx.Err() == nil; {
-			select {
-			case rep := <-p.reports:
-				kept = append(kept, rep)
-			case <-r.done:
-				ended = true
-			case <-ctx.Done():
-			}
-		}
+		kept = append(kept, p.await(ctx, r)...)
 	}
 	p.ending = slices.DeleteFunc(p.ending, (*run).over)
 	p.handBack(kept)
+}
+
+// await waits for an effect and returns the reports that arrived in the meantime.
+func (p *Performer) await(ctx context.Context, r *run) (got []Report) {
+	for {
+		select {
+		case rep := <-p.reports:
+			got = append(got, rep)
+		case <-r.done:
+			return got
+		case <-ctx.Done():
+			return got
+		}
+	}
 }
 
 // handBack delivers reports that were received while waiting for other effects.
@@ -123,14 +132,17 @@ func (p *Performer) handBack(kept []Report) {
 	}
 }
 
+// Skip records that an owed effect is done, without performing it.
+func (p *Performer) Skip(id string) {
+	r := &run{round: p.round, cancel: func(error) {}, done: make(chan struct{})}
+	close(r.done)
+	p.running[id] = r
+}
+
 func (p *Performer) start(id string, e loop.Effect, v *View) *run {
 	ctx, cancel := context.WithCancelCause(p.root)
 	r := &run{cancel: cancel, done: make(chan struct{})}
 	p.running[id] = r
-	if s := stops(e); s != nil && p.Has(s.Identity()) {
-		close(r.done)
-		return r
-	}
 	go func() {
 		defer close(r.done)
 		defer cancel(nil)
@@ -152,16 +164,19 @@ func (p *Performer) contained(ctx context.Context, id string, e loop.Effect, v *
 	return p.perform(ctx, e, v)
 }
 
-// Has reports whether an effect runs, or is done and was owed when Sync last looked.
+// Has reports whether an effect is running, or is done and was owed at the last Sync.
 func (p *Performer) Has(id string) bool { return p.running[id] != nil }
 
-// Forget lets an effect that is done be started again if it is still owed.
+// Done reports whether an effect is done and was owed at the last Sync.
+func (p *Performer) Done(id string) bool { return p.Has(id) && p.running[id].over() }
+
+// Forget lets a finished effect start again if it is still owed.
 func (p *Performer) Forget(id string) { delete(p.running, id) }
 
-// Stop ends the effects that keep does not name, waits for them, and returns their
-// identities. What they report then is dropped; they are owed again afterwards.
+// Stop ends the effects that keep does not name, waits for them, and returns their identities.
+// Their reports are dropped, and they are owed again afterwards.
 func (p *Performer) Stop(cause error, keep func(id string) bool) (stopped []string) {
-	var kept []Report // of effects that go on; handed back once the others have ended
+	var got []Report
 	for id, r := range p.running {
 		if keep != nil && keep(id) {
 			continue
@@ -169,22 +184,13 @@ func (p *Performer) Stop(cause error, keep func(id string) bool) (stopped []stri
 		r.cancel(cause)
 		delete(p.running, id)
 		stopped = append(stopped, id)
-		for ended := false; !ended; {
-			select {
-			case rep := <-p.reports:
-				if _, runs := p.running[rep.Cause]; runs && keep != nil && keep(rep.Cause) {
-					kept = append(kept, rep)
-				}
-			case <-r.done:
-				ended = true
-			}
-		}
+		got = append(got, p.await(context.WithoutCancel(p.root), r)...)
 	}
-	p.handBack(kept)
+	p.handBack(slices.DeleteFunc(got, func(rep Report) bool { return !p.Has(rep.Cause) }))
 	return stopped
 }
 
-// deliver hands over a report once it is received.
+// deliver waits until a report is received or all effects are canceled.
 func (p *Performer) deliver(r Report) {
 	select {
 	case p.reports <- r:

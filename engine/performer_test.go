@@ -16,7 +16,7 @@ import (
 
 func recall(task string) loop.Effect { return loop.Recall{Task: task} }
 
-// hosted is a performer whose effects wait until they are let go or stopped.
+// hosted is a performer whose effects wait until they are released or stopped.
 type hosted struct {
 	*engine.Performer
 	release chan struct{}
@@ -54,7 +54,7 @@ func synced(t *testing.T, p *engine.Performer, owed []loop.Effect) {
 	}
 }
 
-func TestNothingStartsUnlessTheHostIsReady(t *testing.T) {
+func TestNothingStartsUntilTheHostIsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, asked, no := host(t.Context()), 0, errors.New("no lease")
 		ready := func() (*engine.View, error) { asked++; return nil, no }
@@ -80,7 +80,7 @@ func TestNothingStartsUnlessTheHostIsReady(t *testing.T) {
 	})
 }
 
-func TestWhatIsOwedIsStartedOnce(t *testing.T) {
+func TestAnOwedEffectStartsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := host(t.Context())
 		synced(t, h.Performer, []loop.Effect{recall("a")})
@@ -102,7 +102,7 @@ func TestWhatIsOwedIsStartedOnce(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoLongerOwedIsStopped(t *testing.T) {
+func TestAnEffectThatIsNoLongerOwedIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := host(t.Context())
 		synced(t, h.Performer, []loop.Effect{recall("a"), recall("b")})
@@ -116,10 +116,10 @@ func TestWhatIsNoLongerOwedIsStopped(t *testing.T) {
 	})
 }
 
-func TestStopEndsEffectsAndLetsThemBeOwedAgain(t *testing.T) {
+func TestAStoppedEffectMayStartAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := host(t.Context())
-		cause := errors.New("the host gives up")
+		cause := errors.New("host gives up")
 		synced(t, h.Performer, []loop.Effect{recall("a"), recall("b")})
 		synctest.Wait()
 		h.Stop(cause, func(id string) bool { return id == "recall/b" })
@@ -135,7 +135,7 @@ func TestStopEndsEffectsAndLetsThemBeOwedAgain(t *testing.T) {
 	})
 }
 
-func TestAnEffectThatThisHostBeganReportsItsOwnStop(t *testing.T) {
+func TestAnEffectOfThisHostReportsItsOwnStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		call, stop := loop.CallModel{ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1}}, loop.StopModel{ModelCall: commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1}}
 		here, elsewhere := host(t.Context()), host(t.Context())

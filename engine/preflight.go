@@ -2,11 +2,13 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/loop"
@@ -14,95 +16,91 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Call is a call that wants to be checked.
-type Call struct {
-	content.ToolCall // with the effective input
-	Digest           string
-}
-
-// CallsOf returns the calls of a round as they would run.
-func CallsOf(calls []loop.Call) []Call {
-	out := make([]Call, len(calls))
-	for i, c := range calls {
-		tc := c.ToolCall
-		tc.Input = c.EffectiveInput()
-		out[i] = Call{ToolCall: tc, Digest: c.Digest}
+// Preflight checks the calls of a round. If the effect asks for hooks, the report has the
+// answers of the PreToolExecution hooks for the first call.
+func (r *Runner) Preflight(ctx context.Context, e loop.Preflight, v *View) commands.Command {
+	rep := commands.ReportPreflight{Turn: e.Turn, Round: e.Round, Checks: r.check(ctx, e, v)}
+	if e.Hooks && len(e.Calls) > 0 {
+		first := effective(e.Calls[0])
+		rep.Hooks = []commands.HookAnswer{r.Hooks(ctx, extension.HookEvent{
+			Point: extension.PreToolExecution, Session: v.Session, Turn: e.Turn, Round: e.Round - 1, Call: &first,
+		})}
 	}
-	return out
-}
-
-// Check judges calls before any of them runs: lookup, schema, then all permission
-// requests of each, by the rules of the session and of the turn, and by what the host permits. A Deny of
-// any request wins before any question is asked.
-func (r *Runner) Check(
-	ctx context.Context, s content.SessionID, turn content.TurnID, rules loop.Rules, cat *Catalog, calls []Call,
-) []commands.Check {
-	out := make([]commands.Check, 0, len(calls))
-	for _, c := range calls {
-		k := r.checkSafely(ctx, s, turn, rules, cat, c)
-		k.Place, k.Digest = c.Place, c.Digest
-		out = append(out, k)
-	}
-	return out
-}
-
-// CheckPatched judges the call that a decision gives other arguments; nil if the
-// decision gives none or decides nothing.
-func (r *Runner) CheckPatched(ctx context.Context, s *loop.State, cat *Catalog, d commands.ResolveApproval) []commands.Check {
-	if d.Input == nil {
+	if ctx.Err() != nil {
 		return nil
 	}
-	for _, a := range s.PendingApprovals() {
-		if d.Approval != "" && a.ID != d.Approval || d.Call != "" && a.CallID != d.Call {
-			continue
+	return rep
+}
+
+// CheckInput returns the step that checks the arguments that an approval gives a call.
+func (s *Session) CheckInput(by func() *Runner) Step {
+	return Step{"patched input", func(ctx context.Context, env *commands.Envelope) error {
+		d, ok := env.Command.(commands.ResolveApproval)
+		if !ok || d.Input == nil {
+			return nil
 		}
-		if c, ok := s.Call(a.CallID); ok {
-			patched := c.ToolCall
-			patched.Input = d.Input
-			return r.Check(ctx, s.Session, c.Turn, s.RulesFor(*c), cat, []Call{{ToolCall: patched, Digest: tool.Digest(d.Input)}})
+		for _, a := range s.State.PendingApprovals() {
+			if d.Approval != "" && a.ID != d.Approval || d.Call != "" && a.CallID != d.Call {
+				continue
+			}
+			if c, ok := s.State.Call(a.CallID); ok {
+				patched := loop.Call{ToolCall: c.ToolCall, Input: d.Input, Digest: tool.Digest(d.Input)}
+				e := loop.Preflight{Turn: c.Turn, Rules: s.State.RulesFor(*c), Calls: []loop.Call{patched}}
+				env.Checks = by().check(ctx, e, &View{Session: s.State.Session, Catalog: s.Catalog})
+				return nil
+			}
 		}
+		return nil
+	}}
+}
+
+// effective returns a call as it would run.
+func effective(c loop.Call) content.ToolCall {
+	c.ToolCall.Input = c.EffectiveInput()
+	return c.ToolCall
+}
+
+// check judges calls before any of them runs. A panic in a tool or in the host's policy refuses
+// the call.
+func (r *Runner) check(ctx context.Context, e loop.Preflight, v *View) []commands.Check {
+	out := make([]commands.Check, len(e.Calls))
+	for i, c := range e.Calls {
+		err := safely("the check", func() error {
+			out[i] = r.checkOne(ctx, e, v, effective(c))
+			return nil
+		})
+		if b, ok := errors.AsType[*brokenError](err); ok {
+			r.cfg.Logger.Error("check of a call panicked", logfield.Session(v.Session), logfield.Call(c.ID), zap.Any("panic", b.value))
+			out[i] = refused(content.StatusError, tool.CodePanic, "Tool failed: the check of the call panicked")
+		}
+		out[i].Place, out[i].Digest = c.Place, c.Digest
 	}
-	return nil
+	return out
 }
 
-// checkSafely isolates what breaks in a tool or in the host's policy: such a call
-// does not run.
-func (r *Runner) checkSafely(
-	ctx context.Context, s content.SessionID, turn content.TurnID, rules loop.Rules, cat *Catalog, c Call,
-) (k commands.Check) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.cfg.Logger.Error("the check of a call broke", logfield.Session(s), logfield.Call(c.ID), zap.Any("panic", p))
-			k = refused(content.StatusError, tool.CodePanic, "Tool failed: the check of the call broke")
-		}
-	}()
-	return r.checkOne(ctx, s, turn, rules, cat, c)
-}
-
-func (r *Runner) checkOne(
-	ctx context.Context, s content.SessionID, turn content.TurnID, rules loop.Rules, cat *Catalog, c Call,
-) commands.Check {
-	o, ok := cat.Lookup(c.Name)
+// checkOne looks the tool up, validates the input, and asks the policies about every request
+// of the call: the rules of the session and of the turn, and the host. A denial of any request
+// wins over all questions.
+func (r *Runner) checkOne(ctx context.Context, e loop.Preflight, v *View, c content.ToolCall) (k commands.Check) {
+	o, ok := v.Catalog.Lookup(c.Name)
 	if !ok {
 		return refused(content.StatusError, tool.CodeNotFound, "Tool not found: "+c.Name)
 	}
 	if err := tool.Validate(o.Tool, c.Input); err != nil {
 		return refused(content.StatusError, tool.CodeInvalidArguments, err.Error())
 	}
-	call := tool.Call{Session: s, Turn: turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.Input}
 	host := &recordingPolicy{Permissions: r.cfg.Permissions, spec: tool.Declared(o.Tool)}
-	j := permission.Judge(ctx, permission.All(permission.Rules(rules.Session), narrowing(rules.Turn), host), o.Tool, call)
+	j := permission.Judge(ctx, permission.All(permission.Rules(e.Rules.Session), narrowing(e.Rules.Turn), host), o.Tool,
+		tool.Call{Session: v.Session, Turn: e.Turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.Input})
 	if no := j.Refusal; no != nil {
 		return refused(no.Status, no.Code, no.Text())
 	}
-	var k commands.Check
-	for _, g := range j.Gates {
-		k.Questions = append(k.Questions, commands.QuestionsOf(g)...)
+	for _, q := range j.Gates {
+		k.Questions = append(k.Questions, commands.QuestionsOf(q)...)
 	}
-	about := tool.Request{Call: c.ToolCall, Spec: o.Spec}
 	for i := range k.Questions {
 		if k.Questions[i].RequestKind == permission.KindCall {
-			k.Questions[i].Asker = host.asker(ctx, rules, about)
+			k.Questions[i].Asker = host.asker(ctx, e.Rules, tool.Request{Call: c, Spec: o.Spec})
 		}
 	}
 	return k
@@ -112,18 +110,46 @@ func refused(s content.Status, code, message string) commands.Check {
 	return commands.Check{Refusal: &commands.Refusal{Status: s, Code: code, Message: message}}
 }
 
-// Preflight checks the calls of a round. If hooks stand at PreToolExecution and
-// every call may run, the answer carries theirs for the first call.
-func (r *Runner) Preflight(ctx context.Context, e loop.Preflight, v *View) commands.Command {
-	calls := CallsOf(e.Calls)
-	rep := commands.ReportPreflight{Turn: e.Turn, Round: e.Round, Checks: r.Check(ctx, v.Session, e.Turn, e.Rules, v.Catalog, calls)}
-	if e.Hooks && len(calls) > 0 {
-		rep.Hooks = []commands.HookAnswer{r.Hooks(ctx, extension.HookEvent{
-			Point: extension.PreToolExecution, Session: v.Session, Turn: e.Turn, Round: e.Round - 1, Call: &calls[0].ToolCall,
-		})}
+// recordingPolicy is the host's policy. It records whether it asked about a call as a whole, as
+// rules do. It judges by what the tool declares, not by the terms of the session's agent.
+type recordingPolicy struct {
+	tool.Permissions
+
+	spec  tool.Spec
+	asked bool
+}
+
+// Evaluate asks the host.
+func (p *recordingPolicy) Evaluate(ctx context.Context, r tool.Request) (tool.Verdict, error) {
+	r.Spec = p.spec
+	v, err := p.Permissions.Evaluate(ctx, r)
+	for _, q := range v.Questions() {
+		p.asked = p.asked || err == nil && v.Ruling == tool.Ask && q.RequestKind == permission.KindCall
 	}
-	if ctx.Err() != nil {
-		return nil
+	return v, err
+}
+
+// asker returns who asks about a call as a whole: the turn before anything else, the session's
+// rules only if nothing else does.
+func (p *recordingPolicy) asker(ctx context.Context, rules loop.Rules, about tool.Request) events.Asker {
+	asks := func(p tool.Permissions) bool {
+		v, err := p.Evaluate(ctx, about)
+		return err == nil && v.Ruling == tool.Ask
 	}
-	return rep
+	switch {
+	case asks(narrowing(rules.Turn)):
+		return events.AskedByTurn
+	case !p.asked && asks(permission.Rules(rules.Session)):
+		return events.AskedByRules
+	}
+	return ""
+}
+
+// narrowing is a turn's rules as a policy.
+func narrowing(lists [][]events.Rule) tool.Permissions {
+	all := make([]tool.Permissions, len(lists))
+	for i, l := range lists {
+		all[i] = permission.Narrowing(l)
+	}
+	return permission.All(all...)
 }

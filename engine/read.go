@@ -27,15 +27,15 @@ type Snapshots interface {
 type Reader struct {
 	Journal   journal.Journal
 	Snapshots Snapshots   // nil: none; used only if Journal can read from a head
-	Logger    *zap.Logger // nil: silent; gets a warning for each snapshot that cannot be used
+	Logger    *zap.Logger // nil: silent; warns about each unusable snapshot
 }
 
-// Replica is a session as its journal has it up to Head.
+// Replica is a session, folded from its journal up to Head.
 type Replica struct {
 	State  *loop.State
 	Head   journal.Head // zero: the session has no journal
-	Base   uint64       // the sequence of the snapshot that it started from; 0: the whole journal was read
-	Parked bool         // the last entry that was read parks the session
+	Base   uint64       // the sequence of the snapshot that it started from; 0: none
+	Parked bool         // the last entry parks the session
 }
 
 // Read returns a session. It starts from the newest snapshot and folds the entries that
@@ -57,7 +57,7 @@ func (r Reader) Read(ctx context.Context, id content.SessionID) (Replica, error)
 	return from, err
 }
 
-// newest returns the session as its newest snapshot has it.
+// newest decodes the session's newest snapshot. The zero Replica means that there is none.
 func (r Reader) newest(ctx context.Context, id content.SessionID) (Replica, error) {
 	if _, ok := r.Journal.(fromHead); !ok || r.Snapshots == nil {
 		return Replica{}, nil
@@ -97,8 +97,8 @@ func isParked(ev events.Event) bool {
 	return ok
 }
 
-// fromHead is a journal that continues from a head without looking at earlier entries,
-// and checks that what follows continues the head's chain.
+// fromHead is a journal that reads on from a head without the earlier entries, and checks that
+// the next entry continues the head's chain.
 type fromHead interface {
 	ReadFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[journal.Record, error]
 }

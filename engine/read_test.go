@@ -16,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/loop/snapshot"
 )
 
-// chained is a journal that reads from heads, as that of a deployment does.
+// chained is a journal that reads from heads, like the one of a deployment.
 type chained struct {
 	journal.Journal
 	from *[]uint64 // where each read began
@@ -69,7 +69,7 @@ func written(t *testing.T) (journal.Journal, journal.Snapshot) {
 	return j, snap
 }
 
-func TestReadStartsFromASnapshotThatCanBeUsed(t *testing.T) {
+func TestReadStartsFromAUsableSnapshot(t *testing.T) {
 	t.Parallel()
 	j, snap := written(t)
 	want, err := engine.Reader{Journal: j}.Read(t.Context(), "s")

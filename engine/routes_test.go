@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 
-func TestTheFirstRouteOfASessionThatMatchesCounts(t *testing.T) {
+func TestTheFirstMatchingRouteOfASessionApplies(t *testing.T) {
 	t.Parallel()
 	cat := catalog(t, "box_open", "box_burn", "lamp", "odd")
 	routes := []events.RouteRule{
@@ -48,19 +48,19 @@ func TestCallsOfAReplyAreRoutedByTheSession(t *testing.T) {
 		Routes:    []events.RouteRule{{Tool: "lamp", Route: content.Background}},
 	}
 	rep, ok := engine.NewRunner(engine.Config{}).CallModel(t.Context(), e, m, &engine.View{Session: "s", Catalog: catalog(t, "lamp")}, func(events.Event) {}).(commands.ReportReply)
-	if !ok || len(rep.Routing) != 1 || rep.Routing[0].Route != content.Background || rep.Routing[0].Queue != "q" {
+	if !ok || len(rep.Routing) != 1 || rep.Routing[0].Route != content.Background || rep.Routing[0].Queue != "r" {
 		t.Errorf("report = %+v", rep)
 	}
 }
 
-func TestRoutesThatMeanNothingAreFound(t *testing.T) {
+func TestInvalidRoutesAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]events.RouteRule{
-		"no tool":              {Route: content.Background},
-		"no such route":        {Tool: "*", Route: "sideways"},
-		"no time":              {Tool: "*", Route: content.DetachSoon},
-		"a time for no detach": {Tool: "*", DetachAfter: time.Second},
-		"a negative time":      {Tool: "*", Route: content.DetachSoon, DetachAfter: -1},
+		"no tool":           {Route: content.Background},
+		"no such route":     {Tool: "*", Route: "sideways"},
+		"no time":           {Tool: "*", Route: content.DetachSoon},
+		"a time, no detach": {Tool: "*", DetachAfter: time.Second},
+		"a negative time":   {Tool: "*", Route: content.DetachSoon, DetachAfter: -1},
 	} {
 		if engine.CheckRoutes([]events.RouteRule{{Tool: "a"}, r}) == nil {
 			t.Errorf("%s: no error", name)

@@ -2,7 +2,10 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -11,12 +14,12 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// ErrStop is the cause with which a host cancels an effect that the session does
-// not want any more; the effect reports what it had.
+// ErrStop is the cause with which a host cancels an effect that the session no longer wants.
+// The effect reports what it had.
 var ErrStop = errors.New("stopped by the session")
 
-// abandoned reports whether the host gave an effect up: what came of it counts for
-// nothing, and it is owed again.
+// abandoned reports whether the host gave an effect up. Its outcome does not count, and the
+// effect is owed again.
 func abandoned(ctx context.Context) bool {
 	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrStop)
 }
@@ -28,11 +31,33 @@ type Config struct {
 	Resources   any                 // handed to tools that run in this process
 	Hooks       []extension.Hook    // in order
 	Mutators    []extension.Mutator // in order
-	Memory      extension.Notes     // nil: tasks recall and store nothing
+	Notes       extension.Notes     // nil: tasks recall and store nothing
 	Durable     extension.Durable   // nil: models and tools are called directly
-	Manager     task.Manager        // nil: calls go where their tools ask, and those of this process run as they are owed
-	Blobs       Blobs               // what input refers to; nil: nothing is found
+	Manager     task.Manager        // nil: each tool's own route; calls of this process run as they are owed
+	Blobs       Blobs               // the bytes that input refers to; nil: none are found
 	Logger      *zap.Logger         // nil: silent
+}
+
+// Equipment is what a session's agent adds to its host's Config.
+type Equipment struct {
+	Hooks    []extension.Hook    // run after the host's
+	Mutators []extension.Mutator // likewise
+	Notes    extension.Notes     // replace the host's; nil: the host's
+	Terms    []tool.Terms        // of the tools that the session uses
+	Policy   json.RawMessage     // a permission.Policy for the workers that run the calls; nil: none
+	Verifier []string            // the command for tasks without a verifier; nil: none
+	Retries  int                 // of a task with that verifier
+}
+
+// With returns the configuration for sessions with that equipment. The host's hooks and
+// mutators run first.
+func (c Config) With(e Equipment) Config {
+	c.Hooks = slices.Concat(c.Hooks, e.Hooks)
+	c.Mutators = slices.Concat(c.Mutators, e.Mutators)
+	if e.Notes != nil {
+		c.Notes = e.Notes
+	}
+	return c
 }
 
 // Runner performs effects. It is safe for concurrent use.
@@ -49,4 +74,22 @@ func NewRunner(cfg Config) *Runner {
 		cfg.Logger = zap.NewNop()
 	}
 	return &Runner{cfg: cfg}
+}
+
+// brokenError is a panic in code that a host plugs in.
+type brokenError struct {
+	what  string
+	value any
+}
+
+func (e *brokenError) Error() string { return fmt.Sprintf("%s panicked: %v", e.what, e.value) }
+
+// safely calls f. A panic becomes a *brokenError: it fails the effect, not the process.
+func safely(what string, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &brokenError{what, p}
+		}
+	}()
+	return f()
 }

@@ -37,7 +37,7 @@ func catalog(t *testing.T, names ...string) *engine.Catalog {
 		}
 		reg.Add(f)
 	}
-	c, err := engine.NewCatalog(t.Context(), []tool.Source{reg}, tool.FirstWins, nil, func(string) string { return "q" })
+	c, err := engine.NewCatalog(t.Context(), []tool.Source{reg}, tool.FirstWins, nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,29 +54,28 @@ func (r rules) Evaluate(_ context.Context, q tool.Request) (tool.Verdict, error)
 	return tool.Verdict{}, errors.New("no rule")
 }
 
-func TestPreflightLooksUpThenChecksThenAsks(t *testing.T) {
+func TestPreflightLooksUpThenValidatesThenAsks(t *testing.T) {
 	t.Parallel()
 	r := engine.NewRunner(engine.Config{Permissions: rules{
 		"free":   {Ruling: tool.Allow},
-		"gated":  {Ruling: tool.Ask, Reason: content.SensitivePath},
+		"asks":   {Ruling: tool.Ask, Reason: content.SensitivePath},
 		"denied": {Ruling: tool.Deny, Code: "path_not_allowed", Message: "outside"},
 	}})
-	cat := catalog(t, "free", "gated", "denied", "ruleless")
+	cat := catalog(t, "free", "asks", "denied", "ruleless")
 	for name, tc := range map[string]struct {
 		tool, input, message string
 		status               content.Status
-		gates                int
+		questions            int
 	}{
 		"unknown":  {tool: "nope", status: content.StatusError, message: "Tool not found: nope"},
 		"denied":   {tool: "denied", status: content.StatusDenied, message: "Permission denied: path_not_allowed: outside"},
 		"ruleless": {tool: "ruleless", status: content.StatusDenied, message: "Permission denied: permission_denied: no rule"},
-		"gated":    {tool: "gated", gates: 1},
+		"asks":     {tool: "asks", questions: 1},
 		"free":     {tool: "free"},
 	} {
 		input := json.RawMessage(`{"n":1}`)
-		checks := r.Check(t.Context(), "s", "turn-1", loop.Rules{}, cat, []engine.Call{{ToolCall: content.ToolCall{ID: "c", Place: "t1-r1-c1", Name: tc.tool, Input: input}}})
-		k := checks[0]
-		if k.Place != "t1-r1-c1" || len(k.Questions) != tc.gates {
+		k := check(t, r, cat, loop.Rules{}, content.ToolCall{ID: "c", Place: "t1-r1-c1", Name: tc.tool, Input: input})
+		if len(k.Questions) != tc.questions {
 			t.Errorf("%s: check = %+v", name, k)
 		}
 		switch {
@@ -86,13 +85,13 @@ func TestPreflightLooksUpThenChecksThenAsks(t *testing.T) {
 			t.Errorf("%s: refusal = %+v, want %s %q", name, k.Refusal, tc.status, tc.message)
 		}
 	}
-	bad := r.Check(t.Context(), "s", "turn-1", loop.Rules{}, cat, []engine.Call{{ToolCall: content.ToolCall{Name: "denied", Input: json.RawMessage(`{"n":"x"}`)}}})
-	if got := bad[0].Refusal; got == nil || got.Code != tool.CodeInvalidArguments {
-		t.Errorf("invalid arguments of a denied tool = %+v, want them named first", got)
+	bad := check(t, r, cat, loop.Rules{}, content.ToolCall{Name: "denied", Input: json.RawMessage(`{"n":"x"}`)})
+	if got := bad.Refusal; got == nil || got.Code != tool.CodeInvalidArguments {
+		t.Errorf("invalid arguments of a denied tool = %+v, want the refusal to name them", got)
 	}
 }
 
-func TestAReplyCarriesWhereItsCallsGo(t *testing.T) {
+func TestAReplyContainsTheRoutingOfItsCalls(t *testing.T) {
 	t.Parallel()
 	r := engine.NewRunner(engine.Config{})
 	m := modeltest.NewFake("m", func(context.Context, model.Request) (model.Reply, error) {
@@ -104,7 +103,7 @@ func TestAReplyCarriesWhereItsCallsGo(t *testing.T) {
 	if !ok {
 		t.Fatalf("report = %T", got)
 	}
-	if len(rep.Routing) != 2 || !rep.Routing[0].Known || rep.Routing[0].Queue != "q" || rep.Routing[1].Known {
+	if len(rep.Routing) != 2 || !rep.Routing[0].Known || rep.Routing[0].Queue != "r" || rep.Routing[1].Known {
 		t.Errorf("routing = %+v", rep.Routing)
 	}
 	if len(rep.Checks) != 2 || rep.Checks[1].Place != "t3-r2-c2" || rep.Checks[1].Refusal == nil {
@@ -112,7 +111,7 @@ func TestAReplyCarriesWhereItsCallsGo(t *testing.T) {
 	}
 }
 
-func TestAStoppedModelCallReportsWhatItHad(t *testing.T) {
+func TestAStoppedModelCallReportsItsPartialText(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	m := halfway{cancel: func() { cancel(engine.ErrStop) }}
@@ -150,7 +149,7 @@ func (h hook) OnEvent(context.Context, extension.HookEvent) (extension.Action, e
 	return h.action, h.err
 }
 
-func TestHooksEndTheRowAtTheFirstVeto(t *testing.T) {
+func TestHooksStopAtTheFirstVeto(t *testing.T) {
 	t.Parallel()
 	skip := hook{name: "skip", action: extension.Action{Kind: extension.Skip, Reason: "no"}}
 	broken := hook{name: "broken", err: errors.New("down")}
@@ -172,19 +171,19 @@ func TestHooksEndTheRowAtTheFirstVeto(t *testing.T) {
 	}
 }
 
-func TestWhatHooksSayThatLetItGoOnIsKept(t *testing.T) {
+func TestNotesOfHooksThatStopNothingAreKept(t *testing.T) {
 	t.Parallel()
-	wary := hook{name: "wary", action: extension.Action{Reason: "nearly"}, err: errors.New("half of it is down")}
+	wary := hook{name: "wary", action: extension.Action{Reason: "nearly"}, err: errors.New("half of the service is down")}
 	quiet, fine := hook{name: "quiet"}, hook{name: "fine", action: extension.Action{Reason: "looks fine"}}
 	a := engine.NewRunner(engine.Config{Hooks: []extension.Hook{extension.FailOpen(wary), quiet, fine}}).
 		Hooks(t.Context(), extension.HookEvent{Point: extension.PreToolExecution})
-	want := []events.HookNote{{Hook: "wary", Text: "nearly"}, {Hook: "wary", Text: "half of it is down"}, {Hook: "fine", Text: "looks fine"}}
+	want := []events.HookNote{{Hook: "wary", Text: "nearly"}, {Hook: "wary", Text: "half of the service is down"}, {Hook: "fine", Text: "looks fine"}}
 	if !slices.Equal(a.Notes, want) || !slices.Equal(a.FailedOpen, []string{"wary"}) || a.Action != "continue" || a.Hook != "" {
 		t.Errorf("answer = %+v", a)
 	}
 }
 
-// manager keeps the task that it is to run.
+// manager records the task instead of running it.
 type manager struct {
 	task.Manager
 	got *task.Task
@@ -195,13 +194,13 @@ func (m manager) Run(_ context.Context, t task.Task, _ func(context.Context) too
 	return tool.Result{}
 }
 
-func TestAManagerIsToldWhatWasApproved(t *testing.T) {
+func TestAManagerGetsTheApprovals(t *testing.T) {
 	t.Parallel()
 	var got task.Task
 	r := engine.NewRunner(engine.Config{Manager: manager{task.Simple(), &got}})
 	approved := []content.QuestionKey{{Kind: "network", Scope: "example.org"}}
 	c := loop.Call{ToolCall: content.ToolCall{ID: "c", Place: "t1-r1-c1", Name: "a"}, Attempt: 1, Approved: approved}
-	r.RunTool(t.Context(), "s", c, catalog(t), nil, nil)
+	r.RunTool(t.Context(), c, &engine.View{Session: "s", Catalog: catalog(t)}, nil, nil)
 	if !slices.Equal(got.Approved, approved) || got.IdempotencyKey != "s/t1-r1-c1" {
 		t.Errorf("task = %+v", got)
 	}

@@ -15,27 +15,27 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Session is a session in the hands of its only writer: its state, its journal's end, and
-// the one way in which either changes. It belongs to one goroutine at a time.
+// Session is a session as its only writer has it: its state, the head of its journal, and
+// the one way to change either. It belongs to one goroutine at a time.
 type Session struct {
 	Replica
 
-	Catalog *Catalog // what the tool sources offered when the last command was completed
+	Catalog *Catalog // the tools on offer when the last command was completed
 	Log     *zap.Logger
 
 	// Steps complete a command before it is decided, in order.
 	Steps []Step
-	// Append writes an entry after the head. The end of ctx must not leave the outcome of
-	// a write unknown.
+	// Append writes an entry after the head. A canceled ctx must not make the outcome of a
+	// write unknown.
 	Append func(context.Context, journal.Head, events.Entry) (journal.Head, error)
-	// Cursors are those that the next entry records; nil: the host has none.
+	// Cursors returns the cursors for the next entry to record; nil: the host has none.
 	Cursors func() []events.Cursor
 
 	failed error
 }
 
-// Step adds to a command what the core cannot know: the time, what tools there are, what
-// hooks say. Its name is in its errors.
+// Step adds to a command what the core cannot know: the time, the tools on offer, the
+// answers of hooks. Its errors contain its name.
 type Step struct {
 	Name string
 	Do   func(ctx context.Context, env *commands.Envelope) error
@@ -43,7 +43,7 @@ type Step struct {
 
 // Handle is the whole life of a command: complete it, decide, append, fold. It returns the
 // entry that the command caused, or one without a sequence if there was nothing to do. A
-// refusal is a *loop.Rejection. What the session owes then is for loop.Pending to say.
+// refusal is a *loop.Rejection. Afterwards loop.Pending says what the session owes.
 func (s *Session) Handle(ctx context.Context, env commands.Envelope) (entry events.Entry, err error) {
 	defer s.Contain(commands.NameOf(env.Command), &err)
 	if err := s.complete(ctx, &env); err != nil {
@@ -92,14 +92,14 @@ func (s *Session) append(ctx context.Context, env commands.Envelope, evs []event
 	return entry, nil
 }
 
-// Failed returns why the session handles nothing any more: an append failed or code
-// panicked, so the journal may say something else than State. Read the session again.
+// Failed returns why the session handles no more commands: an append failed or code panicked,
+// so the journal may differ from State. Read the session again.
 func (s *Session) Failed() error { return s.failed }
 
-// Adopt makes what was read of the session its state.
+// Adopt replaces the session's state with one that was read.
 func (s *Session) Adopt(r Replica) { s.Replica, s.failed = r, nil }
 
-// Stamp is the step that sets a command's time. Within a session time does not run backwards.
+// Stamp returns the step that sets a command's time. Time never runs backwards in a session.
 func (s *Session) Stamp() Step {
 	return Step{"time", func(_ context.Context, env *commands.Envelope) error {
 		env.At = max(content.TimeOf(time.Now()), s.State.At)
@@ -107,8 +107,8 @@ func (s *Session) Stamp() Step {
 	}}
 }
 
-// Sample is the step that attaches what the tool sources offer a session with a
-// configuration. A command that opens the session brings the configuration itself.
+// Sample returns the step that attaches the tools on offer for the session's configuration. A
+// command that opens the session contains its configuration.
 func (s *Session) Sample(offers func(context.Context, events.Config) (*Catalog, error)) Step {
 	return Step{"catalog", func(ctx context.Context, env *commands.Envelope) error {
 		config := &s.State.Config
@@ -117,25 +117,15 @@ func (s *Session) Sample(offers func(context.Context, events.Config) (*Catalog, 
 		}
 		catalog, err := offers(ctx, *config)
 		if err != nil {
-			return err // effects that run go on with what was offered before
+			return err // running effects keep the earlier catalog
 		}
 		s.Catalog, env.Catalog = catalog, catalog.Facts()
 		return nil
 	}}
 }
 
-// CheckInput is the step that checks the arguments that an approval gives a call.
-func (s *Session) CheckInput(by func() *Runner) Step {
-	return Step{"patched input", func(ctx context.Context, env *commands.Envelope) error {
-		if r, ok := env.Command.(commands.ResolveApproval); ok {
-			env.Checks = by().CheckPatched(ctx, s.State, s.Catalog, r)
-		}
-		return nil
-	}}
-}
-
-// PanicError is returned for code that panicked while it worked for a session: the core's,
-// the host's, or an effect's. It ends the session's host and nothing else.
+// PanicError is returned when the core, the host or an effect panicked while it worked for a
+// session. Only that session ends in this process.
 type PanicError struct {
 	Session content.SessionID
 	Seq     uint64 // of the session's last entry
@@ -144,12 +134,12 @@ type PanicError struct {
 	Stack   []byte
 }
 
-// Error says where in the session it was.
+// Error names the session, its position, and the command or effect.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("panic in session %s at %d, during %s: %v", e.Session, e.Seq, e.During, e.Value)
 }
 
-// Contain turns, when it is deferred, a panic into a *PanicError, which ends the session here.
+// Contain, when deferred, turns a panic into a *PanicError, which ends the session here.
 func (s *Session) Contain(during string, err *error) {
 	if p := recover(); p != nil {
 		s.failed = &PanicError{Session: s.State.Session, Seq: s.Head.Seq, During: during, Value: p, Stack: debug.Stack()}

@@ -27,7 +27,7 @@ func claim(id string) commands.Envelope {
 	return commands.Envelope{ID: id, Session: "s", Command: commands.Claim{Node: "n"}}
 }
 
-func TestACommandIsCompletedInOrderDecidedAndAppended(t *testing.T) {
+func TestACommandIsCompletedInOrderThenDecidedAndAppended(t *testing.T) {
 	t.Parallel()
 	j, order := journal.NewMemory(), ""
 	step := func(name string) engine.Step {
@@ -54,7 +54,7 @@ func TestACommandIsCompletedInOrderDecidedAndAppended(t *testing.T) {
 	}
 }
 
-func TestAStepThatFailsIsNamedAndTheNextCommandIsHandled(t *testing.T) {
+func TestTheErrorOfAStepNamesItAndTheNextCommandIsHandled(t *testing.T) {
 	t.Parallel()
 	no := &loop.Rejection{Reason: "no"}
 	s := newSession(journal.NewMemory(), engine.Step{Name: "catalog", Do: func(_ context.Context, env *commands.Envelope) error {
@@ -71,7 +71,7 @@ func TestAStepThatFailsIsNamedAndTheNextCommandIsHandled(t *testing.T) {
 	}
 }
 
-// lost is a journal that writes and does not say so.
+// lost is a journal that writes and loses its answers.
 type lost struct{ journal.Journal }
 
 func (l lost) Append(ctx context.Context, h journal.Head, e events.Entry) (journal.Head, error) {
@@ -79,7 +79,7 @@ func (l lost) Append(ctx context.Context, h journal.Head, e events.Entry) (journ
 	return h, errors.Join(err, journal.ErrUnknown)
 }
 
-func TestAfterAnUncertainAppendNothingIsHandledUntilTheSessionIsRead(t *testing.T) {
+func TestAfterAnUncertainAppendTheSessionMustBeReadAgain(t *testing.T) {
 	t.Parallel()
 	j := journal.NewMemory()
 	s := newSession(lost{j})
@@ -99,7 +99,7 @@ func TestAfterAnUncertainAppendNothingIsHandledUntilTheSessionIsRead(t *testing.
 	}
 }
 
-func TestAPanicIsAnErrorOfItsSession(t *testing.T) {
+func TestAPanicIsAnErrorThatNamesItsSession(t *testing.T) {
 	t.Parallel()
 	s := newSession(journal.NewMemory(), engine.Step{Name: "hooks", Do: func(_ context.Context, env *commands.Envelope) error {
 		if env.ID == "bad" {
@@ -134,13 +134,13 @@ func TestAPanicInAnEffectIsPassedOn(t *testing.T) {
 	}
 }
 
-func TestASessionThatOpensIsOfferedWhatItsConfigurationAllows(t *testing.T) {
+func TestASessionGetsTheToolsOfItsConfigurationWhenItOpens(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	s := newSession(journal.NewMemory())
 	s.Steps = []engine.Step{s.Stamp(), s.Sample(func(ctx context.Context, c events.Config) (*engine.Catalog, error) {
 		asked = append(asked, c.Model)
-		return engine.NewCatalog(ctx, nil, 0, nil, nil)
+		return engine.NewCatalog(ctx, nil, 0, nil, false)
 	})}
 	open := commands.OpenSession{Config: events.Config{Model: "m"}}
 	for _, env := range []commands.Envelope{{ID: "open", Session: "s", Command: open}, claim("c")} {
@@ -153,7 +153,7 @@ func TestASessionThatOpensIsOfferedWhatItsConfigurationAllows(t *testing.T) {
 	}
 }
 
-// A tool source that is down fails commands, but takes no tools from the calls that run.
+// A tool source that is down fails commands, but running calls keep their tools.
 func TestTheCatalogStaysWhileASourceIsDown(t *testing.T) {
 	t.Parallel()
 	down := false
@@ -162,7 +162,7 @@ func TestTheCatalogStaysWhileASourceIsDown(t *testing.T) {
 		if down {
 			return nil, errors.New("the source is down")
 		}
-		return engine.NewCatalog(ctx, nil, 0, nil, nil)
+		return engine.NewCatalog(ctx, nil, 0, nil, false)
 	})}
 	if _, err := s.Handle(t.Context(), claim("first")); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,7 @@ package engine
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -14,122 +14,106 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// route lets the task manager say how the loop waits for a call. One that breaks
-// says nothing.
-func (r *Runner) route(c content.ToolCall, found content.Routing) content.Routing {
-	if r.cfg.Manager == nil || !found.Known {
-		return found
-	}
-	said, err := safely(func() (content.Routing, error) { return r.cfg.Manager.Route(c, found), nil })
-	if err != nil {
-		r.cfg.Logger.Error("the task manager broke", logfield.Call(c.ID), zap.Error(err))
-		return found
-	}
-	found.Route, found.DetachAfter, found.Quiet, found.Manual = said.Route, said.DetachAfter, said.Quiet, said.Manual
-	return found
+// ChildID names the session that a call of a sub-agent's tool runs in.
+func ChildID(parent content.SessionID, p content.Place) content.SessionID {
+	return content.SessionID(string(parent) + "-" + string(p))
 }
 
-// RunTool runs a call as the task manager wants it, in this process unless it says
-// otherwise, and returns its report: a result, or the question that has to be
-// answered first. It returns nil if ctx ended for any other cause than ErrStop: the
-// attempt is lost. caller is for tools that do their work in a session of their own;
-// nil: none.
-func (r *Runner) RunTool(
-	ctx context.Context, s content.SessionID, c loop.Call, cat *Catalog, caller tool.Caller, progress func(string, float64),
-) commands.Command {
-	h := here{runner: r, session: s, catalog: cat, caller: caller, progress: progress}
-	res := r.managed(ctx, s, c, func(ctx context.Context) tool.Result { return h.run(ctx, c) })
-	switch v := h.asked(); {
+// ChildCancel is the id of the command that cancels that session for its caller. Whichever
+// process sends it, it takes effect once.
+func ChildCancel(parent content.SessionID, p content.Place) string {
+	return "cancel/" + string(ChildID(parent, p))
+}
+
+// RunTool runs a call as the task manager decides, in this process by default. It reports a
+// result, or the question that must be answered first. It returns nil if ctx ended for another
+// cause than ErrStop: the attempt is lost. caller is for tools that work in a session of their
+// own; nil: none.
+func (r *Runner) RunTool(ctx context.Context, c loop.Call, v *View, caller tool.Caller, progress func(string, float64)) commands.Command {
+	var question atomic.Pointer[tool.Verdict] // a manager may return while the tool still runs
+	invoker := tool.Invoker{OnGate: func(_ tool.Call, q tool.Verdict) { question.Store(&q) }}
+	call := tool.Call{
+		Session: v.Session, Turn: c.Turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.EffectiveInput(),
+		Attempt: c.Attempt, IdempotencyKey: string(v.Session) + "/" + string(c.Place), Approved: c.Approved,
+		Resources: r.cfg.Resources, Caller: caller, Progress: progress,
+	}
+	local := func(ctx context.Context) tool.Result {
+		o, ok := v.Catalog.Lookup(c.Name)
+		if !ok {
+			return tool.Failed(call, tool.NotFound(c.Name))
+		}
+		if c.Deadline != 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadlineCause(ctx, c.Deadline.Std(), &tool.TimeoutError{After: c.Routing.Timeout})
+			defer cancel()
+		}
+		return r.invoke(ctx, invoker, o.Tool, call)
+	}
+	res := r.managed(ctx, c, call, local)
+	switch q := question.Load(); {
 	case abandoned(ctx):
 		return nil
-	case v != nil:
-		gates := commands.QuestionsOf(*v)
-		return commands.ReportQuestion{Place: c.Place, Attempt: c.Attempt, N: len(c.Approved), Question: gates[0], Also: gates[1:]}
+	case q != nil:
+		all := commands.QuestionsOf(*q)
+		return commands.ReportQuestion{Place: c.Place, Attempt: c.Attempt, N: len(c.Approved), Question: all[0], Also: all[1:]}
 	}
 	return commands.ReportResult{Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Outcome: res}
 }
 
-func (r *Runner) managed(ctx context.Context, s content.SessionID, c loop.Call, local func(context.Context) tool.Result) tool.Result {
+// managed lets the task manager run a call.
+func (r *Runner) managed(ctx context.Context, c loop.Call, call tool.Call, local func(context.Context) tool.Result) (res tool.Result) {
 	if r.cfg.Manager == nil {
 		return local(ctx)
 	}
 	t := task.Task{
-		Session: s, Turn: c.Turn, Call: c.ID, Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Tool: c.Name,
-		Input: c.EffectiveInput(), Effects: c.Routing.Effects, Deadline: c.Deadline, Approved: c.Approved,
-		IdempotencyKey: idempotencyKey(s, c.Place),
+		Session: call.Session, Turn: c.Turn, Call: c.ID, Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Tool: c.Name,
+		Input: call.Input, Effects: c.Routing.Effects, Deadline: c.Deadline, Approved: c.Approved, IdempotencyKey: call.IdempotencyKey,
 	}
-	res, err := safely(func() (tool.Result, error) { return r.cfg.Manager.Run(ctx, t, local), nil })
+	err := safely("the task manager", func() error {
+		res = r.cfg.Manager.Run(ctx, t, local)
+		return nil
+	})
 	if err != nil {
-		res = tool.Result{Result: content.NewResult(c.ID, c.Name, content.StatusError, "Tool failed: the task manager: "+err.Error())}
+		res = tool.Result{Result: content.NewResult(c.ID, c.Name, content.StatusError, "Tool failed: "+err.Error())}
 	}
 	return res
 }
 
-// here runs a call in this process.
-type here struct {
-	runner   *Runner
-	session  content.SessionID
-	catalog  *Catalog
-	caller   tool.Caller
-	progress func(string, float64)
-
-	mu   sync.Mutex
-	gate *tool.Verdict // what the tool asks for before it begins
-}
-
-func (h *here) asks(_ tool.Call, v tool.Verdict) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.gate = &v
-}
-
-func (h *here) asked() *tool.Verdict {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.gate
-}
-
-func (h *here) run(ctx context.Context, c loop.Call) tool.Result {
-	o, ok := h.catalog.Lookup(c.Name)
-	if !ok {
-		return tool.Result{Result: content.ToolResult{
-			CallID: c.ID, Name: c.Name, Status: content.StatusError, IsError: true, Code: tool.CodeNotFound,
-			Output: []content.Part{content.TextPart("Tool not found: " + c.Name)},
-		}}
+// invoke runs a tool, inside the durable wrapper if there is one.
+func (r *Runner) invoke(ctx context.Context, v tool.Invoker, t tool.Tool, call tool.Call) (res tool.Result) {
+	if r.cfg.Durable == nil {
+		return v.Invoke(ctx, t, call)
 	}
-	call := tool.Call{
-		Session: h.session, Turn: c.Turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.EffectiveInput(),
-		Attempt: c.Attempt, IdempotencyKey: idempotencyKey(h.session, c.Place), Approved: c.Approved,
-		Resources: h.runner.cfg.Resources, Caller: h.caller, Progress: h.progress,
-	}
-	if c.Deadline != 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, c.Deadline.Std(), &tool.TimeoutError{After: c.Routing.Timeout})
-		defer cancel()
-	}
-	invoker := tool.Invoker{OnGate: h.asks}
-	if h.runner.cfg.Durable == nil {
-		return invoker.Invoke(ctx, o.Tool, call)
-	}
-	return h.runner.runDurable(ctx, invoker, o.Tool, call)
-}
-
-func idempotencyKey(s content.SessionID, p content.Place) string { return string(s) + "/" + string(p) }
-
-func (r *Runner) runDurable(ctx context.Context, v tool.Invoker, t tool.Tool, call tool.Call) tool.Result {
-	var res tool.Result
 	tc := content.ToolCall{ID: call.ID, Place: call.Place, Name: call.Name, Input: call.Input}
-	out, err := safely(func() (content.ToolResult, error) {
-		return r.cfg.Durable.CallTool(ctx, tc, func(ctx context.Context, c content.ToolCall) (content.ToolResult, error) {
+	err := safely("the durable wrapper", func() error {
+		out, err := r.cfg.Durable.CallTool(ctx, tc, func(ctx context.Context, c content.ToolCall) (content.ToolResult, error) {
 			call.Input = c.Input
 			res = v.Invoke(ctx, t, call)
 			return res.Result, nil
 		})
+		res.Result = out
+		return err
 	})
 	if err != nil {
 		res.Result = content.NewResult(call.ID, call.Name, content.StatusError, "Tool failed: "+err.Error())
-		return res
 	}
-	res.Result = out
 	return res
+}
+
+// route lets the task manager decide how the loop waits for a call. If it panics, the tool's
+// own route counts.
+func (r *Runner) route(c content.ToolCall, found content.Routing) content.Routing {
+	if r.cfg.Manager == nil || !found.Known {
+		return found
+	}
+	by := found
+	err := safely("the task manager", func() error {
+		by = r.cfg.Manager.Route(c, found)
+		return nil
+	})
+	if err != nil {
+		r.cfg.Logger.Error("call keeps its tool's route", logfield.Call(c.ID), zap.Error(err))
+	}
+	found.Route, found.DetachAfter, found.Quiet, found.Manual = by.Route, by.DetachAfter, by.Quiet, by.Manual
+	return found
 }

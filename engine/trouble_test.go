@@ -14,19 +14,19 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestStopKeepsTheReportsOfWhatGoesOn(t *testing.T) {
+func TestStopKeepsTheReportsOfOtherEffects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for range 20 { // who is heard first is a matter of luck
+		for range 20 { // the order of the reports is random
 			p := engine.NewPerformer(t.Context(), func(ctx context.Context, e loop.Effect, _ *engine.View) commands.Command {
 				if e.Identity() == "recall/kept" {
-					return commands.ReportRecall{} // it waits to be taken
+					return commands.ReportRecall{} // blocks until it is received
 				}
 				<-ctx.Done()
 				return commands.ReportRecall{}
 			}, nil)
 			synced(t, p, []loop.Effect{recall("kept"), recall("stopped")})
 			synctest.Wait()
-			stopped := p.Stop(errors.New("the host gives up"), func(id string) bool { return id == "recall/kept" })
+			stopped := p.Stop(errors.New("host gives up"), func(id string) bool { return id == "recall/kept" })
 			if len(stopped) != 1 || stopped[0] != "recall/stopped" {
 				t.Errorf("stopped %v", stopped)
 			}
@@ -37,21 +37,21 @@ func TestStopKeepsTheReportsOfWhatGoesOn(t *testing.T) {
 					t.Errorf("report of %s", r.Cause)
 				}
 			default:
-				t.Fatal("the report of an effect that goes on is lost")
+				t.Fatal("the report of the other effect is lost")
 			}
 			p.Cancel(context.Canceled)
 		}
 	})
 }
 
-// proposing is a tool that breaks when it is asked what it will do.
+// proposing is a tool that panics before it runs.
 type proposing struct{ tool.Tool }
 
-func (proposing) Propose(context.Context, tool.Call) ([]tool.Request, error) { panic("propose broke") }
+func (proposing) Propose(context.Context, tool.Call) ([]tool.Request, error) { panic("no proposal") }
 
-func TestAToolThatBreaksInPreflightIsNotRun(t *testing.T) {
+func TestAToolThatPanicsInPreflightDoesNotRun(t *testing.T) {
 	t.Parallel()
-	f, err := tool.Func("odd", "Breaks.", func(context.Context, struct{}) (string, error) { return "", nil })
+	f, err := tool.Func("odd", "Panics.", func(context.Context, struct{}) (string, error) { return "", nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,27 +60,25 @@ func TestAToolThatBreaksInPreflightIsNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	reg.Add(proposing{f})
-	cat, err := engine.NewCatalog(t.Context(), []tool.Source{reg}, tool.FirstWins, nil, nil)
+	cat, err := engine.NewCatalog(t.Context(), []tool.Source{reg}, tool.FirstWins, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := engine.NewRunner(engine.Config{}).Check(t.Context(), "s", "turn-1", loop.Rules{}, cat, []engine.Call{
-		{ToolCall: content.ToolCall{Place: "t1-r1-c1", Name: "odd"}},
-	})[0]
-	if k.Place != "t1-r1-c1" || k.Refusal == nil || k.Refusal.Code != tool.CodePanic {
+	k := check(t, engine.NewRunner(engine.Config{}), cat, loop.Rules{}, content.ToolCall{Place: "t1-r1-c1", Name: "odd"})
+	if k.Refusal == nil || k.Refusal.Code != tool.CodePanic {
 		t.Errorf("check = %+v", k)
 	}
 }
 
-// forgetful is a memory that breaks.
+// forgetful are notes that panic.
 type forgetful struct{}
 
-func (forgetful) Recall(context.Context, string) ([]content.Item, error) { panic("no memory") }
-func (forgetful) Remember(context.Context, string, string) error         { panic("no memory") }
+func (forgetful) Recall(context.Context, string) ([]content.Item, error) { panic("no notes") }
+func (forgetful) Remember(context.Context, string, string) error         { panic("no notes") }
 
-func TestAMemoryThatBreaksIsReported(t *testing.T) {
+func TestNotesThatPanicAreReported(t *testing.T) {
 	t.Parallel()
-	r := engine.NewRunner(engine.Config{Memory: forgetful{}})
+	r := engine.NewRunner(engine.Config{Notes: forgetful{}})
 	if got, ok := r.Recall(t.Context(), loop.Recall{}).(commands.ReportRecall); !ok || got.Error == "" {
 		t.Errorf("recall = %+v", got)
 	}
@@ -89,23 +87,23 @@ func TestAMemoryThatBreaksIsReported(t *testing.T) {
 	}
 }
 
-// patchy is a memory of which a part is at hand.
+// patchy are notes that can be read in part.
 type patchy struct{ forgetful }
 
 func (patchy) Recall(context.Context, string) ([]content.Item, error) {
-	return []content.Item{content.UserText("known")}, errors.New("the rest is not there")
+	return []content.Item{content.UserText("known")}, errors.New("the rest is unreadable")
 }
 
-func TestWhatAMemoryKnowsCountsThoughItDoesNotKnowAll(t *testing.T) {
+func TestPartOfTheNotesCountsWithAnError(t *testing.T) {
 	t.Parallel()
-	r := engine.NewRunner(engine.Config{Memory: patchy{}})
+	r := engine.NewRunner(engine.Config{Notes: patchy{}})
 	got, ok := r.Recall(t.Context(), loop.Recall{}).(commands.ReportRecall)
-	if !ok || got.Error != "the rest is not there" || len(got.Items) != 1 {
+	if !ok || got.Error != "the rest is unreadable" || len(got.Items) != 1 {
 		t.Errorf("recall = %+v", got)
 	}
 }
 
-func TestHooksOfATurnThatIsOverAreNotAsked(t *testing.T) {
+func TestHooksOfAFinishedTurnAreNotAsked(t *testing.T) {
 	t.Parallel()
 	r := engine.NewRunner(engine.Config{Hooks: []extension.Hook{hook{name: "h"}}})
 	for _, turn := range []*loop.Turn{nil, {ID: "turn-2"}} {

@@ -146,7 +146,7 @@ func TestAFileThatIsGoneEndsNoTurn(t *testing.T) {
 		t.Fatalf("%v: %s", err, answer.Data)
 	}
 	succeed(t, url, "send", "s", "--wait", "and now?")
-	const told = "old.png, image/png, 70000 bytes; not shown: it is not kept any more"
+	const told = "old.png, image/png, 70000 bytes; not shown: it is no longer stored"
 	if asked := provider.Asked(); len(asked) != 2 || !strings.Contains(string(asked[1].Body), told) {
 		t.Errorf("the model was not told, in %d requests", len(asked))
 	}

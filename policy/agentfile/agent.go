@@ -71,7 +71,7 @@ func (d *Definition) agent(ctx context.Context, k Kit, callers []string) (agent.
 	if with, err = host.Equip(c); err != nil {
 		return out, err
 	}
-	out.Hooks, out.Mutators, out.Memory = with.Hooks, with.Mutators, with.Memory
+	out.Hooks, out.Mutators, out.Memory = with.Hooks, with.Mutators, with.Notes
 	if out.Transcript, err = d.Instructions(k.root()); err != nil {
 		return out, err
 	}

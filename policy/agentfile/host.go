@@ -203,12 +203,12 @@ func (h Host) Equip(c events.Config) (engine.Equipment, error) {
 		return e, err
 	}
 	task := d.Task("")
-	e.Gate, e.Retries = task.Verifier, task.MaxRetries
+	e.Verifier, e.Retries = task.Verifier, task.MaxRetries
 	var sources []notes.Source
 	if h.Sources != nil {
 		sources = h.Sources(d)
 	}
-	e.Memory, err = d.recall(h.Notes, sources)
+	e.Notes, err = d.recall(h.Notes, sources)
 	return e, err
 }
 

@@ -181,16 +181,16 @@ func TestAnAgentEquipsItsHost(t *testing.T) {
 	}
 	notes := notes.NewLocal(nil)
 	e, err := agentfile.Host{Models: opened, Notes: notes}.Equip(c)
-	if err != nil || len(e.Hooks) != 1 || len(e.Mutators) != 1 || e.Retries != 2 || len(e.Gate) != 3 {
+	if err != nil || len(e.Hooks) != 1 || len(e.Mutators) != 1 || e.Retries != 2 || len(e.Verifier) != 3 {
 		t.Fatalf("Equip = %+v, %v; want it even if the model of summaries cannot be opened", e, err)
 	}
-	if err := e.Memory.Remember(t.Context(), "goal", "came of it"); err != nil {
+	if err := e.Notes.Remember(t.Context(), "goal", "came of it"); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := notes.Notes(t.Context(), "all"); err != nil || len(all) != 1 {
 		t.Errorf("shared notes are %v, %v", all, err)
 	}
-	if e, err := (agentfile.Host{}).Equip(events.Config{}); err != nil || e.Memory != nil {
+	if e, err := (agentfile.Host{}).Equip(events.Config{}); err != nil || e.Notes != nil {
 		t.Errorf("a session without an agent adds %+v, %v", e, err)
 	}
 }

@@ -147,7 +147,7 @@ func (d *deployment) keep(ctx context.Context, run func(context.Context) error) 
 func nodeConfig(d *deployment) actor.Config {
 	return actor.Config{
 		Effects: engine.Config{
-			Permissions: d.shop, Hooks: d.shop.hooks(d.sc), Mutators: mutators(d.T, d.sc), Memory: memory(d.sc),
+			Permissions: d.shop, Hooks: d.shop.hooks(d.sc), Mutators: mutators(d.T, d.sc), Notes: memory(d.sc),
 		},
 		Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) },
 		Agents: agentfile.Host{

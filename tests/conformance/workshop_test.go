@@ -65,7 +65,7 @@ func (w *workshop) sources(t testing.TB) []tool.Source {
 	if w.root == "" {
 		return []tool.Source{w.tools}
 	}
-	gate, err := engine.NewGateTool(w.root)
+	gate, err := engine.NewVerifierTool(w.root)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestNamesAndKindsMatchTheSets(t *testing.T) {
 	}
 	known := ToolNames()
 	for _, o := range c.Offers {
-		if name := o.Spec.Name; name != engine.GateTool && !slices.Contains(known, name) {
+		if name := o.Spec.Name; name != engine.VerifierTool && !slices.Contains(known, name) {
 			t.Errorf("ToolNames lacks %s", name)
 		}
 		asks, ok := o.Tool.(tool.Proposer)

@@ -82,7 +82,7 @@ func openFetch(o Options) ([]tool.Tool, error) {
 const gateSet = "gate"
 
 func openGate(o Options) ([]tool.Tool, error) {
-	gate, err := engine.NewGateTool(o.Root)
+	gate, err := engine.NewVerifierTool(o.Root)
 	if err != nil {
 		return nil, err
 	}

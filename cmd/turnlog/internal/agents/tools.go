@@ -173,7 +173,7 @@ func (l *lister) offered(ctx context.Context) error {
 func (l *lister) add(source string, spec tool.Spec) {
 	l.names = append(l.names, spec.Name)
 	use, offered := l.agent.use(spec)
-	if spec.Name == engine.GateTool || !offered {
+	if spec.Name == engine.VerifierTool || !offered {
 		return
 	}
 	schema := spec.InputSchema

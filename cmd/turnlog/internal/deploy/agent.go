@@ -70,7 +70,7 @@ func (a Agent) host(l Local, cell *jetstream.Cell) agentfile.Host {
 // effects configures tasks of sessions without an agent.
 func (a Agent) effects(root string) engine.Config {
 	if sources := a.placed(nil).Sources(root); len(sources) > 0 {
-		return engine.Config{Memory: notes.Plan(nil, sources...)}
+		return engine.Config{Notes: notes.Plan(nil, sources...)}
 	}
 	return engine.Config{}
 }

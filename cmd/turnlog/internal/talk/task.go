@@ -115,7 +115,7 @@ func gatesRun(ctx context.Context, cell *jetstream.Cell) error {
 	if err != nil {
 		return err
 	}
-	gate := func(s tool.Spec) bool { return s.Name == engine.GateTool }
+	gate := func(s tool.Spec) bool { return s.Name == engine.VerifierTool }
 	if !slices.ContainsFunc(offers, func(o jetstream.Offer) bool { return slices.ContainsFunc(o.Tools, gate) }) {
 		return app.Failed(cli.CodeFailed, "no worker runs the gates of tasks: start a tool-worker with --tools gate, in the directory to be checked")
 	}

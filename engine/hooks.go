@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -14,8 +13,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// Registrations says which hooks and mutators the runner has, for a session's
-// configuration.
+// Registrations lists the runner's hooks and mutators for a session's configuration.
 func (r *Runner) Registrations() (hooks, mutators []events.Registration) {
 	for _, h := range r.cfg.Hooks {
 		hooks = append(hooks, registration(h.Name(), h.Points()))
@@ -34,15 +32,13 @@ func registration(name string, points []extension.Point) events.Registration {
 	return reg
 }
 
-// Stands reports whether a hook wants to be asked at the point.
-func (r *Runner) Stands(p extension.Point) bool { return r.has(p) }
-
-func (r *Runner) has(p extension.Point) bool {
+// HasHooks reports whether any hook runs at the point.
+func (r *Runner) HasHooks(p extension.Point) bool {
 	return slices.ContainsFunc(r.cfg.Hooks, func(h extension.Hook) bool { return slices.Contains(h.Points(), p) })
 }
 
-// Hooks asks the hooks of one point, in order: the first Terminate ends the row,
-// and so does a Skip where Skip means something.
+// Hooks asks the hooks of one point, in order. The first Terminate ends the row, and so does
+// a Skip before a tool runs.
 func (r *Runner) Hooks(ctx context.Context, e extension.HookEvent) commands.HookAnswer {
 	a := commands.HookAnswer{Point: string(e.Point), Action: extension.Continue.String()}
 	if e.Call != nil {
@@ -52,9 +48,13 @@ func (r *Runner) Hooks(ctx context.Context, e extension.HookEvent) commands.Hook
 		if !slices.Contains(h.Points(), e.Point) {
 			continue
 		}
-		act, err := ask(ctx, h, e)
+		var act extension.Action
+		err := safely("hook "+h.Name(), func() (err error) {
+			act, err = h.OnEvent(ctx, e)
+			return err
+		})
 		if act.Kind == extension.Continue {
-			note(&a, h, act.Reason) // also of one that could not look at everything
+			note(&a, h, act.Reason) // even if the hook could not look at everything
 		}
 		if err != nil && extension.FailsOpen(h) {
 			a.FailedOpen = append(a.FailedOpen, h.Name())
@@ -82,59 +82,8 @@ func note(a *commands.HookAnswer, h extension.Hook, text string) {
 	}
 }
 
-func ask(ctx context.Context, h extension.Hook, e extension.HookEvent) (a extension.Action, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("hook %s broke: %v", h.Name(), p)
-		}
-	}()
-	return h.OnEvent(ctx, e)
-}
-
-// safely isolates what breaks in a host's code: that is a failure of the effect, not
-// the end of the process.
-func safely[T any](f func() (T, error)) (out T, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("it broke: %v", p)
-		}
-	}()
-	return f()
-}
-
-// Recall gathers what planning a task needs. It returns nil if ctx ended.
-func (r *Runner) Recall(ctx context.Context, e loop.Recall) commands.Command {
-	if r.cfg.Memory == nil {
-		return commands.ReportRecall{Task: e.Task}
-	}
-	items, err := safely(func() ([]content.Item, error) { return r.cfg.Memory.Recall(ctx, e.Goal) })
-	if ctx.Err() != nil {
-		return nil
-	}
-	c := commands.ReportRecall{Task: e.Task, Items: items}
-	if err != nil {
-		c.Error = err.Error()
-	}
-	return c
-}
-
-// Remember stores a task's summary. It returns nil if ctx ended.
-func (r *Runner) Remember(ctx context.Context, e loop.StoreMemory) commands.Command {
-	if r.cfg.Memory == nil {
-		return commands.ReportMemory{Task: e.Task}
-	}
-	_, err := safely(func() (struct{}, error) { return struct{}{}, r.cfg.Memory.Remember(ctx, e.Goal, e.Summary) })
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case err != nil:
-		return commands.ReportMemory{Task: e.Task, Error: err.Error()}
-	}
-	return commands.ReportMemory{Task: e.Task}
-}
-
-// RunHooks asks the hooks of the point that the session has come to. It returns nil
-// if the turn ended meanwhile, so the answer is not needed.
+// RunHooks asks the hooks of the point that the session has reached. It returns nil if the
+// turn has ended, since then the answer is not needed.
 func (r *Runner) RunHooks(ctx context.Context, e loop.RunHooks, in *View) commands.Command {
 	if in.Turn == nil || in.Turn.ID != e.Turn {
 		return nil
@@ -153,8 +102,7 @@ func (r *Runner) RunHooks(ctx context.Context, e loop.RunHooks, in *View) comman
 	case extension.PreToolExecution, extension.PostToolExecution:
 		for _, c := range in.Turn.Calls {
 			if c.ID == e.Call {
-				tc := c.ToolCall
-				tc.Input = c.EffectiveInput()
+				tc := effective(c)
 				ev.Call, ev.Result = &tc, c.Result
 			}
 		}
@@ -170,14 +118,47 @@ func (r *Runner) RunHooks(ctx context.Context, e loop.RunHooks, in *View) comman
 }
 
 func lastReply(in *View) *model.Reply {
-	n := len(in.Turn.Items)
-	if n == 0 {
-		return &model.Reply{FinishReason: in.Turn.Reply}
-	}
-	it := in.Turn.Items[n-1]
-	rep := &model.Reply{Items: []content.Item{it}, FinishReason: in.Turn.Reply}
-	if it.Usage != nil {
-		rep.Usage = *it.Usage
+	rep := &model.Reply{FinishReason: in.Turn.Reply}
+	if n := len(in.Turn.Items); n > 0 {
+		rep.Items = []content.Item{in.Turn.Items[n-1]}
+		if u := rep.Items[0].Usage; u != nil {
+			rep.Usage = *u
+		}
 	}
 	return rep
+}
+
+// Recall asks the notes for what helps to plan a task. It returns nil if ctx ended.
+func (r *Runner) Recall(ctx context.Context, e loop.Recall) commands.Command {
+	c := commands.ReportRecall{Task: e.Task}
+	if r.cfg.Notes == nil {
+		return c
+	}
+	err := safely("Recall", func() (err error) {
+		c.Items, err = r.cfg.Notes.Recall(ctx, e.Goal)
+		return err
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		c.Error = err.Error()
+	}
+	return c
+}
+
+// Remember stores a task's summary. It returns nil if ctx ended.
+func (r *Runner) Remember(ctx context.Context, e loop.StoreMemory) commands.Command {
+	c := commands.ReportMemory{Task: e.Task}
+	if r.cfg.Notes == nil {
+		return c
+	}
+	err := safely("Remember", func() error { return r.cfg.Notes.Remember(ctx, e.Goal, e.Summary) })
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		c.Error = err.Error()
+	}
+	return c
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestAGateOnAWorkerSaysWhatItSaysInProcess(t *testing.T) {
+func TestAVerifierHasTheSameVerdictOnAWorker(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "here"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	x, err := engine.NewGateTool(root)
+	x, err := engine.NewVerifierTool(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,12 +36,12 @@ func TestAGateOnAWorkerSaysWhatItSaysInProcess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := engine.GateCall(&loop.Turn{N: 3, ID: "turn-3"}, loop.Verify{Attempt: 2, Gate: append([]string{}, tc.argv...)}, "q")
+			c := engine.VerifierCall(&loop.Turn{N: 3, ID: "turn-3"}, loop.Verify{Attempt: 2, Gate: append([]string{}, tc.argv...)}, "q")
 			if c.Place != "t3-v2" || !content.IsToken(string(c.Place)) || c.Routing.Queue != "q" {
 				t.Fatalf("call = %+v", c)
 			}
 			r := tool.Invoke(t.Context(), x, tool.Call{ID: c.ID, Name: c.Name, Input: c.EffectiveInput()})
-			f := engine.GateVerdict(2, r)
+			f := engine.Verdict(2, r)
 			if f.Attempt != 2 || f.Success != tc.pass || f.Exit != tc.exit || f.Output != tc.output {
 				t.Errorf("verdict = %+v", f)
 			}
@@ -49,20 +49,20 @@ func TestAGateOnAWorkerSaysWhatItSaysInProcess(t *testing.T) {
 	}
 }
 
-func TestAGateThatIsStoppedIsNoVerdict(t *testing.T) {
+func TestAStoppedVerifierHasNoVerdict(t *testing.T) {
 	t.Parallel()
-	x, err := engine.NewGateTool(t.TempDir())
+	x, err := engine.NewVerifierTool(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := engine.GateCall(&loop.Turn{N: 1}, loop.Verify{Attempt: 1, Gate: []string{"sleep", "100"}}, "q")
+	c := engine.VerifierCall(&loop.Turn{N: 1}, loop.Verify{Attempt: 1, Gate: []string{"sleep", "100"}}, "q")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(engine.ErrStop)
 	r := tool.Invoke(ctx, x, tool.Call{ID: c.ID, Name: c.Name, Input: c.EffectiveInput()})
-	if f := engine.GateVerdict(1, r); r.Result.Status != content.StatusCancelled || f.Success || f.Exit != -1 {
+	if f := engine.Verdict(1, r); r.Result.Status != content.StatusCancelled || f.Success || f.Exit != -1 {
 		t.Errorf("status %s, verdict %+v", r.Result.Status, f)
 	}
-	if _, err := engine.NewGateTool("/no/such/dir"); err == nil || !strings.Contains(err.Error(), "no such directory") {
+	if _, err := engine.NewVerifierTool("/no/such/dir"); err == nil || !strings.Contains(err.Error(), "no such directory") {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"testing"
 	"testing/synctest"
@@ -82,4 +84,25 @@ func pull(t *testing.T, nc *nats.Conn, wait time.Duration) string {
 		t.Fatal(err)
 	}
 	return string(msg.Data) // empty with status 408 when the request expired
+}
+
+// The NATS client flushes when it has reconnected, with a timer that it takes from a pool. The pool
+// outlives the bubbles, a timer must not.
+func TestAConnectionReconnectsInAnyBubble(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector empties pools, by luck in time
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))  // a pool for each
+	for range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			nc := connect(t, run(t))
+			reconnected := make(chan struct{}, 1)
+			nc.SetReconnectHandler(func(*nats.Conn) { reconnected <- struct{}{} })
+			for range 2 {
+				if err := nc.ForceReconnect(); err != nil {
+					t.Fatal(err)
+				}
+				<-reconnected
+				mustAsk(t, nc, "$JS.API.INFO", "")
+			}
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -130,7 +131,7 @@ func serverOptions(cfg config, dir string) *server.Options {
 // refuses to publish instead of buffering, because a late append is worse than a failed one; opts
 // may override this. Close closes the connection.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	nc, err := s.clients.connect(s.cfg, "", append([]nats.Option{nats.InProcessServer(s.nats)}, opts...))
+	nc, err := s.clients.connect(s.cfg, "", append([]nats.Option{nats.InProcessServer(&dialer{server: s.nats})}, opts...))
 	if err != nil {
 		return nil, fmt.Errorf("connect to embedded server: %w", err)
 	}
@@ -205,6 +206,24 @@ func (c *clients) close() {
 	for _, nc := range c.conns {
 		nc.Close()
 	}
+}
+
+// dialer makes the in-process connections of one client.
+type dialer struct {
+	server *server.Server
+	before bool // the client was connected before; only one goroutine at a time dials
+}
+
+// InProcessConn returns a connection. Once the client has reconnected it flushes, with a timer from
+// a pool of the process. The timer of one synctest bubble must not get into another, which would
+// end the process, and two runs of the garbage collector empty every pool.
+func (d *dialer) InProcessConn() (net.Conn, error) {
+	if d.before {
+		runtime.GC()
+		runtime.GC()
+	}
+	d.before = true
+	return d.server.InProcessConn()
 }
 
 // PrepareForSynctest makes servers usable in testing/synctest bubbles. Call it once in TestMain,

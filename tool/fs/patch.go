@@ -1,12 +1,12 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 
@@ -100,12 +100,12 @@ func (d *dir) patch(ctx context.Context, in patchInput) (tool.Output, error) {
 	var out tool.Output
 	var text strings.Builder
 	for _, c := range plan {
-		fmt.Fprintf(&text, "%s %s", c.done, show(c.name))
-		if c.content != nil {
-			text.WriteString(d.versioned(c.content))
+		fmt.Fprintf(&text, "%s %s", c.done, show(c.file.name))
+		if !c.remove {
+			text.WriteString(d.versioned(c.after))
 		}
 		text.WriteByte('\n')
-		out.ChangedPaths = append(out.ChangedPaths, c.name)
+		out.ChangedPaths = append(out.ChangedPaths, c.file.name)
 	}
 	out.Parts = tool.Text(text.String()).Parts
 	return out, nil
@@ -120,14 +120,11 @@ func patchFailure(err error) error {
 
 // change is what happens to one file.
 type change struct {
-	name    string
-	done    string // the verb in the result
-	content []byte // nil: the file is deleted
-	mode    fs.FileMode
-
-	before  []byte      // the content before
-	was     fs.FileMode // its mode
-	existed bool
+	file          file // as it was
+	before, after string
+	mode          fs.FileMode // the new one
+	remove        bool
+	done          string // the verb in the result
 }
 
 // plan computes all changes without making any.
@@ -139,8 +136,8 @@ func (d *dir) plan(ctx context.Context, files []filePatch, versions map[string]s
 			return nil, patchFailure(err)
 		}
 		for _, c := range changes {
-			if slices.ContainsFunc(plan, func(other change) bool { return other.name == c.name }) {
-				return nil, patchFailure(fmt.Errorf("line %d of the patch: %s appears twice: put its hunks together", f.line, show(c.name)))
+			if slices.ContainsFunc(plan, func(other change) bool { return other.file.name == c.file.name }) {
+				return nil, patchFailure(fmt.Errorf("line %d of the patch: %s appears twice: put its hunks together", f.line, show(c.file.name)))
 			}
 			plan = append(plan, c)
 		}
@@ -149,81 +146,45 @@ func (d *dir) plan(ctx context.Context, files []filePatch, versions map[string]s
 }
 
 func (d *dir) planFile(ctx context.Context, f filePatch, versions map[string]string) ([]change, error) {
-	name, err := d.destination(f.name)
+	c, err := d.planned(f, f.name, f.action == create)
 	if err != nil {
 		return nil, err
 	}
-	if f.action == create {
-		c, err := d.planNew(f, name, "created")
-		c.content, c.mode = f.created(), f.permissions(0)
-		return []change{c}, err
-	}
-	if _, err := d.regular(name); err != nil {
-		return nil, err
-	}
-	given := versions[name]
-	if asked, err := d.Rel(f.name); err == nil && given == "" {
-		given = versions[asked]
-	}
-	if err := d.expect(name, given); err != nil {
-		return nil, err
-	}
-	c := change{name: name, done: "changed", existed: true}
-	if _, c.was, err = d.replaceable(name); err != nil {
-		return nil, err
-	}
-	c.mode = f.permissions(c.was)
-	if c.before, err = d.whole(ctx, name, maxEdit); err != nil {
-		return nil, err
-	}
-	after, err := f.apply(c.before)
-	if err != nil {
-		return nil, err
-	}
-	if f.action == remove {
-		if len(f.hunks) > 0 && len(after) > 0 {
-			return nil, fmt.Errorf("line %d of the patch: %s is deleted, but has more lines than the patch removes", f.line, show(name))
+	if c.done = "created"; f.action != create {
+		c.done = "changed"
+		if c.before, err = d.current(ctx, c.file, cmp.Or(versions[c.file.name], versions[c.file.asked])); err != nil {
+			return nil, err
 		}
-		c.done = "deleted"
-		return []change{c}, nil
 	}
-	if f.to == "" {
-		if string(after) == string(c.before) && c.mode == c.was {
-			return nil, fmt.Errorf("line %d of the patch: it changes nothing in %s", f.line, show(name))
-		}
-		c.content = after
-		return []change{c}, nil
-	}
-	to, err := d.destination(f.to)
-	if err != nil {
+	if c.after, err = f.apply(c.before); err != nil {
 		return nil, err
 	}
-	moved, err := d.planNew(f, to, "renamed "+show(name)+" to")
-	moved.content, moved.mode, c.done = after, c.mode, "removed"
-	return []change{moved, c}, err
+	switch {
+	case f.action == remove && len(f.hunks) > 0 && c.after != "":
+		return nil, fmt.Errorf("line %d of the patch: %s is deleted, but has more lines than the patch removes", f.line, show(c.file.name))
+	case f.action == remove:
+		c.remove, c.done = true, "deleted"
+	case f.to != "":
+		moved, err := d.planned(f, f.to, true)
+		if err != nil {
+			return nil, err
+		}
+		moved.after, moved.mode, moved.done = c.after, c.mode, "renamed "+show(c.file.name)+" to"
+		c.remove, c.done = true, "removed"
+		return []change{moved, c}, nil
+	case f.action == update && c.after == c.before && c.mode == c.file.mode:
+		return nil, fmt.Errorf("line %d of the patch: it changes nothing in %s", f.line, show(c.file.name))
+	}
+	return []change{c}, nil
 }
 
-func (d *dir) planNew(f filePatch, name, done string) (change, error) {
-	c := change{name: name, done: done}
-	switch _, err := d.Lstat(name); {
-	case err == nil:
-		return c, fmt.Errorf("line %d of the patch: %s already exists: change it, or delete it first", f.line, show(name))
-	case !errors.Is(err, fs.ErrNotExist):
-		return c, d.explain(name, err)
+// planned returns the change of a file, which must not exist if it is new.
+func (d *dir) planned(f filePatch, path string, isNew bool) (change, error) {
+	now, err := d.file(path)
+	if err == nil && isNew && now.exists {
+		err = fmt.Errorf("line %d of the patch: %s already exists: change it, or delete it first", f.line, show(now.name))
 	}
-	return c, nil
-}
-
-// destination returns the file that a path in the patch refers to.
-func (d *dir) destination(name string) (string, error) {
-	rel, err := d.Rel(name)
-	if err != nil {
-		return "", err
-	}
-	if rel == "." {
-		return "", tool.Failure(CodeKind, "path %q is the root itself: name a file in it", name)
-	}
-	return d.resolve(rel)
+	return change{file: now, mode: f.permissions(now)}, err
 }
 
 // perform makes the changes and, if one fails, undoes those already made.
@@ -234,8 +195,9 @@ func (d *dir) perform(ctx context.Context, plan []change) error {
 			continue
 		}
 		for _, made := range slices.Backward(plan[:i]) {
-			if undo := d.restore(context.WithoutCancel(ctx), made); undo != nil {
-				return tool.Failure(CodePatch, "%v; and %s, which had been changed, could not be restored: %v", err, show(made.name), undo)
+			undo := change{file: made.file, after: made.before, mode: made.file.mode, remove: !made.file.exists}
+			if undoErr := d.make(context.WithoutCancel(ctx), undo); undoErr != nil {
+				return tool.Failure(CodePatch, "%v; and %s, which had been changed, could not be restored: %v", err, show(made.file.name), undoErr)
 			}
 		}
 		return err
@@ -244,24 +206,12 @@ func (d *dir) perform(ctx context.Context, plan []change) error {
 }
 
 func (d *dir) make(ctx context.Context, c change) error {
-	if c.content == nil {
-		if err := d.Remove(c.name); err != nil {
-			return d.explain(c.name, err)
+	if c.remove {
+		if err := d.Remove(c.file.name); err != nil {
+			return d.explain(c.file.name, err)
 		}
 		return nil
 	}
-	if !c.existed {
-		if err := d.MkdirAll(path.Dir(c.name), 0o755); err != nil {
-			return d.explain(path.Dir(c.name), err)
-		}
-	}
-	return d.put(ctx, c.name, c.content, c.mode)
-}
-
-// restore undoes a change.
-func (d *dir) restore(ctx context.Context, c change) error {
-	if !c.existed {
-		return d.Remove(c.name) //nolint:wrapcheck // perform names the file
-	}
-	return d.put(ctx, c.name, c.before, c.was)
+	c.file.mode = c.mode
+	return d.put(ctx, c.file, c.after)
 }

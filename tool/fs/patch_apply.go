@@ -1,70 +1,23 @@
 package fs
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 )
 
-// created returns the content of a new file.
-func (f filePatch) created() []byte {
-	out := []byte{}
-	for _, h := range f.hunks {
-		for _, l := range h.lines {
-			out = append(append(out, l.text...), '\n')
-		}
-		if h.newEnd {
-			out = bytes.TrimSuffix(out, []byte("\n"))
-		}
-	}
-	return out
-}
-
-// permissions returns the new mode of a file with mode was. Zero is the default.
-func (f filePatch) permissions(was fs.FileMode) fs.FileMode {
+// permissions returns the mode of a file after the patch.
+func (f filePatch) permissions(now file) fs.FileMode {
 	switch {
-	case f.mode == "" || was == 0 && f.mode != executable:
-		return was
-	case was == 0:
+	case f.mode == executable && !now.exists:
 		return 0o755
 	case f.mode == executable:
-		return was | was&0o444>>2 // every reader may read it may run it
+		return now.mode | now.mode&0o444>>2 // all who may read it may run it
+	case f.mode == ordinary:
+		return now.mode &^ 0o111
 	}
-	return was &^ 0o111
-}
-
-// document is a file as lines without their newlines.
-type document struct {
-	lines []string
-	final bool // the last line ends with a newline
-	crlf  bool // lines end with \r\n
-}
-
-func documentOf(content []byte) document {
-	doc := document{final: true, crlf: bytes.Contains(content, []byte("\r\n"))}
-	if len(content) == 0 {
-		return doc
-	}
-	doc.lines = strings.Split(string(content), "\n")
-	if n := len(doc.lines) - 1; doc.lines[n] == "" {
-		doc.lines = doc.lines[:n]
-	} else {
-		doc.final = false
-	}
-	return doc
-}
-
-func (d document) bytes() []byte {
-	if len(d.lines) == 0 {
-		return []byte{}
-	}
-	text := strings.Join(d.lines, "\n")
-	if d.final {
-		text += "\n"
-	}
-	return []byte(text)
+	return now.mode
 }
 
 // same compares a line of the file with one of the patch, which does not show the
@@ -72,104 +25,91 @@ func (d document) bytes() []byte {
 func same(have, want string) bool { return have == want || strings.TrimSuffix(have, "\r") == want }
 
 // apply returns the content of a file after the patch.
-func (f filePatch) apply(content []byte) ([]byte, error) {
-	doc := documentOf(content)
-	out := document{final: doc.final, crlf: doc.crlf}
+func (f filePatch) apply(content string) (string, error) {
+	crlf := strings.Contains(content, "\r\n")
+	body, final := strings.CutSuffix(content, "\n")
+	final = final || content == ""
+	var lines, out []string
+	if content != "" {
+		lines = strings.Split(body, "\n")
+	}
 	from, shift := 0, 0 // lines already copied; how far off the line numbers are
 	for i, h := range f.hunks {
-		old := h.old()
-		at, err := h.find(doc, old, from, shift)
+		at, err := h.find(lines, from, shift)
 		if err != nil {
-			return nil, fmt.Errorf("%s: hunk %d (line %d of the patch): %w", show(f.name), i+1, h.line, err)
+			return "", fmt.Errorf("%s: hunk %d (line %d of the patch): %w", show(f.name), i+1, h.line, err)
 		}
 		if h.at > 0 {
 			shift = at + 1 - h.at
 		}
-		out.lines = append(out.lines, doc.lines[from:at]...)
-		out.lines = append(out.lines, h.replacement(doc, at)...)
-		from = at + len(old)
-		switch {
-		case from < len(doc.lines):
-		case h.newEnd:
-			out.final = false
-		case h.oldEnd:
-			out.final = true
+		out = append(out, lines[from:at]...)
+		from = at
+		for _, l := range h.lines {
+			switch {
+			case l.op == '+' && crlf && !strings.HasSuffix(l.text, "\r"):
+				out = append(out, l.text+"\r")
+			case l.op == '+':
+				out = append(out, l.text)
+			case l.op == ' ':
+				out = append(out, lines[from]) // as the file has it
+				from++
+			default:
+				from++
+			}
+		}
+		if from == len(lines) && (h.newEnd || h.oldEnd) {
+			final = !h.newEnd
 		}
 	}
-	out.lines = append(out.lines, doc.lines[from:]...)
-	return out.bytes(), nil
-}
-
-// old returns the lines that the hunk has to match.
-func (h hunk) old() []string {
-	var out []string
-	for _, l := range h.lines {
-		if l.op != '+' {
-			out = append(out, l.text)
-		}
+	if out = append(out, lines[from:]...); len(out) == 0 {
+		return "", nil
 	}
-	return out
-}
-
-// replacement returns the new lines at a place: context as the file has it, and what
-// the hunk adds.
-func (h hunk) replacement(doc document, at int) []string {
-	var out []string
-	for _, l := range h.lines {
-		switch {
-		case l.op == '+' && doc.crlf && !strings.HasSuffix(l.text, "\r"):
-			out = append(out, l.text+"\r")
-		case l.op == '+':
-			out = append(out, l.text)
-		case l.op == ' ':
-			out = append(out, doc.lines[at])
-			at++
-		default:
-			at++
-		}
+	text := strings.Join(out, "\n")
+	if final {
+		text += "\n"
 	}
-	return out
+	return text, nil
 }
 
 // find returns where the hunk applies: at its line number, else at the only place
 // where it matches, else at the first place after the lines that it says precede it.
-func (h hunk) find(doc document, old []string, from, shift int) (int, error) {
-	said := h.at - 1 + shift
-	start, err := h.after(doc.lines, from)
+func (h *hunk) find(lines []string, from, shift int) (int, error) {
+	start, err := h.after(lines, from)
 	if err != nil {
 		return 0, err
 	}
-	if len(old) == 0 {
-		switch {
-		case h.at > 0:
-			return min(max(said, from), len(doc.lines)), nil
-		case len(h.seek) > 0:
-			return start, nil
-		}
-		return len(doc.lines), nil
+	old, stated := h.old(), h.at-1+shift
+	switch {
+	case len(old) > 0:
+	case h.at > 0:
+		return min(max(stated, from), len(lines)), nil
+	case len(h.seek) > 0:
+		return start, nil
+	default:
+		return len(lines), nil
 	}
 	var places []int
-	for i := start; i+len(old) <= len(doc.lines); i++ {
-		if (!h.atEnd || i+len(old) == len(doc.lines)) && slices.EqualFunc(doc.lines[i:i+len(old)], old, same) {
+	for i := start; i+len(old) <= len(lines); i++ {
+		if (!h.atEnd || i+len(old) == len(lines)) && slices.EqualFunc(lines[i:i+len(old)], old, same) {
 			places = append(places, i)
 		}
 	}
 	switch {
-	case h.at > 0 && slices.Contains(places, said):
-		return said, nil
-	case len(places) == 1, len(places) > 1 && len(h.seek) > 0:
+	case len(places) == 0:
+		return 0, mismatch(lines, old, start)
+	case h.at > 0 && slices.Contains(places, stated):
+		return stated, nil
+	case len(places) == 1 || len(h.seek) > 0:
 		return places[0], nil
-	case len(places) > 1:
-		for i := range places {
-			places[i]++
-		}
-		return 0, fmt.Errorf("it matches at %s: give more lines of context", where(places))
 	}
-	return 0, h.mismatch(doc.lines, old, start)
+	for i := range places {
+		places[i]++
+	}
+	return 0, fmt.Errorf("it matches at %s: give more lines of context", where(places))
 }
 
 // after returns where to start looking: after the lines that precede the hunk.
-func (h hunk) after(lines []string, from int) (int, error) {
+func (h *hunk) after(lines []string, from int) (int, error) {
 	for _, seek := range h.seek {
 		i := slices.IndexFunc(lines[from:], func(line string) bool { return strings.TrimSpace(line) == seek })
 		if i < 0 {
@@ -180,8 +120,8 @@ func (h hunk) after(lines []string, from int) (int, error) {
 	return from, nil
 }
 
-// mismatch describes how far the hunk matches at its best place.
-func (h hunk) mismatch(lines, old []string, start int) error {
+// mismatch describes how far the old lines match at their best place.
+func mismatch(lines, old []string, start int) error {
 	best, fits := 0, 0
 	for i := start; i < len(lines); i++ {
 		n := 0

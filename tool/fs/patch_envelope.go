@@ -1,50 +1,49 @@
 package fs
 
-import (
-	"strings"
-)
+import "strings"
 
 // Markers of the enveloped form of a patch.
 const (
 	beginPatch = "*** Begin Patch"
 	endPatch   = "*** End Patch"
-	addFile    = "*** Add File: "
-	updateFile = "*** Update File: "
-	deleteFile = "*** Delete File: "
-	moveTo     = "*** Move to: "
+	addFile    = "*** Add File:"
+	updateFile = "*** Update File:"
+	deleteFile = "*** Delete File:"
+	moveTo     = "*** Move to:"
 	endOfFile  = "*** End of File"
 )
 
-// enveloped parses the form that begins with *** Begin Patch.
+// enveloped parses what follows *** Begin Patch.
 func (p *patchParser) enveloped() ([]filePatch, error) {
-	for strings.TrimSpace(p.lines[p.next]) != beginPatch {
-		p.next++
-	}
-	p.next++
 	var files []filePatch
 	for p.more() {
-		line, n := p.lines[p.next], p.next+1
+		line := strings.TrimSpace(p.peek())
 		p.next++
-		f := filePatch{line: n}
+		f := filePatch{line: p.next}
+		var name string
+		is := func(marker string) (ok bool) {
+			name, ok = strings.CutPrefix(line, marker)
+			f.name = strings.TrimSpace(name)
+			return ok
+		}
 		var err error
 		switch {
-		case strings.TrimSpace(line) == endPatch:
+		case line == endPatch:
 			return files, nil
-		case strings.TrimSpace(line) == "":
+		case line == "":
 			continue
-		case strings.HasPrefix(line, addFile):
-			f.action, f.name = create, strings.TrimSpace(line[len(addFile):])
+		case is(addFile):
+			f.action = create
 			err = p.added(&f)
-		case strings.HasPrefix(line, deleteFile):
-			f.action, f.name = remove, strings.TrimSpace(line[len(deleteFile):])
-		case strings.HasPrefix(line, updateFile):
-			f.name = strings.TrimSpace(line[len(updateFile):])
+		case is(deleteFile):
+			f.action = remove
+		case is(updateFile):
 			err = p.updated(&f)
 		default:
-			err = p.fail(n, "%q: want %s, %s, %s or %s", line, strings.TrimSpace(addFile), strings.TrimSpace(updateFile), strings.TrimSpace(deleteFile), endPatch)
+			return nil, p.fail(f.line, "%q: want %s, %s, %s or %s", line, addFile, updateFile, deleteFile, endPatch)
 		}
 		if err == nil && f.name == "" {
-			err = p.fail(n, "no file name")
+			err = p.fail(f.line, "no file name")
 		}
 		if err != nil {
 			return nil, err
@@ -57,40 +56,35 @@ func (p *patchParser) enveloped() ([]filePatch, error) {
 // added parses the lines of a new file.
 func (p *patchParser) added(f *filePatch) error {
 	h := hunk{line: p.next + 1}
-	for ; p.more() && !strings.HasPrefix(p.lines[p.next], "***"); p.next++ {
-		text, ok := strings.CutPrefix(p.lines[p.next], "+")
+	for ; p.more() && !strings.HasPrefix(p.peek(), "***"); p.next++ {
+		text, ok := strings.CutPrefix(p.peek(), "+")
 		if !ok {
 			return p.fail(p.next+1, "the lines of a new file begin with +")
 		}
 		h.lines = append(h.lines, patchLine{'+', text})
 	}
-	if len(h.lines) > 0 {
-		f.hunks = []hunk{h}
-	}
+	f.hunks = []hunk{h}
 	return nil
 }
 
 // updated parses the hunks of a file. The first needs no header.
 func (p *patchParser) updated(f *filePatch) error {
-	if p.more() && strings.HasPrefix(p.lines[p.next], moveTo) {
-		f.to = strings.TrimSpace(p.lines[p.next][len(moveTo):])
+	if to, ok := strings.CutPrefix(p.peek(), moveTo); ok {
+		f.to = strings.TrimSpace(to)
 		p.next++
 	}
 	for p.more() && !p.endsFile() {
 		h := hunk{line: p.next + 1}
-		for p.more() && strings.HasPrefix(p.lines[p.next], "@@") {
-			if seek := strings.TrimSpace(strings.TrimPrefix(p.lines[p.next], "@@")); seek != "" {
+		for ; strings.HasPrefix(p.peek(), "@@"); p.next++ {
+			if seek := strings.TrimSpace(strings.TrimPrefix(p.peek(), "@@")); seek != "" {
 				h.seek = append(h.seek, seek)
 			}
-			p.next++
 		}
-		for ; p.more() && !p.endsFile() && !strings.HasPrefix(p.lines[p.next], "@@"); p.next++ {
-			if strings.TrimSpace(p.lines[p.next]) == endOfFile {
-				h.atEnd = true
-				p.next++
-				break
+		for ; p.more() && !h.atEnd && !p.endsFile() && !strings.HasPrefix(p.peek(), "@@"); p.next++ {
+			if h.atEnd = strings.TrimSpace(p.peek()) == endOfFile; h.atEnd {
+				continue
 			}
-			if _, err := h.take(p.next+1, p.lines[p.next]); err != nil {
+			if _, err := h.take(p.next+1, p.peek()); err != nil {
 				return err
 			}
 		}
@@ -106,6 +100,5 @@ func (p *patchParser) updated(f *filePatch) error {
 }
 
 func (p *patchParser) endsFile() bool {
-	line := p.lines[p.next]
-	return strings.HasPrefix(line, "*** ") && strings.TrimSpace(line) != endOfFile
+	return strings.HasPrefix(p.peek(), "*** ") && strings.TrimSpace(p.peek()) != endOfFile
 }

@@ -44,39 +44,44 @@ type patchLine struct {
 	text string
 }
 
+// patchParser reads a patch line by line.
+type patchParser struct {
+	lines []string
+	next  int
+}
+
 // parsePatch parses a patch in either form. Errors name its lines, counted from 1.
 func parsePatch(text string) ([]filePatch, error) {
-	p := &patchParser{lines: strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")}
-	if n := len(p.lines); p.lines[n-1] == "" {
-		p.lines = p.lines[:n-1]
-	}
-	files, err := p.form()()
+	p := &patchParser{lines: strings.Split(strings.TrimSuffix(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")}
+	files, err := p.files()
 	if err == nil && len(files) == 0 {
 		err = errors.New("the patch names no file: use a unified diff with lines --- and +++, or the form that begins with *** Begin Patch")
 	}
 	return files, err
 }
 
-type patchParser struct {
-	lines []string
-	next  int
-}
-
-// form returns the parser for the patch: the first marker decides, because a patch of
-// either form may contain the other.
-func (p *patchParser) form() func() ([]filePatch, error) {
-	for i, line := range p.lines {
-		if strings.TrimSpace(line) == beginPatch {
-			return p.enveloped
-		}
-		if (&patchParser{lines: p.lines, next: i}).isHeader() {
-			break
+// files parses the form that the first marker belongs to: a patch of either form may
+// contain the other.
+func (p *patchParser) files() ([]filePatch, error) {
+	for ; p.more() && !p.isHeader(); p.next++ {
+		if strings.TrimSpace(p.peek()) == beginPatch {
+			p.next++
+			return p.enveloped()
 		}
 	}
-	return p.unified
+	p.next = 0
+	return p.unified()
 }
 
 func (p *patchParser) more() bool { return p.next < len(p.lines) }
+
+// peek returns the next line, or "" at the end.
+func (p *patchParser) peek() string {
+	if !p.more() {
+		return ""
+	}
+	return p.lines[p.next]
+}
 
 func (p *patchParser) fail(line int, format string, args ...any) error {
 	return fmt.Errorf("line %d of the patch: "+format, append([]any{line}, args...)...)
@@ -86,78 +91,150 @@ func (p *patchParser) fail(line int, format string, args ...any) error {
 // files.
 func (p *patchParser) unified() ([]filePatch, error) {
 	var files []filePatch
-	var head gitHead
+	var head *filePatch // from git's header, until its hunks follow
 	flush := func() error {
-		f, ok, err := head.alone(p)
-		if ok {
-			files = append(files, f)
+		f := head
+		if head = nil; f == nil || f.action == update && f.mode == "" && f.to == "" {
+			return nil
 		}
-		head = gitHead{}
-		return err
+		if f.name == "" {
+			return p.fail(f.line, "no file name")
+		}
+		if f.action == remove {
+			f.hunks = []hunk{{line: f.line}} // removes no line, so the file must be empty
+		}
+		files = append(files, *f)
+		return nil
 	}
 	for p.more() {
-		line, n := p.lines[p.next], p.next+1
+		line, n := p.peek(), p.next+1
+		var err error
 		switch {
 		case p.isHeader():
-			f, err := p.unifiedFile()
-			if err != nil {
+			var f filePatch
+			if f, err = p.unifiedFile(head); err != nil {
 				return nil, err
 			}
-			files, head = append(files, head.onto(f)), gitHead{}
+			files, head = append(files, f), nil
 			continue
 		case strings.HasPrefix(line, "@@"):
-			return nil, p.fail(n, "a hunk without a file: lines --- and +++ with the file name must come first")
+			err = p.fail(n, "a hunk without a file: lines --- and +++ with the file name must come first")
 		case strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
-			return nil, p.fail(n, "binary files cannot be patched")
+			err = p.fail(n, "binary files cannot be patched")
 		case strings.HasPrefix(line, "diff "):
-			if err := flush(); err != nil {
-				return nil, err
-			}
-			head = beginGit(line, n)
-		default:
-			if strings.HasPrefix(line, "rename from ") && head.from != "" {
-				if err := flush(); err != nil {
-					return nil, err
-				}
-			}
-			if err := head.read(p); err != nil {
-				return nil, err
-			}
+			err = flush()
+			head = &filePatch{line: n, name: gitName(strings.TrimPrefix(line, "diff --git "))}
+		case strings.HasPrefix(line, "rename from ") && (head == nil || head.to != ""):
+			err = flush()
+			head = &filePatch{line: n, name: unquoted(strings.TrimPrefix(line, "rename from "))}
+		case head != nil:
+			err = p.gitLine(head, line)
+		}
+		if err != nil {
+			return nil, err
 		}
 		p.next++
 	}
 	return files, flush()
 }
 
+// isHeader reports whether the lines --- and +++ of a file follow.
 func (p *patchParser) isHeader() bool {
-	return p.next+1 < len(p.lines) && strings.HasPrefix(p.lines[p.next], "--- ") && strings.HasPrefix(p.lines[p.next+1], "+++ ")
+	return p.next+1 < len(p.lines) && strings.HasPrefix(p.peek(), "--- ") && strings.HasPrefix(p.lines[p.next+1], "+++ ")
+}
+
+// File modes as git writes them.
+const (
+	ordinary   = "100644"
+	executable = "100755"
+)
+
+// gitLine reads a line of git's header.
+func (p *patchParser) gitLine(f *filePatch, line string) error {
+	var value string
+	is := func(key string) (ok bool) {
+		value, ok = strings.CutPrefix(line, key+" ")
+		return ok
+	}
+	switch {
+	case is("rename from"):
+		f.name = unquoted(value)
+	case is("rename to"):
+		f.to = unquoted(value)
+	case is("copy from"):
+		return p.fail(p.next+1, "a patch cannot copy a file: write the copy")
+	case is("deleted file mode"):
+		f.action = remove
+	case is("new mode"), is("new file mode"):
+		if f.mode = strings.TrimSpace(value); f.mode != ordinary && f.mode != executable {
+			return p.fail(p.next+1, "mode %q: a patch can only set the modes %s and %s", f.mode, ordinary, executable)
+		}
+		if is("new file mode") {
+			f.action = create
+		}
+	}
+	return nil
+}
+
+// gitName returns the name in both halves of a "diff --git" line, or "" if they differ.
+func gitName(names string) string {
+	var before, after string
+	if quoted, err := strconv.QuotedPrefix(names); err == nil {
+		before, after = unquoted(quoted), unquoted(names[len(quoted):])
+	} else if half := len(names) / 2; len(names)%2 == 1 && names[half] == ' ' {
+		before, after = names[:half], names[half+1:]
+	}
+	if before, after = unprefixed(before, after); before != after {
+		return ""
+	}
+	return before
+}
+
+// unprefixed returns the old and the new name without git's a/ and b/.
+func unprefixed(before, after string) (string, string) {
+	a, okA := strings.CutPrefix(before, "a/")
+	b, okB := strings.CutPrefix(after, "b/")
+	if (okA || before == devNull) && (okB || after == devNull) {
+		return a, b
+	}
+	return before, after
+}
+
+// unquoted returns a file name. Git quotes unusual ones.
+func unquoted(name string) string {
+	name = strings.TrimSpace(name)
+	if plain, err := strconv.Unquote(name); err == nil && strings.HasPrefix(name, `"`) {
+		return plain
+	}
+	return name
 }
 
 const devNull = "/dev/null"
 
-func (p *patchParser) unifiedFile() (filePatch, error) {
-	f := filePatch{line: p.next + 1}
-	before, after := headerName(p.lines[p.next]), headerName(p.lines[p.next+1])
+// unifiedFile parses the lines --- and +++ and the hunks. head is what git's header
+// says, or nil.
+func (p *patchParser) unifiedFile(head *filePatch) (filePatch, error) {
+	before, _, _ := strings.Cut(strings.TrimPrefix(p.lines[p.next], "--- "), "\t") // a timestamp may follow
+	after, _, _ := strings.Cut(strings.TrimPrefix(p.lines[p.next+1], "+++ "), "\t")
+	before, after = unprefixed(unquoted(before), unquoted(after))
+	f := filePatch{line: p.next + 1, name: before}
 	p.next += 2
-	oldName, oldPrefixed := strings.CutPrefix(before, "a/")
-	newName, newPrefixed := strings.CutPrefix(after, "b/")
-	if (oldPrefixed || before == devNull) && (newPrefixed || after == devNull) {
-		before, after = oldName, newName
-	}
 	switch {
 	case before == devNull && after == devNull:
 		return f, p.fail(f.line, "no file name")
+	case head != nil && head.to != "":
+		f = *head
 	case before == devNull:
 		f.action, f.name = create, after
 	case after == devNull:
-		f.action, f.name = remove, before
-	default:
-		f.name = before
-		if after != before {
-			f.to = after
-		}
+		f.action = remove
+	case after != before:
+		f.to = after
 	}
-	for p.more() && strings.HasPrefix(p.lines[p.next], "@@") {
+	if head != nil {
+		f.mode = head.mode
+	}
+	for p.more() && strings.HasPrefix(p.peek(), "@@") {
 		h, err := p.unifiedHunk()
 		if err != nil {
 			return f, err
@@ -173,42 +250,19 @@ func (p *patchParser) unifiedFile() (filePatch, error) {
 	return f, nil
 }
 
-// headerName returns the name in a line --- or +++, without a timestamp.
-func headerName(line string) string {
-	name, _, _ := strings.Cut(line[len("--- "):], "\t")
-	return unquoted(name)
-}
-
 // unifiedHunk parses a hunk. The counts in its header are only hints: models count
 // badly, and the lines are unambiguous except at the end of the hunk.
 func (p *patchParser) unifiedHunk() (hunk, error) {
 	h := hunk{line: p.next + 1}
-	olds, news := -1, -1 // lines still expected, if known
-	head, ok := strings.CutPrefix(p.lines[p.next], "@@ -")
-	if ok {
-		oldSpan, rest, _ := strings.Cut(head, " +")
-		newSpan, _, closed := strings.Cut(rest, " @@")
-		var err1, err2 error
-		h.at, olds, err1 = span(oldSpan)
-		_, news, err2 = span(newSpan)
-		if !closed || err1 != nil || err2 != nil {
-			return h, p.fail(h.line, "%q is not a hunk header: write it like @@ -10,3 +10,4 @@", p.lines[p.next])
-		}
-		if olds == 0 {
-			h.at++ // without old lines, the number is that of the line before
-		}
-	} else if strings.Trim(p.lines[p.next], "@ ") != "" {
-		return h, p.fail(h.line, "%q is not a hunk header: write it like @@ -10,3 +10,4 @@", p.lines[p.next])
+	olds, news, err := h.head(p.peek())
+	if err != nil {
+		return h, err
 	}
-	p.next++
 	blank := 0 // empty lines at the end, without the space of a context line
-	for p.more() {
-		line := p.lines[p.next]
+	for p.next++; p.more(); p.next++ {
+		line := p.peek()
 		if strings.HasPrefix(line, "@@") || strings.HasPrefix(line, "diff ") || p.endsHunk(olds, news) {
 			break
-		}
-		if line == "-- " && olds == 0 && news == 0 {
-			break // an email signature follows
 		}
 		done, err := h.take(p.next+1, line)
 		if err != nil {
@@ -217,15 +271,15 @@ func (p *patchParser) unifiedHunk() (hunk, error) {
 		if done {
 			break
 		}
-		p.next++
-		blank++
-		if line != "" {
+		if blank++; line != "" {
 			blank = 0
 		}
-		if line == "" || line[0] == ' ' || line[0] == '-' {
+		switch (line + " ")[0] {
+		case ' ':
+			olds, news = olds-1, news-1
+		case '-':
 			olds--
-		}
-		if line == "" || line[0] == ' ' || line[0] == '+' {
+		case '+':
 			news--
 		}
 	}
@@ -235,10 +289,45 @@ func (p *patchParser) unifiedHunk() (hunk, error) {
 	return h, h.check()
 }
 
-// endsHunk reports whether the next file begins here, as opposed to a removed line that
-// begins with -- and an added one that begins with ++.
+// head parses the line @@ and returns how many old and new lines it promises; -1: it
+// does not say.
+func (h *hunk) head(line string) (olds, news int, err error) {
+	if strings.Trim(line, "@ ") == "" {
+		return -1, -1, nil
+	}
+	oldSpan, rest, _ := strings.Cut(strings.TrimPrefix(line, "@@ -"), " +")
+	newSpan, _, closed := strings.Cut(rest, " @@")
+	var err1, err2 error
+	h.at, olds, err1 = span(oldSpan)
+	_, news, err2 = span(newSpan)
+	if !closed || err1 != nil || err2 != nil {
+		return 0, 0, fmt.Errorf("line %d of the patch: %q is not a hunk header: write it like @@ -10,3 +10,4 @@", h.line, line)
+	}
+	if olds == 0 {
+		h.at++ // without old lines, the number is that of the line before
+	}
+	return olds, news, nil
+}
+
+// span parses 10,3 or 10.
+func span(text string) (at, lines int, err error) {
+	first, count, counted := strings.Cut(text, ",")
+	if !counted {
+		count = "1"
+	}
+	if at, err = strconv.Atoi(first); err == nil {
+		lines, err = strconv.Atoi(count)
+	}
+	return at, lines, err //nolint:wrapcheck // head shows the line
+}
+
+// endsHunk reports whether a hunk ends here: another file begins, as opposed to a
+// removed line that begins with -- and an added one that begins with ++, or an email
+// signature follows.
 func (p *patchParser) endsHunk(olds, news int) bool {
 	switch {
+	case p.peek() == "-- " && olds == 0 && news == 0:
+		return true
 	case !p.isHeader() || olds == 1 && news == 1:
 		return false
 	case olds <= 0 && news <= 0:
@@ -247,49 +336,41 @@ func (p *patchParser) endsHunk(olds, news int) bool {
 	return p.next+2 < len(p.lines) && strings.HasPrefix(p.lines[p.next+2], "@@")
 }
 
-// span parses 10,3 or 10.
-func span(text string) (at, lines int, err error) {
-	first, count, counted := strings.Cut(text, ",")
-	if at, err = strconv.Atoi(first); err != nil {
-		return 0, 0, err //nolint:wrapcheck // unifiedHunk shows the line
-	}
-	lines = 1
-	if counted {
-		lines, err = strconv.Atoi(count)
-	}
-	return at, lines, err //nolint:wrapcheck // as above
-}
-
 // take adds a line of the patch. done reports that the line is not part of the hunk.
 func (h *hunk) take(n int, line string) (done bool, err error) {
-	if line == "" {
-		h.lines = append(h.lines, patchLine{op: ' '})
-		return false, nil
-	}
-	switch line[0] {
+	switch op := (line + " ")[0]; op {
 	case ' ', '+', '-':
-		h.lines = append(h.lines, patchLine{line[0], line[1:]})
-		return false, nil
+		h.lines = append(h.lines, patchLine{op, line[min(1, len(line)):]}) // an empty line lacks its space
 	case '\\':
 		if len(h.lines) == 0 {
 			return false, fmt.Errorf("line %d of the patch: no line before it can lack a newline", n)
 		}
-		op := h.lines[len(h.lines)-1].op
-		h.oldEnd = h.oldEnd || op != '+'
-		h.newEnd = h.newEnd || op != '-'
-		return false, nil
+		before := h.lines[len(h.lines)-1].op
+		h.oldEnd = h.oldEnd || before != '+'
+		h.newEnd = h.newEnd || before != '-'
 	case 'G', 'B', 'i', 'n', 's', 'r', 'I', 'o', '*':
 		return true, nil // git writes these between files
+	default:
+		return false, fmt.Errorf("line %d of the patch: begins with %q: lines of a hunk begin with a space, + or -", n, line[:1])
 	}
-	return false, fmt.Errorf("line %d of the patch: begins with %q: lines of a hunk begin with a space, + or -", n, line[:1])
+	return false, nil
 }
 
 // check checks a complete hunk.
 func (h *hunk) check() error {
+	if !slices.ContainsFunc(h.lines, func(l patchLine) bool { return l.op != ' ' }) {
+		return fmt.Errorf("line %d of the patch: the hunk changes nothing: no line begins with + or -", h.line)
+	}
+	return nil
+}
+
+// old returns the lines that the hunk has to match.
+func (h *hunk) old() []string {
+	var out []string
 	for _, l := range h.lines {
-		if l.op != ' ' {
-			return nil
+		if l.op != '+' {
+			out = append(out, l.text)
 		}
 	}
-	return fmt.Errorf("line %d of the patch: the hunk changes nothing: no line begins with + or -", h.line)
+	return out
 }

@@ -124,21 +124,23 @@ func (p *page) render(name string, size int64, version string) string {
 	return strings.Join(append([]string{header}, notes...), "; ") + "\n" + valid
 }
 
+// maxEdit is the size of the largest file that can be edited.
+const maxEdit = 16 << 20
+
 var errTooLarge = errors.New("too large")
 
-// whole reads a text file of up to limit bytes.
-func (d *dir) whole(ctx context.Context, name string, limit int64) ([]byte, error) {
-	var content []byte
+// whole reads a text file that is to be edited.
+func (d *dir) whole(ctx context.Context, name string) (string, error) {
+	var content strings.Builder
 	err := d.text(ctx, name, newBuffer(), func(_ string, r *bufio.Reader, _ int64) error {
-		var err error
-		content, err = io.ReadAll(io.LimitReader(r, limit+1))
-		if err == nil && int64(len(content)) > limit {
+		n, err := io.Copy(&content, io.LimitReader(r, maxEdit+1))
+		if err == nil && n > maxEdit {
 			err = errTooLarge
 		}
 		return err
 	})
 	if errors.Is(err, errTooLarge) {
-		return nil, tool.Failure(CodeTooLarge, "%s is larger than %d MiB, too large to edit", show(name), limit>>20)
+		return "", tool.Failure(CodeTooLarge, "%s is larger than %d MiB, too large to edit", show(name), maxEdit>>20)
 	}
-	return content, err
+	return content.String(), err
 }

@@ -1,9 +1,9 @@
 package fs
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,8 +11,6 @@ import (
 
 	"github.com/turnlog/turnlog/tool"
 )
-
-const maxEdit = 16 << 20
 
 type replaceInput struct {
 	Path string `json:"path" jsonschema:"The file, relative to the root."`
@@ -36,29 +34,16 @@ func newReplace(d *dir) (tool.Tool, error) {
 }
 
 func (d *dir) replace(ctx context.Context, in replaceInput) (tool.Output, error) {
-	name, err := d.Rel(in.Path)
-	if err != nil {
-		return tool.Output{}, err
-	}
 	if in.Old == in.New {
 		return tool.Output{}, tool.Failure(CodeUnchanged, "old and new are the same text")
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, err := d.regular(name); err != nil {
-		return tool.Output{}, err
-	}
-	if name, err = d.resolve(name); err != nil {
-		return tool.Output{}, err
-	}
-	if err := d.expect(name, in.Version); err != nil {
-		return tool.Output{}, err
-	}
-	_, mode, err := d.replaceable(name)
+	f, err := d.file(in.Path)
 	if err != nil {
 		return tool.Output{}, err
 	}
-	content, err := d.whole(ctx, name, maxEdit)
+	content, err := d.current(ctx, f, in.Version)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -66,43 +51,39 @@ func (d *dir) replace(ctx context.Context, in replaceInput) (tool.Output, error)
 	lines := linesOf(content, old)
 	switch {
 	case len(lines) == 0:
-		return tool.Output{}, tool.Retry(in.notFound(name, content))
+		return tool.Output{}, tool.Retry(in.notFound(f.name, content))
 	case len(lines) > 1 && !in.All:
 		return tool.Output{}, tool.Retry(fmt.Sprintf("old occurs in %s %d times (%s): include more surrounding lines, or set all to replace every match. Nothing was changed.",
-			show(name), len(lines), where(lines)))
+			show(f.name), len(lines), where(lines)))
 	}
-	content = bytes.ReplaceAll(content, old, new)
-	if err := d.put(ctx, name, content, mode); err != nil {
+	content = strings.ReplaceAll(content, old, new)
+	if err := d.put(ctx, f, content); err != nil {
 		return tool.Output{}, err
 	}
-	return changed(fmt.Sprintf("replaced %d in %s (%s)%s\n", len(lines), show(name), where(lines), d.versioned(content)), name), nil
+	return changed(fmt.Sprintf("replaced %d in %s (%s)%s\n", len(lines), show(f.name), where(lines), d.versioned(content)), f.name), nil
 }
 
 // fit converts the texts to the file's line endings: models write \n for the \r\n
 // that they cannot see.
-func (in replaceInput) fit(content []byte) (old, new []byte) {
-	old, new = []byte(in.Old), []byte(in.New)
-	if bytes.Contains(content, old) || !bytes.Contains(content, []byte("\r\n")) || strings.Contains(in.Old, "\r") {
-		return old, new
+func (in replaceInput) fit(content string) (old, new string) {
+	if strings.Contains(content, in.Old) || !strings.Contains(content, "\r\n") || strings.Contains(in.Old, "\r") {
+		return in.Old, in.New
 	}
-	crlf := func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n")) }
-	return crlf(old), crlf(new)
+	crlf := strings.NewReplacer("\n", "\r\n")
+	return crlf.Replace(in.Old), crlf.Replace(in.New)
 }
 
 // linesOf returns the line number of each match.
-func linesOf(content, old []byte) []int {
+func linesOf(content, old string) []int {
 	var lines []int
+	pieces := strings.Split(content, old)
 	line := 1
-	for {
-		i := bytes.Index(content, old)
-		if i < 0 {
-			return lines
-		}
-		line += bytes.Count(content[:i], []byte{'\n'})
+	for _, piece := range pieces[:len(pieces)-1] {
+		line += strings.Count(piece, "\n")
 		lines = append(lines, line)
-		line += bytes.Count(old, []byte{'\n'})
-		content = content[i+len(old):]
+		line += strings.Count(old, "\n")
 	}
+	return lines
 }
 
 func where(lines []int) string {
@@ -123,9 +104,9 @@ func where(lines []int) string {
 }
 
 // notFound explains why old does not match.
-func (in replaceInput) notFound(name string, content []byte) string {
+func (in replaceInput) notFound(name, content string) string {
 	text := "old is not in " + show(name)
-	if n := similar(string(content), in.Old); n > 0 {
+	if n := similar(content, in.Old); n > 0 {
 		return fmt.Sprintf("%s, but the lines from %d on differ from it only in spaces: read them and copy them exactly. Nothing was changed.", text, n)
 	}
 	return text + ": read the file again and copy the text exactly, with its spaces and line breaks. Nothing was changed."
@@ -139,11 +120,7 @@ func similar(content, old string) int {
 		return 0
 	}
 	for i := range len(have) - len(want) + 1 {
-		same := true
-		for j := 0; same && j < len(want); j++ {
-			same = have[i+j] == want[j]
-		}
-		if same {
+		if slices.Equal(have[i:i+len(want)], want) {
 			return i + 1
 		}
 	}

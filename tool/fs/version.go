@@ -3,10 +3,8 @@ package fs
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"hash"
 	"io"
-	"io/fs"
 
 	"github.com/turnlog/turnlog/tool"
 )
@@ -23,32 +21,31 @@ func newSum() hash.Hash { return sha256.New() }
 
 func versionIn(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)[:versionBytes]) }
 
-func versionOf(content []byte) string {
+func versionOf(content string) string {
 	sum := newSum()
-	_, _ = sum.Write(content) // never fails
+	_, _ = io.WriteString(sum, content) // never fails
 	return versionIn(sum)
 }
 
 // expect checks, if files must be read before they are changed, that an existing file
 // still has the version that was read. The caller holds d.mu, which keeps out other
 // calls of this process, but not other processes.
-func (d *dir) expect(name, version string) error {
-	if !d.readFirst {
+func (d *dir) expect(f file, version string) error {
+	if !d.readFirst || !f.exists && version == "" {
 		return nil
 	}
-	now, err := d.version(name)
+	if !f.exists {
+		return tool.Failure(CodeChanged, "%s no longer exists: to create it, leave version out. Nothing was changed.", show(f.name))
+	}
+	now, err := d.version(f.name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && version == "":
-		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		return tool.Failure(CodeChanged, "%s no longer exists: to create it, leave version out. Nothing was changed.", show(name))
 	case err != nil:
-		return d.explain(name, err)
+		return d.explain(f.name, err)
 	case version == "":
-		return tool.Failure(CodeUnread, "%s exists: read it with fs_read_file first, then pass the version that it returns. Nothing was changed.", show(name))
+		return tool.Failure(CodeUnread, "%s exists: read it with fs_read_file first, then pass the version that it returns. Nothing was changed.", show(f.name))
 	case version != now:
 		return tool.Failure(CodeChanged, "%s is no longer at version %s: read it again with fs_read_file and pass the version that it returns. Nothing was changed.",
-			show(name), show(version))
+			show(f.name), show(version))
 	}
 	return nil
 }
@@ -67,7 +64,7 @@ func (d *dir) version(name string) (string, error) {
 }
 
 // versioned returns the note that names the new version, for the next edit.
-func (d *dir) versioned(content []byte) string {
+func (d *dir) versioned(content string) string {
 	if !d.readFirst {
 		return ""
 	}

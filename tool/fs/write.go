@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -48,56 +48,38 @@ func (d *dir) versions(argument string) tool.Option {
 }
 
 func (d *dir) write(ctx context.Context, in writeInput) (tool.Output, error) {
-	name, err := d.Rel(in.Path)
-	if err != nil {
-		return tool.Output{}, err
-	}
-	if name == "." {
-		return tool.Output{}, tool.Failure(CodeKind, "path %q is the root itself: name a file in it", in.Path)
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	name, err = d.resolve(name)
+	f, err := d.file(in.Path)
 	if err != nil {
 		return tool.Output{}, err
 	}
-	old, mode, err := d.replaceable(name)
-	if err != nil {
+	if err := d.expect(f, in.Version); err != nil {
 		return tool.Output{}, err
 	}
-	if err := d.expect(name, in.Version); err != nil {
-		return tool.Output{}, err
-	}
-	content := []byte(in.Content)
-	if mode == 0 {
-		if err := d.MkdirAll(path.Dir(name), 0o755); err != nil {
-			return tool.Output{}, d.explain(path.Dir(name), err)
+	if f.size == int64(len(in.Content)) {
+		if old, err := d.ReadFile(f.name); err == nil && string(old) == in.Content {
+			return tool.Text(show(f.name) + " already has this content\n"), nil
 		}
-	} else if old == int64(len(content)) && d.holds(name, content) {
-		return tool.Text(show(name) + " already has this content\n"), nil
 	}
-	if err := d.put(ctx, name, content, mode); err != nil {
+	if err := d.put(ctx, f, in.Content); err != nil {
 		return tool.Output{}, err
 	}
-	size := count(len(content), "byte") + ", " + count(lines(content), "line")
-	text := fmt.Sprintf("created %s: %s", show(name), size)
-	if mode != 0 {
-		text = fmt.Sprintf("replaced %s: %s; it had %s", show(name), size, count(int(old), "byte"))
+	lines := strings.Count(in.Content, "\n")
+	if in.Content != "" && !strings.HasSuffix(in.Content, "\n") {
+		lines++
 	}
-	return changed(text+d.versioned(content)+"\n", name), nil
-}
-
-// lines counts the lines of a text. The last one may lack a newline.
-func lines(text []byte) int {
-	n := bytes.Count(text, []byte{'\n'})
-	if len(text) > 0 && text[len(text)-1] != '\n' {
-		n++
+	text := fmt.Sprintf("%s: %s, %s", show(f.name), count(int64(len(in.Content)), "byte"), count(int64(lines), "line"))
+	if f.exists {
+		text = fmt.Sprintf("replaced %s; it had %s", text, count(f.size, "byte"))
+	} else {
+		text = "created " + text
 	}
-	return n
+	return changed(text+d.versioned(in.Content)+"\n", f.name), nil
 }
 
 // count formats a number of things.
-func count(n int, what string) string {
+func count(n int64, what string) string {
 	if n != 1 {
 		what += "s"
 	}
@@ -110,51 +92,67 @@ func changed(text, name string) tool.Output {
 	return out
 }
 
-// replaceable returns the size and mode of the file that a write would replace. The
-// mode is zero if there is none.
-func (d *dir) replaceable(name string) (size int64, mode fs.FileMode, err error) {
-	info, err := d.Lstat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return 0, 0, nil
-	case err != nil:
-		return 0, 0, d.explain(name, err)
-	case info.IsDir():
-		return 0, 0, tool.Failure(CodeKind, "%s is a directory: name a file in it", show(name))
-	case !info.Mode().IsRegular():
-		return 0, 0, tool.Failure(CodeKind, "%s is not a regular file", show(name))
-	}
-	return info.Size(), info.Mode().Perm() | modeExists, nil
+// file is a file that a call changes.
+type file struct {
+	name   string
+	asked  string // the name before symbolic links were followed
+	exists bool
+	size   int64
+	mode   fs.FileMode // its permissions; zero, if it does not exist: the usual ones
 }
 
-// modeExists distinguishes a file without permissions from no file.
-const modeExists = fs.ModeTemporary
+// file returns the file at a path, which need not exist.
+func (d *dir) file(path string) (f file, err error) {
+	if f.asked, err = d.Rel(path); err != nil {
+		return f, err
+	}
+	if f.asked == "." {
+		return f, tool.Failure(CodeKind, "path %q is the root itself: name a file in it", path)
+	}
+	if f.name, err = d.resolve(f.asked); err != nil {
+		return f, err
+	}
+	if _, err := d.Lstat(f.name); errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	info, err := d.regular(f.name)
+	if err != nil {
+		return f, err
+	}
+	f.exists, f.size, f.mode = true, info.Size(), info.Mode().Perm()
+	return f, nil
+}
 
-func (d *dir) holds(name string, content []byte) bool {
-	old, err := d.ReadFile(name)
-	return err == nil && bytes.Equal(old, content)
+// current reads a file that is to be edited, which must have the version.
+func (d *dir) current(ctx context.Context, f file, version string) (string, error) {
+	if !f.exists {
+		return "", d.explain(f.name, fs.ErrNotExist)
+	}
+	if err := d.expect(f, version); err != nil {
+		return "", err
+	}
+	return d.whole(ctx, f.name)
 }
 
 // put replaces a file atomically: a reader, or a machine after a crash, sees the old
-// content or the new. A new file gets the usual permissions; a replaced one keeps its
-// own.
-func (d *dir) put(ctx context.Context, name string, content []byte, mode fs.FileMode) (err error) {
+// content or the new. It creates missing directories.
+func (d *dir) put(ctx context.Context, to file, content string) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	temp := path.Join(path.Dir(name), ".turnlog-"+rand.Text()+".tmp")
+	if !to.exists {
+		if err := d.MkdirAll(path.Dir(to.name), 0o755); err != nil {
+			return d.explain(path.Dir(to.name), err)
+		}
+	}
+	temp := path.Join(path.Dir(to.name), ".turnlog-"+rand.Text()+".tmp")
 	f, err := d.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return d.explain(name, err)
+		return d.explain(to.name, err)
 	}
-	defer func() {
-		if err != nil {
-			_ = d.Remove(temp)
-		}
-	}()
-	_, err = f.Write(content)
-	if err == nil && mode != 0 {
-		err = f.Chmod(mode.Perm())
+	_, err = f.WriteString(content)
+	if err == nil && (to.exists || to.mode != 0) {
+		err = f.Chmod(to.mode)
 	}
 	if err == nil {
 		err = f.Sync()
@@ -163,10 +161,11 @@ func (d *dir) put(ctx context.Context, name string, content []byte, mode fs.File
 		err = closeErr
 	}
 	if err == nil {
-		err = d.Rename(temp, name)
+		err = d.Rename(temp, to.name)
 	}
 	if err != nil {
-		return d.explain(name, err)
+		_ = d.Remove(temp)
+		return d.explain(to.name, err)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func TestWriteFile(t *testing.T) {
 		equal(t, row.path, k.content(t, name), row.content)
 	}
 	for _, row := range []struct{ code, path, want string }{
-		{fs.CodeKind, "d", "Tool failed: d is a directory: name a file in it"},
+		{fs.CodeKind, "d", "Tool failed: d is a directory: list it with fs_list_directory, or name a file in it"},
 		{fs.CodeKind, "", `Tool failed: path "" is the root itself: name a file in it`},
 		{tool.CodeDenied, "out", "Tool failed: out leads out of the root through a symbolic link, which is not followed"},
 		{tool.CodeDenied, "out/x", "Tool failed: out/x leads out of the root through a symbolic link, which is not followed"},

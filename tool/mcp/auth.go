@@ -75,39 +75,40 @@ func (a *authTransport) client() *http.Client {
 	return &c
 }
 
+// maxRetries is how often a refused request is sent again.
+const maxRetries = 2
+
 // RoundTrip sends a request with credentials. If the server refuses them it retries with
 // better ones that need no person.
 func (a *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme+"://"+r.URL.Host != a.origin {
 		return a.base.RoundTrip(r) //nolint:wrapcheck // a redirect elsewhere gets no credentials
 	}
-	resp, bearer, err := a.send(r)
-	for retries := 0; err == nil && refused(resp) && retries < 2; retries++ {
-		again, why := a.retry(r, resp, bearer)
-		if why != nil {
-			return nil, why
+	for retries := 0; ; retries++ {
+		resp, bearer, err := a.send(r)
+		if err != nil {
+			return nil, err
 		}
-		resp, bearer, err = a.send(again)
+		if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
+			if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+				resp.Body = &limited{ReadCloser: resp.Body, left: a.limit}
+			}
+			return resp, nil
+		}
+		if err := a.renew(r, resp, bearer, retries < maxRetries); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	if refused(resp) {
-		return nil, a.refuse(r, resp, bearer)
-	}
-	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
-		resp.Body = &limited{ReadCloser: resp.Body, left: a.limit}
-	}
-	return resp, nil
-}
-
-func refused(resp *http.Response) bool {
-	return resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden
 }
 
 // send sends the request once, with the token that it returns.
 func (a *authTransport) send(r *http.Request) (resp *http.Response, bearer string, err error) {
 	sent := r.Clone(r.Context())
+	if r.GetBody != nil {
+		if sent.Body, err = r.GetBody(); err != nil {
+			return nil, "", fmt.Errorf("send: %w", err)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(a.server.Headers)) {
 		value, err := resolveSecret(a.server.Headers[name], a.getenv)
 		if err != nil {
@@ -156,58 +157,47 @@ func (a *authTransport) bearer(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// retry returns the request to send again, if there is a better token now or one can be
-// had without a person.
-func (a *authTransport) retry(r *http.Request, resp *http.Response, bearer string) (*http.Request, error) {
-	a.drop(bearer)
-	now, err := a.bearer(r.Context())
-	if err != nil {
-		discard(resp)
-		return nil, err
+// renew gets a better token than the refused one, if there is one now or one can be had
+// without a person. Otherwise it records the refusal and returns the error.
+func (a *authTransport) renew(r *http.Request, resp *http.Response, bearer string, again bool) error {
+	defer func() { // so that its connection can be reused
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+		_ = resp.Body.Close()
+	}()
+	challenges, _ := oauthex.ParseWWWAuthenticate(resp.Header.Values("WWW-Authenticate")) // an invalid one says nothing
+	if resp.StatusCode == http.StatusForbidden && !slices.ContainsFunc(challenges, func(c oauthex.Challenge) bool {
+		return c.Params["error"] == "insufficient_scope"
+	}) {
+		return errForbidden
 	}
-	switch own := a.server.OAuth; {
-	case resp.StatusCode == http.StatusUnauthorized && now != "" && now != bearer:
-		discard(resp)
-	case own != nil && (resp.StatusCode == http.StatusUnauthorized || wantsScope(resp)):
-		if err := own.Authorize(context.WithoutCancel(r.Context()), r, resp); err != nil {
-			return nil, &authError{status: resp.StatusCode, challenges: challenges(resp), reason: err.Error()}
-		}
-	default:
-		return nil, a.refuse(r, resp, bearer)
-	}
-	again := r.Clone(r.Context())
-	if r.GetBody != nil {
-		if again.Body, err = r.GetBody(); err != nil {
-			return nil, fmt.Errorf("send again: %w", err)
-		}
-	}
-	return again, nil
-}
-
-// drop forgets a token that was refused.
-func (a *authTransport) drop(bearer string) {
+	refused := &authError{status: resp.StatusCode, challenges: challenges}
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	if a.token == bearer {
 		a.token = ""
 	}
-}
-
-// refuse records what was refused and returns the error.
-func (a *authTransport) refuse(r *http.Request, resp *http.Response, bearer string) error {
-	defer discard(resp)
-	if resp.StatusCode == http.StatusForbidden && !wantsScope(resp) {
-		return errForbidden
-	}
-	a.drop(bearer)
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.request = r.Clone(context.WithoutCancel(r.Context()))
 	a.request.Body = http.NoBody
 	a.refusal = &http.Response{
 		Status: resp.Status, StatusCode: resp.StatusCode, Proto: resp.Proto, Header: resp.Header.Clone(), Request: a.request,
 	}
-	return &authError{status: resp.StatusCode, challenges: challenges(resp)}
+	a.mu.Unlock()
+	if !again {
+		return refused
+	}
+	now, err := a.bearer(r.Context())
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode == http.StatusUnauthorized && now != "" && now != bearer:
+		return nil
+	case a.server.OAuth == nil:
+		return refused
+	}
+	if err := a.server.OAuth.Authorize(context.WithoutCancel(r.Context()), r, resp); err != nil {
+		refused.reason = err.Error()
+		return refused
+	}
+	return nil
 }
 
 // resolve takes the answer to a refusal.
@@ -244,25 +234,6 @@ func (a *authTransport) resolve(ctx context.Context, r Resolution) error {
 		a.handler, a.token = r.Handler, ""
 	}
 	return nil
-}
-
-// wantsScope reports whether a 403 asks for more authorization.
-func wantsScope(resp *http.Response) bool {
-	return slices.ContainsFunc(challenges(resp), func(c oauthex.Challenge) bool { return c.Params["error"] == "insufficient_scope" })
-}
-
-func challenges(resp *http.Response) []oauthex.Challenge {
-	cs, err := oauthex.ParseWWWAuthenticate(resp.Header.Values("WWW-Authenticate"))
-	if err != nil {
-		return nil
-	}
-	return cs
-}
-
-// discard reads the rest of a response, so that its connection can be reused.
-func discard(resp *http.Response) {
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
-	_ = resp.Body.Close()
 }
 
 // limited is a body that fails beyond a limit.

@@ -85,7 +85,7 @@ func TestACallDemandsAuthorizationAndTheNextOneUsesIt(t *testing.T) {
 			f, k := newFake(legacy), &lock{token: "right", only: `"echo"`, hint: `, scope="notes:read"`}
 			m := open(t, Config{Servers: []Server{{Name: "x", URL: f.serve(t, k.around).URL}}})
 			ready(t, m)
-			session := m.links[0].current().session
+			session := m.links[0].current().conn
 			echo := named(t, m, "mcp_x_echo")
 			want := tool.AuthRequest{
 				ID: "mcp:x:tools/call", Provider: "x", Operation: tool.AuthOperation{Kind: "tool_call", Server: "x", Name: "echo"},
@@ -107,7 +107,7 @@ func TestACallDemandsAuthorizationAndTheNextOneUsesIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantText(t, invoke(t, echo, `{"text":"a"}`), content.StatusOK, "", "a")
-			if m.links[0].current().session != session {
+			if m.links[0].current().conn != session {
 				t.Error("the refusal cost the connection")
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -18,7 +19,7 @@ import (
 func (l *link) client() *sdk.Client {
 	opts := &sdk.ClientOptions{
 		Capabilities:               &sdk.ClientCapabilities{},
-		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) { l.offerChanged() },
+		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) { signal(l.news) },
 		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { l.tell(Event{Kind: ResourcesChanged}) },
 		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) { l.tell(Event{Kind: PromptsChanged}) },
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
@@ -52,50 +53,39 @@ func (l *link) client() *sdk.Client {
 // refuse answers requests that the host does not answer.
 func (l *link) refuse(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		what := ""
 		switch {
 		case method == "sampling/createMessage" && l.all.Sampling == nil:
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this client does not support sampling"}
+			what = "sampling"
 		case method == "elicitation/create" && l.all.Elicitation == nil:
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this client does not support elicitation"}
+			what = "elicitation"
+		default:
+			return next(ctx, method, r)
 		}
-		return next(ctx, method, r)
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this client does not support " + what}
 	}
 }
 
 // listeners are the calls in flight that want progress reports, by progress token.
 type listeners struct {
-	mu    sync.Mutex
-	last  uint64
-	calls map[string]func(text string, share float64)
+	last  atomic.Uint64
+	calls sync.Map
 }
 
 // begin returns the progress token of a call, and a func that ends it.
-func (l *listeners) begin(listen func(string, float64)) (token string, end func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last++
-	token = "call-" + strconv.FormatUint(l.last, 10)
-	if listen == nil {
-		return token, func() {}
+func (l *listeners) begin(listen func(text string, share float64)) (token string, end func()) {
+	token = "call-" + strconv.FormatUint(l.last.Add(1), 10)
+	if listen != nil {
+		l.calls.Store(token, listen)
 	}
-	if l.calls == nil {
-		l.calls = make(map[string]func(string, float64))
-	}
-	l.calls[token] = listen
-	return token, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.calls, token)
-	}
+	return token, func() { l.calls.Delete(token) }
 }
 
 // report passes a server's progress report to its call.
 func (l *listeners) report(p *sdk.ProgressNotificationParams) {
 	token, _ := p.ProgressToken.(string)
-	l.mu.Lock()
-	listen := l.calls[token]
-	l.mu.Unlock()
-	if listen == nil {
+	listen, ok := l.calls.Load(token)
+	if !ok {
 		return
 	}
 	text, share := fmt.Sprintf("%g", p.Progress), 0.0
@@ -103,5 +93,5 @@ func (l *listeners) report(p *sdk.ProgressNotificationParams) {
 		share = p.Progress / p.Total
 		text = fmt.Sprintf("%g of %g", p.Progress, p.Total)
 	}
-	listen(cmp.Or(p.Message, text), share)
+	listen.(func(string, float64))(cmp.Or(p.Message, text), share)
 }

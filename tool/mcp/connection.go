@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
+	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
@@ -29,9 +29,12 @@ const (
 type connection struct {
 	session *sdk.ClientSession
 	tools   []tool.Tool
-	program *program      // nil for URLs
-	gone    chan struct{} // closed when the connection is lost
-	cause   error         // once gone is closed
+	program *program // nil for URLs
+
+	once  sync.Once
+	gone  chan struct{} // closed when the connection is lost
+	cause error         // once gone is closed
+	ended chan struct{} // closed when the session has ended
 }
 
 // transport keeps its connection, since the SDK does not close it if connecting fails.
@@ -47,30 +50,11 @@ func (t *transport) Connect(ctx context.Context) (sdk.Connection, error) {
 	return conn, err //nolint:wrapcheck // the SDK calls this, and wraps it
 }
 
-// timeoutError is returned if a server does not answer in time.
-type timeoutError struct {
-	after time.Duration
-	last  string // the last line of its program
-}
-
-// Error returns the time limit and what the program printed.
-func (e *timeoutError) Error() string {
-	text := fmt.Sprintf("connect: no answer within %v", e.after)
-	if e.last != "" {
-		text += "; it printed: " + e.last
-	}
-	return text
-}
-
-// Unwrap makes it a context.DeadlineExceeded.
-func (e *timeoutError) Unwrap() error { return context.DeadlineExceeded }
-
 // connect connects and lists what is on offer, within the time limit.
 func (l *link) connect(ctx context.Context) (*connection, error) {
-	late := &timeoutError{after: l.cfg.ConnectTimeout}
-	ctx, cancel := context.WithTimeoutCause(ctx, l.cfg.ConnectTimeout, late)
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.ConnectTimeout)
 	defer cancel()
-	c := &connection{gone: make(chan struct{})}
+	c := &connection{gone: make(chan struct{}), ended: make(chan struct{})}
 	err := l.open(ctx, c)
 	if err == nil {
 		if c.tools, err = l.discover(ctx, c.session); err == nil {
@@ -79,14 +63,18 @@ func (l *link) connect(ctx context.Context) (*connection, error) {
 		}
 		c.close()
 	}
-	if ctx.Err() != nil {
-		l.legacy = !l.legacy
-		err = context.Cause(ctx)
-		if c.program != nil && errors.Is(err, context.DeadlineExceeded) {
-			err = &timeoutError{after: late.after, last: c.program.output.last()}
-		}
+	if ctx.Err() == nil {
+		return nil, err
 	}
-	return nil, err
+	l.legacy = !l.legacy
+	if err = context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		return nil, err
+	}
+	text := fmt.Sprintf("connect: no answer within %v", l.cfg.ConnectTimeout)
+	if c.program != nil && c.program.output.last() != "" {
+		text += "; it printed: " + c.program.output.last()
+	}
+	return nil, errors.New(text)
 }
 
 // open connects to the program, which it starts, or to the URL.
@@ -117,16 +105,24 @@ func (l *link) open(ctx context.Context, c *connection) error {
 	}
 	c.session = session
 	go func() {
-		c.cause = session.Wait()
-		close(c.gone)
+		c.lose(session.Wait())
+		close(c.ended)
 	}()
 	return nil
+}
+
+// lose marks the connection as lost.
+func (c *connection) lose(cause error) {
+	c.once.Do(func() {
+		c.cause = cause
+		close(c.gone)
+	})
 }
 
 // close ends the connection and the program, and waits for both.
 func (c *connection) close() {
 	_ = c.session.Close() // the connection is gone either way
-	<-c.gone
+	<-c.ended
 }
 
 // whyGone returns why the connection was lost.

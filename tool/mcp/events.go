@@ -1,8 +1,8 @@
 package mcp
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/turnlog/turnlog/tool"
 )
@@ -44,29 +44,21 @@ func (l *link) tell(e Event) {
 // tellTools reports the difference between two offers.
 func (l *link) tellTools(before, after []tool.Tool) {
 	e := Event{Kind: ToolsChanged}
-	for _, t := range after {
-		old, found := find(before, t.Spec().Name)
-		switch {
-		case !found:
-			e.Added = append(e.Added, t.Spec().Name)
-		case tool.SpecDigest(old.Spec()) != tool.SpecDigest(t.Spec()):
-			e.Changed = append(e.Changed, t.Spec().Name)
-		}
-	}
+	digests := make(map[string]string, len(before))
 	for _, t := range before {
-		if _, found := find(after, t.Spec().Name); !found {
-			e.Removed = append(e.Removed, t.Spec().Name)
-		}
+		digests[t.Spec().Name] = tool.SpecDigest(t.Spec())
 	}
+	for _, t := range after {
+		name := t.Spec().Name
+		if old, found := digests[name]; !found {
+			e.Added = append(e.Added, name)
+		} else if old != tool.SpecDigest(t.Spec()) {
+			e.Changed = append(e.Changed, name)
+		}
+		delete(digests, name)
+	}
+	e.Removed = slices.Sorted(maps.Keys(digests))
 	if len(e.Added)+len(e.Removed)+len(e.Changed) > 0 {
 		l.tell(e)
 	}
-}
-
-func find(sorted []tool.Tool, name string) (tool.Tool, bool) {
-	i, found := slices.BinarySearchFunc(sorted, name, func(t tool.Tool, n string) int { return strings.Compare(t.Spec().Name, n) })
-	if !found {
-		return nil, false
-	}
-	return sorted[i], true
 }

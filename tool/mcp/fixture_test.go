@@ -218,8 +218,10 @@ func named(t *testing.T, m *Manager, name string) tool.Tool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if x, ok := find(tools, name); ok {
-			return x
+		for _, x := range tools {
+			if x.Spec().Name == name {
+				return x
+			}
 		}
 	}
 	t.Fatalf("no tool %s among %v", name, names(t, m))

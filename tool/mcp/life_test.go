@@ -125,7 +125,7 @@ func TestSettleWaitsForNamedServersAndKeepsConnections(t *testing.T) {
 		{Name: "a", URL: newFake(false).serve(t).URL}, {Name: "b", URL: newFake(false).serve(t).URL}, {Name: "hung", URL: hanging(t)},
 	}})
 	first := m.Settle(within(t), "a")
-	session := m.links[0].current().session
+	session := m.links[0].current().conn
 	again := m.Settle(within(t), "a", "b", "a", "none")
 	if len(first) != 1 || first[0].State != Ready || len(again) != 3 || again[0].State != Ready || again[1].State != Ready {
 		t.Fatalf("statuses = %+v, %+v", first, again)
@@ -133,7 +133,7 @@ func TestSettleWaitsForNamedServersAndKeepsConnections(t *testing.T) {
 	if !errors.Is(again[2].Err, ErrUnknownServer) {
 		t.Errorf("unknown server: %v", again[2].Err)
 	}
-	if m.links[0].current().session != session || session == nil {
+	if m.links[0].current().conn != session || session == nil {
 		t.Error("a connected server was connected again")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

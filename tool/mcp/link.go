@@ -17,27 +17,41 @@ import (
 )
 
 // link is one server. Its goroutine connects, holds the connection and reconnects; all
-// other code uses its monitor.
+// other code uses its snapshot.
 type link struct {
-	monitor
 	cfg  Server
 	all  Config
 	log  *zap.Logger
 	auth *authTransport // nil for commands
 
-	news     chan struct{}   // has an element when the server announced a change
-	asks     chan chan error // requests to refresh; each gets the outcome
-	calls    atomic.Int64    // in flight
+	hurry    chan struct{} // has an element if the link should not wait
+	news     chan struct{} // has an element when the server announced a change
+	calls    atomic.Int64  // in flight
 	progress listeners
-	telling  sync.Mutex // held while the observer runs, so that events are in order
-	noise    sync.Once  // logs lines that are not messages
-	legacy   bool       // owned by run: the last attempt timed out, so the next one uses the older handshake
+	noise    sync.Once // logs lines that are not messages
+	legacy   bool      // owned by run: the last attempt timed out, so the next one uses the older handshake
+
+	refreshing sync.Mutex // held during a refresh
+	telling    sync.Mutex // held while the observer runs, so that events are in order
+
+	mu      sync.Mutex
+	now     snapshot
+	changed chan struct{} // closed and replaced on each change
 }
 
 func newLink(all Config, s Server) *link {
 	return &link{
-		monitor: newMonitor(), cfg: s, all: all, log: all.Logger.Named("mcp").With(zap.String("server", s.Name)),
-		auth: newAuthTransport(s, all), news: make(chan struct{}, 1), asks: make(chan chan error),
+		cfg: s, all: all, log: all.Logger.Named("mcp").With(zap.String("server", s.Name)), auth: newAuthTransport(s, all),
+		hurry: make(chan struct{}, 1), news: make(chan struct{}, 1),
+		now: snapshot{state: Connecting, wanted: true}, changed: make(chan struct{}),
+	}
+}
+
+// signal leaves an element in a channel for one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
@@ -46,12 +60,9 @@ func (l *link) run(ctx context.Context) {
 	defer l.close()
 	var wait time.Duration
 	for ctx.Err() == nil {
-		if !l.isWanted() {
+		if !l.current().wanted {
 			l.leave(Disconnected, nil, 0)
-			select {
-			case <-l.hurry:
-			case <-ctx.Done():
-			}
+			l.pause(ctx, nil)
 			continue
 		}
 		l.update(func(s *snapshot) {
@@ -64,25 +75,26 @@ func (l *link) run(ctx context.Context) {
 		if time.Since(since) > l.all.Backoff.Most+l.cfg.ConnectTimeout {
 			wait = 0 // it was up for a while
 		}
-		if err != nil && ctx.Err() == nil && l.isWanted() {
+		if err != nil {
 			wait = min(max(l.all.Backoff.First, 2*wait), l.all.Backoff.Most)
-			l.pause(ctx, wait/2+rand.N(wait/2+1))
+			timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
+			l.pause(ctx, timer.C)
+			timer.Stop()
 		}
 	}
 }
 
 // pause waits until the time is over, the link should hurry, or ctx ends.
-func (l *link) pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+func (l *link) pause(ctx context.Context, over <-chan time.Time) {
 	select {
-	case <-timer.C:
+	case <-over:
 	case <-l.hurry:
 	case <-ctx.Done():
 	}
 }
 
-// attempt connects and holds the connection as long as it lasts.
+// attempt connects and holds the connection as long as it lasts. It returns an error if
+// it should be repeated after a pause.
 func (l *link) attempt(ctx context.Context) error {
 	c, err := l.connect(ctx)
 	outcomes := 1
@@ -91,7 +103,10 @@ func (l *link) attempt(ctx context.Context) error {
 		l.join(c)
 		err, outcomes = l.hold(ctx, c), 0
 	}
-	if err != nil && ctx.Err() == nil && l.isWanted() {
+	if ctx.Err() != nil || !l.current().wanted {
+		return nil
+	}
+	if err != nil {
 		l.leave(Unavailable, err, outcomes)
 	}
 	return err
@@ -110,7 +125,7 @@ func (l *link) close() {
 func (l *link) join(c *connection) {
 	before := l.current().tools
 	l.update(func(s *snapshot) {
-		*s = snapshot{state: Ready, session: c.session, tools: c.tools, outcomes: s.outcomes + 1}
+		s.state, s.err, s.conn, s.tools, s.outcomes = Ready, nil, c, c.tools, s.outcomes+1
 	})
 	l.log.Info("MCP server connected", zap.Int("tools", len(c.tools)))
 	l.tell(Event{Kind: ServerConnected})
@@ -121,21 +136,15 @@ func (l *link) join(c *connection) {
 // stay, since a call is what gets them.
 func (l *link) leave(state State, err error, outcomes int) {
 	before := l.current()
-	_, auth := errors.AsType[*authError](err)
-	var tools []tool.Tool
-	if auth {
-		tools = before.tools
-	}
-	l.update(func(s *snapshot) {
-		*s = snapshot{state: state, err: err, tools: tools, outcomes: s.outcomes + outcomes}
-	})
-	kind := ServerFailed
-	switch {
-	case auth:
-		kind = AuthNeeded
-	case before.session != nil || state == Disconnected:
+	kind, tools := ServerFailed, []tool.Tool(nil)
+	if _, auth := errors.AsType[*authError](err); auth {
+		kind, tools = AuthNeeded, before.tools
+	} else if before.conn != nil || state == Disconnected {
 		kind = ServerDisconnected
 	}
+	l.update(func(s *snapshot) {
+		s.state, s.err, s.conn, s.tools, s.outcomes = state, err, nil, tools, s.outcomes+outcomes
+	})
 	if err != nil && (before.err == nil || before.err.Error() != err.Error()) {
 		l.log.Warn("MCP server unavailable", zap.Error(err))
 	}
@@ -148,103 +157,73 @@ func (l *link) hold(ctx context.Context, c *connection) error {
 	check := time.NewTicker(l.all.CheckEvery)
 	defer check.Stop()
 	for {
-		var err error
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-c.gone:
 			return c.whyGone()
 		case <-l.hurry:
-			if !l.isWanted() {
+			if !l.current().wanted {
 				return nil
 			}
 		case <-l.news:
-			err = l.refresh(ctx, c)
-		case answer := <-l.asks:
-			err = l.refresh(ctx, c)
-			answer <- err
+			_ = l.refresh(ctx, c) // it reports errors
 		case <-check.C:
 			if l.calls.Load() == 0 {
-				err = l.refresh(ctx, c)
-			}
-		}
-		if err != nil {
-			l.log.Warn("MCP server not refreshed", zap.Error(err))
-			l.tell(Event{Kind: RefreshFailed, Err: err})
-			if l.isLoss(err) {
-				return err
+				_ = l.refresh(ctx, c) // as above
 			}
 		}
 	}
 }
 
-// isLoss reports whether a failed refresh means that the server is gone. An error from
-// the server does not, and neither does a timeout during a call: it may do one thing at
-// a time.
-func (l *link) isLoss(err error) bool {
-	_, answered := serverError(err)
-	return !answered && (l.calls.Load() == 0 || !errors.Is(err, context.DeadlineExceeded))
-}
-
-// refresh asks what is on offer and publishes it.
+// refresh asks what is on offer and publishes it. If it fails because the server is gone,
+// the connection is lost. An error from the server does not mean that, and neither does
+// a timeout during a call: it may do one thing at a time.
 func (l *link) refresh(ctx context.Context, c *connection) error {
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.ConnectTimeout)
+	l.refreshing.Lock()
+	defer l.refreshing.Unlock()
+	limited, cancel := context.WithTimeout(ctx, l.cfg.ConnectTimeout)
 	defer cancel()
-	tools, err := l.discover(ctx, c.session)
+	tools, err := l.discover(limited, c.session)
 	if err != nil {
-		return fmt.Errorf("refresh: %w", err)
+		err = fmt.Errorf("refresh: %w", err)
+		l.log.Warn("MCP server not refreshed", zap.Error(err))
+		l.tell(Event{Kind: RefreshFailed, Err: err})
+		_, answered := serverError(err)
+		if !answered && ctx.Err() == nil && (l.calls.Load() == 0 || !errors.Is(err, context.DeadlineExceeded)) {
+			c.lose(err)
+		}
+		return err
 	}
-	before := l.current().tools
-	l.update(func(s *snapshot) { s.tools = tools })
-	l.tellTools(before, tools)
+	var before []tool.Tool
+	current := false
+	l.update(func(s *snapshot) {
+		if current = s.conn == c; current {
+			before, s.tools = s.tools, tools
+		}
+	})
+	if current {
+		l.tellTools(before, tools)
+	}
 	return nil
 }
 
-// requestRefresh has the link's goroutine refresh.
-func (l *link) requestRefresh(ctx context.Context) error {
-	answer := make(chan error, 1)
-	for {
-		s, changed := l.watch()
-		if s.state != Ready {
-			if s.err != nil {
-				return fmt.Errorf("server %s: %w", l.cfg.Name, s.err)
-			}
-			return fmt.Errorf("server %s: it is %s", l.cfg.Name, s.state)
-		}
-		select {
-		case l.asks <- answer:
-			return <-answer // refresh has a time limit
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// offerChanged records that the server announced a change.
-func (l *link) offerChanged() {
-	select {
-	case l.news <- struct{}{}:
-	default:
-	}
-}
-
-// do runs f with a connection, which it waits for; see session. It runs f again over a
+// do runs f with a connection, which it waits for; see connected. It runs f again over a
 // new connection if the server forgot the session, so it did not start f, or if the
 // connection was lost and repeating f does no harm.
 func (l *link) do(ctx context.Context, effects content.Effects, f func(*sdk.ClientSession) error) error {
 	l.calls.Add(1)
 	defer l.calls.Add(-1)
-	s, err := l.session(ctx, nil)
+	c, err := l.connected(ctx, nil)
 	if err != nil {
 		return unavailable(l.cfg.Name, err)
 	}
-	err = f(s)
+	err = f(c.session)
 	if !errors.Is(err, sdk.ErrSessionMissing) && (!errors.Is(err, sdk.ErrConnectionClosed) || !effects.Retryable()) {
 		return err
 	}
-	if s, err = l.session(ctx, s); err != nil {
+	if c, err = l.connected(ctx, c); err != nil {
 		return unavailable(l.cfg.Name, err)
 	}
-	return f(s)
+	return f(c.session)
 }

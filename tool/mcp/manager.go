@@ -110,7 +110,7 @@ func (m *Manager) Connect(ctx context.Context, name string) error {
 		return err
 	}
 	l.want(true)
-	_, err = l.session(ctx, nil)
+	_, err = l.connected(ctx, nil)
 	return err
 }
 
@@ -122,16 +122,21 @@ func (m *Manager) Disconnect(ctx context.Context, name string) error {
 		return err
 	}
 	l.want(false)
-	return l.await(ctx, func(s snapshot) bool { return s.state == Disconnected })
+	_, err = l.await(ctx, func(s snapshot) (bool, error) { return s.state == Disconnected, nil })
+	return err
 }
 
-// Refresh asks the server what it offers.
+// Refresh asks the server what it offers. It connects to a server that is unavailable.
 func (m *Manager) Refresh(ctx context.Context, name string) error {
 	l, err := m.link(name)
 	if err != nil {
 		return err
 	}
-	return l.requestRefresh(ctx)
+	c, err := l.connected(ctx, nil)
+	if err != nil {
+		return unavailable(name, err)
+	}
+	return l.refresh(ctx, c)
 }
 
 // ResolveAuth answers a server's [tool.AuthRequired]. The next call uses the resolution; if
@@ -148,7 +153,7 @@ func (m *Manager) ResolveAuth(ctx context.Context, name string, r Resolution) er
 	if r.Cancelled {
 		return nil
 	}
-	if _, err := l.session(ctx, nil); err != nil {
+	if _, err := l.connected(ctx, nil); err != nil {
 		return fmt.Errorf("authorize %s: %w", name, err)
 	}
 	return nil

@@ -3,9 +3,6 @@ package mcp
 import (
 	"context"
 	"errors"
-	"sync"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/turnlog/turnlog/tool"
 )
@@ -35,14 +32,15 @@ var (
 	errDisconnected = errors.New("it is disconnected")
 )
 
-// snapshot is what a link knows at one moment.
+// snapshot is the state of a link at one moment.
 type snapshot struct {
 	state    State
+	wanted   bool // the server should be connected
 	err      error
-	session  *sdk.ClientSession // if Ready
-	tools    []tool.Tool        // on offer, sorted
-	outcomes int                // attempts that have ended
-	closed   bool               // the manager is
+	conn     *connection // if Ready
+	tools    []tool.Tool // on offer, sorted
+	outcomes int         // attempts that have ended
+	closed   bool        // the manager is
 }
 
 func (s snapshot) status(name string) Status {
@@ -57,110 +55,70 @@ func (s snapshot) status(name string) Status {
 	return st
 }
 
-// monitor publishes a link's snapshot to callers that wait for it.
-type monitor struct {
-	mu      sync.Mutex
-	now     snapshot
-	wanted  bool          // the server should be connected
-	changed chan struct{} // closed and replaced on each change
-	hurry   chan struct{} // has an element if the link should not wait
+func (l *link) current() snapshot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now
 }
 
-func newMonitor() monitor {
-	return monitor{now: snapshot{state: Connecting}, wanted: true, changed: make(chan struct{}), hurry: make(chan struct{}, 1)}
+func (l *link) update(edit func(*snapshot)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	edit(&l.now)
+	close(l.changed)
+	l.changed = make(chan struct{})
 }
 
-func (m *monitor) current() snapshot {
-	s, _ := m.watch()
-	return s
-}
-
-func (m *monitor) watch() (s snapshot, changed <-chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.now, m.changed
-}
-
-func (m *monitor) update(edit func(*snapshot)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	edit(&m.now)
-	close(m.changed)
-	m.changed = make(chan struct{})
-}
-
-func (m *monitor) want(wanted bool) {
-	m.mu.Lock()
-	changed := m.wanted != wanted
-	m.wanted = wanted
-	m.mu.Unlock()
-	if changed {
-		m.hurryUp()
+// want says whether the server should be connected.
+func (l *link) want(wanted bool) {
+	if l.current().wanted != wanted {
+		l.update(func(s *snapshot) { s.wanted = wanted })
+		signal(l.hurry)
 	}
 }
 
-func (m *monitor) isWanted() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.wanted
-}
-
-// hurryUp ends the link's current wait, or the next one.
-func (m *monitor) hurryUp() {
-	select {
-	case m.hurry <- struct{}{}:
-	default:
-	}
-}
-
-// await waits until the snapshot is good.
-func (m *monitor) await(ctx context.Context, good func(snapshot) bool) error {
+// await waits until done says so, and returns its error.
+func (l *link) await(ctx context.Context, done func(snapshot) (bool, error)) (snapshot, error) {
 	for {
-		s, changed := m.watch()
-		switch {
-		case good(s):
-			return nil
+		l.mu.Lock()
+		s, changed := l.now, l.changed
+		l.mu.Unlock()
+		switch ok, err := done(s); {
+		case ok || err != nil:
+			return s, err
 		case s.closed:
-			return errClosed
+			return s, errClosed
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return l.current(), context.Cause(ctx)
 		}
 	}
 }
 
 // settled waits until the first attempt has ended.
-func (m *monitor) settled(ctx context.Context) (snapshot, error) {
-	err := m.await(ctx, func(s snapshot) bool { return s.state != Connecting || s.outcomes > 0 })
-	return m.current(), err
+func (l *link) settled(ctx context.Context) (snapshot, error) {
+	return l.await(ctx, func(s snapshot) (bool, error) { return s.state != Connecting || s.outcomes > 0, nil })
 }
 
-// session returns a connection other than lost: at once if there is one, else after one
+// connected returns a connection other than lost: at once if there is one, else after one
 // attempt to connect, which it starts early.
-func (m *monitor) session(ctx context.Context, lost *sdk.ClientSession) (*sdk.ClientSession, error) {
-	first := m.current().outcomes
-	hurried := false
-	for {
-		s, changed := m.watch()
+func (l *link) connected(ctx context.Context, lost *connection) (*connection, error) {
+	first, hurried := l.current().outcomes, false
+	s, err := l.await(ctx, func(s snapshot) (bool, error) {
 		switch {
-		case s.closed:
-			return nil, errClosed
-		case s.state == Ready && s.session != lost:
-			return s.session, nil
-		case s.state == Disconnected && !m.isWanted():
-			return nil, errDisconnected
+		case s.state == Ready && s.conn != lost:
+			return true, nil
+		case s.state == Disconnected && !s.wanted && !s.closed:
+			return false, errDisconnected
 		case s.state == Unavailable && s.outcomes > first:
-			return nil, s.err
+			return false, s.err
 		case s.state == Unavailable && !hurried:
 			hurried = true
-			m.hurryUp()
+			signal(l.hurry)
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
+		return false, nil
+	})
+	return s.conn, err
 }

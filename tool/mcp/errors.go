@@ -33,7 +33,7 @@ const (
 type operation struct {
 	kind   string // of an authorization request, and after mcp. of a permission request
 	method string // of the protocol
-	name   string // of the tool or prompt, or the URI of the resource; "": a list
+	about  string // the name of the tool or prompt, or the URI of the resource; "": a list
 }
 
 // authError is returned if a server demands authorization. It holds no secrets.
@@ -90,7 +90,7 @@ func (l *link) explain(ctx context.Context, op operation, err error) error {
 		if l.current().state != Ready {
 			kind = opConnect
 		}
-		return tool.AuthRequired(e.request(l.cfg.Name, kind, op.name))
+		return tool.AuthRequired(e.request(l.cfg.Name, kind, op.about))
 	}
 	if e, ok := errors.AsType[*tool.Error](err); ok {
 		return e

@@ -15,85 +15,64 @@ import (
 // maxListed limits the lists that a model sees.
 const maxListed = 500
 
+const noArguments = `{"type":"object","additionalProperties":false}`
+
 // resources returns the tools that list and read a server's resources.
 func (l *link) resources() []offer {
 	return []offer{
-		l.extra("list_resources", "Lists the resources of the MCP server "+l.cfg.Name+", and URI templates for more, as JSON.",
-			`{"type":"object","additionalProperties":false}`,
-			func(json.RawMessage) operation { return operation{kind: opResource, method: "resources/list"} }, listResources),
-		l.extra("read_resource", "Reads a resource of the MCP server "+l.cfg.Name+".",
+		l.extra(opResource, "resources/list", "list_resources", "Lists the resources of the MCP server "+l.cfg.Name+", and URI templates for more, as JSON.",
+			noArguments, "", listResources),
+		l.extra(opResource, "resources/read", "read_resource", "Reads a resource of the MCP server "+l.cfg.Name+".",
 			`{"type":"object","required":["uri"],"additionalProperties":false,"properties":{"uri":{"type":"string","description":"URI of the resource, from the list or made from a template"}}}`,
-			func(input json.RawMessage) operation {
-				return operation{kind: opResource, method: "resources/read", name: argument(input, "uri")}
-			}, readResource),
+			"uri", readResource),
 	}
 }
 
 // prompts returns the tools that list and get a server's prompts.
 func (l *link) prompts() []offer {
 	return []offer{
-		l.extra("list_prompts", "Lists the prompts of the MCP server "+l.cfg.Name+" and their arguments, as JSON.",
-			`{"type":"object","additionalProperties":false}`,
-			func(json.RawMessage) operation { return operation{kind: opPrompt, method: "prompts/list"} }, listPrompts),
-		l.extra("get_prompt", "Gets a prompt of the MCP server "+l.cfg.Name+", filled in.",
+		l.extra(opPrompt, "prompts/list", "list_prompts", "Lists the prompts of the MCP server "+l.cfg.Name+" and their arguments, as JSON.",
+			noArguments, "", listPrompts),
+		l.extra(opPrompt, "prompts/get", "get_prompt", "Gets a prompt of the MCP server "+l.cfg.Name+", filled in.",
 			`{"type":"object","required":["name"],"additionalProperties":false,"properties":{"name":{"type":"string","description":"name of the prompt"},`+
 				`"arguments":{"type":"object","description":"values to fill in, by argument","additionalProperties":{"type":"string"}}}}`,
-			func(input json.RawMessage) operation {
-				return operation{kind: opPrompt, method: "prompts/get", name: argument(input, "name")}
-			}, getPrompt),
+			"name", getPrompt),
 	}
 }
 
-type doFunc = func(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error)
-
-func (l *link) extra(name, about, schema string, op func(json.RawMessage) operation, do doFunc) offer {
-	return offer{name: name, op: op, do: do, spec: tool.Spec{
-		Description: about, InputSchema: json.RawMessage(schema), Effects: content.ReadOnly, Timeout: l.cfg.Timeout,
-	}}
-}
-
-// argument returns a text argument of a call; "": there is none.
-func argument(input json.RawMessage, name string) string {
-	var fields map[string]any
-	_ = json.Unmarshal(input, &fields) // an invalid input has no arguments
-	text, _ := fields[name].(string)
-	return text
+// extra returns an offer about what the argument names.
+func (l *link) extra(kind, method, name, about, schema, argument string, do doFunc) offer {
+	return offer{
+		name: name, operation: operation{kind: kind, method: method}, argument: argument, do: do,
+		spec: tool.Spec{Description: about, InputSchema: json.RawMessage(schema), Effects: content.ReadOnly, Timeout: l.cfg.Timeout},
+	}
 }
 
 // resourceList is the result of list_resources.
 type resourceList struct {
-	Resources []listedResource `json:"resources"`
-	Templates []listedResource `json:"templates,omitempty"`
-	More      bool             `json:"more,omitempty"` // than are shown
+	Resources []listed `json:"resources"`
+	Templates []listed `json:"templates,omitempty"`
+	More      bool     `json:"more,omitempty"` // than are shown
 }
 
 // promptList is the result of list_prompts.
 type promptList struct {
-	Prompts []listedPrompt `json:"prompts"`
-	More    bool           `json:"more,omitempty"` // than are shown
+	Prompts []listed `json:"prompts"`
+	More    bool     `json:"more,omitempty"` // than are shown
 }
 
-type listedResource struct {
-	URI         string `json:"uri"`
-	Name        string `json:"name,omitempty"`
-	Description string `json:"description,omitempty"`
-	MIME        string `json:"mime,omitempty"`
-}
-
-type listedPrompt struct {
-	Name        string           `json:"name"`
-	Description string           `json:"description,omitempty"`
-	Arguments   []listedArgument `json:"arguments,omitempty"`
-}
-
-type listedArgument struct {
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-	Required    bool   `json:"required,omitempty"`
+// listed is a resource, a template, a prompt or an argument of one.
+type listed struct {
+	URI         string   `json:"uri,omitempty"`
+	Name        string   `json:"name,omitempty"`
+	Description string   `json:"description,omitempty"`
+	MIME        string   `json:"mime,omitempty"`
+	Required    bool     `json:"required,omitempty"`
+	Arguments   []listed `json:"arguments,omitempty"`
 }
 
 func listResources(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ string) (tool.Output, error) {
-	out := resourceList{Resources: []listedResource{}}
+	out := resourceList{Resources: []listed{}}
 	for r, err := range s.Resources(ctx, nil) {
 		if err != nil {
 			return tool.Output{}, fmt.Errorf("list resources: %w", err)
@@ -101,7 +80,7 @@ func listResources(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ str
 		if out.More = len(out.Resources) == maxListed; out.More {
 			return structured(out)
 		}
-		out.Resources = append(out.Resources, listedResource{r.URI, r.Name, r.Description, r.MIMEType})
+		out.Resources = append(out.Resources, listed{URI: r.URI, Name: r.Name, Description: r.Description, MIME: r.MIMEType})
 	}
 	for t, err := range s.ResourceTemplates(ctx, nil) {
 		if err != nil {
@@ -110,7 +89,7 @@ func listResources(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ str
 		if out.More = len(out.Templates) == maxListed; out.More {
 			break
 		}
-		out.Templates = append(out.Templates, listedResource{t.URITemplate, t.Name, t.Description, t.MIMEType})
+		out.Templates = append(out.Templates, listed{URI: t.URITemplate, Name: t.Name, Description: t.Description, MIME: t.MIMEType})
 	}
 	if ctx.Err() != nil {
 		return tool.Output{}, context.Cause(ctx)
@@ -119,7 +98,7 @@ func listResources(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ str
 }
 
 func readResource(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error) {
-	p := &sdk.ReadResourceParams{URI: argument(c.Input, "uri")}
+	p := &sdk.ReadResourceParams{URI: textOf(c.Input, "uri")}
 	p.SetProgressToken(token)
 	r, err := s.ReadResource(ctx, p)
 	if err != nil {
@@ -135,7 +114,7 @@ func readResource(ctx context.Context, s *sdk.ClientSession, c tool.Call, token 
 }
 
 func listPrompts(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ string) (tool.Output, error) {
-	out := promptList{Prompts: []listedPrompt{}}
+	out := promptList{Prompts: []listed{}}
 	for p, err := range s.Prompts(ctx, nil) {
 		if err != nil {
 			return tool.Output{}, fmt.Errorf("list prompts: %w", err)
@@ -143,10 +122,10 @@ func listPrompts(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ strin
 		if out.More = len(out.Prompts) == maxListed; out.More {
 			break
 		}
-		one := listedPrompt{Name: p.Name, Description: p.Description}
+		one := listed{Name: p.Name, Description: p.Description}
 		for _, a := range p.Arguments {
 			if a != nil {
-				one.Arguments = append(one.Arguments, listedArgument{a.Name, a.Description, a.Required})
+				one.Arguments = append(one.Arguments, listed{Name: a.Name, Description: a.Description, Required: a.Required})
 			}
 		}
 		out.Prompts = append(out.Prompts, one)

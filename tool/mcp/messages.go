@@ -3,6 +3,7 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"sync/atomic"
 
@@ -18,7 +19,10 @@ type messages struct {
 	from   *bufio.Reader
 	close  func() error
 	output *output // gets the other lines
-	inside bool    // a message
+
+	rest    []byte // of the current piece of a message
+	partial bool   // the last piece did not end its line
+	skip    bool   // its line is not a message
 
 	ended atomic.Bool
 }
@@ -29,57 +33,34 @@ func newMessages(from io.ReadCloser, out *output) *messages {
 
 // Read returns the next bytes of messages.
 func (m *messages) Read(b []byte) (int, error) {
-	n, err := m.read(b)
-	if err != nil {
-		m.ended.Store(true)
-	}
-	return n, err
-}
-
-func (m *messages) read(b []byte) (int, error) {
-	for !m.inside {
-		first, err := m.from.Peek(1)
-		if err != nil {
+	for len(m.rest) == 0 {
+		piece, err := m.from.ReadSlice('\n')
+		if len(piece) == 0 && err != nil {
+			m.ended.Store(true)
 			return 0, err //nolint:wrapcheck // a pipe's end
 		}
-		switch first[0] {
-		case '{', '[':
-			m.inside = true
-		case ' ', '\t', '\r', '\n':
-			_, _ = m.from.Discard(1) // it was peeked
-		default:
-			m.skip()
+		if !m.partial {
+			text := bytes.TrimSpace(piece)
+			m.skip = len(text) == 0 || text[0] != '{' && text[0] != '['
+			if m.skip && len(text) > 0 {
+				m.noise(text[:min(len(text), maxNoise)])
+			}
+		}
+		if m.partial = errors.Is(err, bufio.ErrBufferFull); !m.skip {
+			m.rest = piece
 		}
 	}
-	if m.from.Buffered() == 0 {
-		if _, err := m.from.Peek(1); err != nil {
-			return 0, err //nolint:wrapcheck // as above
-		}
-	}
-	line, _ := m.from.Peek(min(len(b), m.from.Buffered())) // it is buffered
-	if end := bytes.IndexByte(line, '\n'); end >= 0 {
-		line, m.inside = line[:end+1], false
-	}
-	n := copy(b, line)
-	_, _ = m.from.Discard(n) // it is buffered
+	n := copy(b, m.rest)
+	m.rest = m.rest[n:]
 	return n, nil
 }
 
-// skip reads a line that is not a message. The next read returns its error again.
-func (m *messages) skip() {
-	var kept []byte
-	for {
-		part, err := m.from.ReadSlice('\n')
-		kept = append(kept, part[:min(len(part), maxNoise-len(kept))]...)
-		if err != bufio.ErrBufferFull { //nolint:errorlint // ReadSlice returns it unwrapped
-			break
-		}
-	}
-	kept = bytes.TrimSpace(kept)
+// noise keeps a line that is not a message.
+func (m *messages) noise(line []byte) {
 	m.output.noise.Do(func() {
-		m.output.log.Warn("MCP server wrote a line that is not a message", zap.String("line", m.output.hide(string(kept))))
+		m.output.log.Warn("MCP server wrote a line that is not a message", zap.String("line", m.output.hide(string(line))))
 	})
-	_, _ = m.output.Write(append(kept, '\n')) // never fails
+	_, _ = m.output.Write(append(bytes.Clone(line), '\n')) // never fails
 }
 
 // Close closes the pipe.

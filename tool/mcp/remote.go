@@ -17,10 +17,30 @@ const metaKey = "turnlog/idempotency-key"
 
 // offer is something that a server can do.
 type offer struct {
-	name string // the server's
-	spec tool.Spec
-	op   func(input json.RawMessage) operation
-	do   func(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error)
+	operation
+	name     string // the server's
+	argument string // which names what the operation is about; "": none
+	spec     tool.Spec
+	do       doFunc
+}
+
+type doFunc func(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error)
+
+// on returns the operation of a call.
+func (o offer) on(input json.RawMessage) operation {
+	op := o.operation
+	if o.argument != "" {
+		op.about = textOf(input, o.argument)
+	}
+	return op
+}
+
+// textOf returns a text argument of a call; "": there is none.
+func textOf(input json.RawMessage, argument string) string {
+	var fields map[string]any
+	_ = json.Unmarshal(input, &fields) // an invalid input has no arguments
+	text, _ := fields[argument].(string)
+	return text
 }
 
 // remoteTool is an offer as a tool. It outlives connections.
@@ -46,7 +66,7 @@ func (t *remoteTool) Call(ctx context.Context, c tool.Call) (tool.Output, error)
 		return err
 	})
 	if err != nil {
-		return tool.Output{}, t.l.explain(ctx, t.op(c.Input), err)
+		return tool.Output{}, t.l.explain(ctx, t.on(c.Input), err)
 	}
 	return out, nil
 }
@@ -61,10 +81,10 @@ type target struct {
 
 // Propose returns a request for what is asked of which server.
 func (t *remoteTool) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
-	op := t.op(c.Input)
-	to := target{Server: t.l.cfg.Name, Name: op.name, Scopes: t.l.cfg.Scopes}
+	op := t.on(c.Input)
+	to := target{Server: t.l.cfg.Name, Name: op.about, Scopes: t.l.cfg.Scopes}
 	if op.kind == opResource {
-		to.Name, to.URI = "", op.name
+		to.Name, to.URI = "", op.about
 	}
 	raw, err := json.Marshal(to)
 	if err != nil {
@@ -73,8 +93,8 @@ func (t *remoteTool) Propose(_ context.Context, c tool.Call) ([]tool.Request, er
 	r := tool.RequestFor(t.spec, c)
 	r.Kind, r.Target = "mcp."+op.kind, raw
 	r.Summary = "ask MCP server " + t.l.cfg.Name + " for " + op.method
-	if op.name != "" {
-		r.Summary += " " + op.name
+	if op.about != "" {
+		r.Summary += " " + op.about
 	}
 	return []tool.Request{r}, nil
 }
@@ -88,10 +108,8 @@ func (l *link) remote(t *sdk.Tool) offer {
 		Effects:      l.effects(t.Annotations),
 		Timeout:      l.cfg.Timeout,
 	}
-	op := operation{kind: opToolCall, method: "tools/call", name: t.Name}
 	return offer{
-		name: t.Name, spec: spec,
-		op: func(json.RawMessage) operation { return op },
+		operation: operation{kind: opToolCall, method: "tools/call", about: t.Name}, name: t.Name, spec: spec,
 		do: func(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error) {
 			p := &sdk.CallToolParams{Name: t.Name, Arguments: c.Input}
 			if c.IdempotencyKey != "" {
@@ -116,14 +134,8 @@ func title(t *sdk.Tool) string {
 
 // schema returns a server's schema as it is; nil: it has none.
 func schema(s any) json.RawMessage {
-	if s == nil {
-		return nil
-	}
-	if m, ok := s.(map[string]any); ok && len(m) == 0 {
-		return nil
-	}
 	raw, err := json.Marshal(s)
-	if err != nil || string(raw) == "null" {
+	if err != nil || string(raw) == "null" || string(raw) == "{}" {
 		return nil
 	}
 	return raw

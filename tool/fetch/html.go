@@ -61,28 +61,19 @@ func silent(a atom.Atom) bool {
 }
 
 func (p *prose) start(t html.Token) {
-	switch a := t.DataAtom; a {
-	case atom.Title:
-		p.block(2)
-		if p.hidden == 0 {
-			p.say("# ")
-		}
+	p.block(gap(t.DataAtom))
+	switch t.DataAtom { //nolint:exhaustive // the others are plain text
+	case atom.Title, atom.H1:
+		p.mark("# ")
+	case atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		p.mark(strings.Repeat("#", int(t.Data[1]-'0')) + " ")
+	case atom.Li:
+		p.mark("- ")
 	case atom.Br:
 		p.breaks++
-	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
-		p.block(2)
-		if p.hidden == 0 {
-			p.say(strings.Repeat("#", int(t.Data[1]-'0')) + " ")
-		}
-	case atom.Li:
-		p.block(1)
-		if p.hidden == 0 {
-			p.say("- ")
-		}
 	case atom.Td, atom.Th:
 		p.space = true
 	case atom.Pre:
-		p.block(2)
 		p.pre++
 	case atom.A:
 		p.links = append(p.links, attribute(t, "href"))
@@ -90,38 +81,27 @@ func (p *prose) start(t html.Token) {
 		if alt := attribute(t, "alt"); alt != "" && p.hidden == 0 {
 			p.words("[" + alt + "]")
 		}
-	default:
-		if silent(a) {
-			p.hidden++
-		}
-		if n := gap(a); n > 0 {
-			p.block(n)
-		}
+	}
+	if silent(t.DataAtom) {
+		p.hidden++
 	}
 }
 
 func (p *prose) end(a atom.Atom) {
-	switch a {
-	case atom.Pre:
+	switch n := len(p.links); {
+	case silent(a):
+		p.hidden = max(0, p.hidden-1)
+	case a == atom.Pre:
 		p.pre = max(0, p.pre-1)
-		p.block(2)
-	case atom.A:
-		if n := len(p.links); n > 0 {
-			if link := p.links[n-1]; p.hidden == 0 && leads(link) {
-				p.space = true
-				p.say("(" + link + ")")
-			}
-			p.links = p.links[:n-1]
+	case a == atom.A && n > 0:
+		if link := p.links[n-1]; p.hidden == 0 && leads(link) {
+			p.space = true
+			p.say("(" + link + ")")
 		}
-	case atom.Title, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
-		p.block(2)
-	default:
-		if silent(a) {
-			p.hidden = max(0, p.hidden-1)
-		}
-		if n := gap(a); n > 0 {
-			p.block(n)
-		}
+		p.links = p.links[:n-1]
+	}
+	if a != atom.Li {
+		p.block(gap(a))
 	}
 }
 
@@ -138,15 +118,28 @@ func leads(link string) bool {
 // gap is the number of newlines around an element.
 func gap(a atom.Atom) int {
 	switch a { //nolint:exhaustive // the others are inline
-	case atom.P, atom.Blockquote, atom.Table, atom.Ul, atom.Ol, atom.Dl, atom.Hr, atom.Article, atom.Section, atom.Figure:
+	case atom.P, atom.Blockquote, atom.Table, atom.Ul, atom.Ol, atom.Dl, atom.Hr, atom.Article, atom.Section, atom.Figure,
+		atom.Pre, atom.Title, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
 		return 2
-	case atom.Div, atom.Tr, atom.Dt, atom.Dd, atom.Header, atom.Footer, atom.Nav, atom.Main, atom.Aside, atom.Form, atom.Option:
+	case atom.Div, atom.Tr, atom.Dt, atom.Dd, atom.Header, atom.Footer, atom.Nav, atom.Main, atom.Aside, atom.Form, atom.Option, atom.Li:
 		return 1
 	}
 	return 0
 }
 
-func (p *prose) block(breaks int) { p.breaks, p.space = max(p.breaks, breaks), false }
+// block makes sure that the next text begins after as many newlines.
+func (p *prose) block(breaks int) {
+	if breaks > 0 {
+		p.breaks, p.space = max(p.breaks, breaks), false
+	}
+}
+
+// mark adds what marks the element that begins.
+func (p *prose) mark(text string) {
+	if p.hidden == 0 {
+		p.say(text)
+	}
+}
 
 // words adds text of the page and collapses its white space.
 func (p *prose) words(text string) {

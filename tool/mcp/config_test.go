@@ -124,7 +124,7 @@ func TestErrorsOfServersHaveCodes(t *testing.T) {
 	t.Parallel()
 	l := newLink(Config{Logger: zap.NewNop()}, Server{Name: "x"})
 	l.update(func(s *snapshot) { s.state = Ready })
-	op := operation{kind: opToolCall, name: "a"}
+	op := operation{kind: opToolCall, about: "a"}
 	for want, err := range errorsOfServers() {
 		code, text, _ := strings.Cut(want, ": ")
 		got := l.explain(t.Context(), op, err)

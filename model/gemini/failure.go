@@ -3,6 +3,7 @@ package gemini
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -17,38 +18,32 @@ import (
 )
 
 // failure returns the error of a call that ended with err.
-func (m *Model) failure(ctx context.Context, err error, x *exchange, used content.Usage) error {
-	if x.broken != nil {
-		err = x.broken
-	} else if api, ok := errors.AsType[genai.APIError](err); ok {
-		if api.Code == 0 { // a gateway's error, not the API's
-			api.Code = x.status
-		}
-		err = apiFailure(api)
-	} else if isUnreadable(err) {
-		err = &model.Error{Class: content.ClassServer, Code: "malformed", Message: "malformed response: " + err.Error()}
+func (m *Model) failure(ctx context.Context, err error, used content.Usage) error {
+	if status, ok := errors.AsType[*provider.StatusError](err); ok {
+		e := statusFailure(status)
+		e.RetryAfter = cmp.Or(e.RetryAfter, status.RetryAfter)
+		err = e
 	}
-	err = provider.Failure(ctx, err, used, m.cfg.APIKey)
-	if e, ok := errors.AsType[*model.Error](err); ok && e.RetryAfter == 0 && ctx.Err() == nil {
-		e.RetryAfter = x.retryAfter
-	}
-	return err
+	return provider.Failure(ctx, err, used, m.cfg.APIKey)
 }
 
-// isUnreadable reports whether the SDK could not decode the response. Such errors
-// have no type, but begin with the name of the function that failed.
-func isUnreadable(err error) bool {
-	return errors.Is(err, errPanic) || strings.HasPrefix(err.Error(), "iterateResponseStream:") || strings.HasPrefix(err.Error(), "mapToStruct:")
+// statusFailure translates the error of a response. That of a gateway may have another
+// form.
+func statusFailure(s *provider.StatusError) *model.Error {
+	var body struct{ Error genai.APIError }
+	if json.Unmarshal(s.Body, &body) != nil {
+		body.Error.Message = string(s.Body)
+	}
+	body.Error.Code = cmp.Or(body.Error.Code, s.Status)
+	return apiFailure(body.Error)
 }
 
+// apiFailure translates an error of the API, which may come in the middle of a reply.
 func apiFailure(e genai.APIError) *model.Error {
 	f := &model.Error{
-		Class: provider.ClassOf(e.Code), Code: e.Status, Message: e.Message, RetryAfter: retryDelay(e.Details),
+		Class: provider.ClassOf(e.Code), Code: cmp.Or(e.Status, strconv.Itoa(e.Code)), RetryAfter: retryDelay(e.Details),
+		Message: cmp.Or(e.Message, http.StatusText(e.Code), "the provider gave no reason"),
 	}
-	if status := strconv.Itoa(e.Code); e.Status == "" || strings.HasPrefix(e.Status, status) {
-		f.Code = status // the SDK used the HTTP status line
-	}
-	f.Message = cmp.Or(f.Message, http.StatusText(e.Code), "the provider gave no reason")
 	switch {
 	case e.Code == http.StatusBadRequest && reason(e.Details) == "API_KEY_INVALID":
 		f.Class = content.ClassAuth

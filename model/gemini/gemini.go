@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/genai"
-
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/provider"
 	"github.com/turnlog/turnlog/model"
@@ -20,7 +18,7 @@ import (
 
 const (
 	name           = "gemini" // prefix of model names and name of reasoning parts
-	defaultBaseURL = "https://generativelanguage.googleapis.com/"
+	defaultBaseURL = "https://generativelanguage.googleapis.com"
 	defaultSilence = 5 * time.Minute
 )
 
@@ -46,7 +44,7 @@ type Config struct {
 // Model calls one Gemini model. It is safe for concurrent use.
 type Model struct {
 	cfg    Config
-	client *genai.Client
+	client *http.Client
 }
 
 // New returns a model, or an error for a missing or invalid setting. The error does
@@ -56,26 +54,12 @@ func New(cfg Config) (*Model, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	once := int32(1)
-	httpClient := provider.Client(&http.Client{Transport: cfg.HTTP}, cfg.Silence)
-	httpClient.Transport = &observer{base: httpClient.Transport}
-	client, err := genai.NewClient(context.Background(), &genai.ClientConfig{
-		APIKey:     cfg.APIKey,
-		Backend:    genai.BackendGeminiAPI,
-		HTTPClient: httpClient,
-		HTTPOptions: genai.HTTPOptions{
-			BaseURL: cfg.BaseURL, RetryOptions: &genai.HTTPRetryOptions{Attempts: &once},
-		},
-	})
-	if err != nil {
-		return nil, provider.Failure(context.Background(), err, content.Usage{}, cfg.APIKey)
-	}
-	return &Model{cfg: cfg, client: client}, nil
+	return &Model{cfg: cfg, client: provider.Client(&http.Client{Transport: cfg.HTTP}, cfg.Silence)}, nil
 }
 
 func (c Config) withDefaults() Config {
 	c.BaseURL = cmp.Or(c.BaseURL, defaultBaseURL)
-	c.BaseURL = strings.TrimSuffix(strings.TrimSuffix(c.BaseURL, "/"), "/v1beta") + "/" // the SDK adds the version
+	c.BaseURL = strings.TrimSuffix(strings.TrimSuffix(c.BaseURL, "/"), "/v1beta") + "/v1beta"
 	c.Silence = cmp.Or(c.Silence, defaultSilence)
 	c.Context = cmp.Or(c.Context, window(c.Model))
 	return c
@@ -148,17 +132,27 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 	if ctx.Err() != nil {
 		return model.Reply{}, context.Cause(ctx)
 	}
-	contents, config, err := m.request(r)
+	body, err := m.request(r)
 	if err != nil {
 		return model.Reply{}, err
 	}
-	x := &exchange{}
+	url := m.cfg.BaseURL + "/" + modelPath(m.cfg.Model) + ":streamGenerateContent?alt=sse"
+	header := http.Header{"X-Goog-Api-Key": {m.cfg.APIKey}}
 	a := &answer{reply: provider.NewReply(ctx, emit), model: m.cfg.Model}
-	if err := a.follow(m.client.Models.GenerateContentStream(x.in(ctx), m.cfg.Model, contents, config)); err != nil {
-		return model.Reply{}, m.failure(ctx, err, x, a.usage)
+	var reply model.Reply
+	if err = provider.Stream(ctx, m.client, url, header, body, a); err == nil {
+		reply, err = a.end()
 	}
-	if ctx.Err() != nil || x.broken != nil {
-		return model.Reply{}, m.failure(ctx, x.broken, x, a.usage)
+	if err != nil {
+		return model.Reply{}, m.failure(ctx, err, a.usage)
 	}
-	return a.end()
+	return reply, nil
+}
+
+// modelPath returns the path of a model, which may be of another collection.
+func modelPath(name string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	return "models/" + name
 }

@@ -3,8 +3,6 @@ package gemini
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"iter"
 
 	"google.golang.org/genai"
 
@@ -28,33 +26,21 @@ type answer struct {
 	open bool // the last part is text that may grow
 }
 
-// errPanic is returned for a response that makes the SDK panic.
-var errPanic = errors.New("unexpected shape")
-
-// follow handles the pieces of the response. The SDK panics if one has an unexpected
-// shape.
-func (a *answer) follow(pieces iter.Seq2[*genai.GenerateContentResponse, error]) (err error) {
-	taking := false
-	defer func() {
-		if p := recover(); p != nil {
-			if taking {
-				panic(p) // not the SDK's
-			}
-			err = fmt.Errorf("%w: %v", errPanic, p)
-		}
-	}()
-	for piece, err := range pieces {
-		if err != nil {
-			return err
-		}
-		taking = true
-		if err := a.take(piece); err != nil {
-			return err
-		}
-		taking = false
+// Event implements provider.Handler. Each event is a piece of the response, or an error.
+func (a *answer) Event(_ string, data []byte) (bool, error) {
+	var failed struct{ Error *genai.APIError }
+	var piece genai.GenerateContentResponse
+	if err := errors.Join(json.Unmarshal(data, &failed), json.Unmarshal(data, &piece)); err != nil {
+		return false, &model.Error{Class: content.ClassServer, Code: "malformed", Message: "malformed response: " + err.Error()}
 	}
-	return nil
+	if failed.Error != nil {
+		return false, apiFailure(*failed.Error)
+	}
+	return false, a.take(&piece)
 }
+
+// Complete reports whether the response says why it ended.
+func (a *answer) Complete() bool { return a.finish != "" || a.blocked }
 
 // take handles one piece of the response.
 func (a *answer) take(c *genai.GenerateContentResponse) error {
@@ -207,11 +193,8 @@ func (a *answer) end() (model.Reply, error) {
 // are errors, because another attempt may succeed.
 func (a *answer) reason() (content.FinishReason, error) {
 	switch a.finish {
-	case "":
-		if a.blocked {
-			return content.Blocked, nil
-		}
-		return "", &model.Error{Class: content.ClassNetwork, Code: "incomplete", Message: "the response ended before the reply was complete", Usage: a.usage}
+	case "": // the prompt was blocked
+		return content.Blocked, nil
 	case genai.FinishReasonStop:
 		if a.reply.HasCalls() {
 			return content.ToolCalls, nil
@@ -224,9 +207,9 @@ func (a *answer) reason() (content.FinishReason, error) {
 		genai.FinishReasonImageProhibitedContent, genai.FinishReasonImageRecitation:
 		return content.Blocked, nil
 	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall:
-		return "", &model.Error{Class: content.ClassServer, Code: string(a.finish), Message: "the model made a malformed call", Usage: a.usage}
+		return "", &model.Error{Class: content.ClassServer, Code: string(a.finish), Message: "the model made a malformed call"}
 	case "MISSING_THOUGHT_SIGNATURE": // unknown to the SDK
-		return "", &model.Error{Class: content.ClassInvalid, Code: string(a.finish), Message: "the request lacks a thought signature", Usage: a.usage}
+		return "", &model.Error{Class: content.ClassInvalid, Code: string(a.finish), Message: "the request lacks a thought signature"}
 	default:
 		return content.Other, nil
 	}

@@ -24,56 +24,84 @@ func (m *Model) old() bool {
 	return strings.HasPrefix(id, "gemini-1") || strings.HasPrefix(id, "gemini-2")
 }
 
+// request is the body of a request.
+type request struct {
+	Contents          []message              `json:"contents"`
+	SystemInstruction *message               `json:"systemInstruction,omitempty"`
+	Tools             []*genai.Tool          `json:"tools,omitempty"`
+	Config            genai.GenerationConfig `json:"generationConfig"`
+}
+
+type message struct {
+	Role  genai.Role `json:"role"`
+	Parts []part     `json:"parts"`
+}
+
+// part is a part of a message. Its text may be empty: the SDK's type leaves that out, but
+// the API requires it in a part that has only a signature.
+type part struct {
+	*genai.Part
+
+	Text *string `json:"text,omitempty"`
+}
+
+func newMessage(role genai.Role, parts []*genai.Part) message {
+	m := message{Role: role}
+	for _, p := range parts {
+		w := part{Part: p}
+		if p.Text != "" || p.FunctionCall == nil && p.InlineData == nil && !foreign(p) {
+			w.Text = &p.Text
+		}
+		m.Parts = append(m.Parts, w)
+	}
+	return m
+}
+
 // request converts r.
-func (m *Model) request(r model.Request) ([]*genai.Content, *genai.GenerateContentConfig, error) {
+func (m *Model) request(r model.Request) (request, error) {
+	var out request
 	if r.Cache != nil && r.Cache.Mode == "required" {
-		return nil, nil, provider.Invalid("", "the session requires a prompt cache, which this provider does not offer on request")
+		return out, provider.Invalid("", "the session requires a prompt cache, which this provider does not offer on request")
 	}
 	t := transcript{old: m.old()}
 	for _, it := range r.Transcript {
 		if err := t.add(it); err != nil {
-			return nil, nil, err
+			return out, err
 		}
 	}
 	if len(t.contents) == 0 {
-		return nil, nil, provider.Invalid("", "there is nothing to answer")
-	}
-	config, err := m.config(r, &t)
-	return t.contents, config, err
-}
-
-func (m *Model) config(r model.Request, t *transcript) (*genai.GenerateContentConfig, error) {
-	never := false
-	c := &genai.GenerateContentConfig{
-		MaxOutputTokens:       int32(m.cfg.MaxTokens), //nolint:gosec // validate bounds it
-		ThinkingConfig:        m.thinking(),
-		AutomaticContinuation: &never, // it would be another attempt
-		HTTPOptions:           &genai.HTTPOptions{ExtrasRequestProvider: withText},
-	}
-	if m.cfg.Temperature != nil {
-		c.Temperature = new(float32(*m.cfg.Temperature))
+		return out, provider.Invalid("", "there is nothing to answer")
 	}
 	if len(r.Tools) > 0 {
 		declarations, err := declare(r.Tools)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
-		c.Tools = []*genai.Tool{{FunctionDeclarations: declarations}}
+		out.Tools = []*genai.Tool{{FunctionDeclarations: declarations}}
+	}
+	out.Config.MaxOutputTokens = int32(m.cfg.MaxTokens) //nolint:gosec // validate bounds it
+	out.Config.ThinkingConfig = m.thinking()
+	if m.cfg.Temperature != nil {
+		out.Config.Temperature = new(float32(*m.cfg.Temperature))
 	}
 	switch {
 	case len(r.Schema) == 0:
 	case len(r.Tools) > 0 && m.old():
 		t.system = append(t.system, genai.NewPartFromText("Your final answer is one JSON value that fits this JSON Schema, and nothing else:\n"+string(r.Schema)))
 	default:
-		c.ResponseMIMEType = "application/json"
-		if err := json.Unmarshal(r.Schema, &c.ResponseJsonSchema); err != nil {
-			return nil, provider.Invalid("", "answer schema: %v", err)
+		out.Config.ResponseMIMEType = "application/json"
+		if err := json.Unmarshal(r.Schema, &out.Config.ResponseJsonSchema); err != nil {
+			return out, provider.Invalid("", "answer schema: %v", err)
 		}
 	}
 	if len(t.system) > 0 {
-		c.SystemInstruction = &genai.Content{Parts: t.system}
+		system := newMessage(genai.RoleUser, t.system)
+		out.SystemInstruction = &system
 	}
-	return c, nil
+	for _, c := range t.contents {
+		out.Contents = append(out.Contents, newMessage(genai.Role(c.Role), c.Parts))
+	}
+	return out, nil
 }
 
 func (m *Model) thinking() *genai.ThinkingConfig {
@@ -99,39 +127,6 @@ func declare(specs []tool.Spec) ([]*genai.FunctionDeclaration, error) {
 		all = append(all, d)
 	}
 	return all, nil
-}
-
-// withText adds an empty text to parts that contain only a signature. The SDK leaves
-// it out, but the API requires it.
-func withText(body map[string]any) map[string]any {
-	for _, c := range list(body["contents"]) {
-		for _, p := range list(c["parts"]) {
-			if _, ok := p["thoughtSignature"]; !ok {
-				continue
-			}
-			if len(p) == 1 || len(p) == 2 && p["thought"] != nil {
-				p["text"] = ""
-			}
-		}
-	}
-	return body
-}
-
-// list converts either form in which the SDK holds a list of objects.
-func list(v any) []map[string]any {
-	switch v := v.(type) {
-	case []map[string]any:
-		return v
-	case []any:
-		var all []map[string]any
-		for _, e := range v {
-			if o, ok := e.(map[string]any); ok {
-				all = append(all, o)
-			}
-		}
-		return all
-	}
-	return nil
 }
 
 // transcript is a conversation in the shape of the API.

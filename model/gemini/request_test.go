@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 // conversation contains everything that a request can contain.
 func conversation() []content.Item {
@@ -98,11 +98,17 @@ func TestRequests(t *testing.T) {
 // golden compares the body of a request with a file.
 func golden(t *testing.T, name string, body []byte) {
 	t.Helper()
-	var pretty bytes.Buffer
-	if err := json.Indent(&pretty, bytes.TrimSpace(body), "", "  "); err != nil {
+	var value any
+	if err := json.Unmarshal(body, &value); err != nil {
 		t.Fatal(err)
 	}
-	pretty.WriteByte('\n')
+	var pretty bytes.Buffer // with sorted keys
+	enc := json.NewEncoder(&pretty)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(value); err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join("testdata", name+".json")
 	if *rewrite {
 		if err := os.WriteFile(file, pretty.Bytes(), 0o600); err != nil {
@@ -137,9 +143,9 @@ func TestRepliesAreSentBackUnchanged(t *testing.T) {
 	ask(t, m, r)
 	body := string(s.Asked()[1].Body)
 	for _, want := range []string{
-		`{"functionCall":{"args":{"n":3,"path":"a"},"id":"f1","name":"read"},"thoughtSignature":"AP8BAg=="}`,
+		`{"functionCall":{"id":"f1","args":{"n":3,"path":"a"},"name":"read"},"thoughtSignature":"AP8BAg=="}`,
 		`{"functionCall":{"id":"f2","name":"list"}}`,
-		`{"text":"First thought.","thought":true}`,
+		`{"thought":true,"text":"First thought."}`,
 		`{"functionResponse":{"id":"f1","name":"read","response":{"output":"x"}}},{"functionResponse":{"id":"f2","name":"list","response":{"output":"x"}}}`,
 	} {
 		if !strings.Contains(body, want) {

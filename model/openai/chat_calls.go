@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/provider"
 )
 
 // callDelta is a fragment of a call.
@@ -32,7 +33,7 @@ func (s *chatStream) call(d callDelta) error {
 	c := s.which(d)
 	if c == nil {
 		if d.Function.Name == "" {
-			return malformed("a fragment of a call belongs to no call", d.Function.Arguments)
+			return provider.Malformed("a fragment of a call belongs to no call", d.Function.Arguments)
 		}
 		c = &chatCall{index: len(s.calls), id: d.ID}
 		if d.Index != nil {

@@ -68,14 +68,13 @@ type chatUsage struct {
 	} `json:"completion_tokens_details"`
 }
 
-func (s *chatStream) event(name string, data []byte) (bool, error) {
-	data = bytes.TrimSpace(data)
+func (s *chatStream) Event(name string, data []byte) (bool, error) {
 	if bytes.HasPrefix(data, []byte("[DONE]")) {
 		return true, nil
 	}
 	var c chunk
 	if !lenient(data, &c) {
-		return false, malformed("malformed chunk", data)
+		return false, provider.Malformed("malformed chunk", data)
 	}
 	s.note(c)
 	if name == "error" || c.Object == "error" || len(c.Error) > 0 && string(c.Error) != "null" {
@@ -219,9 +218,9 @@ func contents(raw json.RawMessage) []said {
 	return all
 }
 
-// end reports whether the server has sent a finish reason. Some servers omit the end
+// Complete reports whether the server has sent a finish reason. Some servers omit the end
 // mark after it.
-func (s *chatStream) end() bool { return s.reason != "" }
+func (s *chatStream) Complete() bool { return s.reason != "" }
 
 func (s *chatStream) finish() (model.Reply, error) {
 	if err := s.finishDetails(); err != nil {

@@ -1,31 +1,17 @@
 package openai
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/provider"
 	"github.com/turnlog/turnlog/model"
 )
-
-// maxErrorBody limits how much of an error response is read.
-const maxErrorBody = 64 << 10
-
-// statusError returns the error of a response with an error status.
-func statusError(resp *http.Response) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // part of it is better than nothing
-	e := parseError(body).failure(resp.StatusCode)
-	e.RetryAfter = provider.RetryAfter(resp.Header, time.Now())
-	return e
-}
 
 // apiError is an error as a server reports it.
 type apiError struct {
@@ -143,11 +129,4 @@ func tooLong(message string) bool {
 		"maximum context length", "context length", "context window", "context size", "prompt is too long",
 		"request too large", "too many tokens", "input is too long",
 	}, func(words string) bool { return strings.Contains(message, words) })
-}
-
-// malformed returns the error of a response that breaks the protocol.
-func malformed(what string, data []byte) *model.Error {
-	return &model.Error{
-		Class: content.ClassServer, Code: "malformed_stream", Message: what + ": " + string(bytes.TrimSpace(data)),
-	}
 }

@@ -2,9 +2,7 @@ package openai
 
 import (
 	"context"
-
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
+	"net/http"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/provider"
@@ -19,7 +17,7 @@ type Model struct {
 	cfg    Config
 	origin string // the host, which gets only its own reasoning back
 	own    bool   // the host is OpenAI's
-	client sdk.Client
+	client *http.Client
 }
 
 // New returns a model without making a request. It returns an error for settings
@@ -33,21 +31,18 @@ func New(cfg Config) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []option.RequestOption{
-		option.WithBaseURL(cfg.BaseURL),
-		option.WithMaxRetries(0),
-		option.WithHTTPClient(provider.Client(cfg.HTTP, cfg.Silence)),
-	}
-	if cfg.APIKey != "" {
-		options = append(options, option.WithAPIKey(cfg.APIKey))
-	}
 	return &Model{
-		cfg:    cfg,
-		origin: base.Host,
-		own:    ownHost(base.Hostname()),
-		// The SDK's constructor would read environment variables.
-		client: sdk.Client{Options: options},
+		cfg: cfg, origin: base.Host, own: ownHost(base.Hostname()), client: provider.Client(cfg.HTTP, cfg.Silence),
 	}, nil
+}
+
+// header returns the header of requests. Servers without keys may reject an empty one.
+func (m *Model) header() http.Header {
+	h := http.Header{}
+	if m.cfg.APIKey != "" {
+		h.Set("Authorization", "Bearer "+m.cfg.APIKey)
+	}
+	return h
 }
 
 // Name returns openai:MODEL.
@@ -86,8 +81,8 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 	reply := provider.NewReply(ctx, emit)
 	if m.cfg.API == Chat {
 		s := &chatStream{m: m, reply: reply}
-		return m.exchange(ctx, "chat/completions", m.chatRequest(r), s)
+		return m.exchange(ctx, "/chat/completions", m.chatRequest(r), s)
 	}
 	s := &responseStream{m: m, reply: reply}
-	return m.exchange(ctx, "responses", m.responsesRequest(r), s)
+	return m.exchange(ctx, "/responses", m.responsesRequest(r), s)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/provider"
 )
 
 // output is one output item under construction.
@@ -50,7 +51,7 @@ const maxOutputs = 10_000
 func (s *responseStream) begin(index int, raw json.RawMessage) (*output, error) {
 	var it outputItem
 	if !lenient(raw, &it) || index < 0 || index > maxOutputs {
-		return nil, malformed("malformed output item", raw)
+		return nil, provider.Malformed("malformed output item", raw)
 	}
 	if o := s.at(index); o != nil {
 		return o, nil
@@ -86,7 +87,7 @@ func (s *responseStream) text(e responseEvent) error {
 		return err
 	}
 	if o.kind != "message" || e.ContentIndex < 0 || e.ContentIndex > maxOutputs {
-		return malformed("text belongs to no message", []byte(e.Delta))
+		return provider.Malformed("text belongs to no message", []byte(e.Delta))
 	}
 	i, err := s.content(o, e.ContentIndex, strings.HasPrefix(e.Type, "response.refusal"))
 	if err != nil {
@@ -114,7 +115,7 @@ func (s *responseStream) content(o *output, index int, refusal bool) (int, error
 func (s *responseStream) thought(e responseEvent) error {
 	o := s.at(e.OutputIndex)
 	if o == nil || o.kind != "reasoning" {
-		return malformed("reasoning belongs to no item", []byte(e.Delta))
+		return provider.Malformed("reasoning belongs to no item", []byte(e.Delta))
 	}
 	piece, index := e.Delta, e.SummaryIndex+e.ContentIndex
 	if index != o.last && s.reply.Text(o.parts[0]) != "" {
@@ -128,7 +129,7 @@ func (s *responseStream) thought(e responseEvent) error {
 func (s *responseStream) arguments(e responseEvent) error {
 	o := s.at(e.OutputIndex)
 	if o == nil || o.kind != "function_call" {
-		return malformed("arguments belong to no call", []byte(e.Delta))
+		return provider.Malformed("arguments belong to no call", []byte(e.Delta))
 	}
 	return s.reply.Append(o.parts[0], e.Delta)
 }

@@ -69,10 +69,10 @@ type responseUsage struct {
 	} `json:"output_tokens_details"`
 }
 
-func (s *responseStream) event(_ string, data []byte) (bool, error) {
+func (s *responseStream) Event(_ string, data []byte) (bool, error) {
 	var e responseEvent
 	if !lenient(data, &e) {
-		return false, malformed("malformed event", data)
+		return false, provider.Malformed("malformed event", data)
 	}
 	switch e.Type {
 	case "response.output_item.added":
@@ -108,7 +108,7 @@ func (s *responseStream) plain(data []byte) (bool, error) {
 // close handles the final response.
 func (s *responseStream) close(r *response) error {
 	if r == nil {
-		return malformed("the final event has no response", nil)
+		return provider.Malformed("the final event has no response", nil)
 	}
 	s.id, s.model = r.ID, r.Model
 	if u := r.Usage; u != nil {
@@ -167,8 +167,8 @@ func (s *responseStream) reason(r *response) content.FinishReason {
 	return content.Completed
 }
 
-// end returns false, because a response must have a final event.
-func (s *responseStream) end() bool { return false }
+// Complete returns false, because a response must have a final event.
+func (s *responseStream) Complete() bool { return false }
 
 func (s *responseStream) finish() (model.Reply, error) {
 	if err := s.reply.CommitAll(); err != nil {

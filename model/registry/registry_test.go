@@ -137,7 +137,7 @@ func TestInvalidNamesAreRejected(t *testing.T) {
 		{"scripted", "", "model scripted: which script? write scripted:FILE"},
 		{"scripted:", "", "model scripted: which script? write scripted:FILE"},
 		{"scripted:none.yaml", "", "model scripted:none.yaml: script none.yaml: no such file or directory"},
-		{"scripted:x.yaml", "replies: 1", "model scripted:x.yaml: script x.yaml:1:10: replies: want a list, not a number"},
+		{"scripted:x.yaml", "replies: 1", "model scripted:x.yaml: script x.yaml:1:10: int was used where sequence is expected"},
 		{"openai", "", "model openai: which model? write openai:MODEL"},
 		{"openai:x", script, "the openai model takes no data"},
 		{"openai:x?max_tokens=many", "", "option max_tokens=many: want a whole number"},

@@ -67,13 +67,8 @@ func newCount(d *dir) (tool.Tool, error) {
 }
 
 func (d *dir) count(ctx context.Context, in countInput) (counted, error) {
-	s, err := d.selection(in.Path, in.Include, in.Exclude)
-	if err != nil {
-		return counted{}, err
-	}
-	s.ignored = in.Ignored
 	out := counted{Files: []fileCount{}}
-	skip, err := d.files(ctx, s, func(name string, r *bufio.Reader, _ int64) error {
+	skip, err := d.files(ctx, selection{in.Path, in.Include, in.Exclude, in.Ignored}, func(name string, r *bufio.Reader, _ int64) error {
 		c, err := measure(r)
 		if err != nil {
 			return err
@@ -91,11 +86,7 @@ func (d *dir) count(ctx context.Context, in countInput) (counted, error) {
 	}
 	out.Binary, out.Unreadable, out.Ignored = skip.binary, skip.unreadable, skip.ignored
 	slices.SortStableFunc(out.Files, in.compare)
-	limit := defaultCounted
-	if in.Limit > 0 {
-		limit = in.Limit
-	}
-	out.Files = out.Files[:min(limit, len(out.Files))]
+	out.Files = out.Files[:min(cmp.Or(in.Limit, defaultCounted), len(out.Files))]
 	return out, nil
 }
 

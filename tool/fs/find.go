@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -38,7 +39,7 @@ func newFind(d *dir) (tool.Tool, error) {
 }
 
 func (d *dir) find(ctx context.Context, in findInput) (string, error) {
-	s, err := d.selection(in.Path, "", "")
+	start, err := d.Rel(in.Path)
 	if err != nil {
 		return "", err
 	}
@@ -46,13 +47,10 @@ func (d *dir) find(ctx context.Context, in findInput) (string, error) {
 	if err != nil {
 		return "", invalid("glob", err)
 	}
-	limit := defaultFound
-	if in.Limit > 0 {
-		limit = in.Limit
-	}
+	limit := cmp.Or(in.Limit, defaultFound)
 	var b strings.Builder
 	seen, found := 0, 0
-	w, err := d.walk(ctx, s.start, in.Ignored, func(name, below string, e fs.DirEntry) error {
+	skip, err := d.walk(ctx, start, in.Ignored, func(name, below string, e fs.DirEntry) error {
 		seen++
 		if in.Type != "" && e.IsDir() != (in.Type == "directory") || !g.match(below) {
 			return nil
@@ -72,7 +70,6 @@ func (d *dir) find(ctx context.Context, in findInput) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	skip := skipped{walked: w}
 	switch {
 	case found == 0:
 		return fmt.Sprintf("nothing matches among %d names%s\n", seen, skip), nil

@@ -2,7 +2,6 @@ package fs
 
 import (
 	"io"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -154,24 +153,4 @@ func translate(pattern string) string {
 		"[:digit:]", "0-9", "[:graph:]", "!-~", "[:lower:]", "a-z", "[:print:]", " -~", "[:punct:]", "!-/:-@\\[-`{-~",
 		"[:space:]", " \t-\r", "[:upper:]", "A-Z", "[:xdigit:]", "0-9a-fA-F",
 	).Replace(pattern)
-}
-
-// walked counts what a walk did not visit.
-type walked struct {
-	unreadable int // directories
-	ignored    int // files and directories that ignore files exclude
-}
-
-// entries wraps visit to count ignored entries instead of visiting them.
-func (g *ignores) entries(w *walked, visit visitFunc) visitFunc {
-	return func(name, below string, e fs.DirEntry) error {
-		if !g.match(name, e.IsDir()) {
-			return visit(name, below, e)
-		}
-		w.ignored++
-		if e.IsDir() {
-			return fs.SkipDir
-		}
-		return nil
-	}
 }

@@ -52,9 +52,9 @@ func (d *dir) read(ctx context.Context, in readInput) (string, error) {
 	}
 	var size int64
 	sum := newSum()
-	err = d.summed(ctx, name, newBuffer(), sum, func(_ string, r *bufio.Reader, n int64) error {
+	err = d.text(ctx, name, newBuffer(), func(_ string, r *bufio.Reader, n int64) error {
 		size = n
-		return eachLine(r, maxReadBytes+1, p.add)
+		return eachLine(bufio.NewReader(io.TeeReader(r, sum)), maxReadBytes+1, p.add)
 	})
 	switch {
 	case err != nil:

@@ -3,6 +3,7 @@ package fs
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -50,21 +51,13 @@ func newSearch(d *dir) (tool.Tool, error) {
 }
 
 func (d *dir) search(ctx context.Context, in searchInput) (string, error) {
-	s, err := d.selection(in.Path, in.Include, in.Exclude)
-	if err != nil {
-		return "", err
-	}
-	s.ignored = in.Ignored
 	re, err := in.compile()
 	if err != nil {
 		return "", err
 	}
-	m := matches{re: re, context: in.Context, left: defaultMatches}
-	if in.Limit > 0 {
-		m.left = in.Limit
-	}
+	m := matches{re: re, context: in.Context, left: cmp.Or(in.Limit, defaultMatches)}
 	searched := 0
-	skip, err := d.files(ctx, s, func(name string, r *bufio.Reader, _ int64) error {
+	skip, err := d.files(ctx, selection{in.Path, in.Include, in.Exclude, in.Ignored}, func(name string, r *bufio.Reader, _ int64) error {
 		searched++
 		return m.file(name, r)
 	})

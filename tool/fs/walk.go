@@ -20,81 +20,11 @@ var errStop = errors.New("stop")
 // visitFunc visits an entry. below is its path relative to the start of the walk.
 type visitFunc func(name, below string, e fs.DirEntry) error
 
-// walk visits everything below start, sorted by name. If start is a file, it visits
-// only that, ignored or not. Without all, it skips what ignore files exclude.
-func (d *dir) walk(ctx context.Context, start string, all bool, visit visitFunc) (w walked, err error) {
-	visitAny := visit
-	if !all {
-		visit = d.ignores().entries(&w, visit)
-	}
-	err = fs.WalkDir(d.FS(), start, func(name string, e fs.DirEntry, err error) error {
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil && name == start:
-			return d.explain(start, err)
-		case err != nil:
-			w.unreadable++
-			return fs.SkipDir
-		case name == start && e.IsDir():
-			return nil
-		case name == start:
-			return visitAny(name, path.Base(name), e)
-		}
-		below := name
-		if start != "." {
-			below = strings.TrimPrefix(name, start+"/")
-		}
-		if err := visit(name, below, e); err != nil {
-			return err
-		}
-		if e.IsDir() && ownedByVCS(e.Name()) {
-			return fs.SkipDir
-		}
-		return nil
-	})
-	if errors.Is(err, errStop) {
-		err = nil
-	}
-	return w, err
-}
-
-// ownedByVCS reports whether a directory belongs to a version control system. Its
-// files are not worth searching.
-func ownedByVCS(name string) bool {
-	return name == ".git" || name == ".hg" || name == ".svn" || name == ".jj"
-}
-
-// selection chooses files below a path.
-type selection struct {
-	start            string
-	include, exclude *glob
-	ignored          bool // include what ignore files exclude
-}
-
-func (d *dir) selection(start, include, exclude string) (selection, error) {
-	var s selection
-	var err error
-	if s.start, err = d.Rel(start); err != nil {
-		return s, err
-	}
-	if s.include, err = parseGlob(include); err != nil {
-		return s, invalid("include", err)
-	}
-	if s.exclude, err = parseGlob(exclude); err != nil {
-		return s, invalid("exclude", err)
-	}
-	return s, nil
-}
-
-func invalid(field string, err error) error {
-	return &tool.Error{Code: tool.CodeInvalidArguments, Message: field + ": " + err.Error()}
-}
-
-// skipped counts selected files that could not be read.
+// skipped counts what a walk left out.
 type skipped struct {
-	walked
-	binary int
+	unreadable int // files and directories
+	ignored    int // files and directories that ignore files exclude
+	binary     int // files
 }
 
 // String returns a suffix for a summary.
@@ -112,38 +42,105 @@ func (s skipped) String() string {
 	return b.String()
 }
 
-// readFunc reads the content of a file of size bytes.
-type readFunc func(name string, r *bufio.Reader, size int64) error
-
-// files calls read for every text file of a selection.
-func (d *dir) files(ctx context.Context, s selection, read readFunc) (skipped, error) {
-	var skip skipped
-	buffer := newBuffer()
-	w, err := d.walk(ctx, s.start, s.ignored, func(name, below string, e fs.DirEntry) error {
-		if s.exclude != nil && s.exclude.match(below) {
+// walk visits everything below start, sorted by name. If start is a file, it visits
+// only that, ignored or not. Without all, it skips what ignore files exclude.
+func (d *dir) walk(ctx context.Context, start string, all bool, visit visitFunc) (skip skipped, err error) {
+	ignores := d.ignores()
+	err = fs.WalkDir(d.FS(), start, func(name string, e fs.DirEntry, err error) error {
+		below, inside := strings.TrimPrefix(name, start+"/"), name != start
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && !inside:
+			return d.explain(start, err)
+		case err != nil:
+			skip.unreadable++
+			return fs.SkipDir
+		case !inside && e.IsDir():
+			return nil
+		case !inside:
+			below = path.Base(name)
+		case !all && ignores.match(name, e.IsDir()):
+			skip.ignored++
 			if e.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		if !e.Type().IsRegular() || s.include != nil && !s.include.match(below) {
-			return nil
+		if err := visit(name, below, e); err != nil {
+			return err
 		}
-		err := d.text(ctx, name, buffer, read)
-		if e, ok := errors.AsType[*tool.Error](err); ok {
-			if e.Code == CodeBinary {
-				skip.binary++
-			} else {
-				skip.unreadable++
+		if e.IsDir() && ownedByVCS(e.Name()) {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	return skip, err
+}
+
+// ownedByVCS reports whether a directory belongs to a version control system. Its
+// files are not worth searching.
+func ownedByVCS(name string) bool {
+	return name == ".git" || name == ".hg" || name == ".svn" || name == ".jj"
+}
+
+// selection chooses files below a path.
+type selection struct {
+	path, include, exclude string
+	ignored                bool // include what ignore files exclude
+}
+
+func invalid(field string, err error) error {
+	return &tool.Error{Code: tool.CodeInvalidArguments, Message: field + ": " + err.Error()}
+}
+
+// files calls read for every text file of a selection.
+func (d *dir) files(ctx context.Context, s selection, read readFunc) (skipped, error) {
+	start, err := d.Rel(s.path)
+	if err != nil {
+		return skipped{}, err
+	}
+	include, err := parseGlob(s.include)
+	if err != nil {
+		return skipped{}, invalid("include", err)
+	}
+	exclude, err := parseGlob(s.exclude)
+	if err != nil {
+		return skipped{}, invalid("exclude", err)
+	}
+	buffer, binary, unreadable := newBuffer(), 0, 0
+	skip, err := d.walk(ctx, start, s.ignored, func(name, below string, e fs.DirEntry) error {
+		if exclude != nil && exclude.match(below) {
+			if e.IsDir() {
+				return fs.SkipDir
 			}
 			return nil
 		}
-		return err
+		if !e.Type().IsRegular() || include != nil && !include.match(below) {
+			return nil
+		}
+		err := d.text(ctx, name, buffer, read)
+		problem, ok := errors.AsType[*tool.Error](err)
+		switch {
+		case !ok:
+			return err
+		case problem.Code == CodeBinary:
+			binary++
+		default:
+			unreadable++
+		}
+		return nil
 	})
-	skip.unreadable += w.unreadable
-	skip.ignored = w.ignored
+	skip.binary += binary
+	skip.unreadable += unreadable
 	return skip, err
 }
+
+// readFunc reads the content of a file of size bytes.
+type readFunc func(name string, r *bufio.Reader, size int64) error
 
 // binaryProbe is how many bytes decide whether a file is text.
 const binaryProbe = 8000
@@ -153,11 +150,6 @@ func newBuffer() *bufio.Reader { return bufio.NewReaderSize(nil, 64<<10) }
 // text reads a text file through buffer. A problem with the file becomes a
 // [tool.Error]; other errors from read are returned unchanged.
 func (d *dir) text(ctx context.Context, name string, buffer *bufio.Reader, read readFunc) error {
-	return d.summed(ctx, name, buffer, io.Discard, read)
-}
-
-// summed is text and also writes what it reads to sum.
-func (d *dir) summed(ctx context.Context, name string, buffer *bufio.Reader, sum io.Writer, read readFunc) error {
 	info, err := d.regular(name)
 	if err != nil {
 		return err
@@ -167,17 +159,13 @@ func (d *dir) summed(ctx context.Context, name string, buffer *bufio.Reader, sum
 		return d.explain(name, err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	source := &source{ctx: ctx, r: io.TeeReader(f, sum)}
+	source := &source{ctx: ctx, r: f}
 	buffer.Reset(source)
 	probe, _ := buffer.Peek(binaryProbe) // source keeps the error
 	if bytes.IndexByte(probe, 0) >= 0 {
 		return tool.Failure(CodeBinary, "%s is a binary file of %d bytes, not text", show(name), info.Size())
 	}
-	err = read(name, buffer, info.Size())
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case source.err != nil:
+	if err = read(name, buffer, info.Size()); source.err != nil && ctx.Err() == nil {
 		return d.explain(name, source.err)
 	}
 	return err

@@ -1,0 +1,134 @@
+package fetch
+
+import (
+	"bytes"
+	"encoding/json"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// contentType returns the type that the server states, or detects it.
+func contentType(resp *http.Response, body []byte) string {
+	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err == nil {
+		return kind
+	}
+	if len(body) == 0 {
+		return ""
+	}
+	kind, _, _ = mime.ParseMediaType(http.DetectContentType(body))
+	return kind
+}
+
+// readable returns the body as text for a model, and a note on what was changed.
+func readable(body []byte, kind string, raw, cut bool) (text, note string) {
+	switch {
+	case len(body) == 0:
+		return "", ""
+	case !textual(kind, body):
+		return "", "not text, so it is not shown"
+	case isJSON(kind) && !cut:
+		var b bytes.Buffer
+		if laidOut(body, 2*len(body)) && json.Indent(&b, body, "", " ") == nil && b.Len() < 2*len(body) {
+			return b.String(), ""
+		}
+	case isHTML(kind) && !raw:
+		return textOf(body), "shown without its markup"
+	}
+	return strings.ToValidUTF8(string(body), "\uFFFD"), ""
+}
+
+func isJSON(kind string) bool {
+	return kind == "application/json" || strings.HasSuffix(kind, "+json")
+}
+
+func isHTML(kind string) bool { return kind == "text/html" || kind == "application/xhtml+xml" }
+
+// laidOut reports whether indented JSON fits in room. Deeply nested JSON could grow
+// thousands of times.
+func laidOut(body []byte, room int) bool {
+	level, quoted := 0, false
+	for i := 0; i < len(body) && room >= 0; i++ {
+		room--
+		switch c := body[i]; {
+		case quoted && c == '\\':
+			i++
+			room--
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			level++
+			room -= level + 1
+		case c == ']' || c == '}':
+			level--
+			room -= level + 1
+		case c == ',':
+			room -= level + 1
+		}
+	}
+	return room >= 0
+}
+
+// textual reports whether a body is text, by its type and its content.
+func textual(kind string, body []byte) bool {
+	if bytes.IndexByte(body[:min(len(body), 8000)], 0) >= 0 {
+		return false
+	}
+	return textKind(kind) || kind == "application/octet-stream" && utf8.Valid(body)
+}
+
+// textKind reports whether a content type is text.
+func textKind(kind string) bool {
+	known := []string{
+		"application/xml", "application/xhtml+xml", "application/javascript", "application/ecmascript", "application/yaml",
+		"application/toml", "application/x-ndjson", "application/sql", "application/x-sh",
+	}
+	return strings.HasPrefix(kind, "text/") || isJSON(kind) || strings.HasSuffix(kind, "+xml") || slices.Contains(known, kind)
+}
+
+// viewable reports whether a model can view a kind of content directly.
+func viewable(kind string) bool {
+	switch m := content.Modality(kind); m {
+	case "image", "audio", "video":
+		return kind != "image/svg+xml" // SVG is text
+	}
+	return kind == "application/pdf"
+}
+
+// decoded converts text to UTF-8 from the charset of its byte order mark, else the one
+// that the server states, else, for HTML, the one that the page states or that browsers
+// assume. Other content is returned unchanged.
+func decoded(body []byte, kind, header string, cut bool) []byte {
+	if !textKind(kind) {
+		return body
+	}
+	look := body[:min(len(body), utf8.UTFMax)] // room for a byte order mark
+	if isHTML(kind) {
+		look = body
+	}
+	from, _, certain := charset.DetermineEncoding(look, header)
+	if certain || isHTML(kind) && !valid(body, cut) {
+		if text, err := from.NewDecoder().Bytes(body); err == nil {
+			body = text
+		}
+	}
+	return bytes.TrimPrefix(body, []byte("\uFEFF"))
+}
+
+// valid reports whether a body is UTF-8, except for a last character that was cut.
+func valid(body []byte, cut bool) bool {
+	for n := 1; cut && n < min(len(body), utf8.UTFMax); n++ {
+		if utf8.Valid(body[:len(body)-n]) {
+			return true
+		}
+	}
+	return utf8.Valid(body)
+}

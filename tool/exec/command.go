@@ -101,7 +101,7 @@ func readInput(raw json.RawMessage) (values, error) {
 		return v, nil
 	}
 	if err := json.Unmarshal(raw, &v); err != nil {
-		return nil, &tool.Error{Code: tool.CodeInvalidArguments, Message: err.Error()}
+		return nil, invalid("%v", err)
 	}
 	return v, nil
 }
@@ -177,5 +177,5 @@ func (m *manifest) input(in values, raw json.RawMessage) []byte {
 }
 
 func invalid(format string, args ...any) error {
-	return &tool.Error{Code: tool.CodeInvalidArguments, Message: fmt.Sprintf(format, args...)}
+	return tool.Failure(tool.CodeInvalidArguments, format, args...)
 }

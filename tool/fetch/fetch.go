@@ -174,7 +174,7 @@ type fetcher struct {
 
 func (f *fetcher) fetch(ctx context.Context, c tool.Call, in input) (tool.Output, error) {
 	bad := func(format string, args ...any) (tool.Output, error) {
-		return tool.Output{}, &tool.Error{Code: tool.CodeInvalidArguments, Message: fmt.Sprintf(format, args...)}
+		return tool.Output{}, tool.Failure(tool.CodeInvalidArguments, format, args...)
 	}
 	u, err := url.Parse(in.URL)
 	switch {
@@ -221,7 +221,7 @@ func (f *fetcher) explain(ctx, limited context.Context, u *url.URL, err error) e
 func (f *fetcher) exchange(ctx context.Context, c tool.Call, in input, u *url.URL) (tool.Output, error) {
 	req, err := http.NewRequestWithContext(ctx, in.method(), u.String(), strings.NewReader(in.Body))
 	if err != nil {
-		return tool.Output{}, &tool.Error{Code: tool.CodeInvalidArguments, Message: "url: " + err.Error()}
+		return tool.Output{}, tool.Failure(tool.CodeInvalidArguments, "url: %v", err)
 	}
 	if in.Body == "" {
 		req.Body, req.ContentLength = http.NoBody, 0

@@ -94,7 +94,7 @@ type selection struct {
 }
 
 func invalid(field string, err error) error {
-	return &tool.Error{Code: tool.CodeInvalidArguments, Message: field + ": " + err.Error()}
+	return tool.Failure(tool.CodeInvalidArguments, "%s: %v", field, err)
 }
 
 // files calls read for every text file of a selection.

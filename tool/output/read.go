@@ -50,7 +50,7 @@ func read(ctx context.Context, store Store, c tool.Call, in readInput) (string, 
 	if in.Search != "" {
 		re, err := regexp.Compile(in.Search)
 		if err != nil {
-			return "", &tool.Error{Code: tool.CodeInvalidArguments, Message: fmt.Sprintf("search: %v", err)}
+			return "", tool.Failure(tool.CodeInvalidArguments, "search: %v", err)
 		}
 		found = search{re: re, from: in.Offset}
 		into = &found
@@ -63,7 +63,7 @@ func read(ctx context.Context, store Store, c tool.Call, in readInput) (string, 
 	case err != nil:
 		return "", err
 	case in.Offset >= whole.size && in.Offset > 0:
-		return "", &tool.Error{Code: tool.CodeInvalidArguments, Message: fmt.Sprintf("offset: is %d, but the output has %d bytes", in.Offset, whole.size)}
+		return "", tool.Failure(tool.CodeInvalidArguments, "offset: is %d, but the output has %d bytes", in.Offset, whole.size)
 	case in.Search != "":
 		return found.answer(), nil
 	}

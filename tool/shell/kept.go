@@ -117,7 +117,7 @@ func variable(name string) bool {
 // checkShell checks the arguments for kept shells.
 func (in input) checkShell() error {
 	bad := func(format string, args ...any) error {
-		return &tool.Error{Code: tool.CodeInvalidArguments, Message: fmt.Sprintf(format, args...)}
+		return tool.Failure(tool.CodeInvalidArguments, format, args...)
 	}
 	if in.Shell == "" {
 		if in.End {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
@@ -45,9 +44,11 @@ func (p process) run(ctx context.Context) (tool.Output, error) {
 	start := time.Now()
 	limited, cancel := context.WithTimeoutCause(ctx, p.opts.Timeout, errTimeout)
 	defer cancel()
-	out := &sink{spool: p.call.Spool(p.opts.MaxOutput)}
-	defer out.spool.Close()
-	state, err := p.wait(limited, out)
+	out := p.call.Spool(p.opts.MaxOutput)
+	defer out.Close()
+	state, err := procgroup.Run(limited, procgroup.Command{
+		Path: p.path, Args: p.argv, Dir: p.dir, Env: p.env, Output: &sink{spool: out, progress: p.call.Progress}, Grace: p.opts.Grace,
+	})
 	if err != nil {
 		return tool.Output{}, notStarted(p.argv[0], err)
 	}
@@ -56,13 +57,13 @@ func (p process) run(ctx context.Context) (tool.Output, error) {
 	case ctx.Err() != nil:
 		return tool.Output{}, context.Cause(ctx)
 	default:
-		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; %s", p.opts.Timeout, outputUntil(out.spool.Part(ctx).Text))
+		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; %s", p.opts.Timeout, outputUntil(out.Part(ctx).Text))
 	}
-	e := exit{Code: state.ExitCode(), Duration: time.Since(start).Milliseconds(), Cut: out.spool.Cut()}
+	e := exit{Code: state.ExitCode(), Duration: time.Since(start).Milliseconds(), Cut: out.Cut()}
 	if !state.Exited() {
 		e.Signal = strings.TrimPrefix(state.String(), "signal: ")
 	}
-	return report(out.spool.Part(ctx).Text, e, state)
+	return report(out.Part(ctx).Text, e, state)
 }
 
 func outputUntil(text string) string {
@@ -88,69 +89,26 @@ func report(text string, e exit, state *os.ProcessState) (tool.Output, error) {
 	return tool.Output{Parts: []content.Part{content.TextPart(text), content.StructuredPart(raw)}}, nil
 }
 
-// wait runs the command until its whole group has ended and reports progress
-// meanwhile.
-func (p process) wait(ctx context.Context, out *sink) (*os.ProcessState, error) {
-	ended, watched := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(watched)
-		p.watch(out, ended)
-	}()
-	defer func() {
-		close(ended)
-		<-watched
-	}()
-	return procgroup.Run(ctx, procgroup.Command{
-		Path: p.path, Args: p.argv, Dir: p.dir, Env: p.env, Output: out, Grace: p.opts.Grace,
-	})
-}
-
-// watch reports the last line of output from time to time.
-func (p process) watch(out *sink, ended <-chan struct{}) {
-	tick := time.NewTicker(p.opts.Progress)
-	defer tick.Stop()
-	reported := ""
-	for {
-		select {
-		case <-ended:
-			return
-		case <-tick.C:
-			if line := out.lastLine(); line != "" && line != reported {
-				reported = line
-				p.call.Progress(line, 0)
-			}
-		}
-	}
+// sink receives the output of a command and reports its last line as progress.
+type sink struct {
+	spool    *tool.Spool
+	progress func(text string, share float64) // limits how often it reports
+	last     []byte                           // the latest bytes
 }
 
 // lastLineRoom is how much of the latest output is searched for its last line.
 const lastLineRoom = 500
 
-// sink receives the output of a command.
-type sink struct {
-	mu    sync.Mutex
-	spool *tool.Spool
-	last  []byte // the latest bytes
-}
-
 // Write takes all of b.
 func (s *sink) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.last = append(s.last, b[max(0, len(b)-lastLineRoom):]...)
 	s.last = append(s.last[:0], s.last[max(0, len(s.last)-lastLineRoom):]...)
-	return s.spool.Write(b)
-}
-
-// lastLine returns the last line that is not blank.
-func (s *sink) lastLine() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	lines := bytes.FieldsFunc(s.last, func(r rune) bool { return r == '\n' || r == '\r' })
 	for _, line := range slices.Backward(lines) {
-		if line := bytes.TrimSpace(line); len(line) > 0 {
-			return string(line)
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			s.progress(string(line), 0)
+			break
 		}
 	}
-	return ""
+	return s.spool.Write(b)
 }

@@ -56,7 +56,6 @@ type Options struct {
 	MaxTimeout time.Duration // longest that a command may ask for; zero: 10 min, or Timeout if that is longer
 	MaxOutput  int           // bytes of output that a result shows; zero: 1 MiB less room for notes
 	Grace      time.Duration // from SIGTERM to SIGKILL; zero: 2 s
-	Progress   time.Duration // how often to report the last line of output; zero: 500 ms
 
 	Shells    int           // how many shells are kept; one more evicts the least recently used; zero: none
 	ShellIdle time.Duration // how long an unused shell is kept; zero: 30 min
@@ -74,7 +73,6 @@ func (o Options) withDefaults() Options {
 	set(&o.Timeout, 2*time.Minute)
 	set(&o.MaxTimeout, max(10*time.Minute, o.Timeout))
 	set(&o.Grace, 2*time.Second)
-	set(&o.Progress, 500*time.Millisecond)
 	set(&o.ShellIdle, 30*time.Minute)
 	if o.MaxOutput <= 0 {
 		o.MaxOutput = 1<<20 - 4096 // leaves room for notes in a result
@@ -181,7 +179,9 @@ func (in input) command() []string {
 }
 
 func (in input) check() error {
-	bad := func(text string) error { return &tool.Error{Code: tool.CodeInvalidArguments, Message: text} }
+	bad := func(format string, args ...any) error {
+		return tool.Failure(tool.CodeInvalidArguments, format, args...)
+	}
 	switch argv := in.command(); {
 	case in.Script != "" && len(in.Argv) > 0:
 		return bad("argv, script: give one of them, not both")
@@ -197,7 +197,7 @@ func (in input) check() error {
 	}
 	for key, value := range in.Env {
 		if key == "" || strings.Contains(key, "=") || hasNUL(key) || hasNUL(value) {
-			return bad(fmt.Sprintf("env: %q is not a variable name, or its value contains a NUL character", key))
+			return bad("env: %q is not a variable name, or its value contains a NUL character", key)
 		}
 	}
 	return nil

@@ -392,7 +392,7 @@ func TestProcessOfAnotherSessionIsNotWaitedFor(t *testing.T) {
 
 func TestProgressReportsTheLastLine(t *testing.T) {
 	t.Parallel()
-	x, root := newShell(t, shell.Options{Progress: 5 * time.Millisecond})
+	x, root := newShell(t, shell.Options{})
 	raw, err := json.Marshal(args{"script": `
 for step in one two three; do
 	printf 'working\n\n%s\r\n\n' $step

@@ -13,27 +13,43 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/blob"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
 // Collected is the result of a collection of blobs.
 type Collected struct {
-	Blobs   int    // that were there
-	Removed int    // that nothing references; with dry, that would be removed
+	Blobs   int    // that were stored
+	Removed int    // that nothing references; in a dry run, that would be removed
 	Bytes   uint64 // of the removed ones
 	Young   int    // that nothing references, but that are within the grace period
 	Parts   int    // of blobs that were not completely stored or removed
 }
 
 // Collect removes the blobs that nothing has referenced for the grace period: no message of the
-// cell names them, and no payload that is a blob itself. A name counts anywhere, also in text.
-// grace is how long a writer may take between storing a blob and naming it in a message. With dry
-// nothing is removed.
+// cell names them, and no payload that is itself a blob. A name counts anywhere, even in text. grace
+// is how long a writer may take between storing a blob and naming it in a message. A dry run removes
+// nothing.
 func (c *Cell) Collect(ctx context.Context, grace time.Duration, dry bool) (Collected, error) {
-	found, err := c.collect(ctx, time.Now().Add(-grace), dry)
-	if err != nil {
-		return found, fmt.Errorf("collect blobs: %w", err)
+	x := collection{cell: c, before: time.Now().Add(-grace), dry: dry, taken: make(map[string]bool)}
+	err := x.mark(ctx)
+	if err == nil {
+		err = x.sweep(ctx)
 	}
-	return found, nil
+	if err != nil {
+		return x.out, fmt.Errorf("collect blobs: %w", err)
+	}
+	return x.out, nil
+}
+
+// collection is one run of Collect: it marks the blobs that something references, and removes the
+// rest.
+type collection struct {
+	cell   *Cell
+	before time.Time // younger ones stay
+	dry    bool
+	blobs  map[string]*kept
+	taken  map[string]bool // chunks of blobs that stay, even if other blobs claim them
+	out    Collected
 }
 
 // kept is a blob according to its descriptions.
@@ -41,7 +57,7 @@ type kept struct {
 	name    string
 	size    uint64
 	chunks  []string // of each description that counts
-	first   uint64   // position of the first description
+	first   uint64   // sequence of the first description
 	last    uint64   // and of the last one
 	at      time.Time
 	retired bool // by the last description
@@ -49,27 +65,7 @@ type kept struct {
 	read    bool // as a payload
 }
 
-func (c *Cell) collect(ctx context.Context, before time.Time, dry bool) (Collected, error) {
-	blobs, err := c.blobMetas(ctx)
-	if err != nil {
-		return Collected{}, err
-	}
-	m := marker{cell: c, blobs: blobs}
-	if err := m.all(ctx); err != nil {
-		return Collected{}, err
-	}
-	sw := sweep{cell: c, before: before, dry: dry, taken: make(map[string]bool)}
-	for _, b := range blobs {
-		if b.live || !b.at.Before(before) {
-			for _, id := range b.chunks {
-				sw.taken[id] = true
-			}
-		}
-	}
-	return sw.run(ctx, blobs)
-}
-
-// blobMetas returns all blobs by name: if one were missing, its chunks would count as unused.
+// blobMetas returns all blobs by name. It must not miss one, or its chunks would count as unused.
 func (c *Cell) blobMetas(ctx context.Context) (map[string]*kept, error) {
 	n := c.names
 	out := make(map[string]*kept)
@@ -105,55 +101,156 @@ func (b *kept) note(m api.Message) {
 	b.chunks = append(b.chunks, meta.NUID)
 }
 
-// sweep removes the blobs that were not marked.
-type sweep struct {
-	cell   *Cell
-	before time.Time // what is younger stays
-	dry    bool
-	taken  map[string]bool // chunks of blobs that stay, even if other blobs claim them
-	out    Collected
-}
-
-func (c *sweep) run(ctx context.Context, blobs map[string]*kept) (Collected, error) {
-	c.out.Blobs = len(blobs)
-	for _, b := range blobs {
-		var err error
-		switch young := !b.at.Before(c.before); {
-		case b.live:
-			err = c.tidy(ctx, b)
-		case young && !b.retired:
-			c.out.Young++
-		case !young:
-			err = c.remove(ctx, b)
+// mark marks the blobs that messages name.
+func (x *collection) mark(ctx context.Context) (err error) {
+	if x.blobs, err = x.cell.blobMetas(ctx); err != nil {
+		return err
+	}
+	for _, r := range x.cell.names.mayName() {
+		read := x.cell.api.All
+		if !r.config.AllowDirect {
+			read = x.cell.api.AllFromLeader
 		}
-		if err != nil {
-			return c.out, err
+		for msg, err := range read(ctx, r.Stream, ">", 0) {
+			if err == nil {
+				err = x.message(ctx, r.Name, msg)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
-	return c.out, c.parts(ctx, blobs)
+	return nil
+}
+
+// mayName returns the streams whose messages may name blobs, in the order in which names move:
+// schedules before the commands that they send, and journals last.
+func (n names) mayName() []Row {
+	on := []string{"SCHEDULES"}
+	for _, h := range headers() {
+		if h.name == layout.HeaderBlob {
+			on = append(on, h.on...)
+		}
+	}
+	rows := slices.DeleteFunc(Topology(n.NS, Config{}), func(r Row) bool { return !slices.Contains(on, r.Name) })
+	order := map[string]int{"SCHEDULES": -1, "JOURNAL": 1}
+	slices.SortStableFunc(rows, func(a, b Row) int { return order[a.Name] - order[b.Name] })
+	return rows
+}
+
+// message marks what a message names, and what its payload names if that is a blob. A snapshot
+// names nothing that its journal does not.
+func (x *collection) message(ctx context.Context, from string, msg api.Message) error {
+	scan := nameScanner{found: x.name}
+	_, _ = scan.Write(msg.Data) // never fails
+	b := x.blobs[msg.Header.Get(layout.HeaderBlob)]
+	if b == nil {
+		return nil
+	}
+	b.live = true
+	if b.read || from == "SNAPSHOTS" {
+		return nil
+	}
+	b.read = true
+	err := x.cell.blobs.CopyTo(ctx, b.name, &nameScanner{found: x.name})
+	if errors.Is(err, blob.ErrMissing) {
+		return nil // readers of the message get the error
+	}
+	return err
+}
+
+func (x *collection) name(name []byte) {
+	if b := x.blobs[string(name)]; b != nil {
+		b.live = true
+	}
+}
+
+// digestLen is the length of a blob's name.
+const digestLen = 64
+
+func notHex(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }
+
+// nameScanner finds everything in the bytes written to it that may be the name of a blob.
+type nameScanner struct {
+	found func(name []byte)
+	run   []byte // the last hexadecimal digits, at most digestLen
+}
+
+// Write implements io.Writer and never fails.
+func (s *nameScanner) Write(p []byte) (int, error) {
+	for _, c := range p {
+		if notHex(rune(c)) {
+			s.run = s.run[:0]
+			continue
+		}
+		if len(s.run) == digestLen {
+			copy(s.run, s.run[1:])
+			s.run = s.run[:digestLen-1]
+		}
+		if s.run = append(s.run, c); len(s.run) == digestLen {
+			s.found(s.run)
+		}
+	}
+	return len(p), nil
+}
+
+// sweep removes the blobs that are not marked.
+func (x *collection) sweep(ctx context.Context) error {
+	x.out.Blobs = len(x.blobs)
+	for _, b := range x.blobs {
+		for _, id := range b.chunks {
+			x.taken[id] = x.taken[id] || b.live || x.young(b)
+		}
+	}
+	for _, b := range x.blobs {
+		var err error
+		switch {
+		case b.live:
+			err = x.tidy(ctx, b)
+		case !x.young(b):
+			err = x.remove(ctx, b)
+		case !b.retired:
+			x.out.Young++
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return x.parts(ctx)
+}
+
+func (x *collection) young(b *kept) bool { return !b.at.Before(x.before) }
+
+// purge deletes the messages on a subject before a sequence; 0 means all. In a dry run it does
+// nothing.
+func (x *collection) purge(ctx context.Context, subject string, before uint64) error {
+	if x.dry {
+		return nil
+	}
+	return x.cell.api.Purge(ctx, x.cell.names.BlobStream(), subject, before)
 }
 
 // tidy deletes repeated descriptions of a blob.
-func (c *sweep) tidy(ctx context.Context, b *kept) error {
-	if b.last == b.first || len(b.chunks) != 1 || b.retired || c.dry {
+func (x *collection) tidy(ctx context.Context, b *kept) error {
+	if b.last == b.first || len(b.chunks) != 1 || b.retired {
 		return nil
 	}
-	return c.cell.api.Purge(ctx, c.cell.names.BlobStream(), c.cell.names.BlobMeta(b.name), b.last)
+	return x.purge(ctx, x.cell.names.BlobMeta(b.name), b.last)
 }
 
-func (c *sweep) remove(ctx context.Context, b *kept) error {
-	if c.dry {
-		c.out.Removed, c.out.Bytes = c.out.Removed+1, c.out.Bytes+b.size
-		return nil
+func (x *collection) remove(ctx context.Context, b *kept) error {
+	var chunks []string
+	if !x.dry {
+		var gone bool
+		var err error
+		if chunks, gone, err = x.cell.blobs.Retire(ctx, b.name, b.last); err != nil || !gone {
+			return err
+		}
 	}
-	chunks, gone, err := c.cell.blobs.Retire(ctx, b.name, b.last)
-	if err != nil || !gone {
-		return err
-	}
-	c.out.Removed, c.out.Bytes = c.out.Removed+1, c.out.Bytes+b.size
+	x.out.Removed, x.out.Bytes = x.out.Removed+1, x.out.Bytes+b.size
 	for _, id := range chunks {
-		if content.IsToken(id) && !c.taken[id] {
-			if err := c.cell.api.Purge(ctx, c.cell.names.BlobStream(), c.cell.names.BlobChunks(id), 0); err != nil {
+		if content.IsToken(id) && !x.taken[id] {
+			if err := x.purge(ctx, x.cell.names.BlobChunks(id), 0); err != nil {
 				return err
 			}
 		}
@@ -163,35 +260,25 @@ func (c *sweep) remove(ctx context.Context, b *kept) error {
 
 // parts removes chunks that no description names: their writer was killed or lost a race, or a
 // removal was interrupted.
-func (c *sweep) parts(ctx context.Context, blobs map[string]*kept) error {
-	n := c.cell.names
-	subjects, err := c.cell.api.Subjects(ctx, n.BlobStream(), n.BlobChunks("*"))
+func (x *collection) parts(ctx context.Context) error {
+	n := x.cell.names
+	subjects, err := x.cell.api.Subjects(ctx, n.BlobStream(), n.BlobChunks("*"))
 	if err != nil {
 		return err
 	}
-	named := make(map[string]bool)
-	for _, b := range blobs {
-		for _, id := range b.chunks {
-			named[id] = true
-		}
-	}
 	for subject := range subjects {
-		id := strings.TrimPrefix(subject, n.BlobChunks(""))
-		if named[id] {
+		if _, named := x.taken[strings.TrimPrefix(subject, n.BlobChunks(""))]; named {
 			continue
 		}
-		m, err := c.cell.api.Last(ctx, n.BlobStream(), subject)
-		if errors.Is(err, api.ErrNoMessage) || err == nil && !m.Time.Before(c.before) {
+		m, err := x.cell.api.Last(ctx, n.BlobStream(), subject)
+		if errors.Is(err, api.ErrNoMessage) || err == nil && !m.Time.Before(x.before) {
 			continue
+		}
+		if err == nil {
+			x.out.Parts++
+			err = x.purge(ctx, subject, 0)
 		}
 		if err != nil {
-			return err
-		}
-		c.out.Parts++
-		if c.dry {
-			continue
-		}
-		if err := c.cell.api.Purge(ctx, n.BlobStream(), subject, 0); err != nil {
 			return err
 		}
 	}

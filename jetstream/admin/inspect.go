@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +16,8 @@ import (
 
 const apiConsumerList = "$JS.API.CONSUMER.LIST."
 
-// inspectTries is how often a description is requested. A server that does not answer may not be
-// permitted to, which a caller wants to know soon.
+// inspectTries is how often a description is requested. A missing answer may mean a missing
+// permission, so there are few retries.
 const inspectTries = 2
 
 // A copy always lags a little while there are writes, and reports every second.
@@ -37,7 +35,7 @@ type Inspection struct {
 type StreamState struct {
 	Name   string // in this project, for example JOURNAL
 	Stream string
-	Err    error // api.ErrNotProvisioned: it is missing, with an *OverlapError as the reason; else why nothing is known
+	Err    error // api.ErrNotProvisioned: it is missing, perhaps with an *OverlapError; else why nothing is known
 
 	Differences []Difference // from what Provision creates, except storage and replicas
 	Memory      bool
@@ -48,16 +46,16 @@ type StreamState struct {
 	Clock Clock // of the leader
 }
 
-// Lag is a copy that is far behind or silent.
+// Lag is a copy that lags far or is silent.
 type Lag struct {
 	Server  string
 	Offline bool
-	Entries uint64 // that it is behind
+	Entries uint64 // that it lacks
 }
 
 // Clock compares a clock with that of this machine.
 type Clock struct {
-	Ahead  time.Duration // of this machine; negative: behind
+	Ahead  time.Duration // of this machine; negative: this machine is ahead
 	Within time.Duration // the error bound
 }
 
@@ -79,19 +77,13 @@ type ConsumerState struct {
 
 // Inspect describes all streams of the cell and compares them with what Provision creates. It
 // changes nothing. Its only error is ErrNoJetStream; other failures are in the StreamStates. With
-// roles it looks only at the streams that these may look at.
+// roles it covers only the streams that these may describe.
 func (c *Cell) Inspect(ctx context.Context, as ...Role) (Inspection, error) {
-	rows := c.names.visible(as)
-	out := Inspection{Streams: make([]StreamState, len(rows))}
-	err := api.ForEach(slices.Collect(indices(len(rows))), func(i int) error {
-		out.Streams[i] = c.inspectStream(ctx, rows[i])
-		if api.IsNoJetStream(out.Streams[i].Err) {
-			return out.Streams[i].Err
+	out := Inspection{Streams: api.Together(c.names.visible(as), func(r Row) StreamState { return c.inspectStream(ctx, r) })}
+	for _, s := range out.Streams {
+		if api.IsNoJetStream(s.Err) {
+			return out, fmt.Errorf("inspect %s: %w", c.names.NS, s.Err)
 		}
-		return nil
-	})
-	if err != nil {
-		return out, fmt.Errorf("inspect %s: %w", c.names.NS, err)
 	}
 	return out, nil
 }
@@ -101,26 +93,14 @@ func (c *Cell) InspectConsumers(ctx context.Context) []ConsumerState {
 	return append(c.inspectConsumers(ctx, c.names.RunStream()), c.inspectConsumers(ctx, c.names.TasksStream())...)
 }
 
-func indices(n int) func(func(int) bool) {
-	return func(yield func(int) bool) {
-		for i := range n {
-			if !yield(i) {
-				return
-			}
-		}
-	}
-}
-
 func (c *Cell) inspectStream(ctx context.Context, r Row) StreamState {
 	s := StreamState{Name: r.Name, Stream: r.Stream}
 	data, clock, err := c.describe(ctx, api.StreamInfo+r.Stream, nil)
 	switch {
 	case api.IsNoStream(err):
 		s.Err = fmt.Errorf("%w: stream %s is missing", api.ErrNotProvisioned, r.Stream)
-		if p, err := c.provisioner(); err == nil {
-			if overlap := p.overlap(ctx, r); overlap != nil {
-				s.Err = fmt.Errorf("%w: %w", s.Err, overlap)
-			}
+		if overlap := c.overlap(ctx, r); overlap != nil {
+			s.Err = fmt.Errorf("%w: %w", s.Err, overlap)
 		}
 		return s
 	case err != nil:
@@ -132,16 +112,16 @@ func (c *Cell) inspectStream(ctx context.Context, r Row) StreamState {
 		s.Err = fmt.Errorf("description of stream %s: %w", r.Stream, err)
 		return s
 	}
-	s.Differences = slices.DeleteFunc(differences(r.Stream, streamSettings(info.Config), streamSettings(r.config)), func(d Difference) bool {
-		return d.Setting == "storage" || d.Setting == "num_replicas"
-	})
+	o := r.object()
+	o.free = []string{"storage", "num_replicas"}
+	s.Differences = o.differences(streamSettings(info.Config))
 	s.Memory, s.Replicas = info.Config.Storage == jetstream.MemoryStorage, max(info.Config.Replicas, 1)
 	s.Clock = clock.at(info.TimeStamp)
 	s.placed(info.Cluster, c.nc.ConnectedServerName())
 	return s
 }
 
-// placed records where the copies are; a server without a cluster does not tell.
+// placed records where the copies are. A server without a cluster does not report it.
 func (s *StreamState) placed(cl *jetstream.ClusterInfo, connected string) {
 	if cl == nil {
 		s.Servers = []string{connected}
@@ -165,12 +145,12 @@ func (a asked) at(server time.Time) Clock {
 	return Clock{Ahead: server.Sub(a.sent.Add(half)), Within: half}
 }
 
-// unknownPause is how long a newly elected leader of the servers may take to learn which streams
-// exist.
+// unknownPause is how long a newly elected leader of the cluster may take to learn about existing
+// streams.
 const unknownPause = 300 * time.Millisecond
 
-// surely asks again, a little later, if there is no such stream: a new leader of the servers may
-// say so about existing ones.
+// surely asks again after a pause if there is no such stream: a new leader of the cluster may not know
+// it yet.
 func surely(ctx context.Context, ask func() error) error {
 	err := ask()
 	if !api.IsNoStream(err) {
@@ -236,7 +216,7 @@ func stateOf(info jetstream.ConsumerInfo, d durable) ConsumerState {
 	}
 	return ConsumerState{
 		Stream: d.stream, Name: info.Name, Queue: queue,
-		Differences: d.differences(info.Config),
+		Differences: d.object().differences(consumerSettings(info.Config)),
 		Paused:      info.Paused, Pulls: info.NumWaiting, Waiting: info.NumPending,
 		Held: info.NumAckPending, MaxHeld: max(info.Config.MaxAckPending, 0), Delivered: info.Delivered.Stream,
 	}
@@ -264,8 +244,8 @@ func (c *Cell) consumers(ctx context.Context, stream string) ([]jetstream.Consum
 	}
 }
 
-// Unreadable tries the requests that reading sessions takes, without any effect, and returns the
-// errors of those that failed, by subject. A server does not answer what it does not permit.
+// Unreadable tries the requests that read sessions, without any effect, and returns the errors of
+// those that failed, by subject.
 func (c *Cell) Unreadable(ctx context.Context) map[string]error {
 	n := c.names
 	none := []byte(`{"last_by_subj":"` + n.NS + `.nothing"}`)
@@ -274,16 +254,15 @@ func (c *Cell) Unreadable(ctx context.Context) map[string]error {
 		api.DirectGet + n.JournalStream(), api.DirectGet + n.Nodes().Stream(), api.DirectGet + n.Catalog().Stream(),
 		n.Probe("none"),
 	}
-	failed := make([]error, len(subjects))
-	_ = api.ForEach(slices.Collect(indices(len(subjects))), func(i int) error {
-		_, _, err := c.describe(ctx, subjects[i], none)
-		if !api.IsNotFound(err) && !api.IsNoStream(err) && !api.IsNoResponders(err) && !errors.Is(err, api.ErrNoMessage) {
-			failed[i] = err
+	errs := api.Together(subjects, func(subject string) error {
+		_, _, err := c.describe(ctx, subject, none)
+		if api.IsNotFound(err) || api.IsNoStream(err) || api.IsNoResponders(err) {
+			return nil
 		}
-		return nil
-	}) // the errors are in failed
+		return err
+	})
 	out := make(map[string]error)
-	for i, err := range failed {
+	for i, err := range errs {
 		if err != nil {
 			out[subjects[i]] = err
 		}

@@ -73,7 +73,7 @@ func TestADeletedSessionLeavesItsTombstone(t *testing.T) {
 			must(t, c.api.Purge(t.Context(), c.names.TasksStream(), c.names.Task("*", "s", "*"), 0))
 		}},
 		{"killed in the journal", func(t *testing.T, c *Cell) {
-			must(t, c.clearBeside(t.Context(), "s"))
+			must(t, c.clearExceptJournal(t.Context(), "s"))
 			m, err := c.api.Next(t.Context(), c.names.JournalStream(), c.names.Journal("s"), 0)
 			must(t, err)
 			must(t, c.api.Purge(t.Context(), c.names.JournalStream(), c.names.Journal("s"), m.Seq+1))

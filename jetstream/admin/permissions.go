@@ -11,8 +11,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// Permissions is everything that a user may do: the subjects that it may publish and subscribe to.
-// Responses allows one reply to each request, on any subject.
+// Permissions are the subjects that a user may publish and subscribe to. Responses allows one reply to
+// each request, on any subject.
 type Permissions struct {
 	Publish   []string
 	Subscribe []string
@@ -23,8 +23,8 @@ type Permissions struct {
 type Grant struct {
 	Namespace string // "": DefaultNamespace
 	Roles     []Role // one or more
-	Queue     string // of a worker, which gets permissions for one queue
-	Inbox     string // prefix of replies to this user, which others must not be able to subscribe to
+	Queue     string // of a worker, which gets permissions for one queue only
+	Inbox     string // prefix of replies to this user; no other user may subscribe to it
 }
 
 // ErrBadGrant is returned for an invalid grant. Correct it.
@@ -35,9 +35,8 @@ func Grantable() []Role {
 	return []Role{RoleClient, RoleApprover, RoleDriver, RoleWorker, RoleObserver, RoleScheduler, RoleKeeper, RoleProvisioner}
 }
 
-// PermissionsOf returns what the code of the roles needs in a cell, as far as NATS can tell
-// subjects apart: the subjects that they write and hear according to the table, and the requests
-// to the server's API with which they read streams.
+// PermissionsOf returns the permissions that the code of the roles needs in a cell: the subjects that
+// they write and hear according to Subjects, and the requests to the server's API that read streams.
 func PermissionsOf(g Grant) (Permissions, error) {
 	ns, err := g.check()
 	if err != nil {
@@ -106,107 +105,97 @@ func wildcard(row string, role Role, queue string) string {
 	return strings.Join(tokens, ".")
 }
 
-// tidy sorts subjects and removes duplicates.
-func tidy(subjects []string) []string {
-	slices.Sort(subjects)
-	return slices.Compact(subjects)
+// tidy sorts a list and removes duplicates.
+func tidy(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
-// Requests to the API for one stream, by purpose.
-const (
-	toLook   = api.StreamInfo // also lists the subjects of the stream
-	toRead   = api.MsgGet     // from the leader
-	toScan   = api.DirectGet  // from any replica
-	toPurge  = api.StreamPurge
-	toDelete = api.MsgDelete
-)
+// streamRequests returns the requests to the server's API about streams that each role's code makes:
+// look describes a stream and lists its subjects, read asks its leader for a message, scan asks any
+// replica for many, purge deletes messages. The subjects of a stream are in the body of a request,
+// so a user who may read one subject may read all of them.
+func streamRequests() []streamRequest {
+	return []streamRequest{
+		{RoleClient, "look read scan", "JOURNAL"},
+		{RoleClient, "look read", "AGENTS"},
+		{RoleClient, "read", "SNAPSHOTS"},
+		{RoleClient, "scan", "APPROVALS DEAD CATALOG"},
+		{RoleClient, "read scan", "BLOBS"},
+		{RoleApprover, "look read scan", "JOURNAL"},
+		{RoleApprover, "read", "SNAPSHOTS"},
+		{RoleApprover, "scan", "APPROVALS DEAD"},
+		{RoleApprover, "read scan", "BLOBS"},
+		{RoleObserver, "look read scan", "JOURNAL"},
+		{RoleObserver, "read scan", "BLOBS"},
+		{RoleWorker, "read", "CATALOG"},
+		{RoleWorker, "read scan", "BLOBS"},
+		{RoleDriver, "look read", "INBOX TIMERS RUN TASKS SCHEDULES SNAPSHOTS APPROVALS DEAD AGENTS MEMORY"},
+		{RoleDriver, "look read scan", "JOURNAL NODES BLOBS"},
+		{RoleDriver, "look", "CATALOG"},
+		{RoleDriver, "purge", "INBOX TIMERS SCHEDULES BLOBS"},
+		{RoleScheduler, "look read purge", "SCHEDULES"},
+		{RoleKeeper, "look", "JOURNAL APPROVALS DEAD BLOBS"},
+		{RoleKeeper, "read", "BLOBS"},
+		{RoleKeeper, "scan", "JOURNAL SNAPSHOTS BLOBS"},
+		{RoleProvisioner, "read", "AGENTS"},
+	}
+}
 
-// requests returns the subjects of the API that a role's code publishes to. The subjects of a
-// stream are in the body of a request, so a user that may read one may read all of them.
+type streamRequest struct {
+	role           Role
+	verbs, streams string // separated by spaces
+}
+
+// requests returns the subjects of the server's API that a role's code publishes to.
 func (n names) requests(role Role, queue string) []string {
-	var (
-		journal   = n.JournalStream()
-		inbox     = n.InboxStream()
-		timers    = n.TimersStream()
-		run       = n.RunStream()
-		schedules = n.SchedulesStream()
-		tasks     = n.TasksStream()
-		catalog   = n.Catalog().Stream()
-		nodes     = n.Nodes().Stream()
-		snapshots = n.Snapshots().Stream()
-		approvals = n.Approvals().Stream()
-		dead      = n.Dead().Stream()
-		agents    = n.Agents().Stream()
-		memory    = n.Memory().Stream()
-		blobs     = n.BlobStream()
-	)
-	switch role {
-	case RoleProvisioner:
-		return append(n.maintenance(), toRead+agents)
-	case RoleScheduler:
-		return each([]string{toLook, toRead, toPurge}, schedules)
-	case RoleKeeper:
-		out := append(each([]string{toPurge}, n.keeps()...), each([]string{toRead}, n.mayName()...)...)
-		out = append(out, each([]string{toScan}, journal, snapshots)...)
-		out = append(out, each([]string{toLook}, approvals, dead)...)
-		return append(out, toLook+journal, toLook+blobs, toRead+blobs, toScan+blobs)
-	default:
-	}
-	out := each([]string{toRead, toScan}, blobs) // every role reads large payloads
-	switch role {
-	case RoleClient:
-		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
-		out = append(out, each([]string{toLook, toRead}, agents)...)
-		out = append(out, each([]string{toRead}, snapshots)...)
-		out = append(out, each([]string{toScan}, approvals, dead, catalog)...)
-	case RoleApprover:
-		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
-		out = append(out, each([]string{toRead}, snapshots)...)
-		out = append(out, each([]string{toScan}, approvals, dead)...)
-	case RoleObserver:
-		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
-	case RoleWorker:
-		out = append(out, each([]string{toRead}, catalog)...)
-		out = append(out, claims(tasks, n.QueueConsumer(queue))...)
-	case RoleDriver:
-		out = append(out, each([]string{toLook, toRead}, inbox, timers, run, tasks, schedules, snapshots, approvals, dead, agents, memory)...)
-		out = append(out, each([]string{toLook, toRead, toScan}, journal)...)
-		out = append(out, each([]string{toLook, toRead, toScan}, nodes)...)
-		out = append(out, each([]string{toLook}, catalog, blobs)...)
-		out = append(out, each([]string{toPurge}, inbox, timers, schedules, blobs)...)
-		out = append(out, toDelete+tasks, api.ConsumerInfo+tasks+".*")
-		out = append(out, claims(run, n.RunConsumer())...)
-		out = append(out, watches(catalog, n.Catalog().Key(layout.OfferKeys+"*"))...)
-	case RoleProvisioner, RoleScheduler, RoleKeeper, RoleServer:
-	}
-	return out
-}
-
-func each(requests []string, streams ...string) []string {
+	verbs := map[string]string{"look": api.StreamInfo, "read": api.MsgGet, "scan": api.DirectGet, "purge": api.StreamPurge}
 	var out []string
-	for _, s := range streams {
-		for _, r := range requests {
-			out = append(out, r+s)
+	for _, r := range streamRequests() {
+		for _, stream := range strings.Fields(r.streams) {
+			for _, verb := range strings.Fields(r.verbs) {
+				if r.role == role {
+					out = append(out, verbs[verb]+n.stream(stream))
+				}
+			}
 		}
 	}
+	switch role {
+	case RoleProvisioner:
+		out = append(out, n.maintenance()...)
+	case RoleKeeper:
+		for _, stream := range n.purged() {
+			out = append(out, api.StreamPurge+stream)
+		}
+		for _, r := range n.mayName() {
+			out = append(out, api.MsgGet+r.Stream)
+		}
+	case RoleWorker:
+		out = append(out, claims(n.TasksStream(), n.QueueConsumer(queue))...)
+	case RoleDriver:
+		out = append(out, api.MsgDelete+n.TasksStream(), api.ConsumerInfo+n.TasksStream()+".*")
+		out = append(out, claims(n.RunStream(), n.RunConsumer())...)
+		out = append(out, watches(n.Catalog().Stream(), n.Catalog().Key(layout.OfferKeys+"*"))...)
+	default:
+	}
 	return out
 }
 
-// claims returns what pulling from a durable consumer takes. Answers to deliveries have two forms:
-// the newer one names the server's domain and account.
+// claims returns the subjects for pulling from a durable consumer. Answers to deliveries have two
+// forms: the newer one names the server's domain and account.
 func claims(stream, consumer string) []string {
 	of := stream + "." + consumer
 	return []string{api.ConsumerInfo + of, api.MsgNext + of, api.AckPrefix + of + ".>", api.AckPrefix + "*.*." + of + ".>"}
 }
 
-// watches returns what following the keys of a bucket with the client's watcher takes: a consumer
-// that it creates and deletes, and flow control, again in two forms.
+// watches returns the subjects for following keys of a bucket with the client's watcher: it creates
+// and deletes a consumer, and answers flow control, again in two forms.
 func watches(stream, keys string) []string {
 	const create, drop, pace = "$JS.API.CONSUMER.CREATE.", "$JS.API.CONSUMER.DELETE.", "$JS.FC."
 	return []string{create + stream + ".*." + keys, drop + stream + ".*", pace + stream + ".>", pace + "*.*." + stream + ".>"}
 }
 
-// maintenance returns what creating and maintaining the cell takes.
+// maintenance returns the subjects for creating and maintaining the cell.
 func (n names) maintenance() []string {
 	out := []string{"$JS.API.STREAM.NAMES"}
 	for _, r := range Topology(n.NS, Config{}) {
@@ -220,7 +209,7 @@ func (n names) maintenance() []string {
 	return out
 }
 
-// Conf returns p in the syntax of nats-server's configuration files, as a user's permissions.
+// Conf returns p in the syntax of nats-server's configuration files.
 func (p Permissions) Conf() string {
 	var b strings.Builder
 	b.WriteString("permissions: {\n")
@@ -241,7 +230,7 @@ func (p Permissions) Conf() string {
 	return b.String()
 }
 
-// Allowed returns the roles whose permissions allow what was denied to a user of the cell.
+// Allowed returns the roles that have the permission that a user of the cell lacked.
 func (c *Cell) Allowed(d *api.DeniedError) []Role {
 	return slices.DeleteFunc(Grantable(), func(r Role) bool {
 		publish, hear := c.names.grant(r, "*")

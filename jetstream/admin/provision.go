@@ -14,14 +14,59 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// createTimeout bounds one attempt to create one thing, which a cluster has to agree on.
+// createTimeout bounds one attempt to create one object, which a cluster has to agree on.
 const createTimeout = 5 * time.Second
 
+// object is a stream or a durable consumer of a cell.
+type object struct {
+	name   string // of a consumer: the stream's, " > ", and its own
+	stream string
+	want   []setting
+	free   []string // settings that may have any value
+
+	fetch  func(context.Context, jetstream.JetStream) ([]setting, error)
+	create func(context.Context, jetstream.JetStream) error
+}
+
+func (r Row) object() object {
+	return object{
+		name: r.Stream, stream: r.Stream, want: streamSettings(r.config),
+		fetch: func(ctx context.Context, js jetstream.JetStream) ([]setting, error) {
+			s, err := js.Stream(ctx, r.Stream)
+			if err != nil {
+				return nil, err //nolint:wrapcheck // compare names the object
+			}
+			return streamSettings(s.CachedInfo().Config), nil
+		},
+		create: func(ctx context.Context, js jetstream.JetStream) error {
+			_, err := js.CreateStream(ctx, r.config)
+			return err //nolint:wrapcheck // create names the object
+		},
+	}
+}
+
+func (d durable) object() object {
+	return object{
+		name: d.String(), stream: d.stream, want: consumerSettings(d.config), free: d.free,
+		fetch: func(ctx context.Context, js jetstream.JetStream) ([]setting, error) {
+			c, err := js.Consumer(ctx, d.stream, d.config.Durable)
+			if err != nil {
+				return nil, err //nolint:wrapcheck // compare names the object
+			}
+			return consumerSettings(c.CachedInfo().Config), nil
+		},
+		create: func(ctx context.Context, js jetstream.JetStream) error {
+			_, err := js.CreateConsumer(ctx, d.stream, d.config)
+			return err //nolint:wrapcheck // create names the object
+		},
+	}
+}
+
 // Provision creates the missing streams, buckets and consumers of the cell. It may be called any
-// number of times, also by several processes at once. It never alters what exists: if settings
-// differ, nothing is created and Provision returns a *MismatchError that lists every difference.
-// It returns an *OverlapError if another stream has a subject of the cell, and ErrNoJetStream if
-// the server has no JetStream.
+// number of times, also by several processes at once. It never changes what exists: if settings
+// differ, it creates nothing and returns a *MismatchError that lists every difference. It returns an
+// *OverlapError if another stream has a subject of the cell, and ErrNoJetStream if the server has no
+// JetStream.
 func (c *Cell) Provision(ctx context.Context, cfg Config) error {
 	if err := c.provision(ctx, cfg); err != nil {
 		return fmt.Errorf("provision %s: %w", c.names.NS, err)
@@ -33,48 +78,37 @@ func (c *Cell) provision(ctx context.Context, cfg Config) error {
 	if err := cfg.validate(); err != nil {
 		return err
 	}
-	p, err := c.provisioner()
-	if err != nil {
-		return err
-	}
 	rows := Topology(c.names.NS, cfg)
-	if err := joinErrors(api.Together(rows, func(r Row) error { return p.compare(ctx, r) })); err != nil {
-		return err
-	}
-	if err := joinErrors(api.Together(rows, func(r Row) error { return p.createStream(ctx, r) })); err != nil {
-		return err
-	}
 	var consumers []durable
 	for _, r := range rows {
 		consumers = append(consumers, r.consumers...)
 	}
-	return joinErrors(api.Together(consumers, func(d durable) error { return p.createConsumer(ctx, d) }))
+	err := joinErrors(api.Together(rows, func(r Row) error { return c.compareRow(ctx, r) }))
+	if err == nil {
+		err = joinErrors(api.Together(rows, func(r Row) error { return c.createStream(ctx, r) }))
+	}
+	if err == nil {
+		err = joinErrors(api.Together(consumers, func(d durable) error { return c.create(ctx, d.object()) }))
+	}
+	return err
 }
 
-// EnsureQueue creates the queue unless it exists. Settings of q that are not zero must then be
-// those of the queue, else it returns a *MismatchError.
+// EnsureQueue creates the queue unless it exists. Settings of q that are not zero must then be those
+// of the queue, or EnsureQueue returns a *MismatchError.
 func (c *Cell) EnsureQueue(ctx context.Context, q QueueConfig) error {
-	if err := c.ensureQueue(ctx, q); err != nil {
+	err := q.validate()
+	if err == nil {
+		err = c.create(ctx, c.names.queue(q).object())
+	}
+	if err != nil {
 		return fmt.Errorf("queue %s of %s: %w", q.Name, c.names.NS, err)
 	}
 	return nil
 }
 
-func (c *Cell) ensureQueue(ctx context.Context, q QueueConfig) error {
-	if err := q.validate(); err != nil {
-		return err
-	}
-	p, err := c.provisioner()
-	if err != nil {
-		return err
-	}
-	return p.createConsumer(ctx, c.names.queue(q))
-}
-
-// Check reports whether everything exists that Provision creates, except queues. It returns
-// ErrNotProvisioned with the names of what is missing, or ErrNoJetStream. It looks at names
-// only, not at settings, and retries while servers elect a leader. With roles it looks only at
-// the streams that these may look at.
+// Check returns ErrNotProvisioned, with the names of the missing streams and consumers, unless
+// everything exists that Provision creates; it ignores queues and all settings. It retries while
+// servers elect a leader. With roles it covers only the streams that these may describe.
 func (c *Cell) Check(ctx context.Context, as ...Role) error {
 	var mu sync.Mutex
 	var missing []string
@@ -111,8 +145,7 @@ func (c *Cell) Check(ctx context.Context, as ...Role) error {
 	return nil
 }
 
-// visible returns the streams that a user with the roles may look at. Without roles nothing is
-// known of the user, and all count.
+// visible returns the streams that a user with the roles may describe; without roles, all.
 func (n names) visible(as []Role) []Row {
 	return slices.DeleteFunc(Topology(n.NS, Config{}), func(r Row) bool {
 		may := func(role Role) bool { return slices.Contains(n.requests(role, ""), api.StreamInfo+r.Stream) }
@@ -120,41 +153,57 @@ func (n names) visible(as []Role) []Row {
 	})
 }
 
-// provisioner creates streams and consumers, and compares those that exist.
-type provisioner struct {
-	js jetstream.JetStream
-}
-
-func (c *Cell) provisioner() (provisioner, error) {
-	js, err := jetstream.New(c.nc)
-	return provisioner{js}, err //nolint:wrapcheck // Provision names itself
-}
-
-// compare verifies that a stream and its consumers are as they should be, as far as they exist,
+// compareRow verifies that a stream and its consumers have the right settings, as far as they exist,
 // and that the missing ones can be created.
-func (p provisioner) compare(ctx context.Context, r Row) error {
-	err := api.Patiently(ctx, func(ctx context.Context) error { return noJetStream(p.compareStream(ctx, r)) })
+func (c *Cell) compareRow(ctx context.Context, r Row) error {
+	err := c.compare(ctx, r.object())
 	_, differs := errors.AsType[*MismatchError](err)
 	switch {
 	case api.IsNoStream(err):
-		return p.overlap(ctx, r)
+		return c.overlap(ctx, r)
 	case err != nil && !differs:
 		return err
 	}
 	errs := []error{err}
 	for _, d := range r.consumers {
-		err := api.Patiently(ctx, func(ctx context.Context) error { return noJetStream(p.compareConsumer(ctx, d)) })
-		if !api.IsNoConsumer(err) {
+		if err := c.compare(ctx, d.object()); !api.IsNoConsumer(err) {
 			errs = append(errs, err)
 		}
 	}
 	return joinErrors(errs)
 }
 
+// compare returns a *MismatchError if an object has other settings.
+func (c *Cell) compare(ctx context.Context, o object) error {
+	var have []setting
+	err := api.Patiently(ctx, func(ctx context.Context) (err error) {
+		have, err = o.fetch(ctx, c.js)
+		return noJetStream(err)
+	})
+	if err != nil {
+		return fmt.Errorf("compare %s: %w", o.name, err)
+	}
+	if d := o.differences(have); len(d) > 0 {
+		return &MismatchError{Differences: d}
+	}
+	return nil
+}
+
+// differences compares the settings of an object with those that it should have.
+func (o object) differences(have []setting) []Difference {
+	var out []Difference
+	for i, w := range o.want {
+		if have[i] != w && !slices.Contains(o.free, w.Name) {
+			out = append(out, Difference{Object: o.name, Setting: w.Name, Have: have[i].Value, Want: w.Value})
+		}
+	}
+	return out
+}
+
 // overlap returns an *OverlapError if another stream has a subject of r.
-func (p provisioner) overlap(ctx context.Context, r Row) error {
-	for _, subject := range r.Subjects {
-		list := p.js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+func (c *Cell) overlap(ctx context.Context, r Row) error {
+	for _, subject := range r.config.Subjects {
+		list := c.js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
 		for name := range list.Name() {
 			if name != r.Stream {
 				return &OverlapError{Stream: r.Stream, Subject: subject, Other: name}
@@ -167,71 +216,31 @@ func (p provisioner) overlap(ctx context.Context, r Row) error {
 	return nil
 }
 
-// createStream creates a stream or finds one with the same settings. For the server, creating an
-// equal stream again succeeds.
-func (p provisioner) createStream(ctx context.Context, r Row) error {
-	err := create(ctx, func(ctx context.Context) error {
-		_, err := p.js.CreateStream(ctx, r.config)
-		return err //nolint:wrapcheck // wrapped below
-	})
-	switch {
-	case api.IsNameInUse(err):
-		return p.compareStream(ctx, r)
-	case api.IsOverlap(err):
-		if other := p.overlap(ctx, r); other != nil {
+func (c *Cell) createStream(ctx context.Context, r Row) error {
+	err := c.create(ctx, r.object())
+	if api.IsOverlap(err) {
+		if other := c.overlap(ctx, r); other != nil {
 			return other
 		}
-		fallthrough
-	case err != nil:
-		return fmt.Errorf("create stream %s: %w", r.Stream, err)
 	}
-	return nil
+	return err
 }
 
-func (p provisioner) compareStream(ctx context.Context, r Row) error {
-	stream, err := p.js.Stream(ctx, r.Stream)
-	if err != nil {
-		return fmt.Errorf("compare stream %s: %w", r.Stream, err)
-	}
-	have := stream.CachedInfo().Config
-	if d := differences(r.Stream, streamSettings(have), streamSettings(r.config)); len(d) > 0 {
-		return &MismatchError{Differences: d}
-	}
-	return nil
-}
-
-// createConsumer creates a durable consumer or finds one with the same settings.
-func (p provisioner) createConsumer(ctx context.Context, d durable) error {
-	err := create(ctx, func(ctx context.Context) error {
-		_, err := p.js.CreateConsumer(ctx, d.stream, d.config)
-		return err //nolint:wrapcheck // wrapped below
+// create creates an object or finds one with the same settings. For the server, creating an equal
+// object again succeeds.
+func (c *Cell) create(ctx context.Context, o object) error {
+	err := api.Patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, createTimeout)
+		defer cancel()
+		return noJetStream(o.create(ctx, c.js))
 	})
 	switch {
 	case api.IsNameInUse(err):
-		return p.compareConsumer(ctx, d)
+		return c.compare(ctx, o)
 	case api.IsNoStream(err):
-		return fmt.Errorf("%w: stream %s is missing", api.ErrNotProvisioned, d.stream)
+		return fmt.Errorf("%w: stream %s is missing", api.ErrNotProvisioned, o.stream)
 	case err != nil:
-		return fmt.Errorf("create consumer %s: %w", d, err)
+		return fmt.Errorf("create %s: %w", o.name, err)
 	}
 	return nil
-}
-
-func (p provisioner) compareConsumer(ctx context.Context, d durable) error {
-	consumer, err := p.js.Consumer(ctx, d.stream, d.config.Durable)
-	if err != nil {
-		return fmt.Errorf("compare consumer %s: %w", d, err)
-	}
-	if diff := d.differences(consumer.CachedInfo().Config); len(diff) > 0 {
-		return &MismatchError{Differences: diff}
-	}
-	return nil
-}
-
-func create(ctx context.Context, do func(context.Context) error) error {
-	return api.Patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, createTimeout)
-		defer cancel()
-		return noJetStream(do(ctx))
-	})
 }

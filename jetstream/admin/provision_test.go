@@ -49,15 +49,15 @@ func checkStream(t *testing.T, c *Cell, row Row) {
 	t.Helper()
 	stream, err := jsOf(t, c).Stream(t.Context(), row.Stream)
 	must(t, err)
-	if d := differences(row.Stream, streamSettings(stream.CachedInfo().Config), streamSettings(row.config)); len(d) > 0 {
+	if d := row.object().differences(streamSettings(stream.CachedInfo().Config)); len(d) > 0 {
 		t.Errorf("as created: %+v", d)
 	}
 	var have, want []string
 	for info := range stream.ListConsumers(t.Context()).Info() {
 		have = append(have, info.Name)
 	}
-	for _, consumer := range row.Consumers {
-		want = append(want, consumer.Name)
+	for _, d := range row.consumers {
+		want = append(want, d.config.Durable)
 	}
 	slices.Sort(have)
 	if slices.Sort(want); !slices.Equal(have, want) {
@@ -137,9 +137,7 @@ func TestProvisionNamesTheStreamThatHasItsSubjects(t *testing.T) {
 		if want := (OverlapError{c.names.InboxStream(), c.names.AllCmds(), "THEIRS"}); !ok || *o != want {
 			t.Errorf("Provision = %v, want %v", err, &want)
 		}
-		p, err := c.provisioner()
-		must(t, err)
-		err = p.createStream(t.Context(), Topology(c.names.NS, Config{Memory: true})[1]) // as if it came meanwhile
+		err = c.createStream(t.Context(), Topology(c.names.NS, Config{Memory: true})[1]) // as if it came meanwhile
 		if _, ok := errors.AsType[*OverlapError](err); !ok {
 			t.Errorf("createStream = %v", err)
 		}
@@ -319,7 +317,7 @@ func serveNoResponders(conn net.Conn) {
 // differences are reported by name.
 func TestSettingsAreAllDistinct(t *testing.T) {
 	t.Parallel()
-	for _, settings := range [][]Setting{streamSettings(jetstream.StreamConfig{}), consumerSettings(jetstream.ConsumerConfig{})} {
+	for _, settings := range [][]setting{streamSettings(jetstream.StreamConfig{}), consumerSettings(jetstream.ConsumerConfig{})} {
 		seen := map[string]bool{}
 		for _, s := range settings {
 			if seen[s.Name] {

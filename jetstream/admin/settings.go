@@ -8,19 +8,19 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Setting is one setting of a stream or a consumer, named as in the server's API.
-type Setting struct {
+// setting is one setting of a stream or a consumer, named as in the server's API.
+type setting struct {
 	Name  string
 	Value string
 }
 
 // String renders s as name=value.
-func (s Setting) String() string { return s.Name + "=" + s.Value }
+func (s setting) String() string { return s.Name + "=" + s.Value }
 
 // streamSettings returns the settings that matter to a cell. Others, such as placement and
 // description, are the operator's choice.
-func streamSettings(c jetstream.StreamConfig) []Setting {
-	return []Setting{
+func streamSettings(c jetstream.StreamConfig) []setting {
+	return []setting{
 		{"subjects", strings.Join(slices.Sorted(slices.Values(c.Subjects)), " ")},
 		{"retention", strings.ToLower(c.Retention.String())},
 		{"storage", strings.ToLower(c.Storage.String())},
@@ -52,8 +52,8 @@ func streamSettings(c jetstream.StreamConfig) []Setting {
 	}
 }
 
-func consumerSettings(c jetstream.ConsumerConfig) []Setting {
-	return []Setting{
+func consumerSettings(c jetstream.ConsumerConfig) []setting {
+	return []setting{
 		{"filter_subject", strings.Join(append(c.FilterSubjects, c.FilterSubject), " ")},
 		{"deliver_policy", c.DeliverPolicy.String()},
 		{"ack_policy", strings.TrimPrefix(strings.ToLower(c.AckPolicy.String()), "ack")},
@@ -88,21 +88,4 @@ func transformSetting(t *jetstream.SubjectTransformConfig) string {
 		return "none"
 	}
 	return t.Source + " to " + t.Destination
-}
-
-// differences compares two lists of the same settings.
-func differences(object string, have, want []Setting) []Difference {
-	var out []Difference
-	for i, w := range want {
-		if have[i] != w {
-			out = append(out, Difference{Object: object, Setting: w.Name, Have: have[i].Value, Want: w.Value})
-		}
-	}
-	return out
-}
-
-// differences compares a consumer with d.
-func (d durable) differences(have jetstream.ConsumerConfig) []Difference {
-	out := differences(d.String(), consumerSettings(have), consumerSettings(d.config))
-	return slices.DeleteFunc(out, func(x Difference) bool { return slices.Contains(d.free, x.Setting) })
 }

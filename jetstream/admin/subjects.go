@@ -11,7 +11,7 @@ import (
 // role.
 type Role string
 
-// The roles. Server is NATS itself: only it may publish what it writes.
+// The roles. RoleServer is NATS itself.
 const (
 	RoleClient   Role = "client"   // opens sessions, sends input, cancels
 	RoleApprover Role = "approver" // decides approvals
@@ -28,13 +28,13 @@ const (
 // SubjectRow describes a subject. Its variable tokens are written like <session>.
 type SubjectRow struct {
 	Subject string
-	Kept    string // the stream, by its Row.Name; "" for core NATS, which stores nothing
+	Kept    string // the Row.Name of the stream that stores it; "": none
 	Writers []Role
 	Readers []Role
 }
 
-// Subjects returns every subject of a cell and the roles that use it. Permissions are generated
-// from it, and subjects.md is compared with it.
+// Subjects returns every subject of a cell and the roles that use it. Permissions follow from it, and
+// a test compares it with subjects.md.
 func Subjects(namespace string) []SubjectRow {
 	const session, id, queue, place, node = "<session>", "<id>", "<queue>", "<place>", "<node>"
 	var (
@@ -93,17 +93,16 @@ func Subjects(namespace string) []SubjectRow {
 	}
 }
 
-// HeaderRow describes a header and the streams whose messages may have it.
-type HeaderRow struct {
-	Name string
-	On   []string // by Row.Name
+// headerRow describes a header and the streams whose messages may have it.
+type headerRow struct {
+	name string
+	on   []string // by Row.Name
 }
 
-// Headers returns the headers that messages of a cell carry, except those that NATS adds when it
-// delivers them.
-func Headers() []HeaderRow {
+// headers returns the headers of a cell's messages, except those that NATS adds on delivery.
+func headers() []headerRow {
 	journal := []string{"JOURNAL"}
-	return []HeaderRow{
+	return []headerRow{
 		{layout.HeaderGuard, []string{"JOURNAL", "CATALOG", "APPROVALS", "DEAD", "SCHEDULES", "BLOBS"}},
 		{layout.HeaderSeq, journal},
 		{layout.HeaderHash, journal},

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -11,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// Config is the layout of a cell. The zero value is one copy of everything, on disk, and no task
+// Config is the layout of a cell. The zero value means one copy of everything, on disk, and no task
 // queues.
 type Config struct {
 	Memory   bool          // keep everything in memory instead of on disk
@@ -50,33 +49,21 @@ func (q QueueConfig) validate() error {
 	return nil
 }
 
-// Row describes one stream of a cell, as Provision creates it.
+// Row is one stream of a cell, as Provision creates it.
 type Row struct {
-	Name      string // in this project, for example JOURNAL
-	Stream    string // on the server
-	Subjects  []string
-	Live      string    // where the server publishes copies of stored messages; "" for nowhere
-	Settings  []Setting // those that are neither the server's default nor set by Config
-	Consumers []ConsumerRow
+	Name   string // in this project, for example JOURNAL
+	Stream string // on the server
 
 	config    jetstream.StreamConfig
 	consumers []durable
 }
 
-// ConsumerRow describes a durable consumer of a stream.
-type ConsumerRow struct {
-	Name     string
-	Filter   string // "" for all subjects of the stream
-	Settings []Setting
-}
-
-// Topology returns the streams of a cell, buckets included. It is what Provision creates, and
-// what subjects.md is compared with.
+// Topology returns the streams that Provision creates, buckets included.
 func Topology(namespace string, cfg Config) []Row {
 	n := names{layout.New(namespace)}
 	var rows []Row
 	for _, s := range n.Streams() {
-		r := Row{Name: s.Name, Stream: s.Config.Name, Subjects: s.Config.Subjects, config: s.Config}
+		r := Row{Name: s.Name, Stream: s.Config.Name, config: s.Config}
 		r.config.Replicas = max(cfg.Replicas, 1)
 		r.config.Storage = jetstream.FileStorage
 		if cfg.Memory {
@@ -90,32 +77,9 @@ func Topology(namespace string, cfg Config) []Row {
 				r.consumers = append(r.consumers, n.queue(q))
 			}
 		}
-		r.describe()
 		rows = append(rows, r)
 	}
 	return rows
-}
-
-// describe fills in what follows from the configurations.
-func (r *Row) describe() {
-	if r.config.RePublish != nil {
-		r.Live = r.config.RePublish.Destination
-	}
-	defaults := streamSettings(jetstream.StreamConfig{})
-	for i, s := range streamSettings(r.config) {
-		if s != defaults[i] && !slices.Contains([]string{"subjects", "republish", "storage", "num_replicas"}, s.Name) {
-			r.Settings = append(r.Settings, s)
-		}
-	}
-	for _, d := range r.consumers {
-		row := ConsumerRow{Name: d.config.Durable, Filter: d.config.FilterSubject}
-		for _, s := range consumerSettings(d.config) {
-			if s.Name != "filter_subject" {
-				row.Settings = append(row.Settings, s)
-			}
-		}
-		r.Consumers = append(r.Consumers, row)
-	}
 }
 
 // durable is a consumer of a stream.

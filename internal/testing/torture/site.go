@@ -156,13 +156,8 @@ func (g *site) stepdowns() []string {
 		case "JOURNAL", "INBOX", "RUN", "TASKS", "TIMERS":
 			out = append(out, "STREAM.LEADER.STEPDOWN."+row.Stream)
 		}
-		for _, c := range row.Consumers {
-			if row.Name == "RUN" {
-				out = append(out, "CONSUMER.LEADER.STEPDOWN."+row.Stream+"."+c.Name)
-			}
-			if row.Name == "TASKS" {
-				out = append(out, "CONSUMER.LEADER.STEPDOWN."+row.Stream+".q_"+queueName)
-			}
+		if consumer := map[string]string{"RUN": "drivers", "TASKS": "q_" + queueName}[row.Name]; consumer != "" {
+			out = append(out, "CONSUMER.LEADER.STEPDOWN."+row.Stream+"."+consumer)
 		}
 	}
 	return out

@@ -201,20 +201,19 @@ func Promptly(ctx context.Context, do func(context.Context) error) error {
 	return Patiently(ctx, do)
 }
 
-// Together calls do for all items at once, so that their requests are pipelined, and returns
-// the errors by item.
-func Together[T any](items []T, do func(T) error) []error {
-	errs := make([]error, len(items))
+// Together calls do for all items at once, so that their requests are pipelined, and returns the
+// results in the order of the items.
+func Together[T, R any](items []T, do func(T) R) []R {
+	out := make([]R, len(items))
 	var wg sync.WaitGroup
 	for i, item := range items {
-		wg.Go(func() { errs[i] = do(item) })
+		wg.Go(func() { out[i] = do(item) })
 	}
 	wg.Wait()
-	return errs
+	return out
 }
 
-// ForEach is Together for callers that need only the first error: all of them tend to have
-// one reason.
+// ForEach is Together for callers that need only the first error.
 func ForEach[T any](items []T, do func(T) error) error {
 	for _, err := range Together(items, do) {
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 
@@ -121,29 +122,23 @@ func (c *Cell) sendEnvelope(ctx context.Context, msg *nats.Msg, env commands.Env
 	return seq, err
 }
 
-// laneRead is the part of a read that concerns one lane.
-type laneRead struct {
-	from  events.Cursor
-	found []Message
-}
-
-// Read returns the commands after the cursors, which name each lane at most once, lane by lane
-// and in order: first asks, then decisions, reports and timers. It asks the leaders, so it
-// includes everything that was acknowledged before. Of a long lane it returns the first part.
+// Read returns the commands after the cursors, which name each lane at most once, lane by lane and
+// in order: first asks, then decisions, reports and timers. It asks the leaders, so it includes
+// everything that was acknowledged before. Of a long lane it returns the first part.
 func (i *Inbox) Read(ctx context.Context, s content.SessionID, cursors []events.Cursor) ([]Message, error) {
-	var reads []*laneRead
-	for _, lane := range lanes() {
-		reads = append(reads, &laneRead{from: events.Cursor{Lane: lane, Seq: cursorOf(cursors, lane)}})
+	type result struct {
+		found []Message
+		err   error
 	}
-	err := api.ForEach(reads, func(r *laneRead) (err error) {
-		r.found, err = i.readLane(ctx, s, r.from)
-		return err
+	results := api.Together(lanes(), func(l events.Lane) (r result) {
+		r.found, r.err = i.readLane(ctx, s, events.Cursor{Lane: l, Seq: cursorOf(cursors, l)})
+		return r
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read inbox of %s: %w", s, err)
-	}
 	var out []Message
-	for _, r := range reads {
+	for _, r := range results {
+		if r.err != nil {
+			return nil, fmt.Errorf("read inbox of %s: %w", s, r.err)
+		}
 		out = append(out, r.found...)
 	}
 	return out, nil
@@ -152,23 +147,18 @@ func (i *Inbox) Read(ctx context.Context, s content.SessionID, cursors []events.
 // All yields every command after the cursors in bounded reads.
 func (i *Inbox) All(ctx context.Context, s content.SessionID, cursors []events.Cursor) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		at := make(map[events.Lane]uint64)
-		for _, c := range cursors {
-			at[c.Lane] = c.Seq
-		}
+		at := slices.Clone(cursors)
 		for more := true; more; {
 			more = false
-			var from []events.Cursor
-			for _, l := range lanes() {
-				from = append(from, events.Cursor{Lane: l, Seq: at[l]})
-			}
-			messages, err := i.Read(ctx, s, from)
+			messages, err := i.Read(ctx, s, at)
 			if err != nil {
 				yield(Message{}, err)
 				return
 			}
 			for _, m := range messages {
-				at[m.Lane], more = m.Seq, more || m.More
+				more = more || m.More
+				at = slices.DeleteFunc(at, func(c events.Cursor) bool { return c.Lane == m.Lane })
+				at = append(at, events.Cursor{Lane: m.Lane, Seq: m.Seq})
 				if !yield(m, nil) {
 					return
 				}

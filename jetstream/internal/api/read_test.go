@@ -216,9 +216,13 @@ func TestARowLeavesNothingOut(t *testing.T) {
 		"stored behind the first one": {[]uint64{0, 0, 15, 15}, nil},
 		"stored in the middle":        {[]uint64{10, 0, 12}, []uint64{10}},
 	} {
-		var row []*question
+		var row []question
 		for n, seq := range x.answers {
-			row = append(row, &question{from: 10 + uint64(n), answer: Message{Seq: seq}, none: seq == 0})
+			q := question{from: 10 + uint64(n), answer: Message{Seq: seq}}
+			if seq == 0 {
+				q.err = ErrNoMessage
+			}
+			row = append(row, q)
 		}
 		var got []uint64
 		for _, m := range contiguous(row) {

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-func TestPayloadsComeBackExactly(t *testing.T) {
+func TestPayloadsAreReadExactly(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		for _, n := range []int{0, 1, maxInline, maxInline + 1, 128 << 10, 128<<10 + 1, 5 << 20} {
 			data := noise(n, uint64(n))
@@ -27,14 +28,28 @@ func TestPayloadsComeBackExactly(t *testing.T) {
 			got, err := c.unpack(t.Context(), header, inline, 0)
 			must(t, err)
 			if !bytes.Equal(got, data) {
-				t.Errorf("%d bytes come back as %d others", n, len(got))
+				t.Errorf("%d bytes were read as %d others", n, len(got))
 			}
 		}
 	})
 }
 
-// TestOtherClientsReadBlobsAndSnapshots uses the client library, which is what
-// an operator's tools are made with.
+func TestMissingBlobsAndCanceledWritesAreReported(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		if ok, err := c.Blobs().CopyTo(t.Context(), "none", &bytes.Buffer{}); ok || err != nil {
+			t.Errorf("CopyTo of a missing blob = %v, %v; want false and no error", ok, err)
+		}
+		cause := errors.New("canceled by the test")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		if _, _, err := c.pack(ctx, noise(maxInline+1, 1)); !errors.Is(err, cause) {
+			t.Errorf("pack with an ended context = %v, want its cause", err)
+		}
+	})
+}
+
+// TestOtherClientsReadBlobsAndSnapshots uses the client library, like the tools of operators.
 func TestOtherClientsReadBlobsAndSnapshots(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		data := noise(300<<10, 1)
@@ -64,7 +79,7 @@ func TestOtherClientsReadBlobsAndSnapshots(t *testing.T) {
 	})
 }
 
-func TestSnapshotsComeBack(t *testing.T) {
+func TestSnapshotsAreReadExactly(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		s := c.Snapshots()
 		if _, ok, err := s.Get(t.Context(), "s"); ok || err != nil {

@@ -1,10 +1,10 @@
 package jetstream
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -70,20 +70,21 @@ func TestWhatIsDeniedFailsAtOnce(t *testing.T) {
 }
 
 // A denial affects no other request on the same connection.
-func TestADenialIsOfItsOwnRequest(t *testing.T) {
+func TestConcurrentDenialsNameTheirOwnSubjects(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, embedded.WithSettings(`authorization { users: [
-		{ user: admin, password: p, permissions: { publish: { deny: "$KV.TURNLOG_DEAD.>" } } }
-	] }`))
-	c := provision(t, connect(t, s, nats.UserInfo("admin", "p"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	err := api.ForEach([]content.SessionID{"a", "b", "c", "d"}, func(s content.SessionID) error {
-		if _, err := c.DeadLetters().Note(ctx, s); !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), "$KV.TURNLOG_DEAD."+string(s)) {
-			t.Errorf("Note of %s = %v, want its own denial", s, err)
-		}
-		_, err := c.Approvals().Note(ctx, s)
-		return err
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, embedded.WithSettings(`authorization { users: [
+			{ user: admin, password: p, permissions: { publish: { deny: "$KV.TURNLOG_DEAD.>" } } }
+		] }`))
+		c := provision(t, connect(t, s, nats.UserInfo("admin", "p"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})))
+		ctx := within(t, time.Minute)
+		must(t, api.ForEach([]content.SessionID{"a", "b", "c", "d"}, func(s content.SessionID) error {
+			_, err := c.DeadLetters().Note(ctx, s)
+			if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), "$KV.TURNLOG_DEAD."+string(s)) {
+				t.Errorf("Note of %s = %v, want its own denial", s, err)
+			}
+			_, err = c.Approvals().Note(ctx, s)
+			return err
+		}))
 	})
-	must(t, err)
 }

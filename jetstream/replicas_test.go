@@ -1,8 +1,6 @@
 package jetstream
 
 import (
-	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,58 +16,37 @@ import (
 	"github.com/turnlog/turnlog/policy/notes"
 )
 
-// What every implementation of a contract must do also holds with three replicas on
-// disk, where reads may lag behind what was acknowledged, and each side may talk to
-// another server.
+// TestContractsHoldWithThreeReplicas runs the contracts on disk with three replicas, where reads may
+// lag behind acknowledged writes and each side may talk to another server. The cases share one cell:
+// a cluster takes a second to create one.
 func TestContractsHoldWithThreeReplicas(t *testing.T) {
 	t.Parallel()
-	r := &replicated{}
-	var err error
-	r.cluster, err = embedded.StartCluster(t.Context(), 3, embedded.WithStore(t.TempDir()))
+	cluster, err := embedded.StartCluster(t.Context(), 3, embedded.WithStore(t.TempDir()))
 	must(t, err)
-	t.Cleanup(r.cluster.Close)
+	t.Cleanup(cluster.Close)
+	var conns atomic.Int64
+	open := func(t testing.TB) *Cell { // through the next server
+		t.Helper()
+		servers := cluster.Servers()
+		nc, err := nats.Connect(servers[int(conns.Add(1))%len(servers)].ClientURL())
+		must(t, err)
+		t.Cleanup(nc.Close)
+		return openCell(t, nc)
+	}
+	create(t, open(t), jetstream.FileStorage, 3)
 
 	t.Run("journal", func(t *testing.T) {
-		journaltest.Run(t, journaltest.Features{}, func(t *testing.T) journal.Journal {
-			return r.open(t, r.provision(t)).Journal()
-		})
+		t.Parallel()
+		journaltest.Run(t, journaltest.Features{Shared: true}, func(t *testing.T) journal.Journal { return open(t).Journal() })
 	})
 	t.Run("memory", func(t *testing.T) {
-		memorytest.Run(t, func(t testing.TB) notes.Store { return r.open(t, r.provision(t)).Memory() })
+		t.Parallel()
+		memorytest.Run(t, func(t testing.TB) notes.Store { return open(t).Memory() })
 	})
 	t.Run("task", func(t *testing.T) {
-		shared := r.provision(t)
+		t.Parallel()
 		tasktest.RunLive(t, func(t *testing.T, lease time.Duration) tasktest.Env {
-			return tasksOf(r.open(t, shared), lease, func(t *testing.T) *Cell { return r.open(t, shared) })
+			return tasksOf(open(t), lease, func(t *testing.T) *Cell { return open(t) })
 		})
 	})
-}
-
-// replicated is a cluster on which each case has a cell of its own.
-type replicated struct {
-	cluster *embedded.Cluster
-	cells   atomic.Int64
-	making  sync.Mutex // one cell after the other: its servers share this machine
-	conns   atomic.Int64
-}
-
-func (r *replicated) provision(t testing.TB) (namespace string) {
-	t.Helper()
-	namespace = fmt.Sprint("cell", r.cells.Add(1))
-	r.making.Lock()
-	defer r.making.Unlock()
-	create(t, r.open(t, namespace), jetstream.FileStorage, 3)
-	return namespace
-}
-
-// open sees a cell through the next server.
-func (r *replicated) open(t testing.TB, namespace string) *Cell {
-	t.Helper()
-	servers := r.cluster.Servers()
-	nc, err := nats.Connect(servers[int(r.conns.Add(1))%len(servers)].ClientURL())
-	must(t, err)
-	t.Cleanup(nc.Close)
-	c, err := Open(nc, namespace)
-	must(t, err)
-	return c
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
@@ -325,5 +326,36 @@ func TestSettingsAreAllDistinct(t *testing.T) {
 			}
 			seen[s.Name] = true
 		}
+	}
+}
+
+func BenchmarkProvision(b *testing.B) {
+	for _, disk := range []bool{false, true} {
+		cfg := Config{Memory: !disk}
+		server := func(b *testing.B) *embedded.Server {
+			if disk {
+				return startServer(b, embedded.WithStore(b.TempDir()))
+			}
+			return startServer(b)
+		}
+		b.Run(fmt.Sprintf("fresh/disk=%v", disk), func(b *testing.B) {
+			nc := connect(b, server(b))
+			for i := 0; b.Loop(); i++ {
+				must(b, openNamed(b, nc, fmt.Sprint("ns", i)).Provision(b.Context(), cfg))
+			}
+		})
+		b.Run(fmt.Sprintf("again/disk=%v", disk), func(b *testing.B) {
+			c := openCell(b, connect(b, server(b)))
+			for b.Loop() {
+				must(b, c.Provision(b.Context(), cfg))
+			}
+		})
+		b.Run(fmt.Sprintf("check/disk=%v", disk), func(b *testing.B) {
+			c := openCell(b, connect(b, server(b)))
+			must(b, c.Provision(b.Context(), cfg))
+			for b.Loop() {
+				must(b, c.Check(b.Context()))
+			}
+		})
 	}
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-func followGoesOnWithWhatIsWritten(t *testing.T, j journal.Journal) {
+func followNewEntries(t *testing.T, j *bench) {
 	ctx, cancel := context.WithCancel(t.Context())
-	heads := Fill(t, j, "s", journal.Head{}, 4)
-	all, some := follow(ctx, j, "s", 0), follow(ctx, j, "s", 3)
+	heads := Fill(t, j, j.id("s"), journal.Head{}, 4)
+	all, some := follow(ctx, j, j.id("s"), 0), follow(ctx, j, j.id("s"), 3)
 	checkRecords(t, all.next(t, 4), heads)
 	checkRecords(t, some.next(t, 1), heads[3:])
 	for range 3 {
 		end := len(heads) - 1
-		heads = append(heads, Fill(t, j, "s", heads[end], 1)[1])
-		Fill(t, j, "other", lastHead(t, j, "other"), 1)
+		heads = append(heads, Fill(t, j, j.id("s"), heads[end], 1)[1])
+		Fill(t, j, j.id("other"), lastHead(t, j, j.id("other")), 1)
 		checkRecords(t, all.next(t, 1), heads[end:])
 		checkRecords(t, some.next(t, 1), heads[end:])
 	}
@@ -28,10 +28,10 @@ func followGoesOnWithWhatIsWritten(t *testing.T, j journal.Journal) {
 	some.end(t)
 }
 
-func followWaitsForTheFirstEntry(t *testing.T, j journal.Journal) {
+func followFirstEntry(t *testing.T, j *bench) {
 	ctx, cancel := context.WithCancel(t.Context())
-	first, later := follow(ctx, j, "s", 0), follow(ctx, j, "s", 2)
-	heads := Fill(t, j, "s", journal.Head{}, 3)
+	first, later := follow(ctx, j, j.id("s"), 0), follow(ctx, j, j.id("s"), 2)
+	heads := Fill(t, j, j.id("s"), journal.Head{}, 3)
 	checkRecords(t, first.next(t, 3), heads)
 	checkRecords(t, later.next(t, 1), heads[2:])
 	cancel()
@@ -39,20 +39,20 @@ func followWaitsForTheFirstEntry(t *testing.T, j journal.Journal) {
 	later.end(t)
 }
 
-// followersSeeEachEntryOnce has writers compete for one session while followers start at
+// followOnce has writers compete for one session while followers start at
 // different times and positions.
-func followersSeeEachEntryOnce(t *testing.T, j journal.Journal) {
+func followOnce(t *testing.T, j *bench) {
 	const writers, entries = 4, 120
 	ctx, cancel := context.WithCancel(t.Context())
 	var followers []*follower
 	var wg sync.WaitGroup
 	for range 3 {
-		followers = append(followers, follow(ctx, j, "s", 0))
+		followers = append(followers, follow(ctx, j, j.id("s"), 0))
 	}
 	for range writers {
 		wg.Go(func() { contend(t, j, entries) })
 	}
-	followers = append(followers, follow(ctx, j, "s", 0))
+	followers = append(followers, follow(ctx, j, j.id("s"), 0))
 	var before journal.Head
 	for range entries {
 		var same journal.Record
@@ -69,7 +69,7 @@ func followersSeeEachEntryOnce(t *testing.T, j journal.Journal) {
 		before = same.Head
 	}
 	wg.Wait()
-	if end := lastHead(t, j, "s"); end != before {
+	if end := lastHead(t, j, j.id("s")); end != before {
 		t.Errorf("journal ends at %+v, the followers at %+v", end, before)
 	}
 	cancel()
@@ -79,31 +79,31 @@ func followersSeeEachEntryOnce(t *testing.T, j journal.Journal) {
 }
 
 // contend appends until the journal is long enough.
-func contend(t *testing.T, j journal.Journal, entries uint64) {
+func contend(t *testing.T, j *bench, entries uint64) {
 	for {
 		var head journal.Head
-		last, err := j.Last(t.Context(), "s")
+		last, err := j.Last(t.Context(), j.id("s"))
 		if err == nil {
 			head = last.Head
 		}
 		if head.Seq >= entries {
 			return
 		}
-		if _, err := j.Append(t.Context(), head, Entry("s", int(head.Seq))); err != nil && !errors.Is(err, journal.ErrConflict) {
-			t.Errorf("Append behind %d: %v", head.Seq, err)
+		if _, err := j.Append(t.Context(), head, Entry(j.id("s"), int(head.Seq))); err != nil && !errors.Is(err, journal.ErrConflict) {
+			t.Errorf("Append after %d: %v", head.Seq, err)
 			return
 		}
 	}
 }
 
-func followEndsWithItsContext(t *testing.T, j journal.Journal) {
-	Fill(t, j, "s", journal.Head{}, 2)
+func followEnds(t *testing.T, j *bench) {
+	Fill(t, j, j.id("s"), journal.Head{}, 2)
 	ctx, cancel := context.WithCancel(t.Context())
-	f := follow(ctx, j, "s", 0)
+	f := follow(ctx, j, j.id("s"), 0)
 	f.next(t, 2)
 	cancel()
 	f.end(t)
-	for rec, err := range j.Follow(t.Context(), "s", 0) {
+	for rec, err := range j.Follow(t.Context(), j.id("s"), 0) {
 		if err != nil || rec.Seq != 1 {
 			t.Errorf("Follow begins with %d, %v, want entry 1", rec.Seq, err)
 		}

@@ -46,12 +46,12 @@ func mustAppend(t *testing.T, j journal.Journal, head journal.Head, e events.Ent
 	t.Helper()
 	next, err := j.Append(t.Context(), head, e)
 	if err != nil {
-		t.Fatalf("Append of %s behind %d: %v", e.Session, head.Seq, err)
+		t.Fatalf("Append to %s after %d: %v", e.Session, head.Seq, err)
 	}
 	return next
 }
 
-// collect returns what a sequence yields, which must end without an error.
+// collect returns the records of a sequence, which must end without an error.
 func collect(t *testing.T, records iter.Seq2[journal.Record, error]) []journal.Record {
 	t.Helper()
 	var out []journal.Record
@@ -69,7 +69,7 @@ func collect(t *testing.T, records iter.Seq2[journal.Record, error]) []journal.R
 func checkRecords(t *testing.T, records []journal.Record, heads []journal.Head) {
 	t.Helper()
 	if len(records) != len(heads)-1 {
-		t.Fatalf("%d records behind %d, want %d", len(records), heads[0].Seq, len(heads)-1)
+		t.Fatalf("%d records after %d, want %d", len(records), heads[0].Seq, len(heads)-1)
 	}
 	for i, rec := range records {
 		checkRecord(t, rec, heads[i], heads[i+1])
@@ -88,14 +88,14 @@ func checkRecord(t *testing.T, rec journal.Record, before, head journal.Head) {
 		t.Fatalf("record %d: hash of its bytes = %s, want %s", rec.Seq, got, head.Hash)
 	}
 	if rec.Entry.Seq != before.Seq+1 || rec.Entry.Prev != before.Hash {
-		t.Fatalf("entry is %d behind %s, want %d behind %s", rec.Entry.Seq, rec.Entry.Prev, before.Seq+1, before.Hash)
+		t.Fatalf("entry %d follows %s, want %d after %s", rec.Entry.Seq, rec.Entry.Prev, before.Seq+1, before.Hash)
 	}
 	decoded, err := events.Decode(rec.Payload)
 	if err != nil {
 		t.Fatalf("record %d: %v", rec.Seq, err)
 	}
 	if !reflect.DeepEqual(decoded, rec.Entry) {
-		t.Fatalf("record %d: entry is not what its bytes say (-bytes +entry):\n%s", rec.Seq, cmp.Diff(decoded, rec.Entry))
+		t.Fatalf("record %d: entry differs from its bytes (-bytes +entry):\n%s", rec.Seq, cmp.Diff(decoded, rec.Entry))
 	}
 }
 
@@ -107,7 +107,7 @@ func checkBytes(t *testing.T, rec journal.Record, before journal.Head, e events.
 		t.Fatal(err)
 	}
 	if !bytes.Equal(rec.Payload, payload) {
-		t.Fatalf("record %d: %d bytes, not the %d that were sealed", rec.Seq, len(rec.Payload), len(payload))
+		t.Fatalf("record %d: %d bytes, want the %d sealed ones", rec.Seq, len(rec.Payload), len(payload))
 	}
 }
 
@@ -150,7 +150,7 @@ func (f *follower) next(t *testing.T, n int) []journal.Record {
 		case err := <-f.ended:
 			t.Fatalf("Follow ended after %d of %d records: %v", len(out), n, err)
 		case <-time.After(patience):
-			t.Fatalf("%d of %d records came within %v", len(out), n, patience)
+			t.Fatalf("%d of %d records in %v", len(out), n, patience)
 		}
 	}
 	return out
@@ -160,6 +160,6 @@ func (f *follower) next(t *testing.T, n int) []journal.Record {
 func (f *follower) end(t *testing.T) {
 	t.Helper()
 	if err := <-f.ended; err != nil {
-		t.Errorf("Follow ends with %v when its context does, want no error", err)
+		t.Errorf("Follow = %v after its context ended, want no error", err)
 	}
 }

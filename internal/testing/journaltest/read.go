@@ -12,24 +12,24 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-func readAfterAnything(t *testing.T, j journal.Journal) {
-	const entries = 1100 // more than an implementation reads at once
-	heads := Fill(t, j, "s", journal.Head{}, entries)
+func readAfter(t *testing.T, j *bench) {
+	const entries = 1100 // more than implementations read at once
+	heads := Fill(t, j, j.id("s"), journal.Head{}, entries)
 	for _, after := range []uint64{0, 1, 2, 511, 512, 513, 1098, 1099} {
-		checkRecords(t, collect(t, j.Read(t.Context(), "s", after)), heads[after:])
+		checkRecords(t, collect(t, j.Read(t.Context(), j.id("s"), after)), heads[after:])
 	}
 	for _, after := range []uint64{entries, entries + 1, 1 << 40} {
-		if got := collect(t, j.Read(t.Context(), "s", after)); len(got) != 0 {
-			t.Errorf("Read behind %d of %d yields %d records", after, entries, len(got))
+		if got := collect(t, j.Read(t.Context(), j.id("s"), after)); len(got) != 0 {
+			t.Errorf("Read after %d of %d yields %d records", after, entries, len(got))
 		}
 	}
 }
 
-func readMayStopAnywhere(t *testing.T, j journal.Journal) {
-	heads := Fill(t, j, "s", journal.Head{}, 5)
+func readStops(t *testing.T, j *bench) {
+	heads := Fill(t, j, j.id("s"), journal.Head{}, 5)
 	for stop := 1; stop <= 5; stop++ {
 		var got []journal.Record
-		for rec, err := range j.Read(t.Context(), "s", 0) {
+		for rec, err := range j.Read(t.Context(), j.id("s"), 0) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,10 +41,10 @@ func readMayStopAnywhere(t *testing.T, j journal.Journal) {
 	}
 
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cause := errors.New("the test is over for this one")
+	cause := errors.New("canceled by the test")
 	cancel(cause)
 	var ended error
-	for _, err := range j.Read(ctx, "s", 0) {
+	for _, err := range j.Read(ctx, j.id("s"), 0) {
 		ended = err
 	}
 	if !errors.Is(ended, cause) {
@@ -62,25 +62,25 @@ func large(s content.SessionID) events.Entry {
 	return e
 }
 
-func largeEntriesComeBackExactly(t *testing.T, j journal.Journal) {
-	heads := Fill(t, j, "s", journal.Head{}, 1)
-	heads = append(heads, mustAppend(t, j, heads[1], large("s")))
-	heads = append(heads, Fill(t, j, "s", heads[2], 1)[1])
-	other := mustAppend(t, j, journal.Head{}, large("other"))
+func largeEntries(t *testing.T, j *bench) {
+	heads := Fill(t, j, j.id("s"), journal.Head{}, 1)
+	heads = append(heads, mustAppend(t, j, heads[1], large(j.id("s"))))
+	heads = append(heads, Fill(t, j, j.id("s"), heads[2], 1)[1])
+	other := mustAppend(t, j, journal.Head{}, large(j.id("other")))
 
-	records := collect(t, j.Read(t.Context(), "s", 0))
+	records := collect(t, j.Read(t.Context(), j.id("s"), 0))
 	checkRecords(t, records, heads)
-	checkBytes(t, records[1], heads[1], large("s"))
-	last, err := j.Last(t.Context(), "other")
+	checkBytes(t, records[1], heads[1], large(j.id("s")))
+	last, err := j.Last(t.Context(), j.id("other"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkRecord(t, last, journal.Head{}, other)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	f := follow(ctx, j, "s", 0)
+	f := follow(ctx, j, j.id("s"), 0)
 	checkRecords(t, f.next(t, 3), heads)
-	heads = append(heads, mustAppend(t, j, heads[3], large("s")))
+	heads = append(heads, mustAppend(t, j, heads[3], large(j.id("s"))))
 	checkRecords(t, f.next(t, 1), heads[3:])
 	cancel()
 	f.end(t)

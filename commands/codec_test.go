@@ -14,13 +14,14 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/sample"
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
 func TestACommandOfEveryKindSurvivesTheRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, c := range samples() {
-		if unset := wire.Unset(c); len(unset) > 0 {
+		if unset := sample.Unset(c); len(unset) > 0 {
 			t.Errorf("%s: the sample leaves fields unset: %v", NameOf(c), unset)
 		}
 		want := sampleEnvelope(c)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/internal/testing/sample"
 )
 
 func TestAnItemGivesItsText(t *testing.T) {
@@ -193,22 +195,31 @@ func BenchmarkDetachItems(b *testing.B) {
 	}
 }
 
-func TestItemsSurviveBothEncodings(t *testing.T) {
-	t.Parallel()
-	call := ToolCall{ID: "c1", Place: "t1-r1-c1", Name: "t", Input: json.RawMessage(`{"a":1}`), ProviderID: "p/1"}
-	result := NewResult("c1", "t", StatusDenied, "no")
-	result.Metadata = Metadata{}.With("k", "v")
-	want := []Item{
-		UserText("bytes that are no text: \xff"),
-		{
-			ID: "i1", Kind: Assistant, CreatedAt: 5, Usage: &Usage{InputTokens: 1}, FinishReason: ToolCalls, Metadata: Metadata{}.With("m", 1),
-			Parts: []Part{
-				CallPart(call), ResultPart(result),
-				{Kind: ReasoningKind, Reasoning: &Reasoning{Signature: []byte{0, 255}}},
-				{Kind: MediaKind, Media: &Media{Bytes: []byte{1}}},
-			},
+// fullItem is an item with all fields set.
+func fullItem() Item {
+	result := NewResult("c2", "read", StatusError, "no such file")
+	result.Code, result.Metadata = "failed", Metadata{}.With("k", "v")
+	return Item{
+		ID: "i1", Kind: Assistant, CreatedAt: 1_700_000_000_123_456_789, FinishReason: ToolCalls, Metadata: Metadata{}.With("m", -1),
+		Usage: &Usage{
+			InputTokens: 1, OutputTokens: 200, ReasoningTokens: 70_000, CacheReadTokens: 1 << 40, CacheWriteTokens: 5, CostMicros: 6, Currency: "EUR",
+		},
+		Parts: []Part{
+			{Kind: TextKind, Text: "t", Name: "n", Data: json.RawMessage(`{}`), Metadata: Metadata{}.With("p", nil)},
+			{Kind: MediaKind, Media: &Media{Modality: "image", MIME: "image/png", Bytes: []byte{1}, URI: "blob:x"}},
+			{Kind: ReasoningKind, Reasoning: &Reasoning{Signature: []byte{0, 255}, Encrypted: []byte{7}, Redacted: true}},
+			CallPart(ToolCall{ID: "c1", Place: "t1-r1-c1", Name: "read", Input: json.RawMessage(`{"n":1}`), ProviderID: "p"}),
+			ResultPart(result),
 		},
 	}
+}
+
+func TestItemsSurviveBothEncodings(t *testing.T) {
+	t.Parallel()
+	if unset := sample.Unset(fullItem()); len(unset) > 0 {
+		t.Errorf("the item leaves fields unset: %v", unset)
+	}
+	want := []Item{UserText("bytes that are no text: \xff"), fullItem()}
 	packed, err := msgpack.Marshal(want)
 	if err != nil {
 		t.Fatal(err)

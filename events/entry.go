@@ -1,7 +1,6 @@
 package events
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -109,7 +108,7 @@ const entryFields = 9
 // nest too deeply for Decode.
 func (e Entry) Encode() ([]byte, error) {
 	b, err := wire.Encode(wire.EntryDepth, func(enc *msgpack.Encoder) error {
-		err := errors.Join(
+		return errors.Join(
 			enc.EncodeArrayLen(entryFields),
 			enc.EncodeInt(int64(e.Version)),
 			enc.EncodeString(string(e.Session)),
@@ -118,9 +117,9 @@ func (e Entry) Encode() ([]byte, error) {
 			enc.EncodeString(e.Cause),
 			enc.EncodeInt(int64(e.At)),
 			enc.EncodeUint(e.Epoch),
+			enc.Encode(e.Cursors),
+			encodeEvents(enc, e.Events),
 		)
-		wire.WriteList(enc, e.Cursors, (*Cursor).fields)
-		return errors.Join(err, encodeEvents(enc, e.Events))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode entry %s/%d: %w", e.Session, e.Seq, err)
@@ -135,9 +134,6 @@ func encodeEvents(enc *msgpack.Encoder, evs []Event) error {
 	for _, ev := range evs {
 		if err := enc.EncodeString(string(KindOf(ev))); err != nil {
 			return err
-		}
-		if encodeFields(enc, ev) {
-			continue
 		}
 		if err := enc.Encode(ev); err != nil {
 			return err
@@ -204,11 +200,8 @@ func (e *Entry) decodeHead(dec *msgpack.Decoder) error {
 	}
 	var at int64
 	var session string
-	if err := dec.DecodeMulti(&e.Version, &session, &e.Seq, &e.Prev, &e.Cause, &at, &e.Epoch); err != nil {
+	if err := dec.DecodeMulti(&e.Version, &session, &e.Seq, &e.Prev, &e.Cause, &at, &e.Epoch, &e.Cursors); err != nil {
 		return err
-	}
-	if done, err := wire.ReadList(dec, &e.Cursors, (*Cursor).fields); err != nil || !done {
-		return errors.Join(err, errors.New("malformed cursors"))
 	}
 	if e.Version < 1 || e.Version > Version {
 		return fmt.Errorf("format version %d; this release reads 1 to %d", e.Version, Version)
@@ -219,13 +212,14 @@ func (e *Entry) decodeHead(dec *msgpack.Decoder) error {
 
 // EncodeLive encodes one event for live delivery outside the journal.
 func EncodeLive(ev Event) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := msgpack.NewEncoder(&buf)
-	enc.UseCompactInts(true)
-	if err := encodeEvents(enc, []Event{ev}); err != nil {
+	b, err := wire.Encode(wire.EntryDepth, func(enc *msgpack.Encoder) error {
+		enc.UseCompactFloats(false)
+		return encodeEvents(enc, []Event{ev})
+	})
+	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", KindOf(ev), err)
 	}
-	return buf.Bytes(), nil
+	return b, nil
 }
 
 // DecodeLive decodes the result of EncodeLive. It returns [ErrBadEntry] or

@@ -3,6 +3,7 @@ package events
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/vmihailenco/msgpack/v5"
 )
@@ -62,20 +63,22 @@ const (
 // know. A driver refuses the session; an observer shows the raw entry.
 var ErrUnknownKind = errors.New("unknown event kind")
 
-// Kinds returns every kind, roughly in the order of a session's life.
-func Kinds() []Kind {
-	return []Kind{
-		KindDriverClaimed, KindParked, KindRunStarted, KindConfigChanged, KindInputQueued, KindInputAccepted,
-		KindTurnStarted, KindRoundStarted, KindRoundFinished, KindModelCallStarted, KindModelCallFailed,
-		KindContentDelta, KindReplyRecorded, KindUsageUpdated, KindToolCallRequested, KindToolCatalogChanged,
-		KindApprovalRequired, KindApprovalResolved, KindToolDispatched, KindToolAttemptLost, KindDeadLetterSettled,
-		KindToolDetached, KindToolProgress, KindToolResultReceived, KindHookDecided, KindMutationStarted,
-		KindMutationFinished, KindLimitReached, KindCancelRequested, KindCacheOverrideSet, KindToolsAllowed,
-		KindTaskStarted, KindMemoryRecalled, KindVerifyStarted, KindVerifyFinished, KindMemoryStored,
-		KindTaskFinished, KindStateChanged, KindWarning, KindRunFailed, KindTurnFinished, KindSessionClosed,
-		KindSessionDeleted, KindRefused,
-	}
+// zeros has an event of every kind, roughly in the order of a session's life.
+//
+//nolint:gochecknoglobals // a constant: built for each event, it would be most of what decoding allocates
+var zeros = []Event{
+	DriverClaimed{}, Parked{}, RunStarted{}, ConfigChanged{}, InputQueued{}, InputAccepted{}, TurnStarted{},
+	RoundStarted{}, RoundFinished{}, ModelCallStarted{}, ModelCallFailed{}, ContentDelta{}, ReplyRecorded{},
+	UsageUpdated{}, ToolCallRequested{}, ToolCatalogChanged{}, ApprovalRequired{}, ApprovalResolved{},
+	ToolDispatched{}, ToolAttemptLost{}, DeadLetterSettled{}, ToolDetached{}, ToolProgress{},
+	ToolResultReceived{}, HookDecided{}, MutationStarted{}, MutationFinished{}, LimitReached{}, CancelRequested{},
+	CacheOverrideSet{}, ToolsAllowed{}, TaskStarted{}, MemoryRecalled{}, VerifyStarted{}, VerifyFinished{},
+	MemoryStored{}, TaskFinished{}, StateChanged{}, Warning{}, RunFailed{}, TurnFinished{}, SessionClosed{},
+	SessionDeleted{}, Refused{},
 }
+
+// Kinds returns every kind, roughly in the order of a session's life.
+func Kinds() []Kind { return Entry{Events: zeros}.Kinds() }
 
 // KindOf returns the kind of e.
 func KindOf(e Event) Kind { return e.event() }
@@ -91,104 +94,17 @@ func Journaled(k Kind) bool {
 	}
 }
 
+// decodeEvent decodes an event of the kind.
 func decodeEvent(k Kind, d *msgpack.Decoder) (Event, error) {
-	switch k {
-	case KindDriverClaimed:
-		return decodeAs[DriverClaimed](d)
-	case KindParked:
-		return decodeAs[Parked](d)
-	case KindRunStarted:
-		return decodeAs[RunStarted](d)
-	case KindConfigChanged:
-		return decodeAs[ConfigChanged](d)
-	case KindInputQueued:
-		return decodeAs[InputQueued](d)
-	case KindInputAccepted:
-		return decodeAs[InputAccepted](d)
-	case KindTurnStarted:
-		return decodeAs[TurnStarted](d)
-	case KindRoundStarted:
-		return decodeFields[RoundStarted](d)
-	case KindRoundFinished:
-		return decodeFields[RoundFinished](d)
-	case KindModelCallStarted:
-		return decodeFields[ModelCallStarted](d)
-	case KindModelCallFailed:
-		return decodeAs[ModelCallFailed](d)
-	case KindContentDelta:
-		return decodeAs[ContentDelta](d)
-	case KindReplyRecorded:
-		return decodeFields[ReplyRecorded](d)
-	case KindUsageUpdated:
-		return decodeFields[UsageUpdated](d)
-	case KindToolCallRequested:
-		return decodeFields[ToolCallRequested](d)
-	case KindToolCatalogChanged:
-		return decodeAs[ToolCatalogChanged](d)
-	case KindApprovalRequired:
-		return decodeAs[ApprovalRequired](d)
-	case KindApprovalResolved:
-		return decodeAs[ApprovalResolved](d)
-	case KindToolDispatched:
-		return decodeFields[ToolDispatched](d)
-	case KindToolAttemptLost:
-		return decodeAs[ToolAttemptLost](d)
-	case KindDeadLetterSettled:
-		return decodeAs[DeadLetterSettled](d)
-	case KindToolDetached:
-		return decodeAs[ToolDetached](d)
-	case KindToolProgress:
-		return decodeAs[ToolProgress](d)
-	case KindToolResultReceived:
-		return decodeFields[ToolResultReceived](d)
-	case KindHookDecided:
-		return decodeAs[HookDecided](d)
-	case KindMutationStarted:
-		return decodeFields[MutationStarted](d)
-	case KindMutationFinished:
-		return decodeFields[MutationFinished](d)
-	case KindLimitReached:
-		return decodeAs[LimitReached](d)
-	case KindCancelRequested:
-		return decodeAs[CancelRequested](d)
-	case KindCacheOverrideSet:
-		return decodeAs[CacheOverrideSet](d)
-	case KindToolsAllowed:
-		return decodeAs[ToolsAllowed](d)
-	case KindTaskStarted:
-		return decodeAs[TaskStarted](d)
-	case KindMemoryRecalled:
-		return decodeAs[MemoryRecalled](d)
-	case KindVerifyStarted:
-		return decodeAs[VerifyStarted](d)
-	case KindVerifyFinished:
-		return decodeAs[VerifyFinished](d)
-	case KindMemoryStored:
-		return decodeAs[MemoryStored](d)
-	case KindTaskFinished:
-		return decodeAs[TaskFinished](d)
-	case KindStateChanged:
-		return decodeAs[StateChanged](d)
-	case KindWarning:
-		return decodeAs[Warning](d)
-	case KindRunFailed:
-		return decodeAs[RunFailed](d)
-	case KindTurnFinished:
-		return decodeAs[TurnFinished](d)
-	case KindSessionClosed:
-		return decodeAs[SessionClosed](d)
-	case KindSessionDeleted:
-		return decodeAs[SessionDeleted](d)
-	case KindRefused:
-		return decodeAs[Refused](d)
+	for _, zero := range zeros {
+		if KindOf(zero) != k {
+			continue
+		}
+		v := reflect.New(reflect.TypeOf(zero))
+		if err := d.DecodeValue(v.Elem()); err != nil {
+			return nil, fmt.Errorf("decode %s: %w", k, err)
+		}
+		return v.Elem().Interface().(Event), nil //nolint:forcetypeassert // the type of zero
 	}
 	return nil, fmt.Errorf("%w %q", ErrUnknownKind, k)
-}
-
-func decodeAs[T Event](d *msgpack.Decoder) (Event, error) {
-	var v T
-	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("decode %T: %w", v, err)
-	}
-	return v, nil
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/wire"
+	"github.com/turnlog/turnlog/internal/testing/sample"
 )
 
 const sampleTime = content.Time(1_700_000_000_123_456_789)
@@ -248,7 +248,7 @@ func TestEveryKindHasASampleThatShowsEveryField(t *testing.T) {
 			t.Errorf("%s: two samples", KindOf(ev))
 		}
 		byKind[KindOf(ev)] = ev
-		if unset := wire.Unset(ev); len(unset) > 0 {
+		if unset := sample.Unset(ev); len(unset) > 0 {
 			t.Errorf("%s: the sample leaves fields unset: %v", KindOf(ev), unset)
 		}
 	}
@@ -257,7 +257,7 @@ func TestEveryKindHasASampleThatShowsEveryField(t *testing.T) {
 			t.Errorf("%s: no sample", k)
 		}
 	}
-	if unset := wire.Unset(sampleEntry(Parked{})); len(unset) > 0 {
+	if unset := sample.Unset(sampleEntry(Parked{})); len(unset) > 0 {
 		t.Errorf("the sample entry leaves fields unset: %v", unset)
 	}
 }

@@ -1,17 +1,11 @@
-// Package wire protects MessagePack decoders from untrusted bytes, and reads and writes the
-// most frequent structs faster than they do.
+// Package wire protects MessagePack decoders from untrusted bytes.
 //
-// The one idea: a msgpack header is a promise of what follows, and a decoder
-// that trusts it allocates four billion elements because of five bytes. [Check] walks the
-// bytes first, without allocating, and accepts only those whose promises are kept and whose
-// nesting is bounded; accepted bytes are safe for any decoder.
+// The one idea: a msgpack header is a promise of what follows, and a decoder that trusts it
+// allocates four billion elements because of five bytes. [Check] walks the bytes first,
+// without allocating. It accepts only true lengths and bounded nesting, so any decoder may
+// read accepted bytes. [Encode] and [Decode] check what they write and read.
 //
-// [Record] is for the few structs that long journals consist of. It reads and writes
-// exactly what the library does by their tags, among what the library reads and writes
-// in [Decode] and [Encode]; the tests hold each struct that has its fields named
-// against its tags.
-//
-// [Unset] is for tests that want to know that a sample shows every field.
+// [Safely] runs decoders of other formats that may panic on hostile input.
 package wire
 
 import (
@@ -21,56 +15,50 @@ import (
 	"math"
 )
 
-// Depths that payloads may nest. Entries may nest deeper than commands, so that
-// whatever a command brings can be recorded.
+// Depths that payloads may nest. Entries may nest deeper than commands, so that any command
+// can be recorded.
 const (
 	CommandDepth = 64
 	EntryDepth   = 128
 )
 
-// ErrMalformed is returned by Check for bytes that no encoder of this module
-// writes. Do not decode them.
+// ErrMalformed is returned for bytes that no encoder of this module writes. Do not decode
+// them.
 var ErrMalformed = errors.New("malformed msgpack")
 
-// elementsFree is how many array elements any payload may hold; beyond it they
-// have to be four bytes long on average. Decoded elements are much larger than
-// the shortest encoded ones.
+// elementsFree is how many array elements any payload may hold. More must be four bytes
+// long on average, because decoded elements are much larger than short encoded ones.
 const elementsFree = 1 << 16
 
-// Check reports whether b is exactly one msgpack value that nests at most depth
-// arrays and maps, without extension types, and whose lengths are true.
+// Check reports whether b is exactly one msgpack value that nests at most depth arrays and
+// maps, without extension types, and whose lengths are true.
 func Check(b []byte, depth int) error {
-	_, rest, err := cut(b, depth)
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("%w: %d bytes follow its end", ErrMalformed, len(rest))
-	}
-	return err
-}
-
-// cut takes the value that b begins with off what follows it.
-func cut(b []byte, depth int) (value, rest []byte, err error) {
 	c := checker{in: b, elements: elementsFree + len(b)/4}
-	if err := c.one(depth); err != nil {
-		return nil, nil, fmt.Errorf("%w: at byte %d of %d: %w", ErrMalformed, c.at, len(b), err)
+	err := c.one(depth)
+	if err == nil && c.at < len(b) {
+		err = errMore
 	}
-	return b[:c.at:c.at], b[c.at:], nil
+	if err != nil {
+		return fmt.Errorf("%w: at byte %d of %d: %w", ErrMalformed, c.at, len(b), err)
+	}
+	return nil
 }
 
 type checker struct {
 	in       []byte
-	at       int // how much of it is checked
-	elements int // that may still come
+	at       int // bytes checked
+	elements int // still allowed
 }
 
 var (
 	errShort   = errors.New("the bytes end early")
-	errForeign = errors.New("a type that is never written here")
+	errForeign = errors.New("a type that no encoder of this module writes")
 	errTooMany = errors.New("too many array elements for so few bytes")
 	errTooDeep = errors.New("arrays and maps nest too deeply")
-	errMore    = errors.New("bytes follow its end")
+	errMore    = errors.New("bytes follow the value")
 )
 
-// one passes over one value, with all that is in it.
+// one passes over one value and everything in it.
 func (c *checker) one(depth int) error {
 	var few [16]int
 	open := few[:0] // values still to come in each container around the innermost
@@ -82,9 +70,6 @@ func (c *checker) one(depth int) error {
 			left, open = open[len(open)-1], open[:len(open)-1]
 		}
 		left--
-		if c.short() {
-			continue
-		}
 		children, err := c.value()
 		switch {
 		case err != nil:
@@ -98,27 +83,8 @@ func (c *checker) one(depth int) error {
 	}
 }
 
-// short passes over a value of the kinds that most are of, and reports whether it was
-// one.
-func (c *checker) short() bool {
-	if c.at == len(c.in) {
-		return false
-	}
-	code, n := c.in[c.at], 1
-	if code&^maxFixedText == codeFixedText {
-		n += int(code & maxFixedText)
-	} else if code >= codeFixedMap && code < codeFixedMinus {
-		return false
-	}
-	if n > len(c.in)-c.at {
-		return false
-	}
-	c.at += n
-	return true
-}
-
-// value passes over one header with its scalar content, and returns how many values
-// it announces.
+// value passes over one header and its scalar content, and returns how many values follow
+// as its children.
 func (c *checker) value() (children int, err error) {
 	if c.at == len(c.in) {
 		return 0, errShort
@@ -142,26 +108,16 @@ func (c *checker) value() (children int, err error) {
 		return 0, c.pass(1 << (code - codeUint8))
 	case codeInt8, codeInt16, codeInt32, codeInt64:
 		return 0, c.pass(1 << (code - codeInt8))
-	case codeFloat:
-		return 0, c.pass(4)
-	case codeDouble:
-		return 0, c.pass(8)
+	case codeFloat, codeDouble:
+		return 0, c.pass(4 << (code - codeFloat))
 	case codeText8, codeText16, codeText32:
-		return 0, c.bytes(1 << (code - codeText8))
+		return 0, c.pass(c.length(1 << (code - codeText8)))
 	case codeBin8, codeBin16, codeBin32:
-		return 0, c.bytes(1 << (code - codeBin8))
+		return 0, c.pass(c.length(1 << (code - codeBin8)))
 	case codeArray16, codeArray32:
-		n, err := c.length(2 << (code - codeArray16))
-		if err != nil {
-			return 0, err
-		}
-		return c.arrayOf(n)
+		return c.arrayOf(c.length(2 << (code - codeArray16)))
 	case codeMap16, codeMap32:
-		n, err := c.length(2 << (code - codeMap16))
-		if err != nil {
-			return 0, err
-		}
-		return c.mapOf(n)
+		return c.mapOf(c.length(2 << (code - codeMap16)))
 	}
 	return 0, errForeign
 }
@@ -183,29 +139,20 @@ func (c *checker) mapOf(n int) (int, error) {
 	return 2 * n, nil
 }
 
-func (c *checker) bytes(width int) error {
-	n, err := c.length(width)
-	if err != nil {
-		return err
-	}
-	return c.pass(n)
-}
-
-func (c *checker) length(width int) (int, error) {
+// length reads a length of 1, 2 or 4 bytes. It returns more than any value can have if the
+// bytes end early.
+func (c *checker) length(width int) int {
 	b := c.in[c.at:]
-	if err := c.pass(width); err != nil {
-		return 0, err
+	if c.pass(width) != nil {
+		return math.MaxInt
 	}
 	switch width {
 	case 1:
-		return int(b[0]), nil
+		return int(b[0])
 	case 2:
-		return int(binary.BigEndian.Uint16(b)), nil
+		return int(binary.BigEndian.Uint16(b))
 	}
-	if n := binary.BigEndian.Uint32(b); n <= math.MaxInt32 {
-		return int(n), nil
-	}
-	return 0, errShort
+	return int(min(binary.BigEndian.Uint32(b), math.MaxInt32))
 }
 
 func (c *checker) pass(n int) error {

@@ -1,7 +1,7 @@
 package wire
 
-// The first bytes of values in msgpack. Those of the library are variables, on which no
-// switch is fast.
+// The first bytes of msgpack values. The library has them as variables, which make slow
+// switches.
 const (
 	codeFixedMap   = 0x80
 	codeFixedArray = 0x90
@@ -32,10 +32,9 @@ const (
 	codeFixedMinus = 0xe0
 )
 
-// The largest lengths and the smallest number that stand in the first byte.
+// The largest lengths that fit in the first byte.
 const (
 	maxFixedMap   = 0x0f
 	maxFixedArray = 0x0f
 	maxFixedText  = 0x1f
-	minFixedInt   = codeFixedMinus - 0x100
 )

@@ -1,4 +1,5 @@
-package wire
+// Package sample checks that the samples of tests are complete.
+package sample
 
 import (
 	"reflect"

@@ -139,7 +139,7 @@ func narrowed(c events.Config, s SessionConfig, within events.Limits) (events.Co
 	if within == (events.Limits{}) {
 		return c, nil
 	}
-	c.SessionLimits = loop.Tighter(c.SessionLimits, within)
+	c.SessionLimits = c.SessionLimits.And(within)
 	return digested(c)
 }
 

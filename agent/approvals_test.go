@@ -40,7 +40,7 @@ func TestApprovalsExpireIfTheConfigurationSaysWhen(t *testing.T) {
 			if got := recorded[events.ApprovalResolved](t, log, "s")[0]; string(got.Outcome) != want {
 				t.Errorf("with %s it was %s: %+v", ttl, got.Outcome, res)
 			}
-			if ttl != 0 && (res.Status != content.StatusExpired || res.Text() != "Approval expired: nobody decided within 1h0m0s") {
+			if ttl != 0 && (res.Status != content.StatusExpired || res.Text() != "Approval expired: no decision within 1h0m0s") {
 				t.Errorf("the model was told %+v", res)
 			}
 		})

@@ -12,7 +12,6 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
@@ -143,7 +142,7 @@ func (c Config) validate() error {
 	if m, at := misplaced(c.Mutators); m != "" {
 		return &ConfigError{"Mutators", m + " is registered at " + string(at) + ", which has no mutators"}
 	}
-	if i, call, problem := loop.Unpaired(c.Transcript); problem != "" {
+	if i, call, problem := content.Unpaired(c.Transcript); problem != "" {
 		return &TranscriptError{Index: i, Call: call, Problem: problem}
 	}
 	return nil

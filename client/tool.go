@@ -92,5 +92,5 @@ func (c *Client) within(ctx context.Context, own events.Limits, caller content.S
 	case err != nil:
 		return own, err
 	}
-	return loop.Tighter(own, loop.Remaining(state)), nil
+	return own.And(loop.Remaining(state)), nil
 }

@@ -126,16 +126,16 @@ type Close struct {
 // Park releases an idle session. Only a driver of a deployment sends it, to itself.
 type Park struct{}
 
-func (Claim) command() string            { return "claim" }
-func (OpenSession) command() string      { return "open_session" }
-func (SubmitInput) command() string      { return "submit_input" }
-func (Continue) command() string         { return "continue" }
-func (ResolveApproval) command() string  { return "resolve_approval" }
-func (AllowTools) command() string       { return "allow_tools" }
-func (SettleDeadLetter) command() string { return "settle_dead_letter" }
-func (Cancel) command() string           { return "cancel" }
-func (DetachCall) command() string       { return "detach_call" }
-func (SetNextTurnCache) command() string { return "set_next_turn_cache" }
-func (StartTask) command() string        { return "start_task" }
-func (Close) command() string            { return "close" }
-func (Park) command() string             { return "park" }
+func (Claim) command() kind            { return ask("claim", events.LaneLocal) }
+func (OpenSession) command() kind      { return ask("open_session", events.LaneAsk) }
+func (SubmitInput) command() kind      { return ask("submit_input", events.LaneAsk) }
+func (Continue) command() kind         { return ask("continue", events.LaneAsk) }
+func (ResolveApproval) command() kind  { return ask("resolve_approval", events.LaneDecide) }
+func (AllowTools) command() kind       { return ask("allow_tools", events.LaneDecide) }
+func (SettleDeadLetter) command() kind { return ask("settle_dead_letter", events.LaneDecide) }
+func (Cancel) command() kind           { return ask("cancel", events.LaneAsk) }
+func (DetachCall) command() kind       { return ask("detach_call", events.LaneAsk) }
+func (SetNextTurnCache) command() kind { return ask("set_next_turn_cache", events.LaneAsk) }
+func (StartTask) command() kind        { return ask("start_task", events.LaneAsk) }
+func (Close) command() kind            { return ask("close", events.LaneAsk) }
+func (Park) command() kind             { return ask("park", events.LaneLocal) }

@@ -32,7 +32,7 @@ type Envelope struct {
 //
 //sumtype:decl
 type Command interface {
-	command() string // the name on the wire
+	command() kind
 }
 
 // ErrBadCommand is returned by Decode for bytes that are not a command of this
@@ -83,7 +83,7 @@ func (e *Envelope) decode(dec *msgpack.Decoder) error {
 	}
 	c, err := decodeCommand(name, dec)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("command %q: %w", name, err)
 	}
 	e.Command = c
 	return nil

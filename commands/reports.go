@@ -190,17 +190,17 @@ type ReportTimer struct {
 	ID   string `msgpack:"id,omitempty"` // the approval or the place
 }
 
-func (ReportReply) command() string        { return "report_reply" }
-func (ReportModelFailed) command() string  { return "report_model_failed" }
-func (ReportModelStopped) command() string { return "report_model_stopped" }
-func (ReportResult) command() string       { return "report_result" }
-func (ReportAttemptLost) command() string  { return "report_attempt_lost" }
-func (ReportOvertaken) command() string    { return "report_overtaken" }
-func (ReportPreflight) command() string    { return "report_preflight" }
-func (ReportQuestion) command() string     { return "report_gate" }
-func (ReportHooks) command() string        { return "report_hooks" }
-func (ReportMutation) command() string     { return "report_mutation" }
-func (ReportRecall) command() string       { return "report_recall" }
-func (ReportVerify) command() string       { return "report_verify" }
-func (ReportMemory) command() string       { return "report_memory" }
-func (ReportTimer) command() string        { return "report_timer" }
+func (ReportReply) command() kind        { return report("report_reply", events.LaneLocal) }
+func (ReportModelFailed) command() kind  { return report("report_model_failed", events.LaneLocal) }
+func (ReportModelStopped) command() kind { return report("report_model_stopped", events.LaneLocal) }
+func (ReportResult) command() kind       { return report("report_result", events.LaneReport) }
+func (ReportAttemptLost) command() kind  { return report("report_attempt_lost", events.LaneReport) }
+func (ReportOvertaken) command() kind    { return report("report_overtaken", events.LaneReport) }
+func (ReportPreflight) command() kind    { return report("report_preflight", events.LaneLocal) }
+func (ReportQuestion) command() kind     { return report("report_gate", events.LaneReport) }
+func (ReportHooks) command() kind        { return report("report_hooks", events.LaneLocal) }
+func (ReportMutation) command() kind     { return report("report_mutation", events.LaneLocal) }
+func (ReportRecall) command() kind       { return report("report_recall", events.LaneLocal) }
+func (ReportVerify) command() kind       { return report("report_verify", events.LaneLocal) }
+func (ReportMemory) command() kind       { return report("report_memory", events.LaneLocal) }
+func (ReportTimer) command() kind        { return report("report_timer", events.LaneDue) }

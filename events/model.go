@@ -108,32 +108,3 @@ type MutationFinished struct {
 	Error       string           `msgpack:"e,omitempty" json:"error,omitempty"`
 	Metadata    content.Metadata `msgpack:"md,omitempty" json:"metadata,omitempty"`
 }
-
-// ToolRef names a tool and the digest of its spec.
-type ToolRef struct {
-	Name   string `msgpack:"n" json:"name"`
-	Digest string `msgpack:"d" json:"digest"`
-}
-
-// CatalogSource lists the tools of one source, sorted by name.
-type CatalogSource struct {
-	Name  string    `msgpack:"n" json:"name"`
-	Tools []ToolRef `msgpack:"t,omitempty" json:"tools,omitempty"`
-}
-
-// Catalog lists the tools of all sources, in order of registration. Digest covers the
-// specs, so equal digests mean equal requests.
-type Catalog struct {
-	Digest  string          `msgpack:"d,omitempty" json:"digest,omitempty"`
-	Sources []CatalogSource `msgpack:"s,omitempty" json:"sources,omitempty"`
-}
-
-// ToolCatalogChanged records that the tools of a source have changed since the last
-// model call. The next request contains the new ones.
-type ToolCatalogChanged struct {
-	Source  string    `msgpack:"s" json:"source"`
-	Added   []ToolRef `msgpack:"a,omitempty" json:"added,omitempty"`
-	Removed []string  `msgpack:"r,omitempty" json:"removed,omitempty"`
-	Changed []ToolRef `msgpack:"c,omitempty" json:"changed,omitempty"`
-	Digest  string    `msgpack:"d" json:"digest"` // of the whole catalog after the change
-}

@@ -172,18 +172,6 @@ type Registration struct {
 	Points []string `msgpack:"p" json:"points"`
 }
 
-// Limits of a turn or a session. Zero is unlimited, negative allows nothing.
-type Limits struct {
-	MaxRounds    int64         `msgpack:"mr,omitempty" json:"max_rounds,omitempty"`
-	Requests     int64         `msgpack:"rq,omitempty" json:"requests,omitempty"`
-	InputTokens  int64         `msgpack:"it,omitempty" json:"input_tokens,omitempty"`
-	OutputTokens int64         `msgpack:"ot,omitempty" json:"output_tokens,omitempty"`
-	TotalTokens  int64         `msgpack:"tt,omitempty" json:"total_tokens,omitempty"`
-	ToolCalls    int64         `msgpack:"tc,omitempty" json:"tool_calls,omitempty"`
-	CostMicros   int64         `msgpack:"co,omitempty" json:"cost_micros,omitempty"`
-	WallClock    time.Duration `msgpack:"wc,omitempty" json:"wall_clock_ns,omitempty"`
-}
-
 // Retry limits the attempts at model calls and tool calls.
 type Retry struct {
 	ModelAttempts int           `msgpack:"m,omitempty" json:"model_attempts,omitempty"`  // zero: 4

@@ -79,29 +79,6 @@ type RoundFinished struct {
 	TranscriptLen int            `msgpack:"n" json:"transcript_len"`
 }
 
-// LimitKind names a limit.
-type LimitKind string
-
-// The kinds of limits.
-const (
-	LimitRounds       LimitKind = "max turns"
-	LimitRequests     LimitKind = "request"
-	LimitInputTokens  LimitKind = "input token"
-	LimitOutputTokens LimitKind = "output token"
-	LimitTotalTokens  LimitKind = "total token"
-	LimitToolCalls    LimitKind = "tool call"
-	LimitCost         LimitKind = "cost"
-	LimitWallClock    LimitKind = "wall clock"
-)
-
-// LimitReached records which limit ended a turn.
-type LimitReached struct {
-	Kind  LimitKind `msgpack:"k" json:"limit_kind"`
-	Limit int64     `msgpack:"l" json:"limit"`
-	Used  int64     `msgpack:"u" json:"used"`
-	Scope string    `msgpack:"s" json:"scope"` // turn or session
-}
-
 // CancelRequested records a request to cancel.
 type CancelRequested struct {
 	Scope  string         `msgpack:"s" json:"scope"` // turn, call or session

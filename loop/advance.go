@@ -86,7 +86,7 @@ func (d *decision) start() {
 	d.emit(events.TaskStarted{Task: name, Spec: *q.Task, Baseline: q.Baseline})
 }
 
-// startTurn opens a turn: a task's with its goal alone, any other with what is queued.
+// startTurn opens a turn: a task's with its goal alone, any other with the queued input.
 func (d *decision) startTurn() {
 	in := d.merge(false)
 	if d.Task != nil {
@@ -164,7 +164,9 @@ func (d *decision) callModel(attempt int) {
 	cache := t.Cache
 	if attempt == 1 {
 		if d.env.Catalog != nil {
-			d.catalogChanged(*d.env.Catalog)
+			for _, change := range d.Catalog.Changes(*d.env.Catalog) {
+				d.emit(change)
+			}
 		}
 		if cache = d.CacheOverride; cache == nil {
 			cache = d.Config.Cache
@@ -174,49 +176,4 @@ func (d *decision) callModel(attempt int) {
 		Turn: t.ID, Round: t.Round, Attempt: attempt,
 		TranscriptLen: len(d.Transcript), Catalog: d.Catalog.Digest, Cache: cache,
 	})
-}
-
-// catalogChanged records the changes of each source, those of removed sources last.
-func (d *decision) catalogChanged(now events.Catalog) {
-	old := d.Catalog
-	if old.Digest == now.Digest {
-		return
-	}
-	known := func(s events.CatalogSource) bool { return indexSource(now, s.Name) >= 0 }
-	removed := slices.DeleteFunc(slices.Clone(old.Sources), known)
-	for _, source := range slices.Concat(now.Sources, removed) {
-		c := events.ToolCatalogChanged{Source: source.Name, Digest: now.Digest}
-		before, after := toolsOf(old, source.Name), toolsOf(now, source.Name)
-		for _, t := range after {
-			switch i := indexTool(before, t.Name); {
-			case i < 0:
-				c.Added = append(c.Added, t)
-			case before[i].Digest != t.Digest:
-				c.Changed = append(c.Changed, t)
-			}
-		}
-		for _, t := range before {
-			if indexTool(after, t.Name) < 0 {
-				c.Removed = append(c.Removed, t.Name)
-			}
-		}
-		if len(c.Added)+len(c.Changed)+len(c.Removed) > 0 {
-			d.emit(c)
-		}
-	}
-}
-
-func indexSource(c events.Catalog, name string) int {
-	return slices.IndexFunc(c.Sources, func(s events.CatalogSource) bool { return s.Name == name })
-}
-
-func indexTool(tools []events.ToolRef, name string) int {
-	return slices.IndexFunc(tools, func(t events.ToolRef) bool { return t.Name == name })
-}
-
-func toolsOf(c events.Catalog, source string) []events.ToolRef {
-	if i := indexSource(c, source); i >= 0 {
-		return c.Sources[i].Tools
-	}
-	return nil
 }

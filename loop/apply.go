@@ -3,7 +3,6 @@ package loop
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -46,7 +45,7 @@ func (s *State) begin(cause string, at content.Time) {
 	}
 }
 
-// apply applies one event. It holds no policy: every event says what is.
+// apply applies one event. It holds no policy.
 func (s *State) apply(ev events.Event) {
 	s.require(ev)
 	switch ev := ev.(type) {
@@ -58,10 +57,7 @@ func (s *State) apply(ev events.Event) {
 	case events.ConfigChanged:
 		s.Config = ev.Config
 	case events.InputQueued:
-		s.Queue = append(s.Queue, Queued{
-			Items: ev.Items, Origin: ev.Origin, OnBusy: ev.OnBusy, Options: ev.Options,
-			Task: ev.Task, TaskName: ev.TaskName, Baseline: ev.Baseline,
-		})
+		s.Queue = append(s.Queue, ev)
 	case events.InputAccepted:
 		s.applyInputAccepted(ev)
 	case events.TurnStarted:
@@ -85,7 +81,7 @@ func (s *State) apply(ev events.Event) {
 	case events.ToolCallRequested:
 		s.applyToolCallRequested(ev)
 	case events.ToolCatalogChanged:
-		s.applyCatalog(ev)
+		s.Catalog = s.Catalog.With(ev)
 	case events.ApprovalRequired:
 		s.applyApprovalRequired(ev)
 	case events.ApprovalResolved:
@@ -193,7 +189,7 @@ func (s *State) applyRunStarted(ev events.RunStarted) {
 }
 
 func (s *State) applyInputAccepted(ev events.InputAccepted) {
-	take := func(taken func(Queued) bool) {
+	take := func(taken func(events.InputQueued) bool) {
 		s.NoticesFirst = len(s.Notices) > 0
 		s.Queue = slices.DeleteFunc(slices.Clone(s.Queue), taken)
 	}
@@ -204,9 +200,9 @@ func (s *State) applyInputAccepted(ev events.InputAccepted) {
 	case events.FromSchema:
 		s.Turn.Repairs++
 	case events.FromTask:
-		take(func(q Queued) bool { return q.Task != nil })
+		take(func(q events.InputQueued) bool { return q.Task != nil })
 	case events.FromHost, events.FromParent:
-		take(func(q Queued) bool { return joins(q, s.Turn != nil) })
+		take(func(q events.InputQueued) bool { return joins(q, s.Turn != nil) })
 	}
 	s.add(ev.Items...)
 	if s.Turn != nil {
@@ -274,22 +270,6 @@ func (s *State) applyUsage(ev events.UsageUpdated) {
 			c.Dispatched, c.Asked = false, nil
 		}
 	}
-}
-
-func (s *State) applyCatalog(ev events.ToolCatalogChanged) {
-	cat := events.Catalog{Digest: ev.Digest, Sources: slices.Clone(s.Catalog.Sources)}
-	i := indexSource(cat, ev.Source)
-	if i < 0 {
-		i = len(cat.Sources)
-		cat.Sources = append(cat.Sources, events.CatalogSource{Name: ev.Source})
-	}
-	tools := slices.DeleteFunc(slices.Clone(cat.Sources[i].Tools), func(t events.ToolRef) bool {
-		return slices.Contains(ev.Removed, t.Name) || indexTool(ev.Changed, t.Name) >= 0
-	})
-	tools = append(append(tools, ev.Added...), ev.Changed...)
-	slices.SortFunc(tools, func(a, b events.ToolRef) int { return strings.Compare(a.Name, b.Name) })
-	cat.Sources[i].Tools = tools
-	s.Catalog = cat
 }
 
 func (s *State) applyHookDecided(ev events.HookDecided) {
@@ -379,8 +359,7 @@ func (s *State) applyTurnFinished(ev events.TurnFinished) {
 	s.After = Mutating{Point: pointAfterTurn}
 }
 
-// rest and resume measure how long a turn waits for people.
-
+// rest starts to measure how long the turn waits for people. resume stops it.
 func (s *State) rest() {
 	if t := s.Turn; t.Since == 0 && (undecided(t.Approvals, "") || s.Stepped) {
 		t.Since = s.At

@@ -146,8 +146,8 @@ func (s *State) applyToolResult(ev events.ToolResultReceived) {
 	s.place()
 }
 
-// applyLate applies the outcome of a call that was answered before. The model is told,
-// unless a worker confirms a cancel or the host wants the outcome for itself.
+// applyLate applies the outcome of a call that was answered before. The model gets a notice,
+// unless a worker confirms a cancel or the outcome goes to the host.
 func (s *State) applyLate(c *Call, r content.ToolResult) {
 	cancelled := r.Status == content.StatusCancelled
 	confirms := cancelled && c.Status == content.StatusCancelled

@@ -128,7 +128,7 @@ func (d *decision) expire(id content.ApprovalID) {
 		d.emit(events.ApprovalResolved{Approval: a.ID, Call: a.CallID, Outcome: events.Expired, Digest: a.Digest})
 		d.settle(a.CallID, events.Moot)
 		if call, ok := d.Call(a.CallID); ok {
-			d.answer(*call, content.StatusExpired, "", "Approval expired: nobody decided within "+a.ExpiresAt.Sub(a.Asked).String())
+			d.answer(*call, content.StatusExpired, "", "Approval expired: no decision within "+a.ExpiresAt.Sub(a.Asked).String())
 		}
 	}
 }

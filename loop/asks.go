@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
 
@@ -51,7 +52,7 @@ func (s *State) mayOpen(c commands.OpenSession) error {
 	case s.Opened:
 		return refuse(ReasonSessionExists, "session %s is open already", s.Session)
 	}
-	if i, call, problem := Unpaired(c.Transcript); problem != "" {
+	if i, call, problem := content.Unpaired(c.Transcript); problem != "" {
 		return refuse(ReasonBadTranscript, "item %d: call %s: %s", i+1, call, problem)
 	}
 	if len(c.Input) > 0 {

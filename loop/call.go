@@ -30,7 +30,7 @@ type Call struct {
 
 	Status      content.Status // empty: no result yet
 	Result      *content.ToolResult
-	Placeholder string // what the model was told when the call moved to the background
+	Placeholder string // the model's answer when the call moved to the background
 	Placed      bool   // its answer is in the transcript
 	Late        bool   // its late outcome arrived
 	Ticketed    bool   // reports about its last dispatch come with a ticket
@@ -169,7 +169,7 @@ func (s *State) DeadLetters() []Call {
 	return s.callsWhere(Call.DeadLetter)
 }
 
-// StoppingCall finds by place a call that is to be stopped.
+// StoppingCall finds by place a call that must stop.
 func (s *State) StoppingCall(p content.Place) (Call, bool) {
 	for _, c := range slices.Concat(s.roundCalls(), s.Background, s.Stops) {
 		if c.Place == p && c.stopping() {

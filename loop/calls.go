@@ -100,7 +100,7 @@ func (d *decision) wasted(c commands.ReportResult) {
 	}
 }
 
-// billed is the record of what others used while they worked for a call.
+// billed records what others used while they worked for a call.
 func billed(c Call, r commands.ReportResult) (ev events.UsageUpdated, ok bool) {
 	out := r.Outcome
 	ev = events.UsageUpdated{

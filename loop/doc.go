@@ -6,11 +6,11 @@
 //
 //	Decide(*State, commands.Envelope) ([]events.Event, error) // what becomes fact
 //	(*State).Fold(events.Entry)                               // facts become state
-//	Pending(*State) []Effect                                  // what is owed to the world
+//	Pending(*State) []Effect                                  // what the session owes to the world
 //	Waiting(*State) commands.Wait                             // what the session waits for
 //
 // A host decides a command, appends the events to the journal as one entry, folds the entry,
-// and performs what is pending. What comes of an effect is a report, which is a command.
+// and performs the pending effects. Each effect ends in a report, which is a command.
 //
 // # Laws
 //
@@ -54,8 +54,8 @@
 //
 // # Testing
 //
-// testdata holds scripts: what a session is told, and exactly what becomes fact. Add one
-// for any change in behavior, run the tests with -rewrite and review the diff. Random
-// sessions check what no script can: replay gives the same state, effects and waits, no
-// input is lost, and package audit finds nothing.
+// testdata holds scripts: commands, and the exact events that follow. Add one for any change
+// in behavior, run the tests with -rewrite and review the diff. Random sessions check that
+// replay gives the same state, effects and waits, that no input is lost, and that package
+// audit finds nothing.
 package loop

@@ -87,7 +87,7 @@ type ArmTimer struct {
 	At   content.Time
 }
 
-// Recall owes what is known that may help with a task.
+// Recall owes the notes that may help with a task.
 type Recall struct {
 	Task string
 	Goal string
@@ -106,7 +106,7 @@ type StopVerify struct {
 	Attempt int
 }
 
-// StoreMemory owes a note of what a task came to.
+// StoreMemory owes a note of a task's outcome.
 type StoreMemory struct {
 	Task    string
 	Goal    string

@@ -109,7 +109,7 @@ func (d *decision) finish(e ending) {
 		status, text = content.StatusCancelled, textCancelled
 		e.metadata = d.interruption(nil)
 	case e.reason == content.Limit:
-		status, text = content.StatusLimit, "Not run: "+LimitText(*t.Limit)
+		status, text = content.StatusLimit, "Not run: "+t.Limit.Text()
 		e.metadata = e.metadata.With(content.MetaLimitKind, t.Limit.Kind).
 			With(content.MetaLimit, t.Limit.Limit).
 			With(content.MetaLimitUsed, t.Limit.Used)

@@ -119,13 +119,17 @@ func (d *decision) recordHook(ev events.HookDecided, a commands.HookAnswer) {
 // startMutator starts the next mutator of a point.
 func (d *decision) startMutator(m Mutating) {
 	name := d.Config.Mutators[d.nextMutator(m)].Name
-	d.emit(events.MutationStarted{Turn: d.turnID(), Mutator: name, Point: m.Point})
+	turn, _ := d.here()
+	d.emit(events.MutationStarted{Turn: turn, Mutator: name, Point: m.Point})
 }
 
 func (d *decision) mutation(c commands.ReportMutation) {
 	f := c.Finished
 	m := *d.mutating(f.Point)
-	if !m.Open || m.Point != f.Point || m.current() != f.Mutator || c.Turn != d.turnID() || c.Round != d.round() {
+	if !m.Open || m.Point != f.Point || m.current() != f.Mutator {
+		return
+	}
+	if turn, round := d.here(); c.Turn != turn || c.Round != round {
 		return
 	}
 	f.Turn = c.Turn
@@ -152,7 +156,7 @@ func (d *decision) mutation(c commands.ReportMutation) {
 
 // broken says why a candidate cannot become the transcript; empty: it can.
 func (d *decision) broken(items []content.Item) string {
-	if _, call, problem := Unpaired(items); problem != "" {
+	if _, call, problem := content.Unpaired(items); problem != "" {
 		return "call " + string(call) + " " + problem
 	}
 	for _, it := range items {

@@ -8,7 +8,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Bounds of what a command may carry, and of what is kept of it.
+// Bounds of commands and of what the session keeps of them.
 const (
 	maxInputItems = 1000 // of one submission
 	maxQueued     = 256  // submissions in the queue
@@ -56,10 +56,8 @@ func checkInput(items []content.Item) error {
 	for i, it := range items {
 		switch it.Kind {
 		case content.System, content.Developer, content.User, content.Context:
-		case content.Assistant, content.Tool, content.Notification:
-			return refuse(ReasonBadItem, "item %d is of kind %q; input is system, developer, user or context", i+1, it.Kind)
 		default:
-			return refuse(ReasonBadItem, "item %d is of unknown kind %q", i+1, it.Kind)
+			return refuse(ReasonBadItem, "item %d is of kind %q; input is system, developer, user or context", i+1, it.Kind)
 		}
 		if len(it.Parts) == 0 {
 			return refuse(ReasonBadItem, "item %d has no part", i+1)
@@ -83,7 +81,7 @@ func stripped(items []content.Item) []content.Item {
 
 // joins reports whether queued input is merged now: at a round boundary only what steers,
 // at the start of a turn everything but tasks, which get turns of their own.
-func joins(q Queued, steering bool) bool {
+func joins(q events.InputQueued, steering bool) bool {
 	return q.Task == nil && (!steering || q.OnBusy == events.Steer)
 }
 
@@ -152,7 +150,7 @@ func narrowed(a, b *events.TurnOptions) *events.TurnOptions {
 		Rules: slices.Concat(a.Rules, b.Rules), Routes: slices.Concat(b.Routes, a.Routes),
 	}
 	if a.Limits != nil && b.Limits != nil {
-		l := Tighter(*a.Limits, *b.Limits)
+		l := a.Limits.And(*b.Limits)
 		out.Limits = &l
 	}
 	return &out
@@ -163,7 +161,7 @@ func (d *decision) within(o *events.TurnOptions) *events.TurnOptions {
 	if o == nil || o.Limits == nil {
 		return o
 	}
-	out, l := *o, Tighter(*o.Limits, d.Config.Limits)
+	out, l := *o, o.Limits.And(d.Config.Limits)
 	out.Limits = &l
 	return &out
 }

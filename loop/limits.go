@@ -1,24 +1,9 @@
 package loop
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
-
-// LimitText is what people and models are told of a limit.
-func LimitText(l events.LimitReached) string {
-	switch l.Kind {
-	case events.LimitRounds:
-		return fmt.Sprintf("max turns reached (%d)", l.Limit)
-	case events.LimitWallClock:
-		return fmt.Sprintf("%s limit exceeded: %s > %s", l.Kind, content.Duration(l.Used), content.Duration(l.Limit))
-	default:
-		return fmt.Sprintf("%s limit exceeded: %d > %d", l.Kind, l.Used, l.Limit)
-	}
-}
 
 // limited ends the turn if a limit of these kinds is exceeded.
 func (d *decision) limited(kinds ...events.LimitKind) bool {
@@ -60,43 +45,23 @@ func (s *State) scopes() []scope {
 	return []scope{turn, session}
 }
 
-// bound is a limit and what counts against it.
-type bound struct {
-	kind  events.LimitKind
-	limit *int64
-	used  int64
-}
-
-func bounds(l *events.Limits, u Counters) []bound {
-	return []bound{
-		{events.LimitRounds, &l.MaxRounds, u.Rounds},
-		{events.LimitRequests, &l.Requests, u.Requests},
-		{events.LimitInputTokens, &l.InputTokens, u.Usage.InputTokens},
-		{events.LimitOutputTokens, &l.OutputTokens, u.Usage.OutputTokens},
-		{events.LimitTotalTokens, &l.TotalTokens, u.Usage.TotalTokens()},
-		{events.LimitToolCalls, &l.ToolCalls, u.ToolCalls},
-		{events.LimitCost, &l.CostMicros, u.Usage.CostMicros},
-		{events.LimitWallClock, (*int64)(&l.WallClock), int64(u.Worked)},
-	}
-}
-
 // over returns the first of the limits that is exceeded, or would be by one round or request.
 func (d *decision) over(kinds ...events.LimitKind) *events.LimitReached {
 	for _, sc := range d.scopes() {
-		all := bounds(&sc.limits, sc.used)
+		spent := sc.used.spent()
 		for _, k := range kinds {
-			b := all[slices.IndexFunc(all, func(b bound) bool { return b.kind == k })]
-			limit, next := max(*b.limit, 0), b.used
+			set, used := *sc.limits.Of(k), *spent.Of(k)
+			limit, next := max(set, 0), used
 			if k == events.LimitRounds || k == events.LimitRequests {
 				next++
 			}
-			if *b.limit == 0 || next <= limit {
+			if set == 0 || next <= limit {
 				continue
 			}
 			if k == events.LimitRequests {
-				b.used = next
+				used = next
 			}
-			return &events.LimitReached{Kind: k, Limit: limit, Used: b.used, Scope: sc.name}
+			return &events.LimitReached{Kind: k, Limit: limit, Used: used, Scope: sc.name}
 		}
 	}
 	return nil
@@ -107,29 +72,18 @@ func (d *decision) over(kinds ...events.LimitKind) *events.LimitReached {
 func Remaining(s *State) events.Limits {
 	var left events.Limits
 	for _, sc := range s.scopes() {
-		l := sc.limits
-		for _, b := range bounds(&l, sc.used) {
-			if *b.limit != 0 {
-				if *b.limit = max(*b.limit, 0) - b.used; *b.limit <= 0 {
-					*b.limit = -1
+		spent := sc.used.spent()
+		for _, k := range events.LimitKinds() {
+			if l := sc.limits.Of(k); *l != 0 {
+				if *l = max(*l, 0) - *spent.Of(k); *l <= 0 {
+					*l = -1
 				}
 			}
 		}
-		l.MaxRounds, l.WallClock = 0, 0
-		left = Tighter(left, l)
+		sc.limits.MaxRounds, sc.limits.WallClock = 0, 0
+		left = left.And(sc.limits)
 	}
 	return left
-}
-
-// Tighter returns the limits that satisfy both a and b.
-func Tighter(a, b events.Limits) events.Limits {
-	others := bounds(&b, Counters{})
-	for i, x := range bounds(&a, Counters{}) {
-		if y := *others[i].limit; *x.limit == 0 || y != 0 && y < *x.limit {
-			*x.limit = y
-		}
-	}
-	return a
 }
 
 // wallClock is the first instant at which the turn has worked for too long if it goes on

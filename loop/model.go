@@ -2,6 +2,8 @@ package loop
 
 import (
 	"cmp"
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 
@@ -10,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Defaults of what the configuration leaves at zero.
+// Defaults for a configuration's zero values.
 const (
 	defaultRepairs       = 2
 	defaultModelAttempts = 4
@@ -57,17 +59,18 @@ func (d *decision) reply(c commands.ReportReply) {
 
 // replyReason is why a reply ended. Turns end for more reasons than replies do.
 func replyReason(r content.FinishReason, calls int) content.FinishReason {
-	switch r {
-	case "":
-		if calls > 0 {
-			return content.ToolCalls
-		}
+	known := []content.FinishReason{
+		content.Completed, content.ToolCalls, content.MaxTokens, content.Blocked, content.Compaction, content.Cancelled,
+	}
+	switch {
+	case r == "" && calls > 0:
+		return content.ToolCalls
+	case r == "":
 		return content.Completed
-	case content.Completed, content.ToolCalls, content.MaxTokens, content.Blocked, content.Compaction, content.Cancelled:
-		return r
-	default:
+	case !slices.Contains(known, r):
 		return content.Other
 	}
+	return r
 }
 
 // replyItems gives the reply's calls their IDs and places.
@@ -107,10 +110,11 @@ func stamp(items []content.Item, finish content.FinishReason, u content.Usage) {
 	}
 }
 
-// used records the usage of a part of the round that brought no reply.
+// used records usage without a reply.
 func (d *decision) used(u content.Usage, source string) {
 	if u != (content.Usage{}) {
-		d.emit(events.UsageUpdated{Turn: d.turnID(), Round: d.round(), Usage: u, Source: source})
+		turn, round := d.here()
+		d.emit(events.UsageUpdated{Turn: turn, Round: round, Usage: u, Source: source})
 	}
 }
 
@@ -153,14 +157,12 @@ func (d *decision) backoff(attempt int) content.Duration {
 }
 
 // jitter returns a share of a pause, so sessions that failed together do not retry
-// together. The share comes from the attempt's place by an FNV-1a hash.
+// together. The share is a hash of the attempt's place.
 func (d *decision) jitter(pause content.Duration) content.Duration {
-	const offset, prime, shares = 2166136261, 16777619, 1000
-	hash := uint32(offset)
-	for _, b := range []byte(string(d.Session) + "/" + string(d.Turn.ID) + "/" + strconv.Itoa(d.Turn.Round) + "/" + strconv.Itoa(d.Turn.Attempt)) {
-		hash = (hash ^ uint32(b)) * prime
-	}
-	return pause / shares * content.Duration(hash%shares+1)
+	const shares = 1000
+	hash := fnv.New32a()
+	_, _ = fmt.Fprintf(hash, "%s/%s/%d/%d", d.Session, d.Turn.ID, d.Turn.Round, d.Turn.Attempt)
+	return pause / shares * content.Duration(hash.Sum32()%shares+1)
 }
 
 func (d *decision) modelStopped(c commands.ReportModelStopped) {

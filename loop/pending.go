@@ -44,8 +44,9 @@ func Pending(s *State) []Effect {
 		out = append(out, e)
 	case atMutator:
 		m := s.mutating("")
+		turn, round := s.here()
 		out = append(out, RunMutator{
-			Turn: s.turnID(), Round: s.round(), Mutator: m.current(), Point: m.Point, Stop: s.cancelling(),
+			Turn: turn, Round: round, Mutator: m.current(), Point: m.Point, Stop: s.cancelling(),
 		})
 	case atPlanning:
 		out = append(out, Recall{Task: s.Task.Name, Goal: s.Task.Spec.Goal})

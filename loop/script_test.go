@@ -14,8 +14,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the expected output of the scripts in testdata")
 
-// TestScripts plays the scripts in testdata: what a session is told, and exactly what becomes
-// fact. Package looptest documents their language.
+// TestScripts plays the scripts in testdata: commands, and the exact events that follow.
+// Package looptest documents their language.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")

@@ -28,7 +28,7 @@ type State struct {
 	Transcript []content.Item // append-only between rewrites, so forks share it
 	Appended   int            // number of the last item that got its ID here
 
-	Queue         []Queued // input that is not yet in the transcript
+	Queue         []events.InputQueued // not yet in the transcript
 	Notices       []Notice
 	NoticesFirst  bool // the last merge took input and left notices pending
 	CacheOverride *content.CacheRequest
@@ -47,17 +47,6 @@ type State struct {
 	Used       Counters
 	Task       *Task // nil: no task is open
 	Tickets    bool  // calls dispatched from now on get tickets
-}
-
-// Queued is one submission in the queue.
-type Queued struct {
-	Items   []content.Item
-	Origin  events.Origin
-	OnBusy  events.OnBusy
-	Options *events.TurnOptions
-	Task    *events.TaskSpec
-
-	TaskName, Baseline string
 }
 
 // Notice is a pending notification.
@@ -79,6 +68,15 @@ func (c *Counters) add(ev events.UsageUpdated) {
 	c.Usage = c.Usage.Add(ev.Usage)
 	c.Requests += ev.Requests
 	c.ToolCalls += ev.ToolCalls
+}
+
+// spent returns the counters, each in the place of its limit.
+func (c Counters) spent() events.Limits {
+	return events.Limits{
+		MaxRounds: c.Rounds, Requests: c.Requests, ToolCalls: c.ToolCalls, WallClock: c.Worked,
+		InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens,
+		TotalTokens: c.Usage.TotalTokens(), CostMicros: c.Usage.CostMicros,
+	}
 }
 
 // Stage is how far a turn has come, as its last event says.
@@ -171,7 +169,7 @@ func (a Approval) key() content.QuestionKey {
 	return content.QuestionKey{Kind: a.RequestKind, Scope: a.Scope}
 }
 
-// Ended is what is kept of a finished turn.
+// Ended is a finished turn.
 type Ended struct {
 	Turn         content.TurnID
 	N            int
@@ -264,20 +262,12 @@ func (s *State) idle() bool {
 // cancelling reports whether the open turn is being cancelled.
 func (s *State) cancelling() bool { return s.Turn != nil && s.Turn.Cancel != nil }
 
-// turnID and round name the open turn and its round, or the last ones.
-
-func (s *State) turnID() content.TurnID {
+// here returns the open turn and its round, or the last ones.
+func (s *State) here() (content.TurnID, int) {
 	if s.Turn != nil {
-		return s.Turn.ID
+		return s.Turn.ID, s.Turn.Round
 	}
-	return s.Last.Turn
-}
-
-func (s *State) round() int {
-	if s.Turn != nil {
-		return s.Turn.Round
-	}
-	return s.Last.Rounds
+	return s.Last.Turn, s.Last.Rounds
 }
 
 func (s *State) turnOptions() events.TurnOptions {

@@ -199,58 +199,6 @@ func TestWarningsOfAReplyAreRecorded(t *testing.T) {
 	}
 }
 
-func TestLimitText(t *testing.T) {
-	t.Parallel()
-	for want, l := range map[string]events.LimitReached{
-		"max turns reached (2)":                {Kind: events.LimitRounds, Limit: 2, Used: 2},
-		"total token limit exceeded: 1100 > 7": {Kind: events.LimitTotalTokens, Limit: 7, Used: 1100},
-		"wall clock limit exceeded: 61s > 1m0s": {
-			Kind: events.LimitWallClock, Limit: 60_000_000_000, Used: 61_000_000_000,
-		},
-	} {
-		want = strings.Replace(want, "61s", "1m1s", 1)
-		if got := loop.LimitText(l); got != want {
-			t.Errorf("LimitText = %q, want %q", got, want)
-		}
-	}
-}
-
-func TestUnpairedReturnsTheFirst(t *testing.T) {
-	t.Parallel()
-	call := func(ids ...content.CallID) content.Item {
-		it := content.NewItem(content.Assistant)
-		for _, id := range ids {
-			it.Parts = append(it.Parts, content.CallPart(content.ToolCall{ID: id}))
-		}
-		return it
-	}
-	result := func(k content.Kind, id content.CallID) content.Item {
-		return content.NewItem(k, content.ResultPart(content.ToolResult{CallID: id}))
-	}
-	for name, tc := range map[string]struct {
-		items []content.Item
-		index int
-		call  content.CallID
-		ok    bool
-	}{
-		"none":          {ok: true},
-		"paired":        {items: []content.Item{call("b", "a"), result(content.Tool, "a"), content.UserText("x"), result(content.Tool, "b")}, ok: true},
-		"notification":  {items: []content.Item{call("a"), result(content.Tool, "a"), result(content.Notification, "a"), result(content.Notification, "z")}, ok: true},
-		"open":          {items: []content.Item{call("a", "b"), result(content.Tool, "b")}, index: 0, call: "a"},
-		"first of two":  {items: []content.Item{call("b"), call("a")}, index: 0, call: "b"},
-		"orphan":        {items: []content.Item{call("a"), result(content.Tool, "b"), result(content.Tool, "a")}, index: 1, call: "b"},
-		"before":        {items: []content.Item{result(content.Tool, "a"), call("a")}, index: 0, call: "a"},
-		"two results":   {items: []content.Item{call("a"), result(content.Tool, "a"), result(content.Tool, "a")}, index: 2, call: "a"},
-		"made twice":    {items: []content.Item{call("a"), result(content.Tool, "a"), call("a"), result(content.Tool, "a")}, index: 2, call: "a"},
-		"twice at once": {items: []content.Item{call("a", "a"), result(content.Tool, "a")}, index: 0, call: "a"},
-	} {
-		index, id, problem := loop.Unpaired(tc.items)
-		if (problem == "") != tc.ok || index != tc.index || id != tc.call {
-			t.Errorf("%s: Unpaired = %d, %s, %q", name, index, id, problem)
-		}
-	}
-}
-
 // Warnings are for people; the full text is in the result.
 func TestWarningsAreClipped(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ func (d *decision) startTask(c commands.StartTask) error {
 }
 
 func (s *State) queuedTask() int {
-	return slices.IndexFunc(s.Queue, func(q Queued) bool { return q.Task != nil })
+	return slices.IndexFunc(s.Queue, func(q events.InputQueued) bool { return q.Task != nil })
 }
 
 func (d *decision) recall(c commands.ReportRecall) {
@@ -114,14 +114,11 @@ func (d *decision) closeTask(reason content.FinishReason) {
 	if d.Task.Running {
 		d.emit(events.VerifyFinished{Attempt: d.Task.Attempts, Status: "cancelled"})
 	}
-	switch reason {
-	case content.Cancelled:
-		d.taskFinished("cancelled")
-	case content.Blocked:
-		d.taskFinished("blocked")
-	default:
-		d.taskFinished("failed")
+	status := "failed"
+	if reason == content.Cancelled || reason == content.Blocked {
+		status = string(reason)
 	}
+	d.taskFinished(status)
 }
 
 func (d *decision) taskFinished(status string) {

@@ -106,11 +106,26 @@ func TestDecodeRefusesOtherFormats(t *testing.T) {
 	newer[0]++
 	for name, bad := range map[string][]byte{
 		"empty": nil, "version only": b[:1], "cut": b[:len(b)/2], "longer": append(slices.Clone(b), 0), "older": older, "newer": newer,
-		"text": []byte("{}"), "no state": {snapshot.Version, 0xa1, 'x'},
+		"text": []byte("{}"), "no struct": {snapshot.Version, 0xa1, 'x'}, "no state": {snapshot.Version, 0x80},
 	} {
 		if s, err := snapshot.Decode(bad); !errors.Is(err, snapshot.ErrUnusable) || s != nil {
 			t.Errorf("%s: Decode = %v, %v, want ErrUnusable", name, s, err)
 		}
+	}
+}
+
+func TestEncodeRefusesWhatDecodeCannotRead(t *testing.T) {
+	t.Parallel()
+	result := content.NewResult("c", "t", content.StatusOK, "x")
+	for range 60 {
+		outer := result
+		outer.Output = []content.Part{content.ResultPart(result)}
+		result = outer
+	}
+	s := loop.New("s")
+	s.Transcript = []content.Item{content.NewItem(content.Tool, content.ResultPart(result))}
+	if b, err := snapshot.Encode(s); err == nil {
+		t.Errorf("Encode of a result in a result, 60 deep = %d bytes", len(b))
 	}
 }
 
@@ -142,7 +157,7 @@ func TestLongTranscriptsHaveSegments(t *testing.T) {
 // by what they hold, not by their names, which no snapshot contains.
 func TestTheVersionFollowsTheShapeOfTheState(t *testing.T) {
 	t.Parallel()
-	const version, shape = 8, "cca2f566b17b6325"
+	const version, shape = 8, "a4b1364ad0b151ba"
 	h := fnv.New64a()
 	seen := map[reflect.Type]int{}
 	var walk func(reflect.Type)

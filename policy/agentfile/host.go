@@ -139,7 +139,7 @@ func (d *Definition) Merge(asked events.Config) (events.Config, error) {
 		c.Model, c.ModelData = asked.Model, asked.ModelData
 	}
 	c.Rules, c.Routes = slices.Concat(asked.Rules, c.Rules), slices.Concat(asked.Routes, c.Routes)
-	c.Limits, c.SessionLimits = loop.Tighter(asked.Limits, c.Limits), loop.Tighter(asked.SessionLimits, c.SessionLimits)
+	c.Limits, c.SessionLimits = asked.Limits.And(c.Limits), asked.SessionLimits.And(c.SessionLimits)
 	c.Digest, c.Catalog, c.Hooks, c.Mutators, c.NotifyOnly = asked.Digest, asked.Catalog, asked.Hooks, asked.Mutators, asked.NotifyOnly
 	return c, nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/policy/compact"
 )
 
@@ -79,7 +78,7 @@ func promises(before, after []content.Item) []string {
 			broken = append(broken, fmt.Sprintf(what, args...))
 		}
 	}
-	if i, call, problem := loop.Unpaired(after); problem != "" {
+	if i, call, problem := content.Unpaired(after); problem != "" {
 		check(false, "item %d: call %s %s", i, call, problem)
 	}
 	ids := make([]content.ItemID, 0, len(after))

@@ -4,7 +4,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -34,7 +33,7 @@ func (p *player) result(want result, st session.Step) {
 		got.Stage = r.Metadata.Text(content.MetaInterruptStage)
 	}
 	if want.Limit != "" && r.Limit != nil {
-		got.Limit = loop.LimitText(*r.Limit)
+		got.Limit = r.Limit.Text()
 	}
 	if want.Hook != "" {
 		got.Hook = r.Metadata.Text(content.MetaHook) + " " + r.Metadata.Text(content.MetaHookPoint) + ": " + r.Metadata.Text(content.MetaHookReason)

@@ -6,7 +6,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/loop"
 )
 
 // said renders a journal, one line per event: its kind and the fields that distinguish it. A
@@ -57,7 +56,7 @@ func words(ev events.Event, tools map[content.CallID]string, kinds map[content.A
 	case events.MutationFinished:
 		return ev.Mutator + " " + ev.Point + " " + outcomeOf(ev)
 	case events.LimitReached:
-		return ev.Scope + " " + loop.LimitText(ev)
+		return ev.Scope + " " + ev.Text()
 	case events.CancelRequested:
 		return ev.Scope + " " + ev.Reason
 	case events.VerifyFinished:

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
 )
@@ -42,7 +41,7 @@ func (f *fickle) Call(ctx context.Context, r model.Request, emit func(content.De
 
 // checkRequest checks what every model call may rely on.
 func (w *world) checkRequest(r model.Request) {
-	if i, call, problem := loop.Unpaired(r.Transcript); problem != "" {
+	if i, call, problem := content.Unpaired(r.Transcript); problem != "" {
 		w.wrong("%s/%s/%d: the model was shown item %d, call %s: %s", r.Session, r.Turn, r.Round, i, call, problem)
 	}
 	if len(r.Transcript) == 0 {

@@ -9,7 +9,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/loop"
 )
 
 // turnReport is what run -o json prints.
@@ -65,7 +64,7 @@ func (o *turnOutcome) verdict(decide func(content.CallID) string) error {
 		}
 		return app.Failed(cli.CodeApproval, "%s (call %s) needs approval%s: %s: %s", a.Tool, a.CallID, more, app.Question(a), decide(a.CallID))
 	case o.limit != nil && o.FinishReason == content.Limit:
-		return app.Failed(cli.CodeLimit, "%s", loop.LimitText(*o.limit))
+		return app.Failed(cli.CodeLimit, "%s", o.limit.Text())
 	case o.failure != nil && o.failure.Class != "":
 		return app.Failed(cli.CodeFailed, "the model call failed (%s): %s", o.failure.Class, o.failure.Message)
 	case o.failure != nil && o.failure.Code == "invalid_output":

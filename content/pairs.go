@@ -1,0 +1,44 @@
+package content
+
+// Unpaired finds the first call without a result, or result without a call before it, in a
+// transcript. problem is empty if there is none. A notification does not count: it repeats a
+// result that came after the call was answered.
+func Unpaired(items []Item) (index int, call CallID, problem string) {
+	index = len(items)
+	fault := func(i int, id CallID, what string) {
+		if i < index {
+			index, call, problem = i, id, what
+		}
+	}
+	var calls []CallID
+	made, answered := map[CallID]int{}, map[CallID]bool{} // made: by which item
+	for i, it := range items {
+		for _, p := range it.Parts {
+			switch {
+			case p.Call != nil:
+				if _, twice := made[p.Call.ID]; twice {
+					fault(i, p.Call.ID, "is made twice under one id")
+				} else {
+					calls, made[p.Call.ID] = append(calls, p.Call.ID), i
+				}
+			case p.Result == nil || it.Kind == Notification:
+			default:
+				if _, known := made[p.Result.CallID]; !known {
+					fault(i, p.Result.CallID, "has a result before its call, or no call")
+				} else if answered[p.Result.CallID] {
+					fault(i, p.Result.CallID, "has two results")
+				}
+				answered[p.Result.CallID] = true
+			}
+		}
+	}
+	for _, id := range calls {
+		if !answered[id] {
+			fault(made[id], id, "has no result")
+		}
+	}
+	if problem == "" {
+		index = 0
+	}
+	return index, call, problem
+}

@@ -139,7 +139,7 @@ func TestAGuardedToolAsksInTheMiddle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy, err := permission.NewCommands(permission.CommandConfig{Root: "/", Allowed: []string{"go"}, Dirs: []string{"/nowhere"}})
+	policy, err := permission.NewCommands("/", permission.CommandRules{Allow: []string{"go"}, Dirs: []string{"/nowhere"}})
 	if err != nil {
 		t.Fatal(err)
 	}

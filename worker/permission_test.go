@@ -42,7 +42,7 @@ func TestPermissionsAreEnforcedWhereTheFilesAre(t *testing.T) {
 	if err := os.Symlink("../out", filepath.Join(root, "link")); err != nil {
 		t.Fatal(err)
 	}
-	policy, err := permission.NewPaths(permission.PathConfig{Root: root, Protected: []string{".git"}, Allowed: []string{"."}})
+	policy, err := permission.NewPaths(root, permission.PathRules{Protect: []string{".git"}, Allow: []string{"."}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func (o options) agent(ctx context.Context, t *terminal) (*agent.Agent, session.
 	if err != nil {
 		return nil, session.Task{}, err
 	}
-	protected, err := permission.NewPaths(permission.PathConfig{Root: o.root, Protected: []string{".git"}})
+	protected, err := permission.NewPaths(o.root, permission.PathRules{Protect: []string{".git"}})
 	if err != nil {
 		return nil, session.Task{}, err
 	}

@@ -86,7 +86,7 @@ func run(ctx context.Context, out *log.Logger) error {
 	a, err := agent.New(agent.Config{
 		Model: m, Tools: servers.Sources(),
 		Permissions: permission.All(
-			permission.Servers{Trusted: []string{"shop"}},
+			permission.Servers{Trust: []string{"shop"}},
 			permission.Rules{{Tool: "mcp_shop_order", Action: events.RuleDeny}},
 		),
 	})

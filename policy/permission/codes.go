@@ -25,7 +25,7 @@ const (
 	CodePolicy     = "policy_unreadable"      // the worker cannot read the policy of the session's agent
 )
 
-// Kinds of gates, in addition to the kinds of requests.
+// Kinds of questions, in addition to the kinds of requests.
 const (
 	KindCall      = "tool.call"      // the call itself, whatever it does
 	KindScript    = "shell.script"   // code handed to an interpreter
@@ -52,11 +52,11 @@ func ask(kind, scope string, reason content.ApprovalReason, summary string) tool
 	return tool.Verdict{Ruling: tool.Ask, RequestKind: kind, Scope: scope, Reason: reason, Summary: summary}
 }
 
-// refuse returns the verdict on what a policy does not allow: the question, unless the
-// ruling is Deny.
-func refuse(r tool.Ruling, question tool.Verdict, code, format string, args ...any) tool.Verdict {
-	if r == tool.Deny {
-		return deny(code, format, args...)
+// refuse returns the verdict on what a policy does not allow: the question, if its word is
+// ask or empty; otherwise a denial.
+func refuse(word string, question tool.Verdict, code, format string, args ...any) tool.Verdict {
+	if word == "" || word == wordAsk {
+		return question
 	}
-	return question
+	return deny(code, format, args...)
 }

@@ -2,6 +2,7 @@ package permission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -12,17 +13,17 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// CommandConfig says which commands calls may run. Programs are names, git, or absolute
+// CommandRules say which commands calls may run. Programs are names, git, or absolute
 // paths, /usr/bin/git. In the names of environment variables * stands for any characters.
-type CommandConfig struct {
-	Root       string      // of relative directories; required with Dirs
-	Allowed    []string    // programs; none: all that are not denied
-	Denied     []string    // programs, under any path and in any case
-	Dirs       []string    // directories in which, or below which, commands may start; none: any
-	AllowedEnv []string    // variables that a call may set; none: all that are neither denied nor dangerous
-	DeniedEnv  []string    // variables that no call may set
-	Outside    tool.Ruling // for what is not allowed; zero: tool.Ask; or tool.Deny
-	Code       tool.Ruling // for code passed to an interpreter; zero: tool.Ask; or tool.Allow, tool.Deny
+type CommandRules struct {
+	Allow    []string `json:"allow,omitempty"`     // programs; none: all that are not denied
+	Ask      []string `json:"ask,omitempty"`       // programs to ask about even if they are allowed
+	Deny     []string `json:"deny,omitempty"`      // programs
+	Dirs     []string `json:"dirs,omitempty"`      // directories in which, or below which, commands may start; none: any
+	AllowEnv []string `json:"allow_env,omitempty"` // variables that a call may set; none: all that are neither denied nor dangerous
+	DenyEnv  []string `json:"deny_env,omitempty"`  // variables that no call may set
+	Outside  string   `json:"outside,omitempty"`   // what happens to the rest: ask (the default) or deny
+	Code     string   `json:"code,omitempty"`      // what happens to code for an interpreter: allow, ask (the default) or deny
 }
 
 // Commands is a policy for requests of the kind shell.command. It asks separately about
@@ -30,41 +31,37 @@ type CommandConfig struct {
 // one covers none of the others.
 //
 // A program allowed by name must be called by that name, so that it is the one that the
-// search path finds; one called by a path must be allowed by that path. Commands asks about
-// code for an interpreter (sh -c, python -c), and about commands for programs that start
-// others (env, sudo, xargs), even if the program is allowed; also about variables that
-// control what a program runs, such as PATH, unless AllowedEnv names them.
+// search path finds; one called by a path must be allowed by that path. Programs to ask
+// about and denied programs are recognized under any path, in any case, through a link, and
+// as an argument of a launcher.
+//
+// Commands asks about code for an interpreter (sh -c, python -c), and about commands for
+// programs that start others (env, sudo, xargs), even if the program is allowed; also about
+// variables that control what a program runs, such as PATH, unless AllowEnv names them.
 type Commands struct {
-	cfg  CommandConfig
-	root string
-	dirs []string
+	rules CommandRules
+	root  string
+	dirs  []string
 }
 
 var _ tool.Permissions = (*Commands)(nil)
 
-// NewCommands returns the policy. It returns an error if Dirs needs a Root, and for
-// invalid rulings and programs.
-func NewCommands(c CommandConfig) (*Commands, error) {
-	p := &Commands{cfg: c}
-	if err := checkRuling(c.Outside); err != nil {
-		return nil, fmt.Errorf("command policy: Outside: %w", err)
-	}
-	if c.Code != tool.Allow {
-		if err := checkRuling(c.Code); err != nil {
-			return nil, fmt.Errorf("command policy: Code: %w", err)
-		}
-	}
-	for _, name := range slices.Concat(c.Allowed, c.Denied) {
+// NewCommands returns the policy for commands that start in a folder. It returns an error
+// for invalid rules, and for Dirs without a root.
+func NewCommands(root string, r CommandRules) (*Commands, error) {
+	err := errors.Join(checkWord("outside", r.Outside, wordAsk, wordDeny), checkWord("code", r.Code, wordAllow, wordAsk, wordDeny))
+	for _, name := range slices.Concat(r.Allow, r.Ask, r.Deny) {
 		if strings.ContainsAny(name, `/\`) && !filepath.IsAbs(name) || name == "" {
-			return nil, fmt.Errorf("command policy: program %q: use a name or an absolute path", name)
+			err = errors.Join(err, fmt.Errorf("program %q: use a name or an absolute path", name))
 		}
 	}
-	if len(c.Dirs) > 0 || c.Root != "" {
-		root, err := rootOf(c.Root)
-		if err != nil {
-			return nil, fmt.Errorf("command policy: %w", err)
-		}
-		p.root, p.dirs = root, absolute(root, c.Dirs)
+	p := &Commands{rules: r}
+	if err == nil && (len(r.Dirs) > 0 || root != "") {
+		p.root, err = rootOf(root)
+		p.dirs = absolute(p.root, r.Dirs)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("command policy: %w", err)
 	}
 	return p, nil
 }
@@ -78,23 +75,34 @@ func (p *Commands) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, er
 	if !ok {
 		return deny(CodeUnreadable, "the request names no program"), nil
 	}
-	return combine(p.program(r, c), p.directory(r, c), p.environment(r, c)), nil
+	return combine(p.program(r, c), p.directory(r, c), p.environment(r, c), p.asks(r, c)), nil
 }
 
 func (p *Commands) program(r tool.Request, c command) tool.Verdict {
 	name := c.Argv[0]
-	if slices.ContainsFunc(p.cfg.Denied, func(d string) bool { return p.isDenied(d, c) }) {
+	if p.recognizes(p.rules.Deny, c) {
 		return deny(CodeCommand, "program %s is denied", name)
 	}
-	if c.passesCode() && p.cfg.Code != tool.Allow {
+	if c.passesCode() && p.rules.Code != wordAllow {
 		question := ask(KindScript, c.exactly(), content.EscalatedRisk, summary(r))
-		return refuse(p.cfg.Code, question, CodeScript, "%s would run code from its arguments", name)
+		return refuse(p.rules.Code, question, CodeScript, "%s would run code from its arguments", name)
 	}
-	if len(p.cfg.Allowed) == 0 || slices.ContainsFunc(p.cfg.Allowed, func(a string) bool { return isAllowed(a, name) }) {
+	if len(p.rules.Allow) == 0 || slices.ContainsFunc(p.rules.Allow, func(a string) bool { return isAllowed(a, name) }) {
 		return allow()
 	}
-	question := ask(kindCommand, c.scope(), content.SensitiveCommand, summary(r))
-	return refuse(p.cfg.Outside, question, CodeCommand, "program %s is not allowed", name)
+	return refuse(p.rules.Outside, aboutProgram(r, c), CodeCommand, "program %s is not allowed", name)
+}
+
+// asks asks about the programs of Ask.
+func (p *Commands) asks(r tool.Request, c command) tool.Verdict {
+	if p.recognizes(p.rules.Ask, c) {
+		return aboutProgram(r, c)
+	}
+	return tool.Verdict{}
+}
+
+func aboutProgram(r tool.Request, c command) tool.Verdict {
+	return ask(kindCommand, c.scope(), content.SensitiveCommand, summary(r))
 }
 
 // isAllowed compares a program as it is called.
@@ -105,36 +113,35 @@ func isAllowed(allowed, name string) bool {
 	return allowed == name
 }
 
-// isDenied recognizes a program under another path, through a link, and started by a
-// launcher.
-func (p *Commands) isDenied(denied string, c command) bool {
+// recognizes reports whether the command is one of the programs under any path, or starts
+// one of them.
+func (p *Commands) recognizes(programs []string, c command) bool {
+	names := c.Argv[:1]
 	if slices.Contains(launchers(), base(c.Argv[0])) {
-		if slices.ContainsFunc(c.Argv[1:], func(arg string) bool { return sameProgram(denied, arg) }) {
-			return true
+		names = c.Argv
+	}
+	if name := c.Argv[0]; len(programs) > 0 && strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			name = p.root + separator + c.Cwd + separator + name
+		}
+		if filepath.IsAbs(name) {
+			at, err := resolve(name)
+			if err != nil {
+				return true
+			}
+			names = append(slices.Clone(names), at)
 		}
 	}
-	name := c.Argv[0]
-	if sameProgram(denied, name) {
-		return true
-	}
-	if !strings.Contains(name, "/") {
-		return false
-	}
-	if !filepath.IsAbs(name) {
-		name = p.root + separator + c.Cwd + separator + name
-	}
-	if !filepath.IsAbs(name) {
-		return false
-	}
-	at, err := resolve(name)
-	return err != nil || sameProgram(denied, at)
+	return slices.ContainsFunc(programs, func(listed string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return sameProgram(listed, name) })
+	})
 }
 
-func sameProgram(denied, name string) bool {
-	if filepath.IsAbs(denied) {
-		return strings.EqualFold(filepath.Clean(denied), filepath.Clean(name))
+func sameProgram(listed, name string) bool {
+	if filepath.IsAbs(listed) {
+		return strings.EqualFold(filepath.Clean(listed), filepath.Clean(name))
 	}
-	return strings.EqualFold(denied, path.Base(filepath.ToSlash(name))) || base(denied) == base(name) && denied == base(denied)
+	return strings.EqualFold(listed, path.Base(filepath.ToSlash(name))) || base(listed) == base(name) && listed == base(listed)
 }
 
 func (p *Commands) directory(r tool.Request, c command) tool.Verdict {
@@ -154,7 +161,7 @@ func (p *Commands) directory(r tool.Request, c command) tool.Verdict {
 			continue
 		}
 		text := fmt.Sprintf("%s: it starts in %s", summary(r), at)
-		return refuse(p.cfg.Outside, ask(KindDir, at, content.SensitivePath, text), CodeDir, "commands may not start in %q", c.Cwd)
+		return refuse(p.rules.Outside, ask(KindDir, at, content.SensitivePath, text), CodeDir, "commands may not start in %q", c.Cwd)
 	}
 	return allow()
 }
@@ -168,10 +175,10 @@ func (p *Commands) environment(r tool.Request, c command) tool.Verdict {
 			return slices.ContainsFunc(patterns, func(pattern string) bool { return content.Matches(strings.ToUpper(pattern), strings.ToUpper(key)) })
 		}
 		switch {
-		case in(p.cfg.DeniedEnv):
+		case in(p.rules.DenyEnv):
 			return deny(CodeEnv, "environment variable %s is denied", key)
-		case in(p.cfg.AllowedEnv):
-		case len(p.cfg.AllowedEnv) > 0, in(dangerousEnv()):
+		case in(p.rules.AllowEnv):
+		case len(p.rules.AllowEnv) > 0, in(dangerousEnv()):
 			asked = append(asked, key)
 		}
 	}
@@ -180,5 +187,5 @@ func (p *Commands) environment(r tool.Request, c command) tool.Verdict {
 	}
 	keys := strings.Join(asked, ", ")
 	question := ask(KindEnv, tool.Digest(r.Call.Input), content.SensitiveCommand, summary(r)+": it sets "+keys)
-	return refuse(p.cfg.Outside, question, CodeEnv, "setting %s is not allowed", keys)
+	return refuse(p.rules.Outside, question, CodeEnv, "setting %s is not allowed", keys)
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func commands(t *testing.T, c permission.CommandConfig) *permission.Commands {
+func commands(t *testing.T, root string, r permission.CommandRules) *permission.Commands {
 	t.Helper()
-	p, err := permission.NewCommands(c)
+	p, err := permission.NewCommands(root, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,9 +31,9 @@ func TestCommandsByProgramDirectoryAndEnvironment(t *testing.T) {
 	if err := os.Symlink("/usr/bin/rm", filepath.Join(root, "harmless")); err != nil {
 		t.Fatal(err)
 	}
-	p := commands(t, permission.CommandConfig{
-		Root: root, Allowed: []string{"git", "go", "sh", "python3", "/opt/tool", "env"}, Denied: []string{"rm", "/usr/bin/curl"},
-		Dirs: []string{"."}, AllowedEnv: nil, DeniedEnv: []string{"AWS_*"},
+	p := commands(t, root, permission.CommandRules{
+		Allow: []string{"git", "go", "sh", "python3", "/opt/tool", "env"}, Deny: []string{"rm", "/usr/bin/curl"},
+		Dirs: []string{"."}, AllowEnv: nil, DenyEnv: []string{"AWS_*"},
 	})
 	for name, tc := range map[string]struct {
 		c    command
@@ -93,8 +93,8 @@ func TestCommandsByProgramDirectoryAndEnvironment(t *testing.T) {
 
 func TestCommandsCanBeJudgedWithoutQuestions(t *testing.T) {
 	t.Parallel()
-	strict := commands(t, permission.CommandConfig{
-		Root: "/", Allowed: []string{"git"}, Dirs: []string{"/nowhere"}, AllowedEnv: []string{"PATH", "CI_*"}, Outside: tool.Deny, Code: tool.Deny,
+	strict := commands(t, "/", permission.CommandRules{
+		Allow: []string{"git"}, Dirs: []string{"/nowhere"}, AllowEnv: []string{"PATH", "CI_*"}, Outside: "deny", Code: "deny",
 	})
 	for want, c := range map[string]command{
 		"deny command_not_allowed": {Argv: []string{"make"}, Cwd: "nowhere"},
@@ -107,7 +107,7 @@ func TestCommandsCanBeJudgedWithoutQuestions(t *testing.T) {
 			t.Errorf("%v: %s, want %s", c, got, want)
 		}
 	}
-	loose := commands(t, permission.CommandConfig{Code: tool.Allow})
+	loose := commands(t, "", permission.CommandRules{Code: "allow"})
 	for _, c := range []command{{Argv: []string{"bash", "-c", "x"}, Cwd: "/"}, {Argv: []string{"anything"}}} {
 		if got := ruling(evaluate(t, loose, run(t, c))); got != "allow" {
 			t.Errorf("%v: %s, want allow", c, got)
@@ -117,7 +117,7 @@ func TestCommandsCanBeJudgedWithoutQuestions(t *testing.T) {
 
 func TestGatesOfCommandsHaveScopes(t *testing.T) {
 	t.Parallel()
-	p := commands(t, permission.CommandConfig{Root: "/", Allowed: []string{"none"}, Dirs: []string{"/nowhere"}})
+	p := commands(t, "/", permission.CommandRules{Allow: []string{"none"}, Dirs: []string{"/nowhere"}})
 	v := evaluate(t, p, run(t, command{Argv: []string{"make", "all"}, Cwd: "tmp", Env: []string{"PATH"}}))
 	reasons := map[string]content.ApprovalReason{
 		"shell.command": content.SensitiveCommand, "shell.cwd": content.SensitivePath, "shell.env": content.SensitiveCommand,
@@ -137,14 +137,14 @@ func TestGatesOfCommandsHaveScopes(t *testing.T) {
 
 func TestInvalidCommandConfigsAreRefused(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]permission.CommandConfig{
+	for name, c := range map[string]permission.CommandRules{
 		"a directory without a root": {Dirs: []string{"x"}},
-		"a relative program":         {Allowed: []string{"bin/x"}},
-		"an empty program":           {Denied: []string{""}},
-		"allow outside":              {Outside: tool.Allow},
-		"an unknown ruling":          {Code: 7},
+		"a relative program":         {Allow: []string{"bin/x"}},
+		"an empty program":           {Deny: []string{""}},
+		"allow outside":              {Outside: "allow"},
+		"an unknown ruling":          {Code: "maybe"},
 	} {
-		if _, err := permission.NewCommands(c); err == nil {
+		if _, err := permission.NewCommands("", c); err == nil {
 			t.Errorf("%s was taken", name)
 		}
 	}

@@ -158,8 +158,8 @@ func TestServersAndScopesAreSeparateQuestions(t *testing.T) {
 		Server string   `json:"server,omitempty"`
 		Scopes []string `json:"scopes,omitempty"`
 	}
-	p := permission.Servers{Trusted: []string{"files"}, Denied: []string{"evil"}, Scopes: []string{"read"}}
-	strict := permission.Servers{Trusted: []string{"files"}, Scopes: []string{"read"}, Outside: tool.Deny}
+	p := permission.Servers{Trust: []string{"files"}, Deny: []string{"evil"}, Scopes: []string{"read"}}
+	strict := permission.Servers{Trust: []string{"files"}, Scopes: []string{"read"}, Outside: "deny"}
 	for name, tc := range map[string]struct {
 		p    permission.Servers
 		kind string

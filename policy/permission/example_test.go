@@ -13,7 +13,7 @@ import (
 
 // Rules come from the client that starts a session; the host adds its own policy.
 func ExampleAll() {
-	host, err := permission.NewCommands(permission.CommandConfig{Allowed: []string{"go", "git"}})
+	host, err := permission.NewCommands("", permission.CommandRules{Allow: []string{"go", "git"}})
 	if err != nil {
 		panic(err)
 	}
@@ -36,8 +36,8 @@ func ExampleAll() {
 
 // A worker judges paths where the files are.
 func ExampleNewPaths() {
-	policy, err := permission.NewPaths(permission.PathConfig{
-		Root: "/nowhere/project", Protected: []string{".git"}, ReadOnly: []string{"vendor"}, Allowed: []string{"."},
+	policy, err := permission.NewPaths("/nowhere/project", permission.PathRules{
+		Protect: []string{".git"}, ReadOnly: []string{"vendor"}, Allow: []string{"."},
 	})
 	if err != nil {
 		panic(err)

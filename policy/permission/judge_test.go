@@ -133,7 +133,7 @@ func (w writing) Describe() (kind, summary string, target any) {
 func TestGuardJudgesJustBeforeTheCall(t *testing.T) {
 	t.Parallel()
 	top := tree(t, "work/.git/x", "one/", "two/", "work/link -> ../one")
-	p := paths(t, permission.PathConfig{Root: filepath.Join(top, "work"), Protected: []string{".git"}, Allowed: []string{"."}})
+	p := paths(t, filepath.Join(top, "work"), permission.PathRules{Protect: []string{".git"}, Allow: []string{"."}})
 	w := write(t)
 	guarded := tool.Wrap(w, permission.Guard(p, w))
 	call := func(path string, approved ...content.QuestionKey) (content.ToolResult, *tool.Verdict) {

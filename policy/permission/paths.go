@@ -13,13 +13,12 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// PathConfig says which paths calls may use. Relative paths are relative to Root.
-type PathConfig struct {
-	Root      string      // of relative paths, in calls too; required
-	Protected []string    // these, and everything in them, may not be touched
-	ReadOnly  []string    // these, and everything in them, may only be read
-	Allowed   []string    // these may be read and written; none: no opinion about other paths
-	Outside   tool.Ruling // for paths outside of Allowed; zero: tool.Ask; or tool.Deny
+// PathRules say which paths calls may use. Relative paths are relative to the policy's root.
+type PathRules struct {
+	Protect  []string `json:"protect,omitempty"`   // these, and everything in them, may not be touched
+	ReadOnly []string `json:"read_only,omitempty"` // these, and everything in them, may only be read
+	Allow    []string `json:"allow,omitempty"`     // these may be read and written; none: no opinion about other paths
+	Outside  string   `json:"outside,omitempty"`   // what happens to paths outside of Allow: ask (the default) or deny
 }
 
 // Paths is a policy for requests of the kinds filesystem.…. It judges where a path leads,
@@ -38,24 +37,22 @@ type PathConfig struct {
 type Paths struct {
 	root                         string
 	protected, readOnly, allowed []string
-	outside                      tool.Ruling
+	outside                      string
 }
 
 var _ tool.Permissions = (*Paths)(nil)
 
-// NewPaths returns the policy. It returns an error if Root is missing or Outside is
-// neither Ask nor Deny.
-func NewPaths(c PathConfig) (*Paths, error) {
-	root, err := rootOf(c.Root)
-	if err != nil {
+// NewPaths returns the policy for calls with paths that are relative to a root. It returns
+// an error if the root is missing or Outside is unknown.
+func NewPaths(root string, r PathRules) (*Paths, error) {
+	root, err := rootOf(root)
+	if err = errors.Join(err, checkWord("outside", r.Outside, wordAsk, wordDeny)); err != nil {
 		return nil, fmt.Errorf("path policy: %w", err)
 	}
-	p := &Paths{root: root, outside: c.Outside}
-	if err := checkRuling(c.Outside); err != nil {
-		return nil, fmt.Errorf("path policy: Outside: %w", err)
-	}
-	p.protected, p.readOnly, p.allowed = absolute(root, c.Protected), absolute(root, c.ReadOnly), absolute(root, c.Allowed)
-	return p, nil
+	return &Paths{
+		root: root, outside: r.Outside,
+		protected: absolute(root, r.Protect), readOnly: absolute(root, r.ReadOnly), allowed: absolute(root, r.Allow),
+	}, nil
 }
 
 func rootOf(dir string) (string, error) {
@@ -67,13 +64,6 @@ func rootOf(dir string) (string, error) {
 		return "", fmt.Errorf("root %s: %w", dir, err)
 	}
 	return root, nil
-}
-
-func checkRuling(r tool.Ruling) error {
-	if r != tool.NoOpinion && r != tool.Ask && r != tool.Deny {
-		return fmt.Errorf("ruling %d: use tool.Ask or tool.Deny", r)
-	}
-	return nil
 }
 
 func absolute(root string, paths []string) []string {
@@ -171,7 +161,7 @@ func (p *Paths) places(name, kind string, a access) ([]string, error) {
 type rulesOfPaths struct {
 	protected, readOnly, allowed []string
 	limited                      bool // to what is allowed
-	outside                      tool.Ruling
+	outside                      string
 }
 
 func (p *Paths) resolved() rulesOfPaths {

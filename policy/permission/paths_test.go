@@ -41,9 +41,9 @@ func tree(t testing.TB, entries ...string) string {
 	return root
 }
 
-func paths(t testing.TB, c permission.PathConfig) *permission.Paths {
+func paths(t testing.TB, root string, r permission.PathRules) *permission.Paths {
 	t.Helper()
-	p, err := permission.NewPaths(c)
+	p, err := permission.NewPaths(root, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +57,8 @@ func TestPathsAreJudgedByWhereTheyLead(t *testing.T) {
 		"work/to_src -> src", "work/to_out -> ../elsewhere", "work/to_nothing -> ../elsewhere/new", "work/to_git -> ROOT/work/.git/new",
 		"work/circle -> circle", "work/hard -> =work/.env", "work/src/up -> ..", "work/far -> src/up/../elsewhere", "work/lib/vendored -> ../vendor",
 	)
-	p := paths(t, permission.PathConfig{
-		Root: filepath.Join(top, "work"), Protected: []string{".git", ".env", "not_there/yet"}, ReadOnly: []string{"vendor"}, Allowed: []string{"."},
+	p := paths(t, filepath.Join(top, "work"), permission.PathRules{
+		Protect: []string{".git", ".env", "not_there/yet"}, ReadOnly: []string{"vendor"}, Allow: []string{"."},
 	})
 	for _, tc := range []struct{ kind, path, want string }{
 		{"read", "src/a.go", "allow"},
@@ -131,8 +131,8 @@ func TestPathsAreJudgedByWhereTheyLead(t *testing.T) {
 func TestEveryPathOfARequestCounts(t *testing.T) {
 	t.Parallel()
 	top := tree(t, "work/a", "work/.git/x", "other/b")
-	cfg := permission.PathConfig{Root: filepath.Join(top, "work"), Protected: []string{".git"}, Allowed: []string{"."}}
-	p := paths(t, cfg)
+	root, cfg := filepath.Join(top, "work"), permission.PathRules{Protect: []string{".git"}, Allow: []string{"."}}
+	p := paths(t, root, cfg)
 	move := func(from, to string) tool.Request {
 		return requestOf(t, "fs", "filesystem.move", map[string]string{"from": from, "to": to})
 	}
@@ -148,20 +148,20 @@ func TestEveryPathOfARequestCounts(t *testing.T) {
 			t.Errorf("%s: %s, want %s", r.Target, got, want)
 		}
 	}
-	cfg.Outside = tool.Deny
-	v := evaluate(t, paths(t, cfg), path(t, "write", "../other/b"))
+	cfg.Outside = "deny"
+	v := evaluate(t, paths(t, root, cfg), path(t, "write", "../other/b"))
 	if ruling(v) != "deny path_not_allowed" || !strings.Contains(v.Message, "../other/b") || strings.Contains(v.Message, top) {
 		t.Errorf("verdict = %+v, want a denial that names the path as the model gave it", v)
 	}
-	cfg.Allowed = nil
+	cfg.Allow = nil
 	for kind, want := range map[string]string{"write": "none", "delete": "none"} {
-		if got := ruling(evaluate(t, paths(t, cfg), path(t, kind, "/tmp/x"))); got != want {
+		if got := ruling(evaluate(t, paths(t, root, cfg), path(t, kind, "/tmp/x"))); got != want {
 			t.Errorf("%s without allowed roots: %s, want %s", kind, got, want)
 		}
 	}
 	cfg.ReadOnly = []string{"a"}
 	both := requestOf(t, "fs", "filesystem.read", map[string][]string{"paths": {"a", "b"}})
-	if got := ruling(evaluate(t, paths(t, cfg), both)); got != "none" {
+	if got := ruling(evaluate(t, paths(t, root, cfg), both)); got != "none" {
 		t.Errorf("one path allowed and no opinion about the other: %s, want none", got)
 	}
 }
@@ -169,7 +169,7 @@ func TestEveryPathOfARequestCounts(t *testing.T) {
 func TestTheQuestionAboutAPathNamesWhereItLeads(t *testing.T) {
 	t.Parallel()
 	top := tree(t, "work/link -> ../else")
-	p := paths(t, permission.PathConfig{Root: filepath.Join(top, "work"), Allowed: []string{"."}})
+	p := paths(t, filepath.Join(top, "work"), permission.PathRules{Allow: []string{"."}})
 	v := evaluate(t, p, path(t, "write", "link/new"))
 	if at := filepath.Join(top, "else", "new"); v.Scope != at || v.Reason != content.SensitivePath || !strings.Contains(v.Summary, at) {
 		t.Errorf("verdict = %+v, want the question about %s", v, at)
@@ -179,8 +179,8 @@ func TestTheQuestionAboutAPathNamesWhereItLeads(t *testing.T) {
 func TestRootsMayBeLinks(t *testing.T) {
 	t.Parallel()
 	top := tree(t, "real/src/a", "alias -> real", "real/keep/x")
-	p := paths(t, permission.PathConfig{
-		Root: filepath.Join(top, "alias"), Protected: []string{filepath.Join(top, "real", "keep")}, Allowed: []string{filepath.Join(top, "alias")},
+	p := paths(t, filepath.Join(top, "alias"), permission.PathRules{
+		Protect: []string{filepath.Join(top, "real", "keep")}, Allow: []string{filepath.Join(top, "alias")},
 	})
 	for name, want := range map[string]string{
 		"src/a": "allow", filepath.Join(top, "real", "src"): "allow", "keep/x": "deny path_protected", "../x": "ask filesystem.write",
@@ -189,7 +189,7 @@ func TestRootsMayBeLinks(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-	linked := paths(t, permission.PathConfig{Root: top, Protected: []string{"alias"}})
+	linked := paths(t, top, permission.PathRules{Protect: []string{"alias"}})
 	for _, name := range []string{"alias", "alias/src/a", "real/src/a"} {
 		if got := ruling(evaluate(t, linked, path(t, "delete", name))); got != "deny path_protected" {
 			t.Errorf("delete %s, protected by its link: %s", name, got)
@@ -197,12 +197,13 @@ func TestRootsMayBeLinks(t *testing.T) {
 	}
 }
 
-func TestInvalidPathConfigsAreRefused(t *testing.T) {
+func TestInvalidPathRulesAreRefused(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]permission.PathConfig{"no root": {}, "allow outside": {Root: "/", Outside: tool.Allow}} {
-		if _, err := permission.NewPaths(c); err == nil {
-			t.Errorf("%s was taken", name)
-		}
+	if _, err := permission.NewPaths("", permission.PathRules{}); err == nil {
+		t.Error("rules without a root were accepted")
+	}
+	if _, err := permission.NewPaths("/", permission.PathRules{Outside: "allow"}); err == nil {
+		t.Error("rules that allow everything outside were accepted")
 	}
 }
 
@@ -212,7 +213,7 @@ func FuzzPaths(f *testing.F) {
 	top := tree(f, "work/src/a", "work/.git/config", "out/secret",
 		"work/l1 -> ../out", "work/l2 -> src/../../out/new", "work/l3 -> ROOT/work/.git", "work/src/up -> ../..", "work/l4 -> l4", "work/l5 -> src")
 	work := filepath.Join(top, "work")
-	p := paths(f, permission.PathConfig{Root: work, Protected: []string{".git"}, Allowed: []string{"."}, Outside: tool.Deny})
+	p := paths(f, work, permission.PathRules{Protect: []string{".git"}, Allow: []string{"."}, Outside: "deny"})
 	for _, s := range []string{"src/a", "l1/x", "l2", "l3/config", "src/up/out/x", "../work/./l5/../.git", "l5/up/work/.GIT", "a/../../out", "/", "l4", "x\x00"} {
 		f.Add(s)
 	}

@@ -58,19 +58,14 @@ func TestAnUnreadablePolicyDeniesEverything(t *testing.T) {
 // A permanent approval covers no other program.
 func TestAskedQuestionIsAboutTheProgram(t *testing.T) {
 	t.Parallel()
-	p, err := permission.AskAbout(t.TempDir(), "git", "hg")
-	if err != nil {
-		t.Fatal(err)
+	p := commands(t, t.TempDir(), permission.CommandRules{Ask: []string{"git", "hg"}})
+	for _, argv := range [][]string{{"git", "push"}, {"/usr/bin/git", "push"}} {
+		v := evaluate(t, p, run(t, command{Argv: argv}))
+		if ruling(v) != "ask shell.command" || v.Reason != content.SensitiveCommand || v.Scope != argv[0] {
+			t.Errorf("verdict on %v = %+v", argv, v)
+		}
 	}
-	v, err := permission.All(p).Evaluate(t.Context(), tool.Request{Kind: "shell.command", Target: json.RawMessage(`{"argv":["git","push"]}`)})
-	if err != nil || v.Ruling != tool.Ask || v.Reason != content.SensitiveCommand {
-		t.Fatalf("verdict = %+v, %v", v, err)
-	}
-	scope := permission.ScopeOf(v.RequestKind, tool.Request{Kind: "shell.command", Target: json.RawMessage(`{"argv":["git","push"]}`)})
-	if scope != "git" {
-		t.Errorf("scope = %q", scope)
-	}
-	if v, err := p.Evaluate(t.Context(), tool.Request{Kind: "shell.command", Target: json.RawMessage(`{}`)}); err != nil || v.Ruling != tool.Deny {
-		t.Errorf("a request without a program: %+v, %v", v, err)
+	if got := ruling(evaluate(t, p, run(t, command{Argv: []string{"ls"}}))); got != "allow" {
+		t.Errorf("another program: %s, want allow", got)
 	}
 }

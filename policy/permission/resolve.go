@@ -13,9 +13,6 @@ import (
 // maxLinks limits the symbolic links of one path, as operating systems do.
 const maxLinks = 255
 
-// errLinks is returned for a path whose links form a cycle.
-var errLinks = errors.New("too many symbolic links")
-
 const separator = string(filepath.Separator)
 
 // resolve returns where an absolute path leads, name by name like the operating system. It
@@ -24,16 +21,8 @@ func resolve(path string) (string, error) {
 	at, rest := begin(path)
 	links := 0
 	for len(rest) > 0 {
-		name := rest[0]
+		next := filepath.Join(at, rest[0]) // its parent, for ".."
 		rest = rest[1:]
-		switch name {
-		case "", ".":
-			continue
-		case "..":
-			at = filepath.Dir(at)
-			continue
-		}
-		next := filepath.Join(at, name)
 		to, err := follow(next)
 		if err != nil {
 			return "", err
@@ -43,7 +32,7 @@ func resolve(path string) (string, error) {
 			continue
 		}
 		if links++; links > maxLinks {
-			return "", errLinks
+			return "", syscall.ELOOP
 		}
 		names := split(to)
 		if filepath.IsAbs(to) {
@@ -96,16 +85,15 @@ func resolveParent(path string) (string, error) {
 // parents is the same file. It follows no links; both must be resolved. If loose, names that
 // differ only in case are equal.
 func within(dir, path string, loose bool) bool {
-	if below(dir, path, loose) {
-		return true
-	}
-	want, err := os.Lstat(dir)
-	if err != nil {
-		return false
-	}
+	want, missing := os.Lstat(dir)
 	for {
-		if have, err := os.Lstat(path); err == nil && os.SameFile(want, have) {
+		if path == dir || loose && strings.EqualFold(path, dir) {
 			return true
+		}
+		if missing == nil {
+			if have, err := os.Lstat(path); err == nil && os.SameFile(want, have) {
+				return true
+			}
 		}
 		up := filepath.Dir(path)
 		if up == path {
@@ -113,19 +101,4 @@ func within(dir, path string, loose bool) bool {
 		}
 		path = up
 	}
-}
-
-func below(dir, path string, loose bool) bool {
-	atDir, dirs := begin(dir)
-	atPath, names := begin(path)
-	same := func(a, b string) bool { return a == b || loose && strings.EqualFold(a, b) }
-	if len(names) < len(dirs) || !same(atDir, atPath) {
-		return false
-	}
-	for i, d := range dirs {
-		if !same(d, names[i]) {
-			return false
-		}
-	}
-	return true
 }

@@ -13,10 +13,10 @@ import (
 // Servers is a policy for requests of the kinds mcp.…, whose target names a server and the
 // scopes of its credentials: {"server":"files","scopes":["read"]}.
 type Servers struct {
-	Trusted []string    // servers that may be called; none: all that are not denied
-	Denied  []string    // servers that may not
-	Scopes  []string    // allowed scopes; none: any
-	Outside tool.Ruling // for other servers and scopes; zero: tool.Ask; or tool.Deny
+	Trust   []string `json:"trust,omitempty"`   // servers that may be called; none: all that are not denied
+	Deny    []string `json:"deny,omitempty"`    // servers that may not
+	Scopes  []string `json:"scopes,omitempty"`  // allowed scopes; none: any
+	Outside string   `json:"outside,omitempty"` // what happens to other servers and scopes: ask (the default) or deny
 }
 
 var _ tool.Permissions = Servers{}
@@ -34,11 +34,11 @@ func (p Servers) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, erro
 		//nolint:nilerr // what cannot be read is denied
 		return deny(CodeUnreadable, "the request %s names no server", r.Kind), nil
 	}
-	if slices.Contains(p.Denied, t.Server) {
+	if slices.Contains(p.Deny, t.Server) {
 		return deny(CodeServer, "server %s is denied", t.Server), nil
 	}
 	verdicts := []tool.Verdict{allow()}
-	if len(p.Trusted) > 0 && !slices.Contains(p.Trusted, t.Server) {
+	if len(p.Trust) > 0 && !slices.Contains(p.Trust, t.Server) {
 		question := ask(KindServer, t.Server, content.SensitiveServer, summary(r)+": server "+t.Server)
 		verdicts = append(verdicts, refuse(p.Outside, question, CodeServer, "server %s is not trusted", t.Server))
 	}

@@ -189,10 +189,10 @@ func TestPoliciesSeeTheServer(t *testing.T) {
 		p    tool.Permissions
 		want string
 	}{
-		"trusted":   {permission.Servers{Trusted: []string{"x"}}, ""},
-		"untrusted": {permission.Servers{Trusted: []string{"y"}}, "mcp.server x"},
+		"trusted":   {permission.Servers{Trust: []string{"x"}}, ""},
+		"untrusted": {permission.Servers{Trust: []string{"y"}}, "mcp.server x"},
 		"scope":     {permission.Servers{Scopes: []string{"read"}}, "mcp.auth_scope x write"},
-		"denied":    {permission.Servers{Denied: []string{"x"}}, "server_not_trusted"},
+		"denied":    {permission.Servers{Deny: []string{"x"}}, "server_not_trusted"},
 		"by kind":   {permission.Kinds{Deny: []string{"mcp.tool_call"}}, "kind_not_allowed"},
 	} {
 		j := judge(c.p, "mcp_x_echo", `{"text":"a"}`)

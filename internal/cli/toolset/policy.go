@@ -88,23 +88,16 @@ func (f *policyFlags) permissions(root string) (tool.Permissions, error) {
 	}
 	var policies []tool.Permissions
 	if len(f.protect)+len(f.readOnly)+len(f.roots) > 0 {
-		p, err := permission.NewPaths(permission.PathConfig{Root: root, Protected: f.protect, ReadOnly: f.readOnly, Allowed: f.roots})
+		p, err := permission.NewPaths(root, permission.PathRules{Protect: f.protect, ReadOnly: f.readOnly, Allow: f.roots})
 		if err != nil {
 			return nil, fmt.Errorf("--protect, --read-only, --allow-root: %w", err)
 		}
 		policies = append(policies, p)
 	}
 	if len(f.allow)+len(f.deny)+len(f.ask)+len(f.allowEnv) > 0 {
-		p, err := permission.NewCommands(permission.CommandConfig{Root: root, Allowed: f.allow, Denied: f.deny, AllowedEnv: f.allowEnv})
+		p, err := permission.NewCommands(root, permission.CommandRules{Allow: f.allow, Ask: f.ask, Deny: f.deny, AllowEnv: f.allowEnv})
 		if err != nil {
-			return nil, fmt.Errorf("--allow-command, --deny-command: %w", err)
-		}
-		policies = append(policies, p)
-	}
-	if len(f.ask) > 0 {
-		p, err := permission.AskAbout(root, f.ask...)
-		if err != nil {
-			return nil, fmt.Errorf("--ask-command: %w", err)
+			return nil, fmt.Errorf("--allow-command, --ask-command, --deny-command: %w", err)
 		}
 		policies = append(policies, p)
 	}

@@ -36,7 +36,7 @@ func run(ctx context.Context, out *log.Logger) error {
 		return err
 	}
 	c, err := compact.New(compact.Config{
-		Trigger: compact.AnyOf{compact.ItemCount{Max: 8}, compact.WindowShare{Window: 200_000}},
+		Trigger: compact.Trigger{Items: 8, Window: 200_000},
 		Strategy: compact.Pipeline{Steps: []compact.Strategy{
 			compact.DropReasoning{},
 			compact.DropFailedResults{},

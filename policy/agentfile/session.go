@@ -161,13 +161,7 @@ func (d *Definition) Mutators(models func(name string) (model.Model, error)) ([]
 	if c == nil {
 		return nil, nil
 	}
-	var when compact.AnyOf
-	if c.Items > 0 {
-		when = append(when, compact.ItemCount{Max: c.Items})
-	}
-	if c.Window > 0 {
-		when = append(when, compact.WindowShare{Window: c.Window, Share: c.Share})
-	}
+	when := compact.Trigger{Items: c.Items, Window: c.Window, Share: c.Share}
 	how := compact.Pipeline{Target: c.Target}
 	for _, s := range c.Steps {
 		strategy, err := s.strategy(d.Model, models)

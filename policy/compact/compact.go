@@ -18,10 +18,10 @@ const (
 	MetaRemoved = "items_removed" // how many items shorter the transcript is
 )
 
-// Config configures a [Compactor]. Trigger and Strategy are required.
+// Config configures a [Compactor]. Only Strategy is required.
 type Config struct {
 	Name      string            // "": compaction; the mutator's name in the journal
-	Trigger   Trigger           // when
+	Trigger   Trigger           // when; zero: every time
 	Strategy  Strategy          // how
 	Points    []extension.Point // nil: extension.BeforeModel alone
 	Pin       []content.Kind    // kinds to keep, in addition to System and Developer
@@ -56,23 +56,21 @@ func New(c Config) (*Compactor, error) {
 			return nil, &ConfigError{"Pin", "cannot contain " + string(k) + ": then nothing could be compacted"}
 		}
 	}
-	if err := checked("Trigger", c.Trigger); err != nil {
+	if err := c.Trigger.check(); err != nil {
 		return nil, err
 	}
-	if err := checked("Strategy", c.Strategy); err != nil {
+	if err := checked(c.Strategy); err != nil {
 		return nil, err
 	}
 	return &Compactor{cfg: c}, nil
 }
 
-// checker is implemented by triggers and strategies that check their fields.
-type checker interface{ check() error }
-
-func checked(field string, v any) error {
-	if v == nil {
-		return &ConfigError{field, "is required"}
+// checked calls the check of a strategy that has one.
+func checked(s Strategy) error {
+	if s == nil {
+		return &ConfigError{"Strategy", "is required"}
 	}
-	if c, ok := v.(checker); ok {
+	if c, ok := s.(interface{ check() error }); ok {
 		return c.check()
 	}
 	return nil
@@ -90,7 +88,7 @@ func (c *Compactor) Mutate(ctx context.Context, m *extension.Mutation) error {
 		return nil
 	}
 	meter := newMeter(c.cfg.Estimator, m.Items)
-	reason := c.cfg.Trigger.Fires(View{Point: m.Point, Items: m.Items, Tokens: meter.old})
+	reason := c.cfg.Trigger.fires(View{Point: m.Point, Items: m.Items, Tokens: meter.old})
 	if reason == "" {
 		return nil
 	}

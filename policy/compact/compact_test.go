@@ -137,7 +137,7 @@ func TestAWindowIsFilledFromTheEnd(t *testing.T) {
 		"s u":             25, // the newest input and the system
 		"s  u":            5,  // kept even if it does not fit
 	} {
-		c, err := compact.New(compact.Config{Trigger: compact.Always{}, Strategy: compact.Window{Tokens: tokens}, Estimator: fixed(10)})
+		c, err := compact.New(compact.Config{Strategy: compact.Window{Tokens: tokens}, Estimator: fixed(10)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestAPipelineStopsAtItsTarget(t *testing.T) {
 		Target: 40,
 		Steps:  []compact.Strategy{compact.KeepRecent{Items: 4}, compact.DropFailedResults{}, compact.KeepRecent{Items: 1}},
 	}
-	c, err := compact.New(compact.Config{Trigger: compact.Always{}, Strategy: p, Estimator: fixed(10)})
+	c, err := compact.New(compact.Config{Strategy: p, Estimator: fixed(10)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestAPipelineStopsAtItsTarget(t *testing.T) {
 func TestPinnedKindsAreKept(t *testing.T) {
 	t.Parallel()
 	c, err := compact.New(compact.Config{
-		Trigger: compact.Always{}, Strategy: compact.KeepRecent{Items: 1}, Pin: []content.Kind{content.Context},
+		Strategy: compact.KeepRecent{Items: 1}, Pin: []content.Kind{content.Context},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestACompactorRunsAtItsPoints(t *testing.T) {
 		{[]extension.Point{extension.AfterTurnEnded}, extension.AfterTurnEnded, true},
 		{[]extension.Point{extension.AfterTurnEnded}, extension.BeforeModel, false},
 	} {
-		c, err := compact.New(compact.Config{Trigger: compact.Always{}, Strategy: compact.KeepRecent{Items: 1}, Points: tc.points})
+		c, err := compact.New(compact.Config{Strategy: compact.KeepRecent{Items: 1}, Points: tc.points})
 		if err != nil {
 			t.Fatal(err)
 		}

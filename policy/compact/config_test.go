@@ -2,6 +2,7 @@ package compact_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,36 +13,33 @@ import (
 
 func TestNewRefusesInvalidConfigs(t *testing.T) {
 	t.Parallel()
-	always, recent := compact.Always{}, compact.KeepRecent{Items: 1}
+	recent := compact.KeepRecent{Items: 1}
 	for name, tc := range map[string]struct {
 		cfg         compact.Config
 		field, says string
 	}{
-		"no trigger":         {compact.Config{Strategy: recent}, "Trigger", "is required"},
-		"no strategy":        {compact.Config{Trigger: always}, "Strategy", "is required"},
-		"a point of hooks":   {compact.Config{Trigger: always, Strategy: recent, Points: []extension.Point{extension.PreLlmCall}}, "Points", "pre_llm_call"},
-		"everything pinned":  {compact.Config{Trigger: always, Strategy: recent, Pin: []content.Kind{content.Tool}}, "Pin", "tool"},
-		"no count":           {compact.Config{Trigger: compact.ItemCount{}, Strategy: recent}, "Trigger", "ItemCount.Max"},
-		"no window":          {compact.Config{Trigger: compact.WindowShare{}, Strategy: recent}, "Trigger", "WindowShare.Window"},
-		"a share over 1":     {compact.Config{Trigger: compact.WindowShare{Window: 9, Share: 80}, Strategy: recent}, "Trigger", "Share is 80"},
-		"any of none":        {compact.Config{Trigger: compact.AnyOf{}, Strategy: recent}, "Trigger", "AnyOf"},
-		"any of a wrong one": {compact.Config{Trigger: compact.AnyOf{always, compact.ItemCount{}}, Strategy: recent}, "Trigger", "ItemCount.Max"},
-		"any of nil":         {compact.Config{Trigger: compact.AnyOf{nil}, Strategy: recent}, "Trigger", "is required"},
-		"keeps nothing":      {compact.Config{Trigger: always, Strategy: compact.KeepRecent{}}, "Strategy", "set one"},
-		"keeps both":         {compact.Config{Trigger: always, Strategy: compact.KeepRecent{Items: 1, Turns: 1}}, "Strategy", "set one"},
-		"keeps less":         {compact.Config{Trigger: always, Strategy: compact.KeepRecent{Items: -1}}, "Strategy", "set one"},
-		"an empty window":    {compact.Config{Trigger: always, Strategy: compact.Window{}}, "Strategy", "Window.Tokens"},
-		"no model":           {compact.Config{Trigger: always, Strategy: compact.Summarise{}}, "Strategy", "Summarise.Model"},
+		"no strategy":       {compact.Config{}, "Strategy", "is required"},
+		"a point of hooks":  {compact.Config{Strategy: recent, Points: []extension.Point{extension.PreLlmCall}}, "Points", "pre_llm_call"},
+		"everything pinned": {compact.Config{Strategy: recent, Pin: []content.Kind{content.Tool}}, "Pin", "tool"},
+		"a negative count":  {compact.Config{Trigger: compact.Trigger{Items: -1}, Strategy: recent}, "Trigger", "Items is -1"},
+		"a negative window": {compact.Config{Trigger: compact.Trigger{Window: -1}, Strategy: recent}, "Trigger", "Window is -1"},
+		"a share over 1":    {compact.Config{Trigger: compact.Trigger{Window: 9, Share: 80}, Strategy: recent}, "Trigger", "Share is 80"},
+		"a negative share":  {compact.Config{Trigger: compact.Trigger{Window: 9, Share: -1}, Strategy: recent}, "Trigger", "Share is -1"},
+		"keeps nothing":     {compact.Config{Strategy: compact.KeepRecent{}}, "Strategy", "set one"},
+		"keeps both":        {compact.Config{Strategy: compact.KeepRecent{Items: 1, Turns: 1}}, "Strategy", "set one"},
+		"keeps less":        {compact.Config{Strategy: compact.KeepRecent{Items: -1}}, "Strategy", "set one"},
+		"an empty window":   {compact.Config{Strategy: compact.Window{}}, "Strategy", "Window.Tokens"},
+		"no model":          {compact.Config{Strategy: compact.Summarise{}}, "Strategy", "Summarise.Model"},
 		"less than no summary": {
-			compact.Config{Trigger: always, Strategy: compact.Summarise{Model: scribe{}, MaxTokens: -1}}, "Strategy", "negative",
+			compact.Config{Strategy: compact.Summarise{Model: scribe{}, MaxTokens: -1}}, "Strategy", "negative",
 		},
 		"a summary of all": {
-			compact.Config{Trigger: always, Strategy: compact.Summarise{Model: scribe{}, Keep: compact.KeepRecent{Turns: -1}}}, "Strategy", "set one",
+			compact.Config{Strategy: compact.Summarise{Model: scribe{}, Keep: compact.KeepRecent{Turns: -1}}}, "Strategy", "set one",
 		},
-		"no steps":        {compact.Config{Trigger: always, Strategy: compact.Pipeline{}}, "Strategy", "no steps"},
-		"a wrong step":    {compact.Config{Trigger: always, Strategy: compact.Pipeline{Steps: []compact.Strategy{compact.Window{}}}}, "Strategy", "Window.Tokens"},
-		"a wrong target":  {compact.Config{Trigger: always, Strategy: compact.Pipeline{Steps: []compact.Strategy{recent}, Target: -1}}, "Strategy", "Target"},
-		"a step that nil": {compact.Config{Trigger: always, Strategy: compact.Pipeline{Steps: []compact.Strategy{nil}}}, "Strategy", "is required"},
+		"no steps":        {compact.Config{Strategy: compact.Pipeline{}}, "Strategy", "no steps"},
+		"a wrong step":    {compact.Config{Strategy: compact.Pipeline{Steps: []compact.Strategy{compact.Window{}}}}, "Strategy", "Window.Tokens"},
+		"a wrong target":  {compact.Config{Strategy: compact.Pipeline{Steps: []compact.Strategy{recent}, Target: -1}}, "Strategy", "Target"},
+		"a step that nil": {compact.Config{Strategy: compact.Pipeline{Steps: []compact.Strategy{nil}}}, "Strategy", "is required"},
 	} {
 		_, err := compact.New(tc.cfg)
 		e, ok := errors.AsType[*compact.ConfigError](err)
@@ -53,7 +51,7 @@ func TestNewRefusesInvalidConfigs(t *testing.T) {
 
 func TestTheNameIsCompactionUnlessGiven(t *testing.T) {
 	t.Parallel()
-	cfg := compact.Config{Trigger: compact.Always{}, Strategy: compact.DropReasoning{}}
+	cfg := compact.Config{Strategy: compact.DropReasoning{}}
 	for name, want := range map[string]string{"": "compaction", "trim": "trim"} {
 		cfg.Name = name
 		if c, err := compact.New(cfg); err != nil || c.Name() != want {
@@ -62,36 +60,44 @@ func TestTheNameIsCompactionUnlessGiven(t *testing.T) {
 	}
 }
 
-func TestWhenEachTriggerFires(t *testing.T) {
+func TestWhenATriggerFires(t *testing.T) {
 	t.Parallel()
-	count := compact.ItemCount{Max: 2}
-	window := compact.WindowShare{Window: 100, Share: 0.5}
+	both := compact.Trigger{Items: 2, Window: 100, Share: 0.5}
+	odd := compact.Trigger{Func: func(v compact.View) string { return map[int]string{1: "odd"}[len(v.Items)%2] }}
 	for _, tc := range []struct {
 		trigger compact.Trigger
 		items   int
 		tokens  int64
 		reason  string
 	}{
-		{count, 2, 1000, ""},
-		{count, 3, 0, "item_count"},
-		{window, 9, 50, ""},
-		{window, 9, 51, "context_window"},
-		{compact.WindowShare{Window: 100}, 9, 75, ""},
-		{compact.WindowShare{Window: 100}, 9, 76, "context_window"},
-		{compact.Always{}, 0, 0, "always"},
-		{compact.AnyOf{window, count}, 3, 51, "context_window"},
-		{compact.AnyOf{window, count}, 3, 50, "item_count"},
-		{compact.AnyOf{window, count}, 2, 50, ""},
+		{compact.Trigger{Items: 2}, 2, 1000, ""},
+		{compact.Trigger{Items: 2}, 3, 3, "item_count"},
+		{compact.Trigger{Window: 100, Share: 0.5}, 9, 50, ""},
+		{compact.Trigger{Window: 100, Share: 0.5}, 9, 51, "context_window"},
+		{compact.Trigger{Window: 100}, 9, 75, ""},
+		{compact.Trigger{Window: 100}, 9, 76, "context_window"},
+		{compact.Trigger{}, 1, 1, "always"},
+		{both, 3, 51, "item_count"},
+		{both, 2, 51, "context_window"},
+		{both, 2, 50, ""},
+		{odd, 3, 3, "odd"},
+		{odd, 2, 2, ""},
 	} {
-		if got := tc.trigger.Fires(compact.View{Items: make([]content.Item, tc.items), Tokens: tc.tokens}); got != tc.reason {
-			t.Errorf("%+v at %d items, %d tokens: %q, want %q", tc.trigger, tc.items, tc.tokens, got, tc.reason)
+		c, err := compact.New(compact.Config{Trigger: tc.trigger, Strategy: compact.KeepRecent{Items: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		items := slices.Repeat(talk("u"), tc.items)
+		items[tc.items-1].Usage = &content.Usage{InputTokens: tc.tokens} // what the model counted
+		if m := mutate(t, c, items); m.Metadata.Text(compact.MetaReason) != tc.reason {
+			t.Errorf("%+v at %d items, %d tokens: %v, want %q", tc.trigger, tc.items, tc.tokens, m.Metadata, tc.reason)
 		}
 	}
 }
 
 func TestATriggerThatDoesNotFireChangesNothing(t *testing.T) {
 	t.Parallel()
-	c, err := compact.New(compact.Config{Trigger: compact.ItemCount{Max: 3}, Strategy: compact.KeepRecent{Items: 1}})
+	c, err := compact.New(compact.Config{Trigger: compact.Trigger{Items: 3}, Strategy: compact.KeepRecent{Items: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,10 +5,10 @@
 // item; MutationFinished records the new transcript, the tokens before and after, and the
 // cost.
 //
-// A [Trigger] says when to compact: [ItemCount], [WindowShare], [Always], or [AnyOf]
-// several. A [Strategy] says how: [DropReasoning], [DropFailedResults], [KeepRecent],
-// [Window], [Summarise], or a [Pipeline] of them that stops at its target. Both are plain
-// values; you can write your own.
+// A [Trigger] says when to compact: above a number of items, above a share of the model's
+// context window, or by a function of yours. A [Strategy] says how: [DropReasoning],
+// [DropFailedResults], [KeepRecent], [Window], [Summarise], your own, or a [Pipeline] of
+// them that stops at its target.
 //
 // In every configuration, a compaction
 //

@@ -53,25 +53,55 @@ type DropFailedResults struct {
 // Name returns drop_failed_results.
 func (DropFailedResults) Name() string { return "drop_failed_results" }
 
-// Compact drops the calls and results.
+// Compact drops the calls and results. A reply whose reasoning providers still want back
+// goes as a whole or stays as it is.
 func (s DropFailedResults) Compact(_ context.Context, j *Job) ([]content.Item, error) {
-	failed := s.failed(j.Items)
-	if len(failed) == 0 {
-		return j.Items, nil
-	}
-	f := fate{failed: failed, bare: make([]bool, len(j.Items))}
+	failed, dropped := s.failed(j.Items), make(map[content.CallID]bool)
+	bare := make([]bool, len(j.Items)) // by item: its reply loses its reasoning with its calls
 	limit, end := open(j.Items), newestReply(j.Items)
-	for from := 0; from < len(j.Items); {
+	for from := 0; from < end; {
 		to := from + 1
-		for to < len(j.Items) && sameReply(j.Items[to-1], j.Items[to]) {
+		for to < end && sameReply(j.Items[to-1], j.Items[to]) {
 			to++
 		}
-		if j.Items[from].Kind == content.Assistant {
-			f.judge(j.Items, from, to, from < end, from < limit)
+		calls, stays, reasons := split(j.Items[from:to], failed)
+		if len(calls) > 0 && !(reasons && stays && from >= limit) {
+			for _, id := range calls {
+				dropped[id] = true
+			}
+			for i := from; i < to; i++ {
+				bare[i] = true
+			}
 		}
 		from = to
 	}
-	return edit(j.Items, f.drops(j.Items)), nil
+	return edit(j.Items, func(i int, p content.Part) bool {
+		switch {
+		case p.Call != nil:
+			return dropped[p.Call.ID]
+		case p.Result != nil && j.Items[i].Kind != content.Notification:
+			return dropped[p.Result.CallID]
+		}
+		return bare[i] && p.Kind == content.ReasoningKind
+	}), nil
+}
+
+// split returns the failed calls of a reply, and whether it has anything else that stays,
+// and reasoning.
+func split(reply []content.Item, failed map[content.CallID]bool) (calls []content.CallID, stays, reasons bool) {
+	for _, it := range reply {
+		for _, p := range it.Parts {
+			switch {
+			case p.Call != nil && failed[p.Call.ID]:
+				calls = append(calls, p.Call.ID)
+			case p.Kind == content.ReasoningKind:
+				reasons = true
+			default:
+				stays = true
+			}
+		}
+	}
+	return calls, stays, reasons
 }
 
 // failed returns the calls that have a failed result.
@@ -98,54 +128,4 @@ func (s DropFailedResults) failed(items []content.Item) map[content.CallID]bool 
 		}
 	}
 	return failed
-}
-
-// fate says which calls to drop, and which replies lose their reasoning with them.
-type fate struct {
-	failed map[content.CallID]bool
-	bare   []bool // by item: its reply would keep only reasoning, or reasoning without its calls
-}
-
-// judge decides about the reply items[from:to]. seen: the model has seen its results;
-// closed: providers no longer want its reasoning.
-func (f fate) judge(items []content.Item, from, to int, seen, closed bool) {
-	goes, stays, reasons := false, false, false
-	var calls []content.CallID
-	for _, it := range items[from:to] {
-		for _, p := range it.Parts {
-			switch {
-			case p.Call != nil:
-				calls = append(calls, p.Call.ID)
-				goes = goes || f.failed[p.Call.ID]
-				stays = stays || !f.failed[p.Call.ID]
-			case p.Kind == content.ReasoningKind:
-				reasons = true
-			default:
-				stays = true
-			}
-		}
-	}
-	switch {
-	case !goes:
-	case !seen, reasons && stays && !closed:
-		for _, id := range calls {
-			delete(f.failed, id)
-		}
-	case reasons:
-		for i := from; i < to; i++ {
-			f.bare[i] = true
-		}
-	}
-}
-
-func (f fate) drops(items []content.Item) func(int, content.Part) bool {
-	return func(i int, p content.Part) bool {
-		switch {
-		case p.Call != nil:
-			return f.failed[p.Call.ID]
-		case p.Result != nil && items[i].Kind != content.Notification:
-			return f.failed[p.Result.CallID]
-		}
-		return f.bare[i] && p.Kind == content.ReasoningKind
-	}
 }

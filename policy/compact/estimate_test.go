@@ -59,18 +59,18 @@ func TestBytesCountsWhatAModelSees(t *testing.T) {
 	}
 }
 
-// spy is a trigger that records the size.
-type spy struct{ tokens *int64 }
-
-func (s spy) Fires(v compact.View) string {
-	*s.tokens = v.Tokens
-	return "spy"
+// spy returns a trigger that records the size and fires.
+func spy(tokens *int64) compact.Trigger {
+	return compact.Trigger{Func: func(v compact.View) string {
+		*tokens = v.Tokens
+		return "spy"
+	}}
 }
 
 func TestSizesStartFromTheModelsCount(t *testing.T) {
 	t.Parallel()
 	var seen int64
-	c, err := compact.New(compact.Config{Trigger: spy{&seen}, Strategy: compact.KeepRecent{Items: 2}, Estimator: fixed(10)})
+	c, err := compact.New(compact.Config{Trigger: spy(&seen), Strategy: compact.KeepRecent{Items: 2}, Estimator: fixed(10)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestSizesStartFromTheModelsCount(t *testing.T) {
 func TestUsageFromBeforeACompactionIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	var seen int64
-	c, err := compact.New(compact.Config{Trigger: spy{&seen}, Strategy: compact.KeepRecent{Items: 2}, Estimator: fixed(10)})
+	c, err := compact.New(compact.Config{Trigger: spy(&seen), Strategy: compact.KeepRecent{Items: 2}, Estimator: fixed(10)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestUsageFromBeforeACompactionIsNotTrusted(t *testing.T) {
 func TestAfterAProvidersCompactionOnlyTheRestCounts(t *testing.T) {
 	t.Parallel()
 	var seen int64
-	c, err := compact.New(compact.Config{Trigger: spy{&seen}, Strategy: compact.DropReasoning{}, Estimator: fixed(10)})
+	c, err := compact.New(compact.Config{Trigger: spy(&seen), Strategy: compact.DropReasoning{}, Estimator: fixed(10)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // together.
 func Example() {
 	c, err := compact.New(compact.Config{
-		Trigger: compact.AnyOf{compact.ItemCount{Max: 6}, compact.WindowShare{Window: 200_000}},
+		Trigger: compact.Trigger{Items: 6, Window: 200_000},
 		Strategy: compact.Pipeline{Steps: []compact.Strategy{
 			compact.DropReasoning{},
 			compact.DropFailedResults{},

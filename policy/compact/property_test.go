@@ -15,7 +15,7 @@ import (
 
 func compactor(t testing.TB, s compact.Strategy) *compact.Compactor {
 	t.Helper()
-	c, err := compact.New(compact.Config{Trigger: compact.Always{}, Strategy: s})
+	c, err := compact.New(compact.Config{Strategy: s})
 	if err != nil {
 		t.Fatal(err)
 	}

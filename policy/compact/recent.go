@@ -75,14 +75,19 @@ func (s Window) Compact(_ context.Context, j *Job) ([]content.Item, error) {
 		return j.Items, nil
 	}
 	o := j.outline()
-	c := o.costs(j)
-	last := o.last()
-	for at := range last {
-		if o.whole[at] && j.meter.size(c.of(at)) <= s.Tokens {
-			return pick(j.Items, o.keep(at)), nil
+	cut, size := o.last(), o.pinnedSize(j)
+	for at := len(o.items) - 1; at >= 0; at-- {
+		if !o.pinned[at] {
+			size += j.meter.est.Tokens(o.items[at])
+		}
+		if j.meter.size(size) > s.Tokens {
+			break
+		}
+		if at <= cut && o.whole[at] && j.meter.size(size+o.extra(j, at)) <= s.Tokens {
+			cut = at
 		}
 	}
-	return pick(j.Items, o.keep(last)), nil
+	return pick(j.Items, o.keep(cut)), nil
 }
 
 func (s Window) check() error {
@@ -92,40 +97,23 @@ func (s Window) check() error {
 	return nil
 }
 
-// costs computes the cost of each cut from sums, without visiting the items again.
-type costs struct {
-	outline outline
-	all     []int64 // all[i]: items[:i]
-	pinned  []int64 // the pinned ones of items[:i]
-}
-
-func (o outline) costs(j *Job) costs {
-	c := costs{outline: o, all: make([]int64, len(o.items)+1), pinned: make([]int64, len(o.items)+1)}
+// pinnedSize returns the estimated size of the pinned items.
+func (o outline) pinnedSize(j *Job) (sum int64) {
 	for i, it := range o.items {
-		n := j.meter.est.Tokens(it)
-		c.all[i+1], c.pinned[i+1] = c.all[i]+n, c.pinned[i]
 		if o.pinned[i] {
-			c.pinned[i+1] += n
+			sum += j.meter.est.Tokens(it)
 		}
 	}
-	return c
+	return sum
 }
 
-// of returns the estimated cost of keep(s).
-func (c costs) of(s int) int64 {
-	o := c.outline
-	sum := c.all[len(o.items)] - c.all[s] + c.pinned[s]
-	free := func(from, to int) int64 { // the part of items[from:to] that is not counted yet
-		to = min(to, s)
-		if from >= to {
-			return 0
-		}
-		return c.all[to] - c.all[from] - (c.pinned[to] - c.pinned[from])
-	}
+// extra returns the estimated size of the unpinned items before s that keep(s) marks.
+func (o outline) extra(j *Job, s int) (sum int64) {
 	from, to := o.opening(s)
-	sum += free(from, to)
-	if o.to <= from || to <= o.from { // else it is part of that run
-		sum += free(o.from, o.to)
+	for i := min(from, o.from); i < min(s, max(to, o.to)); i++ {
+		if !o.pinned[i] && (from <= i && i < to || o.from <= i && i < o.to) {
+			sum += j.meter.est.Tokens(o.items[i])
+		}
 	}
 	return sum
 }

@@ -104,7 +104,7 @@ func dirty(all []events.MutationFinished) []events.MutationFinished {
 
 func summarising(m model.Model) *compact.Config {
 	return &compact.Config{
-		Trigger:   compact.ItemCount{Max: 6},
+		Trigger:   compact.Trigger{Items: 6},
 		Strategy:  compact.Summarise{Model: m, Keep: compact.KeepRecent{Turns: 2}, MaxTokens: 20},
 		Estimator: fixed(20),
 	}
@@ -292,7 +292,7 @@ func (w witness) OnEvent(_ context.Context, e extension.HookEvent) (extension.Ac
 func TestHooksRunOncePerCompaction(t *testing.T) {
 	t.Parallel()
 	j, e, w := journal.NewMemory(), newEcho(), witness{new([]string)}
-	c, err := compact.New(compact.Config{Trigger: compact.ItemCount{Max: 4}, Strategy: compact.KeepRecent{Turns: 2}, Estimator: fixed(20)})
+	c, err := compact.New(compact.Config{Trigger: compact.Trigger{Items: 4}, Strategy: compact.KeepRecent{Turns: 2}, Estimator: fixed(20)})
 	if err != nil {
 		t.Fatal(err)
 	}

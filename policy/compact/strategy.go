@@ -105,7 +105,7 @@ func (p Pipeline) check() error {
 		return &ConfigError{"Strategy", fmt.Sprintf("Pipeline.Target is %d tokens", p.Target)}
 	}
 	for _, s := range p.Steps {
-		if err := checked("Strategy", s); err != nil {
+		if err := checked(s); err != nil {
 			return err
 		}
 	}

@@ -325,7 +325,7 @@ func TestATaskGoesOnAfterACrashInItsGate(t *testing.T) {
 				return
 			}
 			_, err = second.RunTask(t.Context(), session.Task{})
-			if e, ok := errors.AsType[*session.VerifyExhaustedError](err); !ok || !strings.Contains(e.Output, "gone") {
+			if e, ok := errors.AsType[*session.VerifyExhaustedError](err); !ok || !strings.Contains(e.Output, "has ended") {
 				t.Errorf("err = %v", err)
 			}
 		})

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// backoff is the pause between attempts: doubled each time, with jitter, so that
-// the slots of many workers do not come back in step. The zero value is ready.
+// backoff pauses between attempts. The pause doubles each time, with jitter, so that many workers
+// do not retry in step. The zero value is ready.
 type backoff struct {
 	next time.Duration
 }
@@ -17,7 +17,7 @@ const (
 	maxPause   = 5 * time.Second
 )
 
-// wait pauses and reports whether ctx is still on.
+// wait pauses and reports whether ctx has not ended.
 func (b *backoff) wait(ctx context.Context) bool {
 	b.next = min(max(2*b.next, firstPause), maxPause)
 	timer := time.NewTimer(b.next/2 + rand.N(b.next/2))

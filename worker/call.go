@@ -17,16 +17,16 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// maxDeliveries is how often a task that may run twice is begun. What takes down
-// every worker that touches it must not be redelivered forever.
+// maxDeliveries bounds how often a task that may run twice is started: a call that kills its
+// workers must not be redelivered forever.
 const maxDeliveries = 3
 
-// CodeNotRun marks the failure of a call that its worker had no time left to
-// begin. It is safe to make the call again.
+// CodeNotRun marks the failure of a call that its worker had no time to begin. It is safe to
+// make the call again.
 const CodeNotRun = "not_run"
 
-// handle is the whole life of a claim. It ends at the latest when ctx does; the
-// call is told to end when stopping is closed.
+// handle is the whole life of a claim. It ends with ctx at the latest; the call is stopped when
+// stopping is closed.
 func (w *Worker) handle(ctx context.Context, c task.Claim, stopping <-chan struct{}) {
 	t := c.Task()
 	log := w.log.WithLazy(logfield.Session(t.Session), logfield.Call(t.Place), logfield.Attempt(t.Attempt), logfield.Tool(t.Tool))
@@ -49,34 +49,26 @@ func (w *Worker) handle(ctx context.Context, c task.Claim, stopping <-chan struc
 		logfield.Elapsed(e.report.Outcome.Duration))
 }
 
-// ending is what is to become of a claim: its fate if all goes well, and the
-// report that carries it out.
+// ending is the intended fate of a claim, and its report.
 type ending struct {
 	fate   Fate
 	report task.Report
 }
 
-func about(t task.Task) task.Report {
-	return task.Report{Session: t.Session, Call: t.Call, Place: t.Place, Attempt: t.Attempt, Queue: t.Queue, Wake: t.Wake}
+func endingOf(t task.Task, f Fate) ending {
+	return ending{f, task.Report{Session: t.Session, Call: t.Call, Place: t.Place, Attempt: t.Attempt, Queue: t.Queue, Wake: t.Wake}}
 }
 
 func outcome(t task.Task, r tool.Result) ending {
-	rep := about(t)
-	rep.Outcome = r
-	return ending{Reported, rep}
+	e := endingOf(t, Reported)
+	e.report.Outcome = r
+	return e
 }
 
 func lost(t task.Task, reason string) ending {
-	rep := about(t)
-	rep.Lost, rep.Reason = true, reason
-	return ending{Lost, rep}
-}
-
-// question is the ending of a call that a person has to approve first.
-func question(t task.Task, v tool.Verdict) ending {
-	rep := about(t)
-	rep.Gate = &v
-	return ending{Asked, rep}
+	e := endingOf(t, Lost)
+	e.report.Lost, e.report.Reason = true, reason
+	return e
 }
 
 // failure is the outcome of a call that did not run.
@@ -86,10 +78,10 @@ func failure(t task.Task, s content.Status, code, text string) ending {
 	return outcome(t, tool.Result{Result: r})
 }
 
-// withoutRunning decides about claims whose tool must not run, or must not run any
-// more.
-func withoutRunning(c task.Claim) (ending, bool) {
+// withoutRunning decides claims whose tool must not run, or must not run again.
+func withoutRunning(c task.Claim) (e ending, decided bool) {
 	t, delivery := c.Task(), c.Delivery()
+	overdue := t.Deadline != 0 && !time.Now().Before(t.Deadline.Std())
 	switch {
 	case cancelled(c):
 		return failure(t, content.StatusCancelled, "", "Cancelled before it reported a result"), true
@@ -97,58 +89,67 @@ func withoutRunning(c task.Claim) (ending, bool) {
 		return lost(t, "the worker that ran it was lost"), true
 	case delivery > maxDeliveries:
 		return lost(t, fmt.Sprintf("%d workers began it and were lost", delivery-1)), true
-	case delivery > 1 && overdue(t):
-		return lost(t, "the worker that ran it was lost, and its time is over"), true
-	case overdue(t):
+	case delivery > 1 && overdue:
+		return lost(t, "the worker that ran it was lost, and its deadline has passed"), true
+	case overdue:
 		return failure(t, content.StatusError, tool.CodeTimeout, "Tool timed out before a worker could begin"), true
 	}
 	return ending{}, false
 }
 
-func overdue(t task.Task) bool { return t.Deadline != 0 && !time.Now().Before(t.Deadline.Std()) }
-
-// run runs the tool and decides what its outcome means for the claim.
+// run runs the tool and decides how the claim ends.
 func (w *Worker) run(ctx context.Context, t task.Task, log *zap.Logger) ending {
 	o, ok := w.tools.lookup(ctx, t.Tool)
 	if !ok {
 		return outcome(t, tool.Failed(tool.Call{ID: t.Call, Name: t.Tool}, tool.NotFound(t.Tool)))
 	}
-	r, gate, began := w.invoke(ctx, t, o, log)
+	r, question, began := w.invoke(ctx, t, o, log)
 	switch {
-	case gate != nil:
-		return question(t, *gate)
+	case question != nil:
+		e := endingOf(t, Asked)
+		e.report.Gate = question
+		return e
 	case r.Result.Status != content.StatusCancelled || !errors.Is(context.Cause(ctx), ErrStopped):
 		return outcome(t, r)
 	case t.Effects.Retryable():
-		return ending{Released, about(t)}
+		return endingOf(t, Released)
 	case !began:
 		return failure(t, content.StatusError, CodeNotRun, "Tool failed: its worker was stopped before the call began; nothing was done")
 	}
 	return lost(t, "its worker was stopped in the middle of the call")
 }
 
-// invoke runs one call of a tool. It returns what the tool asks a person for, if it
-// does, and whether the call began.
-func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap.Logger) (r tool.Result, gate *tool.Verdict, began bool) {
+// invoke runs one call of a tool. It returns the question that the tool asks, if any, and
+// whether the call began.
+func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap.Logger) (r tool.Result, question *tool.Verdict, began bool) {
 	ctx, cancel := w.limit(ctx, t, o.Spec)
 	defer cancel()
-	invoker := w.invoker(log)
-	told := invoker.OnBegin
-	invoker.OnBegin = func(c tool.Call) {
-		began = true
-		w.cfg.Observer.Started(t)
-		if told != nil {
-			told(c)
+	v := w.cfg.Invoker
+	v.OnPanic = func(c tool.Call, value any, stack []byte) {
+		log.Error("tool panicked", zap.Error(fmt.Errorf("panic: %v", value)), zap.ByteString("stack", stack))
+		if also := w.cfg.Invoker.OnPanic; also != nil {
+			also(c, value, stack)
 		}
 	}
-	invoker.OnGate = func(_ tool.Call, v tool.Verdict) { gate = &v }
-	if t.MaxOutput > 0 && (invoker.MaxOutput == 0 || t.MaxOutput < invoker.MaxOutput) {
-		invoker.MaxOutput = t.MaxOutput
+	v.OnBegin = func(c tool.Call) {
+		began = true
+		w.cfg.Observer.Started(t)
+		if also := w.cfg.Invoker.OnBegin; also != nil {
+			also(c)
+		}
 	}
-	r = invoker.Invoke(ctx, w.guarded(t, o.Tool), tool.Call{
+	v.OnGate = func(_ tool.Call, q tool.Verdict) { question = &q }
+	if t.MaxOutput > 0 && (v.MaxOutput == 0 || t.MaxOutput < v.MaxOutput) {
+		v.MaxOutput = t.MaxOutput
+	}
+	call := tool.Call{
 		Session: t.Session, Turn: t.Turn, ID: t.Call, Place: t.Place, Name: t.Tool, Input: t.Input, Attempt: t.Attempt,
-		IdempotencyKey: t.IdempotencyKey, Approved: t.Approved, Resources: w.cfg.Resources, Progress: w.progress(t),
-	})
+		IdempotencyKey: t.IdempotencyKey, Approved: t.Approved, Resources: w.cfg.Resources,
+	}
+	if w.cfg.Progress != nil {
+		call.Progress = func(text string, share float64) { w.cfg.Progress(t, text, share) }
+	}
+	r = v.Invoke(ctx, w.guarded(t, o.Tool), call)
 	if !began {
 		w.cfg.Observer.Started(t)
 	}
@@ -156,11 +157,11 @@ func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap
 	if _, abandoned := r.Result.Metadata.Get(tool.MetaAbandoned); abandoned {
 		log.Warn("tool did not return in time and was abandoned")
 	}
-	return r, gate, began
+	return r, question, began
 }
 
-// guarded is a tool in the worker's middleware, with its permissions innermost, and those
-// of the session's agent: they judge the call that the tool gets.
+// guarded wraps a tool in the worker's middleware. Innermost are the permissions of the worker
+// and of the session's agent, which judge the call that the tool gets.
 func (w *Worker) guarded(t task.Task, x tool.Tool) tool.Tool {
 	around := slices.Clone(w.cfg.Middleware)
 	var policies []tool.Permissions
@@ -176,8 +177,8 @@ func (w *Worker) guarded(t task.Task, x tool.Tool) tool.Tool {
 	return tool.Wrap(x, around...)
 }
 
-// limit bounds a call by the task's deadline, which was set by the tool's timeout if
-// it has one, else by the default.
+// limit bounds a call by the task's deadline, which follows from the tool's timeout, or else by
+// the default.
 func (w *Worker) limit(ctx context.Context, t task.Task, s tool.Spec) (context.Context, context.CancelFunc) {
 	switch {
 	case t.Deadline != 0 && cmp.Or(t.Timeout, s.Timeout) > 0:
@@ -185,19 +186,7 @@ func (w *Worker) limit(ctx context.Context, t task.Task, s tool.Spec) (context.C
 	case t.Deadline != 0:
 		return context.WithDeadline(ctx, t.Deadline.Std())
 	case s.Timeout > 0:
-		return context.WithCancel(ctx) // Invoke sees to it
+		return context.WithCancel(ctx) // Invoke applies it
 	}
 	return context.WithTimeoutCause(ctx, w.cfg.DefaultTimeout, &tool.TimeoutError{After: w.cfg.DefaultTimeout})
-}
-
-func (w *Worker) invoker(log *zap.Logger) tool.Invoker {
-	v := w.cfg.Invoker
-	told := v.OnPanic
-	v.OnPanic = func(c tool.Call, value any, stack []byte) {
-		log.Error("tool panicked", zap.Error(fmt.Errorf("panic: %v", value)), zap.ByteString("stack", stack))
-		if told != nil {
-			told(c, value, stack)
-		}
-	}
-	return v
 }

@@ -20,14 +20,13 @@ const (
 	retries  = 4
 )
 
-// keep renews a claim until end is called, which waits for all that keep started.
-// The context that it returns lasts as long as the lease; if that is lost, its
-// cause is task.ErrGone.
+// keep renews a claim until end is called, which waits for the renewals to stop. The context that
+// it returns ends with the lease; if the lease is lost, its cause is task.ErrGone.
 func keep(ctx context.Context, c task.Claim, log *zap.Logger) (alive context.Context, end func()) {
 	alive, lose := context.WithCancelCause(ctx)
 	until := time.Now().Add(c.Lease())
 	renewed := make(chan struct{})
-	first := time.AfterFunc(c.Lease()/renewals, func() { // most calls are over before
+	first := time.AfterFunc(c.Lease()/renewals, func() { // most calls end before that
 		defer close(renewed)
 		if err := renew(alive, c, until, log); err != nil {
 			lose(err)
@@ -77,11 +76,11 @@ func extend(ctx context.Context, c task.Claim, limit time.Duration) error {
 	return c.Extend(ctx)
 }
 
-// gone reports whether the lease that ctx lasts as long as was lost.
+// gone reports whether the lease of a context of keep was lost.
 func gone(ctx context.Context) bool { return errors.Is(context.Cause(ctx), task.ErrGone) }
 
-// stoppable returns the context of a call: it ends with ctx, when the claim is
-// cancelled, and when stopping is closed. done must be called after the call.
+// stoppable returns the context of a call: it ends with ctx, when the claim is canceled, or when
+// stopping is closed. done must be called after the call.
 func stoppable(ctx context.Context, c task.Claim, stopping <-chan struct{}) (call context.Context, done func()) {
 	call, stop := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup

@@ -5,15 +5,15 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// Observer receives the events of tasks, for metrics. Its methods are called from
-// many goroutines and return at once. For a claim they come in this order:
-// Claimed, then Started and Finished if its tool ran, then Settled.
+// Observer receives the events of tasks, for metrics. Its methods are called from many goroutines
+// and must return at once. The order for a claim: Claimed, then Started and Finished if its tool
+// ran, then Settled.
 type Observer interface {
-	// Claimed reports a claim; delivery counts the deliveries of the task.
+	// Claimed reports a claim; delivery is 1 for the task's first.
 	Claimed(t task.Task, delivery int)
-	// Started reports that the tool begins.
+	// Started reports that the tool starts.
 	Started(t task.Task)
-	// Finished reports the result of the tool, which is not always what is sent.
+	// Finished reports the result of the tool, which is not always the report.
 	Finished(t task.Task, r tool.Result)
 	// Settled reports the fate of the claim.
 	Settled(t task.Task, f Fate)
@@ -24,10 +24,10 @@ type Fate string
 
 // The fates of claims.
 const (
-	Reported   Fate = "reported"   // an outcome was reported, of a run or in place of one
-	Asked      Fate = "asked"      // nothing was done, and a person was asked
+	Reported   Fate = "reported"   // an outcome was reported, whether or not the tool ran
+	Asked      Fate = "asked"      // nothing was done; a question was reported
 	Lost       Fate = "lost"       // reported as lost: the outcome is unknown
-	Released   Fate = "released"   // it went back for another worker
+	Released   Fate = "released"   // returned to the queue for another worker
 	Gone       Fate = "gone"       // its lease was lost; another worker has it
 	Unreported Fate = "unreported" // the report could not be sent; the call is redelivered
 )

@@ -10,15 +10,15 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Offers is where a worker advertises its tools.
+// Offers advertises a worker's tools.
 type Offers interface {
-	// Advertise makes or renews the offer, which expires if it is not renewed.
+	// Advertise makes or renews the offer, which otherwise expires.
 	Advertise(ctx context.Context, tools []tool.Spec) error
 	// Withdraw removes the offer.
 	Withdraw(ctx context.Context) error
 }
 
-// toolCache holds the tools that the sources last listed.
+// toolCache holds the last list of the sources' tools.
 type toolCache struct {
 	sources []tool.Source
 	current atomic.Pointer[tool.Catalog]
@@ -36,8 +36,7 @@ func (s *toolCache) refresh(ctx context.Context) error {
 
 func (s *toolCache) specs() []tool.Spec { return s.current.Load().Specs() }
 
-// lookup finds a tool. An unknown name may belong to a new tool, so the sources are listed once
-// more.
+// lookup finds a tool. An unknown name may belong to a new tool, so it lists the sources again.
 func (s *toolCache) lookup(ctx context.Context, name string) (tool.Offer, bool) {
 	if o, ok := s.current.Load().Lookup(name); ok {
 		return o, true
@@ -54,20 +53,17 @@ func (s *toolCache) lookup(ctx context.Context, name string) (tool.Offer, bool) 
 const offerTimeout = 2 * time.Second
 
 // advertise keeps the tools and the offer current until ctx ends, then withdraws the offer, so
-// that drivers send no more calls.
+// drivers send no more calls.
 func (w *Worker) advertise(ctx context.Context) {
 	tick := time.NewTicker(w.cfg.AdvertiseEvery)
 	defer tick.Stop()
 	failing := false
 	for {
-		if err := w.offer(ctx); err != nil && ctx.Err() == nil {
-			if !failing {
-				w.log.Warn("tools not advertised", zap.Error(err))
-			}
-			failing = true
-		} else {
-			failing = false
+		err := w.offer(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			w.log.Warn("tools not advertised", zap.Error(err))
 		}
+		failing = err != nil
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -11,7 +11,7 @@ import (
 )
 
 // attemptTimeout bounds one request to the queue. A large report gets more time, at slowest bytes
-// per second, since each attempt starts over.
+// per second, because each attempt starts over.
 const (
 	attemptTimeout = 10 * time.Second
 	slowest        = 1 << 20
@@ -29,30 +29,28 @@ func patience(r task.Report) time.Duration {
 	return attemptTimeout + time.Duration(size/slowest)*time.Second
 }
 
-// settle carries out an ending and returns the actual fate of the claim. ctx lasts as long as the
-// lease.
+// settle carries out an ending and returns the actual fate of the claim. ctx ends with the lease.
 func settle(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 	switch {
 	case gone(ctx):
 		log.Warn("lease lost during the call")
 		return Gone
 	case e.fate == Released:
-		// It is not retried: if it is lost, the lease expires, with the same effect.
+		// No retries: if the request is lost, the lease expires, with the same effect.
 		if err := attempt(ctx, attemptTimeout, c.Release); err != nil {
-			log.Warn("task not handed back", zap.Error(err))
+			log.Warn("task not released", zap.Error(err))
 		}
 		return Released
 	case e.fate == Asked:
 		return ask(ctx, c, e, log)
 	}
-	report := func(ctx context.Context) error { return c.Report(ctx, e.report) }
-	if err := persist(ctx, "report", patience(e.report), report, log); err != nil {
+	if err := report(ctx, c, e, log); err != nil {
 		log.Error("outcome not reported", zap.Error(err))
 		return Unreported
 	}
 	err := persist(ctx, "done", attemptTimeout, c.Done, log)
 	if err != nil && !errors.Is(err, task.ErrGone) {
-		log.Warn("task not taken off its queue", zap.Error(err)) // it is redelivered; its report is known
+		log.Warn("task not taken off its queue", zap.Error(err)) // the repeated report has no effect
 	}
 	return e.fate
 }
@@ -66,12 +64,16 @@ func ask(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout) // the lease is over
 	defer cancel()
-	report := func(ctx context.Context) error { return c.Report(ctx, e.report) }
-	if err := persist(ctx, "report", patience(e.report), report, log); err != nil {
+	if err := report(ctx, c, e, log); err != nil {
 		log.Error("question not reported", zap.Error(err))
 		return Unreported
 	}
 	return Asked
+}
+
+func report(ctx context.Context, c task.Claim, e ending, log *zap.Logger) error {
+	send := func(ctx context.Context) error { return c.Report(ctx, e.report) }
+	return persist(ctx, "report", patience(e.report), send, log)
 }
 
 // persist retries do until it succeeds or ctx ends.
@@ -89,8 +91,8 @@ func persist(ctx context.Context, step string, limit time.Duration, do func(cont
 	}
 }
 
-// attempt does something once. The end of ctx does not interrupt it: a report after the lease does
-// no harm.
+// attempt calls do once. The end of ctx does not interrupt it: a report after the lease is
+// harmless.
 func attempt(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()

@@ -19,31 +19,30 @@ import (
 
 // Config says what a worker runs, and how.
 type Config struct {
-	Queue  task.Queue    // where its tasks come from; closed when Run drains
-	Tools  []tool.Source // what it runs; a name that two of them offer is the first one's
+	Queue  task.Queue    // the source of its tasks; closed when Run drains
+	Tools  []tool.Source // its tools; if two sources offer a name, the first one's
 	Logger *zap.Logger
 
 	Slots          int           // calls at a time; 0: four for each CPU
-	DefaultTimeout time.Duration // of a call for which neither task nor tool sets one; 0: 2 min
-	DrainTimeout   time.Duration // how long running calls may go on once Run is to end; 0: 10 s
+	DefaultTimeout time.Duration // of a call if neither task nor tool sets one; 0: 2 min
+	DrainTimeout   time.Duration // for running calls, after Run's context ended; 0: 10 s
 
-	// Permissions judge each call once more, just before its tool runs: here is what
-	// a path leads to. What they ask for comes back as a question. Nil: nothing more is
-	// asked than the session's node did.
+	// Permissions judge each call again, just before its tool runs, because only the worker
+	// can resolve paths. Their questions are reported. Nil: the worker asks nothing.
 	Permissions tool.Permissions
-	// Root is what the paths are relative to of what a session's agent says that its calls
-	// may do, see permission.Policy; "": the working directory.
+	// Root is the base of relative paths in the policy of a session's agent, see
+	// permission.Policy; "": the working directory.
 	Root string
 
-	Resources  any               // what it shares with its tools
-	Middleware []tool.Middleware // stands around every call of a tool, the first outermost
-	Invoker    tool.Invoker      // how tools are run; OnPanic is called beside the log, OnGate not at all
+	Resources  any               // shared with the tools
+	Middleware []tool.Middleware // wraps every call of a tool, the first outermost
+	Invoker    tool.Invoker      // runs the tools; its OnGate is ignored
 
-	Offers         Offers        // where it advertises its tools; nil: nowhere
-	AdvertiseEvery time.Duration // how often; 0: 3 s
+	Offers         Offers        // advertises the tools; nil: they are not advertised
+	AdvertiseEvery time.Duration // 0: 3 s
 
-	// Progress passes on what a running tool says of itself, for each call as often as
-	// Invoker allows, always including the last update. Nil: progress is dropped.
+	// Progress receives the progress of each call as often as Invoker allows, always
+	// including the last update. Nil: progress is dropped.
 	Progress func(t task.Task, text string, share float64)
 	// Observer receives the events of tasks; may be nil.
 	Observer Observer
@@ -55,7 +54,7 @@ const (
 	defaultDrainTimeout   = 10 * time.Second
 	defaultAdvertiseEvery = 3 * time.Second
 
-	// settleTimeout is how long reports may take after the drain.
+	// settleTimeout bounds the reports after the drain.
 	settleTimeout = 15 * time.Second
 )
 
@@ -86,8 +85,8 @@ func (c Config) validate() error {
 	return nil
 }
 
-// ErrStopped is the cause that a tool's context ends with when the worker stops
-// and the call was not done within the drain timeout.
+// ErrStopped is the cause of a tool's context when the worker stops and the call did not finish
+// within the drain timeout.
 var ErrStopped = errors.New("worker stopped")
 
 // Worker claims tasks and runs them. Its methods are safe for concurrent use.
@@ -108,16 +107,15 @@ func New(cfg Config) (*Worker, error) {
 	return &Worker{cfg: cfg, log: log, tools: toolCache{sources: cfg.Tools}}, nil
 }
 
-// Run claims and runs tasks until ctx ends, then drains and returns nil. It
-// returns an error, and has done nothing, if the tools cannot be listed. A worker
-// runs once.
+// Run claims and runs tasks until ctx ends, then drains and returns nil. If the tools cannot be
+// listed it does nothing and returns an error. A worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.tools.refresh(ctx); err != nil {
 		return fmt.Errorf("worker of queue %s: %w", w.cfg.Queue.Name(), err)
 	}
 	outlast, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
-	stopping := make(chan struct{}) // closed when calls are to end
+	stopping := make(chan struct{}) // closed when calls must end
 
 	w.log.Info("worker started", zap.Int("slots", w.cfg.Slots), zap.Int("tools", len(w.tools.specs())))
 	var offers, slots, queue sync.WaitGroup
@@ -147,15 +145,15 @@ func (w *Worker) closeQueue(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	if err := w.cfg.Queue.Close(ctx); err != nil {
-		w.log.Warn("queue not closed", zap.Error(err)) // a task may wait for its lease now
+		w.log.Warn("queue not closed", zap.Error(err)) // a task may have to wait for its lease
 	}
 }
 
-// grace is how long a tool may go on after it was told to stop.
+// grace returns how long a tool may run after its context ended.
 func (w *Worker) grace() time.Duration { return cmp.Or(w.cfg.Invoker.Grace, 5*time.Second) }
 
-// Ready returns nil while the worker can get tasks, and otherwise why it gets
-// none; it keeps trying.
+// Ready returns nil while the worker can get tasks, and otherwise the reason. The worker keeps
+// trying.
 func (w *Worker) Ready() error {
 	if err := w.trouble.Load(); err != nil {
 		return *err
@@ -171,28 +169,19 @@ func (w *Worker) serve(ctx, outlast context.Context, stopping <-chan struct{}) {
 		switch {
 		case err == nil:
 			pause = backoff{}
-			w.claimsAgain()
+			if w.trouble.Swap(nil) != nil {
+				w.log.Info("queue gives tasks again")
+			}
 			w.handle(outlast, c, stopping)
 		case ctx.Err() != nil:
 			return
 		default:
-			w.cannotClaim(err)
+			if w.trouble.Swap(&err) == nil { // the other slots have the same trouble
+				w.log.Warn("queue gives no tasks", zap.Error(err))
+			}
 			if !pause.wait(ctx) {
 				return
 			}
 		}
-	}
-}
-
-// cannotClaim records why there are no tasks; only the first slot logs it.
-func (w *Worker) cannotClaim(err error) {
-	if w.trouble.Swap(&err) == nil {
-		w.log.Warn("queue gives no tasks", zap.Error(err))
-	}
-}
-
-func (w *Worker) claimsAgain() {
-	if w.trouble.Swap(nil) != nil {
-		w.log.Info("queue gives tasks again")
 	}
 }

@@ -8,25 +8,24 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Manager says how the calls of a session run: where the round waits for them, how
-// many run beside one another, and who runs them. Its answers about a call are
-// recorded with the call, so that no replay asks again. Implementations are safe for
-// concurrent use. [Simple] and [Async] run calls in this process; a manager of a
-// host may send them elsewhere.
+// Manager decides how the calls of a session run: how the round waits for them, how many run in
+// parallel, and who runs them. Its answers are recorded with the call, so no replay asks again.
+// Implementations are safe for concurrent use. [Simple] and [Async] run calls in this process; a
+// host's own manager may send them elsewhere.
 type Manager interface {
-	// Route says how the loop waits for a call, given what its tool asks for. Of the
-	// answer only Route, DetachAfter, Quiet and Manual count.
+	// Route decides how the loop waits for a call; r is the tool's own routing. Only
+	// Route, DetachAfter, Quiet and Manual of the answer count.
 	Route(c content.ToolCall, r content.Routing) content.Routing
-	// Parallel is how many calls of a round may run beside one another, of the n
-	// that the session is configured for (0 and 1: one; negative: all). It returns an
-	// error if the manager cannot do that.
+	// Parallel returns how many calls of a round may run in parallel, given the n that the
+	// session is configured for (0 and 1: one; negative: all). It returns an error if the
+	// manager does not support n.
 	Parallel(n int) (int, error)
 	// Run runs one attempt and returns its result; local runs the tool in this
-	// process. It comes back promptly when ctx ends.
+	// process. It returns promptly when ctx ends.
 	Run(ctx context.Context, t Task, local func(context.Context) tool.Result) tool.Result
 }
 
-// Info is what is known of a call that is not over.
+// Info describes an open call.
 type Info struct {
 	Call       content.CallID `json:"call"`
 	Place      content.Place  `json:"place"`
@@ -34,19 +33,27 @@ type Info struct {
 	Round      int            `json:"round"`
 	Tool       string         `json:"tool"`
 	Attempt    int            `json:"attempt,omitempty"` // zero: not yet started
-	Running    bool           `json:"running"`           // an attempt is out
+	Running    bool           `json:"running"`           // an attempt is running
 	Background bool           `json:"background"`        // the round does not wait for it
 	Queue      string         `json:"queue,omitempty"`
 	Deadline   content.Time   `json:"deadline,omitempty"`
 }
 
-// Simple returns the manager that runs calls inline: one at a time, in call order,
-// the round waiting for each, whatever the tools ask for.
+// local runs calls in this process.
+type local struct{}
+
+// Run runs the call here.
+func (local) Run(ctx context.Context, _ Task, run func(context.Context) tool.Result) tool.Result {
+	return run(ctx)
+}
+
+// Simple returns the manager that runs calls inline: one at a time and in call order. The round
+// waits for each, whatever route its tool has.
 func Simple() Manager { return simple{} }
 
-type simple struct{}
+type simple struct{ local }
 
-// Route makes every call one of the foreground.
+// Route keeps every call in the foreground.
 func (simple) Route(_ content.ToolCall, r content.Routing) content.Routing {
 	r.Route, r.DetachAfter = content.Foreground, 0
 	return r
@@ -60,29 +67,26 @@ func (simple) Parallel(n int) (int, error) {
 	return 1, nil
 }
 
-// Run runs the call here.
-func (simple) Run(ctx context.Context, _ Task, local func(context.Context) tool.Result) tool.Result {
-	return local(ctx)
-}
-
-// RouteFunc says how the loop waits for a call; after counts for
-// [content.DetachSoon].
+// RouteFunc decides how the loop waits for a call; after is for [content.DetachSoon].
 type RouteFunc func(c content.ToolCall, r content.Routing) (route content.Route, after time.Duration)
 
-// AsyncConfig says what an asynchronous manager does with what outlives its round.
+// AsyncConfig configures an asynchronous manager.
 type AsyncConfig struct {
-	Route  RouteFunc // nil: as each tool asks for
-	Quiet  bool      // an outcome that comes later waits for input instead of starting a turn
-	Manual bool      // an outcome that comes later goes to the host, which drains it, and never to the model
+	Route  RouteFunc // nil: each tool's own route
+	Quiet  bool      // a late outcome waits for input instead of starting a turn
+	Manual bool      // a late outcome goes to the host, which drains it, and never to the model
 }
 
-// Async returns the manager that runs calls in goroutines, beside one another as far
-// as the session allows, and lets them go on in the background of the session.
-func Async(c AsyncConfig) Manager { return async{c} }
+// Async returns the manager that runs calls in parallel, as far as the session allows, and lets
+// them continue in the background.
+func Async(c AsyncConfig) Manager { return async{cfg: c} }
 
-type async struct{ cfg AsyncConfig }
+type async struct {
+	local
+	cfg AsyncConfig
+}
 
-// Route is what the configuration, or else the tool, asks for.
+// Route returns the configuration's route, or else the tool's.
 func (a async) Route(c content.ToolCall, r content.Routing) content.Routing {
 	if a.cfg.Route != nil {
 		r.Route, r.DetachAfter = a.cfg.Route(c, r)
@@ -91,10 +95,5 @@ func (a async) Route(c content.ToolCall, r content.Routing) content.Routing {
 	return r
 }
 
-// Parallel is what the session is configured for.
+// Parallel returns what the session is configured for.
 func (async) Parallel(n int) (int, error) { return n, nil }
-
-// Run runs the call here.
-func (async) Run(ctx context.Context, _ Task, local func(context.Context) tool.Result) tool.Result {
-	return local(ctx)
-}

@@ -62,7 +62,7 @@ func TestASessionKeepsTheVersionOfItsAgentOverATakeover(t *testing.T) {
 		s := w.Start("old", said, of("reviewer"))
 		w.submit(s, "one")
 		w.finish(s)
-		first.crash(t)
+		first.Crash(t)
 
 		second := w.node("n2", knowing(written{"reviewer": lax}, nil))
 		w.submit(s, "forbidden")
@@ -81,7 +81,7 @@ func TestASessionKeepsTheVersionOfItsAgentOverATakeover(t *testing.T) {
 		if old.Transcript[0].Text() != "Be strict." || old.Config.Limits.MaxRounds != 3 || len(old.Config.Hooks) != 1 {
 			t.Errorf("the session began with %+v, %+v", old.Transcript, old.Config)
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -90,7 +90,7 @@ func TestANodeThatCannotMakeAnAgentLeavesItsSessionsToOthers(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1", knowing(written{"reviewer": strict}, nil))
 		w.Start("s", said, of("reviewer"))
-		first.drain(t)
+		first.Drain(t)
 
 		second := w.node("n2")
 		w.send("s", "later", commands.SubmitInput{Items: []content.Item{content.UserText("forbidden")}})
@@ -102,8 +102,8 @@ func TestANodeThatCannotMakeAnAgentLeavesItsSessionsToOthers(t *testing.T) {
 		if owners := w.owners("s"); slices.Contains(owners, "n2") {
 			t.Errorf("the session was driven by %v", owners)
 		}
-		second.drain(t)
-		third.drain(t)
+		second.Drain(t)
+		third.Drain(t)
 	})
 }
 
@@ -112,28 +112,28 @@ func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", knowing(written{"broken": "engine: x\n"}, nil))
 		for name, want := range map[string]string{"absent": loop.ReasonUnknownAgent, "broken": loop.ReasonBadAgent} {
-			_, err := w.client.Start(w.ctx, client.Options{ID: content.SessionID(name), Config: events.Config{Agent: &events.AgentRef{Name: name}}})
+			_, err := w.Client.Start(w.Ctx, client.Options{ID: content.SessionID(name), Config: events.Config{Agent: &events.AgentRef{Name: name}}})
 			refused, ok := errors.AsType[*session.InvalidStateError](err)
 			if !ok || refused.Reason != want || !strings.Contains(refused.Detail, name) {
 				t.Errorf("%s: %v, want a refusal with reason %s", name, err, want)
 			}
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
 func TestATaskHasTheMemoryOfItsAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		n := w.node("n1", knowing(written{"mender": "memory: {ttl: 24h}\n"}, w.cell.Memory()))
+		n := w.node("n1", knowing(written{"mender": "memory: {ttl: 24h}\n"}, w.Cell.Memory()))
 		for _, id := range []content.SessionID{"first", "second"} {
 			s := w.Start(id, said, of("mender"))
-			if err := s.Ask(w.ctx, commands.StartTask{Spec: events.TaskSpec{Goal: "Mend the parser"}}); err != nil {
+			if err := s.Ask(w.Ctx, commands.StartTask{Spec: events.TaskSpec{Goal: "Mend the parser"}}); err != nil {
 				t.Fatal(err)
 			}
 			w.finish(s)
 		}
-		notes, err := w.cell.Memory().Notes(w.ctx, "mender")
+		notes, err := w.Cell.Memory().Notes(w.Ctx, "mender")
 		if err != nil || len(notes) != 1 {
 			t.Errorf("the agent remembers %v, %v; want the one goal", notes, err)
 		}
@@ -143,6 +143,6 @@ func TestATaskHasTheMemoryOfItsAgent(t *testing.T) {
 		}) {
 			t.Errorf("the second task was told %+v", recalled)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }

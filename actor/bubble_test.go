@@ -7,15 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/session"
@@ -26,91 +23,57 @@ import (
 func TestMain(m *testing.M) { celltest.Main(m) }
 
 // world is a cell on a server in a bubble: virtual time, no sockets.
-type world struct {
-	*celltest.World
-	t      *testing.T
-	ctx    context.Context //nolint:containedctx // the test's
-	cell   *jetstream.Cell
-	client *client.Client
-}
+type world struct{ *celltest.World }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Hour)
 	t.Cleanup(cancel)
-	return worldOf(t, celltest.New(ctx, t, 0))
+	return &world{celltest.New(ctx, t, 0)}
 }
 
-func worldOf(t *testing.T, w *celltest.World) *world {
-	t.Helper()
-	return &world{World: w, t: t, ctx: w.Ctx, cell: w.Cell, client: w.Client}
-}
-
-func (w *world) connect() *nats.Conn { return w.Connect() }
-
-func (w *world) open(nc *nats.Conn) *jetstream.Cell { return w.Open(nc) }
-
-// node is a running node that can be drained, or cut off as a crash would.
-type node struct {
-	*celltest.Process
-	nc *nats.Conn
-}
-
-func (w *world) node(name string, opts ...func(*actor.Config)) *node {
-	w.t.Helper()
+func (w *world) node(name string, opts ...func(*actor.Config)) *celltest.Process {
+	w.T.Helper()
 	return w.nodeWith(name, func(*actor.Node) {}, opts...)
 }
 
-func (w *world) nodeWith(name string, change func(*actor.Node), opts ...func(*actor.Config)) *node {
-	w.t.Helper()
+func (w *world) nodeWith(name string, change func(*actor.Node), opts ...func(*actor.Config)) *celltest.Process {
+	w.T.Helper()
 	cfg := actor.Config{Name: name}
 	for _, o := range opts {
 		o(&cfg)
 	}
-	p := w.Node(cfg, change)
-	return &node{p, p.Conn}
-}
-
-// drain ends the node as SIGTERM does.
-func (n *node) drain(t *testing.T) {
-	t.Helper()
-	n.Drain(t)
-}
-
-// crash cuts the node off: nothing it does reaches the servers.
-func (n *node) crash(t *testing.T) {
-	t.Helper()
-	n.Crash(t)
+	return w.Node(cfg, change)
 }
 
 // worker answers calls with their input until the test ends.
 func (w *world) worker(answer func(task.Task) tool.Result) {
-	w.t.Helper()
+	w.T.Helper()
 	w.workerOf(tool.Spec{Name: "echo", Effects: content.ReadOnly}, answer)
 }
 
 func (w *world) workerOf(spec tool.Spec, answer func(task.Task) tool.Result) {
-	w.t.Helper()
-	cell := w.open(w.connect())
+	w.T.Helper()
+	cell := w.Open(w.Connect())
 	offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{spec}}
-	if err := cell.Catalog().Advertise(w.ctx, offer); err != nil {
-		w.t.Fatal(err)
+	if err := cell.Catalog().Advertise(w.Ctx, offer); err != nil {
+		w.T.Fatal(err)
 	}
-	q, err := cell.Queue(w.ctx, "q")
+	q, err := cell.Queue(w.Ctx, "q")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	go func() {
 		for {
-			c, err := q.Claim(w.ctx)
+			c, err := q.Claim(w.Ctx)
 			if err != nil {
 				return
 			}
 			x := c.Task()
-			_ = c.Report(w.ctx, task.Report{
+			_ = c.Report(w.Ctx, task.Report{
 				Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue, Outcome: answer(x),
 			})
-			_ = c.Done(w.ctx)
+			_ = c.Done(w.Ctx)
 		}
 	}()
 }
@@ -119,65 +82,36 @@ func echoed(x task.Task) tool.Result {
 	return tool.Result{Result: content.NewResult(x.Call, x.Tool, content.StatusOK, string(x.Input))}
 }
 
-func (w *world) start(id content.SessionID, script string) *session.Session {
-	w.t.Helper()
-	return w.startWith(id, script, func(*events.Config) {})
-}
-
 func (w *world) startWith(id content.SessionID, script string, change func(*events.Config)) *session.Session {
-	w.t.Helper()
+	w.T.Helper()
 	return w.Start(id, script, func(o *client.Options) { change(&o.Config) })
 }
 
 func (w *world) submit(s *session.Session, text string) {
-	w.t.Helper()
-	if err := s.Send(w.ctx, events.Steer, content.UserText(text)); err != nil {
-		w.t.Fatal(err)
+	w.T.Helper()
+	if err := s.Send(w.Ctx, events.Steer, content.UserText(text)); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
 func (w *world) finish(s *session.Session) session.TurnResult {
-	w.t.Helper()
-	step, err := s.Next(w.ctx)
+	w.T.Helper()
+	step, err := s.Next(w.Ctx)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	fin, ok := step.(*session.Finished)
 	if !ok {
-		w.t.Fatalf("Next = %T, want *session.Finished", step)
+		w.T.Fatalf("Next = %T, want *session.Finished", step)
 	}
 	return fin.Result
 }
 
-func (w *world) until(id content.SessionID, k events.Kind) {
-	w.t.Helper()
-	w.Until(id, k)
-}
-
-func (w *world) records(id content.SessionID) []journal.Record {
-	w.t.Helper()
-	return w.Records(id)
-}
-
 func (w *world) owners(id content.SessionID) []string {
-	w.t.Helper()
+	w.T.Helper()
 	var out []string
-	for _, c := range w.claims(id) {
+	for _, c := range celltest.Facts[events.DriverClaimed](w.World, id) {
 		out = append(out, c.Node)
-	}
-	return out
-}
-
-// claims are those of the drivers that a session had.
-func (w *world) claims(id content.SessionID) []events.DriverClaimed {
-	w.t.Helper()
-	var out []events.DriverClaimed
-	for _, rec := range w.records(id) {
-		for _, ev := range rec.Entry.Events {
-			if c, ok := ev.(events.DriverClaimed); ok {
-				out = append(out, c)
-			}
-		}
 	}
 	return out
 }
@@ -186,10 +120,10 @@ const anHour = "replies:\n  - text: ok\n    delay: 1h\n"
 
 // thinking opens a session whose model has begun a call that takes an hour.
 func (w *world) thinking(id content.SessionID) *session.Session {
-	w.t.Helper()
-	s := w.start(id, anHour)
+	w.T.Helper()
+	s := w.Start(id, anHour)
 	w.submit(s, "go")
-	w.until(id, events.KindModelCallStarted)
+	w.Until(id, events.KindModelCallStarted)
 	return s
 }
 
@@ -199,12 +133,12 @@ func TestAnIdleSessionIsParkedAndWakesForTheNextCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		s := w.start("s", oneReply)
+		s := w.Start("s", oneReply)
 		w.submit(s, "one")
 		w.finish(s)
-		w.until("s", events.KindParked)
+		w.Until("s", events.KindParked)
 		synctest.Wait()
-		if any, err := w.cell.Inbox().HasAny(w.ctx, "s"); any || err != nil {
+		if any, err := w.Cell.Inbox().HasAny(w.Ctx, "s"); any || err != nil {
 			t.Errorf("inbox of a parked session: %v, %v", any, err)
 		}
 		w.submit(s, "two")
@@ -214,7 +148,7 @@ func TestAnIdleSessionIsParkedAndWakesForTheNextCommand(t *testing.T) {
 		if got := w.owners("s"); len(got) != 2 {
 			t.Errorf("claims = %v, want two", got)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -222,15 +156,15 @@ func TestALostWakeHealsThroughTheSweeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		w.start("s", oneReply)
-		w.until("s", events.KindParked)
+		w.Start("s", oneReply)
+		w.Until("s", events.KindParked)
 		<-time.After(time.Second) // the token is gone
 		env := commands.Envelope{ID: "x", Session: "s", Command: commands.SubmitInput{Items: []content.Item{content.UserText("hi")}}}
-		if _, err := w.cell.Inbox().Send(w.ctx, env); err != nil {
+		if _, err := w.Cell.Inbox().Send(w.Ctx, env); err != nil {
 			t.Fatal(err)
 		}
-		w.until("s", events.KindTurnFinished)
-		n.drain(t)
+		w.Until("s", events.KindTurnFinished)
+		n.Drain(t)
 	})
 }
 
@@ -238,11 +172,11 @@ func TestWorkKeepsItsCommandInTheInbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		s := w.start("s", "replies:\n  - text: ok\n    delay: 5m\n")
+		s := w.Start("s", "replies:\n  - text: ok\n    delay: 5m\n")
 		w.submit(s, "take your time")
-		w.until("s", events.KindModelCallStarted)
+		w.Until("s", events.KindModelCallStarted)
 		<-time.After(2 * time.Minute)
-		if any, err := w.cell.Inbox().HasAny(w.ctx, "s"); !any || err != nil {
+		if any, err := w.Cell.Inbox().HasAny(w.Ctx, "s"); !any || err != nil {
 			t.Errorf("inbox of a working session is empty: %v, %v", any, err)
 		}
 		if got := w.finish(s); got.Text() != "ok" {
@@ -251,7 +185,7 @@ func TestWorkKeepsItsCommandInTheInbox(t *testing.T) {
 		if got := w.owners("s"); len(got) != 1 {
 			t.Errorf("a long model call was driven by %v", got)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -259,12 +193,12 @@ func TestADrainingNodeHandsItsSessionsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
-		s := w.start("s", "replies:\n  - text: ok\n    delay: 10s\n")
+		s := w.Start("s", "replies:\n  - text: ok\n    delay: 10s\n")
 		w.submit(s, "go")
-		w.until("s", events.KindModelCallStarted)
+		w.Until("s", events.KindModelCallStarted)
 		second := w.node("n2")
 		began := time.Now()
-		first.drain(t)
+		first.Drain(t)
 		if got := w.finish(s); got.Text() != "ok" {
 			t.Errorf("answer = %q", got.Text())
 		}
@@ -274,7 +208,7 @@ func TestADrainingNodeHandsItsSessionsOver(t *testing.T) {
 		if got := w.owners("s"); !slices.Equal(got, []string{"n1", "n2"}) {
 			t.Errorf("driven by %v", got)
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -282,12 +216,12 @@ func TestADrainingNodeParksWhatIsIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", func(c *actor.Config) { c.Idle = time.Hour })
-		s := w.start("s", oneReply)
+		s := w.Start("s", oneReply)
 		w.submit(s, "go")
 		w.finish(s)
 		synctest.Wait() // the submission's wake may come after its turn
-		n.drain(t)
-		all := w.records("s")
+		n.Drain(t)
+		all := w.Records("s")
 		if last := all[len(all)-1].Entry.Kinds(); !slices.Contains(last, events.KindParked) {
 			t.Errorf("the journal ends with %s, want %s", last, events.KindParked)
 		}
@@ -301,18 +235,18 @@ func TestACrashedNodesSessionsGoOnElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
-		s := w.start("s", "replies:\n  - text: ok\n    delay: 10s\n")
+		s := w.Start("s", "replies:\n  - text: ok\n    delay: 10s\n")
 		w.submit(s, "go")
-		w.until("s", events.KindModelCallStarted)
+		w.Until("s", events.KindModelCallStarted)
 		second := w.node("n2")
-		first.crash(t)
+		first.Crash(t)
 		if got := w.finish(s); got.Text() != "ok" {
 			t.Errorf("answer = %q", got.Text())
 		}
 		if got := w.owners("s"); !slices.Equal(got, []string{"n1", "n2"}) {
 			t.Errorf("driven by %v", got)
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -333,12 +267,12 @@ func TestACallIsRunOnceAcrossACrash(t *testing.T) {
 			return echoed(x)
 		})
 		first := w.node("n1")
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		w.submit(s, "go")
-		w.until("s", events.KindToolDispatched)
+		w.Until("s", events.KindToolDispatched)
 		synctest.Wait()
 		second := w.node("n2")
-		first.crash(t)
+		first.Crash(t)
 		<-time.After(20 * time.Second) // the token lapses and n2 takes it
 		close(release)
 		if got := w.finish(s); got.Text() != `{"text":"hi"}` {
@@ -350,7 +284,7 @@ func TestACallIsRunOnceAcrossACrash(t *testing.T) {
 		if got := w.owners("s"); !slices.Equal(got, []string{"n1", "n2"}) {
 			t.Errorf("driven by %v", got)
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -370,9 +304,9 @@ func TestAnApprovalWaitsWithTheSessionParked(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)
 		n := w.node("n1", withApprovals(0))
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		w.submit(s, "go")
-		step, err := s.Next(w.ctx)
+		step, err := s.Next(w.Ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -380,15 +314,15 @@ func TestAnApprovalWaitsWithTheSessionParked(t *testing.T) {
 		if !ok {
 			t.Fatalf("Next = %T, want *session.ApprovalRequest", step)
 		}
-		w.until("s", events.KindParked)
+		w.Until("s", events.KindParked)
 		<-time.After(10 * time.Minute)
-		if err := ask.Approve(w.ctx); err != nil {
+		if err := ask.Approve(w.Ctx); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.finish(s); got.Text() != `{"text":"hi"}` {
 			t.Errorf("answer = %q", got.Text())
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -397,18 +331,18 @@ func TestAnUndecidedApprovalExpires(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)
 		n := w.node("n1", withApprovals(5*time.Minute))
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		w.submit(s, "go")
-		w.until("s", events.KindParked)
-		w.until("s", events.KindTurnFinished)
-		for _, rec := range w.records("s") {
+		w.Until("s", events.KindParked)
+		w.Until("s", events.KindTurnFinished)
+		for _, rec := range w.Records("s") {
 			for _, ev := range rec.Entry.Events {
 				if r, ok := ev.(events.ApprovalResolved); ok && r.Outcome != events.Expired {
 					t.Errorf("outcome = %s, want expired", r.Outcome)
 				}
 			}
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -416,15 +350,15 @@ func TestARefusedAskIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		s := w.start("s", oneReply)
-		err := s.Cancel(w.ctx, "")
+		s := w.Start("s", oneReply)
+		err := s.Cancel(w.Ctx, "")
 		if r, ok := asRefused(err); !ok || r.Reason != "nothing_to_cancel" {
 			t.Errorf("Cancel = %v", err)
 		}
-		_, err = w.client.Start(w.ctx, client.Options{ID: "s", Config: events.Config{Model: "scripted:test"}})
+		_, err = w.Client.Start(w.Ctx, client.Options{ID: "s", Config: events.Config{Model: "scripted:test"}})
 		if r, ok := asRefused(err); !ok || r.Reason != "session_exists" {
 			t.Errorf("second Start = %v", err)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }

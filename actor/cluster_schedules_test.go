@@ -28,8 +28,8 @@ func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	w := worldOf(t, celltest.On(ctx, t, cluster, admin.Config{Memory: true, Replicas: 3}))
-	nodes := []*node{w.node("n1"), w.node("n2")}
+	w := &world{celltest.On(ctx, t, cluster, admin.Config{Memory: true, Replicas: 3})}
+	nodes := []*celltest.Process{w.node("n1"), w.node("n2")}
 	moving, still := context.WithCancel(ctx)
 	defer still()
 	var movers sync.WaitGroup
@@ -43,7 +43,7 @@ func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
 		want = append(want, p.SessionAt(p.Timing.At))
 	}
 	for _, id := range want {
-		w.until(id, events.KindTurnFinished)
+		w.Until(id, events.KindTurnFinished)
 	}
 	w.settled(ctx)
 	still()
@@ -54,21 +54,21 @@ func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
 	}
 	t.Logf("all were begun %v behind the last one's time", time.Since(begin.Add((plans/2-1)*time.Second)).Round(time.Millisecond))
 	for _, n := range nodes {
-		n.drain(t)
+		n.Drain(t)
 	}
 }
 
 // settled waits until no schedule is left: the last firing of each was handled.
 func (w *world) settled(ctx context.Context) {
-	w.t.Helper()
+	w.T.Helper()
 	for {
-		left, err := w.cell.Schedules().List(ctx)
+		left, err := w.Cell.Schedules().List(ctx)
 		if err == nil && len(left) == 0 {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			w.t.Fatalf("%d schedules are left: %v, %v", len(left), left, err)
+			w.T.Fatalf("%d schedules are left: %v, %v", len(left), left, err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -76,7 +76,7 @@ func (w *world) settled(ctx context.Context) {
 
 // moveLeader asks a stream's leader to hand over, again and again.
 func (w *world) moveLeader(ctx context.Context, stream string) {
-	nc := w.connect()
+	nc := w.Connect()
 	for {
 		select {
 		case <-ctx.Done():

@@ -34,9 +34,9 @@ func TestSessionsOutliveTheirLeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	w := worldOf(t, celltest.On(ctx, t, cluster, admin.Config{
+	w := &world{celltest.On(ctx, t, cluster, admin.Config{
 		Memory: true, Replicas: 3, Queues: []admin.QueueConfig{{Name: celltest.Queue, AckWait: 2 * time.Second}},
-	}))
+	})}
 	moving, still := context.WithCancel(ctx)
 	defer still()
 	var movers sync.WaitGroup
@@ -53,13 +53,13 @@ func TestSessionsOutliveTheirLeaders(t *testing.T) {
 	counting := func(c *actor.Config) {
 		c.Models = func(string, []byte) (model.Model, error) { return rounds(calls), nil }
 	}
-	nodes := []*node{w.node("n1", counting), w.node("n2", counting)}
+	nodes := []*celltest.Process{w.node("n1", counting), w.node("n2", counting)}
 	movers.Go(func() { w.moveLeaders(moving) })
 
 	var running sync.WaitGroup
 	for i := range sessions {
 		running.Go(func() {
-			cl, err := client.Open(w.connect(), "")
+			cl, err := client.Open(w.Connect(), "")
 			if err != nil {
 				t.Error(err)
 				return
@@ -86,7 +86,7 @@ func TestSessionsOutliveTheirLeaders(t *testing.T) {
 	movers.Wait()
 	took, claims := time.Since(began), 0
 	for i := range sessions {
-		for _, rec := range w.records(content.SessionID(fmt.Sprint("s", i))) {
+		for _, rec := range w.Records(content.SessionID(fmt.Sprint("s", i))) {
 			for _, ev := range rec.Entry.Events {
 				if _, claimed := ev.(events.DriverClaimed); claimed {
 					claims++
@@ -96,14 +96,14 @@ func TestSessionsOutliveTheirLeaders(t *testing.T) {
 	}
 	t.Logf("%v for %d calls, %d claims", took, ran.Load(), claims)
 	for _, n := range nodes {
-		n.drain(t)
+		n.Drain(t)
 	}
 }
 
 // keepOffer makes the workers' offer again before it lapses.
 func (w *world) keepOffer(ctx context.Context, o jetstream.Offer) {
 	for {
-		_ = w.cell.Catalog().Advertise(ctx, o) // while a leader is elected the next one will do
+		_ = w.Cell.Catalog().Advertise(ctx, o) // while a leader is elected the next one will do
 		select {
 		case <-ctx.Done():
 			return
@@ -114,7 +114,7 @@ func (w *world) keepOffer(ctx context.Context, o jetstream.Offer) {
 
 // moveLeaders asks one leader after the other to hand over.
 func (w *world) moveLeaders(ctx context.Context) {
-	nc := w.connect()
+	nc := w.Connect()
 	for {
 		for _, what := range []string{
 			"STREAM.LEADER.STEPDOWN.TURNLOG_INBOX", "STREAM.LEADER.STEPDOWN.TURNLOG_JOURNAL", "CONSUMER.LEADER.STEPDOWN.TURNLOG_RUN.drivers",

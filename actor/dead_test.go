@@ -56,35 +56,35 @@ type crew struct {
 }
 
 func (w *world) crew(e content.Effects) *crew {
-	w.t.Helper()
+	w.T.Helper()
 	c := &crew{w, mortal{effects: e, began: make(chan string), answer: make(chan struct{})}, make(map[string]*celltest.Process)}
 	c.hire("w")
 	return c
 }
 
 // crash ends a worker as kill -9 does.
-func (c *crew) crash(name string) {
-	c.w.t.Helper()
-	c.all[name].Crash(c.w.t)
+func (c *crew) Crash(name string) {
+	c.w.T.Helper()
+	c.all[name].Crash(c.w.T)
 	delete(c.all, name)
 }
 
 // drain lets all who live end what they are at.
-func (c *crew) drain() {
-	c.w.t.Helper()
+func (c *crew) Drain() {
+	c.w.T.Helper()
 	for name := range c.all {
 		c.dismiss(name)
 	}
 }
 
 func (c *crew) dismiss(name string) {
-	c.w.t.Helper()
-	c.all[name].Drain(c.w.t)
+	c.w.T.Helper()
+	c.all[name].Drain(c.w.T)
 	delete(c.all, name)
 }
 
 func (c *crew) hire(name string) {
-	c.w.t.Helper()
+	c.w.T.Helper()
 	c.all[name] = c.w.Worker(name, worker.Config{Slots: 1, DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool {
 		m := c.tool
 		m.worker = name
@@ -95,16 +95,16 @@ func (c *crew) hire(name string) {
 // killWorkers lets workers die of the call until its session's turn is over, and
 // returns how many did.
 func (c *crew) killWorkers(id content.SessionID) (killed int) {
-	c.w.t.Helper()
+	c.w.T.Helper()
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		c.w.until(id, events.KindTurnFinished)
+		c.w.Until(id, events.KindTurnFinished)
 	}()
 	for {
 		select {
 		case who := <-c.tool.began:
-			c.crash(who)
+			c.Crash(who)
 			killed++
 			c.hire("w" + strings.Repeat("w", killed))
 		case <-over:
@@ -114,16 +114,16 @@ func (c *crew) killWorkers(id content.SessionID) (killed int) {
 }
 
 func (w *world) dead() []content.SessionID {
-	w.t.Helper()
-	ids, err := w.client.Dead(w.ctx)
+	w.T.Helper()
+	ids, err := w.Client.Dead(w.Ctx)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return ids
 }
 
 func (w *world) results(id content.SessionID) (out []string) {
-	w.t.Helper()
+	w.T.Helper()
 	for _, r := range celltest.Facts[events.ToolResultReceived](w.World, id) {
 		late := ""
 		if r.Late {
@@ -141,9 +141,9 @@ func TestACallThatKillsItsWorkersIsADeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := w.crew(content.ReadOnly)
-		defer c.drain()
+		defer c.Drain()
 		first := w.node("n1")
-		w.submit(w.start("s", oneMortal), "go")
+		w.submit(w.Start("s", oneMortal), "go")
 		if killed := c.killWorkers("s"); killed != 9 {
 			t.Errorf("the call killed %d workers, want 9", killed)
 		}
@@ -153,13 +153,13 @@ func TestACallThatKillsItsWorkersIsADeadLetter(t *testing.T) {
 		if got := w.dead(); !slices.Equal(got, []content.SessionID{"s"}) {
 			t.Errorf("dead letters in %v", got)
 		}
-		first.crash(t)
+		first.Crash(t)
 		second := w.node("n2")
 		w.send("s", "again", commands.SettleDeadLetter{Call: "call_1_1", Retry: true, By: "ann", Reason: "fixed"})
 		who := <-c.tool.began
 		close(c.tool.answer)
-		w.until("s", events.KindInputAccepted)
-		w.until("s", events.KindParked)
+		w.Until("s", events.KindInputAccepted)
+		w.Until("s", events.KindParked)
 		synctest.Wait()
 		if got := w.results("s"); !slices.Equal(got, []string{"unknown", "ok late"}) {
 			t.Errorf("results: %v", got)
@@ -168,18 +168,18 @@ func TestACallThatKillsItsWorkersIsADeadLetter(t *testing.T) {
 		if want := (events.DeadLetterSettled{Call: "call_1_1", Outcome: events.DeadRetried, By: "ann", Reason: "fixed"}); len(settled) != 1 || settled[0] != want {
 			t.Errorf("settled: %+v", settled)
 		}
-		state, _, err := w.client.Read(w.ctx, "s")
+		state, _, err := w.Client.Read(w.Ctx, "s")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if told := state.Transcript[len(state.Transcript)-2].Text(); told != "Background tool call call_1_1 completed: by "+who {
 			t.Errorf("the model was told %q", told)
 		}
-		if n, err := w.cell.DeadLetters().Noted(w.ctx, "s"); n != 0 || err != nil {
+		if n, err := w.Cell.DeadLetters().Noted(w.Ctx, "s"); n != 0 || err != nil {
 			t.Errorf("no dead letter, but noted: %d, %v", n, err)
 		}
-		w.records("s")
-		second.drain(t)
+		w.Records("s")
+		second.Drain(t)
 	})
 }
 
@@ -187,29 +187,29 @@ func TestALostCallThatMayNotRunTwiceWaitsForAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := w.crew(content.Once)
-		defer c.drain()
+		defer c.Drain()
 		n := w.node("n1")
-		s := w.start("s", oneMortal)
+		s := w.Start("s", oneMortal)
 		w.submit(s, "go")
 		if killed := c.killWorkers("s"); killed != 1 {
 			t.Errorf("the call killed %d workers, want 1", killed)
 		}
-		w.until("s", events.KindParked)
+		w.Until("s", events.KindParked)
 		again := commands.SettleDeadLetter{Call: "call_1_1", Retry: true, By: "ann"}
-		if r, ok := asRefused(s.Ask(w.ctx, again)); !ok || r.Reason != loop.ReasonMayRepeat {
+		if r, ok := asRefused(s.Ask(w.Ctx, again)); !ok || r.Reason != loop.ReasonMayRepeat {
 			t.Errorf("retry: %+v", r)
 		}
 		again.MayRepeat = true
-		if err := s.Ask(w.ctx, again); err != nil {
+		if err := s.Ask(w.Ctx, again); err != nil {
 			t.Fatal(err)
 		}
-		c.crash(<-c.tool.began)
+		c.Crash(<-c.tool.began)
 		c.hire("heir") // which tells of the loss
 		<-time.After(2 * time.Minute)
 		if got := w.dead(); !slices.Equal(got, []content.SessionID{"s"}) {
 			t.Errorf("lost again, but dead letters are in %v", got)
 		}
-		if err := s.Ask(w.ctx, commands.SettleDeadLetter{Call: "call_1_1", By: "bob"}); err != nil {
+		if err := s.Ask(w.Ctx, commands.SettleDeadLetter{Call: "call_1_1", By: "bob"}); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(time.Minute)
@@ -219,8 +219,8 @@ func TestALostCallThatMayNotRunTwiceWaitsForAPerson(t *testing.T) {
 		if got := w.results("s"); !slices.Equal(got, []string{"unknown"}) {
 			t.Errorf("results: %v", got)
 		}
-		w.records("s")
-		n.drain(t)
+		w.Records("s")
+		n.Drain(t)
 	})
 }
 
@@ -233,27 +233,27 @@ func TestAZombiesResultIsRecordedOnceAndLate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			c := w.crew(name)
-			defer c.drain()
+			defer c.Drain()
 			c.dismiss("w")
 			w.Offer("zombie", c.tool)
-			q, err := w.open(w.connect()).Queue(w.ctx, celltest.Queue)
+			q, err := w.Open(w.Connect()).Queue(w.Ctx, celltest.Queue)
 			if err != nil {
 				t.Fatal(err)
 			}
 			n := w.node("n1")
-			s := w.start("s", oneMortal)
+			s := w.Start("s", oneMortal)
 			w.submit(s, "go")
-			zombie, err := q.Claim(w.ctx) // and then it hangs
+			zombie, err := q.Claim(w.Ctx) // and then it hangs
 			if err != nil {
 				t.Fatal(err)
 			}
 			close(c.tool.answer)
 			go func() { <-c.tool.began }()
 			c.hire("other")
-			w.until("s", events.KindTurnFinished)
+			w.Until("s", events.KindTurnFinished)
 			for range 2 {
 				r := reportOn(zombie.Task())
-				if err := zombie.Report(w.ctx, r); err != nil {
+				if err := zombie.Report(w.Ctx, r); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -264,8 +264,8 @@ func TestAZombiesResultIsRecordedOnceAndLate(t *testing.T) {
 			if got := w.dead(); len(got) != 0 {
 				t.Errorf("%q: dead letters in %v", name, got)
 			}
-			w.records("s")
-			n.drain(t)
+			w.Records("s")
+			n.Drain(t)
 			select {
 			case c.tool.began <- "": // lets the helper end that waited for a run
 			default:

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -30,8 +31,8 @@ func (f flaky) Dispatch(ctx context.Context, x task.Task) error {
 	return f.dispatch(ctx, x, f.Dispatcher)
 }
 
-func (w *world) flakyNode(name string, dispatch func(context.Context, task.Task, task.Dispatcher) error) *node {
-	w.t.Helper()
+func (w *world) flakyNode(name string, dispatch func(context.Context, task.Task, task.Dispatcher) error) *celltest.Process {
+	w.T.Helper()
 	return w.nodeWith(name, func(n *actor.Node) {
 		n.Between(func(next task.Dispatcher) task.Dispatcher { return flaky{next, dispatch} })
 	})
@@ -55,15 +56,15 @@ func TestACallOfUnclearDispatchRunsOnce(t *testing.T) {
 			<-time.After(2 * time.Second) // it runs, is reported and gone
 			return errCut
 		})
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		w.submit(s, "go")
 		w.finish(s)
 		<-time.After(time.Minute)
 		if len(ran) != 1 {
 			t.Errorf("ran %v, want one call", ran)
 		}
-		w.records("s")
-		n.drain(t)
+		w.Records("s")
+		n.Drain(t)
 	})
 }
 
@@ -78,15 +79,15 @@ func TestABackgroundCallIsOnItsQueueBeforeTheSessionParks(t *testing.T) {
 			}
 			return next.Dispatch(ctx, x)
 		})
-		s := w.start("s", "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n  - text: ok\n    repeat: true\n")
+		s := w.Start("s", "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n  - text: ok\n    repeat: true\n")
 		w.submit(s, "go")
 		w.finish(s)
-		w.until("s", events.KindToolResultReceived)
+		w.Until("s", events.KindToolResultReceived)
 		if took := time.Since(began); took > 2*time.Minute {
 			t.Errorf("the background call took %v", took)
 		}
-		w.records("s")
-		n.drain(t)
+		w.Records("s")
+		n.Drain(t)
 	})
 }
 
@@ -97,10 +98,10 @@ func TestAnEarlierAttemptOnTheQueueIsNotTakenForALaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Effects: content.ReadOnly}}}
-		if err := w.cell.Catalog().Advertise(w.ctx, offer); err != nil {
+		if err := w.Cell.Catalog().Advertise(w.Ctx, offer); err != nil {
 			t.Fatal(err)
 		}
-		q, err := w.open(w.connect()).Queue(w.ctx, "q")
+		q, err := w.Open(w.Connect()).Queue(w.Ctx, "q")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,21 +112,21 @@ func TestAnEarlierAttemptOnTheQueueIsNotTakenForALaterOne(t *testing.T) {
 			}
 			return next.Dispatch(ctx, x)
 		})
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		w.submit(s, "go")
-		c, err := q.Claim(w.ctx)
+		c, err := q.Claim(w.Ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
 		x := c.Task()
 		lost := task.Report{Session: x.Session, Call: x.Call, Place: x.Place, Attempt: 1, Queue: "q", Lost: true, Reason: "gone"}
-		if err := c.Report(w.ctx, lost); err != nil {
+		if err := c.Report(w.Ctx, lost); err != nil {
 			t.Fatal(err)
 		}
-		w.until("s", events.KindToolAttemptLost)
-		first.crash(t)
+		w.Until("s", events.KindToolAttemptLost)
+		first.Crash(t)
 		second := w.node("n2")
-		within, cancel := context.WithTimeout(w.ctx, c.Lease()/2) // the dead worker has it for longer
+		within, cancel := context.WithTimeout(w.Ctx, c.Lease()/2) // the dead worker has it for longer
 		defer cancel()
 		if c, err = q.Claim(within); err != nil {
 			t.Fatalf("the second attempt: %v", err)
@@ -133,7 +134,7 @@ func TestAnEarlierAttemptOnTheQueueIsNotTakenForALaterOne(t *testing.T) {
 		if got := c.Task().Attempt; got != 2 {
 			t.Errorf("attempt = %d, want 2", got)
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -143,7 +144,7 @@ func TestACallBeyondTheCapIsNotPublishedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		later := jetstream.Offer{Worker: "w2", Queue: "q", Tools: []tool.Spec{{Name: "later", Effects: content.ReadOnly, Route: content.Background}}}
-		if err := w.cell.Catalog().Advertise(w.ctx, later); err != nil {
+		if err := w.Cell.Catalog().Advertise(w.Ctx, later); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
@@ -177,8 +178,8 @@ func TestACallBeyondTheCapIsNotPublishedAgain(t *testing.T) {
 				t.Errorf("%s was published %d times", place, times)
 			}
 		}
-		w.records("s")
-		n.drain(t)
+		w.Records("s")
+		n.Drain(t)
 	})
 }
 
@@ -189,19 +190,19 @@ func TestAnApprovedCallIsDispatchedThoughItsTaskIsStillThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo"}}}
-		if err := w.cell.Catalog().Advertise(w.ctx, offer); err != nil {
+		if err := w.Cell.Catalog().Advertise(w.Ctx, offer); err != nil {
 			t.Fatal(err)
 		}
-		q, err := w.open(w.connect()).Queue(w.ctx, "q")
+		q, err := w.Open(w.Connect()).Queue(w.Ctx, "q")
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := w.node("n1")
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		w.submit(s, "go")
 		var claims []task.Claim
 		for _, want := range [][]content.QuestionKey{nil, {{Kind: "first"}}, {{Kind: "first"}, {Kind: "second"}}} {
-			within, cancel := context.WithTimeout(w.ctx, time.Second)
+			within, cancel := context.WithTimeout(w.Ctx, time.Second)
 			defer cancel()
 			c, err := q.Claim(within)
 			if err != nil {
@@ -219,28 +220,28 @@ func TestAnApprovedCallIsDispatchedThoughItsTaskIsStillThere(t *testing.T) {
 			gate := task.Report{
 				Session: "s", Call: x.Call, Place: x.Place, Attempt: 1, Queue: "q", Gate: &tool.Verdict{RequestKind: kind, Summary: kind},
 			}
-			if err := c.Report(w.ctx, gate); err != nil {
+			if err := c.Report(w.Ctx, gate); err != nil {
 				t.Fatal(err)
 			}
-			w.until("s", events.KindApprovalRequired)
+			w.Until("s", events.KindApprovalRequired)
 			synctest.Wait()
 			w.send("s", "approve-"+kind, commands.ResolveApproval{Call: x.Call, Approve: true})
 		}
 		for _, c := range claims[:2] {
-			_ = c.Done(w.ctx) // at last; what takes off nothing is fine
+			_ = c.Done(w.Ctx) // at last; what takes off nothing is fine
 		}
 		last := claims[2]
-		if err := last.Report(w.ctx, task.Report{
+		if err := last.Report(w.Ctx, task.Report{
 			Session: "s", Call: last.Task().Call, Place: last.Task().Place, Attempt: 1, Queue: "q", Outcome: echoed(last.Task()),
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if err := last.Done(w.ctx); err != nil {
+		if err := last.Done(w.Ctx); err != nil {
 			t.Errorf("Done = %v: the late word of a holder before took the task away", err)
 		}
 		w.finish(s)
-		w.records("s")
-		n.drain(t)
+		w.Records("s")
+		n.Drain(t)
 	})
 }
 
@@ -251,40 +252,40 @@ func TestACallWhoseWorkerDiedDidNotMerelyTakeTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Timeout: 5 * time.Second}}}
-		if err := w.cell.Catalog().Advertise(w.ctx, offer); err != nil {
+		if err := w.Cell.Catalog().Advertise(w.Ctx, offer); err != nil {
 			t.Fatal(err)
 		}
-		q, err := w.open(w.connect()).Queue(w.ctx, "q")
+		q, err := w.Open(w.Connect()).Queue(w.Ctx, "q")
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := w.node("n1")
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		w.submit(s, "go")
-		if _, err := q.Claim(w.ctx); err != nil { // by the worker that dies
+		if _, err := q.Claim(w.Ctx); err != nil { // by the worker that dies
 			t.Fatal(err)
 		}
-		c, err := q.Claim(w.ctx)
+		c, err := q.Claim(w.Ctx)
 		if err != nil || c.Delivery() != 2 {
 			t.Fatalf("the next worker: %v", err)
 		}
 		x := c.Task()
 		lost := task.Report{Session: "s", Call: x.Call, Place: x.Place, Attempt: 1, Queue: "q", Lost: true, Reason: "gone"}
-		if err := c.Report(w.ctx, lost); err != nil {
+		if err := c.Report(w.Ctx, lost); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Done(w.ctx); err != nil {
+		if err := c.Done(w.Ctx); err != nil {
 			t.Fatal(err)
 		}
 		w.finish(s)
-		for _, rec := range w.records("s") {
+		for _, rec := range w.Records("s") {
 			for _, ev := range rec.Entry.Events {
 				if r, ok := ev.(events.ToolResultReceived); ok && r.Result.Status != content.StatusUnknown {
 					t.Errorf("result = %s %q, want an unknown outcome", r.Result.Status, r.Result.Text())
 				}
 			}
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -293,19 +294,19 @@ func TestACallWithoutAWorkerTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Timeout: 5 * time.Second}}}
-		if err := w.cell.Catalog().Advertise(w.ctx, offer); err != nil {
+		if err := w.Cell.Catalog().Advertise(w.Ctx, offer); err != nil {
 			t.Fatal(err)
 		}
 		n := w.node("n1")
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		began := time.Now()
 		w.submit(s, "go")
-		w.until("s", events.KindToolResultReceived)
+		w.Until("s", events.KindToolResultReceived)
 		if took := time.Since(began); took > time.Minute {
 			t.Errorf("the call timed out after %v", took)
 		}
 		w.finish(s)
-		w.records("s")
-		n.drain(t)
+		w.Records("s")
+		n.Drain(t)
 	})
 }

@@ -33,17 +33,17 @@ func TestWhatAReplacedDriverPublishesLateIsNotRun(t *testing.T) {
 			return echoed(x)
 		})
 		first := w.node("n1")
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		began := content.TimeOf(time.Now())
 		w.submit(s, "go")
-		w.until("s", events.KindToolDispatched)
+		w.Until("s", events.KindToolDispatched)
 		synctest.Wait()
 		second := w.node("n2")
-		first.crash(t)
+		first.Crash(t)
 		<-time.After(20 * time.Second) // n2 has it by now, with the call open
 		close(release)
 		late := task.Task{Session: "s", Place: "t1-r1-c2", Attempt: 1, Queue: "q", Tool: "echo", Input: []byte(`{}`), Epoch: 1, Decided: began}
-		if err := w.cell.Tasks().Dispatch(w.ctx, late); err != nil {
+		if err := w.Cell.Tasks().Dispatch(w.Ctx, late); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.finish(s); got.Text() != `{"text":"hi"}` {
@@ -53,7 +53,7 @@ func TestWhatAReplacedDriverPublishesLateIsNotRun(t *testing.T) {
 		if ran["t1-r1-c1"] != 1 || ran["t1-r1-c2"] != 0 {
 			t.Errorf("calls ran %v, want the first one, once", ran)
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -81,7 +81,7 @@ func TestACallOfAReplacedDriverIsDispatchedAnew(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				spec := tool.Spec{Name: "echo"}
-				if err := w.cell.Catalog().Advertise(w.ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{spec}}); err != nil {
+				if err := w.Cell.Catalog().Advertise(w.Ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{spec}}); err != nil {
 					t.Fatal(err)
 				}
 				first := w.nodeWith("n1", func(n *actor.Node) {
@@ -89,12 +89,12 @@ func TestACallOfAReplacedDriverIsDispatchedAnew(t *testing.T) {
 				}, func(c *actor.Config) { c.Idle = time.Hour })
 				s := w.startWith("s", oneCall, background)
 				w.submit(s, "go")
-				w.until("s", events.KindToolDetached)
+				w.Until("s", events.KindToolDetached)
 				<-time.After(3 * time.Second) // n1 recorded its token, and the task is there
 				second := w.node("n2")
-				first.crash(t)
+				first.Crash(t)
 				w.untilOwned("s", "n2")
-				w.until("s", events.KindParked)
+				w.Until("s", events.KindParked)
 				<-time.After(time.Second)
 				if diesThere {
 					w.dropAndDie("s", "q")
@@ -118,7 +118,7 @@ func TestACallOfAReplacedDriverIsDispatchedAnew(t *testing.T) {
 				if got := <-ran; got.Epoch < 2 {
 					t.Errorf("the task of epoch %d ran, want its successor's", got.Epoch)
 				}
-				second.drain(t)
+				second.Drain(t)
 			})
 		})
 	}
@@ -126,10 +126,10 @@ func TestACallOfAReplacedDriverIsDispatchedAnew(t *testing.T) {
 
 // untilOwned waits until a node has claimed the session.
 func (w *world) untilOwned(id content.SessionID, node string) {
-	w.t.Helper()
-	for rec, err := range w.cell.Journal().Follow(w.ctx, id, 0) {
+	w.T.Helper()
+	for rec, err := range w.Cell.Journal().Follow(w.Ctx, id, 0) {
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		for _, ev := range rec.Entry.Events {
 			if c, ok := ev.(events.DriverClaimed); ok && c.Node == node {
@@ -141,31 +141,31 @@ func (w *world) untilOwned(id content.SessionID, node string) {
 
 // handed is the next task of a queue, as a worker gets it.
 func (w *world) handed(queue string) *nats.Msg {
-	w.t.Helper()
-	msg, err := w.connect().RequestWithContext(w.ctx, "$JS.API.CONSUMER.MSG.NEXT.TURNLOG_TASKS.q_"+queue, []byte("1"))
+	w.T.Helper()
+	msg, err := w.Connect().RequestWithContext(w.Ctx, "$JS.API.CONSUMER.MSG.NEXT.TURNLOG_TASKS.q_"+queue, []byte("1"))
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return msg
 }
 
 // say sends a worker's word about a task.
 func (w *world) say(id content.SessionID, of *nats.Msg, c commands.Command) {
-	w.t.Helper()
+	w.T.Helper()
 	env := commands.Envelope{ID: "word", Session: id, Command: c}
-	if _, err := w.cell.Inbox().SendReport(w.ctx, env, of.Header.Get("Turnlog-Ticket")); err != nil {
-		w.t.Fatal(err)
+	if _, err := w.Cell.Inbox().SendReport(w.Ctx, env, of.Header.Get("Turnlog-Ticket")); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
 // dropAndDie is a worker that gets the first task of a queue, says that it was overtaken, and
 // dies before it takes it off.
 func (w *world) dropAndDie(id content.SessionID, queue string) {
-	w.t.Helper()
+	w.T.Helper()
 	msg := w.handed(queue)
 	meta, err := msg.Metadata()
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	w.say(id, msg, commands.ReportOvertaken{Place: "t1-r1-c1", Attempt: 1, Task: meta.Sequence.Stream})
 }
@@ -176,25 +176,25 @@ func TestATaskThatArrivesBehindAnUnreadResultIsNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		spec := tool.Spec{Name: "echo"}
-		if err := w.cell.Catalog().Advertise(w.ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{spec}}); err != nil {
+		if err := w.Cell.Catalog().Advertise(w.Ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{spec}}); err != nil {
 			t.Fatal(err)
 		}
 		first := w.nodeWith("n1", func(n *actor.Node) {
 			n.Between(func(d task.Dispatcher) task.Dispatcher { return behind{d, time.Second} })
 		})
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		w.submit(s, "go")
-		w.until("s", events.KindToolDispatched)
+		w.Until("s", events.KindToolDispatched)
 		<-time.After(3 * time.Second)
-		first.crash(t)
+		first.Crash(t)
 		msg := w.handed("q")
 		done := tool.Result{Result: content.NewResult("call_1_1", "echo", content.StatusOK, "done once")}
 		w.say("s", msg, commands.ReportResult{Place: "t1-r1-c1", Attempt: 1, Queue: "q", Outcome: done})
-		if _, err := w.connect().RequestWithContext(w.ctx, msg.Reply, []byte("+ACK")); err != nil {
+		if _, err := w.Connect().RequestWithContext(w.Ctx, msg.Reply, []byte("+ACK")); err != nil {
 			t.Fatal(err)
 		}
 		late := &nats.Msg{Subject: "turnlog.task.q.s.t1-r1-c1", Header: msg.Header, Data: msg.Data}
-		if _, err := w.connect().RequestMsgWithContext(w.ctx, late); err != nil {
+		if _, err := w.Connect().RequestMsgWithContext(w.Ctx, late); err != nil {
 			t.Fatal(err)
 		}
 		second := w.node("n2")
@@ -210,7 +210,7 @@ func TestATaskThatArrivesBehindAnUnreadResultIsNotRun(t *testing.T) {
 		if len(ran) != 0 {
 			t.Errorf("the call ran %d times more", len(ran))
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -244,19 +244,19 @@ func TestATaskThatArrivesBehindItsRepetitionIsNotRun(t *testing.T) {
 		n := w.nodeWith("n1", func(n *actor.Node) {
 			n.Between(func(d task.Dispatcher) task.Dispatcher { return held{d, first} })
 		})
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		w.submit(s, "go")
 		if got := w.finish(s); got.Text() != `{"text":"hi"}` {
 			t.Errorf("answer = %q", got.Text())
 		}
 		<-time.After(time.Second)
-		if err := w.cell.Tasks().Dispatch(w.ctx, <-first); err != nil {
+		if err := w.Cell.Tasks().Dispatch(w.Ctx, <-first); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(time.Minute)
 		if len(ran) != 1 {
 			t.Errorf("the call ran %d times, want once", len(ran))
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }

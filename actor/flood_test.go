@@ -44,7 +44,7 @@ func TestASessionOutlivesAFlood(t *testing.T) {
 		n := w.node("n1", func(c *actor.Config) { c.Metrics = counted })
 		s := w.thinking("s")
 
-		flood := w.connect()
+		flood := w.Connect()
 		publish := func(lane events.Lane, env commands.Envelope) {
 			raw, err := env.Encode()
 			if err != nil {
@@ -68,19 +68,19 @@ func TestASessionOutlivesAFlood(t *testing.T) {
 			publish(events.LaneAsk, commands.Envelope{ID: fmt.Sprint("misplaced-", i), Session: "s", Command: forged})
 			publish(events.LaneReport, commands.Envelope{ID: fmt.Sprint("forged-", i), Session: "s", Command: forged})
 		}
-		soon, cancel := context.WithTimeout(w.ctx, time.Minute)
+		soon, cancel := context.WithTimeout(w.Ctx, time.Minute)
 		defer cancel()
 		if err := flood.FlushWithContext(soon); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Cancel(w.ctx, "enough"); err != nil {
+		if err := s.Cancel(w.Ctx, "enough"); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.finish(s); got.FinishReason != content.Cancelled {
 			t.Errorf("the turn ended as %s, want cancelled", got.FinishReason)
 		}
-		w.until("s", events.KindTurnFinished)
-		if entries := len(w.records("s")); entries > 600 {
+		w.Until("s", events.KindTurnFinished)
+		if entries := len(w.Records("s")); entries > 600 {
 			t.Errorf("the journal has %d entries", entries)
 		}
 		counted.mu.Lock()
@@ -94,7 +94,7 @@ func TestASessionOutlivesAFlood(t *testing.T) {
 		if in := counted.by["submit_input accepted"]; in < 256 || in > 300 {
 			t.Errorf("%d inputs were accepted", in)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -104,11 +104,11 @@ func TestAFloodForNoSessionIsRefused(t *testing.T) {
 		w := newWorld(t)
 		for i := range 600 {
 			env := commands.Envelope{ID: fmt.Sprint("x-", i), Session: "absent", Command: commands.Cancel{Scope: commands.ScopeTurn}}
-			if _, err := w.cell.Inbox().Send(w.ctx, env); err != nil {
+			if _, err := w.Cell.Inbox().Send(w.Ctx, env); err != nil {
 				t.Fatal(err)
 			}
 		}
-		feed, err := w.connect().SubscribeSync("turnlog.delta.absent")
+		feed, err := w.Connect().SubscribeSync("turnlog.delta.absent")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,10 +118,10 @@ func TestAFloodForNoSessionIsRefused(t *testing.T) {
 		if refused, _, err := feed.Pending(); refused != 601 || err != nil {
 			t.Errorf("%d refusals, %v, want 601", refused, err)
 		}
-		if any, err := w.cell.Inbox().HasAny(w.ctx, "absent"); any || err != nil {
+		if any, err := w.Cell.Inbox().HasAny(w.Ctx, "absent"); any || err != nil {
 			t.Errorf("its inbox holds something: %v, %v", any, err)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -130,17 +130,17 @@ func TestASessionOpensAfterAFlood(t *testing.T) {
 		w := newWorld(t)
 		for i := range 600 {
 			env := commands.Envelope{ID: fmt.Sprint("x-", i), Session: "s", Command: commands.Cancel{Scope: commands.ScopeTurn}}
-			if _, err := w.cell.Inbox().Send(w.ctx, env); err != nil {
+			if _, err := w.Cell.Inbox().Send(w.Ctx, env); err != nil {
 				t.Fatal(err)
 			}
 		}
 		n := w.node("n1")
-		s := w.start("s", "replies: [{text: ok}]")
+		s := w.Start("s", "replies: [{text: ok}]")
 		w.submit(s, "go")
 		if got := w.finish(s); got.Text() != "ok" {
 			t.Errorf("answer = %q", got.Text())
 		}
-		w.records("s")
-		n.drain(t)
+		w.Records("s")
+		n.Drain(t)
 	})
 }

@@ -54,8 +54,8 @@ func with(hooks ...extension.Hook) func(*actor.Config) {
 
 // told lists the events of one kind in a journal.
 func told[E events.Event](w *world, id content.SessionID) (out []E) {
-	w.t.Helper()
-	for _, rec := range w.records(id) {
+	w.T.Helper()
+	for _, rec := range w.Records(id) {
 		for _, ev := range rec.Entry.Events {
 			if e, ok := ev.(E); ok {
 				out = append(out, e)
@@ -69,25 +69,25 @@ func TestTheHooksOfASessionsStartAndEndAreAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newWorld(t), newPorter()
 		first := w.node("n1", with(p))
-		s := w.start("s", "replies:\n  - text: one\n  - text: two\n  - text: three\n    delay: 1m\n")
+		s := w.Start("s", "replies:\n  - text: one\n  - text: two\n  - text: three\n    delay: 1m\n")
 		w.submit(s, "one")
 		w.finish(s)
-		if err := s.Ask(w.ctx, commands.OpenSession{}); err == nil {
+		if err := s.Ask(w.Ctx, commands.OpenSession{}); err == nil {
 			t.Error("it was opened twice")
 		}
 		second := w.node("n2", with(p))
-		first.crash(t)
+		first.Crash(t)
 		w.submit(s, "two")
 		w.finish(s)
 		w.submit(s, "three")
-		if err := s.Ask(w.ctx, commands.Close{Reason: "early"}); err == nil {
+		if err := s.Ask(w.Ctx, commands.Close{Reason: "early"}); err == nil {
 			t.Error("it was closed in the middle of a turn")
 		}
 		w.finish(s)
-		if err := s.Ask(w.ctx, commands.Close{Reason: "done"}); err != nil {
+		if err := s.Ask(w.Ctx, commands.Close{Reason: "done"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Ask(w.ctx, commands.Close{Reason: "again"}); err == nil {
+		if err := s.Ask(w.Ctx, commands.Close{Reason: "again"}); err == nil {
 			t.Error("it was closed twice")
 		}
 		if got := p.asked(); !slices.Equal(got, []string{"session_start s", "session_end s"}) {
@@ -101,7 +101,7 @@ func TestTheHooksOfASessionsStartAndEndAreAskedOnce(t *testing.T) {
 		if n := len(told[events.SessionClosed](w, "s")); n != 1 {
 			t.Errorf("it was closed %d times: its hook has no say in that", n)
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -109,14 +109,14 @@ func TestAHookMayKeepASessionFromStarting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newWorld(t), newPorter()
 		n := w.node("n1", with(p))
-		_, err := w.client.Start(w.ctx, client.Options{ID: "intruder", Config: events.Config{Model: "scripted:x", ModelData: []byte(oneReply)}})
+		_, err := w.Client.Start(w.Ctx, client.Options{ID: "intruder", Config: events.Config{Model: "scripted:x", ModelData: []byte(oneReply)}})
 		if e, ok := errors.AsType[*session.InvalidStateError](err); !ok || e.Reason != "hook_terminated" || e.Detail != "porter: no" {
 			t.Errorf("Start = %v", err)
 		}
 		if started := told[events.RunStarted](w, "intruder"); len(started) != 0 {
 			t.Errorf("it began as %+v", started)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -147,7 +147,7 @@ func TestANodeOfAnotherConfigurationRecordsThat(t *testing.T) {
 			}
 			w.submit(s, "go")
 			w.finish(s)
-			n.drain(t)
+			n.Drain(t)
 			if tc.changes {
 				want++
 			}

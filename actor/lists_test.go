@@ -11,22 +11,22 @@ import (
 )
 
 func (w *world) asking() []content.SessionID {
-	w.t.Helper()
-	ids, err := w.client.Asking(w.ctx)
+	w.T.Helper()
+	ids, err := w.Client.Asking(w.Ctx)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return ids
 }
 
 // asked starts a session whose rules ask about a call, which then waits.
 func (w *world) asked(id content.SessionID) {
-	w.t.Helper()
+	w.T.Helper()
 	s := w.startWith(id, "replies:\n  - calls: [{name: echo, input: {}}]\n  - text: done\n", func(c *events.Config) {
 		c.Rules = []events.Rule{{Tool: "*", Action: events.RuleAsk}}
 	})
 	w.submit(s, "go")
-	w.until(id, events.KindApprovalRequired)
+	w.Until(id, events.KindApprovalRequired)
 }
 
 func TestWhoWaitsForAnApprovalIsOnTheList(t *testing.T) {
@@ -39,17 +39,17 @@ func TestWhoWaitsForAnApprovalIsOnTheList(t *testing.T) {
 		if got := w.asking(); !slices.Equal(got, []content.SessionID{"other", "s"}) {
 			t.Errorf("asking: %v", got)
 		}
-		first.crash(t)
+		first.Crash(t)
 		second := w.node("n2")
 		w.send("s", "yes", commands.ResolveApproval{Approve: true, By: "ann"})
-		w.until("s", events.KindTurnFinished)
+		w.Until("s", events.KindTurnFinished)
 		synctest.Wait()
-		if n, err := w.cell.Approvals().Noted(w.ctx, "s"); n != 0 || err != nil {
+		if n, err := w.Cell.Approvals().Noted(w.Ctx, "s"); n != 0 || err != nil {
 			t.Errorf("decided, but noted: %d, %v", n, err)
 		}
-		if n, err := w.cell.Approvals().Noted(w.ctx, "other"); n == 0 || err != nil {
+		if n, err := w.Cell.Approvals().Noted(w.Ctx, "other"); n == 0 || err != nil {
 			t.Errorf("undecided, but not noted: %d, %v", n, err)
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }

@@ -23,11 +23,11 @@ func TestALostCallRunsElsewhereAfterItsLease(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			c := w.crew(e)
-			defer c.drain()
+			defer c.Drain()
 			n := w.node("n1")
-			s := w.start("s", oneMortal)
+			s := w.Start("s", oneMortal)
 			w.submit(s, "go")
-			c.crash(<-c.tool.began)
+			c.Crash(<-c.tool.began)
 			crashed := time.Now()
 			c.hire("heir")
 			if who := <-c.tool.began; who != "heir" {
@@ -40,8 +40,8 @@ func TestALostCallRunsElsewhereAfterItsLease(t *testing.T) {
 			if got := w.finish(s); got.Text() != "by heir" {
 				t.Errorf("answer = %q", got.Text())
 			}
-			w.records("s")
-			n.drain(t)
+			w.Records("s")
+			n.Drain(t)
 		})
 	}
 }
@@ -53,13 +53,13 @@ func TestAPersonIsAskedAboutALostCall(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			c := w.crew(content.Once)
-			defer c.drain()
+			defer c.Drain()
 			n := w.node("n1")
 			s := w.startWith("s", oneMortal, func(c *events.Config) { c.Retry.AskLost = true })
 			w.submit(s, "go")
-			c.crash(<-c.tool.began)
+			c.Crash(<-c.tool.began)
 			c.hire("heir")
-			step, err := s.Next(w.ctx)
+			step, err := s.Next(w.Ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestAPersonIsAskedAboutALostCall(t *testing.T) {
 			if yes {
 				decide, want = ask.Approve, []string{"ok"}
 			}
-			if err := decide(w.ctx); err != nil {
+			if err := decide(w.Ctx); err != nil {
 				t.Fatal(err)
 			}
 			if yes {
@@ -85,8 +85,8 @@ func TestAPersonIsAskedAboutALostCall(t *testing.T) {
 			if got := w.dead(); len(got) != 0 {
 				t.Errorf("dead letters in %v", got)
 			}
-			w.records("s")
-			n.drain(t)
+			w.Records("s")
+			n.Drain(t)
 		})
 	}
 }
@@ -113,7 +113,7 @@ func TestALongCallIsHeldByItsHeartbeats(t *testing.T) {
 			w.Worker(name, worker.Config{DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool { return []tool.Tool{long} })
 		}
 		n := w.node("n1")
-		s := w.start("s", oneMortal)
+		s := w.Start("s", oneMortal)
 		w.submit(s, "go")
 		if got := w.finish(s); got.Text() != "done" {
 			t.Errorf("answer = %q", got.Text())
@@ -121,7 +121,7 @@ func TestALongCallIsHeldByItsHeartbeats(t *testing.T) {
 		if lost := celltest.Facts[events.ToolAttemptLost](w.World, "s"); runs != 1 || len(lost) != 0 {
 			t.Errorf("%d runs, lost: %v", runs, lost)
 		}
-		w.records("s")
-		n.drain(t)
+		w.Records("s")
+		n.Drain(t)
 	})
 }

@@ -26,9 +26,9 @@ func without(c *actor.Config) {
 
 // failed lists the model calls of a session that failed.
 func (w *world) failed(id content.SessionID) []events.ModelCallFailed {
-	w.t.Helper()
+	w.T.Helper()
 	var out []events.ModelCallFailed
-	for _, rec := range w.records(id) {
+	for _, rec := range w.Records(id) {
 		for _, ev := range rec.Entry.Events {
 			if f, ok := ev.(events.ModelCallFailed); ok {
 				out = append(out, f)
@@ -42,7 +42,7 @@ func TestASessionGoesToANodeThatHasItsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1", without)
-		s := w.start("s", oneReply)
+		s := w.Start("s", oneReply)
 		second := w.node("n2")
 		w.submit(s, "go")
 		if got := w.finish(s); got.Text() != "ok" {
@@ -59,8 +59,8 @@ func TestASessionGoesToANodeThatHasItsModel(t *testing.T) {
 				t.Errorf("recorded %+v", f)
 			}
 		}
-		first.drain(t)
-		second.drain(t)
+		first.Drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -68,9 +68,9 @@ func TestASessionWhoseModelNoNodeHasIsToldSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", without)
-		s := w.start("s", oneReply)
+		s := w.Start("s", oneReply)
 		w.submit(s, "go")
-		_, err := s.Next(w.ctx)
+		_, err := s.Next(w.Ctx)
 		if err == nil || !strings.Contains(err.Error(), "KEY is not set") {
 			t.Errorf("Next = %v, want what is missing", err)
 		}
@@ -80,7 +80,7 @@ func TestASessionWhoseModelNoNodeHasIsToldSo(t *testing.T) {
 		if got := w.owners("s"); slices.ContainsFunc(got, func(o string) bool { return o != "n1" }) {
 			t.Errorf("driven by %v", got)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -90,14 +90,14 @@ func TestAModelThatNobodyKnowsFailsAtOnce(t *testing.T) {
 		n := w.node("n1", func(c *actor.Config) {
 			c.Models = func(string, []byte) (model.Model, error) { return nil, errors.New("no such model") }
 		})
-		s := w.start("s", oneReply)
+		s := w.Start("s", oneReply)
 		w.submit(s, "go")
-		if _, err := s.Next(w.ctx); err == nil || !strings.Contains(err.Error(), "no such model") {
+		if _, err := s.Next(w.Ctx); err == nil || !strings.Contains(err.Error(), "no such model") {
 			t.Errorf("Next = %v", err)
 		}
 		if got := w.failed("s"); len(got) != 1 || got[0].Code != "unknown_model" || len(w.owners("s")) != 1 {
 			t.Errorf("recorded %+v, driven by %v", got, w.owners("s"))
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }

@@ -24,12 +24,12 @@ func TestWhatANodeTookJustBeforeItDiedIsHandedOn(t *testing.T) {
 		w.thinking("s")
 		second := w.node("n2")
 		<-time.After(50 * time.Millisecond)
-		first.crash(t)
+		first.Crash(t)
 		<-time.After(3 * time.Second)
 		if got := w.owners("s"); !slices.Equal(got, []string{"n1", "n2"}) {
 			t.Errorf("driven by %v 3 s after the crash", got)
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -41,14 +41,14 @@ func TestANodeThatWasTakenForDeadRecordsItsTokensAgain(t *testing.T) {
 		n := w.node("n1")
 		w.thinking("s")
 		<-time.After(time.Second)
-		if err := w.cell.Nodes().Forget(w.ctx, "n1"); err != nil {
+		if err := w.Cell.Nodes().Forget(w.Ctx, "n1"); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(2 * time.Second)
-		if got, err := w.cell.Nodes().List(w.ctx); err != nil || len(got) != 1 || len(got[0].Held) != 1 {
+		if got, err := w.Cell.Nodes().List(w.Ctx); err != nil || len(got) != 1 || len(got[0].Held) != 1 {
 			t.Errorf("records = %+v, %v, want its own with the token", got, err)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -71,7 +71,7 @@ func TestADriverThatCannotReadReturnsItsToken(t *testing.T) {
 				}))
 		})
 		w.thinking("s")
-		if _, err := w.connect().RequestWithContext(w.ctx, "$JS.API.STREAM.DELETE.TURNLOG_INBOX", nil); err != nil {
+		if _, err := w.Connect().RequestWithContext(w.Ctx, "$JS.API.STREAM.DELETE.TURNLOG_INBOX", nil); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(time.Minute)
@@ -80,6 +80,6 @@ func TestADriverThatCannotReadReturnsItsToken(t *testing.T) {
 		if len(left) < 12 {
 			t.Errorf("left %d times in a minute, want it tried again and again: %v", len(left), left)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 )
 
 // TestWhatANodeCouldNotRecordIsHandedOn: the others were told when they asked whether it
@@ -12,13 +14,13 @@ import (
 func TestWhatANodeCouldNotRecordIsHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		nodes := map[string]*node{"n1": w.node("n1"), "n2": w.node("n2"), "n3": w.node("n3")}
+		nodes := map[string]*celltest.Process{"n1": w.node("n1"), "n2": w.node("n2"), "n3": w.node("n3")}
 		<-time.After(time.Second)                                                         // their first records are written
 		w.reset("KV_TURNLOG_NODES", func(cfg map[string]any) { cfg["max_msg_size"] = 1 }) // they can still be read
 		w.thinking("s")
 		<-time.After(2 * time.Second)
 		first := w.owners("s")[0]
-		nodes[first].crash(t)
+		nodes[first].Crash(t)
 		delete(nodes, first)
 		<-time.After(3 * time.Second)
 		took := w.owners("s")
@@ -30,7 +32,7 @@ func TestWhatANodeCouldNotRecordIsHandedOn(t *testing.T) {
 			t.Errorf("driven by %v later on: it was taken from who has it", got)
 		}
 		for _, n := range nodes {
-			n.drain(t)
+			n.Drain(t)
 		}
 	})
 }

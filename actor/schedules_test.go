@@ -42,23 +42,23 @@ func remind(name string, t schedule.Timing, s content.SessionID, text string) sc
 }
 
 func (w *world) add(s schedule.Schedule) {
-	w.t.Helper()
-	if err := w.cell.Schedules().Add(w.ctx, s, false); err != nil {
-		w.t.Fatal(err)
+	w.T.Helper()
+	if err := w.Cell.Schedules().Add(w.Ctx, s, false); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
 // sessions lists all sessions, each of which has had one turn.
 func (w *world) sessions() []content.SessionID {
-	w.t.Helper()
-	all, err := w.client.Sessions(w.ctx)
+	w.T.Helper()
+	all, err := w.Client.Sessions(w.Ctx)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	slices.Sort(all)
 	for _, id := range all {
 		if got := len(celltest.Facts[events.InputQueued](w.World, id)); got != 1 {
-			w.t.Errorf("session %s got %d inputs, want one", id, got)
+			w.T.Errorf("session %s got %d inputs, want one", id, got)
 		}
 	}
 	return all
@@ -66,19 +66,19 @@ func (w *world) sessions() []content.SessionID {
 
 // outcome is what is on record of a schedule's last firing.
 func (w *world) outcome(name string) schedule.Outcome {
-	w.t.Helper()
-	o, _, err := w.cell.Schedules().Outcome(w.ctx, name)
+	w.T.Helper()
+	o, _, err := w.Cell.Schedules().Outcome(w.Ctx, name)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return o
 }
 
 func (w *world) pending() []string {
-	w.t.Helper()
-	names, err := w.cell.Schedules().Fired(w.ctx)
+	w.T.Helper()
+	names, err := w.Cell.Schedules().Fired(w.Ctx)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return names
 }
@@ -106,15 +106,15 @@ func TestEachFiringIsOneSession(t *testing.T) {
 		if got := w.pending(); len(got) > 0 {
 			t.Errorf("unhandled firings: %v", got)
 		}
-		if err := w.cell.Schedules().Remove(w.ctx, "often"); err != nil {
+		if err := w.Cell.Schedules().Remove(w.Ctx, "often"); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(30 * time.Minute)
 		if got := w.sessions(); len(got) != len(want) {
 			t.Errorf("a schedule that was removed went on: %v", got)
 		}
-		a.drain(t)
-		b.drain(t)
+		a.Drain(t)
+		b.Drain(t)
 	})
 }
 
@@ -124,11 +124,11 @@ func TestAFiringIsHeardWithinASecond(t *testing.T) {
 		n := w.node("n1", func(c *actor.Config) { c.Sweep = time.Hour })
 		at := time.Now().Add(10 * time.Minute)
 		w.add(plan("p", schedule.Timing{At: at}, oneReply))
-		w.until("p-20000101T001000Z", events.KindInputQueued)
+		w.Until("p-20000101T001000Z", events.KindInputQueued)
 		if late := time.Since(at); late < -time.Second || late > 1500*time.Millisecond {
 			t.Errorf("the session began %v after its time", late)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -149,7 +149,7 @@ func TestWhatWasMissedIsOneSession(t *testing.T) {
 		if o := w.outcome("late"); o.Result != schedule.Skipped || !strings.Contains(o.Detail, "late") {
 			t.Errorf("outcome = %+v, want one that is skipped", o)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -174,7 +174,7 @@ func TestASessionThatIsStillAtWorkHoldsTheNextOneBack(t *testing.T) {
 		if diff := cmp.Diff(want, w.sessions()); diff != "" {
 			t.Errorf("sessions (-want +got):\n%s", diff)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -190,7 +190,7 @@ func TestASessionThatCannotStartHoldsNothingBack(t *testing.T) {
 		if o := w.outcome("p"); o.Result != schedule.Started || o.Session != "p-20000101T002000Z" {
 			t.Errorf("outcome = %+v, want the second one started", o)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -198,12 +198,12 @@ func TestAnInputComesAtItsTimeToAParkedSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		s := w.start("s", oneReply)
+		s := w.Start("s", oneReply)
 		w.submit(s, "one")
 		w.finish(s)
 		w.add(remind("r", schedule.Timing{At: time.Now().Add(time.Hour)}, "s", "wake up"))
-		w.until("s", events.KindParked)
-		n.crash(t)
+		w.Until("s", events.KindParked)
+		n.Crash(t)
 		<-time.After(90 * time.Minute)
 		n = w.node("n2")
 		<-time.After(time.Minute)
@@ -211,7 +211,7 @@ func TestAnInputComesAtItsTimeToAParkedSession(t *testing.T) {
 			t.Errorf("%d turns ended, want two", got)
 		}
 		var causes []string
-		for _, rec := range w.records("s") {
+		for _, rec := range w.Records("s") {
 			if slices.Contains(rec.Entry.Kinds(), events.KindInputQueued) {
 				causes = append(causes, rec.Entry.Cause)
 			}
@@ -219,13 +219,13 @@ func TestAnInputComesAtItsTimeToAParkedSession(t *testing.T) {
 		if len(causes) != 2 || !strings.HasPrefix(causes[1], "schedule/r/") {
 			t.Errorf("inputs were caused by %v, want the second by the schedule", causes)
 		}
-		if all, err := w.cell.Schedules().List(w.ctx); err != nil || len(all) > 0 {
+		if all, err := w.Cell.Schedules().List(w.Ctx); err != nil || len(all) > 0 {
 			t.Errorf("what fired once is still there: %+v, %v", all, err)
 		}
-		if _, number, err := w.cell.Schedules().Outcome(w.ctx, "r"); number != 0 || err != nil {
+		if _, number, err := w.Cell.Schedules().Outcome(w.Ctx, "r"); number != 0 || err != nil {
 			t.Errorf("so is its outcome: %d, %v", number, err)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -233,8 +233,8 @@ func TestInputForASessionThatCannotTakeItFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		s := w.start("closed", oneReply)
-		if err := s.Ask(w.ctx, commands.Close{}); err != nil {
+		s := w.Start("closed", oneReply)
+		if err := s.Ask(w.Ctx, commands.Close{}); err != nil {
 			t.Fatal(err)
 		}
 		every := schedule.Timing{Every: 10 * time.Minute}
@@ -251,7 +251,7 @@ func TestInputForASessionThatCannotTakeItFails(t *testing.T) {
 		if o := w.outcome("once"); o.Result != schedule.Failed || o.Detail != "there is no session absent" {
 			t.Errorf("outcome of what was for once = %+v, want that it is kept", o)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -264,7 +264,7 @@ func TestAFiringIsNotLostWithItsNode(t *testing.T) {
 				first := w.node("n1")
 				w.add(plan("p", tenMinutes(), oneReply))
 				<-time.After(time.Until(time.Date(2000, 1, 1, 0, 10, 0, 0, time.UTC)) + cut)
-				first.crash(t)
+				first.Crash(t)
 				second := w.node("n2")
 				<-time.After(time.Minute)
 				if diff := cmp.Diff([]content.SessionID{"p-20000101T001000Z"}, w.sessions()); diff != "" {
@@ -273,7 +273,7 @@ func TestAFiringIsNotLostWithItsNode(t *testing.T) {
 				if o := w.outcome("p"); !o.Done {
 					t.Errorf("outcome = %+v, want one that is done", o)
 				}
-				second.drain(t)
+				second.Drain(t)
 			})
 		})
 	}
@@ -291,7 +291,7 @@ func TestWhatAnotherNodeBeganIsFinished(t *testing.T) {
 		began := schedule.Outcome{
 			Created: p.Created, Due: time.Date(2000, 1, 1, 0, 10, 0, 0, time.UTC), Fired: 1, Result: schedule.Started, Session: "p-20000101T001000Z",
 		}
-		if _, err := w.cell.Schedules().Record(w.ctx, "p", began, 0); err != nil {
+		if _, err := w.Cell.Schedules().Record(w.Ctx, "p", began, 0); err != nil {
 			t.Fatal(err)
 		}
 		n := w.node("n1")
@@ -299,7 +299,7 @@ func TestWhatAnotherNodeBeganIsFinished(t *testing.T) {
 		if diff := cmp.Diff([]content.SessionID{"p-20000101T001000Z", "p-20000101T002000Z"}, w.sessions()); diff != "" {
 			t.Errorf("sessions (-want +got):\n%s", diff)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -309,7 +309,7 @@ func TestAFiringThatIsNoneIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		ctx, done := context.WithTimeout(w.ctx, time.Second)
+		ctx, done := context.WithTimeout(w.Ctx, time.Second)
 		defer done()
 		if _, err := w.Conn.RequestWithContext(ctx, "turnlog.fired.p", []byte("?")); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
@@ -321,7 +321,7 @@ func TestAFiringThatIsNoneIsPassedOver(t *testing.T) {
 		if got := w.sessions(); len(got) > 0 {
 			t.Errorf("sessions: %v", got)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -338,7 +338,7 @@ func TestWhatTheServerForgotIsDone(t *testing.T) {
 			msg := &nats.Msg{Subject: "turnlog.schedule." + name, Data: data, Header: nats.Header{
 				"Nats-Schedule": {"@at 2030-01-01T00:00:00Z"}, "Nats-Schedule-Target": {"turnlog.fired." + name},
 			}}
-			if _, err := w.Conn.RequestMsgWithContext(w.ctx, msg); err != nil {
+			if _, err := w.Conn.RequestMsgWithContext(w.Ctx, msg); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -349,7 +349,7 @@ func TestWhatTheServerForgotIsDone(t *testing.T) {
 		if diff := cmp.Diff(want, w.sessions()); diff != "" {
 			t.Errorf("sessions (-want +got):\n%s", diff)
 		}
-		a.drain(t)
-		b.drain(t)
+		a.Drain(t)
+		b.Drain(t)
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/loop/snapshot"
@@ -31,46 +32,46 @@ import (
 )
 
 func (w *world) send(id content.SessionID, name string, c commands.Command) uint64 {
-	w.t.Helper()
-	seq, err := w.cell.Inbox().Send(w.ctx, commands.Envelope{ID: name, Session: id, Command: c})
+	w.T.Helper()
+	seq, err := w.Cell.Inbox().Send(w.Ctx, commands.Envelope{ID: name, Session: id, Command: c})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	if err := w.cell.Runs().Wake(w.ctx, id); err != nil {
-		w.t.Fatal(err)
+	if err := w.Cell.Runs().Wake(w.Ctx, id); err != nil {
+		w.T.Fatal(err)
 	}
 	return seq
 }
 
 // deafen takes the live copies away that a stream's messages are heard by.
 func (w *world) deafen(stream string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.reset(stream, func(cfg map[string]any) { delete(cfg, "republish") })
 }
 
 // reset changes the settings of a stream.
 func (w *world) reset(stream string, change func(cfg map[string]any)) {
-	w.t.Helper()
-	nc := w.connect()
+	w.T.Helper()
+	nc := w.Connect()
 	ask := func(subject string, body []byte) map[string]any {
-		msg, err := nc.RequestWithContext(w.ctx, subject, body)
+		msg, err := nc.RequestWithContext(w.Ctx, subject, body)
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		var answer map[string]any
 		if err := json.Unmarshal(msg.Data, &answer); err != nil || answer["error"] != nil {
-			w.t.Fatalf("%s: %v, %v", subject, err, answer["error"])
+			w.T.Fatalf("%s: %v, %v", subject, err, answer["error"])
 		}
 		return answer
 	}
 	cfg, ok := ask("$JS.API.STREAM.INFO."+stream, nil)["config"].(map[string]any)
 	if !ok {
-		w.t.Fatal("no config")
+		w.T.Fatal("no config")
 	}
 	change(cfg)
 	body, err := json.Marshal(cfg)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	ask("$JS.API.STREAM.UPDATE."+stream, body)
 }
@@ -80,14 +81,14 @@ func TestACancelThatWaitsForATakeoverEndsTheTurn(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
 		s := w.thinking("s")
-		first.crash(t)
+		first.Crash(t)
 		w.send("s", "stop", commands.Cancel{Scope: commands.ScopeTurn})
 		second := w.node("n2")
 		if got := w.finish(s); got.FinishReason != content.Cancelled {
 			t.Errorf("the turn ended as %s, want cancelled", got.FinishReason)
 		}
-		w.records("s")
-		second.drain(t)
+		w.Records("s")
+		second.Drain(t)
 	})
 }
 
@@ -96,7 +97,7 @@ func TestACommandWhoseLiveCopyIsLostIsFound(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)
 		n := w.node("n1")
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		w.deafen("TURNLOG_INBOX")
 		w.submit(s, "go")
 		began := time.Now()
@@ -106,7 +107,7 @@ func TestACommandWhoseLiveCopyIsLostIsFound(t *testing.T) {
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("the turn took %v, want the lost copies found in seconds", took)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -115,7 +116,7 @@ func TestTheNodeEndsWithItsConnection(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", func(c *actor.Config) { c.Capacity = 1 })
 		w.thinking("s")
-		n.nc.Close()
+		n.Conn.Close()
 		select {
 		case <-n.Done():
 			if err := n.Err(); !errors.Is(err, nats.ErrConnectionClosed) {
@@ -123,7 +124,7 @@ func TestTheNodeEndsWithItsConnection(t *testing.T) {
 			}
 		case <-time.After(time.Minute):
 			t.Error("Run goes on without a connection")
-			n.drain(t)
+			n.Drain(t)
 		}
 	})
 }
@@ -144,22 +145,22 @@ func TestALongDecisionKeepsItsLease(t *testing.T) {
 		w.worker(echoed)
 		slow := func(c *actor.Config) { c.Effects = engine.Config{Permissions: slowly(30 * time.Second)} }
 		first := w.node("n1", slow)
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		w.submit(s, "go")
-		step, err := s.Next(w.ctx)
+		step, err := s.Next(w.Ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
 		second := w.node("n2", slow)
-		if err := step.(*session.ApprovalRequest).ApproveWithInput(w.ctx, []byte(`{"text":"patched"}`)); err != nil { //nolint:forcetypeassert // the test's point
+		if err := step.(*session.ApprovalRequest).ApproveWithInput(w.Ctx, []byte(`{"text":"patched"}`)); err != nil { //nolint:forcetypeassert // the test's point
 			t.Fatal(err)
 		}
 		w.finish(s)
 		if got := w.owners("s"); len(got) != 1 {
 			t.Errorf("driven by %v, want one", got)
 		}
-		first.drain(t)
-		second.drain(t)
+		first.Drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -178,17 +179,17 @@ func TestAHandOverDoesNotWaitForAModel(t *testing.T) {
 			c.Models = func(string, []byte) (model.Model, error) { return deaf{}, nil }
 		}
 		first := w.node("n1", slow)
-		s := w.start("s", oneReply)
+		s := w.Start("s", oneReply)
 		w.submit(s, "go")
-		w.until("s", events.KindModelCallStarted)
+		w.Until("s", events.KindModelCallStarted)
 		second := w.node("n2")
 		first.Stop()
 		<-time.After(time.Second)
 		if got := w.owners("s"); !slices.Equal(got, []string{"n1", "n2"}) {
 			t.Errorf("driven by %v a second after the drain", got)
 		}
-		first.drain(t)
-		second.drain(t)
+		first.Drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -196,12 +197,12 @@ func TestADamagedSnapshotIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		s := w.start("s", oneReply)
+		s := w.Start("s", oneReply)
 		w.submit(s, "one")
 		w.finish(s)
-		w.until("s", events.KindParked)
+		w.Until("s", events.KindParked)
 		<-time.After(time.Second)
-		state, head, err := w.client.Read(w.ctx, "s")
+		state, head, err := w.Client.Read(w.Ctx, "s")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,15 +214,15 @@ func TestADamagedSnapshotIsPassedOver(t *testing.T) {
 			{Head: journal.Head{Seq: head.Seq, Hash: head.Hash, Guard: head.Guard + 1000}, State: encode(t, state)},         // of a journal that was longer
 			{Head: head, State: []byte("no state at all")},                                                                  // no snapshot
 		} {
-			if err := w.cell.Snapshots().Put(w.ctx, "s", snap); err != nil {
+			if err := w.Cell.Snapshots().Put(w.Ctx, "s", snap); err != nil {
 				t.Fatal(err)
 			}
 			w.submit(s, "again")
 			w.finish(s)
 			<-time.After(5 * time.Second) // parked again
-			w.records("s")
+			w.Records("s")
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -236,12 +237,12 @@ func TestAPanicEndsItsSessionOnly(t *testing.T) {
 				return scripted.Parse(name, data)
 			}
 		})
-		bad, err := w.client.Start(w.ctx, client.Options{ID: "bad", Config: events.Config{Model: "broken"}})
+		bad, err := w.Client.Start(w.Ctx, client.Options{ID: "bad", Config: events.Config{Model: "broken"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = bad.Close(t.Context()) }()
-		good := w.start("good", oneReply)
+		good := w.Start("good", oneReply)
 		w.submit(bad, "go")
 		<-time.After(time.Minute)
 		w.submit(good, "go")
@@ -250,7 +251,7 @@ func TestAPanicEndsItsSessionOnly(t *testing.T) {
 		if got := w.owners("bad"); len(got) < 4 || len(got) > 12 {
 			t.Errorf("the broken session was taken %d times in an hour, want it tried less and less often", len(got))
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -260,18 +261,18 @@ func TestAnAskForNoSessionIsRefusedAndForgotten(t *testing.T) {
 		n := w.node("n1")
 		w.send("absent", "x", commands.Cancel{Scope: commands.ScopeTurn})
 		<-time.After(time.Minute)
-		if any, err := w.cell.Inbox().HasAny(w.ctx, "absent"); any || err != nil {
+		if any, err := w.Cell.Inbox().HasAny(w.Ctx, "absent"); any || err != nil {
 			t.Errorf("inbox = %v, %v, want it empty", any, err)
 		}
 		if held, err := w.tokens("absent"); held || err != nil {
 			t.Errorf("there is a token: %v, %v", held, err)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
 func (w *world) tokens(id content.SessionID) (bool, error) {
-	msg, err := w.connect().RequestWithContext(w.ctx, "$JS.API.STREAM.MSG.GET.TURNLOG_RUN", []byte(`{"last_by_subj":"turnlog.run.`+string(id)+`"}`))
+	msg, err := w.Connect().RequestWithContext(w.Ctx, "$JS.API.STREAM.MSG.GET.TURNLOG_RUN", []byte(`{"last_by_subj":"turnlog.run.`+string(id)+`"}`))
 	if err != nil {
 		return false, err
 	}
@@ -310,7 +311,7 @@ func TestResultsThatWaitForATakeoverAreAllTakenFirst(t *testing.T) {
 		s := w.startWith("s", twoCalls, func(c *events.Config) { c.MaxParallel = 2 })
 		w.submit(s, "go")
 		<-time.After(time.Second)
-		first.crash(t)
+		first.Crash(t)
 		close(release)
 		<-time.After(time.Second)
 		second := w.node("n2")
@@ -321,7 +322,7 @@ func TestResultsThatWaitForATakeoverAreAllTakenFirst(t *testing.T) {
 		if len(ran) != 2 || ran["t1-r1-c1"] != 1 || ran["t1-r1-c2"] != 1 {
 			t.Errorf("calls ran %v times, want once each", ran)
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -332,14 +333,14 @@ func TestADrainingNodeIsNotGivenWhatItHandsOver(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
 		w.thinking("s")
-		first.drain(t)
+		first.Drain(t)
 		second := w.node("n2")
 		<-time.After(time.Second)
-		claims := w.claims("s")
+		claims := celltest.Facts[events.DriverClaimed](w.World, "s")
 		if given := strings.Split(claims[1].Token, ".")[4]; claims[1].Node != "n2" || given != "2" {
 			t.Errorf("%s drives on with a token that was given away %s times, want n2 and 2", claims[1].Node, given)
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -356,12 +357,12 @@ func TestACrashedNodesSessionsAreHandedOn(t *testing.T) {
 		w.thinking("s")
 		second := w.node("n2")
 		<-time.After(2 * time.Second) // n1 recorded its token
-		first.crash(t)
+		first.Crash(t)
 		<-time.After(4 * time.Second)
 		if got := w.owners("s"); !slices.Equal(got, []string{"n1", "n2"}) {
 			t.Errorf("driven by %v 4 s after the crash", got)
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }
 
@@ -370,22 +371,22 @@ func TestACrashedNodesSessionsAreHandedOn(t *testing.T) {
 func TestAFrozenNodesSessionsAreHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		frozen := w.open(w.connect())
-		if _, err := w.connect().Subscribe("turnlog.node.frozen", func(*nats.Msg) {}); err != nil {
+		frozen := w.Open(w.Connect())
+		if _, err := w.Connect().Subscribe("turnlog.node.frozen", func(*nats.Msg) {}); err != nil {
 			t.Fatal(err)
 		}
 		w.send("s", "open", commands.OpenSession{Config: events.Config{Model: "scripted:test", ModelData: []byte("replies: [{text: ok}]")}})
 		runs := frozen.Runs()
-		token, err := runs.Take(w.ctx)
+		token, err := runs.Take(w.Ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := frozen.Nodes().Record(w.ctx, "frozen", []jetstream.HeldToken{{Session: "s", Reply: token.Reply()}}); err != nil {
+		if err := frozen.Nodes().Record(w.Ctx, "frozen", []jetstream.HeldToken{{Session: "s", Reply: token.Reply()}}); err != nil {
 			t.Fatal(err)
 		}
 		standing := make(chan error, 1)
 		go func() {
-			_, err := runs.Take(w.ctx)
+			_, err := runs.Take(w.Ctx)
 			standing <- err
 		}()
 		synctest.Wait()
@@ -397,6 +398,6 @@ func TestAFrozenNodesSessionsAreHandedOn(t *testing.T) {
 		if err := <-standing; err != nil {
 			t.Errorf("the frozen node was offered no token: %v", err)
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }

@@ -35,9 +35,9 @@ func TestAReportWithoutItsTicketDoesNothing(t *testing.T) {
 			return echoed(x)
 		})
 		n := w.node("n1")
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		w.submit(s, "go")
-		w.until("s", events.KindToolDispatched)
+		w.Until("s", events.KindToolDispatched)
 		for id, c := range map[string]commands.Command{
 			"a result":   commands.ReportResult{Place: "t1-r1-c1", Attempt: 1, Queue: "q"},
 			"a loss":     commands.ReportAttemptLost{Place: "t1-r1-c1", Attempt: 1, Queue: "q"},
@@ -56,8 +56,8 @@ func TestAReportWithoutItsTicketDoesNothing(t *testing.T) {
 		if lost := celltest.Facts[events.ToolAttemptLost](w.World, "s"); len(lost) != 0 {
 			t.Errorf("lost: %+v", lost)
 		}
-		w.records("s")
-		n.drain(t)
+		w.Records("s")
+		n.Drain(t)
 	})
 }
 
@@ -75,14 +75,14 @@ func TestACallOfAWorkerWithoutTicketsIsNotRunTwice(t *testing.T) {
 			x.Ticket = ""
 			return next.Dispatch(ctx, x)
 		})
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		w.submit(s, "go")
 		w.finish(s)
 		if got := w.results("s"); ran != 1 || !slices.Equal(got, []string{"unknown"}) {
 			t.Errorf("%d runs, results %v", ran, got)
 		}
-		w.records("s")
-		n.drain(t)
+		w.Records("s")
+		n.Drain(t)
 	})
 }
 
@@ -109,25 +109,25 @@ func TestACallFromBeforeTicketsNeedsNone(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := events.Entry{Session: "s", Cause: env.ID, At: env.At, Epoch: 1, Events: evs}
-			if head, err = w.cell.Journal().Append(w.ctx, head, e); err != nil {
+			if head, err = w.Cell.Journal().Append(w.Ctx, head, e); err != nil {
 				t.Fatal(err)
 			}
 			e.Seq = head.Seq
 			s.Fold(e)
 		}
 		old := task.Task{Session: "s", Turn: "turn-1", Call: call.ID, Place: "t1-r1-c1", Attempt: 1, Queue: "q", Tool: "echo", Input: call.Input}
-		if err := w.cell.Tasks().Dispatch(w.ctx, old); err != nil {
+		if err := w.Cell.Tasks().Dispatch(w.Ctx, old); err != nil {
 			t.Fatal(err)
 		}
 		w.worker(echoed)
 		n := w.node("n1")
-		if err := w.cell.Runs().Wake(w.ctx, "s"); err != nil {
+		if err := w.Cell.Runs().Wake(w.Ctx, "s"); err != nil {
 			t.Fatal(err)
 		}
-		w.until("s", events.KindTurnFinished)
+		w.Until("s", events.KindTurnFinished)
 		if got := w.results("s"); !slices.Equal(got, []string{"ok"}) {
 			t.Errorf("results %v", got)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }

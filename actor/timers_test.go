@@ -81,15 +81,15 @@ func timedOut(t *testing.T, w *world) {
 }
 
 // begin offers the tool and returns what starts nodes.
-func (x timed) begin(w *world) func(name string) *node {
-	w.t.Helper()
+func (x timed) begin(w *world) func(name string) *celltest.Process {
+	w.T.Helper()
 	if x.spec.Name = "echo"; x.script == callThenTalk {
 		w.workerOf(x.spec, func(task.Task) tool.Result {
-			<-w.ctx.Done()
+			<-w.Ctx.Done()
 			return tool.Result{}
 		})
 	}
-	return func(name string) *node {
+	return func(name string) *celltest.Process {
 		return w.node(name, func(c *actor.Config) {
 			if x.asks {
 				withApprovals(x.after)(c)
@@ -100,23 +100,23 @@ func (x timed) begin(w *world) func(name string) *node {
 
 // wait starts the session and returns when it waits for its time, parked if it can be.
 func (x timed) wait(w *world) {
-	w.t.Helper()
+	w.T.Helper()
 	change := x.config
 	if change == nil {
 		change = func(*events.Config) {}
 	}
 	w.submit(w.startWith("s", x.script, change), "go")
-	w.until("s", x.waits)
+	w.Until("s", x.waits)
 	if x.parks {
-		w.until("s", events.KindParked)
+		w.Until("s", events.KindParked)
 	}
 	synctest.Wait()
 }
 
 // has reports whether the kind is in the journal.
 func (w *world) has(id content.SessionID, k events.Kind) bool {
-	w.t.Helper()
-	for _, rec := range w.records(id) {
+	w.T.Helper()
+	for _, rec := range w.Records(id) {
 		if slices.Contains(rec.Entry.Kinds(), k) {
 			return true
 		}
@@ -126,13 +126,13 @@ func (w *world) has(id content.SessionID, k events.Kind) bool {
 
 // armed lists the timers of a session that the server holds.
 func (w *world) armed(id content.SessionID) []string {
-	w.t.Helper()
+	w.T.Helper()
 	filter := fmt.Appendf(nil, `{"subjects_filter":"turnlog.timer.%s.*"}`, id)
-	ctx, cancel := context.WithTimeout(w.ctx, time.Second)
+	ctx, cancel := context.WithTimeout(w.Ctx, time.Second)
 	defer cancel()
 	msg, err := w.Conn.RequestWithContext(ctx, "$JS.API.STREAM.INFO.TURNLOG_TIMERS", filter)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	var info struct {
 		State struct {
@@ -140,7 +140,7 @@ func (w *world) armed(id content.SessionID) []string {
 		} `json:"state"`
 	}
 	if err := json.Unmarshal(msg.Data, &info); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	var out []string
 	for s := range info.State.Subjects {
@@ -159,21 +159,21 @@ func TestWhatIsDueHappensThoughNoNodeWasThere(t *testing.T) {
 				nodes := x.begin(w)
 				n := nodes("n1")
 				x.wait(w)
-				n.crash(t)
+				n.Crash(t)
 				<-time.After(30 * time.Minute)
 				if w.has("s", x.comes) {
 					t.Fatalf("%s was recorded with no node there", x.comes)
 				}
 				back := time.Now()
 				n = nodes("n2")
-				w.until("s", x.comes)
+				w.Until("s", x.comes)
 				if took := time.Since(back); took > time.Minute {
 					t.Errorf("%s took %v once there was a node", x.comes, took)
 				}
 				if x.outcome != nil {
 					x.outcome(t, w)
 				}
-				n.drain(t)
+				n.Drain(t)
 			})
 		})
 	}
@@ -192,14 +192,14 @@ func TestWhatIsDueHappensOnTime(t *testing.T) {
 				if got := len(w.armed("s")); x.parks != (got == 1) {
 					t.Errorf("the server holds %d timers of a session, parked %t", got, x.parks)
 				}
-				w.until("s", x.comes)
+				w.Until("s", x.comes)
 				if took := time.Since(began); took < x.after || took > x.after+5*time.Second {
 					t.Errorf("%s came after %v, want %v", x.comes, took, x.after)
 				}
 				if x.outcome != nil {
 					x.outcome(t, w)
 				}
-				n.drain(t)
+				n.Drain(t)
 			})
 		})
 	}
@@ -216,11 +216,11 @@ func TestATimerIsHeardWithinASecond(t *testing.T) {
 		w.worker(echoed)
 		x.wait(w)
 		due := celltest.Facts[events.ApprovalRequired](w.World, "s")[0].Approval.ExpiresAt.Std()
-		w.until("s", events.KindApprovalResolved)
+		w.Until("s", events.KindApprovalResolved)
 		if late := time.Since(due); late < 0 || late > 1500*time.Millisecond {
 			t.Errorf("the approval expired %v late", late)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -233,7 +233,7 @@ func TestATimerThatIsEarlyOrComesTwiceDecidesNothing(t *testing.T) {
 		fire := func(id string, at time.Time) {
 			t.Helper()
 			env := commands.Envelope{ID: id, Session: "s", Command: commands.ReportTimer{Kind: commands.TimerApproval, ID: string(asked.ID)}}
-			if err := w.cell.Timers().Arm(w.ctx, "s", id, at, env); err != nil {
+			if err := w.Cell.Timers().Arm(w.Ctx, "s", id, at, env); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -242,17 +242,17 @@ func TestATimerThatIsEarlyOrComesTwiceDecidesNothing(t *testing.T) {
 		if got := len(w.owners("s")); got < 2 || w.has("s", events.KindApprovalResolved) {
 			t.Fatalf("the early timer woke the session %d times, or decided the approval", got-1)
 		}
-		w.until("s", events.KindTurnFinished)
+		w.Until("s", events.KindTurnFinished)
 		entries := len(celltest.Facts[events.ApprovalResolved](w.World, "s"))
 		fire("again", time.Now().Add(time.Minute))
 		<-time.After(5 * time.Minute)
 		if got := len(celltest.Facts[events.ApprovalResolved](w.World, "s")); entries != 1 || got != 1 {
 			t.Errorf("the approval was resolved %d times, then %d times, want once", entries, got)
 		}
-		if any, err := w.cell.Inbox().HasAny(w.ctx, "s"); any || err != nil {
+		if any, err := w.Cell.Inbox().HasAny(w.Ctx, "s"); any || err != nil {
 			t.Errorf("the inbox still holds a command: %v, %v", any, err)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -261,16 +261,16 @@ func TestATimerThatIsNoLongerOwedWakesNoSession(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)
 		n := w.node("n1", withApprovals(time.Hour))
-		s := w.start("s", oneCall)
+		s := w.Start("s", oneCall)
 		w.submit(s, "go")
-		w.until("s", events.KindParked)
+		w.Until("s", events.KindParked)
 		if got := w.armed("s"); len(got) != 1 {
 			t.Fatalf("armed: %v, want one timer", got)
 		}
-		if err := s.Ask(w.ctx, commands.ResolveApproval{Approve: true}); err != nil {
+		if err := s.Ask(w.Ctx, commands.ResolveApproval{Approve: true}); err != nil {
 			t.Fatal(err)
 		}
-		w.until("s", events.KindTurnFinished)
+		w.Until("s", events.KindTurnFinished)
 		<-time.After(time.Minute) // it parks
 		if got := w.armed("s"); len(got) > 0 {
 			t.Errorf("armed: %v, want none", got)
@@ -280,7 +280,7 @@ func TestATimerThatIsNoLongerOwedWakesNoSession(t *testing.T) {
 		if got := len(w.owners("s")); got != claims {
 			t.Errorf("the session was woken %d times for nothing", got-claims)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -293,13 +293,13 @@ func TestManyDeadlinesAreOneTimer(t *testing.T) {
 		x := timed{spec: tool.Spec{Route: content.Background, Timeout: 5 * time.Minute}, script: callThenTalk}
 		n := x.begin(w)("n1")
 		one := "{name: echo, input: {text: hi}}"
-		s := w.start("s", "replies:\n  - calls: ["+strings.Repeat(one+", ", calls-1)+one+"]\n  - text: ok\n    repeat: true\n")
+		s := w.Start("s", "replies:\n  - calls: ["+strings.Repeat(one+", ", calls-1)+one+"]\n  - text: ok\n    repeat: true\n")
 		w.submit(s, "go")
-		w.until("s", events.KindParked)
+		w.Until("s", events.KindParked)
 		if got := w.armed("s"); len(got) != 1 {
 			t.Errorf("armed: %v, want one timer", got)
 		}
-		n.crash(t)
+		n.Crash(t)
 		<-time.After(time.Hour)
 		n = x.begin(w)("n2")
 		for end := time.Now().Add(10 * time.Minute); ; <-time.After(time.Second) {
@@ -311,6 +311,6 @@ func TestManyDeadlinesAreOneTimer(t *testing.T) {
 				t.Fatalf("%d calls of %d timed out", got, calls)
 			}
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
@@ -37,17 +38,17 @@ func judged(x task.Task, pass bool) tool.Result {
 }
 
 func (w *world) startTask(s *session.Session, retries int) {
-	w.t.Helper()
+	w.T.Helper()
 	spec := events.TaskSpec{Goal: "make it green", Verifier: []string{"make", "check"}, MaxRetries: retries}
-	if err := s.Ask(w.ctx, commands.StartTask{Spec: spec}); err != nil {
-		w.t.Fatal(err)
+	if err := s.Ask(w.Ctx, commands.StartTask{Spec: spec}); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
 // verdicts are those of a session's gates, and how its last task ended.
 func (w *world) verdicts(id content.SessionID) (verdicts []string, end events.TaskFinished) {
-	w.t.Helper()
-	for _, rec := range w.records(id) {
+	w.T.Helper()
+	for _, rec := range w.Records(id) {
 		for _, ev := range rec.Entry.Events {
 			switch ev := ev.(type) { //nolint:gochecksumtype // the others do not matter here
 			case events.VerifyFinished:
@@ -70,9 +71,9 @@ func TestAGateRunsOnAWorkerUntilItPasses(t *testing.T) {
 			return judged(x, len(ran) == 2)
 		})
 		n := w.node("n1")
-		s := w.start("s", oneReply)
+		s := w.Start("s", oneReply)
 		w.startTask(s, 3)
-		w.until("s", events.KindTaskFinished)
+		w.Until("s", events.KindTaskFinished)
 		got, end := w.verdicts("s")
 		const input = `{"argv":["make","check"]}`
 		if want := []string{"failed 3 " + input, "passed 0 " + input}; !slices.Equal(got, want) {
@@ -81,7 +82,7 @@ func TestAGateRunsOnAWorkerUntilItPasses(t *testing.T) {
 		if end.Status != "done" || !end.Verified || end.Attempts != 2 || !slices.Equal(ran, []string{"t1-v1", "t1-v2"}) {
 			t.Errorf("task = %+v, ran %v", end, ran)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -90,12 +91,12 @@ func TestAGateIsShownToNoModel(t *testing.T) {
 		w := newWorld(t)
 		w.workerOf(gates(), func(x task.Task) tool.Result { return judged(x, true) })
 		n := w.node("n1")
-		s := w.start("s", "replies:\n  - calls: [{name: "+engine.VerifierTool+", input: {argv: [rm]}}]\n  - text: \"{{(index .Results 0).Text}}\"\n")
+		s := w.Start("s", "replies:\n  - calls: [{name: "+engine.VerifierTool+", input: {argv: [rm]}}]\n  - text: \"{{(index .Results 0).Text}}\"\n")
 		w.submit(s, "go")
 		if got := w.finish(s).Text(); got != "Tool not found: "+engine.VerifierTool {
 			t.Errorf("the model is told %q", got)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -109,62 +110,62 @@ func TestAGateRunsOnceAcrossACrash(t *testing.T) {
 			return judged(x, true)
 		})
 		first := w.node("n1")
-		s := w.start("s", oneReply)
+		s := w.Start("s", oneReply)
 		w.startTask(s, 0)
-		w.until("s", events.KindVerifyStarted)
+		w.Until("s", events.KindVerifyStarted)
 		<-time.After(time.Second)
 		second := w.node("n2")
-		first.crash(t)
-		w.until("s", events.KindTaskFinished)
+		first.Crash(t)
+		w.Until("s", events.KindTaskFinished)
 		if _, end := w.verdicts("s"); end.Status != "done" || ran != 1 {
 			t.Errorf("task = %+v, its gate ran %d times", end, ran)
 		}
-		second.drain(t)
+		second.Drain(t)
 	})
 }
 
 func TestAGateWhoseWorkerDiesRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		if err := w.cell.Catalog().Advertise(w.ctx, jetstream.Offer{Worker: "dead", Queue: "q", Tools: []tool.Spec{gates()}}); err != nil {
+		if err := w.Cell.Catalog().Advertise(w.Ctx, jetstream.Offer{Worker: "dead", Queue: "q", Tools: []tool.Spec{gates()}}); err != nil {
 			t.Fatal(err)
 		}
-		q, err := w.open(w.connect()).Queue(w.ctx, "q")
+		q, err := w.Open(w.Connect()).Queue(w.Ctx, "q")
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := w.node("n1")
-		s := w.start("s", oneReply)
+		s := w.Start("s", oneReply)
 		w.startTask(s, 0)
-		if _, err := q.Claim(w.ctx); err != nil { // and it is never heard of again
+		if _, err := q.Claim(w.Ctx); err != nil { // and it is never heard of again
 			t.Fatal(err)
 		}
 		w.workerOf(gates(), func(x task.Task) tool.Result { return judged(x, true) })
-		w.until("s", events.KindTaskFinished)
+		w.Until("s", events.KindTaskFinished)
 		if _, end := w.verdicts("s"); end.Status != "done" {
 			t.Errorf("task = %+v", end)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
 // gateAtWork is a session whose task is being verified by a worker of the test.
-func (w *world) gateAtWork() (*node, *session.Session, task.Claim) {
-	w.t.Helper()
+func (w *world) gateAtWork() (*celltest.Process, *session.Session, task.Claim) {
+	w.T.Helper()
 	offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{gates()}}
-	if err := w.cell.Catalog().Advertise(w.ctx, offer); err != nil {
-		w.t.Fatal(err)
+	if err := w.Cell.Catalog().Advertise(w.Ctx, offer); err != nil {
+		w.T.Fatal(err)
 	}
-	q, err := w.open(w.connect()).Queue(w.ctx, "q")
+	q, err := w.Open(w.Connect()).Queue(w.Ctx, "q")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	n := w.node("n1")
-	s := w.start("s", oneReply)
+	s := w.Start("s", oneReply)
 	w.startTask(s, 0)
-	c, err := q.Claim(w.ctx)
+	c, err := q.Claim(w.Ctx)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return n, s, c
 }
@@ -174,28 +175,28 @@ func TestACancelReachesTheGate(t *testing.T) {
 		w := newWorld(t)
 		n, s, c := w.gateAtWork()
 		began := time.Now()
-		if err := s.Cancel(w.ctx, "enough"); err != nil {
+		if err := s.Cancel(w.Ctx, "enough"); err != nil {
 			t.Fatal(err)
 		}
 		<-c.Cancelled()
-		w.until("s", events.KindTaskFinished)
+		w.Until("s", events.KindTaskFinished)
 		if took := time.Since(began); took > 100*time.Millisecond {
 			t.Errorf("the cancel took %v", took)
 		}
 		x := c.Task()
 		late := task.Report{Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue, Outcome: judged(x, true)}
-		if err := c.Report(w.ctx, late); err != nil {
+		if err := c.Report(w.Ctx, late); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Done(w.ctx); err != nil {
+		if err := c.Done(w.Ctx); err != nil {
 			t.Fatal(err)
 		}
-		w.until("s", events.KindParked)
+		w.Until("s", events.KindParked)
 		got, end := w.verdicts("s")
 		if end.Status != "cancelled" || end.Verified || !slices.Equal(got, []string{"cancelled 0 "}) {
 			t.Errorf("task = %+v, verdicts %q", end, got)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -203,17 +204,17 @@ func TestAGateWaitsForAWorkerButNotForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		s := w.start("s", oneReply)
+		s := w.Start("s", oneReply)
 		w.startTask(s, 1)
-		w.until("s", events.KindVerifyStarted)
+		w.Until("s", events.KindVerifyStarted)
 		<-time.After(31 * time.Second) // the first attempt gives up
 		w.workerOf(gates(), func(x task.Task) tool.Result { return judged(x, true) })
-		w.until("s", events.KindTaskFinished)
+		w.Until("s", events.KindTaskFinished)
 		got, end := w.verdicts("s")
 		if end.Status != "done" || len(got) != 2 || !strings.HasPrefix(got[0], "failed -1 Tool failed: no worker runs the verifiers of tasks") {
 			t.Errorf("task = %+v, verdicts %q", end, got)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -221,15 +222,15 @@ func TestAGateThatIsAFunctionCannotRunHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		s := w.start("s", oneReply)
-		if err := s.Ask(w.ctx, commands.StartTask{Spec: events.TaskSpec{Goal: "g", VerifierFunc: true}}); err != nil {
+		s := w.Start("s", oneReply)
+		if err := s.Ask(w.Ctx, commands.StartTask{Spec: events.TaskSpec{Goal: "g", VerifierFunc: true}}); err != nil {
 			t.Fatal(err)
 		}
-		w.until("s", events.KindTaskFinished)
+		w.Until("s", events.KindTaskFinished)
 		if got, end := w.verdicts("s"); end.Status != "failed" || len(got) != 1 || !strings.Contains(got[0], "a function of a process that has ended") {
 			t.Errorf("task = %+v, verdicts %q", end, got)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }
 
@@ -239,16 +240,16 @@ func TestAQuestionAboutAGateFailsIt(t *testing.T) {
 		n, _, c := w.gateAtWork()
 		x := c.Task()
 		ask := task.Report{Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue, Gate: &tool.Verdict{Ruling: tool.Ask, RequestKind: "shell.command"}}
-		if err := c.Done(w.ctx); err != nil {
+		if err := c.Done(w.Ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Report(w.ctx, ask); err != nil {
+		if err := c.Report(w.Ctx, ask); err != nil {
 			t.Fatal(err)
 		}
-		w.until("s", events.KindTaskFinished)
+		w.Until("s", events.KindTaskFinished)
 		if got, end := w.verdicts("s"); end.Status != "failed" || len(got) != 1 || !strings.Contains(got[0], "asks for an approval (shell.command)") {
 			t.Errorf("task = %+v, verdicts %q", end, got)
 		}
-		n.drain(t)
+		n.Drain(t)
 	})
 }

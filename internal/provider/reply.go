@@ -20,15 +20,16 @@ import (
 //
 // The input of a call is always a JSON object. Empty arguments become an empty
 // object. Anything else is kept as text in an object, under [InvalidArguments], for
-// the record; [Reply.Check] keeps such a call from running.
+// the record; [Reply.Finish] keeps such a call from running.
 type Reply struct {
 	ctx  context.Context //nolint:containedctx // a Reply lives as long as one call
 	emit func(content.Delta)
 
-	parts []growing
+	parts   []part
+	growing int // index of the part that Grow appends to; -1: none
 }
 
-type growing struct {
+type part struct {
 	part      content.Part
 	text      []byte // text, reasoning or arguments so far
 	committed bool
@@ -41,12 +42,29 @@ const InvalidArguments = "invalid_arguments"
 
 // NewReply returns a reply without parts.
 func NewReply(ctx context.Context, emit func(content.Delta)) *Reply {
-	return &Reply{ctx: ctx, emit: emit}
+	return &Reply{ctx: ctx, emit: emit, growing: -1}
+}
+
+// Grow appends the text of p to the latest part if Grow began that one, too, and it has
+// the same kind. Otherwise it begins p. It returns the index of the part.
+func (r *Reply) Grow(p content.Part) (int, error) {
+	if i := r.growing; i >= 0 && r.parts[i].part.Kind == p.Kind {
+		return i, r.Append(i, p.Text)
+	}
+	i, err := r.Begin(p)
+	r.growing = i
+	return i, err
 }
 
 // Begin adds a part and returns its index. Text or arguments that the part has
-// already are emitted as its first piece.
+// already are emitted as its first piece. A part that Grow began ends.
 func (r *Reply) Begin(p content.Part) (int, error) {
+	if i := r.growing; i >= 0 {
+		r.growing = -1
+		if err := r.Commit(i); err != nil {
+			return i, err
+		}
+	}
 	i := len(r.parts)
 	d := content.Delta{Part: i, Op: content.BeginPart, Kind: p.Kind}
 	first := p.Text
@@ -58,7 +76,7 @@ func (r *Reply) Begin(p content.Part) (int, error) {
 		p.Call = &call
 		d.Call = &content.ToolCall{ID: c.ID, Name: c.Name, ProviderID: c.ProviderID}
 	}
-	r.parts = append(r.parts, growing{part: p})
+	r.parts = append(r.parts, part{part: p})
 	if err := r.send(d); err != nil {
 		return i, err
 	}
@@ -100,14 +118,24 @@ func (r *Reply) Commit(i int) error {
 	return r.send(d)
 }
 
-// CommitAll commits all open parts, in order.
-func (r *Reply) CommitAll() error {
-	for i := range r.parts {
+// Finish commits all open parts, in order, and completes the reply with them. It
+// returns an error if calls are to run and the arguments of one are malformed: another
+// attempt may succeed. A reply that a limit cut off may end in a malformed call, which
+// does not run.
+func (r *Reply) Finish(reply model.Reply) (model.Reply, error) {
+	for i, g := range r.parts {
 		if err := r.Commit(i); err != nil {
-			return err
+			return model.Reply{}, err
+		}
+		if r.parts[i].malformed && reply.FinishReason == content.ToolCalls {
+			return model.Reply{}, &model.Error{
+				Class: content.ClassServer, Code: InvalidArguments, Usage: reply.Usage,
+				Message: fmt.Sprintf("the arguments of the call of %s are not a JSON object", g.part.Call.Name),
+			}
 		}
 	}
-	return context.Cause(r.ctx)
+	reply.Items = r.items()
+	return reply, context.Cause(r.ctx)
 }
 
 // Len returns the number of parts.
@@ -115,12 +143,12 @@ func (r *Reply) Len() int { return len(r.parts) }
 
 // HasCalls reports whether a part is a tool call.
 func (r *Reply) HasCalls() bool {
-	return slices.ContainsFunc(r.parts, func(g growing) bool { return g.part.Call != nil })
+	return slices.ContainsFunc(r.parts, func(g part) bool { return g.part.Call != nil })
 }
 
-// Items returns the committed parts as one Assistant item, or nil if there are no
+// items returns the committed parts as one Assistant item, or nil if there are no
 // parts.
-func (r *Reply) Items() []content.Item {
+func (r *Reply) items() []content.Item {
 	if len(r.parts) == 0 {
 		return nil
 	}
@@ -129,24 +157,6 @@ func (r *Reply) Items() []content.Item {
 		parts[i] = g.part
 	}
 	return []content.Item{content.NewItem(content.Assistant, parts...)}
-}
-
-// Check returns an error if the finish reason says that calls run and the arguments
-// of one are malformed. Another attempt may succeed. A reply that a limit cut off
-// may end in a malformed call, which does not run.
-func (r *Reply) Check(finish content.FinishReason, usage content.Usage) error {
-	if finish != content.ToolCalls {
-		return nil
-	}
-	for _, g := range r.parts {
-		if g.malformed {
-			return &model.Error{
-				Class: content.ClassServer, Code: InvalidArguments, Usage: usage,
-				Message: fmt.Sprintf("the arguments of the call of %s are not a JSON object", g.part.Call.Name),
-			}
-		}
-	}
-	return nil
 }
 
 // object returns arguments as a JSON object and reports whether they are malformed.

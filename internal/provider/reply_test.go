@@ -44,7 +44,7 @@ func TestReplyEmitsEachPart(t *testing.T) {
 	if got := r.Text(1); got != `{"a":1}` {
 		t.Errorf("Text(1) = %q", got)
 	}
-	do(t, r.CommitAll())
+	reply := finished(t, r, content.ToolCalls)
 	do(t, r.Commit(1)) // again has no effect
 	want := `begin 0 reasoning
 append 0 reasoning so
@@ -62,7 +62,7 @@ commit 1 tool_call look{"a":1}
 		content.Part{Kind: content.ReasoningKind, Name: "p", Text: "so it is", Reasoning: &content.Reasoning{Signature: []byte("sig")}},
 		content.CallPart(content.ToolCall{Name: "look", ProviderID: "c1", Input: []byte(`{"a":1}`)}),
 	)}
-	if diff := cmp.Diff(items, r.Items()); diff != "" {
+	if diff := cmp.Diff(items, reply.Items); diff != "" {
 		t.Errorf("items (-want +got):\n%s", diff)
 	}
 }
@@ -70,8 +70,32 @@ commit 1 tool_call look{"a":1}
 func TestEmptyReplyHasNoItem(t *testing.T) {
 	t.Parallel()
 	r := provider.NewReply(t.Context(), func(content.Delta) {})
-	if items := r.Items(); r.Len() != 0 || items != nil {
+	if items := finished(t, r, content.Completed).Items; r.Len() != 0 || items != nil {
 		t.Errorf("Items = %v", items)
+	}
+}
+
+func TestGrowJoinsNeighborsOfOneKind(t *testing.T) {
+	t.Parallel()
+	var all []content.Delta
+	r := provider.NewReply(t.Context(), func(d content.Delta) { all = append(all, d) })
+	thought := content.Part{Kind: content.ReasoningKind, Text: "Hm."}
+	for _, p := range []content.Part{thought, content.TextPart("a"), content.TextPart("b")} {
+		do(t, begun(r.Grow(p)))
+	}
+	do(t, begun(r.Begin(content.CallPart(content.ToolCall{Name: "look"}))))
+	do(t, begun(r.Grow(content.TextPart("c"))))
+	if i, err := r.Grow(content.TextPart("d")); i != 3 || err != nil {
+		t.Errorf("Grow = %d, %v, want the part with the text before it", i, err)
+	}
+	want := []content.Item{content.NewItem(content.Assistant,
+		thought, content.TextPart("ab"), content.CallPart(content.ToolCall{Name: "look", Input: []byte("{}")}), content.TextPart("cd"),
+	)}
+	if diff := cmp.Diff(want, finished(t, r, content.ToolCalls).Items); diff != "" {
+		t.Errorf("items (-want +got):\n%s", diff)
+	}
+	if want := "begin 0 reasoning\nappend 0 reasoning Hm.\ncommit 0 reasoning\nbegin 1 text\n"; !strings.HasPrefix(render(all), want) {
+		t.Errorf("deltas = %s", render(all))
 	}
 }
 
@@ -92,18 +116,15 @@ func TestArgumentsBecomeOneObject(t *testing.T) {
 		r := provider.NewReply(t.Context(), func(content.Delta) {})
 		do(t, begun(r.Begin(content.CallPart(content.ToolCall{Name: "look"}))))
 		do(t, r.Append(0, c.args))
-		do(t, r.CommitAll())
-		if got := string(r.Items()[0].Parts[0].Call.Input); got != c.want {
+		reply := finished(t, r, content.MaxTokens) // the call does not run
+		if got := string(reply.Items[0].Parts[0].Call.Input); got != c.want {
 			t.Errorf("arguments %q become %s, want %s", c.args, got, c.want)
 		}
 		used := content.Usage{OutputTokens: 3}
-		err := r.Check(content.ToolCalls, used)
+		_, err := r.Finish(model.Reply{FinishReason: content.ToolCalls, Usage: used})
 		e, ok := errors.AsType[*model.Error](err)
 		if ok != c.malformed || ok && (e.Class != content.ClassServer || e.Usage != used) {
-			t.Errorf("arguments %q: Check = %v", c.args, err)
-		}
-		if err := r.Check(content.MaxTokens, used); err != nil {
-			t.Errorf("arguments %q of a call that does not run: Check = %v", c.args, err)
+			t.Errorf("arguments %q: Finish = %v", c.args, err)
 		}
 	}
 }
@@ -118,8 +139,10 @@ func TestNothingIsEmittedAfterCancel(t *testing.T) {
 		cancel(gone)
 	})
 	i, err := r.Begin(content.TextPart("hello"))
+	_, unfinished := r.Finish(model.Reply{})
+	_, ungrown := r.Grow(content.TextPart("x"))
 	for name, err := range map[string]error{
-		"Begin": err, "Append": r.Append(i, "x"), "empty Append": r.Append(i, ""), "Commit": r.Commit(i), "CommitAll": r.CommitAll(),
+		"Begin": err, "Append": r.Append(i, "x"), "empty Append": r.Append(i, ""), "Commit": r.Commit(i), "Finish": unfinished, "Grow": ungrown,
 	} {
 		if !errors.Is(err, gone) {
 			t.Errorf("%s = %v, want the cause", name, err)
@@ -128,6 +151,13 @@ func TestNothingIsEmittedAfterCancel(t *testing.T) {
 	if seen != 1 {
 		t.Errorf("%d deltas were emitted, want 1", seen)
 	}
+}
+
+func finished(t *testing.T, r *provider.Reply, reason content.FinishReason) model.Reply {
+	t.Helper()
+	reply, err := r.Finish(model.Reply{FinishReason: reason})
+	do(t, err)
+	return reply
 }
 
 func begun(_ int, err error) error { return err }

@@ -129,9 +129,10 @@ func (a *answer) finish() (model.Reply, error) {
 			return model.Reply{}, err
 		}
 	}
-	r := model.Reply{Items: a.reply.Items(), Usage: a.usage.total(), Model: a.model, ResponseID: a.id}
-	r.FinishReason = finishReason(a.stop, a.reply.HasCalls())
-	if r.FinishReason == content.Compaction && !compacted(r.Items) {
+	r, err := a.reply.Finish(model.Reply{
+		Usage: a.usage.total(), FinishReason: finishReason(a.stop, a.reply.HasCalls()), Model: a.model, ResponseID: a.id,
+	})
+	if err == nil && r.FinishReason == content.Compaction && !compacted(r.Items) {
 		return r, &model.Error{Class: content.ClassServer, Code: "compaction", Message: "the provider did not compact the context"}
 	}
 	if a.stop == sdk.BetaStopReasonRefusal && len(r.Items) > 0 && a.detail.JSON.Type.Valid() {
@@ -139,7 +140,7 @@ func (a *answer) finish() (model.Reply, error) {
 			"category": string(a.detail.Category), "explanation": a.detail.Explanation,
 		})
 	}
-	return r, a.reply.Check(r.FinishReason, r.Usage)
+	return r, err
 }
 
 // compacted reports whether there is a summary. Without one, the next round would

@@ -22,8 +22,6 @@ type answer struct {
 	model, id string
 	finish    genai.FinishReason
 	blocked   bool // the prompt was
-
-	open bool // the last part is text that may grow
 }
 
 // Event implements provider.Handler. Each event is a piece of the response, or an error.
@@ -135,9 +133,6 @@ func (a *answer) call(p *genai.Part) error {
 
 // whole adds a complete part.
 func (a *answer) whole(p content.Part) error {
-	if err := a.close(); err != nil {
-		return err
-	}
 	i, err := a.reply.Begin(p)
 	if err != nil {
 		return err
@@ -145,7 +140,7 @@ func (a *answer) whole(p content.Part) error {
 	return a.reply.Commit(i)
 }
 
-// text appends to the text or thought that is open, or begins a new one. A piece with
+// text appends to the latest text or thought, or begins a new one. A piece with
 // a signature is a part of its own.
 func (a *answer) text(p *genai.Part) error {
 	part := content.Part{Kind: content.TextKind, Text: p.Text, Reasoning: signed(p.ThoughtSignature)}
@@ -158,21 +153,8 @@ func (a *answer) text(p *genai.Part) error {
 	case p.Text == "":
 		return nil
 	}
-	last := a.reply.Len() - 1
-	if a.open && a.reply.Edit(last).Kind == part.Kind {
-		return a.reply.Append(last, p.Text)
-	}
-	if err := a.close(); err != nil {
-		return err
-	}
-	_, err := a.reply.Begin(part)
-	a.open = err == nil
+	_, err := a.reply.Grow(part)
 	return err
-}
-
-func (a *answer) close() error {
-	a.open = false
-	return a.reply.CommitAll()
 }
 
 // end returns the complete reply.
@@ -181,12 +163,7 @@ func (a *answer) end() (model.Reply, error) {
 	if err != nil {
 		return model.Reply{}, err
 	}
-	if err := a.close(); err != nil {
-		return model.Reply{}, err
-	}
-	return model.Reply{
-		Items: a.reply.Items(), Usage: a.usage, FinishReason: finish, Model: a.model, ResponseID: a.id,
-	}, nil
+	return a.reply.Finish(model.Reply{Usage: a.usage, FinishReason: finish, Model: a.model, ResponseID: a.id})
 }
 
 // reason returns why the reply ended. A malformed call and a call of an unknown tool

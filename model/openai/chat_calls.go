@@ -27,9 +27,6 @@ type chatCall struct {
 
 // call handles a fragment of a call.
 func (s *chatStream) call(d callDelta) error {
-	if err := s.stop(); err != nil {
-		return err
-	}
 	c := s.which(d)
 	if c == nil {
 		if d.Function.Name == "" {

@@ -37,29 +37,16 @@ func (s *chatStream) detail(list []json.RawMessage) error {
 		return nil
 	}
 	if !s.details.begun() { // attach them to the reasoning with their text
-		if !s.growing || s.reply.Edit(s.open).Kind != content.ReasoningKind {
-			if err := s.silentThought(); err != nil {
-				return err
-			}
+		i, err := s.grow(content.ReasoningKind, "", "")
+		if err != nil {
+			return err
 		}
-		s.detailsAt = s.open
+		s.detailsAt = i
 	}
 	for _, raw := range list {
 		s.details.add(raw)
 	}
 	return nil
-}
-
-// silentThought begins a reasoning part without text.
-func (s *chatStream) silentThought() error {
-	if err := s.stop(); err != nil {
-		return err
-	}
-	p := content.Part{Kind: content.ReasoningKind, Name: Provider}
-	s.m.mark(&p, nil)
-	i, err := s.reply.Begin(p)
-	s.open, s.growing = i, true
-	return err
 }
 
 // finishDetails adds the list to its part.

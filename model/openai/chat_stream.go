@@ -16,8 +16,6 @@ type chatStream struct {
 	m     *Model
 	reply *provider.Reply
 
-	open      int  // the text or reasoning part that grows
-	growing   bool // there is such a part
 	calls     []*chatCall
 	details   details
 	detailsAt int // the part of the details
@@ -85,7 +83,7 @@ func (s *chatStream) Event(name string, data []byte) (bool, error) {
 			if d == nil {
 				continue
 			}
-			if err := s.grow(*d); err != nil {
+			if err := s.take(*d); err != nil {
 				return false, err
 			}
 		}
@@ -121,7 +119,7 @@ const openRouter = "openrouter.ai"
 
 func (s *chatStream) used() content.Usage { return s.usage }
 
-func (s *chatStream) grow(d delta) error {
+func (s *chatStream) take(d delta) error {
 	if err := s.think(d); err != nil {
 		return err
 	}
@@ -154,34 +152,22 @@ func (s *chatStream) speak(d delta) error {
 	return s.add(content.TextKind, "", d.Refusal)
 }
 
-// add appends to the open part if it has the kind, otherwise it begins a new part.
+// add appends to the latest part if it has the kind, otherwise it begins a new part.
 func (s *chatStream) add(kind content.PartKind, field, text string) error {
 	if text == "" {
 		return nil
 	}
-	if s.growing && s.reply.Edit(s.open).Kind == kind {
-		return s.reply.Append(s.open, text)
-	}
-	if err := s.stop(); err != nil {
-		return err
-	}
+	_, err := s.grow(kind, field, text)
+	return err
+}
+
+func (s *chatStream) grow(kind content.PartKind, field, text string) (int, error) {
 	p := content.Part{Kind: kind, Text: text}
 	if kind == content.ReasoningKind {
 		p.Name = Provider
 		s.m.mark(&p, func(n *note) { n.Field = field })
 	}
-	i, err := s.reply.Begin(p)
-	s.open, s.growing = i, true
-	return err
-}
-
-// stop commits the open part.
-func (s *chatStream) stop() error {
-	if !s.growing {
-		return nil
-	}
-	s.growing = false
-	return s.reply.Commit(s.open)
+	return s.reply.Grow(p)
 }
 
 // said is a piece of a message.
@@ -226,19 +212,11 @@ func (s *chatStream) finish() (model.Reply, error) {
 	if err := s.finishDetails(); err != nil {
 		return model.Reply{}, err
 	}
-	if err := s.reply.CommitAll(); err != nil {
-		return model.Reply{}, err
-	}
 	finish, err := s.finishReason()
 	if err != nil {
 		return model.Reply{}, err
 	}
-	if err := s.reply.Check(finish, s.usage); err != nil {
-		return model.Reply{}, err
-	}
-	return model.Reply{
-		Items: s.reply.Items(), Usage: s.usage, FinishReason: finish, Model: s.model, ResponseID: s.id,
-	}, nil
+	return s.reply.Finish(model.Reply{Usage: s.usage, FinishReason: finish, Model: s.model, ResponseID: s.id})
 }
 
 // finishReason translates the server's finish reason. Some servers say "stop" when

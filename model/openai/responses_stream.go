@@ -171,17 +171,11 @@ func (s *responseStream) reason(r *response) content.FinishReason {
 func (s *responseStream) Complete() bool { return false }
 
 func (s *responseStream) finish() (model.Reply, error) {
-	if err := s.reply.CommitAll(); err != nil {
-		return model.Reply{}, err
-	}
-	if err := s.reply.Check(s.finished, s.usage); err != nil {
-		return model.Reply{}, err
-	}
-	items := s.reply.Items()
+	reply, err := s.reply.Finish(model.Reply{Usage: s.usage, FinishReason: s.finished, Model: s.model, ResponseID: s.id})
 	if s.finished == content.Completed {
-		items = apart(items)
+		reply.Items = apart(reply.Items)
 	}
-	return model.Reply{Items: items, Usage: s.usage, FinishReason: s.finished, Model: s.model, ResponseID: s.id}, nil
+	return reply, err
 }
 
 // apart moves the final answer after the commentary to its own item, because the last

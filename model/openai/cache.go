@@ -4,26 +4,27 @@ import (
 	"cmp"
 	"regexp"
 
+	"github.com/openai/openai-go/v3/packages/param"
+
 	"github.com/turnlog/turnlog/model"
 )
 
-// caching is a cache request in OpenAI's terms: the provider caches prefixes on its
-// own, and the key finds them.
-type caching struct {
-	key      string
-	extended bool // keep the prefix for a day
-	off      bool
-}
-
-func cacheOf(r model.Request) caching {
+// cache returns a cache request in OpenAI's terms, empty if there is nothing to ask for.
+// The provider caches prefixes on its own; the key finds them.
+func (m *Model) cache(r model.Request) (key param.Opt[string], retention, mode string) {
 	c := r.Cache
 	switch {
 	case c == nil || c.Mode == "" && c.Key == "" && c.Retention == "":
-		return caching{}
+		return key, "", ""
 	case c.Mode == "disabled":
-		return caching{off: true}
+		if optsOutOfCache(m.cfg.Model) {
+			mode = "explicit" // without breakpoints, nothing is cached
+		}
+		return key, "", mode
+	case c.Retention == "extended":
+		retention = "24h"
 	}
-	return caching{key: cmp.Or(c.Key, string(r.Session)), extended: c.Retention == "extended"}
+	return param.NewOpt(cmp.Or(c.Key, string(r.Session))), retention, ""
 }
 
 // optsOutOfCache reports whether requests to a model can turn the cache off, as

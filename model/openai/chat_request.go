@@ -43,23 +43,12 @@ func (m *Model) chatRequest(r model.Request) sdk.ChatCompletionNewParams {
 		}
 	}
 	if m.own {
-		m.cacheChat(r, &p)
+		key, retention, mode := m.cache(r)
+		p.PromptCacheKey, p.PromptCacheOptions.Mode = key, mode
+		p.PromptCacheRetention = sdk.ChatCompletionNewParamsPromptCacheRetention(retention)
 		p.Store = sdk.Bool(false)
 	}
 	return p
-}
-
-func (m *Model) cacheChat(r model.Request, p *sdk.ChatCompletionNewParams) {
-	c := cacheOf(r)
-	if c.key != "" {
-		p.PromptCacheKey = sdk.String(c.key)
-	}
-	if c.extended {
-		p.PromptCacheRetention = sdk.ChatCompletionNewParamsPromptCacheRetention24h
-	}
-	if c.off && optsOutOfCache(m.cfg.Model) {
-		p.PromptCacheOptions.Mode = "explicit" // without breakpoints, nothing is cached
-	}
 }
 
 func (m *Model) chatTools(specs []tool.Spec) []sdk.ChatCompletionToolUnionParam {

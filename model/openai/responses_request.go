@@ -48,22 +48,11 @@ func (m *Model) responsesRequest(r model.Request) responses.ResponseNewParams {
 			{Type: "compaction", CompactThreshold: sdk.Int(int64(m.cfg.Compact))},
 		}
 	}
-	m.cacheResponses(r, &p)
+	key, retention, mode := m.cache(r)
+	p.PromptCacheKey, p.PromptCacheOptions.Mode = key, mode
+	p.PromptCacheRetention = responses.ResponseNewParamsPromptCacheRetention(retention)
 	p.SetExtraFields(map[string]any{"stream": true})
 	return p
-}
-
-func (m *Model) cacheResponses(r model.Request, p *responses.ResponseNewParams) {
-	c := cacheOf(r)
-	if c.key != "" {
-		p.PromptCacheKey = sdk.String(c.key)
-	}
-	if c.extended {
-		p.PromptCacheRetention = responses.ResponseNewParamsPromptCacheRetention24h
-	}
-	if c.off && optsOutOfCache(m.cfg.Model) {
-		p.PromptCacheOptions.Mode = "explicit" // without breakpoints, nothing is cached
-	}
 }
 
 func responseTools(specs []tool.Spec) []responses.ToolUnionParam {
@@ -144,23 +133,25 @@ func (w *inputWriter) message(role responses.EasyInputMessageRole, it content.It
 		w.add(responses.ResponseInputItemParamOfMessage(text, role))
 		return
 	}
-	var list responses.ResponseInputMessageContentListParam
-	for _, p := range all {
-		switch {
-		case p.image != "":
-			image := &responses.ResponseInputImageParam{Detail: "auto", ImageURL: sdk.String(p.image)}
-			list = append(list, responses.ResponseInputContentUnionParam{OfInputImage: image})
-		case p.fileURL != "":
-			file := &responses.ResponseInputFileParam{FileURL: sdk.String(p.fileURL)}
-			list = append(list, responses.ResponseInputContentUnionParam{OfInputFile: file})
-		case p.file != "":
-			file := &responses.ResponseInputFileParam{FileData: sdk.String(p.file), Filename: sdk.String(p.fileName)}
-			list = append(list, responses.ResponseInputContentUnionParam{OfInputFile: file})
-		default:
-			list = append(list, responses.ResponseInputContentParamOfInputText(p.text))
-		}
+	list := make(responses.ResponseInputMessageContentListParam, len(all))
+	for i, p := range all {
+		list[i] = inputContent(p, responses.ResponseInputImageDetailAuto)
 	}
 	w.add(responses.ResponseInputItemParamOfMessage(list, role))
+}
+
+func inputContent(p piece, detail responses.ResponseInputImageDetail) responses.ResponseInputContentUnionParam {
+	switch {
+	case p.image != "":
+		image := &responses.ResponseInputImageParam{Detail: detail, ImageURL: sdk.String(p.image)}
+		return responses.ResponseInputContentUnionParam{OfInputImage: image}
+	case p.fileURL != "":
+		return responses.ResponseInputContentUnionParam{OfInputFile: &responses.ResponseInputFileParam{FileURL: sdk.String(p.fileURL)}}
+	case p.file != "":
+		file := &responses.ResponseInputFileParam{FileData: sdk.String(p.file), Filename: sdk.String(p.fileName)}
+		return responses.ResponseInputContentUnionParam{OfInputFile: file}
+	}
+	return responses.ResponseInputContentParamOfInputText(p.text)
 }
 
 // assistant converts a reply to output items. Those of this server keep their ids.
@@ -289,29 +280,11 @@ func (w *inputWriter) results(it content.Item) {
 		if text, ok := textOf(all, ""); ok {
 			f.Output.OfString = sdk.String(text)
 		} else {
-			f.Output.OfResponseFunctionCallOutputItemArray = outputList(all)
+			for _, p := range all { // as in messages, but the SDK has other types for it
+				part := param.Override[responses.ResponseFunctionCallOutputItemUnionParam](inputContent(p, ""))
+				f.Output.OfResponseFunctionCallOutputItemArray = append(f.Output.OfResponseFunctionCallOutputItemArray, part)
+			}
 		}
 		w.add(responses.ResponseInputItemUnionParam{OfFunctionCallOutput: f})
 	}
-}
-
-func outputList(all []piece) responses.ResponseFunctionCallOutputItemListParam {
-	var list responses.ResponseFunctionCallOutputItemListParam
-	for _, p := range all {
-		switch {
-		case p.image != "":
-			image := &responses.ResponseInputImageContentParam{ImageURL: sdk.String(p.image)}
-			list = append(list, responses.ResponseFunctionCallOutputItemUnionParam{OfInputImage: image})
-		case p.fileURL != "":
-			file := &responses.ResponseInputFileContentParam{FileURL: sdk.String(p.fileURL)}
-			list = append(list, responses.ResponseFunctionCallOutputItemUnionParam{OfInputFile: file})
-		case p.file != "":
-			file := &responses.ResponseInputFileContentParam{FileData: sdk.String(p.file), Filename: sdk.String(p.fileName)}
-			list = append(list, responses.ResponseFunctionCallOutputItemUnionParam{OfInputFile: file})
-		default:
-			text := &responses.ResponseInputTextContentParam{Text: p.text}
-			list = append(list, responses.ResponseFunctionCallOutputItemUnionParam{OfInputText: text})
-		}
-	}
-	return list
 }

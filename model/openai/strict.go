@@ -17,12 +17,12 @@ const (
 // sent unchanged and not enforced, because changing it would change the meaning of
 // the tool. In doubt, strict returns false.
 func strict(schema json.RawMessage) bool {
-	var root map[string]json.RawMessage
-	if json.Unmarshal(schema, &root) != nil || plain(root["type"]) != "object" || root["anyOf"] != nil {
+	var root map[string]any
+	if json.Unmarshal(schema, &root) != nil || root["type"] != "object" || root["anyOf"] != nil {
 		return false
 	}
 	var c strictCheck
-	return c.schema(schema, 1)
+	return c.schema(root, 1)
 }
 
 // strictCheck walks a schema.
@@ -30,9 +30,9 @@ type strictCheck struct {
 	properties int
 }
 
-func (c *strictCheck) schema(raw json.RawMessage, depth int) bool {
-	var s map[string]json.RawMessage
-	if json.Unmarshal(raw, &s) != nil || s == nil || depth > strictDepth {
+func (c *strictCheck) schema(schema any, depth int) bool {
+	s, ok := schema.(map[string]any)
+	if !ok || depth > strictDepth {
 		return false
 	}
 	if s["type"] == nil && s["anyOf"] == nil && s["$ref"] == nil && s["enum"] == nil && s["const"] == nil {
@@ -43,86 +43,62 @@ func (c *strictCheck) schema(raw json.RawMessage, depth int) bool {
 			return false
 		}
 	}
-	isObject := slices.Contains(types(s["type"]), "object") || s["properties"] != nil
-	return !isObject || c.object(s)
+	types, _ := s["type"].([]any)
+	isObject := s["type"] == "object" || slices.Contains(types, any("object")) || s["properties"] != nil
+	return !isObject || closed(s)
 }
 
 // keyword reports whether the subset contains the keyword with this value.
-func (c *strictCheck) keyword(keyword string, value json.RawMessage, depth int) bool {
+func (c *strictCheck) keyword(keyword string, value any, depth int) bool {
+	list, isList := value.([]any)
+	named, isObject := value.(map[string]any)
 	switch keyword {
 	case "type", "title", "description", "required", "const", "pattern", "$ref",
 		"multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems":
 		return true
 	case "additionalProperties":
-		return string(value) == "false"
+		return value == false
 	case "format":
-		return slices.Contains([]string{
+		return slices.Contains([]any{
 			"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid",
-		}, plain(value))
+		}, value)
 	case "enum":
-		var values []json.RawMessage
-		return json.Unmarshal(value, &values) == nil && len(values) <= strictEnum
+		return isList && len(list) <= strictEnum
 	case "items":
 		return c.schema(value, depth+1)
 	case "anyOf":
-		var branches []json.RawMessage
-		return json.Unmarshal(value, &branches) == nil && len(branches) > 0 &&
-			!slices.ContainsFunc(branches, func(b json.RawMessage) bool { return !c.schema(b, depth+1) })
-	case "properties":
-		return c.each(value, depth, true)
-	case "$defs", "definitions":
-		return c.each(value, depth, false)
+		return len(list) > 0 && !slices.ContainsFunc(list, func(branch any) bool { return !c.schema(branch, depth+1) })
+	case "properties", "$defs", "definitions":
+		if keyword == "properties" {
+			c.properties += len(named)
+		}
+		for _, s := range named {
+			if !c.schema(s, depth+1) {
+				return false
+			}
+		}
+		return isObject && c.properties <= strictProperties
 	}
 	return false
 }
 
-// each checks the schemas in the values of an object.
-func (c *strictCheck) each(raw json.RawMessage, depth int, properties bool) bool {
-	var named map[string]json.RawMessage
-	if json.Unmarshal(raw, &named) != nil {
+// closed reports whether the required properties of an object are exactly the declared
+// ones, and there are no others.
+func closed(s map[string]any) bool {
+	properties, _ := s["properties"].(map[string]any)
+	required, isList := s["required"].([]any)
+	if !isList || s["additionalProperties"] != false {
 		return false
 	}
-	if properties {
-		if c.properties += len(named); c.properties > strictProperties {
+	named := map[string]bool{}
+	for _, r := range required {
+		name, _ := r.(string)
+		if _, ok := properties[name]; !ok {
 			return false
 		}
+		named[name] = true
 	}
-	for _, s := range named {
-		if !c.schema(s, depth+1) {
-			return false
-		}
-	}
-	return true
-}
-
-// object reports whether the required properties are exactly the declared ones.
-func (c *strictCheck) object(s map[string]json.RawMessage) bool {
-	if string(s["additionalProperties"]) != "false" {
-		return false
-	}
-	var properties map[string]json.RawMessage
-	var required []string
-	if s["properties"] != nil && json.Unmarshal(s["properties"], &properties) != nil {
-		return false
-	}
-	if s["required"] == nil || json.Unmarshal(s["required"], &required) != nil {
-		return false
-	}
-	for name := range properties {
-		if !slices.Contains(required, name) {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(required, func(name string) bool { _, ok := properties[name]; return !ok })
-}
-
-// types returns the types of a schema.
-func types(raw json.RawMessage) []string {
-	var several []string
-	if json.Unmarshal(raw, &several) == nil {
-		return several
-	}
-	return []string{plain(raw)}
+	return len(named) == len(properties)
 }
 
 // fields returns a schema as fields whose values the SDK does not change. This keeps

@@ -14,50 +14,41 @@ import (
 
 // answer is a reply under construction, owned by the goroutine of the call.
 type answer struct {
-	reply  *provider.Reply
-	id     string
-	model  string
-	usage  usage
-	stop   sdk.BetaStopReason
-	detail sdk.BetaRefusalStopDetails
-	done   bool
-
-	open map[int]*custom // blocks that are kept as JSON, by index
+	reply   *provider.Reply
+	message sdk.BetaMessage // without the deltas that reply has
+	done    bool
 }
-
-// protocolError is returned for an event that does not fit the earlier ones.
-type protocolError struct{ message string }
-
-// Error describes the event.
-func (e *protocolError) Error() string { return e.message }
 
 // take handles one event.
 func (a *answer) take(ev sdk.BetaRawMessageStreamEventUnion) error {
-	i := int(ev.Index)
+	if p := a.part(ev); p != nil && p.Kind != content.CustomKind {
+		return a.grow(ev, p)
+	}
+	output := a.message.Usage.OutputTokens
+	if err := a.message.Accumulate(ev); err != nil {
+		return err //nolint:wrapcheck // failure translates it
+	}
 	switch ev.Type {
-	case "message_start":
-		a.id, a.model = ev.Message.ID, ev.Message.Model
-		a.usage.start(ev.Message.Usage)
 	case "content_block_start":
-		if i != a.reply.Len() {
-			return &protocolError{fmt.Sprintf("block %d starts after %d blocks", i, a.reply.Len())}
-		}
 		return a.begin(ev.ContentBlock)
-	case "content_block_delta", "content_block_stop":
-		if i < 0 || i >= a.reply.Len() {
-			return &protocolError{fmt.Sprintf("%s of block %d, which has not started", ev.Type, i)}
-		}
-		if ev.Type == "content_block_stop" {
-			return a.end(i)
-		}
-		return a.grow(i, ev)
+	case "content_block_stop":
+		return a.end(int(ev.Index))
 	case "message_delta":
-		a.stop, a.detail = ev.Delta.StopReason, ev.Delta.StopDetails
-		a.usage.update(ev.Usage)
+		if !ev.Usage.JSON.OutputTokens.Valid() {
+			a.message.Usage.OutputTokens = output // a missing count changes nothing
+		}
 	case "message_stop":
 		a.done = true
 	}
 	return nil // the API may add event types
+}
+
+// part returns the part that a delta belongs to, or nil.
+func (a *answer) part(ev sdk.BetaRawMessageStreamEventUnion) *content.Part {
+	if i := int(ev.Index); ev.Type == "content_block_delta" && i >= 0 && i < a.reply.Len() {
+		return a.reply.Edit(i)
+	}
+	return nil
 }
 
 func (a *answer) begin(b sdk.BetaRawContentBlockStartEventContentBlockUnion) error {
@@ -77,20 +68,13 @@ func (a *answer) begin(b sdk.BetaRawContentBlockStartEventContentBlockUnion) err
 		p = content.CallPart(c)
 	default:
 		p = content.Part{Kind: content.CustomKind, Name: customPrefix + b.Type}
-		if a.open == nil {
-			a.open = map[int]*custom{}
-		}
-		a.open[a.reply.Len()] = &custom{raw: json.RawMessage(b.RawJSON())}
 	}
 	_, err := a.reply.Begin(p)
 	return err
 }
 
-func (a *answer) grow(i int, ev sdk.BetaRawMessageStreamEventUnion) error {
-	if c := a.open[i]; c != nil {
-		return c.grow(ev)
-	}
-	d, p := ev.Delta, a.reply.Edit(i)
+func (a *answer) grow(ev sdk.BetaRawMessageStreamEventUnion, p *content.Part) error {
+	i, d := int(ev.Index), ev.Delta
 	switch {
 	case d.Type == "text_delta" && p.Kind == content.TextKind:
 		return a.reply.Append(i, d.Text)
@@ -102,19 +86,14 @@ func (a *answer) grow(i int, ev sdk.BetaRawMessageStreamEventUnion) error {
 		p.Reasoning.Signature = append(p.Reasoning.Signature, d.Signature...)
 		return nil
 	case oneOf(d.Type, "text_delta", "thinking_delta", "input_json_delta", "signature_delta"):
-		return &protocolError{fmt.Sprintf("%s for block %d, which is %s", d.Type, i, p.Kind)}
+		return fmt.Errorf("%s for block %d, which is %s", d.Type, i, p.Kind)
 	}
 	return nil // citations and the like
 }
 
 func (a *answer) end(i int) error {
-	if c := a.open[i]; c != nil {
-		data, err := c.whole()
-		if err != nil {
-			return err
-		}
-		a.reply.Edit(i).Data = data
-		delete(a.open, i)
+	if p := a.reply.Edit(i); p.Kind == content.CustomKind {
+		p.Data = json.RawMessage(a.message.Content[i].RawJSON())
 	}
 	return a.reply.Commit(i)
 }
@@ -130,17 +109,40 @@ func (a *answer) finish() (model.Reply, error) {
 		}
 	}
 	r, err := a.reply.Finish(model.Reply{
-		Usage: a.usage.total(), FinishReason: finishReason(a.stop, a.reply.HasCalls()), Model: a.model, ResponseID: a.id,
+		Usage: a.usage(), FinishReason: finishReason(a.message.StopReason, a.reply.HasCalls()),
+		Model: a.message.Model, ResponseID: a.message.ID,
 	})
 	if err == nil && r.FinishReason == content.Compaction && !compacted(r.Items) {
 		return r, &model.Error{Class: content.ClassServer, Code: "compaction", Message: "the provider did not compact the context"}
 	}
-	if a.stop == sdk.BetaStopReasonRefusal && len(r.Items) > 0 && a.detail.JSON.Type.Valid() {
+	detail := a.message.StopDetails
+	if a.message.StopReason == sdk.BetaStopReasonRefusal && len(r.Items) > 0 && detail.JSON.Type.Valid() {
 		r.Items[0].Metadata = r.Items[0].Metadata.With("refusal", map[string]string{
-			"category": string(a.detail.Category), "explanation": a.detail.Explanation,
+			"category": string(detail.Category), "explanation": detail.Explanation,
 		})
 	}
 	return r, err
+}
+
+// usage returns what was billed so far. The totals leave out compactions.
+func (a *answer) usage() content.Usage {
+	u := a.message.Usage
+	total := content.Usage{
+		InputTokens:     u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens,
+		OutputTokens:    u.OutputTokens,
+		ReasoningTokens: u.OutputTokensDetails.ThinkingTokens,
+		CacheReadTokens: u.CacheReadInputTokens, CacheWriteTokens: u.CacheCreationInputTokens,
+	}
+	for _, it := range u.Iterations {
+		if it.Type == "compaction" {
+			total = total.Add(content.Usage{
+				InputTokens:     it.InputTokens + it.CacheReadInputTokens + it.CacheCreationInputTokens,
+				OutputTokens:    it.OutputTokens,
+				CacheReadTokens: it.CacheReadInputTokens, CacheWriteTokens: it.CacheCreationInputTokens,
+			})
+		}
+	}
+	return total
 }
 
 // compacted reports whether there is a summary. Without one, the next round would

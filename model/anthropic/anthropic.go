@@ -72,17 +72,18 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 	stream := m.messages.NewStreaming(ctx, params)
 	defer func() { _ = stream.Close() }()
 	a := answer{reply: provider.NewReply(ctx, emit)}
-	for stream.Next() {
-		if err := a.take(stream.Current()); err != nil {
-			return model.Reply{}, m.failure(ctx, err, a.usage.total())
-		}
+	for err == nil && stream.Next() {
+		err = a.take(stream.Current())
 	}
-	if err := stream.Err(); err != nil {
-		return model.Reply{}, m.failure(ctx, err, a.usage.total())
+	if err == nil {
+		err = stream.Err()
 	}
-	reply, err := a.finish()
+	var reply model.Reply
+	if err == nil {
+		reply, err = a.finish()
+	}
 	if err != nil {
-		return model.Reply{}, m.failure(ctx, err, a.usage.total())
+		return model.Reply{}, m.failure(ctx, err, a.usage())
 	}
 	return reply, nil
 }

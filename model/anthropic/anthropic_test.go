@@ -156,12 +156,12 @@ func TestStopReasons(t *testing.T) {
 	} {
 		got, err := replay(t, strings.Replace(recorded(t, "text"), `"end_turn"`, reason, 1))
 		if err != nil || got.FinishReason != want {
-			t.Errorf("stop reason %s is told as %q, %v, want %q", reason, got.FinishReason, err, want)
+			t.Errorf("stop reason %s becomes %q, %v, want %q", reason, got.FinishReason, err, want)
 		}
 	}
 	got, err := replay(t, strings.Replace(recorded(t, "thinking_calls"), `"tool_use","stop_sequence"`, `"end_turn","stop_sequence"`, 1))
 	if err != nil || got.FinishReason != content.ToolCalls {
-		t.Errorf("an end of turn with calls is told as %q, %v", got.FinishReason, err)
+		t.Errorf("an end of turn with calls becomes %q, %v", got.FinishReason, err)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestRefusalsHaveAReason(t *testing.T) {
 	}
 	why, _ := got.Items[0].Metadata.Get("refusal")
 	if got.FinishReason != content.Blocked || string(why) != `{"category":"cyber","explanation":"The request could enable harm."}` {
-		t.Errorf("refusal is told as %q, %s", got.FinishReason, why)
+		t.Errorf("a refusal becomes %q, %s", got.FinishReason, why)
 	}
 }
 
@@ -187,9 +187,9 @@ func TestCompactionIsKeptAndBilled(t *testing.T) {
 		t.Errorf("usage = %+v, want %+v", got.Usage, used)
 	}
 	p := got.Items[0].Parts[0]
-	want := `{"content":"They fixed <main.go> & \u00fc \u2028 more.","encrypted_content":"b3BhcXVl","signature":"c2ln+/=","tool_changes":[],"type":"compaction"}`
+	want := `{"type":"compaction","content":"They fixed <main.go> & ü \u2028 more.","signature":"c2ln+/=","tool_changes":[],"encrypted_content":"b3BhcXVl"}`
 	if got.FinishReason != content.Compaction || p.Name != "anthropic.compaction" || string(p.Data) != want {
-		t.Errorf("compaction is told as %q, %s %s", got.FinishReason, p.Name, p.Data)
+		t.Errorf("a compaction becomes %q, %s %s", got.FinishReason, p.Name, p.Data)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestACompactionWithoutASummaryIsAFailure(t *testing.T) {
 	t.Parallel()
 	_, err := replay(t, strings.Replace(recorded(t, "compaction"), `"content":"They fixed <main.go> & \u00fc \u2028 more."`, `"content":null`, 1))
 	if e := modelError(t, err); e.Class != content.ClassServer || e.Usage.OutputTokens != 3500 {
-		t.Errorf("it is told as %+v", e)
+		t.Errorf("the failure is %+v", e)
 	}
 }
 
@@ -224,7 +224,7 @@ event: message_delta`, 1)
 	if len(parts) != 2 || parts[0].Name != "anthropic.server_tool_use" || parts[1].Name != "anthropic.web_search_tool_result" {
 		t.Fatalf("parts = %+v", parts)
 	}
-	if want := `{"id":"srvtoolu_1","input":{"query":"go"},"name":"web_search","type":"server_tool_use"}`; string(parts[0].Data) != want {
+	if want := `{"type":"server_tool_use",  "name":"web_search","id":"srvtoolu_1","input":{"query": "go"}}`; string(parts[0].Data) != want {
 		t.Errorf("the call became %s", parts[0].Data)
 	}
 	if string(parts[1].Data) != result {
@@ -240,12 +240,12 @@ func TestMalformedArgumentsFailTheAttempt(t *testing.T) {
 	}
 	want := `{"invalid_arguments":"{\"path\": \"a.txt\", \"text\": \"once upon"}`
 	if in := string(got.Items[0].Calls()[0].Input); got.FinishReason != content.MaxTokens || in != want {
-		t.Errorf("a call cut off by the limit is told as %q, %s", got.FinishReason, in)
+		t.Errorf("a call cut off by the limthe failure is %q, %s", got.FinishReason, in)
 	}
 	_, err = replay(t, strings.Replace(recorded(t, "cut_call"), `"max_tokens"`, `"tool_use"`, 1))
 	e := modelError(t, err)
 	if e.Class != content.ClassServer || e.Usage.OutputTokens != 64 || !strings.Contains(e.Message, "write_file") {
-		t.Errorf("malformed arguments are told as %+v", e)
+		t.Errorf("malformed arguments become %+v", e)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestSilenceEndsACall(t *testing.T) {
 		m := open(t, s, func(c *anthropic.Config) { c.Silence = 200 * time.Millisecond })
 		_, err := m.Call(t.Context(), modeltest.Ask("hi"), func(content.Delta) {})
 		if e := modelError(t, err); e.Class != content.ClassTimeout || !strings.Contains(e.Message, "200ms") {
-			t.Errorf("silence %s is told as %v", name, e)
+			t.Errorf("silence %s becomes %v", name, e)
 		}
 	}
 }

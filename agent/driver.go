@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync"
 
 	"go.uber.org/zap"
@@ -121,6 +122,11 @@ func (d *driver) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return d.giveUp(context.Cause(ctx))
 	}
+}
+
+// Read yields the session's entries so far.
+func (d *driver) Read(ctx context.Context) iter.Seq2[journal.Record, error] {
+	return d.agent.cfg.Journal.Read(ctx, d.ID(), 0)
 }
 
 // wake lets a Next that waits look again.

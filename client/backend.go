@@ -93,6 +93,11 @@ func (r *remote) Wait(ctx context.Context) error {
 	}
 }
 
+// Read yields the session's entries so far.
+func (r *remote) Read(ctx context.Context) iter.Seq2[journal.Record, error] {
+	return r.client.journal.Read(ctx, r.id, 0)
+}
+
 // Close stops following the session, which goes on.
 func (r *remote) Close(context.Context) error {
 	r.cancel()

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"iter"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/events"
@@ -31,6 +32,9 @@ type Backend interface {
 
 	// Sync takes in what has arrived and starts what is owed, without waiting.
 	Sync(ctx context.Context) error
+
+	// Read yields the session's entries so far, from the first one on.
+	Read(ctx context.Context) iter.Seq2[journal.Record, error]
 
 	// Wait waits for something to arrive. When ctx ends first, it returns its cause.
 	Wait(ctx context.Context) error

@@ -31,6 +31,13 @@ var ErrNotFound = journal.ErrNotFound
 // again, and check that a driver-node is running.
 var ErrNoAnswer = errors.New("no driver answered")
 
+// ErrLeft is returned by the methods of a Turn after its Close. The turn goes on.
+var ErrLeft = errors.New("left before the turn's end")
+
+// ErrUndecided is the error of an Approver that leaves the decision to others: the facade
+// stops with *ApprovalPendingError, as without an Approver.
+var ErrUndecided = errors.New("undecided")
+
 // ReasonPassedOver is the Reason of an InvalidStateError when the session handled the
 // command without effect and the reason was lost on the way.
 const ReasonPassedOver = "passed_over"
@@ -136,7 +143,7 @@ type UsageLimitError struct {
 
 // Error names the limit, what was used, and the bound.
 func (e *UsageLimitError) Error() string {
-	return fmt.Sprintf("%s limit exceeded: %d > %d", e.Kind, e.Used, e.Limit)
+	return events.LimitReached{Kind: e.Kind, Used: e.Used, Limit: e.Limit}.Text()
 }
 
 // HookTerminatedError is returned by the facades when a hook ended the turn.

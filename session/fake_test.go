@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,6 +27,7 @@ type fake struct {
 
 	mu       sync.Mutex
 	state    *loop.State
+	records  []journal.Record
 	watcher  Watcher
 	verifier extension.Verifier
 }
@@ -41,7 +44,7 @@ func (f *fake) Watch(w Watcher) { f.watcher = w }
 func (f *fake) View(see func(*loop.State, journal.Head)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	see(f.state, journal.Head{})
+	see(f.state, journal.Head{Seq: f.state.Seq})
 	return nil
 }
 
@@ -53,7 +56,9 @@ func (f *fake) Ask(_ context.Context, id string, c commands.Command) error {
 	if err == nil && len(evs) > 0 {
 		e := events.Entry{Session: "s", Seq: f.state.Seq + 1, Cause: id, At: env.At, Epoch: 1, Events: evs}
 		f.state.Fold(e)
-		f.watcher.Applied(f.state, journal.Record{Entry: e})
+		rec := journal.Record{Head: journal.Head{Seq: e.Seq}, Entry: e}
+		f.records = append(f.records, rec)
+		f.watcher.Applied(f.state, rec)
 		select {
 		case f.news <- struct{}{}:
 		default:
@@ -94,6 +99,18 @@ func (f *fake) Wait(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+func (f *fake) Read(context.Context) iter.Seq2[journal.Record, error] {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return func(yield func(journal.Record, error) bool) {
+		for _, rec := range f.records {
+			if !yield(rec, nil) {
+				return
+			}
+		}
 	}
 }
 
@@ -188,19 +205,59 @@ func TestATurnThatIsNotClosedKeepsNoUpdatesOfLaterOnes(t *testing.T) {
 	}
 }
 
-func TestUpdatesGoOnAfterATurnWasLeft(t *testing.T) {
+func TestATurnThatWasLeftGoesOn(t *testing.T) {
 	t.Parallel()
 	f, s := newFake(t, false)
 	turn := submit(t, s, "one", Steer)
-	turn.Close()
-	f.answers(t, "done")
+	var left error
 	for _, err := range turn.Updates(t.Context()) {
+		turn.Close()
+		left = err
+	}
+	if _, err := turn.Wait(t.Context()); !errors.Is(left, ErrLeft) || !errors.Is(err, ErrLeft) || f.cancelled("turn-1") {
+		t.Errorf("Updates ends with %v, Wait with %v; cancelled: %v", left, err, f.cancelled("turn-1"))
+	}
+	f.answers(t, "done")
+	again := s.Latest()
+	var own []events.Kind
+	for u, err := range again.Updates(t.Context()) {
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
+		}
+		if u.Own {
+			own = append(own, events.KindOf(u.Event))
 		}
 	}
-	if end := turn.ended(); end == nil || end.Items[0].Text() != "done" {
-		t.Errorf("the turn's end = %+v", end)
+	if r := again.Result(); r == nil || r.Text() != "done" {
+		t.Errorf("the turn's end = %+v", r)
+	}
+	if len(own) < 4 || own[0] != events.KindInputAccepted || own[len(own)-1] != events.KindTurnFinished {
+		t.Errorf("its updates are %v, want all from its first entry on", own)
+	}
+}
+
+func TestTheEntriesThatLedToATurnAreInItsHistory(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, false)
+	for _, text := range []string{"one", "two"} {
+		submit(t, s, text, Steer)
+		f.answers(t, text)
+	}
+	var got []string
+	for u, err := range s.History(t.Context(), "turn-2") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(events.KindOf(u.Event), " ", u.Own))
+	}
+	if len(got) < 4 || got[0] != "input_queued false" || got[1] != "input_accepted true" || got[len(got)-1] != "turn_finished true" {
+		t.Errorf("history = %q", got)
+	}
+	if latest := s.Latest(); latest.ID() != "turn-2" || latest.Result().Text() != "two" {
+		t.Errorf("latest = %s", latest.ID())
+	}
+	if _, err := s.Turn("turn-2").Wait(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -268,10 +325,10 @@ type never struct{ extension.Verifier }
 func TestARefusedTaskLeavesTheVerifierOfTheOpenOne(t *testing.T) {
 	t.Parallel()
 	f, s := newFake(t, true)
-	if _, err := s.taskTurn(t.Context(), Task{Goal: "one", Verifier: never{}}); err != nil || f.verifier == nil {
+	if _, err := s.SubmitTask(t.Context(), Task{Goal: "one", Verifier: never{}}); err != nil || f.verifier == nil {
 		t.Fatal(f.verifier, err)
 	}
-	if _, err := s.taskTurn(t.Context(), Task{Goal: "two"}); !errors.Is(err, ErrInvalidState) {
+	if _, err := s.SubmitTask(t.Context(), Task{Goal: "two"}); !errors.Is(err, ErrInvalidState) {
 		t.Fatal(err)
 	}
 	if f.verifier == nil {

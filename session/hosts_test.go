@@ -132,6 +132,13 @@ func TestAProgramDoesTheSameInProcessAndInADeployment(t *testing.T) {
 			"approval_pending", "pending input 0", "nothing_to_cancel",
 		}},
 		"task": {program: reached, want: []string{"done first: reach it"}},
+		"follow a task": {program: followTask, want: []string{
+			"task_started true", "turn_started true", "task_finished true", "done first: reach it",
+		}},
+		"leave a turn": {program: leave, want: []string{"left before the turn's end", "first: one"}},
+		"the history of a turn": {program: history, want: []string{
+			"tool_call_requested", "tool_result_received", "turn_finished",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for host, open := range hosts {
@@ -258,6 +265,61 @@ func reached(ctx context.Context, s *session.Session) []string {
 		return []string{err.Error()}
 	}
 	return []string{res.Status + " " + res.Summary}
+}
+
+func followTask(ctx context.Context, s *session.Session) (out []string) {
+	turn, err := s.SubmitTask(ctx, session.Task{Goal: "reach it"})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for u, err := range turn.Updates(ctx) {
+		if err != nil {
+			return append(out, err.Error())
+		}
+		switch kind := events.KindOf(u.Event); kind {
+		case events.KindTaskStarted, events.KindTurnStarted, events.KindTaskFinished:
+			out = append(out, fmt.Sprint(kind, " ", u.Own))
+		default:
+		}
+	}
+	res, err := turn.WaitTask(ctx)
+	if err != nil {
+		return append(out, err.Error())
+	}
+	return append(out, res.Status+" "+res.Summary)
+}
+
+// Leaving a turn does not cancel it.
+func leave(ctx context.Context, s *session.Session) (out []string) {
+	turn, err := s.Submit(ctx, session.Input{Items: []content.Item{content.UserText("one")}})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, err := range turn.Updates(ctx) {
+		if turn.Close(); err != nil {
+			out = append(out, err.Error())
+		}
+	}
+	return append(out, response(s.Run(ctx)))
+}
+
+func history(ctx context.Context, s *session.Session) (out []string) {
+	for _, text := range []string{"one", "two"} {
+		if _, err := s.RunText(ctx, text); err != nil {
+			return []string{err.Error()}
+		}
+	}
+	for u, err := range s.History(ctx, "turn-1") {
+		if err != nil {
+			return append(out, err.Error())
+		}
+		switch kind := events.KindOf(u.Event); kind {
+		case events.KindToolCallRequested, events.KindToolResultReceived, events.KindTurnFinished:
+			out = append(out, string(kind))
+		default:
+		}
+	}
+	return out
 }
 
 const notified = `

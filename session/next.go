@@ -3,10 +3,10 @@ package session
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -198,9 +198,7 @@ type asking struct {
 func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 	s := t.s
 	if s.config.Approver == nil {
-		var all []events.Approval
-		s.view(func(st *loop.State) { all = st.PendingApprovals() })
-		return &ApprovalPendingError{Approvals: all}
+		return s.pending()
 	}
 	asked, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -217,6 +215,8 @@ func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 		return s.cancelIfOver(context.WithoutCancel(ctx), ctx, t)
 	case context.Cause(asked) == errDecided: //nolint:errorlint // it is this very one
 		return nil
+	case errors.Is(err, ErrUndecided):
+		return s.pending()
 	case err != nil:
 		return err
 	case approve:
@@ -228,6 +228,19 @@ func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 		return nil // decided elsewhere meanwhile
 	}
 	return err
+}
+
+// pending is the error of a facade that cannot go on without a decision.
+func (s *Session) pending() error {
+	e := &ApprovalPendingError{}
+	s.view(func(st *loop.State) {
+		e.Approvals = st.PendingApprovals()
+		if t := st.Turn; t != nil {
+			r := TurnResult{TurnID: t.ID, Items: slices.Clip(t.Items), Usage: t.Used.Usage, Rounds: t.Round}
+			e.Partial = (&Finished{Result: r, transcript: slices.Clip(st.Transcript)}).run()
+		}
+	})
+	return e
 }
 
 func undecided(st *loop.State, id content.ApprovalID) bool {

@@ -69,6 +69,18 @@ func New(b Backend, c Config) *Session {
 // ID is the session's id.
 func (s *Session) ID() content.SessionID { return s.id }
 
+// Head returns the end of the session's journal, as far as it has arrived here.
+func (s *Session) Head() (h journal.Head) {
+	_ = s.backend.View(func(_ *loop.State, head journal.Head) { h = head })
+	return h
+}
+
+// Config returns the session's configuration as it is now.
+func (s *Session) Config() (c events.Config) {
+	s.view(func(st *loop.State) { c = st.Config })
+	return c
+}
+
 // Close stops driving or following the session, which stays as it is and can be opened
 // again. A session of a deployment goes on by itself.
 func (s *Session) Close(ctx context.Context) error { return s.backend.Close(ctx) }
@@ -174,11 +186,11 @@ func (s *Session) signal(st *loop.State) {
 // applied takes note of an entry. The backend calls it.
 func (s *Session) applied(st *loop.State, rec journal.Record) {
 	s.live.Lock()
-	for _, ev := range rec.Entry.Events {
-		mine := s.track(rec.Entry.Cause, ev)
+	for i, ev := range rec.Entry.Events {
+		own := s.track(rec.Entry.Cause, ev)
 		s.note(ev)
 		for _, t := range s.streams {
-			t.updates.put(Update{Record: &rec, Event: ev, Own: mine(t)})
+			t.updates.put(Update{Record: &rec, Event: ev, Own: own(t), Last: i == len(rec.Entry.Events)-1})
 		}
 	}
 	s.live.Unlock()

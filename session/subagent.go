@@ -97,7 +97,7 @@ func (c *child) serve(ctx context.Context) (tool.Output, error) {
 }
 
 // endReason is why a call is over, or "" if it will be handed to another host.
-func endReason(ctx context.Context) cancelReason {
+func endReason(ctx context.Context) CancelReason {
 	cause := context.Cause(ctx)
 	if _, late := errors.AsType[*tool.TimeoutError](cause); late {
 		return "deadline"
@@ -110,7 +110,7 @@ func endReason(ctx context.Context) cancelReason {
 
 // cancel cancels the session with all that it started. It is sent whether or not its turn
 // has begun: commands are handled in order.
-func (c *child) cancel(ctx context.Context, reason cancelReason) {
+func (c *child) cancel(ctx context.Context, reason CancelReason) {
 	_ = c.ask(ctx, engine.ChildCancel(c.call.Session, c.call.Place), "", commands.Cancel{Scope: commands.ScopeSession, Reason: string(reason)})
 }
 
@@ -180,7 +180,7 @@ func (c *child) settle(patience, over context.Context, end context.CancelCauseFu
 		return nil
 	}
 	if r.Status != content.StatusDenied && r.Status != content.StatusExpired {
-		reason := cancelReason("caller_" + string(r.Status))
+		reason := CancelReason("caller_" + string(r.Status))
 		end(reason)
 		c.cancel(patience, reason)
 	}

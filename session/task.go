@@ -8,6 +8,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/loop"
@@ -22,6 +23,9 @@ type Task struct {
 	Verifier   extension.Verifier
 	MaxRetries int    // 0: one verification
 	Baseline   string // recorded with the task: what its files were like before
+
+	Files   []content.Part      // attached to the goal
+	Options *events.TurnOptions // nil: none; they narrow the task's turn
 }
 
 // Statuses of tasks.
@@ -65,12 +69,17 @@ func (s *Session) RunTask(ctx context.Context, t Task) (*TaskResult, error) {
 	if ctx.Err() != nil {
 		return &TaskResult{Status: TaskCancelled, Cancelled: true}, nil //nolint:nilerr // a cancelled task is a result
 	}
-	turn, err := s.taskTurn(ctx, t)
+	turn, err := s.SubmitTask(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	_, err = turn.Wait(ctx)
-	end := turn.ended()
+	return turn.WaitTask(ctx)
+}
+
+// WaitTask carries the turn of a task to its end, as RunTask does.
+func (t *Turn) WaitTask(ctx context.Context) (*TaskResult, error) {
+	_, err := t.Wait(ctx)
+	end := t.ended()
 	if end == nil || end.Task == nil {
 		return nil, err // it is still open, or it was none
 	}
@@ -86,8 +95,9 @@ func (s *Session) RunTask(ctx context.Context, t Task) (*TaskResult, error) {
 	return res, err
 }
 
-// taskTurn starts the task, or goes on with the open one.
-func (s *Session) taskTurn(ctx context.Context, t Task) (*Turn, error) {
+// SubmitTask starts the task and returns its turn. Without a goal, it returns the turn of
+// the open task.
+func (s *Session) SubmitTask(ctx context.Context, t Task) (*Turn, error) {
 	argv := extension.Argv(t.Verifier)
 	host, local := s.backend.(verifying)
 	if t.Verifier != nil && argv == nil && !local {
@@ -100,7 +110,9 @@ func (s *Session) taskTurn(ctx context.Context, t Task) (*Turn, error) {
 		return s.turn(ctx, Input{})
 	}
 	spec := events.TaskSpec{Goal: t.Goal, Verifier: argv, VerifierFunc: t.Verifier != nil && argv == nil, MaxRetries: t.MaxRetries}
-	turn, err := s.begin(ctx, &Turn{task: true}, ulid.Make().String(), commands.StartTask{Spec: spec, Baseline: t.Baseline})
+	turn, err := s.begin(ctx, &Turn{task: true}, ulid.Make().String(), commands.StartTask{
+		Spec: spec, Baseline: t.Baseline, Files: t.Files, Options: t.Options,
+	})
 	if err == nil && local { // a task that is refused leaves the open one its verifier
 		host.SetVerifier(t.Verifier)
 	}

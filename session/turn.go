@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"time"
 
@@ -25,10 +24,17 @@ type Input struct {
 	ID      string              // "": a new one; under the same id the input counts once
 }
 
-// Turn is the turn that took an input in, or will. It belongs to one goroutine.
+// Turn is the turn that took an input in, or will. It belongs to one goroutine, except
+// for Close.
 type Turn struct {
-	s       *Session
-	updates *mailbox
+	s *Session
+
+	// Guarded by Session.live.
+	updates *mailbox // nil: not followed
+	closed  bool
+	leave   context.CancelCauseFunc // ends the Next that is running
+
+	replay uint64 // Updates begin with the turn's entries up to this one; 0: none
 
 	// Guarded by the backend.
 	cause  string // of the entry that queues the input; "": any input
@@ -37,13 +43,6 @@ type Turn struct {
 	queued bool   // the input was recorded
 	id     content.TurnID
 	end    *turnEnd
-}
-
-// Update is one thing that happened in a session while a turn was followed.
-type Update struct {
-	Record *journal.Record // the entry that holds Event; nil: Event is live only, and may be lost
-	Event  events.Event
-	Own    bool // a recorded event of the turn that is followed
 }
 
 // Submit hands in input and returns the turn that will take it in: the open one, if the
@@ -65,7 +64,7 @@ func (s *Session) begin(ctx context.Context, t *Turn, id string, c commands.Comm
 	t.cause = id
 	s.follow(t)
 	if err := s.ask(ctx, id, "", c); err != nil {
-		t.Close()
+		t.unfollow()
 		return nil, err
 	}
 	s.view(func(st *loop.State) {
@@ -79,25 +78,59 @@ func (s *Session) begin(ctx context.Context, t *Turn, id string, c commands.Comm
 
 // Open returns the turn that is open, or the one that what is queued will open, or the one
 // that ended last, if Next has not returned its end. Without any, its Next and Wait return
-// ErrInvalidState.
+// ErrInvalidState. If the turn has begun, its Updates start with its first entry.
 func (s *Session) Open() *Turn {
 	t := &Turn{queued: true, steers: true}
-	s.follow(t)
+	if head := s.follow(t); t.ID() != "" {
+		t.replay = head.Seq
+	}
 	return t
 }
 
-// follow has the turn tracked and its updates kept.
-func (s *Session) follow(t *Turn) {
-	t.s, t.updates = s, newMailbox()
-	s.live.Lock()
-	s.streams = append(s.streams, t)
-	s.live.Unlock()
+// Turn returns the turn with an id: one that is open or to come, or the one that ended
+// last. Its Updates start with its first entry.
+func (s *Session) Turn(id content.TurnID) *Turn {
+	t := &Turn{id: id, queued: true}
+	t.replay = s.follow(t).Seq
+	return t
+}
+
+// Latest returns the turn that is open or will open, like Open, or else the one that ended
+// last, also if that was before the session was opened here. It returns nil if there was
+// none.
+func (s *Session) Latest() *Turn {
+	var ended content.TurnID
+	var idle bool
 	s.view(func(st *loop.State) {
+		idle = st.Turn == nil && st.Task == nil && len(st.Queue) == 0 && loop.Waiting(st) == commands.WaitInput
+		if st.Last != nil {
+			ended = st.Last.Turn
+		}
+	})
+	switch {
+	case !idle:
+		return s.Open()
+	case ended == "":
+		return nil
+	}
+	return s.Turn(ended)
+}
+
+// follow has the turn tracked, and its updates kept from the head on that it returns.
+func (s *Session) follow(t *Turn) (from journal.Head) {
+	t.s = s
+	_ = s.backend.View(func(st *loop.State, head journal.Head) {
+		from = head
+		s.live.Lock()
+		t.updates = newMailbox()
+		s.streams = append(s.streams, t)
+		s.live.Unlock()
 		s.adopt(t, st)
 		if t.end == nil && !slices.Contains(s.turns, t) {
 			s.turns = append(s.turns, t)
 		}
 	})
+	return from
 }
 
 // adopt finds the turn of any input: see Open.
@@ -109,13 +142,43 @@ func (s *Session) adopt(t *Turn, st *loop.State) {
 	case st.Task == nil && len(st.Queue) == 0 && loop.Waiting(st) != commands.WaitReady && len(s.stepper.ended) > 0:
 		t.id = s.stepper.ended[len(s.stepper.ended)-1].Turn
 	}
-	if t.id != "" && t.end == nil {
-		t.end = s.stepper.endOf(t.id)
+	if t.id == "" || t.end != nil {
+		return
+	}
+	if t.end = s.stepper.endOf(t.id); t.end == nil && st.Last != nil && st.Last.Turn == t.id {
+		t.end = &turnEnd{Ended: *st.Last, transcript: slices.Clip(st.Transcript), returned: true}
 	}
 }
 
-// Close stops following the turn, which goes on.
+// Close leaves the turn, which goes on: a Next, Wait or Updates that is running, and any
+// later one, returns ErrLeft. It may be called from any goroutine.
 func (t *Turn) Close() {
+	t.unfollow()
+	t.s.live.Lock()
+	defer t.s.live.Unlock()
+	t.closed = true
+	if t.leave != nil {
+		t.leave(ErrLeft)
+	}
+}
+
+// onClose has Close call leave.
+func (t *Turn) onClose(leave context.CancelCauseFunc) {
+	t.s.live.Lock()
+	defer t.s.live.Unlock()
+	if t.leave = leave; t.closed {
+		leave(ErrLeft)
+	}
+}
+
+func (t *Turn) isClosed() bool {
+	t.s.live.Lock()
+	defer t.s.live.Unlock()
+	return t.closed
+}
+
+// unfollow stops tracking the turn.
+func (t *Turn) unfollow() {
 	t.quiet()
 	t.s.view(func(*loop.State) {
 		t.s.turns = slices.DeleteFunc(t.s.turns, func(o *Turn) bool { return o == t })
@@ -144,6 +207,7 @@ func (t *Turn) ID() (id content.TurnID) {
 func (t *Turn) Next(ctx context.Context) (Step, error) {
 	patience, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	cancelled := make(chan struct{})
+	t.onClose(leave)
 	stop := context.AfterFunc(ctx, func() {
 		defer close(cancelled)
 		t.giveUp(ctx, patience, leave)
@@ -160,6 +224,8 @@ func (t *Turn) Next(ctx context.Context) (Step, error) {
 		}
 		step, end, err := t.s.next(patience, ctx, t)
 		switch {
+		case err != nil && t.isClosed():
+			return nil, ErrLeft
 		case err != nil:
 			return nil, err
 		case end != nil && end.Turn == t.ID():
@@ -218,6 +284,16 @@ func (t *Turn) foreign(turn content.TurnID) (foreign bool) {
 	return foreign
 }
 
+// Result returns how the turn ended, or nil if it has not.
+func (t *Turn) Result() *TurnResult {
+	end := t.ended()
+	if end == nil {
+		return nil
+	}
+	r := resultOf(&end.Ended)
+	return &r
+}
+
 func (t *Turn) ended() (end *turnEnd) {
 	t.s.view(func(*loop.State) { end = t.end })
 	return end
@@ -231,7 +307,7 @@ func (t *Turn) Wait(ctx context.Context) (*RunResult, error) {
 }
 
 func (t *Turn) wait(ctx context.Context) (*RunResult, error) {
-	defer t.Close()
+	defer t.unfollow()
 	for {
 		step, err := t.Next(ctx)
 		if err != nil {
@@ -249,52 +325,18 @@ func (t *Turn) wait(ctx context.Context) (*RunResult, error) {
 	}
 }
 
-// Updates carries the turn to its end like Wait, and yields everything that happens in
-// the session meanwhile, beginning with what happened since Submit. An error is the last
-// pair. Leaving the loop cancels the turn.
-func (t *Turn) Updates(ctx context.Context) iter.Seq2[Update, error] {
-	return func(yield func(Update, error) bool) {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		if t.updates == nil { // an earlier Wait or Updates has closed it
-			t.s.follow(t)
-		}
-		box := t.updates
-		result := make(chan error, 1)
-		go func() {
-			_, err := t.wait(ctx)
-			result <- err
-		}()
-		for {
-			select {
-			case <-box.news:
-			case err := <-result:
-				if box.drain(yield) && err != nil {
-					yield(Update{}, err)
-				}
-				return
-			}
-			if !box.drain(yield) {
-				cancel(errConsumerLeft)
-				<-result //nolint:errcheck // it was cancelled
-				return
-			}
-		}
-	}
-}
-
-// cancelReason is the cause of a context whose end cancels a turn, and is recorded as its
+// CancelReason, as the cause of a context whose end cancels a turn, is recorded as the
 // reason.
-type cancelReason string //nolint:errname // it is recorded as it is
+type CancelReason string //nolint:errname // it is recorded as it is
 
-// Error is the reason.
-func (r cancelReason) Error() string { return string(r) }
+// Error returns the reason.
+func (r CancelReason) Error() string { return string(r) }
 
-const errConsumerLeft cancelReason = "consumer_left"
+const errConsumerLeft CancelReason = "consumer_left"
 
 // contextReason is why a turn is cancelled whose context ended.
 func contextReason(ctx context.Context) string {
-	if r, ok := errors.AsType[cancelReason](context.Cause(ctx)); ok {
+	if r, ok := errors.AsType[CancelReason](context.Cause(ctx)); ok {
 		return string(r)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -307,6 +349,7 @@ func contextReason(ctx context.Context) string {
 // turn's. It is called within Applied, as settle is.
 func (s *Session) track(cause string, ev any) func(*Turn) bool {
 	before := s.open
+	s.open = openAfter(s.open, ev)
 	switch ev := ev.(type) {
 	case events.InputQueued:
 		for _, t := range s.turns {
@@ -314,24 +357,32 @@ func (s *Session) track(cause string, ev any) func(*Turn) bool {
 		}
 	case events.InputAccepted:
 		for _, t := range s.turns {
-			if t.id == "" && t.takes(ev, s.open != "") {
+			if t.id == "" && t.takes(ev, before != "") {
 				t.id = ev.Turn
 			}
 		}
-		if s.open == "" {
-			s.open = ev.Turn // TurnStarted follows
-		}
 	case events.TurnStarted:
-		s.open = ev.Turn
 		s.streams = slices.DeleteFunc(s.streams, func(t *Turn) bool { return t.end != nil })
-	case events.TurnFinished:
-		s.open = ""
 	}
 	_, plans := ev.(events.TaskStarted)
 	after := s.open
 	return func(t *Turn) bool {
 		return t.id != "" && (t.id == before || t.id == after) || plans && t.task && t.queued && t.id == ""
 	}
+}
+
+// openAfter returns the turn that is open after an event, or "". A turn begins with the
+// input that it takes in, before its TurnStarted.
+func openAfter(open content.TurnID, ev any) content.TurnID {
+	switch ev := ev.(type) {
+	case events.InputAccepted:
+		return cmp.Or(open, ev.Turn)
+	case events.TurnStarted:
+		return ev.Turn
+	case events.TurnFinished:
+		return ""
+	}
+	return open
 }
 
 // takes reports whether a merge takes the turn's input in. Input that steers joins at

@@ -2,81 +2,107 @@ package talk
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
-
-	"github.com/oklog/ulid/v2"
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
-	"github.com/turnlog/turnlog/commands"
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/session"
 )
 
-// approver decides approvals while a turn is followed. It belongs to the goroutine that
-// waits.
-type approver struct {
-	decided []content.ApprovalID // decisions that were sent
-	asked   *events.Approval     // the question on the screen; nil: none
-	answers <-chan app.Line      // from the terminal, while a question is open
-	gone    bool                 // the terminal is closed
+// approver decides approvals for the turn that a conversation shows.
+type approver struct{ v *conversation }
+
+// question is an approval that the user is asked about.
+type question struct {
+	events.Approval
+
+	seq      uint64 // the question is in the journal up to here
+	asked    bool   // it is on the screen
+	decision chan<- *session.Decision
+	over     <-chan struct{} // it is decided elsewhere, or its turn is cancelled
 }
 
-// decide decides approvals, or asks the user at the terminal about the first one. It
-// reports false if approvals cannot be decided here.
-func (w *wait) decide(ctx context.Context, held []events.Approval) bool {
-	g := &w.gate
-	if g.asked != nil && !slices.ContainsFunc(held, func(a events.Approval) bool { return a.ID == g.asked.ID }) {
-		w.show.note("decided elsewhere")
-		g.asked, g.answers = nil, nil
+// settled returns a channel that is closed when the question is over.
+func (q *question) settled() <-chan struct{} {
+	if q == nil {
+		return nil
 	}
-	for _, a := range held {
-		switch {
-		case slices.Contains(g.decided, a.ID):
-		case w.people.yes && w.tracker.mine(): // --yes is not for the turns of others
-			w.settle(ctx, a, commands.ResolveApproval{Approve: true})
-		case w.people.lines == nil || g.gone:
-			return false
-		case g.asked == nil:
-			g.asked = &a
-			g.answers = w.people.lines()
-			w.prompt()
+	return q.over
+}
+
+// Approve approves with --yes, and otherwise asks the user at the terminal. Without a
+// terminal, it leaves the decision to others.
+func (p approver) Approve(ctx context.Context, a events.Approval) (approve bool, reason string, err error) {
+	x, s := p.v.current, p.v.session
+	switch {
+	case p.v.yes && s.Snapshot().Turn == x.turn.ID(): // --yes is not for the turns of others
+		return true, "", nil
+	case p.v.lines == nil:
+		return false, "", session.ErrUndecided
+	}
+	decision := make(chan *session.Decision, 1)
+	q := &question{Approval: a, seq: s.Head().Seq, decision: decision, over: ctx.Done()}
+	if !x.do(func() { x.question = q }) {
+		return false, "", session.ErrUndecided
+	}
+	select {
+	case d := <-decision:
+		if d == nil {
+			return false, "", session.ErrUndecided
 		}
+		if !d.Always {
+			return d.Approve, d.Reason, nil
+		}
+		if err := s.ResolveApproval(ctx, *d); err != nil && !errors.Is(err, session.ErrInvalidState) {
+			return false, "", err
+		}
+		<-ctx.Done() // it is decided
+	case <-ctx.Done():
 	}
-	return true
+	return false, "", context.Cause(ctx)
 }
 
-// settle sends a decision. Its outcome is in the journal.
-func (w *wait) settle(ctx context.Context, a events.Approval, c commands.ResolveApproval) {
-	c.Approval, c.By = a.ID, w.people.name
-	w.gate.decided = append(w.gate.decided, a.ID)
-	w.send(ctx, ulid.Make().String(), c)
-}
-
-func (w *wait) prompt() {
-	a := w.gate.asked
-	w.show.note(fmt.Sprintf("? %s %s", a.Tool, render.Style{Full: true}.Line(string(a.Input))))
-	w.show.ask(fmt.Sprintf("  %s. Run it? [y, a for always, n, or n and a reason] ", app.Question(*a)))
-}
-
-// answered takes what was app.Line behind the question.
-func (w *wait) answered(ctx context.Context, t app.Line) {
-	g := &w.gate
-	word, reason, _ := strings.Cut(strings.TrimSpace(t.Text), " ")
-	switch word = strings.ToLower(word); {
-	case t.Err != nil: // end of input
-		g.gone = true
-	case word == "y" || word == "yes":
-		w.settle(ctx, *g.asked, commands.ResolveApproval{Approve: true})
-	case word == "a" || word == "always":
-		w.settle(ctx, *g.asked, commands.ResolveApproval{Approve: true, Always: true})
-	case word == "n" || word == "no":
-		w.settle(ctx, *g.asked, commands.ResolveApproval{Reason: strings.TrimSpace(reason)})
-	default:
-		w.prompt()
+// prompt asks the open question, after everything that led to it was shown.
+func (x *exchange) prompt() {
+	q := x.question
+	if q == nil || q.asked || x.shown < q.seq {
 		return
 	}
-	g.asked, g.answers = nil, nil
+	q.asked = true
+	x.answers = x.lines()
+	x.show.note(fmt.Sprintf("? %s %s", q.Tool, render.Style{Full: true}.Line(string(q.Input))))
+	x.show.ask(fmt.Sprintf("  %s. Run it? [y, a for always, n, or n and a reason] ", app.Question(q.Approval)))
+}
+
+// answered handles the line that follows a question.
+func (x *exchange) answered(line app.Line) {
+	q := x.question
+	d := &session.Decision{Call: q.CallID}
+	word, reason, _ := strings.Cut(strings.TrimSpace(line.Text), " ")
+	switch word = strings.ToLower(word); {
+	case line.Err != nil: // end of input
+		x.conversation.lines, d = nil, nil
+	case word == "y" || word == "yes":
+		d.Approve = true
+	case word == "a" || word == "always":
+		d.Approve, d.Always = true, true
+	case word == "n" || word == "no":
+		d.Reason = strings.TrimSpace(reason)
+	default:
+		q.asked = false
+		return
+	}
+	q.decision <- d
+	x.question, x.answers = nil, nil
+}
+
+// withdrawn drops the open question.
+func (x *exchange) withdrawn() {
+	if x.question.asked && !x.cancelled {
+		x.show.note("decided elsewhere")
+	}
+	x.question, x.answers = nil, nil
 }

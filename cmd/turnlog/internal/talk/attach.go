@@ -17,10 +17,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream"
 )
 
 const (
@@ -128,21 +128,21 @@ func isText(head []byte) bool {
 
 // enclose turns files into parts of an input: small files are part of the input, large ones
 // are stored with the deployment and referenced.
-func (a talker) enclose(ctx context.Context, cell *jetstream.Cell, files []attached) ([]content.Part, error) {
-	return a.encloseIn(ctx, cell, files, maxInline)
+func (v *conversation) enclose(ctx context.Context, files []attached) ([]content.Part, error) {
+	return v.encloseIn(ctx, files, maxInline)
 }
 
 // encloseIn is enclose for an input with this much room.
-func (a talker) encloseIn(ctx context.Context, cell *jetstream.Cell, files []attached, room int64) ([]content.Part, error) {
+func (v *conversation) encloseIn(ctx context.Context, files []attached, room int64) ([]content.Part, error) {
 	var parts []content.Part
-	err := a.Interruptible(ctx, func(ctx context.Context) error {
+	err := v.Interruptible(ctx, func(ctx context.Context) error {
 		for _, f := range files {
-			p, err := f.part(ctx, cell.Blobs(), &room)
+			p, err := f.part(ctx, v.client, &room)
 			if err != nil {
 				return fmt.Errorf("attach %s: %w", f.path, cause(err))
 			}
 			if f.size > engine.MaxAttached {
-				a.Hint("%s has more than %d MiB: it is stored, but models only see its name", f.path, engine.MaxAttached>>20)
+				v.Hint("%s has more than %d MiB: it is stored, but models only see its name", f.path, engine.MaxAttached>>20)
 			}
 			parts = append(parts, p)
 		}
@@ -152,18 +152,17 @@ func (a talker) encloseIn(ctx context.Context, cell *jetstream.Cell, files []att
 }
 
 // part reads the file up to the size that it had when it was checked.
-func (f attached) part(ctx context.Context, blobs *jetstream.Blobs, room *int64) (content.Part, error) {
+func (f attached) part(ctx context.Context, c *client.Client, room *int64) (content.Part, error) {
 	file, err := os.Open(f.path)
 	if err != nil {
 		return content.Part{}, err
 	}
 	defer func() { _ = file.Close() }() // only read
 	src, name := io.NewSectionReader(file, 0, f.size), strings.ToValidUTF8(filepath.Base(f.path), "\uFFFD")
-	if f.size <= *room {
-		*room -= f.size
-		data, err := io.ReadAll(src)
-		return content.FilePart(name, f.mime, data), err
+	if f.size > *room {
+		return c.StoreFile(ctx, name, f.mime, src)
 	}
-	id, size, err := blobs.PutFrom(ctx, src)
-	return content.BlobPart(name, f.mime, id, size), err
+	*room -= f.size
+	data, err := io.ReadAll(src)
+	return content.FilePart(name, f.mime, data), err
 }

@@ -44,27 +44,27 @@ come from a terminal, it exits with the code of its last turn.`,
 			return err
 		}
 		return ended(a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) error {
-			return a.chat(ctx, v, in, with)
+			return v.chat(ctx, in, with)
 		}))
 	}
 	return cmd
 }
 
 // chat runs a turn for each line. The files are attached to the first.
-func (a talker) chat(ctx context.Context, v *conversation, in input, files []attached) error {
-	lines := a.Lines()
-	if a.IsIn {
-		v.people.lines = func() <-chan app.Line { return lines }
-		a.Hint("session %s; /quit or Ctrl-D leaves", v.id)
+func (v *conversation) chat(ctx context.Context, in input, files []attached) error {
+	lines := v.Lines()
+	if v.IsIn {
+		v.lines = func() <-chan app.Line { return lines }
+		v.Hint("session %s; /quit or Ctrl-D leaves", v.id)
 	}
 	var last error
 	for {
-		line, err := a.readLine(ctx, lines)
+		line, err := v.readLine(ctx, lines)
 		if err != nil || line == "/quit" {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
-			if e, failed := errors.AsType[*cli.ExitError](last); failed && err == nil && !a.IsIn {
+			if e, failed := errors.AsType[*cli.ExitError](last); failed && err == nil && !v.IsIn {
 				err = &cli.ExitError{Code: e.Code} // it was printed
 			}
 			return err
@@ -73,25 +73,25 @@ func (a talker) chat(ctx context.Context, v *conversation, in input, files []att
 			continue
 		}
 		if !utf8.ValidString(line) {
-			a.Complain(cli.Usage("that line is not valid UTF-8"))
+			v.Complain(cli.Usage("that line is not valid UTF-8"))
 			continue
 		}
 		if path, is := strings.CutPrefix(line, "/file "); is {
-			if files, err = a.addFile(files, strings.TrimSpace(path)); err != nil {
-				a.Complain(err)
+			if files, err = v.addFile(files, strings.TrimSpace(path)); err != nil {
+				v.Complain(err)
 			}
 			continue
 		}
-		if in.files, err = a.enclose(ctx, v.cell, files); err != nil {
+		if in.files, err = v.enclose(ctx, files); err != nil {
 			return err
 		}
 		in.text, files = line, nil
-		last = a.turn(ctx, v, in, "text")
+		last = v.print(ctx, in, "text")
 		if fatal(last) {
 			return last
 		}
 		if last != nil {
-			a.Complain(last)
+			v.Complain(last)
 		}
 	}
 }

@@ -4,169 +4,181 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"time"
 
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/session"
 )
 
-// errLeft is returned when the user left before the turn's end.
-var errLeft = errors.New("left before the turn's end")
-
-// view shows what happens while a turn is followed. It belongs to the goroutine that
-// waits.
-type view interface {
-	entry(rec journal.Record) // every new entry of the session
-	event(ev events.Event)    // every recorded event of the turn, in order
-	live(ev events.Event)     // deltas and progress of any turn, early or late
-	note(text string)         // a hint to the user
-	ask(text string)          // a question; the answer is app.Line behind it
-	strict()                  // answers must match a schema: only one that does is output
-}
-
-// conversation is a session as a command sees it: it sends commands and receives entries
-// and live events. It belongs to one goroutine.
+// conversation is a session as a command sees it: input goes in, and each turn is shown.
 type conversation struct {
-	client   *client.Client
-	cell     *jetstream.Cell
-	id       content.SessionID
-	tracker  tracker
-	entries  <-chan news
-	live     <-chan events.Event
-	signals  <-chan os.Signal
-	patience app.Patience
-	people   people
-	hangUp   context.CancelFunc
+	talker
+
+	client  *client.Client
+	id      content.SessionID
+	session *session.Session // nil: it does not exist yet
+	yes     bool             // approve everything
+	lines   func() <-chan app.Line
+	decide  func(content.CallID) string // says how to decide a call's approval elsewhere
+	current *exchange                   // the turn that is shown
 }
 
-// people says how approvals are decided.
-type people struct {
-	name  string                      // recorded with decisions
-	yes   bool                        // approve everything
-	lines func() <-chan app.Line      // what the user types; nil: no terminal
-	how   func(content.CallID) string // to decide a call's approval elsewhere
+// input is what is submitted, and how.
+type input struct {
+	text    string
+	task    *events.TaskSpec // nil: a text
+	files   []content.Part   // attachments
+	start   flags.Start
+	onBusy  events.OnBusy
+	busy    bool          // onBusy was given: it overrides the agent's
+	rules   flags.Rules   // of this turn, in an existing session
+	timeout time.Duration // 0: none
 }
 
-// news is an entry of the journal, or why there are no more.
-type news struct {
-	rec journal.Record
-	err error
-}
-
-// converse attaches to a session, which may not exist yet, and reads its journal.
-func (a talker) converse(ctx context.Context, cell *jetstream.Cell, c *client.Client, id content.SessionID) (*conversation, error) {
-	v, err := a.attach(ctx, cell, c, id)
-	if err != nil {
-		return nil, err
-	}
-	last, err := cell.Journal().Last(ctx, id)
-	if errors.Is(err, journal.ErrNotFound) {
-		return v, nil
-	}
-	if err == nil {
-		err = v.catchUp(ctx, last.Seq, silent{})
-	}
-	if err != nil {
-		v.close()
-		return nil, fmt.Errorf("session %s: %w", id, err)
-	}
-	return v, nil
-}
-
-// attach attaches to a session without reading its journal. It subscribes to live events
-// before anything is sent, so that no refusal is missed.
-func (a talker) attach(ctx context.Context, cell *jetstream.Cell, c *client.Client, id content.SessionID) (*conversation, error) {
-	following, hangUp := context.WithCancel(context.WithoutCancel(ctx))
-	v := &conversation{client: c, cell: cell, id: id, signals: a.Signals, patience: a.Patience, hangUp: hangUp}
-	v.people = people{name: a.Person(), how: func(call content.CallID) string {
+// converse opens a conversation with a session, which may not exist yet. It returns the
+// session's state, or nil.
+func (a talker) converse(ctx context.Context, to *app.Remote, d *cli.Cell, id content.SessionID) (*conversation, *loop.State, error) {
+	v := &conversation{talker: a, id: id, decide: func(call content.CallID) string {
 		return fmt.Sprintf("decide with \"turnlog approve %s %s\" or \"turnlog deny %s %s\"", id, call, id, call)
 	}}
-	live, err := hear(following, cell, id)
+	var err error
+	v.client, err = client.Open(d.Conn, d.Namespace(),
+		client.WithLogger(to.Logger()), client.WithName(a.Person()), client.WithApprover(approver{v}))
 	if err != nil {
-		hangUp()
-		return nil, err
+		return nil, nil, err
 	}
-	v.live, v.entries = live, follow(following, cell, id)
-	return v, nil
-}
-
-// hear subscribes to a session's live events.
-func hear(ctx context.Context, cell *jetstream.Cell, id content.SessionID) (<-chan events.Event, error) {
-	live, err := cell.Live().Subscribe(ctx, id)
-	if err != nil {
-		return nil, err
+	state, _, err := v.client.Read(ctx, id)
+	switch {
+	case errors.Is(err, session.ErrNotFound):
+		return v, nil, nil
+	case err != nil:
+		return nil, nil, err
+	case state.Deleted != nil:
+		return nil, nil, &session.DeletedError{Session: id, Deletion: *state.Deleted}
 	}
-	out := make(chan events.Event)
-	go func() { // ends with ctx
-		for _, ev := range live {
-			select {
-			case out <- ev:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return out, nil
-}
-
-// follow reads a session's journal from its start, and follows it.
-func follow(ctx context.Context, cell *jetstream.Cell, id content.SessionID) <-chan news {
-	out := make(chan news)
-	go func() { // ends with ctx
-		for rec, err := range cell.Journal().Follow(ctx, id, 0) {
-			if err == nil {
-				err = rec.Err
-			}
-			select {
-			case out <- news{rec, err}:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return out
-}
-
-// silent shows nothing.
-type silent struct{}
-
-func (silent) entry(journal.Record) {}
-func (silent) event(events.Event)   {}
-func (silent) live(events.Event)    {}
-func (silent) note(string)          {}
-func (silent) ask(string)           {}
-func (silent) strict()              {}
-
-// catchUp reads the journal up to a sequence number.
-func (v *conversation) catchUp(ctx context.Context, seq uint64, show view) error {
-	for v.tracker.head.Seq < seq {
-		select {
-		case n := <-v.entries:
-			if n.err != nil {
-				return n.err
-			}
-			v.take(n.rec, show)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
-
-// take tracks and shows an entry.
-func (v *conversation) take(rec journal.Record, show view) {
-	v.tracker.take(rec, func(ev events.Event) {
-		if v.tracker.config.Output != nil {
-			show.strict()
-		}
-		show.event(ev)
-	})
-	show.entry(rec)
+	v.session, err = v.client.Attach(ctx, id)
+	return v, state, err
 }
 
 // close stops following the session.
-func (v *conversation) close() { v.hangUp() }
+func (v *conversation) close() {
+	if v.session != nil {
+		_ = v.session.Close(context.Background()) // nothing is lost with it
+	}
+}
+
+// say submits input and follows its turn to the end. The first interrupt and the timeout
+// cancel the turn; the second interrupt leaves it.
+func (v *conversation) say(ctx context.Context, in input, show view) (*outcome, error) {
+	return v.follow(ctx, show, &exchange{
+		timeout: in.timeout, task: in.task != nil,
+		begin: func(ctx context.Context) (*session.Turn, error) {
+			turn, err := v.submit(ctx, in)
+			return turn, v.refused(err, in)
+		},
+	})
+}
+
+// submit submits the input and returns once a driver has recorded it.
+func (v *conversation) submit(ctx context.Context, in input) (*session.Turn, error) {
+	fresh := v.session == nil
+	if fresh {
+		turn, err := v.start(ctx, in)
+		if e, ok := errors.AsType[*session.InvalidStateError](err); !ok || e.Reason != loop.ReasonSessionExists {
+			if in.task == nil || err != nil {
+				return turn, err
+			}
+		} else { // another client has just started it
+			fresh = false
+			if v.session, err = v.client.Attach(ctx, v.id); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var options *events.TurnOptions
+	config := v.session.Config()
+	if !fresh {
+		if err := v.allow(ctx, in.rules.Allowed(config)); err != nil {
+			return nil, err
+		}
+		options = in.rules.Options(config)
+	}
+	if in.task != nil {
+		return v.session.SubmitTask(ctx, in.goal(options))
+	}
+	return v.session.Submit(ctx, session.Input{Items: []content.Item{in.item()}, OnBusy: in.busyPolicy(config), Options: options})
+}
+
+// start starts the session with the input. A task needs a session that has started.
+func (v *conversation) start(ctx context.Context, in input) (*session.Turn, error) {
+	o := client.Options{ID: v.id, Config: in.start.Config, SystemPrompt: in.start.System, Transcript: in.start.Instructions}
+	if in.task == nil {
+		o.Input = []content.Item{in.item()}
+	}
+	s, err := v.client.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	v.session = s
+	return s.Turn(content.TurnIDFor(1)), nil
+}
+
+// allow records a decision for the rest of the session.
+func (v *conversation) allow(ctx context.Context, tools []string) error {
+	if len(tools) == 0 {
+		return nil
+	}
+	err := v.session.Grant(ctx, tools...)
+	if e, refused := errors.AsType[*session.InvalidStateError](err); refused {
+		return app.Failed(cli.CodeFailed, "session %s: --allow: %s", v.id, e.Detail)
+	}
+	return forbidden(err)
+}
+
+func (in input) item() content.Item {
+	item := content.UserText(in.text)
+	item.Parts = append(item.Parts, in.files...)
+	return item
+}
+
+func (in input) goal(options *events.TurnOptions) session.Task {
+	t := session.Task{Goal: in.task.Goal, MaxRetries: in.task.MaxRetries, Files: in.files, Options: options}
+	if len(in.task.Verifier) > 0 {
+		t.Verifier = extension.Command(in.task.Verifier...)
+	}
+	return t
+}
+
+// busyPolicy is what becomes of the input while a turn is open. The session's agent may say.
+func (in input) busyPolicy(c events.Config) events.OnBusy {
+	if d, err := agentfile.Recorded(c); err == nil && d != nil && d.OnBusy != "" && !in.busy {
+		return flags.BusyPolicy(d.OnBusy)
+	}
+	return in.onBusy
+}
+
+// refused explains why the input was not taken.
+func (v *conversation) refused(err error, in input) error {
+	e, refused := errors.AsType[*session.InvalidStateError](err)
+	switch {
+	case errors.Is(err, session.ErrNoAnswer):
+		return fmt.Errorf("session %s: %w within %v: start a driver-node; the input waits in the inbox", v.id, session.ErrNoAnswer, v.Patience.Answer)
+	case !refused:
+		return err
+	case e.Reason == loop.ReasonBusy && in.task != nil:
+		return app.Failed(cli.CodeFailed, "session %s is busy with another turn or task: try again later", v.id)
+	case e.Reason == loop.ReasonBusy:
+		return app.Failed(cli.CodeFailed, "session %s is busy with another turn: try again later, or use --on-busy queue", v.id)
+	case e.Reason == loop.ReasonClosed:
+		return app.Failed(cli.CodeFailed, "session %s is closed: start another one", v.id)
+	}
+	return app.Failed(cli.CodeFailed, "session %s: %w", v.id, err)
+}

@@ -1,15 +1,31 @@
 package talk
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/session"
 )
+
+// outcome is the end of a turn, or its state while approvals are pending.
+type outcome struct {
+	*conversation
+
+	turn  session.TurnResult
+	ended bool
+	goal  bool                // the input is a goal
+	task  *session.TaskResult // nil: not over, or no task
+	held  []events.Approval   // pending
+	err   error               // of the turn
+}
 
 // turnReport is what run -o json prints.
 type turnReport struct {
@@ -25,6 +41,16 @@ type turnReport struct {
 	Journal      app.Head             `json:"journal"`
 }
 
+// callReport is a tool call in a turn's report.
+type callReport struct {
+	ID         content.CallID `json:"id"`
+	Name       string         `json:"name"`
+	Status     string         `json:"status"` // ok, error, denied, cancelled or unknown
+	Route      string         `json:"route"`  // foreground, background or detach
+	Attempts   int            `json:"attempts"`
+	DurationMS int64          `json:"duration_ms"`
+}
+
 // limitReport is a limit that ended a turn.
 type limitReport struct {
 	Kind  events.LimitKind `json:"kind"`
@@ -35,81 +61,151 @@ type limitReport struct {
 // needsApproval is reported instead of a finish reason for a turn that waits for approval.
 const needsApproval content.FinishReason = "needs_approval"
 
-func (o *turnOutcome) report(session content.SessionID) turnReport {
+// report reads the turn's calls from the journal.
+func (o *outcome) report(ctx context.Context) (any, error) {
+	r, err := o.turnReport(ctx)
+	if !o.goal {
+		return r, err
+	}
+	t := taskReport{
+		Status: string(needsApproval), Text: r.Text, Session: r.Session, FilesChanged: []string{}, Approvals: r.Approvals, Usage: r.Usage,
+	}
+	if res := o.task; res != nil {
+		t.Status, t.Verified, t.VerifyStatus, t.Cancelled = res.Status, res.Verified, res.VerifyStatus, res.Cancelled
+		t.Attempts, t.Summary, t.FilesChanged = res.Attempts, res.Summary, append(t.FilesChanged, res.FilesChanged...)
+	}
+	return t, err
+}
+
+func (o *outcome) turnReport(ctx context.Context) (turnReport, error) {
+	t := o.turn
 	r := turnReport{
-		Session: session, Turn: o.Turn, FinishReason: o.FinishReason, Text: o.text,
-		Usage:  app.UsageOf(o.Usage),
-		Rounds: o.Rounds, ToolCalls: append([]callReport{}, o.calls...),
-		Approvals: []app.Approval{}, Journal: app.HeadOf(o.head),
+		Session: o.id, Turn: t.TurnID, FinishReason: t.FinishReason, Usage: app.UsageOf(t.Usage), Rounds: t.Rounds,
+		ToolCalls: []callReport{}, Approvals: []app.Approval{}, Journal: app.HeadOf(o.session.Head()),
 	}
 	for _, a := range o.held {
 		r.Approvals = append(r.Approvals, app.ApprovalOf(a))
 		r.FinishReason = needsApproval
 	}
-	if l := o.limit; l != nil && o.FinishReason == content.Limit {
+	if l := t.Limit; l != nil && t.FinishReason == content.Limit {
 		r.Limit = &limitReport{Kind: l.Kind, Limit: l.Limit, Used: l.Used}
 	}
-	return r
+	var last journal.Head
+	for u, err := range o.session.History(ctx, t.TurnID) {
+		if err != nil {
+			return r, fmt.Errorf("read the turn: %w", err)
+		}
+		if u.Own {
+			r.add(u.Event)
+			last = u.Record.Head
+		}
+	}
+	if o.ended {
+		r.Journal = app.HeadOf(last)
+	}
+	return r, nil
 }
 
-// verdict returns nil for a turn that completed, else an error with the exit code. decide
-// says how to decide a call's approval.
-func (o *turnOutcome) verdict(decide func(content.CallID) string) error {
+// add adds an event of the turn. It comes as any, since a switch over events.Event must have
+// all kinds.
+func (r *turnReport) add(ev any) {
+	switch ev := ev.(type) {
+	case events.ReplyRecorded:
+		if n := len(ev.Items); n > 0 {
+			r.Text = ev.Items[n-1].Text()
+		}
+		if ev.Invalid != "" {
+			r.Text = "" // it was rejected
+		}
+	case events.ToolCallRequested:
+		r.ToolCalls = append(r.ToolCalls, callReport{
+			ID: ev.Call.ID, Name: ev.Call.Name, Status: content.StatusUnknown.Public(), Route: app.RouteName(ev.Routing.Route),
+		})
+	case events.ToolDispatched:
+		if c := r.call(ev.Call); c != nil {
+			c.Attempts, c.Route = ev.Attempt, app.RouteName(ev.Route)
+		}
+	case events.ToolDetached:
+		if c := r.call(ev.Call); c != nil && c.Route == app.RouteName(content.Foreground) {
+			c.Route = string(content.Background)
+		}
+	case events.ToolResultReceived:
+		if c := r.call(ev.Result.CallID); c != nil && !ev.Late {
+			c.Status, c.DurationMS = ev.Result.Status.Public(), ev.Duration.Milliseconds()
+		}
+	}
+}
+
+func (r *turnReport) call(id content.CallID) *callReport {
+	i := slices.IndexFunc(r.ToolCalls, func(c callReport) bool { return c.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &r.ToolCalls[i]
+}
+
+// verdict returns nil for a turn that completed and a task that is done, else an error with
+// the exit code.
+func (o *outcome) verdict() error {
+	e, exhausted := errors.AsType[*session.VerifyExhaustedError](o.err)
 	switch {
-	case len(o.held) > 0:
+	case o.task == nil || o.task.Status == session.TaskCancelled:
+		return o.turnVerdict()
+	case o.task.Status == session.TaskDone:
+		return nil
+	case exhausted:
+		return app.Failed(cli.CodeFailed, "verification failed after %d attempts: %s", o.task.Attempts, lastLine(e.Output))
+	}
+	err := o.turnVerdict()
+	if err == nil {
+		err = fmt.Errorf("the task is %s", o.task.Status)
+	}
+	return &cli.ExitError{Code: cli.CodeFailed, Err: err}
+}
+
+func (o *outcome) turnVerdict() error {
+	if len(o.held) > 0 {
 		a := o.held[0]
 		more := ""
 		if n := len(o.held) - 1; n > 0 {
 			more = fmt.Sprintf(" (and %d more)", n)
 		}
-		return app.Failed(cli.CodeApproval, "%s (call %s) needs approval%s: %s: %s", a.Tool, a.CallID, more, app.Question(a), decide(a.CallID))
-	case o.limit != nil && o.FinishReason == content.Limit:
-		return app.Failed(cli.CodeLimit, "%s", o.limit.Text())
-	case o.failure != nil && o.failure.Class != "":
-		return app.Failed(cli.CodeFailed, "the model call failed (%s): %s", o.failure.Class, o.failure.Message)
-	case o.failure != nil && o.failure.Code == "invalid_output":
-		return app.Failed(cli.CodeFailed, "the answer does not fit the agent's schema: %s", o.failure.Message)
-	case o.failure != nil:
-		return app.Failed(cli.CodeFailed, "%s", o.failure.Message)
+		return app.Failed(cli.CodeApproval, "%s (call %s) needs approval%s: %s: %s", a.Tool, a.CallID, more, app.Question(a), o.decide(a.CallID))
 	}
-	return o.plainVerdict()
-}
-
-func (o *turnOutcome) plainVerdict() error {
-	switch o.FinishReason {
+	switch o.turn.FinishReason {
 	case content.Completed:
 		return nil
 	case content.Limit:
-		return app.Failed(cli.CodeLimit, "a limit ended the turn")
+		return &cli.ExitError{Code: cli.CodeLimit, Err: o.err}
 	case content.MaxTokens:
 		return app.Failed(cli.CodeLimit, "the reply was cut off at the model's token limit")
 	case content.Cancelled:
-		return app.Failed(cli.CodeCancelled, "cancelled: %s", cancelReason(o.Metadata))
+		return app.Failed(cli.CodeCancelled, "cancelled: %s", cancelReason(o.turn.Metadata))
 	case content.Blocked:
 		return app.Failed(cli.CodeFailed, "the model's provider blocked the reply")
-	case content.Terminated:
-		return app.Failed(cli.CodeFailed, "stopped by hook %s: %s",
-			o.Metadata.Text(content.MetaHook), o.Metadata.Text(content.MetaHookReason))
-	case content.Errored, content.Other, content.ToolCalls, content.Compaction:
+	case content.Errored, content.Terminated, content.Other, content.ToolCalls, content.Compaction:
 	}
-	return app.Failed(cli.CodeFailed, "the turn ended with %s", o.FinishReason)
+	if o.err != nil {
+		return &cli.ExitError{Code: cli.CodeFailed, Err: o.err}
+	}
+	return app.Failed(cli.CodeFailed, "the turn ended with %s", o.turn.FinishReason)
 }
 
 // cancelReason describes a recorded reason.
 func cancelReason(m content.Metadata) string {
-	switch why := m.Text(content.MetaInterruptReason); why {
+	switch reason := m.Text(content.MetaInterruptReason); reason {
 	case "deadline":
 		return "its time was over"
 	case "user_cancelled", "":
 		return "interrupted"
 	default:
-		return render.Safe(why)
+		return render.Safe(reason)
 	}
 }
 
 // ended gives the errors of an abandoned turn their exit code.
 func ended(err error) error {
-	if app.IsInterrupt(err) || errors.Is(err, errLeft) {
+	if app.IsInterrupt(err) || errors.Is(err, session.ErrLeft) {
 		return &cli.ExitError{Code: cli.CodeCancelled, Err: err}
 	}
 	return err

@@ -1,12 +1,13 @@
 // Package talk holds the commands that follow a turn: run, chat, task, send and
 // wait.
 //
-// The one idea: what is printed of a turn comes from the session's journal; live
-// deltas only make it come sooner. So a command shows the same whether it started
-// the turn or joined it.
+// The one idea: a command is a user of package session like any other. What it prints
+// of a turn comes from the journal, and live deltas only make it appear sooner, so a
+// command shows the same whether it started the turn or joined it.
 package talk
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -16,17 +17,14 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/deploy"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
-	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
-	"github.com/turnlog/turnlog/policy/agentfile"
-	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/loop"
 )
 
 // talker is the process as the commands of this package see it.
@@ -110,79 +108,75 @@ func (a talker) runTurn(cmd *cobra.Command, f talkFlags, files fileFlag, output 
 	}
 	return a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) (err error) {
 		in.text = text
-		if in.files, err = a.enclose(ctx, v.cell, with); err != nil {
+		if in.files, err = v.enclose(ctx, with); err != nil {
 			return err
 		}
-		return a.turn(ctx, v, in, output)
+		return v.print(ctx, in, output)
 	})
 }
 
-// turn submits input and prints the turn.
-func (a talker) turn(ctx context.Context, v *conversation, in input, output string) error {
-	return a.report(output, func(show view) (*turnOutcome, error) { return v.say(ctx, in, show) }, v.turnEnd)
+// print submits input and prints its turn.
+func (v *conversation) print(ctx context.Context, in input, output string) error {
+	return v.report(ctx, output, func(show view) (*outcome, error) { return v.say(ctx, in, show) })
 }
 
-// turnEnd returns what run prints for the end of a turn, and the command's error.
-func (v *conversation) turnEnd(o *turnOutcome) (result any, verdict error) {
-	return o.report(v.id), o.verdict(v.people.how)
-}
-
-// report shows a turn while wait follows it, prints its result, and returns its verdict.
-func (a talker) report(
-	output string, wait func(view) (*turnOutcome, error), end func(*turnOutcome) (result any, verdict error),
-) error {
+// report shows a turn while it is followed, prints its result, and returns its verdict.
+func (v *conversation) report(ctx context.Context, output string, follow func(view) (*outcome, error)) error {
 	var show view
-	lines := &jsonlView{jsonView: jsonView{a.Terminal}}
+	lines := &jsonlView{jsonView: jsonView{v.Terminal}}
 	switch output {
 	case "json":
 		show = lines.jsonView
 	case "jsonl":
 		show = lines
 	default:
-		show = newTextView(a.Terminal)
+		show = newTextView(v.Terminal)
 	}
-	out, err := wait(show)
+	out, err := follow(show)
 	if err != nil {
 		return err
 	}
-	result, verdict := end(out)
-	switch output {
-	case "json":
-		err = app.WriteJSON(a.Out, result)
-	case "jsonl":
-		err = app.WriteJSON(a.Out, struct {
-			Result any `json:"result"`
-		}{result})
-	}
-	if err == nil {
-		err = lines.failed
+	if output != "text" {
+		var result any
+		if result, err = out.report(ctx); err != nil {
+			return err
+		}
+		if output == "jsonl" {
+			result = struct {
+				Result any `json:"result"`
+			}{result}
+		}
+		if err = app.WriteJSON(v.Out, result); err == nil {
+			err = lines.failed
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("print the result: %w", err)
 	}
-	return verdict
+	return out.verdict()
 }
 
-// talk is a conversation that is about to start.
-type talk struct {
+// opening is a conversation that is about to start.
+type opening struct {
 	talker
-	name  string                 // of the command
+
 	given func(flag string) bool // whether a flag was given
-	id    content.SessionID      // "": a new session
-	in    input                  // without its text
-	yes   bool                   // approve everything
-	local bool                   // the session ends with this process
-	log   *zap.Logger
+	id    content.SessionID
+	in    input // without its text
+	flags talkFlags
+	local bool // the session ends with this process
 }
 
 // talk opens the conversation that the flags describe, in this process or with a
 // deployment, and passes it to do.
 func (a talker) talk(cmd *cobra.Command, f talkFlags, do func(context.Context, *conversation, input) error) error {
-	t := talk{talker: a, name: cmd.Name(), given: cmd.Flags().Changed, yes: f.yes, log: f.remote.Logger()}
-	t.local = !f.remote.Named()
+	t := opening{talker: a, given: cmd.Flags().Changed, flags: f, local: !f.remote.Named()}
 	var err error
 	if t.id, err = f.session.SessionID(); err != nil {
 		return err
+	}
+	if t.id == "" {
+		t.id = content.SessionID(ulid.Make().String())
 	}
 	if t.in, err = f.input(a, t.local); err != nil {
 		return err
@@ -193,10 +187,10 @@ func (a talker) talk(cmd *cobra.Command, f talkFlags, do func(context.Context, *
 		return d.Advise(t.join(ctx, d, func(v *conversation) error { return do(ctx, v, t.in) }))
 	}
 	if !t.local {
-		t.unseen()
-		return t.remotely(cmd.Context(), f.remote, with)
+		t.hintUnseen()
+		return t.remotely(cmd.Context(), with)
 	}
-	log := t.log
+	log := f.remote.Logger()
 	if !t.given("log-level") { // the log of this process's own parts would clutter the replies
 		log = log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))
 	}
@@ -219,21 +213,21 @@ func (f *talkFlags) input(a talker, local bool) (input, error) {
 	return in, err
 }
 
-// unseen hints at files that an agent reads only in this process.
-func (t *talk) unseen() {
+// hintUnseen hints at files that an agent reads only in this process.
+func (t *opening) hintUnseen() {
 	if d := t.in.start.Agent; d != nil && len(d.Sources("")) > 0 {
 		t.Hint("agent %s does not see AGENTS.md and specifications: only workers have them", d.Name)
 	}
 }
 
 // remotely connects to a deployment.
-func (t *talk) remotely(ctx context.Context, to *app.Remote, do func(context.Context, *cli.Cell) error) error {
+func (t *opening) remotely(ctx context.Context, do func(context.Context, *cli.Cell) error) error {
 	for _, name := range append(toolset.FlagNames(), "agents-md") {
 		if t.given(name) {
 			return cli.Usage("--%s is for the worker of this process, but with a server the tools are those of its workers", name)
 		}
 	}
-	d, err := to.Connect(ctx)
+	d, err := t.flags.remote.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -244,58 +238,66 @@ func (t *talk) remotely(ctx context.Context, to *app.Remote, do func(context.Con
 }
 
 // join attaches to the session and checks that the flags match it.
-func (t *talk) join(ctx context.Context, d *cli.Cell, do func(*conversation) error) error {
-	if t.id == "" {
-		t.id = content.SessionID(ulid.Make().String())
-	}
-	c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(t.log), client.WithName("turnlog-"+t.name))
-	if err != nil {
-		return err
-	}
-	v, err := t.converse(ctx, d.Cell, c, t.id)
+func (t *opening) join(ctx context.Context, d *cli.Cell, do func(*conversation) error) error {
+	v, state, err := t.converse(ctx, t.flags.remote, d, t.id)
 	if err != nil {
 		return err
 	}
 	defer v.close()
-	t.ask(v)
-	switch flag := v.tracker.differs(t.in.start, t.given); {
-	case v.tracker.deleted != nil:
-		return &session.DeletedError{Session: t.id, Deletion: *v.tracker.deleted}
-	case v.tracker.closed:
-		return fmt.Errorf("session %s is closed: start another one", t.id)
-	case v.tracker.opened && flag != "":
-		return cli.Usage("--%s is for a new session, but %s exists and keeps its own", flag, t.id)
+	v.yes = t.flags.yes
+	if t.IsIn {
+		v.lines = sync.OnceValue(t.Lines)
 	}
-	if d := t.in.start.Agent; d != nil && !v.tracker.opened {
-		t.unoffered(ctx, d, v.cell)
+	if t.local {
+		v.decide = func(content.CallID) string {
+			return "decide it at a terminal, or give --yes, or --allow with its name; this session is gone now"
+		}
+	}
+	if state == nil {
+		t.hintMissing(ctx, v)
+		return do(v)
+	}
+	if state.Closed {
+		return fmt.Errorf("session %s is closed: start another one", t.id)
+	}
+	if flag := t.contradicts(state); flag != "" {
+		return cli.Usage("--%s is for a new session, but %s exists and keeps its own", flag, t.id)
 	}
 	return do(v)
 }
 
-// unoffered hints at tools that the agent's file names but no worker offers yet.
-func (t *talk) unoffered(ctx context.Context, d *agentfile.Definition, cell *jetstream.Cell) {
-	offers, err := cell.Catalog().List(ctx)
+// contradicts returns a flag that does not match how the session started, or "".
+func (t *opening) contradicts(s *loop.State) string {
+	want, agent := t.in.start.Config, s.Config.Agent
+	var system string
+	if len(s.Transcript) > 0 && s.Transcript[0].Kind == content.System {
+		system = s.Transcript[0].Text()
+	}
+	switch {
+	case t.given("model") && (want.Model != s.Config.Model || !bytes.Equal(want.ModelData, s.Config.ModelData)):
+		return "model"
+	case t.given("system") && t.in.start.System != system:
+		return "system"
+	case t.given("agent") && (agent == nil || want.Agent.Name != agent.Name ||
+		want.Agent.Version != "" && want.Agent.Version != agent.Version): // without a version, any matches
+		return "agent"
+	}
+	return ""
+}
+
+// hintMissing hints at tools that the agent's file names but no worker offers yet.
+func (t *opening) hintMissing(ctx context.Context, v *conversation) {
+	d := t.in.start.Agent
+	if d == nil {
+		return
+	}
+	specs, err := v.client.Tools(ctx)
 	if err != nil {
 		return // without the permission there is no hint
 	}
 	var names []string
-	for _, o := range offers {
-		for _, spec := range o.Tools {
-			names = append(names, spec.Name)
-		}
+	for _, s := range specs {
+		names = append(names, s.Name)
 	}
 	flags.HintMissing(t.App, d, names)
-}
-
-// ask sets how approvals are decided.
-func (t *talk) ask(v *conversation) {
-	v.people.yes = t.yes
-	if t.IsIn {
-		v.people.lines = sync.OnceValue(t.Lines)
-	}
-	if t.local {
-		v.people.how = func(content.CallID) string {
-			return "decide it at a terminal, or give --yes, or --allow with its name; this session is gone now"
-		}
-	}
 }

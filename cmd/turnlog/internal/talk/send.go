@@ -14,7 +14,6 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/schedule"
@@ -89,9 +88,9 @@ type sendFlags struct {
 }
 
 func (a talker) send(cmd *cobra.Command, f sendFlags, name string, words []string) error {
-	id, err := content.ParseSessionID(name)
+	id, err := cli.ParseSession(name)
 	if err != nil {
-		return cli.Usage("%w", err)
+		return err
 	}
 	switch {
 	case f.timeout < 0:
@@ -122,88 +121,87 @@ func (a talker) send(cmd *cobra.Command, f sendFlags, name string, words []strin
 		return err
 	}
 	defer d.Close()
-	c, err := f.remote.Client(d, "turnlog-send")
-	if err != nil {
+	v, _, err := a.converse(cmd.Context(), f.remote, d, id)
+	switch {
+	case err != nil:
 		return err
-	}
-	last, err := d.Journal().Last(cmd.Context(), id)
-	if err != nil {
-		return app.NoSession(id, err)
-	}
-	if d, ok := events.DeletionOf(last.Entry); ok {
-		return &session.DeletedError{Session: id, Deletion: d}
-	}
-	v, err := a.converse(cmd.Context(), d.Cell, c, id)
-	if err != nil {
-		return err
+	case v.session == nil:
+		return app.NoSession(id, session.ErrNotFound)
 	}
 	defer v.close()
-	v.people.yes = f.yes
+	v.yes = f.yes
 	room := int64(maxInline)
 	if !later.IsZero() {
 		room = 0 // schedules must be small
 	}
-	if in.files, err = a.encloseIn(cmd.Context(), d.Cell, with, room); err != nil {
+	if in.files, err = v.encloseIn(cmd.Context(), with, room); err != nil {
 		return err
 	}
-	ask := ulid.Make().String()
-	if !later.IsZero() {
-		return d.Advise(a.later(cmd.Context(), c, id, in.fit(v.tracker.config).delivery(&v.tracker, ask, v.people.name), later, f.output.String()))
+	if f.wait {
+		return d.Advise(v.print(cmd.Context(), in, f.output.String()))
 	}
-	if !f.wait {
-		return d.Advise(a.leave(cmd.Context(), c, id, in.fit(v.tracker.config).delivery(&v.tracker, ask, v.people.name), f.output.String()))
-	}
-	return d.Advise(a.turn(cmd.Context(), v, in, f.output.String()))
+	return d.Advise(a.Interruptible(cmd.Context(), func(ctx context.Context) error {
+		if later.IsZero() {
+			return v.leave(ctx, in, f.output.String())
+		}
+		return v.later(ctx, in, later, f.output.String())
+	}))
 }
 
-// leave sends the commands and prints the ID of the last one.
-func (a talker) leave(ctx context.Context, c *client.Client, id content.SessionID, all delivery, output string) error {
-	name := all[len(all)-1].id
-	if err := a.Interruptible(ctx, func(ctx context.Context) error { return all.send(ctx, c, id) }); err != nil {
+// command returns the command that submits the input.
+func (v *conversation) command(in input) commands.SubmitInput {
+	config := v.session.Config()
+	return commands.SubmitInput{Items: []content.Item{in.item()}, OnBusy: in.busyPolicy(config), Options: in.rules.Options(config)}
+}
+
+// leave sends the input, does not wait for an answer, and prints the ID of the command.
+func (v *conversation) leave(ctx context.Context, in input, output string) error {
+	if tools := in.rules.Allowed(v.session.Config()); len(tools) > 0 {
+		grant := commands.AllowTools{Tools: tools, By: v.Person()}
+		if err := v.client.Send(ctx, v.id, ulid.Make().String(), grant); err != nil {
+			return forbidden(err)
+		}
+	}
+	id := ulid.Make().String()
+	if err := v.client.Send(ctx, v.id, id, v.command(in)); err != nil {
 		return err
 	}
 	if output == "json" {
-		return app.WriteJSON(a.Out, sent{Session: id, Command: name})
+		return app.WriteJSON(v.Out, sent{Session: v.id, Command: id})
 	}
-	_, err := fmt.Fprintln(a.Out, name)
+	_, err := fmt.Fprintln(v.Out, id)
 	return err
 }
 
-// later schedules the commands and prints the name of the schedule.
-func (a talker) later(ctx context.Context, c *client.Client, id content.SessionID, all delivery, at time.Time, output string) error {
+// later schedules the input and prints the name of the schedule.
+func (v *conversation) later(ctx context.Context, in input, at time.Time, output string) error {
+	if len(in.rules.Allowed(v.session.Config())) > 0 {
+		return cli.Usage("--allow is a decision and cannot be scheduled: omit it, or run \"turnlog send --allow\" now")
+	}
 	p := schedule.Schedule{
-		Name: "send-" + all[len(all)-1].id, Timing: schedule.Timing{At: at}, Session: id,
-		Overlap: schedule.Allow, By: a.Person(), Created: time.Now(),
+		Name: "send-" + ulid.Make().String(), Timing: schedule.Timing{At: at}, Session: v.id,
+		Overlap: schedule.Allow, By: v.Person(), Created: time.Now(), Commands: []commands.Command{v.command(in)},
 	}
-	for _, e := range all {
-		if _, is := e.cmd.(commands.AllowTools); is {
-			return cli.Usage("--allow is a decision and cannot be scheduled: omit it, or run \"turnlog send --allow\" now")
-		}
-		p.Commands = append(p.Commands, e.cmd)
-	}
-	err := a.Interruptible(ctx, func(ctx context.Context) error { return c.Schedule(ctx, p, false) })
+	err := v.client.Schedule(ctx, p, false)
 	switch {
 	case errors.Is(err, schedule.ErrBadSchedule):
 		return cli.Usage("%w", err)
 	case err != nil:
 		return err
 	case output == "json":
-		return app.WriteJSON(a.Out, struct {
+		return app.WriteJSON(v.Out, struct {
 			Session  content.SessionID `json:"session"`
 			Schedule string            `json:"schedule"`
 			At       time.Time         `json:"at"`
-		}{id, p.Name, at.UTC()})
+		}{v.id, p.Name, at.UTC()})
 	}
-	_, err = fmt.Fprintln(a.Out, p.Name)
+	_, err = fmt.Fprintln(v.Out, p.Name)
 	return err
 }
 
-// forbidden explains why the server denied a command.
-func forbidden(cmd commands.Command, err error) error {
-	if !errors.Is(err, client.ErrForbidden) {
-		return err
-	}
-	if _, ok := cmd.(commands.AllowTools); ok {
+// forbidden explains why the server denied --allow.
+func forbidden(err error) error {
+	if errors.Is(err, client.ErrForbidden) {
 		return fmt.Errorf("--allow in an existing session is a decision, for which this user lacks the permission: nothing was sent: %w", err)
 	}
 	return err

@@ -2,7 +2,6 @@ package talk
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -14,8 +13,6 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -93,67 +90,35 @@ func (a talker) runTask(
 		return err
 	}
 	return a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) (err error) {
-		if !v.tracker.opened {
+		if v.session == nil {
 			goal.Inherit(&spec, in.start.Agent)
 		}
 		if len(spec.Verifier) > 0 {
-			if err := gatesRun(ctx, v.cell); err != nil {
+			if err := v.checkVerifiers(ctx); err != nil {
 				return err
 			}
 		}
 		in.task = &spec
-		if in.files, err = a.enclose(ctx, v.cell, with); err != nil {
+		if in.files, err = v.enclose(ctx, with); err != nil {
 			return err
 		}
-		return a.report(output, func(show view) (*turnOutcome, error) { return v.say(ctx, in, show) }, v.taskEnd)
+		return v.print(ctx, in, output)
 	})
 }
 
-// gatesRun returns an error if no worker of the deployment runs gates.
-func gatesRun(ctx context.Context, cell *jetstream.Cell) error {
-	offers, err := cell.Catalog().List(ctx)
+// checkVerifiers returns an error if no worker of the deployment runs verifiers.
+func (v *conversation) checkVerifiers(ctx context.Context) error {
+	specs, err := v.client.Tools(ctx)
 	if err != nil {
 		return err
 	}
-	gate := func(s tool.Spec) bool { return s.Name == engine.VerifierTool }
-	if !slices.ContainsFunc(offers, func(o jetstream.Offer) bool { return slices.ContainsFunc(o.Tools, gate) }) {
+	if !slices.ContainsFunc(specs, func(s tool.Spec) bool { return s.Name == engine.VerifierTool }) {
 		return app.Failed(cli.CodeFailed, "no worker runs the gates of tasks: start a tool-worker with --tools gate, in the directory to be checked")
 	}
 	return nil
 }
 
-// taskEnd returns what task prints for the end of a task, and the command's error.
-func (v *conversation) taskEnd(o *turnOutcome) (result any, verdict error) {
-	r := taskReport{
-		Status: string(needsApproval), Text: o.text, Session: v.id, FilesChanged: []string{}, Approvals: o.report(v.id).Approvals,
-		Usage: app.UsageOf(o.Usage),
-	}
-	if t := o.task; t != nil {
-		r.Status, r.Verified, r.VerifyStatus, r.Cancelled = t.Status, t.Verified, t.VerifyStatus, t.Status == session.TaskCancelled
-		r.Attempts, r.Summary, r.FilesChanged = t.Attempts, t.Summary, append(r.FilesChanged, t.FilesChanged...)
-	}
-	return r, o.taskVerdict(v.people.how)
-}
-
-// taskVerdict returns nil for a task that is done, else an error with the exit code.
-func (o *turnOutcome) taskVerdict(how func(content.CallID) string) error {
-	worked := o.FinishReason == content.Completed || o.FinishReason == content.MaxTokens
-	switch {
-	case o.task == nil || o.task.Status == session.TaskCancelled:
-		return o.verdict(how)
-	case o.task.Status == session.TaskDone:
-		return nil
-	case worked && o.gate.Attempt > 0:
-		return app.Failed(cli.CodeFailed, "verification failed after %d attempts: %s", o.task.Attempts, lastLine(o.gate.Output))
-	}
-	why := o.verdict(how)
-	if why == nil {
-		why = fmt.Errorf("the task is %s", o.task.Status)
-	}
-	return &cli.ExitError{Code: cli.CodeFailed, Err: why}
-}
-
-// lastLine is the last line of a text that is not blank.
+// lastLine returns the last line of a text that is not blank.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return app.Harmless(lines[len(lines)-1])

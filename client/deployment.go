@@ -1,0 +1,73 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// Tools lists the tools that the cell's workers offer.
+func (c *Client) Tools(ctx context.Context) ([]tool.Spec, error) {
+	offers, err := c.cell.Catalog().List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list tools: %w", forbidden(err))
+	}
+	var all []tool.Spec
+	for _, o := range offers {
+		all = append(all, o.Tools...)
+	}
+	return all, nil
+}
+
+// StoreFile stores a file with the cell and returns the part of an input that refers to it.
+// Files that nothing refers to are collected.
+func (c *Client) StoreFile(ctx context.Context, name, mime string, src io.ReadSeeker) (content.Part, error) {
+	id, size, err := c.cell.Blobs().PutFrom(ctx, src)
+	if err != nil {
+		return content.Part{}, fmt.Errorf("store %s: %w", name, forbidden(err))
+	}
+	return content.BlobPart(name, mime, id, size), nil
+}
+
+// Settle returns once the session has handled the input that was sent to it before. If this
+// user may not read inboxes, or input is pending, that takes a driver: without one, Settle
+// returns session.ErrNoAnswer when ctx ends.
+func (c *Client) Settle(ctx context.Context, s *session.Session) error {
+	pending, err := c.inputPending(ctx, s.ID())
+	switch {
+	case err != nil && !errors.Is(forbidden(err), ErrForbidden):
+		return err
+	case err == nil && !pending:
+		return nil
+	}
+	err = s.Calls().Detach(ctx, content.CallID(ulid.Make().String())) // there is no such call
+	if errors.Is(err, session.ErrInvalidState) {                      // commands are handled in order
+		return nil
+	}
+	return err
+}
+
+func (c *Client) inputPending(ctx context.Context, id content.SessionID) (bool, error) {
+	state, _, err := c.Read(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	for m, err := range c.inbox.All(ctx, id, state.Cursors) {
+		if err != nil {
+			return false, err
+		}
+		switch m.Envelope.Command.(type) {
+		case commands.SubmitInput, commands.StartTask:
+			return true, nil
+		}
+	}
+	return false, nil
+}

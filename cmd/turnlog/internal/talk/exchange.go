@@ -1,0 +1,262 @@
+package talk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/session"
+)
+
+// view shows what happens while a turn is followed. It belongs to one goroutine.
+type view interface {
+	entry(rec journal.Record) // every new entry of the session
+	event(ev events.Event)    // every recorded event of the turn, in order
+	live(ev events.Event)     // deltas and progress of any turn, early or late
+	note(text string)         // a hint to the user
+	ask(text string)          // a question; the answer is the next line
+	strict()                  // answers must match a schema: only one that does is output
+}
+
+// exchange is one turn that is followed: one goroutine carries it to its end, another one
+// shows it and listens to the user.
+type exchange struct {
+	*conversation
+
+	show    view
+	begin   func(context.Context) (*session.Turn, error)
+	timeout time.Duration // 0: none
+	task    bool          // the input is a goal
+	joined  bool          // the turn is of another client: only its entries are shown, and it is not cancelled
+
+	attached *session.Session // as the exchange began; nil: it did not exist
+
+	calls chan func()   // for the goroutine that shows
+	quit  chan struct{} // it has returned
+	done  chan struct{} // the turn is over
+	err   error         // why, when done is closed
+
+	end       context.CancelCauseFunc // cancels the turn
+	turn      *session.Turn           // nil: no driver has taken the input
+	cancelled bool
+	printed   uint64 // the last entry that was shown
+	shown     uint64 // the last entry whose events were all shown
+	question  *question
+	answers   <-chan app.Line // from the terminal, while a question is open
+
+	nudge, deadline, leave *time.Timer
+}
+
+// follow shows the turn that x begins until its end, or until it waits for an approval.
+func (v *conversation) follow(ctx context.Context, show view, x *exchange) (*outcome, error) {
+	x.conversation, x.show = v, show
+	x.calls, x.quit, x.done = make(chan func()), make(chan struct{}), make(chan struct{})
+	if x.attached = v.session; v.session != nil {
+		x.shown = v.session.Head().Seq
+	}
+	v.current = x
+	over, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	x.end = end
+	x.nudge, x.deadline, x.leave = time.NewTimer(v.Patience.Nudge), time.NewTimer(x.timeout), time.NewTimer(0)
+	for _, t := range []*time.Timer{x.nudge, x.deadline, x.leave} {
+		defer t.Stop()
+	}
+	if x.leave.Stop(); x.timeout == 0 {
+		x.deadline.Stop()
+	}
+	asking, stopAsking := context.WithTimeout(context.WithoutCancel(ctx), v.Patience.Answer)
+	go x.carry(asking, over)
+	err := x.watch(ctx)
+	close(x.quit)
+	stopAsking()
+	if x.turn != nil {
+		x.turn.Close()
+	}
+	<-x.done
+	if err != nil {
+		return nil, err
+	}
+	return x.outcome(ctx)
+}
+
+// carry submits the input and carries its turn to the end. The end of over cancels the turn.
+func (x *exchange) carry(asking, over context.Context) {
+	defer close(x.done)
+	turn, err := x.begin(asking)
+	if x.err = err; err != nil {
+		return
+	}
+	if !x.do(func() { x.began(turn) }) {
+		turn.Close()
+		return
+	}
+	for u, err := range turn.Updates(over) {
+		if x.err = err; err == nil && !x.do(func() { x.update(u) }) {
+			turn.Close()
+		}
+	}
+}
+
+// do has the goroutine that shows call f, and waits for that. It reports false if that
+// goroutine has returned.
+func (x *exchange) do(f func()) bool {
+	called := make(chan struct{})
+	select {
+	case x.calls <- func() { f(); close(called) }:
+		<-called
+		return true
+	case <-x.quit:
+		return false
+	}
+}
+
+// watch shows the turn and listens to the user, until the turn is over or the user leaves.
+func (x *exchange) watch(ctx context.Context) error {
+	for {
+		x.prompt()
+		var err error
+		select {
+		case f := <-x.calls:
+			f()
+		case <-x.done:
+			return nil
+		case line := <-x.answers:
+			x.answered(line)
+		case <-x.question.settled():
+			x.withdrawn()
+		case <-x.Signals:
+			err = x.interrupted(ctx)
+		case <-x.deadline.C:
+			err = x.overdue(ctx)
+		case <-x.nudge.C:
+			x.show.note("no answer yet: is a driver-node running? (turnlog dev starts one)")
+		case <-x.leave.C:
+			err = fmt.Errorf("%w: no driver node has taken session %s: the input stays queued, followed by its cancel", session.ErrLeft, x.id)
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (x *exchange) began(turn *session.Turn) {
+	x.turn = turn
+	x.nudge.Stop()
+	x.leave.Stop()
+	if x.session.Config().Output != nil {
+		x.show.strict()
+	}
+}
+
+func (x *exchange) update(u session.Update) {
+	if u.Record == nil {
+		x.show.live(u.Event)
+		return
+	}
+	if u.Own {
+		x.show.event(u.Event)
+	}
+	if seq := u.Record.Seq; seq > x.printed && (u.Own || !x.joined) {
+		x.show.entry(*u.Record)
+		x.printed = seq
+	}
+	if u.Last {
+		x.shown = u.Record.Seq
+	}
+}
+
+// interrupted cancels the turn, and leaves it on the second interrupt.
+func (x *exchange) interrupted(ctx context.Context) error {
+	if x.cancelled {
+		return session.ErrLeft
+	}
+	if err := x.cancel(ctx, "user_cancelled"); err != nil {
+		return err
+	}
+	x.show.note("cancelling; interrupt again to leave at once")
+	return nil
+}
+
+// overdue cancels the turn, and leaves it if that does not end it in time.
+func (x *exchange) overdue(ctx context.Context) error {
+	if x.cancelled {
+		return fmt.Errorf("%w: it was cancelled but does not end", session.ErrLeft)
+	}
+	x.deadline.Reset(x.Patience.Cancel)
+	return x.cancel(ctx, "deadline")
+}
+
+// cancel cancels the turn. The turn of another client is left, and so is input that is
+// queued behind one, since it cannot be withdrawn.
+func (x *exchange) cancel(ctx context.Context, reason session.CancelReason) error {
+	var open content.TurnID
+	if x.attached != nil {
+		open = x.attached.Snapshot().Turn
+	}
+	switch {
+	case x.joined && x.turn == nil:
+		return unsettled(x.id)
+	case x.joined:
+		return fmt.Errorf("%w: turn %s goes on in session %s", session.ErrLeft, open, x.id)
+	case open != "" && (x.turn == nil || x.turn.ID() != open):
+		return fmt.Errorf("%w: turn %s goes on, and the input waits behind it in session %s", session.ErrLeft, open, x.id)
+	}
+	x.cancelled = true
+	x.end(reason)
+	if x.turn == nil {
+		go x.cancelLater(ctx, reason)
+	}
+	return nil
+}
+
+// cancelLater sends a cancel after input that no driver has taken yet. Once it is durable,
+// leaving loses nothing.
+func (x *exchange) cancelLater(ctx context.Context, reason session.CancelReason) {
+	cancel := commands.Cancel{Scope: commands.ScopeTurn, Reason: string(reason)}
+	if err := x.client.Send(ctx, x.id, ulid.Make().String(), cancel); err == nil {
+		x.do(func() {
+			if x.turn == nil {
+				x.leave.Reset(x.Patience.Leave)
+			}
+		})
+	}
+}
+
+// outcome is how the turn stands now that it is over, or waits for an approval.
+func (x *exchange) outcome(ctx context.Context) (*outcome, error) {
+	o := &outcome{conversation: x.conversation, goal: x.task, err: x.err}
+	if x.turn == nil {
+		return nil, x.err
+	}
+	pending, held := errors.AsType[*session.ApprovalPendingError](x.err)
+	invalid, ignored := errors.AsType[*session.InvalidStateError](x.err)
+	switch r := x.turn.Result(); {
+	case r != nil:
+		o.turn, o.ended = *r, true
+	case held:
+		if o.held = pending.Approvals; pending.Partial != nil {
+			o.turn = pending.Partial.Turn
+		}
+		return o, nil
+	case ignored && invalid.Reason == "empty_input":
+		return nil, app.Failed(cli.CodeFailed, "session %s ignored the input: it was handled before", x.id)
+	default:
+		return nil, fmt.Errorf("session %s: %w", x.id, x.err)
+	}
+	if x.task {
+		o.task, o.err = x.turn.WaitTask(ctx)
+	}
+	return o, nil
+}

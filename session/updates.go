@@ -1,0 +1,168 @@
+package session
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+)
+
+// Update is one thing that happened in a session while a turn was followed.
+type Update struct {
+	Record *journal.Record // the entry that holds Event; nil: Event is live only, and may be lost
+	Event  events.Event
+	Own    bool // a recorded event of the turn that is followed
+	Last   bool // the last event of its entry
+}
+
+// Updates carries the turn to its end like Wait, and yields everything that happens in
+// the session meanwhile: since Submit, or, for a turn of Open and Latest, from the turn's
+// first entry on. An error is the last pair; Wait returns it too, with the result. Leaving
+// the loop cancels the turn, except after Close.
+func (t *Turn) Updates(ctx context.Context) iter.Seq2[Update, error] {
+	return func(yield func(Update, error) bool) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		box := t.box()
+		result := make(chan error, 1)
+		go func() {
+			_, err := t.wait(ctx)
+			result <- err
+		}()
+		leave := func() {
+			cancel(errConsumerLeft)
+			<-result //nolint:errcheck // it was cancelled
+		}
+		if !t.yieldPast(ctx, yield) {
+			leave()
+			return
+		}
+		for {
+			select {
+			case <-box.news:
+			case err := <-result:
+				if box.drain(yield) && err != nil {
+					yield(Update{}, err)
+				}
+				return
+			}
+			if !box.drain(yield) {
+				leave()
+				return
+			}
+		}
+	}
+}
+
+// box returns where the turn's updates arrive. An earlier Wait or Updates has closed it.
+func (t *Turn) box() *mailbox {
+	t.s.live.Lock()
+	box := t.updates
+	t.s.live.Unlock()
+	switch {
+	case box != nil:
+		return box
+	case t.ended() != nil || t.isClosed():
+		return newMailbox() // nothing more arrives
+	}
+	t.s.follow(t)
+	return t.box()
+}
+
+// yieldPast yields what the journal held of the turn when it was first followed, once. It
+// reports whether to go on.
+func (t *Turn) yieldPast(ctx context.Context, yield func(Update, error) bool) bool {
+	if t.replay == 0 {
+		return true
+	}
+	upTo := t.replay
+	t.replay = 0
+	for u, err := range t.s.history(ctx, t.ID(), upTo) {
+		if err != nil {
+			t.Close() // the turn goes on
+		}
+		if !yield(u, err) || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// History yields what the journal holds of a turn so far, together with what led to it
+// after the end of the turn before. It reads the journal.
+func (s *Session) History(ctx context.Context, turn content.TurnID) iter.Seq2[Update, error] {
+	return s.history(ctx, turn, s.Head().Seq)
+}
+
+func (s *Session) history(ctx context.Context, turn content.TurnID, upTo uint64) iter.Seq2[Update, error] {
+	return func(yield func(Update, error) bool) {
+		var open content.TurnID
+		var ahead []Update // since the last turn, until the wanted one begins
+		for rec, err := range s.backend.Read(ctx) {
+			if err != nil {
+				yield(Update{}, err)
+				return
+			}
+			for i, ev := range rec.Entry.Events {
+				before := open
+				open = openAfter(open, ev)
+				u := Update{Record: &rec, Event: ev, Own: before == turn || open == turn, Last: i == len(rec.Entry.Events)-1}
+				if ahead = append(ahead, u); open == turn || u.Own {
+					for _, u := range ahead {
+						if !yield(u, nil) {
+							return
+						}
+					}
+					ahead = ahead[:0]
+				}
+				if u.Own && open != turn { // it has ended
+					return
+				}
+				if open == "" && before != "" {
+					ahead = ahead[:0]
+				}
+			}
+			if rec.Seq >= upTo {
+				return
+			}
+		}
+	}
+}
+
+// mailbox holds what the consumer of a turn's updates has not taken yet, so that a slow
+// one never holds up the session.
+type mailbox struct {
+	news chan struct{}
+
+	mu    sync.Mutex
+	items []Update
+}
+
+func newMailbox() *mailbox { return &mailbox{news: make(chan struct{}, 1)} }
+
+func (b *mailbox) put(u Update) {
+	b.mu.Lock()
+	b.items = append(b.items, u)
+	b.mu.Unlock()
+	select {
+	case b.news <- struct{}{}:
+	default:
+	}
+}
+
+// drain yields what has come, and reports whether the consumer wants more.
+func (b *mailbox) drain(yield func(Update, error) bool) bool {
+	b.mu.Lock()
+	items := b.items
+	b.items = nil
+	b.mu.Unlock()
+	for _, it := range items {
+		if !yield(it, nil) {
+			return false
+		}
+	}
+	return true
+}

@@ -110,15 +110,19 @@ func (m measured) quantile(q float64) float64 {
 	return float64(m.times[i].Nanoseconds()) / 1000
 }
 
-// run measures the floor, then Turnlog.
+// run measures Turnlog, then the floor, which stores the same bytes.
 func (b bench) run(ctx context.Context) (result, error) {
-	floor, err := b.onServer(ctx, b.floor)
-	if err != nil {
-		return result{}, fmt.Errorf("bench floor: %w", err)
-	}
-	ours, err := b.onServer(ctx, b.turnlog)
+	var stored sample
+	ours, err := b.onServer(ctx, func(ctx context.Context, connect dial) (m measured, err error) {
+		m, stored, err = b.turnlog(ctx, connect)
+		return m, err
+	})
 	if err != nil {
 		return result{}, fmt.Errorf("bench turnlog: %w", err)
+	}
+	floor, err := b.onServer(ctx, func(ctx context.Context, connect dial) (measured, error) { return b.floor(ctx, connect, stored) })
+	if err != nil {
+		return result{}, fmt.Errorf("bench floor: %w", err)
 	}
 	r := result{
 		Sessions:       b.sessions,

@@ -3,8 +3,8 @@ package bench
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -12,31 +12,64 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+)
+
+// sample is what a round trip stores in the journal: a reply with a call, and the result.
+type sample struct {
+	reply, result []byte
+	header        nats.Header // of the reply
+}
+
+// sampleOf returns the last round trip of a session.
+func sampleOf(ctx context.Context, cell *jetstream.Cell, id content.SessionID) (s sample, err error) {
+	last, err := cell.Journal().Last(ctx, id)
+	if err != nil {
+		return s, err
+	}
+	for rec, err := range cell.Journal().Read(ctx, id, last.Seq-min(last.Seq, 10)) {
+		if err != nil {
+			return s, err
+		}
+		switch kinds := fmt.Sprint(rec.Entry.Kinds()); {
+		case strings.Contains(kinds, string(events.KindToolDispatched)):
+			hash := rec.Hash.String()
+			s.reply, s.header = rec.Payload, nats.Header{
+				"Turnlog-Seq": {strconv.FormatUint(rec.Seq, 10)}, "Turnlog-Hash": {hash}, "Turnlog-Prev": {hash}, "Turnlog-Version": {"1"}, "Turnlog-Kinds": {kinds},
+			}
+		case strings.Contains(kinds, string(events.KindToolResultReceived)):
+			s.result = rec.Payload
+		}
+	}
+	return s, nil
+}
+
+// Sizes of the other messages of a round trip with a small call.
+const (
+	taskSize   = 200
+	reportSize = 250
 )
 
 // floor performs the JetStream operations of a round trip over the client's core
 // protocol, on streams provisioned like a deployment's.
 type floor struct {
 	ns             string
-	stream         string // of tasks
 	driver, worker *nats.Conn
-	messages       floorMessages
+	stored         sample
 }
 
-func (b bench) floor(ctx context.Context, connect dial) (measured, error) {
-	cell, err := openCell(connect)
+func (b bench) floor(ctx context.Context, connect dial, stored sample) (measured, error) {
+	p, err := newProcess("floor", connect)
 	if err != nil {
 		return measured{}, err
 	}
-	if err := admin.Of(cell).Provision(ctx, b.config()); err != nil {
+	if err := admin.Of(p.Cell).Provision(ctx, b.config()); err != nil {
 		return measured{}, err
 	}
-	fl := floor{ns: jetstream.DefaultNamespace, stream: "TURNLOG_TASKS"}
-	if fl.messages, err = newFloorMessages(); err != nil {
-		return measured{}, err
-	}
+	fl := floor{ns: jetstream.DefaultNamespace, stored: stored}
 	if fl.driver, err = connect(); err != nil {
 		return measured{}, err
 	}
@@ -79,11 +112,11 @@ func (fl floor) session(ctx context.Context, id string, rounds int) ([]time.Dura
 	times := make([]time.Duration, 0, rounds)
 	for r := range rounds {
 		began := time.Now()
-		if guard, err = fl.entry(ctx, journal, guard, fl.messages.reply); err != nil {
+		if guard, err = fl.entry(ctx, journal, guard, fl.stored.reply); err != nil {
 			return nil, err
 		}
 		task := fmt.Sprintf("%s.task.%s.%s.t1-r%d-c1", fl.ns, queueName, id, r+1)
-		if _, err := store(ctx, fl.driver, &nats.Msg{Subject: task, Data: fl.messages.task}); err != nil {
+		if _, err := store(ctx, fl.driver, &nats.Msg{Subject: task, Data: fl.stored.reply[:taskSize]}); err != nil {
 			return nil, err
 		}
 		select {
@@ -91,7 +124,7 @@ func (fl floor) session(ctx context.Context, id string, rounds int) ([]time.Dura
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		if guard, err = fl.entry(ctx, journal, guard, fl.messages.result); err != nil {
+		if guard, err = fl.entry(ctx, journal, guard, fl.stored.result); err != nil {
 			return nil, err
 		}
 		times = append(times, time.Since(began))
@@ -99,14 +132,17 @@ func (fl floor) session(ctx context.Context, id string, rounds int) ([]time.Dura
 	return times, nil
 }
 
+// entry stores the bytes of an entry.
 func (fl floor) entry(ctx context.Context, subject string, guard uint64, payload []byte) (uint64, error) {
-	return store(ctx, fl.driver, fl.messages.entry(subject, strconv.FormatUint(guard, 10), payload))
+	header := maps.Clone(fl.stored.header)
+	header["Nats-Expected-Last-Subject-Sequence"] = []string{strconv.FormatUint(guard, 10)}
+	return store(ctx, fl.driver, &nats.Msg{Subject: subject, Header: header, Data: payload})
 }
 
 // work is a worker with no logic: it answers each task with a result, then acks it.
 func (fl floor) work(ctx context.Context, pulls int) error {
 	inbox := nats.NewInbox()
-	next := "$JS.API.CONSUMER.MSG.NEXT." + fl.stream + ".q_" + queueName
+	next := "$JS.API.CONSUMER.MSG.NEXT.TURNLOG_TASKS.q_" + queueName
 	pull := func(n int) error {
 		req := fmt.Appendf(nil, `{"batch":%d}`, n)
 		return fl.worker.PublishRequest(next, inbox, req)
@@ -117,7 +153,7 @@ func (fl floor) work(ctx context.Context, pulls int) error {
 		}
 		go func() {
 			id := strings.Split(m.Subject, ".")[3] // <ns>.task.<queue>.<session>.<place>
-			result := &nats.Msg{Subject: fl.ns + ".cmd." + id + ".report", Data: fl.messages.report}
+			result := &nats.Msg{Subject: fl.ns + ".cmd." + id + ".report", Data: fl.stored.result[:reportSize]}
 			if _, err := store(ctx, fl.worker, result); err != nil {
 				return
 			}
@@ -140,16 +176,14 @@ func store(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
 		return 0, fmt.Errorf("publish %s: %w", m.Subject, err)
 	}
 	var ack struct {
-		Seq   uint64 `json:"seq"`
-		Error *struct {
-			Description string `json:"description"`
-		} `json:"error"`
+		Seq   uint64         `json:"seq"`
+		Error *nats.APIError `json:"error"`
 	}
 	if err := json.Unmarshal(resp.Data, &ack); err != nil {
 		return 0, fmt.Errorf("publish %s: %w", m.Subject, err)
 	}
 	if ack.Error != nil {
-		return 0, fmt.Errorf("publish %s: %w", m.Subject, errors.New(ack.Error.Description))
+		return 0, fmt.Errorf("publish %s: %w", m.Subject, ack.Error)
 	}
 	return ack.Seq, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/cell"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
@@ -27,82 +28,68 @@ import (
 const queueName = "bench"
 
 // turnlog runs the sessions on a node and a worker, each with its own connection.
-func (b bench) turnlog(ctx context.Context, connect dial) (measured, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	driving, err := openCell(connect)
+func (b bench) turnlog(ctx context.Context, connect dial) (m measured, stored sample, err error) {
+	w, err := newProcess("worker", connect)
 	if err != nil {
-		return measured{}, err
+		return m, stored, err
 	}
-	if err := admin.Of(driving).Provision(ctx, b.config()); err != nil {
-		return measured{}, err
+	if err := admin.Of(w.Cell).Provision(ctx, b.config()); err != nil {
+		return m, stored, err
 	}
-	stopWorker, err := b.startWorker(ctx, connect)
+	if err := b.startWorker(ctx, w); err != nil {
+		return m, stored, err
+	}
+	n, err := newProcess("node", connect)
 	if err != nil {
-		return measured{}, err
+		return m, stored, err
 	}
-	m := &benchModel{rounds: b.rounds, open: b.sessions, began: make(map[content.SessionID]time.Time), done: make(chan struct{})}
-	node, err := actor.NewNode(driving, actor.Config{
+	timing := &benchModel{rounds: b.rounds, open: b.sessions, began: make(map[content.SessionID]time.Time), done: make(chan struct{})}
+	node, err := n.Node(actor.Config{
 		Capacity: b.sessions, Idle: time.Minute, Logger: zap.NewNop(),
-		Models: func(string, []byte) (model.Model, error) { return m, nil },
+		Models: func(string, []byte) (model.Model, error) { return timing, nil },
 	})
 	if err != nil {
-		return measured{}, err
+		return m, stored, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- node.Run(ctx) }()
-	took, err := b.drive(ctx, connect, m)
-	if err != nil {
-		return measured{}, err
+	n.Run(ctx, node.Run)
+	if m.took, err = b.drive(ctx, connect, timing); err != nil {
+		return m, stored, err
 	}
-	cancel()
-	if err := errors.Join(<-ended, stopWorker()); err != nil {
-		return measured{}, err
+	if stored, err = sampleOf(ctx, w.Cell, "bench-0"); err != nil {
+		return m, stored, err
 	}
-	return measured{took: took, trips: b.sessions * b.rounds, times: m.times}, nil
+	m.trips, m.times = b.sessions*b.rounds, timing.times
+	return m, stored, errors.Join(n.Close(ctx), w.Close(ctx))
 }
 
 func (b bench) config() admin.Config {
 	return admin.Config{Queues: []admin.QueueConfig{{Name: queueName, Concurrency: 2 * max(b.sessions, 500)}}}
 }
 
-func openCell(connect dial) (*jetstream.Cell, error) {
+func newProcess(name string, connect dial) (*cell.Process, error) {
 	nc, err := connect()
 	if err != nil {
 		return nil, err
 	}
-	return jetstream.Open(nc, "")
+	c, err := jetstream.Open(nc, "")
+	if err != nil {
+		return nil, err
+	}
+	return cell.NewProcess(name, nc, c, nil), nil
 }
 
-func (b bench) startWorker(ctx context.Context, connect dial) (stop func() error, err error) {
-	cell, err := openCell(connect)
-	if err != nil {
-		return nil, err
-	}
-	queue, err := cell.Queue(ctx, queueName)
-	if err != nil {
-		return nil, err
-	}
+// startWorker starts the worker, with its tool on offer.
+func (b bench) startWorker(ctx context.Context, p *cell.Process) error {
 	noop, err := tool.Func("noop", "Does nothing.", func(context.Context, struct{}) (string, error) { return "ok", nil })
 	if err != nil {
-		return nil, err
+		return err
 	}
-	offer := jetstream.Offer{Worker: "bench", Queue: queueName, Tools: []tool.Spec{noop.Spec()}}
-	if err := cell.Catalog().Advertise(ctx, offer); err != nil {
-		return nil, err
-	}
-	registry, err := tool.NewRegistry("bench", noop)
+	w, err := p.Worker(ctx, queueName, worker.Config{Slots: max(b.sessions, 4)}, noop)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	w, err := worker.New(worker.Config{Queue: queue, Tools: []tool.Source{registry}, Slots: max(b.sessions, 4), Logger: zap.NewNop()})
-	if err != nil {
-		return nil, err
-	}
-	wctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(wctx) }()
-	return func() error { cancel(); return <-ended }, nil
+	p.Run(ctx, w.Run)
+	return p.Cell.Catalog().Advertise(ctx, jetstream.Offer{Worker: p.Name, Queue: queueName, Tools: []tool.Spec{noop.Spec()}})
 }
 
 // drive starts the sessions, then measures from their first inputs to their last

@@ -215,7 +215,7 @@ func TestMissingStreamsAreToldTogether(t *testing.T) {
 		t.Errorf("finding %+v", f)
 	}
 	run := at(t, p.url, "doctor", "--profile", "dev")
-	if run.end(t); !strings.Contains(run.out.String(), ": 1 error, 0 warnings (12 streams, not looked at: nodes, workers, queues and sessions at work; ") {
+	if run.end(t); !strings.Contains(run.out.String(), ": 1 error, 0 warnings (12 streams, not examined: nodes, workers, queues, sessions at work; ") {
 		t.Errorf("doctor prints %q", run.out)
 	}
 	succeed(t, p.url, "provision")

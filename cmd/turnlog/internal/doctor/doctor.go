@@ -20,7 +20,6 @@ import (
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
@@ -81,6 +80,7 @@ type doctor struct {
 
 	cell   *cli.Cell
 	client *client.Client
+	admin  *admin.Cell
 	denied *denials
 	ahead  time.Duration // of the server's clock, by which ages are measured
 	report report
@@ -125,37 +125,9 @@ func (e examined) String() string {
 		}
 	}
 	if len(not) > 0 {
-		done = append(done, "not looked at: "+strings.Join(not, " and "))
-		if len(not) > 2 {
-			done[len(done)-1] = "not looked at: " + strings.Join(not[:len(not)-1], ", ") + " and " + not[len(not)-1]
-		}
+		done = append(done, "not examined: "+strings.Join(not, ", "))
 	}
 	return strings.Join(done, ", ")
-}
-
-// Severities of findings.
-const (
-	severityError   = "error"   // something does not work, or violates a requirement
-	severityWarning = "warning" // something may fail soon, or could not be examined
-)
-
-// finding is one problem.
-type finding struct {
-	Severity string              `json:"severity"`
-	Check    string              `json:"check"` // stable, for scripts
-	Object   string              `json:"object,omitempty"`
-	What     string              `json:"what"`
-	Why      string              `json:"why"`
-	Do       string              `json:"do"`
-	Sessions []content.SessionID `json:"sessions,omitempty"` // some of them
-}
-
-// maxNamed is how many sessions a finding names.
-const maxNamed = 20
-
-func (d *doctor) found(f finding) {
-	f.Sessions = f.Sessions[:min(len(f.Sessions), maxNamed)]
-	d.report.Findings = append(d.report.Findings, f)
 }
 
 // run connects and examines.
@@ -167,7 +139,7 @@ func (d *doctor) run(ctx context.Context, r *app.Remote) (err error) {
 	if d.client, err = r.Client(d.cell, r.App.Person()); err != nil {
 		return err
 	}
-	d.denied = listenForDenials(d.cell.Conn)
+	d.admin, d.denied = admin.Of(d.cell.Cell), listenForDenials(d.cell.Conn)
 	began := time.Now()
 	d.report = report{Namespace: r.Namespace(), Server: d.cell.Conn.ConnectedUrlRedacted(), Findings: []finding{}}
 	d.examine(ctx)
@@ -192,12 +164,10 @@ func (r report) count(severity string) (n int) {
 
 // examine runs the checks whose requirements are met.
 func (d *doctor) examine(ctx context.Context) {
-	seen, err := admin.Of(d.cell.Cell).Inspect(ctx)
+	seen, err := d.admin.Inspect(ctx)
 	if err != nil {
 		d.found(finding{
-			Severity: severityError, Check: "jetstream-off", What: err.Error(),
-			Why: "a deployment stores everything in JetStream",
-			Do:  "start the server with JetStream (nats-server -js), or connect to an account that has it",
+			Check: "jetstream-off", What: err.Error(), Do: "start the server with JetStream (nats-server -js), or connect to an account that has it",
 		})
 		return
 	}
@@ -207,30 +177,19 @@ func (d *doctor) examine(ctx context.Context) {
 	if !whole {
 		return // other checks would only report the same
 	}
-	if lacking := admin.Of(d.cell.Cell).Unreadable(ctx); len(lacking) > 0 {
+	if lacking := d.admin.Unreadable(ctx); len(lacking) > 0 {
 		d.unreadable(lacking)
 		return
 	}
-	consumers := admin.Of(d.cell.Cell).InspectConsumers(ctx)
+	consumers := d.admin.InspectConsumers(ctx)
 	d.consumers(consumers)
-	work, err := admin.Of(d.cell.Cell).Work(ctx)
+	work, err := d.admin.Work(ctx)
 	if err != nil {
 		d.blind("sessions", err)
 		return
 	}
 	d.queues(ctx, consumers, work)
 	d.sessions(ctx, consumers, work)
-}
-
-// blind reports what could not be examined.
-func (d *doctor) blind(what string, err error) {
-	if err == nil {
-		return
-	}
-	d.found(finding{
-		Severity: severityError, Check: "not-examined", Object: what, What: fmt.Sprintf("%s could not be examined: %v", what, err),
-		Why: "it is not known whether anything is wrong there", Do: "try again; if the problem persists, look into the server's log",
-	})
 }
 
 func (r report) print(w io.Writer) error {

@@ -8,10 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
@@ -24,22 +21,19 @@ func (d *doctor) streams(seen admin.Inspection) (whole bool) {
 	whole = true
 	d.report.Examined.Streams = new(0)
 	for _, s := range seen.Streams {
-		if s.Err == nil {
+		switch {
+		case s.Err == nil:
 			*d.report.Examined.Streams++
+		case d.streamMissing(s):
+			missing = append(missing, s.Stream)
 		}
-		if s.Err != nil {
-			whole = false
-			if d.streamMissing(s) {
-				missing = append(missing, s.Stream)
-			}
-		}
+		whole = whole && s.Err == nil
 		d.differences("stream-differs", s.Differences)
 		d.lagging(s)
 	}
 	if len(missing) > 0 {
 		d.found(finding{
-			Severity: severityError, Check: "stream-missing", Object: strings.Join(missing, " "),
-			What: missingStreams(missing, len(seen.Streams)), Why: "nothing that needs them works", Do: "turnlog provision" + d.namespaceFlag(),
+			Check: "stream-missing", Object: strings.Join(missing, " "), What: missingStreams(missing, len(seen.Streams)), Do: "turnlog provision" + d.namespaceFlag(),
 		})
 	}
 	return whole
@@ -60,9 +54,8 @@ func (d *doctor) lagging(s admin.StreamState) {
 			what = fmt.Sprintf("the copy of %s on server %s cannot be reached", s.Stream, l.Server)
 		}
 		d.found(finding{
-			Severity: severityWarning, Check: "replica-behind", Object: s.Stream, What: what,
-			Why: "until that server has caught up, the deployment survives fewer losses than it has copies",
-			Do:  "start server " + l.Server + " if it is down, else wait and run the doctor again",
+			Check: "replica-behind", Object: s.Stream, What: what,
+			Do: "start server " + l.Server + " if it is down, else wait and run the doctor again",
 		})
 	}
 }
@@ -74,17 +67,14 @@ func (d *doctor) streamMissing(s admin.StreamState) bool {
 	switch {
 	case inTheWay:
 		d.found(finding{
-			Severity: severityError, Check: "subject-overlap", Object: s.Stream, What: s.Err.Error(),
-			Why: "the deployment cannot create " + s.Name + ": a subject belongs to one stream",
-			Do:  fmt.Sprintf("nats stream rm %s, if its messages are not needed, then turnlog provision%s; or use another --namespace", overlap.Other, d.namespaceFlag()),
+			Check: "subject-overlap", Object: s.Stream, What: s.Err.Error(),
+			Do: fmt.Sprintf("nats stream rm %s, if its messages are not needed, then turnlog provision%s; or use another --namespace", overlap.Other, d.namespaceFlag()),
 		})
 	case errors.Is(s.Err, jetstream.ErrNotProvisioned):
 		return true
 	case !d.denied.about(s.Stream): // otherwise it is reported as a permission
 		d.found(finding{
-			Severity: severityError, Check: "stream-silent", Object: s.Stream, What: s.Err.Error(),
-			Why: "a stream without a leader can be neither read nor written",
-			Do:  "make sure that a majority of its servers is up: nats server report jetstream",
+			Check: "stream-silent", Object: s.Stream, What: s.Err.Error(), Do: "make sure that a majority of its servers is up: nats server report jetstream",
 		})
 	}
 	return false
@@ -92,12 +82,7 @@ func (d *doctor) streamMissing(s admin.StreamState) bool {
 
 func (d *doctor) differences(check string, all []admin.Difference) {
 	for _, x := range all {
-		d.found(finding{
-			Severity: severityError, Check: check, Object: x.Object,
-			What: fmt.Sprintf("%s is %s, must be %s", x.Setting, x.Have, x.Want),
-			Why:  "the deployment relies on these settings (subjects.md)",
-			Do:   admin.Of(d.cell.Cell).Change(x),
-		})
+		d.found(finding{Check: check, Object: x.Object, What: fmt.Sprintf("%s is %s, must be %s", x.Setting, x.Have, x.Want), Do: d.admin.Change(x)})
 	}
 }
 
@@ -111,17 +96,12 @@ func (d *doctor) consumers(all []admin.ConsumerState) {
 		d.differences("consumer-differs", c.Differences)
 		switch {
 		case errors.Is(c.Err, jetstream.ErrNotProvisioned):
-			d.found(finding{
-				Severity: severityError, Check: "consumer-missing", Object: object, What: c.Err.Error(),
-				Why: "no node gets sessions to drive", Do: "turnlog provision" + d.namespaceFlag(),
-			})
+			d.found(finding{Check: "consumer-missing", Object: object, What: c.Err.Error(), Do: "turnlog provision" + d.namespaceFlag()})
 		case c.Err != nil && !d.denied.about(c.Stream):
 			d.blind("consumers of "+c.Stream, c.Err)
 		case c.Paused:
-			d.found(finding{
-				Severity: severityError, Check: "consumer-paused", Object: object, What: "the consumer is paused",
-				Why: "it delivers nothing until it is resumed", Do: fmt.Sprintf("nats consumer resume %s %s --force", c.Stream, c.Name),
-			})
+			resume := fmt.Sprintf("nats consumer resume %s %s --force", c.Stream, c.Name)
+			d.found(finding{Check: "consumer-paused", Object: object, What: "the consumer is paused", Do: resume})
 		}
 	}
 }
@@ -137,15 +117,12 @@ func (d *doctor) durable(ctx context.Context, seen admin.Inspection) {
 	d.weak(severityError, p, v.Weak)
 	if len(v.Unseen) > 0 && !v.Assumed {
 		d.found(finding{
-			Severity: severityError, Check: "durability-unseen", Object: strings.Join(v.Unseen, " "),
-			What: "it is not known when these servers sync to disk: " + strings.Join(v.Unseen, ", "), Why: weakness("sync_interval"), Do: v.Blind(),
+			Check: "durability-unseen", Object: strings.Join(v.Unseen, " "),
+			What: "it is not known when these servers sync to disk: " + strings.Join(v.Unseen, ", "), Do: v.Blind(),
 		})
 	}
 	for _, err := range v.Unread {
-		d.found(finding{
-			Severity: severityWarning, Check: "monitor-silent", What: err.Error(),
-			Why: "it is not known when that server syncs to disk", Do: "start nats-server with --http_port 8222, or correct --monitor",
-		})
+		d.found(finding{Check: "monitor-silent", What: err.Error(), Do: "start nats-server with --http_port 8222, or correct --monitor"})
 	}
 	d.unequal(seen)
 }
@@ -159,13 +136,12 @@ func (d *doctor) weak(severity string, p admin.Profile, all []admin.Difference) 
 			if x.Setting != first.Setting || x.Have != first.Have {
 				return false
 			}
-			objects, changes = append(objects, x.Object), append(changes, admin.Of(d.cell.Cell).Change(x))
+			objects, changes = append(objects, x.Object), append(changes, d.admin.Change(x))
 			return true
 		})
 		f := finding{
-			Severity: severity, Check: "durability-weak", Object: strings.Join(objects, " "),
-			What: fmt.Sprintf("%s is %s, profile %s needs %s", first.Setting, first.Have, p, first.Want),
-			Why:  weakness(first.Setting), Do: strings.Join(changes, "; "),
+			Severity: severity, Check: "durability-weak", Object: strings.Join(objects, " "), Why: weakness(first.Setting),
+			What: fmt.Sprintf("%s is %s, profile %s needs %s", first.Setting, first.Have, p, first.Want), Do: strings.Join(changes, "; "),
 		}
 		if d.durability.Profile() == "" && first.Setting == "num_replicas" {
 			f.Do += "; or --profile dev, if one copy is enough"
@@ -196,9 +172,7 @@ func (d *doctor) unequal(seen admin.Inspection) {
 		}
 		x := admin.Difference{Object: s.Stream, Setting: "num_replicas", Have: strconv.Itoa(s.Replicas), Want: strconv.Itoa(most)}
 		d.found(finding{
-			Severity: severityWarning, Check: "replicas-unequal", Object: s.Stream,
-			What: fmt.Sprintf("%s has %d copies, other streams have %d", s.Stream, s.Replicas, most),
-			Why:  "the deployment is as durable as its weakest stream", Do: admin.Of(d.cell.Cell).Change(x),
+			Check: "replicas-unequal", Object: s.Stream, What: fmt.Sprintf("%s has %d copies, other streams have %d", s.Stream, s.Replicas, most), Do: d.admin.Change(x),
 		})
 	}
 }
@@ -224,9 +198,8 @@ func (d *doctor) serverClocks(seen admin.Inspection) {
 	}
 	for _, server := range slices.Sorted(maps.Keys(apart)) {
 		d.found(finding{
-			Severity: severityWarning, Check: "clock-skew", Object: server,
+			Severity: severityWarning, Check: "clock-skew", Object: server, Why: "deadlines and timers fire early or late where clocks disagree",
 			What: fmt.Sprintf("the clock of server %s is %s that of this machine", server, aheadOf(apart[server])),
-			Why:  "deadlines and timers come early or late where clocks disagree",
 			Do:   "run a time service (chrony, systemd-timesyncd) on both machines",
 		})
 	}
@@ -237,75 +210,4 @@ func aheadOf(t time.Duration) string {
 		return (-t).Round(time.Millisecond).String() + " behind"
 	}
 	return t.Round(time.Millisecond).String() + " ahead of"
-}
-
-// denials collects what the server does not permit. It never answers a forbidden
-// request, but reports it separately.
-type denials struct {
-	mu       sync.Mutex
-	subjects map[string]*jetstream.DeniedError
-}
-
-func listenForDenials(nc *nats.Conn) *denials {
-	d := &denials{subjects: make(map[string]*jetstream.DeniedError)}
-	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		denied, ok := jetstream.Denied(err)
-		if !ok {
-			return
-		}
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.subjects[denied.Subject] = denied
-	})
-	return d
-}
-
-// about reports whether a request about a stream was denied.
-func (d *denials) about(stream string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for subject := range d.subjects {
-		if strings.HasSuffix(subject, "."+stream) {
-			return true
-		}
-	}
-	return false
-}
-
-// unreadable reports requests that failed without being denied.
-func (d *doctor) unreadable(lacking map[string]error) {
-	d.denied.mu.Lock()
-	defer d.denied.mu.Unlock()
-	for _, subject := range slices.Sorted(maps.Keys(lacking)) {
-		if _, denied := d.denied.subjects[subject]; !denied {
-			d.blind("sessions", fmt.Errorf("request %s: %w", subject, lacking[subject]))
-		}
-	}
-}
-
-// permissions reports which permissions this user lacks.
-func (d *doctor) permissions() {
-	d.denied.mu.Lock()
-	defer d.denied.mu.Unlock()
-	for _, hearing := range []bool{false, true} {
-		var subjects []string
-		for _, subject := range slices.Sorted(maps.Keys(d.denied.subjects)) {
-			if d.denied.subjects[subject].Hearing == hearing {
-				subjects = append(subjects, subject)
-			}
-		}
-		if len(subjects) == 0 {
-			continue
-		}
-		may, verb := "publish to", "publish"
-		if hearing {
-			may, verb = "subscribe to", "subscribe"
-		}
-		d.found(finding{
-			Severity: severityError, Check: "permission-missing", Object: strings.Join(subjects, " "),
-			What: fmt.Sprintf("this user may not %s %d of the subjects that the doctor needs", may, len(subjects)),
-			Why:  "what they show could not be examined",
-			Do:   fmt.Sprintf("allow %s on them for this user, or connect as a user who has it (docs/operations.md lists what the doctor needs)", verb),
-		})
-	}
 }

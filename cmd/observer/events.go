@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
@@ -21,16 +22,7 @@ Entries of a later release are shown raw.`,
 	from := cmd.Flags().Uint64("from", 1, "first `sequence` to show")
 	full := fullFlag(cmd)
 	output := cli.OutputFlag(cmd, asText, asJSON, asLines)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := cli.ParseSession(args[0])
-		if err != nil {
-			return err
-		}
-		cell, err := a.open(cmd)
-		if err != nil {
-			return err
-		}
-		defer cell.Close()
+	cmd.RunE = a.onSession(func(cmd *cobra.Command, cell *cli.Cell, s content.SessionID) error {
 		out := newSink(cmd, output.String(), a.style(cmd, *full), false)
 		for rec, err := range read(cmd.Context(), cell, s, *from) {
 			if err == nil {
@@ -41,6 +33,6 @@ Entries of a later release are shown raw.`,
 			}
 		}
 		return out.end()
-	}
+	})
 	return cmd
 }

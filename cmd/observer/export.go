@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
@@ -21,20 +22,11 @@ A file cannot show whether the journal continues after its end: to be sure, also
 the last entry elsewhere.`,
 		Example: `  observer export s-42 > s-42.jsonl
   observer export s-42 | zstd > s-42.jsonl.zst`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := cli.ParseSession(args[0])
-			if err != nil {
-				return err
-			}
-			cell, err := a.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer cell.Close()
+		RunE: a.onSession(func(cmd *cobra.Command, cell *cli.Cell, s content.SessionID) error {
 			if err := audit.Export(cmd.OutOrStdout(), read(cmd.Context(), cell, s, 1)); err != nil {
 				return fmt.Errorf("export %s: %w", s, err)
 			}
 			return nil
-		},
+		}),
 	}
 }

@@ -34,32 +34,33 @@ truncated or replaced, which no journal can show by itself: "observer verify --a
 				}
 				sessions = append(sessions, s)
 			}
-			cell, err := a.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer cell.Close()
-			if len(sessions) == 0 {
-				if sessions, err = cell.Journal().Sessions(cmd.Context()); err != nil {
-					return err
-				}
-			}
-			out := json.NewEncoder(cmd.OutOrStdout())
-			for _, s := range sessions {
-				rec, err := last(cmd.Context(), cell, s)
-				if errors.Is(err, journal.ErrNotFound) && len(args) == 0 {
-					continue // it has just been deleted
-				}
-				if err != nil {
-					return err
-				}
-				if err := out.Encode(head{audit.Anchor{Session: s, Seq: rec.Seq, Hash: rec.Hash}, rec.Entry.At}); err != nil {
-					return fmt.Errorf("write: %w", err)
-				}
-			}
-			return nil
+			return a.with(cmd, func(cell *cli.Cell) error { return heads(cmd, cell, sessions) })
 		},
 	}
+}
+
+// heads prints the heads of the named sessions, or of all if there are none.
+func heads(cmd *cobra.Command, cell *cli.Cell, sessions []content.SessionID) (err error) {
+	all := len(sessions) == 0
+	if all {
+		if sessions, err = cell.Journal().Sessions(cmd.Context()); err != nil {
+			return err
+		}
+	}
+	out := json.NewEncoder(cmd.OutOrStdout())
+	for _, s := range sessions {
+		rec, err := last(cmd.Context(), cell, s)
+		if all && errors.Is(err, journal.ErrNotFound) {
+			continue // it has just been deleted
+		}
+		if err != nil {
+			return err
+		}
+		if err := out.Encode(head{audit.Anchor{Session: s, Seq: rec.Seq, Hash: rec.Hash}, rec.Entry.At}); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+	}
+	return nil
 }
 
 // head is the end of a journal.

@@ -51,26 +51,21 @@ func (k *sink) entry(rec journal.Record) error {
 	if k.format == asText {
 		return k.text.Entry(rec)
 	}
-	raw, err := audit.EntryJSON(rec)
-	if err != nil {
-		return err
-	}
-	return k.value(raw)
+	return k.value(audit.EntryJSON(rec))
 }
 
 func (k *sink) live(s content.SessionID, ev events.Event) error {
 	if k.format == asText {
 		return k.text.Live(s, ev)
 	}
-	raw, err := render.LiveJSON(s, ev)
+	return k.value(render.LiveJSON(s, ev))
+}
+
+// value writes one JSON value, unless there was an error.
+func (k *sink) value(raw []byte, err error) error {
 	if err != nil {
 		return err
 	}
-	return k.value(raw)
-}
-
-// value writes one JSON value.
-func (k *sink) value(raw []byte) error {
 	before, after := "", "\n"
 	if k.format == asJSON {
 		before, after = ",\n", ""

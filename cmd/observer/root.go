@@ -5,6 +5,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
@@ -24,7 +25,7 @@ func newRootCommand(getenv func(string) string) *cobra.Command {
 as a transcript. It exports them to files, and verifies a journal or a file: that its entries
 form one unbroken chain, and that they keep every guarantee of Turnlog.
 
-It only reads. Unknown session, broken journal: one line on standard error, exit code 1.`,
+It only reads. An unknown session or a broken journal is one line on standard error and exit code 1.`,
 		Example: `  observer tail
   observer events s-42
   observer export s-42 > s-42.jsonl
@@ -39,9 +40,25 @@ It only reads. Unknown session, broken journal: one line on standard error, exit
 	return root
 }
 
-// open connects to the deployment.
-func (a *app) open(cmd *cobra.Command) (*cli.Cell, error) {
-	return a.deployment.Open(cmd.Context(), "observer", a.log.Logger(cmd.ErrOrStderr(), a.getenv), admin.RoleObserver)
+// with runs do with a connection to the deployment.
+func (a *app) with(cmd *cobra.Command, do func(*cli.Cell) error) error {
+	cell, err := a.deployment.Open(cmd.Context(), "observer", a.log.Logger(cmd.ErrOrStderr(), a.getenv), admin.RoleObserver)
+	if err != nil {
+		return err
+	}
+	defer cell.Close()
+	return do(cell)
+}
+
+// onSession returns the function of a command whose argument is a session.
+func (a *app) onSession(do func(*cobra.Command, *cli.Cell, content.SessionID) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s, err := cli.ParseSession(args[0])
+		if err != nil {
+			return err
+		}
+		return a.with(cmd, func(cell *cli.Cell) error { return do(cmd, cell, s) })
+	}
 }
 
 // fullFlag adds the flag that disables clipping.

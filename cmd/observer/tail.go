@@ -50,12 +50,7 @@ repeated. Live events have no position. Only one tail at a time can use a file.`
 				return err
 			}
 		}
-		cell, err := a.open(cmd)
-		if err != nil {
-			return err
-		}
-		defer cell.Close()
-		return t.run(cmd, cell)
+		return a.with(cmd, func(cell *cli.Cell) error { return t.run(cmd, cell) })
 	}
 	return cmd
 }
@@ -96,11 +91,16 @@ func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.cursor.store()) }()
-	entries := cell.Journal().Observe(ctx, t.session, from)
 	all := make(chan update)
 	ended := make(chan error, 1) // its reader may be gone
-	sources.Go(func() { ended <- passEntries(ctx, entries, all) })
-	sources.Go(func() { passLive(ctx, live, all) })
+	sources.Go(func() { ended <- passEntries(ctx, cell.Journal().Observe(ctx, t.session, from), all) })
+	sources.Go(func() {
+		for s, ev := range live {
+			if !pass(ctx, update{session: s, live: ev}, all) {
+				return
+			}
+		}
+	})
 
 	out := newSink(cmd, t.output.String(), t.app.style(cmd, *t.full), t.all())
 	for {
@@ -127,25 +127,20 @@ func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) (err error) {
 
 func passEntries(ctx context.Context, entries iter.Seq2[journal.Record, error], out chan<- update) error {
 	for rec, err := range entries {
-		if err != nil {
+		if err != nil || !pass(ctx, update{rec: rec}, out) {
 			return err
-		}
-		select {
-		case out <- update{rec: rec}:
-		case <-ctx.Done():
-			return nil
 		}
 	}
 	return nil
 }
 
-func passLive(ctx context.Context, live iter.Seq2[content.SessionID, events.Event], out chan<- update) {
-	for s, ev := range live {
-		select {
-		case out <- update{session: s, live: ev}:
-		case <-ctx.Done():
-			return
-		}
+// pass sends an update and reports whether ctx is still valid.
+func pass(ctx context.Context, u update, out chan<- update) bool {
+	select {
+	case out <- u:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,34 +27,29 @@ withheld are only in the journal (see "observer events").`,
 	}
 	full := fullFlag(cmd)
 	output := cli.OutputFlag(cmd, asText, asJSON, asLines)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := cli.ParseSession(args[0])
+	cmd.RunE = a.onSession(func(cmd *cobra.Command, cell *cli.Cell, s content.SessionID) error {
+		items, err := transcript(cmd.Context(), cell, s)
 		if err != nil {
 			return err
 		}
-		items, err := a.transcript(cmd, s)
-		if err != nil {
-			return err
+		out := newSink(cmd, output.String(), a.style(cmd, *full), false)
+		if output.String() == asText {
+			return errors.Join(render.Transcript(out.out, a.style(cmd, *full), items), out.flush())
 		}
-		if output.String() != asText {
-			return writeItems(newSink(cmd, output.String(), render.Style{}, false), items)
+		for _, it := range items {
+			if err := out.value(json.Marshal(it)); err != nil {
+				return err
+			}
 		}
-		out := bufio.NewWriter(cmd.OutOrStdout())
-		err = render.Transcript(out, a.style(cmd, *full), items)
-		return errors.Join(err, out.Flush())
-	}
+		return out.end()
+	})
 	return cmd
 }
 
 // transcript folds a session's journal.
-func (a *app) transcript(cmd *cobra.Command, s content.SessionID) ([]content.Item, error) {
-	cell, err := a.open(cmd)
-	if err != nil {
-		return nil, err
-	}
-	defer cell.Close()
+func transcript(ctx context.Context, cell *cli.Cell, s content.SessionID) ([]content.Item, error) {
 	var entries []events.Entry
-	for rec, err := range read(cmd.Context(), cell, s, 1) {
+	for rec, err := range read(ctx, cell, s, 1) {
 		if err == nil {
 			err = rec.Err
 		}
@@ -67,17 +62,4 @@ func (a *app) transcript(cmd *cobra.Command, s content.SessionID) ([]content.Ite
 		entries = append(entries, rec.Entry)
 	}
 	return audit.Transcript(entries), nil
-}
-
-func writeItems(out *sink, items []content.Item) error {
-	for i, it := range items {
-		raw, err := json.Marshal(it)
-		if err != nil {
-			return fmt.Errorf("show item %d: %w", i+1, err)
-		}
-		if err := out.value(raw); err != nil {
-			return err
-		}
-	}
-	return out.end()
 }

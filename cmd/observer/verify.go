@@ -52,11 +52,11 @@ the output of "observer heads" out of reach of users who can change journals, an
 		if err := v.readAnchors(*anchor); err != nil {
 			return err
 		}
-		if len(args) == 0 && *file == "" {
-			args = v.anchored()
-		}
-		if *file != "" {
+		switch {
+		case *file != "":
 			return v.verify("")
+		case len(args) == 0:
+			args = v.anchored()
 		}
 		var failed []error
 		for _, name := range args {
@@ -76,30 +76,39 @@ type verifier struct {
 	anchors []audit.Anchor
 }
 
-// readAnchors reads earlier heads.
-func (v *verifier) readAnchors(name string) error {
-	in := v.cmd.InOrStdin()
-	switch {
-	case name == "":
-		return nil
-	case name == "-" && v.file == "-":
-		return cli.Usage("--file and --anchor cannot both be standard input")
-	case name != "-":
-		f, err := open(name)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }() // only read
-		in = f
+// open opens a file, or standard input for "-". name is what to call it.
+func (v *verifier) open(file string) (in io.ReadCloser, name string, err error) {
+	if file == "-" {
+		return io.NopCloser(v.cmd.InOrStdin()), "standard input", nil
 	}
-	anchors, err := audit.ReadAnchors(in)
-	if err == nil && len(anchors) == 0 {
+	f, err := os.Open(file)
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("%s: %w", file, p.Err)
+	}
+	return f, file, err
+}
+
+// readAnchors reads earlier heads.
+func (v *verifier) readAnchors(file string) error {
+	switch file {
+	case "":
+		return nil
+	case "-":
+		if v.file == "-" {
+			return cli.Usage("--file and --anchor cannot both be standard input")
+		}
+	}
+	in, _, err := v.open(file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // only read
+	if v.anchors, err = audit.ReadAnchors(in); err == nil && len(v.anchors) == 0 {
 		err = fmt.Errorf("%w: it is empty", audit.ErrBadAnchor)
 	}
 	if err != nil {
-		return fmt.Errorf("--anchor %s: %w", name, err)
+		return fmt.Errorf("--anchor %s: %w", file, err)
 	}
-	v.anchors = anchors
 	return nil
 }
 
@@ -142,49 +151,29 @@ func (v *verifier) unanchored(subject string, r audit.Report) error {
 	return fmt.Errorf("%s: --anchor has no head of it: it is unknown whether it was truncated", subject)
 }
 
-// judge verifies a session or a file. subject names it in output.
+// judge verifies a session, or the file. subject names it in output.
 func (v *verifier) judge(session string) (subject string, r audit.Report, err error) {
-	switch {
-	case v.file == "-":
-		r, err = v.judgeFile("standard input", v.cmd.InOrStdin())
-		return "standard input", r, err
-	case v.file != "":
-		f, err := open(v.file)
+	if v.file != "" {
+		in, name, err := v.open(v.file)
 		if err != nil {
-			return v.file, r, err
+			return name, r, err
 		}
-		defer func() { _ = f.Close() }() // only read
-		r, err = v.judgeFile(v.file, f)
-		return v.file, r, err
+		defer func() { _ = in.Close() }() // only read
+		if r, err = audit.Verify(audit.Import(in), v.anchors...); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		return name, r, err
 	}
 	s, err := cli.ParseSession(session)
 	if err != nil {
 		return "", r, err
 	}
-	cell, err := v.app.open(v.cmd)
-	if err != nil {
-		return "", r, err
-	}
-	defer cell.Close()
-	r, err = audit.Verify(read(v.cmd.Context(), cell, s, 1), v.of(s)...)
-	r.Session = s // even if there is no entry
+	err = v.app.with(v.cmd, func(cell *cli.Cell) (err error) {
+		r, err = audit.Verify(read(v.cmd.Context(), cell, s, 1), v.of(s)...)
+		r.Session = s // even if there is no entry
+		return err
+	})
 	return "session " + string(s), r, err
-}
-
-func open(name string) (*os.File, error) {
-	f, err := os.Open(name)
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		err = fmt.Errorf("%s: %w", name, p.Err)
-	}
-	return f, err
-}
-
-func (v *verifier) judgeFile(name string, in io.Reader) (audit.Report, error) {
-	r, err := audit.Verify(audit.Import(in), v.anchors...)
-	if err != nil {
-		return r, fmt.Errorf("%s: %w", name, err)
-	}
-	return r, nil
 }
 
 // fault returns the first fault of a journal as an error.

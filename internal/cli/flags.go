@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -16,7 +17,8 @@ type Choice struct {
 	allowed []string
 }
 
-// NewChoice returns a choice of the allowed words; the first is the default.
+// NewChoice returns a choice of the allowed words. The first is the default; "" makes the
+// flag optional.
 func NewChoice(allowed ...string) *Choice { return &Choice{value: allowed[0], allowed: allowed} }
 
 // OutputFlag adds the flag -o, --output to cmd.
@@ -28,22 +30,23 @@ func OutputFlag(cmd *cobra.Command, formats ...string) *Choice {
 
 // Register adds the flag to cmd, with its words in the help and in shell completion.
 func (c *Choice) Register(cmd *cobra.Command, name, short, usage string) {
-	c.register(cmd, name, short, usage, false)
+	c.register(cmd, cmd.Flags(), name, short, usage)
 }
 
 // RegisterPersistent is Register for cmd and its subcommands.
 func (c *Choice) RegisterPersistent(cmd *cobra.Command, name, usage string) {
-	c.register(cmd, name, "", usage, true)
+	c.register(cmd, cmd.PersistentFlags(), name, "", usage)
 }
 
-func (c *Choice) register(cmd *cobra.Command, name, short, usage string, persistent bool) {
-	flags := cmd.Flags()
-	if persistent {
-		flags = cmd.PersistentFlags()
-	}
-	flags.VarP(c, name, short, usage+": "+strings.Join(c.allowed, ", "))
-	complete := cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp)
+func (c *Choice) register(cmd *cobra.Command, fs *pflag.FlagSet, name, short, usage string) {
+	fs.VarP(c, name, short, usage+": "+strings.Join(c.words(), ", "))
+	complete := cobra.FixedCompletions(c.words(), cobra.ShellCompDirectiveNoFileComp)
 	_ = cmd.RegisterFlagCompletionFunc(name, complete) // the flag exists
+}
+
+// words returns the values that the command line can name.
+func (c *Choice) words() []string {
+	return slices.DeleteFunc(slices.Clone(c.allowed), func(word string) bool { return word == "" })
 }
 
 // String returns the chosen word.
@@ -52,8 +55,7 @@ func (c *Choice) String() string { return c.value }
 // Set implements pflag.Value.
 func (c *Choice) Set(word string) error {
 	if !slices.Contains(c.allowed, word) {
-		words := slices.DeleteFunc(slices.Clone(c.allowed), func(word string) bool { return word == "" })
-		return fmt.Errorf("choose one of %s", strings.Join(words, ", "))
+		return fmt.Errorf("choose one of %s", strings.Join(c.words(), ", "))
 	}
 	c.value = word
 	return nil

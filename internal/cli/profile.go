@@ -31,19 +31,11 @@ func NewDurability(cmd *cobra.Command, usage string) *Durability {
 		words = append(words, string(p))
 	}
 	d := &Durability{profile: NewChoice(words...), assumed: NewChoice("", syncAlways)}
-	optional(cmd, d.profile, "profile", usage)
+	d.profile.Register(cmd, "profile", "", usage)
 	cmd.Flags().StringArrayVar(&d.monitors, "monitor", nil,
 		"`URL` of a NATS server's monitoring port, such as http://127.0.0.1:8222, which tells when that server syncs to disk; repeat it for each server")
-	optional(cmd, d.assumed, "assume-sync", "assume that all servers that --monitor cannot read have this `sync_interval`")
+	d.assumed.Register(cmd, "assume-sync", "", "assume that all servers that --monitor cannot read have this `sync_interval`")
 	return d
-}
-
-// optional adds a choice whose first word is "", the default of an optional flag.
-func optional(cmd *cobra.Command, c *Choice, name, usage string) {
-	words := c.allowed[1:]
-	cmd.Flags().Var(c, name, usage+": "+strings.Join(words, ", "))
-	complete := cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
-	_ = cmd.RegisterFlagCompletionFunc(name, complete) // the flag exists
 }
 
 // Profile returns the requested profile, or "".

@@ -15,8 +15,8 @@ import (
 
 // policyFlags are the flags for what calls may do.
 type policyFlags struct {
-	protect, readOnly, roots   []string // paths
-	allow, deny, ask, allowEnv []string // programs, and variables of their environment
+	paths    permission.PathRules
+	commands permission.CommandRules
 }
 
 // policyFlag is one flag.
@@ -30,14 +30,15 @@ type policyFlag struct {
 
 // all lists the flags in the order of the help.
 func (f *policyFlags) all() []policyFlag {
+	p, c := &f.paths, &f.commands
 	return []policyFlag{
-		{"protect", "fs", &f.protect, checkPath, "`path` that file tools cannot access, nor anything in it; repeatable"},
-		{"read-only", "fs", &f.readOnly, checkPath, "`path` that file tools may only read, and anything in it; repeatable"},
-		{"allow-root", "fs", &f.roots, checkPath, "`directory` that file tools may use freely; elsewhere a person has to approve; repeatable"},
-		{"allow-command", "shell", &f.allow, checkProgram, "`program`, by name or absolute path, that may run; a person has to approve others; repeatable"},
-		{"ask-command", "shell", &f.ask, checkProgram, "`program` that a person has to approve; repeatable"},
-		{"deny-command", "shell", &f.deny, checkProgram, "`program` that never runs; repeatable"},
-		{"allow-env", "shell", &f.allowEnv, checkVariable, "`variable` that calls may set, where * matches any characters; a person has to approve others; repeatable"},
+		{"protect", "fs", &p.Protect, checkPath, "`path` that file tools cannot access, nor anything in it; repeatable"},
+		{"read-only", "fs", &p.ReadOnly, checkPath, "`path` that file tools may only read, and anything in it; repeatable"},
+		{"allow-root", "fs", &p.Allow, checkPath, "`directory` that file tools may use freely; elsewhere a person has to approve; repeatable"},
+		{"allow-command", "shell", &c.Allow, checkProgram, "`program`, by name or absolute path, that may run; a person has to approve others; repeatable"},
+		{"ask-command", "shell", &c.Ask, checkProgram, "`program` that a person has to approve; repeatable"},
+		{"deny-command", "shell", &c.Deny, checkProgram, "`program` that never runs; repeatable"},
+		{"allow-env", "shell", &c.AllowEnv, checkVariable, "`variable` that calls may set, where * matches any characters; a person has to approve others; repeatable"},
 	}
 }
 
@@ -86,25 +87,14 @@ func (f *policyFlags) permissions(root string) (tool.Permissions, error) {
 	if err := f.check(root); err != nil {
 		return nil, err
 	}
-	var policies []tool.Permissions
-	if len(f.protect)+len(f.readOnly)+len(f.roots) > 0 {
-		p, err := permission.NewPaths(root, permission.PathRules{Protect: f.protect, ReadOnly: f.readOnly, Allow: f.roots})
-		if err != nil {
-			return nil, fmt.Errorf("--protect, --read-only, --allow-root: %w", err)
-		}
-		policies = append(policies, p)
+	var policy permission.Policy
+	if p := &f.paths; len(p.Protect)+len(p.ReadOnly)+len(p.Allow) > 0 {
+		policy.Paths = p
 	}
-	if len(f.allow)+len(f.deny)+len(f.ask)+len(f.allowEnv) > 0 {
-		p, err := permission.NewCommands(root, permission.CommandRules{Allow: f.allow, Ask: f.ask, Deny: f.deny, AllowEnv: f.allowEnv})
-		if err != nil {
-			return nil, fmt.Errorf("--allow-command, --ask-command, --deny-command: %w", err)
-		}
-		policies = append(policies, p)
+	if c := &f.commands; len(c.Allow)+len(c.Deny)+len(c.Ask)+len(c.AllowEnv) > 0 {
+		policy.Commands = c
 	}
-	if len(policies) == 0 {
-		return nil, nil //nolint:nilnil // no flags, no policy
-	}
-	return permission.All(policies...), nil
+	return policy.In(root)
 }
 
 // check checks the flags.
@@ -116,7 +106,7 @@ func (f *policyFlags) check(root string) error {
 			}
 		}
 	}
-	for _, dir := range f.roots {
+	for _, dir := range f.paths.Allow {
 		at := dir
 		if !filepath.IsAbs(at) {
 			at = filepath.Join(root, at)

@@ -15,7 +15,6 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
-	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -56,25 +55,20 @@ that is not is logged and retried.`,
 		if err != nil {
 			return cli.Usage("--agents: %w", err)
 		}
-		f.tools.AddServers(agents.servers...)
-		sources, err := f.tools.Open()
-		if err != nil {
-			return cli.Usage("%w", err)
-		}
 		log := f.log.Logger(stderr, getenv)
-		servers, err := f.tools.Connect(cmd.Context(), cli.Version(), getenv, log)
+		tools, err := f.tools.Start(cmd.Context(), agents, cli.Version(), getenv, log)
 		if err != nil {
 			return cli.Usage("%w", err)
 		}
-		defer servers.Close()
-		return run(cmd.Context(), f, agents, append(sources, servers.Sources()...), log)
+		defer tools.Servers.Close()
+		return run(cmd.Context(), f, rolesFor(agents), tools, log)
 	}
 	return cmd
 }
 
 // run works until ctx ends, its regular end.
-func run(ctx context.Context, f flags, agents agentSet, sources []tool.Source, log *zap.Logger) error {
-	cell, err := f.deployment.Open(ctx, "tool-worker", log, agents.roles()...)
+func run(ctx context.Context, f flags, roles []admin.Role, tools *toolset.Tools, log *zap.Logger) error {
+	cell, err := f.deployment.Open(ctx, "tool-worker", log, roles...)
 	if err != nil {
 		return err
 	}
@@ -83,11 +77,12 @@ func run(ctx context.Context, f flags, agents agentSet, sources []tool.Source, l
 	if err != nil {
 		return err
 	}
-	own, err := agents.sources(f.tools.Root, cell, log)
+	delegate, err := delegation(cell, log)
 	if err != nil {
 		return err
 	}
-	if sources, err = f.tools.Keep(append(sources, own...), cell.Blobs()); err != nil {
+	sources, err := tools.Sources(cell.Blobs(), delegate)
+	if err != nil {
 		return err
 	}
 	registry := ops.NewRegistry()

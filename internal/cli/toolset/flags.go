@@ -25,7 +25,6 @@ type Flags struct {
 	settings    settings
 	servers     serverFlags
 	permissions tool.Permissions
-	more        []mcp.Server // in addition to those of the flags
 	mcp         []mcp.Server
 }
 
@@ -116,13 +115,13 @@ func (f *Flags) named() []string {
 func (f *Flags) openSets() ([]tool.Source, error) {
 	names := f.Sets()
 	if !slices.Contains(f.named(), noSet) {
-		return Open(names, f.Options)
+		return open(names, f.Options)
 	}
 	switch {
 	case len(names) == 0:
 		return nil, nil
 	case slices.Equal(names, []string{gateSet}): // RunGates added it
-		return Open(names, f.Options)
+		return open(names, f.Options)
 	}
 	return nil, errors.New(noSet + " cannot be combined with sets")
 }
@@ -130,11 +129,9 @@ func (f *Flags) openSets() ([]tool.Source, error) {
 // RunGates adds the set that runs the verifiers of tasks.
 func (f *Flags) RunGates() { f.sets = append(f.sets, gateSet) }
 
-// AddServers adds MCP servers to those of the flags. Call it before Open.
-func (f *Flags) AddServers(servers ...mcp.Server) { f.more = append(f.more, servers...) }
-
-// Open opens the tools of the flags, as one source per set. Its errors are usage errors.
-func (f *Flags) Open() ([]tool.Source, error) {
+// open opens the tools of the flags, as one source per set. The servers are in addition to
+// those of the flags.
+func (f *Flags) open(servers ...mcp.Server) ([]tool.Source, error) {
 	root, err := filepath.Abs(f.Root)
 	if err != nil {
 		return nil, fmt.Errorf("--root %s: %w", f.Root, err)
@@ -171,14 +168,14 @@ func (f *Flags) Open() ([]tool.Source, error) {
 	if f.mcp, err = f.servers.parse(); err != nil {
 		return nil, err
 	}
-	f.mcp = append(f.mcp, f.more...)
+	f.mcp = append(f.mcp, servers...)
 	if err := (mcp.Config{Servers: f.mcp}).Check(); err != nil {
 		return nil, fmt.Errorf("--mcp: %w", err)
 	}
 	return sources, nil
 }
 
-// Permissions returns the policy of the flags after Open, or nil if they set none. A
+// Permissions returns the policy of the flags after Start, or nil if they set none. A
 // worker enforces it where the files are.
 func (f *Flags) Permissions() tool.Permissions { return f.permissions }
 

@@ -14,7 +14,7 @@ import (
 // TestNamesAndKindsMatchTheSets checks the lists that agent files are checked against.
 func TestNamesAndKindsMatchTheSets(t *testing.T) {
 	t.Parallel()
-	sources, err := Open(Names(), all(t))
+	sources, err := open(Names(), all(t))
 	if err != nil {
 		t.Fatal(err)
 	}

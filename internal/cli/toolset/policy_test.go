@@ -22,7 +22,7 @@ func judge(t *testing.T, root, args, name, input string) string {
 	if code, printed := run(t, &f, line...); code != 0 {
 		t.Fatalf("%s = %d %s", args, code, printed)
 	}
-	sources, err := Open(f.Sets(), f.Options)
+	sources, err := open(f.Sets(), f.Options)
 	if err != nil {
 		t.Fatal(err)
 	}

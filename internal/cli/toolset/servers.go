@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/tool/mcp"
 )
@@ -94,18 +93,6 @@ func setVariable(s *mcp.Server, name string) error {
 	}
 	s.Env[name] = "env:" + name
 	return nil
-}
-
-// Connect starts to connect to the MCP servers of the flags. Call it after Open, and
-// close the manager. version is sent to the servers.
-func (f *Flags) Connect(ctx context.Context, version string, getenv func(string) string, log *zap.Logger) (*mcp.Manager, error) {
-	m, err := mcp.Open(ctx, mcp.Config{
-		Servers: f.mcp, Roots: []string{f.Root}, Getenv: getenv, Version: version, Logger: log,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("--mcp: %w", err)
-	}
-	return m, nil
 }
 
 // Servers lists the MCP servers of the flags as NAME=ADDRESS.

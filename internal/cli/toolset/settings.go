@@ -116,7 +116,7 @@ func (k *settings) manifestTools(o Options, others []tool.Source) (tool.Source, 
 	return source, nil
 }
 
-// Sandbox returns what commands run in, after Open. With --sandbox auto, why is the
+// Sandbox returns what commands run in, after Start. With --sandbox auto, why is the
 // reason if that is no sandbox.
 func (f *Flags) Sandbox() (name, why string) { return f.settings.box, f.settings.why }
 
@@ -131,9 +131,9 @@ func (f *Flags) SandboxNote() string {
 	return "commands run in a sandbox: " + f.settings.box
 }
 
-// Keep wraps the sources so that long outputs go to the store, and adds the tool that
+// keep wraps the sources so that long outputs go to the store, and adds the tool that
 // reads them, if the flags ask for it.
-func (f *Flags) Keep(sources []tool.Source, store output.Store) ([]tool.Source, error) {
+func (f *Flags) keep(sources []tool.Source, store output.Store) ([]tool.Source, error) {
 	if f.settings.outputLimit == 0 {
 		return sources, nil
 	}

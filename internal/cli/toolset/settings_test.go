@@ -34,11 +34,11 @@ func tools(t *testing.T, f *Flags, args ...string) map[string]tool.Tool {
 	if err := work.ParseFlags(append(args, "--root", t.TempDir())); err != nil {
 		t.Fatal(err)
 	}
-	sources, err := f.Open()
+	sources, err := f.open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sources, err = f.Keep(sources, output.NewMemory(0)); err != nil {
+	if sources, err = f.keep(sources, output.NewMemory(0)); err != nil {
 		t.Fatal(err)
 	}
 	c, err := tool.Sample(t.Context(), sources, tool.ErrorOnCollision)

@@ -4,9 +4,8 @@
 // The one idea: a set is a group of tools that a command line enables by one name, and
 // [Sets] returns all of them as a slice. Nothing registers itself.
 //
-// A program registers its [Flags] and calls [Flags.Open] once. It passes
-// [Flags.Permissions] and the tools to its worker, after [Flags.Keep] once it has a
-// store for long outputs.
+// A program registers its [Flags] and calls [Flags.Start] once. It passes
+// [Flags.Permissions] and [Tools.Sources] to its worker.
 package toolset
 
 import (
@@ -107,8 +106,8 @@ func About() string {
 	return b.String()
 }
 
-// Open opens the named sets, as one source each.
-func Open(names []string, o Options) ([]tool.Source, error) {
+// open opens the named sets, as one source each.
+func open(names []string, o Options) ([]tool.Source, error) {
 	if len(names) == 0 {
 		return nil, errors.New("name at least one of " + strings.Join(Names(), ", ") + ", or " + noSet)
 	}

@@ -22,7 +22,7 @@ func all(t *testing.T) Options {
 
 func TestSetsShareNoNames(t *testing.T) {
 	t.Parallel()
-	sources, err := Open(Names(), all(t))
+	sources, err := open(Names(), all(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestEveryToolHoldsTheContract(t *testing.T) {
 func program(f *Flags) *cobra.Command {
 	root := &cobra.Command{Use: "prog"}
 	work := &cobra.Command{Use: "work", RunE: func(*cobra.Command, []string) error {
-		_, err := f.Open()
+		_, err := f.open()
 		if err != nil {
 			return cli.Usage("%w", err)
 		}
@@ -108,7 +108,7 @@ func TestToolsNone(t *testing.T) {
 	gated.Register(&cobra.Command{})
 	gated.sets, gated.Root = []string{"none"}, t.TempDir()
 	gated.RunGates()
-	if sources, err := gated.Open(); err != nil || len(sources) != 1 || sources[0].Name() != gateSet {
+	if sources, err := gated.open(); err != nil || len(sources) != 1 || sources[0].Name() != gateSet {
 		t.Errorf("with gates: %v, %v", sources, err)
 	}
 }

@@ -111,30 +111,26 @@ func (l *lister) local(ctx context.Context) (err error) {
 	if l.agent, err = l.loadAgent(ctx, nil); err != nil {
 		return err
 	}
-	if err := l.agent.prepare(&l.tools); err != nil {
+	agents, err := l.agent.agents(ctx, l.file)
+	if err != nil {
 		return err
 	}
-	sources, err := l.tools.Open() //nolint:contextcheck // programs live as long as the command
+	tools, err := l.tools.Start(ctx, agents, cli.Version(), l.app.Getenv, l.remote.Logger())
 	if err != nil {
 		return cli.Usage("%w", err)
 	}
-	servers, err := l.tools.Connect(ctx, cli.Version(), l.app.Getenv, l.remote.Logger())
+	defer tools.Servers.Close()
+	if err := deploy.AwaitServers(ctx, l.app, tools.Servers); err != nil {
+		return err
+	}
+	sources, err := tools.Sources(output.NewMemory(0), listedOnly)
 	if err != nil {
 		return cli.Usage("%w", err)
 	}
-	defer servers.Close()
-	if err := deploy.AwaitServers(ctx, l.app, servers); err != nil {
-		return err
+	for i, s := range sources {
+		sources[i] = tool.Under(s, l.agent.terms()...)
 	}
-	own, err := l.agent.sources(ctx, l.tools.Root, l.file)
-	if err != nil {
-		return err
-	}
-	sources, err = l.tools.Keep(slices.Concat(sources, servers.Sources(), own), output.NewMemory(0))
-	if err != nil {
-		return err
-	}
-	c, err := tool.Sample(ctx, l.agent.bindSources(sources), tool.FirstWins)
+	c, err := tool.Sample(ctx, sources, tool.FirstWins)
 	if err != nil {
 		return err
 	}
@@ -157,7 +153,7 @@ func (l *lister) offered(ctx context.Context) error {
 		}
 		for _, o := range offers {
 			for _, spec := range o.Tools {
-				l.add(o.Worker+"@"+o.Queue, l.agent.bind(spec))
+				l.add(o.Worker+"@"+o.Queue, tool.Bound(spec, l.agent.terms()...))
 			}
 		}
 		l.agent.hintMissing(l.app, l.names)

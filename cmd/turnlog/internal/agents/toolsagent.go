@@ -90,54 +90,26 @@ func routeName(r content.Route, after time.Duration) string {
 	return cmp.Or(string(r), "foreground")
 }
 
-// bindSources returns sources as sessions of the agent see them.
-func (a *toolsAgent) bindSources(sources []tool.Source) []tool.Source {
-	if a == nil {
-		return sources
-	}
-	out := make([]tool.Source, len(sources))
-	for i, s := range sources {
-		out[i] = tool.Under(s, a.definition.Terms()...)
-	}
-	return out
-}
-
-// bind returns a worker's offer as sessions of the agent see it.
-func (a *toolsAgent) bind(s tool.Spec) tool.Spec {
-	if a == nil {
-		return s
-	}
-	return tool.Bound(s, a.definition.Terms()...)
-}
-
-// prepare adds the MCP servers of the agent to those of the flags.
-func (a *toolsAgent) prepare(f *toolset.Flags) error {
+// terms returns what the agent changes about tools.
+func (a *toolsAgent) terms() []tool.Terms {
 	if a == nil {
 		return nil
 	}
-	servers, err := agentfile.Servers(a.definition)
-	if err != nil {
-		return cli.Usage("%w", err)
-	}
-	f.AddServers(servers...)
-	return nil
+	return a.definition.Terms()
 }
 
-// sources returns the tools of the agent besides those of its servers.
-func (a *toolsAgent) sources(ctx context.Context, root, file string) ([]tool.Source, error) {
+// agents returns the agent of a file, and its delegates.
+func (a *toolsAgent) agents(ctx context.Context, file string) (out toolset.Agents, err error) {
 	if a == nil {
-		return nil, nil
+		return out, nil
 	}
-	delegates := make([]*agentfile.Definition, len(a.definition.Agents))
-	for i, name := range a.definition.Agents {
-		var err error
-		if delegates[i], err = agentfile.Folder(filepath.Dir(file)).Find(ctx, name, ""); err != nil {
-			return nil, cli.Usage("agent %s delegates: %w", a.definition.Name, err)
+	out.All = []*agentfile.Definition{a.definition}
+	for _, name := range a.definition.Agents {
+		d, err := agentfile.Folder(filepath.Dir(file)).Find(ctx, name, "")
+		if err != nil {
+			return out, cli.Usage("agent %s delegates: %w", a.definition.Name, err)
 		}
-	}
-	out, err := toolset.AgentSources(root, []*agentfile.Definition{a.definition}, delegates, listedOnly)
-	if err != nil {
-		return nil, cli.Usage("%w", err)
+		out.Delegates = append(out.Delegates, d)
 	}
 	return out, nil
 }

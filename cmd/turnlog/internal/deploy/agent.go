@@ -84,47 +84,25 @@ func (a Agent) Instructions(root string) ([]content.Item, error) {
 	return a.placed(a.definition).Instructions(abs)
 }
 
-// all returns the agent and its delegates.
-func (a Agent) all(ctx context.Context) (all, delegates []*agentfile.Definition, err error) {
+// agents returns the agent and its delegates.
+func (a Agent) agents(ctx context.Context) (out toolset.Agents, err error) {
 	if a.definition == nil {
-		return nil, nil, nil
+		return out, nil
 	}
-	delegates, err = agentfile.Delegates(ctx, agentfile.Folder(a.Folder).Find, a.definition)
-	if err != nil {
-		return nil, nil, cli.Usage("%w", err)
+	if out.Delegates, err = agentfile.Delegates(ctx, agentfile.Folder(a.Folder).Find, a.definition); err != nil {
+		return out, cli.Usage("%w", err)
 	}
-	return append([]*agentfile.Definition{a.definition}, delegates...), delegates, nil
+	out.All = append([]*agentfile.Definition{a.definition}, out.Delegates...)
+	return out, nil
 }
 
-// prepare adds what the agents need to the worker, before its tools are opened.
-func (a Agent) prepare(ctx context.Context, l *Local) error {
-	all, _, err := a.all(ctx)
-	if err != nil || all == nil {
-		return err
-	}
-	if a.definition.Gate != nil {
-		l.tools.RunGates()
-	}
-	servers, err := agentfile.Servers(all...)
-	if err != nil {
-		return cli.Usage("%w", err)
-	}
-	l.tools.AddServers(servers...)
-	return nil
-}
-
-// sources returns the tools of the agents besides those of MCP servers: skills, and
-// delegation to other agents.
-func (a Agent) sources(ctx context.Context, l Local, d *cli.Cell) ([]tool.Source, error) {
-	all, delegates, err := a.all(ctx)
-	if err != nil || all == nil {
-		return nil, err
-	}
+// sources returns all tools of the worker.
+func (l Local) sources(d *cli.Cell, tools *toolset.Tools) ([]tool.Source, error) {
 	c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName("turnlog-agents"))
 	if err != nil {
 		return nil, err
 	}
-	out, err := toolset.AgentSources(l.tools.Root, all, delegates, func(d *agentfile.Definition) (tool.Tool, error) { return l.delegation(c, d) })
+	out, err := tools.Sources(d.Blobs(), func(d *agentfile.Definition) (tool.Tool, error) { return l.delegation(c, d) })
 	if err != nil {
 		return nil, cli.Usage("%w", err)
 	}

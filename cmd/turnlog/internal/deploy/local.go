@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -64,18 +63,18 @@ func (l Local) Run(ctx context.Context, do func(context.Context, *cli.Cell) erro
 }
 
 func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Server, *cli.Cell) error) error {
-	if err := l.agent.prepare(ctx, &l); err != nil {
+	agents, err := l.agent.agents(ctx)
+	if err != nil {
 		return err
 	}
-	sources, err := l.tools.Open() //nolint:contextcheck // what it opens lives as long as this process
+	if d := l.agent.definition; d != nil && d.Gate != nil {
+		l.tools.RunGates()
+	}
+	tools, err := l.tools.Start(ctx, agents, cli.Version(), l.app.Getenv, l.log)
 	if err != nil {
 		return cli.Usage("%w", err)
 	}
-	servers, err := l.tools.Connect(ctx, cli.Version(), l.app.Getenv, l.log)
-	if err != nil {
-		return cli.Usage("%w", err)
-	}
-	defer servers.Close()
+	defer tools.Servers.Close()
 	srv, err := l.start(ctx, l.log)
 	if err != nil {
 		return err
@@ -85,17 +84,13 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 	if err != nil {
 		return err
 	}
-	if err := AwaitServers(ctx, l.app, servers); err != nil {
+	if err := AwaitServers(ctx, l.app, tools.Servers); err != nil {
 		return err
 	}
 	if note := l.tools.SandboxNote(); note != "" {
 		_, _ = fmt.Fprintln(l.app.Err, note)
 	}
-	own, err := l.agent.sources(ctx, l, d)
-	if err != nil {
-		return err
-	}
-	sources, err = l.tools.Keep(slices.Concat(sources, servers.Sources(), own), d.Blobs())
+	sources, err := l.sources(d, tools)
 	if err != nil {
 		return err
 	}

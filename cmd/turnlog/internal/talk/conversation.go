@@ -57,7 +57,7 @@ func (a talker) converse(ctx context.Context, to *app.Remote, d *cli.Cell, id co
 	}
 	state, _, err := v.client.Read(ctx, id)
 	switch {
-	case errors.Is(err, session.ErrNotFound):
+	case errors.Is(err, session.ErrNotFound) || err == nil && !state.Opened:
 		return v, nil, nil
 	case err != nil:
 		return nil, nil, err

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/turnlog/turnlog/agent"
@@ -15,7 +16,7 @@ import (
 func TestInputRefersToBlobsOfTheProcess(t *testing.T) {
 	t.Parallel()
 	store := output.NewMemory(0)
-	id, err := store.Put(t.Context(), []byte("an image"))
+	id, _, err := store.PutFrom(t.Context(), strings.NewReader("an image"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -247,7 +247,7 @@ func TestMemoryEvictsTheOldest(t *testing.T) {
 	m := output.NewMemory(25)
 	var ids []string
 	for _, text := range []string{"aaaaaaaaaa", "bbbbbbbbbb", "aaaaaaaaaa", "cccccccccc"} {
-		id, err := m.Put(t.Context(), []byte(text))
+		id, _, err := m.PutFrom(t.Context(), strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +258,7 @@ func TestMemoryEvictsTheOldest(t *testing.T) {
 			t.Errorf("%d: %v, %v", i, ok, err)
 		}
 	}
-	if _, err := m.Put(t.Context(), make([]byte, 26)); err == nil {
+	if _, _, err := m.PutFrom(t.Context(), strings.NewReader(strings.Repeat("x", 26))); err == nil {
 		t.Error("more than there is room for was kept")
 	}
 }
@@ -270,7 +270,7 @@ func TestDamagedFileIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := d.Put(t.Context(), []byte("x"))
+	id, _, err := d.PutFrom(t.Context(), strings.NewReader("x"))
 	if err != nil {
 		t.Fatal(err)
 	}

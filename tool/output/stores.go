@@ -1,7 +1,6 @@
 package output
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -42,34 +41,19 @@ func NewMemory(room int) *Memory {
 	return &Memory{room: room, data: make(map[string][]byte)}
 }
 
-// Put stores data. It returns an error if data is larger than the store.
-func (m *Memory) Put(ctx context.Context, data []byte) (string, error) {
-	id, _, err := m.PutFrom(ctx, bytes.NewReader(data))
-	return id, err
-}
-
 // PutFrom stores src from its start. It returns an error if src is larger than the
 // store.
 func (m *Memory) PutFrom(_ context.Context, src io.ReadSeeker) (id string, size int64, err error) {
-	sum := sha256.New()
-	if _, err = src.Seek(0, io.SeekStart); err == nil {
-		size, err = io.Copy(sum, src)
-	}
-	switch {
-	case err != nil:
+	data, err := m.read(src)
+	if err != nil {
 		return "", 0, fmt.Errorf("store output: %w", err)
-	case size > int64(m.room):
-		return "", 0, fmt.Errorf("there is room for %d bytes", m.room)
 	}
-	id = hex.EncodeToString(sum.Sum(nil))
+	sum := sha256.Sum256(data)
+	id = hex.EncodeToString(sum[:])
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, ok := m.data[id]; ok {
-		return id, size, nil
-	}
-	data, err := again(src, int(size), id)
-	if err != nil {
-		return "", 0, fmt.Errorf("store output: %w", err)
+		return id, int64(len(data)), nil
 	}
 	for m.size+len(data) > m.room {
 		m.size -= len(m.data[m.order[0]])
@@ -77,22 +61,28 @@ func (m *Memory) PutFrom(_ context.Context, src io.ReadSeeker) (id string, size 
 		m.order = slices.Delete(m.order, 0, 1)
 	}
 	m.data[id], m.order, m.size = data, append(m.order, id), m.size+len(data)
-	return id, size, nil
+	return id, int64(len(data)), nil
 }
 
-// again reads a source a second time.
-func again(src io.ReadSeeker, size int, id string) ([]byte, error) {
+// read reads src twice, first to learn its size, so that it allocates only once.
+func (m *Memory) read(src io.ReadSeeker) ([]byte, error) {
+	_, err := src.Seek(0, io.SeekStart)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // PutFrom wraps it
+	}
+	size, err := io.Copy(io.Discard, io.LimitReader(src, int64(m.room)+1))
+	if err == nil && size > int64(m.room) {
+		err = fmt.Errorf("there is room for %d bytes", m.room)
+	}
+	if err == nil {
+		_, err = src.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, err //nolint:wrapcheck // PutFrom wraps it
+	}
 	data := make([]byte, size)
-	if _, err := src.Seek(0, io.SeekStart); err != nil {
-		return nil, err //nolint:wrapcheck // PutFrom wraps it
-	}
-	if _, err := io.ReadFull(src, data); err != nil {
-		return nil, err //nolint:wrapcheck // PutFrom wraps it
-	}
-	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != id {
-		return nil, errors.New("its bytes changed while they were stored")
-	}
-	return data, nil
+	_, err = io.ReadFull(src, data)
+	return data, err //nolint:wrapcheck // PutFrom wraps it
 }
 
 // CopyTo writes a stored output to w.
@@ -125,12 +115,6 @@ func OpenDir(name string) (*Dir, error) {
 		return nil, fmt.Errorf("store of outputs: %w", err)
 	}
 	return &Dir{root}, nil
-}
-
-// Put stores data.
-func (d *Dir) Put(ctx context.Context, data []byte) (string, error) {
-	id, _, err := d.PutFrom(ctx, bytes.NewReader(data))
-	return id, err
 }
 
 // PutFrom stores src from its start. It renames a temporary file, so that a reader never

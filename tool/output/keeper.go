@@ -96,10 +96,10 @@ func seal(session content.SessionID) string { return "turnlog output of " + stri
 // joined reads several sources as one. It has no WriteTo on purpose: writing a string
 // that way, for example to a digest, may copy the whole string.
 type joined struct {
-	readers []io.ReadSeeker
-	at      int
-	size    int64
-	newline bool // the last one ends with one
+	io.Reader // since the last Seek
+	readers   []io.ReadSeeker
+	size      int64
+	newline   bool // the last one ends with one
 }
 
 // add appends the text of a part on a new line.
@@ -119,20 +119,6 @@ func (j *joined) push(r io.ReadSeeker, n int, newline bool) {
 	j.readers, j.size, j.newline = append(j.readers, r), j.size+int64(n), newline
 }
 
-// Read implements io.Reader.
-func (j *joined) Read(p []byte) (int, error) {
-	for j.at < len(j.readers) {
-		n, err := j.readers[j.at].Read(p)
-		if n > 0 || err != nil && !errors.Is(err, io.EOF) {
-			return n, err //nolint:wrapcheck // unchanged, io.EOF included
-		}
-		if err != nil {
-			j.at++
-		}
-	}
-	return 0, io.EOF
-}
-
 // clip returns the beginning and the end of the text, about limit bytes, and copies no
 // more than that.
 func (j *joined) clip(limit int) string {
@@ -149,34 +135,26 @@ func (j *joined) Seek(offset int64, whence int) (int64, error) {
 	if offset != 0 || whence != io.SeekStart {
 		return 0, errors.ErrUnsupported
 	}
-	for _, r := range j.readers {
+	all := make([]io.Reader, len(j.readers))
+	for i, r := range j.readers {
 		if _, err := r.Seek(0, io.SeekStart); err != nil {
-			return 0, err //nolint:wrapcheck // unchanged, io.EOF included
+			return 0, err //nolint:wrapcheck // the reader's own
 		}
+		all[i] = r
 	}
-	j.at = 0
+	j.Reader = io.MultiReader(all...)
 	return 0, nil
 }
 
 // first is the first part of a source.
 type first struct {
-	src  io.ReadSeeker
-	most int64
-	read int64
-}
-
-// Read implements io.Reader.
-func (f *first) Read(p []byte) (int, error) {
-	if f.read >= f.most {
-		return 0, io.EOF
-	}
-	n, err := f.src.Read(p[:min(int64(len(p)), f.most-f.read)])
-	f.read += int64(n)
-	return n, err //nolint:wrapcheck // unchanged, io.EOF included
+	io.Reader // since the last Seek
+	src       io.ReadSeeker
+	most      int64
 }
 
 // Seek returns to the start.
 func (f *first) Seek(offset int64, whence int) (int64, error) {
-	f.read = 0
-	return f.src.Seek(offset, whence) //nolint:wrapcheck // unchanged, io.EOF included
+	f.Reader = io.LimitReader(f.src, f.most)
+	return f.src.Seek(offset, whence) //nolint:wrapcheck // the source's own
 }

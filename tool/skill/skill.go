@@ -14,7 +14,7 @@
 //	---
 //
 // The name must be the folder's. Other keys are ignored. A folder that breaks these
-// rules is left out, and [Source.Problems] says why. If two folders have a skill with
+// rules is left out, and [Source.List] says why. If two folders have a skill with
 // the same name, the first wins. The other files of the folder are listed with the
 // text, with paths relative to the root, for tools that read files.
 //
@@ -61,6 +61,8 @@ type Skill struct {
 	Name        string
 	Description string
 	Folder      string // relative to the root
+
+	body string
 }
 
 // Problem says why a folder is not a skill.
@@ -101,25 +103,13 @@ func New(root string, folders ...string) (*Source, error) {
 // Name returns "skills".
 func (s *Source) Name() string { return "skills" }
 
-// Skills lists the current skills, sorted by name.
-func (s *Source) Skills(ctx context.Context) ([]Skill, error) {
-	found, _, err := s.look(ctx)
-	return found, err
-}
-
-// Problems lists the folders that look like skills but are not.
-func (s *Source) Problems(ctx context.Context) ([]Problem, error) {
-	_, problems, err := s.look(ctx)
-	return problems, err
-}
-
 type activateInput struct {
 	Name string `json:"name" jsonschema:"The skill."`
 }
 
 // Tools returns the tool that activates skills, or none if there are no skills.
 func (s *Source) Tools(ctx context.Context) ([]tool.Tool, error) {
-	skills, err := s.Skills(ctx)
+	skills, _, err := s.List(ctx)
 	if err != nil || len(skills) == 0 {
 		return nil, err
 	}
@@ -139,7 +129,12 @@ func (s *Source) Tools(ctx context.Context) ([]tool.Tool, error) {
 }
 
 func (s *Source) activate(ctx context.Context, in activateInput) (string, error) {
-	skills, err := s.Skills(ctx)
+	root, err := os.OpenRoot(s.root)
+	if err != nil {
+		return "", fmt.Errorf("skills: %w", err)
+	}
+	defer func() { _ = root.Close() }() // nothing was written
+	skills, _, err := s.list(ctx, root.FS())
 	if err != nil {
 		return "", err
 	}
@@ -147,29 +142,25 @@ func (s *Source) activate(ctx context.Context, in activateInput) (string, error)
 	if i < 0 {
 		return "", tool.Failure(CodeUnknown, "there is no skill %q", in.Name)
 	}
-	root, err := os.OpenRoot(s.root)
-	if err != nil {
-		return "", fmt.Errorf("skills: %w", err)
-	}
-	defer func() { _ = root.Close() }() // nothing was written
-	_, body, err := read(root.FS(), skills[i].Folder)
-	if err != nil {
-		return "", tool.Failure(CodeUnknown, "skill %s: %v", in.Name, err)
-	}
-	return strings.TrimSpace(body) + "\n" + resources(root.FS(), skills[i].Folder), nil
+	return strings.TrimSpace(skills[i].body) + "\n" + resources(root.FS(), skills[i].Folder), nil
 }
 
-// look reads all skills.
-func (s *Source) look(ctx context.Context) ([]Skill, []Problem, error) {
+// List returns the current skills, sorted by name, and the folders that look like
+// skills but are not.
+func (s *Source) List(ctx context.Context) ([]Skill, []Problem, error) {
 	root, err := os.OpenRoot(s.root)
 	if err != nil {
 		return nil, nil, fmt.Errorf("skills: %w", err)
 	}
 	defer func() { _ = root.Close() }() // nothing was written
+	return s.list(ctx, root.FS())
+}
+
+func (s *Source) list(ctx context.Context, root fs.FS) ([]Skill, []Problem, error) {
 	var skills []Skill
 	var problems []Problem
 	for _, folder := range s.folders {
-		entries, err := fs.ReadDir(root.FS(), folder)
+		entries, err := fs.ReadDir(root, folder)
 		if err != nil {
 			continue // it does not exist yet
 		}
@@ -178,10 +169,10 @@ func (s *Source) look(ctx context.Context) ([]Skill, []Problem, error) {
 				return nil, nil, context.Cause(ctx)
 			}
 			at := path.Join(folder, e.Name())
-			if _, err := fs.Stat(root.FS(), path.Join(at, file)); err != nil {
+			if _, err := fs.Stat(root, path.Join(at, file)); err != nil {
 				continue
 			}
-			k, _, err := read(root.FS(), at)
+			k, err := read(root, at)
 			switch {
 			case err != nil:
 				problems = append(problems, Problem{Folder: at, Err: err})
@@ -195,24 +186,24 @@ func (s *Source) look(ctx context.Context) ([]Skill, []Problem, error) {
 }
 
 // read parses a skill's file.
-func read(fsys fs.FS, folder string) (k Skill, body string, err error) {
+func read(fsys fs.FS, folder string) (k Skill, err error) {
 	text, err := textfile.Read(fsys, path.Join(folder, file))
 	if err != nil {
-		return k, "", fmt.Errorf("%s: %w", file, err)
+		return k, fmt.Errorf("%s: %w", file, err)
 	}
 	front, body, err := frontMatter(strings.ReplaceAll(text, "\r\n", "\n"))
 	if err != nil {
-		return k, "", err
+		return k, err
 	}
 	var head struct {
 		Name        string `json:"name"`
 		Description string `json:"description"`
 	}
 	if err := wire.Safely(func() error { return yaml.Unmarshal([]byte(front), &head) }); err != nil {
-		return k, "", fmt.Errorf("front matter of %s: %s", file, yaml.FormatError(err, false, false))
+		return k, fmt.Errorf("front matter of %s: %s", file, yaml.FormatError(err, false, false))
 	}
-	k = Skill{Name: head.Name, Description: strings.Join(strings.Fields(head.Description), " "), Folder: folder}
-	return k, body, k.check()
+	k = Skill{Name: head.Name, Description: strings.Join(strings.Fields(head.Description), " "), Folder: folder, body: body}
+	return k, k.check()
 }
 
 // frontMatter splits a file into its front matter and its body.

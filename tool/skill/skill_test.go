@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/tool"
@@ -129,13 +130,12 @@ func TestInvalidSkillsAreLeftOutWithAReason(t *testing.T) {
 	write(t, root, "s/bytes/SKILL.md", "\xff")
 	write(t, root, "s/huge/SKILL.md", strings.Repeat("x", 256<<10+1))
 	s := source(t, root, "s")
-	skills, err := s.Skills(t.Context())
-	if diff := cmp.Diff([]skill.Skill{{Name: "good", Description: "Fine", Folder: "s/good"}}, skills); err != nil || diff != "" {
-		t.Errorf("Skills: %v (-want +got):\n%s", err, diff)
-	}
-	problems, err := s.Problems(t.Context())
+	skills, problems, err := s.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]skill.Skill{{Name: "good", Description: "Fine", Folder: "s/good"}}, skills, cmpopts.IgnoreUnexported(skill.Skill{})); diff != "" {
+		t.Errorf("skills (-want +got):\n%s", diff)
 	}
 	got := map[string]string{}
 	for _, p := range problems {
@@ -170,7 +170,7 @@ func TestLinkCannotLeadOut(t *testing.T) {
 	if err := os.Symlink(filepath.Join(outside, "x"), filepath.Join(root, "s", "x")); err != nil {
 		t.Fatal(err)
 	}
-	if skills, err := source(t, root, "s").Skills(t.Context()); err != nil || len(skills) > 0 {
+	if skills, _, err := source(t, root, "s").List(t.Context()); err != nil || len(skills) > 0 {
 		t.Errorf("Skills = %v, %v; want none", skills, err)
 	}
 }

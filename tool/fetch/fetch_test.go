@@ -328,7 +328,7 @@ func TestFetchTimesOut(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}})
-	x := fetcher(t, fetch.Options{Hosts: []string{at.Host}, Private: loopback(), Timeout: 2 * time.Second})
+	x := fetcher(t, fetch.Options{Hosts: []string{at.Host}, Private: loopback(), Timeout: 200 * time.Millisecond})
 	if r := get(t, x, map[string]any{"url": at.String()}); r.Code != tool.CodeTimeout {
 		t.Errorf("%q: %s", r.Code, r.Text())
 	}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,9 @@ const (
 	opPrompt   = "prompt_get"
 )
 
+// methodConnect is the method of the protocol that connects.
+const methodConnect = "initialize"
+
 // operation is one request to a server.
 type operation struct {
 	kind   string // of an authorization request, and after mcp. of a permission request
@@ -53,11 +57,10 @@ func (e *authError) Error() string {
 }
 
 // request returns the authorization request for the host.
-func (e *authError) request(server, kind, name string) tool.AuthRequest {
-	methods := map[string]string{opConnect: "initialize", opToolCall: "tools/call", opResource: "resources/read", opPrompt: "prompts/get"}
+func (e *authError) request(server string, op operation) tool.AuthRequest {
 	r := tool.AuthRequest{
-		ID: "mcp:" + server + ":" + methods[kind], Provider: server,
-		Operation: tool.AuthOperation{Kind: kind, Server: server, Name: name},
+		ID: "mcp:" + server + ":" + op.method, Provider: server,
+		Operation: tool.AuthOperation{Kind: op.kind, Server: server, Name: op.about},
 	}
 	challenge := struct {
 		Status  int               `json:"status,omitempty"`
@@ -86,11 +89,10 @@ func (l *link) explain(ctx context.Context, op operation, err error) error {
 		return context.Cause(ctx)
 	}
 	if e, ok := errors.AsType[*authError](err); ok {
-		kind := op.kind
 		if l.current().state != Ready {
-			kind = opConnect
+			op.kind, op.method = opConnect, methodConnect
 		}
-		return tool.AuthRequired(e.request(l.cfg.Name, kind, op.about))
+		return tool.AuthRequired(e.request(l.cfg.Name, op))
 	}
 	if e, ok := errors.AsType[*tool.Error](err); ok {
 		return e
@@ -102,13 +104,14 @@ func (l *link) explain(ctx context.Context, op operation, err error) error {
 	case !ok:
 		return unavailable(l.cfg.Name, err)
 	}
+	text := cmp.Or(e.Message, fmt.Sprintf("error %d", e.Code))
 	switch e.Code {
 	case jsonrpc.CodeInvalidParams, jsonrpc.CodeInvalidRequest, jsonrpc.CodeParseError:
-		return tool.Failure(tool.CodeInvalidArguments, "%s", message(e))
+		return tool.Failure(tool.CodeInvalidArguments, "%s", text)
 	case sdk.CodeURLElicitationRequired:
 		return tool.Failure(CodeElicitation, "server %s: a person must open %s first, then repeat the call", l.cfg.Name, urls(e))
 	}
-	return tool.Failure(tool.CodeFailed, "server %s: %s", l.cfg.Name, message(e))
+	return tool.Failure(tool.CodeFailed, "server %s: %s", l.cfg.Name, text)
 }
 
 // Codes of errors that come from the SDK, not from a server.
@@ -125,13 +128,6 @@ func serverError(err error) (*jsonrpc.Error, bool) {
 		return nil, false
 	}
 	return e, true
-}
-
-func message(e *jsonrpc.Error) string {
-	if e.Message == "" {
-		return fmt.Sprintf("error %d", e.Code)
-	}
-	return e.Message
 }
 
 // urls lists what a person must open.

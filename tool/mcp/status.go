@@ -46,7 +46,7 @@ type snapshot struct {
 func (s snapshot) status(name string) Status {
 	st := Status{Server: name, State: s.state, Err: s.err}
 	if e, ok := errors.AsType[*authError](s.err); ok {
-		request := e.request(name, opConnect, "")
+		request := e.request(name, operation{kind: opConnect, method: methodConnect})
 		st.Auth = &request
 	}
 	for _, t := range s.tools {

@@ -277,6 +277,36 @@ func TestManifestErrorsNameTheLine(t *testing.T) {
 	}
 }
 
+func TestNewRefusesWhatItCannotUse(t *testing.T) {
+	t.Parallel()
+	const manifest = "name: x\ndescription: X.\ncommand: [ls]\n"
+	for want, err := range map[string]error{
+		"":                          problem(exec.New(t.TempDir(), "m.yaml", []byte(manifest), exec.Options{})),
+		"m.yaml: is empty":          problem(exec.New(t.TempDir(), "m.yaml", nil, exec.Options{})),
+		"root /no/such: no such":    problem(exec.New("/no/such", "m.yaml", []byte(manifest), exec.Options{})),
+		`sandbox "chroot"`:          problem(exec.New(t.TempDir(), "m.yaml", []byte(manifest), exec.Options{Sandbox: "chroot"})),
+		"m.yaml:4: input: tool x: ": problem(exec.New(t.TempDir(), "m.yaml", []byte(manifest+"input: {$ref: x}\n"), exec.Options{})),
+	} {
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func problem(_ tool.Tool, err error) error { return err }
+
+func TestCallThatCannotRunProposesNothing(t *testing.T) {
+	t.Parallel()
+	x, _ := load(t, shows)
+	requests, err := x.(tool.Proposer).Propose(t.Context(), tool.Call{Input: json.RawMessage(`{"one":"-rf"}`)})
+	if err != nil || len(requests) != 1 || requests[0].Kind != "" {
+		t.Errorf("requests = %+v, %v", requests, err)
+	}
+	if _, err := x.(tool.Proposer).Propose(t.Context(), tool.Call{Input: json.RawMessage(`[]`)}); err == nil {
+		t.Error("a list is an input")
+	}
+}
+
 func FuzzParseManifest(f *testing.F) {
 	f.Add([]byte(counts))
 	f.Add([]byte(shows))

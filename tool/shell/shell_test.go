@@ -440,11 +440,14 @@ func TestPermissionRequest(t *testing.T) {
 	}
 }
 
-func TestMissingRootIsAnError(t *testing.T) {
+func TestRootAndSandboxMustBeUsable(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "missing")
 	want := "root " + missing + ": no such directory: create it or name another one"
 	if _, err := shell.New(missing, shell.Options{}); err == nil || err.Error() != want {
 		t.Errorf("error = %v, want %s", err, want)
+	}
+	if _, err := shell.New(t.TempDir(), shell.Options{Sandbox: "chroot"}); err == nil || !strings.Contains(err.Error(), `sandbox "chroot"`) {
+		t.Errorf("an unknown sandbox: %v", err)
 	}
 }

@@ -204,3 +204,27 @@ func TestSuiteFindsWhatIsBroken(t *testing.T) {
 		})
 	}
 }
+
+func TestRandomInputFitsEveryKindOfSchema(t *testing.T) {
+	t.Parallel()
+	spec := tool.Spec{Name: "any", Description: "Takes anything.", InputSchema: json.RawMessage(`{
+		"type": "object", "required": ["tree", "mode"], "additionalProperties": {"type": ["null", "boolean"]},
+		"$defs": {"tree": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
+		"properties": {
+			"tree":  {"description": "d", "$ref": "#/$defs/tree"},
+			"mode":  {"description": "d", "enum": ["fast", "slow"]},
+			"kind":  {"description": "d", "const": "order"},
+			"any":   {"description": "d", "anyOf": [{"type": "string"}, {"type": "integer", "minimum": 2, "maximum": 9}]},
+			"one":   {"description": "d", "oneOf": [{"type": "string"}, {"type": "number", "maximum": 1}]},
+			"pair":  {"description": "d", "type": "array", "minItems": 2, "items": {"type": ["string", "null"]}},
+			"words": {"description": "d", "type": "array"}
+		}}`)}
+	seen := make(chan string, 10_000)
+	tooltest.Run(t, &broken{spec: spec, call: func(_ context.Context, in input) (tool.Output, error) {
+		seen <- in.Word
+		return tool.Text("fine"), nil
+	}})
+	if len(seen) < 20 {
+		t.Errorf("%d random inputs fit the schema", len(seen))
+	}
+}

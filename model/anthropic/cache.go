@@ -29,17 +29,27 @@ func (c Config) cache(r *content.CacheRequest, t *transcript, tools []sdk.BetaTo
 		return nil
 	}
 	required := r.Mode == "required"
-	places, err := t.places(r, tools, required)
-	if err != nil {
-		return err
+	all := t.spots(tools)
+	var wanted []int // indexes into all
+	if len(r.Breakpoints) == 0 {
+		wanted = t.usual(all)
 	}
-	if n := len(places) - maxBreakpoints; n > 0 {
-		if required {
-			return provider.Invalid("cache", "%d cache breakpoints, at most %d", len(places), maxBreakpoints)
+	for _, b := range r.Breakpoints {
+		i := find(all, b)
+		if i < 0 && required {
+			return provider.Invalid("cache", "no cache breakpoint can be set at %s of item %d, part %d", b.Kind, b.Item, b.Part)
 		}
-		places = places[n:]
+		if i >= 0 {
+			wanted = append(wanted, i)
+		}
 	}
-	if required && len(places) == 0 {
+	slices.Sort(wanted)
+	wanted = slices.Compact(wanted)
+	extra := len(wanted) - maxBreakpoints
+	switch {
+	case required && extra > 0:
+		return provider.Invalid("cache", "%d cache breakpoints, at most %d", len(wanted), maxBreakpoints)
+	case required && len(wanted) == 0:
 		return provider.Invalid("cache", "there is nothing to cache")
 	}
 	mark := sdk.NewBetaCacheControlEphemeralParam()
@@ -49,108 +59,76 @@ func (c Config) cache(r *content.CacheRequest, t *transcript, tools []sdk.BetaTo
 	case "extended":
 		mark.TTL = sdk.BetaCacheControlEphemeralTTLTTL1h
 	}
-	for _, p := range places {
-		*p = mark
+	for _, i := range wanted[max(extra, 0):] {
+		*all[i].breakpoint = mark
 	}
 	return nil
 }
 
-// place is the field of a block that holds a breakpoint.
-type place = *sdk.BetaCacheControlEphemeralParam
+// spot is a block that can hold a breakpoint.
+type spot struct {
+	breakpoint *sdk.BetaCacheControlEphemeralParam
+	section    int // the tools, the system prompt, or a message
+	item, part int
+}
 
-// places returns the places of the breakpoints, each once, in the order of the
-// prompt: tools, system, messages.
-func (t *transcript) places(r *content.CacheRequest, tools []sdk.BetaToolUnionParam, required bool) ([]place, error) {
-	var wanted []place
-	if len(r.Breakpoints) == 0 {
-		wanted = t.usual(tools)
+// Sections of a prompt. The first message is section firstMessage, and so on.
+const (
+	toolsSection = iota
+	systemSection
+	firstMessage
+)
+
+// spots returns all spots, in the order of the prompt. Thinking and verbatim blocks are
+// none, and of the tools only the last counts.
+func (t *transcript) spots(tools []sdk.BetaToolUnionParam) []spot {
+	var all []spot
+	if n := len(tools); n > 0 {
+		all = append(all, spot{breakpoint: tools[n-1].GetCacheControl(), section: toolsSection})
 	}
-	for _, b := range r.Breakpoints {
-		p := t.find(b, tools)
-		if p == nil && required {
-			return nil, provider.Invalid("cache", "no cache breakpoint can be set at %s of item %d, part %d", b.Kind, b.Item, b.Part)
+	add := func(section int, blocks []block) {
+		for _, b := range blocks {
+			if p := b.param.GetCacheControl(); p != nil {
+				all = append(all, spot{p, section, b.item, b.part})
+			}
 		}
-		wanted = append(wanted, p)
 	}
-	var all []place
-	for _, p := range append([]place{toolsEnd(tools)}, t.cacheable()...) {
-		if p != nil && slices.Contains(wanted, p) {
-			all = append(all, p)
-		}
+	add(systemSection, t.system)
+	for i, m := range t.messages {
+		add(firstMessage+i, m.blocks)
 	}
-	return all, nil
+	return all
 }
 
 // usual returns the default breakpoints: the end of what stays the same during a
 // session, and the last two user messages, so that the end of the last round is
 // found even after the next one has added many blocks.
-func (t *transcript) usual(tools []sdk.BetaToolUnionParam) []place {
-	wanted := []place{toolsEnd(tools), lastOf(t.system, every)}
+func (t *transcript) usual(all []spot) []int {
+	var wanted []int
 	users := 0
-	for _, m := range slices.Backward(t.messages) {
-		if m.role != sdk.BetaMessageParamRoleUser {
-			continue
+	for i, s := range slices.Backward(all) {
+		if i+1 < len(all) && all[i+1].section == s.section {
+			continue // not the end of its section
 		}
-		if p := lastOf(m.blocks, every); p != nil {
-			wanted = append(wanted, p)
+		if n := s.section - firstMessage; n >= 0 {
+			if t.messages[n].role != sdk.BetaMessageParamRoleUser || users == 2 {
+				continue
+			}
 			users++
 		}
-		if users == 2 {
-			break
-		}
+		wanted = append(wanted, i)
 	}
 	return wanted
 }
 
-// find returns the place of a breakpoint, or nil.
-func (t *transcript) find(b content.Breakpoint, tools []sdk.BetaToolUnionParam) place {
-	if b.Kind == "tools_end" {
-		return toolsEnd(tools)
-	}
-	here := func(x block) bool { return x.item == b.Item && (b.Kind == "item_end" || x.part == b.Part) }
-	if p := lastOf(t.system, here); p != nil {
-		return p
-	}
-	for _, m := range t.messages {
-		if p := lastOf(m.blocks, here); p != nil {
-			return p
+// find returns the index of the spot that a breakpoint names, or -1.
+func find(all []spot, b content.Breakpoint) int {
+	for i, s := range slices.Backward(all) {
+		switch {
+		case (b.Kind == "tools_end") != (s.section == toolsSection):
+		case b.Kind == "tools_end", s.item == b.Item && (b.Kind == "item_end" || s.part == b.Part):
+			return i
 		}
 	}
-	return nil
-}
-
-func toolsEnd(tools []sdk.BetaToolUnionParam) place {
-	if len(tools) == 0 {
-		return nil
-	}
-	return tools[len(tools)-1].GetCacheControl()
-}
-
-func every(block) bool { return true }
-
-// lastOf returns the place in the last matching block that has one. Thinking and
-// verbatim blocks do not.
-func lastOf(blocks []block, match func(block) bool) place {
-	for _, b := range slices.Backward(blocks) {
-		if match(b) {
-			if p := b.param.GetCacheControl(); p != nil {
-				return p
-			}
-		}
-	}
-	return nil
-}
-
-// cacheable returns all places after the tools, in order.
-func (t *transcript) cacheable() []place {
-	var all []place
-	for _, b := range t.system {
-		all = append(all, b.param.GetCacheControl())
-	}
-	for _, m := range t.messages {
-		for _, b := range m.blocks {
-			all = append(all, b.param.GetCacheControl())
-		}
-	}
-	return all
+	return -1
 }

@@ -97,9 +97,9 @@ func (c *Checker) adrift(r Report) []Violation {
 			fail(a, "it was there, with the hash %s, but the journal ends with entry %d: its end was cut off", a.Hash, r.Seq)
 		case d == nil: // missing in between, which the chain reports
 		case a.Seq == d.Entries && a.Hash != d.Last:
-			fail(a, "its hash was %s, but the session was deleted behind %s: the entry was replaced before", a.Hash, d.Last)
+			fail(a, "its hash was %s, but the session was deleted after %s: the entry was replaced before", a.Hash, d.Last)
 		case a.Seq > d.Entries+1:
-			fail(a, "it was there, but the session was deleted behind entry %d: the journal's end was cut off before", d.Entries)
+			fail(a, "it was there, but the session was deleted after entry %d: the journal's end was cut off before", d.Entries)
 		}
 	}
 	return out

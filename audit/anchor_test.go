@@ -84,7 +84,7 @@ func TestAnchorsShowWhatTheChainCannot(t *testing.T) {
 		{"the end", lived, at(n - 1), ""},
 		{"another session's", lived, Anchor{Session: "s-2", Seq: 99, Hash: at(1).Hash}, ""},
 		{"deleted since", bury(t, lived)[n:], at(3), ""},
-		{"deleted behind it", bury(t, lived)[n:], at(n - 1), ""},
+		{"deleted after it", bury(t, lived)[n:], at(n - 1), ""},
 		{"the end cut off", lived[:n-2], at(n - 1), "its end was cut off"},
 		{"forked before it", other, at(n - 1), "this entry, or one before it, was replaced"},
 		{"cut off, then deleted", bury(t, lived[:n-3])[n-3:], at(n - 1), "cut off before"},

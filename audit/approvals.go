@@ -28,7 +28,7 @@ func (a *approval) judge(f fact, ev events.ToolDispatched) {
 	c := f.ledger.of(ev.Call)
 	switch {
 	case a.CallID != ev.Call:
-		if a.outcome == "" && !a.late && c.round == a.Round && !f.ledger.beside(ev.Call) {
+		if a.outcome == "" && !a.late && c.round == a.Round && !f.ledger.background(ev.Call) {
 			f.fail("call %s starts while approval %s of its round is undecided", ev.Call, a.ID)
 		}
 	case a.outcome == "":
@@ -40,15 +40,14 @@ func (a *approval) judge(f fact, ev events.ToolDispatched) {
 	}
 }
 
-// approvalOnce: an approval is requested once, for an open call, and settled once, by the
-// end of its round or turn at the latest. Those of background calls may stay open across
-// turns. A decision is about the call's current arguments.
+// approvalOnce: an approval is about an open call. It may stay open across turns only if the
+// call runs in the background.
 func approvalOnce() rule {
 	return func(f fact) {
 		switch ev := f.event.(type) {
 		case events.ApprovalRequired:
 			if f.ledger.approvals[ev.Approval.ID] != nil {
-				f.fail("approval %s is asked for twice", ev.Approval.ID)
+				f.fail("approval %s is requested twice", ev.Approval.ID)
 			}
 			if c, known := f.ledger.calls[ev.Approval.CallID]; !known || c.ended() {
 				f.fail("approval %s is about call %s, which is not open", ev.Approval.ID, ev.Approval.CallID)
@@ -56,7 +55,7 @@ func approvalOnce() rule {
 		case events.ApprovalResolved:
 			switch a := f.ledger.approvals[ev.Approval]; {
 			case a == nil:
-				f.fail("approval %s is settled, but was never asked for", ev.Approval)
+				f.fail("approval %s is settled, but was never requested", ev.Approval)
 			case a.settled:
 				f.fail("approval %s is settled twice", ev.Approval)
 			case a.CallID != ev.Call:
@@ -66,7 +65,7 @@ func approvalOnce() rule {
 			}
 		case events.RoundFinished, events.TurnFinished:
 			for _, a := range f.ledger.asked {
-				if !a.settled && !f.ledger.beside(a.CallID) {
+				if !a.settled && !f.ledger.background(a.CallID) {
 					f.fail("a %T, but approval %s is undecided", f.event, a.ID)
 					return
 				}
@@ -80,7 +79,7 @@ func (a *approval) decide(f fact, ev events.ApprovalResolved) {
 	switch {
 	case ev.Outcome != events.Expired:
 	case ev.By != "":
-		f.fail("approval %s expired, but %s is said to have decided it", ev.Approval, ev.By)
+		f.fail("approval %s expired, but %s is recorded as its decider", ev.Approval, ev.By)
 	case a.ExpiresAt == 0 || f.entry.At < a.ExpiresAt:
 		f.fail("approval %s expired before its deadline", ev.Approval)
 	}

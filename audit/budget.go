@@ -5,9 +5,9 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// budgetHeld: everything that starts is within every limit in force at that time, for the
-// turn and for the session. Rounds and attempts count when they start, calls when they are
-// requested, tokens and cost when they are recorded.
+// budgetHeld: the limits in force at that time count, those of the turn and of the session.
+// Rounds and attempts count when they start, calls when they are requested, tokens and cost
+// when they are recorded.
 func budgetHeld() rule {
 	var b budget
 	return func(f fact) {
@@ -153,7 +153,7 @@ func (b *budget) reach(f fact, ev events.LimitReached) {
 		f.fail("the %s limit is reached in a turn that the %s limit ended", ev.Kind, b.reached.Kind)
 	}
 	if ev.Used < ev.Limit || ev.Used == ev.Limit && ev.Kind != events.LimitRounds {
-		f.fail("the %s limit of %d is said to be reached by %d", ev.Kind, ev.Limit, ev.Used)
+		f.fail("the %s limit of %d is recorded as reached by %d", ev.Kind, ev.Limit, ev.Used)
 	}
 	b.reached = &ev
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// callsAsReplied: a reply and its usage are followed at once by its calls, each once, in
-// order, numbered in their place, with IDs that are new to the session.
+// callsAsReplied: the calls follow directly after the reply and its usage.
 func callsAsReplied() rule {
 	var due []content.ToolCall
 	next := 0
@@ -27,7 +26,7 @@ func callsAsReplied() rule {
 				f.fail("call %s is requested, but a call before it has that id", ev.Call.ID)
 			}
 			if ev.Call.Place != want {
-				f.fail("call %s stands at %s, want %s", ev.Call.ID, ev.Call.Place, want)
+				f.fail("call %s is at %s, want %s", ev.Call.ID, ev.Call.Place, want)
 			}
 			switch {
 			case len(due) == 0:
@@ -39,7 +38,7 @@ func callsAsReplied() rule {
 			due = due[1:]
 		default:
 			if len(due) > 0 {
-				f.fail("a %T stands where call %s of the reply should be requested", f.event, due[0].ID)
+				f.fail("a %T comes where call %s of the reply should be requested", f.event, due[0].ID)
 				due = nil
 			}
 		}
@@ -50,8 +49,6 @@ func sameCall(a, b content.ToolCall) bool {
 	return a.ID == b.ID && a.Name == b.Name && bytes.Equal(a.Input, b.Input)
 }
 
-// oneTerminalResult: every call has one answer before its turn ends, and at most one late
-// result after an answer that left the outcome open.
 func oneTerminalResult() rule {
 	return func(f fact) {
 		switch ev := f.event.(type) {
@@ -110,15 +107,15 @@ func dispatchBeforeResult() rule {
 				return
 			}
 			if c.Place != ev.Place {
-				f.fail("call %s starts at %s, but stands at %s", ev.Call, ev.Place, c.Place)
+				f.fail("call %s starts at %s, but is at %s", ev.Call, ev.Place, c.Place)
 			}
 			dispatched(f, c, ev)
 		case events.ToolAttemptLost:
-			if c, known := f.ledger.calls[ev.Call]; !known || !c.running || c.attempt != ev.Attempt {
+			if c := f.ledger.of(ev.Call); !c.running || c.attempt != ev.Attempt {
 				f.fail("attempt %d of call %s is lost, but was not running", ev.Attempt, ev.Call)
 			}
 		case events.DeadLetterSettled:
-			if c, known := f.ledger.calls[ev.Call]; !known || !c.dead {
+			if !f.ledger.of(ev.Call).dead {
 				f.fail("call %s is %s as a dead letter, which it is not", ev.Call, ev.Outcome)
 			}
 		case events.ToolDetached:
@@ -141,7 +138,7 @@ func dispatchBeforeResult() rule {
 func dispatched(f fact, c *call, ev events.ToolDispatched) {
 	again := c.attempt > 0 && ev.Attempt == c.attempt
 	switch {
-	case (c.status != "" || c.late) && !c.again:
+	case c.ended():
 		f.fail("call %s starts, but has its result", ev.Call)
 	case again && !c.gated:
 		f.fail("attempt %d of call %s starts twice", ev.Attempt, ev.Call)

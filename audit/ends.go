@@ -5,9 +5,6 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// endsHaveCauses: whatever ends a turn early, or answers a call instead of its tool, is on
-// record before: the cancel, the limit, the hook, the approval. Any other turn ends as its
-// last reply did.
 func endsHaveCauses() rule {
 	var c causes
 	return func(f fact) {
@@ -50,7 +47,7 @@ func endsHaveCauses() rule {
 	}
 }
 
-// causes is what is on record in the open turn.
+// causes are those that the open turn has recorded.
 type causes struct {
 	cancel, limit, terminate bool
 	calls                    map[content.CallID]content.Status
@@ -105,8 +102,7 @@ func (c *causes) finish(f fact, reason content.FinishReason) bool {
 	return f.ledger.finish == reason
 }
 
-// hooksOnce: the hooks of a point are asked once per round, or once per call, and their
-// answer stands. Only compactions may occur several times in a round.
+// hooksOnce: only compactions may occur several times in a round.
 func hooksOnce() rule {
 	type point struct {
 		name string
@@ -123,7 +119,7 @@ func hooksOnce() rule {
 			}
 			p := point{ev.Point, ev.Call}
 			if decided[p] && ev.Point != "context_compaction" {
-				f.fail("the hooks of %s are asked twice in round %d (call %q)", ev.Point, ev.Round, ev.Call)
+				f.fail("the hooks of %s run twice in round %d (call %q)", ev.Point, ev.Round, ev.Call)
 			}
 			decided[p] = true
 		}

@@ -108,7 +108,7 @@ func usedGrant(f fact, ev events.ApprovalResolved, q question, granted map[conte
 		f.fail("approval %s is about %s %s of %s, but %s was given for always about %s %s of %s",
 			ev.Approval, q.key.Kind, q.key.Scope, q.tool, ev.Grant, g.key.Kind, g.key.Scope, g.tool)
 	case g.by != ev.By:
-		f.fail("approval %s is said to be %s's, but %s was %s's", ev.Approval, ev.By, ev.Grant, g.by)
+		f.fail("approval %s is recorded as %s's, but %s was %s's", ev.Approval, ev.By, ev.Grant, g.by)
 	}
 }
 
@@ -124,6 +124,6 @@ func usedAllowance(f fact, ev events.ApprovalResolved, q question, a events.Tool
 	case !named:
 		f.fail("approval %s is about %s, which %s does not allow", ev.Approval, q.tool, ev.Grant)
 	case a.By != ev.By:
-		f.fail("approval %s is said to be %s's, but %s was %s's", ev.Approval, ev.By, ev.Grant, a.By)
+		f.fail("approval %s is recorded as %s's, but %s was %s's", ev.Approval, ev.By, ev.Grant, a.By)
 	}
 }

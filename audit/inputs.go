@@ -7,8 +7,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// inputOnce: accepted items were queued and not accepted before. A notification stands for
-// one late result. A verifier's output needs no queue.
+// inputOnce: each notification belongs to one late result. A verifier's output needs no queue.
 func inputOnce() rule {
 	var queued []content.Item
 	notices := 0
@@ -28,7 +27,7 @@ func inputOnce() rule {
 			switch ev.Origin {
 			case events.FromNotification:
 				if notices -= len(ev.Items); notices < 0 {
-					f.fail("%d notifications are accepted that nothing stands behind", -notices)
+					f.fail("%d notifications are accepted without a late result", -notices)
 					notices = 0
 				}
 			case events.FromVerifier, events.FromSchema:

@@ -57,9 +57,9 @@ func brokenSessions() []broken {
 	begin := events.InputQueued{Items: []content.Item{content.UserText("x")}, Origin: events.FromHost}
 	return []broken{
 		{"session-brackets", "opens a second time", tools().end(events.RunStarted{})},
-		{"session-brackets", "stands before", tools().before(events.KindRunStarted, 1, events.Warning{Code: "x"})},
+		{"session-brackets", "comes before", tools().before(events.KindRunStarted, 1, events.Warning{Code: "x"})},
 		{"session-brackets", "closes a second time", tools().end(events.SessionClosed{}).end(events.SessionClosed{})},
-		{"session-brackets", "behind the session's close", tools().end(events.SessionClosed{}).end(begin)},
+		{"session-brackets", "follows the session's close", tools().end(events.SessionClosed{}).end(begin)},
 		{"parked-at-rest", "while a model is being called", tools().after(events.KindModelCallStarted, 1, events.Parked{})},
 	}
 }
@@ -88,7 +88,7 @@ func brokenTurns() []broken {
 		{"round-numbers", "finishes with 1 rounds, 2 were started", change(tools(), 1, func(e *events.TurnFinished) { e.Rounds = 1 })},
 		{"cancel-holds", "c2 starts after its cancel", tools().before(events.KindToolDispatched, 2, events.CancelRequested{Scope: "call", Target: "c2"})},
 		{"cancel-holds", "c1 starts after its cancel", tools().before(events.KindToolDispatched, 1, events.CancelRequested{Scope: "turn"})},
-		{"cancel-holds", "in a cancelled turn", tools().after(events.KindToolResultReceived, 2, events.CancelRequested{Scope: "session"})},
+		{"cancel-holds", "in a canceled turn", tools().after(events.KindToolResultReceived, 2, events.CancelRequested{Scope: "session"})},
 	}
 }
 
@@ -125,7 +125,7 @@ func brokenCalls() []broken {
 		{"calls-as-replied", "should be requested", tools().drop(events.KindToolCallRequested, 2)},
 		{"calls-as-replied", "where the reply asks for c2", twice},
 		{"calls-as-replied", "a call before it has that id", twice},
-		{"calls-as-replied", "stands at t1-r1-c7, want t1-r1-c2", change(tools(), 2, func(e *events.ToolCallRequested) { e.Call.Place = "t1-r1-c7" })},
+		{"calls-as-replied", "is at t1-r1-c7, want t1-r1-c2", change(tools(), 2, func(e *events.ToolCallRequested) { e.Call.Place = "t1-r1-c7" })},
 		{"one-terminal-result", "c1 gets a second result, after ok", tools().after(events.KindToolResultReceived, 1, resultOf("c1", content.StatusOK))},
 		{"one-terminal-result", "never requested", tools().after(events.KindToolResultReceived, 1, resultOf("c7", content.StatusError))},
 		{"one-terminal-result", "its outcome was known: ok", tools().after(events.KindToolResultReceived, 1, late)},
@@ -176,28 +176,28 @@ func brokenApprovals() []broken {
 		{"approval-before-run", "but runs with d9", change(tools(), 1, func(e *events.ToolDispatched) { e.Digest = "d9" })},
 		{"approval-before-run", `approved with the arguments {"a":2}`, patched},
 		{"approval-once", "settled twice", tools().after(events.KindApprovalResolved, 1, settle(events.Moot))},
-		{"approval-once", "never asked for", tools().drop(events.KindApprovalRequired, 1)},
+		{"approval-once", "never requested", tools().drop(events.KindApprovalRequired, 1)},
 		{"approval-once", "is settled for c2", change(tools(), 1, func(e *events.ApprovalResolved) { e.Call = "c2" })},
-		{"approval-once", "asked for twice", change(tools().after(events.KindApprovalRequired, 1, g2), 2, func(e *events.ApprovalRequired) { e.Approval.ID = "g1" })},
+		{"approval-once", "requested twice", change(tools().after(events.KindApprovalRequired, 1, g2), 2, func(e *events.ApprovalRequired) { e.Approval.ID = "g1" })},
 		{"approval-once", "which is not open", tools().after(events.KindToolResultReceived, 2, g2)},
 		{"approval-once", "decided on arguments of digest d7", change(tools(), 1, func(e *events.ApprovalResolved) { e.Digest = "d7" })},
 		{"approval-once", "expired before its deadline", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.By = events.Expired, "" })},
-		{"approval-once", "ada is said to have decided", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome = events.Expired })},
+		{"approval-once", "ada is recorded as its decider", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome = events.Expired })},
 		{"grant-held", "as if k /x was approved", change(tools(), 1, func(e *events.ToolDispatched) { e.Approved = []content.QuestionKey{{Kind: "k", Scope: "/x"}} })},
 		{"grant-held", "by g0, which was not given for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant = "g0" })},
 		{"grant-held", "g1 was denied for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.Always = events.Denied, true })},
 		{"grant-held", "for always with other arguments", change(tools(), 1, func(e *events.ApprovalResolved) { e.Input, e.Always = []byte(`{}`), true })},
 		{"grant-held", "no question was asked", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant, e.Always = "g1", true })},
 		{"grant-held", "g2 is about l  of t, but g1", granted("l", "ada")},
-		{"grant-held", "said to be bob's", granted("k", "bob")},
+		{"grant-held", "recorded as bob's", granted("k", "bob")},
 		{"grant-held", "but not the session's rules alone ask", allowed("t", "ada", "")},
 		{"grant-held", "is about t, which grant-1 does not allow", allowed("fs_*", "ada", events.AskedByRules)},
-		{"grant-held", "said to be ada's, but grant-1 was bob's", allowed("*", "bob", events.AskedByRules)},
+		{"grant-held", "recorded as ada's, but grant-1 was bob's", allowed("*", "bob", events.AskedByRules)},
 		{"grant-held", "not the first of that name: true", allowed("*", "ada", events.AskedByRules).end(events.ToolsAllowed{Grant: "grant-1", Tools: []string{"x"}})},
 		{"rules-held", "neither allow nor had approved", ruledBy(events.RuleDeny)},
 		{"rules-held", "neither allow nor had approved", ruledBy(events.RuleAsk)},
 		{"rules-held", "its turn's rules deny", narrowedBy(events.RuleDeny)},
-		{"rules-held", "its turn's rules wanted approved", narrowedBy(events.RuleAsk)},
+		{"rules-held", "still needs the approval of its turn's rules", narrowedBy(events.RuleAsk)},
 		{"approval-once", "but approval g2 is undecided", tools().before(events.KindToolResultReceived, 2, g2)},
 	}
 }
@@ -258,7 +258,7 @@ func brokenBudgets() []broken {
 		{"budget-held", "after the cost limit was reached", tools().after(events.KindRoundFinished, 1, reached)},
 		{"budget-held", "in a turn that the cost limit ended", tools().before(events.KindTurnFinished, 1, reached, reached)},
 		{"budget-held", "finishes as completed after", tools().before(events.KindTurnFinished, 1, reached)},
-		{"budget-held", "is said to be reached by 1", tools().before(events.KindTurnFinished, 1, events.LimitReached{Kind: events.LimitCost, Limit: 1, Used: 1})},
+		{"budget-held", "is recorded as reached by 1", tools().before(events.KindTurnFinished, 1, events.LimitReached{Kind: events.LimitCost, Limit: 1, Used: 1})},
 	}
 }
 
@@ -332,7 +332,7 @@ func brokenEnds() []broken {
 		{"ends-have-causes", "answered as cancelled", answered(content.StatusCancelled)},
 		{"ends-have-causes", "no cancel is recorded", change(tools(), 2, func(e *events.ReplyRecorded) { e.Interrupted = true })},
 		{"one-reply-per-round", "finishes as completed while attempt 1 is open", unanswered},
-		{"hooks-once", "asked twice in round 1", tools().after(events.KindRoundStarted, 1, hook, hook)},
+		{"hooks-once", "run twice in round 1", tools().after(events.KindRoundStarted, 1, hook, hook)},
 		{"usage-adds-up", "a mutator is billed", tools().after(events.KindUsageUpdated, 2, events.UsageUpdated{
 			Turn: "turn-1", Round: 2, Source: "compaction", Usage: content.Usage{InputTokens: 1},
 		})},
@@ -366,7 +366,7 @@ func brokenTranscripts() []broken {
 		{"runnable-tail", "ends in an item of kind context", contextOnly},
 		{"runnable-tail", "ends in an item of kind assistant", answered},
 		{"runnable-tail", "an empty transcript", emptied},
-		{"transcript-is-a-fold", "has 7 items, the facts add up to 1", change(tools(), 1, func(e *events.ModelCallStarted) { e.TranscriptLen = 7 })},
-		{"transcript-is-a-fold", "has 3 items, the facts add up to 4", change(tools(), 1, func(e *events.RoundFinished) { e.TranscriptLen = 3 })},
+		{"transcript-is-a-fold", "of 7 items, the facts add up to 1", change(tools(), 1, func(e *events.ModelCallStarted) { e.TranscriptLen = 7 })},
+		{"transcript-is-a-fold", "of 3 items, the facts add up to 4", change(tools(), 1, func(e *events.RoundFinished) { e.TranscriptLen = 3 })},
 	}
 }

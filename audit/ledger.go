@@ -34,7 +34,7 @@ type ledger struct {
 	calls     map[content.CallID]*call
 	open      []*call // of the round, in order
 	approvals map[content.ApprovalID]*approval
-	asked     []*approval // of the open turn and of calls that run beside it, in order
+	asked     []*approval // of the open turn and of background calls, in order
 }
 
 func newLedger() ledger {
@@ -80,8 +80,8 @@ func (l *ledger) of(id content.CallID) *call {
 	return &call{}
 }
 
-// beside reports whether the call runs in the background, or again as a dead letter.
-func (l *ledger) beside(id content.CallID) bool { return l.of(id).waits || l.of(id).again }
+// background reports whether the call runs in the background, or again as a dead letter.
+func (l *ledger) background(id content.CallID) bool { return l.of(id).waits || l.of(id).again }
 
 func (l *ledger) apply(ev any) {
 	switch ev := ev.(type) {
@@ -121,7 +121,7 @@ func (l *ledger) apply(ev any) {
 // forget drops what was asked in the turn before. Background calls go on.
 func (l *ledger) forget() {
 	l.asked = slices.DeleteFunc(l.asked, func(a *approval) bool {
-		ended := !l.beside(a.CallID)
+		ended := !l.background(a.CallID)
 		if c := l.of(a.CallID); ended {
 			c.digest, c.patch = "", nil
 		}

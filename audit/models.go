@@ -60,9 +60,8 @@ func oneReply() rule {
 	}
 }
 
-// usageAddsUp: TurnFinished has the sum of the turn's UsageUpdated. A model attempt is billed
-// at most once, and so are a mutator and a call whose outcome came after its turn. Only
-// sub-agents report requests and tool calls.
+// usageAddsUp: a mutator, and a call whose outcome came after its turn, are billed at most
+// once, too. Only sub-agents report requests and tool calls.
 func usageAddsUp() rule {
 	var sum, mutation content.Usage
 	billable := false
@@ -94,7 +93,7 @@ func usageAddsUp() rule {
 				billable = false
 			case sourceCompaction:
 				if ev.Usage != mutation {
-					f.fail("a mutator is billed for %+v, it said %+v", ev.Usage, mutation)
+					f.fail("a mutator is billed for %+v, it reported %+v", ev.Usage, mutation)
 				}
 				mutation = content.Usage{}
 			}
@@ -106,7 +105,6 @@ func usageAddsUp() rule {
 	}
 }
 
-// parkedAtRest: a driver releases a session only while no model call is open.
 func parkedAtRest() rule {
 	calling := false
 	return func(f fact) {
@@ -123,8 +121,7 @@ func parkedAtRest() rule {
 	}
 }
 
-// cancelHolds: after a cancel nothing new starts in the open turn, and a canceled call does
-// not start. Background calls continue unless the whole session is canceled.
+// cancelHolds: background calls continue after the cancel of a turn.
 func cancelHolds() rule {
 	turn := false
 	calls := map[content.CallID]bool{}
@@ -139,12 +136,12 @@ func cancelHolds() rule {
 		case events.TurnFinished:
 			turn = false
 		case events.ToolDispatched:
-			if calls[ev.Call] || turn && !f.ledger.beside(ev.Call) {
+			if calls[ev.Call] || turn && !f.ledger.background(ev.Call) {
 				f.fail("call %s starts after its cancel", ev.Call)
 			}
 		case events.RoundStarted, events.ModelCallStarted, events.ApprovalRequired, events.VerifyStarted:
 			if turn {
-				f.fail("a %T in a cancelled turn", f.event)
+				f.fail("a %T in a canceled turn", f.event)
 			}
 		}
 	}

@@ -10,9 +10,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// rulesHeld: no call starts that a rule of its session or turn denies, and one that they ask
-// about starts only after approval. The session's rules may change while a call waits. Those
-// in force when it was checked count, so it is enough that one version allows the call.
+// rulesHeld: the session's rules may change while a call waits. Those in force when it was
+// checked count, so it is enough that one version allows the call.
 func rulesHeld() rule {
 	var r ruled
 	return func(f fact) {
@@ -99,7 +98,7 @@ func (c *ruledCall) judge(f fact) {
 			f.fail("call %s of %s starts, which its turn's rules deny", c.request.Call.ID, name)
 		case tool.Ask:
 			if !c.approvedForTurn() {
-				f.fail("call %s of %s starts, which its turn's rules wanted approved", c.request.Call.ID, name)
+				f.fail("call %s of %s starts, which still needs the approval of its turn's rules", c.request.Call.ID, name)
 			}
 		case tool.Allow, tool.NoOpinion:
 		}

@@ -6,42 +6,41 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// gateHeld: verifications of a task are numbered, run one at a time, and are at most one more
-// than its retries. Work is retried, and called verified, only by their result. Memory is
-// recalled and stored once per task.
+// gateHeld: verifications are numbered and run one at a time. Only a failed one sends work
+// back. Notes are recalled and stored once per task.
 func gateHeld() rule {
-	var g taskGate
+	var v verifications
 	return func(f fact) {
 		switch ev := f.event.(type) {
 		case events.TaskStarted:
-			if g.open {
+			if v.open {
 				f.fail("a task starts inside another")
 			}
-			g = taskGate{open: true, retries: ev.Spec.MaxRetries}
+			v = verifications{open: true, retries: ev.Spec.MaxRetries}
 		case events.MemoryRecalled:
-			g.once(f, "memory is recalled", &g.recalled)
+			v.once(f, "notes are recalled", &v.recalled)
 		case events.VerifyStarted:
-			g.verify(f, ev)
+			v.verify(f, ev)
 		case events.VerifyFinished:
-			g.verdict(f, ev)
+			v.verdict(f, ev)
 		case events.InputAccepted:
-			if ev.Origin == events.FromVerifier && (!g.judged || g.passed) {
+			if ev.Origin == events.FromVerifier && (!v.judged || v.passed) {
 				f.fail("work is sent back, but no verification failed")
 			}
 		case events.MemoryStored:
-			g.once(f, "memory is stored", &g.stored)
+			v.once(f, "notes are stored", &v.stored)
 		case events.TaskFinished:
-			g.finish(f, ev)
+			v.finish(f, ev)
 		case events.TurnFinished:
-			if g.open {
+			if v.open {
 				f.fail("%s finishes while its task is open", ev.Turn)
 			}
 		}
 	}
 }
 
-// taskGate is the state of the open task.
-type taskGate struct {
+// verifications are those of the open task.
+type verifications struct {
 	open              bool
 	retries, attempts int
 	running, judged   bool
@@ -49,9 +48,9 @@ type taskGate struct {
 	recalled, stored  bool
 }
 
-func (g *taskGate) once(f fact, what string, done *bool) {
+func (v *verifications) once(f fact, what string, done *bool) {
 	switch {
-	case !g.open:
+	case !v.open:
 		f.fail("%s, but no task is open", what)
 	case *done:
 		f.fail("%s twice for one task", what)
@@ -59,49 +58,49 @@ func (g *taskGate) once(f fact, what string, done *bool) {
 	*done = true
 }
 
-func (g *taskGate) verify(f fact, ev events.VerifyStarted) {
-	g.attempts++
+func (v *verifications) verify(f fact, ev events.VerifyStarted) {
+	v.attempts++
 	switch {
-	case !g.open:
+	case !v.open:
 		f.fail("verification %d starts, but no task is open", ev.Attempt)
-	case g.running:
+	case v.running:
 		f.fail("verification %d starts while one is running", ev.Attempt)
-	case ev.Attempt != g.attempts:
-		f.fail("verification %d starts where verification %d is due", ev.Attempt, g.attempts)
-	case g.attempts > g.retries+1:
-		f.fail("verification %d starts for a task with %d retries", ev.Attempt, g.retries)
+	case ev.Attempt != v.attempts:
+		f.fail("verification %d starts where verification %d is due", ev.Attempt, v.attempts)
+	case v.attempts > v.retries+1:
+		f.fail("verification %d starts for a task with %d retries", ev.Attempt, v.retries)
 	}
-	g.running, g.judged = true, false
+	v.running, v.judged = true, false
 }
 
-func (g *taskGate) verdict(f fact, ev events.VerifyFinished) {
+func (v *verifications) verdict(f fact, ev events.VerifyFinished) {
 	passes := ev.Status == "passed" || ev.Status == "skipped"
 	switch {
 	case ev.Success != passes:
 		f.fail("a verification is %s, with success %t", ev.Status, ev.Success)
-	case g.judged, !g.running && ev.Status != "skipped":
-		f.fail("verification %d has a verdict, %s", ev.Attempt, g.state())
-	case ev.Attempt != g.attempts:
-		f.fail("verification %d has a verdict, the one that started last is %d", ev.Attempt, g.attempts)
+	case v.judged, !v.running && ev.Status != "skipped":
+		f.fail("verification %d has a verdict, %s", ev.Attempt, v.state())
+	case ev.Attempt != v.attempts:
+		f.fail("verification %d has a verdict, the one that started last is %d", ev.Attempt, v.attempts)
 	}
-	g.running, g.judged, g.passed = false, true, ev.Success
+	v.running, v.judged, v.passed = false, true, ev.Success
 }
 
-func (g *taskGate) state() string {
-	if g.judged {
+func (v *verifications) state() string {
+	if v.judged {
 		return "and had one before"
 	}
-	return fmt.Sprintf("but did not run: task open %t", g.open)
+	return fmt.Sprintf("but did not run: task open %t", v.open)
 }
 
-func (g *taskGate) finish(f fact, ev events.TaskFinished) {
+func (v *verifications) finish(f fact, ev events.TaskFinished) {
 	switch {
-	case !g.open:
+	case !v.open:
 		f.fail("a task finishes that was not started")
-	case g.running:
+	case v.running:
 		f.fail("the task finishes while its verification is running")
-	case ev.Verified && !g.passed:
-		f.fail("the task is called verified, but its gate did not pass")
+	case ev.Verified && !v.passed:
+		f.fail("the task is called verified, but its verifier did not pass")
 	}
-	*g = taskGate{}
+	*v = verifications{}
 }

@@ -156,8 +156,7 @@ func (p *pairs) fail(problem string) {
 	}
 }
 
-// pairedCalls: no model sees a call without its result, a result without its call, or either
-// of them twice. Later outcomes of a call are notifications.
+// pairedCalls: later outcomes of a call are notifications, not results.
 func pairedCalls() rule {
 	return func(f fact) {
 		if _, ok := f.event.(events.ModelCallStarted); !ok {
@@ -172,8 +171,6 @@ func pairedCalls() rule {
 	}
 }
 
-// runnableTail: a model has something to answer. An assistant's item at the end is nothing to
-// answer, except after a compaction by the provider.
 func runnableTail() rule {
 	return func(f fact) {
 		if _, ok := f.event.(events.ModelCallStarted); !ok {
@@ -198,8 +195,6 @@ func runnableTail() rule {
 	}
 }
 
-// transcriptIsAFold: where an event states the length of the transcript, the events before it
-// add up to that.
 func transcriptIsAFold() rule {
 	return func(f fact) {
 		var said int
@@ -212,7 +207,7 @@ func transcriptIsAFold() rule {
 			return
 		}
 		if got := len(f.transcript.items); got != said {
-			f.fail("a %T says that the transcript has %d items, the facts add up to %d", f.event, said, got)
+			f.fail("a %T records a transcript of %d items, the facts add up to %d", f.event, said, got)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// causeOnce: a redelivered command decides to nothing, so its ID occurs in one entry only. An
-// ID that is sent again much later is another command.
+// causeOnce: the core remembers the latest causes only. An older ID that returns is another
+// command.
 func causeOnce() rule {
 	seen := map[string]uint64{}
 	return func(f fact) {
@@ -27,8 +27,8 @@ func causeOnce() rule {
 	}
 }
 
-// sessionBrackets: RunStarted comes once, before everything but claims. Nothing starts after
-// SessionClosed, but what was running may still report.
+// sessionBrackets: only claims come before RunStarted. After SessionClosed, what was running
+// may still report.
 func sessionBrackets() rule {
 	opened, closed := false, false
 	return func(f fact) {
@@ -43,7 +43,7 @@ func sessionBrackets() rule {
 			return
 		}
 		if !opened {
-			f.fail("a %T stands before the session's RunStarted", f.event)
+			f.fail("a %T comes before the session's RunStarted", f.event)
 			opened = true
 		}
 		if !closed {
@@ -55,7 +55,7 @@ func sessionBrackets() rule {
 			f.fail("the session closes a second time")
 		case events.InputQueued, events.InputAccepted, events.TurnStarted, events.RoundStarted, events.ModelCallStarted,
 			events.ToolDispatched, events.DeadLetterSettled, events.TaskStarted, events.VerifyStarted, events.ApprovalRequired:
-			f.fail("a %T stands behind the session's close", f.event)
+			f.fail("a %T follows the session's close", f.event)
 		}
 	}
 }
@@ -143,8 +143,7 @@ func turnOf(f fact) (turn content.TurnID, after, ok bool) {
 	case events.ToolCallRequested:
 		return ev.Turn, false, true
 	case events.ApprovalRequired:
-		_, known := f.ledger.calls[ev.Approval.CallID]
-		return ev.Approval.Turn, false, !known || !f.ledger.beside(ev.Approval.CallID)
+		return ev.Approval.Turn, false, !f.ledger.background(ev.Approval.CallID)
 	case events.RunFailed:
 		return ev.Turn, false, true
 	case events.ToolResultReceived:
@@ -160,7 +159,7 @@ func turnOf(f fact) (turn content.TurnID, after, ok bool) {
 	case events.ToolDispatched:
 		// A background call is retried whatever turn is open.
 		c, known := f.ledger.calls[ev.Call]
-		if !known || f.ledger.beside(ev.Call) {
+		if !known || f.ledger.background(ev.Call) {
 			return "", false, false
 		}
 		return c.turn, false, true
@@ -168,9 +167,8 @@ func turnOf(f fact) (turn content.TurnID, after, ok bool) {
 	return "", false, false
 }
 
-// roundNumbers: rounds count from 1 within a turn. The next one starts when the previous one
-// is finished, or when a verifier rejected the work. An event that names a round names the
-// open one.
+// roundNumbers: a round may also start after a verifier rejected the work. An event that
+// names a round names the open one.
 func roundNumbers() rule {
 	round, open, sentBack := 0, false, false
 	same := func(f fact, r int) {

@@ -104,7 +104,7 @@ func (r *Registry) find(name string) (Ref, Provider, error) {
 	if name == "" {
 		return Ref{}, Provider{}, fmt.Errorf("no model: use %s", r.usage())
 	}
-	ref, err := ParseRef(name)
+	ref, err := parseRef(name)
 	if err != nil {
 		return Ref{}, Provider{}, err
 	}
@@ -113,10 +113,11 @@ func (r *Registry) find(name string) (Ref, Provider, error) {
 		return Ref{}, Provider{}, fmt.Errorf("model %q: unknown provider %q%s", name, ref.Provider, cmp.Or(r.hint(ref), ": use "+r.usage()))
 	}
 	p := r.providers[i]
-	for _, o := range ref.Options {
-		if !slices.Contains(p.Options, o.Key) {
-			hint := cmp.Or(nearest.Hint(o.Key, p.Options), fmt.Sprintf(": %s has %s", p.Name, options(p)))
-			return Ref{}, Provider{}, fmt.Errorf("model %q: unknown option %q%s", name, o.Key, hint)
+	for _, key := range ref.keys() {
+		if !slices.Contains(p.Options, key) {
+			known := cmp.Or(strings.Join(p.Options, ", "), "none")
+			hint := cmp.Or(nearest.Hint(key, p.Options), fmt.Sprintf(": %s has %s", p.Name, known))
+			return Ref{}, Provider{}, fmt.Errorf("model %q: unknown option %q%s", name, key, hint)
 		}
 	}
 	return ref, p, nil
@@ -156,13 +157,6 @@ func (r *Registry) usage() string {
 	}
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
-func options(p Provider) string {
-	if len(p.Options) == 0 {
-		return "none"
-	}
-	return strings.Join(p.Options, ", ")
 }
 
 // Data returns the data that another process needs in addition to the name to open the

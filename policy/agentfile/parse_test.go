@@ -125,7 +125,7 @@ func TestProblemsAreReportedWithTheirLine(t *testing.T) {
 		{"a: 1\n---\nb: 2", "a.yaml"},
 		{"name: Bad Name", `a.yaml:1:7: name: "Bad Name": use 1 to 64`},
 		{"model: x\non_busy: wait", `a.yaml:2:10: on_busy: "wait": use queue, steer, interrupt or reject`},
-		{"tools:\n  - permission: ask", "a.yaml:2:5: tools[0]: give name"},
+		{"tools:\n  - permission: ask", "a.yaml:2:5: tools[0]: missing property 'name'"},
 		{"tools:\n  - name: x\n    route: later", `a.yaml:3:12: tools[0].route: "later": use foreground`},
 		{"tools: [{name: x, route: 'detach:-1s'}]", `"-1s": use a positive duration`},
 		{"mcp:\n  x: {timeout: 3s}", "a.yaml:2:7: mcp.x: give exactly one of command and url"},
@@ -136,44 +136,44 @@ func TestProblemsAreReportedWithTheirLine(t *testing.T) {
 		{"mcp: {x: {command: [a]}, x_y: {command: [a]}}", "mcp: servers x and x_y"},
 		{"agents: [a, b]", "agents[0]: a would delegate to itself"},
 		{"agents: [b, b]", "agents[1]: is the same as entry 0"},
-		{"limits:\n  rounds: -1", "a.yaml:2:11: limits.rounds: -1: use a number from 1 up"},
+		{"limits:\n  rounds: -1", "a.yaml:2:11: limits.rounds: minimum: got -1, want 1"},
 		{"limits: {wall_clock: soon}", `limits.wall_clock: "soon": use a positive duration`},
 		{"fallback: [x:y]", "fallback: needs model"},
-		{"compaction: {items: 3}", "compaction: give steps"},
+		{"compaction: {items: 3}", "compaction: missing property 'steps'"},
 		{"compaction: {steps: [{keep_items: 2}]}", "compaction: give at least one of items and window"},
 		{"compaction: {items: 3, steps: [{keep_items: 2, keep_turns: 1}]}", "compaction.steps[0]: give exactly one of drop_reasoning"},
 		{"guardrails: {input: [{name: x}]}", "guardrails.input[0]: give exactly one of max_length and deny"},
 		{"guardrails: {input: [{deny: ['(']}]}", "guardrails.input[0].deny[0]: not a regular expression: error parsing regexp"},
-		{"gate: {max_retries: 1}", "gate: give command"},
+		{"gate: {max_retries: 1}", "gate: missing property 'command'"},
 		{"tools:\n  - {name: x, effects: some}", `a.yaml:2:24: tools[0].effects: "some": use read_only, idempotent or none`},
 		{"tools: [{name: x, timeout: 0s}]", `tools[0].timeout: "0s": use a positive duration`},
-		{"tools: [{name: x, max_output: -1}]", "tools[0].max_output: -1: use a number from 1 up"},
-		{"tools: [{name: x, exclusive: sometimes}]", `tools[0].exclusive: want true or false, not the text "sometimes"`},
-		{"max_parallel: 1.5", "a.yaml:1:15: max_parallel: want a whole number, not the number 1.5"},
-		{"limits: 5", "a.yaml:1:9: limits: want keys with values, not the number 5"},
-		{"agents: tester", `agents: want a list, not the text "tester"`},
-		{"- a", "a.yaml:1:1: want keys with values, not a list"},
+		{"tools: [{name: x, max_output: -1}]", "tools[0].max_output: minimum: got -1, want 1"},
+		{"tools: [{name: x, exclusive: sometimes}]", "tools[0].exclusive: got string, want boolean"},
+		{"max_parallel: 1.5", "a.yaml:1:15: max_parallel: got number, want integer"},
+		{"limits: 5", "a.yaml:1:9: limits: got number, want object"},
+		{"agents: tester", "agents: got string, want array"},
+		{"- a", "a.yaml:1:1: got array, want object"},
 		{"name: a\ntool: []", `a.yaml:2:1: unknown field "tool": did you mean tools?`},
 		{"mcp:\n  x:\n    url: 'http://h'\n    token: abc", "a.yaml:4:12: mcp.x.token: write env:NAME"},
 		{"mcp:\n  x:\n    url: 'http://h'\n    headers: {Authorization: Bearer abc}", "a.yaml:4:30: mcp.x.headers.Authorization: looks like a secret"},
 		{"mcp: {x: {url: 'http://h/?api_key=abc'}}", "mcp.x.url: its api_key looks like a secret"},
 		{"mcp: {x: {command: [a], env: {NOTES_TOKEN: abc}}}", "mcp.x.env.NOTES_TOKEN: looks like a secret"},
 		{"mcp: {x: {command: [a], token: 'env:B'}}", "mcp.x.token: needs url"},
-		{"hooks: [{points: [pre_tool_execution]}]", "hooks[0]: give command"},
-		{"hooks: [{command: x}]", "hooks[0]: give points"},
+		{"hooks: [{points: [pre_tool_execution]}]", "hooks[0]: missing property 'command'"},
+		{"hooks: [{command: x}]", "hooks[0]: missing property 'points'"},
 		{"hooks: [{command: x, points: [before_model]}]", `hooks[0].points[0]: "before_model": use session_start`},
 		{"hooks: [{command: x, points: [pre_llm_call], tools: [a]}]", "hooks[0].points[0]: tools are for pre_tool_execution and post_tool_execution"},
 		{"hooks: [{command: x, points: [pre_llm_call], name: guardrail}]", "hooks[0]: two hooks are called guardrail"},
 		{"hooks: [{command: x, points: [pre_llm_call], timeout: x}]", `hooks[0].timeout: "x": use a positive duration`},
 		{"permissions: {}", "permissions: give at least one of paths, commands, servers and kinds"},
-		{"tools: !x y", `tools: want a list, not the text "y"`},
+		{"tools: !x y", "tools: got string, want array"},
 		{"a: &a !x y\ntools: *a", "a.yaml"},
 		{"max_parallel: !x y", "a.yaml"},
 		{"permissions: {paths: {outside: allow}}", `permissions.paths.outside: "allow": use ask or deny`},
 		{"permissions: {commands: {allow: [bin/x]}}", `permissions: command policy: program "bin/x": use a name or an absolute path`},
 		{"permissions: {commands: {code: maybe}}", `permissions.commands.code: "maybe": use allow, ask or deny`},
 		{"permissions: {servers: {outside: allow}}", `permissions.servers.outside: "allow"`},
-		{"permissions: {kinds: {deny: ['']}}", "permissions.kinds.deny[0]: is empty"},
+		{"permissions: {kinds: {deny: ['']}}", "permissions.kinds.deny[0]: minLength: got 0, want 1"},
 		{"output: {}", "output: give exactly one of schema and schema_file"},
 		{"output: {schema: {type: 7}}", "output.schema: "},
 		{"output: {schema_file: bad.json}", "output.schema_file: bad.json: unexpected end"},
@@ -207,12 +207,12 @@ engine: fast
 fallback: [a]
 `, `a.yaml:1:7: name: "A": use 1 to 64 of a-z, 0-9, - and _, a letter or digit first: did you mean a?
 a.yaml:3:15: unknown field "permision": did you mean permission?
-a.yaml:4:6: tools[1]: give name
+a.yaml:4:6: tools[1]: missing property 'name'
 a.yaml:4:18: tools[1].permission: "perhaps": use allow, ask, deny or guard
-a.yaml:4:37: tools[1].timeout: want a duration like 30s, not keys with values
-a.yaml:5:5: tools[2]: want keys with values, not the text "y"
-a.yaml:6:18: limits.rounds: want a whole number, not the text "many"
-a.yaml:6:32: limits.tokens: -1: use a number from 1 up
+a.yaml:4:37: tools[1].timeout: got object, want string
+a.yaml:5:5: tools[2]: got string, want object
+a.yaml:6:18: limits.rounds: got string, want integer
+a.yaml:6:32: limits.tokens: minimum: got -1, want 1
 a.yaml:9:14: hooks[0].points[0]: "nowhere": use session_start, loop_iteration, pre_llm_call, post_llm_call, pre_tool_execution, post_tool_execution, context_compaction or session_end
 a.yaml:10:28: context.skills[1]: "../x": use a folder below the one that the agent works in, as a relative path that does not go up
 a.yaml:10:43: context.specs[0]: "/etc": use a folder below the one that the agent works in, as a relative path that does not go up

@@ -12,6 +12,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 
 	"github.com/turnlog/turnlog/internal/nearest"
 )
@@ -60,29 +62,22 @@ func (r *reader) matchSchema() {
 	}
 }
 
-// mismatch reports an error of validation, or the errors that caused it.
+// mismatch reports an error of validation, or the errors that caused it. The library's
+// text is used where it cannot be improved by a suggestion.
 func (r *reader) mismatch(root *jsonschema.Schema, e *jsonschema.ValidationError) {
-	path, value, s := r.locate(root, e.InstanceLocation)
+	path, s := r.locate(root, e.InstanceLocation)
 	switch k := e.ErrorKind.(type) {
-	case *kind.Type:
-		if value == nil {
-			r.report(path, "has no value: give one, or omit the key")
-		} else {
-			r.report(path, "want %s, not %s", wanted(s), shown(value))
-		}
 	case *kind.Enum:
 		r.report(path, "%q: use %s%s", k.Got, list(enum(s), "or"), nearest.Hint(fmt.Sprint(k.Got), enum(s)))
 	case *kind.Format:
 		r.report(path, "%v", k.Err)
-	case *kind.Pattern: // the format beside it says more
+	case *kind.Pattern: // the format next to it says more
 	case *kind.AdditionalProperties:
 		for _, key := range k.Properties {
 			r.problemAt(r.tree.keys[path+"."+key], "", "unknown field %q%s", key, keyHint(key, s))
 		}
 	case *kind.PropertyNames: // of servers
 		r.problemAt(r.tree.keys[path+"."+k.Property], path, "%v", checkName(k.Property))
-	case *kind.Required:
-		r.report(path, "give %s", list(k.Missing, "and"))
 	case *kind.DependentRequired:
 		r.report(path+"."+k.Prop, "needs %s", list(k.Missing, "and"))
 	case *kind.OneOf:
@@ -93,26 +88,23 @@ func (r *reader) mismatch(root *jsonschema.Schema, e *jsonschema.ValidationError
 		if len(s.Not.Required) > 0 {
 			r.report(path+"."+s.Not.Required[1], "give only one of %s", list(s.Not.Required, "and"))
 		} else {
-			r.report(path, "%v: use %s", value, bounds(s))
+			r.report(path, "got 0, want a number from 1 up, or -1")
 		}
-	case *kind.Minimum, *kind.Maximum, *kind.ExclusiveMinimum:
-		r.report(path, "%v: use %s", value, bounds(s))
-	case *kind.MinItems:
-		r.report(path, "is an empty list: name something, or omit the key")
-	case *kind.MinLength:
-		r.report(path, "is empty: give a value, or omit the key")
 	case *kind.UniqueItems:
 		r.report(at(path, k.Duplicates[1]), "is the same as entry %d", k.Duplicates[0])
-	default: // a group of errors
+	default:
 		for _, cause := range e.Causes {
 			r.mismatch(root, cause)
+		}
+		if len(e.Causes) == 0 {
+			r.report(path, "%s", k.LocalizedString(message.NewPrinter(language.English)))
 		}
 	}
 }
 
-// locate follows a JSON pointer to a value and its schema.
-func (r *reader) locate(s *jsonschema.Schema, pointer []string) (path string, value any, _ *jsonschema.Schema) {
-	path, value = "$", r.tree.value
+// locate follows a JSON pointer to the path of a value and its schema.
+func (r *reader) locate(s *jsonschema.Schema, pointer []string) (path string, _ *jsonschema.Schema) {
+	path, value := "$", r.tree.value
 	for _, key := range pointer {
 		switch v := value.(type) {
 		case map[string]any:
@@ -130,7 +122,7 @@ func (r *reader) locate(s *jsonschema.Schema, pointer []string) (path string, va
 			s = s.Ref
 		}
 	}
-	return path, value, s
+	return path, s
 }
 
 // keyHint suggests the key that was meant.
@@ -146,59 +138,12 @@ func keyHint(key string, s *jsonschema.Schema) string {
 	return ": use " + list(known, "or")
 }
 
-func wanted(s *jsonschema.Schema) string {
-	switch s.Types.ToStrings()[0] {
-	case "object":
-		return "keys with values"
-	case "array":
-		return "a list"
-	case "integer":
-		return "a whole number"
-	case "number":
-		return "a number"
-	case "boolean":
-		return "true or false"
-	}
-	if s.Enum != nil {
-		return list(enum(s), "or")
-	}
-	if s.Format != nil && s.Format.Name == "go-duration" {
-		return "a duration like 30s"
-	}
-	return "a text"
-}
-
 func enum(s *jsonschema.Schema) []string {
 	words := make([]string, len(s.Enum.Values))
 	for i, w := range s.Enum.Values {
 		words[i] = fmt.Sprint(w)
 	}
 	return words
-}
-
-func shown(value any) string {
-	switch v := value.(type) {
-	case map[string]any:
-		return "keys with values"
-	case []any:
-		return "a list"
-	case string:
-		return fmt.Sprintf("the text %.40q", v)
-	case bool:
-		return strconv.FormatBool(v)
-	}
-	return fmt.Sprintf("the number %v", value)
-}
-
-// bounds says which numbers a schema allows.
-func bounds(s *jsonschema.Schema) string {
-	switch {
-	case s.Not != nil:
-		return "a number from 1 up, or -1"
-	case s.ExclusiveMinimum != nil:
-		return fmt.Sprintf("more than %s and at most %s", s.ExclusiveMinimum.RatString(), s.Maximum.RatString())
-	}
-	return fmt.Sprintf("a number from %s up", s.Minimum.RatString())
 }
 
 // keysOf lists the keys of which each schema requires one.

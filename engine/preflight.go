@@ -95,7 +95,7 @@ func (r *Runner) checkOne(ctx context.Context, e loop.Preflight, v *View, c cont
 	if no := j.Refusal; no != nil {
 		return refused(no.Status, no.Code, no.Text())
 	}
-	for _, q := range j.Gates {
+	for _, q := range j.Questions {
 		k.Questions = append(k.Questions, commands.QuestionsOf(q)...)
 	}
 	for i := range k.Questions {

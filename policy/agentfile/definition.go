@@ -46,7 +46,7 @@ type Definition struct {
 	Cache      *Cache      `json:"cache,omitempty"`
 }
 
-// Context is what an agent is told about the folder it works in.
+// Context says what an agent reads in the folder that it works in.
 type Context struct {
 	AgentsMD string   `json:"agents_md,omitempty"`
 	Skills   []string `json:"skills,omitempty"`

@@ -40,7 +40,7 @@ type Host struct {
 	// Data returns what every node needs to open the model of an agent of that folder,
 	// such as a script. Nil: nothing.
 	Data func(model string) ([]byte, error)
-	// Commands runs the hooks of every agent here, no matter who wrote it.
+	// Commands runs the hooks of every agent here, not only those of Own.
 	Commands bool
 	// Folder is where hooks start, that of the agent files; "": the working directory.
 	Folder string

@@ -42,16 +42,16 @@ func render(items []content.Item) string {
 	var b strings.Builder
 	for _, it := range items {
 		for _, p := range it.Parts {
-			who, text := describe(it.Kind, p)
+			label, text := describe(it.Kind, p)
 			if text = tidy(text); text != "" {
-				b.WriteString("[" + who + "] " + clip(text, maxPart) + "\n")
+				b.WriteString("[" + label + "] " + clip(text, maxPart) + "\n")
 			}
 		}
 	}
 	return b.String()
 }
 
-func describe(k content.Kind, p content.Part) (who, text string) {
+func describe(k content.Kind, p content.Part) (label, text string) {
 	switch p.Kind {
 	case content.TextKind:
 		return string(k), p.Text

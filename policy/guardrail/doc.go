@@ -1,9 +1,9 @@
-// Package guardrail ends turns because of what is said in them: a [Guard] is a hook with
-// checks of new input, of replies and of tool results.
+// Package guardrail checks the texts of a turn and ends the turn if one fails: a [Guard] is
+// a hook with checks of new input, of replies and of tool results.
 //
 // A guardrail decides; it does not filter. A [Check] reads a text and lets it pass, warns,
-// or trips, but never changes it, so the journal holds what was said and paid for, and why
-// it went no further.
+// or trips, but never changes it, so the journal holds the text, its cost, and the reason
+// for the end of the turn.
 //
 //   - Input checks read the newest input of the user, once, before the model does. A trip
 //     ends the turn without a model call. The input stays in the transcript and is not

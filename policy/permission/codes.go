@@ -14,7 +14,7 @@ const (
 	CodeUnreadable = "unreadable_request"     // the request does not say what it is about
 	CodeProtected  = "path_protected"         // the path may not be touched
 	CodeReadOnly   = "path_read_only"         // the path may only be read
-	CodePath       = "path_not_allowed"       // the path is outside of what is allowed
+	CodePath       = "path_not_allowed"       // the path is outside the allowed ones
 	CodeCommand    = "command_not_allowed"    // the program
 	CodeScript     = "script_not_allowed"     // code handed to an interpreter
 	CodeEnv        = "env_not_allowed"        // an environment variable

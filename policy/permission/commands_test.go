@@ -47,8 +47,8 @@ func TestCommandsByProgramDirectoryAndEnvironment(t *testing.T) {
 		"denied":                      {command{Argv: []string{"rm", "-rf", "/"}}, "deny command_not_allowed"},
 		"denied under a path":         {command{Argv: []string{"/bin/rm"}}, "deny command_not_allowed"},
 		"denied in another case":      {command{Argv: []string{"RM"}}, "deny command_not_allowed"},
-		"denied behind a link":        {command{Argv: []string{"./harmless"}}, "deny command_not_allowed"},
-		"denied behind a launcher":    {command{Argv: []string{"env", "A=1", "rm", "x"}}, "deny command_not_allowed"},
+		"denied through a link":       {command{Argv: []string{"./harmless"}}, "deny command_not_allowed"},
+		"denied through a launcher":   {command{Argv: []string{"env", "A=1", "rm", "x"}}, "deny command_not_allowed"},
 		"denied by its path":          {command{Argv: []string{"/usr/bin/../bin/curl"}}, "deny command_not_allowed"},
 		"another of that name":        {command{Argv: []string{"curl"}}, "ask shell.command"},
 		"code for a shell":            {command{Argv: []string{"/bin/sh", "-c", "git status"}}, "ask shell.script"},
@@ -115,7 +115,7 @@ func TestCommandsCanBeJudgedWithoutQuestions(t *testing.T) {
 	}
 }
 
-func TestGatesOfCommandsHaveScopes(t *testing.T) {
+func TestQuestionsAboutCommandsHaveScopes(t *testing.T) {
 	t.Parallel()
 	p := commands(t, "/", permission.CommandRules{Allow: []string{"none"}, Dirs: []string{"/nowhere"}})
 	v := evaluate(t, p, run(t, command{Argv: []string{"make", "all"}, Cwd: "tmp", Env: []string{"PATH"}}))

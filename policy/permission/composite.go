@@ -17,7 +17,7 @@ type Composite struct {
 var _ tool.Permissions = Composite{}
 
 // All evaluates the policies in order. The first Deny wins; else any Ask beats Allow, and
-// each question is a gate of its own; else any Allow allows. If no policy has an opinion
+// each question is asked separately; else any Allow allows. If no policy has an opinion
 // the composite has none either, unless Else gives it one; a call that no policy has an
 // opinion about runs.
 func All(policies ...tool.Permissions) Composite { return Composite{policies: policies} }

@@ -44,7 +44,7 @@ func TestTheLawOfComposites(t *testing.T) {
 		"no opinion, default deny":      {[]tool.Permissions{nothing}, tool.Deny, "deny not_permitted"},
 		"allow beats no opinion":        {[]tool.Permissions{nothing, yes, nothing}, tool.Deny, "allow"},
 		"ask beats allow before it":     {[]tool.Permissions{yes, one}, tool.Deny, "ask one"},
-		"ask beats allow behind it":     {[]tool.Permissions{one, yes}, tool.Allow, "ask one"},
+		"ask beats allow after it":      {[]tool.Permissions{one, yes}, tool.Allow, "ask one"},
 		"every question is its own":     {[]tool.Permissions{one, yes, two}, tool.Deny, "ask one two"},
 		"also those of one policy":      {[]tool.Permissions{three, one}, tool.Deny, "ask three four one"},
 		"deny beats ask before it":      {[]tool.Permissions{one, no}, tool.Allow, "deny first"},

@@ -10,15 +10,15 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Judgement is the outcome for a call: it is refused, or it runs once its gates are
+// Judgement is the outcome for a call: it is refused, or it runs once its questions are
 // approved. The zero Judgement lets it run.
 type Judgement struct {
-	Refusal *Refusal
-	Gates   []tool.Verdict // complete questions
+	Refusal   *Refusal
+	Questions []tool.Verdict // complete ones
 }
 
-// Question returns all gates, of which there must be one, as one verdict.
-func (j Judgement) Question() tool.Verdict { return together(j.Gates) }
+// Question returns the questions, of which there must be one, as one verdict.
+func (j Judgement) Question() tool.Verdict { return together(j.Questions) }
 
 // Refusal says why a call cannot run.
 type Refusal struct {
@@ -50,7 +50,7 @@ func Guard(p tool.Permissions, t tool.Tool) tool.Middleware {
 			return tool.Output{}, tool.Forbidden(j.Refusal.Code, j.Refusal.Message)
 		case j.Refusal != nil:
 			return tool.Output{}, tool.Failure(j.Refusal.Code, "%s", j.Refusal.Message)
-		case len(j.Gates) > 0:
+		case len(j.Questions) > 0:
 			return tool.Output{}, tool.NeedsApproval(j.Question())
 		}
 		return next(ctx, c)
@@ -81,7 +81,7 @@ func Judge(ctx context.Context, p tool.Permissions, t tool.Tool, c tool.Call, ap
 			return denied(cmp.Or(v.Code, tool.CodeDenied), v.Message)
 		case v.Ruling == tool.Ask:
 			for _, q := range v.Questions() {
-				j.add(gate(r, q), approved)
+				j.add(complete(r, q), approved)
 			}
 		case v.Ruling != tool.Allow && v.Ruling != tool.NoOpinion:
 			return denied(tool.CodeDenied, fmt.Sprintf("unknown ruling %d", v.Ruling))
@@ -94,23 +94,23 @@ func denied(code, message string) Judgement {
 	return Judgement{Refusal: &Refusal{Status: content.StatusDenied, Code: code, Message: message}}
 }
 
-// add adds a gate, unless it is approved. Equal questions about two requests become one
+// add adds a question, unless it is approved. Equal questions about two requests become one
 // that shows both.
-func (j *Judgement) add(g tool.Verdict, approved []content.QuestionKey) {
-	if slices.Contains(approved, g.Key()) {
+func (j *Judgement) add(q tool.Verdict, approved []content.QuestionKey) {
+	if slices.Contains(approved, q.Key()) {
 		return
 	}
-	i := slices.IndexFunc(j.Gates, func(o tool.Verdict) bool { return o.Key() == g.Key() })
+	i := slices.IndexFunc(j.Questions, func(o tool.Verdict) bool { return o.Key() == q.Key() })
 	switch {
 	case i < 0:
-		j.Gates = append(j.Gates, g)
-	case j.Gates[i].Summary != g.Summary:
-		j.Gates[i].Summary += "; " + g.Summary
+		j.Questions = append(j.Questions, q)
+	case j.Questions[i].Summary != q.Summary:
+		j.Questions[i].Summary += "; " + q.Summary
 	}
 }
 
-// gate fills in what the verdict leaves to the request.
-func gate(r tool.Request, v tool.Verdict) tool.Verdict {
+// complete fills in what the verdict leaves to the request.
+func complete(r tool.Request, v tool.Verdict) tool.Verdict {
 	v.RequestKind = cmp.Or(v.RequestKind, r.Kind, r.Call.Name)
 	v.Scope = cmp.Or(v.Scope, ScopeOf(v.RequestKind, r))
 	v.Reason = cmp.Or(v.Reason, content.PolicyRequiresConfirmation)

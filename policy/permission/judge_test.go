@@ -55,38 +55,38 @@ func TestJudgeAsksAboutEveryRequest(t *testing.T) {
 		return p
 	}
 	for name, tc := range map[string]struct {
-		tool    proposing
-		refused string
-		gates   []string
-		summary string // of the first gate
+		tool      proposing
+		refused   string
+		questions []string
+		summary   string // of the first question
 	}{
-		"nothing proposed":           {tool: of()},
-		"allowed":                    {tool: of("yes", "no opinion")},
-		"one gate":                   {tool: of("yes", "ask"), gates: []string{"ask"}, summary: "ask2"},
-		"the same gate twice":        {tool: of("ask", "ask"), gates: []string{"ask"}, summary: "ask1; ask2"},
-		"gates of several requests":  {tool: of("ask", "also"), gates: []string{"ask", "own", "other"}, summary: "ask1"},
-		"a denial wins":              {tool: of("ask", "no", "also"), refused: "denied nope Permission denied: nope: not here"},
-		"a denial without words":     {tool: of("bare no"), refused: "denied permission_denied Permission denied: permission_denied: "},
-		"an unknown ruling":          {tool: of("odd"), refused: "denied permission_denied Permission denied: permission_denied: unknown ruling 9"},
-		"a tool that cannot propose": {tool: proposing{err: errors.New("no idea")}, refused: "error failed Tool failed: no idea"},
+		"nothing proposed":              {tool: of()},
+		"allowed":                       {tool: of("yes", "no opinion")},
+		"one question":                  {tool: of("yes", "ask"), questions: []string{"ask"}, summary: "ask2"},
+		"the same question twice":       {tool: of("ask", "ask"), questions: []string{"ask"}, summary: "ask1; ask2"},
+		"questions of several requests": {tool: of("ask", "also"), questions: []string{"ask", "own", "other"}, summary: "ask1"},
+		"a denial wins":                 {tool: of("ask", "no", "also"), refused: "denied nope Permission denied: nope: not here"},
+		"a denial without words":        {tool: of("bare no"), refused: "denied permission_denied Permission denied: permission_denied: "},
+		"an unknown ruling":             {tool: of("odd"), refused: "denied permission_denied Permission denied: permission_denied: unknown ruling 9"},
+		"a tool that cannot propose":    {tool: proposing{err: errors.New("no idea")}, refused: "error failed Tool failed: no idea"},
 	} {
 		j := permission.Judge(t.Context(), policy, tc.tool, tool.Call{Session: "s", ID: "c", Name: "x"})
 		refused := ""
 		if r := j.Refusal; r != nil {
 			refused = string(r.Status) + " " + r.Code + " " + r.Text()
 		}
-		var gates []string
-		for _, g := range j.Gates {
-			gates = append(gates, g.RequestKind)
-			if g.Reason != content.PolicyRequiresConfirmation || g.Ruling != tool.Ask {
-				t.Errorf("%s: gate %+v", name, g)
+		var questions []string
+		for _, q := range j.Questions {
+			questions = append(questions, q.RequestKind)
+			if q.Reason != content.PolicyRequiresConfirmation || q.Ruling != tool.Ask {
+				t.Errorf("%s: question %+v", name, q)
 			}
 		}
-		if refused != tc.refused || j.Refusal == nil && !slices.Equal(gates, tc.gates) {
-			t.Errorf("%s: refused %q, gates %v, want %q and %v", name, refused, gates, tc.refused, tc.gates)
+		if refused != tc.refused || j.Refusal == nil && !slices.Equal(questions, tc.questions) {
+			t.Errorf("%s: refused %q, questions %v, want %q and %v", name, refused, questions, tc.refused, tc.questions)
 		}
-		if tc.summary != "" && j.Gates[0].Summary != tc.summary {
-			t.Errorf("%s: summary %q, want %q", name, j.Gates[0].Summary, tc.summary)
+		if tc.summary != "" && j.Questions[0].Summary != tc.summary {
+			t.Errorf("%s: summary %q, want %q", name, j.Questions[0].Summary, tc.summary)
 		}
 	}
 	broken := permission.Judge(t.Context(), byKind{}, of("yes"), tool.Call{})
@@ -99,7 +99,7 @@ func TestJudgeAsksAboutEveryRequest(t *testing.T) {
 func TestJudgeOfAToolThatProposesNothing(t *testing.T) {
 	t.Parallel()
 	j := permission.Judge(t.Context(), says{Ruling: tool.Ask}, silent{}, tool.Call{Name: "silent", Input: json.RawMessage(`{"a":1}`)})
-	if len(j.Gates) != 1 || j.Gates[0].RequestKind != "silent" || j.Gates[0].Summary != `silent {"a":1}` || j.Gates[0].Scope != "" {
+	if len(j.Questions) != 1 || j.Questions[0].RequestKind != "silent" || j.Questions[0].Summary != `silent {"a":1}` || j.Questions[0].Scope != "" {
 		t.Errorf("judgement = %+v", j)
 	}
 }
@@ -129,7 +129,7 @@ func (w writing) Describe() (kind, summary string, target any) {
 	return "filesystem.write", "write " + w.Path, w
 }
 
-// An approval covers one gate of this call, for the current target only.
+// An approval answers one question about this call, for the current target only.
 func TestGuardJudgesJustBeforeTheCall(t *testing.T) {
 	t.Parallel()
 	top := tree(t, "work/.git/x", "one/", "two/", "work/link -> ../one")

@@ -28,8 +28,7 @@ type PathRules struct {
 //
 // Read-only paths may be read and listed; every other kind changes something. Deleting
 // concerns everything below the path, and the link itself, not its target. Reading a
-// directory that contains a protected path is outside of what is allowed, since a search
-// would see it. A path that cannot be resolved is denied.
+// directory that contains a protected path counts as outside Allow, since a search would see it. A path that cannot be resolved is denied.
 //
 // Evaluate reads the file system, so the policy belongs where the files are, as close to
 // the call as possible. It does not replace a root that cannot be left, like that of
@@ -160,7 +159,7 @@ func (p *Paths) places(name, kind string, a access) ([]string, error) {
 // rulesOfPaths are a policy's paths, as written and as they resolve now.
 type rulesOfPaths struct {
 	protected, readOnly, allowed []string
-	limited                      bool // to what is allowed
+	limited                      bool // to the allowed paths
 	outside                      string
 }
 
@@ -204,7 +203,7 @@ func (p rulesOfPaths) judge(r tool.Request, name, at string, a access) tool.Verd
 	if slices.ContainsFunc(p.allowed, func(dir string) bool { return within(dir, at, false) }) {
 		return allow()
 	}
-	return outside("is outside of what is allowed")
+	return outside("is outside the allowed paths")
 }
 
 // hit reports whether a place is, or is below, one of the paths.

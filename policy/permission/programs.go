@@ -70,7 +70,7 @@ func launchers() []string {
 	}
 }
 
-// flagsOfCode are the flags behind which an interpreter takes code.
+// flagsOfCode are the flags whose value is code for the interpreter.
 func flagsOfCode(name string) []string {
 	switch name {
 	case "python", "pypy":

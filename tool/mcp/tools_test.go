@@ -197,7 +197,7 @@ func TestPoliciesSeeTheServer(t *testing.T) {
 	} {
 		j := judge(c.p, "mcp_x_echo", `{"text":"a"}`)
 		var got []string
-		for _, g := range j.Gates {
+		for _, g := range j.Questions {
 			got = append(got, strings.TrimSpace(g.RequestKind+" "+g.Scope))
 		}
 		if j.Refusal != nil {

@@ -43,7 +43,7 @@ func judge(t *testing.T, root, args, name, input string) string {
 		return j.Refusal.Code
 	}
 	var kinds []string
-	for _, g := range j.Gates {
+	for _, g := range j.Questions {
 		kinds = append(kinds, g.RequestKind)
 	}
 	if len(kinds) == 0 {

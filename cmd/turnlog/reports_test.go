@@ -12,36 +12,23 @@ import (
 
 type sessionReport struct {
 	Session   content.SessionID `json:"session"`
-	State     string            `json:"state"`           // idle, working, approval, yield, ready, closed, deleted
-	Agent     *agentReport      `json:"agent,omitempty"` // of which the session is, as it began
+	State     string            `json:"state"` // idle, working, approval, yield, ready, closed, deleted
 	Model     string            `json:"model"`
-	Changed   content.Time      `json:"changed_at"`
 	Turns     int               `json:"turns"`
 	Turn      content.TurnID    `json:"turn,omitempty"` // the open one
-	Round     int               `json:"round,omitempty"`
 	Items     int               `json:"items"`
-	Queued    int               `json:"queued"`
-	Usage     usageReport       `json:"usage"`
-	Requests  int64             `json:"requests"`
 	ToolCalls int64             `json:"tool_calls"`
 	Approvals []events.Approval `json:"approvals,omitempty"`
 	Epoch     uint64            `json:"epoch"`
 	Journal   headReport        `json:"journal"`
-	Deleted   *events.Deletion  `json:"deleted,omitempty"` // nothing else is known of it then
-}
-
-type agentReport struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
 }
 
 type callReport struct {
-	ID         content.CallID `json:"id"`
-	Name       string         `json:"name"`
-	Status     string         `json:"status"` // ok, error, denied, cancelled or unknown
-	Route      string         `json:"route"`  // foreground, background or detach
-	Attempts   int            `json:"attempts"`
-	DurationMS int64          `json:"duration_ms"`
+	ID       content.CallID `json:"id"`
+	Name     string         `json:"name"`
+	Status   string         `json:"status"` // ok, error, denied, cancelled or unknown
+	Route    string         `json:"route"`  // foreground, background or detach
+	Attempts int            `json:"attempts"`
 }
 
 type turnReport struct {
@@ -49,8 +36,6 @@ type turnReport struct {
 	Turn         content.TurnID       `json:"turn"`
 	FinishReason content.FinishReason `json:"finish_reason"`
 	Text         string               `json:"text"`
-	Usage        usageReport          `json:"usage"`
-	Rounds       int                  `json:"rounds"`
 	ToolCalls    []callReport         `json:"tool_calls"`
 	Approvals    []approvalReport     `json:"approvals"`       // what it waits for
 	Limit        *limitReport         `json:"limit,omitempty"` // what ended it
@@ -73,14 +58,8 @@ type limitReport struct {
 	Used  int64            `json:"used"`
 }
 
-type usageReport struct {
-	InputTokens  int64 `json:"input_tokens"`
-	OutputTokens int64 `json:"output_tokens"`
-}
-
 type headReport struct {
-	Seq  uint64      `json:"seq"`
-	Hash events.Hash `json:"hash"`
+	Seq uint64 `json:"seq"`
 }
 
 type sent struct {
@@ -94,9 +73,7 @@ type openCall struct {
 	State    string         `json:"state"` // waiting, approval, running, background or lost
 	Route    string         `json:"route"`
 	Turn     content.TurnID `json:"turn"`
-	Round    int            `json:"round"`
 	Attempts int            `json:"attempts"`
-	Deadline *content.Time  `json:"deadline"` // null: none
 }
 
 type deadLetter struct {
@@ -107,7 +84,6 @@ type deadLetter struct {
 	Effects  string            `json:"effects"`
 	Queue    string            `json:"queue"`
 	Turn     content.TurnID    `json:"turn"`
-	Round    int               `json:"round"`
 	Input    json.RawMessage   `json:"input"`
 	Attempts int               `json:"attempts"` // that were dispatched
 	Lost     []lostAttempt     `json:"lost"`
@@ -134,10 +110,8 @@ type taskReport struct {
 	VerifyStatus string            `json:"verify_status"` // passed, failed, skipped, cancelled, or empty: it never came to that
 	Cancelled    bool              `json:"cancelled"`
 	Attempts     int               `json:"attempts"`
-	FilesChanged []string          `json:"files_changed"`
 	Summary      string            `json:"summary"`
 	Text         string            `json:"text"`
-	Usage        usageReport       `json:"usage"`
 	Approvals    []approvalReport  `json:"approvals"`
 	Session      content.SessionID `json:"session"`
 }
@@ -155,7 +129,6 @@ type toolRow struct {
 type ToolUse struct {
 	Permission events.Action `json:"permission"` // of the call as such: allow or ask
 	Route      string        `json:"route"`
-	Exclusive  bool          `json:"exclusive,omitempty"`
 	Timeout    string        `json:"timeout,omitempty"`
 	MaxOutput  int           `json:"max_output,omitempty"`
 }
@@ -165,25 +138,18 @@ type scheduleRow struct {
 	At      *time.Time        `json:"at,omitempty"`
 	Every   string            `json:"every,omitempty"`
 	Cron    string            `json:"cron,omitempty"`
-	Zone    string            `json:"time_zone,omitempty"`
 	Session content.SessionID `json:"session,omitempty"` // that gets the input; else each firing is a new one
-	Agent   string            `json:"agent,omitempty"`
 	Text    string            `json:"text,omitempty"`
 	Overlap schedule.Overlap  `json:"overlap,omitempty"`
-	MaxLate string            `json:"max_late,omitempty"`
 	By      string            `json:"by,omitempty"`
-	Created *time.Time        `json:"created_at,omitempty"`
 	Next    *time.Time        `json:"next,omitempty"`
-	Pending *time.Time        `json:"pending_since,omitempty"` // it fired, and no node has taken that in hand
 	Last    *outcomeRow       `json:"last,omitempty"`
 	Over    bool              `json:"over,omitempty"`  // it was for once, and came to nothing
 	Error   string            `json:"error,omitempty"` // it cannot be read
 }
 
 type outcomeRow struct {
-	Due     time.Time         `json:"due"`
 	Result  schedule.Result   `json:"result"`
-	Detail  string            `json:"detail,omitempty"`
 	Session content.SessionID `json:"session,omitempty"` // the last that was started
 }
 
@@ -196,7 +162,6 @@ type gcReport struct {
 
 type expiry struct {
 	Session content.SessionID `json:"session"`
-	Changed content.Time      `json:"changed_at"`
 	Entries uint64            `json:"entries"`
 	Bytes   uint64            `json:"bytes"`
 	Why     string            `json:"why"`
@@ -229,17 +194,14 @@ type blobReport struct {
 }
 
 type doctorReport struct {
-	Namespace string    `json:"namespace"`
-	Server    string    `json:"server"`
-	Healthy   bool      `json:"healthy"` // no errors; there may be warnings
-	Findings  []finding `json:"findings"`
-	Looked    looked    `json:"looked_at"`
+	Server   string    `json:"server"`
+	Healthy  bool      `json:"healthy"` // no errors; there may be warnings
+	Findings []finding `json:"findings"`
+	Looked   looked    `json:"looked_at"`
 }
 
 type looked struct {
-	Streams  *int  `json:"streams"` // of all counts nil: not examined
-	Nodes    *int  `json:"nodes"`   // that answer
-	Workers  *int  `json:"workers"`
+	Nodes    *int  `json:"nodes"` // that answer
 	Queues   *int  `json:"queues"`
 	Sessions *int  `json:"sessions_at_work"` // with a turn that is open, or a token
 	Took     int64 `json:"took_ms"`

@@ -84,13 +84,6 @@ func (f *Flags) Register(fs FlagSet, getenv func(string) string) {
 	fs.StringVarP(&f.InboxPrefix, "inbox-prefix", "", f.InboxPrefix, "`prefix` of reply subjects, as the user's permissions require")
 }
 
-// Named reports whether a flag, the environment or a selected context names a server
-// or credentials. If not, a program that needs no deployment may run its own server.
-func (f *Flags) Named() bool {
-	m := f.merged()
-	return m.Server != "" || m.Context != "" || m.hasCredentials()
-}
-
 // merged adds what the environment and the selected context say to the command line.
 func (f *Flags) merged() Flags {
 	m := *f

@@ -158,11 +158,7 @@ func TestConnectFindsTheServer(t *testing.T) {
 		if c.env != nil {
 			c.env(env)
 		}
-		f := env.flags(t, c.args...)
-		if !f.Named() {
-			t.Errorf("%s: Named = false", c.name)
-		}
-		nc, err := dial(t, f)
+		nc, err := dial(t, env.flags(t, c.args...))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -170,16 +166,6 @@ func TestConnectFindsTheServer(t *testing.T) {
 		if nc.Opts.Name != "test" || nc.Opts.MaxReconnect != -1 || nc.Opts.ReconnectBufSize != -1 {
 			t.Errorf("%s: options %q, %d, %d", c.name, nc.Opts.Name, nc.Opts.MaxReconnect, nc.Opts.ReconnectBufSize)
 		}
-	}
-}
-
-func TestNothingIsNamedByDefault(t *testing.T) {
-	if newEnvironment(t).flags(t).Named() {
-		t.Error("Named = true without flags, environment and contexts")
-	}
-	var zero Flags
-	if zero.Named() {
-		t.Error("Named = true for the zero value")
 	}
 }
 

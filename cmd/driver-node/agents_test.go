@@ -34,7 +34,7 @@ func begun(t *testing.T, c *client.Client, id content.SessionID, agent string) (
 	return state.Config, nil
 }
 
-func TestTheFolderOfANodeCountsBeforeWhatIsPublished(t *testing.T) {
+func TestTheFolderOfANodePrecedesPublishedAgents(t *testing.T) {
 	t.Parallel()
 	s := clitest.Serve(t)
 	cell, _ := clitest.Open(t, s)
@@ -69,9 +69,9 @@ func TestTheFolderOfANodeCountsBeforeWhatIsPublished(t *testing.T) {
 	}
 }
 
-// TestAScriptBesideAnAgentFileTravelsWithItsSessions: the file is named in the agent's, and
+// TestAnAgentsScriptIsPartOfItsSessions: the file is named in the agent's, and
 // other nodes do not have it.
-func TestAScriptBesideAnAgentFileTravelsWithItsSessions(t *testing.T) {
+func TestAnAgentsScriptIsPartOfItsSessions(t *testing.T) {
 	t.Parallel()
 	s := clitest.Serve(t)
 	dir, script := t.TempDir(), "replies: [{text: by the script}]\n"
@@ -99,7 +99,7 @@ func TestAScriptBesideAnAgentFileTravelsWithItsSessions(t *testing.T) {
 	}
 }
 
-func TestANodeTellsWhatIsWrongWithItsFolder(t *testing.T) {
+func TestANodeLogsProblemsWithItsFolder(t *testing.T) {
 	t.Parallel()
 	s := clitest.Serve(t)
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestANodeTellsWhatIsWrongWithItsFolder(t *testing.T) {
 	}
 }
 
-func TestHooksOfOthersNeedTheFlag(t *testing.T) {
+func TestHooksOfPublishedAgentsNeedTheFlag(t *testing.T) {
 	t.Parallel()
 	s := clitest.Serve(t)
 	cell, _ := clitest.Open(t, s)

@@ -49,7 +49,7 @@ agents are commands that nodes run: always for agents of the folder, and for age
 published or sent only with --agent-hooks. Configure all nodes of a deployment alike.
 
 With --profile the node refuses a weaker deployment: "dev" is one copy on disk, "standard" three,
-"audit" three that are synced before a write is acknowledged. NATS does not tell its clients when
+"audit" three that are synced before a write is acknowledged. NATS does not report to clients when
 servers sync: see --monitor and --assume-sync.`,
 		Example: `  driver-node --server nats://127.0.0.1:4222
   driver-node --context production --namespace team-a --capacity 5000

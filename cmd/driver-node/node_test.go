@@ -54,7 +54,7 @@ func (p *program) end(t *testing.T) int {
 	}
 }
 
-func TestTheNodeDrivesSessionsUntilItIsTold(t *testing.T) {
+func TestTheNodeDrivesSessionsUntilASignal(t *testing.T) {
 	t.Parallel()
 	url := clitest.Serve(t).ClientURL()
 	p := start(t, "--server", url, "--name", "n1", "--http", "127.0.0.1:0")

@@ -31,7 +31,7 @@ func starts(t *testing.T, args ...string) string {
 	return p.err.String()
 }
 
-func TestTheNodeRefusesWhatIsWeakerThanItsProfile(t *testing.T) {
+func TestTheNodeRefusesAWeakerDeployment(t *testing.T) {
 	t.Parallel()
 	s, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"), embedded.WithStore(t.TempDir()))
 	if err != nil {
@@ -60,7 +60,7 @@ func TestTheNodeRefusesWhatIsWeakerThanItsProfile(t *testing.T) {
 	}
 }
 
-func TestTheNodeRefusesServersThatMayBeLazy(t *testing.T) {
+func TestTheNodeRefusesServersThatMaySyncLate(t *testing.T) {
 	t.Parallel()
 	c, err := embedded.StartCluster(t.Context(), 3, embedded.WithStore(t.TempDir()), embedded.WithSync())
 	if err != nil {
@@ -77,7 +77,7 @@ func TestTheNodeRefusesServersThatMayBeLazy(t *testing.T) {
 	}
 }
 
-func TestANodesOwnPermissionsAreEnoughForItsProfile(t *testing.T) {
+func TestADriverCanCheckItsProfile(t *testing.T) {
 	t.Parallel()
 	may, err := admin.PermissionsOf(admin.Grant{Roles: []admin.Role{admin.RoleDriver}, Inbox: "_INBOX_node"})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-func TestHeadsShowLaterThatAJournalWasCut(t *testing.T) {
+func TestHeadsRevealATruncatedJournal(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	d.session("s-42").turn()
@@ -86,7 +86,7 @@ func (d *deployment) remove(last journal.Record) {
 	}
 }
 
-func TestAnchorsOfOthersSayNothing(t *testing.T) {
+func TestAnchorsOfOtherSessionsProveNothing(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	d.session("s-42").turn()

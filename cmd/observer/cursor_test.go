@@ -65,7 +65,7 @@ func awaitStored(t *testing.T, path string, position uint64) {
 	}
 }
 
-func TestTailGoesOnFromItsCursor(t *testing.T) {
+func TestTailContinuesFromItsCursor(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	w := d.session("s-42") // positions 1 and 2
@@ -94,12 +94,12 @@ func TestTailGoesOnFromItsCursor(t *testing.T) {
 		t.Errorf("the file says %+v", got)
 	}
 	if left, err := filepath.Glob(file + ".*"); err != nil || len(left) > 0 {
-		t.Errorf("left beside it: %v, %v", left, err)
+		t.Errorf("left next to it: %v, %v", left, err)
 	}
 }
 
-// TestTailThatWasKilledShowsAgainWhatItHadNotStored: at least once.
-func TestTailThatWasKilledShowsAgainWhatItHadNotStored(t *testing.T) {
+// TestAKilledTailRepeatsUnstoredEntries: at least once.
+func TestAKilledTailRepeatsUnstoredEntries(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	w := d.session("s-42")
@@ -125,9 +125,9 @@ func TestTailThatWasKilledShowsAgainWhatItHadNotStored(t *testing.T) {
 	}
 }
 
-// TestTailFromNowOnKeepsWhereNowWas: what is written before the first entry is shown
+// TestTailRemembersWhereItStarted: what is written before the first entry is shown
 // counts too.
-func TestTailFromNowOnKeepsWhereNowWas(t *testing.T) {
+func TestTailRemembersWhereItStarted(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	w := d.session("s-42")
@@ -150,7 +150,7 @@ func TestTailFromNowOnKeepsWhereNowWas(t *testing.T) {
 	}
 }
 
-func TestCursorsThatDoNotFitAreRefused(t *testing.T) {
+func TestUnsuitableCursorsAreRefused(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	d.session("s-42")

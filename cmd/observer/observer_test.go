@@ -26,7 +26,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew; read the difference")
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files; review the difference")
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()

@@ -68,7 +68,7 @@ func TestEventsAsJSON(t *testing.T) {
 	}
 }
 
-func TestLongTextsAreClippedUnlessTheyAreWantedInFull(t *testing.T) {
+func TestLongTextsAreClippedUnlessFullIsGiven(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	w := d.session("s-42").turn()
@@ -105,7 +105,7 @@ func TestTranscriptIsShownAsBlocks(t *testing.T) {
 	}
 }
 
-func TestUnknownSessionIsOneLine(t *testing.T) {
+func TestAnUnknownSessionIsOneLine(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	for _, command := range []string{"tail", "events", "transcript", "export", "verify"} {
@@ -116,7 +116,7 @@ func TestUnknownSessionIsOneLine(t *testing.T) {
 	}
 }
 
-func TestCommandLinesThatMakeNoSense(t *testing.T) {
+func TestInvalidCommandLinesAreUsageErrors(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"events":                 `argument SESSION is missing (see "observer events --help")`,

@@ -72,7 +72,7 @@ func TestTailFollowsAllSessions(t *testing.T) {
 	}
 }
 
-func TestTailShowsWhatIsOnlyLiveIfAsked(t *testing.T) {
+func TestTailShowsLiveEventsOnRequest(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	w := d.session("s-42")

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
-func TestAWorkerOffersWhatTheAgentsOfAFolderNeed(t *testing.T) {
+func TestAWorkerOffersTheToolsOfItsAgents(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	root, dir := t.TempDir(), t.TempDir()
@@ -37,7 +37,7 @@ func TestAWorkerOffersWhatTheAgentsOfAFolderNeed(t *testing.T) {
 	w.end()
 }
 
-func TestAFolderOfAgentsHasToBeInOrder(t *testing.T) {
+func TestAFolderWithInvalidAgentsIsAUsageError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("agents: [absent]\n"), 0o600); err != nil {

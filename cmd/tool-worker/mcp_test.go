@@ -48,7 +48,7 @@ func (d *deployment) hasTool(ctx context.Context, name string) bool {
 	return err == nil && len(all) > 0 && slices.ContainsFunc(all[0].Tools, func(s tool.Spec) bool { return s.Name == name })
 }
 
-func TestToolsOfMCPServersComeToADeployment(t *testing.T) {
+func TestAWorkerOffersToolsOfMCPServers(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	server := serveMCP(t, "right")
@@ -74,7 +74,7 @@ func TestToolsOfMCPServersComeToADeployment(t *testing.T) {
 	}
 }
 
-func TestNextCallUsesTheTokenThatAnOperatorLeft(t *testing.T) {
+func TestTheNextCallUsesARenewedToken(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	file := filepath.Join(t.TempDir(), "token")

@@ -106,7 +106,7 @@ func tree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-func TestPathsAreJudgedWhereTheyLead(t *testing.T) {
+func TestPathsAreJudgedByTheirTargets(t *testing.T) {
 	t.Parallel()
 	root := tree(t, map[string]string{
 		".git/config": "secret", "link": "->.git", "around": "->link/config", "docs/a.md": "a", "work/": "", "elsewhere/": "",
@@ -160,7 +160,7 @@ replies:
 	w.end()
 }
 
-func TestACommandThatMustBeAskedRunsOnceWhenItIsApproved(t *testing.T) {
+func TestACommandThatNeedsApprovalRunsOnce(t *testing.T) {
 	t.Parallel()
 	const bump = "#!/bin/sh\necho ran >> \"$(dirname \"$0\")/log\"\n"
 	root := tree(t, map[string]string{"bump": bump, "other": "->bump", "never": bump})

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 )
 
-func TestWhatItCannotDoIsOneLine(t *testing.T) {
+func TestErrorsAreOneLine(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	const hint = ` (see "tool-worker --help")`
@@ -52,7 +52,7 @@ func TestWhatItCannotDoIsOneLine(t *testing.T) {
 	}
 }
 
-func TestHelpTellsTheSetsOfTools(t *testing.T) {
+func TestHelpListsTheSetsOfTools(t *testing.T) {
 	t.Parallel()
 	code, printed := execute(t.Context(), "--help")
 	if code != 0 || !strings.Contains(printed, "Examples:\n  tool-worker") {
@@ -65,7 +65,7 @@ func TestHelpTellsTheSetsOfTools(t *testing.T) {
 	}
 }
 
-func TestEndBeforeItBeganIsAnError(t *testing.T) {
+func TestACancelWithoutASignalIsAnError(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	d := deploy(t)

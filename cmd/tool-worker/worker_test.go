@@ -204,7 +204,7 @@ func TestWorkerServesADeployment(t *testing.T) {
 	w.line("worker stopped")
 }
 
-func TestQueueOfItsOwn(t *testing.T) {
+func TestAWorkerCreatesItsQueue(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	w := d.start("--queue", "gpu", "--root", t.TempDir())
@@ -239,7 +239,7 @@ func TestCancelReachesTheCommand(t *testing.T) {
 	w.end()
 }
 
-func TestStoppedWorkerSaysWhatItLeftUndone(t *testing.T) {
+func TestAStoppedWorkerReturnsItsCalls(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	root := t.TempDir()
@@ -255,7 +255,7 @@ func TestStoppedWorkerSaysWhatItLeftUndone(t *testing.T) {
 	}
 }
 
-func TestEndpointsTellHowItGoes(t *testing.T) {
+func TestEndpointsReportHealthAndMetrics(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	w := d.start("--root", t.TempDir(), "--http", "127.0.0.1:0")

@@ -37,8 +37,8 @@ func heredocs(block string) map[string]string {
 	return files
 }
 
-// TestTheExamplesOfThePageRun runs the page's first example, and reads every agent file on it.
-func TestTheExamplesOfThePageRun(t *testing.T) {
+// TestTheExamplesOfAgentsMDRun runs the page's first example, and reads every agent file on it.
+func TestTheExamplesOfAgentsMDRun(t *testing.T) {
 	page, err := os.ReadFile("../../docs/agent-file.md")
 	if err != nil {
 		t.Fatal(err)

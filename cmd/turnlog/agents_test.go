@@ -56,7 +56,7 @@ func TestEveryCommandReportsAllProblemsOfAnAgentFile(t *testing.T) {
 	}
 }
 
-func TestAnAgentBringsItsServers(t *testing.T) {
+func TestAnAgentsServersAreConnected(t *testing.T) {
 	t.Parallel()
 	model := scripted(t, "replies:\n  - calls: [{name: mcp_x_shout, input: {text: hello}}]\n  - text: \"It said {{(index .Results 0).Text}}.\"\n")
 	dir := folderOf(t, map[string]string{"loud.yaml": "model: '" + model + "'\nmcp: {x: {url: '" + serveMCP(t) + "'}}\ntools: [{name: mcp_x_shout, permission: allow}]\n"})
@@ -114,7 +114,7 @@ func writeGreeter(t *testing.T) string {
 	return filepath.Join(folderOf(t, map[string]string{"greeter.yaml": "on_busy: reject\n"}), "greeter.yaml")
 }
 
-func TestAnAgentThatCannotBeUsedIsSaid(t *testing.T) {
+func TestAnUnusableAgentIsReported(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
 		"in this process name a file": {"--agent", "reviewer"},
@@ -132,7 +132,7 @@ func TestAnAgentThatCannotBeUsedIsSaid(t *testing.T) {
 	}
 }
 
-func TestAnAgentFileFindsWhatItNamesBesideItself(t *testing.T) {
+func TestAnAgentFileRefersToFilesInItsFolder(t *testing.T) {
 	t.Parallel()
 	dir := folderOf(t, map[string]string{
 		"lead.yaml":        "model: scripted:scripts/lead\nsystem_file: lead.md\nagents: [tester]\nhooks: [{points: [session_start], command: ./hook.sh}]\n",

@@ -51,7 +51,7 @@ func restricted(t *testing.T) (as func(role admin.Role) []string, cell *jetstrea
 }
 
 // A server never answers a denied request. The command fails at once and names the role.
-func TestWhatARoleMayNotFailsAtOnceAndNamesTheRole(t *testing.T) {
+func TestADeniedCommandFailsAtOnceAndNamesTheRole(t *testing.T) {
 	t.Parallel()
 	as, cell := restricted(t)
 	agent := filepath.Join(t.TempDir(), "agent.yaml")
@@ -83,30 +83,30 @@ func TestWhatARoleMayNotFailsAtOnceAndNamesTheRole(t *testing.T) {
 	} {
 		began := time.Now()
 		p := prepare(t, strings.NewReader(""), nil).start(t, append(x.args, as(x.role)...)...)
-		code, told := p.end(t), p.err.String()
+		code, printed := p.end(t), p.err.String()
 		if took := time.Since(began); took > clitest.Patience/2 {
 			t.Errorf("turnlog %q as %s took %v to fail", x.args, x.role, took)
 		}
-		if code != cli.CodeFailed || strings.Count(told, "\n") != 1 || !strings.Contains(told, "this user may not publish to ") ||
-			!strings.Contains(told, `"turnlog permissions `+x.want) {
-			t.Errorf("turnlog %q as %s = %d %q, want that it takes the role %s", x.args, x.role, code, told, x.want)
+		if code != cli.CodeFailed || strings.Count(printed, "\n") != 1 || !strings.Contains(printed, "this user may not publish to ") ||
+			!strings.Contains(printed, `"turnlog permissions `+x.want) {
+			t.Errorf("turnlog %q as %s = %d %q, want that it takes the role %s", x.args, x.role, code, printed, x.want)
 		}
 	}
 }
 
 // What begins as what a client may do can come to what it may not.
-func TestAClientIsToldWhatTakesMore(t *testing.T) {
+func TestAClientLearnsWhichRoleACommandNeeds(t *testing.T) {
 	t.Parallel()
 	as, cell := restricted(t)
 	hostOn(t, &cli.Cell{Cell: cell}, node())
-	client := func(args ...string) (code int, told string) {
+	client := func(args ...string) (code int, printed string) {
 		t.Helper()
 		p := prepare(t, strings.NewReader(""), nil).start(t, append(args, as(admin.RoleClient)...)...)
 		code = p.end(t)
 		return code, p.err.String()
 	}
-	if code, told := client("run", "--session", "s", "--model", "demo", "hi"); code != cli.CodeOK {
-		t.Fatal(told)
+	if code, printed := client("run", "--session", "s", "--model", "demo", "hi"); code != cli.CodeOK {
+		t.Fatal(printed)
 	}
 	for _, x := range []struct {
 		args []string
@@ -116,9 +116,9 @@ func TestAClientIsToldWhatTakesMore(t *testing.T) {
 		{[]string{"send", "s", "--allow", "fs_*", "more"}, "approver"},
 		{[]string{"run", "--session", "s", "--allow", "fs_*", "more"}, "approver"},
 	} {
-		code, told := client(x.args...)
-		if code != cli.CodeFailed || !strings.Contains(told, "this user may not publish to ") || !strings.Contains(told, `"turnlog permissions `+x.want) {
-			t.Errorf("turnlog %q = %d %q, want that it takes the role %s", x.args, code, told, x.want)
+		code, printed := client(x.args...)
+		if code != cli.CodeFailed || !strings.Contains(printed, "this user may not publish to ") || !strings.Contains(printed, `"turnlog permissions `+x.want) {
+			t.Errorf("turnlog %q = %d %q, want that it takes the role %s", x.args, code, printed, x.want)
 		}
 	}
 }

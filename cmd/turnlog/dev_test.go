@@ -48,7 +48,7 @@ func TestDevKeepsSessions(t *testing.T) {
 	}
 }
 
-func TestServerServesWhatNodesNeed(t *testing.T) {
+func TestServerHasADeploymentsStreams(t *testing.T) {
 	t.Parallel()
 	p := prepare(t, nil, nil).start(t, "server", "--listen", "127.0.0.1:0", "--user", "ops", "--password", "secret", "--log-level", "warn")
 	url := urlOf(t, p, "\n")
@@ -95,7 +95,7 @@ func TestEveryCommandHasHelpWithExamples(t *testing.T) {
 	visit(newRootCommand(prepare(t, nil, nil).app))
 }
 
-func TestVersionIsSaid(t *testing.T) {
+func TestVersionIsPrinted(t *testing.T) {
 	t.Parallel()
 	if p := expect(t, cli.CodeOK, "version"); !strings.HasPrefix(p.out.String(), "turnlog ") {
 		t.Errorf("version prints %q", p.out)

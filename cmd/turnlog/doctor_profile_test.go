@@ -21,7 +21,7 @@ func everything() string {
 	return strings.Join(names, " ")
 }
 
-func TestWeakDurabilityIsToldByProfile(t *testing.T) {
+func TestWeakDurabilityIsReportedByProfile(t *testing.T) {
 	t.Parallel()
 	lazy, synced := freePort(t), freePort(t)
 	p := admitted(t, embedded.WithSettings("http: "+lazy))
@@ -67,8 +67,8 @@ func TestProvisioningByProfile(t *testing.T) {
 	}
 	expect(t, cli.CodeUsage, "provision", "--server", p.url, "--profile", "dev", "--memory")
 	expect(t, cli.CodeUsage, "provision", "--server", p.url, "--profile", "standard", "--replicas", "2")
-	if told := expect(t, cli.CodeUsage, "provision", "--server", p.url, "--replicas", "0").err.String(); !strings.Contains(told, "--replicas 0: use 1 or more") {
-		t.Errorf("no copies: %s", told)
+	if printed := expect(t, cli.CodeUsage, "provision", "--server", p.url, "--replicas", "0").err.String(); !strings.Contains(printed, "--replicas 0: use 1 or more") {
+		t.Errorf("no copies: %s", printed)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestAClusterByProfile(t *testing.T) {
 			}
 		}
 		if ctx.Err() != nil {
-			t.Fatal("a server that is down is not told")
+			t.Fatal("a server that is down is not reported")
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestClocksOfNodesAreCompared(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutAMonitoringPortIsTold(t *testing.T) {
+func TestAServerWithoutAMonitoringPortIsReported(t *testing.T) {
 	t.Parallel()
 	url := clitest.Serve(t).ClientURL()
 	succeed(t, url, "provision")

@@ -60,7 +60,7 @@ func (p *patient) take(runs *jetstream.Runs, s content.SessionID) *jetstream.Tok
 	return token
 }
 
-func TestSessionsWithoutANodeAreReported(t *testing.T) {
+func TestUndrivenSessionsAreReported(t *testing.T) {
 	t.Parallel()
 	p := admitted(t)
 	runs := p.cell.Runs()
@@ -106,7 +106,7 @@ func TestSessionsWithoutANodeAreReported(t *testing.T) {
 	}
 }
 
-func TestOnlySoManySessionsAreLookedAt(t *testing.T) {
+func TestTheNumberOfExaminedSessionsIsLimited(t *testing.T) {
 	t.Parallel()
 	p := admitted(t)
 	p.nurse()
@@ -119,7 +119,7 @@ func TestOnlySoManySessionsAreLookedAt(t *testing.T) {
 	}
 }
 
-func TestNodesThatDoNotAnswerAreTold(t *testing.T) {
+func TestSilentNodesAreReported(t *testing.T) {
 	t.Parallel()
 	p := admitted(t)
 	lost := p.take(p.cell.Runs(), "lost")
@@ -132,7 +132,7 @@ func TestNodesThatDoNotAnswerAreTold(t *testing.T) {
 	p.impatient().expect(t, "warning node-dead gone")
 }
 
-func TestWorkThatDoesNotGetOnIsTold(t *testing.T) {
+func TestStalledWorkIsReported(t *testing.T) {
 	t.Parallel()
 	p := admitted(t)
 	p.must(admin.Of(p.cell).EnsureQueue(t.Context(), admin.QueueConfig{Name: defaultQueue}))
@@ -151,7 +151,7 @@ func TestWorkThatDoesNotGetOnIsTold(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
 	var f []finding
-	for len(f) < 2 && ctx.Err() == nil { // until the node has told which tokens it holds
+	for len(f) < 2 && ctx.Err() == nil { // until the node has recorded which tokens it holds
 		f = p.look("--profile", "dev", "--stalled", "1ms").Findings
 	}
 	if len(f) != 2 || f[0].Check != "effect-stalled" || f[0].Object != "calls" || f[1].Object != "thinks" {
@@ -171,7 +171,7 @@ func TestWorkThatDoesNotGetOnIsTold(t *testing.T) {
 	}
 }
 
-func TestQueuesAndWorkersAreLookedAt(t *testing.T) {
+func TestQueuesAndWorkersAreExamined(t *testing.T) {
 	t.Parallel()
 	p := admitted(t)
 	p.nurse()
@@ -229,7 +229,7 @@ func TestQueuesAndWorkersAreLookedAt(t *testing.T) {
 	}
 }
 
-func TestTenThousandSessionsAtWorkCostLittle(t *testing.T) {
+func TestTenThousandBusySessionsAreCheapToExamine(t *testing.T) {
 	t.Parallel()
 	monitor := freePort(t)
 	p := admitted(t, embedded.WithSettings("http: "+monitor))

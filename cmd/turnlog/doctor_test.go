@@ -24,7 +24,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// patient is a deployment that the doctor looks at.
+// patient is a deployment that the doctor examines.
 type patient struct {
 	t    *testing.T
 	url  string
@@ -161,7 +161,7 @@ func (p *patient) again(do func(context.Context)) {
 
 const noNodes = "warning no-nodes"
 
-func TestNothingIsWrongWithAHealthyDeployment(t *testing.T) {
+func TestAHealthyDeploymentHasNoFindings(t *testing.T) {
 	t.Parallel()
 	p := admitted(t)
 	greet, err := tool.Func("greet", "Greets.", func(context.Context, struct{}) (string, error) { return "hello", nil })
@@ -194,7 +194,7 @@ func TestNothingIsWrongWithAHealthyDeployment(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeLookedAtIsWrongUsageOrAFailure(t *testing.T) {
+func TestDoctorNeedsValidFlagsAndADeployment(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"--limit", "0"}, {"--patience", "-1s"}, {"--profile", "best"}, {"--assume-sync", "never"}, {"--namespace", "a.b"}, {"now"},
@@ -205,7 +205,7 @@ func TestWhatCannotBeLookedAtIsWrongUsageOrAFailure(t *testing.T) {
 	lookAt(t, clitest.NoJetStream(t)).expect(t, "error jetstream-off")
 }
 
-func TestMissingStreamsAreToldTogether(t *testing.T) {
+func TestMissingStreamsAreOneFinding(t *testing.T) {
 	t.Parallel()
 	p := admitted(t)
 	p.api("STREAM.DELETE.KV_TURNLOG_AGENTS", "")
@@ -222,7 +222,7 @@ func TestMissingStreamsAreToldTogether(t *testing.T) {
 	p.look("--profile", "dev").expect(t, noNodes)
 }
 
-func TestAStreamInTheWayIsNamed(t *testing.T) {
+func TestAnOverlappingStreamIsNamed(t *testing.T) {
 	t.Parallel()
 	p := admitted(t)
 	p.api("STREAM.DELETE.TURNLOG_TIMERS", "")
@@ -250,26 +250,26 @@ func (p *patient) change(stream string, set map[string]any) {
 	p.api("STREAM.UPDATE."+stream, string(b))
 }
 
-func TestEverySettingThatDiffersIsToldWithItsChange(t *testing.T) {
+func TestEveryDifferentSettingIsReportedWithItsChange(t *testing.T) {
 	t.Parallel()
 	p := admitted(t)
 	p.change("TURNLOG_INBOX", map[string]any{"max_age": time.Hour, "allow_direct": true, "deny_delete": true})
 	r := p.look("--profile", "dev")
 	r.expect(t, "error stream-differs TURNLOG_INBOX", "error stream-differs TURNLOG_INBOX", "error stream-differs TURNLOG_INBOX", noNodes)
-	told := make(map[string]string)
+	changes := make(map[string]string)
 	for _, f := range r.Findings {
-		told[f.What] = f.Do
+		changes[f.What] = f.Do
 	}
 	edit := "nats stream info TURNLOG_INBOX --json | jq '.config | %s' > TURNLOG_INBOX.json && nats stream edit TURNLOG_INBOX --config TURNLOG_INBOX.json --force"
 	for what, do := range map[string]string{
 		"max_age is 1h0m0s, must be 0s":       fmt.Sprintf(edit, ".max_age=0"),
 		"allow_direct is true, must be false": fmt.Sprintf(edit, ".allow_direct=false"),
 	} {
-		if told[what] != do {
-			t.Errorf("%s: %q, want %q", what, told[what], do)
+		if changes[what] != do {
+			t.Errorf("%s: %q, want %q", what, changes[what], do)
 		}
 	}
-	if do := told["deny_delete is true, must be false"]; !strings.HasPrefix(do, "deny_delete cannot be changed on a stream that exists") {
+	if do := changes["deny_delete is true, must be false"]; !strings.HasPrefix(do, "deny_delete cannot be changed on a stream that exists") {
 		t.Errorf("deny_delete: %q", do)
 	}
 	p = admitted(t)
@@ -278,7 +278,7 @@ func TestEverySettingThatDiffersIsToldWithItsChange(t *testing.T) {
 	p.look("--profile", "dev").expect(t, noNodes)
 }
 
-func TestConsumersAreLookedAt(t *testing.T) {
+func TestConsumersAreExamined(t *testing.T) {
 	t.Parallel()
 	p := admitted(t)
 	if err := admin.Of(p.cell).EnsureQueue(t.Context(), admin.QueueConfig{Name: "slow", AckWait: time.Hour, Concurrency: 3}); err != nil {
@@ -303,7 +303,7 @@ func TestConsumersAreLookedAt(t *testing.T) {
 	p.look("--profile", "dev").expect(t, noNodes)
 }
 
-func TestWhatTheUserMayNotIsTold(t *testing.T) {
+func TestMissingPermissionsAreReported(t *testing.T) {
 	t.Parallel()
 	users := `authorization { users: [
 		{ user: admin, password: a }

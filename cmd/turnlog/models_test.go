@@ -104,14 +104,14 @@ func TestASessionIsRecordedAndReplayed(t *testing.T) {
 		t.Errorf("out %s", p.out)
 	}
 	p := talk(cli.CodeFailed, "replay:"+tape, "blue")
-	for _, want := range []string{"the request was not recorded", `-      "text": "red"`, `+      "text": "blue"`} {
+	for _, want := range []string{"the request was not recorded", `-     "text": "red"`, `+     "text": "blue"`} {
 		if !strings.Contains(p.err.String(), want) {
 			t.Errorf("no %q in\n%s", want, p.err)
 		}
 	}
 }
 
-func TestInADeploymentTheNodesEnvironmentCounts(t *testing.T) {
+func TestADeploymentUsesTheNodesEnvironment(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node())
 	vars := env{"GEMINI_API_KEY": canary, "GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:1"}

@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-func TestPermissionsAreInTheSyntaxOfTheServer(t *testing.T) {
+func TestPermissionsAreAServerConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, role := range admin.Grantable() {
 		args := []string{"permissions", string(role), "--namespace", "team-a"}

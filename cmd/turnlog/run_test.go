@@ -18,7 +18,7 @@ func TestRunTakesAPromptOfFiveMegabytes(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatNamesAServerRedirects(t *testing.T) {
+func TestOnlyFlagsAndTheEnvironmentRedirectRun(t *testing.T) {
 	t.Parallel()
 	model := scripted(t, oneReply)
 	p := prepare(t, nil, env{"NATS_URL": "nats://127.0.0.1:1"}).start(t, "run", "--model", model, "hi")

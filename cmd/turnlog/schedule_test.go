@@ -31,7 +31,7 @@ func awaited(t *testing.T, what string, is func() bool) {
 	}
 }
 
-func TestASchedulesSessionsBeginByThemselves(t *testing.T) {
+func TestAScheduleStartsSessions(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node())
 	got := succeed(t, url, "schedule", "add", "often", "--every", "2s", "--overlap", "allow", "--model", scripted(t, echo), "hello", "there")
@@ -62,7 +62,7 @@ func TestASchedulesSessionsBeginByThemselves(t *testing.T) {
 	}
 }
 
-func TestInputThatIsSentForLaterComesThen(t *testing.T) {
+func TestScheduledInputArrivesOnTime(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node())
 	succeed(t, url, "run", "--session", "s", "--model", scripted(t, echo), "one")
@@ -151,7 +151,7 @@ func TestBadSchedulesAreUsageErrors(t *testing.T) {
 	}
 }
 
-func TestASessionThatIsNotThereIsSaidWhenTheScheduleIsAdded(t *testing.T) {
+func TestAScheduleForAMissingSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node())
 	ghost := at(t, url, "schedule", "add", "n", "--every", "1h", "--session", "ghost", "boo")

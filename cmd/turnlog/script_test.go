@@ -168,9 +168,9 @@ func (s *script) usage(ts *testscript.TestScript, _ bool, args []string) {
 		command, want, _ := strings.Cut(strings.TrimSpace(line), " | ")
 		p := s.begin(ts, strings.Fields(strings.ReplaceAll(command, "$WORK", ts.Getenv("WORK"))))
 		code := <-p.code
-		if told := p.err.String(); strconv.Itoa(code) != args[0] || !strings.HasPrefix(told, "turnlog: ") || !strings.Contains(told, want) ||
-			strings.Count(told, "\n") != 1 || p.out.String() != "" {
-			s.t.Errorf("turnlog %s exits with %d, want %s and one line with %q:\n%s%s", command, code, args[0], want, told, p.out)
+		if printed := p.err.String(); strconv.Itoa(code) != args[0] || !strings.HasPrefix(printed, "turnlog: ") || !strings.Contains(printed, want) ||
+			strings.Count(printed, "\n") != 1 || p.out.String() != "" {
+			s.t.Errorf("turnlog %s exits with %d, want %s and one line with %q:\n%s%s", command, code, args[0], want, printed, p.out)
 		}
 	}
 }

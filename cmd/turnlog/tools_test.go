@@ -84,7 +84,7 @@ func TestToolsOfADeploymentAreListed(t *testing.T) {
 	}
 }
 
-func TestRunUsesMCPServersAndDoesWithoutThem(t *testing.T) {
+func TestRunUsesAvailableMCPServers(t *testing.T) {
 	t.Parallel()
 	model := scripted(t, "replies:\n  - calls: [{name: mcp_x_echo, input: {text: hello}}]\n  - text: \"It said {{(index .Results 0).Text}}.\"\n")
 	p := expect(t, cli.CodeOK, "run", "--root", t.TempDir(), "--model", model, "--mcp", "x="+serveMCP(t), "--mcp", "bad=/no/such/program", "hi")
@@ -99,7 +99,7 @@ func TestRunUsesMCPServersAndDoesWithoutThem(t *testing.T) {
 	}
 }
 
-func TestServersThatAreNamedWrongly(t *testing.T) {
+func TestInvalidServersAreUsageErrors(t *testing.T) {
 	t.Parallel()
 	secret := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(secret, []byte("s3cret"), 0o600); err != nil {
@@ -163,9 +163,9 @@ func TestToolsOfAnAgent(t *testing.T) {
 	}
 }
 
-// TestSecretsOfServersAreNeverTold: a server of an agent file wants a token and a header,
+// TestSecretsOfServersAreNeverPrinted: a server of an agent file wants a token and a header,
 // gets both from where they are referred to, and they are printed nowhere.
-func TestSecretsOfServersAreNeverTold(t *testing.T) {
+func TestSecretsOfServersAreNeverPrinted(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-7f3a"
 	inner := serveMCP(t)
@@ -200,7 +200,7 @@ func TestSecretsOfServersAreNeverTold(t *testing.T) {
 			t.Errorf("%s: %s\n%s", name, p.out, p.err)
 		}
 		if strings.Contains(p.out.String()+p.err.String(), canary) {
-			t.Errorf("%s: the secret is told", name)
+			t.Errorf("%s: the secret is printed", name)
 		}
 	}
 	for line, want := range map[string]string{

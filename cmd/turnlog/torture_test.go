@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
-// TestTortureOfSomebodysServer also ends it early, with an interrupt.
-func TestTortureOfSomebodysServer(t *testing.T) {
+// TestTortureOfAnExistingServer also ends it early, with an interrupt.
+func TestTortureOfAnExistingServer(t *testing.T) {
 	t.Parallel()
 	srv := clitest.Serve(t)
 	nc := clitest.Dial(t, srv.ClientURL())
@@ -60,6 +60,6 @@ func TestTortureOfSomebodysServer(t *testing.T) {
 	}
 	msg, err := nc.RequestWithContext(t.Context(), "$JS.API.STREAM.NAMES", nil)
 	if err != nil || strings.Contains(strings.ToLower(string(msg.Data)), "torture") {
-		t.Errorf("it left something behind: %s, %v", msg.Data, err)
+		t.Errorf("it left something: %s, %v", msg.Data, err)
 	}
 }

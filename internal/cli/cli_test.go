@@ -121,7 +121,7 @@ func TestHelpAndVersionGoToStandardOutput(t *testing.T) {
 		}
 	}
 	if _, out, _ := execute(t.Context(), program(nil), "work", "--help"); !strings.Contains(out, "output format: text, json (default text)") {
-		t.Errorf("the help does not tell the formats:\n%s", out)
+		t.Errorf("the help does not list the formats:\n%s", out)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestLogFlags(t *testing.T) {
 	}
 }
 
-func TestVersionTellsTheCommit(t *testing.T) {
+func TestVersionHasTheCommit(t *testing.T) {
 	t.Parallel()
 	info := &debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: "(devel)"}}
 	if got := versionOf(info); got != "devel go1.26.0" {

@@ -10,7 +10,7 @@ import (
 
 // A request that is not permitted gets no answer: it must not look like a server that
 // is slow.
-func TestWhatIsDeniedIsSaidAtOnce(t *testing.T) {
+func TestADenialIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	s, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"), embedded.WithSettings(`authorization { users: [
 		{ user: mute, password: p, permissions: { publish: { allow: "nothing" } } }
@@ -31,7 +31,7 @@ func TestWhatIsDeniedIsSaidAtOnce(t *testing.T) {
 				t.Errorf("Open as %s took %v, want that it does not wait for answers", user, took)
 			}
 			if said := err != nil && strings.Contains(err.Error(), "--provision=false"); said != provisions {
-				t.Errorf("Open as %s = %v: only who looks for all streams can leave that", user, err)
+				t.Errorf("Open as %s = %v: only a user who may read all streams can omit that", user, err)
 			}
 			for _, text := range want {
 				if err == nil || !strings.Contains(err.Error(), text) {

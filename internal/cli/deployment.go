@@ -41,7 +41,7 @@ func NewDeployment(cmd *cobra.Command, getenv func(string) string) *Deployment {
 	return d
 }
 
-// Provisions adds the flags of a program that creates what is missing in the cell.
+// Provisions adds the flags of a program that creates missing parts of the cell.
 func (d *Deployment) Provisions(cmd *cobra.Command) {
 	d.lasting = true
 	fs := cmd.PersistentFlags()
@@ -129,7 +129,7 @@ func (d *Deployment) connect(ctx context.Context, program string, log *zap.Logge
 	return nc, err
 }
 
-// complete checks that the cell is complete, and creates what is missing if the program
+// complete checks that the cell is complete, and creates missing parts if the program
 // does that.
 func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger, as []admin.Role) error {
 	if d.provision {
@@ -151,7 +151,7 @@ func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger, 
 	return nil
 }
 
-// Provision creates what is missing in the cell. The error says what to do.
+// Provision creates the missing parts of the cell. The error says what to do.
 func (c *Cell) Provision(ctx context.Context, cfg admin.Config) error {
 	return c.Permitted(ctx, func(ctx context.Context) error { return admin.Of(c.Cell).Provision(ctx, cfg) })
 }

@@ -56,7 +56,7 @@ func open(t *testing.T, provisions bool, env map[string]string, args ...string) 
 	return cell, err
 }
 
-func TestOpenProvisionsWhatIsMissing(t *testing.T) {
+func TestOpenCreatesMissingStreams(t *testing.T) {
 	t.Parallel()
 	url := clitest.Serve(t).ClientURL()
 	_, err := open(t, false, nil, "--server", url)
@@ -112,7 +112,7 @@ func TestStreamsWithOtherSettingsAreNamed(t *testing.T) {
 	}
 }
 
-func TestNoServerIsSaidWithItsAddress(t *testing.T) {
+func TestAnUnreachableServerIsReportedWithItsAddress(t *testing.T) {
 	t.Parallel()
 	_, err := open(t, false, nil, "--server", "127.0.0.1:1")
 	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
@@ -120,7 +120,7 @@ func TestNoServerIsSaidWithItsAddress(t *testing.T) {
 	}
 }
 
-func TestOpenWaitsForAServerThatStarts(t *testing.T) {
+func TestOpenWaitsForAStartingServer(t *testing.T) {
 	t.Parallel()
 	first := clitest.Serve(t)
 	url := first.ClientURL()
@@ -155,7 +155,7 @@ func TestOpenWaitsForAServerThatStarts(t *testing.T) {
 	}
 }
 
-func TestOpenGivesUpWithTheAddress(t *testing.T) {
+func TestOpenReportsTheAddressOfAnUnreachableServer(t *testing.T) {
 	t.Parallel()
 	_, err := open(t, true, nil, "--server", "127.0.0.1:1", "--connect-timeout", "300ms")
 	if !errors.Is(err, natscli.ErrNoServer) || !strings.Contains(err.Error(), "127.0.0.1:1") || !strings.HasSuffix(err.Error(), "(waited 300ms)") {
@@ -163,7 +163,7 @@ func TestOpenGivesUpWithTheAddress(t *testing.T) {
 	}
 }
 
-func TestSettingsThatMakeNoSenseAreUsageErrors(t *testing.T) {
+func TestInvalidSettingsAreUsageErrors(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"--namespace", "a.b"}, {"--server", "http://x"}, {"--server", ","}, {"--server", "127.0.0.1:1", "--password", "x"},
@@ -175,7 +175,7 @@ func TestSettingsThatMakeNoSenseAreUsageErrors(t *testing.T) {
 	}
 }
 
-func TestServerWithoutJetStreamIsSaid(t *testing.T) {
+func TestAServerWithoutJetStreamIsReported(t *testing.T) {
 	t.Parallel()
 	url := clitest.NoJetStream(t)
 	_, err := open(t, true, nil, "--server", url)

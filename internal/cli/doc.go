@@ -1,12 +1,12 @@
-// Package cli is what the binaries have in common: how they fail and end, where they
-// log, and how they reach a deployment.
+// Package cli holds what the binaries have in common: exit codes, signals, logs, and
+// connections to a deployment.
 //
-// The one idea: a program that fails prints one line on standard error, with what
-// happened, why, and what to do, and exits with a code to branch on. Commands only
+// The one idea: a program that fails prints one line on standard error (what happened,
+// why, and what to do) and exits with a code that scripts can test. Commands only
 // return errors; [Main] prints them. Errors in the command line are found before a
 // command's own code starts, and exit with [CodeUsage] and a hint to the help.
 //
-// Who owns what: a program owns its root command and registers the flags that it
+// A program owns its root command and registers the flags that it
 // needs ([Log], [Deployment], [Choice]); a [Cell] belongs to the command that
 // opened it. The environment is read through a function that the program gives,
 // os.Getenv, and nowhere else.

@@ -16,8 +16,8 @@ import (
 // monitoring port.
 const syncAlways = "always"
 
-// Durability is the profile that a deployment must have, and what is known about its
-// servers that NATS does not tell its clients.
+// Durability is the profile that a deployment must have, and facts about its servers that
+// NATS does not report to clients.
 type Durability struct {
 	profile  *Choice
 	monitors []string
@@ -33,7 +33,7 @@ func NewDurability(cmd *cobra.Command, usage string) *Durability {
 	d := &Durability{profile: NewChoice(words...), assumed: NewChoice("", syncAlways)}
 	d.profile.Register(cmd, "profile", "", usage)
 	cmd.Flags().StringArrayVar(&d.monitors, "monitor", nil,
-		"`URL` of a NATS server's monitoring port, such as http://127.0.0.1:8222, which tells when that server syncs to disk; repeat it for each server")
+		"`URL` of a NATS server's monitoring port, such as http://127.0.0.1:8222, which reports when that server syncs to disk; repeat it for each server")
 	d.assumed.Register(cmd, "assume-sync", "", "assume that all servers that --monitor cannot read have this `sync_interval`")
 	return d
 }
@@ -70,7 +70,7 @@ func (d *Durability) Replicas(cmd *cobra.Command, replicas int) (int, error) {
 type Verdict struct {
 	Weak    []admin.Difference // each with what to change, by Cell.Change
 	Unseen  []string           // servers that do not say when they sync
-	Unread  []error            // monitoring ports that did not tell
+	Unread  []error            // why monitoring ports could not be read
 	Assumed bool               // of unseen ones it was said that they sync always
 	Seen    []admin.ServerSync
 }
@@ -135,7 +135,7 @@ func (v Verdict) err(cell *Cell, p admin.Profile) error {
 	return fmt.Errorf("%w %s\n%s", ErrWeak, p, strings.Join(lines, "\n"))
 }
 
-// Blind says what is unknown about the servers, and how to find out.
+// Blind returns which servers do not report when they sync, and how to find out.
 func (v Verdict) Blind() string {
 	why := ""
 	if err := errors.Join(v.Unread...); err != nil {

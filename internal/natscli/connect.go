@@ -78,7 +78,7 @@ func lasting(log *zap.Logger) []nats.Option {
 		}),
 		nats.ClosedHandler(func(nc *nats.Conn) {
 			if err := nc.LastError(); err != nil && !errors.Is(err, nats.ErrPermissionViolation) { // that one was logged, and closes nothing
-				log.Error("connection closed for good", zap.Error(err))
+				log.Error("connection closed permanently", zap.Error(err))
 			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {

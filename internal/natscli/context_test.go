@@ -20,7 +20,7 @@ func TestAnUnknownContextIsAnError(t *testing.T) {
 	wantError(t, err, []string{"HOME is not set"})
 }
 
-func TestAContextThatCannotBeFollowedIsRefused(t *testing.T) {
+func TestAnUnsupportedContextIsAnError(t *testing.T) {
 	_, url := serve(t)
 	for _, c := range []struct{ body, says string }{
 		{`{"url":"` + url + `","jetstream_domain":"hush"}`, "sets nsc, user_jwt or a JetStream domain"},

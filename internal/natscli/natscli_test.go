@@ -118,7 +118,7 @@ func wantError(t *testing.T, err error, says []string, secrets ...string) {
 	}
 	for _, s := range secrets {
 		if strings.Contains(err.Error(), s) {
-			t.Errorf("error %q tells the secret %q", err, s)
+			t.Errorf("error %q contains the secret %q", err, s)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // can be made, whatever the server does. Correct the command line or the environment.
 var ErrSettings = errors.New("bad settings")
 
-// settingsError is an ErrSettings that says what is wrong.
+// settingsError is an ErrSettings with details.
 type settingsError string
 
 func (e settingsError) Error() string      { return string(e) }

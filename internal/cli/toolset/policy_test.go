@@ -14,7 +14,7 @@ import (
 )
 
 // judge opens the tools that the flags name and says what their policy makes of a call:
-// ok, the code of a denial, or the kinds of what is asked.
+// ok, the code of a denial, or the kinds of its questions.
 func judge(t *testing.T, root, args, name, input string) string {
 	t.Helper()
 	var f Flags

@@ -1,8 +1,8 @@
 // Package cell starts the parts of a deployment in this process: a [Process] is a node, a
 // worker or a client with a connection of its own, which may go through a fault proxy.
 //
-// A process that is killed is cut off for good, in the middle of whatever it does: nothing
-// that it does afterwards reaches a server, but it shares this process's clock and heap.
+// Killing a process cuts it off permanently, in the middle of its work: nothing that it
+// does afterward reaches a server, but it shares this process's clock and heap.
 //
 // Package celltest builds deployments for tests on this package, package torture those
 // under random faults. It does not import package testing, so that a binary may use it.

@@ -45,14 +45,14 @@ func (p *Process) Run(ctx context.Context, do func(context.Context) error) {
 	}()
 }
 
-// Stop cancels what the process runs, and does not wait for it.
+// Stop cancels the process's function and does not wait for it.
 func (p *Process) Stop() {
 	if p.stop != nil {
 		p.stop()
 	}
 }
 
-// Kill cuts the process off for good and returns when. It does not wait for it to end.
+// Kill cuts the process off permanently and returns the time. It does not wait for the end.
 func (p *Process) Kill() time.Time {
 	close(p.dead)
 	now := time.Now()
@@ -66,16 +66,16 @@ func (p *Process) Kill() time.Time {
 	return now
 }
 
-// Dead is closed when the process is killed.
+// Dead returns a channel that Kill closes.
 func (p *Process) Dead() <-chan struct{} { return p.dead }
 
-// Done is closed when what the process runs has ended.
+// Done returns a channel that closes when the process's function has returned.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is what the process's function returned. It is valid once Done is closed.
+// Err returns the error of the process's function. It is valid once Done is closed.
 func (p *Process) Err() error { return p.err }
 
-// Wait waits until what the process runs has ended, and returns its error.
+// Wait waits for the process's function and returns its error.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:

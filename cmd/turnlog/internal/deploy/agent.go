@@ -75,7 +75,7 @@ func (a Agent) effects(root string) engine.Config {
 	return engine.Config{}
 }
 
-// Instructions returns what a session is told about the folder root.
+// Instructions returns the instructions of a session that works in the folder root.
 func (a Agent) Instructions(root string) ([]content.Item, error) {
 	abs, err := filepath.Abs(root)
 	if err != nil {
@@ -125,8 +125,8 @@ func (l Local) delegation(c *client.Client, d *agentfile.Definition) (tool.Tool,
 	return c.Tool(agentfile.ToolOf(d.Name), d.Purpose(), child)
 }
 
-// AwaitServers waits for the MCP servers and tells the user which are missing: nothing
-// else depends on them. It returns an error only if a signal comes.
+// AwaitServers waits for the MCP servers and reports which are missing: nothing else
+// depends on them. It returns an error only if a signal comes.
 func AwaitServers(ctx context.Context, a *app.App, servers *mcp.Manager) error {
 	if len(servers.Sources()) == 0 {
 		return nil

@@ -1,8 +1,8 @@
-// Package doctor is the command that examines a deployment and reports what is
-// wrong with it: what, why it matters, and what to do.
+// Package doctor is the command that examines a deployment and reports its problems:
+// what, why it matters, and what to do.
 //
-// The one idea: a finding is data. Checks only look and add findings; what is
-// printed, and the exit code, follow from the list. The doctor changes nothing, and
+// The one idea: a finding is data. Checks only read and add findings; the output and
+// the exit code follow from the list. The doctor changes nothing, and
 // it reads indexes rather than messages, so it is cheap on a busy deployment.
 package doctor
 

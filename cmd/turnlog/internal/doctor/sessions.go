@@ -144,7 +144,7 @@ func (d *doctor) undriven(ctx context.Context, work admin.Work, w clusterView, c
 	d.waitingOrBroken(ctx, stuck, consumers, len(now.living))
 }
 
-// waitingOrBroken tells sessions that wait for a node from those that nodes gave up.
+// waitingOrBroken separates sessions that wait for a node from those that nodes gave up.
 func (d *doctor) waitingOrBroken(ctx context.Context, stuck marks, consumers []admin.ConsumerState, nodes int) {
 	i := slices.IndexFunc(consumers, func(c admin.ConsumerState) bool { return c.Queue == "" && c.Err == nil })
 	if i < 0 {

@@ -43,7 +43,7 @@ func LoadAgent(a *app.App, agent string, local bool) (*agentfile.Definition, *ev
 	return nil, &events.AgentRef{Name: agent}, nil
 }
 
-// HintMissing tells the user which tools the agent's file names and no worker offers.
+// HintMissing prints which tools the agent's file names and no worker offers.
 func HintMissing(a *app.App, d *agentfile.Definition, offered []string) {
 	for _, what := range d.Missing(offered) {
 		a.Hint("agent %s: %s", d.Name, what)

@@ -63,7 +63,7 @@ func chooseModel(a *app.App, named []string, folder string, local bool) (Model, 
 	return Model{name, data}, nil
 }
 
-// ModelData returns what a session records of the model besides its name.
+// ModelData returns the data that a session records of a model, in addition to its name.
 func ModelData(models *registry.Registry, name string, local bool) ([]byte, error) {
 	m, err := models.Open(name, nil)
 	var data []byte

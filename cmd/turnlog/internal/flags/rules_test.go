@@ -6,7 +6,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-func TestRulesThatTheSessionHasAreNotGivenAgain(t *testing.T) {
+func TestRulesOfTheSessionAreNotRepeated(t *testing.T) {
 	t.Parallel()
 	session := events.Config{
 		Rules:  []events.Rule{{Tool: "a", Action: events.RuleAllow}, {Tool: "b", Action: events.RuleDeny}},

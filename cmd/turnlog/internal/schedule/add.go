@@ -165,7 +165,7 @@ func (f *adder) send(ctx context.Context, r *app.Remote, p schedule.Schedule) er
 }
 
 // takesInput returns an error if the session does not exist or is closed. Schedulers
-// cannot read journals unless they are clients as well; then only the firing will tell.
+// cannot read journals unless they are clients as well; then a wrong session shows only when the schedule fires.
 func (f *adder) takesInput(ctx context.Context, c *client.Client, id content.SessionID) error {
 	state, _, err := c.Read(ctx, id)
 	_, denied := jetstream.Denied(err)

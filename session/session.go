@@ -81,6 +81,13 @@ func (s *Session) Config() (c events.Config) {
 	return c
 }
 
+// PendingApprovals returns the approvals that have to be decided, in the order in which
+// they were asked for.
+func (s *Session) PendingApprovals() (all []events.Approval) {
+	s.view(func(st *loop.State) { all = st.PendingApprovals() })
+	return all
+}
+
 // Close stops driving or following the session, which stays as it is and can be opened
 // again. A session of a deployment goes on by itself.
 func (s *Session) Close(ctx context.Context) error { return s.backend.Close(ctx) }

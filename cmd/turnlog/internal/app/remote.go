@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/turnlog/turnlog/client"
-	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream/admin"
@@ -33,6 +32,9 @@ type Remote struct {
 func (a *App) Remote(cmd *cobra.Command, role admin.Role) *Remote {
 	return a.RemoteAt(cmd, role, zapcore.WarnLevel)
 }
+
+// RemoteClient is Remote for a command that talks to sessions.
+func (a *App) RemoteClient(cmd *cobra.Command) *Remote { return a.Remote(cmd, admin.RoleClient) }
 
 // RemoteAt is Remote for a command that logs from another level by default.
 func (a *App) RemoteAt(cmd *cobra.Command, role admin.Role, level zapcore.Level) *Remote {
@@ -97,13 +99,14 @@ func (r *Remote) Do(ctx context.Context, do func(context.Context, *cli.Cell, *cl
 	})
 }
 
-// DoAsk sends a session a command over a connection of its own.
-func (r *Remote) DoAsk(ctx context.Context, id content.SessionID, cmd commands.Command) error {
-	return r.Do(ctx, func(ctx context.Context, _ *cli.Cell, c *client.Client) error { return r.Ask(ctx, c, id, cmd) })
+// DoWith runs something with a session of the deployment, over a connection of its own.
+func (r *Remote) DoWith(ctx context.Context, id content.SessionID, do func(context.Context, *session.Session) error) error {
+	return r.Do(ctx, func(ctx context.Context, _ *cli.Cell, c *client.Client) error { return r.With(ctx, c, id, do) })
 }
 
-// Ask sends a session a command and waits for the answer, but not forever.
-func (r *Remote) Ask(ctx context.Context, c *client.Client, id content.SessionID, cmd commands.Command) error {
+// With runs something with a session. It does not wait forever for a driver, and words the
+// session's refusal.
+func (r *Remote) With(ctx context.Context, c *client.Client, id content.SessionID, do func(context.Context, *session.Session) error) error {
 	s, err := c.Attach(ctx, id)
 	if err != nil {
 		return NoSession(id, err)
@@ -111,7 +114,7 @@ func (r *Remote) Ask(ctx context.Context, c *client.Client, id content.SessionID
 	defer func() { _ = s.Close(ctx) }()
 	ctx, done := context.WithTimeout(ctx, r.App.Patience.Answer)
 	defer done()
-	err = s.Ask(ctx, cmd)
+	err = do(ctx, s)
 	refused, ok := errors.AsType[*session.InvalidStateError](err)
 	switch {
 	case ok:

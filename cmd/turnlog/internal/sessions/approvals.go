@@ -14,8 +14,10 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/session"
 )
 
 // pendingApproval is an approval of some session.
@@ -117,42 +119,46 @@ the reason, and the turn continues. The first decision counts.`,
 	return cmd
 }
 
-// decide settles the oldest pending approval of a call.
+// decide decides the oldest pending approval of a call.
 func decide(ctx context.Context, r *app.Remote, args []string, v commands.ResolveApproval, done string) error {
 	id, call, err := parseCall(args)
 	if err != nil {
 		return err
 	}
 	return r.Do(ctx, func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
-		before, err := readHistory(ctx, c, id)
-		if err != nil {
-			return err
-		}
-		p, err := before.pending(call)
-		if err != nil {
-			return err
-		}
-		v.Approval, v.By = p.ID, r.App.Person()
-		err = r.Ask(ctx, c, id, v)
-		after, readErr := readHistory(ctx, c, id)
-		if readErr != nil {
-			return cmp.Or(err, readErr)
-		}
-		next, open := after.pending(call)
-		switch {
-		case err != nil && open != nil:
-			return open // decided by somebody else
-		case err != nil:
-			return err
-		}
-		if _, err := fmt.Fprintf(r.App.Out, "%s %s (call %s)\n", done, render.Safe(p.Tool), call); err != nil {
-			return err
-		}
-		if open == nil {
-			r.App.Hint("another question about the call is pending: %s", app.Question(next))
-		}
-		return nil
+		return r.With(ctx, c, id, func(ctx context.Context, s *session.Session) error {
+			p := pendingOf(s, call)
+			if p == nil {
+				return notPending(ctx, c, id, call)
+			}
+			v.Approval, v.By = p.ID, r.App.Person()
+			err := s.Ask(ctx, v)
+			next := pendingOf(s, call)
+			switch {
+			case err != nil && next == nil: // another client was faster
+				return cmp.Or(notPending(ctx, c, id, call), err)
+			case err != nil:
+				return err
+			}
+			if _, err := fmt.Fprintf(r.App.Out, "%s %s (call %s)\n", done, render.Safe(p.Tool), call); err != nil {
+				return err
+			}
+			if next != nil {
+				r.App.Hint("another question about the call is pending: %s", app.Question(*next))
+			}
+			return nil
+		})
 	})
+}
+
+// pendingOf returns the oldest pending approval of a call, or nil.
+func pendingOf(s *session.Session, call content.CallID) *events.Approval {
+	for _, a := range s.PendingApprovals() {
+		if a.CallID == call {
+			return &a
+		}
+	}
+	return nil
 }
 
 func parseCall(args []string) (content.SessionID, content.CallID, error) {

@@ -8,11 +8,10 @@ import (
 
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
-	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
 )
 
 // openCall is a call without an outcome.
@@ -81,7 +80,7 @@ background. A call waits to start, waits for approval, runs, or runs in the back
   turnlog calls plan-7 -o json | jq -r '.[] | select(.state == "background") | .call'`,
 	}
 	output := a.Output(cmd)
-	r := a.Remote(cmd, admin.RoleClient)
+	r := a.RemoteClient(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := cli.ParseSession(args[0])
 		if err != nil {
@@ -117,21 +116,22 @@ arrives later as a notification, which wakes the session.`,
 		Example: `  turnlog calls plan-7
   turnlog detach plan-7 call_2_1`,
 	}
-	r := a.Remote(cmd, admin.RoleClient)
+	r := a.RemoteClient(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, call, err := parseCall(args)
 		if err != nil {
 			return err
 		}
-		return r.DoAsk(cmd.Context(), id, commands.DetachCall{Call: call})
+		return r.DoWith(cmd.Context(), id, func(ctx context.Context, s *session.Session) error {
+			return s.Calls().Detach(ctx, call)
+		})
 	}
 	return cmd
 }
 
 // Cancel returns the command that cancels a turn or a call.
 func Cancel(a *app.App) *cobra.Command {
-	v := commands.Cancel{Scope: commands.ScopeTurn}
-	var call string
+	var reason, call string
 	cmd := &cobra.Command{
 		Use:   "cancel SESSION",
 		Short: "Cancel the open turn of a session, or one call",
@@ -143,19 +143,24 @@ With --call only that call ends, even in the background, and the turn continues.
   turnlog cancel plan-7 --reason "wrong branch"
   turnlog cancel plan-7 --call call_2_1`,
 	}
-	cmd.Flags().StringVar(&v.Reason, "reason", "", "`text` that is recorded as the reason; default user_cancelled")
+	cmd.Flags().StringVar(&reason, "reason", "", "`text` that is recorded as the reason; default user_cancelled")
 	cmd.Flags().StringVar(&call, "call", "", "`id` of the call to cancel, instead of the turn")
-	r := a.Remote(cmd, admin.RoleClient)
+	r := a.RemoteClient(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := cli.ParseSession(args[0])
-		if err == nil && cmd.Flags().Changed("call") {
-			v.Scope = commands.ScopeCall
-			v.Call, err = app.ParseCall(call)
-		}
 		if err != nil {
 			return err
 		}
-		return r.DoAsk(cmd.Context(), id, v)
+		if !cmd.Flags().Changed("call") {
+			return r.DoWith(cmd.Context(), id, func(ctx context.Context, s *session.Session) error { return s.Cancel(ctx, reason) })
+		}
+		one, err := app.ParseCall(call)
+		if err != nil {
+			return err
+		}
+		return r.DoWith(cmd.Context(), id, func(ctx context.Context, s *session.Session) error {
+			return s.Calls().Cancel(ctx, one, reason)
+		})
 	}
 	return cmd
 }

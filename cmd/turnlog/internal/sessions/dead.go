@@ -173,7 +173,7 @@ func settling(a *app.App, cmd *cobra.Command, v *commands.SettleDeadLetter, done
 				return fmt.Errorf("%s (call %s) may have taken effect: check, and if it may be done twice, add --may-repeat", letter.Tool, call)
 			}
 			v.Call, v.By = call, a.Person()
-			if err := r.Ask(ctx, c, id, *v); err != nil {
+			if err := r.With(ctx, c, id, func(ctx context.Context, s *session.Session) error { return s.Ask(ctx, *v) }); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(a.Out, "%s (call %s) %s\n", render.Safe(letter.Tool), call, done)

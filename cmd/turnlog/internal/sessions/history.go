@@ -181,21 +181,19 @@ func (h *history) deadLetter(id content.CallID) (*pastCall, error) {
 	}
 }
 
-// pending returns the oldest pending approval of a call, or says why there is none.
-func (h *history) pending(id content.CallID) (events.Approval, error) {
-	for _, a := range h.state.PendingApprovals() {
-		if a.CallID == id {
-			return a, nil
-		}
+// notPending says why a call has no pending approval.
+func notPending(ctx context.Context, c *client.Client, id content.SessionID, call content.CallID) error {
+	h, err := readHistory(ctx, c, id)
+	if err != nil {
+		return err
 	}
-	var none events.Approval
-	switch c := h.call(id); {
-	case c.Call == "":
-		return none, fmt.Errorf("session %s has no call %s: \"turnlog approvals ls %s\" lists what is pending", h.state.Session, id, h.state.Session)
-	case c.decision != "":
-		return none, fmt.Errorf("%s (call %s) is already decided: %s", c.Tool, id, c.decision)
+	switch p := h.call(call); {
+	case p.Call == "":
+		return fmt.Errorf("session %s has no call %s: \"turnlog approvals ls %s\" lists what is pending", id, call, id)
+	case p.decision != "":
+		return fmt.Errorf("%s (call %s) is already decided: %s", p.Tool, call, p.decision)
 	default:
-		return none, fmt.Errorf("%s (call %s) needs no approval", c.Tool, id)
+		return fmt.Errorf("%s (call %s) needs no approval", p.Tool, call)
 	}
 }
 

@@ -23,7 +23,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
-	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -44,7 +43,7 @@ func (f *talkFlags) register(cmd *cobra.Command, a talker) {
 	f.tools.Register(cmd)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "cancel a turn after this `time`; 0: never")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve everything")
-	f.remote = a.Remote(cmd, admin.RoleClient)
+	f.remote = a.RemoteClient(cmd)
 }
 
 // Run returns the command that runs one turn.

@@ -15,7 +15,6 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/schedule"
 	"github.com/turnlog/turnlog/session"
 )
@@ -67,7 +66,7 @@ The text "-" is read from stdin.`,
 	f.onBusy = cli.NewChoice("steer", "queue", "interrupt", "reject")
 	f.onBusy.Register(cmd, "on-busy", "", "what to do while a turn of the session is open")
 	f.output = cli.OutputFlag(cmd, "text", "json")
-	f.remote = a.Remote(cmd, admin.RoleClient)
+	f.remote = a.RemoteClient(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return ended(a.send(cmd, f, args[0], args[1:]))
 	}

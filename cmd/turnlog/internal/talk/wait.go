@@ -11,7 +11,6 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -41,7 +40,7 @@ An interrupt, or the end of --timeout, ends the command with 4; the turn continu
 	}
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "stop waiting after this `time`; 0: never")
 	f.output = cli.OutputFlag(cmd, "text", "json", "jsonl")
-	f.remote = a.Remote(cmd, admin.RoleClient)
+	f.remote = a.RemoteClient(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return ended(a.await(cmd, f, args[0]))
 	}

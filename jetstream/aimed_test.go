@@ -109,7 +109,7 @@ func TestATaskThatNoDriverSentIsNotHandedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, queueOf{name: "q"})
 		x := task.Task{Session: "s1", Queue: "q", Place: "t1-r1-c1", Call: "call_1_1", Attempt: 1, Tool: "rm"}
-		data, err := encodeTask(x)
+		data, err := encodeValue(&x)
 		must(t, err)
 		q, err := c.Queue(t.Context(), "q")
 		must(t, err)

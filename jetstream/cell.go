@@ -1,15 +1,14 @@
-// Package jetstream keeps Turnlog's contracts in NATS JetStream: the journal, the
-// inbox of commands, run tokens, task queues, timers, the catalog, blobs and
-// snapshots. It is what sessions, workers and clients use while they run; package
-// admin creates and looks after what they use.
+// Package jetstream keeps Turnlog's contracts in NATS JetStream: journals, the inbox of commands, run
+// tokens, task queues, timers, schedules, the catalog, blobs and snapshots. Sessions, workers and
+// clients use it while they run. Package admin creates and maintains the streams.
 //
-// The one idea: one [Cell] is one set of streams for any number of sessions. A session is a
-// subject, never a stream and never a consumer. subjects.md lists what each stream and subject
-// is for and who may write it; a test compares it with the code.
+// A [Cell] is one set of streams for any number of sessions. A session is a subject, never a stream
+// or a consumer. subjects.md lists every stream and subject with its writers and readers; a test
+// compares it with the code.
 //
-// Who owns what: the journal is written by the session's driver alone, guarded by the sequence
-// of its last entry on exactly its own subject. Commands are written by every role that has a
-// lane. Only the server publishes under the live prefix.
+// Only a session's driver writes its journal, and each append is guarded by the sequence of the last
+// entry on the session's own subject. Each role that sends commands has its own lane. Only the
+// server publishes under the live prefix.
 package jetstream
 
 import (
@@ -25,7 +24,7 @@ import (
 // DefaultNamespace is the namespace of a cell that is not given one.
 const DefaultNamespace = layout.DefaultNamespace
 
-// Cell is one set of streams, reached over one connection. It is safe for concurrent use.
+// Cell is one set of streams, used over one connection. It is safe for concurrent use.
 type Cell struct {
 	nc    *nats.Conn
 	api   *api.Conn
@@ -36,9 +35,8 @@ type Cell struct {
 // ParseNamespace validates the name of a cell. The empty name means DefaultNamespace.
 func ParseNamespace(name string) (string, error) { return layout.ParseNamespace(name) }
 
-// Open returns the cell with a namespace. It does not talk to the server: admin.Provision
-// creates what a cell needs, and everything else expects it to be there. The connection stays
-// the caller's to close.
+// Open returns the cell with a namespace, without a request to the server. admin.Provision creates
+// the streams that all other operations require. The caller closes the connection.
 func Open(nc *nats.Conn, namespace string) (*Cell, error) {
 	namespace, err := layout.ParseNamespace(namespace)
 	if err != nil {
@@ -52,16 +50,15 @@ func Open(nc *nats.Conn, namespace string) (*Cell, error) {
 // Namespace returns the first token of the cell's subjects.
 func (c *Cell) Namespace() string { return c.names.NS }
 
-// Conn returns the connection that the cell is reached over.
+// Conn returns the cell's connection.
 func (c *Cell) Conn() *nats.Conn { return c.nc }
 
-// maxInline is the largest payload that travels in a message. A larger one goes to the object
-// store, so that reading many messages stays cheap and a payload may exceed the server's
-// largest message.
+// maxInline is the largest payload stored in a message. Larger ones go to the object store, which
+// keeps reads of many messages cheap and allows payloads beyond the server's largest message.
 const maxInline = 64 << 10
 
-// pack returns the payload of a message that carries data, and the headers that it needs, nil
-// for none. A large payload is in the object store when pack returns.
+// pack returns the headers and the payload of a message that carries data. It writes large data to
+// the object store.
 func (c *Cell) pack(ctx context.Context, data []byte) (nats.Header, []byte, error) {
 	if len(data) <= maxInline {
 		return nil, data, nil
@@ -73,9 +70,9 @@ func (c *Cell) pack(ctx context.Context, data []byte) (nats.Header, []byte, erro
 	return nats.Header{layout.HeaderBlob: []string{name}}, nil, nil
 }
 
-// unpack returns what pack was given: data itself, or the blob that the headers name, up to a
-// limit in bytes; 0 means no limit. It returns ErrBlobMissing if the blob is missing or has
-// another digest, and ErrTooLarge if it exceeds the limit.
+// unpack reverses pack: it returns data itself, or the blob that the headers name, up to a limit in
+// bytes; 0 means no limit. It returns ErrBlobMissing if the blob is missing or damaged, and
+// ErrTooLarge if it exceeds the limit.
 func (c *Cell) unpack(ctx context.Context, h nats.Header, data []byte, limit int) ([]byte, error) {
 	name := h.Get(layout.HeaderBlob)
 	if name == "" {
@@ -84,7 +81,7 @@ func (c *Cell) unpack(ctx context.Context, h nats.Header, data []byte, limit int
 	return c.blobs.Get(ctx, name, limit)
 }
 
-// withHeader sets a header, which may be the first.
+// withHeader sets a header in h, which may be nil.
 func withHeader(h nats.Header, name string, values ...string) nats.Header {
 	if h == nil {
 		h = nats.Header{}
@@ -95,30 +92,29 @@ func withHeader(h nats.Header, name string, values ...string) nats.Header {
 
 // Errors of every operation.
 var (
-	// ErrNoJetStream is returned when the connection's account has no JetStream. Enable it
-	// on the server, or connect to a server that has it.
+	// ErrNoJetStream is returned when the connection's account has no JetStream. Enable it, or
+	// connect to another server.
 	ErrNoJetStream = api.ErrNoJetStream
 
-	// ErrFull is returned when a server or the account has no room for a write. Nothing
-	// was written. Give JetStream more room or delete something, then retry.
+	// ErrFull is returned when a server or the account has no room for a write. Nothing was
+	// written. Give JetStream more room or delete data, then retry.
 	ErrFull = api.ErrFull
 
 	// ErrNotProvisioned is returned when a stream or bucket of the cell is missing.
 	// Provision the cell, or correct the namespace.
 	ErrNotProvisioned = api.ErrNotProvisioned
 
-	// ErrBlobMissing is returned for a message whose payload should be in the object store
-	// and is missing or damaged. The message cannot be used.
+	// ErrBlobMissing is returned for a message whose payload is missing from the object store or
+	// damaged there. The message cannot be used.
 	ErrBlobMissing = blob.ErrMissing
 
-	// ErrTooLarge is returned by Send for an ask that exceeds the limit of a session. Store
-	// large data in Blobs, or where tools find it, and send its name.
+	// ErrTooLarge is returned by Send for an ask that exceeds the limit of a session. Store the
+	// data in Blobs, or where tools can read it, and send its name.
 	ErrTooLarge = blob.ErrTooLarge
 )
 
 // DeniedError is returned for an operation that the server does not permit this user.
 type DeniedError = api.DeniedError
 
-// Denied parses what a connection reports when its user is denied something. It returns false
-// for any other error.
+// Denied parses a connection's permission violation. It returns false for any other error.
 func Denied(err error) (*DeniedError, bool) { return api.Denied(err) }

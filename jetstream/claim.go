@@ -14,9 +14,9 @@ import (
 
 // claim is a task that a worker of this process holds.
 //
-// The server confirms every answer of a holder, even after its lease expired. So the claim
-// keeps its own lease, by the monotonic clock and counted from before each renewal was sent:
-// once it is over the claim is gone, whether or not another worker already has the task.
+// The server confirms every answer of a holder, even after its lease expired. So the claim keeps its
+// own lease, by the monotonic clock and from before each renewal was sent. When it expires the claim
+// is gone, whether or not another worker already has the task.
 type claim struct {
 	queue    *Queue
 	task     task.Task
@@ -54,8 +54,8 @@ func (c *claim) Extend(ctx context.Context) error {
 	return nil
 }
 
-// Report sends the outcome of the attempt to the session's inbox. It ignores the lease: an
-// outcome is worth reporting, and the core handles reports that come late or twice.
+// Report sends the outcome of the attempt to the session's inbox. It ignores the lease, because the
+// core handles reports that are late or repeated.
 func (c *claim) Report(ctx context.Context, r task.Report) error {
 	if _, err := c.queue.inbox.SendReport(ctx, envelopeOf(r, c.task), c.task.Ticket); err != nil {
 		return c.wrap("report", err)
@@ -66,8 +66,8 @@ func (c *claim) Report(ctx context.Context, r task.Report) error {
 	return nil
 }
 
-// envelopeOf returns the command for a report. Its id is computed from the attempt, so a
-// repeated report is recognized.
+// envelopeOf returns the command for a report. Its ID follows from the attempt, so a repeated report is
+// recognized.
 func envelopeOf(r task.Report, x task.Task) commands.Envelope {
 	attempt := string(r.Place) + "/" + strconv.Itoa(r.Attempt)
 	env := commands.Envelope{
@@ -98,8 +98,8 @@ func (c *claim) Done(ctx context.Context) error {
 	return nil
 }
 
-// Release returns the task to the queue. It does not retry: a second attempt might take the
-// task from the next worker.
+// Release returns the task to the queue. It does not retry, since a second attempt might take the task
+// from the next worker.
 func (c *claim) Release(ctx context.Context) error {
 	if err := c.check("release"); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (c *claim) CancelReason() string {
 	}
 }
 
-// cancel tells the holder to stop, once. The queue's lock is held.
+// cancel signals the holder to stop, once. The queue's lock is held.
 func (c *claim) cancel(reason string) {
 	select {
 	case <-c.cancelled:

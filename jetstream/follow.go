@@ -12,14 +12,14 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// ErrCursor is returned by Observe when the entry that a cursor names is missing from the
-// journal or is another one: the cursor is of another cell or session, or the store lost
-// entries. Investigate, then start with another cursor.
+// ErrCursor is returned by Observe when the entry that a cursor names is missing or another one: the
+// cursor is from another cell or session, or the store lost entries. Investigate, then start with
+// another cursor.
 var ErrCursor = errors.New("cursor does not fit the journal")
 
-// Cursor is the position of an observer: after an entry. The zero Cursor is before the first
-// one. An observer that stores a cursor after it has handled the entry, and continues from there
-// when it restarts, receives every entry at least once. In JSON a cursor is one line.
+// Cursor is the position of an observer after an entry. The zero Cursor is before the first one. An
+// observer that stores the cursor after it has handled an entry, and restarts from there, receives
+// every entry at least once. In JSON a cursor is one line.
 type Cursor struct {
 	Position uint64            `json:"position"`          // in the journal of the cell, the same for all observers
 	Session  content.SessionID `json:"session,omitempty"` // of the entry
@@ -32,22 +32,21 @@ func CursorAt(rec journal.Record) Cursor {
 	return Cursor{Position: rec.Guard, Session: rec.Entry.Session, Seq: rec.Seq, Hash: rec.Hash}
 }
 
-// Follow yields the entries after a sequence number, then new ones as they are written. It ends
-// without an error when ctx ends. While the servers do not answer it waits for them. Live copies
-// are only hints: each entry is verified against the chain, and read from the stream when in
-// doubt.
+// Follow yields the entries after a sequence number, then new ones as they are written. It ends without
+// an error when ctx ends, and waits while the servers do not answer. Live copies are only hints: each
+// entry is verified against the chain, and read from the stream when in doubt.
 func (j *Journal) Follow(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[journal.Record, error] {
 	return j.follow(ctx, s, journal.Head{}, after, nil)
 }
 
-// FollowFrom is Follow from head on, without looking at earlier entries. What follows must
-// continue head's chain, else it ends with journal.ErrDamaged.
+// FollowFrom follows the entries after head without reading earlier ones. It ends with
+// journal.ErrDamaged if they do not continue head's chain.
 func (j *Journal) FollowFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[journal.Record, error] {
 	return j.follow(ctx, s, head, head.Seq, nil)
 }
 
-// End returns the cursor after the last entry of a session, or of AllSessions, so that Observe
-// yields what is written from now on. Without entries it is the zero Cursor.
+// End returns the cursor after the last entry of a session, or of AllSessions, so that Observe yields
+// only new entries. Without entries it is the zero Cursor.
 func (j *Journal) End(ctx context.Context, s content.SessionID) (Cursor, error) {
 	n := j.cell.names
 	if s != AllSessions && !content.IsToken(string(s)) {
@@ -67,16 +66,15 @@ func (j *Journal) End(ctx context.Context, s content.SessionID) (Cursor, error) 
 	return CursorAt(rec), nil
 }
 
-// Observe yields the entries after a cursor, those of one session or, in the order in which they
-// were written, those of AllSessions; then new ones as they come. There is no gap and no
-// repetition, whatever happens to connections and servers; CursorAt returns the cursor after
-// each. If the cursor has a hash, the entry that it names must exist, else Observe ends with
-// ErrCursor.
+// Observe yields the entries after a cursor, then new ones as they are written: those of one session,
+// or of AllSessions in the order of storage. There are no gaps and no repetitions, whatever happens to
+// connections and servers. CursorAt returns the cursor after each entry. If the cursor has a hash and
+// the entry that it names does not exist, Observe ends with ErrCursor. It ends without an error when
+// ctx ends.
 //
-// For one session the chain is verified, and a damaged entry ends it with journal.ErrDamaged.
-// For all sessions a damaged entry is yielded with that as its Err, and chains are not verified,
-// so only the server may publish under the live prefix. Observe ends without an error when ctx
-// ends.
+// For one session the chain is verified, and a damaged entry ends the sequence with journal.ErrDamaged.
+// For all sessions a damaged entry has that error as its Err, and chains are not verified, so only the
+// server may publish under the live prefix.
 func (j *Journal) Observe(ctx context.Context, s content.SessionID, from Cursor) iter.Seq2[journal.Record, error] {
 	if s == AllSessions {
 		return j.observeAll(ctx, from)
@@ -145,7 +143,7 @@ func (j *Journal) tail(subject string, at uint64, begin func(context.Context) er
 	return &api.Tail{Stream: n.JournalStream(), Subject: subject, Live: n.Live(subject), At: at, Begin: begin}
 }
 
-// enough returns the error that ends a Tail unless its reader wants more.
+// enough returns the error that ends a Tail if its reader wants no more.
 func enough(more bool) error {
 	if more {
 		return nil
@@ -153,8 +151,8 @@ func enough(more bool) error {
 	return api.ErrEnough
 }
 
-// confirming returns a function that confirms that the entry of a cursor exists; nil if the
-// cursor names none.
+// confirming returns a function that verifies that the entry of a cursor exists; nil if the cursor
+// names none.
 func (j *Journal) confirming(s content.SessionID, c Cursor) func(context.Context) error {
 	switch {
 	case s != AllSessions && c.Session != "" && c.Session != s:

@@ -17,12 +17,10 @@ import (
 )
 
 const (
-	// maxAsk is the largest ask: the session's driver holds it in memory, briefly several
-	// times, and then once for as long as it drives the session.
+	// maxAsk is the largest ask. The session's driver keeps it in memory.
 	maxAsk = 128 << 20
 
-	// A read returns at most this much of a lane, so that its cost is bounded however many
-	// commands were sent.
+	// A read returns at most this much of a lane.
 	readMessages = 256
 	readBytes    = 4 << 20 // it ends after the message that exceeds it
 
@@ -30,13 +28,12 @@ const (
 	maxAhead = 16
 )
 
-// ErrNoLane is returned by Send for a command that hosts give themselves or that only the
-// server sends. It has no lane: apply it where it arose.
+// ErrNoLane is returned by Send for a command that only hosts or the server originate. It cannot be
+// sent.
 var ErrNoLane = errors.New("command has no lane")
 
-// Inbox holds the commands of all sessions until they are handled. A session's commands arrive
-// on lanes, one permission each. Consumption is a cursor per lane that the driver keeps in its
-// journal; the inbox itself remembers nothing.
+// Inbox holds the commands of all sessions until they are handled. A session's commands arrive on
+// lanes, each with its own permission. The driver records a cursor per lane in the journal.
 type Inbox struct {
 	cell *Cell
 }
@@ -50,10 +47,10 @@ type Message struct {
 	Seq      uint64 // of the message; the lane's cursor once it is handled
 	Last     uint64 // of the lane's previous message; messages between the cursor and it were missed
 	Envelope commands.Envelope
-	Ticket   string // that came with it
+	Ticket   string // of the dispatch that a report is about
 	Err      error  // commands.ErrBadCommand or ErrBlobMissing: skip it
-	Gap      bool   // from a Listener only: commands may have been missed, read the inbox
-	More     bool   // from Read only: its lane continues, read again
+	Gap      bool   // from a Listener: commands may have been missed, read the inbox
+	More     bool   // from Read: its lane continues, read again
 }
 
 // lanes returns the lanes of a session, in the order in which their commands are handled.
@@ -69,9 +66,8 @@ func (c *Cell) lane(s content.SessionID, l events.Lane) (stream, subject string)
 	return c.names.InboxStream(), c.names.Cmd(s, l)
 }
 
-// Send puts a command into its session's inbox and returns its sequence there. It retries as
-// long as that can help, so a command may arrive twice; its id shows that. It does not wake the
-// session; see Runs.
+// Send puts a command into its session's inbox and returns its sequence there. It retries, so a command
+// may arrive twice, with the same ID. It does not wake the session; see Runs.
 func (i *Inbox) Send(ctx context.Context, env commands.Envelope) (uint64, error) {
 	return i.SendReport(ctx, env, "")
 }
@@ -97,8 +93,7 @@ func (i *Inbox) SendReport(ctx context.Context, env commands.Envelope, ticket st
 	return seq, nil
 }
 
-// sendEnvelope publishes a command with the subject and headers of msg, more than once if need
-// be.
+// sendEnvelope publishes a command with the subject and headers of msg, with retries.
 func (c *Cell) sendEnvelope(ctx context.Context, msg *nats.Msg, env commands.Envelope) (seq uint64, err error) {
 	data, err := env.Encode()
 	if err != nil {
@@ -198,14 +193,13 @@ func (i *Inbox) readLane(ctx context.Context, s content.SessionID, from events.C
 			}
 			last = m.Seq
 		}
-		if ahead = min(2*ahead, maxAhead); len(found)*2 < ahead { // other sessions' messages lie between
+		if ahead = min(2*ahead, maxAhead); len(found)*2 < ahead { // other sessions' messages are in between
 			ahead = 1
 		}
 	}
 }
 
-// fill decodes a stored message into msg and returns its size. A message that cannot be a
-// command gets an Err.
+// fill decodes a stored message into msg and returns its size. It sets Err for an invalid command.
 func (i *Inbox) fill(ctx context.Context, msg *Message, s content.SessionID, m api.Message) (size int, err error) {
 	limit := maxAsk
 	if msg.Lane == events.LaneReport {
@@ -227,7 +221,7 @@ func (i *Inbox) fill(ctx context.Context, msg *Message, s content.SessionID, m a
 	return len(data), nil
 }
 
-// decode decodes the command, which must be for the session and on its lane.
+// decode decodes the command and checks its session and lane.
 func (m *Message) decode(s content.SessionID, data []byte) {
 	m.Envelope, m.Err = commands.Decode(data)
 	if m.Err == nil && m.Envelope.Session != s {
@@ -238,9 +232,9 @@ func (m *Message) decode(s content.SessionID, data []byte) {
 	}
 }
 
-// Purge deletes the handled commands, up to and including each lane's cursor. While work is
-// outstanding keepLast must be set: the last handled command of each lane then stays, so that
-// the inbox alone says which sessions have to run (the invariant inbox-empty-only-at-rest).
+// Purge deletes the handled commands, up to and including each lane's cursor. With keepLast the last
+// handled command of each lane stays. It must be set while work is outstanding, so that the inbox
+// alone shows which sessions must run (the invariant inbox-empty-only-at-rest).
 func (i *Inbox) Purge(ctx context.Context, s content.SessionID, cursors []events.Cursor, keepLast bool) error {
 	err := api.ForEach(cursors, func(c events.Cursor) error {
 		if c.Lane == events.LaneLocal || c.Seq == 0 {

@@ -29,9 +29,9 @@ var _ journal.Journal = (*Journal)(nil)
 // Journal returns the cell's journal.
 func (c *Cell) Journal() *Journal { return &Journal{cell: c} }
 
-// Append writes e after head in one message, which the server stores only if head is the last
-// one on the session's subject. It makes one request and does not retry: after ErrUnknown the
-// entry may still arrive, so read before writing.
+// Append writes e after head in one message, which the server stores only if head is the last one on
+// the session's subject. It does not retry. After ErrUnknown the entry may still arrive, so read before
+// writing.
 func (j *Journal) Append(ctx context.Context, head journal.Head, e events.Entry) (journal.Head, error) {
 	if !content.IsToken(string(e.Session)) {
 		return journal.Head{}, fmt.Errorf("append to %q: %w", e.Session, content.ErrBadID)
@@ -98,15 +98,14 @@ func kindList(evs []events.Event) string {
 	return strings.Join(kinds, ",")
 }
 
-// Read yields the entries after a sequence number, including every acknowledged one. The store
-// finds entries by its own positions, so it passes over the earlier ones; a caller that has a
-// head reads from there with ReadFrom.
+// Read yields the entries after a sequence number, including every acknowledged one. It passes over
+// earlier entries, which ReadFrom avoids.
 func (j *Journal) Read(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[journal.Record, error] {
 	return j.read(ctx, s, chain{session: s}, after)
 }
 
-// ReadFrom is Read from head on, without looking at earlier entries. What follows must continue
-// head's chain, else it ends with journal.ErrDamaged.
+// ReadFrom yields the entries after head without reading earlier ones. It ends with journal.ErrDamaged
+// if they do not continue head's chain.
 func (j *Journal) ReadFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[journal.Record, error] {
 	return j.read(ctx, s, chain{session: s, head: head}, head.Seq)
 }
@@ -114,7 +113,7 @@ func (j *Journal) ReadFrom(ctx context.Context, s content.SessionID, head journa
 func (j *Journal) read(ctx context.Context, s content.SessionID, ch chain, after uint64) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		if !content.IsToken(string(s)) {
-			return // nothing can have been written under that name
+			return // there are no such sessions
 		}
 		n := j.cell.names
 		for m, err := range j.cell.api.All(ctx, n.JournalStream(), n.Journal(s), ch.head.Guard+1) {
@@ -136,8 +135,8 @@ func (j *Journal) read(ctx context.Context, s content.SessionID, ch chain, after
 	}
 }
 
-// extend adds the next entry to the chain. Where entries are missing because the session is just
-// being deleted, the next one is the tombstone, whose position is after what was read.
+// extend adds the next entry to the chain. If entries are missing because the session is being deleted,
+// it returns the tombstone instead.
 func (j *Journal) extend(ctx context.Context, ch *chain, rec journal.Record) (journal.Record, error) {
 	err := ch.extend(rec)
 	if !errors.Is(err, journal.ErrDamaged) {
@@ -168,8 +167,8 @@ func (j *Journal) Last(ctx context.Context, s content.SessionID) (journal.Record
 // sessionsAtOnce is how many sessions Sessions looks at concurrently.
 const sessionsAtOnce = 64
 
-// Sessions returns the sessions that have a journal, sorted, except those of which only the
-// tombstone is left. It reads an index of the stream, and only journals with a single entry.
+// Sessions returns the sessions with a journal, sorted, except those with only a tombstone. It reads an
+// index of the stream, and of the journals only those with a single entry.
 func (j *Journal) Sessions(ctx context.Context) ([]content.SessionID, error) {
 	n := j.cell.names
 	subjects, err := j.cell.api.Subjects(ctx, n.JournalStream(), n.AllJournals())
@@ -206,8 +205,8 @@ func (j *Journal) Sessions(ctx context.Context) ([]content.SessionID, error) {
 	return out, nil
 }
 
-// record returns the entry in a message. With an error it returns what is known of any message:
-// its session and when it was stored.
+// record returns the entry in a message. With an error it returns the session and the time of
+// storage.
 func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message) (journal.Record, error) {
 	rec := journal.Record{Head: journal.Head{Guard: m.Seq}, Stored: m.Time}
 	fromHeaders(&rec, s, m)
@@ -223,7 +222,7 @@ func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message
 	}
 	rec.Payload, rec.Hash = payload, events.HashOf(payload)
 	if header := m.Header.Get(layout.HeaderHash); header != rec.Hash.String() {
-		return rec, damaged(s, m, fmt.Sprintf("its bytes have the hash %s, its header says %q", rec.Hash, header))
+		return rec, damaged(s, m, fmt.Sprintf("its bytes have the hash %s, its header has %q", rec.Hash, header))
 	}
 	e, err := events.Decode(payload)
 	switch {
@@ -242,14 +241,14 @@ func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message
 	return rec, nil
 }
 
-// fromHeaders fills in what a message says about its entry outside of the payload.
+// fromHeaders sets the fields of rec that are in the headers.
 func fromHeaders(rec *journal.Record, s content.SessionID, m api.Message) {
 	rec.Seq = api.HeaderUint(m.Header, layout.HeaderSeq)
 	rec.Entry = events.Entry{Session: s, Seq: rec.Seq, At: content.TimeOf(m.Time)}
-	_ = rec.Entry.Prev.UnmarshalText([]byte(m.Header.Get(layout.HeaderPrev))) // the chain finds out
+	_ = rec.Entry.Prev.UnmarshalText([]byte(m.Header.Get(layout.HeaderPrev))) // the chain detects errors
 }
 
-// position describes where in the journal a message is.
+// position describes the position of a message in the journal.
 func position(m api.Message) string {
 	if seq := m.Header.Get(layout.HeaderSeq); seq != "" {
 		return fmt.Sprintf("entry %s at %d of the stream", seq, m.Seq)
@@ -261,7 +260,7 @@ func damaged(s content.SessionID, m api.Message, why string) error {
 	return fmt.Errorf("%w: %s, %s: %s", journal.ErrDamaged, s, position(m), why)
 }
 
-// chain is how far a journal was read. It verifies that each entry follows the one before.
+// chain verifies that each entry follows the one before.
 type chain struct {
 	session content.SessionID
 	head    journal.Head
@@ -275,7 +274,7 @@ func (c *chain) extend(rec journal.Record) error {
 	switch {
 	case c.deleted:
 		return fmt.Errorf("%w: %s: entry %d follows the tombstone", journal.ErrDamaged, c.session, e.Seq)
-	case deletes && e.Seq > c.head.Seq+1: // what is missing was deleted
+	case deletes && e.Seq > c.head.Seq+1: // the missing ones were deleted
 	case e.Seq != c.head.Seq+1:
 		return fmt.Errorf("%w: %s: entry %d follows %d", journal.ErrDamaged, c.session, e.Seq, c.head.Seq)
 	case e.Prev != c.head.Hash:
@@ -286,8 +285,8 @@ func (c *chain) extend(rec journal.Record) error {
 	return nil
 }
 
-// skip passes over an entry up to a sequence number by its headers alone. It returns false for
-// an entry whose headers do not continue the chain, which is then read like any other.
+// skip passes over an entry up to a sequence number by its headers alone. It returns false if these do
+// not continue the chain; the entry must then be read.
 func (c *chain) skip(m api.Message, upTo uint64) bool {
 	var hash events.Hash
 	seq := api.HeaderUint(m.Header, layout.HeaderSeq)

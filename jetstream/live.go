@@ -15,21 +15,21 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// AllSessions stands for every session where a session is expected.
+// AllSessions stands for every session.
 const AllSessions content.SessionID = "*"
 
 const (
-	// eventBuffer is how many live events may wait for their reader. A reply streams hundreds
-	// per second, and a reader that stalls for a second should miss none.
+	// eventBuffer is how many live events may wait for their reader. A reply streams hundreds per
+	// second, and a reader that pauses for a second should miss none.
 	eventBuffer = 1024
 
-	// listenBuffer is how many commands of a session may wait for its driver; one more is a
-	// gap, and the driver reads the inbox.
+	// listenBuffer is how many commands of a session may wait for its driver. After one more the
+	// driver reads the inbox.
 	listenBuffer = 128
 )
 
-// Live carries events that are not stored: pieces of a reply in flight, progress of tools,
-// refusals. An event arrives at most once and may be lost.
+// Live carries events that are not stored: parts of a streamed reply, progress of tools, rejections. An
+// event arrives at most once and may be lost.
 type Live struct {
 	cell *Cell
 }
@@ -49,9 +49,9 @@ func (l *Live) Publish(s content.SessionID, ev events.Event) error {
 	return nil
 }
 
-// Subscribe receives the live events of a session, or of AllSessions, from now until ctx ends.
-// The sequence is for one reader; events that it is too slow for, or that this release does not
-// know, are dropped.
+// Subscribe receives the live events of a session, or of AllSessions, from now until ctx ends. The
+// sequence has one reader. It drops events if the reader is too slow, and events that this release
+// does not know.
 func (l *Live) Subscribe(ctx context.Context, s content.SessionID) (iter.Seq2[content.SessionID, events.Event], error) {
 	raw := make(chan *nats.Msg, eventBuffer)
 	sub, err := l.cell.nc.ChanSubscribe(l.cell.names.Delta(s), raw)
@@ -60,39 +60,50 @@ func (l *Live) Subscribe(ctx context.Context, s content.SessionID) (iter.Seq2[co
 	}
 	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection may be gone
 	return func(yield func(content.SessionID, events.Event) bool) {
-		for {
-			select {
-			case <-ctx.Done():
+		for msg := range messages(ctx, raw) {
+			ev, err := events.DecodeLive(msg.Data)
+			if err == nil && !yield(l.cell.names.SessionOf(msg.Subject), ev) {
 				return
-			case msg := <-raw:
-				ev, err := events.DecodeLive(msg.Data)
-				if err == nil && !yield(l.cell.names.SessionOf(msg.Subject), ev) {
-					return
-				}
 			}
 		}
 	}, nil
 }
 
-// Listener receives the commands of one session as they are stored. It may miss some: a live
-// copy is sent once, and a server that loses its leadership sends none. A Message with Gap set,
-// or whose Last is after the lane's cursor, means that the inbox has to be read.
+// messages yields the messages of a channel until ctx ends.
+func messages(ctx context.Context, raw <-chan *nats.Msg) iter.Seq[*nats.Msg] {
+	return func(yield func(*nats.Msg) bool) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case msg := <-raw:
+				if !yield(msg) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Listener receives the commands of one session as they are stored. It may miss some: a live copy is
+// sent once, and a server that loses its leadership sends none. Read the inbox after a Message with Gap
+// set, or with a Last after the lane's cursor.
 //
-// A read of the inbox that is made after Listen on the same connection finds everything that
-// the Listener was too late for.
+// A read of the inbox after Listen, on the same connection, finds all commands that were stored before
+// the Listener existed.
 type Listener struct {
 	cell    *Cell
 	session content.SessionID
 
 	subs   []*nats.Subscription
-	raw    chan *nats.Msg   // bounded; the client drops what does not fit and counts it
+	raw    chan *nats.Msg   // the client drops and counts messages that do not fit
 	status chan nats.Status // the connection was re-established
 	out    chan Message
 	quit   chan struct{}
 	done   chan struct{}
 }
 
-// Listen starts to listen to a session. Close ends it; ctx does not.
+// Listen starts a Listener. It runs until Close, even if ctx ends.
 func (i *Inbox) Listen(ctx context.Context, s content.SessionID) (*Listener, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -136,8 +147,8 @@ func (l *Listener) unsubscribe() {
 	}
 }
 
-// run passes messages on until Close. It waits only for its reader, and while it does, the
-// client counts what does not fit.
+// run passes messages on until Close. While it waits for its reader, the client counts messages that do
+// not fit.
 func (l *Listener) run() {
 	defer close(l.done)
 	missed := 0
@@ -172,7 +183,7 @@ func (l *Listener) pass(m Message) bool {
 	}
 }
 
-// dropped returns the number of messages that did not fit.
+// dropped returns the number of dropped messages.
 func (l *Listener) dropped() int {
 	total := 0
 	for _, sub := range l.subs {
@@ -184,8 +195,8 @@ func (l *Listener) dropped() int {
 	return total
 }
 
-// read decodes a live copy. A copy whose payload is a blob is a gap: the payload takes time to
-// read, which a read of the inbox may take.
+// read decodes a live copy. A copy whose payload is a blob counts as a gap, since reading the blob here
+// would delay later messages.
 func (l *Listener) read(raw *nats.Msg) Message {
 	m := Message{
 		Lane: l.cell.names.LaneOf(raw.Subject),

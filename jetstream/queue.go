@@ -17,17 +17,16 @@ import (
 )
 
 const (
-	// rememberedCancels is how many cancels a queue remembers for tasks that it hands out
-	// later: tasks on their way here when the cancel came, and those that another worker
-	// returns.
+	// rememberedCancels is how many cancels a queue remembers for tasks that it hands out later: tasks
+	// in flight when the cancel arrived, and those that another worker returns.
 	rememberedCancels = 256
 
 	// unclaimedTTL is how long an unclaimed delivery is remembered.
 	unclaimedTTL = time.Hour
 )
 
-// Queue is the worker's side of one task queue. It is safe for concurrent use; the slots of a
-// worker share one. Close it when nothing more is to be claimed.
+// Queue is the worker's side of one task queue. It is safe for concurrent use; the slots of a worker
+// share one. Close it after the last Claim.
 type Queue struct {
 	cell      *Cell
 	name      string
@@ -40,7 +39,7 @@ type Queue struct {
 	mu      sync.Mutex
 	held    map[*claim]struct{}
 	cancels []cancelOf         // the last ones, oldest first
-	sub     *nats.Subscription // to cancels; nil once they cannot concern any claim
+	sub     *nats.Subscription // to cancels; nil once there can be no claim
 	closed  bool
 }
 
@@ -52,21 +51,21 @@ type cancelOf struct {
 	session content.SessionID
 }
 
-// matches reports whether the cancel is for a claim. A place may be dispatched again, so the
-// task's own sequence counts where it is known.
+// matches reports whether the cancel is for a claim. A place may be dispatched again, so the task's own
+// sequence decides where it is known.
 func (n cancelOf) matches(c *claim) bool {
 	return n.session == c.task.Session && n.Place == c.task.Place && n.Queue == c.task.Queue &&
 		(n.Seq == 0 || n.Seq == c.seq)
 }
 
-// Queue returns the worker's side of a queue, which must exist: see admin's EnsureQueue.
+// Queue returns the worker's side of an existing queue; see admin's EnsureQueue.
 func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
 	q := &Queue{
 		cell: c, name: name, inbox: c.Inbox(), runs: c.Runs(), held: make(map[*claim]struct{}),
 		unclaimed: valueBucket[int](c, "unclaimed delivery", c.names.Catalog(), layout.UnclaimedKeys, 2, unclaimedTTL),
 	}
 	var err error
-	// It receives every cancel that is sent after the next request is answered.
+	// It receives every cancel sent after the answer to the next request.
 	if q.sub, err = c.nc.Subscribe(c.names.AllCancels(), q.cancel); err != nil {
 		return nil, fmt.Errorf("queue %s: listen for cancels: %w", name, err)
 	}
@@ -88,10 +87,10 @@ func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
 
-// Claim waits for a task. It returns context.Cause(ctx) when ctx ends, and task.ErrClosed when
-// the queue is closed; a task that arrives later returns to the queue, and its Delivery does not
-// count it. After another error the task that could not be read is redelivered when its lease
-// expires, and the caller may claim the next one.
+// Claim waits for a task. It returns context.Cause(ctx) when ctx ends, and task.ErrClosed when the
+// queue is closed. A task that arrives later returns to the queue, and that delivery does not count.
+// After another error the unreadable task is redelivered when its lease expires, and the caller may
+// claim the next one.
 func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
 	for {
 		msg, err := q.tasks.Take(ctx)
@@ -113,9 +112,9 @@ func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
 	}
 }
 
-// Close withdraws pending requests and waits until tasks that arrived for them are back on the
-// queue. A request that stood on would take the next task away from other workers, until its
-// lease expires if this process has ended by then. Held claims continue, and receive cancels.
+// Close withdraws pending requests and waits until tasks that arrived for them are back on the queue.
+// Otherwise a request would take the next task from other workers until its lease expires. Held
+// claims continue and receive cancels.
 func (q *Queue) Close(ctx context.Context) error {
 	q.mu.Lock()
 	q.closed = true
@@ -151,15 +150,14 @@ func (q *Queue) open(ctx context.Context, msg *nats.Msg) (*claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.task, err = decodeTask(data)
-	c.task.Ticket = msg.Header.Get(layout.HeaderTicket)
-	if err != nil {
+	if err := decodeValue(data, &c.task); err != nil {
 		return nil, err
 	}
+	c.task.Ticket = msg.Header.Get(layout.HeaderTicket)
 	return c, q.admit(ctx, c, msg, meta.Timestamp)
 }
 
-// hold registers a claim for cancels, and cancels it if one came before.
+// hold registers a claim for cancels, including those that already arrived.
 func (q *Queue) hold(c *claim) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -171,7 +169,7 @@ func (q *Queue) hold(c *claim) {
 	}
 }
 
-// drop forgets a claim that is over.
+// drop forgets a finished claim.
 func (q *Queue) drop(c *claim) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -179,7 +177,7 @@ func (q *Queue) drop(c *claim) {
 	q.unsubscribe()
 }
 
-// cancel receives a cancel, passes it on to its claim and remembers it.
+// cancel passes a cancel on to its claim and remembers it.
 func (q *Queue) cancel(msg *nats.Msg) {
 	n := cancelOf{session: q.cell.names.SessionOf(msg.Subject)}
 	if decodeValue(msg.Data, &n.cancelNotice) != nil || n.Queue != q.name {
@@ -193,7 +191,7 @@ func (q *Queue) cancel(msg *nats.Msg) {
 		}
 	}
 	if n.Seq == 0 {
-		return // no task that could come later
+		return // no later delivery can match it
 	}
 	if len(q.cancels) == rememberedCancels {
 		q.cancels = append(q.cancels[:0], q.cancels[1:]...)
@@ -203,18 +201,17 @@ func (q *Queue) cancel(msg *nats.Msg) {
 
 // Unclaimed deliveries.
 //
-// The server counts every delivery, also one for a claimer that had just left. A worker must
-// tell such a delivery from one whose worker was lost: the call of a tool that must not run
-// twice would end as unknown although it never ran. So the number of a task's deliveries that
-// were never claimed is stored in the catalog's bucket, written before the task is returned, and
-// read only for redeliveries.
+// The server counts every delivery, even one for a claimer that had just left. A worker must
+// distinguish it from a delivery whose worker was lost, or a call that must not run twice would end
+// as unknown although it never ran. So the catalog's bucket stores how many deliveries of a task were
+// never claimed: written before the task is returned, and read only for redeliveries.
 
 func (q *Queue) unclaimedKey(meta *nats.MsgMetadata) string {
 	return fmt.Sprintf("%s.%d", q.name, meta.Sequence.Stream)
 }
 
-// neverClaimed returns how many earlier deliveries of a task were never claimed. In doubt a
-// delivery counts as claimed.
+// neverClaimed returns how many earlier deliveries of a task were never claimed. After an error all
+// count as claimed.
 func (q *Queue) neverClaimed(ctx context.Context, meta *nats.MsgMetadata) int {
 	if meta.NumDelivered < 2 {
 		return 0
@@ -226,12 +223,12 @@ func (q *Queue) neverClaimed(ctx context.Context, meta *nats.MsgMetadata) int {
 	return min(n.Value, int(meta.NumDelivered)-1)
 }
 
-// giveBack returns a task that has no claimer.
+// giveBack returns a task without a claimer to the queue.
 func (q *Queue) giveBack(ctx context.Context, msg *nats.Msg) {
 	ctx, cancel := context.WithTimeout(ctx, api.PublishTimeout)
 	defer cancel()
 	if meta, err := msg.Metadata(); err == nil {
-		// If this fails the delivery counts, which errs on the safe side.
+		// If this fails, the delivery counts as claimed, which is safe.
 		_, _ = q.unclaimed.put(ctx, q.unclaimedKey(meta), q.neverClaimed(ctx, meta)+1)
 	}
 	_ = msg.Respond([]byte(api.Nak)) // if it is lost, the task returns when its lease expires

@@ -16,12 +16,11 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/pull"
 )
 
-// Runs holds the run tokens: the unacknowledged token of a session is the lease to drive it. A
-// process that wants a session driven wakes it; a node with capacity takes its token.
+// Runs holds the run tokens. The unacknowledged token of a session is the lease to drive it. A process
+// that wants a session driven wakes it, and a node with capacity takes its token.
 //
-// No answer of the server proves that a token is still held: it accepts renewals and
-// acknowledgements of a holder that was replaced long ago. Only a guarded append to the
-// session's journal is proof.
+// No answer of the server proves that a token is still held: it accepts renewals and acknowledgments
+// of a holder that was replaced long ago. Only a guarded append to the session's journal is proof.
 type Runs struct {
 	cell   *Cell
 	tokens *pull.Puller
@@ -34,7 +33,7 @@ func (c *Cell) Runs() *Runs {
 	})}
 }
 
-// Wake ensures that the session has a token, waiting or held.
+// Wake ensures that the session has a token, pending or held.
 func (r *Runs) Wake(ctx context.Context, s content.SessionID) error {
 	msg := &nats.Msg{Subject: r.cell.names.Run(s)}
 	err := api.Promptly(ctx, func(ctx context.Context) error {
@@ -47,14 +46,14 @@ func (r *Runs) Wake(ctx context.Context, s content.SessionID) error {
 	return fmt.Errorf("wake %s: %w", s, r.cell.api.Explain(ctx, r.cell.names.RunStream(), err))
 }
 
-// WakeSoon is Wake without waiting for the outcome; a sweep wakes sessions whose wake was lost.
-// It may be called as soon as a command was acknowledged.
+// WakeSoon is Wake without waiting for the outcome. If it is lost, a sweep wakes the session. Call it
+// only after the command was acknowledged.
 func (r *Runs) WakeSoon(s content.SessionID) {
 	_ = r.cell.nc.Publish(r.cell.names.Run(s), nil)
 }
 
-// Take waits for a token. It returns context.Cause(ctx) when ctx ends; a token that arrives
-// later is returned at once. Any number of goroutines may wait.
+// Take waits for a token. It returns context.Cause(ctx) when ctx ends, and a token that arrives later
+// goes back at once. Any number of goroutines may wait.
 func (r *Runs) Take(ctx context.Context) (*Token, error) {
 	msg, err := r.tokens.Take(ctx)
 	if err != nil {
@@ -70,9 +69,8 @@ func (r *Runs) Take(ctx context.Context) (*Token, error) {
 	}, nil
 }
 
-// Close withdraws pending requests and waits until tokens that arrived for them are returned. A
-// request that stood on would be given the next token, which would wait for its lease if this
-// process has ended by then. Held tokens stay held.
+// Close withdraws pending requests and waits until tokens that arrived for them have gone back.
+// Otherwise a request would take the next token until its lease expires. Held tokens stay held.
 func (r *Runs) Close(ctx context.Context) error {
 	if err := r.tokens.Close(ctx); err != nil {
 		return fmt.Errorf("close run tokens: %w", err)
@@ -82,8 +80,8 @@ func (r *Runs) Close(ctx context.Context) error {
 
 var errNoReply = errors.New("not the reply subject of a token")
 
-// NakFor returns a token for a holder that is dead, whose reply subject is known from its last
-// claim. A false alarm costs that holder a conflict.
+// NakFor returns the token of a dead holder, whose reply subject is known from its last claim. If the
+// holder is alive, it only loses a conflict.
 func (r *Runs) NakFor(reply string) error {
 	owner := "." + r.cell.names.RunStream() + "." + r.cell.names.RunConsumer() + "."
 	if !strings.HasPrefix(reply, api.AckPrefix) || !strings.Contains(reply, owner) {
@@ -95,11 +93,10 @@ func (r *Runs) NakFor(reply string) error {
 	return nil
 }
 
-// Orphans lists the sessions that have a command, handled or not, and no token: they have work
-// and nothing is about to do it. A sweep wakes them; waking a session twice does no harm.
+// Orphans lists the sessions that have a command, handled or not, and no token. A sweep wakes them.
 //
-// It lists RUN last: a session whose token comes or goes meanwhile is woken once too often
-// rather than never.
+// It lists tokens last, so that a session whose token changes meanwhile is woken once too often rather
+// than never, which is harmless.
 func (r *Runs) Orphans(ctx context.Context) ([]content.SessionID, error) {
 	n := r.cell.names
 	waiting := make(map[content.SessionID]bool)
@@ -132,8 +129,8 @@ const (
 	lastCheck  = 50 * time.Millisecond
 )
 
-// Token is the lease to drive one session. It is owned by the goroutine that took it. A holder
-// that was fenced drops it without an answer, which would concern the new holder.
+// Token is the lease to drive one session. The goroutine that took it owns it. A replaced holder drops
+// it without an answer, which would affect the new holder.
 type Token struct {
 	cell    *Cell
 	session content.SessionID
@@ -144,14 +141,14 @@ type Token struct {
 // Session returns the session that the token is for.
 func (t *Token) Session() content.SessionID { return t.session }
 
-// Reply returns the subject that answers go to, for Runs.NakFor.
+// Reply returns the subject of answers, for Runs.NakFor.
 func (t *Token) Reply() string { return t.reply }
 
-// AckWait returns how long the token is held without a renewal; renew it at a third of that.
+// AckWait returns how long the token is held without a renewal. Renew it after a third of that.
 func (t *Token) AckWait() time.Duration { return layout.TokenAckWait }
 
-// Extend renews the lease. It does not wait for an answer, which would prove nothing; it fails
-// if there is no connection.
+// Extend renews the lease. It fails without a connection, but does not wait for an answer, which would
+// prove nothing.
 func (t *Token) Extend() error { return t.answer(api.Progress) }
 
 // Release hands the token to another node at once.
@@ -173,9 +170,8 @@ func (t *Token) answer(what string) error {
 	return nil
 }
 
-// Done ends the lease and deletes the token. The server confirms it even to a holder that was
-// replaced, and then deletes the new holder's token: Done may follow only a guarded append
-// under a fresh lease.
+// Done ends the lease and deletes the token. For a replaced holder the server would delete the new
+// holder's token, so Done may only follow a guarded append under a fresh lease.
 func (t *Token) Done(ctx context.Context) error {
 	if err := t.cell.api.Confirm(ctx, t.reply, api.Ack); err != nil {
 		return fmt.Errorf("token of %s: done: %w", t.session, err)
@@ -183,8 +179,8 @@ func (t *Token) Done(ctx context.Context) error {
 	return nil
 }
 
-// WaitGone waits until the stream's leader no longer has the token. With several replicas that
-// is a little after Done was confirmed, and until then a wake is refused.
+// WaitGone waits until the stream's leader no longer has the token. With several replicas this is a
+// little after Done was confirmed, and until then a wake has no effect.
 func (t *Token) WaitGone(ctx context.Context) error {
 	for pause := firstCheck; ; pause = min(2*pause, lastCheck) {
 		m, err := t.cell.api.Last(ctx, t.cell.names.RunStream(), t.cell.names.Run(t.session))
@@ -202,9 +198,8 @@ func (t *Token) WaitGone(ctx context.Context) error {
 	}
 }
 
-// Held reports whether the session still has a token, by publishing one: for a holder it is
-// refused. If it is accepted, the lease was lost, and the new token wakes the session for its
-// next driver. That there is a token does not prove whose it is.
+// Held reports whether the session still has a token, though not whose. It publishes one: if the server
+// accepts it, the lease was lost, and the new token wakes the session for its next driver.
 func (t *Token) Held(ctx context.Context) (bool, error) {
 	_, err := t.cell.api.Publish(ctx, &nats.Msg{Subject: t.cell.names.Run(t.session)})
 	switch {

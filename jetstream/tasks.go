@@ -21,13 +21,13 @@ import (
 // maxDispatchTries bounds how often Dispatch makes room for an attempt.
 const maxDispatchTries = 5
 
-// ErrUnclear is returned by Dispatch when a task may or may not have reached its queue, or still
-// may: a server that was frozen continues with what it was sent. Fence a task that must not run
-// twice before it is dispatched again; see Fence.
+// ErrUnclear is returned by Dispatch when a task may have reached its queue, or still may: a frozen
+// server resumes with the messages it has received. Fence a task that must not run twice before
+// dispatching it again.
 var ErrUnclear = errors.New("outcome unknown")
 
-// Tasks is the driver's side of the cell's task queues. A task is a message on a subject of its
-// own that stays until its worker is done, and the server refuses a second one on that subject.
+// Tasks is the driver's side of the cell's task queues. A task is a message on its own subject that
+// stays until its worker is done. The server rejects a second message on that subject.
 type Tasks struct {
 	cell *Cell
 }
@@ -37,10 +37,9 @@ var _ task.Dispatcher = (*Tasks)(nil)
 // Tasks returns the driver's side of the cell's queues.
 func (c *Cell) Tasks() *Tasks { return &Tasks{cell: c} }
 
-// Dispatch puts x on its queue. It returns task.ErrQueued if x or a task that supersedes it is
-// queued. An earlier dispatch of the call is over, or there would be no later one: its holder
-// has lost it, and Dispatch does not wait for it. After any other error it is unknown whether x
-// is queued; as after a crash, read the inbox before dispatching it again.
+// Dispatch puts x on its queue. It returns task.ErrQueued if x or a task that supersedes it is queued.
+// It replaces an earlier dispatch of the call, whose holder has lost it. After any other error it is
+// unknown whether x is queued; as after a crash, read the inbox before dispatching it again.
 func (t *Tasks) Dispatch(ctx context.Context, x task.Task) error {
 	if !content.IsToken(x.Queue) || !content.IsToken(string(x.Session)) || !content.IsToken(string(x.Place)) {
 		return fmt.Errorf("dispatch: %w: queue %q, session %q, place %q", content.ErrBadID, x.Queue, x.Session, x.Place)
@@ -53,7 +52,7 @@ func (t *Tasks) Dispatch(ctx context.Context, x task.Task) error {
 }
 
 func (t *Tasks) dispatch(ctx context.Context, x task.Task) error {
-	data, err := encodeTask(x)
+	data, err := encodeValue(&x)
 	if err != nil {
 		return err
 	}
@@ -82,8 +81,8 @@ func (t *Tasks) dispatch(ctx context.Context, x task.Task) error {
 	return err
 }
 
-// makeRoom removes an earlier dispatch than x from the queue and reports whether there is room
-// now. It returns task.ErrQueued if the queued task has to stay.
+// makeRoom removes an earlier dispatch from x's subject and reports whether the subject is free. It
+// returns task.ErrQueued if the queued task has to stay.
 func (t *Tasks) makeRoom(ctx context.Context, x task.Task, subject string) (bool, error) {
 	seq, queued, err := t.look(ctx, x, subject)
 	switch {
@@ -97,9 +96,9 @@ func (t *Tasks) makeRoom(ctx context.Context, x task.Task, subject string) (bool
 	return true, t.remove(ctx, seq)
 }
 
-// look returns the sequence of the message on a task's subject, 0 for none, and reports whether
-// it is x or supersedes x. It asks the stream's leader. A message that cannot be decoded is
-// neither: no worker can run it.
+// look asks the stream's leader for the message on a task's subject. It returns its sequence, 0 for
+// none, and reports whether it is x or supersedes x. A message that cannot be decoded is neither,
+// since no worker can run it.
 func (t *Tasks) look(ctx context.Context, x task.Task, subject string) (seq uint64, queued bool, err error) {
 	m, err := t.cell.api.Last(ctx, t.cell.names.TasksStream(), subject)
 	if errors.Is(err, api.ErrNoMessage) {
@@ -115,8 +114,8 @@ func (t *Tasks) look(ctx context.Context, x task.Task, subject string) (seq uint
 	if err != nil {
 		return 0, false, err
 	}
-	there, err := decodeTask(data)
-	return m.Seq, err == nil && !x.Supersedes(there), nil
+	var there task.Task
+	return m.Seq, decodeValue(data, &there) == nil && !x.Supersedes(there), nil
 }
 
 func (t *Tasks) remove(ctx context.Context, seq uint64) error {
@@ -133,7 +132,7 @@ func (t *Tasks) Queued(ctx context.Context, x task.Task) (bool, error) {
 	return queued, nil
 }
 
-// cancelNotice tells the workers of a queue to stop a call.
+// cancelNotice asks the workers of a queue to stop a call.
 type cancelNotice struct {
 	Queue  string        `msgpack:"q"`
 	Place  content.Place `msgpack:"p"`
@@ -141,10 +140,9 @@ type cancelNotice struct {
 	Reason string        `msgpack:"r,omitempty"`
 }
 
-// Cancel tells the worker that runs a call to stop, and removes a task that was never delivered
-// from its queue. A delivered task stays until its worker is done with it, so that nothing is
-// dispatched in its place while it may run; if it returns to the queue, workers that received
-// the cancel claim it as canceled.
+// Cancel signals the worker of a call to stop, and removes a task that was never delivered from its
+// queue. A delivered task stays until its worker is done, so that its place is not free while it may
+// run. If it returns to the queue, workers that received the cancel claim it as canceled.
 func (t *Tasks) Cancel(ctx context.Context, queue string, s content.SessionID, p content.Place, reason string) error {
 	m, err := t.cell.api.Last(ctx, t.cell.names.TasksStream(), t.cell.names.Task(queue, s, p))
 	known := err == nil
@@ -169,30 +167,14 @@ func (t *Tasks) Cancel(ctx context.Context, queue string, s content.SessionID, p
 	return nil
 }
 
-// delivered returns the sequence up to which a queue's tasks have been delivered at least once;
-// 0 for a queue without workers.
+// delivered returns the sequence up to which a queue's tasks were delivered at least once; 0 for a
+// queue without workers.
 func (t *Tasks) delivered(ctx context.Context, queue string) (uint64, error) {
 	info, err := t.cell.api.Consumer(ctx, t.cell.names.TasksStream(), t.cell.names.QueueConsumer(queue))
 	if api.IsNoConsumer(err) {
 		return 0, nil
 	}
 	return info.Delivered.StreamSeq, err
-}
-
-func encodeTask(x task.Task) ([]byte, error) {
-	data, err := encodeValue(&x)
-	if err != nil {
-		return nil, fmt.Errorf("encode task %s/%s: %w", x.Session, x.Place, err)
-	}
-	return data, nil
-}
-
-func decodeTask(data []byte) (task.Task, error) {
-	var x task.Task
-	if err := decodeValue(data, &x); err != nil {
-		return x, fmt.Errorf("decode task: %w", err)
-	}
-	return x, nil
 }
 
 const (
@@ -202,15 +184,15 @@ const (
 
 var errBadTicketKey = errors.New("the stored key of tickets is not valid")
 
-// Tickets makes and verifies the tickets of dispatches. A ticket is a keyed hash of session,
-// place and attempt. Only drivers have the cell's key; no journal holds it or anything derived
-// from it, and a worker gets only the tickets of tasks on its queue. So a process that shows
-// the ticket of a dispatch was given its task. It is safe for concurrent use.
+// Tickets makes and verifies the tickets of dispatches. A ticket is a keyed hash of session, place and
+// attempt. Only drivers have the cell's key, no journal contains a ticket, and a worker gets only the
+// tickets of tasks on its queue. So a process with the ticket of a dispatch has received its task. It
+// is safe for concurrent use.
 type Tickets struct {
 	key []byte
 }
 
-// Tickets returns the cell's tickets. The first driver of a cell makes the key.
+// Tickets returns the cell's tickets. The first driver of a cell creates the key.
 func (c *Cell) Tickets(ctx context.Context) (*Tickets, error) {
 	keys := byteBucket(c, "key of tickets", c.names.Nodes(), 2)
 	for {
@@ -221,7 +203,7 @@ func (c *Cell) Tickets(ctx context.Context) (*Tickets, error) {
 			_, err = keys.swap(ctx, layout.TicketsKey, it.Value, it.Seq)
 		}
 		switch {
-		case api.IsConflict(err): // also with our own write, if its acknowledgement was lost
+		case api.IsConflict(err): // even with our own write, if its acknowledgment was lost
 			continue
 		case err == nil && len(it.Value) != ticketKeySize:
 			err = errBadTicketKey

@@ -78,7 +78,7 @@ func TestATicketTravelsBesideItsTask(t *testing.T) {
 		for i, input := range [][]byte{[]byte(`{}`), big} {
 			x := task.Task{Session: "s", Place: content.PlaceOf(1, 1, i+1), Attempt: 1, Queue: "tools", Input: input, Ticket: "secret-ticket"}
 			must(t, c.Tasks().Dispatch(ctx, x))
-			if data, err := encodeTask(x); err != nil || strings.Contains(string(data), x.Ticket) {
+			if data, err := encodeValue(&x); err != nil || strings.Contains(string(data), x.Ticket) {
 				t.Errorf("the ticket is in the body: %v", err)
 			}
 			claim, err := q.Claim(ctx)

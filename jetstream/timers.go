@@ -15,8 +15,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Timers are durable: the server sends the command of a due timer to its session's inbox, on a
-// lane that only the server writes. It cannot wake the session; a sweep does.
+// Timers are durable. When one is due, the server stores its command in the session's inbox, on a lane
+// that only the server writes. It cannot wake the session; a sweep does.
 type Timers struct {
 	cell *Cell
 }
@@ -24,8 +24,8 @@ type Timers struct {
 // Timers returns the cell's timers.
 func (c *Cell) Timers() *Timers { return &Timers{cell: c} }
 
-// Arm sets a timer of a session and replaces one with the same id. A timer may fire up to a
-// second early or late, and occasionally twice, so its handler checks the clock again.
+// Arm sets a timer of a session and replaces one with the same ID. A timer may fire up to a second
+// early or late, and occasionally twice, so its handler checks the clock again.
 func (t *Timers) Arm(ctx context.Context, s content.SessionID, id string, at time.Time, env commands.Envelope) error {
 	if !content.IsToken(id) || !content.IsToken(string(s)) {
 		return fmt.Errorf("arm timer %q of %q: %w", id, s, content.ErrBadID)
@@ -63,9 +63,8 @@ type Alarm struct {
 // alarmGroup is the queue group in which one member receives each alarm.
 const alarmGroup = "nodes"
 
-// Alarms listens to timers and schedules that become due, from now until ctx ends. Of all
-// listeners in a cell one receives each alarm, and some are lost: a sweep finds those. The
-// sequence is for one reader.
+// Alarms receives timers and schedules that become due, from now until ctx ends. Each alarm reaches one
+// receiver in the cell. Some are lost; a sweep finds those. The sequence has one reader.
 func (c *Cell) Alarms(ctx context.Context) (iter.Seq[Alarm], error) {
 	raw := make(chan *nats.Msg, eventBuffer)
 	due, fired := c.names.Live(c.names.AllDue()), c.names.Live(c.names.Fired("*"))
@@ -77,18 +76,13 @@ func (c *Cell) Alarms(ctx context.Context) (iter.Seq[Alarm], error) {
 		context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection may be gone
 	}
 	return func(yield func(Alarm) bool) {
-		for {
-			select {
-			case <-ctx.Done():
+		for msg := range messages(ctx, raw) {
+			a := Alarm{Session: c.names.SessionOf(msg.Subject)}
+			if name, ok := strings.CutPrefix(msg.Subject, strings.TrimSuffix(fired, "*")); ok {
+				a = Alarm{Schedule: name}
+			}
+			if !yield(a) {
 				return
-			case msg := <-raw:
-				a := Alarm{Session: c.names.SessionOf(msg.Subject)}
-				if name, ok := strings.CutPrefix(msg.Subject, strings.TrimSuffix(fired, "*")); ok {
-					a = Alarm{Schedule: name}
-				}
-				if !yield(a) {
-					return
-				}
 			}
 		}
 	}, nil

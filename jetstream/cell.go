@@ -21,7 +21,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// DefaultNamespace is the namespace of a cell that is not given one.
+// DefaultNamespace is the namespace of a cell by default.
 const DefaultNamespace = layout.DefaultNamespace
 
 // Cell is one set of streams, used over one connection. It is safe for concurrent use.

@@ -291,10 +291,10 @@ func TestMalformedTasksAreRejected(t *testing.T) {
 	promise = append(promise[:len(promise)-1], 0xa2, 'a', 'p', 0xdd, 0xff, 0xff, 0xff, 0xff)
 	for name, b := range map[string][]byte{
 		"a list of missing items": promise,
-		"trailing bytes":   append(bytes.Clone(good), 0xc0),
-		"an unknown type":   {0x81, 0xa1, 's', 0xd4, 1, 2},
-		"too deep a value": append(bytes.Repeat([]byte{0x91}, 1<<20), 0xc0),
-		"nothing":          nil,
+		"trailing bytes":          append(bytes.Clone(good), 0xc0),
+		"an unknown type":         {0x81, 0xa1, 's', 0xd4, 1, 2},
+		"too deep a value":        append(bytes.Repeat([]byte{0x91}, 1<<20), 0xc0),
+		"nothing":                 nil,
 	} {
 		if err := decodeValue(b, &x); !errors.Is(err, wire.ErrMalformed) {
 			t.Errorf("decode of %s = %v, want ErrMalformed", name, err)

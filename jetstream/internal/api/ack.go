@@ -29,17 +29,17 @@ func parseAck(msg *nats.Msg) (uint64, error) {
 		return 0, ack.Err
 	}
 	if ack.Stream == "" || ack.Seq == 0 {
-		return 0, fmt.Errorf("answer to a publish is not an acknowledgement: %.60q", msg.Data)
+		return 0, fmt.Errorf("answer to a publish is not an acknowledgment: %.60q", msg.Data)
 	}
 	return ack.Seq, nil
 }
 
-// ackSeq parses the usual acknowledgement, {"stream":"S","seq":7}, by hand, since appends are
-// the hot path. Everything else is left to the JSON decoder.
+// ackSeq parses the usual acknowledgment, {"stream":"S","seq":7}, by hand, since appends are the hot
+// path. It leaves everything else to the JSON decoder.
 func ackSeq(data []byte) (uint64, bool) {
 	before, digits, ok := bytes.Cut(data, []byte(`,"seq":`))
 	if !ok || !bytes.HasPrefix(before, []byte(`{"stream":"`)) || bytes.LastIndexByte(before, '{') != 0 {
-		return 0, false // not an acknowledgement, or one that holds an error
+		return 0, false // not an acknowledgment, or one with an error
 	}
 	if len(digits) < 2 || len(digits) > 20 || digits[len(digits)-1] != '}' {
 		return 0, false

@@ -1,13 +1,12 @@
-// Package api makes requests to the JetStream API: publishes, reads at a stream's leader,
-// batches of direct gets, purges, and acknowledgements of delivered messages.
+// Package api makes requests to the JetStream API: publishes, reads at a stream's leader, batches of
+// direct gets, purges, and acknowledgments of delivered messages.
 //
-// The one idea: a request is one message each way, made by hand. The client's own calls need
-// consumers where batches of direct gets do not, and hide which failures are certain. What an
-// error of the server means is decided here and nowhere else: see [IsUnknown] and
-// [Patiently].
+// A request is one message each way, made by hand. The client's own calls need consumers where batches
+// of direct gets do not, and hide which failures are certain. Only this package interprets errors of
+// the server; see [IsUnknown] and [Patiently].
 //
-// A server does not answer what it denies; it tells the connection. Every wait here notices
-// that within milliseconds and ends with a [*DeniedError].
+// A server does not answer a request that it denies, but reports it to the connection. Every wait here
+// notices that within milliseconds and ends with a [*DeniedError].
 package api
 
 import (
@@ -33,7 +32,7 @@ const (
 	MsgNext      = "$JS.API.CONSUMER.MSG.NEXT."
 )
 
-// Answers to a delivered message, and what its reply subject begins with.
+// Answers to a delivered message, and the prefix of its reply subject.
 const (
 	Ack      = "+ACK"
 	Nak      = "-NAK"
@@ -47,8 +46,8 @@ const (
 	// AskTimeout bounds one request.
 	AskTimeout = time.Second
 
-	// PublishTimeout bounds the wait for an acknowledgement. A leader that was just elected
-	// answers within it; a message that found no leader is gone.
+	// PublishTimeout bounds the wait for an acknowledgment. A newly elected leader answers within it; a
+	// message without a leader is lost.
 	PublishTimeout = 2 * time.Second
 
 	// Patience bounds all attempts of [Patiently]; an election takes up to half of it.
@@ -65,7 +64,7 @@ type Conn struct {
 	nc *nats.Conn
 }
 
-// New returns a Conn over nc, which stays the caller's to close.
+// New returns a Conn over nc. The caller closes nc.
 func New(nc *nats.Conn) *Conn { return &Conn{nc: nc} }
 
 // Ask makes one request and returns the data of its answer. An answer that is an error is
@@ -96,9 +95,8 @@ func (c *Conn) askWithin(ctx context.Context, d time.Duration, subject string, b
 	return msg.Data, nil
 }
 
-// Publish sends a message to a stream and returns its sequence. It does not retry after an
-// unknown outcome: only the caller knows whether a second attempt is harmless. [IsUnknown]
-// tells what an error means.
+// Publish sends a message to a stream and returns its sequence. It does not retry after an unknown
+// outcome (see [IsUnknown]), since only the caller knows whether a second attempt is harmless.
 //
 // A replicated stream rejects a guarded write while another one is in flight on its subject,
 // which may be the same writer's last one just after its acknowledgement. That has no effect,
@@ -123,7 +121,7 @@ func (c *Conn) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	}
 }
 
-// Answer answers a delivered message once and waits until the server has received it.
+// Answer answers a delivered message once and waits until the server has received the answer.
 func (c *Conn) Answer(ctx context.Context, reply, what string) error {
 	ctx, done := c.await(ctx, AskTimeout, c.sending(reply))
 	defer done()
@@ -152,7 +150,7 @@ func (c *Conn) Purge(ctx context.Context, stream, subject string, before uint64)
 	return nil
 }
 
-// Delete deletes one message. It is no error if the message is already gone.
+// Delete deletes one message. A missing message is not an error.
 func (c *Conn) Delete(ctx context.Context, stream string, seq uint64) error {
 	query := fmt.Appendf(nil, `{"seq":%d,"no_erase":true}`, seq)
 	err := Patiently(ctx, func(ctx context.Context) error {
@@ -165,9 +163,9 @@ func (c *Conn) Delete(ctx context.Context, stream string, seq uint64) error {
 	return err
 }
 
-// Patiently retries something harmless for as long as its failure may be temporary: leaders
-// are elected, connections are re-established. It returns the last error, or the cause of
-// ctx's end.
+// Patiently retries an operation while its failure may be temporary: a leader is being elected, or the
+// connection re-established. The operation must be safe to repeat. Patiently returns the last error, or
+// the cause of ctx's end.
 func Patiently(ctx context.Context, do func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
@@ -191,8 +189,7 @@ func Patiently(ctx context.Context, do func(context.Context) error) error {
 	}
 }
 
-// Promptly is Patiently for the hot path: it sets up retries only after a first attempt
-// failed.
+// Promptly is Patiently for the hot path: it prepares for retries only after the first attempt failed.
 func Promptly(ctx context.Context, do func(context.Context) error) error {
 	err := do(ctx)
 	if err == nil || !IsTransient(err) {

@@ -20,9 +20,8 @@ const (
 // errTorn is returned when messages of a batch did not arrive.
 var errTorn = errors.New("batch of messages is torn")
 
-// Batches yields the messages on a subject, which may hold wildcards, from a sequence on, in
-// order, up to the end of the stream at the replica that serves it. Any replica may, so recent
-// messages may be missing at the end, never in between.
+// Batches yields the messages on a subject, which may contain wildcards, from a sequence on, in order.
+// Any replica may serve it, so recent messages may be missing at the end, but never in between.
 func (c *Conn) Batches(ctx context.Context, stream, subject string, seq uint64) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		b := batchReader{conn: c, stream: stream, subject: subject, next: max(seq, 1), more: true}
@@ -42,8 +41,7 @@ func (c *Conn) Batches(ctx context.Context, stream, subject string, seq uint64) 
 	}
 }
 
-// batchReader requests one batch after the other, always one ahead of its user. It is owned by
-// the iteration.
+// batchReader requests batches, always one ahead of its user. The iteration owns it.
 type batchReader struct {
 	conn    *Conn
 	stream  string
@@ -51,7 +49,7 @@ type batchReader struct {
 
 	sub       *nats.Subscription // nil before the first batch and after a failed one
 	arrived   chan *nats.Msg     // has room for a batch and its end
-	requested bool               // a batch is on its way to sub
+	requested bool               // a batch is in flight
 	request   sent               // for it
 	next      uint64             // the sequence to continue from
 	more      bool               // the last batch was not the end
@@ -76,7 +74,7 @@ func (b *batchReader) batch(ctx context.Context) ([]Message, error) {
 			err = b.ask()
 		}
 		if err != nil {
-			b.close() // late messages must not be taken for the next batch
+			b.close() // late messages must not become part of the next batch
 			return fmt.Errorf("batch of %s: %w", b.subject, err)
 		}
 		return nil
@@ -84,7 +82,7 @@ func (b *batchReader) batch(ctx context.Context) ([]Message, error) {
 	return got, err
 }
 
-// ask requests a batch unless one is on its way.
+// ask requests a batch unless one is in flight.
 func (b *batchReader) ask() (err error) {
 	if b.requested {
 		return nil
@@ -102,8 +100,8 @@ func (b *batchReader) ask() (err error) {
 	return nc.PublishRequest(DirectGet+b.stream, b.sub.Subject, query) //nolint:wrapcheck // as above
 }
 
-// receive appends the messages that arrive to got, up to the end of the batch. After an error
-// the messages in got are valid and are not requested again.
+// receive appends the messages of a batch to got. After an error the messages in got are valid and not
+// requested again.
 func (b *batchReader) receive(ctx context.Context, got []Message) ([]Message, error) {
 	ctx, done := b.conn.await(ctx, batchTimeout, b.request)
 	defer done()

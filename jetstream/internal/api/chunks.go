@@ -10,8 +10,8 @@ import (
 // chunkWindow is how many chunks may await their acknowledgement.
 const chunkWindow = 32
 
-// PublishChunks writes everything that src holds to a subject, in messages of size bytes, and
-// waits until all are acknowledged. It returns their number.
+// PublishChunks writes the content of src to a subject, in messages of size bytes, and waits until all
+// are acknowledged. It returns their number.
 func (c *Conn) PublishChunks(ctx context.Context, subject string, src io.Reader, size int) (chunks uint32, err error) {
 	acks, err := c.nc.SubscribeSync(c.nc.NewInbox())
 	if err != nil {

@@ -40,7 +40,7 @@ const (
 	codeBadTimeZone         jetstream.ErrorCode = 10223
 )
 
-// The server reports every failure of its store under one code; only the text tells a full
+// The server reports every failure of its store under one code. Only the text distinguishes a full
 // subject from a full disk.
 const textSubjectFull = "maximum messages per subject exceeded"
 
@@ -60,8 +60,8 @@ func hasCode(err error, codes ...jetstream.ErrorCode) bool {
 	return e != nil && slices.Contains(codes, e.ErrorCode)
 }
 
-// IsConflict reports whether a guarded write found another last sequence. The server has two
-// codes for it; the second one means that a write is in flight.
+// IsConflict reports whether a guarded write found another last sequence. The server has two codes for
+// this; the second one means that a write is in flight.
 func IsConflict(err error) bool {
 	return hasCode(err, jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
@@ -80,8 +80,8 @@ func IsNotFound(err error) bool {
 	return errors.Is(err, ErrNoMessage) || hasCode(err, jetstream.JSErrCodeMessageNotFound)
 }
 
-// IsFull reports whether a limit of a server or of the account is reached. Servers check
-// before they store.
+// IsFull reports whether a limit of a server or of the account is reached. Servers check it before they
+// store.
 func IsFull(err error) bool { return hasCode(err, codeServerFull, codeAccountFull) }
 
 // IsNoStream reports whether there is no such stream.
@@ -107,13 +107,13 @@ func IsNoJetStream(err error) bool {
 		hasCode(err, jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount)
 }
 
-// IsNoResponders reports whether no server took the request: it had no effect.
+// IsNoResponders reports whether no server received the request, which then had no effect.
 func IsNoResponders(err error) bool {
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }
 
-// IsTransient reports whether the same request may succeed a little later: a leader is being
-// elected, or the connection is being re-established.
+// IsTransient reports whether the same request may succeed soon: a leader is being elected, or the
+// connection re-established.
 func IsTransient(err error) bool {
 	if errors.Is(err, nats.ErrConnectionClosed) || IsNoJetStream(err) || errors.Is(err, context.Canceled) {
 		return false
@@ -127,8 +127,8 @@ func IsTransient(err error) bool {
 		errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, errTorn)
 }
 
-// IsUnknown reports whether the outcome of a publish is unknown. Only a negative answer, or
-// the absence of any responder, is certain.
+// IsUnknown reports whether the outcome of a publish is unknown. Only a negative answer and the absence
+// of responders are certain failures.
 func IsUnknown(err error) bool {
 	if err == nil || IsNoResponders(err) || neverSent(err) {
 		return false
@@ -139,8 +139,7 @@ func IsUnknown(err error) bool {
 	return true
 }
 
-// neverSent reports whether the client refused to send the message, or the server to accept
-// it.
+// neverSent reports whether the client did not send the message, or the server did not accept it.
 func neverSent(err error) bool {
 	if d, denied := Denied(err); denied {
 		return !d.Hearing
@@ -149,10 +148,10 @@ func neverSent(err error) bool {
 		errors.Is(err, nats.ErrHeadersNotSupported) || errors.Is(err, nats.ErrReconnectBufExceeded)
 }
 
-// Explain wraps the error of a failed request to a stream with what it means for the cell.
+// Explain wraps the error of a failed request to a stream with its meaning for the cell.
 func (c *Conn) Explain(ctx context.Context, stream string, err error) error {
 	if IsNoResponders(err) {
-		// Either the stream or the whole API is not served; the API knows which.
+		// Nothing serves the stream, or the whole API. The API shows which.
 		_, infoErr := c.Ask(ctx, StreamInfo+stream, nil)
 		if IsNoResponders(infoErr) {
 			return fmt.Errorf("%w: %w", ErrNoJetStream, infoErr)

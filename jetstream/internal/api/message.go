@@ -25,10 +25,10 @@ type Message struct {
 
 // ErrSpoofed is returned for a message that was not published by a permitted sender.
 //
-// A server sends a reply wherever its request says, whatever the requester may publish to, and
-// streams store it like any other message. A user who may store something and read it directly
-// can so place it on any subject of the cell. Such a reply names the stream that it was read
-// from, which no message of a cell does by itself, so readers skip it.
+// A server sends a reply to any subject that the request names, even one that the requester may not
+// publish to, and streams store it like any other message. So a user who may store a message and read
+// it directly can place it on any subject of the cell. Such a reply names the stream that it was read
+// from. No other message of a cell does, so readers skip it.
 var ErrSpoofed = errors.New("the message is a reply of the server that a requester addressed to this subject")
 
 // IsSpoofed reports whether a message, as its sender sent it, is such a reply.
@@ -37,8 +37,8 @@ func IsSpoofed(h nats.Header) bool { return len(h[jetstream.StreamHeader]) > 0 }
 // IsSpoofedCopy is IsSpoofed for a copy to which the server has added its own headers.
 func IsSpoofedCopy(h nats.Header) bool { return len(h[jetstream.StreamHeader]) > 1 }
 
-// fromServer returns the server's value of a header. The sender may have set the header, too;
-// the server's value comes last.
+// fromServer returns the server's value of a header. It is the last one if the sender has set the header
+// too.
 func fromServer(h nats.Header, key string) string {
 	if all := h[key]; len(all) > 0 {
 		return all[len(all)-1]
@@ -55,20 +55,20 @@ func HeaderUint(h nats.Header, key string) uint64 {
 	return n
 }
 
-// lateExpiry is how much longer than its time to live a key counts as present: clocks differ.
+// lateExpiry extends the time to live of keys, because clocks differ.
 const lateExpiry = time.Minute
 
-// Gone reports whether a message is a deleted or expired key. A server that was killed forgets
-// to expire its keys, so they return with it.
+// Gone reports whether a message is a deleted or expired key. A server that was killed forgets to
+// expire its keys, so they reappear when it restarts.
 func (m Message) Gone() bool {
 	ttl, err := time.ParseDuration(m.Header.Get(jetstream.MsgTTLHeader))
 	return IsMarker(m.Header) || err == nil && Expired(m.Time, ttl)
 }
 
-// Expired reports whether a key that was written at a time has outlived its time to live.
+// Expired reports whether a key that was written at a time has expired.
 func Expired(written time.Time, ttl time.Duration) bool { return time.Since(written) > ttl+lateExpiry }
 
-// IsMarker reports whether a message stands for a key that was deleted or has expired.
+// IsMarker reports whether a message marks a deleted or expired key.
 func IsMarker(h nats.Header) bool {
 	return h.Get(layout.HeaderOperation) != "" || h.Get(jetstream.MarkerReasonHeader) != ""
 }

@@ -9,13 +9,13 @@ import (
 	"maps"
 )
 
-// Last returns the last message on a subject, which may hold wildcards, as the stream's leader
+// Last returns the last message on a subject, which may contain wildcards, as the stream's leader
 // knows it, or ErrNoMessage.
 func (c *Conn) Last(ctx context.Context, stream, subject string) (Message, error) {
 	return c.get(ctx, stream, fmt.Appendf(nil, `{"last_by_subj":%q}`, subject))
 }
 
-// Next returns the first message on a subject, which may hold wildcards, at or after a
+// Next returns the first message on a subject, which may contain wildcards, at or after a
 // sequence, as the stream's leader knows it, or ErrNoMessage.
 func (c *Conn) Next(ctx context.Context, stream, subject string, seq uint64) (Message, error) {
 	return c.get(ctx, stream, fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%q}`, max(seq, 1), subject))
@@ -36,9 +36,9 @@ func (c *Conn) get(ctx context.Context, stream string, query []byte) (Message, e
 	return parseStored(data)
 }
 
-// All yields the messages on a subject, which may hold wildcards, from a sequence on, in order
-// and including everything that was acknowledged before: first what some replica has, which is
-// fast, then the rest from the leader.
+// All yields the messages on a subject, which may contain wildcards, from a sequence on, in order. It
+// includes everything that was acknowledged before: it reads from any replica, which is fast, then the
+// rest from the leader.
 func (c *Conn) All(ctx context.Context, stream, subject string, seq uint64) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		for m, err := range c.Batches(ctx, stream, subject, seq) {
@@ -55,7 +55,7 @@ func (c *Conn) All(ctx context.Context, stream, subject string, seq uint64) iter
 	}
 }
 
-// AllFromLeader is All for a stream that only its leader serves, message by message.
+// AllFromLeader is All for a stream that only its leader serves. It reads message by message.
 func (c *Conn) AllFromLeader(ctx context.Context, stream, subject string, seq uint64) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		for {

@@ -10,34 +10,33 @@ import (
 )
 
 const (
-	// LiveBuffer is how many live copies wait for a slow reader. The rest is read from the
-	// stream later.
+	// LiveBuffer is how many live copies wait for a slow reader. It reads the rest from the stream.
 	LiveBuffer = 256
 
-	// Quiet is how long a stream may be silent before it is read: the server may lose live
-	// copies without notice when leaders change.
+	// Quiet is how long there may be no live copy before the stream is read: the server may lose copies
+	// without notice when leaders change.
 	Quiet = 3 * time.Second
 )
 
 // ErrEnough is returned by a Tail's Use when its reader wants no more.
 var ErrEnough = errors.New("enough")
 
-// Tail follows the messages on a subject of a stream, without gap or repetition. It is owned by
-// the goroutine that runs it.
+// Tail follows the messages on a subject of a stream, without gap or repetition. The goroutine that runs
+// it owns it.
 type Tail struct {
 	Stream  string
 	Subject string
 	Live    string // the subject of live copies
 
 	Begin    func(context.Context) error         // runs before anything is read, until it succeeds; may be nil
-	Use      func(m Message, live bool) error    // takes a message, or fails without a trace
+	Use      func(m Message, live bool) error    // uses a message, or fails without effect
 	Adjacent func(m Message, before uint64) bool // reports whether a live copy is the next message
 
 	At uint64 // position of the last message that was used
 }
 
-// Follow runs t until ctx ends, Use returns ErrEnough, or an error that no later attempt may
-// heal. It subscribes before it reads the history, so that nothing falls between the two.
+// Follow runs t until ctx ends, Use returns ErrEnough, or a permanent error. It subscribes before it
+// reads the history, so that no message is missed in between.
 func (c *Conn) Follow(ctx context.Context, t *Tail) error {
 	live := make(chan *nats.Msg, LiveBuffer)
 	sub, err := c.nc.Subscribe(t.Live, func(msg *nats.Msg) {
@@ -78,7 +77,7 @@ func (c *Conn) Follow(ctx context.Context, t *Tail) error {
 	return err
 }
 
-// tolerate drops errors that a later attempt may not meet.
+// tolerate drops temporary errors.
 func (c *Conn) tolerate(err error) error {
 	if IsTransient(err) || IsNoJetStream(err) && !c.nc.IsClosed() {
 		return nil
@@ -86,8 +85,8 @@ func (c *Conn) tolerate(err error) error {
 	return err
 }
 
-// hint uses a live copy if it is the next message, and reads the stream if one is missing in
-// between or the copy is rejected.
+// hint uses a live copy if it is the next message. It reads the stream if messages are missing in
+// between or Use rejects the copy.
 func (c *Conn) hint(ctx context.Context, t *Tail, msg *nats.Msg) error {
 	m, before, err := parseCopy(msg)
 	if err != nil || m.Seq <= t.At {
@@ -109,8 +108,8 @@ func (t *Tail) take(m Message, live bool) error {
 	return nil
 }
 
-// catchUp reads everything that is new: in batches from any replica, then from the leader,
-// until that has no more.
+// catchUp reads all new messages: in batches from any replica, then from the leader until it has no
+// more.
 func (c *Conn) catchUp(ctx context.Context, t *Tail) error {
 	if t.Begin != nil {
 		if err := t.Begin(ctx); err != nil {

@@ -1,13 +1,12 @@
 // Package blob keeps large payloads in a NATS object store, named by the hexadecimal SHA-256
 // of their bytes, in the store's own format, so that its tools can read them.
 //
-// It does not use the store's client: reading with batches of direct gets needs no consumer,
-// and an existing blob is not written again.
+// It does not use the store's client: batches of direct gets need no consumer, and an existing blob is
+// not written again.
 //
-// Unreferenced blobs are collected, so a writer that finds its blob there says that the blob is
-// wanted: it writes the description once more, guarded by the last one. A collector retires a
-// blob with a description that says so, guarded likewise, and only if the last one is old. One
-// of the two comes first, and the other one notices.
+// Unreferenced blobs are collected. So a writer that finds its blob in the store renews it: it writes
+// the description again, guarded by the last one. A collector retires a blob with a guarded description
+// too, and only if the last one is old. Whichever comes second conflicts.
 package blob
 
 import (
@@ -21,14 +20,13 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// ErrMissing is returned for a blob that is not in the store or does not have the digest that
-// is its name.
+// ErrMissing is returned for a blob that is not in the store, or whose digest is not its name.
 var ErrMissing = errors.New("blob is missing or damaged")
 
 // ErrTooLarge is returned for a payload that exceeds a limit.
 var ErrTooLarge = errors.New("payload is too large")
 
-// chunkSize is the size of the messages that hold a blob.
+// chunkSize is the size of a blob's messages.
 const chunkSize = 128 << 10
 
 // Store is the object store of a cell. It is safe for concurrent use.
@@ -61,7 +59,7 @@ func digestText(d [sha256.Size]byte) string {
 	return "SHA-256=" + base64.URLEncoding.EncodeToString(d[:])
 }
 
-// parse returns the description in a message, if it is one of an existing blob.
+// parse returns the description in a message, unless it is invalid or retires the blob.
 func (s *Store) parse(m api.Message) (Meta, bool) {
 	var meta Meta
 	ok := !m.Spoofed && json.Unmarshal(m.Data, &meta) == nil && !meta.Deleted &&

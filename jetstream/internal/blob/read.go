@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// maxGrow limits the memory that is reserved because a description says so.
+// maxGrow limits the memory that is reserved according to a description.
 const maxGrow = 128 << 20
 
 // Get returns a verified blob. It returns ErrTooLarge if the blob has more bytes than limit;
@@ -41,8 +41,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p) //nolint:wrapcheck // it never fails
 }
 
-// CopyTo writes a blob to dst, a chunk at a time. What it wrote is the blob only if it returns
-// no error: the digest is known at the end.
+// CopyTo writes a blob to dst, a chunk at a time. The digest is verified at the end, so discard what was
+// written if it returns an error.
 func (s *Store) CopyTo(ctx context.Context, name string, dst io.Writer) error {
 	want, err := hex.DecodeString(name)
 	if err != nil || len(want) != sha256.Size {
@@ -74,8 +74,8 @@ func (s *Store) CopyTo(ctx context.Context, name string, dst io.Writer) error {
 	return nil
 }
 
-// meta returns the description of a blob. It asks the leader, since the blob may be new. The
-// first description counts, so that a later one cannot replace the blob.
+// meta returns the first description of a blob, since a later one must not replace the blob. It asks the
+// leader, because the blob may be new.
 func (s *Store) meta(ctx context.Context, name string) (Meta, error) {
 	for seq := uint64(0); ; {
 		m, err := s.api.Next(ctx, s.names.BlobStream(), s.names.BlobMeta(name), seq)
@@ -85,12 +85,11 @@ func (s *Store) meta(ctx context.Context, name string) (Meta, error) {
 		if meta, ok := s.parse(m); ok {
 			return meta, nil
 		}
-		seq = m.Seq + 1 // a retired blob, or garbage
+		seq = m.Seq + 1 // it is retired or invalid
 	}
 }
 
-// chunks yields the chunks of a blob: those of any replica, which is fast, then from the leader
-// what that replica does not have yet. What follows them is not part of the blob.
+// chunks yields the chunks of a blob. Later messages on their subject are not part of it.
 func (s *Store) chunks(ctx context.Context, meta Meta) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if meta.Chunks == 0 {

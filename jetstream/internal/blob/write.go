@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// maxRaces is how often a blob may be described or retired while it is being stored.
+// maxRaces is how often other writers may describe or retire a blob while it is being stored.
 const maxRaces = 10
 
 var (
@@ -33,8 +33,8 @@ func (s *Store) Put(ctx context.Context, data []byte) (name string, err error) {
 	return name, err
 }
 
-// PutFrom stores what src holds from its start, unless it is there, and returns its name and
-// its size. It reads src twice, and fails if the two differ.
+// PutFrom stores the content of src from its start, unless it is there, and returns its name and size.
+// It reads src twice and fails if the content changes.
 func (s *Store) PutFrom(ctx context.Context, src io.ReadSeeker) (name string, size int64, err error) {
 	sum := sha256.New()
 	if _, err = src.Seek(0, io.SeekStart); err == nil {
@@ -63,13 +63,13 @@ type writer struct {
 	started   bool
 	first     uint64 // the last description at the start, 0 for none
 	last      uint64 // the last description now
-	present   bool   // which says that the blob is there
+	present   bool   // it describes the blob
 	confirmed bool   // and was written since the start
 	body      []byte // of the last description
 }
 
-// store writes chunks first and the description last, so a reader never sees half a blob. A
-// failed attempt leaves chunks under a name of their own for the collector.
+// store writes the description after the chunks, so that readers never see part of a blob. A failed
+// attempt leaves chunks, under a name of their own, to the collector.
 func (w *writer) store(ctx context.Context) error {
 	for range maxRaces {
 		err := w.look(ctx)

@@ -1,7 +1,7 @@
 package layout
 
-// Headers of a cell's messages. Those of an entry repeat what its payload says, for readers
-// that do not decode it; only the guard means something to the server.
+// Headers of a cell's messages. Those of an entry repeat parts of its payload for readers that do not
+// decode it. Only the guard has a meaning for the server.
 const (
 	HeaderGuard   = "Nats-Expected-Last-Subject-Sequence"
 	HeaderSeq     = "Turnlog-Seq"
@@ -11,15 +11,13 @@ const (
 	HeaderVersion = "Turnlog-Version"
 	HeaderTrace   = "traceparent"
 
-	// HeaderBlob names the SHA-256 of a payload that is in the object store. The
-	// message itself is empty then.
+	// HeaderBlob has the SHA-256 of a payload in the object store. The message itself is empty.
 	HeaderBlob = "Turnlog-Blob"
 
-	// HeaderTicket carries the ticket of a dispatch, with the task and with the reports
-	// about it. It is not in their bodies: large ones are blobs, which every worker
-	// reads.
+	// HeaderTicket has the ticket of a dispatch, with the task and with the reports about it. It is not
+	// in their bodies, because large bodies are blobs, which every worker may read.
 	HeaderTicket = "Turnlog-Ticket"
 
-	// HeaderOperation marks the message that stands for a deleted key.
+	// HeaderOperation marks a deleted key.
 	HeaderOperation = "KV-Operation"
 )

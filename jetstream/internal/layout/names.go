@@ -1,8 +1,7 @@
-// Package layout defines how a cell looks on the wire: the names of its streams, buckets
-// and consumers, every subject and header, and the configuration of each stream.
+// Package layout defines a cell on the wire: the names of its streams, buckets and consumers, every
+// subject and header, and the configuration of each stream. It is pure data.
 //
-// It is pure data and does not talk to a server. subjects.md at the root of the repository
-// documents the same facts; a test compares the two.
+// subjects.md at the root of the repository documents it; a test compares the two.
 package layout
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// DefaultNamespace is the namespace of a cell that is not given one.
+// DefaultNamespace is the namespace of a cell by default.
 const DefaultNamespace = "turnlog"
 
 // ParseNamespace validates the name of a cell. The empty name means DefaultNamespace.
@@ -34,9 +33,8 @@ type Names struct {
 	prefix string // of stream and bucket names
 }
 
-// New returns the names of a namespace. Streams are prefixed with its upper case, as is
-// usual for them. A namespace whose upper case is ambiguous keeps its own form, followed by
-// a dash, which no other prefix ends in.
+// New returns the names of a namespace. By convention streams have its upper case as a prefix. If that
+// would be ambiguous the prefix is the namespace itself and a dash, which ends no other prefix.
 func New(ns string) Names {
 	if strings.ToLower(ns) != ns || strings.Contains(ns, "-") {
 		return Names{NS: ns, prefix: ns + "-"}
@@ -70,10 +68,10 @@ type Bucket string
 // Stream returns the name of the stream that holds the bucket.
 func (b Bucket) Stream() string { return "KV_" + string(b) }
 
-// Key returns the subject of a key, which may hold wildcards.
+// Key returns the subject of a key, which may contain wildcards.
 func (b Bucket) Key(key string) string { return "$KV." + string(b) + "." + key }
 
-// Keys of the buckets that hold more than one kind of value.
+// Keys of the buckets with more than one kind of value.
 const (
 	OfferKeys     = "offer."      // followed by a worker, in the catalog
 	UnclaimedKeys = "unclaimed."  // followed by a queue and a task's number, in the catalog
@@ -122,7 +120,7 @@ func (n Names) Schedule(name string) string { return n.NS + ".schedule." + name 
 func (n Names) Fired(name string) string    { return n.NS + ".fired." + name }
 func (n Names) Outcome(name string) string  { return n.NS + ".outcome." + name }
 
-// AllOfSchedule matches the subjects of a schedule, in the stream of schedules.
+// AllOfSchedule matches the subjects of a schedule in the stream of schedules.
 func (n Names) AllOfSchedule(name string) string { return n.NS + ".*." + name }
 
 func (n Names) Run(s content.SessionID) string { return n.NS + ".run." + string(s) }
@@ -138,8 +136,8 @@ func (n Names) Cancel(s content.SessionID) string { return n.NS + ".cancel." + s
 func (n Names) AllCancels() string                { return n.NS + ".cancel.*" }
 func (n Names) Probe(node string) string          { return n.NS + ".node." + node }
 
-// Live returns the subject of the copy that the server publishes of a stored message. Only
-// the server publishes there.
+// Live returns the subject on which the server publishes the copy of a stored message. Only the server
+// publishes there.
 func (n Names) Live(subject string) string {
 	return n.NS + ".live." + strings.TrimPrefix(subject, n.NS+".")
 }

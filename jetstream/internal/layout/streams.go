@@ -7,25 +7,24 @@ import (
 )
 
 const (
-	// TokenAckWait is how long a run token is held without a renewal. Replacing a server
-	// that was killed takes up to 7 s, and no token may change hands because of that.
+	// TokenAckWait is how long a run token is held without a renewal. It exceeds the 7 s that replacing
+	// a killed server may take, so that no token changes hands because of that.
 	TokenAckWait = 12 * time.Second
 
-	// MarkerTTL is how long the marker of a deleted or expired key stays. A reader that
-	// was disconnected for less than this still sees the change.
+	// MarkerTTL is how long the marker of a deleted or expired key stays. A reader that was disconnected
+	// for less still sees the change.
 	MarkerTTL = 5 * time.Minute
 )
 
 const (
-	maxTokenPulls = 1 << 20 // every node keeps a pull open for each session that it could take
+	maxTokenPulls = 1 << 20 // one per session that a node has capacity for
 
 	queueConcurrency = 1000
 	queueAckWait     = 30 * time.Second
 	maxQueuePulls    = 1 << 16 // one per free slot of a worker
 
-	// No message of a cell carries an id for the server to deduplicate by: a guessed one
-	// would suppress another sender's message. This is the smallest window that the server
-	// accepts.
+	// No message of a cell has an ID for deduplication by the server, because a guessed one would
+	// suppress another sender's message. This is the smallest window that the server accepts.
 	dedupeWindow = 100 * time.Millisecond
 )
 
@@ -70,9 +69,9 @@ func (n Names) journalConfig() jetstream.StreamConfig {
 	}
 }
 
-// inboxConfig is minimal on purpose. With schedules, a purge of handled commands would delete
-// pending ones; with roll-ups, one client could delete every session's commands; with direct
-// gets, a replica that lags would answer.
+// inboxConfig is minimal on purpose. With schedules, a purge of handled commands would delete pending
+// ones. With roll-ups, one client could delete every session's commands. With direct gets, a lagging
+// replica would answer.
 func (n Names) inboxConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:      n.InboxStream(),
@@ -91,8 +90,8 @@ func (n Names) timersConfig() jetstream.StreamConfig {
 	}
 }
 
-// schedulesConfig keeps one message of each kind: the schedule, its pending firing, and the
-// outcome of the last one. However many firings were missed, one is pending.
+// schedulesConfig keeps one message of each kind: the schedule, its pending firing, and the outcome of
+// the last one. Any number of missed firings leaves one pending.
 func (n Names) schedulesConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              n.SchedulesStream(),
@@ -109,8 +108,8 @@ func (n Names) republish(kind string) *jetstream.RePublish {
 	return &jetstream.RePublish{Source: source, Destination: n.Live(source)}
 }
 
-// onePerSubject is a work queue that refuses a message for a subject which already has one,
-// pending or delivered.
+// onePerSubject is a work queue that rejects a message for a subject that already has one, pending or
+// delivered.
 func onePerSubject(stream, subjects string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:                 stream,
@@ -122,8 +121,8 @@ func onePerSubject(stream, subjects string) jetstream.StreamConfig {
 	}
 }
 
-// bucketConfig is a key-value bucket as every NATS client creates it. With markers, keys may
-// expire, and readers are told.
+// bucketConfig is a key-value bucket as every NATS client creates it. With markers, keys may expire, and
+// readers see that.
 func bucketConfig(b Bucket, markers time.Duration) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:                   b.Stream(),
@@ -139,9 +138,8 @@ func bucketConfig(b Bucket, markers time.Duration) jetstream.StreamConfig {
 	}
 }
 
-// blobsConfig is an object store that every NATS client can read. Every role that sends large
-// payloads writes here, so it allows no roll-ups: with them one writer could delete what all
-// others stored.
+// blobsConfig is an object store that every NATS client can read. It allows no roll-ups, with which one
+// writer could delete the blobs of all others.
 func (n Names) blobsConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        n.BlobStream(),

@@ -15,19 +15,18 @@ import (
 const (
 	// spareAnswers is how many answers may come beyond those to pending requests.
 	spareAnswers = 8
-	// withdrawTime is how long the server has to answer; a flood of refusals takes it a
-	// millisecond.
+	// withdrawTime is how long the server may take to answer a flood of requests.
 	withdrawTime = 250 * time.Millisecond
 	// refusable is a request that a consumer refuses without looking for a message.
 	refusable = `{"batch":"none"}`
 )
 
-// errUnconfirmed is returned when the server may not know that its answers are unwanted.
+// errUnconfirmed is returned when the server may still deliver.
 var errUnconfirmed = errors.New("no answer")
 
-// Close withdraws all requests, so that the server delivers nothing to a process that no longer
-// listens. When Close returns, messages that were on their way have been handed back, and
-// takers have received task.ErrClosed. If ctx ends first, Close returns its cause.
+// Close withdraws all requests, so that the server delivers nothing to a process that no longer takes.
+// When Close returns, messages in flight have gone back to the server, and takers have received
+// task.ErrClosed. If ctx ends first, Close returns its cause.
 func (p *Puller) Close(ctx context.Context) error {
 	p.mu.Lock()
 	sub, pending, resumed := p.sub, len(p.pending), p.resumed
@@ -50,15 +49,15 @@ func (p *Puller) Close(ctx context.Context) error {
 	return nil
 }
 
-// withdraw ends the interest in answers. A message that is on its way must not be lost, so the
-// server is told to end the interest after more answers than the pending requests can cause,
-// and is then sent requests that it refuses until that many have come. After a reconnect the
-// server's count of answers is not known here, and the interest ends at once.
+// withdraw ends the subscription without losing a message in flight. It limits the subscription to more
+// answers than the pending requests can cause, then sends requests that the server refuses until the
+// limit is reached. After a reconnect the server's count of answers is unknown, so the subscription ends
+// at once.
 func (p *Puller) withdraw(ctx context.Context, sub *nats.Subscription, pending int, resumed bool) error {
 	over := make(chan struct{})
 	sub.SetClosedHandler(func(string) { close(over) })
 	if !sub.IsValid() {
-		return nil // it went with its connection
+		return nil // its connection has ended
 	}
 	if !resumed && p.flood(sub, pending+spareAnswers) == nil {
 		patience := time.NewTimer(withdrawTime)
@@ -86,7 +85,7 @@ func (p *Puller) withdraw(ctx context.Context, sub *nats.Subscription, pending i
 func (p *Puller) flood(sub *nats.Subscription, n int) error {
 	pending, _, err := sub.Pending()
 	if err != nil {
-		return err //nolint:wrapcheck // means that it is over
+		return err //nolint:wrapcheck // the subscription has ended
 	}
 	delivered, err := sub.Delivered()
 	if err != nil {
@@ -95,7 +94,7 @@ func (p *Puller) flood(sub *nats.Subscription, n int) error {
 	if err := sub.AutoUnsubscribe(int(delivered) + pending + n); err != nil {
 		return err //nolint:wrapcheck // likewise
 	}
-	for range n + 2 { // a message that is just being handled was counted twice
+	for range n + 2 { // a message that is being handled counted twice
 		if err := p.nc.PublishRequest(p.next, p.inbox+"0", []byte(refusable)); err != nil {
 			return err //nolint:wrapcheck // likewise
 		}

@@ -1,10 +1,8 @@
-// Package pull takes messages from a durable consumer one by one, for any number of waiting
-// takers.
+// Package pull takes messages from a durable consumer one by one, for any number of waiting takers.
 //
-// One request stands on the server for each taker, so a message is delivered the moment it is
-// there. None is fetched ahead, since its lease would run while it waits here. A single request
-// cannot be withdrawn: a message for a taker that has left goes to the next one in line, or
-// back to the server. All requests are withdrawn together when the Puller is closed.
+// The server has one pending request per taker, so it delivers a message at once. None is fetched
+// ahead, since its lease would run while it waits here. A single request cannot be withdrawn: a message
+// for a taker that has left goes to the next one, or back to the server. Close withdraws all requests.
 package pull
 
 import (
@@ -23,8 +21,8 @@ import (
 )
 
 const (
-	// A request that the server loses without notice, as it may when leaders change, blocks
-	// its taker until it expires. So requests are short while the server is in trouble.
+	// The server may lose a request without notice when leaders change, which blocks its taker until the
+	// request expires. So requests are short while the server has problems.
 	expiry       = 5 * time.Second
 	shortExpiry  = time.Second
 	grace        = 500 * time.Millisecond // after the expiry, for the server's notice of it
@@ -42,7 +40,7 @@ const (
 type Puller struct {
 	nc     *nats.Conn
 	next   string          // the subject of requests
-	unused func(*nats.Msg) // hands a message back
+	unused func(*nats.Msg) // returns a message to the server
 
 	mu      sync.Mutex
 	sub     *nats.Subscription // nil before the first take
@@ -56,8 +54,7 @@ type Puller struct {
 	trouble trouble
 }
 
-// request stands on the server. Messages do not say which request they answer; the server
-// takes the oldest.
+// request is pending on the server. A message does not name its request; the server uses the oldest.
 type request struct {
 	number uint64
 	lost   *time.Timer // fires when the server should have answered
@@ -87,9 +84,8 @@ func New(nc *nats.Conn, stream, consumer string, unused func(*nats.Msg)) *Puller
 	return &Puller{nc: nc, next: api.MsgNext + stream + "." + consumer, unused: unused}
 }
 
-// Take waits for the next message. It returns context.Cause(ctx) when ctx ends, task.ErrClosed
-// when the Puller is closed, and an error if the server refuses for longer than an election
-// may take.
+// Take waits for the next message. It returns context.Cause(ctx) when ctx ends, task.ErrClosed when the
+// Puller is closed, and an error if the server refuses for longer than an election may take.
 func (p *Puller) Take(ctx context.Context) (*nats.Msg, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -134,8 +130,7 @@ func (p *Puller) join() (chan result, chan nats.Status, error) {
 	return taker, p.status, nil
 }
 
-// leave takes a taker out of the line, and passes on a message that it was handed in that
-// instant.
+// leave removes a taker from the line, and passes on a message that it has just received.
 func (p *Puller) leave(taker chan result) {
 	p.mu.Lock()
 	p.takers = slices.DeleteFunc(p.takers, func(t chan result) bool { return t == taker })
@@ -194,8 +189,8 @@ func (p *Puller) drop(number uint64) {
 	}
 }
 
-// reconnected drops all requests, which went with the server that kept them, and ends the wait
-// if the connection is closed for good.
+// reconnected drops all requests, which the previous server lost, and ends the wait if the connection is
+// closed for good.
 func (p *Puller) reconnected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,8 +205,8 @@ func (p *Puller) reconnected() {
 	p.ask()
 }
 
-// receive gets everything that the server answers: messages, under their own subjects, and
-// statuses, under the subject of their request.
+// receive handles the server's answers: messages on their own subjects, and statuses on the subject of
+// their request.
 func (p *Puller) receive(msg *nats.Msg) {
 	p.mu.Lock()
 	suffix, isStatus := strings.CutPrefix(msg.Subject, p.inbox)
@@ -251,7 +246,7 @@ func (p *Puller) deliver(msg *nats.Msg) {
 	first <- result{msg: msg}
 }
 
-// refused asks again a little later, as long as that can help. The lock is held.
+// refused asks again after a pause, unless refusals persist. The lock is held.
 func (p *Puller) refused(status, description string) {
 	switch {
 	case p.trouble.refused(time.Now()) < api.Patience:

@@ -88,7 +88,7 @@ func pull(t *testing.T, nc *nats.Conn, wait time.Duration) string {
 
 // The NATS client flushes when it has reconnected, with a timer that it takes from a pool. The pool
 // outlives the bubbles, a timer must not.
-func TestAConnectionReconnectsInAnyBubble(t *testing.T) {
+func TestConnectionReconnectsInAnyBubble(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector empties pools, by luck in time
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))  // a pool for each
 	for range 3 {

@@ -94,7 +94,7 @@ func TestStoreOfAnotherServerIsRefused(t *testing.T) {
 	run(t, WithStore(dir))
 }
 
-func TestStoreOfAKilledProcessIsFree(t *testing.T) {
+func TestStoreIsUnlockedWhenItsProcessIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), heldStore+"="+dir)

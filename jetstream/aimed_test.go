@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-func TestHeadersOfASenderAreNotTakenForTheServers(t *testing.T) {
+func TestServerHeadersOverrideThoseOfTheSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
 		l := listen(t, c, "s1")
@@ -31,7 +31,7 @@ func TestHeadersOfASenderAreNotTakenForTheServers(t *testing.T) {
 		seq, err := c.api.Publish(t.Context(), msg)
 		must(t, err)
 		if m := hear(t, l); m.Seq != seq || m.Last != 0 {
-			t.Errorf("heard %d behind %d, want %d behind 0", m.Seq, m.Last, seq)
+			t.Errorf("heard %d after %d, want %d behind 0", m.Seq, m.Last, seq)
 		}
 	})
 }
@@ -48,7 +48,7 @@ func aim(t *testing.T, c *Cell, subject string, data []byte) {
 	synctest.Wait()
 }
 
-func TestRepliesThatAreAimedAtALaneAreNoCommands(t *testing.T) {
+func TestSpoofedMessagesOnALaneAreNotCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
 		l := listen(t, c, "s1")
@@ -56,7 +56,7 @@ func TestRepliesThatAreAimedAtALaneAreNoCommands(t *testing.T) {
 		must(t, err)
 		aim(t, c, c.names.Cmd("s1", events.LaneDecide), data)
 		if m := hear(t, l); !errors.Is(m.Err, commands.ErrBadCommand) {
-			t.Errorf("heard %+v", m)
+			t.Errorf("received %+v", m)
 		}
 		if all := read(t, c, "s1"); len(all) != 1 || !errors.Is(all[0].Err, commands.ErrBadCommand) {
 			t.Errorf("read %+v", all)
@@ -64,7 +64,7 @@ func TestRepliesThatAreAimedAtALaneAreNoCommands(t *testing.T) {
 	})
 }
 
-func TestRepliesThatAreAimedElsewhereAreNotBelieved(t *testing.T) {
+func TestSpoofedMessagesAreRejectedEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, queueOf{name: "q"})
 		ctx := t.Context()
@@ -105,7 +105,7 @@ func TestRepliesThatAreAimedElsewhereAreNotBelieved(t *testing.T) {
 	})
 }
 
-func TestATaskThatNoDriverSentIsNotHandedOut(t *testing.T) {
+func TestSpoofedTasksAreNotClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, queueOf{name: "q"})
 		x := task.Task{Session: "s1", Queue: "q", Place: "t1-r1-c1", Call: "call_1_1", Attempt: 1, Tool: "rm"}

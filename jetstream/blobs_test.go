@@ -129,7 +129,7 @@ func TestBadSnapshotsAreErrors(t *testing.T) {
 	})
 }
 
-func TestBlobsAreKeptForAll(t *testing.T) {
+func TestBlobsAreSharedByAllUsers(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		data := noise(200<<10, 7)
 		id, err := c.Blobs().Put(t.Context(), data)

@@ -27,7 +27,7 @@ func (r revived) Value() []byte                   { return r.value }
 func (r revived) Created() time.Time              { return r.created }
 func (r revived) Operation() jetstream.KeyValueOp { return jetstream.KeyValuePut }
 
-func TestAKeyThatOutlivedItsTimeIsGone(t *testing.T) {
+func TestExpiredKeysAreGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		short := api.Message{Time: time.Now(), Header: nats.Header{jetstream.MsgTTLHeader: []string{"10s"}}}

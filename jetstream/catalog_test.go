@@ -55,7 +55,7 @@ func changed(v *CatalogView) bool {
 	}
 }
 
-func TestCatalogShowsWhatIsOnOffer(t *testing.T) {
+func TestCatalogListsCurrentOffers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -82,7 +82,7 @@ func TestCatalogShowsWhatIsOnOffer(t *testing.T) {
 	})
 }
 
-func TestWorkerThatWithdrawsIsGoneAtOnce(t *testing.T) {
+func TestWithdrawnOfferIsGoneAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
@@ -136,7 +136,7 @@ func TestCatalogSurvivesAReconnect(t *testing.T) {
 	})
 }
 
-func TestCatalogOfACellThatIsNotThere(t *testing.T) {
+func TestCatalogOfAMissingCellIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := openCell(t, connect(t, startServer(t)))
@@ -181,9 +181,9 @@ func (c losingConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestWatchOutlivesALostRequest: it asks again, and does not wait for one answer for as
+// TestWatchRetriesALostRequest: it asks again, and does not wait for one answer for as
 // long as its caller might.
-func TestWatchOutlivesALostRequest(t *testing.T) {
+func TestWatchRetriesALostRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestBadNamespacesAreRefused(t *testing.T) {
+func TestBadNamespacesAreRejected(t *testing.T) {
 	t.Parallel()
 	nc := connect(t, startServer(t))
 	for _, ns := range []string{"a.b", "*", ">", "a b", strings.Repeat("x", 129)} {

@@ -71,11 +71,11 @@ func (c *contest) step(ctx context.Context, j *Journal, s content.SessionID, n i
 	return false, err
 }
 
-// TestLeadersChangeUnderManyWriters is about the invariant single-writer where it
+// TestManyWritersFormOneChainWhileLeadersChange is about the invariant single-writer where it
 // is hardest to keep: three replicas, contending writers, and a leader that moves
 // while writes are in flight. What was acknowledged is there, in one chain, and a
 // follower sees all of it.
-func TestLeadersChangeUnderManyWriters(t *testing.T) {
+func TestManyWritersFormOneChainWhileLeadersChange(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

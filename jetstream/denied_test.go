@@ -18,7 +18,7 @@ import (
 )
 
 // A server does not answer what it denies: requests must not wait for that.
-func TestWhatIsDeniedFailsAtOnce(t *testing.T) {
+func TestDeniedRequestsFailWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, embedded.WithSettings(`authorization { users: [
 		{ user: admin, password: p }
@@ -59,7 +59,7 @@ func TestWhatIsDeniedFailsAtOnce(t *testing.T) {
 				err := x.do(c)
 				d, denied := errors.AsType[*DeniedError](err)
 				if !denied || !errors.Is(err, nats.ErrPermissionViolation) || d.Hearing != (c == deaf) || !strings.HasPrefix(d.Subject, who) {
-					t.Fatalf("%s: %v, want that %q is denied", what, err, who)
+					t.Fatalf("%s: %v, want a denial of %q", what, err, who)
 				}
 				if took := time.Since(began); took > 10*time.Second {
 					t.Errorf("%s took %v to fail", what, took)

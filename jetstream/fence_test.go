@@ -17,9 +17,9 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// TestATaskOfAReplacedDriverIsNotRunTwice publishes a call's task as a driver does whose
+// TestTaskOfAReplacedDriverDoesNotRunTwice publishes a call's task as a driver does whose
 // network held it back: its successor has published the same, and that was run.
-func TestATaskOfAReplacedDriverIsNotRunTwice(t *testing.T) {
+func TestTaskOfAReplacedDriverDoesNotRunTwice(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
 		effects  content.Effects
@@ -28,7 +28,7 @@ func TestATaskOfAReplacedDriverIsNotRunTwice(t *testing.T) {
 		fence    uint64 // 0: none
 		admitted bool
 	}{
-		"late, behind a fence":               {content.Once, 6 * time.Second, 1, 2, false},
+		"late, after a fence":                {content.Once, 6 * time.Second, 1, 2, false},
 		"late, by a clock that is ahead":     {content.Once, -6 * time.Second, 1, 2, false},
 		"late, by the driver with the fence": {content.Once, 6 * time.Second, 2, 2, true},
 		"late, and no fence":                 {content.Once, 6 * time.Second, 1, 0, true},
@@ -67,9 +67,9 @@ func TestATaskOfAReplacedDriverIsNotRunTwice(t *testing.T) {
 	}
 }
 
-// TestATaskThatWasBegunIsNotDropped: its worker died, and then its driver too. That it
+// TestDeliveredTaskIsNotFenced: its worker died, and then its driver too. That it
 // was handed out must come out, or its next driver would have it run again.
-func TestATaskThatWasBegunIsNotDropped(t *testing.T) {
+func TestDeliveredTaskIsNotFenced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, queueOf{name: "tools"})
@@ -90,9 +90,9 @@ func TestATaskThatWasBegunIsNotDropped(t *testing.T) {
 	})
 }
 
-// TestThatATaskIsDroppedIsSaidFirst: a worker that dies between the two leaves a word in the
+// TestFencedTaskIsReportedBeforeItIsRemoved: a worker that dies between the two leaves a word in the
 // inbox, or the task on its queue.
-func TestThatATaskIsDroppedIsSaidFirst(t *testing.T) {
+func TestFencedTaskIsReportedBeforeItIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -125,7 +125,7 @@ func TestThatATaskIsDroppedIsSaidFirst(t *testing.T) {
 			Command: commands.ReportOvertaken{Place: x.Place, Attempt: 1, Task: number},
 		}}
 		if diff := cmp.Diff(want, m); diff != "" || number == 0 {
-			t.Errorf("what was said (-want +got):\n%s", diff)
+			t.Errorf("reports (-want +got):\n%s", diff)
 		}
 		if _, err := c.api.Last(t.Context(), c.names.RunStream(), c.names.Run(x.Session)); err != nil {
 			t.Errorf("the session of a dropped task has no token: %v", err)
@@ -134,9 +134,9 @@ func TestThatATaskIsDroppedIsSaidFirst(t *testing.T) {
 	})
 }
 
-// TestOnlyTheTaskThatIsNamedIsTakenOff: what is said of another one says nothing of that
+// TestTakeOffRemovesOnlyTheNamedTask: what is said of another one says nothing of that
 // which is there.
-func TestOnlyTheTaskThatIsNamedIsTakenOff(t *testing.T) {
+func TestTakeOffRemovesOnlyTheNamedTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, queueOf{name: "tools"})
@@ -168,20 +168,20 @@ func TestAFenceNeverMovesBack(t *testing.T) {
 				t.Errorf("behind %d the fence is %v, %v, want %d", x.put, got.Value, err, x.want)
 			}
 			if got.Seq == 0 {
-				t.Error("the fence has no place")
+				t.Error("the fence has no sequence")
 			}
 		}
 		<-time.After(2 * fenceTTL)
 		must(t, c.Tasks().Fence(t.Context(), "s1", 1))
 		if got, _, err := c.fences().get(t.Context(), "s1"); got.Value.Epoch != 1 || err != nil {
-			t.Errorf("behind one that expired the fence is %v, %v", got, err)
+			t.Errorf("after an expired one the fence is %v, %v", got, err)
 		}
 	})
 }
 
-// TestWhatIsDroppedCanBePublishedAgain: a dropped task may be one that has to run after
+// TestFencedTaskCanBeDispatchedAgain: a dropped task may be one that has to run after
 // all, which its driver finds out and publishes under its own epoch.
-func TestWhatIsDroppedCanBePublishedAgain(t *testing.T) {
+func TestFencedTaskCanBeDispatchedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, queueOf{name: "tools"})

@@ -52,7 +52,7 @@ func throughJSON(t *testing.T, c Cursor) Cursor {
 	var out Cursor
 	must(t, json.Unmarshal(raw, &out))
 	if out != c {
-		t.Fatalf("%+v comes back from %s as %+v", c, raw, out)
+		t.Fatalf("%+v is read from %s as %+v", c, raw, out)
 	}
 	return out
 }
@@ -96,7 +96,7 @@ func (o *observer) expect(want []journal.Head) {
 	}
 }
 
-func TestAnObserverThatIsStartedAgainMissesNothing(t *testing.T) {
+func TestRestartedObserverMissesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		w := newScribe(t, c)
 		all := &observer{t: t, j: c.Journal(), of: AllSessions}
@@ -122,7 +122,7 @@ func TestAnObserverThatIsStartedAgainMissesNothing(t *testing.T) {
 	})
 }
 
-func TestAnObserverBeginsAnywhere(t *testing.T) {
+func TestObserverStartsAtAnyCursor(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, cancel := context.WithCancel(t.Context())
 		j := c.Journal()
@@ -156,7 +156,7 @@ func TestAnObserverBeginsAnywhere(t *testing.T) {
 	})
 }
 
-func TestAnObserverOfAllRepairsAGapAtOnce(t *testing.T) {
+func TestObserverOfAllSessionsRepairsAGapAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := muteCell(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -173,7 +173,7 @@ func TestAnObserverOfAllRepairsAGapAtOnce(t *testing.T) {
 		liveCopy(t, c, "s-2", more[6].Guard, more[3].Guard)
 		expectNone(t, records)
 		if took := time.Since(start); took != 0 {
-			t.Errorf("took %v, want no time: the copy behind a gap tells of it", took)
+			t.Errorf("took %v, want no time: the copy after a gap shows it", took)
 		}
 		expect(t, records, w.write(3)...) // of these there is no copy at all
 		if took := time.Since(start); took > api.Quiet {
@@ -183,7 +183,7 @@ func TestAnObserverOfAllRepairsAGapAtOnce(t *testing.T) {
 	})
 }
 
-func TestAnObserverOfAllGoesOnBehindDamage(t *testing.T) {
+func TestObserverOfAllSessionsContinuesAfterDamage(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, cancel := context.WithCancel(t.Context())
 		j := c.Journal()
@@ -205,7 +205,7 @@ func TestAnObserverOfAllGoesOnBehindDamage(t *testing.T) {
 	})
 }
 
-func TestACursorThatDoesNotFitIsRefused(t *testing.T) {
+func TestCursorThatDoesNotFitIsAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		w := newScribe(t, c)
 		w.write(6)
@@ -218,11 +218,11 @@ func TestACursorThatDoesNotFitIsRefused(t *testing.T) {
 			return out
 		}
 		for what, bad := range map[string]Cursor{
-			"another entry":  changed(func(c *Cursor) { c.Hash[0]++ }),
-			"another place":  changed(func(c *Cursor) { c.Position-- }),
-			"behind the end": changed(func(c *Cursor) { c.Position++ }),
-			"nowhere":        changed(func(c *Cursor) { c.Position = 0 }),
-			"other session":  changed(func(c *Cursor) { c.Session = "s-0" }),
+			"another entry": changed(func(c *Cursor) { c.Hash[0]++ }),
+			"another place": changed(func(c *Cursor) { c.Position-- }),
+			"after the end": changed(func(c *Cursor) { c.Position++ }),
+			"nowhere":       changed(func(c *Cursor) { c.Position = 0 }),
+			"other session": changed(func(c *Cursor) { c.Session = "s-0" }),
 		} {
 			for _, s := range []content.SessionID{AllSessions, good.Session} {
 				if _, err := drain(j.Observe(t.Context(), s, bad)); !errors.Is(err, ErrCursor) {
@@ -241,9 +241,9 @@ func TestACursorThatDoesNotFitIsRefused(t *testing.T) {
 	})
 }
 
-// TestAnObserverWaitsForTheServers: one that is started while no server is there goes
+// TestObserverWaitsForTheServers: one that is started while no server is there goes
 // on from its cursor once there is one again, and shows nothing twice.
-func TestAnObserverWaitsForTheServers(t *testing.T) {
+func TestObserverWaitsForTheServers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := startServer(t, embedded.WithStore(dir), embedded.WithListener("127.0.0.1:0"))
@@ -267,9 +267,9 @@ func TestAnObserverWaitsForTheServers(t *testing.T) {
 	cancel()
 }
 
-// TestAnObserverMissesNothingWhileLeadersChange moves the leader of the journal while
+// TestObserverMissesNothingWhileLeadersChange moves the leader of the journal while
 // entries are written and an observer is stopped and started again and again.
-func TestAnObserverMissesNothingWhileLeadersChange(t *testing.T) {
+func TestObserverMissesNothingWhileLeadersChange(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 	defer cancel()

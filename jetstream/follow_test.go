@@ -63,7 +63,7 @@ func expectNone(t *testing.T, records <-chan journal.Record) {
 	synctest.Wait()
 	select {
 	case rec := <-records:
-		t.Fatalf("entry %d came, want none", rec.Seq)
+		t.Fatalf("entry %d was yielded, want none", rec.Seq)
 	default:
 	}
 }
@@ -105,7 +105,7 @@ func TestFollowNeedsNoLiveCopies(t *testing.T) {
 			end := heads[len(heads)-1]
 			expect(t, records, heads[1:]...)
 			if took := time.Since(start); took > api.Quiet {
-				t.Errorf("entries came after %v, want at most %v", took, api.Quiet)
+				t.Errorf("entries arrived after %v, want at most %v", took, api.Quiet)
 			}
 			heads = journaltest.Fill(t, c.Journal(), "s", end, 5)
 		}
@@ -131,13 +131,13 @@ func TestFollowRepairsAGapAtOnce(t *testing.T) {
 		liveCopy(t, c, "s", more[2].Guard, more[1].Guard) // the copy before was lost
 		expect(t, records, more[1:]...)
 		if took := time.Since(start); took != 0 {
-			t.Errorf("took %v, want no time: the copy behind a gap tells of it", took)
+			t.Errorf("took %v, want no time: the copy after a gap shows it", took)
 		}
 		cancel()
 	})
 }
 
-func TestFollowChecksLiveCopies(t *testing.T) {
+func TestFollowVerifiesLiveCopies(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, cancel := context.WithCancel(t.Context())
 		j := c.Journal()
@@ -163,7 +163,7 @@ func TestFollowChecksLiveCopies(t *testing.T) {
 	})
 }
 
-func TestASlowFollowerMissesNothing(t *testing.T) {
+func TestSlowFollowerMissesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, cancel := context.WithCancel(t.Context())
 		records := following(ctx, t, c.Journal().Follow(ctx, "s", 0))
@@ -175,7 +175,7 @@ func TestASlowFollowerMissesNothing(t *testing.T) {
 	})
 }
 
-func TestFollowFromStartsBehindItsHead(t *testing.T) {
+func TestFollowFromStartsAfterItsHead(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, cancel := context.WithCancel(t.Context())
 		j := c.Journal()
@@ -189,7 +189,7 @@ func TestFollowFromStartsBehindItsHead(t *testing.T) {
 		wrong := h[3]
 		wrong.Hash[0]++
 		if _, err := drain(j.FollowFrom(t.Context(), "s", wrong)); !errors.Is(err, journal.ErrDamaged) {
-			t.Errorf("behind a head of another chain: %v, want ErrDamaged", err)
+			t.Errorf("after a head of another chain: %v, want ErrDamaged", err)
 		}
 	})
 }

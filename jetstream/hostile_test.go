@@ -29,7 +29,7 @@ func hostile(t *testing.T, key string, good any) map[string][]byte {
 		"a million empty ones":   append(under(0xdd, 0x00, 0x10, 0x00, 0x00), bytes.Repeat([]byte{0x80}, 0x10_0000-1000)...),
 		"nested":                 append([]byte{0x81, 0xa1, 'x'}, deep...),
 		"an extension":           under(0xd4, 0x01, 0x01),
-		"something behind it":    append(bytes.Clone(whole), 0xc0),
+		"trailing bytes":         append(bytes.Clone(whole), 0xc0),
 		"half of it":             whole[:len(whole)/2],
 		"another's, under a key": whole,
 	}
@@ -47,7 +47,7 @@ func allocated(do func()) uint64 {
 // mostAllocated is far more than any of the hostile values is long.
 const mostAllocated = 32 << 20
 
-func TestForeignOffersAreLeftOut(t *testing.T) {
+func TestInvalidOffersAreSkipped(t *testing.T) {
 	for what, value := range hostile(t, "t", offer("w9", "forged")) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCell(t)
@@ -67,7 +67,7 @@ func TestForeignOffersAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestForeignNodeRecordsAreLeftOut(t *testing.T) {
+func TestInvalidNodeRecordsAreSkipped(t *testing.T) {
 	for what, value := range hostile(t, "h", nodeValue{Node: "n9", Held: []HeldToken{{Session: "s", Reply: "r"}}}) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCell(t)

@@ -91,7 +91,7 @@ func dueNow(t testing.TB, c *Cell, s content.SessionID, id string) {
 	}
 }
 
-func TestReadGoesPastEachLanesCursor(t *testing.T) {
+func TestReadStartsAfterEachLanesCursor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
@@ -103,7 +103,7 @@ func TestReadGoesPastEachLanesCursor(t *testing.T) {
 		all := read(t, c, "s1")
 		wantIDs(t, all, "ask a1", "ask a2", "decide d1", "report r1", "report r2", "due timer-1", "due timer-2")
 		if all[1].Seq != seqs[4] || all[1].Last != seqs[1] || all[0].Last != 0 {
-			t.Errorf("second ask is %d behind %d, first behind %d, want %d behind %d and 0",
+			t.Errorf("second ask is %d after %d, first behind %d, want %d after %d and 0",
 				all[1].Seq, all[1].Last, all[0].Last, seqs[4], seqs[1])
 		}
 		if diff := cmp.Diff(submit("s1", "a1", "hello"), all[0].Envelope); diff != "" {
@@ -131,7 +131,7 @@ func TestAReadOfTheInboxIsBounded(t *testing.T) {
 		first := read(t, c, "s1")
 		n := len(first)
 		if n != readMessages+1 || !first[n-2].More || first[n-1].More || first[0].More {
-			t.Fatalf("a read brings %d messages, want %d and a report, of which the last ask tells that there are more", n, readMessages)
+			t.Fatalf("Read returned %d messages, want %d and a report, of which the last ask tells that there are more", n, readMessages)
 		}
 		wantIDs(t, first[n-2:], all[readMessages-1], "report r1")
 		var got []Message
@@ -148,12 +148,12 @@ func TestAReadOfTheInboxIsBounded(t *testing.T) {
 			send(t, c, submit("s2", fmt.Sprint("b", i), big))
 		}
 		if n := len(read(t, c, "s2")); n < 50 || n > 80 {
-			t.Errorf("a read brings %d messages of 60 KiB", n)
+			t.Errorf("Read returned %d messages of 60 KiB", n)
 		}
 	})
 }
 
-func TestPurgeOfHandledCommands(t *testing.T) {
+func TestPurgeDeletesHandledCommands(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
@@ -178,7 +178,7 @@ func TestPurgeOfHandledCommands(t *testing.T) {
 	})
 }
 
-func TestHasAnySeesEveryLane(t *testing.T) {
+func TestHasAnyCoversEveryLane(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
@@ -200,7 +200,7 @@ func TestHasAnySeesEveryLane(t *testing.T) {
 	})
 }
 
-func TestLargeCommandsTravelByReference(t *testing.T) {
+func TestLargeCommandsAreBlobs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
@@ -209,12 +209,12 @@ func TestLargeCommandsTravelByReference(t *testing.T) {
 		got := read(t, c, "s1")
 		wantIDs(t, got, "ask small", "ask large")
 		if diff := cmp.Diff(large, got[1].Envelope); diff != "" {
-			t.Error("the large command is not what was sent")
+			t.Error("the large command differs from the sent one")
 		}
 	})
 }
 
-func TestBadCommandsAreShownAndPassedOver(t *testing.T) {
+func TestBadCommandsAreReadWithAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
@@ -249,7 +249,7 @@ func TestBadCommandsAreShownAndPassedOver(t *testing.T) {
 	})
 }
 
-func TestSendRefusesWhatHasNoLane(t *testing.T) {
+func TestSendRejectsCommandsWithoutALane(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
@@ -269,7 +269,7 @@ func TestSendRefusesWhatHasNoLane(t *testing.T) {
 	})
 }
 
-func TestSendWaitsForAServerThatComes(t *testing.T) {
+func TestSendWaitsForTheServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := openCell(t, connect(t, startServer(t)))
@@ -285,7 +285,7 @@ func TestSendWaitsForAServerThatComes(t *testing.T) {
 	})
 }
 
-func TestSendToACellThatIsNotThere(t *testing.T) {
+func TestSendToAMissingCellIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := openCell(t, connect(t, startServer(t)))
@@ -298,7 +298,7 @@ func TestSendToACellThatIsNotThere(t *testing.T) {
 	})
 }
 
-func TestInboxOfManySessionsStaysApart(t *testing.T) {
+func TestInboxesOfSessionsAreSeparate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
@@ -313,7 +313,7 @@ func TestInboxOfManySessionsStaysApart(t *testing.T) {
 	})
 }
 
-func TestAnAskThatIsTooLargeIsPassedOver(t *testing.T) {
+func TestTooLargeAskIsReadWithAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		id, err := c.Blobs().Put(t.Context(), make([]byte, maxAsk+1))
 		must(t, err)
@@ -329,7 +329,7 @@ func TestAnAskThatIsTooLargeIsPassedOver(t *testing.T) {
 	})
 }
 
-func TestAnAskThatIsTooLargeIsNotSent(t *testing.T) {
+func TestTooLargeAskIsNotSent(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		env := commands.Envelope{ID: "c", Session: "s", Command: commands.SubmitInput{Items: []content.Item{
 			content.NewItem(content.User, content.Part{Kind: content.MediaKind, Media: &content.Media{Bytes: make([]byte, maxAsk)}}),
@@ -343,9 +343,9 @@ func TestAnAskThatIsTooLargeIsNotSent(t *testing.T) {
 	})
 }
 
-// TestAReadSkipsNothingThatIsSentMeanwhile reads two sessions' commands while they are
+// TestReadMissesNoConcurrentCommand reads two sessions' commands while they are
 // sent, in rows and in turns: a command that was passed over would never be handled.
-func TestAReadSkipsNothingThatIsSentMeanwhile(t *testing.T) {
+func TestReadMissesNoConcurrentCommand(t *testing.T) {
 	t.Parallel()
 	const each = 1500
 	s := startServer(t)
@@ -381,7 +381,7 @@ func TestAReadSkipsNothingThatIsSentMeanwhile(t *testing.T) {
 			for got, at := 0, uint64(0); got < each; {
 				found, err := c.Inbox().Read(ctx, id, []events.Cursor{{Lane: events.LaneAsk, Seq: at}})
 				if err != nil {
-					t.Errorf("Read behind %d commands = %v", got, err)
+					t.Errorf("Read after %d commands = %v", got, err)
 					return
 				}
 				for _, m := range found {

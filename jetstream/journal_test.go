@@ -69,7 +69,7 @@ func TestEntriesCarryTheirHeaders(t *testing.T) {
 	})
 }
 
-func TestReadFromStartsBehindItsHead(t *testing.T) {
+func TestReadFromStartsAfterItsHead(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		j := c.Journal()
 		heads := journaltest.Fill(t, j, "s", journal.Head{}, 9)
@@ -89,7 +89,7 @@ func TestReadFromStartsBehindItsHead(t *testing.T) {
 		wrong := heads[4]
 		wrong.Hash[0]++
 		if _, err := drain(j.ReadFrom(t.Context(), "s", wrong)); !errors.Is(err, journal.ErrDamaged) {
-			t.Errorf("behind a head of another chain: %v, want ErrDamaged", err)
+			t.Errorf("after a head of another chain: %v, want ErrDamaged", err)
 		}
 	})
 }
@@ -124,7 +124,7 @@ func sealed(t *testing.T, head journal.Head, e events.Entry) (payload []byte, he
 	return payload, msg.Header
 }
 
-func TestDamageIsNamed(t *testing.T) {
+func TestDamageIsDescribed(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		write func(t *testing.T, c *Cell, head journal.Head)
@@ -145,7 +145,7 @@ func TestDamageIsNamed(t *testing.T) {
 			payload, header := sealed(t, head, journaltest.Entry("s", 3))
 			forge(t, c, "s", payload, header)
 		}, "entry 3 follows 3"},
-		{"a chain was started anew", func(t *testing.T, c *Cell, head journal.Head) {
+		{"a second chain begins", func(t *testing.T, c *Cell, head journal.Head) {
 			payload, header := sealed(t, journal.Head{Seq: head.Seq, Hash: events.HashOf(nil)}, journaltest.Entry("s", 4))
 			forge(t, c, "s", payload, header)
 		}, "entry 4 names e3b0c442"},
@@ -171,10 +171,10 @@ func TestDamageIsNamed(t *testing.T) {
 				for _, after := range []uint64{0, 2, 3} {
 					records, err := drain(j.Read(t.Context(), "s", after))
 					if !errors.Is(err, journal.ErrDamaged) || !strings.Contains(err.Error(), tt.want) {
-						t.Errorf("Read behind %d ends with %v, want ErrDamaged: …%s…", after, err, tt.want)
+						t.Errorf("Read after %d ends with %v, want ErrDamaged: …%s…", after, err, tt.want)
 					}
 					if len(records) != int(3-after) {
-						t.Errorf("Read behind %d yields %d records before the damage, want %d", after, len(records), 3-after)
+						t.Errorf("Read after %d yields %d records before the damage, want %d", after, len(records), 3-after)
 					}
 				}
 				if _, err := drain(j.Follow(within(t, time.Minute), "s", 0)); !errors.Is(err, journal.ErrDamaged) {
@@ -185,8 +185,8 @@ func TestDamageIsNamed(t *testing.T) {
 	}
 }
 
-// TestUnknownKindsAreShownRaw writes what a later release might.
-func TestUnknownKindsAreShownRaw(t *testing.T) {
+// TestUnknownKindsAreReadRaw writes what a later release might.
+func TestUnknownKindsAreReadRaw(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		j := c.Journal()
 		head := journaltest.Fill(t, j, "s", journal.Head{}, 1)[1]
@@ -211,8 +211,8 @@ func TestUnknownKindsAreShownRaw(t *testing.T) {
 	})
 }
 
-// TestEntriesOfALaterFormatAreShownRaw writes what a later release might.
-func TestEntriesOfALaterFormatAreShownRaw(t *testing.T) {
+// TestEntriesOfALaterFormatAreReadRaw writes what a later release might.
+func TestEntriesOfALaterFormatAreReadRaw(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		j := c.Journal()
 		head := journaltest.Fill(t, j, "s", journal.Head{}, 1)[1]
@@ -242,8 +242,8 @@ func TestEntriesOfALaterFormatAreShownRaw(t *testing.T) {
 	})
 }
 
-// TestAppendTellsItsOutcomesApart lets a fake stream answer appends.
-func TestAppendTellsItsOutcomesApart(t *testing.T) {
+// TestAppendDistinguishesItsOutcomes lets a fake stream answer appends.
+func TestAppendDistinguishesItsOutcomes(t *testing.T) {
 	const plain = "neither"
 	for _, tt := range []struct{ name, answer, want string }{
 		{"stored", `{"stream":"S","seq":7}`, ""},
@@ -297,7 +297,7 @@ func outcome(err error) string {
 	return ""
 }
 
-func TestAppendWithoutAStreamSaysSo(t *testing.T) {
+func TestAppendWithoutAStreamIsErrNotProvisioned(t *testing.T) {
 	inBareBubble(t, func(t *testing.T, c *Cell) {
 		_, err := c.Journal().Append(t.Context(), journal.Head{}, journaltest.Entry("s", 1))
 		if !errors.Is(err, ErrNotProvisioned) || outcome(err) != "neither" {
@@ -368,7 +368,7 @@ func lagging(t *testing.T, c *Cell, name string) {
 	must(t, c.nc.FlushWithContext(within(t, time.Minute)))
 }
 
-func TestAReadBringsWhatWasAcknowledgedAlthoughAReplicaLags(t *testing.T) {
+func TestReadIncludesAcknowledgedEntriesThatAReplicaLacks(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		j := c.Journal()

@@ -111,7 +111,7 @@ func roundTrips(b *testing.B, driver *Cell, sessions int) {
 					return
 				}
 				if m := <-l.C(); m.Err != nil || m.Gap {
-					done <- fmt.Errorf("heard %+v", m)
+					done <- fmt.Errorf("received %+v", m)
 					return
 				}
 			}

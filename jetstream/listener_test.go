@@ -39,7 +39,7 @@ func hear(t *testing.T, l *Listener) Message {
 	return m
 }
 
-func TestListenerHearsEveryLane(t *testing.T) {
+func TestListenerReceivesEveryLane(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
@@ -53,33 +53,33 @@ func TestListenerHearsEveryLane(t *testing.T) {
 		}
 		for _, w := range want {
 			if diff := cmp.Diff(w, hear(t, l)); diff != "" {
-				t.Errorf("heard (-want +got):\n%s", diff)
+				t.Errorf("received (-want +got):\n%s", diff)
 			}
 		}
 		must(t, c.Timers().Arm(t.Context(), "s1", "timer-1", time.Now().Add(30*time.Second), fired("s1", "timer-1")))
 		m := hear(t, l)
 		if m.Lane != events.LaneDue || m.Envelope.ID != "timer-1" || m.Seq == 0 || m.Err != nil {
-			t.Errorf("heard %+v, want the timer on lane due", m)
+			t.Errorf("received %+v, want the timer on lane due", m)
 		}
 		wantIDs(t, read(t, c, "s1", events.Cursor{Lane: events.LaneDue, Seq: m.Seq}),
 			"ask a1", "ask a2", "decide d1", "report r1")
 	})
 }
 
-func TestListenerLeavesLargeCommandsToTheInbox(t *testing.T) {
+func TestListenerReportsAGapForLargeCommands(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
 		l := listen(t, c, "s1")
 		send(t, c, submit("s1", "large", strings.Repeat("x", maxInline+1)))
 		if m := hear(t, l); !m.Gap {
-			t.Errorf("heard %s %s, want a gap", m.Lane, m.Envelope.ID)
+			t.Errorf("received %s %s, want a gap", m.Lane, m.Envelope.ID)
 		}
 		wantIDs(t, read(t, c, "s1"), "ask large")
 	})
 }
 
-func TestListenerThatIsTooSlowSaysSo(t *testing.T) {
+func TestSlowListenerReportsAGap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
@@ -108,12 +108,12 @@ func TestListenerThatIsTooSlowSaysSo(t *testing.T) {
 		}
 		last := send(t, c, submit("s1", "last", ""))
 		if m := hear(t, l); m.Gap || m.Seq != last[0] {
-			t.Errorf("heard %+v, want the last command", m)
+			t.Errorf("received %+v, want the last command", m)
 		}
 	})
 }
 
-func TestListenerSaysThatTheConnectionWasMadeAnew(t *testing.T) {
+func TestListenerReportsAGapAfterAReconnect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -122,17 +122,17 @@ func TestListenerSaysThatTheConnectionWasMadeAnew(t *testing.T) {
 		l := listen(t, openCell(t, nc), "s1")
 		must(t, nc.ForceReconnect())
 		if m := hear(t, l); !m.Gap {
-			t.Errorf("heard %+v after a reconnect, want a gap", m)
+			t.Errorf("received %+v after a reconnect, want a gap", m)
 		}
 		synctest.Wait()
 		seqs := send(t, c, submit("s1", "a1", ""))
 		if m := hear(t, l); m.Seq != seqs[0] {
-			t.Errorf("heard %+v, want the command behind the reconnect", m)
+			t.Errorf("received %+v, want the command after the reconnect", m)
 		}
 	})
 }
 
-func TestClosedListenerHearsNothing(t *testing.T) {
+func TestClosedListenerReceivesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)

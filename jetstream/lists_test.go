@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-func TestAListOfSessions(t *testing.T) {
+func TestListsNoteAndStrikeSessions(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, list := t.Context(), c.Approvals()

@@ -33,7 +33,7 @@ func heard(ctx context.Context, t *testing.T, c *Cell, s content.SessionID) (sto
 	}
 }
 
-func TestLiveEventsReachWhoListens(t *testing.T) {
+func TestLiveEventsReachSubscribers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -64,7 +64,7 @@ func TestLiveEventsReachWhoListens(t *testing.T) {
 	})
 }
 
-func TestLiveReaderMayLeave(t *testing.T) {
+func TestLiveReaderMayStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := openCell(t, connect(t, startServer(t)))

@@ -8,7 +8,7 @@ import (
 	"github.com/turnlog/turnlog/policy/notes"
 )
 
-func TestMemoryIsAStore(t *testing.T) {
+func TestMemoryKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	memorytest.Run(t, func(t testing.TB) notes.Store { return newCell(t).Memory() })
 }

@@ -28,8 +28,8 @@ func nodes(t *testing.T, c *Cell) []NodeRecord {
 
 func nothingNew() []HeldToken { return nil }
 
-// TestANodeSaysWhatItsRecordLacks to who asks it, as much as fits an answer.
-func TestANodeSaysWhatItsRecordLacks(t *testing.T) {
+// TestNodeAnswersWithTokensThatItsRecordLacks to who asks it, as much as fits an answer.
+func TestNodeAnswersWithTokensThatItsRecordLacks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
@@ -78,7 +78,7 @@ func TestNodesAreListedWhileTheyRecord(t *testing.T) {
 	})
 }
 
-func TestRecordOfAFullNodeFitsAMessage(t *testing.T) {
+func TestRecordOfAFullNodeFitsIntoAMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
@@ -91,7 +91,7 @@ func TestRecordOfAFullNodeFitsAMessage(t *testing.T) {
 		}
 		must(t, c.Nodes().Record(t.Context(), "n1", held))
 		if diff := cmp.Diff(held, nodes(t, c)[0].Held); diff != "" {
-			t.Error("the record is not what was recorded")
+			t.Error("the record differs from the recorded one")
 		}
 		if err := c.Nodes().Record(t.Context(), "n.1", nil); !errors.Is(err, content.ErrBadID) {
 			t.Errorf("Record = %v, want ErrBadID", err)
@@ -99,7 +99,7 @@ func TestRecordOfAFullNodeFitsAMessage(t *testing.T) {
 	})
 }
 
-func TestProbeTellsTheDeadFromTheLiving(t *testing.T) {
+func TestProbeDetectsDeadNodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -127,7 +127,7 @@ func TestProbeTellsTheDeadFromTheLiving(t *testing.T) {
 	})
 }
 
-func TestProbeWithoutAConnectionCondemnsNoNode(t *testing.T) {
+func TestProbeWithoutAConnectionReportsNoNodeDead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -144,8 +144,8 @@ func TestProbeWithoutAConnectionCondemnsNoNode(t *testing.T) {
 	})
 }
 
-// TestProbeOfADeafConnectionCondemnsNoNode: all nodes seem silent on such a connection.
-func TestProbeOfADeafConnectionCondemnsNoNode(t *testing.T) {
+// TestProbeOverADeafConnectionReportsNoNodeDead: all nodes seem silent on such a connection.
+func TestProbeOverADeafConnectionReportsNoNodeDead(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, embedded.WithListener("127.0.0.1:0"))
 	p := faultproxy.New()
@@ -157,12 +157,12 @@ func TestProbeOfADeafConnectionCondemnsNoNode(t *testing.T) {
 	}
 	p.Swallow(faultproxy.ToClient, true)
 	if !lives(t.Context(), c, "n1") {
-		t.Error("Ask that hears nothing at all takes the node for dead")
+		t.Error("Ask over a deaf connection reports the node dead")
 	}
 }
 
-// TestABusyNodeAnswersWhoHasTime, and who hears nothing is told nothing.
-func TestABusyNodeAnswersWhoHasTime(t *testing.T) {
+// TestAnswersWaitsForABusyNode, and who hears nothing is told nothing.
+func TestAnswersWaitsForABusyNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -180,13 +180,13 @@ func TestABusyNodeAnswersWhoHasTime(t *testing.T) {
 		deaf := openCell(t, connect(t, s))
 		deaf.nc.Close()
 		if deaf.Nodes().Answers(t.Context(), "busy") {
-			t.Error("a node is said to answer to a connection that hears nothing")
+			t.Error("Answers over a deaf connection is true")
 		}
 	})
 }
 
-// TestProbeOfANodeThatConnectsAgain: it was cut off for a moment.
-func TestProbeOfANodeThatConnectsAgain(t *testing.T) {
+// TestProbeWaitsForAReconnectingNode: it was cut off for a moment.
+func TestProbeWaitsForAReconnectingNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -202,9 +202,9 @@ func TestProbeOfANodeThatConnectsAgain(t *testing.T) {
 	})
 }
 
-// TestARecordDoesNotWaitForItsAcknowledgement: what is taken meanwhile is to be recorded,
+// TestRecordDoesNotWaitForASilentServer: what is taken meanwhile is to be recorded,
 // too, and this one may reach no node.
-func TestARecordDoesNotWaitForItsAcknowledgement(t *testing.T) {
+func TestRecordDoesNotWaitForASilentServer(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, embedded.WithListener("127.0.0.1:0"))
 	other := provision(t, connect(t, s))
@@ -220,7 +220,7 @@ func TestARecordDoesNotWaitForItsAcknowledgement(t *testing.T) {
 		t.Errorf("Record took %v", took)
 	}
 	if got := nodes(t, other); len(got) != 1 {
-		t.Errorf("records = %v, want what was stored", got)
+		t.Errorf("records = %v, want the stored ones", got)
 	}
 }
 

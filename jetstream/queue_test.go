@@ -43,7 +43,7 @@ func claimTask(t testing.TB, q *Queue, patience time.Duration) task.Claim {
 	return c
 }
 
-func TestLargeTasksTravelByReference(t *testing.T) {
+func TestLargeTasksAreBlobs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, queueOf{name: "tools"})
@@ -52,14 +52,14 @@ func TestLargeTasksTravelByReference(t *testing.T) {
 		must(t, c.Tasks().Dispatch(t.Context(), x))
 		got := claimTask(t, worker(t, c.nc), time.Second)
 		if !reflect.DeepEqual(x, got.Task()) {
-			t.Error("the large task is not what was dispatched")
+			t.Error("the large task differs from the dispatched one")
 		}
 		r := task.Report{Session: "s1", Place: x.Place, Attempt: 1, Queue: "tools", Outcome: tool.Result{
 			Result: content.NewResult("c1", "shell_exec", content.StatusOK, string(bytes.Repeat([]byte("y"), 2<<20))),
 		}}
 		must(t, got.Report(t.Context(), r))
 		if !reflect.DeepEqual([]task.Report{r}, reportsOf(t, c, "s1")) {
-			t.Error("the large report is not what was sent")
+			t.Error("the large report differs from the sent one")
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestReportWakesAParkedSession(t *testing.T) {
 	})
 }
 
-func TestReportsOfOneAttemptHaveOneID(t *testing.T) {
+func TestReportsOfAnAttemptHaveOneID(t *testing.T) {
 	t.Parallel()
 	r := task.Report{Session: "s1", Place: "t1-r2-c3", Attempt: 4, Queue: "tools", Reason: "gone"}
 	want := commands.Envelope{
@@ -120,10 +120,10 @@ func TestReportsOfOneAttemptHaveOneID(t *testing.T) {
 	}
 }
 
-// TestDeliveryCountsOnlyWhatWasHandedOut has three workers drain while their last
+// TestDeliveryCountsOnlyClaimedDeliveries has three workers drain while their last
 // requests stand on the server: the next worker must not take the task for one
 // that was begun and lost.
-func TestDeliveryCountsOnlyWhatWasHandedOut(t *testing.T) {
+func TestDeliveryCountsOnlyClaimedDeliveries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -151,10 +151,10 @@ func TestDeliveryCountsOnlyWhatWasHandedOut(t *testing.T) {
 	})
 }
 
-// TestClosedQueueAsksForNothing looks at what the server counts: a task that came to
+// TestClosedQueueHasNoPendingRequests looks at what the server counts: a task that came to
 // a worker which had left would be swallowed until its lease lapses if the process
 // had ended by then.
-func TestClosedQueueAsksForNothing(t *testing.T) {
+func TestClosedQueueHasNoPendingRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -186,9 +186,9 @@ func TestClosedQueueAsksForNothing(t *testing.T) {
 	})
 }
 
-// TestNoTaskIsLostToAQueueThatCloses has tasks come while requests are withdrawn:
+// TestClosingAQueueLosesNoTask has tasks come while requests are withdrawn:
 // whichever side got them, each is claimed at once and no lease has to expire.
-func TestNoTaskIsLostToAQueueThatCloses(t *testing.T) {
+func TestClosingAQueueLosesNoTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -236,7 +236,7 @@ func TestNoTaskIsLostToAQueueThatCloses(t *testing.T) {
 	})
 }
 
-func TestQueueThatCameToAnotherServerCanBeClosed(t *testing.T) {
+func TestQueueCanCloseAfterAReconnect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -259,7 +259,7 @@ func TestQueueThatCameToAnotherServerCanBeClosed(t *testing.T) {
 	})
 }
 
-func TestQueueOfAConnectionThatIsGoneCanBeClosed(t *testing.T) {
+func TestQueueCanCloseAfterItsConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -302,7 +302,7 @@ func TestMalformedTasksAreRejected(t *testing.T) {
 	}
 }
 
-func TestClaimThatArrivesWithItsCancelIsCancelled(t *testing.T) {
+func TestClaimIsCanceledByAConcurrentCancel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -334,7 +334,7 @@ func TestClaimThatArrivesWithItsCancelIsCancelled(t *testing.T) {
 	})
 }
 
-func TestManyCancelsAreNotKeptForEver(t *testing.T) {
+func TestRememberedCancelsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, queueOf{name: "tools"})
@@ -375,7 +375,7 @@ func TestConcurrencyOfAQueueIsBounded(t *testing.T) {
 	})
 }
 
-func TestQueueThatIsNotThere(t *testing.T) {
+func TestMissingQueueIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
@@ -400,7 +400,7 @@ func TestQueueThatIsNotThere(t *testing.T) {
 	})
 }
 
-func TestTaskThatCannotBeReadIsReportedAndMakesRoom(t *testing.T) {
+func TestUnreadableTaskIsAnErrorAndFreesItsPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, queueOf{name: "tools"})
@@ -412,7 +412,7 @@ func TestTaskThatCannotBeReadIsReportedAndMakesRoom(t *testing.T) {
 		}
 		must(t, c.Tasks().Dispatch(t.Context(), shellTask("t1-r1-c2")))
 		if got := claimTask(t, q, time.Second); got.Task().Place != "t1-r1-c2" {
-			t.Errorf("claimed %s, want the task behind the bad one", got.Task().Place)
+			t.Errorf("claimed %s, want the task after the bad one", got.Task().Place)
 		}
 		// No worker can run what is there, so it is not the call's task, and makes room.
 		x := shellTask("t1-r1-c1")
@@ -426,7 +426,7 @@ func TestTaskThatCannotBeReadIsReportedAndMakesRoom(t *testing.T) {
 	})
 }
 
-func TestDispatchRefusesNamesThatAreNoTokens(t *testing.T) {
+func TestDispatchRejectsBadNames(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tasks := newCell(t).Tasks()
@@ -444,9 +444,9 @@ func TestDispatchRefusesNamesThatAreNoTokens(t *testing.T) {
 	})
 }
 
-// TestDispatchIsNotRepeatedBlindly cuts the server's answer off: the task may
+// TestDispatchDoesNotRetryAfterAnUnknownOutcome cuts the server's answer off: the task may
 // have been run and taken off already, so a second publish could run it twice.
-func TestDispatchIsNotRepeatedBlindly(t *testing.T) {
+func TestDispatchDoesNotRetryAfterAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)

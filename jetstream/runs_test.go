@@ -39,7 +39,7 @@ func takeNothing(t testing.TB, r *Runs, patience time.Duration) {
 	}
 }
 
-func TestWakeOfASessionThatHasATokenSucceeds(t *testing.T) {
+func TestWakeOfASessionWithATokenSucceeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newCell(t).Runs()
@@ -58,7 +58,7 @@ func TestWakeOfASessionThatHasATokenSucceeds(t *testing.T) {
 	})
 }
 
-func TestTokenComesBackAfterAckWait(t *testing.T) {
+func TestUnrenewedTokenReturnsAfterAckWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newCell(t).Runs()
@@ -84,7 +84,7 @@ func TestRenewedTokenIsHeld(t *testing.T) {
 	})
 }
 
-func TestTokenThatIsDoneMakesRoom(t *testing.T) {
+func TestDoneAllowsTheNextWake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newCell(t).Runs()
@@ -118,7 +118,7 @@ func TestWaitGoneWaits(t *testing.T) {
 	})
 }
 
-func TestHeldTellsALostToken(t *testing.T) {
+func TestHeldDetectsALostToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newCell(t).Runs()
@@ -234,7 +234,7 @@ func TestManyTakersShareTheTokens(t *testing.T) {
 	})
 }
 
-func TestTakeGoesOnAfterAReconnect(t *testing.T) {
+func TestTakeContinuesAfterAReconnect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -261,7 +261,7 @@ func TestTakeGoesOnAfterAReconnect(t *testing.T) {
 	})
 }
 
-func TestTakeWithoutACellSaysSo(t *testing.T) {
+func TestTakeFromAMissingCellIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := openCell(t, connect(t, startServer(t)))
@@ -274,7 +274,7 @@ func TestTakeWithoutACellSaysSo(t *testing.T) {
 	})
 }
 
-func TestTakeWaitsForACellThatComes(t *testing.T) {
+func TestTakeWaitsForTheCell(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := openCell(t, connect(t, startServer(t)))

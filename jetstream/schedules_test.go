@@ -45,9 +45,9 @@ func firing(t *testing.T, c *Cell, name string, within time.Duration) Firing {
 	}
 }
 
-// TestCrontabTimesAreTheServers has the server fire, and our own reading of the
+// TestCrontabTimesMatchTheServers has the server fire, and our own reading of the
 // expression say when it does.
-func TestCrontabTimesAreTheServers(t *testing.T) {
+func TestCrontabTimesMatchTheServers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		cron, zone string
@@ -86,7 +86,7 @@ func TestCrontabTimesAreTheServers(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissedIsOneFiring(t *testing.T) {
+func TestMissedFiringsBecomeOne(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestWhatIsMissedIsOneFiring(t *testing.T) {
 	})
 }
 
-func TestASchedulesNameIsTakenUntilItIsRemoved(t *testing.T) {
+func TestScheduleNameIsUniqueUntilRemoved(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		s, ctx := c.Schedules(), t.Context()
@@ -160,7 +160,7 @@ func TestASchedulesNameIsTakenUntilItIsRemoved(t *testing.T) {
 	})
 }
 
-func TestAFiringThatIsNotHandledHoldsTheName(t *testing.T) {
+func TestPendingFiringReservesTheName(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		once := planned("p", schedule.Timing{At: time.Now().Add(time.Second)})
@@ -177,7 +177,7 @@ func TestAFiringThatIsNotHandledHoldsTheName(t *testing.T) {
 	})
 }
 
-func TestOneOfThoseWhoSeeAFiringRecordsWhatBecomesOfIt(t *testing.T) {
+func TestOneNodeRecordsTheOutcomeOfAFiring(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		o := schedule.Outcome{
@@ -195,7 +195,7 @@ func TestOneOfThoseWhoSeeAFiringRecordsWhatBecomesOfIt(t *testing.T) {
 		}
 		must(t, c.Schedules().Forget(t.Context(), "p", at-1))
 		if _, number, err := c.Schedules().Outcome(t.Context(), "p"); number != at || err != nil {
-			t.Errorf("Outcome behind that which was forgotten = %d, %v", number, err)
+			t.Errorf("Outcome after Forget = %d, %v", number, err)
 		}
 		must(t, c.Schedules().Forget(t.Context(), "p", at))
 		if _, number, err := c.Schedules().Outcome(t.Context(), "p"); number != 0 || err != nil {
@@ -204,7 +204,7 @@ func TestOneOfThoseWhoSeeAFiringRecordsWhatBecomesOfIt(t *testing.T) {
 	})
 }
 
-func TestWhatAnotherScheduleFiredIsNoFiring(t *testing.T) {
+func TestFiringOfAnotherScheduleIsRejected(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		p := planned("victim", schedule.Timing{Every: time.Hour})
@@ -223,7 +223,7 @@ func TestWhatAnotherScheduleFiredIsNoFiring(t *testing.T) {
 	})
 }
 
-func TestTheServersWordAboutABadTimeIsABadSchedule(t *testing.T) {
+func TestTimeThatTheServerRejectsIsABadSchedule(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		for _, pattern := range [][]string{{"0 61 * * * *", ""}, {"@daily", "Nowhere/Town"}} {
@@ -244,7 +244,7 @@ func TestTheServersWordAboutABadTimeIsABadSchedule(t *testing.T) {
 	})
 }
 
-func TestOneListenerHearsEachAlarm(t *testing.T) {
+func TestOneListenerReceivesEachAlarm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		srv := startServer(t)
@@ -274,7 +274,7 @@ func TestOneListenerHearsEachAlarm(t *testing.T) {
 	})
 }
 
-func TestAScheduleThatCameToNothingIsListedForAWeek(t *testing.T) {
+func TestFailedScheduleIsListedForAWeek(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		store := c.Schedules()
@@ -318,7 +318,7 @@ func TestAScheduleThatCameToNothingIsListedForAWeek(t *testing.T) {
 		must(t, err)
 		must(t, store.Remove(t.Context(), "p"))
 		if all = listed(); len(all) != 0 {
-			t.Errorf("List of what was removed = %+v", all)
+			t.Errorf("List after Remove = %+v", all)
 		}
 	})
 }

@@ -56,7 +56,7 @@ func TestOrphansHaveCommandsAndNoToken(t *testing.T) {
 	})
 }
 
-func TestOrphansOfACellThatIsNotThere(t *testing.T) {
+func TestOrphansOfAMissingCellAreAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := openCell(t, connect(t, startServer(t)))

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-func TestAllDriversMakeTheSameTickets(t *testing.T) {
+func TestAllDriversIssueTheSameTickets(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		made := make(chan *Tickets, 8)
@@ -48,7 +48,7 @@ func TestAllDriversMakeTheSameTickets(t *testing.T) {
 	})
 }
 
-func TestAKeyThatWasTakenAwayIsMadeAnew(t *testing.T) {
+func TestDeletedTicketKeyIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		before, err := c.Tickets(t.Context())
@@ -66,8 +66,8 @@ func TestAKeyThatWasTakenAwayIsMadeAnew(t *testing.T) {
 	})
 }
 
-// TestATicketTravelsBesideItsTask: its body may be a blob, which everybody reads.
-func TestATicketTravelsBesideItsTask(t *testing.T) {
+// TestTicketIsAHeaderOfItsTask: its body may be a blob, which everybody reads.
+func TestTicketIsAHeaderOfItsTask(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx := t.Context()
@@ -84,7 +84,7 @@ func TestATicketTravelsBesideItsTask(t *testing.T) {
 			claim, err := q.Claim(ctx)
 			must(t, err)
 			if got := claim.Task().Ticket; got != x.Ticket {
-				t.Errorf("the task came with %q", got)
+				t.Errorf("the task has ticket %q", got)
 			}
 			r := task.Report{Session: "s", Place: x.Place, Attempt: 1, Queue: "tools"}
 			r.Outcome.Result = content.NewResult("c", "x", content.StatusOK, string(input))
@@ -94,7 +94,7 @@ func TestATicketTravelsBesideItsTask(t *testing.T) {
 		heard := read(t, c, "s")
 		for _, m := range heard {
 			if _, ok := m.Envelope.Command.(commands.ReportResult); !ok || m.Ticket != "secret-ticket" {
-				t.Errorf("%T came with %q: %v", m.Envelope.Command, m.Ticket, m.Err)
+				t.Errorf("%T has ticket %q: %v", m.Envelope.Command, m.Ticket, m.Err)
 			}
 		}
 		if len(heard) != 2 {

@@ -98,7 +98,7 @@ func TestTimersSurviveARestart(t *testing.T) {
 	})
 }
 
-func TestArmRefusesWhatCannotFire(t *testing.T) {
+func TestArmRejectsCommandsThatCannotFire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		timers := newCell(t).Timers()

@@ -14,7 +14,7 @@ func TestMemoryKeepsTheContract(t *testing.T) {
 	journaltest.Run(t, journaltest.Features{}, func(*testing.T) journal.Journal { return journal.NewMemory() })
 }
 
-func TestMemorySharesNothingWithItsWriter(t *testing.T) {
+func TestMemoryCopiesEntries(t *testing.T) {
 	t.Parallel()
 	j := journal.NewMemory()
 	e := journaltest.Entry("s", 1)
@@ -35,7 +35,7 @@ func TestMemorySharesNothingWithItsWriter(t *testing.T) {
 	}
 }
 
-func TestSealNamesThePredecessor(t *testing.T) {
+func TestSealLinksToThePredecessor(t *testing.T) {
 	t.Parallel()
 	first, payload, head, err := journal.Seal(journal.Head{}, journaltest.Entry("s", 1))
 	if err != nil {
@@ -52,7 +52,7 @@ func TestSealNamesThePredecessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if second.Seq != 2 || second.Prev != head.Hash {
-		t.Errorf("second entry: seq %d, prev %s, want 2 behind %s", second.Seq, second.Prev, head.Hash)
+		t.Errorf("second entry: seq %d, prev %s, want 2 after %s", second.Seq, second.Prev, head.Hash)
 	}
 }
 
@@ -76,7 +76,7 @@ func FuzzMemoryAgreesWithAList(f *testing.F) {
 			at := int(step) % len(heads)
 			next, err := j.Append(t.Context(), heads[at], journaltest.Entry("s", i))
 			if atEnd := at == len(heads)-1; atEnd != (err == nil) {
-				t.Fatalf("step %d: Append behind %d of %d = %v", i, at, len(heads)-1, err)
+				t.Fatalf("step %d: Append after %d of %d = %v", i, at, len(heads)-1, err)
 			}
 			if err == nil {
 				heads = append(heads, next)

@@ -49,7 +49,7 @@ func say(t *testing.T, c *Cell, subject, text string) {
 	must(t, err)
 }
 
-func TestOnlyWhatNothingNamesIsCollected(t *testing.T) {
+func TestOnlyUnreferencedBlobsAreCollected(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		n := c.names
 		named := map[string]string{}
@@ -103,8 +103,8 @@ func TestOnlyWhatNothingNamesIsCollected(t *testing.T) {
 	})
 }
 
-// TestABlobThatIsStoredAgainIsNotCollected although a collector was killed between its steps.
-func TestABlobThatIsStoredAgainIsNotCollected(t *testing.T) {
+// TestRenewedBlobIsNotCollected although a collector was killed between its steps.
+func TestRenewedBlobIsNotCollected(t *testing.T) {
 	data := noise(300<<10, 1)
 	inBubble(t, func(t *testing.T, c *Cell) {
 		id := keep(t, c, data)
@@ -113,7 +113,7 @@ func TestABlobThatIsStoredAgainIsNotCollected(t *testing.T) {
 			say(t, c, c.names.BlobMeta(b), `{"deleted":true}`)
 		}
 		if keep(t, c, data); gone(t, c, id) {
-			t.Error("what was api.Message behind a collector's last word is gone")
+			t.Error("a blob stored after an interrupted removal is gone")
 		}
 		say(t, c, c.names.Journal("s"), id)
 		<-time.After(2 * grace)
@@ -124,9 +124,9 @@ func TestABlobThatIsStoredAgainIsNotCollected(t *testing.T) {
 	})
 }
 
-// TestWritersAndCollectorsAtOnce has writers that store few blobs again and again and
+// TestConcurrentCollectionsKeepNewBlobs has writers that store few blobs again and again and
 // name them within the grace, beside a collector that never rests.
-func TestWritersAndCollectorsAtOnce(t *testing.T) {
+func TestConcurrentCollectionsKeepNewBlobs(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		var writers sync.WaitGroup
 		for w := range 4 {
@@ -175,7 +175,7 @@ func TestWritersAndCollectorsAtOnce(t *testing.T) {
 	})
 }
 
-func TestPartsOfBlobsAreCollected(t *testing.T) {
+func TestOrphanedChunksAreCollected(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx := t.Context()
 		_, err := c.api.PublishChunks(ctx, c.names.BlobChunks("killed"), bytes.NewReader(noise(300<<10, 1)), 128<<10)
@@ -196,9 +196,9 @@ func TestPartsOfBlobsAreCollected(t *testing.T) {
 	})
 }
 
-// TestACollectionHarmsNoBlobThatSomebodyClaims plays a writer who describes what is not
+// TestFalseDescriptionsHarmNoBlob plays a writer who describes what is not
 // his, so that others remove it for him.
-func TestACollectionHarmsNoBlobThatSomebodyClaims(t *testing.T) {
+func TestFalseDescriptionsHarmNoBlob(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		id := keep(t, c, noise(300<<10, 1))
 		_, err := c.api.Publish(t.Context(), &nats.Msg{Subject: c.names.Journal("s"), Header: nats.Header{layout.HeaderBlob: {id}}})
@@ -223,8 +223,8 @@ func TestACollectionHarmsNoBlobThatSomebodyClaims(t *testing.T) {
 	})
 }
 
-// TestWhatIsStoredInPartIsCollected: a writer is cancelled in the middle.
-func TestWhatIsStoredInPartIsCollected(t *testing.T) {
+// TestPartsOfAFailedWriteAreCollected: a writer is cancelled in the middle.
+func TestPartsOfAFailedWriteAreCollected(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		enough, data := errors.New("enough"), noise(9<<20, 1)
@@ -270,7 +270,7 @@ func (s *stopped) Read(p []byte) (int, error) {
 // WriteTo reads through Read.
 func (s *stopped) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{s}) }
 
-func TestWhatOnlyAScheduleNamesIsKept(t *testing.T) {
+func TestBlobsNamedBySchedulesAreKept(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		id := keep(t, c, noise(100, 1))
 		p := schedule.Schedule{Name: "p", Timing: schedule.Timing{Every: 24 * time.Hour}, By: "test", Session: "s", Created: time.Now().UTC().Truncate(time.Millisecond)}
@@ -298,7 +298,7 @@ func TestWhatOnlyAScheduleNamesIsKept(t *testing.T) {
 
 // A replica that lags, or was damaged, knows nothing of what the others have. What it does
 // not bring is neither gone nor old.
-func TestKeepersAreNotMisledByAReplicaThatLags(t *testing.T) {
+func TestCollectionAndHoldingsTolerateALaggingReplica(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		k := c
@@ -310,10 +310,10 @@ func TestKeepersAreNotMisledByAReplicaThatLags(t *testing.T) {
 			lagging(t, c, stream)
 			got, err := k.Collect(t.Context(), grace, false)
 			if want := (Collected{Blobs: 1}); err != nil || got != want {
-				t.Errorf("with %s behind, Collect = %+v, %v, want %+v", stream, got, err, want)
+				t.Errorf("with a lagging %s, Collect = %+v, %v, want %+v", stream, got, err, want)
 			}
 			if gone(t, c, id) {
-				t.Fatalf("with %s behind, a blob that an entry names was removed", stream)
+				t.Fatalf("with a lagging %s, a blob that an entry names was removed", stream)
 			}
 		}
 		lagging(t, c, c.names.JournalStream())

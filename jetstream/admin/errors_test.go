@@ -2,7 +2,7 @@ package admin
 
 import "testing"
 
-func TestMismatchesAreListedOneALine(t *testing.T) {
+func TestMismatchesAreListedOnePerLine(t *testing.T) {
 	t.Parallel()
 	err := error(&MismatchError{Differences: []Difference{
 		{Object: "A", Setting: "storage", Have: "file", Want: "memory"},

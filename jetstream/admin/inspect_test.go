@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-func TestInspectionOfAWholeCell(t *testing.T) {
+func TestInspectDescribesTheWholeCell(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		seen, err := c.Inspect(t.Context())
@@ -44,7 +44,7 @@ func TestInspectionOfAWholeCell(t *testing.T) {
 	})
 }
 
-func TestInspectionTellsWhatIsMissing(t *testing.T) {
+func TestInspectNamesMissingStreams(t *testing.T) {
 	t.Parallel()
 	inBareBubble(t, func(t *testing.T, c *Cell) {
 		seen, err := c.Inspect(t.Context())
@@ -55,7 +55,7 @@ func TestInspectionTellsWhatIsMissing(t *testing.T) {
 			}
 		}
 		if weak := seen.Weaker(ProfileAudit); len(weak) > 0 {
-			t.Errorf("what is missing is weak: %v", weak)
+			t.Errorf("missing streams are weak: %v", weak)
 		}
 		for _, s := range c.InspectConsumers(t.Context()) {
 			if s.Err == nil {
@@ -66,7 +66,7 @@ func TestInspectionTellsWhatIsMissing(t *testing.T) {
 }
 
 // Servers whose leader was elected a moment ago say of streams that they are missing.
-func TestInspectionDoesNotBelieveAtOnceThatAStreamIsMissing(t *testing.T) {
+func TestInspectAsksAgainAboutAMissingStream(t *testing.T) {
 	t.Parallel()
 	inBareBubble(t, func(t *testing.T, c *Cell) {
 		time.AfterFunc(unknownPause/2, func() {
@@ -108,7 +108,7 @@ func TestEveryDifferenceHasAChange(t *testing.T) {
 	}
 }
 
-func TestProfilesOrderWhatTheyAskFor(t *testing.T) {
+func TestProfilesAreOrderedByStrength(t *testing.T) {
 	t.Parallel()
 	seen := Inspection{Streams: []StreamState{
 		{Stream: "A", Replicas: 5, Servers: []string{"n2", "n1"}},
@@ -137,7 +137,7 @@ func TestProfilesOrderWhatTheyAskFor(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoMonitoringPortIsRefused(t *testing.T) {
+func TestBadMonitoringPortsAreErrors(t *testing.T) {
 	t.Parallel()
 	for page, want := range map[string]string{
 		`{"server_name":"n","jetstream":{"config":{"sync_interval":120000000000,"sync_always":true}}}`: "",
@@ -170,7 +170,7 @@ func TestWhatIsNoMonitoringPortIsRefused(t *testing.T) {
 	}
 }
 
-func TestWorkIsListedByIndexes(t *testing.T) {
+func TestWorkListsSessionsAndCalls(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		began := time.Now()
@@ -224,7 +224,7 @@ func TestWorkIsListedByIndexes(t *testing.T) {
 	})
 }
 
-func TestNodesTellTheirClocks(t *testing.T) {
+func TestClocksCompareNodesWithTheServer(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		must(t, c.cell.Nodes().Record(t.Context(), "n1", nil))

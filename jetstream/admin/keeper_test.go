@@ -62,7 +62,7 @@ func remains(t *testing.T, c *Cell, s content.SessionID) map[string]uint64 {
 
 var deleted = events.SessionDeleted{By: "ada", Reason: "asked to"}
 
-func TestADeletedSessionLeavesItsTombstone(t *testing.T) {
+func TestDeletedSessionLeavesItsTombstone(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		kill func(t *testing.T, c *Cell) // what was done before the keeper was killed
@@ -104,7 +104,7 @@ func TestADeletedSessionLeavesItsTombstone(t *testing.T) {
 				tombstone, err := c.cell.Journal().Last(t.Context(), "s")
 				must(t, err)
 				if d, ok := events.DeletionOf(tombstone.Entry); !ok || d != done {
-					t.Errorf("the last entry says %v, %v, want %v", d, ok, done)
+					t.Errorf("DeletionOf the last entry = %v, %v, want %v", d, ok, done)
 				}
 				_, err = c.cell.Journal().Append(t.Context(), journal.Head{}, events.Entry{Session: "s", Events: []events.Event{events.Parked{}}})
 				if !errors.Is(err, journal.ErrConflict) {
@@ -119,7 +119,7 @@ func TestADeletedSessionLeavesItsTombstone(t *testing.T) {
 	}
 }
 
-func TestOnlyTheLastEntryIsDeletedBehind(t *testing.T) {
+func TestDeleteConflictsUnlessAtTheLastEntry(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		last := lived(t, c, "s", 2)
 		lived2, err := c.cell.Journal().Append(t.Context(), last.Head, events.Entry{Session: "s", Cause: "x", Epoch: 1, Events: []events.Event{events.Parked{}}})
@@ -136,8 +136,8 @@ func TestOnlyTheLastEntryIsDeletedBehind(t *testing.T) {
 	})
 }
 
-// TestReadersFindTheTombstone whatever they had read before.
-func TestReadersFindTheTombstone(t *testing.T) {
+// TestReadersEndAtTheTombstone whatever they had read before.
+func TestReadersEndAtTheTombstone(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		last := lived(t, c, "s", 5)
 		j := c.cell.Journal()
@@ -153,11 +153,11 @@ func TestReadersFindTheTombstone(t *testing.T) {
 			t.Helper()
 			for name, read := range map[string]func(yield func(journal.Record, error) bool){
 				"Read":                   j.Read(t.Context(), "s", 0),
-				"Read behind 3":          j.Read(t.Context(), "s", 3),
+				"Read after 3":           j.Read(t.Context(), "s", 3),
 				"ReadFrom 2":             j.ReadFrom(t.Context(), "s", heads[1]),
 				"ReadFrom the last":      j.ReadFrom(t.Context(), "s", heads[4]),
 				"Follow":                 j.Follow(t.Context(), "s", 0),
-				"Follow behind 3":        j.Follow(t.Context(), "s", 3),
+				"Follow after 3":         j.Follow(t.Context(), "s", 3),
 				"FollowFrom 2":           j.FollowFrom(t.Context(), "s", heads[1]),
 				"Observe with a cursor":  j.Observe(t.Context(), "s", behind),
 				"Observe all from there": j.Observe(t.Context(), jetstream.AllSessions, behind),
@@ -178,7 +178,7 @@ func TestReadersFindTheTombstone(t *testing.T) {
 				}
 			}
 			for rec, err := range j.Read(t.Context(), "s", 6) {
-				t.Errorf("%s, Read behind the tombstone = %d, %v", how, rec.Seq, err)
+				t.Errorf("%s, Read after the tombstone = %d, %v", how, rec.Seq, err)
 			}
 		}
 		check(t, "nothing cleared")
@@ -190,7 +190,7 @@ func TestReadersFindTheTombstone(t *testing.T) {
 	})
 }
 
-func TestHoldingsAreInTheOrderOfTheirChange(t *testing.T) {
+func TestHoldingsAreOrderedByTheirLastChange(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		old := lived(t, c, "old", 3)
 		<-time.After(time.Hour)
@@ -237,7 +237,7 @@ func TestDeletedSessionsAreNotListed(t *testing.T) {
 	})
 }
 
-func TestNothingIsDeletedWhereSomethingIsMissing(t *testing.T) {
+func TestDeleteChangesNothingInAnIncompleteCell(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		last := lived(t, c, "s", 3)
 		before := remains(t, c, "s")
@@ -253,7 +253,7 @@ func TestNothingIsDeletedWhereSomethingIsMissing(t *testing.T) {
 	})
 }
 
-func TestADeletedSessionIsTakenOffTheLists(t *testing.T) {
+func TestUnlistRemovesDeletedSessions(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		last := lived(t, c, "s", 2)
 		lived(t, c, "other", 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-func TestRolesThatMayAreKnown(t *testing.T) {
+func TestAllowedNamesTheRolesWithAPermission(t *testing.T) {
 	t.Parallel()
 	c := &Cell{names: names{layout.New("turnlog")}}
 	for subject, want := range map[string][]Role{

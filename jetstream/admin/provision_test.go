@@ -21,7 +21,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-func TestProvisionMakesWhatTopologySays(t *testing.T) {
+func TestProvisionCreatesTheTopology(t *testing.T) {
 	inBareBubble(t, func(t *testing.T, c *Cell) {
 		cfg := Config{Memory: true, Queues: []QueueConfig{{Name: "fs"}, {Name: "shell", Concurrency: 3, AckWait: time.Minute}}}
 		for range 3 {
@@ -66,7 +66,7 @@ func checkStream(t *testing.T, c *Cell, row Row) {
 	}
 }
 
-func TestManyMayProvisionAtOnce(t *testing.T) {
+func TestConcurrentProvisionsSucceed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
 		var wg sync.WaitGroup
@@ -82,7 +82,7 @@ func TestManyMayProvisionAtOnce(t *testing.T) {
 	})
 }
 
-func TestProvisionNamesWhatDiffersAndAltersNothing(t *testing.T) {
+func TestProvisionListsDifferencesAndChangesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		inbox := c.names.InboxStream()
 		stream, err := jsOf(t, c).Stream(t.Context(), inbox)
@@ -111,7 +111,7 @@ func TestProvisionNamesWhatDiffersAndAltersNothing(t *testing.T) {
 			t.Errorf("differences = %+v, want %+v", m.Differences, want)
 		}
 		if text := err.Error(); !strings.Contains(text, "\n"+inbox+": max_age is 1h0m0s, must be 0s\n") {
-			t.Errorf("the error says: %s", text)
+			t.Errorf("error = %s", text)
 		}
 		must(t, c.Check(t.Context())) // goes by names only
 
@@ -122,12 +122,12 @@ func TestProvisionNamesWhatDiffersAndAltersNothing(t *testing.T) {
 			t.Errorf("Provision = %v, want that the consumer's ack_wait differs", err)
 		}
 		if _, err := jsOf(t, c).Stream(t.Context(), inbox); !api.IsNoStream(err) {
-			t.Errorf("a missing stream was created beside one that differs: %v", err)
+			t.Errorf("a missing stream was created despite a difference: %v", err)
 		}
 	})
 }
 
-func TestProvisionNamesTheStreamThatHasItsSubjects(t *testing.T) {
+func TestProvisionNamesAnOverlappingStream(t *testing.T) {
 	inBareBubble(t, func(t *testing.T, c *Cell) {
 		_, err := jsOf(t, c).CreateStream(t.Context(), jetstream.StreamConfig{
 			Name: "THEIRS", Subjects: []string{"other", c.names.NS + ".cmd.>"}, Storage: jetstream.MemoryStorage,
@@ -138,7 +138,7 @@ func TestProvisionNamesTheStreamThatHasItsSubjects(t *testing.T) {
 		if want := (OverlapError{c.names.InboxStream(), c.names.AllCmds(), "THEIRS"}); !ok || *o != want {
 			t.Errorf("Provision = %v, want %v", err, &want)
 		}
-		err = c.createStream(t.Context(), Topology(c.names.NS, Config{Memory: true})[1]) // as if it came meanwhile
+		err = c.createStream(t.Context(), Topology(c.names.NS, Config{Memory: true})[1]) // as if it had been created meanwhile
 		if _, ok := errors.AsType[*OverlapError](err); !ok {
 			t.Errorf("createStream = %v", err)
 		}
@@ -159,7 +159,7 @@ func streamsOf(t *testing.T, c *Cell) map[string]bool {
 	return names
 }
 
-func TestProvisionLeavesTheOperatorsSettingsAlone(t *testing.T) {
+func TestProvisionKeepsTheOperatorsSettings(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		stream, err := jsOf(t, c).Stream(t.Context(), c.names.JournalStream())
 		must(t, err)
@@ -191,7 +191,7 @@ func TestStorageAndReplicasAreCompared(t *testing.T) {
 	})
 }
 
-func TestBadConfigsAreRefused(t *testing.T) {
+func TestBadConfigsAreRejected(t *testing.T) {
 	inBareBubble(t, func(t *testing.T, c *Cell) {
 		for _, cfg := range []Config{
 			{Replicas: -1},
@@ -211,7 +211,7 @@ func TestBadConfigsAreRefused(t *testing.T) {
 	})
 }
 
-func TestQueuesKeepTheirOtherSettings(t *testing.T) {
+func TestQueuesKeepUnnamedSettings(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		must(t, c.EnsureQueue(t.Context(), QueueConfig{Name: "q", Concurrency: 5}))
 		for _, same := range []QueueConfig{{Name: "q"}, {Name: "q", Concurrency: 5}, {Name: "q", AckWait: 30 * time.Second}} {
@@ -233,7 +233,7 @@ func TestQueuesKeepTheirOtherSettings(t *testing.T) {
 	})
 }
 
-func TestCheckNamesWhatIsMissing(t *testing.T) {
+func TestCheckNamesMissingObjects(t *testing.T) {
 	inBareBubble(t, func(t *testing.T, c *Cell) {
 		err := c.Check(t.Context())
 		for _, row := range Topology(c.names.NS, Config{}) {
@@ -251,7 +251,7 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 	})
 }
 
-func TestAServerWithoutJetStreamIsCalledThat(t *testing.T) {
+func TestServerWithoutJetStreamIsErrNoJetStream(t *testing.T) {
 	t.Parallel()
 	nc, err := nats.Connect(serverWithoutJetStream(t))
 	must(t, err)
@@ -270,7 +270,7 @@ func TestAServerWithoutJetStreamIsCalledThat(t *testing.T) {
 		}
 	}
 	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("took %v: nothing is gained by waiting", took)
+		t.Errorf("took %v, want no retries", took)
 	}
 }
 
@@ -314,9 +314,9 @@ func serveNoResponders(conn net.Conn) {
 	}
 }
 
-// TestSettingsAreAllDistinct would fail if two settings had one name, since
+// TestSettingsHaveDistinctNames would fail if two settings had one name, since
 // differences are reported by name.
-func TestSettingsAreAllDistinct(t *testing.T) {
+func TestSettingsHaveDistinctNames(t *testing.T) {
 	t.Parallel()
 	for _, settings := range [][]setting{streamSettings(jetstream.StreamConfig{}), consumerSettings(jetstream.ConsumerConfig{})} {
 		seen := map[string]bool{}

@@ -176,7 +176,7 @@ func TestProxyForwardsAndCuts(t *testing.T) {
 	})
 }
 
-func TestProxyRefusesNewConnectionsOnly(t *testing.T) {
+func TestProxyRejectsOnlyNewConnections(t *testing.T) {
 	ways(t, func(t *testing.T, p *faultproxy.Proxy, _ *echo, dial func() (*party, error)) {
 		old := must(t, dial)
 		old.say("one")
@@ -256,7 +256,7 @@ func TestProxyDelaysAndThrottles(t *testing.T) {
 	})
 }
 
-func TestASeveredProxyRefusesEverything(t *testing.T) {
+func TestSeveredProxyRejectsEverything(t *testing.T) {
 	e, p := newEcho(t), faultproxy.New()
 	c, err := p.Dial("tcp", e.addr)
 	if err != nil {

@@ -21,7 +21,7 @@ func failOnce(cause string, fault journaltest.Fault) func(journal.Head, events.E
 	}
 }
 
-func TestFaultsLeaveTheJournalAsTheySay(t *testing.T) {
+func TestFaultsHaveTheirEffect(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		fault   journaltest.Fault
@@ -55,9 +55,9 @@ func TestFaultsLeaveTheJournalAsTheySay(t *testing.T) {
 	}
 }
 
-// TestALateEntryTakesThePlaceOfTheNext shows why ErrUnknown is dangerous: a writer that read
+// TestLateEntryMakesTheNextAppendConflict shows why ErrUnknown is dangerous: a writer that read
 // that the entry is missing, and appends, finds it there.
-func TestALateEntryTakesThePlaceOfTheNext(t *testing.T) {
+func TestLateEntryMakesTheNextAppendConflict(t *testing.T) {
 	t.Parallel()
 	j := journaltest.NewFaulty(journal.NewMemory(), failOnce("command-2", journaltest.Late))
 	head := journaltest.Fill(t, j, "s", journal.Head{}, 1)[1]
@@ -65,14 +65,14 @@ func TestALateEntryTakesThePlaceOfTheNext(t *testing.T) {
 		t.Fatalf("Append = %v, want ErrUnknown", err)
 	}
 	if _, err := j.Append(t.Context(), head, journaltest.Entry("s", 3)); !errors.Is(err, journal.ErrConflict) {
-		t.Fatalf("Append behind the same head = %v, want ErrConflict", err)
+		t.Fatalf("Append after the same head = %v, want ErrConflict", err)
 	}
 	if got := lastCause(t, j); got != "command-2" {
 		t.Errorf("last entry is of %s, want the late one", got)
 	}
 }
 
-func TestFaultyWithoutFaultsIsAJournal(t *testing.T) {
+func TestFaultyWithoutFaultsKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	journaltest.Run(t, journaltest.Features{}, func(*testing.T) journal.Journal {
 		return journaltest.NewFaulty(journal.NewMemory(), func(journal.Head, events.Entry) journaltest.Fault {

@@ -45,7 +45,7 @@ func claimerLeft(t *testing.T, b *bench) {
 	start := time.Now()
 	wantTask(t, claim(t, staying), x, 1)
 	if waited := time.Since(start); waited > b.prompt(time.Second) {
-		t.Errorf("the task came to the other worker after %v, want at once", waited)
+		t.Errorf("the task reached the other worker after %v, want at once", waited)
 	}
 }
 
@@ -85,7 +85,7 @@ func closedLeaves(t *testing.T, b *bench) {
 		wantTask(t, claim(t, staying), x, 1)
 	}
 	if waited := time.Since(start); waited > b.prompt(100*time.Millisecond) {
-		t.Errorf("the tasks came to the other worker after %v, want at once", waited)
+		t.Errorf("the tasks reached the other worker after %v, want at once", waited)
 	}
 }
 
@@ -127,7 +127,7 @@ func lapses(t *testing.T, b *bench) {
 	again := claim(t, b.queue(t))
 	wantTask(t, again, x, 2)
 	if waited, lease := time.Since(start), lostClaim.Lease(); waited < lease*9/10 || waited > 2*lease+b.prompt(0) {
-		t.Errorf("the task came back after %v, want its lease of %v", waited, lease)
+		t.Errorf("the task was redelivered after %v, want its lease of %v", waited, lease)
 	}
 	wantTask(t, claim(t, q), x, 3)
 }
@@ -180,7 +180,7 @@ func released(t *testing.T, b *bench) {
 	again := claim(t, b.queue(t))
 	wantTask(t, again, x, 2)
 	if waited := time.Since(start); waited > b.prompt(time.Second) {
-		t.Errorf("a released task came back after %v, want at once", waited)
+		t.Errorf("a released task was redelivered after %v, want at once", waited)
 	}
 	must(t, again.Done(t.Context()))
 }

@@ -206,7 +206,7 @@ func ordered(t *testing.T, b *bench) {
 		}
 		for _, z := range order[:i+1] {
 			if err := b.Dispatcher.Dispatch(t.Context(), z); !errors.Is(err, task.ErrQueued) {
-				t.Fatalf("Dispatch of %d/%d behind %d/%d = %v, want ErrQueued", z.Attempt, len(z.Approved), y.Attempt, len(y.Approved), err)
+				t.Fatalf("Dispatch of %d/%d after %d/%d = %v, want ErrQueued", z.Attempt, len(z.Approved), y.Attempt, len(y.Approved), err)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func code(class int, code jetstream.ErrorCode, text string) error {
 	return fmt.Errorf("wrapped: %w", &jetstream.APIError{Code: class, ErrorCode: code, Description: text})
 }
 
-func TestErrorsAreSorted(t *testing.T) {
+func TestErrorsAreClassified(t *testing.T) {
 	t.Parallel()
 	is := map[string]func(error) bool{
 		"conflict": IsConflict, "already there": IsAlreadyThere, "not found": IsNotFound, "no stream": IsNoStream,

@@ -68,7 +68,7 @@ func (r reply) message(to string) *nats.Msg {
 	return msg
 }
 
-func TestTornBatchesAreAskedForAgain(t *testing.T) {
+func TestTornBatchesAreRequestedAgain(t *testing.T) {
 	end := []reply{{status: "404"}}
 	for _, tt := range []struct {
 		name    string
@@ -124,7 +124,7 @@ func TestTornBatchesAreAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestBatchesThatFailSaySo(t *testing.T) {
+func TestFailedBatchesAreErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		answer []reply
@@ -153,7 +153,7 @@ func TestBatchesThatFailSaySo(t *testing.T) {
 	}
 }
 
-func TestLeaderReadsFindTheirMessage(t *testing.T) {
+func TestNextFindsTheFirstMessageFromASequence(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Conn) {
 		js, err := jetstream.New(c.nc)
 		natstest.Must(t, err)
@@ -200,21 +200,21 @@ func TestLeaderReadsFindTheirMessage(t *testing.T) {
 	})
 }
 
-// TestARowLeavesNothingOut has the answers to one row come at different times: what one
+// TestRunLeavesNoGap has the answers to one row come at different times: what one
 // finds says nothing of what another came too early for.
-func TestARowLeavesNothingOut(t *testing.T) {
+func TestRunLeavesNoGap(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
 		answers []uint64 // to questions from 10 on; 0: nothing
 		want    []uint64
 	}{
-		"one behind the other":        {[]uint64{10, 11, 12}, []uint64{10, 11, 12}},
-		"others' between":             {[]uint64{11, 11, 14, 14}, []uint64{11, 14}},
-		"far away":                    {[]uint64{90, 90, 90}, []uint64{90}},
-		"nothing":                     {[]uint64{0, 0}, nil},
-		"the end":                     {[]uint64{10, 11, 0, 0}, []uint64{10, 11}},
-		"stored behind the first one": {[]uint64{0, 0, 15, 15}, nil},
-		"stored in the middle":        {[]uint64{10, 0, 12}, []uint64{10}},
+		"consecutive":                   {[]uint64{10, 11, 12}, []uint64{10, 11, 12}},
+		"others' between":               {[]uint64{11, 11, 14, 14}, []uint64{11, 14}},
+		"far away":                      {[]uint64{90, 90, 90}, []uint64{90}},
+		"nothing":                       {[]uint64{0, 0}, nil},
+		"the end":                       {[]uint64{10, 11, 0, 0}, []uint64{10, 11}},
+		"stored after the first answer": {[]uint64{0, 0, 15, 15}, nil},
+		"stored in the middle":          {[]uint64{10, 0, 12}, []uint64{10}},
 	} {
 		var row []question
 		for n, seq := range x.answers {

@@ -92,12 +92,12 @@ func TestBlobsCannotBeReplaced(t *testing.T) {
 			t.Error("a roll-up of everything is accepted")
 		}
 		if got, err := s.Get(t.Context(), name, 0); err != nil || !bytes.Equal(got, data) {
-			t.Errorf("Get = %d bytes, %v, want what was put", len(got), err)
+			t.Errorf("Get = %d bytes, %v, want the stored bytes", len(got), err)
 		}
 	})
 }
 
-func TestDamagedBlobsAreFound(t *testing.T) {
+func TestDamagedBlobsAreErrMissing(t *testing.T) {
 	for damage, spoil := range map[string]func(t *testing.T, s *Store, stream jetstream.Stream, chunk api.Message, name string){
 		"chunk missing": func(t *testing.T, _ *Store, stream jetstream.Stream, chunk api.Message, _ string) {
 			natstest.Must(t, stream.DeleteMsg(t.Context(), chunk.Seq))
@@ -131,7 +131,7 @@ func TestDamagedBlobsAreFound(t *testing.T) {
 	})
 }
 
-func TestABlobIsStoredAndReadInPieces(t *testing.T) {
+func TestBlobsAreStreamed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *Store, _ jetstream.Stream) {
 		for _, size := range []int{0, 1, chunkSize, 9 << 20} {
@@ -164,7 +164,7 @@ func (f *fickle) Seek(int64, int) (int64, error) {
 }
 
 // A writer and a collector may meet at an old blob in either order.
-func TestAWantedBlobIsNotRetired(t *testing.T) {
+func TestRenewedBlobIsNotRetired(t *testing.T) {
 	t.Parallel()
 	data := natstest.Noise(300<<10, 1)
 	last := func(t *testing.T, s *Store, name string) api.Message {

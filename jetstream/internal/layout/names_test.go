@@ -19,7 +19,7 @@ func TestNamespacesDoNotShareStreams(t *testing.T) {
 	}
 }
 
-func TestSessionIsReadFromEverySubject(t *testing.T) {
+func TestSessionOfEverySubject(t *testing.T) {
 	t.Parallel()
 	n := New("ns")
 	for _, subject := range []string{

@@ -94,7 +94,7 @@ func pulling(t *testing.T) (*Puller, *fakeConsumer, *[]string) {
 	return p, newFakeConsumer(t, natstest.Connect(t, s)), &strays
 }
 
-func TestPullerAsksAgainWhenARequestIsOver(t *testing.T) {
+func TestPullerReplacesExpiredRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, f, _ := pulling(t)
@@ -117,7 +117,7 @@ func TestPullerAsksAgainWhenARequestIsOver(t *testing.T) {
 	})
 }
 
-func TestPullerIsPatientWithAServerInTrouble(t *testing.T) {
+func TestPullerRetriesRefusedRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, f, _ := pulling(t)
@@ -133,7 +133,7 @@ func TestPullerIsPatientWithAServerInTrouble(t *testing.T) {
 	})
 }
 
-func TestPullerGivesUpOnAServerThatOnlyRefuses(t *testing.T) {
+func TestPullerFailsAfterPersistentRefusals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, f, _ := pulling(t)
@@ -162,7 +162,7 @@ func TestPullerGivesUpOnAServerThatOnlyRefuses(t *testing.T) {
 	})
 }
 
-func TestPullerAsksOncePerClaimer(t *testing.T) {
+func TestPullerHasOneRequestPerTaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, f, strays := pulling(t)

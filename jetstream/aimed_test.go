@@ -36,8 +36,8 @@ func TestServerHeadersOverrideThoseOfTheSender(t *testing.T) {
 	})
 }
 
-// aim has the server send a message with that content to a subject, as a user who may
-// store something and read it can.
+// aim lets the server send a message with this content to a subject, like a user who may store a
+// message and read it.
 func aim(t *testing.T, c *Cell, subject string, data []byte) {
 	t.Helper()
 	seq, err := c.api.Publish(t.Context(), &nats.Msg{Subject: c.names.BlobChunks("bait"), Data: data})

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
 )
 
-// transports are the ways to reach a server on which the benchmarks run.
+// transports are the connections that the benchmarks run on.
 func transports(b *testing.B, run func(b *testing.B, c *Cell)) {
 	b.Run("memory-inproc", func(b *testing.B) { run(b, newCell(b)) })
 	b.Run("disk-tcp", func(b *testing.B) {
@@ -25,8 +25,7 @@ func transports(b *testing.B, run func(b *testing.B, c *Cell)) {
 
 func newSession() content.SessionID { return content.SessionID(rand.Text()) }
 
-// BenchmarkAppend compares Append with the floor: the same bytes under the same
-// guard, published by the client's own call with nothing of ours around it.
+// BenchmarkAppend compares Append with the same guarded write by the client's own call.
 func BenchmarkAppend(b *testing.B) {
 	transports(b, func(b *testing.B, c *Cell) {
 		b.Run("append", func(b *testing.B) {
@@ -53,8 +52,8 @@ func BenchmarkAppend(b *testing.B) {
 	})
 }
 
-// BenchmarkHydrate reads a journal of 10,000 entries that lies scattered among
-// those of nine other sessions.
+// BenchmarkHydrate reads a journal of 10,000 entries that are interleaved with those of nine other
+// sessions.
 func BenchmarkHydrate(b *testing.B) {
 	const entries, others = 10_000, 9
 	transports(b, func(b *testing.B, c *Cell) {

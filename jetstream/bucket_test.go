@@ -12,8 +12,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// revived is a change of a key as a killed server reports it after its restart: it forgot that
-// the key was to expire.
+// revived is a change of an expired key that a killed server reports after its restart.
 type revived struct {
 	jetstream.KeyValueEntry
 

@@ -152,7 +152,7 @@ func TestCatalogOfAMissingCellIsAnError(t *testing.T) {
 	})
 }
 
-// losing is a way to a server on which the first request of each kind is lost.
+// losing is a connection that loses the first request of each kind.
 type losing struct {
 	nats.InProcessConnProvider
 
@@ -171,7 +171,7 @@ type losingConn struct {
 	way *losing
 }
 
-// Write loses what holds a request that is the first of its kind.
+// Write drops the first request of each kind.
 func (c losingConn) Write(b []byte) (int, error) {
 	before := len(c.way.kinds)
 	c.way.kinds = slices.DeleteFunc(c.way.kinds, func(kind string) bool { return bytes.Contains(b, []byte(kind)) })
@@ -181,8 +181,8 @@ func (c losingConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestWatchRetriesALostRequest: it asks again, and does not wait for one answer for as
-// long as its caller might.
+// TestWatchRetriesALostRequest checks that Watch does not wait for the lost answer until its context
+// ends.
 func TestWatchRetriesALostRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// contest lets writers on connections of their own append to the same sessions.
+// contest lets writers on separate connections append to the same sessions.
 type contest struct {
 	cells    []*Cell
 	sessions []content.SessionID
@@ -71,10 +71,9 @@ func (c *contest) step(ctx context.Context, j *Journal, s content.SessionID, n i
 	return false, err
 }
 
-// TestManyWritersFormOneChainWhileLeadersChange is about the invariant single-writer where it
-// is hardest to keep: three replicas, contending writers, and a leader that moves
-// while writes are in flight. What was acknowledged is there, in one chain, and a
-// follower sees all of it.
+// TestManyWritersFormOneChainWhileLeadersChange checks the invariant single-writer with three
+// replicas, contending writers and a leader that moves during writes. All acknowledged entries are
+// in one chain, and a follower receives them.
 func TestManyWritersFormOneChainWhileLeadersChange(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -120,8 +119,7 @@ func TestManyWritersFormOneChainWhileLeadersChange(t *testing.T) {
 	}
 }
 
-// first returns the first n records of a session, which Follow has checked to be
-// one chain.
+// first returns the first n records of a session. Follow verifies that they are one chain.
 func first(ctx context.Context, j *Journal, s content.SessionID, n uint64) (out []journal.Record) {
 	for rec, err := range j.Follow(ctx, s, 0) {
 		if err != nil {

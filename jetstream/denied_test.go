@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// A server does not answer what it denies: requests must not wait for that.
+// A server does not answer a denied request, so waiting for an answer is useless.
 func TestDeniedRequestsFailWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, embedded.WithSettings(`authorization { users: [

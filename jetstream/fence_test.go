@@ -17,8 +17,8 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// TestTaskOfAReplacedDriverDoesNotRunTwice publishes a call's task as a driver does whose
-// network held it back: its successor has published the same, and that was run.
+// TestTaskOfAReplacedDriverDoesNotRunTwice publishes a task late, after the driver's successor has
+// dispatched it again and it has run.
 func TestTaskOfAReplacedDriverDoesNotRunTwice(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -67,8 +67,8 @@ func TestTaskOfAReplacedDriverDoesNotRunTwice(t *testing.T) {
 	}
 }
 
-// TestDeliveredTaskIsNotFenced: its worker died, and then its driver too. That it
-// was handed out must come out, or its next driver would have it run again.
+// TestDeliveredTaskIsNotFenced covers a task whose worker died, then its driver. The next driver
+// must learn that it was delivered, or the call would run again.
 func TestDeliveredTaskIsNotFenced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestDeliveredTaskIsNotFenced(t *testing.T) {
 	})
 }
 
-// TestFencedTaskIsReportedBeforeItIsRemoved: a worker that dies between the two leaves a word in the
-// inbox, or the task on its queue.
+// TestFencedTaskIsReportedBeforeItIsRemoved checks that a worker that dies in between leaves a
+// report or the task.
 func TestFencedTaskIsReportedBeforeItIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -134,8 +134,7 @@ func TestFencedTaskIsReportedBeforeItIsRemoved(t *testing.T) {
 	})
 }
 
-// TestTakeOffRemovesOnlyTheNamedTask: what is said of another one says nothing of that
-// which is there.
+// TestTakeOffRemovesOnlyTheNamedTask checks that another task on the same subject stays.
 func TestTakeOffRemovesOnlyTheNamedTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,8 +178,8 @@ func TestAFenceNeverMovesBack(t *testing.T) {
 	})
 }
 
-// TestFencedTaskCanBeDispatchedAgain: a dropped task may be one that has to run after
-// all, which its driver finds out and publishes under its own epoch.
+// TestFencedTaskCanBeDispatchedAgain checks that a driver can dispatch the call under its own epoch
+// if it is still owed.
 func TestFencedTaskCanBeDispatchedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -44,7 +44,7 @@ func (w *scribe) write(n int) []journal.Head {
 	return w.all[len(w.all)-n:]
 }
 
-// throughJSON is a cursor as it comes back from where it was stored.
+// throughJSON returns a cursor that was stored and read.
 func throughJSON(t *testing.T, c Cursor) Cursor {
 	t.Helper()
 	raw, err := json.Marshal(c)
@@ -57,8 +57,7 @@ func throughJSON(t *testing.T, c Cursor) Cursor {
 	return out
 }
 
-// observer deals with entries and stores where it stands, as one does that may be
-// killed.
+// observer handles entries and stores its cursor, so that it may be killed at any time.
 type observer struct {
 	t     *testing.T
 	j     *Journal
@@ -67,7 +66,7 @@ type observer struct {
 	dealt []journal.Head
 }
 
-// run observes until it has dealt with n more entries.
+// run observes until it has handled n more entries.
 func (o *observer) run(ctx context.Context, n int) {
 	o.t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -83,7 +82,7 @@ func (o *observer) run(ctx context.Context, n int) {
 	o.t.Fatalf("%d entries did not come: %v", n, context.Cause(ctx))
 }
 
-// expect demands that the observer dealt with exactly these.
+// expect checks which entries the observer handled.
 func (o *observer) expect(want []journal.Head) {
 	o.t.Helper()
 	if len(o.dealt) != len(want) {
@@ -241,8 +240,8 @@ func TestCursorThatDoesNotFitIsAnError(t *testing.T) {
 	})
 }
 
-// TestObserverWaitsForTheServers: one that is started while no server is there goes
-// on from its cursor once there is one again, and shows nothing twice.
+// TestObserverWaitsForTheServers checks that an observer that starts without a server continues from
+// its cursor when there is one, without repetitions.
 func TestObserverWaitsForTheServers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -267,8 +266,8 @@ func TestObserverWaitsForTheServers(t *testing.T) {
 	cancel()
 }
 
-// TestObserverMissesNothingWhileLeadersChange moves the leader of the journal while
-// entries are written and an observer is stopped and started again and again.
+// TestObserverMissesNothingWhileLeadersChange moves the leader of the journal while entries are
+// written and an observer restarts.
 func TestObserverMissesNothingWhileLeadersChange(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
@@ -296,7 +295,7 @@ func TestObserverMissesNothingWhileLeadersChange(t *testing.T) {
 	all.expect(w.all)
 }
 
-// persist writes one entry, whatever it takes.
+// persist writes one entry and retries until it succeeds.
 func (w *scribe) persist(ctx context.Context) {
 	w.t.Helper()
 	const s = "s-0"

@@ -20,8 +20,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// following follows in a goroutine of its own; the records come on a channel that
-// is closed at the end.
+// following follows in its own goroutine and returns the records on a channel, which it closes at
+// the end.
 func following(ctx context.Context, t *testing.T, records func(func(journal.Record, error) bool)) <-chan journal.Record {
 	out := make(chan journal.Record)
 	var wg sync.WaitGroup
@@ -42,7 +42,7 @@ func following(ctx context.Context, t *testing.T, records func(func(journal.Reco
 	return out
 }
 
-// expect demands that the next records are those of heads.
+// expect checks that the next records are those of heads.
 func expect(t *testing.T, records <-chan journal.Record, heads ...journal.Head) {
 	t.Helper()
 	for _, want := range heads {
@@ -57,7 +57,7 @@ func expect(t *testing.T, records <-chan journal.Record, heads ...journal.Head) 
 	}
 }
 
-// expectNone demands that nothing comes without time passing.
+// expectNone checks that there is no record.
 func expectNone(t *testing.T, records <-chan journal.Record) {
 	t.Helper()
 	synctest.Wait()
@@ -68,8 +68,8 @@ func expectNone(t *testing.T, records <-chan journal.Record) {
 	}
 }
 
-// muteCell is provisioned but for the live copies of journals, which are left to
-// the test. A server loses them when leaders change.
+// muteCell is provisioned without live copies of journals, which a server may lose when leaders
+// change. The test publishes them.
 func muteCell(t *testing.T) *Cell {
 	t.Helper()
 	c := openCell(t, connect(t, startServer(t)))
@@ -81,7 +81,7 @@ func muteCell(t *testing.T) *Cell {
 	return c
 }
 
-// liveCopy publishes what the server would have of the entry at a guard.
+// liveCopy publishes the server's copy of the entry at a guard.
 func liveCopy(t *testing.T, c *Cell, s content.SessionID, guard, before uint64) {
 	t.Helper()
 	m, err := c.api.Next(t.Context(), c.names.JournalStream(), c.names.Journal(s), guard)

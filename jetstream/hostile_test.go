@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// hostile returns untrusted bytes where a value of a map is expected under key: promises that are
-// not kept, endless nesting, unknown types, and trailing bytes.
+// hostile returns malformed values for a key of a map: missing items, deep nesting, unknown types,
+// and trailing bytes.
 func hostile(t *testing.T, key string, good any) map[string][]byte {
 	t.Helper()
 	under := func(value ...byte) []byte {
@@ -35,7 +35,7 @@ func hostile(t *testing.T, key string, good any) map[string][]byte {
 	}
 }
 
-// allocated is how many bytes do allocates, and what else runs meanwhile.
+// allocated returns how many bytes the process allocates during do.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -44,7 +44,7 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// mostAllocated is far more than any of the hostile values is long.
+// mostAllocated is far more than the length of any hostile value.
 const mostAllocated = 32 << 20
 
 func TestInvalidOffersAreSkipped(t *testing.T) {

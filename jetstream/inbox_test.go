@@ -59,7 +59,7 @@ func read(t testing.TB, c *Cell, s content.SessionID, cursors ...events.Cursor) 
 	return out
 }
 
-// ids lists the lane and id of each message.
+// ids lists the lane and ID of each message.
 func ids(messages []Message) []string {
 	var out []string
 	for _, m := range messages {
@@ -343,8 +343,8 @@ func TestTooLargeAskIsNotSent(t *testing.T) {
 	})
 }
 
-// TestReadMissesNoConcurrentCommand reads two sessions' commands while they are
-// sent, in rows and in turns: a command that was passed over would never be handled.
+// TestReadMissesNoConcurrentCommand reads two sessions' commands while they are sent. A missed
+// command would never be handled.
 func TestReadMissesNoConcurrentCommand(t *testing.T) {
 	t.Parallel()
 	const each = 1500

@@ -94,8 +94,7 @@ func TestReadFromStartsAfterItsHead(t *testing.T) {
 	})
 }
 
-// drain returns the records that a sequence yields before it ends, and the error
-// that it ends with.
+// drain returns the records of a sequence and the error that it ends with.
 func drain(records func(func(journal.Record, error) bool)) (out []journal.Record, _ error) {
 	for rec, err := range records {
 		if err != nil {
@@ -113,7 +112,7 @@ func forge(t *testing.T, c *Cell, s content.SessionID, payload []byte, header na
 	must(t, err)
 }
 
-// sealed is an entry as Append would write it behind head, for a test to spoil.
+// sealed is an entry as Append would write it after head, for a test to damage.
 func sealed(t *testing.T, head journal.Head, e events.Entry) (payload []byte, header nats.Header) {
 	t.Helper()
 	e, payload, next, err := journal.Seal(head, e)
@@ -345,7 +344,7 @@ func TestSessionsAreListed(t *testing.T) {
 	})
 }
 
-// lagging has the next direct read of a stream answered as by a replica that has nothing yet.
+// lagging makes the next direct read of a stream return nothing, as from a lagging replica.
 func lagging(t *testing.T, c *Cell, name string) {
 	t.Helper()
 	stream, err := jsOf(t, c).Stream(t.Context(), name)

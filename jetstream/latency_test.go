@@ -13,9 +13,8 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// onEachTransport runs a benchmark over in-process connections with streams in
-// memory, and over TCP with streams on disk. It gives the benchmark two
-// connections, as of a driver and a worker.
+// onEachTransport runs a benchmark over in-process connections with streams in memory, and over TCP
+// with streams on disk. It passes the cells of a driver and a worker, each with its own connection.
 func onEachTransport(b *testing.B, run func(b *testing.B, driver, worker *Cell)) {
 	b.Run("inproc", func(b *testing.B) {
 		s := startServer(b)
@@ -35,8 +34,7 @@ func onEachTransport(b *testing.B, run func(b *testing.B, driver, worker *Cell))
 	})
 }
 
-// BenchmarkWakeToTake measures from a wake that is not waited for to the token in
-// another process's hands, and separately what ending the lease costs.
+// BenchmarkWakeToTake measures the time from WakeSoon until another process has the token.
 func BenchmarkWakeToTake(b *testing.B) {
 	onEachTransport(b, func(b *testing.B, driver, waker *Cell) {
 		tokens := make(chan *Token)
@@ -61,8 +59,7 @@ func BenchmarkWakeToTake(b *testing.B) {
 	})
 }
 
-// BenchmarkDispatchToClaim measures from Dispatch to the task in a worker's hands,
-// without what the worker does then.
+// BenchmarkDispatchToClaim measures the time from Dispatch until a worker has the task.
 func BenchmarkDispatchToClaim(b *testing.B) {
 	onEachTransport(b, func(b *testing.B, driver, worker *Cell) {
 		claims := claimAll(b, worker)
@@ -77,9 +74,8 @@ func BenchmarkDispatchToClaim(b *testing.B) {
 	})
 }
 
-// BenchmarkTaskRoundTrip measures a call without its journal entries: dispatch,
-// claim, report, and the report in the driver's hands; the worker's Done runs
-// beside it, as it does in a deployment.
+// BenchmarkTaskRoundTrip measures a call without its journal entries: dispatch, claim, report, and
+// the report's arrival at the driver. As in a deployment, the worker's Done runs concurrently.
 func BenchmarkTaskRoundTrip(b *testing.B) {
 	for _, sessions := range []int{1, 64} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
@@ -96,7 +92,7 @@ func BenchmarkTaskRoundTrip(b *testing.B) {
 	}
 }
 
-// roundTrips shares b.N round trips among sessions that run at once.
+// roundTrips divides b.N round trips among concurrent sessions.
 func roundTrips(b *testing.B, driver *Cell, sessions int) {
 	done := make(chan error)
 	for n := range sessions {
@@ -130,7 +126,7 @@ func benchTask(s content.SessionID, i int) task.Task {
 	}
 }
 
-// work runs tasks as a worker's slot does until the connection ends.
+// work runs tasks like a worker's slot until the connection ends.
 func work(b *testing.B, q *Queue) {
 	for {
 		c, err := q.Claim(b.Context())

@@ -37,7 +37,7 @@ func within(tb testing.TB, d time.Duration) context.Context {
 
 func noise(n int, seed uint64) []byte { return natstest.Noise(n, seed) }
 
-// queueOf is a task queue with a lease of its own; 0 is the default.
+// queueOf describes a task queue; a lease of 0 is the default.
 type queueOf struct {
 	name        string
 	lease       time.Duration
@@ -52,7 +52,7 @@ func provision(tb testing.TB, nc *nats.Conn, queues ...queueOf) *Cell {
 	return c
 }
 
-// create creates the streams of a cell. Package admin does, too, but imports this one.
+// create creates the streams of a cell. It cannot use package admin, which imports this one.
 func create(tb testing.TB, c *Cell, storage jetstream.StorageType, replicas int, queues ...queueOf) {
 	tb.Helper()
 	js := jsOf(tb, c)

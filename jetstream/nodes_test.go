@@ -28,7 +28,7 @@ func nodes(t *testing.T, c *Cell) []NodeRecord {
 
 func nothingNew() []HeldToken { return nil }
 
-// TestNodeAnswersWithTokensThatItsRecordLacks to who asks it, as much as fits an answer.
+// TestNodeAnswersWithTokensThatItsRecordLacks also covers more tokens than fit into an answer.
 func TestNodeAnswersWithTokensThatItsRecordLacks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestProbeWithoutAConnectionReportsNoNodeDead(t *testing.T) {
 	})
 }
 
-// TestProbeOverADeafConnectionReportsNoNodeDead: all nodes seem silent on such a connection.
+// TestProbeOverADeafConnectionReportsNoNodeDead uses a connection on which all nodes seem silent.
 func TestProbeOverADeafConnectionReportsNoNodeDead(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, embedded.WithListener("127.0.0.1:0"))
@@ -161,7 +161,7 @@ func TestProbeOverADeafConnectionReportsNoNodeDead(t *testing.T) {
 	}
 }
 
-// TestAnswersWaitsForABusyNode, and who hears nothing is told nothing.
+// TestAnswersWaitsForABusyNode also covers a connection that receives nothing.
 func TestAnswersWaitsForABusyNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestAnswersWaitsForABusyNode(t *testing.T) {
 	})
 }
 
-// TestProbeWaitsForAReconnectingNode: it was cut off for a moment.
+// TestProbeWaitsForAReconnectingNode probes a node that is disconnected for a moment.
 func TestProbeWaitsForAReconnectingNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -202,8 +202,7 @@ func TestProbeWaitsForAReconnectingNode(t *testing.T) {
 	})
 }
 
-// TestRecordDoesNotWaitForASilentServer: what is taken meanwhile is to be recorded,
-// too, and this one may reach no node.
+// TestRecordDoesNotWaitForASilentServer lets the caller record newer tokens soon.
 func TestRecordDoesNotWaitForASilentServer(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, embedded.WithListener("127.0.0.1:0"))

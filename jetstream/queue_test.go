@@ -120,9 +120,8 @@ func TestReportsOfAnAttemptHaveOneID(t *testing.T) {
 	}
 }
 
-// TestDeliveryCountsOnlyClaimedDeliveries has three workers drain while their last
-// requests stand on the server: the next worker must not take the task for one
-// that was begun and lost.
+// TestDeliveryCountsOnlyClaimedDeliveries drains three workers with pending requests. The next
+// worker must not see the task as started and lost.
 func TestDeliveryCountsOnlyClaimedDeliveries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -151,9 +150,8 @@ func TestDeliveryCountsOnlyClaimedDeliveries(t *testing.T) {
 	})
 }
 
-// TestClosedQueueHasNoPendingRequests looks at what the server counts: a task that came to
-// a worker which had left would be swallowed until its lease lapses if the process
-// had ended by then.
+// TestClosedQueueHasNoPendingRequests reads the server's count. A pending request of an ended
+// process would hold a task until its lease expires.
 func TestClosedQueueHasNoPendingRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -186,8 +184,8 @@ func TestClosedQueueHasNoPendingRequests(t *testing.T) {
 	})
 }
 
-// TestClosingAQueueLosesNoTask has tasks come while requests are withdrawn:
-// whichever side got them, each is claimed at once and no lease has to expire.
+// TestClosingAQueueLosesNoTask dispatches tasks while requests are withdrawn. Each is claimed at
+// once, without an expired lease.
 func TestClosingAQueueLosesNoTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -369,7 +367,7 @@ func TestConcurrencyOfAQueueIsBounded(t *testing.T) {
 		if _, err := q.Claim(ctx); err == nil {
 			t.Fatal("a third task was handed out on a queue for two")
 		}
-		// A task that is removed while it is held gives its slot back, like one that is done.
+		// A task that is removed while it is held frees its slot.
 		must(t, c.Tasks().remove(t.Context(), one.(*claim).seq))
 		claimTask(t, q, time.Second)
 	})
@@ -386,7 +384,7 @@ func TestMissingQueueIsAnError(t *testing.T) {
 		if _, err := bare.Queue(t.Context(), "tools"); !errors.Is(err, ErrNotProvisioned) {
 			t.Errorf("Queue without a cell = %v, want ErrNotProvisioned", err)
 		}
-		// Tasks wait for the first worker of a queue, and can be cancelled until then.
+		// Tasks wait for the first worker of a queue and can be canceled until then.
 		for _, p := range []content.Place{"t1-r1-c1", "t1-r1-c2"} {
 			must(t, c.Tasks().Dispatch(t.Context(), shellTask(p)))
 		}
@@ -414,7 +412,7 @@ func TestUnreadableTaskIsAnErrorAndFreesItsPlace(t *testing.T) {
 		if got := claimTask(t, q, time.Second); got.Task().Place != "t1-r1-c2" {
 			t.Errorf("claimed %s, want the task after the bad one", got.Task().Place)
 		}
-		// No worker can run what is there, so it is not the call's task, and makes room.
+		// No worker can run the stored task, so Dispatch replaces it.
 		x := shellTask("t1-r1-c1")
 		if queued, err := c.Tasks().Queued(t.Context(), x); queued || err != nil {
 			t.Errorf("Queued = %v, %v, want that the call is not there", queued, err)
@@ -444,14 +442,14 @@ func TestDispatchRejectsBadNames(t *testing.T) {
 	})
 }
 
-// TestDispatchDoesNotRetryAfterAnUnknownOutcome cuts the server's answer off: the task may
-// have been run and taken off already, so a second publish could run it twice.
+// TestDispatchDoesNotRetryAfterAnUnknownOutcome loses the server's answer. The task may have run
+// already, so a second publish could run it twice.
 func TestDispatchDoesNotRetryAfterAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
 		c := provision(t, connect(t, s), queueOf{name: "tools"})
-		// Somebody who swallows what is sent hides that there is no stream behind it.
+		// A subscriber that does not answer hides that there is no stream.
 		deaf := cellAt(t, connect(t, s), "deaf")
 		heard := make(chan *nats.Msg, 8)
 		_, err := c.nc.ChanSubscribe("deaf.task.>", heard)

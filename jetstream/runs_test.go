@@ -18,7 +18,7 @@ func wake(t testing.TB, r *Runs, s content.SessionID) {
 	must(t, r.Wake(t.Context(), s))
 }
 
-// take waits for a token, which has to come within the time.
+// take waits up to d for a token.
 func take(t testing.TB, r *Runs, patience time.Duration) *Token {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

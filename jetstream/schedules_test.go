@@ -28,7 +28,7 @@ func planned(name string, t schedule.Timing) schedule.Schedule {
 	}
 }
 
-// firing waits for the next firing of a schedule, and takes it away.
+// firing waits for the next firing of a schedule and settles it.
 func firing(t *testing.T, c *Cell, name string, within time.Duration) Firing {
 	t.Helper()
 	for end := time.Now().Add(within); ; {
@@ -45,8 +45,8 @@ func firing(t *testing.T, c *Cell, name string, within time.Duration) Firing {
 	}
 }
 
-// TestCrontabTimesMatchTheServers has the server fire, and our own reading of the
-// expression say when it does.
+// TestCrontabTimesMatchTheServers compares the server's firings with our evaluation of the
+// expression.
 func TestCrontabTimesMatchTheServers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -12,10 +12,9 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// TestNothingIsLostWhileLeadersChange moves the leaders of the inbox and of the
-// consumers during the steps of a session's life, on three replicas. A
-// delivery that is under way just then may be lost; it comes again when its lease
-// lapses. Clusters talk over sockets, so it runs in real time.
+// TestNothingIsLostWhileLeadersChange moves the leaders of the inbox and of the consumers during a
+// session's life, on three replicas. A delivery in flight may be lost and is repeated when its lease
+// expires. Clusters use sockets, so the test runs in real time.
 func TestNothingIsLostWhileLeadersChange(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
@@ -69,8 +68,7 @@ func TestNothingIsLostWhileLeadersChange(t *testing.T) {
 	}
 }
 
-// handler consumes commands as a driver does: live ones by cursor, all others by
-// reading the inbox.
+// handler consumes commands like a driver: live ones by cursor, all others from the inbox.
 type handler struct {
 	cell    *Cell
 	l       *Listener
@@ -90,8 +88,8 @@ func (h *handler) list() []events.Cursor {
 	return out
 }
 
-// until handles commands until the one with that id. Now and then it reads the
-// inbox, as a driver does that the sweep tells of a command.
+// until handles commands until the one with this ID. Like a swept driver, it also reads the inbox
+// from time to time.
 func (h *handler) until(ctx context.Context, id string) error {
 	for {
 		wait, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
@@ -115,8 +113,8 @@ func (h *handler) until(ctx context.Context, id string) error {
 	}
 }
 
-// stepDown asks leaders to hand over. One that is being elected does not, which
-// is as good.
+// stepDown asks leaders to step down. A leader that is being elected ignores it, which is
+// equivalent.
 func stepDown(ctx context.Context, t *testing.T, c *Cell, requests ...string) {
 	t.Helper()
 	for _, r := range requests {

@@ -19,8 +19,8 @@ func TestQueuesKeepTheContract(t *testing.T) {
 	})
 }
 
-// tasksOf are the queues of a cell as the contract's tests need them; worker opens the
-// cell as another worker does.
+// tasksOf returns the queues of a cell for the contract's tests; worker opens the cell for another
+// worker.
 func tasksOf(driver *Cell, lease time.Duration, worker func(*testing.T) *Cell) tasktest.Env {
 	return tasktest.Env{
 		Dispatcher: driver.Tasks(),

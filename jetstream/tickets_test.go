@@ -66,7 +66,8 @@ func TestDeletedTicketKeyIsCreatedAgain(t *testing.T) {
 	})
 }
 
-// TestTicketIsAHeaderOfItsTask: its body may be a blob, which everybody reads.
+// TestTicketIsAHeaderOfItsTask checks that the ticket is not in the body, which may be a blob that
+// every worker may read.
 func TestTicketIsAHeaderOfItsTask(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {

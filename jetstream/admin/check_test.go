@@ -16,9 +16,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// mute is a server that does not answer the first requests on each subject, as when
-// leaders are being elected. Then it says that everything is there. It is a
-// nats.InProcessConnProvider.
+// mute is a server that does not answer the first requests on each subject, as during elections, and
+// then reports that everything exists. It implements nats.InProcessConnProvider.
 type mute struct {
 	silent int
 }

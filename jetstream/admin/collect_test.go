@@ -103,7 +103,7 @@ func TestOnlyUnreferencedBlobsAreCollected(t *testing.T) {
 	})
 }
 
-// TestRenewedBlobIsNotCollected although a collector was killed between its steps.
+// TestRenewedBlobIsNotCollected also covers a collector that was killed between its steps.
 func TestRenewedBlobIsNotCollected(t *testing.T) {
 	data := noise(300<<10, 1)
 	inBubble(t, func(t *testing.T, c *Cell) {
@@ -124,8 +124,8 @@ func TestRenewedBlobIsNotCollected(t *testing.T) {
 	})
 }
 
-// TestConcurrentCollectionsKeepNewBlobs has writers that store few blobs again and again and
-// name them within the grace, beside a collector that never rests.
+// TestConcurrentCollectionsKeepNewBlobs runs a collector while writers store a few blobs repeatedly
+// and name them within the grace period.
 func TestConcurrentCollectionsKeepNewBlobs(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		var writers sync.WaitGroup
@@ -196,8 +196,8 @@ func TestOrphanedChunksAreCollected(t *testing.T) {
 	})
 }
 
-// TestFalseDescriptionsHarmNoBlob plays a writer who describes what is not
-// his, so that others remove it for him.
+// TestFalseDescriptionsHarmNoBlob describes blobs of other writers falsely, so that a collection
+// would remove them.
 func TestFalseDescriptionsHarmNoBlob(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		id := keep(t, c, noise(300<<10, 1))
@@ -223,7 +223,7 @@ func TestFalseDescriptionsHarmNoBlob(t *testing.T) {
 	})
 }
 
-// TestPartsOfAFailedWriteAreCollected: a writer is cancelled in the middle.
+// TestPartsOfAFailedWriteAreCollected cancels a writer halfway.
 func TestPartsOfAFailedWriteAreCollected(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -252,7 +252,7 @@ func TestPartsOfAFailedWriteAreCollected(t *testing.T) {
 	})
 }
 
-// stopped tells when so many bytes were read, all in all.
+// stopped calls a function after some bytes were read.
 type stopped struct {
 	*bytes.Reader
 	at   int
@@ -296,8 +296,8 @@ func TestBlobsNamedBySchedulesAreKept(t *testing.T) {
 	})
 }
 
-// A replica that lags, or was damaged, knows nothing of what the others have. What it does
-// not bring is neither gone nor old.
+// TestCollectionAndHoldingsTolerateALaggingReplica checks that messages which a replica lacks count
+// as neither deleted nor old.
 func TestCollectionAndHoldingsTolerateALaggingReplica(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {

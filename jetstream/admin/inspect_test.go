@@ -65,7 +65,7 @@ func TestInspectNamesMissingStreams(t *testing.T) {
 	})
 }
 
-// Servers whose leader was elected a moment ago say of streams that they are missing.
+// A newly elected leader may report existing streams as missing.
 func TestInspectAsksAgainAboutAMissingStream(t *testing.T) {
 	t.Parallel()
 	inBareBubble(t, func(t *testing.T, c *Cell) {

@@ -16,8 +16,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// lived fills the cell with a session of n entries and all that a session may leave
-// somewhere, and returns its last entry.
+// lived fills the cell with a session of n entries and everything else that a session may store, and
+// returns its last entry.
 func lived(t *testing.T, c *Cell, s content.SessionID, n int) journal.Record {
 	t.Helper()
 	head := journal.Head{}
@@ -44,7 +44,7 @@ func lived(t *testing.T, c *Cell, s content.SessionID, n int) journal.Record {
 	return last
 }
 
-// remains lists how many messages the streams hold on subjects that name the session.
+// remains counts the messages on subjects that name the session, by stream.
 func remains(t *testing.T, c *Cell, s content.SessionID) map[string]uint64 {
 	t.Helper()
 	out := map[string]uint64{}
@@ -136,7 +136,7 @@ func TestDeleteConflictsUnlessAtTheLastEntry(t *testing.T) {
 	})
 }
 
-// TestReadersEndAtTheTombstone whatever they had read before.
+// TestReadersEndAtTheTombstone covers readers at all positions.
 func TestReadersEndAtTheTombstone(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		last := lived(t, c, "s", 5)

@@ -78,7 +78,7 @@ func jsOf(tb testing.TB, c *Cell) natsjs.JetStream {
 	return js
 }
 
-// lagging has the next direct read of a stream answered as by a replica that has nothing yet.
+// lagging makes the next direct read of a stream return nothing, as from a lagging replica.
 func lagging(t *testing.T, c *Cell, name string) {
 	t.Helper()
 	stream, err := jsOf(t, c).Stream(t.Context(), name)

@@ -45,7 +45,7 @@ func TestProvisionCreatesTheTopology(t *testing.T) {
 	})
 }
 
-// checkStream compares a stream and its consumers as the server describes them.
+// checkStream compares a stream and its consumers with the server's descriptions.
 func checkStream(t *testing.T, c *Cell, row Row) {
 	t.Helper()
 	stream, err := jsOf(t, c).Stream(t.Context(), row.Stream)
@@ -274,8 +274,8 @@ func TestServerWithoutJetStreamIsErrNoJetStream(t *testing.T) {
 	}
 }
 
-// serverWithoutJetStream speaks as much of the protocol as it takes to say that
-// no responder takes a request, and returns its URL.
+// serverWithoutJetStream is a server that answers every request with "no responders". It returns its
+// URL.
 func serverWithoutJetStream(t *testing.T) string {
 	t.Helper()
 	var lc net.ListenConfig
@@ -314,8 +314,8 @@ func serveNoResponders(conn net.Conn) {
 	}
 }
 
-// TestSettingsHaveDistinctNames would fail if two settings had one name, since
-// differences are reported by name.
+// TestSettingsHaveDistinctNames checks that differences, which are reported by name, are
+// unambiguous.
 func TestSettingsHaveDistinctNames(t *testing.T) {
 	t.Parallel()
 	for _, settings := range [][]setting{streamSettings(jetstream.StreamConfig{}), consumerSettings(jetstream.ConsumerConfig{})} {

@@ -134,7 +134,7 @@ func TestFencedTaskIsReportedBeforeItIsRemoved(t *testing.T) {
 	})
 }
 
-// TestTakeOffRemovesOnlyTheNamedTask checks that another task on the same subject stays.
+// TestTakeOffRemovesOnlyTheNamedTask checks that tasks of other calls and numbers stay.
 func TestTakeOffRemovesOnlyTheNamedTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

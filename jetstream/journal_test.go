@@ -154,7 +154,7 @@ func TestDamageIsDescribed(t *testing.T) {
 		}, `entry of session "other"`},
 		{"no entry at all", func(t *testing.T, c *Cell, _ journal.Head) {
 			forge(t, c, "s", []byte("hello"), nil)
-		}, "journal damaged: s, message 4 of the stream: its bytes have the hash 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824, its header says"},
+		}, "journal damaged: s, message 4 of the stream: its bytes have the hash 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824, its header has"},
 		{"no entry with a good hash", func(t *testing.T, c *Cell, _ journal.Head) {
 			forge(t, c, "s", []byte("hello"), nats.Header{layout.HeaderHash: {events.HashOf([]byte("hello")).String()}})
 		}, "bad entry"},

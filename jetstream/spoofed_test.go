@@ -36,9 +36,9 @@ func TestServerHeadersOverrideThoseOfTheSender(t *testing.T) {
 	})
 }
 
-// aim lets the server send a message with this content to a subject, like a user who may store a
+// spoof lets the server send a message with this content to a subject, like a user who may store a
 // message and read it.
-func aim(t *testing.T, c *Cell, subject string, data []byte) {
+func spoof(t *testing.T, c *Cell, subject string, data []byte) {
 	t.Helper()
 	seq, err := c.api.Publish(t.Context(), &nats.Msg{Subject: c.names.BlobChunks("bait"), Data: data})
 	must(t, err)
@@ -54,7 +54,7 @@ func TestSpoofedMessagesOnALaneAreNotCommands(t *testing.T) {
 		l := listen(t, c, "s1")
 		data, err := decision("s1", "d1").Encode()
 		must(t, err)
-		aim(t, c, c.names.Cmd("s1", events.LaneDecide), data)
+		spoof(t, c, c.names.Cmd("s1", events.LaneDecide), data)
 		if m := hear(t, l); !errors.Is(m.Err, commands.ErrBadCommand) {
 			t.Errorf("received %+v", m)
 		}
@@ -70,7 +70,7 @@ func TestSpoofedMessagesAreRejectedEverywhere(t *testing.T) {
 		ctx := t.Context()
 		_, payload, _, err := journal.Seal(journal.Head{}, events.Entry{Session: "s1", Cause: "x", Events: []events.Event{events.Parked{}}})
 		must(t, err)
-		aim(t, c, c.names.Journal("s1"), payload)
+		spoof(t, c, c.names.Journal("s1"), payload)
 		if _, err := c.Journal().Last(ctx, "s1"); !errors.Is(err, journal.ErrDamaged) {
 			t.Errorf("last entry: %v", err)
 		}
@@ -80,25 +80,25 @@ func TestSpoofedMessagesAreRejectedEverywhere(t *testing.T) {
 			}
 		}
 
-		aim(t, c, c.names.Agents().Key("ann"), []byte("v1"))
+		spoof(t, c, c.names.Agents().Key("ann"), []byte("v1"))
 		if a, err := c.Agents().Get(ctx, "ann", ""); err == nil {
 			t.Errorf("agent %+v", a)
 		}
 		snap, err := encodeSnapshot(&journal.Snapshot{Head: journal.Head{Seq: 1}})
 		must(t, err)
-		aim(t, c, c.names.Snapshots().Key("s1"), snap)
+		spoof(t, c, c.names.Snapshots().Key("s1"), snap)
 		if s, ok, err := c.Snapshots().Get(ctx, "s1"); ok || err == nil {
 			t.Errorf("snapshot %+v, %t, %v", s, ok, err)
 		}
 		o, err := encodeValue(&Offer{Worker: "w", Queue: "q"})
 		must(t, err)
-		aim(t, c, c.names.Catalog().Key(layout.OfferKeys+"w"), o)
+		spoof(t, c, c.names.Catalog().Key(layout.OfferKeys+"w"), o)
 		if all, err := c.Catalog().List(ctx); err != nil || len(all) > 0 {
 			t.Errorf("offers %+v, %v", all, err)
 		}
 		r, err := encodeValue(&nodeValue{Node: "n"})
 		must(t, err)
-		aim(t, c, c.names.Nodes().Key("n"), r)
+		spoof(t, c, c.names.Nodes().Key("n"), r)
 		if all := nodes(t, c); len(all) > 0 {
 			t.Errorf("nodes %+v", all)
 		}
@@ -113,7 +113,7 @@ func TestSpoofedTasksAreNotClaimed(t *testing.T) {
 		must(t, err)
 		q, err := c.Queue(t.Context(), "q")
 		must(t, err)
-		aim(t, c, c.names.Task("q", "s1", "t1-r1-c1"), data)
+		spoof(t, c, c.names.Task("q", "s1", "t1-r1-c1"), data)
 		if got, err := q.Claim(within(t, time.Minute)); !errors.Is(err, api.ErrSpoofed) {
 			t.Errorf("claimed %v, %v", got, err)
 		}

@@ -70,8 +70,8 @@ func settle(all []Offer, policy Collision) ([]Offer, error) {
 
 func offer(source string, t Tool) Offer {
 	o := Offer{Source: source, Tool: t, Spec: t.Spec()}
-	if c, ok := t.(compiler); ok {
-		o.Digest = c.digest()
+	if c, ok := t.(*compiled); ok {
+		o.Digest = c.digest
 	} else {
 		o.Digest = SpecDigest(o.Spec)
 	}

@@ -22,11 +22,13 @@ func (d derived) Tools(ctx context.Context) ([]Tool, error) {
 }
 
 // respec returns a function that gives tools other specs. Sources are listed at
-// every model call, so it remembers the specs that it computed.
+// every model call, so it remembers what it compiled.
 func respec(change func(Spec) (Spec, error)) func([]Tool) ([]Tool, error) {
 	type entry struct {
-		inner Spec
-		outer *checked // nil: the same spec
+		spec  Spec
+		outer *compiled // without functions; nil: the same spec
+		inner *compiled // the last tool
+		tool  Tool      // inner with the other spec
 	}
 	var mu sync.Mutex
 	known := make(map[string]entry) // by inner name
@@ -37,56 +39,50 @@ func respec(change func(Spec) (Spec, error)) func([]Tool) ([]Tool, error) {
 		for i, t := range tools {
 			spec := t.Spec()
 			k, ok := known[spec.Name]
-			if !ok || !reflect.DeepEqual(k.inner, spec) {
-				k = entry{inner: spec}
+			if !ok || !reflect.DeepEqual(k.spec, spec) {
+				k = entry{spec: spec}
 				outer, err := change(spec)
 				if err != nil {
 					return nil, err
 				}
 				if !reflect.DeepEqual(outer, spec) {
-					c := check(outer)
-					k.outer = &c
+					k.outer = compileSpec(outer)
 				}
 				known[spec.Name] = k
 			}
-			out[i] = t
-			if k.outer != nil {
-				inner, _ := Compile(t) // an invalid schema fails each call
-				out[i] = &respecced{checked: k.outer, inner: inner}
+			if out[i] = t; k.outer == nil {
+				continue
 			}
+			if c := compile(t); c != k.inner { // an invalid schema fails each call
+				k.inner, k.tool = c, respecced(*k.outer, c)
+				known[spec.Name] = k
+			}
+			out[i] = k.tool
 		}
 		return out, nil
 	}
 }
 
-// respecced is a tool with another spec. The tool itself sees its own name.
-type respecced struct {
-	*checked
-	inner Tool
-}
-
-// Call runs the tool.
-func (r *respecced) Call(ctx context.Context, c Call) (Output, error) {
-	c.Name = r.inner.Spec().Name
-	return r.inner.Call(ctx, c)
-}
-
-// slot is the tool's own if it has one: a tool that runs one call at a time does
-// so under every spec.
-func (r *respecced) slot() chan struct{} {
-	if own := r.inner.(compiler).slot(); own != nil {
-		return own
+// respecced returns a tool that goes by the spec of outer. The tool itself sees its own
+// name; policies see the spec and the name that models see.
+func respecced(outer compiled, inner *compiled) Tool {
+	outer.declared = inner.declared
+	outer.declared.Name = outer.spec.Name
+	if inner.slot != nil { // it runs one call at a time under every spec
+		outer.slot = inner.slot
 	}
-	return r.exclusive
-}
-
-// Propose asks the tool. Policies see the spec and the name that models see.
-func (r *respecced) Propose(ctx context.Context, c Call) ([]Request, error) {
-	name := c.Name
-	c.Name = r.inner.Spec().Name
-	requests, err := r.inner.(Proposer).Propose(ctx, c) // every compiled tool is one
-	for i := range requests {
-		requests[i].Spec, requests[i].Call.Name = r.spec, name
+	outer.call = func(ctx context.Context, c Call) (Output, error) {
+		c.Name = inner.spec.Name
+		return inner.call(ctx, c)
 	}
-	return requests, err
+	outer.propose = func(ctx context.Context, c Call) ([]Request, error) {
+		name := c.Name
+		c.Name = inner.spec.Name
+		requests, err := inner.propose(ctx, c)
+		for i := range requests {
+			requests[i].Spec, requests[i].Call.Name = outer.spec, name
+		}
+		return requests, err
+	}
+	return &outer
 }

@@ -50,8 +50,42 @@ func CallFunc[In, Out any](
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: %w", name, err)
 	}
-	t := &funcTool[In, Out]{checked: check(d.spec), f: f}
+	t := compileSpec(d.spec)
+	t.call = func(ctx context.Context, c Call) (Output, error) {
+		in, err := read[In](c.Input)
+		if err != nil {
+			return Output{}, err
+		}
+		if c.Progress == nil {
+			c.Progress = func(string, float64) {}
+		}
+		out, err := f(ctx, c, in)
+		if err != nil {
+			return Output{}, err
+		}
+		return write(out)
+	}
+	t.propose = func(_ context.Context, c Call) ([]Request, error) {
+		in, err := read[In](c.Input)
+		if err != nil {
+			return nil, err
+		}
+		return describe(RequestFor(t.spec, c), in)
+	}
 	return t, t.err
+}
+
+// describe completes a request if the input is a [Describer].
+func describe(r Request, in any) ([]Request, error) {
+	if d, ok := in.(Describer); ok {
+		var target any
+		var err error
+		r.Kind, r.Summary, target = d.Describe()
+		if r.Target, err = json.Marshal(target); err != nil {
+			return nil, fmt.Errorf("propose %s: target: %w", r.Spec.Name, err)
+		}
+	}
+	return []Request{r}, nil
 }
 
 // Option configures [Func].
@@ -145,44 +179,6 @@ func inferOutput[Out any]() (json.RawMessage, error) {
 		return nil, fmt.Errorf("output schema: %w", err)
 	}
 	return raw, nil
-}
-
-type funcTool[In, Out any] struct {
-	checked
-	f func(ctx context.Context, c Call, in In) (Out, error)
-}
-
-// Call decodes the input, runs the function and encodes its result.
-func (t *funcTool[In, Out]) Call(ctx context.Context, c Call) (Output, error) {
-	in, err := read[In](c.Input)
-	if err != nil {
-		return Output{}, err
-	}
-	if c.Progress == nil {
-		c.Progress = func(string, float64) {}
-	}
-	out, err := t.f(ctx, c, in)
-	if err != nil {
-		return Output{}, err
-	}
-	return write(out)
-}
-
-// Propose makes one request, described by the input if that is a [Describer].
-func (t *funcTool[In, Out]) Propose(_ context.Context, c Call) ([]Request, error) {
-	r := RequestFor(t.spec, c)
-	in, err := read[In](c.Input)
-	if err != nil {
-		return nil, err
-	}
-	if d, ok := any(in).(Describer); ok {
-		var target any
-		r.Kind, r.Summary, target = d.Describe()
-		if r.Target, err = json.Marshal(target); err != nil {
-			return nil, fmt.Errorf("propose %s: target: %w", t.spec.Name, err)
-		}
-	}
-	return []Request{r}, nil
 }
 
 // read decodes an input. Models write whole numbers as 3.0 or 3e2, which are integers

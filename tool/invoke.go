@@ -124,14 +124,13 @@ func (v Invoker) invoke(ctx context.Context, t Tool, c Call) Result {
 // enter waits for an exclusive tool's other call to return, or for ctx to end. The
 // caller must call leave in either case.
 func enter(ctx context.Context, t Tool) (leave func()) {
-	c, ok := t.(compiler)
-	if !ok || c.slot() == nil {
+	c, ok := t.(*compiled)
+	if !ok || c.slot == nil {
 		return func() {}
 	}
-	slot := c.slot()
 	select {
-	case slot <- struct{}{}:
-		return func() { <-slot }
+	case c.slot <- struct{}{}:
+		return func() { <-c.slot }
 	case <-ctx.Done():
 		return func() {}
 	}

@@ -3,7 +3,6 @@ package tool
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"slices"
 )
 
@@ -22,8 +21,28 @@ func Wrap(t Tool, around ...Middleware) Tool {
 	if len(around) == 0 {
 		return t
 	}
-	inner, _ := Compile(t) // an invalid schema fails each call
-	return &wrapped{Tool: inner, compiler: inner.(compiler), around: slices.Clone(around)}
+	inner, around := compile(t), slices.Clone(around) // an invalid schema fails each call
+	outer := *inner
+	outer.call = func(ctx context.Context, c Call) (Output, error) {
+		if c.Progress == nil {
+			c.Progress = func(string, float64) {}
+		}
+		valid := bytes.Clone(c.Input)
+		next := func(ctx context.Context, c Call) (Output, error) {
+			if !bytes.Equal(c.Input, valid) {
+				if err := Validate(inner, c.Input); err != nil {
+					return Output{}, err
+				}
+			}
+			return inner.call(ctx, c)
+		}
+		for _, m := range slices.Backward(around) {
+			within := next
+			next = func(ctx context.Context, c Call) (Output, error) { return m(ctx, c, within) }
+		}
+		return next(ctx, c)
+	}
+	return &outer
 }
 
 // WrapSource returns s with middleware around all of its tools, outside of any
@@ -39,41 +58,4 @@ func WrapSource(s Source, around ...Middleware) Source {
 		}
 		return out, nil
 	}}
-}
-
-// wrapped is a tool with its middleware.
-type wrapped struct {
-	Tool
-	compiler
-	around []Middleware
-}
-
-// Call runs the middleware from the outside in, and then the tool.
-func (w *wrapped) Call(ctx context.Context, c Call) (Output, error) {
-	if c.Progress == nil {
-		c.Progress = func(string, float64) {}
-	}
-	return w.handler(0, bytes.Clone(c.Input))(ctx, c)
-}
-
-// handler starts at the i-th middleware. checked is the input that is known to be
-// valid.
-func (w *wrapped) handler(i int, checked json.RawMessage) Handler {
-	if i < len(w.around) {
-		next := w.handler(i+1, checked)
-		return func(ctx context.Context, c Call) (Output, error) { return w.around[i](ctx, c, next) }
-	}
-	return func(ctx context.Context, c Call) (Output, error) {
-		if !bytes.Equal(c.Input, checked) {
-			if err := w.validate(c.Input); err != nil {
-				return Output{}, err
-			}
-		}
-		return w.Tool.Call(ctx, c)
-	}
-}
-
-// Propose asks the tool.
-func (w *wrapped) Propose(ctx context.Context, c Call) ([]Request, error) {
-	return w.Tool.(Proposer).Propose(ctx, c) // every compiled tool is one
 }

@@ -12,50 +12,48 @@ import (
 	"github.com/turnlog/turnlog/internal/schema"
 )
 
+// compiled is a tool with its spec, read once, what is computed from it, and the
+// functions that run it. Tools of other kinds are compiled before their input is
+// checked, so no tool can bypass the check.
+type compiled struct {
+	spec     Spec
+	declared Spec // what the tool itself declares
+	digest   string
+	slot     chan struct{} // holds the one call at a time of an exclusive tool, or nil
+	schema   *schema.Schema
+	err      error // why there is no schema
+
+	call    Handler
+	propose func(ctx context.Context, c Call) ([]Request, error)
+}
+
 // Compile returns t with its spec read once, its input schema compiled and its
 // digest computed. Tools made by [Func] and tools in a [Registry] are compiled
 // already and are returned as they are. It returns an error if the schema is
 // invalid; every call of the returned tool then fails with that error.
 func Compile(t Tool) (Tool, error) {
-	if _, ok := t.(compiler); ok {
-		return t, nil
-	}
 	c := compile(t)
 	return c, c.err
 }
 
-// Validate checks a call's input against t's schema. Empty input counts as {}. It
-// returns an [*Error] with [CodeInvalidArguments] that names every field that does
-// not fit, for the model to correct.
-func Validate(t Tool, input json.RawMessage) error {
-	c, ok := t.(compiler)
-	if !ok {
-		c = compile(t)
+func compile(t Tool) *compiled {
+	if c, ok := t.(*compiled); ok {
+		return c
 	}
-	return c.validate(input)
+	c := compileSpec(t.Spec())
+	c.call = t.Call
+	if p, ok := t.(Proposer); ok {
+		c.propose = p.Propose
+	} else {
+		c.propose = func(_ context.Context, call Call) ([]Request, error) { return []Request{RequestFor(c.spec, call)}, nil }
+	}
+	return c
 }
 
-// compiler is what all compiled tools implement. It is sealed, so that a tool
-// cannot bypass the check of its input.
-type compiler interface {
-	validate(input json.RawMessage) error
-	digest() string
-	slot() chan struct{} // holds the one call at a time of an exclusive tool, or nil
-}
-
-// checked is a spec with what is computed from it.
-type checked struct {
-	spec      Spec
-	sum       string
-	exclusive chan struct{}
-	schema    *schema.Schema
-	err       error // why there is no schema
-}
-
-func check(spec Spec) checked {
-	c := checked{spec: spec, sum: SpecDigest(spec)}
+func compileSpec(spec Spec) *compiled {
+	c := &compiled{spec: spec, declared: spec, digest: SpecDigest(spec)}
 	if spec.Exclusive {
-		c.exclusive = make(chan struct{}, 1)
+		c.slot = make(chan struct{}, 1)
 	}
 	if c.schema, c.err = inputSchema(spec.InputSchema); c.err != nil {
 		c.err = fmt.Errorf("tool %s: input schema: %w", spec.Name, c.err)
@@ -63,13 +61,20 @@ func check(spec Spec) checked {
 	return c
 }
 
-func (c *checked) Spec() Spec { return c.spec }
+// Spec returns the spec that the tool had when it was compiled.
+func (t *compiled) Spec() Spec { return t.spec }
 
-func (c *checked) digest() string { return c.sum }
+// Call runs the tool.
+func (t *compiled) Call(ctx context.Context, c Call) (Output, error) { return t.call(ctx, c) }
 
-func (c *checked) slot() chan struct{} { return c.exclusive }
+// Propose asks the tool. A tool that is no [Proposer] makes one request without a kind.
+func (t *compiled) Propose(ctx context.Context, c Call) ([]Request, error) { return t.propose(ctx, c) }
 
-func (c *checked) validate(input json.RawMessage) error {
+// Validate checks a call's input against t's schema. Empty input counts as {}. It
+// returns an [*Error] with [CodeInvalidArguments] that names every field that does
+// not fit, for the model to correct.
+func Validate(t Tool, input json.RawMessage) error {
+	c := compile(t)
 	if c.err != nil {
 		return c.err
 	}
@@ -93,25 +98,6 @@ func inputSchema(raw json.RawMessage) (*schema.Schema, error) {
 		err = errors.New("it must describe an object")
 	}
 	return s, err
-}
-
-// compiled wraps a tool of any other kind.
-type compiled struct {
-	checked
-	Tool
-}
-
-func compile(t Tool) *compiled { return &compiled{checked: check(t.Spec()), Tool: t} }
-
-// Spec returns the spec that the tool had when it was compiled.
-func (c *compiled) Spec() Spec { return c.spec }
-
-// Propose asks the tool. A tool that is no [Proposer] makes one request without a kind.
-func (c *compiled) Propose(ctx context.Context, call Call) ([]Request, error) {
-	if p, ok := c.Tool.(Proposer); ok {
-		return p.Propose(ctx, call)
-	}
-	return []Request{RequestFor(c.spec, call)}, nil
 }
 
 // RequestFor returns the request for a call as a whole, without a kind.

@@ -49,13 +49,8 @@ func Bound(s Spec, terms ...Terms) Spec {
 // Declared returns what a tool declares about itself, without terms, under the
 // name that it is offered by.
 func Declared(t Tool) Spec {
-	switch outer := t.(type) {
-	case *respecced:
-		s := Declared(outer.inner)
-		s.Name = outer.spec.Name
-		return s
-	case *wrapped:
-		return Declared(outer.Tool)
+	if c, ok := t.(*compiled); ok {
+		return c.declared
 	}
 	return t.Spec()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // replies answers the n-th model call of a session with the n-th reply.
@@ -165,54 +166,6 @@ func (asking) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
 	return tool.Verdict{Ruling: tool.Ask, RequestKind: "test.call", Reason: content.SensitiveCommand}, nil
 }
 
-func TestADeniedCallIsToldToTheModel(t *testing.T) {
-	t.Parallel()
-	d := start(t, agent.Config{
-		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("ok")),
-		Tools: []tool.Source{echo(t)}, Permissions: asking{}, Input: []content.Item{content.UserText("go")},
-	})
-	if err := step[*session.ApprovalRequest](t, d).DenyWithReason(t.Context(), "not now"); err != nil {
-		t.Fatal(err)
-	}
-	after := step[*session.AfterToolResult](t, d)
-	if got := after.Results[0]; got.Text() != "Permission denied: not now" || !got.IsError || got.Status != content.StatusDenied {
-		t.Errorf("result = %+v", got)
-	}
-}
-
-func TestPatchedInputIsWhatTheToolGets(t *testing.T) {
-	t.Parallel()
-	d := start(t, agent.Config{
-		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("ok")),
-		Tools: []tool.Source{echo(t)}, Permissions: asking{}, Input: []content.Item{content.UserText("go")},
-	})
-	ask := step[*session.ApprovalRequest](t, d)
-	if err := ask.ApproveWithInput(t.Context(), json.RawMessage(`{"text":7}`)); reasonOf(err) != "invalid_input" {
-		t.Errorf("bad patch = %v", err)
-	}
-	if err := ask.ApproveWithInput(t.Context(), json.RawMessage(`{"text":"patched"}`)); err != nil {
-		t.Fatal(err)
-	}
-	after := step[*session.AfterToolResult](t, d)
-	if after.Results[0].Text() != "patched" || string(after.Calls[0].Input) != `{"text":"hi"}` {
-		t.Errorf("calls %s, results %q", after.Calls[0].Input, after.Results[0].Text())
-	}
-}
-
-func TestResolvingWithoutAnApprovalIsAnInvalidState(t *testing.T) {
-	t.Parallel()
-	d := start(t, agent.Config{Model: replies(modeltest.Text("ok"))})
-	if err := d.ResolveApproval(t.Context(), session.Decision{Approve: true}); reasonOf(err) != "no_approval" {
-		t.Errorf("ResolveApproval = %v", err)
-	}
-	if err := d.ResolveApproval(t.Context(), session.Decision{Call: "nope"}); reasonOf(err) != "unknown_call" {
-		t.Errorf("ResolveApprovalFor = %v", err)
-	}
-	if err := d.Cancel(t.Context(), ""); reasonOf(err) != "nothing_to_cancel" {
-		t.Errorf("Cancel = %v", err)
-	}
-}
-
 func TestRunTextReturnsTheAnswer(t *testing.T) {
 	t.Parallel()
 	d := start(t, agent.Config{
@@ -233,90 +186,12 @@ func TestRunTextReturnsTheAnswer(t *testing.T) {
 	}
 }
 
-func TestLimitsAreTypedErrorsWithThePartialResult(t *testing.T) {
-	t.Parallel()
-	forever := replies(modeltest.Calls(call("", "echo", `{"text":"a"}`)))
-	for name, tc := range map[string]struct {
-		limits events.Limits
-		want   string
-	}{
-		"rounds":   {events.Limits{MaxRounds: 3}, "max turns reached (3)"},
-		"requests": {events.Limits{Requests: 2}, "request limit exceeded: 3 > 2"},
-		"tools":    {events.Limits{ToolCalls: 1}, "tool call limit exceeded: 2 > 1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := start(t, agent.Config{Model: forever, Tools: []tool.Source{echo(t)}, Limits: tc.limits})
-			res, err := d.RunText(t.Context(), "go")
-			if errText(err) != tc.want {
-				t.Errorf("err = %v, want %s", err, tc.want)
-			}
-			if res == nil || res.Turn.FinishReason != content.Limit {
-				t.Errorf("result = %+v", res)
-			}
-			if _, err := d.Next(t.Context()); err != nil {
-				t.Errorf("the session is not usable afterwards: %v", err)
-			}
-		})
-	}
-}
-
-func TestAFailingModelIsAProviderErrorAndTheSessionStaysUsable(t *testing.T) {
-	t.Parallel()
-	calls := 0
-	m := modeltest.NewFake("flaky", func(context.Context, model.Request) (model.Reply, error) {
-		if calls++; calls == 1 {
-			return model.Reply{}, &model.Error{Class: content.ClassAuth, Message: "no key"}
-		}
-		return modeltest.Text("ok"), nil
-	})
-	d := start(t, agent.Config{Model: m})
-	_, err := d.RunText(t.Context(), "go")
-	pe, ok := errors.AsType[*session.ProviderError](err)
-	if !ok || pe.Class != content.ClassAuth || pe.Partial == nil {
-		t.Fatalf("err = %v", err)
-	}
-	if res, err := d.RunText(t.Context(), "again"); err != nil || res.Response != "ok" {
-		t.Errorf("second run = %+v, %v", res, err)
-	}
-}
-
 func TestAPanickingModelDoesNotTakeTheHostDown(t *testing.T) {
 	t.Parallel()
 	d := start(t, agent.Config{Model: modeltest.NewFake("broken", func(context.Context, model.Request) (model.Reply, error) { panic("boom") })})
 	_, err := d.RunText(t.Context(), "go")
 	if pe, ok := errors.AsType[*session.ProviderError](err); !ok || pe.Code != "panic" {
 		t.Errorf("err = %v", err)
-	}
-}
-
-func TestStreamYieldsWhatRunCollects(t *testing.T) {
-	t.Parallel()
-	d := start(t, agent.Config{
-		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("done")),
-		Tools: []tool.Source{echo(t)},
-	})
-	var text string
-	var seen []string
-	for ev, err := range d.Stream(t.Context(), content.UserText("go")) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch ev := ev.(type) {
-		case session.TextDelta:
-			text += ev.Text
-		case session.ReasoningDelta:
-		case session.ToolUse:
-			seen = append(seen, "use "+string(ev.Call.ID))
-		case session.ToolDone:
-			seen = append(seen, "done "+ev.Result.Text())
-		case session.UsageUpdate:
-		case session.MessageComplete:
-			seen = append(seen, "message")
-		}
-	}
-	if text != "done" || !slices.Equal(seen, []string{"message", "use c1", "done hi", "message"}) {
-		t.Errorf("text %q, events %v", text, seen)
 	}
 }
 
@@ -508,5 +383,19 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 	}
 	if _, err := a.Start(t.Context(), agent.SessionConfig{ID: "no/good"}); err == nil {
 		t.Error("Start took a session id that is no token")
+	}
+	routes := []events.RouteRule{{Tool: "s*", Route: content.Background}}
+	for problem, c := range map[string]agent.Config{
+		"ApprovalTTL: negative":                {ApprovalTTL: -1},
+		"Rules: an unknown action":             {Rules: []events.Rule{{Tool: "x", Action: "maybe"}}},
+		"Routes: an unknown route":             {Routes: []events.RouteRule{{Tool: "*", Route: "sideways"}}, TaskManager: task.Async(task.AsyncConfig{})},
+		"Routes: a manager without goroutines": {Routes: routes},
+	} {
+		c.Model = replies(modeltest.Text(""))
+		field, _, _ := strings.Cut(problem, ":")
+		_, err := agent.New(c)
+		if e, ok := errors.AsType[*agent.ConfigError](err); !ok || e.Field != field {
+			t.Errorf("%s: New = %v", problem, err)
+		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model/modeltest"
 	"github.com/turnlog/turnlog/session"
@@ -124,64 +123,6 @@ func TestBackgroundOutcomesComeAsNotifications(t *testing.T) {
 	})
 }
 
-func TestOneCallIsCancelledAndItsTurnGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := start(t, agent.Config{
-			Model: replies(modeltest.Calls(call("c1", "sleep", `{"for":"1h"}`), call("c2", "sleep", `{"for":"2h"}`)), modeltest.Text("ok")),
-			Tools: []tool.Source{sleeper(t)}, TaskManager: task.Async(task.AsyncConfig{Route: routed("c2")}),
-			Input: []content.Item{content.UserText("go")}, MaxParallel: 2,
-		})
-		go func() {
-			<-time.After(time.Millisecond)
-			if err := d.Calls().Cancel(t.Context(), "c1", "too slow"); err != nil {
-				t.Errorf("Cancel = %v", err)
-			}
-		}()
-		after := step[*session.AfterToolResult](t, d)
-		if got := after.Results[0]; got.Status != content.StatusCancelled {
-			t.Errorf("result = %+v", got)
-		}
-		step[*session.Finished](t, d)
-		if err := d.Calls().Cancel(t.Context(), "c2", ""); err != nil {
-			t.Errorf("Cancel of a background call = %v", err)
-		}
-		if err := d.Calls().Cancel(t.Context(), "c2", ""); reasonOf(err) != "already_finished" {
-			t.Errorf("the second Cancel = %v", err)
-		}
-		err := d.Calls().Detach(t.Context(), "nope")
-		if e, ok := errors.AsType[*session.InvalidStateError](err); !ok || e.Reason != "unknown_call" || e.Call != "nope" {
-			t.Errorf("Detach of an unknown call = %v", err)
-		}
-		step[*session.AwaitingInput](t, d)
-		if err := d.Calls().WaitIdle(t.Context()); err != nil {
-			t.Errorf("WaitIdle = %v", err)
-		}
-	})
-}
-
-func TestARunningCallIsDetached(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := start(t, agent.Config{
-			Model: replies(modeltest.Calls(call("c1", "sleep", `{"for":"1h"}`)), modeltest.Text("ok"), modeltest.Text("late")),
-			Tools: []tool.Source{sleeper(t)}, Input: []content.Item{content.UserText("go")},
-		})
-		go func() {
-			<-time.After(time.Millisecond)
-			if err := d.Calls().Detach(t.Context(), "c1"); err != nil {
-				t.Errorf("Detach = %v", err)
-			}
-		}()
-		step[*session.AfterToolResult](t, d)
-		step[*session.Finished](t, d)
-		if err := d.Calls().WaitIdle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := step[*session.Finished](t, d).Result.Text(); got != "late" {
-			t.Errorf("answer = %q", got)
-		}
-	})
-}
-
 func TestManualResultsGoToTheHostAndQuietOnesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]task.AsyncConfig{"manual": {Manual: true}, "quiet": {Quiet: true}} {
@@ -282,78 +223,3 @@ type named string
 
 func (n named) Name() string                                    { return string(n) }
 func (named) Mutate(context.Context, *extension.Mutation) error { return nil }
-
-func TestAnExclusiveCallInTheBackgroundHoldsItsRoundUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		running, most := 0, 0
-		work := func(context.Context, struct{}) (string, error) {
-			running++
-			most = max(most, running)
-			<-time.After(time.Minute)
-			running--
-			return "done", nil
-		}
-		alone, err := tool.Func("alone", "Works alone.", work, tool.WithSpec(func(s *tool.Spec) { s.Exclusive, s.Route = true, content.Background }))
-		if err != nil {
-			t.Fatal(err)
-		}
-		beside, err := tool.Func("beside", "Works.", work)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := start(t, agent.Config{
-			Model: replies(modeltest.Calls(call("c1", "alone", `{}`), call("c2", "beside", `{}`))), Input: []content.Item{content.UserText("go")},
-			Tools: []tool.Source{registry(t, alone, beside)}, TaskManager: task.Async(task.AsyncConfig{}), MaxParallel: 2,
-		})
-		if got := step[*session.AfterToolResult](t, d).Results[1].Text(); got != "done" || most != 1 {
-			t.Errorf("result = %q, with %d calls at once", got, most)
-		}
-	})
-}
-
-func TestACallInTheBackgroundMayAsk(t *testing.T) {
-	asking := content.QuestionKey{Kind: "mail.send"}
-	mail, err := tool.CallFunc("mail", "Sends mail.", func(_ context.Context, c tool.Call, _ struct{}) (string, error) {
-		<-time.After(time.Minute)
-		if !slices.Contains(c.Approved, asking) {
-			return "", tool.NeedsApproval(tool.Verdict{RequestKind: asking.Kind, Summary: "send it"})
-		}
-		return "sent", nil
-	}, tool.WithSpec(func(s *tool.Spec) { s.Route = content.Background }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, again := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			c := agent.Config{
-				Model: replies(modeltest.Calls(call("c1", "mail", `{}`)), modeltest.Text("started"), modeltest.Text("it is sent")), Journal: journal.NewMemory(),
-				Input: []content.Item{content.UserText("go")}, Tools: []tool.Source{registry(t, mail)}, TaskManager: task.Async(task.AsyncConfig{}),
-			}
-			d := start(t, c)
-			step[*session.AfterToolResult](t, d)
-			if got := step[*session.Finished](t, d).Result.Text(); got != "started" {
-				t.Errorf("answer = %q", got)
-			}
-			step[*session.AwaitingInput](t, d)
-			<-d.Ready()
-			if again {
-				if err := d.Close(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				d = start(t, c)
-			}
-			ask := step[*session.ApprovalRequest](t, d)
-			if _, err := d.Next(t.Context()); reasonOf(err) != "approval_pending" || ask.CallID != "c1" {
-				t.Errorf("Next beside %+v = %v", ask.Approval, err)
-			}
-			if err := ask.Approve(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			step[*session.AwaitingInput](t, d)
-			<-d.Ready()
-			if got := step[*session.Finished](t, d).Result.Text(); got != "it is sent" {
-				t.Errorf("answer = %q", got)
-			}
-		})
-	}
-}

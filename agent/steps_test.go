@@ -201,23 +201,3 @@ func TestTheEndOfAStepsContextCancelsTheTurn(t *testing.T) {
 		t.Errorf("the open turn of an idle session: %s", got)
 	}
 }
-
-func TestASteppedTurnGoesOnAfterAnApproval(t *testing.T) {
-	t.Parallel()
-	d := start(t, agent.Config{
-		Model:       replies(modeltest.Calls(call("c1", "echo", `{"text":"a"}`)), modeltest.Text("done")),
-		Permissions: asking{}, Tools: []tool.Source{echo(t)},
-	})
-	turn := submitted(t, d, "go")
-	step, err := turn.Next(t.Context())
-	approval, ok := step.(*session.ApprovalRequest)
-	if !ok {
-		t.Fatalf("the first step = %s", stepText(step, err))
-	}
-	if err := approval.Approve(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := stepped(t, t.Context(), turn); got != "tools a|completed done" {
-		t.Errorf("then came %s", got)
-	}
-}

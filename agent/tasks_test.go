@@ -3,8 +3,6 @@ package agent_test
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -158,35 +156,6 @@ func TestATaskStartsWithWhatIsKnownAndLeavesItsSummary(t *testing.T) {
 	}
 }
 
-func TestATaskNamesTheFilesThatItChanged(t *testing.T) {
-	t.Parallel()
-	type path struct {
-		Path string `json:"path"`
-	}
-	edit, err := tool.Func("edit", "Edits.", func(_ context.Context, in path) (tool.Output, error) {
-		if in.Path == "no" {
-			return tool.Output{ChangedPaths: []string{in.Path}}, errors.New("cannot")
-		}
-		return tool.Output{ChangedPaths: []string{in.Path}}, nil
-	}, tool.WithSpec(func(s *tool.Spec) { s.Writes = true }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	runs := 0
-	d := start(t, agent.Config{
-		Model: replies(
-			modeltest.Calls(call("", "edit", `{"path":"b"}`), call("", "edit", `{"path":"no"}`)),
-			modeltest.Text("first"),
-			modeltest.Calls(call("", "edit", `{"path":"a"}`), call("", "edit", `{"path":"b"}`)),
-			modeltest.Text("second"),
-		), Tools: []tool.Source{registry(t, edit)},
-	})
-	res, err := d.RunTask(t.Context(), session.Task{Goal: "g", Verifier: verdicts(&runs, "again"), MaxRetries: 1})
-	if err != nil || !slices.Equal(res.FilesChanged, []string{"a", "b"}) || res.Summary != "second" {
-		t.Errorf("result = %+v, %v", res, err)
-	}
-}
-
 func TestACancelledTaskIsAResult(t *testing.T) {
 	t.Parallel()
 	hold := func(ctx context.Context, begun func()) error {
@@ -268,30 +237,6 @@ func TestATaskThatEndsOtherwiseIsAnErrorWithItsResult(t *testing.T) {
 	}
 	if _, err := failing.RunTask(t.Context(), session.Task{}); reasonOf(err) != "empty_input" {
 		t.Errorf("without a goal and an open task: %v", err)
-	}
-}
-
-func TestACommandIsAGateInTheRoot(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	write, err := tool.Func("write", "Writes the marker.", func(context.Context, struct{}) (string, error) {
-		return "ok", os.WriteFile(filepath.Join(dir, "marker"), nil, 0o600)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := start(t, agent.Config{
-		Model: replies(modeltest.Text("done"), modeltest.Calls(call("", "write", `{}`)), modeltest.Text("now")),
-		Tools: []tool.Source{registry(t, write)}, Root: dir,
-	})
-	gate := extension.Command("sh", "-c", "ls marker 2>/dev/null || { echo no marker; exit 4; }")
-	res, err := d.RunTask(t.Context(), session.Task{Goal: "g", Verifier: gate, MaxRetries: 1})
-	if err != nil || res.Attempts != 2 || !res.Verified {
-		t.Errorf("result = %+v, %v", res, err)
-	}
-	told := d.Snapshot().Transcript[2].Text()
-	if want := "Verification failed. Fix these errors and try again:\nno marker\n[exit status 4]"; told != want {
-		t.Errorf("the model is told %q, want %q", told, want)
 	}
 }
 

@@ -146,30 +146,6 @@ func TestACancelBeforeTheModelIsCalledEndsTheTurn(t *testing.T) {
 	})
 }
 
-// brief asks a person about every call, who has a minute.
-type brief struct{}
-
-func (brief) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
-	return tool.Verdict{Ruling: tool.Ask, TTL: time.Minute}, nil
-}
-
-func TestTimeDecidesAnApprovalThatIsIgnored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := start(t, agent.Config{
-			Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("ok")),
-			Tools: []tool.Source{echo(t)}, Permissions: brief{}, Input: []content.Item{content.UserText("go")},
-		})
-		step[*session.ApprovalRequest](t, d)
-		if _, err := d.Next(t.Context()); reasonOf(err) != "approval_pending" {
-			t.Errorf("Next = %v", err)
-		}
-		<-time.After(2 * time.Minute)
-		if got := step[*session.AfterToolResult](t, d).Results[0].Status; got != content.StatusExpired {
-			t.Errorf("status = %s", got)
-		}
-	})
-}
-
 // onQueued calls a function when input is queued.
 type onQueued func()
 

@@ -55,7 +55,7 @@ func crashes(t *testing.T, sc *scenario, whole []journal.Record, tried *prefixes
 		if tried.before(sc, whole[:n]) {
 			continue
 		}
-		t.Run(fmt.Sprintf("crash behind append %d", n), func(t *testing.T) {
+		t.Run(fmt.Sprintf("crash after append %d", n), func(t *testing.T) {
 			died := false
 			synctest.Test(t, func(t *testing.T) { run(t, sc, crashing(n, &died), true) })
 			if !died {

@@ -148,7 +148,7 @@ func (p *player) perform(a act) error {
 		return p.Calls().Cancel(p.ctx, p.call(a.CancelCall), a.Reason)
 	case a.Detach != "":
 		return p.Calls().Detach(p.ctx, p.call(a.Detach))
-	case a.Approve != "" && a.Input != "":
+	case a.Approve != "" && a.Input != "" && a.By == "":
 		return p.ResolveApproval(p.ctx, session.Decision{
 			Call: p.call(a.Approve), Approve: true, Input: json.RawMessage(a.Input), By: "tester",
 		})
@@ -195,6 +195,8 @@ func (p *player) resolve(a act) error {
 			return fmt.Errorf("%T is no approval", p.last)
 		case v.Always:
 			return h.ApproveAlways(p.ctx)
+		case a.Input != "":
+			return h.ApproveWithInput(p.ctx, json.RawMessage(a.Input))
 		case v.Approve:
 			return h.Approve(p.ctx)
 		case v.Reason != "":

@@ -293,7 +293,7 @@ func TestToolsThatMisbehaveBecomeResults(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node(),
 		rogue{"panics", 0, func(context.Context) (tool.Output, error) { panic("boo") }},
-		rogue{"hangs", 3 * time.Second, func(ctx context.Context) (tool.Output, error) {
+		rogue{"hangs", 300 * time.Millisecond, func(ctx context.Context) (tool.Output, error) {
 			<-ctx.Done()
 			return tool.Output{}, context.Cause(ctx)
 		}},
@@ -320,7 +320,7 @@ replies:
 	for i, text := range strings.Split(r.Text, "|")[:5] {
 		want := []string{"Tool failed: ", "Tool timed out after ", "a\uFFFDb", "yyyy", "Tool not found: unknown"}[i]
 		if !strings.HasPrefix(text, want) {
-			t.Errorf("the model is told %q, want %q", text, want)
+			t.Errorf("the model sees %q, want %q", text, want)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 
@@ -39,23 +38,6 @@ func TestPermissionsAreAServerConfiguration(t *testing.T) {
 			if err := embedded.Check(embedded.WithSettings("authorization { users: [ { user: u, password: p\n" + out + "\n} ] }")); err != nil {
 				t.Errorf("%s as %s: %v\n%s", role, format, err, out)
 			}
-		}
-	}
-}
-
-func TestPermissionsWithoutARoleAreAUsageError(t *testing.T) {
-	t.Parallel()
-	for say, args := range map[string][]string{
-		`role "boss" is unknown: use client, approver, driver`: {"boss"},
-		"a worker needs a --queue":                             {"worker"},
-		"--queue gpu: only a worker has a queue":               {"client", "--queue", "gpu"},
-		`namespace "a.b"`:                                      {"client", "--namespace", "a.b"},
-		`inbox prefix "_INBOX.>"`:                              {"client", "--inbox-prefix", "_INBOX.>"},
-		"a worker needs a queue":                               {"worker", "--queue", "a.b"},
-	} {
-		p := expect(t, cli.CodeUsage, slices.Concat([]string{"permissions"}, args)...)
-		if !strings.Contains(p.err.String(), say) {
-			t.Errorf("%v: %s", args, p.err)
 		}
 	}
 }

@@ -38,7 +38,8 @@ var update = flag.Bool("update", false, "rewrite the expected output in testdata
 //	release                  ends all calls of the tool "wait"
 //	until TEXT ARG...        runs a command until it prints TEXT
 //	usage CODE FILE          runs the commands in a file, one per line: ARG... | the
-//	                         words that it prints on one line as it fails with CODE
+//	                         words that it prints on one line as it fails with CODE;
+//	                         ~ is a space in an ARG
 //
 // In output, times, durations, hashes and generated IDs are replaced by their kind.
 func TestScripts(t *testing.T) {
@@ -166,7 +167,11 @@ func (s *script) until(ts *testscript.TestScript, _ bool, args []string) {
 func (s *script) usage(ts *testscript.TestScript, _ bool, args []string) {
 	for line := range strings.Lines(ts.ReadFile(args[1])) {
 		command, want, _ := strings.Cut(strings.TrimSpace(line), " | ")
-		p := s.begin(ts, strings.Fields(strings.ReplaceAll(command, "$WORK", ts.Getenv("WORK"))))
+		words := strings.Fields(strings.ReplaceAll(command, "$WORK", ts.Getenv("WORK")))
+		for i, word := range words {
+			words[i] = strings.ReplaceAll(word, "~", " ")
+		}
+		p := s.begin(ts, words)
 		code := <-p.code
 		if printed := p.err.String(); strconv.Itoa(code) != args[0] || !strings.HasPrefix(printed, "turnlog: ") || !strings.Contains(printed, want) ||
 			strings.Count(printed, "\n") != 1 || p.out.String() != "" {

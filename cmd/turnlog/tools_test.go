@@ -101,10 +101,6 @@ func TestRunUsesAvailableMCPServers(t *testing.T) {
 
 func TestInvalidServersAreUsageErrors(t *testing.T) {
 	t.Parallel()
-	secret := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(secret, []byte("s3cret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for line, want := range map[string]string{
 		"--mcp x":                               "--mcp \"x\": use NAME=COMMAND ARGS or NAME=URL",
 		"--mcp a.b=prog":                        `--mcp server "a.b": use a name of 1 to 32 letters`,

@@ -158,7 +158,7 @@ func TestFirstSignalEndsTheContextAndTheSecondTheProgram(t *testing.T) {
 }
 
 func TestSignalsReachTheContext(t *testing.T) {
-	ctx, stop := WithSignals(t.Context(), func(int) { t.Error("exit") })
+	ctx, stop := withSignals(t.Context(), func(int) { t.Error("exit") })
 	defer stop()
 	self, err := os.FindProcess(os.Getpid())
 	if err != nil {

@@ -28,31 +28,27 @@ func (c *Cell) Permitted(ctx context.Context, do func(context.Context) error) er
 // connection until stop is called.
 func untilDenied(ctx context.Context, nc *nats.Conn) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	restore := OnDenied(nc, func(d *jetstream.DeniedError) { cancel(d) })
+	return ctx, func() {
+		restore()
+		cancel(nil)
+	}
+}
+
+// OnDenied calls do for every denial by the server, instead of the connection's error
+// handler. restore ends that.
+func OnDenied(nc *nats.Conn, do func(*jetstream.DeniedError)) (restore func()) {
 	before := nc.ErrorHandler()
 	nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
 		d, denied := jetstream.Denied(err)
 		switch {
 		case denied:
-			cancel(d)
+			do(d)
 		case before != nil:
 			before(nc, sub, err)
 		}
 	})
-	return ctx, func() {
-		nc.SetErrorHandler(before)
-		cancel(nil)
-	}
-}
-
-// muteDenials stops a connection from logging denials: the denied request fails and says
-// so.
-func muteDenials(nc *nats.Conn) {
-	before := nc.ErrorHandler()
-	nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
-		if _, denied := jetstream.Denied(err); !denied && before != nil {
-			before(nc, sub, err)
-		}
-	})
+	return func() { nc.SetErrorHandler(before) }
 }
 
 // Advise adds what to do about an error, if that is known: connect as a permitted user, or

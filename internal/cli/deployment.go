@@ -92,7 +92,7 @@ func (d *Deployment) Dial(ctx context.Context, program string, log *zap.Logger) 
 		return nil, err
 	}
 	if !d.lasting {
-		muteDenials(nc)
+		OnDenied(nc, func(*jetstream.DeniedError) {}) // the denied request fails and says so
 	}
 	cell, err := jetstream.Open(nc, d.Namespace())
 	if err != nil {

@@ -59,7 +59,7 @@ func Main(root *cobra.Command) int {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	ctx, stop := WithSignals(context.Background(), os.Exit)
+	ctx, stop := withSignals(context.Background(), os.Exit)
 	defer stop()
 	return Execute(ctx, root)
 }

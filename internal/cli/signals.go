@@ -29,9 +29,9 @@ func (i *Interrupted) code() int {
 	return CodeFailed
 }
 
-// WithSignals returns a context that the first SIGINT or SIGTERM ends. The second one calls
+// withSignals returns a context that the first SIGINT or SIGTERM ends. The second one calls
 // exit. stop restores the default behavior of the signals.
-func WithSignals(parent context.Context, exit func(code int)) (ctx context.Context, stop func()) {
+func withSignals(parent context.Context, exit func(code int)) (ctx context.Context, stop func()) {
 	signals := make(chan os.Signal, 2) // both may arrive before the first is read
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	ctx, end := Watch(parent, signals, exit)
@@ -41,7 +41,7 @@ func WithSignals(parent context.Context, exit func(code int)) (ctx context.Conte
 	}
 }
 
-// Watch is WithSignals for a caller that already receives signals. end stops it.
+// Watch is withSignals for a caller that already receives signals. end stops it.
 func Watch(parent context.Context, signals <-chan os.Signal, exit func(int)) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	over, done := make(chan struct{}), make(chan struct{})

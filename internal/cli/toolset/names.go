@@ -11,9 +11,9 @@ import (
 	"github.com/turnlog/turnlog/tool/skill"
 )
 
-// ToolNames lists every tool that our binaries can show to a model, under any flags,
+// toolNames lists every tool that our binaries can show to a model, under any flags,
 // except those of MCP servers and those that delegate.
-func ToolNames() []string {
+func toolNames() []string {
 	return []string{
 		"fs_count", "fs_delete", "fs_find", "fs_list_directory", "fs_make_directory", "fs_patch", "fs_read_file",
 		"fs_replace_in_file", "fs_search", "fs_write_file", "http_fetch", "shell_exec",
@@ -22,10 +22,10 @@ func ToolNames() []string {
 }
 
 // CheckPattern returns an error for a misspelled pattern: one that matches no tool of
-// [ToolNames] but is close to one, or is the name of a set. Other patterns may be for
+// [toolNames] but is close to one, or is the name of a set. Other patterns may be for
 // tools that a worker adds.
 func CheckPattern(pattern string) error {
-	names := ToolNames()
+	names := toolNames()
 	fits := func(name string) bool { return content.Matches(pattern, name) }
 	if slices.ContainsFunc(names, fits) {
 		return nil

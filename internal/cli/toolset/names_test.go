@@ -22,10 +22,10 @@ func TestNamesAndKindsMatchTheSets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := ToolNames()
+	known := toolNames()
 	for _, o := range c.Offers {
 		if name := o.Spec.Name; name != engine.VerifierTool && !slices.Contains(known, name) {
-			t.Errorf("ToolNames lacks %s", name)
+			t.Errorf("toolNames lacks %s", name)
 		}
 		asks, ok := o.Tool.(tool.Proposer)
 		if !ok {
@@ -41,14 +41,14 @@ func TestNamesAndKindsMatchTheSets(t *testing.T) {
 	for _, name := range known {
 		offered := slices.ContainsFunc(c.Offers, func(o tool.Offer) bool { return o.Spec.Name == name })
 		if !offered && name != "skill_activate" && name != "output_read" {
-			t.Errorf("ToolNames has %s, which no set offers", name)
+			t.Errorf("toolNames has %s, which no set offers", name)
 		}
 	}
 }
 
 func TestMisspelledPatternIsReported(t *testing.T) {
 	t.Parallel()
-	for _, pattern := range append(ToolNames(), "*", "fs_*", "*_file", "deploy", "tickets_*", "fs_archive_folder", "mail_*") {
+	for _, pattern := range append(toolNames(), "*", "fs_*", "*_file", "deploy", "tickets_*", "fs_archive_folder", "mail_*") {
 		if err := CheckPattern(pattern); err != nil {
 			t.Errorf("CheckPattern(%q) = %v", pattern, err)
 		}

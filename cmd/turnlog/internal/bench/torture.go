@@ -127,28 +127,24 @@ func checkTorture(c torture.Config, replicas bool) error {
 }
 
 func printTorture(w io.Writer, r torture.Result) error {
-	var b strings.Builder
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-20s %s\n", name, fmt.Sprintf(format, args...))
-	}
-	row("seed", "%d", r.Seed)
-	total := 0
-	for _, n := range r.Faults {
-		total += n
-	}
-	row("faults", "%d", total)
-	for _, k := range slices.Sorted(maps.Keys(r.Faults)) {
-		row("  "+string(k), "%d", r.Faults[k])
-	}
-	row("commands accepted", "%d", r.Commands)
-	row("sessions finished", "%d of %d", r.SessionsFinished, r.SessionsTotal)
-	row("entries", "%d", r.Entries)
-	row("calls", "%d", r.Calls)
-	row("recovery", "p50 %d ms, p99 %d ms, max %d ms (%d sessions lost their node)", r.Recovery.P50, r.Recovery.P99, r.Recovery.Max, r.Losses)
-	row("violations", "%d of %d invariants", len(r.Violations), len(torture.Invariants()))
-	for _, name := range slices.Sorted(maps.Keys(r.Violations)) {
-		row("  "+name, "%d", r.Violations[name])
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return app.Fields(w, func(row func(name, format string, args ...any)) {
+		row("seed", "%d", r.Seed)
+		total := 0
+		for _, n := range r.Faults {
+			total += n
+		}
+		row("faults", "%d", total)
+		for _, k := range slices.Sorted(maps.Keys(r.Faults)) {
+			row("  "+string(k), "%d", r.Faults[k])
+		}
+		row("commands accepted", "%d", r.Commands)
+		row("sessions finished", "%d of %d", r.SessionsFinished, r.SessionsTotal)
+		row("entries", "%d", r.Entries)
+		row("calls", "%d", r.Calls)
+		row("recovery", "p50 %d ms, p99 %d ms, max %d ms (%d sessions lost their node)", r.Recovery.P50, r.Recovery.P99, r.Recovery.Max, r.Losses)
+		row("violations", "%d of %d invariants", len(r.Violations), len(torture.Invariants()))
+		for _, name := range slices.Sorted(maps.Keys(r.Violations)) {
+			row("  "+name, "%d", r.Violations[name])
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
@@ -21,11 +22,7 @@ type denials struct {
 
 func listenForDenials(nc *nats.Conn) *denials {
 	d := &denials{subjects: make(map[string]*jetstream.DeniedError)}
-	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		denied, ok := jetstream.Denied(err)
-		if !ok {
-			return
-		}
+	cli.OnDenied(nc, func(denied *jetstream.DeniedError) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.subjects[denied.Subject] = denied

@@ -19,9 +19,9 @@ import (
 	"github.com/turnlog/turnlog/loop/snapshot"
 )
 
-// longLived is a session of so many entries: turns of ten rounds with one tool call
-// each, two entries a round. With compacted its transcript is emptied now and then, as
-// that of every session is whose model has an end to its context.
+// longLived is a session with that many entries: turns of ten rounds with one tool call each, two
+// entries per round. If compacted, its transcript is emptied at times, as with any model that has
+// a limited context.
 type longLived struct {
 	b       *testing.B
 	cell    *jetstream.Cell
@@ -57,7 +57,7 @@ func newLongLived(b *testing.B, cell *jetstream.Cell, id content.SessionID, entr
 	return l
 }
 
-// compact answers the mutator, if it is asked.
+// compact answers a pending mutator.
 func (l *longLived) compact(dirty bool) {
 	for _, e := range loop.Pending(l.state) {
 		m, ok := e.(loop.RunMutator)
@@ -98,8 +98,7 @@ func (l *longLived) send(c commands.Command) {
 	l.state.Fold(e)
 }
 
-// cpuTime is what the process has used of all processors, which does not depend on
-// what else the machine does.
+// cpuTime is the CPU time of the process, which does not depend on other load.
 func cpuTime(b *testing.B) time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
@@ -108,9 +107,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// BenchmarkActivate is how long a driver takes to come to the state of a session of
-// 100,000 entries: by folding all of them, and from a snapshot with the share of the
-// journal behind it that there is on average.
+// BenchmarkActivate measures how long a driver takes to read a session of 100,000 entries: the
+// whole journal, and from a snapshot with the average share of the journal after it.
 func BenchmarkActivate(b *testing.B) {
 	const entries = 100_000
 	srv, err := embedded.Start(b.Context(), embedded.WithStore(b.TempDir()), embedded.WithListener("127.0.0.1:0"))
@@ -144,7 +142,7 @@ func BenchmarkActivate(b *testing.B) {
 				}
 				each = append(each, time.Since(began).Seconds()*1000)
 			}
-			b.ReportMetric((cpuTime(b)-before).Seconds()*1000/float64(b.N), "cpu-ms/activation") // the server's, too
+			b.ReportMetric((cpuTime(b)-before).Seconds()*1000/float64(b.N), "cpu-ms/activation") // including the server's
 			slices.Sort(each)
 			b.ReportMetric(each[0], "ms-shortest")
 			b.ReportMetric(each[len(each)/2], "ms-median")

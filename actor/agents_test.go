@@ -23,7 +23,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// written are agent files by name.
+// written are agent files, by name.
 type written map[string]string
 
 func (w written) find(_ context.Context, name, _ string) (*agentfile.Definition, error) {
@@ -34,7 +34,7 @@ func (w written) find(_ context.Context, name, _ string) (*agentfile.Definition,
 	return agentfile.Parse(name+".yaml", []byte(text), nil)
 }
 
-// knowing makes a node know agents.
+// knowing gives a node agents.
 func knowing(files written, notes notes.Store) func(*actor.Config) {
 	return func(c *actor.Config) {
 		c.Agents = agentfile.Host{
@@ -44,7 +44,7 @@ func knowing(files written, notes notes.Store) func(*actor.Config) {
 	}
 }
 
-// of begins a session of an agent.
+// of starts a session of an agent.
 func of(name string) func(*client.Options) {
 	return func(o *client.Options) { o.Config.Agent = &events.AgentRef{Name: name} }
 }
@@ -55,7 +55,7 @@ const (
 	said   = "replies:\n  - text: fine\n    repeat: true\n"
 )
 
-func TestASessionKeepsTheVersionOfItsAgentOverATakeover(t *testing.T) {
+func TestASessionKeepsItsAgentsVersionAfterATakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1", knowing(written{"reviewer": strict}, nil))
@@ -85,7 +85,7 @@ func TestASessionKeepsTheVersionOfItsAgentOverATakeover(t *testing.T) {
 	})
 }
 
-func TestANodeThatCannotMakeAnAgentLeavesItsSessionsToOthers(t *testing.T) {
+func TestANodeLeavesSessionsOfUnknownAgentsToOtherNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1", knowing(written{"reviewer": strict}, nil))
@@ -107,7 +107,7 @@ func TestANodeThatCannotMakeAnAgentLeavesItsSessionsToOthers(t *testing.T) {
 	})
 }
 
-func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
+func TestAnInvalidAgentIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", knowing(written{"broken": "engine: x\n"}, nil))
@@ -122,7 +122,7 @@ func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
 	})
 }
 
-func TestATaskHasTheMemoryOfItsAgent(t *testing.T) {
+func TestATaskHasTheNotesOfItsAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", knowing(written{"mender": "memory: {ttl: 24h}\n"}, w.Cell.Memory()))
@@ -141,7 +141,7 @@ func TestATaskHasTheMemoryOfItsAgent(t *testing.T) {
 		if !slices.ContainsFunc(recalled, func(m events.MemoryRecalled) bool {
 			return len(m.Items) == 1 && strings.Contains(m.Items[0].Text(), "fine")
 		}) {
-			t.Errorf("the second task was told %+v", recalled)
+			t.Errorf("the second task recalled %+v", recalled)
 		}
 		n.Drain(t)
 	})

@@ -21,7 +21,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// rounds is a model that asks for n tool calls, one a round.
+// rounds is a model that makes n tool calls, one per round.
 type rounds int
 
 func (rounds) Name() string                     { return "rounds" }
@@ -35,7 +35,7 @@ func (n rounds) Call(_ context.Context, r model.Request, _ func(content.Delta)) 
 	return model.Reply{Items: []content.Item{content.NewItem(content.Assistant, content.CallPart(call))}}, nil
 }
 
-// BenchmarkRoundTrip is a durable tool round trip: two entries, a task, a result.
+// BenchmarkRoundTrip measures a durable tool round trip: two entries, a task, a result.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, sessions := range []int{1, 128} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) { benchmarkRoundTrip(b, sessions) })

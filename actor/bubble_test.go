@@ -118,7 +118,7 @@ func (w *world) owners(id content.SessionID) []string {
 
 const anHour = "replies:\n  - text: ok\n    delay: 1h\n"
 
-// thinking opens a session whose model has begun a call that takes an hour.
+// thinking opens a session whose model is in the middle of a call that takes an hour.
 func (w *world) thinking(id content.SessionID) *session.Session {
 	w.T.Helper()
 	s := w.Start(id, anHour)
@@ -129,7 +129,7 @@ func (w *world) thinking(id content.SessionID) *session.Session {
 
 const oneReply = "replies:\n  - text: ok\n    repeat: true\n"
 
-func TestAnIdleSessionIsParkedAndWakesForTheNextCommand(t *testing.T) {
+func TestAnIdleSessionParksAndWakesForTheNextCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -152,7 +152,7 @@ func TestAnIdleSessionIsParkedAndWakesForTheNextCommand(t *testing.T) {
 	})
 }
 
-func TestALostWakeHealsThroughTheSweeper(t *testing.T) {
+func TestTheSweepFindsASessionWhoseWakeWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -168,7 +168,7 @@ func TestALostWakeHealsThroughTheSweeper(t *testing.T) {
 	})
 }
 
-func TestWorkKeepsItsCommandInTheInbox(t *testing.T) {
+func TestACommandStaysInTheInboxWhileItsSessionWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -203,7 +203,7 @@ func TestADrainingNodeHandsItsSessionsOver(t *testing.T) {
 			t.Errorf("answer = %q", got.Text())
 		}
 		if took := time.Since(began); took > 11*time.Second {
-			t.Errorf("the turn took %v after the hand-over, want its 10 s and little more", took)
+			t.Errorf("the turn took %v after the hand-over, want its 10 s and not much more", took)
 		}
 		if got := w.owners("s"); !slices.Equal(got, []string{"n1", "n2"}) {
 			t.Errorf("driven by %v", got)
@@ -212,7 +212,7 @@ func TestADrainingNodeHandsItsSessionsOver(t *testing.T) {
 	})
 }
 
-func TestADrainingNodeParksWhatIsIdle(t *testing.T) {
+func TestADrainingNodeParksIdleSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", func(c *actor.Config) { c.Idle = time.Hour })
@@ -231,7 +231,7 @@ func TestADrainingNodeParksWhatIsIdle(t *testing.T) {
 	})
 }
 
-func TestACrashedNodesSessionsGoOnElsewhere(t *testing.T) {
+func TestSessionsOfACrashedNodeContinueOnAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
@@ -256,7 +256,7 @@ replies:
   - text: "{{(index .Results 0).Text}}"
 `
 
-func TestACallIsRunOnceAcrossACrash(t *testing.T) {
+func TestACallRunsOnceAcrossACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ran := 0
@@ -273,7 +273,7 @@ func TestACallIsRunOnceAcrossACrash(t *testing.T) {
 		synctest.Wait()
 		second := w.node("n2")
 		first.Crash(t)
-		<-time.After(20 * time.Second) // the token lapses and n2 takes it
+		<-time.After(20 * time.Second) // the lease expires and n2 takes the token
 		close(release)
 		if got := w.finish(s); got.Text() != `{"text":"hi"}` {
 			t.Errorf("answer = %q", got.Text())
@@ -288,7 +288,7 @@ func TestACallIsRunOnceAcrossACrash(t *testing.T) {
 	})
 }
 
-// asking asks a person about every call.
+// asking is a policy that asks about every call.
 type asking struct{ ttl time.Duration }
 
 func (a asking) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
@@ -299,7 +299,7 @@ func withApprovals(ttl time.Duration) func(*actor.Config) {
 	return func(c *actor.Config) { c.Effects = engine.Config{Permissions: asking{ttl}} }
 }
 
-func TestAnApprovalWaitsWithTheSessionParked(t *testing.T) {
+func TestASessionParksWhileItWaitsForAnApproval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)
@@ -346,7 +346,7 @@ func TestAnUndecidedApprovalExpires(t *testing.T) {
 	})
 }
 
-func TestARefusedAskIsTold(t *testing.T) {
+func TestTheCallerGetsTheReasonOfARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")

@@ -16,9 +16,8 @@ import (
 	"github.com/turnlog/turnlog/schedule"
 )
 
-// TestSchedulesFireOnceWhileLeadersChange moves the leader of the schedules about while
-// some fire, on three replicas, with two nodes that hear of them: each begins its session,
-// and no other.
+// The leader of the schedules moves while some fire, on three replicas with two nodes. Each
+// firing starts exactly one session.
 func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
 	const plans = 12
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -52,13 +51,13 @@ func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
 	if got := w.sessions(); !slices.Equal(got, want) {
 		t.Errorf("sessions %v, want %v", got, want)
 	}
-	t.Logf("all were begun %v behind the last one's time", time.Since(begin.Add((plans/2-1)*time.Second)).Round(time.Millisecond))
+	t.Logf("all started %v after the last one was due", time.Since(begin.Add((plans/2-1)*time.Second)).Round(time.Millisecond))
 	for _, n := range nodes {
 		n.Drain(t)
 	}
 }
 
-// settled waits until no schedule is left: the last firing of each was handled.
+// settled waits until no schedule is left, so the last firing of each was handled.
 func (w *world) settled(ctx context.Context) {
 	w.T.Helper()
 	for {
@@ -74,7 +73,7 @@ func (w *world) settled(ctx context.Context) {
 	}
 }
 
-// moveLeader asks a stream's leader to hand over, again and again.
+// moveLeader repeatedly makes a stream's leader step down.
 func (w *world) moveLeader(ctx context.Context, stream string) {
 	nc := w.Connect()
 	for {

@@ -22,9 +22,8 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// TestSessionsOutliveTheirLeaders moves the leaders of all streams about while
-// sessions run on three replicas. Clusters talk over sockets, so it runs in real
-// time.
+// The leaders of all streams move while sessions run on three replicas. Clusters use sockets, so
+// the test runs in real time.
 func TestSessionsOutliveTheirLeaders(t *testing.T) {
 	const sessions, calls = 20, 30
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -100,10 +99,10 @@ func TestSessionsOutliveTheirLeaders(t *testing.T) {
 	}
 }
 
-// keepOffer makes the workers' offer again before it lapses.
+// keepOffer renews the workers' offer before it expires.
 func (w *world) keepOffer(ctx context.Context, o jetstream.Offer) {
 	for {
-		_ = w.Cell.Catalog().Advertise(ctx, o) // while a leader is elected the next one will do
+		_ = w.Cell.Catalog().Advertise(ctx, o) // during an election the next one is enough
 		select {
 		case <-ctx.Done():
 			return
@@ -112,7 +111,7 @@ func (w *world) keepOffer(ctx context.Context, o jetstream.Offer) {
 	}
 }
 
-// moveLeaders asks one leader after the other to hand over.
+// moveLeaders makes one leader after the other step down.
 func (w *world) moveLeaders(ctx context.Context) {
 	nc := w.Connect()
 	for {

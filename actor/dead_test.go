@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// mortal is a tool that tells who runs it, and waits until that one is dead or told to
+// mortal is a tool that names the worker that runs it, and waits until that worker is dead or may
 // answer.
 type mortal struct {
 	effects content.Effects
@@ -69,7 +69,7 @@ func (c *crew) Crash(name string) {
 	delete(c.all, name)
 }
 
-// drain lets all who live end what they are at.
+// drain lets the living workers finish.
 func (c *crew) Drain() {
 	c.w.T.Helper()
 	for name := range c.all {
@@ -92,8 +92,8 @@ func (c *crew) hire(name string) {
 	})
 }
 
-// killWorkers lets workers die of the call until its session's turn is over, and
-// returns how many did.
+// killWorkers kills each worker that runs the call until its session's turn ends, and returns how
+// many it killed.
 func (c *crew) killWorkers(id content.SessionID) (killed int) {
 	c.w.T.Helper()
 	over := make(chan struct{})
@@ -134,10 +134,9 @@ func (w *world) results(id content.SessionID) (out []string) {
 	return out
 }
 
-// TestACallThatKillsItsWorkersIsADeadLetter: each attempt is begun by three workers, and
-// there are three attempts. Then a person has it run once more, after the node that saw
-// it die is gone.
-func TestACallThatKillsItsWorkersIsADeadLetter(t *testing.T) {
+// There are three attempts, each started by three workers. A person retries the dead letter after
+// the node that recorded it is gone.
+func TestACallThatKillsItsWorkersBecomesADeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := w.crew(content.ReadOnly)
@@ -173,7 +172,7 @@ func TestACallThatKillsItsWorkersIsADeadLetter(t *testing.T) {
 			t.Fatal(err)
 		}
 		if told := state.Transcript[len(state.Transcript)-2].Text(); told != "Background tool call call_1_1 completed: by "+who {
-			t.Errorf("the model was told %q", told)
+			t.Errorf("the model saw %q", told)
 		}
 		if n, err := w.Cell.DeadLetters().Noted(w.Ctx, "s"); n != 0 || err != nil {
 			t.Errorf("no dead letter, but noted: %d, %v", n, err)
@@ -204,7 +203,7 @@ func TestALostCallThatMayNotRunTwiceWaitsForAPerson(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Crash(<-c.tool.began)
-		c.hire("heir") // which tells of the loss
+		c.hire("heir") // which reports the loss
 		<-time.After(2 * time.Minute)
 		if got := w.dead(); !slices.Equal(got, []content.SessionID{"s"}) {
 			t.Errorf("lost again, but dead letters are in %v", got)
@@ -224,9 +223,9 @@ func TestALostCallThatMayNotRunTwiceWaitsForAPerson(t *testing.T) {
 	})
 }
 
-// TestAZombiesResultIsRecordedOnceAndLate: its call was answered as unknown; what it says
-// after all is news. Of a call that another worker has brought to its end, it is not.
-func TestAZombiesResultIsRecordedOnceAndLate(t *testing.T) {
+// The late result of a call that was answered as unknown is recorded. If another worker has
+// finished the call, it is not.
+func TestALateResultOfALostWorkerIsRecordedOnce(t *testing.T) {
 	for name, want := range map[content.Effects][]string{
 		content.Once: {"unknown", "ok late"}, content.ReadOnly: {"ok"},
 	} {
@@ -243,7 +242,7 @@ func TestAZombiesResultIsRecordedOnceAndLate(t *testing.T) {
 			n := w.node("n1")
 			s := w.Start("s", oneMortal)
 			w.submit(s, "go")
-			zombie, err := q.Claim(w.Ctx) // and then it hangs
+			zombie, err := q.Claim(w.Ctx) // which then hangs
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,7 +266,7 @@ func TestAZombiesResultIsRecordedOnceAndLate(t *testing.T) {
 			w.Records("s")
 			n.Drain(t)
 			select {
-			case c.tool.began <- "": // lets the helper end that waited for a run
+			case c.tool.began <- "": // ends the helper that waited for a run
 			default:
 			}
 		})

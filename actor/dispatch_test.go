@@ -21,7 +21,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// flaky stands between drivers and queues.
+// flaky sits between drivers and queues.
 type flaky struct {
 	task.Dispatcher
 	dispatch func(ctx context.Context, x task.Task, next task.Dispatcher) error
@@ -40,7 +40,7 @@ func (w *world) flakyNode(name string, dispatch func(context.Context, task.Task,
 
 var errCut = errors.New("no answer")
 
-func TestACallOfUnclearDispatchRunsOnce(t *testing.T) {
+func TestACallWithAnUncertainDispatchRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var ran []content.Place
@@ -49,11 +49,11 @@ func TestACallOfUnclearDispatchRunsOnce(t *testing.T) {
 			return echoed(x)
 		})
 		n := w.flakyNode("n1", func(ctx context.Context, x task.Task, next task.Dispatcher) error {
-			w.deafen("TURNLOG_INBOX") // the result is not heard either
+			w.deafen("TURNLOG_INBOX") // no live copy of the result either
 			if err := next.Dispatch(ctx, x); err != nil {
 				return err
 			}
-			<-time.After(2 * time.Second) // it runs, is reported and gone
+			<-time.After(2 * time.Second) // it runs, reports, and leaves the queue
 			return errCut
 		})
 		s := w.Start("s", oneCall)
@@ -91,10 +91,9 @@ func TestABackgroundCallIsOnItsQueueBeforeTheSessionParks(t *testing.T) {
 	})
 }
 
-// TestAnEarlierAttemptOnTheQueueIsNotTakenForALaterOne: the worker that reported
-// its attempt lost dies before it took it off the queue, and the node before it
-// published the next one.
-func TestAnEarlierAttemptOnTheQueueIsNotTakenForALaterOne(t *testing.T) {
+// The worker that reported its attempt lost dies before it takes the task off the queue, and the
+// node dies before it publishes the next attempt.
+func TestAnEarlierAttemptOnTheQueueDoesNotBlockALaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Effects: content.ReadOnly}}}
@@ -126,7 +125,7 @@ func TestAnEarlierAttemptOnTheQueueIsNotTakenForALaterOne(t *testing.T) {
 		w.Until("s", events.KindToolAttemptLost)
 		first.Crash(t)
 		second := w.node("n2")
-		within, cancel := context.WithTimeout(w.Ctx, c.Lease()/2) // the dead worker has it for longer
+		within, cancel := context.WithTimeout(w.Ctx, c.Lease()/2) // the dead worker holds it for longer
 		defer cancel()
 		if c, err = q.Claim(within); err != nil {
 			t.Fatalf("the second attempt: %v", err)
@@ -138,9 +137,8 @@ func TestAnEarlierAttemptOnTheQueueIsNotTakenForALaterOne(t *testing.T) {
 	})
 }
 
-// TestACallBeyondTheCapIsNotPublishedAgain has a background call that many others
-// push back in the order of what is owed.
-func TestACallBeyondTheCapIsNotPublishedAgain(t *testing.T) {
+// Many other calls come before a background call in the order of owed effects.
+func TestADispatchedCallBeyondTheCapIsNotPublishedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		later := jetstream.Offer{Worker: "w2", Queue: "q", Tools: []tool.Spec{{Name: "later", Effects: content.ReadOnly, Route: content.Background}}}
@@ -183,10 +181,9 @@ func TestACallBeyondTheCapIsNotPublishedAgain(t *testing.T) {
 	})
 }
 
-// TestAnApprovedCallIsDispatchedThoughItsTaskIsStillThere: the tool asked for an
-// approval in the middle, and its worker is slow to take the task off the queue, or
-// dead. The call goes on at once when it is approved, under the same attempt.
-func TestAnApprovedCallIsDispatchedThoughItsTaskIsStillThere(t *testing.T) {
+// The tool asked for an approval, and its worker is slow to take the task off the queue, or dead.
+// Once approved, the call continues at once, under the same attempt.
+func TestAnApprovedCallIsDispatchedBeforeItsOldTaskIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo"}}}
@@ -228,7 +225,7 @@ func TestAnApprovedCallIsDispatchedThoughItsTaskIsStillThere(t *testing.T) {
 			w.send("s", "approve-"+kind, commands.ResolveApproval{Call: x.Call, Approve: true})
 		}
 		for _, c := range claims[:2] {
-			_ = c.Done(w.Ctx) // at last; what takes off nothing is fine
+			_ = c.Done(w.Ctx) // finally; there may be nothing to take off
 		}
 		last := claims[2]
 		if err := last.Report(w.Ctx, task.Report{
@@ -245,10 +242,9 @@ func TestAnApprovedCallIsDispatchedThoughItsTaskIsStillThere(t *testing.T) {
 	})
 }
 
-// TestACallWhoseWorkerDiedDidNotMerelyTakeTooLong: its timeout is shorter than the
-// lease of its task, so the queue says that the worker is gone long after the time of
-// the call is over.
-func TestACallWhoseWorkerDiedDidNotMerelyTakeTooLong(t *testing.T) {
+// The call's timeout is shorter than its lease, so the queue reports the lost worker long after
+// the deadline.
+func TestACallWithADeadWorkerIsLostAndDoesNotTimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Timeout: 5 * time.Second}}}
@@ -289,7 +285,6 @@ func TestACallWhoseWorkerDiedDidNotMerelyTakeTooLong(t *testing.T) {
 	})
 }
 
-// TestACallWithoutAWorkerTimesOut: there is no worker that could say anything.
 func TestACallWithoutAWorkerTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -9,8 +9,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// Between puts something between the node's drivers and the task queues, before
-// Run.
+// Between wraps the task queues of a node's drivers. It must be called before Run.
 func (n *Node) Between(f func(task.Dispatcher) task.Dispatcher) { n.tasks = f(n.tasks) }
 
 // Hydrate reads a session as its driver does.

@@ -18,9 +18,8 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// TestWhatAReplacedDriverPublishesLateIsNotRun has the task of a driver arrive long after
-// another one took its session over: its network had held it back.
-func TestWhatAReplacedDriverPublishesLateIsNotRun(t *testing.T) {
+// The network delays a driver's task until long after another driver took the session over.
+func TestALateTaskOfAReplacedDriverDoesNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ran := make(map[content.Place]int)
@@ -40,7 +39,7 @@ func TestWhatAReplacedDriverPublishesLateIsNotRun(t *testing.T) {
 		synctest.Wait()
 		second := w.node("n2")
 		first.Crash(t)
-		<-time.After(20 * time.Second) // n2 has it by now, with the call open
+		<-time.After(20 * time.Second) // n2 has the session by now, with the call open
 		close(release)
 		late := task.Task{Session: "s", Place: "t1-r1-c2", Attempt: 1, Queue: "q", Tool: "echo", Input: []byte(`{}`), Epoch: 1, Decided: began}
 		if err := w.Cell.Tasks().Dispatch(w.Ctx, late); err != nil {
@@ -57,7 +56,7 @@ func TestWhatAReplacedDriverPublishesLateIsNotRun(t *testing.T) {
 	})
 }
 
-// behind holds a driver's tasks back for a while on their way to the queues.
+// behind delays a driver's tasks on their way to the queues.
 type behind struct {
 	task.Dispatcher
 	by time.Duration
@@ -68,14 +67,14 @@ func (b behind) Dispatch(ctx context.Context, x task.Task) error {
 	return b.Dispatcher.Dispatch(ctx, x)
 }
 
-// background has the calls of a session go on while it is parked.
+// background lets the calls of a session continue while it is parked.
 func background(c *events.Config) {
 	c.Routes = []events.RouteRule{{Tool: "echo", Route: content.Background}}
 }
 
-// TestACallOfAReplacedDriverIsDispatchedAnew: its task was found by the next one, which let
-// the session go. The worker does not run it, and the session hears of that.
-func TestACallOfAReplacedDriverIsDispatchedAnew(t *testing.T) {
+// The next driver found the task and released the session. The worker refuses the task and reports
+// it to the session.
+func TestACallOfAReplacedDriverIsDispatchedAgain(t *testing.T) {
 	for name, diesThere := range map[string]bool{"whose worker lives": false, "whose worker dies behind its word": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -113,7 +112,7 @@ func TestACallOfAReplacedDriverIsDispatchedAnew(t *testing.T) {
 					t.Errorf("the call ran %d times, want once", len(ran))
 				}
 				if lost := celltest.Facts[events.ToolAttemptLost](w.World, "s"); len(lost) > 0 {
-					t.Errorf("it was taken for lost: %+v", lost)
+					t.Errorf("it was recorded as lost: %+v", lost)
 				}
 				if got := <-ran; got.Epoch < 2 {
 					t.Errorf("the task of epoch %d ran, want its successor's", got.Epoch)
@@ -139,7 +138,7 @@ func (w *world) untilOwned(id content.SessionID, node string) {
 	}
 }
 
-// handed is the next task of a queue, as a worker gets it.
+// handed returns the next task of a queue, as a worker gets it.
 func (w *world) handed(queue string) *nats.Msg {
 	w.T.Helper()
 	msg, err := w.Connect().RequestWithContext(w.Ctx, "$JS.API.CONSUMER.MSG.NEXT.TURNLOG_TASKS.q_"+queue, []byte("1"))
@@ -149,7 +148,7 @@ func (w *world) handed(queue string) *nats.Msg {
 	return msg
 }
 
-// say sends a worker's word about a task.
+// say sends a worker's report about a task.
 func (w *world) say(id content.SessionID, of *nats.Msg, c commands.Command) {
 	w.T.Helper()
 	env := commands.Envelope{ID: "word", Session: id, Command: c}
@@ -158,8 +157,8 @@ func (w *world) say(id content.SessionID, of *nats.Msg, c commands.Command) {
 	}
 }
 
-// dropAndDie is a worker that gets the first task of a queue, says that it was overtaken, and
-// dies before it takes it off.
+// dropAndDie is a worker that gets the first task of a queue, reports it overtaken, and dies before
+// it takes the task off.
 func (w *world) dropAndDie(id content.SessionID, queue string) {
 	w.T.Helper()
 	msg := w.handed(queue)
@@ -170,9 +169,8 @@ func (w *world) dropAndDie(id content.SessionID, queue string) {
 	w.say(id, msg, commands.ReportOvertaken{Place: "t1-r1-c1", Attempt: 1, Task: meta.Sequence.Stream})
 }
 
-// TestATaskThatArrivesBehindAnUnreadResultIsNotRun: the next driver finds it on its queue
-// before it comes to the result.
-func TestATaskThatArrivesBehindAnUnreadResultIsNotRun(t *testing.T) {
+// The next driver finds the task on its queue before it reads the result.
+func TestATaskThatArrivesAfterAnUnreadResultDoesNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		spec := tool.Spec{Name: "echo"}
@@ -214,8 +212,7 @@ func TestATaskThatArrivesBehindAnUnreadResultIsNotRun(t *testing.T) {
 	})
 }
 
-// held loses the word of what became of the first task, which a server that stands still
-// keeps for a while.
+// held loses the answer to the first dispatch, as when a server is suspended for a while.
 type held struct {
 	task.Dispatcher
 	first chan task.Task // takes one
@@ -230,9 +227,9 @@ func (h held) Dispatch(ctx context.Context, x task.Task) error {
 	}
 }
 
-// TestATaskThatArrivesBehindItsRepetitionIsNotRun: its driver, which never lost the session,
-// did not know what had become of it, and dispatched the call once more.
-func TestATaskThatArrivesBehindItsRepetitionIsNotRun(t *testing.T) {
+// The driver, which never lost the session, got no answer to its dispatch and dispatched the call
+// again.
+func TestATaskThatArrivesAfterItsRepetitionDoesNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ran := make(chan task.Task, 10)

@@ -16,8 +16,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// BenchmarkFlood is what an input costs that a busy session refuses since its queue is
-// full, from the time when it is sent.
+// BenchmarkFlood measures an input that a busy session refuses because its queue is full, from the
+// time it is sent.
 func BenchmarkFlood(b *testing.B) {
 	srv, err := embedded.Start(b.Context(), embedded.WithStore(b.TempDir()))
 	if err != nil {
@@ -78,7 +78,7 @@ func (h *handled) CommandHandled(name, _ string) {
 	}
 }
 
-// wait until n were handled, and the one with which the session began.
+// wait returns once n inputs and the first one were handled.
 func (h *handled) wait(n int) {
 	for h.inputs.Load() < int64(n)+1 {
 		<-time.After(time.Millisecond)

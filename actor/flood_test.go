@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// tally counts what became of commands.
+// tally counts commands by outcome.
 type tally struct {
 	actor.Metrics
 
@@ -33,9 +33,8 @@ func (c *tally) CommandHandled(name, outcome string) {
 	c.by[name+" "+outcome]++
 }
 
-// A session is sent far more than it will ever do, most of it nonsense. It costs what
-// it costs; what the session was about goes on, it can be cancelled, and its journal
-// does not grow with what was refused.
+// A session gets far more commands than it can handle, most of them invalid. Its work continues, it
+// can be canceled, and its journal does not grow with the refused commands.
 func TestASessionOutlivesAFlood(t *testing.T) {
 	const each = 2000
 	synctest.Test(t, func(t *testing.T) {
@@ -86,10 +85,10 @@ func TestASessionOutlivesAFlood(t *testing.T) {
 		counted.mu.Lock()
 		defer counted.mu.Unlock()
 		if n := counted.by["bad passed_over"]; n != 3*each {
-			t.Errorf("%d bad commands were passed over, want %d", n, 3*each)
+			t.Errorf("%d bad commands were skipped, want %d", n, 3*each)
 		}
 		if n := counted.by["report_result forged"]; n != each {
-			t.Errorf("%d forged reports were passed over, want %d", n, each)
+			t.Errorf("%d forged reports were skipped, want %d", n, each)
 		}
 		if in := counted.by["submit_input accepted"]; in < 256 || in > 300 {
 			t.Errorf("%d inputs were accepted", in)
@@ -98,7 +97,7 @@ func TestASessionOutlivesAFlood(t *testing.T) {
 	})
 }
 
-// What could be known of a session before it exists is refused, however much it is.
+// Commands for a session that does not exist are refused, however many there are.
 func TestAFloodForNoSessionIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// porter is a hook at the start and the end of sessions, of several nodes. It refuses
-// the session intruder.
+// porter is a hook at the start and end of sessions, on several nodes. It refuses the session
+// intruder.
 type porter struct {
 	mu   *sync.Mutex
 	seen *[]string
@@ -65,7 +65,7 @@ func told[E events.Event](w *world, id content.SessionID) (out []E) {
 	return out
 }
 
-func TestTheHooksOfASessionsStartAndEndAreAskedOnce(t *testing.T) {
+func TestTheHooksOfASessionsStartAndEndRunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newWorld(t), newPorter()
 		first := w.node("n1", with(p))
@@ -99,7 +99,7 @@ func TestTheHooksOfASessionsStartAndEndAreAskedOnce(t *testing.T) {
 			t.Errorf("recorded is %+v", got)
 		}
 		if n := len(told[events.SessionClosed](w, "s")); n != 1 {
-			t.Errorf("it was closed %d times: its hook has no say in that", n)
+			t.Errorf("it was closed %d times: its hook cannot prevent that", n)
 		}
 		second.Drain(t)
 	})
@@ -120,7 +120,7 @@ func TestAHookMayKeepASessionFromStarting(t *testing.T) {
 	})
 }
 
-func TestANodeOfAnotherConfigurationRecordsThat(t *testing.T) {
+func TestANodeWithAnotherConfigurationRecordsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newWorld(t), newPorter()
 		policy := func(name string) func(*actor.Config) { return func(c *actor.Config) { c.Policy = name } }

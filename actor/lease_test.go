@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// cut is a token whose renewals cannot be sent for a while.
+// cut is a token whose renewals fail for a while.
 type cut struct {
 	from, until time.Time
 	sent        []time.Duration // after from
@@ -51,7 +51,7 @@ func TestALeaseOutlivesAShortDisconnection(t *testing.T) {
 	})
 }
 
-func TestALeaseThatMayHaveLapsedIsNotRenewed(t *testing.T) {
+func TestALeaseThatMayHaveExpiredIsNotRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		token := &cut{from: began, until: began.Add(13 * time.Second)}

@@ -29,7 +29,7 @@ func (w *world) asked(id content.SessionID) {
 	w.Until(id, events.KindApprovalRequired)
 }
 
-func TestWhoWaitsForAnApprovalIsOnTheList(t *testing.T) {
+func TestASessionThatWaitsForAnApprovalIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")

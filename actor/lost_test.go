@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// TestALostCallRunsElsewhereAfterItsLease: its tool declares that it may.
+// The tool declares that its calls may run twice.
 func TestALostCallRunsElsewhereAfterItsLease(t *testing.T) {
 	for _, e := range []content.Effects{content.ReadOnly, content.Idempotent} {
 		synctest.Test(t, func(t *testing.T) {
@@ -46,8 +46,8 @@ func TestALostCallRunsElsewhereAfterItsLease(t *testing.T) {
 	}
 }
 
-// TestAPersonIsAskedAboutALostCall: the session's configuration says so. No is no dead
-// letter, and yes is the next attempt.
+// The session's configuration asks for it. A denial leaves no dead letter, and an approval starts
+// the next attempt.
 func TestAPersonIsAskedAboutALostCall(t *testing.T) {
 	for _, yes := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -91,9 +91,8 @@ func TestAPersonIsAskedAboutALostCall(t *testing.T) {
 	}
 }
 
-// TestALongCallIsHeldByItsHeartbeats: ten minutes on a lease of 30 s, with another worker
-// waiting for its chance.
-func TestALongCallIsHeldByItsHeartbeats(t *testing.T) {
+// The call takes ten minutes on a lease of 30 s, while another worker waits for tasks.
+func TestHeartbeatsKeepTheLeaseOfALongCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		runs := 0

@@ -13,13 +13,13 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// noKeyError says that a node lacks what a model needs.
+// noKeyError reports that a node lacks the key of a model.
 type noKeyError struct{}
 
 func (noKeyError) Error() string   { return "KEY is not set" }
 func (noKeyError) Elsewhere() bool { return true }
 
-// without is a node that lacks what models need.
+// without makes a node lack the keys of all models.
 func without(c *actor.Config) {
 	c.Models = func(string, []byte) (model.Model, error) { return nil, noKeyError{} }
 }
@@ -38,7 +38,7 @@ func (w *world) failed(id content.SessionID) []events.ModelCallFailed {
 	return out
 }
 
-func TestASessionGoesToANodeThatHasItsModel(t *testing.T) {
+func TestASessionMovesToANodeThatHasItsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1", without)
@@ -64,7 +64,7 @@ func TestASessionGoesToANodeThatHasItsModel(t *testing.T) {
 	})
 }
 
-func TestASessionWhoseModelNoNodeHasIsToldSo(t *testing.T) {
+func TestATurnFailsIfNoNodeHasItsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", without)
@@ -72,7 +72,7 @@ func TestASessionWhoseModelNoNodeHasIsToldSo(t *testing.T) {
 		w.submit(s, "go")
 		_, err := s.Next(w.Ctx)
 		if err == nil || !strings.Contains(err.Error(), "KEY is not set") {
-			t.Errorf("Next = %v, want what is missing", err)
+			t.Errorf("Next = %v, want the missing key", err)
 		}
 		if got := len(w.failed("s")); got != 4 {
 			t.Errorf("%d attempts, want those that a model call has", got)
@@ -84,7 +84,7 @@ func TestASessionWhoseModelNoNodeHasIsToldSo(t *testing.T) {
 	})
 }
 
-func TestAModelThatNobodyKnowsFailsAtOnce(t *testing.T) {
+func TestAnUnknownModelFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", func(c *actor.Config) {

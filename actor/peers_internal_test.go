@@ -9,13 +9,12 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// TestATimeIsPutOnTasksOnlyByAClockThatIsRight: with one that is ahead a task that comes
-// late would pass for one that does not.
-func TestATimeIsPutOnTasksOnlyByAClockThatIsRight(t *testing.T) {
+// With a clock that is ahead, a late task would seem to be in time.
+func TestOnlyACorrectClockPutsATimeOnTasks(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
 		compared []time.Duration
-		ago      time.Duration // the last one was
+		ago      time.Duration // of the last comparison
 		entry    time.Duration // ahead of now
 		vouched  bool
 	}{
@@ -23,7 +22,7 @@ func TestATimeIsPutOnTasksOnlyByAClockThatIsRight(t *testing.T) {
 		"right":                                {[]time.Duration{-2 * time.Millisecond}, time.Second, -time.Second, true},
 		"ahead":                                {[]time.Duration{6 * time.Second}, 0, 0, false},
 		"behind":                               {[]time.Duration{-6 * time.Second}, 0, 0, false},
-		"of a release that does not say":       {[]time.Duration{math.MaxInt64}, 0, 0, false},
+		"of a release without clocks":          {[]time.Duration{math.MaxInt64}, 0, 0, false},
 		"right, then set":                      {[]time.Duration{0, time.Second}, 0, 0, false},
 		"set right":                            {[]time.Duration{time.Second, 0}, 0, 0, true},
 		"right, a while ago":                   {[]time.Duration{0}, time.Minute, 0, false},
@@ -41,7 +40,7 @@ func TestATimeIsPutOnTasksOnlyByAClockThatIsRight(t *testing.T) {
 				want = at
 			}
 			if got := c.comparable(at); got != want {
-				t.Errorf("%s: vouches for %v as %v, want %v", name, at, got, want)
+				t.Errorf("%s: comparable(%v) = %v, want %v", name, at, got, want)
 			}
 		})
 	}

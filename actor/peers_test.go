@@ -14,9 +14,8 @@ import (
 	"github.com/turnlog/turnlog/actor"
 )
 
-// TestWhatANodeTookJustBeforeItDiedIsHandedOn: nothing waits for a lease that the others
-// can know of.
-func TestWhatANodeTookJustBeforeItDiedIsHandedOn(t *testing.T) {
+// No token that other nodes can know of waits for its lease.
+func TestATokenTakenJustBeforeACrashIsHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
@@ -33,9 +32,8 @@ func TestWhatANodeTookJustBeforeItDiedIsHandedOn(t *testing.T) {
 	})
 }
 
-// TestANodeThatWasTakenForDeadRecordsItsTokensAgain: it was only cut off for a while.
-// The next time it may really die.
-func TestANodeThatWasTakenForDeadRecordsItsTokensAgain(t *testing.T) {
+// The node was only disconnected for a while. The next time it may really die.
+func TestANodeThatWasPresumedDeadRecordsItsTokensAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -52,8 +50,8 @@ func TestANodeThatWasTakenForDeadRecordsItsTokensAgain(t *testing.T) {
 	})
 }
 
-// TestADriverThatCannotReadReturnsItsToken: no other node has it, so there is no lease to
-// wait for. The stream of commands is gone for a while.
+// The stream of commands is gone for a while. No other node has the token, so none has to wait for
+// its lease.
 func TestADriverThatCannotReadReturnsItsToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -78,7 +76,7 @@ func TestADriverThatCannotReadReturnsItsToken(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(left) < 12 {
-			t.Errorf("left %d times in a minute, want it tried again and again: %v", len(left), left)
+			t.Errorf("left %d times in a minute, want repeated retries: %v", len(left), left)
 		}
 		n.Drain(t)
 	})

@@ -9,9 +9,9 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 )
 
-// TestWhatANodeCouldNotRecordIsHandedOn: the others were told when they asked whether it
+// TestATokenThatIsNotRecordedIsHandedOn: the others were told when they asked whether it
 // lives.
-func TestWhatANodeCouldNotRecordIsHandedOn(t *testing.T) {
+func TestATokenThatIsNotRecordedIsHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		nodes := map[string]*celltest.Process{"n1": w.node("n1"), "n2": w.node("n2"), "n3": w.node("n3")}

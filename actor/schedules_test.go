@@ -20,7 +20,7 @@ import (
 	"github.com/turnlog/turnlog/schedule"
 )
 
-// plan is a schedule whose sessions have the model of a script.
+// plan is a schedule whose sessions use a scripted model.
 func plan(name string, t schedule.Timing, script string) schedule.Schedule {
 	return schedule.Schedule{
 		Name: name, Timing: t, By: "test", Created: time.Now().UTC(),
@@ -31,7 +31,7 @@ func plan(name string, t schedule.Timing, script string) schedule.Schedule {
 	}
 }
 
-// tenMinutes is a timing whose firings a test can wait for.
+// tenMinutes fires often enough for a test to wait.
 func tenMinutes() schedule.Timing { return schedule.Timing{Cron: "*/10 * * * *"} }
 
 func remind(name string, t schedule.Timing, s content.SessionID, text string) schedule.Schedule {
@@ -48,7 +48,7 @@ func (w *world) add(s schedule.Schedule) {
 	}
 }
 
-// sessions lists all sessions, each of which has had one turn.
+// sessions lists all sessions and checks that each had one turn.
 func (w *world) sessions() []content.SessionID {
 	w.T.Helper()
 	all, err := w.Client.Sessions(w.Ctx)
@@ -64,7 +64,7 @@ func (w *world) sessions() []content.SessionID {
 	return all
 }
 
-// outcome is what is on record of a schedule's last firing.
+// outcome is the recorded outcome of a schedule's last firing.
 func (w *world) outcome(name string) schedule.Outcome {
 	w.T.Helper()
 	o, _, err := w.Cell.Schedules().Outcome(w.Ctx, name)
@@ -83,7 +83,7 @@ func (w *world) pending() []string {
 	return names
 }
 
-func TestEachFiringIsOneSession(t *testing.T) {
+func TestEachFiringStartsOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t) // it is midnight
 		a := w.node("n1")
@@ -118,7 +118,7 @@ func TestEachFiringIsOneSession(t *testing.T) {
 	})
 }
 
-func TestAFiringIsHeardWithinASecond(t *testing.T) {
+func TestAFiringTakesEffectWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", func(c *actor.Config) { c.Sweep = time.Hour })
@@ -132,7 +132,7 @@ func TestAFiringIsHeardWithinASecond(t *testing.T) {
 	})
 }
 
-func TestWhatWasMissedIsOneSession(t *testing.T) {
+func TestMissedFiringsStartOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		late := plan("late", tenMinutes(), oneReply)
@@ -155,7 +155,7 @@ func TestWhatWasMissedIsOneSession(t *testing.T) {
 
 const slowReply = "replies:\n  - text: ok\n    delay: 15m\n    repeat: true\n"
 
-func TestASessionThatIsStillAtWorkHoldsTheNextOneBack(t *testing.T) {
+func TestABusySessionDelaysTheNextFiring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -178,8 +178,8 @@ func TestASessionThatIsStillAtWorkHoldsTheNextOneBack(t *testing.T) {
 	})
 }
 
-// TestASessionThatCannotStartHoldsNothingBack: its agent is unknown, so it is refused.
-func TestASessionThatCannotStartHoldsNothingBack(t *testing.T) {
+// The session's agent is unknown, so it is refused.
+func TestASessionThatCannotStartDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -194,7 +194,7 @@ func TestASessionThatCannotStartHoldsNothingBack(t *testing.T) {
 	})
 }
 
-func TestAnInputComesAtItsTimeToAParkedSession(t *testing.T) {
+func TestScheduledInputWakesAParkedSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -220,7 +220,7 @@ func TestAnInputComesAtItsTimeToAParkedSession(t *testing.T) {
 			t.Errorf("inputs were caused by %v, want the second by the schedule", causes)
 		}
 		if all, err := w.Cell.Schedules().List(w.Ctx); err != nil || len(all) > 0 {
-			t.Errorf("what fired once is still there: %+v, %v", all, err)
+			t.Errorf("the one-time schedule still exists: %+v, %v", all, err)
 		}
 		if _, number, err := w.Cell.Schedules().Outcome(w.Ctx, "r"); number != 0 || err != nil {
 			t.Errorf("so is its outcome: %d, %v", number, err)
@@ -229,7 +229,7 @@ func TestAnInputComesAtItsTimeToAParkedSession(t *testing.T) {
 	})
 }
 
-func TestInputForASessionThatCannotTakeItFails(t *testing.T) {
+func TestScheduledInputFailsForASessionThatCannotTakeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -249,14 +249,14 @@ func TestInputForASessionThatCannotTakeItFails(t *testing.T) {
 		w.add(remind("once", schedule.Timing{At: time.Now().Add(time.Minute)}, "absent", "hello"))
 		<-time.After(10 * time.Minute)
 		if o := w.outcome("once"); o.Result != schedule.Failed || o.Detail != "there is no session absent" {
-			t.Errorf("outcome of what was for once = %+v, want that it is kept", o)
+			t.Errorf("outcome of the one-time schedule = %+v, want it kept", o)
 		}
 		n.Drain(t)
 	})
 }
 
-// TestAFiringIsNotLostWithItsNode cuts nodes off at many instants around the firing.
-func TestAFiringIsNotLostWithItsNode(t *testing.T) {
+// Nodes crash at many instants around the firing.
+func TestAFiringSurvivesItsNode(t *testing.T) {
 	for _, cut := range []time.Duration{0, 100 * time.Microsecond, time.Millisecond, 250 * time.Millisecond, time.Second} {
 		t.Run(cut.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -279,9 +279,9 @@ func TestAFiringIsNotLostWithItsNode(t *testing.T) {
 	}
 }
 
-// TestWhatAnotherNodeBeganIsFinished has the outcome of a firing on record whose commands
-// were never sent: its node died, and the next firing has come since.
-func TestWhatAnotherNodeBeganIsFinished(t *testing.T) {
+// A node recorded the outcome of a firing and died before it sent the commands. The next firing has
+// arrived since.
+func TestANodeFinishesTheFiringOfADeadOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		p := plan("p", tenMinutes(), oneReply)
@@ -303,9 +303,8 @@ func TestWhatAnotherNodeBeganIsFinished(t *testing.T) {
 	})
 }
 
-// TestAFiringThatIsNoneIsPassedOver: only the server writes there, but a release
-// that comes later may mean something by it.
-func TestAFiringThatIsNoneIsPassedOver(t *testing.T) {
+// Only the server writes firings, but a later release may change their format.
+func TestAnUnreadableFiringIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -325,9 +324,9 @@ func TestAFiringThatIsNoneIsPassedOver(t *testing.T) {
 	})
 }
 
-// TestWhatTheServerForgotIsDone has a schedule that the server keeps and never fires, as
-// it does with times that passed while it was down after a kill -9.
-func TestWhatTheServerForgotIsDone(t *testing.T) {
+// The server keeps a schedule but never fires it, as it does with times that passed while it was
+// down after a kill -9.
+func TestAFiringThatTheServerForgotStillRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for name, timing := range map[string]schedule.Timing{"cron": tenMinutes(), "every": {Every: 10 * time.Minute}} {

@@ -43,7 +43,7 @@ func (w *world) send(id content.SessionID, name string, c commands.Command) uint
 	return seq
 }
 
-// deafen takes the live copies away that a stream's messages are heard by.
+// deafen stops the live copies of a stream's messages.
 func (w *world) deafen(stream string) {
 	w.T.Helper()
 	w.reset(stream, func(cfg map[string]any) { delete(cfg, "republish") })
@@ -92,7 +92,7 @@ func TestACancelThatWaitsForATakeoverEndsTheTurn(t *testing.T) {
 	})
 }
 
-func TestACommandWhoseLiveCopyIsLostIsFound(t *testing.T) {
+func TestACommandWithoutALiveCopyIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)
@@ -123,7 +123,7 @@ func TestTheNodeEndsWithItsConnection(t *testing.T) {
 				t.Errorf("Run = %v, want ErrConnectionClosed", err)
 			}
 		case <-time.After(time.Minute):
-			t.Error("Run goes on without a connection")
+			t.Error("Run continues without a connection")
 			n.Drain(t)
 		}
 	})
@@ -164,7 +164,7 @@ func TestALongDecisionKeepsItsLease(t *testing.T) {
 	})
 }
 
-// deaf is a model that does not hear that it is to stop.
+// deaf is a model that ignores its context.
 type deaf struct{ rounds }
 
 func (deaf) Call(context.Context, model.Request, func(content.Delta)) (model.Reply, error) {
@@ -193,7 +193,7 @@ func TestAHandOverDoesNotWaitForAModel(t *testing.T) {
 	})
 }
 
-func TestADamagedSnapshotIsPassedOver(t *testing.T) {
+func TestADamagedSnapshotIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -212,7 +212,7 @@ func TestADamagedSnapshotIsPassedOver(t *testing.T) {
 			{Head: journal.Head{Seq: head.Seq - 1, Hash: head.Hash, Guard: head.Guard}, State: encode(t, state)},            // of another entry
 			{Head: journal.Head{Seq: head.Seq - 1, Hash: events.Hash{1}, Guard: head.Guard - 1}, State: encode(t, &before)}, // of another chain
 			{Head: journal.Head{Seq: head.Seq, Hash: head.Hash, Guard: head.Guard + 1000}, State: encode(t, state)},         // of a journal that was longer
-			{Head: head, State: []byte("no state at all")},                                                                  // no snapshot
+			{Head: head, State: []byte("no state at all")},                                                                  // not a snapshot
 		} {
 			if err := w.Cell.Snapshots().Put(w.Ctx, "s", snap); err != nil {
 				t.Fatal(err)
@@ -290,9 +290,9 @@ func encode(t *testing.T, s *loop.State) []byte {
 	return raw
 }
 
-// TestResultsThatWaitForATakeoverAreAllTakenFirst has two results in the inbox:
-// the first must not lead to another run of the call that the second one answers.
-func TestResultsThatWaitForATakeoverAreAllTakenFirst(t *testing.T) {
+// There are two results in the inbox. The first must not cause another run of the call that the
+// second one answers.
+func TestANewDriverHandlesAllWaitingResultsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var mu sync.Mutex // guards ran
@@ -326,9 +326,9 @@ func TestResultsThatWaitForATakeoverAreAllTakenFirst(t *testing.T) {
 	})
 }
 
-// What a draining node hands over must not come back to it: were its process gone by
-// then, the session would wait for the lease.
-func TestADrainingNodeIsNotGivenWhatItHandsOver(t *testing.T) {
+// The process of a draining node may end at any time. A session whose token came back would have to
+// wait for the lease.
+func TestADrainingNodeDoesNotGetItsTokensBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
@@ -366,8 +366,8 @@ func TestACrashedNodesSessionsAreHandedOn(t *testing.T) {
 	})
 }
 
-// A node that hangs answers nothing, and the server does not know: what is handed on
-// may go to the request for a token that it left standing.
+// A node that hangs does not answer, but the server does not know. It may give a token that was
+// handed on to the pending request of that node.
 func TestAFrozenNodesSessionsAreHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -24,9 +24,9 @@ func reportOn(x task.Task) task.Report {
 	}
 }
 
-// TestAReportWithoutItsTicketDoesNothing: neither a result, a loss nor a question counts
-// that does not come from the owner of the task, and the call goes on as if there was no report.
-func TestAReportWithoutItsTicketDoesNothing(t *testing.T) {
+// A result, a loss or a question counts only if it comes from the owner of the task. Otherwise the
+// call continues as if there was no report.
+func TestAReportWithoutItsTicketHasNoEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		release := make(chan struct{})
@@ -61,9 +61,9 @@ func TestAReportWithoutItsTicketDoesNothing(t *testing.T) {
 	})
 }
 
-// TestACallOfAWorkerWithoutTicketsIsNotRunTwice: the worker is of a release that knows
-// none. It ran the call and took it off its queue, and nothing it said can be believed.
-func TestACallOfAWorkerWithoutTicketsIsNotRunTwice(t *testing.T) {
+// The worker is of a release without tickets. It ran the call and took it off its queue, and its
+// reports cannot be trusted.
+func TestACallOfAWorkerWithoutTicketsDoesNotRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ran := 0
@@ -86,8 +86,7 @@ func TestACallOfAWorkerWithoutTicketsIsNotRunTwice(t *testing.T) {
 	})
 }
 
-// TestACallFromBeforeTicketsNeedsNone: it was dispatched by a node of an earlier release,
-// whose claim says nothing of tickets.
+// A node of an earlier release, whose claim does not mention tickets, dispatched the call.
 func TestACallFromBeforeTicketsNeedsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -19,15 +19,15 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// timed is a session in which something is decided when its time comes.
+// timed is a session in which a timer decides something.
 type timed struct {
 	spec    tool.Spec // of the tool, which never answers
 	script  string
 	config  func(*events.Config)
-	waits   events.Kind   // is recorded once it waits for its time
-	comes   events.Kind   // is recorded when the time has come
-	after   time.Duration // how long it waits for that
-	asks    bool          // a person
+	waits   events.Kind   // recorded once it waits for the timer
+	comes   events.Kind   // recorded when the timer fires
+	after   time.Duration // how long it waits
+	asks    bool          // a person is asked
 	parks   bool          // while it waits
 	outcome func(*testing.T, *world)
 }
@@ -80,7 +80,7 @@ func timedOut(t *testing.T, w *world) {
 	}
 }
 
-// begin offers the tool and returns what starts nodes.
+// begin offers the tool and returns a function that starts nodes.
 func (x timed) begin(w *world) func(name string) *celltest.Process {
 	w.T.Helper()
 	if x.spec.Name = "echo"; x.script == callThenTalk {
@@ -98,7 +98,7 @@ func (x timed) begin(w *world) func(name string) *celltest.Process {
 	}
 }
 
-// wait starts the session and returns when it waits for its time, parked if it can be.
+// wait starts the session and returns when it waits for the timer, parked if it can be.
 func (x timed) wait(w *world) {
 	w.T.Helper()
 	change := x.config
@@ -149,9 +149,8 @@ func (w *world) armed(id content.SessionID) []string {
 	return out
 }
 
-// TestWhatIsDueHappensThoughNoNodeWasThere: all nodes die while the session waits for a
-// time, which comes while there is none.
-func TestWhatIsDueHappensThoughNoNodeWasThere(t *testing.T) {
+// All nodes die while the session waits for a timer, which fires while there is none.
+func TestATimerThatFiredWithoutANodeTakesEffectLater(t *testing.T) {
 	for name, x := range allTimed() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -179,9 +178,8 @@ func TestWhatIsDueHappensThoughNoNodeWasThere(t *testing.T) {
 	}
 }
 
-// TestWhatIsDueHappensOnTime has the session parked, where it can be, or its node
-// alive.
-func TestWhatIsDueHappensOnTime(t *testing.T) {
+// The session is parked, if it can be, or its node is alive.
+func TestTimersTakeEffectOnTime(t *testing.T) {
 	for name, x := range allTimed() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -194,7 +192,7 @@ func TestWhatIsDueHappensOnTime(t *testing.T) {
 				}
 				w.Until("s", x.comes)
 				if took := time.Since(began); took < x.after || took > x.after+5*time.Second {
-					t.Errorf("%s came after %v, want %v", x.comes, took, x.after)
+					t.Errorf("%s after %v, want %v", x.comes, took, x.after)
 				}
 				if x.outcome != nil {
 					x.outcome(t, w)
@@ -205,11 +203,11 @@ func TestWhatIsDueHappensOnTime(t *testing.T) {
 	}
 }
 
-// lostWorker is how much longer a call's deadline takes: the worker may be about to say
-// that it is over, and its queue that the worker was lost.
+// lostWorker is how much longer a call's deadline takes: the worker may be about to report it, or
+// the queue the loss of the worker.
 const lostWorker = 50 * time.Second
 
-func TestATimerIsHeardWithinASecond(t *testing.T) {
+func TestATimerTakesEffectWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, x := newWorld(t), allTimed()["approval"]
 		n := w.node("n1", withApprovals(x.after), func(c *actor.Config) { c.Sweep = time.Hour })
@@ -224,7 +222,7 @@ func TestATimerIsHeardWithinASecond(t *testing.T) {
 	})
 }
 
-func TestATimerThatIsEarlyOrComesTwiceDecidesNothing(t *testing.T) {
+func TestAnEarlyOrRepeatedTimerHasNoEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, x := newWorld(t), allTimed()["approval"]
 		n := x.begin(w)("n1")
@@ -256,7 +254,7 @@ func TestATimerThatIsEarlyOrComesTwiceDecidesNothing(t *testing.T) {
 	})
 }
 
-func TestATimerThatIsNoLongerOwedWakesNoSession(t *testing.T) {
+func TestACanceledTimerWakesNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)
@@ -284,9 +282,8 @@ func TestATimerThatIsNoLongerOwedWakesNoSession(t *testing.T) {
 	})
 }
 
-// TestManyDeadlinesAreOneTimer: what a park costs does not grow with the calls that a
-// session waits for.
-func TestManyDeadlinesAreOneTimer(t *testing.T) {
+// The cost of parking does not grow with the number of open calls.
+func TestManyDeadlinesNeedOneTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const calls = 12
 		w := newWorld(t)

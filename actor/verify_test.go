@@ -22,7 +22,7 @@ import (
 
 func gates() tool.Spec { return tool.Spec{Name: engine.VerifierTool, Effects: content.Idempotent} }
 
-// judged is what a worker reports of a gate.
+// judged is a worker's report of a verdict.
 func judged(x task.Task, pass bool) tool.Result {
 	f := events.VerifyFinished{Success: pass, Output: string(x.Input)}
 	if !pass {
@@ -45,7 +45,7 @@ func (w *world) startTask(s *session.Session, retries int) {
 	}
 }
 
-// verdicts are those of a session's gates, and how its last task ended.
+// verdicts returns the verdicts of a session's verifiers, and the end of its last task.
 func (w *world) verdicts(id content.SessionID) (verdicts []string, end events.TaskFinished) {
 	w.T.Helper()
 	for _, rec := range w.Records(id) {
@@ -61,13 +61,13 @@ func (w *world) verdicts(id content.SessionID) (verdicts []string, end events.Ta
 	return verdicts, end
 }
 
-func TestAGateRunsOnAWorkerUntilItPasses(t *testing.T) {
+func TestAVerifierRunsOnAWorkerUntilItPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var ran []string
 		w.workerOf(gates(), func(x task.Task) tool.Result {
 			ran = append(ran, string(x.Place))
-			<-time.After(4 * time.Second) // the session is not parked meanwhile
+			<-time.After(4 * time.Second) // the session does not park in the meantime
 			return judged(x, len(ran) == 2)
 		})
 		n := w.node("n1")
@@ -86,7 +86,7 @@ func TestAGateRunsOnAWorkerUntilItPasses(t *testing.T) {
 	})
 }
 
-func TestAGateIsShownToNoModel(t *testing.T) {
+func TestNoModelSeesTheVerifierTool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.workerOf(gates(), func(x task.Task) tool.Result { return judged(x, true) })
@@ -94,13 +94,13 @@ func TestAGateIsShownToNoModel(t *testing.T) {
 		s := w.Start("s", "replies:\n  - calls: [{name: "+engine.VerifierTool+", input: {argv: [rm]}}]\n  - text: \"{{(index .Results 0).Text}}\"\n")
 		w.submit(s, "go")
 		if got := w.finish(s).Text(); got != "Tool not found: "+engine.VerifierTool {
-			t.Errorf("the model is told %q", got)
+			t.Errorf("the model sees %q", got)
 		}
 		n.Drain(t)
 	})
 }
 
-func TestAGateRunsOnceAcrossACrash(t *testing.T) {
+func TestAVerifierRunsOnceAcrossACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ran := 0
@@ -118,13 +118,13 @@ func TestAGateRunsOnceAcrossACrash(t *testing.T) {
 		first.Crash(t)
 		w.Until("s", events.KindTaskFinished)
 		if _, end := w.verdicts("s"); end.Status != "done" || ran != 1 {
-			t.Errorf("task = %+v, its gate ran %d times", end, ran)
+			t.Errorf("task = %+v, its verifier ran %d times", end, ran)
 		}
 		second.Drain(t)
 	})
 }
 
-func TestAGateWhoseWorkerDiesRunsAgain(t *testing.T) {
+func TestAVerifierWhoseWorkerDiesRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		if err := w.Cell.Catalog().Advertise(w.Ctx, jetstream.Offer{Worker: "dead", Queue: "q", Tools: []tool.Spec{gates()}}); err != nil {
@@ -137,7 +137,7 @@ func TestAGateWhoseWorkerDiesRunsAgain(t *testing.T) {
 		n := w.node("n1")
 		s := w.Start("s", oneReply)
 		w.startTask(s, 0)
-		if _, err := q.Claim(w.Ctx); err != nil { // and it is never heard of again
+		if _, err := q.Claim(w.Ctx); err != nil { // and dies
 			t.Fatal(err)
 		}
 		w.workerOf(gates(), func(x task.Task) tool.Result { return judged(x, true) })
@@ -149,8 +149,8 @@ func TestAGateWhoseWorkerDiesRunsAgain(t *testing.T) {
 	})
 }
 
-// gateAtWork is a session whose task is being verified by a worker of the test.
-func (w *world) gateAtWork() (*celltest.Process, *session.Session, task.Claim) {
+// verifying is a session whose task is being verified by a worker of the test.
+func (w *world) verifying() (*celltest.Process, *session.Session, task.Claim) {
 	w.T.Helper()
 	offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{gates()}}
 	if err := w.Cell.Catalog().Advertise(w.Ctx, offer); err != nil {
@@ -170,10 +170,10 @@ func (w *world) gateAtWork() (*celltest.Process, *session.Session, task.Claim) {
 	return n, s, c
 }
 
-func TestACancelReachesTheGate(t *testing.T) {
+func TestACancelStopsTheVerifier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		n, s, c := w.gateAtWork()
+		n, s, c := w.verifying()
 		began := time.Now()
 		if err := s.Cancel(w.Ctx, "enough"); err != nil {
 			t.Fatal(err)
@@ -200,7 +200,7 @@ func TestACancelReachesTheGate(t *testing.T) {
 	})
 }
 
-func TestAGateWaitsForAWorkerButNotForEver(t *testing.T) {
+func TestAVerifierWaitsForAWorkerForALimitedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -218,7 +218,7 @@ func TestAGateWaitsForAWorkerButNotForEver(t *testing.T) {
 	})
 }
 
-func TestAGateThatIsAFunctionCannotRunHere(t *testing.T) {
+func TestAVerifierFunctionCannotRunOnANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -234,10 +234,10 @@ func TestAGateThatIsAFunctionCannotRunHere(t *testing.T) {
 	})
 }
 
-func TestAQuestionAboutAGateFailsIt(t *testing.T) {
+func TestAQuestionAboutAVerifierFailsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		n, _, c := w.gateAtWork()
+		n, _, c := w.verifying()
 		x := c.Task()
 		ask := task.Report{Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue, Gate: &tool.Verdict{Ruling: tool.Ask, RequestKind: "shell.command"}}
 		if err := c.Done(w.Ctx); err != nil {

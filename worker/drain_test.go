@@ -54,7 +54,7 @@ func TestDrainClaimsNothingMore(t *testing.T) {
 	})
 }
 
-// closing tells when a queue is closed.
+// closing records when a queue is closed.
 type closing struct {
 	task.Queue
 	closed chan struct{}
@@ -65,7 +65,7 @@ func (c closing) Close(ctx context.Context) error {
 	return c.Queue.Close(ctx)
 }
 
-func TestDrainClosesTheQueueBeforeItsCallsAreDone(t *testing.T) {
+func TestDrainClosesTheQueueWhileCallsFinish(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -88,7 +88,7 @@ func TestDrainClosesTheQueueBeforeItsCallsAreDone(t *testing.T) {
 	})
 }
 
-func TestDrainHandsBackWhatMayRunTwice(t *testing.T) {
+func TestDrainReleasesCallsThatMayRunTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -116,7 +116,7 @@ func TestDrainHandsBackWhatMayRunTwice(t *testing.T) {
 	})
 }
 
-func TestDrainReportsTheRestAsLost(t *testing.T) {
+func TestDrainReportsOtherCallsAsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -130,7 +130,7 @@ func TestDrainReportsTheRestAsLost(t *testing.T) {
 	})
 }
 
-func TestDrainTakesAResultThatComesInTheGrace(t *testing.T) {
+func TestDrainReportsAResultWithinTheGrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -146,7 +146,7 @@ func TestDrainTakesAResultThatComesInTheGrace(t *testing.T) {
 	})
 }
 
-func TestDrainSaysWhichCallsNeverBegan(t *testing.T) {
+func TestDrainReportsCallsThatNeverBegan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -194,12 +194,12 @@ func TestDrainEndsAlthoughReportsFail(t *testing.T) {
 			t.Errorf("Run ended after %v", took)
 		}
 		if !b.queued(t, x) {
-			t.Error("the task is gone, though its outcome was never told")
+			t.Error("the task is gone, but its outcome was never reported")
 		}
 	})
 }
 
-// stand keeps offers as a catalog does.
+// stand records offers as a catalog does.
 type stand struct {
 	made      []time.Duration // since the start
 	withdrawn time.Duration
@@ -252,7 +252,7 @@ func TestToolsAreOfferedUntilTheWorkerDrains(t *testing.T) {
 	})
 }
 
-// tally counts what a worker says.
+// tally counts the events of a worker.
 type tally map[string]int
 
 func (y tally) Claimed(_ task.Task, delivery int) {
@@ -265,7 +265,7 @@ func (y tally) Started(task.Task)                   { y["started"]++ }
 func (y tally) Finished(_ task.Task, r tool.Result) { y[string(r.Result.Status)]++ }
 func (y tally) Settled(_ task.Task, f worker.Fate)  { y[string(f)]++ }
 
-func TestObserverIsToldWhatBecomesOfTasks(t *testing.T) {
+func TestObserverSeesTheFateOfEachTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -285,7 +285,7 @@ func TestObserverIsToldWhatBecomesOfTasks(t *testing.T) {
 	})
 }
 
-func TestConfigThatCannotWorkIsRefused(t *testing.T) {
+func TestInvalidConfigIsRefused(t *testing.T) {
 	t.Parallel()
 	q := newBench().memory.Queue("tools")
 	for name, cfg := range map[string]worker.Config{
@@ -307,7 +307,7 @@ func (broken) Name() string { return "broken" }
 
 func (broken) Tools(context.Context) ([]tool.Tool, error) { return nil, errCut }
 
-func TestWorkerWhoseToolsCannotBeListedDoesNotBegin(t *testing.T) {
+func TestWorkerWithoutAListOfToolsDoesNotStart(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	w := b.start(t, worker.Config{Tools: []tool.Source{broken{}}})

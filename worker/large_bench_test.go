@@ -24,7 +24,7 @@ import (
 	"github.com/turnlog/turnlog/tool/output"
 )
 
-// storeEnv has this program be a server with its store in the folder that it names.
+// storeEnv makes this program a server with its store in the named folder.
 const storeEnv = "TURNLOG_TEST_STORE"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// beServer says where it is, and ends with its input.
+// beServer prints its URL and ends with its input.
 func beServer(dir string) int {
 	srv, err := embedded.Start(context.Background(), embedded.WithStore(dir), embedded.WithListener("127.0.0.1:0"))
 	if err != nil {
@@ -47,7 +47,7 @@ func beServer(dir string) int {
 	return 0
 }
 
-// otherProcess is a cell on a server whose memory does not count here.
+// otherProcess is a cell on a server in another process, whose memory does not count.
 func otherProcess(b *testing.B) *jetstream.Cell {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), os.Args[0])
@@ -83,7 +83,7 @@ func otherProcess(b *testing.B) *jetstream.Cell {
 	return cell
 }
 
-// numbers yields as many bytes as there are to be, another sequence for each seed.
+// numbers yields a given number of bytes, a different sequence for each seed.
 type numbers struct {
 	seed uint64
 	at   int
@@ -106,7 +106,7 @@ func (n *numbers) Seek(int64, int) (int64, error) {
 	return 0, nil
 }
 
-// peak is the most heap that was in use while f ran.
+// peak returns the largest heap in use while f ran.
 func peak(f func()) (most uint64) {
 	done := make(chan struct{})
 	var watch sync.WaitGroup
@@ -130,8 +130,8 @@ func peak(f func()) (most uint64) {
 	return most
 }
 
-// BenchmarkLargeResult compares a tool's output of 100 MB, from the tool to its result,
-// with storing as much that is there.
+// BenchmarkLargeResult compares a tool's output of 100 MB, from the tool to its result, with
+// storing the same amount directly.
 func BenchmarkLargeResult(b *testing.B) {
 	store := otherProcess(b).Blobs()
 	many, err := tool.CallFunc("many", "Puts out much.", func(ctx context.Context, c tool.Call, in struct{ Seed uint64 }) (tool.Output, error) {

@@ -24,10 +24,10 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// much is how many bytes the tools of these tests put out.
+// much is the number of bytes that the tools of these tests write.
 const much = 100_000_000
 
-// zeros yields what no tool holds, in lines.
+// zeros yields any number of zeros, in lines.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -53,8 +53,8 @@ func largeWorld(t *testing.T) *celltest.World {
 	return celltest.On(ctx, t, srv, admin.Config{Queues: []admin.QueueConfig{{Name: celltest.Queue, AckWait: 8 * time.Second}}})
 }
 
-// streams are the tools of a worker: one with much output, which may run twice, and the
-// one that reads it.
+// streams returns the tools of a worker: one with a large output, which may run twice, and the one
+// that reads it.
 func streams(t *testing.T, store output.Store) []tool.Tool {
 	t.Helper()
 	many, err := tool.CallFunc("many", "Puts out much.", func(ctx context.Context, c tool.Call, _ struct{}) (tool.Output, error) {
@@ -73,7 +73,7 @@ func streams(t *testing.T, store output.Store) []tool.Tool {
 	return []tool.Tool{tool.Wrap(many, output.Keep(store, output.Options{Limit: 2000})), read}
 }
 
-// dying is a store whose worker dies when half of an output is stored.
+// dying is a store that kills its worker halfway through an output.
 type dying struct {
 	output.Store
 	die func()
@@ -83,7 +83,7 @@ func (d dying) PutFrom(ctx context.Context, src io.ReadSeeker) (string, int64, e
 	return d.Store.PutFrom(ctx, &halfway{ReadSeeker: src, at: much + much/2, reached: d.die})
 }
 
-// halfway tells when so many bytes were read, in the first pass and the second.
+// halfway calls reached after a number of bytes, over both passes.
 type halfway struct {
 	io.ReadSeeker
 	at      int
@@ -98,9 +98,8 @@ func (h *halfway) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestALargeResultSurvivesItsWorker: a worker is lost when half of 100 MB are stored. The
-// call is run again, another call reads near the end of what the second worker kept, and
-// what the first one left is collected.
+// A worker is lost when half of 100 MB are stored. The call runs again, another call reads near the
+// end of the stored output, and the first worker's part is collected.
 func TestALargeResultSurvivesItsWorker(t *testing.T) {
 	t.Parallel()
 	w := largeWorld(t)
@@ -114,7 +113,7 @@ func TestALargeResultSurvivesItsWorker(t *testing.T) {
 			})
 		}})
 	})
-	node := w.Node(actor.Config{Name: "n"}) // behind the worker: the first model call is to show its tools
+	node := w.Node(actor.Config{Name: "n"}) // after the worker, so that the first model call shows its tools
 	t.Cleanup(func() { node.Drain(t) })
 	t.Cleanup(func() { tell(t, w) })
 	s := w.Start("s", fmt.Sprintf(`
@@ -160,7 +159,7 @@ replies:
 	}
 }
 
-// tell shows the session's journal if the test has failed.
+// tell logs the session's journal if the test has failed.
 func tell(t *testing.T, w *celltest.World) {
 	t.Helper()
 	if !t.Failed() {
@@ -173,8 +172,8 @@ func tell(t *testing.T, w *celltest.World) {
 	}
 }
 
-// idAt is where the name of the output stands in the result's text: behind what is shown
-// of it, of 2000 bytes, and two notes.
+// idAt is the index of the output's id in the result's text: after 2000 bytes of output and two
+// notes.
 func idAt() int {
 	half := bytes.Repeat([]byte("0"), 1000)
 	return len(fmt.Sprintf("%s\n[… %d bytes were cut here …]\n%s\n[The whole output, %d bytes, is kept: read it with output_read, id \"", half, much-2000, half, much))
@@ -184,7 +183,7 @@ func keptOf(t *testing.T, r content.ToolResult) (k output.Kept) {
 	t.Helper()
 	raw, _ := r.Metadata.Get(output.MetaKept)
 	if err := json.Unmarshal(raw, &k); err != nil {
-		t.Fatalf("nothing was kept of %.300q: %v", r.Text(), err)
+		t.Fatalf("nothing was stored of %.300q: %v", r.Text(), err)
 	}
 	return k
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// loseTo claims the next task as a worker that dies with it does.
+// loseTo claims the next task for a worker that dies with it.
 func loseTo(t *testing.T, b *bench) {
 	t.Helper()
 	if _, err := b.memory.Queue("tools").Claim(t.Context()); err != nil {
@@ -58,9 +58,9 @@ func TestCallThatMayNotRunTwiceIsReportedLost(t *testing.T) {
 	})
 }
 
-// TestCallWhoseWorkerWasLostDidNotMerelyTakeTooLong: its timeout is shorter than the
-// lease, so it is over whenever another worker gets the task.
-func TestCallWhoseWorkerWasLostDidNotMerelyTakeTooLong(t *testing.T) {
+// The call's timeout is shorter than the lease, so it has passed before another worker gets the
+// task.
+func TestCallOfALostWorkerDoesNotTimeOut(t *testing.T) {
 	t.Parallel()
 	for name, effects := range map[string]content.Effects{"may run twice": content.ReadOnly, "may not": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestCallWhoseWorkerWasLostDidNotMerelyTakeTooLong(t *testing.T) {
 	}
 }
 
-func TestPoisonIsReportedLost(t *testing.T) {
+func TestCallThatKillsItsWorkersIsReportedLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -117,7 +117,7 @@ func TestReportIsSentAgain(t *testing.T) {
 	})
 }
 
-// partition wraps a queue so that its claims can be cut off.
+// partition wraps a queue whose claims can be disconnected.
 type partition struct {
 	task.Queue
 	cut *atomic.Bool
@@ -143,7 +143,7 @@ func (c cutClaim) Extend(ctx context.Context) error {
 	return c.Claim.Extend(ctx)
 }
 
-func TestWorkerThatIsCutOffStopsItsCall(t *testing.T) {
+func TestDisconnectedWorkerStopsItsCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -178,7 +178,7 @@ func TestWorkerThatIsCutOffStopsItsCall(t *testing.T) {
 	})
 }
 
-func TestLateReportDoesNoHarm(t *testing.T) {
+func TestLateReportIsHarmless(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -193,7 +193,7 @@ func TestLateReportDoesNoHarm(t *testing.T) {
 		if r := b.only(t); !r.Lost {
 			t.Fatalf("report = %+v, want the loss", r)
 		}
-		// The process wakes up, ends its call and does not know yet.
+		// The process resumes and ends its call, unaware of the loss.
 		late := task.Report{Session: x.Session, Place: x.Place, Attempt: 1}
 		if err := frozen.Report(t.Context(), late); err != nil {
 			t.Errorf("Report = %v", err)
@@ -223,7 +223,7 @@ func (f flaky) Claim(ctx context.Context) (task.Claim, error) {
 	return f.Queue.Claim(ctx)
 }
 
-func TestQueueThatDoesNotAnswerIsAskedAgain(t *testing.T) {
+func TestUnresponsiveQueueIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

@@ -25,9 +25,8 @@ func (w writing) Describe() (kind, summary string, target any) {
 	return "filesystem.write", "write " + w.Path, w
 }
 
-// TestPermissionsAreEnforcedWhereTheFilesAre: a worker denies and asks by what paths
-// lead to, and an approval opens exactly the gate that it was given for.
-func TestPermissionsAreEnforcedWhereTheFilesAre(t *testing.T) {
+// A worker judges resolved paths, and an approval answers exactly its own question.
+func TestPermissionsAreEnforcedOnResolvedPaths(t *testing.T) {
 	t.Parallel()
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -83,9 +82,8 @@ func TestPermissionsAreEnforcedWhereTheFilesAre(t *testing.T) {
 	}
 }
 
-// TestWhatAnAgentSaysOfItsCallsIsHeldWhereTheyRun: a task brings its agent's policy and
-// bounds, and the worker's own hold besides.
-func TestWhatAnAgentSaysOfItsCallsIsHeldWhereTheyRun(t *testing.T) {
+// A task contains its agent's policy and bounds. The worker's own apply as well.
+func TestThePolicyOfAnAgentIsEnforcedOnTheWorker(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	write, err := tool.Func("write", "Writes.", func(ctx context.Context, in writing) (string, error) {

@@ -35,7 +35,7 @@ func TestCallIsRunReportedAndTakenOffItsQueue(t *testing.T) {
 			Attempt: 2, IdempotencyKey: "s1/t1-r1-c1", Resources: "shared",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("the tool was called otherwise (-want +got):\n%s", diff)
+			t.Errorf("call (-want +got):\n%s", diff)
 		}
 		r := b.only(t)
 		wantOutcome(t, r, content.StatusOK, "seen")
@@ -83,7 +83,7 @@ func TestDefaultTimeoutEndsACallWithoutDeadline(t *testing.T) {
 	})
 }
 
-func TestDeadlineOfTheTaskCounts(t *testing.T) {
+func TestDeadlineOfTheTaskApplies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -105,9 +105,8 @@ func TestDeadlineOfTheTaskCounts(t *testing.T) {
 	})
 }
 
-// TestTimeoutIsTheOneThatWasSet: the call was on its way for a while, and waited for
-// another one.
-func TestTimeoutIsTheOneThatWasSet(t *testing.T) {
+// One call was on its way for a while, and another one waited for a third.
+func TestTimeoutExcludesTheTimeBeforeTheCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -136,7 +135,7 @@ func TestTimeoutIsTheOneThatWasSet(t *testing.T) {
 	})
 }
 
-func TestDeadlineThatIsPastIsATimeoutWithoutARun(t *testing.T) {
+func TestPastDeadlineIsATimeoutWithoutARun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -175,7 +174,7 @@ func TestUnknownToolAndBadInputAreReported(t *testing.T) {
 	})
 }
 
-func TestPanicBecomesAResultAndTheWorkerGoesOn(t *testing.T) {
+func TestPanicBecomesAResultAndTheWorkerContinues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -200,7 +199,7 @@ func TestPanicBecomesAResultAndTheWorkerGoesOn(t *testing.T) {
 	})
 }
 
-func TestToolThatHangsIsLeftBehind(t *testing.T) {
+func TestToolThatHangsIsAbandoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -221,7 +220,7 @@ func TestToolThatHangsIsLeftBehind(t *testing.T) {
 		}
 		wantOutcome(t, all[0], content.StatusError, "Tool timed out after 1m0s")
 		if _, ok := all[0].Outcome.Result.Metadata.Get(tool.MetaAbandoned); !ok {
-			t.Error("the result does not say that the tool was left behind")
+			t.Error("the result does not say that the tool was abandoned")
 		}
 		wantOutcome(t, all[1], content.StatusOK, "heard")
 		w.end(t)
@@ -259,7 +258,7 @@ func TestCancelReachesTheToolAtOnce(t *testing.T) {
 	})
 }
 
-// guarded asks for an approval in the middle of its first call.
+// guarded asks for an approval during its first call.
 func guarded(runs *atomic.Int32) fake {
 	return named("write", func(_ context.Context, c tool.Call) (tool.Output, error) {
 		if !slices.Contains(c.Approved, content.QuestionKey{Kind: "filesystem.write"}) {
@@ -270,7 +269,7 @@ func guarded(runs *atomic.Int32) fake {
 	})
 }
 
-func TestQuestionIsReportedAndTheCallMadeAgain(t *testing.T) {
+func TestQuestionIsReportedAndTheCallRunsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -296,9 +295,9 @@ func TestQuestionIsReportedAndTheCallMadeAgain(t *testing.T) {
 	})
 }
 
-// TestQuestionThatIsLostIsNoLoss: the worker took the task off, and no driver heard the
-// question. A call that may not run twice must not end as unknown for that.
-func TestQuestionThatIsLostIsNoLoss(t *testing.T) {
+// The worker took the task off, and the question was lost. A call that may not run twice must not
+// end as unknown because of that.
+func TestLostQuestionIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -313,7 +312,7 @@ func TestQuestionThatIsLostIsNoLoss(t *testing.T) {
 		b.mu.Lock()
 		b.refuse = 0
 		b.mu.Unlock()
-		b.dispatch(t, "write") // as a driver does that finds neither task nor report
+		b.dispatch(t, "write") // like a driver that finds neither task nor report
 		synctest.Wait()
 		if r := b.only(t); r.Gate == nil {
 			t.Errorf("report = %+v, want the question", r)
@@ -322,7 +321,7 @@ func TestQuestionThatIsLostIsNoLoss(t *testing.T) {
 	})
 }
 
-func TestMiddlewareStandsAroundEveryTool(t *testing.T) {
+func TestMiddlewareWrapsEveryTool(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -369,7 +368,7 @@ func TestExclusiveToolHasOneCallAtATime(t *testing.T) {
 	})
 }
 
-func TestProgressIsPassedOnNowAndThenAndTheLastWordAlways(t *testing.T) {
+func TestProgressIsLimitedButTheLastUpdateAlwaysArrives(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

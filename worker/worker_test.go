@@ -20,14 +20,14 @@ import (
 
 const lease = 30 * time.Second
 
-// bench is a queue in memory with what its workers reported. Its methods are safe
-// for concurrent use.
+// bench is a queue in memory with the reports of its workers. Its methods are safe for concurrent
+// use.
 type bench struct {
 	memory *task.Memory
 
 	mu      sync.Mutex
 	reports []task.Report
-	refuse  int // how many reports are not taken
+	refuse  int // how many reports fail
 }
 
 func newBench() *bench {
@@ -53,7 +53,7 @@ func (b *bench) all() []task.Report {
 	return slices.Clone(b.reports)
 }
 
-// only returns the one report that came.
+// only returns the only report.
 func (b *bench) only(t *testing.T) task.Report {
 	t.Helper()
 	all := b.all()
@@ -94,7 +94,7 @@ func place(p content.Place) func(*task.Task) {
 	return func(x *task.Task) { x.Place, x.Call = p, content.CallID(p) }
 }
 
-// fake is a tool that does what a test says.
+// fake is a tool with the function of a test.
 type fake struct {
 	spec tool.Spec
 	call func(ctx context.Context, c tool.Call) (tool.Output, error)
@@ -115,7 +115,7 @@ func echo() fake {
 	})
 }
 
-// takes returns a tool that needs some time, or until its context ends.
+// takes returns a tool that runs for some time, or until its context ends.
 func takes(name string, d time.Duration) fake {
 	return named(name, func(ctx context.Context, _ tool.Call) (tool.Output, error) {
 		select {
@@ -180,5 +180,5 @@ func wantOutcome(t *testing.T, r task.Report, s content.Status, text string) {
 	}
 }
 
-// pass lets time go by in a bubble.
+// pass waits in virtual time.
 func pass(d time.Duration) { <-time.After(d) }

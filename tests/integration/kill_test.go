@@ -97,7 +97,7 @@ replies:
 
 	res := finished(ctx, t, s)
 	if !strings.HasPrefix(res.Text(), "Outcome unknown") {
-		t.Errorf("the model was told %q", res.Text())
+		t.Errorf("the model saw %q", res.Text())
 	}
 	var statuses []content.Status
 	for _, ev := range d.until(ctx, s.ID(), ends) {

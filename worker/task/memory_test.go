@@ -12,8 +12,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// ledger keeps what was reported. A bubble's tests use it from one goroutine at
-// a time.
+// ledger records reports. A bubble's tests use it from one goroutine at a time.
 type ledger struct {
 	reports []task.Report
 }
@@ -62,7 +61,7 @@ func TestDispatchWithAnEndedContextDoesNothing(t *testing.T) {
 	}
 }
 
-func TestCancelledTaskIsGoneWhenItsHolderIs(t *testing.T) {
+func TestCancelledTaskLeavesTheQueueWithItsHolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l ledger
@@ -91,7 +90,7 @@ func TestCancelledTaskIsGoneWhenItsHolderIs(t *testing.T) {
 	})
 }
 
-func TestReportThatIsNotTakenIsAnError(t *testing.T) {
+func TestReportThatFailsIsAnError(t *testing.T) {
 	t.Parallel()
 	full := errors.New("full")
 	m := task.NewMemory(time.Minute, func(context.Context, task.Report) error { return full })

@@ -67,7 +67,7 @@ func (l *longLived) compact(dirty bool) {
 		r := commands.ReportMutation{Turn: m.Turn, Round: m.Round}
 		r.Finished = events.MutationFinished{Turn: m.Turn, Mutator: m.Mutator, Point: m.Point, Dirty: dirty}
 		if dirty {
-			r.Finished.Replacement = []content.Item{content.UserText("what was before, in short; go on")}
+			r.Finished.Replacement = []content.Item{content.UserText("a summary of the work so far")}
 		}
 		l.send(r)
 	}

@@ -2,6 +2,7 @@ package actor_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -335,11 +336,9 @@ func TestAnUndecidedApprovalExpires(t *testing.T) {
 		w.submit(s, "go")
 		w.Until("s", events.KindParked)
 		w.Until("s", events.KindTurnFinished)
-		for _, rec := range w.Records("s") {
-			for _, ev := range rec.Entry.Events {
-				if r, ok := ev.(events.ApprovalResolved); ok && r.Outcome != events.Expired {
-					t.Errorf("outcome = %s, want expired", r.Outcome)
-				}
+		for _, r := range celltest.Facts[events.ApprovalResolved](w.World, "s") {
+			if r.Outcome != events.Expired {
+				t.Errorf("outcome = %s, want expired", r.Outcome)
 			}
 		}
 		n.Drain(t)
@@ -352,11 +351,11 @@ func TestTheCallerGetsTheReasonOfARefusal(t *testing.T) {
 		n := w.node("n1")
 		s := w.Start("s", oneReply)
 		err := s.Cancel(w.Ctx, "")
-		if r, ok := asRefused(err); !ok || r.Reason != "nothing_to_cancel" {
+		if r, ok := errors.AsType[*session.InvalidStateError](err); !ok || r.Reason != "nothing_to_cancel" {
 			t.Errorf("Cancel = %v", err)
 		}
 		_, err = w.Client.Start(w.Ctx, client.Options{ID: "s", Config: events.Config{Model: "scripted:test"}})
-		if r, ok := asRefused(err); !ok || r.Reason != "session_exists" {
+		if r, ok := errors.AsType[*session.InvalidStateError](err); !ok || r.Reason != "session_exists" {
 			t.Errorf("second Start = %v", err)
 		}
 		n.Drain(t)

@@ -2,6 +2,7 @@ package actor_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -171,8 +173,8 @@ func TestACallThatKillsItsWorkersBecomesADeadLetter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if told := state.Transcript[len(state.Transcript)-2].Text(); told != "Background tool call call_1_1 completed: by "+who {
-			t.Errorf("the model saw %q", told)
+		if text := state.Transcript[len(state.Transcript)-2].Text(); text != "Background tool call call_1_1 completed: by "+who {
+			t.Errorf("the model saw %q", text)
 		}
 		if n, err := w.Cell.DeadLetters().Noted(w.Ctx, "s"); n != 0 || err != nil {
 			t.Errorf("no dead letter, but noted: %d, %v", n, err)
@@ -195,7 +197,7 @@ func TestALostCallThatMayNotRunTwiceWaitsForAPerson(t *testing.T) {
 		}
 		w.Until("s", events.KindParked)
 		again := commands.SettleDeadLetter{Call: "call_1_1", Retry: true, By: "ann"}
-		if r, ok := asRefused(s.Ask(w.Ctx, again)); !ok || r.Reason != loop.ReasonMayRepeat {
+		if r, ok := errors.AsType[*session.InvalidStateError](s.Ask(w.Ctx, again)); !ok || r.Reason != loop.ReasonMayRepeat {
 			t.Errorf("retry: %+v", r)
 		}
 		again.MayRepeat = true

@@ -214,10 +214,10 @@ func TestAnApprovedCallIsDispatchedBeforeItsOldTaskIsRemoved(t *testing.T) {
 				break
 			}
 			kind := []string{"first", "second"}[len(want)]
-			gate := task.Report{
+			question := task.Report{
 				Session: "s", Call: x.Call, Place: x.Place, Attempt: 1, Queue: "q", Gate: &tool.Verdict{RequestKind: kind, Summary: kind},
 			}
-			if err := c.Report(w.Ctx, gate); err != nil {
+			if err := c.Report(w.Ctx, question); err != nil {
 				t.Fatal(err)
 			}
 			w.Until("s", events.KindApprovalRequired)
@@ -274,11 +274,9 @@ func TestACallWithADeadWorkerIsLostAndDoesNotTimeOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.finish(s)
-		for _, rec := range w.Records("s") {
-			for _, ev := range rec.Entry.Events {
-				if r, ok := ev.(events.ToolResultReceived); ok && r.Result.Status != content.StatusUnknown {
-					t.Errorf("result = %s %q, want an unknown outcome", r.Result.Status, r.Result.Text())
-				}
+		for _, r := range celltest.Facts[events.ToolResultReceived](w.World, "s") {
+			if r.Result.Status != content.StatusUnknown {
+				t.Errorf("result = %s %q, want an unknown outcome", r.Result.Status, r.Result.Text())
 			}
 		}
 		n.Drain(t)

@@ -56,13 +56,13 @@ func TestALateTaskOfAReplacedDriverDoesNotRun(t *testing.T) {
 	})
 }
 
-// behind delays a driver's tasks on their way to the queues.
-type behind struct {
+// delayed delays a driver's tasks on their way to the queues.
+type delayed struct {
 	task.Dispatcher
 	by time.Duration
 }
 
-func (b behind) Dispatch(ctx context.Context, x task.Task) error {
+func (b delayed) Dispatch(ctx context.Context, x task.Task) error {
 	<-time.After(b.by)
 	return b.Dispatcher.Dispatch(ctx, x)
 }
@@ -75,7 +75,7 @@ func background(c *events.Config) {
 // The next driver found the task and released the session. The worker refuses the task and reports
 // it to the session.
 func TestACallOfAReplacedDriverIsDispatchedAgain(t *testing.T) {
-	for name, diesThere := range map[string]bool{"whose worker lives": false, "whose worker dies behind its word": true} {
+	for name, diesThere := range map[string]bool{"with a live worker": false, "with a worker that dies after its report": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
@@ -84,7 +84,7 @@ func TestACallOfAReplacedDriverIsDispatchedAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				first := w.nodeWith("n1", func(n *actor.Node) {
-					n.Between(func(d task.Dispatcher) task.Dispatcher { return behind{d, time.Second} })
+					n.Between(func(d task.Dispatcher) task.Dispatcher { return delayed{d, time.Second} })
 				}, func(c *actor.Config) { c.Idle = time.Hour })
 				s := w.startWith("s", oneCall, background)
 				w.submit(s, "go")
@@ -178,7 +178,7 @@ func TestATaskThatArrivesAfterAnUnreadResultDoesNotRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := w.nodeWith("n1", func(n *actor.Node) {
-			n.Between(func(d task.Dispatcher) task.Dispatcher { return behind{d, time.Second} })
+			n.Between(func(d task.Dispatcher) task.Dispatcher { return delayed{d, time.Second} })
 		})
 		s := w.Start("s", oneCall)
 		w.submit(s, "go")

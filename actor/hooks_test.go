@@ -11,10 +11,10 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -52,19 +52,6 @@ func with(hooks ...extension.Hook) func(*actor.Config) {
 	return func(c *actor.Config) { c.Effects = engine.Config{Hooks: hooks} }
 }
 
-// told lists the events of one kind in a journal.
-func told[E events.Event](w *world, id content.SessionID) (out []E) {
-	w.T.Helper()
-	for _, rec := range w.Records(id) {
-		for _, ev := range rec.Entry.Events {
-			if e, ok := ev.(E); ok {
-				out = append(out, e)
-			}
-		}
-	}
-	return out
-}
-
 func TestTheHooksOfASessionsStartAndEndRunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newWorld(t), newPorter()
@@ -93,12 +80,12 @@ func TestTheHooksOfASessionsStartAndEndRunOnce(t *testing.T) {
 		if got := p.asked(); !slices.Equal(got, []string{"session_start s", "session_end s"}) {
 			t.Errorf("the hook was asked at %q", got)
 		}
-		got := told[events.HookDecided](w, "s")
+		got := celltest.Facts[events.HookDecided](w.World, "s")
 		if len(got) != 2 || got[0].Action != "continue" || !slices.Equal(got[0].Notes, []events.HookNote{{Hook: "porter", Text: "welcome"}}) ||
 			got[1].Action != "terminate" || got[1].Hook != "porter" {
 			t.Errorf("recorded is %+v", got)
 		}
-		if n := len(told[events.SessionClosed](w, "s")); n != 1 {
+		if n := len(celltest.Facts[events.SessionClosed](w.World, "s")); n != 1 {
 			t.Errorf("it was closed %d times: its hook cannot prevent that", n)
 		}
 		second.Drain(t)
@@ -113,7 +100,7 @@ func TestAHookMayKeepASessionFromStarting(t *testing.T) {
 		if e, ok := errors.AsType[*session.InvalidStateError](err); !ok || e.Reason != "hook_terminated" || e.Detail != "porter: no" {
 			t.Errorf("Start = %v", err)
 		}
-		if started := told[events.RunStarted](w, "intruder"); len(started) != 0 {
+		if started := celltest.Facts[events.RunStarted](w.World, "intruder"); len(started) != 0 {
 			t.Errorf("it began as %+v", started)
 		}
 		n.Drain(t)
@@ -151,7 +138,7 @@ func TestANodeWithAnotherConfigurationRecordsIt(t *testing.T) {
 			if tc.changes {
 				want++
 			}
-			all := told[events.ConfigChanged](w, "s")
+			all := celltest.Facts[events.ConfigChanged](w.World, "s")
 			if len(all) != want {
 				t.Fatalf("after %s %d changes are recorded, want %d", tc.node, len(all), want)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/model"
 )
 
@@ -24,18 +25,9 @@ func without(c *actor.Config) {
 	c.Models = func(string, []byte) (model.Model, error) { return nil, noKeyError{} }
 }
 
-// failed lists the model calls of a session that failed.
+// failed lists the failed model calls of a session.
 func (w *world) failed(id content.SessionID) []events.ModelCallFailed {
-	w.T.Helper()
-	var out []events.ModelCallFailed
-	for _, rec := range w.Records(id) {
-		for _, ev := range rec.Entry.Events {
-			if f, ok := ev.(events.ModelCallFailed); ok {
-				out = append(out, f)
-			}
-		}
-	}
-	return out
+	return celltest.Facts[events.ModelCallFailed](w.World, id)
 }
 
 func TestASessionMovesToANodeThatHasItsModel(t *testing.T) {

@@ -108,15 +108,14 @@ func (n *Node) guard(ctx context.Context) error {
 	var handed []jetstream.HeldToken                  // in the previous round
 	wait := guardPause
 	for pause(ctx, wait+rand.N(wait)) { //nolint:gosec // jitter
-		records, err := n.cell.Nodes().List(ctx)
+		c, err := n.census(ctx, answers)
 		if err != nil {
 			if ctx.Err() == nil {
 				n.log.Warn("nodes not listed", zap.Error(err))
 			}
 			continue
 		}
-		wait = min(guardPause+time.Duration(len(records))*guardShare, maxGuard)
-		c := n.census(ctx, records, answers)
+		wait = min(guardPause+time.Duration(c.nodes)*guardShare, maxGuard)
 		// The server may have given them to a node that hangs, whose requests are still pending.
 		n.handOn(c.living, handed)
 		handed = nil
@@ -141,39 +140,68 @@ func (n *Node) guard(ctx context.Context) error {
 
 // census is the result of a look at all nodes.
 type census struct {
+	nodes  int
 	living map[content.SessionID]bool // the sessions of living nodes
 	dead   []jetstream.NodeRecord     // with the tokens of their last answers
 	turn   int                        // the round in which this node hands a dead node's tokens on
 }
 
-// census probes all nodes at once, since one that hangs takes a while, and separates the sessions
-// of living nodes from the dead nodes. It updates answers.
-func (n *Node) census(ctx context.Context, records []jetstream.NodeRecord, answers map[string][]jetstream.HeldToken) census {
-	lives, unrecorded := make([]bool, len(records)), make([][]jetstream.HeldToken, len(records))
+// census separates the sessions of living nodes from the dead nodes, and updates answers. The probe
+// of a dead node takes a while, in which other nodes may take its sessions, so it looks again until
+// it finds no other dead node.
+func (n *Node) census(ctx context.Context, answers map[string][]jetstream.HeldToken) (census, error) {
+	for dead := make(map[string]bool); ; {
+		records, err := n.cell.Nodes().List(ctx)
+		if err != nil {
+			return census{}, err
+		}
+		known := len(dead)
+		n.probe(ctx, records, dead, answers)
+		if len(dead) == known {
+			return n.count(records, dead, answers), nil
+		}
+	}
+}
+
+// probe asks all other nodes at once, except the dead ones, for the tokens that they have not
+// recorded, and adds those that do not answer to dead.
+func (n *Node) probe(ctx context.Context, records []jetstream.NodeRecord, dead map[string]bool, answers map[string][]jetstream.HeldToken) {
+	type answer struct {
+		alive      bool
+		unrecorded []jetstream.HeldToken
+	}
+	got := make([]answer, len(records))
 	var probes sync.WaitGroup
 	for i, r := range records {
-		if r.Node == n.cfg.Name {
-			lives[i] = true
+		if r.Node == n.cfg.Name || dead[r.Node] {
+			got[i] = answer{!dead[r.Node], nil}
 			continue
 		}
-		probes.Go(func() { unrecorded[i], lives[i] = n.cell.Nodes().Ask(ctx, r.Node) })
+		probes.Go(func() { got[i].unrecorded, got[i].alive = n.cell.Nodes().Ask(ctx, r.Node) })
 	}
 	probes.Wait()
-	c, recorded := census{living: make(map[content.SessionID]bool), turn: 1}, false
 	for i, r := range records {
+		if got[i].alive {
+			answers[r.Node] = got[i].unrecorded
+		} else {
+			dead[r.Node] = true
+		}
+	}
+}
+
+func (n *Node) count(records []jetstream.NodeRecord, dead map[string]bool, answers map[string][]jetstream.HeldToken) census {
+	c, recorded := census{nodes: len(records), living: make(map[content.SessionID]bool), turn: 1}, false
+	for _, r := range records {
 		if r.Node == n.cfg.Name {
 			recorded = true
 			n.clock.compared(r.Ahead)
-		}
-		if lives[i] {
-			answers[r.Node] = unrecorded[i]
 		}
 		for _, h := range answers[r.Node] {
 			if !slices.Contains(r.Held, h) {
 				r.Held = append(r.Held, h)
 			}
 		}
-		if !lives[i] {
+		if dead[r.Node] {
 			c.dead = append(c.dead, r)
 			continue
 		}

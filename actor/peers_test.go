@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 )
 
 // No token that other nodes can know of waits for its lease.
@@ -79,5 +80,33 @@ func TestADriverThatCannotReadReturnsItsToken(t *testing.T) {
 			t.Errorf("left %d times in a minute, want repeated retries: %v", len(left), left)
 		}
 		n.Drain(t)
+	})
+}
+
+// The other nodes know of the token from the answers to their probes. Two nodes must not both hand
+// it on, or the second would take the session from the first one's successor.
+func TestATokenThatIsNotRecordedIsHandedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		nodes := map[string]*celltest.Process{"n1": w.node("n1"), "n2": w.node("n2"), "n3": w.node("n3")}
+		<-time.After(time.Second) // their first records are written, and stay readable
+		w.reset("KV_TURNLOG_NODES", func(cfg map[string]any) { cfg["max_msg_size"] = 1 })
+		w.thinking("s")
+		<-time.After(2 * time.Second)
+		first := w.owners("s")[0]
+		nodes[first].Crash(t)
+		delete(nodes, first)
+		<-time.After(3 * time.Second)
+		took := w.owners("s")
+		if len(took) != 2 || took[1] == first {
+			t.Errorf("driven by %v 3 s after the crash of %s", took, first)
+		}
+		<-time.After(5 * time.Second) // the dead node's record still exists, and the others lack the session
+		if got := w.owners("s"); !slices.Equal(got, took) {
+			t.Errorf("driven by %v later on: it was taken from its driver", got)
+		}
+		for _, n := range nodes {
+			n.Drain(t)
+		}
 	})
 }

@@ -20,7 +20,9 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-func gates() tool.Spec { return tool.Spec{Name: engine.VerifierTool, Effects: content.Idempotent} }
+func verifierTool() tool.Spec {
+	return tool.Spec{Name: engine.VerifierTool, Effects: content.Idempotent}
+}
 
 // judged is a worker's report of a verdict.
 func judged(x task.Task, pass bool) tool.Result {
@@ -48,15 +50,11 @@ func (w *world) startTask(s *session.Session, retries int) {
 // verdicts returns the verdicts of a session's verifiers, and the end of its last task.
 func (w *world) verdicts(id content.SessionID) (verdicts []string, end events.TaskFinished) {
 	w.T.Helper()
-	for _, rec := range w.Records(id) {
-		for _, ev := range rec.Entry.Events {
-			switch ev := ev.(type) { //nolint:gochecksumtype // the others do not matter here
-			case events.VerifyFinished:
-				verdicts = append(verdicts, fmt.Sprint(ev.Status, " ", ev.Exit, " ", ev.Output))
-			case events.TaskFinished:
-				end = ev
-			}
-		}
+	for _, f := range celltest.Facts[events.VerifyFinished](w.World, id) {
+		verdicts = append(verdicts, fmt.Sprint(f.Status, " ", f.Exit, " ", f.Output))
+	}
+	if all := celltest.Facts[events.TaskFinished](w.World, id); len(all) > 0 {
+		end = all[len(all)-1]
 	}
 	return verdicts, end
 }
@@ -65,7 +63,7 @@ func TestAVerifierRunsOnAWorkerUntilItPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var ran []string
-		w.workerOf(gates(), func(x task.Task) tool.Result {
+		w.workerOf(verifierTool(), func(x task.Task) tool.Result {
 			ran = append(ran, string(x.Place))
 			<-time.After(4 * time.Second) // the session does not park in the meantime
 			return judged(x, len(ran) == 2)
@@ -89,7 +87,7 @@ func TestAVerifierRunsOnAWorkerUntilItPasses(t *testing.T) {
 func TestNoModelSeesTheVerifierTool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.workerOf(gates(), func(x task.Task) tool.Result { return judged(x, true) })
+		w.workerOf(verifierTool(), func(x task.Task) tool.Result { return judged(x, true) })
 		n := w.node("n1")
 		s := w.Start("s", "replies:\n  - calls: [{name: "+engine.VerifierTool+", input: {argv: [rm]}}]\n  - text: \"{{(index .Results 0).Text}}\"\n")
 		w.submit(s, "go")
@@ -104,7 +102,7 @@ func TestAVerifierRunsOnceAcrossACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ran := 0
-		w.workerOf(gates(), func(x task.Task) tool.Result {
+		w.workerOf(verifierTool(), func(x task.Task) tool.Result {
 			ran++
 			<-time.After(20 * time.Second)
 			return judged(x, true)
@@ -127,7 +125,7 @@ func TestAVerifierRunsOnceAcrossACrash(t *testing.T) {
 func TestAVerifierWhoseWorkerDiesRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		if err := w.Cell.Catalog().Advertise(w.Ctx, jetstream.Offer{Worker: "dead", Queue: "q", Tools: []tool.Spec{gates()}}); err != nil {
+		if err := w.Cell.Catalog().Advertise(w.Ctx, jetstream.Offer{Worker: "dead", Queue: "q", Tools: []tool.Spec{verifierTool()}}); err != nil {
 			t.Fatal(err)
 		}
 		q, err := w.Open(w.Connect()).Queue(w.Ctx, "q")
@@ -140,7 +138,7 @@ func TestAVerifierWhoseWorkerDiesRunsAgain(t *testing.T) {
 		if _, err := q.Claim(w.Ctx); err != nil { // and dies
 			t.Fatal(err)
 		}
-		w.workerOf(gates(), func(x task.Task) tool.Result { return judged(x, true) })
+		w.workerOf(verifierTool(), func(x task.Task) tool.Result { return judged(x, true) })
 		w.Until("s", events.KindTaskFinished)
 		if _, end := w.verdicts("s"); end.Status != "done" {
 			t.Errorf("task = %+v", end)
@@ -152,7 +150,7 @@ func TestAVerifierWhoseWorkerDiesRunsAgain(t *testing.T) {
 // verifying is a session whose task is being verified by a worker of the test.
 func (w *world) verifying() (*celltest.Process, *session.Session, task.Claim) {
 	w.T.Helper()
-	offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{gates()}}
+	offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{verifierTool()}}
 	if err := w.Cell.Catalog().Advertise(w.Ctx, offer); err != nil {
 		w.T.Fatal(err)
 	}
@@ -208,7 +206,7 @@ func TestAVerifierWaitsForAWorkerForALimitedTime(t *testing.T) {
 		w.startTask(s, 1)
 		w.Until("s", events.KindVerifyStarted)
 		<-time.After(31 * time.Second) // the first attempt gives up
-		w.workerOf(gates(), func(x task.Task) tool.Result { return judged(x, true) })
+		w.workerOf(verifierTool(), func(x task.Task) tool.Result { return judged(x, true) })
 		w.Until("s", events.KindTaskFinished)
 		got, end := w.verdicts("s")
 		if end.Status != "done" || len(got) != 2 || !strings.HasPrefix(got[0], "failed -1 Tool failed: no worker runs the verifiers of tasks") {

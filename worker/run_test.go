@@ -178,8 +178,8 @@ func TestPanicBecomesAResultAndTheWorkerContinues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		var told atomic.Value
-		cfg := worker.Config{Slots: 1, Invoker: tool.Invoker{OnPanic: func(_ tool.Call, v any, _ []byte) { told.Store(v) }}}
+		var panicked atomic.Value
+		cfg := worker.Config{Slots: 1, Invoker: tool.Invoker{OnPanic: func(_ tool.Call, v any, _ []byte) { panicked.Store(v) }}}
 		w := b.start(t, cfg, echo(), named("break", func(context.Context, tool.Call) (tool.Output, error) {
 			panic("out of cheese")
 		}))
@@ -187,8 +187,8 @@ func TestPanicBecomesAResultAndTheWorkerContinues(t *testing.T) {
 		b.dispatch(t, "echo", place("t1-r1-c2"))
 		synctest.Wait()
 		all := b.all()
-		if len(all) != 2 || told.Load() == nil {
-			t.Fatalf("%d reports, want 2; panic told: %v", len(all), told.Load())
+		if len(all) != 2 || panicked.Load() == nil {
+			t.Fatalf("%d reports, want 2; panic: %v", len(all), panicked.Load())
 		}
 		wantOutcome(t, all[0], content.StatusError, "Tool failed: it panicked: out of cheese")
 		if all[0].Outcome.Result.Code != tool.CodePanic {
@@ -372,12 +372,12 @@ func TestProgressIsLimitedButTheLastUpdateAlwaysArrives(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		var told []string
+		var seen []string
 		cfg := worker.Config{Progress: func(x task.Task, text string, share float64) {
 			if x.Place != "t1-r1-c1" || share != 0.5 {
 				t.Errorf("progress of %s: %v", x.Place, share)
 			}
-			told = append(told, text)
+			seen = append(seen, text)
 		}}
 		w := b.start(t, cfg, named("count", func(_ context.Context, c tool.Call) (tool.Output, error) {
 			for _, text := range []string{"a", "b", "c"} {
@@ -391,7 +391,7 @@ func TestProgressIsLimitedButTheLastUpdateAlwaysArrives(t *testing.T) {
 		b.dispatch(t, "count")
 		pass(2 * time.Second)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"a", "c", "d", "e"}, told); diff != "" {
+		if diff := cmp.Diff([]string{"a", "c", "d", "e"}, seen); diff != "" {
 			t.Errorf("progress (-want +got):\n%s", diff)
 		}
 		w.end(t)

@@ -46,11 +46,11 @@ func deploy(t testing.TB) *deployment {
 	d := &deployment{t: t}
 	server := d.start("turnlog", "server", "--listen", "127.0.0.1:0", "--store", t.TempDir())
 	d.eventually("the server listens", func(context.Context) bool {
-		told := regexp.MustCompile(`nats://(127\.0\.0\.1:[0-9]+)\n`).FindStringSubmatch(server.output())
-		if told != nil {
-			d.addr = told[1]
+		addr := regexp.MustCompile(`nats://(127\.0\.0\.1:[0-9]+)\n`).FindStringSubmatch(server.output())
+		if addr != nil {
+			d.addr = addr[1]
 		}
-		return told != nil
+		return addr != nil
 	})
 	d.nc = d.connect()
 	cell, err := jetstream.Open(d.nc, "")

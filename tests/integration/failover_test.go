@@ -96,7 +96,7 @@ type failover struct {
 	ctx      context.Context //nolint:containedctx // the test's
 	first    *process
 	provider *provider
-	gate     string // a pipe that the tools read from
+	pipe     string // the tools read from it
 	sessions map[content.SessionID]doing
 	opened   []*session.Session
 }
@@ -108,10 +108,10 @@ func newFailover(tb testing.TB, sessions int) *failover {
 	root := tb.TempDir()
 	f := &failover{
 		deployment: deploy(tb), ctx: ctx, provider: newProvider(tb),
-		gate: filepath.Join(root, "gate"), sessions: make(map[content.SessionID]doing),
+		pipe: filepath.Join(root, "pipe"), sessions: make(map[content.SessionID]doing),
 	}
 	f.env = f.provider.env()
-	if err := syscall.Mkfifo(f.gate, 0o600); err != nil {
+	if err := syscall.Mkfifo(f.pipe, 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	f.start("tool-worker", "--server", "nats://"+f.addr, "--tools", "shell", "--root", root, "--slots", strconv.Itoa(sessions), "--timeout", "10m")
@@ -227,15 +227,15 @@ func (f *failover) claimed(id content.SessionID) content.Time {
 	return 0
 }
 
-// letThrough opens the gate again and again until ctx ends.
+// letThrough repeatedly opens and closes the pipe until ctx ends, which ends the reading tools.
 func (f *failover) letThrough(ctx context.Context) error {
 	for tick := time.NewTicker(50 * time.Millisecond); ; {
-		gate, err := os.OpenFile(f.gate, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		pipe, err := os.OpenFile(f.pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 		if err == nil {
-			err = gate.Close()
+			err = pipe.Close()
 		}
 		if err != nil && !errors.Is(err, syscall.ENXIO) { // no tool waits
-			return fmt.Errorf("open the gate: %w", err)
+			return fmt.Errorf("open the pipe: %w", err)
 		}
 		select {
 		case <-tick.C:

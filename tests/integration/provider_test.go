@@ -56,7 +56,7 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	last := asked.Messages[len(asked.Messages)-1]
 	if last.Role == "user" && fmt.Sprint(last.Content) == promptTool {
-		call := `{"index":0,"id":"c1","type":"function","function":{"name":"shell_exec","arguments":"{\"argv\":[\"cat\",\"gate\"]}"}}`
+		call := `{"index":0,"id":"c1","type":"function","function":{"name":"shell_exec","arguments":"{\"argv\":[\"cat\",\"pipe\"]}"}}`
 		chunk(w, `{"role":"assistant","tool_calls":[`+call+`]}`, "null")
 		finish(w, "tool_calls")
 		return

@@ -100,7 +100,7 @@ func TestABackgroundCallOutlivesItsTurnAndEndsWithItsWorker(t *testing.T) {
 	root := t.TempDir()
 	d.workers(2, root)
 	d.node("n1")
-	got := d.turnlog(0, "run", "--session", "behind", "-o", "json", "go", "--allow", "shell_exec", "--route", "shell_exec=background", "--model", d.script(`
+	got := d.turnlog(0, "run", "--session", "late", "-o", "json", "go", "--allow", "shell_exec", "--route", "shell_exec=background", "--model", d.script(`
 replies:
   - calls:
       - name: shell_exec
@@ -114,7 +114,7 @@ replies:
 	d.killWriter(filepath.Join(root, "pid"))
 
 	finished := 0
-	seen := d.until(ctx, "behind", func(ev events.Event) bool {
+	seen := d.until(ctx, "late", func(ev events.Event) bool {
 		if ends(ev) {
 			finished++
 		}
@@ -129,10 +129,10 @@ replies:
 	if len(statuses) != 1 || statuses[0] != content.StatusUnknown {
 		t.Errorf("results = %v, want one unknown", statuses)
 	}
-	if got := d.turnlog(0, "wait", "behind", "-o", "json"); got.Text != "I heard" {
+	if got := d.turnlog(0, "wait", "late", "-o", "json"); got.Text != "I heard" {
 		t.Errorf("wait printed %+v", got)
 	}
-	d.verify("behind")
+	d.verify("late")
 }
 
 // TestAnObserverThatIsKilledGoesOnFromItsCursor checks that every entry is shown at least

@@ -83,7 +83,7 @@ func (s *Session) append(ctx context.Context, env commands.Envelope, evs []event
 	if s.Cursors != nil {
 		entry.Cursors = s.Cursors()
 	}
-	head, err := s.Append(ctx, s.Head, entry)
+	head, err := s.Append(journal.WithTraceParent(ctx, env.TraceParent), s.Head, entry)
 	if err != nil {
 		s.failed = fmt.Errorf("append %s after %d: %w", s.State.Session, s.Head.Seq, err)
 		return events.Entry{}, s.failed

@@ -54,6 +54,21 @@ func TestACommandIsCompletedInOrderThenDecidedAndAppended(t *testing.T) {
 	}
 }
 
+func TestEntriesAreAppendedUnderTheTraceOfTheirCommand(t *testing.T) {
+	t.Parallel()
+	s, got := newSession(journal.NewMemory()), ""
+	appendEntry := s.Append
+	s.Append = func(ctx context.Context, head journal.Head, e events.Entry) (journal.Head, error) {
+		got = journal.TraceParent(ctx)
+		return appendEntry(ctx, head, e)
+	}
+	env := claim("x")
+	env.TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	if _, err := s.Handle(t.Context(), env); err != nil || got != env.TraceParent {
+		t.Errorf("Append under trace %q, %v, want %q", got, err, env.TraceParent)
+	}
+}
+
 func TestTheErrorOfAStepNamesItAndTheNextCommandIsHandled(t *testing.T) {
 	t.Parallel()
 	no := &loop.Rejection{Reason: "no"}

@@ -12,9 +12,9 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Memory keeps journals in the process, for tests and for agents whose sessions
-// need not outlive them. It stores bytes and decodes them for each reader, so
-// nothing is shared between writers and readers. Its Append is never unknown.
+// Memory keeps journals in the process, for tests and for agents whose sessions need not outlive them.
+// It stores bytes and decodes them for each reader, so writers and readers share nothing. Its Append
+// never returns ErrUnknown.
 type Memory struct {
 	mu       sync.Mutex
 	sessions map[content.SessionID]*memoryLog
@@ -33,7 +33,7 @@ type memoryEntry struct {
 	stored  time.Time
 }
 
-// NewMemory returns a Memory without any session.
+// NewMemory returns an empty Memory.
 func NewMemory() *Memory {
 	return &Memory{sessions: map[content.SessionID]*memoryLog{}}
 }
@@ -64,7 +64,7 @@ func (m *Memory) Append(ctx context.Context, head Head, e events.Entry) (Head, e
 	return next, nil
 }
 
-// log returns the session's journal, an empty one if there is none. Needs mu.
+// log returns the session's journal, or creates one. The lock is held.
 func (m *Memory) log(s content.SessionID) *memoryLog {
 	log, ok := m.sessions[s]
 	if !ok {
@@ -98,8 +98,8 @@ func (m *Memory) Read(ctx context.Context, s content.SessionID, after uint64) it
 	}
 }
 
-// since returns the entries after a sequence number, and a channel that is
-// closed when there are more. Entries are never changed, so they may be shared.
+// since returns the entries after a sequence number, and a channel that is closed when there are more.
+// Entries never change, so callers may share them.
 func (m *Memory) since(s content.SessionID, after uint64) ([]memoryEntry, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,8 +135,7 @@ func (m *Memory) Last(ctx context.Context, s content.SessionID) (Record, error) 
 	return log.entries[len(log.entries)-1].record(s)
 }
 
-// Follow yields the entries after a sequence number, then new ones as they are
-// written, until ctx ends.
+// Follow yields the entries after a sequence number, then new ones as they are written, until ctx ends.
 func (m *Memory) Follow(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for {

@@ -4,8 +4,8 @@ import "context"
 
 type traceParentKey struct{}
 
-// WithTraceParent returns a context under which Append marks what it writes with
-// a W3C traceparent, where the store has room for one beside the entry.
+// WithTraceParent returns a context in which Append records a W3C traceparent next to the entry, if
+// the store supports that.
 func WithTraceParent(ctx context.Context, traceParent string) context.Context {
 	if traceParent == "" {
 		return ctx
@@ -13,7 +13,7 @@ func WithTraceParent(ctx context.Context, traceParent string) context.Context {
 	return context.WithValue(ctx, traceParentKey{}, traceParent)
 }
 
-// TraceParent returns what WithTraceParent put into ctx, or "".
+// TraceParent returns the traceparent of WithTraceParent, or "".
 func TraceParent(ctx context.Context) string {
 	s, _ := ctx.Value(traceParentKey{}).(string)
 	return s

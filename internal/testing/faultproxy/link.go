@@ -10,7 +10,7 @@ import (
 const (
 	chunkSize = 32 << 10
 
-	// How many chunks may be in flight in one direction: a slow link still buffers much.
+	// How many chunks may be in flight in one direction; a slow link also buffers many.
 	inFlight = 256
 )
 
@@ -53,7 +53,7 @@ func (l *link) run() {
 	delete(l.proxy.links, l)
 }
 
-// cut resets both connections. What was not delivered is lost.
+// cut resets both connections. Undelivered bytes are lost.
 func (l *link) cut() {
 	l.once.Do(func() {
 		close(l.over)

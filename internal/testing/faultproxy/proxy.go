@@ -18,7 +18,7 @@ const (
 	ToClient
 )
 
-// ErrRefused is what Dial returns while the proxy refuses connections, or is severed.
+// ErrRefused is returned by Dial while the proxy refuses connections or is severed.
 var ErrRefused = errors.New("connection refused by the proxy")
 
 // rules are the faults of one direction.
@@ -29,9 +29,8 @@ type rules struct {
 	swallow bool
 }
 
-// Proxy is the network between one process and its servers, whatever their number, so
-// that a fault hits that process alone. Without faults it forwards everything. It is safe
-// for concurrent use.
+// Proxy is the network between one process and its servers. Without faults it forwards everything. It
+// is safe for concurrent use.
 type Proxy struct {
 	running sync.WaitGroup // relays and listeners
 
@@ -141,7 +140,7 @@ func (p *Proxy) Refuse(yes bool) {
 	p.refusing = yes
 }
 
-// Cut resets all connections, drops what is in flight, and returns how many there were.
+// Cut resets all connections, drops bytes in flight, and returns the number of connections.
 // New connections are accepted.
 func (p *Proxy) Cut() int {
 	p.mu.Lock()
@@ -163,7 +162,7 @@ func (p *Proxy) Throttle(bytesPerSecond int) {
 	p.change(func(r *rules) { r.rate = bytesPerSecond }, ToServer, ToClient)
 }
 
-// Hold holds a direction back. When it ends, everything that was held arrives.
+// Hold delays a direction. When it ends, all held bytes arrive.
 func (p *Proxy) Hold(d Direction, yes bool) {
 	p.change(func(r *rules) { r.hold = yes }, d)
 }

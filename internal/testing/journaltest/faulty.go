@@ -40,8 +40,8 @@ func (f Fault) String() string {
 	return fmt.Sprintf("fault %d", int(f))
 }
 
-// Faulty is a journal whose appends fail when its predicate says so. Reads always work. It is
-// safe for concurrent use if the predicate is.
+// Faulty is a journal whose appends fail as a predicate decides. Reads always work. It is safe for
+// concurrent use if the predicate is.
 type Faulty struct {
 	inner journal.Journal
 	fault func(journal.Head, events.Entry) Fault
@@ -63,7 +63,7 @@ func NewFaulty(inner journal.Journal, fault func(journal.Head, events.Entry) Fau
 	return &Faulty{inner: inner, fault: fault, late: map[content.SessionID][]lateWrite{}, counted: map[Fault]int{}}
 }
 
-// Append appends to the wrapped journal, or fails as the predicate says.
+// Append appends to the wrapped journal, or fails as the predicate decides.
 func (f *Faulty) Append(ctx context.Context, head journal.Head, e events.Entry) (journal.Head, error) {
 	f.land(ctx, e.Session)
 	fault := f.fault(head, e)
@@ -86,8 +86,7 @@ func (f *Faulty) Append(ctx context.Context, head journal.Head, e events.Entry) 
 	return journal.Head{}, fmt.Errorf("append %s after %d: %w: injected, %s", e.Session, head.Seq, journal.ErrUnknown, fault)
 }
 
-// Land appends the late entries of all sessions now. One whose place is taken meets a conflict
-// and is lost.
+// Land appends the late entries of all sessions. Those that conflict are lost.
 func (f *Faulty) Land(ctx context.Context) {
 	f.mu.Lock()
 	sessions := make([]content.SessionID, 0, len(f.late))
@@ -116,8 +115,7 @@ func (f *Faulty) count(fault Fault) {
 	f.counted[fault]++
 }
 
-// Count returns how many appends had the fault so far, so that a test can check that it
-// tested something.
+// Count returns how many appends had the fault, so that a test can verify its premise.
 func (f *Faulty) Count(fault Fault) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

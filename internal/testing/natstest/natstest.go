@@ -1,5 +1,4 @@
-// Package natstest starts NATS servers for tests, in virtual time if the test is in a bubble of
-// testing/synctest.
+// Package natstest starts NATS servers for tests, in virtual time inside a testing/synctest bubble.
 package natstest
 
 import (
@@ -15,13 +14,13 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 )
 
-// Main runs the tests of a package whose servers run in bubbles. Call it from TestMain.
+// Main runs the tests of a package with servers in bubbles. Call it from TestMain.
 func Main(m *testing.M) {
 	embedded.PrepareForSynctest()
 	os.Exit(m.Run())
 }
 
-// Start starts a server, in memory unless an option says otherwise, that stops with the test.
+// Start starts a server, by default in memory, that stops with the test.
 func Start(tb testing.TB, opts ...embedded.Option) *embedded.Server {
 	tb.Helper()
 	s, err := embedded.Start(tb.Context(), opts...)

@@ -28,8 +28,7 @@ const (
 	extensions       = 6
 )
 
-// bench is the environment of a test: an implementation, names of its own, and the passage of
-// time.
+// bench is the environment of a test: an implementation, unique names, and durations.
 type bench struct {
 	Env
 
@@ -84,8 +83,8 @@ func (b *bench) prompt(virtual time.Duration) time.Duration {
 	return virtual
 }
 
-// cancel cancels x and waits until its worker receives that. In real time a cancel may come
-// before the worker's subscription is known everywhere.
+// cancel cancels x and waits until its worker receives that. In real time a cancel may be sent before
+// all servers know the worker's subscription.
 func (b *bench) cancel(t *testing.T, x task.Task, running task.Claim) {
 	t.Helper()
 	again := time.NewTicker(b.pass(time.Hour, cancelAgain))
@@ -103,8 +102,8 @@ func (b *bench) cancel(t *testing.T, x task.Task, running task.Claim) {
 	}
 }
 
-// next claims the next task. In real time a lagging server may still deliver one that was just
-// removed; stale recognizes such a claim.
+// next claims the next task. In real time a lagging server may still deliver a task that was just
+// removed, which stale recognizes.
 func (b *bench) next(t *testing.T, q task.Queue, stale func(task.Claim) bool) task.Claim {
 	t.Helper()
 	for {
@@ -118,8 +117,8 @@ func (b *bench) next(t *testing.T, q task.Queue, stale func(task.Claim) bool) ta
 	}
 }
 
-// hears reports whether the claim receives a cancel.
-func (b *bench) hears(c task.Claim) bool {
+// canceled reports whether the claim receives a cancel.
+func (b *bench) canceled(c task.Claim) bool {
 	select {
 	case <-c.Cancelled():
 		return true
@@ -161,15 +160,15 @@ func (h *held) extend(t *testing.T, b *bench) bool {
 	return true
 }
 
-// lapsed waits on the queue, where nothing may arrive. It reports true if the claim may have
-// expired because the test stalled.
+// lapsed waits on the queue, where no task may arrive. It reports whether the claim may have expired
+// because the test stalled.
 func (h *held) lapsed(t *testing.T, b *bench, q task.Queue, wait time.Duration) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
 	c, err := q.Claim(ctx)
 	if err == nil {
-		err = errors.New("a task that is held was handed out: " + string(c.Task().Place))
+		err = errors.New("a held task was claimed again: " + string(c.Task().Place))
 	} else if ctx.Err() != nil {
 		err = nil
 	}

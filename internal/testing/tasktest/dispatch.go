@@ -264,7 +264,7 @@ func cancelWaiting(t *testing.T, b *bench) {
 	must(t, b.Dispatcher.Cancel(t.Context(), x.Queue, x.Session, x.Place, "user_cancelled"))
 	wantOff(t, b, x)
 	wantTask(t, b.next(t, q, func(c task.Claim) bool {
-		return c.Task().Place == x.Place && b.hears(c)
+		return c.Task().Place == x.Place && b.canceled(c)
 	}), y, 1)
 	claimNothing(t, q, b.pass(time.Second, aMoment))
 }

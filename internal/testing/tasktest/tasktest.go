@@ -1,16 +1,14 @@
 // Package tasktest tests implementations of task queues against the contract of package task.
 //
-// The tests say what has to happen, not how long it takes. [Run] runs each in a bubble of
-// testing/synctest, with an implementation of its own, so leases of half a minute pass in
-// virtual time. [RunLive] is for what cannot live in a bubble, such as a cluster: the same
-// tests in parallel and in real time, with leases of two seconds where one has to expire.
+// [Run] runs each test in its own testing/synctest bubble and implementation, so that leases expire in
+// virtual time. [RunLive] runs the same tests in parallel and in real time, for implementations that do
+// not work in a bubble, such as a cluster. A lease that has to expire is then two seconds.
 //
-// In real time a machine may stall. The tests then wait for what must happen as long as
-// reasonable, and look for a moment for what must not happen. A test whose own claim expired
-// because it was too slow to extend it is inconclusive and runs again.
+// In real time the machine may stall. So the tests wait long for expected events, but only briefly for
+// events that must not happen. A test that was too slow to extend its own claim is inconclusive and runs
+// again.
 //
-// The caller's open function makes an [Env] and ends everything it started by the end of the
-// test. The suite claims and reports only as a worker may, and dispatches only as a driver may.
+// The caller's open function makes an [Env] that lasts until the end of the test.
 package tasktest
 
 import (
@@ -27,16 +25,15 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// Env is one implementation. In a bubble it starts empty. Otherwise tests may share one, since
-// each has its own sessions and queues.
+// Env is one implementation. In a bubble it starts empty. Otherwise tests may share one, since each has
+// its own sessions and queues.
 type Env struct {
 	// Dispatcher is the driver's side.
 	Dispatcher task.Dispatcher
-	// Queue opens the worker's side of a queue. Every call is another worker; the first one
-	// creates the queue.
+	// Queue opens the worker's side of a queue for a new worker. The first call creates the queue.
 	Queue func(t *testing.T, name string) task.Queue
-	// Reports returns what workers have reported for a session so far, in order. Call, Wake
-	// and a gate's Ruling need not be preserved.
+	// Reports returns the reports of workers for a session so far, in order. Call, Wake and a
+	// question's Ruling need not be preserved.
 	Reports func(t *testing.T, s content.SessionID) []task.Report
 }
 
@@ -68,7 +65,7 @@ type clause struct {
 	name string
 	test func(*testing.T, *bench)
 
-	lapses bool // it waits for a lease to expire, or nearly
+	lapses bool // it waits for most of a lease or longer
 }
 
 // live runs a test until it is conclusive.
@@ -82,38 +79,38 @@ func (c clause) live(t *testing.T, open OpenFunc, mark string) {
 		if c.test(t, b); !b.void {
 			return
 		}
-		t.Log("the machine stood still for as long as a lease: once more")
+		t.Log("the machine stalled for a lease: running again")
 	}
-	t.Error("the machine never kept up")
+	t.Error("every run was too slow")
 }
 
 func contract() []clause {
 	return []clause{
-		{name: "TaskArrivesAsItWasSent", test: arrives},
-		{name: "TasksAreHandedOutInOrder", test: inOrder},
+		{name: "TaskIsClaimedAsDispatched", test: arrives},
+		{name: "TasksAreClaimedInOrder", test: inOrder},
 		{name: "ClaimersGetDifferentTasks", test: differentTasks},
 		{name: "WaitingClaimGetsTheNextTask", test: waitingClaim},
 		{name: "QueuesAreSeparate", test: separate},
-		{name: "PlaceIsRefusedWhileItIsQueued", test: refusedWhileQueued},
+		{name: "PlaceIsUniqueWhileQueued", test: refusedWhileQueued},
 		{name: "LaterAttemptReplacesAnEarlierOne", test: laterAttempt},
-		{name: "EarlierAttemptIsNotTakenForALaterOne", test: earlierAttempt},
-		{name: "ApprovedCallReplacesTheOneThatAsked", test: approvedCall},
+		{name: "EarlierAttemptIsNotALaterOne", test: earlierAttempt},
+		{name: "ApprovedCallReplacesItsQuestion", test: approvedCall},
 		{name: "DispatchesOfACallHaveAnOrder", test: ordered},
 		{name: "QueuedUntilDone", test: queuedUntilDone},
 		{name: "ClaimEndsWithItsContext", test: claimEnds},
-		{name: "TaskForAClaimerThatLeftCountsAsNew", test: claimerLeft},
+		{name: "UnclaimedDeliveryDoesNotCount", test: claimerLeft},
 		{name: "ClosedQueueEndsItsClaims", test: closedClaims},
 		{name: "ClosedQueueLeavesTasksToOthers", test: closedLeaves},
-		{name: "ClosedQueueKeepsWhatIsHeld", test: closedHeld, lapses: true},
-		{name: "TaskComesBackWhenItsLeaseLapses", test: lapses, lapses: true},
+		{name: "ClosedQueueKeepsItsClaims", test: closedHeld, lapses: true},
+		{name: "TaskReturnsWhenItsLeaseExpires", test: lapses, lapses: true},
 		{name: "ExtendedLeaseHolds", test: extended, lapses: true},
-		{name: "LapsedClaimIsGone", test: gone, lapses: true},
-		{name: "ReleasedTaskIsHandedOutAtOnce", test: released},
+		{name: "ExpiredClaimIsGone", test: gone, lapses: true},
+		{name: "ReleasedTaskIsClaimedAtOnce", test: released},
 		{name: "ReportComesBeforeDone", test: reports},
 		{name: "LossIsReported", test: lost, lapses: true},
-		{name: "QuestionIsReportedBehindDone", test: asked},
+		{name: "QuestionIsReportedAfterDone", test: asked},
 		{name: "CancelReachesTheClaim", test: cancelClaimed},
-		{name: "CancelTakesAWaitingTaskAway", test: cancelWaiting},
+		{name: "CancelRemovesAPendingTask", test: cancelWaiting},
 		{name: "CancelOfNothingIsHarmless", test: cancelNothing},
 	}
 }
@@ -127,8 +124,7 @@ func dispatch(t *testing.T, b *bench, tasks ...task.Task) {
 	}
 }
 
-// claim returns the next task of the queue, which has to arrive within five minutes: longer
-// than any lease.
+// claim returns the next task of the queue, for which it waits longer than any lease.
 func claim(t *testing.T, q task.Queue) task.Claim {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -146,7 +142,7 @@ func claimNothing(t *testing.T, q task.Queue, wait time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
 	if c, err := q.Claim(ctx); err == nil {
-		t.Fatalf("Claim handed out %s/%s, want nothing", c.Task().Session, c.Task().Place)
+		t.Fatalf("Claim = %s/%s, want nothing", c.Task().Session, c.Task().Place)
 	}
 }
 
@@ -158,8 +154,7 @@ func wantQueued(t *testing.T, b *bench, x task.Task, want bool) {
 	}
 }
 
-// wantOff waits until x is off its queue. In real time, a leader may confirm its removal a
-// little early.
+// wantOff waits until x is not queued. In real time a leader may confirm a removal a little early.
 func wantOff(t *testing.T, b *bench, x task.Task) {
 	t.Helper()
 	for end := time.Now().Add(promptEnough); b.live() && time.Now().Before(end); {

@@ -29,7 +29,7 @@ type remote struct {
 	mu      sync.Mutex // guards what follows
 	state   *loop.State
 	head    journal.Head
-	failed  error // why nothing arrives any more
+	failed  error // why nothing more arrives
 	asks    []*ask
 	cursors map[events.Lane]uint64 // up to where the session has handled its inbox
 	watcher session.Watcher
@@ -41,7 +41,7 @@ type ask struct {
 	lane    events.Lane
 	seq     uint64 // on its lane; 0: not yet known
 	outcome chan error
-	silence *time.Timer // until the refusal is taken for lost; nil: the command may still be handled
+	silence *time.Timer // until the refusal counts as lost; nil: the command may still be handled
 }
 
 // attach joins a session in the state that it is in at from.Head. It listens to live
@@ -111,7 +111,7 @@ func (r *remote) failure() error {
 	return r.failed
 }
 
-// follow takes in what arrives and answers the asks that wait for it.
+// follow handles updates and answers the asks that wait for them.
 func (r *remote) follow(updates iter.Seq2[Update, error]) {
 	defer close(r.done)
 	err := r.takeAll(updates)
@@ -142,8 +142,8 @@ func (r *remote) takeAll(updates iter.Seq2[Update, error]) error {
 	return session.ErrClosed
 }
 
-// hear takes in a live event. A refusal without a reason says that the command asked for
-// what is the case already.
+// hear handles a live event. A refusal without a reason means that the command would have
+// changed nothing.
 func (r *remote) hear(ev events.Event) {
 	if refused, ok := ev.(events.Refused); ok {
 		var err error
@@ -183,8 +183,8 @@ func (r *remote) moveCursors(cursors []events.Cursor) {
 	}
 }
 
-// refusalDelay is how long a refusal may arrive after an entry that was written later:
-// the two come by different ways.
+// refusalDelay is how long to wait for a refusal after a later entry has arrived: the two
+// come over different subscriptions.
 const refusalDelay = 250 * time.Millisecond
 
 func (r *remote) passOver(a *ask) {

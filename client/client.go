@@ -49,7 +49,7 @@ func WithLogger(log *zap.Logger) Option {
 	}
 }
 
-// WithName names the client in the records of what it decides.
+// WithName names the client in the records of its decisions.
 func WithName(name string) Option {
 	return func(c *Client) error {
 		c.name = name

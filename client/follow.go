@@ -33,8 +33,8 @@ func (c *Client) Follow(ctx context.Context, s content.SessionID, after uint64) 
 
 type records = iter.Seq2[journal.Record, error]
 
-// feed yields entries with what is live between them, until ctx ends. What is live
-// is listened to from now on. The sequence is to be iterated once.
+// feed yields entries with live events between them, until ctx ends. It subscribes to live
+// events at once. The sequence can be iterated once.
 func (c *Client) feed(
 	ctx context.Context, s content.SessionID, entries func(context.Context) records,
 ) (iter.Seq2[Update, error], error) {
@@ -73,7 +73,7 @@ func (c *Client) feed(
 	}, nil
 }
 
-// feed brings two sequences into one.
+// feed merges two sequences.
 type feed struct {
 	out  chan Update
 	quit chan struct{}

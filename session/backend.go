@@ -12,25 +12,24 @@ import (
 )
 
 // Backend is where a session runs: in this process or in a deployment. It is safe for
-// concurrent use, but for Sync and Wait, which are called between Enter and leave.
+// concurrent use, except for Sync and Wait, which are called between Enter and leave.
 type Backend interface {
 	// Watch registers the watcher. It is called once, before anything else.
 	Watch(w Watcher)
 
-	// View calls f with the session as it is now. Until f returns, nothing is folded;
-	// f must not keep s or call the backend. View returns why the backend has stopped,
-	// or nil.
+	// View calls f with the session's current state. No entry is folded until f returns;
+	// f must not keep s or call the backend. If the backend has stopped, View returns the
+	// reason.
 	View(f func(s *loop.State, head journal.Head)) error
 
 	// Ask has the session decide a command and returns once it is recorded. A refusal
-	// is a *loop.Rejection. The id names the command for all time: asking again under
-	// the same id does nothing twice.
+	// is a *loop.Rejection. The id makes the command idempotent.
 	Ask(ctx context.Context, id string, c commands.Command) error
 
 	// Enter begins a Next; leave ends it. A second Enter before leave is refused.
 	Enter(ctx context.Context) (leave func(), err error)
 
-	// Sync takes in what has arrived and starts what is owed, without waiting.
+	// Sync handles everything that has arrived and starts pending effects, without waiting.
 	Sync(ctx context.Context) error
 
 	// Read yields the session's entries so far, from the first one on.
@@ -45,10 +44,10 @@ type Backend interface {
 
 // Watcher is called with everything that happens in a session.
 type Watcher struct {
-	// Applied is called after each entry was folded, in order, while nothing else is
-	// folded: it must not call the backend.
+	// Applied is called after each entry is folded, in order. No other entry is folded
+	// until it returns, so it must not call the backend.
 	Applied func(s *loop.State, rec journal.Record)
-	// Live is called with what is not recorded: deltas, progress, refusals.
+	// Live is called with events that are not recorded: deltas, progress, refusals.
 	Live func(ev events.Event)
 	// Stopped is called when the backend cannot go on, under the rules of Applied.
 	Stopped func()

@@ -20,8 +20,8 @@ type Calls struct{ s *Session }
 // Calls returns the handle on the session's open and background calls.
 func (s *Session) Calls() *Calls { return &Calls{s} }
 
-// List returns the calls that are not over: those of the open round that wait for
-// their result, in call order, then those in the background.
+// List returns the open calls: those of the open round that have no result yet, in call
+// order, then those in the background.
 func (c *Calls) List() (all []task.Info) {
 	c.s.view(func(st *loop.State) { all = openCalls(st) })
 	return all
@@ -45,14 +45,15 @@ func openCalls(s *loop.State) []task.Info {
 	return out
 }
 
-// Cancel ends one call; its turn goes on. The model sees that, unless the call ran in the
-// background. The empty reason is user_cancelled. A call that is over is ErrInvalidState.
+// Cancel ends one call; its turn continues. The model sees the cancellation, unless the call
+// ran in the background. An empty reason means user_cancelled. If the call has ended, Cancel
+// returns ErrInvalidState.
 func (c *Calls) Cancel(ctx context.Context, id content.CallID, reason string) error {
 	return c.s.ask(ctx, ulid.Make().String(), id, commands.Cancel{Scope: commands.ScopeCall, Call: id, Reason: reason})
 }
 
-// Detach sends a running call to the background: the round goes on with a placeholder,
-// and the outcome follows as a notification.
+// Detach sends a running call to the background: the round continues with a placeholder,
+// and the outcome arrives as a notification.
 func (c *Calls) Detach(ctx context.Context, id content.CallID) error {
 	return c.s.ask(ctx, ulid.Make().String(), id, commands.DetachCall{Call: id})
 }
@@ -79,16 +80,15 @@ func (c *Calls) WaitIdle(ctx context.Context) error {
 	}
 }
 
-// Drain returns, once each and in the order of their arrival, the results of calls that
-// ended in the background and are delivered by hand (see [task.AsyncConfig]): a Tool item
-// for each. The journal holds them too; a session that is opened later does not hand them
-// out again.
+// Drain returns the results of background calls that are delivered manually (see
+// [task.AsyncConfig]), each once and in order of arrival, as Tool items. The journal holds
+// them too; a session that is opened later does not return them again.
 func (c *Calls) Drain() (items []content.Item) {
 	c.s.view(func(*loop.State) { items, c.s.drained = c.s.drained, nil })
 	return items
 }
 
-// keepManual keeps a late result that the host fetches itself.
+// keepManual keeps a late result for Drain.
 func (s *Session) keepManual(r events.ToolResultReceived) {
 	if i := slices.Index(s.manual, r.Result.CallID); i >= 0 && r.Late {
 		s.manual = slices.Delete(s.manual, i, i+1)

@@ -13,11 +13,11 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// ErrInvalidState is what every *InvalidStateError is: the call does not fit what the
-// session is doing. Nothing was recorded.
+// ErrInvalidState matches every *InvalidStateError: the call does not fit the session's
+// state. Nothing was recorded.
 var ErrInvalidState = errors.New("invalid state")
 
-// ErrCancelled is what every *CancelledError is: the turn was cancelled.
+// ErrCancelled matches every *CancelledError: the turn was cancelled.
 var ErrCancelled = errors.New("cancelled")
 
 // ErrClosed is returned by a Session after Close.
@@ -27,8 +27,8 @@ var ErrClosed = errors.New("session is closed")
 var ErrNotFound = journal.ErrNotFound
 
 // ErrNoAnswer is returned when no driver took a command before the context ended. The
-// command stays in the inbox and may still be handled: look at the session before asking
-// again, and check that a driver-node is running.
+// command stays in the inbox and may still be handled: check the session before you retry,
+// and check that a driver-node is running.
 var ErrNoAnswer = errors.New("no driver answered")
 
 // ErrLeft is returned by the methods of a Turn after its Close. The turn goes on.
@@ -39,10 +39,10 @@ var ErrLeft = errors.New("left before the turn's end")
 var ErrUndecided = errors.New("undecided")
 
 // ReasonPassedOver is the Reason of an InvalidStateError when the session handled the
-// command without effect and the reason was lost on the way.
+// command without effect and its live refusal was lost.
 const ReasonPassedOver = "passed_over"
 
-// DeletedError is returned for a session that was deleted. Its id is not used again.
+// DeletedError is returned for a session that was deleted. Its ID cannot be used again.
 type DeletedError struct {
 	Session content.SessionID
 	events.Deletion
@@ -73,8 +73,7 @@ func (e *InvalidStateError) Error() string {
 // Is makes every InvalidStateError an ErrInvalidState.
 func (e *InvalidStateError) Is(target error) bool { return target == ErrInvalidState }
 
-// ProviderError ends a turn whose model could not be called; the session stays
-// usable.
+// ProviderError ends a turn whose model call failed; the session stays usable.
 type ProviderError struct {
 	Class      model.ErrorClass
 	Code       string
@@ -110,7 +109,7 @@ type MutatorError struct {
 	Partial *RunResult
 }
 
-// Error names the mutator and where it stood.
+// Error names the mutator and its point.
 func (e *MutatorError) Error() string {
 	return fmt.Sprintf("mutator failed: %s at %s: %s", e.Mutator, e.Point, e.Message)
 }
@@ -118,7 +117,7 @@ func (e *MutatorError) Error() string {
 // OutputError ends a turn whose answer did not fit the session's output schema, after
 // the model was asked to correct it.
 type OutputError struct {
-	Message string // what was wrong in the end
+	Message string // the last violation
 	Partial *RunResult
 }
 
@@ -171,9 +170,8 @@ func (e *CancelledError) Error() string { return "cancelled: " + e.Reason }
 // Is makes every CancelledError an ErrCancelled.
 func (e *CancelledError) Is(target error) bool { return target == ErrCancelled }
 
-// ApprovalPendingError is returned by the facades when a person has to decide and
-// there is no Approver. The session waits: resolve, then call Next, or Run
-// without items.
+// ApprovalPendingError is returned by the facades when an approval is pending and there is
+// no Approver. The session waits: resolve the approval, then call Next, or Run without items.
 type ApprovalPendingError struct {
 	Approvals []events.Approval
 	Partial   *RunResult
@@ -187,8 +185,8 @@ func (e *ApprovalPendingError) Error() string {
 	return fmt.Sprintf("approval pending: %s (call %s)", e.Approvals[0].Summary, e.Approvals[0].CallID)
 }
 
-// step is the end of a turn as Next returns it: a *Finished, or the typed error of a
-// turn that failed.
+// step returns the end of a turn as Next does: a *Finished, or the typed error of a turn
+// that failed.
 func (e *turnEnd) step() (Step, error) {
 	fin := &Finished{Result: resultOf(&e.Ended), transcript: e.transcript}
 	if e.FinishReason != content.Errored {
@@ -197,7 +195,7 @@ func (e *turnEnd) step() (Step, error) {
 	return nil, e.failure(fin.run())
 }
 
-// failure is the error of a turn that failed.
+// failure returns the typed error of a turn that failed.
 func (e *turnEnd) failure(partial *RunResult) error {
 	f, at := e.Error, e.Failure
 	switch {

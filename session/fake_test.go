@@ -35,7 +35,7 @@ type fake struct {
 func newFake(t *testing.T, stepped bool) (*fake, *Session) {
 	t.Helper()
 	f := &fake{state: loop.New("s"), news: make(chan struct{}, 1)}
-	told(t, f.state, commands.Claim{}, commands.OpenSession{Stepped: stepped})
+	decideAll(t, f.state, commands.Claim{}, commands.OpenSession{Stepped: stepped})
 	return f, New(f, Config{})
 }
 

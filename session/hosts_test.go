@@ -360,8 +360,8 @@ func (f approver) Approve(ctx context.Context, a events.Approval) (bool, string,
 	return f(ctx, a)
 }
 
-// An approver whose approval is decided elsewhere is told so by the end of its context, and
-// one that failed is asked again by the next Run.
+// The context of an approver ends when its approval is decided elsewhere, and the next Run
+// asks an approver that failed again.
 func TestAnApproverIsAskedUntilTheApprovalIsDecided(t *testing.T) {
 	m, err := scripted.Parse("test", []byte(echoes))
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Next carries the session on to the next step. In a deployment the session goes on
-// without it, but for the waits of a stepped session, which Next passes.
+// Next advances the session to its next step. In a deployment the session advances without
+// it, except that a stepped session waits for Next.
 //
-// ctx is the caller's patience: when it ends, Next returns its cause and the turn stays
-// open; effects in this process are stopped, and the following Next goes on as after a
-// crash. A turn that ended with an error is returned as *ProviderError, *ToolError,
-// *MutatorError or *OutputError; the session stays usable. ErrInvalidState says that an
-// approval has to be decided first, or that another Next is running.
+// When ctx ends, Next returns its cause and the turn stays open. Effects in this process are
+// stopped, and the following Next resumes as after a crash. A turn that ended with an error
+// is returned as *ProviderError, *ToolError, *MutatorError or *OutputError; the session stays
+// usable. Next returns ErrInvalidState if an approval has to be decided first, or if another
+// Next is running.
 func (s *Session) Next(ctx context.Context) (Step, error) {
 	step, end, err := s.next(ctx, context.WithoutCancel(ctx), &Turn{})
 	if end != nil {
@@ -63,8 +63,8 @@ func (s *Session) next(ctx, over context.Context, t *Turn) (Step, *turnEnd, erro
 	}
 }
 
-// pass passes a wait, once. A Continue that came too late passes nothing, which is no error.
-// The end of over ends the wait for a driver that takes it.
+// pass ends a wait of a stepped session, once. A Continue that came too late is no error.
+// The end of over limits how long a driver may take to accept it.
 func (s *Session) pass(ctx, over context.Context, p *position) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -75,14 +75,14 @@ func (s *Session) pass(ctx, over context.Context, p *position) error {
 	if e, ok := errors.AsType[*InvalidStateError](err); ok && e.Reason == ReasonPassedOver {
 		err = nil
 	}
-	if err == nil || errors.Is(err, ErrNoAnswer) { // it is in the inbox, and one is enough
+	if err == nil || errors.Is(err, ErrNoAnswer) { // it is in the inbox; one is enough
 		s.view(func(*loop.State) { s.stepper.passed = *p })
 	}
 	return err
 }
 
-// enter refuses a second Next, and to pass an approval that is still undecided: time may
-// have decided it meanwhile.
+// enter refuses a second Next, and a Next that would pass an undecided approval, unless it
+// has expired in the meantime.
 func (s *Session) enter(ctx context.Context) (leave func(), err error) {
 	free, err := s.backend.Enter(ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Session) enter(ctx context.Context) (leave func(), err error) {
 	return leave, nil
 }
 
-// blocked is the error of a Next while the approval that the last one returned is
+// blocked returns the error of a Next while the approval that the last one returned is
 // undecided.
 func (s *Session) blocked(op string) (err error) {
 	s.view(func(st *loop.State) {
@@ -127,8 +127,8 @@ func (s *Session) blocked(op string) (err error) {
 	return err
 }
 
-// passable returns the error that a facade would meet before its first step, so that it
-// submits nothing. An approver is asked again about the approval that is still undecided.
+// passable returns the error that the first step of a facade would return, so that the
+// facade submits nothing. An approver is asked about an undecided approval again.
 func (s *Session) passable(op string) error {
 	var busy bool
 	s.view(func(*loop.State) { busy = s.driving })
@@ -141,7 +141,7 @@ func (s *Session) passable(op string) error {
 	return s.blocked(op)
 }
 
-// cancelIfOver cancels the turn t, if it is open, once the context that it runs for has ended.
+// cancelIfOver cancels the turn t if it is open and its context, over, has ended.
 func (s *Session) cancelIfOver(ctx, over context.Context, t *Turn) error {
 	if over.Err() == nil {
 		return nil
@@ -156,12 +156,12 @@ func (s *Session) cancelIfOver(ctx, over context.Context, t *Turn) error {
 	}
 	err := s.Cancel(ctx, contextReason(over))
 	if errors.Is(err, ErrInvalidState) {
-		return nil // it has ended meanwhile
+		return nil // it has just ended
 	}
 	return err
 }
 
-// finish is the end of a turn as Next returns it.
+// finish returns the end of a turn as Next does.
 func (s *Session) finish(end *turnEnd) (Step, error) {
 	step, err := end.step()
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *Session) finish(end *turnEnd) (Step, error) {
 	return s.complete(step), nil
 }
 
-// complete adds the compactions since the step before.
+// complete adds the compactions since the previous step.
 func (s *Session) complete(step Step) Step {
 	s.live.Lock()
 	defer s.live.Unlock()
@@ -184,10 +184,11 @@ func (s *Session) complete(step Step) Step {
 	return step
 }
 
-// errDecided ends the context of an approver whose approval was decided elsewhere.
+// errDecided is the cause that ends an approver's context when the approval was decided
+// elsewhere.
 var errDecided = &InvalidStateError{Op: "approve", Reason: "already_decided"}
 
-// asking is an approver at work.
+// asking is a call of the approver that is running.
 type asking struct {
 	approval content.ApprovalID
 	cancel   context.CancelCauseFunc
@@ -213,7 +214,7 @@ func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 	switch {
 	case ctx.Err() != nil:
 		return s.cancelIfOver(context.WithoutCancel(ctx), ctx, t)
-	case context.Cause(asked) == errDecided: //nolint:errorlint // it is this very one
+	case context.Cause(asked) == errDecided: //nolint:errorlint // compared by identity
 		return nil
 	case errors.Is(err, ErrUndecided):
 		return s.pending()
@@ -225,12 +226,12 @@ func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 		err = r.DenyWithReason(ctx, reason)
 	}
 	if errors.Is(err, ErrInvalidState) {
-		return nil // decided elsewhere meanwhile
+		return nil // decided elsewhere
 	}
 	return err
 }
 
-// pending is the error of a facade that cannot go on without a decision.
+// pending returns the error of a facade that needs a decision.
 func (s *Session) pending() error {
 	e := &ApprovalPendingError{}
 	s.view(func(st *loop.State) {

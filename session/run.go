@@ -33,12 +33,12 @@ func (s *Session) RunText(ctx context.Context, text string) (*RunResult, error) 
 	return s.Run(ctx, content.UserText(text))
 }
 
-// Run submits items and carries the turn that takes them in to its end, with approvals
-// answered by Config.Approver. Without items it goes on with what is open. The end of ctx
-// cancels the turn. A turn that did not end by itself is one of *CancelledError,
-// *MaxTurnsError, *UsageLimitError, *HookTerminatedError, *ApprovalPendingError,
-// *ProviderError, *ToolError, *MutatorError or *OutputError, each with the partial result.
-// When Run returns ErrInvalidState, nothing was submitted.
+// Run submits items and runs the turn that accepts them to its end; Config.Approver decides
+// approvals. Without items it continues the open turn. The end of ctx cancels the turn.
+// If the turn did not complete, Run returns a *CancelledError, *MaxTurnsError,
+// *UsageLimitError, *HookTerminatedError, *ApprovalPendingError, *ProviderError, *ToolError,
+// *MutatorError or *OutputError with the partial result. When Run returns ErrInvalidState,
+// nothing was submitted.
 func (s *Session) Run(ctx context.Context, items ...content.Item) (*RunResult, error) {
 	t, err := s.turn(ctx, Input{Items: items})
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Session) Run(ctx context.Context, items ...content.Item) (*RunResult, e
 	return t.Wait(ctx)
 }
 
-// turn is the turn of an input, or, if it is empty, the open one.
+// turn returns the turn of an input, or the open one if the input is empty.
 func (s *Session) turn(ctx context.Context, in Input) (*Turn, error) {
 	if len(in.Items) > 0 {
 		return s.Submit(ctx, in)
@@ -61,7 +61,7 @@ func (s *Session) turn(ctx context.Context, in Input) (*Turn, error) {
 	return s.Open(), nil
 }
 
-// err is the error, if any, that a facade returns for the turn.
+// err returns the error, if any, that a facade returns for the turn.
 func (res *RunResult) err() error {
 	md, limit := res.Turn.Metadata, res.Turn.Limit
 	switch res.Turn.FinishReason {

@@ -18,7 +18,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// Config says how a session is used from here.
+// Config says how this process uses a session.
 type Config struct {
 	Approver extension.Approver // nil: the facades stop with *ApprovalPendingError
 	By       string             // recorded with decisions made here; "": the backend's name
@@ -93,9 +93,9 @@ func (s *Session) PendingApprovals() (all []events.Approval) {
 func (s *Session) Close(ctx context.Context) error { return s.backend.Close(ctx) }
 
 // Ask has the session decide a command, and returns once it is recorded. A refusal is an
-// *InvalidStateError; asking for what is the case already is none. In a deployment it
-// returns ErrNoAnswer when ctx ends before a driver took the command: it may still be
-// handled then.
+// *InvalidStateError; a command that would change nothing succeeds. In a deployment, Ask
+// returns ErrNoAnswer when ctx ends before a driver took the command, which may still be
+// handled later.
 func (s *Session) Ask(ctx context.Context, c commands.Command) error {
 	return s.ask(ctx, ulid.Make().String(), "", c)
 }
@@ -109,7 +109,7 @@ func (s *Session) ask(ctx context.Context, id string, call content.CallID, c com
 	return err
 }
 
-// OnBusy says what becomes of input that arrives while a turn is open.
+// OnBusy says what happens to input that arrives while a turn is open.
 type OnBusy = events.OnBusy
 
 // The policies for input that arrives while a turn is open.
@@ -120,12 +120,12 @@ const (
 	Reject        = events.Reject    // is refused: ErrInvalidState
 )
 
-// Send hands in input and does not follow what comes of it.
+// Send submits input without following its turn.
 func (s *Session) Send(ctx context.Context, b OnBusy, items ...content.Item) error {
 	return s.Ask(ctx, commands.SubmitInput{Items: items, OnBusy: b})
 }
 
-// Cancel ends the open turn. The empty reason is user_cancelled. Without an open turn it
+// Cancel ends the open turn. An empty reason means user_cancelled. Without an open turn it
 // returns ErrInvalidState.
 func (s *Session) Cancel(ctx context.Context, reason string) error {
 	return s.Ask(ctx, commands.Cancel{Scope: commands.ScopeTurn, Reason: reason})
@@ -141,19 +141,18 @@ type Decision struct {
 	By      string // "": Config.By
 }
 
-// ResolveApproval decides an approval. The transcript keeps the model's arguments also
-// if the decision has others. Arguments that do not fit the tool's schema are refused
-// with ErrInvalidState, and the approval stays open; so is a decision that names no
-// call when no approval or several are undecided.
+// ResolveApproval decides an approval. The transcript keeps the model's arguments even if
+// the decision has others. ResolveApproval returns ErrInvalidState, and the approval stays
+// open, if the arguments do not match the tool's schema, or if the decision names no call and
+// not exactly one approval is undecided.
 func (s *Session) ResolveApproval(ctx context.Context, v Decision) error {
 	return s.ask(ctx, ulid.Make().String(), v.Call, commands.ResolveApproval{
 		Call: v.Call, Approve: v.Approve, Always: v.Always, Input: v.Input, Reason: v.Reason, By: cmp.Or(v.By, s.config.By),
 	})
 }
 
-// Grant lets the calls of the tools that the patterns name run for the rest of the
-// session, as far as the session's rules ask about them. What a policy denies or asks
-// is not touched.
+// Grant lets calls of the tools that match the patterns run for the rest of the session
+// where the session's rules would ask. Policies still apply.
 func (s *Session) Grant(ctx context.Context, patterns ...string) error {
 	return s.Ask(ctx, commands.AllowTools{Tools: patterns, By: s.config.By})
 }
@@ -163,7 +162,7 @@ func (s *Session) SetNextTurnCache(ctx context.Context, c model.CacheRequest) er
 	return s.Ask(ctx, commands.SetNextTurnCache{Cache: c})
 }
 
-// view calls f with the session as it is now, whether or not it can go on.
+// view calls f with the current state, even if the backend has stopped.
 func (s *Session) view(f func(st *loop.State)) {
 	_ = s.backend.View(func(st *loop.State, _ journal.Head) { f(st) })
 }
@@ -216,7 +215,7 @@ func (s *Session) stir() {
 	s.changed = make(chan struct{})
 }
 
-// heard passes on what is not recorded.
+// heard forwards an event that is not recorded.
 func (s *Session) heard(ev events.Event) {
 	s.live.Lock()
 	defer s.live.Unlock()

@@ -14,8 +14,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// Snapshot is a copy of what the session is at a moment. A round trip through JSON
-// leaves it as it is.
+// Snapshot is a copy of the session's state. It survives a round trip through JSON.
 type Snapshot struct {
 	SessionID        content.SessionID   `json:"session_id"`
 	Seq              uint64              `json:"seq"`
@@ -38,7 +37,7 @@ type Snapshot struct {
 	State            []byte              `json:"state,omitempty"` // all of it, as package loop/snapshot writes it
 }
 
-// Used is how much of its limits a turn has used.
+// Used says how much of its limits a turn has used.
 type Used struct {
 	Rounds    int64         `json:"rounds"`
 	Requests  int64         `json:"requests"`
@@ -46,7 +45,7 @@ type Used struct {
 	Usage     content.Usage `json:"usage"`
 }
 
-// Snapshot returns what the session is now.
+// Snapshot returns the session's current state.
 func (s *Session) Snapshot() (snap Snapshot) {
 	_ = s.backend.View(func(st *loop.State, head journal.Head) { snap = SnapshotOf(st, head.Hash) })
 	return snap
@@ -77,7 +76,7 @@ func SnapshotOf(s *loop.State, hash events.Hash) Snapshot {
 		r := resultOf(f.Last)
 		snap.LastTurn = &r
 	}
-	if raw, err := snapshot.Encode(s); err == nil { // what no journal can hold cannot be written here either
+	if raw, err := snapshot.Encode(s); err == nil { // it fails only for state that no journal can hold
 		snap.State = raw
 	}
 	return snap
@@ -88,8 +87,8 @@ func (s *Snapshot) From() string {
 	return string(s.SessionID) + "@" + strconv.FormatUint(s.Seq, 10)
 }
 
-// Closed returns the snapshot's transcript with an answer to every call: what was under
-// way stays with the session that the snapshot is of.
+// Closed returns the snapshot's transcript with an answer to every call. Running calls stay
+// with the original session.
 func (s *Snapshot) Closed() []content.Item {
 	items := slices.Clone(s.Transcript)
 	answered := make(map[content.CallID]bool)

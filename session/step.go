@@ -18,8 +18,7 @@ import (
 //sumtype:decl
 type Step interface{ step() }
 
-// Interrupt is a step that hands control back in the middle of the work: all but
-// *Finished.
+// Interrupt is a step that returns control before a turn has ended: all but *Finished.
 type Interrupt interface {
 	Step
 	// IsBlocking reports whether Next refuses to go on until the step is answered:
@@ -73,7 +72,7 @@ func (r *ApprovalRequest) ApproveWithInput(ctx context.Context, input json.RawMe
 	return r.decide(ctx, "approve", commands.ResolveApproval{Approve: true, Input: input})
 }
 
-// Deny refuses the call. The model sees that.
+// Deny refuses the call. The model sees the denial.
 func (r *ApprovalRequest) Deny(ctx context.Context) error {
 	return r.decide(ctx, "deny", commands.ResolveApproval{})
 }
@@ -98,7 +97,7 @@ type AwaitingInput struct {
 	handle    handle
 }
 
-// Submit hands in input; the following Next starts a turn with it. It works once.
+// Submit submits input; the following Next starts a turn with it. It works once.
 func (r *AwaitingInput) Submit(ctx context.Context, items ...content.Item) error {
 	return r.handle.ask(ctx, "submit", "", commands.SubmitInput{Items: items})
 }
@@ -106,8 +105,8 @@ func (r *AwaitingInput) Submit(ctx context.Context, items ...content.Item) error
 // IsBlocking is false.
 func (r *AwaitingInput) IsBlocking() bool { return false }
 
-// AfterToolResult says that a round is complete. The following Next goes on with the
-// next model call.
+// AfterToolResult says that a round is complete. The following Next makes the next model
+// call.
 type AfterToolResult struct {
 	SessionID     content.SessionID
 	TurnID        content.TurnID
@@ -119,7 +118,7 @@ type AfterToolResult struct {
 	handle        handle
 }
 
-// Submit hands in input that joins before the next model call. It works once.
+// Submit submits input that joins before the next model call. It works once.
 func (r *AfterToolResult) Submit(ctx context.Context, items ...content.Item) error {
 	return r.handle.ask(ctx, "submit", "", commands.SubmitInput{Items: items})
 }

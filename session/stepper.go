@@ -13,8 +13,8 @@ import (
 // stepper turns a session's state into steps. It remembers which it returned.
 type stepper struct {
 	s        *Session
-	turns    int        // the number of the last turn that ended, as far as is known here
-	ended    []*turnEnd // what was not yet returned of them
+	turns    int        // the number of the last turn that ended here
+	ended    []*turnEnd // not yet returned
 	asked    []content.ApprovalID
 	blocking content.ApprovalID // the last step, if it was an approval
 	yielded  place
@@ -65,7 +65,7 @@ func (p *stepper) begin() {
 	p.stale = new(atomic.Bool)
 }
 
-// blockedBy is the approval that was returned last, if it is still undecided.
+// blockedBy returns the approval that Next returned last, if it is still undecided.
 func (p *stepper) blockedBy(st *loop.State) *events.Approval {
 	if p.blocking == "" {
 		return nil
@@ -115,7 +115,7 @@ func (p *stepper) advance(st *loop.State) advance {
 	return advance{step: &AwaitingInput{SessionID: st.Session, Reason: "driver is waiting for input", handle: p.handle()}}
 }
 
-// collect takes note of the turns that ended with the last entry.
+// collect notes the turns that ended with the last entry.
 func (p *stepper) collect(st *loop.State) {
 	for _, e := range st.Ends {
 		if e.N > p.turns {
@@ -188,7 +188,7 @@ func (p *stepper) yield(st *loop.State) Step {
 	return step
 }
 
-// answer is what the model sees as the result of a call.
+// answer returns the result of a call as the model sees it.
 func answer(c loop.Call) content.ToolResult {
 	if c.Result != nil {
 		return *c.Result
@@ -196,8 +196,8 @@ func answer(c loop.Call) content.ToolResult {
 	return content.NewResult(c.ID, c.Name, content.StatusOK, c.Placeholder)
 }
 
-// pass is the wait that holds the session, or nil if it was passed already and the entry
-// that says so has not arrived.
+// pass returns the wait that holds the session, or nil if it was passed already but the
+// entry that says so has not arrived.
 func (p *stepper) pass(st *loop.State, w commands.Wait) *position {
 	here := position{turns: st.Turns, wait: commands.Continue{Wait: w}}
 	if t := st.Turn; t != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// told folds what follows from the commands.
-func told(t *testing.T, s *loop.State, cs ...commands.Command) {
+// decideAll decides the commands and folds their events.
+func decideAll(t *testing.T, s *loop.State, cs ...commands.Command) {
 	t.Helper()
 	for _, c := range cs {
 		env := commands.Envelope{ID: strconv.FormatUint(s.Seq+1, 10), Session: s.Session, At: content.Time(s.Seq + 1), Command: c}
@@ -26,9 +26,9 @@ func told(t *testing.T, s *loop.State, cs ...commands.Command) {
 func TestTurnsThatEndInOneEntryAreReturnedOneByOne(t *testing.T) {
 	t.Parallel()
 	s := loop.New("s")
-	told(t, s, commands.Claim{}, commands.OpenSession{Config: events.Config{SessionLimits: events.Limits{Requests: 1}}})
+	decideAll(t, s, commands.Claim{}, commands.OpenSession{Config: events.Config{SessionLimits: events.Limits{Requests: 1}}})
 	st := newStepper(nil, s)
-	told(t, s,
+	decideAll(t, s,
 		commands.SubmitInput{Items: []content.Item{content.UserText("go")}},
 		commands.SubmitInput{Items: []content.Item{content.UserText("more")}, OnBusy: events.Queue},
 		commands.ReportReply{
@@ -51,7 +51,7 @@ func TestTurnsThatEndInOneEntryAreReturnedOneByOne(t *testing.T) {
 	if !ok || first.Result.TurnID != "turn-1" || first.Result.Text() != "done" {
 		t.Fatalf("the first step = %+v", first)
 	}
-	told(t, s, commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: "required"}})
+	decideAll(t, s, commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: "required"}})
 	second, ok := next().(*Finished)
 	if !ok || second.Result.TurnID != "turn-2" || second.Result.FinishReason != content.Limit {
 		t.Fatalf("the second step = %+v", second)

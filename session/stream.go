@@ -63,8 +63,8 @@ func streamed(ev any) (out []StreamEvent) {
 	return out
 }
 
-// Stream runs one turn like Run and yields what happens as it happens, with tools run
-// one at a time. An error is the last pair. Leaving the loop cancels the turn.
+// Stream runs one turn like Run and yields its events as they happen, with tools run one
+// at a time. An error is the last pair. Leaving the loop cancels the turn.
 func (s *Session) Stream(ctx context.Context, items ...content.Item) iter.Seq2[StreamEvent, error] {
 	return func(yield func(StreamEvent, error) bool) {
 		t, err := s.turn(ctx, Input{Items: items, Options: &events.TurnOptions{Sequential: true}})

@@ -24,7 +24,7 @@ type Delegation struct {
 // Parent is a calling session in this process. It is the [tool.Caller] of its calls.
 type Parent interface {
 	tool.Caller
-	// Left is what the calling turn has left of its limits.
+	// Left returns what remains of the calling turn's limits.
 	Left() events.Limits
 	// Settled is nil while the call is open; else the result that the call got while its
 	// sub-agent's question was open.
@@ -35,15 +35,15 @@ type Parent interface {
 // earlier attempt at the call opened it.
 type OpenChild func(ctx context.Context, c tool.Call, prompt string) (*Session, error)
 
-// NewTool returns a tool with which the model of one session hands work to another. Every
-// call has a session of its own; its answer is the call's result. A call that is repeated,
-// because its host was lost, goes on with its session, so nothing is done twice.
+// NewTool returns a tool with which the model of one session delegates work to another.
+// Each call has its own session, whose answer is the call's result. A call that is repeated
+// because its host was lost resumes its session, so no work is done twice.
 //
-// The end of the call ends the session: to cancel the call, or to let its time run out,
-// cancels all that the session started. When only the host of the call goes away, the
-// session stays open. What a person has to approve in the session is asked in the calling
-// one; a denial there is a denial here, and the session goes on to the end of its turn. What
-// the session used is counted in the calling one too, also if it was stopped.
+// The end of the call ends the session: cancelling the call, or exceeding its deadline,
+// cancels everything that the session started. If only the call's host stops, the session
+// stays open. Approvals of the session are asked for in the calling one; a denial there is a
+// denial here, and the turn continues to its end. The session's usage counts in the calling
+// one too, even if it was stopped.
 func NewTool(name, description string, open OpenChild, opts ...tool.Option) (tool.Tool, error) {
 	return tool.CallFunc(name, description, func(ctx context.Context, c tool.Call, in Delegation) (tool.Output, error) {
 		s, err := open(ctx, c, in.Prompt)
@@ -61,8 +61,8 @@ func ChildQuestion(a events.Approval) content.QuestionKey {
 	return content.QuestionKey{Kind: loop.KindChild + string(a.ID) + "." + a.RequestKind, Scope: a.Tool + " " + a.Scope}
 }
 
-// endWithin is how long a call that is over waits for its session to end: a little less
-// than worker and core wait for the call.
+// endWithin limits how long a call that has ended waits for its session to end. It is a
+// little less than worker and core wait for the call.
 const endWithin = 4 * time.Second
 
 // child is the session of one call.
@@ -72,7 +72,7 @@ type child struct {
 	prompt string
 }
 
-// serve carries the session to its answer, or to a question for the calling session.
+// serve runs the session to its answer, or to a question for the calling session.
 func (c *child) serve(ctx context.Context) (tool.Output, error) {
 	patience, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer leave(nil)
@@ -96,7 +96,7 @@ func (c *child) serve(ctx context.Context) (tool.Output, error) {
 	return c.answer(patience, over)
 }
 
-// endReason is why a call is over, or "" if it will be handed to another host.
+// endReason returns why a call has ended, or "" if another host will run it again.
 func endReason(ctx context.Context) CancelReason {
 	cause := context.Cause(ctx)
 	if _, late := errors.AsType[*tool.TimeoutError](cause); late {
@@ -108,13 +108,13 @@ func endReason(ctx context.Context) CancelReason {
 	return ""
 }
 
-// cancel cancels the session with all that it started. It is sent whether or not its turn
-// has begun: commands are handled in order.
+// cancel cancels the session and everything that it started. It may be sent before the turn
+// has begun, since commands are handled in order.
 func (c *child) cancel(ctx context.Context, reason CancelReason) {
 	_ = c.ask(ctx, engine.ChildCancel(c.call.Session, c.call.Place), "", commands.Cancel{Scope: commands.ScopeSession, Reason: string(reason)})
 }
 
-// answer carries the session to the end of its turn, which may have come already.
+// answer runs the session to the end of its turn, which may have ended already.
 func (c *child) answer(patience, over context.Context) (tool.Output, error) {
 	for end := c.before(); ; {
 		if end != nil {
@@ -140,7 +140,7 @@ func (c *child) answer(patience, over context.Context) (tool.Output, error) {
 	}
 }
 
-// before is the end of the session's turn if it came before this attempt at the call.
+// before returns the end of the session's turn if it ended before this attempt at the call.
 func (c *child) before() (end *turnEnd) {
 	c.view(func(st *loop.State) {
 		if st.Last != nil && st.Turn == nil {
@@ -150,7 +150,7 @@ func (c *child) before() (end *turnEnd) {
 	return end
 }
 
-// decide passes a person's approval on, or returns the question for the calling session.
+// decide forwards a person's approval, or returns the question for the calling session.
 func (c *child) decide(ctx context.Context, r *ApprovalRequest) error {
 	if c.config.Approver != nil {
 		return (&Turn{s: c.Session}).approve(ctx, r)
@@ -173,8 +173,9 @@ func (c *child) decide(ctx context.Context, r *ApprovalRequest) error {
 	return tool.NeedsApproval(v)
 }
 
-// settle answers what the session asks for a caller that has settled the call: with no, if
-// the question was denied or expired, and the turn goes on to its end; else the turn ends.
+// settle answers the session's question for a caller that has settled the call. If the
+// question was denied or expired, the answer is no, and the turn continues to its end;
+// otherwise the turn is cancelled.
 func (c *child) settle(patience, over context.Context, end context.CancelCauseFunc, r content.ToolResult) error {
 	if c.before() != nil {
 		return nil
@@ -202,7 +203,7 @@ func (c *child) settle(patience, over context.Context, end context.CancelCauseFu
 	}
 }
 
-// result is what the turn's end is for the calling session.
+// result returns the turn's end as the call's output.
 func (c *child) result(end *turnEnd) (tool.Output, error) {
 	step, err := end.step()
 	if err != nil {
@@ -223,7 +224,7 @@ func (c *child) failure(err error) error {
 	return e
 }
 
-// used is what the session used over its life, with all that worked for it.
+// used returns what the session and its own sub-agents have used.
 func (c *child) used() (u content.Usage, n tool.Counts) {
 	c.view(func(st *loop.State) {
 		u, n = st.Used.Usage, tool.Counts{Requests: st.Used.Requests, ToolCalls: st.Used.ToolCalls}

@@ -14,12 +14,12 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Task is a goal, and how to tell that it is reached.
+// Task is a goal and how its work is verified.
 type Task struct {
 	Goal string // "": RunTask goes on with the open task
-	// Verifier checks the work; nil: it is not verified. What extension.Command returns is
-	// recorded and can be run after a restart. A Go function is gone with its process,
-	// unless it is handed in again without a goal, and runs only in process.
+	// Verifier checks the work; nil: it is not verified. A verifier of extension.Command is
+	// recorded and can run after a restart. A Go function runs only in process; after a
+	// restart, pass it again without a goal.
 	Verifier   extension.Verifier
 	MaxRetries int    // 0: one verification
 	Baseline   string // recorded with the task: what its files were like before
@@ -36,7 +36,7 @@ const (
 	TaskBlocked   = "blocked"
 )
 
-// TaskResult is what came of a task.
+// TaskResult is the outcome of a task.
 type TaskResult struct {
 	Status       string // done, failed, cancelled or blocked
 	Summary      string // the text of its last answer
@@ -48,8 +48,8 @@ type TaskResult struct {
 	Turn         *TurnResult `json:"-"` // nil if no turn was started
 }
 
-// VerifyExhaustedError is returned by RunTask when the verifier failed once more than there
-// are retries.
+// VerifyExhaustedError is returned by RunTask when the verifier failed and no retries are
+// left.
 type VerifyExhaustedError struct {
 	Result *TaskResult
 	Output string // of the last verification
@@ -60,11 +60,11 @@ func (e *VerifyExhaustedError) Error() string {
 	return fmt.Sprintf("verification failed after %d attempts: %s", e.Result.Attempts, e.Output)
 }
 
-// RunTask works on a goal until its verifier passes: notes are recalled, the model works
-// in a context of its own, one tool at a time, and what the verifier found goes back to it
-// until the retries are used up, which is a *VerifyExhaustedError. The end of ctx cancels the
-// task; a cancelled task is a result, not an error. The other errors are those of Run.
-// There is a result beside every error but one that says that the task was not started.
+// RunTask works on a goal until its verifier passes: notes are recalled, the model works in
+// a context of its own, one tool at a time, and gets the verifier's output until the retries
+// are used up, which is a *VerifyExhaustedError. The end of ctx cancels the task; a cancelled
+// task is a result, not an error. Other errors are those of Run. With an error, the result
+// is nil only if the task was not started.
 func (s *Session) RunTask(ctx context.Context, t Task) (*TaskResult, error) {
 	if ctx.Err() != nil {
 		return &TaskResult{Status: TaskCancelled, Cancelled: true}, nil //nolint:nilerr // a cancelled task is a result
@@ -76,7 +76,7 @@ func (s *Session) RunTask(ctx context.Context, t Task) (*TaskResult, error) {
 	return turn.WaitTask(ctx)
 }
 
-// WaitTask carries the turn of a task to its end, as RunTask does.
+// WaitTask runs the turn of a task to its end, as RunTask does.
 func (t *Turn) WaitTask(ctx context.Context) (*TaskResult, error) {
 	_, err := t.Wait(ctx)
 	end := t.ended()
@@ -119,7 +119,7 @@ func (s *Session) SubmitTask(ctx context.Context, t Task) (*Turn, error) {
 	return turn, err
 }
 
-// taskResult is what a turn's end says of its task.
+// taskResult returns the outcome of a turn's task, or nil.
 func taskResult(e *loop.Ended) *TaskResult {
 	t := e.Task
 	if t == nil {

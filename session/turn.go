@@ -16,15 +16,15 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Input is what Submit hands in.
+// Input is the input of Submit.
 type Input struct {
 	Items   []content.Item
 	OnBusy  OnBusy              // zero: Steer
-	Options *events.TurnOptions // nil: none; they narrow the turn that takes the input in
+	Options *events.TurnOptions // nil: none; they narrow the turn that accepts the input
 	ID      string              // "": a new one; under the same id the input counts once
 }
 
-// Turn is the turn that took an input in, or will. It belongs to one goroutine, except
+// Turn is the turn that accepted an input, or will. It belongs to one goroutine, except
 // for Close.
 type Turn struct {
 	s *Session
@@ -45,15 +45,15 @@ type Turn struct {
 	end    *turnEnd
 }
 
-// Submit hands in input and returns the turn that will take it in: the open one, if the
-// input steers it, or a later one. It returns once the input is recorded. While Next
-// refuses to pass an undecided approval, so does Submit; nothing is recorded then.
+// Submit submits input and returns the turn that will accept it: the open one, if the input
+// steers it, or a later one. It returns once the input is recorded. Like Next, it refuses to
+// pass an approval that Next returned and that is undecided; nothing is recorded then.
 func (s *Session) Submit(ctx context.Context, in Input) (*Turn, error) {
 	return s.begin(ctx, &Turn{steers: in.OnBusy == Steer}, cmp.Or(in.ID, ulid.Make().String()),
 		commands.SubmitInput{Items: in.Items, OnBusy: in.OnBusy, Options: in.Options})
 }
 
-// begin asks for what the turn is to take in.
+// begin submits the command whose input the turn accepts.
 func (s *Session) begin(ctx context.Context, t *Turn, id string, c commands.Command) (*Turn, error) {
 	if ctx.Err() != nil {
 		return nil, &CancelledError{Reason: contextReason(ctx)}
@@ -76,8 +76,8 @@ func (s *Session) begin(ctx context.Context, t *Turn, id string, c commands.Comm
 	return t, nil
 }
 
-// Open returns the turn that is open, or the one that what is queued will open, or the one
-// that ended last, if Next has not returned its end. Without any, its Next and Wait return
+// Open returns the open turn, or the one that queued input will open, or the one that ended
+// last if Next has not returned its end. Without any, its Next and Wait return
 // ErrInvalidState. If the turn has begun, its Updates start with its first entry.
 func (s *Session) Open() *Turn {
 	t := &Turn{queued: true, steers: true}
@@ -87,8 +87,7 @@ func (s *Session) Open() *Turn {
 	return t
 }
 
-// Turn returns the turn with an id: one that is open or to come, or the one that ended
-// last. Its Updates start with its first entry.
+// Turn returns the turn with an ID: an open or future one, or the one that ended last. Its Updates start with its first entry.
 func (s *Session) Turn(id content.TurnID) *Turn {
 	t := &Turn{id: id, queued: true}
 	t.replay = s.follow(t).Seq
@@ -96,8 +95,7 @@ func (s *Session) Turn(id content.TurnID) *Turn {
 }
 
 // Latest returns the turn that is open or will open, like Open, or else the one that ended
-// last, also if that was before the session was opened here. It returns nil if there was
-// none.
+// last, even if that was before the session was opened here. Without any, it returns nil.
 func (s *Session) Latest() *Turn {
 	var ended content.TurnID
 	var idle bool
@@ -116,7 +114,7 @@ func (s *Session) Latest() *Turn {
 	return s.Turn(ended)
 }
 
-// follow has the turn tracked, and its updates kept from the head on that it returns.
+// follow tracks the turn and keeps its updates, which start after the head that it returns.
 func (s *Session) follow(t *Turn) (from journal.Head) {
 	t.s = s
 	_ = s.backend.View(func(st *loop.State, head journal.Head) {
@@ -150,8 +148,8 @@ func (s *Session) adopt(t *Turn, st *loop.State) {
 	}
 }
 
-// Close leaves the turn, which goes on: a Next, Wait or Updates that is running, and any
-// later one, returns ErrLeft. It may be called from any goroutine.
+// Close leaves the turn, which continues: a running Next, Wait or Updates, and any later
+// one, returns ErrLeft. It may be called from any goroutine.
 func (t *Turn) Close() {
 	t.unfollow()
 	t.s.live.Lock()
@@ -185,7 +183,7 @@ func (t *Turn) unfollow() {
 	})
 }
 
-// quiet drops the updates, which are not read.
+// quiet drops the updates of a turn that has no reader.
 func (t *Turn) quiet() {
 	t.s.live.Lock()
 	defer t.s.live.Unlock()
@@ -199,11 +197,10 @@ func (t *Turn) ID() (id content.TurnID) {
 	return id
 }
 
-// Next carries the turn on to its next step: the end of a round of tools, an approval,
-// or its own end. The ends of turns before it are passed over. The end of ctx cancels
-// the turn; while the input waits for the end of another turn, it stays queued. If no
-// driver takes the cancel, Next returns ErrNoAnswer. A turn that failed is an error, as for
-// Session.Next.
+// Next advances the turn to its next step: the end of a round of tools, an approval, or its
+// own end. It skips the ends of earlier turns. The end of ctx cancels the turn, but input
+// that is queued after another turn stays queued. If no driver takes the cancel, Next returns
+// ErrNoAnswer. A turn that failed is an error, as for Session.Next.
 func (t *Turn) Next(ctx context.Context) (Step, error) {
 	patience, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	cancelled := make(chan struct{})
@@ -215,7 +212,7 @@ func (t *Turn) Next(ctx context.Context) (Step, error) {
 	defer func() {
 		leave(nil)
 		if !stop() {
-			<-cancelled // so that it hits no later turn
+			<-cancelled // so that it does not cancel a later turn
 		}
 	}()
 	for {
@@ -243,15 +240,15 @@ func (t *Turn) Next(ctx context.Context) (Step, error) {
 	}
 }
 
-// cancelWithin is how long a driver has to take the cancel of a turn whose context ended.
+// cancelWithin limits how long a driver may take to accept a cancel.
 const cancelWithin = 10 * time.Second
 
-// giveUp cancels the turn, whose context over has ended. Without an open turn there is
-// nothing to cancel yet: next looks again. It leaves a turn that another one holds up, and
-// a session that no driver drives.
+// giveUp cancels the turn, whose context, over, has ended. If the turn is not open yet, next
+// cancels it later. giveUp leaves a turn that is queued after another one, and a session
+// without a driver.
 func (t *Turn) giveUp(over, patience context.Context, leave context.CancelCauseFunc) {
 	var held bool
-	t.s.view(func(st *loop.State) { held = t.isBehind(st) })
+	t.s.view(func(st *loop.State) { held = t.isQueued(st) })
 	if held {
 		leave(&CancelledError{Reason: contextReason(over)})
 		return
@@ -263,20 +260,20 @@ func (t *Turn) giveUp(over, patience context.Context, leave context.CancelCauseF
 	}
 }
 
-// isOpen reports whether to cancel the open turn is to cancel this one.
+// isOpen reports whether cancelling the open turn cancels this one.
 func (t *Turn) isOpen(st *loop.State) bool {
-	if t.end != nil || t.isBehind(st) {
+	if t.end != nil || t.isQueued(st) {
 		return false
 	}
 	return t.id == "" || st.Turn != nil && st.Turn.ID == t.id
 }
 
-// isBehind reports whether the input waits for the end of another turn.
-func (t *Turn) isBehind(st *loop.State) bool {
+// isQueued reports whether the input waits for the end of another turn.
+func (t *Turn) isQueued(st *loop.State) bool {
 	return t.cause != "" && t.id == "" && !t.steers && st.Turn != nil && st.Turn.Cancel == nil
 }
 
-// foreign reports whether what is live belongs to another turn.
+// foreign reports whether a live event of the turn belongs to another one.
 func (t *Turn) foreign(turn content.TurnID) (foreign bool) {
 	t.s.view(func(st *loop.State) {
 		foreign = t.id != "" && t.id != turn || t.id == "" && st.Turn != nil && st.Turn.ID == turn
@@ -299,8 +296,8 @@ func (t *Turn) ended() (end *turnEnd) {
 	return end
 }
 
-// Wait carries the turn to its end, with approvals answered by Config.Approver. It
-// returns what Session.Run returns.
+// Wait runs the turn to its end; Config.Approver decides approvals. It returns what
+// Session.Run returns.
 func (t *Turn) Wait(ctx context.Context) (*RunResult, error) {
 	t.quiet()
 	return t.wait(ctx)
@@ -334,7 +331,7 @@ func (r CancelReason) Error() string { return string(r) }
 
 const errConsumerLeft CancelReason = "consumer_left"
 
-// contextReason is why a turn is cancelled whose context ended.
+// contextReason returns the reason for cancelling a turn whose context ended.
 func contextReason(ctx context.Context) string {
 	if r, ok := errors.AsType[CancelReason](context.Cause(ctx)); ok {
 		return string(r)

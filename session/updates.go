@@ -18,10 +18,10 @@ type Update struct {
 	Last   bool // the last event of its entry
 }
 
-// Updates carries the turn to its end like Wait, and yields everything that happens in
-// the session meanwhile: since Submit, or, for a turn of Open and Latest, from the turn's
-// first entry on. An error is the last pair; Wait returns it too, with the result. Leaving
-// the loop cancels the turn, except after Close.
+// Updates runs the turn to its end like Wait, and yields everything that happens in the
+// session until then: since Submit, or, for a turn of Open, Turn and Latest, since the turn's
+// first entry. An error is the last pair. After the turn's end, Wait returns its result.
+// Leaving the loop cancels the turn, except after Close.
 func (t *Turn) Updates(ctx context.Context) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -132,8 +132,8 @@ func (s *Session) history(ctx context.Context, turn content.TurnID, upTo uint64)
 	}
 }
 
-// mailbox holds what the consumer of a turn's updates has not taken yet, so that a slow
-// one never holds up the session.
+// mailbox holds the updates that the consumer has not taken yet, so that a slow consumer
+// does not block the session.
 type mailbox struct {
 	news chan struct{}
 
@@ -153,7 +153,7 @@ func (b *mailbox) put(u Update) {
 	}
 }
 
-// drain yields what has come, and reports whether the consumer wants more.
+// drain yields the updates that have arrived, and reports whether the consumer wants more.
 func (b *mailbox) drain(yield func(Update, error) bool) bool {
 	b.mu.Lock()
 	items := b.items

@@ -111,7 +111,7 @@ func TestABusySessionDoesWhatTheFlagSays(t *testing.T) {
 	queued := at(t, url, "run", "--session", "s", "-o", "jsonl", "and then")
 	queued.out.Await(t, `"input_queued"`)
 	queued.signals <- os.Interrupt
-	if code := queued.end(t); code != cli.CodeCancelled || !strings.Contains(queued.err.String(), "the input waits behind it") {
+	if code := queued.end(t); code != cli.CodeCancelled || !strings.Contains(queued.err.String(), "the input waits for its end") {
 		t.Errorf("queue: code %d, err %s", code, queued.err)
 	}
 	if got := succeed(t, url, "cancel", "s", "--reason", "enough"); got != "" {

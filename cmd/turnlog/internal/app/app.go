@@ -31,11 +31,11 @@ type App struct {
 
 // Patience is how long commands wait for others.
 type Patience struct {
-	Nudge   time.Duration // until the user is told that nothing happens yet
+	Nudge   time.Duration // until a hint that there is no answer yet
 	Answer  time.Duration // until a node has accepted a command
 	Cancel  time.Duration // until a turn ends whose time is over
 	Leave   time.Duration // until a node has accepted a command that is being cancelled
-	Servers time.Duration // until the user is told which MCP servers are still connecting
+	Servers time.Duration // until a hint about MCP servers that are still connecting
 }
 
 // DefaultPatience allows for a takeover: a session whose node was killed has a new

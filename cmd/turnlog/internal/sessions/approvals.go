@@ -94,7 +94,7 @@ With --input the tool gets other arguments than the model gave; they must match 
 				return cli.Usage("--input is not JSON: %s", render.Style{}.Line(input))
 			}
 			if v.Always {
-				return cli.Usage("--always and --input: a permanent approval is of what the model asks for")
+				return cli.Usage("--always and --input: a permanent approval is for the model's arguments")
 			}
 		}
 		return decide(cmd.Context(), r, args, v, "approved")

@@ -136,7 +136,7 @@ func Cancel(a *app.App) *cobra.Command {
 		Use:   "cancel SESSION",
 		Short: "Cancel the open turn of a session, or one call",
 		Long: `Cancels the session's open turn and waits until that is recorded. What has not started does not
-start; what runs is told to stop. The session stays usable.
+start, and running calls are stopped. The session stays usable.
 
 With --call only that call ends, even in the background, and the turn continues.`,
 		Example: `  turnlog cancel plan-7

@@ -135,8 +135,8 @@ const (
 )
 
 // remove deletes a session at rest that has this many entries, or completes a deletion.
-// One of any length is tried again if it changes meanwhile: its driver may just have
-// recorded that it left.
+// With anyLength it retries if the session has changed: its driver may just have recorded
+// that it left.
 func (k keeper) remove(ctx context.Context, id content.SessionID, entries uint64, d events.SessionDeleted) (removal, error) {
 	for n := 1; ; n++ {
 		out, err := k.tryRemove(ctx, id, entries, d)

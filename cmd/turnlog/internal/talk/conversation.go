@@ -18,7 +18,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// conversation is a session as a command sees it: input goes in, and each turn is shown.
+// conversation is a session that a command submits input to and whose turns it shows.
 type conversation struct {
 	talker
 
@@ -31,7 +31,7 @@ type conversation struct {
 	current *exchange                   // the turn that is shown
 }
 
-// input is what is submitted, and how.
+// input is an input and how to submit it.
 type input struct {
 	text    string
 	task    *events.TaskSpec // nil: a text
@@ -157,7 +157,8 @@ func (in input) goal(options *events.TurnOptions) session.Task {
 	return t
 }
 
-// busyPolicy is what becomes of the input while a turn is open. The session's agent may say.
+// busyPolicy returns what happens to the input while a turn is open. Without a flag, the
+// session's agent decides.
 func (in input) busyPolicy(c events.Config) events.OnBusy {
 	if d, err := agentfile.Recorded(c); err == nil && d != nil && d.OnBusy != "" && !in.busy {
 		return flags.BusyPolicy(d.OnBusy)

@@ -198,8 +198,8 @@ func (x *exchange) overdue(ctx context.Context) error {
 	return x.cancel(ctx, "deadline")
 }
 
-// cancel cancels the turn. The turn of another client is left, and so is input that is
-// queued behind one, since it cannot be withdrawn.
+// cancel cancels the turn. It leaves the turn of another client, and input that is queued
+// after one, since that cannot be withdrawn.
 func (x *exchange) cancel(ctx context.Context, reason session.CancelReason) error {
 	var open content.TurnID
 	if x.attached != nil {
@@ -211,7 +211,7 @@ func (x *exchange) cancel(ctx context.Context, reason session.CancelReason) erro
 	case x.joined:
 		return fmt.Errorf("%w: turn %s goes on in session %s", session.ErrLeft, open, x.id)
 	case open != "" && (x.turn == nil || x.turn.ID() != open):
-		return fmt.Errorf("%w: turn %s goes on, and the input waits behind it in session %s", session.ErrLeft, open, x.id)
+		return fmt.Errorf("%w: turn %s goes on, and the input waits for its end in session %s", session.ErrLeft, open, x.id)
 	}
 	x.cancelled = true
 	x.end(reason)

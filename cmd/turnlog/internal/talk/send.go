@@ -53,7 +53,7 @@ The text "-" is read from stdin.`,
 		Example: `  turnlog send plan-7 "Also look at the tests"
   turnlog send plan-7 --in 2h "Has the build finished?"
   turnlog send plan-7 --on-busy interrupt --wait "Stop that, and start over"
-  turnlog send plan-7 --deny 'shell_*' --limit rounds=5 "Only read, and tell me what is there"
+  turnlog send plan-7 --deny 'shell_*' --limit rounds=5 "Only read, and list the files"
   turnlog send plan-7 --file plan.pdf "Does this still hold?"
   turnlog send plan-7 - < notes.txt`,
 	}

@@ -37,9 +37,9 @@ func (v *textView) phase(ev any) {
 func (v *textView) verified(ev events.VerifyFinished) {
 	switch ev.Status {
 	case "passed":
-		v.line(v.term.Style.Dim, "✓ gate passed %v", readable(ev.Duration))
+		v.line(v.term.Style.Dim, "✓ verifier passed %v", readable(ev.Duration))
 	case "failed":
-		v.line(v.term.Style.Bad, "✗ gate failed %v", readable(ev.Duration))
+		v.line(v.term.Style.Bad, "✗ verifier failed %v", readable(ev.Duration))
 		for line := range strings.Lines(ev.Output) {
 			v.line(v.term.Style.Dim, "  %s", v.term.Style.Line(strings.TrimRight(line, "\n")))
 		}

@@ -25,7 +25,7 @@ type attempt struct {
 //
 // Deltas may arrive before the entry that starts their model call, after its reply, or
 // never. Those of a call that has not started are kept, those of one that is over are
-// dropped, and what is missing is printed when the reply is recorded.
+// dropped, and the missing text is printed when the reply is recorded.
 type textView struct {
 	term app.Terminal
 

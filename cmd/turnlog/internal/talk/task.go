@@ -41,19 +41,19 @@ func Task(process *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "task GOAL...",
 		Short: "Work on a goal until a command says that it is reached",
-		Long: `Works on a goal in a context of its own, then runs the gate: a command whose exit status says
-whether the goal is reached. If it is not, the model sees the command's output and continues, up to
---max-retries times. Without --gate the work is accepted as it is. Without arguments, or with "-",
+		Long: `Works on a goal in a context of its own, then runs the verifier that --gate names: a command whose
+exit status says whether the goal is reached. If it is not, the model sees the command's output and
+continues, up to --max-retries times. Without --gate the work is accepted without verification. Without arguments, or with "-",
 the goal is read from stdin.
 
-Where it runs, which calls need approval, and what --file does, is as for "turnlog run". The gate
+Where it runs, which calls need approval, and what --file does, is as for "turnlog run". The verifier
 runs with a shell in the root of a worker: in this process --root, in a deployment the root of a
 tool-worker with --tools gate or shell.
 
-The phases are shown on stderr. The first interrupt cancels the task and its gate; the second one
+The phases are shown on stderr. The first interrupt cancels the task and its verifier; the second one
 leaves at once.
 
-Exit codes: 0 the task is done, and the gate passed if there is one; 1 it failed, 2 wrong usage, 4 it
+Exit codes: 0 the task is done, and the verifier passed if there is one; 1 it failed, 2 wrong usage, 4 it
 was cancelled or left, 5 it waits for approval.
 
 -o json prints one object at the end. -o jsonl prints every event of the session as it is
@@ -113,7 +113,7 @@ func (v *conversation) checkVerifiers(ctx context.Context) error {
 		return err
 	}
 	if !slices.ContainsFunc(specs, func(s tool.Spec) bool { return s.Name == engine.VerifierTool }) {
-		return app.Failed(cli.CodeFailed, "no worker runs the gates of tasks: start a tool-worker with --tools gate, in the directory to be checked")
+		return app.Failed(cli.CodeFailed, "no worker runs verifiers: start a tool-worker with --tools gate, in the directory to be checked")
 	}
 	return nil
 }

@@ -323,7 +323,7 @@ compaction:
 	}
 }
 
-func TestFilesAreToldFromNames(t *testing.T) {
+func TestPathsAreDistinguishedFromNames(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"a": false, "a.yaml": true, "a.json": true, "./a": true, "dir/a.yml": true} {
 		if got := agentfile.IsFile(text); got != want {

@@ -18,19 +18,6 @@ const (
 	Tripped        // the turn ends
 )
 
-// String names the ruling.
-func (r Ruling) String() string {
-	switch r {
-	case Passed:
-		return "passed"
-	case Warned:
-		return "warned"
-	case Tripped:
-		return "tripped"
-	}
-	return "unknown"
-}
-
 // Verdict is a check's answer.
 type Verdict struct {
 	Ruling Ruling

@@ -245,14 +245,3 @@ func TestInvalidConfigsAreRefused(t *testing.T) {
 		}
 	}
 }
-
-func TestRulingsHaveNames(t *testing.T) {
-	t.Parallel()
-	for r, want := range map[guardrail.Ruling]string{
-		guardrail.Passed: "passed", guardrail.Warned: "warned", guardrail.Tripped: "tripped", 7: "unknown",
-	} {
-		if got := r.String(); got != want {
-			t.Errorf("%d = %s, want %s", r, got, want)
-		}
-	}
-}

@@ -26,7 +26,7 @@ func (fails) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
 	return tool.Verdict{}, errors.New("no connection")
 }
 
-func TestTheLawOfComposites(t *testing.T) {
+func TestPoliciesCombineByOneLaw(t *testing.T) {
 	t.Parallel()
 	yes, nothing := says{Ruling: tool.Allow}, says{}
 	no, later := says{Ruling: tool.Deny, Code: "first"}, says{Ruling: tool.Deny, Code: "second"}

@@ -215,7 +215,7 @@ func TestNothingIsLostWithTheProcessOfALeader(t *testing.T) {
 	r, err := torture.Run(t.Context(), torture.Config{
 		Seed: *seed, Duration: *duration + calm, Sessions: *sessions,
 		Servers: &natscli.Flags{Server: all}, Replicas: 3, Kinds: []torture.Kind{torture.ConnectionsCut, torture.NodeKilled, torture.WorkerKilled},
-		Told: func(torture.Fault) { first.Do(func() { close(begin) }) },
+		OnFault: func(torture.Fault) { first.Do(func() { close(begin) }) },
 	})
 	stop()
 	<-over

@@ -30,9 +30,9 @@ type Config struct {
 	Servers  *natscli.Flags
 	Replicas int // of the streams on the caller's servers; 0: 1
 
-	Dir    string        // where the evidence of violations goes; "": the system's temporary folder
-	Logger *zap.Logger   // of nodes, workers and clients; nil: silent
-	Told   func(f Fault) // called with every fault as it happens; may be nil
+	Dir     string        // where the evidence of violations goes; "": the system's temporary folder
+	Logger  *zap.Logger   // of nodes, workers and clients; nil: silent
+	OnFault func(f Fault) // called with each fault as it happens; nil: not called
 }
 
 const (
@@ -56,8 +56,8 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
 	}
-	if c.Told == nil {
-		c.Told = func(Fault) {}
+	if c.OnFault == nil {
+		c.OnFault = func(Fault) {}
 	}
 	return c
 }

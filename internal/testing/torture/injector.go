@@ -38,7 +38,7 @@ func (f *injector) inject(ctx context.Context, began time.Time) {
 			fault.Whom = whom
 			f.done[fault.Kind]++
 			f.world.log.note("fault: %v", fault)
-			f.world.cfg.Told(fault)
+			f.world.cfg.OnFault(fault)
 		}
 	}
 	f.pending.Wait()

@@ -3,6 +3,7 @@ package torture
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,30 +39,31 @@ func (c *pool) add(p *cell.Process) {
 func (c *pool) list() []*cell.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]*cell.Process(nil), c.all...)
+	return slices.Clone(c.all)
 }
 
 // pick returns one of the processes, or nil if there is none.
 func (c *pool) pick(pick uint64) *cell.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.all) == 0 {
-		return nil
-	}
-	return c.all[pick%uint64(len(c.all))]
+	return one(c.all, pick)
 }
 
 // take removes one of the processes and returns it, or nil if there is none.
 func (c *pool) take(pick uint64) *cell.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.all) == 0 {
+	p := one(c.all, pick)
+	c.all = slices.DeleteFunc(c.all, func(o *cell.Process) bool { return o == p })
+	return p
+}
+
+// one returns the process of a list that a number decides, or nil if there is none.
+func one(all []*cell.Process, pick uint64) *cell.Process {
+	if len(all) == 0 {
 		return nil
 	}
-	i := int(pick % uint64(len(c.all))) //nolint:gosec // less than the length
-	p := c.all[i]
-	c.all = append(c.all[:i:i], c.all[i+1:]...)
-	return p
+	return all[pick%uint64(len(all))]
 }
 
 // newProcess connects a process. It retries until ctx ends, since servers come and go.

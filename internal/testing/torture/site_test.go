@@ -38,6 +38,6 @@ func TestARunThatIsGivenUpEarlyLeavesNothingBehind(t *testing.T) {
 	}
 	names, err := nc.RequestWithContext(t.Context(), "$JS.API.STREAM.NAMES", nil)
 	if err != nil || strings.Contains(strings.ToLower(string(names.Data)), "torture") {
-		t.Errorf("it left something behind: %s, %v", names.Data, err)
+		t.Errorf("streams are left: %s, %v", names.Data, err)
 	}
 }

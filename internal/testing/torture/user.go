@@ -45,25 +45,25 @@ func newUser(s scenario, c *client.Client, f *findings, over <-chan struct{}) *u
 
 // live follows the session and attends to it until ctx ends: after the last turn of the
 // scenario, late outcomes of calls may still lead to more turns and questions.
-func (p *user) live(ctx context.Context) {
+func (u *user) live(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	var following sync.WaitGroup
-	following.Go(func() { p.follow(ctx) })
-	p.act(ctx)
+	following.Go(func() { u.follow(ctx) })
+	u.act(ctx)
 	stop()
 	following.Wait()
 }
 
 // follow keeps the state up to date with the journal. After an error it resumes.
-func (p *user) follow(ctx context.Context) {
+func (u *user) follow(ctx context.Context) {
 	for {
-		for u, err := range p.client.Follow(ctx, p.scenario.id, p.seen.last()) {
+		for update, err := range u.client.Follow(ctx, u.scenario.id, u.seen.last()) {
 			if err != nil {
-				p.log.note("%s: follow: %v", p.scenario.id, err)
+				u.log.note("%s: follow: %v", u.scenario.id, err)
 				break
 			}
-			if u.Record != nil {
-				p.see(*u.Record)
+			if update.Record != nil {
+				u.see(*update.Record)
 			}
 		}
 		if !pause(ctx, 100*time.Millisecond) {
@@ -72,72 +72,72 @@ func (p *user) follow(ctx context.Context) {
 	}
 }
 
-func (p *user) see(rec journal.Record) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if wrong := p.seen.add(rec); wrong != "" {
-		p.log.violation(p.scenario.id, FollowExact, wrong)
+func (u *user) see(rec journal.Record) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if wrong := u.seen.add(rec); wrong != "" {
+		u.log.violation(u.scenario.id, FollowExact, wrong)
 		return
 	}
-	p.state.Fold(rec.Entry)
-	p.causes[rec.Entry.Cause] = true
+	u.state.Fold(rec.Entry)
+	u.causes[rec.Entry.Cause] = true
 	select {
-	case p.news <- struct{}{}:
+	case u.news <- struct{}{}:
 	default:
 	}
 }
 
 // act sends what the scenario and the state of the session call for.
-func (p *user) act(ctx context.Context) {
-	dice := rand.New(rand.NewPCG(p.scenario.user, 0)) //nolint:gosec // repeatable, not secret
-	if !p.send(ctx, "open", true, commands.OpenSession{Config: p.scenario.config}) {
+func (u *user) act(ctx context.Context) {
+	dice := rand.New(rand.NewPCG(u.scenario.user, 0)) //nolint:gosec // repeatable, not secret
+	if !u.send(ctx, "open", true, commands.OpenSession{Config: u.scenario.config}) {
 		return
 	}
 	settled := make(map[content.ApprovalID]bool)
 	next, due := 0, time.Now()
 	for {
-		open, rests, running := p.look()
-		told := next == len(p.scenario.turns) || p.isOver()
+		open, rests, running := u.look()
+		finished := next == len(u.scenario.turns) || u.isOver()
 		switch {
-		case p.decide(ctx, dice, settled, open):
+		case u.decide(ctx, dice, settled, open):
 			continue
-		case !told && (rests || p.scenario.turns[next].impatient && running != ""):
-			if t := p.scenario.turns[next]; time.Since(due) >= t.think {
-				p.submit(ctx, dice, t, next)
+		case !finished && (rests || u.scenario.turns[next].impatient && running != ""):
+			if t := u.scenario.turns[next]; time.Since(due) >= t.think {
+				u.submit(ctx, dice, t, next)
 				next, due = next+1, time.Now()
 				continue
 			}
-		case told:
-			p.rest(rests)
+		case finished:
+			u.rest(rests)
 		}
-		if !p.await(ctx) {
+		if !u.await(ctx) {
 			return
 		}
 	}
 }
 
 // rest notes whether the session has nothing to do after its scenario.
-func (p *user) rest(yes bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.rests = yes
-	if yes && !closed(p.through) {
-		close(p.through)
+func (u *user) rest(yes bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.rests = yes
+	if yes && !closed(u.through) {
+		close(u.through)
 	}
 }
 
-func (p *user) atRest() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.rests
+func (u *user) atRest() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.rests
 }
 
 // await waits for news, for 100 ms at most.
-func (p *user) await(ctx context.Context) bool {
+func (u *user) await(ctx context.Context) bool {
 	t := time.NewTimer(100 * time.Millisecond)
 	defer t.Stop()
 	select {
-	case <-p.news:
+	case <-u.news:
 	case <-t.C:
 	case <-ctx.Done():
 		return false
@@ -145,26 +145,26 @@ func (p *user) await(ctx context.Context) bool {
 	return true
 }
 
-func (p *user) isOver() bool { return closed(p.over) }
+func (u *user) isOver() bool { return closed(u.over) }
 
 // look returns the open approvals, whether the session is at rest, and the open turn.
-func (p *user) look() (open []events.Approval, rests bool, running content.TurnID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.state.Turn != nil {
-		running = p.state.Turn.ID
+func (u *user) look() (open []events.Approval, rests bool, running content.TurnID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.state.Turn != nil {
+		running = u.state.Turn.ID
 	}
-	return p.state.PendingApprovals(), p.restsLocked(), running
+	return u.state.PendingApprovals(), u.restsLocked(), running
 }
 
 // restsLocked reports whether everything accepted is done.
-func (p *user) restsLocked() bool {
-	for _, id := range p.accepted {
-		if !p.causes[id] {
+func (u *user) restsLocked() bool {
+	for _, id := range u.accepted {
+		if !u.causes[id] {
 			return false
 		}
 	}
-	return atRest(p.state)
+	return atRest(u.state)
 }
 
 // atRest reports whether a session has nothing to do until it gets input.
@@ -176,7 +176,7 @@ func atRest(s *loop.State) bool {
 
 // decide answers the first question that it has not answered yet, and reports whether
 // there is one.
-func (p *user) decide(ctx context.Context, dice *rand.Rand, settled map[content.ApprovalID]bool, open []events.Approval) bool {
+func (u *user) decide(ctx context.Context, dice *rand.Rand, settled map[content.ApprovalID]bool, open []events.Approval) bool {
 	for _, a := range open {
 		if settled[a.ID] {
 			continue
@@ -186,34 +186,34 @@ func (p *user) decide(ctx context.Context, dice *rand.Rand, settled map[content.
 			return false
 		}
 		yes := dice.IntN(4) != 0
-		p.send(ctx, "decide-"+string(a.ID), false, commands.ResolveApproval{Approval: a.ID, Approve: yes, By: "torture"})
+		u.send(ctx, "decide-"+string(a.ID), false, commands.ResolveApproval{Approval: a.ID, Approve: yes, By: "torture"})
 		return true
 	}
 	return false
 }
 
 // submit sends the input of a turn, and sometimes a cancel or a detach after it.
-func (p *user) submit(ctx context.Context, dice *rand.Rand, t turn, n int) {
+func (u *user) submit(ctx context.Context, dice *rand.Rand, t turn, n int) {
 	input := commands.SubmitInput{Items: []content.Item{content.UserText(t.text)}, OnBusy: t.busy}
-	p.send(ctx, fmt.Sprint("input-", n), true, input)
+	u.send(ctx, fmt.Sprint("input-", n), true, input)
 	detach := dice.IntN(4) == 0
 	if t.cancel > 0 && pause(ctx, t.cancel) {
-		p.send(ctx, fmt.Sprint("cancel-", n), false, commands.Cancel{Scope: commands.ScopeTurn, Reason: "enough"})
+		u.send(ctx, fmt.Sprint("cancel-", n), false, commands.Cancel{Scope: commands.ScopeTurn, Reason: "enough"})
 	}
 	if detach && pause(ctx, 300*time.Millisecond) {
-		if call := p.runningCall(); call != "" {
-			p.send(ctx, fmt.Sprint("detach-", n), false, commands.DetachCall{Call: call})
+		if call := u.runningCall(); call != "" {
+			u.send(ctx, fmt.Sprint("detach-", n), false, commands.DetachCall{Call: call})
 		}
 	}
 }
 
-func (p *user) runningCall() content.CallID {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.state.Turn == nil {
+func (u *user) runningCall() content.CallID {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.state.Turn == nil {
 		return ""
 	}
-	for _, c := range p.state.Turn.Calls {
+	for _, c := range u.state.Turn.Calls {
 		if c.Running() {
 			return c.ID
 		}
@@ -223,25 +223,25 @@ func (p *user) runningCall() content.CallID {
 
 // send retries a command under one ID until it is acknowledged, and reports whether it
 // was. A command that must succeed has to cause an entry.
-func (p *user) send(ctx context.Context, what string, must bool, c commands.Command) bool {
-	id := string(p.scenario.id) + "/" + what
+func (u *user) send(ctx context.Context, what string, must bool, c commands.Command) bool {
+	id := string(u.scenario.id) + "/" + what
 	for {
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := p.client.Send(try, p.scenario.id, id, c)
+		err := u.client.Send(try, u.scenario.id, id, c)
 		cancel()
 		if err == nil {
 			break
 		}
-		p.log.note("%s: %s: %v", p.scenario.id, what, err)
+		u.log.note("%s: %s: %v", u.scenario.id, what, err)
 		if !pause(ctx, 100*time.Millisecond) {
 			return false
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.sent++
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.sent++
 	if must {
-		p.accepted = append(p.accepted, id)
+		u.accepted = append(u.accepted, id)
 	}
 	return true
 }

@@ -52,11 +52,7 @@ func (w *world) worker(ctx context.Context) error {
 
 // pickAny returns one of all processes.
 func (w *world) pickAny(pick uint64) *cell.Process {
-	all := slices.Concat(w.nodes.list(), w.workers.list(), w.clients, w.observerProcs, w.writerProcs)
-	if len(all) == 0 {
-		return nil
-	}
-	return all[pick%uint64(len(all))]
+	return one(slices.Concat(w.nodes.list(), w.workers.list(), w.clients, w.observerProcs, w.writerProcs), pick)
 }
 
 // addKilled keeps a killed process, whose end is checked later.
@@ -116,7 +112,7 @@ func (w *world) look(ctx context.Context) error {
 	return nil
 }
 
-// crowd is the users of a run.
+// crowd holds the users of a run.
 type crowd struct {
 	mu      sync.Mutex
 	all     []*user

@@ -85,7 +85,7 @@ Exit codes: 0 every guarantee held, 1 one did not or the run failed, 2 usage.`,
 		c.Logger = logs.Logger(a.Err, a.Getenv)
 		if output.String() == "text" {
 			_, _ = fmt.Fprintf(a.Err, "seed %d\n", c.Seed)
-			c.Told = func(x torture.Fault) { _, _ = fmt.Fprintln(a.Err, x) }
+			c.OnFault = func(x torture.Fault) { _, _ = fmt.Fprintln(a.Err, x) }
 		}
 		var res torture.Result
 		err := a.Interruptible(cmd.Context(), func(ctx context.Context) (err error) {

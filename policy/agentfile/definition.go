@@ -94,7 +94,7 @@ type Retry struct {
 	ToolAttempts  int `json:"tool_attempts,omitempty"`
 }
 
-// Approvals say how to ask people.
+// Approvals configure approval requests.
 type Approvals struct {
 	TTL     string `json:"ttl,omitempty"`
 	AskLost bool   `json:"ask_lost,omitempty"`

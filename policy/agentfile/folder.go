@@ -44,14 +44,14 @@ func (k Known) find(f Folder, name, version string) (*Definition, error) {
 		return nil, fmt.Errorf("agent %q in %s, version %s: %w", name, f, version, ErrUnknown)
 	}
 	if bad, ok := errors.AsType[Problems](err); ok { // of files that may be meant
-		var mine Problems
+		var own Problems
 		for _, p := range bad {
 			if baseName(p.File) == name {
-				mine = append(mine, p)
+				own = append(own, p)
 			}
 		}
-		if len(mine) > 0 {
-			return nil, mine
+		if len(own) > 0 {
+			return nil, own
 		}
 		err = nil
 	}

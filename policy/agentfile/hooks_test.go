@@ -100,7 +100,7 @@ tools:
 permissions: {kinds: {deny: [mail]}}
 hooks:
   - {name: keeper, points: [pre_tool_execution], tools: [drop], command: ./keeper.sh}
-  - {name: witness, points: [session_start], command: 'cat > told; echo "$TURNLOG_AGENT in $(basename "$TURNLOG_ROOT"), secret: $SECRET"'}
+  - {name: witness, points: [session_start], command: 'cat > input; echo "$TURNLOG_AGENT in $(basename "$TURNLOG_ROOT"), secret: $SECRET"'}
 `, "keeper.sh": "#!/bin/sh\necho not that one >&2\nexit 2\n"})
 	if err := os.Chmod(filepath.Join(string(f), "keeper.sh"), 0o700); err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ hooks:
 			t.Errorf("%q is missing in %s", want, res.Response)
 		}
 	}
-	if raw, err := os.ReadFile(filepath.Join(string(f), "told")); err != nil || !strings.Contains(string(raw), `"session_start"`) {
+	if raw, err := os.ReadFile(filepath.Join(string(f), "input")); err != nil || !strings.Contains(string(raw), `"session_start"`) {
 		t.Errorf("the hook saw %s, %v", raw, err)
 	}
 	want := []string{

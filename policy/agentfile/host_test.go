@@ -117,9 +117,9 @@ func TestASessionOfABadAgentIsRefused(t *testing.T) {
 		"good.yaml": "model: demo\nsystem: Be good.\n", "dumb.yaml": "system: x\n", "bad.yaml": "engine: x",
 		"big.yaml": "model: demo\nsystem: " + strings.Repeat("x", 70<<10),
 	}).Find}
-	c, said, err := h.Begin(t.Context(), events.Config{Agent: &events.AgentRef{Name: "good"}})
-	if err != nil || c.Model != "demo" || len(said) != 1 || said[0].Kind != content.System || len(c.Agent.Data) == 0 {
-		t.Fatalf("Begin = %+v, %v, %v", c, said, err)
+	c, prompt, err := h.Begin(t.Context(), events.Config{Agent: &events.AgentRef{Name: "good"}})
+	if err != nil || c.Model != "demo" || len(prompt) != 1 || prompt[0].Kind != content.System || len(c.Agent.Data) == 0 {
+		t.Fatalf("Begin = %+v, %v, %v", c, prompt, err)
 	}
 	again, _, err := agentfile.Host{}.Begin(t.Context(), events.Config{Agent: c.Agent})
 	if diff := cmp.Diff(c, again); err != nil || diff != "" {

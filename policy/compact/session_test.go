@@ -113,7 +113,7 @@ func summarising(m model.Model) *compact.Config {
 func TestTheJournalRecordsACompactionAndKeepsTheHistory(t *testing.T) {
 	t.Parallel()
 	j, e := journal.NewMemory(), newEcho()
-	c, err := compact.New(*summarising(writes("Numbers were said.")))
+	c, err := compact.New(*summarising(writes("The user counted.")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,11 +134,11 @@ func TestTheJournalRecordsACompactionAndKeepsTheHistory(t *testing.T) {
 	if got := short((*e.shown)[3]); got != "s x u a u" {
 		t.Errorf("the model sees %s", got)
 	}
-	if got := (*e.shown)[3][1].Text(); !strings.HasSuffix(got, "Numbers were said.") {
+	if got := (*e.shown)[3][1].Text(); !strings.HasSuffix(got, "The user counted.") {
 		t.Errorf("the summary is %q", got)
 	}
 	// The journal still has everything, and the summary refers to it.
-	history := said(all)
+	history := conversation(all)
 	for n := range 4 {
 		if !strings.Contains(history, fmt.Sprintf("number %d;You said: number %d;", n, n)) {
 			t.Errorf("number %d is missing in %s", n, history)
@@ -149,8 +149,8 @@ func TestTheJournalRecordsACompactionAndKeepsTheHistory(t *testing.T) {
 	}
 }
 
-// said returns the conversation from the journal.
-func said(all []events.Event) string {
+// conversation returns the conversation from the journal.
+func conversation(all []events.Event) string {
 	var b strings.Builder
 	for _, ev := range all {
 		var items []content.Item
@@ -169,7 +169,7 @@ func said(all []events.Event) string {
 
 func TestARestartedSessionStaysCompacted(t *testing.T) {
 	t.Parallel()
-	j, e, p := journal.NewMemory(), newEcho(), writes("Numbers were said.")
+	j, e, p := journal.NewMemory(), newEcho(), writes("The user counted.")
 	c, err := compact.New(*summarising(p))
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestACompactionLostWithItsHostIsRepeated(t *testing.T) {
 	j, e := journal.NewMemory(), newEcho()
 	died := errors.New("the host died")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	p := dying{pen: writes("Numbers were said."), die: func() { cancel(died) }}
+	p := dying{pen: writes("The user counted."), die: func() { cancel(died) }}
 	c, err := compact.New(*summarising(p))
 	if err != nil {
 		t.Fatal(err)

@@ -109,9 +109,9 @@ func (s Summarise) ask(ctx context.Context, j *Job, older []content.Item) (strin
 		return "", fmt.Errorf("call %s: %w", s.Model.Name(), err)
 	}
 	j.Spend(reply.Usage)
-	var said strings.Builder
+	var answer strings.Builder
 	for _, it := range reply.Items {
-		said.WriteString(it.Text())
+		answer.WriteString(it.Text())
 	}
 	switch reply.FinishReason {
 	case "", content.Completed, content.MaxTokens:
@@ -119,7 +119,7 @@ func (s Summarise) ask(ctx context.Context, j *Job, older []content.Item) (strin
 		content.Limit, content.Terminated, content.Errored, content.Other:
 		return "", fmt.Errorf("call %s: %w: the reply ended with %s", s.Model.Name(), ErrNoSummary, reply.FinishReason)
 	}
-	text := tidy(said.String())
+	text := tidy(answer.String())
 	if text == "" {
 		return "", fmt.Errorf("call %s: %w: the reply is empty", s.Model.Name(), ErrNoSummary)
 	}

@@ -41,7 +41,7 @@ func writes(text string) pen {
 
 func TestASummaryReplacesOlderItems(t *testing.T) {
 	t.Parallel()
-	p := writes("  They said hello.\n")
+	p := writes("  They exchanged greetings.\n")
 	items := talk("s u a?,>c t!c a d u a")
 	items[1].Parts[0].Text = strings.Repeat("say hello ", 9)
 	items = append(items, content.UserText("and now?"))
@@ -49,7 +49,7 @@ func TestASummaryReplacesOlderItems(t *testing.T) {
 	if got := short(m.Items); got != "s x d u a u" {
 		t.Fatalf("left %s", got)
 	}
-	if got := m.Items[1].Text(); got != "Summary of the earlier conversation:\nThey said hello." {
+	if got := m.Items[1].Text(); got != "Summary of the earlier conversation:\nThey exchanged greetings." {
 		t.Errorf("the summary is %q", got)
 	}
 	if raw, _ := m.Items[1].Metadata.Get(compact.MetaSummary); string(raw) != `{"items":4,"first":"ib","last":"ie"}` {
@@ -63,10 +63,10 @@ func TestASummaryReplacesOlderItems(t *testing.T) {
 	if len(*p.requests) != 1 || r.Session != "s" || r.Turn != "turn-1" || r.Attempt != 1 || r.Tools != nil || len(r.Transcript) != 2 {
 		t.Errorf("%d requests, the first %+v", len(*p.requests), r)
 	}
-	told := r.Transcript[1].Text()
-	if !strings.Contains(told, "[user] say hello say") || !strings.Contains(told, "[result of tool error] result\n") ||
-		strings.Contains(told, "hm") || strings.Contains(told, "and now?") {
-		t.Errorf("the model sees\n%s", told)
+	seen := r.Transcript[1].Text()
+	if !strings.Contains(seen, "[user] say hello say") || !strings.Contains(seen, "[result of tool error] result\n") ||
+		strings.Contains(seen, "hm") || strings.Contains(seen, "and now?") {
+		t.Errorf("the model sees\n%s", seen)
 	}
 }
 
@@ -80,8 +80,8 @@ func TestASummaryIsNotSummarizedAgain(t *testing.T) {
 		if got, want := short(m.Items), "s "+strings.Repeat("x ", min(n+1, 2))+"u"; got != want {
 			t.Fatalf("compaction %d left %s, want %s", n+1, got, want)
 		}
-		if told := (*p.requests)[n].Transcript[1].Text(); strings.Contains(told, "Summary of") {
-			t.Errorf("the model sees\n%s", told)
+		if seen := (*p.requests)[n].Transcript[1].Text(); strings.Contains(seen, "Summary of") {
+			t.Errorf("the model sees\n%s", seen)
 		}
 		if again := mutate(t, c, m.Items); len(*p.requests) != n+1 || again.Usage != (content.Usage{}) {
 			t.Errorf("compaction %d is repeated", n+1)
@@ -180,10 +180,10 @@ func TestSummariesCoverMediaAndCalls(t *testing.T) {
 	if len(*p.requests) != 1 {
 		t.Fatalf("%d requests", len(*p.requests))
 	}
-	told := (*p.requests)[0].Transcript[1].Text()
+	seen := (*p.requests)[0].Transcript[1].Text()
 	want := "[user] look \uFFFD\n[user] {\"a\":1}\n[user] (image image/png)\n[user] (a.txt)\n[user] " +
 		strings.Repeat("é", 2000) + "…\n[assistant] text of a\n"
-	if !strings.Contains(told, want) {
-		t.Errorf("the model sees\n%s", told)
+	if !strings.Contains(seen, want) {
+		t.Errorf("the model sees\n%s", seen)
 	}
 }

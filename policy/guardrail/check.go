@@ -94,15 +94,6 @@ func Deny(name string, expressions ...string) Check {
 	return c
 }
 
-// Func returns a check that calls f with the text.
-func Func(name string, f func(ctx context.Context, text string) (Verdict, error)) Check {
-	c := Check{Name: name}
-	if f != nil {
-		c.Judge = func(ctx context.Context, s Subject) (Verdict, error) { return f(ctx, s.Text) }
-	}
-	return c
-}
-
 // Warning returns c, with warnings in place of trips.
 func Warning(c Check) Check {
 	judge := c.Judge

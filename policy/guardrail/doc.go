@@ -22,6 +22,6 @@
 // at once, at least once: a check runs again if its host dies before the decision is
 // recorded.
 //
-// [MaxLength] and [Deny] return checks, [Func] makes one from a function, and [Warning]
-// turns trips into warnings.
+// [MaxLength] and [Deny] return checks, a [Check] with your own Judge does anything else, and
+// [Warning] turns trips into warnings.
 package guardrail

@@ -135,7 +135,7 @@ func textOf(e extension.HookEvent) string {
 	return ""
 }
 
-// newInput returns what the user said since the model's last reply or a tool's last result.
+// newInput returns the user's input since the model's last reply or a tool's last result.
 // Earlier input that a guard stopped was checked then: items that enter a transcript
 // together have the same time.
 func newInput(items []content.Item) string {

@@ -17,10 +17,10 @@ import (
 
 // says is a check with a fixed verdict that records what it read.
 func says(name string, v guardrail.Verdict, err error, read *[]string) guardrail.Check {
-	return guardrail.Func(name, func(_ context.Context, text string) (guardrail.Verdict, error) {
-		*read = append(*read, name+" "+text)
+	return guardrail.Check{Name: name, Judge: func(_ context.Context, s guardrail.Subject) (guardrail.Verdict, error) {
+		*read = append(*read, name+" "+s.Text)
 		return v, err
-	})
+	}}
 }
 
 func newGuard(t *testing.T, c guardrail.Config) *guardrail.Guard {
@@ -122,7 +122,7 @@ func TestTheFirstTripCounts(t *testing.T) {
 func TestAPanicOfACheckIsAnError(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, guardrail.Config{Input: []guardrail.Check{
-		guardrail.Func("a", func(context.Context, string) (guardrail.Verdict, error) { panic("oops") }),
+		{Name: "a", Judge: func(context.Context, guardrail.Subject) (guardrail.Verdict, error) { panic("oops") }},
 	}})
 	_, err := g.OnEvent(t.Context(), input(content.UserText("hi")))
 	if err == nil || err.Error() != "check a: panic: oops" {
@@ -229,16 +229,16 @@ func TestChecksOfThePackage(t *testing.T) {
 
 func TestInvalidConfigsAreRefused(t *testing.T) {
 	t.Parallel()
-	pass := func(context.Context, string) (guardrail.Verdict, error) { return guardrail.Pass(), nil }
+	pass := func(context.Context, guardrail.Subject) (guardrail.Verdict, error) { return guardrail.Pass(), nil }
 	for want, c := range map[string]guardrail.Config{
 		"no checks":          {},
-		"has no name":        {Input: []guardrail.Check{guardrail.Func("", pass)}},
-		"x has no function":  {Output: []guardrail.Check{guardrail.Func("x", nil)}},
+		"has no name":        {Input: []guardrail.Check{{Judge: pass}}},
+		"x has no function":  {Output: []guardrail.Check{{Name: "x"}}},
 		"y has no function":  {Results: []guardrail.Check{guardrail.Warning(guardrail.Check{Name: "y"})}},
 		"0 characters":       {Input: []guardrail.Check{guardrail.MaxLength(0)}},
 		"denies nothing":     {Input: []guardrail.Check{guardrail.Deny("d")}},
 		"missing closing )":  {Input: []guardrail.Check{guardrail.Deny("d", "a", "(")}},
-		"check 2 has no nam": {Input: []guardrail.Check{guardrail.MaxLength(1)}, Output: []guardrail.Check{guardrail.Func("", pass)}},
+		"check 2 has no nam": {Input: []guardrail.Check{guardrail.MaxLength(1)}, Output: []guardrail.Check{{Judge: pass}}},
 	} {
 		if _, err := guardrail.New(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New = %v, want %q", err, want)

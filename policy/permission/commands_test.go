@@ -145,7 +145,7 @@ func TestInvalidCommandConfigsAreRefused(t *testing.T) {
 		"an unknown ruling":          {Code: "maybe"},
 	} {
 		if _, err := permission.NewCommands("", c); err == nil {
-			t.Errorf("%s was taken", name)
+			t.Errorf("%s was accepted", name)
 		}
 	}
 }

@@ -39,8 +39,8 @@ func (r Refusal) Text() string {
 }
 
 // Guard returns middleware that judges each call of t by p just before it runs. A denial
-// becomes the call's result. An unapproved question goes to people, and the call is made
-// again once it is approved. Guard must be the innermost middleware, so that it sees the
+// becomes the call's result. An unapproved question becomes an approval request, and the
+// call is made again once it is approved. Guard must be the innermost middleware, so that it sees the
 // call that the tool gets.
 func Guard(p tool.Permissions, t tool.Tool) tool.Middleware {
 	return func(ctx context.Context, c tool.Call, next tool.Handler) (tool.Output, error) {

@@ -2,7 +2,7 @@
 // ([AgentsMD]) and specifications ([Specs]).
 //
 // What it finds becomes transcript items, recorded with the session like everything that a
-// model sees. So a running session keeps what the files said, and an auditor can read it.
+// model sees. So a running session keeps the content that the files had, and an auditor can read it.
 //
 // Files are read through an [os.Root], so symbolic links cannot leave the folder. A file
 // that is not UTF-8 or is larger than 256 KiB is an error in AgentsMD, where it was meant

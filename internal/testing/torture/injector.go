@@ -34,8 +34,8 @@ func (f *injector) inject(ctx context.Context, began time.Time) {
 		if !pause(ctx, time.Until(began.Add(fault.At))) {
 			break
 		}
-		if whom, ok := f.apply(ctx, fault); ok {
-			fault.Whom = whom
+		if target, ok := f.apply(ctx, fault); ok {
+			fault.Target = target
 			f.done[fault.Kind]++
 			f.world.log.note("fault: %v", fault)
 			f.world.cfg.OnFault(fault)
@@ -45,7 +45,7 @@ func (f *injector) inject(ctx context.Context, began time.Time) {
 }
 
 // apply causes one fault and reports its target, or false if there is none.
-func (f *injector) apply(ctx context.Context, x Fault) (whom string, ok bool) {
+func (f *injector) apply(ctx context.Context, x Fault) (target string, ok bool) {
 	switch x.Kind {
 	case NodeKilled:
 		return f.kill(ctx, &f.world.nodes, x, f.world.node)

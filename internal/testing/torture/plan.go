@@ -60,16 +60,16 @@ type Fault struct {
 	Kind   Kind
 	Length time.Duration // until it ends, if it lasts
 	Pick   uint64        // decides its target
-	Whom   string        // the target, once it has happened
+	Target string        // the target, once it has happened
 }
 
 // String renders the fault in one line.
 func (f Fault) String() string {
-	whom := f.Whom
-	if whom == "" {
-		whom = "a process"
+	target := f.Target
+	if target == "" {
+		target = "a process"
 	}
-	return fmt.Sprintf("%6.2fs %-18s %s, for %v", f.At.Seconds(), f.Kind, whom, f.Length.Round(time.Millisecond))
+	return fmt.Sprintf("%6.2fs %-18s %s, for %v", f.At.Seconds(), f.Kind, target, f.Length.Round(time.Millisecond))
 }
 
 const (

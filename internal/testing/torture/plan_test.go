@@ -76,7 +76,7 @@ func TestConfigRefusesWhatCannotBe(t *testing.T) {
 		c    Config
 		want string // "": it can be
 	}{
-		"nothing said":        {Config{}, ""},
+		"no configuration":    {Config{}, ""},
 		"own servers":         {Config{Servers: &natscli.Flags{}}, ""},
 		"too short":           {Config{Duration: time.Millisecond}, "use a second or more"},
 		"sessions":            {Config{Sessions: -1}, "-1 sessions"},

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
@@ -192,6 +193,31 @@ func TestAnAgentEquipsItsHost(t *testing.T) {
 	}
 	if e, err := (agentfile.Host{}).Equip(events.Config{}); err != nil || e.Notes != nil {
 		t.Errorf("a session without an agent adds %+v, %v", e, err)
+	}
+}
+
+// A node that lacks the key of a model drives sessions that never call it.
+func TestAModelOfSummariesOpensOnItsFirstCall(t *testing.T) {
+	t.Parallel()
+	d := parse(t, "model: own\ncompaction: {items: 2, steps: [{summarise: {keep_items: 1, max_tokens: 10}}]}\n")
+	c, err := d.Merge(events.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for script, want := range map[string]string{"": "there is no model own", "replies: [{text: They talked.}]": ""} {
+		if script != "" {
+			c.ModelData = []byte(script)
+		}
+		e, err := agentfile.Host{Models: opened}.Equip(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		long := content.UserText(strings.Repeat("many words ", 50))
+		m := extension.Mutation{Point: extension.BeforeModel, Items: []content.Item{long, content.AssistantText("yes"), content.UserText("and now?")}}
+		err = e.Mutators[0].Mutate(t.Context(), &m)
+		if summarized := len(m.Items) == 2; summarized != (want == "") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("with the script %q: %v, left %v", script, err, m.Items)
+		}
 	}
 }
 

@@ -124,6 +124,16 @@ func TestEachStrategyKeepsTheRightItems(t *testing.T) {
 	}
 }
 
+func TestAResultWithoutAStatusFailedIfItIsAnError(t *testing.T) {
+	t.Parallel()
+	items := talk("u a>c t<c a u")
+	result := items[2].Parts[0].Result
+	result.Status, result.IsError = "", true // loaded from another system
+	if got := short(mutate(t, compactor(t, compact.DropFailedResults{}), items).Items); got != "u a u" {
+		t.Errorf("left %s", got)
+	}
+}
+
 // fixed is an estimator with one cost for every item.
 type fixed int64
 

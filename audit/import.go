@@ -46,7 +46,8 @@ const maxLine = 256 << 20
 // be told from a shorter journal.
 func Import(r io.Reader) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
-		in := importer{in: bufio.NewReaderSize(r, 1<<16)}
+		in := importer{lines: bufio.NewScanner(r)}
+		in.lines.Buffer(make([]byte, 0, 1<<16), maxLine)
 		if err := in.begin(); err != nil {
 			yield(journal.Record{}, err)
 			return
@@ -64,9 +65,9 @@ func Import(r io.Reader) iter.Seq2[journal.Record, error] {
 }
 
 type importer struct {
-	in   *bufio.Reader
-	line int
-	head header
+	lines *bufio.Scanner
+	line  int
+	head  header
 }
 
 // begin reads the line that names the format.
@@ -178,31 +179,20 @@ func decodeJSON(b []byte, v *any) bool {
 
 // read returns the next line that is not blank, or io.EOF.
 func (i *importer) read() ([]byte, error) {
-	for {
-		raw, err := i.readLine()
-		if len(bytes.TrimSpace(raw)) > 0 || err != nil {
-			return raw, err
+	for i.lines.Scan() {
+		i.line++
+		if len(bytes.TrimSpace(i.lines.Bytes())) > 0 {
+			return i.lines.Bytes(), nil
 		}
 	}
-}
-
-func (i *importer) readLine() ([]byte, error) {
-	var buf []byte
 	i.line++
-	for {
-		part, err := i.in.ReadSlice('\n')
-		buf = append(buf, part...)
-		switch {
-		case len(buf) > maxLine:
-			return nil, i.bad(0, "it is longer than %d bytes", maxLine)
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case errors.Is(err, io.EOF) && len(buf) == 0:
-			return nil, io.EOF
-		case err != nil && !errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("import line %d: %w", i.line, err)
-		}
-		return buf, nil
+	switch err := i.lines.Err(); {
+	case err == nil:
+		return nil, io.EOF
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, i.bad(0, "it is longer than %d bytes", maxLine)
+	default:
+		return nil, fmt.Errorf("import line %d: %w", i.line, err)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 func Providers() []Provider {
 	return []Provider{
 		{
-			Name: "anthropic", Usage: "anthropic:MODEL", Open: openAnthropic,
+			Name: "anthropic", Usage: "anthropic:MODEL", Open: remote(anthropicConfig, anthropic.New),
 			Keys: []string{"ANTHROPIC_API_KEY"}, Address: "ANTHROPIC_BASE_URL", Default: "claude-sonnet-5-5",
 			Options: []string{
 				"max_tokens", "temperature", "thinking", "thinking_display", "effort", "cache", "compact_at",
@@ -24,12 +24,12 @@ func Providers() []Provider {
 			},
 		},
 		{
-			Name: "openai", Usage: "openai:MODEL", Open: openOpenAI,
+			Name: "openai", Usage: "openai:MODEL", Open: remote(openAIConfig, openai.New),
 			Keys: []string{"OPENAI_API_KEY"}, Address: "OPENAI_BASE_URL", Default: "gpt-6.1-sol", Foreign: true,
 			Options: []string{"api", "max_tokens", "temperature", "effort", "summary", "compact", "usage", "context", "base_url"},
 		},
 		{
-			Name: "gemini", Usage: "gemini:MODEL", Open: openGemini,
+			Name: "gemini", Usage: "gemini:MODEL", Open: remote(geminiConfig, gemini.New),
 			Keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, Address: "GOOGLE_GEMINI_BASE_URL", Default: "gemini-flash-latest",
 			Options: []string{"max_tokens", "temperature", "thinking_level", "thinking_budget", "thoughts", "context", "base_url"},
 		},
@@ -41,88 +41,66 @@ func Providers() []Provider {
 	}
 }
 
-// remote is the common setup of models behind a network.
-type remote struct {
-	key, base string
-	numbers   *numbers
-}
-
-func (s Setup) remote() (remote, error) {
-	if s.Ref.Model == "" {
-		return remote{}, fmt.Errorf("which model? write %s", s.provider.Usage)
+// remote returns a function that opens a model of a provider with a network: config
+// returns its configuration for a key and a base URL.
+func remote[C any, M model.Model](config func(s Setup, o *options, key, base string) C, open func(C) (M, error)) func(Setup) (model.Model, error) {
+	return func(s Setup) (model.Model, error) {
+		switch {
+		case s.Ref.Model == "":
+			return nil, fmt.Errorf("which model? write %s", s.provider.Usage)
+		case s.Data != nil:
+			return nil, noData(s)
+		}
+		base, err := s.BaseURL()
+		if err != nil {
+			return nil, err
+		}
+		key, err := s.Key(base)
+		if err != nil {
+			return nil, err
+		}
+		o := &options{ref: s.Ref}
+		cfg := config(s, o, key, base)
+		if o.err != nil {
+			return nil, o.err
+		}
+		return made(open(cfg))
 	}
-	if s.Data != nil {
-		return remote{}, noData(s)
-	}
-	base, err := s.BaseURL()
-	if err != nil {
-		return remote{}, err
-	}
-	key, err := s.Key(base)
-	if err != nil {
-		return remote{}, err
-	}
-	return remote{key: key, base: base, numbers: &numbers{setup: s}}, nil
 }
 
 func noData(s Setup) error {
 	return fmt.Errorf("the %s model takes no data, but got %d bytes", s.Ref.Provider, len(s.Data))
 }
 
-func openAnthropic(s Setup) (model.Model, error) {
-	r, err := s.remote()
-	if err != nil {
-		return nil, err
-	}
-	cfg := anthropic.Config{
-		Model: s.Ref.Model, APIKey: r.key, BaseURL: r.base,
-		MaxTokens: r.numbers.int64("max_tokens"), Temperature: r.numbers.float("temperature"),
+func anthropicConfig(s Setup, o *options, key, base string) anthropic.Config {
+	return anthropic.Config{
+		Model: s.Ref.Model, APIKey: key, BaseURL: base,
+		MaxTokens: int64(o.int("max_tokens")), Temperature: o.float("temperature"),
 		Thinking: s.text("thinking"), ThinkingDisplay: s.text("thinking_display"), Effort: s.text("effort"),
-		Cache: s.text("cache"), CompactAt: r.numbers.int64("compact_at"),
-		Strict: r.numbers.bool("strict", false), EagerInput: r.numbers.bool("eager_input", false),
-		ContextTokens: r.numbers.int("context"),
+		Cache: s.text("cache"), CompactAt: int64(o.int("compact_at")),
+		Strict: o.bool("strict", false), EagerInput: o.bool("eager_input", false), ContextTokens: o.int("context"),
 	}
-	if r.numbers.err != nil {
-		return nil, r.numbers.err
-	}
-	return made(anthropic.New(cfg))
 }
 
-func openOpenAI(s Setup) (model.Model, error) {
-	r, err := s.remote()
-	if err != nil {
-		return nil, err
+func openAIConfig(s Setup, o *options, key, base string) openai.Config {
+	return openai.Config{
+		Model: s.Ref.Model, APIKey: key, BaseURL: base, API: openai.API(s.text("api")),
+		MaxTokens: o.int("max_tokens"), Temperature: o.float("temperature"),
+		Effort: s.text("effort"), Summary: s.text("summary"), Compact: o.int("compact"),
+		NoUsage: !o.bool("usage", true), Context: o.int("context"),
 	}
-	cfg := openai.Config{
-		Model: s.Ref.Model, APIKey: r.key, BaseURL: r.base, API: openai.API(s.text("api")),
-		MaxTokens: r.numbers.int("max_tokens"), Temperature: r.numbers.float("temperature"),
-		Effort: s.text("effort"), Summary: s.text("summary"), Compact: r.numbers.int("compact"),
-		NoUsage: !r.numbers.bool("usage", true), Context: r.numbers.int("context"),
-	}
-	if r.numbers.err != nil {
-		return nil, r.numbers.err
-	}
-	return made(openai.New(cfg))
 }
 
-func openGemini(s Setup) (model.Model, error) {
-	r, err := s.remote()
-	if err != nil {
-		return nil, err
-	}
+func geminiConfig(s Setup, o *options, key, base string) gemini.Config {
 	cfg := gemini.Config{
-		Model: s.Ref.Model, APIKey: r.key, BaseURL: r.base,
-		MaxTokens: r.numbers.int("max_tokens"), Temperature: r.numbers.float("temperature"),
-		ThinkingLevel: s.text("thinking_level"), Thoughts: r.numbers.bool("thoughts", false), Context: r.numbers.int("context"),
+		Model: s.Ref.Model, APIKey: key, BaseURL: base,
+		MaxTokens: o.int("max_tokens"), Temperature: o.float("temperature"),
+		ThinkingLevel: s.text("thinking_level"), Thoughts: o.bool("thoughts", false), Context: o.int("context"),
 	}
-	if _, given := s.Ref.Option("thinking_budget"); given {
-		budget := r.numbers.int("thinking_budget")
-		cfg.ThinkingBudget = &budget
+	if s.Ref.Options.Has("thinking_budget") {
+		cfg.ThinkingBudget = new(o.int("thinking_budget"))
 	}
-	if r.numbers.err != nil {
-		return nil, r.numbers.err
-	}
-	return made(gemini.New(cfg))
+	return cfg
 }
 
 // made returns a nil interface on error, instead of one with a nil pointer.

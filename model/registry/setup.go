@@ -97,55 +97,35 @@ func (s Setup) text(key string) string {
 	return v
 }
 
-// numbers parses numeric options and keeps the first error.
-type numbers struct {
-	setup Setup
-	err   error
+// options parses options that are not text, and keeps the first error.
+type options struct {
+	ref Ref
+	err error
 }
 
-func (n *numbers) wrong(key, value, want string) {
-	if n.err == nil {
-		n.err = fmt.Errorf("option %s=%s: want %s", key, value, want)
-	}
-}
-
-// int64 returns an integer option, or 0.
-func (n *numbers) int64(key string) int64 {
-	value, given := n.setup.Ref.Option(key)
-	if !given {
-		return 0
-	}
-	i, err := strconv.ParseInt(value, 10, 64)
-	if err != nil {
-		n.wrong(key, value, "a whole number")
-	}
-	return i
-}
-
-func (n *numbers) int(key string) int { return int(n.int64(key)) }
-
-// float returns a number option, or nil.
-func (n *numbers) float(key string) *float64 {
-	value, given := n.setup.Ref.Option(key)
-	if !given {
-		return nil
-	}
-	f, err := strconv.ParseFloat(value, 64)
-	if err != nil {
-		n.wrong(key, value, "a number")
-	}
-	return &f
-}
-
-// bool returns a boolean option, or a default.
-func (n *numbers) bool(key string, otherwise bool) bool {
-	value, given := n.setup.Ref.Option(key)
+// option returns a parsed option, or otherwise if it is not given.
+func option[T any](o *options, key, want string, otherwise T, parse func(string) (T, error)) T {
+	text, given := o.ref.Option(key)
 	if !given {
 		return otherwise
 	}
-	b, err := strconv.ParseBool(value)
-	if err != nil {
-		n.wrong(key, value, "true or false")
+	value, err := parse(text)
+	if err != nil && o.err == nil {
+		o.err = fmt.Errorf("option %s=%s: want %s", key, text, want)
 	}
-	return b
+	return value
+}
+
+func (o *options) int(key string) int { return option(o, key, "a whole number", 0, strconv.Atoi) }
+
+func (o *options) bool(key string, otherwise bool) bool {
+	return option(o, key, "true or false", otherwise, strconv.ParseBool)
+}
+
+// float returns a number, or nil if it is not given.
+func (o *options) float(key string) *float64 {
+	return option(o, key, "a number", nil, func(s string) (*float64, error) {
+		f, err := strconv.ParseFloat(s, 64)
+		return &f, err
+	})
 }

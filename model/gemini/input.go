@@ -128,7 +128,11 @@ func responsesFirst(a, b *genai.Part) int {
 // result converts one result: its text becomes an object, and its media go into the
 // result or after it.
 func (t *transcript) result(r content.ToolResult) []*genai.Part {
-	response := &genai.FunctionResponse{ID: t.wireID(r.CallID), Name: t.nameOf(r), Response: words(r)}
+	c, known := t.calls[r.CallID]
+	if !known { // it is no longer in the transcript
+		c = content.ToolCall{ProviderID: string(r.CallID), Name: r.Name}
+	}
+	response := &genai.FunctionResponse{ID: c.ProviderID, Name: c.Name, Response: words(r)}
 	parts := []*genai.Part{{FunctionResponse: response}}
 	for _, p := range r.Output {
 		if p.Media == nil {
@@ -164,23 +168,4 @@ func words(r content.ToolResult) map[string]any {
 		return map[string]any{"error": value}
 	}
 	return map[string]any{"output": value}
-}
-
-// wireID returns the provider's id of a call, which may be empty.
-func (t *transcript) wireID(id content.CallID) string {
-	for _, c := range t.calls {
-		if c.ID == id {
-			return c.ProviderID
-		}
-	}
-	return string(id)
-}
-
-func (t *transcript) nameOf(r content.ToolResult) string {
-	for _, c := range t.calls {
-		if c.ID == r.CallID {
-			return c.Name
-		}
-	}
-	return r.Name
 }

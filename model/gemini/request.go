@@ -63,7 +63,7 @@ func (m *Model) request(r model.Request) (request, error) {
 	if r.Cache != nil && r.Cache.Mode == "required" {
 		return out, provider.Invalid("", "the session requires a prompt cache, which this provider does not offer on request")
 	}
-	t := transcript{old: m.old()}
+	t := transcript{old: m.old(), calls: map[content.CallID]content.ToolCall{}}
 	for _, it := range r.Transcript {
 		if err := t.add(it); err != nil {
 			return out, err
@@ -134,7 +134,7 @@ type transcript struct {
 	old      bool
 	system   []*genai.Part
 	contents []*genai.Content
-	calls    []content.ToolCall // so far
+	calls    map[content.CallID]content.ToolCall // so far
 
 	answering bool // the last content contains results
 }
@@ -173,7 +173,9 @@ func (t *transcript) say(role genai.Role, parts []*genai.Part) {
 func (t *transcript) reply(it content.Item) error {
 	var parts []*genai.Part
 	calls := it.Calls()
-	t.calls = append(t.calls, calls...)
+	for _, c := range calls {
+		t.calls[c.ID] = c
+	}
 	sign := !t.old && len(calls) > 0 && !slices.ContainsFunc(it.Parts, func(p content.Part) bool {
 		return p.Call != nil && len(signature(p)) > 0
 	})

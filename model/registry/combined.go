@@ -15,9 +15,6 @@ import (
 // maxCassette is the maximum size of a cassette that a session contains.
 const maxCassette = 1 << 20
 
-// Fallback returns the name of the fallback model of the models: of one, its own name.
-func Fallback(names ...string) string { return fallback.Name(names...) }
-
 func openFallback(s Setup) (model.Model, error) {
 	if s.Ref.Model == "" {
 		return nil, errors.New("which models? write fallback:NAME,NAME")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/fallback"
 	"github.com/turnlog/turnlog/model/modeltest"
 	"github.com/turnlog/turnlog/model/registry"
 )
@@ -198,10 +199,10 @@ func TestSharedNamesAreHarmless(t *testing.T) {
 
 func TestFallbackNamesCanBeParsed(t *testing.T) {
 	t.Parallel()
-	if got := registry.Fallback("demo"); got != "demo" {
+	if got := fallback.Name("demo"); got != "demo" {
 		t.Errorf("of one: %q", got)
 	}
-	name := registry.Fallback("openai:gpt-5?api=chat&max_tokens=5", "fallback:demo,demo", "demo")
+	name := fallback.Name("openai:gpt-5?api=chat&max_tokens=5", "fallback:demo,demo", "demo")
 	if want := "fallback:openai:gpt-5%3Fapi=chat&max_tokens=5,fallback:demo%2Cdemo,demo"; name != want {
 		t.Errorf("%q, want %q", name, want)
 	}

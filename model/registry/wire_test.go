@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/model/fallback"
 	"github.com/turnlog/turnlog/model/modeltest"
 	"github.com/turnlog/turnlog/model/registry"
 )
@@ -69,7 +70,7 @@ func TestAnotherProviderAnswersWhenTheFirstIsOverloaded(t *testing.T) {
 	r := registry.New(env{
 		"ANTHROPIC_API_KEY": canary, "ANTHROPIC_BASE_URL": busy.URL, "GEMINI_API_KEY": canary, "GOOGLE_GEMINI_BASE_URL": other.URL,
 	}.get)
-	m := open(t, r.OpenShared, registry.Fallback("anthropic:claude-x", "gemini:gemini-x"), nil)
+	m := open(t, r.OpenShared, fallback.Name("anthropic:claude-x", "gemini:gemini-x"), nil)
 	reply, err := m.Call(t.Context(), modeltest.Ask("hi"), func(content.Delta) {})
 	if err != nil || reply.Items[0].Text() != "hello" || reply.Model != "gemini-x-001" {
 		t.Fatalf("Call = %+v, %v", reply, err)

@@ -4,8 +4,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Detail returns the content of an event, without its kind, in one line.
-func (s Style) Detail(ev events.Event) string {
+// detail returns the content of an event, without its kind, in one line.
+func (s Style) detail(ev events.Event) string {
 	switch ev := ev.(type) {
 	case events.DriverClaimed:
 		return s.list("epoch", ev.Epoch, "node", ev.Node, "lost", ev.Lost)
@@ -36,7 +36,7 @@ func (s Style) Detail(ev events.Event) string {
 	case events.UsageUpdated:
 		return s.list("", usage(ev.Usage), "of", ev.Source)
 	case events.ToolCallRequested:
-		return s.list("", ev.Call.ID) + " " + s.Call(ev.Call)
+		return s.list("", ev.Call.ID) + " " + s.call(ev.Call)
 	case events.ToolCatalogChanged:
 		return s.list("source", ev.Source, "added", names(ev.Added), "changed", names(ev.Changed), "removed", ev.Removed)
 	case events.ApprovalRequired:
@@ -54,7 +54,7 @@ func (s Style) Detail(ev events.Event) string {
 	case events.ToolProgress:
 		return s.list("", ev.Call, "", share(ev.Share)) + s.colon(ev.Text)
 	case events.ToolResultReceived:
-		return s.list("", ev.Result.CallID) + " " + s.Result(ev.Result, ev.Duration) + is(ev.Late, " (late)")
+		return s.list("", ev.Result.CallID) + " " + s.resultLine(ev.Result, ev.Duration) + is(ev.Late, " (late)")
 	case events.HookDecided:
 		return s.list("at", ev.Point, "call", ev.Call, "hook", ev.Hook, "", ev.Action, "failed open", ev.FailedOpen) + s.colon(ev.Reason) + s.notes(ev.Notes)
 	case events.MutationStarted:

@@ -42,7 +42,7 @@ func (p *Printer) Entry(rec journal.Record) error {
 		lines = append(p.style.why(rec.Err), p.style.raw(rec.Payload)...)
 	} else {
 		for _, ev := range e.Events {
-			lines = append(lines, eventLine{string(events.KindOf(ev)), p.style.Detail(ev)})
+			lines = append(lines, eventLine{string(events.KindOf(ev)), p.style.detail(ev)})
 		}
 	}
 	front := p.front(e.Session, strconv.FormatUint(rec.Seq, 10), e.At.Std().Format(timeLayout))
@@ -58,7 +58,7 @@ func (p *Printer) Entry(rec journal.Record) error {
 // Live writes an event that is in no journal.
 func (p *Printer) Live(s content.SessionID, ev events.Event) error {
 	front := p.front(s, "~", "")
-	return p.line(front, eventLine{string(events.KindOf(ev)), p.style.Detail(ev)})
+	return p.line(front, eventLine{string(events.KindOf(ev)), p.style.detail(ev)})
 }
 
 // eventLine is one line for an event.

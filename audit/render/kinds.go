@@ -34,13 +34,13 @@ func (s Style) modelFailed(ev events.ModelCallFailed) string {
 func (s Style) delta(ev events.ContentDelta) string {
 	out := s.list("part", ev.Delta.Part+1, "", ev.Delta.Op, "", ev.Delta.Kind)
 	if c := ev.Delta.Call; c != nil {
-		return out + ": " + s.Call(*c)
+		return out + ": " + s.call(*c)
 	}
 	return out + s.colon(ev.Delta.Text)
 }
 
 func (s Style) approval(a events.Approval) string {
-	out := s.list("", a.ID, "call", a.CallID) + ", " + s.Call(content.ToolCall{Name: a.Tool, Input: a.Input})
+	out := s.list("", a.ID, "call", a.CallID) + ", " + s.call(content.ToolCall{Name: a.Tool, Input: a.Input})
 	return out + s.after("", a.RequestKind) + s.after("", a.Reason) + s.after("until", a.ExpiresAt) + s.colon(a.Summary)
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Call shows a tool call: its name and its arguments.
-func (s Style) Call(c content.ToolCall) string {
+// call shows a tool call: its name and its arguments.
+func (s Style) call(c content.ToolCall) string {
 	out := s.paint(cyan, s.Line(c.Name))
 	if args := compact(c.Input); args != "" && args != "{}" {
 		out += " " + s.Line(args)
@@ -22,9 +22,9 @@ func (s Style) Call(c content.ToolCall) string {
 	return out
 }
 
-// Result shows the result of a tool call: its tool, its status, its duration if known, and
+// resultLine shows the result of a tool call: its tool, its status, its duration if known, and
 // the start of its output.
-func (s Style) Result(r content.ToolResult, took time.Duration) string {
+func (s Style) resultLine(r content.ToolResult, took time.Duration) string {
 	out := s.status(r.Status)
 	if r.Name != "" {
 		out = s.paint(cyan, s.Line(r.Name)) + " " + out

@@ -1,4 +1,4 @@
-package render_test
+package render
 
 import (
 	"encoding/base64"
@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -61,7 +60,7 @@ func record(evs ...events.Event) journal.Record {
 func TestEveryKindHasItsLine(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	if err := render.NewPrinter(&b, render.Style{}, false).Entry(record(samples(t)...)); err != nil {
+	if err := NewPrinter(&b, Style{}, false).Entry(record(samples(t)...)); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "kinds.txt", b.String())
@@ -70,7 +69,7 @@ func TestEveryKindHasItsLine(t *testing.T) {
 func TestEveryLineNamesItsSessionWhereThereAreSeveral(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	p := render.NewPrinter(&b, render.Style{}, true)
+	p := NewPrinter(&b, Style{}, true)
 	if err := p.Entry(record(events.Parked{}, events.SessionClosed{Reason: "done"})); err != nil {
 		t.Fatal(err)
 	}
@@ -91,30 +90,30 @@ func TestEveryLineNamesItsSessionWhereThereAreSeveral(t *testing.T) {
 func TestColorsAreOnlyColors(t *testing.T) {
 	t.Parallel()
 	var colored, without strings.Builder
-	if err := render.NewPrinter(&colored, render.Style{Color: true}, true).Entry(record(samples(t)...)); err != nil {
+	if err := NewPrinter(&colored, Style{Color: true}, true).Entry(record(samples(t)...)); err != nil {
 		t.Fatal(err)
 	}
-	if err := render.NewPrinter(&without, render.Style{}, true).Entry(record(samples(t)...)); err != nil {
+	if err := NewPrinter(&without, Style{}, true).Entry(record(samples(t)...)); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(colored.String(), "\x1b[") {
-		t.Fatal("there are no colours")
+		t.Fatal("there are no colors")
 	}
 	stripped := colored.String()
 	for _, c := range []string{"0", "1", "2", "31", "32", "33", "34", "36"} {
 		stripped = strings.ReplaceAll(stripped, "\x1b["+c+"m", "")
 	}
 	if diff := cmp.Diff(without.String(), stripped); diff != "" {
-		t.Errorf("colours change the text (-without +with):\n%s", diff)
+		t.Errorf("colors change the text (-without +with):\n%s", diff)
 	}
 }
 
 func TestNothingTakesEffectOnATerminal(t *testing.T) {
 	t.Parallel()
 	nasty := "\x1b]0;title\a a\rb \u202egnp.exe \u009b31m \xff \u2028 \x00 é🙂"
-	for name, style := range map[string]render.Style{"clipped": {}, "full": {Full: true}} {
+	for name, style := range map[string]Style{"clipped": {}, "full": {Full: true}} {
 		var b strings.Builder
-		p := render.NewPrinter(&b, style, true)
+		p := NewPrinter(&b, style, true)
 		item := content.NewItem(content.User, content.TextPart(nasty),
 			content.CallPart(content.ToolCall{ID: content.CallID(nasty), Name: nasty, Input: []byte(nasty)}))
 		if err := p.Entry(record(
@@ -123,7 +122,7 @@ func TestNothingTakesEffectOnATerminal(t *testing.T) {
 		)); err != nil {
 			t.Fatal(err)
 		}
-		if err := render.Transcript(&b, style, []content.Item{item, content.NewItem(content.Kind(nasty),
+		if err := Transcript(&b, style, []content.Item{item, content.NewItem(content.Kind(nasty),
 			content.ResultPart(content.NewResult("c", nasty, content.Status(nasty), nasty)))}); err != nil {
 			t.Fatal(err)
 		}
@@ -144,29 +143,29 @@ func TestNothingTakesEffectOnATerminal(t *testing.T) {
 func TestLongTextsAreClippedWithANote(t *testing.T) {
 	t.Parallel()
 	short := strings.Repeat("é", 120)
-	if got := (render.Style{}).Line(short); got != short {
+	if got := (Style{}).Line(short); got != short {
 		t.Errorf("a line of 120 is clipped: %s", got)
 	}
 	long := strings.Repeat("é ", 5000)
-	if got := (render.Style{}).Line(long); len([]rune(got)) > 150 || !strings.HasSuffix(got, " … 10000 characters") {
+	if got := (Style{}).Line(long); len([]rune(got)) > 150 || !strings.HasSuffix(got, " … 10000 characters") {
 		t.Errorf("Line = %s", got)
 	}
-	if got := (render.Style{Full: true}).Line(long); got != strings.TrimSpace(long) {
+	if got := (Style{Full: true}).Line(long); got != strings.TrimSpace(long) {
 		t.Errorf("a full line has %d bytes", len(got))
 	}
 	lines := strings.Repeat("line\n", 100)
-	got := render.Style{}.Block(lines, "  ")
-	if got := (render.Style{}).Block(strings.Repeat("x\n", 25), ""); !strings.HasSuffix(got, "… 1 more line\n") {
+	got := Style{}.block(lines, "  ")
+	if got := (Style{}).block(strings.Repeat("x\n", 25), ""); !strings.HasSuffix(got, "… 1 more line\n") {
 		t.Errorf("one more is %q", got)
 	}
 	if n := strings.Count(got, "\n"); n != 25 || !strings.HasSuffix(got, "  … 76 more lines\n") {
-		t.Errorf("Block has %d lines:\n%s", n, got)
+		t.Errorf("the block has %d lines:\n%s", n, got)
 	}
-	if got := (render.Style{Full: true}).Block(lines, ""); got != lines {
+	if got := (Style{Full: true}).block(lines, ""); got != lines {
 		t.Errorf("a full block differs:\n%s", got)
 	}
-	if got := (render.Style{}).Block(strings.Repeat("x", 5000), ""); !strings.HasSuffix(got, " … 3000 more characters\n") {
-		t.Errorf("Block = %s", got)
+	if got := (Style{}).block(strings.Repeat("x", 5000), ""); !strings.HasSuffix(got, " … 3000 more characters\n") {
+		t.Errorf("the block is %s", got)
 	}
 }
 
@@ -191,7 +190,7 @@ func TestTranscript(t *testing.T) {
 	}
 	items[0].CreatedAt = 0
 	var b strings.Builder
-	if err := render.Transcript(&b, render.Style{}, items); err != nil {
+	if err := Transcript(&b, Style{}, items); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "transcript.txt", b.String())
@@ -229,7 +228,7 @@ func TestEntriesOfLaterReleasesAreShownRaw(t *testing.T) {
 	t.Parallel()
 	rec := fromTheFuture(t)
 	var b strings.Builder
-	if err := render.NewPrinter(&b, render.Style{}, false).Entry(rec); err != nil {
+	if err := NewPrinter(&b, Style{}, false).Entry(rec); err != nil {
 		t.Fatal(err)
 	}
 	want := "    7  2023-11-14T22:13:20.123Z  parked                raw {}\n" +
@@ -245,7 +244,7 @@ func TestBytesThatAreNoEntryAreShownAsBytes(t *testing.T) {
 		rec := record()
 		rec.Err, rec.Payload = events.ErrBadEntry, payload
 		var b strings.Builder
-		if err := render.NewPrinter(&b, render.Style{}, false).Entry(rec); err != nil {
+		if err := NewPrinter(&b, Style{}, false).Entry(rec); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), "unreadable            raw") {
@@ -256,7 +255,7 @@ func TestBytesThatAreNoEntryAreShownAsBytes(t *testing.T) {
 
 func TestLiveJSON(t *testing.T) {
 	t.Parallel()
-	raw, err := render.LiveJSON("s-42", events.ToolProgress{Call: "c1", Text: "half"})
+	raw, err := LiveJSON("s-42", events.ToolProgress{Call: "c1", Text: "half"})
 	if err != nil || string(raw) != `{"session":"s-42","live":{"kind":"tool_progress","call":"c1","text":"half"}}` {
 		t.Errorf("LiveJSON = %s, %v", raw, err)
 	}
@@ -269,10 +268,10 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 func TestWriteErrorsAreReturned(t *testing.T) {
 	t.Parallel()
-	if err := render.NewPrinter(full{}, render.Style{}, false).Entry(record(events.Parked{})); err == nil {
+	if err := NewPrinter(full{}, Style{}, false).Entry(record(events.Parked{})); err == nil {
 		t.Error("Entry = nil")
 	}
-	if err := render.Transcript(full{}, render.Style{}, []content.Item{content.UserText("x")}); err == nil {
+	if err := Transcript(full{}, Style{}, []content.Item{content.UserText("x")}); err == nil {
 		t.Error("Transcript = nil")
 	}
 }

@@ -43,9 +43,6 @@ func (s Style) paint(c color, text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// Bold emphasizes a text, if the style has colors.
-func (s Style) Bold(text string) string { return s.paint(bold, text) }
-
 // Dim is for less important text.
 func (s Style) Dim(text string) string { return s.paint(dim, text) }
 
@@ -73,8 +70,8 @@ func (s Style) Line(text string) string {
 	return kept + s.Dim(fmt.Sprintf(" … %d characters", utf8.RuneCountInString(text)))
 }
 
-// Block makes indented lines of an untrusted text.
-func (s Style) Block(text, indent string) string {
+// block makes indented lines of an untrusted text.
+func (s Style) block(text, indent string) string {
 	text = strings.TrimRight(text, " \t\r\n")
 	if text == "" {
 		return ""

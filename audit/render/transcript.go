@@ -63,17 +63,17 @@ func kindColor(k content.Kind) color {
 func (s Style) part(p content.Part) string {
 	switch p.Kind {
 	case content.TextKind:
-		return s.Block(p.Text, indent)
+		return s.block(p.Text, indent)
 	case content.ReasoningKind:
 		if p.Text == "" {
 			return indent + s.Dim("(reasoning that is not shown)") + "\n"
 		}
-		return indent + s.Dim("(reasoning)") + "\n" + s.Block(p.Text, indent)
+		return indent + s.Dim("(reasoning)") + "\n" + s.block(p.Text, indent)
 	case content.StructuredKind, content.CustomKind:
-		return s.Block(compact(p.Data), indent)
+		return s.block(compact(p.Data), indent)
 	case content.ToolCallKind:
 		if p.Call != nil {
-			return indent + "→ " + s.Call(*p.Call) + "  " + s.Dim(s.list("", p.Call.ID)) + "\n"
+			return indent + "→ " + s.call(*p.Call) + "  " + s.Dim(s.list("", p.Call.ID)) + "\n"
 		}
 	case content.ToolResultKind:
 		if p.Result != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/model/fallback"
 	"github.com/turnlog/turnlog/model/registry"
 )
 
@@ -43,7 +44,7 @@ type Model struct {
 // relative to folder; "" is the current directory.
 func chooseModel(a *app.App, named []string, folder string, local bool) (Model, error) {
 	models := Models(a).In(folder)
-	name, because := registry.Fallback(named...), ""
+	name, because := fallback.Name(named...), ""
 	if len(named) == 0 {
 		name = DemoModel
 		if byDefault, variable := models.Default(); byDefault != "" && (local || variable == registry.ModelVariable) {

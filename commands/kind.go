@@ -31,8 +31,8 @@ func IsAsk(c Command) bool { return c.command().isAsk }
 // of approvers, reports of workers. Commands of the host itself have no lane.
 func LaneOf(c Command) events.Lane { return c.command().lane }
 
-// decodeCommand decodes the command with the name on the wire.
-func decodeCommand(name string, dec *msgpack.Decoder) (Command, error) {
+// Named returns the zero command with the name on the wire, or nil if there is none.
+func Named(name string) Command {
 	for _, zero := range []Command{
 		Claim{}, OpenSession{}, SubmitInput{}, Continue{}, ResolveApproval{}, AllowTools{}, SettleDeadLetter{},
 		Cancel{}, DetachCall{}, SetNextTurnCache{}, StartTask{}, Close{}, Park{}, ReportReply{}, ReportModelFailed{},
@@ -40,14 +40,22 @@ func decodeCommand(name string, dec *msgpack.Decoder) (Command, error) {
 		ReportQuestion{}, ReportHooks{}, ReportMutation{}, ReportRecall{}, ReportVerify{}, ReportMemory{},
 		ReportTimer{},
 	} {
-		if NameOf(zero) != name {
-			continue
+		if NameOf(zero) == name {
+			return zero
 		}
-		v := reflect.New(reflect.TypeOf(zero))
-		if err := dec.DecodeValue(v.Elem()); err != nil {
-			return nil, fmt.Errorf("decode %s: %w", name, err)
-		}
-		return v.Elem().Interface().(Command), nil //nolint:forcetypeassert // the type of zero
 	}
-	return nil, errors.New("unknown command")
+	return nil
+}
+
+// decodeCommand decodes the command with the name on the wire.
+func decodeCommand(name string, dec *msgpack.Decoder) (Command, error) {
+	zero := Named(name)
+	if zero == nil {
+		return nil, errors.New("unknown command")
+	}
+	v := reflect.New(reflect.TypeOf(zero)).Elem()
+	if err := dec.DecodeValue(v); err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
+	return v.Interface().(Command), nil //nolint:forcetypeassert // the type of zero
 }

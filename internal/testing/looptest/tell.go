@@ -66,51 +66,17 @@ func (r *runner) recorded(t testing.TB, st statement) string {
 
 // commandOf decodes a command by its name on the wire.
 func commandOf(name string, raw []byte) (commands.Command, error) {
-	for _, c := range everyCommand() {
-		if commands.NameOf(c) != name {
-			continue
-		}
-		v := reflect.New(reflect.TypeOf(c))
-		if len(raw) > 0 {
-			if err := json.Unmarshal(raw, v.Interface()); err != nil {
-				return nil, fmt.Errorf("command %s: %w", name, err)
-			}
-		}
-		return v.Elem().Interface().(commands.Command), nil //nolint:forcetypeassert // it has the type of c
+	zero := commands.Named(name)
+	if zero == nil {
+		return nil, fmt.Errorf("no command %q", name)
 	}
-	return nil, fmt.Errorf("no command %q", name)
-}
-
-func everyCommand() []commands.Command {
-	return []commands.Command{
-		commands.Claim{},
-		commands.OpenSession{},
-		commands.SubmitInput{},
-		commands.Continue{},
-		commands.ResolveApproval{},
-		commands.AllowTools{},
-		commands.SettleDeadLetter{},
-		commands.Cancel{},
-		commands.DetachCall{},
-		commands.SetNextTurnCache{},
-		commands.StartTask{},
-		commands.Close{},
-		commands.Park{},
-		commands.ReportReply{},
-		commands.ReportModelFailed{},
-		commands.ReportModelStopped{},
-		commands.ReportResult{},
-		commands.ReportAttemptLost{},
-		commands.ReportOvertaken{},
-		commands.ReportPreflight{},
-		commands.ReportQuestion{},
-		commands.ReportHooks{},
-		commands.ReportMutation{},
-		commands.ReportRecall{},
-		commands.ReportVerify{},
-		commands.ReportMemory{},
-		commands.ReportTimer{},
+	v := reflect.New(reflect.TypeOf(zero))
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, v.Interface()); err != nil {
+			return nil, fmt.Errorf("command %s: %w", name, err)
+		}
 	}
+	return v.Elem().Interface().(commands.Command), nil //nolint:forcetypeassert // it has the type of zero
 }
 
 // spelled returns a command in JSON, without zero fields where they mean the same. It returns

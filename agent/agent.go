@@ -93,7 +93,7 @@ func (a *Agent) Start(ctx context.Context, s SessionConfig) (*session.Session, e
 	return a.start(ctx, s, events.Limits{})
 }
 
-// start is Start for a session that may use no more than what is within limits, beside its
+// start is Start for a session that may use no more than the given limits, in addition to its
 // own.
 func (a *Agent) start(ctx context.Context, s SessionConfig, within events.Limits) (*session.Session, error) {
 	d, err := a.drive(ctx, s, within)

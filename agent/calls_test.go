@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// sleeper works for as long as it is told.
+// sleeper works for the given time.
 func sleeper(t *testing.T) tool.Source {
 	t.Helper()
 	type input struct {

@@ -26,7 +26,7 @@ type Config struct {
 	Input        []content.Item // nil: the first Next is AwaitingInput; else queued in every new session
 
 	Tools       []tool.Source      // nil: the model can call nothing; walked in order
-	Offered     []string           // patterns of what is used of Tools, see engine.Offered; nil: all
+	Offered     []string           // name patterns of the Tools to use, see engine.Offered; nil: all
 	Collision   tool.Collision     // zero: tool.FirstWins
 	Permissions tool.Permissions   // nil: tool.AllowAll
 	Rules       []events.Rule      // nil: none; recorded with the session, and as binding as Permissions
@@ -56,7 +56,7 @@ type Config struct {
 	Journal       journal.Journal     // nil: journal.NewMemory()
 	Logger        *zap.Logger         // nil: silent
 
-	Agent *events.AgentRef // nil: none; recorded with the session: the definition behind this configuration
+	Agent *events.AgentRef // nil: none; recorded with the session: the definition of this configuration
 }
 
 // ToolErrorPolicy says what a failed tool call does to the turn.

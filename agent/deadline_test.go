@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// lasting is a tool of ten seconds that takes longer, whatever it is told.
+// lasting is a tool with a limit of ten seconds that ignores its context.
 func lasting(t *testing.T, took time.Duration, more ...tool.Option) tool.Source {
 	t.Helper()
 	f, err := tool.Func("lasting", "Takes its time.", func(context.Context, struct{}) (string, error) {

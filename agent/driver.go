@@ -95,7 +95,7 @@ func (d *driver) Enter(context.Context) (leave func(), err error) {
 }
 
 // Sync reports the effects that were given up as lost, decides on the reports that have
-// come, and makes what runs equal to what is owed.
+// come, and starts and stops effects until those that run are those owed.
 func (d *driver) Sync(ctx context.Context) error {
 	if err := d.reclaim(ctx); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 )
 
 // ledger is a durable wrapper that notes what passes through it, and answers tool
-// calls itself if it is told to.
+// calls itself if asked to.
 type ledger struct {
 	seen  []string
 	known string // a tool's result from before

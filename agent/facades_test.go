@@ -118,7 +118,7 @@ func (n nth) OnEvent(_ context.Context, e extension.HookEvent) (extension.Action
 	return extension.Action{Kind: extension.Terminate, Reason: "enough"}, nil
 }
 
-// outcome is what one facade brought.
+// outcome is the result of one facade.
 type outcome struct {
 	Err        string
 	Response   string
@@ -230,7 +230,7 @@ func TestTheFacadesAreOne(t *testing.T) {
 			d := start(t, c)
 			res, err := drive(t, d)
 			if res == nil {
-				t.Fatalf("seed %d: %s brought nothing: %v", seed, name, err)
+				t.Fatalf("seed %d: %s returned no result: %v", seed, name, err)
 			}
 			o := outcome{Err: errText(err), Response: res.Response, Usage: res.Usage, Transcript: texts(res.Messages), Facts: facts(t, c.Journal)}
 			for _, it := range res.Turn.Items {

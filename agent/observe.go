@@ -59,7 +59,7 @@ func continues(items, before []content.Item) bool {
 	return len(items) >= len(before) && reflect.DeepEqual(items[:len(before)], before)
 }
 
-// showLive hands what is live only to the observers.
+// showLive shows a live event to the observers.
 func (d *driver) showLive(ev events.Event) {
 	d.live.Lock()
 	defer d.live.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// fragile is a hook and a source of tools that panics once it is told to.
+// fragile is a hook and a source of tools that panics on demand.
 type fragile struct{ broken *atomic.Bool }
 
 func (fragile) Name() string { return "fragile" }

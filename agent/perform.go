@@ -18,7 +18,7 @@ func (d *driver) perform(ctx context.Context, e loop.Effect, v *engine.View) com
 	return d.agent.runner.Perform(ctx, e, v, host{d})
 }
 
-// host performs what is particular to this process: it runs tools itself.
+// host performs the effects of this process: it runs tools itself.
 type host struct{ d *driver }
 
 // OpenModel returns the agent's model.

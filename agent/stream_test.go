@@ -37,7 +37,7 @@ func (r *record) CallTool(
 	return content.NewResult(c.ID, c.Name, content.StatusOK, r.result), nil
 }
 
-// What a durable wrapper brings from before is streamed like what comes anew: text,
+// A stored reply of a durable wrapper is streamed like a new one: text,
 // usage, and the whole message.
 func TestAStreamShowsWhatTheDurableWrapperBrings(t *testing.T) {
 	t.Parallel()
@@ -162,7 +162,7 @@ func TestAStreamShowsWhatComesBeforeTheReplyIsWhole(t *testing.T) {
 	}
 }
 
-// attentive says a word, and the next one when somebody heard it.
+// attentive says a word, and the next one after a reader got it.
 type attentive struct {
 	model.Model
 	heard chan struct{}

@@ -143,7 +143,7 @@ func TestASubAgentGoesOnAfterACrash(t *testing.T) {
 			return model.Reply{}, context.Cause(mctx)
 		}
 		if r.Attempt != 2 {
-			return model.Reply{}, errors.New("it began anew")
+			return model.Reply{}, errors.New("it started again")
 		}
 		return modeltest.Text("done"), nil
 	})

@@ -109,15 +109,15 @@ func TestATaskGoesThroughItsPhases(t *testing.T) {
 	}
 }
 
-// memory knows one thing and notes what it is told.
-type memory struct{ told []string }
+// memory recalls one note and keeps summaries.
+type memory struct{ summaries []string }
 
 func (m *memory) Recall(_ context.Context, goal string) ([]content.Item, error) {
 	return []content.Item{content.NewItem(content.Context, content.TextPart("known of "+goal))}, nil
 }
 
 func (m *memory) Remember(_ context.Context, goal, summary string) error {
-	m.told = append(m.told, goal+": "+summary)
+	m.summaries = append(m.summaries, goal+": "+summary)
 	return nil
 }
 
@@ -151,8 +151,8 @@ func TestATaskStartsWithWhatIsKnownAndLeavesItsSummary(t *testing.T) {
 	if !slices.Equal(requests, want) {
 		t.Errorf("requests = %q, want %q", requests, want)
 	}
-	if want := []string{"one: ok", "two: ok"}; !slices.Equal(mem.told, want) {
-		t.Errorf("the memory was told %q, want %q", mem.told, want)
+	if want := []string{"one: ok", "two: ok"}; !slices.Equal(mem.summaries, want) {
+		t.Errorf("the memory got %q, want %q", mem.summaries, want)
 	}
 }
 

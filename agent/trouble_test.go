@@ -156,7 +156,7 @@ func (f onQueued) HandleEvent(e extension.Observed) {
 }
 
 func TestARunWhoseContextEndsBeforeItsTurnBeginsIsCancelled(t *testing.T) {
-	for range 30 { // what is first, the cancel or the turn, is a matter of luck
+	for range 30 { // cancel and turn race
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

@@ -73,7 +73,7 @@ func TestWhatIsNoCommandIsABadCommand(t *testing.T) {
 		"an overlong id":   mustEncode(t, overlong),
 		"an unknown name":  bytes.Replace(valid, []byte("park"), []byte("bark"), 1),
 		"wrong fields":     bytes.Replace(mustEncode(t, sampleEnvelope(Close{})), []byte("\xa5close\x80"), []byte("\xa5close\x07"), 1),
-		"more behind it":   append(slices.Clone(valid), 0xc0),
+		"trailing bytes":   append(slices.Clone(valid), 0xc0),
 		"a bottomless pit": deep,
 	} {
 		if _, err := Decode(b); !errors.Is(err, ErrBadCommand) {
@@ -117,7 +117,7 @@ func TestACommandNestsLessDeeplyThanAnEntryMay(t *testing.T) {
 		t.Error("a command was written that no reader accepts")
 	}
 	if wire.CommandDepth+8 > wire.EntryDepth {
-		t.Error("entries have no room for what commands bring")
+		t.Error("entries cannot nest as deeply as commands")
 	}
 }
 

@@ -45,7 +45,7 @@ func TestMetadataGivesBackWhatItHolds(t *testing.T) {
 		t.Errorf("Get(n) = %s, %v", raw, ok)
 	}
 	if _, ok := m.Get("none"); ok {
-		t.Error("Get found what is not there")
+		t.Error("Get found a missing key")
 	}
 	for key, want := range map[string]string{"s": "text", "n": "", "none": ""} {
 		if got := m.Text(key); got != want {

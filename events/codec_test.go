@@ -90,7 +90,7 @@ func TestEveryTruncationIsABadEntry(t *testing.T) {
 		}
 	}
 	if _, err := Decode(append(payload, 0xc0)); !errors.Is(err, ErrBadEntry) {
-		t.Errorf("Decode with a byte behind the end = %v", err)
+		t.Errorf("Decode with a byte after the end = %v", err)
 	}
 }
 

@@ -219,7 +219,7 @@ func (h hookCommand) run(ctx context.Context, e HookEvent) (state *os.ProcessSta
 	return state, out.text(), strings.TrimSpace(problems.text()), err
 }
 
-// bounded keeps the beginning of what is written to it.
+// bounded keeps the first bytes written to it.
 type bounded struct{ kept bytes.Buffer }
 
 // Write takes all of b.

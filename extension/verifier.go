@@ -73,7 +73,7 @@ func (c command) Verify(ctx context.Context, workdir string) (pass bool, output 
 	return true, out.text(), nil
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes written to it.
 type tail struct{ kept []byte }
 
 // Write takes all of b.

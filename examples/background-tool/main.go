@@ -54,7 +54,7 @@ func run(ctx context.Context, out *log.Logger) error {
 	out.Println("assistant:", res.Response)
 	for _, it := range res.Messages {
 		if it.Kind == content.Notification {
-			out.Println("(it was told:", it.Text()+")")
+			out.Println("(notification:", it.Text()+")")
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 //go:embed testdata/shop
 var shop embed.FS
 
-// sampleGoal describes what is wrong with the module in testdata/shop.
+// sampleGoal describes the bug in the module in testdata/shop.
 const sampleGoal = "Ten pieces of an article get no discount. Make them get it."
 
 // sample copies the module in testdata/shop to a new repository.
@@ -69,7 +69,7 @@ func diff(ctx context.Context, root, since string, files []string) string {
 		} else {
 			args = append(args, since, "--", file)
 		}
-		out, _ := git(ctx, root, args...) // the exit status says that there is a difference, and the output what is wrong
+		out, _ := git(ctx, root, args...) // the exit status says that there is a difference, and the output shows it
 		all.Write(out)
 	}
 	return printable(all.String())

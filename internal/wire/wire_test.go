@@ -36,7 +36,7 @@ func TestCheckLetsWhatAnEncoderWritesThrough(t *testing.T) {
 			}
 		}
 		if err := Check(append(b, 0), 4); !errors.Is(err, ErrMalformed) {
-			t.Errorf("%T with a byte behind it: %v", v, err)
+			t.Errorf("%T with a trailing byte: %v", v, err)
 		}
 	}
 }

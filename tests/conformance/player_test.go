@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// hosted is a session with the journal that holds it, wherever it runs.
+// hosted is a session and its journal.
 type hosted struct {
 	*session.Session
 	journal journal.Journal

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// describe renders a session. Later releases may add to a session, but what is here has to stay.
+// describe renders a session. Later releases may add to a session, but must keep these lines.
 func describe(s *loop.State, rep audit.Report) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

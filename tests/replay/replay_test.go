@@ -110,11 +110,11 @@ func compare(t *testing.T, file, got string) {
 }
 
 // A story that no longer runs would leave the next release without its journals.
-func TestEveryStoryCanBeTold(t *testing.T) {
+func TestEveryStoryRecordsItsJournal(t *testing.T) {
 	t.Parallel()
 	for name, tell := range stories() {
 		t.Run(name, func(t *testing.T) {
-			j := told(t, content.SessionID(name), tell)
+			j := journalOf(t, content.SessionID(name), tell)
 			rep, err := audit.Verify(j.Read(t.Context(), content.SessionID(name), 0))
 			if err != nil || !rep.OK() {
 				t.Errorf("Verify = %v, %v", rep.Violations, err)
@@ -135,7 +135,7 @@ func record(t *testing.T) {
 			continue
 		}
 		id := content.SessionID(name)
-		j := told(t, id, tell)
+		j := journalOf(t, id, tell)
 		var out bytes.Buffer
 		if err := audit.Export(&out, j.Read(t.Context(), id, 0)); err != nil {
 			t.Fatal(err)

@@ -324,7 +324,7 @@ type shorten struct{}
 // Name is shorten.
 func (shorten) Name() string { return "shorten" }
 
-// Mutate drops what is old.
+// Mutate drops old items.
 func (shorten) Mutate(_ context.Context, m *extension.Mutation) error {
 	if m.Point == extension.BeforeModel && len(m.Items) > 5 {
 		m.Items = m.Items[len(m.Items)-2:]

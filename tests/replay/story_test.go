@@ -22,7 +22,7 @@ import (
 // story is a running session, in virtual time.
 type story struct {
 	t        *testing.T
-	ctx      context.Context //nolint:containedctx // a story is told under one, by many short lines
+	ctx      context.Context //nolint:containedctx // one for the whole story keeps its lines short
 	id       content.SessionID
 	journal  *journal.Memory
 	registry *tool.Registry
@@ -30,8 +30,8 @@ type story struct {
 	drivers  []*session.Session
 }
 
-// told runs a story and returns its journal.
-func told(t *testing.T, id content.SessionID, tell func(*story)) *journal.Memory {
+// journalOf runs a story and returns its journal.
+func journalOf(t *testing.T, id content.SessionID, tell func(*story)) *journal.Memory {
 	t.Helper()
 	j := journal.NewMemory()
 	synctest.Test(t, func(t *testing.T) {

@@ -65,7 +65,7 @@ func TestCellsSurviveWhateverHappens(t *testing.T) {
 		return
 	}
 	for _, path := range []string{
-		"cell: node killed", "cell: node drained", "cell: worker killed", "cell: result told twice", "cell: result told late",
+		"cell: node killed", "cell: node drained", "cell: worker killed", "cell: result reported twice", "cell: result reported late",
 		"cell: approval decided", "cell: ask", "event: parked", "event: tool_detached", "event: tool_dispatched",
 	} {
 		if seen[path] == 0 {
@@ -209,7 +209,7 @@ func (c *deployed) echoing(ctx context.Context, call tool.Call, next tool.Handle
 	if err != nil || c.calmed() || !d.one(2) {
 		return out, err
 	}
-	ticket, text := c.tickets.Of(call.Session, call.Place, call.Attempt), "told twice"
+	ticket, text := c.tickets.Of(call.Session, call.Place, call.Attempt), "reported twice"
 	if d.one(2) {
 		c.saw("cell: result forged")
 		ticket, text = "", forged
@@ -230,10 +230,10 @@ func (c *deployed) echoing(ctx context.Context, call tool.Call, next tool.Handle
 		}
 	}
 	if d.one(2) {
-		c.saw("cell: result told twice")
+		c.saw("cell: result reported twice")
 		tell()
 	}
-	c.saw("cell: result told late")
+	c.saw("cell: result reported late")
 	time.AfterFunc(d.upTo(2*time.Minute), tell)
 	return out, nil
 }

@@ -4,7 +4,7 @@
 // loses, delays and refuses writes, with a model, tools, permissions, hooks and mutators that
 // do anything they may. Hosts crash in the middle, are fenced by their successors, and send
 // commands at the wrong moment. Then the world calms down, every session has to come to rest,
-// and its journal, the driver's view and the list of what really ran are compared. Timers,
+// and its journal, the driver's view and the list of calls that ran are compared. Timers,
 // retries and hangs pass in virtual time.
 //
 // The checks: package audit finds nothing; a fold from scratch equals the driver's view;
@@ -16,7 +16,7 @@
 // killed and replaced, results that are repeated or late, and people who decide or do not.
 //
 // A failure prints its seed, what the hosts did, and a script for each session. In
-// loop/testdata the script shows what is wrong with the journal without the world. To run the
+// loop/testdata the script reproduces the problem without the world. To run the
 // seed again: go test ./tests/sim -sim.seed=N. A seed does not decide which of two simultaneous
 // events comes first, so a failure may need several tries: -sim.runs=100 repeats the seed.
 // -sim.from, -sim.runs and -sim.cells set the range of seeds; make sim tries thousands. With -v

@@ -64,7 +64,7 @@ func (h *host) preload() string { return "preloaded " + string(h.id) }
 
 func (h *host) note(format string, args ...any) { h.w.note(h.id, format, args...) }
 
-// start starts a new driver, whatever happened to the last one.
+// start starts a new driver.
 func (h *host) start(ctx context.Context) {
 	if h.driver != nil {
 		h.retired = append(h.retired, h.driver)

@@ -49,12 +49,12 @@ func (ear) Sync() error { return nil }
 func (w *world) hear(env commands.Envelope) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	id := told(env.Session, env.ID)
-	w.told[id] = append(w.told[id], env)
+	id := commandKey(env.Session, env.ID)
+	w.sent[id] = append(w.sent[id], env)
 }
 
-// told is the key of a command: effects of two sessions may have the same name.
-func told(s content.SessionID, id string) string { return string(s) + " " + id }
+// commandKey is the key of a command: effects of two sessions may have the same name.
+func commandKey(s content.SessionID, id string) string { return string(s) + " " + id }
 
 // script returns the session as a script for loop/testdata.
 func (h *host) script(ctx context.Context) string {
@@ -67,7 +67,7 @@ func (h *host) script(ctx context.Context) string {
 			h.w.t.Fatal(err)
 		}
 		recs = append(recs, rec)
-		said[rec.Entry.Cause] = h.w.told[told(h.id, rec.Entry.Cause)]
+		said[rec.Entry.Cause] = h.w.sent[commandKey(h.id, rec.Entry.Cause)]
 	}
 	return looptest.Script(h.w.t, fmt.Sprintf("Session %s of seed %d.", h.id, h.w.seed), h.id, recs, said)
 }
@@ -148,8 +148,8 @@ func (h *host) shownAgain(t *testing.T, invariant string) (found int) {
 	if !heard.about(invariant) {
 		t.Errorf("%s: the script does not show that %s is broken, but %q:\n%s", h.id, invariant, heard.said, text)
 	}
-	if told := strings.Count(text, "\ntell "); told < 3 {
-		t.Errorf("%s: the script has %d commands:\n%s", h.id, told, text)
+	if n := strings.Count(text, "\ntell "); n < 3 {
+		t.Errorf("%s: the script has %d commands:\n%s", h.id, n, text)
 	}
 	return 1
 }

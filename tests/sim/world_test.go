@@ -35,7 +35,7 @@ type world struct {
 	done    map[string]int               // what really ran, by identity
 	appends map[content.SessionID]uint64 // how often it was tried
 	cell    *celltest.World              // where sessions live, or nil: in this process
-	told    map[string][]commands.Envelope
+	sent    map[string][]commands.Envelope
 }
 
 // tally counts how often each path was taken.
@@ -46,7 +46,7 @@ func newWorld(t testing.TB, seed uint64, stored func(journal.Journal) journal.Jo
 	<-time.After(time.Until(looptest.Epoch.Std()))
 	w := &world{
 		t: t, seed: seed, begun: time.Now(), store: journal.NewMemory(), calm: make(chan struct{}),
-		seen: tally{}, done: map[string]int{}, appends: map[content.SessionID]uint64{}, told: map[string][]commands.Envelope{},
+		seen: tally{}, done: map[string]int{}, appends: map[content.SessionID]uint64{}, sent: map[string][]commands.Envelope{},
 	}
 	w.journal = journaltest.NewFaulty(stored(w.store), w.fault)
 	for _, s := range w.stubs() {

@@ -96,7 +96,7 @@ func (r *runner) run(t testing.TB, st statement) (string, bool) {
 func (r *runner) said(t testing.TB, st statement) commands.Envelope {
 	t.Helper()
 	if st.verb == "tell" {
-		return r.told(t, st)
+		return r.tell(t, st)
 	}
 	env := r.Envelope(r.command(t, st))
 	env.Checks = r.patchedChecks(t, st)

@@ -30,7 +30,7 @@ type Session struct {
 	head    journal.Head
 	checker *audit.Checker
 	places  map[content.CallID]content.Place
-	told    map[string][]commands.Envelope // by id
+	sent    map[string][]commands.Envelope // by id
 }
 
 // NewSession returns a session that is not open yet.
@@ -38,7 +38,7 @@ func NewSession(id content.SessionID) *Session {
 	return &Session{
 		Live: loop.New(id), replay: loop.New(id), resumed: loop.New(id),
 		checker: audit.NewChecker(), At: Epoch, places: map[content.CallID]content.Place{},
-		told: map[string][]commands.Envelope{},
+		sent: map[string][]commands.Envelope{},
 	}
 }
 
@@ -77,7 +77,7 @@ func (s *Session) Do(t testing.TB, env commands.Envelope) ([]events.Event, error
 	if err != nil || len(evs) == 0 {
 		return nil, err
 	}
-	s.told[env.ID] = append(s.told[env.ID], env)
+	s.sent[env.ID] = append(s.sent[env.ID], env)
 	s.record(t, env.ID, max(env.At, s.Live.At), evs)
 	s.compare(t, env)
 	return evs, nil
@@ -189,7 +189,7 @@ func (s *Session) Script(t testing.TB, about string) string {
 		}
 		recs = append(recs, journal.Record{Entry: e})
 	}
-	return Script(t, about, s.Live.Session, recs, s.told)
+	return Script(t, about, s.Live.Session, recs, s.sent)
 }
 
 // Finish compares the complete states, folds the journal again from its first byte, and

@@ -12,9 +12,9 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// told returns the envelope of a tell: tell NAME id=… by=… at=… {…}, and a line for each
+// tell returns the envelope of a tell: tell NAME id=… by=… at=… {…}, and a line for each
 // check that the host attached.
-func (r *runner) told(t testing.TB, st statement) commands.Envelope {
+func (r *runner) tell(t testing.TB, st statement) commands.Envelope {
 	t.Helper()
 	c, err := commandOf(st.arg(0), []byte(st.json))
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 )
 
 // Script returns a journal as a script: its commands, by ID, and the events that followed. It
-// can run among those in testdata and reproduces what is wrong. An entry that the core does not
+// can run among those in testdata and reproduces the problem. An entry that the core does not
 // decide today, or whose command is unknown, becomes a record. Times count from [Epoch].
-func Script(t testing.TB, about string, session content.SessionID, recs []journal.Record, told map[string][]commands.Envelope) string {
+func Script(t testing.TB, about string, session content.SessionID, recs []journal.Record, sent map[string][]commands.Envelope) string {
 	t.Helper()
 	var out strings.Builder
 	for line := range strings.Lines(about) {
@@ -26,7 +26,7 @@ func Script(t testing.TB, about string, session content.SessionID, recs []journa
 	fmt.Fprintf(&out, "\nsession %s\n----\n", session)
 	w := writer{out: &out, t: t, state: loop.New(session)}
 	for _, rec := range recs {
-		w.entry(rec.Entry, told[rec.Entry.Cause])
+		w.entry(rec.Entry, sent[rec.Entry.Cause])
 	}
 	return Play(&deaf{TB: t}, out.String())
 }
@@ -41,9 +41,9 @@ type writer struct {
 
 // entry writes the command that led to an entry. Several commands may have its ID, of which
 // only one had an effect.
-func (w *writer) entry(e events.Entry, told []commands.Envelope) {
+func (w *writer) entry(e events.Entry, sent []commands.Envelope) {
 	defer w.state.Fold(e)
-	for _, env := range told {
+	for _, env := range sent {
 		if text, ok := spelled(env); ok && w.decides(env, e.Events) {
 			w.tell(env, text)
 			return

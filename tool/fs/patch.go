@@ -102,7 +102,7 @@ func (d *dir) patch(ctx context.Context, in patchInput) (tool.Output, error) {
 	for _, c := range plan {
 		fmt.Fprintf(&text, "%s %s", c.done, show(c.file.name))
 		if !c.remove {
-			text.WriteString(d.versioned(c.after))
+			text.WriteString(d.versioned(sumOf(c.after)))
 		}
 		text.WriteByte('\n')
 		out.ChangedPaths = append(out.ChangedPaths, c.file.name)

@@ -3,9 +3,9 @@ package fs
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -51,7 +51,7 @@ func (d *dir) read(ctx context.Context, in readInput) (string, error) {
 		return "", invalid("last_line", fmt.Errorf("is %d, before first_line, which is %d", p.last, p.first))
 	}
 	var size int64
-	sum := newSum()
+	sum := sha256.New()
 	err = d.text(ctx, name, newBuffer(), func(_ string, r *bufio.Reader, n int64) error {
 		size = n
 		return eachLine(bufio.NewReader(io.TeeReader(r, sum)), maxReadBytes+1, p.add)
@@ -60,11 +60,11 @@ func (d *dir) read(ctx context.Context, in readInput) (string, error) {
 	case err != nil:
 		return "", err
 	case p.lines == 0:
-		return show(name) + " is empty" + p.version(d, sum) + "\n", nil
+		return show(name) + " is empty" + d.versioned(sum) + "\n", nil
 	case p.first > p.lines:
 		return "", invalid("first_line", fmt.Errorf("is %d, but %s has %d lines", p.first, show(name), p.lines))
 	}
-	return p.render(name, size, p.version(d, sum)), nil
+	return p.render(name, size, d.versioned(sum)), nil
 }
 
 // page collects the requested lines and counts all lines.
@@ -97,14 +97,6 @@ func (p *page) add(n int, line []byte) error {
 	p.content.Write(line)
 	p.shown = n
 	return nil
-}
-
-// version is the note that names the version, if changes will need it.
-func (p *page) version(d *dir, sum hash.Hash) string {
-	if !d.readFirst {
-		return ""
-	}
-	return "; version " + versionIn(sum)
 }
 
 func (p *page) render(name string, size int64, version string) string {

@@ -60,7 +60,7 @@ func (d *dir) replace(ctx context.Context, in replaceInput) (tool.Output, error)
 	if err := d.put(ctx, f, content); err != nil {
 		return tool.Output{}, err
 	}
-	return changed(fmt.Sprintf("replaced %d in %s (%s)%s\n", len(lines), show(f.name), where(lines), d.versioned(content)), f.name), nil
+	return changed(fmt.Sprintf("replaced %d in %s (%s)%s\n", len(lines), show(f.name), where(lines), d.versioned(sumOf(content))), f.name), nil
 }
 
 // fit converts the texts to the file's line endings: models write \n for the \r\n

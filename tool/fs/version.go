@@ -17,14 +17,20 @@ import (
 // enough to copy.
 const versionBytes = 8
 
-func newSum() hash.Hash { return sha256.New() }
-
 func versionIn(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)[:versionBytes]) }
 
-func versionOf(content string) string {
-	sum := newSum()
+// versioned returns the note that names a version, if changes will need it.
+func (d *dir) versioned(sum hash.Hash) string {
+	if !d.readFirst {
+		return ""
+	}
+	return "; version " + versionIn(sum)
+}
+
+func sumOf(content string) hash.Hash {
+	sum := sha256.New()
 	_, _ = io.WriteString(sum, content) // never fails
-	return versionIn(sum)
+	return sum
 }
 
 // expect checks, if files must be read before they are changed, that an existing file
@@ -56,17 +62,9 @@ func (d *dir) version(name string) (string, error) {
 		return "", err //nolint:wrapcheck // expect explains it
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	sum := newSum()
+	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
 		return "", err //nolint:wrapcheck // expect explains it
 	}
 	return versionIn(sum), nil
-}
-
-// versioned returns the note that names the new version, for the next edit.
-func (d *dir) versioned(content string) string {
-	if !d.readFirst {
-		return ""
-	}
-	return "; version " + versionOf(content)
 }

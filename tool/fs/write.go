@@ -75,7 +75,7 @@ func (d *dir) write(ctx context.Context, in writeInput) (tool.Output, error) {
 	} else {
 		text = "created " + text
 	}
-	return changed(text+d.versioned(in.Content)+"\n", f.name), nil
+	return changed(text+d.versioned(sumOf(in.Content))+"\n", f.name), nil
 }
 
 // count formats a number of things.

@@ -52,25 +52,21 @@ func (p process) run(ctx context.Context) (tool.Output, error) {
 	if err != nil {
 		return tool.Output{}, notStarted(p.argv[0], err)
 	}
+	text := out.Part(ctx).Text
 	switch {
 	case state.Success() || limited.Err() == nil:
 	case ctx.Err() != nil:
 		return tool.Output{}, context.Cause(ctx)
+	case text == "":
+		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; it had written nothing", p.opts.Timeout)
 	default:
-		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; %s", p.opts.Timeout, outputUntil(out.Part(ctx).Text))
+		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; until then it wrote:\n%s", p.opts.Timeout, text)
 	}
 	e := exit{Code: state.ExitCode(), Duration: time.Since(start).Milliseconds(), Cut: out.Cut()}
 	if !state.Exited() {
 		e.Signal = strings.TrimPrefix(state.String(), "signal: ")
 	}
-	return report(out.Part(ctx).Text, e, state)
-}
-
-func outputUntil(text string) string {
-	if text == "" {
-		return "it had written nothing"
-	}
-	return "until then it wrote:\n" + text
+	return report(text, e, state)
 }
 
 func report(text string, e exit, state *os.ProcessState) (tool.Output, error) {

@@ -52,15 +52,17 @@ func (p process) run(ctx context.Context) (tool.Output, error) {
 	if err != nil {
 		return tool.Output{}, notStarted(p.argv[0], err)
 	}
-	text := out.Part(ctx).Text
-	switch {
-	case state.Success() || limited.Err() == nil:
-	case ctx.Err() != nil:
+	stopped := !state.Success() && limited.Err() != nil
+	if stopped && ctx.Err() != nil {
 		return tool.Output{}, context.Cause(ctx)
-	case text == "":
-		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; it had written nothing", p.opts.Timeout)
-	default:
-		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; until then it wrote:\n%s", p.opts.Timeout, text)
+	}
+	text := out.Part(ctx).Text
+	if stopped {
+		said := "it had written nothing"
+		if text != "" {
+			said = "until then it wrote:\n" + text
+		}
+		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; %s", p.opts.Timeout, said)
 	}
 	e := exit{Code: state.ExitCode(), Duration: time.Since(start).Milliseconds(), Cut: out.Cut()}
 	if !state.Exited() {

@@ -113,7 +113,7 @@ func everything(t *testing.T) map[string]mcp.Server {
 	}
 }
 
-// serve runs a server behind HTTP until the test ends.
+// serve serves a server over HTTP until the test ends.
 func serve(t *testing.T, command []string) (url string) {
 	t.Helper()
 	var lc net.ListenConfig

@@ -32,7 +32,7 @@ type manifest struct {
 	Cwd         string         `yaml:"cwd"`           // relative to the root
 	Env         []string       `yaml:"env"`           // NAME, taken from the worker's environment, or NAME=value
 	Effects     string         `yaml:"effects"`       // read_only, idempotent or none
-	Exclusive   bool           `yaml:"exclusive"`     // never beside another call of its round
+	Exclusive   bool           `yaml:"exclusive"`     // never at the same time as another call of its round
 	Timeout     string         `yaml:"timeout"`       // zero: 2m
 	Output      string         `yaml:"output"`        // text or json; zero: text
 	MaxOutput   int            `yaml:"max_output"`    // bytes that a result shows; zero: 1 MiB less room for notes

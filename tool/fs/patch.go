@@ -152,7 +152,7 @@ func (d *dir) planFile(ctx context.Context, f filePatch, versions map[string]str
 	}
 	if c.done = "created"; f.action != create {
 		c.done = "changed"
-		if c.before, err = d.current(ctx, c.file, cmp.Or(versions[c.file.name], versions[c.file.asked])); err != nil {
+		if c.before, err = d.current(ctx, c.file, cmp.Or(versions[c.file.name], versions[c.file.given])); err != nil {
 			return nil, err
 		}
 	}

@@ -95,7 +95,7 @@ func changed(text, name string) tool.Output {
 // file is a file that a call changes.
 type file struct {
 	name   string
-	asked  string // the name before symbolic links were followed
+	given  string // the name before symbolic links were followed
 	exists bool
 	size   int64
 	mode   fs.FileMode // its permissions; zero, if it does not exist: the usual ones
@@ -103,13 +103,13 @@ type file struct {
 
 // file returns the file at a path, which need not exist.
 func (d *dir) file(path string) (f file, err error) {
-	if f.asked, err = d.Rel(path); err != nil {
+	if f.given, err = d.Rel(path); err != nil {
 		return f, err
 	}
-	if f.asked == "." {
+	if f.given == "." {
 		return f, tool.Failure(CodeKind, "path %q is the root itself: name a file in it", path)
 	}
-	if f.name, err = d.resolve(f.asked); err != nil {
+	if f.name, err = d.resolve(f.given); err != nil {
 		return f, err
 	}
 	if _, err := d.Lstat(f.name); errors.Is(err, fs.ErrNotExist) {

@@ -50,7 +50,7 @@ func (t *transport) Connect(ctx context.Context) (sdk.Connection, error) {
 	return conn, err //nolint:wrapcheck // the SDK calls this, and wraps it
 }
 
-// connect connects and lists what is on offer, within the time limit.
+// connect connects and lists what the server offers, within the time limit.
 func (l *link) connect(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.ConnectTimeout)
 	defer cancel()

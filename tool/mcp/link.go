@@ -176,7 +176,7 @@ func (l *link) hold(ctx context.Context, c *connection) error {
 	}
 }
 
-// refresh asks what is on offer and publishes it. If it fails because the server is gone,
+// refresh lists what the server offers and publishes it. If it fails because the server is gone,
 // the connection is lost. An error from the server does not mean that, and neither does
 // a timeout during a call: it may do one thing at a time.
 func (l *link) refresh(ctx context.Context, c *connection) error {

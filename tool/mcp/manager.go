@@ -173,5 +173,5 @@ type source struct{ l *link }
 // Name returns the name of the source in the journal.
 func (s source) Name() string { return "mcp:" + s.l.cfg.Name }
 
-// Tools returns what is on offer now. It never waits.
+// Tools returns the current offer. It never waits.
 func (s source) Tools(context.Context) ([]tool.Tool, error) { return s.l.current().tools, nil }

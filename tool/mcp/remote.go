@@ -79,7 +79,7 @@ type target struct {
 	Scopes []string `json:"scopes,omitempty"`
 }
 
-// Propose returns a request for what is asked of which server.
+// Propose returns a request that names the operation and the server.
 func (t *remoteTool) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
 	op := t.on(c.Input)
 	to := target{Server: t.l.cfg.Name, Name: op.about, Scopes: t.l.cfg.Scopes}

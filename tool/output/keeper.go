@@ -31,9 +31,9 @@ var _ tool.Stash = (*keeper)(nil)
 // Room returns how much a result shows and how much is stored.
 func (k *keeper) Room() (shown int, kept int64) { return k.limit, k.most }
 
-// told returns how much of an output's text already stands for stored text and must not
+// shown returns how much of an output's text already stands for stored text and must not
 // be shortened again.
-func (k *keeper) told() int64 {
+func (k *keeper) shown() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.texts

@@ -107,7 +107,7 @@ func (k *keeper) output(ctx context.Context, out tool.Output) tool.Output {
 			rest = append(rest, p)
 		}
 	}
-	if text.size > int64(k.limit)+k.told() {
+	if text.size > int64(k.limit)+k.shown() {
 		shown := text.clip(k.limit)
 		out.Parts = append([]content.Part{k.Text(ctx, shown, &text, text.size)}, rest...)
 	}
@@ -141,7 +141,7 @@ func (k *keeper) media(ctx context.Context, parts []content.Part) []content.Part
 
 // failure shortens an error with a long text.
 func (k *keeper) failure(ctx context.Context, err error, e *tool.Error) error {
-	if int64(len(e.Message)) <= int64(k.limit)+k.told() {
+	if int64(len(e.Message)) <= int64(k.limit)+k.shown() {
 		return err
 	}
 	var text joined

@@ -58,11 +58,11 @@ func (p process) run(ctx context.Context) (tool.Output, error) {
 	}
 	text := out.Part(ctx).Text
 	if stopped {
-		said := "it had written nothing"
+		wrote := "it had written nothing"
 		if text != "" {
-			said = "until then it wrote:\n" + text
+			wrote = "until then it wrote:\n" + text
 		}
-		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; %s", p.opts.Timeout, said)
+		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; %s", p.opts.Timeout, wrote)
 	}
 	e := exit{Code: state.ExitCode(), Duration: time.Since(start).Milliseconds(), Cut: out.Cut()}
 	if !state.Exited() {

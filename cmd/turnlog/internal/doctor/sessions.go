@@ -112,7 +112,7 @@ func (d *doctor) orphans(ctx context.Context, work admin.Work) {
 	d.found(finding{
 		Check: "session-unwoken", Sessions: stuck,
 		What: fmt.Sprintf("%s commands and no run token, for more than %v", render.Plural(len(stuck), "session has", "sessions have"), d.patience),
-		Do:   fmt.Sprintf("nats pub %s.run.%s '' wakes one; look for \"sweep went wrong\" in the nodes' logs", d.report.Namespace, stuck[0]),
+		Do:   fmt.Sprintf("nats pub %s.run.%s '' wakes one; look for \"sweep failed\" in the nodes' logs", d.report.Namespace, stuck[0]),
 	})
 }
 

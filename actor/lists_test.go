@@ -32,8 +32,8 @@ func (w *world) asked(id content.SessionID) {
 func TestASessionThatWaitsForAnApprovalIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		first := w.node("n1")
 		w.worker(echoed)
+		first := w.node("n1")
 		w.asked("s")
 		w.asked("other")
 		if got := w.asking(); !slices.Equal(got, []content.SessionID{"other", "s"}) {

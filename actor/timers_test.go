@@ -210,8 +210,8 @@ const lostWorker = 50 * time.Second
 func TestATimerTakesEffectWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, x := newWorld(t), allTimed()["approval"]
+		w.worker(echoed) // before the node, whose first model call must see the tool
 		n := w.node("n1", withApprovals(x.after), func(c *actor.Config) { c.Sweep = time.Hour })
-		w.worker(echoed)
 		x.wait(w)
 		due := celltest.Facts[events.ApprovalRequired](w.World, "s")[0].Approval.ExpiresAt.Std()
 		w.Until("s", events.KindApprovalResolved)

@@ -121,7 +121,7 @@ func TestANodeLogsProblemsWithItsFolder(t *testing.T) {
 	}
 	_, err = begun(t, c, "s-odd", "odd")
 	refused, ok := errors.AsType[*session.InvalidStateError](err)
-	if !ok || refused.Reason != "bad_agent" || !strings.Contains(err.Error(), file+":1:10: on_busy: ") || !strings.Contains(err.Error(), file+":2:18: limits.rounds: 0") {
+	if !ok || refused.Reason != "bad_agent" || !strings.Contains(err.Error(), file+":1:10: on_busy: ") || !strings.Contains(err.Error(), file+":2:18: limits.rounds: ") {
 		t.Errorf("odd began: %v", err)
 	}
 	p.stop(&cli.Interrupted{Signal: os.Interrupt})

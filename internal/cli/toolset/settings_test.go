@@ -7,9 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/sandbox"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/output"
 )
@@ -26,7 +29,7 @@ func manifest(t *testing.T, text string) string {
 // tools opens the tools of a command line, by name.
 func tools(t *testing.T, f *Flags, args ...string) map[string]tool.Tool {
 	t.Helper()
-	cmd := program(f)
+	cmd := program(t, f)
 	work, _, err := cmd.Find([]string{"work"})
 	if err != nil {
 		t.Fatal(err)
@@ -34,11 +37,13 @@ func tools(t *testing.T, f *Flags, args ...string) map[string]tool.Tool {
 	if err := work.ParseFlags(append(args, "--root", t.TempDir())); err != nil {
 		t.Fatal(err)
 	}
-	sources, err := f.open()
+	started, err := f.Start(t.Context(), Agents{}, "test", clitest.NoEnv, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sources, err = f.keep(sources, output.NewMemory(0)); err != nil {
+	t.Cleanup(started.Servers.Close)
+	sources, err := started.Sources(output.NewMemory(0), nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	c, err := tool.Sample(t.Context(), sources, tool.ErrorOnCollision)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
@@ -54,13 +55,15 @@ func TestEveryToolHoldsTheContract(t *testing.T) {
 }
 
 // program parses the flags and opens the tools.
-func program(f *Flags) *cobra.Command {
+func program(t *testing.T, f *Flags) *cobra.Command {
+	t.Helper()
 	root := &cobra.Command{Use: "prog"}
 	work := &cobra.Command{Use: "work", RunE: func(*cobra.Command, []string) error {
-		_, err := f.open()
+		started, err := f.Start(t.Context(), Agents{}, "test", clitest.NoEnv, zap.NewNop())
 		if err != nil {
 			return cli.Usage("%w", err)
 		}
+		started.Servers.Close()
 		return nil
 	}}
 	f.Register(work)
@@ -70,7 +73,7 @@ func program(f *Flags) *cobra.Command {
 
 func run(t *testing.T, f *Flags, args ...string) (code int, printed string) {
 	t.Helper()
-	root, out := program(f), clitest.NewScreen()
+	root, out := program(t, f), clitest.NewScreen()
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(out)

@@ -206,7 +206,7 @@ func (x *exchange) cancel(ctx context.Context, reason session.CancelReason) erro
 		open = x.attached.Snapshot().Turn
 	}
 	switch {
-	case x.joined && x.turn == nil:
+	case x.joined && x.turn == nil && open == "":
 		return unsettled(x.id)
 	case x.joined:
 		return fmt.Errorf("%w: turn %s goes on in session %s", session.ErrLeft, open, x.id)

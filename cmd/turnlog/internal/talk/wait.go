@@ -77,7 +77,10 @@ func (a talker) await(cmd *cobra.Command, f awaitFlags, name string) error {
 
 // latest returns the turn that is open or pending, or else the last one.
 func (v *conversation) latest(ctx context.Context) (*session.Turn, error) {
-	err := v.client.Settle(ctx, v.session)
+	if turn := v.session.Latest(); turn != nil && turn.Result() == nil {
+		return turn, nil
+	}
+	err := v.client.Settle(ctx, v.session) // what was sent may open a turn
 	switch {
 	case errors.Is(err, session.ErrNoAnswer):
 		return nil, unsettled(v.id)

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// bury seals a tombstone behind records.
+// bury seals a tombstone after records.
 func bury(t *testing.T, records []journal.Record) []journal.Record {
 	t.Helper()
 	last := records[len(records)-1]
@@ -58,8 +58,8 @@ func TestATombstoneEndsAJournal(t *testing.T) {
 		records []journal.Record
 		says    string
 	}{
-		{"an entry behind it", beyond, "follows the tombstone"},
-		{"behind another entry", changed, "changed or replaced"},
+		{"an entry after it", beyond, "follows the tombstone"},
+		{"after another entry", changed, "changed or replaced"},
 		{"a gap and no tombstone", lived[3:], "entries 1 to 3 are missing"},
 	} {
 		if found := Check(row.records); len(found) == 0 || !strings.Contains(found[0].Message, row.says) {

@@ -42,7 +42,7 @@ func TestEveryBrokenPromiseIsNamed(t *testing.T) {
 				return v.Invariant == row.invariant && strings.Contains(v.Message, row.says) && v.Seq == found[0].Seq
 			})
 			if !named {
-				t.Errorf("the first bad entry is not said to break %s (%s), but:\n%v", row.invariant, row.says, found)
+				t.Errorf("the first bad entry does not break %s (%s), but:\n%v", row.invariant, row.says, found)
 			}
 		})
 	}
@@ -202,8 +202,8 @@ func brokenApprovals() []broken {
 	}
 }
 
-// granted is tools with a second gate that the first one's approval for always is
-// said to open.
+// granted is tools with a second question that the first one's approval for always
+// answers.
 func granted(kind, by string) book {
 	g2 := events.Approval{ID: "g2", CallID: "c2", Turn: "turn-1", Round: 1, Tool: "t", RequestKind: kind}
 	b := change(tools(), 1, func(e *events.ApprovalResolved) { e.Always = true })
@@ -211,7 +211,7 @@ func granted(kind, by string) book {
 		events.ApprovalResolved{Approval: "g2", Call: "c2", Outcome: events.Approved, By: by, Grant: "g1"})
 }
 
-// allowed is tools with a gate that an allowance is said to open.
+// allowed is tools with a gate that an allowance opens.
 func allowed(pattern, by string, asker events.Asker) book {
 	b := change(tools(), 1, func(e *events.ApprovalRequired) { e.Approval.Asker, e.Approval.Tool = asker, "t" })
 	b = change(b, 1, func(e *events.ApprovalResolved) { e.Grant, e.By = "grant-1", "ada" })

@@ -8,7 +8,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// TestAFactThatIsLeftOutIsMissed edits journals as a writer could who chains the entries
+// TestAFactThatIsLeftOutIsMissed edits journals like a writer that chains the entries
 // correctly. An invariant must notice.
 func TestAFactThatIsLeftOutIsMissed(t *testing.T) {
 	t.Parallel()

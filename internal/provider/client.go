@@ -1,6 +1,7 @@
 // Package provider holds what adapters for model providers over HTTP share: the
-// HTTP client ([Client]), the reply under construction ([Reply]), and the
-// translation of failures to [model.Error] ([Failure], [ClassOf], [RetryAfter]).
+// HTTP client ([Client]), the exchange of a request for a stream of events ([Stream]),
+// the reply under construction ([Reply]), and the translation of failures to
+// [model.Error] ([Failure], [ClassOf], [RetryAfter]).
 //
 // It knows no particular provider. An adapter keeps only what is specific to its
 // API: how a request is written, how events are read, and which error codes mean

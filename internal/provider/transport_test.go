@@ -116,7 +116,7 @@ func TestCancelIsNotSilence(t *testing.T) {
 		defer cancel()
 		_, err := read(ctx, t, time.Minute, 0, time.Hour)
 		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the caller's deadline is told as %v", err)
+			t.Errorf("the caller's deadline becomes %v", err)
 		}
 	})
 }

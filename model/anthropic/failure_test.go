@@ -51,7 +51,7 @@ func TestErrorsOfTheAPI(t *testing.T) {
 			want.RetryAfter = 17 * time.Second
 		}
 		if *e != want {
-			t.Errorf("%d %s is told as %+v, want %+v", c.status, c.kind, *e, want)
+			t.Errorf("%d %s becomes %+v, want %+v", c.status, c.kind, *e, want)
 		}
 		if n := len(s.Asked()); n != 1 {
 			t.Errorf("%d %s: %d requests were made, want 1", c.status, c.kind, n)
@@ -71,7 +71,7 @@ func TestErrorsInTheStream(t *testing.T) {
 			`data: {"type":"error","error":{"type":"`+kind+`","message":"Too much"},"request_id":"req_18"}`+"\n\n")
 		e := modelError(t, err)
 		if e.Class != want || e.Code != kind || e.Message != "Too much (request req_18)" || e.Usage.CacheReadTokens != 1000 {
-			t.Errorf("%s in the stream is told as %+v", kind, e)
+			t.Errorf("%s in the stream becomes %+v", kind, e)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestStreamsThatBreak(t *testing.T) {
 		_, err := open(t, s).Call(t.Context(), modeltest.Ask("hi"), func(content.Delta) {})
 		e := modelError(t, err)
 		if e.Class != c.want || e.Message == "" || len(e.Message) > 1100 {
-			t.Errorf("%s is told as %+v, want class %s", name, e, c.want)
+			t.Errorf("%s becomes %+v, want class %s", name, e, c.want)
 		}
 		if n := len(s.Asked()); n != 1 {
 			t.Errorf("%s: %d requests were made, want 1", name, n)
@@ -114,7 +114,7 @@ func TestRefusedConnectionIsANetworkFailure(t *testing.T) {
 	h.Close()
 	_, err := open(t, &modeltest.Server{URL: h.URL}).Call(t.Context(), modeltest.Ask("hi"), func(content.Delta) {})
 	if e := modelError(t, err); e.Class != content.ClassNetwork {
-		t.Errorf("a refused connection is told as %v", e)
+		t.Errorf("a refused connection becomes %v", e)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestKeyIsNotSentToRedirects(t *testing.T) {
 	s := modeltest.ServeOne(t, modeltest.Answer{Status: http.StatusTemporaryRedirect, Header: map[string]string{"Location": other.URL}})
 	_, err := open(t, s).Call(t.Context(), modeltest.Ask("hi"), func(content.Delta) {})
 	if e := modelError(t, err); e.Class != content.ClassInvalid || len(other.Asked()) != 0 {
-		t.Errorf("a redirect is told as %v after %d requests elsewhere", e, len(other.Asked()))
+		t.Errorf("a redirect becomes %v after %d requests elsewhere", e, len(other.Asked()))
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the request files anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the request files")
 
 // sent makes a call and returns the request body.
 func sent(t *testing.T, r model.Request, change ...func(*anthropic.Config)) modeltest.Asked {

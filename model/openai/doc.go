@@ -1,4 +1,4 @@
-// Package openai adapts models behind OpenAI's HTTP APIs: OpenAI itself and
+// Package openai adapts models with OpenAI's HTTP APIs: OpenAI itself and
 // compatible servers such as Ollama, vLLM, LM Studio, OpenRouter, Groq, Mistral and
 // DeepSeek.
 //

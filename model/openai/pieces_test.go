@@ -83,11 +83,11 @@ func TestPiecesOfFailures(t *testing.T) {
 
 func TestNotificationContainsMediaOfTheResult(t *testing.T) {
 	t.Parallel()
-	late := content.NewResult("c", "t", content.StatusOK, "told already")
+	late := content.NewResult("c", "t", content.StatusOK, "known already")
 	late.Output = append(late.Output, media("image", "", "", "u"))
-	it := content.NewItem(content.Notification, content.TextPart("Background tool call c completed: told already"), content.ResultPart(late))
+	it := content.NewItem(content.Notification, content.TextPart("Background tool call c completed: known already"), content.ResultPart(late))
 	want := []piece{
-		{text: "<notification>\n"}, {text: "Background tool call c completed: told already"}, {image: "u"}, {text: "\n</notification>"},
+		{text: "<notification>\n"}, {text: "Background tool call c completed: known already"}, {image: "u"}, {text: "\n</notification>"},
 	}
 	if diff := cmp.Diff(want, inputPieces(Chat, it), cmp.AllowUnexported(piece{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

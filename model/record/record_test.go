@@ -194,7 +194,7 @@ func TestChangedRequestFailsWithADiff(t *testing.T) {
 		other := r
 		change(&other)
 		if _, err := m.Call(t.Context(), other, quiet); err == nil {
-			t.Errorf("%s: answered all the same", name)
+			t.Errorf("%s: replied all the same", name)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func TestTheFileIsReplacedAtTheFirstCall(t *testing.T) {
 		t.Errorf("%v\n%s", err, after)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".tape*")); left != nil {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 }
 

@@ -27,7 +27,7 @@
 // User item. .Results are the tool results since then, each with .Name, .Text, .JSON
 // and .IsError. Integers in .JSON are ints, so {{if gt .JSON.total 3}} works.
 //
-// Errors in a script have a line and column. Unknown fields, wrong types, duplicate
+// An error in a script names the line and column, and the field as in replies[0].text. Unknown fields, wrong types, duplicate
 // keys, anchors, aliases and tags are errors. [Model.Source] returns the exact bytes
 // of the script, which a session contains so that any node can reply.
 package scripted

@@ -111,7 +111,7 @@ func TestNameAndSource(t *testing.T) {
 	}
 	m.Source()[0] = 'x'
 	if !bytes.Equal(m.Source(), source) {
-		t.Error("what Source returns is the model's own")
+		t.Error("Source returns the model's own bytes")
 	}
 }
 

@@ -86,11 +86,11 @@ func pull(t *testing.T, nc *nats.Conn, wait time.Duration) string {
 	return string(msg.Data) // empty with status 408 when the request expired
 }
 
-// The NATS client flushes when it has reconnected, with a timer that it takes from a pool. The pool
-// outlives the bubbles, a timer must not.
+// The NATS client flushes after a reconnect with a timer from a pool. The pool outlives the bubbles; a
+// timer must not.
 func TestConnectionReconnectsInAnyBubble(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector empties pools, by luck in time
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))  // a pool for each
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would empty the pools
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))  // each has a pool
 	for range 3 {
 		synctest.Test(t, func(t *testing.T) {
 			nc := connect(t, run(t))

@@ -208,22 +208,34 @@ func (c *clients) close() {
 	}
 }
 
-// dialer makes the in-process connections of one client.
+// dialer makes the connections of one client, in the process or over TCP.
+//
+// After a reconnect the client flushes with a timer from a pool of the process. A timer of one synctest
+// bubble ends the process if it is used outside of that bubble. So a reconnect first empties all pools,
+// which takes two runs of the garbage collector.
 type dialer struct {
 	server *server.Server
 	before bool // the client was connected before; only one goroutine at a time dials
 }
 
-// InProcessConn returns a connection. Once the client has reconnected it flushes, with a timer from
-// a pool of the process. The timer of one synctest bubble must not get into another, which would
-// end the process, and two runs of the garbage collector empty every pool.
-func (d *dialer) InProcessConn() (net.Conn, error) {
+func (d *dialer) reconnecting() {
 	if d.before {
 		runtime.GC()
 		runtime.GC()
 	}
 	d.before = true
+}
+
+// InProcessConn implements nats.InProcessConnProvider.
+func (d *dialer) InProcessConn() (net.Conn, error) {
+	d.reconnecting()
 	return d.server.InProcessConn()
+}
+
+// Dial implements nats.CustomDialer.
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	d.reconnecting()
+	return net.DialTimeout(network, address, nats.DefaultTimeout) //nolint:wrapcheck // for the client
 }
 
 // PrepareForSynctest makes servers usable in testing/synctest bubbles. Call it once in TestMain,

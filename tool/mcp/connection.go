@@ -74,8 +74,17 @@ func (l *link) connect(ctx context.Context) (*connection, error) {
 	if c.program != nil && c.program.output.last() != "" {
 		text += "; it printed: " + c.program.output.last()
 	}
-	return nil, errors.New(text)
+	return nil, lateError(text)
 }
+
+// lateError is returned if a server does not answer in time.
+type lateError string
+
+// Error returns the time limit and what the program printed.
+func (e lateError) Error() string { return string(e) }
+
+// Unwrap makes it a context.DeadlineExceeded.
+func (lateError) Unwrap() error { return context.DeadlineExceeded }
 
 // open connects to the program, which it starts, or to the URL.
 func (l *link) open(ctx context.Context, c *connection) error {

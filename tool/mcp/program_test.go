@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -125,7 +126,7 @@ func TestTimeoutReportsTheProgramsOutput(t *testing.T) {
 		timeOut(context.DeadlineExceeded)
 	}()
 	_, err := l.connect(ctx)
-	if want := "connect: no answer within 2m0s; it printed: still installing"; err == nil || err.Error() != want {
+	if want := "connect: no answer within 2m0s; it printed: still installing"; err == nil || err.Error() != want || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("connect = %v, want %q", err, want)
 	}
 }

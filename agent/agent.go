@@ -24,7 +24,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Agent is an immutable configuration that mints any number of sessions. It is
+// Agent is an immutable configuration that starts any number of sessions. It is
 // safe for concurrent use.
 type Agent struct {
 	cfg    Config
@@ -33,7 +33,7 @@ type Agent struct {
 }
 
 // New checks the configuration. It returns a *ConfigError or a *TranscriptError
-// that says what to correct.
+// that names the problem.
 func New(c Config) (*Agent, error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -71,7 +71,7 @@ func digested(c events.Config) (events.Config, error) {
 	return c, nil
 }
 
-// SessionConfig says which session to start.
+// SessionConfig describes the session to start.
 type SessionConfig struct {
 	ID       content.SessionID   // "": a new one; one that the journal knows is continued
 	Metadata content.Metadata    // nil: none
@@ -87,8 +87,8 @@ type SessionConfig struct {
 }
 
 // Start takes the session and returns it. The process that drove it before is fenced: its
-// next write fails. A session that the journal does not know is opened; one that it knows
-// goes on where it stood.
+// next write fails. Start opens a session that is not in the journal, and resumes one that
+// is.
 func (a *Agent) Start(ctx context.Context, s SessionConfig) (*session.Session, error) {
 	return a.start(ctx, s, events.Limits{})
 }

@@ -103,7 +103,7 @@ func errText(err error) string {
 	return err.Error()
 }
 
-func TestNextGivesTheFourSteps(t *testing.T) {
+func TestNextReturnsEveryKindOfStep(t *testing.T) {
 	t.Parallel()
 	d := start(t, agent.Config{
 		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("done")),
@@ -186,7 +186,7 @@ func TestRunTextReturnsTheAnswer(t *testing.T) {
 	}
 }
 
-func TestAPanickingModelDoesNotTakeTheHostDown(t *testing.T) {
+func TestAPanickingModelIsAProviderError(t *testing.T) {
 	t.Parallel()
 	d := start(t, agent.Config{Model: modeltest.NewFake("broken", func(context.Context, model.Request) (model.Reply, error) { panic("boom") })})
 	_, err := d.RunText(t.Context(), "go")
@@ -219,7 +219,7 @@ func TestLeavingAStreamCancelsTheTurn(t *testing.T) {
 	}
 }
 
-func TestTheEndOfRunsContextCancelsTheTurn(t *testing.T) {
+func TestRunCancelsTheTurnWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	m := modeltest.NewFake("slow", func(mctx context.Context, _ model.Request) (model.Reply, error) {
@@ -235,7 +235,7 @@ func TestTheEndOfRunsContextCancelsTheTurn(t *testing.T) {
 	}
 }
 
-func TestTheEndOfNextsContextLeavesTheTurnOpen(t *testing.T) {
+func TestNextLeavesTheTurnOpenWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
@@ -259,7 +259,7 @@ func TestTheEndOfNextsContextLeavesTheTurnOpen(t *testing.T) {
 	}
 }
 
-func TestASessionGoesOnOnItsJournalAfterACrash(t *testing.T) {
+func TestASessionContinuesFromItsJournalAfterACrash(t *testing.T) {
 	t.Parallel()
 	log := journal.NewMemory()
 	running := make(chan struct{})
@@ -342,7 +342,7 @@ type broken struct{}
 
 func (broken) HandleEvent(extension.Observed) { panic("observer") }
 
-func TestAConfigurationNeedsAModelOnly(t *testing.T) {
+func TestAConfigurationRequiresOnlyAModel(t *testing.T) {
 	t.Parallel()
 	shown := func(c agent.Config) (kinds []content.Kind) {
 		c.Model = modeltest.NewFake("fake", func(_ context.Context, r model.Request) (model.Reply, error) {
@@ -366,7 +366,7 @@ func TestAConfigurationNeedsAModelOnly(t *testing.T) {
 	}
 }
 
-func TestNewSaysWhatIsWrong(t *testing.T) {
+func TestNewNamesTheInvalidField(t *testing.T) {
 	t.Parallel()
 	_, err := agent.New(agent.Config{})
 	if ce, ok := errors.AsType[*agent.ConfigError](err); !ok || ce.Field != "Model" {

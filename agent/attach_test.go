@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/tool/output"
 )
 
-func TestInputRefersToBlobsOfTheProcess(t *testing.T) {
+func TestInputMayReferToBlobs(t *testing.T) {
 	t.Parallel()
 	store := output.NewMemory(0)
 	id, _, err := store.PutFrom(t.Context(), strings.NewReader("an image"))

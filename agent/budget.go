@@ -14,8 +14,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// callBudget is what a session tells the sub-agents that work for one of its calls, and
-// what they report that they used.
+// callBudget passes a caller's remaining limits to the sub-agents of one call, and collects
+// their usage.
 type callBudget struct {
 	left    events.Limits       // of the calling turn
 	settled *content.ToolResult // nil: the call is open
@@ -25,20 +25,20 @@ type callBudget struct {
 	counts tool.Counts
 }
 
-// Left is what the calling turn has left of its limits.
+// Left returns the calling turn's remaining limits.
 func (b *callBudget) Left() events.Limits { return b.left }
 
 // Settled is the call's result if it has one already.
 func (b *callBudget) Settled() *content.ToolResult { return b.settled }
 
-// Spend keeps what was used until now.
+// Spend records the usage so far.
 func (b *callBudget) Spend(u content.Usage, n tool.Counts) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.usage, b.counts = u, n
 }
 
-// charged is an outcome with what was used for it, if it does not say so itself.
+// charged adds the recorded usage to an outcome that has none.
 func (b *callBudget) charged(out tool.Result) tool.Result {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +49,7 @@ func (b *callBudget) charged(out tool.Result) tool.Result {
 }
 
 // decline ends the session that works for a call that is over: its question was denied or
-// expired, or its host died and the call was ended. It reports what the session had used.
+// expired, or its host died and the call was ended. It reports the session's usage.
 // Other tools have nothing to undo.
 func (d *driver) decline(ctx context.Context, e loop.StopTool, c loop.Call, left events.Limits, tools *engine.Catalog) commands.Command {
 	o, ok := tools.Lookup(c.Name)

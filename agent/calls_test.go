@@ -123,7 +123,7 @@ func TestBackgroundOutcomesComeAsNotifications(t *testing.T) {
 	})
 }
 
-func TestManualResultsGoToTheHostAndQuietOnesWait(t *testing.T) {
+func TestManualResultsGoToTheHostAndQuietResultsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]task.AsyncConfig{"manual": {Manual: true}, "quiet": {Quiet: true}} {
 			c.Route = routed("c1", "c2")
@@ -161,7 +161,7 @@ func TestManualResultsGoToTheHostAndQuietOnesWait(t *testing.T) {
 	})
 }
 
-func TestWaitIdleHasItsOwnPatience(t *testing.T) {
+func TestWaitIdleReturnsWhenItsContextEndsOrTheSessionCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, agent.Config{
 			Model: replies(modeltest.Calls(call("c1", "sleep", `{"for":"1h"}`)), modeltest.Text("ok")),
@@ -195,7 +195,7 @@ func (r *refusals) HandleEvent(o extension.Observed) {
 	}
 }
 
-func TestObserversHearOfRefusedAsks(t *testing.T) {
+func TestObserversSeeRefusedAsks(t *testing.T) {
 	t.Parallel()
 	seen := &refusals{}
 	d := start(t, agent.Config{Model: replies(modeltest.Text("ok")), Observers: []extension.Observer{seen}})
@@ -207,7 +207,7 @@ func TestObserversHearOfRefusedAsks(t *testing.T) {
 	}
 }
 
-func TestTwoMutatorsOfOneNameAreRefused(t *testing.T) {
+func TestNewRefusesTwoMutatorsWithOneName(t *testing.T) {
 	t.Parallel()
 	_, err := agent.New(agent.Config{Model: replies(modeltest.Text("")), Mutators: []extension.Mutator{named("a"), named("b")}, Compaction: named("a")})
 	if e, ok := errors.AsType[*agent.ConfigError](err); !ok || e.Field != "Mutators" {

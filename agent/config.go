@@ -18,7 +18,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// Config says what an Agent is. Only Model is required.
+// Config configures an Agent. Only Model is required.
 type Config struct {
 	Model        model.Model    // required
 	SystemPrompt string         // "": none; else one System item before Transcript
@@ -59,7 +59,7 @@ type Config struct {
 	Agent *events.AgentRef // nil: none; recorded with the session: the definition of this configuration
 }
 
-// ToolErrorPolicy says what a failed tool call does to the turn.
+// ToolErrorPolicy is the effect of a failed tool call on the turn.
 type ToolErrorPolicy int
 
 // The policies. FailRun ends the turn with *ToolError, but never for a hint to

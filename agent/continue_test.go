@@ -238,7 +238,7 @@ func cameTo(s session.Snapshot) (out []string) {
 		s.Rounds, s.Requests, s.ToolCalls, s.Usage, s.LastTurn.FinishReason, s.LastTurn.Limit))
 }
 
-func TestASessionThatIsTakenOverAnywhereComesToTheSame(t *testing.T) {
+func TestASessionTakenOverAfterAnyEntryEndsTheSame(t *testing.T) {
 	for name, limits := range map[string]events.Limits{
 		"no limits":           {},
 		"half of the rounds":  {MaxRounds: 2},

@@ -43,9 +43,9 @@ func TestACallThatEndsWithinItsGraceCounts(t *testing.T) {
 	}
 }
 
-// TestTheTimeOfACallBeginsWithItsDispatch: the wait for a tool that bears one call
+// The wait for a tool that bears one call
 // at a time counts.
-func TestTheTimeOfACallBeginsWithItsDispatch(t *testing.T) {
+func TestATimeoutStartsWithTheDispatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := agent.New(agent.Config{
 			Model: replies(modeltest.Calls(call("c1", "lasting", `{}`))), Input: []content.Item{content.UserText("go")},

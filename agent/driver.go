@@ -95,7 +95,7 @@ func (d *driver) Enter(context.Context) (leave func(), err error) {
 }
 
 // Sync reports the effects that were given up as lost, decides on the reports that have
-// come, and starts and stops effects until those that run are those owed.
+// arrived, starts the owed effects, and stops the others.
 func (d *driver) Sync(ctx context.Context) error {
 	if err := d.reclaim(ctx); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (d *driver) take(ctx context.Context, r engine.Report) error {
 }
 
 // Close stops driving. The session stays as it is and can be started again. Close
-// waits for what was stopped and still has to say what it used.
+// waits for stopped effects to report their usage.
 func (d *driver) Close(ctx context.Context) error {
 	d.end(ctx)
 	d.mu.Lock()

@@ -36,7 +36,7 @@ func (l *ledger) CallTool(
 	return next(ctx, c)
 }
 
-func TestThePaidEffectsGoThroughTheDurableWrapper(t *testing.T) {
+func TestModelAndToolCallsUseTheDurableWrapper(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ known, want string }{"as it runs": {"", "shared hi"}, "as it ran": {"before", "before"}} {
 		t.Run(name, func(t *testing.T) {

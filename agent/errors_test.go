@@ -20,7 +20,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestErrorsSayWhereATurnFailed(t *testing.T) {
+func TestErrorsNameTheFailedPart(t *testing.T) {
 	fails, err := tool.Func("fails", "Fails.", func(context.Context, struct{}) (string, error) {
 		return "", tool.Failure("disk_full", "no space")
 	})

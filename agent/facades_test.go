@@ -220,7 +220,7 @@ func partialOf(err error) *session.RunResult {
 	return nil
 }
 
-func TestTheFacadesAreOne(t *testing.T) {
+func TestAllFacadesGiveTheSameOutcome(t *testing.T) {
 	t.Parallel()
 	ends := map[string]int{}
 	for seed := range uint64(60) {

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// reclaim reports what was given up.
+// reclaim reports the given-up effects as lost.
 func (d *driver) reclaim(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -31,7 +31,7 @@ func (d *driver) reclaim(ctx context.Context) error {
 	return nil
 }
 
-// giveUp stops local effects; background calls go on. The following Next reports
+// giveUp stops local effects; background calls continue. The following Next reports
 // the others lost.
 func (d *driver) giveUp(cause error) error {
 	background, places := d.running()

@@ -25,7 +25,7 @@ func (h talkative) OnEvent(_ context.Context, e extension.HookEvent) (extension.
 	return extension.Action{Reason: "seen at " + string(e.Point)}, h.err
 }
 
-func TestWhatAHookSaysThatLetsTheTurnGoOnIsJournaled(t *testing.T) {
+func TestNotesOfHooksThatContinueAreRecorded(t *testing.T) {
 	t.Parallel()
 	log := journal.NewMemory()
 	d := start(t, agent.Config{

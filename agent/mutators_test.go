@@ -35,7 +35,7 @@ func (l *lines) OnItemAppended(_ content.SessionID, it content.Item) {
 	l.seen = append(l.seen, string(it.Kind)+" "+it.Text())
 }
 
-func TestWhatAMutatorAppendsIsShownToTranscriptObservers(t *testing.T) {
+func TestTranscriptObserversSeeItemsThatAMutatorAppends(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		edit func(context.Context, *extension.Mutation) error
@@ -69,7 +69,7 @@ func TestWhatAMutatorAppendsIsShownToTranscriptObservers(t *testing.T) {
 	}
 }
 
-func TestAMutatorIsRecordedOnlyWhereItStands(t *testing.T) {
+func TestAMutatorIsRecordedOnlyAtItsPoint(t *testing.T) {
 	t.Parallel()
 	log := journal.NewMemory()
 	d := start(t, agent.Config{
@@ -99,7 +99,7 @@ func TestAMutatorIsRecordedOnlyWhereItStands(t *testing.T) {
 	}
 }
 
-func TestADrainDoesNotEndTheTurnOfAMutator(t *testing.T) {
+func TestADrainDuringAMutatorLeavesTheTurnOpen(t *testing.T) {
 	t.Parallel()
 	ctx, giveUp := context.WithCancel(t.Context())
 	runs := 0

@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 )
 
-// seen is what the observers knew of the session before an entry.
+// seen is the state of the session before an entry.
 type seen struct {
 	transcript []content.Item
 	phase      events.Phase

@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestAnAgentIsOfferedWhatItsPatternsName(t *testing.T) {
+func TestPatternsSelectTheOfferedTools(t *testing.T) {
 	t.Parallel()
 	var tools []tool.Tool
 	for _, name := range []string{"fs_read", "fs_write"} {

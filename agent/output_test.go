@@ -16,7 +16,7 @@ import (
 
 const citySchema = `{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`
 
-func TestAnswersFitTheirSchema(t *testing.T) {
+func TestAnswersMustFitTheSchema(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		answers []string
@@ -58,7 +58,7 @@ func TestAnswersFitTheirSchema(t *testing.T) {
 	}
 }
 
-func TestOnlyAnswersAreHeldToTheSchema(t *testing.T) {
+func TestOnlyFinalAnswersMustFitTheSchema(t *testing.T) {
 	t.Parallel()
 	cut := modeltest.Text("{")
 	cut.FinishReason = content.MaxTokens

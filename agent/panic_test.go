@@ -37,7 +37,7 @@ func (f fragile) Tools(context.Context) ([]tool.Tool, error) {
 	return nil, nil
 }
 
-func TestAPanicEndsItsSessionAndNoOther(t *testing.T) {
+func TestAPanicEndsOnlyItsSession(t *testing.T) {
 	t.Parallel()
 	broken := fragile{new(atomic.Bool)}
 	for during, c := range map[string]agent.Config{

@@ -24,7 +24,7 @@ func (h usher) OnEvent(context.Context, extension.HookEvent) (extension.Action, 
 	return h.action, nil
 }
 
-func TestWhatTheHooksOfASessionSayIsRecorded(t *testing.T) {
+func TestHooksOfTheSessionsStartAndEndAreRecorded(t *testing.T) {
 	t.Parallel()
 	log := journal.NewMemory()
 	c := agent.Config{Model: replies(modeltest.Text("x")), Journal: log, Hooks: []extension.Hook{usher{extension.Action{Kind: extension.Skip, Reason: "no"}}}}

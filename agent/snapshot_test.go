@@ -45,7 +45,7 @@ func midway(t *testing.T, log journal.Journal) *session.Session {
 	return d
 }
 
-func TestASnapshotHoldsTheSession(t *testing.T) {
+func TestASnapshotDescribesTheSession(t *testing.T) {
 	t.Parallel()
 	s := midway(t, journal.NewMemory()).Snapshot()
 	if s.Turn != "turn-2" || s.Round != 1 || len(s.PendingApprovals) != 2 || len(s.PendingInput) != 1 || len(s.Calls) != 2 ||
@@ -69,7 +69,7 @@ func TestASnapshotHoldsTheSession(t *testing.T) {
 	}
 }
 
-func TestASessionBeginsWithASnapshot(t *testing.T) {
+func TestASessionCanStartFromASnapshot(t *testing.T) {
 	t.Parallel()
 	log := journal.NewMemory()
 	s := midway(t, log).Snapshot()
@@ -132,7 +132,7 @@ func (h doorman) OnEvent(_ context.Context, e extension.HookEvent) (extension.Ac
 	return extension.Action{Kind: extension.Skip}, nil
 }
 
-func TestHooksStandAtTheSessionsEnds(t *testing.T) {
+func TestHooksRunAtTheSessionsStartAndEnd(t *testing.T) {
 	t.Parallel()
 	var seen []string
 	d := start(t, agent.Config{Model: replies(modeltest.Text("ok")), Hooks: []extension.Hook{doorman{seen: &seen}}})
@@ -161,7 +161,7 @@ func TestHooksStandAtTheSessionsEnds(t *testing.T) {
 	}
 }
 
-func TestAToolMayAskBeforeItBegins(t *testing.T) {
+func TestAToolMayAskBeforeItStarts(t *testing.T) {
 	t.Parallel()
 	runs := 0
 	f, err := tool.CallFunc("send", "Sends.", func(_ context.Context, c tool.Call, _ struct{}) (string, error) {

@@ -176,7 +176,7 @@ func TestASteppedTurnTakesInputAndToolsBetweenRounds(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAStepsContextCancelsTheTurn(t *testing.T) {
+func TestASteppedTurnIsCancelledWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -39,7 +39,7 @@ func (r *record) CallTool(
 
 // A stored reply of a durable wrapper is streamed like a new one: text,
 // usage, and the whole message.
-func TestAStreamShowsWhatTheDurableWrapperBrings(t *testing.T) {
+func TestAStreamShowsStoredRepliesOfTheDurableWrapper(t *testing.T) {
 	t.Parallel()
 	untouched := modeltest.NewFake("fake", func(context.Context, model.Request) (model.Reply, error) {
 		t.Error("the provider is called")
@@ -85,7 +85,7 @@ func shown(ev session.StreamEvent) string {
 
 // A consumer that takes a second for each delta delays nothing and misses nothing, however
 // many deltas arrive meanwhile.
-func TestASlowReaderOfAStreamLosesNothing(t *testing.T) {
+func TestASlowReaderOfAStreamMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pieces = 500
 		text := strings.Repeat("ä", pieces)
@@ -141,7 +141,7 @@ func (m talker) Call(_ context.Context, _ model.Request, emit func(content.Delta
 }
 
 // A delta is seen while the model still writes: it goes on only when it was.
-func TestAStreamShowsWhatComesBeforeTheReplyIsWhole(t *testing.T) {
+func TestAStreamShowsDeltasBeforeTheReplyIsComplete(t *testing.T) {
 	t.Parallel()
 	heard := make(chan struct{})
 	m := modeltest.NewFake("fake", nil)

@@ -53,7 +53,7 @@ func TestASubAgentAnswersItsCall(t *testing.T) {
 	}
 }
 
-func TestWhatASubAgentUsesIsCountedForItsCaller(t *testing.T) {
+func TestASubAgentsUsageCountsForItsCaller(t *testing.T) {
 	t.Parallel()
 	used := content.Usage{InputTokens: 40, OutputTokens: 2}
 	billed := modeltest.Text("here you are")
@@ -75,7 +75,7 @@ func TestWhatASubAgentUsesIsCountedForItsCaller(t *testing.T) {
 	}
 }
 
-func TestASubAgentsApprovalsAreTheCallers(t *testing.T) {
+func TestTheCallerDecidesASubAgentsApprovals(t *testing.T) {
 	t.Parallel()
 	d := start(t, delegating(t, agent.Config{
 		Model:       replies(modeltest.Calls(call("x", "echo", `{"text":"a"}`), call("y", "echo", `{"text":"b"}`)), modeltest.Text("done")),
@@ -131,7 +131,7 @@ func lastReason(t *testing.T, log journal.Journal, s content.SessionID) (r conte
 	return r
 }
 
-func TestASubAgentGoesOnAfterACrash(t *testing.T) {
+func TestASubAgentContinuesAfterACrash(t *testing.T) {
 	t.Parallel()
 	log := journal.NewMemory()
 	ctx, crash := context.WithCancel(t.Context())
@@ -172,7 +172,7 @@ func spending(used content.Usage, calls int) model.Model {
 	})
 }
 
-func TestWhatIsLeftToTheCallerBoundsItsSubAgents(t *testing.T) {
+func TestTheCallersRemainingLimitsBoundItsSubAgents(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		turn, session events.Limits
@@ -197,7 +197,7 @@ func TestWhatIsLeftToTheCallerBoundsItsSubAgents(t *testing.T) {
 	}
 }
 
-func TestACancelledSubAgentIsPaidFor(t *testing.T) {
+func TestACancelledSubAgentsUsageCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, used := journal.NewMemory(), content.Usage{InputTokens: 40}
 		first := true
@@ -304,7 +304,7 @@ func lastStatus(t *testing.T, log journal.Journal, s content.SessionID) (got con
 	return got
 }
 
-func TestAFailedSubAgentFailsItsCallAlsoWhenItIsRepeated(t *testing.T) {
+func TestAFailedSubAgentFailsARepeatedCallToo(t *testing.T) {
 	t.Parallel()
 	log := journal.NewMemory()
 	asked := 0

@@ -20,7 +20,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestWhatASubAgentDoesCountsForItsCallersLimits(t *testing.T) {
+func TestASubAgentsWorkCountsForItsCallersLimits(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		limits events.Limits
@@ -89,7 +89,7 @@ func (j doomed) Append(ctx context.Context, h journal.Head, e events.Entry) (jou
 	return j.Journal.Append(ctx, h, e)
 }
 
-func TestASubAgentIsStoppedAndPaidForAlsoIfItsHostDiesBeforeItHearsOfIt(t *testing.T) {
+func TestASubAgentIsStoppedAfterItsHostCrashed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := journal.NewMemory()
 		sick := doomed{log, new(atomic.Bool)}
@@ -123,7 +123,7 @@ func TestASubAgentIsStoppedAndPaidForAlsoIfItsHostDiesBeforeItHearsOfIt(t *testi
 	})
 }
 
-func TestASubAgentThatIsStoppedIsPaidFor(t *testing.T) {
+func TestAStoppedSubAgentsUsageCounts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*agent.Config)
 		opts   []tool.Option

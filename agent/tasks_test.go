@@ -121,7 +121,7 @@ func (m *memory) Remember(_ context.Context, goal, summary string) error {
 	return nil
 }
 
-func TestATaskStartsWithWhatIsKnownAndLeavesItsSummary(t *testing.T) {
+func TestATaskRecallsNotesAndStoresItsSummary(t *testing.T) {
 	t.Parallel()
 	var requests []string
 	m := modeltest.NewFake("fake", func(_ context.Context, r model.Request) (model.Reply, error) {
@@ -214,7 +214,7 @@ func (s stuck) Recall(ctx context.Context, _ string) ([]content.Item, error) {
 
 func (stuck) Remember(context.Context, string, string) error { return nil }
 
-func TestATaskThatEndsOtherwiseIsAnErrorWithItsResult(t *testing.T) {
+func TestAFailedTaskReturnsAnErrorAndItsResult(t *testing.T) {
 	t.Parallel()
 	runs := 0
 	d := start(t, agent.Config{
@@ -240,7 +240,7 @@ func TestATaskThatEndsOtherwiseIsAnErrorWithItsResult(t *testing.T) {
 	}
 }
 
-func TestATaskGoesOnAfterACrashInItsGate(t *testing.T) {
+func TestATaskContinuesAfterACrashInItsVerifier(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"with its gate": true, "without": false} {
 		t.Run(name, func(t *testing.T) {

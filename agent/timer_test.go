@@ -16,8 +16,8 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// TestATimerThatComesEarlyIsArmedAgain: a clock that is set back makes it so.
-func TestATimerThatComesEarlyIsArmedAgain(t *testing.T) {
+// A timer fires early if the clock is set back.
+func TestAnEarlyTimerIsArmedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := modeltest.NewFake("m", func(_ context.Context, r model.Request) (model.Reply, error) {
 			if r.Attempt == 1 {

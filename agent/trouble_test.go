@@ -43,7 +43,7 @@ func hanging(t *testing.T, runs *atomic.Int32) tool.Source {
 	return registry(t, f)
 }
 
-func TestStartReturnsWhatBecameOfItsFirstAppend(t *testing.T) {
+func TestStartReturnsTheErrorOfItsFirstAppend(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []journaltest.Fault{journaltest.Conflict, journaltest.LostAck, journaltest.LostSend} {
 		n := 0
@@ -82,7 +82,7 @@ func (f flaky) Tools(ctx context.Context) ([]tool.Tool, error) {
 	return f.Registry.Tools(ctx)
 }
 
-func TestAReplyIsNotLostBecauseASourceIsDown(t *testing.T) {
+func TestAReplySurvivesAFailingToolSource(t *testing.T) {
 	t.Parallel()
 	down, calls := new(atomic.Bool), 0
 	m := modeltest.NewFake("fake", func(context.Context, model.Request) (model.Reply, error) {
@@ -104,7 +104,7 @@ func TestAReplyIsNotLostBecauseASourceIsDown(t *testing.T) {
 	}
 }
 
-func TestACallThatIsDetachedAfterItWasGivenUpIsNotRunAgain(t *testing.T) {
+func TestACallDetachedAfterItWasGivenUpDoesNotRunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int32
 		d := start(t, agent.Config{
@@ -155,7 +155,7 @@ func (f onQueued) HandleEvent(e extension.Observed) {
 	}
 }
 
-func TestARunWhoseContextEndsBeforeItsTurnBeginsIsCancelled(t *testing.T) {
+func TestARunWhoseContextEndsBeforeItsTurnStartsIsCancelled(t *testing.T) {
 	for range 30 { // cancel and turn race
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -176,7 +176,7 @@ func (patient) Approve(ctx context.Context, _ events.Approval) (bool, string, er
 	return false, "", context.Cause(ctx)
 }
 
-func TestTheEndOfARunReachesItsApprover(t *testing.T) {
+func TestTheEndOfARunCancelsItsApprover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, agent.Config{
 			Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("ok")),
@@ -199,7 +199,7 @@ func (panicking) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
 	panic("the policy broke")
 }
 
-func TestAPolicyThatBreaksLetsNothingRun(t *testing.T) {
+func TestAPanickingPolicyRunsNothing(t *testing.T) {
 	t.Parallel()
 	d := start(t, agent.Config{
 		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("ok")),

@@ -21,7 +21,7 @@ import (
 
 // A call in the background records its outcome beside Next. When that append is the
 // driver's last, a Next that waits for something else must hear of it.
-func TestNextHearsThatABackgroundCallWasTheDriversEnd(t *testing.T) {
+func TestNextReturnsTheErrorOfABackgroundCallsAppend(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			late := func(e events.Event) bool { r, ok := e.(events.ToolResultReceived); return ok && r.Late }

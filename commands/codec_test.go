@@ -58,7 +58,7 @@ func TestEveryTruncationIsABadCommand(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCommandIsABadCommand(t *testing.T) {
+func TestMalformedCommandsAreBadCommands(t *testing.T) {
 	t.Parallel()
 	valid := mustEncode(t, sampleEnvelope(Park{}))
 	nameless, overlong := sampleEnvelope(Park{}), sampleEnvelope(Park{})
@@ -82,7 +82,7 @@ func TestWhatIsNoCommandIsABadCommand(t *testing.T) {
 	}
 }
 
-func TestAPromisedLengthAllocatesNothing(t *testing.T) {
+func TestAFalseLengthAllocatesNothing(t *testing.T) {
 	valid := mustEncode(t, sampleEnvelope(SubmitInput{}))
 	head, _, found := bytes.Cut(valid, []byte("submit_input"))
 	if !found {
@@ -103,7 +103,7 @@ func TestAPromisedLengthAllocatesNothing(t *testing.T) {
 }
 
 // An entry records the content of a command, with additional nesting.
-func TestACommandNestsLessDeeplyThanAnEntryMay(t *testing.T) {
+func TestAnEntryCanHoldAnyCommand(t *testing.T) {
 	t.Parallel()
 	result := content.NewResult("c", "t", content.StatusOK, "x")
 	report := ReportResult{Place: samplePlace}
@@ -121,7 +121,7 @@ func TestACommandNestsLessDeeplyThanAnEntryMay(t *testing.T) {
 	}
 }
 
-func TestWhatTheHostAttachesDoesNotTravel(t *testing.T) {
+func TestFieldsOfTheHostAreNotEncoded(t *testing.T) {
 	t.Parallel()
 	e := sampleEnvelope(Park{})
 	plain := mustEncode(t, e)

@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/sample"
 )
 
-func TestAnItemGivesItsText(t *testing.T) {
+func TestTextJoinsTheTextPartsOfAnItem(t *testing.T) {
 	t.Parallel()
 	call := ToolCall{ID: "c1", Name: "t"}
 	mixed := NewItem(Assistant, TextPart("a"), Part{Kind: ReasoningKind, Text: "hidden"}, CallPart(call), TextPart("b"))
@@ -32,7 +32,7 @@ func TestAnItemGivesItsText(t *testing.T) {
 	}
 }
 
-func TestAResultGivesItsText(t *testing.T) {
+func TestTextJoinsTheOutputOfAResult(t *testing.T) {
 	t.Parallel()
 	r := NewResult("c1", "t", StatusOK, "plain")
 	if r.Text() != "plain" || r.IsError {
@@ -60,7 +60,7 @@ func TestEveryStatusHasAPublicName(t *testing.T) {
 	}
 }
 
-func TestWhatMayBeTriedAgain(t *testing.T) {
+func TestOnlySomeErrorsAndEffectsAreRetryable(t *testing.T) {
 	t.Parallel()
 	for c, want := range map[ErrorClass]bool{
 		ClassRateLimit: true, ClassOverloaded: true, ClassTimeout: true, ClassNetwork: true, ClassServer: true,
@@ -93,7 +93,7 @@ func TestUsageAddsUp(t *testing.T) {
 	}
 }
 
-func TestACacheRequestHasKnownWords(t *testing.T) {
+func TestACacheRequestWithUnknownValuesIsInvalid(t *testing.T) {
 	t.Parallel()
 	good := CacheRequest{Mode: "required", Retention: "extended", Breakpoints: []Breakpoint{{Kind: "tools_end"}, {Kind: "item_end", Item: 1}}}
 	if !good.Valid() || !(CacheRequest{}).Valid() {

@@ -14,7 +14,7 @@ import (
 )
 
 // Each of these claims in a few bytes to contain four billion elements.
-func TestAPromisedLengthAllocatesNothing(t *testing.T) {
+func TestAFalseLengthAllocatesNothing(t *testing.T) {
 	promise := func(code byte) []byte { return binary.BigEndian.AppendUint32([]byte{code}, 1<<32-1) }
 	inItems := func(payload []byte) []byte { // in place of the one item of an InputAccepted
 		return slices.Concat([]byte{0x92, 0xae}, []byte("input_accepted"), []byte{0x81, 0xa1, 'i'}, payload)

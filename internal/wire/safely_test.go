@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestADecoderThatBreaksIsAnError(t *testing.T) {
+func TestSafelyTurnsAPanicIntoAnError(t *testing.T) {
 	t.Parallel()
 	broke := Safely(func() error { panic("nil dereference") })
 	if !errors.Is(broke, ErrBroke) {

@@ -10,7 +10,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-func TestCheckLetsWhatAnEncoderWritesThrough(t *testing.T) {
+func TestCheckAcceptsEncodedValues(t *testing.T) {
 	t.Parallel()
 	for _, v := range []any{
 		nil, true, -1, 127, 128, math.MaxUint16, math.MaxInt64, uint64(math.MaxUint64), math.MinInt64, 1.5, float32(2),
@@ -41,7 +41,7 @@ func TestCheckLetsWhatAnEncoderWritesThrough(t *testing.T) {
 	}
 }
 
-func TestCheckRefusesWhatPromisesMoreThanItHolds(t *testing.T) {
+func TestCheckRefusesFalseLengths(t *testing.T) {
 	t.Parallel()
 	for _, b := range [][]byte{
 		{0xdd, 0xff, 0xff, 0xff, 0xff},
@@ -63,7 +63,7 @@ func TestCheckRefusesWhatPromisesMoreThanItHolds(t *testing.T) {
 	}
 }
 
-func TestCheckRefusesTypesThatAreNeverWritten(t *testing.T) {
+func TestCheckRefusesExtensionTypes(t *testing.T) {
 	t.Parallel()
 	for _, b := range [][]byte{{0xc1}, {0xd4, 1, 2}, {0xc7, 1, 1, 1}, {0xd6, 0xff, 0, 0, 0, 0}} {
 		if err := Check(b, 4); !errors.Is(err, ErrMalformed) {
@@ -72,7 +72,7 @@ func TestCheckRefusesTypesThatAreNeverWritten(t *testing.T) {
 	}
 }
 
-func TestCheckBoundsTheNesting(t *testing.T) {
+func TestCheckBoundsNesting(t *testing.T) {
 	t.Parallel()
 	nested := func(n int) []byte { return append(bytes.Repeat([]byte{0x91}, n), 0xc0) }
 	if err := Check(nested(4), 4); err != nil {
@@ -86,7 +86,7 @@ func TestCheckBoundsTheNesting(t *testing.T) {
 	}
 }
 
-func TestCheckBoundsTheElements(t *testing.T) {
+func TestCheckBoundsElements(t *testing.T) {
 	t.Parallel()
 	many := append([]byte{0xdd, 0, 0x10, 0, 0}, bytes.Repeat([]byte{0x80}, 1<<20)...)
 	if err := Check(many, 4); !errors.Is(err, ErrMalformed) {

@@ -66,7 +66,7 @@ func expand(t *testing.T, cell string) []string {
 	return out
 }
 
-func TestTheTableNamesWhatHoldsEachRule(t *testing.T) {
+func TestTheTableMatchesTheScenarios(t *testing.T) {
 	t.Parallel()
 	covers := make(map[string][]string) // label to scenarios
 	scenarios := make(map[string]*scenario)

@@ -19,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "write the files that are missing; existing ones are never changed")
 
 // It is not parallel: with -update it runs before the test that needs the files.
-func TestEveryJournalReplaysForEver(t *testing.T) {
+func TestEveryFrozenJournalReplays(t *testing.T) {
 	if *update {
 		record(t)
 	}

@@ -35,9 +35,9 @@ func TestMain(m *testing.M) { celltest.Main(m) }
 
 var cells = flag.Uint64("sim.cells", 3, "how many seeds to run with nodes and workers over JetStream")
 
-// TestCellsSurviveWhateverHappens runs sessions in a deployment whose nodes and workers are
+// TestCellsSurviveRandomFaults runs sessions in a deployment whose nodes and workers are
 // killed, and whose results are repeated or late.
-func TestCellsSurviveWhateverHappens(t *testing.T) {
+func TestCellsSurviveRandomFaults(t *testing.T) {
 	seen := tally{}
 	first, count := *from, *cells
 	if *oneSeed != 0 {

@@ -113,7 +113,7 @@ func (d doubling) Append(ctx context.Context, head journal.Head, e events.Entry)
 
 // A script must reproduce what a seed finds. Here every result is written twice, the audit finds
 // it, and so do the scripts of the sessions.
-func TestTheScriptOfAFailingSeedShowsWhatItFound(t *testing.T) {
+func TestTheScriptOfAFailingSeedReproducesIt(t *testing.T) {
 	const broken = "one-terminal-result"
 	found := 0
 	for seed := uint64(1); found == 0 && seed <= 10; seed++ {

@@ -22,7 +22,7 @@ var (
 	runs    = flag.Uint64("sim.runs", defaultRuns, "how many seeds to run, or how often the one")
 )
 
-func TestSessionsSurviveWhateverHappens(t *testing.T) {
+func TestSessionsSurviveRandomFaults(t *testing.T) {
 	var mu sync.Mutex
 	seen := tally{}
 	t.Run("seeds", func(t *testing.T) {

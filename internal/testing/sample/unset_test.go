@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestUnsetNamesWhatASampleDoesNotShow(t *testing.T) {
+func TestUnsetNamesTheMissingFields(t *testing.T) {
 	t.Parallel()
 	type inner struct{ A, B int }
 	type outer struct {

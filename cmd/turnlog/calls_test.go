@@ -161,6 +161,26 @@ func TestWaitPrintsWhatRunPrints(t *testing.T) {
 	}
 }
 
+func TestAReportOfAJoinedTurnHasItsEarlierCalls(t *testing.T) {
+	t.Parallel()
+	url, release := slow(t)
+	p := at(t, url, "run", "--session", "s", "--model", scripted(t, "replies:\n  - calls: [{name: wait, input: {}}]\n  - text: done\n"), "hi")
+	p.err.Await(t, "→ wait")
+	joined := at(t, url, "send", "s", "--wait", "-o", "json", "more")
+	awaited(t, "the input", func() bool {
+		return strings.Contains(succeed(t, url, "sessions", "show", "s"), "queued ")
+	})
+	close(release)
+	p.end(t)
+	if code := joined.end(t); code != cli.CodeOK {
+		t.Fatalf("code %d, err %s", code, joined.err)
+	}
+	var r turnReport
+	if err := json.Unmarshal([]byte(joined.out.String()), &r); err != nil || r.Turn != "turn-1" || len(r.ToolCalls) != 1 || r.ToolCalls[0].Status != "ok" {
+		t.Errorf("report %+v, %v", r, err)
+	}
+}
+
 func TestLimitsEndATurn(t *testing.T) {
 	t.Parallel()
 	url, release := slow(t)

@@ -253,7 +253,13 @@ func TestForbiddenIsADenial(t *testing.T) {
 	m := open(t, Config{Servers: []Server{{Name: "x", URL: newFake(true).serve(t, k.around).URL}}})
 	ready(t, m)
 	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusError, tool.CodeDenied, "the server forbids it (403)")
-	k.set(func(l *lock) { l.hint = `, error="insufficient_scope", scope="notes:write"` })
+	if err := m.ResolveAuth(within(t), "x", Resolution{Token: "right"}); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusError, tool.CodeDenied, "the server forbids it (403)")
+	k.set(func(l *lock) { l.token = "right" })
+	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"the token was kept"}`), content.StatusOK, "", "the token was kept")
+	k.set(func(l *lock) { l.token, l.hint = "", `, error="insufficient_scope", scope="notes:write"` })
 	wantAuth(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), tool.AuthRequest{
 		ID: "mcp:x:tools/call", Provider: "x", Operation: tool.AuthOperation{Kind: "tool_call", Server: "x", Name: "echo"},
 		Challenge: json.RawMessage(`{"status":403,"scheme":"bearer","params":{"error":"insufficient_scope","realm":"notes","scope":"notes:write"}}`),

@@ -27,7 +27,8 @@
 // User item. .Results are the tool results since then, each with .Name, .Text, .JSON
 // and .IsError. Integers in .JSON are ints, so {{if gt .JSON.total 3}} works.
 //
-// An error in a script names the line and column, and the field as in replies[0].text. Unknown fields, wrong types, duplicate
-// keys, anchors, aliases and tags are errors. [Model.Source] returns the exact bytes
-// of the script, which a session contains so that any node can reply.
+// An error in a script names the line and column, and often the field, as in
+// replies[0].text. Unknown fields, wrong types, duplicate keys, anchors, aliases and
+// tags are errors. [Model.Source] returns the exact bytes of the script, which a
+// session contains so that any node can reply.
 package scripted

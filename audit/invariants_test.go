@@ -183,6 +183,7 @@ func brokenApprovals() []broken {
 		{"approval-once", "decided on arguments of digest d7", change(tools(), 1, func(e *events.ApprovalResolved) { e.Digest = "d7" })},
 		{"approval-once", "expired before its deadline", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.By = events.Expired, "" })},
 		{"approval-once", "ada is recorded as its decider", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome = events.Expired })},
+		{"grant-held", "settled by g9, which was not given", change(granted("call", "ada"), 2, func(e *events.ApprovalResolved) { e.Grant = "g9" })},
 		{"grant-held", "as if k /x was approved", change(tools(), 1, func(e *events.ToolDispatched) { e.Approved = []content.QuestionKey{{Kind: "k", Scope: "/x"}} })},
 		{"grant-held", "by g0, which was not given for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant = "g0" })},
 		{"grant-held", "g1 was denied for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.Always = events.Denied, true })},
@@ -244,7 +245,9 @@ func brokenBudgets() []broken {
 	helped := func(b book) book {
 		return b.before(events.KindRoundFinished, 1, events.UsageUpdated{Turn: "turn-1", Round: 1, Source: "child", Requests: 3})
 	}
+	lowered := events.ConfigChanged{Config: events.Config{Limits: events.Limits{MaxRounds: 1}}}
 	return []broken{
+		{"budget-held", "turn's limit of rounds", tools().after(events.KindRoundFinished, 1, lowered)},
 		{"budget-held", "turn's limit of requests", helped(limited(events.Limits{Requests: 4}))},
 		{"budget-held", "session's limit of requests", helped(session(events.Limits{Requests: 4}))},
 		{"budget-held", "turn's limit of rounds", limited(events.Limits{MaxRounds: 1})},
@@ -269,7 +272,11 @@ func brokenInputs() []broken {
 	sneaky, failing := done, done
 	sneaky.Replacement = items
 	failing.Dirty, failing.Error, failing.Replacement = true, "x", items
+	note := content.NewItem(content.Notification, content.TextPart("done"))
+	noted := events.InputQueued{Items: []content.Item{note}, Origin: events.FromNotification}
+	twice := events.InputAccepted{Turn: "turn-1", Items: []content.Item{note, note}, Origin: events.FromNotification}
 	return []broken{
+		{"input-once", "1 notifications are accepted without a late result", tools().after(events.KindRoundFinished, 1, noted, twice)},
 		{"input-once", "is not in the queue", tools().drop(events.KindInputQueued, 1)},
 		{"input-once", "is not in the queue", tools().after(events.KindRoundFinished, 1, events.InputAccepted{Turn: "turn-1", Items: items, Origin: events.FromHost})},
 		{"input-once", "1 notifications are accepted", tools().after(events.KindRoundFinished, 1, events.InputAccepted{

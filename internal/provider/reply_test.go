@@ -138,11 +138,12 @@ func TestNothingIsEmittedAfterCancel(t *testing.T) {
 		seen++
 		cancel(gone)
 	})
-	i, err := r.Begin(content.TextPart("hello"))
+	i, err := r.Grow(content.TextPart("hello"))
+	_, unbegun := r.Begin(content.TextPart("x"))
 	_, unfinished := r.Finish(model.Reply{})
 	_, ungrown := r.Grow(content.TextPart("x"))
 	for name, err := range map[string]error{
-		"Begin": err, "Append": r.Append(i, "x"), "empty Append": r.Append(i, ""), "Commit": r.Commit(i), "Finish": unfinished, "Grow": ungrown,
+		"first Grow": err, "Begin": unbegun, "Append": r.Append(i, "x"), "empty Append": r.Append(i, ""), "Commit": r.Commit(i), "Finish": unfinished, "Grow": ungrown,
 	} {
 		if !errors.Is(err, gone) {
 			t.Errorf("%s = %v, want the cause", name, err)

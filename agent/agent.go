@@ -79,9 +79,9 @@ type SessionConfig struct {
 	Parent   content.SessionID   // "": none; recorded with a new session that works for another
 	// Resume is the snapshot that a new session begins with, or nil: its transcript,
 	// pending input and cache override replace Config.Transcript. An open turn stays with
-	// the snapshot's own session, and so does what was used of its limits; calls without a
-	// result get one that says so. A session that the journal knows is refused: start it
-	// to go on there.
+	// the snapshot's own session, and so does the usage of its limits; calls without a
+	// result get one that says so. Start refuses a session that is in the journal already:
+	// start it without Resume.
 	Resume *session.Snapshot
 	Tools  tool.Source // nil: none; of this session alone, beside the agent's; a *tool.Registry may change between steps
 }

@@ -43,8 +43,7 @@ func TestACallThatEndsWithinItsGraceCounts(t *testing.T) {
 	}
 }
 
-// The wait for a tool that bears one call
-// at a time counts.
+// Waiting for an exclusive tool counts toward the timeout.
 func TestATimeoutStartsWithTheDispatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := agent.New(agent.Config{

@@ -399,3 +399,33 @@ func TestNewNamesTheInvalidField(t *testing.T) {
 		}
 	}
 }
+
+func TestStreamYieldsEventsInOrder(t *testing.T) {
+	t.Parallel()
+	d := start(t, agent.Config{
+		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("done")),
+		Tools: []tool.Source{echo(t)},
+	})
+	var text string
+	var seen []string
+	for ev, err := range d.Stream(t.Context(), content.UserText("go")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch ev := ev.(type) {
+		case session.TextDelta:
+			text += ev.Text
+		case session.ReasoningDelta:
+		case session.ToolUse:
+			seen = append(seen, "use "+string(ev.Call.ID))
+		case session.ToolDone:
+			seen = append(seen, "done "+ev.Result.Text())
+		case session.UsageUpdate:
+		case session.MessageComplete:
+			seen = append(seen, "message")
+		}
+	}
+	if text != "done" || !slices.Equal(seen, []string{"message", "use c1", "done hi", "message"}) {
+		t.Errorf("text %q, events %v", text, seen)
+	}
+}

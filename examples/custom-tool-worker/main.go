@@ -25,7 +25,7 @@ import (
 const script = `
 replies:
   - calls: [{name: word_count, input: {text: "{{.Prompt}}"}}]
-  - text: "That were {{(index .Results 0).Text}} words."
+  - text: "That was {{(index .Results 0).Text}} words."
 `
 
 const prompt = "nothing that matters lives only in memory"

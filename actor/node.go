@@ -115,7 +115,7 @@ func (n *Node) run(ctx context.Context) error {
 	drain(ErrDrain)
 	running.Wait()
 	n.log.Info("node stopped")
-	return err
+	return err //nolint:wrapcheck // of our own functions
 }
 
 // take pulls run tokens, one for every free slot.

@@ -229,13 +229,13 @@ func (d *dialer) reconnecting() {
 // InProcessConn implements nats.InProcessConnProvider.
 func (d *dialer) InProcessConn() (net.Conn, error) {
 	d.reconnecting()
-	return d.server.InProcessConn()
+	return d.server.InProcessConn() //nolint:wrapcheck // for the client
 }
 
 // Dial implements nats.CustomDialer.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	d.reconnecting()
-	return net.DialTimeout(network, address, nats.DefaultTimeout) //nolint:wrapcheck // for the client
+	return net.DialTimeout(network, address, nats.DefaultTimeout) //nolint:wrapcheck,noctx // for the client, which has no context
 }
 
 // PrepareForSynctest makes servers usable in testing/synctest bubbles. Call it once in TestMain,

@@ -105,21 +105,22 @@ func (r *run) over() bool {
 func (p *Performer) Settle(ctx context.Context) {
 	var kept []Report
 	for _, r := range p.ending {
-		kept = append(kept, p.await(ctx, r)...)
+		kept = append(kept, p.await(r, ctx.Done())...)
 	}
 	p.ending = slices.DeleteFunc(p.ending, (*run).over)
 	p.handBack(kept)
 }
 
-// await waits for an effect and returns the reports that arrived in the meantime.
-func (p *Performer) await(ctx context.Context, r *run) (got []Report) {
+// await waits for an effect, or until enough is closed, and returns the reports that arrived in the
+// meantime.
+func (p *Performer) await(r *run, enough <-chan struct{}) (got []Report) {
 	for {
 		select {
 		case rep := <-p.reports:
 			got = append(got, rep)
 		case <-r.done:
 			return got
-		case <-ctx.Done():
+		case <-enough:
 			return got
 		}
 	}
@@ -184,7 +185,7 @@ func (p *Performer) Stop(cause error, keep func(id string) bool) (stopped []stri
 		r.cancel(cause)
 		delete(p.running, id)
 		stopped = append(stopped, id)
-		got = append(got, p.await(context.WithoutCancel(p.root), r)...)
+		got = append(got, p.await(r, nil)...)
 	}
 	p.handBack(slices.DeleteFunc(got, func(rep Report) bool { return !p.Has(rep.Cause) }))
 	return stopped

@@ -139,7 +139,7 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("panic in session %s at %d, during %s: %v", e.Session, e.Seq, e.During, e.Value)
 }
 
-// Contain, when deferred, turns a panic into a *PanicError, which ends the session here.
+// Contain is deferred. It turns a panic into a *PanicError, which ends the session here.
 func (s *Session) Contain(during string, err *error) {
 	if p := recover(); p != nil {
 		s.failed = &PanicError{Session: s.State.Session, Seq: s.Head.Seq, During: during, Value: p, Stack: debug.Stack()}

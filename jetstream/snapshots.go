@@ -76,7 +76,7 @@ func encodeSnapshot(s *journal.Snapshot) ([]byte, error) {
 	if err == nil {
 		err = enc.EncodeMulti(s.Seq, s.Hash, s.Guard, s.State)
 	}
-	return buf.Bytes(), err //nolint:wrapcheck // the bucket names the value
+	return buf.Bytes(), err
 }
 
 func decodeSnapshot(value []byte) (s journal.Snapshot, err error) {
@@ -86,11 +86,11 @@ func decodeSnapshot(value []byte) (s journal.Snapshot, err error) {
 		return s, errors.New("it is not in the format of this release")
 	}
 	if err := dec.DecodeMulti(&s.Seq, &s.Hash, &s.Guard); err != nil {
-		return s, err //nolint:wrapcheck // the bucket names the value
+		return s, err
 	}
 	n, err := dec.DecodeBytesLen()
 	if err != nil {
-		return s, err //nolint:wrapcheck // the bucket names the value
+		return s, err
 	}
 	if n = max(n, 0); n != rest.Len() {
 		return s, fmt.Errorf("its state has %d bytes, not %d", rest.Len(), n)

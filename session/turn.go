@@ -322,7 +322,7 @@ func (t *Turn) wait(ctx context.Context) (*RunResult, error) {
 	}
 }
 
-// CancelReason, as the cause of a context whose end cancels a turn, is recorded as the
+// CancelReason is the cause of a context whose end cancels a turn. It is recorded as the
 // reason.
 type CancelReason string //nolint:errname // it is recorded as it is
 

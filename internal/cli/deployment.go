@@ -215,7 +215,7 @@ func (c *Cell) Work(ctx context.Context, serve, work func(context.Context) error
 	})
 	group.Go(func() error { return serve(serving) })
 	if err := group.Wait(); err != nil {
-		return err
+		return err //nolint:wrapcheck // of serve or work
 	}
 	if _, ok := errors.AsType[*Interrupted](context.Cause(ctx)); !ok {
 		return context.Cause(ctx)

@@ -82,7 +82,7 @@ func readEvents(events ssestream.Decoder, h Handler) error {
 	for events.Next() {
 		e := events.Event()
 		if complete, err := h.Event(e.Type, bytes.TrimSpace(e.Data)); err != nil || complete {
-			return err //nolint:wrapcheck // Failure translates it
+			return err
 		}
 	}
 	switch err := events.Err(); {
@@ -103,7 +103,7 @@ func readWhole(r io.Reader, h Handler) error {
 	if err == nil && !complete && !h.Complete() {
 		return Malformed("the response is incomplete", body)
 	}
-	return err //nolint:wrapcheck // Failure translates it
+	return err
 }
 
 // Malformed returns the error of a response that breaks the protocol.

@@ -152,8 +152,8 @@ func (n names) requests(role Role, queue string) []string {
 	verbs := map[string]string{"look": api.StreamInfo, "read": api.MsgGet, "scan": api.DirectGet, "purge": api.StreamPurge}
 	var out []string
 	for _, r := range streamRequests() {
-		for _, stream := range strings.Fields(r.streams) {
-			for _, verb := range strings.Fields(r.verbs) {
+		for stream := range strings.FieldsSeq(r.streams) {
+			for verb := range strings.FieldsSeq(r.verbs) {
 				if r.role == role {
 					out = append(out, verbs[verb]+n.stream(stream))
 				}

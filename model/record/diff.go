@@ -52,15 +52,15 @@ func indented(raw json.RawMessage) []byte {
 // differs from the other request.
 func clipped(lines []string) []string {
 	shown := lines[:min(len(lines), maxShown)]
-	out := make([]string, len(shown))
-	for i, line := range shown {
+	out := make([]string, 0, len(shown)+1)
+	for _, line := range shown {
 		differs := 0
 		for _, other := range shown {
 			if other[0] != line[0] {
 				differs = max(differs, commonPrefix(line[1:], other[1:]))
 			}
 		}
-		out[i] = clip(line, differs)
+		out = append(out, clip(line, differs))
 	}
 	if rest := len(lines) - len(shown); rest > 0 {
 		out = append(out, fmt.Sprintf("… and %d more lines", rest))

@@ -178,7 +178,7 @@ func TestChangedRequestFailsWithADiff(t *testing.T) {
 			t.Errorf("the message lacks %q:\n%s", want, e.Message)
 		}
 	}
-	if got, want := e.Message[strings.Index(e.Message, "\n-"):], "\n-…"; !strings.HasPrefix(got, want) {
+	if _, removed, _ := strings.Cut(e.Message, "\n-"); !strings.HasPrefix(removed, "…") {
 		t.Errorf("the first removed line is not shortened:\n%s", e.Message)
 	}
 	if len(e.Message) > 3000 {

@@ -82,7 +82,7 @@ func (t *tape) bytes() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the header: %w", err)
 	}
-	out := append(head, '\n')
+	out := slices.Concat(head, []byte{'\n'})
 	for _, x := range t.exchanges {
 		out = append(append(out, x.line...), '\n')
 	}

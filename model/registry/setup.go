@@ -126,6 +126,6 @@ func (o *options) bool(key string, otherwise bool) bool {
 func (o *options) float(key string) *float64 {
 	return option(o, key, "a number", nil, func(s string) (*float64, error) {
 		f, err := strconv.ParseFloat(s, 64)
-		return &f, err
+		return &f, err //nolint:wrapcheck // option words it
 	})
 }

@@ -65,7 +65,7 @@ func (s DropFailedResults) Compact(_ context.Context, j *Job) ([]content.Item, e
 			to++
 		}
 		calls, stays, reasons := split(j.Items[from:to], failed)
-		if len(calls) > 0 && !(reasons && stays && from >= limit) {
+		if len(calls) > 0 && (!reasons || !stays || from < limit) {
 			for _, id := range calls {
 				dropped[id] = true
 			}

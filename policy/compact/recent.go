@@ -3,6 +3,7 @@ package compact
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -76,9 +77,9 @@ func (s Window) Compact(_ context.Context, j *Job) ([]content.Item, error) {
 	}
 	o := j.outline()
 	cut, size := o.last(), o.pinnedSize(j)
-	for at := len(o.items) - 1; at >= 0; at-- {
+	for at, item := range slices.Backward(o.items) {
 		if !o.pinned[at] {
-			size += j.meter.est.Tokens(o.items[at])
+			size += j.meter.est.Tokens(item)
 		}
 		if j.meter.size(size) > s.Tokens {
 			break

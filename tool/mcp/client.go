@@ -53,7 +53,7 @@ func (l *link) client() *sdk.Client {
 // refuse answers requests that the host does not answer.
 func (l *link) refuse(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
-		what := ""
+		var what string
 		switch {
 		case method == "sampling/createMessage" && l.all.Sampling == nil:
 			what = "sampling"

@@ -241,7 +241,7 @@ func (d *doctor) stalledSession(ctx context.Context, s content.SessionID, node s
 	var owed []string
 	target := string(s)
 	for _, e := range loop.Pending(state) {
-		switch e := e.(type) {
+		switch e := e.(type) { //nolint:gochecksumtype // the default is meant for every other one
 		case loop.ArmTimer: // the server does it
 		case loop.RunTool:
 			owed = append(owed, fmt.Sprintf("the call %s of %s on queue %s", e.Call.ID, e.Call.Name, e.Call.Routing.Queue))

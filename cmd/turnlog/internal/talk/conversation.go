@@ -69,9 +69,9 @@ func (a talker) converse(ctx context.Context, to *app.Remote, d *cli.Cell, id co
 }
 
 // close stops following the session.
-func (v *conversation) close() {
+func (v *conversation) close(ctx context.Context) {
 	if v.session != nil {
-		_ = v.session.Close(context.Background()) // nothing is lost with it
+		_ = v.session.Close(context.WithoutCancel(ctx)) // nothing is lost with it
 	}
 }
 

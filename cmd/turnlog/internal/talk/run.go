@@ -242,7 +242,7 @@ func (t *opening) join(ctx context.Context, d *cli.Cell, do func(*conversation) 
 	if err != nil {
 		return err
 	}
-	defer v.close()
+	defer v.close(ctx)
 	v.yes = t.flags.yes
 	if t.IsIn {
 		v.lines = sync.OnceValue(t.Lines)

@@ -127,7 +127,7 @@ func (a talker) send(cmd *cobra.Command, f sendFlags, name string, words []strin
 	case v.session == nil:
 		return app.NoSession(id, session.ErrNotFound)
 	}
-	defer v.close()
+	defer v.close(cmd.Context())
 	v.yes = f.yes
 	room := int64(maxInline)
 	if !later.IsZero() {

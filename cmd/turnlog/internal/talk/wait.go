@@ -69,7 +69,7 @@ func (a talker) await(cmd *cobra.Command, f awaitFlags, name string) error {
 	case v.session == nil:
 		return app.NoSession(id, session.ErrNotFound)
 	}
-	defer v.close()
+	defer v.close(ctx)
 	return v.report(ctx, f.output.String(), func(show view) (*outcome, error) {
 		return v.follow(ctx, show, &exchange{timeout: f.timeout, joined: true, begin: v.latest})
 	})

@@ -364,3 +364,75 @@ func TestAStreamYieldsNoDeltasOfOtherTurns(t *testing.T) {
 		}
 	}
 }
+
+// asks has the model call a tool that needs an approval.
+func (f *fake) asks(t *testing.T) {
+	t.Helper()
+	var c commands.ReportReply
+	_ = f.View(func(s *loop.State, _ journal.Head) {
+		c.ModelCall = commands.ModelCall{Turn: s.Turn.ID, Round: s.Turn.Round, Attempt: s.Turn.Attempt}
+	})
+	c.Items = []content.Item{content.NewItem(content.Assistant, content.CallPart(content.ToolCall{ID: "c", Name: "x", Input: []byte("{}")}))}
+	if err := f.Ask(t.Context(), "call", c); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range loop.Pending(f.state) {
+		if e, ok := e.(loop.Preflight); ok {
+			check := commands.Check{Place: e.Calls[0].Place, Digest: e.Calls[0].Digest, Questions: []commands.Question{{RequestKind: "call"}}}
+			if err := f.Ask(t.Context(), "check", commands.ReportPreflight{Turn: e.Turn, Round: e.Round, Checks: []commands.Check{check}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// patient is an approver that waits for its context.
+type patient struct{}
+
+func (patient) Approve(ctx context.Context, _ events.Approval) (bool, string, error) {
+	<-ctx.Done()
+	return false, "", context.Cause(ctx)
+}
+
+func TestATurnThatWasLeftWaitsForNoApprover(t *testing.T) {
+	t.Parallel()
+	for name, breaks := range map[string]bool{"to the end": false, "break": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f, s := newFake(t, false)
+				s.config.Approver = patient{}
+				turn := submit(t, s, "one", Steer)
+				f.asks(t)
+				var left error
+				for _, err := range turn.Updates(t.Context()) {
+					synctest.Wait()
+					turn.Close()
+					if left = err; breaks {
+						break
+					}
+				}
+				if !breaks && !errors.Is(left, ErrLeft) {
+					t.Errorf("Updates ends with %v", left)
+				}
+				if f.cancelled("turn-1") {
+					t.Error("the turn was cancelled")
+				}
+			})
+		})
+	}
+}
+
+func TestATurnThatWasLeftTakesNoStep(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, false)
+	turn := submit(t, s, "one", Steer)
+	turn.Close()
+	f.answers(t, "done")
+	if _, err := turn.Next(t.Context()); !errors.Is(err, ErrLeft) {
+		t.Errorf("Next = %v", err)
+	}
+	if res, err := s.Run(t.Context()); err != nil || res.Response != "done" {
+		t.Errorf("Run = %+v, %v", res, err)
+	}
+}

@@ -104,6 +104,7 @@ func slow(t *testing.T) tool.Tool {
 const echoes = `
 replies:
   - calls: [{name: echo, input: {text: hi}}]
+    delay: 1s
   - text: "first: {{.Prompt}}"
   - text: "second: {{.Prompt}}"
   - text: "third: {{.Prompt}}"

@@ -20,7 +20,7 @@ import (
 // usable. Next returns ErrInvalidState if an approval has to be decided first, or if another
 // Next is running.
 func (s *Session) Next(ctx context.Context) (Step, error) {
-	step, end, err := s.next(ctx, context.WithoutCancel(ctx), &Turn{})
+	step, end, err := s.next(ctx, context.WithoutCancel(ctx), s.newTurn())
 	if end != nil {
 		return s.finish(end)
 	}
@@ -195,13 +195,13 @@ type asking struct {
 }
 
 // approve asks Config.Approver, whose context ends when the approval is decided
-// elsewhere. The end of ctx cancels the turn, and the approval with it.
+// elsewhere, or the turn is left. The end of ctx cancels the turn, and the approval with it.
 func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 	s := t.s
 	if s.config.Approver == nil {
 		return s.pending()
 	}
-	asked, cancel := context.WithCancelCause(ctx)
+	asked, cancel := t.followed(ctx)
 	defer cancel(nil)
 	s.view(func(st *loop.State) {
 		s.asking = &asking{r.ID, cancel}
@@ -212,6 +212,8 @@ func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 	approve, reason, err := s.config.Approver.Approve(asked, r.Approval)
 	s.view(func(*loop.State) { s.asking = nil })
 	switch {
+	case t.isClosed():
+		return ErrLeft
 	case ctx.Err() != nil:
 		return s.cancelIfOver(context.WithoutCancel(ctx), ctx, t)
 	case context.Cause(asked) == errDecided: //nolint:errorlint // compared by identity
@@ -221,12 +223,15 @@ func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 	case err != nil:
 		return err
 	case approve:
-		err = r.Approve(ctx)
+		err = r.Approve(asked)
 	default:
-		err = r.DenyWithReason(ctx, reason)
+		err = r.DenyWithReason(asked, reason)
 	}
-	if errors.Is(err, ErrInvalidState) {
+	switch {
+	case errors.Is(err, ErrInvalidState):
 		return nil // decided elsewhere
+	case err != nil && t.isClosed():
+		return ErrLeft
 	}
 	return err
 }

@@ -120,7 +120,7 @@ func (c *child) answer(patience, over context.Context) (tool.Output, error) {
 		if end != nil {
 			return c.result(end)
 		}
-		step, e, err := c.next(patience, over, &Turn{})
+		step, e, err := c.next(patience, over, c.newTurn())
 		switch end = e; {
 		case err != nil:
 			return tool.Output{}, c.failure(err)
@@ -153,7 +153,7 @@ func (c *child) before() (end *turnEnd) {
 // decide forwards a person's approval, or returns the question for the calling session.
 func (c *child) decide(ctx context.Context, r *ApprovalRequest) error {
 	if c.config.Approver != nil {
-		return (&Turn{s: c.Session}).approve(ctx, r)
+		return c.newTurn().approve(ctx, r)
 	}
 	key := ChildQuestion(r.Approval)
 	if slices.Contains(c.call.Approved, key) {
@@ -186,7 +186,7 @@ func (c *child) settle(patience, over context.Context, end context.CancelCauseFu
 		c.cancel(patience, reason)
 	}
 	for {
-		step, e, err := c.next(patience, over, &Turn{})
+		step, e, err := c.next(patience, over, c.newTurn())
 		if err != nil || e != nil {
 			return err
 		}

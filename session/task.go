@@ -110,7 +110,9 @@ func (s *Session) SubmitTask(ctx context.Context, t Task) (*Turn, error) {
 		return s.turn(ctx, Input{})
 	}
 	spec := events.TaskSpec{Goal: t.Goal, Verifier: argv, VerifierFunc: t.Verifier != nil && argv == nil, MaxRetries: t.MaxRetries}
-	turn, err := s.begin(ctx, &Turn{task: true}, ulid.Make().String(), commands.StartTask{
+	turn := s.newTurn()
+	turn.task = true
+	turn, err := s.begin(ctx, turn, ulid.Make().String(), commands.StartTask{
 		Spec: spec, Baseline: t.Baseline, Files: t.Files, Options: t.Options,
 	})
 	if err == nil && local { // a task that is refused leaves the open one its verifier

@@ -27,12 +27,10 @@ type Input struct {
 // Turn is the turn that accepted an input, or will. It belongs to one goroutine, except
 // for Close.
 type Turn struct {
-	s *Session
-
-	// Guarded by Session.live.
-	updates *mailbox // nil: not followed
-	closed  bool
-	leave   context.CancelCauseFunc // ends the Next that is running
+	s       *Session
+	left    context.Context //nolint:containedctx // over after Close
+	leave   context.CancelFunc
+	updates *mailbox // nil: not followed; guarded by Session.live
 
 	replay uint64 // Updates begin with the turn's entries up to this one; 0: none
 
@@ -49,8 +47,16 @@ type Turn struct {
 // steers it, or a later one. It returns once the input is recorded. Like Next, it refuses to
 // pass an approval that Next returned and that is undecided; nothing is recorded then.
 func (s *Session) Submit(ctx context.Context, in Input) (*Turn, error) {
-	return s.begin(ctx, &Turn{steers: in.OnBusy == Steer}, cmp.Or(in.ID, ulid.Make().String()),
+	t := s.newTurn()
+	t.steers = in.OnBusy == Steer
+	return s.begin(ctx, t, cmp.Or(in.ID, ulid.Make().String()),
 		commands.SubmitInput{Items: in.Items, OnBusy: in.OnBusy, Options: in.Options})
+}
+
+func (s *Session) newTurn() *Turn {
+	t := &Turn{s: s}
+	t.left, t.leave = context.WithCancel(context.Background())
+	return t
 }
 
 // begin submits the command whose input the turn accepts.
@@ -80,16 +86,19 @@ func (s *Session) begin(ctx context.Context, t *Turn, id string, c commands.Comm
 // last if Next has not returned its end. Without any, its Next and Wait return
 // ErrInvalidState. If the turn has begun, its Updates start with its first entry.
 func (s *Session) Open() *Turn {
-	t := &Turn{queued: true, steers: true}
+	t := s.newTurn()
+	t.queued, t.steers = true, true
 	if head := s.follow(t); t.ID() != "" {
 		t.replay = head.Seq
 	}
 	return t
 }
 
-// Turn returns the turn with an ID: an open or future one, or the one that ended last. Its Updates start with its first entry.
+// Turn returns the turn with an ID: an open or future one, or the one that ended last. Its
+// Updates start with its first entry.
 func (s *Session) Turn(id content.TurnID) *Turn {
-	t := &Turn{id: id, queued: true}
+	t := s.newTurn()
+	t.id, t.queued = id, true
 	t.replay = s.follow(t).Seq
 	return t
 }
@@ -116,7 +125,6 @@ func (s *Session) Latest() *Turn {
 
 // follow tracks the turn and keeps its updates, which start after the head that it returns.
 func (s *Session) follow(t *Turn) (from journal.Head) {
-	t.s = s
 	_ = s.backend.View(func(st *loop.State, head journal.Head) {
 		from = head
 		s.live.Lock()
@@ -149,31 +157,23 @@ func (s *Session) adopt(t *Turn, st *loop.State) {
 }
 
 // Close leaves the turn, which continues: a running Next, Wait or Updates, and any later
-// one, returns ErrLeft. It may be called from any goroutine.
+// one, returns ErrLeft, unless the turn had ended. It may be called from any goroutine.
 func (t *Turn) Close() {
+	t.leave()
 	t.unfollow()
-	t.s.live.Lock()
-	defer t.s.live.Unlock()
-	t.closed = true
-	if t.leave != nil {
-		t.leave(ErrLeft)
+}
+
+// followed returns a copy of ctx that Close ends, too.
+func (t *Turn) followed(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(t.left, func() { end(ErrLeft) })
+	return ctx, func(cause error) {
+		stop()
+		end(cause)
 	}
 }
 
-// onClose has Close call leave.
-func (t *Turn) onClose(leave context.CancelCauseFunc) {
-	t.s.live.Lock()
-	defer t.s.live.Unlock()
-	if t.leave = leave; t.closed {
-		leave(ErrLeft)
-	}
-}
-
-func (t *Turn) isClosed() bool {
-	t.s.live.Lock()
-	defer t.s.live.Unlock()
-	return t.closed
-}
+func (t *Turn) isClosed() bool { return t.left.Err() != nil }
 
 // unfollow stops tracking the turn.
 func (t *Turn) unfollow() {
@@ -202,9 +202,8 @@ func (t *Turn) ID() (id content.TurnID) {
 // that is queued after another turn stays queued. If no driver takes the cancel, Next returns
 // ErrNoAnswer. A turn that failed is an error, as for Session.Next.
 func (t *Turn) Next(ctx context.Context) (Step, error) {
-	patience, leave := context.WithCancelCause(context.WithoutCancel(ctx))
+	patience, leave := t.followed(context.WithoutCancel(ctx))
 	cancelled := make(chan struct{})
-	t.onClose(leave)
 	stop := context.AfterFunc(ctx, func() {
 		defer close(cancelled)
 		t.giveUp(ctx, patience, leave)
@@ -216,8 +215,11 @@ func (t *Turn) Next(ctx context.Context) (Step, error) {
 		}
 	}()
 	for {
-		if end := t.ended(); end != nil && end.returned {
-			return t.s.finish(end) // Session.Next was faster
+		switch end := t.ended(); {
+		case end != nil && (end.returned || t.isClosed()): // Session.Next was faster
+			return t.s.finish(end)
+		case t.isClosed():
+			return nil, ErrLeft
 		}
 		step, end, err := t.s.next(patience, ctx, t)
 		switch {
@@ -260,9 +262,9 @@ func (t *Turn) giveUp(over, patience context.Context, leave context.CancelCauseF
 	}
 }
 
-// isOpen reports whether cancelling the open turn cancels this one.
+// isOpen reports whether cancelling the open turn cancels this one, which was not left.
 func (t *Turn) isOpen(st *loop.State) bool {
-	if t.end != nil || t.isQueued(st) {
+	if t.end != nil || t.isClosed() || t.isQueued(st) {
 		return false
 	}
 	return t.id == "" || st.Turn != nil && st.Turn.ID == t.id

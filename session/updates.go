@@ -80,11 +80,17 @@ func (t *Turn) yieldPast(ctx context.Context, yield func(Update, error) bool) bo
 	}
 	upTo := t.replay
 	t.replay = 0
+	ctx, stop := t.followed(ctx)
+	defer stop(nil)
 	for u, err := range t.s.history(ctx, t.ID(), upTo) {
-		if err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil: // Wait says why
+			return true
+		case err != nil:
 			t.Close() // the turn goes on
-		}
-		if !yield(u, err) || err != nil {
+			yield(u, err)
+			return false
+		case !yield(u, nil):
 			return false
 		}
 	}

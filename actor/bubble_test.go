@@ -97,6 +97,7 @@ func (w *world) submit(s *session.Session, text string) {
 
 func (w *world) finish(s *session.Session) session.TurnResult {
 	w.T.Helper()
+	synctest.Wait() // until all entries have arrived: Next of an idle session returns at once
 	step, err := s.Next(w.Ctx)
 	if err != nil {
 		w.T.Fatal(err)

@@ -138,6 +138,7 @@ func (w *World) Until(id content.SessionID, k events.Kind) {
 			return
 		}
 	}
+	w.T.Fatalf("%s has no %s: %v", id, k, context.Cause(w.Ctx))
 }
 
 // Records returns a journal's records after an audit.

@@ -215,7 +215,7 @@ func TestAnApprovedCallIsDispatchedBeforeItsOldTaskIsRemoved(t *testing.T) {
 			}
 			kind := []string{"first", "second"}[len(want)]
 			question := task.Report{
-				Session: "s", Call: x.Call, Place: x.Place, Attempt: 1, Queue: "q", Gate: &tool.Verdict{RequestKind: kind, Summary: kind},
+				Session: "s", Call: x.Call, Place: x.Place, Attempt: 1, Queue: "q", Question: &tool.Verdict{RequestKind: kind, Summary: kind},
 			}
 			if err := c.Report(w.Ctx, question); err != nil {
 				t.Fatal(err)

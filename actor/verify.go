@@ -24,7 +24,7 @@ func (d *driver) pending() []loop.Effect {
 	for i, e := range owed {
 		switch e := e.(type) { //nolint:gochecksumtype // only verifiers become calls
 		case loop.Verify:
-			if len(e.Gate) > 0 {
+			if len(e.Command) > 0 {
 				d.placeVerifier(e)
 				owed[i], runs = loop.RunTool{Session: d.State.Session, Call: d.verifier}, true
 			}

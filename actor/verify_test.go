@@ -237,7 +237,7 @@ func TestAQuestionAboutAVerifierFailsIt(t *testing.T) {
 		w := newWorld(t)
 		n, _, c := w.verifying()
 		x := c.Task()
-		ask := task.Report{Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue, Gate: &tool.Verdict{Ruling: tool.Ask, RequestKind: "shell.command"}}
+		ask := task.Report{Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue, Question: &tool.Verdict{Ruling: tool.Ask, RequestKind: "shell.command"}}
 		if err := c.Done(w.Ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -30,17 +30,17 @@ type driver struct {
 	news      chan struct{}   // something was decided outside of Next; one is enough
 	held      []engine.Report // could not be decided yet; Next's alone
 
-	mu      sync.Mutex // guards what follows; held while a command is decided
-	session engine.Session
-	state   *loop.State            // the session's
-	dead    error                  // why nothing can be decided any more
-	driving bool                   // a Next is running
-	gaveUp  bool                   // effects were given up: the next Next reports them lost
-	lost    []content.Place        // the calls among them
-	ended   bool                   // the hooks of the session's end were asked
-	gate    extension.Verifier     // of the task that this driver started, or nil
-	begun   map[content.Place]bool // the calls that were run here: they report themselves what they used
-	watcher session.Watcher
+	mu       sync.Mutex // guards what follows; held while a command is decided
+	session  engine.Session
+	state    *loop.State            // the session's
+	dead     error                  // why nothing can be decided any more
+	driving  bool                   // a Next is running
+	gaveUp   bool                   // effects were given up: the next Next reports them lost
+	lost     []content.Place        // the calls among them
+	ended    bool                   // the hooks of the session's end were asked
+	verifier extension.Verifier     // of the task that this driver started, or nil
+	begun    map[content.Place]bool // the calls that were run here: they report themselves what they used
+	watcher  session.Watcher
 
 	live sync.Mutex // one event at a time reaches the observers
 }
@@ -73,7 +73,7 @@ func (d *driver) Ask(ctx context.Context, id string, c commands.Command) error {
 func (d *driver) SetVerifier(v extension.Verifier) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.gate = v
+	d.verifier = v
 }
 
 // Enter refuses a second Next.

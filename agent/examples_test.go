@@ -81,10 +81,10 @@ replies:
 	// Three.
 }
 
-// A task is done when its gate says so.
+// A task is done when its verifier says so.
 func Example_runTask() {
 	attempts := 0
-	gate := gate(func(context.Context, string) (bool, string, error) {
+	verifier := verifier(func(context.Context, string) (bool, string, error) {
 		attempts++
 		return attempts > 1, "one test fails", nil
 	})
@@ -93,12 +93,12 @@ replies:
   - text: "I fixed it."
   - text: "Now it is fixed."
 `)})
-	res, err := d.RunTask(context.Background(), session.Task{Goal: "Make the tests pass.", Verifier: gate, MaxRetries: 3})
+	res, err := d.RunTask(context.Background(), session.Task{Goal: "Make the tests pass.", Verifier: verifier, MaxRetries: 3})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(res.Status, res.Verified, res.Attempts, res.Summary)
-	// A command is a gate, too: extension.Command("go", "test", "./...").
+	// A command is a verifier, too: extension.Command("go", "test", "./...").
 	fmt.Println(extension.Argv(extension.Command("go", "test", "./...")))
 	// Output:
 	// done true 2 Now it is fixed.

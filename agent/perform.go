@@ -51,7 +51,7 @@ func (h host) StopTool(ctx context.Context, e loop.StopTool, v *engine.View) com
 func (h host) Verifier() (extension.Verifier, string) {
 	h.d.mu.Lock()
 	defer h.d.mu.Unlock()
-	return h.d.gate, h.d.agent.cfg.Root
+	return h.d.verifier, h.d.agent.cfg.Root
 }
 
 // Due returns when a timer is reported.

@@ -20,16 +20,16 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// gate is a gate function.
-type gate func(ctx context.Context, dir string) (bool, string, error)
+// verifier is a verifier function.
+type verifier func(ctx context.Context, dir string) (bool, string, error)
 
-func (g gate) Verify(ctx context.Context, dir string) (pass bool, output string, err error) {
-	return g(ctx, dir)
+func (v verifier) Verify(ctx context.Context, dir string) (pass bool, output string, err error) {
+	return v(ctx, dir)
 }
 
-// verdicts is a gate that says no with each text, then yes.
+// verdicts is a verifier that says no with each text, then yes.
 func verdicts(runs *int, noes ...string) extension.Verifier {
-	return gate(func(context.Context, string) (bool, string, error) {
+	return verifier(func(context.Context, string) (bool, string, error) {
 		if *runs++; *runs <= len(noes) {
 			return false, noes[*runs-1], nil
 		}
@@ -56,7 +56,7 @@ func TestATaskGoesThroughItsPhases(t *testing.T) {
 		want   session.TaskResult
 		err    string
 	}{
-		"the gate passes": {
+		"the verifier passes": {
 			phases: "planning executing verifying reporting idle",
 			want:   session.TaskResult{Status: "done", Summary: "done", VerifyStatus: "passed", Verified: true, Attempts: 1},
 		},
@@ -71,7 +71,7 @@ func TestATaskGoesThroughItsPhases(t *testing.T) {
 			want:   session.TaskResult{Status: "failed", Summary: "done", VerifyStatus: "failed", Attempts: 2},
 			err:    "verification failed after 2 attempts: FAIL: y",
 		},
-		"there is no gate": {
+		"there is no verifier": {
 			none: true, phases: "planning executing reporting idle",
 			want: session.TaskResult{Status: "done", Summary: "done", VerifyStatus: "skipped", Verified: true},
 		},
@@ -86,7 +86,7 @@ func TestATaskGoesThroughItsPhases(t *testing.T) {
 			}
 			res, err := d.RunTask(t.Context(), tc.task)
 			if want := max(tc.want.Attempts, 0); runs != want {
-				t.Errorf("the gate ran %d times, want %d", runs, want)
+				t.Errorf("the verifier ran %d times, want %d", runs, want)
 			}
 			if tc.err == "" && err != nil || tc.err != "" && errText(err) != tc.err {
 				t.Errorf("err = %v, want %q", err, tc.err)
@@ -145,7 +145,7 @@ func TestATaskRecallsNotesAndStoresItsSummary(t *testing.T) {
 	}
 	runs = 0
 	if _, err := d.RunTask(t.Context(), session.Task{Goal: "three", Verifier: verdicts(&runs, "no")}); err == nil {
-		t.Fatal("a task whose gate said no is fine")
+		t.Fatal("a task whose verifier said no is fine")
 	}
 	want := []string{"sys|small talk", "sys|known of one|one", "sys|known of two|two", "sys|known of three|three"}
 	if !slices.Equal(requests, want) {
@@ -171,7 +171,7 @@ func TestACancelledTaskIsAResult(t *testing.T) {
 		},
 		"verify": func(begun func()) (agent.Config, extension.Verifier) {
 			return agent.Config{Model: replies(modeltest.Text("done"))},
-				gate(func(ctx context.Context, _ string) (bool, string, error) { return false, "no", hold(ctx, begun) })
+				verifier(func(ctx context.Context, _ string) (bool, string, error) { return false, "no", hold(ctx, begun) })
 		},
 		"planning": func(begun func()) (agent.Config, extension.Verifier) {
 			return agent.Config{Model: replies(modeltest.Text("done")), Memory: stuck{func(ctx context.Context) { _ = hold(ctx, begun) }}}, nil
@@ -226,7 +226,7 @@ func TestAFailedTaskReturnsAnErrorAndItsResult(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 	if res == nil || res.Status != session.TaskFailed || res.Verified || runs != 0 {
-		t.Errorf("result = %+v after %d gates", res, runs)
+		t.Errorf("result = %+v after %d verifications", res, runs)
 	}
 	failing := start(t, agent.Config{Model: modeltest.NewFake("down", func(context.Context, model.Request) (model.Reply, error) {
 		return model.Reply{}, &model.Error{Class: content.ClassAuth, Message: "no key"}
@@ -242,7 +242,7 @@ func TestAFailedTaskReturnsAnErrorAndItsResult(t *testing.T) {
 
 func TestATaskContinuesAfterACrashInItsVerifier(t *testing.T) {
 	t.Parallel()
-	for name, again := range map[string]bool{"with its gate": true, "without": false} {
+	for name, again := range map[string]bool{"with its verifier": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log := journal.NewMemory()
@@ -253,7 +253,7 @@ func TestATaskContinuesAfterACrashInItsVerifier(t *testing.T) {
 				<-ctx.Done()
 				_ = first.Close(context.WithoutCancel(ctx))
 			}()
-			_, err := first.RunTask(t.Context(), session.Task{Goal: "g", Verifier: gate(func(gctx context.Context, _ string) (bool, string, error) {
+			_, err := first.RunTask(t.Context(), session.Task{Goal: "g", Verifier: verifier(func(gctx context.Context, _ string) (bool, string, error) {
 				crash()
 				<-gctx.Done()
 				return false, "", context.Cause(gctx)

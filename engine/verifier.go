@@ -20,8 +20,8 @@ import (
 // fn, which is nil in a process that did not start the task. It returns nil if ctx ended for
 // another cause than ErrStop: the verifier is owed again.
 func (r *Runner) Verify(ctx context.Context, e loop.Verify, fn extension.Verifier, workdir string) commands.Command {
-	if len(e.Gate) > 0 {
-		fn = extension.Command(e.Gate...)
+	if len(e.Command) > 0 {
+		fn = extension.Command(e.Command...)
 	}
 	f := events.VerifyFinished{Attempt: e.Attempt, Exit: -1}
 	if fn == nil {
@@ -86,7 +86,7 @@ func NewVerifierTool(root string) (tool.Tool, error) {
 		if len(in.Argv) == 0 {
 			return tool.Output{}, &tool.Error{Code: tool.CodeInvalidArguments, Message: "argv: is empty, want a command"}
 		}
-		rep, ok := runner.Verify(ctx, loop.Verify{Gate: in.Argv}, nil, dir.Dir()).(commands.ReportVerify)
+		rep, ok := runner.Verify(ctx, loop.Verify{Command: in.Argv}, nil, dir.Dir()).(commands.ReportVerify)
 		if !ok || ctx.Err() != nil { // stopping the call stops the verifier
 			return tool.Output{}, context.Cause(ctx)
 		}
@@ -103,7 +103,7 @@ func NewVerifierTool(root string) (tool.Tool, error) {
 // VerifierCall returns the call that runs a task's verifier on a worker of a queue. It is
 // idempotent.
 func VerifierCall(turn *loop.Turn, v loop.Verify, queue string) loop.Call {
-	input, _ := json.Marshal(verifierInput{v.Gate}) // strings always can be
+	input, _ := json.Marshal(verifierInput{v.Command}) // strings always can be
 	place := VerifierPlace(turn.N, v.Attempt)
 	return loop.Call{
 		ToolCall: content.ToolCall{ID: content.CallID(place), Place: place, Name: VerifierTool, Input: input},

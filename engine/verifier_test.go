@@ -41,7 +41,7 @@ func TestVerifiersReturnVerdicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, ok := engine.NewRunner(engine.Config{}).Verify(t.Context(), loop.Verify{Task: "t", Attempt: 2, Gate: tc.argv}, tc.fn, "").(commands.ReportVerify)
+			got, ok := engine.NewRunner(engine.Config{}).Verify(t.Context(), loop.Verify{Task: "t", Attempt: 2, Command: tc.argv}, tc.fn, "").(commands.ReportVerify)
 			f := got.Finished
 			if !ok || got.Task != "t" || f.Attempt != 2 || f.Success != tc.pass || f.Exit != tc.exit || f.Output != tc.output {
 				t.Errorf("report = %+v", got)

@@ -36,7 +36,7 @@ func TestAVerifierHasTheSameVerdictOnAWorker(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := engine.VerifierCall(&loop.Turn{N: 3, ID: "turn-3"}, loop.Verify{Attempt: 2, Gate: append([]string{}, tc.argv...)}, "q")
+			c := engine.VerifierCall(&loop.Turn{N: 3, ID: "turn-3"}, loop.Verify{Attempt: 2, Command: append([]string{}, tc.argv...)}, "q")
 			if c.Place != "t3-v2" || !content.IsToken(string(c.Place)) || c.Routing.Queue != "q" {
 				t.Fatalf("call = %+v", c)
 			}
@@ -55,7 +55,7 @@ func TestAStoppedVerifierHasNoVerdict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := engine.VerifierCall(&loop.Turn{N: 1}, loop.Verify{Attempt: 1, Gate: []string{"sleep", "100"}}, "q")
+	c := engine.VerifierCall(&loop.Turn{N: 1}, loop.Verify{Attempt: 1, Command: []string{"sleep", "100"}}, "q")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(engine.ErrStop)
 	r := tool.Invoke(ctx, x, tool.Call{ID: c.ID, Name: c.Name, Input: c.EffectiveInput()})

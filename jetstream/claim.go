@@ -75,10 +75,10 @@ func envelopeOf(r task.Report, x task.Task) commands.Envelope {
 		Command: commands.ReportResult{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Outcome: r.Outcome},
 	}
 	switch {
-	case r.Gate != nil: // another one may follow when this one is approved
+	case r.Question != nil: // another one may follow when this one is approved
 		env.ID = "gate/" + attempt + "/" + strconv.Itoa(len(x.Approved))
-		gates := commands.QuestionsOf(*r.Gate)
-		env.Command = commands.ReportQuestion{Place: r.Place, Attempt: r.Attempt, N: len(x.Approved), Question: gates[0], Also: gates[1:]}
+		all := commands.QuestionsOf(*r.Question)
+		env.Command = commands.ReportQuestion{Place: r.Place, Attempt: r.Attempt, N: len(x.Approved), Question: all[0], Also: all[1:]}
 	case r.Lost:
 		env.ID = "lost/" + attempt
 		env.Command = commands.ReportAttemptLost{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Reason: r.Reason}

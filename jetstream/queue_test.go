@@ -108,9 +108,9 @@ func TestReportsOfAnAttemptHaveOneID(t *testing.T) {
 	if diff := cmp.Diff(want, envelopeOf(r, task.Task{TraceParent: "trace", Approved: []content.QuestionKey{{Kind: "a"}}})); diff != "" {
 		t.Errorf("loss (-want +got):\n%s", diff)
 	}
-	r.Lost, r.Gate = false, &tool.Verdict{RequestKind: "k", Reason: content.SensitivePath, Summary: "s", TTL: time.Hour}
+	r.Lost, r.Question = false, &tool.Verdict{RequestKind: "k", Reason: content.SensitivePath, Summary: "s", TTL: time.Hour}
 	want.ID = "gate/t1-r2-c3/4/1"
-	r.Gate.Scope, r.Gate.Also = "/a", []tool.Verdict{{RequestKind: "l"}}
+	r.Question.Scope, r.Question.Also = "/a", []tool.Verdict{{RequestKind: "l"}}
 	want.Command = commands.ReportQuestion{
 		Place: "t1-r2-c3", Attempt: 4, N: 1, Also: []commands.Question{{RequestKind: "l"}},
 		Question: commands.Question{RequestKind: "k", Scope: "/a", Reason: content.SensitivePath, Summary: "s", TTL: time.Hour},

@@ -50,7 +50,7 @@ func reportsOf(t *testing.T, c *Cell, id content.SessionID) []task.Report {
 		}
 		if r, ok := m.Envelope.Command.(commands.ReportQuestion); ok {
 			g := r.Question
-			out = append(out, task.Report{Session: id, Place: r.Place, Attempt: r.Attempt, Gate: &tool.Verdict{
+			out = append(out, task.Report{Session: id, Place: r.Place, Attempt: r.Attempt, Question: &tool.Verdict{
 				RequestKind: g.RequestKind, Reason: g.Reason, Summary: g.Summary, Metadata: g.Metadata, TTL: g.TTL,
 			}})
 		}

@@ -97,7 +97,7 @@ type Recall struct {
 type Verify struct {
 	Task    string
 	Attempt int
-	Gate    []string // the verifier's command; empty: a function that the host knows by the task
+	Command []string // of the verifier; empty: a function that the host knows by the task
 }
 
 // StopVerify owes the end of a running verifier.

@@ -51,7 +51,7 @@ func Pending(s *State) []Effect {
 	case atPlanning:
 		out = append(out, Recall{Task: s.Task.Name, Goal: s.Task.Spec.Goal})
 	case atVerify:
-		out = append(out, Verify{Task: s.Task.Name, Attempt: s.Task.Attempts, Gate: s.Task.Spec.Verifier})
+		out = append(out, Verify{Task: s.Task.Name, Attempt: s.Task.Attempts, Command: s.Task.Spec.Verifier})
 	case atReport:
 		out = append(out, StoreMemory{Task: s.Task.Name, Goal: s.Task.Spec.Goal, Summary: s.summary()})
 	default:

@@ -107,7 +107,7 @@ func (w *Worker) run(ctx context.Context, t task.Task, log *zap.Logger) ending {
 	switch {
 	case question != nil:
 		e := endingOf(t, Asked)
-		e.report.Gate = question
+		e.report.Question = question
 		return e
 	case r.Result.Status != content.StatusCancelled || !errors.Is(context.Cause(ctx), ErrStopped):
 		return outcome(t, r)

@@ -68,10 +68,10 @@ func TestPermissionsAreEnforcedOnResolvedPaths(t *testing.T) {
 		wantOutcome(t, try(1, "a"), content.StatusOK, "wrote a")
 		wantOutcome(t, try(2, ".git/hook"), content.StatusDenied, `Permission denied: path_protected: path ".git/hook" is protected`)
 		key := content.QuestionKey{Kind: "filesystem.write", Scope: filepath.Join(top, "out", "new")}
-		if r := try(3, "link/new"); r.Gate == nil || r.Gate.Key() != key || r.Gate.Reason != content.SensitivePath {
+		if r := try(3, "link/new"); r.Question == nil || r.Question.Key() != key || r.Question.Reason != content.SensitivePath {
 			t.Fatalf("report = %+v, want to be asked about %v", r, key)
 		}
-		if r := try(4, "link/other", key); r.Gate == nil {
+		if r := try(4, "link/other", key); r.Question == nil {
 			t.Errorf("report = %+v: the approval of one path opened another", r)
 		}
 		wantOutcome(t, try(5, "link/new", key), content.StatusOK, "wrote link/new")
@@ -118,7 +118,7 @@ func TestThePolicyOfAnAgentIsEnforcedOnTheWorker(t *testing.T) {
 		}
 		policy := `{"paths":{"protect":["keys"],"allow":["src"]}}`
 		wantOutcome(t, try(1, "keys/a", policy), content.StatusDenied, "path_protected")
-		if r := try(2, "a", policy); r.Gate == nil || r.Gate.Scope != filepath.Join(root, "a") {
+		if r := try(2, "a", policy); r.Question == nil || r.Question.Scope != filepath.Join(root, "a") {
 			t.Errorf("report = %+v, want to be asked", r)
 		}
 		wantOutcome(t, try(3, "src/a", policy), content.StatusOK, "bytes were cut here")

@@ -279,7 +279,7 @@ func TestQuestionIsReportedAndTheCallRunsAgain(t *testing.T) {
 		x := b.dispatch(t, "write")
 		synctest.Wait()
 		r := b.only(t)
-		if r.Gate == nil || r.Gate.RequestKind != "filesystem.write" || r.Lost || r.Attempt != 1 {
+		if r.Question == nil || r.Question.RequestKind != "filesystem.write" || r.Lost || r.Attempt != 1 {
 			t.Fatalf("report = %+v, want the question", r)
 		}
 		if b.queued(t, x) || runs.Load() != 0 || counts["asked"] != 1 {
@@ -314,7 +314,7 @@ func TestLostQuestionIsAskedAgain(t *testing.T) {
 		b.mu.Unlock()
 		b.dispatch(t, "write") // like a driver that finds neither task nor report
 		synctest.Wait()
-		if r := b.only(t); r.Gate == nil {
+		if r := b.only(t); r.Question == nil {
 			t.Errorf("report = %+v, want the question", r)
 		}
 		w.end(t)

@@ -65,16 +65,16 @@ func (t Task) Supersedes(other Task) bool {
 
 // Report is the end of an attempt: an outcome, the loss of its worker, or a question.
 type Report struct {
-	Session content.SessionID `msgpack:"s" json:"session"`
-	Call    content.CallID    `msgpack:"c" json:"call"`
-	Place   content.Place     `msgpack:"p" json:"place"`
-	Attempt int               `msgpack:"a" json:"attempt"`
-	Queue   string            `msgpack:"q" json:"queue"`
-	Lost    bool              `msgpack:"l,omitempty" json:"lost,omitempty"` // no outcome: its worker is gone
-	Reason  string            `msgpack:"r,omitempty" json:"reason,omitempty"`
-	Gate    *tool.Verdict     `msgpack:"g,omitempty" json:"gate,omitempty"` // no outcome: nothing was done, and a person must decide first
-	Outcome tool.Result       `msgpack:"o" json:"outcome"`
-	Wake    bool              `msgpack:"-" json:"-"` // wake the session after the report
+	Session  content.SessionID `msgpack:"s" json:"session"`
+	Call     content.CallID    `msgpack:"c" json:"call"`
+	Place    content.Place     `msgpack:"p" json:"place"`
+	Attempt  int               `msgpack:"a" json:"attempt"`
+	Queue    string            `msgpack:"q" json:"queue"`
+	Lost     bool              `msgpack:"l,omitempty" json:"lost,omitempty"` // no outcome: its worker is gone
+	Reason   string            `msgpack:"r,omitempty" json:"reason,omitempty"`
+	Question *tool.Verdict     `msgpack:"g,omitempty" json:"gate,omitempty"` // no outcome: nothing was done, and a person must decide first
+	Outcome  tool.Result       `msgpack:"o" json:"outcome"`
+	Wake     bool              `msgpack:"-" json:"-"` // wake the session after the report
 }
 
 // ErrQueued is returned by Dispatch when the task, or one that supersedes it, is already on its

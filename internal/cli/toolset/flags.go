@@ -120,14 +120,14 @@ func (f *Flags) openSets() ([]tool.Source, error) {
 	switch {
 	case len(names) == 0:
 		return nil, nil
-	case slices.Equal(names, []string{gateSet}): // RunGates added it
+	case slices.Equal(names, []string{gateSet}): // RunVerifiers added it
 		return open(names, f.Options)
 	}
 	return nil, errors.New(noSet + " cannot be combined with sets")
 }
 
-// RunGates adds the set that runs the verifiers of tasks.
-func (f *Flags) RunGates() { f.sets = append(f.sets, gateSet) }
+// RunVerifiers adds the set that runs the verifiers of tasks.
+func (f *Flags) RunVerifiers() { f.sets = append(f.sets, gateSet) }
 
 // open opens the tools of the flags, as one source per set. The servers are in addition to
 // those of the flags.

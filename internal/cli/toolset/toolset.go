@@ -53,7 +53,7 @@ func Sets() []Set {
 		{"fs", "list, find, read, search and count files; with --allow-write also write, edit, patch and delete them", openFiles},
 		{"shell", "run any command as this user, which --allow-write does not limit; includes gate", openShell},
 		{"fetch", "read from the web, from the hosts in --fetch-allow", openFetch},
-		{gateSet, "run the gates of tasks as this user; models do not see it", openGate},
+		{gateSet, "run the verifiers of tasks as this user; models do not see it", openGate},
 	}
 }
 

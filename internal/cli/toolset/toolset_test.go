@@ -110,7 +110,7 @@ func TestToolsNone(t *testing.T) {
 	var gated Flags
 	gated.Register(&cobra.Command{})
 	gated.sets, gated.Root = []string{"none"}, t.TempDir()
-	gated.RunGates()
+	gated.RunVerifiers()
 	if sources, err := gated.open(); err != nil || len(sources) != 1 || sources[0].Name() != gateSet {
 		t.Errorf("with gates: %v, %v", sources, err)
 	}

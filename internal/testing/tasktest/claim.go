@@ -224,7 +224,7 @@ func asked(t *testing.T, b *bench) {
 	c := claim(t, q)
 	want := task.Report{
 		Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue,
-		Gate: &tool.Verdict{
+		Question: &tool.Verdict{
 			RequestKind: "filesystem.write", Reason: content.SensitivePath, Summary: "write /etc/hosts",
 			Metadata: content.Metadata{}.With("path", "/etc/hosts"), TTL: time.Hour,
 		},
@@ -245,7 +245,7 @@ func wantReports(t *testing.T, b *bench, s content.SessionID, want ...task.Repor
 	}
 	for i := range want {
 		got[i].Wake, got[i].Call = want[i].Wake, want[i].Call
-		if g := got[i].Gate; g != nil {
+		if g := got[i].Question; g != nil {
 			g.Ruling, got[i].Queue = tool.NoOpinion, "" // a question is about the call, on any queue
 		}
 		if diff := cmp.Diff(want[i], got[i]); diff != "" {

@@ -68,7 +68,7 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 		return err
 	}
 	if d := l.agent.definition; d != nil && d.Gate != nil {
-		l.tools.RunGates()
+		l.tools.RunVerifiers()
 	}
 	tools, err := l.tools.Start(ctx, agents, cli.Version(), l.app.Getenv, l.log)
 	if err != nil {

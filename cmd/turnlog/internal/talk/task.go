@@ -72,7 +72,7 @@ recorded, one a line, then {"result": that object}.`,
 			return err
 		}
 		if len(spec.Verifier) > 0 {
-			f.tools.RunGates()
+			f.tools.RunVerifiers()
 		}
 		return ended(a.runTask(cmd, f, files, spec, goal, output.String(), args))
 	}

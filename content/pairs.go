@@ -14,15 +14,14 @@ func Unpaired(items []Item) (index int, call CallID, problem string) {
 	made, answered := map[CallID]int{}, map[CallID]bool{} // made: by which item
 	for i, it := range items {
 		for _, p := range it.Parts {
-			switch {
-			case p.Call != nil:
+			if p.Call != nil {
 				if _, twice := made[p.Call.ID]; twice {
 					fault(i, p.Call.ID, "is made twice under one id")
 				} else {
 					calls, made[p.Call.ID] = append(calls, p.Call.ID), i
 				}
-			case p.Result == nil || it.Kind == Notification:
-			default:
+			}
+			if p.Result != nil && it.Kind != Notification {
 				if _, known := made[p.Result.CallID]; !known {
 					fault(i, p.Result.CallID, "has a result before its call, or no call")
 				} else if answered[p.Result.CallID] {

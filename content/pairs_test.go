@@ -31,6 +31,7 @@ func TestUnpairedReturnsTheFirst(t *testing.T) {
 		"made twice":       {items: []Item{call("a"), result(Tool, "a"), call("a"), result(Tool, "a")}, index: 2, call: "a"},
 		"open, then twice": {items: []Item{call("a"), call("b"), result(Tool, "b"), result(Tool, "b")}, index: 0, call: "a"},
 		"result first":     {items: []Item{NewItem(Assistant, result(Tool, "a").Parts[0], call("a").Parts[0])}, index: 0, call: "a"},
+		"both in a part":   {items: []Item{{Kind: Assistant, Parts: []Part{{Call: &ToolCall{ID: "a"}, Result: &ToolResult{CallID: "b"}}}}, result(Tool, "a")}, index: 0, call: "b"},
 		"twice at once":    {items: []Item{call("a", "a"), result(Tool, "a")}, index: 0, call: "a"},
 	} {
 		index, id, problem := Unpaired(tc.items)

@@ -29,6 +29,7 @@ type bucket[T any] struct {
 	prefix string        // of subjects; the key follows
 	tokens int           // of a key
 	ttl    time.Duration // of values and deletion markers; 0: forever
+	blobs  bool          // a message may name a blob in place of its value
 
 	encode func(*T) ([]byte, error)
 	decode func([]byte) (T, error)
@@ -177,8 +178,10 @@ func (b bucket[T]) look(ctx context.Context, key string) (it item[T], ok bool, e
 		return it, true, nil
 	case err == nil && m.Gone():
 		return it, false, nil
-	case err == nil:
+	case err == nil && b.blobs:
 		data, err = b.cell.unpack(ctx, m.Header, m.Data, 0)
+	default:
+		data = m.Data
 	}
 	if err != nil {
 		return it, false, b.failed("get", key, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/schedule"
 )
 
@@ -219,6 +220,24 @@ func TestFiringOfAnotherScheduleIsRejected(t *testing.T) {
 		f, there, err := c.Schedules().Firing(t.Context(), "victim")
 		if !there || !errors.Is(f.Err, schedule.ErrBadSchedule) {
 			t.Errorf("Firing = %+v, %v, %v; want ErrBadSchedule", f, there, err)
+		}
+	})
+}
+
+// Schedulers have no access to blobs, so a schedule cannot make nodes read one, however large.
+func TestScheduleThatNamesABlobIsItsOwnBytes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		data, err := planned("p", schedule.Timing{Every: time.Hour}).Encode()
+		must(t, err)
+		_, err = c.api.Publish(t.Context(), &nats.Msg{Subject: c.names.Schedule("p"), Data: data, Header: nats.Header{
+			"Nats-Schedule": {"@every 1h"}, "Nats-Schedule-Target": {c.names.Fired("p")},
+			layout.HeaderBlob: {strings.Repeat("ab", 32)},
+		}})
+		must(t, err)
+		all, err := c.Schedules().List(t.Context())
+		if err != nil || len(all) != 1 || all[0].Err != nil || all[0].Timing.Every != time.Hour {
+			t.Errorf("List = %+v, %v", all, err)
 		}
 	})
 }

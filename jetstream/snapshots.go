@@ -24,7 +24,7 @@ type Snapshots struct {
 func (c *Cell) Snapshots() *Snapshots {
 	b := c.names.Snapshots()
 	return &Snapshots{bucket[journal.Snapshot]{
-		cell: c, what: "snapshot", stream: b.Stream(), prefix: b.Key(""), tokens: 1,
+		cell: c, what: "snapshot", stream: b.Stream(), prefix: b.Key(""), tokens: 1, blobs: true,
 		encode: encodeSnapshot, decode: decodeSnapshot,
 	}}
 }

@@ -177,14 +177,16 @@ func (p *Performer) Forget(id string) { delete(p.running, id) }
 // Stop ends the effects that keep does not name, waits for them, and returns their identities.
 // Their reports are dropped, and they are owed again afterwards.
 func (p *Performer) Stop(cause error, keep func(id string) bool) (stopped []string) {
-	var got []Report
+	var ending []*run
 	for id, r := range p.running {
-		if keep != nil && keep(id) {
-			continue
+		if keep == nil || !keep(id) {
+			r.cancel(cause)
+			delete(p.running, id)
+			stopped, ending = append(stopped, id), append(ending, r)
 		}
-		r.cancel(cause)
-		delete(p.running, id)
-		stopped = append(stopped, id)
+	}
+	var got []Report
+	for _, r := range ending {
 		got = append(got, p.await(r, nil)...)
 	}
 	p.handBack(slices.DeleteFunc(got, func(rep Report) bool { return !p.Has(rep.Cause) }))

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -132,6 +133,23 @@ func TestAStoppedEffectMayStartAgain(t *testing.T) {
 			t.Errorf("started %v, want a twice and b once", h.started)
 		}
 		h.Cancel(cause)
+	})
+}
+
+func TestEffectsStopTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := engine.NewPerformer(t.Context(), func(ctx context.Context, _ loop.Effect, _ *engine.View) commands.Command {
+			<-ctx.Done()
+			time.Sleep(time.Second) // virtual
+			return nil
+		}, nil)
+		synced(t, p, []loop.Effect{recall("a"), recall("b"), recall("c")})
+		began := time.Now()
+		p.Stop(engine.ErrStop, nil)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("Stop took %v, want as long as its slowest effect", took)
+		}
+		p.Cancel(engine.ErrStop)
 	})
 }
 

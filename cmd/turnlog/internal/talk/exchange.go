@@ -103,6 +103,7 @@ func (x *exchange) carry(asking, over context.Context) {
 	for u, err := range turn.Updates(over) {
 		if x.err = err; err == nil && !x.do(func() { x.update(u) }) {
 			turn.Close()
+			return
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -312,4 +313,18 @@ func FuzzParseManifest(f *testing.F) {
 	f.Add([]byte(shows))
 	f.Add([]byte("command: !tag text\n"))
 	f.Fuzz(func(_ *testing.T, data []byte) { _ = exec.ParseManifest(data) })
+}
+
+func TestOnlyTheBeginningOfALongManifestIsRead(t *testing.T) { //nolint:paralleltest // it measures allocations
+	file := write(t, filepath.Join(t.TempDir(), "m.yaml"), "", 0o600)
+	if err := os.Truncate(file, 256<<20); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := exec.Load(t.TempDir(), file, exec.Options{})
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; err == nil || n > 32<<20 {
+		t.Errorf("Load = %v, and %d bytes were allocated", err, n)
+	}
 }

@@ -54,7 +54,12 @@ const (
 // readManifest reads a manifest. Programs with a slash in their name are relative
 // to its folder.
 func readManifest(file string) (*manifest, error) {
-	data, err := os.ReadFile(file)
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	data, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}

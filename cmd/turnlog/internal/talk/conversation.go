@@ -89,28 +89,29 @@ func (v *conversation) say(ctx context.Context, in input, show view) (*outcome, 
 
 // submit submits the input and returns once a driver has recorded it.
 func (v *conversation) submit(ctx context.Context, in input) (*session.Turn, error) {
-	fresh := v.session == nil
-	if fresh {
-		turn, err := v.start(ctx, in)
-		if e, ok := errors.AsType[*session.InvalidStateError](err); !ok || e.Reason != loop.ReasonSessionExists {
-			if in.task == nil || err != nil {
-				return turn, err
-			}
-		} else { // another client has just started it
-			fresh = false
-			if v.session, err = v.client.Attach(ctx, v.id); err != nil {
-				return nil, err
-			}
-		}
+	if v.session != nil {
+		return v.add(ctx, in)
 	}
-	var options *events.TurnOptions
-	config := v.session.Config()
-	if !fresh {
-		if err := v.allow(ctx, in.rules.Allowed(config)); err != nil {
+	turn, err := v.start(ctx, in)
+	switch e, refused := errors.AsType[*session.InvalidStateError](err); {
+	case refused && e.Reason == loop.ReasonSessionExists: // another client has just started it
+		if v.session, err = v.client.Attach(ctx, v.id); err != nil {
 			return nil, err
 		}
-		options = in.rules.Options(config)
+		return v.add(ctx, in)
+	case err == nil && in.task != nil:
+		return v.session.SubmitTask(ctx, in.goal(nil))
 	}
+	return turn, err
+}
+
+// add submits the input to the session, which has started.
+func (v *conversation) add(ctx context.Context, in input) (*session.Turn, error) {
+	config := v.session.Config()
+	if err := v.allow(ctx, in.rules.Allowed(config)); err != nil {
+		return nil, err
+	}
+	options := in.rules.Options(config)
 	if in.task != nil {
 		return v.session.SubmitTask(ctx, in.goal(options))
 	}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,11 +26,12 @@ type fake struct {
 	leave  func()                       // called by the end of a Next; nil: nothing
 	inside int                          // Nexts
 
-	mu       sync.Mutex
-	state    *loop.State
-	records  []journal.Record
-	watcher  Watcher
-	verifier extension.Verifier
+	mu         sync.Mutex
+	state      *loop.State
+	records    []journal.Record
+	unreadable error // nil: the records can be read
+	watcher    Watcher
+	verifier   extension.Verifier
 }
 
 func newFake(t *testing.T, stepped bool) (*fake, *Session) {
@@ -102,11 +104,16 @@ func (f *fake) Wait(ctx context.Context) error {
 	}
 }
 
-func (f *fake) Read(context.Context) iter.Seq2[journal.Record, error] {
+func (f *fake) Read(ctx context.Context) iter.Seq2[journal.Record, error] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	records, err := f.records, f.unreadable
 	return func(yield func(journal.Record, error) bool) {
-		for _, rec := range f.records {
+		for _, rec := range records {
+			if bad := cmp.Or(err, context.Cause(ctx)); bad != nil {
+				yield(journal.Record{}, bad)
+				return
+			}
 			if !yield(rec, nil) {
 				return
 			}
@@ -434,5 +441,31 @@ func TestATurnThatWasLeftTakesNoStep(t *testing.T) {
 	}
 	if res, err := s.Run(t.Context()); err != nil || res.Response != "done" {
 		t.Errorf("Run = %+v, %v", res, err)
+	}
+}
+
+func TestAPastThatIsNotReadToItsEnd(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for name, tc := range map[string]struct {
+		ctx        context.Context //nolint:containedctx // of one call
+		unreadable error
+		want       error
+		cancelled  bool
+	}{
+		"the context has ended": {ctx: over(), want: ErrCancelled, cancelled: true},
+		"it cannot be read":     {ctx: context.Background(), unreadable: broken, want: broken},
+	} {
+		f, s := newFake(t, false)
+		f.stops, f.unreadable = true, tc.unreadable
+		if err := s.Send(t.Context(), Steer, content.UserText("one")); err != nil {
+			t.Fatal(err)
+		}
+		var last error
+		for _, last = range s.Open().Updates(tc.ctx) {
+		}
+		if !errors.Is(last, tc.want) || f.cancelled("turn-1") != tc.cancelled {
+			t.Errorf("%s: Updates ends with %v; the turn was cancelled: %v", name, last, f.cancelled("turn-1"))
+		}
 	}
 }

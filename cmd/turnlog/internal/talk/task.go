@@ -39,7 +39,7 @@ func Task(process *app.App) *cobra.Command {
 	var goal flags.Goal
 	var output *cli.Choice
 	cmd := &cobra.Command{
-		Use:   "task GOAL...",
+		Use:   "task [GOAL...]",
 		Short: "Work on a goal until a command says that it is reached",
 		Long: `Works on a goal in a context of its own, then runs the verifier that --gate names: a command whose
 exit status says whether the goal is reached. If it is not, the model sees the command's output and

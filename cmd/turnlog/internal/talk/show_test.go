@@ -137,6 +137,7 @@ func TestToolLinesDoNotBreakIntoText(t *testing.T) {
 	s.live(piece(1, 1, "Wait"))
 	s.event(reply(1, 1, "Wait"))
 	s.event(events.ToolCallRequested{Call: content.ToolCall{ID: "c", Name: "sleep", Input: []byte("{\n \"s\": 1}")}})
+	s.live(events.ToolProgress{Call: "c", Text: "early"})
 	s.event(events.ToolDispatched{Call: "c", Attempt: 2})
 	s.live(events.ToolProgress{Call: "c", Text: "half\nway"})
 	s.live(events.ToolProgress{Call: "unknown", Text: "of another turn"})

@@ -36,14 +36,15 @@ type textView struct {
 	midline bool                  // the cursor is not at the start of a line
 	fits    bool                  // only an answer that matches the schema is output
 	calls   map[content.CallID]content.ToolCall
-	task    *events.TaskStarted // nil: not a task
+	running map[content.CallID]bool // their start was shown
+	task    *events.TaskStarted     // nil: not a task
 }
 
 // earlyMax bounds early deltas; the reply has what was dropped.
 const earlyMax = 10_000
 
 func newTextView(t app.Terminal) *textView {
-	return &textView{term: t, over: true, calls: make(map[content.CallID]content.ToolCall)}
+	return &textView{term: t, over: true, calls: make(map[content.CallID]content.ToolCall), running: make(map[content.CallID]bool)}
 }
 
 func (v *textView) entry(journal.Record) {}
@@ -78,8 +79,8 @@ func (v *textView) show(ev any) {
 	case events.ContentDelta:
 		v.delta(ev)
 	case events.ToolProgress:
-		if c, ok := v.calls[ev.Call]; ok {
-			v.line(v.term.Style.Dim, "  %s: %s", c.Name, v.term.Style.Line(ev.Text))
+		if v.running[ev.Call] { // else it is early or obsolete, and the result has it
+			v.line(v.term.Style.Dim, "  %s: %s", v.calls[ev.Call].Name, v.term.Style.Line(ev.Text))
 		}
 	}
 }
@@ -208,6 +209,7 @@ func (v *textView) retrying(ev events.ModelCallFailed) {
 
 func (v *textView) toolStarted(ev events.ToolDispatched) {
 	c := v.calls[ev.Call]
+	v.running[ev.Call] = true
 	again := ""
 	if ev.Attempt > 1 {
 		again = fmt.Sprintf(" (attempt %d)", ev.Attempt)
@@ -221,7 +223,8 @@ func (v *textView) toolEnded(ev events.ToolResultReceived) {
 	if name == "" {
 		name = v.calls[r.CallID].Name
 	}
-	delete(v.calls, r.CallID) // later progress is obsolete
+	delete(v.calls, r.CallID)
+	delete(v.running, r.CallID)
 	if r.Status == content.StatusOK {
 		v.line(v.term.Style.Dim, "✓ %s %v", name, readable(ev.Duration))
 		return

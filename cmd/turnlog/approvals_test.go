@@ -228,14 +228,17 @@ func TestAQuestionEndsWithItsApproval(t *testing.T) {
 	if code := p.end(t); code != cli.CodeOK || p.out.String() != "hello Ada\n" {
 		t.Errorf("decided elsewhere: code %d, out %q, err %s", code, p.out, p.err)
 	}
+	if !strings.Contains(p.err.String(), "n and a reason] \ndecided elsewhere\n") {
+		t.Errorf("decided elsewhere, on the line of the question: %s", p.err)
+	}
 	p, keys := ask("left")
 	_ = keys.Close()
-	if code := p.end(t); code != cli.CodeApproval {
+	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), "n and a reason] \n") {
 		t.Errorf("Ctrl-D: code %d, err %s", code, p.err)
 	}
 	p, _ = ask("cancelled")
 	p.signals <- os.Interrupt
-	if code := p.end(t); code != cli.CodeCancelled {
+	if code := p.end(t); code != cli.CodeCancelled || !strings.Contains(p.err.String(), "n and a reason] \ncancelling") {
 		t.Errorf("interrupt: code %d, err %s", code, p.err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/turnlog/turnlog/audit/render"
@@ -84,6 +85,7 @@ func (x *exchange) answered(line app.Line) {
 	word, reason, _ := strings.Cut(strings.TrimSpace(line.Text), " ")
 	switch word = strings.ToLower(word); {
 	case line.Err != nil: // end of input
+		x.unanswered()
 		x.conversation.lines, d = nil, nil
 	case word == "y" || word == "yes":
 		d.Approve = true
@@ -99,9 +101,17 @@ func (x *exchange) answered(line app.Line) {
 	x.question, x.answers = nil, nil
 }
 
+// unanswered starts a new line after an open question.
+func (x *exchange) unanswered() {
+	if x.question != nil && x.question.asked {
+		_, _ = io.WriteString(x.Err, "\n")
+	}
+}
+
 // withdrawn drops the open question.
 func (x *exchange) withdrawn() {
 	if x.question.asked && !x.cancelled {
+		x.unanswered()
 		x.show.note("decided elsewhere")
 	}
 	x.question, x.answers = nil, nil

@@ -214,6 +214,7 @@ func (x *exchange) cancel(ctx context.Context, reason session.CancelReason) erro
 	case open != "" && (x.turn == nil || x.turn.ID() != open):
 		return fmt.Errorf("%w: turn %s goes on, and the input waits for its end in session %s", session.ErrLeft, open, x.id)
 	}
+	x.unanswered()
 	x.cancelled = true
 	x.end(reason)
 	if x.turn == nil {

@@ -140,7 +140,7 @@ func TestEffectsStopTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := engine.NewPerformer(t.Context(), func(ctx context.Context, _ loop.Effect, _ *engine.View) commands.Command {
 			<-ctx.Done()
-			time.Sleep(time.Second) // virtual
+			<-time.After(time.Second) // of the bubble's clock
 			return nil
 		}, nil)
 		synced(t, p, []loop.Effect{recall("a"), recall("b"), recall("c")})

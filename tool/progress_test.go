@@ -69,7 +69,7 @@ func TestProgressIsRateLimitedAndKeepsTheLastReport(t *testing.T) {
 				<-time.After(ms)
 			}
 		}, []said{{"x", 0, 0}, {"x", 0.99, 100 * ms}}},
-		"a word that waits is told in its time": {0, func(progress func(string, float64)) {
+		"a waiting word is reported in time": {0, func(progress func(string, float64)) {
 			progress("a", 0)
 			progress("b", 0)
 			<-time.After(time.Minute)

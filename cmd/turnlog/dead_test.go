@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// payer is a tool that must not run twice. It answers once it is told to.
+// payer is a tool that must not run twice. It answers when the test says so.
 type payer struct{ began, answer chan struct{} }
 
 func (payer) Spec() tool.Spec { return tool.Spec{Name: "pay"} }

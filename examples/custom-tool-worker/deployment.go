@@ -52,13 +52,15 @@ func deployed(ctx context.Context, tools tool.Source) (answer string, err error)
 	group, ctx := errgroup.WithContext(ctx)
 	offers := cell.Offers("words-1", "words")
 	group.Go(func() error { return work(ctx, cell, offers, tools) })
-	group.Go(func() error { return node.Run(ctx) })
 	group.Go(func() error {
 		select {
-		case <-offers.Made():
+		case <-offers.Made(): // from now on a node that starts knows the tool
+			return node.Run(ctx)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	})
+	group.Go(func() error {
 		if answer, err = ask(ctx, nc); err != nil {
 			return err
 		}

@@ -81,6 +81,16 @@ func (s *Session) Config() (c events.Config) {
 	return c
 }
 
+// OpenTurn returns the id of the open turn, or "".
+func (s *Session) OpenTurn() (id content.TurnID) {
+	s.view(func(st *loop.State) {
+		if st.Turn != nil {
+			id = st.Turn.ID
+		}
+	})
+	return id
+}
+
 // PendingApprovals returns the approvals that have to be decided, in the order in which
 // they were asked for.
 func (s *Session) PendingApprovals() (all []events.Approval) {

@@ -39,7 +39,7 @@ func (q *question) settled() <-chan struct{} {
 func (p approver) Approve(ctx context.Context, a events.Approval) (approve bool, reason string, err error) {
 	x, s := p.v.current, p.v.session
 	switch {
-	case p.v.yes && s.Snapshot().Turn == x.turn.ID(): // --yes is not for the turns of others
+	case p.v.yes && s.OpenTurn() == x.turn.ID(): // --yes is not for the turns of others
 		return true, "", nil
 	case p.v.lines == nil:
 		return false, "", session.ErrUndecided

@@ -204,7 +204,7 @@ func (x *exchange) overdue(ctx context.Context) error {
 func (x *exchange) cancel(ctx context.Context, reason session.CancelReason) error {
 	var open content.TurnID
 	if x.attached != nil {
-		open = x.attached.Snapshot().Turn
+		open = x.attached.OpenTurn()
 	}
 	switch {
 	case x.joined && x.turn == nil && open == "":

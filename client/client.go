@@ -191,8 +191,11 @@ func (c *Client) Attach(ctx context.Context, id content.SessionID) (*session.Ses
 	if err != nil {
 		return nil, err
 	}
-	if r.State.Deleted != nil {
+	switch {
+	case r.State.Deleted != nil:
 		return nil, &session.DeletedError{Session: id, Deletion: *r.State.Deleted}
+	case !r.State.Opened: // a driver has claimed it, and nothing else
+		return nil, fmt.Errorf("attach %s: %w", id, session.ErrNotFound)
 	}
 	return c.attach(ctx, r)
 }

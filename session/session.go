@@ -91,6 +91,12 @@ func (s *Session) OpenTurn() (id content.TurnID) {
 	return id
 }
 
+// IsClosed reports whether the session was closed. It accepts no input then.
+func (s *Session) IsClosed() (closed bool) {
+	s.view(func(st *loop.State) { closed = st.Closed })
+	return closed
+}
+
 // PendingApprovals returns the approvals that have to be decided, in the order in which
 // they were asked for.
 func (s *Session) PendingApprovals() (all []events.Approval) {

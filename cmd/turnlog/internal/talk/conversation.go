@@ -43,9 +43,8 @@ type input struct {
 	timeout time.Duration // 0: none
 }
 
-// converse opens a conversation with a session, which may not exist yet. It returns the
-// session's state, or nil.
-func (a talker) converse(ctx context.Context, to *app.Remote, d *cli.Cell, id content.SessionID) (*conversation, *loop.State, error) {
+// converse opens a conversation with a session, which may not exist yet.
+func (a talker) converse(ctx context.Context, to *app.Remote, d *cli.Cell, id content.SessionID) (*conversation, error) {
 	v := &conversation{talker: a, id: id, decide: func(call content.CallID) string {
 		return fmt.Sprintf("decide with \"turnlog approve %s %s\" or \"turnlog deny %s %s\"", id, call, id, call)
 	}}
@@ -53,19 +52,12 @@ func (a talker) converse(ctx context.Context, to *app.Remote, d *cli.Cell, id co
 	v.client, err = client.Open(d.Conn, d.Namespace(),
 		client.WithLogger(to.Logger()), client.WithName(a.Person()), client.WithApprover(approver{v}))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	state, _, err := v.client.Read(ctx, id)
-	switch {
-	case errors.Is(err, session.ErrNotFound) || err == nil && !state.Opened:
-		return v, nil, nil
-	case err != nil:
-		return nil, nil, err
-	case state.Deleted != nil:
-		return nil, nil, &session.DeletedError{Session: id, Deletion: *state.Deleted}
+	if v.session, err = v.client.Attach(ctx, id); err != nil && !errors.Is(err, session.ErrNotFound) {
+		return nil, err
 	}
-	v.session, err = v.client.Attach(ctx, id)
-	return v, state, err
+	return v, nil
 }
 
 // close stops following the session.

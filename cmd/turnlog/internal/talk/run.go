@@ -21,9 +21,9 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/deploy"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
-	"github.com/turnlog/turnlog/loop"
 )
 
 // talker is the process as the commands of this package see it.
@@ -238,7 +238,7 @@ func (t *opening) remotely(ctx context.Context, do func(context.Context, *cli.Ce
 
 // join attaches to the session and checks that the flags match it.
 func (t *opening) join(ctx context.Context, d *cli.Cell, do func(*conversation) error) error {
-	v, state, err := t.converse(ctx, t.flags.remote, d, t.id)
+	v, err := t.converse(ctx, t.flags.remote, d, t.id)
 	if err != nil {
 		return err
 	}
@@ -252,28 +252,28 @@ func (t *opening) join(ctx context.Context, d *cli.Cell, do func(*conversation) 
 			return "decide it at a terminal, or give --yes, or --allow with its name; this session is gone now"
 		}
 	}
-	if state == nil {
+	if v.session == nil {
 		t.hintMissing(ctx, v)
 		return do(v)
 	}
-	if state.Closed {
+	if v.session.IsClosed() {
 		return fmt.Errorf("session %s is closed: start another one", t.id)
 	}
-	if flag := t.contradicts(state); flag != "" {
+	if flag := t.contradicts(v.session.Config(), v.session.Snapshot().Transcript); flag != "" {
 		return cli.Usage("--%s is for a new session, but %s exists and keeps its own", flag, t.id)
 	}
 	return do(v)
 }
 
 // contradicts returns a flag that does not match how the session started, or "".
-func (t *opening) contradicts(s *loop.State) string {
-	want, agent := t.in.start.Config, s.Config.Agent
+func (t *opening) contradicts(is events.Config, transcript []content.Item) string {
+	want, agent := t.in.start.Config, is.Agent
 	var system string
-	if len(s.Transcript) > 0 && s.Transcript[0].Kind == content.System {
-		system = s.Transcript[0].Text()
+	if len(transcript) > 0 && transcript[0].Kind == content.System {
+		system = transcript[0].Text()
 	}
 	switch {
-	case t.given("model") && (want.Model != s.Config.Model || !bytes.Equal(want.ModelData, s.Config.ModelData)):
+	case t.given("model") && (want.Model != is.Model || !bytes.Equal(want.ModelData, is.ModelData)):
 		return "model"
 	case t.given("system") && t.in.start.System != system:
 		return "system"

@@ -120,7 +120,7 @@ func (a talker) send(cmd *cobra.Command, f sendFlags, name string, words []strin
 		return err
 	}
 	defer d.Close()
-	v, _, err := a.converse(cmd.Context(), f.remote, d, id)
+	v, err := a.converse(cmd.Context(), f.remote, d, id)
 	switch {
 	case err != nil:
 		return err

@@ -62,7 +62,7 @@ func (a talker) await(cmd *cobra.Command, f awaitFlags, name string) error {
 	defer d.Close()
 	ctx, stop := d.Lasting(cmd.Context())
 	defer stop()
-	v, _, err := a.converse(ctx, f.remote, d, id)
+	v, err := a.converse(ctx, f.remote, d, id)
 	switch {
 	case err != nil:
 		return err

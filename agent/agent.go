@@ -148,14 +148,14 @@ func (d *driver) begins(ctx context.Context, s SessionConfig) error {
 	if err := d.hydrate(ctx, s.ID); err != nil {
 		return err
 	}
-	said, err := d.admit(ctx, s)
+	answer, err := d.admit(ctx, s)
 	if err != nil {
 		return err
 	}
 	if err := d.open(ctx, s); err != nil {
 		return err
 	}
-	return d.recordHooks(ctx, said)
+	return d.recordHooks(ctx, answer)
 }
 
 // admit runs the hooks of the session's start before anything is recorded.

@@ -39,7 +39,7 @@ type driver struct {
 	lost     []content.Place        // the calls among them
 	ended    bool                   // the hooks of the session's end were asked
 	verifier extension.Verifier     // of the task that this driver started, or nil
-	begun    map[content.Place]bool // the calls that were run here: they report themselves what they used
+	begun    map[content.Place]bool // the calls that ran here: they report their own usage
 	watcher  session.Watcher
 
 	live sync.Mutex // one event at a time reaches the observers
@@ -158,9 +158,9 @@ func (d *driver) takeArrived(ctx context.Context) error {
 	}
 }
 
-// take decides on a report. Effects report once, so one that cannot be decided now,
-// say because a tool source is down, is kept for the following Next; and a timer that
-// came before its time, by a clock that was set back, is armed again.
+// take decides on a report. Effects report once, so a report that cannot be decided now, for
+// example because a tool source is down, is kept for the following Next. A timer that fired
+// early, because the clock was set back, is armed again.
 func (d *driver) take(ctx context.Context, r engine.Report) error {
 	if _, ok := r.Command.(commands.ReportTimer); ok {
 		d.performer.Forget(r.Cause)
@@ -207,9 +207,9 @@ func (d *driver) end(ctx context.Context) {
 	if asked {
 		return
 	}
-	said := d.agent.runner.Hooks(ctx, extension.HookEvent{Point: extension.SessionEnd, Session: d.ID()})
-	if err := d.recordHooks(ctx, said); err != nil {
-		d.log.Warn("what the hooks of the session's end said is not recorded", zap.Error(err))
+	answer := d.agent.runner.Hooks(ctx, extension.HookEvent{Point: extension.SessionEnd, Session: d.ID()})
+	if err := d.recordHooks(ctx, answer); err != nil {
+		d.log.Warn("answers of the session-end hooks not recorded", zap.Error(err))
 	}
 }
 

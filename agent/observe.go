@@ -17,8 +17,8 @@ type seen struct {
 	phase      events.Phase
 }
 
-// show hands an entry's events to the observers, then the phase if a task came to
-// another one, then the items it appended to the transcript observers.
+// show hands an entry's events to the observers, then the task's phase if it changed, then the
+// items that it appended to the transcript observers.
 func (d *driver) show(e events.Entry, before seen) {
 	d.live.Lock()
 	defer d.live.Unlock()
@@ -37,9 +37,9 @@ func (d *driver) show(e events.Entry, before seen) {
 	}
 }
 
-// known is how many of the transcript's first items an entry did not append: those
-// from before it, those that a session begins with, and what a mutator made of them,
-// unless all that it did was to append.
+// known returns how many of the transcript's first items an entry did not append: the earlier
+// items, those that a session begins with, and those that a mutator rewrote. A mutator that only
+// appended rewrote nothing.
 func known(e events.Entry, before []content.Item) int {
 	n := len(before)
 	for _, ev := range e.Events {
@@ -77,7 +77,7 @@ func (d *driver) observe(o extension.Observed) {
 func (d *driver) guard(what string, f func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			d.log.Error(what+" broke", zap.Any("panic", p))
+			d.log.Error(what+" panicked", zap.Any("panic", p))
 		}
 	}()
 	f()

@@ -87,7 +87,7 @@ func (d *driver) outlived(ctx context.Context, e loop.Effect, id content.CallID,
 		return rep
 	}
 	if d.dead == nil && d.decideLocked(context.WithoutCancel(ctx), e.Identity(), rep) != nil {
-		return rep // a tool source is down, say
+		return rep // for example, a tool source is down
 	}
 	d.wake()
 	return nil

@@ -84,7 +84,7 @@ func NewVerifierTool(root string) (tool.Tool, error) {
 	runner := NewRunner(Config{})
 	run := func(ctx context.Context, in verifierInput) (tool.Output, error) {
 		if len(in.Argv) == 0 {
-			return tool.Output{}, &tool.Error{Code: tool.CodeInvalidArguments, Message: "argv: is empty, want a command"}
+			return tool.Output{}, &tool.Error{Code: tool.CodeInvalidArguments, Message: "argv is empty; it must hold a command"}
 		}
 		rep, ok := runner.Verify(ctx, loop.Verify{Command: in.Argv}, nil, dir.Dir()).(commands.ReportVerify)
 		if !ok || ctx.Err() != nil { // stopping the call stops the verifier

@@ -18,7 +18,7 @@ import (
 
 // Delegation is the input of the tools that NewTool makes.
 type Delegation struct {
-	Prompt string `json:"prompt" jsonschema:"what to do, with everything that has to be known for it"`
+	Prompt string `json:"prompt" jsonschema:"the task, with all the context it needs"`
 }
 
 // Parent is a calling session in this process. It is the [tool.Caller] of its calls.

@@ -40,7 +40,7 @@ const (
 type TaskResult struct {
 	Status       string // done, failed, cancelled or blocked
 	Summary      string // the text of its last answer
-	VerifyStatus string // passed, failed, skipped, cancelled, or empty: it never came to that
+	VerifyStatus string // passed, failed, skipped, cancelled, or empty: not verified yet
 	Verified     bool   // the verifier passed, or there is none
 	Cancelled    bool
 	Attempts     int         // verifications

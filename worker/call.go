@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -99,7 +98,7 @@ func withoutRunning(c task.Claim) (e ending, decided bool) {
 
 // run runs the tool and decides how the claim ends.
 func (w *Worker) run(ctx context.Context, t task.Task, log *zap.Logger) ending {
-	o, ok := w.tools.lookup(ctx, t.Tool)
+	o, ok := w.lookup(ctx, t.Tool)
 	if !ok {
 		return outcome(t, tool.Failed(tool.Call{ID: t.Call, Name: t.Tool}, tool.NotFound(t.Tool)))
 	}
@@ -124,23 +123,16 @@ func (w *Worker) run(ctx context.Context, t task.Task, log *zap.Logger) ending {
 func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap.Logger) (r tool.Result, question *tool.Verdict, began bool) {
 	ctx, cancel := w.limit(ctx, t, o.Spec)
 	defer cancel()
-	v := w.cfg.Invoker
-	v.OnPanic = func(c tool.Call, value any, stack []byte) {
-		log.Error("tool panicked", zap.Error(fmt.Errorf("panic: %v", value)), zap.ByteString("stack", stack))
-		if also := w.cfg.Invoker.OnPanic; also != nil {
-			also(c, value, stack)
-		}
-	}
-	v.OnBegin = func(c tool.Call) {
-		began = true
-		w.cfg.Observer.Started(t)
-		if also := w.cfg.Invoker.OnBegin; also != nil {
-			also(c)
-		}
-	}
-	v.OnGate = func(_ tool.Call, q tool.Verdict) { question = &q }
-	if t.MaxOutput > 0 && (v.MaxOutput == 0 || t.MaxOutput < v.MaxOutput) {
-		v.MaxOutput = t.MaxOutput
+	v := tool.Invoker{
+		MaxOutput: t.MaxOutput, Grace: toolGrace,
+		OnBegin: func(tool.Call) {
+			began = true
+			w.cfg.Observer.Started(t)
+		},
+		OnGate: func(_ tool.Call, q tool.Verdict) { question = &q },
+		OnPanic: func(_ tool.Call, value any, stack []byte) {
+			log.Error("tool panicked", zap.Error(fmt.Errorf("panic: %v", value)), zap.ByteString("stack", stack))
+		},
 	}
 	call := tool.Call{
 		Session: t.Session, Turn: t.Turn, ID: t.Call, Place: t.Place, Name: t.Tool, Input: t.Input, Attempt: t.Attempt,
@@ -160,10 +152,9 @@ func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap
 	return r, question, began
 }
 
-// guarded wraps a tool in the worker's middleware. Innermost are the permissions of the worker
-// and of the session's agent, which judge the call that the tool gets.
+// guarded wraps a tool in the permissions of the worker and of the session's agent, which judge
+// the call that the tool gets.
 func (w *Worker) guarded(t task.Task, x tool.Tool) tool.Tool {
-	around := slices.Clone(w.cfg.Middleware)
 	var policies []tool.Permissions
 	if w.cfg.Permissions != nil {
 		policies = append(policies, w.cfg.Permissions)
@@ -171,10 +162,10 @@ func (w *Worker) guarded(t task.Task, x tool.Tool) tool.Tool {
 	if len(t.Policy) > 0 {
 		policies = append(policies, permission.Read(t.Policy, w.cfg.Root))
 	}
-	if len(policies) > 0 {
-		around = append(around, permission.Guard(permission.All(policies...), x))
+	if len(policies) == 0 {
+		return x
 	}
-	return tool.Wrap(x, around...)
+	return tool.Wrap(x, permission.Guard(permission.All(policies...), x))
 }
 
 // limit bounds a call by the task's deadline, which follows from the tool's timeout, or else by

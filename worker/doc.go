@@ -30,6 +30,6 @@
 // Run waits for everything that it started, except abandoned tools, which package
 // tool describes. It closes the queue; the caller owns the sources of tools.
 //
-// A worker keeps no state and does not retry calls. To test tools under it, use the
-// queue of a [task.Memory] in a bubble of testing/synctest.
+// A worker keeps no state and does not retry calls. To test it, use a queue of an
+// embedded server; both work in a bubble of testing/synctest.
 package worker

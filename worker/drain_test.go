@@ -20,7 +20,7 @@ import (
 func TestDrainLetsCallsFinish(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		w := b.start(t, worker.Config{}, takes("short", 5*time.Second))
 		b.dispatch(t, "short")
 		synctest.Wait()
@@ -38,7 +38,7 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 func TestDrainClaimsNothingMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		w := b.start(t, worker.Config{Slots: 2}, takes("short", 5*time.Second))
 		b.dispatch(t, "short", place("t1-r1-c1"))
 		synctest.Wait()
@@ -68,8 +68,8 @@ func (c closing) Close(ctx context.Context) error {
 func TestDrainClosesTheQueueWhileCallsFinish(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		q := closing{b.memory.Queue("tools"), make(chan struct{})}
+		b := newBench(t)
+		q := closing{b.queue(t), make(chan struct{})}
 		w := b.start(t, worker.Config{Queue: q, Slots: 2}, takes("short", 5*time.Second))
 		b.dispatch(t, "short")
 		synctest.Wait()
@@ -91,7 +91,7 @@ func TestDrainClosesTheQueueWhileCallsFinish(t *testing.T) {
 func TestDrainReleasesCallsThatMayRunTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		var cause error
 		w := b.start(t, worker.Config{DrainTimeout: time.Second}, named("slow", func(ctx context.Context, _ tool.Call) (tool.Output, error) {
 			<-ctx.Done()
@@ -119,7 +119,7 @@ func TestDrainReleasesCallsThatMayRunTwice(t *testing.T) {
 func TestDrainReportsOtherCallsAsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		w := b.start(t, worker.Config{}, takes("deploy", time.Hour))
 		x := b.dispatch(t, "deploy")
 		synctest.Wait()
@@ -133,7 +133,7 @@ func TestDrainReportsOtherCallsAsLost(t *testing.T) {
 func TestDrainReportsAResultWithinTheGrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		w := b.start(t, worker.Config{DrainTimeout: time.Second}, named("tidy", func(ctx context.Context, _ tool.Call) (tool.Output, error) {
 			<-ctx.Done()
 			pass(time.Second)
@@ -149,7 +149,7 @@ func TestDrainReportsAResultWithinTheGrace(t *testing.T) {
 func TestDrainReportsCallsThatNeverBegan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		var runs atomic.Int32
 		edit := named("edit", func(ctx context.Context, _ tool.Call) (tool.Output, error) {
 			runs.Add(1)
@@ -185,7 +185,7 @@ func TestDrainReportsCallsThatNeverBegan(t *testing.T) {
 func TestDrainEndsAlthoughReportsFail(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		b.refuse = 1 << 30
 		w := b.start(t, worker.Config{}, echo())
 		x := b.dispatch(t, "echo")
@@ -224,7 +224,7 @@ func (s *stand) Withdraw(context.Context) error {
 func TestToolsAreOfferedUntilTheWorkerDrains(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		s := &stand{start: time.Now()}
 		registry, err := tool.NewRegistry("own", echo())
 		if err != nil {
@@ -268,7 +268,7 @@ func (y tally) Settled(_ task.Task, f worker.Fate)  { y[string(f)]++ }
 func TestObserverSeesTheFateOfEachTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		b.dispatch(t, "echo", place("t1-r1-c1"))
 		loseTo(t, b)
 		counts := tally{}
@@ -287,7 +287,7 @@ func TestObserverSeesTheFateOfEachTask(t *testing.T) {
 
 func TestInvalidConfigIsRefused(t *testing.T) {
 	t.Parallel()
-	q := newBench().memory.Queue("tools")
+	q := recording{}
 	for name, cfg := range map[string]worker.Config{
 		"no queue":         {Logger: zap.NewNop()},
 		"no logger":        {Queue: q},
@@ -309,9 +309,10 @@ func (broken) Tools(context.Context) ([]tool.Tool, error) { return nil, errCut }
 
 func TestWorkerWithoutAListOfToolsDoesNotStart(t *testing.T) {
 	t.Parallel()
-	b := newBench()
-	w := b.start(t, worker.Config{Tools: []tool.Source{broken{}}})
-	if err := <-w.ended; !errors.Is(err, errCut) {
-		t.Errorf("Run = %v, want why", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newBench(t).start(t, worker.Config{Tools: []tool.Source{broken{}}})
+		if err := <-w.ended; !errors.Is(err, errCut) {
+			t.Errorf("Run = %v, want why", err)
+		}
+	})
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/tool"
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(storeEnv); dir != "" {
 		os.Exit(beServer(dir))
 	}
-	os.Exit(m.Run())
+	celltest.Main(m)
 }
 
 // beServer prints its URL and ends with its input.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// The lease is renewed at a third of its length; a failed renewal is retried
-// after a quarter of that.
+// The lease is renewed at a third of its length. A failed renewal is retried after a quarter of
+// that.
 const (
 	renewals = 3
 	retries  = 4
@@ -24,50 +25,35 @@ const (
 // it returns ends with the lease; if the lease is lost, its cause is task.ErrGone.
 func keep(ctx context.Context, c task.Claim, log *zap.Logger) (alive context.Context, end func()) {
 	alive, lose := context.WithCancelCause(ctx)
-	until := time.Now().Add(c.Lease())
-	renewed := make(chan struct{})
-	first := time.AfterFunc(c.Lease()/renewals, func() { // most calls end before that
-		defer close(renewed)
-		if err := renew(alive, c, until, log); err != nil {
-			lose(err)
-		}
-	})
+	var renewing sync.WaitGroup
+	renewing.Go(func() { lose(renew(alive, c, log)) })
 	return alive, func() {
 		lose(nil)
-		if !first.Stop() {
-			<-renewed
-		}
+		renewing.Wait()
 	}
 }
 
 // renew extends the lease periodically until ctx or the lease ends. The claim reports the end of
 // the lease; renew also checks the clock, in case the claim cannot be reached.
-func renew(ctx context.Context, c task.Claim, until time.Time, log *zap.Logger) error {
-	length := c.Lease()
-	every := length / renewals
-	next := time.NewTimer(0)
-	defer next.Stop()
-	for {
-		select {
-		case <-next.C:
-		case <-ctx.Done():
-			return nil
-		}
+func renew(ctx context.Context, c task.Claim, log *zap.Logger) error {
+	every := c.Lease() / renewals
+	until := time.Now().Add(c.Lease())
+	for wait := every; pause(ctx, wait); {
 		asked := time.Now()
 		err := extend(ctx, c, every)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
-			until = asked.Add(length)
-			next.Reset(time.Until(asked.Add(every)))
+			until, wait = asked.Add(c.Lease()), time.Until(asked.Add(every))
 		case errors.Is(err, task.ErrGone) || !time.Now().Before(until):
 			return task.ErrGone
 		default:
 			log.Warn("lease not renewed", zap.Error(err))
-			next.Reset(min(every/retries, time.Until(until)))
+			wait = min(every/retries, time.Until(until))
 		}
 	}
+	return nil
 }
 
 func extend(ctx context.Context, c task.Claim, limit time.Duration) error {
@@ -105,6 +91,34 @@ func cancelled(c task.Claim) bool {
 	case <-c.Cancelled():
 		return true
 	default:
+		return false
+	}
+}
+
+// backoff is the pause between attempts. It doubles each time, with jitter, so that many workers do
+// not retry in step. The zero value is ready.
+type backoff time.Duration
+
+const (
+	firstPause = 100 * time.Millisecond
+	maxPause   = 5 * time.Second
+)
+
+// wait pauses and reports whether ctx has not ended.
+func (b *backoff) wait(ctx context.Context) bool {
+	*b = min(max(2**b, backoff(firstPause)), backoff(maxPause))
+	half := time.Duration(*b / 2)
+	return pause(ctx, half+rand.N(half))
+}
+
+// pause waits and reports whether ctx has not ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
 		return false
 	}
 }

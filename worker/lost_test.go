@@ -16,20 +16,23 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
+// redelivery is how long after the end of a lease the server redelivers its task, at most.
+const redelivery = time.Second
+
 // loseTo claims the next task for a worker that dies with it.
 func loseTo(t *testing.T, b *bench) {
 	t.Helper()
-	if _, err := b.memory.Queue("tools").Claim(t.Context()); err != nil {
+	if _, err := b.queue(t).Claim(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	pass(lease)
+	pass(lease + redelivery)
 	synctest.Wait()
 }
 
 func TestCallThatMayRunTwiceRunsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		b.dispatch(t, "echo", readOnly)
 		loseTo(t, b)
 		loseTo(t, b)
@@ -43,7 +46,7 @@ func TestCallThatMayRunTwiceRunsAgain(t *testing.T) {
 func TestCallThatMayNotRunTwiceIsReportedLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		x := b.dispatch(t, "pay")
 		loseTo(t, b)
 		w := b.start(t, worker.Config{}, named("pay", func(context.Context, tool.Call) (tool.Output, error) {
@@ -65,7 +68,7 @@ func TestCallOfALostWorkerDoesNotTimeOut(t *testing.T) {
 	for name, effects := range map[string]content.Effects{"may run twice": content.ReadOnly, "may not": ""} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench()
+				b := newBench(t)
 				x := b.dispatch(t, "echo", func(x *task.Task) {
 					x.Effects, x.Deadline = effects, content.TimeOf(time.Now().Add(lease/3))
 				})
@@ -84,7 +87,7 @@ func TestCallOfALostWorkerDoesNotTimeOut(t *testing.T) {
 func TestCallThatKillsItsWorkersIsReportedLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		b.dispatch(t, "echo", readOnly)
 		for range 3 {
 			loseTo(t, b)
@@ -101,7 +104,7 @@ func TestCallThatKillsItsWorkersIsReportedLost(t *testing.T) {
 func TestReportIsSentAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		b.refuse = 20 // longer than a lease
 		w := b.start(t, worker.Config{}, echo())
 		other := b.start(t, worker.Config{}, echo())
@@ -146,7 +149,7 @@ func (c cutClaim) Extend(ctx context.Context) error {
 func TestDisconnectedWorkerStopsItsCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		var cut atomic.Bool
 		cut.Store(true)
 		var mu sync.Mutex
@@ -162,7 +165,7 @@ func TestDisconnectedWorkerStopsItsCall(t *testing.T) {
 				return tool.Output{}, ctx.Err()
 			}
 		})
-		zombie := b.start(t, worker.Config{Queue: partition{b.memory.Queue("tools"), &cut}, Slots: 1}, slow)
+		zombie := b.start(t, worker.Config{Queue: partition{b.queue(t), &cut}, Slots: 1}, slow)
 		b.dispatch(t, "slow", readOnly)
 		synctest.Wait()
 		cut.Store(true)
@@ -181,13 +184,13 @@ func TestDisconnectedWorkerStopsItsCall(t *testing.T) {
 func TestLateReportIsHarmless(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		x := b.dispatch(t, "echo")
-		frozen, err := b.memory.Queue("tools").Claim(t.Context())
+		frozen, err := b.queue(t).Claim(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		pass(lease)
+		pass(lease + redelivery)
 		w := b.start(t, worker.Config{}, echo())
 		synctest.Wait()
 		if r := b.only(t); !r.Lost {
@@ -226,8 +229,8 @@ func (f flaky) Claim(ctx context.Context) (task.Claim, error) {
 func TestUnresponsiveQueueIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		w := b.start(t, worker.Config{Queue: flaky{b.memory.Queue("tools"), time.Now().Add(time.Minute)}}, echo())
+		b := newBench(t)
+		w := b.start(t, worker.Config{Queue: flaky{b.queue(t), time.Now().Add(time.Minute)}}, echo())
 		b.dispatch(t, "echo")
 		pass(30 * time.Second)
 		if err := w.Ready(); !errors.Is(err, errCut) {

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,44 +17,37 @@ type Offers interface {
 	Withdraw(ctx context.Context) error
 }
 
-// toolCache holds the last list of the sources' tools.
-type toolCache struct {
-	sources []tool.Source
-	current atomic.Pointer[tool.Catalog]
-}
-
-// refresh lists the sources again.
-func (s *toolCache) refresh(ctx context.Context) error {
-	c, err := tool.Sample(ctx, s.sources, tool.FirstWins)
-	if err != nil {
-		return err
+// listTools lists the sources again.
+func (w *Worker) listTools(ctx context.Context) error {
+	c, err := tool.Sample(ctx, w.cfg.Tools, tool.FirstWins)
+	if err == nil {
+		w.tools.Store(&c)
 	}
-	s.current.Store(&c)
-	return nil
+	return err
 }
-
-func (s *toolCache) specs() []tool.Spec { return s.current.Load().Specs() }
 
 // lookup finds a tool. An unknown name may belong to a new tool, so it lists the sources again.
-func (s *toolCache) lookup(ctx context.Context, name string) (tool.Offer, bool) {
-	if o, ok := s.current.Load().Lookup(name); ok {
+func (w *Worker) lookup(ctx context.Context, name string) (tool.Offer, bool) {
+	if o, ok := w.tools.Load().Lookup(name); ok {
 		return o, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
 	defer cancel()
-	if s.refresh(ctx) != nil {
+	if w.listTools(ctx) != nil {
 		return tool.Offer{}, false
 	}
-	return s.current.Load().Lookup(name)
+	return w.tools.Load().Lookup(name)
 }
 
-// offerTimeout bounds one listing of the sources and one request to the Offers.
-const offerTimeout = 2 * time.Second
+const (
+	advertiseEvery = 3 * time.Second
+	offerTimeout   = 2 * time.Second // for one listing of the sources and one request to the Offers
+)
 
 // advertise keeps the tools and the offer current until ctx ends, then withdraws the offer, so
 // drivers send no more calls.
 func (w *Worker) advertise(ctx context.Context) {
-	tick := time.NewTicker(w.cfg.AdvertiseEvery)
+	tick := time.NewTicker(advertiseEvery)
 	defer tick.Stop()
 	failing := false
 	for {
@@ -76,13 +68,10 @@ func (w *Worker) advertise(ctx context.Context) {
 func (w *Worker) offer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
 	defer cancel()
-	if err := w.tools.refresh(ctx); err != nil {
+	if err := w.listTools(ctx); err != nil || w.cfg.Offers == nil {
 		return err
 	}
-	if w.cfg.Offers == nil {
-		return nil
-	}
-	return w.cfg.Offers.Advertise(ctx, w.tools.specs())
+	return w.cfg.Offers.Advertise(ctx, w.tools.Load().Specs())
 }
 
 func (w *Worker) withdraw(ctx context.Context) {

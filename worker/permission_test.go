@@ -52,7 +52,7 @@ func TestPermissionsAreEnforcedOnResolvedPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		w := b.start(t, worker.Config{Slots: 1, Permissions: policy}, write)
 		try := func(n int, path string, approved ...content.QuestionKey) task.Report {
 			b.dispatch(t, "write", func(x *task.Task) {
@@ -98,7 +98,7 @@ func TestThePolicyOfAnAgentIsEnforcedOnTheWorker(t *testing.T) {
 	}
 	own := permission.Kinds{Deny: []string{"filesystem.delete"}}
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		w := b.start(t, worker.Config{Slots: 1, Permissions: own, Root: root}, write)
 		try := func(n int, path, policy string) task.Report {
 			b.dispatch(t, "write", func(x *task.Task) {

@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 	"github.com/turnlog/turnlog/worker/task"
@@ -20,7 +23,7 @@ import (
 func TestCallIsRunReportedAndTakenOffItsQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		var got tool.Call
 		w := b.start(t, worker.Config{Resources: "shared"}, named("look", func(_ context.Context, c tool.Call) (tool.Output, error) {
 			got = c
@@ -40,7 +43,7 @@ func TestCallIsRunReportedAndTakenOffItsQueue(t *testing.T) {
 		r := b.only(t)
 		wantOutcome(t, r, content.StatusOK, "seen")
 		r.Outcome = tool.Result{}
-		if diff := cmp.Diff(task.Report{Session: "s1", Call: "call-1", Place: "t1-r1-c1", Attempt: 2, Queue: "tools", Wake: true}, r); diff != "" {
+		if diff := cmp.Diff(task.Report{Session: "s1", Call: "call-1", Place: "t1-r1-c1", Attempt: 2, Queue: celltest.Queue, Wake: true}, r); diff != "" {
 			t.Errorf("report (-want +got):\n%s", diff)
 		}
 		if b.queued(t, x) {
@@ -53,7 +56,7 @@ func TestCallIsRunReportedAndTakenOffItsQueue(t *testing.T) {
 func TestLongCallKeepsItsLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		long := takes("long", 10*time.Minute)
 		w := b.start(t, worker.Config{DefaultTimeout: time.Hour}, long)
 		other := b.start(t, worker.Config{DefaultTimeout: time.Hour}, long)
@@ -73,7 +76,7 @@ func TestLongCallKeepsItsLease(t *testing.T) {
 func TestDefaultTimeoutEndsACallWithoutDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		w := b.start(t, worker.Config{}, takes("long", time.Hour))
 		b.dispatch(t, "long")
 		pass(2 * time.Minute)
@@ -86,7 +89,7 @@ func TestDefaultTimeoutEndsACallWithoutDeadline(t *testing.T) {
 func TestDeadlineOfTheTaskApplies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		w := b.start(t, worker.Config{}, takes("long", 5*time.Minute))
 		deadline := func(d time.Duration) func(*task.Task) {
 			return func(x *task.Task) { x.Deadline = content.TimeOf(time.Now().Add(d)) }
@@ -109,7 +112,7 @@ func TestDeadlineOfTheTaskApplies(t *testing.T) {
 func TestTimeoutExcludesTheTimeBeforeTheCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		own := takes("own", time.Hour)
 		own.spec.Timeout = 100 * time.Millisecond
 		waits := takes("waits", time.Hour)
@@ -138,7 +141,7 @@ func TestTimeoutExcludesTheTimeBeforeTheCall(t *testing.T) {
 func TestPastDeadlineIsATimeoutWithoutARun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		x := b.dispatch(t, "never", func(x *task.Task) { x.Deadline = content.TimeOf(time.Now()) })
 		w := b.start(t, worker.Config{}, named("never", func(context.Context, tool.Call) (tool.Output, error) {
 			t.Error("the tool ran")
@@ -157,7 +160,7 @@ func TestPastDeadlineIsATimeoutWithoutARun(t *testing.T) {
 func TestUnknownToolAndBadInputAreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		strict := echo()
 		strict.spec.InputSchema = []byte(`{"type":"object","required":["city"]}`)
 		w := b.start(t, worker.Config{Slots: 1}, strict)
@@ -177,18 +180,17 @@ func TestUnknownToolAndBadInputAreReported(t *testing.T) {
 func TestPanicBecomesAResultAndTheWorkerContinues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		var panicked atomic.Value
-		cfg := worker.Config{Slots: 1, Invoker: tool.Invoker{OnPanic: func(_ tool.Call, v any, _ []byte) { panicked.Store(v) }}}
-		w := b.start(t, cfg, echo(), named("break", func(context.Context, tool.Call) (tool.Output, error) {
+		b := newBench(t)
+		core, logs := observer.New(zap.ErrorLevel)
+		w := b.start(t, worker.Config{Slots: 1, Logger: zap.New(core)}, echo(), named("break", func(context.Context, tool.Call) (tool.Output, error) {
 			panic("out of cheese")
 		}))
 		b.dispatch(t, "break", place("t1-r1-c1"))
 		b.dispatch(t, "echo", place("t1-r1-c2"))
 		synctest.Wait()
 		all := b.all()
-		if len(all) != 2 || panicked.Load() == nil {
-			t.Fatalf("%d reports, want 2; panic: %v", len(all), panicked.Load())
+		if len(all) != 2 || logs.FilterMessage("tool panicked").Len() != 1 {
+			t.Fatalf("%d reports, want 2; log: %v", len(all), logs.All())
 		}
 		wantOutcome(t, all[0], content.StatusError, "Tool failed: it panicked: out of cheese")
 		if all[0].Outcome.Result.Code != tool.CodePanic {
@@ -202,7 +204,7 @@ func TestPanicBecomesAResultAndTheWorkerContinues(t *testing.T) {
 func TestToolThatHangsIsAbandoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		let := make(chan struct{})
 		defer close(let)
 		w := b.start(t, worker.Config{Slots: 1, DefaultTimeout: time.Minute}, echo(),
@@ -230,7 +232,7 @@ func TestToolThatHangsIsAbandoned(t *testing.T) {
 func TestCancelReachesTheToolAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		var cause error
 		w := b.start(t, worker.Config{}, named("wait", func(ctx context.Context, _ tool.Call) (tool.Output, error) {
 			<-ctx.Done()
@@ -240,7 +242,7 @@ func TestCancelReachesTheToolAtOnce(t *testing.T) {
 		x := b.dispatch(t, "wait")
 		synctest.Wait()
 		start := time.Now()
-		if err := b.memory.Cancel(t.Context(), x.Queue, x.Session, x.Place, "user_cancelled"); err != nil {
+		if err := b.Cell.Tasks().Cancel(t.Context(), x.Queue, x.Session, x.Place, "user_cancelled"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -272,7 +274,7 @@ func guarded(runs *atomic.Int32) fake {
 func TestQuestionIsReportedAndTheCallRunsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		var runs atomic.Int32
 		counts := tally{}
 		w := b.start(t, worker.Config{Slots: 1, Observer: counts}, guarded(&runs))
@@ -300,7 +302,7 @@ func TestQuestionIsReportedAndTheCallRunsAgain(t *testing.T) {
 func TestLostQuestionIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		b.refuse = 1 << 30
 		var runs atomic.Int32
 		w := b.start(t, worker.Config{Slots: 1}, guarded(&runs))
@@ -321,32 +323,10 @@ func TestLostQuestionIsAskedAgain(t *testing.T) {
 	})
 }
 
-func TestMiddlewareWrapsEveryTool(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		var log []string
-		around := func(name string) tool.Middleware {
-			return func(ctx context.Context, c tool.Call, next tool.Handler) (tool.Output, error) {
-				log = append(log, name+" "+c.Name)
-				return next(ctx, c)
-			}
-		}
-		w := b.start(t, worker.Config{Slots: 1, Middleware: []tool.Middleware{around("1"), around("2")}}, tool.Wrap(echo(), around("own")))
-		b.dispatch(t, "echo")
-		synctest.Wait()
-		wantOutcome(t, b.only(t), content.StatusOK, "heard")
-		if diff := cmp.Diff([]string{"1 echo", "2 echo", "own echo"}, log); diff != "" {
-			t.Errorf("order (-want +got):\n%s", diff)
-		}
-		w.end(t)
-	})
-}
-
 func TestExclusiveToolHasOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		var inside, most atomic.Int32
 		edit := named("edit", func(context.Context, tool.Call) (tool.Output, error) {
 			most.Store(max(most.Load(), inside.Add(1)))
@@ -371,7 +351,7 @@ func TestExclusiveToolHasOneCallAtATime(t *testing.T) {
 func TestProgressIsLimitedButTheLastUpdateAlwaysArrives(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
+		b := newBench(t)
 		var seen []string
 		cfg := worker.Config{Progress: func(x task.Task, text string, share float64) {
 			if x.Place != "t1-r1-c1" || share != 0.5 {

@@ -34,14 +34,10 @@ type Config struct {
 	// permission.Policy; "": the working directory.
 	Root string
 
-	Resources  any               // shared with the tools
-	Middleware []tool.Middleware // wraps every call of a tool, the first outermost
-	Invoker    tool.Invoker      // runs the tools; its OnGate is ignored
+	Resources any    // shared with the tools
+	Offers    Offers // advertises the tools; nil: they are not advertised
 
-	Offers         Offers        // advertises the tools; nil: they are not advertised
-	AdvertiseEvery time.Duration // 0: 3 s
-
-	// Progress receives the progress of each call as often as Invoker allows, always
+	// Progress receives the progress of each call, at most ten times a second and always
 	// including the last update. Nil: progress is dropped.
 	Progress func(t task.Task, text string, share float64)
 	// Observer receives the events of tasks; may be nil.
@@ -49,13 +45,13 @@ type Config struct {
 }
 
 const (
-	slotsPerCPU           = 4
-	defaultTimeout        = 2 * time.Minute
-	defaultDrainTimeout   = 10 * time.Second
-	defaultAdvertiseEvery = 3 * time.Second
+	slotsPerCPU         = 4
+	defaultTimeout      = 2 * time.Minute
+	defaultDrainTimeout = 10 * time.Second
 
-	// settleTimeout bounds the reports after the drain.
-	settleTimeout = 15 * time.Second
+	toolGrace     = 5 * time.Second  // for a tool to return after its context ended
+	settleTimeout = 15 * time.Second // for the reports after the drain
+	closeTimeout  = 2 * time.Second  // for the withdrawal of pending requests to the queue
 )
 
 func (c Config) withDefaults() Config {
@@ -63,7 +59,6 @@ func (c Config) withDefaults() Config {
 	c.Root = cmp.Or(c.Root, ".")
 	c.DefaultTimeout = cmp.Or(c.DefaultTimeout, defaultTimeout)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, defaultDrainTimeout)
-	c.AdvertiseEvery = cmp.Or(c.AdvertiseEvery, defaultAdvertiseEvery)
 	if c.Observer == nil {
 		c.Observer = noObserver{}
 	}
@@ -78,9 +73,8 @@ func (c Config) validate() error {
 		return errors.New("new worker: no logger: pass zap.NewNop() for silence")
 	case c.Slots < 0:
 		return fmt.Errorf("new worker: %d slots: use 1 or more, or 0 for %d per CPU", c.Slots, slotsPerCPU)
-	case c.DefaultTimeout < 0 || c.DrainTimeout < 0 || c.AdvertiseEvery < 0:
-		return fmt.Errorf("new worker: default timeout %v, drain timeout %v, advertising every %v: none may be negative",
-			c.DefaultTimeout, c.DrainTimeout, c.AdvertiseEvery)
+	case c.DefaultTimeout < 0 || c.DrainTimeout < 0:
+		return fmt.Errorf("new worker: default timeout %v, drain timeout %v: neither may be negative", c.DefaultTimeout, c.DrainTimeout)
 	}
 	return nil
 }
@@ -93,8 +87,8 @@ var ErrStopped = errors.New("worker stopped")
 type Worker struct {
 	cfg     Config
 	log     *zap.Logger
-	tools   toolCache
-	trouble atomic.Pointer[error] // why it gets no tasks
+	tools   atomic.Pointer[tool.Catalog] // the sources' tools when they were last listed
+	trouble atomic.Pointer[error]        // why it gets no tasks
 }
 
 // New returns a worker that has not started. It returns an error for an invalid Config.
@@ -104,20 +98,20 @@ func New(cfg Config) (*Worker, error) {
 	}
 	cfg = cfg.withDefaults()
 	log := cfg.Logger.Named("worker").With(logfield.Queue(cfg.Queue.Name()))
-	return &Worker{cfg: cfg, log: log, tools: toolCache{sources: cfg.Tools}}, nil
+	return &Worker{cfg: cfg, log: log}, nil
 }
 
 // Run claims and runs tasks until ctx ends, then drains and returns nil. If the tools cannot be
 // listed it does nothing and returns an error. A worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
-	if err := w.tools.refresh(ctx); err != nil {
+	if err := w.listTools(ctx); err != nil {
 		return fmt.Errorf("worker of queue %s: %w", w.cfg.Queue.Name(), err)
 	}
 	outlast, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
 	stopping := make(chan struct{}) // closed when calls must end
 
-	w.log.Info("worker started", zap.Int("slots", w.cfg.Slots), zap.Int("tools", len(w.tools.specs())))
+	w.log.Info("worker started", zap.Int("slots", w.cfg.Slots), zap.Int("tools", len(w.tools.Load().Specs())))
 	var offers, slots, queue sync.WaitGroup
 	offers.Go(func() { w.advertise(ctx) })
 	for range w.cfg.Slots {
@@ -128,7 +122,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.log.Info("worker draining", zap.Duration("timeout", w.cfg.DrainTimeout))
 	drained := time.AfterFunc(w.cfg.DrainTimeout, func() { close(stopping) })
 	defer drained.Stop()
-	settled := time.AfterFunc(w.cfg.DrainTimeout+w.grace()+settleTimeout, func() { giveUp(ErrStopped) })
+	settled := time.AfterFunc(w.cfg.DrainTimeout+toolGrace+settleTimeout, func() { giveUp(ErrStopped) })
 	defer settled.Stop()
 	queue.Go(func() { w.closeQueue(outlast) }) // while calls finish
 	slots.Wait()
@@ -138,9 +132,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// closeTimeout bounds the withdrawal of pending requests to the queue.
-const closeTimeout = 2 * time.Second
-
 func (w *Worker) closeQueue(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
@@ -148,9 +139,6 @@ func (w *Worker) closeQueue(ctx context.Context) {
 		w.log.Warn("queue not closed", zap.Error(err)) // a task may have to wait for its lease
 	}
 }
-
-// grace returns how long a tool may run after its context ended.
-func (w *Worker) grace() time.Duration { return cmp.Or(w.cfg.Invoker.Grace, 5*time.Second) }
 
 // Ready returns nil while the worker can get tasks, and otherwise the reason. The worker keeps
 // trying.
@@ -168,7 +156,7 @@ func (w *Worker) serve(ctx, outlast context.Context, stopping <-chan struct{}) {
 		c, err := w.cfg.Queue.Claim(ctx)
 		switch {
 		case err == nil:
-			pause = backoff{}
+			pause = 0
 			if w.trouble.Swap(nil) != nil {
 				w.log.Info("queue gives tasks again")
 			}

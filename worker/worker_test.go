@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 	"github.com/turnlog/turnlog/worker/task"
@@ -20,31 +21,59 @@ import (
 
 const lease = 30 * time.Second
 
-// bench is a queue in memory with the reports of its workers. Its methods are safe for concurrent
-// use.
+// bench is a deployment with workers and no node, which records what the workers report. Its
+// methods are safe for concurrent use.
 type bench struct {
-	memory *task.Memory
+	*celltest.World
 
 	mu      sync.Mutex
 	reports []task.Report
 	refuse  int // how many reports fail
 }
 
-func newBench() *bench {
-	b := &bench{}
-	b.memory = task.NewMemory(lease, b.take)
-	return b
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	return &bench{World: celltest.New(t.Context(), t, lease)}
 }
 
-func (b *bench) take(_ context.Context, r task.Report) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.refuse > 0 {
-		b.refuse--
+// queue returns a worker's side of the queue, over a connection of its own.
+func (b *bench) queue(t *testing.T) task.Queue {
+	t.Helper()
+	q, err := b.Open(b.Connect()).Queue(b.Ctx, celltest.Queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return recording{q, b}
+}
+
+// recording is a queue whose claims report to a bench.
+type recording struct {
+	task.Queue
+	bench *bench
+}
+
+func (q recording) Claim(ctx context.Context) (task.Claim, error) {
+	c, err := q.Queue.Claim(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return recordingClaim{c, q.bench}, nil
+}
+
+type recordingClaim struct {
+	task.Claim
+	bench *bench
+}
+
+func (c recordingClaim) Report(ctx context.Context, r task.Report) error {
+	c.bench.mu.Lock()
+	defer c.bench.mu.Unlock()
+	if c.bench.refuse > 0 {
+		c.bench.refuse--
 		return errors.New("inbox does not answer")
 	}
-	b.reports = append(b.reports, r)
-	return nil
+	c.bench.reports = append(c.bench.reports, r)
+	return c.Claim.Report(ctx, r)
 }
 
 func (b *bench) all() []task.Report {
@@ -67,13 +96,13 @@ func (b *bench) only(t *testing.T) task.Report {
 func (b *bench) dispatch(t *testing.T, name string, edit ...func(*task.Task)) task.Task {
 	t.Helper()
 	x := task.Task{
-		Session: "s1", Turn: "turn-1", Call: "call-1", Place: "t1-r1-c1", Attempt: 1, Queue: "tools", Tool: name,
+		Session: "s1", Turn: "turn-1", Call: "call-1", Place: "t1-r1-c1", Attempt: 1, Queue: celltest.Queue, Tool: name,
 		Input: json.RawMessage(`{}`), IdempotencyKey: "s1/t1-r1-c1",
 	}
 	for _, e := range edit {
 		e(&x)
 	}
-	if err := b.memory.Dispatch(t.Context(), x); err != nil {
+	if err := b.Cell.Tasks().Dispatch(t.Context(), x); err != nil {
 		t.Fatal(err)
 	}
 	return x
@@ -81,7 +110,7 @@ func (b *bench) dispatch(t *testing.T, name string, edit ...func(*task.Task)) ta
 
 func (b *bench) queued(t *testing.T, x task.Task) bool {
 	t.Helper()
-	queued, err := b.memory.Queued(t.Context(), x)
+	queued, err := b.Cell.Tasks().Queued(t.Context(), x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +171,7 @@ func (b *bench) start(t *testing.T, cfg worker.Config, tools ...tool.Tool) *runn
 		t.Fatal(err)
 	}
 	if cfg.Queue == nil {
-		cfg.Queue = b.memory.Queue("tools")
+		cfg.Queue = b.queue(t)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()

@@ -158,8 +158,12 @@ func (c *deployed) drive() {
 
 // hire starts a worker.
 func (c *deployed) hire() {
-	cfg := worker.Config{Middleware: []tool.Middleware{c.echoing}, DrainTimeout: time.Minute}
-	c.workers = append(c.workers, c.cell.Worker(c.name("w"), cfg, func(*nats.Conn) []tool.Tool { return c.tools }))
+	var tools []tool.Tool
+	for _, t := range c.tools {
+		tools = append(tools, tool.Wrap(t, c.echoing))
+	}
+	cfg := worker.Config{DrainTimeout: time.Minute}
+	c.workers = append(c.workers, c.cell.Worker(c.name("w"), cfg, func(*nats.Conn) []tool.Tool { return tools }))
 }
 
 // busy gives the cell something to do.

@@ -16,8 +16,7 @@
 // the question, and the call is dispatched and asks again. Reported first, its task
 // could reach a second worker, which would have to consider the call lost.
 //
-// [Memory] implements the contract in process; package tasktest tests every
-// implementation.
+// Package jetstream implements the contract, and package tasktest tests it.
 package task
 
 import (

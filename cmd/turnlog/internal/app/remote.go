@@ -79,8 +79,8 @@ func (r *Remote) Connect(ctx context.Context) (cell *cli.Cell, err error) {
 }
 
 // Client returns a client on the connection of a deployment. Journals record its name.
-func (r *Remote) Client(d *cli.Cell, name string) (*client.Client, error) {
-	return client.Open(d.Conn, d.Namespace(), client.WithLogger(r.Logger()), client.WithName(name))
+func (r *Remote) Client(d *cli.Cell, name string, opts ...client.Option) (*client.Client, error) {
+	return client.Open(d.Conn, d.Namespace(), append(opts, client.WithLogger(r.Logger()), client.WithName(name))...)
 }
 
 // Do runs something with a client of the deployment, until a signal comes.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/turnlog/turnlog/audit/render"
@@ -13,44 +12,31 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// approver decides approvals for the turn that a conversation shows.
-type approver struct{ v *conversation }
-
 // question is an approval that the user is asked about.
 type question struct {
 	events.Approval
 
 	seq      uint64 // the question is in the journal up to here
 	asked    bool   // it is on the screen
-	decision chan<- *session.Decision
-	over     <-chan struct{} // it is decided elsewhere, or its turn is cancelled
-}
-
-// settled returns a channel that is closed when the question is over.
-func (q *question) settled() <-chan struct{} {
-	if q == nil {
-		return nil
-	}
-	return q.over
+	decision chan *session.Decision
 }
 
 // Approve approves with --yes, and otherwise asks the user at the terminal. Without a
 // terminal, it leaves the decision to others.
-func (p approver) Approve(ctx context.Context, a events.Approval) (approve bool, reason string, err error) {
-	x, s := p.v.current, p.v.session
+func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve bool, reason string, err error) {
+	x, s := v.current, v.session
 	switch {
-	case p.v.yes && s.OpenTurn() == x.turn.ID(): // --yes is not for the turns of others
+	case v.yes && s.OpenTurn() == x.turn.ID(): // --yes is not for the turns of others
 		return true, "", nil
-	case p.v.lines == nil:
+	case !v.asks:
 		return false, "", session.ErrUndecided
 	}
-	decision := make(chan *session.Decision, 1)
-	q := &question{Approval: a, seq: s.Head().Seq, decision: decision, over: ctx.Done()}
-	if !x.do(func() { x.question = q }) {
+	q := &question{Approval: a, seq: s.Head().Seq, decision: make(chan *session.Decision, 1)}
+	if !x.do(func() error { x.question = q; return nil }) {
 		return false, "", session.ErrUndecided
 	}
 	select {
-	case d := <-decision:
+	case d := <-q.decision:
 		if d == nil {
 			return false, "", session.ErrUndecided
 		}
@@ -61,21 +47,25 @@ func (p approver) Approve(ctx context.Context, a events.Approval) (approve bool,
 			return false, "", err
 		}
 		<-ctx.Done() // it is decided
-	case <-ctx.Done():
+	case <-ctx.Done(): // it is decided elsewhere, or the turn is cancelled
+		x.do(x.withdraw)
 	}
 	return false, "", context.Cause(ctx)
 }
 
-// prompt asks the open question, after everything that led to it was shown.
-func (x *exchange) prompt() {
+// prompt asks the open question, after everything that led to it was shown, and returns
+// where its answer arrives.
+func (x *exchange) prompt() <-chan app.Line {
 	q := x.question
-	if q == nil || q.asked || x.shown < q.seq {
-		return
+	if q == nil || x.shown < q.seq {
+		return nil
 	}
-	q.asked = true
-	x.answers = x.lines()
-	x.show.note(fmt.Sprintf("? %s %s", q.Tool, render.Style{Full: true}.Line(string(q.Input))))
-	x.show.ask(fmt.Sprintf("  %s. Run it? [y, a for always, n, or n and a reason] ", app.Question(q.Approval)))
+	if !q.asked {
+		q.asked = true
+		x.show.note("? %s %s", q.Tool, render.Style{Full: true}.Line(string(q.Input)))
+		x.show.ask(fmt.Sprintf("  %s. Run it? [y, a for always, n, or n and a reason] ", app.Question(q.Approval)))
+	}
+	return x.lines()
 }
 
 // answered handles the line that follows a question.
@@ -86,7 +76,7 @@ func (x *exchange) answered(line app.Line) {
 	switch word = strings.ToLower(word); {
 	case line.Err != nil: // end of input
 		x.unanswered()
-		x.conversation.lines, d = nil, nil
+		x.asks, d = false, nil
 	case word == "y" || word == "yes":
 		d.Approve = true
 	case word == "a" || word == "always":
@@ -98,21 +88,22 @@ func (x *exchange) answered(line app.Line) {
 		return
 	}
 	q.decision <- d
-	x.question, x.answers = nil, nil
+	x.question = nil
 }
 
 // unanswered starts a new line after an open question.
 func (x *exchange) unanswered() {
 	if x.question != nil && x.question.asked {
-		_, _ = io.WriteString(x.Err, "\n")
+		x.show.ask("\n")
 	}
 }
 
-// withdrawn drops the open question.
-func (x *exchange) withdrawn() {
-	if x.question.asked && !x.cancelled {
+// withdraw drops the open question.
+func (x *exchange) withdraw() error {
+	if q := x.question; q != nil && q.asked && !x.cancelled {
 		x.unanswered()
 		x.show.note("decided elsewhere")
 	}
-	x.question, x.answers = nil, nil
+	x.question = nil
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -45,6 +46,14 @@ type attached struct {
 	path string
 	mime string
 	size int64
+}
+
+// input returns the input of the command line: its files and its text.
+func (f *fileFlag) input(ctx context.Context, a *app.App, words []string) (in input, err error) {
+	if in.files, err = f.look(); err == nil {
+		in.text, err = a.Prompt(ctx, words)
+	}
+	return in, ended(err)
 }
 
 // look checks all files.
@@ -126,17 +135,12 @@ func isText(head []byte) bool {
 	return utf8.Valid(head) && bytes.IndexByte(head, 0) < 0
 }
 
-// enclose turns files into parts of an input: small files are part of the input, large ones
-// are stored with the deployment and referenced.
-func (v *conversation) enclose(ctx context.Context, files []attached) ([]content.Part, error) {
-	return v.encloseIn(ctx, files, maxInline)
-}
-
-// encloseIn is enclose for an input with this much room.
-func (v *conversation) encloseIn(ctx context.Context, files []attached, room int64) ([]content.Part, error) {
-	var parts []content.Part
-	err := v.Interruptible(ctx, func(ctx context.Context) error {
-		for _, f := range files {
+// enclose turns the files of an input into its parts: as many bytes of files as there is
+// room for are part of the input, the others are stored with the deployment and referenced.
+func (v *conversation) enclose(ctx context.Context, in *input, room int64) error {
+	in.parts = nil
+	return v.Interruptible(ctx, func(ctx context.Context) error {
+		for _, f := range in.files {
 			p, err := f.part(ctx, v.client, &room)
 			if err != nil {
 				return fmt.Errorf("attach %s: %w", f.path, cause(err))
@@ -144,11 +148,10 @@ func (v *conversation) encloseIn(ctx context.Context, files []attached, room int
 			if f.size > engine.MaxAttached {
 				v.Hint("%s has more than %d MiB: it is stored, but models only see its name", f.path, engine.MaxAttached>>20)
 			}
-			parts = append(parts, p)
+			in.parts = append(in.parts, p)
 		}
 		return nil
 	})
-	return parts, err
 }
 
 // part reads the file up to the size that it had when it was checked.

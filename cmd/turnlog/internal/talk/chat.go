@@ -16,10 +16,8 @@ import (
 )
 
 // Chat returns the command that talks with a session.
-func Chat(process *app.App) *cobra.Command {
-	a := talker{process}
+func Chat(a *app.App) *cobra.Command {
 	var f talkFlags
-	var files fileFlag
 	cmd := &cobra.Command{
 		Use:   "chat",
 		Short: "Talk with a session, turn after turn",
@@ -37,29 +35,24 @@ come from a terminal, it exits with the code of its last turn.`,
 	}
 	f.register(cmd, a)
 	f.session.RegisterBusy(cmd)
-	files.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		with, err := files.look()
+		files, err := f.files.look()
 		if err != nil {
 			return err
 		}
-		return ended(a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) error {
-			return v.chat(ctx, in, with)
-		}))
+		return f.talk(cmd.Context(), input{files: files}, func(ctx context.Context, v *conversation, in input) error { return v.chat(ctx, in) })
 	}
 	return cmd
 }
 
-// chat runs a turn for each line. The files are attached to the first.
-func (v *conversation) chat(ctx context.Context, in input, files []attached) error {
-	lines := v.Lines()
+// chat runs a turn for each line. The files of the input are attached to the first.
+func (v *conversation) chat(ctx context.Context, in input) error {
 	if v.IsIn {
-		v.lines = func() <-chan app.Line { return lines }
 		v.Hint("session %s; /quit or Ctrl-D leaves", v.id)
 	}
 	var last error
 	for {
-		line, err := v.readLine(ctx, lines)
+		line, err := v.readLine(ctx)
 		if err != nil || line == "/quit" {
 			if errors.Is(err, io.EOF) {
 				err = nil
@@ -69,44 +62,41 @@ func (v *conversation) chat(ctx context.Context, in input, files []attached) err
 			}
 			return err
 		}
-		if strings.TrimSpace(line) == "" {
+		path, attach := strings.CutPrefix(line, "/file ")
+		switch {
+		case strings.TrimSpace(line) == "":
 			continue
-		}
-		if !utf8.ValidString(line) {
+		case !utf8.ValidString(line):
 			v.Complain(cli.Usage("that line is not valid UTF-8"))
 			continue
-		}
-		if path, is := strings.CutPrefix(line, "/file "); is {
-			if files, err = v.addFile(files, strings.TrimSpace(path)); err != nil {
+		case attach:
+			if err := v.addFile(&in, strings.TrimSpace(path)); err != nil {
 				v.Complain(err)
 			}
 			continue
 		}
-		if in.files, err = v.enclose(ctx, files); err != nil {
-			return err
-		}
-		in.text, files = line, nil
-		last = v.print(ctx, in, "text")
-		if fatal(last) {
+		in.text = line
+		if last = v.print(ctx, in, "text"); fatal(last) {
 			return last
 		}
-		if last != nil {
+		if in.files = nil; last != nil {
 			v.Complain(last)
 		}
 	}
 }
 
 // addFile attaches a file to the next line.
-func (a talker) addFile(files []attached, path string) ([]attached, error) {
-	if len(files) == maxFiles {
-		return files, fmt.Errorf("an input takes %d files at most", maxFiles)
+func (v *conversation) addFile(in *input, path string) error {
+	if len(in.files) == maxFiles {
+		return fmt.Errorf("an input takes %d files at most", maxFiles)
 	}
 	file, err := examine(path)
 	if err != nil {
-		return files, fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	a.Hint("%s (%s, %s) comes with the next line", path, file.mime, app.Bytes(uint64(file.size)))
-	return append(files, file), nil
+	v.Hint("%s (%s, %s) comes with the next line", path, file.mime, app.Bytes(uint64(file.size)))
+	in.files = append(in.files, file)
+	return nil
 }
 
 // fatal reports whether the chat cannot continue after a turn's error. While a turn waits
@@ -117,23 +107,23 @@ func fatal(err error) bool {
 }
 
 // readLine prompts for a line and waits for it.
-func (a talker) readLine(ctx context.Context, lines <-chan app.Line) (string, error) {
+func (v *conversation) readLine(ctx context.Context) (string, error) {
 	for {
-		if a.IsIn {
-			_, _ = io.WriteString(a.Err, "> ")
+		if v.IsIn {
+			_, _ = io.WriteString(v.Err, "> ")
 		}
 		select {
-		case t := <-lines:
-			if t.Err != nil && a.IsIn {
-				_, _ = io.WriteString(a.Err, "\n")
+		case t := <-v.lines():
+			if t.Err != nil && v.IsIn {
+				_, _ = io.WriteString(v.Err, "\n")
 			}
 			return t.Text, t.Err
-		case s := <-a.Signals:
+		case s := <-v.Signals:
 			if s != os.Interrupt {
 				return "", &cli.Interrupted{Signal: s}
 			}
-			_, _ = io.WriteString(a.Err, "\n")
-			a.Hint("nothing to cancel; /quit or Ctrl-D leaves")
+			_, _ = io.WriteString(v.Err, "\n")
+			v.Hint("nothing to cancel; /quit or Ctrl-D leaves")
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/turnlog/turnlog/client"
@@ -20,22 +21,24 @@ import (
 
 // conversation is a session that a command submits input to and whose turns it shows.
 type conversation struct {
-	talker
+	*app.App
 
 	client  *client.Client
 	id      content.SessionID
 	session *session.Session // nil: it does not exist yet
+	local   bool             // it ends with this process
 	yes     bool             // approve everything
+	asks    bool             // ask the user about approvals
 	lines   func() <-chan app.Line
-	decide  func(content.CallID) string // says how to decide a call's approval elsewhere
-	current *exchange                   // the turn that is shown
+	current *exchange // the turn that is shown
 }
 
 // input is an input and how to submit it.
 type input struct {
 	text    string
 	task    *events.TaskSpec // nil: a text
-	files   []content.Part   // attachments
+	files   []attached
+	parts   []content.Part // the files, once they are enclosed
 	start   flags.Start
 	onBusy  events.OnBusy
 	busy    bool          // onBusy was given: it overrides the agent's
@@ -43,34 +46,56 @@ type input struct {
 	timeout time.Duration // 0: none
 }
 
-// converse opens a conversation with a session, which may not exist yet.
-func (a talker) converse(ctx context.Context, to *app.Remote, d *cli.Cell, id content.SessionID) (*conversation, error) {
-	v := &conversation{talker: a, id: id, decide: func(call content.CallID) string {
-		return fmt.Sprintf("decide with \"turnlog approve %s %s\" or \"turnlog deny %s %s\"", id, call, id, call)
-	}}
-	var err error
-	v.client, err = client.Open(d.Conn, d.Namespace(),
-		client.WithLogger(to.Logger()), client.WithName(a.Person()), client.WithApprover(approver{v}))
+// connected runs do with the deployment that the flags name, until the connection is closed
+// permanently.
+func connected(ctx context.Context, r *app.Remote, do func(context.Context, *cli.Cell) error) error {
+	d, err := r.Connect(ctx)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	defer d.Close()
+	ctx, stop := d.Lasting(ctx)
+	defer stop()
+	return do(ctx, d)
+}
+
+// existing connects to a deployment and runs do with one of its sessions.
+func existing(ctx context.Context, r *app.Remote, id content.SessionID, do func(context.Context, *conversation) error) error {
+	return connected(ctx, r, func(ctx context.Context, d *cli.Cell) error {
+		return converse(ctx, r, d, id, func(ctx context.Context, v *conversation) error {
+			if v.session == nil {
+				return app.NoSession(id, session.ErrNotFound)
+			}
+			return do(ctx, v)
+		})
+	})
+}
+
+// converse runs do with a session, which may not exist yet.
+func converse(ctx context.Context, r *app.Remote, d *cli.Cell, id content.SessionID, do func(context.Context, *conversation) error) error {
+	v := &conversation{App: r.App, id: id, lines: sync.OnceValue(r.App.Lines)}
+	var err error
+	if v.client, err = r.Client(d, v.Person(), client.WithApprover(v)); err != nil {
+		return err
 	}
 	if v.session, err = v.client.Attach(ctx, id); err != nil && !errors.Is(err, session.ErrNotFound) {
-		return nil, err
+		return d.Advise(err)
 	}
-	return v, nil
+	defer func() {
+		if v.session != nil {
+			_ = v.session.Close(context.WithoutCancel(ctx)) // nothing is lost with it
+		}
+	}()
+	return d.Advise(do(ctx, v))
 }
 
-// close stops following the session.
-func (v *conversation) close(ctx context.Context) {
-	if v.session != nil {
-		_ = v.session.Close(context.WithoutCancel(ctx)) // nothing is lost with it
+// print submits input, follows its turn to the end, and prints it. The first interrupt and
+// the timeout cancel the turn; the second interrupt leaves it.
+func (v *conversation) print(ctx context.Context, in input, output string) error {
+	if err := v.enclose(ctx, &in, maxInline); err != nil {
+		return err
 	}
-}
-
-// say submits input and follows its turn to the end. The first interrupt and the timeout
-// cancel the turn; the second interrupt leaves it.
-func (v *conversation) say(ctx context.Context, in input, show view) (*outcome, error) {
-	return v.follow(ctx, show, &exchange{
+	return v.follow(ctx, output, &exchange{
 		timeout: in.timeout, task: in.task != nil,
 		begin: func(ctx context.Context) (*session.Turn, error) {
 			turn, err := v.submit(ctx, in)
@@ -138,12 +163,12 @@ func (v *conversation) allow(ctx context.Context, tools []string) error {
 
 func (in input) item() content.Item {
 	item := content.UserText(in.text)
-	item.Parts = append(item.Parts, in.files...)
+	item.Parts = append(item.Parts, in.parts...)
 	return item
 }
 
 func (in input) goal(options *events.TurnOptions) session.Task {
-	t := session.Task{Goal: in.task.Goal, MaxRetries: in.task.MaxRetries, Files: in.files, Options: options}
+	t := session.Task{Goal: in.task.Goal, MaxRetries: in.task.MaxRetries, Files: in.parts, Options: options}
 	if len(in.task.Verifier) > 0 {
 		t.Verifier = extension.Command(in.task.Verifier...)
 	}

@@ -11,39 +11,27 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/session"
 )
-
-// view shows what happens while a turn is followed. It belongs to one goroutine.
-type view interface {
-	entry(rec journal.Record) // every new entry of the session
-	event(ev events.Event)    // every recorded event of the turn, in order
-	live(ev events.Event)     // deltas and progress of any turn, early or late
-	note(text string)         // a hint to the user
-	ask(text string)          // a question; the answer is the next line
-	strict()                  // answers must match a schema: only one that does is output
-}
 
 // exchange is one turn that is followed: one goroutine carries it to its end, another one
 // shows it and listens to the user.
 type exchange struct {
 	*conversation
 
-	show    view
 	begin   func(context.Context) (*session.Turn, error)
 	timeout time.Duration // 0: none
 	task    bool          // the input is a goal
 	joined  bool          // the turn is of another client: only its entries are shown, and it is not cancelled
 
+	show     *screen
 	attached *session.Session // as the exchange began; nil: it did not exist
 
-	calls chan func()   // for the goroutine that shows
-	quit  chan struct{} // it has returned
-	done  chan struct{} // the turn is over
-	err   error         // why, when done is closed
+	calls chan func() error // for the goroutine that shows
+	quit  chan struct{}     // it has returned
+	done  chan struct{}     // the turn is over
+	err   error             // why, when done is closed
 
 	end       context.CancelCauseFunc // cancels the turn
 	turn      *session.Turn           // nil: no driver has taken the input
@@ -51,30 +39,37 @@ type exchange struct {
 	printed   uint64 // the last entry that was shown
 	shown     uint64 // the last entry whose events were all shown
 	question  *question
-	answers   <-chan app.Line // from the terminal, while a question is open
-
-	nudge, deadline, leave *time.Timer
 }
 
-// follow shows the turn that x begins until its end, or until it waits for an approval.
-func (v *conversation) follow(ctx context.Context, show view, x *exchange) (*outcome, error) {
-	x.conversation, x.show = v, show
-	x.calls, x.quit, x.done = make(chan func()), make(chan struct{}), make(chan struct{})
+// follow shows the turn that x begins until its end, or until it waits for an approval. It
+// prints the result and returns the turn's verdict.
+func (v *conversation) follow(ctx context.Context, output string, x *exchange) error {
+	x.conversation, x.show = v, newScreen(v.Terminal, output)
+	x.calls, x.quit, x.done = make(chan func() error), make(chan struct{}), make(chan struct{})
 	if x.attached = v.session; v.session != nil {
 		x.shown = v.session.Head().Seq
 	}
 	v.current = x
+	out, err := x.run(ctx)
+	if err != nil {
+		return err
+	}
+	if err := out.print(ctx, output); err != nil {
+		return fmt.Errorf("print the result: %w", err)
+	}
+	return out.verdict()
+}
+
+// run carries the turn and shows it.
+func (x *exchange) run(ctx context.Context) (*outcome, error) {
 	over, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	x.end = end
-	x.nudge, x.deadline, x.leave = time.NewTimer(v.Patience.Nudge), time.NewTimer(x.timeout), time.NewTimer(0)
-	for _, t := range []*time.Timer{x.nudge, x.deadline, x.leave} {
-		defer t.Stop()
+	defer x.after(x.Patience.Nudge, x.nudge).Stop()
+	if x.timeout > 0 {
+		defer x.after(x.timeout, func() error { return x.overdue(ctx) }).Stop()
 	}
-	if x.leave.Stop(); x.timeout == 0 {
-		x.deadline.Stop()
-	}
-	asking, stopAsking := context.WithTimeout(context.WithoutCancel(ctx), v.Patience.Answer)
+	asking, stopAsking := context.WithTimeout(context.WithoutCancel(ctx), x.Patience.Answer)
 	go x.carry(asking, over)
 	err := x.watch(ctx)
 	close(x.quit)
@@ -96,12 +91,12 @@ func (x *exchange) carry(asking, over context.Context) {
 	if x.err = err; err != nil {
 		return
 	}
-	if !x.do(func() { x.began(turn) }) {
+	if !x.do(func() error { return x.began(turn) }) {
 		turn.Close()
 		return
 	}
 	for u, err := range turn.Updates(over) {
-		if x.err = err; err == nil && !x.do(func() { x.update(u) }) {
+		if x.err = err; err == nil && !x.do(func() error { return x.update(u) }) {
 			turn.Close()
 			return
 		}
@@ -110,10 +105,10 @@ func (x *exchange) carry(asking, over context.Context) {
 
 // do has the goroutine that shows call f, and waits for that. It reports false if that
 // goroutine has returned.
-func (x *exchange) do(f func()) bool {
+func (x *exchange) do(f func() error) bool {
 	called := make(chan struct{})
 	select {
-	case x.calls <- func() { f(); close(called) }:
+	case x.calls <- func() error { defer close(called); return f() }:
 		<-called
 		return true
 	case <-x.quit:
@@ -121,28 +116,25 @@ func (x *exchange) do(f func()) bool {
 	}
 }
 
+// after has the goroutine that shows call f after a time.
+func (x *exchange) after(d time.Duration, f func() error) *time.Timer {
+	return time.AfterFunc(d, func() { x.do(f) })
+}
+
 // watch shows the turn and listens to the user, until the turn is over or the user leaves.
 func (x *exchange) watch(ctx context.Context) error {
 	for {
-		x.prompt()
+		answers := x.prompt()
 		var err error
 		select {
 		case f := <-x.calls:
-			f()
+			err = f()
 		case <-x.done:
 			return nil
-		case line := <-x.answers:
+		case line := <-answers:
 			x.answered(line)
-		case <-x.question.settled():
-			x.withdrawn()
 		case <-x.Signals:
 			err = x.interrupted(ctx)
-		case <-x.deadline.C:
-			err = x.overdue(ctx)
-		case <-x.nudge.C:
-			x.show.note("no answer yet: is a driver-node running? (turnlog dev starts one)")
-		case <-x.leave.C:
-			err = fmt.Errorf("%w: no driver node has taken session %s: the input stays queued, followed by its cancel", session.ErrLeft, x.id)
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
@@ -152,22 +144,25 @@ func (x *exchange) watch(ctx context.Context) error {
 	}
 }
 
-func (x *exchange) began(turn *session.Turn) {
-	x.turn = turn
-	x.nudge.Stop()
-	x.leave.Stop()
-	if x.session.Config().Output != nil {
-		x.show.strict()
+func (x *exchange) nudge() error {
+	if x.turn == nil {
+		x.show.note("no answer yet: is a driver-node running? (turnlog dev starts one)")
 	}
+	return nil
 }
 
-func (x *exchange) update(u session.Update) {
-	if u.Record == nil {
-		x.show.live(u.Event)
-		return
-	}
-	if u.Own {
+func (x *exchange) began(turn *session.Turn) error {
+	x.turn = turn
+	x.show.fits = x.session.Config().Output != nil
+	return nil
+}
+
+func (x *exchange) update(u session.Update) error {
+	if u.Record == nil || u.Own {
 		x.show.event(u.Event)
+	}
+	if u.Record == nil {
+		return nil
 	}
 	if seq := u.Record.Seq; seq > x.printed && (u.Own || !x.joined) {
 		x.show.entry(*u.Record)
@@ -176,6 +171,7 @@ func (x *exchange) update(u session.Update) {
 	if u.Last {
 		x.shown = u.Record.Seq
 	}
+	return nil
 }
 
 // interrupted cancels the turn, and leaves it on the second interrupt.
@@ -195,7 +191,7 @@ func (x *exchange) overdue(ctx context.Context) error {
 	if x.cancelled {
 		return fmt.Errorf("%w: it was cancelled but does not end", session.ErrLeft)
 	}
-	x.deadline.Reset(x.Patience.Cancel)
+	x.after(x.Patience.Cancel, func() error { return x.overdue(ctx) })
 	return x.cancel(ctx, "deadline")
 }
 
@@ -227,13 +223,15 @@ func (x *exchange) cancel(ctx context.Context, reason session.CancelReason) erro
 // leaving loses nothing.
 func (x *exchange) cancelLater(ctx context.Context, reason session.CancelReason) {
 	cancel := commands.Cancel{Scope: commands.ScopeTurn, Reason: string(reason)}
-	if err := x.client.Send(ctx, x.id, ulid.Make().String(), cancel); err == nil {
-		x.do(func() {
-			if x.turn == nil {
-				x.leave.Reset(x.Patience.Leave)
-			}
-		})
+	if err := x.client.Send(ctx, x.id, ulid.Make().String(), cancel); err != nil {
+		return
 	}
+	x.after(x.Patience.Leave, func() error {
+		if x.turn != nil {
+			return nil
+		}
+		return fmt.Errorf("%w: no driver node has taken session %s: the input stays queued, followed by its cancel", session.ErrLeft, x.id)
+	})
 }
 
 // outcome is how the turn stands now that it is over, or waits for an approval.

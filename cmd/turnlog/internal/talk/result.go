@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
@@ -60,6 +61,21 @@ type limitReport struct {
 
 // needsApproval is reported instead of a finish reason for a turn that waits for approval.
 const needsApproval content.FinishReason = "needs_approval"
+
+// print prints the outcome as JSON. As text, the turn was printed while it went on.
+func (o *outcome) print(ctx context.Context, output string) error {
+	if output == "text" {
+		return nil
+	}
+	r, err := o.report(ctx)
+	if err != nil {
+		return err
+	}
+	if output == "jsonl" {
+		r = map[string]any{"result": r}
+	}
+	return app.WriteJSON(o.Out, r)
+}
 
 // report reads the turn's calls from the journal.
 func (o *outcome) report(ctx context.Context) (any, error) {
@@ -170,7 +186,11 @@ func (o *outcome) turnVerdict() error {
 		if n := len(o.held) - 1; n > 0 {
 			more = fmt.Sprintf(" (and %d more)", n)
 		}
-		return app.Failed(cli.CodeApproval, "%s (call %s) needs approval%s: %s: %s", a.Tool, a.CallID, more, app.Question(a), o.decide(a.CallID))
+		how := fmt.Sprintf("decide with \"turnlog approve %[1]s %[2]s\" or \"turnlog deny %[1]s %[2]s\"", o.id, a.CallID)
+		if o.local {
+			how = "decide it at a terminal, or give --yes, or --allow with its name; this session is gone now"
+		}
+		return app.Failed(cli.CodeApproval, "%s (call %s) needs approval%s: %s: %s", a.Tool, a.CallID, more, app.Question(a), how)
 	}
 	switch o.turn.FinishReason {
 	case content.Completed:
@@ -201,6 +221,12 @@ func cancelReason(m content.Metadata) string {
 	default:
 		return render.Safe(reason)
 	}
+}
+
+// lastLine returns the last line of a text that is not blank.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return app.Harmless(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
 // ended gives the errors of an abandoned turn their exit code.

@@ -8,9 +8,9 @@ package talk
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -24,34 +24,34 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
+	"github.com/turnlog/turnlog/policy/agentfile"
 )
-
-// talker is the process as the commands of this package see it.
-type talker struct{ *app.App }
 
 // talkFlags are the flags of run, chat and task.
 type talkFlags struct {
+	app     *app.App
 	session flags.Session
 	tools   toolset.Flags
+	files   fileFlag
 	remote  *app.Remote
 	timeout time.Duration
 	yes     bool
+	given   func(flag string) bool
 }
 
-func (f *talkFlags) register(cmd *cobra.Command, a talker) {
+func (f *talkFlags) register(cmd *cobra.Command, a *app.App) {
+	f.app, f.given = a, cmd.Flags().Changed
 	f.session.Register(cmd)
 	f.tools.Register(cmd)
+	f.files.register(cmd)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "cancel a turn after this `time`; 0: never")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve everything")
 	f.remote = a.RemoteClient(cmd)
 }
 
 // Run returns the command that runs one turn.
-func Run(process *app.App) *cobra.Command {
-	a := talker{process}
+func Run(a *app.App) *cobra.Command {
 	var f talkFlags
-	var files fileFlag
-	var output *cli.Choice
 	cmd := &cobra.Command{
 		Use:   "run [PROMPT...]",
 		Short: "Run one turn to its end",
@@ -88,196 +88,100 @@ session as it is recorded, one a line, then {"result": that object}.`,
 	}
 	f.register(cmd, a)
 	f.session.RegisterBusy(cmd)
-	files.register(cmd)
-	output = cli.OutputFlag(cmd, "text", "json", "jsonl")
+	output := cli.OutputFlag(cmd, "text", "json", "jsonl")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return ended(a.runTurn(cmd, f, files, output.String(), args))
+		in, err := f.files.input(cmd.Context(), a, args)
+		if err != nil {
+			return err
+		}
+		return f.talk(cmd.Context(), in, func(ctx context.Context, v *conversation, in input) error {
+			return v.print(ctx, in, output.String())
+		})
 	}
 	return cmd
 }
 
-func (a talker) runTurn(cmd *cobra.Command, f talkFlags, files fileFlag, output string, args []string) error {
-	with, err := files.look()
-	if err != nil {
-		return err
-	}
-	text, err := a.Prompt(cmd.Context(), args)
-	if err != nil {
-		return err
-	}
-	return a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) (err error) {
-		in.text = text
-		if in.files, err = v.enclose(ctx, with); err != nil {
-			return err
-		}
-		return v.print(ctx, in, output)
-	})
-}
-
-// print submits input and prints its turn.
-func (v *conversation) print(ctx context.Context, in input, output string) error {
-	return v.report(ctx, output, func(show view) (*outcome, error) { return v.say(ctx, in, show) })
-}
-
-// report shows a turn while it is followed, prints its result, and returns its verdict.
-func (v *conversation) report(ctx context.Context, output string, follow func(view) (*outcome, error)) error {
-	var show view
-	lines := &jsonlView{jsonView: jsonView{v.Terminal}}
-	switch output {
-	case "json":
-		show = lines.jsonView
-	case "jsonl":
-		show = lines
-	default:
-		show = newTextView(v.Terminal)
-	}
-	out, err := follow(show)
-	if err != nil {
-		return err
-	}
-	if output != "text" {
-		var result any
-		if result, err = out.report(ctx); err != nil {
-			return err
-		}
-		if output == "jsonl" {
-			result = struct {
-				Result any `json:"result"`
-			}{result}
-		}
-		if err = app.WriteJSON(v.Out, result); err == nil {
-			err = lines.failed
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("print the result: %w", err)
-	}
-	return out.verdict()
-}
-
-// opening is a conversation that is about to start.
-type opening struct {
-	talker
-
-	given func(flag string) bool // whether a flag was given
-	id    content.SessionID
-	in    input // without its text
-	flags talkFlags
-	local bool // the session ends with this process
-}
-
 // talk opens the conversation that the flags describe, in this process or with a
 // deployment, and passes it to do.
-func (a talker) talk(cmd *cobra.Command, f talkFlags, do func(context.Context, *conversation, input) error) error {
-	t := opening{talker: a, given: cmd.Flags().Changed, flags: f, local: !f.remote.Named()}
-	var err error
-	if t.id, err = f.session.SessionID(); err != nil {
+func (f *talkFlags) talk(ctx context.Context, in input, do func(context.Context, *conversation, input) error) error {
+	id, err := f.session.SessionID()
+	if err != nil {
 		return err
 	}
-	if t.id == "" {
-		t.id = content.SessionID(ulid.Make().String())
-	}
-	if t.in, err = f.input(a, t.local); err != nil {
+	local := !f.remote.Named()
+	if in.start, err = f.session.Start(f.app, local); err != nil {
 		return err
 	}
-	t.in.busy = t.given("on-busy")
-	of := deploy.AgentOf(&f.session, t.in.start.Agent, t.given)
-	with := func(ctx context.Context, d *cli.Cell) error {
-		return d.Advise(t.join(ctx, d, func(v *conversation) error { return do(ctx, v, t.in) }))
+	if f.timeout < 0 {
+		return cli.Usage("--timeout %v: use a positive time, or 0 for none", f.timeout)
 	}
-	if !t.local {
-		t.hintUnseen()
-		return t.remotely(cmd.Context(), with)
-	}
-	log := f.remote.Logger()
-	if !t.given("log-level") { // the log of this process's own parts would clutter the replies
-		log = log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))
-	}
-	if t.in.start.Instructions, err = of.Instructions(f.tools.Root); err != nil {
-		return err
-	}
-	return deploy.ForSession(a.App, f.remote.Namespace(), of, t.in.start, f.tools, log).Run(cmd.Context(), with)
-}
-
-// input returns the input that the flags describe, without its text.
-func (f *talkFlags) input(a talker, local bool) (input, error) {
-	begin, err := f.session.Start(a.App, local)
-	if err == nil && f.timeout < 0 {
-		err = cli.Usage("--timeout %v: use a positive time, or 0 for none", f.timeout)
-	}
-	in := input{start: begin, rules: f.session.Rules, timeout: f.timeout}
+	in.rules, in.timeout, in.busy = f.session.Rules, f.timeout, f.given("on-busy")
 	if f.session.OnBusy != nil {
 		in.onBusy = flags.BusyPolicy(f.session.OnBusy.String())
 	}
-	return in, err
-}
-
-// hintUnseen hints at files that an agent reads only in this process.
-func (t *opening) hintUnseen() {
-	if d := t.in.start.Agent; d != nil && len(d.Sources("")) > 0 {
-		t.Hint("agent %s does not see AGENTS.md and specifications: only workers have them", d.Name)
+	join := func(ctx context.Context, d *cli.Cell) error {
+		return f.join(ctx, d, cmp.Or(id, content.SessionID(ulid.Make().String())), in, do)
 	}
+	if !local {
+		return ended(f.remotely(ctx, in.start.Agent, join))
+	}
+	log := f.remote.Logger()
+	if !f.given("log-level") { // the log of this process's own parts would clutter the replies
+		log = log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))
+	}
+	of := deploy.AgentOf(&f.session, in.start.Agent, f.given)
+	if in.start.Instructions, err = of.Instructions(f.tools.Root); err != nil {
+		return err
+	}
+	return ended(deploy.ForSession(f.app, f.remote.Namespace(), of, in.start, f.tools, log).Run(ctx, join))
 }
 
 // remotely connects to a deployment.
-func (t *opening) remotely(ctx context.Context, do func(context.Context, *cli.Cell) error) error {
+func (f *talkFlags) remotely(ctx context.Context, agent *agentfile.Definition, do func(context.Context, *cli.Cell) error) error {
+	if agent != nil && len(agent.Sources("")) > 0 {
+		f.app.Hint("agent %s does not see AGENTS.md and specifications: only workers have them", agent.Name)
+	}
 	for _, name := range append(toolset.FlagNames(), "agents-md") {
-		if t.given(name) {
+		if f.given(name) {
 			return cli.Usage("--%s is for the worker of this process, but with a server the tools are those of its workers", name)
 		}
 	}
-	d, err := t.flags.remote.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	ctx, stop := d.Lasting(ctx)
-	defer stop()
-	return do(ctx, d)
+	return connected(ctx, f.remote, do)
 }
 
-// join attaches to the session and checks that the flags match it.
-func (t *opening) join(ctx context.Context, d *cli.Cell, do func(*conversation) error) error {
-	v, err := t.converse(ctx, t.flags.remote, d, t.id)
-	if err != nil {
-		return err
-	}
-	defer v.close(ctx)
-	v.yes = t.flags.yes
-	if t.IsIn {
-		v.lines = sync.OnceValue(t.Lines)
-	}
-	if t.local {
-		v.decide = func(content.CallID) string {
-			return "decide it at a terminal, or give --yes, or --allow with its name; this session is gone now"
+// join opens the conversation and checks that the flags match its session.
+func (f *talkFlags) join(
+	ctx context.Context, d *cli.Cell, id content.SessionID, in input, do func(context.Context, *conversation, input) error,
+) error {
+	return converse(ctx, f.remote, d, id, func(ctx context.Context, v *conversation) error {
+		v.yes, v.asks, v.local = f.yes, v.IsIn, !f.remote.Named()
+		switch {
+		case v.session == nil:
+			v.hintMissing(ctx, in.start.Agent)
+		case v.session.IsClosed():
+			return fmt.Errorf("session %s is closed: start another one", id)
+		default:
+			if flag := f.contradicts(in.start, v.session.Config(), v.session.Snapshot().Transcript); flag != "" {
+				return cli.Usage("--%s is for a new session, but %s exists and keeps its own", flag, id)
+			}
 		}
-	}
-	if v.session == nil {
-		t.hintMissing(ctx, v)
-		return do(v)
-	}
-	if v.session.IsClosed() {
-		return fmt.Errorf("session %s is closed: start another one", t.id)
-	}
-	if flag := t.contradicts(v.session.Config(), v.session.Snapshot().Transcript); flag != "" {
-		return cli.Usage("--%s is for a new session, but %s exists and keeps its own", flag, t.id)
-	}
-	return do(v)
+		return do(ctx, v, in)
+	})
 }
 
 // contradicts returns a flag that does not match how the session started, or "".
-func (t *opening) contradicts(is events.Config, transcript []content.Item) string {
-	want, agent := t.in.start.Config, is.Agent
+func (f *talkFlags) contradicts(start flags.Start, is events.Config, transcript []content.Item) string {
+	want, agent := start.Config, is.Agent
 	var system string
 	if len(transcript) > 0 && transcript[0].Kind == content.System {
 		system = transcript[0].Text()
 	}
 	switch {
-	case t.given("model") && (want.Model != is.Model || !bytes.Equal(want.ModelData, is.ModelData)):
+	case f.given("model") && (want.Model != is.Model || !bytes.Equal(want.ModelData, is.ModelData)):
 		return "model"
-	case t.given("system") && t.in.start.System != system:
+	case f.given("system") && start.System != system:
 		return "system"
-	case t.given("agent") && (agent == nil || want.Agent.Name != agent.Name ||
+	case f.given("agent") && (agent == nil || want.Agent.Name != agent.Name ||
 		want.Agent.Version != "" && want.Agent.Version != agent.Version): // without a version, any matches
 		return "agent"
 	}
@@ -285,8 +189,7 @@ func (t *opening) contradicts(is events.Config, transcript []content.Item) strin
 }
 
 // hintMissing hints at tools that the agent's file names but no worker offers yet.
-func (t *opening) hintMissing(ctx context.Context, v *conversation) {
-	d := t.in.start.Agent
+func (v *conversation) hintMissing(ctx context.Context, d *agentfile.Definition) {
 	if d == nil {
 		return
 	}
@@ -298,5 +201,5 @@ func (t *opening) hintMissing(ctx context.Context, v *conversation) {
 	for _, s := range specs {
 		names = append(names, s.Name)
 	}
-	flags.HintMissing(t.App, d, names)
+	flags.HintMissing(v.App, d, names)
 }

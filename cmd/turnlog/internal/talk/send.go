@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -16,18 +17,10 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/schedule"
-	"github.com/turnlog/turnlog/session"
 )
 
-// sent is what -o json prints for a command in the inbox.
-type sent struct {
-	Session content.SessionID `json:"session"`
-	Command string            `json:"command"`
-}
-
 // Send returns the command that sends input.
-func Send(process *app.App) *cobra.Command {
-	a := talker{process}
+func Send(a *app.App) *cobra.Command {
 	var f sendFlags
 	cmd := &cobra.Command{
 		Use:   "send SESSION TEXT...",
@@ -65,10 +58,15 @@ The text "-" is read from stdin.`,
 	f.files.register(cmd)
 	f.onBusy = cli.NewChoice("steer", "queue", "interrupt", "reject")
 	f.onBusy.Register(cmd, "on-busy", "", "what to do while a turn of the session is open")
-	f.output = cli.OutputFlag(cmd, "text", "json")
+	f.output = a.Output(cmd)
 	f.remote = a.RemoteClient(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return ended(a.send(cmd, f, args[0], args[1:]))
+		id, err := cli.ParseSession(args[0])
+		if err != nil {
+			return err
+		}
+		f.busy = cmd.Flags().Changed("on-busy")
+		return ended(f.send(cmd.Context(), id, args[1:]))
 	}
 	return cmd
 }
@@ -82,69 +80,40 @@ type sendFlags struct {
 	later   flags.Timing
 	files   fileFlag
 	onBusy  *cli.Choice
-	output  *cli.Choice
+	busy    bool // onBusy was given
+	output  app.Output
 	remote  *app.Remote
 }
 
-func (a talker) send(cmd *cobra.Command, f sendFlags, name string, words []string) error {
-	id, err := cli.ParseSession(name)
-	if err != nil {
-		return err
-	}
+func (f *sendFlags) send(ctx context.Context, id content.SessionID, words []string) error {
+	later, err := f.later.When(time.Now())
 	switch {
+	case err != nil:
+		return err
 	case f.timeout < 0:
 		return cli.Usage("--timeout %v: use a positive time, or 0 for none", f.timeout)
 	case f.timeout != 0 && !f.wait:
 		return cli.Usage("--timeout is for --wait")
 	case f.yes && !f.wait:
 		return cli.Usage("--yes is for --wait")
-	}
-	later, err := f.later.When(time.Now())
-	switch {
-	case err != nil:
-		return err
 	case !later.IsZero() && f.wait:
 		return cli.Usage("--wait cannot be used with --at or --in")
 	}
-	with, err := f.files.look()
+	in, err := f.files.input(ctx, f.remote.App, words)
 	if err != nil {
 		return err
 	}
-	text, err := a.Prompt(cmd.Context(), words)
-	if err != nil {
-		return err
-	}
-	in := input{text: text, onBusy: flags.BusyPolicy(f.onBusy.String()), busy: cmd.Flags().Changed("on-busy"), rules: f.rules, timeout: f.timeout}
-	d, err := f.remote.Connect(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	v, err := a.converse(cmd.Context(), f.remote, d, id)
-	switch {
-	case err != nil:
-		return err
-	case v.session == nil:
-		return app.NoSession(id, session.ErrNotFound)
-	}
-	defer v.close(cmd.Context())
-	v.yes = f.yes
-	room := int64(maxInline)
-	if !later.IsZero() {
-		room = 0 // schedules must be small
-	}
-	if in.files, err = v.encloseIn(cmd.Context(), with, room); err != nil {
-		return err
-	}
-	if f.wait {
-		return d.Advise(v.print(cmd.Context(), in, f.output.String()))
-	}
-	return d.Advise(a.Interruptible(cmd.Context(), func(ctx context.Context) error {
-		if later.IsZero() {
-			return v.leave(ctx, in, f.output.String())
+	in.onBusy, in.busy, in.rules, in.timeout = flags.BusyPolicy(f.onBusy.String()), f.busy, f.rules, f.timeout
+	return existing(ctx, f.remote, id, func(ctx context.Context, v *conversation) error {
+		v.yes = f.yes
+		if f.wait {
+			return v.print(ctx, in, f.output.String())
 		}
-		return v.later(ctx, in, later, f.output.String())
-	}))
+		if !later.IsZero() {
+			return v.later(ctx, in, later, f.output)
+		}
+		return v.leave(ctx, in, f.output)
+	})
 }
 
 // command returns the command that submits the input.
@@ -154,26 +123,35 @@ func (v *conversation) command(in input) commands.SubmitInput {
 }
 
 // leave sends the input, does not wait for an answer, and prints the ID of the command.
-func (v *conversation) leave(ctx context.Context, in input, output string) error {
-	if tools := in.rules.Allowed(v.session.Config()); len(tools) > 0 {
-		grant := commands.AllowTools{Tools: tools, By: v.Person()}
-		if err := v.client.Send(ctx, v.id, ulid.Make().String(), grant); err != nil {
-			return forbidden(err)
-		}
-	}
-	id := ulid.Make().String()
-	if err := v.client.Send(ctx, v.id, id, v.command(in)); err != nil {
+func (v *conversation) leave(ctx context.Context, in input, output app.Output) error {
+	if err := v.enclose(ctx, &in, maxInline); err != nil {
 		return err
 	}
-	if output == "json" {
-		return app.WriteJSON(v.Out, sent{Session: v.id, Command: id})
+	id := ulid.Make().String()
+	err := v.Interruptible(ctx, func(ctx context.Context) error {
+		if tools := in.rules.Allowed(v.session.Config()); len(tools) > 0 {
+			grant := commands.AllowTools{Tools: tools, By: v.Person()}
+			if err := v.client.Send(ctx, v.id, ulid.Make().String(), grant); err != nil {
+				return forbidden(err)
+			}
+		}
+		return v.client.Send(ctx, v.id, id, v.command(in))
+	})
+	if err != nil {
+		return err
 	}
-	_, err := fmt.Fprintln(v.Out, id)
-	return err
+	return output.Print(struct {
+		Session content.SessionID `json:"session"`
+		Command string            `json:"command"`
+	}{v.id, id}, printLine(id))
 }
 
-// later schedules the input and prints the name of the schedule.
-func (v *conversation) later(ctx context.Context, in input, at time.Time, output string) error {
+// later schedules the input and prints the name of the schedule. Its files are stored with
+// the deployment, since schedules must be small.
+func (v *conversation) later(ctx context.Context, in input, at time.Time, output app.Output) error {
+	if err := v.enclose(ctx, &in, 0); err != nil {
+		return err
+	}
 	if len(in.rules.Allowed(v.session.Config())) > 0 {
 		return cli.Usage("--allow is a decision and cannot be scheduled: omit it, or run \"turnlog send --allow\" now")
 	}
@@ -181,21 +159,25 @@ func (v *conversation) later(ctx context.Context, in input, at time.Time, output
 		Name: "send-" + ulid.Make().String(), Timing: schedule.Timing{At: at}, Session: v.id,
 		Overlap: schedule.Allow, By: v.Person(), Created: time.Now(), Commands: []commands.Command{v.command(in)},
 	}
-	err := v.client.Schedule(ctx, p, false)
+	err := v.Interruptible(ctx, func(ctx context.Context) error { return v.client.Schedule(ctx, p, false) })
 	switch {
 	case errors.Is(err, schedule.ErrBadSchedule):
 		return cli.Usage("%w", err)
 	case err != nil:
 		return err
-	case output == "json":
-		return app.WriteJSON(v.Out, struct {
-			Session  content.SessionID `json:"session"`
-			Schedule string            `json:"schedule"`
-			At       time.Time         `json:"at"`
-		}{v.id, p.Name, at.UTC()})
 	}
-	_, err = fmt.Fprintln(v.Out, p.Name)
-	return err
+	return output.Print(struct {
+		Session  content.SessionID `json:"session"`
+		Schedule string            `json:"schedule"`
+		At       time.Time         `json:"at"`
+	}{v.id, p.Name, at.UTC()}, printLine(p.Name))
+}
+
+func printLine(text string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, text)
+		return err
+	}
 }
 
 // forbidden explains why the server denied --allow.

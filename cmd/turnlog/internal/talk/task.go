@@ -3,7 +3,6 @@ package talk
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -32,12 +30,9 @@ type taskReport struct {
 }
 
 // Task returns the command that works on a goal.
-func Task(process *app.App) *cobra.Command {
-	a := talker{process}
+func Task(a *app.App) *cobra.Command {
 	var f talkFlags
-	var files fileFlag
 	var goal flags.Goal
-	var output *cli.Choice
 	cmd := &cobra.Command{
 		Use:   "task [GOAL...]",
 		Short: "Work on a goal until a command says that it is reached",
@@ -63,9 +58,8 @@ recorded, one a line, then {"result": that object}.`,
   turnlog task --server nats://127.0.0.1:4222 --gate 'make check' --yes "Fix the linter's findings"`,
 	}
 	f.register(cmd, a)
-	files.register(cmd)
 	goal.Register(cmd, "")
-	output = cli.OutputFlag(cmd, "text", "json", "jsonl")
+	output := cli.OutputFlag(cmd, "text", "json", "jsonl")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		spec, err := goal.Spec("")
 		if err != nil {
@@ -74,36 +68,24 @@ recorded, one a line, then {"result": that object}.`,
 		if len(spec.Verifier) > 0 {
 			f.tools.RunVerifiers()
 		}
-		return ended(a.runTask(cmd, f, files, spec, goal, output.String(), args))
-	}
-	return cmd
-}
-
-func (a talker) runTask(
-	cmd *cobra.Command, f talkFlags, files fileFlag, spec events.TaskSpec, goal flags.Goal, output string, args []string,
-) (err error) {
-	with, err := files.look()
-	if err != nil {
-		return err
-	}
-	if spec.Goal, err = a.Prompt(cmd.Context(), args); err != nil {
-		return err
-	}
-	return a.talk(cmd, f, func(ctx context.Context, v *conversation, in input) (err error) {
-		if v.session == nil {
-			goal.Inherit(&spec, in.start.Agent)
-		}
-		if len(spec.Verifier) > 0 {
-			if err := v.checkVerifiers(ctx); err != nil {
-				return err
-			}
-		}
-		in.task = &spec
-		if in.files, err = v.enclose(ctx, with); err != nil {
+		in, err := f.files.input(cmd.Context(), a, args)
+		if err != nil {
 			return err
 		}
-		return v.print(ctx, in, output)
-	})
+		return f.talk(cmd.Context(), in, func(ctx context.Context, v *conversation, in input) error {
+			if spec.Goal = in.text; v.session == nil {
+				goal.Inherit(&spec, in.start.Agent)
+			}
+			if len(spec.Verifier) > 0 {
+				if err := v.checkVerifiers(ctx); err != nil {
+					return err
+				}
+			}
+			in.task = &spec
+			return v.print(ctx, in, output.String())
+		})
+	}
+	return cmd
 }
 
 // checkVerifiers returns an error if no worker of the deployment runs verifiers.
@@ -116,10 +98,4 @@ func (v *conversation) checkVerifiers(ctx context.Context) error {
 		return app.Failed(cli.CodeFailed, "no worker runs verifiers: start a tool-worker with --tools gate, in the directory to be checked")
 	}
 	return nil
-}
-
-// lastLine returns the last line of a text that is not blank.
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return app.Harmless(lines[len(lines)-1])
 }

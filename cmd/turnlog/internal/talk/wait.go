@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,17 +13,8 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// awaitFlags are the flags of the command wait.
-type awaitFlags struct {
-	timeout time.Duration
-	output  *cli.Choice
-	remote  *app.Remote
-}
-
 // Wait returns the command that waits for a turn.
-func Wait(process *app.App) *cobra.Command {
-	a := talker{process}
-	var f awaitFlags
+func Wait(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait SESSION",
 		Short: "Wait for the end of a session's turn, or for an approval",
@@ -38,41 +28,22 @@ An interrupt, or the end of --timeout, ends the command with 4; the turn continu
   turnlog send plan-7 "Also look at the tests" && turnlog wait plan-7 -o json
   turnlog approve plan-7 call_1_1 && turnlog wait plan-7`,
 	}
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "stop waiting after this `time`; 0: never")
-	f.output = cli.OutputFlag(cmd, "text", "json", "jsonl")
-	f.remote = a.RemoteClient(cmd)
+	timeout := cmd.Flags().Duration("timeout", 0, "stop waiting after this `time`; 0: never")
+	output := cli.OutputFlag(cmd, "text", "json", "jsonl")
+	r := a.RemoteClient(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return ended(a.await(cmd, f, args[0]))
+		id, err := cli.ParseSession(args[0])
+		if err != nil {
+			return err
+		}
+		if *timeout < 0 {
+			return cli.Usage("--timeout %v: use a positive time, or 0 for none", *timeout)
+		}
+		return ended(existing(cmd.Context(), r, id, func(ctx context.Context, v *conversation) error {
+			return v.follow(ctx, output.String(), &exchange{timeout: *timeout, joined: true, begin: v.latest})
+		}))
 	}
 	return cmd
-}
-
-func (a talker) await(cmd *cobra.Command, f awaitFlags, name string) error {
-	id, err := cli.ParseSession(name)
-	if err != nil {
-		return err
-	}
-	if f.timeout < 0 {
-		return cli.Usage("--timeout %v: use a positive time, or 0 for none", f.timeout)
-	}
-	d, err := f.remote.Connect(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	ctx, stop := d.Lasting(cmd.Context())
-	defer stop()
-	v, err := a.converse(ctx, f.remote, d, id)
-	switch {
-	case err != nil:
-		return err
-	case v.session == nil:
-		return app.NoSession(id, session.ErrNotFound)
-	}
-	defer v.close(ctx)
-	return v.report(ctx, f.output.String(), func(show view) (*outcome, error) {
-		return v.follow(ctx, show, &exchange{timeout: f.timeout, joined: true, begin: v.latest})
-	})
 }
 
 // latest returns the turn that is open or pending, or else the last one.

@@ -11,15 +11,15 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
-// shown is a text view and what it printed.
+// shown is a screen and what it printed.
 type shown struct {
-	*textView
+	*screen
 	out, err *clitest.Screen
 }
 
 func newShown() shown {
 	s := shown{out: clitest.NewScreen(), err: clitest.NewScreen()}
-	s.textView = newTextView(app.Terminal{Out: s.out, Err: s.err})
+	s.screen = newScreen(app.Terminal{Out: s.out, Err: s.err}, "text")
 	return s
 }
 
@@ -41,11 +41,11 @@ func TestDeltasMakeTheReplyComeSooner(t *testing.T) {
 	t.Parallel()
 	s := newShown()
 	s.event(calling(1, 1))
-	s.live(piece(1, 1, "Good "))
+	s.event(piece(1, 1, "Good "))
 	if s.out.String() != "Good " {
 		t.Errorf("out = %q", s.out)
 	}
-	s.live(piece(1, 1, "morning"))
+	s.event(piece(1, 1, "morning"))
 	s.event(reply(1, 1, "Good morning"))
 	if s.out.String() != "Good morning\n" || s.err.String() != "" {
 		t.Errorf("out = %q, err = %q", s.out, s.err)
@@ -56,8 +56,8 @@ func TestDeltasThatComeEarlyWaitForTheirCall(t *testing.T) {
 	t.Parallel()
 	s := newShown()
 	s.event(calling(1, 1))
-	s.live(piece(1, 1, "One."))
-	s.live(piece(2, 1, "Two"))
+	s.event(piece(1, 1, "One."))
+	s.event(piece(2, 1, "Two"))
 	if s.out.String() != "One." {
 		t.Errorf("before the second call, out = %q", s.out)
 	}
@@ -77,9 +77,9 @@ func TestDeltasThatComeLateAreDropped(t *testing.T) {
 	s := newShown()
 	s.event(calling(1, 1))
 	s.event(reply(1, 1, "All of it."))
-	s.live(piece(1, 1, "All of it."))
+	s.event(piece(1, 1, "All of it."))
 	s.event(calling(2, 1))
-	s.live(piece(1, 1, "All of it."))
+	s.event(piece(1, 1, "All of it."))
 	s.event(reply(2, 1, "More."))
 	if s.out.String() != "All of it.\nMore.\n" {
 		t.Errorf("out = %q", s.out)
@@ -90,8 +90,8 @@ func TestWhatDeltasMissedIsPrinted(t *testing.T) {
 	t.Parallel()
 	s := newShown()
 	s.event(calling(1, 1))
-	s.live(piece(1, 1, "Good "))
-	s.live(piece(1, 1, "night"))
+	s.event(piece(1, 1, "Good "))
+	s.event(piece(1, 1, "night"))
 	s.event(reply(1, 1, "Good and quiet night"))
 	if s.out.String() != "Good night\nGood and quiet night\n" || !strings.Contains(s.err.String(), "lost on its way") {
 		t.Errorf("out = %q, err = %q", s.out, s.err)
@@ -102,13 +102,13 @@ func TestASecondAttemptSaysEverythingAgain(t *testing.T) {
 	t.Parallel()
 	s := newShown()
 	s.event(calling(1, 1))
-	s.live(piece(1, 1, "Good mor"))
+	s.event(piece(1, 1, "Good mor"))
 	s.event(events.ModelCallFailed{
 		Turn: "turn-1", Round: 1, Attempt: 1, Class: content.ClassNetwork, Message: "cut off", RetryAt: content.TimeOf(time.Now()),
 	})
-	s.live(piece(1, 1, "ning"))
+	s.event(piece(1, 1, "ning"))
 	s.event(calling(1, 2))
-	s.live(piece(1, 2, "Good evening"))
+	s.event(piece(1, 2, "Good evening"))
 	s.event(reply(1, 2, "Good evening"))
 	if s.out.String() != "Good mor\nGood evening\n" || !strings.Contains(s.err.String(), "(network): cut off; trying again") {
 		t.Errorf("out = %q, err = %q", s.out, s.err)
@@ -119,7 +119,7 @@ func TestAnInterruptedReplyIsNotSaidTwice(t *testing.T) {
 	t.Parallel()
 	s := newShown()
 	s.event(calling(1, 1))
-	s.live(piece(1, 1, "Good morning"))
+	s.event(piece(1, 1, "Good morning"))
 	s.event(events.ReplyRecorded{
 		Turn: "turn-1", Round: 1, Attempt: 1, Interrupted: true, Items: []content.Item{content.AssistantText("Good")},
 	})
@@ -132,15 +132,15 @@ func TestToolLinesDoNotBreakIntoText(t *testing.T) {
 	t.Parallel()
 	s := newShown()
 	both := clitest.NewScreen()
-	s.term.Out, s.term.Err = both, both
+	s.Out, s.Err = both, both
 	s.event(calling(1, 1))
-	s.live(piece(1, 1, "Wait"))
+	s.event(piece(1, 1, "Wait"))
 	s.event(reply(1, 1, "Wait"))
 	s.event(events.ToolCallRequested{Call: content.ToolCall{ID: "c", Name: "sleep", Input: []byte("{\n \"s\": 1}")}})
-	s.live(events.ToolProgress{Call: "c", Text: "early"})
+	s.event(events.ToolProgress{Call: "c", Text: "early"})
 	s.event(events.ToolDispatched{Call: "c", Attempt: 2})
-	s.live(events.ToolProgress{Call: "c", Text: "half\nway"})
-	s.live(events.ToolProgress{Call: "unknown", Text: "of another turn"})
+	s.event(events.ToolProgress{Call: "c", Text: "half\nway"})
+	s.event(events.ToolProgress{Call: "unknown", Text: "of another turn"})
 	s.event(events.ToolAttemptLost{Call: "c"})
 	s.event(events.ToolDetached{Call: "c"})
 	s.event(events.ToolResultReceived{Result: content.NewResult("c", "", content.StatusOK, "done"), Duration: 1234567})
@@ -154,7 +154,7 @@ func TestToolLinesDoNotBreakIntoText(t *testing.T) {
 func TestATerminalIsSentNoCommands(t *testing.T) {
 	t.Parallel()
 	s := newShown()
-	s.term.IsOut = true
+	s.IsOut = true
 	s.event(calling(1, 1))
 	s.event(reply(1, 1, "a\x1b[2Jb\tc\r\u009bd"))
 	s.event(events.ToolResultReceived{Result: content.NewResult("c", "x", content.StatusError, "bad\x07 thing")})

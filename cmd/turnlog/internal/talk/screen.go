@@ -1,0 +1,309 @@
+package talk
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+)
+
+// attempt names a model call.
+type attempt struct {
+	turn   content.TurnID
+	round  int
+	number int
+}
+
+// screen shows a turn while it is followed: replies as they stream in, tool calls as they
+// start and end. With JSON output it shows only notes and questions, and with jsonl
+// also every entry. It belongs to one goroutine.
+//
+// Deltas may arrive before the entry that starts their model call, after its reply, or
+// never. Those of a call that has not started are kept, those of one that is over are
+// dropped, and the missing text is printed when the reply is recorded.
+type screen struct {
+	app.Terminal
+
+	format string // text, json or jsonl
+	fits   bool   // only an answer that matches the session's schema is output
+
+	now     attempt
+	over    bool                  // it has a reply, or failed
+	printed strings.Builder       // its text so far
+	early   []events.ContentDelta // of one call that has not started
+	midline bool                  // the cursor is not at the start of a line
+	calls   map[content.CallID]content.ToolCall
+	running map[content.CallID]bool // their start was shown
+	task    *events.TaskStarted     // nil: not a task
+}
+
+// earlyMax bounds early deltas; the reply has what was dropped.
+const earlyMax = 10_000
+
+func newScreen(t app.Terminal, format string) *screen {
+	return &screen{
+		Terminal: t, format: format, over: true,
+		calls: make(map[content.CallID]content.ToolCall), running: make(map[content.CallID]bool),
+	}
+}
+
+// entry prints the events of a new entry, one a line.
+func (v *screen) entry(rec journal.Record) {
+	if v.format != "jsonl" {
+		return
+	}
+	for _, ev := range rec.Entry.Events {
+		raw, err := events.MarshalEvent(ev)
+		if err == nil {
+			err = app.WriteJSON(v.Out, struct {
+				Seq   uint64          `json:"seq"`
+				At    content.Time    `json:"at"`
+				Cause string          `json:"cause"`
+				Event json.RawMessage `json:"event"`
+			}{rec.Seq, rec.Entry.At, rec.Entry.Cause, raw})
+		}
+		if err != nil {
+			v.line(v.Style.Bad, "print entry %d: %v", rec.Seq, err)
+		}
+	}
+}
+
+// event shows an event, either of the turn, or one that is live only: it may belong to
+// another turn, and come early or late. It comes as any, since a switch over events.Event
+// must have all kinds.
+func (v *screen) event(ev any) {
+	if v.format != "text" {
+		return
+	}
+	switch ev := ev.(type) {
+	case events.ContentDelta:
+		v.delta(ev)
+	case events.ModelCallStarted:
+		v.begin(attempt{ev.Turn, ev.Round, ev.Attempt})
+	case events.ModelCallFailed:
+		v.over = true
+		v.retrying(ev)
+	case events.ReplyRecorded:
+		v.complete(ev)
+	case events.ToolCallRequested:
+		v.calls[ev.Call.ID] = ev.Call
+	case events.ToolDispatched:
+		v.toolStarted(ev)
+	case events.ToolProgress:
+		if v.running[ev.Call] { // else it is early or obsolete, and the result has it
+			v.note("  %s: %s", v.calls[ev.Call].Name, v.Style.Line(ev.Text))
+		}
+	case events.ToolAttemptLost:
+		v.line(v.Style.Bad, "✗ %s was lost with its worker", v.calls[ev.Call].Name)
+	case events.ToolDetached:
+		v.note("… %s goes on in the background", v.calls[ev.Call].Name)
+	case events.ToolResultReceived:
+		v.toolEnded(ev)
+	case events.TaskStarted, events.TurnStarted, events.InputAccepted, events.VerifyStarted, events.VerifyFinished, events.TaskFinished:
+		v.phase(ev)
+	}
+}
+
+// phase shows the phase of a task. It shows nothing for other turns.
+func (v *screen) phase(ev any) {
+	switch ev := ev.(type) {
+	case events.TaskStarted:
+		v.task = &ev
+		v.note("planning")
+	case events.TurnStarted:
+		if v.task != nil {
+			v.note("executing")
+		}
+	case events.InputAccepted:
+		if v.task != nil && ev.Origin == events.FromVerifier {
+			v.note("executing")
+		}
+	case events.VerifyStarted:
+		of := ""
+		if v.task != nil {
+			of = fmt.Sprintf(" of %d", v.task.Spec.MaxRetries+1)
+		}
+		v.note("verifying, attempt %d%s", ev.Attempt, of)
+	case events.VerifyFinished:
+		v.verified(ev)
+	case events.TaskFinished:
+		v.task = nil
+	}
+}
+
+func (v *screen) verified(ev events.VerifyFinished) {
+	switch ev.Status {
+	case "passed":
+		v.note("✓ verifier passed %v", readable(ev.Duration))
+	case "failed":
+		v.line(v.Style.Bad, "✗ verifier failed %v", readable(ev.Duration))
+		for line := range strings.Lines(ev.Output) {
+			v.note("  %s", v.Style.Line(line))
+		}
+	default:
+		return
+	}
+	if ev.Success {
+		v.note("reporting")
+	}
+}
+
+// note shows a hint to the user, or a step of the turn.
+func (v *screen) note(format string, args ...any) { v.line(v.Style.Dim, format, args...) }
+
+// ask asks a question. The answer is the next line.
+func (v *screen) ask(text string) {
+	v.endLine()
+	_, _ = io.WriteString(v.Err, text)
+}
+
+// begin starts a model call. A second attempt repeats everything.
+func (v *screen) begin(a attempt) {
+	v.now, v.over = a, false
+	v.printed.Reset()
+	v.endLine()
+	early := v.early
+	v.early = nil
+	for _, d := range early {
+		v.delta(d)
+	}
+}
+
+func (v *screen) delta(ev events.ContentDelta) {
+	of := attempt{ev.Turn, ev.Round, ev.Attempt}
+	if of != v.now {
+		v.keep(of, ev)
+		return
+	}
+	if !v.fits && !v.over && ev.Delta.Op == content.AppendPart && ev.Delta.Kind == content.TextKind {
+		v.say(ev.Delta.Text)
+	}
+}
+
+// keep keeps a delta until its call starts. Calls are sequential, so deltas of another call
+// are obsolete.
+func (v *screen) keep(of attempt, ev events.ContentDelta) {
+	if len(v.early) > 0 {
+		if w := v.early[0]; (attempt{w.Turn, w.Round, w.Attempt}) != of {
+			v.early = v.early[:0]
+		}
+	}
+	if len(v.early) < earlyMax {
+		v.early = append(v.early, ev)
+	}
+}
+
+func (v *screen) say(text string) {
+	v.printed.WriteString(text)
+	v.print(text)
+}
+
+func (v *screen) print(text string) {
+	if text == "" {
+		return
+	}
+	if v.IsOut {
+		text = app.Harmless(text)
+	}
+	_, _ = io.WriteString(v.Out, text)
+	v.midline = !strings.HasSuffix(text, "\n")
+}
+
+// complete prints the rest of the reply.
+func (v *screen) complete(ev events.ReplyRecorded) {
+	var all strings.Builder
+	for _, it := range ev.Items {
+		all.WriteString(it.Text())
+	}
+	if v.fits {
+		v.over = true
+		v.answer(ev, all.String())
+		return
+	}
+	shown := v.printed.String()
+	switch rest, ok := strings.CutPrefix(all.String(), shown); {
+	case ok:
+		v.print(rest)
+	case ev.Interrupted && strings.HasPrefix(shown, all.String()):
+	default:
+		v.note("part of the reply was lost on its way; this is the whole:")
+		v.print(all.String())
+	}
+	v.endLine()
+	v.over = true
+}
+
+// answer prints a reply of a session with an output schema: an answer that matches goes to
+// stdout, anything else to stderr.
+func (v *screen) answer(ev events.ReplyRecorded, text string) {
+	calls := slices.ContainsFunc(ev.Items, func(it content.Item) bool { return len(it.Calls()) > 0 })
+	if ev.Invalid == "" && !calls && ev.FinishReason == content.Completed {
+		v.print(text)
+		v.endLine()
+		return
+	}
+	if text != "" {
+		v.note("  %s", v.Style.Line(text))
+	}
+	if ev.Invalid != "" {
+		v.line(v.Style.Bad, "✗ this answer does not fit the agent's schema: %s", v.Style.Line(ev.Invalid))
+	}
+}
+
+// endLine starts a new line, unless the cursor is at the start of one.
+func (v *screen) endLine() {
+	if v.midline {
+		v.print("\n")
+	}
+}
+
+func (v *screen) line(style func(string) string, format string, args ...any) {
+	v.endLine()
+	_, _ = fmt.Fprintln(v.Err, style(fmt.Sprintf(format, args...)))
+}
+
+func (v *screen) retrying(ev events.ModelCallFailed) {
+	if ev.RetryAt == 0 {
+		return // the turn's end has the reason
+	}
+	wait := time.Until(ev.RetryAt.Std()).Round(100 * time.Millisecond)
+	v.line(v.Style.Bad, "! model call failed (%s): %s; trying again in %v", ev.Class, v.Style.Line(ev.Message), max(wait, 0))
+}
+
+func (v *screen) toolStarted(ev events.ToolDispatched) {
+	c := v.calls[ev.Call]
+	v.running[ev.Call] = true
+	again := ""
+	if ev.Attempt > 1 {
+		again = fmt.Sprintf(" (attempt %d)", ev.Attempt)
+	}
+	v.note("→ %s %s%s", c.Name, v.Style.Line(string(c.Input)), again)
+}
+
+func (v *screen) toolEnded(ev events.ToolResultReceived) {
+	r := ev.Result
+	name := cmp.Or(r.Name, v.calls[r.CallID].Name)
+	delete(v.calls, r.CallID)
+	delete(v.running, r.CallID)
+	if r.Status == content.StatusOK {
+		v.note("✓ %s %v", name, readable(ev.Duration))
+		return
+	}
+	v.line(v.Style.Bad, "✗ %s %s: %s", name, r.Status.Public(), v.Style.Line(r.Text()))
+}
+
+// readable rounds a duration.
+func readable(d time.Duration) time.Duration {
+	if d >= time.Second {
+		return d.Round(10 * time.Millisecond)
+	}
+	return d.Round(100 * time.Microsecond)
+}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/turnlog/turnlog/commands"
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/loop"
@@ -96,6 +95,10 @@ func (r *Runner) RunHooks(ctx context.Context, e loop.RunHooks, in *View) comman
 	case extension.PreLlmCall:
 		ev.Request = &model.Request{
 			Session: in.Session, Turn: e.Turn, Round: e.Round, Attempt: 1, Transcript: in.Transcript, Tools: in.Catalog.Specs(),
+			Cache: in.Cache,
+		}
+		if o := in.Config.Output; o != nil {
+			ev.Request.Schema = o.Schema
 		}
 	case extension.PostLlmCall:
 		ev.Reply = lastReply(in)
@@ -118,12 +121,10 @@ func (r *Runner) RunHooks(ctx context.Context, e loop.RunHooks, in *View) comman
 }
 
 func lastReply(in *View) *model.Reply {
-	rep := &model.Reply{FinishReason: in.Turn.Reply}
-	if n := len(in.Turn.Items); n > 0 {
-		rep.Items = []content.Item{in.Turn.Items[n-1]}
-		if u := rep.Items[0].Usage; u != nil {
-			rep.Usage = *u
-		}
+	all := in.Turn.Items
+	rep := &model.Reply{FinishReason: in.Turn.Reply, Items: all[len(all)-in.Turn.Replied:]}
+	if n := len(rep.Items); n > 0 && rep.Items[n-1].Usage != nil {
+		rep.Usage = *rep.Items[n-1].Usage
 	}
 	return rep
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -23,7 +24,8 @@ type View struct {
 	Config     events.Config
 	Transcript []content.Item
 	Catalog    *Catalog
-	Turn       *loop.Turn // nil unless hooks are pending
+	Turn       *loop.Turn            // nil unless hooks are pending
+	Cache      *content.CacheRequest // of the next model call
 }
 
 // View returns the session for effects that start now.
@@ -31,6 +33,7 @@ func (s *Session) View(pending []loop.Effect) *View {
 	v := &View{
 		Session: s.State.Session, Seq: s.Head.Seq, At: s.State.At, Epoch: s.State.Epoch, Config: s.State.Config,
 		Transcript: slices.Clip(s.State.Transcript), Catalog: s.Catalog,
+		Cache: cmp.Or(s.State.CacheOverride, s.State.Config.Cache),
 	}
 	if slices.ContainsFunc(pending, func(e loop.Effect) bool { _, ok := e.(loop.RunHooks); return ok }) {
 		v.Turn = s.State.Fork().Turn

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -17,11 +18,11 @@ import (
 )
 
 // Preflight checks the calls of a round. If the effect asks for hooks, the report has the
-// answers of the PreToolExecution hooks for the first call.
+// answers of the PreToolExecution hooks for the first call that may run.
 func (r *Runner) Preflight(ctx context.Context, e loop.Preflight, v *View) commands.Command {
 	rep := commands.ReportPreflight{Turn: e.Turn, Round: e.Round, Checks: r.check(ctx, e, v)}
-	if e.Hooks && len(e.Calls) > 0 {
-		first := effective(e.Calls[0])
+	if i := firstToRun(rep.Checks); e.Hooks && i >= 0 {
+		first := effective(e.Calls[i])
 		rep.Hooks = []commands.HookAnswer{r.Hooks(ctx, extension.HookEvent{
 			Point: extension.PreToolExecution, Session: v.Session, Turn: e.Turn, Round: e.Round - 1, Call: &first,
 		})}
@@ -30,6 +31,15 @@ func (r *Runner) Preflight(ctx context.Context, e loop.Preflight, v *View) comma
 		return nil
 	}
 	return rep
+}
+
+// firstToRun returns the first call that no check refuses, or -1 if none may run yet: one question
+// holds the whole round.
+func firstToRun(checks []commands.Check) int {
+	if slices.ContainsFunc(checks, func(k commands.Check) bool { return len(k.Questions) > 0 }) {
+		return -1
+	}
+	return slices.IndexFunc(checks, func(k commands.Check) bool { return k.Refusal == nil })
 }
 
 // CheckInput returns the step that checks the arguments that an approval gives a call.

@@ -168,8 +168,10 @@ type hookInput struct {
 }
 
 type hookRequest struct {
-	Transcript []content.Item `json:"transcript"`
-	Tools      []string       `json:"tools"`
+	Transcript []content.Item        `json:"transcript"`
+	Tools      []string              `json:"tools"`
+	Cache      *content.CacheRequest `json:"cache,omitempty"`
+	Schema     json.RawMessage       `json:"schema,omitempty"`
 }
 
 type hookReply struct {
@@ -184,7 +186,7 @@ func inputOf(e HookEvent) ([]byte, error) {
 		Call: e.Call, Result: e.Result, OldTokens: e.OldTokens, NewTokens: e.NewTokens,
 	}
 	if r := e.Request; r != nil {
-		in.Request = &hookRequest{Transcript: r.Transcript}
+		in.Request = &hookRequest{Transcript: r.Transcript, Cache: r.Cache, Schema: r.Schema}
 		for _, t := range r.Tools {
 			in.Request.Tools = append(in.Request.Tools, t.Name)
 		}

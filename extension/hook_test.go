@@ -79,7 +79,10 @@ func TestHookCommandReadsTheEvent(t *testing.T) {
 	big := strings.Repeat("long ", 100_000)
 	for _, e := range []extension.HookEvent{
 		{Call: &content.ToolCall{ID: "c", Name: "rm", Input: json.RawMessage(`{"path":"x"}`)}},
-		{Request: &model.Request{Transcript: []content.Item{content.UserText(big)}, Tools: []tool.Spec{{Name: "rm"}}}},
+		{Request: &model.Request{
+			Transcript: []content.Item{content.UserText(big)}, Tools: []tool.Spec{{Name: "rm"}},
+			Cache: &model.CacheRequest{Mode: "required"}, Schema: json.RawMessage(`{"type":"object"}`),
+		}},
 		{Reply: &model.Reply{FinishReason: content.Completed}},
 		{OldTokens: 9, NewTokens: 4},
 	} {
@@ -98,6 +101,8 @@ func TestHookCommandReadsTheEvent(t *testing.T) {
 			Request              *struct {
 				Transcript []content.Item
 				Tools      []string
+				Cache      *model.CacheRequest
+				Schema     struct{ Type string }
 			}
 			Reply *struct {
 				FinishReason string `json:"finish_reason"`
@@ -111,6 +116,7 @@ func TestHookCommandReadsTheEvent(t *testing.T) {
 		case got.Point != "pre_llm_call" || got.Session != "s" || got.Turn != "turn-1" || got.Round != 2,
 			(got.Call != nil) != (e.Call != nil), got.Call != nil && got.Call.Name != "rm",
 			(got.Request != nil) != (e.Request != nil), got.Request != nil && (got.Request.Transcript[0].Text() != big || got.Request.Tools[0] != "rm"),
+			got.Request != nil && (got.Request.Cache.Mode != "required" || got.Request.Schema.Type != "object"),
 			(got.Reply != nil) != (e.Reply != nil), got.Reply != nil && got.Reply.FinishReason != "completed", got.OldTokens != e.OldTokens:
 			t.Errorf("stdin = %.300s", raw)
 		}

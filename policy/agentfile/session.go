@@ -3,7 +3,6 @@ package agentfile
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -183,14 +182,8 @@ func (s Step) strategy(own string, models func(name string) (model.Model, error)
 		return compact.DropReasoning{}, nil
 	case s.DropFailedResults:
 		return compact.DropFailedResults{}, nil
-	case s.KeepItems > 0:
-		return compact.KeepRecent{Items: s.KeepItems}, nil
-	case s.KeepTurns > 0:
-		return compact.KeepRecent{Turns: s.KeepTurns}, nil
-	case s.KeepTokens > 0:
-		return compact.Window{Tokens: s.KeepTokens}, nil
 	case s.Summarise == nil:
-		return nil, errors.New("a step without a strategy")
+		return compact.KeepRecent{Items: s.KeepItems, Turns: s.KeepTurns, Tokens: s.KeepTokens}, nil
 	}
 	m, err := models(cmp.Or(s.Summarise.Model, own))
 	if err != nil {

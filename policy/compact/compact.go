@@ -3,6 +3,7 @@ package compact
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -20,55 +21,63 @@ const (
 
 // Config configures a [Compactor]. Only Strategy is required.
 type Config struct {
-	Name      string            // "": compaction; the mutator's name in the journal
-	Trigger   Trigger           // when; zero: every time
-	Strategy  Strategy          // how
-	Points    []extension.Point // nil: extension.BeforeModel alone
-	Pin       []content.Kind    // kinds to keep, in addition to System and Developer
-	Estimator Estimator         // nil: Bytes{}
+	Name     string            // "": compaction; the mutator's name in the journal
+	Trigger  Trigger           // when; zero: every time
+	Strategy Strategy          // how
+	Points   []extension.Point // nil: extension.BeforeModel alone
 }
 
-// ConfigError is returned by New for an invalid configuration; correct the field.
-type ConfigError struct{ Field, Problem string }
+// Trigger says when to compact: if any of its limits is exceeded. The zero Trigger fires
+// every time; then the strategy alone decides whether to change something.
+type Trigger struct {
+	Items int // the transcript may have this many items; 0: no limit
 
-// Error returns the field and its problem.
-func (e *ConfigError) Error() string { return "compact config: " + e.Field + ": " + e.Problem }
+	// The transcript may take this share of the model's context window. Tools and the
+	// answer count only if the model reports them, so leave room for both.
+	Window int64   // tokens; model.Capabilities may know; 0: no limit
+	Share  float64 // 0: 0.75; at most 1
+}
+
+// fires returns the reason to compact; "": do not compact.
+func (t Trigger) fires(items int, tokens int64) string {
+	switch {
+	case t.Items == 0 && t.Window == 0:
+		return "always"
+	case t.Items > 0 && items > t.Items:
+		return "item_count"
+	case t.Window > 0 && float64(tokens) > cmp.Or(t.Share, 0.75)*float64(t.Window):
+		return "context_window"
+	}
+	return ""
+}
 
 // Compactor is a mutator that compacts. It is safe for concurrent use.
 type Compactor struct{ cfg Config }
 
-// New returns a compactor, or a *ConfigError.
+// New returns a compactor. It returns an error for an invalid configuration.
 func New(c Config) (*Compactor, error) {
 	c.Name = cmp.Or(c.Name, "compaction")
 	if c.Points == nil {
 		c.Points = []extension.Point{extension.BeforeModel}
 	}
-	if c.Estimator == nil {
-		c.Estimator = Bytes{}
-	}
 	for _, p := range c.Points {
 		if !p.ForMutators() {
-			return nil, &ConfigError{"Points", string(p) + " is not a point of mutators"}
+			return nil, fmt.Errorf("compact config: no mutators run at %s", p)
 		}
 	}
-	for _, k := range c.Pin {
-		if k == content.Assistant || k == content.Tool {
-			return nil, &ConfigError{"Pin", "cannot contain " + string(k) + ": then nothing could be compacted"}
-		}
+	if t := c.Trigger; t.Items < 0 || t.Window < 0 || t.Share < 0 || t.Share > 1 {
+		return nil, fmt.Errorf("compact config: trigger %+v: numbers must not be negative, and Share at most 1", t)
 	}
-	if err := c.Trigger.check(); err != nil {
-		return nil, err
-	}
-	if err := checked(c.Strategy); err != nil {
-		return nil, err
+	if err := check(c.Strategy); err != nil {
+		return nil, fmt.Errorf("compact config: %w", err)
 	}
 	return &Compactor{cfg: c}, nil
 }
 
-// checked calls the check of a strategy that has one.
-func checked(s Strategy) error {
+// check calls the check of a strategy that has one.
+func check(s Strategy) error {
 	if s == nil {
-		return &ConfigError{"Strategy", "is required"}
+		return errors.New("a strategy is required")
 	}
 	if c, ok := s.(interface{ check() error }); ok {
 		return c.check()
@@ -87,14 +96,13 @@ func (c *Compactor) Mutate(ctx context.Context, m *extension.Mutation) error {
 	if !slices.Contains(c.cfg.Points, m.Point) {
 		return nil
 	}
-	meter := newMeter(c.cfg.Estimator, m.Items)
-	reason := c.cfg.Trigger.fires(View{Point: m.Point, Items: m.Items, Tokens: meter.old})
+	j := newJob(m)
+	reason := c.cfg.Trigger.fires(len(m.Items), j.counted)
 	if reason == "" {
 		return nil
 	}
-	m.OldTokens, m.NewTokens = meter.old, meter.old
+	m.OldTokens, m.NewTokens = j.counted, j.counted
 	m.Metadata = m.Metadata.With(MetaReason, reason)
-	j := &Job{Items: m.Items, Session: m.Session, Turn: m.Turn, Point: m.Point, pin: c.cfg.Pin, meter: meter}
 	left, err := j.run(ctx, c.cfg.Strategy)
 	m.Usage = m.Usage.Add(j.usage)
 	if err != nil {
@@ -104,7 +112,7 @@ func (c *Compactor) Mutate(ctx context.Context, m *extension.Mutation) error {
 		return fmt.Errorf("strategy %s: %s", c.cfg.Strategy.Name(), problem)
 	}
 	size := j.Tokens(left)
-	if size >= meter.old {
+	if size >= j.counted {
 		return nil
 	}
 	m.Metadata = m.Metadata.With(MetaSteps, j.steps).With(MetaRemoved, len(m.Items)-len(left))
@@ -112,8 +120,8 @@ func (c *Compactor) Mutate(ctx context.Context, m *extension.Mutation) error {
 	return nil
 }
 
-// damage returns what a strategy did against the rules; "": nothing. The host checks the
-// pairing of calls and results.
+// damage returns the rule that a strategy broke; "": none. The host checks the pairing of
+// calls and results.
 func damage(before, after []content.Item) string {
 	for i, it := range before {
 		if it.Kind != content.System {

@@ -92,9 +92,6 @@ func TestEachStrategyKeepsTheRightItems(t *testing.T) {
 		"failed with its reasoning":       {compact.DropFailedResults{}, "u a?,>c t!c a?,>d t<d", "u a?,>d t<d"},
 		"failed in a signed reply":        {compact.DropFailedResults{}, "u a?,>c,>d t!c t<d a>e t<e", "u a?,>c,>d t!c t<d a>e t<e"},
 		"failed in a signed reply, later": {compact.DropFailedResults{}, "u a?,>c,>d t!c t<d a u", "u a>d t<d a u"},
-		"denied, if asked for": {
-			compact.DropFailedResults{Statuses: []content.Status{content.StatusDenied}}, "u a>c t-c a>d t!d a u", "u a>d t!d a u",
-		},
 
 		"recent":                           {recent(2), "s u a u a u", "s u a u"},
 		"recent, a pair at the edge":       {recent(3), "u a u a>c t<c u", "u a>c t<c u"},
@@ -134,10 +131,21 @@ func TestAResultWithoutAStatusFailedIfItIsAnError(t *testing.T) {
 	}
 }
 
-// fixed is an estimator with one cost for every item.
-type fixed int64
-
-func (f fixed) Tokens(content.Item) int64 { return int64(f) }
+// sized returns items of one part each that cost ten tokens each.
+func sized(items []content.Item) []content.Item {
+	const text = "24 bytes and 4 tokens..."
+	for i := range items {
+		switch p := &items[i].Parts[0]; {
+		case p.Call != nil:
+			p.Call.Name = text
+		case p.Result != nil:
+			p.Result.Output = []content.Part{content.TextPart(text)}
+		default:
+			p.Text = text
+		}
+	}
+	return items
+}
 
 func TestAWindowIsFilledFromTheEnd(t *testing.T) {
 	t.Parallel()
@@ -147,11 +155,7 @@ func TestAWindowIsFilledFromTheEnd(t *testing.T) {
 		"s u":             25, // the newest input and the system
 		"s  u":            5,  // kept even if it does not fit
 	} {
-		c, err := compact.New(compact.Config{Strategy: compact.Window{Tokens: tokens}, Estimator: fixed(10)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := mutate(t, c, talk("s u a>c t<c a u"))
+		m := mutate(t, compactor(t, compact.KeepRecent{Tokens: tokens}), sized(talk("s u a>c t<c a u")))
 		if got := short(m.Items); got != strings.ReplaceAll(want, "  ", " ") {
 			t.Errorf("%d tokens: left %s, want %s", tokens, got, want)
 		}
@@ -167,30 +171,13 @@ func TestAPipelineStopsAtItsTarget(t *testing.T) {
 		Target: 40,
 		Steps:  []compact.Strategy{compact.KeepRecent{Items: 4}, compact.DropFailedResults{}, compact.KeepRecent{Items: 1}},
 	}
-	c, err := compact.New(compact.Config{Strategy: p, Estimator: fixed(10)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := mutate(t, c, talk("u a u a u a>c t!c a u"))
+	m := mutate(t, compactor(t, p), sized(talk("u a u a u a>c t!c a u")))
 	if got := short(m.Items); got != "u a u" {
 		t.Errorf("left %s", got)
 	}
 	want := content.Metadata{}.With("reason", "always").With("steps", []string{"keep_recent", "drop_failed_results"}).With("items_removed", 6)
 	if diff := cmp.Diff(want, m.Metadata); diff != "" {
 		t.Errorf("metadata (-want +got):\n%s", diff)
-	}
-}
-
-func TestPinnedKindsAreKept(t *testing.T) {
-	t.Parallel()
-	c, err := compact.New(compact.Config{
-		Strategy: compact.KeepRecent{Items: 1}, Pin: []content.Kind{content.Context},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := short(mutate(t, c, talk("s u x a u a x u")).Items); got != "s x x u" {
-		t.Errorf("left %s", got)
 	}
 }
 

@@ -1,7 +1,6 @@
 package compact_test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -14,37 +13,27 @@ import (
 func TestNewRefusesInvalidConfigs(t *testing.T) {
 	t.Parallel()
 	recent := compact.KeepRecent{Items: 1}
-	for name, tc := range map[string]struct {
-		cfg         compact.Config
-		field, says string
-	}{
-		"no strategy":       {compact.Config{}, "Strategy", "is required"},
-		"a point of hooks":  {compact.Config{Strategy: recent, Points: []extension.Point{extension.PreLlmCall}}, "Points", "pre_llm_call"},
-		"everything pinned": {compact.Config{Strategy: recent, Pin: []content.Kind{content.Tool}}, "Pin", "tool"},
-		"a negative count":  {compact.Config{Trigger: compact.Trigger{Items: -1}, Strategy: recent}, "Trigger", "Items is -1"},
-		"a negative window": {compact.Config{Trigger: compact.Trigger{Window: -1}, Strategy: recent}, "Trigger", "Window is -1"},
-		"a share over 1":    {compact.Config{Trigger: compact.Trigger{Window: 9, Share: 80}, Strategy: recent}, "Trigger", "Share is 80"},
-		"a negative share":  {compact.Config{Trigger: compact.Trigger{Window: 9, Share: -1}, Strategy: recent}, "Trigger", "Share is -1"},
-		"keeps nothing":     {compact.Config{Strategy: compact.KeepRecent{}}, "Strategy", "set one"},
-		"keeps both":        {compact.Config{Strategy: compact.KeepRecent{Items: 1, Turns: 1}}, "Strategy", "set one"},
-		"keeps less":        {compact.Config{Strategy: compact.KeepRecent{Items: -1}}, "Strategy", "set one"},
-		"an empty window":   {compact.Config{Strategy: compact.Window{}}, "Strategy", "Window.Tokens"},
-		"no model":          {compact.Config{Strategy: compact.Summarise{}}, "Strategy", "Summarise.Model"},
-		"less than no summary": {
-			compact.Config{Strategy: compact.Summarise{Model: scribe{}, MaxTokens: -1}}, "Strategy", "negative",
-		},
-		"a summary of all": {
-			compact.Config{Strategy: compact.Summarise{Model: scribe{}, Keep: compact.KeepRecent{Turns: -1}}}, "Strategy", "set one",
-		},
-		"no steps":        {compact.Config{Strategy: compact.Pipeline{}}, "Strategy", "no steps"},
-		"a wrong step":    {compact.Config{Strategy: compact.Pipeline{Steps: []compact.Strategy{compact.Window{}}}}, "Strategy", "Window.Tokens"},
-		"a wrong target":  {compact.Config{Strategy: compact.Pipeline{Steps: []compact.Strategy{recent}, Target: -1}}, "Strategy", "Target"},
-		"a step that nil": {compact.Config{Strategy: compact.Pipeline{Steps: []compact.Strategy{nil}}}, "Strategy", "is required"},
+	for says, cfg := range map[string]compact.Config{
+		"a strategy is required":      {},
+		"no mutators run at pre_llm":  {Strategy: recent, Points: []extension.Point{extension.PreLlmCall}},
+		"{Items:-1":                   {Trigger: compact.Trigger{Items: -1}, Strategy: recent},
+		"Window:-1":                   {Trigger: compact.Trigger{Window: -1}, Strategy: recent},
+		"Share:80":                    {Trigger: compact.Trigger{Window: 9, Share: 80}, Strategy: recent},
+		"Share:-1":                    {Trigger: compact.Trigger{Window: 9, Share: -1}, Strategy: recent},
+		"0 items, 0 turns, 0 tokens":  {Strategy: compact.KeepRecent{}},
+		"1 items, 1 turns, 0 tokens":  {Strategy: compact.KeepRecent{Items: 1, Turns: 1}},
+		"-1 items, 0 turns, 0 tokens": {Strategy: compact.KeepRecent{Items: -1}},
+		"0 items, 0 turns, -1 tokens": {Strategy: compact.KeepRecent{Tokens: -1}},
+		"a Model is required":         {Strategy: compact.Summarise{}},
+		"MaxTokens must not be":       {Strategy: compact.Summarise{Model: scribe{}, MaxTokens: -1}},
+		"0 items, -1 turns, 0 tokens": {Strategy: compact.Summarise{Model: scribe{}, Keep: compact.KeepRecent{Turns: -1}}},
+		"has 0 steps":                 {Strategy: compact.Pipeline{}},
+		"0 items, 2 turns, 3 tokens":  {Strategy: compact.Pipeline{Steps: []compact.Strategy{recent, compact.KeepRecent{Turns: 2, Tokens: 3}}}},
+		"the target -1":               {Strategy: compact.Pipeline{Steps: []compact.Strategy{recent}, Target: -1}},
+		"config: a strategy is requi": {Strategy: compact.Pipeline{Steps: []compact.Strategy{nil}}},
 	} {
-		_, err := compact.New(tc.cfg)
-		e, ok := errors.AsType[*compact.ConfigError](err)
-		if !ok || e.Field != tc.field || !strings.Contains(e.Error(), tc.says) {
-			t.Errorf("%s: New = %v, want %s … %s", name, err, tc.field, tc.says)
+		if _, err := compact.New(cfg); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("New = %v, want %q", err, says)
 		}
 	}
 }
@@ -63,7 +52,6 @@ func TestTheNameIsCompactionUnlessGiven(t *testing.T) {
 func TestWhenATriggerFires(t *testing.T) {
 	t.Parallel()
 	both := compact.Trigger{Items: 2, Window: 100, Share: 0.5}
-	odd := compact.Trigger{Func: func(v compact.View) string { return map[int]string{1: "odd"}[len(v.Items)%2] }}
 	for _, tc := range []struct {
 		trigger compact.Trigger
 		items   int
@@ -80,8 +68,6 @@ func TestWhenATriggerFires(t *testing.T) {
 		{both, 3, 51, "item_count"},
 		{both, 2, 51, "context_window"},
 		{both, 2, 50, ""},
-		{odd, 3, 3, "odd"},
-		{odd, 2, 2, ""},
 	} {
 		c, err := compact.New(compact.Config{Trigger: tc.trigger, Strategy: compact.KeepRecent{Items: 1}})
 		if err != nil {

@@ -42,21 +42,17 @@ func edit(items []content.Item, drop func(item int, p content.Part) bool) []cont
 }
 
 // DropFailedResults drops failed calls with their results, except those of the newest reply,
-// which the model has not seen yet. It drops a reply that has nothing else.
-type DropFailedResults struct {
-	// Statuses that count as failed; nil: error, not_executed, limit and terminated.
-	// Others say what a model must remember: that a person refused, or that something may
-	// have had an effect.
-	Statuses []content.Status
-}
+// which the model has not seen yet. It drops a reply that has nothing else. It keeps calls
+// that a person refused and calls that may have had an effect: a model must remember them.
+type DropFailedResults struct{}
 
 // Name returns drop_failed_results.
 func (DropFailedResults) Name() string { return "drop_failed_results" }
 
 // Compact drops the calls and results. A reply whose reasoning providers still want back
 // goes as a whole or stays as it is.
-func (s DropFailedResults) Compact(_ context.Context, j *Job) ([]content.Item, error) {
-	failed, dropped := s.failed(j.Items), make(map[content.CallID]bool)
+func (DropFailedResults) Compact(_ context.Context, j *Job) ([]content.Item, error) {
+	failed, dropped := failedCalls(j.Items), make(map[content.CallID]bool)
 	bare := make([]bool, len(j.Items)) // by item: its reply loses its reasoning with its calls
 	limit, end := open(j.Items), newestReply(j.Items)
 	for from := 0; from < end; {
@@ -104,26 +100,20 @@ func split(reply []content.Item, failed map[content.CallID]bool) (calls []conten
 	return calls, stays, reasons
 }
 
-// failed returns the calls that have a failed result.
-func (s DropFailedResults) failed(items []content.Item) map[content.CallID]bool {
-	statuses := s.Statuses
-	if statuses == nil {
-		statuses = []content.Status{
-			content.StatusError, content.StatusNotExecuted, content.StatusLimit, content.StatusTerminated,
-		}
-	}
+// failedCalls returns the calls that have a failed result.
+func failedCalls(items []content.Item) map[content.CallID]bool {
 	failed := make(map[content.CallID]bool)
 	for _, it := range items {
 		if it.Kind != content.Tool {
 			continue
 		}
 		for _, r := range it.Results() {
-			status := r.Status
-			if status == "" && r.IsError { // loaded from another system
-				status = content.StatusError
-			}
-			if slices.Contains(statuses, status) {
+			switch r.Status {
+			case content.StatusError, content.StatusNotExecuted, content.StatusLimit, content.StatusTerminated:
 				failed[r.CallID] = true
+			case "": // loaded from another system
+				failed[r.CallID] = failed[r.CallID] || r.IsError
+			default:
 			}
 		}
 	}

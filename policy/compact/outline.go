@@ -11,23 +11,13 @@ type outline struct {
 	items  []content.Item
 	pinned []bool
 	whole  []bool // a cut before this index splits no reply, no input, and no call from its result
-	asked  []int  // start of the last run of input before this index; -1: none
-
-	from, to int // the newest input of the user is items[from:to]
 }
 
 func (j *Job) outline() outline {
 	o := outline{items: j.Items, pinned: make([]bool, len(j.Items)), whole: cuts(j.Items)}
-	o.asked = make([]int, len(j.Items)+1)
-	o.asked[0] = -1
 	for i, it := range j.Items {
 		o.pinned[i] = j.Pinned(it)
-		o.asked[i+1] = o.asked[i]
-		if input(it) && (i == 0 || !input(j.Items[i-1])) {
-			o.asked[i+1] = i
-		}
 	}
-	o.from, o.to = newestInput(j.Items)
 	return o
 }
 
@@ -65,12 +55,17 @@ func sameReply(it, next content.Item) bool {
 
 // newestInput returns the last run of User items; an empty range if there is none.
 func newestInput(items []content.Item) (from, to int) {
+	return lastRun(items, func(it content.Item) bool { return it.Kind == content.User })
+}
+
+// lastRun returns the last run of items of a sort.
+func lastRun(items []content.Item, sort func(content.Item) bool) (from, to int) {
 	to = len(items)
-	for to > 0 && items[to-1].Kind != content.User {
+	for to > 0 && !sort(items[to-1]) {
 		to--
 	}
 	from = to
-	for from > 0 && items[from-1].Kind == content.User {
+	for from > 0 && sort(items[from-1]) {
 		from--
 	}
 	return from, to
@@ -86,9 +81,6 @@ func (o outline) cutBefore(i int) int {
 	return i
 }
 
-// last returns the last cut that keeps something.
-func (o outline) last() int { return o.cutBefore(max(len(o.items)-1, 0)) }
-
 // opening returns the run of input that the items from s on answer, if it is before s.
 func (o outline) opening(s int) (from, to int) {
 	first := s
@@ -98,13 +90,7 @@ func (o outline) opening(s int) (from, to int) {
 	if first == len(o.items) || o.items[first].Kind != content.Assistant && o.items[first].Kind != content.Tool {
 		return s, s
 	}
-	if from = o.asked[s]; from < 0 {
-		return s, s
-	}
-	for to = from; to < s && input(o.items[to]); {
-		to++
-	}
-	return from, to
+	return lastRun(o.items[:s], input)
 }
 
 // keep marks what is kept if the transcript is cut at s.
@@ -116,7 +102,7 @@ func (o outline) keep(s int) []bool {
 		}
 	}
 	mark(s, len(o.items))
-	mark(o.from, o.to)
+	mark(newestInput(o.items))
 	mark(o.opening(s))
 	return keep
 }

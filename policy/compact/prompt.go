@@ -79,11 +79,13 @@ func tidy(text string) string { return strings.TrimSpace(strings.ToValidUTF8(tex
 
 // clip cuts a text to size bytes, at a character.
 func clip(text string, size int) string {
+	const ellipsis = "…"
 	if len(text) <= size {
 		return text
 	}
+	size = max(size-len(ellipsis), 0)
 	for size > 0 && !utf8.RuneStart(text[size]) {
 		size--
 	}
-	return text[:size] + "…"
+	return text[:size] + ellipsis
 }

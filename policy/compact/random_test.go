@@ -143,10 +143,10 @@ func strategy(seed uint64) compact.Strategy {
 			return compact.KeepRecent{Turns: 1 + r.IntN(4)}
 		case 4:
 			return compact.Summarise{
-				Model: scribe{}, Keep: compact.KeepRecent{Items: 1 + r.IntN(12)}, MaxTokens: int64(20 + r.IntN(200)), Summaries: 2,
+				Model: scribe{}, Keep: compact.KeepRecent{Items: 1 + r.IntN(12)}, MaxTokens: int64(20 + r.IntN(200)),
 			}
 		}
-		return compact.Window{Tokens: int64(1 + r.IntN(3000))}
+		return compact.KeepRecent{Tokens: int64(1 + r.IntN(3000))}
 	}
 	if r.IntN(2) == 0 {
 		return one()

@@ -52,6 +52,9 @@ func start(t *testing.T, cfg agent.Config) *session.Session {
 	return d
 }
 
+// number returns an input of 20 tokens.
+func number(n int) string { return fmt.Sprintf("number %d %s", n, strings.Repeat(".", 55)) }
+
 func say(t *testing.T, d *session.Session, text string) *session.RunResult {
 	t.Helper()
 	res, err := d.RunText(t.Context(), text)
@@ -104,9 +107,8 @@ func dirty(all []events.MutationFinished) []events.MutationFinished {
 
 func summarising(m model.Model) *compact.Config {
 	return &compact.Config{
-		Trigger:   compact.Trigger{Items: 6},
-		Strategy:  compact.Summarise{Model: m, Keep: compact.KeepRecent{Turns: 2}, MaxTokens: 20},
-		Estimator: fixed(20),
+		Trigger:  compact.Trigger{Items: 6},
+		Strategy: compact.Summarise{Model: m, Keep: compact.KeepRecent{Turns: 2}, MaxTokens: 20},
 	}
 }
 
@@ -119,7 +121,7 @@ func TestTheJournalRecordsACompactionAndKeepsTheHistory(t *testing.T) {
 	}
 	d := start(t, agent.Config{Model: e, SystemPrompt: "Be brief.", Journal: j, Compaction: c})
 	for n := range 4 {
-		say(t, d, fmt.Sprintf("number %d", n))
+		say(t, d, number(n))
 	}
 	all := recorded(t, j)
 	done := dirty(mutations(t, all))
@@ -140,7 +142,7 @@ func TestTheJournalRecordsACompactionAndKeepsTheHistory(t *testing.T) {
 	// The journal still has everything, and the summary refers to it.
 	history := conversation(all)
 	for n := range 4 {
-		if !strings.Contains(history, fmt.Sprintf("number %d;You said: number %d;", n, n)) {
+		if !strings.Contains(history, number(n)+";You said: "+number(n)+";") {
 			t.Errorf("number %d is missing in %s", n, history)
 		}
 	}
@@ -177,7 +179,7 @@ func TestARestartedSessionStaysCompacted(t *testing.T) {
 	cfg := agent.Config{Model: e, SystemPrompt: "Be brief.", Journal: j, Compaction: c}
 	d := start(t, cfg)
 	for n := range 4 {
-		say(t, d, fmt.Sprintf("number %d", n))
+		say(t, d, number(n))
 	}
 	before := d.Snapshot().Transcript
 	if err := d.Close(t.Context()); err != nil {
@@ -226,9 +228,9 @@ func TestACompactionLostWithItsHostIsRepeated(t *testing.T) {
 	cfg := agent.Config{Model: e, SystemPrompt: "Be brief.", Journal: j, Compaction: c}
 	d := start(t, cfg)
 	for n := range 3 {
-		say(t, d, fmt.Sprintf("number %d", n))
+		say(t, d, number(n))
 	}
-	if err := d.Send(t.Context(), session.Steer, content.UserText("number 3")); err != nil {
+	if err := d.Send(t.Context(), session.Steer, content.UserText(number(3))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Next(ctx); !errors.Is(err, died) {
@@ -240,7 +242,7 @@ func TestACompactionLostWithItsHostIsRepeated(t *testing.T) {
 
 	d = start(t, cfg)
 	step, err := d.Next(t.Context())
-	if f, ok := step.(*session.Finished); !ok || err != nil || f.Result.Text() != "You said: number 3" {
+	if f, ok := step.(*session.Finished); !ok || err != nil || f.Result.Text() != "You said: "+number(3) {
 		t.Fatalf("Next = %+v, %v", step, err)
 	}
 	if got := short((*e.shown)[3]); got != "s x u a u" {
@@ -262,9 +264,9 @@ func TestAFailedSummaryEndsTheTurnAndChangesNothing(t *testing.T) {
 	}
 	d := start(t, agent.Config{Model: e, SystemPrompt: "Be brief.", Journal: j, Compaction: c})
 	for n := range 3 {
-		say(t, d, fmt.Sprintf("number %d", n))
+		say(t, d, number(n))
 	}
-	_, err = d.RunText(t.Context(), "number 3")
+	_, err = d.RunText(t.Context(), number(3))
 	failed, ok := errors.AsType[*session.MutatorError](err)
 	if !ok || !strings.Contains(failed.Error(), "overloaded: try later") {
 		t.Fatalf("RunText = %v", err)
@@ -292,13 +294,13 @@ func (w witness) OnEvent(_ context.Context, e extension.HookEvent) (extension.Ac
 func TestHooksRunOncePerCompaction(t *testing.T) {
 	t.Parallel()
 	j, e, w := journal.NewMemory(), newEcho(), witness{new([]string)}
-	c, err := compact.New(compact.Config{Trigger: compact.Trigger{Items: 4}, Strategy: compact.KeepRecent{Turns: 2}, Estimator: fixed(20)})
+	c, err := compact.New(compact.Config{Trigger: compact.Trigger{Items: 4}, Strategy: compact.KeepRecent{Turns: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := start(t, agent.Config{Model: e, Journal: j, Compaction: c, Hooks: []extension.Hook{w}})
 	for n := range 4 {
-		say(t, d, fmt.Sprintf("number %d", n))
+		say(t, d, number(n))
 	}
 	recorded(t, j)
 	// The model counted 3 and 1 for u a u a, then came 20.

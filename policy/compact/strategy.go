@@ -2,8 +2,9 @@ package compact
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"math"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/extension"
@@ -23,26 +24,38 @@ type Job struct {
 	Items   []content.Item // read only
 	Session content.SessionID
 	Turn    content.TurnID
-	Point   extension.Point
 
-	pin   []content.Kind
-	meter meter
-	usage content.Usage
-	steps []string
+	counted   int64 // the size of the whole transcript, as the model counts
+	estimated int64 // its estimate
+	usage     content.Usage
+	steps     []string
 }
 
-// Tokens returns the estimated size of a part of the transcript.
-func (j *Job) Tokens(left []content.Item) int64 { return j.meter.size(j.meter.estimate(left)) }
+func newJob(m *extension.Mutation) *Job {
+	return &Job{Items: m.Items, Session: m.Session, Turn: m.Turn, counted: count(m.Items), estimated: estimate(m.Items)}
+}
+
+// Tokens returns the size of a part of the transcript. The estimate may be off by a factor,
+// or by what the model sees besides the transcript; Tokens returns the larger of both
+// corrections.
+func (j *Job) Tokens(left []content.Item) int64 {
+	sum := estimate(left)
+	difference := j.counted + sum - j.estimated
+	if sum >= j.estimated {
+		return difference
+	}
+	return max(difference, int64(math.Ceil(float64(j.counted)*float64(sum)/float64(j.estimated))))
+}
 
 // Spend records the usage of a strategy's model calls, even if the strategy fails later.
 func (j *Job) Spend(u content.Usage) { j.usage = j.usage.Add(u) }
 
-// Pinned reports whether an item must be kept: System and Developer items, the configured
-// kinds, and summaries, including a provider's, since they replace other items.
+// Pinned reports whether an item must be kept: System and Developer items, and summaries,
+// including a provider's, since they replace other items.
 func (j *Job) Pinned(it content.Item) bool {
 	switch {
-	case it.Kind == content.System, it.Kind == content.Developer, slices.Contains(j.pin, it.Kind):
-		return len(it.Calls())+len(it.Results()) == 0
+	case it.Kind == content.System, it.Kind == content.Developer:
+		return true
 	case it.FinishReason == content.Compaction:
 		return len(it.Calls()) == 0
 	}
@@ -64,7 +77,7 @@ func (j *Job) run(ctx context.Context, s Strategy) ([]content.Item, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if j.meter.estimate(left) != j.meter.estimate(j.Items) {
+	if estimate(left) != estimate(j.Items) {
 		j.steps = append(j.steps, s.Name())
 	}
 	return left, nil
@@ -98,16 +111,12 @@ func (p Pipeline) Compact(ctx context.Context, j *Job) ([]content.Item, error) {
 }
 
 func (p Pipeline) check() error {
-	if len(p.Steps) == 0 {
-		return &ConfigError{"Strategy", "Pipeline has no steps"}
+	if len(p.Steps) == 0 || p.Target < 0 {
+		return fmt.Errorf("Pipeline has %d steps and the target %d: use one or more, and no negative target", len(p.Steps), p.Target)
 	}
-	if p.Target < 0 {
-		return &ConfigError{"Strategy", fmt.Sprintf("Pipeline.Target is %d tokens", p.Target)}
-	}
+	var errs []error
 	for _, s := range p.Steps {
-		if err := checked(s); err != nil {
-			return err
-		}
+		errs = append(errs, check(s))
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,74 +15,63 @@ import (
 // MetaSummary marks an item that replaces others; its value names them.
 const MetaSummary = "summary_of"
 
+const maxSummaries = 8
+
 // Summarise replaces older items with one Context item, a summary by a model. It makes one
-// model call. A summary is never summarized again; if there are too many, the oldest is
-// dropped.
+// model call. A summary is never summarized again; of more than eight, the oldest is dropped.
 type Summarise struct {
 	Model     model.Model // required; may be a cheaper one than the session's
 	Keep      KeepRecent  // which items are not older; zero: the 10 newest
 	MaxTokens int64       // size of a summary; 0: 1,024. It replaces at least twice as much
-	Summaries int         // how many summaries to keep; 0: 8
 }
 
 // Name returns summarise.
 func (Summarise) Name() string { return "summarise" }
 
-// ErrNoSummary is returned by Summarise if its model returns no usable text; the transcript
-// is unchanged.
-var ErrNoSummary = errors.New("no summary")
-
 // Compact summarizes the older items, as many as the model can read at once.
 func (s Summarise) Compact(ctx context.Context, j *Job) ([]content.Item, error) {
 	s = s.withDefaults()
-	o := j.outline()
-	keep := s.fit(o, j)
-	if keep == nil {
+	keep, older := s.fit(j)
+	if estimate(older) < 2*s.MaxTokens { // not worth a model call
 		return j.Items, nil
 	}
-	older := pick(o.items, not(keep))
 	text, err := s.ask(ctx, j, older)
 	if err != nil {
 		return nil, err
 	}
-	return s.limit(replace(j.Items, keep, s.item(j, older, text))), nil
+	return limit(slices.Insert(pick(j.Items, keep), slices.Index(keep, false), s.item(older, text))), nil
 }
 
 func (s Summarise) withDefaults() Summarise {
 	if s.Keep == (KeepRecent{}) {
 		s.Keep.Items = 10
 	}
-	if s.MaxTokens == 0 {
-		s.MaxTokens = 1024
-	}
-	if s.Summaries == 0 {
-		s.Summaries = 8
-	}
+	s.MaxTokens = cmp.Or(s.MaxTokens, 1024)
 	return s
 }
 
 func (s Summarise) check() error {
-	switch {
-	case s.Model == nil:
-		return &ConfigError{"Strategy", "Summarise.Model is required"}
-	case s.MaxTokens < 0 || s.Summaries < 0:
-		return &ConfigError{"Strategy", "Summarise.MaxTokens and Summaries cannot be negative"}
+	if s.Model == nil || s.MaxTokens < 0 {
+		return errors.New("Summarise: a Model is required, and MaxTokens must not be negative")
 	}
 	return s.withDefaults().Keep.check()
 }
 
-// fit returns what to keep; nil: the older items are not worth a model call. A model with a
-// small window gets only the oldest part; a later compaction does the rest.
-func (s Summarise) fit(o outline, j *Job) []bool {
-	at := s.Keep.cut(o)
+// fit returns what to keep and the items to summarize. A model with a small window gets only
+// the oldest part; a later compaction does the rest.
+func (s Summarise) fit(j *Job) (keep []bool, older []content.Item) {
+	o := j.outline()
+	at := s.Keep.cut(j, o)
 	if window := s.Model.Capabilities().ContextTokens; window > 0 {
 		at = o.cutBefore(min(at, o.readable(int64(window)/4*3)))
 	}
-	keep := o.keep(at)
-	if j.meter.estimate(pick(o.items, not(keep))) < 2*s.MaxTokens {
-		return nil
+	keep = o.keep(at)
+	for i, it := range o.items {
+		if !keep[i] {
+			older = append(older, it)
+		}
 	}
-	return keep
+	return keep, older
 }
 
 // readable returns how many of the first items fit into so many tokens of a request.
@@ -113,30 +103,20 @@ func (s Summarise) ask(ctx context.Context, j *Job, older []content.Item) (strin
 	for _, it := range reply.Items {
 		answer.WriteString(it.Text())
 	}
-	switch reply.FinishReason {
-	case "", content.Completed, content.MaxTokens:
-	case content.ToolCalls, content.Blocked, content.Compaction, content.Cancelled,
-		content.Limit, content.Terminated, content.Errored, content.Other:
-		return "", fmt.Errorf("call %s: %w: the reply ended with %s", s.Model.Name(), ErrNoSummary, reply.FinishReason)
+	if end := reply.FinishReason; end != "" && end != content.Completed && end != content.MaxTokens {
+		return "", fmt.Errorf("call %s: no summary: the reply ended with %s", s.Model.Name(), end)
 	}
 	text := tidy(answer.String())
 	if text == "" {
-		return "", fmt.Errorf("call %s: %w: the reply is empty", s.Model.Name(), ErrNoSummary)
+		return "", fmt.Errorf("call %s: no summary: the reply is empty", s.Model.Name())
 	}
 	return text, nil
 }
 
 // item returns the summary, cut to the size limit.
-func (s Summarise) item(j *Job, older []content.Item, text string) content.Item {
-	shortened := func(size int) content.Item {
-		return content.NewItem(content.Context, content.TextPart(heading+clip(text, size)))
-	}
-	size := len(text)
-	it := shortened(size)
-	for j.meter.est.Tokens(it) > s.MaxTokens && size > 0 {
-		size = size * 3 / 4
-		it = shortened(size)
-	}
+func (s Summarise) item(older []content.Item, text string) content.Item {
+	room := (s.MaxTokens-itemTokens)*bytesPerToken - int64(len(heading))
+	it := content.NewItem(content.Context, content.TextPart(heading+clip(text, int(room))))
 	it.Metadata = it.Metadata.With(MetaSummary, summaryOf{
 		Items: len(older), First: older[0].ID, Last: older[len(older)-1].ID,
 	})
@@ -155,25 +135,9 @@ func isSummary(it content.Item) bool {
 	return ok && it.Kind == content.Context
 }
 
-// replace puts the summary in place of the first item that is not kept.
-func replace(items []content.Item, keep []bool, summary content.Item) []content.Item {
-	var out []content.Item
-	placed := false
-	for i, it := range items {
-		switch {
-		case keep[i]:
-			out = append(out, it)
-		case !placed:
-			placed = true
-			out = append(out, summary)
-		}
-	}
-	return out
-}
-
-// limit drops the oldest summaries beyond the limit.
-func (s Summarise) limit(items []content.Item) []content.Item {
-	over := -s.Summaries
+// limit drops the oldest summaries beyond maxSummaries.
+func limit(items []content.Item) []content.Item {
+	over := -maxSummaries
 	for _, it := range items {
 		if isSummary(it) {
 			over++
@@ -186,12 +150,4 @@ func (s Summarise) limit(items []content.Item) []content.Item {
 		over--
 		return true
 	})
-}
-
-func not(keep []bool) []bool {
-	out := make([]bool, len(keep))
-	for i, k := range keep {
-		out[i] = !k
-	}
-	return out
 }

@@ -3,6 +3,7 @@ package agentfile
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -127,30 +128,29 @@ func (d *Definition) Guards() ([]extension.Hook, error) {
 	if g == nil {
 		return nil, nil
 	}
+	var errs []error
+	checks := func(of string, list []Check) []guardrail.Check {
+		out := make([]guardrail.Check, len(list))
+		for i, c := range list {
+			name := cmp.Or(c.Name, fmt.Sprintf("%s_%d", of, i+1))
+			if len(c.Deny) > 0 {
+				var err error
+				out[i], err = guardrail.Deny(name, c.Deny...)
+				errs = append(errs, err)
+			} else {
+				out[i] = guardrail.MaxLength(c.MaxLength)
+			}
+			out[i].Name, out[i].Warn = name, c.Warn
+		}
+		return out
+	}
 	guard, err := guardrail.New(guardrail.Config{
 		Name: guardName, Input: checks("input", g.Input), Output: checks("output", g.Output), Results: checks("results", g.Results),
 	})
-	if err != nil {
+	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("agent %s: %w", d.Name, err)
 	}
 	return []extension.Hook{guard}, nil
-}
-
-func checks(of string, list []Check) []guardrail.Check {
-	out := make([]guardrail.Check, len(list))
-	for i, c := range list {
-		name := cmp.Or(c.Name, fmt.Sprintf("%s_%d", of, i+1))
-		if len(c.Deny) > 0 {
-			out[i] = guardrail.Deny(name, c.Deny...)
-		} else {
-			out[i] = guardrail.MaxLength(c.MaxLength)
-			out[i].Name = name
-		}
-		if c.Warn {
-			out[i] = guardrail.Warning(out[i])
-		}
-	}
-	return out
 }
 
 // Mutators returns the agent's compaction as a mutator. models opens a model that

@@ -10,23 +10,22 @@ import (
 	"github.com/turnlog/turnlog/policy/guardrail"
 )
 
-// The model sees no keys, and long answers cause warnings.
+// The model sees no long texts and no keys.
 func Example() {
 	if err := ask(context.Background()); err != nil {
 		fmt.Println(err)
 	}
 	// Output:
-	// warned: max_length: 22 characters, more than 20
 	// You said: hello there.
 	// terminated by hook guardrail at pre_llm_call: keys: matches \bsk-\w+
 }
 
 func ask(ctx context.Context) error {
-	guard, err := guardrail.New(guardrail.Config{
-		Input:  []guardrail.Check{guardrail.Deny("keys", `\bsk-\w+`)},
-		Output: []guardrail.Check{guardrail.Warning(guardrail.MaxLength(20))},
-		OnWarn: func(_ guardrail.Subject, check, reason string) { fmt.Printf("warned: %s: %s\n", check, reason) },
-	})
+	keys, err := guardrail.Deny("keys", `\bsk-\w+`)
+	if err != nil {
+		return err
+	}
+	guard, err := guardrail.New(guardrail.Config{Input: []guardrail.Check{guardrail.MaxLength(1000), keys}})
 	if err != nil {
 		return err
 	}

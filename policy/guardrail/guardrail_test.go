@@ -15,12 +15,26 @@ import (
 	"github.com/turnlog/turnlog/policy/guardrail"
 )
 
-// says is a check with a fixed verdict that records what it read.
-func says(name string, v guardrail.Verdict, err error, read *[]string) guardrail.Check {
-	return guardrail.Check{Name: name, Judge: func(_ context.Context, s guardrail.Subject) (guardrail.Verdict, error) {
-		*read = append(*read, name+" "+s.Text)
-		return v, err
+// says is a check that always returns the same problem and error, and records what it reads.
+func says(name, problem string, err error, read *[]string) guardrail.Check {
+	return guardrail.Check{Name: name, Judge: func(_ context.Context, text string, _ extension.HookEvent) (string, error) {
+		*read = append(*read, name+" "+text)
+		return problem, err
 	}}
+}
+
+func deny(t *testing.T, name string, expressions ...string) guardrail.Check {
+	t.Helper()
+	c, err := guardrail.Deny(name, expressions...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func warning(c guardrail.Check) guardrail.Check {
+	c.Warn = true
+	return c
 }
 
 func newGuard(t *testing.T, c guardrail.Config) *guardrail.Guard {
@@ -36,97 +50,31 @@ func input(items ...content.Item) extension.HookEvent {
 	return extension.HookEvent{Point: extension.PreLlmCall, Session: "s", Turn: "turn-1", Request: &model.Request{Transcript: items}}
 }
 
-func TestTheFirstTripCounts(t *testing.T) {
+func TestTheFirstFailureCounts(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no connection")
+	var read []string
+	check := func(name, problem string) guardrail.Check { return says(name, problem, nil, &read) }
+	failing := says("a", "", broken, &read)
+	both := []string{"a hi", "b hi"}
 	for name, c := range map[string]struct {
-		checks func(*[]string) []guardrail.Check
+		checks []guardrail.Check
 		want   extension.Action
-		err    bool
+		err    error
 		read   []string
-		warned []string
 	}{
-		"all pass": {
-			func(r *[]string) []guardrail.Check {
-				return []guardrail.Check{says("a", guardrail.Pass(), nil, r), says("b", guardrail.Pass(), nil, r)}
-			},
-			extension.Action{},
-			false,
-			[]string{"a hi", "b hi"},
-			nil,
-		},
-		"a trip ends the row": {
-			func(r *[]string) []guardrail.Check {
-				return []guardrail.Check{says("a", guardrail.Trip("no"), nil, r), says("b", guardrail.Trip("never"), nil, r)}
-			},
-			extension.Action{Kind: extension.Terminate, Reason: "a: no"},
-			false,
-			[]string{"a hi"},
-			nil,
-		},
-		"a warning hides no trip": {
-			func(r *[]string) []guardrail.Check {
-				return []guardrail.Check{says("a", guardrail.Warn("hm"), nil, r), says("b", guardrail.Trip("no"), nil, r)}
-			},
-			extension.Action{Kind: extension.Terminate, Reason: "b: no"},
-			false,
-			[]string{"a hi", "b hi"},
-			[]string{"a hm"},
-		},
-		"warnings go on": {
-			func(r *[]string) []guardrail.Check {
-				soft := guardrail.Warning(says("b", guardrail.Trip("no"), nil, r))
-				return []guardrail.Check{says("a", guardrail.Warn("hm"), nil, r), soft}
-			},
-			extension.Action{Reason: "a: hm; b: no"},
-			false,
-			[]string{"a hi", "b hi"},
-			[]string{"a hm", "b no"},
-		},
-		"a failure hides no trip": {
-			func(r *[]string) []guardrail.Check {
-				return []guardrail.Check{says("a", guardrail.Pass(), broken, r), says("b", guardrail.Trip("no"), nil, r)}
-			},
-			extension.Action{Kind: extension.Terminate, Reason: "b: no"},
-			false,
-			[]string{"a hi", "b hi"},
-			nil,
-		},
-		"a failure is one": {
-			func(r *[]string) []guardrail.Check {
-				return []guardrail.Check{says("a", guardrail.Pass(), broken, r), says("b", guardrail.Pass(), nil, r)}
-			},
-			extension.Action{},
-			true,
-			[]string{"a hi", "b hi"},
-			nil,
-		},
+		"all pass":                {[]guardrail.Check{check("a", ""), check("b", "")}, extension.Action{}, nil, both},
+		"a failure is the last":   {[]guardrail.Check{check("a", "no"), check("b", "never")}, extension.Action{Kind: extension.Terminate, Reason: "a: no"}, nil, both[:1]},
+		"a failure and a warning": {[]guardrail.Check{warning(check("a", "hm")), check("b", "no")}, extension.Action{Kind: extension.Terminate, Reason: "b: no"}, nil, both},
+		"two warnings":            {[]guardrail.Check{warning(check("a", "hm")), warning(check("b", "no"))}, extension.Action{Reason: "a: hm; b: no"}, nil, both},
+		"a failure and an error":  {[]guardrail.Check{failing, check("b", "no")}, extension.Action{Kind: extension.Terminate, Reason: "b: no"}, nil, both},
+		"an error":                {[]guardrail.Check{failing, check("b", "")}, extension.Action{}, broken, both},
 	} {
-		var read, warned []string
-		g := newGuard(t, guardrail.Config{Input: c.checks(&read), OnWarn: func(s guardrail.Subject, check, reason string) {
-			if s.Point != extension.PreLlmCall || s.Session != "s" || s.Turn != "turn-1" || s.Text != "hi" {
-				t.Errorf("%s: warned about %+v", name, s)
-			}
-			warned = append(warned, check+" "+reason)
-		}})
-		got, err := g.OnEvent(t.Context(), input(content.UserText("hi")))
-		if got != c.want || (err != nil) != c.err || c.err && !errors.Is(err, broken) {
-			t.Errorf("%s: %+v, %v; want %+v", name, got, err, c.want)
+		read = nil
+		got, err := newGuard(t, guardrail.Config{Input: c.checks}).OnEvent(t.Context(), input(content.UserText("hi")))
+		if got != c.want || !errors.Is(err, c.err) || !slices.Equal(read, c.read) {
+			t.Errorf("%s: %+v, %v after %q; want %+v", name, got, err, read, c.want)
 		}
-		if !slices.Equal(read, c.read) || !slices.Equal(warned, c.warned) {
-			t.Errorf("%s: read %q, warned %q", name, read, warned)
-		}
-	}
-}
-
-func TestAPanicOfACheckIsAnError(t *testing.T) {
-	t.Parallel()
-	g := newGuard(t, guardrail.Config{Input: []guardrail.Check{
-		{Name: "a", Judge: func(context.Context, guardrail.Subject) (guardrail.Verdict, error) { panic("oops") }},
-	}})
-	_, err := g.OnEvent(t.Context(), input(content.UserText("hi")))
-	if err == nil || err.Error() != "check a: panic: oops" {
-		t.Errorf("error = %v", err)
 	}
 }
 
@@ -142,19 +90,19 @@ func TestNewInputIsCheckedOnce(t *testing.T) {
 		items []content.Item
 		want  string
 	}{
-		"nothing":               {nil, ""},
-		"the newest":            {[]content.Item{old, reply, at(3, content.UserText("new"))}, "new"},
-		"all that came at once": {[]content.Item{old, reply, at(3, content.UserText("a")), at(3, content.UserText("b"))}, "a\nb"},
-		"not what was stopped":  {[]content.Item{at(1, content.UserText("bad")), at(2, content.UserText("good"))}, "good"},
-		"nothing new":           {[]content.Item{old, reply, content.NewItem(content.Tool)}, ""},
-		"what steers":           {[]content.Item{old, reply, content.NewItem(content.Tool), at(4, content.UserText("new"))}, "new"},
-		"beside other kinds":    {[]content.Item{at(3, content.UserText("a")), at(3, content.NewItem(content.Context, content.TextPart("b")))}, "a"},
-		"no text":               {[]content.Item{content.NewItem(content.User, content.Part{Kind: content.MediaKind})}, ""},
-		"only a notification":   {[]content.Item{old, reply, content.NewItem(content.Notification, content.TextPart("done"))}, ""},
-		"parts of one item":     {[]content.Item{content.NewItem(content.User, content.TextPart("a"), content.TextPart("b"))}, "ab"},
+		"nothing":                        {nil, ""},
+		"the newest":                     {[]content.Item{old, reply, at(3, content.UserText("new"))}, "new"},
+		"all input of the same time":     {[]content.Item{old, reply, at(3, content.UserText("a")), at(3, content.UserText("b"))}, "a\nb"},
+		"earlier input that was stopped": {[]content.Item{at(1, content.UserText("bad")), at(2, content.UserText("good"))}, "good"},
+		"nothing new":                    {[]content.Item{old, reply, content.NewItem(content.Tool)}, ""},
+		"steering input":                 {[]content.Item{old, reply, content.NewItem(content.Tool), at(4, content.UserText("new"))}, "new"},
+		"beside other kinds":             {[]content.Item{at(3, content.UserText("a")), at(3, content.NewItem(content.Context, content.TextPart("b")))}, "a"},
+		"no text":                        {[]content.Item{content.NewItem(content.User, content.Part{Kind: content.MediaKind})}, ""},
+		"only a notification":            {[]content.Item{old, reply, content.NewItem(content.Notification, content.TextPart("done"))}, ""},
+		"parts of one item":              {[]content.Item{content.NewItem(content.User, content.TextPart("a"), content.TextPart("b"))}, "ab"},
 	} {
 		var read []string
-		g := newGuard(t, guardrail.Config{Input: []guardrail.Check{says("c", guardrail.Pass(), nil, &read)}})
+		g := newGuard(t, guardrail.Config{Input: []guardrail.Check{says("c", "", nil, &read)}})
 		if _, err := g.OnEvent(t.Context(), input(c.items...)); err != nil {
 			t.Fatal(err)
 		}
@@ -172,20 +120,20 @@ func TestEachPointHasItsChecks(t *testing.T) {
 	t.Parallel()
 	var read []string
 	note := func(name string) []guardrail.Check {
-		return []guardrail.Check{{Name: name, Judge: func(_ context.Context, s guardrail.Subject) (guardrail.Verdict, error) {
-			if (s.Call != nil) != (name == "results") || (s.Result != nil) != (name == "results") {
-				t.Errorf("%s: read %+v", name, s)
+		return []guardrail.Check{{Name: name, Judge: func(_ context.Context, text string, e extension.HookEvent) (string, error) {
+			if (e.Call != nil) != (name == "results") || (e.Result != nil) != (name == "results") {
+				t.Errorf("%s: read %+v", name, e)
 			}
-			read = append(read, name+" "+s.Text)
-			return guardrail.Pass(), nil
+			read = append(read, name+" "+text)
+			return "", nil
 		}}}
 	}
 	g := newGuard(t, guardrail.Config{Input: note("input"), Output: note("output"), Results: note("results")})
 	want := []extension.Point{extension.PreLlmCall, extension.PostLlmCall, extension.PostToolExecution}
 	if got := g.Points(); g.Name() != "guardrail" || !slices.Equal(got, want) {
-		t.Errorf("%s stands at %v", g.Name(), got)
+		t.Errorf("%s runs at %v", g.Name(), got)
 	}
-	result := content.NewResult("c1", "echo", content.StatusOK, "brought")
+	result := content.NewResult("c1", "echo", content.StatusOK, "found")
 	for _, e := range []extension.HookEvent{
 		input(content.UserText("said")),
 		{Point: extension.PostLlmCall, Reply: &model.Reply{Items: []content.Item{content.AssistantText("a"), content.AssistantText("b")}}},
@@ -199,12 +147,12 @@ func TestEachPointHasItsChecks(t *testing.T) {
 			t.Errorf("%s: %+v, %v", e.Point, a, err)
 		}
 	}
-	if diff := cmp.Diff([]string{"input said", "output a\nb", "results brought"}, read); diff != "" {
+	if diff := cmp.Diff([]string{"input said", "output a\nb", "results found"}, read); diff != "" {
 		t.Error(diff)
 	}
 	only := newGuard(t, guardrail.Config{Name: "g", Output: note("output")})
 	if got := only.Points(); only.Name() != "g" || !slices.Equal(got, want[1:2]) {
-		t.Errorf("%s stands at %v", only.Name(), got)
+		t.Errorf("%s runs at %v", only.Name(), got)
 	}
 }
 
@@ -217,8 +165,8 @@ func TestChecksOfThePackage(t *testing.T) {
 	}{
 		"as long as allowed": {guardrail.MaxLength(3), "äöü", ""},
 		"longer":             {guardrail.MaxLength(3), "äöüß", "max_length: 4 characters, more than 3"},
-		"on no list":         {guardrail.Deny("secrets", `\bsk-\w+`, `(?i)password`), "hello", ""},
-		"on the list":        {guardrail.Deny("secrets", `\bsk-\w+`, `(?i)password`), "my PassWord", "secrets: matches (?i)password"},
+		"on no list":         {deny(t, "secrets", `\bsk-\w+`, `(?i)password`), "hello", ""},
+		"on the list":        {deny(t, "secrets", `\bsk-\w+`, `(?i)password`), "my PassWord", "secrets: matches (?i)password"},
 	} {
 		a, err := newGuard(t, guardrail.Config{Input: []guardrail.Check{c.check}}).OnEvent(t.Context(), input(content.UserText(c.text)))
 		if err != nil || a.Reason != c.want || (a.Kind == extension.Terminate) != (c.want != "") {
@@ -229,19 +177,21 @@ func TestChecksOfThePackage(t *testing.T) {
 
 func TestInvalidConfigsAreRefused(t *testing.T) {
 	t.Parallel()
-	pass := func(context.Context, guardrail.Subject) (guardrail.Verdict, error) { return guardrail.Pass(), nil }
+	pass := func(context.Context, string, extension.HookEvent) (string, error) { return "", nil }
 	for want, c := range map[string]guardrail.Config{
-		"no checks":          {},
-		"has no name":        {Input: []guardrail.Check{{Judge: pass}}},
-		"x has no function":  {Output: []guardrail.Check{{Name: "x"}}},
-		"y has no function":  {Results: []guardrail.Check{guardrail.Warning(guardrail.Check{Name: "y"})}},
-		"0 characters":       {Input: []guardrail.Check{guardrail.MaxLength(0)}},
-		"denies nothing":     {Input: []guardrail.Check{guardrail.Deny("d")}},
-		"missing closing )":  {Input: []guardrail.Check{guardrail.Deny("d", "a", "(")}},
-		"check 2 has no nam": {Input: []guardrail.Check{guardrail.MaxLength(1)}, Output: []guardrail.Check{{Judge: pass}}},
+		"no checks":                             {},
+		"check 1 at pre_llm_call has no name":   {Input: []guardrail.Check{{Judge: pass}}},
+		"check 2 at post_llm_call has no name":  {Output: []guardrail.Check{guardrail.MaxLength(1), {Name: "x"}}},
+		"at post_tool_execution has no name or": {Results: []guardrail.Check{{Name: "x"}}},
 	} {
 		if _, err := guardrail.New(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New = %v, want %q", err, want)
 		}
+	}
+	if _, err := guardrail.Deny("d"); err == nil || err.Error() != "check d: no expressions" {
+		t.Errorf("Deny = %v", err)
+	}
+	if _, err := guardrail.Deny("d", "a", "("); err == nil || !strings.Contains(err.Error(), "check d: error parsing regexp: missing closing )") {
+		t.Errorf("Deny = %v", err)
 	}
 }

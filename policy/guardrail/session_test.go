@@ -87,9 +87,9 @@ func terminations(t *testing.T, log *journal.Memory) (out []events.HookDecided) 
 	return out
 }
 
-func TestATripEndsTheTurnAndNotTheSession(t *testing.T) {
+func TestAFailedCheckEndsTheTurnAndNotTheSession(t *testing.T) {
 	t.Parallel()
-	deny := []guardrail.Check{guardrail.Deny("birds", "bird")}
+	birds := []guardrail.Check{deny(t, "birds", "bird")}
 	for name, c := range map[string]struct {
 		cfg    guardrail.Config
 		input  string
@@ -98,9 +98,9 @@ func TestATripEndsTheTurnAndNotTheSession(t *testing.T) {
 		text   string
 		hidden bool
 	}{
-		"input":  {guardrail.Config{Input: deny}, "a bird", extension.PreLlmCall, 0, "", false},
-		"result": {guardrail.Config{Results: deny}, "look", extension.PostToolExecution, 1, "I look.", false},
-		"output": {guardrail.Config{Output: deny}, "look", extension.PostLlmCall, 2, "I saw a bird.", true},
+		"input":  {guardrail.Config{Input: birds}, "a bird", extension.PreLlmCall, 0, "", false},
+		"result": {guardrail.Config{Results: birds}, "look", extension.PostToolExecution, 1, "I look.", false},
+		"output": {guardrail.Config{Output: birds}, "look", extension.PostLlmCall, 2, "I saw a bird.", true},
 	} {
 		calls := 0
 		d, log := guarded(t, &calls, c.cfg, nil)
@@ -132,19 +132,19 @@ func TestInputIsCheckedOncePerTurn(t *testing.T) {
 	t.Parallel()
 	var read []string
 	calls := 0
-	d, _ := guarded(t, &calls, guardrail.Config{Input: []guardrail.Check{says("c", guardrail.Warn("hm"), nil, &read)}}, nil)
+	d, _ := guarded(t, &calls, guardrail.Config{Input: []guardrail.Check{warning(says("c", "hm", nil, &read))}}, nil)
 	res, err := d.RunText(t.Context(), "look")
 	if err != nil || res.Response != "I saw a bird." || calls != 2 || len(read) != 1 {
 		t.Errorf("Run = %+v, %v; the check read %q", res, err, read)
 	}
 }
 
-func TestAFailingCheckEndsTheTurnUnlessItFailsOpen(t *testing.T) {
+func TestAnErrorOfACheckEndsTheTurnUnlessItFailsOpen(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(extension.Hook) extension.Hook{"closed": nil, "open": extension.FailOpen} {
 		var read []string
 		calls := 0
-		check := says("c", guardrail.Pass(), errors.New("no connection"), &read)
+		check := says("c", "", errors.New("no connection"), &read)
 		d, _ := guarded(t, &calls, guardrail.Config{Input: []guardrail.Check{check}}, wrap)
 		_, err := d.RunText(t.Context(), "look")
 		stopped, ok := errors.AsType[*session.HookTerminatedError](err)
@@ -160,7 +160,7 @@ func TestAFailingCheckEndsTheTurnUnlessItFailsOpen(t *testing.T) {
 func TestAResultIsCheckedWithItsStructure(t *testing.T) {
 	t.Parallel()
 	r := content.ToolResult{CallID: "c1", Output: []content.Part{{Kind: content.StructuredKind, Data: json.RawMessage(`{"bird":true}`)}}}
-	g := newGuard(t, guardrail.Config{Results: []guardrail.Check{guardrail.Deny("birds", `"bird":true`)}})
+	g := newGuard(t, guardrail.Config{Results: []guardrail.Check{deny(t, "birds", `"bird":true`)}})
 	a, err := g.OnEvent(t.Context(), extension.HookEvent{Point: extension.PostToolExecution, Call: &content.ToolCall{ID: "c1"}, Result: &r})
 	if err != nil || a.Kind != extension.Terminate {
 		t.Errorf("OnEvent = %+v, %v", a, err)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
@@ -24,26 +25,22 @@ type Resolution struct {
 	Cancelled bool              // calls continue to fail
 }
 
-var (
-	errForbidden = errors.New("the server forbids it (403)")
-	errTooLarge  = errors.New("the answer is too large")
-)
+var errForbidden = errors.New("the server forbids it (403)")
 
 // authTransport adds credentials and headers to each request to a server, and records
 // what the server refuses without them.
 type authTransport struct {
-	server    Server
-	origin    string // secrets go nowhere else
-	getenv    func(string) string
-	limit     int
-	base      http.RoundTripper
-	closeIdle func()
+	server Server
+	origin string // secrets go nowhere else
+	getenv func(string) string
+	limit  int
+	base   *http.Transport
 
 	mu      sync.Mutex
 	token   string            // from ResolveAuth, until it is refused
 	handler auth.OAuthHandler // may be nil
-	request *http.Request     // the last one that was refused, for the handler; or nil
-	refusal *http.Response
+	refusal *http.Response    // the last one, for the handler; nil once another token is accepted
+	refused string            // the token of that request
 }
 
 // newAuthTransport returns nil for a command.
@@ -52,27 +49,12 @@ func newAuthTransport(s Server, all Config) *authTransport {
 	if s.URL == "" || err != nil {
 		return nil
 	}
-	a := &authTransport{
-		server: s, origin: u.Scheme + "://" + u.Host, getenv: all.Getenv, limit: all.MaxMessage, handler: s.OAuth,
-		base: http.DefaultTransport, closeIdle: func() {},
+	return &authTransport{
+		server: s, origin: u.Scheme + "://" + u.Host, getenv: all.Getenv, limit: all.maxMessage, handler: s.OAuth,
+		base: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
+		},
 	}
-	if s.Client != nil && s.Client.Transport != nil {
-		a.base = s.Client.Transport
-	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
-		t = t.Clone()
-		a.base, a.closeIdle = t, t.CloseIdleConnections
-	}
-	return a
-}
-
-// client returns the HTTP client for the SDK.
-func (a *authTransport) client() *http.Client {
-	var c http.Client
-	if a.server.Client != nil {
-		c = *a.server.Client
-	}
-	c.Transport = a
-	return &c
 }
 
 // maxRetries is how often a refused request is sent again.
@@ -90,14 +72,24 @@ func (a *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
+			a.accepted(bearer)
 			if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
-				resp.Body = &limited{ReadCloser: resp.Body, left: a.limit}
+				resp.Body = http.MaxBytesReader(nil, resp.Body, int64(a.limit))
 			}
 			return resp, nil
 		}
 		if err := a.renew(r, resp, bearer, retries < maxRetries); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// accepted forgets the refusal of another token.
+func (a *authTransport) accepted(bearer string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.refused != bearer {
+		a.refusal = nil
 	}
 }
 
@@ -159,7 +151,7 @@ func (a *authTransport) bearer(ctx context.Context) (string, error) {
 
 // renew gets a better token than the refused one, if there is one now or one can be had
 // without a person. Otherwise it records the refusal and returns the error.
-func (a *authTransport) renew(r *http.Request, resp *http.Response, bearer string, again bool) error {
+func (a *authTransport) renew(r *http.Request, resp *http.Response, bearer string, retry bool) error {
 	defer func() { // so that its connection can be reused
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
 		_ = resp.Body.Close()
@@ -175,13 +167,13 @@ func (a *authTransport) renew(r *http.Request, resp *http.Response, bearer strin
 	if a.token == bearer {
 		a.token = ""
 	}
-	a.request = r.Clone(context.WithoutCancel(r.Context()))
-	a.request.Body = http.NoBody
-	a.refusal = &http.Response{
-		Status: resp.Status, StatusCode: resp.StatusCode, Proto: resp.Proto, Header: resp.Header.Clone(), Request: a.request,
+	again := r.Clone(context.WithoutCancel(r.Context()))
+	again.Body = http.NoBody
+	a.refused, a.refusal = bearer, &http.Response{
+		Status: resp.Status, StatusCode: resp.StatusCode, Proto: resp.Proto, Header: resp.Header.Clone(), Body: http.NoBody, Request: again,
 	}
 	a.mu.Unlock()
-	if !again {
+	if !retry {
 		return refused
 	}
 	now, err := a.bearer(r.Context())
@@ -209,16 +201,14 @@ func (a *authTransport) resolve(ctx context.Context, r Resolution) error {
 		return errors.New("give either a token or a handler, or cancel")
 	}
 	a.mu.Lock()
-	request, refusal := a.request, a.refusal
+	refusal := a.refusal
 	a.mu.Unlock()
-	if !r.Cancelled && r.Handler != nil && request != nil {
-		copied := *refusal
-		copied.Body = http.NoBody
+	if !r.Cancelled && r.Handler != nil && refusal != nil {
 		// The handler's token source may keep this context beyond the call.
 		lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		stop := context.AfterFunc(ctx, cancel)
 		defer stop()
-		if err := r.Handler.Authorize(lasting, request, &copied); err != nil {
+		if err := r.Handler.Authorize(lasting, refusal.Request, refusal); err != nil {
 			cancel()
 			return err //nolint:wrapcheck // ResolveAuth wraps it
 		}
@@ -227,26 +217,11 @@ func (a *authTransport) resolve(ctx context.Context, r Resolution) error {
 	defer a.mu.Unlock()
 	switch {
 	case r.Cancelled:
-		a.request, a.refusal = nil, nil
+		a.refusal = nil
 	case r.Token != "":
 		a.token = r.Token
 	default:
 		a.handler, a.token = r.Handler, ""
 	}
 	return nil
-}
-
-// limited is a body that fails beyond a limit.
-type limited struct {
-	io.ReadCloser
-	left int
-}
-
-// Read reads up to the limit.
-func (l *limited) Read(p []byte) (int, error) {
-	n, err := l.ReadCloser.Read(p[:min(len(p), l.left+1)])
-	if l.left -= n; l.left < 0 {
-		return 0, errTooLarge
-	}
-	return n, err //nolint:wrapcheck // of the body
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -310,15 +311,20 @@ func protected(t *testing.T, k *lock) string {
 	return url
 }
 
-func TestClientCredentialsNeedNoPerson(t *testing.T) {
-	t.Parallel()
+func clientCredentials(t *testing.T) auth.OAuthHandler {
+	t.Helper()
 	h, err := extauth.NewClientCredentialsHandler(&extauth.ClientCredentialsHandlerConfig{Credentials: &oauthex.ClientCredentials{
 		ClientID: "turnlog", ClientSecretAuth: &oauthex.ClientSecretAuth{ClientSecret: "s"},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := open(t, Config{Servers: []Server{{Name: "x", URL: protected(t, &lock{token: "right"}), OAuth: h}}})
+	return h
+}
+
+func TestClientCredentialsNeedNoPerson(t *testing.T) {
+	t.Parallel()
+	m := open(t, Config{Servers: []Server{{Name: "x", URL: protected(t, &lock{token: "right"}), OAuth: clientCredentials(t)}}})
 	ready(t, m)
 	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusOK, "", "a")
 }
@@ -367,6 +373,71 @@ func TestAPersonAuthorizesOutOfBand(t *testing.T) {
 	}
 	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusOK, "", "a")
 }
+
+// countingHandler counts the challenges that it is asked to answer.
+type countingHandler struct {
+	auth.OAuthHandler
+	challenges atomic.Int32
+}
+
+func (h *countingHandler) Authorize(context.Context, *http.Request, *http.Response) error {
+	h.challenges.Add(1)
+	return nil
+}
+
+func TestAnAcceptedTokenEndsTheChallenge(t *testing.T) {
+	t.Parallel()
+	for name, calls := range map[string]int{"in a retry": 1, "in the next call": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var renewed atomic.Bool // the variable holds the new token
+			k := &lock{token: "new", only: `"echo"`}
+			var refusals atomic.Int32
+			m := open(t, Config{
+				Getenv: func(string) string {
+					if renewed.Load() {
+						return "new"
+					}
+					return "old"
+				},
+				Servers: []Server{{Name: "x", Token: "env:TOKEN", URL: newFake(true).serve(t, k.around, func(next http.Handler) http.Handler {
+					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						w = &refusalWatcher{w, func() { renewed.Store(int(refusals.Add(1)) >= calls) }}
+						next.ServeHTTP(w, r)
+					})
+				}).URL}},
+			})
+			ready(t, m)
+			echo := named(t, m, "mcp_x_echo")
+			if calls == 2 {
+				wantText(t, invoke(t, echo, `{"text":"a"}`), content.StatusError, tool.CodeAuth, "Authorization required")
+			}
+			wantText(t, invoke(t, echo, `{"text":"a"}`), content.StatusOK, "", "a")
+			h := countingHandler{OAuthHandler: clientCredentials(t)}
+			if err := m.ResolveAuth(within(t), "x", Resolution{Handler: &h}); err != nil {
+				t.Fatal(err)
+			}
+			if n := h.challenges.Load(); n != 0 {
+				t.Errorf("the handler got %d challenges that an accepted token had answered", n)
+			}
+		})
+	}
+}
+
+// refusalWatcher calls refused before a response of 401 is sent.
+type refusalWatcher struct {
+	http.ResponseWriter
+	refused func()
+}
+
+func (w *refusalWatcher) WriteHeader(status int) {
+	if status == http.StatusUnauthorized {
+		w.refused()
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *refusalWatcher) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func TestInvalidResolutionsAreRefused(t *testing.T) {
 	t.Parallel()

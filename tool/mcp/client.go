@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -46,24 +45,7 @@ func (l *link) client() *sdk.Client {
 		u := url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}
 		c.AddRoots(&sdk.Root{URI: u.String(), Name: filepath.Base(dir)})
 	}
-	c.AddReceivingMiddleware(l.refuse)
 	return c
-}
-
-// refuse answers requests that the host does not answer.
-func (l *link) refuse(next sdk.MethodHandler) sdk.MethodHandler {
-	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
-		var what string
-		switch {
-		case method == "sampling/createMessage" && l.all.Sampling == nil:
-			what = "sampling"
-		case method == "elicitation/create" && l.all.Elicitation == nil:
-			what = "elicitation"
-		default:
-			return next(ctx, method, r)
-		}
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this client does not support " + what}
-	}
 }
 
 // listeners are the calls in flight that want progress reports, by progress token.

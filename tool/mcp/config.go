@@ -25,7 +25,6 @@ type Server struct {
 	Name string // letters, digits, '-' and '_', at most 32
 
 	Command []string          // a program and its arguments
-	Dir     string            // working directory; "": that of this process
 	Env     map[string]string // its environment in addition to PATH and HOME; values may be references
 
 	URL     string            // of a server that speaks streamable HTTP
@@ -33,7 +32,6 @@ type Server struct {
 	Token   string            // a reference to a bearer token; "": none
 	OAuth   auth.OAuthHandler // authorizes without a person, such as with client credentials; nil: none
 	Scopes  []string          // of its credentials, for policies to judge
-	Client  *http.Client      // nil: a new one
 
 	Timeout        time.Duration // of a call; 0: 2 min
 	ConnectTimeout time.Duration // to connect and list tools; 0: 30 s, for a command 2 min
@@ -55,12 +53,13 @@ type Config struct {
 	// Observer receives the events of servers, in order for each server. It may be nil.
 	Observer func(Event)
 
-	MaxMessage int                      // bytes of one message of a server; 0: 16 MiB
-	CheckEvery time.Duration            // how often to ask an idle server what it offers; 0: 1 min
-	Backoff    Backoff                  // between attempts to connect
-	Getenv     func(name string) string // nil: os.Getenv
-	Version    string                   // of this program, sent to servers
-	Logger     *zap.Logger              // nil: silent
+	Backoff Backoff                  // between attempts to connect
+	Getenv  func(name string) string // nil: os.Getenv
+	Version string                   // of this program, sent to servers
+	Logger  *zap.Logger              // nil: silent
+
+	maxMessage int           // bytes of one message of a server; 0: 16 MiB
+	checkEvery time.Duration // how often to ask an idle server what it offers; 0: 1 min
 }
 
 // Backoff is the wait between attempts to connect: First, doubled each time up to Most.
@@ -74,7 +73,6 @@ const (
 	defaultTimeout        = 2 * time.Minute
 	defaultConnectTimeout = 30 * time.Second
 	defaultStartTimeout   = 2 * time.Minute // npx and the like may download the program first
-	defaultCheckEvery     = time.Minute
 )
 
 // ErrUnknownServer is returned if the manager has no server of a name.
@@ -89,10 +87,10 @@ func (s Server) Check() error {
 		return fmt.Errorf("server %s: give either a command or a URL", s.Name)
 	case s.Timeout < 0 || s.ConnectTimeout < 0:
 		return fmt.Errorf("server %s: timeout %v, connect timeout %v: neither may be negative", s.Name, s.Timeout, s.ConnectTimeout)
-	case s.URL == "" && (s.Token != "" || s.OAuth != nil || len(s.Headers) > 0 || s.Client != nil):
-		return fmt.Errorf("server %s: headers, tokens and clients are for URLs; pass secrets to a command in Env", s.Name)
-	case s.URL != "" && (s.Dir != "" || len(s.Env) > 0):
-		return fmt.Errorf("server %s: a directory and an environment are for commands", s.Name)
+	case s.URL == "" && (s.Token != "" || s.OAuth != nil || len(s.Headers) > 0):
+		return fmt.Errorf("server %s: headers and tokens are for URLs; pass secrets to a command in Env", s.Name)
+	case s.URL != "" && len(s.Env) > 0:
+		return fmt.Errorf("server %s: an environment is for commands", s.Name)
 	case s.Token != "" && !IsReference(s.Token):
 		return fmt.Errorf("server %s: token: use a reference, env:NAME or file:PATH", s.Name)
 	}
@@ -169,8 +167,8 @@ func (c Config) Check() error {
 			return fmt.Errorf("root %q: use an absolute path", root)
 		}
 	}
-	if c.MaxMessage < 0 || c.CheckEvery < 0 || c.Backoff.First < 0 || c.Backoff.Most < 0 {
-		return errors.New("neither sizes nor times may be negative")
+	if c.Backoff.First < 0 || c.Backoff.Most < 0 {
+		return errors.New("a backoff may not be negative")
 	}
 	return nil
 }

@@ -62,11 +62,11 @@ func TestInvalidConfigsAreRefused(t *testing.T) {
 		"server a: header host: belongs to the protocol":           {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"host": "env:A"}}}},
 		"server a: header Mcp-Session-Id: belongs to the protocol": {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"Mcp-Session-Id": "env:A"}}}},
 		"server a: header authorization: there is a token too":     {Servers: []Server{{Name: "a", URL: ok.URL, Token: "env:A", Headers: map[string]string{"authorization": "env:A"}}}},
-		"are for URLs":                            {Servers: []Server{{Name: "a", Command: []string{"x"}, Token: "env:A"}}},
-		"are for commands":                        {Servers: []Server{{Name: "a", URL: ok.URL, Dir: "/"}}},
-		"neither may be negative":                 {Servers: []Server{{Name: "a", URL: ok.URL, Timeout: -1}}},
-		`root "x": use an absolute path`:          {Roots: []string{"x"}},
-		"neither sizes nor times may be negative": {CheckEvery: -1},
+		"are for URLs":                   {Servers: []Server{{Name: "a", Command: []string{"x"}, Token: "env:A"}}},
+		"is for commands":                {Servers: []Server{{Name: "a", URL: ok.URL, Env: map[string]string{"A": "b"}}}},
+		"neither may be negative":        {Servers: []Server{{Name: "a", URL: ok.URL, Timeout: -1}}},
+		`root "x": use an absolute path`: {Roots: []string{"x"}},
+		"a backoff may not be negative":  {Backoff: Backoff{First: -1}},
 	} {
 		if _, err := Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("error = %v, want %q", err, want)

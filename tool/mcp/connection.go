@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -37,19 +38,6 @@ type connection struct {
 	ended chan struct{} // closed when the session has ended
 }
 
-// transport keeps its connection, since the SDK does not close it if connecting fails.
-type transport struct {
-	sdk.Transport
-	conn sdk.Connection
-}
-
-// Connect opens the connection.
-func (t *transport) Connect(ctx context.Context) (sdk.Connection, error) {
-	conn, err := t.Transport.Connect(ctx)
-	t.conn = conn
-	return conn, err //nolint:wrapcheck // the SDK calls this, and wraps it
-}
-
 // connect connects and lists what the server offers, within the time limit.
 func (l *link) connect(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.ConnectTimeout)
@@ -74,29 +62,20 @@ func (l *link) connect(ctx context.Context) (*connection, error) {
 	if c.program != nil && c.program.output.last() != "" {
 		text += "; it printed: " + c.program.output.last()
 	}
-	return nil, lateError(text)
+	return nil, errors.New(text)
 }
-
-// lateError is returned if a server does not answer in time.
-type lateError string
-
-// Error returns the time limit and what the program printed.
-func (e lateError) Error() string { return string(e) }
-
-// Unwrap makes it a context.DeadlineExceeded.
-func (lateError) Unwrap() error { return context.DeadlineExceeded }
 
 // open connects to the program, which it starts, or to the URL.
 func (l *link) open(ctx context.Context, c *connection) error {
-	t := &transport{}
+	var t sdk.Transport
 	if l.auth != nil {
-		t.Transport = &sdk.StreamableClientTransport{Endpoint: l.cfg.URL, HTTPClient: l.auth.client(), MaxEventSize: l.all.MaxMessage}
+		t = &sdk.StreamableClientTransport{Endpoint: l.cfg.URL, HTTPClient: &http.Client{Transport: l.auth}, MaxEventSize: l.all.maxMessage}
 	} else {
 		var err error
 		if c.program, err = l.start(ctx); err != nil {
 			return err
 		}
-		t.Transport = &sdk.IOTransport{Reader: c.program.messages, Writer: c.program, MaxLineLength: l.all.MaxMessage}
+		t = &sdk.IOTransport{Reader: c.program.messages, Writer: c.program, MaxLineLength: l.all.maxMessage}
 	}
 	opts := &sdk.ClientSessionOptions{}
 	if l.legacy {
@@ -104,9 +83,6 @@ func (l *link) open(ctx context.Context, c *connection) error {
 	}
 	session, err := l.client().Connect(ctx, t, opts)
 	if err != nil {
-		if t.conn != nil {
-			_ = t.conn.Close()
-		}
 		if c.program != nil {
 			err = c.program.explain(err)
 		}

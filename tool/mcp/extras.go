@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -71,30 +72,49 @@ type listed struct {
 	Arguments   []listed `json:"arguments,omitempty"`
 }
 
-func listResources(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ string) (tool.Output, error) {
-	out := resourceList{Resources: []listed{}}
-	for r, err := range s.Resources(ctx, nil) {
-		if err != nil {
-			return tool.Output{}, fmt.Errorf("list resources: %w", err)
+// take lists the first elements of a server's list.
+func take[T any](all iter.Seq2[*T, error], show func(*T) listed) (list []listed, more bool, err error) {
+	list = []listed{}
+	for v, err := range all {
+		if err != nil || len(list) == maxListed {
+			return list, err == nil, err
 		}
-		if out.More = len(out.Resources) == maxListed; out.More {
-			return structured(out)
-		}
-		out.Resources = append(out.Resources, listed{URI: r.URI, Name: r.Name, Description: r.Description, MIME: r.MIMEType})
+		list = append(list, show(v))
 	}
-	for t, err := range s.ResourceTemplates(ctx, nil) {
-		if err != nil {
-			break // not every server with resources has templates
-		}
-		if out.More = len(out.Templates) == maxListed; out.More {
-			break
-		}
-		out.Templates = append(out.Templates, listed{URI: t.URITemplate, Name: t.Name, Description: t.Description, MIME: t.MIMEType})
+	return list, false, nil
+}
+
+func listResources(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ string) (out tool.Output, err error) {
+	var l resourceList
+	if l.Resources, l.More, err = take(s.Resources(ctx, nil), func(r *sdk.Resource) listed {
+		return listed{URI: r.URI, Name: r.Name, Description: r.Description, MIME: r.MIMEType}
+	}); err != nil {
+		return out, fmt.Errorf("list resources: %w", err)
 	}
-	if ctx.Err() != nil {
-		return tool.Output{}, context.Cause(ctx)
+	more := false
+	l.Templates, more, _ = take(s.ResourceTemplates(ctx, nil), func(t *sdk.ResourceTemplate) listed { // not every server has templates
+		return listed{URI: t.URITemplate, Name: t.Name, Description: t.Description, MIME: t.MIMEType}
+	})
+	if l.More = l.More || more; ctx.Err() != nil {
+		return out, context.Cause(ctx)
 	}
-	return structured(out)
+	return structured(l)
+}
+
+func listPrompts(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ string) (out tool.Output, err error) {
+	var l promptList
+	if l.Prompts, l.More, err = take(s.Prompts(ctx, nil), func(p *sdk.Prompt) listed {
+		one := listed{Name: p.Name, Description: p.Description}
+		for _, a := range p.Arguments {
+			if a != nil {
+				one.Arguments = append(one.Arguments, listed{Name: a.Name, Description: a.Description, Required: a.Required})
+			}
+		}
+		return one
+	}); err != nil {
+		return out, fmt.Errorf("list prompts: %w", err)
+	}
+	return structured(l)
 }
 
 func readResource(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error) {
@@ -111,26 +131,6 @@ func readResource(ctx context.Context, s *sdk.ClientSession, c tool.Call, token 
 		}
 	}
 	return out, nil
-}
-
-func listPrompts(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ string) (tool.Output, error) {
-	out := promptList{Prompts: []listed{}}
-	for p, err := range s.Prompts(ctx, nil) {
-		if err != nil {
-			return tool.Output{}, fmt.Errorf("list prompts: %w", err)
-		}
-		if out.More = len(out.Prompts) == maxListed; out.More {
-			break
-		}
-		one := listed{Name: p.Name, Description: p.Description}
-		for _, a := range p.Arguments {
-			if a != nil {
-				one.Arguments = append(one.Arguments, listed{Name: a.Name, Description: a.Description, Required: a.Required})
-			}
-		}
-		out.Prompts = append(out.Prompts, one)
-	}
-	return structured(out)
 }
 
 // getPrompt returns the messages in order, each after its role.

@@ -158,7 +158,7 @@ func TestToolsLeaveAndReturnWithTheServer(t *testing.T) {
 			t.Parallel()
 			f, g := newFake(legacy), &valve{}
 			s := f.serve(t, g.around)
-			m := open(t, Config{CheckEvery: 10 * time.Millisecond, Servers: []Server{
+			m := open(t, Config{checkEvery: 10 * time.Millisecond, Servers: []Server{
 				{Name: "x", URL: s.URL, ConnectTimeout: 20 * time.Second}, {Name: "y", URL: newFake(legacy).serve(t).URL},
 			}})
 			ready(t, m)
@@ -327,7 +327,7 @@ func TestLongAnswersEndTheConnection(t *testing.T) {
 		h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return f.Server }, &sdk.StreamableHTTPOptions{JSONResponse: json})
 		s := httptest.NewServer(h)
 		t.Cleanup(func() { end(f.Server, s) })
-		m := open(t, Config{MaxMessage: 200_000, Servers: []Server{{Name: "x", URL: s.URL}}})
+		m := open(t, Config{maxMessage: 200_000, Servers: []Server{{Name: "x", URL: s.URL}}})
 		ready(t, m)
 		r := invoke(t, named(t, m, "mcp_x_huge"), `{}`).Result
 		if r.Status != content.StatusError || r.Code != CodeUnavailable {

@@ -117,7 +117,7 @@ func (l *link) close() {
 		*s = snapshot{state: Disconnected, err: errClosed, outcomes: s.outcomes + 1, closed: true}
 	})
 	if l.auth != nil {
-		l.auth.closeIdle()
+		l.auth.base.CloseIdleConnections()
 	}
 }
 
@@ -154,7 +154,7 @@ func (l *link) leave(state State, err error, outcomes int) {
 
 // hold keeps the connection until it is lost or no longer wanted, or ctx ends.
 func (l *link) hold(ctx context.Context, c *connection) error {
-	check := time.NewTicker(l.all.CheckEvery)
+	check := time.NewTicker(l.all.checkEvery)
 	defer check.Stop()
 	for {
 		select {

@@ -29,8 +29,8 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, fmt.Errorf("open MCP servers: %w", err)
 	}
-	cfg.MaxMessage = cmp.Or(cfg.MaxMessage, 16<<20)
-	cfg.CheckEvery = cmp.Or(cfg.CheckEvery, defaultCheckEvery)
+	cfg.maxMessage = cmp.Or(cfg.maxMessage, 16<<20)
+	cfg.checkEvery = cmp.Or(cfg.checkEvery, time.Minute)
 	cfg.Backoff.First = cmp.Or(cfg.Backoff.First, 500*time.Millisecond)
 	cfg.Backoff.Most = max(cfg.Backoff.First, cmp.Or(cfg.Backoff.Most, 30*time.Second))
 	if cfg.Getenv == nil {

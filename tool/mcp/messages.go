@@ -16,8 +16,8 @@ const maxNoise = 500
 // messages reads a program's stdout without the lines that are not messages, such as
 // greetings and stray prints. A message is an object, or a list of them, on its own line.
 type messages struct {
+	io.Closer
 	from   *bufio.Reader
-	close  func() error
 	output *output // gets the other lines
 
 	rest    []byte // of the current piece of a message
@@ -28,7 +28,7 @@ type messages struct {
 }
 
 func newMessages(from io.ReadCloser, out *output) *messages {
-	return &messages{from: bufio.NewReaderSize(from, 32<<10), close: from.Close, output: out}
+	return &messages{Closer: from, from: bufio.NewReaderSize(from, 32<<10), output: out}
 }
 
 // Read returns the next bytes of messages.
@@ -62,6 +62,3 @@ func (m *messages) noise(line []byte) {
 	})
 	_, _ = m.output.Write(append(bytes.Clone(line), '\n')) // never fails
 }
-
-// Close closes the pipe.
-func (m *messages) Close() error { return m.close() }

@@ -1,9 +1,10 @@
 package mcp
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"strings"
+	"regexp"
 )
 
 const (
@@ -41,14 +42,5 @@ func nameAll(server string, names []string, own int) []string {
 
 // sanitized replaces the characters that some provider does not accept in a name.
 func sanitized(name string) string {
-	if name == "" {
-		return "_"
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
-			return r
-		}
-		return '_'
-	}, name)
+	return regexp.MustCompile(`[^A-Za-z0-9_-]`).ReplaceAllLiteralString(cmp.Or(name, "_"), "_")
 }

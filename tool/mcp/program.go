@@ -72,7 +72,7 @@ func (l *link) start(ctx context.Context) (*program, error) {
 	go func() {
 		defer close(p.ended)
 		p.state, p.err = procgroup.Run(ctx, procgroup.Command{
-			Path: path, Args: s.Command, Dir: s.Dir, Env: env, Input: stdin, Answer: stdout, Output: p.output, Grace: gracePeriod,
+			Path: path, Args: s.Command, Env: env, Input: stdin, Answer: stdout, Output: p.output, Grace: gracePeriod,
 		})
 	}()
 	return p, nil

@@ -63,7 +63,7 @@ func (c *Catalog) Route(call content.ToolCall, rules []events.RouteRule) content
 	}
 	r.Effects, r.Exclusive, r.Writes, r.Timeout, r.MaxOutput = s.Effects, s.Exclusive, s.Writes, s.Timeout, s.MaxOutput
 	r.Route, r.DetachAfter = s.Route, s.DetachAfter
-	i := slices.IndexFunc(rules, func(rule events.RouteRule) bool { return tool.Matching(rule.Tool)(s) })
+	i := slices.IndexFunc(rules, func(rule events.RouteRule) bool { return content.Matches(rule.Tool, s.Name) })
 	if i >= 0 && CheckRoutes(rules[i:i+1]) == nil { // else the rule is of a later release
 		r.Route, r.DetachAfter = rules[i].Route, rules[i].DetachAfter
 	}
@@ -93,7 +93,7 @@ func CheckRoutes(rules []events.RouteRule) error {
 func Offered(patterns []string, s tool.Spec) bool {
 	for _, p := range patterns {
 		name, excludes := strings.CutPrefix(p, "!")
-		if tool.Matching(name)(s) {
+		if content.Matches(name, s.Name) {
 			return !excludes
 		}
 	}

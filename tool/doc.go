@@ -8,8 +8,8 @@
 // result. A tool that ignores its deadline is abandoned, which costs a goroutine.
 //
 // A [Source] offers tools. A [Registry] is the basic one; [Sample] merges many into
-// the [Catalog] of one model call. [Prefix], [Rename], [Filter] and [Federate]
-// derive sources from sources, and [Wrap] puts [Middleware] around a tool. [Func]
-// makes a tool from a Go function. [Permissions] decide before a call runs what it
-// may do. Test a tool with package tooltest.
+// the [Catalog] of one model call. [Rename] and [Under] derive sources from sources, and
+// [Wrap] puts [Middleware] around a tool. [Func] makes a tool from a Go function.
+// [Permissions] decide before a call runs what it may do. Test a tool with package
+// tooltest.
 package tool

@@ -323,7 +323,7 @@ func TestExclusiveToolRunsOneCallAtATime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := tool.Sample(t.Context(), []tool.Source{r, tool.Prefix(tool.WrapSource(r, pass), "x_")}, tool.FirstWins)
+		all, err := tool.Sample(t.Context(), []tool.Source{r, prefixed(tool.WrapSource(r, pass), "x_")}, tool.FirstWins)
 		if err != nil || len(all.Offers) != 2 {
 			t.Fatalf("offers = %+v, %v", all.Offers, err)
 		}

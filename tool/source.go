@@ -30,7 +30,7 @@ const (
 )
 
 // CollisionError is returned when two tools have the same name and that is not
-// allowed. Prefix or rename one of the sources.
+// allowed. See [Rename].
 type CollisionError struct {
 	Tool          string
 	First, Second string // the sources, in order

@@ -64,7 +64,7 @@ func TestRenamedAndWrappedToolPasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	around := func(ctx context.Context, c tool.Call, next tool.Handler) (tool.Output, error) { return next(ctx, c) }
-	tools, err := tool.WrapSource(tool.Prefix(r, "x_"), around).Tools(t.Context())
+	tools, err := tool.WrapSource(tool.Rename(r, func(own string) string { return "x_" + own }), around).Tools(t.Context())
 	if err != nil || len(tools) != 1 || tools[0].Spec().Name != "x_measure" {
 		t.Fatalf("tools = %v, %v", tools, err)
 	}

@@ -67,6 +67,10 @@ func reach(t *testing.T, s tool.Source, name string) string {
 	return r.Text()
 }
 
+func prefixed(s tool.Source, prefix string) tool.Source {
+	return tool.Rename(s, func(own string) string { return prefix + own })
+}
+
 func TestRenamedTools(t *testing.T) {
 	t.Parallel()
 	own := registry(t, "own", called("b"), called("a"), called("c"))
@@ -75,30 +79,25 @@ func TestRenamedTools(t *testing.T) {
 		want   []string
 		calls  map[string]string
 	}{
-		"prefix": {
-			tool.Prefix(own, "x_"),
-			[]string{"x_a: own", "x_b: own", "x_c: own"},
-			map[string]string{"x_a": "called as a", "a": "not found"},
-		},
-		"rename": {
-			tool.Rename(own, map[string]string{"a": "z", "nope": "y"}),
+		"another name": {
+			tool.Rename(own, func(own string) string { return strings.ReplaceAll(own, "a", "z") }),
 			[]string{"b: own", "c: own", "z: own"},
 			map[string]string{"z": "called as a", "a": "not found", "b": "called as b"},
 		},
-		"swap": {
-			tool.Rename(own, map[string]string{"a": "b", "b": "a"}),
+		"swapped": {
+			tool.Rename(own, func(own string) string { return map[string]string{"a": "b", "b": "a", "c": "c"}[own] }),
 			[]string{"a: own", "b: own", "c: own"},
 			map[string]string{"a": "called as b", "b": "called as a"},
 		},
-		"filter": {
-			tool.Filter(own, tool.Matching("a", "x*")),
+		"left out": {
+			tool.Rename(own, func(own string) string { return strings.TrimLeft(own, "bc") }),
 			[]string{"a: own"},
 			map[string]string{"a": "called as a", "b": "not found"},
 		},
-		"one after the other": {
-			tool.Filter(tool.Prefix(tool.Rename(own, map[string]string{"a": "z"}), "x_"), tool.Matching("*_z")),
-			[]string{"x_z: own"},
-			map[string]string{"x_z": "called as a", "x_b": "not found"},
+		"twice": {
+			prefixed(tool.Rename(own, func(own string) string { return strings.Trim(own, "b") + strings.Trim(own, "ab") }), "x_"),
+			[]string{"x_a: own", "x_cc: own"},
+			map[string]string{"x_a": "called as a", "x_b": "not found", "a": "not found"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,36 +118,12 @@ func TestInvalidNamesAreErrors(t *testing.T) {
 	t.Parallel()
 	own := registry(t, "own", called("a"), called("b"))
 	for want, s := range map[string]tool.Source{
-		`tools of source own: rename tool a: tool name "x.a"`: tool.Prefix(own, "x."),
-		`rename tool b: tool name "bbbbb`:                     tool.Rename(own, map[string]string{"b": strings.Repeat("b", 65)}),
-		`tools of source own: two tools are called "a"`:       tool.Rename(own, map[string]string{"b": "a"}),
+		`tools of source own: rename tool a: tool name "x.a"`: prefixed(own, "x."),
+		`rename tool a: tool name "aaaaa`:                     tool.Rename(own, func(own string) string { return strings.Repeat(own, 65) }),
+		`tools of source own: two tools are called "a"`:       tool.Rename(own, func(string) string { return "a" }),
 	} {
 		if _, err := tool.Sample(t.Context(), []tool.Source{s}, tool.FirstWins); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error = %v, want %q in it", err, want)
-		}
-	}
-}
-
-func TestMatchingPatterns(t *testing.T) {
-	t.Parallel()
-	for pattern, row := range map[string]struct{ yes, no []string }{
-		"fs_read": {[]string{"fs_read"}, []string{"fs_read_file", "fs"}},
-		"fs_*":    {[]string{"fs_read", "fs_"}, []string{"afs_read", "fs"}},
-		"*_file":  {[]string{"read_file", "_file"}, []string{"file", "file_x"}},
-		"a*b*c":   {[]string{"abc", "axxbxxc", "abbcc"}, []string{"acb", "ab", "abcd"}},
-		"*":       {[]string{"", "a"}, nil},
-		"a*a":     {[]string{"aa", "aba"}, []string{"a"}},
-	} {
-		fits := tool.Matching(pattern)
-		for _, name := range row.yes {
-			if !fits(tool.Spec{Name: name}) {
-				t.Errorf("%s does not match %q", pattern, name)
-			}
-		}
-		for _, name := range row.no {
-			if fits(tool.Spec{Name: name}) {
-				t.Errorf("%s matches %q", pattern, name)
-			}
 		}
 	}
 }
@@ -168,28 +143,8 @@ func TestCollisionPolicies(t *testing.T) {
 		t.Errorf("error = %v, want %v", err, &want)
 	}
 	if diff := cmp.Diff([]string{"a: first", "b: first", "x_b: second", "x_c: second"},
-		offered(t, tool.ErrorOnCollision, first, tool.Prefix(second, "x_"))); diff != "" {
+		offered(t, tool.ErrorOnCollision, first, prefixed(second, "x_"))); diff != "" {
 		t.Errorf("with a prefix (-want +got):\n%s", diff)
-	}
-}
-
-func TestFederationIsOneSource(t *testing.T) {
-	t.Parallel()
-	first, second := registry(t, "first", called("a"), called("b")), registry(t, "second", called("b"), called("c"))
-	all := tool.Federate("all", tool.LastWins, tool.Prefix(first, "x_"), second)
-	if diff := cmp.Diff([]string{"b: all", "c: all", "x_a: all", "x_b: all"}, offered(t, tool.FirstWins, all)); diff != "" {
-		t.Errorf("offers (-want +got):\n%s", diff)
-	}
-	if got := reach(t, all, "x_b"); got != "called as b" {
-		t.Errorf("a call of x_b: %q", got)
-	}
-	second.Remove("b")
-	if got := reach(t, all, "b"); got != "not found" {
-		t.Errorf("a call of a tool that is gone: %q", got)
-	}
-	_, err := tool.Federate("all", tool.ErrorOnCollision, first, first).Tools(t.Context())
-	if _, ok := errors.AsType[*tool.CollisionError](err); !ok {
-		t.Errorf("error = %v, want the collision", err)
 	}
 }
 
@@ -205,7 +160,7 @@ func (c *changing) Tools(context.Context) ([]tool.Tool, error) {
 
 func TestRenamedToolsFollowTheirSource(t *testing.T) {
 	t.Parallel()
-	s := tool.Prefix(new(changing), "x_")
+	s := prefixed(new(changing), "x_")
 	for _, want := range []string{"version 1", "version 1", "version 2"} {
 		if diff := cmp.Diff([]string{"x_a: " + want}, names(t, s)); diff != "" {
 			t.Error(diff)
@@ -216,7 +171,7 @@ func TestRenamedToolsFollowTheirSource(t *testing.T) {
 func TestPoliciesSeeTheNameThatModelsSee(t *testing.T) {
 	t.Parallel()
 	r := registry(t, "own", proposing{named("do", "Does.")})
-	tools, err := tool.Prefix(r, "x_").Tools(t.Context())
+	tools, err := prefixed(r, "x_").Tools(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -176,13 +176,8 @@ func (w *output) Write(b []byte) (int, error) {
 func (w *output) last() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	lines := strings.FieldsFunc(strings.ToValidUTF8(string(w.buf), ""), func(r rune) bool { return r == '\n' || r == '\r' })
-	for _, line := range slices.Backward(lines) {
-		if line = strings.TrimSpace(line); line != "" {
-			return w.hide(line)
-		}
-	}
-	return ""
+	text := strings.TrimSpace(strings.ToValidUTF8(string(w.buf), ""))
+	return w.hide(strings.TrimSpace(text[strings.LastIndexAny(text, "\r\n")+1:]))
 }
 
 // hide removes the program's secrets from a text.

@@ -42,7 +42,7 @@ func (k *keeper) shown() int64 {
 // Text stores a text after the name of its session, so that the digest covers both.
 func (k *keeper) Text(ctx context.Context, shown string, src io.ReadSeeker, total int64) content.Part {
 	head := seal(k.session)
-	id, size, err := k.store.PutFrom(ctx, &joined{readers: []io.ReadSeeker{strings.NewReader(head), &first{src: src, most: k.most}}})
+	id, size, err := k.store.PutFrom(ctx, &joined{readers: []io.ReadSeeker{strings.NewReader(head), src}, most: int64(len(head)) + k.most})
 	size -= int64(len(head))
 	var note string
 	switch how := fmt.Sprintf("read it with %s, id %q, by offset and limit or with search", ReadTool, id); {
@@ -98,6 +98,7 @@ func seal(session content.SessionID) string { return "turnlog output of " + stri
 type joined struct {
 	io.Reader // since the last Seek
 	readers   []io.ReadSeeker
+	most      int64 // bytes that are read; 0: all
 	size      int64
 	newline   bool // the last one ends with one
 }
@@ -142,19 +143,8 @@ func (j *joined) Seek(offset int64, whence int) (int64, error) {
 		}
 		all[i] = r
 	}
-	j.Reader = io.MultiReader(all...)
+	if j.Reader = io.MultiReader(all...); j.most > 0 {
+		j.Reader = io.LimitReader(j.Reader, j.most)
+	}
 	return 0, nil
-}
-
-// first is the first part of a source.
-type first struct {
-	io.Reader // since the last Seek
-	src       io.ReadSeeker
-	most      int64
-}
-
-// Seek returns to the start.
-func (f *first) Seek(offset int64, whence int) (int64, error) {
-	f.Reader = io.LimitReader(f.src, f.most)
-	return f.src.Seek(offset, whence) //nolint:wrapcheck // the source's own
 }

@@ -59,15 +59,6 @@ func (l *lines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func openDir(t *testing.T) *output.Dir {
-	t.Helper()
-	dir, err := output.OpenDir(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 func must[T any](t *testing.T) func(T, error) T {
 	t.Helper()
 	return func(v T, err error) T {
@@ -120,7 +111,7 @@ func largeTools(t *testing.T) map[string]struct {
 // TestLargeOutputIsNeverInMemory runs tools that stream their output and reads near its
 // end.
 func TestLargeOutputIsNeverInMemory(t *testing.T) { //nolint:paralleltest // it measures allocations
-	store := openDir(t)
+	store := disk(t.TempDir())
 	read := reader(t, store)
 	for name, row := range largeTools(t) {
 		x := tool.Wrap(row.tool, output.Keep(store, output.Options{Limit: 20_000}))
@@ -154,7 +145,7 @@ func TestLargeOutputIsNeverInMemory(t *testing.T) { //nolint:paralleltest // it 
 
 // TestLargeFileIsNeverInMemory attaches a stream.
 func TestLargeFileIsNeverInMemory(t *testing.T) { //nolint:paralleltest // it measures allocations
-	store := openDir(t)
+	store := disk(t.TempDir())
 	x := must[tool.Tool](t)(tool.CallFunc("f", "Attaches a film.", func(ctx context.Context, c tool.Call, _ struct{}) (tool.Output, error) {
 		p, err := c.Attach(ctx, "a.mp4", "video/mp4", &lines{left: large})
 		return tool.Output{Parts: []content.Part{content.TextPart("here"), p}}, err
@@ -184,7 +175,7 @@ func (f writerFunc) Write(p []byte) (int, error) {
 // TestOutputInMemoryIsNotCopied runs a tool that returns a large value.
 func TestOutputInMemoryIsNotCopied(t *testing.T) { //nolint:paralleltest // it measures allocations
 	const large = 20_000_000
-	store := openDir(t)
+	store := disk(t.TempDir())
 	text := strings.Repeat("0123456789", large/10)
 	image := content.Part{Kind: content.MediaKind, Media: &content.Media{Modality: "image", MIME: "image/png", Bytes: make([]byte, large)}}
 	for name, out := range map[string]tool.Output{

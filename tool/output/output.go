@@ -12,9 +12,9 @@
 //
 // A store is addressed by content. The ID of a text is the digest of its bytes and of
 // its session, so a session reads only its own outputs, and a repeated call stores its
-// output once. [Memory] is a store for one process, [Dir] for processes that share a
-// folder, and package jetstream has one for all workers of a deployment. Each store
-// decides how long it keeps outputs; reading one that is gone is an error.
+// output once. [Memory] is a store for one process, and package jetstream has one for all
+// workers of a deployment. Each store decides how long it keeps outputs; reading one that
+// is gone is an error.
 package output
 
 import (

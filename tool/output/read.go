@@ -104,7 +104,7 @@ type window struct {
 // Write takes all of p and never fails.
 func (w *window) Write(p []byte) (int, error) {
 	begin := max(0, w.from-w.at)
-	end := min(len(p), w.from+w.room+utf8.UTFMax-w.at) // and room for characters at both ends
+	end := min(len(p), w.from+w.room+2*utf8.UTFMax-w.at) // and room for characters at both ends
 	if begin < end {
 		w.piece = append(w.piece, p[begin:end]...)
 	}
@@ -119,16 +119,7 @@ func (w *window) answer(size int) string {
 	if w.from > 0 {
 		begin = boundary(w.piece, 0)
 	}
-	end := min(begin+w.room, len(w.piece))
-	for cut := end; cut < len(w.piece) && cut >= begin && end-cut < utf8.UTFMax; cut-- {
-		if utf8.RuneStart(w.piece[cut]) {
-			end = cut
-			break
-		}
-	}
-	if end == begin && end < len(w.piece) { // not even one character fits: take it, or reading never advances
-		end = boundary(w.piece, begin+1)
-	}
+	end := boundary(w.piece, min(begin+w.room, len(w.piece)))
 	next, from, to := "the end", w.from+begin, w.from+end
 	if to < size {
 		next = fmt.Sprintf("continue with offset %d", to)

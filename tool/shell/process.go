@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -101,12 +100,9 @@ const lastLineRoom = 500
 func (s *sink) Write(b []byte) (int, error) {
 	s.last = append(s.last, b[max(0, len(b)-lastLineRoom):]...)
 	s.last = append(s.last[:0], s.last[max(0, len(s.last)-lastLineRoom):]...)
-	lines := bytes.FieldsFunc(s.last, func(r rune) bool { return r == '\n' || r == '\r' })
-	for _, line := range slices.Backward(lines) {
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			s.progress(string(line), 0)
-			break
-		}
+	text := bytes.TrimSpace(s.last)
+	if line := bytes.TrimSpace(text[bytes.LastIndexAny(text, "\r\n")+1:]); len(line) > 0 {
+		s.progress(string(line), 0)
 	}
 	return s.spool.Write(b)
 }

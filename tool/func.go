@@ -104,6 +104,16 @@ func WithSpec(edit func(s *Spec)) Option { return func(d *definition) { edit(&d.
 // as bounds and patterns.
 func WithSchema(edit func(s *jsonschema.Schema)) Option { return func(d *definition) { edit(d.input) } }
 
+// Without leaves optional fields out of the inferred input schema.
+func Without(fields ...string) Option {
+	return WithSchema(func(s *jsonschema.Schema) {
+		for _, f := range fields {
+			delete(s.Properties, f)
+		}
+		s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, func(f string) bool { return slices.Contains(fields, f) })
+	})
+}
+
 type definition struct {
 	spec  Spec
 	input *jsonschema.Schema

@@ -19,6 +19,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,9 +52,8 @@ type Options struct {
 	Methods []string       // zero: GET and HEAD; also POST, PUT, PATCH and DELETE, which may send a body
 	Private []netip.Prefix // addresses that may be dialed although they are not public
 
-	Timeout   time.Duration // of a fetch with its redirects; zero: 30 s
-	MaxBytes  int64         // read of a body; the rest is read only if the host keeps it; zero: 1 MiB
-	Redirects int           // followed at most; zero: 5; negative: none
+	Timeout  time.Duration // of a fetch with its redirects; zero: 30 s
+	MaxBytes int64         // read of a body; the rest is read only if the host keeps it; zero: 1 MiB
 
 	Resolver *net.Resolver // nil: the system's
 }
@@ -62,18 +62,8 @@ func (o Options) withDefaults() Options {
 	if len(o.Methods) == 0 {
 		o.Methods = []string{http.MethodGet, http.MethodHead}
 	}
-	if o.Timeout <= 0 {
-		o.Timeout = 30 * time.Second
-	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = 1 << 20
-	}
-	switch {
-	case o.Redirects == 0:
-		o.Redirects = 5
-	case o.Redirects < 0:
-		o.Redirects = 0
-	}
+	o.Timeout = cmp.Or(max(o.Timeout, 0), 30*time.Second)
+	o.MaxBytes = cmp.Or(max(o.MaxBytes, 0), 1<<20)
 	return o
 }
 
@@ -102,28 +92,22 @@ func New(opts Options) (tool.Tool, error) {
 		}
 	}
 	f.client = f.newClient()
-	effects := tool.WithSpec(func(*tool.Spec) {})
+	options := []tool.Option{
+		tool.WithSpec(func(s *tool.Spec) { s.Timeout = opts.Timeout + 5*time.Second }), // the tool's own timeout comes first: its error says more
+		tool.WithSchema(func(s *jsonschema.Schema) {
+			s.Properties["url"].MinLength = new(1)
+			for _, m := range opts.Methods {
+				s.Properties["method"].Enum = append(s.Properties["method"].Enum, m)
+			}
+		}),
+	}
 	if !slices.ContainsFunc(opts.Methods, changes) {
-		effects = tool.ReadOnly()
+		options = append(options, tool.ReadOnly(), tool.Without("body", "content_type"))
 	}
 	return tool.CallFunc("http_fetch",
 		fmt.Sprintf("Fetches a URL (http or https) and shows its content as text; HTML is shown without markup unless raw is set. Allowed hosts: %s. "+
 			"Bodies are read up to %d bytes.", strings.Join(opts.Hosts, ", "), opts.MaxBytes),
-		f.fetch, effects,
-		tool.WithSpec(func(s *tool.Spec) { s.Timeout = opts.Timeout + 5*time.Second }), // the tool's own timeout comes first: its error says more
-		tool.WithSchema(func(s *jsonschema.Schema) {
-			s.Properties["url"].MinLength = new(1)
-			s.Properties["method"].Enum = nil
-			for _, m := range opts.Methods {
-				s.Properties["method"].Enum = append(s.Properties["method"].Enum, m)
-			}
-			if !slices.ContainsFunc(opts.Methods, changes) {
-				for _, name := range []string{"body", "content_type"} {
-					delete(s.Properties, name)
-					s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, func(p string) bool { return p == name })
-				}
-			}
-		}))
+		f.fetch, options...)
 }
 
 // changes reports whether a request with the method may change something.
@@ -146,12 +130,7 @@ type target struct {
 	Host   string `json:"host"`
 }
 
-func (in input) method() string {
-	if in.Method == "" {
-		return http.MethodGet
-	}
-	return in.Method
-}
+func (in input) method() string { return cmp.Or(in.Method, http.MethodGet) }
 
 // Describe describes the permission request.
 func (in input) Describe() (kind, summary string, about any) {
@@ -226,9 +205,9 @@ func (f *fetcher) exchange(ctx context.Context, c tool.Call, in input, u *url.UR
 	if in.Body == "" {
 		req.Body, req.ContentLength = http.NoBody, 0
 	} else {
-		req.Header.Set("Content-Type", first(in.ContentType, "application/json"))
+		req.Header.Set("Content-Type", cmp.Or(in.ContentType, "application/json"))
 	}
-	req.Header.Set("Accept", first(in.Accept, "*/*"))
+	req.Header.Set("Accept", cmp.Or(in.Accept, "*/*"))
 	req.Header.Set("User-Agent", "turnlog-http_fetch")
 	resp, err := f.client.Do(req)
 	if err != nil {
@@ -236,11 +215,4 @@ func (f *fetcher) exchange(ctx context.Context, c tool.Call, in input, u *url.UR
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read as far as needed
 	return f.show(ctx, c, resp, in.Raw)
-}
-
-func first(value, otherwise string) string {
-	if value != "" {
-		return value
-	}
-	return otherwise
 }

@@ -1,7 +1,6 @@
 package fetch_test
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -12,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -172,32 +170,6 @@ func TestTextIsReadInItsCharset(t *testing.T) {
 		if path == "/br" && !strings.HasSuffix(head, "; encoded as br, so it is not shown") {
 			t.Errorf("%s: %s", path, head)
 		}
-	}
-}
-
-// Indenting deeply nested JSON can take thousands of times its size.
-func TestIndentedJSONIsBounded(t *testing.T) { // not parallel: it measures what is allocated
-	deep := strings.Repeat("[", 9000) + strings.Repeat("1,", 20_000) + "1" + strings.Repeat("]", 9000)
-	wide := `{"a": "\"[,", "b":[` + strings.Repeat(`"a longer text of some words", `, 20) + `{}, []]}`
-	at := serve(t, map[string]http.HandlerFunc{"/deep": page("application/json", deep), "/wide": page("application/json", wide)})
-	x := fetcher(t, fetch.Options{Hosts: []string{at.Host}, Private: loopback()})
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	r := get(t, x, map[string]any{"url": at.String() + "/deep"})
-	runtime.ReadMemStats(&after)
-	if _, got, _ := strings.Cut(r.Text(), "\n\n"); got != deep {
-		t.Errorf("the deep page became %d bytes", len(got))
-	}
-	if used := after.TotalAlloc - before.TotalAlloc; used > 50<<20 {
-		t.Errorf("%d bytes were allocated for %d", used, len(deep))
-	}
-	var laid bytes.Buffer
-	if err := json.Indent(&laid, []byte(wide), "", " "); err != nil {
-		t.Fatal(err)
-	}
-	r = get(t, x, map[string]any{"url": at.String() + "/wide"})
-	if _, got, _ := strings.Cut(r.Text(), "\n\n"); got != laid.String() {
-		t.Errorf("the wide page became %q, want %q", got, laid.String())
 	}
 }
 

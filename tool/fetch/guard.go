@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func (f *fetcher) allowed(u *url.URL) error {
 	if u.Scheme == "https" {
 		usual = "443"
 	}
-	host, port := plainHost(u.Hostname()), first(u.Port(), usual)
+	host, port := plainHost(u.Hostname()), cmp.Or(u.Port(), usual)
 	if !slices.ContainsFunc(f.hosts, func(r hostRule) bool { return r.fits(host, port, usual) }) {
 		hint := ""
 		if port != usual { // the name alone may be in the list
@@ -98,20 +99,19 @@ func (f *fetcher) allowed(u *url.URL) error {
 	return nil
 }
 
+const maxRedirects = 5
+
 func (f *fetcher) newClient() *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, Resolver: f.opts.Resolver, ControlContext: f.dialed}
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy: nil, // it would dial instead of us
-			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				return dialer.DialContext(ctx, network, address)
-			},
+			Proxy: nil, DialContext: dialer.DialContext, // a proxy would dial instead of us
 			TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
 			DisableKeepAlives: true, // leaves nothing open when the tool is no longer used
 		},
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
-			if len(via) > f.opts.Redirects {
-				return fmt.Errorf("more than %d redirects, the last to %s", f.opts.Redirects, req.URL.Redacted())
+			if len(via) > maxRedirects {
+				return fmt.Errorf("more than %d redirects, the last to %s", maxRedirects, req.URL.Redacted())
 			}
 			req.Header.Del("Referer")
 			return f.allowed(req.URL)

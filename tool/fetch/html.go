@@ -21,6 +21,7 @@ func textOf(page []byte) string {
 		switch z.Next() {
 		case html.ErrorToken:
 			if err := z.Err(); !errors.Is(err, io.EOF) {
+				p.hidden = 0
 				p.say("[… the rest of the page cannot be read …]")
 			}
 			return p.text()
@@ -64,11 +65,11 @@ func (p *prose) start(t html.Token) {
 	p.block(gap(t.DataAtom))
 	switch t.DataAtom { //nolint:exhaustive // the others are plain text
 	case atom.Title, atom.H1:
-		p.mark("# ")
+		p.say("# ")
 	case atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
-		p.mark(strings.Repeat("#", int(t.Data[1]-'0')) + " ")
+		p.say(strings.Repeat("#", int(t.Data[1]-'0')) + " ")
 	case atom.Li:
-		p.mark("- ")
+		p.say("- ")
 	case atom.Br:
 		p.breaks++
 	case atom.Td, atom.Th:
@@ -78,7 +79,7 @@ func (p *prose) start(t html.Token) {
 	case atom.A:
 		p.links = append(p.links, attribute(t, "href"))
 	case atom.Img:
-		if alt := attribute(t, "alt"); alt != "" && p.hidden == 0 {
+		if alt := attribute(t, "alt"); alt != "" {
 			p.words("[" + alt + "]")
 		}
 	}
@@ -94,7 +95,7 @@ func (p *prose) end(a atom.Atom) {
 	case a == atom.Pre:
 		p.pre = max(0, p.pre-1)
 	case a == atom.A && n > 0:
-		if link := p.links[n-1]; p.hidden == 0 && leads(link) {
+		if link := p.links[n-1]; leads(link) {
 			p.space = true
 			p.say("(" + link + ")")
 		}
@@ -134,13 +135,6 @@ func (p *prose) block(breaks int) {
 	}
 }
 
-// mark adds what marks the element that begins.
-func (p *prose) mark(text string) {
-	if p.hidden == 0 {
-		p.say(text)
-	}
-}
-
 // words adds text of the page and collapses its white space.
 func (p *prose) words(text string) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
@@ -158,8 +152,11 @@ func (p *prose) words(text string) {
 	p.space = strings.TrimRight(text, " \t\r\n\f") != text
 }
 
+// say adds text, unless an open element hides it.
 func (p *prose) say(text string) {
 	switch {
+	case p.hidden > 0:
+		return
 	case p.b.Len() == 0:
 	case p.breaks > 0:
 		p.b.WriteString(strings.Repeat("\n", min(p.breaks, 2)))

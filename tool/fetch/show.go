@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/tool"
@@ -54,7 +53,7 @@ func (f *fetcher) show(ctx context.Context, c tool.Call, resp *http.Response, ra
 	}
 	text, note := "", "encoded as "+encoding+", so it is not shown"
 	if encoding == "" || size == 0 {
-		text, note = readable(decoded(body, kind, resp.Header.Get("Content-Type"), cut), kind, raw, cut)
+		text, note = readable(decoded(body, kind, resp.Header.Get("Content-Type"), cut), kind, raw)
 	}
 	if note != "" {
 		notes = append(notes, note)
@@ -64,7 +63,7 @@ func (f *fetcher) show(ctx context.Context, c tool.Call, resp *http.Response, ra
 	}
 	notes = append(notes, "its beginning follows")
 	shown, _ := c.Stash.Room()
-	return tool.Output{Parts: []content.Part{whole.Showing(ctx, strings.Join(notes, "; ")+"\n\n"+beginning(text, shown))}}, nil
+	return tool.Output{Parts: []content.Part{whole.Showing(ctx, strings.Join(notes, "; ")+"\n\n"+strings.ToValidUTF8(text[:min(shown, len(text))], ""))}}, nil
 }
 
 // attach attaches a body to the result. begun is the part already read.
@@ -79,15 +78,4 @@ func (f *fetcher) attach(ctx context.Context, c tool.Call, resp *http.Response, 
 	}
 	head := fmt.Sprintf("%s; %s; %s; %d bytes; attached", resp.Status, resp.Request.URL.Redacted(), kind, part.Size())
 	return tool.Output{Parts: []content.Part{content.TextPart(head), part}}, nil
-}
-
-// beginning returns the first bytes of a text, in whole characters.
-func beginning(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
 }

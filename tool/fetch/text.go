@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"bytes"
-	"encoding/json"
 	"mime"
 	"net/http"
 	"slices"
@@ -28,54 +27,19 @@ func contentType(resp *http.Response, body []byte) string {
 }
 
 // readable returns the body as text for a model, and a note on what was changed.
-func readable(body []byte, kind string, raw, cut bool) (text, note string) {
+func readable(body []byte, kind string, raw bool) (text, note string) {
 	switch {
 	case len(body) == 0:
 		return "", ""
 	case !textual(kind, body):
 		return "", "not text, so it is not shown"
-	case isJSON(kind) && !cut:
-		var b bytes.Buffer
-		if laidOut(body, 2*len(body)) && json.Indent(&b, body, "", " ") == nil && b.Len() < 2*len(body) {
-			return b.String(), ""
-		}
 	case isHTML(kind) && !raw:
 		return textOf(body), "shown without its markup"
 	}
 	return strings.ToValidUTF8(string(body), "\uFFFD"), ""
 }
 
-func isJSON(kind string) bool {
-	return kind == "application/json" || strings.HasSuffix(kind, "+json")
-}
-
 func isHTML(kind string) bool { return kind == "text/html" || kind == "application/xhtml+xml" }
-
-// laidOut reports whether indented JSON fits in room. Deeply nested JSON could grow
-// thousands of times.
-func laidOut(body []byte, room int) bool {
-	level, quoted := 0, false
-	for i := 0; i < len(body) && room >= 0; i++ {
-		room--
-		switch c := body[i]; {
-		case quoted && c == '\\':
-			i++
-			room--
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '[' || c == '{':
-			level++
-			room -= level + 1
-		case c == ']' || c == '}':
-			level--
-			room -= level + 1
-		case c == ',':
-			room -= level + 1
-		}
-	}
-	return room >= 0
-}
 
 // textual reports whether a body is text, by its type and its content.
 func textual(kind string, body []byte) bool {
@@ -88,10 +52,10 @@ func textual(kind string, body []byte) bool {
 // textKind reports whether a content type is text.
 func textKind(kind string) bool {
 	known := []string{
-		"application/xml", "application/xhtml+xml", "application/javascript", "application/ecmascript", "application/yaml",
+		"application/json", "application/xml", "application/javascript", "application/ecmascript", "application/yaml",
 		"application/toml", "application/x-ndjson", "application/sql", "application/x-sh",
 	}
-	return strings.HasPrefix(kind, "text/") || isJSON(kind) || strings.HasSuffix(kind, "+xml") || slices.Contains(known, kind)
+	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") || slices.Contains(known, kind)
 }
 
 // viewable reports whether a model can view a kind of content directly.

@@ -8,10 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strings"
-
-	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/turnlog/turnlog/tool"
 )
@@ -39,12 +36,10 @@ func writing(s *tool.Spec) { s.Writes, s.Exclusive = true, true }
 
 // versions drops an argument that matters only if files must be read first.
 func (d *dir) versions(argument string) tool.Option {
-	return tool.WithSchema(func(s *jsonschema.Schema) {
-		if !d.readFirst {
-			delete(s.Properties, argument)
-			s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, func(name string) bool { return name == argument })
-		}
-	})
+	if d.readFirst {
+		return tool.Without()
+	}
+	return tool.Without(argument)
 }
 
 func (d *dir) write(ctx context.Context, in writeInput) (tool.Output, error) {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -106,34 +105,6 @@ func (k *kept) put(s *keptShell, end bool) {
 	if !end {
 		k.shells = append(k.shells, s)
 	}
-}
-
-// variable reports whether name is a valid shell variable.
-func variable(name string) bool {
-	ok, err := regexp.MatchString(`^[A-Za-z_][A-Za-z0-9_]*$`, name)
-	return ok && err == nil
-}
-
-// checkShell checks the arguments for kept shells.
-func (in input) checkShell() error {
-	bad := func(format string, args ...any) error {
-		return tool.Failure(tool.CodeInvalidArguments, format, args...)
-	}
-	if in.Shell == "" {
-		if in.End {
-			return bad("end_shell: needs shell")
-		}
-		return nil
-	}
-	if in.Script == "" {
-		return bad("shell: needs a script, not argv")
-	}
-	for key := range in.Env {
-		if !variable(key) {
-			return bad("env: %q is not a shell variable", key)
-		}
-	}
-	return nil
 }
 
 // visit is one call in a kept shell, with the files that pass the state in and out.

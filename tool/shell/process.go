@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/procgroup"
+	"github.com/turnlog/turnlog/internal/sandbox"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -19,12 +20,12 @@ var errTimeout = errors.New("the command ran out of time")
 
 // process is one command.
 type process struct {
-	path string
-	argv []string
-	dir  string
-	env  []string
-	opts Options
-	call tool.Call
+	*shell
+
+	call    tool.Call
+	cmd     sandbox.Command
+	env     []string
+	timeout time.Duration
 }
 
 // exit is the structured part of the output.
@@ -41,15 +42,16 @@ func (p process) run(ctx context.Context) (tool.Output, error) {
 		return tool.Output{}, context.Cause(ctx)
 	}
 	start := time.Now()
-	limited, cancel := context.WithTimeoutCause(ctx, p.opts.Timeout, errTimeout)
+	limited, cancel := context.WithTimeoutCause(ctx, p.timeout, errTimeout)
 	defer cancel()
-	out := p.call.Spool(p.opts.MaxOutput)
+	out := p.call.Spool(maxOutput)
 	defer out.Close()
+	argv := p.box.Wrap(p.cmd)
 	state, err := procgroup.Run(limited, procgroup.Command{
-		Path: p.path, Args: p.argv, Dir: p.dir, Env: p.env, Output: &sink{spool: out, progress: p.call.Progress}, Grace: p.opts.Grace,
+		Path: argv[0], Args: argv, Dir: p.cmd.Dir, Env: p.env, Output: &sink{spool: out, progress: p.call.Progress}, Grace: p.opts.Grace,
 	})
 	if err != nil {
-		return tool.Output{}, notStarted(p.argv[0], err)
+		return tool.Output{}, notStarted(p.cmd.Argv[0], err)
 	}
 	stopped := !state.Success() && limited.Err() != nil
 	if stopped && ctx.Err() != nil {
@@ -61,7 +63,7 @@ func (p process) run(ctx context.Context) (tool.Output, error) {
 		if text != "" {
 			wrote = "until then it wrote:\n" + text
 		}
-		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; %s", p.opts.Timeout, wrote)
+		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; %s", p.timeout, wrote)
 	}
 	e := exit{Code: state.ExitCode(), Duration: time.Since(start).Milliseconds(), Cut: out.Cut()}
 	if !state.Exited() {

@@ -24,11 +24,13 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -51,11 +53,8 @@ const (
 
 // Options configures [New]. The zero value is ready for use.
 type Options struct {
-	Env        []string      // KEY=value, added to every command's environment; the last of equal keys wins
-	Timeout    time.Duration // default for a command; zero: 2 min
-	MaxTimeout time.Duration // longest that a command may ask for; zero: 10 min, or Timeout if that is longer
-	MaxOutput  int           // bytes of output that a result shows; zero: 1 MiB less room for notes
-	Grace      time.Duration // from SIGTERM to SIGKILL; zero: 2 s
+	Env   []string      // KEY=value, added to every command's environment; the last of equal keys wins
+	Grace time.Duration // from SIGTERM to SIGKILL; zero: 2 s
 
 	Shells    int           // how many shells are kept; one more evicts the least recently used; zero: none
 	ShellIdle time.Duration // how long an unused shell is kept; zero: 30 min
@@ -64,21 +63,11 @@ type Options struct {
 	Network bool   // allow the network in a sandbox
 }
 
-func (o Options) withDefaults() Options {
-	set := func(d *time.Duration, value time.Duration) {
-		if *d <= 0 {
-			*d = value
-		}
-	}
-	set(&o.Timeout, 2*time.Minute)
-	set(&o.MaxTimeout, max(10*time.Minute, o.Timeout))
-	set(&o.Grace, 2*time.Second)
-	set(&o.ShellIdle, 30*time.Minute)
-	if o.MaxOutput <= 0 {
-		o.MaxOutput = 1<<20 - 4096 // leaves room for notes in a result
-	}
-	return o
-}
+const (
+	defaultTimeout = 2 * time.Minute
+	maxTimeout     = 10 * time.Minute
+	maxOutput      = 1<<20 - 4096 // leaves room for notes in a result
+)
 
 // New returns the tool shell_exec for the directory root. It returns an error if root
 // cannot be opened, the sandbox does not work, or the system has no process groups.
@@ -90,7 +79,8 @@ func New(root string, opts Options) (tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts = opts.withDefaults()
+	opts.Grace = cmp.Or(max(opts.Grace, 0), 2*time.Second)
+	opts.ShellIdle = cmp.Or(max(opts.ShellIdle, 0), 30*time.Minute)
 	box, _, err := sandbox.Open(context.Background(), opts.Sandbox, sandbox.Options{Network: opts.Network})
 	if err != nil {
 		return nil, fmt.Errorf("shell_exec: %w", err)
@@ -99,30 +89,27 @@ func New(root string, opts Options) (tool.Tool, error) {
 		root: r, opts: opts, env: append(hostenv.Base(), opts.Env...), box: box,
 		kept: &kept{limit: opts.Shells, idle: opts.ShellIdle},
 	}
-	return tool.CallFunc(
-		"shell_exec",
-		fmt.Sprintf("Runs a command and waits for it to end. Returns its output, stdout and stderr interleaved, and its exit status. "+
-			"Give either argv or script. It starts in the root unless cwd is set, has no input, and is stopped after %s unless timeout_seconds is set. "+
-			"Processes that it leaves running are stopped when it ends.%s", opts.Timeout, s.about()),
-		s.exec,
+	options := []tool.Option{
 		tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["argv"].MinItems = new(1)
 			s.Properties["script"].MinLength = new(1)
-			s.Properties["timeout_seconds"].ExclusiveMinimum = new(0.0)
-			s.Properties["timeout_seconds"].Maximum = new(opts.MaxTimeout.Seconds())
-			if opts.Shells <= 0 {
-				delete(s.Properties, "shell")
-				delete(s.Properties, "end_shell")
-				s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, func(name string) bool { return strings.HasSuffix(name, "shell") })
-			}
+			s.Properties["timeout_seconds"].ExclusiveMinimum, s.Properties["timeout_seconds"].Maximum = new(0.0), new(maxTimeout.Seconds())
 		}),
 		tool.WithSpec(func(s *tool.Spec) {
-			s.Timeout = opts.MaxTimeout + 4*opts.Grace // the tool's own timeout comes first: its error shows the output
+			s.Timeout = maxTimeout + 4*opts.Grace // the tool's own timeout comes first: its error shows the output
 			s.OutputSchema = []byte(`{"type":"object","required":["exit_code","duration_ms"],"properties":{` +
 				`"exit_code":{"type":"integer","description":"-1 if a signal ended the command"},` +
 				`"signal":{"type":"string"},"duration_ms":{"type":"integer"},"cut_bytes":{"type":"integer"}}}`)
 		}),
-	)
+	}
+	if opts.Shells <= 0 {
+		options = append(options, tool.Without("shell", "end_shell"))
+	}
+	return tool.CallFunc("shell_exec",
+		fmt.Sprintf("Runs a command and waits for it to end. Returns its output, stdout and stderr interleaved, and its exit status. "+
+			"Give either argv or script. It starts in the root unless cwd is set, has no input, and is stopped after %s unless timeout_seconds is set. "+
+			"Processes that it leaves running are stopped when it ends.%s", defaultTimeout, s.about()),
+		s.exec, options...)
 }
 
 // about describes how the tool is configured.
@@ -179,31 +166,36 @@ func (in input) command() []string {
 }
 
 func (in input) check() error {
-	bad := func(format string, args ...any) error {
-		return tool.Failure(tool.CodeInvalidArguments, format, args...)
-	}
 	switch argv := in.command(); {
 	case in.Script != "" && len(in.Argv) > 0:
-		return bad("argv, script: give one of them, not both")
+		return invalid("argv, script: give one of them, not both")
 	case len(argv) == 0:
-		return bad("argv, script: give one of them")
+		return invalid("argv, script: give one of them")
 	case argv[0] == "":
-		return bad("argv[0]: is empty, want a program")
+		return invalid("argv[0]: is empty, want a program")
 	case slices.ContainsFunc(argv, hasNUL):
-		return bad("argv, script: an argument cannot contain a NUL character")
-	}
-	if err := in.checkShell(); err != nil {
-		return err
+		return invalid("argv, script: an argument cannot contain a NUL character")
+	case in.Shell == "" && in.End:
+		return invalid("end_shell: needs shell")
+	case in.Shell != "" && in.Script == "":
+		return invalid("shell: needs a script, not argv")
 	}
 	for key, value := range in.Env {
-		if key == "" || strings.Contains(key, "=") || hasNUL(key) || hasNUL(value) {
-			return bad("env: %q is not a variable name, or its value contains a NUL character", key)
+		switch {
+		case key == "" || strings.Contains(key, "=") || hasNUL(key) || hasNUL(value):
+			return invalid("env: %q is not a variable name, or its value contains a NUL character", key)
+		case in.Shell != "" && !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(key):
+			return invalid("env: %q is not a shell variable", key)
 		}
 	}
 	return nil
 }
 
 func hasNUL(s string) bool { return strings.ContainsRune(s, 0) }
+
+func invalid(format string, args ...any) error {
+	return tool.Failure(tool.CodeInvalidArguments, format, args...)
+}
 
 type shell struct {
 	root *tool.Root
@@ -222,38 +214,35 @@ func (s *shell) exec(ctx context.Context, c tool.Call, in input) (tool.Output, e
 		return tool.Output{}, err
 	}
 	p := process{
-		argv: in.command(), dir: dir, env: append(slices.Clone(s.env), "PWD="+dir),
-		opts: s.opts, call: c,
+		shell: s, call: c, timeout: cmp.Or(time.Duration(in.Timeout*float64(time.Second)), defaultTimeout),
+		cmd: sandbox.Command{Root: s.root.Dir(), Dir: dir, Argv: in.command()}, env: append(slices.Clone(s.env), "PWD="+dir),
 	}
 	for key, value := range in.Env {
 		p.env = append(p.env, key+"="+value)
 	}
-	if p.path, err = lookPath(p.argv[0], p.env); err != nil {
+	if p.cmd.Path, err = lookPath(p.cmd.Argv[0], p.env); err != nil {
 		return tool.Output{}, err
 	}
-	if in.Timeout > 0 {
-		p.opts.Timeout = time.Duration(in.Timeout * float64(time.Second))
-	}
 	if in.Shell == "" {
-		return s.confined(p).run(ctx)
+		return p.run(ctx)
 	}
 	k, err := s.kept.take(c.Session, in.Shell)
 	if err != nil {
 		return tool.Output{}, err
 	}
 	defer func() { s.kept.put(k, in.End) }()
-	return s.runKept(ctx, p, k, in)
+	return p.runKept(ctx, k, in)
 }
 
 // runKept runs a script in a kept shell.
-func (s *shell) runKept(ctx context.Context, p process, k *keptShell, in input) (tool.Output, error) {
-	v, err := k.visit(in, p.dir)
+func (p process) runKept(ctx context.Context, k *keptShell, in input) (tool.Output, error) {
+	v, err := k.visit(in, p.cmd.Dir)
 	if err != nil {
 		return tool.Output{}, err
 	}
 	defer v.leave()
-	p.argv = []string{"/bin/sh", "-c", v.script(in)}
-	out, err := s.confined(p, v.files).run(ctx)
+	p.cmd.Argv, p.cmd.Files = []string{"/bin/sh", "-c", v.script(in)}, []string{v.files}
+	out, err := p.run(ctx)
 	note := v.keep(in.End)
 	if e, ok := errors.AsType[*tool.Error](err); ok {
 		return tool.Output{}, tool.Failure(e.Code, "%s\n%s", strings.TrimSuffix(e.Message, "\n"), strings.TrimSuffix(note, "\n"))
@@ -263,16 +252,6 @@ func (s *shell) runKept(ctx context.Context, p process, k *keptShell, in input) 
 	}
 	out.Parts[0].Text += note
 	return out, nil
-}
-
-// confined returns the process in the sandbox, if there is one.
-func (s *shell) confined(p process, files ...string) process {
-	if s.box.Name() == sandbox.None {
-		return p
-	}
-	p.argv = s.box.Wrap(sandbox.Command{Root: s.root.Dir(), Dir: p.dir, Files: files, Path: p.path, Argv: p.argv})
-	p.path = p.argv[0]
-	return p
 }
 
 // lookPath finds a program in the PATH of env, as the command would. A name with a

@@ -48,10 +48,10 @@ func ClassOf(status int) content.ErrorClass {
 // maxRetryAfter bounds how long a provider can delay the next attempt.
 const maxRetryAfter = 24 * time.Hour
 
-// RetryAfter returns the delay before the next attempt, from Retry-After-Ms or
+// retryAfter returns the delay before the next attempt, from Retry-After-Ms or
 // from Retry-After in seconds or as a date. It returns at most a day, and 0 if
 // neither header says anything.
-func RetryAfter(h http.Header, now time.Time) time.Duration {
+func retryAfter(h http.Header, now time.Time) time.Duration {
 	after := h.Get("Retry-After")
 	if d := multiple(h.Get("Retry-After-Ms"), time.Millisecond); d > 0 {
 		return d
@@ -78,11 +78,11 @@ func Invalid(code, format string, args ...any) *model.Error {
 	return &model.Error{Class: content.ClassInvalid, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Failure returns the error that a call ends with: the cause of ctx if that has
+// failure returns the error that a call ends with: the cause of ctx if that has
 // ended, otherwise a *model.Error. An err that is not yet one is a failure of the
 // transport. The message is shortened and does not contain the key. An error
 // without usage gets the usage that the provider has reported so far.
-func Failure(ctx context.Context, err error, used content.Usage, key string) error {
+func failure(ctx context.Context, err error, used content.Usage, key string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

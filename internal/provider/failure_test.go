@@ -104,17 +104,62 @@ func TestFailureOfACancelledCallIsTheCause(t *testing.T) {
 
 func TestSettingsAreChecked(t *testing.T) {
 	t.Parallel()
+	check := func(name, base, key string) error {
+		_, err := provider.NewEndpoint(provider.Settings{Provider: "p", Model: name, BaseURL: base, Key: key, Options: struct{}{}})
+		return err
+	}
 	for base, want := range map[string]bool{
 		"http://127.0.0.1:1/v1": true, "https://example.com": true,
 		"": false, "example.com": false, "ftp://example.com": false, "http://": false, "http://a b": false,
 	} {
-		if u, err := provider.ParseBaseURL(base); (err == nil) != want || want && u.Host == "" {
-			t.Errorf("ParseBaseURL(%q) = %v, %v", base, u, err)
+		if err := check("m", base, ""); (err == nil) != want {
+			t.Errorf("base URL %q: %v", base, err)
 		}
 	}
 	for key, want := range map[string]bool{"": true, "sk-1": true, "sk 1": false, "sk\n": false, "ské": false} {
-		if err := provider.CheckKey(key); (err == nil) != want {
-			t.Errorf("CheckKey(%q) = %v", key, err)
+		if err := check("m", "http://localhost", key); (err == nil) != want {
+			t.Errorf("key %q: %v", key, err)
+		}
+	}
+	if err := check("", "http://localhost", ""); err == nil || err.Error() != "no model: write p:MODEL" {
+		t.Errorf("without a model: %v", err)
+	}
+}
+
+func TestOptionsAreParsedAndChecked(t *testing.T) {
+	t.Parallel()
+	type config struct {
+		Model  string
+		Word   string   `option:"word" want:"low, high"`
+		Number int      `option:"number" want:"at least 5"`
+		Heat   *float64 `option:"heat" want:"0 to 2"`
+		Flag   *bool    `option:"flag"`
+		Sure   bool     `option:"sure"`
+		Budget *int64   `option:"budget" want:"-1 to 9"`
+	}
+	if got := strings.Join(provider.OptionNames(config{}), " "); got != "word number heat flag sure budget" {
+		t.Errorf("OptionNames = %s", got)
+	}
+	for query, want := range map[string]string{
+		"": "", "word=low&number=5&heat=0&flag=false&sure=1&budget=-1": "", "heat=.5&number=0": "", "elsewhere=x": "",
+		"word=middling": "option word=middling: want low, high", "word=low,": "option word=low,: want low, high",
+		"number=many": "option number=many: want a whole number", "number=4": "option number=4: want at least 5",
+		"heat=hot": "option heat=hot: want a number", "heat=2.5": "option heat=2.5: want 0 to 2", "heat=NaN": "option heat=NaN: want 0 to 2",
+		"flag=maybe": "option flag=maybe: want true or false", "budget=-2": "option budget=-2: want -1 to 9",
+	} {
+		given, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cfg config
+		if err = provider.SetOptions(&cfg, given); err == nil {
+			err = provider.CheckOptions(cfg)
+		}
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%s: %v, want %q", query, err, want)
+		}
+		if given.Get("budget") == "-1" && (cfg.Word != "low" || cfg.Number != 5 || *cfg.Heat != 0 || *cfg.Flag || !cfg.Sure || *cfg.Budget != -1) {
+			t.Errorf("%s: %+v", query, cfg)
 		}
 	}
 }

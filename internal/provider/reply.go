@@ -20,8 +20,11 @@ import (
 //
 // The input of a call is always a JSON object. Empty arguments become an empty
 // object. Anything else is kept as text in an object, under [InvalidArguments], for
-// the record; [Reply.Finish] keeps such a call from running.
+// the record; such a call does not run.
 type Reply struct {
+	Usage     content.Usage // so far
+	Model, ID string        // according to the provider
+
 	ctx  context.Context //nolint:containedctx // a Reply lives as long as one call
 	emit func(content.Delta)
 
@@ -118,23 +121,29 @@ func (r *Reply) Commit(i int) error {
 	return r.send(d)
 }
 
-// Finish commits all open parts, in order, and completes the reply with them. It
-// returns an error if calls are to run and the arguments of one are malformed: another
-// attempt may succeed. A reply that a limit cut off may end in a malformed call, which
-// does not run.
-func (r *Reply) Finish(reply model.Reply) (model.Reply, error) {
-	for i, g := range r.parts {
+// finish commits all open parts, in order, and returns the complete reply. It returns
+// an error if calls are to run and the arguments of one are malformed: another attempt
+// may succeed. A reply that a limit cut off may end in a malformed call, which does not
+// run.
+func (r *Reply) finish(reason content.FinishReason) (model.Reply, error) {
+	reply := model.Reply{Usage: r.Usage, FinishReason: reason, Model: r.Model, ResponseID: r.ID}
+	item := content.Item{Kind: content.Assistant}
+	for i := range r.parts {
 		if err := r.Commit(i); err != nil {
 			return model.Reply{}, err
 		}
-		if r.parts[i].malformed && reply.FinishReason == content.ToolCalls {
+		g := r.parts[i]
+		if g.malformed && reason == content.ToolCalls {
 			return model.Reply{}, &model.Error{
-				Class: content.ClassServer, Code: InvalidArguments, Usage: reply.Usage,
+				Class: content.ClassServer, Code: InvalidArguments,
 				Message: fmt.Sprintf("the arguments of the call of %s are not a JSON object", g.part.Call.Name),
 			}
 		}
+		item.Parts = append(item.Parts, g.part)
 	}
-	reply.Items = r.items()
+	if len(item.Parts) > 0 {
+		reply.Items = []content.Item{item}
+	}
 	return reply, context.Cause(r.ctx)
 }
 
@@ -144,19 +153,6 @@ func (r *Reply) Len() int { return len(r.parts) }
 // HasCalls reports whether a part is a tool call.
 func (r *Reply) HasCalls() bool {
 	return slices.ContainsFunc(r.parts, func(g part) bool { return g.part.Call != nil })
-}
-
-// items returns the committed parts as one Assistant item, or nil if there are no
-// parts.
-func (r *Reply) items() []content.Item {
-	if len(r.parts) == 0 {
-		return nil
-	}
-	parts := make([]content.Part, len(r.parts))
-	for i, g := range r.parts {
-		parts[i] = g.part
-	}
-	return []content.Item{content.NewItem(content.Assistant, parts...)}
 }
 
 // object returns arguments as a JSON object and reports whether they are malformed.

@@ -120,10 +120,9 @@ func TestArgumentsBecomeOneObject(t *testing.T) {
 		if got := string(reply.Items[0].Parts[0].Call.Input); got != c.want {
 			t.Errorf("arguments %q become %s, want %s", c.args, got, c.want)
 		}
-		used := content.Usage{OutputTokens: 3}
-		_, err := r.Finish(model.Reply{FinishReason: content.ToolCalls, Usage: used})
+		_, err := r.Finish(content.ToolCalls)
 		e, ok := errors.AsType[*model.Error](err)
-		if ok != c.malformed || ok && (e.Class != content.ClassServer || e.Usage != used) {
+		if ok != c.malformed || ok && e.Class != content.ClassServer {
 			t.Errorf("arguments %q: Finish = %v", c.args, err)
 		}
 	}
@@ -140,7 +139,7 @@ func TestNothingIsEmittedAfterCancel(t *testing.T) {
 	})
 	i, err := r.Grow(content.TextPart("hello"))
 	_, unbegun := r.Begin(content.TextPart("x"))
-	_, unfinished := r.Finish(model.Reply{})
+	_, unfinished := r.Finish(content.Completed)
 	_, ungrown := r.Grow(content.TextPart("x"))
 	for name, err := range map[string]error{
 		"first Grow": err, "Begin": unbegun, "Append": r.Append(i, "x"), "empty Append": r.Append(i, ""), "Commit": r.Commit(i), "Finish": unfinished, "Grow": ungrown,
@@ -156,7 +155,7 @@ func TestNothingIsEmittedAfterCancel(t *testing.T) {
 
 func finished(t *testing.T, r *provider.Reply, reason content.FinishReason) model.Reply {
 	t.Helper()
-	reply, err := r.Finish(model.Reply{FinishReason: reason})
+	reply, err := r.Finish(reason)
 	do(t, err)
 	return reply
 }

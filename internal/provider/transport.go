@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,32 +24,28 @@ func (e *SilentError) Timeout() bool { return true }
 // Temporary completes net.Error: another attempt may succeed.
 func (e *SilentError) Temporary() bool { return true }
 
-// Transport ends an exchange with a *SilentError if no byte arrives for Silence,
+// transport ends an exchange with a *SilentError if no byte arrives for some time,
 // before the header or within the body. A stream that keeps sending may take any
 // time.
-type Transport struct {
-	Base    http.RoundTripper // nil: http.DefaultTransport
-	Silence time.Duration     // zero: no limit
+type transport struct {
+	base    http.RoundTripper
+	silence time.Duration // zero or less: no limit
 }
 
 // RoundTrip implements http.RoundTripper.
-func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	base := t.Base
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	if t.Silence <= 0 {
-		return base.RoundTrip(req) //nolint:wrapcheck // nothing to add
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t.silence <= 0 {
+		return t.base.RoundTrip(req) //nolint:wrapcheck // nothing to add
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
-	w := &watch{silence: t.Silence, cancel: cancel}
-	w.timer = time.AfterFunc(t.Silence, func() { cancel(&SilentError{After: t.Silence}) })
-	resp, err := base.RoundTrip(req.WithContext(ctx))
+	w := &watch{silence: t.silence, cancel: cancel}
+	w.timer = time.AfterFunc(t.silence, func() { cancel(&SilentError{After: t.silence}) })
+	resp, err := t.base.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		w.stop()
 		return nil, silent(ctx, err)
 	}
-	w.timer.Reset(t.Silence)
+	w.timer.Reset(t.silence)
 	resp.Body = &watchedBody{ReadCloser: resp.Body, ctx: ctx, watch: w}
 	return resp, nil
 }
@@ -95,4 +92,26 @@ func silent(ctx context.Context, err error) error {
 		return s
 	}
 	return err
+}
+
+// RedirectError is returned when a provider redirects a request. Configure the
+// target address instead.
+type RedirectError struct{ Host string }
+
+// Error names the host of the redirect.
+func (e *RedirectError) Error() string {
+	return fmt.Sprintf("redirected to %s, which is not followed", e.Host)
+}
+
+// newClient returns a copy of base (nil: a zero client) that ends silent exchanges. It
+// follows no redirects, because the API key would go to any host that the response
+// names.
+func newClient(base *http.Client, silence time.Duration) *http.Client {
+	c := http.Client{}
+	if base != nil {
+		c = *base
+	}
+	c.Transport = &transport{base: cmp.Or(c.Transport, http.DefaultTransport), silence: silence}
+	c.CheckRedirect = func(req *http.Request, _ []*http.Request) error { return &RedirectError{Host: req.URL.Host} }
+	return &c
 }

@@ -49,7 +49,7 @@ func (s *slow) Close() error {
 func read(ctx context.Context, t *testing.T, silence, head time.Duration, pieces ...time.Duration) (string, error) {
 	t.Helper()
 	body := &slow{pieces: pieces}
-	tr := &provider.Transport{Silence: silence, Base: trip(func(r *http.Request) (*http.Response, error) {
+	client := provider.NewClient(&http.Client{Transport: trip(func(r *http.Request) (*http.Response, error) {
 		body.ctx = r.Context()
 		select {
 		case <-time.After(head):
@@ -57,12 +57,12 @@ func read(ctx context.Context, t *testing.T, silence, head time.Duration, pieces
 		case <-r.Context().Done():
 			return nil, r.Context().Err()
 		}
-	})}
+	})}, silence)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := tr.RoundTrip(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return "", err
 	}
@@ -130,7 +130,7 @@ func TestClientFollowsNoRedirects(t *testing.T) {
 	s := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
 	defer s.Close()
 	base := &http.Client{Timeout: time.Minute}
-	c := provider.Client(base, time.Minute)
+	c := provider.NewClient(base, time.Minute)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader("x"))
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestClientFollowsNoRedirects(t *testing.T) {
 	if base.Transport != nil || base.CheckRedirect != nil || c.Timeout != base.Timeout {
 		t.Error("the given client was written to, or not used")
 	}
-	if provider.Client(nil, 0) == http.DefaultClient {
+	if provider.NewClient(nil, 0) == http.DefaultClient {
 		t.Error("the default client was given out")
 	}
 }

@@ -2,56 +2,91 @@ package anthropic
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
+	"maps"
+	"slices"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/tidwall/sjson"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/provider"
 	"github.com/turnlog/turnlog/model"
 )
 
-// answer is a reply under construction, owned by the goroutine of the call.
+// answer builds a reply from the events of a response.
 type answer struct {
-	reply   *provider.Reply
-	message sdk.BetaMessage // without the deltas that reply has
-	done    bool
+	reply *provider.Reply
+	usage usage
+	input []byte // of the current custom block
+	end   ending
+	done  bool
 }
 
-// take handles one event.
-func (a *answer) take(ev sdk.BetaRawMessageStreamEventUnion) error {
-	if p := a.part(ev); p != nil && p.Kind != content.CustomKind {
-		return a.grow(ev, p)
+// event has the relevant fields of all events.
+type event struct {
+	Type    string `json:"type"`
+	Index   int    `json:"index"`
+	Message struct {
+		ID    string          `json:"id"`
+		Model string          `json:"model"`
+		Usage json.RawMessage `json:"usage"`
+	} `json:"message"`
+	Block json.RawMessage `json:"content_block"`
+	Delta json.RawMessage `json:"delta"`
+	Usage json.RawMessage `json:"usage"`
+}
+
+// ending is the delta of a message.
+type ending struct {
+	Reason string   `json:"stop_reason"`
+	Detail *refusal `json:"stop_details"`
+}
+
+type refusal struct {
+	Category    string `json:"category"`
+	Explanation string `json:"explanation"`
+}
+
+// Event implements provider.Handler.
+func (a *answer) Event(_ string, data []byte) (bool, error) {
+	var e event
+	if err := json.Unmarshal(data, &e); err != nil {
+		return false, err //nolint:wrapcheck // the caller adds the context
 	}
-	output := a.message.Usage.OutputTokens
-	if err := a.message.Accumulate(ev); err != nil {
-		return err //nolint:wrapcheck // failure translates it
-	}
-	switch ev.Type {
+	switch e.Type {
+	case "message_start":
+		a.reply.ID, a.reply.Model = e.Message.ID, e.Message.Model
+		return false, a.spent(e.Message.Usage)
 	case "content_block_start":
-		return a.begin(ev.ContentBlock)
+		return false, a.begin(e.Index, e.Block)
+	case "content_block_delta":
+		return false, a.grow(e.Index, e.Delta)
 	case "content_block_stop":
-		return a.end(int(ev.Index))
+		return false, a.commit(e.Index)
 	case "message_delta":
-		if !ev.Usage.JSON.OutputTokens.Valid() {
-			a.message.Usage.OutputTokens = output // a missing count changes nothing
-		}
+		return false, errors.Join(json.Unmarshal(e.Delta, &a.end), a.spent(e.Usage))
 	case "message_stop":
 		a.done = true
+		return true, nil
+	case "error":
+		return false, apiError(0, data, "")
 	}
-	return nil // the API may add event types
+	return false, nil // the API may add event types
 }
 
-// part returns the part that a delta belongs to, or nil.
-func (a *answer) part(ev sdk.BetaRawMessageStreamEventUnion) *content.Part {
-	if i := int(ev.Index); ev.Type == "content_block_delta" && i >= 0 && i < a.reply.Len() {
-		return a.reply.Edit(i)
-	}
-	return nil
-}
+func (a *answer) begin(i int, raw json.RawMessage) error {
+	var b struct {
+		Type, Text, Thinking, Signature, Data, ID, Name string
 
-func (a *answer) begin(b sdk.BetaRawContentBlockStartEventContentBlockUnion) error {
+		Input json.RawMessage
+	}
+	if i != a.reply.Len() {
+		return fmt.Errorf("block %d begins after %d blocks", i, a.reply.Len())
+	}
+	if err := json.Unmarshal(raw, &b); err != nil {
+		return err //nolint:wrapcheck // the caller adds the context
+	}
 	p := content.Part{Kind: content.ReasoningKind, Name: Provider}
 	switch b.Type {
 	case "text":
@@ -62,26 +97,50 @@ func (a *answer) begin(b sdk.BetaRawContentBlockStartEventContentBlockUnion) err
 		p.Reasoning = &content.Reasoning{Encrypted: []byte(b.Data), Redacted: true}
 	case "tool_use":
 		c := content.ToolCall{Name: b.Name, ProviderID: b.ID}
-		if input := b.JSON.Input.Raw(); input != "" && input != "{}" {
-			c.Input = json.RawMessage(input) // from servers that do not stream arguments
+		if string(b.Input) != "{}" {
+			c.Input = b.Input // from servers that do not stream arguments
 		}
 		p = content.CallPart(c)
 	default:
-		p = content.Part{Kind: content.CustomKind, Name: customPrefix + b.Type}
+		p, a.input = content.Part{Kind: content.CustomKind, Name: customPrefix + b.Type, Data: raw}, nil
 	}
 	_, err := a.reply.Begin(p)
-	return err
+	return err //nolint:wrapcheck // the cause of the context
 }
 
-func (a *answer) grow(ev sdk.BetaRawMessageStreamEventUnion, p *content.Part) error {
-	i, d := int(ev.Index), ev.Delta
+// block returns the part of a block that has begun.
+func (a *answer) block(i int) (*content.Part, error) {
+	if i < 0 || i >= a.reply.Len() {
+		return nil, fmt.Errorf("block %d has not begun", i)
+	}
+	return a.reply.Edit(i), nil
+}
+
+func (a *answer) grow(i int, raw json.RawMessage) error {
+	p, err := a.block(i)
+	if err != nil {
+		return err
+	}
+	var d struct {
+		Type, Text, Thinking, Signature string
+
+		Input string `json:"partial_json"`
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return err //nolint:wrapcheck // the caller adds the context
+	}
 	switch {
+	case p.Kind == content.CustomKind && d.Type == "input_json_delta":
+		a.input = append(a.input, d.Input...)
+		return nil
+	case p.Kind == content.CustomKind:
+		return merge(p, raw)
 	case d.Type == "text_delta" && p.Kind == content.TextKind:
-		return a.reply.Append(i, d.Text)
+		return a.reply.Append(i, d.Text) //nolint:wrapcheck // the cause of the context
 	case d.Type == "thinking_delta" && p.Reasoning != nil:
-		return a.reply.Append(i, d.Thinking)
+		return a.reply.Append(i, d.Thinking) //nolint:wrapcheck // as above
 	case d.Type == "input_json_delta" && p.Call != nil:
-		return a.reply.Append(i, d.PartialJSON)
+		return a.reply.Append(i, d.Input) //nolint:wrapcheck // as above
 	case d.Type == "signature_delta" && p.Reasoning != nil:
 		p.Reasoning.Signature = append(p.Reasoning.Signature, d.Signature...)
 		return nil
@@ -91,89 +150,108 @@ func (a *answer) grow(ev sdk.BetaRawMessageStreamEventUnion, p *content.Part) er
 	return nil // citations and the like
 }
 
-func (a *answer) end(i int) error {
-	if p := a.reply.Edit(i); p.Kind == content.CustomKind {
-		p.Data = json.RawMessage(a.message.Content[i].RawJSON())
+// merge sets the fields of a delta in a custom block, whose other bytes do not change.
+func merge(p *content.Part, delta json.RawMessage) error {
+	var fields map[string]json.RawMessage
+	err := json.Unmarshal(delta, &fields)
+	delete(fields, "type")
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if err == nil {
+			p.Data, err = sjson.SetRawBytes(p.Data, name, fields[name])
+		}
 	}
-	return a.reply.Commit(i)
+	return err //nolint:wrapcheck // the caller adds the context
 }
 
-// finish ends the open blocks and returns the reply.
-func (a *answer) finish() (model.Reply, error) {
+// commit ends a block.
+func (a *answer) commit(i int) error {
+	p, err := a.block(i)
+	if err == nil && p.Kind == content.CustomKind && json.Valid(a.input) {
+		p.Data, err = sjson.SetRawBytes(p.Data, "input", a.input)
+	}
+	if err != nil {
+		return err
+	}
+	return a.reply.Commit(i) //nolint:wrapcheck // the cause of the context
+}
+
+// Reason implements provider.Handler.
+func (a *answer) Reason() (content.FinishReason, error) {
 	if !a.done {
-		return model.Reply{}, fmt.Errorf("the response ended before its last event: %w", io.ErrUnexpectedEOF)
+		return "", nil
 	}
-	for i := range a.reply.Len() {
-		if err := a.end(i); err != nil {
-			return model.Reply{}, err
+	switch a.end.Reason {
+	case "end_turn", "stop_sequence", "tool_use":
+		if a.reply.HasCalls() {
+			return content.ToolCalls, nil
 		}
-	}
-	r, err := a.reply.Finish(model.Reply{
-		Usage: a.usage(), FinishReason: finishReason(a.message.StopReason, a.reply.HasCalls()),
-		Model: a.message.Model, ResponseID: a.message.ID,
-	})
-	if err == nil && r.FinishReason == content.Compaction && !compacted(r.Items) {
-		return r, &model.Error{Class: content.ClassServer, Code: "compaction", Message: "the provider did not compact the context"}
-	}
-	detail := a.message.StopDetails
-	if a.message.StopReason == sdk.BetaStopReasonRefusal && len(r.Items) > 0 && detail.JSON.Type.Valid() {
-		r.Items[0].Metadata = r.Items[0].Metadata.With("refusal", map[string]string{
-			"category": string(detail.Category), "explanation": detail.Explanation,
-		})
-	}
-	return r, err
-}
-
-// usage returns what was billed so far. The totals leave out compactions.
-func (a *answer) usage() content.Usage {
-	u := a.message.Usage
-	total := content.Usage{
-		InputTokens:     u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens,
-		OutputTokens:    u.OutputTokens,
-		ReasoningTokens: u.OutputTokensDetails.ThinkingTokens,
-		CacheReadTokens: u.CacheReadInputTokens, CacheWriteTokens: u.CacheCreationInputTokens,
-	}
-	for _, it := range u.Iterations {
-		if it.Type == "compaction" {
-			total = total.Add(content.Usage{
-				InputTokens:     it.InputTokens + it.CacheReadInputTokens + it.CacheCreationInputTokens,
-				OutputTokens:    it.OutputTokens,
-				CacheReadTokens: it.CacheReadInputTokens, CacheWriteTokens: it.CacheCreationInputTokens,
-			})
+		return content.Completed, nil
+	case "max_tokens", "model_context_window_exceeded":
+		return content.MaxTokens, nil
+	case "refusal":
+		return content.Blocked, nil
+	case "compaction":
+		if !a.compacted() {
+			return "", &model.Error{Class: content.ClassServer, Code: "compaction", Message: "the provider did not compact the context"}
 		}
+		return content.Compaction, nil
 	}
-	return total
+	return content.Other, nil // pause_turn, or a new one
 }
 
 // compacted reports whether there is a summary. Without one, the next round would
 // only ask for it again.
-func compacted(items []content.Item) bool {
-	for _, it := range items {
-		for _, p := range it.Parts {
-			var b struct{ Content *string }
-			if p.Name == compaction && json.Unmarshal(p.Data, &b) == nil && b.Content != nil {
-				return true
-			}
+func (a *answer) compacted() bool {
+	for i := range a.reply.Len() {
+		var b struct{ Content *string }
+		if p := a.reply.Edit(i); p.Name == compaction && json.Unmarshal(p.Data, &b) == nil && b.Content != nil {
+			return true
 		}
 	}
 	return false
 }
 
-func finishReason(stop sdk.BetaStopReason, calls bool) content.FinishReason {
-	switch stop {
-	case sdk.BetaStopReasonEndTurn, sdk.BetaStopReasonStopSequence, sdk.BetaStopReasonToolUse:
-		if calls {
-			return content.ToolCalls
-		}
-		return content.Completed
-	case sdk.BetaStopReasonMaxTokens, sdk.BetaStopReasonModelContextWindowExceeded:
-		return content.MaxTokens
-	case sdk.BetaStopReasonRefusal:
-		return content.Blocked
-	case sdk.BetaStopReasonCompaction:
-		return content.Compaction
-	case sdk.BetaStopReasonPauseTurn:
-		return content.Other
+// usage counts tokens. The totals leave out compactions.
+type usage struct {
+	tokens
+
+	Iterations []struct {
+		tokens
+
+		Type string `json:"type"`
+	} `json:"iterations"`
+}
+
+type tokens struct {
+	Input      int64 `json:"input_tokens"`
+	Output     int64 `json:"output_tokens"`
+	CacheRead  int64 `json:"cache_read_input_tokens"`
+	CacheWrite int64 `json:"cache_creation_input_tokens"`
+	Details    struct {
+		Thinking int64 `json:"thinking_tokens"`
+	} `json:"output_tokens_details"`
+}
+
+func (t tokens) usage() content.Usage {
+	return content.Usage{
+		InputTokens: t.Input + t.CacheRead + t.CacheWrite, OutputTokens: t.Output, ReasoningTokens: t.Details.Thinking,
+		CacheReadTokens: t.CacheRead, CacheWriteTokens: t.CacheWrite,
 	}
-	return content.Other
+}
+
+// spent updates the usage so far. A missing count changes nothing.
+func (a *answer) spent(raw json.RawMessage) error {
+	if raw == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, &a.usage); err != nil {
+		return err //nolint:wrapcheck // the caller adds the context
+	}
+	a.reply.Usage = a.usage.tokens.usage()
+	for _, it := range a.usage.Iterations {
+		if it.Type == "compaction" {
+			a.reply.Usage = a.reply.Usage.Add(it.usage())
+		}
+	}
+	return nil
 }

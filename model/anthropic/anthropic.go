@@ -1,11 +1,10 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
-	"slices"
-
-	sdk "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
+	"net/http"
+	"strings"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/provider"
@@ -17,40 +16,28 @@ const Provider = "anthropic"
 
 // Model calls one Claude model. It is safe for concurrent use.
 type Model struct {
-	cfg      Config // without the key
-	messages sdk.BetaMessageService
-	key      func() string // a func, so that printing a Model does not show the key
+	provider.Endpoint
+
+	cfg Config
 }
 
 // New returns a model. It makes no request, so a wrong key fails the first call.
 func New(cfg Config) (*Model, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	key := cfg.APIKey
-	opts := []option.RequestOption{
-		option.WithoutOpenTelemetry(), // the environment controls what it records
-		option.WithEnvironmentProduction(),
-		option.WithHTTPClient(provider.Client(cfg.HTTP, cfg.Silence)),
-		option.WithMaxRetries(0),
+	e, err := provider.NewEndpoint(provider.Settings{
+		Provider: Provider, Model: cfg.Model, BaseURL: cmp.Or(cfg.BaseURL, "https://api.anthropic.com"),
+		HTTP: cfg.HTTP, Silence: cfg.Silence, Key: cfg.APIKey, KeyHeader: "X-Api-Key", Options: cfg,
+		Failure: func(s *provider.StatusError) *model.Error {
+			return apiError(s.Status, s.Body, s.Header.Get("Request-Id"))
+		},
+	})
+	if err != nil {
+		return nil, err
 	}
-	if cfg.BaseURL != "" {
-		opts = append(opts, option.WithBaseURL(cfg.BaseURL))
-	}
-	if key != "" {
-		opts = append(opts, option.WithAPIKey(key))
-	}
-	cfg.APIKey, cfg.HTTP = "", nil
-	return &Model{
-		cfg:      cfg,
-		messages: sdk.NewBetaMessageService(slices.Clip(opts)...), // unlike sdk.NewClient, it reads no environment variables
-		key:      func() string { return key },
-	}, nil
+	return &Model{Endpoint: e, cfg: cfg}, nil
 }
-
-// Name returns anthropic:MODEL.
-func (m *Model) Name() string { return m.cfg.String() }
 
 // Capabilities reports that Claude models support everything.
 func (m *Model) Capabilities() model.Capabilities {
@@ -62,28 +49,18 @@ func (m *Model) Capabilities() model.Capabilities {
 
 // Call makes one streamed request.
 func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
-	if ctx.Err() != nil {
-		return model.Reply{}, context.Cause(ctx)
-	}
 	params, err := m.cfg.params(r)
 	if err != nil {
 		return model.Reply{}, err
 	}
-	stream := m.messages.NewStreaming(ctx, params)
-	defer func() { _ = stream.Close() }()
+	header := http.Header{"Anthropic-Version": {"2023-06-01"}}
+	if len(params.Betas) > 0 {
+		header.Set("Anthropic-Beta", strings.Join(params.Betas, ","))
+	}
 	a := answer{reply: provider.NewReply(ctx, emit)}
-	for err == nil && stream.Next() {
-		err = a.take(stream.Current())
+	reply, err := provider.Exchange(ctx, &m.Endpoint, provider.Request{Path: "/v1/messages?beta=true", Header: header, Body: params}, a.reply, &a)
+	if reply.FinishReason == content.Blocked && len(reply.Items) > 0 && a.end.Detail != nil {
+		reply.Items[0].Metadata = reply.Items[0].Metadata.With("refusal", a.end.Detail)
 	}
-	if err == nil {
-		err = stream.Err()
-	}
-	var reply model.Reply
-	if err == nil {
-		reply, err = a.finish()
-	}
-	if err != nil {
-		return model.Reply{}, m.failure(ctx, err, a.usage())
-	}
-	return reply, nil
+	return reply, err
 }

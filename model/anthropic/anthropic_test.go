@@ -187,7 +187,7 @@ func TestCompactionIsKeptAndBilled(t *testing.T) {
 		t.Errorf("usage = %+v, want %+v", got.Usage, used)
 	}
 	p := got.Items[0].Parts[0]
-	want := `{"type":"compaction","content":"They fixed <main.go> & ü \u2028 more.","signature":"c2ln+/=","tool_changes":[],"encrypted_content":"b3BhcXVl"}`
+	want := `{"type":"compaction","content":"They fixed <main.go> & \u00fc \u2028 more.","signature":"c2ln+/=","tool_changes":[],"encrypted_content":"b3BhcXVl"}`
 	if got.FinishReason != content.Compaction || p.Name != "anthropic.compaction" || string(p.Data) != want {
 		t.Errorf("a compaction becomes %q, %s %s", got.FinishReason, p.Name, p.Data)
 	}
@@ -240,7 +240,7 @@ func TestMalformedArgumentsFailTheAttempt(t *testing.T) {
 	}
 	want := `{"invalid_arguments":"{\"path\": \"a.txt\", \"text\": \"once upon"}`
 	if in := string(got.Items[0].Calls()[0].Input); got.FinishReason != content.MaxTokens || in != want {
-		t.Errorf("a call cut off by the limthe failure is %q, %s", got.FinishReason, in)
+		t.Errorf("a call cut off by the limit becomes %q, %s", got.FinishReason, in)
 	}
 	_, err = replay(t, strings.Replace(recorded(t, "cut_call"), `"max_tokens"`, `"tool_use"`, 1))
 	e := modelError(t, err)

@@ -2,49 +2,19 @@ package anthropic
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
-	"time"
-
-	sdk "github.com/anthropics/anthropic-sdk-go"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/provider"
 	"github.com/turnlog/turnlog/model"
 )
 
-// failure returns the error of a call that ended with err.
-func (m *Model) failure(ctx context.Context, err error, used content.Usage) error {
-	if api, ok := errors.AsType[*sdk.Error](err); ok {
-		err = apiError(api)
-	} else if _, ok := errors.AsType[*model.Error](err); !ok && !isTransport(err) {
-		err = &model.Error{Class: content.ClassServer, Code: "malformed", Message: "malformed response: " + err.Error()}
-	}
-	return provider.Failure(ctx, err, used, m.key())
-}
-
-// isTransport reports whether err is about the connection, not about the data.
-func isTransport(err error) bool {
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return true
-	}
-	if _, ok := errors.AsType[*url.Error](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[net.Error](err)
-	return ok
-}
-
-// apiError translates an error of the API, which may come instead of a reply or in
-// the middle of one.
-func apiError(api *sdk.Error) *model.Error {
+// apiError translates an error of the API, which may come instead of a reply or, with
+// status 0, in the middle of one.
+func apiError(status int, raw []byte, request string) *model.Error {
 	var body struct {
 		Error struct {
 			Type    string `json:"type"`
@@ -52,22 +22,19 @@ func apiError(api *sdk.Error) *model.Error {
 		} `json:"error"`
 		RequestID string `json:"request_id"`
 	}
-	if json.Unmarshal([]byte(api.RawJSON()), &body) != nil || body.Error.Message == "" {
-		body.Error.Message = cmp.Or(provider.Brief(api.RawJSON()), "no message") // such as a proxy's page
+	if json.Unmarshal(raw, &body) != nil || body.Error.Message == "" {
+		body.Error.Message = cmp.Or(provider.Brief(string(raw)), "no message") // such as a proxy's page
 	}
 	e := &model.Error{
-		Class:   classOf(api.StatusCode, body.Error.Type, body.Error.Message),
+		Class:   classOf(status, body.Error.Type, body.Error.Message),
 		Code:    body.Error.Type,
 		Message: body.Error.Message,
 	}
-	if api.StatusCode >= http.StatusBadRequest {
-		e.Message = fmt.Sprintf("%s (status %d)", e.Message, api.StatusCode)
+	if status != 0 {
+		e.Message += fmt.Sprintf(" (status %d)", status)
 	}
-	if id := cmp.Or(api.RequestID, body.RequestID); id != "" {
+	if id := cmp.Or(request, body.RequestID); id != "" {
 		e.Message += " (request " + id + ")"
-	}
-	if api.Response != nil && e.Class.Retryable() {
-		e.RetryAfter = provider.RetryAfter(api.Response.Header, time.Now())
 	}
 	return e
 }

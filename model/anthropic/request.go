@@ -51,6 +51,7 @@ func (c Config) params(r model.Request) (sdk.BetaMessageNewParams, error) {
 			},
 		}}
 	}
+	p.SetExtraFields(map[string]any{"stream": true})
 	return p, nil
 }
 

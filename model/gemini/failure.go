@@ -2,9 +2,7 @@ package gemini
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,16 +14,6 @@ import (
 	"github.com/turnlog/turnlog/internal/provider"
 	"github.com/turnlog/turnlog/model"
 )
-
-// failure returns the error of a call that ended with err.
-func (m *Model) failure(ctx context.Context, err error, used content.Usage) error {
-	if status, ok := errors.AsType[*provider.StatusError](err); ok {
-		e := statusFailure(status)
-		e.RetryAfter = cmp.Or(e.RetryAfter, status.RetryAfter)
-		err = e
-	}
-	return provider.Failure(ctx, err, used, m.cfg.APIKey)
-}
 
 // statusFailure translates the error of a response. That of a gateway may have another
 // form.

@@ -170,17 +170,16 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 	ptr := func(n int) *int { return &n }
 	hot := 3.0
 	for want, change := range map[string]func(*Config){
-		"no model is named":                 func(c *Config) { c.Model = "" },
-		`"a?b" is not the name of a model`:  func(c *Config) { c.Model = "a?b" },
-		"no API key":                        func(c *Config) { c.APIKey = "" },
-		"base_url: want http://":            func(c *Config) { c.BaseURL = "ftp://x" },
-		"silence -1ns":                      func(c *Config) { c.Silence = -1 },
-		"max_tokens -1":                     func(c *Config) { c.MaxTokens = -1 },
-		"temperature 3: use 0 to 2":         func(c *Config) { c.Temperature = &hot },
-		`thinking_level "huge": use minima`: func(c *Config) { c.ThinkingLevel = "huge" },
-		"thinking_budget -2":                func(c *Config) { c.ThinkingBudget = ptr(-2) },
-		"exclude each other":                func(c *Config) { c.ThinkingLevel, c.ThinkingBudget = "low", ptr(1) },
-		"context -1":                        func(c *Config) { c.Context = -1 },
+		"no model: write gemini:MODEL":       func(c *Config) { c.Model = "" },
+		`"a?b" is not the name of a model`:   func(c *Config) { c.Model = "a?b" },
+		"no API key":                         func(c *Config) { c.APIKey = "" },
+		"base_url: want http://":             func(c *Config) { c.BaseURL = "ftp://x" },
+		"max_tokens=-1":                      func(c *Config) { c.MaxTokens = -1 },
+		"temperature=3: want 0 to 2":         func(c *Config) { c.Temperature = &hot },
+		"thinking_level=huge: want minimal,": func(c *Config) { c.ThinkingLevel = "huge" },
+		"thinking_budget=-2":                 func(c *Config) { c.ThinkingBudget = ptr(-2) },
+		"exclude each other":                 func(c *Config) { c.ThinkingLevel, c.ThinkingBudget = "low", ptr(1) },
+		"context=-1":                         func(c *Config) { c.Context = -1 },
 	} {
 		cfg := Config{Model: "m", APIKey: canary}
 		change(&cfg)

@@ -1,8 +1,10 @@
 package gemini
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"google.golang.org/genai"
 
@@ -16,12 +18,9 @@ const customPart = name + ".part"
 
 // answer is a reply under construction.
 type answer struct {
-	reply *provider.Reply
-	usage content.Usage
-
-	model, id string
-	finish    genai.FinishReason
-	blocked   bool // the prompt was
+	reply   *provider.Reply
+	finish  genai.FinishReason
+	blocked bool // the prompt was
 }
 
 // Event implements provider.Handler. Each event is a piece of the response, or an error.
@@ -29,7 +28,7 @@ func (a *answer) Event(_ string, data []byte) (bool, error) {
 	var failed struct{ Error *genai.APIError }
 	var piece genai.GenerateContentResponse
 	if err := errors.Join(json.Unmarshal(data, &failed), json.Unmarshal(data, &piece)); err != nil {
-		return false, &model.Error{Class: content.ClassServer, Code: "malformed", Message: "malformed response: " + err.Error()}
+		return false, err
 	}
 	if failed.Error != nil {
 		return false, apiFailure(*failed.Error)
@@ -37,19 +36,11 @@ func (a *answer) Event(_ string, data []byte) (bool, error) {
 	return false, a.take(&piece)
 }
 
-// Complete reports whether the response says why it ended.
-func (a *answer) Complete() bool { return a.finish != "" || a.blocked }
-
 // take handles one piece of the response.
 func (a *answer) take(c *genai.GenerateContentResponse) error {
-	if c.ModelVersion != "" {
-		a.model = c.ModelVersion
-	}
-	if c.ResponseID != "" {
-		a.id = c.ResponseID
-	}
+	a.reply.Model, a.reply.ID = cmp.Or(c.ModelVersion, a.reply.Model), cmp.Or(c.ResponseID, a.reply.ID)
 	if u := c.UsageMetadata; u != nil {
-		a.usage = usage(u)
+		a.reply.Usage = usage(u)
 	}
 	if f := c.PromptFeedback; f != nil && f.BlockReason != "" && f.BlockReason != genai.BlockedReasonUnspecified {
 		a.blocked = true
@@ -96,7 +87,7 @@ func (a *answer) part(p *genai.Part) error {
 	case foreign(p):
 		raw, err := json.Marshal(p)
 		if err != nil {
-			return &model.Error{Class: content.ClassServer, Code: "malformed", Message: "a part of the answer: " + err.Error()}
+			return fmt.Errorf("a part: %w", err)
 		}
 		return a.whole(content.Part{Kind: content.CustomKind, Name: customPart, Data: raw})
 	}
@@ -122,7 +113,7 @@ func (a *answer) call(p *genai.Part) error {
 	if len(c.Args) > 0 {
 		raw, err := json.Marshal(c.Args)
 		if err != nil {
-			return &model.Error{Class: content.ClassServer, Code: "malformed", Message: "arguments of " + c.Name + ": " + err.Error()}
+			return fmt.Errorf("the arguments of %s: %w", c.Name, err)
 		}
 		input = raw
 	}
@@ -157,21 +148,15 @@ func (a *answer) text(p *genai.Part) error {
 	return err
 }
 
-// end returns the complete reply.
-func (a *answer) end() (model.Reply, error) {
-	finish, err := a.reason()
-	if err != nil {
-		return model.Reply{}, err
-	}
-	return a.reply.Finish(model.Reply{Usage: a.usage, FinishReason: finish, Model: a.model, ResponseID: a.id})
-}
-
-// reason returns why the reply ended. A malformed call and a call of an unknown tool
+// Reason returns why the reply ended. A malformed call and a call of an unknown tool
 // are errors, because another attempt may succeed.
-func (a *answer) reason() (content.FinishReason, error) {
+func (a *answer) Reason() (content.FinishReason, error) {
 	switch a.finish {
-	case "": // the prompt was blocked
-		return content.Blocked, nil
+	case "":
+		if a.blocked {
+			return content.Blocked, nil
+		}
+		return "", nil
 	case genai.FinishReasonStop:
 		if a.reply.HasCalls() {
 			return content.ToolCalls, nil

@@ -24,7 +24,7 @@ func (m *Model) chatRequest(r model.Request) sdk.ChatCompletionNewParams {
 		ReasoningEffort: shared.ReasoningEffort(m.cfg.Effort),
 	}
 	p.SetExtraFields(map[string]any{"stream": true})
-	if !m.cfg.NoUsage {
+	if *m.cfg.Usage {
 		p.StreamOptions.IncludeUsage = sdk.Bool(true)
 	}
 	if n := int64(m.cfg.MaxTokens); n > 0 && m.own {

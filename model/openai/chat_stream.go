@@ -2,13 +2,13 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math"
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/provider"
-	"github.com/turnlog/turnlog/model"
 )
 
 // chatStream builds a reply from the chunks of Chat.
@@ -20,10 +20,9 @@ type chatStream struct {
 	details   details
 	detailsAt int // the part of the details
 
-	usage     content.Usage
-	reason    string // the server's finish reason; empty: not yet known
-	refused   bool
-	model, id string
+	reason  string // the server's finish reason; empty: not yet known
+	ended   bool   // by the end mark, which some servers omit
+	refused bool
 }
 
 // chunk is one event, or the whole response of a server that does not stream.
@@ -68,6 +67,7 @@ type chatUsage struct {
 
 func (s *chatStream) Event(name string, data []byte) (bool, error) {
 	if bytes.HasPrefix(data, []byte("[DONE]")) {
+		s.ended = true
 		return true, nil
 	}
 	var c chunk
@@ -97,27 +97,20 @@ func (s *chatStream) Event(name string, data []byte) (bool, error) {
 
 // note keeps what a chunk says about the whole response.
 func (s *chatStream) note(c chunk) {
-	if c.ID != "" {
-		s.id = c.ID
-	}
-	if c.Model != "" {
-		s.model = c.Model
-	}
+	s.reply.ID, s.reply.Model = cmp.Or(c.ID, s.reply.ID), cmp.Or(c.Model, s.reply.Model)
 	if u := c.Usage; u != nil {
-		s.usage = content.Usage{
+		s.reply.Usage = content.Usage{
 			InputTokens: u.Prompt, OutputTokens: u.Completion, ReasoningTokens: u.CompletionDetails.Reasoning,
 			CacheReadTokens: max(u.PromptDetails.Cached, u.CacheHit), CacheWriteTokens: u.PromptDetails.Written,
 		}
 		if u.Cost > 0 && s.m.origin == openRouter {
-			s.usage.CostMicros, s.usage.Currency = int64(math.Ceil(u.Cost*1e6)), "USD"
+			s.reply.Usage.CostMicros, s.reply.Usage.Currency = int64(math.Ceil(u.Cost*1e6)), "USD"
 		}
 	}
 }
 
 // openRouter is the only host known to report the cost of a reply.
 const openRouter = "openrouter.ai"
-
-func (s *chatStream) used() content.Usage { return s.usage }
 
 func (s *chatStream) take(d delta) error {
 	if err := s.think(d); err != nil {
@@ -204,24 +197,15 @@ func contents(raw json.RawMessage) []said {
 	return all
 }
 
-// Complete reports whether the server has sent a finish reason. Some servers omit the end
-// mark after it.
-func (s *chatStream) Complete() bool { return s.reason != "" }
-
-func (s *chatStream) finish() (model.Reply, error) {
+// Reason translates the server's finish reason. Some servers say "stop" when there are
+// calls, or use a reason of their own.
+func (s *chatStream) Reason() (content.FinishReason, error) {
+	if s.reason == "" && !s.ended {
+		return "", nil
+	}
 	if err := s.finishDetails(); err != nil {
-		return model.Reply{}, err
+		return "", err
 	}
-	finish, err := s.finishReason()
-	if err != nil {
-		return model.Reply{}, err
-	}
-	return s.reply.Finish(model.Reply{Usage: s.usage, FinishReason: finish, Model: s.model, ResponseID: s.id})
-}
-
-// finishReason translates the server's finish reason. Some servers say "stop" when
-// there are calls, or use a reason of their own.
-func (s *chatStream) finishReason() (content.FinishReason, error) {
 	switch strings.ToLower(s.reason) {
 	case "length", "max_tokens", "model_length":
 		return content.MaxTokens, nil

@@ -35,20 +35,20 @@ func TestInvalidSettingsAreRejected(t *testing.T) {
 	t.Parallel()
 	hot := 2.5
 	for want, cfg := range map[string]Config{
-		"no model":                 {APIKey: "k"},
-		"needs an API key":         {Model: "m"},
-		"base_url: want":           {Model: "m", BaseURL: "localhost:11434/v1"},
-		"leave out user":           {Model: "m", BaseURL: "http://me:secret@localhost/v1"},
-		"query":                    {Model: "m", BaseURL: "http://localhost/v1?key=secret"},
-		"blanks or control":        {Model: "m", APIKey: "a b"},
-		"temperature is 2.5":       {Model: "m", APIKey: "k", Temperature: &hot},
-		`effort "much" is unknown`: {Model: "m", APIKey: "k", Effort: "much"},
-		`summary "long"`:           {Model: "m", APIKey: "k", Summary: "long"},
-		`api "rest"`:               {Model: "m", APIKey: "k", API: "rest"},
-		"max_tokens is -1":         {Model: "m", APIKey: "k", MaxTokens: -1},
-		"context is -1":            {Model: "m", APIKey: "k", Context: -1},
-		"compact is -1":            {Model: "m", APIKey: "k", Compact: -1},
-		"need the responses API":   {Model: "m", BaseURL: "http://localhost/v1", Compact: 1000},
+		"no model":                  {APIKey: "k"},
+		"needs an API key":          {Model: "m"},
+		"base_url: want":            {Model: "m", BaseURL: "localhost:11434/v1"},
+		"leave out user":            {Model: "m", BaseURL: "http://me:secret@localhost/v1"},
+		"query":                     {Model: "m", BaseURL: "http://localhost/v1?key=secret"},
+		"blanks or control":         {Model: "m", APIKey: "a b"},
+		"temperature=2.5: want 0":   {Model: "m", APIKey: "k", Temperature: &hot},
+		"effort=much: want none, m": {Model: "m", APIKey: "k", Effort: "much"},
+		"summary=long":              {Model: "m", APIKey: "k", Summary: "long"},
+		"api=rest":                  {Model: "m", APIKey: "k", API: "rest"},
+		"max_tokens=-1":             {Model: "m", APIKey: "k", MaxTokens: -1},
+		"context=-1":                {Model: "m", APIKey: "k", Context: -1},
+		"compact=-1":                {Model: "m", APIKey: "k", Compact: -1},
+		"need the responses API":    {Model: "m", BaseURL: "http://localhost/v1", Compact: 1000},
 	} {
 		_, err := New(cfg)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
@@ -66,8 +66,8 @@ func TestUsageIsNotRequestedFromMistral(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.cfg.NoUsage != want {
-			t.Errorf("%s: NoUsage = %t", base, m.cfg.NoUsage)
+		if *m.cfg.Usage == want {
+			t.Errorf("%s: Usage = %t", base, *m.cfg.Usage)
 		}
 	}
 }

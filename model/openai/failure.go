@@ -1,8 +1,10 @@
 package openai
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -56,6 +58,17 @@ func plain(raw json.RawMessage) string {
 		return s
 	}
 	return string(raw)
+}
+
+// lenient decodes a JSON object and ignores fields of an unexpected type, because
+// servers differ and few fields matter.
+func lenient(data []byte, into any) bool {
+	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		return false
+	}
+	err := json.Unmarshal(data, into)
+	_, odd := errors.AsType[*json.UnmarshalTypeError](err)
+	return err == nil || odd
 }
 
 // failure translates the error. The status is 0 for an error within a stream.

@@ -1,8 +1,9 @@
 package openai
 
 import (
+	"cmp"
 	"context"
-	"net/http"
+	"net/url"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/provider"
@@ -14,56 +15,39 @@ const Provider = "openai"
 
 // Model calls one model of one server. It is safe for concurrent use.
 type Model struct {
+	provider.Endpoint
+
 	cfg    Config
 	origin string // the host, which gets only its own reasoning back
 	own    bool   // the host is OpenAI's
-	client *http.Client
 }
 
 // New returns a model without making a request. It returns an error for settings
 // that cannot work, such as OpenAI's own address without a key.
 func New(cfg Config) (*Model, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-	base, err := provider.ParseBaseURL(cfg.BaseURL)
+	cfg.BaseURL = cmp.Or(cfg.BaseURL, OpenAI)
+	e, err := provider.NewEndpoint(provider.Settings{
+		Provider: Provider, Model: cfg.Model, BaseURL: cfg.BaseURL, HTTP: cfg.HTTP, Silence: cfg.Silence,
+		Key: cfg.APIKey, KeyHeader: "Authorization", KeyPrefix: "Bearer ",
+		Options: cfg,
+		Failure: func(s *provider.StatusError) *model.Error { return parseError(s.Body).failure(s.Status) },
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &Model{
-		cfg: cfg, origin: base.Host, own: ownHost(base.Hostname()), client: provider.Client(cfg.HTTP, cfg.Silence),
-	}, nil
-}
-
-// header returns the header of requests. Servers without keys may reject an empty one.
-func (m *Model) header() http.Header {
-	h := http.Header{}
-	if m.cfg.APIKey != "" {
-		h.Set("Authorization", "Bearer "+m.cfg.APIKey)
+	base, _ := url.Parse(cfg.BaseURL) // NewEndpoint has checked it
+	if cfg, err = cfg.complete(base); err != nil {
+		return nil, err
 	}
-	return h
+	return &Model{Endpoint: e, cfg: cfg, origin: base.Host, own: ownHost(base.Hostname())}, nil
 }
-
-// Name returns openai:MODEL.
-func (m *Model) Name() string { return Provider + ":" + m.cfg.Model }
-
-// String returns the name, so that printing a model does not show the key.
-func (m *Model) String() string { return m.Name() }
-
-// GoString returns the name, so that printing a model does not show the key.
-func (m *Model) GoString() string { return m.Name() }
 
 // Capabilities returns what the model supports. A model of a compatible server is
 // assumed to support everything.
 func (m *Model) Capabilities() model.Capabilities {
-	window := m.cfg.Context
-	if window == 0 && m.own {
-		window = windowOf(m.cfg.Model)
-	}
 	return model.Capabilities{
 		Tools: true, Parallel: true, Reasoning: !m.own || reasons(m.cfg.Model), Media: true,
-		OutputSchema: true, PromptCache: m.caches(), ContextTokens: window,
+		OutputSchema: true, PromptCache: m.caches(), ContextTokens: m.cfg.Context,
 	}
 }
 
@@ -72,17 +56,16 @@ func (m *Model) caches() bool { return m.own || m.cfg.API == Responses }
 
 // Call makes one request.
 func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
-	if ctx.Err() != nil {
-		return model.Reply{}, context.Cause(ctx)
-	}
 	if r.Cache != nil && r.Cache.Mode == "required" && !m.caches() {
 		return model.Reply{}, provider.Invalid("cache_unsupported", "the session requires a prompt cache, which %s may not have", m.origin)
 	}
 	reply := provider.NewReply(ctx, emit)
 	if m.cfg.API == Chat {
-		s := &chatStream{m: m, reply: reply}
-		return m.exchange(ctx, "/chat/completions", m.chatRequest(r), s)
+		return provider.Exchange(ctx, &m.Endpoint, provider.Request{Path: "/chat/completions", Body: m.chatRequest(r)}, reply, &chatStream{m: m, reply: reply})
 	}
-	s := &responseStream{m: m, reply: reply}
-	return m.exchange(ctx, "/responses", m.responsesRequest(r), s)
+	done, err := provider.Exchange(ctx, &m.Endpoint, provider.Request{Path: "/responses", Body: m.responsesRequest(r)}, reply, &responseStream{m: m, reply: reply})
+	if done.FinishReason == content.Completed {
+		done.Items = apart(done.Items)
+	}
+	return done, err
 }

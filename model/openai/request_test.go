@@ -130,7 +130,7 @@ func TestRequests(t *testing.T) {
 		"chat_whole":           {request: whole, cfg: Config{API: Chat}},
 		"chat_structured":      {request: structured, cfg: chatAll},
 		"chat_compatible":      {request: foreign, cfg: chatAll, other: true},
-		"chat_bare":            {request: structured, cfg: Config{NoUsage: true}, other: true},
+		"chat_bare":            {request: structured, cfg: Config{Usage: new(false)}, other: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/provider"
-	"github.com/turnlog/turnlog/model"
 )
 
 // Custom parts hold output items that only this provider has, unchanged.
@@ -25,11 +24,9 @@ type responseStream struct {
 	m     *Model
 	reply *provider.Reply
 
-	outputs   []*output
-	usage     content.Usage
-	finished  content.FinishReason // empty: not complete
-	model, id string
-	refused   bool
+	outputs  []*output
+	finished content.FinishReason // empty: not complete
+	refused  bool
 }
 
 // responseEvent has the relevant fields of all events.
@@ -110,9 +107,9 @@ func (s *responseStream) close(r *response) error {
 	if r == nil {
 		return provider.Malformed("the final event has no response", nil)
 	}
-	s.id, s.model = r.ID, r.Model
+	s.reply.ID, s.reply.Model = r.ID, r.Model
 	if u := r.Usage; u != nil {
-		s.usage = content.Usage{
+		s.reply.Usage = content.Usage{
 			InputTokens: u.Input, OutputTokens: u.Output, ReasoningTokens: u.OutputDetails.Reasoning,
 			CacheReadTokens: u.InputDetails.Cached, CacheWriteTokens: u.InputDetails.Written,
 		}
@@ -128,8 +125,6 @@ func (s *responseStream) close(r *response) error {
 	s.finished = s.reason(r)
 	return nil
 }
-
-func (s *responseStream) used() content.Usage { return s.usage }
 
 // reason returns why the reply ended.
 func (s *responseStream) reason(r *response) content.FinishReason {
@@ -167,16 +162,8 @@ func (s *responseStream) reason(r *response) content.FinishReason {
 	return content.Completed
 }
 
-// Complete returns false, because a response must have a final event.
-func (s *responseStream) Complete() bool { return false }
-
-func (s *responseStream) finish() (model.Reply, error) {
-	reply, err := s.reply.Finish(model.Reply{Usage: s.usage, FinishReason: s.finished, Model: s.model, ResponseID: s.id})
-	if s.finished == content.Completed {
-		reply.Items = apart(reply.Items)
-	}
-	return reply, err
-}
+// Reason returns the reason of the final response.
+func (s *responseStream) Reason() (content.FinishReason, error) { return s.finished, nil }
 
 // apart moves the final answer after the commentary to its own item, because the last
 // item counts as the answer.

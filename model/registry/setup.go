@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/turnlog/turnlog/model"
@@ -89,43 +88,4 @@ func (s Setup) BaseURL() (string, error) {
 // Open opens a model that this one contains.
 func (s Setup) Open(name string, data []byte) (model.Model, error) {
 	return s.registry.open(name, data, s.Shared)
-}
-
-// text returns an option, or "".
-func (s Setup) text(key string) string {
-	v, _ := s.Ref.Option(key)
-	return v
-}
-
-// options parses options that are not text, and keeps the first error.
-type options struct {
-	ref Ref
-	err error
-}
-
-// option returns a parsed option, or otherwise if it is not given.
-func option[T any](o *options, key, want string, otherwise T, parse func(string) (T, error)) T {
-	text, given := o.ref.Option(key)
-	if !given {
-		return otherwise
-	}
-	value, err := parse(text)
-	if err != nil && o.err == nil {
-		o.err = fmt.Errorf("option %s=%s: want %s", key, text, want)
-	}
-	return value
-}
-
-func (o *options) int(key string) int { return option(o, key, "a whole number", 0, strconv.Atoi) }
-
-func (o *options) bool(key string, otherwise bool) bool {
-	return option(o, key, "true or false", otherwise, strconv.ParseBool)
-}
-
-// float returns a number, or nil if it is not given.
-func (o *options) float(key string) *float64 {
-	return option(o, key, "a number", nil, func(s string) (*float64, error) {
-		f, err := strconv.ParseFloat(s, 64)
-		return &f, err //nolint:wrapcheck // option words it
-	})
 }

@@ -1,0 +1,91 @@
+package provider
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/openai/openai-go/v3/packages/ssestream"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/model"
+)
+
+// Handler reads the events of a response into a [Reply]. It is owned by the goroutine
+// of the call.
+type Handler interface {
+	// Event handles an event, which may have a name, and reports whether it is the last
+	// one. An error that is not a *model.Error means that the event is malformed.
+	Event(name string, data []byte) (last bool, err error)
+	// Reason returns why the reply ended. It is called after the last event, and returns
+	// "" if the response is not complete.
+	Reason() (content.FinishReason, error)
+}
+
+// StatusError is a response with an error status. The adapter translates it.
+type StatusError struct {
+	Status int
+	Header http.Header
+	Body   []byte // at most its first 64 KiB
+}
+
+// Error returns the status.
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("status %d %s", e.Status, http.StatusText(e.Status))
+}
+
+// maxErrorBody limits how much of an error response is read.
+const maxErrorBody = 64 << 10
+
+func readEvents(events ssestream.Decoder, h Handler) (content.FinishReason, error) {
+	for events.Next() {
+		e := events.Event()
+		last, err := h.Event(e.Type, bytes.TrimSpace(e.Data))
+		if err != nil {
+			return "", malformed(err)
+		}
+		if last {
+			break
+		}
+	}
+	reason, err := h.Reason()
+	switch {
+	case err != nil || reason != "":
+		return reason, err //nolint:wrapcheck // a *model.Error
+	case events.Err() != nil:
+		return "", events.Err() //nolint:wrapcheck // failure translates it
+	}
+	return "", &model.Error{Class: content.ClassNetwork, Code: "incomplete", Message: "the response ended before the reply was complete"}
+}
+
+func readWhole(r io.Reader, h Handler) (content.FinishReason, error) {
+	body, err := io.ReadAll(r)
+	if err != nil {
+		return "", err //nolint:wrapcheck // failure translates it
+	}
+	if _, err := h.Event("", body); err != nil {
+		return "", malformed(err)
+	}
+	reason, err := h.Reason()
+	if err == nil && reason == "" {
+		err = Malformed("the response is incomplete", body)
+	}
+	return reason, err //nolint:wrapcheck // a *model.Error
+}
+
+// Malformed returns the error of a response that breaks the protocol.
+func Malformed(what string, data []byte) *model.Error {
+	return &model.Error{
+		Class: content.ClassServer, Code: "malformed_stream", Message: what + ": " + string(bytes.TrimSpace(data)),
+	}
+}
+
+// malformed returns the error of a handler as a *model.Error.
+func malformed(err error) error {
+	if e, ok := errors.AsType[*model.Error](err); ok {
+		return e
+	}
+	return &model.Error{Class: content.ClassServer, Code: "malformed", Message: "malformed response: " + err.Error()}
+}

@@ -88,11 +88,11 @@ type doctor struct {
 
 // report is what was found.
 type report struct {
-	Namespace string    `json:"namespace"`
-	Server    string    `json:"server"`
-	Healthy   bool      `json:"healthy"` // no errors; there may be warnings
-	Findings  []finding `json:"findings"`
-	Examined  examined  `json:"looked_at"`
+	Namespace string     `json:"namespace"`
+	Server    string     `json:"server"`
+	Healthy   bool       `json:"healthy"` // no errors; there may be warnings
+	Findings  []*finding `json:"findings"`
+	Examined  examined   `json:"looked_at"`
 }
 
 // examined counts what was examined. A nil count means that it could not be.
@@ -141,7 +141,7 @@ func (d *doctor) run(ctx context.Context, r *app.Remote) (err error) {
 	}
 	d.admin, d.denied = admin.Of(d.cell.Cell), listenForDenials(d.cell.Conn)
 	began := time.Now()
-	d.report = report{Namespace: r.Namespace(), Server: d.cell.Conn.ConnectedUrlRedacted(), Findings: []finding{}}
+	d.report = report{Namespace: r.Namespace(), Server: d.cell.Conn.ConnectedUrlRedacted(), Findings: []*finding{}}
 	d.examine(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -149,7 +149,7 @@ func (d *doctor) run(ctx context.Context, r *app.Remote) (err error) {
 	d.permissions()
 	d.report.Examined.Took = time.Since(began).Milliseconds()
 	d.report.Healthy = d.report.count(severityError) == 0
-	slices.SortStableFunc(d.report.Findings, func(a, b finding) int { return strings.Compare(a.Severity, b.Severity) })
+	slices.SortStableFunc(d.report.Findings, func(a, b *finding) int { return strings.Compare(a.Severity, b.Severity) })
 	return nil
 }
 
@@ -166,9 +166,7 @@ func (r report) count(severity string) (n int) {
 func (d *doctor) examine(ctx context.Context) {
 	seen, err := d.admin.Inspect(ctx)
 	if err != nil {
-		d.found(finding{
-			Check: "jetstream-off", What: err.Error(), Do: "start the server with JetStream (nats-server -js), or connect to an account that has it",
-		})
+		d.found("jetstream-off", "", "%v", err)
 		return
 	}
 	whole := d.streams(seen)

@@ -1,8 +1,9 @@
 package doctor
 
 import (
-	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -22,77 +23,103 @@ type finding struct {
 	Why      string              `json:"why"`
 	Do       string              `json:"do"`
 	Sessions []content.SessionID `json:"sessions,omitempty"` // some of them
+
+	namespace string // the flag that selects the cell in a suggested command
 }
 
-// check is what the findings of a check have in common. A finding with its own severity
-// or reason overrides it.
-type check struct{ severity, why string }
+// check is what the findings of a check have in common, unless a finding differs. In do,
+// {object} is the object of the finding and {namespace} selects the cell.
+type check struct{ severity, why, do string }
 
 // checks lists all checks.
 func checks() map[string]check {
-	const toolless = "models are offered only the tools that a worker advertises, so the worker has nothing to do"
+	const (
+		toolless   = "models are offered only the tools that a worker advertises, so the worker has nothing to do"
+		settings   = "the deployment relies on these settings (subjects.md)"
+		returns    = "a node that cannot drive a session returns its token and backs off, up to ten minutes"
+		provision  = "turnlog provision{namespace}"
+		startNode  = "driver-node{namespace}"
+		startQueue = "tool-worker --queue {object}{namespace}"
+	)
 	return map[string]check{
-		"jetstream-off":      {severityError, "a deployment stores everything in JetStream"},
-		"not-examined":       {severityError, "it is not known whether anything is wrong there"},
-		"permission-missing": {severityError, "what they show could not be examined"},
+		"jetstream-off": {
+			severityError, "a deployment stores everything in JetStream",
+			"start the server with JetStream (nats-server -js), or connect to an account that has it",
+		},
+		"not-examined":       {severityError, "it is not known whether anything is wrong there", "try again; if the problem persists, look into the server's log"},
+		"permission-missing": {severityError, "what they show could not be examined", ""},
 
-		"stream-missing":   {severityError, "nothing that needs them works"},
-		"stream-silent":    {severityError, "a stream without a leader can be neither read nor written"},
-		"stream-differs":   {severityError, "the deployment relies on these settings (subjects.md)"},
-		"subject-overlap":  {severityError, "the deployment cannot create its stream: a subject belongs to one stream"},
-		"consumer-missing": {severityError, "no node gets sessions to drive"},
-		"consumer-differs": {severityError, "the deployment relies on these settings (subjects.md)"},
-		"consumer-paused":  {severityError, "it delivers nothing until it is resumed"},
+		"stream-missing":   {severityError, "nothing that needs them works", provision},
+		"stream-silent":    {severityError, "a stream without a leader can be neither read nor written", "make sure that a majority of its servers is up: nats server report jetstream"},
+		"stream-differs":   {severityError, settings, ""},
+		"subject-overlap":  {severityError, "the deployment cannot create its stream: a subject belongs to one stream", ""},
+		"consumer-missing": {severityError, "no node gets sessions to drive", provision},
+		"consumer-differs": {severityError, settings, ""},
+		"consumer-paused":  {severityError, "it delivers nothing until it is resumed", ""},
 
 		"durability-weak":   {severity: severityError}, // why: by setting
-		"durability-unseen": {severityError, weakness("sync_interval")},
-		"monitor-silent":    {severityWarning, "it is not known when that server syncs to disk"},
-		"replica-behind":    {severityWarning, "until that server has caught up, the deployment survives fewer losses than it has copies"},
-		"replicas-unequal":  {severityWarning, "the deployment is as durable as its weakest stream"},
-		"clock-skew":        {severityError, "nodes set deadlines by their clocks: they fire early or late, and other nodes disagree about them"},
+		"durability-unseen": {severityError, weakness("sync_interval"), ""},
+		"monitor-silent":    {severityWarning, "it is not known when that server syncs to disk", "start nats-server with --http_port 8222, or correct --monitor"},
+		"replica-behind":    {severityWarning, "until that server has caught up, the deployment survives fewer losses than it has copies", ""},
+		"replicas-unequal":  {severityWarning, "the deployment is as durable as its weakest stream", ""},
+		"clock-skew":        {severityWarning, "deadlines and timers fire early or late where clocks disagree", "run a time service (chrony, systemd-timesyncd) on both machines"},
 
-		"no-nodes":  {severityWarning, "new input waits until one starts"},
-		"node-dead": {severityWarning, "its sessions make no progress until another node takes them over, which takes seconds"},
+		"no-nodes":  {severityWarning, "new input waits until one starts", startNode},
+		"node-dead": {severityWarning, "its sessions make no progress until another node takes them over, which takes seconds", "run the doctor again in 15 s; find out why that node stopped"},
 
-		"session-unwoken":    {severityError, "no node will drive them: the nodes' sweep, which finds such sessions every few seconds, does not reach them"},
-		"session-waiting":    {severityError, "all nodes are at their capacity"},
-		"session-broken":     {severityError, "a node that cannot drive a session returns its token and backs off, up to ten minutes"},
-		"session-unreadable": {severityError, "a node that cannot drive a session returns its token and backs off, up to ten minutes"},
-		"effect-stalled":     {severityWarning, "a node drives it and is alive, so the model or the tool is slow, or hangs"},
+		"session-unwoken":    {severityError, "no node will drive them: the nodes' sweep, which finds such sessions every few seconds, does not reach them", ""},
+		"session-waiting":    {severityError, "all nodes are at their capacity", startNode + " on another machine, or with a larger --capacity"},
+		"session-broken":     {severityError, returns, `look for "session cannot be driven" with session {object} in the nodes' logs`},
+		"session-unreadable": {severityError, returns, "observer verify {object}{namespace}"},
+		"effect-stalled":     {severityWarning, "a node drives it and is alive, so the model or the tool is slow, or hangs", ""},
 
-		"queue-missing":    {severityError, "their turns wait until a worker creates the queue, or until the calls expire"},
-		"queue-unattended": {severityError, "their turns wait until a worker starts, or until the calls expire"},
-		"queue-full":       {severityWarning, "more workers do not help: the limit belongs to the queue"},
-		"worker-toolless":  {severityWarning, toolless},
+		"queue-missing":    {severityError, "their turns wait until a worker creates the queue, or until the calls expire", startQueue},
+		"queue-unattended": {severityError, "their turns wait until a worker starts, or until the calls expire", startQueue},
+		"queue-full":       {severityWarning, "more workers do not help: the limit belongs to the queue", ""},
+		"worker-toolless":  {severityWarning, toolless, ""},
 	}
+}
+
+// found adds a finding, with what its check says about it.
+func (d *doctor) found(name, object, what string, args ...any) *finding {
+	c := checks()[name]
+	f := &finding{Severity: c.severity, Check: name, Object: object, What: fmt.Sprintf(what, args...), Why: c.why, namespace: d.namespaceFlag()}
+	d.report.Findings = append(d.report.Findings, f)
+	return f.do(c.do)
+}
+
+// do sets what to do.
+func (f *finding) do(text string) *finding {
+	f.Do = strings.NewReplacer("{object}", f.Object, "{namespace}", f.namespace).Replace(text)
+	return f
+}
+
+// since sets the severity and its reason.
+func (f *finding) since(severity, why string) *finding {
+	f.Severity, f.Why = severity, why
+	return f
 }
 
 // maxNamed is how many sessions a finding names.
 const maxNamed = 20
 
-func (d *doctor) found(f finding) {
-	of := checks()[f.Check]
-	f.Severity, f.Why = cmp.Or(f.Severity, of.severity), cmp.Or(f.Why, of.why)
-	f.Sessions = f.Sessions[:min(len(f.Sessions), maxNamed)]
-	d.report.Findings = append(d.report.Findings, f)
+// among names some of the sessions that it is about.
+func (f *finding) among(sessions ...content.SessionID) *finding {
+	f.Sessions = slices.Clone(sessions[:min(len(sessions), maxNamed)])
+	return f
 }
 
 // blind reports what could not be examined, if err says so.
 func (d *doctor) blind(what string, err error) {
 	if err != nil {
-		d.found(finding{
-			Check: "not-examined", Object: what, What: fmt.Sprintf("%s could not be examined: %v", what, err),
-			Do: "try again; if the problem persists, look into the server's log",
-		})
+		d.found("not-examined", what, "%s could not be examined: %v", what, err)
 	}
 }
 
 // partly reports that only some sessions were examined.
 func (d *doctor) partly(what string, n int, of string) {
-	d.found(finding{
-		Severity: severityWarning, Check: "not-examined", Object: what, What: fmt.Sprintf("only %d of %s %s were examined", n, of, what),
-		Why: "the remaining sessions may be stuck too", Do: fmt.Sprintf("turnlog doctor --limit %d%s", 10*n, d.namespaceFlag()),
-	})
+	d.found("not-examined", what, "only %d of %s %s were examined", n, of, what).
+		since(severityWarning, "the remaining sessions may be stuck too").do(fmt.Sprintf("turnlog doctor --limit %d{namespace}", 10*n))
 }
 
 // each reports the first sessions one by one, since that reads their journals, and the
@@ -103,6 +130,6 @@ func (d *doctor) each(check string, sessions []content.SessionID, one func(conte
 		one(s)
 	}
 	if rest := sessions[n:]; len(rest) > 0 {
-		d.found(finding{Check: check, Sessions: rest, What: fmt.Sprintf("the same is true of %d more sessions", len(rest)), Do: "see the findings above"})
+		d.found(check, "", "the same is true of %d more sessions", len(rest)).among(rest...).do("see the findings above")
 	}
 }

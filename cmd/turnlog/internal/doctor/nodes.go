@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -52,24 +51,21 @@ func (d *doctor) nodes(ctx context.Context) (clusterView, error) {
 	return w, nil
 }
 
-func (d *doctor) noNodes(waiting []content.SessionID) {
-	f := finding{Check: "no-nodes", What: "no node answers", Do: "driver-node" + d.namespaceFlag(), Sessions: waiting}
-	if len(waiting) > 0 {
-		f.Severity, f.Why = severityError, render.Plural(len(waiting), "session has", "sessions have")+" work to do, and no node does it"
-	}
-	d.found(f)
-}
-
-func (d *doctor) deadNodes(w clusterView) {
+// silentNodes reports nodes that hold tokens and do not answer, and that no node answers.
+func (d *doctor) silentNodes(w clusterView, working []content.SessionID) {
 	for _, node := range slices.Sorted(maps.Keys(w.dead)) {
-		f := finding{
-			Check: "node-dead", Object: node, Sessions: w.dead[node], Do: "run the doctor again in 15 s; find out why that node stopped",
-			What: fmt.Sprintf("node %s holds the tokens of %s and does not answer", node, render.Plural(len(w.dead[node]), "session", "sessions")),
-		}
+		held := w.dead[node]
+		f := d.found("node-dead", node, "node %s holds the tokens of %s and does not answer", node, render.Plural(len(held), "session", "sessions")).among(held...)
 		if len(w.living) == 0 {
-			f.Severity, f.Why, f.Do = severityError, "its sessions make no progress, and there is no other node", "driver-node"+d.namespaceFlag()
+			f.since(severityError, "its sessions make no progress, and there is no other node").do(checks()["no-nodes"].do)
 		}
-		d.found(f)
+	}
+	if len(w.living) > 0 {
+		return
+	}
+	f := d.found("no-nodes", "", "no node answers").among(working...)
+	if len(working) > 0 {
+		f.since(severityError, render.Plural(len(working), "session has", "sessions have")+" work to do, and no node does it")
 	}
 }
 
@@ -78,11 +74,9 @@ func (d *doctor) nodeClocks(ctx context.Context) {
 	clocks, err := d.admin.Clocks(ctx)
 	d.blind("clocks of nodes", err)
 	for _, node := range slices.Sorted(maps.Keys(clocks)) {
-		if clocks[node].Abs() > maxSkew {
-			d.found(finding{
-				Check: "clock-skew", Object: node, Do: "run a time service (chrony, systemd-timesyncd) on the machine of node " + node,
-				What: fmt.Sprintf("the clock of node %s is %s the server's, or its record took that long to arrive", node, aheadOf(clocks[node])),
-			})
+		if ahead := clocks[node]; ahead.Abs() > maxSkew {
+			d.found("clock-skew", node, "the clock of node %s is %s the server's, or its record took that long to arrive", node, aheadOf(ahead)).
+				since(severityError, "nodes set deadlines by their clocks: they fire early or late, and other nodes disagree about them")
 		}
 	}
 }

@@ -66,10 +66,7 @@ func (d *doctor) permissions() {
 		lacking[verb] = append(lacking[verb], subject)
 	}
 	for _, verb := range slices.Sorted(maps.Keys(lacking)) {
-		d.found(finding{
-			Check: "permission-missing", Object: strings.Join(lacking[verb], " "),
-			What: fmt.Sprintf("this user may not %s to %d of the subjects that the doctor needs", verb, len(lacking[verb])),
-			Do:   fmt.Sprintf("allow %s on them for this user, or connect as a user who has it (docs/operations.md lists what the doctor needs)", verb),
-		})
+		d.found("permission-missing", strings.Join(lacking[verb], " "), "this user may not %s to %d of the subjects that the doctor needs", verb, len(lacking[verb])).
+			do("allow " + verb + " on them for this user, or connect as a user who has it (docs/operations.md lists what the doctor needs)")
 	}
 }

@@ -54,42 +54,35 @@ func (d *doctor) queues(ctx context.Context, consumers []admin.ConsumerState, wo
 	}
 }
 
+// queue looks for calls that no worker runs.
 func (d *doctor) queue(q queueView) {
 	calls := 0
 	for _, n := range q.calls {
 		calls += n
 	}
-	f := finding{Object: q.name, Sessions: slices.Sorted(maps.Keys(q.calls)), Do: "tool-worker --queue " + q.name + d.namespaceFlag()}
-	waiting := fmt.Sprintf("%s on queue %s, ", render.Plural(calls, "call is", "calls are"), q.name)
+	waiting := render.Plural(calls, "call is", "calls are")
+	sessions := slices.Sorted(maps.Keys(q.calls))
 	switch c := q.consumer; {
 	case calls > 0 && c == nil:
-		f.Check, f.What = "queue-missing", waiting+"which has no consumer"
+		d.found("queue-missing", q.name, "%s on queue %s, which has no consumer", waiting, q.name).among(sessions...)
 	case calls > 0 && len(q.workers) == 0 && c.Pulls == 0:
-		f.Check, f.What = "queue-unattended", waiting+"and no worker pulls from it"
+		d.found("queue-unattended", q.name, "%s on queue %s, and no worker pulls from it", waiting, q.name).among(sessions...)
 	case c != nil && c.MaxHeld > 0 && c.Held >= c.MaxHeld && c.Waiting > 0:
-		f.Check, f.Sessions = "queue-full", nil
-		f.What = fmt.Sprintf("queue %s runs %s, its limit, and %d more wait", q.name, render.Plural(c.Held, "call", "calls"), c.Waiting)
-		f.Do = fmt.Sprintf("nats consumer edit %s %s --max-pending %d --force", c.Stream, c.Name, 2*c.MaxHeld)
-	default:
-		return
+		d.found("queue-full", q.name, "queue %s runs %s, its limit, and %d more wait", q.name, render.Plural(c.Held, "call", "calls"), c.Waiting).
+			do(fmt.Sprintf("nats consumer edit %s %s --max-pending %d --force", c.Stream, c.Name, 2*c.MaxHeld))
 	}
-	d.found(f)
 }
 
 // toolless looks for workers that pull calls but advertise no tools.
 func (d *doctor) toolless(q queueView) {
 	if len(q.workers) == 0 && q.consumer != nil && q.consumer.Pulls > 0 {
-		d.found(finding{
-			Check: "worker-toolless", Object: q.name, What: fmt.Sprintf("workers pull calls from queue %s, and none advertises tools", q.name),
-			Do: "look into the worker's log: it may lack the permission to write the catalog, or it has just started",
-		})
+		d.found("worker-toolless", q.name, "workers pull calls from queue %s, and none advertises tools", q.name).
+			do("look into the worker's log: it may lack the permission to write the catalog, or it has just started")
 	}
 	for _, w := range q.workers {
 		if len(w.Tools) == 0 {
-			d.found(finding{
-				Check: "worker-toolless", Object: w.Worker, What: fmt.Sprintf("worker %s of queue %s advertises no tools", w.Worker, q.name),
-				Do: "give it tools: tool-worker --queue " + q.name + " --tools fs,shell",
-			})
+			d.found("worker-toolless", w.Worker, "worker %s of queue %s advertises no tools", w.Worker, q.name).
+				do("give it tools: tool-worker --queue " + q.name + " --tools fs,shell")
 		}
 	}
 }

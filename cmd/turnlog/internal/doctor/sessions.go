@@ -44,9 +44,8 @@ func (d *doctor) sessions(ctx context.Context, consumers []admin.ConsumerState, 
 	}
 	d.report.Examined.Nodes = new(len(w.living))
 	d.nodeClocks(ctx)
-	d.deadNodes(w)
+	d.silentNodes(w, slices.Sorted(maps.Keys(all)))
 	if len(w.living) == 0 {
-		d.noNodes(slices.Sorted(maps.Keys(all)))
 		return
 	}
 	d.orphans(ctx, work)
@@ -106,14 +105,10 @@ func (d *doctor) orphans(ctx context.Context, work admin.Work) {
 		return !woken, err
 	}
 	stuck := d.suspects(ctx, "sessions without a run token", ids, d.patience, d.admin.Command, noToken).sessions()
-	if len(stuck) == 0 {
-		return
+	if len(stuck) > 0 {
+		d.found("session-unwoken", "", "%s commands and no run token, for more than %v", render.Plural(len(stuck), "session has", "sessions have"), d.patience).
+			among(stuck...).do(fmt.Sprintf("nats pub %s.run.%s '' wakes one; look for \"sweep failed\" in the nodes' logs", d.report.Namespace, stuck[0]))
 	}
-	d.found(finding{
-		Check: "session-unwoken", Sessions: stuck,
-		What: fmt.Sprintf("%s commands and no run token, for more than %v", render.Plural(len(stuck), "session has", "sessions have"), d.patience),
-		Do:   fmt.Sprintf("nats pub %s.run.%s '' wakes one; look for \"sweep failed\" in the nodes' logs", d.report.Namespace, stuck[0]),
-	})
 }
 
 // undriven looks for sessions whose token no live node holds.
@@ -159,36 +154,28 @@ func (d *doctor) waitingOrBroken(ctx context.Context, stuck marks, consumers []a
 		}
 	}
 	if len(waiting) > 0 {
-		d.found(finding{
-			Check: "session-waiting", Sessions: waiting, Do: "driver-node" + d.namespaceFlag() + " on another machine, or with a larger --capacity",
-			What: fmt.Sprintf("%s for more than %v for one of %s", render.Plural(len(waiting), "session waits", "sessions wait"), d.patience, render.Plural(nodes, "node", "nodes")),
-		})
+		d.found("session-waiting", "", "%s for more than %v for one of %s", render.Plural(len(waiting), "session waits", "sessions wait"), d.patience,
+			render.Plural(nodes, "node", "nodes")).among(waiting...)
 	}
 	d.each("session-broken", broken, func(s content.SessionID) { d.brokenSession(ctx, s, d.serverNow().Sub(stuck[s].At)) })
 }
 
 // brokenSession reports a session that nodes cannot drive.
 func (d *doctor) brokenSession(ctx context.Context, s content.SessionID, since time.Duration) {
-	f := finding{
-		Check: "session-broken", Object: string(s), Sessions: []content.SessionID{s},
-		What: fmt.Sprintf("session %s was given to a node %v ago, and no node holds it", s, since.Round(time.Second)),
-		Do:   fmt.Sprintf("look for \"session cannot be driven\" with session %s in the nodes' logs", s),
-	}
 	claims, node, err := d.claims(ctx, s)
 	switch {
 	case ctx.Err() != nil:
-		return
-	case errors.Is(err, events.ErrUnknownKind):
-		f.Do = "update the nodes: a newer release wrote that entry"
 	case err != nil:
-		f.Do = "observer verify " + string(s) + d.namespaceFlag()
-	case claims > 1:
-		f.What += fmt.Sprintf("; the journal ends in %s, the last one by node %s", render.Plural(claims, "claim", "claims"), node)
+		f := d.found("session-unreadable", string(s), "the journal of %s cannot be read: %v", s, err).among(s)
+		if errors.Is(err, events.ErrUnknownKind) {
+			f.do("update the nodes: a newer release wrote that entry")
+		}
+	default:
+		f := d.found("session-broken", string(s), "session %s was given to a node %v ago, and no node holds it", s, since.Round(time.Second)).among(s)
+		if claims > 1 {
+			f.What += fmt.Sprintf("; the journal ends in %s, the last one by node %s", render.Plural(claims, "claim", "claims"), node)
+		}
 	}
-	if err != nil {
-		f.Check, f.What = "session-unreadable", fmt.Sprintf("the journal of %s cannot be read: %v", s, err)
-	}
-	d.found(f)
 }
 
 // claims counts the claims at the end of a journal.
@@ -253,11 +240,10 @@ func (d *doctor) stalledSession(ctx context.Context, s content.SessionID, node s
 	if len(owed) == 0 {
 		return
 	}
-	d.found(finding{
-		Check: "effect-stalled", Object: string(s), Sessions: []content.SessionID{s},
-		What: fmt.Sprintf("session %s waits for %s; nothing was recorded for %v", s, strings.Join(owed, ", "), d.serverNow().Sub(state.At.Std()).Round(time.Second)),
-		Why:  "node " + node + " drives it and is alive, so the model or the tool is slow, or hangs", Do: "turnlog cancel " + target + d.namespaceFlag() + ", to give it up",
-	})
+	silence := d.serverNow().Sub(state.At.Std()).Round(time.Second)
+	d.found("effect-stalled", string(s), "session %s waits for %s; nothing was recorded for %v", s, strings.Join(owed, ", "), silence).
+		among(s).since(severityWarning, "node "+node+" drives it and is alive, so the model or the tool is slow, or hangs").
+		do("turnlog cancel " + target + "{namespace}, to give it up")
 }
 
 // pause waits and reports whether ctx is still valid.

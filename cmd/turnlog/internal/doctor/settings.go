@@ -18,25 +18,34 @@ import (
 // and answer.
 func (d *doctor) streams(seen admin.Inspection) (whole bool) {
 	var missing []string
-	whole = true
-	d.report.Examined.Streams = new(0)
+	answering := 0
 	for _, s := range seen.Streams {
-		switch {
+		switch overlap, overlaps := errors.AsType[*admin.OverlapError](s.Err); {
 		case s.Err == nil:
-			*d.report.Examined.Streams++
-		case d.streamMissing(s):
+			answering++
+		case overlaps:
+			d.found("subject-overlap", s.Stream, "%v", s.Err).
+				do("nats stream rm " + overlap.Other + ", if its messages are not needed, then turnlog provision{namespace}; or use another --namespace")
+		case errors.Is(s.Err, jetstream.ErrNotProvisioned):
 			missing = append(missing, s.Stream)
+		case !d.denied.about(s.Stream): // otherwise it is reported as a permission
+			d.found("stream-silent", s.Stream, "%v", s.Err)
 		}
-		whole = whole && s.Err == nil
 		d.differences("stream-differs", s.Differences)
-		d.lagging(s)
+		for _, l := range s.Lagging {
+			state := fmt.Sprintf("lacks %d entries", l.Entries)
+			if l.Offline {
+				state = "cannot be reached"
+			}
+			d.found("replica-behind", s.Stream, "the copy of %s on server %s %s", s.Stream, l.Server, state).
+				do("start server " + l.Server + " if it is down, else wait and run the doctor again")
+		}
 	}
 	if len(missing) > 0 {
-		d.found(finding{
-			Check: "stream-missing", Object: strings.Join(missing, " "), What: missingStreams(missing, len(seen.Streams)), Do: "turnlog provision" + d.namespaceFlag(),
-		})
+		d.found("stream-missing", strings.Join(missing, " "), "%s", missingStreams(missing, len(seen.Streams)))
 	}
-	return whole
+	d.report.Examined.Streams = &answering
+	return answering == len(seen.Streams)
 }
 
 func missingStreams(names []string, of int) string {
@@ -46,43 +55,9 @@ func missingStreams(names []string, of int) string {
 	return fmt.Sprintf("%d of %d streams %s missing", len(names), of, map[bool]string{true: "is", false: "are"}[len(names) == 1])
 }
 
-// lagging looks for copies that are out of date.
-func (d *doctor) lagging(s admin.StreamState) {
-	for _, l := range s.Lagging {
-		what := fmt.Sprintf("the copy of %s on server %s lacks %d entries", s.Stream, l.Server, l.Entries)
-		if l.Offline {
-			what = fmt.Sprintf("the copy of %s on server %s cannot be reached", s.Stream, l.Server)
-		}
-		d.found(finding{
-			Check: "replica-behind", Object: s.Stream, What: what,
-			Do: "start server " + l.Server + " if it is down, else wait and run the doctor again",
-		})
-	}
-}
-
-// streamMissing reports whether a stream does not exist. Any other reason why it cannot
-// be read becomes a finding.
-func (d *doctor) streamMissing(s admin.StreamState) bool {
-	overlap, inTheWay := errors.AsType[*admin.OverlapError](s.Err)
-	switch {
-	case inTheWay:
-		d.found(finding{
-			Check: "subject-overlap", Object: s.Stream, What: s.Err.Error(),
-			Do: fmt.Sprintf("nats stream rm %s, if its messages are not needed, then turnlog provision%s; or use another --namespace", overlap.Other, d.namespaceFlag()),
-		})
-	case errors.Is(s.Err, jetstream.ErrNotProvisioned):
-		return true
-	case !d.denied.about(s.Stream): // otherwise it is reported as a permission
-		d.found(finding{
-			Check: "stream-silent", Object: s.Stream, What: s.Err.Error(), Do: "make sure that a majority of its servers is up: nats server report jetstream",
-		})
-	}
-	return false
-}
-
 func (d *doctor) differences(check string, all []admin.Difference) {
 	for _, x := range all {
-		d.found(finding{Check: check, Object: x.Object, What: fmt.Sprintf("%s is %s, must be %s", x.Setting, x.Have, x.Want), Do: d.admin.Change(x)})
+		d.found(check, x.Object, "%s is %s, must be %s", x.Setting, x.Have, x.Want).do(d.admin.Change(x))
 	}
 }
 
@@ -96,12 +71,11 @@ func (d *doctor) consumers(all []admin.ConsumerState) {
 		d.differences("consumer-differs", c.Differences)
 		switch {
 		case errors.Is(c.Err, jetstream.ErrNotProvisioned):
-			d.found(finding{Check: "consumer-missing", Object: object, What: c.Err.Error(), Do: "turnlog provision" + d.namespaceFlag()})
+			d.found("consumer-missing", object, "%v", c.Err)
 		case c.Err != nil && !d.denied.about(c.Stream):
 			d.blind("consumers of "+c.Stream, c.Err)
 		case c.Paused:
-			resume := fmt.Sprintf("nats consumer resume %s %s --force", c.Stream, c.Name)
-			d.found(finding{Check: "consumer-paused", Object: object, What: "the consumer is paused", Do: resume})
+			d.found("consumer-paused", object, "the consumer is paused").do("nats consumer resume " + c.Stream + " " + c.Name + " --force")
 		}
 	}
 }
@@ -116,13 +90,10 @@ func (d *doctor) durable(ctx context.Context, seen admin.Inspection) {
 	}
 	d.weak(severityError, p, v.Weak)
 	if len(v.Unseen) > 0 && !v.Assumed {
-		d.found(finding{
-			Check: "durability-unseen", Object: strings.Join(v.Unseen, " "),
-			What: "it is not known when these servers sync to disk: " + strings.Join(v.Unseen, ", "), Do: v.Blind(),
-		})
+		d.found("durability-unseen", strings.Join(v.Unseen, " "), "it is not known when these servers sync to disk: %s", strings.Join(v.Unseen, ", ")).do(v.Blind())
 	}
 	for _, err := range v.Unread {
-		d.found(finding{Check: "monitor-silent", What: err.Error(), Do: "start nats-server with --http_port 8222, or correct --monitor"})
+		d.found("monitor-silent", "", "%v", err)
 	}
 	d.unequal(seen)
 }
@@ -139,14 +110,12 @@ func (d *doctor) weak(severity string, p admin.Profile, all []admin.Difference) 
 			objects, changes = append(objects, x.Object), append(changes, d.admin.Change(x))
 			return true
 		})
-		f := finding{
-			Severity: severity, Check: "durability-weak", Object: strings.Join(objects, " "), Why: weakness(first.Setting),
-			What: fmt.Sprintf("%s is %s, profile %s needs %s", first.Setting, first.Have, p, first.Want), Do: strings.Join(changes, "; "),
-		}
+		do := strings.Join(changes, "; ")
 		if d.durability.Profile() == "" && first.Setting == "num_replicas" {
-			f.Do += "; or --profile dev, if one copy is enough"
+			do += "; or --profile dev, if one copy is enough"
 		}
-		d.found(f)
+		d.found("durability-weak", strings.Join(objects, " "), "%s is %s, profile %s needs %s", first.Setting, first.Have, p, first.Want).
+			since(severity, weakness(first.Setting)).do(do)
 	}
 }
 
@@ -171,9 +140,7 @@ func (d *doctor) unequal(seen admin.Inspection) {
 			continue
 		}
 		x := admin.Difference{Object: s.Stream, Setting: "num_replicas", Have: strconv.Itoa(s.Replicas), Want: strconv.Itoa(most)}
-		d.found(finding{
-			Check: "replicas-unequal", Object: s.Stream, What: fmt.Sprintf("%s has %d copies, other streams have %d", s.Stream, s.Replicas, most), Do: d.admin.Change(x),
-		})
+		d.found("replicas-unequal", s.Stream, "%s has %d copies, other streams have %d", s.Stream, s.Replicas, most).do(d.admin.Change(x))
 	}
 }
 
@@ -197,11 +164,7 @@ func (d *doctor) serverClocks(seen admin.Inspection) {
 		}
 	}
 	for _, server := range slices.Sorted(maps.Keys(apart)) {
-		d.found(finding{
-			Severity: severityWarning, Check: "clock-skew", Object: server, Why: "deadlines and timers fire early or late where clocks disagree",
-			What: fmt.Sprintf("the clock of server %s is %s that of this machine", server, aheadOf(apart[server])),
-			Do:   "run a time service (chrony, systemd-timesyncd) on both machines",
-		})
+		d.found("clock-skew", server, "the clock of server %s is %s that of this machine", server, aheadOf(apart[server]))
 	}
 }
 

@@ -3,15 +3,9 @@ package main
 import (
 	"context"
 
-	"go.uber.org/zap"
-
-	"github.com/turnlog/turnlog/client"
-	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/policy/agentfile"
-	"github.com/turnlog/turnlog/tool"
 )
 
 // loadAgents reads the agents of a folder, if there is one.
@@ -35,19 +29,4 @@ func rolesFor(a toolset.Agents) []admin.Role {
 		return []admin.Role{admin.RoleWorker}
 	}
 	return []admin.Role{admin.RoleWorker, admin.RoleClient, admin.RoleApprover}
-}
-
-// delegation returns what makes the tools that delegate to agents.
-func delegation(cell *cli.Cell, log *zap.Logger) (func(*agentfile.Definition) (tool.Tool, error), error) {
-	caller, err := client.Open(cell.Conn, cell.Namespace(), client.WithLogger(log), client.WithName("tool-worker"))
-	if err != nil {
-		return nil, err
-	}
-	return func(d *agentfile.Definition) (tool.Tool, error) {
-		ref, err := d.Ref()
-		if err != nil {
-			return nil, err
-		}
-		return caller.Tool(agentfile.ToolOf(d.Name), d.Purpose(), client.Options{Config: events.Config{Agent: ref}})
-	}, nil
 }

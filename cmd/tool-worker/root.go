@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
@@ -77,20 +78,18 @@ func run(ctx context.Context, f flags, roles []admin.Role, tools *toolset.Tools,
 	if err != nil {
 		return err
 	}
-	delegate, err := delegation(cell, log)
+	caller, err := client.Open(cell.Conn, cell.Namespace(), client.WithLogger(log), client.WithName("tool-worker"))
 	if err != nil {
 		return err
 	}
-	sources, err := tools.Sources(cell.Blobs(), delegate)
+	cfg, err := tools.Worker(cell.Cell, caller, cell.Offers(f.name, f.queue), nil, log)
 	if err != nil {
 		return err
 	}
 	registry := ops.NewRegistry()
-	w, err := worker.New(worker.Config{
-		Queue: queue, Tools: sources, Permissions: f.tools.Permissions(), Root: f.tools.Root, Slots: f.slots, DefaultTimeout: f.timeout, DrainTimeout: f.drain,
-		Offers: cell.Offers(f.name, f.queue), Progress: toolset.Progress(cell.Live(), log),
-		Observer: newMetrics(registry), Logger: log,
-	})
+	cfg.Queue, cfg.Observer = queue, newMetrics(registry)
+	cfg.Slots, cfg.DefaultTimeout, cfg.DrainTimeout = f.slots, f.timeout, f.drain
+	w, err := worker.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -129,16 +128,7 @@ func (f flags) logConfig(log *zap.Logger, cell *cli.Cell, server *ops.Server) {
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
 		zap.String("name", f.name), zap.String("queue", f.queue), zap.Int("slots", f.slots),
 		zap.Strings("tools", f.tools.Sets()), zap.String("root", f.tools.Root), zap.Bool("allow_write", f.tools.AllowWrite),
-		zap.Strings("policy", f.tools.Policy()), zap.String("sandbox", f.sandbox()), zap.Strings("mcp", f.tools.Servers()),
+		zap.Strings("policy", f.tools.Policy()), zap.String("sandbox", f.tools.Sandbox()), zap.Strings("mcp", f.tools.Servers()),
 		zap.Duration("timeout", f.timeout), zap.Duration("drain", f.drain),
 		zap.String("http", server.Address()), zap.String("version", cli.Version()))
-}
-
-// sandbox names the sandbox of commands, or says why there is none.
-func (f flags) sandbox() string {
-	name, why := f.tools.Sandbox()
-	if why != "" {
-		name += ": " + why
-	}
-	return name
 }

@@ -159,7 +159,7 @@ func hostOn(t testing.TB, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) (st
 	}
 	offers := d.Offers(ulid.Make().String(), defaultQueue)
 	w, err := worker.New(worker.Config{
-		Queue: queue, Tools: []tool.Source{source}, Logger: cfg.Logger, Offers: offers, DrainTimeout: time.Second, Progress: toolset.Progress(d.Live(), cfg.Logger),
+		Queue: queue, Tools: []tool.Source{source}, Logger: cfg.Logger, Offers: offers, DrainTimeout: time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)

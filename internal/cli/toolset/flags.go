@@ -1,16 +1,16 @@
 package toolset
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/turnlog/turnlog/internal/sandbox"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/mcp"
 )
@@ -19,11 +19,19 @@ import (
 type Flags struct {
 	Options
 
-	flags       *pflag.FlagSet
-	sets        []string
-	policy      policyFlags
-	settings    settings
-	servers     serverFlags
+	flags        *pflag.FlagSet
+	sets         []string
+	verifiers    bool // also run the verifiers of tasks
+	passEnv      []string
+	sandbox      string
+	fetchPrivate []string
+	manifests    []string
+	outputLimit  int
+	policy       policyFlags
+	servers      serverFlags
+
+	// Set by Start.
+	noSandbox   string // why --sandbox auto chose none
 	permissions tool.Permissions
 	mcp         []mcp.Server
 }
@@ -35,11 +43,25 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.sets, "tools", []string{"fs"}, "comma-separated `sets` of tools: "+strings.Join(Names(), ", ")+"; or none; shell runs any command as this user")
 	fs.StringVar(&f.Root, "root", ".", "`directory` that the tools work in; file tools cannot leave it")
 	fs.BoolVar(&f.AllowWrite, "allow-write", false, "let the file tools write; otherwise they only read")
-	f.settings.register(cmd)
-	f.servers.register(cmd)
-	f.policy.register(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("tools", completeSets) // the flag exists
-	_ = cmd.MarkFlagDirname("root")                           // the flag exists
+	fs.BoolVar(&f.ReadFirst, "read-before-write", false, "let file tools change an existing file only in the version that they have read")
+	fs.IntVar(&f.Shells, "keep-shells", 0, "`number` of shells that keep their directory and variables between calls; 0: none")
+	fs.StringArrayVar(&f.passEnv, "pass-env", nil, "`NAME` or NAME=value of a variable to pass to commands; repeatable")
+	fs.StringVar(&f.sandbox, "sandbox", sandbox.None, "what commands run in: "+strings.Join(sandbox.Kinds(), ", ")+"; auto is bwrap if it works here; gates run outside")
+	fs.BoolVar(&f.Network, "sandbox-network", false, "allow the network in the sandbox")
+	fs.StringArrayVar(&f.Fetch.Hosts, "fetch-allow", nil, "`host` that http_fetch may read from, such as example.com, *.example.com, example.com:8080, or * for any; repeatable")
+	fs.StringArrayVar(&f.Fetch.Methods, "fetch-method", nil, "`method` that http_fetch may use; default: GET and HEAD; repeatable")
+	fs.StringArrayVar(&f.fetchPrivate, "fetch-private", nil, "`addresses`, such as 10.1.0.0/16, that http_fetch may reach although they are private; repeatable")
+	fs.StringArrayVar(&f.manifests, "tool-manifest", nil, "manifest `file` that turns an executable into a tool, or a folder of manifests; repeatable")
+	fs.IntVar(&f.outputLimit, "output-limit", 0, "`bytes` of output in a result; longer output is stored and read in pieces with output_read; 0: cut it at 1 MiB")
+	f.servers.register(fs)
+	f.policy.register(fs)
+	about(fs, "fs", "read-before-write")
+	about(fs, "shell", "keep-shells")
+	about(fs, "fetch", "fetch-allow", "fetch-method", "fetch-private")
+	about(fs, commands, "pass-env", "sandbox", "sandbox-network")
+	_ = cmd.RegisterFlagCompletionFunc("tools", completeSets) // the flags exist
+	_ = cmd.RegisterFlagCompletionFunc("sandbox", cobra.FixedCompletions(sandbox.Kinds(), cobra.ShellCompDirectiveNoFileComp))
+	_, _ = cmd.MarkFlagDirname("root"), cmd.MarkFlagDirname("allow-root")
 }
 
 // completeSets offers the sets that are not chosen yet.
@@ -74,10 +96,19 @@ func about(fs *pflag.FlagSet, set string, names ...string) {
 	}
 }
 
-// checkSets returns an error for a flag without effect: its set of tools is not chosen.
-func (f *Flags) checkSets() (err error) {
+// check checks the values that depend on one another. A flag without effect is an error:
+// its set of tools is not chosen.
+func (f *Flags) check() (err error) {
 	sets := f.Sets()
-	if slices.Contains(sets, "shell") || len(f.settings.manifests) > 0 {
+	switch {
+	case f.Shells < 0:
+		return fmt.Errorf("--keep-shells %d: use a positive number, or 0 for none", f.Shells)
+	case f.outputLimit < 0:
+		return fmt.Errorf("--output-limit %d: use a positive number, or 0", f.outputLimit)
+	case slices.Contains(sets, "fetch") && len(f.Fetch.Hosts) == 0:
+		return errors.New("--tools fetch: name the allowed hosts with --fetch-allow, or * for any")
+	}
+	if slices.Contains(sets, "shell") || len(f.manifests) > 0 {
 		sets = append(sets, commands)
 	}
 	f.flags.Visit(func(given *pflag.Flag) {
@@ -96,13 +127,8 @@ func (f *Flags) checkSets() (err error) {
 // noSet chooses no set, for tools that come from MCP servers, manifests or agents only.
 const noSet = "none"
 
-// Sets lists the chosen sets, without duplicates.
-func (f *Flags) Sets() []string {
-	names := f.named()
-	return slices.DeleteFunc(names, func(name string) bool { return name == noSet })
-}
-
-func (f *Flags) named() []string {
+// chosen lists what --tools names, without duplicates.
+func (f *Flags) chosen() []string {
 	var names []string
 	for _, name := range f.sets {
 		names = append(names, strings.TrimSpace(name))
@@ -111,73 +137,75 @@ func (f *Flags) named() []string {
 	return slices.Compact(names)
 }
 
+// Sets lists the chosen sets.
+func (f *Flags) Sets() []string {
+	return slices.DeleteFunc(f.chosen(), func(name string) bool { return name == noSet })
+}
+
 // openSets opens the chosen sets.
 func (f *Flags) openSets() ([]tool.Source, error) {
 	names := f.Sets()
-	if !slices.Contains(f.named(), noSet) {
-		return open(names, f.Options)
+	switch none := len(names) < len(f.chosen()); {
+	case none && len(names) > 0:
+		return nil, errors.New("--tools: " + noSet + " cannot be combined with sets")
+	case !none && len(names) == 0:
+		return nil, errors.New("--tools: name at least one of " + strings.Join(Names(), ", ") + ", or " + noSet)
 	}
-	switch {
-	case len(names) == 0:
-		return nil, nil
-	case slices.Equal(names, []string{gateSet}): // RunVerifiers added it
-		return open(names, f.Options)
+	if (f.verifiers || slices.Contains(names, "shell")) && !slices.Contains(names, verifierSet) {
+		names = append(names, verifierSet)
 	}
-	return nil, errors.New(noSet + " cannot be combined with sets")
-}
-
-// RunVerifiers adds the set that runs the verifiers of tasks.
-func (f *Flags) RunVerifiers() { f.sets = append(f.sets, gateSet) }
-
-// open opens the tools of the flags, as one source per set. The servers are in addition to
-// those of the flags.
-func (f *Flags) open(servers ...mcp.Server) ([]tool.Source, error) {
-	root, err := filepath.Abs(f.Root)
-	if err != nil {
-		return nil, fmt.Errorf("--root %s: %w", f.Root, err)
-	}
-	f.Root = root
-	dir, err := tool.OpenRoot(root)
-	if err != nil {
-		return nil, fmt.Errorf("--%w", err) // the error begins with "root"
-	}
-	_ = dir.Close() // this was only a check
-	if err := f.settings.check(f.Sets()); err != nil {
-		return nil, err
-	}
-	if err := f.checkSets(); err != nil {
-		return nil, err
-	}
-	if err := f.settings.options(context.Background(), &f.Options); err != nil {
-		return nil, err
-	}
-	sources, err := f.openSets()
+	sources, err := open(names, f.Options)
 	if err != nil {
 		return nil, fmt.Errorf("--tools: %w", err)
-	}
-	manifests, err := f.settings.manifestTools(f.Options, sources)
-	if err != nil {
-		return nil, err
-	}
-	if manifests != nil {
-		sources = append(sources, manifests)
-	}
-	if f.permissions, err = f.policy.permissions(root); err != nil {
-		return nil, err
-	}
-	if f.mcp, err = f.servers.parse(); err != nil {
-		return nil, err
-	}
-	f.mcp = append(f.mcp, servers...)
-	if err := (mcp.Config{Servers: f.mcp}).Check(); err != nil {
-		return nil, fmt.Errorf("--mcp: %w", err)
 	}
 	return sources, nil
 }
 
-// Permissions returns the policy of the flags after Start, or nil if they set none. A
-// worker enforces it where the files are.
-func (f *Flags) Permissions() tool.Permissions { return f.permissions }
+// RunVerifiers adds the set that runs the verifiers of tasks.
+func (f *Flags) RunVerifiers() { f.verifiers = true }
+
+// parsePrivate parses the addresses that http_fetch may reach although they are private.
+func (f *Flags) parsePrivate() error {
+	for _, text := range f.fetchPrivate {
+		p, err := netip.ParsePrefix(text)
+		if addr, addrErr := netip.ParseAddr(text); addrErr == nil {
+			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err != nil {
+			return fmt.Errorf("--fetch-private %q: write an address or a range such as 10.1.0.0/16", text)
+		}
+		f.Fetch.Private = append(f.Fetch.Private, p)
+	}
+	return nil
+}
+
+// Sandbox returns what commands run in, after Start, and why that is no sandbox.
+func (f *Flags) Sandbox() string {
+	if f.noSandbox != "" {
+		return f.Options.Sandbox + ": " + f.noSandbox
+	}
+	return f.Options.Sandbox
+}
+
+// SandboxNote returns a line about what --sandbox auto chose, or "" without auto.
+func (f *Flags) SandboxNote() string {
+	switch {
+	case f.sandbox != sandbox.Auto:
+		return ""
+	case f.noSandbox != "":
+		return "commands run without a sandbox: " + f.noSandbox
+	}
+	return "commands run in a sandbox: " + f.Options.Sandbox
+}
 
 // Policy lists the policy flags as they were given.
 func (f *Flags) Policy() []string { return f.policy.given() }
+
+// Servers lists the MCP servers of the flags as NAME=ADDRESS.
+func (f *Flags) Servers() []string {
+	var out []string
+	for _, s := range f.mcp {
+		out = append(out, s.Name+"="+s.Address())
+	}
+	return out
+}

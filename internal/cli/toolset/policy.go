@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
@@ -42,12 +42,11 @@ func (f *policyFlags) all() []policyFlag {
 	}
 }
 
-func (f *policyFlags) register(cmd *cobra.Command) {
+func (f *policyFlags) register(fs *pflag.FlagSet) {
 	for _, p := range f.all() {
-		cmd.Flags().StringArrayVar(p.values, p.name, nil, p.usage)
-		about(cmd.Flags(), p.set, p.name)
+		fs.StringArrayVar(p.values, p.name, nil, p.usage)
+		about(fs, p.set, p.name)
 	}
-	_ = cmd.MarkFlagDirname("allow-root") // the flag exists
 }
 
 // given lists the flags as they were given.
@@ -84,8 +83,29 @@ func checkVariable(key string) error {
 
 // permissions returns the policy of the flags, or nil if there are none.
 func (f *policyFlags) permissions(root string) (tool.Permissions, error) {
-	if err := f.check(root); err != nil {
-		return nil, err
+	listed := map[string]string{} // the flag that lists a program
+	for _, p := range f.all() {
+		for _, value := range *p.values {
+			if err := p.check(value); err != nil {
+				return nil, fmt.Errorf("--%s %q: %w", p.name, value, err)
+			}
+			if p.values == &f.commands.AllowEnv || p.set != "shell" {
+				continue
+			}
+			if other := listed[value]; other != "" && other != p.name {
+				return nil, fmt.Errorf("--%s %s and --%s %s: use only one of them", other, value, p.name, value)
+			}
+			listed[value] = p.name
+		}
+	}
+	for _, dir := range f.paths.Allow {
+		at := dir
+		if !filepath.IsAbs(at) {
+			at = filepath.Join(root, at)
+		}
+		if info, err := os.Stat(at); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("--allow-root %s: there is no directory %s: create it or name another one", dir, at)
+		}
 	}
 	var policy permission.Policy
 	if p := &f.paths; len(p.Protect)+len(p.ReadOnly)+len(p.Allow) > 0 {
@@ -95,39 +115,4 @@ func (f *policyFlags) permissions(root string) (tool.Permissions, error) {
 		policy.Commands = c
 	}
 	return policy.In(root)
-}
-
-// check checks the flags.
-func (f *policyFlags) check(root string) error {
-	for _, p := range f.all() {
-		for _, value := range *p.values {
-			if err := p.check(value); err != nil {
-				return fmt.Errorf("--%s %q: %w", p.name, value, err)
-			}
-		}
-	}
-	for _, dir := range f.paths.Allow {
-		at := dir
-		if !filepath.IsAbs(at) {
-			at = filepath.Join(root, at)
-		}
-		if info, err := os.Stat(at); err != nil || !info.IsDir() {
-			return fmt.Errorf("--allow-root %s: there is no directory %s: create it or name another one", dir, at)
-		}
-	}
-	return f.once()
-}
-
-// once checks that no program is in two of the lists.
-func (f *policyFlags) once() error {
-	seen := map[string]string{}
-	for _, p := range f.all()[3:6] {
-		for _, name := range *p.values {
-			if other, ok := seen[name]; ok && other != p.name {
-				return fmt.Errorf("--%s %s and --%s %s: use only one of them", other, name, p.name, name)
-			}
-			seen[name] = p.name
-		}
-	}
-	return nil
 }

@@ -34,7 +34,7 @@ func judge(t *testing.T, root, args, name, input string) string {
 	if !ok {
 		t.Fatalf("there is no tool %s", name)
 	}
-	p := f.Permissions()
+	p := f.permissions
 	if p == nil {
 		return "no policy"
 	}

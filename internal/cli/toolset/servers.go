@@ -1,13 +1,12 @@
 package toolset
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/turnlog/turnlog/tool/mcp"
 )
@@ -20,8 +19,7 @@ type serverFlags struct {
 	env     []string // NAME=VARIABLE
 }
 
-func (f *serverFlags) register(cmd *cobra.Command) {
-	fs := cmd.Flags()
+func (f *serverFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.servers, "mcp", nil, "MCP `server` whose tools to add, as 'NAME=COMMAND ARGS' or NAME=URL; repeatable")
 	fs.StringArrayVar(&f.tokens, "mcp-token", nil, "bearer token of an MCP server with a URL, as `NAME=env:VARIABLE` or NAME=file:PATH; repeatable")
 	fs.StringArrayVar(&f.headers, "mcp-header", nil, "header of requests to an MCP server with a URL, as `NAME=HEADER=env:VARIABLE` or NAME=HEADER=file:PATH; repeatable")
@@ -43,7 +41,7 @@ func (f *serverFlags) parse() ([]mcp.Server, error) {
 		values []string
 		set    func(s *mcp.Server, value string) error
 	}{
-		{"mcp-token", f.tokens, setToken},
+		{"mcp-token", f.tokens, func(s *mcp.Server, reference string) error { s.Token = reference; return nil }},
 		{"mcp-header", f.headers, setHeader},
 		{"mcp-env", f.env, setVariable},
 	} {
@@ -67,11 +65,6 @@ func (f *serverFlags) parse() ([]mcp.Server, error) {
 	return servers, nil
 }
 
-func setToken(s *mcp.Server, reference string) error {
-	s.Token = reference
-	return nil
-}
-
 func setHeader(s *mcp.Server, value string) error {
 	header, reference, ok := strings.Cut(value, "=")
 	if !ok || header == "" || !mcp.IsReference(reference) {
@@ -93,24 +86,4 @@ func setVariable(s *mcp.Server, name string) error {
 	}
 	s.Env[name] = "env:" + name
 	return nil
-}
-
-// Servers lists the MCP servers of the flags as NAME=ADDRESS.
-func (f *Flags) Servers() []string {
-	var out []string
-	for _, s := range f.mcp {
-		out = append(out, s.Name+"="+s.Address())
-	}
-	return out
-}
-
-// Missing waits for the servers and returns an error for each that is unavailable.
-func Missing(ctx context.Context, m *mcp.Manager) []error {
-	var out []error
-	for _, s := range m.Settle(ctx) {
-		if s.State != mcp.Ready && ctx.Err() == nil {
-			out = append(out, fmt.Errorf("MCP server %s is not available, nor are its tools: %w", s.Server, s.Err))
-		}
-	}
-	return out
 }

@@ -4,26 +4,20 @@
 // The one idea: a set is a group of tools that a command line enables by one name, and
 // [Sets] returns all of them as a slice. Nothing registers itself.
 //
-// A program registers its [Flags] and calls [Flags.Start] once. It passes
-// [Flags.Permissions] and [Tools.Sources] to its worker.
+// A program registers its [Flags], calls [Flags.Start] once, and gives its worker the
+// configuration that [Tools.Worker] returns.
 package toolset
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"go.uber.org/zap"
-
 	"github.com/turnlog/turnlog/engine"
-	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/fetch"
 	"github.com/turnlog/turnlog/tool/fs"
 	"github.com/turnlog/turnlog/tool/shell"
-	"github.com/turnlog/turnlog/worker/task"
 )
 
 // Set is a group of tools that a command line enables by one name.
@@ -50,43 +44,25 @@ type Options struct {
 // Sets lists the sets of our binaries. To add one, add a line.
 func Sets() []Set {
 	return []Set{
-		{"fs", "list, find, read, search and count files; with --allow-write also write, edit, patch and delete them", openFiles},
-		{"shell", "run any command as this user, which --allow-write does not limit; includes gate", openShell},
-		{"fetch", "read from the web, from the hosts in --fetch-allow", openFetch},
-		{gateSet, "run the verifiers of tasks as this user; models do not see it", openGate},
+		{"fs", "list, find, read, search and count files; with --allow-write also write, edit, patch and delete them", func(o Options) ([]tool.Tool, error) {
+			return fs.New(o.Root, fs.Options{Write: o.AllowWrite, ReadFirst: o.ReadFirst})
+		}},
+		{"shell", "run any command as this user, which --allow-write does not limit; includes gate", func(o Options) ([]tool.Tool, error) {
+			return one(shell.New(o.Root, shell.Options{Env: o.Env, Shells: o.Shells, Sandbox: o.Sandbox, Network: o.Network}))
+		}},
+		{"fetch", "read from the web, from the hosts in --fetch-allow", func(o Options) ([]tool.Tool, error) {
+			return one(fetch.New(o.Fetch))
+		}},
+		{verifierSet, "run the verifiers of tasks as this user; models do not see it", func(o Options) ([]tool.Tool, error) {
+			return one(engine.NewVerifierTool(o.Root))
+		}},
 	}
 }
 
-func openFiles(o Options) ([]tool.Tool, error) {
-	return fs.New(o.Root, fs.Options{Write: o.AllowWrite, ReadFirst: o.ReadFirst})
-}
+// verifierSet runs verifiers. A worker that can run commands always has it.
+const verifierSet = "gate"
 
-func openShell(o Options) ([]tool.Tool, error) {
-	exec, err := shell.New(o.Root, shell.Options{Env: o.Env, Shells: o.Shells, Sandbox: o.Sandbox, Network: o.Network})
-	if err != nil {
-		return nil, err
-	}
-	return []tool.Tool{exec}, nil
-}
-
-func openFetch(o Options) ([]tool.Tool, error) {
-	t, err := fetch.New(o.Fetch)
-	if err != nil {
-		return nil, err
-	}
-	return []tool.Tool{t}, nil
-}
-
-// gateSet runs verifiers. A worker that can run commands always has it.
-const gateSet = "gate"
-
-func openGate(o Options) ([]tool.Tool, error) {
-	gate, err := engine.NewVerifierTool(o.Root)
-	if err != nil {
-		return nil, err
-	}
-	return []tool.Tool{gate}, nil
-}
+func one(t tool.Tool, err error) ([]tool.Tool, error) { return []tool.Tool{t}, err }
 
 // Names lists the names of all sets.
 func Names() []string {
@@ -108,15 +84,9 @@ func About() string {
 
 // open opens the named sets, as one source each.
 func open(names []string, o Options) ([]tool.Source, error) {
-	if len(names) == 0 {
-		return nil, errors.New("name at least one of " + strings.Join(Names(), ", ") + ", or " + noSet)
-	}
-	if slices.Contains(names, "shell") && !slices.Contains(names, gateSet) {
-		names = append(slices.Clone(names), gateSet)
-	}
 	var sources []tool.Source
 	for _, name := range names {
-		i := slices.IndexFunc(Sets(), func(s Set) bool { return s.Name == name })
+		i := slices.Index(Names(), name)
 		if i < 0 {
 			return nil, fmt.Errorf("there is no set %q: known are %s", name, strings.Join(Names(), ", "))
 		}
@@ -131,13 +101,4 @@ func open(names []string, o Options) ([]tool.Source, error) {
 		sources = append(sources, source)
 	}
 	return sources, nil
-}
-
-// Progress returns a worker's callback that publishes the progress of running tools.
-func Progress(live *jetstream.Live, log *zap.Logger) func(task.Task, string, float64) {
-	return func(t task.Task, text string, share float64) {
-		if err := live.Publish(t.Session, events.ToolProgress{Call: t.Call, Text: text, Share: share}); err != nil {
-			log.Debug("progress not published", zap.Error(err))
-		}
-	}
 }

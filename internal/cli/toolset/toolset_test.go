@@ -111,7 +111,7 @@ func TestToolsNone(t *testing.T) {
 	gated.Register(&cobra.Command{})
 	gated.sets, gated.Root = []string{"none"}, t.TempDir()
 	gated.RunVerifiers()
-	if sources, err := gated.open(); err != nil || len(sources) != 1 || sources[0].Name() != gateSet {
+	if sources, err := gated.open(t.Context()); err != nil || len(sources) != 1 || sources[0].Name() != verifierSet {
 		t.Errorf("with gates: %v, %v", sources, err)
 	}
 }

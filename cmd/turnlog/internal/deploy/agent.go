@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/content"
@@ -16,7 +15,6 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/policy/notes"
-	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/mcp"
 )
 
@@ -96,33 +94,16 @@ func (a Agent) agents(ctx context.Context) (out toolset.Agents, err error) {
 	return out, nil
 }
 
-// sources returns all tools of the worker.
-func (l Local) sources(d *cli.Cell, tools *toolset.Tools) ([]tool.Source, error) {
-	c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName("turnlog-agents"))
-	if err != nil {
-		return nil, err
+// modelOf sets the model of the sessions of a delegate, as its definition is now.
+func (l Local) modelOf(d *agentfile.Definition, c *events.Config) (err error) {
+	c.Model, c.ModelData = l.model.Name, l.model.Data
+	if name := d.ModelName(); name != "" {
+		c.Model = name
+		if c.ModelData, err = flags.ModelData(flags.Models(l.app).In(l.agent.Folder), name, true); err != nil {
+			return fmt.Errorf("agent %s: %w", d.Name, err)
+		}
 	}
-	out, err := tools.Sources(d.Blobs(), func(d *agentfile.Definition) (tool.Tool, error) { return l.delegation(c, d) })
-	if err != nil {
-		return nil, cli.Usage("%w", err)
-	}
-	return out, nil
-}
-
-// delegation returns the tool that delegates to an agent, with its definition as it is
-// now.
-func (l Local) delegation(c *client.Client, d *agentfile.Definition) (tool.Tool, error) {
-	ref, err := d.Ref()
-	if err != nil {
-		return nil, err
-	}
-	child := client.Options{Config: events.Config{Agent: ref, Model: d.ModelName()}}
-	if child.Config.Model == "" {
-		child.Config.Model, child.Config.ModelData = l.model.Name, l.model.Data
-	} else if child.Config.ModelData, err = flags.ModelData(flags.Models(l.app).In(l.agent.Folder), child.Config.Model, true); err != nil {
-		return nil, fmt.Errorf("agent %s: %w", d.Name, err)
-	}
-	return c.Tool(agentfile.ToolOf(d.Name), d.Purpose(), child)
+	return nil
 }
 
 // AwaitServers waits for the MCP servers and reports which are missing: nothing else

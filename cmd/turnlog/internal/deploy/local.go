@@ -7,6 +7,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/embedded"
@@ -24,7 +26,6 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -90,60 +91,56 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 	if note := l.tools.SandboxNote(); note != "" {
 		_, _ = fmt.Fprintln(l.app.Err, note)
 	}
-	sources, err := l.sources(d, tools)
+	offers := d.Offers(ulid.Make().String(), DefaultQueue)
+	caller, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName("turnlog-agents"))
 	if err != nil {
 		return err
 	}
-	cfg := actor.Config{Models: l.models, Logger: l.log, Agents: l.agent.host(l, d.Cell), Effects: l.agent.effects(l.tools.Root)}
-	return l.host(ctx, d, cfg, sources, func(ctx context.Context) error { return do(ctx, srv, d) })
+	cfg, err := tools.Worker(d.Cell, caller, offers, l.modelOf, l.log)
+	if err != nil {
+		return cli.Usage("%w", err)
+	}
+	cfg.DrainTimeout = l.drain
+	if cfg.Queue, err = d.Queue(ctx, DefaultQueue); err != nil {
+		return err
+	}
+	w, err := worker.New(cfg)
+	if err != nil {
+		return err
+	}
+	node, err := actor.NewNode(d.Cell, actor.Config{
+		Models: l.models, Logger: l.log, Agents: l.agent.host(l, d.Cell), Effects: l.agent.effects(l.tools.Root),
+	})
+	if err != nil {
+		return err
+	}
+	return serve(ctx, w, offers.Made(), node, func(ctx context.Context) error { return do(ctx, srv, d) })
 }
 
 // errDone ends a deployment whose work is done.
 var errDone = errors.New("done")
 
-// host runs do while a node and a worker serve a cell.
-func (l Local) host(ctx context.Context, d *cli.Cell, cfg actor.Config, sources []tool.Source, do func(context.Context) error) error {
+// serve runs do while a worker and a node serve a cell. The node starts once the tools are
+// on offer, so that the first model call sees them.
+func serve(ctx context.Context, w *worker.Worker, offered <-chan struct{}, node *actor.Node, do func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return w.Run(ctx) })
 	group.Go(func() error {
-		if err := l.work(ctx, group, d, cfg, sources); err != nil {
+		if err := wait(ctx, offered); err != nil {
 			return err
 		}
-		if err := do(ctx); err != nil {
+		return node.Run(ctx)
+	})
+	group.Go(func() error {
+		if err := wait(ctx, node.Ready()); err != nil {
 			return err
 		}
-		return errDone
+		return cmp.Or(do(ctx), errDone)
 	})
 	if err := group.Wait(); !errors.Is(err, errDone) {
 		return err
 	}
 	return nil
-}
-
-// work starts the worker and, once its tools are on offer, the node, so that the first
-// model call sees them. It returns when the node takes sessions.
-func (l Local) work(ctx context.Context, group *errgroup.Group, d *cli.Cell, cfg actor.Config, sources []tool.Source) error {
-	queue, err := d.Queue(ctx, DefaultQueue)
-	if err != nil {
-		return err
-	}
-	offers := d.Offers(ulid.Make().String(), DefaultQueue)
-	w, err := worker.New(worker.Config{
-		Queue: queue, Tools: sources, Permissions: l.tools.Permissions(), Root: l.tools.Root, Logger: l.log, Offers: offers, DrainTimeout: l.drain,
-		Progress: toolset.Progress(d.Live(), l.log),
-	})
-	if err != nil {
-		return err
-	}
-	group.Go(func() error { return w.Run(ctx) })
-	if err := wait(ctx, offers.Made()); err != nil {
-		return err
-	}
-	node, err := actor.NewNode(d.Cell, cfg)
-	if err != nil {
-		return err
-	}
-	group.Go(func() error { return node.Run(ctx) })
-	return wait(ctx, node.Ready())
 }
 
 func wait(ctx context.Context, done <-chan struct{}) error {

@@ -1,0 +1,210 @@
+package toolset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/hostenv"
+	"github.com/turnlog/turnlog/internal/sandbox"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/exec"
+	"github.com/turnlog/turnlog/tool/mcp"
+	"github.com/turnlog/turnlog/tool/output"
+	"github.com/turnlog/turnlog/worker"
+	"github.com/turnlog/turnlog/worker/task"
+)
+
+// Published finds agents in the bucket of a deployment.
+func Published(cell *jetstream.Cell) agentfile.FindFunc {
+	return func(ctx context.Context, name, version string) (*agentfile.Definition, error) {
+		a, err := cell.Agents().Get(ctx, name, version)
+		if errors.Is(err, jetstream.ErrNoAgent) {
+			return nil, fmt.Errorf("agent %q: %w: it is not published", name, agentfile.ErrUnknown)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return agentfile.Parse(name, a.Data, nil)
+	}
+}
+
+// Agents are the agents that a worker offers tools to, and those that they delegate to.
+type Agents struct{ All, Delegates []*agentfile.Definition }
+
+// Tools are the open tools of a worker.
+type Tools struct {
+	Servers *mcp.Manager // the caller closes it
+
+	flags   *Flags
+	agents  Agents
+	sources []tool.Source
+}
+
+// Start opens the tools of the flags and starts to connect to the MCP servers of the flags
+// and the agents. version is sent to the servers. Its errors are usage errors.
+func (f *Flags) Start(ctx context.Context, agents Agents, version string, getenv func(string) string, log *zap.Logger) (*Tools, error) {
+	servers, err := agentfile.Servers(agents.All...)
+	if err != nil {
+		return nil, err
+	}
+	sources, err := f.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if f.mcp, err = f.servers.parse(); err != nil {
+		return nil, err
+	}
+	f.mcp = append(f.mcp, servers...)
+	cfg := mcp.Config{Servers: f.mcp, Roots: []string{f.Root}, Getenv: getenv, Version: version, Logger: log}
+	if err := cfg.Check(); err != nil {
+		return nil, fmt.Errorf("--mcp: %w", err)
+	}
+	m, err := mcp.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Tools{Servers: m, flags: f, agents: agents, sources: sources}, nil
+}
+
+// open opens the tools of the flags, as one source per set.
+func (f *Flags) open(ctx context.Context) ([]tool.Source, error) {
+	root, err := filepath.Abs(f.Root)
+	if err != nil {
+		return nil, fmt.Errorf("--root %s: %w", f.Root, err)
+	}
+	f.Root = root
+	dir, err := tool.OpenRoot(root)
+	if err != nil {
+		return nil, fmt.Errorf("--%w", err) // the error begins with "root"
+	}
+	_ = dir.Close() // this was only a check
+	if err := errors.Join(f.check(), f.parsePrivate()); err != nil {
+		return nil, err
+	}
+	if f.Env, err = hostenv.Pass(f.passEnv); err != nil {
+		return nil, fmt.Errorf("--pass-env: %w", err)
+	}
+	box, why, err := sandbox.Open(ctx, f.sandbox, sandbox.Options{Network: f.Network})
+	if err != nil {
+		return nil, fmt.Errorf("--sandbox: %w", err)
+	}
+	f.Options.Sandbox, f.noSandbox = box.Name(), why
+	sources, err := f.openSets()
+	if err != nil {
+		return nil, err
+	}
+	if sources, err = f.addManifests(ctx, sources); err != nil {
+		return nil, fmt.Errorf("--tool-manifest: %w", err)
+	}
+	f.permissions, err = f.policy.permissions(root)
+	return sources, err
+}
+
+// addManifests opens the tools of the manifests, which no other source may offer.
+func (f *Flags) addManifests(ctx context.Context, sources []tool.Source) ([]tool.Source, error) {
+	var tools []tool.Tool
+	for _, name := range f.manifests {
+		more, err := exec.Load(f.Root, name, exec.Options{Env: f.Env, Sandbox: f.Options.Sandbox, Network: f.Network})
+		if err != nil {
+			return nil, err
+		}
+		tools = append(tools, more...)
+	}
+	if len(tools) == 0 {
+		return sources, nil
+	}
+	manifests, err := tool.NewRegistry("manifests", tools...)
+	if err != nil {
+		return nil, err
+	}
+	sources = append(sources, manifests)
+	_, err = tool.Sample(ctx, sources, tool.ErrorOnCollision)
+	return sources, err
+}
+
+// Sources returns all tools: of the sets, manifests and MCP servers, the agents' skills,
+// and those that delegate to agents, which delegation makes. Long outputs go to the store
+// if the flags ask for it. Its errors are usage errors.
+func (t *Tools) Sources(store output.Store, delegation func(*agentfile.Definition) (tool.Tool, error)) ([]tool.Source, error) {
+	sources := slices.Concat(t.sources, t.Servers.Sources())
+	skills, err := agentfile.Skills(t.flags.Root, t.agents.All...)
+	if err != nil {
+		return nil, err
+	}
+	if skills != nil {
+		sources = append(sources, skills)
+	}
+	if len(t.agents.Delegates) > 0 {
+		delegates, err := agentfile.Delegations(delegation, t.agents.Delegates...)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, delegates)
+	}
+	if t.flags.outputLimit == 0 {
+		return sources, nil
+	}
+	keep := output.Keep(store, output.Options{Limit: t.flags.outputLimit})
+	for i, s := range sources {
+		if s.Name() != verifierSet { // the model does not read the output of a verifier
+			sources[i] = tool.WrapSource(s, keep)
+		}
+	}
+	reader, err := output.NewReader(store)
+	if err != nil {
+		return nil, err
+	}
+	registry, err := tool.NewRegistry("output", reader)
+	return append(sources, registry), err
+}
+
+// Worker returns the configuration of a worker with the tools, without its queue. Calls
+// that delegate start sessions of the client; model sets their model, and nil leaves it to
+// their agents. Its errors are usage errors.
+func (t *Tools) Worker(
+	cell *jetstream.Cell, c *client.Client, offers worker.Offers, model func(*agentfile.Definition, *events.Config) error, log *zap.Logger,
+) (worker.Config, error) {
+	sources, err := t.Sources(cell.Blobs(), func(d *agentfile.Definition) (tool.Tool, error) {
+		ref, err := d.Ref()
+		child := client.Options{Config: events.Config{Agent: ref}}
+		if err == nil && model != nil {
+			err = model(d, &child.Config)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return c.Tool(agentfile.ToolOf(d.Name), d.Purpose(), child)
+	})
+	if err != nil {
+		return worker.Config{}, err
+	}
+	live := cell.Live()
+	return worker.Config{
+		Tools: sources, Permissions: t.flags.permissions, Root: t.flags.Root, Offers: offers, Logger: log,
+		Progress: func(x task.Task, text string, share float64) {
+			if err := live.Publish(x.Session, events.ToolProgress{Call: x.Call, Text: text, Share: share}); err != nil {
+				log.Debug("progress not published", zap.Error(err))
+			}
+		},
+	}, nil
+}
+
+// Missing waits for the servers and returns an error for each that is unavailable.
+func Missing(ctx context.Context, m *mcp.Manager) []error {
+	var out []error
+	for _, s := range m.Settle(ctx) {
+		if s.State != mcp.Ready && ctx.Err() == nil {
+			out = append(out, fmt.Errorf("MCP server %s is not available, nor are its tools: %w", s.Server, s.Err))
+		}
+	}
+	return out
+}

@@ -1,14 +1,13 @@
-// Package schedule says what happens on its own, and when: a new session, or input to an
-// existing one, at a time, at intervals, or by a crontab expression in a time zone.
+// Package schedule defines what starts on its own: a new session, or input to an existing
+// one, at a time, at intervals, or by a crontab expression in a time zone.
 //
-// A firing is named by its schedule and the time it was due, and that name determines
-// everything that follows from it: the new session and its commands. So a node that
-// handles a firing again sends the same commands to the same session, and a session does
-// nothing twice.
+// A firing is identified by its schedule and the time it was due. Both determine the new
+// session and its commands, so a node that handles a firing again sends the same commands
+// to the same session, and a session does nothing twice.
 //
 // The package is pure: it has no clock and no state. The NATS server stores the
 // definitions and keeps time (jetstream.Schedules), and nodes act on what is due (actor).
 // The times of crontab expressions are the server's; a test there compares the two.
 //
-// It supports no seconds in crontab expressions, holiday calendars or random delays.
+// It does not support seconds in crontab expressions, holiday calendars, or random delays.
 package schedule

@@ -15,9 +15,9 @@ type Result string
 
 // The results.
 const (
-	Started Result = "started" // a session was opened, or got the input
-	Skipped Result = "skipped" // its session was still busy, or the firing came too late
-	Failed  Result = "failed"  // it was impossible
+	Started Result = "started" // a session was opened, or received the input
+	Skipped Result = "skipped" // its session was still busy, or the firing was too late
+	Failed  Result = "failed"  // its session does not exist or is closed
 )
 
 // Kept is how long the outcome of a one-time schedule that started nothing is kept. What a

@@ -28,12 +28,12 @@ const (
 type Schedule struct {
 	Name    string // a token of at most 64 characters; its sessions are named after it
 	Timing  Timing
-	Session content.SessionID // that gets the input; "": each firing opens a new session
-	// Commands are what a firing sends: OpenSession and perhaps StartTask to a new
+	Session content.SessionID // receives the input; "": each firing opens a new session
+	// Commands are sent by each firing: OpenSession and perhaps StartTask to a new
 	// session, SubmitInput or StartTask to an existing one.
 	Commands []commands.Command
 	Overlap  Overlap       // "": Skip
-	Late     time.Duration // a firing handled later than this is dropped; 0: none is
+	Late     time.Duration // a firing that is later than this is skipped; 0: none is
 	By       string        // who added it
 	Created  time.Time     // when; distinguishes it from earlier schedules of that name
 }
@@ -66,7 +66,7 @@ func (s Schedule) check() error {
 	case s.Late < 0:
 		return fmt.Errorf("lateness %v is negative", s.Late)
 	case s.Created.IsZero():
-		return errors.New("the time at which it was created is missing")
+		return errors.New("the time when it was created is missing")
 	}
 	if err := s.Timing.check(); err != nil {
 		return err
@@ -74,14 +74,14 @@ func (s Schedule) check() error {
 	return s.checkCommands()
 }
 
-// checkCommands allows only commands that a client may send and that begin work, so a
-// schedule grants no other rights.
+// checkCommands allows only the commands of clients that begin work, so a schedule grants no
+// other rights.
 func (s Schedule) checkCommands() error {
 	switch {
 	case len(s.Commands) == 0:
 		return errors.New("it sends nothing")
 	case s.Session == "" && !is[commands.OpenSession](s.Commands[0]):
-		return errors.New("a new session must be opened")
+		return errors.New("the first command must open the new session")
 	}
 	for i, c := range s.Commands {
 		switch {
@@ -89,7 +89,7 @@ func (s Schedule) checkCommands() error {
 		case !is[commands.OpenSession](c):
 			return fmt.Errorf("a schedule may not send %s", commands.NameOf(c))
 		case s.Session != "" || i > 0:
-			return errors.New("a session is opened once, and only a new one")
+			return errors.New("only a new session can be opened, and only once")
 		}
 	}
 	return nil
@@ -116,8 +116,8 @@ func (s Schedule) SessionAt(due time.Time) content.SessionID {
 	return content.SessionID(s.Name + "-" + due.UTC().Format("20060102T150405Z"))
 }
 
-// Envelopes returns what the firing that was due at a time sends. They are always the
-// same, so sending them again does nothing.
+// Envelopes returns the commands of the firing that was due at a time. They are always the same,
+// so sending them again has no effect.
 func (s Schedule) Envelopes(due time.Time) []commands.Envelope {
 	out := make([]commands.Envelope, len(s.Commands))
 	for i, c := range s.Commands {
@@ -203,7 +203,7 @@ func (s Schedule) Text() string {
 		if task, ok := c.(commands.StartTask); ok {
 			return task.Spec.Goal
 		}
-		open, _ := c.(commands.OpenSession) // or nothing
+		open, _ := c.(commands.OpenSession) // zero for other commands
 		input, _ := c.(commands.SubmitInput)
 		for _, i := range append(slices.Clone(open.Input), input.Items...) {
 			if t := i.Text(); t != "" {

@@ -25,7 +25,7 @@ func nightly() schedule.Schedule {
 	}
 }
 
-func TestASchedulePassesTheWire(t *testing.T) {
+func TestSchedulesAndOutcomesSurviveEncoding(t *testing.T) {
 	t.Parallel()
 	once := nightly()
 	once.Timing, once.Session = schedule.Timing{At: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)}, "s"
@@ -52,7 +52,7 @@ func TestASchedulePassesTheWire(t *testing.T) {
 	}
 }
 
-func TestAScheduleIsDescribed(t *testing.T) {
+func TestSchedulesDescribeThemselves(t *testing.T) {
 	t.Parallel()
 	input := nightly()
 	input.Session, input.Overlap = "s", ""
@@ -65,7 +65,7 @@ func TestAScheduleIsDescribed(t *testing.T) {
 		overlap                   schedule.Overlap
 		agent                     bool
 	}{
-		{nightly(), "0 2 * * * Europe/Berlin", "0 0 2 * 1,2,3,4,5,6,7,8,9,10,11,12 *", "review", "nightly-20261122T010000Z", schedule.Allow, true},
+		{nightly(), "0 2 * * * Europe/Berlin", "0 0 2 * * *", "review", "nightly-20261122T010000Z", schedule.Allow, true},
 		{input, "at 2026-05-06T07:08:09Z", "@at 2026-05-06T07:08:09Z", "hi", "s", schedule.Skip, false},
 		{every, "every 1h0m0s", "@every 1h0m0s", "", "-20261122T010000Z", schedule.Skip, false},
 	} {
@@ -96,7 +96,7 @@ func TestCommandsOfAFiringAreAlwaysTheSame(t *testing.T) {
 	again := nightly()
 	again.Created = again.Created.Add(time.Second)
 	if other := again.Envelopes(due); other[0].ID == got[0].ID {
-		t.Error("a schedule that took the name later sends the same commands")
+		t.Error("a later schedule of the same name sends the same commands")
 	}
 }
 
@@ -110,9 +110,9 @@ func TestInvalidSchedulesAreRefused(t *testing.T) {
 		"negative":           func(s *schedule.Schedule) { s.Late = -1 },
 		"created":            func(s *schedule.Schedule) { s.Created = time.Time{} },
 		"sends nothing":      func(s *schedule.Schedule) { s.Commands = nil },
-		"must be opened":     func(s *schedule.Schedule) { s.Commands = s.Commands[1:] },
-		"only a new one":     func(s *schedule.Schedule) { s.Session = "s" },
-		"opened once":        func(s *schedule.Schedule) { s.Commands = append(s.Commands, s.Commands[0]) },
+		"must open":          func(s *schedule.Schedule) { s.Commands = s.Commands[1:] },
+		"only a new session": func(s *schedule.Schedule) { s.Session = "s" },
+		"only once":          func(s *schedule.Schedule) { s.Commands = append(s.Commands, s.Commands[0]) },
 		"resolve_approval":   func(s *schedule.Schedule) { s.Commands = append(s.Commands, commands.ResolveApproval{Approve: true}) },
 		"allow_tools":        func(s *schedule.Schedule) { s.Commands = append(s.Commands, commands.AllowTools{Tools: []string{"*"}}) },
 		"report_result":      func(s *schedule.Schedule) { s.Commands = append(s.Commands, commands.ReportResult{}) },
@@ -120,17 +120,17 @@ func TestInvalidSchedulesAreRefused(t *testing.T) {
 		"give one of":        func(s *schedule.Schedule) { s.Timing.Every = time.Hour },
 		"whole seconds":      func(s *schedule.Schedule) { s.Timing = schedule.Timing{Every: 1500 * time.Millisecond} },
 		"at least one":       func(s *schedule.Schedule) { s.Timing = schedule.Timing{Every: -time.Second} },
-		"time zone is for":   func(s *schedule.Schedule) { s.Timing = schedule.Timing{Every: time.Hour, Zone: "UTC"} },
+		"time zone needs":    func(s *schedule.Schedule) { s.Timing = schedule.Timing{Every: time.Hour, Zone: "UTC"} },
 		`"Nowhere"`:          func(s *schedule.Schedule) { s.Timing.Zone = "Nowhere" },
 		`"Local"`:            func(s *schedule.Schedule) { s.Timing.Zone = "Local" },
-		"never comes":        func(s *schedule.Schedule) { s.Timing.Cron = "0 0 31 11 *" },
+		"never fires":        func(s *schedule.Schedule) { s.Timing.Cron = "0 0 31 11 *" },
 		"above maximum (31)": func(s *schedule.Schedule) { s.Timing.Cron = "0 0 32 * *" },
 		"a crontab expressi": func(s *schedule.Schedule) { s.Timing = schedule.Timing{} },
 	} {
 		s := nightly()
 		change(&s)
 		if err := s.Check(); !errors.Is(err, schedule.ErrBadSchedule) || !strings.Contains(err.Error(), want) {
-			t.Errorf("Check = %v, want ErrBadSchedule that says %q", err, want)
+			t.Errorf("Check = %v, want ErrBadSchedule with %q", err, want)
 		}
 	}
 	large := nightly()
@@ -165,12 +165,12 @@ func TestAFiringHasOneTime(t *testing.T) {
 	two := time.Date(2026, 1, 2, 1, 0, 0, 0, time.UTC) // in Berlin
 	for _, off := range []time.Duration{-time.Second, -time.Millisecond, 0, 250 * time.Millisecond, time.Minute, 23 * time.Hour} {
 		if got := nightly().Timing.Due(two.Add(off)); !got.Equal(two) {
-			t.Errorf("what fired %v off was due at %v, want %v", off, got, two)
+			t.Errorf("a firing %v off was due at %v, want %v", off, got, two)
 		}
 	}
 	at := schedule.Timing{At: two.Add(-time.Millisecond)}
 	if got := at.Due(two.Add(time.Hour)); !got.Equal(two) {
-		t.Errorf("what fires once was due at %v, want %v", got, two)
+		t.Errorf("a one-time firing was due at %v, want %v", got, two)
 	}
 	every := schedule.Timing{Every: time.Minute}
 	for off, want := range map[time.Duration]bool{0: true, -time.Hour: true, time.Second: true, 57 * time.Second: true, 58 * time.Second: false, time.Minute: false} {

@@ -11,7 +11,7 @@ import (
 // expression. Exactly one of them is set.
 type Timing struct {
 	At    time.Time     // once; whole seconds
-	Every time.Duration // counted from when it was added; at least a second
+	Every time.Duration // counted from when the schedule was added; at least a second
 	Cron  string        // five fields, or @hourly, @daily, @weekly, @monthly, @yearly
 	Zone  string        // IANA name of the zone of Cron; "": UTC
 }
@@ -19,7 +19,7 @@ type Timing struct {
 // slack is how early the server may fire.
 const slack = time.Second
 
-// check returns an error that says what is wrong with t.
+// check returns an error if t is invalid.
 func (t Timing) check() error {
 	set := 0
 	for _, is := range []bool{!t.At.IsZero(), t.Every != 0, t.Cron != ""} {
@@ -31,7 +31,7 @@ func (t Timing) check() error {
 	case set != 1:
 		return errors.New("give one of a time, an interval and a crontab expression")
 	case t.Zone != "" && t.Cron == "":
-		return errors.New("a time zone is for a crontab expression")
+		return errors.New("a time zone needs a crontab expression")
 	case t.Every != 0 && (t.Every < time.Second || t.Every%time.Second != 0):
 		return fmt.Errorf("every %v: use whole seconds, at least one", t.Every)
 	case t.Cron == "":
@@ -39,7 +39,7 @@ func (t Timing) check() error {
 	}
 	c, err := t.cron()
 	if err == nil && c.next(time.Unix(0, 0)).IsZero() {
-		err = fmt.Errorf("cron %q %w", t.Cron, errNever)
+		return fmt.Errorf("cron %q never fires", t.Cron)
 	}
 	return err
 }
@@ -63,11 +63,8 @@ func (t Timing) Pattern() string {
 	case t.Every != 0:
 		return "@every " + t.Every.String()
 	}
-	c, err := t.cron()
-	if err != nil {
-		return t.Cron
-	}
-	return c.String()
+	c, _ := t.cron() // Check returns the error
+	return c.server
 }
 
 // wholeSecond returns the first whole second that is not before t.
@@ -79,8 +76,8 @@ func wholeSecond(t time.Time) time.Time {
 	return s
 }
 
-// Next returns the first time after now at which it fires; zero if there is none. An
-// interval is counted from last, when it fired last or else was added.
+// Next returns the first time after now at which a schedule fires, or zero if there is none. An
+// interval counts from last, when the schedule last fired or else was added.
 func (t Timing) Next(last, now time.Time) time.Time {
 	switch {
 	case !t.At.IsZero():
@@ -93,15 +90,11 @@ func (t Timing) Next(last, now time.Time) time.Time {
 		n := 1 + int(max(now.Sub(from), 0)/t.Every)
 		return from.Add(time.Duration(n) * t.Every)
 	}
-	c, err := t.cron()
-	if err != nil {
-		return time.Time{}
-	}
+	c, _ := t.cron() // Check returns the error
 	return c.next(now)
 }
 
-// Due returns the time at which a firing was due. Firings of one schedule that were due at
-// the same time are the same firing.
+// Due returns the time at which a firing was due, which identifies the firing of a schedule.
 func (t Timing) Due(fired time.Time) time.Time {
 	switch {
 	case !t.At.IsZero():
@@ -109,16 +102,15 @@ func (t Timing) Due(fired time.Time) time.Time {
 	case t.Every != 0:
 		return fired.UTC().Round(time.Second)
 	}
-	if c, err := t.cron(); err == nil {
-		if last := c.last(fired.Add(slack)); !last.IsZero() {
-			return last.UTC()
-		}
+	c, _ := t.cron() // Check returns the error
+	if last := c.last(fired.Add(slack)); !last.IsZero() {
+		return last.UTC()
 	}
 	return fired.UTC().Truncate(time.Second)
 }
 
-// Overdue returns the last time between since and now at which it should have fired; zero
-// if there is none. A killed server forgets what it did not write to disk: it continues
+// Overdue returns the last time between since and now at which a schedule should have fired, or
+// zero if there is none. A server that is killed loses what it did not write to disk. It continues
 // with the next time and restarts intervals, so one interval may take almost twice as long.
 func (t Timing) Overdue(since, now time.Time) time.Time {
 	switch {
@@ -130,18 +122,15 @@ func (t Timing) Overdue(since, now time.Time) time.Time {
 		}
 		return time.Time{}
 	}
-	c, err := t.cron()
-	if err != nil {
-		return time.Time{}
-	}
+	c, _ := t.cron() // Check returns the error
 	if last := c.last(now); last.After(since) {
 		return last.UTC()
 	}
 	return time.Time{}
 }
 
-// Repeats reports whether a firing was handled before, is older than the last one handled,
-// or comes before the interval is over: a killed server may fire twice.
+// Repeats reports whether a firing was handled before, is older than the last one handled, or comes
+// before the interval is over: a server that is killed may fire twice.
 func (t Timing) Repeats(due, handled time.Time) bool {
 	return due.Before(handled.Add(max(t.Every-min(2*slack, t.Every/2), 1)))
 }

@@ -1,8 +1,6 @@
 package audit
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,34 +22,22 @@ type Anchor struct {
 // ErrBadAnchor is returned by ReadAnchors for a line that is not an anchor.
 var ErrBadAnchor = errors.New("bad anchor")
 
-// maxAnchor bounds a line, which may have members that are not read.
-const maxAnchor = 1 << 16
-
-// ReadAnchors reads anchors, one JSON object per line.
-func ReadAnchors(in io.Reader) ([]Anchor, error) {
-	var out []Anchor
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxAnchor)
-	n := 0
-	for lines.Scan() {
-		n++
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
-		}
+// ReadAnchors reads anchors, one JSON object per line. Other members are ignored.
+func ReadAnchors(in io.Reader) (all []Anchor, err error) {
+	for lines := json.NewDecoder(in); ; {
 		var a Anchor
-		err := json.Unmarshal(lines.Bytes(), &a)
+		err := lines.Decode(&a)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
 		if err == nil && (a.Session == "" || a.Seq == 0 || a.Hash.IsZero()) {
-			err = errors.New("session, seq and hash are needed")
+			err = errors.New("session, seq and hash are required")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w: %w", n, ErrBadAnchor, err)
+			return nil, fmt.Errorf("anchor %d: %w: %w", len(all)+1, ErrBadAnchor, err)
 		}
-		out = append(out, a)
+		all = append(all, a)
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("line %d: %w", n+1, err)
-	}
-	return out, nil
 }
 
 // Anchored adds anchors to check. Those of other sessions are ignored. It must be called
@@ -62,19 +48,19 @@ func (c *Checker) Anchored(anchors ...Anchor) {
 	}
 }
 
-// anchored is an anchor and what was found of it.
+// anchored is an anchor, and the journal's entry with its number.
 type anchored struct {
 	Anchor
 
 	seen bool
-	is   events.Hash // of the entry with that number
+	is   events.Hash
 }
 
-// pass records the hash of an entry that an anchor names.
-func (c *Checker) pass(seq uint64, hash events.Hash) {
+// pass records the hash of the latest entry if an anchor names it.
+func (c *Checker) pass(seq uint64) {
 	for i := range c.anchors {
 		if a := &c.anchors[i]; a.Seq == seq && !a.seen {
-			a.seen, a.is = true, hash
+			a.seen, a.is = true, c.report.Hash
 		}
 	}
 }

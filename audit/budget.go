@@ -5,9 +5,9 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// budgetHeld: the limits in force at that time count, those of the turn and of the session.
-// Rounds and attempts count when they start, calls when they are requested, tokens and cost
-// when they are recorded.
+// budgetHeld: the limits in force at that time count, those of the turn and of the session. Rounds
+// and attempts count when they start, calls when they are requested, tokens and cost when they are
+// recorded. Wall clock is not checked, because journals do not record all waits.
 func budgetHeld() rule {
 	var b budget
 	return func(f fact) {
@@ -20,22 +20,23 @@ func budgetHeld() rule {
 		case events.ConfigChanged:
 			b.config = ev.Config
 		case events.TurnStarted:
-			b.options, b.turn, b.reached = ev.Options, counted{}, nil
+			b.options, b.turn, b.reached = ev.Options, events.Limits{}, nil
 		case events.InputAccepted:
 			if ev.Options != nil {
 				b.options = ev.Options
 			}
 		case events.RoundStarted:
 			b.overspent, b.overcalled = false, false
-			b.round(f)
+			b.count(events.LimitRounds, 1)
+			b.judge(f, append(spending(), events.LimitRounds)...)
 		case events.ModelCallStarted:
-			b.count(func(c *counted) { c.requests++ })
-			b.judge(f, "requests", counted.overRequests)
+			b.count(events.LimitRequests, 1)
+			b.judge(f, events.LimitRequests)
 		case events.UsageUpdated:
 			b.spend(f, ev)
 		case events.ToolCallRequested:
-			b.count(func(c *counted) { c.calls++ })
-			b.overcalled = b.exceeds(counted.overCalls)
+			b.count(events.LimitToolCalls, 1)
+			b.overcalled = b.exceeded(events.LimitToolCalls) != ""
 		case events.ApprovalRequired:
 			b.tool(f, ev.Approval.CallID)
 		case events.ToolDispatched:
@@ -59,92 +60,79 @@ func starts(ev any) bool {
 	return false
 }
 
-// budget is the limits in force and what counts against them.
+// spending lists the limits of what a reply costs.
+func spending() []events.LimitKind {
+	return []events.LimitKind{events.LimitInputTokens, events.LimitOutputTokens, events.LimitTotalTokens, events.LimitCost}
+}
+
+// budget is the limits in force and what was used of them.
 type budget struct {
 	config        events.Config
 	options       *events.TurnOptions
-	turn, session counted
-	overspent     bool // by the round's reply
+	turn, session events.Limits // used
+	overspent     bool          // by the round's reply
 	overcalled    bool
 	reached       *events.LimitReached
 }
 
-type counted struct {
-	rounds, requests, calls int64
-	usage                   content.Usage
+func (b *budget) count(k events.LimitKind, n int64) {
+	*b.turn.Of(k) += n
+	*b.session.Of(k) += n
 }
 
-func (c *counted) spend(ev events.UsageUpdated) {
-	c.usage = c.usage.Add(ev.Usage)
-	c.requests += ev.Requests
-	c.calls += ev.ToolCalls
+// exceeded returns the first limit beyond which something was used, or "".
+func (b *budget) exceeded(kinds ...events.LimitKind) string {
+	turn := b.config.Limits
+	if b.options != nil && b.options.Limits != nil {
+		turn = *b.options.Limits
+	}
+	for _, k := range kinds {
+		if over(*turn.Of(k), *b.turn.Of(k)) {
+			return "the turn's " + string(k) + " limit"
+		}
+		if over(*b.config.SessionLimits.Of(k), *b.session.Of(k)) {
+			return "the session's " + string(k) + " limit"
+		}
+	}
+	return ""
 }
 
 func over(limit, used int64) bool { return limit != 0 && used > max(limit, 0) }
 
-func (c counted) overRounds(l events.Limits) bool   { return over(l.MaxRounds, c.rounds) }
-func (c counted) overRequests(l events.Limits) bool { return over(l.Requests, c.requests) }
-func (c counted) overCalls(l events.Limits) bool    { return over(l.ToolCalls, c.calls) }
-
-func (c counted) overSpent(l events.Limits) bool {
-	u := c.usage
-	return over(l.InputTokens, u.InputTokens) || over(l.OutputTokens, u.OutputTokens) ||
-		over(l.TotalTokens, u.TotalTokens()) || over(l.CostMicros, u.CostMicros)
-}
-
-func (b *budget) count(add func(*counted)) {
-	add(&b.turn)
-	add(&b.session)
-}
-
-func (b *budget) turnLimits() events.Limits {
-	if b.options != nil && b.options.Limits != nil {
-		return *b.options.Limits
+func (b *budget) judge(f fact, kinds ...events.LimitKind) {
+	if limit := b.exceeded(kinds...); limit != "" {
+		f.fail("a %T beyond %s", f.event, limit)
 	}
-	return b.config.Limits
-}
-
-func (b *budget) exceeds(over func(counted, events.Limits) bool) bool {
-	return over(b.turn, b.turnLimits()) || over(b.session, b.config.SessionLimits)
-}
-
-func (b *budget) judge(f fact, what string, over func(counted, events.Limits) bool) {
-	switch {
-	case over(b.turn, b.turnLimits()):
-		f.fail("a %T beyond the turn's limit of %s", f.event, what)
-	case over(b.session, b.config.SessionLimits):
-		f.fail("a %T beyond the session's limit of %s", f.event, what)
-	}
-}
-
-func (b *budget) round(f fact) {
-	b.count(func(c *counted) { c.rounds++ })
-	b.judge(f, "rounds", counted.overRounds)
-	b.judge(f, "tokens or cost", counted.overSpent)
 }
 
 func (b *budget) spend(f fact, ev events.UsageUpdated) {
-	b.session.spend(ev)
-	if f.ledger.turn != "" {
-		b.turn.spend(ev)
+	for k, n := range map[events.LimitKind]int64{
+		events.LimitInputTokens: ev.Usage.InputTokens, events.LimitOutputTokens: ev.Usage.OutputTokens,
+		events.LimitTotalTokens: ev.Usage.TotalTokens(), events.LimitCost: ev.Usage.CostMicros,
+		events.LimitRequests: ev.Requests, events.LimitToolCalls: ev.ToolCalls,
+	} {
+		*b.session.Of(k) += n
+		if f.ledger.turn != "" {
+			*b.turn.Of(k) += n
+		}
 	}
 	if ev.Source == sourceModel {
-		b.overspent = b.exceeds(counted.overSpent)
+		b.overspent = b.exceeded(spending()...) != ""
 	}
 }
 
-// tool checks a call of the open round when it is gated or started for the first time. The
-// limit may have changed since the reply; both must allow the call.
+// tool checks a call of the open round when its question is raised or it starts for the first
+// time. The limit may have changed since the reply; both must allow the call.
 func (b *budget) tool(f fact, id content.CallID) {
 	c, known := f.ledger.calls[id]
 	if !known || c.attempt > 0 || c.waits {
 		return
 	}
 	if b.overspent {
-		b.judge(f, "tokens or cost", counted.overSpent)
+		b.judge(f, spending()...)
 	}
 	if b.overcalled {
-		b.judge(f, "tool calls", counted.overCalls)
+		b.judge(f, events.LimitToolCalls)
 	}
 }
 

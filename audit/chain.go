@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -9,46 +10,39 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// chain checks that the records of a journal form one chain. The zero chain expects the
-// first entry.
-type chain struct {
-	session content.SessionID
-	head    journal.Head
+// links is what the chain of entries has shown so far.
+type links struct {
+	intact  bool // the latest record follows the previous one, unchanged, and was decoded completely
 	at      content.Time
 	epoch   uint64
 	cursors map[events.Lane]uint64
-	deleted *events.Deletion // the tombstone, the last entry
-
-	// About the latest record.
-	linked bool // it follows the previous one, unchanged, and was decoded completely
-	found  []Violation
-	gap    []Violation // those of found about missing entries before it
-	warned []Violation
+	gaps    []Violation // about missing entries
 }
 
-// add checks the next record and returns its entry. After a record that does not fit it
-// continues from there, so that each fault is reported once.
-func (c *chain) add(r journal.Record) events.Entry {
-	c.linked, c.found, c.gap, c.warned = true, nil, nil, nil
+// chain checks that the next record follows the one before it, and returns its entry.
+func (c *Checker) chain(r journal.Record) (e events.Entry, intact bool) {
+	c.links.intact = true
 	e, readable := c.read(r)
-	if c.deleted != nil {
+	d, deletes := events.DeletionOf(e)
+	switch {
+	case c.report.Deleted != nil:
 		c.broken(r.Seq, singleWriter, "it follows the tombstone: the session was deleted before")
-	}
-	if d, ok := events.DeletionOf(e); ok && readable && c.deleted == nil {
-		c.deleted = &d
+	case deletes && readable:
+		c.report.Deleted = &d
 	}
 	seq := r.Seq
 	if readable {
 		c.link(r, e)
 		seq = e.Seq
 	}
-	c.head = journal.Head{Seq: seq, Hash: events.HashOf(r.Payload), Guard: r.Guard}
-	return e
+	c.report.Session = cmp.Or(c.report.Session, e.Session)
+	c.report.Seq, c.report.Hash = seq, events.HashOf(r.Payload)
+	return e, c.links.intact
 }
 
 // read decodes the entry from its exact bytes, not from what the record says about them. It
 // reports whether the entry's head is known.
-func (c *chain) read(r journal.Record) (events.Entry, bool) {
+func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 	if h := events.HashOf(r.Payload); h != r.Hash {
 		c.broken(r.Seq, singleWriter, "its hash is %s, that of its bytes is %s: the bytes were changed", r.Hash, h)
 	}
@@ -77,33 +71,31 @@ func (c *chain) read(r journal.Record) (events.Entry, bool) {
 }
 
 // link compares the entry with the head of the chain.
-func (c *chain) link(r journal.Record, e events.Entry) {
+func (c *Checker) link(r journal.Record, e events.Entry) {
 	if e.Seq != r.Seq {
 		c.broken(r.Seq, singleWriter, "it is stored as entry %d but says that it is entry %d", r.Seq, e.Seq)
 	}
-	switch want := c.head.Seq + 1; {
-	case e.Seq > want && c.deleted != nil: // the missing entries were deleted
-		c.epoch = e.Epoch
+	switch want := c.report.Seq + 1; {
+	case e.Seq > want && c.report.Deleted != nil: // the missing entries were deleted
+		c.links.epoch = e.Epoch
 	case e.Seq > want:
 		c.broken(e.Seq, singleWriter, "entry %d is expected here: %s", want, missing(want, e.Seq-1))
-		c.gap = c.found[len(c.found)-1:]
-		c.epoch = e.Epoch // claimed in one of the missing entries
+		c.links.gaps = append(c.links.gaps, c.report.Violations[len(c.report.Violations)-1])
+		c.links.epoch = e.Epoch // claimed in one of the missing entries
 	case e.Seq < want:
 		c.broken(e.Seq, singleWriter, "entry %d is expected here: this one is repeated or out of order", want)
-	case e.Prev != c.head.Hash:
-		c.broken(e.Seq, singleWriter, "it names %s as the entry before it, which is %s: one of the two was changed or replaced", e.Prev, c.head.Hash)
+	case e.Prev != c.report.Hash:
+		c.broken(e.Seq, singleWriter, "it names %s as the entry before it, which is %s: one of the two was changed or replaced", e.Prev, c.report.Hash)
 	}
-	if c.session == "" {
-		c.session = e.Session
-	}
-	if e.Session != c.session {
-		c.broken(e.Seq, singleWriter, "it belongs to session %s, not to %s", e.Session, c.session)
+	if s := cmp.Or(c.report.Session, e.Session); e.Session != s {
+		c.broken(e.Seq, singleWriter, "it belongs to session %s, not to %s", e.Session, s)
 	}
 	c.claims(e)
-	if e.At < c.at {
-		c.warned = append(c.warned, Violation{timeGoesOn, e.Seq, fmt.Sprintf("its time %s is before that of the entry before it, %s", e.At, c.at)})
+	if at := c.links.at; e.At < at {
+		c.report.Warnings = append(c.report.Warnings,
+			Violation{timeGoesOn, e.Seq, fmt.Sprintf("its time %s is earlier than that of the previous entry, %s", e.At, at)})
 	}
-	c.at = e.At
+	c.links.at = e.At
 	c.move(e)
 }
 
@@ -116,7 +108,7 @@ func missing(from, to uint64) string {
 
 // claims checks that every writer has claimed the session: an epoch begins with a
 // DriverClaimed as the first event of its entry.
-func (c *chain) claims(e events.Entry) {
+func (c *Checker) claims(e events.Entry) {
 	for i, ev := range e.Events {
 		claim, ok := ev.(events.DriverClaimed)
 		if !ok {
@@ -125,37 +117,33 @@ func (c *chain) claims(e events.Entry) {
 		if i > 0 {
 			c.fault(e.Seq, epochRises, "a claim is not the first event of its entry")
 		}
-		if claim.Epoch <= c.epoch {
-			c.fault(e.Seq, epochRises, "a host claims epoch %d after epoch %d", claim.Epoch, c.epoch)
+		if claim.Epoch <= c.links.epoch {
+			c.fault(e.Seq, epochRises, "a host claims epoch %d after epoch %d", claim.Epoch, c.links.epoch)
 		}
-		c.epoch = max(c.epoch, claim.Epoch)
+		c.links.epoch = max(c.links.epoch, claim.Epoch)
 	}
 	switch {
-	case c.epoch == 0:
+	case c.links.epoch == 0:
 		c.fault(e.Seq, epochRises, "it was written before any host claimed the session")
-	case e.Epoch != c.epoch:
-		c.fault(e.Seq, epochRises, "it was written in epoch %d, but epoch %d holds the session", e.Epoch, c.epoch)
+	case e.Epoch != c.links.epoch:
+		c.fault(e.Seq, epochRises, "it was written in epoch %d, but epoch %d holds the session", e.Epoch, c.links.epoch)
 	}
 }
 
-func (c *chain) move(e events.Entry) {
+func (c *Checker) move(e events.Entry) {
+	if c.links.cursors == nil {
+		c.links.cursors = map[events.Lane]uint64{}
+	}
 	for _, cur := range e.Cursors {
-		if cur.Seq < c.cursors[cur.Lane] {
-			c.fault(e.Seq, cursorsRise, "the cursor of lane %q falls from %d to %d", cur.Lane, c.cursors[cur.Lane], cur.Seq)
+		if last := c.links.cursors[cur.Lane]; cur.Seq < last {
+			c.fault(e.Seq, cursorsRise, "the cursor of lane %q falls from %d to %d", cur.Lane, last, cur.Seq)
 		}
-		if c.cursors == nil {
-			c.cursors = map[events.Lane]uint64{}
-		}
-		c.cursors[cur.Lane] = cur.Seq
+		c.links.cursors[cur.Lane] = cur.Seq
 	}
 }
 
 // broken records a fault after which later entries cannot be interpreted.
-func (c *chain) broken(seq uint64, invariant, format string, args ...any) {
-	c.linked = false
+func (c *Checker) broken(seq uint64, invariant, format string, args ...any) {
+	c.links.intact = false
 	c.fault(seq, invariant, format, args...)
-}
-
-func (c *chain) fault(seq uint64, invariant, format string, args ...any) {
-	c.found = append(c.found, Violation{Invariant: invariant, Seq: seq, Message: fmt.Sprintf(format, args...)})
 }

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -83,30 +82,28 @@ func Verify(records iter.Seq2[journal.Record, error], anchors ...Anchor) (Report
 
 // Checker checks one journal entry by entry. It is not safe for concurrent use.
 type Checker struct {
-	chain    chain
-	rules    []named
+	report   Report
+	links    links
+	rules    []checkedRule
 	ledger   ledger
 	script   transcript
 	replay   replayer
-	report   Report
-	seq      uint64 // of the current entry
 	causes   map[string]bool
 	accepted []string
 	anchors  []anchored
-	gaps     []Violation // those about missing entries
 }
 
-type named struct {
-	rule       rule
-	fail, warn func(format string, args ...any)
+type checkedRule struct {
+	name string
+	rule rule
 }
 
 // NewChecker returns a Checker that expects the first entry of a journal.
 func NewChecker() *Checker {
 	c := &Checker{causes: map[string]bool{}, ledger: newLedger()}
-	for _, inv := range Invariants() {
+	for _, inv := range invariants() {
 		if inv.rule != nil {
-			c.rules = append(c.rules, named{inv.rule(), c.adding(inv.Name, &c.report.Violations), c.adding(inv.Name, &c.report.Warnings)})
+			c.rules = append(c.rules, checkedRule{inv.name, inv.rule()})
 		}
 	}
 	return c
@@ -116,19 +113,15 @@ func NewChecker() *Checker {
 // by the time of the Report.
 func (c *Checker) Accepted(ids ...string) { c.accepted = append(c.accepted, ids...) }
 
-// Add checks the next record.
+// Add checks the next record. After a record that does not fit it continues from there, so that
+// each fault is reported once.
 func (c *Checker) Add(r journal.Record) {
-	e := c.chain.add(r)
-	c.pass(r.Seq, c.chain.head.Hash)
-	c.report.Violations = append(c.report.Violations, c.chain.found...)
-	c.report.Warnings = append(c.report.Warnings, c.chain.warned...)
-	c.gaps = append(c.gaps, c.chain.gap...)
-	c.report.Deleted = c.chain.deleted
+	e, linked := c.chain(r)
+	c.pass(r.Seq)
 	c.report.Entries++
 	c.report.Events += len(e.Events)
 	c.causes[e.Cause] = true
-	c.report.Session = cmp.Or(c.report.Session, e.Session)
-	if !c.chain.linked && c.report.UnjudgedFrom == 0 {
+	if !linked && c.report.UnjudgedFrom == 0 {
 		c.report.UnjudgedFrom = r.Seq
 	}
 	if c.report.UnjudgedFrom == 0 {
@@ -138,12 +131,9 @@ func (c *Checker) Add(r journal.Record) {
 
 // judge applies every rule to every event of the entry.
 func (c *Checker) judge(e events.Entry) {
-	c.seq = e.Seq
 	for i, ev := range e.Events {
-		f := fact{entry: &e, index: i, event: ev, ledger: &c.ledger, transcript: &c.script}
 		for _, r := range c.rules {
-			f.fail, f.warn = r.fail, r.warn
-			r.rule(f)
+			r.rule(fact{checker: c, invariant: r.name, entry: &e, index: i, event: ev, ledger: &c.ledger, transcript: &c.script})
 		}
 		if _, ok := ev.(events.TurnStarted); ok {
 			c.report.Turns++
@@ -152,25 +142,23 @@ func (c *Checker) judge(e events.Entry) {
 		c.script.apply(ev, e.At)
 	}
 	if problem := c.replay.fold(e, c.script.items); problem != "" {
-		c.adding(replayable, &c.report.Violations)("%s", problem)
+		c.fault(e.Seq, replayable, "%s", problem)
 	}
 }
 
-func (c *Checker) adding(name string, to *[]Violation) func(string, ...any) {
-	return func(format string, args ...any) {
-		*to = append(*to, Violation{Invariant: name, Seq: c.seq, Message: fmt.Sprintf(format, args...)})
-	}
+// fault records a violation.
+func (c *Checker) fault(seq uint64, invariant, format string, args ...any) {
+	c.report.Violations = append(c.report.Violations, Violation{invariant, seq, fmt.Sprintf(format, args...)})
 }
 
-// Report returns what was found so far, including what only the end of a journal shows. It
+// Report returns the findings so far, including those that only the end of a journal shows. It
 // may be called again later.
 func (c *Checker) Report() Report {
 	r := c.report
-	r.Seq, r.Hash = c.chain.head.Seq, c.chain.head.Hash
-	r.Violations, r.Warnings = slices.Clone(r.Violations), slices.Clone(r.Warnings)
-	if r.Deleted != nil { // a deletion is removing the entries
-		r.Violations = slices.DeleteFunc(r.Violations, func(v Violation) bool { return slices.Contains(c.gaps, v) })
-	}
+	r.Warnings = slices.Clone(r.Warnings)
+	r.Violations = slices.DeleteFunc(slices.Clone(r.Violations), func(v Violation) bool {
+		return r.Deleted != nil && slices.Contains(c.links.gaps, v) // a deletion is removing the entries
+	})
 	for _, id := range c.accepted {
 		if !c.causes[id] {
 			r.Violations = append(r.Violations, Violation{noLostCommand, r.Seq, fmt.Sprintf("command %s was accepted, but no entry has it as its cause", id)})

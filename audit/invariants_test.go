@@ -1,6 +1,9 @@
 package audit
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -46,9 +49,22 @@ func TestEveryBrokenPromiseIsNamed(t *testing.T) {
 			}
 		})
 	}
-	for _, inv := range Invariants() {
-		if inv.rule != nil && inv.Name != "cause-once" && !seen[inv.Name] {
-			t.Errorf("no journal breaks %s", inv.Name)
+	for _, inv := range invariants() {
+		if inv.rule != nil && inv.name != "cause-once" && !seen[inv.name] {
+			t.Errorf("no journal breaks %s", inv.name)
+		}
+	}
+}
+
+func TestArchitectureDescribesEveryInvariant(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range Invariants() {
+		if !bytes.Contains(text, []byte("\n| `"+name+"` | ")) {
+			t.Errorf("ARCHITECTURE.md does not say what %s means", name)
 		}
 	}
 }
@@ -247,17 +263,17 @@ func brokenBudgets() []broken {
 	}
 	lowered := events.ConfigChanged{Config: events.Config{Limits: events.Limits{MaxRounds: 1}}}
 	return []broken{
-		{"budget-held", "turn's limit of rounds", tools().after(events.KindRoundFinished, 1, lowered)},
-		{"budget-held", "turn's limit of requests", helped(limited(events.Limits{Requests: 4}))},
-		{"budget-held", "session's limit of requests", helped(session(events.Limits{Requests: 4}))},
-		{"budget-held", "turn's limit of rounds", limited(events.Limits{MaxRounds: 1})},
-		{"budget-held", "turn's limit of rounds", options},
-		{"budget-held", "turn's limit of rounds", limited(events.Limits{MaxRounds: -1})},
-		{"budget-held", "turn's limit of requests", limited(events.Limits{Requests: 1})},
-		{"budget-held", "session's limit of requests", session(events.Limits{Requests: 1})},
-		{"budget-held", "turn's limit of tool calls", limited(events.Limits{ToolCalls: 1})},
-		{"budget-held", "turn's limit of tokens or cost", limited(events.Limits{InputTokens: 9})},
-		{"budget-held", "session's limit of tokens or cost", session(events.Limits{TotalTokens: 10})},
+		{"budget-held", "the turn's max turns limit", tools().after(events.KindRoundFinished, 1, lowered)},
+		{"budget-held", "the turn's request limit", helped(limited(events.Limits{Requests: 4}))},
+		{"budget-held", "the session's request limit", helped(session(events.Limits{Requests: 4}))},
+		{"budget-held", "the turn's max turns limit", limited(events.Limits{MaxRounds: 1})},
+		{"budget-held", "the turn's max turns limit", options},
+		{"budget-held", "the turn's max turns limit", limited(events.Limits{MaxRounds: -1})},
+		{"budget-held", "the turn's request limit", limited(events.Limits{Requests: 1})},
+		{"budget-held", "the session's request limit", session(events.Limits{Requests: 1})},
+		{"budget-held", "the turn's tool call limit", limited(events.Limits{ToolCalls: 1})},
+		{"budget-held", "the turn's input token limit", limited(events.Limits{InputTokens: 9})},
+		{"budget-held", "the session's total token limit", session(events.Limits{TotalTokens: 10})},
 		{"budget-held", "after the cost limit was reached", tools().after(events.KindRoundFinished, 1, reached)},
 		{"budget-held", "in a turn that the cost limit ended", tools().before(events.KindTurnFinished, 1, reached, reached)},
 		{"budget-held", "finishes as completed after", tools().before(events.KindTurnFinished, 1, reached)},

@@ -17,13 +17,18 @@ type rule func(f fact)
 // fact is one event and its context. Rules look only at some kinds and ignore those of later
 // releases, so the event is an any: switches over an events.Event must be complete.
 type fact struct {
+	checker    *Checker
+	invariant  string // of the rule
 	entry      *events.Entry
 	index      int // in the entry
 	event      any
 	ledger     *ledger
 	transcript *transcript
-	fail       func(format string, args ...any)
-	warn       func(format string, args ...any) // for what is suspicious but no violation
+}
+
+// fail reports a violation of the rule.
+func (f fact) fail(format string, args ...any) {
+	f.checker.fault(f.entry.Seq, f.invariant, format, args...)
 }
 
 // ledger is the state that rules share: the open turn and the state of every call and

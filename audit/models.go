@@ -1,8 +1,6 @@
 package audit
 
 import (
-	"strconv"
-
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
@@ -13,8 +11,6 @@ const (
 	sourceCompaction = "compaction"
 	sourceChild      = "child"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // oneReply: attempts of a round are numbered 1, 2, 3 … Each ends in a reply or a failure
 // before the next begins, another follows only a retryable failure or a crash, and none

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"fmt"
+
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
@@ -19,7 +21,8 @@ func causeOnce() rule {
 		case cause == "":
 			f.fail("it names no command as its cause")
 		case twice && f.entry.Seq-before > loop.CausesKept:
-			f.warn("another command %s caused entry %d", cause, before)
+			f.checker.report.Warnings = append(f.checker.report.Warnings,
+				Violation{f.invariant, f.entry.Seq, fmt.Sprintf("another command %s caused entry %d", cause, before)})
 		case twice:
 			f.fail("command %s caused entry %d already", cause, before)
 		}
@@ -220,7 +223,7 @@ func openRound(round int, open bool) string {
 	case round == 0:
 		return "no round was started"
 	case open:
-		return "the open round is " + itoa(round)
+		return fmt.Sprintf("the open round is %d", round)
 	}
-	return "round " + itoa(round) + " is finished"
+	return fmt.Sprintf("round %d is finished", round)
 }

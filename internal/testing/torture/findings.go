@@ -29,10 +29,7 @@ const (
 // Invariants lists the names of everything that a run checks.
 func Invariants() []string {
 	names := []string{NoStuckSession, AtMostOnce, LedgerAgrees, AckedIsKept, FollowExact, EndsInTime}
-	for _, i := range audit.Invariants() {
-		names = append(names, i.Name)
-	}
-	return names
+	return append(names, audit.Invariants()...)
 }
 
 // Violation is one broken invariant.

@@ -2,30 +2,38 @@ package actor
 
 import "sync"
 
-// cache remembers what was made for each key. When it is full it starts over: its values can
-// be made again. The zero cache is ready, and safe for concurrent use.
+// cache builds one value for each key. When it is full it starts over, since its values can be built
+// again. The zero cache is ready, and safe for concurrent use.
 type cache[K comparable, V any] struct {
 	mu     sync.Mutex
-	values map[K]V
+	values map[K]func() (V, error)
 }
 
 // maxCached bounds a cache.
 const maxCached = 256
 
-// get returns the value for a key. If there is none it calls build, whose error is not kept.
-func (c *cache[K, V]) get(key K, build func() (V, error)) (V, error) {
+// get returns the value of a key. If there is none it calls build, once for all callers that wait
+// for it. An error is not kept. Other keys do not wait.
+func (c *cache[K, V]) get(key K, build func() (V, error)) (value V, err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if v, ok := c.values[key]; ok {
-		return v, nil
+	get, known := c.values[key]
+	if !known {
+		if c.values == nil || len(c.values) >= maxCached {
+			c.values = make(map[K]func() (V, error))
+		}
+		get = sync.OnceValues(build)
+		c.values[key] = get
 	}
-	v, err := build()
-	if err != nil {
-		return v, err
-	}
-	if c.values == nil || len(c.values) >= maxCached {
-		c.values = make(map[K]V)
-	}
-	c.values[key] = v
-	return v, nil
+	c.mu.Unlock()
+	built := false
+	defer func() { // build may also panic
+		if !built {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			delete(c.values, key)
+		}
+	}()
+	value, err = get()
+	built = err == nil
+	return value, err
 }

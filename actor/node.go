@@ -100,12 +100,9 @@ func (n *Node) run(ctx context.Context) error {
 
 	drivers, drain := context.WithCancelCause(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	fired := make(chan string, maxFired)
 	group, gctx := errgroup.WithContext(ctx)
 	for _, background := range []func(context.Context) error{
-		n.offers.follow, n.sweep, n.record, n.guard,
-		func(ctx context.Context) error { return n.alarms(ctx, fired) },
-		func(ctx context.Context) error { return n.follow(ctx, fired) },
+		n.offers.follow, n.sweep, n.record, n.guard, n.alarms,
 		func(ctx context.Context) error { return n.take(ctx, drivers, &running) },
 	} {
 		group.Go(func() error { return background(gctx) })
@@ -184,10 +181,12 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 		log.Info("session left", zap.String("how", how))
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrLeaseLost):
 		log.Warn("session lost", zap.String("how", how), zap.Error(err))
-	case how == "broken":
-		n.crashes.log(log, s, err)
 	default:
-		log.Error("session cannot be driven", zap.String("how", how), zap.Error(err))
+		fields := []zap.Field{zap.String("how", how), zap.Error(err)}
+		if p, ok := errors.AsType[*engine.PanicError](err); ok {
+			fields = append(fields, zap.ByteString("stack", p.Stack))
+		}
+		log.Error("session cannot be driven", fields...)
 	}
 }
 
@@ -225,54 +224,28 @@ func pause(ctx context.Context, d time.Duration) bool {
 // maxBackoff is the longest pause before a session that crashed its driver is retried.
 const maxBackoff = 10 * time.Minute
 
-// crashBackoff remembers the sessions that crashed their drivers on this node.
+// crashBackoff remembers the sessions that crashed their drivers on this node, with the last pause
+// before a retry.
 type crashBackoff struct {
-	mu    sync.Mutex // guards known
-	known map[content.SessionID]*crash
+	mu     sync.Mutex // guards pauses
+	pauses map[content.SessionID]time.Duration
 }
 
-type crash struct {
-	pause time.Duration
-	why   string // the last logged error
-}
-
-// next returns the pause before the session is retried: at first as long as after a crashed
-// node, then twice as long each time.
+// next returns the pause before the session is retried: at first as long as after a crashed node,
+// then twice as long each time.
 func (b *crashBackoff) next(t *jetstream.Token) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.known == nil {
-		b.known = make(map[content.SessionID]*crash)
+	if b.pauses == nil {
+		b.pauses = make(map[content.SessionID]time.Duration)
 	}
-	c := b.known[t.Session()]
-	if c == nil {
-		c = &crash{pause: t.AckWait() / 2}
-		b.known[t.Session()] = c
-	}
-	c.pause = min(2*c.pause, maxBackoff)
-	return c.pause
+	pause := min(max(2*b.pauses[t.Session()], t.AckWait()), maxBackoff)
+	b.pauses[t.Session()] = pause
+	return pause
 }
 
 func (b *crashBackoff) forget(s content.SessionID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.known, s)
-}
-
-// log logs an error once, and again when the session fails for another reason.
-func (b *crashBackoff) log(log *zap.Logger, s content.SessionID, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if c := b.known[s]; c != nil {
-		if c.why == err.Error() {
-			log.Debug("session still cannot be driven", zap.Error(err), zap.Duration("again", c.pause))
-			return
-		}
-		c.why = err.Error()
-	}
-	fields := []zap.Field{zap.Error(err)}
-	if p, ok := errors.AsType[*engine.PanicError](err); ok {
-		fields = append(fields, zap.ByteString("stack", p.Stack))
-	}
-	log.Error("session cannot be driven", fields...)
+	delete(b.pauses, s)
 }

@@ -87,7 +87,7 @@ func (o *offers) catalog(ctx context.Context, allowed []string, with *agentRunti
 		for i, s := range now.sources {
 			sources[i] = tool.Under(s, with.Terms...)
 		}
-		return engine.NewCatalog(ctx, sources, tool.FirstWins, allowed, true)
+		return engine.NewCatalog(context.WithoutCancel(ctx), sources, tool.FirstWins, allowed, true)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -17,39 +18,30 @@ import (
 	"github.com/turnlog/turnlog/schedule"
 )
 
-// maxFired bounds the queue of fired schedules. The sweep finds the rest.
-const maxFired = 1024
+// maxFiring bounds the schedules that are handled at once when they fire. The sweep finds the rest.
+const maxFiring = 64
 
-// alarms wakes the sessions whose timers fired, and passes on the schedules that did. The sweep
-// finds missed ones.
-func (n *Node) alarms(ctx context.Context, fired chan<- string) error {
+// alarms wakes the sessions whose timers fired, and handles the schedules that did. The sweep finds
+// missed ones.
+func (n *Node) alarms(ctx context.Context) error {
 	alarms, err := n.cell.Alarms(ctx)
 	if err != nil {
 		return fmt.Errorf("alarms: %w", err)
 	}
+	var firing errgroup.Group
+	firing.SetLimit(maxFiring)
 	for a := range alarms {
 		if a.Schedule == "" {
 			n.runs.WakeSoon(a.Session)
 			continue
 		}
-		select {
-		case fired <- a.Schedule:
-		default:
-		}
+		firing.TryGo(func() error {
+			n.fire(ctx, a.Schedule)
+			return nil
+		})
 	}
+	_ = firing.Wait() // fire logs its errors
 	return context.Cause(ctx)
-}
-
-// follow handles the fired schedules, one after another.
-func (n *Node) follow(ctx context.Context, fired <-chan string) error {
-	for {
-		select {
-		case name := <-fired:
-			n.fire(ctx, name)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }
 
 // sweepSchedules handles the firings that were missed or not finished and, if all is set, looks

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
+
+	"github.com/natefinch/atomic"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -86,31 +87,11 @@ func (b *bookmark) store() error {
 	}
 	raw, err := json.Marshal(b.page)
 	if err == nil {
-		err = replace(b.path, append(raw, '\n'))
+		err = atomic.WriteFile(b.path, bytes.NewReader(append(raw, '\n')))
 	}
 	if err != nil {
 		return fmt.Errorf("store cursor: %w", err)
 	}
 	b.moved, b.due = false, nil
-	return nil
-}
-
-// replace replaces a file once the new one is on disk.
-func replace(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
 	return nil
 }

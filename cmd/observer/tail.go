@@ -82,9 +82,11 @@ func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) (err error) {
 	defer sources.Wait()
 	defer cancel()
 
-	live, err := t.live(ctx, cell) // before the entries, so that nothing is missed
-	if err != nil {
-		return err
+	var live iter.Seq2[content.SessionID, events.Event]
+	if t.deltas { // before the entries, so that nothing is missed
+		if live, err = cell.Live().Subscribe(ctx, t.session); err != nil {
+			return err
+		}
 	}
 	from, err := t.begin(ctx, cell)
 	if err != nil {
@@ -93,14 +95,24 @@ func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) (err error) {
 	defer func() { err = errors.Join(err, t.cursor.store()) }()
 	all := make(chan update)
 	ended := make(chan error, 1) // its reader may be gone
-	sources.Go(func() { ended <- passEntries(ctx, cell.Journal().Observe(ctx, t.session, from), all) })
 	sources.Go(func() {
-		for s, ev := range live {
-			if !pass(ctx, update{session: s, live: ev}, all) {
+		for rec, err := range cell.Journal().Observe(ctx, t.session, from) {
+			if err != nil || !pass(ctx, update{rec: rec}, all) {
+				ended <- err
 				return
 			}
 		}
+		ended <- nil
 	})
+	if live != nil {
+		sources.Go(func() {
+			for s, ev := range live {
+				if !pass(ctx, update{session: s, live: ev}, all) {
+					return
+				}
+			}
+		})
+	}
 
 	out := newSink(cmd, t.output.String(), t.app.style(cmd, *t.full), t.all())
 	for {
@@ -125,15 +137,6 @@ func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) (err error) {
 	}
 }
 
-func passEntries(ctx context.Context, entries iter.Seq2[journal.Record, error], out chan<- update) error {
-	for rec, err := range entries {
-		if err != nil || !pass(ctx, update{rec: rec}, out) {
-			return err
-		}
-	}
-	return nil
-}
-
 // pass sends an update and reports whether ctx is still valid.
 func pass(ctx context.Context, u update, out chan<- update) bool {
 	select {
@@ -142,14 +145,6 @@ func pass(ctx context.Context, u update, out chan<- update) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// live subscribes to live events, if they are requested.
-func (t *tail) live(ctx context.Context, cell *cli.Cell) (iter.Seq2[content.SessionID, events.Event], error) {
-	if !t.deltas {
-		return func(func(content.SessionID, events.Event) bool) {}, nil
-	}
-	return cell.Live().Subscribe(ctx, t.session)
 }
 
 // begin returns where to start: at the stored cursor, or where the flags say.

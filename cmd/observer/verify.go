@@ -123,132 +123,135 @@ func (v *verifier) anchored() []string {
 	return out
 }
 
+// judgment is the result for one journal.
+type judgment struct {
+	audit.Report
+
+	subject string // its name in output
+	anchors int    // how many earlier heads it was compared with
+	err     error  // why it could not be read to its end
+}
+
+func (j judgment) whole() bool { return j.OK() && j.err == nil }
+
+// verify verifies a session, or the file, and prints the result.
+func (v *verifier) verify(session string) error {
+	j := v.judge(session)
+	if j.err != nil && j.Entries == 0 && j.OK() {
+		return j.err
+	}
+	print := j.text
+	if v.json {
+		print = j.json
+	}
+	if err := print(v.cmd.OutOrStdout(), v.app.style(v.cmd, false)); err != nil {
+		return errors.Join(j.fault(), fmt.Errorf("write: %w", err))
+	}
+	if len(v.anchors) > 0 && j.Session != "" && j.anchors == 0 {
+		return errors.Join(j.fault(), fmt.Errorf("%s: --anchor has no head of it: it is unknown whether it was truncated", j.subject))
+	}
+	return j.fault()
+}
+
+// judge verifies a session, or the file.
+func (v *verifier) judge(session string) (j judgment) {
+	if v.file != "" {
+		var in io.ReadCloser
+		if in, j.subject, j.err = v.open(v.file); j.err != nil {
+			return j
+		}
+		defer func() { _ = in.Close() }() // only read
+		if j.Report, j.err = audit.Verify(audit.Import(in), v.anchors...); j.err != nil {
+			j.err = fmt.Errorf("%s: %w", j.subject, j.err)
+		}
+		j.anchors = len(v.of(j.Session))
+		return j
+	}
+	s, err := cli.ParseSession(session)
+	if err != nil {
+		return judgment{err: err}
+	}
+	anchors := v.of(s)
+	j.err = v.app.with(v.cmd, func(cell *cli.Cell) (err error) {
+		j.Report, err = audit.Verify(read(v.cmd.Context(), cell, s, 1), anchors...)
+		return err
+	})
+	j.subject, j.anchors, j.Session = "session "+string(s), len(anchors), s // even if there is no entry
+	return j
+}
+
 // of returns the anchors of a session.
 func (v *verifier) of(s content.SessionID) []audit.Anchor {
 	return slices.DeleteFunc(slices.Clone(v.anchors), func(a audit.Anchor) bool { return a.Session != s })
 }
 
-// verify verifies a session, or the file, and prints the result.
-func (v *verifier) verify(session string) error {
-	subject, report, err := v.judge(session)
-	if err != nil && report.Entries == 0 && report.OK() {
-		return err
-	}
-	out := v.cmd.OutOrStdout()
-	if v.json {
-		err = errors.Join(err, showJSON(out, report, len(v.of(report.Session)), err))
-	} else {
-		err = errors.Join(err, show(out, v.app.style(v.cmd, false), subject, report, len(v.of(report.Session)), err))
-	}
-	return errors.Join(fault(subject, report, err), v.unanchored(subject, report))
-}
-
-// unanchored returns an error if anchors were given, but none for this journal.
-func (v *verifier) unanchored(subject string, r audit.Report) error {
-	if len(v.anchors) == 0 || r.Session == "" || len(v.of(r.Session)) > 0 {
-		return nil
-	}
-	return fmt.Errorf("%s: --anchor has no head of it: it is unknown whether it was truncated", subject)
-}
-
-// judge verifies a session, or the file. subject names it in output.
-func (v *verifier) judge(session string) (subject string, r audit.Report, err error) {
-	if v.file != "" {
-		in, name, err := v.open(v.file)
-		if err != nil {
-			return name, r, err
-		}
-		defer func() { _ = in.Close() }() // only read
-		if r, err = audit.Verify(audit.Import(in), v.anchors...); err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
-		}
-		return name, r, err
-	}
-	s, err := cli.ParseSession(session)
-	if err != nil {
-		return "", r, err
-	}
-	err = v.app.with(v.cmd, func(cell *cli.Cell) (err error) {
-		r, err = audit.Verify(read(v.cmd.Context(), cell, s, 1), v.of(s)...)
-		r.Session = s // even if there is no entry
-		return err
-	})
-	return "session " + string(s), r, err
-}
-
-// fault returns the first fault of a journal as an error.
-func fault(subject string, r audit.Report, err error) error {
-	v, bad := r.First()
-	switch {
-	case !bad && err == nil:
-		return nil
-	case !bad:
-		return err
+// fault returns the first fault of the journal as an error.
+func (j judgment) fault() error {
+	v, bad := j.First()
+	if !bad {
+		return j.err
 	}
 	more := ""
-	if n := len(r.Violations) - 1; n > 0 {
+	if n := len(j.Violations) - 1; n > 0 {
 		more = fmt.Sprintf(" (and %d more)", n)
 	}
-	return fmt.Errorf("%s: entry %d breaks %s: %s%s", subject, v.Seq, v.Invariant, v.Message, more)
+	return fmt.Errorf("%s: entry %d breaks %s: %s%s", j.subject, v.Seq, v.Invariant, v.Message, more)
 }
 
-// show prints whether the journal is intact, its faults, and its head. It was compared
-// with so many anchors.
-func show(w io.Writer, style render.Style, subject string, r audit.Report, anchors int, err error) error {
+// text prints whether the journal is intact, its faults, and its head.
+func (j judgment) text(w io.Writer, style render.Style) error {
 	var b strings.Builder
-	switch whole := r.OK() && err == nil; {
-	case whole && r.Deleted != nil:
-		fmt.Fprintf(&b, "%s %s %s.\n", style.Good("ok"), render.Safe(subject), render.Safe(r.Deleted.String()))
-		if r.Entries > 1 {
-			fmt.Fprintf(&b, "   %s still there: \"turnlog sessions rm\" once more removes them\n", render.Plural(r.Entries-1, "entry is", "entries are"))
+	line := func(format string, args ...any) {
+		fmt.Fprintf(&b, "   %s\n", render.Safe(fmt.Sprintf(format, args...)))
+	}
+	switch subject := render.Safe(j.subject); {
+	case j.whole() && j.Deleted != nil:
+		fmt.Fprintf(&b, "%s %s %s.\n", style.Good("ok"), subject, render.Safe(j.Deleted.String()))
+		if j.Entries > 1 {
+			line("%s still there: \"turnlog sessions rm\" once more removes them", render.Plural(j.Entries-1, "entry is", "entries are"))
 		}
-	case whole:
-		fmt.Fprintf(&b, "%s %s is whole: its chain is unbroken, and no invariant is broken.\n", style.Good("ok"), render.Safe(subject))
+	case j.whole():
+		fmt.Fprintf(&b, "%s %s is whole: its chain is unbroken, and no invariant is broken.\n", style.Good("ok"), subject)
 	default:
-		fmt.Fprintf(&b, "%s %s is not whole.\n", style.Bad("broken"), render.Safe(subject))
+		fmt.Fprintf(&b, "%s %s is not whole.\n", style.Bad("broken"), subject)
 	}
-	for _, v := range r.Violations {
-		fmt.Fprintf(&b, "   %s\n", render.Safe(v.String()))
+	for _, v := range j.Violations {
+		line("%s", v)
 	}
-	if err != nil {
-		fmt.Fprintf(&b, "   %s\n", render.Safe(err.Error()))
+	if j.err != nil {
+		line("%v", j.err)
 	}
-	for _, v := range r.Warnings {
-		fmt.Fprintf(&b, "   only a warning: %s\n", render.Safe(v.String()))
+	for _, v := range j.Warnings {
+		line("only a warning: %s", v)
 	}
-	if r.UnjudgedFrom > 0 {
-		fmt.Fprintf(&b, "   from entry %d on only the chain was checked: what these entries mean cannot be known\n", r.UnjudgedFrom)
+	if j.UnjudgedFrom > 0 {
+		line("from entry %d on only the chain was checked: what these entries mean cannot be known", j.UnjudgedFrom)
 	}
-	fmt.Fprintf(&b, "   session  %s\n", render.Safe(string(r.Session)))
-	fmt.Fprintf(&b, "   read     %s, %s, %s\n", render.Plural(r.Entries, "entry", "entries"), render.Plural(r.Events, "event", "events"), render.Plural(r.Turns, "turn", "turns"))
-	fmt.Fprintf(&b, "   head     %d %s\n", r.Seq, r.Hash)
-	if anchors > 0 && r.OK() && err == nil {
-		fmt.Fprintf(&b, "   anchors  %s held\n", render.Plural(anchors, "earlier head is", "earlier heads are"))
+	line("session  %s", j.Session)
+	line("read     %s, %s, %s", render.Plural(j.Entries, "entry", "entries"), render.Plural(j.Events, "event", "events"), render.Plural(j.Turns, "turn", "turns"))
+	line("head     %d %s", j.Seq, j.Hash)
+	if j.anchors > 0 && j.whole() {
+		line("anchors  %s held", render.Plural(j.anchors, "earlier head is", "earlier heads are"))
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
-// showJSON prints the report as JSON.
-func showJSON(w io.Writer, r audit.Report, anchors int, err error) error {
+// json prints the report as JSON.
+func (j judgment) json(w io.Writer, _ render.Style) error {
 	out := struct {
 		OK bool `json:"ok"`
 		audit.Report
-		Anchors int    `json:"anchors,omitempty"` // compared with
-		Error   string `json:"error,omitempty"`   // why the journal could not be read to its end
-	}{OK: r.OK() && err == nil, Report: r, Anchors: anchors}
-	if err != nil {
-		out.Error = err.Error()
+		Anchors int    `json:"anchors,omitempty"`
+		Error   string `json:"error,omitempty"`
+	}{OK: j.whole(), Report: j.Report, Anchors: j.anchors}
+	if j.err != nil {
+		out.Error = j.err.Error()
 	}
 	if out.Violations == nil {
 		out.Violations = []audit.Violation{}
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(out); err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	return nil
+	return enc.Encode(out)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -202,23 +201,6 @@ func TestLogFlags(t *testing.T) {
 	}
 	if got := logged("--log-level", "loud"); !strings.Contains(got, "choose one of debug, info, warn, error") {
 		t.Errorf("unknown level: %q", got)
-	}
-}
-
-func TestVersionHasTheCommit(t *testing.T) {
-	t.Parallel()
-	info := &debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: "(devel)"}}
-	if got := versionOf(info); got != "devel go1.26.0" {
-		t.Errorf("version = %q", got)
-	}
-	info.Settings = []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "true"}}
-	if got := versionOf(info); got != "devel (0123456789ab, changed since) go1.26.0" {
-		t.Errorf("version = %q", got)
-	}
-	info.Main.Version = "v1.2.3"
-	info.Settings = nil
-	if got := versionOf(info); got != "v1.2.3 go1.26.0" {
-		t.Errorf("version = %q", got)
 	}
 }
 

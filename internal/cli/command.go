@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -71,4 +73,14 @@ func argumentsOf(use string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// Version returns the version of the module, which Go derives from the commit, and the
+// release of Go.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return cmp.Or(strings.Trim(info.Main.Version, "()"), "devel") + " " + info.GoVersion
 }

@@ -107,26 +107,23 @@ const connectPause = 200 * time.Millisecond
 
 // connect waits for a server that may be starting.
 func (d *Deployment) connect(ctx context.Context, program string, log *zap.Logger) (*nats.Conn, error) {
-	nc, err := d.Connect(ctx, program, log)
-	if d.patience <= 0 || !errors.Is(err, natscli.ErrNoServer) {
-		return nc, err
-	}
-	log.Warn("no server answers yet", zap.Duration("patience", d.patience), zap.Error(err))
-	end := time.NewTimer(d.patience)
-	defer end.Stop()
-	again := time.NewTicker(connectPause)
-	defer again.Stop()
-	for errors.Is(err, natscli.ErrNoServer) {
-		select {
-		case <-again.C:
-			nc, err = d.Connect(ctx, program, log)
-		case <-end.C:
+	end := time.Now().Add(d.patience)
+	for first := true; ; first = false {
+		nc, err := d.Connect(ctx, program, log)
+		switch {
+		case d.patience <= 0 || !errors.Is(err, natscli.ErrNoServer):
+			return nc, err
+		case time.Now().After(end):
 			return nil, fmt.Errorf("%w (waited %v)", err, d.patience)
+		case first:
+			log.Warn("no server answers yet", zap.Duration("patience", d.patience), zap.Error(err))
+		}
+		select {
+		case <-time.After(connectPause):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
-	return nc, err
 }
 
 // complete checks that the cell is complete, and creates missing parts if the program

@@ -32,24 +32,19 @@ const (
 // Kinds lists the kinds that [Open] accepts.
 func Kinds() []string { return []string{Auto, None, Bubblewrap} }
 
-// Options configures a sandbox.
-type Options struct {
-	Network  bool // allow the host's network
-	ReadOnly bool // also forbid writes below the root
-}
-
 // Sandbox confines commands. The zero value and nil confine nothing.
 type Sandbox struct {
 	program string // bwrap; empty: none
-	opts    Options
+	network bool   // allow the host's network
 }
 
 // probeTime is how long the test of a sandbox may take.
 const probeTime = 10 * time.Second
 
 // Open returns the sandbox of a kind. It returns an error if the kind is unknown, or is
-// not Auto and does not work here. For Auto, why is the reason if there is none.
-func Open(ctx context.Context, kind string, opts Options) (s *Sandbox, why string, err error) {
+// not Auto and does not work here. For Auto, why is the reason if there is none. network
+// allows the host's network.
+func Open(ctx context.Context, kind string, network bool) (s *Sandbox, why string, err error) {
 	switch kind {
 	case None, "":
 		return &Sandbox{}, "", nil
@@ -57,7 +52,7 @@ func Open(ctx context.Context, kind string, opts Options) (s *Sandbox, why strin
 	default:
 		return nil, "", fmt.Errorf("sandbox %q: known are %s", kind, strings.Join(Kinds(), ", "))
 	}
-	s, err = openBubblewrap(ctx, "bwrap", opts)
+	s, err = openBubblewrap(ctx, "bwrap", network)
 	switch {
 	case err == nil:
 		return s, "", nil
@@ -68,7 +63,7 @@ func Open(ctx context.Context, kind string, opts Options) (s *Sandbox, why strin
 }
 
 // openBubblewrap tries the program: many systems have it but forbid what it needs.
-func openBubblewrap(ctx context.Context, name string, opts Options) (*Sandbox, error) {
+func openBubblewrap(ctx context.Context, name string, network bool) (*Sandbox, error) {
 	program, err := exec.LookPath(name)
 	if err != nil {
 		return nil, fmt.Errorf("%s is not installed", name)
@@ -76,7 +71,7 @@ func openBubblewrap(ctx context.Context, name string, opts Options) (*Sandbox, e
 	if program, err = filepath.Abs(program); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	s := &Sandbox{program: program, opts: opts}
+	s := &Sandbox{program: program, network: network}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	argv := s.Wrap(Command{Root: "/", Dir: "/", Argv: []string{"/bin/sh", "-c", ":"}})
@@ -118,15 +113,11 @@ func (s *Sandbox) Wrap(c Command) []string {
 		s.program, "--die-with-parent", "--new-session", "--unshare-all", "--cap-drop", "ALL",
 		"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/run",
 	}
-	if s.opts.Network {
+	if s.network {
 		out = append(out, "--share-net", "--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve")
 	}
-	bind := "--bind"
-	if s.opts.ReadOnly {
-		bind = "--ro-bind"
-	}
 	if c.Root != "/" {
-		out = append(out, bind, c.Root, c.Root)
+		out = append(out, "--bind", c.Root, c.Root)
 	}
 	for _, f := range c.Files {
 		out = append(out, "--bind", f, f)

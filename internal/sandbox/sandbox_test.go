@@ -20,7 +20,7 @@ func TestCommandLine(t *testing.T) {
 			"--bind /srv/p /srv/p --bind /tmp/state /tmp/state --chdir /srv/p/sub -- /usr/bin/go test ./...": {program: "/bin/bwrap"},
 		"/bin/bwrap --die-with-parent --new-session --unshare-all --cap-drop ALL --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --tmpfs /run " +
 			"--share-net --ro-bind-try /run/systemd/resolve /run/systemd/resolve " +
-			"--ro-bind /srv/p /srv/p --bind /tmp/state /tmp/state --chdir /srv/p/sub -- /usr/bin/go test ./...": {program: "/bin/bwrap", opts: Options{Network: true, ReadOnly: true}},
+			"--bind /srv/p /srv/p --bind /tmp/state /tmp/state --chdir /srv/p/sub -- /usr/bin/go test ./...": {program: "/bin/bwrap", network: true},
 	} {
 		if diff := cmp.Diff(want, strings.Join(s.Wrap(c), " ")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -38,18 +38,18 @@ func TestBrokenSandboxIsAnError(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho no namespaces for you >&2\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, err := openBubblewrap(t.Context(), broken, Options{})
+	_, err := openBubblewrap(t.Context(), broken, false)
 	if err == nil || err.Error() != broken+" does not work here: exit status 1: no namespaces for you" {
 		t.Errorf("broken: %v", err)
 	}
-	_, err = openBubblewrap(t.Context(), filepath.Join(dir, "absent"), Options{})
+	_, err = openBubblewrap(t.Context(), filepath.Join(dir, "absent"), false)
 	if err == nil || !strings.HasSuffix(err.Error(), "absent is not installed") {
 		t.Errorf("absent: %v", err)
 	}
-	if _, _, err := Open(t.Context(), "jail", Options{}); err == nil || err.Error() != `sandbox "jail": known are auto, none, bwrap` {
+	if _, _, err := Open(t.Context(), "jail", false); err == nil || err.Error() != `sandbox "jail": known are auto, none, bwrap` {
 		t.Errorf("unknown: %v", err)
 	}
-	if s, why, err := Open(t.Context(), None, Options{}); s.Name() != None || why != "" || err != nil {
+	if s, why, err := Open(t.Context(), None, false); s.Name() != None || why != "" || err != nil {
 		t.Errorf("none: %s, %q, %v", s.Name(), why, err)
 	}
 }
@@ -58,11 +58,11 @@ func TestBrokenSandboxIsAnError(t *testing.T) {
 // Auto must say so.
 func TestAutoReportsWhatItFound(t *testing.T) {
 	t.Parallel()
-	s, why, err := Open(t.Context(), Auto, Options{})
+	s, why, err := Open(t.Context(), Auto, false)
 	if err != nil || (s.Name() == None) == (why == "") {
 		t.Fatalf("Open = %s, %q, %v", s.Name(), why, err)
 	}
-	if _, _, err := Open(t.Context(), Bubblewrap, Options{}); (err == nil) != (s.Name() == Bubblewrap) {
+	if _, _, err := Open(t.Context(), Bubblewrap, false); (err == nil) != (s.Name() == Bubblewrap) {
 		t.Fatalf("by name: %v, but auto found %s", err, s.Name())
 	}
 	root := t.TempDir()

@@ -79,7 +79,7 @@ func newProgram(root string, m *manifest, opts Options) (tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, _, err := sandbox.Open(context.Background(), opts.Sandbox, sandbox.Options{Network: opts.Network})
+	box, _, err := sandbox.Open(context.Background(), opts.Sandbox, opts.Network)
 	if err != nil {
 		return nil, err
 	}

@@ -220,7 +220,7 @@ func TestShellArguments(t *testing.T) {
 func TestCommandsRunInAnAvailableSandbox(t *testing.T) {
 	t.Parallel()
 	x, _ := newShell(t, shell.Options{Shells: 2, Sandbox: sandbox.Auto})
-	box, _, err := sandbox.Open(t.Context(), sandbox.Auto, sandbox.Options{})
+	box, _, err := sandbox.Open(t.Context(), sandbox.Auto, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func New(root string, opts Options) (tool.Tool, error) {
 	}
 	opts.Grace = cmp.Or(max(opts.Grace, 0), 2*time.Second)
 	opts.ShellIdle = cmp.Or(max(opts.ShellIdle, 0), 30*time.Minute)
-	box, _, err := sandbox.Open(context.Background(), opts.Sandbox, sandbox.Options{Network: opts.Network})
+	box, _, err := sandbox.Open(context.Background(), opts.Sandbox, opts.Network)
 	if err != nil {
 		return nil, fmt.Errorf("shell_exec: %w", err)
 	}

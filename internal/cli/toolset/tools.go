@@ -93,7 +93,7 @@ func (f *Flags) open(ctx context.Context) ([]tool.Source, error) {
 	if f.Env, err = hostenv.Pass(f.passEnv); err != nil {
 		return nil, fmt.Errorf("--pass-env: %w", err)
 	}
-	box, why, err := sandbox.Open(ctx, f.sandbox, sandbox.Options{Network: f.Network})
+	box, why, err := sandbox.Open(ctx, f.sandbox, f.Network)
 	if err != nil {
 		return nil, fmt.Errorf("--sandbox: %w", err)
 	}

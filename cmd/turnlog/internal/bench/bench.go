@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -94,33 +95,41 @@ p99 us         %8.0f
 
 // measured is one half of the comparison.
 type measured struct {
-	took  time.Duration
-	trips int
-	times []time.Duration // of each round trip
+	took time.Duration
+
+	mu    sync.Mutex
+	trips []time.Duration // of each round trip
 }
 
-func (m measured) perSecond() float64 { return float64(m.trips) / m.took.Seconds() }
+// trip adds a round trip that began at a time.
+func (m *measured) trip(began time.Time) {
+	took := time.Since(began)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.trips = append(m.trips, took)
+}
 
-func (m measured) quantile(q float64) float64 {
-	if len(m.times) == 0 {
-		return 0
-	}
-	slices.Sort(m.times)
-	i := min(int(q*float64(len(m.times))), len(m.times)-1)
-	return float64(m.times[i].Nanoseconds()) / 1000
+func (m *measured) perSecond() float64 { return float64(len(m.trips)) / m.took.Seconds() }
+
+// quantile returns a quantile of the round trips in microseconds.
+func (m *measured) quantile(q float64) float64 {
+	slices.Sort(m.trips)
+	i := min(int(q*float64(len(m.trips))), len(m.trips)-1)
+	return float64(m.trips[i].Nanoseconds()) / 1000
 }
 
 // run measures Turnlog, then the floor, which stores the same bytes.
 func (b bench) run(ctx context.Context) (result, error) {
+	var ours, floor measured
 	var stored sample
-	ours, err := b.onServer(ctx, func(ctx context.Context, connect dial) (m measured, err error) {
-		m, stored, err = b.turnlog(ctx, connect)
-		return m, err
+	err := b.onServer(ctx, func(ctx context.Context, nc [3]*nats.Conn) (err error) {
+		stored, err = b.turnlog(ctx, nc, &ours)
+		return err
 	})
 	if err != nil {
 		return result{}, fmt.Errorf("bench turnlog: %w", err)
 	}
-	floor, err := b.onServer(ctx, func(ctx context.Context, connect dial) (measured, error) { return b.floor(ctx, connect, stored) })
+	err = b.onServer(ctx, func(ctx context.Context, nc [3]*nats.Conn) error { return b.floor(ctx, nc, stored, &floor) })
 	if err != nil {
 		return result{}, fmt.Errorf("bench floor: %w", err)
 	}
@@ -134,18 +143,17 @@ func (b bench) run(ctx context.Context) (result, error) {
 	return r, nil
 }
 
-// dial opens a connection of the benchmark's transport.
-type dial func() (*nats.Conn, error)
-
-// onServer runs one half on a server of its own.
-func (b bench) onServer(ctx context.Context, half func(context.Context, dial) (measured, error)) (measured, error) {
+// onServer runs one half on a server of its own, with a connection for each of three
+// processes.
+func (b bench) onServer(ctx context.Context, half func(context.Context, [3]*nats.Conn) error) error {
 	dir, err := os.MkdirTemp("", "turnlog-bench-")
 	if err != nil {
-		return measured{}, err
+		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a temporary directory
 	opts := []embedded.Option{embedded.WithStore(dir), embedded.WithLogger(zap.NewNop())}
-	if b.transport.String() == "tcp" {
+	tcp := b.transport.String() == "tcp"
+	if tcp {
 		opts = append(opts, embedded.WithListener("127.0.0.1:0"))
 	}
 	if b.sync {
@@ -153,12 +161,19 @@ func (b bench) onServer(ctx context.Context, half func(context.Context, dial) (m
 	}
 	srv, err := embedded.Start(ctx, opts...)
 	if err != nil {
-		return measured{}, err
+		return err
 	}
 	defer srv.Close()
-	connect := func() (*nats.Conn, error) { return srv.Connect() }
-	if b.transport.String() == "tcp" {
-		connect = func() (*nats.Conn, error) { return nats.Connect(srv.ClientURL()) }
+	var conns [3]*nats.Conn
+	for i := range conns {
+		if tcp {
+			conns[i], err = nats.Connect(srv.ClientURL())
+		} else {
+			conns[i], err = srv.Connect()
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return half(ctx, connect)
+	return half(ctx, conns)
 }

@@ -61,75 +61,59 @@ type floor struct {
 	stored         sample
 }
 
-func (b bench) floor(ctx context.Context, connect dial, stored sample) (measured, error) {
-	p, err := newProcess("floor", connect)
+func (b bench) floor(ctx context.Context, nc [3]*nats.Conn, stored sample, m *measured) error {
+	cell, err := jetstream.Open(nc[0], "")
 	if err != nil {
-		return measured{}, err
+		return err
 	}
-	if err := admin.Of(p.Cell).Provision(ctx, b.config()); err != nil {
-		return measured{}, err
+	if err := admin.Of(cell).Provision(ctx, b.config()); err != nil {
+		return err
 	}
-	fl := floor{ns: jetstream.DefaultNamespace, stored: stored}
-	if fl.driver, err = connect(); err != nil {
-		return measured{}, err
-	}
-	if fl.worker, err = connect(); err != nil {
-		return measured{}, err
-	}
+	fl := floor{ns: cell.Namespace(), driver: nc[1], worker: nc[2], stored: stored}
 	if err := fl.work(ctx, 2*b.sessions); err != nil {
-		return measured{}, err
+		return err
 	}
-	times := make([][]time.Duration, b.sessions)
 	began := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range b.sessions {
-		group.Go(func() (err error) {
-			times[i], err = fl.session(ctx, "floor-"+strconv.Itoa(i), b.rounds)
-			return err
-		})
+		group.Go(func() error { return fl.session(ctx, "floor-"+strconv.Itoa(i), b.rounds, m) })
 	}
-	if err := group.Wait(); err != nil {
-		return measured{}, err
-	}
-	m := measured{took: time.Since(began), trips: b.sessions * b.rounds}
-	for _, t := range times {
-		m.times = append(m.times, t...)
-	}
-	return m, nil
+	err = group.Wait()
+	m.took = time.Since(began)
+	return err
 }
 
 // session is a driver with no logic: it writes an entry and a task, awaits the result, and
 // writes another entry.
-func (fl floor) session(ctx context.Context, id string, rounds int) ([]time.Duration, error) {
+func (fl floor) session(ctx context.Context, id string, rounds int, m *measured) error {
 	results := make(chan *nats.Msg, 4)
 	sub, err := fl.driver.ChanSubscribe(fl.ns+".live.cmd."+id+".report", results)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	journal := fl.ns + ".journal." + id
 	var guard uint64
-	times := make([]time.Duration, 0, rounds)
 	for r := range rounds {
 		began := time.Now()
 		if guard, err = fl.entry(ctx, journal, guard, fl.stored.reply); err != nil {
-			return nil, err
+			return err
 		}
 		task := fmt.Sprintf("%s.task.%s.%s.t1-r%d-c1", fl.ns, queueName, id, r+1)
 		if _, err := store(ctx, fl.driver, &nats.Msg{Subject: task, Data: fl.stored.reply[:taskSize]}); err != nil {
-			return nil, err
+			return err
 		}
 		select {
 		case <-results:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		if guard, err = fl.entry(ctx, journal, guard, fl.stored.result); err != nil {
-			return nil, err
+			return err
 		}
-		times = append(times, time.Since(began))
+		m.trip(began)
 	}
-	return times, nil
+	return nil
 }
 
 // entry stores the bytes of an entry.

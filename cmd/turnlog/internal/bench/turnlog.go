@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -20,7 +21,6 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -28,54 +28,44 @@ import (
 const queueName = "bench"
 
 // turnlog runs the sessions on a node and a worker, each with its own connection.
-func (b bench) turnlog(ctx context.Context, connect dial) (m measured, stored sample, err error) {
-	w, err := newProcess("worker", connect)
-	if err != nil {
-		return m, stored, err
+func (b bench) turnlog(ctx context.Context, nc [3]*nats.Conn, m *measured) (stored sample, err error) {
+	var parts [2]*cell.Process
+	for i, name := range []string{"worker", "node"} {
+		c, err := jetstream.Open(nc[i], "")
+		if err != nil {
+			return stored, err
+		}
+		parts[i] = cell.NewProcess(name, nc[i], c, nil)
 	}
+	w, n := parts[0], parts[1]
 	if err := admin.Of(w.Cell).Provision(ctx, b.config()); err != nil {
-		return m, stored, err
+		return stored, err
 	}
 	if err := b.startWorker(ctx, w); err != nil {
-		return m, stored, err
+		return stored, err
 	}
-	n, err := newProcess("node", connect)
-	if err != nil {
-		return m, stored, err
-	}
-	timing := &benchModel{rounds: b.rounds, open: b.sessions, began: make(map[content.SessionID]time.Time), done: make(chan struct{})}
+	timing := &benchModel{measured: m, rounds: b.rounds, open: b.sessions, began: make(map[content.SessionID]time.Time), done: make(chan struct{})}
 	node, err := n.Node(actor.Config{
 		Capacity: b.sessions, Idle: time.Minute, Logger: zap.NewNop(),
 		Models: func(string, []byte) (model.Model, error) { return timing, nil },
 	})
 	if err != nil {
-		return m, stored, err
+		return stored, err
 	}
 	n.Run(ctx, node.Run)
-	if m.took, err = b.drive(ctx, connect, timing); err != nil {
-		return m, stored, err
+	if m.took, err = b.drive(ctx, nc[2], timing); err != nil {
+		return stored, err
 	}
-	if stored, err = sampleOf(ctx, w.Cell, "bench-0"); err != nil {
-		return m, stored, err
+	if stored, err = sampleOf(ctx, w.Cell, sessionName(0)); err != nil {
+		return stored, err
 	}
-	m.trips, m.times = b.sessions*b.rounds, timing.times
-	return m, stored, errors.Join(n.Close(ctx), w.Close(ctx))
+	return stored, errors.Join(n.Close(ctx), w.Close(ctx))
 }
+
+func sessionName(i int) content.SessionID { return content.SessionID("bench-" + strconv.Itoa(i)) }
 
 func (b bench) config() admin.Config {
 	return admin.Config{Queues: []admin.QueueConfig{{Name: queueName, Concurrency: 2 * max(b.sessions, 500)}}}
-}
-
-func newProcess(name string, connect dial) (*cell.Process, error) {
-	nc, err := connect()
-	if err != nil {
-		return nil, err
-	}
-	c, err := jetstream.Open(nc, "")
-	if err != nil {
-		return nil, err
-	}
-	return cell.NewProcess(name, nc, c, nil), nil
 }
 
 // startWorker starts the worker, with its tool on offer.
@@ -94,35 +84,28 @@ func (b bench) startWorker(ctx context.Context, p *cell.Process) error {
 
 // drive starts the sessions, then measures from their first inputs to their last
 // replies. It does not follow them: reading journals is not part of a round trip.
-func (b bench) drive(ctx context.Context, connect dial, m *benchModel) (time.Duration, error) {
-	nc, err := connect()
-	if err != nil {
-		return 0, err
-	}
+func (b bench) drive(ctx context.Context, nc *nats.Conn, m *benchModel) (time.Duration, error) {
 	c, err := client.Open(nc, "")
 	if err != nil {
 		return 0, err
 	}
-	sessions := make([]*session.Session, b.sessions)
 	var starting errgroup.Group
-	for i := range sessions {
+	for i := range b.sessions {
 		starting.Go(func() error {
-			sessions[i], err = c.Start(ctx, client.Options{
-				ID: content.SessionID(fmt.Sprintf("bench-%d", i)), Config: events.Config{Model: "bench"},
-			})
-			return err
+			s, err := c.Start(ctx, client.Options{ID: sessionName(i), Config: events.Config{Model: "bench"}})
+			if err != nil {
+				return err
+			}
+			return s.Close(ctx)
 		})
 	}
 	if err := starting.Wait(); err != nil {
 		return 0, err
 	}
-	for _, s := range sessions {
-		_ = s.Close(ctx)
-	}
 	began := time.Now()
-	for _, s := range sessions {
+	for i := range b.sessions {
 		input := commands.SubmitInput{Items: []content.Item{content.UserText("go")}}
-		if err := c.Send(ctx, s.ID(), "go", input); err != nil {
+		if err := c.Send(ctx, sessionName(i), "go", input); err != nil {
 			return 0, err
 		}
 	}
@@ -137,14 +120,14 @@ func (b bench) drive(ctx context.Context, connect dial, m *benchModel) (time.Dur
 // benchModel requests one tool call per round and measures the time from a reply to the
 // next call, which is a round trip.
 type benchModel struct {
-	rounds int
+	*measured
 
-	done chan struct{} // closed after the last call of the last session
+	rounds int
+	done   chan struct{} // closed after the last call of the last session
 
 	mu    sync.Mutex
 	open  int // unfinished sessions
 	began map[content.SessionID]time.Time
-	times []time.Duration
 }
 
 // Name is bench.
@@ -158,7 +141,7 @@ func (m *benchModel) Call(_ context.Context, r model.Request, _ func(content.Del
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if start, ok := m.began[r.Session]; ok {
-		m.times = append(m.times, time.Since(start))
+		m.trip(start)
 	}
 	if r.Round > m.rounds {
 		if m.open--; m.open == 0 {

@@ -59,7 +59,7 @@ func TestUsageCountsWords(t *testing.T) {
 // FuzzCall gives every tool call the same output. Any prompt and any output must
 // lead to an answer.
 func FuzzCall(f *testing.F) {
-	names := []string{"fs_count", "fs_find", "fs_list_directory", "fs_read_file", "fs_search"}
+	names := []string{"fs_count", "fs_list_directory", "fs_read_file", "fs_search"}
 	for _, prompt := range []string{
 		"Which Go files here are the longest, and what do they do?", "where is 'X.y' defined", "show lines 3-2 of a.go", "what does x.md do", "tree a/..", "what is this",
 	} {

@@ -3,7 +3,6 @@ package demo
 import (
 	"encoding/json"
 	"fmt"
-	"path"
 	"regexp"
 	"strings"
 
@@ -24,12 +23,8 @@ const (
 // rank names the longest files and, if asked, reads their first lines to say what
 // they do.
 func rank(q question, rounds [][]content.ToolResult) step {
-	sort, most := "lines", "longest"
-	if q.bytes {
-		sort, most = "bytes", "largest"
-	}
 	if len(rounds) == 0 {
-		return calling("fs_count", args{"path": q.dir, "include": q.glob, "exclude": vendored, "sort": sort, "limit": mostFiles})
+		return calling("fs_count", args{"path": q.dir, "include": q.glob, "exclude": vendored, "sort": "lines", "limit": mostFiles})
 	}
 	c := counted(rounds[0])
 	if len(c.Files) == 0 {
@@ -43,10 +38,10 @@ func rank(q question, rounds [][]content.ToolResult) step {
 		return s
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "These are the %s of %s in %s (%s in all, vendored code left out):\n\n",
-		most, number(c.Total.Files, q.noun), q.place(), number(c.Total.Lines, "line"))
+	fmt.Fprintf(&b, "These are the longest of %s in %s (%s in all, vendored code left out):\n\n",
+		number(c.Total.Files, q.noun), q.place(), number(c.Total.Lines, "line"))
 	for i, f := range c.Files {
-		fmt.Fprintf(&b, "%2d. %s, %s, %s\n", i+1, f.Path, number(f.Lines, "line"), number(f.Bytes, "byte"))
+		fmt.Fprintf(&b, "%2d. %s, %s\n", i+1, f.Path, number(f.Lines, "line"))
 		if q.explain && i < len(rounds[1]) {
 			b.WriteString(strings.ReplaceAll(indent(explained(f.Path, rounds[1][i])), "  ", "    "))
 		}
@@ -57,10 +52,10 @@ func rank(q question, rounds [][]content.ToolResult) step {
 // counts is the output of fs_count.
 type counts struct {
 	Files []struct {
-		Path         string
-		Lines, Bytes int
+		Path  string
+		Lines int
 	}
-	Total struct{ Files, Lines, Bytes int }
+	Total struct{ Files, Lines int }
 }
 
 // counted reads the first result; output of another shape counts as no files.
@@ -70,19 +65,6 @@ func counted(round []content.ToolResult) counts {
 		return counts{}
 	}
 	return c
-}
-
-// count says how many files and lines there are.
-func count(q question, rounds [][]content.ToolResult) step {
-	if len(rounds) == 0 {
-		if q.file != "" {
-			q.dir = q.file
-		}
-		return calling("fs_count", args{"path": q.dir, "include": q.glob, "exclude": vendored, "limit": 1})
-	}
-	total := counted(rounds[0]).Total
-	return step{answer: fmt.Sprintf("I counted %s with %s (%s).\n",
-		number(total.Files, q.noun), number(total.Lines, "line"), number(total.Bytes, "byte"))}
 }
 
 // locate searches for the definition of a name and reads the lines around it.
@@ -112,26 +94,6 @@ func firstMatch(output string) (file string, line int, ok bool) {
 	}
 	_, err := fmt.Sscan(m[2], &line)
 	return m[1], line, err == nil
-}
-
-// search shows the lines that contain a word.
-func search(q question, rounds [][]content.ToolResult) step {
-	if len(rounds) == 0 {
-		return calling("fs_search", args{"path": q.dir, "pattern": q.name, "literal": true, "ignore_case": true, "include": q.glob, "limit": 30})
-	}
-	return step{answer: fmt.Sprintf("I searched %s for %q:\n\n%s", q.place(), q.name, indent(rounds[0][0].Text()))}
-}
-
-// find shows the paths of the files with a name or of a kind.
-func find(q question, rounds [][]content.ToolResult) step {
-	glob := q.glob
-	if q.file != "" {
-		glob = path.Base(q.file)
-	}
-	if len(rounds) == 0 {
-		return calling("fs_find", args{"path": q.dir, "glob": glob, "type": "file"})
-	}
-	return step{answer: fmt.Sprintf("I looked for %s in %s:\n\n%s", glob, q.place(), indent(rounds[0][0].Text()))}
 }
 
 // read shows the beginning of a file or says what the file does.
@@ -168,20 +130,14 @@ func survey(q question, rounds [][]content.ToolResult) step {
 	return s
 }
 
-const abilities = `Ask me about the files here, for example:
+func decline(question, [][]content.ToolResult) step {
+	return step{answer: `I answer only a few kinds of questions. Ask me about the files here, for example:
 
   Which Go files here are the longest, and what do they do?
   What is in this project?
   What does main.go do?
   Where is NewServer defined?
-`
-
-func greet(question, [][]content.ToolResult) step {
-	return step{answer: "Hello! " + abilities}
-}
-
-func decline(question, [][]content.ToolResult) step {
-	return step{answer: "I cannot do that: I answer only a few kinds of questions. " + abilities}
+`}
 }
 
 func (q question) place() string {

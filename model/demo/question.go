@@ -14,11 +14,10 @@ type question struct {
 	plan    func(question, [][]content.ToolResult) step
 	dir     string // where to look; "": the working directory
 	file    string
-	name    string // what to locate or search for
+	name    string // of a function, type or the like
 	glob    string // "": any file
 	noun    string // what the glob matches, in the singular
 	explain bool   // say what the files do
-	bytes   bool   // rank by size instead of lines
 }
 
 // understand matches a prompt against the rules, the most specific one first.
@@ -29,29 +28,17 @@ func understand(prompt string) question {
 		return regexp.MustCompile(`(?i)\b(?:` + words + `)\b`).MatchString(prompt)
 	}
 	q.explain = has("do|does|about|explain|describe|summarize|for")
-	q.bytes = has("largest|biggest") && !has("lines")
-	where := has("where|where's|find|locate")
 	switch {
-	case has("longest|largest|biggest"):
+	case q.glob != "" || q.file == "" && has("longest|largest|biggest|how many|how long"):
 		q.plan = rank
-	case has("how many|how much|how long|how big|count"):
-		q.plan = count
-	case q.name != "" && has("defined|declared|implemented|definition of"):
+	case q.name != "":
 		q.plan = locate
-	case q.name != "" && has("search|grep|mentions?|contains?|uses|calls|used|called"):
-		q.plan = search
-	case q.file != "" && where, q.file == "" && q.glob != "":
-		q.plan = find
 	case q.file != "":
 		q.plan = read
-	case q.name != "" && where:
-		q.plan = locate
 	case has("project|repo|repository|codebase|overview") || has("what is this") && q.dir == "":
 		q.plan = survey
 	case q.dir != "" || has("list|ls|tree|look|here|files|directory|folder"):
 		q.plan = list
-	case has("hi|hello|hey|thanks|thank you|help|who are you|what can you do"):
-		q.plan = greet
 	default:
 		q.plan = decline
 	}
@@ -94,15 +81,11 @@ func isFiller(word string) bool {
 		those total what`), strings.ToLower(word))
 }
 
-// nameIn returns what is quoted in the prompt, or the word after a phrase such as
-// "where is" or "search for".
+// nameIn returns the name whose definition the prompt asks for, or "".
 func nameIn(prompt string) string {
-	if m := regexp.MustCompile("[\"`“]([^\"`”]+)[\"`”]").FindStringSubmatch(prompt); m != nil {
-		return strings.TrimSuffix(m[1], "()")
-	}
-	m := regexp.MustCompile(`(?i)\b(?:where(?:'s| is| are)|definition of|(?:search|grep|look)(?: for)?|mentions?|contains?|uses|calls)` +
-		`(?: (?:the|function|func|method|type|struct|interface|constant|variable|word))* ([\w.]*\w)`).FindStringSubmatch(prompt)
-	if m == nil || isFiller(m[1]) {
+	m := regexp.MustCompile(`(?i)\b(?:where(?:'s| is| are)|definition of)(?: (?:the|function|method|type|constant|variable))*` +
+		" [\"'`]?([\\w.]*\\w)[\"'`()]* (?:defined|declared|implemented)\\b").FindStringSubmatch(prompt)
+	if m == nil {
 		return ""
 	}
 	return m[1]
@@ -113,19 +96,13 @@ func kindIn(prompt string) (noun, glob string) {
 	if glob := regexp.MustCompile(`\*\.\w+`).FindString(prompt); glob != "" {
 		return glob + " file", glob
 	}
-	for _, k := range [][3]string{
-		{"go|golang", "Go file", "*.go"},
-		{"markdown|md", "Markdown file", "*.{md,markdown}"},
-		{"python|py", "Python file", "*.py"},
-		{"javascript|js", "JavaScript file", "*.{js,jsx,mjs}"},
-		{"typescript|ts", "TypeScript file", "*.{ts,tsx}"},
-		{"rust|rs", "Rust file", "*.rs"},
-		{"yaml|yml", "YAML file", "*.{yaml,yml}"},
-		{"json", "JSON file", "*.json"},
-	} {
-		files, code := `(?:`+k[0]+`) (?:source )?(?:files?|code)`, `(?:lines|code) (?:of|in) (?:`+k[0]+`)`
-		if regexp.MustCompile(`(?i)\b(?:` + files + `|` + code + `)\b`).MatchString(prompt) {
-			return k[1], k[2]
+	globs := map[string]string{
+		"go": "*.go", "markdown": "*.{md,markdown}", "python": "*.py", "javascript": "*.{js,jsx,mjs}", "typescript": "*.{ts,tsx}",
+		"rust": "*.rs", "yaml": "*.{yaml,yml}", "json": "*.json",
+	}
+	if m := regexp.MustCompile(`(?i)\b(\w+) (?:source )?(?:files?|code)\b`).FindStringSubmatch(prompt); m != nil {
+		if glob, ok := globs[strings.ToLower(m[1])]; ok {
+			return m[1] + " file", glob
 		}
 	}
 	return "file", ""

@@ -32,13 +32,13 @@ type Model interface {
 
 // Capabilities are the features of a model.
 type Capabilities struct {
-	Tools         bool
-	Parallel      bool // several calls in one reply
-	Reasoning     bool
-	Media         bool
-	OutputSchema  bool
-	PromptCache   bool
-	ContextTokens int // size of the context window; zero: unknown
+	Tools         bool `json:"tools,omitempty"`
+	Parallel      bool `json:"parallel,omitempty"` // several calls in one reply
+	Reasoning     bool `json:"reasoning,omitempty"`
+	Media         bool `json:"media,omitempty"`
+	OutputSchema  bool `json:"output_schema,omitempty"`
+	PromptCache   bool `json:"prompt_cache,omitempty"`
+	ContextTokens int  `json:"context_tokens,omitempty"` // size of the context window; zero: unknown
 }
 
 // Request is the input of one attempt.
@@ -56,11 +56,11 @@ type Request struct {
 
 // Reply is a complete reply.
 type Reply struct {
-	Items        []content.Item // Assistant items; tool calls have the provider's id
-	Usage        content.Usage
-	FinishReason content.FinishReason // empty: tool_call if there are calls, otherwise completed
-	Model        string
-	ResponseID   string
+	Items        []content.Item       `json:"items,omitempty"` // Assistant items; tool calls have the provider's id
+	Usage        content.Usage        `json:"usage"`
+	FinishReason content.FinishReason `json:"finish_reason,omitempty"` // empty: tool_call if there are calls, otherwise completed
+	Model        string               `json:"model,omitempty"`
+	ResponseID   string               `json:"response_id,omitempty"`
 }
 
 // CacheRequest asks a provider to cache a prefix of the prompt.
@@ -71,11 +71,11 @@ type ErrorClass = content.ErrorClass
 
 // Error is a failed attempt.
 type Error struct {
-	Class      ErrorClass
-	Code       string // of the provider
-	Message    string // for people; never a secret
-	RetryAfter time.Duration
-	Usage      content.Usage // billed despite the failure
+	Class      ErrorClass    `json:"class"`
+	Code       string        `json:"code,omitempty"` // of the provider
+	Message    string        `json:"message"`        // for people; never a secret
+	RetryAfter time.Duration `json:"retry_after_ns,omitempty"`
+	Usage      content.Usage `json:"usage"` // billed despite the failure
 }
 
 // Error returns the class, code and message.

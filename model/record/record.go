@@ -3,12 +3,13 @@ package record
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/google/renameio/v2/maybe"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/deltas"
@@ -45,7 +46,7 @@ func Open(file string, inner model.Model, cfg Config) (*Model, error) {
 	if inner == nil {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("cassette %s: %w", file, reason(err))
+			return nil, fmt.Errorf("cassette: %w", err)
 		}
 		return Parse(file, data, cfg)
 	}
@@ -54,7 +55,7 @@ func Open(file string, inner model.Model, cfg Config) (*Model, error) {
 	}
 	return &Model{
 		name: "record:" + filepath.Base(file), inner: inner, file: file, secrets: secrets(cfg.Secrets),
-		tape: tape{header: header{Version: version, Model: inner.Name(), Capabilities: capabilities(inner.Capabilities())}},
+		tape: tape{header: header{Version: version, Model: inner.Name(), Capabilities: inner.Capabilities()}},
 	}, nil
 }
 
@@ -68,14 +69,6 @@ func Parse(name string, data []byte, cfg Config) (*Model, error) {
 	return &Model{name: "replay:" + filepath.Base(name), source: bytes.Clone(data), secrets: secrets(cfg.Secrets), tape: t}, nil
 }
 
-// reason removes the operation and the path, which the caller adds itself.
-func reason(err error) error {
-	if e, ok := errors.AsType[*os.PathError](err); ok {
-		return e.Err
-	}
-	return err
-}
-
 // Name returns record: or replay: and the last element of the cassette's name.
 func (m *Model) Name() string { return m.name }
 
@@ -87,7 +80,7 @@ func (m *Model) Capabilities() model.Capabilities {
 	if m.inner != nil {
 		return m.inner.Capabilities()
 	}
-	return model.Capabilities(m.tape.header.Capabilities)
+	return m.tape.header.Capabilities
 }
 
 // Call replays a reply, or calls the model and records its reply.
@@ -111,10 +104,10 @@ func (m *Model) replay(ctx context.Context, r model.Request, asked request, emit
 		return model.Reply{}, &model.Error{Class: content.ClassExhausted, Code: "not_recorded", Message: m.name + ": " + m.tape.explain(asked)}
 	}
 	if x.Failure != nil {
-		failed := model.Error(*x.Failure)
+		failed := *x.Failure
 		return model.Reply{}, &failed
 	}
-	reply := model.Reply(*x.Reply)
+	reply := *x.Reply
 	reply.Items = content.DetachItems(reply.Items)
 	if err := deltas.Stream(ctx, reply.Items, chunk, emit); err != nil {
 		return model.Reply{}, err
@@ -130,11 +123,12 @@ func (m *Model) record(ctx context.Context, r model.Request, asked request, emit
 	x := exchange{Key: asked.key, Attempt: r.Attempt, Request: asked.canonical}
 	switch e, typed := errors.AsType[*model.Error](err); {
 	case typed:
-		x.Failure = (*recordedFailure)(e)
+		x.Failure = new(*e)
 	case err != nil:
 		return reply, err
 	default:
-		x.Reply = new(recordedReply(reply))
+		x.Reply = new(reply)
+		x.Reply.Items = content.DetachItems(reply.Items)
 	}
 	if failed := m.keep(x); failed != nil {
 		return model.Reply{}, &model.Error{Class: content.ClassOther, Code: "record", Message: fmt.Sprintf("cassette %s: %v", m.file, failed), Usage: reply.Usage}
@@ -142,13 +136,8 @@ func (m *Model) record(ctx context.Context, r model.Request, asked request, emit
 	return reply, err
 }
 
-// keep adds an exchange and writes the cassette.
+// keep adds an exchange and replaces the file.
 func (m *Model) keep(x exchange) error {
-	raw, err := json.Marshal(x)
-	if err != nil {
-		return fmt.Errorf("an exchange: %w", err)
-	}
-	x.line = conceal(raw, m.secrets)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tape.add(x)
@@ -156,29 +145,5 @@ func (m *Model) keep(x exchange) error {
 	if err != nil {
 		return err
 	}
-	return replace(m.file, data)
-}
-
-// replace writes a file atomically.
-func replace(file string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
-	if err != nil {
-		return reason(err)
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // incomplete
-		return fmt.Errorf("write: %w", err)
-	}
-	return nil
+	return maybe.WriteFile(m.file, conceal(data, m.secrets), 0o644)
 }

@@ -307,7 +307,7 @@ func TestInvalidCassettesAreRejected(t *testing.T) {
 			t.Errorf("Parse(%q) = %v, want %q", data, err, want)
 		}
 	}
-	for file, want := range map[string]string{"": "no cassette", "none.jsonl": "cassette none.jsonl: no such file or directory"} {
+	for file, want := range map[string]string{"": "no cassette", "none.jsonl": "cassette: open none.jsonl: no such file or directory"} {
 		if _, err := record.Open(file, nil, record.Config{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Open(%q) = %v, want %q", file, err, want)
 		}

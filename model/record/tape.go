@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
-	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/model"
 )
 
 // version is the version of the file format.
@@ -22,49 +21,18 @@ type tape struct {
 
 // header is the first line.
 type header struct {
-	Version      int          `json:"turnlog_cassette"`
-	Model        string       `json:"model"`
-	Capabilities capabilities `json:"capabilities"`
-}
-
-// capabilities is model.Capabilities in JSON.
-type capabilities struct {
-	Tools         bool `json:"tools,omitempty"`
-	Parallel      bool `json:"parallel,omitempty"`
-	Reasoning     bool `json:"reasoning,omitempty"`
-	Media         bool `json:"media,omitempty"`
-	OutputSchema  bool `json:"output_schema,omitempty"`
-	PromptCache   bool `json:"prompt_cache,omitempty"`
-	ContextTokens int  `json:"context_tokens,omitempty"`
+	Version      int                `json:"turnlog_cassette"`
+	Model        string             `json:"model"`
+	Capabilities model.Capabilities `json:"capabilities"`
 }
 
 // exchange is one request and its reply or failure.
 type exchange struct {
-	Key     string           `json:"key"`
-	Attempt int              `json:"attempt"`
-	Reply   *recordedReply   `json:"reply,omitempty"`
-	Failure *recordedFailure `json:"failure,omitempty"`
-	Request json.RawMessage  `json:"request"`
-
-	line []byte // encoded, when recording
-}
-
-// recordedReply is a model.Reply in JSON.
-type recordedReply struct {
-	Items        []content.Item       `json:"items,omitempty"`
-	Usage        content.Usage        `json:"usage"`
-	FinishReason content.FinishReason `json:"finish_reason,omitempty"`
-	Model        string               `json:"model,omitempty"`
-	ResponseID   string               `json:"response_id,omitempty"`
-}
-
-// recordedFailure is a model.Error in JSON.
-type recordedFailure struct {
-	Class      content.ErrorClass `json:"class"`
-	Code       string             `json:"code,omitempty"`
-	Message    string             `json:"message"`
-	RetryAfter time.Duration      `json:"retry_after_ns,omitempty"`
-	Usage      content.Usage      `json:"usage"`
+	Key     string          `json:"key"`
+	Attempt int             `json:"attempt"`
+	Reply   *model.Reply    `json:"reply,omitempty"`
+	Failure *model.Error    `json:"failure,omitempty"`
+	Request json.RawMessage `json:"request"`
 }
 
 // add adds an exchange, replacing an earlier one for the same request.
@@ -78,15 +46,13 @@ func (t *tape) add(x exchange) {
 }
 
 func (t *tape) bytes() ([]byte, error) {
-	head, err := json.Marshal(t.header)
-	if err != nil {
-		return nil, fmt.Errorf("the header: %w", err)
-	}
-	out := slices.Concat(head, []byte{'\n'})
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	err := enc.Encode(t.header)
 	for _, x := range t.exchanges {
-		out = append(append(out, x.line...), '\n')
+		err = errors.Join(err, enc.Encode(x))
 	}
-	return out, nil
+	return b.Bytes(), err
 }
 
 // parseTape parses a cassette.

@@ -137,7 +137,7 @@ func TestInvalidNamesAreRejected(t *testing.T) {
 		{"demo?speed=9", "", `model "demo?speed=9": unknown option "speed": demo has none`},
 		{"scripted", "", "model scripted: which script? write scripted:FILE"},
 		{"scripted:", "", "model scripted: which script? write scripted:FILE"},
-		{"scripted:none.yaml", "", "model scripted:none.yaml: script none.yaml: no such file or directory"},
+		{"scripted:none.yaml", "", "model scripted:none.yaml: script: open none.yaml: no such file or directory"},
 		{"scripted:x.yaml", "replies: 1", "model scripted:x.yaml: script x.yaml:1:10: int was used where sequence is expected"},
 		{"openai", "", "model openai: which model? write openai:MODEL"},
 		{"openai:x", script, "the openai model takes no data"},
@@ -161,7 +161,7 @@ func TestInvalidNamesAreRejected(t *testing.T) {
 		{"record:x?model=gpt:5", "", `unknown provider "gpt"`},
 		{"record:no/where/x?model=demo", "", "no directory no/where"},
 		{"replay", "", "which cassette? write replay:FILE"},
-		{"replay:none.jsonl", "", "cassette none.jsonl: no such file"},
+		{"replay:none.jsonl", "", "cassette: open none.jsonl: no such file"},
 		{"replay:x", "nonsense", "line 1: not the header of a cassette"},
 	} {
 		m, err := r.Open(tt.name, bytesOf(tt.data))

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -38,27 +36,11 @@ func Parse(name string, data []byte) (*Model, error) {
 
 // Load parses the script in a file.
 func Load(path string) (*Model, error) {
-	f, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("script %s: %w", path, reason(err))
-	}
-	defer f.Close() //nolint:errcheck // only read
-	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
-	if err != nil {
-		return nil, fmt.Errorf("script %s: %w", path, reason(err))
-	}
-	if len(data) > maxSize {
-		return nil, fmt.Errorf("script %s: more than %d bytes", path, maxSize)
+		return nil, fmt.Errorf("script: %w", err)
 	}
 	return Parse(path, data)
-}
-
-// reason removes the operation and the path, which the caller adds itself.
-func reason(err error) error {
-	if e, ok := errors.AsType[*os.PathError](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 // Name returns scripted: and the last element of the script's name.

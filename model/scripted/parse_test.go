@@ -129,7 +129,7 @@ func TestLoad(t *testing.T) {
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none.yaml"): "none.yaml: no such file or directory",
 		dir:                             "is a directory",
-		large:                           "more than 1048576 bytes",
+		large:                           "1048577 bytes, at most 1048576",
 	} {
 		if _, err := scripted.Load(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Load(%s) = %v, want %q in it", path, err, want)

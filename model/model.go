@@ -69,6 +69,22 @@ type CacheRequest = content.CacheRequest
 // ErrorClass classifies failures by how to handle them.
 type ErrorClass = content.ErrorClass
 
+// ErrorClasses returns all classes.
+func ErrorClasses() []ErrorClass {
+	return []ErrorClass{
+		content.ClassRateLimit, content.ClassOverloaded, content.ClassTimeout, content.ClassNetwork, content.ClassServer,
+		content.ClassAuth, content.ClassBilling, content.ClassInvalid, content.ClassTooLong, content.ClassBlocked,
+		content.ClassExhausted, content.ClassLost, content.ClassOther,
+	}
+}
+
+// FinishReasons returns the finish reasons that replies may have. Turns have others.
+func FinishReasons() []content.FinishReason {
+	return []content.FinishReason{
+		content.Completed, content.ToolCalls, content.MaxTokens, content.Blocked, content.Compaction, content.Other,
+	}
+}
+
 // Error is a failed attempt.
 type Error struct {
 	Class      ErrorClass    `json:"class"`

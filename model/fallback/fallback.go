@@ -13,28 +13,19 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// MetaKey is the metadata key of a reply's first item if the first model did not reply.
-const MetaKey = "fallback"
-
 // maxPlaces limits how many attempts are remembered that failed after their first delta.
 const maxPlaces = 1024
 
 // Config configures a [Model].
 type Config struct {
-	On []content.ErrorClass // classes that pass a request on to the next model; nil: Defaults
+	On []content.ErrorClass // classes that pass a request on to the next model; nil: auth, billing and the retryable ones
 }
 
-// Defaults returns the default of [Config.On].
-func Defaults() []content.ErrorClass {
+func defaults() []content.ErrorClass {
 	return []content.ErrorClass{
 		content.ClassAuth, content.ClassBilling, content.ClassRateLimit, content.ClassOverloaded,
 		content.ClassTimeout, content.ClassNetwork, content.ClassServer,
 	}
-}
-
-// Classes returns all classes that On may contain.
-func Classes() []content.ErrorClass {
-	return append(Defaults(), content.ClassInvalid, content.ClassTooLong, content.ClassBlocked, content.ClassExhausted, content.ClassOther)
 }
 
 // Model calls its models in order. It is safe for concurrent use.
@@ -61,10 +52,10 @@ func New(models []model.Model, cfg Config) (*Model, error) {
 	}
 	on := cfg.On
 	if on == nil {
-		on = Defaults()
+		on = defaults()
 	}
 	for _, c := range on {
-		if !slices.Contains(Classes(), c) {
+		if !slices.Contains(model.ErrorClasses(), c) {
 			return nil, fmt.Errorf("unknown class %q", c)
 		}
 	}
@@ -188,7 +179,7 @@ func (f *failures) answered(name string, reply model.Reply) model.Reply {
 		return reply
 	}
 	reply.Items = slices.Clone(reply.Items)
-	reply.Items[0].Metadata = reply.Items[0].Metadata.With(MetaKey, struct {
+	reply.Items[0].Metadata = reply.Items[0].Metadata.With("fallback", struct {
 		Model  string    `json:"model"`
 		Failed []failure `json:"failed"`
 	}{name, f.list})

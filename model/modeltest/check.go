@@ -6,6 +6,7 @@ import (
 	"errors"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,18 +36,12 @@ func checkReply(t testing.TB, o observed) {
 func checkFinish(t testing.TB, r model.Reply) {
 	t.Helper()
 	calls := len(callsOf(r))
-	switch r.FinishReason {
-	case "", content.Completed, content.MaxTokens, content.Blocked, content.Compaction, content.Other:
-	case content.ToolCalls:
-		if calls == 0 {
-			t.Error("finish reason is tool_call, but the reply has no calls")
-		}
-	case content.Cancelled, content.Limit, content.Terminated, content.Errored:
-		t.Errorf("finish reason %q ends turns, not replies", r.FinishReason)
-	default:
-		t.Errorf("finish reason %q is unknown", r.FinishReason)
-	}
-	if calls > 0 && r.FinishReason == content.Completed {
+	switch {
+	case r.FinishReason != "" && !slices.Contains(model.FinishReasons(), r.FinishReason):
+		t.Errorf("finish reason %q is not one of replies", r.FinishReason)
+	case r.FinishReason == content.ToolCalls && calls == 0:
+		t.Error("finish reason is tool_call, but the reply has no calls")
+	case r.FinishReason == content.Completed && calls > 0:
 		t.Errorf("finish reason is completed, but the reply has %d calls, which would not run", calls)
 	}
 }
@@ -182,17 +177,7 @@ func checkError(t testing.TB, err error) {
 	if e.RetryAfter < 0 {
 		t.Errorf("the failure may be retried after %s", e.RetryAfter)
 	}
-	if !known(e.Class) {
+	if !slices.Contains(model.ErrorClasses(), e.Class) {
 		t.Errorf("the failure has the unknown class %q", e.Class)
 	}
-}
-
-func known(c content.ErrorClass) bool {
-	switch c {
-	case content.ClassRateLimit, content.ClassOverloaded, content.ClassTimeout, content.ClassNetwork,
-		content.ClassServer, content.ClassAuth, content.ClassBilling, content.ClassInvalid,
-		content.ClassTooLong, content.ClassBlocked, content.ClassExhausted, content.ClassLost, content.ClassOther:
-		return true
-	}
-	return false
 }

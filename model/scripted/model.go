@@ -62,8 +62,14 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 	if err != nil {
 		return model.Reply{}, err
 	}
-	if err := wait(ctx, time.Duration(rep.Delay)); err != nil {
-		return model.Reply{}, err
+	if rep.Delay > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(rep.Delay)):
+		}
+	}
+	if ctx.Err() != nil {
+		return model.Reply{}, context.Cause(ctx)
 	}
 	if f := rep.Failure; f != nil && (f.Attempts == 0 || r.Attempt <= int(f.Attempts)) {
 		return model.Reply{}, &model.Error{
@@ -109,30 +115,11 @@ func (m *Model) pick(given int) (reply, error) {
 	if m.script.Repeat {
 		return all[len(all)-1], nil
 	}
-	noun := "replies"
-	if len(all) == 1 {
-		noun = "reply"
-	}
 	return reply{}, &model.Error{
 		Class: content.ClassExhausted,
-		Message: fmt.Sprintf("%s: the script is exhausted: it has %d %s, but reply %d is requested; add one, or end the script with repeat: true",
-			m.name, len(all), noun, given+1),
+		Message: fmt.Sprintf("%s: the script is exhausted: reply %d of %d is requested; add one, or end the script with repeat: true",
+			m.name, given+1, len(all)),
 	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
 }
 
 // item renders reply number of a session.

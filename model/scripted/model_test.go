@@ -123,7 +123,7 @@ func TestExhaustedScript(t *testing.T) {
 	t.Parallel()
 	m := parse(t, "replies:\n  - text: one\n")
 	e := fails(t, m, after(content.AssistantText("one")))
-	want := "scripted:test.yaml: the script is exhausted: it has 1 reply, but reply 2 is requested; add one, or end the script with repeat: true"
+	want := "scripted:test.yaml: the script is exhausted: reply 2 of 1 is requested; add one, or end the script with repeat: true"
 	if e.Class != content.ClassExhausted || e.Message != want {
 		t.Errorf("Call = %v, want exhausted: %s", e, want)
 	}
@@ -182,11 +182,11 @@ replies:
 func TestFailingTemplatesFailTheCall(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{
-		`{text: "a {{(index .Results 3).Text}}"}`:             "replies[0].text, line 1: at <index .Results 3>: error calling index: ",
-		`{text: "{{.Nope}}"}`:                                 "replies[0].text, line 1: at <.Nope>: can't evaluate field Nope",
-		`{text: a, calls: [{name: x, input: {p: "{{.X}}"}}]}`: "replies[0].calls[0].input.p, line 1: at <.X>",
-		`{text: "{{range 2000000}}xxx{{end}}"}`:               "replies[0].text, line 1: wrote more than 1 MiB",
-		`{text: "{{(index .Results 0).JSON.none}}"}`:          `replies[0].text, line 1: at <index .Results 0>`,
+		`{text: "a {{(index .Results 3).Text}}"}`:             `template: replies[0].text:1:5: executing "replies[0].text" at <index .Results 3>: error calling index: `,
+		`{text: "{{.Nope}}"}`:                                 "at <.Nope>: can't evaluate field Nope",
+		`{text: a, calls: [{name: x, input: {p: "{{.X}}"}}]}`: `executing "replies[0].calls[0].input.p" at <.X>`,
+		`{text: "{{range 2000000}}xxx{{end}}"}`:               "replies[0].text wrote more than 1 MiB",
+		`{text: "{{(index .Results 0).JSON.none}}"}`:          `template: replies[0].text:1:3: executing "replies[0].text" at <index .Results 0>`,
 	} {
 		e := fails(t, parse(t, "replies:\n  - "+source), after())
 		if e.Class != content.ClassInvalid || e.Code != "template" || !strings.Contains(e.Message, want) {

@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/model"
 )
 
 // script is a parsed script.
@@ -79,14 +80,14 @@ func (r *reply) problem() string {
 	switch {
 	case slices.ContainsFunc(r.Calls, func(c call) bool { return c.Name == "" }):
 		return "a call has no name: say which tool is called"
-	case r.Finish != "" && !slices.Contains(finishReasons(), r.Finish):
-		return fmt.Sprintf("finish_reason %q is unknown: use one of %s", r.Finish, join(finishReasons()))
+	case r.Finish != "" && !slices.Contains(model.FinishReasons(), r.Finish):
+		return fmt.Sprintf("finish_reason %q is unknown: use one of %s", r.Finish, oneOf(model.FinishReasons()))
 	case f == nil && !says:
 		return "it says nothing: give it text, calls or error"
 	case f == nil:
 		return ""
-	case !slices.Contains(errorClasses(), f.Class):
-		return fmt.Sprintf("error.class %q is unknown: use one of %s", f.Class, join(errorClasses()))
+	case !slices.Contains(model.ErrorClasses(), f.Class):
+		return fmt.Sprintf("error.class %q is unknown: use one of %s", f.Class, oneOf(model.ErrorClasses()))
 	case f.Attempts == 0 && says:
 		return "it always fails, so its content is never returned: limit the failures with error.attempts"
 	case f.Attempts > 0 && !says:
@@ -95,20 +96,5 @@ func (r *reply) problem() string {
 	return ""
 }
 
-func join[T ~string](words []T) string {
-	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(words)), ", "), "[]")
-}
-
-func finishReasons() []content.FinishReason {
-	return []content.FinishReason{
-		content.Completed, content.ToolCalls, content.MaxTokens, content.Blocked, content.Compaction, content.Other,
-	}
-}
-
-func errorClasses() []content.ErrorClass {
-	return []content.ErrorClass{
-		content.ClassRateLimit, content.ClassOverloaded, content.ClassTimeout, content.ClassNetwork, content.ClassServer,
-		content.ClassAuth, content.ClassBilling, content.ClassInvalid, content.ClassTooLong, content.ClassBlocked,
-		content.ClassExhausted, content.ClassLost, content.ClassOther,
-	}
-}
+// oneOf lists words.
+func oneOf[T ~string](words []T) string { return strings.Trim(fmt.Sprintf("%q", words), "[]") }

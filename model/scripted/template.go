@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"text/template"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/token"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -34,38 +32,10 @@ func (t *text) UnmarshalYAML(n ast.Node) error {
 		return nil
 	}
 	var err error
-	t.tmpl, err = template.New(t.where).Option("missingkey=error").Parse(t.plain)
-	if err == nil {
-		return nil
+	if t.tmpl, err = template.New(t.where).Option("missingkey=error").Parse(t.plain); err != nil {
+		return wrong(n.GetToken(), "%v", err)
 	}
-	line, message := templateLine(err, t.where)
-	at := *n.GetToken()
-	if block, ok := n.(*ast.LiteralNode); ok && strings.HasPrefix(block.Start.Value, "|") { // with the lines of the file
-		at = token.Token{Position: &token.Position{Line: block.Start.Position.Line + line, Column: 1}}
-	}
-	return wrong(&at, "%s: %s", t.where, message)
-}
-
-// templateLine parses "template: where:line: message" and, from a running template,
-// "template: where:line:column: message".
-func templateLine(err error, where string) (line int, message string) {
-	message = err.Error()
-	rest, ok := strings.CutPrefix(message, "template: "+where+":")
-	if !ok {
-		return 0, message
-	}
-	digits, rest, _ := strings.Cut(rest, ":")
-	line, err = strconv.Atoi(digits)
-	if err != nil {
-		return 0, message
-	}
-	if column, after, ok := strings.Cut(rest, ":"); ok {
-		if _, err := strconv.Atoi(column); err == nil {
-			rest = after
-		}
-	}
-	rest = strings.TrimPrefix(strings.TrimSpace(rest), fmt.Sprintf("executing %q ", where))
-	return line, rest
+	return nil
 }
 
 // render returns the text for a request.
@@ -73,7 +43,7 @@ func (t text) render(ctx context.Context, v view) (string, error) {
 	if t.tmpl == nil {
 		return t.plain, nil
 	}
-	out := output{ctx: ctx}
+	out := output{ctx: ctx, where: t.where}
 	err := t.tmpl.Execute(&out, v)
 	if err == nil {
 		return out.buf.String(), nil
@@ -81,8 +51,7 @@ func (t text) render(ctx context.Context, v view) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	line, message := templateLine(err, t.where)
-	return "", fmt.Errorf("%s, line %d: %s", t.where, max(line, 1), message)
+	return "", err //nolint:wrapcheck // it says where
 }
 
 // output is the output of a template. It ends an endless template when the call is
@@ -90,6 +59,8 @@ func (t text) render(ctx context.Context, v view) (string, error) {
 type output struct {
 	ctx context.Context //nolint:containedctx // io.Writer has no context
 	buf bytes.Buffer
+
+	where string // for errors
 }
 
 func (s *output) Write(p []byte) (int, error) {
@@ -97,7 +68,7 @@ func (s *output) Write(p []byte) (int, error) {
 		return 0, context.Cause(s.ctx)
 	}
 	if s.buf.Len()+len(p) > maxSize {
-		return 0, errors.New("wrote more than 1 MiB")
+		return 0, fmt.Errorf("%s wrote more than 1 MiB", s.where)
 	}
 	return s.buf.Write(p) //nolint:wrapcheck // never fails
 }

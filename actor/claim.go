@@ -115,7 +115,7 @@ func (d *driver) starts(ctx context.Context) (bool, error) {
 func (d *driver) refuseAll(ctx context.Context, why events.Refused, unless func(jetstream.Message) bool) (bool, error) {
 	var refused []string
 	cursors := make(map[events.Lane]uint64)
-	for m, err := range d.node.cell.Inbox().All(ctx, d.State.Session, d.cursorList()) {
+	for m, err := range d.node.cell.Inbox().Read(ctx, d.State.Session, d.cursorList(), 0) {
 		if err != nil {
 			return false, fmt.Errorf("read inbox: %w", err)
 		}

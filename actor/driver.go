@@ -110,8 +110,10 @@ func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
 	for {
 		var err error
 		select {
-		case m := <-l.C():
-			err, idle.last = d.receive(ctx, m), time.Now()
+		case raw := <-l.C():
+			err, idle.last = d.receive(ctx, l.Decode(raw)), time.Now()
+		case <-l.Reconnected():
+			err, idle.last = d.readInbox(ctx), time.Now()
 		case r := <-d.performer.Reports():
 			err, idle.last = d.report(ctx, r), time.Now()
 		case id := <-d.missing:

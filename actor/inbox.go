@@ -42,19 +42,20 @@ func (d *driver) readInbox(ctx context.Context) error {
 	return d.sync(ctx)
 }
 
+// maxUnread is how many commands of a lane are handled before effects are performed and timers and
+// reports of effects get their turn.
+const maxUnread = 256
+
 // handleInbox handles the commands after the cursors. The lane of reports is read to its end;
 // other lanes are read in bounded chunks.
 func (d *driver) handleInbox(ctx context.Context) error {
-	for reports := true; reports; {
-		messages, err := d.node.cell.Inbox().Read(ctx, d.State.Session, d.cursorList())
-		if err != nil {
-			return fmt.Errorf("read inbox: %w", err)
-		}
+	for again := true; again; {
 		overtaken := len(d.overtaken)
-		reports = false
-		for _, m := range messages {
+		for m, err := range d.node.cell.Inbox().Read(ctx, d.State.Session, d.cursorList(), maxUnread) {
+			if err != nil {
+				return fmt.Errorf("read inbox: %w", err)
+			}
 			if m.More {
-				reports = reports || m.Lane == events.LaneReport
 				signal(d.unread)
 			}
 			if m.Seq <= d.cursors[m.Lane] {
@@ -64,7 +65,7 @@ func (d *driver) handleInbox(ctx context.Context) error {
 				return err
 			}
 		}
-		reports = reports || len(d.overtaken) > overtaken
+		again = len(d.overtaken) > overtaken
 	}
 	d.forget(d.overtaken...)
 	d.overtaken = nil

@@ -72,7 +72,7 @@ func (c *child) find(ctx context.Context) (*loop.State, error) {
 		return nil, nil //nolint:nilnil // no session can have that id
 	}
 	opens := false // read first: the command that opens a session leaves the inbox after its entry
-	for m, err := range c.node.cell.Inbox().All(ctx, c.id, nil) {
+	for m, err := range c.node.cell.Inbox().Read(ctx, c.id, nil, 0) {
 		if err != nil {
 			return nil, err
 		}

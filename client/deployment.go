@@ -60,7 +60,7 @@ func (c *Client) inputPending(ctx context.Context, id content.SessionID) (bool, 
 	if err != nil {
 		return false, err
 	}
-	for m, err := range c.inbox.All(ctx, id, state.Cursors) {
+	for m, err := range c.inbox.Read(ctx, id, state.Cursors, 0) {
 		if err != nil {
 			return false, err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
@@ -99,7 +100,7 @@ func (h *hand) append(cause string, cursors []events.Cursor, evs ...events.Event
 func (h *hand) asks() []jetstream.Message {
 	h.w.T.Helper()
 	synctest.Wait()
-	all, err := h.w.Cell.Inbox().Read(h.w.Ctx, h.id, nil)
+	all, err := natstest.Collect(h.w.Cell.Inbox().Read(h.w.Ctx, h.id, nil, 0))
 	if err != nil {
 		h.w.T.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -234,7 +235,7 @@ func TestTwoAttemptsStartOneSession(t *testing.T) {
 			synctest.Wait()
 			w.Crash(t)
 		}
-		if asks, err := s.Cell.Inbox().Read(s.Ctx, child, nil); len(asks) != 2 || err != nil {
+		if asks, err := natstest.Collect(s.Cell.Inbox().Read(s.Ctx, child, nil, 0)); len(asks) != 2 || err != nil {
 			t.Errorf("%d asks to start it, %v", len(asks), err)
 		}
 		defer s.drive(engine.Config{})()

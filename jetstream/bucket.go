@@ -11,7 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/wire"
@@ -30,6 +29,7 @@ type bucket[T any] struct {
 	tokens int           // of a key
 	ttl    time.Duration // of values and deletion markers; 0: forever
 	blobs  bool          // a message may name a blob in place of its value
+	once   bool          // writes are not retried
 
 	encode func(*T) ([]byte, error)
 	decode func([]byte) (T, error)
@@ -64,11 +64,8 @@ func byteBucket(c *Cell, what string, name layout.Bucket, tokens int) bucket[[]b
 	}
 }
 
-func encodeValue(v any) ([]byte, error) {
-	return wire.Encode(wire.CommandDepth, func(e *msgpack.Encoder) error { return e.Encode(v) })
-}
+func encodeValue(v any) ([]byte, error) { return wire.Marshal(v, wire.CommandDepth) }
 
-// decodeValue decodes untrusted bytes.
 func decodeValue(data []byte, v any) error { return wire.Unmarshal(data, wire.CommandDepth, v) }
 
 // valid reports whether a key can exist.
@@ -96,7 +93,7 @@ func (b bucket[T]) set(ctx context.Context, key string, v T, h nats.Header) (uin
 	if err != nil {
 		return 0, b.failed("put", key, err)
 	}
-	return b.write(ctx, api.Promptly, "put", key, data, h)
+	return b.write(ctx, "put", key, data, h)
 }
 
 // delete deletes a key.
@@ -111,7 +108,7 @@ func (b bucket[T]) deleteAt(ctx context.Context, key string, last uint64) error 
 
 func (b bucket[T]) mark(ctx context.Context, key string, h nats.Header) error {
 	h.Set(layout.HeaderOperation, "DEL")
-	_, err := b.write(ctx, api.Promptly, "delete", key, nil, h)
+	_, err := b.write(ctx, "delete", key, nil, h)
 	return err
 }
 
@@ -120,23 +117,23 @@ func guard(last uint64) nats.Header {
 	return nats.Header{layout.HeaderGuard: {strconv.FormatUint(last, 10)}}
 }
 
-// attempts calls a function until it succeeds or a retry cannot help.
-type attempts func(ctx context.Context, do func(context.Context) error) error
-
-func once(ctx context.Context, do func(context.Context) error) error { return do(ctx) }
-
 // write publishes a message of a key.
-func (b bucket[T]) write(ctx context.Context, try attempts, op, key string, data []byte, h nats.Header) (seq uint64, err error) {
+func (b bucket[T]) write(ctx context.Context, op, key string, data []byte, h nats.Header) (seq uint64, err error) {
 	if !b.valid(key) {
 		return 0, b.failed(op, key, content.ErrBadID)
 	}
 	if b.ttl > 0 {
 		h.Set(jetstream.MsgTTLHeader, b.ttl.String())
 	}
-	err = try(ctx, func(ctx context.Context) error {
+	publish := func(ctx context.Context) error {
 		seq, err = b.cell.api.Publish(ctx, &nats.Msg{Subject: b.prefix + key, Header: h, Data: data})
 		return err
-	})
+	}
+	if b.once {
+		err = publish(ctx)
+	} else {
+		err = api.Patiently(ctx, publish)
+	}
 	if err != nil {
 		return 0, b.failed(op, key, b.cell.api.Explain(ctx, b.stream, err))
 	}

@@ -57,17 +57,15 @@ func (c *Cell) Conn() *nats.Conn { return c.nc }
 // keeps reads of many messages cheap and allows payloads beyond the server's largest message.
 const maxInline = 64 << 10
 
-// pack returns the headers and the payload of a message that carries data. It writes large data to
-// the object store.
-func (c *Cell) pack(ctx context.Context, data []byte) (nats.Header, []byte, error) {
+// pack puts data into a message with a header map. It writes large data to the object store.
+func (c *Cell) pack(ctx context.Context, msg *nats.Msg, data []byte) error {
 	if len(data) <= maxInline {
-		return nil, data, nil
+		msg.Data = data
+		return nil
 	}
 	name, err := c.blobs.Put(ctx, data)
-	if err != nil {
-		return nil, nil, err
-	}
-	return nats.Header{layout.HeaderBlob: []string{name}}, nil, nil
+	msg.Header.Set(layout.HeaderBlob, name)
+	return err
 }
 
 // unpack reverses pack: it returns data itself, or the blob that the headers name, up to a limit in
@@ -79,15 +77,6 @@ func (c *Cell) unpack(ctx context.Context, h nats.Header, data []byte, limit int
 		return data, nil
 	}
 	return c.blobs.Get(ctx, name, limit)
-}
-
-// withHeader sets a header in h, which may be nil.
-func withHeader(h nats.Header, name string, values ...string) nats.Header {
-	if h == nil {
-		h = nats.Header{}
-	}
-	h[name] = values
-	return h
 }
 
 // Errors of every operation.

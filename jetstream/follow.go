@@ -120,7 +120,7 @@ func (j *Journal) follow(
 func (j *Journal) observeAll(ctx context.Context, from Cursor) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		n := j.cell.names
-		t := j.tail(n.AllJournals(), from.Position, j.confirming(AllSessions, from))
+		t := j.tail(n.Journal(AllSessions), from.Position, j.confirming(AllSessions, from))
 		t.Adjacent = func(m api.Message, _ uint64) bool { return m.Seq == t.At+1 }
 		t.Use = func(m api.Message, live bool) error {
 			rec, err := j.record(ctx, n.SessionOf(m.Subject), m)
@@ -165,7 +165,7 @@ func (j *Journal) confirming(s content.SessionID, c Cursor) func(context.Context
 
 func (j *Journal) confirm(ctx context.Context, c Cursor) error {
 	n := j.cell.names
-	m, err := j.cell.api.Next(ctx, n.JournalStream(), n.AllJournals(), c.Position)
+	m, err := j.cell.api.Next(ctx, n.JournalStream(), n.Journal(AllSessions), c.Position)
 	if api.IsNotFound(err) || err == nil && m.Seq != c.Position {
 		if last, err := j.Last(ctx, c.Session); err == nil && last.Guard > c.Position {
 			if _, deleted := events.DeletionOf(last.Entry); deleted {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/nats-io/nats.go"
 
@@ -16,17 +15,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-const (
-	// maxAsk is the largest ask. The session's driver keeps it in memory.
-	maxAsk = 128 << 20
-
-	// A read returns at most this much of a lane.
-	readMessages = 256
-	readBytes    = 4 << 20 // it ends after the message that exceeds it
-
-	// maxAhead is how many messages of a lane are requested at once.
-	maxAhead = 16
-)
+// maxAsk is the largest ask. The session's driver keeps it in memory.
+const maxAsk = 128 << 20
 
 // ErrNoLane is returned by Send for a command that only hosts or the server originate. It cannot be
 // sent.
@@ -50,7 +40,7 @@ type Message struct {
 	Ticket   string // of the dispatch that a report is about
 	Err      error  // commands.ErrBadCommand or ErrBlobMissing: skip it
 	Gap      bool   // from a Listener: commands may have been missed, read the inbox
-	More     bool   // from Read: its lane continues, read again
+	More     bool   // from Read, which yields no more of its lane: read again
 }
 
 // lanes returns the lanes of a session, in the order in which their commands are handled.
@@ -82,9 +72,9 @@ func (i *Inbox) SendReport(ctx context.Context, env commands.Envelope, ticket st
 		return 0, fmt.Errorf("send %s: %w: session %q", commands.NameOf(env.Command), content.ErrBadID, env.Session)
 	}
 	stream, subject := i.cell.lane(env.Session, lane)
-	msg := &nats.Msg{Subject: subject}
+	msg := nats.NewMsg(subject)
 	if ticket != "" {
-		msg.Header = withHeader(nil, layout.HeaderTicket, ticket)
+		msg.Header.Set(layout.HeaderTicket, ticket)
 	}
 	seq, err := i.cell.sendEnvelope(ctx, msg, env)
 	if err != nil {
@@ -102,61 +92,52 @@ func (c *Cell) sendEnvelope(ctx context.Context, msg *nats.Msg, env commands.Env
 	if len(data) > maxAsk && commands.LaneOf(env.Command) == events.LaneAsk {
 		return 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), maxAsk)
 	}
-	header, data, err := c.pack(ctx, data)
-	if err != nil {
+	if err := c.pack(ctx, msg, data); err != nil {
 		return 0, err
 	}
-	msg.Data = data
-	for k, v := range header {
-		msg.Header = withHeader(msg.Header, k, v...)
-	}
-	err = api.Promptly(ctx, func(ctx context.Context) error {
+	err = api.Patiently(ctx, func(ctx context.Context) error {
 		seq, err = c.api.Publish(ctx, msg)
 		return err
 	})
 	return seq, err
 }
 
-// Read returns the commands after the cursors, which name each lane at most once, lane by lane and
-// in order: first asks, then decisions, reports and timers. It asks the leaders, so it includes
-// everything that was acknowledged before. Of a long lane it returns the first part.
-func (i *Inbox) Read(ctx context.Context, s content.SessionID, cursors []events.Cursor) ([]Message, error) {
-	type result struct {
-		found []Message
-		err   error
+// Read yields the commands after the cursors, which name each lane at most once, lane by lane and in
+// order: first asks, then decisions, reports and timers. It asks the leaders, so it includes everything
+// that was acknowledged before the call. It ends each lane but that of reports after a number of commands;
+// 0 means no limit.
+func (i *Inbox) Read(ctx context.Context, s content.SessionID, cursors []events.Cursor, most int) iter.Seq2[Message, error] {
+	type stored struct {
+		api.Message
+		err error
 	}
-	results := api.Together(lanes(), func(l events.Lane) (r result) {
-		r.found, r.err = i.readLane(ctx, s, events.Cursor{Lane: l, Seq: cursorOf(cursors, l)})
-		return r
-	})
-	var out []Message
-	for _, r := range results {
-		if r.err != nil {
-			return nil, fmt.Errorf("read inbox of %s: %w", s, r.err)
-		}
-		out = append(out, r.found...)
+	next := func(l events.Lane, after uint64) (m stored) {
+		stream, subject := i.cell.lane(s, l)
+		m.Message, m.err = i.cell.api.Next(ctx, stream, subject, after+1)
+		return m
 	}
-	return out, nil
-}
-
-// All yields every command after the cursors in bounded reads.
-func (i *Inbox) All(ctx context.Context, s content.SessionID, cursors []events.Cursor) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		at := slices.Clone(cursors)
-		for more := true; more; {
-			more = false
-			messages, err := i.Read(ctx, s, at)
-			if err != nil {
-				yield(Message{}, err)
-				return
-			}
-			for _, m := range messages {
-				more = more || m.More
-				at = slices.DeleteFunc(at, func(c events.Cursor) bool { return c.Lane == m.Lane })
-				at = append(at, events.Cursor{Lane: m.Lane, Seq: m.Seq})
-				if !yield(m, nil) {
+		first := api.Together(lanes(), func(l events.Lane) stored { return next(l, cursorOf(cursors, l)) })
+		for n, l := range lanes() {
+			last, m := cursorOf(cursors, l), first[n]
+			for count := 1; !errors.Is(m.err, api.ErrNoMessage); count++ {
+				msg := Message{Lane: l, Seq: m.Seq, Last: last, Ticket: m.Header.Get(layout.HeaderTicket)}
+				msg.More = count == most && l != events.LaneReport
+				if m.err == nil {
+					m.err = i.fill(ctx, &msg, s, m.Message)
+				}
+				if m.err != nil {
+					yield(Message{}, fmt.Errorf("read inbox of %s: %w", s, m.err))
 					return
 				}
+				if !yield(msg, nil) {
+					return
+				}
+				if msg.More {
+					break
+				}
+				last = m.Seq
+				m = next(l, last)
 			}
 		}
 	}
@@ -171,36 +152,8 @@ func cursorOf(cursors []events.Cursor, l events.Lane) uint64 {
 	return 0
 }
 
-func (i *Inbox) readLane(ctx context.Context, s content.SessionID, from events.Cursor) ([]Message, error) {
-	var out []Message
-	stream, subject := i.cell.lane(s, from.Lane)
-	for last, size, ahead := from.Seq, 0, 1; ; {
-		found, err := i.cell.api.Run(ctx, stream, subject, last+1, ahead)
-		if err != nil || len(found) == 0 {
-			return out, err
-		}
-		for _, m := range found {
-			msg := Message{Lane: from.Lane, Seq: m.Seq, Last: last, Ticket: m.Header.Get(layout.HeaderTicket)}
-			n, err := i.fill(ctx, &msg, s, m)
-			if err != nil {
-				return nil, err
-			}
-			size += n
-			msg.More = len(out) == readMessages-1 || size > readBytes
-			out = append(out, msg)
-			if msg.More {
-				return out, nil
-			}
-			last = m.Seq
-		}
-		if ahead = min(2*ahead, maxAhead); len(found)*2 < ahead { // other sessions' messages are in between
-			ahead = 1
-		}
-	}
-}
-
-// fill decodes a stored message into msg and returns its size. It sets Err for an invalid command.
-func (i *Inbox) fill(ctx context.Context, msg *Message, s content.SessionID, m api.Message) (size int, err error) {
+// fill decodes a stored message into msg. It sets Err for an invalid command.
+func (i *Inbox) fill(ctx context.Context, msg *Message, s content.SessionID, m api.Message) error {
 	limit := maxAsk
 	if msg.Lane == events.LaneReport {
 		limit = 0 // a tool's output is never skipped
@@ -214,11 +167,11 @@ func (i *Inbox) fill(ctx context.Context, msg *Message, s content.SessionID, m a
 	case errors.Is(err, ErrBlobMissing):
 		msg.Err = err
 	case err != nil:
-		return 0, err
+		return err
 	default:
 		msg.decode(s, data)
 	}
-	return len(data), nil
+	return nil
 }
 
 // decode decodes the command and checks its session and lane.
@@ -256,12 +209,8 @@ func (i *Inbox) Purge(ctx context.Context, s content.SessionID, cursors []events
 // HasAny reports whether the inbox holds a command of the session, handled or not. It asks the
 // leaders.
 func (i *Inbox) HasAny(ctx context.Context, s content.SessionID) (bool, error) {
-	places := []struct{ stream, subject string }{
-		{i.cell.names.InboxStream(), i.cell.names.Cmds(s)},
-		{i.cell.names.TimersStream(), i.cell.names.Due(s)},
-	}
-	for _, p := range places {
-		_, err := i.cell.api.Next(ctx, p.stream, p.subject, 1)
+	for _, p := range i.cell.names.Commands(s) {
+		_, err := i.cell.api.Next(ctx, p.Stream, p.Subject, 1)
 		if err == nil {
 			return true, nil
 		}

@@ -51,15 +51,15 @@ func (j *Journal) append(ctx context.Context, head journal.Head, e events.Entry)
 	if err != nil {
 		return next, err
 	}
-	msg := nats.Msg{Subject: j.cell.names.Journal(e.Session)}
-	if msg.Header, msg.Data, err = j.cell.pack(ctx, payload); err != nil {
+	msg := nats.NewMsg(j.cell.names.Journal(e.Session))
+	if err := j.cell.pack(ctx, msg, payload); err != nil {
 		return next, err
 	}
-	describe(&msg, head, e, next)
+	describe(msg, head, e, next)
 	if trace := journal.TraceParent(ctx); trace != "" {
-		msg.Header[layout.HeaderTrace] = []string{trace}
+		msg.Header.Set(layout.HeaderTrace, trace)
 	}
-	next.Guard, err = j.cell.api.Publish(ctx, &msg)
+	next.Guard, err = j.cell.api.Publish(ctx, msg)
 	switch {
 	case err == nil:
 		return next, nil
@@ -73,18 +73,12 @@ func (j *Journal) append(ctx context.Context, head journal.Head, e events.Entry)
 
 // describe adds the headers of an entry.
 func describe(msg *nats.Msg, head journal.Head, e events.Entry, next journal.Head) {
-	if msg.Header == nil {
-		msg.Header = make(nats.Header, 8)
-	}
-	values := [...]string{
-		strconv.FormatUint(head.Guard, 10), strconv.FormatUint(e.Seq, 10), next.Hash.String(), e.Prev.String(),
-		kindList(e.Events), strconv.Itoa(e.Version),
-	}
-	for i, key := range [...]string{
-		layout.HeaderGuard, layout.HeaderSeq, layout.HeaderHash, layout.HeaderPrev, layout.HeaderKinds, layout.HeaderVersion,
-	} {
-		msg.Header[key] = values[i : i+1 : i+1]
-	}
+	msg.Header.Set(layout.HeaderGuard, strconv.FormatUint(head.Guard, 10))
+	msg.Header.Set(layout.HeaderSeq, strconv.FormatUint(e.Seq, 10))
+	msg.Header.Set(layout.HeaderHash, next.Hash.String())
+	msg.Header.Set(layout.HeaderPrev, e.Prev.String())
+	msg.Header.Set(layout.HeaderKinds, kindList(e.Events))
+	msg.Header.Set(layout.HeaderVersion, strconv.Itoa(e.Version))
 }
 
 // kindList returns the kinds in an entry, each once.
@@ -171,7 +165,7 @@ const sessionsAtOnce = 64
 // index of the stream, and of the journals only those with a single entry.
 func (j *Journal) Sessions(ctx context.Context) ([]content.SessionID, error) {
 	n := j.cell.names
-	subjects, err := j.cell.api.Subjects(ctx, n.JournalStream(), n.AllJournals())
+	subjects, err := j.cell.api.Subjects(ctx, n.JournalStream(), n.Journal(AllSessions))
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}

@@ -3,6 +3,7 @@ package jetstream
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
@@ -95,14 +97,8 @@ func TestReadFromStartsAfterItsHead(t *testing.T) {
 }
 
 // drain returns the records of a sequence and the error that it ends with.
-func drain(records func(func(journal.Record, error) bool)) (out []journal.Record, _ error) {
-	for rec, err := range records {
-		if err != nil {
-			return out, err
-		}
-		out = append(out, rec)
-	}
-	return out, nil
+func drain(records iter.Seq2[journal.Record, error]) ([]journal.Record, error) {
+	return natstest.Collect(records)
 }
 
 // forge writes a message into a journal without any of the checks of Append.
@@ -117,8 +113,8 @@ func sealed(t *testing.T, head journal.Head, e events.Entry) (payload []byte, he
 	t.Helper()
 	e, payload, next, err := journal.Seal(head, e)
 	must(t, err)
-	var msg nats.Msg
-	describe(&msg, head, e, next)
+	msg := nats.NewMsg("")
+	describe(msg, head, e, next)
 	delete(msg.Header, layout.HeaderGuard)
 	return payload, msg.Header
 }
@@ -260,7 +256,7 @@ func TestAppendDistinguishesItsOutcomes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBareBubble(t, func(t *testing.T, c *Cell) {
-				_, err := c.nc.Subscribe(c.names.AllJournals(), func(m *nats.Msg) {
+				_, err := c.nc.Subscribe(c.names.Journal(AllSessions), func(m *nats.Msg) {
 					if tt.answer != "" {
 						must(t, m.Respond([]byte(tt.answer)))
 					}

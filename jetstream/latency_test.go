@@ -106,7 +106,7 @@ func roundTrips(b *testing.B, driver *Cell, sessions int) {
 					done <- err
 					return
 				}
-				if m := <-l.C(); m.Err != nil || m.Gap {
+				if m := l.Decode(<-l.C()); m.Err != nil || m.Gap {
 					done <- fmt.Errorf("received %+v", m)
 					return
 				}

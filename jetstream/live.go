@@ -16,7 +16,7 @@ import (
 )
 
 // AllSessions stands for every session.
-const AllSessions content.SessionID = "*"
+const AllSessions = layout.AllSessions
 
 const (
 	// eventBuffer is how many live events may wait for their reader. A reply streams hundreds per
@@ -86,8 +86,8 @@ func messages(ctx context.Context, raw <-chan *nats.Msg) iter.Seq[*nats.Msg] {
 }
 
 // Listener receives the commands of one session as they are stored. It may miss some: a live copy is
-// sent once, and a server that loses its leadership sends none. Read the inbox after a Message with Gap
-// set, or with a Last after the lane's cursor.
+// sent once, and a server that loses its leadership sends none. Read the inbox after a reconnect, and
+// after a Message with Gap set or with a Last after the lane's cursor. One goroutine uses a Listener.
 //
 // A read of the inbox after Listen, on the same connection, finds all commands that were stored before
 // the Listener existed.
@@ -96,11 +96,9 @@ type Listener struct {
 	session content.SessionID
 
 	subs   []*nats.Subscription
-	raw    chan *nats.Msg   // the client drops and counts messages that do not fit
-	status chan nats.Status // the connection was re-established
-	out    chan Message
-	quit   chan struct{}
-	done   chan struct{}
+	raw    chan *nats.Msg // the client drops and counts messages that do not fit
+	status chan nats.Status
+	missed int // dropped messages that Decode has reported
 }
 
 // Listen starts a Listener. It runs until Close, even if ctx ends.
@@ -108,79 +106,30 @@ func (i *Inbox) Listen(ctx context.Context, s content.SessionID) (*Listener, err
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	l := &Listener{
-		cell:    i.cell,
-		session: s,
-		raw:     make(chan *nats.Msg, listenBuffer),
-		out:     make(chan Message),
-		quit:    make(chan struct{}),
-		done:    make(chan struct{}),
-	}
-	n := i.cell.names
-	for _, subject := range []string{n.Live(n.Cmds(s)), n.Live(n.Due(s))} {
-		sub, err := i.cell.nc.ChanSubscribe(subject, l.raw)
+	l := &Listener{cell: i.cell, session: s, raw: make(chan *nats.Msg, listenBuffer), status: i.cell.nc.StatusChanged(nats.CONNECTED)}
+	for _, commands := range i.cell.names.Commands(s) {
+		sub, err := i.cell.nc.ChanSubscribe(i.cell.names.Live(commands.Subject), l.raw)
 		if err != nil {
-			l.unsubscribe()
+			l.Close()
 			return nil, fmt.Errorf("listen to %s: %w", s, err)
 		}
 		l.subs = append(l.subs, sub)
 	}
-	l.status = i.cell.nc.StatusChanged(nats.CONNECTED)
-	go l.run() // Close waits for it
 	return l, nil
 }
 
-// C delivers the messages. It is never closed.
-func (l *Listener) C() <-chan Message { return l.out }
+// C delivers live copies, for Decode. It is never closed.
+func (l *Listener) C() <-chan *nats.Msg { return l.raw }
 
-// Close stops listening and waits until it has ended. It is called once.
+// Reconnected delivers a value after each reconnect.
+func (l *Listener) Reconnected() <-chan nats.Status { return l.status }
+
+// Close stops listening. It is called once.
 func (l *Listener) Close() {
-	close(l.quit)
-	<-l.done
-	l.unsubscribe()
-	l.cell.nc.RemoveStatusListener(l.status)
-}
-
-func (l *Listener) unsubscribe() {
 	for _, sub := range l.subs {
 		_ = sub.Unsubscribe() // the connection may be gone
 	}
-}
-
-// run passes messages on until Close. While it waits for its reader, the client counts messages that do
-// not fit.
-func (l *Listener) run() {
-	defer close(l.done)
-	missed := 0
-	for {
-		var m Message
-		select {
-		case raw := <-l.raw:
-			m = l.read(raw)
-		case <-l.status:
-			m = Message{Gap: true}
-		case <-l.quit:
-			return
-		}
-		if n := l.dropped(); n > missed {
-			missed = n
-			if !l.pass(Message{Gap: true}) {
-				return
-			}
-		}
-		if !l.pass(m) {
-			return
-		}
-	}
-}
-
-func (l *Listener) pass(m Message) bool {
-	select {
-	case l.out <- m:
-		return true
-	case <-l.quit:
-		return false
-	}
+	l.cell.nc.RemoveStatusListener(l.status)
 }
 
 // dropped returns the number of dropped messages.
@@ -195,9 +144,13 @@ func (l *Listener) dropped() int {
 	return total
 }
 
-// read decodes a live copy. A copy whose payload is a blob counts as a gap, since reading the blob here
-// would delay later messages.
-func (l *Listener) read(raw *nats.Msg) Message {
+// Decode decodes a live copy. It returns a gap for the first one after others were dropped, and for one
+// whose payload is a blob.
+func (l *Listener) Decode(raw *nats.Msg) Message {
+	if n := l.dropped(); n > l.missed {
+		l.missed = n
+		return Message{Gap: true}
+	}
 	m := Message{
 		Lane: l.cell.names.LaneOf(raw.Subject),
 		Seq:  api.HeaderUint(raw.Header, jetstream.SequenceHeader),

@@ -66,7 +66,7 @@ func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
 	}
 	var err error
 	// It receives every cancel sent after the answer to the next request.
-	if q.sub, err = c.nc.Subscribe(c.names.AllCancels(), q.cancel); err != nil {
+	if q.sub, err = c.nc.Subscribe(c.names.Cancel(AllSessions), q.cancel); err != nil {
 		return nil, fmt.Errorf("queue %s: listen for cancels: %w", name, err)
 	}
 	stream, consumer := c.names.TasksStream(), c.names.QueueConsumer(name)

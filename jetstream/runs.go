@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +37,7 @@ func (c *Cell) Runs() *Runs {
 // Wake ensures that the session has a token, pending or held.
 func (r *Runs) Wake(ctx context.Context, s content.SessionID) error {
 	msg := &nats.Msg{Subject: r.cell.names.Run(s)}
-	err := api.Promptly(ctx, func(ctx context.Context) error {
+	err := api.Patiently(ctx, func(ctx context.Context) error {
 		_, err := r.cell.api.Publish(ctx, msg)
 		return err
 	})
@@ -93,34 +94,33 @@ func (r *Runs) NakFor(reply string) error {
 	return nil
 }
 
-// Orphans lists the sessions that have a command, handled or not, and no token. A sweep wakes them.
-//
-// It lists tokens last, so that a session whose token changes meanwhile is woken once too often rather
-// than never, which is harmless.
-func (r *Runs) Orphans(ctx context.Context) ([]content.SessionID, error) {
+// Sessions lists the sessions that have a command, handled or not, and those that have a token. It lists
+// tokens last, so a session that is woken meanwhile has one.
+func (r *Runs) Sessions(ctx context.Context) (active, tokens map[content.SessionID]bool, err error) {
 	n := r.cell.names
-	waiting := make(map[content.SessionID]bool)
-	for _, p := range []struct{ stream, subjects string }{
-		{n.InboxStream(), n.AllCmds()},
-		{n.TimersStream(), n.AllDue()},
-		{n.RunStream(), n.AllRuns()},
-	} {
-		subjects, err := r.cell.api.Subjects(ctx, p.stream, p.subjects)
+	active, tokens = make(map[content.SessionID]bool), make(map[content.SessionID]bool)
+	for _, of := range append(n.Commands(AllSessions), layout.Stored{Stream: n.RunStream(), Subject: n.Run(AllSessions)}) {
+		subjects, err := r.cell.api.Subjects(ctx, of.Stream, of.Subject)
 		if err != nil {
-			return nil, fmt.Errorf("list orphans: %w", err)
+			return nil, nil, fmt.Errorf("list sessions with work: %w", err)
+		}
+		found := active
+		if of.Stream == n.RunStream() {
+			found = tokens
 		}
 		for s := range subjects {
-			waiting[n.SessionOf(s)] = p.stream != n.RunStream()
+			found[n.SessionOf(s)] = true
 		}
 	}
-	out := make([]content.SessionID, 0, len(waiting))
-	for s, orphan := range waiting {
-		if orphan {
-			out = append(out, s)
-		}
-	}
-	slices.Sort(out)
-	return out, nil
+	return active, tokens, nil
+}
+
+// Orphans lists the sessions that have a command and no token, sorted. A sweep wakes them. A session
+// whose token changes meanwhile may be woken once too often, which is harmless.
+func (r *Runs) Orphans(ctx context.Context) ([]content.SessionID, error) {
+	active, tokens, err := r.Sessions(ctx)
+	maps.DeleteFunc(active, func(s content.SessionID, _ bool) bool { return tokens[s] })
+	return slices.Sorted(maps.Keys(active)), err
 }
 
 // Pauses between checks whether a token is gone.

@@ -44,7 +44,7 @@ func (c *Cell) Schedules() *Schedules {
 	fired := schedules
 	fired.what, fired.prefix = "firing", n.Fired("")
 	return &Schedules{c, schedules, fired, bucket[schedule.Outcome]{
-		cell: c, what: "outcome", stream: stream, prefix: n.Outcome(""), tokens: 1, decode: schedule.DecodeOutcome,
+		cell: c, what: "outcome", stream: stream, prefix: n.Outcome(""), tokens: 1, once: true, decode: schedule.DecodeOutcome,
 	}}
 }
 
@@ -81,7 +81,7 @@ func (s *Schedules) add(ctx context.Context, p schedule.Schedule, replace bool) 
 	if p.Timing.Zone != "" {
 		h[jetstream.ScheduleTimeZoneHeader] = []string{p.Timing.Zone}
 	}
-	_, err = s.schedules.write(ctx, api.Promptly, "put", p.Name, data, h)
+	_, err = s.schedules.write(ctx, "put", p.Name, data, h)
 	if !api.IsConflict(err) {
 		return err
 	}
@@ -227,7 +227,7 @@ func (s *Schedules) Record(ctx context.Context, name string, o schedule.Outcome,
 	if err != nil {
 		return 0, err
 	}
-	seq, err := s.outcomes.write(ctx, once, "put", name, data, guard(last))
+	seq, err := s.outcomes.write(ctx, "put", name, data, guard(last))
 	if api.IsConflict(err) {
 		err = fmt.Errorf("record outcome of %q: %w", name, ErrHandled)
 	}

@@ -24,7 +24,7 @@ type Snapshots struct {
 func (c *Cell) Snapshots() *Snapshots {
 	b := c.names.Snapshots()
 	return &Snapshots{bucket[journal.Snapshot]{
-		cell: c, what: "snapshot", stream: b.Stream(), prefix: b.Key(""), tokens: 1, blobs: true,
+		cell: c, what: "snapshot", stream: b.Stream(), prefix: b.Key(""), tokens: 1, blobs: true, once: true,
 		encode: encodeSnapshot, decode: decodeSnapshot,
 	}}
 }
@@ -41,17 +41,17 @@ func (s *Snapshots) Put(ctx context.Context, id content.SessionID, snap journal.
 		return b.failed("put", key, err)
 	}
 	value, err := b.encode(&snap)
-	var h nats.Header
+	msg := nats.NewMsg("")
 	if err == nil {
-		h, value, err = b.cell.pack(ctx, value)
+		err = b.cell.pack(ctx, msg, value)
 	}
 	if err != nil {
 		return b.failed("put", key, err)
 	}
-	if _, err := b.write(ctx, once, "put", key, value, h); err != nil {
+	if _, err := b.write(ctx, "put", key, msg.Data, msg.Header); err != nil {
 		return err
 	}
-	if name := old.Header.Get(layout.HeaderBlob); name != "" && name != h.Get(layout.HeaderBlob) {
+	if name := old.Header.Get(layout.HeaderBlob); name != "" && name != msg.Header.Get(layout.HeaderBlob) {
 		b.cell.blobs.Drop(ctx, name)
 	}
 	return nil
@@ -85,16 +85,11 @@ func decodeSnapshot(value []byte) (s journal.Snapshot, err error) {
 	if n, err := dec.DecodeArrayLen(); err != nil || n != snapshotFields {
 		return s, errors.New("it is not in the format of this release")
 	}
-	if err := dec.DecodeMulti(&s.Seq, &s.Hash, &s.Guard); err != nil {
+	if err := dec.DecodeMulti(&s.Seq, &s.Hash, &s.Guard, &s.State); err != nil {
 		return s, err
 	}
-	n, err := dec.DecodeBytesLen()
-	if err != nil {
-		return s, err
+	if rest.Len() > 0 {
+		return s, fmt.Errorf("%d bytes follow its state", rest.Len())
 	}
-	if n = max(n, 0); n != rest.Len() {
-		return s, fmt.Errorf("its state has %d bytes, not %d", rest.Len(), n)
-	}
-	s.State = value[len(value)-n:] // not copied: it may be large
 	return s, nil
 }

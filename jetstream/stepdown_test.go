@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -97,7 +98,7 @@ func (h *handler) until(ctx context.Context, id string) error {
 		cancel()
 		batch := []Message{m}
 		if err != nil || m.Gap || m.Last > h.cursors[m.Lane] {
-			if batch, err = h.cell.Inbox().Read(ctx, "s1", h.list()); err != nil {
+			if batch, err = natstest.Collect(h.cell.Inbox().Read(ctx, "s1", h.list(), 0)); err != nil {
 				return err
 			}
 		}

@@ -56,15 +56,15 @@ func (t *Tasks) dispatch(ctx context.Context, x task.Task) error {
 	if err != nil {
 		return err
 	}
-	msg := &nats.Msg{Subject: t.cell.names.Task(x.Queue, x.Session, x.Place)}
-	if msg.Header, msg.Data, err = t.cell.pack(ctx, data); err != nil {
+	msg := nats.NewMsg(t.cell.names.Task(x.Queue, x.Session, x.Place))
+	if err := t.cell.pack(ctx, msg, data); err != nil {
 		return err
 	}
 	if x.Ticket != "" {
-		msg.Header = withHeader(msg.Header, layout.HeaderTicket, x.Ticket)
+		msg.Header.Set(layout.HeaderTicket, x.Ticket)
 	}
 	for range maxDispatchTries {
-		err = api.Promptly(ctx, func(ctx context.Context) error {
+		err = api.Patiently(ctx, func(ctx context.Context) error {
 			_, err := t.cell.api.Publish(ctx, msg)
 			if api.IsUnknown(err) {
 				return fmt.Errorf("%w: %v", ErrUnclear, err) //nolint:errorlint // a timeout must not be retried

@@ -67,7 +67,7 @@ const alarmGroup = "nodes"
 // receiver in the cell. Some are lost; a sweep finds those. The sequence has one reader.
 func (c *Cell) Alarms(ctx context.Context) (iter.Seq[Alarm], error) {
 	raw := make(chan *nats.Msg, eventBuffer)
-	due, fired := c.names.Live(c.names.AllDue()), c.names.Live(c.names.Fired("*"))
+	due, fired := c.names.Live(c.names.Due(AllSessions)), c.names.Live(c.names.Fired("*"))
 	for _, subject := range []string{due, fired} {
 		sub, err := c.nc.ChanQueueSubscribe(subject, alarmGroup, raw)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -155,7 +156,7 @@ func (d *deployment) report() commands.Command {
 	var got []jetstream.Message
 	d.eventually("a report", func(ctx context.Context) bool {
 		var err error
-		got, err = d.cell.Inbox().Read(ctx, "s1", nil)
+		got, err = natstest.Collect(d.cell.Inbox().Read(ctx, "s1", nil, 0))
 		return err == nil && len(got) > 0
 	})
 	if len(got) != 1 {

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -183,7 +184,7 @@ func TestWhoIsNotAnsweredMayLeaveAtOnce(t *testing.T) {
 		p.app.Patience.Leave = time.Nanosecond
 		p.start(t, "run", "--server", url, "--session", name, "--timeout", leave.flag, "--model", scripted(t, oneReply+"    repeat: true\n"), "hi")
 		for inbox := cellAt(t, url).Inbox(); ; {
-			if sent, err := inbox.Read(t.Context(), content.SessionID(name), nil); err != nil {
+			if sent, err := natstest.Collect(inbox.Read(t.Context(), content.SessionID(name), nil, 0)); err != nil {
 				t.Fatal(err)
 			} else if len(sent) > 0 {
 				break
@@ -197,7 +198,7 @@ func TestWhoIsNotAnsweredMayLeaveAtOnce(t *testing.T) {
 		if took := time.Since(start); took > clitest.Patience/2 {
 			t.Errorf("%s: it took %v", name, took)
 		}
-		sent, err := cellAt(t, url).Inbox().Read(t.Context(), content.SessionID(name), nil)
+		sent, err := natstest.Collect(cellAt(t, url).Inbox().Read(t.Context(), content.SessionID(name), nil, 0))
 		if err != nil || len(sent) != 2 || commands.NameOf(sent[1].Envelope.Command) != commands.NameOf(commands.Cancel{}) {
 			t.Errorf("%s: it left %d commands, %v; want the input and its cancel", name, len(sent), err)
 		}
@@ -223,7 +224,7 @@ func TestAnAskWithNothingToDoIsNoRefusal(t *testing.T) {
 	p.app.Patience.Cancel = 10 * time.Millisecond
 	p.start(t, "run", "--server", url, "--session", "s", "--model", scripted(t, oneReply), "hi")
 	for told := false; !told; {
-		sent, err := cell.Inbox().Read(t.Context(), "s", nil)
+		sent, err := natstest.Collect(cell.Inbox().Read(t.Context(), "s", nil, 0))
 		if err != nil {
 			t.Fatal(err)
 		}

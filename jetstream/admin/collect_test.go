@@ -178,11 +178,15 @@ func TestConcurrentCollectionsKeepNewBlobs(t *testing.T) {
 func TestOrphanedChunksAreCollected(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx := t.Context()
-		_, err := c.api.PublishChunks(ctx, c.names.BlobChunks("killed"), bytes.NewReader(noise(300<<10, 1)), 128<<10)
-		must(t, err)
+		store := func(id string) {
+			for n := range uint64(3) {
+				_, err := c.api.Publish(ctx, &nats.Msg{Subject: c.names.BlobChunks(id), Data: noise(100<<10, n)})
+				must(t, err)
+			}
+		}
+		store("killed")
 		<-time.After(grace / 2)
-		_, err = c.api.PublishChunks(ctx, c.names.BlobChunks("busy"), bytes.NewReader(noise(300<<10, 2)), 128<<10)
-		must(t, err)
+		store("busy")
 		<-time.After(grace/2 + time.Second)
 		got, err := c.Collect(ctx, grace, false)
 		if want := (Collected{Parts: 1}); err != nil || got != want {

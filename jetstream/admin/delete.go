@@ -152,7 +152,7 @@ func (c *Cell) Holdings(ctx context.Context) ([]Holding, error) {
 	}
 	n := c.names
 	all := make(map[content.SessionID]Holding)
-	for m, err := range c.api.All(ctx, n.JournalStream(), n.AllJournals(), 0) {
+	for m, err := range c.api.All(ctx, n.JournalStream(), n.Journal(layout.AllSessions), 0) {
 		if err != nil {
 			return nil, fmt.Errorf("list holdings: %w", err)
 		}

@@ -21,29 +21,18 @@ type Work struct {
 	Calls  map[string]map[content.SessionID]int // by queue: pending and running calls
 }
 
-// Work lists the sessions with work. It lists tokens last, so that a session that is just woken
-// has one.
-func (c *Cell) Work(ctx context.Context) (Work, error) {
-	n := c.names
-	w := Work{Active: make(map[content.SessionID]bool), Tokens: make(map[content.SessionID]bool), Calls: make(map[string]map[content.SessionID]int)}
-	for _, l := range []struct {
-		stream, subjects string
-		note             func(subject string)
-	}{
-		{n.TasksStream(), n.AllTasks(), w.call},
-		{n.InboxStream(), n.AllCmds(), func(s string) { w.Active[n.SessionOf(s)] = true }},
-		{n.TimersStream(), n.AllDue(), func(s string) { w.Active[n.SessionOf(s)] = true }},
-		{n.RunStream(), n.AllRuns(), func(s string) { w.Tokens[n.SessionOf(s)] = true }},
-	} {
-		subjects, err := c.api.Subjects(ctx, l.stream, l.subjects)
-		if err != nil {
-			return w, fmt.Errorf("list work: %w", err)
-		}
-		for s := range subjects {
-			l.note(s)
-		}
+// Work lists the sessions with work, those with tokens last.
+func (c *Cell) Work(ctx context.Context) (w Work, err error) {
+	calls, err := c.api.Subjects(ctx, c.names.TasksStream(), c.names.AllTasks())
+	if err != nil {
+		return w, fmt.Errorf("list work: %w", err)
 	}
-	return w, nil
+	w.Calls = make(map[string]map[content.SessionID]int)
+	for subject := range calls {
+		w.call(subject)
+	}
+	w.Active, w.Tokens, err = c.cell.Runs().Sessions(ctx)
+	return w, err
 }
 
 // call records the call of a subject: <ns>.task.<queue>.<session>.<place>.
@@ -67,23 +56,21 @@ type Mark struct {
 
 // Command returns the newest command of a session, handled or not, and whether there is one.
 func (c *Cell) Command(ctx context.Context, s content.SessionID) (Mark, bool, error) {
-	m, ok, err := c.mark(ctx, c.names.InboxStream(), c.names.Cmds(s))
-	if err != nil || ok {
-		return m, ok, err
+	for _, l := range c.names.Commands(s) {
+		if m, ok, err := c.mark(ctx, l); err != nil || ok {
+			return m, ok, err
+		}
 	}
-	return c.mark(ctx, c.names.TimersStream(), c.names.Due(s))
+	return Mark{}, false, nil
 }
 
 // Waiting returns the sessions with a command, handled or not, that was sent before a time by
 // the server's clock. It reads at most limit messages and reports whether there may be more
 // sessions.
 func (c *Cell) Waiting(ctx context.Context, before time.Time, limit int) (sessions []content.SessionID, more bool, err error) {
-	for _, l := range []struct{ stream, subjects string }{
-		{c.names.InboxStream(), c.names.AllCmds()},
-		{c.names.TimersStream(), c.names.AllDue()},
-	} {
+	for _, l := range c.names.Commands(layout.AllSessions) {
 		for seq := uint64(1); ; limit-- {
-			m, err := c.api.Next(ctx, l.stream, l.subjects, seq)
+			m, err := c.api.Next(ctx, l.Stream, l.Subject, seq)
 			if errors.Is(err, api.ErrNoMessage) || err == nil && !m.Time.Before(before) {
 				break
 			}
@@ -105,16 +92,16 @@ func (c *Cell) Waiting(ctx context.Context, before time.Time, limit int) (sessio
 // TokenOf returns the run token of a session and whether it has one. A token stays the same from
 // the wake on, through all its holders.
 func (c *Cell) TokenOf(ctx context.Context, s content.SessionID) (Mark, bool, error) {
-	return c.mark(ctx, c.names.RunStream(), c.names.Run(s))
+	return c.mark(ctx, layout.Stored{Stream: c.names.RunStream(), Subject: c.names.Run(s)})
 }
 
-func (c *Cell) mark(ctx context.Context, stream, subject string) (Mark, bool, error) {
-	m, err := c.api.Last(ctx, stream, subject)
+func (c *Cell) mark(ctx context.Context, of layout.Stored) (Mark, bool, error) {
+	m, err := c.api.Last(ctx, of.Stream, of.Subject)
 	switch {
 	case errors.Is(err, api.ErrNoMessage):
 		return Mark{}, false, nil
 	case err != nil:
-		return Mark{}, false, fmt.Errorf("last message on %s: %w", subject, err)
+		return Mark{}, false, fmt.Errorf("last message on %s: %w", of.Subject, err)
 	}
 	return Mark{Seq: m.Seq, At: m.Time}, true, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/policy/notes"
@@ -308,7 +309,7 @@ func TestEachRoleReachesTheBucketsThatItNeeds(t *testing.T) {
 		}
 		last, err := keeper.Journal().Last(ctx, "old")
 		must("look at a session", err)
-		_, err = keeper.Inbox().Read(ctx, "old", nil)
+		_, err = natstest.Collect(keeper.Inbox().Read(ctx, "old", nil, 0))
 		must("look into its inbox", err)
 		_, err = admin.Of(keeper).Delete(ctx, last, events.SessionDeleted{By: "ada"})
 		must("delete a session", err)

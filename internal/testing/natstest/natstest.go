@@ -4,6 +4,7 @@ package natstest
 import (
 	"context"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -44,6 +45,17 @@ func Must(tb testing.TB, err error) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// Collect returns the values of a sequence up to its end or its first error.
+func Collect[T any](seq iter.Seq2[T, error]) (out []T, err error) {
+	for v, err := range seq {
+		if err != nil {
+			return out, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
 }
 
 // Within returns a context that ends with the test, or after d by the clock of its bubble.

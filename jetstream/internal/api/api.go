@@ -131,7 +131,7 @@ func (c *Conn) Answer(ctx context.Context, reply, what string) error {
 
 // Confirm is Answer with retries, which are harmless for every answer but a nak.
 func (c *Conn) Confirm(ctx context.Context, reply, what string) error {
-	return Promptly(ctx, func(ctx context.Context) error { return c.Answer(ctx, reply, what) })
+	return Patiently(ctx, func(ctx context.Context) error { return c.Answer(ctx, reply, what) })
 }
 
 // Purge deletes the messages on a subject before a sequence; 0 means all.
@@ -167,35 +167,26 @@ func (c *Conn) Delete(ctx context.Context, stream string, seq uint64) error {
 // connection re-established. The operation must be safe to repeat. Patiently returns the last error, or
 // the cause of ctx's end.
 func Patiently(ctx context.Context, do func(context.Context) error) error {
+	err := do(ctx)
+	if err == nil { // the hot path
+		return nil
+	}
 	bounded, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		err := do(bounded)
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case !IsTransient(err):
-			return err
-		}
+	for pause := firstPause; ctx.Err() == nil && IsTransient(err); pause = min(2*pause, lastPause) {
 		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-bounded.Done():
-			return fmt.Errorf("no success in %v: %w", Patience, err)
 		case <-time.After(pause):
+			err = do(bounded)
+		case <-bounded.Done():
+			if ctx.Err() == nil {
+				return fmt.Errorf("no success in %v: %w", Patience, err)
+			}
 		}
 	}
-}
-
-// Promptly is Patiently for the hot path: it prepares for retries only after the first attempt failed.
-func Promptly(ctx context.Context, do func(context.Context) error) error {
-	err := do(ctx)
-	if err == nil || !IsTransient(err) {
-		return err
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	return Patiently(ctx, do)
+	return err
 }
 
 // Together calls do for all items at once, so that their requests are pipelined, and returns the

@@ -24,12 +24,18 @@ var errTorn = errors.New("batch of messages is torn")
 // Any replica may serve it, so recent messages may be missing at the end, but never in between.
 func (c *Conn) Batches(ctx context.Context, stream, subject string, seq uint64) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		b := batchReader{conn: c, stream: stream, subject: subject, next: max(seq, 1), more: true}
-		defer b.close()
-		for b.more {
-			got, err := b.batch(ctx)
+		for next, more := max(seq, 1), true; more; {
+			var got []Message
+			err := Patiently(ctx, func(ctx context.Context) error {
+				some, end, err := c.batch(ctx, stream, subject, next)
+				if len(some) > 0 {
+					got, next = append(got, some...), some[len(some)-1].Seq+1
+				}
+				more = !end
+				return err
+			})
 			if err != nil {
-				yield(Message{}, c.Explain(ctx, stream, err))
+				yield(Message{}, c.Explain(ctx, stream, fmt.Errorf("batch of %s: %w", subject, err)))
 				return
 			}
 			for _, m := range got {
@@ -41,108 +47,55 @@ func (c *Conn) Batches(ctx context.Context, stream, subject string, seq uint64) 
 	}
 }
 
-// batchReader requests batches, always one ahead of its user. The iteration owns it.
-type batchReader struct {
-	conn    *Conn
-	stream  string
-	subject string
-
-	sub       *nats.Subscription // nil before the first batch and after a failed one
-	arrived   chan *nats.Msg     // has room for a batch and its end
-	requested bool               // a batch is in flight
-	request   sent               // for it
-	next      uint64             // the sequence to continue from
-	more      bool               // the last batch was not the end
-}
-
-func (b *batchReader) close() {
-	if b.sub != nil {
-		_ = b.sub.Unsubscribe() // the connection may be gone
-		b.sub, b.requested = nil, false
+// batch requests one batch and reports whether it is the last one. Messages that it returns with an error
+// are valid.
+func (c *Conn) batch(ctx context.Context, stream, subject string, from uint64) (got []Message, end bool, err error) {
+	arrived := make(chan *nats.Msg, batchMessages+1) // has room for a batch and its end
+	sub, err := c.nc.ChanSubscribe(c.nc.NewInbox(), arrived)
+	if err != nil {
+		return nil, false, err //nolint:wrapcheck // Batches names the subject
 	}
-}
-
-// batch returns the next batch and requests the one after it.
-func (b *batchReader) batch(ctx context.Context) ([]Message, error) {
-	var got []Message
-	err := Patiently(ctx, func(ctx context.Context) error {
-		err := b.ask()
-		if err == nil {
-			got, err = b.receive(ctx, got)
-		}
-		if err == nil && b.more {
-			err = b.ask()
-		}
-		if err != nil {
-			b.close() // late messages must not become part of the next batch
-			return fmt.Errorf("batch of %s: %w", b.subject, err)
-		}
-		return nil
-	})
-	return got, err
-}
-
-// ask requests a batch unless one is in flight.
-func (b *batchReader) ask() (err error) {
-	if b.requested {
-		return nil
-	}
-	nc := b.conn.nc
-	if b.sub == nil {
-		b.arrived = make(chan *nats.Msg, batchMessages+1)
-		if b.sub, err = nc.ChanSubscribe(nc.NewInbox(), b.arrived); err != nil {
-			return err //nolint:wrapcheck // batch names itself
-		}
-	}
-	query := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%q,"batch":%d,"max_bytes":%d}`,
-		b.next, b.subject, batchMessages, batchBytes)
-	b.requested, b.request = true, b.conn.sending(DirectGet+b.stream)
-	return nc.PublishRequest(DirectGet+b.stream, b.sub.Subject, query) //nolint:wrapcheck // as above
-}
-
-// receive appends the messages of a batch to got. After an error the messages in got are valid and not
-// requested again.
-func (b *batchReader) receive(ctx context.Context, got []Message) ([]Message, error) {
-	ctx, done := b.conn.await(ctx, batchTimeout, b.request)
+	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
+	ctx, done := c.await(ctx, batchTimeout, c.sending(DirectGet+stream))
 	defer done()
-	var last uint64 // of the messages of this batch
-	for {
+	query := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%q,"batch":%d,"max_bytes":%d}`, from, subject, batchMessages, batchBytes)
+	if err := c.nc.PublishRequest(DirectGet+stream, sub.Subject, query); err != nil {
+		return nil, false, err //nolint:wrapcheck // as above
+	}
+	for last := uint64(0); ; {
 		var msg *nats.Msg
 		select {
-		case msg = <-b.arrived:
+		case msg = <-arrived:
 		case <-ctx.Done():
-			return got, context.Cause(ctx)
+			return got, false, context.Cause(ctx)
 		}
 		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
-			b.requested = false
-			return got, b.end(msg, status, last)
+			end, err := endOfBatch(msg, status, last)
+			return got, end, err
 		}
 		m, before, err := parseCopy(msg)
 		if err != nil {
-			return got, err
+			return got, false, err
 		}
 		if before != last {
-			return got, fmt.Errorf("%w: message %d follows %d, which is missing", errTorn, m.Seq, before)
+			return got, false, fmt.Errorf("%w: message %d follows %d, which is missing", errTorn, m.Seq, before)
 		}
-		last, b.next = m.Seq, m.Seq+1
-		got = append(got, m)
+		got, last = append(got, m), m.Seq
 	}
 }
 
-// end reads the message that ends a batch.
-func (b *batchReader) end(msg *nats.Msg, status string, last uint64) error {
+// endOfBatch reads the message that ends a batch and reports whether nothing follows.
+func endOfBatch(msg *nats.Msg, status string, last uint64) (bool, error) {
 	switch status {
 	case "404": // nothing from there on
-		b.more = false
-		return nil
+		return true, nil
 	case "204":
 		if HeaderUint(msg.Header, jetstream.LastSequenceHeader) != last {
-			return fmt.Errorf("%w: its end is missing", errTorn)
+			return false, fmt.Errorf("%w: its end is missing", errTorn)
 		}
-		b.more = HeaderUint(msg.Header, "Nats-Num-Pending") > 0
-		return nil
+		return HeaderUint(msg.Header, "Nats-Num-Pending") == 0, nil
 	case "503":
-		return nats.ErrNoResponders
+		return false, nats.ErrNoResponders
 	}
-	return fmt.Errorf("status %s %s", status, msg.Header.Get("Description"))
+	return false, fmt.Errorf("status %s %s", status, msg.Header.Get("Description"))
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -71,30 +70,4 @@ func TestErrorsAreClassified(t *testing.T) {
 			}
 		}
 	}
-}
-
-// FuzzAcknowledgements demands that the short way to read an acknowledgement never
-// disagrees with the JSON in it, where it is JSON.
-func FuzzAcknowledgements(f *testing.F) {
-	for _, s := range []string{
-		`{"stream":"S","seq":7}`, `{"stream":"S","seq":0}`, `{"stream":"S","seq":18446744073709551615}`,
-		`{"stream":"S","seq":18446744073709551616}`, `{"stream":"S","domain":"d","seq":7}`,
-		`{"stream":"a,\"seq\":5}","seq":7}`, `{"stream":"S","seq":7,"duplicate": true}`, `{"stream":"S","seq":07}`,
-		`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"}}`, `+OK`, ``,
-	} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		seq, ok := ackSeq(data)
-		if !ok {
-			return
-		}
-		var ack struct {
-			Seq uint64              `json:"seq"`
-			Err *jetstream.APIError `json:"error"`
-		}
-		if json.Valid(data) && (json.Unmarshal(data, &ack) != nil || ack.Err != nil || ack.Seq != seq) {
-			t.Errorf("%s: read as %d, JSON says %d, %v", data, seq, ack.Seq, ack.Err)
-		}
-	})
 }

@@ -114,3 +114,24 @@ func parseCopy(msg *nats.Msg) (m Message, before uint64, err error) {
 	}
 	return m, HeaderUint(msg.Header, jetstream.LastSequenceHeader), nil
 }
+
+// parseAck reads the answer to a publish.
+func parseAck(msg *nats.Msg) (uint64, error) {
+	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
+		return 0, nats.ErrNoResponders
+	}
+	var ack struct {
+		Stream string              `json:"stream"`
+		Seq    uint64              `json:"seq"`
+		Err    *jetstream.APIError `json:"error"`
+	}
+	switch err := json.Unmarshal(msg.Data, &ack); {
+	case err != nil:
+		return 0, fmt.Errorf("answer to a publish: %w", err)
+	case ack.Err != nil:
+		return 0, ack.Err
+	case ack.Stream == "" || ack.Seq == 0:
+		return 0, fmt.Errorf("answer to a publish is not an acknowledgment: %.60q", msg.Data)
+	}
+	return ack.Seq, nil
+}

@@ -68,51 +68,6 @@ func (c *Conn) AllFromLeader(ctx context.Context, stream, subject string, seq ui
 	}
 }
 
-// question asks for the next message on a subject from a sequence on.
-type question struct {
-	from   uint64
-	answer Message
-	err    error // ErrNoMessage if there is none
-}
-
-// Run returns the next messages on a subject at or after a sequence, as the stream's leader knows
-// them: at least one, if there is any. It sends ahead requests at once, guessing that the messages
-// have consecutive sequences.
-func (c *Conn) Run(ctx context.Context, stream, subject string, seq uint64, ahead int) ([]Message, error) {
-	var starts []uint64
-	for n := range uint64(ahead) {
-		starts = append(starts, seq+n)
-	}
-	run := Together(starts, func(from uint64) question {
-		m, err := c.Next(ctx, stream, subject, from)
-		return question{from, m, err}
-	})
-	for _, q := range run {
-		if q.err != nil && !errors.Is(q.err, ErrNoMessage) {
-			return nil, q.err
-		}
-	}
-	return contiguous(run), nil
-}
-
-// contiguous returns the answers that leave no gap. An answer counts if its question starts no later
-// than right after the messages before it: streams grow only at their end, so nothing can appear in
-// between. The first question without an answer ends the run, even if messages were stored while the
-// others were answered.
-func contiguous(run []question) []Message {
-	var out []Message
-	next := run[0].from // everything before it is known
-	for _, q := range run {
-		if q.err != nil || q.from > next {
-			break
-		}
-		if q.answer.Seq >= next {
-			out, next = append(out, q.answer), q.answer.Seq+1
-		}
-	}
-	return out
-}
-
 // Subjects returns the subjects of a stream that match a filter, with the number of messages
 // on each, as the leader knows them.
 func (c *Conn) Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error) {

@@ -199,37 +199,3 @@ func TestNextFindsTheFirstMessageFromASequence(t *testing.T) {
 		}
 	})
 }
-
-// TestRunLeavesNoGap has the answers to one row come at different times: what one
-// finds says nothing of what another came too early for.
-func TestRunLeavesNoGap(t *testing.T) {
-	t.Parallel()
-	for name, x := range map[string]struct {
-		answers []uint64 // to questions from 10 on; 0: nothing
-		want    []uint64
-	}{
-		"consecutive":                   {[]uint64{10, 11, 12}, []uint64{10, 11, 12}},
-		"others' between":               {[]uint64{11, 11, 14, 14}, []uint64{11, 14}},
-		"far away":                      {[]uint64{90, 90, 90}, []uint64{90}},
-		"nothing":                       {[]uint64{0, 0}, nil},
-		"the end":                       {[]uint64{10, 11, 0, 0}, []uint64{10, 11}},
-		"stored after the first answer": {[]uint64{0, 0, 15, 15}, nil},
-		"stored in the middle":          {[]uint64{10, 0, 12}, []uint64{10}},
-	} {
-		var row []question
-		for n, seq := range x.answers {
-			q := question{from: 10 + uint64(n), answer: Message{Seq: seq}}
-			if seq == 0 {
-				q.err = ErrNoMessage
-			}
-			row = append(row, q)
-		}
-		var got []uint64
-		for _, m := range contiguous(row) {
-			got = append(got, m.Seq)
-		}
-		if !slices.Equal(got, x.want) {
-			t.Errorf("%s: %v of the answers %v, want %v", name, got, x.answers, x.want)
-		}
-	}
-}

@@ -108,8 +108,7 @@ func (t *Tail) take(m Message, live bool) error {
 	return nil
 }
 
-// catchUp reads all new messages: in batches from any replica, then from the leader until it has no
-// more.
+// catchUp reads all new messages.
 func (c *Conn) catchUp(ctx context.Context, t *Tail) error {
 	if t.Begin != nil {
 		if err := t.Begin(ctx); err != nil {
@@ -117,24 +116,13 @@ func (c *Conn) catchUp(ctx context.Context, t *Tail) error {
 		}
 		t.Begin = nil
 	}
-	for {
-		for m, err := range c.Batches(ctx, t.Stream, t.Subject, t.At+1) {
-			if err != nil {
-				return err
-			}
-			if err := t.take(m, false); err != nil {
-				return err
-			}
-		}
-		m, err := c.Next(ctx, t.Stream, t.Subject, t.At+1)
-		if IsNotFound(err) {
-			return nil
+	for m, err := range c.All(ctx, t.Stream, t.Subject, t.At+1) {
+		if err == nil {
+			err = t.take(m, false)
 		}
 		if err != nil {
 			return err
 		}
-		if err := t.take(m, false); err != nil {
-			return err
-		}
 	}
+	return nil
 }

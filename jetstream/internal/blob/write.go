@@ -76,9 +76,9 @@ func (w *writer) store(ctx context.Context) error {
 		switch {
 		case err != nil || w.confirmed:
 		case w.present:
-			err = api.Promptly(ctx, func(ctx context.Context) error { return w.describe(ctx, w.name, w.body, w.last) })
+			err = api.Patiently(ctx, func(ctx context.Context) error { return w.describe(ctx, w.name, w.body, w.last) })
 		default:
-			err = api.Promptly(ctx, w.write)
+			err = api.Patiently(ctx, w.write)
 		}
 		if !api.IsConflict(err) { // else it was described or retired meanwhile
 			return err
@@ -111,14 +111,25 @@ func (w *writer) write(ctx context.Context) error {
 		Size: uint64(w.size), Digest: digestText(w.digest), Options: &options{ChunkSize: chunkSize},
 	}
 	sum := sha256.New()
-	chunks, err := w.api.PublishChunks(ctx, w.names.BlobChunks(meta.NUID), io.TeeReader(w.src, sum), chunkSize)
-	if err != nil {
-		return err
+	buf := make([]byte, chunkSize)
+	for {
+		n, err := io.ReadFull(w.src, buf)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("read: %w", err)
+		}
+		_, _ = sum.Write(buf[:n]) // never fails
+		if _, err := w.api.Publish(ctx, &nats.Msg{Subject: w.names.BlobChunks(meta.NUID), Data: buf[:n]}); err != nil {
+			return fmt.Errorf("store chunk %d: %w", meta.Chunks, err)
+		}
+		meta.Chunks++
 	}
 	if [sha256.Size]byte(sum.Sum(nil)) != w.digest {
 		return errChanged
 	}
-	meta.Chunks, meta.ModTime = chunks, time.Now().UTC()
+	meta.ModTime = time.Now().UTC()
 	body, err := json.Marshal(meta)
 	if err != nil {
 		return fmt.Errorf("describe: %w", err)

@@ -97,24 +97,31 @@ func (n Names) RunConsumer() string               { return "drivers" }
 func (n Names) QueueConsumer(queue string) string { return "q_" + queue }
 func (n Names) queueFilter(queue string) string   { return n.NS + ".task." + queue + ".>" }
 
+// AllSessions stands for every session in a subject.
+const AllSessions content.SessionID = "*"
+
 // Subjects.
 
 func (n Names) Journal(s content.SessionID) string { return n.NS + ".journal." + string(s) }
-func (n Names) AllJournals() string                { return n.NS + ".journal.*" }
+func (n Names) Cmds(s content.SessionID) string    { return n.Cmd(s, "*") }
 
 func (n Names) Cmd(s content.SessionID, l events.Lane) string {
 	return n.NS + ".cmd." + string(s) + "." + string(l)
 }
-func (n Names) Cmds(s content.SessionID) string { return n.NS + ".cmd." + string(s) + ".*" }
-func (n Names) AllCmds() string                 { return n.NS + ".cmd.*.*" }
+
+// Stored is a set of subjects in a stream.
+type Stored struct{ Stream, Subject string }
+
+// Commands returns where the commands of a session are stored.
+func (n Names) Commands(s content.SessionID) []Stored {
+	return []Stored{{n.InboxStream(), n.Cmds(s)}, {n.TimersStream(), n.Due(s)}}
+}
 
 func (n Names) Timer(s content.SessionID, id string) string {
 	return n.NS + ".timer." + string(s) + "." + id
 }
-func (n Names) Timers(s content.SessionID) string { return n.NS + ".timer." + string(s) + ".*" }
-func (n Names) allTimers() string                 { return n.NS + ".timer.*.*" }
+func (n Names) Timers(s content.SessionID) string { return n.Timer(s, "*") }
 func (n Names) Due(s content.SessionID) string    { return n.NS + ".due." + string(s) }
-func (n Names) AllDue() string                    { return n.NS + ".due.*" }
 
 func (n Names) Schedule(name string) string { return n.NS + ".schedule." + name }
 func (n Names) Fired(name string) string    { return n.NS + ".fired." + name }
@@ -124,16 +131,14 @@ func (n Names) Outcome(name string) string  { return n.NS + ".outcome." + name }
 func (n Names) AllOfSchedule(name string) string { return n.NS + ".*." + name }
 
 func (n Names) Run(s content.SessionID) string { return n.NS + ".run." + string(s) }
-func (n Names) AllRuns() string                { return n.NS + ".run.*" }
 
 func (n Names) Task(queue string, s content.SessionID, p content.Place) string {
 	return n.NS + ".task." + queue + "." + string(s) + "." + string(p)
 }
-func (n Names) AllTasks() string { return n.NS + ".task.*.*.*" }
+func (n Names) AllTasks() string { return n.Task("*", AllSessions, "*") }
 
 func (n Names) Delta(s content.SessionID) string  { return n.NS + ".delta." + string(s) }
 func (n Names) Cancel(s content.SessionID) string { return n.NS + ".cancel." + string(s) }
-func (n Names) AllCancels() string                { return n.NS + ".cancel.*" }
 func (n Names) Probe(node string) string          { return n.NS + ".node." + node }
 
 // Live returns the subject on which the server publishes the copy of a stored message. Only the server

@@ -41,7 +41,7 @@ func (n Names) Streams() []Stream {
 		{Name: "JOURNAL", Config: n.journalConfig()},
 		{Name: "INBOX", Config: n.inboxConfig()},
 		{Name: "TIMERS", Config: n.timersConfig()},
-		{Name: "RUN", Config: onePerSubject(n.RunStream(), n.AllRuns()), Consumers: []jetstream.ConsumerConfig{n.Drivers()}},
+		{Name: "RUN", Config: onePerSubject(n.RunStream(), n.Run(AllSessions)), Consumers: []jetstream.ConsumerConfig{n.Drivers()}},
 		{Name: "TASKS", Config: onePerSubject(n.TasksStream(), n.AllTasks())},
 		{Name: "CATALOG", Config: bucketConfig(n.Catalog(), MarkerTTL)},
 		{Name: "NODES", Config: bucketConfig(n.Nodes(), MarkerTTL)},
@@ -62,7 +62,7 @@ func (n Names) Streams() []Stream {
 func (n Names) journalConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        n.JournalStream(),
-		Subjects:    []string{n.AllJournals()},
+		Subjects:    []string{n.Journal(AllSessions)},
 		Compression: jetstream.S2Compression,
 		AllowDirect: true,
 		RePublish:   n.republish("journal"),
@@ -75,7 +75,7 @@ func (n Names) journalConfig() jetstream.StreamConfig {
 func (n Names) inboxConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:      n.InboxStream(),
-		Subjects:  []string{n.AllCmds()},
+		Subjects:  []string{n.Cmds(AllSessions)},
 		RePublish: n.republish("cmd"),
 	}
 }
@@ -83,7 +83,7 @@ func (n Names) inboxConfig() jetstream.StreamConfig {
 func (n Names) timersConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              n.TimersStream(),
-		Subjects:          []string{n.allTimers(), n.AllDue()},
+		Subjects:          []string{n.Timers(AllSessions), n.Due(AllSessions)},
 		AllowMsgSchedules: true,
 		AllowRollup:       true, // schedules need it
 		RePublish:         n.republish("due"),

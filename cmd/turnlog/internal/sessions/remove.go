@@ -184,12 +184,15 @@ func (k keeper) bury(ctx context.Context, state *loop.State, head journal.Head, 
 	if err := atRest(state); err != nil {
 		return events.Deletion{}, notDeleted(id, err)
 	}
-	pending, err := k.cell.Inbox().Read(ctx, id, state.Cursors)
-	if err != nil {
-		return events.Deletion{}, err
+	pending := 0
+	for _, err := range k.cell.Inbox().Read(ctx, id, state.Cursors, 0) {
+		if err != nil {
+			return events.Deletion{}, err
+		}
+		pending++
 	}
-	if len(pending) > 0 {
-		return events.Deletion{}, notDeleted(id, errors.New(render.Plural(len(pending), "command is", "commands are")+" pending"))
+	if pending > 0 {
+		return events.Deletion{}, notDeleted(id, errors.New(render.Plural(pending, "command is", "commands are")+" pending"))
 	}
 	last := journal.Record{Head: head, Entry: events.Entry{Session: id, At: state.At, Epoch: state.Epoch}}
 	done, err := admin.Of(k.cell.Cell).Delete(ctx, last, d)

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -26,12 +25,13 @@ func (c *Cell) Change(d Difference) string {
 		return fmt.Sprintf("%s cannot be changed on a stream that exists: take another --namespace, or, if what %s holds may go, "+
 			"stop everything, nats stream rm %[2]s --force, and turnlog provision%s", d.Setting, d.Object, c.flag())
 	}
-	i := slices.IndexFunc(Topology(c.names.NS, Config{}), func(r Row) bool { return r.Stream == d.Object })
+	rows := Topology(c.names.NS, Config{})
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Stream == d.Object })
 	if i < 0 {
 		return fmt.Sprintf("set %s of %s to %s", d.Setting, d.Object, d.Want)
 	}
 	return fmt.Sprintf("nats stream info %s --json | jq '.config | %s' > %[1]s.json && nats stream edit %[1]s --config %[1]s.json --force",
-		d.Object, assignment(Topology(c.names.NS, Config{})[i], d.Setting))
+		d.Object, assignment(rows[i], d.Setting))
 }
 
 // changeConsumer says how to recreate a consumer. Consumers hold no messages of their own, but a
@@ -65,15 +65,8 @@ func isFixed(d Difference) bool {
 
 // assignment returns a jq expression that sets one setting of a stream's configuration.
 func assignment(r Row, setting string) string {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // subjects contain >
 	var want map[string]json.RawMessage
-	err := enc.Encode(r.config)
-	if err == nil {
-		err = json.Unmarshal(b.Bytes(), &want)
-	}
-	if err != nil || want[setting] == nil {
+	if err := json.Unmarshal([]byte(inJSON(r.config)), &want); err != nil || want[setting] == nil {
 		return "del(." + setting + ")"
 	}
 	return "." + setting + "=" + string(want[setting])

@@ -141,8 +141,7 @@ func (n names) mayName() []Row {
 // message marks what a message names, and what its payload names if that is a blob. A snapshot
 // names nothing that its journal does not.
 func (x *collection) message(ctx context.Context, from string, msg api.Message) error {
-	scan := nameScanner{found: x.name}
-	_, _ = scan.Write(msg.Data) // never fails
+	x.names(msg.Data)
 	b := x.blobs[msg.Header.Get(layout.HeaderBlob)]
 	if b == nil {
 		return nil
@@ -152,16 +151,26 @@ func (x *collection) message(ctx context.Context, from string, msg api.Message) 
 		return nil
 	}
 	b.read = true
-	err := x.cell.blobs.CopyTo(ctx, b.name, &nameScanner{found: x.name})
+	payload, err := x.cell.blobs.Get(ctx, b.name, 0)
 	if errors.Is(err, blob.ErrMissing) {
 		return nil // readers of the message get the error
 	}
+	x.names(payload)
 	return err
 }
 
-func (x *collection) name(name []byte) {
-	if b := x.blobs[string(name)]; b != nil {
-		b.live = true
+// names marks the blobs that are named anywhere in data.
+func (x *collection) names(data []byte) {
+	run := 0 // of hexadecimal digits
+	for i, c := range data {
+		if run++; notHex(rune(c)) {
+			run = 0
+		}
+		if run >= digestLen {
+			if b := x.blobs[string(data[i+1-digestLen:i+1])]; b != nil {
+				b.live = true
+			}
+		}
 	}
 }
 
@@ -169,30 +178,6 @@ func (x *collection) name(name []byte) {
 const digestLen = 64
 
 func notHex(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }
-
-// nameScanner finds everything in the bytes written to it that may be the name of a blob.
-type nameScanner struct {
-	found func(name []byte)
-	run   []byte // the last hexadecimal digits, at most digestLen
-}
-
-// Write implements io.Writer and never fails.
-func (s *nameScanner) Write(p []byte) (int, error) {
-	for _, c := range p {
-		if notHex(rune(c)) {
-			s.run = s.run[:0]
-			continue
-		}
-		if len(s.run) == digestLen {
-			copy(s.run, s.run[1:])
-			s.run = s.run[:digestLen-1]
-		}
-		if s.run = append(s.run, c); len(s.run) == digestLen {
-			s.found(s.run)
-		}
-	}
-	return len(p), nil
-}
 
 // sweep removes the blobs that are not marked.
 func (x *collection) sweep(ctx context.Context) error {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -165,12 +166,7 @@ func (c *Cell) Holdings(ctx context.Context) ([]Holding, error) {
 		h.Deleted = m.Header.Get(layout.HeaderKinds) == string(events.KindSessionDeleted)
 		all[h.Session] = h
 	}
-	out := make([]Holding, 0, len(all))
-	for _, h := range all {
-		out = append(out, h)
-	}
-	slices.SortFunc(out, func(a, b Holding) int {
+	return slices.SortedFunc(maps.Values(all), func(a, b Holding) int {
 		return cmp.Or(a.Changed.Compare(b.Changed), cmp.Compare(a.Session, b.Session))
-	})
-	return out, nil
+	}), nil
 }

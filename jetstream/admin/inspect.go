@@ -114,7 +114,7 @@ func (c *Cell) inspectStream(ctx context.Context, r Row) StreamState {
 	}
 	o := r.object()
 	o.free = []string{"storage", "num_replicas"}
-	s.Differences = o.differences(streamSettings(info.Config))
+	s.Differences = o.differences(info.Config)
 	s.Memory, s.Replicas = info.Config.Storage == jetstream.MemoryStorage, max(info.Config.Replicas, 1)
 	s.Clock = clock.at(info.TimeStamp)
 	s.placed(info.Cluster, c.nc.ConnectedServerName())
@@ -188,12 +188,11 @@ func (c *Cell) inspectConsumers(ctx context.Context, stream string) []ConsumerSt
 	}
 	var out []ConsumerState
 	for _, info := range infos {
-		if d, ours := c.ours(stream, info.Name); ours {
-			out = append(out, stateOf(info, d))
+		if o, ours := c.ours(stream, info.Name); ours {
+			out = append(out, stateOf(info, o))
 		}
 	}
-	if drivers := c.names.drivers(); stream == drivers.stream && len(out) == 0 {
-		name := drivers.config.Durable
+	if name := c.names.RunConsumer(); stream == c.names.RunStream() && len(out) == 0 {
 		err := fmt.Errorf("%w: consumer %s of %s is missing", api.ErrNotProvisioned, name, stream)
 		return []ConsumerState{{Stream: stream, Name: name, Err: err}}
 	}
@@ -201,23 +200,22 @@ func (c *Cell) inspectConsumers(ctx context.Context, stream string) []ConsumerSt
 }
 
 // ours returns the configuration that a consumer should have, if it is one of the cell's.
-func (c *Cell) ours(stream, name string) (durable, bool) {
-	if d := c.names.drivers(); stream == d.stream {
-		return d, name == d.config.Durable
+func (c *Cell) ours(stream, name string) (object, bool) {
+	if stream == c.names.RunStream() {
+		return c.names.drivers(), name == c.names.RunConsumer()
 	}
 	queue, ok := strings.CutPrefix(name, c.names.QueueConsumer(""))
 	return c.names.queue(QueueConfig{Name: queue}), ok
 }
 
-func stateOf(info jetstream.ConsumerInfo, d durable) ConsumerState {
-	queue := ""
-	if name, ok := strings.CutPrefix(info.Name, layout.Names{}.QueueConsumer("")); ok {
-		queue = name
+func stateOf(info jetstream.ConsumerInfo, o object) ConsumerState {
+	queue, ok := strings.CutPrefix(info.Name, layout.Names{}.QueueConsumer(""))
+	if !ok {
+		queue = ""
 	}
 	return ConsumerState{
-		Stream: d.stream, Name: info.Name, Queue: queue,
-		Differences: d.object().differences(consumerSettings(info.Config)),
-		Paused:      info.Paused, Pulls: info.NumWaiting, Waiting: info.NumPending,
+		Stream: o.stream, Name: info.Name, Queue: queue, Differences: o.differences(info.Config),
+		Paused: info.Paused, Pulls: info.NumWaiting, Waiting: info.NumPending,
 		Held: info.NumAckPending, MaxHeld: max(info.Config.MaxAckPending, 0), Delivered: info.Delivered.Stream,
 	}
 }

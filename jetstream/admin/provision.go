@@ -2,11 +2,11 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,45 +21,28 @@ const createTimeout = 5 * time.Second
 type object struct {
 	name   string // of a consumer: the stream's, " > ", and its own
 	stream string
-	want   []setting
+	info   string   // the subject of requests for its description
+	config any      // a jetstream.StreamConfig or a jetstream.ConsumerConfig
 	free   []string // settings that may have any value
-
-	fetch  func(context.Context, jetstream.JetStream) ([]setting, error)
-	create func(context.Context, jetstream.JetStream) error
 }
 
 func (r Row) object() object {
-	return object{
-		name: r.Stream, stream: r.Stream, want: streamSettings(r.config),
-		fetch: func(ctx context.Context, js jetstream.JetStream) ([]setting, error) {
-			s, err := js.Stream(ctx, r.Stream)
-			if err != nil {
-				return nil, err //nolint:wrapcheck // compare names the object
-			}
-			return streamSettings(s.CachedInfo().Config), nil
-		},
-		create: func(ctx context.Context, js jetstream.JetStream) error {
-			_, err := js.CreateStream(ctx, r.config)
-			return err //nolint:wrapcheck // create names the object
-		},
-	}
+	return object{name: r.Stream, stream: r.Stream, info: api.StreamInfo + r.Stream, config: r.config}
 }
 
-func (d durable) object() object {
-	return object{
-		name: d.String(), stream: d.stream, want: consumerSettings(d.config), free: d.free,
-		fetch: func(ctx context.Context, js jetstream.JetStream) ([]setting, error) {
-			c, err := js.Consumer(ctx, d.stream, d.config.Durable)
-			if err != nil {
-				return nil, err //nolint:wrapcheck // compare names the object
-			}
-			return consumerSettings(c.CachedInfo().Config), nil
-		},
-		create: func(ctx context.Context, js jetstream.JetStream) error {
-			_, err := js.CreateConsumer(ctx, d.stream, d.config)
-			return err //nolint:wrapcheck // create names the object
-		},
+func consumerOf(stream string, c jetstream.ConsumerConfig, free ...string) object {
+	return object{name: stream + " > " + c.Durable, stream: stream, info: api.ConsumerInfo + stream + "." + c.Durable, config: c, free: free}
+}
+
+// differences compares o with its configuration on the server.
+func (o object) differences(config any) (out []Difference) {
+	have := settings(config)
+	for i, want := range settings(o.config) {
+		if have[i] != want && !slices.Contains(o.free, want.Name) {
+			out = append(out, Difference{Object: o.name, Setting: want.Name, Have: have[i].Value, Want: want.Value})
+		}
 	}
+	return out
 }
 
 // Provision creates the missing streams, buckets and consumers of the cell. It may be called any
@@ -79,7 +62,7 @@ func (c *Cell) provision(ctx context.Context, cfg Config) error {
 		return err
 	}
 	rows := Topology(c.names.NS, cfg)
-	var consumers []durable
+	var consumers []object
 	for _, r := range rows {
 		consumers = append(consumers, r.consumers...)
 	}
@@ -88,7 +71,7 @@ func (c *Cell) provision(ctx context.Context, cfg Config) error {
 		err = joinErrors(api.Together(rows, func(r Row) error { return c.createStream(ctx, r) }))
 	}
 	if err == nil {
-		err = joinErrors(api.Together(consumers, func(d durable) error { return c.create(ctx, d.object()) }))
+		err = joinErrors(api.Together(consumers, func(o object) error { return c.create(ctx, o) }))
 	}
 	return err
 }
@@ -98,7 +81,7 @@ func (c *Cell) provision(ctx context.Context, cfg Config) error {
 func (c *Cell) EnsureQueue(ctx context.Context, q QueueConfig) error {
 	err := q.validate()
 	if err == nil {
-		err = c.create(ctx, c.names.queue(q).object())
+		err = c.create(ctx, c.names.queue(q))
 	}
 	if err != nil {
 		return fmt.Errorf("queue %s of %s: %w", q.Name, c.names.NS, err)
@@ -110,34 +93,26 @@ func (c *Cell) EnsureQueue(ctx context.Context, q QueueConfig) error {
 // everything exists that Provision creates; it ignores queues and all settings. It retries while
 // servers elect a leader. With roles it covers only the streams that these may describe.
 func (c *Cell) Check(ctx context.Context, as ...Role) error {
-	var mu sync.Mutex
-	var missing []string
-	check := func(name, request string) (exists bool, err error) {
-		err = api.Patiently(ctx, func(ctx context.Context) error {
-			_, err := c.api.Ask(ctx, request, nil)
+	var objects []object
+	for _, r := range c.names.visible(as) {
+		objects = append(append(objects, r.object()), r.consumers...)
+	}
+	errs := api.Together(objects, func(o object) error {
+		return api.Patiently(ctx, func(ctx context.Context) error {
+			_, err := c.api.Ask(ctx, o.info, nil)
 			return noJetStream(err)
 		})
-		if api.IsNoStream(err) || api.IsNoConsumer(err) {
-			mu.Lock()
-			defer mu.Unlock()
-			missing = append(missing, name)
-			return false, nil
-		}
-		return err == nil, err
-	}
-	err := api.ForEach(c.names.visible(as), func(r Row) error {
-		exists, err := check(r.Stream, api.StreamInfo+r.Stream)
-		for _, d := range r.consumers {
-			if exists {
-				exists, err = check(d.String(), api.ConsumerInfo+r.Stream+"."+d.config.Durable)
-			}
-		}
-		return err
 	})
-	switch {
-	case err != nil:
-		return fmt.Errorf("check %s: %w", c.names.NS, err)
-	case len(missing) > 0:
+	var missing []string
+	for i, err := range errs {
+		switch {
+		case api.IsNoStream(err) || api.IsNoConsumer(err):
+			missing = append(missing, objects[i].name)
+		case err != nil:
+			return fmt.Errorf("check %s: %w", c.names.NS, err)
+		}
+	}
+	if len(missing) > 0 {
 		slices.Sort(missing)
 		return fmt.Errorf("check %s: %w: missing %s: provision the cell, or correct the namespace",
 			c.names.NS, api.ErrNotProvisioned, strings.Join(missing, ", "))
@@ -165,8 +140,8 @@ func (c *Cell) compareRow(ctx context.Context, r Row) error {
 		return err
 	}
 	errs := []error{err}
-	for _, d := range r.consumers {
-		if err := c.compare(ctx, d.object()); !api.IsNoConsumer(err) {
+	for _, o := range r.consumers {
+		if err := c.compare(ctx, o); !api.IsNoConsumer(err) {
 			errs = append(errs, err)
 		}
 	}
@@ -175,29 +150,34 @@ func (c *Cell) compareRow(ctx context.Context, r Row) error {
 
 // compare returns a *MismatchError if an object has other settings.
 func (c *Cell) compare(ctx context.Context, o object) error {
-	var have []setting
+	var config any
 	err := api.Patiently(ctx, func(ctx context.Context) (err error) {
-		have, err = o.fetch(ctx, c.js)
+		config, err = c.configOf(ctx, o)
 		return noJetStream(err)
 	})
 	if err != nil {
 		return fmt.Errorf("compare %s: %w", o.name, err)
 	}
-	if d := o.differences(have); len(d) > 0 {
+	if d := o.differences(config); len(d) > 0 {
 		return &MismatchError{Differences: d}
 	}
 	return nil
 }
 
-// differences compares the settings of an object with those that it should have.
-func (o object) differences(have []setting) []Difference {
-	var out []Difference
-	for i, w := range o.want {
-		if have[i] != w && !slices.Contains(o.free, w.Name) {
-			out = append(out, Difference{Object: o.name, Setting: w.Name, Have: have[i].Value, Want: w.Value})
-		}
+// configOf returns the configuration of an object on the server.
+func (c *Cell) configOf(ctx context.Context, o object) (any, error) {
+	data, err := c.api.Ask(ctx, o.info, nil)
+	if err != nil {
+		return nil, err
 	}
-	return out
+	if _, ok := o.config.(jetstream.ConsumerConfig); ok {
+		var info jetstream.ConsumerInfo
+		err := json.Unmarshal(data, &info)
+		return info.Config, err
+	}
+	var info jetstream.StreamInfo
+	err = json.Unmarshal(data, &info)
+	return info.Config, err
 }
 
 // overlap returns an *OverlapError if another stream has a subject of r.
@@ -232,7 +212,14 @@ func (c *Cell) create(ctx context.Context, o object) error {
 	err := api.Patiently(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, createTimeout)
 		defer cancel()
-		return noJetStream(o.create(ctx, c.js))
+		var err error
+		switch config := o.config.(type) {
+		case jetstream.StreamConfig:
+			_, err = c.js.CreateStream(ctx, config)
+		case jetstream.ConsumerConfig:
+			_, err = c.js.CreateConsumer(ctx, o.stream, config)
+		}
+		return noJetStream(err)
 	})
 	switch {
 	case api.IsNameInUse(err):

@@ -50,15 +50,15 @@ func checkStream(t *testing.T, c *Cell, row Row) {
 	t.Helper()
 	stream, err := jsOf(t, c).Stream(t.Context(), row.Stream)
 	must(t, err)
-	if d := row.object().differences(streamSettings(stream.CachedInfo().Config)); len(d) > 0 {
+	if d := row.object().differences(stream.CachedInfo().Config); len(d) > 0 {
 		t.Errorf("as created: %+v", d)
 	}
 	var have, want []string
 	for info := range stream.ListConsumers(t.Context()).Info() {
 		have = append(have, info.Name)
 	}
-	for _, d := range row.consumers {
-		want = append(want, d.config.Durable)
+	for _, o := range row.consumers {
+		want = append(want, strings.TrimPrefix(o.name, row.Stream+" > "))
 	}
 	slices.Sort(have)
 	if slices.Sort(want); !slices.Equal(have, want) {
@@ -91,7 +91,7 @@ func TestProvisionListsDifferencesAndChangesNothing(t *testing.T) {
 		altered.AllowDirect, altered.MaxAge, altered.AllowMsgTTL = true, time.Hour, true
 		_, err = jsOf(t, c).UpdateStream(t.Context(), altered)
 		must(t, err)
-		drivers := c.names.drivers().config
+		drivers := c.names.Drivers()
 		drivers.AckWait = 3 * time.Second
 		_, err = jsOf(t, c).UpdateConsumer(t.Context(), c.names.RunStream(), drivers)
 		must(t, err)
@@ -105,7 +105,7 @@ func TestProvisionListsDifferencesAndChangesNothing(t *testing.T) {
 			{inbox, "max_age", "1h0m0s", "0s"},
 			{inbox, "allow_direct", "true", "false"},
 			{inbox, "allow_msg_ttl", "true", "false"},
-			{c.names.drivers().String(), "ack_wait", "3s", "12s"},
+			{c.names.drivers().name, "ack_wait", "3s", "12s"},
 		}
 		if !slices.Equal(m.Differences, want) {
 			t.Errorf("differences = %+v, want %+v", m.Differences, want)
@@ -118,7 +118,7 @@ func TestProvisionListsDifferencesAndChangesNothing(t *testing.T) {
 		must(t, jsOf(t, c).DeleteStream(t.Context(), inbox))
 		err = c.Provision(t.Context(), Config{Memory: true})
 		m, ok = errors.AsType[*MismatchError](err)
-		if !ok || !slices.Equal(m.Differences, []Difference{{c.names.drivers().String(), "ack_wait", "3s", "12s"}}) {
+		if !ok || !slices.Equal(m.Differences, []Difference{{c.names.drivers().name, "ack_wait", "3s", "12s"}}) {
 			t.Errorf("Provision = %v, want that the consumer's ack_wait differs", err)
 		}
 		if _, err := jsOf(t, c).Stream(t.Context(), inbox); !api.IsNoStream(err) {
@@ -314,17 +314,16 @@ func serveNoResponders(conn net.Conn) {
 	}
 }
 
-// TestSettingsHaveDistinctNames checks that differences, which are reported by name, are
-// unambiguous.
-func TestSettingsHaveDistinctNames(t *testing.T) {
+// TestEverySettingIsFoundOnce checks that differences, which are reported by name, are unambiguous.
+func TestEverySettingIsFoundOnce(t *testing.T) {
 	t.Parallel()
-	for _, settings := range [][]setting{streamSettings(jetstream.StreamConfig{}), consumerSettings(jetstream.ConsumerConfig{})} {
-		seen := map[string]bool{}
-		for _, s := range settings {
-			if seen[s.Name] {
-				t.Errorf("setting %s is listed twice", s.Name)
-			}
-			seen[s.Name] = true
+	for names, config := range map[string]any{streamSettings: jetstream.StreamConfig{}, consumerSettings: jetstream.ConsumerConfig{}} {
+		var found []string
+		for _, s := range settings(config) {
+			found = append(found, s.Name)
+		}
+		if want := strings.Fields(names); !slices.Equal(found, want) || len(slices.Compact(slices.Sorted(slices.Values(found)))) != len(want) {
+			t.Errorf("settings = %v, want each of %v once", found, want)
 		}
 	}
 }

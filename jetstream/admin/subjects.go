@@ -1,7 +1,7 @@
 package admin
 
 import (
-	"slices"
+	"strings"
 
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
@@ -37,60 +37,52 @@ type SubjectRow struct {
 // a test compares it with subjects.md.
 func Subjects(namespace string) []SubjectRow {
 	const session, id, queue, place, node = "<session>", "<id>", "<queue>", "<place>", "<node>"
-	var (
-		n         = layout.New(namespace)
-		askers    = []Role{RoleClient, RoleDriver}   // a driver for the sub-agents of its session
-		deciders  = []Role{RoleApprover, RoleDriver} // likewise
-		worker    = []Role{RoleWorker}
-		driver    = []Role{RoleDriver}
-		server    = []Role{RoleServer}
-		publisher = []Role{RoleProvisioner}
-		scheduler = []Role{RoleScheduler}
-		planners  = []Role{RoleDriver, RoleScheduler}
-		takers    = []Role{RoleClient, RoleDriver, RoleProvisioner}
-		finders   = []Role{RoleClient, RoleDriver}
-		runners   = []Role{RoleWorker, RoleDriver}
-		lookers   = []Role{RoleClient, RoleApprover, RoleDriver}
-		watchers  = []Role{RoleClient, RoleApprover, RoleObserver}
-		readers   = []Role{RoleClient, RoleApprover, RoleDriver, RoleObserver}
-		writers   = []Role{RoleDriver, RoleKeeper} // a keeper only the tombstone
-		keepers   = append(slices.Clip(readers), RoleKeeper)
-		senders   = []Role{RoleClient, RoleApprover, RoleWorker, RoleDriver}
-		everybody = []Role{RoleClient, RoleApprover, RoleWorker, RoleDriver, RoleObserver}
-	)
-	return []SubjectRow{
-		{n.Journal(session), "JOURNAL", writers, keepers},
-		{n.Cmd(session, events.LaneAsk), "INBOX", askers, driver},
-		{n.Cmd(session, events.LaneDecide), "INBOX", deciders, driver},
-		{n.Cmd(session, events.LaneReport), "INBOX", worker, driver},
-		{n.Timer(session, id), "TIMERS", driver, server},
-		{n.Due(session), "TIMERS", server, driver},
-		{n.Schedule("<schedule>"), "SCHEDULES", scheduler, []Role{RoleScheduler, RoleServer}},
-		{n.Fired("<schedule>"), "SCHEDULES", server, planners},
-		{n.Outcome("<schedule>"), "SCHEDULES", driver, planners},
-		{n.Run(session), "RUN", senders, driver},
-		{n.Task(queue, session, place), "TASKS", driver, worker},
-		{n.Live(n.Journal(session)), "", server, readers},
-		{n.Live(n.Cmd(session, "<lane>")), "", server, driver},
-		{n.Live(n.Due(session)), "", server, driver},
-		{n.Live(n.Fired("<schedule>")), "", server, driver},
-		{n.Delta(session), "", runners, watchers},
-		{n.Cancel(session), "", driver, worker},
-		{n.Probe(node), "", driver, driver},
-		{n.Catalog().Key(layout.OfferKeys + "<worker>"), "CATALOG", worker, finders},
-		{n.Catalog().Key(layout.UnclaimedKeys + queue + "." + id), "CATALOG", worker, worker},
-		{n.Catalog().Key(layout.FenceKeys + session), "CATALOG", driver, runners},
-		{n.Nodes().Key(node), "NODES", driver, driver},
-		{n.Nodes().Key(layout.TicketsKey), "NODES", driver, driver},
-		{n.Snapshots().Key(session), "SNAPSHOTS", driver, lookers},
-		{n.Approvals().Key(session), "APPROVALS", driver, lookers},
-		{n.Dead().Key(session), "DEAD", driver, lookers},
-		{n.Agents().Key("<agent>"), "AGENTS", publisher, takers},
-		{n.Agents().Key("<agent>.<version>"), "AGENTS", publisher, takers},
-		{n.Memory().Key("<scope>.<goal>"), "MEMORY", driver, driver},
-		{n.BlobChunks(id), "BLOBS", senders, append(slices.Clip(everybody), RoleKeeper)},
-		{n.BlobMetaPrefix() + "<digest>", "BLOBS", append(slices.Clip(senders), RoleKeeper), append(slices.Clip(everybody), RoleKeeper)},
+	n := layout.New(namespace)
+	row := func(subject, kept, writers, readers string) SubjectRow {
+		return SubjectRow{Subject: subject, Kept: kept, Writers: rolesIn(writers), Readers: rolesIn(readers)}
 	}
+	// A driver sends commands for the sub-agents of its session. A keeper appends only tombstones.
+	return []SubjectRow{
+		row(n.Journal(session), "JOURNAL", "driver keeper", "client approver driver observer keeper"),
+		row(n.Cmd(session, events.LaneAsk), "INBOX", "client driver", "driver"),
+		row(n.Cmd(session, events.LaneDecide), "INBOX", "approver driver", "driver"),
+		row(n.Cmd(session, events.LaneReport), "INBOX", "worker", "driver"),
+		row(n.Timer(session, id), "TIMERS", "driver", "server"),
+		row(n.Due(session), "TIMERS", "server", "driver"),
+		row(n.Schedule("<schedule>"), "SCHEDULES", "scheduler", "scheduler server"),
+		row(n.Fired("<schedule>"), "SCHEDULES", "server", "driver scheduler"),
+		row(n.Outcome("<schedule>"), "SCHEDULES", "driver", "driver scheduler"),
+		row(n.Run(session), "RUN", "client approver worker driver", "driver"),
+		row(n.Task(queue, session, place), "TASKS", "driver", "worker"),
+		row(n.Live(n.Journal(session)), "", "server", "client approver driver observer"),
+		row(n.Live(n.Cmd(session, "<lane>")), "", "server", "driver"),
+		row(n.Live(n.Due(session)), "", "server", "driver"),
+		row(n.Live(n.Fired("<schedule>")), "", "server", "driver"),
+		row(n.Delta(session), "", "worker driver", "client approver observer"),
+		row(n.Cancel(session), "", "driver", "worker"),
+		row(n.Probe(node), "", "driver", "driver"),
+		row(n.Catalog().Key(layout.OfferKeys+"<worker>"), "CATALOG", "worker", "client driver"),
+		row(n.Catalog().Key(layout.UnclaimedKeys+queue+"."+id), "CATALOG", "worker", "worker"),
+		row(n.Catalog().Key(layout.FenceKeys+session), "CATALOG", "driver", "worker driver"),
+		row(n.Nodes().Key(node), "NODES", "driver", "driver"),
+		row(n.Nodes().Key(layout.TicketsKey), "NODES", "driver", "driver"),
+		row(n.Snapshots().Key(session), "SNAPSHOTS", "driver", "client approver driver"),
+		row(n.Approvals().Key(session), "APPROVALS", "driver", "client approver driver"),
+		row(n.Dead().Key(session), "DEAD", "driver", "client approver driver"),
+		row(n.Agents().Key("<agent>"), "AGENTS", "provisioner", "client driver provisioner"),
+		row(n.Agents().Key("<agent>.<version>"), "AGENTS", "provisioner", "client driver provisioner"),
+		row(n.Memory().Key("<scope>.<goal>"), "MEMORY", "driver", "driver"),
+		row(n.BlobChunks(id), "BLOBS", "client approver worker driver", "client approver worker driver observer keeper"),
+		row(n.BlobMetaPrefix()+"<digest>", "BLOBS", "client approver worker driver keeper", "client approver worker driver observer keeper"),
+	}
+}
+
+// rolesIn splits a list of roles.
+func rolesIn(list string) (out []Role) {
+	for role := range strings.FieldsSeq(list) {
+		out = append(out, Role(role))
+	}
+	return out
 }
 
 // headerRow describes a header and the streams whose messages may have it.

@@ -54,11 +54,11 @@ func TestSubjectsPageMatchesTheCode(t *testing.T) {
 
 // streamRows returns the settings that are neither the server's defaults nor set by Config.
 func streamRows(topology []Row) [][]string {
-	defaults := streamSettings(jetstream.StreamConfig{})
+	defaults := settings(jetstream.StreamConfig{})
 	var out [][]string
 	for _, r := range topology {
 		var list []string
-		for i, s := range streamSettings(r.config) {
+		for i, s := range settings(r.config) {
 			if s != defaults[i] && !slices.Contains([]string{"subjects", "republish", "storage", "num_replicas"}, s.Name) {
 				list = append(list, s.String())
 			}
@@ -79,12 +79,13 @@ func liveCopies(r Row) string {
 func consumerRows(topology []Row) [][]string {
 	var out [][]string
 	for _, r := range topology {
-		for _, d := range r.consumers {
+		for _, o := range r.consumers {
+			config, _ := o.config.(jetstream.ConsumerConfig)
 			var list []string
-			for _, s := range consumerSettings(d.config)[1:] { // the first one is the filter
+			for _, s := range settings(config)[2:] { // the first two are filters
 				list = append(list, s.String())
 			}
-			out = append(out, []string{r.Name, d.config.Durable, d.config.FilterSubject, strings.Join(list, ", ")})
+			out = append(out, []string{r.Name, config.Durable, config.FilterSubject, strings.Join(list, ", ")})
 		}
 	}
 	return out

@@ -55,7 +55,7 @@ type Row struct {
 	Stream string // on the server
 
 	config    jetstream.StreamConfig
-	consumers []durable
+	consumers []object
 }
 
 // Topology returns the streams that Provision creates, buckets included.
@@ -70,7 +70,7 @@ func Topology(namespace string, cfg Config) []Row {
 			r.config.Storage = jetstream.MemoryStorage
 		}
 		for _, c := range s.Consumers {
-			r.consumers = append(r.consumers, durable{stream: r.Stream, config: c})
+			r.consumers = append(r.consumers, consumerOf(r.Stream, c))
 		}
 		if r.Stream == n.TasksStream() {
 			for _, q := range cfg.Queues {
@@ -82,29 +82,20 @@ func Topology(namespace string, cfg Config) []Row {
 	return rows
 }
 
-// durable is a consumer of a stream.
-type durable struct {
-	stream string
-	config jetstream.ConsumerConfig
-	free   []string // settings that may have any value
-}
+func (n names) drivers() object { return consumerOf(n.RunStream(), n.Drivers()) }
 
-// String names d and its stream.
-func (d durable) String() string { return d.stream + " > " + d.config.Durable }
-
-func (n names) drivers() durable { return durable{stream: n.RunStream(), config: n.Drivers()} }
-
-func (n names) queue(q QueueConfig) durable {
-	d := durable{stream: n.TasksStream(), config: n.Queue(q.Name)}
+func (n names) queue(q QueueConfig) object {
+	config := n.Queue(q.Name)
+	var free []string
 	if q.AckWait == 0 {
-		d.free = append(d.free, "ack_wait")
+		free = append(free, "ack_wait")
 	} else {
-		d.config.AckWait = q.AckWait
+		config.AckWait = q.AckWait
 	}
 	if q.Concurrency == 0 {
-		d.free = append(d.free, "max_ack_pending")
+		free = append(free, "max_ack_pending")
 	} else {
-		d.config.MaxAckPending = q.Concurrency
+		config.MaxAckPending = q.Concurrency
 	}
-	return d
+	return consumerOf(n.TasksStream(), config, free...)
 }

@@ -47,7 +47,6 @@ type Cluster struct {
 	closing sync.Once
 
 	mu      sync.Mutex // held while servers start and stop
-	members []config
 	servers []*Server
 }
 
@@ -114,8 +113,8 @@ func (c *Cluster) startAll(ctx context.Context, n int) (err error) {
 			c.closeServers()
 		}
 	}()
-	c.members, c.servers = members(c.cfg, c.base.dir, n), nil
-	for _, m := range c.members {
+	c.servers = nil
+	for _, m := range members(c.cfg, c.base.dir, n) {
 		s, err := startMember(ctx, m)
 		if err != nil {
 			return err
@@ -167,8 +166,8 @@ func (c *Cluster) Servers() []*Server {
 // ClientURL returns the URLs of all servers, separated by commas.
 func (c *Cluster) ClientURL() string {
 	var urls []string
-	for _, m := range c.members {
-		urls = append(urls, "nats://"+m.listen.String())
+	for _, s := range c.Servers() {
+		urls = append(urls, s.ClientURL())
 	}
 	return strings.Join(urls, ",")
 }
@@ -201,7 +200,7 @@ func (c *Cluster) Restart(ctx context.Context, i int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.servers[i].Close()
-	s, err := startMember(ctx, c.members[i])
+	s, err := startMember(ctx, c.servers[i].cfg)
 	if err != nil {
 		return fmt.Errorf("restart embedded cluster: %w", err)
 	}

@@ -131,7 +131,8 @@ func serverOptions(cfg config, dir string) *server.Options {
 // refuses to publish instead of buffering, because a late append is worse than a failed one; opts
 // may override this. Close closes the connection.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	nc, err := s.clients.connect(s.cfg, "", append([]nats.Option{nats.InProcessServer(&dialer{server: s.nats})}, opts...))
+	d := &dialer{server: s.nats}
+	nc, err := s.clients.connect(s.cfg, "", append([]nats.Option{nats.InProcessServer(d), nats.SetCustomDialer(d)}, opts...))
 	if err != nil {
 		return nil, fmt.Errorf("connect to embedded server: %w", err)
 	}

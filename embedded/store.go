@@ -3,30 +3,30 @@ package embedded
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
+
+	"github.com/gofrs/flock"
 )
 
 // ErrStoreInUse is returned by [Start] and [StartCluster] when another server, in this process or
 // another one, holds the store directory. Stop that server, or use another directory.
 var ErrStoreInUse = errors.New("store directory is in use")
 
-// errLocked is returned by lockFile when another server holds the lock.
-var errLocked = errors.New("locked")
-
-// lockName is the file in a store directory that its owner keeps locked. It is never removed, since
-// two owners could otherwise lock two different files.
-const lockName = "turnlog.lock"
+// Files in a store directory: the owner keeps the first one locked, and writes its process ID into the
+// second one. The first one is never removed, since two owners could otherwise lock two different files.
+const (
+	lockName  = "turnlog.lock"
+	ownerName = "turnlog.pid"
+)
 
 // store is a directory that only this server uses.
 type store struct {
 	dir  string
-	lock *os.File // nil for a private directory
+	lock *flock.Flock // nil for a private directory
 }
 
 // openStore locks dir, or creates a private directory if dir is empty.
@@ -41,18 +41,15 @@ func openStore(dir string) (*store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, unusable(dir, err)
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	lock := flock.New(filepath.Join(dir, lockName))
+	locked, err := lock.TryLock()
+	switch {
+	case err != nil:
 		return nil, unusable(dir, err)
+	case !locked:
+		return nil, fmt.Errorf("store %s: %w by another server%s: stop it, or use another directory", dir, ErrStoreInUse, owner(dir))
 	}
-	if err := lockFile(lock); err != nil {
-		if errors.Is(err, errLocked) {
-			err = fmt.Errorf("%w by another server%s: stop it, or use another directory", ErrStoreInUse, owner(lock))
-		}
-		_ = lock.Close() // nothing was written
-		return nil, fmt.Errorf("store %s: %w", dir, err)
-	}
-	sign(lock)
+	_ = os.WriteFile(filepath.Join(dir, ownerName), []byte(strconv.Itoa(os.Getpid())), 0o600) // only for errors
 	return &store{dir: dir, lock: lock}, nil
 }
 
@@ -69,28 +66,17 @@ func unusable(dir string, err error) error {
 	return fmt.Errorf("store %s: %w: %s", dir, cause, hint)
 }
 
-// sign writes the process ID into the lock file, for the error of the next server that tries to open
-// it. Errors are ignored.
-func sign(lock *os.File) {
-	if lock.Truncate(0) == nil {
-		_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-	}
-}
-
-// owner describes the process that signed the lock file; "" if it is unknown.
-func owner(lock *os.File) string {
-	b, err := io.ReadAll(io.LimitReader(lock, 32))
-	if err != nil {
+// owner describes the process that uses a store; "" if it is unknown.
+func owner(dir string) string {
+	b, err := os.ReadFile(filepath.Join(dir, ownerName))
+	pid := string(b)
+	switch {
+	case err != nil:
 		return ""
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		return ""
-	}
-	if pid == os.Getpid() {
+	case pid == strconv.Itoa(os.Getpid()):
 		return " of this process"
 	}
-	return " (process " + strconv.Itoa(pid) + ")"
+	return " (process " + pid + ")"
 }
 
 // release unlocks the directory, and removes it if it was private.
@@ -101,7 +87,7 @@ func (s *store) release() error {
 		}
 		return nil
 	}
-	if err := unlockFile(s.lock); err != nil {
+	if err := s.lock.Unlock(); err != nil {
 		return fmt.Errorf("release store %s: %w", s.dir, err)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/content"
@@ -24,10 +23,7 @@ func onEachTransport(b *testing.B, run func(b *testing.B, driver, worker *Cell))
 		s := startServer(b, embedded.WithListener("127.0.0.1:0"), embedded.WithStore(b.TempDir()))
 		var cells []*Cell
 		for range 2 {
-			nc, err := nats.Connect(s.ClientURL())
-			must(b, err)
-			b.Cleanup(nc.Close)
-			cells = append(cells, openCell(b, nc))
+			cells = append(cells, openCell(b, connectTCP(b, s)))
 		}
 		create(b, cells[0], jetstream.FileStorage, 1, queueOf{name: "tools"})
 		run(b, cells[0], cells[1])

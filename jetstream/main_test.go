@@ -121,10 +121,7 @@ func onDisk(tb testing.TB) []embedded.Option {
 
 func connectTCP(tb testing.TB, s *embedded.Server, opts ...nats.Option) *nats.Conn {
 	tb.Helper()
-	nc, err := nats.Connect(s.ClientURL(), opts...)
-	must(tb, err)
-	tb.Cleanup(nc.Close)
-	return nc
+	return natstest.ConnectTCP(tb, s, opts...)
 }
 
 // cellAt opens the cell with a namespace.

@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
 	"github.com/turnlog/turnlog/internal/testing/memorytest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/internal/testing/tasktest"
 	"github.com/turnlog/turnlog/policy/notes"
 )
@@ -28,10 +28,7 @@ func TestContractsHoldWithThreeReplicas(t *testing.T) {
 	open := func(t testing.TB) *Cell { // through the next server
 		t.Helper()
 		servers := cluster.Servers()
-		nc, err := nats.Connect(servers[int(conns.Add(1))%len(servers)].ClientURL())
-		must(t, err)
-		t.Cleanup(nc.Close)
-		return openCell(t, nc)
+		return openCell(t, natstest.ConnectTCP(t, servers[int(conns.Add(1))%len(servers)]))
 	}
 	create(t, open(t), jetstream.FileStorage, 3)
 

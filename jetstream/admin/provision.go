@@ -105,9 +105,10 @@ func (c *Cell) Check(ctx context.Context, as ...Role) error {
 	})
 	var missing []string
 	for i, err := range errs {
-		switch {
-		case api.IsNoStream(err) || api.IsNoConsumer(err):
-			missing = append(missing, objects[i].name)
+		switch o := objects[i]; {
+		case api.IsNoStream(err) && o.name != o.stream: // its stream is missing
+		case api.IsNoStream(err), api.IsNoConsumer(err):
+			missing = append(missing, o.name)
 		case err != nil:
 			return fmt.Errorf("check %s: %w", c.names.NS, err)
 		}

@@ -39,6 +39,16 @@ func Connect(tb testing.TB, s *embedded.Server, opts ...nats.Option) *nats.Conn 
 	return nc
 }
 
+// ConnectTCP is Connect over a server's listener. Unlike a plain nats.Connect, the connection may reconnect
+// while other tests run in bubbles.
+func ConnectTCP(tb testing.TB, s *embedded.Server, opts ...nats.Option) *nats.Conn {
+	tb.Helper()
+	return Connect(tb, s, append(opts, func(o *nats.Options) error {
+		o.InProcessServer, o.Servers = nil, []string{s.ClientURL()}
+		return nil
+	})...)
+}
+
 // Must fails the test at once if err is not nil.
 func Must(tb testing.TB, err error) {
 	tb.Helper()

@@ -99,30 +99,27 @@ func (r *Remote) Do(ctx context.Context, do func(context.Context, *cli.Cell, *cl
 	})
 }
 
-// DoWith runs something with a session of the deployment, over a connection of its own.
-func (r *Remote) DoWith(ctx context.Context, id content.SessionID, do func(context.Context, *session.Session) error) error {
-	return r.Do(ctx, func(ctx context.Context, _ *cli.Cell, c *client.Client) error { return r.With(ctx, c, id, do) })
-}
-
-// With runs something with a session. It does not wait forever for a driver, and words the
-// session's refusal.
-func (r *Remote) With(ctx context.Context, c *client.Client, id content.SessionID, do func(context.Context, *session.Session) error) error {
-	s, err := c.Attach(ctx, id)
-	if err != nil {
-		return NoSession(id, err)
-	}
-	defer func() { _ = s.Close(ctx) }()
-	ctx, done := context.WithTimeout(ctx, r.App.Patience.Answer)
-	defer done()
-	err = do(ctx, s)
-	refused, ok := errors.AsType[*session.InvalidStateError](err)
-	switch {
-	case ok:
-		return fmt.Errorf("session %s: %s", id, refused.Detail)
-	case errors.Is(err, session.ErrNoAnswer) && errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("session %s: %w within %v: it stays queued until a driver-node takes it", id, session.ErrNoAnswer, r.App.Patience.Answer)
-	}
-	return err
+// DoWith runs something with a session of the deployment. It does not wait forever for a
+// driver, and words the session's refusal.
+func (r *Remote) DoWith(ctx context.Context, id content.SessionID, do func(context.Context, *client.Client, *session.Session) error) error {
+	return r.Do(ctx, func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
+		s, err := c.Attach(ctx, id)
+		if err != nil {
+			return NoSession(id, err)
+		}
+		defer func() { _ = s.Close(ctx) }()
+		ctx, done := context.WithTimeout(ctx, r.App.Patience.Answer)
+		defer done()
+		err = do(ctx, c, s)
+		refused, ok := errors.AsType[*session.InvalidStateError](err)
+		switch {
+		case ok:
+			return fmt.Errorf("session %s: %s", id, refused.Detail)
+		case errors.Is(err, session.ErrNoAnswer) && errors.Is(err, context.DeadlineExceeded):
+			return fmt.Errorf("session %s: %w within %v: it stays queued until a driver-node takes it", id, session.ErrNoAnswer, r.App.Patience.Answer)
+		}
+		return err
+	})
 }
 
 // NoSession rewords the error for a session that does not exist.

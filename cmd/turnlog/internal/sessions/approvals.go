@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -73,7 +73,6 @@ Sessions that an older release left with a pending approval are listed once they
 // Approve returns the command that approves a call.
 func Approve(a *app.App) *cobra.Command {
 	v := commands.ResolveApproval{Approve: true}
-	var input string
 	cmd := &cobra.Command{
 		Use:   "approve SESSION CALL",
 		Short: "Approve a call that waits for approval",
@@ -86,20 +85,19 @@ With --input the tool gets other arguments than the model gave; they must match 
   turnlog approve plan-7 call_1_1 --input '{"path":"docs/index.md"}'`,
 	}
 	cmd.Flags().BoolVar(&v.Always, "always", false, "do not ask the same about the same tool again in this session")
-	cmd.Flags().StringVar(&input, "input", "", "the `JSON` object that the tool gets instead of the model's")
-	r := a.Remote(cmd, admin.RoleApprover)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if cmd.Flags().Changed("input") {
-			if v.Input = json.RawMessage(input); !json.Valid(v.Input) {
-				return cli.Usage("--input is not JSON: %s", render.Style{}.Line(input))
-			}
-			if v.Always {
-				return cli.Usage("--always and --input: a permanent approval is for the model's arguments")
-			}
+	cmd.Flags().Func("input", "the `JSON` object that the tool gets instead of the model's", func(text string) error {
+		if v.Input = json.RawMessage(text); !json.Valid(v.Input) {
+			return errors.New("it is not JSON")
 		}
-		return decide(cmd.Context(), r, args, v, "approved")
+		return nil
+	})
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if v.Always && v.Input != nil {
+			return cli.Usage("--always and --input: a permanent approval is for the model's arguments")
+		}
+		return nil
 	}
-	return cmd
+	return deciding(a, cmd, &v, "approved")
 }
 
 // Deny returns the command that denies a call.
@@ -114,40 +112,32 @@ the reason, and the turn continues. The first decision counts.`,
   turnlog deny plan-7 call_1_1 --reason "not on a Friday"`,
 	}
 	cmd.Flags().StringVar(&v.Reason, "reason", "", "`text` that the model sees")
-	r := a.Remote(cmd, admin.RoleApprover)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return decide(cmd.Context(), r, args, v, "denied") }
-	return cmd
+	return deciding(a, cmd, &v, "denied")
 }
 
-// decide decides the oldest pending approval of a call.
-func decide(ctx context.Context, r *app.Remote, args []string, v commands.ResolveApproval, done string) error {
-	id, call, err := parseCall(args)
-	if err != nil {
-		return err
-	}
-	return r.Do(ctx, func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
-		return r.With(ctx, c, id, func(ctx context.Context, s *session.Session) error {
-			p := pendingOf(s, call)
-			if p == nil {
-				return notPending(ctx, c, id, call)
-			}
-			v.Approval, v.By = p.ID, r.App.Person()
-			err := s.Ask(ctx, v)
-			next := pendingOf(s, call)
-			switch {
-			case err != nil && next == nil: // another client was faster
-				return cmp.Or(notPending(ctx, c, id, call), err)
-			case err != nil:
-				return err
-			}
-			if _, err := fmt.Fprintf(r.App.Out, "%s %s (call %s)\n", done, render.Safe(p.Tool), call); err != nil {
-				return err
-			}
-			if next != nil {
-				r.App.Hint("another question about the call is pending: %s", app.Question(*next))
-			}
-			return nil
-		})
+// deciding completes a command that decides the oldest pending approval of a call.
+func deciding(a *app.App, cmd *cobra.Command, v *commands.ResolveApproval, done string) *cobra.Command {
+	return acting(a.Remote(cmd, admin.RoleApprover), cmd, func(ctx context.Context, c *client.Client, s *session.Session, call content.CallID) error {
+		p := pendingOf(s, call)
+		if p == nil {
+			return notPending(ctx, c, s.ID(), call)
+		}
+		v.Approval, v.By = p.ID, a.Person()
+		err := s.Ask(ctx, *v)
+		next := pendingOf(s, call)
+		switch {
+		case err != nil && next == nil: // another client was faster
+			return cmp.Or(notPending(ctx, c, s.ID(), call), err)
+		case err != nil:
+			return err
+		}
+		if _, err := fmt.Fprintf(a.Out, "%s %s (call %s)\n", done, render.Safe(p.Tool), call); err != nil {
+			return err
+		}
+		if next != nil {
+			a.Hint("another question about the call is pending: %s", app.Question(*next))
+		}
+		return nil
 	})
 }
 
@@ -159,79 +149,4 @@ func pendingOf(s *session.Session, call content.CallID) *events.Approval {
 		}
 	}
 	return nil
-}
-
-func parseCall(args []string) (content.SessionID, content.CallID, error) {
-	id, err := cli.ParseSession(args[0])
-	if err != nil {
-		return "", "", err
-	}
-	call, err := app.ParseCall(args[1])
-	return id, call, err
-}
-
-// listing is a command that lists something of one session or of all.
-type listing[R any] struct {
-	short, long, example string
-
-	listed func(*client.Client, context.Context) ([]content.SessionID, error) // the sessions that have some
-	read   func(context.Context, *client.Client, content.SessionID) ([]R, error)
-	header string
-	cells  func(R) []any
-}
-
-func listOf[R any](a *app.App, l listing[R]) *cobra.Command {
-	cmd := &cobra.Command{Use: "ls [SESSION]", Aliases: []string{"list"}, Short: l.short, Long: l.long, Example: l.example}
-	everywhere := cmd.Flags().Bool("all", false, "read all sessions")
-	output := a.Output(cmd)
-	r := a.Remote(cmd, admin.RoleApprover)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *everywhere && len(args) > 0 {
-			return cli.Usage("--all and a session: give one of them")
-		}
-		if *everywhere {
-			l.listed = (*client.Client).Sessions
-		}
-		var one content.SessionID
-		if len(args) > 0 {
-			var err error
-			if one, err = cli.ParseSession(args[0]); err != nil {
-				return err
-			}
-		}
-		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
-			rows, err := l.rows(ctx, a, c, one)
-			if err != nil {
-				return err
-			}
-			return output.Print(rows, func(w io.Writer) error { return app.Table(w, l.header, rows, l.cells) })
-		})
-	}
-	return cmd
-}
-
-// rows reads one session, or those that are listed. Of the latter, one that cannot be read
-// is reported and skipped.
-func (l listing[R]) rows(ctx context.Context, a *app.App, c *client.Client, one content.SessionID) ([]R, error) {
-	all := []R{}
-	if one != "" {
-		rows, err := l.read(ctx, c, one)
-		return append(all, rows...), err
-	}
-	ids, err := l.listed(c, ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range ids {
-		rows, err := l.read(ctx, c, id)
-		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case isDeleted(err): // "turnlog gc" takes it off the list
-		case err != nil:
-			a.Complain(err)
-		}
-		all = append(all, rows...)
-	}
-	return all, nil
 }

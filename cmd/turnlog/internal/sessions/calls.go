@@ -3,13 +3,14 @@ package sessions
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 )
@@ -29,44 +30,34 @@ type openCall struct {
 // openCalls returns the open calls of a session, those in the background last.
 func openCalls(s *loop.State) []openCall {
 	all := []openCall{}
-	asked := make(map[content.CallID]bool)
-	for _, a := range s.PendingApprovals() {
-		asked[a.CallID] = true
-	}
+	calls := s.Background
 	if s.Turn != nil {
-		for _, c := range s.Turn.Calls {
-			if c.Status == "" || c.Retried() {
-				all = append(all, openCallOf(c, asked[c.ID]))
-			}
-		}
+		calls = slices.Concat(s.Turn.Calls, calls)
 	}
-	for _, c := range s.Background {
-		if c.InBackground() {
-			all = append(all, openCallOf(c, asked[c.ID]))
+	for _, c := range calls {
+		if c.Status != "" && !c.Retried() {
+			continue
 		}
+		o := openCall{
+			Call: c.ID, Tool: c.Name, State: "waiting", Route: app.RouteName(c.Routing.Route), Turn: c.Turn, Round: c.Round, Attempts: c.Attempt,
+		}
+		switch {
+		case slices.ContainsFunc(s.PendingApprovals(), func(a events.Approval) bool { return a.CallID == c.ID }):
+			o.State = "approval"
+		case c.InBackground():
+			o.State = "background"
+			if c.Routing.Route == content.Foreground { // it was detached
+				o.Route = o.State
+			}
+		case c.Running():
+			o.State = "running"
+		}
+		if c.Deadline != 0 {
+			o.Deadline = &c.Deadline
+		}
+		all = append(all, o)
 	}
 	return all
-}
-
-func openCallOf(c loop.Call, asked bool) openCall {
-	o := openCall{
-		Call: c.ID, Tool: c.Name, Route: app.RouteName(c.Routing.Route), Turn: c.Turn, Round: c.Round, Attempts: c.Attempt, State: "waiting",
-	}
-	switch {
-	case asked:
-		o.State = "approval"
-	case c.InBackground():
-		o.State = "background"
-		if c.Routing.Route == content.Foreground { // it was detached
-			o.Route = o.State
-		}
-	case c.Running():
-		o.State = "running"
-	}
-	if c.Deadline != 0 {
-		o.Deadline = &c.Deadline
-	}
-	return o
 }
 
 // Calls returns the command that lists a session's open calls.
@@ -79,31 +70,22 @@ background. A call waits to start, waits for approval, runs, or runs in the back
 		Example: `  turnlog calls plan-7
   turnlog calls plan-7 -o json | jq -r '.[] | select(.state == "background") | .call'`,
 	}
-	output := a.Output(cmd)
-	r := a.RemoteClient(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, err := cli.ParseSession(args[0])
+	read := func(ctx context.Context, c *client.Client, id content.SessionID, _ content.CallID) ([]openCall, error) {
+		state, err := readState(ctx, c, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
-			state, err := readState(ctx, c, id)
-			if err != nil {
-				return err
-			}
-			all := openCalls(state)
-			return output.Print(all, func(w io.Writer) error {
-				return app.Table(w, "CALL TOOL STATE ROUTE ATTEMPTS DEADLINE", all, func(c openCall) []any {
-					deadline := "none"
-					if c.Deadline != nil {
-						deadline = c.Deadline.String()
-					}
-					return []any{c.Call, c.Tool, c.State, c.Route, c.Attempts, deadline}
-				})
-			})
-		})
+		return openCalls(state), nil
 	}
-	return cmd
+	return showing(a.RemoteClient(cmd), cmd, read, func(all []openCall, w io.Writer) error {
+		return app.Table(w, "CALL TOOL STATE ROUTE ATTEMPTS DEADLINE", all, func(c openCall) []any {
+			deadline := "none"
+			if c.Deadline != nil {
+				deadline = c.Deadline.String()
+			}
+			return []any{c.Call, c.Tool, c.State, c.Route, c.Attempts, deadline}
+		})
+	})
 }
 
 // Detach returns the command that sends a call to the background.
@@ -116,22 +98,14 @@ arrives later as a notification, which wakes the session.`,
 		Example: `  turnlog calls plan-7
   turnlog detach plan-7 call_2_1`,
 	}
-	r := a.RemoteClient(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, call, err := parseCall(args)
-		if err != nil {
-			return err
-		}
-		return r.DoWith(cmd.Context(), id, func(ctx context.Context, s *session.Session) error {
-			return s.Calls().Detach(ctx, call)
-		})
-	}
-	return cmd
+	return acting(a.RemoteClient(cmd), cmd, func(ctx context.Context, _ *client.Client, s *session.Session, call content.CallID) error {
+		return s.Calls().Detach(ctx, call)
+	})
 }
 
 // Cancel returns the command that cancels a turn or a call.
 func Cancel(a *app.App) *cobra.Command {
-	var reason, call string
+	var call content.CallID
 	cmd := &cobra.Command{
 		Use:   "cancel SESSION",
 		Short: "Cancel the open turn of a session, or one call",
@@ -143,24 +117,15 @@ With --call only that call ends, even in the background, and the turn continues.
   turnlog cancel plan-7 --reason "wrong branch"
   turnlog cancel plan-7 --call call_2_1`,
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "`text` that is recorded as the reason; default user_cancelled")
-	cmd.Flags().StringVar(&call, "call", "", "`id` of the call to cancel, instead of the turn")
-	r := a.RemoteClient(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, err := cli.ParseSession(args[0])
-		if err != nil {
-			return err
+	reason := cmd.Flags().String("reason", "", "`text` that is recorded as the reason; default user_cancelled")
+	cmd.Flags().Func("call", "`id` of the call to cancel, instead of the turn", func(text string) (err error) {
+		call, err = app.ParseCall(text)
+		return err
+	})
+	return acting(a.RemoteClient(cmd), cmd, func(ctx context.Context, _ *client.Client, s *session.Session, _ content.CallID) error {
+		if call == "" {
+			return s.Cancel(ctx, *reason)
 		}
-		if !cmd.Flags().Changed("call") {
-			return r.DoWith(cmd.Context(), id, func(ctx context.Context, s *session.Session) error { return s.Cancel(ctx, reason) })
-		}
-		one, err := app.ParseCall(call)
-		if err != nil {
-			return err
-		}
-		return r.DoWith(cmd.Context(), id, func(ctx context.Context, s *session.Session) error {
-			return s.Calls().Cancel(ctx, one, reason)
-		})
-	}
-	return cmd
+		return s.Calls().Cancel(ctx, call, *reason)
+	})
 }

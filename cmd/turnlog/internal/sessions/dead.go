@@ -1,9 +1,7 @@
 package sessions
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -14,7 +12,6 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 )
@@ -61,11 +58,6 @@ have been woken; --all reads all sessions instead.`,
 	return cmd
 }
 
-func isDeleted(err error) bool {
-	_, deleted := errors.AsType[*session.DeletedError](err)
-	return deleted
-}
-
 func showDead(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show SESSION CALL",
@@ -75,26 +67,14 @@ attempts were lost, when and why, and what people decided about it.`,
 		Example: `  turnlog dead show plan-7 call_1_1
   turnlog dead show plan-7 call_1_1 -o json | jq .input`,
 	}
-	output := a.Output(cmd)
-	r := a.Remote(cmd, admin.RoleApprover)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, call, err := parseCall(args)
+	read := func(ctx context.Context, c *client.Client, id content.SessionID, call content.CallID) (*pastCall, error) {
+		h, err := readHistory(ctx, c, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
-			h, err := readHistory(ctx, c, id)
-			if err != nil {
-				return err
-			}
-			one, err := h.deadLetter(call)
-			if err != nil {
-				return err
-			}
-			return output.Print(one, one.print)
-		})
+		return h.deadLetter(call)
 	}
-	return cmd
+	return showing(a.Remote(cmd, admin.RoleApprover), cmd, read, (*pastCall).print)
 }
 
 func (c *pastCall) print(w io.Writer) error {
@@ -154,31 +134,24 @@ unknown; if the lost worker returns with one after all, and it is the first, it 
 // settling completes a command that decides about a dead letter.
 func settling(a *app.App, cmd *cobra.Command, v *commands.SettleDeadLetter, done string) *cobra.Command {
 	cmd.Flags().StringVar(&v.Reason, "reason", "", "`text` that is recorded with the decision")
-	r := a.Remote(cmd, admin.RoleApprover)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, call, err := parseCall(args)
-		if err := cmp.Or(err, checkReason(v.Reason)); err != nil {
+	cmd.PreRunE = func(*cobra.Command, []string) error { return checkReason(v.Reason) }
+	return acting(a.Remote(cmd, admin.RoleApprover), cmd, func(ctx context.Context, c *client.Client, s *session.Session, call content.CallID) error {
+		h, err := readHistory(ctx, c, s.ID())
+		if err != nil {
 			return err
 		}
-		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
-			h, err := readHistory(ctx, c, id)
-			if err != nil {
-				return err
-			}
-			letter, err := h.deadLetter(call)
-			if err != nil {
-				return err
-			}
-			if v.Retry && !v.MayRepeat && letter.State == "dead" && letter.Effects == effectsName(content.Once) {
-				return fmt.Errorf("%s (call %s) may have taken effect: check, and if it may be done twice, add --may-repeat", letter.Tool, call)
-			}
-			v.Call, v.By = call, a.Person()
-			if err := r.With(ctx, c, id, func(ctx context.Context, s *session.Session) error { return s.Ask(ctx, *v) }); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(a.Out, "%s (call %s) %s\n", render.Safe(letter.Tool), call, done)
+		letter, err := h.deadLetter(call)
+		if err != nil {
 			return err
-		})
-	}
-	return cmd
+		}
+		if v.Retry && !v.MayRepeat && letter.State == "dead" && letter.Effects == effectsName(content.Once) {
+			return fmt.Errorf("%s (call %s) may have taken effect: check, and if it may be done twice, add --may-repeat", letter.Tool, call)
+		}
+		v.Call, v.By = call, a.Person()
+		if err := s.Ask(ctx, *v); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.Out, "%s (call %s) %s\n", render.Safe(letter.Tool), call, done)
+		return err
+	})
 }

@@ -206,7 +206,7 @@ func (k keeper) collect(ctx context.Context, keep retention, by string, grace ti
 		}
 	}
 	found, err := admin.Of(k.cell.Cell).Collect(ctx, grace, !keep.remove)
-	out.Blobs = blobReportOf(found)
+	out.Blobs = new(blobReport(found))
 	return out, err
 }
 

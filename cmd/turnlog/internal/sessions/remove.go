@@ -71,12 +71,13 @@ long.`,
 		Example: `  turnlog sessions rm plan-7 --reason "the customer asked for it"
   turnlog sessions rm plan-7 plan-8 --keep-blobs && turnlog gc --delete`,
 	}
-	reason := cmd.Flags().String("reason", "", "`text` that the tombstone gives as the reason")
+	d := events.SessionDeleted{By: a.Person()}
+	cmd.Flags().StringVar(&d.Reason, "reason", "", "`text` that the tombstone gives as the reason")
 	keepBlobs := cmd.Flags().Bool("keep-blobs", false, "leave blobs to \"turnlog gc\": finding unused ones means reading all journals")
 	grace := graceFlag(cmd)
 	output := a.Output(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := cmp.Or(checkGrace(*grace), checkReason(*reason)); err != nil {
+		if err := cmp.Or(checkGrace(*grace), checkReason(d.Reason)); err != nil {
 			return err
 		}
 		var ids []content.SessionID
@@ -87,12 +88,12 @@ long.`,
 			}
 			ids = append(ids, id)
 		}
-		return r.Do(cmd.Context(), func(ctx context.Context, d *cli.Cell, c *client.Client) error {
-			k := keeper{d, c}
+		return r.Do(cmd.Context(), func(ctx context.Context, cell *cli.Cell, c *client.Client) error {
+			k := keeper{cell, c}
 			var out removalReport
 			var errs []error
 			for _, id := range ids {
-				done, err := k.remove(ctx, id, anyLength, events.SessionDeleted{By: a.Person(), Reason: *reason})
+				done, err := k.remove(ctx, id, anyLength, d)
 				if err != nil {
 					errs = append(errs, err)
 					continue
@@ -100,8 +101,8 @@ long.`,
 				out.Sessions = append(out.Sessions, done)
 			}
 			if len(out.Sessions) > 0 && !*keepBlobs {
-				found, err := admin.Of(d.Cell).Collect(ctx, *grace, false)
-				out.Blobs, errs = blobReportOf(found), append(errs, err)
+				found, err := admin.Of(cell.Cell).Collect(ctx, *grace, false)
+				out.Blobs, errs = new(blobReport(found)), append(errs, err)
 			}
 			errs = append(errs, output.Print(out, func(w io.Writer) error { return out.print(w, *grace) }))
 			return errors.Join(errs...)
@@ -228,15 +229,11 @@ type removalReport struct {
 
 // blobReport counts unused blobs.
 type blobReport struct {
-	Checked int    `json:"checked"`
+	Blobs   int    `json:"checked"`
 	Removed int    `json:"removed"`
 	Bytes   uint64 `json:"bytes"`
 	Young   int    `json:"young"`
 	Parts   int    `json:"parts"`
-}
-
-func blobReportOf(c admin.Collected) *blobReport {
-	return &blobReport{Checked: c.Blobs, Removed: c.Removed, Bytes: c.Bytes, Young: c.Young, Parts: c.Parts}
 }
 
 func (r removalReport) print(w io.Writer, grace time.Duration) error {
@@ -253,7 +250,7 @@ func (r removalReport) print(w io.Writer, grace time.Duration) error {
 }
 
 func (b *blobReport) text(did string, grace time.Duration) string {
-	text := fmt.Sprintf("%d of %d blobs %s, %s\n", b.Removed, b.Checked, did, app.Bytes(b.Bytes))
+	text := fmt.Sprintf("%d of %d blobs %s, %s\n", b.Removed, b.Blobs, did, app.Bytes(b.Bytes))
 	if b.Parts > 0 {
 		text += fmt.Sprintf("%s %s\n", render.Plural(b.Parts, "unfinished blob", "unfinished blobs"), did)
 	}

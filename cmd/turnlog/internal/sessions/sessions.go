@@ -34,7 +34,7 @@ func Command(a *app.App) *cobra.Command {
   turnlog sessions rm plan-7`,
 	}
 	r := a.Remote(cmd, admin.RoleClient)
-	cmd.AddCommand(list(a, r), show(a, r), remove(a, r.As(admin.RoleKeeper)))
+	cmd.AddCommand(list(a, r), show(r), remove(a, r.As(admin.RoleKeeper)))
 	return cmd
 }
 
@@ -65,29 +65,21 @@ func list(a *app.App, r *app.Remote) *cobra.Command {
 	return cmd
 }
 
-func show(a *app.App, r *app.Remote) *cobra.Command {
+func show(r *app.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show SESSION",
 		Short: "Show the state of a session",
 		Example: `  turnlog sessions show plan-7
   turnlog sessions show plan-7 -o json`,
 	}
-	output := a.Output(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, err := cli.ParseSession(args[0])
+	read := func(ctx context.Context, c *client.Client, id content.SessionID, _ content.CallID) (report, error) {
+		state, head, err := c.Read(ctx, id)
 		if err != nil {
-			return err
+			return report{}, app.NoSession(id, err)
 		}
-		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
-			state, head, err := c.Read(ctx, id)
-			if err != nil {
-				return app.NoSession(id, err)
-			}
-			report := reportOf(state, head)
-			return output.Print(report, report.print)
-		})
+		return reportOf(state, head), nil
 	}
-	return cmd
+	return showing(r, cmd, read, report.print)
 }
 
 // report is the state of a session.

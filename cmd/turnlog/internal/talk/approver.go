@@ -12,15 +12,6 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// question is an approval that the user is asked about.
-type question struct {
-	events.Approval
-
-	seq      uint64 // the question is in the journal up to here
-	asked    bool   // it is on the screen
-	decision chan *session.Decision
-}
-
 // Approve approves with --yes, and otherwise asks the user at the terminal. Without a
 // terminal, it leaves the decision to others.
 func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve bool, reason string, err error) {
@@ -31,79 +22,50 @@ func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve 
 	case !v.asks:
 		return false, "", session.ErrUndecided
 	}
-	q := &question{Approval: a, seq: s.Head().Seq, decision: make(chan *session.Decision, 1)}
-	if !x.do(func() error { x.question = q; return nil }) {
-		return false, "", session.ErrUndecided
+	for seq := s.Head().Seq; x.shown.Load() < seq; { // everything that led to the question is shown first
+		select {
+		case <-x.moved:
+		case <-ctx.Done():
+			return false, "", context.Cause(ctx)
+		}
 	}
-	select {
-	case d := <-q.decision:
-		if d == nil {
+	for {
+		x.locked(func() {
+			x.show.note("? %s %s", a.Tool, render.Style{Full: true}.Line(string(a.Input)))
+			x.show.ask(fmt.Sprintf("  %s. Run it? [y, a for always, n, or n and a reason] ", app.Question(a)))
+		})
+		var line app.Line
+		select {
+		case line = <-v.lines():
+			x.locked(func() { x.show.asking = line.Err != nil })
+		case <-ctx.Done():
+			x.locked(x.withdrawn)
+			return false, "", context.Cause(ctx)
+		}
+		word, reason, _ := strings.Cut(strings.TrimSpace(line.Text), " ")
+		switch word = strings.ToLower(word); {
+		case line.Err != nil: // end of input
+			v.asks = false
 			return false, "", session.ErrUndecided
-		}
-		if !d.Always {
-			return d.Approve, d.Reason, nil
-		}
-		if err := s.ResolveApproval(ctx, *d); err != nil && !errors.Is(err, session.ErrInvalidState) {
+		case word == "y" || word == "yes":
+			return true, "", nil
+		case word == "n" || word == "no":
+			return false, strings.TrimSpace(reason), nil
+		case word == "a" || word == "always":
+			err := s.ResolveApproval(ctx, session.Decision{Call: a.CallID, Approve: true, Always: true})
+			if err == nil || errors.Is(err, session.ErrInvalidState) {
+				<-ctx.Done() // it is decided
+				err = context.Cause(ctx)
+			}
 			return false, "", err
 		}
-		<-ctx.Done() // it is decided
-	case <-ctx.Done(): // it is decided elsewhere, or the turn is cancelled
-		x.do(x.withdraw)
-	}
-	return false, "", context.Cause(ctx)
-}
-
-// prompt asks the open question, after everything that led to it was shown, and returns
-// where its answer arrives.
-func (x *exchange) prompt() <-chan app.Line {
-	q := x.question
-	if q == nil || x.shown < q.seq {
-		return nil
-	}
-	if !q.asked {
-		q.asked = true
-		x.show.note("? %s %s", q.Tool, render.Style{Full: true}.Line(string(q.Input)))
-		x.show.ask(fmt.Sprintf("  %s. Run it? [y, a for always, n, or n and a reason] ", app.Question(q.Approval)))
-	}
-	return x.lines()
-}
-
-// answered handles the line that follows a question.
-func (x *exchange) answered(line app.Line) {
-	q := x.question
-	d := &session.Decision{Call: q.CallID}
-	word, reason, _ := strings.Cut(strings.TrimSpace(line.Text), " ")
-	switch word = strings.ToLower(word); {
-	case line.Err != nil: // end of input
-		x.unanswered()
-		x.asks, d = false, nil
-	case word == "y" || word == "yes":
-		d.Approve = true
-	case word == "a" || word == "always":
-		d.Approve, d.Always = true, true
-	case word == "n" || word == "no":
-		d.Reason = strings.TrimSpace(reason)
-	default:
-		q.asked = false
-		return
-	}
-	q.decision <- d
-	x.question = nil
-}
-
-// unanswered starts a new line after an open question.
-func (x *exchange) unanswered() {
-	if x.question != nil && x.question.asked {
-		x.show.ask("\n")
 	}
 }
 
-// withdraw drops the open question.
-func (x *exchange) withdraw() error {
-	if q := x.question; q != nil && q.asked && !x.cancelled {
-		x.unanswered()
+// withdrawn says that the open question was decided elsewhere, unless the turn is cancelled
+// or left.
+func (x *exchange) withdrawn() {
+	if !x.cancelled && x.left == nil {
 		x.show.note("decided elsewhere")
 	}
-	x.question = nil
-	return nil
 }

@@ -1,9 +1,12 @@
 package talk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -15,8 +18,8 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// exchange is one turn that is followed: one goroutine carries it to its end, another one
-// shows it and listens to the user.
+// exchange is one turn that is followed. The goroutine that follows it carries and shows
+// the turn; signals, timers and questions come from others.
 type exchange struct {
 	*conversation
 
@@ -25,32 +28,36 @@ type exchange struct {
 	task    bool          // the input is a goal
 	joined  bool          // the turn is of another client: only its entries are shown, and it is not cancelled
 
-	show     *screen
-	attached *session.Session // as the exchange began; nil: it did not exist
+	attached *session.Session        // as the exchange began; nil: it did not exist
+	end      context.CancelCauseFunc // cancels the turn
+	stop     context.CancelFunc      // stops waiting for a driver to take the input
+	printed  uint64                  // the last entry that was shown
+	shown    atomic.Uint64           // the last entry whose events were all shown
+	moved    chan struct{}           // holds an element if shown has changed
 
-	calls chan func() error // for the goroutine that shows
-	quit  chan struct{}     // it has returned
-	done  chan struct{}     // the turn is over
-	err   error             // why, when done is closed
-
-	end       context.CancelCauseFunc // cancels the turn
-	turn      *session.Turn           // nil: no driver has taken the input
+	mu        sync.Mutex
+	show      *screen
+	turn      *session.Turn // nil: no driver has taken the input
 	cancelled bool
-	printed   uint64 // the last entry that was shown
-	shown     uint64 // the last entry whose events were all shown
-	question  *question
+	left      error // why the turn is not followed to its end
 }
 
 // follow shows the turn that x begins until its end, or until it waits for an approval. It
 // prints the result and returns the turn's verdict.
 func (v *conversation) follow(ctx context.Context, output string, x *exchange) error {
-	x.conversation, x.show = v, newScreen(v.Terminal, output)
-	x.calls, x.quit, x.done = make(chan func() error), make(chan struct{}), make(chan struct{})
-	if x.attached = v.session; v.session != nil {
-		x.shown = v.session.Head().Seq
+	x.conversation, x.attached, x.show, x.moved = v, v.session, newScreen(v.Terminal, output), make(chan struct{}, 1)
+	if v.session != nil {
+		x.shown.Store(v.session.Head().Seq)
 	}
 	v.current = x
-	out, err := x.run(ctx)
+	err := x.listen(ctx, x.carry)
+	x.mu.Lock() // a timer may have fired just now
+	defer x.mu.Unlock()
+	x.show.endLine()
+	if x.left != nil {
+		return x.left
+	}
+	out, err := x.outcome(ctx, err)
 	if err != nil {
 		return err
 	}
@@ -60,163 +67,144 @@ func (v *conversation) follow(ctx context.Context, output string, x *exchange) e
 	return out.verdict()
 }
 
-// run carries the turn and shows it.
-func (x *exchange) run(ctx context.Context) (*outcome, error) {
+// listen runs do while it listens to signals.
+func (x *exchange) listen(ctx context.Context, do func(context.Context) error) error {
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	listening.Go(func() {
+		for {
+			select {
+			case <-x.Signals:
+				x.locked(func() { x.interrupted(ctx) })
+			case <-ctx.Done():
+				x.locked(func() { x.leave(context.Cause(ctx)) })
+				return
+			case <-done:
+				return
+			}
+		}
+	})
+	return do(ctx)
+}
+
+// carry submits the input and carries its turn to the end.
+func (x *exchange) carry(ctx context.Context) error {
 	over, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	x.end = end
+	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), x.Patience.Answer)
+	defer stop()
+	x.locked(func() { x.end, x.stop = end, stop })
 	defer x.after(x.Patience.Nudge, x.nudge).Stop()
 	if x.timeout > 0 {
-		defer x.after(x.timeout, func() error { return x.overdue(ctx) }).Stop()
+		defer x.after(x.timeout, func() { x.overdue(ctx) }).Stop()
 	}
-	asking, stopAsking := context.WithTimeout(context.WithoutCancel(ctx), x.Patience.Answer)
-	go x.carry(asking, over)
-	err := x.watch(ctx)
-	close(x.quit)
-	stopAsking()
-	if x.turn != nil {
-		x.turn.Close()
-	}
-	<-x.done
-	if err != nil {
-		return nil, err
-	}
-	return x.outcome(ctx)
-}
-
-// carry submits the input and carries its turn to the end. The end of over cancels the turn.
-func (x *exchange) carry(asking, over context.Context) {
-	defer close(x.done)
 	turn, err := x.begin(asking)
-	if x.err = err; err != nil {
-		return
+	if err != nil {
+		return err
 	}
-	if !x.do(func() error { return x.began(turn) }) {
-		turn.Close()
-		return
-	}
-	for u, err := range turn.Updates(over) {
-		if x.err = err; err == nil && !x.do(func() error { return x.update(u) }) {
+	defer turn.Close()
+	x.locked(func() {
+		x.turn, x.show.fits = turn, x.session.Config().Output != nil
+		if x.left != nil {
 			turn.Close()
-			return
 		}
-	}
-}
-
-// do has the goroutine that shows call f, and waits for that. It reports false if that
-// goroutine has returned.
-func (x *exchange) do(f func() error) bool {
-	called := make(chan struct{})
-	select {
-	case x.calls <- func() error { defer close(called); return f() }:
-		<-called
-		return true
-	case <-x.quit:
-		return false
-	}
-}
-
-// after has the goroutine that shows call f after a time.
-func (x *exchange) after(d time.Duration, f func() error) *time.Timer {
-	return time.AfterFunc(d, func() { x.do(f) })
-}
-
-// watch shows the turn and listens to the user, until the turn is over or the user leaves.
-func (x *exchange) watch(ctx context.Context) error {
-	for {
-		answers := x.prompt()
-		var err error
-		select {
-		case f := <-x.calls:
-			err = f()
-		case <-x.done:
-			return nil
-		case line := <-answers:
-			x.answered(line)
-		case <-x.Signals:
-			err = x.interrupted(ctx)
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
+	})
+	for u, err := range turn.Updates(over) {
 		if err != nil {
 			return err
 		}
+		x.locked(func() { x.update(u) })
 	}
+	return nil
 }
 
-func (x *exchange) nudge() error {
+func (x *exchange) locked(f func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	f()
+}
+
+func (x *exchange) after(d time.Duration, f func()) *time.Timer {
+	return time.AfterFunc(d, func() { x.locked(f) })
+}
+
+func (x *exchange) nudge() {
 	if x.turn == nil {
 		x.show.note("no answer yet: is a driver-node running? (turnlog dev starts one)")
 	}
-	return nil
 }
 
-func (x *exchange) began(turn *session.Turn) error {
-	x.turn = turn
-	x.show.fits = x.session.Config().Output != nil
-	return nil
-}
-
-func (x *exchange) update(u session.Update) error {
+func (x *exchange) update(u session.Update) {
 	if u.Record == nil || u.Own {
 		x.show.event(u.Event)
 	}
 	if u.Record == nil {
-		return nil
+		return
 	}
 	if seq := u.Record.Seq; seq > x.printed && (u.Own || !x.joined) {
 		x.show.entry(*u.Record)
 		x.printed = seq
 	}
 	if u.Last {
-		x.shown = u.Record.Seq
+		x.shown.Store(u.Record.Seq)
+		select {
+		case x.moved <- struct{}{}:
+		default:
+		}
 	}
-	return nil
+}
+
+// leave stops following the turn, which goes on.
+func (x *exchange) leave(why error) {
+	x.left = cmp.Or(x.left, why)
+	x.stop()
+	if x.turn != nil {
+		x.turn.Close()
+	}
 }
 
 // interrupted cancels the turn, and leaves it on the second interrupt.
-func (x *exchange) interrupted(ctx context.Context) error {
+func (x *exchange) interrupted(ctx context.Context) {
 	if x.cancelled {
-		return session.ErrLeft
+		x.leave(session.ErrLeft)
+	} else if x.cancel(ctx, "user_cancelled"); x.left == nil {
+		x.show.note("cancelling; interrupt again to leave at once")
 	}
-	if err := x.cancel(ctx, "user_cancelled"); err != nil {
-		return err
-	}
-	x.show.note("cancelling; interrupt again to leave at once")
-	return nil
 }
 
 // overdue cancels the turn, and leaves it if that does not end it in time.
-func (x *exchange) overdue(ctx context.Context) error {
+func (x *exchange) overdue(ctx context.Context) {
 	if x.cancelled {
-		return fmt.Errorf("%w: it was cancelled but does not end", session.ErrLeft)
+		x.leave(fmt.Errorf("%w: it was cancelled but does not end", session.ErrLeft))
+		return
 	}
-	x.after(x.Patience.Cancel, func() error { return x.overdue(ctx) })
-	return x.cancel(ctx, "deadline")
+	x.after(x.Patience.Cancel, func() { x.overdue(ctx) })
+	x.cancel(ctx, "deadline")
 }
 
 // cancel cancels the turn. It leaves the turn of another client, and input that is queued
 // after one, since that cannot be withdrawn.
-func (x *exchange) cancel(ctx context.Context, reason session.CancelReason) error {
+func (x *exchange) cancel(ctx context.Context, reason session.CancelReason) {
 	var open content.TurnID
 	if x.attached != nil {
 		open = x.attached.OpenTurn()
 	}
 	switch {
 	case x.joined && x.turn == nil && open == "":
-		return unsettled(x.id)
+		x.leave(unsettled(x.id))
 	case x.joined:
-		return fmt.Errorf("%w: turn %s goes on in session %s", session.ErrLeft, open, x.id)
+		x.leave(fmt.Errorf("%w: turn %s goes on in session %s", session.ErrLeft, open, x.id))
 	case open != "" && (x.turn == nil || x.turn.ID() != open):
-		return fmt.Errorf("%w: turn %s goes on, and the input waits for its end in session %s", session.ErrLeft, open, x.id)
+		x.leave(fmt.Errorf("%w: turn %s goes on, and the input waits for its end in session %s", session.ErrLeft, open, x.id))
+	default:
+		x.cancelled = true
+		x.end(reason)
+		if x.turn == nil {
+			go x.cancelLater(ctx, reason)
+		}
 	}
-	x.unanswered()
-	x.cancelled = true
-	x.end(reason)
-	if x.turn == nil {
-		go x.cancelLater(ctx, reason)
-	}
-	return nil
 }
 
 // cancelLater sends a cancel after input that no driver has taken yet. Once it is durable,
@@ -226,22 +214,21 @@ func (x *exchange) cancelLater(ctx context.Context, reason session.CancelReason)
 	if err := x.client.Send(ctx, x.id, ulid.Make().String(), cancel); err != nil {
 		return
 	}
-	x.after(x.Patience.Leave, func() error {
-		if x.turn != nil {
-			return nil
+	x.after(x.Patience.Leave, func() {
+		if x.turn == nil {
+			x.leave(fmt.Errorf("%w: no driver node has taken session %s: the input stays queued, followed by its cancel", session.ErrLeft, x.id))
 		}
-		return fmt.Errorf("%w: no driver node has taken session %s: the input stays queued, followed by its cancel", session.ErrLeft, x.id)
 	})
 }
 
 // outcome is how the turn stands now that it is over, or waits for an approval.
-func (x *exchange) outcome(ctx context.Context) (*outcome, error) {
-	o := &outcome{conversation: x.conversation, goal: x.task, err: x.err}
+func (x *exchange) outcome(ctx context.Context, err error) (*outcome, error) {
+	o := &outcome{conversation: x.conversation, goal: x.task, err: err}
 	if x.turn == nil {
-		return nil, x.err
+		return nil, err
 	}
-	pending, held := errors.AsType[*session.ApprovalPendingError](x.err)
-	invalid, ignored := errors.AsType[*session.InvalidStateError](x.err)
+	pending, held := errors.AsType[*session.ApprovalPendingError](err)
+	invalid, ignored := errors.AsType[*session.InvalidStateError](err)
 	switch r := x.turn.Result(); {
 	case r != nil:
 		o.turn, o.ended = *r, true
@@ -253,7 +240,7 @@ func (x *exchange) outcome(ctx context.Context) (*outcome, error) {
 	case ignored && invalid.Reason == "empty_input":
 		return nil, app.Failed(cli.CodeFailed, "session %s ignored the input: it was handled before", x.id)
 	default:
-		return nil, fmt.Errorf("session %s: %w", x.id, x.err)
+		return nil, fmt.Errorf("session %s: %w", x.id, err)
 	}
 	if x.task {
 		o.task, o.err = x.turn.WaitTask(ctx)

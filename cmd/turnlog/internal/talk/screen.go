@@ -24,7 +24,7 @@ type attempt struct {
 
 // screen shows a turn while it is followed: replies as they stream in, tool calls as they
 // start and end. With JSON output it shows only notes and questions, and with jsonl
-// also every entry. It belongs to one goroutine.
+// also every entry. It is not safe for concurrent use.
 //
 // Deltas may arrive before the entry that starts their model call, after its reply, or
 // never. Those of a call that has not started are kept, those of one that is over are
@@ -39,7 +39,8 @@ type screen struct {
 	over    bool                  // it has a reply, or failed
 	printed strings.Builder       // its text so far
 	early   []events.ContentDelta // of one call that has not started
-	midline bool                  // the cursor is not at the start of a line
+	midline bool                  // the output does not end in a line break
+	asking  bool                  // a question has no answer yet
 	calls   map[content.CallID]content.ToolCall
 	running map[content.CallID]bool // their start was shown
 	task    *events.TaskStarted     // nil: not a task
@@ -163,6 +164,7 @@ func (v *screen) note(format string, args ...any) { v.line(v.Style.Dim, format, 
 func (v *screen) ask(text string) {
 	v.endLine()
 	_, _ = io.WriteString(v.Err, text)
+	v.asking = true
 }
 
 // begin starts a model call. A second attempt repeats everything.
@@ -262,6 +264,10 @@ func (v *screen) answer(ev events.ReplyRecorded, text string) {
 func (v *screen) endLine() {
 	if v.midline {
 		v.print("\n")
+	}
+	if v.asking {
+		v.asking = false
+		_, _ = io.WriteString(v.Err, "\n")
 	}
 }
 

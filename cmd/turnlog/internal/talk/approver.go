@@ -31,15 +31,15 @@ func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve 
 	}
 	for {
 		x.locked(func() {
+			x.asking = a.ID
 			x.show.note("? %s %s", a.Tool, render.Style{Full: true}.Line(string(a.Input)))
 			x.show.ask(fmt.Sprintf("  %s. Run it? [y, a for always, n, or n and a reason] ", app.Question(a)))
 		})
 		var line app.Line
 		select {
 		case line = <-v.lines():
-			x.locked(func() { x.show.asking = line.Err != nil })
-		case <-ctx.Done():
-			x.locked(x.withdrawn)
+			x.locked(func() { x.asking, x.show.asking = "", line.Err != nil })
+		case <-ctx.Done(): // it is decided elsewhere, or the turn is cancelled
 			return false, "", context.Cause(ctx)
 		}
 		word, reason, _ := strings.Cut(strings.TrimSpace(line.Text), " ")
@@ -59,13 +59,5 @@ func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve 
 			}
 			return false, "", err
 		}
-	}
-}
-
-// withdrawn says that the open question was decided elsewhere, unless the turn is cancelled
-// or left.
-func (x *exchange) withdrawn() {
-	if !x.cancelled && x.left == nil {
-		x.show.note("decided elsewhere")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/session"
 )
@@ -39,7 +40,8 @@ type exchange struct {
 	show      *screen
 	turn      *session.Turn // nil: no driver has taken the input
 	cancelled bool
-	left      error // why the turn is not followed to its end
+	left      error              // why the turn is not followed to its end
+	asking    content.ApprovalID // the question on the screen, or ""
 }
 
 // follow shows the turn that x begins until its end, or until it waits for an approval. It
@@ -137,6 +139,9 @@ func (x *exchange) nudge() {
 }
 
 func (x *exchange) update(u session.Update) {
+	if r, ok := u.Event.(events.ApprovalResolved); ok && r.Approval == x.asking && !x.cancelled {
+		x.show.note("decided elsewhere")
+	}
 	if u.Record == nil || u.Own {
 		x.show.event(u.Event)
 	}

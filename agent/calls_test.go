@@ -148,7 +148,7 @@ func TestManualResultsGoToTheHostAndQuietResultsWait(t *testing.T) {
 			if again := d.Calls().Drain(); again != nil {
 				t.Errorf("%s: drained twice: %+v", name, again)
 			}
-			kinds := map[string]string{"manual": "user assistant", "quiet": "user assistant notification notification assistant"}[name]
+			kinds := map[string]string{"manual": "user assistant", "quiet": "user notification notification assistant"}[name]
 			for range 2 {
 				if _, err := d.RunText(t.Context(), "and?"); err != nil {
 					t.Fatal(err)

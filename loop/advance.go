@@ -86,21 +86,28 @@ func (d *decision) start() {
 	d.emit(events.TaskStarted{Task: name, Spec: *q.Task, Baseline: q.Baseline})
 }
 
-// startTurn opens a turn: a task's with its goal alone, any other with the queued input.
+// startTurn opens a turn: a task's with its goal alone, any other with the pending input.
 func (d *decision) startTurn() {
-	in := d.merge(false)
+	pending := d.pendingInput(false)
 	if d.Task != nil {
 		q := d.Queue[d.queuedTask()]
-		in = events.InputAccepted{Items: q.Items, Origin: q.Origin, Options: q.Options}
+		pending = []events.InputAccepted{{Items: q.Items, Origin: q.Origin, Options: q.Options}}
 	}
-	options := d.within(in.Options)
-	in.Turn, in.Options = content.TurnIDFor(d.Turns+1), nil
-	d.emit(in, events.TurnStarted{Turn: in.Turn, Trigger: in.Origin, Options: options})
+	turn, first := content.TurnIDFor(d.Turns+1), pending[0]
+	options := d.within(first.Options)
+	first.Turn, first.Options = turn, nil
+	d.emit(first, events.TurnStarted{Turn: turn, Trigger: first.Origin, Options: options})
+	for _, in := range pending[1:] {
+		in.Turn = turn
+		d.emit(in)
+	}
 }
 
-// merge takes input first, else notifications; after a merge of input that left
-// notifications pending, those first.
-func (d *decision) merge(steering bool) (in events.InputAccepted) {
+// pendingInput returns what joins a turn now: queued input, and notifications that waited for
+// it. Those that start turns by themselves take turns with input instead: after a merge of input
+// that left some pending, they come first.
+func (d *decision) pendingInput(steering bool) []events.InputAccepted {
+	var in events.InputAccepted
 	for _, q := range d.Queue {
 		if joins(q, steering) {
 			in.Origin = cmp.Or(in.Origin, q.Origin)
@@ -108,13 +115,17 @@ func (d *decision) merge(steering bool) (in events.InputAccepted) {
 			in.Options = narrowed(in.Options, q.Options)
 		}
 	}
-	if len(d.Notices) > 0 && (len(in.Items) == 0 || d.NoticesFirst) {
-		in = events.InputAccepted{Origin: events.FromNotification}
-		for _, n := range d.Notices {
-			in.Items = append(in.Items, n.Item)
-		}
+	notices := events.InputAccepted{Origin: events.FromNotification}
+	for _, n := range d.Notices {
+		notices.Items = append(notices.Items, n.Item)
 	}
-	return in
+	all := []events.InputAccepted{in, notices}
+	if d.notifies() && d.NoticesFirst {
+		all = all[1:]
+	} else if d.notifies() && len(in.Items) > 0 {
+		all = all[:1]
+	}
+	return slices.DeleteFunc(all, func(in events.InputAccepted) bool { return len(in.Items) == 0 })
 }
 
 // boundary passes a complete round: queued input joins, then the next round may start. A
@@ -130,15 +141,13 @@ func (d *decision) boundary() bool {
 
 // steer merges what joins an open turn. Its options narrow the rest of the turn.
 func (d *decision) steer() {
-	in := d.merge(true)
-	if len(in.Items) == 0 {
-		return
+	for _, in := range d.pendingInput(true) {
+		in.Turn = d.Turn.ID
+		if in.Options != nil {
+			in.Options = narrowed(d.Turn.Options, d.within(in.Options))
+		}
+		d.emit(in)
 	}
-	in.Turn = d.Turn.ID
-	if in.Options != nil {
-		in.Options = narrowed(d.Turn.Options, d.within(in.Options))
-	}
-	d.emit(in)
 }
 
 // startRound starts a round if the limits allow one. The limit on rounds comes first: of N

@@ -259,15 +259,11 @@ func (s *State) applyUsage(ev events.UsageUpdated) {
 	if s.Turn != nil {
 		s.Turn.Used.add(ev)
 	}
-	if ev.Call == "" {
-		return
-	}
-	if c, ok := s.Call(ev.Call); ok {
-		c.Dispatched, c.Asked = false, nil
-	}
-	for i := range s.Stops {
-		if c := &s.Stops[i]; c.ID == ev.Call {
-			c.Dispatched, c.Asked = false, nil
+	for _, calls := range [][]Call{s.roundCalls(), s.Background, s.Stops} {
+		for i := range calls {
+			if c := &calls[i]; c.ID == ev.Call {
+				c.Dispatched, c.Asked = false, nil
+			}
 		}
 	}
 }

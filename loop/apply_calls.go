@@ -21,9 +21,9 @@ func (s *State) applyApprovalRequired(ev events.ApprovalRequired) {
 	a := Approval{Approval: ev.Approval, Asked: s.At}
 	c, ok := s.Call(a.CallID)
 	if ok {
-		c.Gates++
+		c.Questions++
 		if c.Dispatched {
-			c.Gated++ // a late question: the attempt waits
+			c.Suspended++ // a late question: the attempt waits
 		}
 		if c.Attempt > 0 {
 			c.Asked = append(slices.Clip(c.Asked), a.key())

@@ -79,10 +79,10 @@ func (d *decision) ask(c Call, q commands.Question, digest string) {
 		}
 	}
 	if now, ok := d.Call(c.ID); ok {
-		c.Gates = now.Gates
+		c.Questions = now.Questions
 	}
 	a := events.Approval{
-		ID:     content.ApprovalID(string(c.Place) + "-g" + strconv.Itoa(c.Gates+1)),
+		ID:     content.ApprovalID(string(c.Place) + "-g" + strconv.Itoa(c.Questions+1)),
 		CallID: c.ID, TaskID: c.Place, Turn: c.Turn, Round: c.Round,
 		Tool: c.Name, Input: c.EffectiveInput(), Digest: digest,
 		RequestKind: q.RequestKind, Scope: q.Scope, Reason: q.Reason, Summary: q.Summary, Metadata: q.Metadata, Asker: q.Asker,

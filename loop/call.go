@@ -21,8 +21,8 @@ type Call struct {
 	Attempt    int                   // zero: never dispatched
 	Dispatched bool                  // an attempt is running
 	Lost       int                   // attempts whose worker was lost
-	Gates      int                   // questions asked about it
-	Gated      int                   // times an attempt came back with a question
+	Questions  int                   // questions asked about it
+	Suspended  int                   // times an attempt came back with a question
 	Approved   []content.QuestionKey // questions answered with yes, which its runner need not ask
 	Asked      []content.QuestionKey // questions the held attempt came back with
 	Deadline   content.Time

@@ -138,8 +138,8 @@ func (e Preflight) Identity() string { return "preflight/" + atRound(e.Turn, e.R
 // Identity returns tool/place/attempt, then how often the attempt came back with a question.
 func (e RunTool) Identity() string {
 	id := "tool/" + string(e.Call.Place) + "/a" + strconv.Itoa(e.Call.Attempt)
-	if e.Call.Gated > 0 {
-		id += "/g" + strconv.Itoa(e.Call.Gated)
+	if e.Call.Suspended > 0 {
+		id += "/g" + strconv.Itoa(e.Call.Suspended)
 	}
 	return id
 }

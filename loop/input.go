@@ -26,23 +26,13 @@ func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	for n > 0 && s[n]&0xC0 == 0x80 {
-		n--
-	}
-	return s[:n] + "…"
+	return content.Cut(s, n) + "…"
 }
 
 // lastRunes returns the end of s, at most n characters of it.
 func lastRunes(s string, n int) string {
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i]&0xC0 == 0x80 {
-			continue // inside a character
-		}
-		if n--; n == 0 {
-			return s[i:]
-		}
-	}
-	return s
+	all := []rune(s)
+	return string(all[max(0, len(all)-n):])
 }
 
 // checkInput refuses items that a host may not submit.

@@ -101,11 +101,15 @@ func (s *State) whereIdle() position {
 	case s.Task != nil && !s.Task.Recalled:
 		return atPlanning
 	}
-	loud := func(n Notice) bool { return !n.Quiet }
-	if len(s.Queue) > 0 || s.Task != nil || !s.Config.NotifyOnly && slices.ContainsFunc(s.Notices, loud) {
+	if len(s.Queue) > 0 || s.Task != nil || s.notifies() {
 		return atStart
 	}
 	return atInput
+}
+
+// notifies reports whether a pending notification starts a turn by itself.
+func (s *State) notifies() bool {
+	return !s.Config.NotifyOnly && slices.ContainsFunc(s.Notices, func(n Notice) bool { return !n.Quiet })
 }
 
 // stopsFirst reports whether a cancel waits for the model or the verifier.

@@ -47,17 +47,24 @@ func (r *Runner) Hooks(ctx context.Context, e extension.HookEvent) commands.Hook
 		if !slices.Contains(h.Points(), e.Point) {
 			continue
 		}
+		name := "unnamed"
 		var act extension.Action
-		err := safely("hook "+h.Name(), func() (err error) {
-			act, err = h.OnEvent(ctx, e)
-			return err
+		err := safely("a hook's Name", func() error {
+			name = h.Name()
+			return nil
 		})
+		if err == nil {
+			err = safely("hook "+name, func() (err error) {
+				act, err = h.OnEvent(ctx, e)
+				return err
+			})
+		}
 		if act.Kind == extension.Continue {
-			note(&a, h, act.Reason) // even if the hook could not look at everything
+			note(&a, name, act.Reason) // even if the hook could not look at everything
 		}
 		if err != nil && extension.FailsOpen(h) {
-			a.FailedOpen = append(a.FailedOpen, h.Name())
-			note(&a, h, err.Error())
+			a.FailedOpen = append(a.FailedOpen, name)
+			note(&a, name, err.Error())
 			continue
 		}
 		if err != nil {
@@ -66,7 +73,7 @@ func (r *Runner) Hooks(ctx context.Context, e extension.HookEvent) commands.Hook
 		if act.Kind == extension.Continue {
 			continue
 		}
-		a.Hook, a.Action, a.Reason = h.Name(), act.Kind.String(), act.Reason
+		a.Hook, a.Action, a.Reason = name, act.Kind.String(), act.Reason
 		if act.Kind == extension.Terminate || e.Point == extension.PreToolExecution {
 			return a
 		}
@@ -75,9 +82,9 @@ func (r *Runner) Hooks(ctx context.Context, e extension.HookEvent) commands.Hook
 }
 
 // note keeps the text of a hook that stops nothing.
-func note(a *commands.HookAnswer, h extension.Hook, text string) {
+func note(a *commands.HookAnswer, hook, text string) {
 	if text != "" {
-		a.Notes = append(a.Notes, events.HookNote{Hook: h.Name(), Text: strings.ToValidUTF8(text, "\uFFFD")})
+		a.Notes = append(a.Notes, events.HookNote{Hook: hook, Text: strings.ToValidUTF8(text, "\uFFFD")})
 	}
 }
 

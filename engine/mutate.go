@@ -44,11 +44,13 @@ func (r *Runner) mutate(ctx context.Context, name string, m *extension.Mutation)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	i := slices.IndexFunc(r.cfg.Mutators, func(x extension.Mutator) bool { return x.Name() == name })
-	if i < 0 {
-		return fmt.Errorf("mutator %s is not configured here", name)
-	}
-	return safely("mutator "+name, func() error { return r.cfg.Mutators[i].Mutate(ctx, m) })
+	return safely("mutator "+name, func() error {
+		i := slices.IndexFunc(r.cfg.Mutators, func(x extension.Mutator) bool { return x.Name() == name })
+		if i < 0 {
+			return fmt.Errorf("mutator %s is not configured here", name)
+		}
+		return r.cfg.Mutators[i].Mutate(ctx, m)
+	})
 }
 
 // digest covers the items as they are journaled: a model's output need not be valid JSON.

@@ -113,3 +113,31 @@ func TestHooksOfAFinishedTurnAreNotAsked(t *testing.T) {
 		}
 	}
 }
+
+// nameless is a hook and a mutator whose name panics.
+type nameless struct{}
+
+func (nameless) Name() string              { panic("no name") }
+func (nameless) Points() []extension.Point { return []extension.Point{extension.PostLlmCall} }
+func (nameless) OnEvent(context.Context, extension.HookEvent) (extension.Action, error) {
+	return extension.Action{}, nil
+}
+func (nameless) Mutate(context.Context, *extension.Mutation) error { return nil }
+
+func TestAPanickingNameFailsItsEffect(t *testing.T) {
+	t.Parallel()
+	event := extension.HookEvent{Point: extension.PostLlmCall}
+	got := engine.NewRunner(engine.Config{Hooks: []extension.Hook{nameless{}}}).Hooks(t.Context(), event)
+	if got.Action != "terminate" || got.Hook != "unnamed" || got.Reason != "a hook's Name panicked: no name" {
+		t.Errorf("Hooks = %+v", got)
+	}
+	open := engine.NewRunner(engine.Config{Hooks: []extension.Hook{extension.FailOpen(nameless{})}})
+	if got := open.Hooks(t.Context(), event); got.Action != "continue" || len(got.FailedOpen) != 1 || got.FailedOpen[0] != "unnamed" {
+		t.Errorf("Hooks = %+v with a hook that fails open", got)
+	}
+	r := engine.NewRunner(engine.Config{Mutators: []extension.Mutator{nameless{}}})
+	report, ok := r.Mutate(t.Context(), loop.RunMutator{Mutator: "m"}, &engine.View{}).(commands.ReportMutation)
+	if !ok || report.Finished.Error != "mutator m panicked: no name" {
+		t.Errorf("Mutate = %+v", report)
+	}
+}

@@ -151,12 +151,4 @@ func dispatched(f fact, c *call, ev events.ToolDispatched) {
 }
 
 // ran reports whether only a call that started can end with this status.
-func ran(s content.Status) bool {
-	switch s {
-	case content.StatusOK, content.StatusUnknown:
-		return true
-	case content.StatusError, content.StatusDenied, content.StatusExpired, content.StatusSkipped, content.StatusCancelled,
-		content.StatusLimit, content.StatusTerminated, content.StatusNotExecuted:
-	}
-	return false
-}
+func ran(s content.Status) bool { return s == content.StatusOK || s == content.StatusUnknown }

@@ -71,9 +71,9 @@ func (c *causes) explain(r content.ToolResult) bool {
 		return c.terminate
 	case content.StatusSkipped, content.StatusExpired:
 		return c.calls[r.CallID] == r.Status
-	case content.StatusOK, content.StatusError, content.StatusDenied, content.StatusNotExecuted, content.StatusUnknown:
+	default:
+		return true
 	}
-	return true
 }
 
 // finish reports whether a turn may end for that reason.
@@ -90,16 +90,15 @@ func (c *causes) finish(f fact, reason content.FinishReason) bool {
 	case content.Completed:
 		switch f.ledger.finish {
 		case "", content.Completed:
-			return true // no reply: there was nothing to answer
+			return true // without a reply there was nothing to answer
 		case content.ToolCalls:
 			return len(f.ledger.open) == 0
-		case content.MaxTokens, content.Blocked, content.Compaction, content.Cancelled, content.Limit, content.Terminated,
-			content.Errored, content.Other:
+		default:
+			return false
 		}
-		return false
-	case content.ToolCalls, content.MaxTokens, content.Blocked, content.Compaction, content.Other:
+	default:
+		return f.ledger.finish == reason
 	}
-	return f.ledger.finish == reason
 }
 
 // hooksOnce: only compactions may occur several times in a round.

@@ -87,7 +87,7 @@ func ExampleImport() {
 		fmt.Println(r.Seq, err)
 	}
 	// Output:
-	// 1 line 2, entry 1: events: what it shows of event 1, a driver_claimed, is not what its payload says
+	// 1 bad export: line 2, entry 1: events: the view of event 1, a driver_claimed, differs from the payload
 }
 
 func ExampleTranscript() {

@@ -115,29 +115,28 @@ func TestAChangedLineIsNamed(t *testing.T) {
 		says string
 	}{
 		{edit(6, `"tool_call_requested"`, `"tool_detached"`), "line 6, entry 5: kinds:"},
-		{edit(6, `"finish_reason":"tool_call"`, `"finish_reason":"completed"`), "line 6, entry 5: events: what it shows of event 1, a reply_recorded"},
-		{edit(6, `,{"kind":"tool_call_requested"`, `],"x":[{"kind":"tool_call_requested"`), "line 6, entry 5: events: it shows 2, its payload has 4"},
+		{edit(6, `"finish_reason":"tool_call"`, `"finish_reason":"completed"`), "line 6, entry 5: events: the view of event 1, a reply_recorded"},
+		{edit(6, `,{"kind":"tool_call_requested"`, `],"x":[{"kind":"tool_call_requested"`), "line 6, entry 5: events: the view has 2, the payload 4"},
 		{edit(6, hash, strings.Repeat("0", 64)), "line 6, entry 5: hash:"},
-		{edit(6, `"seq":5`, `"seq":6`), "line 6, entry 5: seq: it shows 6, its payload says 5"},
+		{edit(6, `"seq":5`, `"seq":6`), "line 6, entry 5: seq: the view has 6, the payload 5"},
 		{edit(6, `"session":"s-1"`, `"session":"s-2"`), "line 6, entry 5: session:"},
-		{edit(6, `"prev":"`, `"prev":"00`), "line 6: it cannot be read"},
+		{edit(6, `"prev":"`, `"prev":"00`), "line 6: the line cannot be read"},
 		{edit(6, `"at":"1970`, `"at":"1980`), "line 6, entry 5: at:"},
 		{edit(6, `"epoch":1`, `"epoch":2`), "line 6, entry 5: epoch:"},
 		{edit(6, `"cause":"cmd-5"`, `"cause":"cmd-6"`), "line 6, entry 5: cause:"},
-		{edit(6, payload, "AAAA"+payload[4:]), "line 6, entry 5: its payload is no entry"},
-		{edit(6, `{"seq"`, `{{"seq"`), "line 6: it cannot be read"},
-		{edit(1, "s-1", "s-2"), `line 2, entry 1: session: it belongs to "s-1", the export is of "s-2"`},
-		{edit(1, `"version":1`, `"version":2`), "line 1: it has version 2"},
-		{edit(1, "turnlog-journal", "something"), `line 1: it does not begin with a line of format "turnlog-journal"`},
-		{"", "line 1: it is empty"},
-		{"\n\n", "line 3: it is empty"},
-		{"not JSON\n", "line 1: it does not begin"},
-		{text[:len(text)-40], "line 11: it cannot be read, or is cut off"},
-		{strings.Join(lines[:5], "") + lines[5][:30], "line 6: it cannot be read, or is cut off"},
+		{edit(6, payload, "AAAA"+payload[4:]), "line 6, entry 5: the payload is not an entry"},
+		{edit(6, `{"seq"`, `{{"seq"`), "line 6: the line cannot be read"},
+		{edit(1, "s-1", "s-2"), `line 2, entry 1: session: the entry belongs to "s-1", the export to "s-2"`},
+		{edit(1, `"version":1`, `"version":2`), "line 1: version 2 of the format"},
+		{edit(1, "turnlog-journal", "something"), `line 1: the first line does not name the format "turnlog-journal"`},
+		{"", "line 1: the export is empty"},
+		{"\n\n", "line 3: the export is empty"},
+		{"not JSON\n", "line 1: the first line does not name"},
+		{text[:len(text)-40], "line 11: the line cannot be read, or is cut off"},
+		{strings.Join(lines[:5], "") + lines[5][:30], "line 6: the line cannot be read, or is cut off"},
 	} {
 		_, err := imported(strings.NewReader(row.text))
-		var line *LineError
-		if !errors.Is(err, ErrBadExport) || !errors.As(err, &line) || !strings.Contains(err.Error(), row.says) {
+		if !errors.Is(err, ErrBadExport) || !strings.Contains(err.Error(), row.says) {
 			t.Errorf("Import = %v, want …%s…", err, row.says)
 		}
 	}

@@ -15,27 +15,9 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// ErrBadExport is wrapped by errors of Import: the lines are not an export, or one was
+// ErrBadExport is returned by Import, with the line, if the lines are not an export, or one was
 // changed or truncated. The entries before that line are valid.
 var ErrBadExport = errors.New("bad export")
-
-// LineError names the bad line of an export. It wraps ErrBadExport.
-type LineError struct {
-	Line   int    // counted from 1
-	Seq    uint64 // of the line's entry; zero: unknown
-	Reason string
-}
-
-// Error names the line.
-func (e *LineError) Error() string {
-	if e.Seq == 0 {
-		return fmt.Sprintf("line %d: %s", e.Line, e.Reason)
-	}
-	return fmt.Sprintf("line %d, entry %d: %s", e.Line, e.Seq, e.Reason)
-}
-
-// Unwrap returns ErrBadExport.
-func (e *LineError) Unwrap() error { return ErrBadExport }
 
 // maxLine bounds the length of a line.
 const maxLine = 256 << 20
@@ -75,15 +57,15 @@ func (i *importer) begin() error {
 	raw, err := i.read()
 	switch {
 	case errors.Is(err, io.EOF):
-		return i.bad(0, "it is empty, no export")
+		return i.bad(0, "the export is empty")
 	case err != nil:
 		return err
 	}
 	if err := json.Unmarshal(raw, &i.head); err != nil || i.head.Format != exportFormat {
-		return i.bad(0, "it does not begin with a line of format %q", exportFormat)
+		return i.bad(0, "the first line does not name the format %q", exportFormat)
 	}
 	if i.head.Version < 1 || i.head.Version > exportVersion {
-		return i.bad(0, "it has version %d of the format; this release reads 1 to %d", i.head.Version, exportVersion)
+		return i.bad(0, "version %d of the format is unknown; this release reads 1 to %d", i.head.Version, exportVersion)
 	}
 	return nil
 }
@@ -96,11 +78,11 @@ func (i *importer) next() (journal.Record, error) {
 	}
 	var shown line
 	if err := json.Unmarshal(raw, &shown); err != nil {
-		return journal.Record{}, i.bad(0, "it cannot be read, or is cut off: %v", err)
+		return journal.Record{}, i.bad(0, "the line cannot be read, or is cut off: %v", err)
 	}
 	e, err := events.Decode(shown.Payload)
 	if err != nil && !errors.Is(err, events.ErrUnknownKind) {
-		return journal.Record{}, i.bad(shown.Seq, "its payload is no entry: %v", err)
+		return journal.Record{}, i.bad(shown.Seq, "the payload is not an entry: %v", err)
 	}
 	if e.Seq == 0 && err != nil { // the view cannot be checked
 		e.Seq, e.Session, e.Prev, e.At, e.Epoch, e.Cause = shown.Seq, shown.Session, shown.Prev, shown.At, shown.Epoch, shown.Cause
@@ -122,7 +104,7 @@ func (i *importer) next() (journal.Record, error) {
 		return rec, err
 	}
 	if real.Session != i.head.Session {
-		return rec, i.bad(real.Seq, "session: it belongs to %q, the export is of %q", real.Session, i.head.Session)
+		return rec, i.bad(real.Seq, "session: the entry belongs to %q, the export to %q", real.Session, i.head.Session)
 	}
 	return rec, nil
 }
@@ -142,21 +124,21 @@ func (i *importer) compare(shown, real line) error {
 		{"cause", shown.Cause, real.Cause},
 	} {
 		if c.shown != c.real {
-			return i.bad(real.Seq, "%s: it shows %v, its payload says %v: one of them was changed", c.field, c.shown, c.real)
+			return i.bad(real.Seq, "%s: the view has %v, the payload %v: one of them was changed", c.field, c.shown, c.real)
 		}
 	}
 	if real.Unread != "" || shown.Unread != "" && len(shown.Kinds)+len(shown.Events) == 0 {
 		return nil // one release could read it, the other could not
 	}
 	if !slices.Equal(shown.Kinds, real.Kinds) {
-		return i.bad(real.Seq, "kinds: it shows %v, its payload says %v: one of them was changed", shown.Kinds, real.Kinds)
+		return i.bad(real.Seq, "kinds: the view has %v, the payload %v: one of them was changed", shown.Kinds, real.Kinds)
 	}
 	if len(shown.Events) != len(real.Events) {
-		return i.bad(real.Seq, "events: it shows %d, its payload has %d", len(shown.Events), len(real.Events))
+		return i.bad(real.Seq, "events: the view has %d, the payload %d", len(shown.Events), len(real.Events))
 	}
 	for n := range real.Events {
 		if !sameJSON(shown.Events[n], real.Events[n]) {
-			return i.bad(real.Seq, "events: what it shows of event %d, a %s, is not what its payload says", n+1, real.Kinds[n])
+			return i.bad(real.Seq, "events: the view of event %d, a %s, differs from the payload", n+1, real.Kinds[n])
 		}
 	}
 	return nil
@@ -190,12 +172,17 @@ func (i *importer) read() ([]byte, error) {
 	case err == nil:
 		return nil, io.EOF
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, i.bad(0, "it is longer than %d bytes", maxLine)
+		return nil, i.bad(0, "the line is longer than %d bytes", maxLine)
 	default:
 		return nil, fmt.Errorf("import line %d: %w", i.line, err)
 	}
 }
 
+// bad returns the error of the current line; the sequence of its entry is 0 if unknown.
 func (i *importer) bad(seq uint64, format string, args ...any) error {
-	return &LineError{Line: i.line, Seq: seq, Reason: fmt.Sprintf(format, args...)}
+	where := fmt.Sprintf("line %d", i.line)
+	if seq != 0 {
+		where += fmt.Sprintf(", entry %d", seq)
+	}
+	return fmt.Errorf("%w: %s: %s", ErrBadExport, where, fmt.Sprintf(format, args...))
 }

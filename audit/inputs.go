@@ -2,6 +2,7 @@ package audit
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -41,19 +42,14 @@ func inputOnce() rule {
 // take removes the accepted items from the queued ones.
 func take(f fact, queued, accepted []content.Item) []content.Item {
 	for i, it := range accepted {
-		found := -1
-		for j := range queued {
-			if queued[j].Kind == it.Kind && reflect.DeepEqual(queued[j].Parts, it.Parts) {
-				found = j
-				break
-			}
-		}
+		found := slices.IndexFunc(queued, func(q content.Item) bool {
+			return q.Kind == it.Kind && reflect.DeepEqual(q.Parts, it.Parts)
+		})
 		if found < 0 {
 			f.fail("accepted item %d, of kind %s, is not in the queue: it was never queued or was accepted before", i+1, it.Kind)
 			continue
 		}
-		rest := append([]content.Item(nil), queued[:found]...)
-		queued = append(rest, queued[found+1:]...)
+		queued = slices.Delete(queued, found, found+1)
 	}
 	return queued
 }

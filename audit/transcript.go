@@ -182,16 +182,10 @@ func runnableTail() rule {
 			return
 		}
 		last := items[len(items)-1]
-		switch last.Kind {
-		case content.User, content.Tool, content.Notification:
-			return
-		case content.Assistant:
-			if last.FinishReason == content.Compaction {
-				return
-			}
-		case content.System, content.Developer, content.Context:
+		runnable := []content.Kind{content.User, content.Tool, content.Notification}
+		if !slices.Contains(runnable, last.Kind) && (last.Kind != content.Assistant || last.FinishReason != content.Compaction) {
+			f.fail("the model is called with a transcript that ends in an item of kind %s", last.Kind)
 		}
-		f.fail("the model is called with a transcript that ends in an item of kind %s", last.Kind)
 	}
 }
 

@@ -1,8 +1,6 @@
 package render
 
-import (
-	"github.com/turnlog/turnlog/events"
-)
+import "github.com/turnlog/turnlog/events"
 
 // detail returns the content of an event, without its kind, in one line.
 func (s Style) detail(ev events.Event) string {
@@ -32,7 +30,7 @@ func (s Style) detail(ev events.Event) string {
 	case events.ContentDelta:
 		return s.delta(ev)
 	case events.ReplyRecorded:
-		return s.reply(ev)
+		return s.list("", ev.Turn, "round", ev.Round, "attempt", ev.Attempt, "", ev.FinishReason, "", is(ev.Interrupted, "interrupted")) + s.said(ev.Items)
 	case events.UsageUpdated:
 		return s.list("", usage(ev.Usage), "of", ev.Source)
 	case events.ToolCallRequested:
@@ -92,11 +90,7 @@ func (s Style) detail(ev events.Event) string {
 	case events.SessionClosed:
 		return s.Line(ev.Reason)
 	case events.SessionDeleted:
-		how := "deleted"
-		if ev.Expired {
-			how = "expired"
-		}
-		return s.list("", how, "by", ev.By) + s.colon(ev.Reason)
+		return s.list("", is(!ev.Expired, "deleted")+is(ev.Expired, "expired"), "by", ev.By) + s.colon(ev.Reason)
 	case events.Refused:
 		return s.list("", ev.Command) + " " + s.Bad(s.list("", ev.Reason)) + s.colon(ev.Detail)
 	}

@@ -21,11 +21,6 @@ func (s Style) config(c events.Config) string {
 	)
 }
 
-func (s Style) reply(ev events.ReplyRecorded) string {
-	out := s.list("", ev.Turn, "round", ev.Round, "attempt", ev.Attempt, "", ev.FinishReason, "", is(ev.Interrupted, "interrupted"))
-	return out + s.said(ev.Items)
-}
-
 func (s Style) modelFailed(ev events.ModelCallFailed) string {
 	out := s.list("", ev.Turn, "round", ev.Round, "attempt", ev.Attempt) + ", " + s.Bad(s.list("", ev.Class, "", ev.Code))
 	return out + s.after("again at", ev.RetryAt) + s.colon(ev.Message)

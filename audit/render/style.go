@@ -81,7 +81,7 @@ func (s Style) block(text, indent string) string {
 	left := clipBlock
 	for i, line := range lines {
 		if !s.Full && (i == clipLines || left <= 0) {
-			fmt.Fprintf(&b, "%s%s\n", indent, s.Dim("… "+more(len(lines)-i, "line")))
+			fmt.Fprintf(&b, "%s%s\n", indent, s.Dim("… "+Plural(len(lines)-i, "more line", "more lines")))
 			break
 		}
 		line = Safe(strings.TrimRight(line, "\r"))
@@ -89,20 +89,13 @@ func (s Style) block(text, indent string) string {
 			kept, cut := firstRunes(line, left)
 			left -= utf8.RuneCountInString(kept)
 			if cut {
-				kept += s.Dim(" … " + more(utf8.RuneCountInString(line)-utf8.RuneCountInString(kept), "character"))
+				kept += s.Dim(" … " + Plural(utf8.RuneCountInString(line)-utf8.RuneCountInString(kept), "more character", "more characters"))
 			}
 			line = kept
 		}
 		b.WriteString(strings.TrimRight(indent+line, " ") + "\n")
 	}
 	return b.String()
-}
-
-func more(n int, what string) string {
-	if n == 1 {
-		return "1 more " + what
-	}
-	return fmt.Sprintf("%d more %ss", n, what)
 }
 
 func firstRunes(s string, n int) (kept string, cut bool) {
@@ -118,7 +111,7 @@ func firstRunes(s string, n int) (kept string, cut bool) {
 // Safe returns a text that is safe for a terminal: tabs stay, every other control character is
 // escaped.
 func Safe(text string) string {
-	if clean(text) {
+	if strings.IndexFunc(text, func(r rune) bool { return r == utf8.RuneError || !harmless(r) }) < 0 {
 		return text
 	}
 	var b strings.Builder
@@ -131,15 +124,6 @@ func Safe(text string) string {
 		b.WriteString(quoted[1 : len(quoted)-1])
 	}
 	return b.String()
-}
-
-func clean(text string) bool {
-	for _, r := range text {
-		if r == utf8.RuneError || !harmless(r) {
-			return false
-		}
-	}
-	return true
 }
 
 // harmless reports whether r is printable. Format characters are not: some reverse the text

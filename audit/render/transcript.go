@@ -3,7 +3,6 @@ package render
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -29,20 +28,22 @@ func (s Style) item(n int, it content.Item) string {
 	if it.CreatedAt != 0 {
 		head += "  " + s.Dim(it.CreatedAt.Std().Format(timeLayout))
 	}
-	var about []any
-	about = append(about, "", it.FinishReason)
+	cost := ""
 	if it.Usage != nil {
-		about = append(about, "", usage(*it.Usage))
+		cost = usage(*it.Usage)
 	}
-	if text := s.list(about...); text != "" {
-		head += "  " + s.Dim(text)
+	if about := s.list("", it.FinishReason, "", cost); about != "" {
+		head += "  " + s.Dim(about)
 	}
-	var b strings.Builder
-	b.WriteString(head + "\n")
-	for _, p := range it.Parts {
-		b.WriteString(s.part(p))
+	return s.parts(head+"\n", it.Parts)
+}
+
+// parts shows parts below their head.
+func (s Style) parts(head string, parts []content.Part) string {
+	for _, p := range parts {
+		head += s.part(p)
 	}
-	return b.String()
+	return head
 }
 
 func kindColor(k content.Kind) color {
@@ -55,9 +56,9 @@ func kindColor(k content.Kind) color {
 		return cyan
 	case content.Notification:
 		return yellow
-	case content.System, content.Developer, content.Context:
+	default:
+		return blue
 	}
-	return blue
 }
 
 func (s Style) part(p content.Part) string {
@@ -87,10 +88,5 @@ func (s Style) part(p content.Part) string {
 
 func (s Style) result(r content.ToolResult) string {
 	head := indent + "← " + s.paint(cyan, s.Line(r.Name)) + " " + s.status(r.Status) + "  " + s.Dim(s.list("", r.CallID)) + "\n"
-	var b strings.Builder
-	b.WriteString(head)
-	for _, p := range r.Output {
-		b.WriteString(s.part(p))
-	}
-	return b.String()
+	return s.parts(head, r.Output)
 }

@@ -118,9 +118,9 @@ func TestChangedExportIsNamed(t *testing.T) {
 	for what, c := range map[string]struct{ text, want string }{
 		"a word":      {strings.Replace(string(whole), "main.go", "evil.go", 1), "line 4, entry 3: events:"},
 		"a line less": {strings.Join(append(lines[:3:3], lines[4:]...), ""), "entry 4 breaks single-writer: entry 3 is expected here"},
-		"cut off":     {string(whole[:len(whole)-30]), "line 8: it cannot be read, or is cut off"},
-		"no export":   {"hello\n", "line 1: it does not begin with a line of format"},
-		"empty":       {"", "line 1: it is empty, no export"},
+		"cut off":     {string(whole[:len(whole)-30]), "line 8: the line cannot be read, or is cut off"},
+		"no export":   {"hello\n", "line 1: the first line does not name the format"},
+		"empty":       {"", "line 1: the export is empty"},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
